@@ -1,0 +1,68 @@
+# One word for each thing to do. Everything is set up by the way (tools/bootstrap), so a fresh clone can start with any of them.
+#
+#   LIBTORCH=DIR     use this LibTorch (unpacked, or an installed torch package) instead of downloading one
+#   PREFIX=DIR       where `make install` installs (/usr/local)
+#   JOBS=N           compilers and tests at a time (the number of cores)
+#   SECONDS=N        how long each fuzz target of `make fuzz` runs (300)
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+
+PREFIX ?= /usr/local
+JOBS ?= $(shell nproc 2>/dev/null || sysctl -n hw.ncpu)
+SECONDS ?= 300
+RUN ?= runs/cartpole-$(shell date +%Y%m%d-%H%M%S)
+export JOBS
+
+.PHONY: help train test parity bench check check-all build install fuzz test-gpu clean distclean
+
+help: ## this list (what a bare `make` does)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' Makefile
+	@sed -n '/^#   /s/^#/ /p' Makefile
+
+build: ## the library, the program and the examples, in build/release/bin
+	@tools/bootstrap
+	@tools/build release
+
+train: build ## CartPole on two replicas until it is solved, with a picture of the curve
+	@build/release/bin/tandem train --env CartPole-v1 --seed 1 --devices cpu:2 --shards 2 --run-dir $(RUN)
+	@echo "The curve is in $(RUN)/curve.png, the trained policy in $(RUN)/checkpoints."
+
+test: build ## all tests that need neither a GPU nor Python packages, and take seconds
+	@tools/test release
+
+parity: ## comparisons with the Python packages torch, gymnasium, numpy
+	@tools/bootstrap --parity
+	@tools/build release
+	@tools/test release --label parity
+
+bench: ## the benches, with their peers from Python beside them (ARGS="--smoke", ARGS="--repeats 9 ppo_cartpole", ...)
+	@tools/bootstrap
+	@tools/build release
+	@bench/run.py $(ARGS)
+
+check: ## format, tidy, layers, headers, lock annotations: of what changed against main
+	@tools/bootstrap --check
+	@tools/check
+
+check-all: ## the same of every file
+	@tools/bootstrap --check
+	@tools/check --all
+
+fuzz: ## each fuzz target for SECONDS
+	@tools/bootstrap --check
+	@tools/fuzz $(SECONDS)
+
+test-gpu: ## the tests that need a CUDA device
+	@tools/test release --label gpu
+
+install: build ## the library and the program under PREFIX, for find_package(tandem)
+	@cmake --install build/release --prefix $(PREFIX)
+
+clean: ## everything that was built
+	@rm -rf build
+
+distclean: clean ## also what was downloaded
+	@rm -rf .venv .cache

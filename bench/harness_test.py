@@ -1,0 +1,190 @@
+"""The laws of the harness: who runs when, which number is reported, and what makes a bench fail."""
+
+import os
+import sys
+import unittest
+from pathlib import Path
+
+import run as program
+from harness.compiled import read_lines
+from harness.measure import Result, measure
+from harness.model import Bench, Better, Contender, Failed, Metric, Sample, Size, Summary, WrongAnswer, times_better
+from harness.process import run
+from harness.report import table, to_json
+
+RATE = Metric("rate", "1/s", Better.HIGHER, at_least_times=3)
+TIME = Metric("time", "s", Better.LOWER, at_most=1.5)
+
+
+class FakeBench(Bench):
+    """Two contenders whose numbers are given, a full round each; notes the turns."""
+
+    name = "fake"
+    question = "Is it?"
+    metrics = (RATE, TIME)
+
+    def __init__(self, ours, theirs):
+        super().__init__(place=None)
+        self.numbers = {"tandem": iter(ours), "peer": iter(theirs)}
+        self.turns = []
+
+    def contenders(self):
+        return [Contender(name, lambda size, name=name: self.turn(name, size)) for name in self.numbers]
+
+    def turn(self, name, size):
+        self.turns.append((name, size))
+        rate = 1.0 if size is Size.SMOKE else next(self.numbers[name])
+        return Sample({"rate": rate, "time": 10 / rate}, {"hash": "same"})
+
+
+class MeasureTest(unittest.TestCase):
+    def test_contenders_take_turns_after_one_smoke_round(self):
+        bench = FakeBench([1, 2], [3, 4])
+        measure(bench, Size.FULL, repeats=2)
+        smoke, full = Size.SMOKE, Size.FULL
+        self.assertEqual(bench.turns, [("tandem", smoke), ("peer", smoke)] + [("tandem", full), ("peer", full)] * 2)
+
+    def test_a_smoke_run_is_one_round(self):
+        bench = FakeBench([], [])
+        result = measure(bench, Size.SMOKE, repeats=5)
+        self.assertEqual(len(bench.turns), 2)
+        self.assertEqual(result.summary("tandem", RATE).values, (1.0,))
+        self.assertIsNone(result.met(RATE))  # so little work says nothing of speed
+
+    def test_the_median_is_reported_and_the_smoke_round_left_out(self):
+        result = measure(FakeBench([10, 1000, 30], [10, 10, 10]), Size.FULL, repeats=3)
+        summary = result.summary("tandem", RATE)
+        self.assertEqual((summary.median, summary.low, summary.high), (30, 10, 1000))
+        self.assertAlmostEqual(result.ratio(RATE, "peer"), 3.0)
+        self.assertAlmostEqual(result.ratio(TIME, "peer"), 3.0)  # less time is better by as much
+
+    def test_targets_are_judged_by_the_median(self):
+        met = measure(FakeBench([30, 31, 2], [10, 10, 10]), Size.FULL, repeats=3)
+        self.assertTrue(met.met(RATE))
+        self.assertTrue(met.met(TIME))
+        missed = measure(FakeBench([29], [10]), Size.FULL, repeats=1)
+        self.assertFalse(missed.met(RATE))
+        slow = measure(FakeBench([6], [1]), Size.FULL, repeats=1)
+        self.assertFalse(slow.met(TIME))
+
+    def test_a_wrong_answer_leaves_no_numbers_in_the_table(self):
+        class Wrong(FakeBench):
+            def check(self, samples):
+                raise WrongAnswer("two hashes")
+
+        result = measure(Wrong([30], [10]), Size.FULL, repeats=1)
+        self.assertEqual(result.failure, "WrongAnswer: two hashes")
+        self.assertIn("FAILED: WrongAnswer: two hashes", table([result]))
+        self.assertNotIn("30", table([result]))
+
+    def test_a_failed_contender_fails_the_bench_alone(self):
+        class Broken(FakeBench):
+            def turn(self, name, size):
+                raise Failed("it ended with 3")
+
+        self.assertEqual(measure(Broken([], []), Size.FULL, repeats=1).failure, "Failed: it ended with 3")
+
+
+class ReportTest(unittest.TestCase):
+    def test_a_missing_peer_is_listed_and_nothing_is_claimed_against_it(self):
+        class Lonely(FakeBench):
+            def contenders(self):
+                self.missing["peer"] = "it could not be installed: no index"
+                return super().contenders()[:1]
+
+        result = measure(Lonely([30], []), Size.FULL, repeats=1)
+        text = table([result])
+        self.assertIn("peer: it could not be installed: no index", text)
+        self.assertIn(">= 3 times: not judged", text)
+        self.assertIsNone(result.met(RATE))
+
+    def test_the_table_has_a_line_for_each_metric(self):
+        text = table([measure(FakeBench([36, 36], [10, 12]), Size.FULL, repeats=2)])
+        rate = next(line for line in text.splitlines() if "rate [1/s]" in line)
+        self.assertIn("36.000", rate)
+        self.assertIn("3.27", rate)  # 36 / 11
+        self.assertIn("0% / 18%", rate)
+        self.assertIn(">= 3 times: met", rate)
+
+    def test_json_has_every_sample(self):
+        document = to_json(measure(FakeBench([30, 40], [10, 10]), Size.FULL, repeats=2))
+        rate = document["metrics"][0]
+        self.assertEqual(rate["contenders"]["tandem"]["values"], (30, 40))
+        self.assertEqual(rate["times_better"], {"peer": 3.5})
+        self.assertTrue(rate["met"])
+        self.assertEqual(document["facts"]["tandem"], [{"hash": "same"}] * 2)
+
+    def test_spread_and_direction(self):
+        self.assertAlmostEqual(Summary.of([9, 10, 12]).spread, 0.3)
+        self.assertEqual(times_better(TIME, 2, 6), 3)
+        self.assertEqual(times_better(RATE, 6, 2), 3)
+
+    def test_a_failure_before_any_contender_still_prints(self):
+        self.assertIn("FAILED: Failed: early", table([Result("fake", "?", failure="Failed: early")]))
+
+
+class CompiledTest(unittest.TestCase):
+    LINES = """{"case": "2 x 1 KiB", "contender": "tandem", "value": 3, "unit": "us", "p99": 9, "samples": 5}
+{"case": "2 x 1 KiB", "contender": "memcpy", "value": 1, "unit": "us"}
+{"case": "2 x 2 KiB", "contender": "tandem", "value": 4, "unit": "us"}"""
+
+    def test_lines_become_a_sample_a_contender(self):
+        samples = read_lines(self.LINES, "us")
+        self.assertEqual(samples["tandem"].values, {"2 x 1 KiB": 3, "2 x 2 KiB": 4})
+        self.assertEqual(samples["tandem"].facts["2 x 1 KiB"], {"p99": 9, "samples": 5})
+        self.assertEqual(samples["memcpy"].values, {"2 x 1 KiB": 1})
+
+    def test_nothing_and_another_unit_are_wrong_answers(self):
+        with self.assertRaisesRegex(WrongAnswer, "no numbers"):
+            read_lines("", "us")
+        with self.assertRaisesRegex(WrongAnswer, "in us where 1/s"):
+            read_lines(self.LINES, "1/s")
+
+
+class ProcessTest(unittest.TestCase):
+    def python(self, code, **more):
+        return run([sys.executable, "-c", code], **more)
+
+    def test_a_failure_comes_with_what_was_printed(self):
+        with self.assertRaisesRegex(Failed, r"ended with 3:\nalas"):
+            self.python("import sys; print('alas', file=sys.stderr); sys.exit(3)")
+
+    def test_a_program_that_is_not_there_is_a_failure_like_others(self):
+        with self.assertRaisesRegex(Failed, "/no/such/program cannot be started"):
+            run(["/no/such/program"])
+
+    def test_a_process_that_does_not_end_is_killed(self):
+        with self.assertRaisesRegex(Failed, "did not end within"):
+            self.python("import time; time.sleep(60)", timeout_s=0.3)
+
+    def test_memory_is_that_of_the_child(self):
+        small = self.python("pass").peak_rss_mb
+        large = self.python("x = bytes(1) * 100_000_000").peak_rss_mb
+        self.assertTrue(90 < large - small < 110, (small, large))
+
+    def test_what_is_watched_is_timed_from_the_start(self):
+        looks = iter([False, False, True])
+        done = self.python("import time; time.sleep(0.5)", watch=lambda: next(looks))
+        self.assertLess(done.watched_s, 0.4)
+        self.assertGreater(done.wall_s, 0.5)
+
+    def test_the_callers_number_of_threads_does_not_leak(self):
+        os.environ["OMP_NUM_THREADS"] = "7"
+        try:
+            code = "import os; print(os.environ.get('OMP_NUM_THREADS'))"
+            self.assertEqual(self.python(code).stdout, "None\n")
+            self.assertEqual(self.python(code, environment={"OMP_NUM_THREADS": "1"}).stdout, "1\n")
+        finally:
+            del os.environ["OMP_NUM_THREADS"]
+
+
+class SuiteTest(unittest.TestCase):
+    def test_every_file_of_the_suite_is_a_bench_of_its_own_name(self):
+        benches = program.known_benches()
+        files = {path.stem for path in (Path(__file__).parent / "suite").glob("*.py")}
+        self.assertEqual(set(benches), files)
+        self.assertTrue(all(bench.question for bench in benches.values()))
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,102 @@
+#!/usr/bin/env python3
+"""Measures Tandem and its peers: `make bench`, or `bench/run.py [NAME...]` when everything is built.
+
+Each bench (a file of bench/suite) asks one question. Its contenders take turns, A B A B ..., and the table has the
+median of their rounds, the ratio of the medians, and the spread from the lowest to the highest round. Compare the
+ratios of one run: absolute figures differ between machines and hours. All samples, with machine, commit and versions,
+go to a JSON file.
+
+Exit status: 0 when all benches gave results, targets reached or not; 1 when one failed or an answer was wrong;
+2 for wrong usage.
+"""
+
+import argparse
+import importlib
+import json
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import harness.machine as machine
+from harness.measure import Result, measure
+from harness.model import Bench, Place, Size
+from harness.peers import PeerEnvironments
+from harness.report import table, to_json
+
+ROOT = Path(__file__).resolve().parent.parent
+SUITE = Path(__file__).resolve().parent / "suite"
+
+
+def known_benches() -> dict[str, type[Bench]]:
+    """The class BENCH of every file of bench/suite, by its name."""
+    modules = [importlib.import_module(f"suite.{path.stem}") for path in sorted(SUITE.glob("*.py"))]
+    return {module.BENCH.name: module.BENCH for module in modules}
+
+
+def arguments(names: list[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"what to measure (all): {', '.join(names)}")
+    parser.add_argument("--repeats", type=int, default=5, help="rounds of each bench (5)")
+    parser.add_argument("--smoke", action="store_true", help="once and tiny: do they run, and are answers right?")
+    parser.add_argument("--no-install", action="store_true", help="take only peers that are installed already")
+    parser.add_argument(
+        "--build", type=Path, default=ROOT / "build" / "release", help="the build to measure (build/release)"
+    )
+    parser.add_argument("--json", type=Path, help="where the results go (BUILD/bench.json)")
+    options = parser.parse_args()
+    if unknown := sorted(set(options.names) - set(names)):
+        parser.error(f"no such bench: {', '.join(unknown)} (there are {', '.join(names)})")
+    if options.repeats < 1:
+        parser.error("--repeats must be at least 1")
+    if not (options.build / "bin" / "tandem").exists():
+        parser.error(f"{options.build}/bin/tandem is not there; build it with `make build`")
+    return options
+
+
+def report(options: argparse.Namespace, started: dict, results: list[Result]) -> dict:
+    return {
+        "schema": 1,
+        "started": started["time"],
+        "smoke": options.smoke,
+        "repeats": 1 if options.smoke else options.repeats,
+        "machine": machine.describe_machine(),
+        "load_at_start": started["load"],
+        "source": machine.describe_source(ROOT),
+        "tandem": machine.describe_tandem(options.build / "bin"),
+        "benches": [to_json(result) for result in results],
+    }
+
+
+def main() -> int:
+    benches = known_benches()
+    options = arguments(list(benches))
+    started = {"time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), "load": round(machine.load(), 2)}
+    if started["load"] > 0.5 and not options.smoke:
+        print(f"bench: the machine is busy (load {started['load']}): absolute figures will be too low", file=sys.stderr)
+    size = Size.SMOKE if options.smoke else Size.FULL
+    results = []
+    with tempfile.TemporaryDirectory(prefix="tandem-bench-") as scratch:
+        place = Place(
+            root=ROOT,
+            programs=options.build / "bin",
+            scratch=Path(scratch),
+            peers=PeerEnvironments(ROOT, install=not options.no_install).python,
+        )
+        for name in options.names or benches:
+            results.append(measure(benches[name](place), size, options.repeats))
+    output = options.json or options.build / "bench.json"
+    output.write_text(json.dumps(report(options, started, results), indent=1) + "\n")
+    for result in results:
+        if result.failure:
+            print(f"bench: {result.name}: {result.failure}", file=sys.stderr)
+    print(table(results))
+    failed = any(result.failure for result in results)
+    if options.smoke and not failed:
+        print("\nA smoke run: it shows that answers are right; its figures mean nothing.")
+    print(f"\nAll samples: {output}")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

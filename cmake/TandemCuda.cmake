@@ -1,0 +1,46 @@
+# CUDA. A program loads libtorch_cuda.so only when a CUDA device is asked for (tandem/device/cuda_library.h) and links none of
+# it, so with a CUDA LibTorch everything is there without more ado, and tests/gpu become tandem_gpu_tests, which a machine with
+# a GPU runs (make test-gpu). Sources that include CUDA's own headers lie in tandem/device/cuda; they become a module,
+# libtandem_cuda.so, where a CUDA toolkit of LibTorch's major version is found. No GPU is needed to build.
+#
+# TANDEM_CUDA=AUTO builds what can be built; ON makes an error of what cannot; OFF builds none of it.
+set(TANDEM_WITH_CUDA OFF)
+set(cuda_missing "")
+if(TANDEM_TORCH_LAYERS AND TANDEM_CUDA)
+  if(EXISTS ${TANDEM_TORCH_ROOT}/lib/libtorch_cuda.so)
+    set(TANDEM_WITH_CUDA ON)
+  else()
+    set(cuda_missing "this LibTorch has no CUDA part")
+  endif()
+endif()
+
+file(GLOB cuda_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tandem/device/cuda/*.cc)
+if(TANDEM_WITH_CUDA AND cuda_sources)
+  find_package(CUDAToolkit QUIET)
+  file(GLOB cudart ${TANDEM_TORCH_ROOT}/lib/libcudart*.so* ${TANDEM_TORCH_ROOT}/../nvidia/*/lib/libcudart.so.*)
+  string(REGEX MATCH "libcudart[^;]*\\.so\\.([0-9]+)" cudart "${cudart}")
+  if(NOT CUDAToolkit_FOUND)
+    set(cuda_missing "no CUDA toolkit was found, so libtandem_cuda.so is left out")
+  elseif(cudart AND NOT CUDAToolkit_VERSION_MAJOR EQUAL CMAKE_MATCH_1)
+    set(cuda_missing "LibTorch is for CUDA ${CMAKE_MATCH_1} and the toolkit is ${CUDAToolkit_VERSION}, so libtandem_cuda.so is left out")
+  else()
+    foreach(library torch_cuda c10_cuda)
+      add_library(tandem_${library} SHARED IMPORTED)
+      set_target_properties(tandem_${library} PROPERTIES IMPORTED_LOCATION ${TANDEM_TORCH_ROOT}/lib/lib${library}.so)
+    endforeach()
+    add_library(tandem_cuda MODULE ${cuda_sources})
+    tandem_warn(tandem_cuda)
+    tandem_precompile(tandem_cuda)
+    target_include_directories(tandem_cuda SYSTEM PRIVATE ${CUDAToolkit_INCLUDE_DIRS})
+    target_link_libraries(tandem_cuda PRIVATE tandem_device tandem_torch_cuda tandem_c10_cuda)
+    install(TARGETS tandem_cuda LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+    message(STATUS "CUDA: toolkit ${CUDAToolkit_VERSION}")
+  endif()
+endif()
+
+if(cuda_missing)
+  if(TANDEM_CUDA STREQUAL ON)
+    message(FATAL_ERROR "TANDEM_CUDA=ON, but ${cuda_missing}")
+  endif()
+  message(STATUS "CUDA: ${cuda_missing}")
+endif()

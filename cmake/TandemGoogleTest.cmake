@@ -1,0 +1,36 @@
+# GoogleTest from its sources (a copy that TANDEM_GOOGLETEST names or tools/bootstrap made, or Debian's googletest package),
+# else an installed one.
+include(GoogleTest)
+
+find_path(TANDEM_GOOGLETEST CMakeLists.txt PATHS $ENV{TANDEM_GOOGLETEST} ${PROJECT_SOURCE_DIR}/.cache/googletest /usr/src/googletest
+          NO_DEFAULT_PATH DOC "Folder of the GoogleTest sources")
+if(TANDEM_GOOGLETEST)
+  set(INSTALL_GTEST OFF CACHE BOOL "" FORCE)
+  add_subdirectory(${TANDEM_GOOGLETEST} ${PROJECT_BINARY_DIR}/googletest EXCLUDE_FROM_ALL SYSTEM)
+  foreach(name gtest gtest_main gmock)
+    if(NOT TARGET GTest::${name})
+      add_library(GTest::${name} ALIAS ${name})
+    endif()
+  endforeach()
+else()
+  find_package(GTest REQUIRED)
+endif()
+
+# tandem_discover_tests(TARGET LABELS unit... [TIMEOUT seconds]): every test of a GoogleTest program as a test of its own,
+# so that one that crashes takes no other with it. Under a sanitizer, where starting a program takes long, the program is one.
+#
+# Labels: unit (a layer by itself), world (ranks as threads), process (several processes, killed ones too), gpu (needs a CUDA
+# device), parity (needs Python packages), learn (trains until it is good), slow (takes more than seconds).
+function(tandem_discover_tests target)
+  cmake_parse_arguments(ARG "" "TIMEOUT" "LABELS" ${ARGN})
+  if(NOT ARG_TIMEOUT)
+    set(ARG_TIMEOUT 120)
+  endif()
+  if(TANDEM_SANITIZE)
+    math(EXPR timeout "${ARG_TIMEOUT} * 5")
+    add_test(NAME ${target} COMMAND ${target})
+    set_tests_properties(${target} PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT ${timeout} ENVIRONMENT "${TANDEM_SANITIZER_OPTIONS}")
+  else()
+    gtest_discover_tests(${target} DISCOVERY_TIMEOUT 60 PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT ${ARG_TIMEOUT})
+  endif()
+endfunction()

@@ -1,0 +1,61 @@
+# One CMake target a layer of the architecture (docs/architecture.md).
+#
+#   tandem_layer(NAME base [TORCH] [DEPENDS other layers...] [NEVER layers...] [LINK libraries...] [FOLDER rl/env])
+#
+# builds libtandem_<name> from every *.cc of the folder, and tandem_<name>_tests from its *_test.cc. TORCH says that the
+# layer includes LibTorch; the others must not. A dependency is what the layer may include, directly or through another, minus
+# what it must NEVER include; tools/check_layers.py reads the same declarations. With TANDEM_TORCH_LAYERS=OFF the layers with
+# TORCH are left out.
+function(tandem_layer)
+  cmake_parse_arguments(ARG "TORCH" "NAME;FOLDER" "DEPENDS;NEVER;LINK" ${ARGN})
+  if(ARG_TORCH AND NOT TANDEM_TORCH_LAYERS)
+    return()
+  endif()
+  if(NOT ARG_FOLDER)
+    set(ARG_FOLDER ${ARG_NAME})
+  endif()
+  set(dir ${PROJECT_SOURCE_DIR}/tandem/${ARG_FOLDER})
+  file(GLOB sources CONFIGURE_DEPENDS ${dir}/*.cc)
+  set(tests ${sources})
+  list(FILTER sources EXCLUDE REGEX "_test\\.cc$")
+  list(FILTER tests INCLUDE REGEX "_test\\.cc$")
+
+  set(target tandem_${ARG_NAME})
+  if(sources)
+    add_library(${target} STATIC ${sources})
+    set(scope PUBLIC)
+    tandem_warn(${target})
+    if(ARG_TORCH)
+      tandem_precompile(${target})
+    endif()
+  else()
+    add_library(${target} INTERFACE)
+    set(scope INTERFACE)
+  endif()
+  target_include_directories(${target} ${scope} $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}> $<INSTALL_INTERFACE:include>)
+  target_compile_features(${target} ${scope} cxx_std_20)
+  list(TRANSFORM ARG_DEPENDS PREPEND tandem_)
+  target_link_libraries(${target} ${scope} ${ARG_DEPENDS} Threads::Threads ${ARG_LINK})
+  if(ARG_TORCH)
+    target_link_libraries(${target} ${scope} tandem_torch)
+  endif()
+  if(NOT ARG_FOLDER MATCHES "^app(/|$)")  # the program's own layers are no part of the library
+    set_property(GLOBAL APPEND PROPERTY TANDEM_LAYERS ${ARG_NAME})
+  endif()
+
+  if(tests AND TANDEM_BUILD_TESTS)
+    add_executable(${target}_tests ${tests})
+    target_link_libraries(${target}_tests PRIVATE ${target} tandem_warnings GTest::gmock GTest::gtest_main)
+    if(ARG_TORCH)
+      tandem_precompile(${target}_tests)
+      tandem_discover_tests(${target}_tests LABELS unit)
+    else()
+      tandem_discover_tests(${target}_tests LABELS unit torchfree)
+    endif()
+  endif()
+endfunction()
+
+# For a target that is installed, where tandem_warnings itself cannot be linked.
+function(tandem_warn target)
+  target_compile_options(${target} PRIVATE $<TARGET_PROPERTY:tandem_warnings,INTERFACE_COMPILE_OPTIONS>)
+endfunction()

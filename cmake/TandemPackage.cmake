@@ -1,0 +1,35 @@
+# The CMake package: find_package(tandem), from where `make install` put it or from this build folder. It gives
+#   tandem::tandem   the whole library, with LibTorch
+#   tandem::env      the environment interface alone, without LibTorch: all that a plugin needs
+#   tandem::<layer>  any other layer by its name
+get_property(layers GLOBAL PROPERTY TANDEM_LAYERS)
+set(targets)
+foreach(layer IN LISTS layers)
+  add_library(tandem::${layer} ALIAS tandem_${layer})
+  set_target_properties(tandem_${layer} PROPERTIES EXPORT_NAME ${layer})
+  list(APPEND targets tandem_${layer})
+endforeach()
+add_library(tandem_tandem INTERFACE)
+target_link_libraries(tandem_tandem INTERFACE ${targets})
+set_target_properties(tandem_tandem PROPERTIES EXPORT_NAME tandem)
+add_library(tandem::tandem ALIAS tandem_tandem)
+list(APPEND targets tandem_tandem)
+
+if(NOT TANDEM_INSTALL OR NOT TANDEM_TORCH_LAYERS)
+  return()
+endif()
+
+include(CMakePackageConfigHelpers)
+set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/tandem)
+configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/tandemConfig.cmake.in ${PROJECT_BINARY_DIR}/tandemConfig.cmake
+                              INSTALL_DESTINATION ${package_dir})
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/tandemConfigVersion.cmake COMPATIBILITY SameMinorVersion)
+configure_file(${PROJECT_SOURCE_DIR}/cmake/TandemTorch.cmake ${PROJECT_BINARY_DIR}/TandemTorch.cmake COPYONLY)
+
+install(TARGETS ${targets} EXPORT tandemTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(EXPORT tandemTargets NAMESPACE tandem:: DESTINATION ${package_dir})
+export(EXPORT tandemTargets NAMESPACE tandem:: FILE ${PROJECT_BINARY_DIR}/tandemTargets.cmake)
+install(FILES ${PROJECT_BINARY_DIR}/tandemConfig.cmake ${PROJECT_BINARY_DIR}/tandemConfigVersion.cmake
+              ${PROJECT_SOURCE_DIR}/cmake/TandemTorch.cmake DESTINATION ${package_dir})
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/tandem DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
+        FILES_MATCHING PATTERN "*.h" PATTERN "tandem/app" EXCLUDE)

@@ -1,0 +1,34 @@
+# Compiler, warnings, sanitizers and compiler cache.
+find_package(Threads REQUIRED)
+
+find_program(CCACHE ccache)
+if(CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+  # ccache needs these allowances to cache files that use a precompiled header.
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime ${CCACHE})
+endif()
+
+add_library(tandem_warnings INTERFACE)
+target_compile_options(tandem_warnings INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -Woverloaded-virtual
+                       -Wno-unused-parameter $<$<CXX_COMPILER_ID:GNU>:-fno-gnu-unique>)
+
+# The same numbers from every build: no contraction to fused multiply-add that would depend on the target's instruction set.
+add_compile_options(-ffp-contract=off $<$<CXX_COMPILER_ID:GNU>:-fpch-preprocess>)
+
+if(TANDEM_SANITIZE)
+  add_compile_options(-fsanitize=${TANDEM_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
+  add_link_options(-fsanitize=${TANDEM_SANITIZE})
+  if(TANDEM_SANITIZE MATCHES undefined)
+    # It compares the type of an object with typeinfo that LibTorch keeps to itself.
+    add_compile_options(-fno-sanitize=vptr)
+  endif()
+  # What tests run with. LibTorch is not instrumented: it keeps some memory for ever, and defines the same inline
+  # variables as our objects do.
+  set(TANDEM_SANITIZER_OPTIONS
+      "ASAN_OPTIONS=detect_odr_violation=0:strict_string_checks=1:detect_stack_use_after_return=1"
+      "LSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/tools/lsan.supp:print_suppressions=0"
+      "UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1"
+      "TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1")
+endif()
+if(TANDEM_BUILD_FUZZERS)
+  add_compile_options(-fsanitize=fuzzer-no-link)
+endif()

@@ -1,0 +1,192 @@
+// Trains a small CNN on Fashion-MNIST, data-parallel over the replicas that --devices names.
+//
+//     fashion_mnist --devices cpu:2 --shards 2 --epochs 2
+//
+// Progress goes to stderr; the last line, on stdout, is one JSON object.
+#include <torch/torch.h>
+
+#include <CLI/CLI.hpp>
+#include <iostream>
+
+#include "dataset.h"
+#include "net.h"
+#include "tandem/base/error.h"
+#include "tandem/base/json_writer.h"
+#include "tandem/base/philox.h"
+#include "tandem/device/device_set.h"
+#include "tandem/learner/replica_team.h"
+#include "tandem/model/init.h"
+
+namespace fashion_mnist {
+namespace {
+
+using namespace tandem;
+
+struct Options {
+  std::string data = "/usr/share/datasets/fashion-mnist";
+  std::string devices = "cpu";
+  int shards = 1, epochs = 2;
+  std::int64_t batch_size = 128, seed = 1;
+  double learning_rate = 2e-3;
+};
+
+int parse(int argc, char** argv, Options& options) {
+  CLI::App app(
+      "Trains a small CNN on Fashion-MNIST, data-parallel.\n\nExample: fashion_mnist --devices cpu:2 --shards 2 "
+      "--epochs 2");
+  app.add_option("--data", options.data, "Folder of the four .gz files")->capture_default_str();
+  app.add_option("--devices", options.devices, "One replica each: cpu:N, or cuda:0,1")->capture_default_str();
+  app.add_option("--shards", options.shards, "Parts of a batch; fixed, they give the same bits on any devices")
+      ->capture_default_str();
+  app.add_option("--epochs", options.epochs, "Passes over the training images")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+  app.add_option("--batch-size", options.batch_size, "Images of a step, over all shards")->capture_default_str();
+  app.add_option("--learning-rate", options.learning_rate, "Of AdamW")->capture_default_str();
+  app.add_option("--seed", options.seed, "Of initial parameters, order of images and dropout")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? -1 : 2;
+  }
+  return 0;
+}
+
+struct Result {
+  double loss = 0, images_per_s = 0, test_accuracy = 0;
+};
+
+// One pass over the training images on every replica; the mean loss of the run.
+double train_epoch(learner::ReplicaTeam& team, const Limits& limits) {
+  double mean_loss = 0;
+  team.run([&](learner::Member& member) {
+    auto& net = dynamic_cast<Net&>(member.replica.module());
+    net.train();
+    const learner::LossFunction loss = [&](const learner::ShardBatch& batch) {
+      return learner::ShardLoss{
+          .loss = torch::nn::functional::cross_entropy(net.forward(batch["pixels"]), batch["labels"]),
+          .weight = static_cast<double>(batch.valid_rows),
+          .outputs = {}};
+    };
+    member.learner.begin_pass(learner::Order::kShuffled);
+    const std::int64_t minibatches = member.learner.batch().plan().minibatches;
+    double sum = 0;
+    for (std::int64_t b = 0; b < minibatches; ++b) sum += member.learner.step(b, loss, 1.0, limits).step.loss;
+    if (member.replica.placement().replica == 0) mean_loss = sum / static_cast<double>(minibatches);
+  });
+  return mean_loss;
+}
+
+// Share of the test images whose class is right; each replica looks at a part of them.
+double test_accuracy(learner::ReplicaTeam& team, const Images& test) {
+  std::vector<std::int64_t> right(static_cast<std::size_t>(team.size()));
+  team.run([&](learner::Member& member) {
+    const torch::NoGradGuard no_grad;
+    auto& net = dynamic_cast<Net&>(member.replica.module());
+    net.eval();
+    const auto replica = member.replica.placement().replica;
+    const std::int64_t rows = test.pixels.size(0), begin = rows * replica / team.size(),
+                       end = rows * (replica + 1) / team.size();
+    for (std::int64_t at = begin; at < end; at += 500) {
+      const std::int64_t stop = std::min(at + 500, end);
+      const torch::Tensor classes =
+          net.forward(test.pixels.slice(0, at, stop).to(member.replica.placement().device)).argmax(1).cpu();
+      right[static_cast<std::size_t>(replica)] +=
+          (classes == test.labels.slice(0, at, stop)).sum().item<std::int64_t>();
+    }
+  });
+  std::int64_t sum = 0;
+  for (const std::int64_t count : right) sum += count;
+  return static_cast<double>(sum) / static_cast<double>(test.pixels.size(0));
+}
+
+void print_result(const Options& options, learner::ReplicaTeam& team, const Result& result) {
+  learner::Member first = team.member(0);
+  model::NamedTensors parameters;
+  for (const auto& entry : first.replica.module().named_parameters())
+    parameters.emplace_back(entry.key(), entry.value().detach());
+  JsonWriter json;
+  json.begin_object();
+  json.key("epochs").value(options.epochs);
+  json.key("test_accuracy").value(result.test_accuracy);
+  json.key("train_loss").value(result.loss);
+  json.key("images_per_s").value(result.images_per_s);
+  json.key("params_sha256").value(model::bytes_sha256(parameters));
+  json.key("state_sha256").value(model::state_sha256(first.replica.named_state()));
+  json.key("replicas").begin_array();
+  for (int replica = 0; replica < team.size(); ++replica) {
+    json.begin_object();
+    json.key("rows").value(team.member(replica).learner.rows_trained());
+    json.key("cpu_seconds").value(team.cpu_seconds(replica));
+    json.end_object();
+  }
+  json.end_array();
+  json.end_object();
+  std::cout << json.text() << std::endl;
+}
+
+int run(const Options& options) {
+  const std::vector<c10::Device> devices = device::parse_device_set(options.devices);
+  const auto placements = sync::place_replicas(devices, options.shards);
+  const Images train = read(options.data, Part::kTrain), test = read(options.data, Part::kTest);
+  const learner::TeamOptions team_options{
+      .run_seed = static_cast<std::uint64_t>(options.seed),
+      .rng = model::RngOrder::kShards,
+      .optimizer = {model::AdamOptions{
+          .lr = options.learning_rate, .weight_decay = 1e-2, .decay = model::AdamOptions::Decay::kDecoupled}},
+      .flat = {},
+      .replicated = {},
+      .patience = std::chrono::minutes(5)};
+  learner::ReplicaTeam team(placements, team_options, [&](const sync::Placement& placement) {
+    const std::uint64_t seed = derive_seed(static_cast<std::uint64_t>(options.seed), SeedPurpose::kParameters, 0);
+    auto net = model::build_seeded(seed, [] { return std::make_shared<Net>(); });
+    net->to(placement.device);
+    return net;
+  });
+  team.run([&](learner::Member& member) {
+    const learner::LoadPlan& plan =
+        member.learner.batch().load({.columns = {{"pixels", train.pixels}, {"labels", train.labels}}, .states = {}},
+                                    options.batch_size, learner::Tail::kDrop);
+    if (member.replica.placement().replica == 0) {
+      std::cerr << concat("fashion_mnist: ", plan.offered, " images, ", plan.used, " in each epoch; a step takes ",
+                          plan.minibatch_shard_rows() * options.shards, " of them, ", plan.minibatch_shard_rows(),
+                          " a shard\n");
+    }
+  });
+  Result result;
+  double seconds = 0;
+  const Limits limits{.deadline = Deadline::infinite(), .stop = {}};
+  for (int epoch = 1; epoch <= options.epochs; ++epoch) {
+    const Clock::time_point start = Clock::now();
+    result.loss = train_epoch(team, limits);
+    seconds += std::chrono::duration<double>(Clock::now() - start).count();
+    result.test_accuracy = test_accuracy(team, test);
+    result.images_per_s = static_cast<double>(team.member(0).learner.batch().plan().used) * epoch / seconds;
+    std::cerr << concat("epoch ", epoch, "/", options.epochs, ": loss ", result.loss, ", test accuracy ",
+                        result.test_accuracy, ", ", static_cast<std::int64_t>(result.images_per_s), " images/s\n");
+  }
+  print_result(options, team, result);
+  return 0;
+}
+
+}  // namespace
+}  // namespace fashion_mnist
+
+int main(int argc, char** argv) {
+  fashion_mnist::Options options;
+  if (const int outcome = fashion_mnist::parse(argc, argv, options); outcome != 0) return outcome < 0 ? 0 : outcome;
+  try {
+    return fashion_mnist::run(options);
+  } catch (const tandem::ConfigError& error) {
+    std::cerr << "fashion_mnist: " << error.what() << '\n';
+    return 2;
+  } catch (const tandem::RunError& error) {
+    std::cerr << "fashion_mnist: " << error.what() << '\n';
+    return 3;
+  } catch (const std::exception& error) {
+    std::cerr << "fashion_mnist: " << error.what() << '\n';
+    return 70;
+  }
+}

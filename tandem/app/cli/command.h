@@ -1,0 +1,62 @@
+// app/cli/command.h: what the user asked the program to do.
+//
+// Plain values.
+#pragma once
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "tandem/app/config/configuration.h"
+
+namespace tandem::app {
+
+/// How a result is printed.
+enum class Output { kText, kJson };
+
+struct TrainCommand {
+  ConfigSources sources;
+};
+struct ResumeCommand {
+  std::filesystem::path run;
+  std::vector<Setting> flags;
+};
+struct EvalCommand {
+  std::filesystem::path source;  // a run folder, or a checkpoint
+  std::int64_t episodes = 100;
+  std::int64_t seed = 0;
+  std::vector<std::filesystem::path> plugins = {};
+  Output output = Output::kText;
+};
+struct InspectCommand {
+  std::filesystem::path source;  // a run folder, or a checkpoint
+  Output output = Output::kText;
+};
+struct PlotCommand {
+  std::vector<std::filesystem::path> runs;
+  std::filesystem::path picture;
+};
+struct ExportCommand {
+  std::filesystem::path source;  // a run folder, or a checkpoint
+  std::filesystem::path policy;
+  std::vector<std::filesystem::path> plugins = {};
+};
+struct EnvsCommand {
+  std::optional<std::string> name = {};
+  std::vector<std::filesystem::path> plugins = {};
+  Output output = Output::kText;
+};
+struct VersionCommand {
+  Output output = Output::kText;
+};
+/// --help: the text to print.
+struct HelpCommand {
+  std::string text;
+};
+
+using Command = std::variant<TrainCommand, ResumeCommand, EvalCommand, InspectCommand, PlotCommand, ExportCommand,
+                             EnvsCommand, VersionCommand, HelpCommand>;
+
+}  // namespace tandem::app

@@ -1,0 +1,229 @@
+#include "tandem/app/cli/command_line.h"
+
+#include <CLI/CLI.hpp>
+
+#include "tandem/app/cli/help_text.h"
+#include "tandem/app/cli/option_flags.h"
+#include "tandem/app/config/nearest_name.h"
+#include "tandem/base/error.h"
+#include "tandem/base/text.h"
+
+namespace tandem::app {
+namespace {
+
+bool is_flag(const std::string& text) { return text.size() > 1 && text.starts_with('-'); }
+
+// The flags of a command: "--seed", "-o".
+std::vector<std::string> flags_of(const CLI::App& command) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : command.get_options()) {
+    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+    for (const std::string& name : option->get_snames()) names.push_back("-" + name);
+  }
+  return names;
+}
+
+std::string unknown(const std::string& text, const CLI::App& command) {
+  const std::string name = text.substr(0, text.find('='));
+  if (!is_flag(text)) return concat("tandem ", command.get_name(), " does not take '", text, "'; see its --help");
+  const std::optional<std::string> nearest = nearest_name(name, flags_of(command));
+  if (nearest) return concat(name, ": there is no such flag; the nearest one is ", *nearest);
+  return concat(name, ": there is no such flag; see tandem ", command.get_name(), " --help, or --set for other keys");
+}
+
+// What was given and belongs to nothing. Values behind unknown flags are left out: the flag is the fault.
+std::vector<std::string> unknown_faults(const CLI::App& command) {
+  std::vector<std::string> faults;
+  bool behind_flag = false;
+  for (const std::string& text : command.remaining()) {
+    if (is_flag(text) || !behind_flag) faults.push_back(unknown(text, command));
+    behind_flag = is_flag(text) && text.find('=') == std::string::npos;
+  }
+  return faults;
+}
+
+// What a flag takes is its type's name; CLI11 would add "..." to those that may come again.
+class HelpFormatter : public CLI::Formatter {
+ public:
+  HelpFormatter() { column_width(32); }
+  [[nodiscard]] std::string make_option_opts(const CLI::Option* option) const override {
+    return option->get_type_name().empty() ? "" : " " + option->get_type_name();
+  }
+};
+
+// The commands with their flags and the values that parsing fills in.
+class CommandLine {
+ public:
+  CommandLine() : app_("", "tandem") {
+    app_.formatter(std::make_shared<HelpFormatter>());
+    app_.description(program_description());
+    app_.footer(program_footer());
+    app_.require_subcommand(0, 1);
+    app_.allow_extras();
+    app_.set_help_flag("-h,--help", "This text; behind a command, the command's.");
+    add_train();
+    add_resume();
+    add_results();
+    add_listings();
+  }
+
+  Command read(std::span<const std::string> arguments) {
+    std::vector<std::string> reversed(arguments.rbegin(), arguments.rend());  // as CLI11 takes them
+    try {
+      app_.parse(std::move(reversed));
+    } catch (const CLI::CallForHelp&) {
+      return HelpCommand{app_.help()};
+    } catch (const CLI::ArgumentMismatch& error) {
+      const std::string text = error.what();  // "--seed: 1 required ..."
+      throw ConfigError(concat(text.substr(0, text.find(':')), ": a value must follow; see --help"));
+    } catch (const CLI::ParseError& error) {
+      throw ConfigError(concat(error.what(), "; see --help"));
+    }
+    const std::vector<CLI::App*> chosen = app_.get_subcommands();
+    if (chosen.empty()) refuse_without_command(arguments);
+    return command_of(*chosen.front());
+  }
+
+ private:
+  CLI::App& add(const std::string& name, std::string_view what, std::string_view example) {
+    CLI::App& command = *app_.add_subcommand(name, std::string(what));
+    command.footer(concat("Example:\n  ", example, "\n"));
+    command.allow_extras();
+    return command;
+  }
+
+  void add_train() {
+    train_ = &add("train", "Trains a policy; everything lands in a run folder.", train_example());
+    train_->add_option("CONFIG", config_, "YAML file with keys of the list below.")->type_name("FILE");
+    train_flags_.emplace(*train_, FlagSet::kTrain);
+    train_->footer(train_footer());
+  }
+
+  void add_resume() {
+    resume_ = &add("resume", "Goes on with a run from its newest checkpoint.",
+                   "tandem resume runs/pole --total-steps 1000000");
+    resume_->add_option("RUN_DIR", source_, "Folder of the run.")->required()->type_name("");
+    resume_flags_.emplace(*resume_, FlagSet::kResume);
+  }
+
+  void add_results() {
+    eval_ = &add("eval", "Plays episodes with a trained policy.", "tandem eval runs/pole --episodes 100");
+    add_source(*eval_);
+    add_number(*eval_, "--episodes", episodes_, "Episodes to play. [100]");
+    add_number(*eval_, "--seed", seed_, "Decides the episodes' starts. [0]");
+    add_plugins(*eval_);
+    add_json(*eval_);
+
+    inspect_ = &add("inspect", "Shows what a run or a checkpoint holds.", "tandem inspect runs/pole --json");
+    add_source(*inspect_);
+    add_json(*inspect_);
+
+    plot_ = &add("plot", "Draws the learning curves of one or several runs.", "tandem plot runs/a runs/b -o both.svg");
+    plot_->add_option("RUN_DIR", runs_, "Folders of the runs.")->required()->type_name("");
+    plot_->add_option("-o,--output", output_file_, "The picture: .png or .svg.")->required()->type_name("FILE");
+
+    export_ = &add("export", "Writes the trained policy for use elsewhere.", "tandem export runs/pole -o policy.pt");
+    add_source(*export_);
+    export_->add_option("-o,--output", output_file_, "policy.pt (TorchScript, for torch.jit.load) or .safetensors.")
+        ->required()
+        ->type_name("FILE");
+    add_plugins(*export_);
+  }
+
+  void add_listings() {
+    envs_ = &add("envs", "Lists the environments, or describes one.", "tandem envs Pendulum-v1");
+    envs_->add_option("NAME", name_, "The one to describe.")->type_name("");
+    add_plugins(*envs_);
+    add_json(*envs_);
+    version_ = &add("version", "Says what this program is made of.", "tandem version");
+    add_json(*version_);
+  }
+
+  void add_source(CLI::App& command) {
+    command
+        .add_option("RUN_DIR|CHECKPOINT", source_, "A run folder (its newest checkpoint), or one of its checkpoints.")
+        ->required()
+        ->type_name("");
+  }
+  void add_plugins(CLI::App& command) {
+    command.add_option("--plugin", plugins_, "Shared library that brings environments.")
+        ->type_name("FILE")
+        ->allow_extra_args(false);
+  }
+  void add_json(CLI::App& command) { command.add_flag("--json", json_, "JSON instead of text."); }
+  static void add_number(CLI::App& command, const char* flag, std::string& value, const char* help) {
+    command.add_option(flag, value, help)->type_name("N");
+  }
+
+  [[noreturn]] void refuse_without_command(std::span<const std::string> arguments) const {
+    if (arguments.empty()) throw ConfigError(concat("name a command\n\n", app_.help()));
+    std::vector<std::string> names;
+    for (const CLI::App* command : app_.get_subcommands({})) names.push_back(command->get_name());
+    const std::optional<std::string> nearest = nearest_name(arguments.front(), names);
+    throw ConfigError(concat("there is no command '", arguments.front(), "'; ",
+                             nearest ? "the nearest one is " + *nearest : "`tandem --help` lists them"));
+  }
+
+  Command command_of(const CLI::App& chosen) {
+    std::vector<std::string> faults = unknown_faults(chosen);
+    const std::vector<std::string> extras = app_.remaining();
+    for (const std::string& text : extras)
+      faults.push_back(concat("'", text, "' belongs to no command; put it behind one"));
+    if (&chosen == train_) return train_command(std::move(faults));
+    Command command = other_command(chosen, faults);
+    if (!faults.empty()) throw ConfigError(faults);
+    return command;
+  }
+
+  Command train_command(std::vector<std::string> faults) {
+    TrainCommand command;
+    // A value behind an unknown flag looks like CONFIG; the flag is the fault then.
+    const bool is_stray = !faults.empty() && !std::filesystem::exists(config_);
+    if (!config_.empty() && !is_stray) command.sources.file = config_;
+    command.sources.flags = train_flags_->settings(faults);
+    command.sources.flag_faults = std::move(faults);
+    return command;
+  }
+
+  Command other_command(const CLI::App& chosen, std::vector<std::string>& faults) {
+    const Output output = json_ ? Output::kJson : Output::kText;
+    const std::vector<std::filesystem::path> plugins(plugins_.begin(), plugins_.end());
+    if (&chosen == resume_) return ResumeCommand{source_, resume_flags_->settings(faults)};
+    if (&chosen == inspect_) return InspectCommand{source_, output};
+    if (&chosen == plot_) return PlotCommand{{runs_.begin(), runs_.end()}, output_file_};
+    if (&chosen == export_) return ExportCommand{source_, output_file_, plugins};
+    if (&chosen == version_) return VersionCommand{output};
+    if (&chosen == envs_) {
+      return EnvsCommand{name_.empty() ? std::nullopt : std::optional(name_), plugins, output};
+    }
+    EvalCommand eval{.source = source_, .plugins = plugins, .output = output};
+    read_number("--episodes", episodes_, 1, eval.episodes, faults);
+    read_number("--seed", seed_, 0, eval.seed, faults);
+    return eval;
+  }
+
+  static void read_number(const char* flag, const std::string& text, std::int64_t least, std::int64_t& value,
+                          std::vector<std::string>& faults) {
+    if (text.empty()) return;
+    const std::optional<std::int64_t> number = read_integer(text);
+    if (number && *number >= least) {
+      value = *number;
+    } else {
+      faults.push_back(concat(flag, " ", describe(RawValue::of_text(text)), ": expected an integer at least ", least));
+    }
+  }
+
+  std::string config_, source_, output_file_, name_, episodes_, seed_;
+  std::vector<std::string> runs_, plugins_;
+  bool json_ = false;
+  CLI::App app_;
+  CLI::App *train_ = nullptr, *resume_ = nullptr, *eval_ = nullptr, *inspect_ = nullptr, *plot_ = nullptr,
+           *export_ = nullptr, *envs_ = nullptr, *version_ = nullptr;
+  std::optional<OptionFlags> train_flags_, resume_flags_;
+};
+
+}  // namespace
+
+Command read_command_line(std::span<const std::string> arguments) { return CommandLine().read(arguments); }
+
+}  // namespace tandem::app

@@ -1,0 +1,135 @@
+#include "tandem/app/cli/command_line.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tandem/base/error.h"
+
+namespace tandem::app {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::UnorderedElementsAre;
+
+template <typename Kind>
+Kind read(const std::vector<std::string>& arguments) {
+  return std::get<Kind>(read_command_line(arguments));
+}
+
+std::vector<std::string> faults_of(const std::vector<std::string>& arguments) {
+  try {
+    (void)read_command_line(arguments);
+  } catch (const ConfigError& error) {
+    return error.faults();
+  }
+  return {};
+}
+
+std::vector<std::string> shown(const std::vector<Setting>& settings) {
+  std::vector<std::string> lines;
+  for (const Setting& setting : settings) lines.push_back(describe_fault(setting, ""));
+  return lines;
+}
+
+TEST(CommandLineTest, TrainTakesAFileAndFlags) {
+  const ConfigSources sources =
+      read<TrainCommand>({"train", "a.yaml", "--env", "CartPole-v1", "--seed=3", "--set", "ppo.gamma=0.9", "--quiet",
+                          "--plugin", "a.so", "--plugin", "b.so", "--minibatch-size", "64"})
+          .sources;
+  EXPECT_EQ(sources.file, "a.yaml");
+  EXPECT_THAT(sources.flag_faults, IsEmpty());
+  EXPECT_THAT(shown(sources.flags),
+              UnorderedElementsAre("env = CartPole-v1 (--env): ", "seed = 3 (--seed): ", "ppo.gamma = 0.9 (--set): ",
+                                   "quiet = true (--quiet): ", "plugins = [a.so, b.so] (--plugin): ",
+                                   "ppo.minibatch_size = 64 (--minibatch-size): "));
+}
+
+TEST(CommandLineTest, AFlagTakesOneValueAndLeavesTheFileAlone) {
+  const ConfigSources sources = read<TrainCommand>({"train", "--seed", "1", "a.yaml"}).sources;
+  EXPECT_EQ(sources.file, "a.yaml");
+  EXPECT_THAT(shown(sources.flags), ElementsAre("seed = 1 (--seed): "));
+}
+
+TEST(CommandLineTest, AFlagGivenTwiceReachesTheTableTwice) {
+  EXPECT_THAT(shown(read<TrainCommand>({"train", "--seed", "1", "--seed", "2"}).sources.flags),
+              ElementsAre("seed = 1 (--seed): ", "seed = 2 (--seed): "));
+}
+
+TEST(CommandLineTest, AValueMayHoldEqualsSignsCommasAndAMinus) {
+  const ConfigSources sources =
+      read<TrainCommand>({"train", "--set", "env=a=b", "--set", "policy.hidden=64,32", "--seed", "-1"}).sources;
+  EXPECT_THAT(shown(sources.flags),
+              UnorderedElementsAre("env = a=b (--set): ", "policy.hidden = 64,32 (--set): ", "seed = -1 (--seed): "));
+}
+
+TEST(CommandLineTest, FaultsOfTrainsFlagsAreKeptForLater) {
+  const ConfigSources sources =
+      read<TrainCommand>({"train", "--num-env", "8", "--set", "gamma", "--set", "=1", "--seed", "1"}).sources;
+  EXPECT_EQ(sources.file, std::nullopt);  // 8 is no file but the value of a flag that does not exist
+  EXPECT_THAT(sources.flag_faults,
+              ElementsAre("--num-env: there is no such flag; the nearest one is --num-envs",
+                          HasSubstr("--set gamma: expected key=value"), HasSubstr("--set =1: expected key=value")));
+}
+
+TEST(CommandLineTest, ResumeTakesOnlyWhatMayChange) {
+  const ResumeCommand command = read<ResumeCommand>({"resume", "runs/a", "--total-steps", "9", "--devices", "cpu:4"});
+  EXPECT_EQ(command.run, "runs/a");
+  EXPECT_THAT(shown(command.flags),
+              UnorderedElementsAre("total_steps = 9 (--total-steps): ", "devices = cpu:4 (--devices): "));
+  EXPECT_THAT(faults_of({"resume", "runs/a", "--num-envs", "4"}), ElementsAre(HasSubstr("--num-envs: there is no")));
+}
+
+TEST(CommandLineTest, EvalTakesNumbersWithinTheirRange) {
+  const EvalCommand command = read<EvalCommand>({"eval", "runs/a", "--episodes", "5", "--seed", "2", "--json"});
+  EXPECT_EQ(command.source, "runs/a");
+  EXPECT_EQ(command.episodes, 5);
+  EXPECT_EQ(command.seed, 2);
+  EXPECT_EQ(command.output, Output::kJson);
+  EXPECT_THAT(faults_of({"eval", "runs/a", "--episodes", "0", "--seed", "x"}),
+              ElementsAre("--episodes 0: expected an integer at least 1", "--seed x: expected an integer at least 0"));
+}
+
+TEST(CommandLineTest, TheOtherCommandsTakeTheirPaths) {
+  EXPECT_EQ(read<InspectCommand>({"inspect", "runs/a"}).source, "runs/a");
+  const PlotCommand plot = read<PlotCommand>({"plot", "runs/a", "runs/b", "-o", "c.svg"});
+  EXPECT_THAT(plot.runs, ElementsAre("runs/a", "runs/b"));
+  EXPECT_EQ(plot.picture, "c.svg");
+  EXPECT_EQ(read<ExportCommand>({"export", "runs/a", "-o", "p.pt"}).policy, "p.pt");
+  EXPECT_EQ(read<EnvsCommand>({"envs"}).name, std::nullopt);
+  EXPECT_EQ(read<EnvsCommand>({"envs", "X-v0", "--json"}).name, "X-v0");
+  EXPECT_EQ(read<VersionCommand>({"version"}).output, Output::kText);
+}
+
+TEST(CommandLineTest, WhatIsMissingOrUnknownIsNamed) {
+  EXPECT_THAT(faults_of({"trian"}), ElementsAre("there is no command 'trian'; the nearest one is train"));
+  EXPECT_THAT(faults_of({}), ElementsAre(HasSubstr("name a command")));
+  EXPECT_THAT(faults_of({"--seed", "1"}), ElementsAre(HasSubstr("no command")));
+  EXPECT_THAT(faults_of({"resume"}), ElementsAre(HasSubstr("RUN_DIR is required")));
+  EXPECT_THAT(faults_of({"plot", "runs/a"}), ElementsAre(HasSubstr("--output")));
+  EXPECT_THAT(faults_of({"train", "--seed"}), ElementsAre("--seed: a value must follow; see --help"));
+  EXPECT_THAT(faults_of({"inspect", "a", "b"}), ElementsAre(HasSubstr("tandem inspect does not take 'b'")));
+  EXPECT_THAT(faults_of({"version", "--jsn"}), ElementsAre(HasSubstr("the nearest one is --json")));
+}
+
+TEST(CommandLineTest, EveryCommandHasHelpWithAnExample) {
+  EXPECT_THAT(read<HelpCommand>({"--help"}).text, HasSubstr("First steps"));
+  for (const char* command : {"train", "resume", "eval", "inspect", "plot", "export", "envs", "version"}) {
+    EXPECT_THAT(read<HelpCommand>({command, "--help"}).text, HasSubstr(std::string("Example:\n  tandem ") + command));
+  }
+}
+
+TEST(CommandLineTest, HelpOfTrainListsEveryKeyAndFlag) {
+  const std::string help = read<HelpCommand>({"train", "-h"}).text;
+  TrainOptions options;
+  const OptionTable table = option_table(options);
+  for (const auto& option : table.options()) {
+    EXPECT_THAT(help, HasSubstr("\n  " + option->key() + ": "));
+    EXPECT_THAT(help, HasSubstr(option->flag()));
+    EXPECT_FALSE(option->help().empty()) << option->key();
+  }
+}
+
+}  // namespace
+}  // namespace tandem::app

@@ -1,0 +1,37 @@
+#include "tandem/app/cli/help_text.h"
+
+#include "tandem/app/config/config_text.h"
+#include "tandem/app/config/train_options.h"
+
+namespace tandem::app {
+
+std::string program_description() {
+  return "Trains policies data-parallel, with the same numbers on any number of replicas.";
+}
+
+std::string program_footer() {
+  return R"(First steps:
+  tandem train --env CartPole-v1 --seed 1 --run-dir runs/pole
+  tandem eval runs/pole --episodes 100
+  tandem envs
+
+Exit codes: 0 done; 2 you can fix it; 3 the run failed; 70 a defect of tandem; 130 stopped by Ctrl-C.
+)";
+}
+
+std::string train_example() { return "tandem train --env CartPole-v1 --seed 1 --devices cpu:2 --run-dir runs/pole"; }
+
+std::string train_footer() {
+  TrainOptions defaults;
+  return R"(Example:
+  tandem train --env CartPole-v1 --seed 1 --devices cpu:2 --run-dir runs/pole
+  tandem train mine.yaml --set ppo.learning_rate=1e-3 --set policy.hidden=128,128
+
+What is set where: defaults < the settings shipped for the environment < CONFIG < flags.
+Counts (environments, rows, steps) are totals of the run, whatever the devices.
+
+Keys for CONFIG, in sections or dotted, and for --set, with their defaults:
+)" + option_listing(option_table(defaults));
+}
+
+}  // namespace tandem::app

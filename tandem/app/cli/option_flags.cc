@@ -1,0 +1,67 @@
+#include "tandem/app/cli/option_flags.h"
+
+#include <CLI/CLI.hpp>
+
+#include "tandem/app/config/train_options.h"
+#include "tandem/base/text.h"
+
+namespace tandem::app {
+namespace {
+
+constexpr const char* kSwitchedOn = "true";
+
+// The default, in the place of a type: it shows what the flag takes.
+std::string takes(const Option& option) {
+  const std::string& value = option.default_text();
+  return value == "\"\"" || value == "[]" ? "" : "[" + value + "]";
+}
+
+}  // namespace
+
+OptionFlags::OptionFlags(CLI::App& command, FlagSet set) {
+  TrainOptions defaults;
+  const OptionTable table = option_table(defaults);
+  for (const auto& option : table.options()) {
+    const bool is_wanted = set == FlagSet::kTrain || option->lifetime() == Lifetime::kPart || option->key() == "quiet";
+    if (!option->flag().empty() && is_wanted) add(command, *option);
+  }
+  command.add_option("--set", sets_, "Any key of the list below, as key=value; may be given several times.")
+      ->type_name("KEY=VALUE")
+      ->allow_extra_args(false);
+}
+
+void OptionFlags::add(CLI::App& command, const Option& option) {
+  Given& given = given_.emplace(option.flag(), Given{option.key()}).first->second;
+  if (option.default_text() == "false") {
+    command.add_flag_callback(
+        option.flag(), [&given] { given.values.emplace_back(kSwitchedOn); }, option.help());
+    return;
+  }
+  command.add_option(option.flag(), given.values, option.help())->type_name(takes(option))->allow_extra_args(false);
+}
+
+std::vector<Setting> OptionFlags::settings(std::vector<std::string>& faults) const {
+  std::vector<Setting> settings;
+  for (const auto& [flag, given] : given_) {
+    // Of a list each time adds an element; of anything else a second time is a fault, which the table finds.
+    if (given.key == "plugins" && !given.values.empty()) {
+      settings.push_back({given.key, RawValue::of_list(given.values), {Layer::kFlag, flag}});
+      continue;
+    }
+    for (const std::string& value : given.values) {
+      settings.push_back({given.key, RawValue::of_text(value), {Layer::kFlag, flag}});
+    }
+  }
+  for (const std::string& text : sets_) {
+    const std::size_t equals = text.find('=');
+    if (equals == std::string::npos || equals == 0) {
+      faults.push_back(
+          concat("--set ", describe(RawValue::of_text(text)), ": expected key=value, as in --set ppo.gamma=0.98"));
+      continue;
+    }
+    settings.push_back({text.substr(0, equals), RawValue::of_text(text.substr(equals + 1)), {Layer::kFlag, "--set"}});
+  }
+  return settings;
+}
+
+}  // namespace tandem::app

@@ -1,0 +1,35 @@
+#include <iostream>
+
+#include "tandem/app/commands/commands.h"
+#include "tandem/app/commands/policy_source.h"
+#include "tandem/app/train/evaluate.h"
+#include "tandem/base/error.h"
+#include "tandem/base/text.h"
+#include "tandem/rl/policy/script_export.h"
+#include "tandem/rl/policy/weights_export.h"
+
+namespace tandem::app {
+
+// TorchScript is deprecated upstream, so the weights always come in a file of their own beside it.
+ExitCode run_export(const ExportCommand& command, const rl::EnvRegistry& environments) {
+  constexpr const char *kScript = ".pt", *kWeights = ".safetensors";
+  const std::filesystem::path suffix = command.policy.extension();
+  if (suffix != kScript && suffix != kWeights) {
+    throw ConfigError(
+        concat("--output ", command.policy.string(), ": the name must end in ", kScript, " or ", kWeights));
+  }
+  const model::Checkpoint checkpoint = find_checkpoint(command.source);
+  const TrainOptions options = options_of(checkpoint);
+  const rl::Spec spec = environments_of(options, environments, command.plugins).spec(options.env);
+  const TrainedPolicy trained = load_policy(checkpoint, options, spec);
+  if (suffix == kScript) {
+    rl::export_script(*trained.policy, &trained.normalizers, command.policy);
+    std::cout << command.policy.string() << "\n";
+  }
+  const std::filesystem::path weights = std::filesystem::path(command.policy).replace_extension(kWeights);
+  rl::export_weights(*trained.policy, &trained.normalizers, weights);
+  std::cout << weights.string() << "\n";
+  return ExitCode::kDone;
+}
+
+}  // namespace tandem::app

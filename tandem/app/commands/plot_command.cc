@@ -1,0 +1,40 @@
+#include <iostream>
+
+#include "tandem/app/commands/commands.h"
+#include "tandem/app/commands/policy_source.h"
+#include "tandem/app/plot/run_picture.h"
+#include "tandem/base/error.h"
+
+namespace tandem::app {
+namespace {
+
+// None when the environment is not known here, as when its plugin is gone: the curve can be drawn all the same.
+std::optional<double> threshold_of(const RunPaths& paths, const rl::EnvRegistry& environments) {
+  const TrainOptions options = read_recorded(paths.config());
+  try {
+    return environments_of(options, environments, {}).spec(options.env).reward_threshold;
+  } catch (const ConfigError&) {
+    return std::nullopt;
+  }
+}
+
+}  // namespace
+
+ExitCode run_plot(const PlotCommand& command, const rl::EnvRegistry& environments) {
+  std::vector<PlottedRun> runs;
+  std::vector<std::string> faults;
+  for (const std::filesystem::path& folder : command.runs) {
+    try {
+      const RunPaths paths = find_run(folder);
+      runs.push_back({paths, threshold_of(paths, environments)});
+    } catch (const ConfigError& error) {
+      faults.insert(faults.end(), error.faults().begin(), error.faults().end());
+    }
+  }
+  if (!faults.empty()) throw ConfigError(faults);
+  write_chart(chart_of(runs), command.picture);
+  std::cout << command.picture.string() << "\n";
+  return ExitCode::kDone;
+}
+
+}  // namespace tandem::app

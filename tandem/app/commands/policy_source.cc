@@ -1,0 +1,50 @@
+#include "tandem/app/commands/policy_source.h"
+
+#include "tandem/app/commands/run_session.h"
+#include "tandem/app/train/build_run.h"
+#include "tandem/base/error.h"
+#include "tandem/base/text.h"
+
+namespace tandem::app {
+
+bool is_checkpoint(const std::filesystem::path& path) {
+  std::error_code ignored;
+  return std::filesystem::exists(path / model::kManifestFile, ignored);
+}
+
+model::Checkpoint find_checkpoint(const std::filesystem::path& path) {
+  if (is_checkpoint(path)) {
+    model::Checkpoint checkpoint = model::Checkpoint::open(path);
+    checkpoint.verify();
+    return checkpoint;
+  }
+  if (content_of(path) != FolderContent::kRun) {
+    throw ConfigError(concat(path.string(),
+                             " is neither a run folder (it has no config.yaml) nor a checkpoint (it has no ",
+                             model::kManifestFile, ")"));
+  }
+  std::optional<model::Checkpoint> newest = newest_checkpoint({path});
+  if (!newest) throw ConfigError(concat("the run ", path.string(), " has no checkpoint yet"));
+  return *std::move(newest);
+}
+
+TrainOptions options_of(const model::Checkpoint& checkpoint) {
+  const auto& metadata = checkpoint.info().metadata;
+  const auto config = metadata.find("config");
+  if (config == metadata.end()) {
+    throw CheckpointError(
+        concat(checkpoint.folder().string(),
+               " does not hold the configuration of its run; it was written by another program (kind '",
+               checkpoint.info().kind, "')"));
+  }
+  return read_recorded(config->second, (checkpoint.folder() / model::kManifestFile).string());
+}
+
+rl::EnvRegistry environments_of(const TrainOptions& options, rl::EnvRegistry environments,
+                                const std::vector<std::filesystem::path>& plugins) {
+  TrainOptions chosen = options;
+  if (!plugins.empty()) chosen.plugins = plugins;
+  return with_plugins(std::move(environments), chosen);
+}
+
+}  // namespace tandem::app

@@ -1,0 +1,120 @@
+#include "tandem/app/commands/run_session.h"
+
+#include <unistd.h>
+
+#include "tandem/app/run/progress.h"
+#include "tandem/app/run/quantity_text.h"
+#include "tandem/app/run/run_log.h"
+#include "tandem/app/stop_signals.h"
+#include "tandem/app/train/build_run.h"
+#include "tandem/app/train/train.h"
+#include "tandem/base/error.h"
+#include "tandem/base/text.h"
+#include "tandem/base/version.h"
+#include "tandem/device/device_set.h"
+#include "tandem/model/checkpoint_store.h"
+#include "tandem/rl/policy/action_family.h"
+#include "tandem/rl/policy/normalizer.h"
+#include "tandem/sync/replica.h"
+
+namespace tandem::app {
+namespace {
+
+Severity least_of(LogLevel level) {
+  switch (level) {
+    case LogLevel::kDebug:
+      return Severity::kDebug;
+    case LogLevel::kInfo:
+      return Severity::kInfo;
+    case LogLevel::kWarning:
+      break;
+  }
+  return Severity::kWarning;
+}
+
+void say_outcome(Progress& progress, const Summary& summary, const RunPaths& paths) {
+  const UpdateMetrics& last = summary.last;
+  progress.say(concat(summary.env, " ", summary.end == RunEnd::kFinished ? "finished" : "stopped", " after ",
+                      count_text(static_cast<double>(last.env_steps)), " steps: mean return of the last 100 episodes ",
+                      last.episode_return_mean ? value_text(*last.episode_return_mean) : "unknown", ", ",
+                      count_text(last.env_steps_per_s), " steps/s"));
+  if (summary.solved_at_env_steps) {
+    progress.say(concat("solved after ", count_text(static_cast<double>(*summary.solved_at_env_steps)), " steps"));
+  }
+  const std::string folder = paths.folder.string();
+  progress.say(concat("run folder: ", folder, "  (curve.png, summary.json, checkpoints)"));
+  progress.say(summary.end == RunEnd::kFinished ? concat("next: tandem eval ", folder, " --episodes 100")
+                                                : concat("to go on: tandem resume ", folder));
+}
+
+}  // namespace
+
+Surroundings surroundings_of(const rl::EnvRegistry& environments) {
+  const auto spec_of = [&environments](const TrainOptions& options) {
+    return with_plugins(environments, options).spec(options.env);
+  };
+  Surroundings surroundings;
+  surroundings.count_replicas = [](const std::string& devices) {
+    return static_cast<int>(device::parse_device_set(devices).size());
+  };
+  surroundings.checks = {
+      {"shards",
+       [](const TrainOptions& options) {
+         if (!options.shards) return;  // the devices are at fault
+         (void)sync::place_replicas(device::parse_device_set(options.devices), static_cast<int>(*options.shards));
+       }},
+      {"env", [spec_of](const TrainOptions& options) { (void)spec_of(options); }},
+      {"policy.head",
+       [spec_of](const TrainOptions& options) {
+         if (options.policy.head) rl::check_family(rl::action_family(*options.policy.head), spec_of(options).action);
+       }},
+      {"normalize.observations",
+       [spec_of](const TrainOptions& options) {
+         (void)rl::Normalizers(spec_of(options), normalizer_options(options.normalize));
+       }},
+  };
+  surroundings.folder = std::filesystem::current_path();
+  return surroundings;
+}
+
+std::optional<model::Checkpoint> newest_checkpoint(const RunPaths& paths) {
+  return model::CheckpointStore(paths.checkpoints()).latest();
+}
+
+std::optional<model::Checkpoint> checkpoint_to_resume(const RunPaths& paths, Configuration& configuration) {
+  std::optional<model::Checkpoint> checkpoint = newest_checkpoint(paths);
+  if (!checkpoint) configuration.notes.emplace_back("the run has no checkpoint yet: it starts from the beginning");
+  return checkpoint;
+}
+
+ExitCode train_in(RunFolder& folder, const Configuration& configuration, const rl::EnvRegistry& environments,
+                  const std::optional<model::Checkpoint>& from) {
+  const TrainOptions& options = configuration.options;
+  const StopSignals signals;
+  const std::unique_ptr<Progress> progress =
+      make_progress(STDOUT_FILENO, options.quiet ? Verbosity::kQuiet : Verbosity::kProgress);
+  RunLog log(folder.paths().log(), least_of(options.log.level), [&progress](Severity severity, std::string_view text) {
+    if (severity == Severity::kWarning) progress->say(concat("warning: ", text));
+  });
+  log.info(concat("tandem ", kVersion, ", process ", ::getpid()));
+  for (const std::string& note : configuration.notes) {
+    log.info(note);
+    progress->say(note);
+  }
+  progress->say(concat("run folder: ", folder.paths().folder.string()));
+  const std::stop_callback said(signals.token(), [&progress] {
+    progress->say("stopping after this update, with a checkpoint; Ctrl-C again ends at once");
+  });
+  try {
+    const Summary summary = train(configuration, with_plugins(environments, options), from,
+                                  {.folder = folder, .progress = *progress, .log = log, .stop = signals.token()});
+    say_outcome(*progress, summary, folder.paths());
+    return summary.end == RunEnd::kFinished ? ExitCode::kDone : ExitCode::kStopped;
+  } catch (const std::exception& error) {
+    progress->finish();
+    log.error(error.what());
+    throw;
+  }
+}
+
+}  // namespace tandem::app

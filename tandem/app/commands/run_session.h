@@ -1,0 +1,28 @@
+// app/commands/run_session.h: what `train` and `resume` share: the surroundings of a configuration, and a run from the
+// open folder to the last line on the screen.
+#pragma once
+#include <optional>
+
+#include "tandem/app/config/configuration.h"
+#include "tandem/app/exit_code.h"
+#include "tandem/app/run/run_folder.h"
+#include "tandem/model/checkpoint.h"
+#include "tandem/rl/env/env_registry.h"
+
+namespace tandem::app {
+
+/// This machine's devices, and `environments` with the plugins that the options name. Both outlive the result.
+[[nodiscard]] Surroundings surroundings_of(const rl::EnvRegistry& environments);
+
+/// The newest checkpoint of a run, checked; nothing when it was never saved.
+[[nodiscard]] std::optional<model::Checkpoint> newest_checkpoint(const RunPaths& paths);
+
+/// The same for a run that is to go on. Where there is none, notes that it starts from the beginning.
+[[nodiscard]] std::optional<model::Checkpoint> checkpoint_to_resume(const RunPaths& paths,
+                                                                    Configuration& configuration);
+
+/// Trains in `folder`, from `from` on where given, until the end or a signal, and says how it went.
+[[nodiscard]] ExitCode train_in(RunFolder& folder, const Configuration& configuration,
+                                const rl::EnvRegistry& environments, const std::optional<model::Checkpoint>& from);
+
+}  // namespace tandem::app

@@ -1,0 +1,17 @@
+// app/config/config_text.h: options as YAML that reads back as the same options.
+#pragma once
+#include <string>
+#include <string_view>
+
+#include "tandem/app/config/option_table.h"
+
+namespace tandem::app {
+
+/// Every option that a run records (Lifetime kRun and kPart) and that has an effect, in sections, with a comment where
+/// it came from. `title` is the first line, as a comment.
+[[nodiscard]] std::string config_text(const OptionTable& table, std::string_view title);
+
+/// A listing of all options for people: key, what it expects, default, help.
+[[nodiscard]] std::string option_listing(const OptionTable& table);
+
+}  // namespace tandem::app

@@ -1,0 +1,173 @@
+#include "tandem/app/config/configuration.h"
+
+#include <utility>
+
+#include "tandem/app/config/config_text.h"
+#include "tandem/app/config/option_rules.h"
+#include "tandem/app/config/presets.h"
+#include "tandem/app/config/yaml_source.h"
+#include "tandem/base/error.h"
+#include "tandem/base/text.h"
+
+namespace tandem::app {
+namespace {
+
+void append(std::vector<std::string>& faults, std::vector<std::string> more) {
+  for (std::string& fault : more) faults.push_back(std::move(fault));
+}
+
+// A run may be resumed from another folder, so paths are made whole where they are read.
+void make_absolute(std::vector<Setting>& settings, const std::filesystem::path& folder) {
+  for (Setting& setting : settings) {
+    if (setting.key != "plugins") continue;
+    if (setting.value.kind == RawValue::Kind::kText) {
+      setting.value = RawValue::of_list(binding_detail::split_list(setting.value.text));
+    }
+    for (std::string& item : setting.value.items) {
+      if (!item.empty()) item = (folder / item).lexically_normal().string();
+    }
+  }
+}
+
+class Assembly {
+ public:
+  explicit Assembly(const Surroundings& surroundings) : surroundings_(surroundings) {}
+
+  void read_file(const std::filesystem::path& file) {
+    try {
+      YamlSettings read = read_yaml_file(file, table_);
+      const std::filesystem::path folder = surroundings_.folder / file.parent_path();
+      make_absolute(read.settings, folder);
+      append(faults_, std::move(read.faults));
+      file_ = std::move(read.settings);
+    } catch (const ConfigError& error) {
+      append(faults_, error.faults());
+    }
+  }
+
+  void take_flags(std::vector<Setting> flags) {
+    make_absolute(flags, surroundings_.folder);
+    flags_ = std::move(flags);
+  }
+  void take_faults(std::vector<std::string> faults) { append(faults_, std::move(faults)); }
+
+  void refuse_flags_of(Lifetime lifetime) {
+    for (const Setting& flag : flags_) {
+      const Option* option = table_.find(flag.key);
+      if (option == nullptr || option->lifetime() != lifetime) continue;
+      faults_.push_back(describe_fault(
+          flag, "belongs to the run from its start and cannot change when it goes on; start a new run for that"));
+    }
+  }
+
+  // The environment decides which preset lies below the file and the flags that name it.
+  void assign_preset() {
+    TrainOptions chosen;
+    OptionTable chooser = option_table(chosen);
+    (void)chooser.assign(file_);
+    (void)chooser.assign(flags_);
+    const std::string algo(word_of(chosen.algo));
+    const Preset* preset = find_preset(algo, chosen.env);
+    if (preset == nullptr) {
+      if (!chosen.env.empty()) notes_.push_back(concat("no settings are shipped for ", chosen.env, " with ", algo));
+      return;
+    }
+    YamlSettings read = read_yaml(preset->text, std::string(preset->file), Layer::kPreset, table_);
+    append(faults_, std::move(read.faults));
+    append(faults_, table_.assign(read.settings));
+    notes_.push_back(concat("settings shipped for ", chosen.env, " with ", algo, ": ", preset->file));
+  }
+
+  void assign_file_and_flags() {
+    append(faults_, table_.assign(file_));
+    append(faults_, table_.assign(flags_));
+  }
+
+  // What was asked for must be what the run began with.
+  void compare_with(const std::filesystem::path& recorded) {
+    TrainOptions before = read_recorded(recorded);
+    const OptionTable was = option_table(before);
+    if (!options_.shards && !table_.at("shards").is_faulty()) options_.shards = before.shards;
+    for (const auto& option : table_.options()) {
+      const std::string then = was.at(option->key()).text();
+      if (option->lifetime() != Lifetime::kRun || option->is_faulty() || option->text() == then) continue;
+      faults_.push_back(table_.fault(option->key(), concat("the run began with ", then, " (", recorded.string(),
+                                                           "); leave that, or start a new run")));
+    }
+  }
+
+  Configuration finish(const char* title) {
+    resolve_shards();
+    append(faults_, rule_faults(options_, table_));
+    run_checks();
+    if (!faults_.empty()) throw ConfigError(faults_);
+    return {options_, config_text(table_, title), std::move(notes_)};
+  }
+
+ private:
+  void resolve_shards() {
+    try {
+      const int replicas = surroundings_.count_replicas(options_.devices);
+      if (options_.shards) return;
+      options_.shards = replicas;
+      notes_.push_back(concat("shards: auto is ", replicas, ", one for each replica of ", options_.devices));
+    } catch (const ConfigError& error) {
+      for (const std::string& fault : error.faults()) faults_.push_back(table_.fault("devices", fault));
+    }
+  }
+
+  void run_checks() {
+    if (options_.env.empty() || table_.at("env").is_faulty() || table_.at("plugins").is_faulty()) return;
+    for (const Surroundings::Check& check : surroundings_.checks) {
+      if (table_.at(check.key).is_faulty()) continue;
+      try {
+        check.run(options_);
+      } catch (const ConfigError& error) {
+        for (const std::string& fault : error.faults()) faults_.push_back(table_.fault(check.key, fault));
+        if (check.key == "env") return;
+      }
+    }
+  }
+
+  const Surroundings& surroundings_;
+  TrainOptions options_;
+  OptionTable table_ = option_table(options_);
+  std::vector<Setting> file_, flags_;
+  std::vector<std::string> faults_, notes_;
+};
+
+}  // namespace
+
+Configuration configure(const ConfigSources& sources, const Surroundings& surroundings) {
+  Assembly assembly(surroundings);
+  if (sources.file) assembly.read_file(*sources.file);
+  assembly.take_flags(sources.flags);
+  assembly.take_faults(sources.flag_faults);
+  assembly.assign_preset();
+  assembly.assign_file_and_flags();
+  if (sources.recorded) assembly.compare_with(*sources.recorded);
+  return assembly.finish("The settings of this run, as resolved.");
+}
+
+Configuration reconfigure(const std::filesystem::path& recorded, const std::vector<Setting>& flags,
+                          const Surroundings& surroundings) {
+  Assembly assembly(surroundings);
+  assembly.read_file(recorded);
+  assembly.take_flags(flags);
+  assembly.refuse_flags_of(Lifetime::kRun);
+  assembly.assign_file_and_flags();
+  return assembly.finish("The settings of this run, as resolved when it was last resumed.");
+}
+
+TrainOptions read_recorded(std::string_view text, const std::string& name) {
+  TrainOptions options;
+  OptionTable table = option_table(options);
+  YamlSettings read = read_yaml(text, name, Layer::kFile, table);
+  append(read.faults, table.assign(read.settings));
+  if (!read.faults.empty()) throw ConfigError(read.faults);
+  return options;
+}
+
+TrainOptions read_recorded(const std::filesystem::path& file) { return read_recorded(read_text(file), file.string()); }
+
+}  // namespace tandem::app

@@ -1,0 +1,62 @@
+// app/config/configuration.h: the options of a run, from all the places that they can be given.
+//
+// defaults < the settings shipped for the environment < the configuration file < flags
+//
+// Threads: free functions. Errors: ConfigError with every fault that was found, each naming key, value, place, and
+// what would work.
+#pragma once
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tandem/app/config/train_options.h"
+
+namespace tandem::app {
+
+struct ConfigSources {
+  std::optional<std::filesystem::path> file = {};
+  std::vector<Setting> flags = {};
+  std::vector<std::string> flag_faults = {};  // found when the command line was read; reported with the others
+  /// The config.yaml of the run that these options are to go on with (`train --resume auto`). Asking for other options
+  /// of Lifetime kRun than it began with is a fault; `shards: auto` is what it was there.
+  std::optional<std::filesystem::path> recorded = {};
+};
+
+/// What the configuration of a run depends on outside of it.
+struct Surroundings {
+  /// Replicas that a device set makes. Throws ConfigError.
+  std::function<int(const std::string& devices)> count_replicas;
+  /// Throws ConfigError when the option `key` cannot be, with the others as they are: an environment of no such name, a
+  /// head that does not fit its actions. Checks run in this order; those behind one of "env" that fails are left out.
+  struct Check {
+    std::string key;
+    std::function<void(const TrainOptions&)> run;
+  };
+  std::vector<Check> checks = {};
+  /// Where relative paths start; for those in a file, the file's folder.
+  std::filesystem::path folder;
+};
+
+struct Configuration {
+  TrainOptions options;
+  std::string yaml;                     // all recorded options, with where they came from: config.yaml of the run
+  std::vector<std::string> notes = {};  // what `auto` became, and which shipped settings were taken
+};
+
+/// For a new run. `shards: auto` becomes the number of replicas.
+[[nodiscard]] Configuration configure(const ConfigSources& sources, const Surroundings& surroundings);
+
+/// For a run that goes on: what it recorded in `recorded` (its config.yaml), with `flags` on top, which may name
+/// options of Lifetime kPart and kCall only. Shipped settings, which may have changed since, do not matter.
+[[nodiscard]] Configuration reconfigure(const std::filesystem::path& recorded, const std::vector<Setting>& flags,
+                                        const Surroundings& surroundings);
+
+/// The options that a config.yaml of a run records, from its text; `name` for messages. Nothing is looked up: neither
+/// environment nor devices need exist here.
+[[nodiscard]] TrainOptions read_recorded(std::string_view text, const std::string& name);
+[[nodiscard]] TrainOptions read_recorded(const std::filesystem::path& file);
+
+}  // namespace tandem::app

@@ -1,0 +1,204 @@
+#include "tandem/app/config/configuration.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tandem/app/config/presets.h"
+#include "tandem/base/atomic_file.h"
+#include "tandem/base/error.h"
+#include "tandem/base/testing/temporary_folder.h"
+
+namespace tandem::app {
+namespace {
+
+using testing::Contains;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+int count_replicas(const std::string& devices) {
+  if (devices == "cpu") return 1;
+  if (devices.starts_with("cpu:")) return std::stoi(devices.substr(4));
+  throw ConfigError("no such device");
+}
+
+void check_env(const TrainOptions& options) {
+  if (options.env == "Missing-v0") throw ConfigError("no such environment");
+}
+
+class ConfigurationTest : public testing::Test {
+ protected:
+  static Setting flag(std::string key, std::string text) {
+    return {std::move(key), RawValue::of_text(std::move(text)), {Layer::kFlag, "--set"}};
+  }
+  std::filesystem::path file(const std::string& text) {
+    const std::filesystem::path path = folder / "train.yaml";
+    write_file(path, text);
+    return path;
+  }
+  Configuration configure(const std::string& text, std::vector<Setting> flags = {}) {
+    return app::configure({file(text), std::move(flags)}, surroundings);
+  }
+  std::vector<std::string> faults(const std::string& text, std::vector<Setting> flags = {}) {
+    try {
+      (void)configure(text, std::move(flags));
+    } catch (const ConfigError& error) {
+      return error.faults();
+    }
+    return {};
+  }
+
+  TemporaryFolder folder;
+  const Surroundings surroundings{count_replicas, {{"env", check_env}}, folder.path()};
+};
+
+// The values in one table, as text.
+std::vector<std::string> recorded(TrainOptions options) {
+  std::vector<std::string> texts;
+  const OptionTable table = option_table(options);
+  for (const auto& option : table.options()) {
+    if (option->lifetime() != Lifetime::kCall && table.has_effect(*option)) {
+      texts.push_back(option->key() + ": " + option->text());
+    }
+  }
+  return texts;
+}
+
+TEST_F(ConfigurationTest, FlagsWinOverTheFileOverThePresetOverDefaults) {
+  const TrainOptions defaults;
+  const TrainOptions options =
+      configure("env: CartPole-v1\nppo: {gae_lambda: 0.7, epochs: 5}\n", {flag("ppo.epochs", "6")}).options;
+  EXPECT_EQ(options.ppo.epochs, 6);
+  EXPECT_EQ(options.ppo.gae_lambda, 0.7);
+  EXPECT_EQ(options.ppo.gamma, 0.98);
+  EXPECT_EQ(options.ppo.value_coef, defaults.ppo.value_coef);
+}
+
+TEST_F(ConfigurationTest, TheEnvironmentThatWinsChoosesThePreset) {
+  const Configuration configuration = configure("env: CartPole-v1\n", {flag("env", "Pendulum-v1")});
+  EXPECT_EQ(configuration.options.ppo.gamma, 0.9);
+  EXPECT_EQ(configuration.options.policy.head, "state_dependent_noise");
+  EXPECT_THAT(configuration.notes, Contains(HasSubstr("configs/presets/ppo/Pendulum-v1.yaml")));
+}
+
+TEST_F(ConfigurationTest, AnEnvironmentWithoutPresetGetsDefaultsAndANote) {
+  EXPECT_THAT(configure("env: Mine-v0\n").notes, Contains("no settings are shipped for Mine-v0 with ppo"));
+}
+
+TEST_F(ConfigurationTest, MinibatchSizeReplacesThePresetsMinibatches) {
+  const TrainOptions options =
+      configure("env: CartPole-v1\nrollout_steps: 64\n", {flag("ppo.minibatches", "2")}).options;
+  EXPECT_EQ(options.ppo.minibatches, 2);
+  EXPECT_EQ(options.ppo.minibatch_size, std::nullopt);
+}
+
+TEST_F(ConfigurationTest, TheResolvedTextReadsBackAsTheSameOptions) {
+  const Configuration first = configure(
+      "env: Mine-v0\nplugins: [\"./lib mine.so\"]\nppo.clip_range_value: 0.2\ncheckpoint.every_seconds: none\n",
+      {flag("devices", "cpu:2"), flag("policy.head", "normal"), flag("policy.hidden", "32,7")});
+  const Configuration again = app::configure({file(first.yaml), {}}, surroundings);
+  EXPECT_EQ(recorded(again.options), recorded(first.options));
+  EXPECT_EQ(recorded(app::reconfigure(file(first.yaml), {}, surroundings).options), recorded(first.options));
+  EXPECT_EQ(again.options.shards, 2);
+  EXPECT_EQ(again.options.plugins.at(0), folder / "lib mine.so");
+}
+
+TEST_F(ConfigurationTest, TheResolvedTextOfEveryPresetReadsBack) {
+  for (const Preset& preset : presets()) {
+    const Configuration first = configure("env: " + std::string(preset.env) + "\n");
+    EXPECT_EQ(recorded(app::reconfigure(file(first.yaml), {}, surroundings).options), recorded(first.options))
+        << preset.file;
+  }
+}
+
+TEST_F(ConfigurationTest, AutoShardsAreOneAReplicaAndSaidSo) {
+  const Configuration configuration = configure("env: Mine-v0\ndevices: cpu:2\n");
+  EXPECT_EQ(configuration.options.shards, 2);
+  EXPECT_THAT(configuration.notes, Contains("shards: auto is 2, one for each replica of cpu:2"));
+}
+
+TEST_F(ConfigurationTest, AllFaultsOfAllPlacesAreReportedAtOnce) {
+  EXPECT_THAT(faults("env: Missing-v0\nsed: 3\nppo:\n  gamma: 1.5\n  learning_rate: fast\ndevices: tpu:1\n",
+                     {flag("num_envs", "0"), flag("ppo.epoch", "3")}),
+              ElementsAre(HasSubstr("train.yaml:2): there is no such key; the nearest one is seed"),
+                          HasSubstr("ppo.gamma = 1.5"), HasSubstr("ppo.learning_rate = fast"),
+                          HasSubstr("num_envs = 0 (--set): expected an integer from 1 to 1000000"),
+                          HasSubstr("the nearest one is ppo.epochs"), HasSubstr("train.yaml:6): no such device"),
+                          HasSubstr("train.yaml:1): no such environment")));
+}
+
+TEST_F(ConfigurationTest, ASyntaxFaultStillReportsTheFlags) {
+  EXPECT_THAT(faults("env: [\n", {flag("seed", "-1")}),
+              ElementsAre(HasSubstr("train.yaml:2"), HasSubstr("seed = -1"), HasSubstr("name an environment")));
+}
+
+TEST_F(ConfigurationTest, CountsThatDoNotDivideNameCountsThatDo) {
+  EXPECT_THAT(faults("env: Mine-v0\nnum_envs: 9\nshards: 2\n"),
+              ElementsAre(HasSubstr("does not divide into 2 shards; 8 or 10 would, or shards: 1 or 3")));
+  EXPECT_THAT(faults("env: Mine-v0\nnum_envs: 8\nrollout_steps: 100\nppo.minibatches: 7\n"),
+              ElementsAre(HasSubstr(
+                  "does not divide the 800 rows of a rollout (8 environments x 100 steps, 1 shard); 5 or 8 would")));
+  EXPECT_THAT(faults("env: Mine-v0\nnum_envs: 8\nrollout_steps: 128\nshards: 4\nppo.minibatch_size: 100\n"),
+              ElementsAre(HasSubstr("64 or 128 would")));
+  EXPECT_THAT(faults("env: Mine-v0\nppo.minibatches: none\n"), ElementsAre(HasSubstr("give exactly one of")));
+}
+
+TEST_F(ConfigurationTest, AnOptionWithoutEffectIsAFault) {
+  EXPECT_THAT(faults("env: Mine-v0\nnormalize.clip_reward: 5\npolicy.sde_sample_freq: 8\n"),
+              ElementsAre(HasSubstr("has no effect without policy.head: state_dependent_noise"),
+                          HasSubstr("has no effect without normalize.rewards: true")));
+  // One that a preset set is only left over.
+  EXPECT_THAT(faults("env: Pendulum-v1\npolicy.head: normal\n"), IsEmpty());
+}
+
+TEST_F(ConfigurationTest, AResumedRunChangesOnlyHowLongAndWhere) {
+  const std::filesystem::path config = file(configure("env: CartPole-v1\n").yaml);
+  const Configuration longer =
+      app::reconfigure(config, {flag("total_steps", "7"), flag("devices", "cpu:4")}, surroundings);
+  EXPECT_EQ(longer.options.total_steps, 7);
+  EXPECT_EQ(longer.options.shards, 1);
+  EXPECT_THROW((void)app::reconfigure(config, {flag("ppo.gamma", "0.5")}, surroundings), ConfigError);
+}
+
+TEST_F(ConfigurationTest, GoingOnWithARunAsksForWhatItBeganWith) {
+  const std::filesystem::path config = folder / "config.yaml";
+  write_file(config, configure("env: CartPole-v1\nseed: 3\ndevices: cpu:2\n").yaml);
+  const auto again = [&](std::vector<Setting> flags) {
+    flags.push_back(flag("env", "CartPole-v1"));
+    return app::configure({{}, std::move(flags), {}, config}, surroundings);
+  };
+  EXPECT_EQ(again({flag("seed", "3"), flag("devices", "cpu")}).options.shards, 2);
+  EXPECT_EQ(again({flag("seed", "3"), flag("total_steps", "9")}).options.total_steps, 9);
+  try {
+    (void)again({flag("seed", "4"), flag("shards", "1")});
+    FAIL() << "nothing was thrown";
+  } catch (const ConfigError& error) {
+    EXPECT_THAT(error.faults(), ElementsAre(HasSubstr("seed = 4 (--set): the run began with 3"),
+                                            HasSubstr("shards = 1 (--set): the run began with 2")));
+  }
+}
+
+TEST_F(ConfigurationTest, RecordedOptionsAreReadWithoutLookingAnythingUp) {
+  EXPECT_EQ(read_recorded("env: Missing-v0\ndevices: tpu\nseed: 5\n", "c.yaml").seed, 5);
+  EXPECT_THROW((void)read_recorded("sed: 5\n", "c.yaml"), ConfigError);
+}
+
+TEST_F(ConfigurationTest, FaultsOfTheCommandLineAreReportedWithTheOthers) {
+  try {
+    (void)app::configure({{}, {flag("env", "Mine-v0"), flag("seed", "-1")}, {"--sed: no such flag"}, {}}, surroundings);
+    FAIL() << "nothing was thrown";
+  } catch (const ConfigError& error) {
+    EXPECT_THAT(error.faults(), ElementsAre("--sed: no such flag", HasSubstr("seed = -1")));
+  }
+}
+
+TEST(PresetsTest, EachIsWithoutFaultAndNamesItsOwnEnvironment) {
+  EXPECT_FALSE(presets().empty());
+  for (const Preset& preset : presets()) {
+    const Setting env{"env", RawValue::of_text(std::string(preset.env)), {Layer::kFlag, "--env"}};
+    EXPECT_NO_THROW((void)configure({{}, {env}}, {count_replicas, {}, "/"})) << preset.file;
+  }
+}
+
+}  // namespace
+}  // namespace tandem::app

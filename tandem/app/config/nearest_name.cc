@@ -1,0 +1,57 @@
+#include "tandem/app/config/nearest_name.h"
+
+#include <algorithm>
+
+namespace tandem::app {
+namespace {
+
+constexpr std::size_t kLongestCompared = 80;  // longer text is no slip of the pen, and the cost is quadratic
+
+std::string_view last_part(std::string_view name) {
+  const std::size_t dot = name.rfind('.');
+  return dot == std::string_view::npos ? name : name.substr(dot + 1);
+}
+
+int allowed_distance(std::string_view text) { return std::max<int>(1, static_cast<int>(text.size()) / 3); }
+
+// Distance from `text` to `name`; to its last part alone where `text` has no section or a section that does not exist.
+int distance_to(std::string_view text, std::string_view name) {
+  const int whole = edit_distance(text, name);
+  const int last = edit_distance(last_part(text), last_part(name)) + 1;  // one more: the section is wrong as well
+  return last <= allowed_distance(last_part(text)) ? std::min(whole, last) : whole;
+}
+
+}  // namespace
+
+int edit_distance(std::string_view a, std::string_view b) {
+  std::vector<int> before(b.size() + 1), last(b.size() + 1), row(b.size() + 1);
+  for (std::size_t j = 0; j <= b.size(); ++j) last[j] = static_cast<int>(j);
+  for (std::size_t i = 1; i <= a.size(); ++i) {
+    row[0] = static_cast<int>(i);
+    for (std::size_t j = 1; j <= b.size(); ++j) {
+      const int replaced = last[j - 1] + (a[i - 1] == b[j - 1] ? 0 : 1);
+      row[j] = std::min({replaced, last[j] + 1, row[j - 1] + 1});
+      const bool swapped = i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1];
+      if (swapped) row[j] = std::min(row[j], before[j - 2] + 1);
+    }
+    std::swap(before, last);
+    std::swap(last, row);
+  }
+  return last[b.size()];
+}
+
+std::optional<std::string> nearest_name(std::string_view text, const std::vector<std::string>& names) {
+  if (text.empty() || text.size() > kLongestCompared) return std::nullopt;
+  std::optional<std::string> nearest;
+  int best = allowed_distance(text) + 1;
+  for (const std::string& name : names) {
+    const int distance = distance_to(text, name);
+    if (distance < best) {
+      best = distance;
+      nearest = name;
+    }
+  }
+  return nearest;
+}
+
+}  // namespace tandem::app

@@ -1,0 +1,49 @@
+#include "tandem/app/config/option_binding.h"
+
+#include <algorithm>
+
+namespace tandem::app {
+
+std::string Range::text() const {
+  if (from && to) return "from " + write_number(*from) + " to " + write_number(*to);
+  if (above && to) return "above " + write_number(*above) + ", at most " + write_number(*to);
+  if (above) return "above " + write_number(*above);
+  if (from) return "at least " + write_number(*from);
+  if (to) return "at most " + write_number(*to);
+  return "";
+}
+
+namespace binding_detail {
+
+std::vector<std::string> split_list(const std::string& text) {
+  std::vector<std::string> items;
+  if (text.empty()) return items;
+  std::size_t begin = 0;
+  while (true) {
+    const std::size_t comma = text.find(',', begin);
+    std::string item = text.substr(begin, comma == std::string::npos ? comma : comma - begin);
+    item.erase(0, item.find_first_not_of(' '));
+    item.erase(item.find_last_not_of(' ') + 1);
+    items.push_back(std::move(item));
+    if (comma == std::string::npos) return items;
+    begin = comma + 1;
+  }
+}
+
+std::string expected_text(const std::string& kind, const OptionBinding& limits) {
+  std::string words;
+  for (std::size_t i = 0; i < limits.words.size(); ++i) {
+    if (i > 0) words += i + 1 == limits.words.size() ? " or " : ", ";
+    words += limits.words[i];
+  }
+  if (!words.empty()) return words;
+  const std::string bounds = limits.range.text();
+  return bounds.empty() ? kind : kind + " " + bounds;
+}
+
+bool is_word(const std::string& text, const std::vector<std::string>& words) {
+  return std::find(words.begin(), words.end(), text) != words.end();
+}
+
+}  // namespace binding_detail
+}  // namespace tandem::app

@@ -1,0 +1,179 @@
+// app/config/option_binding.h: ties one option to one field of a struct, whatever the field's type.
+//
+// Fields may be int, int64, double, bool, an enumeration with Choices, string, path; std::optional of these, which
+// takes one word more ("none", "auto") for nothing; and std::vector of these, written [64, 64] in YAML and 64,64 in a
+// flag.
+//
+// Ownership: the field must outlive the binding.
+#pragma once
+#include <memory>
+#include <optional>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "tandem/app/config/setting.h"
+#include "tandem/app/config/value_format.h"
+
+namespace tandem::app {
+
+/// Bounds of a number, or of every number of a list.
+struct Range {
+  std::optional<double> above = {}, from = {}, to = {};  // above: excluded; from, to: included
+
+  [[nodiscard]] bool contains(double value) const {
+    return !(above && value <= *above) && !(from && value < *from) && !(to && value > *to);
+  }
+  /// "at least 1", "above 0", "from 0 to 1"; empty without bounds.
+  [[nodiscard]] std::string text() const;
+};
+
+class OptionBinding {
+ public:
+  virtual ~OptionBinding() = default;
+
+  /// Sets the field; or says what is wrong and leaves it as it was.
+  [[nodiscard]] virtual std::optional<std::string> assign(const RawValue& value) = 0;
+  /// The field's value as YAML.
+  [[nodiscard]] virtual std::string text() const = 0;
+  /// "an integer, at least 1, or auto".
+  [[nodiscard]] virtual std::string expected() const = 0;
+  /// Whether the field is an optional that holds nothing.
+  [[nodiscard]] virtual bool is_absent() const { return false; }
+  /// Empties an optional field; a defect for others.
+  virtual void clear() { fail_check("the option is optional", __FILE__, __LINE__, ""); }
+
+  Range range;
+  std::string absent_word = "none";  // of an optional field
+  std::vector<std::string> words;    // of a text field: those that it takes; empty: any
+};
+
+namespace binding_detail {
+
+template <typename T>
+inline constexpr bool kIsOptional = false;
+template <typename T>
+inline constexpr bool kIsOptional<std::optional<T>> = true;
+template <typename T>
+inline constexpr bool kIsList = false;
+template <typename T>
+inline constexpr bool kIsList<std::vector<T>> = true;
+
+[[nodiscard]] std::vector<std::string> split_list(const std::string& text);
+[[nodiscard]] std::string expected_text(const std::string& kind, const OptionBinding& limits);
+[[nodiscard]] bool is_word(const std::string& text, const std::vector<std::string>& words);
+
+template <typename T>
+std::optional<T> read_within(const std::string& text, const OptionBinding& limits) {
+  std::optional<T> value = ValueFormat<T>::read(text);
+  if constexpr (std::is_arithmetic_v<T>) {
+    if (value && !limits.range.contains(static_cast<double>(*value))) return std::nullopt;
+  } else if constexpr (std::is_same_v<T, std::string>) {
+    if (value && !limits.words.empty() && !is_word(*value, limits.words)) return std::nullopt;
+  }
+  return value;
+}
+
+}  // namespace binding_detail
+
+/// A single value, or an optional one.
+template <typename Field>
+class ScalarBinding final : public OptionBinding {
+ public:
+  explicit ScalarBinding(Field& field) : field_(field) {}
+
+  std::optional<std::string> assign(const RawValue& value) override {
+    if constexpr (binding_detail::kIsOptional<Field>) {
+      const bool absent =
+          value.kind == RawValue::Kind::kNull || (value.kind == RawValue::Kind::kText && value.text == absent_word);
+      if (absent) return clear(), std::nullopt;
+    }
+    std::optional<Value> read;
+    if (value.kind == RawValue::Kind::kText) read = binding_detail::read_within<Value>(value.text, *this);
+    if (!read) return "expected " + expected();
+    field_ = *std::move(read);
+    return std::nullopt;
+  }
+
+  [[nodiscard]] std::string text() const override {
+    if constexpr (binding_detail::kIsOptional<Field>) {
+      return field_ ? ValueFormat<Value>::write(*field_) : absent_word;
+    } else {
+      return ValueFormat<Value>::write(field_);
+    }
+  }
+
+  [[nodiscard]] std::string expected() const override {
+    std::string text = binding_detail::expected_text(ValueFormat<Value>::kind(), *this);
+    if constexpr (binding_detail::kIsOptional<Field>) text += ", or " + absent_word;
+    return text;
+  }
+
+  [[nodiscard]] bool is_absent() const override {
+    if constexpr (binding_detail::kIsOptional<Field>) return !field_;
+    return false;
+  }
+  void clear() override {
+    if constexpr (binding_detail::kIsOptional<Field>) {
+      field_.reset();
+    } else {
+      OptionBinding::clear();
+    }
+  }
+
+ private:
+  template <typename T>
+  struct ValueOf {
+    using type = T;
+  };
+  template <typename T>
+  struct ValueOf<std::optional<T>> {
+    using type = T;
+  };
+  using Value = typename ValueOf<Field>::type;
+
+  Field& field_;
+};
+
+template <typename Value>
+class ListBinding final : public OptionBinding {
+ public:
+  explicit ListBinding(std::vector<Value>& field) : field_(field) {}
+
+  std::optional<std::string> assign(const RawValue& value) override {
+    const bool is_list = value.kind == RawValue::Kind::kList;
+    if (!is_list && value.kind != RawValue::Kind::kText) return "expected " + expected();
+    std::vector<Value> read;
+    for (const std::string& item : is_list ? value.items : binding_detail::split_list(value.text)) {
+      std::optional<Value> element = binding_detail::read_within<Value>(item, *this);
+      if (!element) return "expected " + expected() + "; found \"" + describe(RawValue::of_text(item)) + "\" in it";
+      read.push_back(*std::move(element));
+    }
+    field_ = std::move(read);
+    return std::nullopt;
+  }
+
+  [[nodiscard]] std::string text() const override {
+    std::string items;
+    for (const Value& value : field_) items += (items.empty() ? "" : ", ") + ValueFormat<Value>::write(value);
+    return "[" + items + "]";
+  }
+
+  [[nodiscard]] std::string expected() const override {
+    return "a list, each " + binding_detail::expected_text(ValueFormat<Value>::kind(), *this);
+  }
+
+ private:
+  std::vector<Value>& field_;
+};
+
+template <typename Field>
+[[nodiscard]] std::unique_ptr<OptionBinding> bind(Field& field) {
+  if constexpr (binding_detail::kIsList<Field>) {
+    return std::make_unique<ListBinding<typename Field::value_type>>(field);
+  } else {
+    return std::make_unique<ScalarBinding<Field>>(field);
+  }
+}
+
+}  // namespace tandem::app

@@ -1,0 +1,138 @@
+#include "tandem/app/config/train_options.h"
+
+namespace tandem::app {
+namespace {
+
+constexpr double kLargestCount = 1'000'000;  // of environments, and of steps between updates
+
+// Keys without a section are those that every algorithm understands.
+void add_run_options(OptionTable& table, TrainOptions& options) {
+  table.add("algo", options.algo, "Learning algorithm.").flag("--algo");
+  table.add("env", options.env, "Environment; `tandem envs` lists them.").flag("--env");
+  table.add("plugins", options.plugins, "Shared libraries that bring environments.").flag("--plugin");
+  table.add("total_steps", options.total_steps, "Environment steps of the run, over all environments.")
+      .at_least(1)
+      .flag("--total-steps")
+      .lives(Lifetime::kPart);
+  table.add("seed", options.seed, "Decides every random number of the run.").at_least(0).flag("--seed");
+  table.add("devices", options.devices, "Where the replicas run: cpu:2, cuda:0,1.")
+      .flag("--devices")
+      .lives(Lifetime::kPart);
+  table.add("shards", options.shards, "Units that the batch is cut into; they, not the devices, decide the numbers.")
+      .within(1, kLargestCount)
+      .absent_as("auto")
+      .flag("--shards");
+  table.add("rng", options.rng, "unordered: a loss may draw from torch's default generator.");
+  table.add("num_envs", options.ppo.num_envs, "Environments of the run, over all shards.")
+      .within(1, kLargestCount)
+      .flag("--num-envs");
+  table.add("rollout_steps", options.ppo.rollout_steps, "Steps of each environment between two updates.")
+      .within(1, kLargestCount)
+      .flag("--rollout-steps");
+}
+
+void add_ppo_learning(OptionTable& table, rl::PpoOptions& ppo) {
+  table.add("ppo.epochs", ppo.epochs, "Passes over each rollout.").at_least(1).flag("--epochs");
+  table.add("ppo.minibatches", ppo.minibatches, "Optimizer steps of a pass.")
+      .at_least(1)
+      .flag("--minibatches")
+      .instead_of("ppo.minibatch_size");
+  table.add("ppo.minibatch_size", ppo.minibatch_size, "Rows of an optimizer step, over all shards.")
+      .at_least(1)
+      .flag("--minibatch-size")
+      .instead_of("ppo.minibatches");
+  table.add("ppo.learning_rate", ppo.learning_rate, "Of Adam.").above(0).at_most(1);
+  table.add("ppo.learning_rate_schedule", ppo.learning_rate_schedule, "linear: down to 0 at total_steps.");
+  table.add("ppo.adam_eps", ppo.adam_eps, "Added to the root of Adam's second moment.").above(0).at_most(1);
+  table.add("ppo.max_grad_norm", ppo.max_grad_norm, "Gradients are scaled down to this norm.").above(0);
+}
+
+void add_ppo_objective(OptionTable& table, rl::PpoOptions& ppo) {
+  table.add("ppo.gamma", ppo.gamma, "Discount of rewards a step later.").within(0, 1);
+  table.add("ppo.gae_lambda", ppo.gae_lambda, "Weight of longer estimates of the advantage.").within(0, 1);
+  table.add("ppo.advantage_normalization", ppo.advantage_normalization,
+            "Rows over which advantages get mean 0 and deviation 1.");
+  table.add("ppo.clip_range", ppo.clip_range, "The ratio of probabilities counts up to 1 +- this.").above(0);
+  table.add("ppo.clip_range_schedule", ppo.clip_range_schedule, "linear: down to 0 at total_steps.");
+  table.add("ppo.clip_range_value", ppo.clip_range_value, "Most that a value's change counts, in units of the return.")
+      .above(0);
+  table.add("ppo.entropy_coef", ppo.entropy_coef, "Weight of the entropy bonus.").at_least(0);
+  table.add("ppo.value_coef", ppo.value_coef, "Weight of the value's squared error.").at_least(0);
+  table.add("ppo.target_kl", ppo.target_kl, "Passes end when approx_kl exceeds 1.5 times this.").above(0);
+}
+
+void add_policy_options(OptionTable& table, PolicySettings& policy) {
+  constexpr double kWidestLayer = 1 << 16;
+  table.add("policy.hidden", policy.hidden, "Units of each hidden layer.").within(1, kWidestLayer);
+  table.add("policy.activation", policy.activation, "Between the layers.")
+      .one_of({"tanh", "relu", "silu", "gelu", "elu"});
+  table.add("policy.trunks", policy.trunks, "Whether actor and critic share their hidden layers.")
+      .one_of({"separate", "shared"});
+  table.add("policy.head", policy.head, "Distribution of actions; auto: categorical or normal, as the actions are.")
+      .one_of({"categorical", "multi_categorical", "normal", "squashed_normal", "state_dependent_noise"})
+      .absent_as("auto");
+  table.add("policy.log_std_init", policy.log_std_init, "First logarithm of the actions' standard deviation.")
+      .within(-20, 5);
+  table.add("policy.hidden_gain", policy.hidden_gain, "Scale of the hidden layers' first, orthogonal weights.")
+      .above(0);
+  table.add("policy.policy_gain", policy.policy_gain, "The same of the action head.").above(0);
+  table.add("policy.value_gain", policy.value_gain, "The same of the value head.").above(0);
+  table
+      .add("policy.sde_sample_freq", policy.sde_sample_freq,
+           "Steps that state_dependent_noise keeps its noise; 0: a whole rollout.")
+      .at_least(0)
+      .only_with("policy.head", "state_dependent_noise");
+}
+
+void add_normalize_options(OptionTable& table, NormalizeSettings& normalize) {
+  table.add("normalize.observations", normalize.observations, "Bring observations to mean 0 and deviation 1.");
+  table.add("normalize.rewards", normalize.rewards,
+            "Divide rewards, as learned from, by the deviation of discounted returns.");
+  table.add("normalize.clip_observation", normalize.clip_observation, "Normalised observations are cut to +- this.")
+      .above(0)
+      .only_with("normalize.observations", "true");
+  table.add("normalize.clip_reward", normalize.clip_reward, "Scaled rewards likewise.")
+      .above(0)
+      .only_with("normalize.rewards", "true");
+}
+
+void add_folder_options(OptionTable& table, TrainOptions& options) {
+  table.add("checkpoint.every_updates", options.checkpoint.every_updates, "Updates between two checkpoints.")
+      .at_least(1)
+      .lives(Lifetime::kPart);
+  table.add("checkpoint.every_seconds", options.checkpoint.every_seconds, "Seconds between two checkpoints.")
+      .at_least(0)
+      .lives(Lifetime::kPart);
+  table.add("checkpoint.keep_last", options.checkpoint.keep_last, "Checkpoints kept, besides the best one.")
+      .at_least(1)
+      .lives(Lifetime::kPart);
+  table.add("log.every_updates", options.log.every_updates, "Updates between two lines of metrics.jsonl.")
+      .at_least(1)
+      .lives(Lifetime::kPart);
+  table.add("log.level", options.log.level, "What log.txt holds.").lives(Lifetime::kPart);
+  table.add("log.tensorboard", options.log.tensorboard, "Also write the metrics for TensorBoard.")
+      .lives(Lifetime::kPart);
+  table.add("run_dir", options.run_dir, "Folder of the run; auto: a new one in runs/.")
+      .absent_as("auto")
+      .flag("--run-dir")
+      .lives(Lifetime::kCall);
+  table.add("resume", options.resume, "Whether to go on with the run that the folder holds.")
+      .flag("--resume")
+      .lives(Lifetime::kCall);
+  table.add("quiet", options.quiet, "No progress, only errors.").flag("--quiet").lives(Lifetime::kCall);
+}
+
+}  // namespace
+
+OptionTable option_table(TrainOptions& options) {
+  OptionTable table;
+  add_run_options(table, options);
+  add_ppo_learning(table, options.ppo);
+  add_ppo_objective(table, options.ppo);
+  add_policy_options(table, options.policy);
+  add_normalize_options(table, options.normalize);
+  add_folder_options(table, options);
+  return table;
+}
+
+}  // namespace tandem::app

@@ -1,0 +1,137 @@
+#include "tandem/app/config/option_table.h"
+
+#include <algorithm>
+#include <map>
+
+#include "tandem/app/config/nearest_name.h"
+#include "tandem/base/text.h"
+
+namespace tandem::app {
+
+Option::Option(std::string key, std::string help, std::unique_ptr<OptionBinding> binding)
+    : key_(std::move(key)), help_(std::move(help)), default_text_(binding->text()), binding_(std::move(binding)) {}
+
+Option& Option::absent_as(std::string word) {
+  binding_->absent_word = std::move(word);
+  default_text_ = binding_->text();
+  return *this;
+}
+
+std::optional<std::string> Option::assign(const Setting& setting) {
+  std::optional<std::string> problem = binding_->assign(setting.value);
+  if (problem) {
+    is_faulty_ = true;
+  } else {
+    origin_ = setting.origin;
+  }
+  return problem;
+}
+
+void Option::clear() {
+  binding_->clear();
+  origin_ = {};
+}
+
+Option& OptionTable::add(Option option) {
+  TANDEM_CHECK(find(option.key()) == nullptr, "the key ", option.key(), " exists already");
+  return *options_.emplace_back(std::make_unique<Option>(std::move(option)));
+}
+
+Option* OptionTable::find_mutable(std::string_view key) {
+  const auto found = std::find_if(options_.begin(), options_.end(), [&](const auto& o) { return o->key() == key; });
+  return found == options_.end() ? nullptr : found->get();
+}
+
+const Option* OptionTable::find(std::string_view key) const {
+  return const_cast<OptionTable*>(this)->find_mutable(key);  // NOLINT: the search itself changes nothing
+}
+
+const Option& OptionTable::at(std::string_view key) const {
+  const Option* option = find(key);
+  TANDEM_CHECK(option != nullptr, "there is no option ", key);
+  return *option;
+}
+
+bool OptionTable::has_effect(const Option& option) const {
+  return option.needed().key.empty() || at(option.needed().key).text() == option.needed().text;
+}
+
+bool OptionTable::has_section(std::string_view name) const {
+  return std::any_of(options_.begin(), options_.end(), [&](const auto& option) {
+    return option->key().size() > name.size() && option->key().starts_with(name) && option->key()[name.size()] == '.';
+  });
+}
+
+std::vector<std::string> OptionTable::keys() const {
+  std::vector<std::string> keys;
+  for (const auto& option : options_) keys.push_back(option->key());
+  return keys;
+}
+
+std::vector<std::string> OptionTable::sections() const {
+  std::vector<std::string> sections;
+  for (const auto& option : options_) {
+    const std::size_t dot = option->key().find('.');
+    if (dot == std::string::npos) continue;
+    std::string section = option->key().substr(0, dot);
+    if (sections.empty() || sections.back() != section) sections.push_back(std::move(section));
+  }
+  return sections;
+}
+
+std::string OptionTable::unknown(const Setting& setting) const {
+  if (has_section(setting.key)) {
+    const auto first = std::find_if(options_.begin(), options_.end(),
+                                    [&](const auto& option) { return option->key().starts_with(setting.key + "."); });
+    return describe_fault(setting, "this is a section; name a key in it, such as " + (*first)->key());
+  }
+  std::vector<std::string> names = keys();
+  if (setting.value.kind == RawValue::Kind::kSection) names = sections();
+  const std::optional<std::string> nearest = nearest_name(setting.key, names);
+  if (nearest) return describe_fault(setting, "there is no such key; the nearest one is " + *nearest);
+  return describe_fault(setting, "there is no such key; `tandem train --help` lists all of them");
+}
+
+std::vector<std::string> OptionTable::assign(const std::vector<Setting>& layer) {
+  constexpr int kMostUnknown = 20;  // more of them say nothing more: this is another program's file
+  std::vector<std::string> faults;
+  std::map<std::string, const Setting*, std::less<>> given;
+  int unknown_keys = 0;
+  for (const Setting& setting : layer) {
+    Option* option = find_mutable(setting.key);
+    if (option == nullptr) {
+      if (++unknown_keys <= kMostUnknown) faults.push_back(unknown(setting));
+      continue;
+    }
+    const auto [first, is_new] = given.try_emplace(setting.key, &setting);
+    if (!is_new) {
+      faults.push_back(describe_fault(setting, "was given already, as " + describe(first->second->value) + " (" +
+                                                   first->second->origin.place + "); give it once"));
+      continue;
+    }
+    if (const auto problem = option->assign(setting)) {
+      faults.push_back(describe_fault(setting, *problem));
+      continue;
+    }
+    if (option->rival().empty() || option->is_absent()) continue;
+    const auto rival = given.find(option->rival());
+    if (rival != given.end() && !find(option->rival())->is_absent()) {
+      faults.push_back(describe_fault(setting, "contradicts " + option->rival() + " = " +
+                                                   describe(rival->second->value) + " (" + rival->second->origin.place +
+                                                   "); give one of the two"));
+      continue;
+    }
+    find_mutable(option->rival())->clear();
+  }
+  if (unknown_keys > kMostUnknown) faults.push_back(concat(unknown_keys - kMostUnknown, " more keys do not exist"));
+  return faults;
+}
+
+std::string OptionTable::fault(std::string_view key, const std::string& problem) const {
+  const Option& option = at(key);
+  Origin origin = option.origin();
+  if (origin.layer == Layer::kDefault) origin.place = "the default";
+  return describe_fault({option.key(), RawValue::of_text(option.text()), origin}, problem);
+}
+
+}  // namespace tandem::app

@@ -1,0 +1,112 @@
+// app/config/option_table.h: the options of a program: keys, help, limits, and the fields that they fill.
+//
+//   OptionTable table;
+//   table.add("ppo.gamma", options.ppo.gamma, "Discount of a step's reward.").within(0, 1).flag("--gamma");
+//   faults = table.assign(settings_of_one_layer);
+//
+// The field's value at the time of add() is the default. Layers are assigned from the weakest to the strongest; within
+// one layer a key is given once.
+//
+// Threads: single-thread. Ownership: the struct with the fields must outlive the table.
+#pragma once
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tandem/app/config/option_binding.h"
+#include "tandem/app/config/setting.h"
+
+namespace tandem::app {
+
+/// What becomes of an option when a run is resumed, and whether its run records it.
+enum class Lifetime {
+  kRun,   // belongs to the run: recorded, and the same after a resume
+  kPart,  // recorded, and may be given anew at a resume: how long, where, how often to save
+  kCall,  // of one call of the program, not recorded: where to put the run, how much to print
+};
+
+class Option {
+ public:
+  Option(std::string key, std::string help, std::unique_ptr<OptionBinding> binding);
+
+  Option& at_least(double limit) { return binding_->range.from = limit, *this; }
+  Option& at_most(double limit) { return binding_->range.to = limit, *this; }
+  Option& above(double limit) { return binding_->range.above = limit, *this; }
+  Option& within(double low, double high) { return at_least(low).at_most(high); }
+  /// The words that a text field takes.
+  Option& one_of(std::vector<std::string> words) { return binding_->words = std::move(words), *this; }
+  /// The word for an optional field that holds nothing; "none" unless said.
+  Option& absent_as(std::string word);
+  /// Also a flag of its own on the command line.
+  Option& flag(std::string name) { return flag_ = std::move(name), *this; }
+  /// Setting this one empties `key`, which a weaker layer may have set; both in one layer contradict each other.
+  Option& instead_of(std::string key) { return rival_ = std::move(key), *this; }
+  /// The option means something only while the option `key` has the value `text`; asking for it otherwise is a fault.
+  Option& only_with(std::string key, std::string text) { return needed_ = {std::move(key), std::move(text)}, *this; }
+  Option& lives(Lifetime lifetime) { return lifetime_ = lifetime, *this; }
+
+  [[nodiscard]] const std::string& key() const { return key_; }
+  [[nodiscard]] const std::string& help() const { return help_; }
+  [[nodiscard]] const std::string& flag() const { return flag_; }  // empty: none
+  [[nodiscard]] const std::string& rival() const { return rival_; }
+  struct Needed {
+    std::string key = {}, text = {};  // empty: nothing
+  };
+  [[nodiscard]] const Needed& needed() const { return needed_; }
+  [[nodiscard]] Lifetime lifetime() const { return lifetime_; }
+  [[nodiscard]] const std::string& default_text() const { return default_text_; }
+  [[nodiscard]] std::string text() const { return binding_->text(); }
+  [[nodiscard]] std::string expected() const { return binding_->expected(); }
+  [[nodiscard]] bool is_absent() const { return binding_->is_absent(); }
+  /// Whether some setting of it was at fault, so that the value is not what was asked for.
+  [[nodiscard]] bool is_faulty() const { return is_faulty_; }
+  /// Where the value came from.
+  [[nodiscard]] const Origin& origin() const { return origin_; }
+
+  [[nodiscard]] std::optional<std::string> assign(const Setting& setting);
+  void clear();
+
+ private:
+  std::string key_, help_, flag_, rival_, default_text_;
+  Needed needed_;
+  Lifetime lifetime_ = Lifetime::kRun;
+  bool is_faulty_ = false;
+  Origin origin_;
+  std::unique_ptr<OptionBinding> binding_;
+};
+
+class OptionTable {
+ public:
+  /// Keys are unique, and the keys of a section ("ppo.") follow each other.
+  template <typename Field>
+  Option& add(std::string key, Field& field, std::string help) {
+    return add(Option(std::move(key), std::move(help), bind(field)));
+  }
+
+  [[nodiscard]] const std::vector<std::unique_ptr<Option>>& options() const { return options_; }
+  [[nodiscard]] const Option* find(std::string_view key) const;
+  /// A key that exists; InvariantError otherwise.
+  [[nodiscard]] const Option& at(std::string_view key) const;
+  /// Whether the option that `option` needs has the value that it needs.
+  [[nodiscard]] bool has_effect(const Option& option) const;
+  /// Whether `name` is a section, that is, a part before the dot of some key.
+  [[nodiscard]] bool has_section(std::string_view name) const;
+  [[nodiscard]] std::vector<std::string> keys() const;
+  [[nodiscard]] std::vector<std::string> sections() const;
+
+  /// Assigns the settings of one layer. Returns all faults, a sentence each; what has no fault is assigned.
+  [[nodiscard]] std::vector<std::string> assign(const std::vector<Setting>& layer);
+
+  /// The setting in force as a fault: "KEY = VALUE (PLACE): PROBLEM".
+  [[nodiscard]] std::string fault(std::string_view key, const std::string& problem) const;
+
+ private:
+  Option& add(Option option);
+  Option* find_mutable(std::string_view key);
+  [[nodiscard]] std::string unknown(const Setting& setting) const;
+
+  std::vector<std::unique_ptr<Option>> options_;  // pointers, since add() hands out references
+};
+
+}  // namespace tandem::app

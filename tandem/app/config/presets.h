@@ -1,0 +1,22 @@
+// app/config/presets.h: the settings that the program brings along for the environments it knows.
+//
+// They are the files configs/presets/<algorithm>/<environment>.yaml, compiled into the program.
+#pragma once
+#include <span>
+#include <string_view>
+
+namespace tandem::app {
+
+struct Preset {
+  std::string_view algo, env;
+  std::string_view file;  // in the sources, for messages
+  std::string_view text;  // YAML
+};
+
+/// All of them, by algorithm and environment.
+[[nodiscard]] std::span<const Preset> presets();
+
+/// Null when nothing is shipped for that pair.
+[[nodiscard]] const Preset* find_preset(std::string_view algo, std::string_view env);
+
+}  // namespace tandem::app

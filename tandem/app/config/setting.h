@@ -1,0 +1,41 @@
+// app/config/setting.h: one setting as it was written, and where: in a file, a shipped preset, or on the command line.
+//
+// Plain values.
+#pragma once
+#include <string>
+#include <vector>
+
+namespace tandem::app {
+
+/// Sources of settings; a later one wins over an earlier one.
+enum class Layer { kDefault, kPreset, kFile, kFlag };
+
+struct Origin {
+  Layer layer = Layer::kDefault;
+  std::string place = {};  // "train.yaml:12", "--num-envs"; empty for a default
+};
+
+/// A value before anything is known about its type.
+struct RawValue {
+  enum class Kind { kText, kList, kNull, kSection };  // kSection: a YAML mapping, which no option takes
+  Kind kind = Kind::kText;
+  std::string text = {};                // of kText
+  std::vector<std::string> items = {};  // of kList
+
+  [[nodiscard]] static RawValue of_text(std::string text) { return {Kind::kText, std::move(text), {}}; }
+  [[nodiscard]] static RawValue of_list(std::vector<std::string> items) { return {Kind::kList, {}, std::move(items)}; }
+};
+
+struct Setting {
+  std::string key;  // dotted: "ppo.learning_rate"
+  RawValue value = {};
+  Origin origin = {};
+};
+
+/// The value for a message: at most some 60 characters of it, control characters escaped.
+[[nodiscard]] std::string describe(const RawValue& value);
+
+/// "KEY = VALUE (PLACE): PROBLEM".
+[[nodiscard]] std::string describe_fault(const Setting& setting, const std::string& problem);
+
+}  // namespace tandem::app

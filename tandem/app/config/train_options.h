@@ -1,0 +1,116 @@
+// app/config/train_options.h: everything that decides a training run, as plain values.
+//
+// option_list.cc describes each field, and is the one place that knows the keys and flags.
+#pragma once
+#include <array>
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tandem/app/config/choices.h"
+#include "tandem/app/config/option_table.h"
+#include "tandem/rl/algo/ppo_options.h"
+
+namespace tandem::app {
+
+enum class Algorithm { kPpo };
+
+/// What to do with a run folder that holds a run already.
+enum class Resume {
+  kNever,  // refuse it
+  kAuto,   // go on with it, or start anew where there is none
+  kMust,   // go on with it, or refuse
+};
+
+/// Where random operations of a loss draw from; see model/shard_random.h.
+enum class Rng { kShards, kUnordered };
+
+enum class LogLevel { kDebug, kInfo, kWarning };
+
+/// The actor and the critic; as rl::MlpPolicyOptions and rl::ActorOptions, whose words these are.
+struct PolicySettings {
+  std::vector<std::int64_t> hidden = {64, 64};
+  std::string activation = "tanh";
+  std::string trunks = "separate";
+  std::optional<std::string> head = {};  // the action family; nothing: the usual one of the action space
+  double log_std_init = 0;
+  double hidden_gain = 1.4142135623730951, policy_gain = 0.01, value_gain = 1;
+  std::int64_t sde_sample_freq = 4;  // steps that noise is held; of the head state_dependent_noise
+};
+
+/// As rl::NormalizerOptions.
+struct NormalizeSettings {
+  bool observations = false, rewards = false;
+  double clip_observation = 10, clip_reward = 10;
+};
+
+/// When checkpoints are written: after the one or the other span, whichever ends first; and always at the end.
+struct CheckpointSettings {
+  std::optional<std::int64_t> every_updates = {};
+  std::optional<double> every_seconds = 60;
+  std::int64_t keep_last = 3;
+};
+
+struct LogSettings {
+  std::int64_t every_updates = 1;  // updates from one line of metrics.jsonl to the next
+  LogLevel level = LogLevel::kInfo;
+  bool tensorboard = false;  // also write the metrics as TensorBoard reads them
+};
+
+struct TrainOptions {
+  Algorithm algo = Algorithm::kPpo;
+  std::string env = {};
+  std::vector<std::filesystem::path> plugins = {};
+  std::int64_t total_steps = 500'000;  // environment steps over all environments
+  std::int64_t seed = 0;
+  std::string devices = "cpu";
+  std::optional<std::int64_t> shards = {};  // nothing: as many as replicas
+  Rng rng = Rng::kShards;
+  rl::PpoOptions ppo = {};
+  PolicySettings policy = {};
+  NormalizeSettings normalize = {};
+  CheckpointSettings checkpoint = {};
+  LogSettings log = {};
+
+  std::optional<std::filesystem::path> run_dir = {};  // nothing: a new folder in runs/
+  Resume resume = Resume::kNever;
+  bool quiet = false;
+};
+
+/// The table of all options, bound to `options`, which must outlive it.
+[[nodiscard]] OptionTable option_table(TrainOptions& options);
+
+template <>
+struct Choices<Algorithm> {
+  static constexpr std::array kAll{Choice<Algorithm>{Algorithm::kPpo, "ppo"}};
+};
+template <>
+struct Choices<Resume> {
+  static constexpr std::array kAll{Choice<Resume>{Resume::kNever, "never"}, Choice<Resume>{Resume::kAuto, "auto"},
+                                   Choice<Resume>{Resume::kMust, "must"}};
+};
+template <>
+struct Choices<Rng> {
+  static constexpr std::array kAll{Choice<Rng>{Rng::kShards, "shards"}, Choice<Rng>{Rng::kUnordered, "unordered"}};
+};
+template <>
+struct Choices<LogLevel> {
+  static constexpr std::array kAll{Choice<LogLevel>{LogLevel::kDebug, "debug"},
+                                   Choice<LogLevel>{LogLevel::kInfo, "info"},
+                                   Choice<LogLevel>{LogLevel::kWarning, "warning"}};
+};
+template <>
+struct Choices<rl::Schedule> {
+  static constexpr std::array kAll{Choice<rl::Schedule>{rl::Schedule::kConstant, "constant"},
+                                   Choice<rl::Schedule>{rl::Schedule::kLinear, "linear"}};
+};
+template <>
+struct Choices<rl::AdvantageNormalization> {
+  using Value = rl::AdvantageNormalization;
+  static constexpr std::array kAll{Choice<Value>{Value::kMinibatch, "minibatch"}, Choice<Value>{Value::kBatch, "batch"},
+                                   Choice<Value>{Value::kNone, "none"}};
+};
+
+}  // namespace tandem::app

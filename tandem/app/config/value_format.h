@@ -1,0 +1,88 @@
+// app/config/value_format.h: how values of a type are read from what the user wrote, and written back as YAML.
+//
+// ValueFormat<T>::read() gives nothing when the text is no T; write() gives text that a YAML file takes and read()
+// understands; kind() says in words what is expected.
+#pragma once
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tandem/app/config/choices.h"
+#include "tandem/app/config/setting.h"
+
+namespace tandem::app {
+
+/// "300000", "300_000", "3e5": whole numbers within int64.
+[[nodiscard]] std::optional<std::int64_t> read_integer(std::string_view text);
+/// Finite numbers.
+[[nodiscard]] std::optional<double> read_number(std::string_view text);
+/// true, on, yes; false, off, no.
+[[nodiscard]] std::optional<bool> read_switch(std::string_view text);
+/// The fewest digits that read back as the same bits.
+[[nodiscard]] std::string write_number(double value);
+/// As YAML: plain where that reads back as the same text, else in double quotes.
+[[nodiscard]] std::string write_text(std::string_view text);
+
+template <typename T>
+struct ValueFormat;
+
+template <>
+struct ValueFormat<std::int64_t> {
+  static std::optional<std::int64_t> read(const std::string& text) { return read_integer(text); }
+  static std::string write(std::int64_t value) { return std::to_string(value); }
+  static std::string kind() { return "an integer"; }
+};
+
+template <>
+struct ValueFormat<int> {
+  static std::optional<int> read(const std::string& text) {
+    const std::optional<std::int64_t> value = read_integer(text);
+    if (!value || *value != static_cast<int>(*value)) return std::nullopt;
+    return static_cast<int>(*value);
+  }
+  static std::string write(int value) { return std::to_string(value); }
+  static std::string kind() { return "an integer"; }
+};
+
+template <>
+struct ValueFormat<double> {
+  static std::optional<double> read(const std::string& text) { return read_number(text); }
+  static std::string write(double value) { return write_number(value); }
+  static std::string kind() { return "a number"; }
+};
+
+template <>
+struct ValueFormat<bool> {
+  static std::optional<bool> read(const std::string& text) { return read_switch(text); }
+  static std::string write(bool value) { return value ? "true" : "false"; }
+  static std::string kind() { return "true or false"; }
+};
+
+template <>
+struct ValueFormat<std::string> {
+  static std::optional<std::string> read(const std::string& text) { return text; }
+  static std::string write(const std::string& value) { return write_text(value); }
+  static std::string kind() { return "text"; }
+};
+
+template <>
+struct ValueFormat<std::filesystem::path> {
+  static std::optional<std::filesystem::path> read(const std::string& text) {
+    if (text.empty() || text.find('\0') != std::string::npos) return std::nullopt;
+    return text;
+  }
+  static std::string write(const std::filesystem::path& value) { return write_text(value.string()); }
+  static std::string kind() { return "a path"; }
+};
+
+template <HasChoices Enum>
+struct ValueFormat<Enum> {
+  static std::optional<Enum> read(const std::string& text) { return value_of<Enum>(text); }
+  static std::string write(Enum value) { return std::string(word_of(value)); }
+  static std::string kind() { return list_of_choices<Enum>(); }
+};
+
+}  // namespace tandem::app

@@ -1,0 +1,117 @@
+#include "tandem/app/config/yaml_source.h"
+
+#include <yaml-cpp/yaml.h>
+
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <sstream>
+
+#include "tandem/base/error.h"
+#include "tandem/base/text.h"
+
+namespace tandem::app {
+namespace {
+
+constexpr std::size_t kLargestFile = 1 << 20;
+constexpr std::size_t kMostSettings = 1000;  // far more than there are options
+
+class Reader {
+ public:
+  Reader(std::string name, Layer layer, const OptionTable& table)
+      : name_(std::move(name)), layer_(layer), table_(table) {}
+
+  YamlSettings read(const std::string& text) {
+    try {
+      const std::vector<YAML::Node> documents = YAML::LoadAll(text);
+      if (documents.size() > 1) {
+        fault(concat("holds ", documents.size(), " YAML documents (separated by ---); one is read, so leave one"));
+      } else if (!documents.empty()) {
+        read_document(documents.front());
+      }
+    } catch (const YAML::Exception& error) {
+      result_.faults.push_back(concat(place(error.mark), ", column ", error.mark.column + 1, ": ", error.msg));
+    }
+    return std::move(result_);
+  }
+
+ private:
+  [[nodiscard]] std::string place(const YAML::Mark& mark) const {
+    return mark.is_null() ? name_ : concat(name_, ":", mark.line + 1);
+  }
+
+  void fault(const std::string& problem) { result_.faults.push_back(name_ + ": " + problem); }
+
+  void read_document(const YAML::Node& document) {
+    if (document.IsNull()) return;  // an empty file sets nothing
+    if (document.IsMap()) return read_section(document, "");
+    fault("expected `key: value` lines at the top, found " + std::string(document.IsSequence() ? "a list" : "text"));
+  }
+
+  void read_section(const YAML::Node& section, const std::string& prefix) {
+    for (const auto& entry : section) {
+      if (result_.settings.size() >= kMostSettings) {
+        return fault(concat("holds more than ", kMostSettings, " settings; this is no configuration of tandem"));
+      }
+      if (!entry.first.IsScalar()) {
+        result_.faults.push_back(place(entry.first.Mark()) + ": a key must be text, found a list or a mapping");
+        continue;
+      }
+      const std::string key = prefix + entry.first.Scalar();
+      if (entry.second.IsMap() && table_.has_section(key)) {
+        read_section(entry.second, key + ".");
+      } else if (entry.second.IsNull() && table_.has_section(key)) {
+        continue;  // "ppo:" with nothing below it
+      } else {
+        result_.settings.push_back({key, value_of(entry.second), {layer_, place(entry.first.Mark())}});
+      }
+    }
+  }
+
+  static RawValue value_of(const YAML::Node& node) {
+    if (node.IsScalar()) return RawValue::of_text(node.Scalar());
+    if (node.IsNull()) return {RawValue::Kind::kNull};
+    if (!node.IsSequence()) return {RawValue::Kind::kSection};
+    std::vector<std::string> items;
+    for (const YAML::Node& item : node) {
+      if (items.size() >= kMostSettings || !item.IsScalar()) return {RawValue::Kind::kSection};  // no list of values
+      items.push_back(item.Scalar());
+    }
+    return RawValue::of_list(std::move(items));
+  }
+
+  const std::string name_;
+  const Layer layer_;
+  const OptionTable& table_;
+  YamlSettings result_;
+};
+
+}  // namespace
+
+YamlSettings read_yaml(std::string_view text, const std::string& name, Layer layer, const OptionTable& table) {
+  if (text.find('\0') != std::string_view::npos) return {{}, {name + ": holds a zero byte; this is no text"}};
+  return Reader(name, layer, table).read(std::string(text));
+}
+
+std::string read_text(const std::filesystem::path& file) {
+  std::error_code ignored;
+  if (std::filesystem::is_directory(file, ignored)) {
+    throw ConfigError(concat(file.string(), " is a folder; name a YAML file"));
+  }
+  std::ifstream in(file, std::ios::binary);
+  if (!in) throw ConfigError(concat("cannot read the configuration ", file.string(), ": ", std::strerror(errno)));
+  std::string text(kLargestFile + 1, '\0');
+  in.read(text.data(), static_cast<std::streamsize>(text.size()));
+  text.resize(static_cast<std::size_t>(in.gcount()));
+  if (in.bad()) throw ConfigError(concat("cannot read the configuration ", file.string(), ": ", std::strerror(errno)));
+  if (text.size() > kLargestFile) {
+    throw ConfigError(concat(file.string(), " is larger than ", kLargestFile, " bytes; this is no configuration"));
+  }
+  return text;
+}
+
+YamlSettings read_yaml_file(const std::filesystem::path& file, const OptionTable& table) {
+  return read_yaml(read_text(file), file.string(), Layer::kFile, table);
+}
+
+}  // namespace tandem::app

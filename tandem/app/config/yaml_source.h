@@ -1,0 +1,31 @@
+// app/config/yaml_source.h: a YAML file as a list of settings.
+//
+// Sections may be nested or dotted: "ppo: {gamma: 0.9}" and "ppo.gamma: 0.9" are the same. Only the sections of the
+// table are entered, so the work is bounded by the text, whatever anchors and aliases it holds.
+#pragma once
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tandem/app/config/option_table.h"
+#include "tandem/app/config/setting.h"
+
+namespace tandem::app {
+
+struct YamlSettings {
+  std::vector<Setting> settings = {};
+  std::vector<std::string> faults = {};  // of the text itself: syntax, no mapping at the top, several documents
+};
+
+/// `name` is how messages call the text: "train.yaml:3".
+[[nodiscard]] YamlSettings read_yaml(std::string_view text, const std::string& name, Layer layer,
+                                     const OptionTable& table);
+
+/// The text of a configuration file. Throws ConfigError when it cannot be read or is too large to be one.
+[[nodiscard]] std::string read_text(const std::filesystem::path& file);
+
+/// The settings of a configuration file. Throws as read_text().
+[[nodiscard]] YamlSettings read_yaml_file(const std::filesystem::path& file, const OptionTable& table);
+
+}  // namespace tandem::app

@@ -1,0 +1,24 @@
+// app/exit_code.h: how the program ends, and what it says when that is not well. The one place that maps errors to
+// codes.
+#pragma once
+#include <exception>
+#include <string>
+
+namespace tandem::app {
+
+enum class ExitCode {
+  kDone = 0,
+  kUserCanFixIt = 2,  // ConfigError: a flag, a key, a path
+  kRunFailed = 3,     // RunError: an environment, a disk, a peer; also memory and threads that the system lacks
+  kDefect = 70,       // everything else is ours to fix
+  kStopped = 130,     // after Ctrl-C or SIGTERM, with a checkpoint written
+};
+
+/// Code and message, for standard error, of an exception that ended a command.
+struct Failure {
+  ExitCode code;
+  std::string message;  // with its last line end
+};
+[[nodiscard]] Failure describe_failure(const std::exception_ptr& error);
+
+}  // namespace tandem::app

@@ -1,0 +1,53 @@
+// The words of text options are those that the library takes.
+#include <gtest/gtest.h>
+
+#include "tandem/app/train/build_run.h"
+#include "tandem/base/error.h"
+#include "tandem/rl/policy/action_family.h"
+#include "tandem/rl/policy/mlp.h"
+#include "tandem/rl/policy/mlp_policy.h"
+
+namespace tandem::app {
+namespace {
+
+// Assigns every word that the option's `expected` text lists; `take` throws when the library does not know it.
+template <typename Take>
+void each_word_is_taken(const char* key, const std::vector<std::string>& words, Take take) {
+  for (const std::string& word : words) {
+    TrainOptions options;
+    OptionTable table = option_table(options);
+    ASSERT_TRUE(table.assign({{key, RawValue::of_text(word), {Layer::kFlag, "--set"}}}).empty()) << key << " " << word;
+    EXPECT_NO_THROW(take(options.policy)) << key << " " << word;
+  }
+}
+
+TEST(OptionWordsTest, TheLibraryKnowsAllOfThem) {
+  each_word_is_taken("policy.activation", {"tanh", "relu", "silu", "gelu", "elu"},
+                     [](const PolicySettings& policy) { (void)rl::activation(policy.activation); });
+  each_word_is_taken("policy.trunks", {"separate", "shared"},
+                     [](const PolicySettings& policy) { (void)rl::trunks(policy.trunks); });
+  each_word_is_taken("policy.head",
+                     {"categorical", "multi_categorical", "normal", "squashed_normal", "state_dependent_noise"},
+                     [](const PolicySettings& policy) { (void)rl::action_family(*policy.head); });
+}
+
+TEST(OptionWordsTest, DefaultsAreThoseOfTheLibrary) {
+  const TrainOptions options;
+  const rl::MlpPolicyOptions policy;
+  EXPECT_EQ(options.policy.hidden, policy.hidden);
+  EXPECT_EQ(rl::activation(options.policy.activation), policy.activation);
+  EXPECT_EQ(rl::trunks(options.policy.trunks), policy.trunks);
+  EXPECT_EQ(options.policy.log_std_init, policy.log_std_init);
+  EXPECT_EQ(options.policy.hidden_gain, policy.hidden_gain);
+  EXPECT_EQ(options.policy.policy_gain, policy.policy_gain);
+  EXPECT_EQ(options.policy.value_gain, policy.value_gain);
+  const rl::NormalizerOptions normalizer, ours = normalizer_options(options.normalize);
+  EXPECT_EQ(ours.observations, normalizer.observations);
+  EXPECT_EQ(ours.rewards, normalizer.rewards);
+  EXPECT_EQ(ours.clip_observation, normalizer.clip_observation);
+  EXPECT_EQ(ours.clip_reward, normalizer.clip_reward);
+  EXPECT_EQ(options.policy.sde_sample_freq, rl::ActorOptions().noise_hold_steps);
+}
+
+}  // namespace
+}  // namespace tandem::app

@@ -1,0 +1,83 @@
+#include "tandem/app/plot/axis_ticks.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdio>
+
+#include "tandem/base/check.h"
+
+namespace tandem::app {
+namespace {
+
+// How many multiples of `step` lie within the range; the slack takes in those that rounding pushes over the edge.
+struct Multiples {
+  double first, last;
+  [[nodiscard]] double count() const { return last - first + 1; }
+};
+Multiples multiples(double low, double high, double step) {
+  constexpr double kSlack = 1e-9;
+  return {std::ceil(low / step - kSlack), std::floor(high / step + kSlack)};
+}
+
+double round_step(double low, double high, int most) {
+  const double power = std::pow(10, std::floor(std::log10((high - low) / most)));
+  for (const double factor : {1.0, 2.0, 2.5, 5.0, 10.0, 20.0, 25.0, 50.0}) {
+    if (multiples(low, high, factor * power).count() <= most) return factor * power;
+  }
+  return 100 * power;
+}
+
+struct Unit {
+  double size;
+  const char* name;
+};
+
+Unit unit_of(double largest) {
+  for (const Unit unit : {Unit{1e9, "G"}, Unit{1e6, "M"}, Unit{1e3, "k"}}) {
+    if (largest >= unit.size * 5) return unit;
+  }
+  return {1, ""};
+}
+
+// Digits after the point that tell `step` from its neighbours.
+int decimals_of(double step) {
+  for (int decimals = 0; decimals < 12; ++decimals) {
+    const double scaled = step * std::pow(10, decimals);
+    if (std::abs(scaled - std::round(scaled)) < 1e-6 * scaled) return decimals;
+  }
+  return 12;
+}
+
+}  // namespace
+
+AxisTicks axis_ticks(double low, double high, int most) {
+  TANDEM_CHECK(low < high && std::isfinite(low) && std::isfinite(high) && most >= 2, low, " .. ", high, " in ", most);
+  const double step = round_step(low, high, most);
+  const Multiples range = multiples(low, high, step);
+  const Unit unit = unit_of(std::max(std::abs(low), std::abs(high)));
+  const int decimals = decimals_of(step / unit.size);
+  AxisTicks ticks;
+  for (double i = range.first; i <= range.last; ++i) {
+    const double value = i == 0 ? 0 : i * step;  // no "-0"
+    std::array<char, 64> label{};
+    std::snprintf(label.data(), label.size(), "%.*f%s", decimals, value / unit.size, value == 0 ? "" : unit.name);
+    ticks.values.push_back(std::clamp(value, low, high));
+    ticks.labels.emplace_back(value == 0 ? "0" : label.data());
+  }
+  return ticks;
+}
+
+AxisRange axis_range(double low, double high) {
+  constexpr double kMargin = 0.06;
+  if (low == high) {
+    const double half = low == 0 ? 1 : std::abs(low) * 0.1;
+    return {low - half, high + half};
+  }
+  const double margin = (high - low) * kMargin;
+  const bool starts_at_zero = low >= 0 && low < 0.35 * high;
+  const bool ends_at_zero = high <= 0 && high > 0.35 * low;
+  return {starts_at_zero ? 0 : low - margin, ends_at_zero ? 0 : high + margin};
+}
+
+}  // namespace tandem::app

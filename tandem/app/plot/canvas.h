@@ -1,0 +1,71 @@
+// app/plot/canvas.h: lines, discs and text on a cairo surface.
+//
+// Threads: single-thread. Ownership: owns the surface; `sink` must outlive finish().
+#pragma once
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "tandem/app/plot/curve.h"
+
+struct _cairo;
+struct _cairo_surface;
+
+namespace tandem::app {
+
+struct Color {
+  double red = 0, green = 0, blue = 0, alpha = 1;
+
+  [[nodiscard]] Color with_alpha(double value) const { return {red, green, blue, value}; }
+};
+
+enum class PictureFormat { kPng, kSvg };
+enum class FontWeight { kNormal, kBold };
+enum class Align { kLeft, kCenter, kRight };  // of the text, at the given x
+
+struct TextStyle {
+  double size = 11;
+  Color color = {};
+  FontWeight weight = FontWeight::kNormal;
+  Align align = Align::kLeft;
+};
+
+class Canvas {
+ public:
+  /// White, `width` x `height` points, the origin at the upper left.
+  Canvas(PictureFormat format, double width, double height);
+  ~Canvas();
+  Canvas(const Canvas&) = delete;
+  Canvas& operator=(const Canvas&) = delete;
+
+  void line(Point from, Point to, double width, Color color);
+  void dashed_line(Point from, Point to, double width, Color color);
+  void polyline(std::span<const Point> points, double width, Color color);
+  void disc(Point center, double radius, Color color);
+  /// `at`: the base line.
+  void text(Point at, std::string_view text, const TextStyle& style);
+  /// The same, read from below.
+  void rotated_text(Point at, std::string_view text, const TextStyle& style);
+  [[nodiscard]] double text_width(std::string_view text, const TextStyle& style);
+
+  /// Whatever is drawn until end_clip() shows only within the rectangle.
+  void begin_clip(Point upper_left, Point lower_right);
+  void end_clip();
+
+  /// The picture as the bytes of its file. Call it once, last. Throws RunError when cairo failed.
+  [[nodiscard]] std::string finish();
+
+ private:
+  void select_font(const TextStyle& style);
+  void set_color(Color color);
+  void trace(std::span<const Point> points);
+
+  const PictureFormat format_;
+  std::string bytes_;  // of an SVG, as it is drawn
+  _cairo_surface* surface_ = nullptr;
+  _cairo* cairo_ = nullptr;
+};
+
+}  // namespace tandem::app

@@ -1,0 +1,205 @@
+#include "tandem/app/plot/chart.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+
+#include "tandem/app/plot/axis_ticks.h"
+#include "tandem/app/plot/canvas.h"
+#include "tandem/app/run/quantity_text.h"
+#include "tandem/base/atomic_file.h"
+#include "tandem/base/error.h"
+#include "tandem/base/text.h"
+
+namespace tandem::app {
+namespace {
+
+constexpr Color kInk{0.13, 0.15, 0.18}, kSoft{0.42, 0.45, 0.50}, kGrid{0.90, 0.91, 0.93}, kGoal{0.16, 0.55, 0.38};
+// Told apart by people who see colours differently (Okabe and Ito 2008), the blue first.
+constexpr std::array<Color, 8> kCurveColors{{{0.10, 0.36, 0.70},
+                                             {0.84, 0.37, 0.00},
+                                             {0.00, 0.62, 0.45},
+                                             {0.80, 0.47, 0.65},
+                                             {0.34, 0.71, 0.91},
+                                             {0.90, 0.62, 0.00},
+                                             {0.45, 0.45, 0.45},
+                                             {0.55, 0.20, 0.60}}};
+
+constexpr int kMostTicks = 9;
+
+Color color_of(std::size_t curve) { return kCurveColors[curve % kCurveColors.size()]; }
+
+// Where numbers lie in the picture.
+struct Frame {
+  AxisRange x, y;
+  Point upper_left, lower_right;
+
+  [[nodiscard]] Point place(Point point) const {
+    const double across = (point.x - x.low) / (x.high - x.low), up = (point.y - y.low) / (y.high - y.low);
+    return {upper_left.x + across * (lower_right.x - upper_left.x),
+            lower_right.y - up * (lower_right.y - upper_left.y)};
+  }
+};
+
+// The next tick where a run ends just before it, as runs do that stop at the first update after their last step.
+double up_to_tick(double last) {
+  constexpr double kNear = 0.03;
+  const AxisTicks ticks = axis_ticks(0, last * (1 + kNear), kMostTicks);
+  return std::max(last, ticks.values.back());
+}
+
+std::string threshold_text(double threshold) {
+  std::string text = value_text(threshold);
+  if (text.ends_with(".0")) text.resize(text.size() - 2);
+  return "solved at " + text;
+}
+
+// Ranges over all points, with the threshold in sight.
+Frame frame_of(const Chart& chart) {
+  constexpr double kFar = std::numeric_limits<double>::infinity();
+  double last_x = 0, first_x = kFar, low = kFar, high = -kFar;
+  for (const Curve& curve : chart.curves) {
+    for (const Point& point : curve.points) {
+      first_x = std::min(first_x, point.x);
+      last_x = std::max(last_x, point.x);
+      low = std::min(low, point.y);
+      high = std::max(high, point.y);
+    }
+  }
+  if (chart.threshold) {
+    low = std::min(low, *chart.threshold);
+    high = std::max(high, *chart.threshold);
+  }
+  Frame frame;
+  if (low <= high) frame.y = axis_range(low, high);
+  frame.x = {std::min(0.0, first_x), last_x > 0 ? up_to_tick(last_x) : 1};
+  return frame;
+}
+
+class Drawing {
+ public:
+  Drawing(const Chart& chart, const ChartSize& size, PictureFormat format)
+      : chart_(chart), size_(size), canvas_(format, size.width, size.height), frame_(frame_of(chart)) {
+    constexpr double kLeft = 68, kRight = 28, kTop = 68, kBottom = 54;
+    frame_.upper_left = {kLeft, kTop};
+    frame_.lower_right = {size.width - kRight, size.height - kBottom};
+    if (chart.curves.size() > 1) frame_.upper_left.y = lay_out_legend(kTop);
+  }
+
+  std::string draw() {
+    titles();
+    axes();
+    threshold();
+    curves();
+    legend();
+    return canvas_.finish();
+  }
+
+ private:
+  void titles() {
+    canvas_.text({frame_.upper_left.x, 30}, chart_.title, {16, kInk, FontWeight::kBold});
+    canvas_.text({frame_.upper_left.x, 49}, chart_.subtitle, {11, kSoft});
+  }
+
+  void axes() {
+    constexpr TextStyle kLabel{11, kSoft};
+    const double left = frame_.upper_left.x, right = frame_.lower_right.x, bottom = frame_.lower_right.y;
+    const AxisTicks y = axis_ticks(frame_.y.low, frame_.y.high, 6);
+    for (std::size_t i = 0; i < y.values.size(); ++i) {
+      const double at = frame_.place({0, y.values[i]}).y;
+      canvas_.line({left, at}, {right, at}, 1, kGrid);
+      canvas_.text({left - 8, at + 4}, y.labels[i], {kLabel.size, kLabel.color, kLabel.weight, Align::kRight});
+    }
+    canvas_.line({left, bottom}, {right, bottom}, 1, kSoft);
+    const AxisTicks x = axis_ticks(frame_.x.low, frame_.x.high, kMostTicks);
+    for (std::size_t i = 0; i < x.values.size(); ++i) {
+      const double at = frame_.place({x.values[i], 0}).x;
+      canvas_.line({at, bottom}, {at, bottom + 4}, 1, kSoft);
+      canvas_.text({at, bottom + 18}, x.labels[i], {kLabel.size, kLabel.color, kLabel.weight, Align::kCenter});
+    }
+    canvas_.text({right, bottom + 40}, chart_.x_label, {11.5, kInk, FontWeight::kNormal, Align::kRight});
+    canvas_.rotated_text({18, frame_.upper_left.y}, chart_.y_label, {11.5, kInk, FontWeight::kNormal, Align::kRight});
+  }
+
+  void threshold() {
+    if (!chart_.threshold) return;
+    const double at = frame_.place({0, *chart_.threshold}).y;
+    canvas_.dashed_line({frame_.upper_left.x, at}, {frame_.lower_right.x, at}, 1.2, kGoal);
+    canvas_.text({frame_.upper_left.x + 6, at - 5}, threshold_text(*chart_.threshold), {10.5, kGoal});
+  }
+
+  [[nodiscard]] std::vector<Point> placed(const std::vector<Point>& points) const {
+    std::vector<Point> places;
+    places.reserve(points.size());
+    for (const Point& point : points) places.push_back(frame_.place(point));
+    return places;
+  }
+
+  void curves() {
+    constexpr std::size_t kMostPoints = 1200;
+    canvas_.begin_clip({frame_.upper_left.x, frame_.upper_left.y - 6}, {size_.width, frame_.lower_right.y + 2});
+    for (std::size_t i = 0; i < chart_.curves.size(); ++i) {
+      const std::vector<Point>& points = chart_.curves[i].points;
+      if (points.empty()) continue;
+      canvas_.polyline(placed(thin_out(points, kMostPoints)), 1, color_of(i).with_alpha(0.35));
+      const std::vector<Point> smoothed = placed(thin_out(smooth(points, points.size() / 60), kMostPoints));
+      canvas_.polyline(smoothed, 2.2, color_of(i));
+      canvas_.disc(smoothed.back(), 3.6, color_of(i));
+    }
+    canvas_.end_clip();
+  }
+
+  // In rows below the titles. Returns where the curves may begin.
+  double lay_out_legend(double top) {
+    constexpr double kGap = 20;
+    double x = frame_.upper_left.x, y = top;
+    for (std::size_t i = 0; i < std::min(chart_.curves.size(), kMostLabels); ++i) {
+      const double width = kStroke + 6 + canvas_.text_width(label(i), kLegendText);
+      if (x + width > frame_.lower_right.x && x > frame_.upper_left.x) {
+        x = frame_.upper_left.x;
+        y += 16;
+      }
+      legend_places_.push_back({x, y});
+      x += width + kGap;
+    }
+    return y + 12;
+  }
+
+  void legend() {
+    for (std::size_t i = 0; i < legend_places_.size(); ++i) {
+      const Point at = legend_places_[i];
+      canvas_.line({at.x, at.y - 3.5}, {at.x + kStroke, at.y - 3.5}, 2.2, color_of(i));
+      canvas_.text({at.x + kStroke + 6, at.y}, label(i), kLegendText);
+    }
+  }
+
+  [[nodiscard]] std::string label(std::size_t i) const {
+    const std::string& label = chart_.curves[i].label;
+    const bool is_cut = i + 1 == kMostLabels && chart_.curves.size() > kMostLabels;
+    return is_cut ? concat(label, " and ", chart_.curves.size() - kMostLabels, " more") : label;
+  }
+
+  static constexpr std::size_t kMostLabels = 12;
+  static constexpr double kStroke = 16;
+  static constexpr TextStyle kLegendText{10.5, kInk};
+
+  const Chart& chart_;
+  const ChartSize size_;
+  Canvas canvas_;
+  Frame frame_;
+  std::vector<Point> legend_places_;  // base lines; empty for a single curve
+};
+
+}  // namespace
+
+void write_chart(const Chart& chart, const std::filesystem::path& file, const ChartSize& size) {
+  const std::string suffix = file.extension().string();
+  if (suffix != ".png" && suffix != ".svg") {
+    throw ConfigError(concat(file.string(), ": a picture's name must end in .png or .svg"));
+  }
+  const PictureFormat format = suffix == ".png" ? PictureFormat::kPng : PictureFormat::kSvg;
+  write_file(file, Drawing(chart, size, format).draw());
+}
+
+}  // namespace tandem::app

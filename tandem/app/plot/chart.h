@@ -1,0 +1,30 @@
+// app/plot/chart.h: a picture of curves, as PNG or SVG.
+//
+// Threads: free functions on values. Errors: ConfigError for a file name of another kind, CheckpointError when the file
+// cannot be written.
+#pragma once
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tandem/app/plot/curve.h"
+
+namespace tandem::app {
+
+struct Chart {
+  std::string title, subtitle;
+  std::string x_label, y_label;
+  std::optional<double> threshold = {};  // a line across, at which the task counts as solved
+  std::vector<Curve> curves = {};
+};
+
+/// The size of a picture, in points of 1/72 inch; PNG has two pixels a point.
+struct ChartSize {
+  double width = 840, height = 470;
+};
+
+/// Writes the picture to `file`, whole or not at all; its name ends in .png or .svg.
+void write_chart(const Chart& chart, const std::filesystem::path& file, const ChartSize& size = {});
+
+}  // namespace tandem::app

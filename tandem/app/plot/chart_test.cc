@@ -1,0 +1,66 @@
+#include "tandem/app/plot/chart.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tandem/base/atomic_file.h"
+#include "tandem/base/error.h"
+#include "tandem/base/testing/temporary_folder.h"
+
+namespace tandem::app {
+namespace {
+
+using testing::HasSubstr;
+using testing::StartsWith;
+
+class ChartTest : public testing::Test {
+ protected:
+  static Chart chart_of(std::vector<Curve> curves) { return {"Title", "", "x", "y", 475.0, std::move(curves)}; }
+  // Width and height from a PNG's first chunk.
+  static std::pair<int, int> size_of(const std::string& png) {
+    const auto number = [&](std::size_t at) {
+      int value = 0;
+      for (std::size_t i = 0; i < 4; ++i) value = value * 256 + static_cast<unsigned char>(png[at + i]);
+      return value;
+    };
+    return {number(16), number(20)};
+  }
+
+  TemporaryFolder folder;
+};
+
+TEST_F(ChartTest, ThePngHasTwoPixelsAPoint) {
+  write_chart(chart_of({{"a", {{0, 1}, {10, 2}}}}), folder / "a.png", {300, 200});
+  const std::string png = read_file(folder / "a.png");
+  EXPECT_THAT(png, StartsWith("\x89PNG"));
+  EXPECT_EQ(size_of(png), std::make_pair(600, 400));
+}
+
+TEST_F(ChartTest, TheSvgIsAWholeDocument) {
+  write_chart(chart_of({{"a", {{0, 1}, {10, 2}}}}), folder / "a.svg");
+  const std::string svg = read_file(folder / "a.svg");
+  EXPECT_THAT(svg, StartsWith("<?xml"));
+  EXPECT_THAT(svg, testing::EndsWith("</svg>\n"));
+}
+
+TEST_F(ChartTest, ARunWithoutPointsIsAnEmptyPicture) {
+  EXPECT_NO_THROW(write_chart(chart_of({{"a", {}}, {"b", {}}}), folder / "none.png"));
+  Chart chart;
+  EXPECT_NO_THROW(write_chart(chart, folder / "nothing.png"));
+  chart.curves = {{"a", {{5, 1}}}};
+  EXPECT_NO_THROW(write_chart(chart, folder / "one.png"));
+}
+
+TEST_F(ChartTest, ManyLongLabelsStillLeaveRoomForCurves) {
+  std::vector<Curve> curves;
+  for (int i = 0; i < 200; ++i) curves.push_back({std::string(40, 'n'), {{0, 1}, {10, 2}}});
+  EXPECT_NO_THROW(write_chart(chart_of(curves), folder / "many.png"));
+}
+
+TEST_F(ChartTest, AnotherKindOfFileIsRefused) {
+  EXPECT_THROW(write_chart(chart_of({}), folder / "a.jpg"), ConfigError);
+  EXPECT_FALSE(std::filesystem::exists(folder / "a.jpg"));
+}
+
+}  // namespace
+}  // namespace tandem::app

@@ -1,0 +1,75 @@
+#include "tandem/app/plot/curve.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "tandem/base/atomic_file.h"
+#include "tandem/base/error.h"
+#include "tandem/base/json_reader.h"
+#include "tandem/base/text.h"
+
+namespace tandem::app {
+namespace {
+
+void add_point(const JsonValue& line, std::string_view x, std::string_view y, std::vector<Point>& points) {
+  const JsonValue* x_value = line.find(x);
+  const JsonValue* y_value = line.find(y);
+  if (x_value == nullptr || y_value == nullptr || !x_value->is_number() || !y_value->is_number()) return;
+  const Point point{x_value->as_double(), y_value->as_double()};
+  if (std::isfinite(point.x) && std::isfinite(point.y)) points.push_back(point);
+}
+
+Point mean_of(const std::vector<Point>& points, std::size_t begin, std::size_t end) {
+  Point sum;
+  for (std::size_t i = begin; i < end; ++i) {
+    sum.x += points[i].x;
+    sum.y += points[i].y;
+  }
+  const auto count = static_cast<double>(end - begin);
+  return {sum.x / count, sum.y / count};
+}
+
+}  // namespace
+
+std::vector<Point> read_points(const std::filesystem::path& metrics, std::string_view x, std::string_view y) {
+  const std::string text = read_file(metrics);
+  std::vector<Point> points;
+  std::size_t begin = 0;
+  for (int number = 1; begin < text.size(); ++number) {
+    const std::size_t end = text.find('\n', begin);
+    if (end == std::string::npos) break;
+    try {
+      add_point(read_json(std::string_view(text).substr(begin, end - begin)), x, y, points);
+    } catch (const JsonError& error) {
+      throw DataError(concat(metrics.string(), ":", number, ": no line of metrics: ", error.what()));
+    }
+    begin = end + 1;
+  }
+  return points;
+}
+
+std::vector<Point> smooth(const std::vector<Point>& points, std::size_t half_window) {
+  std::vector<double> sums(points.size() + 1, 0);  // sums[i]: of the first i values
+  for (std::size_t i = 0; i < points.size(); ++i) sums[i + 1] = sums[i] + points[i].y;
+  std::vector<Point> smoothed;
+  smoothed.reserve(points.size());
+  for (std::size_t i = 0; i < points.size(); ++i) {
+    const std::size_t begin = i - std::min(half_window, i), end = std::min(points.size(), i + half_window + 1);
+    smoothed.push_back({points[i].x, (sums[end] - sums[begin]) / static_cast<double>(end - begin)});
+  }
+  return smoothed;
+}
+
+std::vector<Point> thin_out(const std::vector<Point>& points, std::size_t most) {
+  if (points.size() <= most || most < 3) return points;
+  const std::size_t inner = points.size() - 2, parts = most - 2;
+  std::vector<Point> thin{points.front()};
+  for (std::size_t part = 0; part < parts; ++part) {
+    const std::size_t begin = 1 + part * inner / parts, end = 1 + (part + 1) * inner / parts;
+    thin.push_back(mean_of(points, begin, end));
+  }
+  thin.push_back(points.back());
+  return thin;
+}
+
+}  // namespace tandem::app

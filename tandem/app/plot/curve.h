@@ -1,0 +1,35 @@
+// app/plot/curve.h: the points of a run that a picture shows.
+//
+// Threads: free functions on values.
+#pragma once
+#include <cstddef>
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tandem::app {
+
+struct Point {
+  double x = 0, y = 0;
+  friend bool operator==(const Point&, const Point&) = default;
+};
+
+struct Curve {
+  std::string label;
+  std::vector<Point> points;  // x rises
+};
+
+/// Fields `x` and `y` of the lines of a metrics.jsonl. Lines without a number in either are left out, and so is an
+/// unfinished last line, since the run may still be going on. Throws CheckpointError when the file cannot be read and
+/// DataError when another line is no JSON.
+[[nodiscard]] std::vector<Point> read_points(const std::filesystem::path& metrics, std::string_view x,
+                                             std::string_view y);
+
+/// Each point as the mean of those up to `half_window` before and after it.
+[[nodiscard]] std::vector<Point> smooth(const std::vector<Point>& points, std::size_t half_window);
+
+/// At most `most` points: the mean of each run of neighbours, and the first and last as they are.
+[[nodiscard]] std::vector<Point> thin_out(const std::vector<Point>& points, std::size_t most);
+
+}  // namespace tandem::app

@@ -1,0 +1,67 @@
+#include "tandem/app/program.h"
+
+#include <csignal>
+#include <cstdlib>
+#include <exception>
+#include <iostream>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "tandem/app/cli/command_line.h"
+#include "tandem/app/commands/commands.h"
+#include "tandem/app/exit_code.h"
+#include "tandem/base/fault_point.h"
+
+namespace tandem::app {
+namespace {
+
+template <typename... Functions>
+struct Overloaded : Functions... {
+  using Functions::operator()...;
+};
+
+ExitCode run(const Command& command, const rl::EnvRegistry& environments) {
+  return std::visit(Overloaded{
+                        [&](const TrainCommand& train) { return run_train(train, environments); },
+                        [&](const ResumeCommand& resume) { return run_resume(resume, environments); },
+                        [&](const EvalCommand& eval) { return run_eval(eval, environments); },
+                        [&](const InspectCommand& inspect) { return run_inspect(inspect); },
+                        [&](const PlotCommand& plot) { return run_plot(plot, environments); },
+                        [&](const ExportCommand& exported) { return run_export(exported, environments); },
+                        [&](const EnvsCommand& envs) { return run_envs(envs, environments); },
+                        [](const VersionCommand& version) { return run_version(version); },
+                        [](const HelpCommand& help) {
+                          std::cout << help.text;
+                          return ExitCode::kDone;
+                        },
+                    },
+                    command);
+}
+
+// For tests, and for users who want to see for themselves what a kill or a full disk leaves behind.
+void arm_fault_of_environment() {
+  const char* fault = std::getenv("TANDEM_FAULT");
+  if (fault != nullptr && *fault != '\0') arm_fault(parse_fault(fault));
+}
+
+}  // namespace
+
+int run_program(int argc, const char* const* argv, const rl::EnvRegistry& environments) {
+  // A reader that goes away (`tandem train | head`) must not end a run.
+  std::signal(SIGPIPE, SIG_IGN);
+  ExitCode code = ExitCode::kDone;
+  try {
+    arm_fault_of_environment();
+    const std::vector<std::string> arguments(argv + (argc > 0 ? 1 : 0), argv + argc);
+    code = run(read_command_line(arguments), environments);
+  } catch (...) {
+    const Failure failure = describe_failure(std::current_exception());
+    std::cout << std::flush;
+    std::cerr << failure.message << std::flush;
+    code = failure.code;
+  }
+  return static_cast<int>(code);
+}
+
+}  // namespace tandem::app

@@ -1,0 +1,18 @@
+// app/program.h: the program `tandem` as a function, for a main() with environments of its own:
+//
+//   int main(int argc, char** argv) {
+//     tandem::rl::EnvRegistry environments = tandem::rl::EnvRegistry::native();
+//     environments.add<Corridor>();
+//     return tandem::app::run_program(argc, argv, environments);
+//   }
+#pragma once
+#include "tandem/rl/env/env_registry.h"
+
+namespace tandem::app {
+
+/// Does what the command line says and returns the exit code (exit_code.h). Prints, takes over SIGINT and SIGTERM while
+/// it trains, and ignores SIGPIPE from then on. Throws nothing. The environment variable TANDEM_FAULT arms a fault
+/// (base/fault_point.h): TANDEM_FAULT=checkpoint.before_manifest:3:kill.
+[[nodiscard]] int run_program(int argc, const char* const* argv, const rl::EnvRegistry& environments);
+
+}  // namespace tandem::app

@@ -1,0 +1,99 @@
+#include "tandem/app/run/progress.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "tandem/app/run/quantity_text.h"
+#include "tandem/base/text.h"
+
+namespace tandem::app {
+namespace {
+
+std::string bar(double share, int width) {
+  const int inner = width - 2;
+  const int filled = static_cast<int>(share * inner);
+  std::string text(static_cast<std::size_t>(inner), ' ');
+  std::fill_n(text.begin(), filled, '=');
+  if (filled < inner) text[static_cast<std::size_t>(filled)] = '>';
+  return "[" + text + "]";
+}
+
+double share_done(const ProgressGoal& goal, std::int64_t env_steps) {
+  if (goal.total_steps <= 0) return 0;
+  return std::clamp(static_cast<double>(env_steps) / static_cast<double>(goal.total_steps), 0.0, 1.0);
+}
+
+}  // namespace
+
+ProgressEstimate estimate(const ProgressGoal& goal, std::int64_t env_steps, double elapsed_s) {
+  const double share = share_done(goal, env_steps);
+  const auto done = static_cast<double>(env_steps - goal.first_step);
+  if (done <= 0) return {share, std::numeric_limits<double>::quiet_NaN()};
+  const auto left = static_cast<double>(std::max<std::int64_t>(0, goal.total_steps - env_steps));
+  return {share, elapsed_s / done * left};
+}
+
+std::string progress_text(const UpdateMetrics& metrics, const ProgressGoal& goal, double seconds_left, int width) {
+  const double share = share_done(goal, metrics.env_steps);
+  const std::string parts[] = {
+      concat(share < 0.1 ? " " : "", static_cast<int>(share * 100), "%"),
+      concat("return ", metrics.episode_return_mean ? value_text(*metrics.episode_return_mean) : "-"),
+      concat(count_text(static_cast<double>(metrics.env_steps)), "/", count_text(static_cast<double>(goal.total_steps)),
+             " steps"),
+      concat(count_text(metrics.env_steps_per_s), "/s"),
+      concat(duration_text(seconds_left), " left"),
+  };
+  const auto columns = static_cast<std::size_t>(std::max(width, 0));
+  std::string line;
+  for (const std::string& part : parts) {
+    const std::size_t gap = line.empty() ? 0 : 2;
+    if (line.size() + gap + part.size() > columns) break;
+    line += std::string(gap, ' ') + part;
+  }
+  return line;
+}
+
+std::string progress_line(const UpdateMetrics& metrics, const ProgressGoal& goal, double seconds_left, int width) {
+  const std::string text = progress_text(metrics, goal, seconds_left, width);
+  // Its width depends on the screen's alone, so that it does not move when a number gets longer.
+  constexpr int kWidest = 24, kNarrowest = 8;
+  const int bar_width = std::min(kWidest, width / 6);
+  if (bar_width < kNarrowest || static_cast<int>(text.size()) + 2 + bar_width > width) return text;
+  return bar(share_done(goal, metrics.env_steps), bar_width) + "  " + text;
+}
+
+void Progress::start(const ProgressGoal& goal) {
+  const MutexLock lock(mutex_);
+  goal_ = goal;
+  started_ = Clock::now();
+}
+
+void Progress::update(const UpdateMetrics& metrics) {
+  const MutexLock lock(mutex_);
+  last_ = metrics;
+  has_news_ = true;
+  const bool is_due = shown_ == Clock::time_point::min() || Clock::now() - shown_ >= interval_;
+  if (is_due) show_last();
+}
+
+void Progress::say(std::string_view line) {
+  const MutexLock lock(mutex_);
+  print(line);
+}
+
+void Progress::finish() {
+  const MutexLock lock(mutex_);
+  if (has_news_) show_last();
+  end_line();
+}
+
+void Progress::show_last() {
+  const Clock::time_point now = Clock::now();
+  const double elapsed_s = std::chrono::duration<double>(now - started_).count();
+  show(last_, goal_, estimate(goal_, last_.env_steps, elapsed_s).seconds_left);
+  shown_ = now;
+  has_news_ = false;
+}
+
+}  // namespace tandem::app

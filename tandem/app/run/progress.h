@@ -1,0 +1,74 @@
+// app/run/progress.h: shows a run while it goes: a line that is redrawn on a terminal, a plain line now and then
+// elsewhere, or nothing.
+//
+// Threads: all; calls are serialised.
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "tandem/app/run/update_metrics.h"
+#include "tandem/base/clock.h"
+#include "tandem/base/mutex.h"
+
+namespace tandem::app {
+
+/// What there is to show besides the numbers of an update.
+struct ProgressGoal {
+  std::int64_t total_steps = 0;
+  std::int64_t first_step = 0;  // where this process began: more than 0 after a resume
+};
+
+/// How far a run is: share done, and seconds until its end at the rate of this process so far.
+struct ProgressEstimate {
+  double share = 0;         // from 0 to 1
+  double seconds_left = 0;  // NaN before the first step
+};
+[[nodiscard]] ProgressEstimate estimate(const ProgressGoal& goal, std::int64_t env_steps, double elapsed_s);
+
+/// "42%  return 187.3  42.0k/100k steps  18.3k/s  0:03 left", as many of these parts as fit into `width` columns.
+[[nodiscard]] std::string progress_text(const UpdateMetrics& metrics, const ProgressGoal& goal, double seconds_left,
+                                        int width);
+/// The same with a bar before it where that fits.
+[[nodiscard]] std::string progress_line(const UpdateMetrics& metrics, const ProgressGoal& goal, double seconds_left,
+                                        int width);
+
+class Progress {
+ public:
+  virtual ~Progress() = default;
+
+  void start(const ProgressGoal& goal);
+  /// An update is done.
+  void update(const UpdateMetrics& metrics);
+  /// A line of its own, above the progress where that is redrawn.
+  void say(std::string_view line);
+  /// The last update stays on the screen. Also called by nobody but the end of the run.
+  void finish();
+
+ protected:
+  explicit Progress(Clock::duration interval) : interval_(interval) {}
+
+  virtual void show(const UpdateMetrics& metrics, const ProgressGoal& goal, double seconds_left) = 0;
+  virtual void print(std::string_view line) = 0;
+  virtual void end_line() = 0;
+
+ private:
+  void show_last() TANDEM_REQUIRES(mutex_);
+
+  const Clock::duration interval_;
+  Mutex mutex_;
+  ProgressGoal goal_ TANDEM_GUARDED_BY(mutex_);
+  UpdateMetrics last_ TANDEM_GUARDED_BY(mutex_);
+  bool has_news_ TANDEM_GUARDED_BY(mutex_) = false;  // an update that was not shown
+  Clock::time_point started_ TANDEM_GUARDED_BY(mutex_) = Clock::now();
+  Clock::time_point shown_ TANDEM_GUARDED_BY(mutex_) = Clock::time_point::min();
+};
+
+enum class Verbosity { kProgress, kQuiet };
+
+/// The kind that fits the file behind `descriptor` (1 for standard output), which must stay open. A reader that goes
+/// away (a closed pipe) does not end the run: nothing more is shown then.
+[[nodiscard]] std::unique_ptr<Progress> make_progress(int descriptor, Verbosity verbosity);
+
+}  // namespace tandem::app

@@ -1,0 +1,51 @@
+#include "tandem/app/run/quantity_text.h"
+
+#include <array>
+#include <cmath>
+#include <cstdio>
+
+namespace tandem::app {
+namespace {
+
+std::string formatted(const char* format, double value) {
+  std::array<char, 48> text{};
+  std::snprintf(text.data(), text.size(), format, value);
+  return text.data();
+}
+
+}  // namespace
+
+std::string count_text(double count) {
+  static constexpr std::array<const char*, 5> kUnits{"", "k", "M", "G", "T"};
+  std::size_t unit = 0;
+  // 999.5 and more would be rounded to 1000, which is 1 of the next unit.
+  while (std::abs(count) >= 999.5 && unit + 1 < kUnits.size()) {
+    count /= 1000;
+    ++unit;
+  }
+  const double size = std::abs(count);
+  const char* format = unit == 0 || size >= 99.95 ? "%.0f" : size >= 9.995 ? "%.1f" : "%.2f";
+  return formatted(format, count) + kUnits[unit];
+}
+
+std::string duration_text(double seconds) {
+  constexpr double kLongest = 99 * 86'400.0;
+  if (!(seconds >= 0) || seconds > kLongest) return "?";
+  const auto whole = static_cast<int>(std::llround(seconds));
+  std::array<char, 32> text{};
+  if (whole < 3600) {
+    std::snprintf(text.data(), text.size(), "%d:%02d", whole / 60, whole % 60);
+  } else {
+    std::snprintf(text.data(), text.size(), "%d:%02d:%02d", whole / 3600, whole / 60 % 60, whole % 60);
+  }
+  return text.data();
+}
+
+std::string value_text(double value) {
+  if (std::isnan(value)) return "-";
+  const double size = std::abs(value);
+  if (size != 0 && (size < 1e-3 || size >= 1e6)) return formatted("%.2e", value);
+  return formatted(size >= 10 ? "%.1f" : size >= 1 ? "%.2f" : "%.4f", value);
+}
+
+}  // namespace tandem::app

@@ -1,0 +1,19 @@
+// app/run/quantity_text.h: numbers as people read them.
+//
+// Threads: free functions on values.
+#pragma once
+#include <cstdint>
+#include <string>
+
+namespace tandem::app {
+
+/// "950", "12.3k", "186k", "1.25M", "3.2G": three significant digits.
+[[nodiscard]] std::string count_text(double count);
+
+/// "0:07", "12:45", "1:02:03"; "?" when not finite or beyond 99 days.
+[[nodiscard]] std::string duration_text(double seconds);
+
+/// A return or a loss: "431.2", "-0.0312", "1.25e+06"; "-" when it is NaN.
+[[nodiscard]] std::string value_text(double value);
+
+}  // namespace tandem::app

@@ -1,0 +1,124 @@
+#include "tandem/app/run/run_folder.h"
+
+#include <algorithm>
+#include <ctime>
+#include <system_error>
+
+#include "tandem/base/atomic_file.h"
+#include "tandem/base/error.h"
+#include "tandem/base/text.h"
+
+namespace tandem::app {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Left behind by a run that was killed before its config.yaml was in place.
+bool is_left_over(const fs::path& file) {
+  const std::string name = file.filename().string();
+  return name == RunLock::kFileName || name == "log.txt" || name == "config.yaml.part";
+}
+
+void make_folder(const fs::path& folder) {
+  std::error_code error;
+  fs::create_directories(folder, error);
+  if (error) throw_file_error("create the folder", folder, error.value());
+}
+
+std::string file_name_of(std::string_view name) {
+  std::string text(name);
+  const auto is_fine = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' || c == '_' ||
+           c == '-';
+  };
+  std::replace_if(
+      text.begin(), text.end(), [&](char c) { return !is_fine(c); }, '_');
+  return text;
+}
+
+std::string time_text(std::chrono::system_clock::time_point now) {
+  const std::time_t seconds = std::chrono::system_clock::to_time_t(now);
+  std::tm local{};
+  ::localtime_r(&seconds, &local);
+  char text[32];
+  return {text, std::strftime(text, sizeof(text), "%Y%m%d-%H%M%S", &local)};
+}
+
+[[noreturn]] void refuse_run(const fs::path& folder) {
+  throw ConfigError(concat(folder.string(),
+                           " holds a run already, and a run is never overwritten; go on with it by `tandem resume ",
+                           folder.string(), "` (or --resume auto), or choose another folder with --run-dir"));
+}
+
+}  // namespace
+
+FolderContent content_of(const fs::path& folder) {
+  std::error_code error;
+  const fs::file_status status = fs::status(folder, error);
+  if (status.type() == fs::file_type::not_found) return FolderContent::kNothing;
+  if (error) throw_file_error("look at", folder, error.value());
+  if (status.type() != fs::file_type::directory) return FolderContent::kElse;
+  if (fs::exists(RunPaths{folder}.config(), error)) return FolderContent::kRun;
+  fs::directory_iterator files(folder, error);
+  if (error) throw_file_error("look into", folder, error.value());
+  const bool is_free =
+      std::all_of(begin(files), end(files), [](const auto& entry) { return is_left_over(entry.path()); });
+  return is_free ? FolderContent::kFree : FolderContent::kElse;
+}
+
+RunPaths find_run(const fs::path& folder) {
+  switch (content_of(folder)) {
+    case FolderContent::kRun:
+      return {folder};
+    case FolderContent::kNothing:
+      throw ConfigError(
+          concat("there is no run folder ", folder.string(), "; runs lie in runs/ unless --run-dir says otherwise"));
+    case FolderContent::kFree:
+      throw ConfigError(concat(folder.string(),
+                               " holds no run yet: no config.yaml was written; start one with `tandem train --run-dir ",
+                               folder.string(), "`"));
+    case FolderContent::kElse:
+      break;
+  }
+  throw ConfigError(concat(folder.string(), " is no run folder: it has no config.yaml"));
+}
+
+fs::path new_run_path(const fs::path& parent, std::string_view env, std::string_view algo,
+                      std::chrono::system_clock::time_point now) {
+  const std::string name = concat(file_name_of(env), "-", file_name_of(algo), "-", time_text(now));
+  fs::path path = parent / name;
+  std::error_code ignored;
+  for (int number = 2; fs::exists(path, ignored); ++number) path = parent / concat(name, "-", number);
+  return path;
+}
+
+RunFolder RunFolder::create(const fs::path& folder, std::string_view config) {
+  const FolderContent before = content_of(folder);
+  if (before == FolderContent::kRun) refuse_run(folder);
+  if (std::error_code ignored; before == FolderContent::kElse && !fs::is_directory(folder, ignored)) {
+    throw ConfigError(concat(folder.string(), " is a file; choose a new or an empty folder with --run-dir"));
+  }
+  if (before == FolderContent::kElse) {
+    throw ConfigError(
+        concat(folder.string(), " holds files that belong to no run; choose a new or an empty folder with --run-dir"));
+  }
+  make_folder(folder);
+  RunLock lock(folder);
+  // Another process may have begun a run between the look and the lock.
+  if (content_of(folder) == FolderContent::kRun) refuse_run(folder);
+  RunFolder run(RunPaths{folder}, std::move(lock));
+  // First: a folder of a process that was killed here is free to be used again only as long as nothing else is in it.
+  run.write_config(config);
+  make_folder(run.paths_.checkpoints());
+  return run;
+}
+
+RunFolder RunFolder::open(const fs::path& folder) {
+  RunPaths paths = find_run(folder);
+  RunLock lock(folder);
+  return {std::move(paths), std::move(lock)};
+}
+
+void RunFolder::write_config(std::string_view config) { write_file(paths_.config(), config); }
+
+}  // namespace tandem::app

@@ -1,0 +1,65 @@
+// app/run/run_folder.h: where a run keeps what it was, did and learned.
+//
+//   config.yaml     all settings, as resolved       metrics.jsonl  one line an update
+//   summary.json    how it went, written at its end  curve.png      the picture of it
+//   checkpoints/    to go on from                    log.txt        what happened
+//
+// Threads: single-thread. Ownership: a RunFolder holds the folder's lock for as long as it lives.
+#pragma once
+#include <chrono>
+#include <filesystem>
+#include <string>
+#include <string_view>
+
+#include "tandem/app/run/run_lock.h"
+
+namespace tandem::app {
+
+/// The files of a run folder; reading them needs no lock.
+struct RunPaths {
+  std::filesystem::path folder;
+
+  [[nodiscard]] std::filesystem::path config() const { return folder / "config.yaml"; }
+  [[nodiscard]] std::filesystem::path metrics() const { return folder / "metrics.jsonl"; }
+  [[nodiscard]] std::filesystem::path summary() const { return folder / "summary.json"; }
+  [[nodiscard]] std::filesystem::path checkpoints() const { return folder / "checkpoints"; }
+  [[nodiscard]] std::filesystem::path curve() const { return folder / "curve.png"; }
+  [[nodiscard]] std::filesystem::path log() const { return folder / "log.txt"; }
+};
+
+/// What lies at a path.
+enum class FolderContent {
+  kNothing,  // no such folder
+  kFree,     // an empty folder, or one whose run ended before its settings were written
+  kRun,      // a run: it has a config.yaml
+  kElse,     // other files
+};
+[[nodiscard]] FolderContent content_of(const std::filesystem::path& folder);
+
+/// Throws ConfigError unless `folder` holds a run, saying what it holds instead.
+[[nodiscard]] RunPaths find_run(const std::filesystem::path& folder);
+
+/// "runs/<env>-<algo>-<date>-<time>" in `parent`, with a number behind it when that exists.
+[[nodiscard]] std::filesystem::path new_run_path(const std::filesystem::path& parent, std::string_view env,
+                                                 std::string_view algo, std::chrono::system_clock::time_point now);
+
+class RunFolder {
+ public:
+  /// A folder for a new run, with `config` as its config.yaml. Throws ConfigError when it holds a run already, naming
+  /// --resume, or other files; CheckpointError when it cannot be written.
+  [[nodiscard]] static RunFolder create(const std::filesystem::path& folder, std::string_view config);
+  /// The folder of a run that goes on. Throws as find_run().
+  [[nodiscard]] static RunFolder open(const std::filesystem::path& folder);
+
+  [[nodiscard]] const RunPaths& paths() const { return paths_; }
+  /// Writes config.yaml anew, whole or not at all.
+  void write_config(std::string_view config);
+
+ private:
+  RunFolder(RunPaths paths, RunLock lock) : paths_(std::move(paths)), lock_(std::move(lock)) {}
+
+  RunPaths paths_;
+  RunLock lock_;
+};
+
+}  // namespace tandem::app

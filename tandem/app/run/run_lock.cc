@@ -1,0 +1,56 @@
+#include "tandem/app/run/run_lock.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <string>
+#include <utility>
+
+#include "tandem/base/atomic_file.h"
+#include "tandem/base/error.h"
+#include "tandem/base/text.h"
+
+namespace tandem::app {
+namespace {
+
+std::string holder(int descriptor) {
+  std::array<char, 32> text{};
+  const ssize_t size = ::pread(descriptor, text.data(), text.size(), 0);
+  return size > 0 ? concat("process ", std::string(text.data(), static_cast<std::size_t>(size))) : "another process";
+}
+
+// For the message above only, so nothing depends on whether it can be written.
+void write_holder(int descriptor) {
+  const std::string text = std::to_string(::getpid());
+  if (::ftruncate(descriptor, 0) != 0) return;
+  [[maybe_unused]] const ssize_t written = ::pwrite(descriptor, text.data(), text.size(), 0);
+}
+
+}  // namespace
+
+RunLock::RunLock(const std::filesystem::path& folder) {
+  const std::filesystem::path file = folder / kFileName;
+  descriptor_ = ::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+  if (descriptor_ < 0) throw_file_error("write to the run folder: create", file, errno);
+  if (::flock(descriptor_, LOCK_EX | LOCK_NB) == 0) {
+    write_holder(descriptor_);
+    return;
+  }
+  const int reason = errno;
+  const std::string who = holder(descriptor_);
+  ::close(descriptor_);
+  if (reason != EWOULDBLOCK) throw_file_error("lock", file, reason);
+  throw ConfigError(concat("the run folder ", folder.string(), " is in use by ", who,
+                           "; wait for it or end it, or choose another folder with --run-dir"));
+}
+
+RunLock::RunLock(RunLock&& other) noexcept : descriptor_(std::exchange(other.descriptor_, -1)) {}
+
+RunLock::~RunLock() {
+  if (descriptor_ >= 0) ::close(descriptor_);
+}
+
+}  // namespace tandem::app

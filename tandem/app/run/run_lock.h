@@ -1,0 +1,29 @@
+// app/run/run_lock.h: keeps two processes from using one run folder at once.
+//
+// A lock of the system (flock) on the file .lock of the folder. It ends with the process, however that ends, so a lock
+// file that lies there after a SIGKILL or a power cut is no obstacle.
+//
+// Threads: single-thread.
+#pragma once
+#include <filesystem>
+
+namespace tandem::app {
+
+class RunLock {
+ public:
+  /// Never waits. Throws ConfigError naming the process that holds the folder, and CheckpointError when the file cannot
+  /// be made.
+  explicit RunLock(const std::filesystem::path& folder);
+  ~RunLock();
+  RunLock(RunLock&& other) noexcept;
+  RunLock& operator=(RunLock&& other) = delete;
+  RunLock(const RunLock&) = delete;
+  RunLock& operator=(const RunLock&) = delete;
+
+  static constexpr const char* kFileName = ".lock";
+
+ private:
+  int descriptor_;
+};
+
+}  // namespace tandem::app

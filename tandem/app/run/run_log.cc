@@ -1,0 +1,57 @@
+#include "tandem/app/run/run_log.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstdio>
+#include <ctime>
+
+#include "tandem/base/atomic_file.h"
+
+namespace tandem::app {
+namespace {
+
+const char* word_of(Severity severity) {
+  static constexpr std::array<const char*, 4> kWords{"debug  ", "info   ", "warning", "error  "};
+  return kWords[static_cast<std::size_t>(severity)];
+}
+
+}  // namespace
+
+std::string log_line(std::chrono::system_clock::time_point time, Severity severity, std::string_view text) {
+  const std::time_t seconds = std::chrono::system_clock::to_time_t(time);
+  const auto milliseconds =
+      std::chrono::duration_cast<std::chrono::milliseconds>(time.time_since_epoch()).count() % 1000;
+  std::tm utc{};
+  ::gmtime_r(&seconds, &utc);
+  std::array<char, 40> stamp{};
+  const std::size_t size = std::strftime(stamp.data(), stamp.size(), "%Y-%m-%dT%H:%M:%S", &utc);
+  std::snprintf(stamp.data() + size, stamp.size() - size, ".%03dZ", static_cast<int>(milliseconds));
+  std::string line = std::string(stamp.data()) + " " + word_of(severity) + "  ";
+  for (const char c : text) {
+    line += c;
+    if (c == '\n') line += "    ";
+  }
+  return line + "\n";
+}
+
+RunLog::RunLog(const std::filesystem::path& file, Severity least, Listener listener)
+    : least_(least), listener_(std::move(listener)) {
+  descriptor_ = ::open(file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+  if (descriptor_ < 0) throw_file_error("open", file, errno);
+}
+
+RunLog::~RunLog() { ::close(descriptor_); }
+
+void RunLog::write(Severity severity, std::string_view text) {
+  if (severity >= least_) {
+    const std::string line = log_line(std::chrono::system_clock::now(), severity, text);
+    const MutexLock lock(mutex_);
+    [[maybe_unused]] const ssize_t written = ::write(descriptor_, line.data(), line.size());
+  }
+  if (severity >= Severity::kWarning && listener_) listener_(severity, text);
+}
+
+}  // namespace tandem::app

@@ -1,0 +1,47 @@
+// app/run/run_log.h: log.txt, what happened in a run and what `auto` chose.
+//
+// Threads: all. A line that cannot be written (a full disk) is dropped: what the run cannot do without, its checkpoints
+// and metrics, report that themselves.
+#pragma once
+#include <chrono>
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <string_view>
+
+#include "tandem/base/mutex.h"
+
+namespace tandem::app {
+
+enum class Severity { kDebug, kInfo, kWarning, kError };
+
+class RunLog {
+ public:
+  /// Called with every warning and error, on the thread that logs it, outside of any lock.
+  using Listener = std::function<void(Severity, std::string_view text)>;
+
+  /// Appends to the file. Throws CheckpointError when it cannot be opened. Lines below `least` are left out.
+  RunLog(const std::filesystem::path& file, Severity least, Listener listener = {});
+  ~RunLog();
+  RunLog(const RunLog&) = delete;
+  RunLog& operator=(const RunLog&) = delete;
+
+  void debug(std::string_view text) { write(Severity::kDebug, text); }
+  void info(std::string_view text) { write(Severity::kInfo, text); }
+  void warning(std::string_view text) { write(Severity::kWarning, text); }
+  void error(std::string_view text) { write(Severity::kError, text); }
+
+ private:
+  void write(Severity severity, std::string_view text);
+
+  const Severity least_;
+  const Listener listener_;
+  Mutex mutex_;
+  int descriptor_ TANDEM_GUARDED_BY(mutex_);
+};
+
+/// "2026-11-21T10:49:25.123Z warning  text", further lines of the text indented, with its line break.
+[[nodiscard]] std::string log_line(std::chrono::system_clock::time_point time, Severity severity,
+                                   std::string_view text);
+
+}  // namespace tandem::app

@@ -1,0 +1,55 @@
+#include "tandem/app/run/summary.h"
+
+#include <variant>
+
+#include "tandem/base/json_writer.h"
+
+namespace tandem::app {
+namespace {
+
+const char* name_of(RunEnd end) { return end == RunEnd::kFinished ? "finished" : "stopped"; }
+
+const char* name_of(ResumeExactness exactness) {
+  switch (exactness) {
+    case ResumeExactness::kNeverResumed:
+      return "no";
+    case ResumeExactness::kExact:
+      return "exactly";
+    case ResumeExactness::kInexact:
+      break;
+  }
+  return "inexactly";
+}
+
+void write_members(JsonWriter& json, const Record& record) {
+  for (const auto& [name, value] : record.fields()) {
+    json.key(name);
+    std::visit([&json](const auto& held) { json.value(held); }, value);
+  }
+}
+
+}  // namespace
+
+std::string to_json(const Summary& summary) {
+  JsonWriter json;
+  json.begin_object();
+  json.key("algo").value(summary.algo).key("env").value(summary.env).key("seed").value(summary.seed);
+  json.key("devices").value(summary.devices).key("shards").value(summary.shards);
+  json.key("total_steps").value(summary.total_steps);
+  json.key("end").value(name_of(summary.end)).key("resumed").value(name_of(summary.resumed));
+  write_members(json, to_record(summary.last));
+  json.key("solved_at_env_steps");
+  summary.solved_at_env_steps ? json.value(*summary.solved_at_env_steps) : json.value(nullptr);
+  json.key("params_sha256").value(summary.params_sha256).key("state_sha256").value(summary.state_sha256);
+  json.key("peak_rss_mb").value(summary.peak_rss_mb);
+  json.key("torch").value(summary.torch).key("cpu").value(summary.cpu);
+  json.key("replicas").begin_array();
+  for (const ReplicaUsage& replica : summary.replicas) {
+    json.begin_object().key("rows").value(replica.rows);
+    json.key("thread_cpu_s").value(replica.thread_cpu_s).end_object();
+  }
+  json.end_array().end_object();
+  return json.text();
+}
+
+}  // namespace tandem::app

@@ -1,0 +1,40 @@
+// app/run/summary.h: summary.json, how a run went: written at its end, whether it was finished or stopped.
+#pragma once
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tandem/app/run/update_metrics.h"
+
+namespace tandem::app {
+
+/// Work of one replica.
+struct ReplicaUsage {
+  std::int64_t rows = 0;  // that it learned from, every pass counted
+  double thread_cpu_s = 0;
+};
+
+/// How the run came to its end.
+enum class RunEnd { kFinished, kStopped };
+
+/// Whether the run has the numbers of an uninterrupted one.
+enum class ResumeExactness { kNeverResumed, kExact, kInexact };
+
+struct Summary {
+  std::string algo, env, devices;
+  std::int64_t seed = 0, shards = 0, total_steps = 0;
+  RunEnd end = RunEnd::kFinished;
+  ResumeExactness resumed = ResumeExactness::kNeverResumed;
+  UpdateMetrics last = {};                          // wall_s: since the process started
+  std::optional<std::int64_t> solved_at_env_steps;  // when episode_return_mean first reached the threshold
+  std::string params_sha256, state_sha256;
+  double peak_rss_mb = 0;
+  std::vector<ReplicaUsage> replicas;
+  std::string torch, cpu;  // version, and instruction set: within these the same numbers come again
+};
+
+/// One line of JSON, without its end.
+[[nodiscard]] std::string to_json(const Summary& summary);
+
+}  // namespace tandem::app

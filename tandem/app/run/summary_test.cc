@@ -1,0 +1,47 @@
+#include "tandem/app/run/summary.h"
+
+#include <gtest/gtest.h>
+
+#include "tandem/base/json_reader.h"
+
+namespace tandem::app {
+namespace {
+
+TEST(SummaryTest, HoldsTheLastValuesAndWhatTheRunCameTo) {
+  Summary summary;
+  summary.env = "CartPole-v1";
+  summary.last.episode_return_mean = 480.5;
+  summary.solved_at_env_steps = 81'920;
+  summary.state_sha256 = "ab";
+  summary.replicas = {{100, 0.5}, {200, 0.25}};
+  const JsonValue read = read_json(to_json(summary));
+  EXPECT_EQ(read.at("episode_return_mean").as_double(), 480.5);
+  EXPECT_EQ(read.at("solved_at_env_steps").as_int64(), 81'920);
+  EXPECT_EQ(read.at("state_sha256").as_string(), "ab");
+  EXPECT_EQ(read.at("resumed").as_string(), "no");
+  EXPECT_EQ(read.at("replicas").as_array().at(1).at("rows").as_int64(), 200);
+  EXPECT_EQ(read.at("replicas").as_array().at(1).at("thread_cpu_s").as_double(), 0.25);
+}
+
+TEST(SummaryTest, AnUnsolvedTaskIsNull) {
+  EXPECT_TRUE(read_json(to_json(Summary{})).at("solved_at_env_steps").is_null());
+}
+
+TEST(UpdateMetricsTest, EveryFieldOfTheLineIsThereAndUnknownOnesAreNull) {
+  UpdateMetrics metrics;
+  metrics.updates = 3;
+  metrics.learning_rate = 2.5e-4;
+  const Record record = to_record(metrics);
+  for (const char* name :
+       {"updates", "env_steps", "wall_s", "env_steps_per_s", "episode_return_mean", "episode_length_mean",
+        "policy_loss", "value_loss", "entropy", "approx_kl", "clip_fraction", "explained_variance", "grad_norm",
+        "learning_rate", "sample_ms", "load_ms", "learn_ms", "sync_ms"}) {
+    EXPECT_NE(record.find(name), nullptr) << name;
+  }
+  EXPECT_EQ(*record.find("updates"), MetricValue(std::int64_t{3}));
+  EXPECT_EQ(*record.find("learning_rate"), MetricValue(2.5e-4));
+  EXPECT_EQ(*record.find("episode_return_mean"), MetricValue(nullptr));
+}
+
+}  // namespace
+}  // namespace tandem::app

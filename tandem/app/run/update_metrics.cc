@@ -1,0 +1,75 @@
+#include "tandem/app/run/update_metrics.h"
+
+#include <limits>
+#include <string_view>
+
+#include "tandem/base/atomic_file.h"
+#include "tandem/base/json_reader.h"
+
+namespace tandem::app {
+namespace {
+
+std::string_view last_line(std::string_view text) {
+  const std::size_t end = text.rfind('\n');
+  if (end == std::string_view::npos) return {};
+  text = text.substr(0, end);
+  return text.substr(text.rfind('\n') + 1);  // npos + 1 is 0
+}
+
+std::optional<double> optional_number(const JsonValue& line, std::string_view key) {
+  const JsonValue& value = line.at(key);
+  return value.is_null() ? std::nullopt : std::optional(value.as_double());
+}
+
+// JSON has no NaN: it is written as null.
+double number(const JsonValue& line, std::string_view key) {
+  return optional_number(line, key).value_or(std::numeric_limits<double>::quiet_NaN());
+}
+
+}  // namespace
+
+Record to_record(const UpdateMetrics& metrics) {
+  Record record;
+  record.add("updates", metrics.updates).add("env_steps", metrics.env_steps);
+  record.add("wall_s", metrics.wall_s).add("env_steps_per_s", metrics.env_steps_per_s);
+  record.add("episode_return_mean", metrics.episode_return_mean);
+  record.add("episode_length_mean", metrics.episode_length_mean);
+  record.add("episodes", metrics.episodes);
+  record.add("policy_loss", metrics.policy_loss).add("value_loss", metrics.value_loss);
+  record.add("entropy", metrics.entropy).add("approx_kl", metrics.approx_kl);
+  record.add("clip_fraction", metrics.clip_fraction).add("explained_variance", metrics.explained_variance);
+  record.add("grad_norm", metrics.grad_norm).add("learning_rate", metrics.learning_rate);
+  record.add("sample_ms", metrics.sample_ms).add("load_ms", metrics.load_ms);
+  record.add("learn_ms", metrics.learn_ms).add("sync_ms", metrics.sync_ms);
+  return record;
+}
+
+std::optional<UpdateMetrics> read_last(const std::filesystem::path& file, std::int64_t updates) {
+  if (!std::filesystem::exists(file)) return std::nullopt;
+  const std::string text = read_file(file);
+  const std::string_view written = last_line(text);
+  if (written.empty()) return std::nullopt;
+  const JsonValue line = read_json(written);
+  if (line.at("updates").as_int64() != updates) return std::nullopt;
+  return UpdateMetrics{.updates = updates,
+                       .env_steps = line.at("env_steps").as_int64(),
+                       .wall_s = number(line, "wall_s"),
+                       .env_steps_per_s = number(line, "env_steps_per_s"),
+                       .episode_return_mean = optional_number(line, "episode_return_mean"),
+                       .episode_length_mean = optional_number(line, "episode_length_mean"),
+                       .episodes = line.at("episodes").as_int64(),
+                       .policy_loss = number(line, "policy_loss"),
+                       .value_loss = number(line, "value_loss"),
+                       .entropy = number(line, "entropy"),
+                       .approx_kl = number(line, "approx_kl"),
+                       .clip_fraction = number(line, "clip_fraction"),
+                       .explained_variance = number(line, "explained_variance"),
+                       .grad_norm = number(line, "grad_norm"),
+                       .learning_rate = number(line, "learning_rate"),
+                       .sample_ms = number(line, "sample_ms"),
+                       .load_ms = number(line, "load_ms"),
+                       .learn_ms = number(line, "learn_ms"),
+                       .sync_ms = number(line, "sync_ms")};
+}
+
+}  // namespace tandem::app

@@ -1,0 +1,31 @@
+// app/run/update_metrics.h: the numbers of one update: a line of metrics.jsonl, and what the progress shows.
+#pragma once
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+
+#include "tandem/metrics/sink.h"
+
+namespace tandem::app {
+
+struct UpdateMetrics {
+  std::int64_t updates = 0, env_steps = 0;                                   // since the run's start, resumes included
+  double wall_s = 0;                                                         // since this process started
+  double env_steps_per_s = 0;                                                // of this process, its start-up left out
+  std::optional<double> episode_return_mean = {}, episode_length_mean = {};  // last 100 episodes; none before the first
+  std::int64_t episodes = 0;
+  double policy_loss = 0, value_loss = 0, entropy = 0, approx_kl = 0, clip_fraction = 0;  // means over the minibatches
+  double explained_variance = 0, grad_norm = 0, learning_rate = 0;
+  double sample_ms = 0, load_ms = 0, learn_ms = 0, sync_ms = 0;  // of this update, of the slowest replica
+
+  friend bool operator==(const UpdateMetrics&, const UpdateMetrics&) = default;
+};
+
+/// The fields under their names, in this order.
+[[nodiscard]] Record to_record(const UpdateMetrics& metrics);
+
+/// What the last line of a metrics.jsonl says of an update; nothing where there is no line, or one of another update.
+/// Throws CheckpointError when the file cannot be read, DataError when the line is none of to_record()'s.
+[[nodiscard]] std::optional<UpdateMetrics> read_last(const std::filesystem::path& file, std::int64_t updates);
+
+}  // namespace tandem::app

@@ -1,0 +1,47 @@
+#include "tandem/app/run/update_metrics.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "tandem/base/json_reader.h"
+#include "tandem/base/testing/temporary_folder.h"
+#include "tandem/metrics/jsonl_sink.h"
+
+namespace tandem::app {
+namespace {
+
+TEST(UpdateMetricsTest, AreReadFromTheLastLineAsTheyWereWritten) {
+  const TemporaryFolder folder;
+  const auto file = folder / "metrics.jsonl";
+  EXPECT_EQ(read_last(file, 0), std::nullopt) << "there is no file";
+  const UpdateMetrics first{.updates = 1, .env_steps = 256};
+  UpdateMetrics second{.updates = 2, .env_steps = 512, .wall_s = 1.5, .env_steps_per_s = 300};
+  second.episode_return_mean = 21.25;
+  second.episode_length_mean = 22;
+  second.episodes = 7;
+  second.policy_loss = -0.1;
+  second.value_loss = 0.2;
+  second.entropy = 0.3;
+  second.approx_kl = 0.4;
+  second.clip_fraction = 0.5;
+  second.explained_variance = NAN;
+  second.grad_norm = 0.6;
+  second.learning_rate = 0.7;
+  second.sample_ms = 1;
+  second.load_ms = 2;
+  second.learn_ms = 3;
+  second.sync_ms = 4;
+  JsonlSink sink(file);
+  sink.write(to_record(first));
+  EXPECT_EQ(read_last(file, 1)->episode_return_mean, std::nullopt);
+  sink.write(to_record(second));
+  EXPECT_EQ(read_last(file, 1), std::nullopt) << "the last line is of update 2";
+  UpdateMetrics read = read_last(file, 2).value();
+  EXPECT_TRUE(std::isnan(read.explained_variance));
+  read.explained_variance = second.explained_variance = 0;
+  EXPECT_EQ(read, second);
+}
+
+}  // namespace
+}  // namespace tandem::app

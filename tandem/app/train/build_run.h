@@ -1,0 +1,21 @@
+// app/train/build_run.h: typed options as what the library builds a run from.
+#pragma once
+#include "tandem/app/config/train_options.h"
+#include "tandem/rl/algo/ppo_run.h"
+#include "tandem/rl/env/env_registry.h"
+
+namespace tandem::app {
+
+/// `environments` with the plugins of the options. Throws ConfigError as EnvRegistry::load_plugin() does.
+[[nodiscard]] rl::EnvRegistry with_plugins(rl::EnvRegistry environments, const TrainOptions& options);
+
+/// The MLP policy that the options describe.
+[[nodiscard]] rl::PolicyFactory policy_factory(const PolicySettings& settings);
+
+[[nodiscard]] rl::NormalizerOptions normalizer_options(const NormalizeSettings& settings);
+
+/// A run of `options`, whose shards are resolved. The registry is copied. Throws ConfigError for devices and policies
+/// that cannot be.
+[[nodiscard]] rl::PpoSetup make_setup(const TrainOptions& options, const rl::EnvRegistry& environments);
+
+}  // namespace tandem::app

@@ -1,0 +1,137 @@
+#include "tandem/app/train/evaluate.h"
+
+#include <algorithm>
+
+#include "tandem/app/train/build_run.h"
+#include "tandem/base/error.h"
+#include "tandem/base/philox.h"
+#include "tandem/base/text.h"
+#include "tandem/model/named_copy.h"
+#include "tandem/rl/env/env_buffers.h"
+#include "tandem/rl/policy/make_actor.h"
+
+namespace tandem::app {
+namespace {
+
+// Only the model's own tensors, without the optimizer's.
+model::NamedTensors model_part(const model::NamedTensors& state) {
+  model::NamedTensors kept;
+  for (const auto& [name, tensor] : state) {
+    if (name.rfind("optimizer.", 0) != 0) kept.emplace_back(name, tensor);
+  }
+  return kept;
+}
+
+// One episode a row at a time: each environment plays a fixed share of the episodes, so that short ones are not
+// favoured.
+class Player {
+ public:
+  Player(const TrainedPolicy& trained, std::unique_ptr<rl::EnvGroup> group, std::uint64_t seed)
+      : trained_(trained),
+        group_(std::move(group)),
+        buffers_(*group_),
+        actor_(rl::make_actor(*trained.policy, {.acting = rl::Acting::kMode},
+                              static_cast<std::int64_t>(buffers_.rows()), seed, 0)),
+        discrete_(buffers_.rows() * elements()),
+        box_(buffers_.rows() * elements()),
+        log_prob_(buffers_.rows()),
+        value_(buffers_.rows()) {}
+
+  void play(std::span<const std::uint64_t> seeds, std::size_t count, Evaluation& into) {
+    group_->reset(seeds, buffers_.arrays());
+    actor_->refresh();
+    std::vector<double> sum(buffers_.rows(), 0.0);
+    std::vector<std::int64_t> length(buffers_.rows(), 0);
+    std::vector<std::uint8_t> finished(buffers_.rows(), 0);
+    for (std::size_t left = count; left > 0;) {
+      step();
+      for (std::size_t row = 0; row < count; ++row) {
+        if (finished[row] != 0) continue;
+        sum[row] += buffers_.reward()[row];
+        ++length[row];
+        finished[row] = buffers_.terminated()[row] | buffers_.truncated()[row];
+        left -= finished[row];
+      }
+    }
+    into.returns.insert(into.returns.end(), sum.begin(), sum.begin() + static_cast<std::ptrdiff_t>(count));
+    into.lengths.insert(into.lengths.end(), length.begin(), length.begin() + static_cast<std::ptrdiff_t>(count));
+  }
+
+ private:
+  [[nodiscard]] std::size_t elements() const {
+    return static_cast<std::size_t>(rl::action_elements(group_->spec().action));
+  }
+
+  void step() {
+    const rl::Spec& spec = group_->spec();
+    const auto rows = static_cast<std::int64_t>(buffers_.rows());
+    rl::Observation observation = rl::view_observation(spec, buffers_.arrays().observation, rows);
+    if (trained_.normalizers.options().observations) {
+      for (std::size_t leaf = 0; leaf < observation.size(); ++leaf) {
+        float* values = observation[leaf].data_ptr<float>();
+        trained_.normalizers.normalize(leaf, values, values, rows);
+      }
+    }
+    const bool box = std::holds_alternative<rl::Box>(spec.action);
+    at::Tensor mask;
+    if (spec.has_action_mask) {
+      mask = at::from_blob(buffers_.arrays().action_mask, {rows, rl::mask_elements(spec.action)}, at::kByte);
+    }
+    actor_->act(observation, mask,
+                {.discrete = box ? nullptr : discrete_.data(),
+                 .box = box ? box_.data() : nullptr,
+                 .log_prob = log_prob_.data(),
+                 .value = value_.data()});
+    rl::EnvActions actions;
+    if (box) {
+      rl::to_bounds(trained_.policy->family(), std::get<rl::Box>(spec.action), box_.data(), rows, box_.data());
+      actions.box = box_.data();
+    } else {
+      actions.discrete = discrete_.data();
+    }
+    group_->step(actions, buffers_.arrays());
+  }
+
+  const TrainedPolicy& trained_;
+  const std::unique_ptr<rl::EnvGroup> group_;
+  rl::EnvBuffers buffers_;
+  const std::unique_ptr<rl::Actor> actor_;
+  std::vector<std::int64_t> discrete_;
+  std::vector<float> box_, log_prob_, value_;
+};
+
+}  // namespace
+
+TrainedPolicy load_policy(const model::Checkpoint& checkpoint, const TrainOptions& options, const rl::Spec& spec) {
+  TrainedPolicy trained{.policy = policy_factory(options.policy)(spec, at::detail::createCPUGenerator(0)),
+                        .normalizers = rl::Normalizers(spec, normalizer_options(options.normalize))};
+  model::NamedTensors live;
+  for (const auto& entry : trained.policy->named_parameters())
+    live.emplace_back("parameters." + entry.key(), entry.value().detach());
+  for (const auto& entry : trained.policy->named_buffers()) live.emplace_back("buffers." + entry.key(), entry.value());
+  model::copy_named(model_part(checkpoint.read_part("state").tensors), live);
+  trained.normalizers.load(checkpoint.read_part("normalizers").tensors);
+  trained.policy->eval();
+  return trained;
+}
+
+Evaluation evaluate(const model::Checkpoint& checkpoint, const TrainOptions& options,
+                    const rl::EnvRegistry& environments, std::int64_t episodes, std::uint64_t seed) {
+  if (episodes < 1) throw ConfigError(concat("episodes is ", episodes, "; it must be at least 1"));
+  const TrainedPolicy trained = load_policy(checkpoint, options, environments.spec(options.env));
+  if (trained.policy->spec().agents != 1)
+    throw ConfigError(concat(options.env, " has several agents, which cannot be evaluated yet"));
+  constexpr std::int64_t kAtOnce = 32;
+  const std::int64_t envs = std::min(kAtOnce, episodes);
+  Player player(trained, environments.make(options.env, static_cast<int>(envs)), seed);
+  Evaluation result;
+  for (std::int64_t first = 0; first < episodes; first += envs) {
+    std::vector<std::uint64_t> seeds;
+    for (std::int64_t env = 0; env < envs; ++env)
+      seeds.push_back(derive_seed(seed, SeedPurpose::kEvaluation, static_cast<std::uint64_t>(first + env)));
+    player.play(seeds, static_cast<std::size_t>(std::min(envs, episodes - first)), result);
+  }
+  return result;
+}
+
+}  // namespace tandem::app

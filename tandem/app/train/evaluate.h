@@ -1,0 +1,34 @@
+// app/train/evaluate.h: plays episodes with the policy of a checkpoint.
+#pragma once
+#include <cstdint>
+#include <vector>
+
+#include "tandem/app/config/train_options.h"
+#include "tandem/model/checkpoint.h"
+#include "tandem/rl/env/env_registry.h"
+#include "tandem/rl/policy/normalizer.h"
+#include "tandem/rl/policy/policy.h"
+
+namespace tandem::app {
+
+/// In the order of the episodes' numbers; returns in the environment's own rewards.
+struct Evaluation {
+  std::vector<double> returns;
+  std::vector<std::int64_t> lengths;
+};
+
+/// Plays `episodes` episodes with the most probable actions. Episode e has a start of its own, decided by `seed` and e
+/// alone. `options`: those of the checkpoint's run. Throws ConfigError for an unknown environment or no episodes,
+/// CheckpointError when the checkpoint does not fit, EnvError.
+[[nodiscard]] Evaluation evaluate(const model::Checkpoint& checkpoint, const TrainOptions& options,
+                                  const rl::EnvRegistry& environments, std::int64_t episodes, std::uint64_t seed);
+
+/// The policy of a checkpoint with its parameters and buffers, in eval mode on the CPU, and the run's normalisers.
+struct TrainedPolicy {
+  std::shared_ptr<rl::ActorCritic> policy;
+  rl::Normalizers normalizers;
+};
+[[nodiscard]] TrainedPolicy load_policy(const model::Checkpoint& checkpoint, const TrainOptions& options,
+                                        const rl::Spec& spec);
+
+}  // namespace tandem::app

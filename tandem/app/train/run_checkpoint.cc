@@ -1,0 +1,89 @@
+#include "tandem/app/train/run_checkpoint.h"
+
+#include <ATen/Version.h>
+#include <torch/version.h>
+
+#include "tandem/base/cpu.h"
+#include "tandem/base/error.h"
+#include "tandem/base/text.h"
+#include "tandem/base/version.h"
+
+namespace tandem::app {
+namespace {
+
+constexpr const char* kKind = "ppo";
+constexpr const char* kSolved = "solved_at_env_steps";
+constexpr const char* kInexact = "inexact";  // counter: 1 once a resume was inexact
+
+std::string text_of(const model::CheckpointInfo& info, const std::string& key) {
+  const auto found = info.metadata.find(key);
+  return found == info.metadata.end() ? "" : found->second;
+}
+
+bool has_counter(const model::CheckpointInfo& info, const std::string& key) { return info.counters.count(key) > 0; }
+
+// What differs from where the checkpoint was written, in a sentence; or nothing.
+std::string moved(const model::CheckpointInfo& info) {
+  std::string remark;
+  const auto compare = [&](const char* key, const std::string& now) {
+    const std::string then = text_of(info, key);
+    if (then != now) remark += concat(remark.empty() ? "" : "; ", key, " was ", then, " and is ", now, " now");
+  };
+  compare("torch", torch_version());
+  compare("cpu", instruction_sets());
+  return remark;
+}
+
+// The parts are whole, so what does not fit is what the run was built from.
+rl::RolloutWorker::Resumed load_parts(rl::PpoRun& run, const model::Checkpoint& checkpoint) {
+  try {
+    return run.load([&](const std::string& part) { return checkpoint.read_part(part).tensors; });
+  } catch (const CheckpointError& error) {
+    throw CheckpointError(concat("the run as its config.yaml describes it cannot go on from ",
+                                 checkpoint.folder().string(), ": ", error.what(),
+                                 "\nSet config.yaml back to what it was; the checkpoint holds a copy, which "
+                                 "`tandem inspect ",
+                                 checkpoint.folder().string(), "` shows"));
+  }
+}
+
+}  // namespace
+
+std::string torch_version() { return TORCH_VERSION; }
+
+std::string instruction_sets() {
+  return concat(name_of(detect_instruction_set()), ", LibTorch ", at::get_cpu_capability());
+}
+
+void save_run(rl::PpoRun& run, const RunProgress& progress, const std::string& config, model::CheckpointStore& store) {
+  model::CheckpointWriter writer = store.begin(run.updates());
+  for (const auto& [name, tensors] : run.save()) writer.write_part(name, tensors);
+  model::CheckpointInfo info{.kind = kKind,
+                             .tandem_version = kVersion,
+                             .counters = {{"updates", run.updates()}, {"env_steps", run.env_steps()}},
+                             .metadata = {{"config", config}, {"torch", torch_version()}, {"cpu", instruction_sets()}},
+                             .score = {}};
+  if (progress.solved_at_env_steps) info.counters[kSolved] = *progress.solved_at_env_steps;
+  if (progress.resumed == ResumeExactness::kInexact) info.counters[kInexact] = 1;
+  if (!run.episodes().empty()) info.score = run.episodes().mean_return();
+  writer.commit(info);
+}
+
+RunProgress load_run(rl::PpoRun& run, const model::Checkpoint& checkpoint, std::string& remark) {
+  const model::CheckpointInfo& info = checkpoint.info();
+  if (info.kind != kKind) {
+    throw CheckpointError(
+        concat(checkpoint.folder().string(), " is a checkpoint of '", info.kind, "', not of '", kKind, "'"));
+  }
+  const auto resumed = load_parts(run, checkpoint);
+  remark = moved(info);
+  if (resumed == rl::RolloutWorker::Resumed::kWithNewEpisodes) {
+    remark += concat(remark.empty() ? "" : "; ", run.spec().id, " cannot save its state, so new episodes were started");
+  }
+  RunProgress progress{.solved_at_env_steps = {}, .resumed = ResumeExactness::kExact};
+  if (has_counter(info, kSolved)) progress.solved_at_env_steps = info.counters.at(kSolved);
+  if (!remark.empty() || has_counter(info, kInexact)) progress.resumed = ResumeExactness::kInexact;
+  return progress;
+}
+
+}  // namespace tandem::app

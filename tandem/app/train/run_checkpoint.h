@@ -1,0 +1,33 @@
+// app/train/run_checkpoint.h: what a checkpoint of a run holds besides the run itself, and how both are written and
+// read.
+#pragma once
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "tandem/app/run/summary.h"
+#include "tandem/model/checkpoint_store.h"
+#include "tandem/rl/algo/ppo_run.h"
+
+namespace tandem::app {
+
+/// What the program knows of a run that the run does not.
+struct RunProgress {
+  std::optional<std::int64_t> solved_at_env_steps;
+  ResumeExactness resumed = ResumeExactness::kNeverResumed;
+};
+
+/// LibTorch's version and vector instructions, and Tandem's: within these the same numbers come again.
+[[nodiscard]] std::string torch_version();
+[[nodiscard]] std::string instruction_sets();
+
+/// Writes a checkpoint of the run as it is between two updates; `config`: its config.yaml. Returns when the disk holds
+/// it.
+void save_run(rl::PpoRun& run, const RunProgress& progress, const std::string& config, model::CheckpointStore& store);
+
+/// Brings `run` to the state of the checkpoint. Returns what save_run() was given, with `resumed` as it is now;
+/// `remark` says why the run's numbers may from here on differ from those of an uninterrupted one, and is empty when
+/// they do not. Throws CheckpointError when the checkpoint is of another kind of run or another model.
+[[nodiscard]] RunProgress load_run(rl::PpoRun& run, const model::Checkpoint& checkpoint, std::string& remark);
+
+}  // namespace tandem::app

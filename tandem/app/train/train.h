@@ -1,0 +1,31 @@
+// app/train/train.h: runs a configuration in its folder.
+#pragma once
+#include <optional>
+#include <stop_token>
+
+#include "tandem/app/config/configuration.h"
+#include "tandem/app/run/progress.h"
+#include "tandem/app/run/run_folder.h"
+#include "tandem/app/run/run_log.h"
+#include "tandem/app/run/summary.h"
+#include "tandem/model/checkpoint.h"
+#include "tandem/rl/env/env_registry.h"
+
+namespace tandem::app {
+
+/// What a run writes to and listens to; all outlive the call.
+struct TrainPlace {
+  RunFolder& folder;
+  Progress& progress;
+  RunLog& log;
+  std::stop_token stop;
+};
+
+/// Trains until total_steps, or until `stop` is requested, looked at between two updates; then writes a checkpoint,
+/// summary.json and curve.png. Goes on from `from` where given; metrics.jsonl is cut back to it. The summary says how
+/// the run ended. Throws ConfigError before anything was started; EnvError, CheckpointError or another RunError when
+/// the run failed: the last checkpoint is then whole.
+Summary train(const Configuration& configuration, const rl::EnvRegistry& environments,
+              const std::optional<model::Checkpoint>& from, const TrainPlace& place);
+
+}  // namespace tandem::app

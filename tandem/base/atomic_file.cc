@@ -1,0 +1,142 @@
+#include "tandem/base/atomic_file.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <system_error>
+#include <utility>
+
+#include "tandem/base/check.h"
+#include "tandem/base/error.h"
+#include "tandem/base/fault_point.h"
+
+namespace tandem {
+namespace {
+
+std::string_view next_step(int error_number) {
+  switch (error_number) {
+    case ENOSPC:
+    case EDQUOT:
+      return "free some space there, or choose a run folder on another disk; what was saved before is still whole";
+    case EROFS:
+      return "the file system is mounted read-only: choose a run folder on another one";
+    case EACCES:
+    case EPERM:
+      return "check the owner and the permissions of the file and its folder, or choose another run folder";
+    case ENOENT:
+      return "check the path: the file or a folder above it does not exist";
+    case ENOTDIR:
+    case EISDIR:
+      return "check the path: a folder and a file are mixed up in it";
+    case EMFILE:
+    case ENFILE:
+      return "raise the limit on open files (ulimit -n)";
+    case EIO:
+      return "the disk reports damage: save the run folder elsewhere";
+    default:
+      return "check the path and the disk";
+  }
+}
+
+// Owns a descriptor that is only read or synced, so that a failing close says nothing new.
+struct Descriptor {
+  explicit Descriptor(int value) : value(value) {}
+  ~Descriptor() { ::close(value); }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  int value;
+};
+
+// Calls `system_call` unless a fault is armed there; throws when it fails. Interrupted calls are made again.
+template <typename Call>
+auto checked(std::string_view point, std::string_view action, const std::filesystem::path& path, Call system_call) {
+  if (const int injected = fault_errno(point); injected != 0) throw_file_error(action, path, injected);
+  while (true) {
+    const auto result = system_call();
+    if (result >= 0) return result;
+    if (errno != EINTR) throw_file_error(action, path, errno);
+  }
+}
+
+}  // namespace
+
+void throw_file_error(std::string_view action, const std::filesystem::path& path, int error_number) {
+  throw CheckpointError(concat("cannot ", action, " ", path.string(), ": ",
+                               std::generic_category().message(error_number), " (errno ", error_number, "); ",
+                               next_step(error_number)));
+}
+
+AtomicFile::AtomicFile(std::filesystem::path path) : path_(std::move(path)), part_(path_) {
+  part_ += ".part";
+  descriptor_ = checked("file.open", "create", part_,
+                        [&] { return ::open(part_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666); });
+}
+
+AtomicFile::~AtomicFile() { discard(); }
+
+void AtomicFile::discard() {
+  if (descriptor_ < 0) return;
+  ::close(std::exchange(descriptor_, -1));
+  ::unlink(part_.c_str());
+}
+
+void AtomicFile::write(std::span<const std::byte> bytes) {
+  TANDEM_CHECK(descriptor_ >= 0, "write after commit of ", path_.string());
+  constexpr std::size_t kMostAtOnce = std::size_t{1} << 30;  // Linux writes at most 2 GiB a call
+  while (!bytes.empty()) {
+    const auto written = checked("file.write", "write", part_, [&] {
+      return ::write(descriptor_, bytes.data(), std::min(bytes.size(), kMostAtOnce));
+    });
+    bytes = bytes.subspan(static_cast<std::size_t>(written));
+    size_ += static_cast<std::uint64_t>(written);
+  }
+}
+
+void AtomicFile::commit() {
+  TANDEM_CHECK(descriptor_ >= 0, "second commit of ", path_.string());
+  checked("file.sync", "write", part_, [&] { return ::fsync(descriptor_); });
+  checked("file.rename", "replace", path_, [&] { return ::rename(part_.c_str(), path_.c_str()); });
+  ::close(std::exchange(descriptor_, -1));
+  sync_folder(path_.parent_path());
+  fault_point("file.done");
+}
+
+void write_file(const std::filesystem::path& path, std::string_view content) {
+  AtomicFile file(path);
+  file.write(content);
+  file.commit();
+}
+
+std::string read_file(const std::filesystem::path& path) {
+  const Descriptor file(checked("file.read", "open", path, [&] { return ::open(path.c_str(), O_RDONLY | O_CLOEXEC); }));
+  struct stat status {};
+  if (::fstat(file.value, &status) != 0) throw_file_error("read", path, errno);
+  if (S_ISDIR(status.st_mode)) throw_file_error("read", path, EISDIR);
+  // One byte of room more than the file has, so that the read that finds its end needs no other buffer. The size is
+  // only where to start: a file of /proc says 0, and another process may still be writing.
+  std::string content(static_cast<std::size_t>(std::max<off_t>(status.st_size, 4095)) + 1, '\0');
+  std::size_t size = 0;
+  while (true) {
+    if (size == content.size()) content.resize(2 * size);
+    const auto count = checked("file.read", "read", path,
+                               [&] { return ::read(file.value, content.data() + size, content.size() - size); });
+    if (count == 0) break;
+    size += static_cast<std::size_t>(count);
+  }
+  content.resize(size);
+  return content;
+}
+
+void sync_folder(const std::filesystem::path& folder) {
+  const std::filesystem::path path = folder.empty() ? std::filesystem::path(".") : folder;
+  const Descriptor opened(checked("file.sync_folder", "open", path,
+                                  [&] { return ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); }));
+  if (::fsync(opened.value) == 0) return;
+  // Some network file systems cannot sync a folder and say so; their renames are already on the server.
+  if (errno != EINVAL && errno != ENOTSUP) throw_file_error("sync", path, errno);
+}
+
+}  // namespace tandem

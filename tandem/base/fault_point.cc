@@ -1,0 +1,86 @@
+#include "tandem/base/fault_point.h"
+
+#include <cerrno>
+#include <charconv>
+#include <csignal>
+#include <optional>
+
+#include "tandem/base/mutex.h"
+#include "tandem/base/text.h"
+
+namespace tandem {
+namespace {
+
+struct Armed {
+  Mutex mutex;
+  std::optional<Fault> fault TANDEM_GUARDED_BY(mutex);
+};
+
+Armed& state() {
+  static Armed armed;
+  return armed;
+}
+
+// The fault, if this passage is the one at which it fires.
+std::optional<Fault> count_passage(std::string_view point) {
+  MutexLock lock(state().mutex);
+  std::optional<Fault>& fault = state().fault;
+  if (!fault || fault->point != point || --fault->passage > 0) return std::nullopt;
+  fault_detail::armed.store(false, std::memory_order_relaxed);
+  return std::exchange(fault, std::nullopt);
+}
+
+}  // namespace
+
+Fault parse_fault(std::string_view text) {
+  const ConfigError malformed(concat("the fault '", text,
+                                     "' is not POINT:PASSAGE:KIND with a passage of at least 1 and ",
+                                     "one of the kinds kill, throw, enospc; for example checkpoint.after_part:1:kill"));
+  const std::size_t last = text.rfind(':');
+  const std::size_t first = last == std::string_view::npos || last == 0 ? last : text.rfind(':', last - 1);
+  if (last == std::string_view::npos || first == std::string_view::npos || first == 0) throw malformed;
+  Fault fault{.point = std::string(text.substr(0, first))};
+  const std::string_view passage = text.substr(first + 1, last - first - 1), kind = text.substr(last + 1);
+  const auto parsed = std::from_chars(passage.data(), passage.data() + passage.size(), fault.passage);
+  if (parsed.ec != std::errc() || parsed.ptr != passage.data() + passage.size() || fault.passage < 1) throw malformed;
+  if (kind != "kill" && kind != "throw" && kind != "enospc") throw malformed;
+  fault.kind = kind == "kill" ? FaultKind::kKill : kind == "throw" ? FaultKind::kThrow : FaultKind::kNoSpace;
+  return fault;
+}
+
+void arm_fault(const Fault& fault) {
+  MutexLock lock(state().mutex);
+  state().fault = fault;
+  fault_detail::armed.store(true, std::memory_order_relaxed);
+}
+
+void disarm_fault() {
+  MutexLock lock(state().mutex);
+  state().fault.reset();
+  fault_detail::armed.store(false, std::memory_order_relaxed);
+}
+
+namespace fault_detail {
+
+int pass(std::string_view point) {
+  const std::optional<Fault> fault = count_passage(point);
+  if (!fault) return 0;
+  switch (fault->kind) {
+    case FaultKind::kKill:
+      std::raise(SIGKILL);
+      return 0;
+    case FaultKind::kThrow:
+      throw InjectedFault(concat("a fault was injected at ", point));
+    case FaultKind::kNoSpace:
+      return ENOSPC;
+  }
+  return 0;
+}
+
+void refuse_errno(std::string_view point) {
+  throw InjectedFault(concat("an errno was injected at ", point, ", which is not a system call: use throw or kill"));
+}
+
+}  // namespace fault_detail
+
+}  // namespace tandem

@@ -1,0 +1,249 @@
+#include "tandem/base/json_reader.h"
+
+#include <algorithm>
+#include <charconv>
+#include <optional>
+
+#include "tandem/base/text.h"
+
+namespace tandem {
+namespace {
+
+bool is_digit(char c) { return c >= '0' && c <= '9'; }
+
+// Length of the UTF-8 sequence at the front of `text`, or 0 when it is not well-formed (RFC 3629, section 4).
+std::size_t utf8_length(std::string_view text) {
+  const auto byte = [&](std::size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0U; };
+  const auto continues = [&](std::size_t i) { return (byte(i) & 0xC0U) == 0x80U; };
+  const unsigned lead = byte(0), second = byte(1);
+  if (lead < 0x80) return 1;
+  if (lead >= 0xC2 && lead < 0xE0) return continues(1) ? 2 : 0;
+  if (lead >= 0xE0 && lead < 0xF0) {
+    if (lead == 0xE0 && second < 0xA0) return 0;   // written longer than needed
+    if (lead == 0xED && second >= 0xA0) return 0;  // half of a surrogate pair
+    return continues(1) && continues(2) ? 3 : 0;
+  }
+  if (lead >= 0xF0 && lead < 0xF5) {
+    if (lead == 0xF0 && second < 0x90) return 0;
+    if (lead == 0xF4 && second >= 0x90) return 0;  // beyond U+10FFFF
+    return continues(1) && continues(2) && continues(3) ? 4 : 0;
+  }
+  return 0;
+}
+
+void append_utf8(std::string& text, unsigned code) {
+  const auto put = [&](unsigned value) { text += static_cast<char>(value); };
+  if (code < 0x80) {
+    put(code);
+  } else if (code < 0x800) {
+    put(0xC0 | code >> 6), put(0x80 | (code & 0x3F));
+  } else if (code < 0x10000) {
+    put(0xE0 | code >> 12), put(0x80 | (code >> 6 & 0x3F)), put(0x80 | (code & 0x3F));
+  } else {
+    put(0xF0 | code >> 18), put(0x80 | (code >> 12 & 0x3F)), put(0x80 | (code >> 6 & 0x3F)), put(0x80 | (code & 0x3F));
+  }
+}
+
+class Reader {
+ public:
+  explicit Reader(std::string_view text) : text_(text) {}
+
+  JsonValue document() {
+    JsonValue value = element(0);
+    skip_space();
+    if (at_ != text_.size()) fail("nothing more");
+    return value;
+  }
+
+ private:
+  [[noreturn]] void fail(std::string_view expected) const {
+    std::string found = "the end";
+    if (at_ < text_.size()) {
+      const auto c = static_cast<unsigned char>(text_[at_]);
+      found = c >= 0x20 && c < 0x7F ? concat("'", text_[at_], "'") : concat("byte ", static_cast<int>(c));
+    }
+    throw JsonError(
+        concat("malformed JSON at byte ", at_, " of ", text_.size(), ": expected ", expected, ", found ", found));
+  }
+
+  [[nodiscard]] char peek() const { return at_ < text_.size() ? text_[at_] : '\0'; }
+
+  void skip_space() {
+    while (peek() == ' ' || peek() == '\t' || peek() == '\n' || peek() == '\r') ++at_;
+  }
+
+  bool take(char c) {
+    if (at_ == text_.size() || text_[at_] != c) return false;
+    ++at_;
+    return true;
+  }
+
+  JsonValue element(int depth) {
+    skip_space();
+    switch (peek()) {
+      case '{':
+        return object(depth + 1);
+      case '[':
+        return array(depth + 1);
+      case '"':
+        return JsonValue(string());
+      case 't':
+        return word("true", true);
+      case 'f':
+        return word("false", false);
+      case 'n':
+        return word("null", nullptr);
+      default:
+        return number();
+    }
+  }
+
+  JsonValue word(std::string_view letters, JsonValue::Content content) {
+    if (text_.substr(at_, letters.size()) != letters) fail(letters);
+    at_ += letters.size();
+    return JsonValue(std::move(content));
+  }
+
+  void check_depth(int depth) const {
+    if (depth > kMostJsonDepth) fail(concat("at most ", kMostJsonDepth, " levels of nesting"));
+  }
+
+  JsonValue array(int depth) {
+    check_depth(depth);
+    ++at_;
+    JsonValue::Array elements;
+    skip_space();
+    if (take(']')) return JsonValue(std::move(elements));
+    do {
+      elements.push_back(element(depth));
+      skip_space();
+    } while (take(','));
+    if (!take(']')) fail("',' or ']'");
+    return JsonValue(std::move(elements));
+  }
+
+  JsonValue object(int depth) {
+    check_depth(depth);
+    ++at_;
+    JsonValue::Object members;
+    skip_space();
+    if (take('}')) return JsonValue(std::move(members));
+    do {
+      skip_space();
+      if (peek() != '"') fail("a key in quotes");
+      std::string key = string();
+      skip_space();
+      if (!take(':')) fail("':'");
+      members.emplace_back(std::move(key), element(depth));
+      skip_space();
+    } while (take(','));
+    if (!take('}')) fail("',' or '}'");
+    check_duplicates(members);
+    return JsonValue(std::move(members));
+  }
+
+  void check_duplicates(const JsonValue::Object& members) const {
+    std::vector<std::string_view> keys;
+    for (const auto& [key, value] : members) keys.push_back(key);
+    std::sort(keys.begin(), keys.end());
+    const auto twice = std::adjacent_find(keys.begin(), keys.end());
+    if (twice != keys.end()) {
+      throw JsonError(
+          concat("malformed JSON: the object that ends at byte ", at_, " has the key '", *twice, "' twice"));
+    }
+  }
+
+  std::string string() {
+    ++at_;
+    std::string content;
+    while (!take('"')) {
+      const char c = peek();
+      if (at_ == text_.size() || static_cast<unsigned char>(c) < 0x20) fail("a character of a string or '\"'");
+      if (c == '\\') {
+        ++at_;
+        escape(content);
+        continue;
+      }
+      const std::size_t length = utf8_length(text_.substr(at_));
+      if (length == 0) fail("UTF-8");
+      content.append(text_, at_, length);
+      at_ += length;
+    }
+    return content;
+  }
+
+  void escape(std::string& content) {
+    static constexpr std::string_view kLetters = "\"\\/bfnrt", kMeanings = "\"\\/\b\f\n\r\t";
+    if (take('u')) return append_utf8(content, code_point());
+    const std::size_t which = at_ < text_.size() ? kLetters.find(text_[at_]) : std::string_view::npos;
+    if (which == std::string_view::npos) fail("one of \"\\/bfnrtu after '\\'");
+    ++at_;
+    content += kMeanings[which];
+  }
+
+  // After \u; a character beyond U+FFFF is written as two of them, a surrogate pair.
+  unsigned code_point() {
+    const unsigned first = four_digits();
+    if (first < 0xD800 || first > 0xDFFF) return first;
+    if (first > 0xDBFF || !take('\\') || !take('u')) fail("the first half of a surrogate pair, then the second");
+    const unsigned second = four_digits();
+    if (second < 0xDC00 || second > 0xDFFF) fail("the second half of a surrogate pair");
+    return 0x10000 + ((first & 0x3FF) << 10) + (second & 0x3FF);
+  }
+
+  unsigned four_digits() {
+    const std::string_view digits = text_.substr(at_, 4);
+    unsigned code = 0;
+    const auto result = std::from_chars(digits.data(), digits.data() + digits.size(), code, 16);
+    if (digits.size() < 4 || result.ptr != digits.data() + 4) fail("four hexadecimal digits");
+    at_ += 4;
+    return code;
+  }
+
+  void digits() {
+    if (!is_digit(peek())) fail("a digit");
+    while (is_digit(peek())) ++at_;
+  }
+
+  JsonValue number() {
+    const std::size_t begin = at_;
+    const bool negative = take('-');
+    if (!is_digit(peek())) fail(negative ? "a digit" : "a value");
+    if (!take('0')) digits();
+    bool whole = true;
+    if (take('.')) {
+      whole = false;
+      digits();
+    }
+    if (take('e') || take('E')) {
+      whole = false;
+      if (!take('+')) take('-');
+      digits();
+    }
+    const std::string_view literal = text_.substr(begin, at_ - begin);
+    if (whole && literal != "-0") {  // minus zero is a double: an integer would lose its sign
+      if (const auto exact = parse<std::int64_t>(literal)) return JsonValue(*exact);
+      if (const auto exact = parse<std::uint64_t>(literal)) return JsonValue(*exact);
+    }
+    if (const auto rounded = parse<double>(literal)) return JsonValue(*rounded);
+    at_ = begin;
+    fail("a number that a double can hold");
+  }
+
+  template <typename Number>
+  static std::optional<Number> parse(std::string_view literal) {
+    Number value{};
+    const auto result = std::from_chars(literal.data(), literal.data() + literal.size(), value);
+    if (result.ec != std::errc() || result.ptr != literal.data() + literal.size()) return std::nullopt;
+    return value;
+  }
+
+  std::string_view text_;
+  std::size_t at_ = 0;
+};
+
+}  // namespace
+
+JsonValue read_json(std::string_view text) { return Reader(text).document(); }
+
+}  // namespace tandem

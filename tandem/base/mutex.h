@@ -1,0 +1,97 @@
+// base/mutex.h: Mutex, MutexLock and CondVar, the only locks of Tandem, annotated for clang's thread safety analysis.
+//
+//   Mutex mutex_;
+//   CondVar changed_;
+//   int value_ TANDEM_GUARDED_BY(mutex_) = 0;
+//   ...
+//   MutexLock lock(mutex_);
+//   changed_.wait(mutex_, stop, [this]() TANDEM_REQUIRES(mutex_) { return value_ > 0; });
+//
+// There is no wait without an end: each takes a stop token, a deadline, or both.
+#pragma once
+#include <atomic>
+#include <condition_variable>
+#include <cstddef>
+#include <mutex>
+#include <stop_token>
+
+#include "tandem/base/clock.h"
+#include "tandem/base/thread_annotations.h"
+
+namespace tandem {
+
+class TANDEM_CAPABILITY("mutex") Mutex {
+ public:
+  Mutex() = default;
+  Mutex(const Mutex&) = delete;
+  Mutex& operator=(const Mutex&) = delete;
+
+  void lock() TANDEM_ACQUIRE() { mutex_.lock(); }
+  void unlock() TANDEM_RELEASE() { mutex_.unlock(); }
+  [[nodiscard]] bool try_lock() TANDEM_TRY_ACQUIRE(true) { return mutex_.try_lock(); }
+
+ private:
+  std::mutex mutex_;
+};
+
+/// Holds the mutex for its scope.
+class TANDEM_SCOPED_CAPABILITY MutexLock {
+ public:
+  explicit MutexLock(Mutex& mutex) TANDEM_ACQUIRE(mutex) : mutex_(mutex) { mutex_.lock(); }
+  ~MutexLock() TANDEM_RELEASE() { mutex_.unlock(); }
+  MutexLock(const MutexLock&) = delete;
+  MutexLock& operator=(const MutexLock&) = delete;
+
+ private:
+  Mutex& mutex_;
+};
+
+/// Threads: all. Destroy it only when nobody waits on it any more.
+class CondVar {
+ public:
+  CondVar() = default;
+  CondVar(const CondVar&) = delete;
+  CondVar& operator=(const CondVar&) = delete;
+
+  /// Blocks until `ready()`, a stop request, or the deadline; returns what `ready()` says at the end, so a condition
+  /// that holds wins over a stop request. `ready` is called with the mutex held; so is the caller when this returns.
+  template <typename Ready>
+  bool wait(Mutex& mutex, const std::stop_token& stop, const Deadline& deadline, Ready ready) TANDEM_REQUIRES(mutex)
+      TANDEM_NO_THREAD_SAFETY_ANALYSIS {  // the analysis cannot see that `mutex` is the one that `ready` requires
+    if (ready()) return true;
+    const Counted counted(waiters_);
+    return deadline.is_infinite() ? condition_.wait(mutex, stop, ready)
+                                  : condition_.wait_until(mutex, stop, deadline.at(), ready);
+  }
+  /// The same, ended by a stop request only.
+  template <typename Ready>
+  bool wait(Mutex& mutex, const std::stop_token& stop, Ready ready) TANDEM_REQUIRES(mutex) {
+    return wait(mutex, stop, Deadline::infinite(), ready);
+  }
+  /// The same, ended by the deadline only.
+  template <typename Ready>
+  bool wait(Mutex& mutex, const Deadline& deadline, Ready ready) TANDEM_REQUIRES(mutex) {
+    return wait(mutex, std::stop_token(), deadline, ready);
+  }
+
+  void notify_one() { condition_.notify_one(); }
+  void notify_all() { condition_.notify_all(); }
+
+  /// Threads now blocked in wait(). A thread counts itself with the mutex held, so whoever sees it counted and then
+  /// takes the mutex knows that it really sleeps. For tests and for reports of what a stuck run waits for.
+  [[nodiscard]] std::size_t waiters() const { return waiters_.load(std::memory_order_relaxed); }
+
+ private:
+  struct Counted {
+    explicit Counted(std::atomic<std::size_t>& count) : count_(count) {
+      count_.fetch_add(1, std::memory_order_relaxed);
+    }
+    ~Counted() { count_.fetch_sub(1, std::memory_order_relaxed); }
+    std::atomic<std::size_t>& count_;
+  };
+
+  std::condition_variable_any condition_;  // the one that accepts a stop token
+  std::atomic<std::size_t> waiters_{0};
+};
+
+}  // namespace tandem

@@ -1,0 +1,75 @@
+// base/philox.h: the random numbers of Tandem: Philox4x32-10, a counter-based generator.
+//
+// Salmon, Moraes, Dror, Shaw: "Parallel random numbers: as easy as 1, 2, 3" (SC 2011). Block i of stream s under seed k
+// is a keyed bijection of (i, s), so streams never overlap, need no jump-ahead, and a state is a few numbers.
+// Each stream has 2^66 words.
+//
+// Threads: single-thread; one generator for each unit (shard, env group). Equal arguments give equal numbers
+// everywhere; normal() goes through the log, sin and cos of the C library.
+#pragma once
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace tandem {
+
+/// The ten-round bijection itself: four random words for each (counter, key).
+[[nodiscard]] std::array<std::uint32_t, 4> philox_block(std::array<std::uint32_t, 4> counter,
+                                                        std::array<std::uint32_t, 2> key);
+
+class Philox {
+ public:
+  static constexpr std::size_t kStateBytes = 48;
+
+  explicit Philox(std::uint64_t seed, std::uint64_t stream = 0) : seed_(seed), stream_(stream) {}
+
+  [[nodiscard]] std::uint32_t next_u32() {
+    if (used_ == block_.size()) refill();
+    return block_[used_++];
+  }
+  [[nodiscard]] std::uint64_t next_u64() {
+    const std::uint64_t low = next_u32();
+    return std::uint64_t{next_u32()} << 32 | low;
+  }
+  /// In [0, 1), a multiple of 2^-24.
+  [[nodiscard]] float uniform_float() { return static_cast<float>(next_u32() >> 8) * 0x1p-24F; }
+  /// In [0, 1), a multiple of 2^-53.
+  [[nodiscard]] double uniform_double() { return static_cast<double>(next_u64() >> 11) * 0x1p-53; }
+  /// 0 .. bound-1, each exactly as likely (Lemire 2019). `bound` is at least 1.
+  [[nodiscard]] std::uint64_t below(std::uint64_t bound);
+  /// Standard normal, by Box and Muller; every second call returns the value that the one before left over.
+  [[nodiscard]] double normal();
+
+  /// Everything that decides the numbers to come, little-endian.
+  [[nodiscard]] std::array<std::byte, kStateBytes> save() const;
+  /// Back to a saved state. Throws CheckpointError on bytes that no save() wrote, and is then unchanged.
+  void load(std::span<const std::byte> state);
+
+ private:
+  void refill();
+
+  std::uint64_t seed_, stream_;
+  std::uint64_t next_block_ = 0;
+  std::array<std::uint32_t, 4> block_{};
+  std::size_t used_ = 4;  // words of block_ that were handed out
+  bool has_spare_ = false;
+  double spare_ = 0;
+};
+
+/// What a derived seed is for. The values are part of what a run means: never renumber them.
+enum class SeedPurpose : std::uint32_t {
+  kParameters = 1,  // initial parameters of a model
+  kShard = 2,       // random operations in the loss of a shard
+  kShuffle = 3,     // order of a shard's rows
+  kEnvGroup = 4,    // seeds of the episodes of an env group
+  kAction = 5,      // actions sampled for an env group
+  kEvaluation = 6,  // episodes of `tandem eval`
+  kDataset = 7,     // order and augmentation of a dataset
+  kUser = 1000,     // this and above: for programs that use the library
+};
+
+/// An independent 64-bit seed for each (run seed, purpose, index).
+[[nodiscard]] std::uint64_t derive_seed(std::uint64_t run_seed, SeedPurpose purpose, std::uint64_t index);
+
+}  // namespace tandem

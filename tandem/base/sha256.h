@@ -1,0 +1,43 @@
+// base/sha256.h: SHA-256 (FIPS 180-4) over a stream of bytes: how states are compared and files are checked.
+//
+// Threads: single-thread. Uses the processor's SHA instructions where it has them; both ways give the same digest.
+#pragma once
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "tandem/base/sha256_blocks.h"
+
+namespace tandem {
+
+class Sha256 {
+ public:
+  using Digest = std::array<std::byte, 32>;
+
+  Sha256() : Sha256(best_sha256_blocks()) {}
+  /// With a given implementation of the compression function, for tests and measurements.
+  explicit Sha256(Sha256Blocks* blocks) : blocks_(blocks) {}
+
+  void update(std::span<const std::byte> bytes);
+  void update(std::string_view text) { update(std::as_bytes(std::span(text))); }
+
+  /// Digest of everything so far. The object may go on: neither call changes it.
+  [[nodiscard]] Digest digest() const;
+  /// The digest as 64 lower-case hexadecimal digits.
+  [[nodiscard]] std::string hex() const;
+
+ private:
+  Sha256Blocks* blocks_;
+  std::array<std::uint32_t, 8> state_{0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a,
+                                      0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
+  std::array<std::byte, 64> pending_{};  // the bytes after the last whole block: size_ % 64 of them
+  std::uint64_t size_ = 0;
+};
+
+/// Digest of `bytes` in one call, as hexadecimal digits.
+[[nodiscard]] std::string sha256_hex(std::span<const std::byte> bytes);
+
+}  // namespace tandem

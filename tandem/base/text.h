@@ -1,0 +1,16 @@
+// base/text.h: puts values together into one string, for messages.
+#pragma once
+#include <sstream>
+#include <string>
+
+namespace tandem {
+
+/// The values written one after the other with `operator<<`: concat("rank ", 3, " of ", 8).
+template <typename... Values>
+[[nodiscard]] std::string concat(const Values&... values) {
+  std::ostringstream out;
+  (void)(out << ... << values);
+  return std::move(out).str();
+}
+
+}  // namespace tandem

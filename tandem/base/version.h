@@ -1,0 +1,8 @@
+// base/version.h: the version of this library; CMake reads it from here.
+#pragma once
+
+#define TANDEM_VERSION "0.1.0"
+
+namespace tandem {
+inline constexpr const char* kVersion = TANDEM_VERSION;
+}

@@ -1,0 +1,72 @@
+// comm/group.h: the members that do collectives together, seen from one of them.
+//
+// Sums go along the recursive-halving tree over the members (base/summation_tree.h) and every member receives the same
+// bits, so a group whose members hold whole subtrees of shards gives the sums of any other topology.
+//
+// All members call the same operations in the same order. A member that calls another operation, or one of another
+// size, at the same place makes all members throw RunError naming both.
+//
+// Threads: each member belongs to one thread; abort() may be called from any. Blocking: every operation but start_*()
+// waits for the others until `limits`; it throws DeadlineExceeded naming the missing members, or GroupAborted. After
+// any throw the group is of no further use and what the operation wrote to is garbage.
+#pragma once
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "tandem/concurrency/limits.h"
+
+namespace tandem::comm {
+
+class Group;
+
+/// A collective that was started. Collectives of a group are waited for in the order of their start.
+class [[nodiscard]] Pending {
+ public:
+  Pending(Group& group, std::uint64_t ticket) : group_(&group), ticket_(ticket) {}
+  /// Returns when the result is in place on this member and its memory may be written again.
+  void wait(const Limits& limits);
+
+ private:
+  Group* group_;
+  std::uint64_t ticket_;
+};
+
+class Group {
+ public:
+  virtual ~Group() = default;
+
+  [[nodiscard]] virtual int rank() const = 0;
+  [[nodiscard]] virtual int size() const = 0;
+
+  /// Zeroed memory on `device` for collectives, where the group reaches it at the least cost.
+  [[nodiscard]] virtual at::Tensor allocate(std::int64_t count, at::ScalarType dtype, at::Device device) = 0;
+
+  /// Replaces `flat` (contiguous, one-dimensional, of equal length everywhere) by the sum over the members. Does not
+  /// block; `flat` must be left alone until the wait has returned.
+  virtual Pending start_all_reduce(const at::Tensor& flat) = 0;
+
+  /// Copies the root's `flat` to all members.
+  virtual void broadcast(const at::Tensor& flat, int root, const Limits& limits) = 0;
+
+  /// The tensors of all members, in the order of their ranks; sizes may differ, dtypes must not.
+  [[nodiscard]] virtual std::vector<at::Tensor> all_gather(const at::Tensor& mine, const Limits& limits) = 0;
+  /// The same for a few numbers: `all` has size() times as many entries as `mine`.
+  virtual void all_gather(std::span<const double> mine, std::span<double> all, const Limits& limits) = 0;
+
+  virtual void barrier(const Limits& limits) = 0;
+
+  /// Makes all members' operations, present and future, throw GroupAborted with `why`. The first reason stays.
+  virtual void abort(const std::string& why) = 0;
+
+ protected:
+  friend class Pending;
+  virtual void finish(std::uint64_t ticket, const Limits& limits) = 0;
+};
+
+inline void Pending::wait(const Limits& limits) { group_->finish(ticket_, limits); }
+
+}  // namespace tandem::comm

@@ -1,0 +1,32 @@
+#include "tandem/comm/group_shard_sum.h"
+
+#include "tandem/base/check.h"
+#include "tandem/base/summation_tree.h"
+
+namespace tandem::comm {
+namespace {
+
+using Numbers = std::vector<double>;
+
+Numbers add(Numbers left, const Numbers& right) {
+  TANDEM_CHECK(left.size() == right.size(), left.size(), " and ", right.size(), " numbers");
+  for (std::size_t i = 0; i < left.size(); ++i) left[i] += right[i];
+  return left;
+}
+
+}  // namespace
+
+Numbers GroupShardSum::sum(std::span<const Numbers> shards) {
+  const auto shard = [&](int i) { return shards[static_cast<std::size_t>(i)]; };
+  Numbers mine = tree_sum(Range{0, static_cast<int>(shards.size())}, shard, add);
+  if (group_.size() == 1) return mine;
+  Numbers all(mine.size() * static_cast<std::size_t>(group_.size()));
+  group_.all_gather(mine, all, Limits{.deadline = Deadline::after(patience_), .stop = stop_});
+  const auto member = [&](int i) {
+    const auto begin = all.begin() + static_cast<std::ptrdiff_t>(i) * static_cast<std::ptrdiff_t>(mine.size());
+    return Numbers(begin, begin + static_cast<std::ptrdiff_t>(mine.size()));
+  };
+  return tree_sum(Range{0, group_.size()}, member, add);
+}
+
+}  // namespace tandem::comm

@@ -1,0 +1,287 @@
+#include "tandem/comm/local_group.h"
+
+#include <ATen/ATen.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cstring>
+
+#include "tandem/base/check.h"
+#include "tandem/base/error.h"
+#include "tandem/base/mutex.h"
+#include "tandem/base/text.h"
+#include "tandem/comm/tree_reduce.h"
+#include "tandem/concurrency/event_count.h"
+
+namespace tandem::comm {
+namespace {
+
+enum class Operation { kAllReduce, kBroadcast, kAllGather, kAllGatherNumbers, kBarrier };
+
+const char* name_of(Operation operation) {
+  constexpr std::array kNames{"all_reduce", "broadcast", "all_gather", "all_gather of numbers", "barrier"};
+  return kNames[static_cast<std::size_t>(operation)];
+}
+
+// What a member brings to a collective.
+struct Posting {
+  Operation operation{};
+  std::int64_t count = 0;  // elements; for all_gather of tensors not compared
+  c10::ScalarType dtype = c10::kByte;
+  void* data = nullptr;  // CPU memory
+  at::Tensor tensor;     // kept alive until the collective's end
+};
+
+// Started but unfinished collectives that a member may have.
+constexpr std::uint32_t kDepth = 256;
+
+struct alignas(64) MemberState {
+  std::atomic<std::uint32_t> posted{0};    // collectives whose posting is visible
+  std::atomic<std::uint32_t> finished{0};  // collectives whose work is done
+  std::array<Posting, kDepth> postings;
+};
+
+// Whether `counter` has reached `value`; both may wrap around.
+bool reached(const std::atomic<std::uint32_t>& counter, std::uint32_t value) {
+  return static_cast<std::int32_t>(counter.load(std::memory_order_seq_cst) - value) >= 0;
+}
+
+// What the members share.
+class Exchange {
+ public:
+  explicit Exchange(int size) : members_(static_cast<std::size_t>(size)), spin_(spin_budget_for(size)) {}
+
+  [[nodiscard]] int size() const { return static_cast<int>(members_.size()); }
+  MemberState& member(int rank) { return members_[static_cast<std::size_t>(rank)]; }
+
+  void signal(std::atomic<std::uint32_t>& counter, std::uint32_t value) {
+    counter.store(value, std::memory_order_seq_cst);
+    event_.notify_all();
+  }
+
+  // Waits until the chosen counter of every member has reached `value`.
+  void wait_for_all(std::atomic<std::uint32_t> MemberState::*counter, std::uint32_t value, Operation operation,
+                    const Limits& limits) {
+    for (MemberState& member : members_) {
+      const auto ready = [&] { return aborted_.load(std::memory_order_seq_cst) || reached(member.*counter, value); };
+      const WaitOutcome outcome = event_.wait(ready, limits, spin_);
+      if (aborted_.load(std::memory_order_seq_cst)) throw_aborted();
+      if (outcome == WaitOutcome::kDeadline) fail_deadline(counter, value, operation);
+      if (outcome == WaitOutcome::kStopped)
+        throw GroupAborted(concat(name_of(operation), ": stopped while waiting for the others"));
+    }
+  }
+
+  void abort(const std::string& why) {
+    {
+      const MutexLock lock(mutex_);
+      if (aborted_.load()) return;
+      why_ = why;
+      aborted_.store(true, std::memory_order_seq_cst);
+    }
+    event_.notify_all();
+  }
+
+  [[noreturn]] void throw_aborted() {
+    const MutexLock lock(mutex_);
+    throw GroupAborted(concat("the group of ", size(), " replicas was aborted: ", why_));
+  }
+
+  [[nodiscard]] bool aborted() const { return aborted_.load(std::memory_order_seq_cst); }
+
+ private:
+  [[noreturn]] void fail_deadline(std::atomic<std::uint32_t> MemberState::*counter, std::uint32_t value,
+                                  Operation operation) {
+    std::string missing;
+    for (int rank = 0; rank < size(); ++rank) {
+      if (!reached(member(rank).*counter, value)) missing += concat(missing.empty() ? "" : ", ", rank);
+    }
+    const std::string message =
+        concat(name_of(operation), " #", value, ": the deadline passed while waiting for replica ", missing, " of ",
+               size(), "; it is stuck in its own work, or took another branch than the others");
+    abort(message);
+    throw DeadlineExceeded(message);
+  }
+
+  std::vector<MemberState> members_;
+  EventCount event_;
+  const SpinBudget spin_;
+  std::atomic<bool> aborted_{false};
+  Mutex mutex_;
+  std::string why_ TANDEM_GUARDED_BY(mutex_);
+};
+
+void synchronize(const at::Tensor& tensor) {
+  if (tensor.is_cpu()) return;
+  c10::impl::VirtualGuardImpl(tensor.device().type()).synchronizeDevice(tensor.device().index());
+}
+
+class LocalMember final : public Group {
+ public:
+  LocalMember(std::shared_ptr<Exchange> exchange, int rank)
+      : exchange_(std::move(exchange)), rank_(rank), self_(exchange_->member(rank)) {}
+
+  [[nodiscard]] int rank() const override { return rank_; }
+  [[nodiscard]] int size() const override { return exchange_->size(); }
+
+  [[nodiscard]] at::Tensor allocate(std::int64_t count, at::ScalarType dtype, at::Device device) override {
+    return at::zeros({count}, at::TensorOptions().dtype(dtype).device(device));
+  }
+
+  Pending start_all_reduce(const at::Tensor& flat) override {
+    TANDEM_CHECK(flat.dim() == 1 && flat.is_contiguous(), "a group reduces flat tensors, got ", flat.dim(),
+                 " dimensions");
+    synchronize(flat);
+    return {*this, post({Operation::kAllReduce, flat.numel(), flat.scalar_type(), flat.data_ptr(), flat})};
+  }
+
+  void broadcast(const at::Tensor& flat, int root, const Limits& limits) override {
+    TANDEM_CHECK(flat.is_contiguous(), "a group broadcasts contiguous tensors");
+    synchronize(flat);
+    const std::uint32_t ticket = post({Operation::kBroadcast, flat.numel(), flat.scalar_type(), flat.data_ptr(), flat});
+    await_postings(ticket, limits);
+    if (rank_ != root) {
+      const at::NoGradGuard no_grad;
+      at::Tensor(flat).copy_(posting_of(root, ticket).tensor);
+      synchronize(flat);
+    }
+    complete(ticket, Operation::kBroadcast, limits);
+  }
+
+  [[nodiscard]] std::vector<at::Tensor> all_gather(const at::Tensor& mine, const Limits& limits) override {
+    synchronize(mine);
+    const std::uint32_t ticket = post({Operation::kAllGather, 0, mine.scalar_type(), nullptr, mine});
+    await_postings(ticket, limits);
+    std::vector<at::Tensor> all;
+    for (int rank = 0; rank < size(); ++rank) all.push_back(posting_of(rank, ticket).tensor.to(mine.device()).clone());
+    complete(ticket, Operation::kAllGather, limits);
+    return all;
+  }
+
+  void all_gather(std::span<const double> mine, std::span<double> all, const Limits& limits) override {
+    TANDEM_CHECK(all.size() == mine.size() * static_cast<std::size_t>(size()), all.size(), " for ", size(), " x ",
+                 mine.size());
+    const std::uint32_t ticket = post({Operation::kAllGatherNumbers,
+                                       static_cast<std::int64_t>(mine.size()),
+                                       c10::kDouble,
+                                       const_cast<double*>(mine.data()),
+                                       {}});
+    await_postings(ticket, limits);
+    for (int rank = 0; rank < size(); ++rank) {
+      std::memcpy(all.data() + static_cast<std::size_t>(rank) * mine.size(), posting_of(rank, ticket).data,
+                  mine.size_bytes());
+    }
+    complete(ticket, Operation::kAllGatherNumbers, limits);
+  }
+
+  void barrier(const Limits& limits) override {
+    const std::uint32_t ticket = post({Operation::kBarrier, 0, c10::kByte, nullptr, {}});
+    await_postings(ticket, limits);
+    complete(ticket, Operation::kBarrier, limits);
+  }
+
+  void abort(const std::string& why) override { exchange_->abort(why); }
+
+ protected:
+  void finish(std::uint64_t ticket, const Limits& limits) override {
+    const auto number = static_cast<std::uint32_t>(ticket);
+    await_postings(number, limits);
+    if (size() > 1) {
+      if (self_.postings[number % kDepth].tensor.is_cpu()) {
+        reduce_my_part(number);
+      } else if (rank_ == 0) {
+        reduce_by_copies(number);
+      }
+    }
+    complete(number, Operation::kAllReduce, limits);
+  }
+
+ private:
+  Posting& posting_of(int rank, std::uint32_t ticket) { return exchange_->member(rank).postings[ticket % kDepth]; }
+
+  std::uint32_t post(Posting posting) {
+    if (exchange_->aborted()) exchange_->throw_aborted();
+    const std::uint32_t ticket = next_++;
+    TANDEM_CHECK(ticket - self_.finished.load() < kDepth, "more than ", kDepth,
+                 " collectives started and not waited for");
+    self_.postings[ticket % kDepth] = std::move(posting);
+    exchange_->signal(self_.posted, ticket + 1);
+    return ticket;
+  }
+
+  void await_postings(std::uint32_t ticket, const Limits& limits) {
+    TANDEM_CHECK(ticket == self_.finished.load(), "collectives are waited for in the order of their start");
+    const Posting& mine = self_.postings[ticket % kDepth];
+    exchange_->wait_for_all(&MemberState::posted, ticket + 1, mine.operation, limits);
+    for (int rank = 0; rank < size(); ++rank) {
+      const Posting& other = posting_of(rank, ticket);
+      if (other.operation != mine.operation || other.count != mine.count || other.dtype != mine.dtype)
+        mismatch(ticket, mine, rank, other);
+    }
+  }
+
+  [[noreturn]] void mismatch(std::uint32_t ticket, const Posting& mine, int rank, const Posting& other) {
+    const auto describe = [](const Posting& posting) {
+      return concat(name_of(posting.operation), " of ", posting.count, " x ", c10::toString(posting.dtype));
+    };
+    const std::string message =
+        concat("collective #", ticket, " differs: replica ", rank_, " came with ", describe(mine), ", replica ", rank,
+               " with ", describe(other), "; the replicas took different branches, or their models differ");
+    exchange_->abort(message);
+    throw RunError(message);
+  }
+
+  void complete(std::uint32_t ticket, Operation operation, const Limits& limits) {
+    exchange_->signal(self_.finished, ticket + 1);
+    exchange_->wait_for_all(&MemberState::finished, ticket + 1, operation, limits);
+    self_.postings[ticket % kDepth].tensor = at::Tensor();
+  }
+
+  void reduce_my_part(std::uint32_t ticket) {
+    const Posting& mine = self_.postings[ticket % kDepth];
+    std::array<void*, 64> few{};
+    std::vector<void*> many;
+    std::span<void*> arrays(few.data(), static_cast<std::size_t>(std::min(size(), 64)));
+    if (size() > 64) arrays = std::span<void*>(many = std::vector<void*>(static_cast<std::size_t>(size())));
+    for (int rank = 0; rank < size(); ++rank) arrays[static_cast<std::size_t>(rank)] = posting_of(rank, ticket).data;
+    // Parts end at multiples of a cache line of the smallest type, so that no two members write to one line.
+    constexpr std::int64_t kGrain = 32;
+    const std::int64_t grains = (mine.count + kGrain - 1) / kGrain;
+    const auto border = [&](std::int64_t part) { return std::min(grains * part / size() * kGrain, mine.count); };
+    tree_reduce(arrays, mine.dtype, border(rank_), border(rank_ + 1));
+  }
+
+  at::Tensor tree_sum(std::uint32_t ticket, int begin, int end) {
+    if (end - begin == 1) return posting_of(begin, ticket).tensor.to(self_.postings[ticket % kDepth].tensor.device());
+    const int middle = begin + (end - begin + 1) / 2;
+    return tree_sum(ticket, begin, middle) + tree_sum(ticket, middle, end);
+  }
+
+  void reduce_by_copies(std::uint32_t ticket) {
+    const at::NoGradGuard no_grad;
+    const at::Tensor sum = tree_sum(ticket, 0, size());
+    for (int rank = 0; rank < size(); ++rank) {
+      posting_of(rank, ticket).tensor.copy_(sum);
+      synchronize(posting_of(rank, ticket).tensor);
+    }
+  }
+
+  const std::shared_ptr<Exchange> exchange_;
+  const int rank_;
+  MemberState& self_;
+  std::uint32_t next_ = 0;
+};
+
+}  // namespace
+
+std::vector<std::unique_ptr<Group>> make_local_group(int size) {
+  TANDEM_CHECK(size >= 1, "a group of ", size);
+  const auto exchange = std::make_shared<Exchange>(size);
+  std::vector<std::unique_ptr<Group>> members;
+  for (int rank = 0; rank < size; ++rank) members.push_back(std::make_unique<LocalMember>(exchange, rank));
+  return members;
+}
+
+}  // namespace tandem::comm

@@ -1,0 +1,71 @@
+// concurrency/slot_pool.h: leases of preallocated slots, by index. The owner of the pool owns the memory behind them.
+//
+//   SlotPool pool(4);
+//   std::optional<SlotPool::Lease> lease = pool.acquire(stop);
+//   fill(buffers[lease->index()]);
+//   queue.push(std::move(*lease), stop);   // the slot is idle again when the last holder drops the lease
+//
+// Threads: all. The pool outlives its leases.
+#pragma once
+#include <cstddef>
+#include <optional>
+#include <stop_token>
+#include <utility>
+#include <vector>
+
+#include "tandem/base/mutex.h"
+
+namespace tandem {
+
+class SlotPool {
+ public:
+  /// The right to use one slot, until destroyed. Moves; a moved-from lease holds nothing.
+  class Lease {
+   public:
+    Lease(Lease&& other) noexcept : pool_(std::exchange(other.pool_, nullptr)), index_(other.index_) {}
+    Lease& operator=(Lease&& other) noexcept {
+      if (this != &other) {
+        give_back();
+        pool_ = std::exchange(other.pool_, nullptr);
+        index_ = other.index_;
+      }
+      return *this;
+    }
+    ~Lease() { give_back(); }
+
+    [[nodiscard]] std::size_t index() const { return index_; }
+    /// Ends the lease before its destruction.
+    void give_back() noexcept;
+
+   private:
+    friend class SlotPool;
+    Lease(SlotPool* pool, std::size_t index) : pool_(pool), index_(index) {}
+    SlotPool* pool_;
+    std::size_t index_;
+  };
+
+  explicit SlotPool(std::size_t slots);
+  SlotPool(const SlotPool&) = delete;
+  SlotPool& operator=(const SlotPool&) = delete;
+
+  /// Waits for an idle slot; the one used last comes first, since its memory is the warmest. Empty when stopped or
+  /// late.
+  [[nodiscard]] std::optional<Lease> acquire(const std::stop_token& stop,
+                                             const Deadline& deadline = Deadline::infinite());
+  [[nodiscard]] std::optional<Lease> try_acquire();
+
+  [[nodiscard]] std::size_t size() const { return slots_; }
+  [[nodiscard]] std::size_t idle() const;
+  /// Threads that now wait in acquire().
+  [[nodiscard]] std::size_t waiters() const { return returned_.waiters(); }
+
+ private:
+  std::optional<Lease> take() TANDEM_REQUIRES(mutex_);
+
+  const std::size_t slots_;
+  mutable Mutex mutex_;
+  CondVar returned_;
+  std::vector<std::size_t> idle_ TANDEM_GUARDED_BY(mutex_);  // the last one is handed out next
+};
+
+}  // namespace tandem

@@ -1,0 +1,111 @@
+#include "tandem/concurrency/thread_team.h"
+
+#include <gtest/gtest.h>
+#include <pthread.h>
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tandem/base/error.h"
+#include "tandem/base/fault_point.h"
+#include "tandem/base/testing/eventually.h"
+#include "tandem/concurrency/spin_barrier.h"
+
+namespace tandem {
+namespace {
+
+using namespace std::chrono_literals;
+
+TEST(ThreadTeamTest, RunsTheTaskOnceOnEachThreadAndTheCallerSeesItsWrites) {
+  for (const SpinBudget spin : {SpinBudget{}, SpinBudget{20us}}) {
+    ThreadTeam team("team", 3, spin);
+    std::vector<int> times(3, 0);
+    for (int round = 1; round <= 1000; ++round) {
+      team.run([&](int index) { ++times[static_cast<std::size_t>(index)]; });
+      ASSERT_EQ(times, std::vector<int>(3, round));
+    }
+  }
+}
+
+TEST(ThreadTeamTest, EachIndexKeepsItsNamedThread) {
+  ThreadTeam team("replica", 2);
+  std::vector<std::set<std::thread::id>> ids(2);
+  std::vector<std::string> names(2);
+  for (int round = 0; round < 10; ++round) {
+    team.run([&](int index) {
+      ids[static_cast<std::size_t>(index)].insert(std::this_thread::get_id());
+      std::array<char, 32> name{};
+      pthread_getname_np(pthread_self(), name.data(), name.size());
+      names[static_cast<std::size_t>(index)] = name.data();
+    });
+  }
+  EXPECT_EQ(ids[0].size(), 1u);
+  EXPECT_EQ(ids[1].size(), 1u);
+  EXPECT_NE(ids[0], ids[1]);
+  EXPECT_EQ(names, (std::vector<std::string>{"replica 0", "replica 1"}));
+}
+
+TEST(ThreadTeamTest, AnIdleTeamSleepsAndWakesUp) {
+  ThreadTeam team("sleepy", 4);
+  ASSERT_TRUE(eventually([&] { return team.sleepers() == 4; }));
+  std::atomic<int> ran{0};
+  team.run([&](int) { ++ran; });
+  EXPECT_EQ(ran, 4);
+}
+
+TEST(ThreadTeamTest, RethrowsTheCauseKeepsAllFailuresAndWorksAgain) {
+  ThreadTeam team("replica", 3);
+  SpinBarrier barrier("step", 3);
+  team.set_on_failure([&] { barrier.abort(); });
+  EXPECT_THROW(team.run([&](int index) {
+    if (index == 1) throw DataError("bad shard");
+    barrier.arrive_and_wait(index, Deadline::infinite());  // ended by on_failure
+  }),
+               DataError);
+  std::set<std::string> members;
+  for (const auto& failure : team.failures().all()) members.insert(failure.member);
+  EXPECT_EQ(members, (std::set<std::string>{"replica 0", "replica 1", "replica 2"}));
+
+  std::atomic<int> ran{0};
+  team.run([&](int) { ++ran; });
+  EXPECT_EQ(ran, 3);
+  EXPECT_TRUE(team.failures().empty());
+}
+
+TEST(ThreadTeamTest, OnFailureIsCalledOnceForAllFailures) {
+  ThreadTeam team("replica", 4);
+  std::atomic<int> calls{0};
+  team.set_on_failure([&] { ++calls; });
+  EXPECT_THROW(team.run([](int index) { throw RunError(std::to_string(index)); }), RunError);
+  EXPECT_EQ(calls, 1);
+  EXPECT_EQ(team.failures().all().size(), 4u);
+}
+
+TEST(ThreadTeamTest, RefusesASecondTaskAtATime) {
+  ThreadTeam team("team", 2);
+  EXPECT_THROW(team.run([&](int index) {
+    if (index == 0) team.run([](int) {});
+  }),
+               InvariantError);
+  team.run([](int) {});
+}
+
+TEST(ThreadTeamTest, AThreadThatCannotStartEndsThoseThatDid) {
+  arm_fault({.point = "worker.start", .passage = 3, .kind = FaultKind::kThrow});
+  EXPECT_THROW(ThreadTeam("team", 3), InjectedFault);
+}
+
+TEST(ThreadTeamTest, TakesATaskThatCannotBeCopied) {
+  ThreadTeam team("team", 2);
+  const auto task = [value = std::make_unique<int>(3)](int) { EXPECT_EQ(*value, 3); };
+  team.run(task);
+}
+
+}  // namespace
+}  // namespace tandem

@@ -1,0 +1,44 @@
+#include "tandem/concurrency/worker.h"
+
+#include <pthread.h>
+
+#include <system_error>
+#include <utility>
+
+#include "tandem/base/error.h"
+#include "tandem/base/fault_point.h"
+#include "tandem/base/text.h"
+
+namespace tandem {
+
+void set_thread_name(const std::string& name) { pthread_setname_np(pthread_self(), name.substr(0, 15).c_str()); }
+
+Worker::Worker(std::string name, Body body) : name_(std::move(name)) {
+  fault_point("worker.start");
+  try {
+    thread_ = std::jthread([this, body = std::move(body)](const std::stop_token& stop) {
+      set_thread_name(name_);
+      try {
+        body(stop);
+      } catch (...) {
+        failure_ = std::current_exception();
+      }
+      finished_.store(true, std::memory_order_release);
+    });
+  } catch (const std::system_error& error) {
+    throw RunError(concat("cannot start the thread '", name_, "': ", error.what(),
+                          "; raise the limit on threads (ulimit -u) or use fewer replicas"));
+  }
+}
+
+Worker::~Worker() {
+  thread_.request_stop();
+  if (thread_.joinable()) thread_.join();
+}
+
+void Worker::join() {
+  if (thread_.joinable()) thread_.join();
+  if (failure_) std::rethrow_exception(failure_);
+}
+
+}  // namespace tandem

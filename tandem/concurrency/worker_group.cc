@@ -1,0 +1,30 @@
+#include "tandem/concurrency/worker_group.h"
+
+#include <utility>
+
+namespace tandem {
+
+WorkerGroup::WorkerGroup(const std::stop_token& parent) : stop_(parent) {}
+
+WorkerGroup::~WorkerGroup() {
+  request_stop();
+  while (!workers_.empty()) workers_.pop_back();
+}
+
+void WorkerGroup::start(const std::string& name, Worker::Body body) {
+  workers_.push_back(std::make_unique<Worker>(name, [this, name, body = std::move(body)](const std::stop_token&) {
+    try {
+      body(token());
+    } catch (...) {
+      failures_.add(name, std::current_exception());
+      request_stop();
+    }
+  }));
+}
+
+void WorkerGroup::join() {
+  for (const auto& worker : workers_) worker->join();
+  failures_.rethrow();
+}
+
+}  // namespace tandem

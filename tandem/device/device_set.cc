@@ -1,0 +1,83 @@
+#include "tandem/device/device_set.h"
+
+#include <ATen/Context.h>
+
+#include <algorithm>
+#include <charconv>
+#include <optional>
+
+#include "tandem/base/error.h"
+#include "tandem/base/text.h"
+#include "tandem/device/cuda_library.h"
+
+namespace tandem::device {
+namespace {
+
+constexpr int kMostDevices = 1024;  // more is a typing error
+
+std::optional<int> parse_count(std::string_view text) {
+  int value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || value < 0 || value > kMostDevices)
+    return std::nullopt;
+  return value;
+}
+
+[[noreturn]] void refuse(std::string_view text, const std::string& why) {
+  throw ConfigError(concat("devices: '", text, "' ", why,
+                           "; use cpu:N for N replicas on this machine's CPU, or cuda:0,1 for CUDA devices by index"));
+}
+
+std::vector<c10::Device> cpu_devices(std::string_view text, std::string_view count) {
+  const std::optional<int> devices = count.empty() ? 1 : parse_count(count);
+  if (!devices || *devices == 0)
+    refuse(text, concat("asks for '", count, "' CPU replicas, not a number from 1 to ", kMostDevices));
+  return std::vector<c10::Device>(static_cast<std::size_t>(*devices), c10::Device(c10::kCPU));
+}
+
+std::vector<c10::Device> cuda_devices(std::string_view text, std::string_view list) {
+  require_cuda();
+  const int present = static_cast<int>(at::globalContext().getAcceleratorHooksInterface(c10::kCUDA).deviceCount());
+  std::vector<c10::Device> devices;
+  if (list.empty()) {
+    for (int i = 0; i < present; ++i) devices.emplace_back(c10::kCUDA, static_cast<c10::DeviceIndex>(i));
+  }
+  while (!list.empty()) {
+    const std::size_t comma = std::min(list.find(','), list.size());
+    const std::optional<int> index = parse_count(list.substr(0, comma));
+    if (!index) refuse(text, concat("has '", list.substr(0, comma), "' where a device index is expected"));
+    if (*index >= present) refuse(text, concat("names CUDA device ", *index, " of ", present, " that are present"));
+    const c10::Device device(c10::kCUDA, static_cast<c10::DeviceIndex>(*index));
+    if (std::find(devices.begin(), devices.end(), device) != devices.end()) {
+      refuse(text, concat("names CUDA device ", *index, " twice; one replica a device"));
+    }
+    devices.push_back(device);
+    list.remove_prefix(std::min(comma + 1, list.size()));
+  }
+  if (devices.empty()) refuse(text, "finds no CUDA device");
+  return devices;
+}
+
+}  // namespace
+
+std::vector<c10::Device> parse_device_set(std::string_view text) {
+  const std::size_t colon = text.find(':');
+  const std::string_view kind = text.substr(0, colon);
+  const bool has_list = colon != std::string_view::npos;
+  const std::string_view rest = has_list ? text.substr(colon + 1) : std::string_view();
+  if (has_list && rest.empty()) refuse(text, "ends after the colon");
+  if (kind == "cpu") return cpu_devices(text, rest);
+  if (kind == "cuda") return cuda_devices(text, rest);
+  refuse(text, "is not a device set");
+}
+
+std::string to_string(const std::vector<c10::Device>& devices) {
+  if (devices.empty()) return "none";
+  if (devices.front().is_cpu()) return concat("cpu:", devices.size());
+  std::string text = "cuda:";
+  for (std::size_t i = 0; i < devices.size(); ++i)
+    text += concat(i == 0 ? "" : ",", static_cast<int>(devices[i].index()));
+  return text;
+}
+
+}  // namespace tandem::device

@@ -1,0 +1,29 @@
+// learner/batch.h: a batch of experience or samples as named columns.
+#pragma once
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace tandem::learner {
+
+/// Names with tensors whose first dimension is rows, in a fixed order.
+using Columns = std::vector<std::pair<std::string, at::Tensor>>;
+
+/// `columns` have one row a time step. For recurrent models, `states` have one row a sequence, and the rows of a
+/// sequence follow each other in `columns`: sequence s is rows [s * length, (s + 1) * length), so rows are sequences
+/// times the length.
+struct Batch {
+  Columns columns;
+  Columns states;
+};
+
+/// The tensor called `name`. Throws DataError naming the columns that there are.
+[[nodiscard]] const at::Tensor& column(const Columns& columns, const std::string& name);
+
+/// Rows that all columns have. Throws DataError naming a column with another count, an empty set, or a scalar column.
+[[nodiscard]] std::int64_t rows_of(const Columns& columns);
+
+}  // namespace tandem::learner

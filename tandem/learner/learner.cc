@@ -1,0 +1,62 @@
+#include "tandem/learner/learner.h"
+
+#include <ATen/ATen.h>
+#include <torch/csrc/autograd/autograd.h>
+
+#include "tandem/base/error.h"
+#include "tandem/base/text.h"
+
+namespace tandem::learner {
+namespace {
+
+void require_scalar(const at::Tensor& loss, int shard) {
+  if (loss.defined() && loss.numel() == 1 && loss.requires_grad()) return;
+  throw RunError(concat("the loss of shard ", shard, " is ",
+                        !loss.defined()     ? "undefined"
+                        : loss.numel() != 1 ? "no scalar"
+                                            : "without a gradient",
+                        loss.defined() ? concat(" (shape ", loss.sizes(), ")") : "",
+                        "; return the mean over the shard's rows"));
+}
+
+}  // namespace
+
+LearnerReport Learner::step(std::int64_t minibatch, const LossFunction& loss, double lr_factor, const Limits& limits) {
+  LearnerReport report;
+  double weighted = 0, weight = 0;
+  for (int shard = replica_.placement().mine.begin; shard < replica_.placement().mine.end; ++shard) {
+    const double shard_weight = run_shard(shard, minibatch, loss, report);
+    weighted += report.replica_loss * shard_weight;
+    weight += shard_weight;
+  }
+  report.replica_loss = weight > 0 ? weighted / weight : 0;
+  rows_trained_ += report.rows;
+  report.step = strategy_.step(lr_factor, limits);
+  return report;
+}
+
+double Learner::run_shard(int shard, std::int64_t minibatch, const LossFunction& loss, LearnerReport& report) {
+  const ShardBatch batch = batch_.minibatch(shard, minibatch);
+  const model::ShardRandomScope random(replica_.generator(shard));
+  strategy_.open(shard);
+  ShardLoss result = loss(batch);
+  if (options_.rng == model::RngOrder::kShards && replica_.placement().shards > 1 && random.default_generator_moved()) {
+    throw RunError(concat("shard ", shard, " drew random numbers from torch's default generator, which all ",
+                          replica_.placement().shards,
+                          " shards share, so the numbers would depend on the topology; use tandem::nn::Dropout or pass",
+                          " tandem::model::current_generator() to random operations, or allow it with rng: unordered"));
+  }
+  if (result.weight > 0) {
+    require_scalar(result.loss, shard);
+    torch::autograd::backward({result.loss},
+                              {at::full({}, result.weight, result.loss.options()).expand_as(result.loss)});
+  }
+  report.replica_loss = result.weight > 0 ? result.loss.item<double>() : 0;
+  strategy_.close(result.weight, report.replica_loss);
+  report.rows += batch.valid_rows;
+  for (auto& [name, tensor] : result.outputs) tensor = tensor.detach();
+  report.shard_outputs.push_back(std::move(result.outputs));
+  return result.weight;
+}
+
+}  // namespace tandem::learner

@@ -1,0 +1,66 @@
+// learner/learner.h: runs passes of minibatches over a loaded batch, one step of the strategy each.
+//
+// The learner of RLlib's LocalSyncParallelOptimizer, generalised to shards: one object a replica, each on its replica's
+// thread, all doing the same steps.
+//
+// Threads: single-thread, the replica's. Blocking: step() waits for the other replicas where the strategy does.
+#pragma once
+#include <cstdint>
+#include <vector>
+
+#include "tandem/learner/loaded_batch.h"
+#include "tandem/learner/loss.h"
+#include "tandem/model/shard_random.h"
+#include "tandem/sync/replica.h"
+#include "tandem/sync/strategy.h"
+
+namespace tandem::learner {
+
+struct LearnerOptions {
+  std::uint64_t run_seed = 0;
+  model::RngOrder rng = model::RngOrder::kShards;
+};
+
+/// What one step did, as this replica saw it.
+struct LearnerReport {
+  sync::StepReport step;
+  double replica_loss = 0;             // weighted mean over this replica's shards
+  std::int64_t rows = 0;               // valid rows of this replica's shards
+  std::vector<Columns> shard_outputs;  // ShardLoss::outputs of each of this replica's shards
+};
+
+class Learner {
+ public:
+  /// Neither is owned.
+  Learner(sync::Replica& replica, sync::Strategy& strategy, const LearnerOptions& options)
+      : replica_(replica), strategy_(strategy), options_(options), batch_(replica.placement()) {}
+
+  /// The batch of the passes to come; see LoadedBatch.
+  [[nodiscard]] LoadedBatch& batch() { return batch_; }
+
+  /// Begins a pass over the loaded batch.
+  void begin_pass(Order order) { batch_.begin_pass(order, options_.run_seed, passes_++); }
+
+  /// Losses and backward passes of minibatch `minibatch` of every shard, then the strategy's step. Throws RunError
+  /// naming the remedy when a shard's forward drew from torch's default generator while there is more than one shard
+  /// and rng is kShards, or when a loss is no scalar.
+  LearnerReport step(std::int64_t minibatch, const LossFunction& loss, double lr_factor, const Limits& limits);
+
+  /// Passes begun so far: with the run's seed all that the order of rows depends on. For checkpoints.
+  [[nodiscard]] std::uint64_t passes() const { return passes_; }
+  void set_passes(std::uint64_t passes) { passes_ = passes; }
+  /// Valid rows of this replica's shards in all steps so far; each pass over a row counts.
+  [[nodiscard]] std::int64_t rows_trained() const { return rows_trained_; }
+
+ private:
+  double run_shard(int shard, std::int64_t minibatch, const LossFunction& loss, LearnerReport& report);
+
+  sync::Replica& replica_;
+  sync::Strategy& strategy_;
+  const LearnerOptions options_;
+  LoadedBatch batch_;
+  std::uint64_t passes_ = 0;
+  std::int64_t rows_trained_ = 0;
+};
+
+}  // namespace tandem::learner

@@ -1,0 +1,74 @@
+// learner/loaded_batch.h: a batch cut into a replica's shards and pinned on its device.
+//
+// It stays until the next load, so any number of passes over its minibatches, in any order, copy nothing from the host.
+// After RLlib's LocalSyncParallelOptimizer.load_data and optimize.
+//
+// Threads: single-thread, the replica's. Ownership: shares the memory of columns that lie on the device already.
+#pragma once
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "tandem/learner/batch.h"
+#include "tandem/learner/load_plan.h"
+#include "tandem/sync/replica.h"
+
+namespace tandem::learner {
+
+/// The rows of one shard in one minibatch.
+struct ShardBatch {
+  int shard = 0;               // of the run
+  std::int64_t minibatch = 0;  // of the pass
+  std::int64_t rows = 0;       // of the columns, padding included
+  std::int64_t valid_rows = 0;
+  Columns columns;   // [rows, ...]
+  Columns states;    // [sequences, ...]
+  at::Tensor valid;  // [rows] bool: false in padding; undefined when every row is valid
+
+  /// The column called `name`. Throws DataError when there is none.
+  [[nodiscard]] const at::Tensor& operator[](const std::string& name) const { return column(columns, name); }
+};
+
+/// In which order a pass takes the sequences of a shard.
+enum class Order { kSequential, kShuffled };
+
+class LoadedBatch {
+ public:
+  explicit LoadedBatch(const sync::Placement& placement) : placement_(placement) {}
+
+  /// Cuts the whole batch, which every replica sees, and keeps this replica's shards. Throws as plan_load() does, and
+  /// DataError when columns differ in their rows.
+  const LoadPlan& load(const Batch& batch, std::int64_t minibatch_rows, Tail tail);
+  /// Takes shards that are cut already, one batch for each of this replica's shards, in order, of equal rows
+  /// everywhere.
+  const LoadPlan& load_shards(const std::vector<Batch>& shards, std::int64_t minibatch_rows, Tail tail);
+
+  /// The order of the next pass: a function of the run's seed, the shard and the number of the pass alone.
+  void begin_pass(Order order, std::uint64_t run_seed, std::uint64_t pass);
+
+  /// Slice `minibatch` of `shard` (of the run) in the order of the pass: views where the order is sequential and rows
+  /// are whole, else gathered. Throws InvariantError when either is out of range, or nothing was loaded.
+  [[nodiscard]] ShardBatch minibatch(int shard, std::int64_t minibatch) const;
+
+  /// One column of a minibatch, for statistics that are wanted before its step. Throws as minibatch() does, and
+  /// DataError when there is no such column.
+  [[nodiscard]] at::Tensor column_of_minibatch(const std::string& name, int shard, std::int64_t minibatch) const;
+
+  [[nodiscard]] const LoadPlan& plan() const { return plan_; }
+
+ private:
+  struct Shard {
+    Columns columns, states;
+    at::Tensor sequences, rows;  // order of the pass on the device; undefined when sequential and nothing is filled up
+  };
+  [[nodiscard]] const Shard& shard_at(int shard, std::int64_t minibatch) const;
+  void take(const Batch& batch, std::int64_t first_sequence);
+
+  const sync::Placement placement_;
+  LoadPlan plan_;
+  Tail tail_ = Tail::kDrop;
+  std::vector<Shard> shards_;
+};
+
+}  // namespace tandem::learner

@@ -1,0 +1,92 @@
+#include "tandem/metrics/jsonl_sink.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <optional>
+#include <string>
+
+#include "tandem/base/atomic_file.h"
+#include "tandem/base/error.h"
+#include "tandem/base/json_reader.h"
+#include "tandem/base/json_writer.h"
+#include "tandem/base/text.h"
+
+namespace tandem {
+namespace {
+
+void cut(const std::filesystem::path& path, std::size_t size) {
+  const int descriptor = ::open(path.c_str(), O_WRONLY | O_CLOEXEC);
+  if (descriptor < 0) throw_file_error("open", path, errno);
+  const bool done = ::ftruncate(descriptor, static_cast<off_t>(size)) == 0 && ::fsync(descriptor) == 0;
+  const int error_number = errno;
+  ::close(descriptor);
+  if (!done) throw_file_error("cut back", path, error_number);
+}
+
+// Removes what follows the last line end.
+const std::filesystem::path& without_torn_line(const std::filesystem::path& path) {
+  if (!std::filesystem::exists(path)) return path;
+  const std::string content = read_file(path);
+  const std::size_t whole = content.rfind('\n') + 1;  // npos + 1 is 0
+  if (whole != content.size()) cut(path, whole);
+  return path;
+}
+
+struct Line {
+  bool is_object = false;
+  std::optional<std::int64_t> count;
+};
+
+Line read_line(std::string_view text, std::string_view counter) {
+  try {
+    const JsonValue value = read_json(text);
+    const JsonValue* count = value.find(counter);
+    return {true, count == nullptr ? std::nullopt : std::optional(count->as_int64())};
+  } catch (const JsonError&) {
+    return {};
+  }
+}
+
+}  // namespace
+
+JsonlSink::JsonlSink(const std::filesystem::path& path) : file_(without_torn_line(path)) {}
+
+void JsonlSink::write(const Record& record) {
+  JsonWriter json;
+  json.begin_object();
+  for (const auto& [name, value] : record.fields()) {
+    json.key(name);
+    std::visit([&](const auto& content) { json.value(content); }, value);
+  }
+  json.end_object();
+  file_.append(json.text() + "\n");
+}
+
+std::size_t truncate_jsonl(const std::filesystem::path& path, std::string_view counter, std::int64_t last) {
+  if (!std::filesystem::exists(path)) return 0;
+  const std::string content = read_file(path);
+  std::size_t kept = 0, number = 0, damaged = 0;
+  std::optional<std::size_t> end;  // of what is kept
+  for (std::size_t at = 0; at < content.size();) {
+    const std::size_t line_end = content.find('\n', at);
+    if (line_end == std::string::npos) break;
+    const Line line = read_line(std::string_view(content).substr(at, line_end - at), counter);
+    ++number;
+    if (!line.is_object && damaged == 0) damaged = number;
+    // After a power cut the end of the file may be garbage, which is cut; garbage before lines that count is not ours.
+    if (damaged != 0 && line.count && *line.count <= last) {
+      throw CheckpointError(
+          concat(path.string(), ":", damaged, " is not a line that tandem wrote: repair or remove it"));
+    }
+    if (!end && (damaged != 0 || (line.count && *line.count > last))) end = at;
+    if (!end) kept = number;
+    at = line_end + 1;
+  }
+  const std::size_t size = end.value_or(content.rfind('\n') + 1);
+  if (size != content.size()) cut(path, size);
+  return kept;
+}
+
+}  // namespace tandem

@@ -1,0 +1,54 @@
+#include "tandem/metrics/process_stats.h"
+
+#include <unistd.h>
+
+#include <ctime>
+#include <fstream>
+#include <iterator>
+#include <sstream>
+#include <string>
+
+#include "tandem/base/error.h"
+#include "tandem/base/text.h"
+
+namespace tandem {
+namespace {
+
+double seconds(clockid_t clock) {
+  timespec time{};
+  clock_gettime(clock, &time);
+  return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
+}
+
+std::string content_of(const char* path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+}  // namespace
+
+double peak_rss_mb() {
+  static constexpr std::string_view kField = "VmHWM:";
+  const std::string status = content_of("/proc/self/status");
+  const std::size_t at = status.find(kField);
+  double kibibytes = 0;
+  if (at == std::string::npos || !(std::istringstream(status.substr(at + kField.size())) >> kibibytes)) {
+    throw RunError("/proc/self/status has no VmHWM: is /proc mounted?");
+  }
+  return kibibytes * 1024 / 1e6;
+}
+
+double seconds_since_process_start() {
+  // Field 22 is the start in ticks since the boot. Field 2 is the program's name in brackets and may hold spaces.
+  const std::string stat = content_of("/proc/self/stat");
+  std::istringstream fields(stat.substr(stat.rfind(')') + 1));
+  std::string skipped;
+  for (int field = 3; field < 22; ++field) fields >> skipped;
+  double ticks = 0;
+  if (!(fields >> ticks)) throw RunError("/proc/self/stat has no start time: is /proc mounted?");
+  return seconds(CLOCK_BOOTTIME) - ticks / static_cast<double>(sysconf(_SC_CLK_TCK));
+}
+
+double thread_cpu_seconds() { return seconds(CLOCK_THREAD_CPUTIME_ID); }
+
+}  // namespace tandem

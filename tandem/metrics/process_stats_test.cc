@@ -1,0 +1,48 @@
+#include "tandem/metrics/process_stats.h"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <thread>
+#include <vector>
+
+#include "tandem/base/clock.h"
+
+namespace tandem {
+namespace {
+
+using namespace std::chrono_literals;
+
+TEST(ProcessStatsTest, ThePeakGrowsWithMemoryThatIsTouchedAndStays) {
+  const double before = peak_rss_mb();
+  EXPECT_GT(before, 1);
+  { const std::vector<char> memory(100'000'000, 1); }
+  const double after = peak_rss_mb();
+  EXPECT_GE(after, 100);
+  EXPECT_LT(after, before + 2000);
+  EXPECT_GE(peak_rss_mb(), after);
+}
+
+TEST(ProcessStatsTest, TimeSinceTheStartRunsAsTheClockDoes) {
+  const Clock::time_point start = Clock::now();
+  const double before = seconds_since_process_start();
+  EXPECT_GT(before, -0.02);  // the start is known to a tick of 10 ms
+  EXPECT_LT(before, 3600);
+  std::this_thread::sleep_for(50ms);
+  const double passed = seconds_since_process_start() - before;
+  EXPECT_GE(passed, 0.049);
+  EXPECT_LE(passed, std::chrono::duration<double>(Clock::now() - start).count() + 0.001);
+}
+
+TEST(ProcessStatsTest, ThreadTimeCountsWorkAndNotSleep) {
+  const double before = thread_cpu_seconds();
+  std::this_thread::sleep_for(50ms);
+  EXPECT_LT(thread_cpu_seconds() - before, 0.02);
+  // Ends only because this thread's own time moves.
+  while (thread_cpu_seconds() - before < 0.03) {
+  }
+  std::jthread([] { EXPECT_LT(thread_cpu_seconds(), 0.03); }).join();
+}
+
+}  // namespace
+}  // namespace tandem

@@ -1,0 +1,21 @@
+#include "tandem/metrics/sink.h"
+
+#include <algorithm>
+
+#include "tandem/base/check.h"
+
+namespace tandem {
+
+Record& Record::add(std::string name, MetricValue value) {
+  TANDEM_CHECK(find(name) == nullptr, "the record already has '", name, "'");
+  fields_.emplace_back(std::move(name), std::move(value));
+  return *this;
+}
+
+const MetricValue* Record::find(std::string_view name) const {
+  const auto found =
+      std::find_if(fields_.begin(), fields_.end(), [&](const auto& field) { return field.first == name; });
+  return found == fields_.end() ? nullptr : &found->second;
+}
+
+}  // namespace tandem

@@ -1,0 +1,42 @@
+// metrics/sink.h: where the measurements of a run go, one record an update.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+namespace tandem {
+
+/// One measurement: null where there is none yet, such as the mean return before the first episode has ended.
+using MetricValue = std::variant<std::nullptr_t, double, std::int64_t, std::string>;
+
+/// Named measurements, in the order in which they are written. Names are unique.
+class Record {
+ public:
+  Record& add(std::string name, MetricValue value);
+  template <typename Value>
+  Record& add(std::string name, const std::optional<Value>& value) {
+    return add(std::move(name), value ? MetricValue(*value) : MetricValue(nullptr));
+  }
+
+  [[nodiscard]] const std::vector<std::pair<std::string, MetricValue>>& fields() const { return fields_; }
+  /// The value of a field, or null where there is none of that name.
+  [[nodiscard]] const MetricValue* find(std::string_view name) const;
+
+ private:
+  std::vector<std::pair<std::string, MetricValue>> fields_;
+};
+
+/// Threads: single-thread. write() may block on a disk; it throws CheckpointError when the record cannot be written,
+/// and what was written before is then still whole.
+class MetricsSink {
+ public:
+  virtual ~MetricsSink() = default;
+  virtual void write(const Record& record) = 0;
+};
+
+}  // namespace tandem

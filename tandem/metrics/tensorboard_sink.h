@@ -1,0 +1,38 @@
+// metrics/tensorboard_sink.h: the numbers of each record as scalars that TensorBoard shows.
+//
+// Writes FOLDER/events.out.tfevents.SECONDS.HOST.PID.N: TFRecord frames (length, masked CRC-32C of it, bytes, masked
+// CRC-32C of those) around protobuf Events (tensorflow/core/util/event.proto), encoded here, so that nothing of
+// TensorFlow is needed.
+#pragma once
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <string_view>
+
+#include "tandem/metrics/append_file.h"
+#include "tandem/metrics/sink.h"
+
+namespace tandem {
+
+class TensorBoardSink : public MetricsSink {
+ public:
+  /// Starts a new file in `folder`, which must exist. `step_field` names the integer field that is the horizontal axis,
+  /// such as "env_steps". A resumed run gives the step it resumes from: TensorBoard then drops what an earlier file has
+  /// beyond it.
+  TensorBoardSink(const std::filesystem::path& folder, std::string step_field, std::int64_t resumed_at = 0);
+
+  /// Writes all fields that are numbers, in single precision; TensorBoard groups them by what precedes a '/' in the
+  /// name. Null and text are left out. The step field must be there.
+  void write(const Record& record) override;
+
+  [[nodiscard]] const std::filesystem::path& path() const { return file_.path(); }
+
+ private:
+  const std::string step_field_;
+  AppendFile file_;
+};
+
+/// One TFRecord frame around `bytes`.
+[[nodiscard]] std::string frame_tfrecord(std::string_view bytes);
+
+}  // namespace tandem

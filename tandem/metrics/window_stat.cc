@@ -1,0 +1,76 @@
+#include "tandem/metrics/window_stat.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "tandem/base/check.h"
+
+namespace tandem {
+
+WindowStat::WindowStat(std::size_t capacity) : capacity_(capacity) {
+  TANDEM_CHECK(capacity > 0, "a window of no values");
+  values_.reserve(capacity);
+}
+
+void WindowStat::add(double value) {
+  if (values_.size() < capacity_) {
+    values_.push_back(value);
+    return;
+  }
+  values_[oldest_] = value;
+  oldest_ = (oldest_ + 1) % capacity_;
+}
+
+void WindowStat::clear() {
+  values_.clear();
+  oldest_ = 0;
+}
+
+std::vector<double> WindowStat::values() const {
+  std::vector<double> ordered(values_.size());
+  std::rotate_copy(values_.begin(), values_.begin() + static_cast<std::ptrdiff_t>(oldest_), values_.end(),
+                   ordered.begin());
+  return ordered;
+}
+
+// Summed oldest first, and not kept up to date with each value: a running sum would depend on what has left the window.
+std::optional<double> WindowStat::mean() const {
+  if (values_.empty()) return std::nullopt;
+  double sum = 0;
+  for (std::size_t i = 0; i < values_.size(); ++i) sum += values_[(oldest_ + i) % values_.size()];
+  return sum / static_cast<double>(values_.size());
+}
+
+std::optional<double> WindowStat::standard_deviation() const {
+  const std::optional<double> center = mean();
+  if (!center) return std::nullopt;
+  double squares = 0;
+  for (std::size_t i = 0; i < values_.size(); ++i) {
+    const double distance = values_[(oldest_ + i) % values_.size()] - *center;
+    squares += distance * distance;
+  }
+  return std::sqrt(squares / static_cast<double>(values_.size()));
+}
+
+std::optional<double> WindowStat::min() const {
+  if (values_.empty()) return std::nullopt;
+  return *std::min_element(values_.begin(), values_.end());
+}
+
+std::optional<double> WindowStat::max() const {
+  if (values_.empty()) return std::nullopt;
+  return *std::max_element(values_.begin(), values_.end());
+}
+
+std::optional<double> WindowStat::quantile(double q) const {
+  TANDEM_CHECK(q >= 0 && q <= 1, "quantile ", q);
+  if (values_.empty()) return std::nullopt;
+  std::vector<double> sorted = values_;
+  std::sort(sorted.begin(), sorted.end());
+  const double place = q * static_cast<double>(sorted.size() - 1);
+  const auto below = static_cast<std::size_t>(place);
+  const double rest = place - static_cast<double>(below);
+  return rest == 0 ? sorted[below] : sorted[below] + (sorted[below + 1] - sorted[below]) * rest;
+}
+
+}  // namespace tandem

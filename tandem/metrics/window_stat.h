@@ -1,0 +1,43 @@
+// metrics/window_stat.h: statistics of the last N values, such as the returns of the last 100 episodes.
+//
+// Threads: single-thread. All results are functions of the values in the window, oldest first, and not of the history:
+// equal windows give equal bits, also after save and load. Nothing of an empty window: nullopt.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+namespace tandem {
+
+class WindowStat {
+ public:
+  explicit WindowStat(std::size_t capacity);
+
+  /// The newest value; the oldest leaves when the window is full.
+  void add(double value);
+  void clear();
+
+  /// Values in the window: at most the capacity.
+  [[nodiscard]] std::size_t count() const { return values_.size(); }
+  [[nodiscard]] std::size_t capacity() const { return capacity_; }
+
+  [[nodiscard]] std::optional<double> mean() const;
+  /// Of the population (divided by the count), as numpy.std.
+  [[nodiscard]] std::optional<double> standard_deviation() const;
+  [[nodiscard]] std::optional<double> min() const;
+  [[nodiscard]] std::optional<double> max() const;
+  /// `q` in [0, 1]; linear between neighbours, as numpy.quantile. quantile(0.5) is the median.
+  [[nodiscard]] std::optional<double> quantile(double q) const;
+
+  /// Oldest first. Adding them to an empty window of the same capacity restores it.
+  [[nodiscard]] std::vector<double> values() const;
+
+ private:
+  const std::size_t capacity_;
+  std::vector<double> values_;  // a ring once it is full
+  std::size_t oldest_ = 0;
+};
+
+}  // namespace tandem

@@ -1,0 +1,44 @@
+// model/flat_layout.h: decides where each parameter of a module goes, before anything is moved.
+//
+// Internal to FlatParameters. Reads the module only.
+#pragma once
+#include <ATen/core/Tensor.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "tandem/model/flat_parameters.h"
+
+namespace tandem::model {
+
+struct LayoutParameter {
+  at::Tensor tensor;
+  std::vector<std::string> names;  // the first as named_parameters() gives it; then those it is tied under
+  int group = 0;
+  bool sparse = false;
+};
+
+/// One flat buffer to be. `members[i]` is the index in FlatLayout::trainable of slot i.
+struct LayoutBuffer {
+  at::ScalarType dtype = at::kFloat;
+  bool sparse = false;
+  std::int64_t count = 0;
+  std::vector<ParameterSlot> slots;
+  std::vector<std::size_t> members;
+  std::vector<std::int64_t> group_begin;
+};
+
+struct FlatLayout {
+  std::vector<LayoutParameter> trainable;  // in the module's order, tied ones once
+  std::vector<LayoutParameter> frozen;
+  std::vector<LayoutBuffer> buffers;  // dense ones first
+  int groups = 1;
+};
+
+/// Throws ConfigError with every fault found: names that match nothing, several devices, kinds of tensors that cannot
+/// be flat, overlapping memory, nothing to train.
+[[nodiscard]] FlatLayout plan_flat_layout(const torch::nn::Module& module, const FlatParameters::Options& options);
+
+}  // namespace tandem::model

@@ -1,0 +1,308 @@
+#include "tandem/model/flat_parameters.h"
+
+#include <torch/csrc/autograd/function_hook.h>
+#include <torch/csrc/autograd/variable.h>
+#include <torch/torch.h>
+
+#include <cstring>
+#include <utility>
+
+#include "tandem/base/check.h"
+#include "tandem/base/error.h"
+#include "tandem/base/text.h"
+#include "tandem/model/flat_layout.h"
+
+namespace tandem::model {
+namespace {
+
+using Marks = std::shared_ptr<std::vector<char>>;  // one a trainable parameter: a backward pass reached it
+using Hook = torch::autograd::PostAccumulateGradHook;
+
+// Shares the marks, because a graph that is still alive may hold the parameter longer than FlatParameters lives.
+class ReachedHook final : public Hook {
+ public:
+  ReachedHook(Marks marks, std::size_t index, std::unique_ptr<Hook> next)
+      : marks_(std::move(marks)), index_(index), next_(std::move(next)) {}
+
+  void operator()(const at::Tensor& tensor) override {
+    (*marks_)[index_] = 1;
+    if (next_) (*next_)(tensor);
+  }
+  [[nodiscard]] bool shares(const Marks& marks) const { return marks_ == marks; }
+  [[nodiscard]] std::unique_ptr<Hook> take_next() { return std::move(next_); }
+
+ private:
+  Marks marks_;
+  std::size_t index_;
+  std::unique_ptr<Hook> next_;  // whoever hooked the parameter before
+};
+
+// A trainable parameter at its flat place.
+struct Resident {
+  at::Tensor parameter;
+  const void* home = nullptr;  // where its values begin; elsewhere means that somebody moved it
+  std::uint32_t version = 0;   // of its gradient view at bind(): a later one means that something was written
+};
+
+std::uint32_t version_of(const at::Tensor& tensor) {
+  return tensor.unsafeGetTensorImpl()->version_counter().current_version();
+}
+
+// A view without autograd's knowledge of it, and with a version counter of its own.
+at::Tensor plain_view(const at::Tensor& flat, const at::Tensor& like, std::int64_t offset) {
+  return flat.as_strided(like.sizes(), like.strides(), offset + flat.storage_offset()).variable_data();
+}
+
+bool is_alias(const at::Tensor& grad, const at::Tensor& view) {
+  return grad.defined() && grad.layout() == at::kStrided && grad.const_data_ptr() == view.const_data_ptr() &&
+         grad.sizes() == view.sizes() && grad.strides() == view.strides() && grad.dtype() == view.dtype();
+}
+
+void zero(at::Tensor& flat) {
+  if (flat.is_cpu()) {
+    std::memset(flat.mutable_data_ptr(), 0, flat.nbytes());  // a fifth of the cost of zero_() for a small policy
+  } else {
+    flat.zero_();
+  }
+}
+
+}  // namespace
+
+struct FlatParameters::State {
+  std::shared_ptr<torch::nn::Module> module;
+  FlatLayout layout;
+  std::vector<FlatBuffer> buffers;
+  std::vector<std::vector<Resident>> residents;  // per buffer and slot
+  std::vector<at::Tensor> parameters;
+  std::vector<std::string> frozen;
+  Marks marks;
+  std::vector<at::Tensor> host_flags;  // per buffer; defined when the flags lie on another device
+  std::vector<char> present;           // of one buffer while collect() works
+  Gradients* bound = nullptr;
+
+  void move_in();
+  void install_hooks();
+  void remove_hooks();
+  void check_still_home() const;
+  void bind_slot(std::size_t b, std::size_t s, Gradients& gradients);
+  [[nodiscard]] bool collect_dense(std::size_t b, std::size_t s, Gradients& gradients);
+  void collect_sparse(std::size_t b, std::size_t s, Gradients& gradients);
+  void write_flags(std::size_t b, at::Tensor& flat);
+};
+
+void FlatParameters::State::move_in() {
+  const at::NoGradGuard no_grad;
+  for (auto& plan : layout.buffers) {
+    const auto options = layout.trainable.front().tensor.options().dtype(plan.dtype).requires_grad(false);
+    FlatBuffer buffer{at::zeros({plan.count}, options), plan.slots, plan.group_begin, plan.sparse};
+    std::vector<Resident> inside;
+    for (std::size_t s = 0; s < plan.slots.size(); ++s) {
+      at::Tensor parameter = layout.trainable[plan.members[s]].tensor;
+      // Strides are kept where the memory has no holes (channels-last, say); a view of a larger tensor is packed.
+      const at::Tensor like = parameter.is_non_overlapping_and_dense() ? parameter : parameter.detach().contiguous();
+      at::Tensor view = plain_view(buffer.values, like, plan.slots[s].offset);
+      view.copy_(parameter);
+      parameter.set_data(view);
+      inside.push_back({parameter, parameter.const_data_ptr(), 0});
+    }
+    buffers.push_back(std::move(buffer));
+    residents.push_back(std::move(inside));
+  }
+}
+
+void FlatParameters::State::install_hooks() {
+  marks = std::make_shared<std::vector<char>>(layout.trainable.size(), 0);
+  for (std::size_t i = 0; i < layout.trainable.size(); ++i) {
+    const auto& parameter = layout.trainable[i].tensor;
+    auto& held = torch::autograd::impl::post_acc_grad_hooks(parameter);
+    torch::autograd::impl::set_post_acc_grad_hooks(parameter, std::make_unique<ReachedHook>(marks, i, std::move(held)));
+  }
+}
+
+void FlatParameters::State::remove_hooks() {
+  for (const auto& parameter : parameters) {
+    auto& held = torch::autograd::impl::post_acc_grad_hooks(parameter);
+    auto* ours = dynamic_cast<ReachedHook*>(held.get());
+    if (!ours || !ours->shares(marks)) continue;  // somebody hooked on later; ours only sets a mark nobody reads
+    auto next = ours->take_next();
+    held = std::move(next);
+  }
+}
+
+void FlatParameters::State::check_still_home() const {
+  for (std::size_t b = 0; b < residents.size(); ++b) {
+    for (std::size_t s = 0; s < residents[b].size(); ++s) {
+      if (residents[b][s].parameter.const_data_ptr() == residents[b][s].home) continue;
+      throw ConfigError(
+          concat("parameter \"", buffers[b].slots[s].name,
+                 "\" no longer lies in flat memory: module->to(), set_data() or flatten_parameters() moved "
+                 "it after FlatParameters was made; move the module first, then make FlatParameters"));
+    }
+  }
+  for (std::size_t i = 0; i < layout.frozen.size(); ++i) {
+    if (!layout.frozen[i].tensor.requires_grad()) continue;
+    throw ConfigError(concat("parameter \"", frozen[i],
+                             "\" was frozen when FlatParameters was made and requires a "
+                             "gradient now, which nothing would apply; make FlatParameters after unfreezing"));
+  }
+}
+
+void FlatParameters::State::bind_slot(std::size_t b, std::size_t s, Gradients& gradients) {
+  auto& resident = residents[b][s];
+  if (buffers[b].sparse) {
+    resident.parameter.mutable_grad().reset();
+    gradients.sparse[b][s].reset();
+    return;
+  }
+  at::Tensor& view = gradients.views[b][s];
+  at::Tensor& grad = resident.parameter.mutable_grad();
+  if (!grad.is_same(view)) grad = view;
+  resident.version = version_of(view);
+}
+
+// Whether the parameter has a gradient, which then lies in its view.
+bool FlatParameters::State::collect_dense(std::size_t b, std::size_t s, Gradients& gradients) {
+  auto& resident = residents[b][s];
+  const auto& slot = buffers[b].slots[s];
+  at::Tensor& view = gradients.views[b][s];
+  const at::Tensor& grad = resident.parameter.mutable_grad();
+  // Module::zero_grad(false) puts a detached alias of the view in its place.
+  if (grad.is_same(view) || is_alias(grad, view)) {
+    if ((*marks)[layout.buffers[b].members[s]]) return true;
+    // Not by a backward pass: zero_grad(), or a gradient computed by hand.
+    return version_of(view) != resident.version && view.count_nonzero().item<std::int64_t>() > 0;
+  }
+  if (!grad.defined()) {
+    view.zero_();
+    return false;
+  }
+  if (grad.sizes() != view.sizes() || grad.scalar_type() != view.scalar_type() || grad.device() != view.device()) {
+    throw DataError(concat("the gradient that was put in place of parameter \"", slot.name, "\"'s has shape ",
+                           grad.sizes(), ", ", grad.scalar_type(), " on ", grad.device(), "; the parameter has ",
+                           view.sizes(), ", ", view.scalar_type(), " on ", view.device()));
+  }
+  view.copy_(grad.is_sparse() ? grad.to_dense() : grad.detach());
+  resident.parameter.mutable_grad() = view;
+  return true;
+}
+
+void FlatParameters::State::collect_sparse(std::size_t b, std::size_t s, Gradients& gradients) {
+  const at::Tensor& grad = residents[b][s].parameter.mutable_grad();
+  const auto& slot = buffers[b].slots[s];
+  if (grad.defined() && !grad.is_sparse()) {
+    throw DataError(
+        concat("parameter \"", slot.name, "\" of shape ", grad.sizes(),
+               " has a dense gradient although it "
+               "was announced as sparse; a table that is also used densely (a tied output layer, say) needs "
+               "sparse(false)"));
+  }
+  if (grad.defined() && grad.sizes() != at::IntArrayRef(slot.shape)) {
+    throw DataError(concat("the sparse gradient of parameter \"", slot.name, "\" has shape ", grad.sizes(),
+                           "; the parameter has ", at::IntArrayRef(slot.shape)));
+  }
+  gradients.sparse[b][s] = grad.defined() ? grad.detach() : at::Tensor();
+}
+
+void FlatParameters::State::write_flags(std::size_t b, at::Tensor& flat) {
+  const auto first = buffers[b].values.numel();
+  const auto count = static_cast<std::int64_t>(present.size());
+  at::Tensor& host = host_flags[b];
+  if (!flat.is_cpu() && !host.defined()) host = at::empty({count}, flat.options().device(at::kCPU));
+  AT_DISPATCH_FLOATING_TYPES_AND2(at::kHalf, at::kBFloat16, flat.scalar_type(), "presence flags", [&] {
+    auto* out = flat.is_cpu() ? flat.mutable_data_ptr<scalar_t>() + first : host.mutable_data_ptr<scalar_t>();
+    for (std::int64_t i = 0; i < count; ++i)
+      out[i] = static_cast<scalar_t>(present[static_cast<std::size_t>(i)] ? 1 : 0);
+  });
+  if (!flat.is_cpu()) flat.narrow(0, first, count).copy_(host);
+}
+
+FlatParameters::FlatParameters(std::shared_ptr<torch::nn::Module> module, const Options& options)
+    : state_(std::make_unique<State>()) {
+  TANDEM_CHECK(module != nullptr, "FlatParameters needs a module");
+  state_->layout = plan_flat_layout(*module, options);
+  state_->module = std::move(module);
+  for (const auto& parameter : state_->layout.trainable) state_->parameters.push_back(parameter.tensor);
+  for (const auto& parameter : state_->layout.frozen) state_->frozen.push_back(parameter.names.front());
+  state_->move_in();
+  state_->install_hooks();
+  state_->host_flags.resize(state_->buffers.size());
+}
+
+FlatParameters::~FlatParameters() {
+  state_->remove_hooks();
+  if (!state_->bound) return;
+  // The views may lie in a group's memory, which the group is free to take back now.
+  for (std::size_t b = 0; b < state_->buffers.size(); ++b) {
+    for (auto& resident : state_->residents[b]) resident.parameter.mutable_grad().reset();
+  }
+}
+
+const std::vector<FlatBuffer>& FlatParameters::buffers() const { return state_->buffers; }
+int FlatParameters::groups() const { return state_->layout.groups; }
+const std::vector<std::string>& FlatParameters::frozen() const { return state_->frozen; }
+const std::vector<at::Tensor>& FlatParameters::parameters() const { return state_->parameters; }
+torch::nn::Module& FlatParameters::module() const { return *state_->module; }
+
+at::Tensor FlatParameters::Gradients::gradients(std::size_t buffer, const FlatParameters& of) const {
+  return flat[buffer].narrow(0, 0, of.buffers()[buffer].values.numel());
+}
+
+at::Tensor FlatParameters::Gradients::presence(std::size_t buffer, const FlatParameters& of) const {
+  const auto count = of.buffers()[buffer].values.numel();
+  return flat[buffer].narrow(0, count, flat[buffer].numel() - count);
+}
+
+FlatParameters::Gradients FlatParameters::make_gradients(const Allocate& allocate) const {
+  const at::NoGradGuard no_grad;
+  const auto buffers = state_->buffers.size();
+  Gradients made{std::vector<at::Tensor>(buffers), std::vector<std::vector<at::Tensor>>(buffers),
+                 std::vector<std::vector<at::Tensor>>(buffers)};
+  for (std::size_t b = 0; b < buffers; ++b) {
+    const auto& buffer = state_->buffers[b];
+    if (buffer.sparse) {
+      made.sparse[b].resize(buffer.slots.size());
+      continue;
+    }
+    const auto count = buffer.values.numel() + static_cast<std::int64_t>(buffer.slots.size());
+    at::Tensor flat = allocate(count, buffer.values.scalar_type());
+    TANDEM_CHECK(flat.dim() == 1 && flat.numel() == count && flat.is_contiguous() &&
+                     flat.scalar_type() == buffer.values.scalar_type() && flat.device() == buffer.values.device(),
+                 "asked for ", count, " ", buffer.values.scalar_type(), " on ", buffer.values.device(), ", got ",
+                 flat.sizes(), " ", flat.scalar_type(), " on ", flat.device());
+    zero(flat);
+    for (std::size_t s = 0; s < buffer.slots.size(); ++s) {
+      made.views[b].push_back(plain_view(flat, state_->residents[b][s].parameter, buffer.slots[s].offset));
+    }
+    made.flat[b] = std::move(flat);
+  }
+  return made;
+}
+
+void FlatParameters::bind(Gradients& gradients) {
+  state_->check_still_home();
+  state_->bound = &gradients;
+  std::memset(state_->marks->data(), 0, state_->marks->size());
+  for (std::size_t b = 0; b < state_->buffers.size(); ++b) {
+    if (!state_->buffers[b].sparse) zero(gradients.flat[b]);
+    for (std::size_t s = 0; s < state_->residents[b].size(); ++s) state_->bind_slot(b, s, gradients);
+  }
+}
+
+void FlatParameters::collect() {
+  TANDEM_CHECK(state_->bound != nullptr, "collect() without bind()");
+  const at::NoGradGuard no_grad;
+  Gradients& gradients = *state_->bound;
+  auto& present = state_->present;
+  for (std::size_t b = 0; b < state_->buffers.size(); ++b) {
+    const auto slots = state_->residents[b].size();
+    if (state_->buffers[b].sparse) {
+      for (std::size_t s = 0; s < slots; ++s) state_->collect_sparse(b, s, gradients);
+      continue;
+    }
+    present.resize(slots);
+    for (std::size_t s = 0; s < slots; ++s) present[s] = state_->collect_dense(b, s, gradients) ? 1 : 0;
+    state_->write_flags(b, gradients.flat[b]);
+  }
+}
+
+}  // namespace tandem::model

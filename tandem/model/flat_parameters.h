@@ -1,0 +1,103 @@
+// model/flat_parameters.h: the parameters of a module as views into one contiguous tensor a dtype, gradients likewise.
+//
+// One norm, one optimizer call and one collective then serve the whole model. A flat buffer holds the parameters in the
+// order of their parameter group and, within a group, in the module's order; each starts at a multiple of 64 bytes and
+// the gaps stay zero. Parameters whose gradients are sparse (Embedding with sparse(true), or named by the caller) lie
+// in buffers of their own, without flat gradients: a preset dense gradient would densify theirs. Tied parameters appear
+// once; frozen ones (requires_grad false) are left where they are and only listed.
+//
+// Threads: single-thread, the replica's. Ownership: keeps the module alive; the module's parameters alias `values`.
+#pragma once
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace torch::nn {
+class Module;
+}
+
+namespace tandem::model {
+
+/// Where a parameter lies.
+struct ParameterSlot {
+  std::string name;  // as named_parameters() gives it: "actor.0.weight"
+  std::vector<std::int64_t> shape;
+  std::int64_t offset = 0;  // elements from the start of its buffer
+  std::int64_t count = 0;   // elements
+  int group = 0;            // index of its parameter group
+};
+
+/// Parameters that one rule of the optimizer applies to. `prefixes`: names that equal one of them or begin with it and
+/// a dot. The first group that matches takes a parameter; what none matches belongs to group 0.
+struct ParameterGroup {
+  std::string name;
+  std::vector<std::string> prefixes;
+};
+
+/// All parameters of one dtype, dense or sparse.
+struct FlatBuffer {
+  at::Tensor values;                 // [count]
+  std::vector<ParameterSlot> slots;  // by offset
+  std::vector<std::int64_t>
+      group_begin;      // groups + 1 borders in elements: group g is [group_begin[g], group_begin[g+1])
+  bool sparse = false;  // whether gradients are sparse tensors, one a slot, instead of flat
+};
+
+class FlatParameters {
+ public:
+  struct Options {
+    std::vector<ParameterGroup> groups;          // empty: one group of everything
+    std::vector<std::string> sparse_parameters;  // besides those of modules known to have sparse gradients
+  };
+
+  /// Moves the parameters of `module` into flat buffers on their device. Throws ConfigError when a group's or a sparse
+  /// parameter's name matches nothing, when parameters lie on several devices, or when none requires a gradient.
+  FlatParameters(std::shared_ptr<torch::nn::Module> module, const Options& options);
+  ~FlatParameters();
+  FlatParameters(const FlatParameters&) = delete;
+  FlatParameters& operator=(const FlatParameters&) = delete;
+
+  [[nodiscard]] const std::vector<FlatBuffer>& buffers() const;
+  [[nodiscard]] int groups() const;
+  /// Names of parameters that do not require gradients.
+  [[nodiscard]] const std::vector<std::string>& frozen() const;
+  /// Every trainable parameter in the module's order.
+  [[nodiscard]] const std::vector<at::Tensor>& parameters() const;
+  [[nodiscard]] torch::nn::Module& module() const;
+
+  /// A set of gradient memory that the parameters' .grad can be bound to: for dense buffer b, `flat[b]` is
+  /// [count + slots]: the gradients, then one presence flag a slot (1 once a backward pass reached the parameter).
+  /// For sparse buffers `flat[b]` is undefined and `sparse[b]` has one (perhaps undefined) sparse tensor a slot.
+  struct Gradients {
+    std::vector<at::Tensor> flat;
+    std::vector<std::vector<at::Tensor>> sparse;
+    std::vector<std::vector<at::Tensor>> views;  // per dense buffer and slot, shaped as the parameter, into `flat`
+    [[nodiscard]] at::Tensor gradients(std::size_t buffer, const FlatParameters& of) const;  // flat without the flags
+    [[nodiscard]] at::Tensor presence(std::size_t buffer, const FlatParameters& of) const;   // the flags alone
+  };
+  using Allocate = std::function<at::Tensor(std::int64_t count, at::ScalarType dtype)>;
+  /// Gradient memory from `allocate` (a group's, so that peers can reach it), zeroed.
+  [[nodiscard]] Gradients make_gradients(const Allocate& allocate) const;
+
+  /// Zeroes `gradients` and makes the next backward passes accumulate into it, whatever happened to the parameters'
+  /// .grad before (zero_grad(set_to_none) by user code, say). Sparse parameters start without a gradient. `gradients`
+  /// must stay alive until the next bind() or this object's end. Throws ConfigError when a parameter no longer lies in
+  /// its flat buffer (module->to(), set_data() or an RNN's flatten_parameters() moved it) or was unfrozen meanwhile.
+  void bind(Gradients& gradients);
+  /// Ends the passes that bind() began: brings into `gradients` what user code left elsewhere (a .grad that was
+  /// replaced), writes the presence flags and takes the sparse gradients. A gradient that user code cleared
+  /// (zero_grad(set_to_none)) and that no later pass made again counts as absent; one written by hand, in place,
+  /// counts as present when an element is not zero. Throws DataError naming parameter and shape when a gradient has
+  /// another shape or dtype, or is dense where a sparse one was announced.
+  void collect();
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace tandem::model

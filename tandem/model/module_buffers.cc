@@ -1,0 +1,96 @@
+#include "tandem/model/module_buffers.h"
+
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <unordered_set>
+#include <utility>
+
+#include "tandem/base/check.h"
+#include "tandem/base/error.h"
+
+namespace tandem::model {
+namespace {
+
+constexpr std::int64_t kAlignment = 64;  // bytes
+
+// Defined buffers, those registered twice once.
+std::vector<std::pair<std::string, at::Tensor>> list_buffers(const torch::nn::Module& module) {
+  std::vector<std::pair<std::string, at::Tensor>> all;
+  std::unordered_set<const c10::TensorImpl*> seen;
+  for (const auto& item : module.named_buffers()) {
+    if (!item.value().defined() || !seen.insert(item.value().unsafeGetTensorImpl()).second) continue;
+    all.emplace_back(item.key(), item.value());
+  }
+  return all;
+}
+
+void check(const std::vector<std::pair<std::string, at::Tensor>>& buffers) {
+  std::vector<std::string> faults;
+  for (const auto& [name, tensor] : buffers) {
+    if (tensor.layout() != at::kStrided) {
+      faults.push_back(concat("buffer \"", name, "\" has layout ", tensor.layout(), "; only dense ones can be flat"));
+    }
+    if (tensor.device() != buffers.front().second.device()) {
+      faults.push_back(concat("buffers lie on several devices: \"", buffers.front().first, "\" on ",
+                              buffers.front().second.device(), ", \"", name, "\" on ", tensor.device()));
+    }
+  }
+  if (!faults.empty()) throw ConfigError(std::move(faults));
+}
+
+FlatModuleBuffer make_flat(const std::vector<std::pair<std::string, at::Tensor>>& buffers, at::ScalarType dtype) {
+  FlatModuleBuffer flat;
+  flat.merge = at::isFloatingType(dtype) ? FlatModuleBuffer::Merge::kMean : FlatModuleBuffer::Merge::kShardZero;
+  const auto unit = kAlignment / static_cast<std::int64_t>(at::elementSize(dtype));
+  std::int64_t count = 0;
+  for (const auto& [name, tensor] : buffers) {
+    if (tensor.scalar_type() != dtype) continue;
+    flat.slots.push_back({name, tensor.sizes().vec(), count, tensor.numel(), 0});
+    count += (tensor.numel() + unit - 1) / unit * unit;
+  }
+  flat.values = at::zeros({count}, buffers.front().second.options().dtype(dtype).requires_grad(false));
+  return flat;
+}
+
+}  // namespace
+
+ModuleBuffers::ModuleBuffers(std::shared_ptr<torch::nn::Module> module) : module_(std::move(module)) {
+  TANDEM_CHECK(module_ != nullptr, "ModuleBuffers needs a module");
+  const at::NoGradGuard no_grad;
+  named_ = list_buffers(*module_);
+  check(named_);
+  std::vector<at::ScalarType> dtypes;
+  for (const auto& [name, tensor] : named_) {
+    if (std::ranges::find(dtypes, tensor.scalar_type()) == dtypes.end()) dtypes.push_back(tensor.scalar_type());
+  }
+  for (const auto dtype : dtypes) {
+    auto& flat = flats_.emplace_back(make_flat(named_, dtype));
+    auto slot = flat.slots.begin();
+    for (auto& [name, tensor] : named_) {
+      if (tensor.scalar_type() != dtype) continue;
+      at::Tensor view = flat.values.narrow(0, slot->offset, slot->count).view(slot->shape).variable_data();
+      view.copy_(tensor);
+      tensor.set_data(view);
+      ++slot;
+    }
+    starts_.push_back(flat.values.clone());
+  }
+  for (const auto& [name, tensor] : named_) homes_.push_back(tensor.const_data_ptr());
+}
+
+void ModuleBuffers::save_start() {
+  for (std::size_t i = 0; i < flats_.size(); ++i) starts_[i].copy_(flats_[i].values);
+}
+
+void ModuleBuffers::restore_start() {
+  for (std::size_t i = 0; i < named_.size(); ++i) {
+    if (named_[i].second.const_data_ptr() == homes_[i]) continue;
+    throw ConfigError(concat("buffer \"", named_[i].first,
+                             "\" no longer lies in flat memory: module->to() or set_data() "
+                             "moved it after ModuleBuffers was made; move the module first"));
+  }
+  for (std::size_t i = 0; i < flats_.size(); ++i) flats_[i].values.copy_(starts_[i]);
+}
+
+}  // namespace tandem::model

@@ -1,0 +1,132 @@
+#include "tandem/model/norm.h"
+
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "tandem/base/check.h"
+#include "tandem/base/summation_tree.h"
+
+namespace tandem::model {
+namespace {
+
+constexpr std::int64_t kLanes = 16;
+
+// Compilers split these into whatever the machine has, element by element the same operations.
+using Doubles = double __attribute__((vector_size(kLanes * sizeof(double))));
+template <typename T>
+struct VectorOf {
+  using Type __attribute__((vector_size(kLanes * sizeof(T)))) = T;
+};
+
+template <typename T>
+[[gnu::always_inline]] inline double sum_block(const T* data, std::int64_t count) {
+  using Raw = typename VectorOf<T>::Type;
+  // Two accumulators a lane hide the latency of the addition; which one an element goes to is fixed as well.
+  Doubles sums[2] = {};
+  std::int64_t at = 0;
+  for (; at + 2 * kLanes <= count; at += 2 * kLanes) {
+    for (int half = 0; half < 2; ++half) {
+      Raw raw;
+      std::memcpy(&raw, data + at + half * kLanes, sizeof(raw));
+      const Doubles wide = __builtin_convertvector(raw, Doubles);
+      sums[half] += wide * wide;
+    }
+  }
+  double lanes[2 * kLanes];
+  std::memcpy(lanes, sums, sizeof(lanes));
+  for (std::int64_t lane = 0; at < count; ++at, ++lane) {
+    const auto value = static_cast<double>(data[at]);
+    lanes[lane] += value * value;
+  }
+  for (std::int64_t width = kLanes; width > 0; width /= 2) {
+    for (std::int64_t lane = 0; lane < width; ++lane) lanes[lane] += lanes[lane + width];
+  }
+  return lanes[0];
+}
+
+template <typename T>
+double sum_block_baseline(const T* data, std::int64_t count) {
+  return sum_block(data, count);
+}
+
+#if defined(__x86_64__)
+template <typename T>
+[[gnu::target("avx2")]] double sum_block_avx2(const T* data, std::int64_t count) {
+  return sum_block(data, count);
+}
+template <typename T>
+[[gnu::target("avx512f")]] double sum_block_avx512(const T* data, std::int64_t count) {
+  return sum_block(data, count);
+}
+#endif
+
+template <typename T>
+using BlockSum = double (*)(const T*, std::int64_t);
+
+template <typename T>
+BlockSum<T> fastest() {
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("avx512f")) return sum_block_avx512<T>;
+  if (__builtin_cpu_supports("avx2")) return sum_block_avx2<T>;
+#endif
+  return sum_block_baseline<T>;
+}
+
+template <typename T>
+void sum_blocks(const at::Tensor& flat, std::vector<double>& sums) {
+  static const BlockSum<T> sum = fastest<T>();
+  const T* data = flat.const_data_ptr<T>();
+  const std::int64_t count = flat.numel();
+  for (std::size_t b = 0; b < sums.size(); ++b) {
+    const std::int64_t begin = static_cast<std::int64_t>(b) * kNormBlock;
+    sums[b] = sum(data + begin, std::min(kNormBlock, count - begin));
+  }
+}
+
+// Other dtypes and devices: torch's own sums, over shapes that do not depend on the tensor's size. The last block is
+// padded with zeros, so that a block gives the same bits wherever it lies.
+void sum_blocks_with_torch(const at::Tensor& flat, std::vector<double>& sums) {
+  constexpr std::int64_t kAtOnce = 64;  // blocks; 32 MiB of float64
+  const at::NoGradGuard no_grad;
+  const std::int64_t count = flat.numel();
+  for (std::int64_t begin = 0; begin < count; begin += kAtOnce * kNormBlock) {
+    at::Tensor part = flat.narrow(0, begin, std::min(kAtOnce * kNormBlock, count - begin)).to(at::kDouble);
+    const std::int64_t size = part.numel();
+    if (size < kAtOnce * kNormBlock) part = at::constant_pad_nd(part, {0, kAtOnce * kNormBlock - size});
+    const at::Tensor found = part.square_().view({kAtOnce, kNormBlock}).sum(1).cpu();
+    const auto first = begin / kNormBlock;
+    const auto blocks = (size + kNormBlock - 1) / kNormBlock;
+    std::copy_n(found.const_data_ptr<double>(), blocks, sums.begin() + first);
+  }
+}
+
+}  // namespace
+
+double sum_of_blocks(std::span<const double> sums) {
+  if (sums.empty()) return 0;
+  return tree_sum(
+      Range{0, static_cast<int>(sums.size())}, [&](int block) { return sums[static_cast<std::size_t>(block)]; },
+      [](double left, double right) { return left + right; });
+}
+
+std::vector<double> block_sums_of_squares(const at::Tensor& flat) {
+  TANDEM_CHECK(flat.dim() == 1 && flat.is_contiguous() && flat.is_floating_point(),
+               "a flat floating tensor is needed, got ", flat.sizes(), " ", flat.scalar_type());
+  std::vector<double> sums(static_cast<std::size_t>((flat.numel() + kNormBlock - 1) / kNormBlock));
+  if (flat.is_cpu() && flat.scalar_type() == at::kFloat) {
+    sum_blocks<float>(flat, sums);
+  } else if (flat.is_cpu() && flat.scalar_type() == at::kDouble) {
+    sum_blocks<double>(flat, sums);
+  } else if (flat.is_cpu()) {
+    sum_blocks<float>(flat.to(at::kFloat), sums);
+  } else {
+    sum_blocks_with_torch(flat, sums);
+  }
+  return sums;
+}
+
+double sum_of_squares(const at::Tensor& flat) { return sum_of_blocks(block_sums_of_squares(flat)); }
+
+}  // namespace tandem::model

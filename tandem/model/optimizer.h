@@ -1,0 +1,66 @@
+// model/optimizer.h: one fused update of flat parameters.
+//
+// Adam, AdamW, SGD (momentum, Nesterov, weight decay) and RMSprop with the numbers of torch.optim. State is kept flat;
+// step counts are kept per parameter, because a parameter that no shard touched in a step is left alone: value, moments
+// and step count. Neighbours with equal counts are updated by one call, so in the usual case a buffer takes one call.
+//
+// Threads: single-thread, the replica's.
+#pragma once
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "tandem/model/flat_parameters.h"
+
+namespace tandem::model {
+
+struct AdamOptions {
+  double lr = 1e-3, beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 0;
+  enum class Decay { kL2, kDecoupled } decay = Decay::kL2;  // kDecoupled: AdamW
+};
+struct SgdOptions {
+  double lr = 1e-2, momentum = 0, dampening = 0, weight_decay = 0;
+  enum class Momentum { kClassical, kNesterov } kind = Momentum::kClassical;
+};
+struct RmspropOptions {
+  double lr = 1e-2, alpha = 0.99, eps = 1e-8, weight_decay = 0, momentum = 0;
+};
+using OptimizerOptions = std::variant<AdamOptions, SgdOptions, RmspropOptions>;
+
+class Optimizer {
+ public:
+  /// `per_group`: one entry a parameter group, all of the same kind, or a single one for all groups.
+  /// Throws ConfigError listing every number out of range, and each parameter whose gradients are sparse where the
+  /// rule cannot take them (Adam does, lazily as torch.optim.SparseAdam, and plain SGD). Keeps `parameters` by
+  /// reference.
+  Optimizer(FlatParameters& parameters, std::vector<OptimizerOptions> per_group);
+  ~Optimizer();
+
+  /// Applies gradients * `scale` to every parameter whose presence flag is non-zero. `gradients` is not changed. The
+  /// numbers do not depend on which other parameters are present. On CUDA it waits for the flags.
+  /// The learning rate of group g is its own lr times `lr_factor`.
+  void step(const FlatParameters::Gradients& gradients, double scale, double lr_factor);
+
+  /// Learning rate of group 0 before the factor.
+  [[nodiscard]] double learning_rate() const;
+  /// Of group 0; the other groups keep the ratio to it that they were made with. Throws ConfigError when it is negative
+  /// or not finite, or when group 0 was made with 0 and another was not.
+  void set_learning_rate(double lr);
+
+  /// The state by name, alive and in place: broadcast, hashed and saved from here. For each flat buffer its moments,
+  /// laid out as its values, and the int64 step counts of its slots: "exp_avg.f32", "step.f32", "step.f32.sparse".
+  [[nodiscard]] std::vector<std::pair<std::string, at::Tensor>> state() const;
+  /// Tells the optimizer that the tensors of state() were written to (a broadcast or a load).
+  void state_changed();
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace tandem::model

@@ -1,0 +1,30 @@
+// model/state_hash.h: SHA-256 over tensors, which is how "the same bits" is tested and recorded.
+//
+// Threads: any, while nothing writes to the tensors. Tensors of other devices are copied to the CPU first.
+#pragma once
+#include <ATen/core/Tensor.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace tandem::model {
+
+using NamedTensors = std::vector<std::pair<std::string, at::Tensor>>;
+
+/// Over the little-endian bytes of the tensors alone, in order: params_sha256 of the parameters. The elements count in
+/// the order of their indices, whatever the strides. 64 lower-case hexadecimal digits.
+[[nodiscard]] std::string bytes_sha256(const NamedTensors& tensors);
+/// Over name, dtype, shape and bytes of each tensor, in the order of their names: state_sha256. A name that comes twice
+/// is a defect of the caller (InvariantError).
+[[nodiscard]] std::string state_sha256(NamedTensors tensors);
+
+/// The named parameters of a module, in the module's order, as bytes_sha256() and checkpoints take them.
+template <typename Module>
+[[nodiscard]] NamedTensors named_parameters_of(const Module& module) {
+  NamedTensors all;
+  for (const auto& item : module.named_parameters()) all.emplace_back(item.key(), item.value());
+  return all;
+}
+
+}  // namespace tandem::model

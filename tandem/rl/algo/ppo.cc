@@ -1,0 +1,141 @@
+#include "tandem/rl/algo/ppo.h"
+
+#include <ATen/ATen.h>
+
+#include <cmath>
+#include <limits>
+
+#include "tandem/rl/algo/ppo_columns.h"
+
+namespace tandem::rl {
+namespace {
+
+double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+// Count, sum and sum of squares of a float tensor, in float64 and in the order of its elements.
+std::vector<double> power_sums(const at::Tensor& numbers) {
+  const at::Tensor flat = numbers.to(at::kCPU).contiguous();
+  const float* number = flat.const_data_ptr<float>();
+  double sum = 0, squares = 0;
+  for (std::int64_t i = 0; i < flat.numel(); ++i) {
+    sum += number[i];
+    squares += static_cast<double>(number[i]) * number[i];
+  }
+  return {static_cast<double>(flat.numel()), sum, squares};
+}
+
+// Mean and 1 / (deviation + 1e-8), with the unbiased variance, as CleanRL and stable-baselines3 have it.
+void set_advantage_moments(const double* power_sum, PpoMinibatch& minibatch) {
+  const double count = power_sum[0], mean = power_sum[1] / count;
+  const double variance = std::max(0.0, power_sum[2] - count * mean * mean) / std::max(1.0, count - 1);
+  minibatch.advantage_mean = mean;
+  minibatch.advantage_scale = 1 / (std::sqrt(variance) + 1e-8);
+}
+
+}  // namespace
+
+PpoReport Ppo::update(std::span<Fragment* const> fragments, double progress, const Limits& limits) {
+  PpoReport report;
+  const Clock::time_point start = Clock::now();
+  const double lr_factor = scheduled(1.0, options_.learning_rate_schedule, progress);
+  report.learning_rate = options_.learning_rate * lr_factor;
+  report.clip_range = scheduled(options_.clip_range, options_.clip_range_schedule, progress);
+  report.explained_variance = explained_variance(fragments);
+  load(fragments);
+  report.load_seconds = seconds_since(start);
+
+  const std::int64_t planned = member_.learner.batch().plan().minibatches;
+  minibatches_.assign(static_cast<std::size_t>(planned), PpoMinibatch{.clip_range = report.clip_range});
+  sums_.assign(fragments.size(), PpoSums{});
+  if (options_.advantage_normalization == AdvantageNormalization::kBatch) normalize_over_batch(fragments);
+  for (int epoch = 0; epoch < options_.epochs; ++epoch) {
+    if (!run_pass(limits, lr_factor, report)) break;
+  }
+  finish(report);
+  report.learn_seconds = seconds_since(start) - report.load_seconds - report.sync_seconds;
+  return report;
+}
+
+void Ppo::load(std::span<Fragment* const> fragments) {
+  std::vector<learner::Batch> shards;
+  for (const Fragment* fragment : fragments) shards.push_back(ppo_columns(*fragment));
+  member_.learner.batch().load_shards(shards, options_.minibatch_rows(), learner::Tail::kDrop);
+}
+
+void Ppo::normalize_over_batch(std::span<Fragment* const> fragments) {
+  ShardNumbers shards;
+  for (const Fragment* fragment : fragments) shards.push_back(power_sums(fragment->advantage));
+  const std::vector<double> all = member_.shard_sum.sum(shards);
+  for (PpoMinibatch& minibatch : minibatches_) set_advantage_moments(all.data(), minibatch);
+}
+
+// The moments of all minibatches of the pass in one sum, since their rows are known once its order is.
+void Ppo::normalize_over_minibatches() {
+  const Range mine = member_.replica.placement().mine;
+  ShardNumbers shards;
+  for (int shard = mine.begin; shard < mine.end; ++shard) {
+    std::vector<double>& numbers = shards.emplace_back();
+    for (std::size_t b = 0; b < minibatches_.size(); ++b) {
+      const at::Tensor advantage =
+          member_.learner.batch().column_of_minibatch("advantage", shard, static_cast<std::int64_t>(b));
+      for (const double number : power_sums(advantage)) numbers.push_back(number);
+    }
+  }
+  const std::vector<double> all = member_.shard_sum.sum(shards);
+  for (std::size_t b = 0; b < minibatches_.size(); ++b) set_advantage_moments(all.data() + 3 * b, minibatches_[b]);
+}
+
+// Returns whether the update goes on.
+bool Ppo::run_pass(const Limits& limits, double lr_factor, PpoReport& report) {
+  member_.learner.begin_pass(learner::Order::kShuffled);
+  if (options_.advantage_normalization == AdvantageNormalization::kMinibatch) normalize_over_minibatches();
+  for (std::size_t b = 0; b < minibatches_.size(); ++b) {
+    std::vector<PpoSums> shard_sums;
+    const learner::LossFunction loss = [&](const learner::ShardBatch& rows) {
+      return ppo_loss(policy_, rows, options_, minibatches_[b], shard_sums.emplace_back());
+    };
+    const learner::LearnerReport step = member_.learner.step(static_cast<std::int64_t>(b), loss, lr_factor, limits);
+    for (std::size_t shard = 0; shard < shard_sums.size(); ++shard) sums_[shard].add(shard_sums[shard]);
+    report.grad_norm += step.step.grad_norm;
+    report.sync_seconds += step.step.wait_seconds;
+    ++report.minibatches;
+    if (options_.target_kl && kl_exceeded(shard_sums)) return false;
+  }
+  return true;
+}
+
+bool Ppo::kl_exceeded(const std::vector<PpoSums>& minibatch) {
+  ShardNumbers shards;
+  for (const PpoSums& sums : minibatch) shards.push_back({sums.rows, sums.approx_kl});
+  const std::vector<double> all = member_.shard_sum.sum(shards);
+  return all[1] / all[0] > 1.5 * *options_.target_kl;
+}
+
+double Ppo::explained_variance(std::span<Fragment* const> fragments) {
+  ShardNumbers shards;
+  for (const Fragment* fragment : fragments) {
+    std::vector<double>& numbers = shards.emplace_back(power_sums(fragment->value_target));
+    for (const double number : power_sums(fragment->advantage)) numbers.push_back(number);  // target - value
+  }
+  const std::vector<double> all = member_.shard_sum.sum(shards);
+  const auto variance = [](const double* sums) {
+    return sums[2] / sums[0] - (sums[1] / sums[0]) * (sums[1] / sums[0]);
+  };
+  const double of_targets = variance(all.data());
+  return of_targets > 0 ? 1 - variance(all.data() + 3) / of_targets : std::numeric_limits<double>::quiet_NaN();
+}
+
+void Ppo::finish(PpoReport& report) {
+  ShardNumbers shards;
+  for (const PpoSums& s : sums_)
+    shards.push_back({s.rows, s.policy_loss, s.value_loss, s.entropy, s.approx_kl, s.clipped});
+  const std::vector<double> all = member_.shard_sum.sum(shards);
+  report.policy_loss = all[1] / all[0];
+  report.value_loss = all[2] / all[0];
+  report.entropy = all[3] / all[0];
+  report.approx_kl = all[4] / all[0];
+  report.clip_fraction = all[5] / all[0];
+  report.grad_norm /= static_cast<double>(report.minibatches);
+}
+
+}  // namespace tandem::rl

@@ -1,0 +1,56 @@
+// rl/algo/ppo.h: one update of proximal policy optimisation, as one replica does it.
+//
+// Every replica has such an object for its shards, on its own thread; all of them do the same steps, and whatever is a
+// statistic of the batch (advantage moments, KL, losses) is summed over all shards of the run along the fixed tree.
+//
+// Threads: single-thread, the replica's. Blocking: waits for the other replicas in every minibatch.
+#pragma once
+#include <span>
+#include <vector>
+
+#include "tandem/learner/replica_team.h"
+#include "tandem/rl/algo/ppo_loss.h"
+#include "tandem/rl/algo/ppo_options.h"
+#include "tandem/rl/rollout/fragment.h"
+
+namespace tandem::rl {
+
+/// What an update did, over all shards of the run: the same on every replica, except for the times.
+struct PpoReport {
+  double policy_loss = 0, value_loss = 0, entropy = 0, approx_kl = 0, clip_fraction = 0;  // means over all minibatches
+  double explained_variance =
+      0;  // 1 - Var[target - value] / Var[target], with the values that acted; NaN when targets are all equal
+  double grad_norm = 0;  // mean over the minibatches, before clipping
+  double learning_rate = 0, clip_range = 0;
+  std::int64_t minibatches = 0;  // steps that were made; fewer than planned when target_kl ended the update
+  double load_seconds = 0, learn_seconds = 0, sync_seconds = 0;  // of this replica
+};
+
+class Ppo {
+ public:
+  /// `member` and `policy` (the member's module) are not owned.
+  Ppo(learner::Member member, ActorCritic& policy, const PpoOptions& options)
+      : member_(member), policy_(policy), options_(options) {}
+
+  /// Learns from one fragment a shard of this replica. `progress`: share of the run that is done, for schedules.
+  PpoReport update(std::span<Fragment* const> fragments, double progress, const Limits& limits);
+
+ private:
+  using ShardNumbers = std::vector<std::vector<double>>;  // one vector a shard of this replica
+
+  void load(std::span<Fragment* const> fragments);
+  void normalize_over_batch(std::span<Fragment* const> fragments);
+  void normalize_over_minibatches();
+  bool run_pass(const Limits& limits, double lr_factor, PpoReport& report);
+  bool kl_exceeded(const std::vector<PpoSums>& minibatch);
+  [[nodiscard]] double explained_variance(std::span<Fragment* const> fragments);
+  void finish(PpoReport& report);
+
+  const learner::Member member_;
+  ActorCritic& policy_;
+  const PpoOptions options_;
+  std::vector<PpoMinibatch> minibatches_;  // of the pass
+  std::vector<PpoSums> sums_;              // of the update, a shard each
+};
+
+}  // namespace tandem::rl

@@ -1,0 +1,20 @@
+// rl/algo/ppo_columns.h: a fragment as the learner's columns, and back as the tensors of one minibatch.
+#pragma once
+#include "tandem/learner/loaded_batch.h"
+#include "tandem/rl/policy/observation.h"
+#include "tandem/rl/rollout/fragment.h"
+
+namespace tandem::rl {
+
+/// The rows of a fragment, T * N, time-major: views, nothing is copied.
+[[nodiscard]] learner::Batch ppo_columns(const Fragment& fragment);
+
+/// The columns of a minibatch by their meaning.
+struct PpoRows {
+  Observation observation;
+  at::Tensor action_mask;  // undefined without masks
+  at::Tensor action, log_prob, value, advantage, value_target;
+};
+[[nodiscard]] PpoRows ppo_rows(const learner::ShardBatch& batch);
+
+}  // namespace tandem::rl

@@ -1,0 +1,65 @@
+#include "tandem/rl/algo/ppo_loss.h"
+
+#include <ATen/ATen.h>
+
+#include "tandem/model/shard_random.h"
+#include "tandem/rl/algo/ppo_columns.h"
+#include "tandem/rl/algo/ppo_kernel.h"
+
+namespace tandem::rl {
+namespace {
+
+at::Tensor value_loss(const at::Tensor& value, const PpoRows& rows, const PpoOptions& options) {
+  const at::Tensor loss = (value - rows.value_target).square();
+  if (!options.clip_range_value) return loss.mean();
+  const at::Tensor near =
+      rows.value + (value - rows.value).clamp(-*options.clip_range_value, *options.clip_range_value);
+  return at::max(loss, (near - rows.value_target).square()).mean();
+}
+
+at::Tensor entropy_of(const model::Distribution& distribution) {
+  return distribution.has_entropy() ? distribution.entropy()
+                                    : distribution.entropy_estimate(model::current_generator());
+}
+
+}  // namespace
+
+void PpoSums::add(const PpoSums& other) {
+  rows += other.rows;
+  policy_loss += other.policy_loss;
+  value_loss += other.value_loss;
+  entropy += other.entropy;
+  approx_kl += other.approx_kl;
+  clipped += other.clipped;
+}
+
+learner::ShardLoss ppo_loss(ActorCritic& policy, const learner::ShardBatch& batch, const PpoOptions& options,
+                            const PpoMinibatch& minibatch, PpoSums& sums) {
+  const PpoRows rows = ppo_rows(batch);
+  const PolicyOutput output = policy.forward(rows.observation);
+  if (options.kernel == PpoKernel::kAuto && has_ppo_kernel(policy, output, rows)) {
+    return {.loss = ppo_kernel_loss(policy.family(), output, rows, options, minibatch, sums),
+            .weight = static_cast<double>(batch.rows),
+            .outputs = {}};
+  }
+  const std::unique_ptr<model::Distribution> distribution = policy.distribution(output, rows.action_mask);
+  const at::Tensor log_ratio = distribution->log_prob(rows.action) - rows.log_prob;
+  const at::Tensor ratio = log_ratio.exp();
+  const at::Tensor advantage = (rows.advantage - minibatch.advantage_mean) * minibatch.advantage_scale;
+  const double clip = minibatch.clip_range;
+  const at::Tensor policy_loss = -at::min(advantage * ratio, advantage * ratio.clamp(1 - clip, 1 + clip)).mean();
+  const at::Tensor value = value_loss(output.value, rows, options);
+  const at::Tensor entropy = entropy_of(*distribution).mean();
+  const at::Tensor loss = policy_loss + options.value_coef * value - options.entropy_coef * entropy;
+
+  const at::NoGradGuard no_grad;
+  const at::Tensor kl = (ratio - 1 - log_ratio).mean();
+  const at::Tensor clipped = ((ratio - 1).abs() > clip).to(at::kFloat).mean();
+  const at::Tensor numbers = at::stack({policy_loss, value, entropy, kl, clipped}).to(at::kCPU, at::kDouble);
+  const double* number = numbers.const_data_ptr<double>();
+  const auto count = static_cast<double>(batch.rows);
+  sums.add({count, count * number[0], count * number[1], count * number[2], count * number[3], count * number[4]});
+  return {.loss = loss, .weight = count, .outputs = {}};
+}
+
+}  // namespace tandem::rl

@@ -1,0 +1,34 @@
+// rl/algo/ppo_loss.h: the clipped surrogate objective.
+//
+// Schulman et al., "Proximal policy optimization algorithms" (2017), equation 7, with the value loss and entropy bonus
+// of equation 9:
+//     r      = exp(log pi(a|s) - log pi_old(a|s))
+//     policy = -mean(min(r * A, clip(r, 1 - c, 1 + c) * A))
+//     value  = mean((V - R)^2), or the larger of that and the same with V kept within clip_range_value of the old value
+//     loss   = policy + value_coef * value - entropy_coef * mean(entropy)
+#pragma once
+#include <ATen/core/Tensor.h>
+
+#include "tandem/learner/loss.h"
+#include "tandem/rl/algo/ppo_options.h"
+#include "tandem/rl/policy/policy.h"
+
+namespace tandem::rl {
+
+/// Numbers of one minibatch that are the same for all shards.
+struct PpoMinibatch {
+  double clip_range = 0.2;
+  double advantage_mean = 0, advantage_scale = 1;  // A = (advantage - mean) * scale
+};
+
+/// Sums over rows of one shard; the update's means are their sums over everything, divided by rows.
+struct PpoSums {
+  double rows = 0, policy_loss = 0, value_loss = 0, entropy = 0, approx_kl = 0, clipped = 0;
+  void add(const PpoSums& other);
+};
+
+/// The loss of one shard's rows, whose columns are those of ppo_columns(). Adds the shard's sums to `sums`.
+[[nodiscard]] learner::ShardLoss ppo_loss(ActorCritic& policy, const learner::ShardBatch& batch,
+                                          const PpoOptions& options, const PpoMinibatch& minibatch, PpoSums& sums);
+
+}  // namespace tandem::rl

@@ -1,0 +1,84 @@
+#include "tandem/rl/algo/ppo_options.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "tandem/base/text.h"
+
+namespace tandem::rl {
+namespace {
+
+class Faults {
+ public:
+  void require(bool holds, const std::string& fault) {
+    if (!holds) faults_.push_back(fault);
+  }
+  void in_range(const char* key, double value, double low, double high) {
+    require(value >= low && value <= high, concat(key, " is ", value, "; it must lie within ", low, " .. ", high));
+  }
+  void positive(const char* key, const std::optional<double>& value) {
+    if (value)
+      require(*value > 0 && std::isfinite(*value), concat(key, " is ", *value, "; it must be a positive number"));
+  }
+  void not_negative(const char* key, double value) {
+    require(value >= 0 && std::isfinite(value), concat(key, " is ", value, "; it must not be negative"));
+  }
+  [[nodiscard]] bool none() const { return faults_.empty(); }
+  [[nodiscard]] std::vector<std::string> take() { return std::move(faults_); }
+
+ private:
+  std::vector<std::string> faults_;
+};
+
+void check_counts(const PpoOptions& options, Faults& faults) {
+  faults.positive("num_envs", options.num_envs);
+  faults.positive("rollout_steps", options.rollout_steps);
+  faults.positive("epochs", options.epochs);
+  if (options.minibatches) faults.positive("minibatches", static_cast<double>(*options.minibatches));
+  if (options.minibatch_size) faults.positive("minibatch_size", static_cast<double>(*options.minibatch_size));
+  faults.require(options.minibatches.has_value() != options.minibatch_size.has_value(),
+                 "give either minibatches or minibatch_size, and not both");
+}
+
+void check_division(const PpoOptions& options, int shards, Faults& faults) {
+  faults.require(options.num_envs % shards == 0, concat("num_envs is ", options.num_envs, ", which ", shards,
+                                                        " shards do not divide; use a multiple of ", shards,
+                                                        ", or a number of shards that divides ", options.num_envs));
+  const std::string update = concat(options.num_envs, " environments x ", options.rollout_steps, " steps");
+  const std::int64_t rows = options.batch_rows(), minibatch = options.minibatch_rows();
+  if (options.minibatches) {
+    faults.require(rows % *options.minibatches == 0,
+                   concat("minibatches is ", *options.minibatches, ", which does not divide the ", rows,
+                          " rows of an update (", update, ")"));
+  }
+  faults.require(minibatch <= rows, concat("a minibatch of ", minibatch, " rows is more than the ", rows,
+                                           " rows of an update (", update, ")"));
+  faults.require(minibatch % shards == 0, concat("a minibatch of ", minibatch, " rows cannot be cut into ", shards,
+                                                 " equal shards; use a multiple of ", shards));
+}
+
+}  // namespace
+
+std::vector<std::string> faults_of(const PpoOptions& options, int shards) {
+  Faults faults;
+  check_counts(options, faults);
+  faults.require(shards >= 1, concat("shards is ", shards, "; it must be at least 1"));
+  if (faults.none()) check_division(options, shards, faults);
+  faults.positive("learning_rate", options.learning_rate);
+  faults.positive("adam_eps", options.adam_eps);
+  faults.in_range("gamma", options.gamma, 0, 1);
+  faults.in_range("gae_lambda", options.gae_lambda, 0, 1);
+  faults.positive("clip_range", options.clip_range);
+  faults.positive("clip_range_value", options.clip_range_value);
+  faults.not_negative("entropy_coef", options.entropy_coef);
+  faults.not_negative("value_coef", options.value_coef);
+  faults.positive("max_grad_norm", options.max_grad_norm);
+  faults.positive("target_kl", options.target_kl);
+  return faults.take();
+}
+
+double scheduled(double value, Schedule schedule, double progress) {
+  return schedule == Schedule::kConstant ? value : value * std::max(0.0, 1.0 - progress);
+}
+
+}  // namespace tandem::rl

@@ -1,0 +1,60 @@
+// rl/algo/ppo_options.h: the numbers of proximal policy optimisation.
+#pragma once
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace tandem::rl {
+
+/// How a number changes over the run: kLinear falls to zero at total_steps.
+enum class Schedule { kConstant, kLinear };
+
+/// Over which rows advantages are brought to mean 0 and deviation 1; always over all shards of the run.
+enum class AdvantageNormalization { kNone, kMinibatch, kBatch };
+
+/// How the loss is computed; see ppo_kernel.h. Both give the same numbers to rounding, not the same bits.
+enum class PpoKernel {
+  kAuto,  // in one pass where the policy allows it
+  kOff,   // always in tensor operations
+};
+
+/// Counts are totals of the run, so that they mean the same on any topology.
+struct PpoOptions {
+  int num_envs = 8;
+  int rollout_steps = 128;  // of each environment, between updates
+  int epochs = 4;           // passes over the rollout
+  // One of the two:
+  std::optional<std::int64_t> minibatches = 4;  // of a pass
+  std::optional<std::int64_t> minibatch_size;   // rows over all shards
+
+  double learning_rate = 3e-4;
+  Schedule learning_rate_schedule = Schedule::kConstant;
+  double adam_eps = 1e-5;
+  double gamma = 0.99;
+  double gae_lambda = 0.95;
+  double clip_range = 0.2;  // of the probability ratio
+  Schedule clip_range_schedule = Schedule::kConstant;
+  std::optional<double> clip_range_value;  // of the value's change; none: no clipping
+  double entropy_coef = 0.0;
+  double value_coef = 0.5;  // of the mean squared error
+  std::optional<double> max_grad_norm = 0.5;
+  std::optional<double> target_kl;  // stop the update's passes when approx_kl exceeds 1.5 times this
+  AdvantageNormalization advantage_normalization = AdvantageNormalization::kMinibatch;
+  PpoKernel kernel = PpoKernel::kAuto;
+
+  [[nodiscard]] std::int64_t batch_rows() const { return std::int64_t{num_envs} * rollout_steps; }
+  /// Rows of a minibatch over all shards.
+  [[nodiscard]] std::int64_t minibatch_rows() const {
+    return minibatch_size ? *minibatch_size : batch_rows() / minibatches.value_or(1);
+  }
+};
+
+/// What is wrong with the options for a run of `shards` shards, a sentence each: the key, its value and what would
+/// work. Empty when nothing is.
+[[nodiscard]] std::vector<std::string> faults_of(const PpoOptions& options, int shards);
+
+/// `value` at `progress` (0 at the start, 1 at total_steps).
+[[nodiscard]] double scheduled(double value, Schedule schedule, double progress);
+
+}  // namespace tandem::rl

@@ -1,0 +1,107 @@
+// rl/algo/ppo_run.h: a whole PPO run: replicas, environments, normalisers and counters, one update at a time.
+//
+//     PpoRun run(setup);
+//     while (run.env_steps() < setup.total_steps) print(run.update().episode_return_mean);
+//
+// Env group k belongs to shard k and holds num_envs / shards environments. Each replica collects the fragments of its
+// shards and learns from them on its own thread; nothing but sums crosses between replicas. With the same shards the
+// run has the same bits on any number of replicas, saved and loaded in between or not.
+//
+// Threads: one thread at a time. Blocking: update() returns when all replicas are done; a failure of any ends it with
+// that failure.
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <stop_token>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tandem/learner/replica_team.h"
+#include "tandem/rl/algo/ppo.h"
+#include "tandem/rl/algo/ppo_options.h"
+#include "tandem/rl/policy/make_actor.h"
+#include "tandem/rl/policy/normalizer.h"
+#include "tandem/rl/policy/policy.h"
+#include "tandem/rl/rollout/rollout_worker.h"
+
+namespace tandem::rl {
+
+struct PpoSetup {
+  std::uint64_t seed = 0;
+  std::int64_t total_steps = 100'000;  // environment steps over all environments; what schedules run over
+  int shards = 1;
+  std::vector<c10::Device> devices{c10::Device(c10::kCPU)};  // one replica each
+  PpoOptions ppo;
+  NormalizerOptions normalizer;
+  ActorOptions actor;
+  model::RngOrder rng = model::RngOrder::kShards;
+  std::function<std::unique_ptr<EnvGroup>(int count)> make_envs;
+  PolicyFactory make_policy;
+};
+
+/// One update's numbers, over the whole run.
+struct RunReport {
+  PpoReport ppo;                   // times: of the slowest replica
+  double sample_seconds = 0;       // of the slowest replica
+  double episode_return_mean = 0;  // of the last 100 episodes, in the environment's own rewards
+  double episode_length_mean = 0;
+  std::int64_t episodes = 0;  // finished so far
+};
+
+class PpoRun {
+ public:
+  /// Builds everything and starts the first episodes. Throws ConfigError with all faults of the options, and what the
+  /// factories throw.
+  explicit PpoRun(PpoSetup setup);
+  ~PpoRun();
+
+  /// One rollout and the learning from it.
+  RunReport update();
+
+  [[nodiscard]] std::int64_t updates() const { return updates_; }
+  [[nodiscard]] std::int64_t env_steps() const { return env_steps_; }
+  [[nodiscard]] const EpisodeWindow& episodes() const { return episodes_; }
+  [[nodiscard]] const PpoSetup& setup() const { return setup_; }
+  [[nodiscard]] const Spec& spec() const { return spec_; }
+  [[nodiscard]] const Normalizers& normalizers() const { return normalizers_; }
+  /// Replica 0's, between updates.
+  [[nodiscard]] ActorCritic& policy() { return *policies_.front(); }
+
+  /// SHA-256 of the parameters' bytes in order; and of parameters, buffers, optimizer state and normalisers.
+  [[nodiscard]] std::string params_sha256();
+  [[nodiscard]] std::string state_sha256();
+
+  /// Work of a replica so far: rows that it learned from and seconds of CPU.
+  struct ReplicaWork {
+    std::int64_t rows = 0;
+    double cpu_seconds = 0;
+  };
+  [[nodiscard]] std::vector<ReplicaWork> work() const;
+
+  /// All that a checkpoint needs, in parts that load on any topology: "state" (the model and its optimizer),
+  /// "normalizers", "run", and one part for every shard and every env group.
+  using Parts = std::vector<std::pair<std::string, model::NamedTensors>>;
+  [[nodiscard]] Parts save();
+  /// Goes on from there. Throws CheckpointError naming what is missing or of another shape; the run is then of no
+  /// further use.
+  RolloutWorker::Resumed load(const std::function<model::NamedTensors(const std::string& part)>& read_part);
+
+ private:
+  void build_worker(int shard, int replica);
+  void collect_and_learn(learner::Member& member, RunReport& report);
+  void finish_update();
+
+  const PpoSetup setup_;
+  Spec spec_;
+  Normalizers normalizers_;
+  EpisodeWindow episodes_;
+  std::int64_t updates_ = 0, env_steps_ = 0;
+  std::vector<std::shared_ptr<ActorCritic>> policies_;   // by replica
+  std::vector<std::unique_ptr<RolloutWorker>> workers_;  // by shard
+  std::unique_ptr<learner::ReplicaTeam> team_;
+  std::vector<std::unique_ptr<Ppo>> ppo_;  // by replica
+};
+
+}  // namespace tandem::rl

@@ -1,0 +1,102 @@
+#include "tandem/rl/algo/ppo_run.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include "tandem/base/error.h"
+#include "tandem/rl/env/env_registry.h"
+#include "tandem/rl/policy/mlp_policy.h"
+
+namespace tandem::rl {
+namespace {
+
+PpoSetup setup_for(const std::string& env, int shards, int replicas) {
+  PpoSetup setup;
+  setup.seed = 3;
+  setup.total_steps = 4096;
+  setup.shards = shards;
+  setup.devices = std::vector<c10::Device>(static_cast<std::size_t>(replicas), c10::Device(c10::kCPU));
+  setup.ppo = {.num_envs = 8, .rollout_steps = 32, .epochs = 2, .minibatches = 2};
+  setup.make_envs = [env](int count) { return EnvRegistry::native().make(env, count); };
+  setup.make_policy = [](const Spec& spec, at::Generator generator) {
+    return std::make_shared<MlpPolicy>(spec, MlpPolicyOptions{}, generator);
+  };
+  return setup;
+}
+
+std::string state_after(PpoSetup setup, int updates) {
+  PpoRun run(std::move(setup));
+  for (int i = 0; i < updates; ++i) (void)run.update();
+  return run.state_sha256();
+}
+
+TEST(PpoRunTest, EveryTopologyGivesTheSameBitsForDiscreteActions) {
+  const std::string expected = state_after(setup_for("CartPole-v1", 4, 1), 4);
+  for (const int replicas : {2, 3, 4})
+    EXPECT_EQ(state_after(setup_for("CartPole-v1", 4, replicas), 4), expected) << replicas;
+  EXPECT_NE(state_after(setup_for("CartPole-v1", 2, 1), 4), expected);
+}
+
+TEST(PpoRunTest, EveryTopologyGivesTheSameBitsForContinuousNormalisedRuns) {
+  const auto setup = [](int replicas) {
+    PpoSetup s = setup_for("Pendulum-v1", 4, replicas);
+    s.normalizer = {.observations = true, .rewards = true};
+    s.make_policy = [](const Spec& spec, at::Generator generator) {
+      return std::make_shared<MlpPolicy>(
+          spec, MlpPolicyOptions{.family = ActionFamily::kStateDependentNoise, .log_std_init = -2}, generator);
+    };
+    return s;
+  };
+  const std::string expected = state_after(setup(1), 8);
+  for (const int replicas : {2, 4}) EXPECT_EQ(state_after(setup(replicas), 8), expected) << replicas;
+}
+
+TEST(PpoRunTest, ARunThatWasSavedAndLoadedOnAnotherTopologyGoesOnExactly) {
+  for (const char* env : {"CartPole-v1", "Pendulum-v1"}) {
+    const std::string expected = state_after(setup_for(env, 4, 2), 6);
+    PpoRun first(setup_for(env, 4, 1));
+    for (int i = 0; i < 3; ++i) (void)first.update();
+    const PpoRun::Parts parts = first.save();
+    PpoRun second(setup_for(env, 4, 4));
+    const RolloutWorker::Resumed resumed = second.load([&](const std::string& name) {
+      for (const auto& [part, tensors] : parts) {
+        if (part == name) return tensors;
+      }
+      throw CheckpointError("no part " + name);
+    });
+    EXPECT_EQ(resumed, RolloutWorker::Resumed::kExactly);
+    EXPECT_EQ(second.updates(), 3);
+    for (int i = 0; i < 3; ++i) (void)second.update();
+    EXPECT_EQ(second.state_sha256(), expected) << env;
+  }
+}
+
+TEST(PpoRunTest, AllFaultsOfTheOptionsAreReportedAtOnce) {
+  PpoSetup setup = setup_for("CartPole-v1", 3, 1);
+  setup.ppo.gamma = 1.5;
+  setup.ppo.learning_rate = -1;
+  try {
+    PpoRun run(std::move(setup));
+    FAIL() << "accepted";
+  } catch (const ConfigError& error) {
+    EXPECT_EQ(error.faults().size(), 4u) << error.what();
+    EXPECT_THAT(error.what(),
+                testing::AllOf(testing::HasSubstr("num_envs is 8, which 3 shards"), testing::HasSubstr("gamma is 1.5"),
+                               testing::HasSubstr("learning_rate is -1")));
+  }
+}
+
+TEST(PpoRunTest, CartPoleImproves) {
+  PpoSetup setup = setup_for("CartPole-v1", 2, 2);
+  setup.total_steps = 60'000;
+  setup.ppo = {.num_envs = 8, .rollout_steps = 128, .epochs = 4, .minibatches = 4, .learning_rate = 1e-3};
+  PpoRun run(std::move(setup));
+  RunReport report;
+  while (run.env_steps() < 60'000) report = run.update();
+  EXPECT_GT(report.episode_return_mean, 120);
+  EXPECT_LE(report.ppo.explained_variance, 1.0);
+}
+
+}  // namespace
+}  // namespace tandem::rl

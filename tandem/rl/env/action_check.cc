@@ -1,0 +1,80 @@
+#include "tandem/rl/env/action_check.h"
+
+#include <optional>
+
+#include "tandem/base/check.h"
+#include "tandem/base/error.h"
+#include "tandem/rl/env/finite.h"
+
+namespace tandem::rl {
+namespace {
+
+std::string name_of_row(const Spec& spec, std::size_t row) {
+  const auto agents = static_cast<std::size_t>(spec.agents);
+  const std::string env = concat(spec.id, ": environment ", row / agents);
+  return agents == 1 ? env : concat(env, ", agent ", row % agents, ",");
+}
+
+void check_one_choice(const Spec& spec, std::uint64_t options, std::span<const std::int64_t> actions) {
+  // As unsigned numbers negative ones are too large as well; no early exit, so that this becomes vector instructions.
+  bool outside = false;
+  for (const std::int64_t action : actions) outside |= static_cast<std::uint64_t>(action) >= options;
+  if (!outside) [[likely]]
+    return;
+  for (std::size_t row = 0; row < actions.size(); ++row) {
+    if (static_cast<std::uint64_t>(actions[row]) < options) continue;
+    throw EnvError(
+        concat(name_of_row(spec, row), " was given action ", actions[row], "; its actions are 0 .. ", options - 1));
+  }
+}
+
+void check_choices(const Spec& spec, const std::vector<std::int64_t>& options, std::span<const std::int64_t> actions) {
+  for (std::size_t i = 0; i < actions.size(); ++i) {
+    const std::size_t choice = i % options.size();
+    if (actions[i] >= 0 && actions[i] < options[choice]) continue;
+    throw EnvError(concat(name_of_row(spec, i / options.size()), " was given action ", actions[i], " for choice ",
+                          choice, "; its options are 0 .. ", options[choice] - 1));
+  }
+}
+
+void check_box(const Spec& spec, std::size_t elements, std::span<const float> actions) {
+  const std::optional<std::size_t> at = first_not_finite(actions);
+  if (!at) [[likely]]
+    return;
+  throw EnvError(concat(name_of_row(spec, *at / elements), " was given ", actions[*at], " as element ", *at % elements,
+                        " of its action; likely the policy has diverged: look at its last losses and gradient norms"));
+}
+
+}  // namespace
+
+void check_actions(const Spec& spec, std::size_t rows, const EnvActions& actions) {
+  const bool is_box = std::holds_alternative<Box>(spec.action);
+  TANDEM_CHECK((is_box ? actions.box != nullptr : actions.discrete != nullptr), spec.id, ": no array of actions for ",
+               describe(spec.action));
+  if (const auto* discrete = std::get_if<Discrete>(&spec.action)) {
+    check_one_choice(spec, static_cast<std::uint64_t>(discrete->n), {actions.discrete, rows});
+  } else if (const auto* multi = std::get_if<MultiDiscrete>(&spec.action)) {
+    check_choices(spec, multi->n, {actions.discrete, rows * multi->n.size()});
+  } else {
+    const auto elements = static_cast<std::size_t>(action_elements(spec.action));
+    check_box(spec, elements, {actions.box, rows * elements});
+  }
+}
+
+void check_mask(const ActionSpace& space, std::span<const std::uint8_t> allowed) {
+  const auto* multi = std::get_if<MultiDiscrete>(&space);
+  const std::vector<std::int64_t> choices = multi != nullptr ? multi->n : std::vector{mask_elements(space)};
+  std::size_t begin = 0;
+  for (std::size_t choice = 0; choice < choices.size(); ++choice) {
+    const auto options = allowed.subspan(begin, static_cast<std::size_t>(choices[choice]));
+    begin += options.size();
+    int left = 0;
+    for (const std::uint8_t option : options) {
+      if (option > 1) throw EnvError(concat("its action mask holds ", int{option}, "; entries are 0 or 1"));
+      left += option;
+    }
+    if (left == 0) throw EnvError(concat("its action mask leaves no option for choice ", choice));
+  }
+}
+
+}  // namespace tandem::rl

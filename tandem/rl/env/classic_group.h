@@ -1,0 +1,76 @@
+// rl/env/classic_group.h: what the native classic-control environments share: everything but their dynamics.
+//
+// The state lies as a structure of arrays, one column a variable, so that one call steps the whole group in loops which
+// the compiler turns into vector instructions. Dynamics, start states and random streams are those of gymnasium 1.x,
+// whose arithmetic is float64 in nearly all places; where it is not, the environment's file says so.
+//
+// Threads: single-thread, as every EnvGroup. One float32 leaf, one agent, no action mask.
+#pragma once
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "tandem/rl/env/env_group.h"
+#include "tandem/rl/env/numpy_random.h"
+
+namespace tandem::rl {
+
+class ClassicGroup : public EnvGroup {
+ public:
+  [[nodiscard]] const Spec& spec() const final { return spec_; }
+  [[nodiscard]] int size() const final { return count_; }
+  void reset(std::span<const std::uint64_t> seeds, const EnvArrays& out) final;
+  void step(const EnvActions& actions, const EnvArrays& out) final;
+  [[nodiscard]] bool can_save() const final { return true; }
+  [[nodiscard]] std::vector<std::byte> save() const final;
+  void load(std::span<const std::byte> state, const EnvArrays& out) final;
+
+  /// The state variables of one environment, as gymnasium's `env.unwrapped.state`; for comparisons with it.
+  [[nodiscard]] std::vector<double> state(int env) const;
+  /// Puts one environment into `state`, `elapsed_steps` steps into its episode. The random stream stays as it is.
+  void set_state(int env, std::span<const double> state, int elapsed_steps);
+
+ protected:
+  /// `spec` has one float32 leaf and a Discrete or one-element Box action. Throws ConfigError unless count >= 1.
+  ClassicGroup(Spec spec, int count, int state_size);
+
+  /// Draws the start state of one environment into its columns.
+  virtual void start(int env, NumpyGenerator& random) = 0;
+  /// Writes the observation of one environment from its columns; elapsed(env) == 0 right after start().
+  virtual void observe(int env, float* row) const = 0;
+  /// One step of every environment: columns, all observation rows, reward and terminated.
+  virtual void advance(const EnvActions& actions, float* observation, double* reward, std::uint8_t* terminated) = 0;
+
+  /// One state variable of all environments.
+  [[nodiscard]] double* column(int variable) { return columns_.data() + std::ptrdiff_t{variable} * count_; }
+  [[nodiscard]] const double* column(int variable) const { return columns_.data() + std::ptrdiff_t{variable} * count_; }
+  /// Steps of the current episode that are done; during advance(), those before it.
+  [[nodiscard]] int elapsed(int env) const { return elapsed_[static_cast<std::size_t>(env)]; }
+
+ private:
+  void check_arrays(const EnvArrays& out) const;
+  void check_observations(const float* observation) const;
+  bool count_step(const EnvArrays& out);
+  void restart_ended(const EnvArrays& out);
+
+  const Spec spec_;
+  const int count_;
+  const int state_size_;
+  const std::size_t row_size_;  // floats of one observation
+  std::vector<double> columns_;
+  std::vector<std::int32_t> elapsed_;
+  std::vector<NumpyGenerator> random_;
+};
+
+/// A leaf named "obs" of `high.size()` floats within [low, high]. Bounds are rounded to float32, as gymnasium's.
+[[nodiscard]] Leaf bounded_observation(const std::vector<double>& low, const std::vector<double>& high);
+
+// The groups that Tandem brings along, one file each. Throw ConfigError unless count >= 1.
+[[nodiscard]] std::unique_ptr<ClassicGroup> make_acrobot(int count);
+[[nodiscard]] std::unique_ptr<ClassicGroup> make_cartpole(int count);
+[[nodiscard]] std::unique_ptr<ClassicGroup> make_mountain_car(int count);
+[[nodiscard]] std::unique_ptr<ClassicGroup> make_mountain_car_continuous(int count);
+[[nodiscard]] std::unique_ptr<ClassicGroup> make_pendulum(int count);
+
+}  // namespace tandem::rl

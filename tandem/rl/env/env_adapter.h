@@ -1,0 +1,259 @@
+// rl/env/env_adapter.h: turns a user's one-environment struct (env_concepts.h) into an EnvGroup.
+//
+//   std::unique_ptr<EnvGroup> group = std::make_unique<EnvGroupOf<Corridor>>(64);
+//
+// The adapter adds what every group owes the runtime: time limits, autoreset in the same step, final observations,
+// checks of sizes and values, saved states, and errors that name the environment and the step.
+//
+// Seeds: environment e draws from NumpyGenerator(seeds[e]), over all its episodes until the next reset(). A struct that
+// resets from a seed gets seeds[e] itself for its first episode and draws of that generator for the later ones.
+// Threads: single-thread, as every EnvGroup; environments of different groups run in parallel, so they share no state.
+#pragma once
+#include <cmath>
+#include <functional>
+#include <memory>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "tandem/base/check.h"
+#include "tandem/base/error.h"
+#include "tandem/rl/env/action_check.h"
+#include "tandem/rl/env/adapter_faults.h"
+#include "tandem/rl/env/env_concepts.h"
+#include "tandem/rl/env/env_group.h"
+#include "tandem/rl/env/observation_writer.h"
+#include "tandem/rl/env/state_bytes.h"
+
+namespace tandem::rl {
+
+template <typename Env>
+class EnvGroupOf final : public EnvGroup {
+  static_assert(TellsItsSpec<Env>, "an environment needs a member `tandem::rl::Spec spec() const` (static is fine)");
+  static_assert(
+      ResetsFromGenerator<Env> || ResetsFromSeed<Env>,
+      "an environment needs reset(tandem::rl::NumpyGenerator&) or reset(std::uint64_t), returning an observation");
+  static_assert(
+      TakesOneChoice<Env> || TakesChoices<Env> || TakesNumbers<Env>,
+      "an environment needs step() that takes std::int64_t, std::span<const std::int64_t> or std::span<const float> "
+      "and returns {observation, reward, terminated, truncated}, e.g. a tandem::rl::StepResult");
+
+ public:
+  using Make = std::function<std::unique_ptr<Env>()>;
+
+  /// A group of `count` environments, each made by `make`. Throws ConfigError when count < 1, the spec has faults or
+  /// does not agree with the struct's own types; EnvError when making one fails.
+  explicit EnvGroupOf(
+      int count, const Make& make = [] { return std::make_unique<Env>(); });
+
+  [[nodiscard]] const Spec& spec() const override { return spec_; }
+  [[nodiscard]] int size() const override { return static_cast<int>(slots_.size()); }
+  void reset(std::span<const std::uint64_t> seeds, const EnvArrays& out) override;
+  void step(const EnvActions& actions, const EnvArrays& out) override;
+  [[nodiscard]] bool can_save() const override { return SavesItsState<Env>; }
+  [[nodiscard]] std::vector<std::byte> save() const override;
+  void load(std::span<const std::byte> state, const EnvArrays& out) override;
+
+  /// The e-th environment, for programs that look inside their own.
+  [[nodiscard]] const Env& env(int e) const { return *slots_[static_cast<std::size_t>(e)].env; }
+
+ private:
+  struct Slot {
+    std::unique_ptr<Env> env;
+    NumpyGenerator random;
+    std::int32_t elapsed = 0;  // steps of the current episode
+  };
+  static constexpr std::uint32_t kStateFormat = 1;
+
+  static std::vector<Slot> make_slots(int count, const Make& make);
+  void step_one(std::size_t e, const EnvActions& actions, const EnvArrays& out);
+  void start(std::size_t e, const std::uint64_t* first_seed, const EnvArrays& out);
+  void write_mask(std::size_t e, const EnvArrays& out) const;
+  void check_types() const;
+  void check_arrays(const EnvArrays& out) const;
+  template <typename Failure = EnvError, typename Action>
+  void guarded(std::size_t e, EnvCall call, Action&& action) const;
+
+  std::vector<Slot> slots_;
+  const Spec spec_;
+};
+
+template <typename Env>
+EnvGroupOf<Env>::EnvGroupOf(int count, const Make& make)
+    : slots_(make_slots(count, make)), spec_(slots_.front().env->spec()) {
+  check_spec(spec_);
+  check_types();
+}
+
+template <typename Env>
+auto EnvGroupOf<Env>::make_slots(int count, const Make& make) -> std::vector<Slot> {
+  if (count < 1) throw ConfigError(concat("a group of ", count, " environments; it needs at least 1"));
+  std::vector<Slot> slots(static_cast<std::size_t>(count));
+  for (std::size_t e = 0; e < slots.size(); ++e) {
+    try {
+      slots[e].env = make();
+    } catch (const Error&) {
+      throw;  // says itself whose turn it is
+    } catch (const std::exception& error) {
+      throw EnvError(concat("making environment ", e, " of ", count, " failed: ", error.what()));
+    }
+    if (slots[e].env == nullptr) throw EnvError(concat("making environment ", e, " of ", count, " gave none"));
+  }
+  return slots;
+}
+
+// Runs what calls into the user's code; whatever it throws becomes a Failure that names the place.
+template <typename Env>
+template <typename Failure, typename Action>
+void EnvGroupOf<Env>::guarded(std::size_t e, EnvCall call, Action&& action) const {
+  const auto place = [&] { return describe_call(spec_, call, e, slots_.size(), slots_[e].elapsed); };
+  try {
+    action();
+  } catch (const InvariantError&) {
+    throw;
+  } catch (const std::exception& error) {
+    throw Failure(place() + error.what());
+  } catch (...) {
+    throw Failure(place() + "it threw something that is not a std::exception");
+  }
+}
+
+template <typename Env>
+void EnvGroupOf<Env>::reset(std::span<const std::uint64_t> seeds, const EnvArrays& out) {
+  check_arrays(out);
+  TANDEM_CHECK(seeds.size() == slots_.size(), spec_.id, ": ", seeds.size(), " seeds for ", slots_.size());
+  for (std::size_t e = 0; e < slots_.size(); ++e) {
+    slots_[e].random = NumpyGenerator(seeds[e]);
+    start(e, &seeds[e], out);
+  }
+}
+
+// `first_seed` is the caller's where this is the first episode after a reset(), else null.
+template <typename Env>
+void EnvGroupOf<Env>::start(std::size_t e, const std::uint64_t* first_seed, const EnvArrays& out) {
+  Slot& slot = slots_[e];
+  slot.elapsed = 0;
+  guarded(e, EnvCall::kReset, [&] {
+    write_observation(spec_, call_reset(*slot.env, slot.random, first_seed), out.observation, e);
+    write_mask(e, out);
+  });
+}
+
+template <typename Env>
+void EnvGroupOf<Env>::step(const EnvActions& actions, const EnvArrays& out) {
+  check_arrays(out);
+  TANDEM_CHECK(out.reward != nullptr && out.terminated != nullptr && out.truncated != nullptr, spec_.id);
+  check_actions(spec_, slots_.size(), actions);
+  for (std::size_t e = 0; e < slots_.size(); ++e) step_one(e, actions, out);
+}
+
+template <typename Env>
+void EnvGroupOf<Env>::step_one(std::size_t e, const EnvActions& actions, const EnvArrays& out) {
+  Slot& slot = slots_[e];
+  bool ended = false;
+  guarded(e, EnvCall::kStep, [&] {
+    const auto result = call_step(*slot.env, spec_.action, actions.discrete, actions.box, e);
+    const bool limit = spec_.max_episode_steps > 0 && slot.elapsed + 1 >= spec_.max_episode_steps;
+    out.reward[e] = result.reward;
+    out.terminated[e] = result.terminated;
+    out.truncated[e] = result.truncated || limit;
+    if (!std::isfinite(out.reward[e])) throw EnvError(concat("its reward is ", out.reward[e]));
+    ended = out.terminated[e] != 0 || out.truncated[e] != 0;
+    // Straight to where it belongs; where no one wants a final observation it is still checked, and overwritten by
+    // start().
+    const bool is_final = ended && !out.final_observation.empty();
+    write_observation(spec_, result.observation, is_final ? out.final_observation : out.observation, e);
+    if (!ended) write_mask(e, out);
+  });
+  if (ended) {
+    start(e, nullptr, out);
+  } else {
+    ++slot.elapsed;
+  }
+}
+
+template <typename Env>
+void EnvGroupOf<Env>::write_mask(std::size_t e, const EnvArrays& out) const {
+  if constexpr (MasksActions<Env>) {
+    const auto options = static_cast<std::size_t>(mask_elements(spec_.action));
+    const std::span<std::uint8_t> allowed(out.action_mask + e * options, options);
+    slots_[e].env->action_mask(allowed);
+    check_mask(spec_.action, allowed);
+  }
+}
+
+template <typename Env>
+std::vector<std::byte> EnvGroupOf<Env>::save() const {
+  if constexpr (!SavesItsState<Env>) {
+    throw EnvError(concat(spec_.id, ": its states cannot be saved: it has no save() and load()"));
+  } else {
+    StateWriter writer;
+    writer.put(kStateFormat);
+    writer.put_text(spec_.id);
+    writer.put(std::uint64_t{slots_.size()});
+    for (std::size_t e = 0; e < slots_.size(); ++e) {
+      writer.put(slots_[e].random.state());
+      writer.put(slots_[e].elapsed);
+      guarded(e, EnvCall::kSave, [&] {
+        const auto& state = std::as_const(*slots_[e].env).save();
+        writer.put_bytes(std::as_bytes(std::span(std::ranges::data(state), std::ranges::size(state))));
+      });
+    }
+    return writer.take();
+  }
+}
+
+template <typename Env>
+void EnvGroupOf<Env>::load(std::span<const std::byte> state, const EnvArrays& out) {
+  if constexpr (!SavesItsState<Env>) {
+    throw EnvError(concat(spec_.id, ": its states cannot be loaded: it has no save() and load()"));
+  } else {
+    check_arrays(out);
+    StateReader reader(state, concat("environment group '", spec_.id, "'"));
+    reader.expect(kStateFormat, "its format");
+    reader.expect_text(spec_.id, "its environment");
+    reader.expect(std::uint64_t{slots_.size()}, "its number of environments");
+    for (std::size_t e = 0; e < slots_.size(); ++e) {
+      start(e, nullptr, out);  // so that load() finds an environment that has been reset, and its generator
+      slots_[e].random.set_state(reader.get<NumpyGenerator::State>());
+      slots_[e].elapsed = reader.get<std::int32_t>();
+      const int limit = spec_.max_episode_steps;
+      if (slots_[e].elapsed < 0 || (limit > 0 && slots_[e].elapsed >= limit)) {
+        reader.fail(
+            concat("environment ", e, " is ", slots_[e].elapsed, " steps into its episode; the limit is ", limit));
+      }
+      const std::span<const std::byte> bytes = reader.get_bytes();
+      guarded<CheckpointError>(e, EnvCall::kLoad, [&] {
+        write_observation(spec_, slots_[e].env->load(bytes), out.observation, e);
+        write_mask(e, out);
+      });
+    }
+    reader.expect_end();
+  }
+}
+
+template <typename Env>
+void EnvGroupOf<Env>::check_types() const {
+  std::vector<std::string> faults = struct_faults(spec_, {.one_choice = TakesOneChoice<Env>,
+                                                          .choices = TakesChoices<Env>,
+                                                          .numbers = TakesNumbers<Env>,
+                                                          .mask = MasksActions<Env>});
+  const auto take = [&](std::vector<std::string> more) { faults.insert(faults.end(), more.begin(), more.end()); };
+  take(observation_faults<FirstObservation<Env>>(spec_));
+  if constexpr (!std::is_same_v<FirstObservation<Env>, NextObservation<Env>>) {
+    take(observation_faults<NextObservation<Env>>(spec_));
+  }
+  if (!faults.empty()) throw ConfigError(std::move(faults));
+}
+
+template <typename Env>
+void EnvGroupOf<Env>::check_arrays(const EnvArrays& out) const {
+  const std::size_t leaves = spec_.observation.size();
+  TANDEM_CHECK(out.observation.size() == leaves, spec_.id, ": ", out.observation.size(), " arrays for ", leaves,
+               " leaves");
+  TANDEM_CHECK(out.final_observation.empty() || out.final_observation.size() == leaves, spec_.id);
+  TANDEM_CHECK(!spec_.has_action_mask || out.action_mask != nullptr, spec_.id);
+}
+
+}  // namespace tandem::rl

@@ -1,0 +1,78 @@
+// rl/env/env_buffers.h: memory for the arrays of one EnvGroup: what the smallest program that steps a group needs.
+//
+// Training writes into the slots of its rollout instead; this is for trying out environments, evaluation and tests.
+// Threads: single-thread. Owns all memory; the EnvArrays and spans that it hands out live as long as it does.
+#pragma once
+#include <cstring>
+#include <span>
+#include <vector>
+
+#include "tandem/base/check.h"
+#include "tandem/rl/env/env_group.h"
+
+namespace tandem::rl {
+
+class EnvBuffers {
+ public:
+  /// Room for `group`, zeroed. The group need not outlive the buffers.
+  explicit EnvBuffers(const EnvGroup& group)
+      : spec_(group.spec()),
+        rows_(static_cast<std::size_t>(group.size()) * static_cast<std::size_t>(spec_.agents)),
+        reward_(rows_),
+        terminated_(rows_),
+        truncated_(rows_),
+        mask_(spec_.has_action_mask ? rows_ * static_cast<std::size_t>(mask_elements(spec_.action)) : 0) {
+    for (const Leaf& leaf : spec_.observation) {
+      observation_.emplace_back(rows_ * leaf.bytes());
+      final_observation_.emplace_back(rows_ * leaf.bytes());
+    }
+    for (std::vector<std::byte>& leaf : observation_) arrays_.observation.push_back(leaf.data());
+    for (std::vector<std::byte>& leaf : final_observation_) arrays_.final_observation.push_back(leaf.data());
+    arrays_.action_mask = spec_.has_action_mask ? mask_.data() : nullptr;
+    arrays_.reward = reward_.data();
+    arrays_.terminated = terminated_.data();
+    arrays_.truncated = truncated_.data();
+  }
+  EnvBuffers(const EnvBuffers&) = delete;
+  EnvBuffers& operator=(const EnvBuffers&) = delete;
+
+  [[nodiscard]] const EnvArrays& arrays() const { return arrays_; }
+  /// Environments times agents.
+  [[nodiscard]] std::size_t rows() const { return rows_; }
+
+  /// One row of an observation leaf; Element is the leaf's type: float, std::uint8_t or std::int64_t.
+  template <typename Element>
+  [[nodiscard]] std::span<const Element> observation(std::size_t row, std::size_t leaf = 0) const {
+    return row_of<Element>(observation_, row, leaf);
+  }
+  /// Of the episode that ended in the last step; otherwise of an older one.
+  template <typename Element>
+  [[nodiscard]] std::span<const Element> final_observation(std::size_t row, std::size_t leaf = 0) const {
+    return row_of<Element>(final_observation_, row, leaf);
+  }
+  [[nodiscard]] std::span<const double> reward() const { return reward_; }
+  [[nodiscard]] std::span<const std::uint8_t> terminated() const { return terminated_; }
+  [[nodiscard]] std::span<const std::uint8_t> truncated() const { return truncated_; }
+  [[nodiscard]] std::span<const std::uint8_t> action_mask() const { return mask_; }
+
+ private:
+  template <typename Element>
+  [[nodiscard]] std::span<const Element> row_of(const std::vector<std::vector<std::byte>>& leaves, std::size_t row,
+                                                std::size_t leaf) const {
+    TANDEM_CHECK(leaf < leaves.size() && row < rows_, "leaf ", leaf, ", row ", row);
+    const Leaf& shape = spec_.observation[leaf];
+    TANDEM_CHECK(sizeof(Element) == size_of(shape.type), describe(shape), " read with elements of ", sizeof(Element),
+                 " bytes");
+    const auto count = static_cast<std::size_t>(shape.count());
+    return {reinterpret_cast<const Element*>(leaves[leaf].data()) + row * count, count};
+  }
+
+  const Spec spec_;
+  const std::size_t rows_;
+  std::vector<std::vector<std::byte>> observation_, final_observation_;
+  std::vector<double> reward_;
+  std::vector<std::uint8_t> terminated_, truncated_, mask_;
+  EnvArrays arrays_;
+};
+
+}  // namespace tandem::rl

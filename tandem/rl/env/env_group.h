@@ -1,0 +1,65 @@
+// rl/env/env_group.h: N environments stepped together into arrays that the caller owns. The runtime knows only this.
+//
+// Threads: single-thread; a group is stepped by the replica that owns it, never by two threads at once.
+// No torch here: simulators and plugins compile in a second.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "tandem/rl/env/spec.h"
+
+namespace tandem::rl {
+
+/// Where a group writes. Every array is env-major: row e * agents + a belongs to agent a of environment e, and a row of
+/// leaf l has spec.observation[l].bytes() bytes. The caller owns all memory, keeps it alive during the call and aligns
+/// each array for its elements.
+struct EnvArrays {
+  std::vector<std::byte*> observation;  // per leaf: what to act on next; already of the new episode where one ended
+  std::vector<std::byte*> final_observation;  // per leaf: written only in rows whose episode ended; empty: not wanted
+  std::uint8_t* action_mask = nullptr;        // [rows, mask_elements]: 1 = allowed; null unless spec.has_action_mask
+  double* reward = nullptr;                   // [rows]
+  std::uint8_t* terminated = nullptr;         // [rows]: the task itself ended
+  std::uint8_t* truncated = nullptr;          // [rows]: cut short, by the time limit or by the environment
+};
+
+/// Actions for one step, one row an (environment, agent): exactly one of the two is non-null.
+struct EnvActions {
+  const std::int64_t* discrete = nullptr;  // [rows, action_elements] for Discrete and MultiDiscrete
+  const float* box = nullptr;              // [rows, action_elements] for Box; the caller clips to the bounds
+};
+
+class EnvGroup {
+ public:
+  virtual ~EnvGroup() = default;
+
+  [[nodiscard]] virtual const Spec& spec() const = 0;
+  /// Environments in the group (not agents).
+  [[nodiscard]] virtual int size() const = 0;
+
+  /// Starts a new episode in each environment. `seeds` has size() entries, one an environment, chosen by the caller
+  /// (who derives them from the run's seed and the environment's number in the whole run, so that they do not depend on
+  /// how environments are grouped). Equal seeds give equal runs of episodes: the episodes that autoreset starts later
+  /// draw from the same generator, as they do after gymnasium's `reset(seed=...)` followed by `reset()`. Writes
+  /// `observation` and `action_mask` only. Throws EnvError.
+  virtual void reset(std::span<const std::uint64_t> seeds, const EnvArrays& out) = 0;
+
+  /// One step of each environment. An environment whose episode ends is reset at once (autoreset in the same step):
+  /// its last observation goes to `final_observation`, the first of the new episode to `observation`.
+  /// Both flags may be set: a task can end on the last step that its time limit allows.
+  /// Throws EnvError when an environment throws, returns a value that is not finite or an observation of another size,
+  /// or is given an action outside its space (a Box action: one that is not finite). The group can then be destroyed,
+  /// reset or loaded; stepping it on is undefined.
+  virtual void step(const EnvActions& actions, const EnvArrays& out) = 0;
+
+  /// Whether save() and load() are exact. Where they are not, a resumed run starts new episodes and says so.
+  [[nodiscard]] virtual bool can_save() const = 0;
+  /// The whole state of every environment, random streams and elapsed steps included. Throws EnvError if !can_save().
+  [[nodiscard]] virtual std::vector<std::byte> save() const = 0;
+  /// Back to a saved state; writes `observation` and `action_mask` of it. Throws CheckpointError on bytes that it
+  /// cannot read.
+  virtual void load(std::span<const std::byte> state, const EnvArrays& out) = 0;
+};
+
+}  // namespace tandem::rl

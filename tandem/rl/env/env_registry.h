@@ -1,0 +1,53 @@
+// rl/env/env_registry.h: the environments of a program by their names: Tandem's own, the program's, those of plugins.
+//
+//   EnvRegistry registry = EnvRegistry::native();
+//   registry.add<Corridor>();
+//   registry.load_plugin("./libmine.so");
+//   std::unique_ptr<EnvGroup> group = registry.make("Mine-v0", 64);
+//
+// A plain value: copied freely, and there is no global one, so what a program can make is what it put in.
+// Threads: const members from several threads at once; changes by one thread with no other using it.
+// Groups do not refer to the registry. A loaded plugin stays loaded until the process ends, so that groups, and errors
+// thrown by them, never outlive their code.
+#pragma once
+#include <filesystem>
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "tandem/rl/env/env_entry.h"
+
+namespace tandem::rl {
+
+class EnvRegistry {
+ public:
+  /// Empty.
+  EnvRegistry() = default;
+  /// CartPole-v1, Acrobot-v1, MountainCar-v0, MountainCarContinuous-v0 and Pendulum-v1.
+  [[nodiscard]] static EnvRegistry native();
+
+  /// Adds a user's struct (env_concepts.h) under the id of its spec.
+  template <typename Env>
+  void add() {
+    add(entry_of<Env>());
+  }
+  /// Adds an EnvGroup of a user's own. Throws ConfigError when the spec has faults or its id is taken.
+  void add(EnvEntry entry);
+  /// Adds all environments of a plugin (plugin.h), or none. Throws ConfigError when the file is missing, is no plugin,
+  /// was built for another tandem, throws while registering, or brings a spec with faults or an id that is taken.
+  void load_plugin(const std::filesystem::path& path);
+
+  /// A group of `count` environments. Throws ConfigError, with the nearest known name, when there is none of this id.
+  [[nodiscard]] std::unique_ptr<EnvGroup> make(std::string_view id, int count) const;
+  /// The spec of an environment; throws as make() does.
+  [[nodiscard]] const Spec& spec(std::string_view id) const { return find(id).spec; }
+  /// All of them, in the order of their names.
+  [[nodiscard]] const std::vector<EnvEntry>& entries() const { return entries_; }
+
+ private:
+  [[nodiscard]] const EnvEntry& find(std::string_view id) const;
+
+  std::vector<EnvEntry> entries_;  // sorted by id
+};
+
+}  // namespace tandem::rl

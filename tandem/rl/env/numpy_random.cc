@@ -1,0 +1,142 @@
+#include "tandem/rl/env/numpy_random.h"
+
+#include <bit>
+#include <cstddef>
+
+#include "tandem/base/error.h"
+#include "tandem/base/text.h"
+
+namespace tandem::rl {
+namespace {
+
+// SeedSequence hashes the seed's 32-bit words into a pool of four, mixes every word into every other, and hashes the
+// pool out again. The multiplier of each hash is a running product, so the order of the calls is part of the algorithm.
+class Hash {
+ public:
+  Hash(std::uint32_t start, std::uint32_t multiplier) : constant_(start), multiplier_(multiplier) {}
+
+  std::uint32_t operator()(std::uint32_t value) {
+    value ^= constant_;
+    constant_ *= multiplier_;
+    value *= constant_;
+    return value ^ (value >> 16);
+  }
+
+ private:
+  std::uint32_t constant_;
+  const std::uint32_t multiplier_;
+};
+
+std::uint32_t mix(std::uint32_t x, std::uint32_t y) {
+  const std::uint32_t result = 0xca01f9dd * x - 0x4973f715 * y;
+  return result ^ (result >> 16);
+}
+
+std::array<std::uint32_t, 4> entropy_pool(std::uint64_t seed) {
+  const std::array<std::uint32_t, 4> words = {static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32)};
+  std::array<std::uint32_t, 4> pool{};
+  Hash hash(0x43b0d7e5, 0x931e8875);
+  for (std::size_t i = 0; i < pool.size(); ++i) pool[i] = hash(words[i]);
+  for (std::size_t from = 0; from < pool.size(); ++from) {
+    for (std::size_t to = 0; to < pool.size(); ++to) {
+      if (from != to) pool[to] = mix(pool[to], hash(pool[from]));
+    }
+  }
+  return pool;
+}
+
+}  // namespace
+
+std::array<std::uint64_t, 4> numpy_seed_words(std::uint64_t seed) {
+  const std::array<std::uint32_t, 4> pool = entropy_pool(seed);
+  Hash hash(0x8b51f9dd, 0x58f38ded);
+  std::array<std::uint64_t, 4> words{};
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    const std::uint64_t low = hash(pool[(2 * i) % pool.size()]);
+    const std::uint64_t high = hash(pool[(2 * i + 1) % pool.size()]);
+    words[i] = high << 32 | low;
+  }
+  return words;
+}
+
+NumpyGenerator::NumpyGenerator(std::uint64_t seed) {
+  const std::array<std::uint64_t, 4> words = numpy_seed_words(seed);
+  const Uint128 start = Uint128{words[0]} << 64 | words[1];
+  const Uint128 stream = Uint128{words[2]} << 64 | words[3];
+  increment_ = stream << 1 | 1;
+  next_uint64();
+  state_ += start;
+  next_uint64();
+}
+
+std::uint64_t NumpyGenerator::next_uint64() {
+  constexpr Uint128 kMultiplier = Uint128{0x2360ed051fc65da4} << 64 | 0x4385df649fccf645;
+  state_ = state_ * kMultiplier + increment_;
+  const auto high = static_cast<std::uint64_t>(state_ >> 64);
+  const auto low = static_cast<std::uint64_t>(state_);
+  return std::rotr(high ^ low, static_cast<int>(high >> 58));
+}
+
+std::uint32_t NumpyGenerator::next_uint32() {
+  if (has_spare_) {
+    has_spare_ = false;
+    return spare_;
+  }
+  const std::uint64_t bits = next_uint64();
+  spare_ = static_cast<std::uint32_t>(bits >> 32);
+  has_spare_ = true;
+  return static_cast<std::uint32_t>(bits);
+}
+
+std::int64_t NumpyGenerator::integers(std::int64_t low, std::int64_t high) {
+  if (low >= high) throw EnvError(concat("integers(", low, ", ", high, "): the range is empty, low must be < high"));
+  const std::uint64_t largest = static_cast<std::uint64_t>(high) - static_cast<std::uint64_t>(low) - 1;
+  std::uint64_t offset = 0;
+  if (largest == 0) {
+    offset = 0;
+  } else if (largest < 0xffffffff) {
+    offset = below_uint32(static_cast<std::uint32_t>(largest + 1));
+  } else if (largest == 0xffffffff) {
+    offset = next_uint32();
+  } else {
+    offset = below_uint64(largest + 1);
+  }
+  return static_cast<std::int64_t>(static_cast<std::uint64_t>(low) + offset);
+}
+
+// Lemire's method: the high half of bits x limit; products whose low half falls short of the threshold are redrawn.
+std::uint32_t NumpyGenerator::below_uint32(std::uint32_t limit) {
+  std::uint64_t product = std::uint64_t{next_uint32()} * limit;
+  if (static_cast<std::uint32_t>(product) < limit) {
+    const std::uint32_t threshold = (0u - limit) % limit;
+    while (static_cast<std::uint32_t>(product) < threshold) product = std::uint64_t{next_uint32()} * limit;
+  }
+  return static_cast<std::uint32_t>(product >> 32);
+}
+
+std::uint64_t NumpyGenerator::below_uint64(std::uint64_t limit) {
+  Uint128 product = Uint128{next_uint64()} * limit;
+  if (static_cast<std::uint64_t>(product) < limit) {
+    const std::uint64_t threshold = (std::uint64_t{0} - limit) % limit;
+    while (static_cast<std::uint64_t>(product) < threshold) product = Uint128{next_uint64()} * limit;
+  }
+  return static_cast<std::uint64_t>(product >> 64);
+}
+
+NumpyGenerator::State NumpyGenerator::state() const {
+  return {static_cast<std::uint64_t>(state_ >> 64),
+          static_cast<std::uint64_t>(state_),
+          static_cast<std::uint64_t>(increment_ >> 64),
+          static_cast<std::uint64_t>(increment_),
+          spare_,
+          has_spare_ ? 1u : 0u};
+}
+
+void NumpyGenerator::set_state(const State& state) {
+  state_ = Uint128{state.state_high} << 64 | state.state_low;
+  increment_ = Uint128{state.increment_high} << 64 | state.increment_low;
+  spare_ = state.spare;
+  has_spare_ = state.has_spare != 0;
+}
+
+}  // namespace tandem::rl

@@ -1,0 +1,140 @@
+// rl/env/observation_writer.h: checks and copies what a user's environment shows into the rows of its leaves.
+//
+// Everything that is known when compiling (number of leaves, element types) is compared with the spec once, by
+// observation_faults(); sizes and values are checked at each write. Throws EnvError with the bare reason; the caller
+// adds which environment and step it was.
+#pragma once
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <ranges>
+#include <string>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "tandem/base/error.h"
+#include "tandem/base/text.h"
+#include "tandem/rl/env/finite.h"
+#include "tandem/rl/env/spec.h"
+
+namespace tandem::rl {
+
+namespace observation {
+
+template <typename Value>
+inline constexpr bool kIsTuple = false;
+template <typename... Values>
+inline constexpr bool kIsTuple<std::tuple<Values...>> = true;
+template <typename First, typename Second>
+inline constexpr bool kIsTuple<std::pair<First, Second>> = true;
+
+template <typename Value>
+struct Element {
+  static_assert(std::is_arithmetic_v<Value>, "an observation is a number, a contiguous range of numbers, or a tuple");
+  using Type = Value;
+};
+template <std::ranges::contiguous_range Value>
+struct Element<Value> {
+  using Type = std::ranges::range_value_t<Value>;
+};
+
+/// The leaf type that numbers of a C++ type belong to.
+template <typename Number>
+constexpr ElementType type_of() {
+  static_assert(std::is_arithmetic_v<Number>, "an observation has elements that are numbers");
+  if (std::is_floating_point_v<Number>) return ElementType::kFloat32;
+  if (std::is_same_v<Number, std::uint8_t> || std::is_same_v<Number, bool>) return ElementType::kUInt8;
+  return ElementType::kInt64;
+}
+
+template <typename Observation>
+std::vector<ElementType> types_of() {
+  if constexpr (kIsTuple<Observation>) {
+    return []<std::size_t... I>(std::index_sequence<I...>) {
+      return std::vector<ElementType>{
+          type_of<typename Element<std::remove_cvref_t<std::tuple_element_t<I, Observation>>>::Type>()...};
+    }
+    (std::make_index_sequence<std::tuple_size_v<Observation>>());
+  } else {
+    return {type_of<typename Element<Observation>::Type>()};
+  }
+}
+
+template <typename Stored, typename Number>
+void copy(std::span<const Number> from, std::byte* to) {
+  if constexpr (std::is_same_v<Stored, Number>) {
+    std::memcpy(to, from.data(), from.size_bytes());
+  } else {
+    std::ranges::transform(from, reinterpret_cast<Stored*>(to), [](Number x) { return static_cast<Stored>(x); });
+  }
+}
+
+template <typename Number>
+void write_numbers(const Leaf& leaf, std::span<const Number> numbers, std::byte* to) {
+  if (numbers.size() != static_cast<std::size_t>(leaf.count())) {
+    throw EnvError(concat("its observation leaf '", leaf.name, "' has ", numbers.size(), " elements; the spec says ",
+                          leaf.count(), " (", describe(leaf), ")"));
+  }
+  if constexpr (std::is_floating_point_v<Number>) {
+    copy<float>(numbers, to);
+    // After the copy, since a double can be finite and too large for a float.
+    const std::span<const float> written(reinterpret_cast<const float*>(to), numbers.size());
+    if (const auto at = first_not_finite(written)) {
+      throw EnvError(concat("element ", *at, " of its observation leaf '", leaf.name, "' is ", written[*at]));
+    }
+  } else if constexpr (type_of<Number>() == ElementType::kUInt8) {
+    copy<std::uint8_t>(numbers, to);
+  } else {
+    copy<std::int64_t>(numbers, to);
+  }
+}
+
+template <typename Value>
+void write_leaf(const Leaf& leaf, const Value& value, std::byte* to) {
+  using Number = typename Element<Value>::Type;
+  if constexpr (std::ranges::contiguous_range<Value>) {
+    write_numbers(leaf, std::span<const Number>(std::ranges::data(value), std::ranges::size(value)), to);
+  } else {
+    write_numbers(leaf, std::span<const Number>(&value, 1), to);
+  }
+}
+
+}  // namespace observation
+
+/// Where the types of an Observation disagree with the leaves of a spec, one sentence each.
+template <typename Observation>
+[[nodiscard]] std::vector<std::string> observation_faults(const Spec& spec) {
+  const std::vector<ElementType> types = observation::types_of<Observation>();
+  if (types.size() != spec.observation.size()) {
+    return {concat("environment '", spec.id, "': its observations are made of ", types.size(),
+                   " arrays and its spec has ", spec.observation.size(),
+                   " leaves; return a std::tuple with one entry a leaf")};
+  }
+  std::vector<std::string> faults;
+  for (std::size_t i = 0; i < types.size(); ++i) {
+    if (types[i] == spec.observation[i].type) continue;
+    faults.push_back(concat("environment '", spec.id, "': observation leaf ", i, " is '", describe(spec.observation[i]),
+                            "' in its spec, and its observations hold ", name_of(types[i])));
+  }
+  return faults;
+}
+
+/// Writes an observation into row `row` of each leaf.
+template <typename Observation>
+void write_observation(const Spec& spec, const Observation& value, const std::vector<std::byte*>& leaves,
+                       std::size_t row) {
+  const auto write = [&](std::size_t leaf, const auto& part) {
+    const Leaf& shape = spec.observation[leaf];
+    observation::write_leaf(shape, part, leaves[leaf] + row * shape.bytes());
+  };
+  if constexpr (observation::kIsTuple<Observation>) {
+    [&]<std::size_t... I>(std::index_sequence<I...>) { (write(I, std::get<I>(value)), ...); }
+    (std::make_index_sequence<std::tuple_size_v<Observation>>());
+  } else {
+    write(0, value);
+  }
+}
+
+}  // namespace tandem::rl

@@ -1,0 +1,106 @@
+#include "tandem/rl/env/plugin_library.h"
+
+#include <dlfcn.h>
+
+#include <array>
+#include <fstream>
+
+#include "tandem/base/error.h"
+#include "tandem/base/text.h"
+#include "tandem/rl/env/plugin.h"
+
+namespace tandem::rl {
+namespace {
+
+class Loader {
+ public:
+  explicit Loader(const std::filesystem::path& path) : path_(path) {}
+
+  [[nodiscard]] std::vector<EnvEntry> load() const {
+    check_file();
+    void* library = open();
+    const PluginInfo& info = ask(library);
+    check_info(info);
+    return entries(info);
+  }
+
+ private:
+  [[noreturn]] void fail(const std::string& reason) const {
+    throw ConfigError(concat("plugin '", path_.string(), "' ", reason));
+  }
+
+  // What dlopen would say about these is about the ELF format, not about the mistake.
+  void check_file() const {
+    std::error_code error;
+    if (!std::filesystem::exists(path_, error)) {
+      fail(concat("does not exist (looked at ", std::filesystem::absolute(path_, error).string(), ")"));
+    }
+    if (std::filesystem::is_directory(path_, error)) fail("is a folder; name the shared object in it");
+    std::ifstream file(path_, std::ios::binary);
+    std::array<char, 4> head{};
+    if (!file.read(head.data(), head.size())) fail("cannot be read as a shared object: it is empty or not readable");
+    if (std::memcmp(head.data(),
+                    "\x7f"
+                    "ELF",
+                    head.size()) != 0) {
+      fail("is not a shared object; build one with CMake's add_library(mine MODULE mine.cc)");
+    }
+  }
+
+  [[nodiscard]] void* open() const {
+    // Absolute: a name without a slash would be looked for among the system's libraries.
+    // Never closed: see env_registry.h.
+    const std::string file = std::filesystem::absolute(path_).string();
+    void* library = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
+    if (library != nullptr) return library;
+    fail(concat("cannot be loaded: ", dlerror()));  // NOLINT(concurrency-mt-unsafe): of this thread, on Linux
+  }
+
+  [[nodiscard]] const PluginInfo& ask(void* library) const {
+    using EntryPoint = const PluginInfo* (*)();
+    const auto entry_point = reinterpret_cast<EntryPoint>(dlsym(library, "tandem_env_plugin"));
+    if (entry_point == nullptr) {
+      fail("has no environments: the function 'tandem_env_plugin' is missing; add TANDEM_ENV_PLUGIN(YourEnv) to it");
+    }
+    const PluginInfo* info = entry_point();
+    if (info == nullptr) fail("has no environments: 'tandem_env_plugin' returned null");
+    return *info;
+  }
+
+  void check_info(const PluginInfo& info) const {
+    const auto rebuild = "; rebuild the plugin against the headers of this tandem and with its compiler";
+    if (info.info_bytes < sizeof(PluginInfo) || info.interface != kEnvInterface) {
+      fail(concat("was built for environment interface ", info.interface, " and this tandem has ", kEnvInterface,
+                  rebuild));
+    }
+    if (std::strcmp(info.cxx_library, kCxxLibrary) != 0) {
+      fail(concat("was built with ", info.cxx_library, " and this tandem with ", kCxxLibrary, rebuild));
+    }
+    if (info.spec_bytes != sizeof(Spec) || info.entry_bytes != sizeof(EnvEntry)) {
+      fail(concat("was built with other layouts (Spec ", info.spec_bytes, " bytes, here ", sizeof(Spec), "; EnvEntry ",
+                  info.entry_bytes, ", here ", sizeof(EnvEntry), ")", rebuild));
+    }
+  }
+
+  [[nodiscard]] std::vector<EnvEntry> entries(const PluginInfo& info) const {
+    std::vector<EnvEntry> entries;
+    try {
+      info.add_entries(entries);
+    } catch (const std::exception& error) {
+      fail(concat("threw while registering its environments: ", error.what()));
+    } catch (...) {
+      fail("threw while registering its environments, and not a std::exception");
+    }
+    if (entries.empty()) fail("registered no environment");
+    for (EnvEntry& entry : entries) entry.origin = concat("plugin '", path_.string(), "'");
+    return entries;
+  }
+
+  const std::filesystem::path path_;
+};
+
+}  // namespace
+
+std::vector<EnvEntry> load_plugin_library(const std::filesystem::path& path) { return Loader(path).load(); }
+
+}  // namespace tandem::rl

@@ -1,0 +1,165 @@
+#include "tandem/rl/env/spec.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+
+#include "tandem/base/error.h"
+#include "tandem/base/text.h"
+
+namespace tandem::rl {
+namespace {
+
+// More elements than this in one leaf is a mistake in the shape, and its product must not overflow.
+constexpr std::int64_t kMostElements = std::int64_t{1} << 32;
+
+template <typename Value>
+std::string join(const std::vector<Value>& values) {
+  std::string text;
+  for (const Value& value : values) text += concat(text.empty() ? "" : ", ", value);
+  return text;
+}
+
+// Collects sentences that begin with the name of what they are about.
+class Faults {
+ public:
+  explicit Faults(std::string subject) : subject_(std::move(subject)) {}
+
+  template <typename... Values>
+  void add(const Values&... values) {
+    sentences_.push_back(concat(subject_, ": ", values...));
+  }
+  [[nodiscard]] std::vector<std::string> take() { return std::move(sentences_); }
+
+ private:
+  const std::string subject_;
+  std::vector<std::string> sentences_;
+};
+
+void judge_bounds(const std::string& name, const std::vector<double>& low, const std::vector<double>& high,
+                  Faults& faults) {
+  for (std::size_t i = 0; i < std::min(low.size(), high.size()); ++i) {
+    // Written so that a NaN is a fault too.
+    if (!(low[i] <= high[i])) faults.add(name, ": low[", i, "] = ", low[i], " must be <= high[", i, "] = ", high[i]);
+  }
+}
+
+void judge_leaf(const Leaf& leaf, Faults& faults) {
+  const std::string name = concat("observation leaf '", leaf.name, "'");
+  std::int64_t count = 1;
+  for (const std::int64_t extent : leaf.shape) {
+    if (extent <= 0) {
+      faults.add(name, ": shape [", join(leaf.shape), "] has an extent <= 0");
+      return;
+    }
+    if (extent > kMostElements / count) {
+      faults.add(name, ": shape [", join(leaf.shape), "] has more than ", kMostElements, " elements");
+      return;
+    }
+    count *= extent;
+  }
+  for (const auto& [bound, values] : {std::pair{"low", &leaf.low}, std::pair{"high", &leaf.high}}) {
+    if (!values->empty() && static_cast<std::int64_t>(values->size()) != count) {
+      faults.add(name, ": ", bound, " has ", values->size(), " entries for ", count, " elements");
+    }
+  }
+  if (leaf.low.empty() != leaf.high.empty()) faults.add(name, ": give both low and high, or neither");
+  judge_bounds(name, leaf.low, leaf.high, faults);
+}
+
+void judge_observation(const std::vector<Leaf>& leaves, Faults& faults) {
+  if (leaves.empty()) faults.add("observation has no leaf; an environment shows at least one array");
+  for (std::size_t i = 0; i < leaves.size(); ++i) {
+    if (leaves[i].name.empty()) faults.add("observation leaf ", i, " has no name");
+    for (std::size_t j = 0; j < i; ++j) {
+      if (leaves[i].name == leaves[j].name) {
+        faults.add("observation leaves ", j, " and ", i, " are both named '", leaves[i].name, "'");
+      }
+    }
+    judge_leaf(leaves[i], faults);
+  }
+}
+
+void judge_action(const ActionSpace& space, Faults& faults) {
+  if (const auto* discrete = std::get_if<Discrete>(&space)) {
+    if (discrete->n <= 0) faults.add("action Discrete(", discrete->n, "): needs at least one action");
+  } else if (const auto* multi = std::get_if<MultiDiscrete>(&space)) {
+    if (multi->n.empty()) faults.add("action MultiDiscrete(): needs at least one choice");
+    for (std::size_t i = 0; i < multi->n.size(); ++i) {
+      if (multi->n[i] <= 0) faults.add("action MultiDiscrete: choice ", i, " has ", multi->n[i], " options");
+    }
+  } else {
+    const auto& box = std::get<Box>(space);
+    if (box.low.empty() && box.high.empty()) faults.add("action Box: needs at least one element");
+    if (box.low.size() != box.high.size()) {
+      faults.add("action Box: low has ", box.low.size(), " entries and high has ", box.high.size());
+    }
+    judge_bounds("action Box", box.low, box.high, faults);
+  }
+}
+
+}  // namespace
+
+std::int64_t Leaf::count() const {
+  return std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies<>());
+}
+
+std::int64_t action_elements(const ActionSpace& space) {
+  if (std::holds_alternative<Discrete>(space)) return 1;
+  if (const auto* multi = std::get_if<MultiDiscrete>(&space)) return static_cast<std::int64_t>(multi->n.size());
+  return static_cast<std::int64_t>(std::get<Box>(space).low.size());
+}
+
+std::int64_t mask_elements(const ActionSpace& space) {
+  if (const auto* discrete = std::get_if<Discrete>(&space)) return discrete->n;
+  if (const auto* multi = std::get_if<MultiDiscrete>(&space)) {
+    return std::accumulate(multi->n.begin(), multi->n.end(), std::int64_t{0});
+  }
+  return 0;
+}
+
+std::vector<std::string> spec_faults(const Spec& spec) {
+  Faults faults(spec.id.empty() ? "environment without an id" : concat("environment '", spec.id, "'"));
+  if (spec.id.empty()) faults.add("id is empty; give it a name such as \"Mine-v0\"");
+  judge_observation(spec.observation, faults);
+  judge_action(spec.action, faults);
+  if (spec.max_episode_steps < 0) {
+    faults.add("max_episode_steps = ", spec.max_episode_steps, "; a time limit is >= 1, and 0 means none");
+  }
+  if (spec.reward_threshold && !std::isfinite(*spec.reward_threshold)) {
+    faults.add("reward_threshold = ", *spec.reward_threshold, " is not finite");
+  }
+  if (spec.agents < 1) faults.add("agents = ", spec.agents, "; at least one acts");
+  if (spec.has_action_mask && std::holds_alternative<Box>(spec.action)) {
+    faults.add("has_action_mask with a Box: only discrete actions can be masked");
+  }
+  return faults.take();
+}
+
+void check_spec(const Spec& spec) {
+  std::vector<std::string> faults = spec_faults(spec);
+  if (!faults.empty()) throw ConfigError(std::move(faults));
+}
+
+const char* name_of(ElementType type) {
+  return type == ElementType::kFloat32 ? "float32" : type == ElementType::kUInt8 ? "uint8" : "int64";
+}
+
+std::string describe(const Leaf& leaf) {
+  return concat(leaf.name, " ", name_of(leaf.type), "[", join(leaf.shape), "]");
+}
+
+std::string describe(const ActionSpace& space) {
+  if (const auto* discrete = std::get_if<Discrete>(&space)) return concat("Discrete(", discrete->n, ")");
+  if (const auto* multi = std::get_if<MultiDiscrete>(&space)) return concat("MultiDiscrete(", join(multi->n), ")");
+  const auto& box = std::get<Box>(space);
+  std::string size = concat("Box(", box.low.size(), ")");
+  const auto same = [](const std::vector<double>& v) {
+    return std::adjacent_find(v.begin(), v.end(), std::not_equal_to<>()) == v.end();
+  };
+  if (box.low.empty() || !same(box.low) || !same(box.high)) return size;
+  return concat(size, " in [", box.low.front(), ", ", box.high.front(), "]");
+}
+
+}  // namespace tandem::rl

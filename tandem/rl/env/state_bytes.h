@@ -1,0 +1,103 @@
+// rl/env/state_bytes.h: the bytes of EnvGroup::save() and load(), written and read value by value.
+//
+// Values lie one after the other as they lie in memory (little-endian on every machine that Tandem runs on). The reader
+// checks every length, so that truncated or foreign bytes become a CheckpointError and never a read past the end.
+// Threads: single-thread; plain values.
+#pragma once
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <span>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <vector>
+
+#include "tandem/base/error.h"
+#include "tandem/base/text.h"
+
+namespace tandem::rl {
+
+static_assert(std::endian::native == std::endian::little, "saved states are little-endian");
+
+class StateWriter {
+ public:
+  /// Writes a number or a record without padding.
+  template <typename Value>
+  void put(const Value& value) {
+    static_assert(std::is_trivially_copyable_v<Value>);
+    append(std::as_bytes(std::span(&value, 1)));
+  }
+  /// Writes a length and then that many bytes.
+  void put_bytes(std::span<const std::byte> bytes) {
+    put(static_cast<std::uint64_t>(bytes.size()));
+    append(bytes);
+  }
+  void put_text(std::string_view text) { put_bytes(std::as_bytes(std::span(text))); }
+
+  [[nodiscard]] std::vector<std::byte> take() { return std::move(bytes_); }
+
+ private:
+  // Not insert(): gcc 12 warns of an overflow there that is none, in the code of users' environments.
+  void append(std::span<const std::byte> bytes) {
+    if (bytes.empty()) return;
+    const std::size_t end = bytes_.size();
+    bytes_.resize(end + bytes.size());
+    std::memcpy(bytes_.data() + end, bytes.data(), bytes.size());
+  }
+
+  std::vector<std::byte> bytes_;
+};
+
+/// Reads what a StateWriter wrote, in the same order. `bytes` must outlive it and the spans that it hands out.
+class StateReader {
+ public:
+  /// `subject` names in messages whose state this is.
+  StateReader(std::span<const std::byte> bytes, std::string subject) : rest_(bytes), subject_(std::move(subject)) {}
+
+  template <typename Value>
+  [[nodiscard]] Value get() {
+    static_assert(std::is_trivially_copyable_v<Value>);
+    Value value;
+    std::memcpy(&value, next(sizeof(Value)).data(), sizeof(Value));
+    return value;
+  }
+  [[nodiscard]] std::span<const std::byte> get_bytes() { return next(get<std::uint64_t>()); }
+  [[nodiscard]] std::string get_text() {
+    const std::span<const std::byte> bytes = get_bytes();
+    return std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  }
+
+  /// Throws CheckpointError unless the next value equals `expected`.
+  template <typename Value>
+  void expect(const Value& expected, const char* what) {
+    const Value found = get<Value>();
+    if (found != expected) fail(concat(what, " is ", found, " and must be ", expected));
+  }
+  void expect_text(std::string_view expected, const char* what) {
+    const std::string found = get_text();
+    if (found != expected) fail(concat(what, " is '", found, "' and must be '", expected, "'"));
+  }
+  /// Throws CheckpointError when bytes are left over.
+  void expect_end() const {
+    if (!rest_.empty()) fail(concat(rest_.size(), " bytes are left over"));
+  }
+
+  [[noreturn]] void fail(const std::string& reason) const {
+    throw CheckpointError(concat("saved state of ", subject_, " cannot be used: ", reason));
+  }
+
+ private:
+  std::span<const std::byte> next(std::uint64_t count) {
+    if (count > rest_.size()) fail(concat("it ends ", count - rest_.size(), " bytes too early"));
+    const std::span<const std::byte> head = rest_.first(static_cast<std::size_t>(count));
+    rest_ = rest_.subspan(static_cast<std::size_t>(count));
+    return head;
+  }
+
+  std::span<const std::byte> rest_;
+  const std::string subject_;
+};
+
+}  // namespace tandem::rl

@@ -1,0 +1,137 @@
+#include "tandem/rl/policy/action_family.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <string>
+
+#include "tandem/base/error.h"
+#include "tandem/base/text.h"
+#include "tandem/model/categorical.h"
+#include "tandem/model/multi_categorical.h"
+#include "tandem/model/normal.h"
+#include "tandem/model/squashed_normal.h"
+#include "tandem/model/state_dependent_noise.h"
+
+namespace tandem::rl {
+namespace {
+
+constexpr std::array kFamilies{ActionFamily::kCategorical, ActionFamily::kMultiCategorical, ActionFamily::kNormal,
+                               ActionFamily::kSquashedNormal, ActionFamily::kStateDependentNoise};
+
+bool fits(ActionFamily family, const ActionSpace& space) {
+  switch (family) {
+    case ActionFamily::kCategorical:
+      return std::holds_alternative<Discrete>(space);
+    case ActionFamily::kMultiCategorical:
+      return std::holds_alternative<MultiDiscrete>(space);
+    default:
+      return std::holds_alternative<Box>(space);
+  }
+}
+
+bool is_bounded(const Box& box) {
+  const auto finite = [](double bound) { return std::isfinite(bound); };
+  return std::all_of(box.low.begin(), box.low.end(), finite) && std::all_of(box.high.begin(), box.high.end(), finite);
+}
+
+// The last dimension of the tensor that decides the size of an action.
+std::int64_t head_size(const ActionSpace& space) {
+  return std::holds_alternative<Box>(space) ? action_elements(space) : mask_elements(space);
+}
+
+}  // namespace
+
+const char* name_of(ActionFamily family) {
+  switch (family) {
+    case ActionFamily::kCategorical:
+      return "categorical";
+    case ActionFamily::kMultiCategorical:
+      return "multi_categorical";
+    case ActionFamily::kNormal:
+      return "normal";
+    case ActionFamily::kSquashedNormal:
+      return "squashed_normal";
+    case ActionFamily::kStateDependentNoise:
+      return "state_dependent_noise";
+  }
+  return "unknown";
+}
+
+ActionFamily action_family(std::string_view name) {
+  std::string known;
+  for (const ActionFamily family : kFamilies) {
+    if (name == name_of(family)) return family;
+    known += concat(known.empty() ? "" : ", ", name_of(family));
+  }
+  throw ConfigError(concat("'", name, "' is no family of action distributions; known are: ", known));
+}
+
+ActionFamily usual_family(const ActionSpace& space) {
+  if (std::holds_alternative<Discrete>(space)) return ActionFamily::kCategorical;
+  if (std::holds_alternative<MultiDiscrete>(space)) return ActionFamily::kMultiCategorical;
+  return ActionFamily::kNormal;
+}
+
+void check_family(ActionFamily family, const ActionSpace& space) {
+  if (!fits(family, space)) {
+    std::string fitting;
+    for (const ActionFamily other : kFamilies) {
+      if (fits(other, space)) fitting += concat(fitting.empty() ? "" : ", ", name_of(other));
+    }
+    throw ConfigError(
+        concat("actions of ", describe(space), " cannot come from ", name_of(family), "; what fits: ", fitting));
+  }
+  if (family == ActionFamily::kSquashedNormal && !is_bounded(std::get<Box>(space))) {
+    throw ConfigError(concat("squashed_normal needs finite bounds of the actions, and ", describe(space),
+                             " has an infinite one; use normal"));
+  }
+}
+
+std::unique_ptr<model::Distribution> make_distribution(ActionFamily family, const ActionSpace& space,
+                                                       const std::vector<at::Tensor>& parameters,
+                                                       const at::Tensor& mask) {
+  const std::size_t needed = family == ActionFamily::kStateDependentNoise ? 3
+                             : std::holds_alternative<Box>(space)         ? 2
+                                                                          : 1;
+  if (!fits(family, space) || parameters.size() != needed) {
+    throw ConfigError(concat("a policy for ", describe(space), " with ", name_of(family), " must give ", needed,
+                             " tensors of action parameters (see action_family.h); it gave ", parameters.size()));
+  }
+  if (parameters[0].dim() < 1 || parameters[0].size(-1) != head_size(space)) {
+    throw ConfigError(concat("a policy for ", describe(space), " must give action parameters [rows, ", head_size(space),
+                             "]; it gave ", parameters[0].sizes()));
+  }
+  if (mask.defined() && needed != 1) {
+    throw ConfigError(
+        concat("an action mask was given for ", describe(space), "; only discrete actions can be masked"));
+  }
+  switch (family) {
+    case ActionFamily::kCategorical:
+      return std::make_unique<model::Categorical>(parameters[0], mask);
+    case ActionFamily::kMultiCategorical:
+      return std::make_unique<model::MultiCategorical>(parameters[0], std::get<MultiDiscrete>(space).n, mask);
+    case ActionFamily::kNormal:
+      return std::make_unique<model::Normal>(parameters[0], parameters[1]);
+    case ActionFamily::kSquashedNormal:
+      return std::make_unique<model::SquashedNormal>(parameters[0], parameters[1]);
+    case ActionFamily::kStateDependentNoise:
+      return std::make_unique<model::StateDependentNoise>(parameters[0], parameters[1], parameters[2]);
+  }
+  return nullptr;
+}
+
+void to_bounds(ActionFamily family, const Box& box, const float* given, std::int64_t rows, float* taken) {
+  const std::size_t size = box.low.size();
+  for (std::int64_t row = 0; row < rows; ++row, given += size, taken += size) {
+    for (std::size_t i = 0; i < size; ++i) {
+      double action = given[i];
+      if (family == ActionFamily::kSquashedNormal) {
+        action = box.low[i] + (action + 1) * 0.5 * (box.high[i] - box.low[i]);
+      }
+      taken[i] = static_cast<float>(std::clamp(action, box.low[i], box.high[i]));
+    }
+  }
+}
+
+}  // namespace tandem::rl

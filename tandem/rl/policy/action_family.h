@@ -1,0 +1,45 @@
+// rl/policy/action_family.h: which distribution a policy's actions come from, for each kind of action space.
+#pragma once
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "tandem/model/distribution.h"
+#include "tandem/rl/env/spec.h"
+
+namespace tandem::rl {
+
+/// The parameters that each needs, as a policy's forward() gives them, for B rows:
+enum class ActionFamily {
+  kCategorical,          // Discrete:      logits [B, n]
+  kMultiCategorical,     // MultiDiscrete: logits [B, sum of n]
+  kNormal,               // Box:           mean [B, size], log_std [size] or [B, size]
+  kSquashedNormal,       // Box:           mean [B, size], log_std [size] or [B, size], both before tanh
+  kStateDependentNoise,  // Box:           mean [B, size], latent [B, features], log_std [features, size]
+};
+
+/// "categorical", "multi_categorical", "normal", "squashed_normal", "state_dependent_noise".
+[[nodiscard]] const char* name_of(ActionFamily family);
+/// The family of that name. Throws ConfigError listing the names.
+[[nodiscard]] ActionFamily action_family(std::string_view name);
+
+/// The usual family of an action space: categorical, multi_categorical or normal.
+[[nodiscard]] ActionFamily usual_family(const ActionSpace& space);
+/// Throws ConfigError naming the families that fit when `family` cannot give actions of `space`, or when `space` has a
+/// side without bounds and the family needs them (squashed_normal).
+void check_family(ActionFamily family, const ActionSpace& space);
+
+/// The distribution over actions. `mask` as in Categorical, [B, mask elements] or undefined; only for discrete
+/// families. Throws ConfigError when the number or the shapes of the parameters do not fit.
+[[nodiscard]] std::unique_ptr<model::Distribution> make_distribution(ActionFamily family, const ActionSpace& space,
+                                                                     const std::vector<at::Tensor>& parameters,
+                                                                     const at::Tensor& mask = {});
+
+/// What the environment gets for an action of the policy; `rows` rows of Box actions, `given` and `taken` may be one
+/// array. normal, state_dependent_noise: clipped to the bounds. squashed_normal: (-1, 1) stretched to low .. high.
+void to_bounds(ActionFamily family, const Box& box, const float* given, std::int64_t rows, float* taken);
+
+}  // namespace tandem::rl

@@ -1,0 +1,76 @@
+#include "tandem/rl/policy/action_family.h"
+
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <cmath>
+
+#include "tandem/base/error.h"
+
+namespace tandem::rl {
+namespace {
+
+const Box kBox{{-2, 0}, {2, 1}};
+
+TEST(ActionFamilyTest, NamesLeadBackToTheFamily) {
+  for (const auto family : {ActionFamily::kCategorical, ActionFamily::kMultiCategorical, ActionFamily::kNormal,
+                            ActionFamily::kSquashedNormal, ActionFamily::kStateDependentNoise}) {
+    EXPECT_EQ(action_family(name_of(family)), family);
+  }
+  EXPECT_THROW((void)action_family("gaussian"), ConfigError);
+}
+
+TEST(ActionFamilyTest, EverySpaceHasItsUsualFamilyAndRefusesTheOthers) {
+  EXPECT_EQ(usual_family(Discrete{3}), ActionFamily::kCategorical);
+  EXPECT_EQ(usual_family(MultiDiscrete{{3, 2}}), ActionFamily::kMultiCategorical);
+  EXPECT_EQ(usual_family(kBox), ActionFamily::kNormal);
+  EXPECT_NO_THROW(check_family(ActionFamily::kSquashedNormal, kBox));
+  EXPECT_THROW(check_family(ActionFamily::kNormal, Discrete{3}), ConfigError);
+  EXPECT_THROW(check_family(ActionFamily::kCategorical, MultiDiscrete{{3}}), ConfigError);
+  EXPECT_THROW(check_family(ActionFamily::kCategorical, kBox), ConfigError);
+}
+
+TEST(ActionFamilyTest, SquashingNeedsFiniteBounds) {
+  EXPECT_THROW(check_family(ActionFamily::kSquashedNormal, Box{{-INFINITY}, {1}}), ConfigError);
+  EXPECT_NO_THROW(check_family(ActionFamily::kNormal, Box{{-INFINITY}, {1}}));
+}
+
+TEST(ActionFamilyTest, MakesTheDistributionOfTheFamily) {
+  const auto name = [](ActionFamily family, const ActionSpace& space, const std::vector<at::Tensor>& parameters) {
+    return std::string(make_distribution(family, space, parameters)->family());
+  };
+  EXPECT_EQ(name(ActionFamily::kCategorical, Discrete{3}, {at::zeros({4, 3})}), "Categorical");
+  EXPECT_EQ(name(ActionFamily::kMultiCategorical, MultiDiscrete{{3, 2}}, {at::zeros({4, 5})}), "MultiCategorical");
+  EXPECT_EQ(name(ActionFamily::kNormal, kBox, {at::zeros({4, 2}), at::zeros({2})}), "Normal");
+  EXPECT_EQ(name(ActionFamily::kSquashedNormal, kBox, {at::zeros({4, 2}), at::zeros({2})}), "SquashedNormal");
+  EXPECT_EQ(name(ActionFamily::kStateDependentNoise, kBox, {at::zeros({4, 2}), at::zeros({4, 7}), at::zeros({7, 2})}),
+            "StateDependentNoise");
+}
+
+TEST(ActionFamilyTest, WrongParametersAreRefused) {
+  EXPECT_THROW((void)make_distribution(ActionFamily::kNormal, kBox, {at::zeros({4, 2})}), ConfigError);
+  EXPECT_THROW((void)make_distribution(ActionFamily::kCategorical, Discrete{3}, {at::zeros({4, 2})}), ConfigError);
+  EXPECT_THROW((void)make_distribution(ActionFamily::kNormal, kBox, {at::zeros({4, 3}), at::zeros({3})}), ConfigError);
+  EXPECT_THROW((void)make_distribution(ActionFamily::kNormal, kBox, {at::zeros({4, 2}), at::zeros({2})},
+                                       at::ones({4, 2}, at::kByte)),
+               ConfigError);
+}
+
+TEST(ActionFamilyTest, TheMaskReachesTheDistribution) {
+  const auto d =
+      make_distribution(ActionFamily::kCategorical, Discrete{2}, {at::zeros({1, 2})}, torch::tensor({1, 0}, at::kByte));
+  EXPECT_EQ(d->log_prob(torch::tensor({1}, at::kLong)).item<float>(), -INFINITY);
+}
+
+TEST(ActionFamilyTest, NormalActionsAreClippedAndSquashedOnesStretchedToTheBounds) {
+  const std::vector<float> given{-3.0F, 0.25F, 0.5F, -1.0F};
+  std::vector<float> taken(4);
+  to_bounds(ActionFamily::kNormal, kBox, given.data(), 2, taken.data());
+  EXPECT_EQ(taken, (std::vector<float>{-2.0F, 0.25F, 0.5F, 0.0F}));
+  const std::vector<float> squashed{-1.0F, 0.5F, 0.5F, -0.5F};
+  to_bounds(ActionFamily::kSquashedNormal, kBox, squashed.data(), 2, taken.data());
+  EXPECT_EQ(taken, (std::vector<float>{-2.0F, 0.75F, 1.0F, 0.25F}));
+}
+
+}  // namespace
+}  // namespace tandem::rl

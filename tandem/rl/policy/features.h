@@ -1,0 +1,67 @@
+// rl/policy/features.h: an observation of any leaves as one float32 row of features, for networks that take vectors.
+//
+// Leaves follow each other in the order of the spec, each flattened:
+//   float32  as it is
+//   uint8    scaled to 0 .. 1 by its bounds (0 .. 255 where it has none)
+//   int64    one-hot: an element with bounds low .. high becomes high - low + 1 features
+//
+// Threads: immutable. Two ways with the same bits: tensors (differentiable with respect to float leaves, any device),
+// and raw rows on the CPU without allocation.
+#pragma once
+#include <ATen/core/Tensor.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tandem/rl/policy/observation.h"
+
+namespace tandem::rl {
+
+class FlatFeatures {
+ public:
+  /// Throws ConfigError when an int64 leaf has no bounds, or more than 65,536 options in all.
+  explicit FlatFeatures(const Spec& spec);
+
+  /// Features of one row.
+  [[nodiscard]] std::int64_t size() const { return size_; }
+  /// Whether a row of the (single, float32) leaf is the row of features already.
+  [[nodiscard]] bool is_identity() const { return identity_; }
+
+  /// [B, size()]. Throws ConfigError for observations that are not of the spec, EnvError for an integer out of bounds
+  /// (looked at on the CPU only; elsewhere that would wait for the device).
+  [[nodiscard]] at::Tensor encode(const Observation& observation) const;
+
+  /// The same from raw leaves (as EnvArrays::observation) into `out` [rows, size()]. Throws EnvError as encode() does.
+  void encode_rows(std::span<const std::byte* const> leaves, std::int64_t rows, float* out) const;
+
+  /// TorchScript statements, each line indented by four spaces, that compute `features` from `observation:
+  /// List[Tensor]` with the constants (self.NAME).
+  struct Script {
+    std::string statements;
+    std::vector<std::pair<std::string, at::Tensor>> constants = {};
+  };
+  [[nodiscard]] Script script() const;
+
+ private:
+  struct Part {
+    Leaf leaf;
+    std::int64_t count = 0;                   // elements of the leaf
+    std::int64_t begin = 0, features = 0;     // where its features lie in a row
+    std::vector<float> low = {}, scale = {};  // uint8: (x - low) * scale
+    // int64, per element: its lowest value, its options, and the first feature of it within the part
+    std::vector<std::int64_t> first = {}, options = {}, offset = {};
+  };
+  [[nodiscard]] at::Tensor encode_part(const Part& part, const at::Tensor& leaf) const;
+  void encode_row(const Part& part, const std::byte* row, float* out) const;
+
+  Spec spec_;
+  std::vector<Part> parts_;
+  std::int64_t size_ = 0;
+  bool identity_ = false;
+};
+
+}  // namespace tandem::rl

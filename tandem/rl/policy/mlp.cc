@@ -1,0 +1,86 @@
+#include "tandem/rl/policy/mlp.h"
+
+#include <ATen/ATen.h>
+
+#include <array>
+#include <string>
+
+#include "tandem/base/error.h"
+#include "tandem/base/text.h"
+#include "tandem/model/init.h"
+
+namespace tandem::rl {
+namespace {
+
+constexpr std::array kActivations{Activation::kTanh, Activation::kRelu, Activation::kSilu, Activation::kGelu,
+                                  Activation::kElu};
+
+}  // namespace
+
+const char* name_of(Activation activation) {
+  switch (activation) {
+    case Activation::kTanh:
+      return "tanh";
+    case Activation::kRelu:
+      return "relu";
+    case Activation::kSilu:
+      return "silu";
+    case Activation::kGelu:
+      return "gelu";
+    case Activation::kElu:
+      return "elu";
+  }
+  return "unknown";
+}
+
+Activation activation(std::string_view name) {
+  std::string known;
+  for (const Activation each : kActivations) {
+    if (name == name_of(each)) return each;
+    known += concat(known.empty() ? "" : ", ", name_of(each));
+  }
+  throw ConfigError(concat("'", name, "' is no activation; known are: ", known));
+}
+
+at::Tensor activate(Activation activation, const at::Tensor& x) {
+  switch (activation) {
+    case Activation::kTanh:
+      return at::tanh(x);
+    case Activation::kRelu:
+      return at::relu(x);
+    case Activation::kSilu:
+      return at::silu(x);
+    case Activation::kGelu:
+      return at::gelu(x);
+    case Activation::kElu:
+      return at::elu(x);
+  }
+  return x;
+}
+
+Mlp::Mlp(const Options& options, at::Generator generator) : options_(options) {
+  for (std::size_t i = 0; i + 1 < options.sizes.size(); ++i) {
+    layers_.push_back(register_module(std::to_string(i), torch::nn::Linear(options.sizes[i], options.sizes[i + 1])));
+    const bool is_last = i + 2 == options.sizes.size();
+    const bool is_head = is_last && options.last == LastLayer::kLinear;
+    model::init_orthogonal(layers_[i]->weight, is_head ? options.last_gain : options.gain, generator);
+    torch::nn::init::zeros_(layers_[i]->bias);
+  }
+}
+
+at::Tensor Mlp::apply(std::size_t layer, const at::Tensor& x) {
+  const at::Tensor y = at::linear(x, layers_[layer]->weight, layers_[layer]->bias);
+  return is_activated(layer) ? activate(options_.activation, y) : y;
+}
+
+at::Tensor Mlp::forward(at::Tensor x) {
+  for (std::size_t i = 0; i < layers_.size(); ++i) x = apply(i, x);
+  return x;
+}
+
+at::Tensor Mlp::forward_to_last(at::Tensor x) {
+  for (std::size_t i = 0; i + 1 < layers_.size(); ++i) x = apply(i, x);
+  return x;
+}
+
+}  // namespace tandem::rl

@@ -1,0 +1,137 @@
+#include "tandem/rl/policy/mlp_policy.h"
+
+#include <ATen/ATen.h>
+
+#include <cmath>
+
+#include "tandem/base/error.h"
+#include "tandem/base/text.h"
+
+namespace tandem::rl {
+namespace {
+
+constexpr std::int64_t kMostUnits = 65536;
+
+void check_options(const MlpPolicyOptions& options) {
+  std::vector<std::string> faults;
+  for (std::size_t i = 0; i < options.hidden.size(); ++i) {
+    if (options.hidden[i] < 1 || options.hidden[i] > kMostUnits) {
+      faults.push_back(concat("policy: hidden[", i, "] = ", options.hidden[i], " must be 1 .. ", kMostUnits));
+    }
+  }
+  const auto require = [&](const char* name, double value, bool good, const char* rule) {
+    if (!good || !std::isfinite(value)) faults.push_back(concat("policy: ", name, " = ", value, " must be ", rule));
+  };
+  require("log_std_init", options.log_std_init, std::abs(options.log_std_init) <= 20, "within -20 .. 20");
+  require("hidden_gain", options.hidden_gain, options.hidden_gain > 0, "> 0");
+  require("policy_gain", options.policy_gain, options.policy_gain >= 0, ">= 0");
+  require("value_gain", options.value_gain, options.value_gain >= 0, ">= 0");
+  if (!faults.empty()) throw ConfigError(faults);
+}
+
+std::int64_t head_size(const ActionSpace& space) {
+  return std::holds_alternative<Box>(space) ? action_elements(space) : mask_elements(space);
+}
+
+std::vector<std::int64_t> sizes(std::int64_t in, const std::vector<std::int64_t>& hidden, std::int64_t out) {
+  std::vector<std::int64_t> all{in};
+  all.insert(all.end(), hidden.begin(), hidden.end());
+  if (out > 0) all.push_back(out);
+  return all;
+}
+
+// The TorchScript lines that apply layers of `mlp` (registered as `name`) to variable `x` up to layer `end`.
+std::string script_of(const Mlp& mlp, const std::string& name, const std::string& x, std::size_t end) {
+  std::string text;
+  for (std::size_t i = 0; i < end; ++i) {
+    const std::string layer = concat("self.", name, "._", i);
+    const std::string linear = concat("torch.linear(", x, ", ", layer, ".weight, ", layer, ".bias)");
+    const std::string activated = concat("torch.", name_of(mlp.options().activation), "(", linear, ")");
+    text += concat("    ", x, " = ", mlp.is_activated(i) ? activated : linear, "\n");
+  }
+  return text;
+}
+
+}  // namespace
+
+const char* name_of(Trunks trunks) { return trunks == Trunks::kShared ? "shared" : "separate"; }
+
+Trunks trunks(std::string_view name) {
+  for (const Trunks each : {Trunks::kSeparate, Trunks::kShared}) {
+    if (name == name_of(each)) return each;
+  }
+  throw ConfigError(concat("trunks '", name, "' must be separate or shared"));
+}
+
+MlpPolicy::MlpPolicy(const Spec& spec, const MlpPolicyOptions& options, at::Generator generator)
+    : ActorCritic(spec, options.family.value_or(usual_family(spec.action))), options_(options), features_(spec) {
+  check_options(options);
+  std::int64_t inputs = features_.size();
+  std::vector<std::int64_t> own_hidden = options.hidden;
+  if (options.trunks == Trunks::kShared) {
+    trunk_ = register_module("trunk", std::make_shared<Mlp>(Mlp::Options{.sizes = sizes(inputs, options.hidden, 0),
+                                                                         .activation = options.activation,
+                                                                         .last = Mlp::LastLayer::kActivated,
+                                                                         .gain = options.hidden_gain},
+                                                            generator));
+    own_hidden.clear();
+    inputs = trunk_->options().sizes.back();
+  }
+  const auto make = [&](std::int64_t out, double last_gain) {
+    const Mlp::Options mlp{.sizes = sizes(inputs, own_hidden, out),
+                           .activation = options.activation,
+                           .gain = options.hidden_gain,
+                           .last_gain = last_gain};
+    return std::make_shared<Mlp>(mlp, generator);
+  };
+  actor_ = register_module("actor", make(head_size(spec.action), options.policy_gain));
+  critic_ = register_module("critic", make(1, options.value_gain));
+  if (std::holds_alternative<Box>(spec.action)) {
+    const std::int64_t size = action_elements(spec.action);
+    const std::int64_t latent = actor_->layers().back()->options.in_features();
+    const std::vector<std::int64_t> shape =
+        family() == ActionFamily::kStateDependentNoise ? std::vector{latent, size} : std::vector{size};
+    log_std_ = register_parameter("log_std", at::full(shape, options.log_std_init, at::kFloat));
+  }
+}
+
+PolicyOutput MlpPolicy::forward(const Observation& observation) {
+  at::Tensor x = features_.encode(observation);
+  if (trunk_) x = trunk_->forward(x);
+  PolicyOutput output;
+  if (family() == ActionFamily::kStateDependentNoise) {
+    const at::Tensor latent = actor_->forward_to_last(x);
+    const torch::nn::Linear& head = actor_->layers().back();
+    // Detached, as in stable-baselines3: the noise follows the features and does not shape them.
+    output.action_parameters = {at::linear(latent, head->weight, head->bias), latent.detach(), log_std_};
+  } else {
+    output.action_parameters = {actor_->forward(x)};
+    if (log_std_.defined()) output.action_parameters.push_back(log_std_);
+  }
+  output.value = critic_->forward(x).squeeze(-1);
+  return output;
+}
+
+PolicyScript MlpPolicy::script() const {
+  FlatFeatures::Script features = features_.script();
+  std::string text =
+      "def policy(self, observation: List[Tensor]) -> Tuple[List[Tensor], Tensor]:\n" + features.statements;
+  if (trunk_) text += script_of(*trunk_, "trunk", "features", trunk_->layers().size());
+  const std::size_t last = actor_->layers().size() - 1;
+  const std::string head = concat("self.actor._", last);
+  text += "    x = features\n" + script_of(*actor_, "actor", "x", last);
+  text += "    v = features\n" + script_of(*critic_, "critic", "v", critic_->layers().size());
+  text += concat("    parameters = [torch.linear(x, ", head, ".weight, ", head, ".bias)]\n");
+  if (family() == ActionFamily::kStateDependentNoise) text += "    parameters.append(x)\n";
+  if (log_std_.defined()) text += "    parameters.append(self.log_std)\n";
+  text += "    return (parameters, v.squeeze(-1))\n";
+  return {.source = std::move(text), .constants = std::move(features.constants)};
+}
+
+PolicyFactory mlp_policy_factory(MlpPolicyOptions options) {
+  return [options = std::move(options)](const Spec& spec, at::Generator generator) {
+    return std::make_shared<MlpPolicy>(spec, options, std::move(generator));
+  };
+}
+
+}  // namespace tandem::rl

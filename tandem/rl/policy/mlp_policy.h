@@ -1,0 +1,64 @@
+// rl/policy/mlp_policy.h: the actor-critic of two multi-layer perceptrons, for observations that are vectors.
+//
+// Any observation works: leaves are flattened, integers one-hot (features.h). For images bring a module of your own.
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <numbers>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tandem/rl/policy/features.h"
+#include "tandem/rl/policy/mlp.h"
+#include "tandem/rl/policy/policy.h"
+
+namespace tandem::rl {
+
+/// kSeparate: actor and critic have hidden layers of their own. kShared: the same ones, with two linear heads.
+enum class Trunks { kSeparate, kShared };
+
+/// "separate" or "shared", and back; throws ConfigError.
+[[nodiscard]] const char* name_of(Trunks trunks);
+[[nodiscard]] Trunks trunks(std::string_view name);
+
+struct MlpPolicyOptions {
+  std::vector<std::int64_t> hidden = {64, 64};  // units of each hidden layer; empty: linear
+  Activation activation = Activation::kTanh;
+  Trunks trunks = Trunks::kSeparate;
+  std::optional<ActionFamily> family = {};  // none: the usual one of the action space
+  double log_std_init = 0;                  // natural logarithm, for the families with a log_std; gSDE likes -2
+  // Gains of the orthogonal initial weights (Andrychowicz et al. 2021, "What Matters for On-Policy Deep Actor-Critic").
+  double hidden_gain = std::numbers::sqrt2;
+  double policy_gain = 0.01;
+  double value_gain = 1;
+};
+
+/// Parameters: "actor.0.weight", ... and "critic.0.weight", ... whose last layers are the heads; with shared trunks
+/// "trunk.0.weight", ... before them; "log_std" for continuous actions: [size], not a function of the state
+/// (state_dependent_noise: [features, size], features being the units of the actor's last hidden layer).
+class MlpPolicy final : public ActorCritic {
+ public:
+  /// Throws ConfigError when an option is out of range or does not fit the spec.
+  MlpPolicy(const Spec& spec, const MlpPolicyOptions& options, at::Generator generator);
+
+  PolicyOutput forward(const Observation& observation) override;
+  [[nodiscard]] PolicyScript script() const override;
+
+  [[nodiscard]] const MlpPolicyOptions& options() const { return options_; }
+  [[nodiscard]] const FlatFeatures& features() const { return features_; }
+  [[nodiscard]] const Mlp* trunk() const { return trunk_.get(); }  // null when separate
+  [[nodiscard]] const Mlp& actor() const { return *actor_; }
+  [[nodiscard]] const Mlp& critic() const { return *critic_; }
+  [[nodiscard]] const at::Tensor& log_std() const { return log_std_; }  // undefined for discrete actions
+
+ private:
+  MlpPolicyOptions options_;
+  FlatFeatures features_;
+  std::shared_ptr<Mlp> trunk_, actor_, critic_;
+  at::Tensor log_std_;
+};
+
+[[nodiscard]] PolicyFactory mlp_policy_factory(MlpPolicyOptions options);
+
+}  // namespace tandem::rl

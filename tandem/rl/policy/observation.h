@@ -1,0 +1,31 @@
+// rl/policy/observation.h: observations as tensors, one a leaf of the environment's spec.
+//
+// Row r of each tensor is one agent of one environment (env-major, as env_group.h writes them). Element types stay what
+// they are in the environment: images remain uint8 until the policy converts them.
+#pragma once
+#include <ATen/core/Tensor.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "tandem/rl/env/spec.h"
+
+namespace tandem::rl {
+
+/// Per leaf, in the order of Spec::observation: [rows, leaf.shape...].
+using Observation = std::vector<at::Tensor>;
+
+[[nodiscard]] at::ScalarType scalar_type(ElementType type);
+
+/// Uninitialised CPU tensors for `rows` rows.
+[[nodiscard]] Observation make_observation(const Spec& spec, std::int64_t rows);
+
+/// Tensors over memory that the caller owns and keeps alive: `leaves[l]` points to rows * leaf.bytes() bytes.
+[[nodiscard]] Observation view_observation(const Spec& spec, std::span<std::byte* const> leaves, std::int64_t rows);
+
+/// Throws ConfigError naming the leaf when `observation` is not [rows, ...] of `spec`, with one number of rows.
+void check_observation(const Spec& spec, const Observation& observation);
+
+}  // namespace tandem::rl

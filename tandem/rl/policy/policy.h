@@ -1,0 +1,85 @@
+// rl/policy/policy.h: what an algorithm needs of a policy, and the class to derive one's own module from.
+//
+//   struct Pixels : tandem::rl::ActorCritic {
+//     explicit Pixels(const Spec& spec) : ActorCritic(spec) {
+//       register_module("conv", conv);
+//       register_module("pi", pi);
+//       register_module("v", v);
+//     }
+//     PolicyOutput forward(const Observation& observation) override {
+//       const at::Tensor x = torch::relu(conv(observation[0].to(torch::kFloat) / 255)).flatten(1);
+//       return {{pi(x)}, v(x).squeeze(1)};
+//     }
+//     torch::nn::Conv2d conv{torch::nn::Conv2dOptions(3, 16, 8).stride(4)};
+//     torch::nn::Linear pi{16 * 20 * 20, 6}, v{16 * 20 * 20, 1};
+//   };
+//   PolicyFactory factory = [](const Spec& spec, at::Generator) { return std::make_shared<Pixels>(spec); };
+#pragma once
+#include <ATen/core/Generator.h>
+#include <torch/nn/module.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tandem/model/distribution.h"
+#include "tandem/rl/policy/action_family.h"
+#include "tandem/rl/policy/observation.h"
+
+namespace tandem::rl {
+
+struct PolicyOutput {
+  std::vector<at::Tensor> action_parameters;  // what ActionFamily lists for the policy's family
+  at::Tensor value;                           // [B], the estimated return of each row
+};
+
+/// forward() in TorchScript: the source of
+///   def policy(self, observation: List[Tensor]) -> Tuple[List[Tensor], Tensor]:
+/// which returns action_parameters and value. Parameters, buffers and submodules have the names that they are
+/// registered under (self.pi.weight), with "_" before one that begins with a digit (self.net._0.weight); operations are
+/// those of `torch.` (torch.linear, torch.conv2d, torch.relu). `constants` become buffers under their names
+/// (self.NAME).
+struct PolicyScript {
+  std::string source;
+  std::vector<std::pair<std::string, at::Tensor>> constants = {};
+};
+
+/// A module that gives a distribution over actions and a value for each row of an observation.
+///
+/// The same forward() serves acting (called under at::NoGradGuard, in eval mode, by rollout workers) and learning (with
+/// gradients, in train mode). Threads: one at a time; every replica and every rollout worker has its own copy.
+/// Rows must be independent of each other, and forward() deterministic: the learner divides the probability that it
+/// computes by the one that acting recorded. Random operations (dropout) take model::current_generator() and act only
+/// in train mode.
+class ActorCritic : public torch::nn::Module {
+ public:
+  /// For the usual family of the spec's action space, or the given one. Throws ConfigError when it does not fit.
+  explicit ActorCritic(const Spec& spec);
+  ActorCritic(const Spec& spec, ActionFamily family);
+
+  /// `observation`: per leaf [B, ...]; float leaves are normalised already where the run normalises observations.
+  virtual PolicyOutput forward(const Observation& observation) = 0;
+
+  /// The distribution of `output`. `mask`: [B, mask elements], non-zero where allowed; undefined without masks.
+  /// Override it for a distribution of your own (see script() and Actor for what then needs one too).
+  [[nodiscard]] virtual std::unique_ptr<model::Distribution> distribution(const PolicyOutput& output,
+                                                                          const at::Tensor& mask = {}) const;
+
+  /// forward() in TorchScript, for script_export.h. The default throws ConfigError saying to override this.
+  [[nodiscard]] virtual PolicyScript script() const;
+
+  [[nodiscard]] const Spec& spec() const { return spec_; }
+  [[nodiscard]] ActionFamily family() const { return family_; }
+
+ private:
+  Spec spec_;
+  ActionFamily family_;
+};
+
+/// Makes the policy of a run. Everything random in the initial parameters comes from `generator`, so that all replicas
+/// start alike.
+using PolicyFactory = std::function<std::shared_ptr<ActorCritic>(const Spec& spec, at::Generator generator)>;
+
+}  // namespace tandem::rl

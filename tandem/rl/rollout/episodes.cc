@@ -1,0 +1,53 @@
+#include "tandem/rl/rollout/episodes.h"
+
+#include <algorithm>
+#include <tuple>
+
+namespace tandem::rl {
+
+EpisodeTracker::EpisodeTracker(int rows, int first_row)
+    : running_return(static_cast<std::size_t>(rows), 0.0),
+      running_length(static_cast<std::size_t>(rows), 0),
+      first_row_(first_row) {}
+
+void EpisodeTracker::record(int step, const double* reward, const std::uint8_t* terminated,
+                            const std::uint8_t* truncated) {
+  for (std::size_t row = 0; row < running_return.size(); ++row) {
+    running_return[row] += reward[row];
+    ++running_length[row];
+    if (terminated[row] == 0 && truncated[row] == 0) continue;
+    finished_.push_back({running_return[row], running_length[row], step, first_row_ + static_cast<int>(row)});
+    running_return[row] = 0;
+    running_length[row] = 0;
+  }
+}
+
+std::vector<Episode> EpisodeTracker::take_finished() { return std::exchange(finished_, {}); }
+
+void EpisodeWindow::add(std::vector<Episode> episodes) {
+  std::sort(episodes.begin(), episodes.end(),
+            [](const Episode& a, const Episode& b) { return std::tie(a.step, a.row) < std::tie(b.step, b.row); });
+  total_ += static_cast<std::int64_t>(episodes.size());
+  episodes_.insert(episodes_.end(), episodes.begin(), episodes.end());
+  if (episodes_.size() > capacity_)
+    episodes_.erase(episodes_.begin(), episodes_.end() - static_cast<std::ptrdiff_t>(capacity_));
+}
+
+double EpisodeWindow::mean_return() const {
+  double sum = 0;
+  for (const Episode& episode : episodes_) sum += episode.episode_return;
+  return episodes_.empty() ? 0 : sum / static_cast<double>(episodes_.size());
+}
+
+double EpisodeWindow::mean_length() const {
+  double sum = 0;
+  for (const Episode& episode : episodes_) sum += static_cast<double>(episode.length);
+  return episodes_.empty() ? 0 : sum / static_cast<double>(episodes_.size());
+}
+
+void EpisodeWindow::restore(std::vector<Episode> episodes, std::int64_t total) {
+  episodes_ = std::move(episodes);
+  total_ = total;
+}
+
+}  // namespace tandem::rl

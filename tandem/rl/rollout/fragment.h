@@ -1,0 +1,37 @@
+// rl/rollout/fragment.h: T steps of N environments, time-major, in memory that is reused for every rollout.
+//
+// Environments write their observations straight into the rows that the learner reads.
+// Threads: single-thread, the replica's that owns the env group.
+#pragma once
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "tandem/rl/env/spec.h"
+
+namespace tandem::rl {
+
+struct Fragment {
+  /// Memory for `steps` steps of `rows` (environment, agent) pairs. `normalized`: observations are kept as float32,
+  /// whatever the environment's type, since a normaliser writes them.
+  Fragment(const Spec& spec, int steps, int rows);
+
+  int steps, rows;
+  std::vector<at::Tensor> observation;  // per leaf [T + 1, N, ...]; row T is what the next fragment starts with
+  at::Tensor action_mask;               // [T + 1, N, mask elements] uint8; undefined without masks
+  at::Tensor action;    // [T, N, elements] int64 or float32; without the last dimension when it is 1 and discrete
+  at::Tensor log_prob;  // [T, N] float32, under the policy that acted
+  at::Tensor value;     // [T + 1, N] float32; row T bootstraps
+  at::Tensor reward;    // [T, N] float32, as the learner sees it (scaled; with the bootstrap of truncated episodes)
+  at::Tensor done;      // [T, N] uint8: the episode ended with this step
+  at::Tensor advantage, value_target;  // [T, N] float32, filled by compute_gae()
+
+  /// The observation of time `t` as tensors [N, ...]; views made once.
+  [[nodiscard]] const std::vector<at::Tensor>& observation_at(int t) const { return at_[static_cast<std::size_t>(t)]; }
+
+ private:
+  std::vector<std::vector<at::Tensor>> at_;
+};
+
+}  // namespace tandem::rl

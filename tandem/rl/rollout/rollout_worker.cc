@@ -1,0 +1,230 @@
+#include "tandem/rl/rollout/rollout_worker.h"
+
+#include <ATen/ATen.h>
+
+#include <cstring>
+
+#include "tandem/base/check.h"
+#include "tandem/base/philox.h"
+#include "tandem/base/text.h"
+#include "tandem/rl/env/state_bytes.h"
+
+namespace tandem::rl {
+namespace {
+
+std::byte* bytes_of(const at::Tensor& tensor) { return static_cast<std::byte*>(tensor.data_ptr()); }
+
+// [N, ...] for each leaf, as the environment writes it.
+std::vector<at::Tensor> one_step(const Fragment& fragment) {
+  std::vector<at::Tensor> leaves;
+  for (const at::Tensor& leaf : fragment.observation_at(0)) leaves.push_back(at::zeros_like(leaf));
+  return leaves;
+}
+
+constexpr std::uint32_t kFormat = 1;
+
+}  // namespace
+
+RolloutWorker::RolloutWorker(std::unique_ptr<EnvGroup> group, std::unique_ptr<Actor> actor,
+                             const RolloutOptions& options, int first_env)
+    : group_(std::move(group)),
+      actor_(std::move(actor)),
+      options_(options),
+      rows_(group_->size() * group_->spec().agents),
+      first_env_(first_env),
+      fragment_(group_->spec(), options.steps, rows_),
+      episodes_(rows_, first_env * group_->spec().agents),
+      moments_(group_->spec(), options.normalizer),
+      final_(one_step(fragment_)),
+      reward_(static_cast<std::size_t>(rows_)),
+      discounted_(static_cast<std::size_t>(rows_)),
+      terminated_(static_cast<std::size_t>(rows_)),
+      truncated_(static_cast<std::size_t>(rows_)) {
+  if (options.normalizer.observations) raw_ = one_step(fragment_);
+  for (int t = 0; t <= options.steps; ++t) arrays_.push_back(arrays_at(t));
+  if (std::holds_alternative<Box>(group_->spec().action)) {
+    box_.resize(static_cast<std::size_t>(rows_ * action_elements(group_->spec().action)));
+  }
+}
+
+void RolloutWorker::reset(std::uint64_t run_seed) {
+  std::vector<std::uint64_t> seeds;
+  for (int env = 0; env < group_->size(); ++env) {
+    seeds.push_back(derive_seed(run_seed, SeedPurpose::kEnvGroup, static_cast<std::uint64_t>(first_env_ + env)));
+  }
+  group_->reset(seeds, arrays_.back());
+  std::fill(discounted_.begin(), discounted_.end(), 0.0);
+  episodes_ = EpisodeTracker(rows_, first_env_ * group_->spec().agents);
+}
+
+// The arrays that the environments write at time t: the fragment's own rows, unless a normaliser comes between.
+EnvArrays RolloutWorker::arrays_at(int t) {
+  EnvArrays arrays;
+  const std::vector<at::Tensor>& target = options_.normalizer.observations ? raw_ : fragment_.observation_at(t);
+  for (const at::Tensor& leaf : target) arrays.observation.push_back(bytes_of(leaf));
+  for (const at::Tensor& leaf : final_) arrays.final_observation.push_back(bytes_of(leaf));
+  if (fragment_.action_mask.defined())
+    arrays.action_mask = fragment_.action_mask.data_ptr<std::uint8_t>() + t * fragment_.action_mask.stride(0);
+  arrays.reward = reward_.data();
+  arrays.terminated = terminated_.data();
+  arrays.truncated = truncated_.data();
+  return arrays;
+}
+
+const Fragment& RolloutWorker::collect(const Normalizers& frozen) {
+  const at::NoGradGuard no_grad;
+  moments_.clear();
+  truncated_at_.clear();
+  actor_->refresh();
+  // Where the last fragment ended, this one begins.
+  for (std::size_t leaf = 0; leaf < fragment_.observation.size(); ++leaf) {
+    if (raw_.empty()) fragment_.observation[leaf][0].copy_(fragment_.observation[leaf][options_.steps]);
+  }
+  if (!raw_.empty()) normalize_into(0, frozen);
+  if (fragment_.action_mask.defined()) fragment_.action_mask[0].copy_(fragment_.action_mask[options_.steps]);
+
+  for (int t = 0; t < options_.steps; ++t) {
+    act(t);
+    step_environments(t);
+    record(t, frozen);
+    if (!raw_.empty()) {
+      gather_moments();
+      normalize_into(t + 1, frozen);
+    }
+  }
+  actor_->evaluate(fragment_.observation_at(options_.steps),
+                   fragment_.value.data_ptr<float>() + std::ptrdiff_t{options_.steps} * rows_);
+  bootstrap();
+  return fragment_;
+}
+
+void RolloutWorker::act(int t) {
+  const std::ptrdiff_t row = std::ptrdiff_t{t} * rows_;
+  Decisions decisions{.log_prob = fragment_.log_prob.data_ptr<float>() + row,
+                      .value = fragment_.value.data_ptr<float>() + row};
+  const std::int64_t stride = fragment_.action.stride(0) * t;
+  if (box_.empty()) {
+    decisions.discrete = fragment_.action.data_ptr<std::int64_t>() + stride;
+  } else {
+    decisions.box = fragment_.action.data_ptr<float>() + stride;
+  }
+  const at::Tensor mask = fragment_.action_mask.defined() ? fragment_.action_mask[t] : at::Tensor();
+  actor_->act(fragment_.observation_at(t), mask, decisions);
+}
+
+void RolloutWorker::step_environments(int t) {
+  EnvActions actions;
+  const std::int64_t stride = fragment_.action.stride(0) * t;
+  if (box_.empty()) {
+    actions.discrete = fragment_.action.const_data_ptr<std::int64_t>() + stride;
+  } else {
+    to_bounds(options_.family, std::get<Box>(group_->spec().action), fragment_.action.const_data_ptr<float>() + stride,
+              rows_, box_.data());
+    actions.box = box_.data();
+  }
+  group_->step(actions, arrays_[static_cast<std::size_t>(t) + 1]);
+}
+
+void RolloutWorker::record(int t, const Normalizers& frozen) {
+  episodes_.record(t, reward_.data(), terminated_.data(), truncated_.data());
+  float* reward = fragment_.reward.data_ptr<float>() + std::ptrdiff_t{t} * rows_;
+  std::uint8_t* done = fragment_.done.data_ptr<std::uint8_t>() + std::ptrdiff_t{t} * rows_;
+  bool any_done = false;
+  for (std::size_t row = 0; row < reward_.size(); ++row) {
+    done[row] = terminated_[row] | truncated_[row];
+    any_done |= done[row] != 0;
+    reward[row] = frozen.scale_reward(reward_[row]);
+    if (truncated_[row] != 0 && terminated_[row] == 0) keep_truncated(t, static_cast<int>(row), frozen);
+    if (!options_.normalizer.rewards) continue;
+    discounted_[row] = options_.gamma * discounted_[row] + reward_[row];
+    moments_.discounted_return.add(&discounted_[row]);
+    if (done[row] != 0) discounted_[row] = 0;
+  }
+  if (any_done) actor_->episodes_ended({done, reward_.size()});
+}
+
+void RolloutWorker::gather_moments() {
+  for (std::size_t leaf = 0; leaf < raw_.size(); ++leaf) {
+    const float* rows = raw_[leaf].const_data_ptr<float>();
+    const std::size_t size = moments_.observation[leaf].size();
+    for (int row = 0; row < rows_; ++row) moments_.observation[leaf].add(rows + static_cast<std::size_t>(row) * size);
+  }
+}
+
+void RolloutWorker::normalize_into(int t, const Normalizers& frozen) {
+  for (std::size_t leaf = 0; leaf < raw_.size(); ++leaf) {
+    frozen.normalize(leaf, raw_[leaf].const_data_ptr<float>(), fragment_.observation_at(t)[leaf].data_ptr<float>(),
+                     rows_);
+  }
+}
+
+// Remembers the last observation of an episode that was cut short, as the policy would have seen it.
+void RolloutWorker::keep_truncated(int t, int row, const Normalizers& frozen) {
+  const auto kept = static_cast<std::int64_t>(truncated_at_.size());
+  truncated_at_.push_back(std::ptrdiff_t{t} * rows_ + row);
+  truncated_observation_.resize(final_.size());
+  for (std::size_t leaf = 0; leaf < final_.size(); ++leaf) {
+    at::Tensor& all = truncated_observation_[leaf];
+    if (!all.defined() || all.size(0) <= kept) {
+      std::vector<std::int64_t> sizes = final_[leaf].sizes().vec();
+      sizes[0] = std::max<std::int64_t>(2 * kept, rows_);
+      const at::Tensor larger = at::zeros(sizes, final_[leaf].options());
+      if (all.defined()) larger.narrow(0, 0, all.size(0)).copy_(all);
+      all = larger;
+    }
+    const std::size_t bytes = final_[leaf].nbytes() / static_cast<std::size_t>(rows_);
+    std::byte* to = bytes_of(all) + static_cast<std::size_t>(kept) * bytes;
+    const std::byte* from = bytes_of(final_[leaf]) + static_cast<std::size_t>(row) * bytes;
+    if (raw_.empty()) {
+      std::memcpy(to, from, bytes);
+    } else {
+      frozen.normalize(leaf, reinterpret_cast<const float*>(from), reinterpret_cast<float*>(to), 1);
+    }
+  }
+}
+
+// An episode that the time limit ended goes on in truth: gamma * V(last observation) stands for the rest of its return.
+void RolloutWorker::bootstrap() {
+  if (truncated_at_.empty()) return;
+  const auto count = static_cast<std::int64_t>(truncated_at_.size());
+  std::vector<at::Tensor> last;
+  for (const at::Tensor& leaf : truncated_observation_) last.push_back(leaf.narrow(0, 0, count));
+  std::vector<float> value(truncated_at_.size());
+  actor_->evaluate(last, value.data());
+  float* reward = fragment_.reward.data_ptr<float>();
+  for (std::size_t i = 0; i < truncated_at_.size(); ++i)
+    reward[truncated_at_[i]] += static_cast<float>(options_.gamma) * value[i];
+}
+
+std::vector<std::byte> RolloutWorker::save() const {
+  StateWriter out;
+  out.put(kFormat);
+  out.put(static_cast<std::int64_t>(rows_));
+  const std::vector<std::byte> environments = group_->can_save() ? group_->save() : std::vector<std::byte>();
+  out.put_bytes(environments);
+  out.put_bytes(actor_->save());
+  for (const double value : discounted_) out.put(value);
+  for (const double value : episodes_.running_return) out.put(value);
+  for (const std::int64_t value : episodes_.running_length) out.put(value);
+  return out.take();
+}
+
+RolloutWorker::Resumed RolloutWorker::load(std::span<const std::byte> state, std::uint64_t seed_for_new_episodes) {
+  StateReader in(state, concat("env group with environment ", first_env_));
+  in.expect(kFormat, "its format");
+  in.expect(static_cast<std::int64_t>(rows_), "its number of rows");
+  const std::span<const std::byte> environments = in.get_bytes();
+  actor_->load(in.get_bytes());
+  for (double& value : discounted_) value = in.get<double>();
+  for (double& value : episodes_.running_return) value = in.get<double>();
+  for (std::int64_t& value : episodes_.running_length) value = in.get<std::int64_t>();
+  in.expect_end();
+  if (environments.empty()) {
+    reset(seed_for_new_episodes);
+    return Resumed::kWithNewEpisodes;
+  }
+  group_->load(environments, arrays_.back());
+  return Resumed::kExactly;
+}
+
+}  // namespace tandem::rl

@@ -1,0 +1,90 @@
+// rl/rollout/rollout_worker.h: steps one env group with a policy and writes a fragment.
+//
+// Everything that decides what happens belongs to the group: its environments, its actor's random streams, its running
+// statistics. So a group's fragment does not depend on the replica, process or host that it runs on.
+//
+// Normalisers are frozen while a fragment is collected: the group gathers moments of what it sees, and the caller
+// merges those of all groups afterwards and hands the result to all of them.
+//
+// Threads: single-thread, the replica's that owns the group.
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "tandem/rl/env/env_group.h"
+#include "tandem/rl/policy/action_family.h"
+#include "tandem/rl/policy/actor.h"
+#include "tandem/rl/policy/normalizer.h"
+#include "tandem/rl/rollout/episodes.h"
+#include "tandem/rl/rollout/fragment.h"
+
+namespace tandem::rl {
+
+struct RolloutOptions {
+  int steps = 128;      // T
+  double gamma = 0.99;  // for the bootstrap of truncated episodes and the returns that scale rewards
+  ActionFamily family = ActionFamily::kCategorical;  // decides how a Box action is brought into the bounds
+  NormalizerOptions normalizer;                      // which of observations and rewards are normalised
+};
+
+class RolloutWorker {
+ public:
+  /// `first_env`: number in the run of the group's first environment. Throws ConfigError when a leaf cannot be
+  /// normalised.
+  RolloutWorker(std::unique_ptr<EnvGroup> group, std::unique_ptr<Actor> actor, const RolloutOptions& options,
+                int first_env);
+
+  /// Starts new episodes, seeded from the run's seed and each environment's number in the run.
+  void reset(std::uint64_t run_seed);
+
+  /// Steps the group `steps` times. Throws EnvError. Before the first call: reset() or load().
+  const Fragment& collect(const Normalizers& frozen);
+
+  [[nodiscard]] Fragment& fragment() { return fragment_; }
+  [[nodiscard]] EnvGroup& group() { return *group_; }
+  [[nodiscard]] Actor& actor() { return *actor_; }
+  [[nodiscard]] EpisodeTracker& episodes() { return episodes_; }
+  /// What the last fragment saw of observations and discounted returns; zeroed by collect().
+  [[nodiscard]] const NormalizerMoments& moments() const { return moments_; }
+
+  /// Environment states, current observations, running episodes and the actor's streams. Where the environment cannot
+  /// save, its part is left out.
+  [[nodiscard]] std::vector<std::byte> save() const;
+  /// Goes on from there. Returns whether that is exact; where not, new episodes were started from
+  /// `seed_for_new_episodes`. Throws CheckpointError on bytes that it cannot read.
+  enum class Resumed { kExactly, kWithNewEpisodes };
+  Resumed load(std::span<const std::byte> state, std::uint64_t seed_for_new_episodes);
+
+ private:
+  void act(int t);
+  void step_environments(int t);
+  void record(int t, const Normalizers& frozen);
+  void gather_moments();
+  void normalize_into(int t, const Normalizers& frozen);
+  void keep_truncated(int t, int row, const Normalizers& frozen);
+  void bootstrap();
+  [[nodiscard]] EnvArrays arrays_at(int t);
+
+  const std::unique_ptr<EnvGroup> group_;
+  const std::unique_ptr<Actor> actor_;
+  const RolloutOptions options_;
+  const int rows_, first_env_;
+  Fragment fragment_;
+  EpisodeTracker episodes_;
+  NormalizerMoments moments_;
+  // Memory of one step.
+  std::vector<at::Tensor> raw_, final_;      // per leaf [N, ...]; raw_ only where observations are normalised
+  std::vector<double> reward_, discounted_;  // [N]; discounted_: running discounted return, for reward scaling
+  std::vector<std::uint8_t> terminated_, truncated_;
+  std::vector<EnvArrays> arrays_;  // by time, 0 .. T
+  std::vector<float> box_;         // [N, elements] within bounds
+  // Rows whose episode was cut short, and what they saw last: row i of truncated_observation_ belongs to
+  // truncated_at_[i].
+  std::vector<std::ptrdiff_t> truncated_at_;       // t * N + row
+  std::vector<at::Tensor> truncated_observation_;  // per leaf, as the policy sees it
+};
+
+}  // namespace tandem::rl

@@ -1,0 +1,144 @@
+#include "tandem/rl/rollout/rollout_worker.h"
+
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include "tandem/base/error.h"
+#include "tandem/rl/env/env_adapter.h"
+
+namespace tandem::rl {
+namespace {
+
+constexpr int kLimit = 5, kSteps = 12, kEnvs = 3;
+
+// Counts its steps: the observation is the number of the step, the reward too; action 1 ends the task.
+struct Counter {
+  static Spec spec() {
+    Spec spec;
+    spec.id = "Counter-v0";
+    spec.observation = {Leaf{.name = "obs", .type = ElementType::kFloat32, .shape = {1}, .low = {}, .high = {}}};
+    spec.action = Discrete{2};
+    spec.max_episode_steps = kLimit;
+    return spec;
+  }
+  std::vector<float> reset(std::uint64_t) {
+    step_ = 0;
+    return {0.0F};
+  }
+  StepResult<std::vector<float>> step(std::int64_t action) {
+    ++step_;
+    return {
+        .observation = {static_cast<float>(step_)}, .reward = static_cast<double>(step_), .terminated = action == 1};
+  }
+  int step_ = 0;
+};
+
+// Plays a fixed action in all environments; values are ten times the observation.
+class Scripted final : public Actor {
+ public:
+  explicit Scripted(std::int64_t action) : action_(action) {}
+  void refresh() override {}
+  void act(const std::vector<at::Tensor>& observation, const at::Tensor&, const Decisions& out) override {
+    evaluate(observation, out.value);
+    for (int row = 0; row < kEnvs; ++row) {
+      out.discrete[row] = action_;
+      out.log_prob[row] = -1.0F;
+    }
+  }
+  void episodes_ended(std::span<const std::uint8_t> done) override {
+    for (const std::uint8_t each : done) ended += each;
+  }
+  void evaluate(const std::vector<at::Tensor>& observation, float* value) override {
+    const at::Tensor flat = observation[0].contiguous();
+    for (std::int64_t row = 0; row < flat.size(0); ++row) value[row] = 10 * flat.const_data_ptr<float>()[row];
+  }
+  [[nodiscard]] std::vector<std::byte> save() const override { return {std::byte{42}}; }
+  void load(std::span<const std::byte> state) override { loaded = static_cast<int>(state.size()); }
+
+  int ended = 0, loaded = 0;
+
+ private:
+  const std::int64_t action_;
+};
+
+struct World {
+  explicit World(std::int64_t action, const NormalizerOptions& normalizer = {})
+      : normalizers(Counter::spec(), normalizer),
+        actor(new Scripted(action)),
+        worker(std::make_unique<EnvGroupOf<Counter>>(kEnvs), std::unique_ptr<Actor>(actor),
+               {.steps = kSteps, .gamma = 0.5, .family = ActionFamily::kCategorical, .normalizer = normalizer}, 6) {
+    worker.reset(1);
+  }
+  Normalizers normalizers;
+  Scripted* actor;
+  RolloutWorker worker;
+};
+
+TEST(RolloutWorkerTest, ObservationsFollowEachOtherAcrossFragmentsAndEpisodes) {
+  World world(0);
+  for (int fragment = 0; fragment < 3; ++fragment) {
+    const Fragment& f = world.worker.collect(world.normalizers);
+    for (int t = 0; t <= kSteps; ++t)
+      EXPECT_EQ(f.observation[0][t][1].item<int>(), (fragment * kSteps + t) % kLimit) << t;
+  }
+}
+
+TEST(RolloutWorkerTest, ATruncatedEpisodeIsBootstrappedFromItsLastObservation) {
+  World world(0);
+  const Fragment& f = world.worker.collect(world.normalizers);
+  EXPECT_EQ(f.reward[3][0].item<float>(), 4.0F);
+  EXPECT_EQ(f.reward[4][0].item<float>(), 5.0F + 0.5F * 10 * kLimit) << "reward and gamma * V(last observation)";
+  EXPECT_EQ(f.done[4][0].item<int>(), 1);
+  EXPECT_EQ(f.value[kSteps][0].item<float>(), 10.0F * (kSteps % kLimit));
+}
+
+TEST(RolloutWorkerTest, ATaskThatEndedIsNotBootstrapped) {
+  World world(1);
+  const Fragment& f = world.worker.collect(world.normalizers);
+  EXPECT_TRUE(torch::equal(f.reward, torch::ones({kSteps, kEnvs})));
+  EXPECT_EQ(world.actor->ended, kSteps * kEnvs);
+}
+
+TEST(RolloutWorkerTest, EpisodesAreCountedInTheEnvironmentsOwnRewards) {
+  World world(0, {.rewards = true});
+  (void)world.worker.collect(world.normalizers);
+  const std::vector<Episode> episodes = world.worker.episodes().take_finished();
+  ASSERT_EQ(episodes.size(), 2u * kEnvs);
+  for (const Episode& episode : episodes) {
+    EXPECT_EQ(episode.episode_return, 1 + 2 + 3 + 4 + 5);
+    EXPECT_EQ(episode.length, kLimit);
+  }
+  EXPECT_EQ(episodes.back().row, 6 + kEnvs - 1);
+}
+
+TEST(RolloutWorkerTest, NormalisersAreFrozenWithinAFragmentAndSeeEveryObservation) {
+  World world(0, {.observations = true});
+  const Fragment& first = world.worker.collect(world.normalizers);
+  EXPECT_EQ(first.observation[0][3][0].item<float>(), 3.0F) << "variance 1 and mean 0 before anything is known";
+  EXPECT_EQ(world.worker.moments().observation[0].count(), kSteps * kEnvs);
+  world.normalizers.merge(world.worker.moments());
+  world.normalizers.finish_merge();
+  const Fragment& second = world.worker.collect(world.normalizers);
+  EXPECT_LT(second.observation[0].mean().abs().item<float>(), 0.5F);
+}
+
+TEST(RolloutWorkerTest, AGroupThatCannotSaveStartsNewEpisodesAndSaysSo) {
+  World world(0), other(0);
+  (void)world.worker.collect(world.normalizers);
+  const std::vector<std::byte> state = world.worker.save();
+  EXPECT_EQ(other.worker.load(state, 7), RolloutWorker::Resumed::kWithNewEpisodes);
+  EXPECT_EQ(other.actor->loaded, 1);
+  EXPECT_EQ(other.worker.collect(other.normalizers).observation[0][0][0].item<int>(), 0);
+}
+
+TEST(RolloutWorkerTest, EveryTruncationOfASavedStateIsRefused) {
+  World world(0);
+  const std::vector<std::byte> state = world.worker.save();
+  for (std::size_t length = 0; length < state.size(); ++length) {
+    EXPECT_THROW((void)world.worker.load(std::span<const std::byte>(state).first(length), 7), CheckpointError)
+        << length;
+  }
+}
+
+}  // namespace
+}  // namespace tandem::rl

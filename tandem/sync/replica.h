@@ -1,0 +1,65 @@
+// sync/replica.h: one copy of the model on one device, driven by one thread.
+//
+// Holds what a strategy and a learner need of it: the module with flat parameters and flat buffers, the optimizer, and
+// the shards that this replica works on, each with its own random stream.
+//
+// Threads: single-thread; the thread that trains it also constructs it. Ownership: shares the module.
+#pragma once
+#include <ATen/core/Generator.h>
+#include <c10/core/Device.h>
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "tandem/base/summation_tree.h"
+#include "tandem/model/flat_parameters.h"
+#include "tandem/model/module_buffers.h"
+#include "tandem/model/optimizer.h"
+#include "tandem/model/state_hash.h"
+
+namespace tandem::sync {
+
+/// Which part of the run's work a replica does.
+struct Placement {
+  int replica = 0;   // of the run
+  int replicas = 1;  // in the run
+  int shards = 1;    // in the run
+  Range mine;        // the shards of this replica: one whole subtree
+  c10::Device device = c10::Device(c10::kCPU);
+};
+
+/// The placements of `devices.size()` replicas that share `shards` shards. Throws ConfigError when there are fewer
+/// shards than replicas, naming the counts that work.
+[[nodiscard]] std::vector<Placement> place_replicas(const std::vector<c10::Device>& devices, int shards);
+
+class Replica {
+ public:
+  /// `module` lies on the placement's device. `optimizer`: one entry a parameter group, or one for all.
+  Replica(const Placement& placement, std::shared_ptr<torch::nn::Module> module, std::uint64_t run_seed,
+          const std::vector<model::OptimizerOptions>& optimizer, const model::FlatParameters::Options& flat = {});
+
+  [[nodiscard]] const Placement& placement() const { return placement_; }
+  [[nodiscard]] torch::nn::Module& module() { return *module_; }
+  [[nodiscard]] model::FlatParameters& parameters() { return parameters_; }
+  [[nodiscard]] model::ModuleBuffers& buffers() { return buffers_; }
+  [[nodiscard]] model::Optimizer& optimizer() { return optimizer_; }
+  /// The stream of one of this replica's shards, by its number in the run.
+  [[nodiscard]] at::Generator& generator(int shard);
+
+  /// Everything that must be equal on all replicas, in place and in as few tensors as it takes: flat parameters and
+  /// buffers, frozen parameters, optimizer state.
+  [[nodiscard]] model::NamedTensors state();
+  /// The same under the names that the module gives its parameters and buffers, for hashes and checkpoints.
+  [[nodiscard]] model::NamedTensors named_state();
+
+ private:
+  const Placement placement_;
+  const std::shared_ptr<torch::nn::Module> module_;
+  model::FlatParameters parameters_;
+  model::ModuleBuffers buffers_;
+  model::Optimizer optimizer_;
+  std::vector<at::Generator> generators_;
+};
+
+}  // namespace tandem::sync

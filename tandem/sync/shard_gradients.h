@@ -1,0 +1,53 @@
+// sync/shard_gradients.h: sums the gradients of a replica's shards along the fixed tree.
+//
+// Each shard's backward pass accumulates into a zeroed set of flat gradients of its own; finished ones are added
+// pairwise in the tree's association, so at most depth + 1 sets are alive. The sum ends in the first set, which lies in
+// the group's memory. The buffers of the module (batch norm) go the same way: every shard starts from those of the
+// step's begin.
+//
+// Threads: single-thread, the replica's.
+#pragma once
+#include <ATen/core/Tensor.h>
+
+#include <vector>
+
+#include "tandem/base/summation_tree.h"
+#include "tandem/sync/replica.h"
+
+namespace tandem::sync {
+
+class ShardGradients {
+ public:
+  /// `allocate`: memory of the first set and of the tally, where the group reduces it in place.
+  ShardGradients(Replica& replica, const model::FlatParameters::Allocate& allocate);
+
+  /// Starts the pass of the next shard. Throws InvariantError when shards come out of order.
+  void open(int shard);
+  /// Ends the pass; after the last shard's, all sums of this replica are in place.
+  void close(double weight, double loss);
+  /// Throws InvariantError unless every shard had its pass.
+  void require_complete() const;
+
+  /// Sum over this replica's shards: gradients and presence, weight, count of shards and weighted loss (three float64),
+  /// float buffers.
+  [[nodiscard]] model::FlatParameters::Gradients& sum() { return sets_.front(); }
+  [[nodiscard]] at::Tensor& tally() { return tallies_.front(); }
+  [[nodiscard]] std::vector<at::Tensor>& buffer_sums() { return buffer_sums_.front(); }
+  /// Sparse gradients of each shard, in shard order: [shard][buffer][slot].
+  [[nodiscard]] std::vector<std::vector<std::vector<at::Tensor>>>& sparse() { return sparse_; }
+
+ private:
+  void take_buffers(int shard, std::vector<at::Tensor>& sums);
+  void merge(std::size_t into, std::size_t from);
+
+  Replica& replica_;
+  TreeAccumulator tree_;  // which set the next shard goes to, and which to add
+  std::vector<model::FlatParameters::Gradients> sets_;
+  std::vector<at::Tensor> tallies_;
+  std::vector<std::vector<at::Tensor>> buffer_sums_;
+  std::vector<std::vector<std::vector<at::Tensor>>> sparse_;
+  int done_ = 0;  // shards finished in this step
+  bool in_pass_ = false;
+};
+
+}  // namespace tandem::sync

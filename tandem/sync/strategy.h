@@ -1,0 +1,59 @@
+// sync/strategy.h: how the gradients of many replicas become the next parameters of each. One class a strategy, no
+// modes.
+//
+// A replica's training step is
+//
+//     for each shard of the replica:  strategy.open(pass);  loss.backward();
+//     report = strategy.step(lr_factor, limits);
+//
+// where the loss of a shard is weight * (mean over its rows), so that gradients are sums until the one division at the
+// end.
+//
+// Threads: each replica has a strategy object of its own, called on the replica's thread. Blocking: begin(), step() and
+// leave() may wait for peers until `limits`. Errors: PeerLost, DeadlineExceeded or GroupAborted when a peer fails,
+// RunError for gradients that are not finite; the parameters are then those of the last finished step.
+#pragma once
+#include <cstdint>
+
+#include "tandem/concurrency/limits.h"
+
+namespace tandem::sync {
+
+/// What became of the gradients that were offered.
+enum class Verdict { kApplied, kAccepted, kDropped, kPartial };
+
+struct StepReport {
+  Verdict verdict = Verdict::kApplied;
+  std::int64_t step = 0;       // optimizer steps that the parameters have now seen
+  std::int64_t staleness = 0;  // steps between the parameters that the gradients were made with and those they met
+  double weight = 0;           // of all shards together
+  double loss = 0;             // weighted mean over all shards
+  double grad_norm = 0;        // of the mean gradient, before clipping
+  double wait_seconds = 0;     // spent in collectives: waiting for the others, and adding
+};
+
+class Strategy {
+ public:
+  virtual ~Strategy() = default;  // never waits for peers
+
+  /// Makes all replicas equal: parameters, buffers, optimizer state. Collective; may be called again at any time
+  /// between steps. Throws ConfigError naming the first parameter that differs in name, shape or dtype.
+  virtual void begin(const Limits& limits) = 0;
+
+  /// Before the forward pass of each of the replica's shards, which come in order, each once a step: what autograd
+  /// accumulates and what the forward pass does to the module's buffers is that shard's until close().
+  virtual void open(int shard) = 0;
+  /// After the backward pass. `weight`: rows (or valid elements) that the shard's mean was over; the global mean weighs
+  /// by it.
+  /// `loss`: that mean, for the report.
+  virtual void close(double weight, double loss) = 0;
+
+  /// After the last backward pass. Returns when the parameters for the next step are in place. The optimizer's learning
+  /// rate is multiplied by `lr_factor` in this step.
+  virtual StepReport step(double lr_factor, const Limits& limits) = 0;
+
+  /// This replica offers nothing more; the others go on without it.
+  virtual void leave(const Limits& limits) = 0;
+};
+
+}  // namespace tandem::sync

@@ -1,0 +1,105 @@
+// Plugins that are none, and plugins whose environments break while they run.
+#include <gtest/gtest.h>
+
+#include "bad_input.h"
+#include "tandem/base/text.h"
+
+namespace tandem::testing {
+namespace {
+
+// Two environments, 8 steps of each an update, a checkpoint after each.
+std::vector<std::string> train(const std::string& env, const char* more = "") {
+  return split(concat("train --plugin @plugins/faulty.so --env ", env,
+                      " --num-envs 2 --rollout-steps 8 --minibatches 2 --epochs 1 --total-steps 160 --run-dir run "
+                      "--quiet --set checkpoint.every_updates=1 ",
+                      more));
+}
+
+enum class Breaks { kAtOnce, kLater };
+
+struct BadEnv {
+  const char* name;
+  Breaks breaks;
+  std::vector<std::string> words;
+};
+void PrintTo(const BadEnv& env, std::ostream* out) { *out << env.name; }
+
+class BadPluginEnvTest : public ::testing::TestWithParam<BadEnv> {};
+
+TEST_P(BadPluginEnvTest, IsNamedAndEarlierCheckpointsStay) {
+  const TemporaryFolder folder;
+  std::vector<std::string> words = GetParam().words;
+  words.emplace_back(concat(GetParam().name, "-v0: environment "));
+  expect_refusal(tandem(folder.path(), train(concat(GetParam().name, "-v0"))), kRunFailed, words);
+  if (GetParam().breaks == Breaks::kLater) {
+    for (const int updates : {1, 2, 3})
+      expect_success(tandem(folder.path(), {"inspect", checkpoint_of("run", updates)}));
+    // It goes on from there, to the same fault.
+    expect_refusal(tandem(folder.path(), split("resume run --quiet --set checkpoint.every_seconds=3600")), kRunFailed,
+                   GetParam().words);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Each, BadPluginEnvTest,
+    ::testing::Values(BadEnv{"ThrowsInReset", Breaks::kAtOnce, {"reset()", "no licence for the simulator"}},
+                      BadEnv{"ThrowsInStep", Breaks::kLater, {"in step 6 of its episode", "lost its window"}},
+                      BadEnv{"ThrowsAnInt", Breaks::kAtOnce, {"in step 1 of its episode", "not a std::exception"}},
+                      BadEnv{"NanObservation", Breaks::kLater, {"in step 6", "element 1", "'hand'", "nan"}},
+                      BadEnv{"InfiniteObservation", Breaks::kAtOnce, {"reset()", "element 0", "'hand'", "inf"}},
+                      BadEnv{"NanReward", Breaks::kLater, {"in step 6", "reward", "nan"}},
+                      BadEnv{
+                          "ShortObservation", Breaks::kLater, {"in step 6", "'hand'", "1 elements", "the spec says 2"}},
+                      BadEnv{"ThrowsInSave", Breaks::kLater, {"save()", "cannot be frozen now"}}),
+    [](const auto& tested) { return std::string(tested.param.name); });
+
+TEST(BadPluginTest, AnEnvironmentThatCannotLoadItsStateLeavesTheCheckpoints) {
+  const TemporaryFolder folder;
+  expect_success(tandem(folder.path(), train("ThrowsInLoad-v0")));
+  expect_refusal(tandem(folder.path(), split("resume run --quiet --total-steps 320")), kRunFailed,
+                 {"ThrowsInLoad-v0: environment 0 of 2 in load()", "bytes of another simulator"});
+  expect_success(tandem(folder.path(), split("inspect run")));
+}
+
+TEST(BadPluginTest, AFileThatIsNoPluginIsNamedForWhatItIs) {
+  const TemporaryFolder folder;
+  write_text(folder / "script.so", "print('hello')\n");
+  write_text(folder / "cut.so",
+             "\x7f"
+             "ELF");
+  const auto refused = [&](const std::string& plugin, std::vector<std::string> words) {
+    if (!plugin.starts_with('@')) words.push_back(plugin);
+    expect_refusal(tandem(folder.path(), {"train", "--plugin", plugin, "--env", "Good-v0", "--run-dir", "run"}),
+                   kUserCanFixIt, words);
+    expect_refusal(tandem(folder.path(), {"envs", "--plugin", plugin}), kUserCanFixIt, words);
+    EXPECT_FALSE(std::filesystem::exists(folder / "run"));
+  };
+  refused("gone.so", {"does not exist"});
+  refused("script.so", {"is not a shared object"});
+  refused("cut.so", {"cannot be loaded"});
+  refused("@plugins", {"is a folder"});
+  refused("@plugins/no_entry_point.so", {"no environments", "TANDEM_ENV_PLUGIN"});
+}
+
+TEST(BadPluginTest, AnEnvironmentThatItDoesNotHaveIsNamed) {
+  const TemporaryFolder folder;
+  expect_refusal(tandem(folder.path(), train("Goood-v0")), kUserCanFixIt, {"'Goood-v0'", "did you mean 'Good-v0'"});
+}
+
+// The run is whole, and says what it lacks.
+TEST(BadPluginTest, APluginThatIsGoneAtAResumeIsNamedAndTheRunStays) {
+  const TemporaryFolder folder;
+  std::filesystem::copy_file(std::filesystem::path(TEST_PLUGINS) / "faulty.so", folder / "mine.so");
+  std::vector<std::string> words = train("Good-v0");
+  words[2] = "mine.so";
+  expect_success(tandem(folder.path(), words));
+  std::filesystem::rename(folder / "mine.so", folder / "moved.so");
+  for (const char* command : {"resume run --total-steps 320", "eval run", "export run -o policy.pt"}) {
+    expect_refusal(tandem(folder.path(), split(command)), kUserCanFixIt, {"mine.so", "does not exist"});
+  }
+  expect_success(tandem(folder.path(), split("inspect run")));
+  expect_success(tandem(folder.path(), split("eval run --episodes 1 --plugin moved.so")));
+}
+
+}  // namespace
+}  // namespace tandem::testing

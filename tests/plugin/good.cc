@@ -1,0 +1,2 @@
+#include "coin.h"
+TANDEM_ENV_PLUGIN(Coin, Dice);

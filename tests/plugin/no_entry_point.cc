@@ -1,0 +1,2 @@
+#include "coin.h"
+extern "C" __attribute__((visibility("default"))) int something_else() { return 1; }

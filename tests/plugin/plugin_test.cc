@@ -1,0 +1,117 @@
+// Loads plugins, good and bad, as `tandem train --plugin` does.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "tandem/base/error.h"
+#include "tandem/rl/env/env_buffers.h"
+#include "tandem/rl/env/env_registry.h"
+
+namespace tandem::rl {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+std::filesystem::path plugin(const std::string& name) { return std::filesystem::path(PLUGINS) / (name + ".so"); }
+
+std::string fault_of(const std::filesystem::path& path) {
+  EnvRegistry registry = EnvRegistry::native();
+  try {
+    registry.load_plugin(path);
+  } catch (const ConfigError& error) {
+    EXPECT_EQ(registry.entries().size(), 5u) << "a refused plugin adds nothing";
+    return error.what();
+  }
+  return "no ConfigError";
+}
+
+TEST(PluginTest, AllOfItsEnvironmentsAreAddedAndRun) {
+  std::unique_ptr<EnvGroup> group;
+  {
+    EnvRegistry registry = EnvRegistry::native();
+    registry.load_plugin(plugin("good"));
+    EXPECT_EQ(registry.entries().size(), 7u);
+    EXPECT_EQ(registry.spec("Dice-v0").id, "Dice-v0");
+    EXPECT_THAT(registry.entries()[2].origin, AllOf(HasSubstr("plugin '"), HasSubstr("good.so'")));
+    group = registry.make("Coin-v0", 2);
+  }
+  // The registry is gone; the group's code is not.
+  EnvBuffers buffers(*group);
+  group->reset(std::vector<std::uint64_t>{1, 2}, buffers.arrays());
+  const std::vector<std::int64_t> guesses = {0, 1};
+  for (int step = 1; step <= 10; ++step) {
+    group->step({.discrete = guesses.data()}, buffers.arrays());
+    EXPECT_EQ(buffers.truncated()[0], step == 10);
+  }
+}
+
+TEST(PluginTest, WhatItsEnvironmentsThrowIsAnEnvErrorHereAsWell) {
+  EnvRegistry registry;
+  registry.load_plugin(plugin("good"));
+  const auto group = registry.make("Coin-v0", 1);
+  EnvBuffers buffers(*group);
+  group->reset(std::vector<std::uint64_t>{1}, buffers.arrays());
+  const std::int64_t guess = 2;
+  try {
+    group->step({.discrete = &guess}, buffers.arrays());
+    FAIL();
+  } catch (const EnvError& error) {
+    EXPECT_STREQ(error.what(), "Coin-v0: environment 0 of 1 in step 1 of its episode: the coin fell off the table");
+  }
+}
+
+TEST(PluginTest, LoadingTheSamePluginTwiceIsATakenName) {
+  EnvRegistry registry;
+  registry.load_plugin(plugin("good"));
+  EXPECT_THROW(registry.load_plugin(plugin("good")), ConfigError);
+  EXPECT_EQ(registry.entries().size(), 2u);
+}
+
+struct Bad {
+  const char* name;
+  const char* reason;
+};
+class BadPluginTest : public ::testing::TestWithParam<Bad> {};
+
+TEST_P(BadPluginTest, IsRefusedWithItsPathAndTheReason) {
+  EXPECT_THAT(fault_of(plugin(GetParam().name)), HasSubstr(GetParam().reason));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Each, BadPluginTest,
+    ::testing::Values(Bad{"missing", "missing.so' does not exist (looked at /"},
+                      Bad{"second_bad", "environment 'Loaded-v0': max_episode_steps = -1"},
+                      Bad{"throws",
+                          "throws.so' threw while registering its environments: no licence for the simulator"},
+                      Bad{"throws_int", "threw while registering its environments, and not a std::exception"},
+                      Bad{"none_inside", "none_inside.so' registered no environment"},
+                      Bad{"no_entry_point", "'tandem_env_plugin' is missing; add TANDEM_ENV_PLUGIN(YourEnv)"},
+                      Bad{"null_info", "'tandem_env_plugin' returned null"},
+                      Bad{"older_interface", "was built for environment interface 0 and this tandem has 1; rebuild"},
+                      Bad{"other_library", "was built with libc++ and this tandem with libstdc++; rebuild"},
+                      Bad{"other_layout", "was built with other layouts (Spec "}),
+    [](const auto& tested) { return std::string(tested.param.name); });
+
+TEST(PluginTest, AFolderATextFileAndACutFileAreNamedForWhatTheyAre) {
+  const std::filesystem::path folder = ::testing::TempDir();
+  EXPECT_THAT(fault_of(folder), HasSubstr("is a folder"));
+  const auto written = [&](const char* name, const std::string& content) {
+    const std::filesystem::path path = folder / name;
+    std::ofstream(path, std::ios::binary) << content;
+    std::string fault = fault_of(path);
+    std::filesystem::remove(path);
+    return fault;
+  };
+  EXPECT_THAT(written("script.so", "print('hello')"), HasSubstr("is not a shared object"));
+  EXPECT_THAT(written("empty.so", ""), HasSubstr("it is empty or not readable"));
+  EXPECT_THAT(written("cut.so",
+                      "\x7f"
+                      "ELF"),
+              HasSubstr("cannot be loaded: "));
+}
+
+}  // namespace
+}  // namespace tandem::rl

@@ -1,0 +1,79 @@
+// The same shards give the same bits, on whatever number of replicas they are trained.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+
+#include "tandem/base/testing/temporary_folder.h"
+#include "training.h"
+
+namespace tandem::process_test {
+namespace {
+
+void expect_same_state_on_any_replicas(const Recipe& recipe) {
+  const TemporaryFolder scratch;
+  for (const std::string replicas : {"1", "2", "4"}) {
+    SCOPED_TRACE(recipe.name + " on cpu:" + replicas);
+    const auto folder = scratch / replicas;
+    expect_success(train(recipe, folder, "cpu:" + replicas));
+    EXPECT_EQ(state_of(folder), state_of(scratch / "1"));
+    EXPECT_EQ(summary_of(folder).at("replicas").as_array().size(), std::stoul(replicas));
+    EXPECT_EQ(summary_of(folder).at("env_steps").as_int64(), recipe.steps);
+    expect_line_for_every_update(folder);
+  }
+}
+
+TEST(TopologyTest, CartPoleHasTheSameStateOnAnyReplicas) { expect_same_state_on_any_replicas(cartpole()); }
+
+TEST(TopologyTest, NormalisedPendulumHasTheSameStateOnAnyReplicas) { expect_same_state_on_any_replicas(pendulum()); }
+
+TEST(TopologyTest, AnotherSeedHasAnotherState) {
+  Recipe other = cartpole();
+  std::ranges::replace(other.arguments, std::string("11"), std::string("13"));
+  EXPECT_NE(uninterrupted_state(other), uninterrupted_state(cartpole()));
+}
+
+// The settings that are shipped, for as long as the promise is made.
+Recipe shipped(const std::string& env, std::vector<std::string> more) {
+  Recipe recipe{env, {"--env", env, "--seed", "3", "--shards", "4"}, 102'400, 0};
+  recipe.arguments.insert(recipe.arguments.end(), more.begin(), more.end());
+  return recipe;
+}
+
+TEST(LongTopologyTest, CartPoleAfter100kSteps) {
+  expect_same_state_on_any_replicas(shipped("CartPole-v1", {"--num-envs", "8", "--rollout-steps", "128"}));
+}
+
+TEST(LongTopologyTest, NormalisedPendulumAfter100kSteps) {
+  expect_same_state_on_any_replicas(
+      shipped("Pendulum-v1", {"--set", "normalize.observations=true", "--set", "normalize.rewards=true"}));
+}
+
+// What the first threads of a process find out about the machine must not depend on which of them comes first.
+TEST(LongTopologyTest, EveryStartMakesTheSameFirstUpdate) {
+  const Recipe recipe = with_steps(cartpole(), cartpole().rows);
+  const std::string state = uninterrupted_state(recipe);
+  constexpr int kStarts = 300;
+  for (int start = 0; start < kStarts; ++start) {
+    const TemporaryFolder scratch;
+    expect_success(train(recipe, scratch / "run", "cpu:4"));
+    ASSERT_EQ(state_of(scratch / "run"), state) << "start " << start;
+  }
+}
+
+#ifdef FASHION_MNIST_PROGRAM
+TEST(LongTopologyTest, FashionMnistAfterAnEpoch) {
+  std::string first;
+  for (const std::string devices : {"cpu:1", "cpu:2", "cpu:4"}) {
+    SCOPED_TRACE(devices);
+    const Ended ended = run({FASHION_MNIST_PROGRAM, {"--devices", devices, "--shards", "4", "--epochs", "1"}});
+    ASSERT_EQ(ended.exit_code, 0) << ended.err;
+    const std::string state = read_json(ended.out).at("state_sha256").as_string();
+    if (first.empty()) first = state;
+    EXPECT_EQ(state, first);
+  }
+}
+#endif
+
+}  // namespace
+}  // namespace tandem::process_test

@@ -1,0 +1,79 @@
+#!/usr/bin/env python3
+"""Fails on what can be seen in the text of the files: their size, unfinished work, and house rules that a word betrays."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+LONGEST_FILE = 400
+LONGEST_LINE = 120
+SOURCES = {".h", ".cc", ".cu", ".py", ".cmake", ".txt", ".md", ".yaml", ".yml", ".json", ".sh", ""}
+CODE = {".h", ".cc", ".cu"}
+
+# The library's layers: what is under tandem/ except the program, less the tests beside the sources.
+LIBRARY = re.compile(r"^tandem/(?!app/)(?!.*_test\.cc$).*\.(h|cc|cu)$")
+
+# (files, files that may, what is not to be found there, what to do instead)
+RULES = [
+    (LIBRARY, r"^tandem/base/mutex\.h$", r"\bstd::(recursive_|shared_|timed_)?mutex\b|\bstd::condition_variable",
+     "take Mutex, MutexLock and CondVar of tandem/base/mutex.h: clang checks who holds them"),
+    (LIBRARY, r"^tandem/concurrency/", r"\bstd::j?thread\s+\w|\bstd::j?thread\s*[({]|\bstd::async\b",
+     "threads are started by tandem/concurrency alone: named, joined, their failures caught"),
+    (LIBRARY, r"^$", r"\bsleep_for\b|\busleep\s*\(|\bsleep_until\b", "a sleep synchronises nothing; wait for what you need"),
+    (LIBRARY, r"^tandem/comm/launcher_environment\.cc$", r"\bgetenv\s*\(", "the library does not read the environment"),
+    (LIBRARY, r"^$", r"\bstd::c(out|err|log)\b|\b(std::)?f?printf\s*\(|\bputs\s*\(", "the library does not print"),
+    (LIBRARY, r"^tandem/base/fault_point\.cc$", r"\b(std::|_)?(quick_)?[eE]xit\s*\(|\bstd::(abort|terminate)\s*\(",
+     "the library does not end the process; throw one of tandem/base/error.h"),
+]
+UNFINISHED = re.compile(r"\b(TO" r"DO|FIX" r"ME|X" r"XX)\b")
+
+
+def files() -> list[str]:
+    command = ["git", "ls-files", "--cached", "--others", "--exclude-standard"]
+    listed = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout.splitlines()
+    return [path for path in listed if (ROOT / path).is_file() and Path(path).suffix in SOURCES and path != "LICENSE"
+            and not path.startswith("fuzz/corpus/")]
+
+
+def without_comment(line: str) -> str:
+    return line.split("//", 1)[0]
+
+
+def file_faults(path: str) -> list[str]:
+    try:
+        text = (ROOT / path).read_text()
+    except UnicodeDecodeError:
+        return []  # not a text, for all its name says
+    lines = text.split("\n")
+    faults = []
+    code = Path(path).suffix in CODE
+    if len(lines) - 1 > LONGEST_FILE and Path(path).suffix in CODE | {".py", ".cmake"}:
+        faults.append(f"{path}: {len(lines) - 1} lines, more than {LONGEST_FILE}: it holds more than one idea")
+    if text and not text.endswith("\n"):
+        faults.append(f"{path}: the last line does not end")
+    rules = [(re.compile(word), advice) for where, allowed, word, advice in RULES
+             if where.match(path) and not re.match(allowed, path)]
+    for number, line in enumerate(lines, start=1):
+        if UNFINISHED.search(line):
+            faults.append(f"{path}:{number}: unfinished: {line.strip()}")
+        if line != line.rstrip() and not path.endswith(".md"):
+            faults.append(f"{path}:{number}: blanks at the end of the line")
+        if code and len(line) > LONGEST_LINE and "http" not in line and '"' not in line:
+            faults.append(f"{path}:{number}: {len(line)} characters, more than {LONGEST_LINE}")
+        for word, advice in rules:
+            if word.search(without_comment(line)):
+                faults.append(f"{path}:{number}: {advice}: {line.strip()}")
+    return faults
+
+
+def main() -> int:
+    faults = [fault for path in files() for fault in file_faults(path)]
+    for fault in faults:
+        print(fault)
+    return 1 if faults else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
