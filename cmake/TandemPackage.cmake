@@ -2,6 +2,7 @@
 #   tandem::tandem   the whole library, with LibTorch
 #   tandem::env      the environment interface alone, without LibTorch: all that a plugin needs
 #   tandem::<layer>  any other layer by its name
+#   tandem::program  the program as a function, for a main() with environments of its own (needs yaml-cpp and cairo)
 get_property(layers GLOBAL PROPERTY TANDEM_LAYERS)
 set(targets)
 foreach(layer IN LISTS layers)
@@ -14,6 +15,16 @@ target_link_libraries(tandem_tandem INTERFACE ${targets})
 set_target_properties(tandem_tandem PROPERTIES EXPORT_NAME tandem)
 add_library(tandem::tandem ALIAS tandem_tandem)
 list(APPEND targets tandem_tandem)
+
+if(TARGET tandem_program)
+  add_library(tandem::program ALIAS tandem_program)
+  foreach(part IN ITEMS config cli run plot train)
+    set_target_properties(tandem_${part} PROPERTIES EXPORT_NAME program_${part})
+    list(APPEND targets tandem_${part})
+  endforeach()
+  set_target_properties(tandem_program PROPERTIES EXPORT_NAME program)
+  list(APPEND targets tandem_program)
+endif()
 
 if(NOT TANDEM_INSTALL OR NOT TANDEM_TORCH_LAYERS)
   return()
@@ -33,3 +44,6 @@ install(FILES ${PROJECT_BINARY_DIR}/tandemConfig.cmake ${PROJECT_BINARY_DIR}/tan
               ${PROJECT_SOURCE_DIR}/cmake/TandemTorch.cmake DESTINATION ${package_dir})
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/tandem DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
         FILES_MATCHING PATTERN "*.h" PATTERN "tandem/app" EXCLUDE)
+if(TARGET tandem_program)
+  install(FILES ${PROJECT_SOURCE_DIR}/tandem/app/program.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tandem/app)
+endif()

@@ -124,6 +124,35 @@ TEST_F(ProgramTest, AResumedRunEndsWithTheNumbersOfALongerOne) {
   EXPECT_THAT(config, HasSubstr("total_steps: 128"));
 }
 
+TEST_F(ProgramTest, AFinishedRunIsLeftAsItIs) {
+  ASSERT_EQ(train("a", "CartPole-v1").code, 0);
+  const std::string before = read_file(folder / "a/summary.json");
+  const Outcome resumed = run({"resume", at("a")});
+  EXPECT_EQ(resumed.code, 0) << resumed.err;
+  EXPECT_THAT(resumed.out, HasSubstr("has made its 64 steps"));
+  EXPECT_EQ(read_file(folder / "a/summary.json"), before);
+}
+
+TEST_F(ProgramTest, StepsAreNotTakenBack) {
+  ASSERT_EQ(train("a", "CartPole-v1").code, 0);
+  const std::string before = read_file(folder / "a/config.yaml");
+  const Outcome resumed = run({"resume", at("a"), "--total-steps", "32"});
+  EXPECT_EQ(resumed.code, 2);
+  EXPECT_THAT(resumed.err, HasSubstr("has made 64 environment steps already"));
+  EXPECT_EQ(read_file(folder / "a/config.yaml"), before);
+}
+
+TEST_F(ProgramTest, ARunWhoseSummaryIsMissingGetsOneFromItsLastMetrics) {
+  ASSERT_EQ(train("a", "Walk-v0").code, 0);
+  const JsonValue before = read_json(read_file(folder / "a/summary.json"));
+  std::filesystem::remove(folder / "a/summary.json");
+  ASSERT_EQ(run({"resume", at("a")}).code, 0);
+  const JsonValue after = read_json(read_file(folder / "a/summary.json"));
+  EXPECT_EQ(after.at("state_sha256").as_string(), before.at("state_sha256").as_string());
+  EXPECT_EQ(after.at("episode_return_mean").as_double(), before.at("episode_return_mean").as_double());
+  EXPECT_EQ(after.at("env_steps_per_s").as_double(), before.at("env_steps_per_s").as_double());
+}
+
 TEST_F(ProgramTest, TheEnvironmentsAndTheirSettingsAreListed) {
   EXPECT_THAT(run({"envs"}).out, AllOf(HasSubstr("CartPole-v1"), HasSubstr("Walk-v0"), HasSubstr("Discrete(2)")));
   EXPECT_THAT(run({"envs", "CartPole-v1"}).out, HasSubstr("learning_rate"));

@@ -25,9 +25,16 @@ void cut(const std::filesystem::path& path, std::size_t size) {
   if (!done) throw_file_error("cut back", path, error_number);
 }
 
+// Whether there is such a file. What is no file (a device, a pipe) could be endless.
+bool is_there(const std::filesystem::path& path) {
+  if (!std::filesystem::exists(path)) return false;
+  if (std::filesystem::is_regular_file(path)) return true;
+  throw CheckpointError(concat(path.string(), " is not a regular file; lines are kept in one, so move it away"));
+}
+
 // Removes what follows the last line end.
 const std::filesystem::path& without_torn_line(const std::filesystem::path& path) {
-  if (!std::filesystem::exists(path)) return path;
+  if (!is_there(path)) return path;
   const std::string content = read_file(path);
   const std::size_t whole = content.rfind('\n') + 1;  // npos + 1 is 0
   if (whole != content.size()) cut(path, whole);
@@ -65,7 +72,7 @@ void JsonlSink::write(const Record& record) {
 }
 
 std::size_t truncate_jsonl(const std::filesystem::path& path, std::string_view counter, std::int64_t last) {
-  if (!std::filesystem::exists(path)) return 0;
+  if (!is_there(path)) return 0;
   const std::string content = read_file(path);
   std::size_t kept = 0, number = 0, damaged = 0;
   std::optional<std::size_t> end;  // of what is kept

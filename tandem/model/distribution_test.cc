@@ -2,7 +2,7 @@
 #include "tandem/model/distribution.h"
 
 #include <gtest/gtest.h>
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <functional>
 #include <memory>

@@ -1,6 +1,6 @@
 #include "tandem/model/dropout.h"
 
-#include <torch/torch.h>
+#include <ATen/ATen.h>
 
 #include "tandem/base/error.h"
 #include "tandem/base/text.h"

@@ -1,6 +1,8 @@
 #include "tandem/model/flat_layout.h"
 
-#include <torch/torch.h>
+#include <ATen/ATen.h>
+#include <torch/nn/module.h>
+#include <torch/nn/modules/embedding.h>
 
 #include <algorithm>
 #include <cstdint>

@@ -1,7 +1,7 @@
 #include "tandem/model/init.h"
 
 #include <ATen/CPUGeneratorImpl.h>
-#include <torch/torch.h>
+#include <ATen/ATen.h>
 
 #include <array>
 #include <cmath>

@@ -1,6 +1,8 @@
 #include "tandem/model/module_copy.h"
 
-#include <torch/torch.h>
+#include <ATen/ATen.h>
+#include <torch/nn/module.h>
+#include <torch/ordered_dict.h>
 
 #include <string>
 #include <utility>

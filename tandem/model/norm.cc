@@ -1,6 +1,6 @@
 #include "tandem/model/norm.h"
 
-#include <torch/torch.h>
+#include <ATen/ATen.h>
 
 #include <algorithm>
 #include <cstring>

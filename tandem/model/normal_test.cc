@@ -1,7 +1,7 @@
 #include "tandem/model/normal.h"
 
 #include <gtest/gtest.h>
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <cmath>
 #include <numbers>

@@ -1,7 +1,7 @@
 #include "tandem/model/row_sampling.h"
 
 #include <gtest/gtest.h>
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <cmath>
 #include <vector>

@@ -1,6 +1,7 @@
 #include "tandem/model/safetensors.h"
 
-#include <torch/torch.h>
+#include <ATen/ATen.h>
+#include <torch/nn/module.h>
 
 #include <algorithm>
 #include <array>

@@ -1,7 +1,7 @@
 #include "tandem/model/shard_random.h"
 
 #include <ATen/CPUGeneratorImpl.h>
-#include <torch/torch.h>
+#include <ATen/ATen.h>
 
 #include <bit>
 #include <mutex>

@@ -1,7 +1,9 @@
 #include "tandem/model/shard_random.h"
 
 #include <gtest/gtest.h>
-#include <torch/torch.h>
+#include <ATen/ATen.h>
+#include <torch/csrc/autograd/autograd.h>
+#include <torch/utils.h>
 
 #include <chrono>
 #include <thread>

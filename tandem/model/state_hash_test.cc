@@ -1,7 +1,9 @@
 #include "tandem/model/state_hash.h"
 
 #include <gtest/gtest.h>
-#include <torch/torch.h>
+#include <ATen/ATen.h>
+#include <torch/nn/modules/container/sequential.h>
+#include <torch/nn/modules/linear.h>
 
 #include "tandem/base/error.h"
 #include "tandem/base/sha256.h"

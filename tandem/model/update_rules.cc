@@ -1,6 +1,6 @@
 #include "tandem/model/update_rules.h"
 
-#include <torch/torch.h>
+#include <ATen/ATen.h>
 
 #include <cmath>
 

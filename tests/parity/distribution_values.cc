@@ -1,6 +1,6 @@
 // Prints, for random parameters, what Tandem's distributions say about them, as one JSON document on stdout;
 // distributions_parity.py compares it with torch.distributions.
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <cstdio>
 #include <memory>

@@ -1,6 +1,7 @@
 // policy_exports FOLDER: writes policies of every family as .pt and .safetensors, each with a .json of observations and
 // of what the policy itself makes of them; policy_export_parity.py loads the files with Python's torch and compares.
-#include <torch/torch.h>
+#include <ATen/ATen.h>
+#include <torch/utils.h>
 
 #include <cstdio>
 #include <filesystem>

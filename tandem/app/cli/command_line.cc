@@ -1,6 +1,7 @@
 #include "tandem/app/cli/command_line.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 
 #include "tandem/app/cli/help_text.h"
 #include "tandem/app/cli/option_flags.h"
@@ -23,20 +24,26 @@ std::vector<std::string> flags_of(const CLI::App& command) {
   return names;
 }
 
-std::string unknown(const std::string& text, const CLI::App& command) {
+// `train`: the command with most flags, which users try behind others.
+std::string unknown(const std::string& text, const CLI::App& command, const CLI::App& train) {
   const std::string name = text.substr(0, text.find('='));
   if (!is_flag(text)) return concat("tandem ", command.get_name(), " does not take '", text, "'; see its --help");
+  const std::vector<std::string> of_train = flags_of(train);
+  if (std::find(of_train.begin(), of_train.end(), name) != of_train.end()) {
+    return concat(name, ": a flag of tandem train, for a new run; tandem ", command.get_name(),
+                  " does not take it, see its --help");
+  }
   const std::optional<std::string> nearest = nearest_name(name, flags_of(command));
   if (nearest) return concat(name, ": there is no such flag; the nearest one is ", *nearest);
   return concat(name, ": there is no such flag; see tandem ", command.get_name(), " --help, or --set for other keys");
 }
 
 // What was given and belongs to nothing. Values behind unknown flags are left out: the flag is the fault.
-std::vector<std::string> unknown_faults(const CLI::App& command) {
+std::vector<std::string> unknown_faults(const CLI::App& command, const CLI::App& train) {
   std::vector<std::string> faults;
   bool behind_flag = false;
   for (const std::string& text : command.remaining()) {
-    if (is_flag(text) || !behind_flag) faults.push_back(unknown(text, command));
+    if (is_flag(text) || !behind_flag) faults.push_back(unknown(text, command, train));
     behind_flag = is_flag(text) && text.find('=') == std::string::npos;
   }
   return faults;
@@ -165,7 +172,7 @@ class CommandLine {
   }
 
   Command command_of(const CLI::App& chosen) {
-    std::vector<std::string> faults = unknown_faults(chosen);
+    std::vector<std::string> faults = unknown_faults(chosen, *train_);
     const std::vector<std::string> extras = app_.remaining();
     for (const std::string& text : extras)
       faults.push_back(concat("'", text, "' belongs to no command; put it behind one"));

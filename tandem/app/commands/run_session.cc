@@ -2,13 +2,17 @@
 
 #include <unistd.h>
 
+#include <iostream>
+
 #include "tandem/app/run/progress.h"
 #include "tandem/app/run/quantity_text.h"
 #include "tandem/app/run/run_log.h"
 #include "tandem/app/stop_signals.h"
 #include "tandem/app/train/build_run.h"
 #include "tandem/app/train/train.h"
+#include "tandem/base/atomic_file.h"
 #include "tandem/base/error.h"
+#include "tandem/base/json_reader.h"
 #include "tandem/base/text.h"
 #include "tandem/base/version.h"
 #include "tandem/device/device_set.h"
@@ -30,6 +34,12 @@ Severity least_of(LogLevel level) {
       break;
   }
   return Severity::kWarning;
+}
+
+std::int64_t env_steps_of(const model::Checkpoint& checkpoint) {
+  const auto& counters = checkpoint.info().counters;
+  const auto found = counters.find("env_steps");
+  return found == counters.end() ? 0 : found->second;
 }
 
 void say_outcome(Progress& progress, const Summary& summary, const RunPaths& paths) {
@@ -83,8 +93,36 @@ std::optional<model::Checkpoint> newest_checkpoint(const RunPaths& paths) {
 
 std::optional<model::Checkpoint> checkpoint_to_resume(const RunPaths& paths, Configuration& configuration) {
   std::optional<model::Checkpoint> checkpoint = newest_checkpoint(paths);
-  if (!checkpoint) configuration.notes.emplace_back("the run has no checkpoint yet: it starts from the beginning");
+  if (!checkpoint) {
+    configuration.notes.emplace_back("the run has no checkpoint yet: it starts from the beginning");
+    return checkpoint;
+  }
+  const TrainOptions& options = configuration.options;
+  const std::int64_t made = env_steps_of(*checkpoint);
+  // The last update of a run may go beyond its total.
+  if (made - options.total_steps >= options.ppo.batch_rows()) {
+    throw ConfigError(concat("total_steps = ", options.total_steps, ": the run has made ", made,
+                             " environment steps already, and steps are not taken back; ask for more than ", made,
+                             ", or train anew in another folder"));
+  }
   return checkpoint;
+}
+
+bool has_ended(const RunPaths& paths, const TrainOptions& options, const std::optional<model::Checkpoint>& checkpoint) {
+  if (!checkpoint || env_steps_of(*checkpoint) < options.total_steps) return false;
+  std::error_code ignored;
+  if (!std::filesystem::exists(paths.summary(), ignored)) return false;
+  const JsonValue summary = read_json(read_file(paths.summary()));
+  return summary.at("updates").as_int64() == checkpoint->updates() && summary.at("end").as_string() == name_of(RunEnd::kFinished);
+}
+
+ExitCode say_ended(const RunPaths& paths, const TrainOptions& options) {
+  if (!options.quiet) {
+    std::cout << "the run in " << paths.folder.string() << " has made its " << options.total_steps
+              << " steps and is left as it is; `tandem resume " << paths.folder.string()
+              << " --total-steps N` goes on with it\n";
+  }
+  return ExitCode::kDone;
 }
 
 ExitCode train_in(RunFolder& folder, const Configuration& configuration, const rl::EnvRegistry& environments,

@@ -17,9 +17,17 @@ namespace tandem::app {
 /// The newest checkpoint of a run, checked; nothing when it was never saved.
 [[nodiscard]] std::optional<model::Checkpoint> newest_checkpoint(const RunPaths& paths);
 
-/// The same for a run that is to go on. Where there is none, notes that it starts from the beginning.
+/// The same for a run that is to go on. Where there is none, notes that it starts from the beginning. Throws ConfigError
+/// when the run has made more updates than total_steps asks for: steps are never taken back.
 [[nodiscard]] std::optional<model::Checkpoint> checkpoint_to_resume(const RunPaths& paths,
                                                                     Configuration& configuration);
+
+/// Whether `checkpoint` is the end of the run: all steps are made and summary.json tells of them.
+[[nodiscard]] bool has_ended(const RunPaths& paths, const TrainOptions& options,
+                             const std::optional<model::Checkpoint>& checkpoint);
+
+/// Says that a run has ended, and how to go on with it.
+[[nodiscard]] ExitCode say_ended(const RunPaths& paths, const TrainOptions& options);
 
 /// Trains in `folder`, from `from` on where given, until the end or a signal, and says how it went.
 [[nodiscard]] ExitCode train_in(RunFolder& folder, const Configuration& configuration,

@@ -7,9 +7,6 @@
 
 namespace tandem::app {
 
-/// Fewest insertions, deletions, replacements and swaps of neighbours that make `b` of `a` (optimal string alignment).
-[[nodiscard]] int edit_distance(std::string_view a, std::string_view b);
-
 /// The name nearest to `text`, or nothing when none is near enough to be a slip of the pen. Of dotted names the last
 /// part counts too: "epochs" finds "ppo.epochs". The first of equals wins.
 [[nodiscard]] std::optional<std::string> nearest_name(std::string_view text, const std::vector<std::string>& names);

@@ -5,16 +5,6 @@
 namespace tandem::app {
 namespace {
 
-TEST(EditDistanceTest, CountsEachKindOfSlipOnce) {
-  EXPECT_EQ(edit_distance("gamma", "gamma"), 0);
-  EXPECT_EQ(edit_distance("gama", "gamma"), 1);
-  EXPECT_EQ(edit_distance("gammma", "gamma"), 1);
-  EXPECT_EQ(edit_distance("gamme", "gamma"), 1);
-  EXPECT_EQ(edit_distance("gmama", "gamma"), 1);
-  EXPECT_EQ(edit_distance("", "gamma"), 5);
-  EXPECT_EQ(edit_distance("kitten", "sitting"), 3);
-}
-
 TEST(NearestNameTest, FindsTheSlipOfThePen) {
   const std::vector<std::string> names{"seed", "num_envs", "ppo.learning_rate", "ppo.epochs", "policy.hidden"};
   EXPECT_EQ(nearest_name("num_env", names), "num_envs");

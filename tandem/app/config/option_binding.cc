@@ -15,17 +15,18 @@ std::string Range::text() const {
 
 namespace binding_detail {
 
-std::vector<std::string> split_list(const std::string& text) {
+std::vector<std::string> split_list(std::string_view text) {
   std::vector<std::string> items;
+  if (text.starts_with('[') && text.ends_with(']')) text = text.substr(1, text.size() - 2);  // as YAML writes lists
   if (text.empty()) return items;
   std::size_t begin = 0;
   while (true) {
     const std::size_t comma = text.find(',', begin);
-    std::string item = text.substr(begin, comma == std::string::npos ? comma : comma - begin);
+    std::string item(text.substr(begin, comma == std::string_view::npos ? comma : comma - begin));
     item.erase(0, item.find_first_not_of(' '));
     item.erase(item.find_last_not_of(' ') + 1);
     items.push_back(std::move(item));
-    if (comma == std::string::npos) return items;
+    if (comma == std::string_view::npos) return items;
     begin = comma + 1;
   }
 }

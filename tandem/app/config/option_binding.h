@@ -9,6 +9,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <type_traits>
 #include <vector>
 
@@ -59,7 +60,7 @@ inline constexpr bool kIsList = false;
 template <typename T>
 inline constexpr bool kIsList<std::vector<T>> = true;
 
-[[nodiscard]] std::vector<std::string> split_list(const std::string& text);
+[[nodiscard]] std::vector<std::string> split_list(std::string_view text);
 [[nodiscard]] std::string expected_text(const std::string& kind, const OptionBinding& limits);
 [[nodiscard]] bool is_word(const std::string& text, const std::vector<std::string>& words);
 

@@ -61,6 +61,11 @@ TEST_F(OptionTableTest, FillsFieldsOfEveryType) {
   EXPECT_TRUE(fields.on);
 }
 
+TEST_F(OptionTableTest, AListMayStandInBracketsOnTheCommandLine) {
+  EXPECT_TRUE(table.assign({flag("net.sizes", "[32, 16]")}).empty());
+  EXPECT_THAT(fields.sizes, ElementsAre(32, 16));
+}
+
 TEST_F(OptionTableTest, TellsEveryFaultAndKeepsWhatIsWell) {
   const std::vector<std::string> faults =
       table.assign({flag("count", "0"), flag("rate", "2"), flag("net.sizes", "32,x"), flag("net.word", "green"),

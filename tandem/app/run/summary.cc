@@ -7,8 +7,6 @@
 namespace tandem::app {
 namespace {
 
-const char* name_of(RunEnd end) { return end == RunEnd::kFinished ? "finished" : "stopped"; }
-
 const char* name_of(ResumeExactness exactness) {
   switch (exactness) {
     case ResumeExactness::kNeverResumed:
@@ -29,6 +27,8 @@ void write_members(JsonWriter& json, const Record& record) {
 }
 
 }  // namespace
+
+const char* name_of(RunEnd end) { return end == RunEnd::kFinished ? "finished" : "stopped"; }
 
 std::string to_json(const Summary& summary) {
   JsonWriter json;

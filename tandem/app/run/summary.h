@@ -17,6 +17,7 @@ struct ReplicaUsage {
 
 /// How the run came to its end.
 enum class RunEnd { kFinished, kStopped };
+[[nodiscard]] const char* name_of(RunEnd end);  // as in summary.json
 
 /// Whether the run has the numbers of an uninterrupted one.
 enum class ResumeExactness { kNeverResumed, kExact, kInexact };

@@ -1,7 +1,9 @@
 #include "tandem/rl/algo/ppo_kernel.h"
 
 #include <gtest/gtest.h>
-#include <torch/torch.h>
+#include <torch/csrc/autograd/autograd.h>
+#include <torch/types.h>
+#include <torch/utils.h>
 
 #include "tandem/model/categorical.h"
 #include "tandem/model/normal.h"

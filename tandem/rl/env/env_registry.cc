@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <cctype>
-#include <numeric>
 
+#include "tandem/base/edit_distance.h"
 #include "tandem/base/error.h"
 #include "tandem/base/text.h"
 #include "tandem/rl/env/classic_group.h"
@@ -18,31 +18,15 @@ std::string lower(std::string_view text) {
   return result;
 }
 
-// Fewest insertions, deletions and replacements of a letter that turn `a` into `b` (Levenshtein).
-std::size_t edit_distance(std::string_view a, std::string_view b) {
-  std::vector<std::size_t> row(b.size() + 1);
-  std::iota(row.begin(), row.end(), std::size_t{0});
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    std::size_t diagonal = row[0];
-    row[0] = i + 1;
-    for (std::size_t j = 0; j < b.size(); ++j) {
-      const std::size_t replaced = diagonal + (a[i] == b[j] ? 0 : 1);
-      diagonal = row[j + 1];
-      row[j + 1] = std::min({replaced, row[j] + 1, row[j + 1] + 1});
-    }
-  }
-  return row.back();
-}
-
 // The known id that `id` is most likely meant to be: capitals do not count, nor does a missing version ("cartpole").
 // Empty when even the nearest one differs in more than a third of its letters.
 std::string nearest_id(std::string_view id, const std::vector<EnvEntry>& entries) {
   const std::string wanted = lower(id);
   std::string nearest;
-  std::size_t best = std::max<std::size_t>(2, wanted.size() / 3) + 1;
+  int best = std::max(2, static_cast<int>(wanted.size()) / 3) + 1;
   for (const EnvEntry& entry : entries) {
     const std::string known = lower(entry.spec.id);
-    const std::size_t distance =
+    const int distance =
         std::min(edit_distance(wanted, known), edit_distance(wanted, known.substr(0, known.rfind('-'))));
     if (distance < best) {
       best = distance;

@@ -1,7 +1,7 @@
 #include "tandem/rl/policy/action_family.h"
 
 #include <gtest/gtest.h>
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <cmath>
 

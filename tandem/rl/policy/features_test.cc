@@ -1,7 +1,7 @@
 #include "tandem/rl/policy/features.h"
 
 #include <gtest/gtest.h>
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <cstring>
 

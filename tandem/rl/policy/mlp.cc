@@ -1,6 +1,7 @@
 #include "tandem/rl/policy/mlp.h"
 
 #include <ATen/ATen.h>
+#include <torch/nn/init.h>
 
 #include <array>
 #include <string>

@@ -1,7 +1,8 @@
 #include "tandem/rl/rollout/gae.h"
 
 #include <gtest/gtest.h>
-#include <torch/torch.h>
+#include <torch/types.h>
+#include <torch/utils.h>
 
 namespace tandem::rl {
 namespace {

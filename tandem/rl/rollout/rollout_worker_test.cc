@@ -1,7 +1,7 @@
 #include "tandem/rl/rollout/rollout_worker.h"
 
 #include <gtest/gtest.h>
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include "tandem/base/error.h"
 #include "tandem/rl/env/env_adapter.h"
