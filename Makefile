@@ -24,13 +24,15 @@ help: ## this list (what a bare `make` does)
 
 build: ## the library, the program and the examples, in build/release/bin
 	@tools/bootstrap
-	@tools/build release
+	@tools/build release programs
 
 train: build ## CartPole on two replicas until it is solved, with a picture of the curve
 	@build/release/bin/tandem train --env CartPole-v1 --seed 1 --devices cpu:2 --shards 2 --run-dir $(RUN)
 	@echo "The curve is in $(RUN)/curve.png, the trained policy in $(RUN)/checkpoints."
 
-test: build ## all tests that need neither a GPU nor Python packages, and take seconds
+test: ## all tests that need neither a GPU nor Python packages, and take seconds
+	@tools/bootstrap
+	@tools/build release
 	@tools/test release
 
 parity: ## comparisons with the Python packages torch, gymnasium, numpy

@@ -26,6 +26,12 @@ if(TARGET tandem_program)
   list(APPEND targets tandem_program)
 endif()
 
+# What users of the project want, without its tests and benches: `make build`.
+add_custom_target(programs DEPENDS ${targets})
+if(TARGET tandem_program)
+  add_dependencies(programs tandem)
+endif()
+
 if(NOT TANDEM_INSTALL OR NOT TANDEM_TORCH_LAYERS)
   return()
 endif()

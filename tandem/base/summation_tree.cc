@@ -14,8 +14,9 @@ std::pair<Range, Range> split(Range range) {
 
 Range subtree_of(Range shards, int members, int member) {
   if (members < 1 || members > shards.size()) {
-    throw ConfigError(concat(shards.size(), shards.size() == 1 ? " shard" : " shards", " cannot be divided among ", members, " replicas: each holds one ",
-                             "whole subtree of the sum. Use ", shards.size() == 1 ? "1 replica" : concat("1 to ", shards.size(), " replicas"),
+    throw ConfigError(concat(shards.size(), shards.size() == 1 ? " shard" : " shards", " cannot be divided among ",
+                             members, " replicas: each holds one ", "whole subtree of the sum. Use ",
+                             shards.size() == 1 ? "1 replica" : concat("1 to ", shards.size(), " replicas"),
                              ", or at least ", members, " shards"));
   }
   TANDEM_CHECK(member >= 0 && member < members, "member ", member, " of ", members);

@@ -16,8 +16,8 @@ using Columns = std::vector<std::pair<std::string, at::Tensor>>;
 /// sequence follow each other in `columns`: sequence s is rows [s * length, (s + 1) * length), so rows are sequences
 /// times the length.
 struct Batch {
-  Columns columns;
-  Columns states;
+  Columns columns{};
+  Columns states{};
 };
 
 /// The tensor called `name`. Throws DataError naming the columns that there are.

@@ -34,9 +34,9 @@ struct Member {
 struct TeamOptions {
   std::uint64_t run_seed = 0;
   model::RngOrder rng = model::RngOrder::kShards;
-  std::vector<model::OptimizerOptions> optimizer;  // one, or one a parameter group
-  model::FlatParameters::Options flat;
-  sync::ReplicatedOptions replicated;
+  std::vector<model::OptimizerOptions> optimizer{};  // one, or one a parameter group
+  model::FlatParameters::Options flat{};
+  sync::ReplicatedOptions replicated{};
   Clock::duration patience = std::chrono::minutes(5);  // how long a replica waits for the others
 };
 

@@ -1,9 +1,9 @@
 #include "tandem/model/checkpoint_store.h"
 
+#include <ATen/ATen.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
-#include <ATen/ATen.h>
 #include <unistd.h>
 
 #include <csignal>

@@ -1,8 +1,8 @@
 #include "tandem/model/checkpoint.h"
 
+#include <ATen/ATen.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <ATen/ATen.h>
 
 #include "tandem/base/atomic_file.h"
 #include "tandem/base/error.h"

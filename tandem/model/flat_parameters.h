@@ -50,8 +50,8 @@ struct FlatBuffer {
 class FlatParameters {
  public:
   struct Options {
-    std::vector<ParameterGroup> groups;          // empty: one group of everything
-    std::vector<std::string> sparse_parameters;  // besides those of modules known to have sparse gradients
+    std::vector<ParameterGroup> groups{};          // empty: one group of everything
+    std::vector<std::string> sparse_parameters{};  // besides those of modules known to have sparse gradients
   };
 
   /// Moves the parameters of `module` into flat buffers on their device. Throws ConfigError when a group's or a sparse

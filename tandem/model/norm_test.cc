@@ -1,7 +1,7 @@
 #include "tandem/model/norm.h"
 
-#include <gtest/gtest.h>
 #include <ATen/ATen.h>
+#include <gtest/gtest.h>
 
 #include <cmath>
 #include <limits>

@@ -1,7 +1,7 @@
 #include "tandem/model/shard_random.h"
 
-#include <ATen/CPUGeneratorImpl.h>
 #include <ATen/ATen.h>
+#include <ATen/CPUGeneratorImpl.h>
 
 #include <bit>
 #include <mutex>

@@ -1,7 +1,7 @@
 #include "tandem/model/shard_random.h"
 
-#include <gtest/gtest.h>
 #include <ATen/ATen.h>
+#include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
 #include <torch/utils.h>
 

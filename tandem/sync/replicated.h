@@ -23,7 +23,7 @@ enum class Divisor {
 };
 
 struct ReplicatedOptions {
-  std::optional<double> max_grad_norm;  // clip the mean gradient to this global norm; none: no clipping
+  std::optional<double> max_grad_norm{};  // clip the mean gradient to this global norm; none: no clipping
   Divisor divisor = Divisor::kTotal;
 };
 

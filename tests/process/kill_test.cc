@@ -105,7 +105,7 @@ TEST_P(KillTest, TwiceTheResumeIsExact) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Recipes, KillTest, testing::Values(cartpole(), pendulum()),
-                         [](const auto& info) { return info.param.name; });
+                         [](const auto& tested) { return tested.param.name; });
 
 TEST(EarlyKillTest, BeforeTheFirstCheckpointTheRunStartsAgain) {
   const Recipe recipe = cartpole();

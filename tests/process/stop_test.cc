@@ -56,7 +56,7 @@ TEST_P(StopTest, LeavesACheckpointOfItsLastUpdateThatIsResumedExactly) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Signals, StopTest, testing::Values(SIGINT, SIGTERM),
-                         [](const auto& info) { return info.param == SIGINT ? "CtrlC" : "SIGTERM"; });
+                         [](const auto& tested) { return tested.param == SIGINT ? "CtrlC" : "SIGTERM"; });
 
 TEST(FullDiskTest, DuringACheckpointNamesTheFileAndTheEarlierOneIsResumedExactly) {
   const Recipe recipe = with_steps(cartpole(), 4096);

@@ -78,7 +78,8 @@ TEST(CommandLineTest, ResumeTakesOnlyWhatMayChange) {
   EXPECT_EQ(command.run, "runs/a");
   EXPECT_THAT(shown(command.flags),
               UnorderedElementsAre("total_steps = 9 (--total-steps): ", "devices = cpu:4 (--devices): "));
-  EXPECT_THAT(faults_of({"resume", "runs/a", "--num-envs", "4"}), ElementsAre(HasSubstr("--num-envs: a flag of tandem train, for a new run")));
+  EXPECT_THAT(faults_of({"resume", "runs/a", "--num-envs", "4"}),
+              ElementsAre(HasSubstr("--num-envs: a flag of tandem train, for a new run")));
 }
 
 TEST(CommandLineTest, EvalTakesNumbersWithinTheirRange) {

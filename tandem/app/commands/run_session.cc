@@ -113,7 +113,8 @@ bool has_ended(const RunPaths& paths, const TrainOptions& options, const std::op
   std::error_code ignored;
   if (!std::filesystem::exists(paths.summary(), ignored)) return false;
   const JsonValue summary = read_json(read_file(paths.summary()));
-  return summary.at("updates").as_int64() == checkpoint->updates() && summary.at("end").as_string() == name_of(RunEnd::kFinished);
+  return summary.at("updates").as_int64() == checkpoint->updates() &&
+         summary.at("end").as_string() == name_of(RunEnd::kFinished);
 }
 
 ExitCode say_ended(const RunPaths& paths, const TrainOptions& options) {

@@ -17,8 +17,8 @@ namespace tandem::app {
 /// The newest checkpoint of a run, checked; nothing when it was never saved.
 [[nodiscard]] std::optional<model::Checkpoint> newest_checkpoint(const RunPaths& paths);
 
-/// The same for a run that is to go on. Where there is none, notes that it starts from the beginning. Throws ConfigError
-/// when the run has made more updates than total_steps asks for: steps are never taken back.
+/// The same for a run that is to go on. Where there is none, notes that it starts from the beginning. Throws
+/// ConfigError when the run has made more updates than total_steps asks for: steps are never taken back.
 [[nodiscard]] std::optional<model::Checkpoint> checkpoint_to_resume(const RunPaths& paths,
                                                                     Configuration& configuration);
 

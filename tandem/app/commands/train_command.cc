@@ -20,7 +20,8 @@ ExitCode go_on(ConfigSources sources, const std::filesystem::path& path, const r
   sources.recorded = folder.paths().config();
   Configuration configuration = configure(sources, surroundings_of(environments));
   const std::optional<model::Checkpoint> checkpoint = checkpoint_to_resume(folder.paths(), configuration);
-  if (has_ended(folder.paths(), configuration.options, checkpoint)) return say_ended(folder.paths(), configuration.options);
+  if (has_ended(folder.paths(), configuration.options, checkpoint))
+    return say_ended(folder.paths(), configuration.options);
   folder.write_config(configuration.yaml);
   return train_in(folder, configuration, environments, checkpoint);
 }

@@ -1,8 +1,8 @@
 #include "tandem/rl/algo/ppo_run.h"
 
+#include <ATen/ATen.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <ATen/ATen.h>
 
 #include "tandem/base/error.h"
 #include "tandem/rl/env/env_registry.h"

@@ -1,7 +1,7 @@
 #include "tandem/rl/policy/mlp_actor.h"
 
-#include <gtest/gtest.h>
 #include <ATen/ATen.h>
+#include <gtest/gtest.h>
 
 #include <vector>
 

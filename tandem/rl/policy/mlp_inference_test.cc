@@ -1,7 +1,7 @@
 #include "tandem/rl/policy/mlp_inference.h"
 
-#include <gtest/gtest.h>
 #include <ATen/ATen.h>
+#include <gtest/gtest.h>
 
 #include <vector>
 

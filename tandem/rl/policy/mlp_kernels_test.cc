@@ -1,7 +1,7 @@
 #include "tandem/rl/policy/mlp_kernels.h"
 
-#include <gtest/gtest.h>
 #include <ATen/ATen.h>
+#include <gtest/gtest.h>
 
 #include <cmath>
 #include <cstring>

@@ -1,6 +1,9 @@
 #include "tandem/rl/policy/script_export.h"
 
 #include <gtest/gtest.h>
+#include <torch/nn/modules/activation.h>
+#include <torch/nn/modules/container/sequential.h>
+#include <torch/nn/modules/linear.h>
 #include <torch/script.h>
 
 #include <cmath>

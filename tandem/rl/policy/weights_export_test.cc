@@ -1,7 +1,7 @@
 #include "tandem/rl/policy/weights_export.h"
 
-#include <gtest/gtest.h>
 #include <ATen/ATen.h>
+#include <gtest/gtest.h>
 
 #include "tandem/base/atomic_file.h"
 #include "tandem/base/error.h"
