@@ -26,7 +26,7 @@ build: ## the library, the program and the examples, in build/release/bin
 	@tools/bootstrap
 	@tools/build release programs
 
-train: build ## CartPole on two replicas until it is solved, with a picture of the curve
+train: build ## CartPole on two replicas: 150k steps, which solve it, and a picture of the curve
 	@build/release/bin/tandem train --env CartPole-v1 --seed 1 --devices cpu:2 --shards 2 --run-dir $(RUN)
 	@echo "The curve is in $(RUN)/curve.png, the trained policy in $(RUN)/checkpoints."
 
@@ -58,6 +58,8 @@ fuzz: ## each fuzz target for SECONDS
 	@tools/fuzz $(SECONDS)
 
 test-gpu: ## the tests that need a CUDA device
+	@tools/bootstrap
+	@tools/build release tandem_gpu_tests
 	@tools/test release --label gpu
 
 install: build ## the library and the program under PREFIX, for find_package(tandem)

@@ -19,7 +19,7 @@ endif()
 # tandem_discover_tests(TARGET LABELS unit... [TIMEOUT seconds]): every test of a GoogleTest program as a test of its own,
 # so that one that crashes takes no other with it. Under a sanitizer, where starting a program takes long, the program is one.
 #
-# Labels: unit (a layer by itself), world (ranks as threads), process (several processes, killed ones too), gpu (needs a CUDA
+# Labels: unit (a layer by itself), process (several processes, killed ones too), gpu (needs a CUDA
 # device), parity (needs Python packages), learn (trains until it is good), slow (takes more than seconds).
 function(tandem_discover_tests target)
   cmake_parse_arguments(ARG "" "TIMEOUT" "LABELS" ${ARGN})

@@ -119,7 +119,7 @@ void print_result(const Options& options, learner::ReplicaTeam& team, const Resu
   for (int replica = 0; replica < team.size(); ++replica) {
     json.begin_object();
     json.key("rows").value(team.member(replica).learner.rows_trained());
-    json.key("cpu_seconds").value(team.cpu_seconds(replica));
+    json.key("thread_cpu_s").value(team.cpu_seconds(replica));
     json.end_object();
   }
   json.end_array();
@@ -152,7 +152,7 @@ int run(const Options& options) {
     if (member.replica.placement().replica == 0) {
       std::cerr << concat("fashion_mnist: ", plan.offered, " images, ", plan.used, " in each epoch; a step takes ",
                           plan.minibatch_shard_rows() * options.shards, " of them, ", plan.minibatch_shard_rows(),
-                          " a shard\n");
+                          " a shard\n", plan.notice, plan.notice.empty() ? "" : "\n");
     }
   });
   Result result;

@@ -19,7 +19,7 @@ Failure defect(const std::string& what) {
 
 Failure out_of_memory(const std::string& detail) {
   return {ExitCode::kRunFailed,
-          concat("tandem: the run failed: the system has no more memory to give; use fewer environments, shorter "
+          concat("tandem: failed: the system has no more memory to give; use fewer environments, shorter "
                  "rollouts, smaller layers, or a machine with more",
                  detail.empty() ? "" : " (", detail, detail.empty() ? "" : ")", "\n")};
 }
@@ -45,13 +45,13 @@ Failure describe_failure(const std::exception_ptr& error) {
   } catch (const ConfigError& fault) {
     return {ExitCode::kUserCanFixIt, concat("tandem: ", fault.what(), "\n")};
   } catch (const RunError& failure) {
-    return {ExitCode::kRunFailed, concat("tandem: the run failed: ", failure.what(), "\n")};
+    return {ExitCode::kRunFailed, concat("tandem: failed: ", failure.what(), "\n")};
   } catch (const std::bad_alloc&) {
     return out_of_memory("");
   } catch (const c10::Error& thrown) {
     return is_out_of_memory(thrown) ? out_of_memory(allocation_of(thrown)) : defect(thrown.what());
   } catch (const std::system_error& failure) {  // of files, sockets and threads
-    return {ExitCode::kRunFailed, concat("tandem: the run failed: ", failure.what(), "\n")};
+    return {ExitCode::kRunFailed, concat("tandem: failed: ", failure.what(), "\n")};
   } catch (const std::exception& other) {
     return defect(other.what());
   } catch (...) {

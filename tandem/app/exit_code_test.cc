@@ -37,7 +37,7 @@ TEST(ExitCodeTest, TheMessageHoldsWhatHappened) {
   EXPECT_EQ(failure_of(ConfigError("seed = x")).message, "tandem: seed = x\n");
   EXPECT_EQ(failure_of(ConfigError(std::vector<std::string>{"a", "b"})).message,
             "tandem: 2 faults in the configuration:\n  - a\n  - b\n");
-  EXPECT_EQ(failure_of(RunError("disk full")).message, "tandem: the run failed: disk full\n");
+  EXPECT_EQ(failure_of(RunError("disk full")).message, "tandem: failed: disk full\n");
   EXPECT_THAT(failure_of(std::logic_error("odd")).message, HasSubstr("please report it"));
   EXPECT_THAT(failure_of(std::logic_error("odd")).message, HasSubstr("odd"));
 }

@@ -1,16 +1,19 @@
 #include "tandem/app/program.h"
 
+#include <cerrno>
 #include <csignal>
 #include <cstdlib>
 #include <exception>
 #include <iostream>
 #include <string>
+#include <system_error>
 #include <variant>
 #include <vector>
 
 #include "tandem/app/cli/command_line.h"
 #include "tandem/app/commands/commands.h"
 #include "tandem/app/exit_code.h"
+#include "tandem/app/run/program_name.h"
 #include "tandem/base/fault_point.h"
 
 namespace tandem::app {
@@ -45,16 +48,26 @@ void arm_fault_of_environment() {
   if (fault != nullptr && *fault != '\0') arm_fault(parse_fault(fault));
 }
 
+// What was printed may be all that the command was for. A reader that went away has what it wanted.
+void require_output_written() {
+  errno = 0;
+  std::cout.flush();
+  if (std::cout.good() || errno == EPIPE) return;
+  throw std::system_error(errno != 0 ? errno : EIO, std::generic_category(), "cannot write to standard output");
+}
+
 }  // namespace
 
 int run_program(int argc, const char* const* argv, const rl::EnvRegistry& environments) {
   // A reader that goes away (`tandem train | head`) must not end a run.
   std::signal(SIGPIPE, SIG_IGN);
+  set_program_name(argc > 0 ? argv[0] : "");
   ExitCode code = ExitCode::kDone;
   try {
     arm_fault_of_environment();
     const std::vector<std::string> arguments(argv + (argc > 0 ? 1 : 0), argv + argc);
     code = run(read_command_line(arguments), environments);
+    require_output_written();
   } catch (...) {
     const Failure failure = describe_failure(std::current_exception());
     std::cout << std::flush;

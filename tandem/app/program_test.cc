@@ -133,6 +133,27 @@ TEST_F(ProgramTest, AFinishedRunIsLeftAsItIs) {
   EXPECT_EQ(read_file(folder / "a/summary.json"), before);
 }
 
+TEST_F(ProgramTest, MetricsGoToTensorBoardWhereThatIsAskedFor) {
+  const auto event_files = [this] {
+    int files = 0;
+    for (const auto& entry : std::filesystem::directory_iterator(folder / "a"))
+      files += entry.path().filename().string().starts_with("events.out.tfevents") && entry.file_size() > 0 ? 1 : 0;
+    return files;
+  };
+  ASSERT_EQ(train("a", "CartPole-v1", {"--set", "log.tensorboard=true"}).code, 0);
+  EXPECT_EQ(event_files(), 1);
+}
+
+TEST_F(ProgramTest, ADamagedSummaryIsNamedAndWrittenAnew) {
+  ASSERT_EQ(train("a", "CartPole-v1").code, 0);
+  write_file(folder / "a/summary.json", "{\"upd");
+  const Outcome looked = run({"inspect", at("a")});
+  EXPECT_EQ(looked.code, 3);
+  EXPECT_THAT(looked.err, HasSubstr("summary.json"));
+  EXPECT_EQ(run({"resume", at("a")}).code, 0);
+  EXPECT_EQ(read_json(read_file(folder / "a/summary.json")).at("env_steps").as_int64(), 64);
+}
+
 TEST_F(ProgramTest, StepsAreNotTakenBack) {
   ASSERT_EQ(train("a", "CartPole-v1").code, 0);
   const std::string before = read_file(folder / "a/config.yaml");

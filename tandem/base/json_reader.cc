@@ -4,6 +4,7 @@
 #include <charconv>
 #include <optional>
 
+#include "tandem/base/atomic_file.h"
 #include "tandem/base/text.h"
 
 namespace tandem {
@@ -245,5 +246,14 @@ class Reader {
 }  // namespace
 
 JsonValue read_json(std::string_view text) { return Reader(text).document(); }
+
+JsonValue read_json_file(const std::filesystem::path& file) {
+  const std::string text = read_file(file);
+  try {
+    return read_json(text);
+  } catch (const JsonError& error) {
+    throw JsonError(concat(file.string(), ": ", error.what()));
+  }
+}
 
 }  // namespace tandem

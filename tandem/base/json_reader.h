@@ -9,6 +9,7 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -65,5 +66,7 @@ class JsonValue {
 inline constexpr int kMostJsonDepth = 64;
 
 [[nodiscard]] JsonValue read_json(std::string_view text);
+/// The same of a file, whose name the error then has. CheckpointError when it cannot be read.
+[[nodiscard]] JsonValue read_json_file(const std::filesystem::path& file);
 
 }  // namespace tandem

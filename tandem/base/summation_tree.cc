@@ -13,6 +13,7 @@ std::pair<Range, Range> split(Range range) {
 }
 
 Range subtree_of(Range shards, int members, int member) {
+  if (shards.size() < 1) throw ConfigError(concat(shards.size(), " shards; there must be at least 1"));
   if (members < 1 || members > shards.size()) {
     throw ConfigError(concat(shards.size(), shards.size() == 1 ? " shard" : " shards", " cannot be divided among ",
                              members, " replicas: each holds one ", "whole subtree of the sum. Use ",

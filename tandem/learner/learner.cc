@@ -3,6 +3,8 @@
 #include <ATen/ATen.h>
 #include <torch/csrc/autograd/autograd.h>
 
+#include <cmath>
+
 #include "tandem/base/error.h"
 #include "tandem/base/text.h"
 
@@ -17,6 +19,16 @@ void require_scalar(const at::Tensor& loss, int shard) {
                                             : "without a gradient",
                         loss.defined() ? concat(" (shape ", loss.sizes(), ")") : "",
                         "; return the mean over the shard's rows"));
+}
+
+std::string who(int shard, const sync::Placement& placement) {
+  return concat("replica ", placement.replica, " on ", placement.device.str(), ", shard ", shard);
+}
+
+void require_finite(double loss, int shard, const sync::Placement& placement, std::int64_t minibatch) {
+  if (std::isfinite(loss)) return;
+  throw RunError(concat(who(shard, placement), ": the loss of minibatch ", minibatch, " is ", loss,
+                        "; the learning rate may be too high, or the loss divides by zero"));
 }
 
 }  // namespace
@@ -52,7 +64,12 @@ double Learner::run_shard(int shard, std::int64_t minibatch, const LossFunction&
                               {at::full({}, result.weight, result.loss.options()).expand_as(result.loss)});
   }
   report.replica_loss = result.weight > 0 ? result.loss.item<double>() : 0;
-  strategy_.close(result.weight, report.replica_loss);
+  require_finite(report.replica_loss, shard, replica_.placement(), minibatch);
+  try {
+    strategy_.close(result.weight, report.replica_loss);
+  } catch (const DataError& error) {
+    throw DataError(concat(who(shard, replica_.placement()), ": ", error.what()));
+  }
   report.rows += batch.valid_rows;
   for (auto& [name, tensor] : result.outputs) tensor = tensor.detach();
   report.shard_outputs.push_back(std::move(result.outputs));

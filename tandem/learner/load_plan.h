@@ -2,7 +2,8 @@
 //
 // After RLlib's LocalSyncParallelOptimizer.load_data, with shards in the place of devices: the batch is cut into equal
 // shards in the order of its rows, a replica keeps its shards one after the other, and minibatch b is slice b of every
-// shard. What is used and dropped depends on the shards alone, never on the devices.
+// shard. What is used and dropped depends on the shards alone, never on the devices. Shards are equal, so what the
+// batch has beyond a multiple of the shards (fewer sequences than there are shards) is in no pass.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -11,7 +12,7 @@ namespace tandem::learner {
 
 /// What happens to the rows that do not fill a whole minibatch.
 enum class Tail {
-  kDrop,  // left out; with a shuffled order, others in each pass
+  kDrop,  // left out; with a shuffled order, others of each shard in each pass
   kPad,   // the last minibatch is filled with copies of valid rows that count for nothing
   kWrap,  // the last minibatch is filled from the pass's beginning; those rows count twice
 };

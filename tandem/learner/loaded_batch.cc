@@ -54,6 +54,10 @@ const LoadPlan& LoadedBatch::load_shards(const std::vector<Batch>& shards, std::
       throw DataError(
           concat("a shard has ", rows_of(shard.columns), " rows, another ", rows, "; all must have equally many"));
     }
+    const std::int64_t its_states = shard.states.empty() ? 0 : rows_of(shard.states);
+    if (its_states != states) {
+      throw DataError(concat("a shard has ", its_states, " states, another ", states, "; all must have equally many"));
+    }
   }
   plan_ = plan_load({.rows = rows * placement_.shards,
                      .sequences = states * placement_.shards,

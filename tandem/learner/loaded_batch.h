@@ -1,4 +1,4 @@
-// learner/loaded_batch.h: a batch cut into a replica's shards and pinned on its device.
+// learner/loaded_batch.h: a batch cut into a replica's shards and kept on its device, which must hold all of it.
 //
 // It stays until the next load, so any number of passes over its minibatches, in any order, copy nothing from the host.
 // After RLlib's LocalSyncParallelOptimizer.load_data and optimize.

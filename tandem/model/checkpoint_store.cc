@@ -145,7 +145,8 @@ std::optional<Checkpoint> CheckpointStore::latest() const {
     std::string ignored;
     if (const auto whole = open_whole(*this, *older, ignored)) {
       throw CheckpointError(concat("the newest checkpoint cannot be used: ", damage, ". The one after ", *older,
-                                   " updates is whole; to go on from there, name it: ", whole->folder().string()));
+                                   " updates, ", whole->folder().string(), ", is whole; to go on from there, move ",
+                                   find(all.back())->string(), " away"));
     }
   }
   throw CheckpointError(concat("the newest checkpoint cannot be used, and no older one is whole: ", damage));

@@ -1,9 +1,10 @@
 // model/shard_random.h: the random stream of the shard that the calling thread works on.
 //
-// Threads share torch's default generator, so numbers drawn from it depend on the topology. A ShardRandom holds one
-// generator a shard; while a Scope is alive, current_generator() on that thread is the shard's. tandem::nn::Dropout and
-// the random operations of a loss read it. When there is more than one shard and the default generator moved within a
-// Scope, it says so and the learner makes that an error (RngOrder::kShards) or records it (kUnordered).
+// Threads share torch's default generator, so numbers drawn from it depend on the topology. A replica holds one
+// generator a shard; while a ShardRandomScope is alive, current_generator() on that thread is the shard's.
+// tandem::nn::Dropout and the random operations of a loss read it. When there is more than one shard and the default
+// generator moved within a Scope, it says so, and the learner makes that an error (RngOrder::kShards) or lets it be
+// (kUnordered).
 //
 // Generators are CPU ones: numbers for another device are drawn on the CPU and copied, so they do not depend on it. The
 // default generators of other devices are not watched.

@@ -19,7 +19,8 @@ namespace tandem::sync {
 /// What a parameter's summed gradient is divided by.
 enum class Divisor {
   kTotal,    // the weight of all shards: one without a gradient counts as zero (the mean of the whole batch)
-  kPresent,  // the share of the shards that have a gradient for the parameter (RLlib's average_gradients)
+  kPresent,  // the share of the shards that have a gradient for the parameter (RLlib's average_gradients);
+             // takes the shards' weights as equal, and sparse gradients as kTotal does
 };
 
 struct ReplicatedOptions {

@@ -3,11 +3,11 @@
 //
 // A replica's training step is
 //
-//     for each shard of the replica:  strategy.open(pass);  loss.backward();
+//     for each shard of the replica:  strategy.open(shard);  (weight * loss).backward();  strategy.close(weight, loss);
 //     report = strategy.step(lr_factor, limits);
 //
-// where the loss of a shard is weight * (mean over its rows), so that gradients are sums until the one division at the
-// end.
+// where the loss of a shard is the mean over its `weight` rows, so that gradients are sums until the one division at
+// the end.
 //
 // Threads: each replica has a strategy object of its own, called on the replica's thread. Blocking: begin(), step() and
 // leave() may wait for peers until `limits`. Errors: PeerLost, DeadlineExceeded or GroupAborted when a peer fails,
@@ -24,7 +24,7 @@ enum class Verdict { kApplied, kAccepted, kDropped, kPartial };
 
 struct StepReport {
   Verdict verdict = Verdict::kApplied;
-  std::int64_t step = 0;       // optimizer steps that the parameters have now seen
+  std::int64_t step = 0;       // optimizer steps since begin()
   std::int64_t staleness = 0;  // steps between the parameters that the gradients were made with and those they met
   double weight = 0;           // of all shards together
   double loss = 0;             // weighted mean over all shards
@@ -52,7 +52,7 @@ class Strategy {
   /// rate is multiplied by `lr_factor` in this step.
   virtual StepReport step(double lr_factor, const Limits& limits) = 0;
 
-  /// This replica offers nothing more; the others go on without it.
+  /// This replica offers nothing more. Whether the others go on without it, or all leave together, is the strategy's.
   virtual void leave(const Limits& limits) = 0;
 };
 

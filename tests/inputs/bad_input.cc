@@ -8,35 +8,34 @@
 
 #include "tandem/base/text.h"
 
-namespace tandem::testing {
+namespace tandem::process_test {
 
 namespace fs = std::filesystem;
 using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::StartsWith;
 
-Child tandem(const fs::path& folder, std::vector<std::string> arguments) {
+Command tandem(const fs::path& folder, std::vector<std::string> arguments) {
   constexpr std::string_view kPlugins = "@plugins";
   for (std::string& argument : arguments) {
     const std::size_t at = argument.find(kPlugins);
     if (at != std::string::npos) argument.replace(at, kPlugins.size(), TEST_PLUGINS);
   }
-  arguments.insert(arguments.begin(), TANDEM_PROGRAM);
-  return {.words = std::move(arguments), .folder = folder};
+  return {.program = TANDEM_PROGRAM, .arguments = std::move(arguments), .folder = folder};
 }
 
-void expect_refusal(const Child& child, int code, const std::vector<std::string>& words) {
-  const Outcome outcome = run(child);
-  EXPECT_EQ(outcome.end, concat("exit code ", code)) << outcome.err;
-  EXPECT_THAT(outcome.err, StartsWith("tandem: "));
-  EXPECT_THAT(outcome.err, Not(HasSubstr("frame #"))) << "a stack is for defects of tandem";
-  for (const std::string& word : words) EXPECT_THAT(outcome.err, HasSubstr(word));
+void expect_refusal(const Command& command, int code, const std::vector<std::string>& words) {
+  const Ended ended = run(command);
+  EXPECT_EQ(ended.how(), concat("exit code ", code)) << ended.err;
+  EXPECT_THAT(ended.err, StartsWith("tandem: "));
+  EXPECT_THAT(ended.err, Not(HasSubstr("frame #"))) << "a stack is for defects of tandem";
+  for (const std::string& word : words) EXPECT_THAT(ended.err, HasSubstr(word));
 }
 
-std::string expect_success(const Child& child) {
-  Outcome outcome = run(child);
-  EXPECT_EQ(outcome.end, "exit code 0") << outcome.err;
-  return std::move(outcome.out);
+std::string expect_success(const Command& command) {
+  Ended ended = run(command);
+  EXPECT_EQ(ended.how(), "exit code 0") << ended.err;
+  return std::move(ended.out);
 }
 
 std::vector<std::string> split(std::string_view arguments) {
@@ -85,4 +84,4 @@ void expect_usable(const fs::path& checkpoint) {
   EXPECT_THAT(played, HasSubstr("\"return_mean\":"));
 }
 
-}  // namespace tandem::testing
+}  // namespace tandem::process_test

@@ -8,20 +8,20 @@
 #include <string_view>
 #include <vector>
 
-#include "child.h"
 #include "tandem/base/testing/temporary_folder.h"
+#include "tests/support/child.h"
 
-namespace tandem::testing {
+namespace tandem::process_test {
 
 inline constexpr int kUserCanFixIt = 2, kRunFailed = 3;
 
 /// How `tandem ARGUMENTS...` ends in `folder`. "@plugins" in an argument becomes the folder of the test plugins.
-[[nodiscard]] Child tandem(const std::filesystem::path& folder, std::vector<std::string> arguments);
+[[nodiscard]] Command tandem(const std::filesystem::path& folder, std::vector<std::string> arguments);
 
-/// Checks, with gtest's EXPECT, that the child ends with `code` and a message that holds each of `words`.
-void expect_refusal(const Child& child, int code, const std::vector<std::string>& words);
+/// Checks, with gtest's EXPECT, that it ends with `code` and a message that holds each of `words`.
+void expect_refusal(const Command& command, int code, const std::vector<std::string>& words);
 /// Likewise that it ends with 0. Returns its standard output.
-std::string expect_success(const Child& child);
+std::string expect_success(const Command& command);
 
 /// "tandem ARGUMENTS..." split at blanks.
 [[nodiscard]] std::vector<std::string> split(std::string_view arguments);
@@ -38,4 +38,4 @@ std::filesystem::path copy_of_run(const std::filesystem::path& folder);
 /// Checks that `tandem eval` can use the checkpoint: all of its parts are whole.
 void expect_usable(const std::filesystem::path& checkpoint);
 
-}  // namespace tandem::testing
+}  // namespace tandem::process_test

@@ -6,7 +6,7 @@
 #include "tandem/base/sha256.h"
 #include "tandem/base/text.h"
 
-namespace tandem::testing {
+namespace tandem::process_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -231,4 +231,4 @@ TEST(BadCheckpointFolderTest, DamagedMetricsAreNamed) {
 }
 
 }  // namespace
-}  // namespace tandem::testing
+}  // namespace tandem::process_test

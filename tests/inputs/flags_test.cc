@@ -4,7 +4,7 @@
 
 #include "bad_input.h"
 
-namespace tandem::testing {
+namespace tandem::process_test {
 namespace {
 
 struct BadFlags {
@@ -57,9 +57,9 @@ INSTANTIATE_TEST_SUITE_P(
         BadFlags{"NoEnv", "train", {"env", "--env CartPole-v1", "tandem envs"}},
         BadFlags{"UnknownEnv", "train --env CartPol-v1", {"'CartPol-v1'", "did you mean 'CartPole-v1'"}},
         BadFlags{"UnknownAlgorithm", "train --env CartPole-v1 --algo sac", {"algo = sac (--algo)", "expected ppo"}},
-        BadFlags{"SeedOfLetters", "train --env CartPole-v1 --seed ten", {"seed = ten (--seed)", "integer at least 0"}},
-        BadFlags{"SeedBelowZero", "train --env CartPole-v1 --seed -1", {"seed = -1 (--seed)", "at least 0"}},
-        BadFlags{"NoSteps", "train --env CartPole-v1 --total-steps 0", {"total_steps = 0", "at least 1"}},
+        BadFlags{"SeedOfLetters", "train --env CartPole-v1 --seed ten", {"seed = ten (--seed)", "integer from 0"}},
+        BadFlags{"SeedBelowZero", "train --env CartPole-v1 --seed -1", {"seed = -1 (--seed)", "from 0"}},
+        BadFlags{"NoSteps", "train --env CartPole-v1 --total-steps 0", {"total_steps = 0", "from 1"}},
         BadFlags{"StepsBeyondIntegers",
                  "train --env CartPole-v1 --total-steps 99999999999999999999",
                  {"total_steps = 99999999999999999999", "integer"}},
@@ -122,15 +122,15 @@ TEST(BadFlagsTogetherTest, MoreThanTheMemoryHoldsIsNoDefect) {
   const TemporaryFolder folder;
   for (const char* arguments : {"train --env CartPole-v1 --num-envs 1000000 --rollout-steps 1000 --minibatch-size 1000",
                                 "train --env CartPole-v1 --set policy.hidden=65536,65536"}) {
-    Child child = tandem(folder.path(), split(arguments));
-    child.prepare = [] {
+    Command command = tandem(folder.path(), split(arguments));
+    command.prepare = [] {
       const rlimit limit{rlim_t{6} << 30, rlim_t{6} << 30};
       ::setrlimit(RLIMIT_AS, &limit);
     };
-    expect_refusal(child, kRunFailed, {"no more memory", "fewer environments", "smaller layers"});
+    expect_refusal(command, kRunFailed, {"no more memory", "fewer environments", "smaller layers"});
   }
 }
 #endif
 
 }  // namespace
-}  // namespace tandem::testing
+}  // namespace tandem::process_test

@@ -4,7 +4,7 @@
 #include "bad_input.h"
 #include "tandem/base/text.h"
 
-namespace tandem::testing {
+namespace tandem::process_test {
 namespace {
 
 // Two environments, 8 steps of each an update, a checkpoint after each.
@@ -102,4 +102,4 @@ TEST(BadPluginTest, APluginThatIsGoneAtAResumeIsNamedAndTheRunStays) {
 }
 
 }  // namespace
-}  // namespace tandem::testing
+}  // namespace tandem::process_test

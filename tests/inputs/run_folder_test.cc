@@ -12,7 +12,7 @@
 #include "bad_input.h"
 #include "tandem/base/text.h"
 
-namespace tandem::testing {
+namespace tandem::process_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -82,9 +82,9 @@ TEST(BadRunFolderTest, AFolderWithoutPermissionToWriteIsNamed) {
   fs::permissions(run / ".lock", fs::perms::owner_read);
   const auto before = contents(run);
   const auto refused = [&](const char* arguments, const std::vector<std::string>& words) {
-    Child child = tandem(folder.path(), split(arguments));
-    child.prepare = heed_permissions;
-    expect_refusal(child, kRunFailed, words);
+    Command command = tandem(folder.path(), split(arguments));
+    command.prepare = heed_permissions;
+    expect_refusal(command, kRunFailed, words);
   };
   refused("train --env CartPole-v1 --quiet --run-dir closed", {"closed", "Permission denied", "choose another"});
   refused("train --env CartPole-v1 --quiet --run-dir closed/below", {"closed/below", "Permission denied"});
@@ -100,9 +100,9 @@ TEST(BadRunFolderTest, CheckpointsThatCannotBeReadAreNamed) {
   const TemporaryFolder folder;
   const fs::path run = copy_of_run(folder.path());
   fs::permissions(checkpoint_of(run, 3) / "state.safetensors", fs::perms::none);
-  Child child = tandem(folder.path(), split("resume run --total-steps 1024"));
-  child.prepare = heed_permissions;
-  expect_refusal(child, kRunFailed, {"u000000000003/state.safetensors", "Permission denied"});
+  Command command = tandem(folder.path(), split("resume run --total-steps 1024"));
+  command.prepare = heed_permissions;
+  expect_refusal(command, kRunFailed, {"u000000000003/state.safetensors", "Permission denied"});
 }
 
 // Every write to /dev/full fails as on a full disk.
@@ -136,9 +136,12 @@ TEST(BadRunFolderTest, ADiskThatFillsUpLeavesTheCheckpointsBefore) {
       "echo \"train $?\"; ls small/run/checkpoints\n"
       "for each in small/run/checkpoints/u*; do \"$0\" eval $each --episodes 1 >&2; echo \"eval $?\"; done";
   const bool is_root = ::geteuid() == 0;
-  const Outcome outcome =
-      run({.words = {"unshare", is_root ? "-m" : "-rm", "sh", "-c", script, TANDEM_PROGRAM}, .folder = folder.path()});
-  if (outcome.code == 77 || outcome.code == 1) GTEST_SKIP() << "this machine lets tests mount nothing: " << outcome.err;
+  const Ended outcome = run({.program = "unshare",
+                             .arguments = {is_root ? "-m" : "-rm", "sh", "-c", script, TANDEM_PROGRAM},
+                             .folder = folder.path()});
+  if (outcome.exit_code == 77 || outcome.exit_code == 1) {
+    GTEST_SKIP() << "this machine lets tests mount nothing: " << outcome.err;
+  }
   EXPECT_NE(outcome.err.find("No space left on device"), std::string::npos) << outcome.err;
   EXPECT_EQ(outcome.out.substr(0, outcome.out.find("eval")),
             "train 3\nu000000000001\nu000000000002\nu000000000003\nu000000000004\n")
@@ -150,17 +153,17 @@ TEST(BadRunFolderTest, ADiskThatFillsUpLeavesTheCheckpointsBefore) {
 TEST(BadRunFolderTest, AWriteThatFailsHalfwayLeavesTheCheckpointsBefore) {
   const TemporaryFolder folder;
   const fs::path run = copy_of_run(folder.path());
-  Child child = tandem(folder.path(), split("resume run --total-steps 1024"));
-  child.prepare = [] {
+  Command command = tandem(folder.path(), split("resume run --total-steps 1024"));
+  command.prepare = [] {
     ::signal(SIGXFSZ, SIG_IGN);
     const rlimit limit{50'000, 50'000};
     ::setrlimit(RLIMIT_FSIZE, &limit);
   };
-  expect_refusal(child, kRunFailed, {"state.safetensors", "File too large"});
+  expect_refusal(command, kRunFailed, {"state.safetensors", "File too large"});
   EXPECT_FALSE(fs::exists(checkpoint_of(run, 4)));
   for (const int updates : {1, 2, 3}) expect_usable(checkpoint_of(run, updates));
   expect_success(tandem(folder.path(), split("resume run --total-steps 1024 --quiet")));
 }
 
 }  // namespace
-}  // namespace tandem::testing
+}  // namespace tandem::process_test

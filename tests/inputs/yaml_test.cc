@@ -4,7 +4,7 @@
 #include "bad_input.h"
 #include "tandem/base/text.h"
 
-namespace tandem::testing {
+namespace tandem::process_test {
 namespace {
 
 struct BadYaml {
@@ -99,4 +99,4 @@ TEST(BadYamlFileTest, MissingOrAFolderIsSaid) {
 }
 
 }  // namespace
-}  // namespace tandem::testing
+}  // namespace tandem::process_test

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "child.h"
 #include "tandem/base/json_reader.h"
+#include "tests/support/child.h"
 
 namespace tandem::process_test {
 

@@ -94,13 +94,13 @@ class CommandLine {
  private:
   CLI::App& add(const std::string& name, std::string_view what, std::string_view example) {
     CLI::App& command = *app_.add_subcommand(name, std::string(what));
-    command.footer(concat("Example:\n  ", example, "\n"));
+    if (!example.empty()) command.footer(concat("Example:\n  ", example, "\n"));
     command.allow_extras();
     return command;
   }
 
   void add_train() {
-    train_ = &add("train", "Trains a policy; everything lands in a run folder.", train_example());
+    train_ = &add("train", "Trains a policy; everything lands in a run folder.", "");
     train_->add_option("CONFIG", config_, "YAML file with keys of the list below.")->type_name("FILE");
     train_flags_.emplace(*train_, FlagSet::kTrain);
     train_->footer(train_footer());

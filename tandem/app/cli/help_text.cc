@@ -15,11 +15,9 @@ std::string program_footer() {
   tandem eval runs/pole --episodes 100
   tandem envs
 
-Exit codes: 0 done; 2 you can fix it; 3 the run failed; 70 a defect of tandem; 130 stopped by Ctrl-C.
+Exit codes: 0 done; 2 you can fix it; 3 it failed for a reason outside; 70 a defect of tandem; 130 stopped by Ctrl-C.
 )";
 }
-
-std::string train_example() { return "tandem train --env CartPole-v1 --seed 1 --devices cpu:2 --run-dir runs/pole"; }
 
 std::string train_footer() {
   TrainOptions defaults;

@@ -9,6 +9,5 @@ namespace tandem::app {
 [[nodiscard]] std::string program_footer();
 /// An example, and all keys.
 [[nodiscard]] std::string train_footer();
-[[nodiscard]] std::string train_example();
 
 }  // namespace tandem::app

@@ -16,6 +16,17 @@ std::string takes(const Option& option) {
   return value == "\"\"" || value == "[]" ? "" : "[" + value + "]";
 }
 
+// At a resume the run's own values stay, so there are no defaults to show.
+std::string keys_of_set(const OptionTable& table, FlagSet set) {
+  if (set == FlagSet::kTrain) return "Any key of the list below, as key=value; may be given several times.";
+  std::string keys;
+  for (const auto& option : table.options()) {
+    if (option->lifetime() == Lifetime::kPart && option->flag().empty())
+      keys += (keys.empty() ? "" : ", ") + option->key();
+  }
+  return "One of these as key=value; may be given several times: " + keys + ".";
+}
+
 }  // namespace
 
 OptionFlags::OptionFlags(CLI::App& command, FlagSet set) {
@@ -23,21 +34,19 @@ OptionFlags::OptionFlags(CLI::App& command, FlagSet set) {
   const OptionTable table = option_table(defaults);
   for (const auto& option : table.options()) {
     const bool is_wanted = set == FlagSet::kTrain || option->lifetime() == Lifetime::kPart || option->key() == "quiet";
-    if (!option->flag().empty() && is_wanted) add(command, *option);
+    if (!option->flag().empty() && is_wanted) add(command, *option, set == FlagSet::kTrain ? takes(*option) : "");
   }
-  command.add_option("--set", sets_, "Any key of the list below, as key=value; may be given several times.")
-      ->type_name("KEY=VALUE")
-      ->allow_extra_args(false);
+  command.add_option("--set", sets_, keys_of_set(table, set))->type_name("KEY=VALUE")->allow_extra_args(false);
 }
 
-void OptionFlags::add(CLI::App& command, const Option& option) {
+void OptionFlags::add(CLI::App& command, const Option& option, const std::string& takes) {
   Given& given = given_.emplace(option.flag(), Given{option.key()}).first->second;
   if (option.default_text() == "false") {
     command.add_flag_callback(
         option.flag(), [&given] { given.values.emplace_back(kSwitchedOn); }, option.help());
     return;
   }
-  command.add_option(option.flag(), given.values, option.help())->type_name(takes(option))->allow_extra_args(false);
+  command.add_option(option.flag(), given.values, option.help())->type_name(takes)->allow_extra_args(false);
 }
 
 std::vector<Setting> OptionFlags::settings(std::vector<std::string>& faults) const {

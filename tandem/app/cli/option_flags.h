@@ -36,7 +36,7 @@ class OptionFlags {
     std::vector<std::string> values = {};  // one for each time that the flag was given
   };
 
-  void add(CLI::App& command, const Option& option);
+  void add(CLI::App& command, const Option& option, const std::string& takes);
 
   std::map<std::string, Given> given_;  // by flag
   std::vector<std::string> sets_;

@@ -18,6 +18,10 @@ ExitCode run_export(const ExportCommand& command, const rl::EnvRegistry& environ
     throw ConfigError(
         concat("--output ", command.policy.string(), ": the name must end in ", kScript, " or ", kWeights));
   }
+  const std::filesystem::path folder = command.policy.parent_path();
+  if (!folder.empty() && !std::filesystem::is_directory(folder)) {
+    throw ConfigError(concat("--output ", command.policy.string(), ": there is no folder ", folder.string()));
+  }
   const model::Checkpoint checkpoint = find_checkpoint(command.source);
   const TrainOptions options = options_of(checkpoint);
   const rl::Spec spec = environments_of(options, environments, command.plugins).spec(options.env);

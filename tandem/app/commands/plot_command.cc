@@ -4,6 +4,7 @@
 #include "tandem/app/commands/policy_source.h"
 #include "tandem/app/plot/run_picture.h"
 #include "tandem/base/error.h"
+#include "tandem/base/text.h"
 
 namespace tandem::app {
 namespace {
@@ -32,7 +33,15 @@ ExitCode run_plot(const PlotCommand& command, const rl::EnvRegistry& environment
     }
   }
   if (!faults.empty()) throw ConfigError(faults);
-  write_chart(chart_of(runs), command.picture);
+  const Chart chart = chart_of(runs);
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    if (chart.curves[i].points.empty()) {
+      faults.push_back(
+          concat(runs[i].paths.metrics().string(), " has no mean return yet, so there is nothing to draw"));
+    }
+  }
+  if (!faults.empty()) throw ConfigError(faults);
+  write_chart(chart, command.picture);
   std::cout << command.picture.string() << "\n";
   return ExitCode::kDone;
 }

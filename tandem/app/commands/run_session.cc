@@ -4,6 +4,7 @@
 
 #include <iostream>
 
+#include "tandem/app/run/program_name.h"
 #include "tandem/app/run/progress.h"
 #include "tandem/app/run/quantity_text.h"
 #include "tandem/app/run/run_log.h"
@@ -53,8 +54,8 @@ void say_outcome(Progress& progress, const Summary& summary, const RunPaths& pat
   }
   const std::string folder = paths.folder.string();
   progress.say(concat("run folder: ", folder, "  (curve.png, summary.json, checkpoints)"));
-  progress.say(summary.end == RunEnd::kFinished ? concat("next: tandem eval ", folder, " --episodes 100")
-                                                : concat("to go on: tandem resume ", folder));
+  progress.say(summary.end == RunEnd::kFinished ? concat("next: ", program_name(), " eval ", folder, " --episodes 100")
+                                                : concat("to go on: ", program_name(), " resume ", folder));
 }
 
 }  // namespace
@@ -112,15 +113,19 @@ bool has_ended(const RunPaths& paths, const TrainOptions& options, const std::op
   if (!checkpoint || env_steps_of(*checkpoint) < options.total_steps) return false;
   std::error_code ignored;
   if (!std::filesystem::exists(paths.summary(), ignored)) return false;
-  const JsonValue summary = read_json(read_file(paths.summary()));
-  return summary.at("updates").as_int64() == checkpoint->updates() &&
-         summary.at("end").as_string() == name_of(RunEnd::kFinished);
+  try {
+    const JsonValue summary = read_json_file(paths.summary());
+    return summary.at("updates").as_int64() == checkpoint->updates() &&
+           summary.at("end").as_string() == name_of(RunEnd::kFinished);
+  } catch (const JsonError&) {
+    return false;  // damaged: it is written anew
+  }
 }
 
 ExitCode say_ended(const RunPaths& paths, const TrainOptions& options) {
   if (!options.quiet) {
     std::cout << "the run in " << paths.folder.string() << " has made its " << options.total_steps
-              << " steps and is left as it is; `tandem resume " << paths.folder.string()
+              << " steps and is left as it is; `" << program_name() << " resume " << paths.folder.string()
               << " --total-steps N` goes on with it\n";
   }
   return ExitCode::kDone;

@@ -31,16 +31,16 @@ std::string last_metrics(const RunPaths& paths) {
 // What is known of how it went: the summary of a run that ended, else its last metrics.
 struct LastKnown {
   bool ended = false;
-  std::string json;  // empty: nothing yet
+  JsonValue values;  // null: nothing yet
 };
 LastKnown last_known(const RunPaths& paths) {
   const std::string metrics = last_metrics(paths);
-  if (!is_there(paths.summary())) return {false, metrics};
-  const std::string summary = read_file(paths.summary());
+  if (!is_there(paths.summary())) return {false, metrics.empty() ? JsonValue(nullptr) : read_json(metrics)};
+  const JsonValue summary = read_json_file(paths.summary());
   // A run that was resumed has the summary of its first end until it ends again.
   const bool went_on =
-      !metrics.empty() && read_json(metrics).at("updates").as_int64() > read_json(summary).at("updates").as_int64();
-  return went_on ? LastKnown{false, metrics} : LastKnown{true, summary};
+      !metrics.empty() && read_json(metrics).at("updates").as_int64() > summary.at("updates").as_int64();
+  return went_on ? LastKnown{false, read_json(metrics)} : LastKnown{true, summary};
 }
 
 void write(JsonWriter& json, const JsonValue& value) {
@@ -107,8 +107,8 @@ std::string solved_text(const JsonValue& summary) {
 }
 
 std::string state_text(const LastKnown& known) {
-  if (known.json.empty()) return "  no update was recorded yet\n";
-  const JsonValue last = read_json(known.json);
+  if (known.values.is_null()) return "  no update was recorded yet\n";
+  const JsonValue& last = known.values;
   std::string text = concat("  state    ", known.ended ? value_of(last, "end") : "not ended", " after ",
                             count_of(last, "env_steps"), " steps, ", count_of(last, "updates"), " updates\n");
   text += concat("  return   ", value_of(last, "episode_return_mean"), " (mean of the last 100 episodes)\n");
@@ -142,7 +142,7 @@ std::string run_json(const RunPaths& paths) {
   const LastKnown known = last_known(paths);
   json.key("ended").value(known.ended);
   json.key("last");
-  write(json, known.json.empty() ? JsonValue(nullptr) : read_json(known.json));
+  write(json, known.values);
   json.key("checkpoints").begin_array();
   for (const CheckpointLine& line : checkpoints_of(paths)) {
     json.begin_object().key("folder").value(line.folder.string()).key("updates").value(line.updates);

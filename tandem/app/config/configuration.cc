@@ -98,7 +98,7 @@ class Assembly {
 
   Configuration finish(const char* title) {
     resolve_shards();
-    append(faults_, rule_faults(options_, table_));
+    append(faults_, rule_faults(options_, table_, replicas_));
     run_checks();
     if (!faults_.empty()) throw ConfigError(faults_);
     return {options_, config_text(table_, title), std::move(notes_)};
@@ -107,10 +107,10 @@ class Assembly {
  private:
   void resolve_shards() {
     try {
-      const int replicas = surroundings_.count_replicas(options_.devices);
+      replicas_ = surroundings_.count_replicas(options_.devices);
       if (options_.shards) return;
-      options_.shards = replicas;
-      notes_.push_back(concat("shards: auto is ", replicas, ", one for each replica of ", options_.devices));
+      options_.shards = replicas_;
+      notes_.push_back(concat("shards: auto is ", replicas_, ", one for each replica of ", options_.devices));
     } catch (const ConfigError& error) {
       for (const std::string& fault : error.faults()) faults_.push_back(table_.fault("devices", fault));
     }
@@ -134,6 +134,7 @@ class Assembly {
   OptionTable table_ = option_table(options_);
   std::vector<Setting> file_, flags_;
   std::vector<std::string> faults_, notes_;
+  int replicas_ = 1;
 };
 
 }  // namespace
@@ -164,6 +165,7 @@ TrainOptions read_recorded(std::string_view text, const std::string& name) {
   OptionTable table = option_table(options);
   YamlSettings read = read_yaml(text, name, Layer::kFile, table);
   append(read.faults, table.assign(read.settings));
+  if (read.faults.empty() && options.env.empty()) read.faults.push_back(concat(name, " names no env: it is not whole"));
   if (!read.faults.empty()) throw ConfigError(read.faults);
   return options;
 }

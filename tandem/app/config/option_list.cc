@@ -4,6 +4,7 @@ namespace tandem::app {
 namespace {
 
 constexpr double kLargestCount = 1'000'000;  // of environments, and of steps between updates
+constexpr double kLargestInteger = 9e18;     // of what is kept in 64 bits
 
 // Keys without a section are those that every algorithm understands.
 void add_run_options(OptionTable& table, TrainOptions& options) {
@@ -11,10 +12,10 @@ void add_run_options(OptionTable& table, TrainOptions& options) {
   table.add("env", options.env, "Environment; `tandem envs` lists them.").flag("--env");
   table.add("plugins", options.plugins, "Shared libraries that bring environments.").flag("--plugin");
   table.add("total_steps", options.total_steps, "Environment steps of the run, over all environments.")
-      .at_least(1)
+      .within(1, kLargestInteger)
       .flag("--total-steps")
       .lives(Lifetime::kPart);
-  table.add("seed", options.seed, "Decides every random number of the run.").at_least(0).flag("--seed");
+  table.add("seed", options.seed, "Decides every random number of the run.").within(0, kLargestInteger).flag("--seed");
   table.add("devices", options.devices, "Where the replicas run: cpu:2, cuda:0,1.")
       .flag("--devices")
       .lives(Lifetime::kPart);
@@ -50,6 +51,8 @@ void add_ppo_learning(OptionTable& table, rl::PpoOptions& ppo) {
 void add_ppo_objective(OptionTable& table, rl::PpoOptions& ppo) {
   table.add("ppo.gamma", ppo.gamma, "Discount of rewards a step later.").within(0, 1);
   table.add("ppo.gae_lambda", ppo.gae_lambda, "Weight of longer estimates of the advantage.").within(0, 1);
+  table.add("ppo.time_limit", ppo.time_limit,
+            "Worth of the rest of an episode that was cut short: bootstrap, its value; terminal, nothing.");
   table.add("ppo.advantage_normalization", ppo.advantage_normalization,
             "Rows over which advantages get mean 0 and deviation 1.");
   table.add("ppo.clip_range", ppo.clip_range, "The ratio of probabilities counts up to 1 +- this.").above(0);
@@ -59,6 +62,8 @@ void add_ppo_objective(OptionTable& table, rl::PpoOptions& ppo) {
   table.add("ppo.entropy_coef", ppo.entropy_coef, "Weight of the entropy bonus.").at_least(0);
   table.add("ppo.value_coef", ppo.value_coef, "Weight of the value's squared error.").at_least(0);
   table.add("ppo.target_kl", ppo.target_kl, "Passes end when approx_kl exceeds 1.5 times this.").above(0);
+  table.add("ppo.kernel", ppo.kernel,
+            "auto: the loss in one pass where the policy allows it; off: in tensor operations.");
 }
 
 void add_policy_options(OptionTable& table, PolicySettings& policy) {
@@ -68,7 +73,9 @@ void add_policy_options(OptionTable& table, PolicySettings& policy) {
       .one_of({"tanh", "relu", "silu", "gelu", "elu"});
   table.add("policy.trunks", policy.trunks, "Whether actor and critic share their hidden layers.")
       .one_of({"separate", "shared"});
-  table.add("policy.head", policy.head, "Distribution of actions; auto: categorical or normal, as the actions are.")
+  table
+      .add("policy.head", policy.head,
+           "Distribution of actions; auto: categorical, multi_categorical or normal, as the actions are.")
       .one_of({"categorical", "multi_categorical", "normal", "squashed_normal", "state_dependent_noise"})
       .absent_as("auto");
   table.add("policy.log_std_init", policy.log_std_init, "First logarithm of the actions' standard deviation.")

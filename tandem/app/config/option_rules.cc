@@ -8,17 +8,19 @@
 namespace tandem::app {
 namespace {
 
-// What to write instead of a count that does not fit: `unit` times the divisors of `total` next to `wanted`.
-std::string nearest_divisors(std::int64_t total, std::int64_t wanted, std::int64_t unit = 1) {
+// What to write instead of a count that does not fit: `unit` times the divisors of `total`, of at least `least`, next
+// to `wanted`. Empty when there is none.
+std::string nearest_divisors(std::int64_t total, std::int64_t wanted, std::int64_t unit = 1, std::int64_t least = 1) {
   std::int64_t below = 0, above = 0;
   for (std::int64_t d = 1; d <= total / d; ++d) {
     if (total % d != 0) continue;
     for (const std::int64_t divisor : {d, total / d}) {
+      if (divisor < least) continue;
       if (divisor <= wanted && divisor > below) below = divisor;
       if (divisor > wanted && (above == 0 || divisor < above)) above = divisor;
     }
   }
-  if (below == 0) return concat(above * unit);
+  if (below == 0) return above == 0 ? "" : concat(above * unit);
   return above == 0 ? concat(below * unit) : concat(below * unit, " or ", above * unit);
 }
 
@@ -29,7 +31,8 @@ std::string nearest_multiples(std::int64_t unit, std::int64_t wanted) {
 
 class Rules {
  public:
-  Rules(const TrainOptions& options, const OptionTable& table) : options_(options), table_(table) {}
+  Rules(const TrainOptions& options, const OptionTable& table, int replicas)
+      : options_(options), table_(table), replicas_(replicas) {}
 
   std::vector<std::string> faults() {
     check_env();
@@ -55,9 +58,10 @@ class Rules {
     }
     const std::int64_t shards = options_.shards.value_or(1);
     if (ppo.num_envs % shards != 0) {
+      const std::string fewer = nearest_divisors(ppo.num_envs, shards, 1, replicas_);
       return fault("num_envs",
                    concat("does not divide into ", shards, " shards; ", nearest_multiples(shards, ppo.num_envs),
-                          " would, or shards: ", nearest_divisors(ppo.num_envs, shards)));
+                          " would", fewer.empty() ? "" : ", or shards: ", fewer));
     }
     check_minibatches(shards, ppo.batch_rows() / shards);
   }
@@ -93,13 +97,14 @@ class Rules {
 
   const TrainOptions& options_;
   const OptionTable& table_;
+  const int replicas_;
   std::vector<std::string> faults_;
 };
 
 }  // namespace
 
-std::vector<std::string> rule_faults(const TrainOptions& options, const OptionTable& table) {
-  return Rules(options, table).faults();
+std::vector<std::string> rule_faults(const TrainOptions& options, const OptionTable& table, int replicas) {
+  return Rules(options, table, replicas).faults();
 }
 
 }  // namespace tandem::app

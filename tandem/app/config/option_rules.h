@@ -7,8 +7,8 @@
 
 namespace tandem::app {
 
-/// Faults of options that are fine one by one but not together. `table` is bound to `options`. Rules about shards are
-/// left out while they are `auto`.
-[[nodiscard]] std::vector<std::string> rule_faults(const TrainOptions& options, const OptionTable& table);
+/// Faults of options that are fine one by one but not together. `table` is bound to `options`. `replicas`: how many
+/// the devices make. Rules about shards are left out while they are `auto`.
+[[nodiscard]] std::vector<std::string> rule_faults(const TrainOptions& options, const OptionTable& table, int replicas);
 
 }  // namespace tandem::app

@@ -116,6 +116,7 @@ std::vector<std::string> OptionTable::assign(const std::vector<Setting>& layer) 
     if (option->rival().empty() || option->is_absent()) continue;
     const auto rival = given.find(option->rival());
     if (rival != given.end() && !find(option->rival())->is_absent()) {
+      option->mark_faulty();
       faults.push_back(describe_fault(setting, "contradicts " + option->rival() + " = " +
                                                    describe(rival->second->value) + " (" + rival->second->origin.place +
                                                    "); give one of the two"));

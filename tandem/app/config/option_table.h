@@ -66,6 +66,7 @@ class Option {
 
   [[nodiscard]] std::optional<std::string> assign(const Setting& setting);
   void clear();
+  void mark_faulty() { is_faulty_ = true; }
 
  private:
   std::string key_, help_, flag_, rival_, default_text_;

@@ -107,6 +107,16 @@ struct Choices<rl::Schedule> {
                                    Choice<rl::Schedule>{rl::Schedule::kLinear, "linear"}};
 };
 template <>
+struct Choices<rl::TimeLimit> {
+  static constexpr std::array kAll{Choice<rl::TimeLimit>{rl::TimeLimit::kBootstrap, "bootstrap"},
+                                   Choice<rl::TimeLimit>{rl::TimeLimit::kTerminal, "terminal"}};
+};
+template <>
+struct Choices<rl::PpoKernel> {
+  static constexpr std::array kAll{Choice<rl::PpoKernel>{rl::PpoKernel::kAuto, "auto"},
+                                   Choice<rl::PpoKernel>{rl::PpoKernel::kOff, "off"}};
+};
+template <>
 struct Choices<rl::AdvantageNormalization> {
   using Value = rl::AdvantageNormalization;
   static constexpr std::array kAll{Choice<Value>{Value::kMinibatch, "minibatch"}, Choice<Value>{Value::kBatch, "batch"},

@@ -23,20 +23,19 @@ Curve curve_of(const RunPaths& paths, std::string label) {
   return {std::move(label), read_points(paths.metrics(), "env_steps", "episode_return_mean")};
 }
 
-std::string counted(std::int64_t count, const std::string& thing) {
-  return concat(count, " ", thing, count == 1 ? "" : "s");
-}
-
 // "Solved after 41.2k steps", once a summary says so.
 std::string outcome(const RunPaths& paths) {
   std::error_code ignored;
   if (!std::filesystem::exists(paths.summary(), ignored)) return "";
   try {
-    const JsonValue summary = read_json(read_file(paths.summary()));
+    const JsonValue summary = read_json_file(paths.summary());
     std::string text;
     if (const JsonValue* solved = summary.find("solved_at_env_steps"); solved != nullptr && solved->is_number()) {
       text += concat(". Solved after ", count_text(solved->as_double()), " steps");
     }
+    // The clock of a resumed run tells of its last part alone.
+    if (const JsonValue* resumed = summary.find("resumed"); resumed == nullptr || resumed->as_string() != "no")
+      return text;
     return text + concat(". Took ", duration_text(summary.at("wall_s").as_double()), " at ",
                          count_text(summary.at("env_steps_per_s").as_double()), " steps/s");
   } catch (const JsonError&) {

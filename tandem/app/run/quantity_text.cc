@@ -4,6 +4,8 @@
 #include <cmath>
 #include <cstdio>
 
+#include "tandem/base/text.h"
+
 namespace tandem::app {
 namespace {
 
@@ -46,6 +48,10 @@ std::string value_text(double value) {
   const double size = std::abs(value);
   if (size != 0 && (size < 1e-3 || size >= 1e6)) return formatted("%.2e", value);
   return formatted(size >= 10 ? "%.1f" : size >= 1 ? "%.2f" : "%.4f", value);
+}
+
+std::string counted(std::int64_t count, const std::string& thing) {
+  return concat(count, " ", thing, count == 1 ? "" : "s");
 }
 
 }  // namespace tandem::app

@@ -16,4 +16,7 @@ namespace tandem::app {
 /// A return or a loss: "431.2", "-0.0312", "1.25e+06"; "-" when it is NaN.
 [[nodiscard]] std::string value_text(double value);
 
+/// "1 shard", "2 shards".
+[[nodiscard]] std::string counted(std::int64_t count, const std::string& thing);
+
 }  // namespace tandem::app

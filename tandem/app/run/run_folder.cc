@@ -4,6 +4,7 @@
 #include <ctime>
 #include <system_error>
 
+#include "tandem/app/run/program_name.h"
 #include "tandem/base/atomic_file.h"
 #include "tandem/base/error.h"
 #include "tandem/base/text.h"
@@ -45,9 +46,9 @@ std::string time_text(std::chrono::system_clock::time_point now) {
 }
 
 [[noreturn]] void refuse_run(const fs::path& folder) {
-  throw ConfigError(concat(folder.string(),
-                           " holds a run already, and a run is never overwritten; go on with it by `tandem resume ",
-                           folder.string(), "` (or --resume auto), or choose another folder with --run-dir"));
+  throw ConfigError(concat(folder.string(), " holds a run already, and a run is never overwritten; go on with it by `",
+                           program_name(), " resume ", folder.string(),
+                           "` (or --resume auto), or choose another folder with --run-dir"));
 }
 
 }  // namespace
@@ -74,9 +75,8 @@ RunPaths find_run(const fs::path& folder) {
       throw ConfigError(
           concat("there is no run folder ", folder.string(), "; runs lie in runs/ unless --run-dir says otherwise"));
     case FolderContent::kFree:
-      throw ConfigError(concat(folder.string(),
-                               " holds no run yet: no config.yaml was written; start one with `tandem train --run-dir ",
-                               folder.string(), "`"));
+      throw ConfigError(concat(folder.string(), " holds no run yet: no config.yaml was written; start one with `",
+                               program_name(), " train --run-dir ", folder.string(), "`"));
     case FolderContent::kElse:
       break;
   }

@@ -1,12 +1,14 @@
 #include "tandem/app/train/train.h"
 
 #include "tandem/app/plot/run_picture.h"
+#include "tandem/app/run/quantity_text.h"
 #include "tandem/app/train/build_run.h"
 #include "tandem/app/train/run_checkpoint.h"
 #include "tandem/base/atomic_file.h"
 #include "tandem/base/text.h"
 #include "tandem/metrics/jsonl_sink.h"
 #include "tandem/metrics/process_stats.h"
+#include "tandem/metrics/tensorboard_sink.h"
 
 namespace tandem::app {
 namespace {
@@ -42,7 +44,7 @@ class Training {
   rl::PpoRun run_;
   model::CheckpointStore store_;
   RunProgress progress_;
-  std::optional<JsonlSink> metrics_;
+  std::vector<std::unique_ptr<MetricsSink>> sinks_;
   UpdateMetrics last_;
   Clock::time_point started_, saved_at_;
   std::int64_t first_step_ = 0, saved_updates_ = -1;
@@ -68,14 +70,17 @@ void Training::begin() {
   // Should there be no update left to make, these are the last values.
   last_ = read_last(place_.folder.paths().metrics(), run_.updates()).value_or(UpdateMetrics{});
   store_.discard_after(run_.updates());
-  metrics_.emplace(place_.folder.paths().metrics());
   first_step_ = run_.env_steps();
+  sinks_.push_back(std::make_unique<JsonlSink>(place_.folder.paths().metrics()));
+  if (options_.log.tensorboard) {
+    sinks_.push_back(std::make_unique<TensorBoardSink>(place_.folder.paths().folder, "env_steps", first_step_));
+  }
   last_.updates = run_.updates();
   last_.env_steps = run_.env_steps();
-  place_.log.info(concat(options_.env, ": ", run_.setup().devices.size(), " replicas on ", options_.devices, ", ",
-                         run_.setup().shards, " shards; an update has ", options_.ppo.batch_rows(), " rows in all, ",
-                         options_.ppo.batch_rows() / run_.setup().shards, " a shard; a minibatch ",
-                         options_.ppo.minibatch_rows(), " in all"));
+  place_.log.info(concat(options_.env, ": ", counted(static_cast<std::int64_t>(run_.setup().devices.size()), "replica"),
+                         " on ", options_.devices, ", ", counted(run_.setup().shards, "shard"), "; an update has ",
+                         options_.ppo.batch_rows(), " rows in all, ", options_.ppo.batch_rows() / run_.setup().shards,
+                         " a shard; a minibatch ", options_.ppo.minibatch_rows(), " in all"));
   place_.progress.start({.total_steps = options_.total_steps, .first_step = first_step_});
   started_ = saved_at_ = Clock::now();
 }
@@ -83,7 +88,9 @@ void Training::begin() {
 void Training::loop() {
   while (run_.env_steps() < options_.total_steps && !place_.stop.stop_requested()) {
     account(run_.update());
-    if (run_.updates() % options_.log.every_updates == 0) metrics_->write(to_record(last_));
+    if (run_.updates() % options_.log.every_updates == 0) {
+      for (const auto& sink : sinks_) sink->write(to_record(last_));
+    }
     place_.progress.update(last_);
     if (checkpoint_due()) checkpoint();
   }

@@ -51,8 +51,8 @@ void check_division(const PpoOptions& options, int shards, Faults& faults) {
                    concat("minibatches is ", *options.minibatches, ", which does not divide the ", rows,
                           " rows of an update (", update, ")"));
   }
-  faults.require(minibatch <= rows, concat("a minibatch of ", minibatch, " rows is more than the ", rows,
-                                           " rows of an update (", update, ")"));
+  faults.require(rows % minibatch == 0, concat("a minibatch of ", minibatch, " rows does not divide the ", rows,
+                                               " rows of an update (", update, ")"));
   faults.require(minibatch % shards == 0, concat("a minibatch of ", minibatch, " rows cannot be cut into ", shards,
                                                  " equal shards; use a multiple of ", shards));
 }

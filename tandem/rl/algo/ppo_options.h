@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "tandem/rl/rollout/time_limit.h"
+
 namespace tandem::rl {
 
 /// How a number changes over the run: kLinear falls to zero at total_steps.
@@ -33,6 +35,7 @@ struct PpoOptions {
   double adam_eps = 1e-5;
   double gamma = 0.99;
   double gae_lambda = 0.95;
+  TimeLimit time_limit = TimeLimit::kBootstrap;
   double clip_range = 0.2;  // of the probability ratio
   Schedule clip_range_schedule = Schedule::kConstant;
   std::optional<double> clip_range_value;  // of the value's change; none: no clipping

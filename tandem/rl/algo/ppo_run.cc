@@ -62,6 +62,9 @@ PpoRun::PpoRun(PpoSetup setup)
       policies_(setup_.devices.size()),
       workers_(static_cast<std::size_t>(setup_.shards)),
       ppo_(setup_.devices.size()) {
+  if (spec_.agents != 1) {
+    throw ConfigError(concat(spec_.id, " has ", spec_.agents, " agents in an environment; PPO trains one"));
+  }
   // Environments and policies are made one after the other: a user's factories need not be thread-safe.
   for (std::size_t replica = 0; replica < policies_.size(); ++replica) {
     at::Generator generator = at::detail::createCPUGenerator(derive_seed(setup_.seed, SeedPurpose::kParameters, 0));
@@ -88,6 +91,7 @@ void PpoRun::build_worker(int shard, int replica) {
   ActorCritic& policy = *policies_[static_cast<std::size_t>(replica)];
   const RolloutOptions options{.steps = setup_.ppo.rollout_steps,
                                .gamma = setup_.ppo.gamma,
+                               .time_limit = setup_.ppo.time_limit,
                                .family = policy.family(),
                                .normalizer = setup_.normalizer};
   std::unique_ptr<EnvGroup> group = setup_.make_envs(envs);

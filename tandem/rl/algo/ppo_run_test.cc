@@ -17,7 +17,10 @@ PpoSetup setup_for(const std::string& env, int shards, int replicas) {
   setup.total_steps = 4096;
   setup.shards = shards;
   setup.devices = std::vector<c10::Device>(static_cast<std::size_t>(replicas), c10::Device(c10::kCPU));
-  setup.ppo = {.num_envs = 8, .rollout_steps = 32, .epochs = 2, .minibatches = 2};
+  setup.ppo.num_envs = 8;
+  setup.ppo.rollout_steps = 32;
+  setup.ppo.epochs = 2;
+  setup.ppo.minibatches = 2;
   setup.make_envs = [env](int count) { return EnvRegistry::native().make(env, count); };
   setup.make_policy = [](const Spec& spec, at::Generator generator) {
     return std::make_shared<MlpPolicy>(spec, MlpPolicyOptions{}, generator);
@@ -87,10 +90,50 @@ TEST(PpoRunTest, AllFaultsOfTheOptionsAreReportedAtOnce) {
   }
 }
 
+TEST(PpoRunTest, LinearSchedulesFallToNothingAtTheEnd) {
+  PpoSetup setup = setup_for("CartPole-v1", 1, 1);
+  setup.total_steps = 4 * setup.ppo.batch_rows();
+  setup.ppo.learning_rate_schedule = setup.ppo.clip_range_schedule = Schedule::kLinear;
+  const double rate = setup.ppo.learning_rate, clip = setup.ppo.clip_range;
+  PpoRun run(std::move(setup));
+  for (const double left : {1.0, 0.75, 0.5, 0.25}) {
+    const PpoReport report = run.update().ppo;
+    EXPECT_DOUBLE_EQ(report.learning_rate, rate * left);
+    EXPECT_DOUBLE_EQ(report.clip_range, clip * left);
+  }
+}
+
+TEST(PpoRunTest, TargetKlEndsAnUpdateEarly) {
+  PpoSetup setup = setup_for("CartPole-v1", 2, 2);
+  setup.ppo.learning_rate = 0.1;
+  setup.ppo.epochs = 10;
+  PpoRun whole(setup);
+  EXPECT_EQ(whole.update().ppo.minibatches, 20);
+  setup.ppo.target_kl = 1e-6;
+  PpoRun cut(setup);
+  EXPECT_LT(cut.update().ppo.minibatches, 20);
+}
+
+// With the policy that acted, the surrogate is the mean advantage: 0 where advantages were normalised.
+TEST(PpoRunTest, AdvantagesAreNormalisedOverAllShards) {
+  const auto first_policy_loss = [](AdvantageNormalization normalization) {
+    PpoSetup setup = setup_for("CartPole-v1", 4, 2);
+    setup.ppo.epochs = 1;
+    setup.ppo.minibatches = 1;
+    setup.ppo.advantage_normalization = normalization;
+    PpoRun run(std::move(setup));
+    return run.update().ppo.policy_loss;
+  };
+  EXPECT_NEAR(first_policy_loss(AdvantageNormalization::kMinibatch), 0, 1e-5);
+  EXPECT_NEAR(first_policy_loss(AdvantageNormalization::kBatch), 0, 1e-5);
+  EXPECT_GT(std::abs(first_policy_loss(AdvantageNormalization::kNone)), 0.1);
+}
+
 TEST(PpoRunTest, CartPoleImproves) {
   PpoSetup setup = setup_for("CartPole-v1", 2, 2);
   setup.total_steps = 60'000;
-  setup.ppo = {.num_envs = 8, .rollout_steps = 128, .epochs = 4, .minibatches = 4, .learning_rate = 1e-3};
+  setup.ppo = PpoOptions{};
+  setup.ppo.learning_rate = 1e-3;
   PpoRun run(std::move(setup));
   RunReport report;
   while (run.env_steps() < 60'000) report = run.update();

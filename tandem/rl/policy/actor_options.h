@@ -14,8 +14,8 @@ struct ActorOptions {
   /// Steps for which state-dependent noise is held (sde_sample_freq of stable-baselines3); 0: for a whole rollout or
   /// episode.
   int noise_hold_steps = 4;
-  /// Of the loops that run MLP policies on the CPU. The ranks of a run take the lowest common one, and a resumed run
-  /// the one that it began with.
+  /// Of the loops that run MLP policies on the CPU. Another one gives other last bits; a resumed run takes that of its
+  /// machine, and records it as inexact when it differs.
   InstructionSet instruction_set = detect_instruction_set();
 };
 

@@ -16,7 +16,7 @@ void require_floats(const Spec& spec) {
     if (leaf.type == ElementType::kFloat32) continue;
     throw ConfigError(
         concat("observations of ", spec.id, " cannot be normalised: '", leaf.name,
-               "' is not of float32; switch normalize_observations off, or let the environment return floats"));
+               "' is not of float32; switch normalize.observations off, or let the environment return floats"));
   }
 }
 

@@ -49,7 +49,8 @@ struct PolicyScript {
 /// A module that gives a distribution over actions and a value for each row of an observation.
 ///
 /// The same forward() serves acting (called under at::NoGradGuard, in eval mode, by rollout workers) and learning (with
-/// gradients, in train mode). Threads: one at a time; every replica and every rollout worker has its own copy.
+/// gradients, in train mode). Threads: one at a time; every replica has its own copy, which its rollout
+/// workers share.
 /// Rows must be independent of each other, and forward() deterministic: the learner divides the probability that it
 /// computes by the one that acting recorded. Random operations (dropout) take model::current_generator() and act only
 /// in train mode.

@@ -134,7 +134,8 @@ void RolloutWorker::record(int t, const Normalizers& frozen) {
     done[row] = terminated_[row] | truncated_[row];
     any_done |= done[row] != 0;
     reward[row] = frozen.scale_reward(reward_[row]);
-    if (truncated_[row] != 0 && terminated_[row] == 0) keep_truncated(t, static_cast<int>(row), frozen);
+    const bool goes_on = truncated_[row] != 0 && terminated_[row] == 0;
+    if (goes_on && options_.time_limit == TimeLimit::kBootstrap) keep_truncated(t, static_cast<int>(row), frozen);
     if (!options_.normalizer.rewards) continue;
     discounted_[row] = options_.gamma * discounted_[row] + reward_[row];
     moments_.discounted_return.add(&discounted_[row]);

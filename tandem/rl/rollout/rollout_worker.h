@@ -20,12 +20,14 @@
 #include "tandem/rl/policy/normalizer.h"
 #include "tandem/rl/rollout/episodes.h"
 #include "tandem/rl/rollout/fragment.h"
+#include "tandem/rl/rollout/time_limit.h"
 
 namespace tandem::rl {
 
 struct RolloutOptions {
   int steps = 128;      // T
   double gamma = 0.99;  // for the bootstrap of truncated episodes and the returns that scale rewards
+  TimeLimit time_limit = TimeLimit::kBootstrap;
   ActionFamily family = ActionFamily::kCategorical;  // decides how a Box action is brought into the bounds
   NormalizerOptions normalizer;                      // which of observations and rewards are normalised
 };

@@ -62,11 +62,17 @@ class Scripted final : public Actor {
 };
 
 struct World {
-  explicit World(std::int64_t action, const NormalizerOptions& normalizer = {})
+  explicit World(std::int64_t action, const NormalizerOptions& normalizer = {},
+                 TimeLimit time_limit = TimeLimit::kBootstrap)
       : normalizers(Counter::spec(), normalizer),
         actor(new Scripted(action)),
         worker(std::make_unique<EnvGroupOf<Counter>>(kEnvs), std::unique_ptr<Actor>(actor),
-               {.steps = kSteps, .gamma = 0.5, .family = ActionFamily::kCategorical, .normalizer = normalizer}, 6) {
+               {.steps = kSteps,
+                .gamma = 0.5,
+                .time_limit = time_limit,
+                .family = ActionFamily::kCategorical,
+                .normalizer = normalizer},
+               6) {
     worker.reset(1);
   }
   Normalizers normalizers;
@@ -90,6 +96,13 @@ TEST(RolloutWorkerTest, ATruncatedEpisodeIsBootstrappedFromItsLastObservation) {
   EXPECT_EQ(f.reward[4][0].item<float>(), 5.0F + 0.5F * 10 * kLimit) << "reward and gamma * V(last observation)";
   EXPECT_EQ(f.done[4][0].item<int>(), 1);
   EXPECT_EQ(f.value[kSteps][0].item<float>(), 10.0F * (kSteps % kLimit));
+}
+
+TEST(RolloutWorkerTest, ATerminalTimeLimitIsWorthNothing) {
+  World world(0, {}, TimeLimit::kTerminal);
+  const Fragment& f = world.worker.collect(world.normalizers);
+  EXPECT_EQ(f.reward[4][0].item<float>(), 5.0F);
+  EXPECT_EQ(f.done[4][0].item<int>(), 1);
 }
 
 TEST(RolloutWorkerTest, ATaskThatEndedIsNotBootstrapped) {

@@ -56,7 +56,9 @@ Child::Child(const Command& command)
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // nothing of a test that was ended stays behind
     ::dup2(out, STDOUT_FILENO);
     ::dup2(err, STDERR_FILENO);
-    ::execve(argument_pointers.front(), argument_pointers.data(), environment_pointers.data());
+    if (!command.folder.empty() && ::chdir(command.folder.c_str()) != 0) ::_exit(126);
+    if (command.prepare) command.prepare();
+    ::execvpe(argument_pointers.front(), argument_pointers.data(), environment_pointers.data());
     ::_exit(127);
   }
 }
@@ -90,6 +92,8 @@ Ended Child::wait() {
   if (WIFEXITED(status_)) ended.exit_code = WEXITSTATUS(status_);
   return ended;
 }
+
+std::string Ended::how() const { return signal != 0 ? concat("signal ", signal) : concat("exit code ", exit_code); }
 
 Ended run(const Command& command) { return Child(command).wait(); }
 

@@ -1,4 +1,4 @@
-// A program that a test starts, and may signal or kill.
+// tests/support/child.h: a program that a test starts, and may signal or kill.
 //
 // Threads: single-thread; start children from the thread that outlives them (they are killed when it ends).
 // Errors: std::runtime_error when the system refuses, or when a child does not end within kPatience; it is then killed.
@@ -8,6 +8,7 @@
 #include <chrono>
 #include <cstdio>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -18,9 +19,12 @@ namespace tandem::process_test {
 inline constexpr std::chrono::minutes kPatience{10};
 
 struct Command {
-  std::filesystem::path program;
+  std::filesystem::path program;  // looked for in PATH when it is a mere name
   std::vector<std::string> arguments;
   std::vector<std::string> environment = {};  // "NAME=value", besides what this process has
+  std::filesystem::path folder = {};          // where it runs; empty: here
+  /// Runs in the new process before the program does. Only system calls: no memory, no locks.
+  std::function<void()> prepare = {};
 };
 
 /// How a child ended and what it printed.
@@ -28,6 +32,8 @@ struct Ended {
   int exit_code = -1;  // -1 when a signal ended it
   int signal = 0;
   std::string out, err;
+
+  [[nodiscard]] std::string how() const;  // "exit code 2", "signal 11"
 };
 
 class Child {

@@ -1,0 +1,15 @@
+// app/run/program_name.h: what to call this program in advice to its user: "tandem", or the name of a program that has
+// environments of its own compiled in (program.h).
+//
+// Threads: set once, before other threads are started.
+#pragma once
+#include <string>
+
+namespace tandem::app {
+
+[[nodiscard]] const std::string& program_name();
+
+/// As it was called: the last part of `path` counts. Empty: "tandem".
+void set_program_name(const std::string& path);
+
+}  // namespace tandem::app

@@ -1,0 +1,10 @@
+// rl/rollout/time_limit.h: what the rest of an episode is worth that its time limit cut short.
+#pragma once
+
+namespace tandem::rl {
+
+/// kBootstrap: the value of its last observation, since the episode goes on in truth. kTerminal: nothing, as of an
+/// episode that came to its end (CleanRL's).
+enum class TimeLimit { kBootstrap, kTerminal };
+
+}  // namespace tandem::rl

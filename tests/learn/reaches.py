@@ -1,0 +1,48 @@
+#!/usr/bin/env python3
+"""reaches.py TANDEM RETURN [--seeds N] [--needed M] [--at-end] -- TRAIN ARGUMENTS...
+
+Trains with seeds 1..N and fails unless the mean return of the last 100 episodes reached RETURN in M of the runs, at some
+update of the run or, with --at-end, at its last one. Prints a line for each seed.
+"""
+
+import argparse
+import json
+import subprocess
+import tempfile
+from pathlib import Path
+
+
+def returns(run: Path) -> list[tuple[int, float]]:
+    """(env_steps, mean return of the last 100 episodes) of each update that has one."""
+    lines = (json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines())
+    return [(line["env_steps"], line["episode_return_mean"]) for line in lines if line["episode_return_mean"] is not None]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("tandem")
+    parser.add_argument("wanted", type=float, metavar="RETURN")
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--needed", type=int, help="of the seeds (all)")
+    parser.add_argument("--at-end", action="store_true")
+    parser.add_argument("train", nargs="+")
+    options = parser.parse_args()
+    needed = options.seeds if options.needed is None else options.needed
+    good = 0
+    for seed in range(1, options.seeds + 1):
+        with tempfile.TemporaryDirectory(prefix="tandem-learn-") as folder:
+            run = Path(folder) / "run"
+            command = [options.tandem, "train", *options.train, "--seed", str(seed), "--run-dir", str(run), "--quiet"]
+            subprocess.run(command, check=True)
+            all_returns = returns(run)
+        reached = next((steps for steps, mean in all_returns if mean >= options.wanted), None)
+        steps, last = all_returns[-1]
+        good += last >= options.wanted if options.at_end else reached is not None
+        best = max(mean for _, mean in all_returns)
+        print(f"seed {seed}: reached {options.wanted:g} at {reached}, best {best:.1f}, {last:.1f} at {steps}", flush=True)
+    print(f"{good} of {options.seeds} runs, {needed} wanted")
+    return 0 if good >= needed else 1
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
