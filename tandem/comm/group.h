@@ -52,7 +52,8 @@ class Group {
   /// Copies the root's `flat` to all members.
   virtual void broadcast(const at::Tensor& flat, int root, const Limits& limits) = 0;
 
-  /// The tensors of all members, in the order of their ranks; sizes may differ, dtypes must not.
+  /// The tensors of all members, in the order of their ranks; their first dimensions may differ, others and dtypes must
+  /// not.
   [[nodiscard]] virtual std::vector<at::Tensor> all_gather(const at::Tensor& mine, const Limits& limits) = 0;
   /// The same for a few numbers: `all` has size() times as many entries as `mine`.
   virtual void all_gather(std::span<const double> mine, std::span<double> all, const Limits& limits) = 0;

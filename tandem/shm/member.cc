@@ -54,7 +54,9 @@ void Member::broadcast(void* data, std::int64_t count, const Element& element, i
   const std::uint64_t ticket = start(posting_of(Operation::kBroadcast, count, element, root), data, element,
                                      rank() == root ? Payload::kPost : Payload::kNone);
   exchange_.await_postings(ticket, limits);
-  if (rank() != root) std::memcpy(data, payload(root, ticket), started(ticket).bytes);
+  if (const std::size_t bytes = started(ticket).bytes; rank() != root && bytes > 0) {
+    std::memcpy(data, payload(root, ticket), bytes);
+  }
   finish(ticket, limits);
   started(ticket).copy.reset();
 }
