@@ -7,8 +7,8 @@
 // size, at the same place makes all members throw RunError naming both.
 //
 // Threads: each member belongs to one thread; abort() may be called from any. Blocking: every operation but start_*()
-// waits for the others until `limits`; it throws DeadlineExceeded naming the missing members, or GroupAborted. After
-// any throw the group is of no further use and what the operation wrote to is garbage.
+// waits for the others until `limits`; it throws DeadlineExceeded naming the missing members, PeerLost when one died
+// or left, or GroupAborted. After any throw the group is of no further use and what the operation wrote to is garbage.
 #pragma once
 #include <ATen/core/Tensor.h>
 

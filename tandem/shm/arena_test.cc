@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <cstring>
 #include <fstream>
@@ -82,9 +83,17 @@ TEST(ArenaTest, MoreThanTheMachineHasIsAnError) {
 }
 
 TEST(ArenaTest, ShortageInTheMiddleGivesBackWhatWasTaken) {
-  const auto arena = make_arena();
+  const std::shared_ptr<Region> region = Region::create(2);
+  const auto arena = std::make_shared<Arena>(region, 1);
+  const auto pages = [&] {
+    struct stat status {};
+    EXPECT_EQ(::fstat(region->descriptor(), &status), 0);
+    return status.st_blocks;
+  };
+  const auto before = pages();
   arm_fault({.point = "shm.back", .passage = 2, .kind = FaultKind::kNoSpace});
   EXPECT_THROW((void)arena->allocate(40 << 20), RunError);
+  EXPECT_EQ(pages(), before);
   const auto memory = arena->allocate(40 << 20);
   std::memset(memory.get(), 1, 40 << 20);
 }

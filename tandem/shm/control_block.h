@@ -19,8 +19,9 @@ namespace tandem::shm {
 inline constexpr int kMostRanks = 250;
 /// Collectives that a rank may have started and not waited for.
 inline constexpr std::uint64_t kDepth = 128;
-/// Payloads up to this size travel in the slot of their posting.
-inline constexpr std::size_t kInlineBytes = 4096;
+/// Payloads up to this size travel in the slot of their posting. Larger slots, a page apart, fell onto the same lines
+/// of the caches: 8 bytes then took 0.7 us instead of 0.3, and 4 KiB 3.3 us instead of 0.4 in the group's memory.
+inline constexpr std::size_t kInlineBytes = 1024;
 
 enum class Operation : std::uint32_t { kAllReduce, kBroadcast, kAllGather, kAllGatherEqual, kBarrier };
 

@@ -91,7 +91,12 @@ TEST(MeetingTest, RanksThatDisagreeAboutTheSizeFail) {
 TEST(MeetingTest, AKeyInUseIsRefused) {
   const std::string key = unique_key("used");
   const Descriptor squatter = listen_at(concat("tandem/", key), 1);
-  EXPECT_THROW((void)meet(options(0, 2, key)), RunError);
+  try {
+    (void)meet(options(0, 2, key));
+    FAIL();
+  } catch (const RunError& error) {
+    EXPECT_THAT(error.what(), AllOf(HasSubstr(key), HasSubstr("another process already gathers")));
+  }
 }
 
 TEST(MeetingTest, ARankThatDiesWhileOthersAreMissingIsNamed) {

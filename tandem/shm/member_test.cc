@@ -42,7 +42,7 @@ void expect_tree_sum(Member& member, T* data, std::int64_t count, const Element&
 class MemberSizes : public testing::TestWithParam<int> {};
 
 // Below and above what goes into a slot, and not divisible by anything.
-constexpr std::int64_t kCounts[] = {0, 1, 31, 1024, 1025, 5003, 100'001};
+constexpr std::int64_t kCounts[] = {0, 1, 31, 128, 256, 257, 5003, 100'001};
 
 TEST_P(MemberSizes, AllReduceInTheGroupsMemoryGivesTheBitsOfTheTree) {
   EXPECT_THAT(run_members(GetParam(),
@@ -74,7 +74,7 @@ TEST_P(MemberSizes, ManyMayBeUnderWay) {
                               std::vector<std::vector<float>> data;
                               std::vector<std::uint64_t> tickets;
                               for (std::uint64_t i = 0; i < kDepth; ++i) {
-                                data.push_back(stamped<float>(member.rank(), 1000 + static_cast<std::int64_t>(i)));
+                                data.push_back(stamped<float>(member.rank(), 200 + static_cast<std::int64_t>(i)));
                                 tickets.push_back(member.start_all_reduce(
                                     data.back().data(), static_cast<std::int64_t>(data.back().size()), kFloat32));
                               }
@@ -142,11 +142,11 @@ TEST(MemberTest, AllocatedMemoryIsZeroedAlsoWhenItWasUsedBefore) {
 TEST(MemberTest, AnotherOperationIsNamedOnAllRanks) {
   const auto outcomes = run_members(3, [](Member& member) {
     float value = 0;
-    if (member.rank() == 2) return member.barrier(within(60s));
+    if (member.rank() == 2) return member.broadcast(&value, 1, kFloat32, 0, within(60s));
     member.finish_all_reduce(member.start_all_reduce(&value, 1, kFloat32), within(60s));
   });
-  EXPECT_THAT(outcomes,
-              Each(AllOf(HasSubstr("#0 differs"), HasSubstr("barrier"), HasSubstr("all_reduce of 1 x float32"))));
+  EXPECT_THAT(outcomes, Each(AllOf(HasSubstr("#0 differs"), HasSubstr("broadcast of 1 x float32 from rank 0"),
+                                   HasSubstr("all_reduce of 1 x float32"))));
 }
 
 TEST(MemberTest, AnotherSizeTypeOrRootIsNamedOnAllRanks) {
@@ -217,6 +217,12 @@ TEST(MemberTest, AbortFromAnotherThreadEndsEveryWaitAndTheGroup) {
     member.barrier(within(60s));
   });
   EXPECT_THAT(outcomes, Each(HasSubstr("closed by rank 0: the pilot light went out")));
+}
+
+TEST(MemberTest, WhoMissesTheDeadlineThrowsDeadlineExceeded) {
+  std::vector<Meeting> meetings = meet_in_process(2);
+  Member member(std::move(meetings[0]));
+  EXPECT_THROW(member.barrier(within(10ms)), DeadlineExceeded);
 }
 
 TEST(MemberTest, AStopRequestEndsTheWaitOfASleeper) {
