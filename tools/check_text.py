@@ -12,8 +12,8 @@ LONGEST_LINE = 120
 SOURCES = {".h", ".cc", ".cu", ".py", ".cmake", ".txt", ".md", ".yaml", ".yml", ".json", ".sh", ""}
 CODE = {".h", ".cc", ".cu"}
 
-# The library's layers: what is under tandem/ except the program, less the tests beside the sources.
-LIBRARY = re.compile(r"^tandem/(?!app/)(?!.*_test\.cc$).*\.(h|cc|cu)$")
+# The library's layers: what is under tandem/ except the program, less the tests beside the sources and what they share.
+LIBRARY = re.compile(r"^tandem/(?!app/)(?!.*/testing/)(?!.*_test\.cc$).*\.(h|cc|cu)$")
 
 # (files, files that may, what is not to be found there, what to do instead)
 RULES = [

@@ -1,7 +1,7 @@
-// Question: how long do the replicas of one process take to sum a vector, in the group's own memory, against one thread
-// that copies as many bytes?
+// Question: how long do the replicas of one process, and the ranks of one host, take to sum a vector, in the group's
+// own memory, against one thread that copies as many bytes?
 //
-// Time is that of the slowest replica, from when all are there. The copy is a yardstick that no sum can undercut on one
+// Time is that of the slowest member, from when all are there. The copy is a yardstick that no sum can undercut on one
 // core: it reads each byte once and writes it once.
 #include <ATen/ATen.h>
 
@@ -10,6 +10,7 @@
 #include <memory>
 #include <vector>
 
+#include "bench/comm/rank_processes.h"
 #include "bench/timing.h"
 #include "tandem/base/text.h"
 #include "tandem/comm/local_group.h"
@@ -104,6 +105,7 @@ Samples sample(Size size, const Time& time) {
 }
 
 std::string size_text(std::int64_t bytes) {
+  if (bytes < kKiB) return concat(bytes, " bytes");
   return bytes < kMiB ? concat(bytes / kKiB, " KiB") : concat(bytes / kMiB, " MiB");
 }
 
@@ -118,22 +120,34 @@ void print_case(const std::string& name, const char* contender, const Samples& s
          .bus_gb_s = bus_bytes / median / 1e9});
 }
 
+void print_case(const std::string& name, int members, std::int64_t bytes, const Samples& tandem, Size size) {
+  // Bus bandwidth as NCCL's tests define it: what each link would carry in the best algorithm.
+  const double bus = 2.0 * (members - 1) / members * static_cast<double>(bytes);
+  print_case(name, "tandem", tandem, bus);
+  print_case(name, "memcpy", sample(size, [&](int count) { return time_copies(bytes, count); }), 0);
+}
+
 int run(Size size) {
-  const std::vector<int> replica_counts = size == Size::kSmoke ? std::vector{2, 3} : std::vector{2, 4};
+  const std::vector<int> counts = size == Size::kSmoke ? std::vector{2, 3} : std::vector{2, 4};
   const std::vector<std::int64_t> sizes =
-      size == Size::kSmoke ? std::vector{kKiB} : std::vector{4 * kKiB, 64 * kKiB, kMiB, 4 * kMiB, 40 * kMiB};
-  for (const int replicas : replica_counts) {
+      size == Size::kSmoke ? std::vector{kKiB}
+                           : std::vector{std::int64_t{8}, 4 * kKiB, 64 * kKiB, kMiB, 4 * kMiB, 40 * kMiB};
+  // First, since it forks and later cases start threads.
+  for (const int ranks : counts) {
+    for (const std::int64_t bytes : sizes) {
+      const Samples samples(time_between_processes(ranks, bytes, kSecondsOfACase, size));
+      print_case(concat(ranks, " ranks x ", size_text(bytes)), ranks, bytes, samples, size);
+    }
+  }
+  for (const int replicas : counts) {
     for (const std::int64_t bytes : sizes) {
       World world(replicas, bytes);
-      const std::string name = concat(replicas, " x ", size_text(bytes));
+      const std::string name = concat(replicas, " replicas x ", size_text(bytes));
       if (!world.sums_exactly()) {
         std::cerr << "all_reduce " << name << ": wrong sums\n";
         return 1;
       }
-      // Bus bandwidth as NCCL's tests define it: what each link would carry in the best algorithm.
-      const double bus = 2.0 * (replicas - 1) / replicas * static_cast<double>(bytes);
-      print_case(name, "tandem", sample(size, [&](int count) { return world.time(count); }), bus);
-      print_case(name, "memcpy", sample(size, [&](int count) { return time_copies(bytes, count); }), 0);
+      print_case(name, replicas, bytes, sample(size, [&](int count) { return world.time(count); }), size);
     }
   }
   return 0;

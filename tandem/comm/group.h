@@ -7,8 +7,8 @@
 // size, at the same place makes all members throw RunError naming both.
 //
 // Threads: each member belongs to one thread; abort() may be called from any. Blocking: every operation but start_*()
-// waits for the others until `limits`; it throws DeadlineExceeded naming the missing members, or GroupAborted. After
-// any throw the group is of no further use and what the operation wrote to is garbage.
+// waits for the others until `limits`; it throws DeadlineExceeded naming the missing members, PeerLost when one died
+// or left, or GroupAborted. After any throw the group is of no further use and what the operation wrote to is garbage.
 #pragma once
 #include <ATen/core/Tensor.h>
 
@@ -52,7 +52,8 @@ class Group {
   /// Copies the root's `flat` to all members.
   virtual void broadcast(const at::Tensor& flat, int root, const Limits& limits) = 0;
 
-  /// The tensors of all members, in the order of their ranks; sizes may differ, dtypes must not.
+  /// The tensors of all members, in the order of their ranks; their first dimensions may differ, others and dtypes must
+  /// not.
   [[nodiscard]] virtual std::vector<at::Tensor> all_gather(const at::Tensor& mine, const Limits& limits) = 0;
   /// The same for a few numbers: `all` has size() times as many entries as `mine`.
   virtual void all_gather(std::span<const double> mine, std::span<double> all, const Limits& limits) = 0;

@@ -106,7 +106,7 @@ TEST_P(LocalGroupSizes, GatherAndBroadcastKeepTheOrderOfRanks) {
   }));
 }
 
-INSTANTIATE_TEST_SUITE_P(Sizes, LocalGroupSizes, testing::Values(1, 2, 3, 4, 7));
+INSTANTIATE_TEST_SUITE_P(Sizes, LocalGroupSizes, testing::Values(1, 2, 3, 4, 7, 8, 9));
 
 TEST(LocalGroupTest, AMemberWithAnotherOperationIsNamedOnAll) {
   const std::vector<std::string> outcomes = run_world(3, [](Group& group) {

@@ -7,15 +7,48 @@
 #include <type_traits>
 
 #include "tandem/base/check.h"
+#include "tandem/base/cpu.h"
 
+// Plan: few arrays are summed element by element, all of them loaded once and stored once; the compiler makes vectors
+// of it. For many, a strip that fits the first-level cache is summed along the tree and then copied to all.
+//
+// Additions are the same whatever the width of the vectors, so the widest that the processor has is taken without
+// asking what the run agreed on. Stores go through the caches: streaming ones were slower for sums that fit them.
 namespace tandem::comm {
 namespace {
 
-// Plan: a strip of the arrays that fits the first-level cache is summed into `sum` along the tree, then copied to all.
-constexpr int kStrip = 1024;
-
 template <typename T>
 using Accumulator = std::conditional_t<std::is_same_v<T, c10::Half> || std::is_same_v<T, c10::BFloat16>, float, T>;
+
+// Functions that are marked so become part of their callers, and are compiled for the callers' processors.
+#define TANDEM_INLINE [[gnu::always_inline]] inline
+
+template <typename T, int Begin, int End>
+TANDEM_INLINE Accumulator<T> sum_at(T* const* arrays, std::int64_t i) {
+  if constexpr (End - Begin == 1) {
+    return static_cast<Accumulator<T>>(arrays[Begin][i]);
+  } else {
+    constexpr int kMiddle = Begin + (End - Begin + 1) / 2;
+    return sum_at<T, Begin, kMiddle>(arrays, i) + sum_at<T, kMiddle, End>(arrays, i);
+  }
+}
+
+template <typename T, int Count>
+TANDEM_INLINE void reduce_few(std::span<void* const> arrays, std::int64_t begin, std::int64_t end) {
+  T* to[Count];
+  for (int array = 0; array < Count; ++array) to[array] = static_cast<T*>(arrays[static_cast<std::size_t>(array)]);
+#if defined(__clang__)
+#pragma clang loop vectorize(assume_safety)
+#else
+#pragma GCC ivdep
+#endif
+  for (std::int64_t i = begin; i < end; ++i) {
+    const T sum = static_cast<T>(sum_at<T, 0, Count>(to, i));
+    for (int array = 0; array < Count; ++array) to[array][i] = sum;
+  }
+}
+
+constexpr int kStrip = 1024;
 
 // `sum` holds room for one strip a level of the tree; the first one receives the result.
 template <typename T>
@@ -23,12 +56,6 @@ void sum_strip(std::span<void* const> arrays, std::int64_t begin, int count, Acc
   if (arrays.size() == 1) {
     const T* from = static_cast<const T*>(arrays[0]) + begin;
     for (int i = 0; i < count; ++i) sum[i] = static_cast<Accumulator<T>>(from[i]);
-    return;
-  }
-  if (arrays.size() == 2) {
-    const T* a = static_cast<const T*>(arrays[0]) + begin;
-    const T* b = static_cast<const T*>(arrays[1]) + begin;
-    for (int i = 0; i < count; ++i) sum[i] = static_cast<Accumulator<T>>(a[i]) + static_cast<Accumulator<T>>(b[i]);
     return;
   }
   const std::size_t half = (arrays.size() + 1) / 2;
@@ -39,7 +66,7 @@ void sum_strip(std::span<void* const> arrays, std::int64_t begin, int count, Acc
 }
 
 template <typename T>
-void reduce(std::span<void* const> arrays, std::int64_t begin, std::int64_t end) {
+void reduce_many(std::span<void* const> arrays, std::int64_t begin, std::int64_t end) {
   constexpr int kMostLevels = 12;  // 4,096 arrays
   TANDEM_CHECK(arrays.size() <= (1U << kMostLevels), "arrays: ", arrays.size());
   Accumulator<T> sum[kStrip * (kMostLevels + 1)];
@@ -53,23 +80,78 @@ void reduce(std::span<void* const> arrays, std::int64_t begin, std::int64_t end)
   }
 }
 
+template <typename T>
+TANDEM_INLINE void reduce(std::span<void* const> arrays, std::int64_t begin, std::int64_t end) {
+  switch (arrays.size()) {
+    case 1:
+      return;
+    case 2:
+      return reduce_few<T, 2>(arrays, begin, end);
+    case 3:
+      return reduce_few<T, 3>(arrays, begin, end);
+    case 4:
+      return reduce_few<T, 4>(arrays, begin, end);
+    case 5:
+      return reduce_few<T, 5>(arrays, begin, end);
+    case 6:
+      return reduce_few<T, 6>(arrays, begin, end);
+    case 7:
+      return reduce_few<T, 7>(arrays, begin, end);
+    case 8:
+      return reduce_few<T, 8>(arrays, begin, end);
+    default:
+      return reduce_many<T>(arrays, begin, end);
+  }
+}
+
+template <typename T>
+void reduce_portable(std::span<void* const> arrays, std::int64_t begin, std::int64_t end) {
+  reduce<T>(arrays, begin, end);
+}
+#if defined(__x86_64__)
+template <typename T>
+[[gnu::target("avx2")]] void reduce_avx2(std::span<void* const> arrays, std::int64_t begin, std::int64_t end) {
+  reduce<T>(arrays, begin, end);
+}
+template <typename T>
+[[gnu::target("avx512f")]] void reduce_avx512(std::span<void* const> arrays, std::int64_t begin, std::int64_t end) {
+  reduce<T>(arrays, begin, end);
+}
+#endif
+
+template <typename T>
+TreeReduce* widest() {
+#if defined(__x86_64__)
+  static const InstructionSet set = detect_instruction_set();
+  if (set == InstructionSet::kAvx512) return reduce_avx512<T>;
+  if (set == InstructionSet::kAvx2) return reduce_avx2<T>;
+#endif
+  return reduce_portable<T>;
+}
+
 }  // namespace
 
-void tree_reduce(std::span<void* const> arrays, c10::ScalarType dtype, std::int64_t begin, std::int64_t end) {
+TreeReduce* tree_reduce_of(c10::ScalarType dtype) {
   switch (dtype) {
     case c10::kFloat:
-      return reduce<float>(arrays, begin, end);
+      return widest<float>();
     case c10::kDouble:
-      return reduce<double>(arrays, begin, end);
+      return widest<double>();
     case c10::kLong:
-      return reduce<std::int64_t>(arrays, begin, end);
+      return widest<std::int64_t>();
     case c10::kHalf:
-      return reduce<c10::Half>(arrays, begin, end);
+      return widest<c10::Half>();
     case c10::kBFloat16:
-      return reduce<c10::BFloat16>(arrays, begin, end);
+      return widest<c10::BFloat16>();
     default:
-      TANDEM_CHECK(false, "tensors of ", c10::toString(dtype), " cannot be summed over a group");
+      return nullptr;
   }
+}
+
+void tree_reduce(std::span<void* const> arrays, c10::ScalarType dtype, std::int64_t begin, std::int64_t end) {
+  TreeReduce* const reduce_them = tree_reduce_of(dtype);
+  TANDEM_CHECK(reduce_them != nullptr, "tensors of ", c10::toString(dtype), " cannot be summed over a group");
+  reduce_them(arrays, begin, end);
 }
 
 }  // namespace tandem::comm

@@ -8,8 +8,14 @@
 namespace tandem::comm {
 
 /// Writes to elements [begin, end) of every array the sum over all of them, in the association of the recursive-halving
-/// tree over the arrays' order. Arrays are on the CPU and do not overlap. float, double, int64, Half and BFloat16
-/// (summed as float, rounded once); throws InvariantError for another dtype.
+/// tree over the arrays' order. Arrays are on the CPU and do not overlap.
+using TreeReduce = void(std::span<void* const> arrays, std::int64_t begin, std::int64_t end);
+
+/// The one for arrays of `dtype`: float, double, int64, Half and BFloat16 (summed as float, rounded once). Null for
+/// others.
+[[nodiscard]] TreeReduce* tree_reduce_of(c10::ScalarType dtype);
+
+/// Calls it; throws InvariantError when there is none.
 void tree_reduce(std::span<void* const> arrays, c10::ScalarType dtype, std::int64_t begin, std::int64_t end);
 
 }  // namespace tandem::comm

@@ -1,0 +1,100 @@
+#include "bench/comm/rank_processes.h"
+
+#include <ATen/ATen.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <csignal>
+#include <cstring>
+#include <iostream>
+
+#include "tandem/base/error.h"
+#include "tandem/base/text.h"
+#include "tandem/comm/host_group.h"
+
+namespace tandem::bench {
+namespace {
+
+Limits within_a_minute() { return {.deadline = Deadline::after(std::chrono::minutes(1)), .stop = {}}; }
+
+// Each element tells rank and place, small enough for the sum to be exact in float32.
+bool sums_exactly(comm::Group& group, const at::Tensor& flat) {
+  auto* element = flat.data_ptr<float>();
+  for (std::int64_t i = 0; i < flat.numel(); ++i) element[i] = static_cast<float>((group.rank() + 1) * (i % 1000 + 1));
+  group.start_all_reduce(flat).wait(within_a_minute());
+  const auto ranks = static_cast<float>(group.size() * (group.size() + 1) / 2);
+  for (std::int64_t i = 0; i < flat.numel(); ++i) {
+    if (element[i] != ranks * static_cast<float>(i % 1000 + 1)) return false;
+  }
+  return true;
+}
+
+std::vector<double> time_sums(comm::Group& group, const at::Tensor& flat, int count) {
+  std::vector<double> mine(static_cast<std::size_t>(count));
+  for (double& seconds : mine) {
+    group.barrier(within_a_minute());
+    const Clock::time_point start = Clock::now();
+    group.start_all_reduce(flat).wait(within_a_minute());
+    seconds = seconds_since(start);
+  }
+  std::vector<double> all(mine.size() * static_cast<std::size_t>(group.size()));
+  group.all_gather(mine, all, within_a_minute());
+  for (std::size_t i = 0; i < all.size(); ++i) mine[i % mine.size()] = std::max(mine[i % mine.size()], all[i]);
+  return mine;
+}
+
+std::vector<double> work(const comm::HostGroupOptions& options, std::int64_t bytes, double seconds, Size size) {
+  const auto group = comm::make_host_group(options);
+  const at::Tensor flat = group->allocate(bytes / static_cast<std::int64_t>(sizeof(float)), at::kFloat, at::kCPU);
+  if (!sums_exactly(*group, flat)) throw RunError("wrong sums");
+  std::memset(flat.data_ptr(), 0, flat.nbytes());  // sums of zeros stay zeros
+  std::vector<double> times = time_sums(*group, flat, 20);
+  if (size == Size::kFull) times = time_sums(*group, flat, repetitions(Samples(times).quantile(0.5), seconds));
+  group->barrier(within_a_minute());
+  return times;
+}
+
+[[noreturn]] void run_rank(const comm::HostGroupOptions& options, std::int64_t bytes, double seconds, Size size,
+                           int out) {
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  try {
+    const std::vector<double> times = work(options, bytes, seconds, size);
+    if (options.rank == 0) (void)!::write(out, times.data(), times.size() * sizeof(double));
+    ::_exit(0);
+  } catch (const std::exception& error) {
+    std::cerr << "rank " << options.rank << ": " << error.what() << '\n';
+    ::_exit(1);
+  }
+}
+
+}  // namespace
+
+std::vector<double> time_between_processes(int ranks, std::int64_t bytes, double seconds, Size size) {
+  static int groups = 0;
+  const std::string key = concat("bench/", ::getpid(), "/", ++groups);
+  std::array<int, 2> ends{};
+  if (::pipe(ends.data()) != 0) throw RunError("pipe");
+  std::vector<pid_t> processes;
+  for (int rank = 0; rank < ranks; ++rank) {
+    processes.push_back(::fork());
+    if (processes.back() == 0) {
+      run_rank({.rank = rank, .size = ranks, .key = key, .limits = within_a_minute()}, bytes, seconds, size, ends[1]);
+    }
+  }
+  ::close(ends[1]);
+  std::vector<double> times;
+  for (double time = 0; ::read(ends[0], &time, sizeof(time)) == sizeof(time);) times.push_back(time);
+  ::close(ends[0]);
+  bool failed = false;
+  for (const pid_t process : processes) {
+    int status = 0;
+    failed |= ::waitpid(process, &status, 0) != process || status != 0;
+  }
+  if (failed || times.empty()) throw RunError(concat(ranks, " processes x ", bytes, " bytes failed"));
+  return times;
+}
+
+}  // namespace tandem::bench

@@ -1,0 +1,15 @@
+// bench/comm/rank_processes.h: times sums between the ranks of a host group, each a process of its own.
+#pragma once
+#include <cstdint>
+#include <vector>
+
+#include "bench/timing.h"
+
+namespace tandem::bench {
+
+/// Forks `ranks` processes that sum vectors of `bytes` bytes in the group's memory, and returns the seconds that the
+/// slowest of them took, for each sum. Throws RunError when a sum is wrong or a rank fails. Single-thread: nothing
+/// else may run in this process.
+[[nodiscard]] std::vector<double> time_between_processes(int ranks, std::int64_t bytes, double seconds, Size size);
+
+}  // namespace tandem::bench

@@ -1,0 +1,118 @@
+#include "tandem/comm/host_group.h"
+
+#include <ATen/ATen.h>
+
+#include <cstring>
+#include <deque>
+
+#include "tandem/base/check.h"
+#include "tandem/comm/tree_reduce.h"
+#include "tandem/shm/member.h"
+
+namespace tandem::comm {
+namespace {
+
+shm::Element element_of(at::ScalarType dtype) {
+  return {.name = c10::toString(dtype), .bytes = c10::elementSize(dtype), .sum = tree_reduce_of(dtype)};
+}
+
+class HostMember final : public Group {
+ public:
+  explicit HostMember(const HostGroupOptions& options)
+      : member_(shm::meet({.rank = options.rank, .size = options.size, .key = options.key, .limits = options.limits})) {
+  }
+
+  [[nodiscard]] int rank() const override { return member_.rank(); }
+  [[nodiscard]] int size() const override { return member_.size(); }
+
+  [[nodiscard]] at::Tensor allocate(std::int64_t count, at::ScalarType dtype, at::Device device) override {
+    if (!device.is_cpu()) return at::zeros({count}, at::TensorOptions().dtype(dtype).device(device));
+    const std::shared_ptr<std::byte> memory =
+        member_.allocate(static_cast<std::uint64_t>(count) * c10::elementSize(dtype));
+    return at::from_blob(
+        memory.get(), {count}, [memory](void*) {}, at::TensorOptions().dtype(dtype));
+  }
+
+  Pending start_all_reduce(const at::Tensor& flat) override {
+    TANDEM_CHECK(flat.dim() == 1 && flat.is_contiguous(), "a group reduces flat tensors, got ", flat.dim(),
+                 " dimensions");
+    const at::Tensor on_cpu = on_this_host(flat);
+    const std::uint64_t ticket =
+        member_.start_all_reduce(on_cpu.data_ptr(), on_cpu.numel(), element_of(on_cpu.scalar_type()));
+    started_.push_back({flat, on_cpu});
+    return {*this, ticket};
+  }
+
+  void broadcast(const at::Tensor& flat, int root, const Limits& limits) override {
+    TANDEM_CHECK(flat.is_contiguous(), "a group broadcasts contiguous tensors");
+    const at::Tensor on_cpu = on_this_host(flat);
+    member_.broadcast(on_cpu.data_ptr(), on_cpu.numel(), element_of(on_cpu.scalar_type()), root, limits);
+    if (rank() != root) give_back(flat, on_cpu);
+  }
+
+  // Only the first dimension may differ between the ranks.
+  [[nodiscard]] std::vector<at::Tensor> all_gather(const at::Tensor& mine, const Limits& limits) override {
+    const at::Tensor on_cpu = on_this_host(mine.contiguous());
+    std::vector<std::int64_t> shape = mine.sizes().vec();
+    std::int64_t row = 1;
+    for (std::size_t i = 1; i < shape.size(); ++i) row *= shape[i];
+    std::vector<at::Tensor> all;
+    const auto copy = [&](int, const void* data, std::int64_t count) {
+      if (!shape.empty()) shape.front() = row == 0 ? 0 : count / row;
+      at::Tensor theirs = at::empty(shape, on_cpu.options());
+      TANDEM_CHECK(theirs.numel() == count, "a tensor of ", count, " elements among those of ", row, " a row");
+      if (count > 0) std::memcpy(theirs.data_ptr(), data, theirs.nbytes());
+      all.push_back(theirs.to(mine.device()));
+    };
+    member_.all_gather(on_cpu.data_ptr(), on_cpu.numel(), element_of(on_cpu.scalar_type()),
+                       shm::Member::Sizes::kMayDiffer, copy, limits);
+    return all;
+  }
+
+  void all_gather(std::span<const double> mine, std::span<double> all, const Limits& limits) override {
+    TANDEM_CHECK(all.size() == mine.size() * static_cast<std::size_t>(size()), all.size(), " for ", size(), " x ",
+                 mine.size());
+    const auto visit = [&](int rank, const void* data, std::int64_t) {
+      std::memcpy(all.data() + static_cast<std::size_t>(rank) * mine.size(), data, mine.size_bytes());
+    };
+    member_.all_gather(mine.data(), std::ssize(mine), element_of(at::kDouble), shm::Member::Sizes::kEqual, visit,
+                       limits);
+  }
+
+  void barrier(const Limits& limits) override { member_.barrier(limits); }
+
+  void abort(const std::string& why) override { member_.abort(why); }
+
+ protected:
+  void finish(std::uint64_t ticket, const Limits& limits) override {
+    member_.finish_all_reduce(ticket, limits);
+    const Started done = std::move(started_.front());
+    started_.pop_front();
+    give_back(done.flat, done.on_cpu);
+  }
+
+ private:
+  struct Started {
+    at::Tensor flat, on_cpu;  // the same for a tensor on the CPU
+  };
+
+  static at::Tensor on_this_host(const at::Tensor& tensor) {
+    const at::NoGradGuard no_grad;
+    return tensor.is_cpu() ? tensor : tensor.cpu();
+  }
+  static void give_back(const at::Tensor& tensor, const at::Tensor& on_cpu) {
+    const at::NoGradGuard no_grad;
+    if (!tensor.is_cpu()) at::Tensor(tensor).copy_(on_cpu);
+  }
+
+  shm::Member member_;
+  std::deque<Started> started_;  // in the order of their tickets
+};
+
+}  // namespace
+
+std::unique_ptr<Group> make_host_group(const HostGroupOptions& options) {
+  return std::make_unique<HostMember>(options);
+}
+
+}  // namespace tandem::comm

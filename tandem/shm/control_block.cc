@@ -1,0 +1,44 @@
+#include "tandem/shm/control_block.h"
+
+#include <new>
+
+#include "tandem/base/text.h"
+
+namespace tandem::shm {
+
+std::string describe(const Posting& posting) {
+  constexpr std::array kNames{"all_reduce", "broadcast", "all_gather", "all_gather of equal sizes", "barrier"};
+  const std::string name = kNames[static_cast<std::size_t>(posting.operation)];
+  if (posting.operation == Operation::kBarrier) return name;
+  const std::string what = concat(name, posting.operation == Operation::kAllGatherEqual ? ", " : " of ", posting.count,
+                                  " x ", posting.type.data());
+  return posting.operation == Operation::kBroadcast ? concat(what, " from rank ", posting.root) : what;
+}
+
+bool agree(const Posting& a, const Posting& b) {
+  if (a.operation != b.operation || a.root != b.root || a.type != b.type) return false;
+  return a.count == b.count || a.operation == Operation::kAllGather;
+}
+
+// Whoever comes second also closes the counters: the first may have been stopped or killed before it did.
+void ControlBlock::close(int rank) {
+  std::int32_t open = kOpen;
+  closed_by.compare_exchange_strong(open, rank);
+  for (int each = 0; each < size; ++each) {
+    this->rank(each).posted.close();
+    this->rank(each).finished.close();
+  }
+}
+
+std::size_t ControlBlock::bytes(int ranks) {
+  return sizeof(ControlBlock) + static_cast<std::size_t>(ranks) * sizeof(RankBlock);
+}
+
+ControlBlock* ControlBlock::construct(void* memory, int ranks) {
+  auto* control = new (memory) ControlBlock;
+  control->size = ranks;
+  for (int rank = 0; rank < ranks; ++rank) new (&control->rank(rank)) RankBlock;
+  return control;
+}
+
+}  // namespace tandem::shm

@@ -1,0 +1,149 @@
+#include "tandem/shm/exchange.h"
+
+#include "tandem/base/check.h"
+#include "tandem/base/error.h"
+#include "tandem/base/text.h"
+#include "tandem/shm/rank_report.h"
+
+namespace tandem::shm {
+namespace {
+
+// Ranks that are bound to a core each do not see each other's.
+SpinBudget spin_budget(ControlBlock& control) {
+  cpu_set_t cores;
+  CPU_ZERO(&cores);
+  for (int rank = 0; rank < control.size; ++rank) CPU_OR(&cores, &cores, &control.rank(rank).cores);
+  return CPU_COUNT(&cores) >= control.size ? SpinBudget{std::chrono::microseconds(50)} : SpinBudget{};
+}
+
+std::uint32_t count_after(std::uint64_t ticket) { return static_cast<std::uint32_t>(ticket + 1); }
+
+}  // namespace
+
+Exchange::Exchange(Meeting meeting)
+    : region_(std::move(meeting.region)),
+      control_(region_->control()),
+      rank_(meeting.rank),
+      size_(control_.size),
+      spin_(spin_budget(control_)),
+      own_lifeline_(std::move(meeting.own_lifeline)),
+      watch_(std::move(meeting.lifelines), [this](int peer) { on_hang_up(peer); }) {
+  sign();
+}
+
+Exchange::~Exchange() { block(rank_).left.store(true, std::memory_order_seq_cst); }
+
+std::uint64_t Exchange::next() const {
+  if (!is_open()) throw_closed();
+  TANDEM_CHECK(posted_ - finished_ < kDepth, "more than ", kDepth, " collectives started and not waited for");
+  return posted_;
+}
+
+void Exchange::post(const Posting& posting) {
+  block(rank_).posting(posted_) = posting;
+  sign();
+  ++posted_;
+  block(rank_).posted.advance();
+}
+
+void Exchange::await_postings(std::uint64_t ticket, const Limits& limits) {
+  TANDEM_CHECK(ticket == finished_ && ticket < posted_, "collectives are waited for in the order of their start");
+  await(&RankBlock::posted, ticket, limits);
+  const Posting& mine = posting(rank_, ticket);
+  for (int rank = 0; rank < size_; ++rank) {
+    const Posting& other = posting(rank, ticket);
+    if (agree(mine, other)) continue;
+    close(Cause::kMismatch,
+          concat("collective #", ticket, " differs: rank ", rank_, " came with ", describe(mine), ", rank ", rank,
+                 " with ", describe(other), "; the ranks took different branches, or their models differ"));
+    throw_closed();
+  }
+}
+
+void Exchange::finish(std::uint64_t ticket) {
+  TANDEM_CHECK(ticket == finished_, "collectives are finished in the order of their start");
+  sign();
+  ++finished_;
+  block(rank_).finished.advance();
+}
+
+void Exchange::await_finishes(std::uint64_t ticket, const Limits& limits) {
+  await(&RankBlock::finished, ticket, limits);
+}
+
+void Exchange::await(SharedCounter RankBlock::*counter, std::uint64_t ticket, const Limits& limits) {
+  for (int rank = 0; rank < size_; ++rank) {
+    SharedCounter& waited_for = block(rank).*counter;
+    if (waited_for.spin(count_after(ticket), spin_) && waited_for.has_reached(count_after(ticket))) continue;
+    sleep(counter, rank, ticket, limits);
+  }
+}
+
+void Exchange::sleep(SharedCounter RankBlock::*counter, int rank, std::uint64_t ticket, const Limits& limits) {
+  const auto waiting = [&] {
+    return concat(describe(posting(rank_, ticket)), " #", ticket, ": rank ", rank_, " of ", size_, " waited for rank ",
+                  missing(counter, ticket));
+  };
+  const std::stop_callback on_stop(limits.stop,
+                                   [&] { close(Cause::kStopped, concat(waiting(), " until it was asked to stop")); });
+  const auto outcome = (block(rank).*counter).sleep(count_after(ticket), limits.deadline);
+  if (outcome == SharedCounter::Outcome::kReached) return;
+  if (outcome == SharedCounter::Outcome::kDeadline) {
+    close(Cause::kDeadline, concat(waiting(), " until the deadline; it is stopped or stuck in its own work, or took ",
+                                   "another branch than the others"));
+  }
+  throw_closed();
+}
+
+// The reason is written before the group is closed with it, so that nobody ever sees half of one; and only once, since
+// a closed group stays closed.
+void Exchange::close(Cause cause, int lost, const std::string& why) {
+  const MutexLock lock(closing_);
+  if (is_open()) {
+    Closing& closing = block(rank_).closing;
+    closing.cause = cause;
+    closing.lost = lost;
+    closing.text[why.copy(closing.text.data(), closing.text.size() - 1)] = 0;
+  }
+  control_.close(rank_);
+}
+
+void Exchange::on_hang_up(int peer) {
+  const RankBlock& lost = block(peer);
+  const char* how = lost.left.load() ? " left the group" : " died";
+  close(Cause::kLost, peer, concat("rank ", peer, " (process ", lost.process, ")", how));
+}
+
+void Exchange::throw_closed() const {
+  const int by = control_.closed_by.load(std::memory_order_seq_cst);
+  const Closing& closing = block(by).closing;
+  const std::string message = concat("the host group of ", size_, " ranks was closed by rank ", by, ": ",
+                                     closing.text.data(), describe_ranks(control_));
+  switch (closing.cause) {
+    case Cause::kLost:
+      throw PeerLost(closing.lost, message);
+    case Cause::kMismatch:
+      throw RunError(message);
+    case Cause::kDeadline:
+      if (by == rank_) throw DeadlineExceeded(message);
+      [[fallthrough]];
+    case Cause::kAborted:
+    case Cause::kStopped:
+      break;
+  }
+  throw GroupAborted(message);
+}
+
+void Exchange::sign() {
+  block(rank_).last_sign.store(Clock::now().time_since_epoch().count(), std::memory_order_relaxed);
+}
+
+std::string Exchange::missing(SharedCounter RankBlock::*counter, std::uint64_t ticket) const {
+  std::string ranks;
+  for (int rank = 0; rank < size_; ++rank) {
+    if (!(block(rank).*counter).has_reached(count_after(ticket))) ranks += concat(ranks.empty() ? "" : ", ", rank);
+  }
+  return ranks;
+}
+
+}  // namespace tandem::shm

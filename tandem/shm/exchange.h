@@ -1,0 +1,75 @@
+// shm/exchange.h: the order of collectives of a host group, seen from one rank: who has posted what, who has finished,
+// and why it all ended.
+//
+// A collective is: post, wait until all have posted, work, finish, and, where others read or write this rank's memory,
+// wait until all have finished. Collectives are numbered from 0; all ranks post the same ones in the same order.
+//
+// Threads: one, but close() and is_open() may be called from any. Blocking: the two waits, until their limits; they
+// spin a little if each rank can have a core of its own, then sleep. Peers that died or left are seen at once. Errors:
+// PeerLost, DeadlineExceeded, RunError (ranks came with different collectives), GroupAborted; each with what every rank
+// did last. The first one closes the group for all ranks and for ever: pending and later waits throw, except for what
+// all ranks had done before.
+#pragma once
+#include <cstdint>
+#include <string>
+
+#include "tandem/base/mutex.h"
+#include "tandem/concurrency/limits.h"
+#include "tandem/concurrency/spin.h"
+#include "tandem/shm/lifeline_watch.h"
+#include "tandem/shm/meeting.h"
+
+namespace tandem::shm {
+
+class Exchange {
+ public:
+  explicit Exchange(Meeting meeting);
+  /// Leaves: what the others still wait for here will not come. Does not wait.
+  ~Exchange();
+  Exchange(const Exchange&) = delete;
+  Exchange& operator=(const Exchange&) = delete;
+
+  [[nodiscard]] int rank() const { return rank_; }
+  [[nodiscard]] int size() const { return size_; }
+  [[nodiscard]] const std::shared_ptr<Region>& region() const { return region_; }
+
+  /// The number of the collective that post() will post next. Throws when the group is closed.
+  [[nodiscard]] std::uint64_t next() const;
+  /// Room for a payload of up to kInlineBytes in collective `ticket`.
+  [[nodiscard]] std::byte* slot(int rank, std::uint64_t ticket) { return block(rank).slot(ticket); }
+  void post(const Posting& posting);
+
+  /// What `rank` posted; for this rank's own, and after await_postings() for all.
+  [[nodiscard]] const Posting& posting(int rank, std::uint64_t ticket) { return block(rank).posting(ticket); }
+  /// Returns when all have posted the same as this rank.
+  void await_postings(std::uint64_t ticket, const Limits& limits);
+  /// Says that this rank has done its part. In the order of the tickets.
+  void finish(std::uint64_t ticket);
+  void await_finishes(std::uint64_t ticket, const Limits& limits);
+
+  /// Ends it for all ranks. The first reason stays.
+  void close(Cause cause, const std::string& why) { close(cause, rank_, why); }
+  [[nodiscard]] bool is_open() const { return control_.is_open(); }
+  /// Throws why the group was closed.
+  [[noreturn]] void throw_closed() const;
+
+ private:
+  RankBlock& block(int rank) const { return control_.rank(rank); }
+  void await(SharedCounter RankBlock::*counter, std::uint64_t ticket, const Limits& limits);
+  void sleep(SharedCounter RankBlock::*counter, int rank, std::uint64_t ticket, const Limits& limits);
+  void close(Cause cause, int lost, const std::string& why);
+  void on_hang_up(int peer);
+  void sign();
+  [[nodiscard]] std::string missing(SharedCounter RankBlock::*counter, std::uint64_t ticket) const;
+
+  const std::shared_ptr<Region> region_;
+  ControlBlock& control_;
+  const int rank_, size_;
+  const SpinBudget spin_;
+  std::uint64_t posted_ = 0, finished_ = 0;
+  Mutex closing_;  // for this rank's record of why it closed the group
+  Descriptor own_lifeline_;
+  LifelineWatch watch_;
+};
+
+}  // namespace tandem::shm

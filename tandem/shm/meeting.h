@@ -1,0 +1,36 @@
+// shm/meeting.h: how the ranks of a host find each other and come to share memory.
+//
+// Rank 0 makes the region and listens at an abstract Unix socket; every other rank connects, says who it is and hands
+// over its lifeline; when all are there, each gets the region's memfd and all lifelines. A lifeline is a pipe whose
+// writing end its rank alone holds: when the reading end hangs up, the rank has died or left. (A child that a rank
+// forks without exec would hold it too, and hide the death.)
+//
+// Threads: any, once per rank. Blocking: until all ranks have come, or `limits`; throws DeadlineExceeded naming the
+// missing ones, GroupAborted, or RunError when a rank is there twice, ranks disagree about the size, or one ends
+// meanwhile. No name, file or process stays behind.
+#pragma once
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tandem/concurrency/limits.h"
+#include "tandem/shm/region.h"
+
+namespace tandem::shm {
+
+struct MeetingOptions {
+  int rank = 0, size = 1;
+  std::string key;  // at most 90 bytes; the same on all ranks, used by no other group in this network namespace
+  Limits limits;
+};
+
+struct Meeting {
+  int rank = 0;
+  std::shared_ptr<Region> region;
+  Descriptor own_lifeline;            // the writing end
+  std::vector<Descriptor> lifelines;  // the reading ends, by rank; one's own is not open
+};
+
+[[nodiscard]] Meeting meet(const MeetingOptions& options);
+
+}  // namespace tandem::shm

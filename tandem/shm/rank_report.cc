@@ -1,0 +1,42 @@
+#include "tandem/shm/rank_report.h"
+
+#include <algorithm>
+#include <chrono>
+#include <iomanip>
+#include <sstream>
+#include <utility>
+
+#include "tandem/base/clock.h"
+
+namespace tandem::shm {
+namespace {
+
+constexpr std::uint32_t kShown = 4;
+
+double seconds_since(std::int64_t sign) {
+  const Clock::duration age = Clock::now().time_since_epoch() - Clock::duration(sign);
+  return std::chrono::duration<double>(age).count();
+}
+
+}  // namespace
+
+// A rank that still runs overwrites the posting that it made kSlots collectives ago, never one of its last few.
+std::string describe_ranks(ControlBlock& control) {
+  std::ostringstream text;
+  text << std::fixed << std::setprecision(1);
+  for (int rank = 0; rank < control.size; ++rank) {
+    const RankBlock& block = control.rank(rank);
+    const std::uint32_t posted = block.posted.count(), finished = block.finished.count();
+    text << "\n  rank " << rank << " (process " << block.process << "): last sign of life "
+         << seconds_since(block.last_sign.load(std::memory_order_relaxed)) << " s ago, finished " << finished
+         << " collectives, began last";
+    const char* separator = " ";
+    for (std::uint32_t ticket = posted - std::min(posted, kShown); ticket < posted; ++ticket) {
+      text << std::exchange(separator, ", ") << '#' << ticket << ' ' << describe(block.posting(ticket));
+    }
+    if (posted == 0) text << " none";
+  }
+  return std::move(text).str();
+}
+
+}  // namespace tandem::shm

@@ -1,0 +1,60 @@
+// shm/shared_counter.h: a counter in shared memory that one rank advances and others wait for.
+//
+// The lowest bit of its word says "closed", so that a close cannot slip in between a waiter's look and its sleep.
+// Counts have 31 bits and wrap around: waiters must not be 2^30 behind.
+//
+// Threads: advance() by the owner only, the rest by anyone, in any process that has mapped it. Spins for the budget,
+// then sleeps.
+#pragma once
+#include <atomic>
+#include <cstdint>
+
+#include "tandem/base/clock.h"
+#include "tandem/concurrency/spin.h"
+
+namespace tandem::shm {
+
+class SharedCounter {
+ public:
+  enum class Outcome { kReached, kClosed, kDeadline };
+
+  [[nodiscard]] std::uint32_t count() const { return word_.load(std::memory_order_acquire) >> 1; }
+  [[nodiscard]] bool has_reached(std::uint32_t count) const { return reached(load(), count); }
+  [[nodiscard]] bool is_closed() const { return (load() & kClosed) != 0; }
+
+  /// Adds one. Who sees it sees everything that the owner wrote before.
+  void advance() {
+    word_.fetch_add(kOne, std::memory_order_seq_cst);
+    wake();
+  }
+  /// Ends all waits, present and future, for counts that have not been reached.
+  void close() {
+    word_.fetch_or(kClosed, std::memory_order_seq_cst);
+    wake();
+  }
+
+  /// Looks for the budget whether the counter has reached `count` or is closed.
+  [[nodiscard]] bool spin(std::uint32_t count, SpinBudget budget) const {
+    return spin_until(budget, [&] { return is_over(load(), count); });
+  }
+  /// Sleeps until then, at most until the deadline. A count that was reached wins over the others.
+  [[nodiscard]] Outcome sleep(std::uint32_t count, const Deadline& deadline);
+
+  /// Waiters that now sleep, or are about to. Too high once a sleeper was killed.
+  [[nodiscard]] int sleepers() const { return sleepers_.load(std::memory_order_seq_cst); }
+
+ private:
+  static constexpr std::uint32_t kClosed = 1, kOne = 2;
+
+  [[nodiscard]] std::uint32_t load() const { return word_.load(std::memory_order_seq_cst); }
+  static bool reached(std::uint32_t word, std::uint32_t count) {
+    return static_cast<std::int32_t>((word & ~kClosed) - count * kOne) >= 0;
+  }
+  static bool is_over(std::uint32_t word, std::uint32_t count) { return (word & kClosed) != 0 || reached(word, count); }
+  void wake();
+
+  std::atomic<std::uint32_t> word_{0};
+  std::atomic<int> sleepers_{0};
+};
+
+}  // namespace tandem::shm

@@ -1,0 +1,55 @@
+#include "tandem/shm/shared_counter.h"
+
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "tandem/base/testing/eventually.h"
+
+namespace tandem::shm {
+namespace {
+
+using namespace std::chrono_literals;
+using Outcome = SharedCounter::Outcome;
+
+TEST(SharedCounterTest, ASleeperIsWokenByTheCountItWaitsFor) {
+  SharedCounter counter;
+  Outcome outcome{};
+  std::jthread sleeper([&] { outcome = counter.sleep(2, Deadline::infinite()); });
+  ASSERT_TRUE(eventually([&] { return counter.sleepers() == 1; }));
+  counter.advance();
+  EXPECT_FALSE(counter.has_reached(2));
+  counter.advance();
+  sleeper.join();
+  EXPECT_EQ(outcome, Outcome::kReached);
+  EXPECT_EQ(counter.sleepers(), 0);
+}
+
+TEST(SharedCounterTest, CloseWakesASleeper) {
+  SharedCounter counter;
+  Outcome outcome{};
+  std::jthread sleeper([&] { outcome = counter.sleep(1, Deadline::infinite()); });
+  ASSERT_TRUE(eventually([&] { return counter.sleepers() == 1; }));
+  counter.close();
+  sleeper.join();
+  EXPECT_EQ(outcome, Outcome::kClosed);
+}
+
+TEST(SharedCounterTest, WhatWasReachedBeforeTheCloseStaysReached) {
+  SharedCounter counter;
+  counter.advance();
+  counter.close();
+  EXPECT_EQ(counter.sleep(1, Deadline::infinite()), Outcome::kReached);
+  EXPECT_EQ(counter.sleep(2, Deadline::infinite()), Outcome::kClosed);
+  EXPECT_EQ(counter.count(), 1U);
+}
+
+TEST(SharedCounterTest, TheDeadlineEndsASleep) {
+  SharedCounter counter;
+  EXPECT_EQ(counter.sleep(1, Deadline::after(10ms)), Outcome::kDeadline);
+  counter.advance();
+  EXPECT_EQ(counter.sleep(1, Deadline::after(-1ms)), Outcome::kReached);
+}
+
+}  // namespace
+}  // namespace tandem::shm

@@ -1,0 +1,167 @@
+#include "tandem/shm/socket.h"
+
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <system_error>
+
+#include "tandem/base/check.h"
+#include "tandem/base/error.h"
+#include "tandem/base/text.h"
+
+namespace tandem::shm {
+namespace {
+
+constexpr std::size_t kMostDescriptors = 253;  // the kernel's limit
+
+[[noreturn]] void refuse(const std::string& what, int error_number) {
+  throw RunError(concat("host group: ", what, ": ", std::system_category().message(error_number)));
+}
+
+struct Address {
+  sockaddr_un name{};
+  socklen_t length = 0;
+};
+
+// A leading zero byte makes it abstract; the length counts, and no other zero ends it.
+Address address_of(const std::string& name) {
+  Address address;
+  address.name.sun_family = AF_UNIX;
+  TANDEM_CHECK(name.size() < sizeof(address.name.sun_path), "a socket's name of ", name.size(), " bytes");
+  std::copy(name.begin(), name.end(), address.name.sun_path + 1);
+  address.length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
+  return address;
+}
+
+Descriptor make_socket() {
+  Descriptor socket(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!socket.is_open()) refuse("socket", errno);
+  return socket;
+}
+
+bool same_user(const Descriptor& socket) {
+  ucred peer{};
+  socklen_t size = sizeof(peer);
+  return ::getsockopt(socket.number(), SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 && peer.uid == ::geteuid();
+}
+
+int milliseconds_of(const Deadline& deadline) {
+  if (deadline.is_infinite()) return -1;
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline.remaining());
+  return static_cast<int>(std::min<std::int64_t>(left.count(), 1 << 30));
+}
+
+// The index of the first that is ready; their number at `deadline`.
+std::size_t poll_until(std::span<const int> descriptors, const Deadline& deadline, const std::stop_token& stop,
+                       const std::string& what) {
+  const Descriptor stopped(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!stopped.is_open()) refuse("eventfd", errno);
+  const std::stop_callback on_stop(stop, [&] { (void)::eventfd_write(stopped.number(), 1); });
+  std::vector<pollfd> waits;
+  for (const int descriptor : descriptors) waits.push_back({descriptor, POLLIN, 0});
+  waits.push_back({stopped.number(), POLLIN, 0});
+  for (;;) {
+    if (::poll(waits.data(), waits.size(), milliseconds_of(deadline)) < 0 && errno != EINTR) refuse("poll", errno);
+    const auto ready = std::find_if(waits.begin(), waits.end(), [](const pollfd& wait) { return wait.revents != 0; });
+    const auto index = static_cast<std::size_t>(ready - waits.begin());
+    if (index < descriptors.size()) return index;
+    if (stop.stop_requested()) throw GroupAborted(concat("stopped while waiting for ", what));
+    if (deadline.expired()) return descriptors.size();
+  }
+}
+
+}  // namespace
+
+std::size_t await_readable(std::span<const int> descriptors, const Limits& limits, const std::string& what) {
+  const std::size_t ready = poll_until(descriptors, limits.deadline, limits.stop, what);
+  if (ready < descriptors.size()) return ready;
+  throw DeadlineExceeded(concat("host group: the deadline passed while waiting for ", what));
+}
+
+Descriptor listen_at(const std::string& name, int backlog) {
+  Descriptor socket = make_socket();
+  const Address address = address_of(name);
+  if (::bind(socket.number(), reinterpret_cast<const sockaddr*>(&address.name), address.length) != 0) {
+    if (errno != EADDRINUSE) refuse(concat("bind to ", name), errno);
+    throw RunError(concat("host group: another process already gathers the ranks of ", name,
+                          " on this host; two rank 0, or a key that is not unique to the run and generation"));
+  }
+  if (::listen(socket.number(), backlog) != 0) refuse("listen", errno);
+  return socket;
+}
+
+Descriptor accept_from(const Descriptor& listener) {
+  Descriptor socket(::accept4(listener.number(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+  if (!socket.is_open() && (errno == EMFILE || errno == ENFILE)) refuse("accept", errno);
+  return socket.is_open() && same_user(socket) ? std::move(socket) : Descriptor();
+}
+
+// Nothing tells when an abstract name comes to be, so it is tried again, every few milliseconds.
+Descriptor connect_to(const std::string& name, const Limits& limits) {
+  const Address address = address_of(name);
+  for (;;) {
+    Descriptor socket = make_socket();
+    if (::connect(socket.number(), reinterpret_cast<const sockaddr*>(&address.name), address.length) == 0) {
+      if (!same_user(socket)) throw RunError(concat("host group: another user listens at ", name));
+      return socket;
+    }
+    if (errno != ECONNREFUSED && errno != EAGAIN && errno != EINTR) refuse(concat("connect to ", name), errno);
+    if (limits.deadline.expired()) {
+      throw DeadlineExceeded(concat("nobody listened at ", name,
+                                    " before the deadline: rank 0 has not come, or it is on ",
+                                    "another host or in another network namespace"));
+    }
+    (void)poll_until({}, Deadline::after(std::chrono::milliseconds(2)), limits.stop, concat("rank 0 at ", name));
+  }
+}
+
+bool send(const Descriptor& socket, std::span<const std::byte> message, std::span<const int> descriptors) {
+  TANDEM_CHECK(descriptors.size() <= kMostDescriptors, descriptors.size(), " descriptors in a message");
+  iovec bytes{const_cast<std::byte*>(message.data()), message.size()};
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(kMostDescriptors * sizeof(int))> control{};
+  msghdr header{};
+  header.msg_iov = &bytes;
+  header.msg_iovlen = 1;
+  if (!descriptors.empty()) {
+    header.msg_control = control.data();
+    header.msg_controllen = CMSG_SPACE(descriptors.size_bytes());
+    cmsghdr* rights = CMSG_FIRSTHDR(&header);
+    rights->cmsg_level = SOL_SOCKET;
+    rights->cmsg_type = SCM_RIGHTS;
+    rights->cmsg_len = CMSG_LEN(descriptors.size_bytes());
+    std::memcpy(CMSG_DATA(rights), descriptors.data(), descriptors.size_bytes());
+  }
+  const ssize_t sent = ::sendmsg(socket.number(), &header, MSG_NOSIGNAL);
+  if (sent < 0 && errno != EPIPE && errno != ECONNRESET) refuse("sendmsg", errno);
+  return sent == static_cast<ssize_t>(message.size());
+}
+
+Received receive(const Descriptor& socket, std::span<std::byte> message) {
+  iovec bytes{message.data(), message.size()};
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(kMostDescriptors * sizeof(int))> control{};
+  msghdr header{};
+  header.msg_iov = &bytes;
+  header.msg_iovlen = 1;
+  header.msg_control = control.data();
+  header.msg_controllen = control.size();
+  const ssize_t got = ::recvmsg(socket.number(), &header, MSG_CMSG_CLOEXEC);
+  Received received;
+  if (got < 0) return received;
+  for (cmsghdr* rights = CMSG_FIRSTHDR(&header); rights != nullptr; rights = CMSG_NXTHDR(&header, rights)) {
+    if (rights->cmsg_level != SOL_SOCKET || rights->cmsg_type != SCM_RIGHTS) continue;
+    std::vector<int> numbers((rights->cmsg_len - CMSG_LEN(0)) / sizeof(int));
+    std::memcpy(numbers.data(), CMSG_DATA(rights), numbers.size() * sizeof(int));
+    for (const int number : numbers) received.descriptors.emplace_back(number);
+  }
+  received.whole = got == static_cast<ssize_t>(message.size()) && (header.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) == 0;
+  return received;
+}
+
+}  // namespace tandem::shm

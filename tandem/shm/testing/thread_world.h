@@ -1,0 +1,55 @@
+// shm/testing/thread_world.h: the ranks of a host group as threads that share one mapping, so that ThreadSanitizer sees
+// all of it.
+#pragma once
+#include <fcntl.h>
+
+#include <array>
+#include <exception>
+#include <functional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tandem/base/check.h"
+#include "tandem/shm/meeting.h"
+
+namespace tandem::shm {
+
+inline std::vector<Meeting> meet_in_process(int size) {
+  const std::shared_ptr<Region> region = Region::create(size);
+  std::vector<Meeting> meetings(static_cast<std::size_t>(size));
+  for (int rank = 0; rank < size; ++rank) {
+    std::array<int, 2> ends{};
+    TANDEM_CHECK(::pipe2(ends.data(), O_CLOEXEC) == 0);
+    const Descriptor reading(ends[0]);
+    region->control().rank(rank).process = rank + 1000;
+    ::sched_getaffinity(0, sizeof(cpu_set_t), &region->control().rank(rank).cores);
+    Meeting& mine = meetings[static_cast<std::size_t>(rank)];
+    mine.rank = rank;
+    mine.region = region;
+    mine.own_lifeline = Descriptor(ends[1]);
+    for (Meeting& other : meetings)
+      other.lifelines.push_back(&other == &mine ? Descriptor() : Descriptor(::dup(reading.number())));
+  }
+  return meetings;
+}
+
+/// Runs `work` as each rank, on a thread of its own; what() of every rank's exception, or "" for one that returned.
+inline std::vector<std::string> run_threads(int size, const std::function<void(Meeting)>& work) {
+  std::vector<Meeting> meetings = meet_in_process(size);
+  std::vector<std::string> outcomes(static_cast<std::size_t>(size));
+  std::vector<std::jthread> threads;
+  for (std::size_t rank = 0; rank < meetings.size(); ++rank) {
+    threads.emplace_back([&, rank] {
+      try {
+        work(std::move(meetings[rank]));
+      } catch (const std::exception& error) {
+        outcomes[rank] = error.what();
+      }
+    });
+  }
+  threads.clear();
+  return outcomes;
+}
+
+}  // namespace tandem::shm
