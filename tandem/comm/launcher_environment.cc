@@ -99,7 +99,7 @@ std::string run_id_of(Launcher launcher, const LauncherVariables& variables) {
     case Launcher::kOpenMpi:
       return text(variables.first_set({"PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid"}).c_str());
     case Launcher::kSlurm:
-      return concat(text("SLURM_JOB_ID"), ".", text("SLURM_STEP_ID"));
+      return concat(text("SLURM_JOB_ID"), variables.has("SLURM_STEP_ID") ? "." : "", text("SLURM_STEP_ID"));
     default:
       return "";
   }

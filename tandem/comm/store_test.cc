@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <netdb.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -176,6 +177,20 @@ TEST(TcpStoreTest, APortInUseIsNamed) {
   }
 }
 
+TEST(TcpStoreTest, AStoreForThisHostListensOnTheLoopbackOnly) {
+  const auto address_of = [](Reach reach) {
+    const Listener listener = listen_on(0, reach);
+    sockaddr_storage address{};
+    socklen_t size = sizeof(address);
+    ::getsockname(listener.socket.get(), reinterpret_cast<sockaddr*>(&address), &size);
+    std::array<char, NI_MAXHOST> text{};
+    ::getnameinfo(reinterpret_cast<sockaddr*>(&address), size, text.data(), text.size(), nullptr, 0, NI_NUMERICHOST);
+    return std::string(text.data());
+  };
+  EXPECT_EQ(address_of(Reach::kThisHost), "127.0.0.1");
+  EXPECT_THAT(address_of(Reach::kEverywhere), testing::AnyOf("::", "0.0.0.0"));
+}
+
 TEST(TcpStoreTest, AMasterThatDoesNotListenIsNamedWithTheCause) {
   const int port = listen_on(0, Reach::kThisHost).port;
   EXPECT_THAT(message_of<DeadlineExceeded>([&] {
@@ -211,6 +226,13 @@ TEST(TcpStoreTest, AStoreWhoseHostIsGoneIsLostForGood) {
               AllOf(HasSubstr(concat("the store at 127.0.0.1:", hosted.port, " was lost while looking for 'key'")),
                     HasSubstr("has ended or was stopped")));
   EXPECT_THAT(message_of<RunError>([&] { store->set("key", "value"); }), HasSubstr("was lost before setting 'key'"));
+}
+
+TEST(TcpStoreTest, SettingNoticesThatTheHostIsGone) {
+  HostedStore hosted = host_store(0, Reach::kThisHost);
+  const std::unique_ptr<Store> store = connect_to_store({"127.0.0.1", hosted.port}, kSoon);
+  hosted.store.reset();
+  EXPECT_THROW(store->set("key", "value"), RunError);
 }
 
 TEST(TcpStoreTest, AStoreWhoseHostIsStoppedIsLostAfterTheReplyLimit) {

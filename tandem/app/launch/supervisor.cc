@@ -74,8 +74,8 @@ class Supervisor {
     }
     if (::poll(polled_.data(), polled_.size(), milliseconds_left()) < 0) return;  // EINTR: there is a signal to read
 
-    if (happened(out)) out_.write_some();
-    if (happened(err) && !out_.is_inside_line()) err_.write_some();
+    if (happened(err)) err_.write_some();  // first: it is less, and it is what a user must see
+    if (happened(out) && !err_.is_inside_line()) out_.write_some();
     std::vector<Seat*> ended;
     for (std::size_t i = 0; i < seats_.size(); ++i) {
       if (happened(ranks + 3 * i + 1)) read(seats_[i], Stream::kOut);

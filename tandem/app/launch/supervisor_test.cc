@@ -12,6 +12,7 @@
 #include <memory>
 #include <sstream>
 
+#include "tandem/base/descriptor.h"
 #include "tandem/base/error.h"
 #include "tandem/base/testing/eventually.h"
 #include "tandem/base/testing/temporary_folder.h"
@@ -105,10 +106,12 @@ TEST_F(SupervisorTest, LongLinesOfSeveralRanksDoNotMix) {
 TEST_F(SupervisorTest, StandardOutputAndErrorMayBeOneFile) {
   const std::unique_ptr<std::FILE, int (*)(std::FILE*)> both(std::tmpfile(), std::fclose);
   const int file = ::fileno(both.get());
-  const std::string script =
-      "line=$(head -c 20000 /dev/zero | tr '\\0' x); for i in 1 2 3 4 5 6 7 8; do echo $line; echo $line >&2; done";
-  EXPECT_EQ(supervise({.command = {"/bin/sh", "-c", script}}, variables, {file, file}), 0);
-  for (const std::string& line : lines_of(content_of(both.get()))) EXPECT_EQ(line, "[0] " + std::string(20'000, 'x'));
+  const std::string script =  // lines that take hundreds of writes
+      "line=$(head -c 900000 /dev/zero | tr '\\0' x); for i in 1 2 3; do echo $line; echo $line >&2; done";
+  EXPECT_EQ(supervise({.ranks = 2, .command = {"/bin/sh", "-c", script}}, variables, {file, file}), 0);
+  const std::vector<std::string> lines = lines_of(content_of(both.get()));
+  EXPECT_EQ(lines.size(), 12u);
+  for (const std::string& line : lines) EXPECT_TRUE(line.substr(4) == std::string(900'000, 'x')) << line.substr(0, 10);
 }
 
 TEST_F(SupervisorTest, ARankThatFailsEndsTheOthersAndIsReported) {
@@ -142,6 +145,7 @@ TEST_F(SupervisorTest, ARankThatIgnoresSigtermIsKilledAfterTheGrace) {
 
 TEST_F(SupervisorTest, CtrlCIsPassedOnToEveryRank) {
   for (const char* signal : {"INT", "TERM"}) {
+    std::filesystem::remove(folder / "ready1");
     const Outcome outcome = launch(concat("trap 'echo asked; exit 5' ", signal,
                                           "; echo > ready$RANK; if [ $RANK = 0 ]; then "
                                           "while [ ! -e ready1 ]; do sleep 0.01; done; kill -",
@@ -218,22 +222,71 @@ TEST_F(SupervisorTest, ARankStartsWithEverySignalAtItsDefault) {
   std::signal(SIGPIPE, before);
 }
 
-TEST_F(SupervisorTest, ARankHasNoInput) { EXPECT_EQ(launch("read line && exit 1; exit 0").code, 0); }
+TEST_F(SupervisorTest, ARankHasNoInput) {
+  const Descriptor input(::dup(STDIN_FILENO));
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> line(std::tmpfile(), std::fclose);
+  std::fputs("a line\n", line.get());
+  std::rewind(line.get());
+  ::dup2(::fileno(line.get()), STDIN_FILENO);
+  EXPECT_EQ(launch("read line && exit 1; exit 0").code, 0);
+  ::dup2(input.get(), STDIN_FILENO);
+}
 
-TEST_F(SupervisorTest, WhenTheLauncherIsKilledNothingRemains) {
-  const pid_t launcher = ::fork();
-  ASSERT_GE(launcher, 0);
-  if (launcher == 0) {
-    (void)launch("trap '' TERM HUP; sleep 300 & echo $! > child$RANK; echo $$ > rank$RANK; wait", {.ranks = 2});
-    ::_exit(0);
+TEST_F(SupervisorTest, ARanksVariablesReplaceThoseOfTheLauncher) {
+  ::setenv("RANK", "7", 1);
+  EXPECT_EQ(launch("env | grep ^RANK=").out, "[0] RANK=0\n");
+  ::unsetenv("RANK");
+}
+
+// A launcher in a process of its own, whose two ranks wait with a child each.
+class LauncherTest : public SupervisorTest {
+ protected:
+  void SetUp() override {
+    launcher = ::fork();
+    ASSERT_GE(launcher, 0);
+    if (launcher == 0) {
+      (void)launch("trap '' TERM HUP; sleep 300 & echo $! > child$RANK; echo $$ > rank$RANK; wait", {.ranks = 2});
+      ::_exit(0);
+    }
+    for (const char* name : {"rank0", "rank1", "child0", "child1"}) {
+      EXPECT_TRUE(eventually([&] { return is_alive(process_in(name)); })) << name;
+    }
   }
-  const std::array<std::string, 4> names{"rank0", "rank1", "child0", "child1"};
-  for (const std::string& name : names) {
-    EXPECT_TRUE(eventually([&] { return is_alive(process_in(name)); })) << name;
+  void TearDown() override {  // what a failed test left
+    for (const char* name : {"rank0", "rank1", "child0", "child1"}) {
+      if (is_alive(process_in(name))) ::kill(process_in(name), SIGKILL);
+    }
   }
-  ::kill(launcher, SIGKILL);
-  ::waitpid(launcher, nullptr, 0);
-  for (const std::string& name : names) {
+  void kill_launcher() const {
+    ::kill(launcher, SIGKILL);
+    ::waitpid(launcher, nullptr, 0);
+  }
+  pid_t warden() const {
+    std::ifstream children(concat("/proc/", launcher, "/task/", launcher, "/children"));
+    for (pid_t child = 0; children >> child;) {
+      std::string name;
+      std::ifstream(concat("/proc/", child, "/comm")) >> name;
+      if (name == "tandem-warden") return child;
+    }
+    return 0;
+  }
+
+  pid_t launcher = 0;
+};
+
+TEST_F(LauncherTest, WhenItIsKilledNothingRemains) {
+  kill_launcher();
+  for (const char* name : {"rank0", "rank1", "child0", "child1"}) {
+    EXPECT_TRUE(eventually([&] { return !is_alive(process_in(name)); })) << name;
+  }
+}
+
+TEST_F(LauncherTest, EvenWithoutItsWardenNoRankRemains) {
+  ASSERT_GT(warden(), 0);
+  EXPECT_NE(::getpgid(warden()), ::getpgid(launcher)) << "Ctrl-C would end it before the launcher";
+  ::kill(warden(), SIGKILL);
+  kill_launcher();
+  for (const char* name : {"rank0", "rank1"}) {
     EXPECT_TRUE(eventually([&] { return !is_alive(process_in(name)); })) << name;
   }
 }
