@@ -33,6 +33,7 @@ ExitCode run(const Command& command, const rl::EnvRegistry& environments) {
                         [&](const PlotCommand& plot) { return run_plot(plot, environments); },
                         [&](const ExportCommand& exported) { return run_export(exported, environments); },
                         [&](const EnvsCommand& envs) { return run_envs(envs, environments); },
+                        [](const LaunchCommand& launch) { return run_launch(launch); },
                         [](const VersionCommand& version) { return run_version(version); },
                         [](const HelpCommand& help) {
                           std::cout << help.text;

@@ -27,10 +27,10 @@ LifelineWatch::LifelineWatch(std::vector<Descriptor> lifelines, std::function<vo
       worker_("lifelines", [this](const std::stop_token& stop) { watch(stop); }) {}
 
 void LifelineWatch::watch(const std::stop_token& stop) {
-  const std::stop_callback on_stop(stop, [this] { (void)::eventfd_write(stopped_.number(), 1); });
+  const std::stop_callback on_stop(stop, [this] { (void)::eventfd_write(stopped_.get(), 1); });
   std::vector<pollfd> waits;
-  for (const Descriptor& lifeline : lifelines_) waits.push_back({lifeline.number(), POLLIN, 0});  // -1 is passed over
-  waits.push_back({stopped_.number(), POLLIN, 0});
+  for (const Descriptor& lifeline : lifelines_) waits.push_back({lifeline.get(), POLLIN, 0});  // -1 is passed over
+  waits.push_back({stopped_.get(), POLLIN, 0});
   while (!stop.stop_requested()) {
     if (::poll(waits.data(), waits.size(), -1) < 0 && errno != EINTR) return;
     for (std::size_t peer = 0; peer < lifelines_.size(); ++peer) {

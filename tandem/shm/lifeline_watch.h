@@ -5,8 +5,8 @@
 #include <functional>
 #include <vector>
 
+#include "tandem/base/descriptor.h"
 #include "tandem/concurrency/worker.h"
-#include "tandem/shm/descriptor.h"
 
 namespace tandem::shm {
 

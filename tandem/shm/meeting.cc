@@ -91,8 +91,8 @@ class Host {
 
  private:
   void serve_next() {
-    std::vector<int> descriptors{listener_.number()};
-    for (const Guest& guest : guests_) descriptors.push_back(guest.socket.number());
+    std::vector<int> descriptors{listener_.get()};
+    for (const Guest& guest : guests_) descriptors.push_back(guest.socket.get());
     const std::size_t ready = await_readable(
         descriptors, options_.limits, concat("rank ", missing(), " of ", options_.size, " at ", socket_name(options_)));
     if (ready == 0) {
@@ -136,8 +136,8 @@ class Host {
 
   Meeting share() {
     auto [own_reading, own_writing] = make_lifeline();
-    std::vector<int> descriptors{region_->descriptor(), own_reading.number()};
-    for (int rank = 1; rank < options_.size; ++rank) descriptors.push_back(guest_of(rank)->lifeline.number());
+    std::vector<int> descriptors{region_->descriptor(), own_reading.get()};
+    for (int rank = 1; rank < options_.size; ++rank) descriptors.push_back(guest_of(rank)->lifeline.get());
     // A guest that has hung up meanwhile is found by its lifeline.
     std::erase_if(guests_, [](const Guest& guest) { return guest.rank == 0; });
     for (const Guest& guest : guests_) (void)send(guest.socket, bytes_of(Answer{}), descriptors);
@@ -174,10 +174,10 @@ class Host {
 Meeting join(const MeetingOptions& options) {
   const Descriptor socket = connect_to(socket_name(options), options.limits);
   auto [reading, writing] = make_lifeline();
-  const std::array<int, 1> lifeline{reading.number()};
+  const std::array<int, 1> lifeline{reading.get()};
   if (!send(socket, bytes_of(hello_of(options)), lifeline)) throw PeerLost(0, "rank 0 ended before the host group met");
-  reading.reset();
-  const std::array<int, 1> waits{socket.number()};
+  reading.close();
+  const std::array<int, 1> waits{socket.get()};
   await_readable(waits, options.limits, concat("rank 0 to say that all ", options.size, " ranks are there"));
   Answer answer;
   Received received = receive(socket, room_of(answer));
@@ -191,7 +191,7 @@ Meeting join(const MeetingOptions& options) {
                   .lifelines = {}};
   received.descriptors.erase(received.descriptors.begin());
   meeting.lifelines = std::move(received.descriptors);
-  meeting.lifelines[static_cast<std::size_t>(options.rank)].reset();
+  meeting.lifelines[static_cast<std::size_t>(options.rank)].close();
   return meeting;
 }
 

@@ -69,9 +69,9 @@ std::shared_ptr<Region> Region::create(int ranks) {
   if (!memory.is_open()) refuse("memfd_create", errno);
   const std::uint64_t bytes = bytes_for(ranks);
   check_file_limit(bytes);
-  if (::ftruncate(memory.number(), static_cast<off_t>(bytes)) != 0) refuse("ftruncate", errno);
+  if (::ftruncate(memory.get(), static_cast<off_t>(bytes)) != 0) refuse("ftruncate", errno);
   // Nobody can cut it short, so no mapped page can ever be missing.
-  if (::fcntl(memory.number(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) refuse("seals", errno);
+  if (::fcntl(memory.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) refuse("seals", errno);
   std::shared_ptr<Region> region(new Region(std::move(memory), bytes));
   region->back(0, control_bytes(ranks));
   ControlBlock::construct(region->base_, ranks);
@@ -80,7 +80,7 @@ std::shared_ptr<Region> Region::create(int ranks) {
 
 std::shared_ptr<Region> Region::open(Descriptor memory) {
   struct stat status {};
-  if (::fstat(memory.number(), &status) != 0) refuse("fstat", errno);
+  if (::fstat(memory.get(), &status) != 0) refuse("fstat", errno);
   return std::shared_ptr<Region>(new Region(std::move(memory), static_cast<std::uint64_t>(status.st_size)));
 }
 

@@ -10,8 +10,8 @@
 #include <cstdint>
 #include <memory>
 
+#include "tandem/base/descriptor.h"
 #include "tandem/shm/control_block.h"
-#include "tandem/shm/descriptor.h"
 
 namespace tandem::shm {
 
@@ -26,7 +26,7 @@ class Region {
   Region& operator=(const Region&) = delete;
 
   [[nodiscard]] ControlBlock& control() const { return *reinterpret_cast<ControlBlock*>(base_); }
-  [[nodiscard]] int descriptor() const { return memory_.number(); }
+  [[nodiscard]] int descriptor() const { return memory_.get(); }
 
   /// Where the arena of `rank` begins, as an offset in the region, and how long each arena is.
   [[nodiscard]] std::uint64_t arena_begin(int rank) const;

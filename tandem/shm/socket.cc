@@ -49,7 +49,7 @@ Descriptor make_socket() {
 bool same_user(const Descriptor& socket) {
   ucred peer{};
   socklen_t size = sizeof(peer);
-  return ::getsockopt(socket.number(), SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 && peer.uid == ::geteuid();
+  return ::getsockopt(socket.get(), SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 && peer.uid == ::geteuid();
 }
 
 int milliseconds_of(const Deadline& deadline) {
@@ -63,10 +63,10 @@ std::size_t poll_until(std::span<const int> descriptors, const Deadline& deadlin
                        const std::string& what) {
   const Descriptor stopped(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!stopped.is_open()) refuse("eventfd", errno);
-  const std::stop_callback on_stop(stop, [&] { (void)::eventfd_write(stopped.number(), 1); });
+  const std::stop_callback on_stop(stop, [&] { (void)::eventfd_write(stopped.get(), 1); });
   std::vector<pollfd> waits;
   for (const int descriptor : descriptors) waits.push_back({descriptor, POLLIN, 0});
-  waits.push_back({stopped.number(), POLLIN, 0});
+  waits.push_back({stopped.get(), POLLIN, 0});
   for (;;) {
     if (::poll(waits.data(), waits.size(), milliseconds_of(deadline)) < 0 && errno != EINTR) refuse("poll", errno);
     const auto ready = std::find_if(waits.begin(), waits.end(), [](const pollfd& wait) { return wait.revents != 0; });
@@ -88,17 +88,17 @@ std::size_t await_readable(std::span<const int> descriptors, const Limits& limit
 Descriptor listen_at(const std::string& name, int backlog) {
   Descriptor socket = make_socket();
   const Address address = address_of(name);
-  if (::bind(socket.number(), reinterpret_cast<const sockaddr*>(&address.name), address.length) != 0) {
+  if (::bind(socket.get(), reinterpret_cast<const sockaddr*>(&address.name), address.length) != 0) {
     if (errno != EADDRINUSE) refuse(concat("bind to ", name), errno);
     throw RunError(concat("host group: another process already gathers the ranks of ", name,
                           " on this host; two rank 0, or a key that is not unique to the run and generation"));
   }
-  if (::listen(socket.number(), backlog) != 0) refuse("listen", errno);
+  if (::listen(socket.get(), backlog) != 0) refuse("listen", errno);
   return socket;
 }
 
 Descriptor accept_from(const Descriptor& listener) {
-  Descriptor socket(::accept4(listener.number(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+  Descriptor socket(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
   if (!socket.is_open() && (errno == EMFILE || errno == ENFILE)) refuse("accept", errno);
   return socket.is_open() && same_user(socket) ? std::move(socket) : Descriptor();
 }
@@ -108,7 +108,7 @@ Descriptor connect_to(const std::string& name, const Limits& limits) {
   const Address address = address_of(name);
   for (;;) {
     Descriptor socket = make_socket();
-    if (::connect(socket.number(), reinterpret_cast<const sockaddr*>(&address.name), address.length) == 0) {
+    if (::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address.name), address.length) == 0) {
       if (!same_user(socket)) throw RunError(concat("host group: another user listens at ", name));
       return socket;
     }
@@ -138,7 +138,7 @@ bool send(const Descriptor& socket, std::span<const std::byte> message, std::spa
     rights->cmsg_len = CMSG_LEN(descriptors.size_bytes());
     std::memcpy(CMSG_DATA(rights), descriptors.data(), descriptors.size_bytes());
   }
-  const ssize_t sent = ::sendmsg(socket.number(), &header, MSG_NOSIGNAL);
+  const ssize_t sent = ::sendmsg(socket.get(), &header, MSG_NOSIGNAL);
   if (sent < 0 && errno != EPIPE && errno != ECONNRESET) refuse("sendmsg", errno);
   return sent == static_cast<ssize_t>(message.size());
 }
@@ -151,7 +151,7 @@ Received receive(const Descriptor& socket, std::span<std::byte> message) {
   header.msg_iovlen = 1;
   header.msg_control = control.data();
   header.msg_controllen = control.size();
-  const ssize_t got = ::recvmsg(socket.number(), &header, MSG_CMSG_CLOEXEC);
+  const ssize_t got = ::recvmsg(socket.get(), &header, MSG_CMSG_CLOEXEC);
   Received received;
   if (got < 0) return received;
   for (cmsghdr* rights = CMSG_FIRSTHDR(&header); rights != nullptr; rights = CMSG_NXTHDR(&header, rights)) {

@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "tandem/base/descriptor.h"
 #include "tandem/concurrency/limits.h"
-#include "tandem/shm/descriptor.h"
 
 namespace tandem::shm {
 

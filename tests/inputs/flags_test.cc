@@ -87,6 +87,25 @@ INSTANTIATE_TEST_SUITE_P(
     name_of);
 
 INSTANTIATE_TEST_SUITE_P(
+    Launch, BadFlagsTest,
+    ::testing::Values(BadFlags{"LaunchOfNothing", "launch --ranks 2", {"no command to launch", "-- ./my_program"}},
+                      BadFlags{"LaunchWithoutRanks", "launch -- true", {"--ranks is not given"}},
+                      BadFlags{"LaunchOfNoRanks", "launch --ranks 0 -- true", {"--ranks 0", "from 1 to 1000"}},
+                      BadFlags{"LaunchWithoutDashes", "launch --ranks 2 true", {"'true'", "put it behind --"}},
+                      BadFlags{"LaunchOfAMissingProgram",
+                               "launch --ranks 2 -- ./nowhere",
+                               {"cannot start './nowhere'", "No such file", "in PATH"}},
+                      BadFlags{"LaunchWithAnUnknownWord",
+                               "launch --ranks 2 --on-death restart -- true",
+                               {"--on-death restart", "stop, continue or replace"}},
+                      BadFlags{
+                          "LaunchWithAnUnknownFlag", "launch --rank 2 -- true", {"--rank:", "nearest one is --ranks"}},
+                      BadFlags{"LaunchWithoutEffect",
+                               "launch --ranks 2 --max-restarts 2 -- true",
+                               {"--max-restarts 2", "no effect without --on-death replace"}}),
+    name_of);
+
+INSTANTIATE_TEST_SUITE_P(
     Topology, BadFlagsTest,
     ::testing::Values(
         BadFlags{"MinibatchesTwice",

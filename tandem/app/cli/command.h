@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "tandem/app/config/configuration.h"
+#include "tandem/app/launch/launch_options.h"
 
 namespace tandem::app {
 
@@ -48,6 +49,9 @@ struct EnvsCommand {
   std::vector<std::filesystem::path> plugins = {};
   Output output = Output::kText;
 };
+struct LaunchCommand {
+  LaunchOptions options;
+};
 struct VersionCommand {
   Output output = Output::kText;
 };
@@ -57,6 +61,6 @@ struct HelpCommand {
 };
 
 using Command = std::variant<TrainCommand, ResumeCommand, EvalCommand, InspectCommand, PlotCommand, ExportCommand,
-                             EnvsCommand, VersionCommand, HelpCommand>;
+                             EnvsCommand, LaunchCommand, VersionCommand, HelpCommand>;
 
 }  // namespace tandem::app

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "tandem/app/cli/help_text.h"
+#include "tandem/app/cli/launch_flags.h"
 #include "tandem/app/cli/option_flags.h"
 #include "tandem/app/config/nearest_name.h"
 #include "tandem/base/error.h"
@@ -71,10 +72,14 @@ class CommandLine {
     add_train();
     add_resume();
     add_results();
+    add_launch();
     add_listings();
   }
 
   Command read(std::span<const std::string> arguments) {
+    const std::size_t own = launch_arguments(arguments);
+    words_ = arguments.subspan(std::min(own + 1, arguments.size()));
+    arguments = arguments.first(own);
     std::vector<std::string> reversed(arguments.rbegin(), arguments.rend());  // as CLI11 takes them
     try {
       app_.parse(std::move(reversed));
@@ -135,6 +140,11 @@ class CommandLine {
         ->required()
         ->type_name("FILE");
     add_plugins(*export_);
+  }
+
+  void add_launch() {
+    launch_ = &add("launch", "Starts a program as several ranks on this machine.", "");
+    launch_flags_.emplace(*launch_);
   }
 
   void add_listings() {
@@ -199,6 +209,7 @@ class CommandLine {
     if (&chosen == inspect_) return InspectCommand{source_, output};
     if (&chosen == plot_) return PlotCommand{{runs_.begin(), runs_.end()}, output_file_};
     if (&chosen == export_) return ExportCommand{source_, output_file_, plugins};
+    if (&chosen == launch_) return LaunchCommand{launch_flags_->options(words_, faults)};
     if (&chosen == version_) return VersionCommand{output};
     if (&chosen == envs_) {
       return EnvsCommand{name_.empty() ? std::nullopt : std::optional(name_), plugins, output};
@@ -225,8 +236,10 @@ class CommandLine {
   bool json_ = false;
   CLI::App app_;
   CLI::App *train_ = nullptr, *resume_ = nullptr, *eval_ = nullptr, *inspect_ = nullptr, *plot_ = nullptr,
-           *export_ = nullptr, *envs_ = nullptr, *version_ = nullptr;
+           *export_ = nullptr, *envs_ = nullptr, *launch_ = nullptr, *version_ = nullptr;
   std::optional<OptionFlags> train_flags_, resume_flags_;
+  std::optional<LaunchFlags> launch_flags_;
+  std::span<const std::string> words_;  // of the command to launch
 };
 
 }  // namespace

@@ -103,6 +103,31 @@ TEST(CommandLineTest, TheOtherCommandsTakeTheirPaths) {
   EXPECT_EQ(read<VersionCommand>({"version"}).output, Output::kText);
 }
 
+TEST(CommandLineTest, LaunchTakesTheCommandBehindTheDashesAsItIs) {
+  const LaunchOptions options =
+      read<LaunchCommand>({"launch", "--ranks", "4", "--on-death", "replace", "--grace", "0.5", "--max-restarts", "1",
+                           "--", "./mine", "--ranks", "x", "--", "--help"})
+          .options;
+  EXPECT_EQ(options.ranks, 4);
+  EXPECT_EQ(options.on_death, OnDeath::kReplace);
+  EXPECT_EQ(options.grace, std::chrono::milliseconds(500));
+  EXPECT_EQ(options.max_restarts, 1);
+  EXPECT_THAT(options.command, ElementsAre("./mine", "--ranks", "x", "--", "--help"));
+  EXPECT_EQ(read<LaunchCommand>({"launch", "--ranks", "1", "--", "mine"}).options.on_death, OnDeath::kStop);
+}
+
+TEST(CommandLineTest, FaultsOfLaunchAreReportedTogether) {
+  EXPECT_THAT(faults_of({"launch", "--ranks", "0", "--on-death", "restart", "--grace", "-1", "--max-restarts", "2"}),
+              ElementsAre("--ranks 0: expected an integer from 1 to 1000",
+                          "--on-death restart: expected stop, continue or replace",
+                          "--grace -1: expected seconds from 0 to 86400",
+                          "--max-restarts 2: has no effect without --on-death replace",
+                          HasSubstr("there is no command to launch: put it behind --")));
+  EXPECT_THAT(faults_of({"launch", "--", "mine"}), ElementsAre(HasSubstr("--ranks is not given")));
+  EXPECT_THAT(faults_of({"launch", "--ranks", "2", "./mine"}),
+              ElementsAre(HasSubstr("tandem launch does not take './mine'"), HasSubstr("put it behind --")));
+}
+
 TEST(CommandLineTest, WhatIsMissingOrUnknownIsNamed) {
   EXPECT_THAT(faults_of({"trian"}), ElementsAre("there is no command 'trian'; the nearest one is train"));
   EXPECT_THAT(faults_of({}), ElementsAre(HasSubstr("name a command")));
@@ -116,7 +141,7 @@ TEST(CommandLineTest, WhatIsMissingOrUnknownIsNamed) {
 
 TEST(CommandLineTest, EveryCommandHasHelpWithAnExample) {
   EXPECT_THAT(read<HelpCommand>({"--help"}).text, HasSubstr("First steps"));
-  for (const char* command : {"train", "resume", "eval", "inspect", "plot", "export", "envs", "version"}) {
+  for (const char* command : {"train", "resume", "eval", "inspect", "plot", "export", "envs", "launch", "version"}) {
     EXPECT_THAT(read<HelpCommand>({command, "--help"}).text, HasSubstr(std::string("Example:\n  tandem ") + command));
   }
 }

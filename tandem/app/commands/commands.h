@@ -16,6 +16,8 @@ namespace tandem::app {
 [[nodiscard]] ExitCode run_plot(const PlotCommand& command, const rl::EnvRegistry& environments);
 [[nodiscard]] ExitCode run_export(const ExportCommand& command, const rl::EnvRegistry& environments);
 [[nodiscard]] ExitCode run_envs(const EnvsCommand& command, rl::EnvRegistry environments);
+/// Its exit code may also be that of a rank.
+[[nodiscard]] ExitCode run_launch(const LaunchCommand& command);
 [[nodiscard]] ExitCode run_version(const VersionCommand& command);
 
 }  // namespace tandem::app

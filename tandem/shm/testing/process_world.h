@@ -15,8 +15,8 @@
 #include <vector>
 
 #include "tandem/base/check.h"
+#include "tandem/base/descriptor.h"
 #include "tandem/base/text.h"
-#include "tandem/shm/descriptor.h"
 
 namespace tandem::shm {
 
@@ -105,7 +105,7 @@ class ProcessWorld {
 
   bool listen(int rank) {
     std::array<char, 4096> buffer{};
-    const ssize_t got = ::read(of(rank).voice.number(), buffer.data(), buffer.size());
+    const ssize_t got = ::read(of(rank).voice.get(), buffer.data(), buffer.size());
     if (got > 0) of(rank).said.append(buffer.data(), static_cast<std::size_t>(got));
     return got > 0;
   }

@@ -29,7 +29,7 @@ inline std::vector<Meeting> meet_in_process(int size) {
     mine.region = region;
     mine.own_lifeline = Descriptor(ends[1]);
     for (Meeting& other : meetings)
-      other.lifelines.push_back(&other == &mine ? Descriptor() : Descriptor(::dup(reading.number())));
+      other.lifelines.push_back(&other == &mine ? Descriptor() : Descriptor(::dup(reading.get())));
   }
   return meetings;
 }

@@ -1,0 +1,98 @@
+#include "tandem/app/cli/launch_flags.h"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+
+#include "tandem/app/config/choices.h"
+#include "tandem/app/config/value_format.h"
+#include "tandem/base/text.h"
+
+namespace tandem::app {
+
+template <>
+struct Choices<OnDeath> {
+  static constexpr std::array kAll{Choice{OnDeath::kStop, "stop"}, Choice{OnDeath::kContinue, "continue"},
+                                   Choice{OnDeath::kReplace, "replace"}};
+};
+
+namespace {
+
+constexpr std::int64_t kMostRanks = 1000, kMostRestarts = 1'000'000;
+constexpr double kLongestGrace = 86'400;
+
+constexpr const char* kFooter = R"(Example:
+  tandem launch --ranks 4 -- ./my_program --its-flags
+  tandem launch --ranks 2 --on-death replace -- python train.py
+
+Each rank finds out who it is from RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR and MASTER_PORT, as under
+torchrun; a C++ program calls tandem::comm::launcher_environment(). The store that the ranks meet in is the launcher's.
+
+Every line that a rank prints begins with its rank. Ctrl-C is passed on; a second one kills the ranks. Nothing outlives
+the launcher, however it ends, but daemons. The exit code is that of the first rank that failed (128 and the number
+for a signal).
+)";
+
+void read_count(const char* flag, const std::string& text, std::int64_t least, std::int64_t most, int& value,
+                std::vector<std::string>& faults) {
+  const std::optional<std::int64_t> number = read_integer(text);
+  if (number && *number >= least && *number <= most) {
+    value = static_cast<int>(*number);
+  } else {
+    faults.push_back(concat(flag, " ", text, ": expected an integer from ", least, " to ", most));
+  }
+}
+
+}  // namespace
+
+LaunchFlags::LaunchFlags(CLI::App& command) {
+  command.add_option("--ranks", ranks_, "Processes to start.")->type_name("N");
+  command
+      .add_option("--on-death", on_death_, "When a rank fails: end the others, leave them, or start it again. [stop]")
+      ->type_name("stop|continue|replace");
+  command.add_option("--grace", grace_, "How long ranks may take to end when asked to, before they are killed. [30]")
+      ->type_name("SECONDS");
+  command.add_option("--max-restarts", max_restarts_, "How often each rank is started again. [3]")->type_name("N");
+  command.footer(kFooter);
+}
+
+LaunchOptions LaunchFlags::options(std::span<const std::string> words, std::vector<std::string>& faults) const {
+  LaunchOptions options;
+  if (ranks_.empty()) {
+    faults.emplace_back("--ranks is not given: how many processes to start, as in --ranks 2");
+  } else {
+    read_count("--ranks", ranks_, 1, kMostRanks, options.ranks, faults);
+  }
+  if (!on_death_.empty()) {
+    const std::optional<OnDeath> chosen = value_of<OnDeath>(on_death_);
+    if (!chosen) faults.push_back(concat("--on-death ", on_death_, ": expected ", list_of_choices<OnDeath>()));
+    options.on_death = chosen.value_or(options.on_death);
+  }
+  if (!grace_.empty()) {
+    const std::optional<double> seconds = read_number(grace_);
+    if (seconds && *seconds >= 0 && *seconds <= kLongestGrace) {
+      options.grace = std::chrono::milliseconds(static_cast<std::int64_t>(*seconds * 1000));
+    } else {
+      faults.push_back(concat("--grace ", grace_, ": expected seconds from 0 to ", kLongestGrace));
+    }
+  }
+  if (!max_restarts_.empty()) {
+    read_count("--max-restarts", max_restarts_, 0, kMostRestarts, options.max_restarts, faults);
+    if (options.on_death != OnDeath::kReplace) {
+      faults.push_back(concat("--max-restarts ", max_restarts_, ": has no effect without --on-death replace"));
+    }
+  }
+  if (words.empty() || words.front().empty()) {
+    faults.emplace_back(
+        "there is no command to launch: put it behind --, as in tandem launch --ranks 2 -- ./my_program");
+  }
+  options.command.assign(words.begin(), words.end());
+  return options;
+}
+
+std::size_t launch_arguments(std::span<const std::string> arguments) {
+  const bool is_launch = !arguments.empty() && arguments.front() == "launch";
+  const auto end = is_launch ? std::find(arguments.begin(), arguments.end(), "--") : arguments.end();
+  return static_cast<std::size_t>(end - arguments.begin());
+}
+
+}  // namespace tandem::app

@@ -1,0 +1,42 @@
+#include <unistd.h>
+
+#include <chrono>
+
+#include "tandem/app/commands/commands.h"
+#include "tandem/app/launch/supervisor.h"
+#include "tandem/base/text.h"
+#include "tandem/comm/tcp_store.h"
+
+namespace tandem::app {
+namespace {
+
+std::string new_run_id() {
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  return concat("launch-", ::getpid(), "-", std::chrono::duration_cast<std::chrono::milliseconds>(now).count());
+}
+
+}  // namespace
+
+ExitCode run_launch(const LaunchCommand& command) {
+  const comm::HostedStore store = comm::host_store(0, comm::Reach::kThisHost);
+  const std::string run_id = new_run_id();
+  const int ranks = command.options.ranks;
+  const auto variables = [&](int rank, int restarts) -> std::vector<std::string> {
+    return {
+        concat("RANK=", rank),
+        concat("WORLD_SIZE=", ranks),
+        concat("LOCAL_RANK=", rank),
+        concat("LOCAL_WORLD_SIZE=", ranks),
+        "MASTER_ADDR=127.0.0.1",
+        concat("MASTER_PORT=", store.port),
+        concat("TANDEM_RUN_ID=", run_id),
+        concat("TANDEM_RANK_RESTARTS=", restarts),
+        // For torch.distributed in Python, which would else start a store in rank 0.
+        "TORCHELASTIC_USE_AGENT_STORE=True",
+        "TORCHELASTIC_RESTART_COUNT=0",
+    };
+  };
+  return static_cast<ExitCode>(supervise(command.options, variables));  // a rank's own, or 130
+}
+
+}  // namespace tandem::app

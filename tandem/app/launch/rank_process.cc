@@ -1,0 +1,148 @@
+#include "tandem/app/launch/rank_process.h"
+
+#include <fcntl.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <string_view>
+
+#include "tandem/app/launch/blocked_signals.h"
+#include "tandem/base/check.h"
+#include "tandem/base/error.h"
+#include "tandem/base/text.h"
+
+namespace tandem::app {
+namespace {
+
+struct Pipe {
+  Descriptor reader, writer;
+};
+
+[[noreturn]] void refuse(const char* what) {
+  throw RunError(concat("the system gives no ", what, " for another rank: ", std::strerror(errno),
+                        "; start fewer ranks, or raise the limits that `ulimit -a` shows"));
+}
+
+Pipe make_pipe() {
+  std::array<int, 2> ends{};
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0) refuse("pipe");
+  return {Descriptor(ends[0]), Descriptor(ends[1])};
+}
+
+// The variables, then those of this process that they do not replace.
+std::vector<std::string> environment_with(std::vector<std::string> variables) {
+  const std::size_t own = variables.size();
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    const std::string_view text = *entry;
+    const std::string_view name = text.substr(0, text.find('=') + 1);
+    bool is_replaced = false;
+    for (std::size_t i = 0; i < own; ++i) is_replaced |= std::string_view(variables[i]).starts_with(name);
+    if (!is_replaced) variables.emplace_back(text);
+  }
+  return variables;
+}
+
+std::vector<char*> pointers_to(std::vector<std::string>& words) {
+  std::vector<char*> pointers;
+  for (std::string& word : words) pointers.push_back(word.data());
+  pointers.push_back(nullptr);
+  return pointers;
+}
+
+// All that the child needs, made before the fork: after it, there are only system calls.
+struct Start {
+  std::vector<char*> arguments, environment;
+  pid_t launcher;
+  int out, err, failure;
+};
+
+[[noreturn]] void become_rank(const Start& start, const Warden& warden, int slot) {
+  reset_signals();
+  ::setpgid(0, 0);
+  warden.set(slot, ::getpid());
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (::getppid() != start.launcher) ::_exit(127);  // it died before the line above
+  ::dup2(::open("/dev/null", O_RDONLY | O_CLOEXEC), STDIN_FILENO);
+  ::dup2(start.out, STDOUT_FILENO);
+  ::dup2(start.err, STDERR_FILENO);
+  ::execvpe(start.arguments.front(), start.arguments.data(), start.environment.data());
+  const int failure = errno;
+  [[maybe_unused]] const ssize_t written = ::write(start.failure, &failure, sizeof(failure));
+  ::_exit(127);
+}
+
+// The errno of a program that could not be executed, or zero: then the pipe was closed by the program's start.
+int wait_for_start(int reader) {
+  int failure = 0;
+  ssize_t size = 0;
+  do {
+    size = ::read(reader, &failure, sizeof(failure));
+  } while (size < 0 && errno == EINTR);
+  return size == sizeof(failure) ? failure : 0;
+}
+
+}  // namespace
+
+std::string describe(const ProcessEnd& end) {
+  if (end.signal == 0) return concat("exit code ", end.code);
+  const char* name = ::sigabbrev_np(end.signal);
+  return name == nullptr ? concat("signal ", end.signal) : concat("SIG", name);
+}
+
+RankProcess::RankProcess(const std::vector<std::string>& command, const std::vector<std::string>& variables,
+                         const Warden& warden, int slot)
+    : warden_(warden), slot_(slot) {
+  Pipe out = make_pipe(), err = make_pipe(), failure = make_pipe();
+  std::vector<std::string> arguments = command, environment = environment_with(variables);
+  const Start start{pointers_to(arguments), pointers_to(environment), ::getpid(),
+                    out.writer.get(),       err.writer.get(),         failure.writer.get()};
+  {
+    const BlockedSignals blocked;
+    id_ = ::fork();
+    if (id_ == 0) become_rank(start, warden, slot);
+  }
+  if (id_ < 0) refuse("process");
+  ::setpgid(id_, id_);  // as the child does: whoever comes first
+  exit_event_ = Descriptor(static_cast<int>(::syscall(SYS_pidfd_open, id_, 0)));
+  const int no_event = exit_event_.is_open() ? 0 : errno;
+  failure.writer.close();
+  const int not_started = wait_for_start(failure.reader.get());
+  if (no_event != 0 || not_started != 0) {
+    (void)reap();
+    errno = no_event;
+    if (no_event != 0) refuse("handle of a process");
+    throw ConfigError(concat("cannot start '", command.front(), "': ", std::strerror(not_started),
+                             "; name a program by its path, or one that is in PATH"));
+  }
+  out_ = std::move(out.reader);
+  err_ = std::move(err.reader);
+  for (const Descriptor* stream : {&out_, &err_}) ::fcntl(stream->get(), F_SETFL, O_NONBLOCK);
+}
+
+RankProcess::~RankProcess() {
+  if (id_ >= 0) (void)reap();
+}
+
+void RankProcess::signal(int number) const {
+  TANDEM_CHECK(id_ > 0);
+  ::kill(-id_, number);
+}
+
+ProcessEnd RankProcess::reap() {
+  // The group before its leader: while the leader is not waited for, nobody else can get its number.
+  signal(SIGKILL);
+  int status = 0;
+  while (::waitpid(id_, &status, 0) < 0 && errno == EINTR) {
+  }
+  warden_.set(slot_, 0);
+  id_ = -1;
+  return WIFSIGNALED(status) ? ProcessEnd{.signal = WTERMSIG(status)} : ProcessEnd{.code = WEXITSTATUS(status)};
+}
+
+}  // namespace tandem::app

@@ -1,0 +1,61 @@
+// app/launch/rank_process.h: the process of a rank, in a process group of its own with all that it starts.
+//
+// It has no input, writes into two pipes, and is killed by the system when the thread that started it ends. A process
+// that leaves its group (a daemon) is out of reach.
+//
+// Threads: single-thread; start it from the thread that outlives it.
+#pragma once
+#include <sys/types.h>
+
+#include <string>
+#include <vector>
+
+#include "tandem/app/launch/warden.h"
+#include "tandem/base/descriptor.h"
+
+namespace tandem::app {
+
+/// How a process ended: by its own exit code, or by a signal.
+struct ProcessEnd {
+  int code = 0;
+  int signal = 0;
+
+  [[nodiscard]] bool is_success() const { return code == 0 && signal == 0; }
+  /// What a shell would report: 128 and the signal's number for a signal.
+  [[nodiscard]] int exit_code() const { return signal == 0 ? code : 128 + signal; }
+};
+/// "exit code 3", "SIGKILL".
+[[nodiscard]] std::string describe(const ProcessEnd& end);
+
+class RankProcess {
+ public:
+  /// Starts `command`, with `variables` ("NAME=value") before those of this process; the warden learns of it in `slot`.
+  /// Returns once the program itself runs. Throws ConfigError when the command cannot be executed, RunError when the
+  /// system lacks something.
+  RankProcess(const std::vector<std::string>& command, const std::vector<std::string>& variables, const Warden& warden,
+              int slot);
+  /// Kills its group if reap() was not called.
+  ~RankProcess();
+  RankProcess(const RankProcess&) = delete;
+  RankProcess& operator=(const RankProcess&) = delete;
+
+  [[nodiscard]] pid_t id() const { return id_; }
+  /// Readable once the process has ended.
+  [[nodiscard]] int exit_event() const { return exit_event_.get(); }
+  /// What it prints. Reads do not block.
+  [[nodiscard]] Descriptor& out() { return out_; }
+  [[nodiscard]] Descriptor& err() { return err_; }
+
+  /// Sends it to the whole group.
+  void signal(int number) const;
+  /// To be called once, after the exit event: kills what is left of the group, and says how the process ended.
+  [[nodiscard]] ProcessEnd reap();
+
+ private:
+  const Warden& warden_;
+  const int slot_;
+  pid_t id_ = -1;
+  Descriptor exit_event_, out_, err_;
+};
+
+}  // namespace tandem::app

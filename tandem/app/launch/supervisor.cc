@@ -1,0 +1,216 @@
+#include "tandem/app/launch/supervisor.h"
+
+#include <poll.h>
+
+#include <algorithm>
+#include <array>
+#include <csignal>
+#include <deque>
+#include <limits>
+#include <optional>
+
+#include "tandem/app/launch/launch_report.h"
+#include "tandem/app/launch/output_queue.h"
+#include "tandem/app/launch/rank_lines.h"
+#include "tandem/app/launch/rank_process.h"
+#include "tandem/app/launch/signal_inbox.h"
+#include "tandem/app/launch/warden.h"
+#include "tandem/base/clock.h"
+#include "tandem/base/text.h"
+
+namespace tandem::app {
+namespace {
+
+constexpr int kInterrupted = 130;
+
+// A rank's place in the launch, which several processes may hold one after the other.
+struct Seat {
+  explicit Seat(int number) : rank(number), lines(number) {}
+
+  const int rank;
+  int restarts = 0;
+  std::optional<RankProcess> process;  // nothing when it has ended
+  RankLines lines;
+  Clock::time_point started;
+};
+
+class Supervisor {
+ public:
+  Supervisor(const LaunchOptions& options, const VariablesOf& variables_of, const LaunchStreams& streams)
+      : options_(options), variables_of_(variables_of), out_(streams.out), err_(streams.err), warden_(options.ranks) {
+    for (int rank = 0; rank < options.ranks; ++rank) seats_.emplace_back(rank);
+  }
+
+  int run() {
+    for (Seat& seat : seats_) start(seat);
+    while (is_any_running()) turn();
+    if (!failures_.empty()) err_.add(failure_report(failures_));
+    while (!out_.is_empty() || !err_.is_empty()) turn();
+    if (is_interrupted_) return kInterrupted;
+    return failures_.empty() ? 0 : failures_.front().end.exit_code();
+  }
+
+ private:
+  void start(Seat& seat) {
+    seat.started = Clock::now();
+    seat.process.emplace(options_.command, variables_of_(seat.rank, seat.restarts), warden_, seat.rank);
+  }
+
+  [[nodiscard]] bool is_any_running() const {
+    return std::any_of(seats_.begin(), seats_.end(), [](const Seat& seat) { return seat.process.has_value(); });
+  }
+
+  // Waits until something happens, and deals with all that did.
+  void turn() {
+    polled_.clear();
+    const std::size_t signals = watch(signals_.descriptor(), POLLIN);
+    const std::size_t out = watch(out_.is_empty() || err_.is_inside_line() ? -1 : out_.descriptor(), POLLOUT);
+    const std::size_t err = watch(err_.is_empty() || out_.is_inside_line() ? -1 : err_.descriptor(), POLLOUT);
+    const std::size_t ranks = polled_.size();
+    for (Seat& seat : seats_) {
+      watch(seat.process ? seat.process->exit_event() : -1, POLLIN);
+      watch(seat.process && !out_.is_full() ? seat.process->out().get() : -1, POLLIN);
+      watch(seat.process && !err_.is_full() ? seat.process->err().get() : -1, POLLIN);
+    }
+    if (::poll(polled_.data(), polled_.size(), milliseconds_left()) < 0) return;  // EINTR: there is a signal to read
+
+    if (happened(err)) err_.write_some();  // first: it is less, and it is what a user must see
+    if (happened(out) && !err_.is_inside_line()) out_.write_some();
+    std::vector<Seat*> ended;
+    for (std::size_t i = 0; i < seats_.size(); ++i) {
+      if (happened(ranks + 3 * i + 1)) read(seats_[i], Stream::kOut);
+      if (happened(ranks + 3 * i + 2)) read(seats_[i], Stream::kErr);
+      if (happened(ranks + 3 * i)) ended.push_back(&seats_[i]);
+    }
+    if (!ended.empty()) settle(ended);
+    if (happened(signals)) obey_signals();
+    if (kill_at_.expired()) lose_patience();
+  }
+
+  std::size_t watch(int descriptor, short events) {
+    polled_.push_back({descriptor, events, 0});
+    return polled_.size() - 1;
+  }
+  [[nodiscard]] bool happened(std::size_t index) const { return polled_[index].revents != 0; }
+
+  [[nodiscard]] int milliseconds_left() const {
+    if (kill_at_.is_infinite()) return -1;
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(kill_at_.remaining()).count();
+    return static_cast<int>(std::min<std::int64_t>(left, std::numeric_limits<int>::max()));
+  }
+
+  // One read; true when there may be more.
+  bool read(Seat& seat, Stream stream) {
+    Descriptor& pipe = stream == Stream::kOut ? seat.process->out() : seat.process->err();
+    OutputQueue& queue = stream == Stream::kOut ? out_ : err_;
+    std::array<char, 65536> buffer;
+    const ssize_t size = pipe.is_open() ? ::read(pipe.get(), buffer.data(), buffer.size()) : 0;
+    if (size > 0) queue.add(seat.lines.add(stream, {buffer.data(), static_cast<std::size_t>(size)}));
+    if (size == 0) pipe.close();
+    return size > 0;
+  }
+
+  // Processes that ended: prints the rest of what they wrote, and decides what becomes of the others.
+  void settle(const std::vector<Seat*>& ended) {
+    std::vector<RankFailure> failures;
+    for (Seat* seat : ended) {
+      const ProcessEnd end = seat->process->reap();
+      for (const Stream stream : {Stream::kOut, Stream::kErr}) {
+        while (read(*seat, stream)) {
+        }
+        (stream == Stream::kOut ? out_ : err_).add(seat->lines.finish(stream));
+      }
+      seat->process.reset();
+      if (end.is_success()) continue;
+      failures.push_back({.rank = seat->rank,
+                          .end = end,
+                          .after = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - seat->started),
+                          .last_lines = {seat->lines.last().begin(), seat->lines.last().end()}});
+    }
+    std::stable_sort(failures.begin(), failures.end(),
+                     [](const RankFailure& a, const RankFailure& b) { return is_likelier_cause(a.end, b.end); });
+    for (RankFailure& failure : failures) judge(std::move(failure));
+  }
+
+  void judge(RankFailure failure) {
+    if (is_interrupted_) return;  // the user asked for it
+    Seat& seat = seats_[static_cast<std::size_t>(failure.rank)];
+    if (!is_ending_ && options_.on_death == OnDeath::kReplace && seat.restarts < options_.max_restarts) {
+      ++seat.restarts;
+      err_.add(concat("tandem: ", describe(failure), "; started again (", seat.restarts, " of ", options_.max_restarts,
+                      " times)\n"));
+      start(seat);
+      return;
+    }
+    if (!is_ending_ && options_.on_death == OnDeath::kContinue) {
+      err_.add(concat("tandem: ", describe(failure), "; the others go on (--on-death continue)\n"));
+    } else if (!is_ending_ && is_any_running()) {
+      err_.add(concat("tandem: ", describe(failure), "; the others are asked to end\n"));
+      end_all(SIGTERM);
+    }
+    failures_.push_back(std::move(failure));
+  }
+
+  void obey_signals() {
+    while (const std::optional<int> signal = signals_.next()) {
+      if (*signal == SIGUSR1 || *signal == SIGUSR2) {
+        signal_all(*signal);
+      } else if (is_ending_) {
+        kill_all();
+      } else {
+        is_interrupted_ = true;
+        err_.add(concat("tandem: ", describe(ProcessEnd{.signal = *signal}), " is passed on to the ranks, which get ",
+                        in_seconds(options_.grace), " to end; a second signal kills them\n"));
+        end_all(*signal);
+      }
+      // Nobody is left to wait for but a reader that does not read.
+      if (!is_any_running()) {
+        out_.clear();
+        err_.clear();
+      }
+    }
+  }
+
+  void end_all(int signal) {
+    is_ending_ = true;
+    kill_at_ = Deadline::after(options_.grace);
+    signal_all(signal);
+  }
+  void lose_patience() {
+    for (const Seat& seat : seats_) {
+      if (!seat.process) continue;
+      err_.add(
+          concat("tandem: rank ", seat.rank, " has not ended within ", in_seconds(options_.grace), " and is killed\n"));
+    }
+    kill_all();
+  }
+  void kill_all() {
+    kill_at_ = Deadline::infinite();
+    signal_all(SIGKILL);
+  }
+  void signal_all(int signal) const {
+    for (const Seat& seat : seats_) {
+      if (seat.process) seat.process->signal(signal);
+    }
+  }
+
+  const LaunchOptions& options_;
+  const VariablesOf& variables_of_;
+  OutputQueue out_, err_;
+  SignalInbox signals_;
+  Warden warden_;
+  std::deque<Seat> seats_;  // after the warden, which their processes refer to
+  std::vector<pollfd> polled_;
+  std::vector<RankFailure> failures_;  // in their order; those that were replaced are not in it
+  bool is_ending_ = false;
+  bool is_interrupted_ = false;
+  Deadline kill_at_ = Deadline::infinite();
+};
+
+}  // namespace
+
+int supervise(const LaunchOptions& options, const VariablesOf& variables_of, const LaunchStreams& streams) {
+  return Supervisor(options, variables_of, streams).run();
+}
+
+}  // namespace tandem::app

@@ -1,0 +1,35 @@
+// app/launch/supervisor.h: starts the ranks of a launch, watches them, and ends them together.
+//
+// Everything happens on the calling thread, which waits with poll() for output, ends of processes and signals.
+#pragma once
+#include <unistd.h>
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "tandem/app/launch/launch_options.h"
+
+namespace tandem::app {
+
+/// The variables ("NAME=value") that tell a rank who it is. `restarts`: how often it was started again.
+using VariablesOf = std::function<std::vector<std::string>(int rank, int restarts)>;
+
+/// Where the ranks' lines and the launcher's own words go.
+struct LaunchStreams {
+  int out = STDOUT_FILENO;
+  int err = STDERR_FILENO;
+};
+
+/// Runs a launch and returns its exit code: 0 when every rank ended with 0, 130 after SIGINT, SIGTERM or SIGHUP, else
+/// that of the first rank that failed and was not replaced (128 and the number for a signal). A rank's lines carry
+/// "[rank] "; the report of failures comes last, on the error stream.
+///
+/// Blocks until all ranks and what they started in their process groups are gone. SIGINT, SIGTERM and SIGHUP are passed
+/// on to the ranks, which are killed when they have not ended after the grace; a second signal kills them at once.
+/// SIGUSR1 and SIGUSR2 are passed on. Throws ConfigError when the command cannot be executed and RunError when the
+/// system lacks something; no rank is left then.
+[[nodiscard]] int supervise(const LaunchOptions& options, const VariablesOf& variables_of,
+                            const LaunchStreams& streams = {});
+
+}  // namespace tandem::app
