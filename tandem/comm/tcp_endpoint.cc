@@ -10,11 +10,11 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <cstring>
 #include <filesystem>
 #include <memory>
 #include <set>
 #include <string_view>
+#include <system_error>
 
 #include "tandem/base/error.h"
 #include "tandem/base/mutex.h"
@@ -46,16 +46,16 @@ std::string text_of(const sockaddr* address, socklen_t size) {
 
 std::string connect_failure(const addrinfo& to, Clock::duration limit) {
   const Descriptor socket(::socket(to.ai_family, to.ai_socktype | SOCK_NONBLOCK | SOCK_CLOEXEC, to.ai_protocol));
-  if (!socket.is_open()) return std::strerror(errno);
+  if (!socket.is_open()) return std::generic_category().message(errno);
   if (::connect(socket.get(), to.ai_addr, to.ai_addrlen) == 0) return "";
-  if (errno != EINPROGRESS) return std::strerror(errno);
+  if (errno != EINPROGRESS) return std::generic_category().message(errno);
   pollfd waiting{socket.get(), POLLOUT, 0};
   const auto milliseconds = std::chrono::ceil<std::chrono::milliseconds>(limit).count();
   if (::poll(&waiting, 1, static_cast<int>(milliseconds)) <= 0) return "no answer";
   int error = 0;
   socklen_t size = sizeof(error);
   ::getsockopt(socket.get(), SOL_SOCKET, SO_ERROR, &error, &size);
-  return error == 0 ? "" : std::strerror(error);
+  return error == 0 ? "" : std::generic_category().message(error);
 }
 
 Attempt try_to_connect(const Endpoint& endpoint, const Deadline& deadline) {
@@ -151,7 +151,7 @@ Listener listen_on(int port, Reach reach) {
   const bool is_taken = !listener.socket.is_open() && reach == Reach::kEverywhere && errno == EADDRINUSE;
   if (!listener.socket.is_open() && !is_taken) listener.socket = bound_socket(port, reach, AF_INET);
   if (!listener.socket.is_open()) {
-    throw RunError(concat("cannot host the store on port ", port, ": ", std::strerror(errno),
+    throw RunError(concat("cannot host the store on port ", port, ": ", std::generic_category().message(errno),
                           "; likely another run or program listens there: choose another MASTER_PORT for all ranks, or "
                           "end it (`ss -ltnp` shows who it is)"));
   }

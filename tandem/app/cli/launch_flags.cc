@@ -28,8 +28,8 @@ Each rank finds out who it is from RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZ
 torchrun; a C++ program calls tandem::comm::launcher_environment(). The store that the ranks meet in is the launcher's.
 
 Every line that a rank prints begins with its rank. Ctrl-C is passed on; a second one kills the ranks. Nothing outlives
-the launcher, however it ends, but daemons. The exit code is that of the first rank that failed (128 and the number
-for a signal).
+the launcher, however it ends, but daemons.
+The exit code is that of the first rank that failed (128 and the number for a signal).
 )";
 
 void read_count(const char* flag, const std::string& text, std::int64_t least, std::int64_t most, int& value,

@@ -11,6 +11,7 @@
 #include <csignal>
 #include <cstring>
 #include <string_view>
+#include <system_error>
 
 #include "tandem/app/launch/blocked_signals.h"
 #include "tandem/base/check.h"
@@ -25,7 +26,7 @@ struct Pipe {
 };
 
 [[noreturn]] void refuse(const char* what) {
-  throw RunError(concat("the system gives no ", what, " for another rank: ", std::strerror(errno),
+  throw RunError(concat("the system gives no ", what, " for another rank: ", std::generic_category().message(errno),
                         "; start fewer ranks, or raise the limits that `ulimit -a` shows"));
 }
 
@@ -117,7 +118,7 @@ RankProcess::RankProcess(const std::vector<std::string>& command, const std::vec
     (void)reap();
     errno = no_event;
     if (no_event != 0) refuse("handle of a process");
-    throw ConfigError(concat("cannot start '", command.front(), "': ", std::strerror(not_started),
+    throw ConfigError(concat("cannot start '", command.front(), "': ", std::generic_category().message(not_started),
                              "; name a program by its path, or one that is in PATH"));
   }
   out_ = std::move(out.reader);

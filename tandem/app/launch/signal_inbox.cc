@@ -7,7 +7,7 @@
 #include <atomic>
 #include <cerrno>
 #include <csignal>
-#include <cstring>
+#include <system_error>
 
 #include "tandem/base/check.h"
 #include "tandem/base/error.h"
@@ -33,7 +33,7 @@ SignalInbox::SignalInbox() {
   TANDEM_CHECK(inbox.load() < 0, "there are two SignalInboxes");
   std::array<int, 2> ends{};
   if (::pipe2(ends.data(), O_CLOEXEC | O_NONBLOCK) != 0) {
-    throw RunError(concat("the system gives no pipe: ", std::strerror(errno)));
+    throw RunError(concat("the system gives no pipe: ", std::generic_category().message(errno)));
   }
   reader_ = Descriptor(ends[0]);
   writer_ = Descriptor(ends[1]);

@@ -8,7 +8,7 @@
 #include <array>
 #include <cerrno>
 #include <csignal>
-#include <cstring>
+#include <system_error>
 #include <vector>
 
 #include "tandem/app/launch/blocked_signals.h"
@@ -47,13 +47,15 @@ struct Message {  // far below PIPE_BUF, so it is written and read as a whole
 
 Warden::Warden(int slots) {
   std::array<int, 2> ends{};
-  if (::pipe2(ends.data(), O_CLOEXEC) != 0) throw RunError(concat("the system gives no pipe: ", std::strerror(errno)));
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0)
+    throw RunError(concat("the system gives no pipe: ", std::generic_category().message(errno)));
   const Descriptor reader(ends[0]);
   pipe_ = Descriptor(ends[1]);
   std::vector<pid_t> groups(static_cast<std::size_t>(slots), 0);
   const BlockedSignals blocked;
   process_ = ::fork();
-  if (process_ < 0) throw RunError(concat("the system gives no process to watch the ranks: ", std::strerror(errno)));
+  if (process_ < 0)
+    throw RunError(concat("the system gives no process to watch the ranks: ", std::generic_category().message(errno)));
   if (process_ == 0) {
     reset_signals();
     keep_watch(reader.get(), groups);
