@@ -59,7 +59,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   } else {
     faults = table.assign(settings_of_lines(text));
   }
-  (void)rule_faults(options, table);
+  (void)rule_faults(options, table, 1);
   if (faults.empty()) read_back(table);
   return 0;
 }
