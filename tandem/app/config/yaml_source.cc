@@ -1,5 +1,6 @@
 #include "tandem/app/config/yaml_source.h"
 
+#include <yaml-cpp/eventhandler.h>
 #include <yaml-cpp/yaml.h>
 
 #include <cerrno>
@@ -16,6 +17,29 @@ namespace {
 constexpr std::size_t kLargestFile = 1 << 20;
 constexpr std::size_t kMostSettings = 1000;  // far more than there are options
 
+// Takes what a document holds, and nothing of it.
+class Ignored final : public YAML::EventHandler {
+ public:
+  void OnDocumentStart(const YAML::Mark&) override {}
+  void OnDocumentEnd() override {}
+  void OnNull(const YAML::Mark&, YAML::anchor_t) override {}
+  void OnAlias(const YAML::Mark&, YAML::anchor_t) override {}
+  void OnScalar(const YAML::Mark&, const std::string&, YAML::anchor_t, const std::string&) override {}
+  void OnSequenceStart(const YAML::Mark&, const std::string&, YAML::anchor_t, YAML::EmitterStyle::value) override {}
+  void OnSequenceEnd() override {}
+  void OnMapStart(const YAML::Mark&, const std::string&, YAML::anchor_t, YAML::EmitterStyle::value) override {}
+  void OnMapEnd() override {}
+};
+
+// YAML::LoadAll() would never end on a comma where a document should begin: yaml-cpp 0.7 makes an empty document of it
+// and stays where it is.
+bool goes_on_after_a_document(const std::string& text) {
+  std::istringstream stream(text);
+  YAML::Parser parser(stream);
+  Ignored ignored;
+  return parser.HandleNextDocument(ignored) && parser.HandleNextDocument(ignored);
+}
+
 class Reader {
  public:
   Reader(std::string name, Layer layer, const OptionTable& table)
@@ -23,11 +47,10 @@ class Reader {
 
   YamlSettings read(const std::string& text) {
     try {
-      const std::vector<YAML::Node> documents = YAML::LoadAll(text);
-      if (documents.size() > 1) {
-        fault(concat("holds ", documents.size(), " YAML documents (separated by ---); one is read, so leave one"));
-      } else if (!documents.empty()) {
-        read_document(documents.front());
+      if (goes_on_after_a_document(text)) {
+        fault("holds more than one YAML document (separated by ---), or a comma at the top; one is read, so leave one");
+      } else {
+        read_document(YAML::Load(text));
       }
     } catch (const YAML::Exception& error) {
       result_.faults.push_back(concat(place(error.mark), ", column ", error.mark.column + 1, ": ", error.msg));
