@@ -4,9 +4,9 @@
 #include <yaml-cpp/yaml.h>
 
 #include <cerrno>
-#include <cstring>
 #include <fstream>
 #include <sstream>
+#include <system_error>
 
 #include "tandem/base/error.h"
 #include "tandem/base/text.h"
@@ -122,11 +122,15 @@ std::string read_text(const std::filesystem::path& file) {
     throw ConfigError(concat(file.string(), " is a folder; name a YAML file"));
   }
   std::ifstream in(file, std::ios::binary);
-  if (!in) throw ConfigError(concat("cannot read the configuration ", file.string(), ": ", std::strerror(errno)));
+  if (!in)
+    throw ConfigError(
+        concat("cannot read the configuration ", file.string(), ": ", std::generic_category().message(errno)));
   std::string text(kLargestFile + 1, '\0');
   in.read(text.data(), static_cast<std::streamsize>(text.size()));
   text.resize(static_cast<std::size_t>(in.gcount()));
-  if (in.bad()) throw ConfigError(concat("cannot read the configuration ", file.string(), ": ", std::strerror(errno)));
+  if (in.bad())
+    throw ConfigError(
+        concat("cannot read the configuration ", file.string(), ": ", std::generic_category().message(errno)));
   if (text.size() > kLargestFile) {
     throw ConfigError(concat(file.string(), " is larger than ", kLargestFile, " bytes; this is no configuration"));
   }
