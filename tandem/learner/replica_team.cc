@@ -2,18 +2,12 @@
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
-#include <time.h>
 
 #include "tandem/comm/local_group.h"
+#include "tandem/metrics/process_stats.h"
 
 namespace tandem::learner {
 namespace {
-
-double thread_cpu_seconds() {
-  timespec now{};
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
-}
 
 // Note [The first matrix product]
 // MKL looks at the CPU in the first product of a process, and the product of another thread that comes meanwhile can

@@ -1,5 +1,7 @@
 #include "tandem/app/train/build_run.h"
 
+#include <utility>
+
 #include "tandem/device/device_set.h"
 #include "tandem/rl/policy/mlp_policy.h"
 
@@ -19,9 +21,7 @@ rl::PolicyFactory policy_factory(const PolicySettings& settings) {
                                .policy_gain = settings.policy_gain,
                                .value_gain = settings.value_gain};
   if (settings.head) options.family = rl::action_family(*settings.head);
-  return [options](const rl::Spec& spec, at::Generator generator) {
-    return std::make_shared<rl::MlpPolicy>(spec, options, generator);
-  };
+  return rl::mlp_policy_factory(std::move(options));
 }
 
 rl::NormalizerOptions normalizer_options(const NormalizeSettings& settings) {

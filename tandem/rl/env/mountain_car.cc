@@ -3,43 +3,29 @@
 #include <algorithm>
 #include <cmath>
 
-#include "tandem/rl/env/classic_group.h"
+#include "tandem/rl/env/hill_car.h"
 
 namespace tandem::rl {
+namespace hill {
 namespace {
 
-constexpr double kLeftEnd = -1.2;
-constexpr double kRightEnd = 0.6;
-constexpr double kFastest = 0.07;
 constexpr double kFlag = 0.5;
 constexpr double kPush = 0.001;
 constexpr double kGravity = 0.0025;
 
-enum Variable { kPosition, kVelocity, kVariables };
-
 Spec mountain_car_spec() {
   return {.id = "MountainCar-v0",
-          .observation = {bounded_observation({kLeftEnd, -kFastest}, {kRightEnd, kFastest})},
+          .observation = {observation()},
           .action = Discrete{3},
           .max_episode_steps = 200,
           .reward_threshold = -110.0};
 }
 
-class MountainCar final : public ClassicGroup {
+class MountainCar final : public Car {
  public:
-  explicit MountainCar(int count) : ClassicGroup(mountain_car_spec(), count, kVariables) {}
+  explicit MountainCar(int count) : Car(mountain_car_spec(), count) {}
 
  private:
-  void start(int env, NumpyGenerator& random) override {
-    column(kPosition)[env] = random.uniform(-0.6, -0.4);
-    column(kVelocity)[env] = 0.0;
-  }
-
-  void observe(int env, float* row) const override {
-    row[kPosition] = static_cast<float>(column(kPosition)[env]);
-    row[kVelocity] = static_cast<float>(column(kVelocity)[env]);
-  }
-
   void advance(const EnvActions& actions, float* observation, double* reward, std::uint8_t* terminated) override {
     double* positions = column(kPosition);
     double* velocities = column(kVelocity);
@@ -59,7 +45,8 @@ class MountainCar final : public ClassicGroup {
 };
 
 }  // namespace
+}  // namespace hill
 
-std::unique_ptr<ClassicGroup> make_mountain_car(int count) { return std::make_unique<MountainCar>(count); }
+std::unique_ptr<ClassicGroup> make_mountain_car(int count) { return std::make_unique<hill::MountainCar>(count); }
 
 }  // namespace tandem::rl

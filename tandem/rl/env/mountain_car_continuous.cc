@@ -8,22 +8,18 @@
 // move<Real>() follows that to the last bit.
 #include <cmath>
 
-#include "tandem/rl/env/classic_group.h"
+#include "tandem/rl/env/hill_car.h"
 
 namespace tandem::rl {
+namespace hill {
 namespace {
 
-constexpr double kLeftEnd = -1.2;
-constexpr double kRightEnd = 0.6;
-constexpr double kFastest = 0.07;
 constexpr double kFlag = 0.45;
 constexpr double kPower = 0.0015;
 
-enum Variable { kPosition, kVelocity, kVariables };
-
 Spec mountain_car_continuous_spec() {
   return {.id = "MountainCarContinuous-v0",
-          .observation = {bounded_observation({kLeftEnd, -kFastest}, {kRightEnd, kFastest})},
+          .observation = {observation()},
           .action = Box{{-1.0}, {1.0}},
           .max_episode_steps = 999,
           .reward_threshold = 90.0};
@@ -51,21 +47,11 @@ bool move(Real& position, Real& velocity, float action) {
   return position >= Real{kFlag} && velocity >= Real{0};
 }
 
-class MountainCarContinuous final : public ClassicGroup {
+class MountainCarContinuous final : public Car {
  public:
-  explicit MountainCarContinuous(int count) : ClassicGroup(mountain_car_continuous_spec(), count, kVariables) {}
+  explicit MountainCarContinuous(int count) : Car(mountain_car_continuous_spec(), count) {}
 
  private:
-  void start(int env, NumpyGenerator& random) override {
-    column(kPosition)[env] = random.uniform(-0.6, -0.4);
-    column(kVelocity)[env] = 0.0;
-  }
-
-  void observe(int env, float* row) const override {
-    row[kPosition] = static_cast<float>(column(kPosition)[env]);
-    row[kVelocity] = static_cast<float>(column(kVelocity)[env]);
-  }
-
   void advance(const EnvActions& actions, float* observation, double* reward, std::uint8_t* terminated) override {
     for (int env = 0; env < size(); ++env) {
       const float action = actions.box[env];
@@ -88,9 +74,10 @@ class MountainCarContinuous final : public ClassicGroup {
 };
 
 }  // namespace
+}  // namespace hill
 
 std::unique_ptr<ClassicGroup> make_mountain_car_continuous(int count) {
-  return std::make_unique<MountainCarContinuous>(count);
+  return std::make_unique<hill::MountainCarContinuous>(count);
 }
 
 }  // namespace tandem::rl
