@@ -1,6 +1,7 @@
 #include "tandem/base/summation_tree.h"
 
 #include <bit>
+#include <numeric>
 
 #include "tandem/base/error.h"
 
@@ -31,6 +32,16 @@ Range subtree_of(Range shards, int members, int member) {
     shards = in_first ? first_shards : second_shards;
   }
   return shards;
+}
+
+bool nests(std::span<const int> parts) {
+  if (parts.size() < 2) return true;
+  const auto [first, second] = split(Range{0, static_cast<int>(parts.size())});
+  const auto left = parts.first(static_cast<std::size_t>(first.size()));
+  const auto right = parts.last(static_cast<std::size_t>(second.size()));
+  const int members = std::accumulate(parts.begin(), parts.end(), 0);
+  return std::accumulate(left.begin(), left.end(), 0) == split(Range{0, members}).first.size() && nests(left) &&
+         nests(right);
 }
 
 TreeAccumulator::TreeAccumulator(int leaves) : leaves_(leaves) {

@@ -7,6 +7,7 @@
 // Members of a group are halved together with the shards, so each holds exactly one whole subtree and hands on a single
 // partial sum; those are combined by the same halving over the members. This nests: ranks, then replicas of a rank.
 #pragma once
+#include <span>
 #include <utility>
 
 #include "tandem/base/check.h"
@@ -30,6 +31,11 @@ struct Range {
 [[nodiscard]] inline Range subtree_of(int shards, int replicas, int replica) {
   return subtree_of(Range{0, shards}, replicas, replica);
 }
+
+/// Whether the tree over all members adds up parts of these sizes (at least one each, one after the other) whole, along
+/// the tree over the parts: then a sum within each part first has the same bits. True for 2 + 2 and 2 + 1, not for
+/// 1 + 2 or 2 + 2 + 2, where the tree's halves cut the second part.
+[[nodiscard]] bool nests(std::span<const int> parts);
 
 /// combine(left, right) over leaf(i) of each i in `range` (at least one), associated as the tree.
 template <typename Leaf, typename Combine>

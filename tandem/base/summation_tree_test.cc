@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <numeric>
 #include <string>
 #include <vector>
 
@@ -64,6 +65,35 @@ TEST(SummationTreeTest, RanksOfReplicasNest) {
         return tree_sum(Range{0, replicas}, partial, plus);
       };
       ASSERT_EQ(tree_sum(Range{0, ranks}, of_rank, plus), expression({0, shards})) << shards << " over " << ranks;
+    }
+  }
+}
+
+// All ways to cut `members` into parts of at least one, one after the other.
+std::vector<std::vector<int>> ways_to_cut(int members) {
+  std::vector<std::vector<int>> ways;
+  for (int cuts = 0; cuts < 1 << (members - 1); ++cuts) {
+    std::vector<int> parts{1};
+    for (int border = 0; border + 1 < members; ++border) {
+      if ((cuts >> border & 1) != 0)
+        parts.push_back(1);
+      else
+        ++parts.back();
+    }
+    ways.push_back(parts);
+  }
+  return ways;
+}
+
+TEST(SummationTreeTest, PartsNestWhenSummingThemFirstIsTheSameSum) {
+  for (int members = 1; members <= 9; ++members) {
+    for (const std::vector<int>& parts : ways_to_cut(members)) {
+      const auto part = [&](int index) {
+        const int begin = std::accumulate(parts.begin(), parts.begin() + index, 0);
+        return expression({begin, begin + parts[static_cast<std::size_t>(index)]});
+      };
+      const std::string sum = tree_sum(Range{0, static_cast<int>(parts.size())}, part, plus);
+      ASSERT_EQ(nests(parts), sum == expression({0, members})) << sum;
     }
   }
 }

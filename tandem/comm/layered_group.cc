@@ -1,0 +1,221 @@
+#include "tandem/comm/layered_group.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <deque>
+#include <functional>
+#include <optional>
+#include <utility>
+
+#include "tandem/base/check.h"
+#include "tandem/base/error.h"
+#include "tandem/base/text.h"
+#include "tandem/comm/inner_sizes.h"
+
+namespace tandem::comm {
+namespace {
+
+// Rethrows what is being handled, as the same kind of error, with `where` before its message.
+[[noreturn]] void rethrow_from(const std::string& where, const std::function<int(int)>& rank_of) {
+  try {
+    throw;
+  } catch (const PeerLost& error) {
+    throw PeerLost(rank_of(error.peer()), where + error.what());
+  } catch (const DeadlineExceeded& error) {
+    throw DeadlineExceeded(where + error.what());
+  } catch (const GroupAborted& error) {
+    throw GroupAborted(where + error.what());
+  } catch (const RunError& error) {
+    throw RunError(where + error.what());
+  }
+}
+
+class LayeredMember final : public Group {
+ public:
+  LayeredMember(std::unique_ptr<Group> inner, std::shared_ptr<Group> outer, const Limits& limits)
+      : inner_(std::move(inner)), outer_(std::move(outer)) {
+    TANDEM_CHECK(!leads() || outer_ != nullptr, "the leader of an inner group needs its place in the outer one");
+    meet(limits);
+  }
+
+  [[nodiscard]] int rank() const override { return sizes_.begin(mine_) + inner_->rank(); }
+  [[nodiscard]] int size() const override { return sizes_.all(); }
+
+  [[nodiscard]] at::Tensor allocate(std::int64_t count, at::ScalarType dtype, at::Device device) override {
+    return inner_->allocate(count, dtype, device);
+  }
+
+  Pending start_all_reduce(const at::Tensor& flat) override {
+    inside([&] { started_.push_back({flat, inner_->start_all_reduce(flat), {}}); });
+    return {*this, next_++};
+  }
+
+  void broadcast(const at::Tensor& flat, int root, const Limits& limits) override {
+    TANDEM_CHECK(root >= 0 && root < size(), "rank ", root, " of ", size());
+    require_all_waited();
+    const int part = sizes_.part_of(root);
+    if (part == mine_) inside([&] { inner_->broadcast(flat, root - sizes_.begin(part), limits); });
+    between([&] { outer_->broadcast(flat, part, limits); });
+    if (part != mine_) inside([&] { inner_->broadcast(flat, 0, limits); });
+  }
+
+  // Each leader puts the rows of its group one after the other; what it gets of the others goes on as one tensor.
+  [[nodiscard]] std::vector<at::Tensor> all_gather(const at::Tensor& mine, const Limits& limits) override {
+    require_all_waited();
+    const at::NoGradGuard no_grad;
+    const at::Tensor rows = mine.dim() == 0 ? mine.reshape({1}) : mine;
+    std::vector<at::Tensor> tensors;
+    inside([&] { tensors = inner_->all_gather(rows, limits); });
+    at::Tensor counts = at::empty({size()}, at::kLong);
+    at::Tensor whole;
+    between([&] {
+      std::vector<std::int64_t> own;
+      for (const at::Tensor& tensor : tensors) own.push_back(tensor.size(0));
+      counts = at::cat(outer_->all_gather(at::tensor(own, at::kLong), limits));
+      whole = at::cat(outer_->all_gather(at::cat(tensors), limits));
+    });
+    inside([&] {
+      inner_->broadcast(counts, 0, limits);
+      if (!leads()) {
+        std::vector<std::int64_t> shape = rows.sizes().vec();
+        shape.front() = counts.sum().item<std::int64_t>();
+        whole = at::empty(shape, rows.options());
+      }
+      inner_->broadcast(whole, 0, limits);
+    });
+    const std::span<const std::int64_t> split(counts.const_data_ptr<std::int64_t>(), static_cast<std::size_t>(size()));
+    std::vector<at::Tensor> all = whole.split_with_sizes(at::IntArrayRef(split.data(), split.size()));
+    if (mine.dim() == 0) {
+      for (at::Tensor& tensor : all) tensor = tensor.reshape({});
+    }
+    return all;
+  }
+
+  // The inner groups may differ in size, and the leaders' gather takes equally many numbers of each.
+  void all_gather(std::span<const double> mine, std::span<double> all, const Limits& limits) override {
+    require_all_waited();
+    TANDEM_CHECK(all.size() == mine.size() * static_cast<std::size_t>(size()), all.size(), " for ", size(), " x ",
+                 mine.size());
+    const auto numbers = [&](int members) { return static_cast<std::size_t>(members) * mine.size(); };
+    std::vector<double> part(numbers(sizes_.largest()));
+    inside([&] { inner_->all_gather(mine, std::span(part).first(numbers(inner_->size())), limits); });
+    between([&] {
+      std::vector<double> parts(part.size() * static_cast<std::size_t>(outer_->size()));
+      outer_->all_gather(part, parts, limits);
+      for (int other = 0; other < sizes_.parts(); ++other) {
+        const auto from = parts.begin() + static_cast<std::ptrdiff_t>(part.size()) * other;
+        std::copy_n(from, numbers(sizes_.of(other)),
+                    all.begin() + static_cast<std::ptrdiff_t>(numbers(sizes_.begin(other))));
+      }
+    });
+    inside([&] { inner_->broadcast(at::from_blob(all.data(), {std::ssize(all)}, at::kDouble), 0, limits); });
+  }
+
+  void barrier(const Limits& limits) override {
+    require_all_waited();
+    inside([&] { inner_->barrier(limits); });
+    between([&] { outer_->barrier(limits); });
+    inside([&] { inner_->barrier(limits); });
+  }
+
+  void abort(const std::string& why) override {
+    inner_->abort(why);
+    if (outer_ != nullptr) outer_->abort(why);
+  }
+
+ protected:
+  // Collectives of a group are waited for in the order of their start, and the sums inside were started before the
+  // results can be handed round. So all of those are waited for first; the leader gives each to the others at once.
+  void finish(std::uint64_t ticket, const Limits& limits) override {
+    TANDEM_CHECK(!started_.empty() && ticket + started_.size() == next_,
+                 "collectives are waited for in the order of their start");
+    for (; summed_inside_ < started_.size(); ++summed_inside_) {
+      Started& next = started_[summed_inside_];
+      inside([&] { next.inside.wait(limits); });
+      between([&] { next.between = outer_->start_all_reduce(next.flat); });
+    }
+    between([&] { started_.front().between->wait(limits); });
+    inside([&] { inner_->broadcast(started_.front().flat, 0, limits); });
+    started_.pop_front();
+    --summed_inside_;
+  }
+
+ private:
+  struct Started {
+    at::Tensor flat;
+    Pending inside;
+    std::optional<Pending> between;  // the leader's, once the sum inside is there
+  };
+
+  [[nodiscard]] bool leads() const { return inner_->rank() == 0; }
+
+  void meet(const Limits& limits) {
+    const at::Tensor place = at::zeros({2}, at::kLong);  // of this inner group, and how many there are
+    at::Tensor sizes;
+    between([&] {
+      place[0] = outer_->rank();
+      place[1] = outer_->size();
+      sizes = at::cat(outer_->all_gather(at::full({1}, inner_->size(), at::kLong), limits));
+    });
+    inside([&] {
+      inner_->broadcast(place, 0, limits);
+      if (!leads()) sizes = at::empty({place[1].item<std::int64_t>()}, at::kLong);
+      inner_->broadcast(sizes, 0, limits);
+    });
+    mine_ = static_cast<int>(place[0].item<std::int64_t>());
+    std::vector<int> known;
+    for (std::int64_t part = 0; part < sizes.numel(); ++part)
+      known.push_back(static_cast<int>(sizes[part].item<std::int64_t>()));
+    sizes_ = InnerSizes(std::move(known));
+  }
+
+  void require_all_waited() const {
+    TANDEM_CHECK(started_.empty(), "collectives are waited for in the order of their start");
+  }
+
+  // An operation of the inner group, which all its members do.
+  template <typename Operation>
+  void inside(const Operation& operation) {
+    const auto where = [this] { return sizes_.describe(mine_); };
+    const auto rank_of = [this](int inner) { return sizes_.begin(mine_) + inner; };
+    guarded(operation, where, rank_of);
+  }
+
+  // An operation of the outer group, which only the leaders do.
+  template <typename Operation>
+  void between(const Operation& operation) {
+    if (!leads()) return;
+    const auto where = [this] { return sizes_.describe_all(); };
+    const auto rank_of = [this](int part) { return sizes_.begin(part); };
+    guarded(operation, where, rank_of);
+  }
+
+  // What ends it ends both groups: nobody would come to what the others wait for.
+  template <typename Operation, typename Where, typename RankOf>
+  void guarded(const Operation& operation, const Where& where, const RankOf& rank_of) {
+    try {
+      operation();
+    } catch (const std::exception& error) {
+      abort(where() + error.what());
+      rethrow_from(where(), rank_of);
+    }
+  }
+
+  const std::unique_ptr<Group> inner_;
+  const std::shared_ptr<Group> outer_;
+  InnerSizes sizes_;
+  int mine_ = 0;                   // this inner group's place among them
+  std::deque<Started> started_;    // in the order of their tickets, which end before next_
+  std::size_t summed_inside_ = 0;  // of the started
+  std::uint64_t next_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<Group> make_layered_group(std::unique_ptr<Group> inner, std::shared_ptr<Group> outer,
+                                          const Limits& limits) {
+  return std::make_unique<LayeredMember>(std::move(inner), std::move(outer), limits);
+}
+
+}  // namespace tandem::comm

@@ -1,0 +1,30 @@
+// comm/layered_group.h: the group of all members of several groups: the replicas of all processes, the ranks of all
+// hosts. What crosses the border between inner groups crosses it once for each inner group and not once a member.
+//
+// Ranks run over the inner groups in the order of their leaders, and within each in its own order. Sums go along the
+// tree of each inner group and then along the tree over the leaders; these are the bits of one flat group when the
+// sizes of the inner groups nest (base/summation_tree.h) and the type is not Half or BFloat16, which each level rounds.
+// Layered groups may be inner or outer groups of others.
+//
+// Several all_reduces may be started at once: while the leaders exchange one, the next are summed inside. Waits count
+// as operations here: they come at the same place among the starts on all members.
+//
+// Failure: what ends an operation of one inner group, an abort or a lost member, aborts all others too, with its
+// reason, as soon as the leader or anybody else who holds `outer` comes to know it. Ranks in a message of an inner
+// group are counted within it; each message says so.
+#pragma once
+#include <memory>
+
+#include "tandem/comm/group.h"
+
+namespace tandem::comm {
+
+/// This member's part of the group of all members. `inner`: its place in its inner group, whose rank 0 leads it.
+/// `outer`: the leader's place in the group of the leaders, on which it alone does operations; other members hold it
+/// when it is in their process, so that their abort() ends the leader's wait, and else give none.
+///
+/// Waits for all members, until `limits`, and fails as an operation does.
+[[nodiscard]] std::unique_ptr<Group> make_layered_group(std::unique_ptr<Group> inner, std::shared_ptr<Group> outer,
+                                                        const Limits& limits);
+
+}  // namespace tandem::comm

@@ -1,0 +1,367 @@
+#include "tandem/comm/layered_group.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <torch/types.h>
+
+#include <functional>
+#include <string>
+#include <thread>
+
+#include "tandem/base/error.h"
+#include "tandem/base/summation_tree.h"
+#include "tandem/base/text.h"
+#include "tandem/comm/group_shard_sum.h"
+#include "tandem/comm/local_group.h"
+
+namespace tandem::comm {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::AllOf;
+using testing::Each;
+using testing::HasSubstr;
+using testing::StrEq;
+
+using Groups = std::vector<std::unique_ptr<Group>>;
+
+Limits within(Clock::duration span) { return {.deadline = Deadline::after(span), .stop = {}}; }
+
+// Runs `work` as each member; what() of every member's exception, or "" for one that returned. As processes do that
+// end with an error, a member that threw is gone for the others.
+std::vector<std::string> run_all(Groups groups, const std::function<void(Group&)>& work) {
+  std::vector<std::string> outcomes(groups.size());
+  std::vector<std::jthread> threads;
+  for (std::size_t i = 0; i < groups.size(); ++i) {
+    threads.emplace_back([&, i] {
+      try {
+        work(*groups[i]);
+      } catch (const std::exception& error) {
+        outcomes[i] = error.what();
+      }
+    });
+  }
+  threads.clear();
+  return outcomes;
+}
+
+enum class Outer { kOfAll, kOfLeaders };
+
+// The members of groups of these sizes under a group of their leaders.
+Groups layer(std::vector<Groups> inner, Groups leaders, Outer who = Outer::kOfLeaders) {
+  std::vector<std::jthread> threads;
+  Groups all;
+  std::size_t count = 0;
+  for (const Groups& part : inner) count += part.size();
+  all.resize(count);
+  std::size_t next = 0;
+  for (std::size_t part = 0; part < inner.size(); ++part) {
+    const std::shared_ptr<Group> leader = std::move(leaders[part]);
+    for (std::unique_ptr<Group>& member : inner[part]) {
+      const bool has_outer = member->rank() == 0 || who == Outer::kOfAll;
+      threads.emplace_back(
+          [&all, place = next++, mine = std::move(member), outer = has_outer ? leader : nullptr]() mutable {
+            all[place] = make_layered_group(std::move(mine), std::move(outer), within(60s));
+          });
+    }
+  }
+  threads.clear();
+  return all;
+}
+
+Groups layered(const std::vector<int>& sizes, Outer who = Outer::kOfLeaders) {
+  std::vector<Groups> inner;
+  for (const int size : sizes) inner.push_back(make_local_group(size));
+  return layer(std::move(inner), make_local_group(static_cast<int>(sizes.size())), who);
+}
+
+// Two hosts of two ranks of two replicas each.
+Groups three_levels() {
+  std::vector<Groups> replicas;
+  for (const int count : {2, 2, 2, 2}) replicas.push_back(make_local_group(count));
+  return layer(std::move(replicas), layered({2, 2}), Outer::kOfAll);
+}
+
+// Values whose sum depends on the association.
+torch::Tensor stamped(int rank, std::int64_t count, torch::ScalarType dtype) {
+  return torch::arange(count, torch::kDouble).mul(0.1).add(1.0 / (rank + 3)).mul(std::pow(10.0, rank % 4)).to(dtype);
+}
+
+void expect_bits_of_a_flat_group(Groups layers) {
+  const int size = static_cast<int>(layers.size());
+  const auto dtypes = {torch::kFloat, torch::kDouble, torch::kLong};
+  const auto sums_of = [&](Groups groups) {
+    std::vector<std::vector<torch::Tensor>> sums(static_cast<std::size_t>(size));
+    const auto outcomes = run_all(std::move(groups), [&](Group& group) {
+      for (const auto dtype : dtypes) {
+        for (const std::int64_t count : {0, 1, 1000, 5003}) {
+          const torch::Tensor flat = group.allocate(count, dtype, torch::kCPU);
+          flat.copy_(stamped(group.rank(), count, dtype));
+          group.start_all_reduce(flat).wait(within(60s));
+          sums[static_cast<std::size_t>(group.rank())].push_back(flat);
+        }
+      }
+    });
+    EXPECT_THAT(outcomes, Each(StrEq("")));
+    return sums;
+  };
+  const auto sums = sums_of(std::move(layers));
+  const auto expected = sums_of(make_local_group(size));
+  for (const auto& of_member : sums) {
+    ASSERT_EQ(of_member.size(), expected.front().size());
+    for (std::size_t i = 0; i < of_member.size(); ++i)
+      EXPECT_TRUE(torch::equal(of_member[i], expected.front()[i])) << "sum " << i;
+  }
+}
+
+TEST(LayeredGroupTest, AllReduceGivesTheBitsOfAFlatGroupWhereSizesNest) {
+  for (const std::vector<int>& sizes : {std::vector<int>{2, 2}, {2, 1}, {3, 3}, {3, 2}, {1, 1}, {2}, {2, 2, 2, 2}}) {
+    SCOPED_TRACE(testing::PrintToString(sizes));
+    ASSERT_TRUE(nests(sizes));
+    expect_bits_of_a_flat_group(layered(sizes));
+  }
+}
+
+TEST(LayeredGroupTest, ThreeLevelsGiveTheBitsOfAFlatGroup) { expect_bits_of_a_flat_group(three_levels()); }
+
+// Each level sums them as floats and rounds once.
+TEST(LayeredGroupTest, TypesOfHalfPrecisionHaveTheSameBitsOnAllMembers) {
+  for (const auto dtype : {torch::kHalf, torch::kBFloat16}) {
+    const auto outcomes = run_all(layered({2, 2}), [&](Group& group) {
+      const torch::Tensor flat = stamped(group.rank(), 1000, dtype);
+      group.start_all_reduce(flat).wait(within(60s));
+      const auto of = [&](int rank) { return stamped(rank, 1000, dtype); };
+      EXPECT_TRUE(torch::equal(flat, (of(0) + of(1)) + (of(2) + of(3))));
+    });
+    EXPECT_THAT(outcomes, Each(StrEq("")));
+  }
+}
+
+TEST(LayeredGroupTest, SizesThatDoNotNestSumInsideFirst) {
+  const auto outcomes = run_all(layered({1, 2}), [](Group& group) {
+    const torch::Tensor flat = stamped(group.rank(), 1000, torch::kFloat);
+    group.start_all_reduce(flat).wait(within(60s));
+    const auto of = [](int rank) { return stamped(rank, 1000, torch::kFloat); };
+    EXPECT_TRUE(torch::equal(flat, of(0) + (of(1) + of(2))));
+  });
+  EXPECT_THAT(outcomes, Each(StrEq("")));
+}
+
+TEST(LayeredGroupTest, RanksRunOverTheInnerGroups) {
+  const Groups groups = layered({2, 1, 3});
+  for (std::size_t i = 0; i < groups.size(); ++i) {
+    EXPECT_EQ(groups[i]->rank(), static_cast<int>(i));
+    EXPECT_EQ(groups[i]->size(), 6);
+  }
+}
+
+TEST(LayeredGroupTest, SeveralAllReducesMayBeStartedAtOnce) {
+  const auto outcomes = run_all(layered({2, 3}), [](Group& group) {
+    std::vector<torch::Tensor> flats;
+    for (int i = 0; i < 5; ++i) flats.push_back(torch::full({1000 * i + 1}, group.rank() + i, torch::kLong));
+    const auto expect_sum = [&](int i) {
+      EXPECT_TRUE(torch::equal(flats.at(static_cast<std::size_t>(i)), torch::full({1000 * i + 1}, 10 + 5 * i))) << i;
+    };
+    std::vector<Pending> pending;
+    for (int i = 0; i < 3; ++i) pending.push_back(group.start_all_reduce(flats.at(static_cast<std::size_t>(i))));
+    pending[0].wait(within(60s));
+    expect_sum(0);
+    for (int i = 3; i < 5; ++i) pending.push_back(group.start_all_reduce(flats.at(static_cast<std::size_t>(i))));
+    for (int i = 1; i < 5; ++i) {
+      pending.at(static_cast<std::size_t>(i)).wait(within(60s));
+      expect_sum(i);
+    }
+  });
+  EXPECT_THAT(outcomes, Each(StrEq("")));
+}
+
+TEST(LayeredGroupTest, WaitsOutOfTheOrderOfStartsAreRefused) {
+  const auto outcomes = run_all(layered({1, 1}), [](Group& group) {
+    const torch::Tensor flat = torch::ones({4}), other = torch::ones({4});
+    (void)group.start_all_reduce(flat);
+    group.start_all_reduce(other).wait(within(60s));
+  });
+  EXPECT_THAT(outcomes, Each(HasSubstr("in the order of their start")));
+}
+
+TEST(LayeredGroupTest, BroadcastGoesFromAnyRoot) {
+  const auto outcomes = run_all(layered({2, 1, 3}), [](Group& group) {
+    for (int root = 0; root < group.size(); ++root) {
+      const torch::Tensor flat = torch::full({300}, group.rank(), torch::kInt);
+      group.broadcast(flat, root, within(60s));
+      EXPECT_TRUE(torch::equal(flat, torch::full({300}, root, torch::kInt))) << root << " to " << group.rank();
+    }
+  });
+  EXPECT_THAT(outcomes, Each(StrEq("")));
+}
+
+TEST(LayeredGroupTest, GatherKeepsTheOrderOfRanksAndTheShapes) {
+  for (const auto dtype : {torch::kFloat, torch::kLong, torch::kByte}) {
+    const auto outcomes = run_all(layered({2, 1, 3}), [&](Group& group) {
+      const auto rows = [&](int rank) { return torch::full({(rank + 2) % 4 * 10, 3, 2}, rank, dtype); };
+      const std::vector<torch::Tensor> all = group.all_gather(rows(group.rank()), within(60s));
+      const std::vector<torch::Tensor> scalars = group.all_gather(torch::tensor(group.rank(), dtype), within(60s));
+      ASSERT_EQ(all.size(), 6U);
+      ASSERT_EQ(scalars.size(), 6U);
+      for (int rank = 0; rank < 6; ++rank) {
+        EXPECT_TRUE(torch::equal(all[static_cast<std::size_t>(rank)], rows(rank)));
+        EXPECT_TRUE(torch::equal(scalars[static_cast<std::size_t>(rank)], torch::tensor(rank, dtype)));
+      }
+    });
+    EXPECT_THAT(outcomes, Each(StrEq("")));
+  }
+}
+
+TEST(LayeredGroupTest, NumbersAreGatheredInTheOrderOfRanks) {
+  const auto outcomes = run_all(layered({2, 1, 3}), [](Group& group) {
+    const std::vector<double> mine{0.5 + group.rank(), 10.0 * group.rank()};
+    std::vector<double> all(12);
+    group.all_gather(mine, all, within(60s));
+    for (int rank = 0; rank < 6; ++rank) {
+      EXPECT_EQ(all.at(static_cast<std::size_t>(2 * rank)), 0.5 + rank);
+      EXPECT_EQ(all.at(static_cast<std::size_t>(2 * rank) + 1), 10.0 * rank);
+    }
+    group.all_gather(std::span<const double>(), std::span<double>(), within(60s));
+    group.barrier(within(60s));
+  });
+  EXPECT_THAT(outcomes, Each(StrEq("")));
+}
+
+// Aborts as a replica's team does.
+TEST(LayeredGroupTest, AnAbortEndsTheOperationsOfAllWithItsReason) {
+  for (const int who : {0, 1, 2, 3}) {
+    const auto outcomes = run_all(layered({2, 2}, Outer::kOfAll), [&](Group& group) {
+      group.barrier(within(60s));
+      if (group.rank() == who) group.abort("enough");
+      for (;;) group.barrier(within(24h));
+    });
+    EXPECT_THAT(outcomes, Each(HasSubstr("enough"))) << who;
+  }
+}
+
+// The leader waits for the other inner group when its own is ended, and hears of it through `outer`.
+TEST(LayeredGroupTest, AnAbortInsideEndsTheLeadersWaitForTheOthers) {
+  const auto outcomes = run_all(layered({2, 1}, Outer::kOfAll), [&](Group& group) {
+    const torch::Tensor flat = torch::ones({10});
+    Pending pending = group.start_all_reduce(flat);
+    if (group.rank() == 1) group.abort("enough");
+    if (group.rank() < 2) pending.wait(within(24h));
+    // Rank 2 never waits: it is busy until it hears of the abort.
+    if (group.rank() == 2) {
+      for (;;) (void)group.start_all_reduce(torch::ones({10}));
+    }
+  });
+  EXPECT_THAT(outcomes[0], HasSubstr("enough"));
+  EXPECT_THAT(outcomes[1], HasSubstr("enough"));
+}
+
+TEST(LayeredGroupTest, ADifferenceWithinOneGroupIsToldToAll) {
+  const auto outcomes = run_all(layered({2, 2}), [](Group& group) {
+    group.start_all_reduce(torch::zeros({group.rank() == 3 ? 8 : 9})).wait(within(24h));
+  });
+  EXPECT_THAT(outcomes, Each(AllOf(HasSubstr("within the group of ranks 2 to 3, counted from 0 here: "),
+                                   HasSubstr("all_reduce of 8 x Float"), HasSubstr("all_reduce of 9 x Float"))));
+}
+
+TEST(LayeredGroupTest, ADifferenceBetweenTheGroupsIsToldToAll) {
+  const auto outcomes = run_all(layered({2, 2}), [](Group& group) {
+    group.start_all_reduce(torch::zeros({group.rank() >= 2 ? 8 : 9})).wait(within(24h));
+  });
+  EXPECT_THAT(outcomes, Each(AllOf(HasSubstr("between the groups of ranks 0 to 1; ranks 2 to 3, counted from 0 here: "),
+                                   HasSubstr("all_reduce of 8 x Float"), HasSubstr("all_reduce of 9 x Float"))));
+}
+
+TEST(LayeredGroupTest, AMissingMemberEndsTheOthersAtTheDeadlineAndIsNamed) {
+  const auto outcomes = run_all(layered({2, 2}), [](Group& group) {
+    if (group.rank() == 3) return;
+    group.barrier(within(group.rank() == 2 ? 100ms : 24h));
+  });
+  const auto names_it = AllOf(HasSubstr("within the group of ranks 2 to 3"), HasSubstr("waiting for replica 1 of 2"));
+  EXPECT_THAT(outcomes[0], names_it);
+  EXPECT_THAT(outcomes[1], names_it);
+  EXPECT_THAT(outcomes[2], names_it);
+  EXPECT_EQ(outcomes[3], "");
+}
+
+// A group that says that one of its members is lost.
+class LosingGroup final : public Group {
+ public:
+  LosingGroup(std::unique_ptr<Group> group, int lost) : group_(std::move(group)), lost_(lost) {}
+  [[nodiscard]] int rank() const override { return group_->rank(); }
+  [[nodiscard]] int size() const override { return group_->size(); }
+  [[nodiscard]] at::Tensor allocate(std::int64_t count, at::ScalarType dtype, at::Device device) override {
+    return group_->allocate(count, dtype, device);
+  }
+  Pending start_all_reduce(const at::Tensor& flat) override { return group_->start_all_reduce(flat); }
+  void broadcast(const at::Tensor& flat, int root, const Limits& limits) override {
+    group_->broadcast(flat, root, limits);
+  }
+  [[nodiscard]] std::vector<at::Tensor> all_gather(const at::Tensor& mine, const Limits& limits) override {
+    return group_->all_gather(mine, limits);
+  }
+  void all_gather(std::span<const double> mine, std::span<double> all, const Limits& limits) override {
+    group_->all_gather(mine, all, limits);
+  }
+  void barrier(const Limits&) override { throw PeerLost(lost_, "it is gone"); }
+  void abort(const std::string& why) override { group_->abort(why); }
+
+ protected:
+  void finish(std::uint64_t, const Limits&) override {}
+
+ private:
+  const std::unique_ptr<Group> group_;
+  const int lost_;
+};
+
+TEST(LayeredGroupTest, ALostMemberHasItsRankAmongAll) {
+  const auto expect_lost = [](Groups groups, int expected) {
+    (void)run_all(std::move(groups), [&](Group& group) {
+      try {
+        group.barrier(within(24h));
+        ADD_FAILURE() << "nobody was lost";
+      } catch (const PeerLost& lost) {
+        EXPECT_EQ(lost.peer(), expected);
+      } catch (const GroupAborted& aborted) {
+        EXPECT_THAT(aborted.what(), HasSubstr("it is gone"));
+      }
+    });
+  };
+  std::vector<Groups> inner;
+  inner.push_back(make_local_group(2));
+  inner.push_back(make_local_group(2));
+  for (auto& member : inner[1]) member = std::make_unique<LosingGroup>(std::move(member), 1);
+  expect_lost(layer(std::move(inner), make_local_group(2)), 3);
+
+  inner.clear();
+  inner.push_back(make_local_group(2));
+  inner.push_back(make_local_group(2));
+  Groups leaders = make_local_group(2);
+  for (auto& leader : leaders) leader = std::make_unique<LosingGroup>(std::move(leader), 1);
+  expect_lost(layer(std::move(inner), std::move(leaders)), 2);
+}
+
+TEST(LayeredGroupTest, AGroupWhoseLeadersDoNotMeetEndsAtTheDeadline) {
+  Groups leaders = make_local_group(2);
+  EXPECT_THAT(
+      [&] {
+        (void)make_layered_group(std::move(make_local_group(1).front()), std::move(leaders.front()), within(10ms));
+      },
+      testing::ThrowsMessage<DeadlineExceeded>(HasSubstr("while the groups met")));
+}
+
+TEST(LayeredGroupTest, ShardSumsAreThoseOfAFlatGroup) {
+  const auto sums_of = [](Groups groups) {
+    std::vector<double> sums(groups.size());
+    const auto outcomes = run_all(std::move(groups), [&](Group& group) {
+      GroupShardSum sum(group, 60s, {});
+      const std::vector<std::vector<double>> mine{{0.1 + group.rank()}, {std::pow(10.0, group.rank())}};
+      sums[static_cast<std::size_t>(group.rank())] = sum.sum(mine).front();
+    });
+    EXPECT_THAT(outcomes, Each(StrEq("")));
+    return sums;
+  };
+  EXPECT_EQ(sums_of(layered({2, 1})), sums_of(make_local_group(3)));
+}
+
+}  // namespace
+}  // namespace tandem::comm

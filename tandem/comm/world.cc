@@ -1,0 +1,243 @@
+#include "tandem/comm/world.h"
+
+#include <algorithm>
+#include <optional>
+#include <random>
+#include <sstream>
+#include <utility>
+
+#include "tandem/base/check.h"
+#include "tandem/base/error.h"
+#include "tandem/base/text.h"
+#include "tandem/comm/host_group.h"
+#include "tandem/comm/layered_group.h"
+#include "tandem/comm/local_group.h"
+#include "tandem/comm/tcp_store.h"
+
+namespace tandem::comm {
+namespace {
+
+constexpr const char* kFirstFailure = "first_failure";
+
+const char* name_of(Backend backend) {
+  switch (backend) {
+    case Backend::kAuto:
+      return "auto";
+    case Backend::kHost:
+      return "host";
+    case Backend::kGloo:
+      return "gloo";
+    case Backend::kNccl:
+      return "nccl";
+  }
+  return "?";
+}
+
+const char* name_of(GroupKind kind) {
+  switch (kind) {
+    case GroupKind::kSingle:
+      return "none, a single process";
+    case GroupKind::kHost:
+      return "shared memory";
+    case GroupKind::kGloo:
+      return "Gloo";
+    case GroupKind::kNccl:
+      return "NCCL";
+    case GroupKind::kHostThenGloo:
+      return "shared memory within each host, Gloo between their first ranks";
+  }
+  return "?";
+}
+
+// What a rank tells the others before they choose.
+struct Introduction {
+  HostKey host;
+  std::string choice;  // of its options; the same on all ranks
+  std::string token;   // names the host group that this rank would lead, and no other
+
+  [[nodiscard]] std::string write() const { return concat(choice, "\n", token, "\n", host.key, "\n", host.name); }
+  static Introduction read(const std::string& text) {
+    std::istringstream lines(text);
+    Introduction it;
+    for (std::string* part : {&it.choice, &it.token, &it.host.key, &it.host.name}) std::getline(lines, *part);
+    return it;
+  }
+};
+
+std::string choice_of(const WorldOptions& options) {
+  std::string text = concat("backend ", name_of(options.backend));
+  if (options.hosts_by == HostsBy::kKey) return text + ", hosts_by key";
+  text += ", hosts_by rank-list";
+  for (const std::vector<int>& ranks : options.hosts) {
+    for (std::size_t i = 0; i < ranks.size(); ++i) text += concat(i == 0 ? " " : ",", ranks[i]);
+  }
+  return text;
+}
+
+std::string new_token() {
+  std::random_device random;
+  return concat(std::hex, random(), random());
+}
+
+void require_same_choices(const std::vector<Introduction>& all) {
+  for (std::size_t rank = 1; rank < all.size(); ++rank) {
+    if (all[rank].choice != all[0].choice) {
+      throw ConfigError(concat("rank ", rank, " asks for ", all[rank].choice, ", and rank 0 for ", all[0].choice,
+                               "; give all ranks the same options"));
+    }
+  }
+}
+
+HostMap map_hosts(const std::vector<Introduction>& all, const WorldOptions& options) {
+  std::vector<HostKey> keys;
+  std::vector<std::string> names;
+  for (const Introduction& rank : all) {
+    keys.push_back(rank.host);
+    names.push_back(rank.host.name);
+  }
+  return options.hosts_by == HostsBy::kKey ? HostMap::by_key(keys) : HostMap::by_list(options.hosts, names);
+}
+
+struct Choice {
+  GroupKind kind{};
+  std::string why;
+};
+
+Choice choose(Backend backend, const HostMap& hosts, int size) {
+  if (size == 1) return {GroupKind::kSingle, "there is one rank"};
+  const std::string asked = "as asked for";
+  if (backend == Backend::kGloo) return {GroupKind::kGloo, asked};
+  if (backend == Backend::kNccl) return {GroupKind::kNccl, asked};
+  if (backend == Backend::kHost && hosts.size() > 1) {
+    throw ConfigError(concat("backend host: the ranks are not on one host (", hosts.describe(),
+                             "); use the backend auto or gloo, or hosts_by rank-list if they do share their memory"));
+  }
+  if (backend == Backend::kHost) return {GroupKind::kHost, asked};
+  if (hosts.size() == 1) return {GroupKind::kHost, "chosen by auto: all ranks are on one host"};
+  if (hosts.has_one_rank_each()) return {GroupKind::kGloo, "chosen by auto: every host has one rank"};
+  const std::string obstacle = hosts.obstacle();
+  if (!obstacle.empty()) {
+    return {GroupKind::kGloo, concat("chosen by auto, also within hosts, though shared memory is faster: ", obstacle)};
+  }
+  return {GroupKind::kHostThenGloo, "chosen by auto: there are several hosts, some with several ranks"};
+}
+
+std::unique_ptr<Group> meet_on_host(const HostMap& hosts, int rank, const std::string& token, const Limits& limits) {
+  const Host& host = hosts.host(hosts.host_of(rank));
+  if (host.ranks.size() == 1) return std::move(make_local_group(1).front());
+  try {
+    return make_host_group({.rank = hosts.local_rank(rank),
+                            .size = static_cast<int>(host.ranks.size()),
+                            .key = "world/" + token,
+                            .limits = limits});
+  } catch (const DeadlineExceeded& error) {
+    throw DeadlineExceeded(
+        concat("rank ", rank, " did not meet all other ranks of its host, which it counts from 0: ", error.what(),
+               "; the hosts are ", hosts.describe(),
+               ". If these ranks run but cannot share memory, give the hosts with hosts_by rank-list, or use the "
+               "backend gloo"));
+  }
+}
+
+std::shared_ptr<Group> make_group(const World& world, const std::vector<Introduction>& all, const Limits& limits,
+                                  const NetworkGroups& network) {
+  const int host = world.hosts.host_of(world.rank);
+  const auto token = [&] { return all[static_cast<std::size_t>(world.hosts.host(host).ranks.front())].token; };
+  switch (world.kind) {
+    case GroupKind::kSingle:
+      return std::move(make_local_group(1).front());
+    case GroupKind::kHost:
+      return meet_on_host(world.hosts, world.rank, token(), limits);
+    case GroupKind::kGloo:
+      return network.gloo(world.rank, world.size, *world.store->part("gloo"), limits);
+    case GroupKind::kNccl:
+      return network.nccl(world.rank, world.size, *world.store->part("nccl"), limits);
+    case GroupKind::kHostThenGloo:
+      break;
+  }
+  std::unique_ptr<Group> inner = meet_on_host(world.hosts, world.rank, token(), limits);
+  std::shared_ptr<Group> outer;
+  if (world.local_rank == 0) outer = network.gloo(host, world.hosts.size(), *world.store->part("hosts"), limits);
+  return make_layered_group(std::move(inner), std::move(outer), limits);
+}
+
+std::string describe(const World& world, Launcher launcher, const std::string& why) {
+  const int host = world.hosts.host_of(world.rank);
+  return concat("rank ", world.rank, " of ", world.size, ", local rank ", world.local_rank, " of ",
+                world.hosts.host(host).ranks.size(), " on host ", host, ", by ", name_of(launcher),
+                ". Hosts: ", world.hosts.describe(), ". Group: ", name_of(world.kind), ", ", why, ".");
+}
+
+// Every rank tells the others of itself. Who hosts the store stays until all have heard all, since it may go soon
+// after: each then finds by itself what is wrong with their choices.
+std::vector<Introduction> introduce(Store& store, const LauncherEnvironment& me, const WorldOptions& options) {
+  const Introduction mine{.host = this_host(me.host_name), .choice = choice_of(options), .token = new_token()};
+  std::vector<Introduction> all;
+  for (const std::string& text : exchange(store, "world", me.rank, me.world_size, mine.write(), options.limits))
+    all.push_back(Introduction::read(text));
+  const auto heard = [](int rank) { return concat("heard/", rank); };
+  (void)store.add(heard(me.rank), 1);  // answered before anybody sees it, unlike set()
+  if (me.rank == 0 && !me.launcher_hosts_store) {
+    for (int rank = 1; rank < me.world_size; ++rank) (void)store.get(heard(rank), options.limits);
+  }
+  return all;
+}
+
+World enter(std::unique_ptr<Store> store, const LauncherEnvironment& me, const WorldOptions& options,
+            const NetworkGroups& network) {
+  const std::vector<Introduction> all = introduce(*store, me, options);
+  require_same_choices(all);
+  HostMap hosts = map_hosts(all, options);
+  const Choice choice = choose(options.backend, hosts, me.world_size);
+  World world{.rank = me.rank,
+              .size = me.world_size,
+              .local_rank = hosts.local_rank(me.rank),
+              .hosts = std::move(hosts),
+              .kind = choice.kind,
+              .description = "",
+              .store = std::move(store)};
+  world.description = describe(world, me.launcher, choice.why);
+  world.group = make_group(world, all, options.limits, network);
+  return world;
+}
+
+// The failure of the rank that left word first, if that was another; this rank's is the first if none did.
+std::string first_failure(Store& store, int rank, const std::string& mine) {
+  const std::string told = concat("rank ", rank, ": ", mine.substr(0, 1000));
+  try {
+    const std::string first = store.compare_set(kFirstFailure, "", told);
+    return first == told ? "" : first;
+  } catch (const RunError&) {
+    return "";  // the store is gone; what it could not tell is in the message that it does not replace
+  }
+}
+
+NetworkGroups c10d_groups() {
+  const auto none = [](int, int, Store&, const Limits&) -> std::unique_ptr<Group> {
+    throw ConfigError("this build has no groups across a network");
+  };
+  return {.gloo = none, .nccl = none};
+}
+
+}  // namespace
+
+World open_world(const LauncherEnvironment& me, const WorldOptions& options, const NetworkGroups& network) {
+  TANDEM_CHECK(me.rank >= 0 && me.rank < me.world_size, "rank ", me.rank, " of ", me.world_size);
+  std::unique_ptr<Store> store = open_store(me, options.generation, options.limits);
+  const std::unique_ptr<Store> words = store->part("words");
+  try {
+    return enter(std::move(store), me, options, network);
+  } catch (const DeadlineExceeded& error) {
+    const std::string first = first_failure(*words, me.rank, error.what());
+    throw DeadlineExceeded(concat(error.what(), first.empty() ? "" : "; the first failure was that of ", first));
+  } catch (const std::exception& error) {
+    (void)first_failure(*words, me.rank, error.what());
+    throw;
+  }
+}
+
+World open_world(const LauncherEnvironment& me, const WorldOptions& options) {
+  return open_world(me, options, c10d_groups());
+}
+
+}  // namespace tandem::comm

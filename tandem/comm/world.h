@@ -1,0 +1,78 @@
+// comm/world.h: all ranks of a run: the store where they met, which of them share a host, and the group of all.
+//
+//   const comm::LauncherEnvironment me = comm::launcher_environment();
+//   comm::World world = comm::open_world(me, {});
+//   log(world.description);
+//   world.group->barrier(limits);
+//
+// Ranks of one host exchange through shared memory, hosts through c10d. `auto` takes shared memory where it can without
+// changing a bit of any sum, and says what it took and why. A choice that cannot be honoured is an error.
+//
+// Threads: open_world() from any, once per rank and generation; a World belongs to one thread. The store is hosted by
+// rank 0's World unless the launcher hosts it, so that one is the last to go.
+#pragma once
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tandem/comm/group.h"
+#include "tandem/comm/host_map.h"
+#include "tandem/comm/launcher_environment.h"
+#include "tandem/comm/store.h"
+
+namespace tandem::comm {
+
+enum class Backend {
+  kAuto,  // shared memory within a host, Gloo between hosts
+  kHost,  // shared memory; all ranks must be on one host
+  kGloo,  // Gloo between all ranks, also of one host
+  kNccl,  // NCCL between all ranks, a CUDA device each
+};
+
+/// How it is known which ranks share a host.
+enum class HostsBy {
+  kKey,       // what their systems say (host_map.h). That they really do shows when they meet
+  kRankList,  // WorldOptions::hosts
+};
+
+struct WorldOptions {
+  Backend backend = Backend::kAuto;
+  HostsBy hosts_by = HostsBy::kKey;
+  std::vector<std::vector<int>> hosts = {};  // kRankList: the ranks of each host
+  std::string network = {};                  // for Gloo: an interface or an address of this host; empty: to the store
+  int device_index = 0;                      // for NCCL: this rank's CUDA device
+  int generation = 0;                        // counts the worlds that this process opens one after the other
+  Limits limits = {.deadline = Deadline::after(std::chrono::minutes(5)), .stop = {}};  // until all ranks have come
+};
+
+/// What the group of a world is made of.
+enum class GroupKind { kSingle, kHost, kGloo, kNccl, kHostThenGloo };
+
+struct World {
+  int rank = 0, size = 1;
+  int local_rank = 0;  // among the ranks of this host
+  HostMap hosts;
+  GroupKind kind = GroupKind::kSingle;
+  std::string description;         // for the log: this rank, all hosts, the group, and why
+  std::unique_ptr<Store> store;    // keys of this run and generation
+  std::shared_ptr<Group> group{};  // of all ranks
+};
+
+/// Waits until all ranks have come, each with the same options (network and device may differ).
+/// Throws ConfigError for a choice that cannot be honoured, or when ranks ask for different things; RunError when the
+/// store's port is in use; DeadlineExceeded naming what is missing, and the first failure of another rank if it left
+/// word. A rank that fails here leaves word in the store.
+[[nodiscard]] World open_world(const LauncherEnvironment& me, const WorldOptions& options);
+
+/// What makes groups across a network.
+struct NetworkGroups {
+  using Make = std::function<std::unique_ptr<Group>(int rank, int size, Store& store, const Limits& limits)>;
+  Make gloo, nccl;
+};
+
+/// The same with other groups in place of c10d's. For tests.
+[[nodiscard]] World open_world(const LauncherEnvironment& me, const WorldOptions& options,
+                               const NetworkGroups& network);
+
+}  // namespace tandem::comm

@@ -1,0 +1,307 @@
+#include "tandem/comm/world.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <torch/types.h>
+
+#include "tandem/base/error.h"
+#include "tandem/comm/host_group.h"
+#include "tandem/comm/tcp_store.h"
+#include "tandem/shm/testing/process_world.h"
+
+namespace tandem::comm {
+namespace {
+
+using namespace std::chrono_literals;
+using shm::ProcessWorld;
+using shm::unique_key;
+using shm::Voice;
+using testing::AllOf;
+using testing::Each;
+using testing::HasSubstr;
+using testing::StartsWith;
+using testing::StrEq;
+using testing::ThrowsMessage;
+
+Limits within(Clock::duration span) { return {.deadline = Deadline::after(span), .stop = {}}; }
+
+// Nobody listens there now.
+int free_port() { return listen_on(0, Reach::kThisHost).port; }
+
+// What a launcher says that knows nothing of hosts.
+LauncherEnvironment rank_of(int rank, int size, int port) {
+  return {.launcher = Launcher::kVariables,
+          .rank = rank,
+          .world_size = size,
+          .local_rank = 7,
+          .local_size = 99,
+          .host_name = concat("machine-", rank),
+          .master = {.address = "127.0.0.1", .port = port}};
+}
+
+// Groups between hosts that are none: all ranks are on this one.
+NetworkGroups stand_in(const std::string& key) {
+  return {.gloo =
+              [key](int rank, int size, Store&, const Limits& limits) {
+                return make_host_group({.rank = rank, .size = size, .key = key, .limits = limits});
+              },
+          .nccl = [](int, int, Store&, const Limits&) -> std::unique_ptr<Group> { throw ConfigError("no NCCL"); }};
+}
+
+// A process that hosts the store, as launchers do.
+class StoreProcess {
+ public:
+  StoreProcess() : process_(1, [this](int, const Voice&) { host(); }) {
+    (void)!::read(reading_.get(), &port_, sizeof(port_));
+  }
+  [[nodiscard]] LauncherEnvironment rank_of(int rank, int size) const {
+    LauncherEnvironment me = comm::rank_of(rank, size, port_);
+    me.launcher_hosts_store = true;
+    return me;
+  }
+
+ private:
+  void host() {
+    const HostedStore store = host_store(0, Reach::kThisHost);
+    (void)!::write(writing_.get(), &store.port, sizeof(store.port));
+    ::pause();
+  }
+
+  std::array<int, 2> ends_ = [] {
+    std::array<int, 2> ends{};
+    TANDEM_CHECK(::pipe(ends.data()) == 0);
+    return ends;
+  }();
+  Descriptor reading_{ends_[0]}, writing_{ends_[1]};
+  int port_ = 0;
+  ProcessWorld process_;
+};
+
+// Runs `work` in the world of each rank, in a process of its own; what each says, and what it throws.
+using Work = std::function<void(World& world, const Voice& voice)>;
+std::vector<std::string> run_worlds(int size, const std::function<WorldOptions(int rank)>& options, const Work& work) {
+  const std::string key = unique_key("world");
+  const StoreProcess launcher;
+  ProcessWorld processes(size, [&](int rank, const Voice& voice) {
+    World world = open_world(launcher.rank_of(rank, size), options(rank), stand_in(key));
+    work(world, voice);
+    world.group->barrier(within(60s));  // nobody leaves while others still work
+  });
+  return processes.outcomes();
+}
+
+WorldOptions choose(Backend backend) {
+  WorldOptions options;
+  options.backend = backend;
+  return options;
+}
+WorldOptions with_hosts(const std::vector<std::vector<int>>& hosts, Backend backend = Backend::kAuto) {
+  WorldOptions options = choose(backend);
+  options.hosts_by = HostsBy::kRankList;
+  options.hosts = hosts;
+  return options;
+}
+
+void say_description(World& world, const Voice& voice) { voice.say(world.description); }
+
+// Says what is wrong with the group of all.
+void check_sums(World& world, const Voice& voice) {
+  const auto stamped = [](int rank) {
+    return torch::arange(5000).mul(0.1).add(1.0 / (rank + 3)).mul(std::pow(10, rank));
+  };
+  std::function<torch::Tensor(int, int)> tree = [&](int begin, int end) {
+    const int middle = begin + (end - begin + 1) / 2;
+    return end - begin == 1 ? stamped(begin) : tree(begin, middle) + tree(middle, end);
+  };
+  if (world.group->rank() != world.rank || world.group->size() != world.size) voice.say("another rank; ");
+  const torch::Tensor flat = world.group->allocate(5000, torch::kFloat, torch::kCPU);
+  flat.copy_(stamped(world.rank));
+  world.group->start_all_reduce(flat).wait(within(60s));
+  if (!torch::equal(flat, tree(0, world.size))) voice.say("another sum; ");
+}
+
+TEST(WorldTest, ASingleProcessIsAWorld) {
+  World world = open_world(LauncherEnvironment{.host_name = "here"}, {});
+  EXPECT_EQ(world.kind, GroupKind::kSingle);
+  EXPECT_EQ(world.group->size(), 1);
+  world.group->barrier(within(60s));
+  EXPECT_EQ(world.description,
+            "rank 0 of 1, local rank 0 of 1 on host 0, by no launcher. Hosts: host 0 (here): rank 0, by boot id, "
+            "network namespace and user. Group: none, a single process, there is one rank.");
+}
+
+TEST(WorldTest, AutoTakesSharedMemoryWhenAllRanksAreOnOneHost) {
+  const auto outcomes = run_worlds(
+      3, [](int) { return choose(Backend::kAuto); },
+      [](World& world, const Voice& voice) {
+        if (world.kind != GroupKind::kHost || world.local_rank != world.rank) voice.say("another kind; ");
+        check_sums(world, voice);
+        voice.say(world.description);
+      });
+  EXPECT_THAT(outcomes, Each(HasSubstr("Hosts: host 0 (machine-0): ranks 0, 1, 2, by boot id, network namespace and "
+                                       "user. Group: shared memory, chosen by auto: all ranks are on one host.")));
+  EXPECT_THAT(outcomes[1], StartsWith("rank 1 of 3, local rank 1 of 3 on host 0, by RANK and WORLD_SIZE. "));
+}
+
+TEST(WorldTest, AutoGoesWithinHostsFirstAndThenBetweenThem) {
+  for (const auto& hosts : {std::vector<std::vector<int>>{{0, 1}, {2, 3}}, {{0, 1}, {2}}}) {
+    const int size = static_cast<int>(hosts[0].size() + hosts[1].size());
+    const auto outcomes = run_worlds(
+        size, [&](int) { return with_hosts(hosts); },
+        [](World& world, const Voice& voice) {
+          if (world.kind != GroupKind::kHostThenGloo || world.local_rank != world.rank % 2) voice.say("another kind; ");
+          check_sums(world, voice);
+          voice.say(world.description);
+        });
+    EXPECT_THAT(outcomes, Each(AllOf(StartsWith("rank "), HasSubstr("by the given list. Group: shared memory within "
+                                                                    "each host, Gloo between their first ranks"))));
+  }
+}
+
+struct Fallback {
+  std::vector<std::vector<int>> hosts;
+  const char* why;
+};
+
+TEST(WorldTest, AutoTakesGlooAloneWhereSharedMemoryWouldNotDoAndSaysWhy) {
+  for (const Fallback& it : {Fallback{{{0}, {1}, {2}}, "every host has one rank"},
+                             {{{0, 2}, {1, 3}}, "do not follow each other"},
+                             {{{0}, {1, 2}}, "sums over 1 + 2 ranks"}}) {
+    int size = 0;
+    for (const auto& host : it.hosts) size += static_cast<int>(host.size());
+    const auto outcomes = run_worlds(
+        size, [&](int) { return with_hosts(it.hosts); },
+        [](World& world, const Voice& voice) {
+          if (world.kind != GroupKind::kGloo) voice.say("another kind; ");
+          check_sums(world, voice);
+          voice.say(world.description);
+        });
+    EXPECT_THAT(outcomes, Each(AllOf(StartsWith("rank "), HasSubstr("Group: Gloo, "), HasSubstr(it.why))));
+  }
+}
+
+TEST(WorldTest, GlooIsTakenWithinAHostWhenAskedFor) {
+  EXPECT_THAT(run_worlds(
+                  2, [](int) { return choose(Backend::kGloo); }, say_description),
+              Each(HasSubstr("Group: Gloo, as asked for.")));
+}
+
+TEST(WorldTest, HostIsRefusedForRanksOnSeveralHosts) {
+  EXPECT_THAT(
+      run_worlds(
+          3,
+          [](int) {
+            return with_hosts({{0, 1}, {2}}, Backend::kHost);
+          },
+          say_description),
+      Each(AllOf(StartsWith("backend host: the ranks are not on one host"), HasSubstr("(machine-0): ranks 0, 1"),
+                 HasSubstr("(machine-2): rank 2"), HasSubstr("auto or gloo"))));
+}
+
+TEST(WorldTest, RanksThatAskForDifferentThingsAreNamed) {
+  EXPECT_THAT(run_worlds(
+                  2, [](int rank) { return choose(rank == 0 ? Backend::kAuto : Backend::kGloo); }, say_description),
+              Each(StrEq("rank 1 asks for backend gloo, hosts_by key, and rank 0 for backend auto, hosts_by key; give "
+                         "all ranks the same options")));
+}
+
+// Rank 0 leaves with the store that it hosts, and so must wait until the others know what is wrong.
+TEST(WorldTest, ARefusalIsHeardByAllBeforeTheStoreGoes) {
+  const int port = free_port();
+  ProcessWorld processes(3, [&](int rank, const Voice&) {
+    (void)open_world(rank_of(rank, 3, port), choose(rank == 0 ? Backend::kAuto : Backend::kGloo));
+  });
+  EXPECT_THAT(processes.outcomes(), Each(StartsWith("rank 1 asks for backend gloo")));
+}
+
+TEST(WorldTest, AListThatDoesNotFitIsRefused) {
+  EXPECT_THAT(run_worlds(
+                  2,
+                  [](int) {
+                    return with_hosts({{0, 2}});
+                  },
+                  say_description),
+              Each(AllOf(HasSubstr("there are ranks 0 to 1"), HasSubstr("rank 1 is there 0 times"))));
+}
+
+TEST(WorldTest, AProcessOpensOneWorldAfterTheOther) {
+  const std::string key = unique_key("world");
+  const StoreProcess launcher;
+  ProcessWorld processes(2, [&](int rank, const Voice& voice) {
+    for (int generation = 0; generation < 3; ++generation) {
+      WorldOptions options;
+      options.generation = generation;
+      World world = open_world(launcher.rank_of(rank, 2), options, stand_in(key));
+      check_sums(world, voice);
+      world.group->barrier(within(60s));
+    }
+  });
+  EXPECT_THAT(processes.outcomes(), Each(StrEq("")));
+}
+
+WorldOptions patient_for(Clock::duration span) {
+  WorldOptions options;
+  options.limits = within(span);
+  return options;
+}
+
+TEST(WorldTest, APortInUseIsNamed) {
+  const Listener taken = listen_on(0, Reach::kEverywhere);
+  EXPECT_THAT([&] { (void)open_world(rank_of(0, 2, taken.port), patient_for(60s)); },
+              ThrowsMessage<RunError>(AllOf(HasSubstr(concat("port ", taken.port)), HasSubstr("MASTER_PORT"))));
+}
+
+TEST(WorldTest, AMasterThatNobodyHearsOfIsNamed) {
+  const int port = free_port();
+  EXPECT_THAT([&] { (void)open_world(rank_of(1, 2, port), patient_for(10ms)); },
+              ThrowsMessage<DeadlineExceeded>(
+                  AllOf(HasSubstr(concat("cannot reach the store at 127.0.0.1:", port)), HasSubstr("MASTER_ADDR"))));
+}
+
+TEST(WorldTest, ARankThatDoesNotComeIsNamed) {
+  EXPECT_THAT([&] { (void)open_world(rank_of(0, 2, free_port()), patient_for(10ms)); },
+              ThrowsMessage<DeadlineExceeded>(HasSubstr("for rank 1 of 2 to bring 'world'")));
+}
+
+// Rank 1 says that it is on rank 0's host, and is not to be met there.
+TEST(WorldTest, RanksThatDoNotMeetWhereTheirKeysSayAreToldOfHostsBy) {
+  const StoreProcess launcher;
+  ProcessWorld processes(2, [&](int rank, const Voice&) {
+    if (rank == 0) (void)open_world(launcher.rank_of(rank, 2), patient_for(3s));
+    const std::unique_ptr<Store> store = open_store(launcher.rank_of(rank, 2), 0, within(60s));
+    store->set("world/1", store->get("world/0", within(60s)));
+    (void)store->get("the end", within(24h));
+  });
+  EXPECT_THAT(processes.outcome(0),
+              AllOf(HasSubstr("rank 0 did not meet all other ranks of its host"), HasSubstr("rank 1 of 2"),
+                    HasSubstr("(machine-0): ranks 0, 1"), HasSubstr("hosts_by rank-list")));
+}
+
+TEST(WorldTest, TheFirstFailureOfAnotherRankIsTold) {
+  const int port = free_port();
+  std::array<int, 2> ends{};
+  ASSERT_EQ(::pipe(ends.data()), 0);
+  const Descriptor reading(ends[0]);
+  Descriptor writing(ends[1]);
+  NetworkGroups network = stand_in("");
+  network.gloo = [&](int rank, int, Store&, const Limits&) -> std::unique_ptr<Group> {
+    if (rank == 1) throw RunError("no cable");
+    char failed = 0;
+    (void)!::read(reading.get(), &failed, 1);
+    throw DeadlineExceeded("nobody came");
+  };
+  ProcessWorld processes(2, [&](int rank, const Voice&) {
+    try {
+      (void)open_world(rank_of(rank, 2, port), choose(Backend::kGloo), network);
+    } catch (const RunError&) {
+      (void)!::write(writing.get(), "x", 1);
+      throw;
+    }
+  });
+  writing.close();
+  EXPECT_EQ(processes.outcome(0), "nobody came; the first failure was that of rank 1: no cable");
+  EXPECT_EQ(processes.outcome(1), "no cable");
+}
+
+}  // namespace
+}  // namespace tandem::comm
