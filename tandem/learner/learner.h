@@ -19,6 +19,7 @@ namespace tandem::learner {
 struct LearnerOptions {
   std::uint64_t run_seed = 0;
   model::RngOrder rng = model::RngOrder::kShards;
+  Residence residence = Residence::kDevice;
 };
 
 /// What one step did, as this replica saw it.
@@ -33,7 +34,7 @@ class Learner {
  public:
   /// Neither is owned.
   Learner(sync::Replica& replica, sync::Strategy& strategy, const LearnerOptions& options)
-      : replica_(replica), strategy_(strategy), options_(options), batch_(replica.placement()) {}
+      : replica_(replica), strategy_(strategy), options_(options), batch_(replica.placement(), options.residence) {}
 
   /// The batch of the passes to come; see LoadedBatch.
   [[nodiscard]] LoadedBatch& batch() { return batch_; }

@@ -8,6 +8,10 @@
 #include <torch/types.h>
 #include <torch/utils.h>
 
+#include <algorithm>
+#include <numeric>
+#include <set>
+
 #include "tandem/base/error.h"
 #include "tandem/learner/replica_team.h"
 #include "tandem/model/dropout.h"
@@ -131,7 +135,8 @@ TEST(LearnerTest, SequencesStayWholeAndKeepTheirStates) {
   LoadedBatch loaded(sync::Placement{.replica = 0, .replicas = 1, .shards = 2, .mine = {0, 2}});
   const LoadPlan& plan =
       loaded.load({.columns = {{"x", torch::arange(21)}}, .states = {{"h", torch::arange(7)}}}, 6, Tail::kDrop);
-  EXPECT_EQ(plan.shard_rows(), 9);
+  EXPECT_EQ(plan.rows_of(0), 12);
+  EXPECT_EQ(plan.rows_of(1), 9);
   loaded.begin_pass(Order::kShuffled, 1, 0);
   for (int shard = 0; shard < 2; ++shard) {
     for (std::int64_t b = 0; b < 3; ++b) {
@@ -150,6 +155,63 @@ TEST(LearnerTest, PaddingIsMaskedAndCounted) {
   EXPECT_EQ(last.valid_rows, 2);
   EXPECT_TRUE(torch::equal(last.valid, torch::tensor({true, true, false, false})));
   EXPECT_FALSE(loaded.minibatch(0, 1).valid.defined());
+}
+
+std::vector<std::int64_t> rows_of_a_pass(const LoadedBatch& loaded, int shards) {
+  std::vector<std::int64_t> rows;
+  for (int shard = 0; shard < shards; ++shard) {
+    for (std::int64_t b = 0; b < loaded.plan().minibatches; ++b) {
+      const ShardBatch batch = loaded.minibatch(shard, b);
+      const torch::Tensor x = batch["x"].narrow(0, 0, batch.valid_rows);
+      rows.insert(rows.end(), x.data_ptr<std::int64_t>(), x.data_ptr<std::int64_t>() + x.numel());
+    }
+  }
+  std::ranges::sort(rows);
+  return rows;
+}
+
+// 11 rows on 4 shards: three shards hold one row more, and none is left out for ever.
+TEST(LearnerTest, RowsBeyondAMultipleOfTheShardsTakeTheirTurn) {
+  LoadedBatch loaded(sync::Placement{.replica = 0, .replicas = 1, .shards = 4, .mine = {0, 4}});
+  loaded.load({.columns = {{"x", torch::arange(11)}}, .states = {}}, 8, Tail::kDrop);
+  std::set<std::int64_t> seen;
+  for (std::uint64_t pass = 0; pass < 20; ++pass) {
+    loaded.begin_pass(Order::kShuffled, 1, pass);
+    const std::vector<std::int64_t> rows = rows_of_a_pass(loaded, 4);
+    EXPECT_EQ(rows.size(), 8U);
+    EXPECT_EQ(std::ranges::adjacent_find(rows), rows.end()) << "a row twice";
+    seen.insert(rows.begin(), rows.end());
+  }
+  EXPECT_EQ(seen.size(), 11U);
+}
+
+TEST(LearnerTest, PaddedPassesTakeEveryRowOnce) {
+  std::vector<std::int64_t> all(11);
+  std::iota(all.begin(), all.end(), 0);
+  for (const std::int64_t minibatch : {4, 8, 12}) {
+    LoadedBatch loaded(sync::Placement{.replica = 0, .replicas = 1, .shards = 4, .mine = {0, 4}});
+    loaded.load({.columns = {{"x", torch::arange(11)}}, .states = {}}, minibatch, Tail::kPad);
+    for (const Order order : {Order::kSequential, Order::kShuffled}) {
+      loaded.begin_pass(order, 1, 0);
+      EXPECT_EQ(rows_of_a_pass(loaded, 4), all) << "minibatches of " << minibatch;
+    }
+  }
+}
+
+// The device here has shapes and no values; tests/gpu compares bits.
+TEST(LearnerTest, ABatchOnTheHostIsCopiedToTheDeviceByTheMinibatch) {
+  const sync::Placement placement{
+      .replica = 0, .replicas = 1, .shards = 1, .mine = {0, 1}, .device = c10::Device(c10::kMeta)};
+  const torch::Tensor x = torch::arange(20);
+  LoadedBatch loaded(placement, Residence::kHost);
+  loaded.load({.columns = {{"x", x}}, .states = {}}, 5, Tail::kDrop);
+  for (const Order order : {Order::kSequential, Order::kShuffled}) {
+    loaded.begin_pass(order, 1, 0);
+    EXPECT_TRUE(loaded.minibatch(0, 3)["x"].is_meta());
+    EXPECT_EQ(loaded.minibatch(0, 3)["x"].size(0), 5);
+    EXPECT_TRUE(loaded.column_of_minibatch("x", 0, 1).is_meta());
+  }
+  EXPECT_EQ(x.use_count(), 2U) << "the batch was copied";
 }
 
 TEST(LearnerTest, RandomNumbersOfTheDefaultGeneratorAreRefusedWithSeveralShards) {

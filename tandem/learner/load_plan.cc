@@ -22,6 +22,7 @@ void require_usable(const LoadRequest& request) {
 }
 
 std::int64_t sequences_per_shard_minibatch(const LoadRequest& request, LoadPlan& plan) {
+  const std::int64_t most = plan.shard_sequences + (request.tail != Tail::kDrop && plan.extra_sequences > 0 ? 1 : 0);
   const std::int64_t wanted_rows = request.minibatch_rows / request.shards;
   std::int64_t sequences = wanted_rows / plan.sequence_length;
   if (sequences < 1) {
@@ -30,11 +31,10 @@ std::int64_t sequences_per_shard_minibatch(const LoadRequest& request, LoadPlan&
                          plan.sequence_length * request.shards, " rows");
     return 1;
   }
-  if (sequences > plan.shard_sequences) {
+  if (sequences > most) {
     plan.notice = concat("a minibatch of ", request.minibatch_rows, " rows is more than the ",
-                         plan.shard_sequences * plan.sequence_length * request.shards,
-                         " rows that were loaded; it is lowered to them");
-    return plan.shard_sequences;
+                         most * plan.sequence_length * request.shards, " rows that were loaded; it is lowered to them");
+    return most;
   }
   if (sequences * plan.sequence_length * request.shards != request.minibatch_rows) {
     plan.notice = concat("a minibatch of ", request.minibatch_rows, " rows is rounded down to ",
@@ -58,18 +58,15 @@ LoadPlan plan_load(const LoadRequest& request) {
                " shards; each needs at least one: load more rows, shorten the sequences or lower the shards"));
   }
   plan.shard_sequences = sequences / request.shards;
+  plan.extra_sequences = sequences % request.shards;
   plan.minibatch_sequences = sequences_per_shard_minibatch(request, plan);
-  const std::int64_t whole = plan.shard_sequences / plan.minibatch_sequences;
-  const std::int64_t rest = plan.shard_sequences - whole * plan.minibatch_sequences;
-  const std::int64_t row_sets = plan.sequence_length * request.shards;  // rows that one sequence a shard makes
-  plan.minibatches = whole + (request.tail != Tail::kDrop && rest > 0 ? 1 : 0);
-  const std::int64_t filled = plan.minibatches * plan.minibatch_sequences;
-  plan.padded = request.tail == Tail::kPad
-                    ? (filled - whole * plan.minibatch_sequences - (plan.minibatches - whole) * rest) * row_sets
-                    : 0;
-  plan.used = filled * row_sets - plan.padded;
-  const std::int64_t distinct = std::min(filled, plan.shard_sequences) * row_sets;
-  plan.dropped = plan.offered - distinct;
+  const std::int64_t each = plan.minibatch_sequences;
+  plan.minibatches =
+      request.tail == Tail::kDrop ? plan.shard_sequences / each : (plan.sequences_of(0) + each - 1) / each;
+  const std::int64_t filled = plan.minibatches * each * plan.sequence_length * request.shards;
+  plan.padded = request.tail == Tail::kPad ? filled - plan.offered : 0;
+  plan.used = filled - plan.padded;
+  plan.dropped = request.tail == Tail::kDrop ? plan.offered - plan.used : 0;
   return plan;
 }
 

@@ -2,8 +2,8 @@
 //
 // After RLlib's LocalSyncParallelOptimizer.load_data, with shards in the place of devices: the batch is cut into equal
 // shards in the order of its rows, a replica keeps its shards one after the other, and minibatch b is slice b of every
-// shard. What is used and dropped depends on the shards alone, never on the devices. Shards are equal, so what the
-// batch has beyond a multiple of the shards (fewer sequences than there are shards) is in no pass.
+// shard. What is used and dropped depends on the shards alone, never on the devices. What the batch has beyond a
+// multiple of the shards, fewer sequences than there are shards, goes to the first ones, one each at their end.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -12,7 +12,7 @@ namespace tandem::learner {
 
 /// What happens to the rows that do not fill a whole minibatch.
 enum class Tail {
-  kDrop,  // left out; with a shuffled order, others of each shard in each pass
+  kDrop,  // left out; with a shuffled order, others of each shard in each pass, so that none is left out for ever
   kPad,   // the last minibatch is filled with copies of valid rows that count for nothing
   kWrap,  // the last minibatch is filled from the pass's beginning; those rows count twice
 };
@@ -28,13 +28,17 @@ struct LoadRequest {
 struct LoadPlan {
   std::int64_t sequence_length = 1;      // rows of a sequence; 1 for feed-forward models
   std::int64_t shard_sequences = 0;      // sequences that each shard holds
+  std::int64_t extra_sequences = 0;      // the first so many shards hold one more
   std::int64_t minibatch_sequences = 0;  // sequences of a shard in one minibatch
   std::int64_t minibatches = 0;          // of a pass
   std::int64_t offered = 0, used = 0, dropped = 0,
                padded = 0;  // rows of one pass, over all shards; wrapped rows count as used
   std::string notice;       // what differs from the request, in a sentence; empty when nothing does
 
-  [[nodiscard]] std::int64_t shard_rows() const { return shard_sequences * sequence_length; }
+  [[nodiscard]] std::int64_t sequences_of(int shard) const {
+    return shard_sequences + (shard < extra_sequences ? 1 : 0);
+  }
+  [[nodiscard]] std::int64_t rows_of(int shard) const { return sequences_of(shard) * sequence_length; }
   [[nodiscard]] std::int64_t minibatch_shard_rows() const { return minibatch_sequences * sequence_length; }
 };
 

@@ -10,11 +10,12 @@ namespace {
 
 using testing::HasSubstr;
 
-TEST(LoadPlanTest, SevenSequencesOfThreeOnTwoShardsUseSixAndGiveNineRowsEach) {
+TEST(LoadPlanTest, SevenSequencesOfThreeOnTwoShardsUseSix) {
   const LoadPlan plan = plan_load({.rows = 21, .sequences = 7, .shards = 2, .minibatch_rows = 6});
   EXPECT_EQ(plan.sequence_length, 3);
   EXPECT_EQ(plan.shard_sequences, 3);
-  EXPECT_EQ(plan.shard_rows(), 9);
+  EXPECT_EQ(plan.rows_of(0), 12) << "the seventh sequence";
+  EXPECT_EQ(plan.rows_of(1), 9);
   EXPECT_EQ(plan.minibatch_shard_rows(), 3);
   EXPECT_EQ(plan.minibatches, 3);
   EXPECT_EQ(plan.used, 18);
@@ -24,7 +25,8 @@ TEST(LoadPlanTest, SevenSequencesOfThreeOnTwoShardsUseSixAndGiveNineRowsEach) {
 
 TEST(LoadPlanTest, RowsNeitherDividedByShardsNorMinibatchesAreDroppedAndCounted) {
   const LoadPlan plan = plan_load({.rows = 103, .shards = 4, .minibatch_rows = 32});
-  EXPECT_EQ(plan.shard_rows(), 25);
+  EXPECT_EQ(plan.rows_of(2), 26);
+  EXPECT_EQ(plan.rows_of(3), 25);
   EXPECT_EQ(plan.minibatch_shard_rows(), 8);
   EXPECT_EQ(plan.minibatches, 3);
   EXPECT_EQ(plan.used, 96);
@@ -96,8 +98,11 @@ TEST(LoadPlanTest, CountsAddUpForAllSmallRequests) {
           const std::int64_t filled = plan.minibatches * plan.minibatch_shard_rows() * shards;
           ASSERT_GE(plan.minibatches, 1);
           ASSERT_EQ(plan.used + plan.padded, filled);
-          if (tail == Tail::kDrop) ASSERT_EQ(plan.used + plan.dropped, rows);
-          if (tail != Tail::kDrop) ASSERT_EQ(plan.dropped, rows % shards);
+          ASSERT_EQ(plan.used + plan.dropped, tail == Tail::kWrap ? filled : rows);
+          ASSERT_TRUE(tail == Tail::kDrop || plan.dropped == 0) << plan.dropped;
+          std::int64_t held = 0;
+          for (int shard = 0; shard < shards; ++shard) held += plan.rows_of(shard);
+          ASSERT_EQ(held, rows);
         }
       }
     }

@@ -1,6 +1,9 @@
 #include "tandem/learner/loaded_batch.h"
 
 #include <ATen/ATen.h>
+#include <c10/util/Exception.h>
+
+#include <algorithm>
 
 #include "tandem/base/check.h"
 #include "tandem/base/error.h"
@@ -9,18 +12,6 @@
 
 namespace tandem::learner {
 namespace {
-
-Columns slice(const Columns& columns, std::int64_t first, std::int64_t count, const c10::Device& device) {
-  Columns result;
-  for (const auto& [name, tensor] : columns) result.emplace_back(name, tensor.narrow(0, first, count).to(device));
-  return result;
-}
-
-Columns gather(const Columns& columns, const at::Tensor& indices) {
-  Columns result;
-  for (const auto& [name, tensor] : columns) result.emplace_back(name, tensor.index_select(0, indices));
-  return result;
-}
 
 // Row indices of the sequences: sequence s is rows s * length + 0 .. length - 1.
 at::Tensor rows_of_sequences(const at::Tensor& sequences, std::int64_t length) {
@@ -39,8 +30,11 @@ const LoadPlan& LoadedBatch::load(const Batch& batch, std::int64_t minibatch_row
                      .tail = tail});
   tail_ = tail;
   shards_.clear();
-  for (int shard = placement_.mine.begin; shard < placement_.mine.end; ++shard)
-    take(batch, shard * plan_.shard_sequences);
+  const std::int64_t each = plan_.shard_sequences;
+  for (int shard = placement_.mine.begin; shard < placement_.mine.end; ++shard) {
+    const bool has_extra = shard < plan_.extra_sequences;
+    take(batch, {.first = shard * each, .count = each, .extra = has_extra ? placement_.shards * each + shard : -1});
+  }
   return plan_;
 }
 
@@ -66,40 +60,62 @@ const LoadPlan& LoadedBatch::load_shards(const std::vector<Batch>& shards, std::
                      .tail = tail});
   tail_ = tail;
   shards_.clear();
-  for (const Batch& shard : shards) take(shard, 0);
+  for (const Batch& shard : shards) take(shard, {.first = 0, .count = plan_.shard_sequences});
   return plan_;
 }
 
-void LoadedBatch::take(const Batch& batch, std::int64_t first_sequence) {
+void LoadedBatch::take(const Batch& batch, const Portion& portion) {
   Shard& shard = shards_.emplace_back();
-  shard.columns = slice(batch.columns, first_sequence * plan_.sequence_length, plan_.shard_rows(), placement_.device);
-  shard.states = slice(batch.states, first_sequence, plan_.shard_sequences, placement_.device);
+  try {
+    shard.columns = keep(batch.columns, portion, plan_.sequence_length);
+    shard.states = keep(batch.states, portion, 1);
+  } catch (const c10::OutOfMemoryError& error) {
+    throw RunError(
+        concat("a batch of ", plan_.offered, " rows does not fit on ", placement_.device.str(),
+               "; load smaller ones, or keep it on the host (Residence::kHost): ", error.what_without_backtrace()));
+  }
+}
+
+// What lies where it is wanted is shared, not copied.
+Columns LoadedBatch::keep(const Columns& columns, const Portion& portion, std::int64_t length) const {
+  const bool on_host = residence_ == Residence::kHost;
+  Columns kept;
+  for (const auto& [name, column] : columns) {
+    at::Tensor rows = column.narrow(0, portion.first * length, portion.count * length);
+    if (portion.extra >= 0) rows = at::cat({rows, column.narrow(0, portion.extra * length, length)});
+    rows = rows.to(on_host ? at::Device(at::kCPU) : placement_.device);
+    if (on_host && placement_.device.is_cuda()) rows = rows.pin_memory();
+    kept.emplace_back(name, rows);
+  }
+  return kept;
 }
 
 void LoadedBatch::begin_pass(Order order, std::uint64_t run_seed, std::uint64_t pass) {
   const std::int64_t positions = plan_.minibatches * plan_.minibatch_sequences;
   for (std::size_t i = 0; i < shards_.size(); ++i) {
     Shard& shard = shards_[i];
-    if (order == Order::kSequential && positions <= plan_.shard_sequences) {
+    const int number = placement_.mine.begin + static_cast<int>(i);
+    const std::int64_t held = plan_.sequences_of(number);
+    if (order == Order::kSequential && positions <= held) {
       shard.sequences = shard.rows = at::Tensor();
       continue;
     }
-    std::vector<std::int64_t> sequences(static_cast<std::size_t>(plan_.shard_sequences));
+    std::vector<std::int64_t> sequences(static_cast<std::size_t>(held));
     std::iota(sequences.begin(), sequences.end(), std::int64_t{0});
     if (order == Order::kShuffled) {
-      const auto number = static_cast<std::uint64_t>(placement_.mine.begin) + i;
-      Philox random(derive_seed(run_seed, SeedPurpose::kShuffle, number), pass);
+      Philox random(derive_seed(run_seed, SeedPurpose::kShuffle, static_cast<std::uint64_t>(number)), pass);
       shuffle(std::span(sequences), random);
     }
     // Padding repeats the first sequence of the order, wrapping takes up the order from its beginning.
-    for (std::int64_t at = plan_.shard_sequences; at < positions; ++at) {
-      const std::int64_t from = tail_ == Tail::kPad ? 0 : at % plan_.shard_sequences;
+    for (std::int64_t at = held; at < positions; ++at) {
+      const std::int64_t from = tail_ == Tail::kPad ? 0 : at % held;
       sequences.push_back(sequences[static_cast<std::size_t>(from)]);
     }
     sequences.resize(static_cast<std::size_t>(positions));
     const at::Tensor chosen = at::tensor(sequences, at::kLong);
-    shard.rows = rows_of_sequences(chosen, plan_.sequence_length).to(placement_.device);
-    shard.sequences = chosen.to(placement_.device);
+    const c10::Device beside = residence_ == Residence::kHost ? c10::Device(c10::kCPU) : placement_.device;
+    shard.rows = rows_of_sequences(chosen, plan_.sequence_length).to(beside);
+    shard.sequences = chosen.to(beside);
   }
 }
 
@@ -110,33 +126,46 @@ const LoadedBatch::Shard& LoadedBatch::shard_at(int shard, std::int64_t minibatc
   return shards_[static_cast<std::size_t>(shard - placement_.mine.begin)];
 }
 
+// Elements [first, first + count) of the order, on the replica's device. Copies from pinned memory are not waited for:
+// what uses the result is queued behind them.
+at::Tensor LoadedBatch::select(const at::Tensor& column, const at::Tensor& order, std::int64_t first,
+                               std::int64_t count) const {
+  if (!order.defined()) return column.narrow(0, first, count).to(placement_.device, /*non_blocking=*/true);
+  const at::Tensor indices = order.narrow(0, first, count);
+  if (column.device() == placement_.device) return column.index_select(0, indices);
+  std::vector<std::int64_t> shape = column.sizes().vec();
+  shape.front() = count;
+  at::Tensor staged = at::empty(shape, column.options().pinned_memory(placement_.device.is_cuda()));
+  at::index_select_out(staged, column, 0, indices);
+  return staged.to(placement_.device, /*non_blocking=*/true);
+}
+
+Columns LoadedBatch::select(const Columns& columns, const at::Tensor& order, std::int64_t first,
+                            std::int64_t count) const {
+  Columns result;
+  for (const auto& [name, column] : columns) result.emplace_back(name, select(column, order, first, count));
+  return result;
+}
+
 at::Tensor LoadedBatch::column_of_minibatch(const std::string& name, int shard, std::int64_t minibatch) const {
   const Shard& from = shard_at(shard, minibatch);
-  const at::Tensor& all = column(from.columns, name);
-  const std::int64_t rows = plan_.minibatch_shard_rows(), first = minibatch * rows;
-  return from.rows.defined() ? all.index_select(0, from.rows.narrow(0, first, rows)) : all.narrow(0, first, rows);
+  const std::int64_t rows = plan_.minibatch_shard_rows();
+  return select(column(from.columns, name), from.rows, minibatch * rows, rows);
 }
 
 ShardBatch LoadedBatch::minibatch(int shard, std::int64_t minibatch) const {
   const Shard& from = shard_at(shard, minibatch);
   const std::int64_t rows = plan_.minibatch_shard_rows(), first = minibatch * rows;
-  const std::int64_t sequences = plan_.minibatch_sequences, first_sequence = minibatch * sequences;
+  const std::int64_t sequences = plan_.minibatch_sequences;
   ShardBatch batch{.shard = shard,
                    .minibatch = minibatch,
                    .rows = rows,
                    .valid_rows = rows,
-                   .columns = {},
-                   .states = {},
+                   .columns = select(from.columns, from.rows, first, rows),
+                   .states = select(from.states, from.sequences, minibatch * sequences, sequences),
                    .valid = {}};
-  if (from.rows.defined()) {
-    batch.columns = gather(from.columns, from.rows.narrow(0, first, rows));
-    batch.states = gather(from.states, from.sequences.narrow(0, first_sequence, sequences));
-  } else {
-    batch.columns = slice(from.columns, first, rows, placement_.device);
-    batch.states = slice(from.states, first_sequence, sequences, placement_.device);
-  }
-  if (tail_ == Tail::kPad && first + rows > plan_.shard_rows()) {
-    batch.valid_rows = plan_.shard_rows() - first;
+  if (tail_ == Tail::kPad && first + rows > plan_.rows_of(shard)) {
+    batch.valid_rows = std::max<std::int64_t>(0, plan_.rows_of(shard) - first);
     batch.valid = at::arange(rows, at::TensorOptions().dtype(at::kLong).device(placement_.device)) < batch.valid_rows;
   }
   return batch;

@@ -1,7 +1,9 @@
-// learner/loaded_batch.h: a batch cut into a replica's shards and kept on its device, which must hold all of it.
+// learner/loaded_batch.h: a batch cut into a replica's shards and kept until the next load, for any number of passes
+// over its minibatches, in any order.
 //
-// It stays until the next load, so any number of passes over its minibatches, in any order, copy nothing from the host.
-// After RLlib's LocalSyncParallelOptimizer.load_data and optimize.
+// It is kept on the replica's device, so that passes copy nothing from the host, or, when it is larger than the device,
+// in (pinned) host memory, from where each minibatch is copied when it is asked for, without waiting for the copy. The
+// bits are the same. After RLlib's LocalSyncParallelOptimizer.load_data and optimize, which need it on the device.
 //
 // Threads: single-thread, the replica's. Ownership: shares the memory of columns that lie on the device already.
 #pragma once
@@ -33,12 +35,19 @@ struct ShardBatch {
 /// In which order a pass takes the sequences of a shard.
 enum class Order { kSequential, kShuffled };
 
+/// Where a loaded batch lies.
+enum class Residence {
+  kDevice,  // the replica's
+  kHost,    // the host's memory, pinned when the device is a CUDA device; the device needs room for a few minibatches
+};
+
 class LoadedBatch {
  public:
-  explicit LoadedBatch(const sync::Placement& placement) : placement_(placement) {}
+  explicit LoadedBatch(const sync::Placement& placement, Residence residence = Residence::kDevice)
+      : placement_(placement), residence_(residence) {}
 
-  /// Cuts the whole batch, which every replica sees, and keeps this replica's shards. Throws as plan_load() does, and
-  /// DataError when columns differ in their rows.
+  /// Cuts the whole batch, which every replica sees, and keeps this replica's shards. Throws as plan_load() does,
+  /// DataError when columns differ in their rows, and RunError when the device's memory does not hold them.
   const LoadPlan& load(const Batch& batch, std::int64_t minibatch_rows, Tail tail);
   /// Takes shards that are cut already, one batch for each of this replica's shards, in order, of equal rows
   /// everywhere.
@@ -60,12 +69,22 @@ class LoadedBatch {
  private:
   struct Shard {
     Columns columns, states;
-    at::Tensor sequences, rows;  // order of the pass on the device; undefined when sequential and nothing is filled up
+    at::Tensor sequences, rows;  // order of the pass, beside the columns; undefined when it is just theirs
   };
   [[nodiscard]] const Shard& shard_at(int shard, std::int64_t minibatch) const;
-  void take(const Batch& batch, std::int64_t first_sequence);
+  // Sequences of the batch that belong to one shard: [first, first + count), and one elsewhere, unless it is negative.
+  struct Portion {
+    std::int64_t first = 0, count = 0, extra = -1;
+  };
+  void take(const Batch& batch, const Portion& portion);
+  [[nodiscard]] Columns keep(const Columns& columns, const Portion& portion, std::int64_t length) const;
+  [[nodiscard]] at::Tensor select(const at::Tensor& column, const at::Tensor& order, std::int64_t first,
+                                  std::int64_t count) const;
+  [[nodiscard]] Columns select(const Columns& columns, const at::Tensor& order, std::int64_t first,
+                               std::int64_t count) const;
 
   const sync::Placement placement_;
+  const Residence residence_;
   LoadPlan plan_;
   Tail tail_ = Tail::kDrop;
   std::vector<Shard> shards_;

@@ -26,7 +26,7 @@ struct ReplicaTeam::Seat {
   Seat(const sync::Placement& placement, const TeamOptions& options, const BuildModule& build, comm::Group& group)
       : replica(placement, build(placement), options.run_seed, options.optimizer, options.flat),
         strategy(replica, group, options.replicated),
-        learner(replica, strategy, {.run_seed = options.run_seed, .rng = options.rng}),
+        learner(replica, strategy, {.run_seed = options.run_seed, .rng = options.rng, .residence = options.residence}),
         shard_sum(group, options.patience, {}),
         member{replica, strategy, learner, shard_sum, group} {}
 

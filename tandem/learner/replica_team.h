@@ -37,6 +37,7 @@ struct TeamOptions {
   std::vector<model::OptimizerOptions> optimizer{};  // one, or one a parameter group
   model::FlatParameters::Options flat{};
   sync::ReplicatedOptions replicated{};
+  Residence residence = Residence::kDevice;            // of the learners' batches
   Clock::duration patience = std::chrono::minutes(5);  // how long a replica waits for the others
 };
 

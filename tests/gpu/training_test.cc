@@ -24,7 +24,7 @@ struct Trained {
 };
 
 // A small net fitted to the same data on any device.
-Trained train(const std::string& devices, int shards) {
+Trained train(const std::string& devices, int shards, learner::Residence residence = learner::Residence::kDevice) {
   torch::manual_seed(1);
   const at::Tensor x = at::randn({kRows, 6}), y = x.sum(1, true).tanh();
   const auto build = [](const sync::Placement&) {
@@ -34,6 +34,7 @@ Trained train(const std::string& devices, int shards) {
   learner::TeamOptions options;
   options.optimizer = {model::AdamOptions{.lr = 1e-2}};
   options.replicated.max_grad_norm = 1.0;
+  options.residence = residence;
   learner::ReplicaTeam team(sync::place_replicas(device::parse_device_set(devices), shards), options, build);
   Trained trained;
   team.run([&](learner::Member& me) {
@@ -66,6 +67,10 @@ TEST(CudaTrainingTest, ReachesTheParametersOfTheCpu) {
 }
 
 TEST(CudaTrainingTest, HasTheSameBitsEachTime) { EXPECT_EQ(train("cuda:0", 2).sha256, train("cuda:0", 2).sha256); }
+
+TEST(CudaTrainingTest, ABatchThatStaysOnTheHostGivesTheSameBits) {
+  EXPECT_EQ(train("cuda:0", 2).sha256, train("cuda:0", 2, learner::Residence::kHost).sha256);
+}
 
 TEST(CudaTrainingTest, ModelsLiveOnTheDevice) {
   const auto placements = sync::place_replicas(device::parse_device_set("cuda:0"), 1);
