@@ -2,6 +2,8 @@
 //
 //     fashion_mnist --devices cpu:2 --shards 2 --epochs 2
 //
+// or as several processes: tandem launch --ranks 2 -- fashion_mnist --shards 2 --epochs 2
+//
 // Progress goes to stderr; the last line, on stdout, is one JSON object.
 #include <torch/torch.h>
 
@@ -13,6 +15,7 @@
 #include "tandem/base/error.h"
 #include "tandem/base/json_writer.h"
 #include "tandem/base/philox.h"
+#include "tandem/comm/world.h"
 #include "tandem/device/device_set.h"
 #include "tandem/learner/replica_team.h"
 #include "tandem/model/init.h"
@@ -74,35 +77,37 @@ double train_epoch(learner::ReplicaTeam& team, const Limits& limits) {
     const std::int64_t minibatches = member.learner.batch().plan().minibatches;
     double sum = 0;
     for (std::int64_t b = 0; b < minibatches; ++b) sum += member.learner.step(b, loss, 1.0, limits).step.loss;
-    if (member.replica.placement().replica == 0) mean_loss = sum / static_cast<double>(minibatches);
+    if (member.replica.placement().local == 0) mean_loss = sum / static_cast<double>(minibatches);
   });
   return mean_loss;
 }
 
-// Share of the test images whose class is right; each replica looks at a part of them.
+// Share of the test images whose class is right; each replica of the run looks at a part of them.
 double test_accuracy(learner::ReplicaTeam& team, const Images& test) {
-  std::vector<std::int64_t> right(static_cast<std::size_t>(team.size()));
+  std::vector<double> right(static_cast<std::size_t>(team.size()));
   team.run([&](learner::Member& member) {
     const torch::NoGradGuard no_grad;
     auto& net = dynamic_cast<Net&>(member.replica.module());
     net.eval();
-    const auto replica = member.replica.placement().replica;
-    const std::int64_t rows = test.pixels.size(0), begin = rows * replica / team.size(),
-                       end = rows * (replica + 1) / team.size();
+    const sync::Placement& place = member.replica.placement();
+    const std::int64_t rows = test.pixels.size(0), begin = rows * place.replica / place.replicas,
+                       end = rows * (place.replica + 1) / place.replicas;
     for (std::int64_t at = begin; at < end; at += 500) {
       const std::int64_t stop = std::min(at + 500, end);
-      const torch::Tensor classes =
-          net.forward(test.pixels.slice(0, at, stop).to(member.replica.placement().device)).argmax(1).cpu();
-      right[static_cast<std::size_t>(replica)] +=
-          (classes == test.labels.slice(0, at, stop)).sum().item<std::int64_t>();
+      const torch::Tensor classes = net.forward(test.pixels.slice(0, at, stop).to(place.device)).argmax(1).cpu();
+      right[static_cast<std::size_t>(place.local)] += (classes == test.labels.slice(0, at, stop)).sum().item<double>();
     }
   });
-  std::int64_t sum = 0;
-  for (const std::int64_t count : right) sum += count;
-  return static_cast<double>(sum) / static_cast<double>(test.pixels.size(0));
+  double sum = 0;
+  for (const std::vector<double>& rank : team.ranks().gather(right)) {
+    for (const double count : rank) sum += count;
+  }
+  return sum / static_cast<double>(test.pixels.size(0));
 }
 
 void print_result(const Options& options, learner::ReplicaTeam& team, const Result& result) {
+  const std::vector<learner::ReplicaTeam::Work> work = team.work();  // of all ranks, so all ask for it
+  if (!team.ranks().leads()) return;
   learner::Member first = team.member(0);
   model::NamedTensors parameters;
   for (const auto& entry : first.replica.module().named_parameters())
@@ -116,10 +121,10 @@ void print_result(const Options& options, learner::ReplicaTeam& team, const Resu
   json.key("params_sha256").value(model::bytes_sha256(parameters));
   json.key("state_sha256").value(model::state_sha256(first.replica.named_state()));
   json.key("replicas").begin_array();
-  for (int replica = 0; replica < team.size(); ++replica) {
+  for (const auto& [rows, cpu_seconds] : work) {
     json.begin_object();
-    json.key("rows").value(team.member(replica).learner.rows_trained());
-    json.key("thread_cpu_s").value(team.cpu_seconds(replica));
+    json.key("rows").value(rows);
+    json.key("thread_cpu_s").value(cpu_seconds);
     json.end_object();
   }
   json.end_array();
@@ -127,9 +132,9 @@ void print_result(const Options& options, learner::ReplicaTeam& team, const Resu
   std::cout << json.text() << std::endl;
 }
 
-int run(const Options& options) {
-  const std::vector<c10::Device> devices = device::parse_device_set(options.devices);
-  const auto placements = sync::place_replicas(devices, options.shards);
+void train(const Options& options, const learner::Ranks& ranks) {
+  const std::vector<sync::Placement> placements =
+      ranks.place(device::parse_device_set(options.devices), options.shards);
   const Images train = read(options.data, Part::kTrain), test = read(options.data, Part::kTest);
   const learner::TeamOptions team_options{
       .run_seed = static_cast<std::uint64_t>(options.seed),
@@ -139,12 +144,15 @@ int run(const Options& options) {
       .flat = {},
       .replicated = {},
       .patience = std::chrono::minutes(5)};
-  learner::ReplicaTeam team(placements, team_options, [&](const sync::Placement& placement) {
-    const std::uint64_t seed = derive_seed(static_cast<std::uint64_t>(options.seed), SeedPurpose::kParameters, 0);
-    auto net = model::build_seeded(seed, [] { return std::make_shared<Net>(); });
-    net->to(placement.device);
-    return net;
-  });
+  learner::ReplicaTeam team(
+      placements, team_options,
+      [&](const sync::Placement& placement) {
+        const std::uint64_t seed = derive_seed(static_cast<std::uint64_t>(options.seed), SeedPurpose::kParameters, 0);
+        auto net = model::build_seeded(seed, [] { return std::make_shared<Net>(); });
+        net->to(placement.device);
+        return net;
+      },
+      ranks);
   team.run([&](learner::Member& member) {
     const learner::LoadPlan& plan =
         member.learner.batch().load({.columns = {{"pixels", train.pixels}, {"labels", train.labels}}, .states = {}},
@@ -164,11 +172,24 @@ int run(const Options& options) {
     seconds += std::chrono::duration<double>(Clock::now() - start).count();
     result.test_accuracy = test_accuracy(team, test);
     result.images_per_s = static_cast<double>(team.member(0).learner.batch().plan().used) * epoch / seconds;
+    if (!ranks.leads()) continue;
     std::cerr << concat("epoch ", epoch, "/", options.epochs, ": loss ", result.loss, ", test accuracy ",
                         result.test_accuracy, ", ", static_cast<std::int64_t>(result.images_per_s), " images/s\n");
   }
   print_result(options, team, result);
-  return 0;
+}
+
+// Under a launcher this process is one of several ranks; else it is alone.
+void run(const Options& options) {
+  const comm::World world = comm::open_world(comm::launcher_environment(), {});
+  const learner::Ranks ranks(world.group);
+  if (ranks.leads()) std::cerr << world.description << '\n';
+  try {
+    train(options, ranks);
+  } catch (const std::exception& error) {
+    ranks.abort(error.what());
+    throw;
+  }
 }
 
 }  // namespace
@@ -178,7 +199,8 @@ int main(int argc, char** argv) {
   fashion_mnist::Options options;
   if (const int outcome = fashion_mnist::parse(argc, argv, options); outcome != 0) return outcome < 0 ? 0 : outcome;
   try {
-    return fashion_mnist::run(options);
+    fashion_mnist::run(options);
+    return 0;
   } catch (const tandem::ConfigError& error) {
     std::cerr << "fashion_mnist: " << error.what() << '\n';
     return 2;

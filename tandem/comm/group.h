@@ -17,6 +17,7 @@
 #include <string>
 #include <vector>
 
+#include "tandem/base/summation_tree.h"
 #include "tandem/concurrency/limits.h"
 
 namespace tandem::comm {
@@ -41,6 +42,9 @@ class Group {
 
   [[nodiscard]] virtual int rank() const = 0;
   [[nodiscard]] virtual int size() const = 0;
+  /// The shards of this member when `shards` are divided along the tree by which this group sums. Throws ConfigError
+  /// when there are fewer than members.
+  [[nodiscard]] virtual Range subtree(Range shards) const { return subtree_of(shards, size(), rank()); }
 
   /// Zeroed memory on `device` for collectives, where the group reaches it at the least cost.
   [[nodiscard]] virtual at::Tensor allocate(std::int64_t count, at::ScalarType dtype, at::Device device) = 0;

@@ -1,5 +1,7 @@
 #include "tandem/comm/group_shard_sum.h"
 
+#include <ATen/ATen.h>
+
 #include "tandem/base/check.h"
 #include "tandem/base/summation_tree.h"
 
@@ -20,13 +22,9 @@ Numbers GroupShardSum::sum(std::span<const Numbers> shards) {
   const auto shard = [&](int i) { return shards[static_cast<std::size_t>(i)]; };
   Numbers mine = tree_sum(Range{0, static_cast<int>(shards.size())}, shard, add);
   if (group_.size() == 1) return mine;
-  Numbers all(mine.size() * static_cast<std::size_t>(group_.size()));
-  group_.all_gather(mine, all, Limits{.deadline = Deadline::after(patience_), .stop = stop_});
-  const auto member = [&](int i) {
-    const auto begin = all.begin() + static_cast<std::ptrdiff_t>(i) * static_cast<std::ptrdiff_t>(mine.size());
-    return Numbers(begin, begin + static_cast<std::ptrdiff_t>(mine.size()));
-  };
-  return tree_sum(Range{0, group_.size()}, member, add);
+  const at::Tensor flat = at::from_blob(mine.data(), {std::ssize(mine)}, at::kDouble);
+  group_.start_all_reduce(flat).wait({.deadline = Deadline::after(patience_), .stop = stop_});
+  return mine;
 }
 
 }  // namespace tandem::comm

@@ -42,6 +42,11 @@ class LayeredMember final : public Group {
   [[nodiscard]] int rank() const override { return sizes_.begin(mine_) + inner_->rank(); }
   [[nodiscard]] int size() const override { return sizes_.all(); }
 
+  [[nodiscard]] Range subtree(Range shards) const override {
+    const Range part = leads() ? outer_->subtree(shards) : subtree_of(shards, sizes_.parts(), mine_);
+    return inner_->subtree(part);
+  }
+
   [[nodiscard]] at::Tensor allocate(std::int64_t count, at::ScalarType dtype, at::Device device) override {
     return inner_->allocate(count, dtype, device);
   }

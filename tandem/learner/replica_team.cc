@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 
+#include "tandem/comm/layered_group.h"
 #include "tandem/comm/local_group.h"
 #include "tandem/metrics/process_stats.h"
 
@@ -39,43 +40,61 @@ struct ReplicaTeam::Seat {
 };
 
 ReplicaTeam::ReplicaTeam(const std::vector<sync::Placement>& placements, const TeamOptions& options,
-                         const BuildModule& build)
+                         const BuildModule& build, const Ranks& ranks)
     : options_(options),
+      ranks_(ranks),
       groups_(comm::make_local_group(static_cast<int>(placements.size()))),
       members_(placements.size()),
       threads_("replica", static_cast<int>(placements.size())) {
   choose_matrix_kernels();
-  threads_.run([&](int replica) {
-    guarded(replica, [&] {
-      const auto index = static_cast<std::size_t>(replica);
-      at::set_num_threads(1);  // one intra-op thread a replica: what a sum's order depends on
-      members_[index] = std::make_unique<Seat>(placements[index], options_, build, *groups_[index]);
-      members_[index]->strategy.begin({.deadline = Deadline::after(options_.patience), .stop = {}});
-    });
-  });
+  threads_.run(
+      [&](int local) { guarded(local, [&] { take_seat(placements[static_cast<std::size_t>(local)], build); }); });
 }
 
 ReplicaTeam::~ReplicaTeam() = default;
 
+void ReplicaTeam::take_seat(const sync::Placement& placement, const BuildModule& build) {
+  at::set_num_threads(1);  // one intra-op thread a replica: what a sum's order depends on
+  const Limits limits{.deadline = Deadline::after(options_.patience), .stop = {}};
+  const auto local = static_cast<std::size_t>(placement.local);
+  if (ranks_.size() > 1) groups_[local] = comm::make_layered_group(std::move(groups_[local]), ranks_.group(), limits);
+  members_[local] = std::make_unique<Seat>(placement, options_, build, *groups_[local]);
+  members_[local]->strategy.begin(limits);
+}
+
 void ReplicaTeam::run(const std::function<void(Member&)>& work) {
-  threads_.run([&](int replica) {
-    Seat& seat = *members_[static_cast<std::size_t>(replica)];
+  threads_.run([&](int local) {
+    Seat& seat = *members_[static_cast<std::size_t>(local)];
     const double before = thread_cpu_seconds();
-    guarded(replica, [&] { work(seat.member); });
+    guarded(local, [&] { work(seat.member); });
     seat.cpu_seconds += thread_cpu_seconds() - before;
   });
 }
 
-Member ReplicaTeam::member(int replica) { return members_[static_cast<std::size_t>(replica)]->member; }
+Member ReplicaTeam::member(int local) { return members_[static_cast<std::size_t>(local)]->member; }
 
-double ReplicaTeam::cpu_seconds(int replica) const { return members_[static_cast<std::size_t>(replica)]->cpu_seconds; }
+std::vector<ReplicaTeam::Work> ReplicaTeam::work() const {
+  std::vector<double> mine;
+  for (const auto& seat : members_) {
+    mine.push_back(static_cast<double>(seat->learner.rows_trained()));
+    mine.push_back(seat->cpu_seconds);
+  }
+  std::vector<Work> all;
+  for (const std::vector<double>& ranks : ranks_.gather(mine)) {
+    for (std::size_t i = 0; i + 1 < ranks.size(); i += 2)
+      all.push_back({.rows = static_cast<std::int64_t>(ranks[i]), .cpu_seconds = ranks[i + 1]});
+  }
+  return all;
+}
 
 // A replica that fails ends the waits of the others.
-void ReplicaTeam::guarded(int replica, const std::function<void()>& work) {
+void ReplicaTeam::guarded(int local, const std::function<void()>& work) {
   try {
     work();
   } catch (const std::exception& error) {
-    groups_[static_cast<std::size_t>(replica)]->abort(error.what());
+    const auto& group = groups_[static_cast<std::size_t>(local)];
+    if (group) group->abort(error.what());
+    ranks_.abort(error.what());
     throw;
   }
 }

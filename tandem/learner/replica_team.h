@@ -1,4 +1,5 @@
-// learner/replica_team.h: the replicas of this process, each on a thread of its own.
+// learner/replica_team.h: the replicas of this process, each on a thread of its own, together with those of the other
+// ranks.
 //
 // A program gives a function that builds the model and hands in what every replica should do; it runs on all replicas'
 // threads at once and the call returns when all have finished:
@@ -7,8 +8,8 @@
 //     team.run([&](Member& member) { ... member.learner.step(...) ... });
 //
 // Threads: run() from one thread at a time. Blocking: run() returns when every replica's function has; when one throws,
-// the group is aborted, so that the others' waits end too, and run() throws the first failure. The team is then of no
-// further use.
+// the group is aborted, so that the others' waits end too, on all ranks, and run() throws the first failure. The team
+// is then of no further use.
 #pragma once
 #include <functional>
 #include <memory>
@@ -18,6 +19,7 @@
 #include "tandem/comm/group_shard_sum.h"
 #include "tandem/concurrency/thread_team.h"
 #include "tandem/learner/learner.h"
+#include "tandem/learner/ranks.h"
 #include "tandem/sync/replicated.h"
 
 namespace tandem::learner {
@@ -28,7 +30,7 @@ struct Member {
   sync::Strategy& strategy;
   Learner& learner;
   ShardSum& shard_sum;
-  comm::Group& group;
+  comm::Group& group;  // all replicas of the run
 };
 
 struct TeamOptions {
@@ -47,23 +49,33 @@ class ReplicaTeam {
   /// values, since replica 0's are broadcast.
   using BuildModule = std::function<std::shared_ptr<torch::nn::Module>(const sync::Placement&)>;
 
-  /// Builds all replicas and makes them equal. Throws what building throws, and ConfigError when the models differ.
-  ReplicaTeam(const std::vector<sync::Placement>& placements, const TeamOptions& options, const BuildModule& build);
+  /// Builds all replicas and makes them equal, those of all ranks. Throws what building throws, and ConfigError when
+  /// the models differ. `placements`: this rank's.
+  ReplicaTeam(const std::vector<sync::Placement>& placements, const TeamOptions& options, const BuildModule& build,
+              const Ranks& ranks = {});
   ~ReplicaTeam();
 
   void run(const std::function<void(Member&)>& work);
 
+  /// Replicas of this process.
   [[nodiscard]] int size() const { return static_cast<int>(members_.size()); }
-  /// Member `replica`, for the caller's thread while no run() is under way.
-  [[nodiscard]] Member member(int replica);
-  /// Seconds of CPU that replica's thread has used in run().
-  [[nodiscard]] double cpu_seconds(int replica) const;
+  /// Member `local` (of this process), for the caller's thread while no run() is under way.
+  [[nodiscard]] Member member(int local);
+  /// Rows learned from so far, every pass counted, and seconds of CPU used in run(), by each replica of the run.
+  struct Work {
+    std::int64_t rows = 0;
+    double cpu_seconds = 0;
+  };
+  [[nodiscard]] std::vector<Work> work() const;
+  [[nodiscard]] const Ranks& ranks() const { return ranks_; }
 
  private:
   struct Seat;
-  void guarded(int replica, const std::function<void()>& work);
+  void take_seat(const sync::Placement& placement, const BuildModule& build);
+  void guarded(int local, const std::function<void()>& work);
 
   const TeamOptions options_;
+  const Ranks ranks_;
   std::vector<std::unique_ptr<comm::Group>> groups_;
   std::vector<std::unique_ptr<Seat>> members_;
   ThreadTeam threads_;  // last: joined before what its threads use is gone

@@ -1,22 +1,68 @@
 #include "tandem/sync/replica.h"
 
 #include "tandem/base/check.h"
+#include "tandem/base/error.h"
 #include "tandem/base/text.h"
 #include "tandem/model/shard_random.h"
 
 namespace tandem::sync {
 
-std::vector<Placement> place_replicas(const std::vector<c10::Device>& devices, int shards) {
-  const int replicas = static_cast<int>(devices.size());
+namespace {
+
+// `common` holds what is the same for all replicas of the process, and its first replica's number and shards.
+std::vector<Placement> place(const std::vector<c10::Device>& devices, const Placement& common) {
   std::vector<Placement> placements;
-  for (int replica = 0; replica < replicas; ++replica) {
-    placements.push_back({.replica = replica,
-                          .replicas = replicas,
-                          .shards = shards,
-                          .mine = subtree_of(shards, replicas, replica),
-                          .device = devices[static_cast<std::size_t>(replica)]});
+  const auto local = static_cast<int>(devices.size());
+  for (int index = 0; index < local; ++index) {
+    Placement& placement = placements.emplace_back(common);
+    placement.replica += index;
+    placement.mine = subtree_of(common.mine, local, index);
+    placement.device = devices[static_cast<std::size_t>(index)];
+    placement.local = index;
   }
   return placements;
+}
+
+// The shards that fall to this rank; none when there are fewer than ranks.
+Range shards_of_rank(const comm::Group& ranks, int shards) {
+  try {
+    return ranks.subtree({0, shards});
+  } catch (const ConfigError&) {
+    return {0, 0};
+  }
+}
+
+}  // namespace
+
+std::vector<Placement> place_replicas(const std::vector<c10::Device>& devices, int shards) {
+  return place(devices, {.replicas = static_cast<int>(devices.size()), .shards = shards, .mine = {0, shards}});
+}
+
+std::vector<Placement> place_replicas(const std::vector<c10::Device>& devices, int shards, comm::Group& ranks,
+                                      const Limits& limits) {
+  Placement common{.shards = shards, .mine = shards_of_rank(ranks, shards)};
+  // Every rank tells every other, so that all learn of a fault on any.
+  const std::vector<double> mine{static_cast<double>(devices.size()), static_cast<double>(shards),
+                                 static_cast<double>(common.mine.size())};
+  std::vector<double> all(mine.size() * static_cast<std::size_t>(ranks.size()));
+  ranks.all_gather(mine, all, limits);
+  common.replicas = 0;
+  for (int rank = 0; rank < ranks.size(); ++rank) {
+    const double* its = all.data() + static_cast<std::ptrdiff_t>(mine.size()) * rank;
+    const double replicas = its[0], its_shards = its[1], fall_to_it = its[2];
+    if (its_shards != all[1]) {
+      throw ConfigError(concat("rank 0 has ", all[1], " shards, rank ", rank, " has ", its_shards,
+                               "; give all ranks the same number"));
+    }
+    if (replicas > fall_to_it) {
+      throw ConfigError(concat("of ", shards, " shards ", fall_to_it, " fall to rank ", rank, " of ", ranks.size(),
+                               ", which has ", replicas, " replicas, and each needs at least one; use more shards, or ",
+                               "fewer devices or ranks"));
+    }
+    if (rank < ranks.rank()) common.replica += static_cast<int>(replicas);
+    common.replicas += static_cast<int>(replicas);
+  }
+  return place(devices, common);
 }
 
 Replica::Replica(const Placement& placement, std::shared_ptr<torch::nn::Module> module, std::uint64_t run_seed,

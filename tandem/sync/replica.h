@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "tandem/base/summation_tree.h"
+#include "tandem/comm/group.h"
 #include "tandem/model/flat_parameters.h"
 #include "tandem/model/module_buffers.h"
 #include "tandem/model/optimizer.h"
@@ -27,11 +28,18 @@ struct Placement {
   int shards = 1;    // in the run
   Range mine;        // the shards of this replica: one whole subtree
   c10::Device device = c10::Device(c10::kCPU);
+  int local = 0;  // among the replicas of its process
 };
 
 /// The placements of `devices.size()` replicas that share `shards` shards. Throws ConfigError when there are fewer
 /// shards than replicas, naming the counts that work.
 [[nodiscard]] std::vector<Placement> place_replicas(const std::vector<c10::Device>& devices, int shards);
+
+/// The placements of this rank's replicas, one a device, when the replicas of all `ranks` share the shards. Ranks may
+/// have different numbers of devices. Collective. Throws ConfigError on all ranks when they disagree about the shards
+/// or one has more replicas than shards fall to it.
+[[nodiscard]] std::vector<Placement> place_replicas(const std::vector<c10::Device>& devices, int shards,
+                                                    comm::Group& ranks, const Limits& limits);
 
 class Replica {
  public:

@@ -1,16 +1,27 @@
 #include "tandem/app/commands/commands.h"
+#include "tandem/app/commands/run_ranks.h"
 #include "tandem/app/commands/run_session.h"
 
 namespace tandem::app {
 
-ExitCode run_resume(const ResumeCommand& command, const rl::EnvRegistry& environments) {
+namespace {
+
+ExitCode go_on(const ResumeCommand& command, const rl::EnvRegistry& environments, const learner::Ranks& ranks) {
   RunFolder folder = RunFolder::open(command.run);
-  Configuration configuration = reconfigure(folder.paths().config(), command.flags, surroundings_of(environments));
+  Configuration configuration =
+      reconfigure(folder.paths().config(), command.flags, surroundings_of(environments, ranks));
   const std::optional<model::Checkpoint> checkpoint = checkpoint_to_resume(folder.paths(), configuration);
   if (has_ended(folder.paths(), configuration.options, checkpoint))
-    return say_ended(folder.paths(), configuration.options);
+    return say_ended(folder.paths(), configuration.options, ranks);
   if (!command.flags.empty()) folder.write_config(configuration.yaml);
-  return train_in(folder, configuration, environments, checkpoint);
+  return train_in(folder, configuration, environments, checkpoint, ranks);
+}
+
+}  // namespace
+
+ExitCode run_resume(const ResumeCommand& command, const rl::EnvRegistry& environments) {
+  return run_on_all_ranks(command.flags, environments,
+                          [&](const learner::Ranks& ranks) { return go_on(command, environments, ranks); });
 }
 
 }  // namespace tandem::app

@@ -4,6 +4,7 @@
 
 #include <iostream>
 
+#include "tandem/app/commands/run_ranks.h"
 #include "tandem/app/run/program_name.h"
 #include "tandem/app/run/progress.h"
 #include "tandem/app/run/quantity_text.h"
@@ -20,7 +21,6 @@
 #include "tandem/model/checkpoint_store.h"
 #include "tandem/rl/policy/action_family.h"
 #include "tandem/rl/policy/normalizer.h"
-#include "tandem/sync/replica.h"
 
 namespace tandem::app {
 namespace {
@@ -60,19 +60,20 @@ void say_outcome(Progress& progress, const Summary& summary, const RunPaths& pat
 
 }  // namespace
 
-Surroundings surroundings_of(const rl::EnvRegistry& environments) {
+Surroundings surroundings_of(const rl::EnvRegistry& environments, const learner::Ranks& ranks) {
   const auto spec_of = [&environments](const TrainOptions& options) {
     return with_plugins(environments, options).spec(options.env);
   };
   Surroundings surroundings;
-  surroundings.count_replicas = [](const std::string& devices) {
-    return static_cast<int>(device::parse_device_set(devices).size());
+  surroundings.count_replicas = [&ranks](const std::string& devices) {
+    return static_cast<int>(device::parse_device_set(devices).size()) * ranks.size();
   };
   surroundings.checks = {
       {"shards",
-       [](const TrainOptions& options) {
+       [&ranks](const TrainOptions& options) {
          if (!options.shards) return;  // the devices are at fault
-         (void)sync::place_replicas(device::parse_device_set(options.devices), static_cast<int>(*options.shards));
+         const auto mine = ranks.group()->subtree({0, static_cast<int>(*options.shards)});
+         (void)subtree_of(mine, static_cast<int>(device::parse_device_set(options.devices).size()), 0);
        }},
       {"env", [spec_of](const TrainOptions& options) { (void)spec_of(options); }},
       {"policy.head",
@@ -122,7 +123,8 @@ bool has_ended(const RunPaths& paths, const TrainOptions& options, const std::op
   }
 }
 
-ExitCode say_ended(const RunPaths& paths, const TrainOptions& options) {
+ExitCode say_ended(const RunPaths& paths, const TrainOptions& options, const learner::Ranks& ranks) {
+  dismiss(ranks);
   if (!options.quiet) {
     std::cout << "the run in " << paths.folder.string() << " has made its " << options.total_steps
               << " steps and is left as it is; `" << program_name() << " resume " << paths.folder.string()
@@ -132,7 +134,7 @@ ExitCode say_ended(const RunPaths& paths, const TrainOptions& options) {
 }
 
 ExitCode train_in(RunFolder& folder, const Configuration& configuration, const rl::EnvRegistry& environments,
-                  const std::optional<model::Checkpoint>& from) {
+                  const std::optional<model::Checkpoint>& from, const learner::Ranks& ranks) {
   const TrainOptions& options = configuration.options;
   const StopSignals signals;
   const std::unique_ptr<Progress> progress =
@@ -141,7 +143,9 @@ ExitCode train_in(RunFolder& folder, const Configuration& configuration, const r
     if (severity == Severity::kWarning) progress->say(concat("warning: ", text));
   });
   log.info(concat("tandem ", kVersion, ", process ", ::getpid()));
-  for (const std::string& note : configuration.notes) {
+  std::vector<std::string> notes = configuration.notes;
+  if (ranks.size() > 1) notes.insert(notes.begin(), ranks.description());
+  for (const std::string& note : notes) {
     log.info(note);
     progress->say(note);
   }
@@ -150,7 +154,8 @@ ExitCode train_in(RunFolder& folder, const Configuration& configuration, const r
     progress->say("stopping after this update, with a checkpoint; Ctrl-C again ends at once");
   });
   try {
-    const Summary summary = train(configuration, with_plugins(environments, options), from,
+    send_configuration(ranks, configuration);
+    const Summary summary = train(configuration, with_plugins(environments, options), from, ranks,
                                   {.folder = folder, .progress = *progress, .log = log, .stop = signals.token()});
     say_outcome(*progress, summary, folder.paths());
     return summary.end == RunEnd::kFinished ? ExitCode::kDone : ExitCode::kStopped;

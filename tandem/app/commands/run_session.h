@@ -6,13 +6,15 @@
 #include "tandem/app/config/configuration.h"
 #include "tandem/app/exit_code.h"
 #include "tandem/app/run/run_folder.h"
+#include "tandem/learner/ranks.h"
 #include "tandem/model/checkpoint.h"
 #include "tandem/rl/env/env_registry.h"
 
 namespace tandem::app {
 
-/// This machine's devices, and `environments` with the plugins that the options name. Both outlive the result.
-[[nodiscard]] Surroundings surroundings_of(const rl::EnvRegistry& environments);
+/// This machine's devices, `environments` with the plugins that the options name, and the ranks that share the work.
+/// All outlive the result.
+[[nodiscard]] Surroundings surroundings_of(const rl::EnvRegistry& environments, const learner::Ranks& ranks);
 
 /// The newest checkpoint of a run, checked; nothing when it was never saved.
 [[nodiscard]] std::optional<model::Checkpoint> newest_checkpoint(const RunPaths& paths);
@@ -26,11 +28,13 @@ namespace tandem::app {
 [[nodiscard]] bool has_ended(const RunPaths& paths, const TrainOptions& options,
                              const std::optional<model::Checkpoint>& checkpoint);
 
-/// Says that a run has ended, and how to go on with it.
-[[nodiscard]] ExitCode say_ended(const RunPaths& paths, const TrainOptions& options);
+/// Says that a run has ended, and how to go on with it; to the other ranks that there is nothing to do.
+[[nodiscard]] ExitCode say_ended(const RunPaths& paths, const TrainOptions& options, const learner::Ranks& ranks);
 
-/// Trains in `folder`, from `from` on where given, until the end or a signal, and says how it went.
+/// Trains in `folder`, from `from` on where given, until the end or a signal, and says how it went. Rank 0's part; the
+/// others follow.
 [[nodiscard]] ExitCode train_in(RunFolder& folder, const Configuration& configuration,
-                                const rl::EnvRegistry& environments, const std::optional<model::Checkpoint>& from);
+                                const rl::EnvRegistry& environments, const std::optional<model::Checkpoint>& from,
+                                const learner::Ranks& ranks);
 
 }  // namespace tandem::app

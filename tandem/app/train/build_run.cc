@@ -31,8 +31,9 @@ rl::NormalizerOptions normalizer_options(const NormalizeSettings& settings) {
           .clip_reward = settings.clip_reward};
 }
 
-rl::PpoSetup make_setup(const TrainOptions& options, const rl::EnvRegistry& environments) {
+rl::PpoSetup make_setup(const TrainOptions& options, const rl::EnvRegistry& environments, const learner::Ranks& ranks) {
   rl::PpoSetup setup;
+  setup.ranks = ranks;
   setup.seed = static_cast<std::uint64_t>(options.seed);
   setup.total_steps = options.total_steps;
   setup.devices = device::parse_device_set(options.devices);

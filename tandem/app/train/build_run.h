@@ -14,8 +14,9 @@ namespace tandem::app {
 
 [[nodiscard]] rl::NormalizerOptions normalizer_options(const NormalizeSettings& settings);
 
-/// A run of `options`, whose shards are resolved. The registry is copied. Throws ConfigError for devices and policies
-/// that cannot be.
-[[nodiscard]] rl::PpoSetup make_setup(const TrainOptions& options, const rl::EnvRegistry& environments);
+/// A run of `options`, whose shards are resolved, over `ranks`. The registry is copied. Throws ConfigError for devices
+/// and policies that cannot be.
+[[nodiscard]] rl::PpoSetup make_setup(const TrainOptions& options, const rl::EnvRegistry& environments,
+                                      const learner::Ranks& ranks);
 
 }  // namespace tandem::app

@@ -55,9 +55,10 @@ std::string instruction_sets() {
   return concat(name_of(detect_instruction_set()), ", LibTorch ", at::get_cpu_capability());
 }
 
-void save_run(rl::PpoRun& run, const RunProgress& progress, const std::string& config, model::CheckpointStore& store) {
+void save_run(const rl::PpoRun& run, const learner::StateParts& parts, const RunProgress& progress,
+              const std::string& config, model::CheckpointStore& store) {
   model::CheckpointWriter writer = store.begin(run.updates());
-  for (const auto& [name, tensors] : run.save()) writer.write_part(name, tensors);
+  for (const auto& [name, tensors] : parts) writer.write_part(name, tensors);
   model::CheckpointInfo info{.kind = kKind,
                              .tandem_version = kVersion,
                              .counters = {{"updates", run.updates()}, {"env_steps", run.env_steps()}},

@@ -21,13 +21,15 @@ struct RunProgress {
 [[nodiscard]] std::string torch_version();
 [[nodiscard]] std::string instruction_sets();
 
-/// Writes a checkpoint of the run as it is between two updates; `config`: its config.yaml. Returns when the disk holds
-/// it.
-void save_run(rl::PpoRun& run, const RunProgress& progress, const std::string& config, model::CheckpointStore& store);
+/// Writes a checkpoint of the run as it is between two updates; `parts`: what run.save() gave; `config`: its
+/// config.yaml. Returns when the disk holds it.
+void save_run(const rl::PpoRun& run, const learner::StateParts& parts, const RunProgress& progress,
+              const std::string& config, model::CheckpointStore& store);
 
-/// Brings `run` to the state of the checkpoint. Returns what save_run() was given, with `resumed` as it is now;
-/// `remark` says why the run's numbers may from here on differ from those of an uninterrupted one, and is empty when
-/// they do not. Throws CheckpointError when the checkpoint is of another kind of run or another model.
+/// Brings `run` to the state of the checkpoint. Collective, as PpoRun::load(). Returns what save_run() was given, with
+/// `resumed` as it is now; `remark` says why the run's numbers may from here on differ from those of an uninterrupted
+/// one, and is empty when they do not. Throws CheckpointError when the checkpoint is of another kind of run or another
+/// model.
 [[nodiscard]] RunProgress load_run(rl::PpoRun& run, const model::Checkpoint& checkpoint, std::string& remark);
 
 }  // namespace tandem::app

@@ -1,190 +1,98 @@
 #include "tandem/app/train/train.h"
 
-#include "tandem/app/plot/run_picture.h"
-#include "tandem/app/run/quantity_text.h"
 #include "tandem/app/train/build_run.h"
-#include "tandem/app/train/run_checkpoint.h"
-#include "tandem/base/atomic_file.h"
-#include "tandem/base/text.h"
-#include "tandem/metrics/jsonl_sink.h"
-#include "tandem/metrics/process_stats.h"
-#include "tandem/metrics/tensorboard_sink.h"
+#include "tandem/app/train/run_record.h"
 
 namespace tandem::app {
 namespace {
 
-double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
-
-// The loop of a run, and what it writes.
+// The loop of a run, as every rank does it; rank 0 keeps the record.
 class Training {
  public:
-  Training(const Configuration& configuration, const rl::EnvRegistry& environments, const TrainPlace& place)
-      : options_(configuration.options),
-        config_(configuration.yaml),
-        place_(place),
-        run_(make_setup(options_, environments)),
-        store_(place.folder.paths().checkpoints(),
-               {.last = static_cast<int>(options_.checkpoint.keep_last), .best = 1}) {}
+  Training(const TrainOptions& options, const rl::EnvRegistry& environments, const learner::Ranks& ranks,
+           std::stop_token stop)
+      : total_steps_(options.total_steps),
+        ranks_(ranks),
+        stop_(std::move(stop)),
+        run_(make_setup(options, environments, ranks)) {}
 
-  void resume(const model::Checkpoint& checkpoint);
-  Summary run();
+  [[nodiscard]] rl::PpoRun& run() { return run_; }
+
+  // `record`: null on ranks other than 0.
+  RunEnd loop(RunRecord* record) {
+    bool stopping = false;
+    while (!stopping && run_.env_steps() < total_steps_) {
+      const rl::RunReport report = run_.update();
+      if (record != nullptr) record->account(report);
+      const Decision decision = decide(record != nullptr && record->checkpoint_due());
+      if (decision.checkpoint) checkpoint(record);
+      stopping = decision.stop;
+    }
+    if (run_.updates() != saved_updates_) checkpoint(record);
+    return run_.env_steps() >= total_steps_ ? RunEnd::kFinished : RunEnd::kStopped;
+  }
+
+  void resumed() { saved_updates_ = run_.updates(); }
 
  private:
-  void begin();
-  void loop();
-  void account(const rl::RunReport& report);
-  void note_solved(const rl::RunReport& report);
-  [[nodiscard]] bool checkpoint_due() const;
-  void checkpoint();
-  Summary finish();
+  struct Decision {
+    bool checkpoint = false, stop = false;
+  };
 
-  const TrainOptions& options_;
-  const std::string& config_;
-  const TrainPlace& place_;
+  // The same on all ranks: rank 0 says whether it is time for a checkpoint, and whoever was told to stop stops all.
+  Decision decide(bool checkpoint_due) {
+    const double stop = stop_.stop_requested() ? 1 : 0;
+    Decision decision{.checkpoint = checkpoint_due, .stop = stop > 0};
+    if (ranks_.size() == 1) return decision;
+    const std::vector<std::vector<double>> all = ranks_.gather({checkpoint_due ? 1.0 : 0.0, stop});
+    decision.checkpoint = all.front()[0] > 0;
+    for (const std::vector<double>& rank : all) decision.stop = decision.stop || rank[1] > 0;
+    return decision;
+  }
+
+  void checkpoint(RunRecord* record) {
+    const learner::StateParts parts = run_.save();
+    if (record != nullptr) record->checkpoint(parts);
+    saved_updates_ = run_.updates();
+  }
+
+  const std::int64_t total_steps_;
+  const learner::Ranks ranks_;
+  const std::stop_token stop_;
   rl::PpoRun run_;
-  model::CheckpointStore store_;
-  RunProgress progress_;
-  std::vector<std::unique_ptr<MetricsSink>> sinks_;
-  UpdateMetrics last_;
-  Clock::time_point started_, saved_at_;
-  std::int64_t first_step_ = 0, saved_updates_ = -1;
+  std::int64_t saved_updates_ = -1;
 };
-
-void Training::resume(const model::Checkpoint& checkpoint) {
-  std::string remark;
-  progress_ = load_run(run_, checkpoint, remark);
-  saved_updates_ = run_.updates();
-  place_.log.info(concat("goes on after update ", run_.updates(), ", environment step ", run_.env_steps()));
-  if (!remark.empty())
-    place_.log.warning(concat("from here on the numbers may differ from an uninterrupted run's: ", remark));
-}
-
-Summary Training::run() {
-  begin();
-  loop();
-  return finish();
-}
-
-void Training::begin() {
-  truncate_jsonl(place_.folder.paths().metrics(), "updates", run_.updates());
-  // Should there be no update left to make, these are the last values.
-  last_ = read_last(place_.folder.paths().metrics(), run_.updates()).value_or(UpdateMetrics{});
-  store_.discard_after(run_.updates());
-  first_step_ = run_.env_steps();
-  sinks_.push_back(std::make_unique<JsonlSink>(place_.folder.paths().metrics()));
-  if (options_.log.tensorboard) {
-    sinks_.push_back(std::make_unique<TensorBoardSink>(place_.folder.paths().folder, "env_steps", first_step_));
-  }
-  last_.updates = run_.updates();
-  last_.env_steps = run_.env_steps();
-  place_.log.info(concat(options_.env, ": ", counted(static_cast<std::int64_t>(run_.setup().devices.size()), "replica"),
-                         " on ", options_.devices, ", ", counted(run_.setup().shards, "shard"), "; an update has ",
-                         options_.ppo.batch_rows(), " rows in all, ", options_.ppo.batch_rows() / run_.setup().shards,
-                         " a shard; a minibatch ", options_.ppo.minibatch_rows(), " in all"));
-  place_.progress.start({.total_steps = options_.total_steps, .first_step = first_step_});
-  started_ = saved_at_ = Clock::now();
-}
-
-void Training::loop() {
-  while (run_.env_steps() < options_.total_steps && !place_.stop.stop_requested()) {
-    account(run_.update());
-    if (run_.updates() % options_.log.every_updates == 0) {
-      for (const auto& sink : sinks_) sink->write(to_record(last_));
-    }
-    place_.progress.update(last_);
-    if (checkpoint_due()) checkpoint();
-  }
-}
-
-void Training::account(const rl::RunReport& report) {
-  last_.updates = run_.updates();
-  last_.env_steps = run_.env_steps();
-  last_.wall_s = seconds_since_process_start();
-  last_.env_steps_per_s = static_cast<double>(run_.env_steps() - first_step_) / seconds_since(started_);
-  last_.episodes = report.episodes;
-  if (!run_.episodes().empty()) {
-    last_.episode_return_mean = report.episode_return_mean;
-    last_.episode_length_mean = report.episode_length_mean;
-  }
-  last_.policy_loss = report.ppo.policy_loss;
-  last_.value_loss = report.ppo.value_loss;
-  last_.entropy = report.ppo.entropy;
-  last_.approx_kl = report.ppo.approx_kl;
-  last_.clip_fraction = report.ppo.clip_fraction;
-  last_.explained_variance = report.ppo.explained_variance;
-  last_.grad_norm = report.ppo.grad_norm;
-  last_.learning_rate = report.ppo.learning_rate;
-  last_.sample_ms = 1e3 * report.sample_seconds;
-  last_.load_ms = 1e3 * report.ppo.load_seconds;
-  last_.learn_ms = 1e3 * report.ppo.learn_seconds;
-  last_.sync_ms = 1e3 * report.ppo.sync_seconds;
-  note_solved(report);
-}
-
-// Solved is what the mean over a full window of episodes says; fewer could be luck.
-void Training::note_solved(const rl::RunReport& report) {
-  const std::optional<double> threshold = run_.spec().reward_threshold;
-  if (!threshold || progress_.solved_at_env_steps || !run_.episodes().full() || report.episode_return_mean < *threshold)
-    return;
-  progress_.solved_at_env_steps = run_.env_steps();
-  const std::string line =
-      concat("solved at ", run_.env_steps(), " environment steps: the mean return of the last 100 episodes is ",
-             report.episode_return_mean, ", the threshold ", *threshold);
-  place_.log.info(line);
-  place_.progress.say(line);
-}
-
-bool Training::checkpoint_due() const {
-  const CheckpointSettings& when = options_.checkpoint;
-  if (when.every_updates && run_.updates() - std::max<std::int64_t>(saved_updates_, 0) >= *when.every_updates)
-    return true;
-  return when.every_seconds && seconds_since(saved_at_) >= *when.every_seconds;
-}
-
-void Training::checkpoint() {
-  if (saved_updates_ == run_.updates()) return;
-  save_run(run_, progress_, config_, store_);
-  saved_updates_ = run_.updates();
-  saved_at_ = Clock::now();
-  place_.log.debug(concat("checkpoint after update ", run_.updates()));
-}
-
-Summary Training::finish() {
-  place_.progress.finish();
-  checkpoint();
-  Summary summary{.algo = "ppo",
-                  .env = options_.env,
-                  .devices = options_.devices,
-                  .seed = options_.seed,
-                  .shards = run_.setup().shards,
-                  .total_steps = options_.total_steps,
-                  .end = run_.env_steps() >= options_.total_steps ? RunEnd::kFinished : RunEnd::kStopped,
-                  .resumed = progress_.resumed,
-                  .last = last_,
-                  .solved_at_env_steps = progress_.solved_at_env_steps,
-                  .params_sha256 = run_.params_sha256(),
-                  .state_sha256 = run_.state_sha256(),
-                  .peak_rss_mb = peak_rss_mb(),
-                  .replicas = {},
-                  .torch = torch_version(),
-                  .cpu = instruction_sets()};
-  summary.last.wall_s = seconds_since_process_start();
-  for (const rl::PpoRun::ReplicaWork& work : run_.work())
-    summary.replicas.push_back({.rows = work.rows, .thread_cpu_s = work.cpu_seconds});
-  write_file(place_.folder.paths().summary(), to_json(summary) + "\n");
-  draw_run(place_.folder.paths(), run_.spec().reward_threshold);
-  place_.log.info(concat(summary.end == RunEnd::kFinished ? "finished" : "stopped", " after update ", run_.updates(),
-                         ", environment step ", run_.env_steps(), "; state_sha256 ", summary.state_sha256));
-  return summary;
-}
 
 }  // namespace
 
 Summary train(const Configuration& configuration, const rl::EnvRegistry& environments,
-              const std::optional<model::Checkpoint>& from, const TrainPlace& place) {
-  Training training(configuration, environments, place);
-  if (from) training.resume(*from);
-  return training.run();
+              const std::optional<model::Checkpoint>& from, const learner::Ranks& ranks, const TrainPlace& place) {
+  Training training(configuration.options, environments, ranks, place.stop);
+  rl::PpoRun& run = training.run();
+  RunRecord record(configuration, run, place);
+  (void)ranks.gather({from ? 1.0 : 0.0});
+  if (from) {
+    std::string remark;
+    const RunProgress progress = load_run(run, *from, remark);
+    record.resumed(progress, remark);
+    training.resumed();
+  }
+  record.begin();
+  const RunEnd end = training.loop(&record);
+  return record.finish(end, run.work(), run.params_sha256(), run.state_sha256());
+}
+
+RunEnd follow(const TrainOptions& options, const rl::EnvRegistry& environments, const learner::Ranks& ranks,
+              std::stop_token stop) {
+  Training training(options, environments, ranks, std::move(stop));
+  const bool goes_on = ranks.gather({0.0}).front().front() > 0;  // as rank 0 says
+  if (goes_on) {
+    (void)training.run().load({});
+    training.resumed();
+  }
+  const RunEnd end = training.loop(nullptr);
+  (void)training.run().work();
+  return end;
 }
 
 }  // namespace tandem::app

@@ -4,6 +4,7 @@
 #include <torch/nn/module.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 
 #include "tandem/base/error.h"
@@ -11,6 +12,7 @@
 #include "tandem/base/text.h"
 #include "tandem/model/named_copy.h"
 #include "tandem/rl/rollout/gae.h"
+#include "tandem/rl/rollout/group_results.h"
 
 namespace tandem::rl {
 namespace {
@@ -34,8 +36,22 @@ const at::Tensor& find(const model::NamedTensors& tensors, const std::string& na
   throw CheckpointError(concat("part '", part, "' of the checkpoint has no '", name, "'"));
 }
 
-std::string shard_part(std::size_t shard) { return concat("shard-", shard); }
-std::string group_part(std::size_t group) { return concat("env-group-", group); }
+std::string shard_part(int shard) { return concat("shard-", shard); }
+std::string group_part(int group) { return concat("env-group-", group); }
+
+std::vector<std::string> part_names(int shards) {
+  std::vector<std::string> names{"state", "normalizers", "run"};
+  for (int shard = 0; shard < shards; ++shard) {
+    names.push_back(shard_part(shard));
+    names.push_back(group_part(shard));
+  }
+  return names;
+}
+
+// What the slowest of all took counts.
+void slower_of(std::span<double* const, 4> times, std::span<const double, 4> others) {
+  for (std::size_t i = 0; i < times.size(); ++i) *times[i] = std::max(*times[i], others[i]);
+}
 
 PpoSetup checked(PpoSetup setup) {
   std::vector<std::string> faults = faults_of(setup.ppo, setup.shards);
@@ -59,36 +75,36 @@ PpoRun::PpoRun(PpoSetup setup)
     : setup_(checked(std::move(setup))),
       spec_(setup_.make_envs(1)->spec()),
       normalizers_(spec_, setup_.normalizer),
-      policies_(setup_.devices.size()),
-      workers_(static_cast<std::size_t>(setup_.shards)),
-      ppo_(setup_.devices.size()) {
+      policies_(setup_.devices.size()) {
   if (spec_.agents != 1) {
     throw ConfigError(concat(spec_.id, " has ", spec_.agents, " agents in an environment; PPO trains one"));
   }
   // Environments and policies are made one after the other: a user's factories need not be thread-safe.
-  for (std::size_t replica = 0; replica < policies_.size(); ++replica) {
+  for (std::size_t local = 0; local < policies_.size(); ++local) {
     at::Generator generator = at::detail::createCPUGenerator(derive_seed(setup_.seed, SeedPurpose::kParameters, 0));
-    policies_[replica] = setup_.make_policy(spec_, generator);
-    policies_[replica]->to(setup_.devices[replica]);
+    policies_[local] = setup_.make_policy(spec_, generator);
+    policies_[local]->to(setup_.devices[local]);
   }
-  const std::vector<sync::Placement> placements = sync::place_replicas(setup_.devices, setup_.shards);
+  const std::vector<sync::Placement> placements = setup_.ranks.place(setup_.devices, setup_.shards);
+  shards_ = {placements.front().mine.begin, placements.back().mine.end};
   for (const sync::Placement& placement : placements) {
-    for (int shard = placement.mine.begin; shard < placement.mine.end; ++shard) build_worker(shard, placement.replica);
+    ActorCritic& policy = *policies_[static_cast<std::size_t>(placement.local)];
+    for (int shard = placement.mine.begin; shard < placement.mine.end; ++shard) build_worker(shard, policy);
   }
   team_ = std::make_unique<learner::ReplicaTeam>(
       placements, team_options(setup_),
-      [this](const sync::Placement& placement) { return policies_[static_cast<std::size_t>(placement.replica)]; });
-  for (int replica = 0; replica < team_->size(); ++replica) {
-    const auto index = static_cast<std::size_t>(replica);
-    ppo_[index] = std::make_unique<Ppo>(team_->member(replica), *policies_[index], setup_.ppo);
+      [this](const sync::Placement& placement) { return policies_[static_cast<std::size_t>(placement.local)]; },
+      setup_.ranks);
+  for (int local = 0; local < team_->size(); ++local) {
+    ActorCritic& policy = *policies_[static_cast<std::size_t>(local)];
+    ppo_.push_back(std::make_unique<Ppo>(team_->member(local), policy, setup_.ppo));
   }
 }
 
 PpoRun::~PpoRun() = default;
 
-void PpoRun::build_worker(int shard, int replica) {
+void PpoRun::build_worker(int shard, ActorCritic& policy) {
   const int envs = setup_.ppo.num_envs / setup_.shards;
-  ActorCritic& policy = *policies_[static_cast<std::size_t>(replica)];
   const RolloutOptions options{.steps = setup_.ppo.rollout_steps,
                                .gamma = setup_.ppo.gamma,
                                .time_limit = setup_.ppo.time_limit,
@@ -96,28 +112,16 @@ void PpoRun::build_worker(int shard, int replica) {
                                .normalizer = setup_.normalizer};
   std::unique_ptr<EnvGroup> group = setup_.make_envs(envs);
   std::unique_ptr<Actor> actor = make_actor(policy, setup_.actor, group->size() * spec_.agents, setup_.seed, shard);
-  auto& worker = workers_[static_cast<std::size_t>(shard)];
-  worker = std::make_unique<RolloutWorker>(std::move(group), std::move(actor), options, shard * envs);
-  worker->reset(setup_.seed);
+  workers_.push_back(std::make_unique<RolloutWorker>(std::move(group), std::move(actor), options, shard * envs));
+  workers_.back()->reset(setup_.seed);
 }
 
 RunReport PpoRun::update() {
   std::vector<RunReport> reports(ppo_.size());
   team_->run([&](learner::Member& member) {
-    collect_and_learn(member, reports[static_cast<std::size_t>(member.replica.placement().replica)]);
+    collect_and_learn(member, reports[static_cast<std::size_t>(member.replica.placement().local)]);
   });
-  finish_update();
-  RunReport report = reports.front();
-  for (const RunReport& other : reports) {
-    report.sample_seconds = std::max(report.sample_seconds, other.sample_seconds);
-    report.ppo.load_seconds = std::max(report.ppo.load_seconds, other.ppo.load_seconds);
-    report.ppo.learn_seconds = std::max(report.ppo.learn_seconds, other.ppo.learn_seconds);
-    report.ppo.sync_seconds = std::max(report.ppo.sync_seconds, other.ppo.sync_seconds);
-  }
-  report.episode_return_mean = episodes_.mean_return();
-  report.episode_length_mean = episodes_.mean_length();
-  report.episodes = episodes_.total();
-  return report;
+  return finish_update(reports);
 }
 
 void PpoRun::collect_and_learn(learner::Member& member, RunReport& report) {
@@ -125,29 +129,43 @@ void PpoRun::collect_and_learn(learner::Member& member, RunReport& report) {
   std::vector<Fragment*> fragments;
   const Range mine = member.replica.placement().mine;
   for (int shard = mine.begin; shard < mine.end; ++shard) {
-    RolloutWorker& worker = *workers_[static_cast<std::size_t>(shard)];
-    worker.collect(normalizers_);
-    compute_gae(worker.fragment(), setup_.ppo.gamma, setup_.ppo.gae_lambda);
-    fragments.push_back(&worker.fragment());
+    worker(shard).collect(normalizers_);
+    compute_gae(worker(shard).fragment(), setup_.ppo.gamma, setup_.ppo.gae_lambda);
+    fragments.push_back(&worker(shard).fragment());
   }
   report.sample_seconds = seconds_since(start);
   const double progress = static_cast<double>(env_steps_) / static_cast<double>(setup_.total_steps);
-  Ppo& ppo = *ppo_[static_cast<std::size_t>(member.replica.placement().replica)];
+  Ppo& ppo = *ppo_[static_cast<std::size_t>(member.replica.placement().local)];
   report.ppo = ppo.update(fragments, progress, {.deadline = Deadline::after(std::chrono::minutes(5)), .stop = {}});
 }
 
-// What belongs to the whole run, after all replicas are done: in the order of the groups, on one thread.
-void PpoRun::finish_update() {
+// What belongs to the whole run, after all replicas are done: in the order of the groups, on one thread of every rank.
+RunReport PpoRun::finish_update(const std::vector<RunReport>& replicas) {
+  RunReport report = replicas.front();
+  std::array<double*, 4> times{&report.sample_seconds, &report.ppo.load_seconds, &report.ppo.learn_seconds,
+                               &report.ppo.sync_seconds};
+  for (const RunReport& other : replicas) {
+    slower_of(times, std::array{other.sample_seconds, other.ppo.load_seconds, other.ppo.learn_seconds,
+                                other.ppo.sync_seconds});
+  }
+  std::vector<double> mine;
+  for (const double* seconds : times) mine.push_back(*seconds);
+  for (const auto& worker : workers_) append_results(*worker, mine);
+
   std::vector<Episode> episodes;
-  for (const auto& worker : workers_) {
-    const std::vector<Episode> finished = worker->episodes().take_finished();
-    episodes.insert(episodes.end(), finished.begin(), finished.end());
-    normalizers_.merge(worker->moments());
+  for (const std::vector<double>& numbers : setup_.ranks.gather(mine)) {
+    const auto all = std::span(numbers);
+    slower_of(times, all.first<4>());
+    take_results(all.subspan(4), NormalizerMoments(spec_, setup_.normalizer), normalizers_, episodes);
   }
   episodes_.add(std::move(episodes));
   normalizers_.finish_merge();
   ++updates_;
   env_steps_ += setup_.ppo.batch_rows();
+  report.episode_return_mean = episodes_.mean_return();
+  report.episode_length_mean = episodes_.mean_length();
+  report.episodes = episodes_.total();
+  return report;
 }
 
 std::string PpoRun::params_sha256() {
@@ -162,20 +180,7 @@ std::string PpoRun::state_sha256() {
   return model::state_sha256(std::move(state));
 }
 
-std::vector<PpoRun::ReplicaWork> PpoRun::work() const {
-  std::vector<ReplicaWork> all;
-  for (int replica = 0; replica < team_->size(); ++replica) {
-    all.push_back({.rows = team_->member(replica).learner.rows_trained(), .cpu_seconds = team_->cpu_seconds(replica)});
-  }
-  return all;
-}
-
-PpoRun::Parts PpoRun::save() {
-  Parts parts;
-  sync::Replica& replica = team_->member(0).replica;
-  parts.emplace_back("state", replica.named_state());
-  parts.emplace_back("normalizers", normalizers_.state());
-
+model::NamedTensors PpoRun::run_part() const {
   std::vector<double> returns;
   std::vector<std::int64_t> lengths;
   for (const Episode& episode : episodes_.episodes()) {
@@ -183,34 +188,38 @@ PpoRun::Parts PpoRun::save() {
     lengths.push_back(episode.length);
   }
   const auto passes = static_cast<std::int64_t>(team_->member(0).learner.passes());
-  parts.emplace_back(
-      "run", model::NamedTensors{{"counters", at::tensor({updates_, env_steps_, passes, episodes_.total()}, at::kLong)},
-                                 {"episode_return", at::tensor(returns, at::kDouble)},
-                                 {"episode_length", at::tensor(lengths, at::kLong)}});
-  for (int r = 0; r < team_->size(); ++r) {
-    const Range mine = team_->member(r).replica.placement().mine;
-    for (int shard = mine.begin; shard < mine.end; ++shard) {
-      at::Generator& generator = team_->member(r).replica.generator(shard);
-      parts.emplace_back(shard_part(static_cast<std::size_t>(shard)),
-                         model::NamedTensors{{"generator", generator.get_state()}});
-    }
-  }
-  for (std::size_t group = 0; group < workers_.size(); ++group) {
-    parts.emplace_back(group_part(group), model::NamedTensors{{"state", tensor_of(workers_[group]->save())}});
-  }
-  return parts;
+  return {{"counters", at::tensor({updates_, env_steps_, passes, episodes_.total()}, at::kLong)},
+          {"episode_return", at::tensor(returns, at::kDouble)},
+          {"episode_length", at::tensor(lengths, at::kLong)}};
 }
 
-RolloutWorker::Resumed PpoRun::load(const std::function<model::NamedTensors(const std::string& part)>& read_part) {
-  const model::NamedTensors state = read_part("state");
-  normalizers_.load(read_part("normalizers"));
-  const model::NamedTensors run = read_part("run");
+learner::StateParts PpoRun::save() {
+  learner::StateParts parts;
+  if (setup_.ranks.leads()) {
+    parts.emplace_back("state", team_->member(0).replica.named_state());
+    parts.emplace_back("normalizers", normalizers_.state());
+    parts.emplace_back("run", run_part());
+  }
+  for (int local = 0; local < team_->size(); ++local) {
+    sync::Replica& replica = team_->member(local).replica;
+    const Range mine = replica.placement().mine;
+    for (int shard = mine.begin; shard < mine.end; ++shard) {
+      parts.emplace_back(shard_part(shard), model::NamedTensors{{"generator", replica.generator(shard).get_state()}});
+      parts.emplace_back(group_part(shard), model::NamedTensors{{"state", tensor_of(worker(shard).save())}});
+    }
+  }
+  return gather_parts(setup_.ranks, std::move(parts));
+}
+
+void PpoRun::load_run_part(const model::NamedTensors& run) {
   const at::Tensor counters = find(run, "counters", "run");
   if (counters.numel() != 4)
     throw CheckpointError(concat("part 'run' has ", counters.numel(), " counters, expected 4"));
   const auto* counter = counters.const_data_ptr<std::int64_t>();
   updates_ = counter[0];
   env_steps_ = counter[1];
+  for (int local = 0; local < team_->size(); ++local)
+    team_->member(local).learner.set_passes(static_cast<std::uint64_t>(counter[2]));
   const at::Tensor returns = find(run, "episode_return", "run"), lengths = find(run, "episode_length", "run");
   std::vector<Episode> episodes;
   for (std::int64_t i = 0; i < std::min(returns.numel(), lengths.numel()); ++i) {
@@ -218,29 +227,31 @@ RolloutWorker::Resumed PpoRun::load(const std::function<model::NamedTensors(cons
         {.episode_return = returns.const_data_ptr<double>()[i], .length = lengths.const_data_ptr<std::int64_t>()[i]});
   }
   episodes_.restore(std::move(episodes), counter[3]);
+}
 
-  RolloutWorker::Resumed resumed = RolloutWorker::Resumed::kExactly;
-  for (int r = 0; r < team_->size(); ++r) {
-    learner::Member member = team_->member(r);
-    model::copy_named(state, member.replica.named_state());
-    member.replica.optimizer().state_changed();
-    member.learner.set_passes(static_cast<std::uint64_t>(counter[2]));
-    const Range mine = member.replica.placement().mine;
+RolloutWorker::Resumed PpoRun::load(const learner::ReadPart& read_part) {
+  const learner::StateParts parts = parts_from_leader(setup_.ranks, part_names(setup_.shards), read_part);
+  const auto part = [&parts](const std::string& name) { return learner::part_of(parts, name); };
+  normalizers_.load(part("normalizers"));
+  load_run_part(part("run"));
+  // New episodes, where they must be, are others than those of the run's beginning.
+  const std::uint64_t seed =
+      derive_seed(setup_.seed, SeedPurpose::kEnvGroup, static_cast<std::uint64_t>(updates_) << 32);
+  double inexact = 0;
+  for (int local = 0; local < team_->size(); ++local) {
+    sync::Replica& replica = team_->member(local).replica;
+    model::copy_named(part("state"), replica.named_state());
+    replica.optimizer().state_changed();
+    const Range mine = replica.placement().mine;
     for (int shard = mine.begin; shard < mine.end; ++shard) {
-      const std::string part = shard_part(static_cast<std::size_t>(shard));
-      member.replica.generator(shard).set_state(find(read_part(part), "generator", part));
+      const std::string stream = shard_part(shard), group = group_part(shard);
+      replica.generator(shard).set_state(find(part(stream), "generator", stream));
+      const at::Tensor bytes = find(part(group), "state", group).contiguous();
+      if (worker(shard).load(bytes_of(bytes), seed) != RolloutWorker::Resumed::kExactly) inexact = 1;
     }
   }
-  for (std::size_t group = 0; group < workers_.size(); ++group) {
-    const std::string part = group_part(group);
-    const at::Tensor bytes = find(read_part(part), "state", part).contiguous();
-    // New episodes, where they must be, are others than those of the run's beginning.
-    const std::uint64_t seed =
-        derive_seed(setup_.seed, SeedPurpose::kEnvGroup, static_cast<std::uint64_t>(updates_) << 32);
-    if (workers_[group]->load(bytes_of(bytes), seed) != RolloutWorker::Resumed::kExactly)
-      resumed = RolloutWorker::Resumed::kWithNewEpisodes;
-  }
-  return resumed;
+  for (const std::vector<double>& rank : setup_.ranks.gather({inexact})) inexact = std::max(inexact, rank.front());
+  return inexact > 0 ? RolloutWorker::Resumed::kWithNewEpisodes : RolloutWorker::Resumed::kExactly;
 }
 
 }  // namespace tandem::rl

@@ -5,10 +5,10 @@
 //
 // Env group k belongs to shard k and holds num_envs / shards environments. Each replica collects the fragments of its
 // shards and learns from them on its own thread; nothing but sums crosses between replicas. With the same shards the
-// run has the same bits on any number of replicas, saved and loaded in between or not.
+// run has the same bits on any number of replicas and ranks, saved and loaded in between or not.
 //
-// Threads: one thread at a time. Blocking: update() returns when all replicas are done; a failure of any ends it with
-// that failure.
+// Every rank of a run has such an object and calls the same functions; those that say so are collective. Threads: one
+// thread at a time. Blocking: update() returns when all replicas are done; a failure of any ends it with that failure.
 #pragma once
 #include <cstdint>
 #include <functional>
@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "tandem/learner/replica_team.h"
+#include "tandem/learner/state_parts.h"
 #include "tandem/rl/algo/ppo.h"
 #include "tandem/rl/algo/ppo_options.h"
 #include "tandem/rl/policy/make_actor.h"
@@ -32,7 +33,8 @@ struct PpoSetup {
   std::uint64_t seed = 0;
   std::int64_t total_steps = 100'000;  // environment steps over all environments; what schedules run over
   int shards = 1;
-  std::vector<c10::Device> devices{c10::Device(c10::kCPU)};  // one replica each
+  std::vector<c10::Device> devices{c10::Device(c10::kCPU)};  // of this rank, one replica each
+  learner::Ranks ranks;
   PpoOptions ppo;
   NormalizerOptions normalizer;
   ActorOptions actor;
@@ -52,12 +54,12 @@ struct RunReport {
 
 class PpoRun {
  public:
-  /// Builds everything and starts the first episodes. Throws ConfigError with all faults of the options, and what the
-  /// factories throw.
+  /// Builds everything and starts the first episodes. Collective. Throws ConfigError with all faults of the options,
+  /// and what the factories throw.
   explicit PpoRun(PpoSetup setup);
   ~PpoRun();
 
-  /// One rollout and the learning from it.
+  /// One rollout and the learning from it. Collective; the report is the same on all ranks.
   RunReport update();
 
   [[nodiscard]] std::int64_t updates() const { return updates_; }
@@ -66,42 +68,41 @@ class PpoRun {
   [[nodiscard]] const PpoSetup& setup() const { return setup_; }
   [[nodiscard]] const Spec& spec() const { return spec_; }
   [[nodiscard]] const Normalizers& normalizers() const { return normalizers_; }
-  /// Replica 0's, between updates.
+  /// This rank's first replica's, between updates.
   [[nodiscard]] ActorCritic& policy() { return *policies_.front(); }
 
   /// SHA-256 of the parameters' bytes in order; and of parameters, buffers, optimizer state and normalisers.
   [[nodiscard]] std::string params_sha256();
   [[nodiscard]] std::string state_sha256();
 
-  /// Work of a replica so far: rows that it learned from and seconds of CPU.
-  struct ReplicaWork {
-    std::int64_t rows = 0;
-    double cpu_seconds = 0;
-  };
-  [[nodiscard]] std::vector<ReplicaWork> work() const;
+  /// Work of every replica of the run so far. Collective.
+  [[nodiscard]] std::vector<learner::ReplicaTeam::Work> work() const { return team_->work(); }
 
   /// All that a checkpoint needs, in parts that load on any topology: "state" (the model and its optimizer),
-  /// "normalizers", "run", and one part for every shard and every env group.
-  using Parts = std::vector<std::pair<std::string, model::NamedTensors>>;
-  [[nodiscard]] Parts save();
-  /// Goes on from there. Throws CheckpointError naming what is missing or of another shape; the run is then of no
-  /// further use.
-  RolloutWorker::Resumed load(const std::function<model::NamedTensors(const std::string& part)>& read_part);
+  /// "normalizers", "run", and one part for every shard and every env group. Collective; all ranks get all parts.
+  [[nodiscard]] learner::StateParts save();
+  /// Goes on from there. Collective; `read_part` of rank 0 is asked. Throws CheckpointError naming what is missing or
+  /// of another shape; the run is then of no further use.
+  RolloutWorker::Resumed load(const learner::ReadPart& read_part);
 
  private:
-  void build_worker(int shard, int replica);
+  void build_worker(int shard, ActorCritic& policy);
+  [[nodiscard]] RolloutWorker& worker(int shard) { return *workers_[static_cast<std::size_t>(shard - shards_.begin)]; }
   void collect_and_learn(learner::Member& member, RunReport& report);
-  void finish_update();
+  RunReport finish_update(const std::vector<RunReport>& replicas);
+  [[nodiscard]] model::NamedTensors run_part() const;
+  void load_run_part(const model::NamedTensors& run);
 
   const PpoSetup setup_;
   Spec spec_;
   Normalizers normalizers_;
   EpisodeWindow episodes_;
   std::int64_t updates_ = 0, env_steps_ = 0;
-  std::vector<std::shared_ptr<ActorCritic>> policies_;   // by replica
-  std::vector<std::unique_ptr<RolloutWorker>> workers_;  // by shard
+  Range shards_;                                         // of this rank
+  std::vector<std::shared_ptr<ActorCritic>> policies_;   // by replica of this rank
+  std::vector<std::unique_ptr<RolloutWorker>> workers_;  // by shard of this rank
   std::unique_ptr<learner::ReplicaTeam> team_;
-  std::vector<std::unique_ptr<Ppo>> ppo_;  // by replica
+  std::vector<std::unique_ptr<Ppo>> ppo_;  // by replica of this rank
 };
 
 }  // namespace tandem::rl

@@ -60,7 +60,7 @@ TEST(PpoRunTest, ARunThatWasSavedAndLoadedOnAnotherTopologyGoesOnExactly) {
     const std::string expected = state_after(setup_for(env, 4, 2), 6);
     PpoRun first(setup_for(env, 4, 1));
     for (int i = 0; i < 3; ++i) (void)first.update();
-    const PpoRun::Parts parts = first.save();
+    const learner::StateParts parts = first.save();
     PpoRun second(setup_for(env, 4, 4));
     const RolloutWorker::Resumed resumed = second.load([&](const std::string& name) {
       for (const auto& [part, tensors] : parts) {

@@ -1,0 +1,60 @@
+// learner/ranks.h: the ranks of a run, seen from one: what a training program exchanges with the others between the
+// steps of its replicas.
+//
+//     const comm::World world = comm::open_world(comm::launcher_environment(), {});
+//     learner::Ranks ranks(world.group);                     // or Ranks() for a single process
+//     ReplicaTeam team(ranks.place(devices, shards), options, build, ranks);
+//
+// Threads: one at a time, and none while a ReplicaTeam over these ranks runs; abort() from any. Blocking: every
+// operation but abort() waits for all ranks until the patience ends. Errors: those of comm::Group.
+// Ownership: shares the group; copies are the same ranks.
+#pragma once
+#include <ATen/core/Tensor.h>
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "tandem/comm/group.h"
+#include "tandem/sync/replica.h"
+
+namespace tandem::learner {
+
+class Ranks {
+ public:
+  /// A single process.
+  Ranks();
+  /// `group`: this rank's member of the group of all ranks. `description`: of them, for the log.
+  explicit Ranks(std::shared_ptr<comm::Group> group, std::string description = "",
+                 Clock::duration patience = std::chrono::minutes(5));
+
+  [[nodiscard]] int rank() const { return group_->rank(); }
+  [[nodiscard]] int size() const { return group_->size(); }
+  /// Rank 0, which writes what a run leaves behind.
+  [[nodiscard]] bool leads() const { return rank() == 0; }
+  [[nodiscard]] const std::shared_ptr<comm::Group>& group() const { return group_; }
+  [[nodiscard]] const std::string& description() const { return description_; }
+
+  /// The placements of this rank's replicas; see sync::place_replicas().
+  [[nodiscard]] std::vector<sync::Placement> place(const std::vector<c10::Device>& devices, int shards) const;
+
+  /// What every rank gave, in the order of the ranks; lengths may differ.
+  [[nodiscard]] std::vector<std::vector<double>> gather(const std::vector<double>& mine) const;
+  [[nodiscard]] std::vector<std::vector<std::byte>> gather(std::span<const std::byte> mine) const;
+  /// Rank 0's bytes; what others give is not looked at.
+  [[nodiscard]] std::vector<std::byte> from_leader(std::span<const std::byte> leaders) const;
+
+  /// Ends the waits of all ranks, now and later, with the reason.
+  void abort(const std::string& why) const { group_->abort(why); }
+
+ private:
+  [[nodiscard]] Limits limits() const { return {.deadline = Deadline::after(patience_), .stop = {}}; }
+
+  std::shared_ptr<comm::Group> group_;
+  std::string description_;
+  Clock::duration patience_;
+};
+
+}  // namespace tandem::learner

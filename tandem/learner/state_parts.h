@@ -1,0 +1,31 @@
+// learner/state_parts.h: the parts of a run's state, brought from all ranks to all and from the leader to all, so that
+// a checkpoint needs no file system that ranks share.
+//
+// Threads, blocking, errors: those of Ranks.
+#pragma once
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tandem/learner/ranks.h"
+#include "tandem/model/state_hash.h"
+
+namespace tandem::learner {
+
+/// Names with the tensors of each; a name is is_part_name() and so has no slash.
+using StateParts = std::vector<std::pair<std::string, model::NamedTensors>>;
+using ReadPart = std::function<model::NamedTensors(const std::string& name)>;
+
+/// The parts of all ranks, in the order of the ranks. With a single rank, `mine` as they are.
+[[nodiscard]] StateParts gather_parts(const Ranks& ranks, StateParts mine);
+
+/// What the leader's `read` gives for `names`; that of others is not called. Everybody names the same. What reading
+/// throws is thrown on the leader, and the others' waits end when it leaves.
+[[nodiscard]] StateParts parts_from_leader(const Ranks& ranks, const std::vector<std::string>& names,
+                                           const ReadPart& read);
+
+/// The part called `name`. Throws CheckpointError when there is none.
+[[nodiscard]] const model::NamedTensors& part_of(const StateParts& parts, const std::string& name);
+
+}  // namespace tandem::learner

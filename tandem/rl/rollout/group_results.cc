@@ -1,0 +1,54 @@
+#include "tandem/rl/rollout/group_results.h"
+
+#include "tandem/base/check.h"
+
+namespace tandem::rl {
+namespace {
+
+void append(const RunningMoments& moments, std::vector<double>& numbers) {
+  const std::vector<double> its = moments.numbers();
+  numbers.insert(numbers.end(), its.begin(), its.end());
+}
+
+std::span<const double> take(std::span<const double>& numbers, std::size_t count) {
+  TANDEM_CHECK(numbers.size() >= count, numbers.size(), " numbers left of the groups' results, expected ", count);
+  const std::span<const double> first = numbers.first(count);
+  numbers = numbers.subspan(count);
+  return first;
+}
+
+void read(std::span<const double>& numbers, RunningMoments& moments) {
+  moments.set_numbers(take(numbers, 1 + 2 * moments.size()));
+}
+
+}  // namespace
+
+void append_results(RolloutWorker& worker, std::vector<double>& numbers) {
+  for (const RunningMoments& leaf : worker.moments().observation) append(leaf, numbers);
+  append(worker.moments().discounted_return, numbers);
+  const std::vector<Episode> finished = worker.episodes().take_finished();
+  numbers.push_back(static_cast<double>(finished.size()));
+  for (const Episode& episode : finished) {
+    numbers.insert(numbers.end(), {episode.episode_return, static_cast<double>(episode.length),
+                                   static_cast<double>(episode.step), static_cast<double>(episode.row)});
+  }
+}
+
+void take_results(std::span<const double> numbers, NormalizerMoments like, Normalizers& normalizers,
+                  std::vector<Episode>& episodes) {
+  while (!numbers.empty()) {
+    for (RunningMoments& leaf : like.observation) read(numbers, leaf);
+    read(numbers, like.discounted_return);
+    normalizers.merge(like);
+    const auto finished = static_cast<std::size_t>(take(numbers, 1).front());
+    for (std::size_t i = 0; i < finished; ++i) {
+      const std::span<const double> its = take(numbers, 4);
+      episodes.push_back({.episode_return = its[0],
+                          .length = static_cast<std::int64_t>(its[1]),
+                          .step = static_cast<int>(its[2]),
+                          .row = static_cast<int>(its[3])});
+    }
+  }
+}
+
+}  // namespace tandem::rl

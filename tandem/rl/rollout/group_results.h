@@ -1,0 +1,23 @@
+// rl/rollout/group_results.h: what env groups report to the whole run after a fragment: finished episodes and moments
+// for the normalisers, as numbers that travel between ranks.
+//
+// Threads: single-thread.
+#pragma once
+#include <span>
+#include <vector>
+
+#include "tandem/rl/policy/normalizer.h"
+#include "tandem/rl/rollout/episodes.h"
+#include "tandem/rl/rollout/rollout_worker.h"
+
+namespace tandem::rl {
+
+/// Appends one group's results to `numbers`; its finished episodes are taken.
+void append_results(RolloutWorker& worker, std::vector<double>& numbers);
+
+/// Reads the results of the groups in `numbers`, in their order: merges their moments into `normalizers` and appends
+/// their episodes. `like`: moments of the run's sizes. Throws InvariantError when the numbers do not add up.
+void take_results(std::span<const double> numbers, NormalizerMoments like, Normalizers& normalizers,
+                  std::vector<Episode>& episodes);
+
+}  // namespace tandem::rl
