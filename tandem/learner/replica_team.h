@@ -38,7 +38,7 @@ struct TeamOptions {
   model::RngOrder rng = model::RngOrder::kShards;
   std::vector<model::OptimizerOptions> optimizer{};  // one, or one a parameter group
   model::FlatParameters::Options flat{};
-  sync::ReplicatedOptions replicated{};
+  sync::MeanOptions replicated{};
   Residence residence = Residence::kDevice;            // of the learners' batches
   Clock::duration patience = std::chrono::minutes(5);  // how long a replica waits for the others
 };

@@ -67,14 +67,16 @@ std::vector<Placement> place_replicas(const std::vector<c10::Device>& devices, i
 
 Replica::Replica(const Placement& placement, std::shared_ptr<torch::nn::Module> module, std::uint64_t run_seed,
                  const std::vector<model::OptimizerOptions>& optimizer, const model::FlatParameters::Options& flat)
-    : placement_(placement),
-      module_(std::move(module)),
-      parameters_(module_, flat),
-      buffers_(module_),
-      optimizer_(parameters_, optimizer) {
+    : placement_(placement), module_(std::move(module)), parameters_(module_, flat), buffers_(module_) {
+  if (!optimizer.empty()) optimizer_.emplace(parameters_, optimizer);
   for (int shard = placement.mine.begin; shard < placement.mine.end; ++shard) {
     generators_.push_back(model::make_shard_generator(run_seed, shard));
   }
+}
+
+model::Optimizer& Replica::optimizer() {
+  TANDEM_CHECK(has_optimizer(), "a replica without an optimizer of its own");
+  return *optimizer_;
 }
 
 at::Generator& Replica::generator(int shard) {
@@ -93,7 +95,7 @@ model::NamedTensors Replica::state() {
   for (std::size_t b = 0; b < buffers_.values().size(); ++b) {
     all.emplace_back(concat("buffers.", b), buffers_.values()[b].values);
   }
-  for (const auto& [name, tensor] : optimizer_.state()) all.emplace_back("optimizer." + name, tensor);
+  append_optimizer_state(all);
   return all;
 }
 
@@ -102,8 +104,13 @@ model::NamedTensors Replica::named_state() {
   for (const auto& entry : module_->named_parameters())
     all.emplace_back("parameters." + entry.key(), entry.value().detach());
   for (const auto& entry : module_->named_buffers()) all.emplace_back("buffers." + entry.key(), entry.value());
-  for (const auto& [name, tensor] : optimizer_.state()) all.emplace_back("optimizer." + name, tensor);
+  append_optimizer_state(all);
   return all;
+}
+
+void Replica::append_optimizer_state(model::NamedTensors& to) const {
+  if (!optimizer_) return;
+  for (const auto& [name, tensor] : optimizer_->state()) to.emplace_back("optimizer." + name, tensor);
 }
 
 }  // namespace tandem::sync

@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "tandem/base/summation_tree.h"
@@ -43,7 +44,8 @@ struct Placement {
 
 class Replica {
  public:
-  /// `module` lies on the placement's device. `optimizer`: one entry a parameter group, or one for all.
+  /// `module` lies on the placement's device. `optimizer`: one entry a parameter group, or one for all, or none when
+  /// the parameters are updated by other means.
   Replica(const Placement& placement, std::shared_ptr<torch::nn::Module> module, std::uint64_t run_seed,
           const std::vector<model::OptimizerOptions>& optimizer, const model::FlatParameters::Options& flat = {});
 
@@ -51,7 +53,8 @@ class Replica {
   [[nodiscard]] torch::nn::Module& module() { return *module_; }
   [[nodiscard]] model::FlatParameters& parameters() { return parameters_; }
   [[nodiscard]] model::ModuleBuffers& buffers() { return buffers_; }
-  [[nodiscard]] model::Optimizer& optimizer() { return optimizer_; }
+  [[nodiscard]] bool has_optimizer() const { return optimizer_.has_value(); }
+  [[nodiscard]] model::Optimizer& optimizer();
   /// The stream of one of this replica's shards, by its number in the run.
   [[nodiscard]] at::Generator& generator(int shard);
 
@@ -62,11 +65,13 @@ class Replica {
   [[nodiscard]] model::NamedTensors named_state();
 
  private:
+  void append_optimizer_state(model::NamedTensors& to) const;
+
   const Placement placement_;
   const std::shared_ptr<torch::nn::Module> module_;
   model::FlatParameters parameters_;
   model::ModuleBuffers buffers_;
-  model::Optimizer optimizer_;
+  std::optional<model::Optimizer> optimizer_;
   std::vector<at::Generator> generators_;
 };
 

@@ -1,8 +1,10 @@
-#include "tandem/sync/model_description.h"
+#include "tandem/sync/replica_state.h"
 
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <bit>
+#include <cstring>
 #include <sstream>
 
 #include "tandem/base/error.h"
@@ -25,9 +27,8 @@ std::size_t first_difference(const std::string& a, const std::string& b) {
   return static_cast<std::size_t>(std::count(a.begin(), in_a, '\n'));
 }
 
-}  // namespace
-
-std::string describe_model(Replica& replica) {
+// A line for each tensor of the replica's state, in order.
+std::string describe(Replica& replica) {
   std::string text;
   for (const model::FlatBuffer& buffer : replica.parameters().buffers()) {
     for (const model::ParameterSlot& slot : buffer.slots) {
@@ -41,7 +42,7 @@ std::string describe_model(Replica& replica) {
   return text;
 }
 
-void require_same_model(const std::vector<std::string>& descriptions) {
+void compare(const std::vector<std::string>& descriptions) {
   for (std::size_t other = 1; other < descriptions.size(); ++other) {
     if (descriptions[other] == descriptions[0]) continue;
     const std::size_t line = first_difference(descriptions[0], descriptions[other]);
@@ -49,6 +50,68 @@ void require_same_model(const std::vector<std::string>& descriptions) {
     for (std::size_t i = 0; i < descriptions.size(); ++i)
       message += concat("\n    replica ", i, " has ", line_of(descriptions[i], line));
     throw ConfigError(message + "\n  Build every replica's model with the same options.");
+  }
+}
+
+// 128 bits of a tensor's bytes: two 64-bit sums that no exchange or change of a few elements leaves alike. Against
+// accidents, not against malice.
+void append_digest(const at::Tensor& tensor, std::vector<std::int64_t>& digests) {
+  const at::Tensor bytes = tensor.detach().to(at::kCPU).contiguous();
+  const auto* at = static_cast<const std::byte*>(bytes.const_data_ptr());
+  const std::size_t size = bytes.nbytes();
+  std::uint64_t low = size, high = ~size;
+  const auto mix = [&](std::uint64_t word) {
+    low = (low ^ word) * 0x9E3779B97F4A7C15U;
+    low ^= low >> 32;
+    high = std::rotl(high + word, 29) * 0xC2B2AE3D27D4EB4FU;
+  };
+  for (std::size_t i = 0; i + 8 <= size; i += 8) {
+    std::uint64_t word = 0;
+    std::memcpy(&word, at + i, 8);
+    mix(word);
+  }
+  std::uint64_t rest = 0;
+  if (size % 8 != 0) std::memcpy(&rest, at + size / 8 * 8, size % 8);
+  mix(rest);
+  digests.push_back(static_cast<std::int64_t>(low));
+  digests.push_back(static_cast<std::int64_t>(high));
+}
+
+}  // namespace
+
+void require_same_model(Replica& replica, comm::Group& group, const Limits& limits) {
+  const std::string mine = describe(replica);
+  const at::Tensor bytes = at::empty({static_cast<std::int64_t>(mine.size())}, at::kByte);
+  std::memcpy(bytes.data_ptr(), mine.data(), mine.size());
+  std::vector<std::string> descriptions;
+  for (const at::Tensor& other : group.all_gather(bytes, limits)) {
+    descriptions.emplace_back(static_cast<const char*>(other.data_ptr()), static_cast<std::size_t>(other.numel()));
+  }
+  compare(descriptions);
+}
+
+void broadcast_state(Replica& replica, comm::Group& group, int root, const Limits& limits) {
+  const at::NoGradGuard no_grad;
+  for (const auto& [name, tensor] : replica.state()) group.broadcast(tensor, root, limits);
+  if (replica.has_optimizer()) replica.optimizer().state_changed();
+}
+
+void require_same_state(Replica& replica, comm::Group& group, const Limits& limits) {
+  const model::NamedTensors state = replica.named_state();
+  std::vector<std::int64_t> digests;
+  for (const auto& [name, tensor] : state) append_digest(tensor, digests);
+  const std::vector<at::Tensor> all = group.all_gather(at::tensor(digests, at::kLong), limits);
+  for (std::size_t tensor = 0; tensor < state.size(); ++tensor) {
+    std::string others;
+    for (std::size_t member = 1; member < all.size(); ++member) {
+      const auto* first = all[0].const_data_ptr<std::int64_t>() + 2 * tensor;
+      const auto* its = all[member].const_data_ptr<std::int64_t>() + 2 * tensor;
+      if (!std::equal(first, first + 2, its)) others += concat(others.empty() ? "" : ", ", member);
+    }
+    if (others.empty()) continue;
+    throw RunError(concat("the replicas have drifted apart: '", state[tensor].first, "' ", state[tensor].second.sizes(),
+                          " of replica ", others, " differs from replica 0's. Something changed it outside of the ",
+                          "strategy's step, or the replicas run on different instruction sets or libraries"));
   }
 }
 

@@ -1,17 +1,22 @@
-// sync/model_description.h: a model as text, to compare the models of all replicas before training starts.
+// sync/replica_state.h: the state of all replicas: the same model, the same values, and whether they still are.
+//
+// Threads: the replica's. All functions are collective: every replica of the group calls them, in the same order, and
+// waits for the others until `limits`; errors of the group besides those named.
 #pragma once
-#include <string>
-#include <vector>
-
+#include "tandem/comm/group.h"
 #include "tandem/sync/replica.h"
 
 namespace tandem::sync {
 
-/// A line for each tensor of the replica's state: name, dtype and shape, in order.
-[[nodiscard]] std::string describe_model(Replica& replica);
+/// Throws ConfigError on every replica unless all models have the same tensors; names the first that differs, with its
+/// dtype and shape on each replica.
+void require_same_model(Replica& replica, comm::Group& group, const Limits& limits);
 
-/// Throws ConfigError unless all descriptions (by replica) are equal; names the first line that differs on each
-/// replica.
-void require_same_model(const std::vector<std::string>& descriptions);
+/// Gives all replicas the values of replica `root`: parameters, buffers, optimizer state.
+void broadcast_state(Replica& replica, comm::Group& group, int root, const Limits& limits);
+
+/// Throws RunError on every replica unless all hold the same bits; names the first tensor that differs and the replicas
+/// that differ from replica 0 in it. Exchanges 128 bits a tensor; takes one pass over the state.
+void require_same_state(Replica& replica, comm::Group& group, const Limits& limits);
 
 }  // namespace tandem::sync

@@ -42,7 +42,7 @@ torch::Tensor loss_of(TwoHeads& net, int shard) {
 using Work = std::function<void(Replica&, Replicated&)>;
 
 // Runs `work` on `replicas` threads that share `shards` shards; what() of every failure, or "".
-std::vector<std::string> run_world(int shards, int replicas, const ReplicatedOptions& options, const Work& work,
+std::vector<std::string> run_world(int shards, int replicas, const MeanOptions& options, const Work& work,
                                    const std::function<std::shared_ptr<TwoHeads>(int replica)>& build) {
   const std::vector<Placement> placements =
       place_replicas(std::vector<c10::Device>(static_cast<std::size_t>(replicas), c10::Device(c10::kCPU)), shards);

@@ -2,9 +2,16 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
+
 #include "tandem/base/check.h"
 
 namespace tandem::sync {
+namespace {
+
+enum : std::ptrdiff_t { kWeight, kShards, kLoss, kLeft, kRate, kTallies };
+
+}  // namespace
 
 ShardGradients::ShardGradients(Replica& replica, const model::FlatParameters::Allocate& allocate)
     : replica_(replica), tree_(replica.placement().mine.size()) {
@@ -15,7 +22,7 @@ ShardGradients::ShardGradients(Replica& replica, const model::FlatParameters::Al
   for (int set = 0; set < tree_.buffers(); ++set) {
     const model::FlatParameters::Allocate& from = set == 0 ? allocate : own;
     sets_.push_back(replica.parameters().make_gradients(from));
-    tallies_.push_back(at::zeros({3}, at::kDouble));
+    tallies_.push_back(at::zeros({kTallies}, at::kDouble));
     std::vector<at::Tensor>& sums = buffer_sums_.emplace_back();
     for (const model::FlatModuleBuffer& buffer : replica.buffers().values()) {
       const bool mean = buffer.merge == model::FlatModuleBuffer::Merge::kMean;
@@ -45,9 +52,10 @@ void ShardGradients::close(double weight, double loss) {
   const at::NoGradGuard no_grad;
   const auto set = static_cast<std::size_t>(tree_.next());
   double* tally = tallies_[set].data_ptr<double>();
-  tally[0] = weight;
-  tally[1] = 1;
-  tally[2] = weight * loss;
+  tally[kWeight] = weight;
+  tally[kShards] = 1;
+  tally[kLoss] = weight * loss;
+  tally[kLeft] = tally[kRate] = 0;
   take_buffers(replica_.placement().mine.begin + done_, buffer_sums_[set]);
   sparse_.push_back(sets_[set].sparse);
   ++done_;
@@ -78,9 +86,42 @@ void ShardGradients::merge(std::size_t into, std::size_t from) {
   for (std::size_t i = 0; i < buffer_sums_[into].size(); ++i) buffer_sums_[into][i].add_(buffer_sums_[from][i]);
   double* sum = tallies_[into].data_ptr<double>();
   const double* other = tallies_[from].data_ptr<double>();
-  sum[0] += other[0];
-  sum[1] += other[1];
-  sum[2] += other[2];
+  for (std::ptrdiff_t i = 0; i < kTallies; ++i) sum[i] += other[i];
+}
+
+void ShardGradients::offer_rate(double lr_factor) {
+  double* sum = tally().data_ptr<double>();
+  sum[kRate] = lr_factor * sum[kShards];
+}
+
+// Shard 0 goes on giving its buffers that are not averaged: nobody else does.
+void ShardGradients::offer_nothing() {
+  TANDEM_CHECK(!in_pass_ && (done_ == 0 || done_ == replica_.placement().mine.size()), "left in the middle of a step");
+  const at::NoGradGuard no_grad;
+  for (at::Tensor& flat : sets_.front().flat) {
+    if (flat.defined()) flat.zero_();
+  }
+  double* sum = tally().data_ptr<double>();
+  std::fill_n(sum, static_cast<std::ptrdiff_t>(kTallies), 0.0);
+  const Range mine = replica_.placement().mine;
+  sum[kLeft] = mine.size();
+  const std::vector<model::FlatModuleBuffer>& buffers = replica_.buffers().values();
+  for (std::size_t i = 0; i < buffers.size(); ++i) {
+    const bool keeps = mine.begin == 0 && buffers[i].merge == model::FlatModuleBuffer::Merge::kShardZero;
+    if (keeps)
+      buffer_sums_.front()[i].copy_(buffers[i].values);
+    else
+      buffer_sums_.front()[i].zero_();
+  }
+  std::vector<std::vector<at::Tensor>> none;
+  for (const auto& slots : sets_.front().sparse) none.emplace_back(slots.size());
+  sparse_.assign(static_cast<std::size_t>(mine.size()), none);
+  done_ = mine.size();
+}
+
+Tally ShardGradients::tally_view() const {
+  const double* sum = tallies_.front().const_data_ptr<double>();
+  return {.weight = sum[kWeight], .shards = sum[kShards], .loss = sum[kLoss], .left = sum[kLeft], .rate = sum[kRate]};
 }
 
 }  // namespace tandem::sync

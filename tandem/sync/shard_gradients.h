@@ -16,6 +16,15 @@
 
 namespace tandem::sync {
 
+/// Counts that are summed with the gradients.
+struct Tally {
+  double weight = 0;  // rows
+  double shards = 0;  // that had a pass
+  double loss = 0;    // weighted
+  double left = 0;    // shards of replicas that have left
+  double rate = 0;    // factors of the learning rate, one a shard that had a pass
+};
+
 class ShardGradients {
  public:
   /// `allocate`: memory of the first set and of the tally, where the group reduces it in place.
@@ -27,11 +36,15 @@ class ShardGradients {
   void close(double weight, double loss);
   /// Throws InvariantError unless every shard had its pass.
   void require_complete() const;
+  /// The replica's factor of the learning rate in this step.
+  void offer_rate(double lr_factor);
+  /// In place of all passes of a step: this replica has left and adds nothing to the sums.
+  void offer_nothing();
 
-  /// Sum over this replica's shards: gradients and presence, weight, count of shards and weighted loss (three float64),
-  /// float buffers.
+  /// Sum over this replica's shards: gradients and presence, the Tally as float64, float buffers.
   [[nodiscard]] model::FlatParameters::Gradients& sum() { return sets_.front(); }
   [[nodiscard]] at::Tensor& tally() { return tallies_.front(); }
+  [[nodiscard]] Tally tally_view() const;
   [[nodiscard]] std::vector<at::Tensor>& buffer_sums() { return buffer_sums_.front(); }
   /// Sparse gradients of each shard, in shard order: [shard][buffer][slot].
   [[nodiscard]] std::vector<std::vector<std::vector<at::Tensor>>>& sparse() { return sparse_; }

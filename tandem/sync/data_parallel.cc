@@ -1,0 +1,122 @@
+#include "tandem/sync/data_parallel.h"
+
+#include <ATen/ATen.h>
+#include <torch/csrc/autograd/autograd.h>
+#include <torch/nn/module.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "tandem/base/check.h"
+#include "tandem/base/error.h"
+#include "tandem/base/text.h"
+#include "tandem/sync/replica_state.h"
+
+namespace tandem::sync {
+namespace {
+
+// A rank is a replica with one shard.
+Placement placement_of(const torch::nn::Module& module, const comm::Group& group) {
+  const std::vector<at::Tensor> parameters = module.parameters();
+  if (parameters.empty()) throw ConfigError("the module has no parameters, so there is nothing to train");
+  return {.replica = group.rank(),
+          .replicas = group.size(),
+          .shards = group.size(),
+          .mine = group.subtree({0, group.size()}),
+          .device = parameters.front().device()};
+}
+
+}  // namespace
+
+DataParallel::DataParallel(std::shared_ptr<torch::nn::Module> module, comm::Group& group, DataParallelOptions options)
+    : options_(std::move(options)),
+      group_(group),
+      replica_(placement_of(*module, group), module, 0, options_.optimizer, options_.flat),
+      mean_(replica_, group, options_.mean) {
+  require_same_model(replica_, group_, limits());
+  broadcast_state(replica_, group_, 0, limits());
+}
+
+void DataParallel::backward(const at::Tensor& loss, double rows) {
+  TANDEM_CHECK(rows > 0, "a loss over ", rows, " rows; a rank without rows calls finish()");
+  if (!loss.defined() || loss.numel() != 1 || !loss.requires_grad())
+    throw RunError("backward() takes the mean loss over the rows: a scalar with a gradient");
+  if (!in_pass_) mean_.open(replica_.placement().mine.begin);
+  in_pass_ = true;
+  torch::autograd::backward({loss}, {at::full({}, rows, loss.options()).expand_as(loss)});
+  rows_ += rows;
+  loss_ += rows * loss.item<double>();
+}
+
+MeanGradient DataParallel::form(double lr_factor) {
+  TANDEM_CHECK(in_pass_, "a step without a backward pass; a rank without rows calls finish()");
+  mean_.close(rows_, loss_ / rows_);
+  in_pass_ = false;
+  rows_ = loss_ = 0;
+  return mean_.form(lr_factor, steps_, limits());
+}
+
+StepReport DataParallel::average() {
+  const MeanGradient mean = form(1);
+  put_mean_in_place(mean.scale);
+  return made(mean);
+}
+
+StepReport DataParallel::step(double lr_factor) {
+  const MeanGradient mean = form(lr_factor);
+  replica_.optimizer().step(mean_.sums(), mean.scale, mean.lr_factor);
+  return made(mean);
+}
+
+StepReport DataParallel::made(const MeanGradient& mean) {
+  ++steps_;
+  return {.verdict = Verdict::kApplied,
+          .step = steps_,
+          .staleness = 0,
+          .weight = mean.weight,
+          .loss = mean.loss,
+          .grad_norm = mean.norm,
+          .wait_seconds = mean.wait_seconds};
+}
+
+// A parameter that no rank's loss reached has no .grad, so that optimizers pass it over.
+void DataParallel::put_mean_in_place(double scale) {
+  const at::NoGradGuard no_grad;
+  const model::FlatParameters& parameters = replica_.parameters();
+  auto named = replica_.module().named_parameters();
+  for (std::size_t b = 0; b < parameters.buffers().size(); ++b) {
+    const model::FlatBuffer& buffer = parameters.buffers()[b];
+    if (!buffer.sparse) mean_.sums().gradients(b, parameters).mul_(scale);
+    const at::Tensor presence =
+        buffer.sparse ? at::Tensor() : mean_.sums().presence(b, parameters).to(at::kCPU, at::kFloat);
+    for (std::size_t slot = 0; slot < buffer.slots.size(); ++slot) {
+      at::Tensor& grad = named[buffer.slots[slot].name].mutable_grad();
+      if (buffer.sparse) {
+        const at::Tensor& sum = mean_.sums().sparse[b][slot];
+        grad = sum.defined() ? sum.mul(scale) : at::Tensor();
+      } else if (presence.const_data_ptr<float>()[slot] == 0) {
+        grad.reset();
+      } else if (!grad.defined()) {
+        grad = mean_.sums().views[b][slot];  // other ranks' losses reached it
+      }
+    }
+  }
+}
+
+void DataParallel::finish() {
+  TANDEM_CHECK(!in_pass_, "finish() after a backward pass without its step");
+  const std::int64_t own_steps = steps_;
+  while (const std::optional<MeanGradient> mean = mean_.form_without_mine(steps_, limits())) {
+    if (replica_.has_optimizer()) replica_.optimizer().step(mean_.sums(), mean->scale, mean->lr_factor);
+    ++steps_;
+  }
+  if (replica_.has_optimizer()) return;
+  std::vector<double> all(static_cast<std::size_t>(group_.size()));
+  group_.all_gather(std::vector<double>{static_cast<double>(own_steps)}, all, limits());
+  const auto most = std::max_element(all.begin(), all.end());
+  broadcast_state(replica_, group_, static_cast<int>(most - all.begin()), limits());
+}
+
+void DataParallel::require_same_state() { sync::require_same_state(replica_, group_, limits()); }
+
+}  // namespace tandem::sync

@@ -1,0 +1,84 @@
+// sync/data_parallel.h: a training loop of your own on several processes, as torch.nn.parallel.DistributedDataParallel
+// is in Python.
+//
+//     const comm::World world = comm::open_world(comm::launcher_environment(), {});
+//     sync::DataParallel parallel(model, *world.group);                      // all start from rank 0's model
+//     torch::optim::Adam optimizer(model->parameters());
+//     for (const Batch& batch : part_of(data, world.rank, world.size)) {
+//       parallel.backward(loss_of(*model, batch), batch.rows);
+//       parallel.average();                                                  // .grad is the mean over all ranks
+//       optimizer.step();
+//     }
+//     parallel.finish();                                                     // also when others have more batches
+//
+// With optimizer options, step() stands for average() and optimizer.step(): one fused update of all parameters.
+//
+// The mean is over rows, whatever each rank has: sum of rows x gradient over all ranks, divided by all rows. A
+// parameter that no rank's loss reached has no gradient and is left alone; one that some reached gets their share.
+// Gradients of Embedding(sparse) stay sparse. Floating buffers (batch norm) become the mean of the ranks'. zero_grad()
+// is not needed.
+//
+// Parameters and gradients are views into flat memory; moving the module to another device or dtype afterwards is an
+// error at the next backward().
+//
+// Threads: one, that of the member of `group`. Blocking: the constructor, average(), step(), finish() and
+// require_same_state() wait for all ranks until `patience`. Errors: ConfigError when the models differ; PeerLost,
+// DeadlineExceeded or GroupAborted when a rank fails; RunError for gradients that are not finite.
+#pragma once
+#include <memory>
+#include <vector>
+
+#include "tandem/sync/gradient_mean.h"
+#include "tandem/sync/replica.h"
+#include "tandem/sync/strategy.h"
+
+namespace tandem::sync {
+
+struct DataParallelOptions {
+  std::vector<model::OptimizerOptions> optimizer{};  // for step(): one, or one a parameter group; none: average() only
+  model::FlatParameters::Options flat{};             // parameter groups, and parameters whose gradients are sparse
+  MeanOptions mean{};                                // clipping by global norm; what a sum is divided by
+  Clock::duration patience = std::chrono::minutes(5);
+};
+
+class DataParallel {
+ public:
+  /// `group` is not owned, `module` shared. Every rank constructs with the same options; rank 0's values of parameters,
+  /// buffers and optimizer state become everybody's.
+  DataParallel(std::shared_ptr<torch::nn::Module> module, comm::Group& group, DataParallelOptions options = {});
+
+  /// Backward pass of the mean loss over `rows` rows. Several before one average() or step() accumulate, and nothing is
+  /// exchanged meanwhile. Throws ConfigError when a parameter was moved, and InvariantError for rows <= 0.
+  void backward(const at::Tensor& loss, double rows = 1);
+
+  /// Makes every parameter's .grad the (clipped) mean over all rows of all ranks.
+  StepReport average();
+  /// Updates the parameters with that mean. The learning rate is multiplied by `lr_factor`, the same on all ranks.
+  StepReport step(double lr_factor = 1);
+
+  /// This rank has no more batches. Takes part in the others' steps until all have finished; every rank then holds the
+  /// last parameters. With step(), state stays equal on the way; with average(), it is taken from the rank that made
+  /// the most steps. Steps may follow, of all ranks together.
+  void finish();
+
+  /// Throws RunError naming tensor and ranks unless all ranks hold the same parameters, buffers and optimizer state.
+  void require_same_state();
+
+  [[nodiscard]] Replica& replica() { return replica_; }
+
+ private:
+  [[nodiscard]] Limits limits() const { return {.deadline = Deadline::after(options_.patience), .stop = {}}; }
+  MeanGradient form(double lr_factor);
+  void put_mean_in_place(double scale);
+  StepReport made(const MeanGradient& mean);
+
+  const DataParallelOptions options_;
+  comm::Group& group_;
+  Replica replica_;
+  GradientMean mean_;
+  bool in_pass_ = false;
+  double rows_ = 0, loss_ = 0;  // since the last step: rows, and their losses' sum
+  std::int64_t steps_ = 0;
+};
+
+}  // namespace tandem::sync

@@ -1,0 +1,260 @@
+#include "tandem/sync/data_parallel.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <torch/nn/module.h>
+#include <torch/nn/modules/batchnorm.h>
+#include <torch/nn/modules/embedding.h>
+#include <torch/nn/modules/linear.h>
+#include <torch/optim/adam.h>
+#include <torch/optim/sgd.h>
+#include <torch/types.h>
+
+#include <thread>
+
+#include "tandem/base/error.h"
+#include "tandem/comm/local_group.h"
+
+namespace tandem::sync {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::AllOf;
+using testing::HasSubstr;
+
+// Two layers, a table with sparse gradients, and a head that only some losses reach.
+struct Net : torch::nn::Module {
+  explicit Net(std::int64_t width = 4) {
+    table = register_module("table", torch::nn::Embedding(torch::nn::EmbeddingOptions(6, 3).sparse(true)));
+    first = register_module("first", torch::nn::Linear(3, width));
+    last = register_module("last", torch::nn::Linear(width, 1));
+    extra = register_module("extra", torch::nn::Linear(width, 1));
+    const torch::NoGradGuard no_grad;
+    double bound = 0.1;
+    for (torch::Tensor& parameter : parameters()) {
+      parameter.copy_(torch::linspace(-bound, bound + 0.05, parameter.numel()).view_as(parameter));
+      bound += 0.05;
+    }
+  }
+  torch::Tensor forward(const torch::Tensor& words) { return last(torch::tanh(first(table(words)))).squeeze(1); }
+  torch::nn::Embedding table{nullptr};
+  torch::nn::Linear first{nullptr}, last{nullptr}, extra{nullptr};
+};
+
+// Batch `step` of `rank`: rank + 1 words, of which each rank has others.
+torch::Tensor words_of(int rank, int step) { return torch::arange(rank + 1).add(rank + step).remainder(6); }
+
+torch::Tensor loss_of(Net& net, const torch::Tensor& words) {
+  return (net.forward(words) - words.to(torch::kFloat)).square().mean();
+}
+
+using Work = std::function<void(DataParallel&, Net&, int rank)>;
+
+// Runs `work` as each rank, in a thread of its own; what() of each failure.
+std::vector<std::string> run_ranks(
+    int size, const DataParallelOptions& options, const Work& work,
+    const std::function<std::int64_t(int rank)>& width = [](int) { return 4; }) {
+  const auto groups = comm::make_local_group(size);
+  std::vector<std::string> outcomes(static_cast<std::size_t>(size));
+  std::vector<std::jthread> threads;
+  for (int rank = 0; rank < size; ++rank) {
+    threads.emplace_back([&, rank] {
+      const auto index = static_cast<std::size_t>(rank);
+      try {
+        auto net = std::make_shared<Net>(width(rank));
+        DataParallel parallel(net, *groups[index], options);
+        work(parallel, *net, rank);
+      } catch (const std::exception& error) {
+        groups[index]->abort(error.what());
+        outcomes[index] = error.what();
+      }
+    });
+  }
+  threads.clear();
+  return outcomes;
+}
+
+DataParallelOptions with_sgd() { return {.optimizer = {model::SgdOptions{.lr = 0.1}}, .patience = 20s}; }
+
+// One process over the batches of all ranks that have one in each step.
+std::shared_ptr<Net> trained_alone(const std::vector<int>& steps_of_rank) {
+  auto net = std::make_shared<Net>();
+  torch::optim::SGD sgd(net->parameters(), torch::optim::SGDOptions(0.1));
+  for (int step = 0; step < *std::ranges::max_element(steps_of_rank); ++step) {
+    std::vector<torch::Tensor> words;
+    for (int rank = 0; rank < static_cast<int>(steps_of_rank.size()); ++rank) {
+      if (step < steps_of_rank[static_cast<std::size_t>(rank)]) words.push_back(words_of(rank, step));
+    }
+    sgd.zero_grad();
+    loss_of(*net, torch::cat(words)).backward();
+    sgd.step();
+  }
+  return net;
+}
+
+void expect_close(Net& net, Net& expected, const std::string& what) {
+  const auto named = net.named_parameters(), reference = expected.named_parameters();
+  for (const auto& entry : named)
+    EXPECT_TRUE(torch::allclose(entry.value(), reference[entry.key()], 1e-5, 1e-6)) << what << " " << entry.key();
+}
+
+const auto kNoFailures = testing::Each(testing::StrEq(""));
+
+TEST(DataParallelTest, StepsAreThoseOfOneProcessOverAllRows) {
+  const auto expected = trained_alone({3, 3, 3});
+  EXPECT_THAT(run_ranks(3, with_sgd(),
+                        [&](DataParallel& parallel, Net& net, int rank) {
+                          for (int step = 0; step < 3; ++step) {
+                            parallel.backward(loss_of(net, words_of(rank, step)), rank + 1);
+                            EXPECT_EQ(parallel.step().weight, 6);
+                          }
+                          parallel.require_same_state();
+                          expect_close(net, *expected, "step()");
+                        }),
+              kNoFailures);
+}
+
+TEST(DataParallelTest, AnOptimizerOfOnesOwnSeesTheMeanInGrad) {
+  const auto expected = trained_alone({3, 3});
+  EXPECT_THAT(run_ranks(2, {.patience = 20s},
+                        [&](DataParallel& parallel, Net& net, int rank) {
+                          torch::optim::SGD sgd(net.parameters(), torch::optim::SGDOptions(0.1));
+                          for (int step = 0; step < 3; ++step) {
+                            parallel.backward(loss_of(net, words_of(rank, step)), rank + 1);
+                            parallel.average();
+                            EXPECT_TRUE(net.table->weight.grad().is_sparse());
+                            sgd.step();
+                          }
+                          expect_close(net, *expected, "average()");
+                        }),
+              kNoFailures);
+}
+
+TEST(DataParallelTest, BackwardPassesBeforeAStepAccumulate) {
+  const auto expected = trained_alone({1, 1});
+  EXPECT_THAT(run_ranks(2, with_sgd(),
+                        [&](DataParallel& parallel, Net& net, int rank) {
+                          for (const torch::Tensor& word : words_of(rank, 0).split(1))
+                            parallel.backward(loss_of(net, word), 1);
+                          EXPECT_EQ(parallel.step().weight, 3);
+                          expect_close(net, *expected, "accumulated");
+                        }),
+              kNoFailures);
+}
+
+// Adam would move a parameter whose gradient is zero, once it has moments.
+TEST(DataParallelTest, AParameterThatNoRankReachedHasNoGradientAndOneThatSomeReachedHasTheirShare) {
+  for (const bool reached : {false, true}) {
+    EXPECT_THAT(run_ranks(2, {.patience = 20s},
+                          [&](DataParallel& parallel, Net& net, int rank) {
+                            torch::Tensor loss = loss_of(net, words_of(rank, 0));
+                            if (reached && rank == 1) loss = loss + net.extra->bias.square().sum();
+                            parallel.backward(loss, rank + 1);
+                            parallel.average();
+                            const torch::Tensor grad = net.extra->bias.grad();
+                            EXPECT_EQ(grad.defined(), reached) << "rank " << rank;
+                            if (!reached) return;
+                            EXPECT_TRUE(torch::allclose(grad, 2 * net.extra->bias.detach() * 2 / 3)) << "rank " << rank;
+                          }),
+                kNoFailures);
+  }
+}
+
+TEST(DataParallelTest, RanksWithFewerBatchesGoOnTakingPart) {
+  const std::vector<int> steps{1, 3, 2};
+  const auto expected = trained_alone(steps);
+  EXPECT_THAT(run_ranks(3, with_sgd(),
+                        [&](DataParallel& parallel, Net& net, int rank) {
+                          for (int step = 0; step < steps[static_cast<std::size_t>(rank)]; ++step) {
+                            parallel.backward(loss_of(net, words_of(rank, step)), rank + 1);
+                            parallel.step();
+                          }
+                          parallel.finish();
+                          parallel.require_same_state();
+                          expect_close(net, *expected, "uneven");
+                        }),
+              kNoFailures);
+}
+
+TEST(DataParallelTest, WithAnOptimizerOfOnesOwnTheLastParametersAreTakenFromTheRankWithMostSteps) {
+  const std::vector<int> steps{1, 3, 2};
+  const auto expected = trained_alone(steps);
+  EXPECT_THAT(run_ranks(3, {.patience = 20s},
+                        [&](DataParallel& parallel, Net& net, int rank) {
+                          torch::optim::SGD sgd(net.parameters(), torch::optim::SGDOptions(0.1));
+                          for (int step = 0; step < steps[static_cast<std::size_t>(rank)]; ++step) {
+                            parallel.backward(loss_of(net, words_of(rank, step)), rank + 1);
+                            parallel.average();
+                            sgd.step();
+                          }
+                          parallel.finish();
+                          expect_close(net, *expected, "uneven");
+                        }),
+              kNoFailures);
+}
+
+// 0.3 added three times and divided by three is not 0.3.
+TEST(DataParallelTest, AScheduleStaysTheSameOnARankThatHasLeft) {
+  EXPECT_THAT(run_ranks(4, with_sgd(),
+                        [&](DataParallel& parallel, Net& net, int rank) {
+                          for (int step = 0; step < (rank == 0 ? 1 : 4); ++step) {
+                            parallel.backward(loss_of(net, words_of(rank, step)), rank + 1);
+                            parallel.step(0.3);
+                          }
+                          parallel.finish();
+                          parallel.require_same_state();
+                        }),
+              kNoFailures);
+}
+
+TEST(DataParallelTest, ARankThatDriftsIsNamedWithTheTensor) {
+  const auto outcomes = run_ranks(3, with_sgd(), [&](DataParallel& parallel, Net& net, int rank) {
+    if (rank == 2) {
+      const torch::NoGradGuard no_grad;
+      net.first->bias[1].add_(1e-6);
+    }
+    parallel.require_same_state();
+  });
+  EXPECT_THAT(outcomes, testing::Each(AllOf(HasSubstr("'parameters.first.bias'"), HasSubstr("of replica 2 differs"))));
+}
+
+TEST(DataParallelTest, DifferentModelsAreRefusedWithShapesOfEachRank) {
+  const auto outcomes = run_ranks(
+      2, with_sgd(), [](DataParallel&, Net&, int) {}, [](int rank) { return 4 + rank; });
+  EXPECT_THAT(outcomes, testing::Each(AllOf(HasSubstr("first.weight"), HasSubstr("[4, 3]"), HasSubstr("[5, 3]"))));
+}
+
+TEST(DataParallelTest, ALossThatIsNoScalarIsRefused) {
+  const auto outcomes = run_ranks(1, with_sgd(), [](DataParallel& parallel, Net& net, int) {
+    parallel.backward(net.forward(torch::arange(3)), 3);
+  });
+  EXPECT_THAT(outcomes.front(), HasSubstr("a scalar with a gradient"));
+}
+
+struct Normed : torch::nn::Module {
+  Normed() { norm = register_module("norm", torch::nn::BatchNorm1d(2)); }
+  torch::nn::BatchNorm1d norm{nullptr};
+};
+
+TEST(DataParallelTest, BuffersAreTheMeanOverTheRanksThatOffered) {
+  const auto groups = comm::make_local_group(3);
+  std::vector<std::jthread> threads;
+  for (int rank = 0; rank < 3; ++rank) {
+    threads.emplace_back([&groups, rank] {
+      auto net = std::make_shared<Normed>();
+      DataParallel parallel(net, *groups[static_cast<std::size_t>(rank)], with_sgd());
+      if (rank > 0) {
+        const torch::Tensor rows = torch::arange(8, torch::kFloat).reshape({4, 2}) * rank;
+        parallel.backward(net->norm(rows).sum(), 4);
+        parallel.step();
+      }
+      parallel.finish();
+      // Column 0 has the means 3 and 6; a tenth of each goes into the running mean.
+      EXPECT_NEAR(net->norm->running_mean[0].item<float>(), 0.45, 1e-6) << "rank " << rank;
+      EXPECT_EQ(net->norm->num_batches_tracked.item<std::int64_t>(), 0) << "rank 0's, which had no batch";
+    });
+  }
+}
+
+}  // namespace
+}  // namespace tandem::sync

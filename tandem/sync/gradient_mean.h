@@ -1,0 +1,76 @@
+// sync/gradient_mean.h: the mean gradient over all shards of the run, formed once: a sum along the fixed tree, one
+// division by the total weight, and at most one clipping by the global norm. The same bits on every replica and on any
+// number of them.
+//
+// A replica that has no more shards to offer goes on taking part with form_without_mine(), so that the others' sums,
+// which need everybody, come about; the mean is then over what the others offer.
+//
+// Threads: single-thread, the replica's. Blocking: form...() waits for all replicas until `limits`.
+#pragma once
+#include <optional>
+#include <vector>
+
+#include "tandem/comm/group.h"
+#include "tandem/sync/replica.h"
+#include "tandem/sync/shard_gradients.h"
+
+namespace tandem::sync {
+
+/// What a parameter's summed gradient is divided by.
+enum class Divisor {
+  kTotal,    // the weight of all shards: one without a gradient counts as zero (the mean of the whole batch)
+  kPresent,  // the share of the shards that have a gradient for the parameter (RLlib's average_gradients);
+             // takes the shards' weights as equal, and sparse gradients as kTotal does
+};
+
+struct MeanOptions {
+  std::optional<double> max_grad_norm{};  // clip the mean gradient to this global norm; none: no clipping
+  Divisor divisor = Divisor::kTotal;
+};
+
+/// The mean is `scale` times the sums, which are in place.
+struct MeanGradient {
+  double scale = 0;
+  double weight = 0;     // of all shards together
+  double loss = 0;       // weighted mean over all shards
+  double norm = 0;       // of the mean, before clipping
+  double lr_factor = 1;  // of the replicas that offered
+  double wait_seconds = 0;
+};
+
+class GradientMean {
+ public:
+  /// Neither `replica` nor `group` is owned; the group's members are the run's replicas in order.
+  /// Throws ConfigError when max_grad_norm is not positive.
+  GradientMean(Replica& replica, comm::Group& group, const MeanOptions& options);
+
+  /// A shard's pass; see Strategy.
+  void open(int shard) { gradients_.open(shard); }
+  void close(double weight, double loss) { gradients_.close(weight, loss); }
+
+  /// After the last shard: sums over the run, and the module's buffers for the next step. Throws RunError when no row
+  /// was valid, or naming the parameter when a sum is not finite; parameters are then as they were. `step`: for
+  /// messages.
+  [[nodiscard]] MeanGradient form(double lr_factor, std::int64_t step, const Limits& limits);
+  /// This replica's part of the others' form(); nothing once no replica offers anything.
+  [[nodiscard]] std::optional<MeanGradient> form_without_mine(std::int64_t step, const Limits& limits);
+
+  [[nodiscard]] model::FlatParameters::Gradients& sums() { return gradients_.sum(); }
+
+ private:
+  [[nodiscard]] MeanGradient reduce(std::int64_t step, const Limits& limits);
+  void all_reduce(const Limits& limits);
+  void gather_sparse(const Limits& limits);
+  void average_buffers(double shards);
+  void apply_present_divisor(double shards);
+  double norm_of(double scale);
+  [[noreturn]] void fail_not_finite(std::int64_t step);
+
+  Replica& replica_;
+  comm::Group& group_;
+  const MeanOptions options_;
+  ShardGradients gradients_;
+  std::vector<comm::Pending> pending_;
+};
+
+}  // namespace tandem::sync
