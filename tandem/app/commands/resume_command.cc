@@ -6,22 +6,22 @@ namespace tandem::app {
 
 namespace {
 
-ExitCode go_on(const ResumeCommand& command, const rl::EnvRegistry& environments, const learner::Ranks& ranks) {
+ExitCode go_on(const ResumeCommand& command, const rl::EnvRegistry& environments, Leader& leader) {
   RunFolder folder = RunFolder::open(command.run);
   Configuration configuration =
-      reconfigure(folder.paths().config(), command.flags, surroundings_of(environments, ranks));
+      reconfigure(folder.paths().config(), command.flags, surroundings_of(environments, leader.ranks()));
   const std::optional<model::Checkpoint> checkpoint = checkpoint_to_resume(folder.paths(), configuration);
   if (has_ended(folder.paths(), configuration.options, checkpoint))
-    return say_ended(folder.paths(), configuration.options, ranks);
+    return say_ended(folder.paths(), configuration.options, leader);
   if (!command.flags.empty()) folder.write_config(configuration.yaml);
-  return train_in(folder, configuration, environments, checkpoint, ranks);
+  return train_in(folder, configuration, environments, checkpoint, leader);
 }
 
 }  // namespace
 
 ExitCode run_resume(const ResumeCommand& command, const rl::EnvRegistry& environments) {
   return run_on_all_ranks(command.flags, environments,
-                          [&](const learner::Ranks& ranks) { return go_on(command, environments, ranks); });
+                          [&](Leader& leader) { return go_on(command, environments, leader); });
 }
 
 }  // namespace tandem::app

@@ -2,21 +2,26 @@
 
 #include <span>
 #include <string>
+#include <utility>
 
 #include "tandem/app/stop_signals.h"
 #include "tandem/app/train/build_run.h"
 #include "tandem/app/train/train.h"
+#include "tandem/base/error.h"
 #include "tandem/base/text.h"
 #include "tandem/comm/world.h"
 
 namespace tandem::app {
 namespace {
 
+// What rank 0 says: one exit code, or kTrain and then the text of config.yaml.
+constexpr auto kTrain = std::byte{255};
+
 ExitCode follow_leader(const std::vector<Setting>& flags, const rl::EnvRegistry& environments,
                        const learner::Ranks& ranks) {
-  const std::vector<std::byte> sent = ranks.from_leader({});
-  if (sent.empty()) return ExitCode::kDone;
-  const std::string text(reinterpret_cast<const char*>(sent.data()), sent.size());
+  const std::vector<std::byte> word = ranks.from_leader({});
+  if (word.front() != kTrain) return static_cast<ExitCode>(std::to_integer<int>(word.front()));
+  const std::string text(reinterpret_cast<const char*>(word.data()) + 1, word.size() - 1);
   TrainOptions options = read_recorded(text, "the configuration of rank 0");
   for (const Setting& flag : flags) {
     if (flag.key == "devices") options.devices = flag.value.text;
@@ -26,28 +31,47 @@ ExitCode follow_leader(const std::vector<Setting>& flags, const rl::EnvRegistry&
   return end == RunEnd::kFinished ? ExitCode::kDone : ExitCode::kStopped;
 }
 
-}  // namespace
-
-ExitCode run_on_all_ranks(const std::vector<Setting>& flags, const rl::EnvRegistry& environments,
-                          const std::function<ExitCode(const learner::Ranks&)>& lead) {
-  const comm::LauncherEnvironment me = comm::launcher_environment();
-  if (me.world_size == 1) return lead(learner::Ranks());
-  const comm::World world = comm::open_world(me, {});
-  const learner::Ranks ranks(world.group, world.description);
+ExitCode lead_others(const learner::Ranks& ranks, const std::function<ExitCode(Leader&)>& lead) {
+  Leader leader(ranks);
   try {
-    return ranks.leads() ? lead(ranks) : follow_leader(flags, environments, ranks);
-  } catch (const std::exception& error) {
-    ranks.abort(concat("rank ", ranks.rank(), " failed: ", error.what()));
+    return lead(leader);
+  } catch (const ConfigError&) {
+    leader.dismiss(ExitCode::kUserCanFixIt);
     throw;
   }
 }
 
-void send_configuration(const learner::Ranks& ranks, const Configuration& configuration) {
-  if (ranks.size() > 1) (void)ranks.from_leader(std::as_bytes(std::span(configuration.yaml)));
+}  // namespace
+
+void Leader::send(const Configuration& configuration) {
+  has_spoken_ = true;
+  if (ranks_.size() == 1) return;
+  std::vector<std::byte> word{kTrain};
+  for (const std::byte each : std::as_bytes(std::span(configuration.yaml))) word.push_back(each);
+  (void)ranks_.from_leader(word);
 }
 
-void dismiss(const learner::Ranks& ranks) {
-  if (ranks.size() > 1) (void)ranks.from_leader({});
+void Leader::dismiss(ExitCode code) {
+  if (std::exchange(has_spoken_, true) || ranks_.size() == 1) return;
+  const auto word = static_cast<std::byte>(code);
+  (void)ranks_.from_leader(std::span(&word, 1));
+}
+
+ExitCode run_on_all_ranks(const std::vector<Setting>& flags, const rl::EnvRegistry& environments,
+                          const std::function<ExitCode(Leader&)>& lead) {
+  const comm::LauncherEnvironment me = comm::launcher_environment();
+  if (me.world_size == 1) {
+    const learner::Ranks alone;
+    return lead_others(alone, lead);
+  }
+  const comm::World world = comm::open_world(me, {});
+  const learner::Ranks ranks(world.group, world.description);
+  try {
+    return ranks.leads() ? lead_others(ranks, lead) : follow_leader(flags, environments, ranks);
+  } catch (const std::exception& error) {
+    ranks.abort(concat("rank ", ranks.rank(), " failed: ", error.what()));
+    throw;
+  }
 }
 
 }  // namespace tandem::app

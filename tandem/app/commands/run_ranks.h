@@ -12,15 +12,27 @@
 
 namespace tandem::app {
 
-/// Meets the ranks that were started with this one, as the environment says, and runs `lead` on rank 0 and on all
-/// others what it tells them by send_configuration() or dismiss(). `flags`: of this rank's command line; others than
-/// --devices count on rank 0 only. A failure of one rank ends the waits of all. Throws what meeting and `lead` throw.
-[[nodiscard]] ExitCode run_on_all_ranks(const std::vector<Setting>& flags, const rl::EnvRegistry& environments,
-                                        const std::function<ExitCode(const learner::Ranks&)>& lead);
+/// Rank 0's hold on the others, which wait for one of the two words.
+class Leader {
+ public:
+  explicit Leader(const learner::Ranks& ranks) : ranks_(ranks) {}
 
-/// From rank 0: what all are to train.
-void send_configuration(const learner::Ranks& ranks, const Configuration& configuration);
-/// From rank 0, instead: there is nothing to do.
-void dismiss(const learner::Ranks& ranks);
+  [[nodiscard]] const learner::Ranks& ranks() const { return ranks_; }
+  /// All are to train this now.
+  void send(const Configuration& configuration);
+  /// All are to end with `code`; nothing when they train already.
+  void dismiss(ExitCode code);
+
+ private:
+  const learner::Ranks& ranks_;
+  bool has_spoken_ = false;
+};
+
+/// Meets the ranks that were started with this one, as the environment says; runs `lead` on rank 0, and on all others
+/// what it tells them. `flags`: of this rank's command line; others than --devices count on rank 0 only. What the user
+/// can fix is said by rank 0 alone and ends all with its exit code; any other failure of one rank ends the waits of
+/// all. Throws what meeting and `lead` throw.
+[[nodiscard]] ExitCode run_on_all_ranks(const std::vector<Setting>& flags, const rl::EnvRegistry& environments,
+                                        const std::function<ExitCode(Leader&)>& lead);
 
 }  // namespace tandem::app

@@ -4,7 +4,6 @@
 
 #include <iostream>
 
-#include "tandem/app/commands/run_ranks.h"
 #include "tandem/app/run/program_name.h"
 #include "tandem/app/run/progress.h"
 #include "tandem/app/run/quantity_text.h"
@@ -72,8 +71,14 @@ Surroundings surroundings_of(const rl::EnvRegistry& environments, const learner:
       {"shards",
        [&ranks](const TrainOptions& options) {
          if (!options.shards) return;  // the devices are at fault
-         const auto mine = ranks.group()->subtree({0, static_cast<int>(*options.shards)});
-         (void)subtree_of(mine, static_cast<int>(device::parse_device_set(options.devices).size()), 0);
+         const auto shards = static_cast<int>(*options.shards);
+         const auto replicas = static_cast<int>(device::parse_device_set(options.devices).size());
+         const int fall_to_it = ranks.group()->subtree({0, shards}).size();
+         if (ranks.size() == 1) (void)subtree_of(shards, replicas, 0);
+         if (fall_to_it >= replicas) return;
+         throw ConfigError(concat("on ", ranks.size(), " ranks with ", replicas, " replicas each, ", fall_to_it,
+                                  " fall to rank 0, and each replica needs at least one; use more shards, or fewer ",
+                                  "devices or ranks"));
        }},
       {"env", [spec_of](const TrainOptions& options) { (void)spec_of(options); }},
       {"policy.head",
@@ -123,8 +128,8 @@ bool has_ended(const RunPaths& paths, const TrainOptions& options, const std::op
   }
 }
 
-ExitCode say_ended(const RunPaths& paths, const TrainOptions& options, const learner::Ranks& ranks) {
-  dismiss(ranks);
+ExitCode say_ended(const RunPaths& paths, const TrainOptions& options, Leader& leader) {
+  leader.dismiss(ExitCode::kDone);
   if (!options.quiet) {
     std::cout << "the run in " << paths.folder.string() << " has made its " << options.total_steps
               << " steps and is left as it is; `" << program_name() << " resume " << paths.folder.string()
@@ -134,7 +139,8 @@ ExitCode say_ended(const RunPaths& paths, const TrainOptions& options, const lea
 }
 
 ExitCode train_in(RunFolder& folder, const Configuration& configuration, const rl::EnvRegistry& environments,
-                  const std::optional<model::Checkpoint>& from, const learner::Ranks& ranks) {
+                  const std::optional<model::Checkpoint>& from, Leader& leader) {
+  const learner::Ranks& ranks = leader.ranks();
   const TrainOptions& options = configuration.options;
   const StopSignals signals;
   const std::unique_ptr<Progress> progress =
@@ -154,7 +160,7 @@ ExitCode train_in(RunFolder& folder, const Configuration& configuration, const r
     progress->say("stopping after this update, with a checkpoint; Ctrl-C again ends at once");
   });
   try {
-    send_configuration(ranks, configuration);
+    leader.send(configuration);
     const Summary summary = train(configuration, with_plugins(environments, options), from, ranks,
                                   {.folder = folder, .progress = *progress, .log = log, .stop = signals.token()});
     say_outcome(*progress, summary, folder.paths());

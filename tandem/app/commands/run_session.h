@@ -3,6 +3,7 @@
 #pragma once
 #include <optional>
 
+#include "tandem/app/commands/run_ranks.h"
 #include "tandem/app/config/configuration.h"
 #include "tandem/app/exit_code.h"
 #include "tandem/app/run/run_folder.h"
@@ -29,12 +30,12 @@ namespace tandem::app {
                              const std::optional<model::Checkpoint>& checkpoint);
 
 /// Says that a run has ended, and how to go on with it; to the other ranks that there is nothing to do.
-[[nodiscard]] ExitCode say_ended(const RunPaths& paths, const TrainOptions& options, const learner::Ranks& ranks);
+[[nodiscard]] ExitCode say_ended(const RunPaths& paths, const TrainOptions& options, Leader& leader);
 
 /// Trains in `folder`, from `from` on where given, until the end or a signal, and says how it went. Rank 0's part; the
 /// others follow.
 [[nodiscard]] ExitCode train_in(RunFolder& folder, const Configuration& configuration,
                                 const rl::EnvRegistry& environments, const std::optional<model::Checkpoint>& from,
-                                const learner::Ranks& ranks);
+                                Leader& leader);
 
 }  // namespace tandem::app

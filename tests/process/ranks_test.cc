@@ -1,0 +1,96 @@
+// A training run as several processes: the same numbers as in one, whatever stops it.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <csignal>
+#include <string>
+#include <vector>
+
+#include "tandem/base/testing/temporary_folder.h"
+#include "training.h"
+
+namespace tandem::process_test {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+// The same command as `ranks` ranks; `flags` of the launcher.
+Command as_ranks(int ranks, const Command& command, const std::vector<std::string>& flags = {}) {
+  Command launched = command;
+  launched.arguments = {"launch", "--ranks", std::to_string(ranks)};
+  launched.arguments.insert(launched.arguments.end(), flags.begin(), flags.end());
+  launched.arguments.insert(launched.arguments.end(), {"--", command.program.string()});
+  launched.arguments.insert(launched.arguments.end(), command.arguments.begin(), command.arguments.end());
+  return launched;
+}
+
+void expect_same_state_on_any_ranks(const Recipe& recipe) {
+  const std::string expected = uninterrupted_state(recipe);
+  struct Topology {
+    int ranks;
+    std::string devices;
+    std::size_t replicas;
+  };
+  for (const auto& [ranks, devices, replicas] :
+       {Topology{2, "cpu:2", 4}, Topology{4, "cpu:1", 4}, Topology{3, "cpu:1", 3}}) {
+    SCOPED_TRACE(recipe.name + " as " + std::to_string(ranks) + " ranks on " + devices);
+    const TemporaryFolder scratch;
+    const auto folder = scratch / "run";
+    expect_success(as_ranks(ranks, train(recipe, folder, devices)));
+    EXPECT_EQ(state_of(folder), expected);
+    const JsonValue summary = summary_of(folder);
+    const auto& work = summary.at("replicas").as_array();
+    EXPECT_EQ(work.size(), replicas);
+    for (const JsonValue& replica : work) EXPECT_GT(replica.at("rows").as_int64(), 0);
+    expect_line_for_every_update(folder);
+    expect_inspectable(folder);
+  }
+}
+
+TEST(RanksTest, CartPoleHasTheSameStateOnAnyRanks) { expect_same_state_on_any_ranks(cartpole()); }
+
+TEST(RanksTest, NormalisedPendulumHasTheSameStateOnAnyRanks) { expect_same_state_on_any_ranks(pendulum()); }
+
+// Rank 0 is killed while it writes a checkpoint; the run goes on as another number of ranks, and then as one process.
+TEST(RanksTest, AKilledRunGoesOnExactlyOnOtherRanks) {
+  const Recipe recipe = with_steps(pendulum(), 4096);
+  const TemporaryFolder scratch;
+  const auto folder = scratch / "run";
+  const Ended killed =
+      run(as_ranks(2, train(recipe, folder, "cpu:2", "checkpoint.before_manifest:3:kill"), {"--on-death", "continue"}));
+  EXPECT_NE(killed.exit_code, 0);
+  EXPECT_THAT(killed.err, AllOf(HasSubstr("[1] tandem: failed: "), HasSubstr("rank 0")));
+  const Ended again = run(as_ranks(4, resume(folder, "cpu:1", "checkpoint.before_manifest:3:kill")));
+  EXPECT_NE(again.exit_code, 0);
+  expect_success(resume(folder, "cpu:2"));
+  EXPECT_EQ(summary_of(folder).at("resumed").as_string(), "exactly");
+  EXPECT_EQ(state_of(folder), uninterrupted_state(recipe));
+  expect_line_for_every_update(folder);
+}
+
+TEST(RanksTest, AStopEndsAllRanksAfterTheSameUpdateWithACheckpoint) {
+  const Recipe recipe = with_steps(cartpole(), 1'000'000'000);
+  const TemporaryFolder scratch;
+  const auto folder = scratch / "run";
+  Child child(as_ranks(2, train(recipe, folder, "cpu:1")));
+  EXPECT_TRUE(reaches_update(child, folder, 3));
+  child.signal(SIGTERM);
+  const Ended ended = child.wait();
+  EXPECT_EQ(ended.exit_code, 130) << ended.how() << "\n" << ended.out << ended.err;
+  EXPECT_EQ(summary_of(folder).at("end").as_string(), "stopped");
+  expect_inspectable(folder);
+  expect_line_for_every_update(folder);
+}
+
+TEST(RanksTest, WhatTheUserCanFixIsSaidByRank0AndEndsAll) {
+  const TemporaryFolder scratch;
+  const Recipe recipe = cartpole();
+  const Ended ended = run(as_ranks(3, train(recipe, scratch / "run", "cpu:2")));
+  EXPECT_EQ(ended.exit_code, 2) << ended.err;
+  EXPECT_THAT(ended.err, HasSubstr("[0] tandem: "));
+  EXPECT_THAT(ended.err, HasSubstr("shards"));
+}
+
+}  // namespace
+}  // namespace tandem::process_test
