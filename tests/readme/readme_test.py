@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""What the documents say has to be true: programs in README.md compile and work, and whatever is pointed to exists.
+"""What the documents say has to be true: the programs that they show compile and work, and whatever is pointed to exists.
 
-DATA_PARALLEL, CORRIDOR and TANDEM name the built example, plugin and program; TANDEM is empty where there is none.
+DATA_PARALLEL, TUTORIAL_ONE, TUTORIAL_SEVERAL, CORRIDOR and TANDEM name the built examples, plugin and program; TANDEM is empty where there is none.
 """
 
 import json
@@ -23,10 +23,27 @@ CODE_PATH = re.compile(r"`((?:tandem|bench|tests|examples|configs|tools|docs|cma
 
 class ReadmeTest(unittest.TestCase):
     def test_programs_are_shown_word_for_word(self):
-        shown = dict(SHOWN.findall((ROOT / "README.md").read_text()))
-        self.assertEqual(sorted(shown), ["tests/readme/corridor.cc", "tests/readme/data_parallel.cc"])
-        for path, text in shown.items():
-            self.assertEqual(text, (ROOT / path).read_text(), f"README.md differs from {path}")
+        shown = {}
+        for document in DOCUMENTS:
+            for path, text in SHOWN.findall(document.read_text()):
+                shown[path] = text
+                self.assertEqual(text, (ROOT / path).read_text(), f"{document.name} differs from {path}")
+        self.assertEqual(sorted(shown), sorted(f"tests/readme/{file.name}" for file in HERE.glob("*.cc")))
+
+    def losses_of(self, *command):
+        done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=240)
+        return [float(line.split()[-1]) for line in done.stdout.splitlines() if " loss " in line]
+
+    def test_the_tutorial_learns_the_same_alone_and_on_several_ranks(self):
+        alone = self.losses_of(os.environ["TUTORIAL_ONE"])
+        self.assertEqual(len(alone), 10)
+        self.assertLess(alone[-1], alone[0] / 10)
+        runs = [[os.environ["TUTORIAL_SEVERAL"]]]
+        if os.environ["TANDEM"]:
+            runs.append([os.environ["TANDEM"], "launch", "--ranks", "4", "--", os.environ["TUTORIAL_SEVERAL"]])
+        for run in runs:
+            for mine, theirs in zip(self.losses_of(*run), alone, strict=True):
+                self.assertAlmostEqual(mine, theirs, delta=0.01 * theirs)
 
     def test_the_data_parallel_program_learns(self):
         done = subprocess.run([os.environ["DATA_PARALLEL"]], capture_output=True, text=True, check=True, timeout=120)
