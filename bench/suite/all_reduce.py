@@ -1,16 +1,55 @@
-"""bench/comm/all_reduce_bench.cc."""
+"""bench/comm/all_reduce_bench.cc, and the same sums by torch.distributed's Gloo and by Open MPI."""
 
-from harness.compiled import CompiledBench
-from harness.model import Better
+import shutil
+import subprocess
+from collections.abc import Callable
+
+from harness.compiled import CompiledBench, read_lines
+from harness.model import Better, Contender, Sample, Size, Unavailable
+from harness.process import run
 
 
 class AllReduce(CompiledBench):
     name = "all_reduce"
-    question = "How long do the replicas of a process and the ranks of a host take to sum a vector, against one memcpy of it?"
+    question = (
+        "How long do the replicas of a process and the ranks of a host take to sum a vector, against one memcpy of it, "
+        "Gloo and Open MPI?"
+    )
     program = "all_reduce_bench"
     unit = "us"
     better = Better.LOWER
     inside = ("tandem", "memcpy")
+
+    def contenders(self) -> list[Contender]:
+        chosen = super().contenders()
+        for name, prepare in (("gloo", self._gloo), ("open mpi", self._open_mpi)):
+            try:
+                chosen.append(Contender(name, prepare()))
+            except Unavailable as why:
+                self.missing[name] = str(why)
+        return chosen
+
+    def _gloo(self) -> Callable[[Size], Sample]:
+        python = self.place.peers("sb3", "sb3-requirements.txt")  # torch is among them
+        return self._turn([python, self.place.root / "bench" / "peers" / "gloo_all_reduce.py"], "gloo")
+
+    def _open_mpi(self) -> Callable[[Size], Sample]:
+        if not (shutil.which("mpicc") and shutil.which("mpirun")):
+            raise Unavailable("mpicc and mpirun are not here (Debian: openmpi-bin and libopenmpi-dev)")
+        program = self.place.scratch / "mpi_all_reduce"
+        source = self.place.root / "bench" / "peers" / "mpi_all_reduce.c"
+        done = subprocess.run(["mpicc", "-O2", source, "-o", program], capture_output=True, text=True)
+        if done.returncode != 0:
+            raise Unavailable(f"mpicc failed: {done.stderr.strip().splitlines()[-1]}")
+        return self._turn(["mpirun", "--allow-run-as-root", "--oversubscribe", "-np", "2", program], "open mpi")
+
+    def _turn(self, command: list, name: str) -> Callable[[Size], Sample]:
+        def measure(size: Size) -> Sample:
+            smoke = ["--smoke"] if size is Size.SMOKE else []
+            done = run([*command, *smoke], environment={"OMP_NUM_THREADS": "1"})
+            return read_lines(done.stdout, self.unit)[name]
+
+        return measure
 
 
 BENCH = AllReduce

@@ -1,0 +1,111 @@
+// Question: how much longer does a training step take when several ranks train together than when each trains alone?
+//
+//     tandem launch --ranks 2 -- step_bench [--smoke]
+//
+// An MLP on 8 rows, one thread a rank, SGD: sync::DataParallel over all ranks, against the same over a group of one, on
+// all ranks at the same time. Rank 0 prints the difference of the medians. All ranks must end with the same bits, and
+// the mean must be that of all ranks.
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+#include <torch/nn/modules/activation.h>
+#include <torch/nn/modules/container/sequential.h>
+#include <torch/nn/modules/linear.h>
+#include <torch/types.h>
+#include <torch/utils.h>
+
+#include <iostream>
+#include <memory>
+#include <vector>
+
+#include "bench/timing.h"
+#include "tandem/base/text.h"
+#include "tandem/comm/local_group.h"
+#include "tandem/comm/world.h"
+#include "tandem/sync/data_parallel.h"
+
+namespace tandem::bench {
+namespace {
+
+constexpr int kInputs = 64, kOutputs = 4, kRows = 8, kRepeats = 3, kWarmUp = 10;
+
+// The networks of bench/peers/ddp_step.py.
+struct Shape {
+  const char* name;
+  int width, hidden, steps;
+};
+
+std::shared_ptr<torch::nn::SequentialImpl> make_net(const Shape& shape) {
+  auto net = std::make_shared<torch::nn::SequentialImpl>();
+  for (int layer = 0; layer <= shape.hidden; ++layer) {
+    net->push_back(torch::nn::Linear(layer == 0 ? kInputs : shape.width, shape.width));
+    net->push_back(torch::nn::Tanh());
+  }
+  net->push_back(torch::nn::Linear(shape.width, kOutputs));
+  return net;
+}
+
+struct Batch {
+  at::Tensor x, y;
+};
+
+std::vector<double> time_steps(torch::nn::SequentialImpl& net, sync::DataParallel& parallel, const Batch& batch,
+                               int steps) {
+  std::vector<double> seconds;
+  for (int step = -kWarmUp; step < steps; ++step) {
+    const Clock::time_point start = Clock::now();
+    parallel.backward(at::mse_loss(net.forward(batch.x), batch.y), kRows);
+    parallel.step();
+    if (step >= 0) seconds.push_back(seconds_since(start));
+  }
+  return seconds;
+}
+
+// Medians of the steps with all ranks and alone, in turns.
+struct Times {
+  std::vector<double> together, alone;
+};
+
+Times time(const Shape& shape, const comm::World& world) {
+  torch::manual_seed(world.rank);
+  const Batch batch{at::randn({kRows, kInputs}), at::randn({kRows, kOutputs})};
+  const auto single = comm::make_local_group(1);
+  const auto shared_net = make_net(shape), own_net = make_net(shape);
+  const sync::DataParallelOptions options{.optimizer = {model::SgdOptions{.lr = 1e-3}}};
+  sync::DataParallel together(shared_net, *world.group, options), alone(own_net, *single.front(), options);
+  Times times;
+  for (int repeat = 0; repeat < kRepeats; ++repeat) {
+    times.alone.push_back(Samples(time_steps(*own_net, alone, batch, shape.steps)).quantile(0.5));
+    world.group->barrier({.deadline = Deadline::after(std::chrono::minutes(1)), .stop = {}});
+    times.together.push_back(Samples(time_steps(*shared_net, together, batch, shape.steps)).quantile(0.5));
+  }
+  together.require_same_state();
+  return times;
+}
+
+int run(Size size) {
+  at::set_num_threads(1);
+  const comm::World world = comm::open_world(comm::launcher_environment(), {});
+  std::vector<Shape> shapes{{"1.1M", 512, 4, 100}, {"10.6M", 1024, 10, 30}, {"25.3M", 2048, 6, 20}};
+  if (size == Size::kSmoke) shapes = {{"0.1M", 288, 1, 3}};
+  for (const Shape& shape : shapes) {
+    const Times times = time(shape, world);
+    if (world.rank != 0) continue;
+    const Samples together(times.together), alone(times.alone);
+    print({.case_name = concat(shape.name, " parameters, added"),
+           .contender = "tandem",
+           .unit = "ms",
+           .value = 1e3 * (together.quantile(0.5) - alone.quantile(0.5)),
+           .samples = times.together.size()});
+    print({.case_name = concat(shape.name, " parameters, a step"),
+           .contender = "tandem",
+           .unit = "ms",
+           .value = 1e3 * together.quantile(0.5),
+           .samples = times.together.size()});
+  }
+  return 0;
+}
+
+}  // namespace
+}  // namespace tandem::bench
+
+int main(int argc, char** argv) { return tandem::bench::bench_main(argc, argv, tandem::bench::run); }
