@@ -13,7 +13,9 @@
 
 #include "tandem/base/error.h"
 #include "tandem/base/text.h"
+#include "tandem/comm/c10d_group.h"
 #include "tandem/comm/host_group.h"
+#include "tandem/comm/tcp_store.h"
 
 namespace tandem::bench {
 namespace {
@@ -46,8 +48,29 @@ std::vector<double> time_sums(comm::Group& group, const at::Tensor& flat, int co
   return mine;
 }
 
-std::vector<double> work(const comm::HostGroupOptions& options, std::int64_t bytes, double seconds, Size size) {
-  const auto group = comm::make_host_group(options);
+// What the ranks of one group share.
+struct World {
+  Transport transport{};
+  int size = 0;
+  std::string key;        // of a host group
+  int port = 0;           // where rank 0 hosts a store for Gloo
+  std::int64_t bytes = 0;
+};
+
+std::unique_ptr<comm::Group> join(const World& world, int rank, std::unique_ptr<comm::Store>& store) {
+  const Limits limits = within_a_minute();
+  if (world.transport == Transport::kHost) {
+    return comm::make_host_group({.rank = rank, .size = world.size, .key = world.key, .limits = limits});
+  }
+  store = rank == 0 ? comm::host_store(world.port, comm::Reach::kThisHost).store
+                    : comm::connect_to_store({"127.0.0.1", world.port}, limits);
+  return comm::make_gloo_group({.rank = rank, .size = world.size, .store = store.get(), .limits = limits});
+}
+
+std::vector<double> work(const World& world, int rank, double seconds, Size size) {
+  std::unique_ptr<comm::Store> store;
+  const auto group = join(world, rank, store);
+  const std::int64_t bytes = world.bytes;
   const at::Tensor flat = group->allocate(bytes / static_cast<std::int64_t>(sizeof(float)), at::kFloat, at::kCPU);
   if (!sums_exactly(*group, flat)) throw RunError("wrong sums");
   std::memset(flat.data_ptr(), 0, flat.nbytes());  // sums of zeros stay zeros
@@ -57,32 +80,34 @@ std::vector<double> work(const comm::HostGroupOptions& options, std::int64_t byt
   return times;
 }
 
-[[noreturn]] void run_rank(const comm::HostGroupOptions& options, std::int64_t bytes, double seconds, Size size,
-                           int out) {
+[[noreturn]] void run_rank(const World& world, int rank, double seconds, Size size, int out) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   try {
-    const std::vector<double> times = work(options, bytes, seconds, size);
-    if (options.rank == 0) (void)!::write(out, times.data(), times.size() * sizeof(double));
+    const std::vector<double> times = work(world, rank, seconds, size);
+    if (rank == 0) (void)!::write(out, times.data(), times.size() * sizeof(double));
     ::_exit(0);
   } catch (const std::exception& error) {
-    std::cerr << "rank " << options.rank << ": " << error.what() << '\n';
+    std::cerr << "rank " << rank << ": " << error.what() << '\n';
     ::_exit(1);
   }
 }
 
 }  // namespace
 
-std::vector<double> time_between_processes(int ranks, std::int64_t bytes, double seconds, Size size) {
+std::vector<double> time_between_processes(Transport transport, int ranks, std::int64_t bytes, double seconds,
+                                           Size size) {
   static int groups = 0;
-  const std::string key = concat("bench/", ::getpid(), "/", ++groups);
+  const World world{.transport = transport,
+                    .size = ranks,
+                    .key = concat("bench/", ::getpid(), "/", ++groups),
+                    .port = comm::listen_on(0, comm::Reach::kThisHost).port,  // free now, and likely still then
+                    .bytes = bytes};
   std::array<int, 2> ends{};
   if (::pipe(ends.data()) != 0) throw RunError("pipe");
   std::vector<pid_t> processes;
   for (int rank = 0; rank < ranks; ++rank) {
     processes.push_back(::fork());
-    if (processes.back() == 0) {
-      run_rank({.rank = rank, .size = ranks, .key = key, .limits = within_a_minute()}, bytes, seconds, size, ends[1]);
-    }
+    if (processes.back() == 0) run_rank(world, rank, seconds, size, ends[1]);
   }
   ::close(ends[1]);
   std::vector<double> times;

@@ -1,4 +1,4 @@
-// bench/comm/rank_processes.h: times sums between the ranks of a host group, each a process of its own.
+// bench/comm/rank_processes.h: times sums between ranks, each a process of its own, in a group of a host or over Gloo.
 #pragma once
 #include <cstdint>
 #include <vector>
@@ -7,9 +7,12 @@
 
 namespace tandem::bench {
 
+enum class Transport { kHost, kGloo };
+
 /// Forks `ranks` processes that sum vectors of `bytes` bytes in the group's memory, and returns the seconds that the
 /// slowest of them took, for each sum. Throws RunError when a sum is wrong or a rank fails. Single-thread: nothing
 /// else may run in this process.
-[[nodiscard]] std::vector<double> time_between_processes(int ranks, std::int64_t bytes, double seconds, Size size);
+[[nodiscard]] std::vector<double> time_between_processes(Transport transport, int ranks, std::int64_t bytes, double seconds,
+                                                         Size size);
 
 }  // namespace tandem::bench

@@ -4,10 +4,8 @@
 #include <gtest/gtest.h>
 #include <torch/types.h>
 
-#include <thread>
-
 #include "tandem/base/error.h"
-#include "tandem/comm/local_group.h"
+#include "tandem/comm/testing/group_laws.h"
 #include "tandem/shm/testing/process_world.h"
 
 namespace tandem::comm {
@@ -21,8 +19,6 @@ using testing::AllOf;
 using testing::Each;
 using testing::HasSubstr;
 using testing::StrEq;
-
-Limits within(Clock::duration span) { return {.deadline = Deadline::after(span), .stop = {}}; }
 
 std::unique_ptr<Group> join(int rank, int size, const std::string& key) {
   return make_host_group({.rank = rank, .size = size, .key = key, .limits = within(60s)});
@@ -39,85 +35,25 @@ std::vector<std::string> run_ranks(int size, const std::function<void(Group&, co
   return world.outcomes();
 }
 
-// Values whose sum depends on the association.
-torch::Tensor stamped(int rank, std::int64_t count, torch::ScalarType dtype) {
-  return torch::arange(count, torch::kDouble).mul(0.1).add(1.0 / (rank + 3)).mul(std::pow(10.0, rank % 4)).to(dtype);
-}
-
-torch::Tensor sum_of_local_group(int size, std::int64_t count, torch::ScalarType dtype) {
-  const auto members = make_local_group(size);
-  std::vector<torch::Tensor> flats;
-  std::vector<std::jthread> threads;
-  for (int rank = 0; rank < size; ++rank) flats.push_back(stamped(rank, count, dtype));
-  for (const auto& member : members) {
-    threads.emplace_back([&flats, member = member.get()] {
-      member->start_all_reduce(flats[static_cast<std::size_t>(member->rank())]).wait(within(60s));
-    });
-  }
-  threads.clear();
-  return flats.front();
-}
-
 class HostGroupSizes : public testing::TestWithParam<int> {};
 
 TEST_P(HostGroupSizes, AllReduceGivesTheBitsOfTheLocalGroup) {
-  const int size = GetParam();
-  EXPECT_THAT(
-      run_ranks(
-          size,
-          [&](Group& group, const Voice& voice) {
-            for (const auto dtype : {torch::kFloat, torch::kDouble, torch::kHalf, torch::kBFloat16, torch::kLong}) {
-              for (const std::int64_t count : {0, 1, 31, 1000, 5003, 20'001}) {
-                const torch::Tensor expected = sum_of_local_group(size, count, dtype);
-                const torch::Tensor shared = group.allocate(count, dtype, torch::kCPU);
-                shared.copy_(stamped(group.rank(), count, dtype));
-                const torch::Tensor own = stamped(group.rank(), count, dtype);
-                Pending first = group.start_all_reduce(shared);
-                Pending second = group.start_all_reduce(own);
-                first.wait(within(60s));
-                second.wait(within(60s));
-                if (!torch::equal(shared, expected) || !torch::equal(own, expected)) {
-                  voice.say(concat(count, " x ", c10::toString(dtype), " differ; "));
-                }
-              }
-            }
-          }),
-      Each(StrEq("")));
-}
-
-TEST_P(HostGroupSizes, APartOfATensorIsReducedAndNothingElse) {
   EXPECT_THAT(run_ranks(GetParam(),
                         [](Group& group, const Voice& voice) {
-                          const torch::Tensor flat = group.allocate(10'000, torch::kFloat, torch::kCPU);
-                          flat.fill_(1);
-                          group.start_all_reduce(flat.narrow(0, 1001, 7777)).wait(within(60s));
-                          torch::Tensor expected = torch::ones({10'000});
-                          expected.narrow(0, 1001, 7777).fill_(group.size());
-                          if (!torch::equal(flat, expected)) voice.say("differs");
+                          voice.say(faults_of_sums(
+                              group, {torch::kFloat, torch::kDouble, torch::kHalf, torch::kBFloat16, torch::kLong},
+                              {0, 1, 31, 1000, 5003, 20'001}));
                         }),
               Each(StrEq("")));
 }
 
+TEST_P(HostGroupSizes, APartOfATensorIsReducedAndNothingElse) {
+  EXPECT_THAT(run_ranks(GetParam(), [](Group& group, const Voice& voice) { voice.say(faults_of_parts(group)); }),
+              Each(StrEq("")));
+}
+
 TEST_P(HostGroupSizes, GatherAndBroadcastKeepTheOrderOfRanks) {
-  EXPECT_THAT(run_ranks(GetParam(),
-                        [](Group& group, const Voice& voice) {
-                          const auto rows = [](int rank) { return torch::full({1000 * rank, 3}, rank, torch::kLong); };
-                          const std::vector<torch::Tensor> all = group.all_gather(rows(group.rank()), within(60s));
-                          std::vector<double> numbers(static_cast<std::size_t>(group.size()));
-                          const double mine = group.rank();
-                          group.all_gather(std::span(&mine, 1), numbers, within(60s));
-                          for (int rank = 0; rank < group.size(); ++rank) {
-                            const auto index = static_cast<std::size_t>(rank);
-                            if (!torch::equal(all[index], rows(rank))) voice.say("another tensor; ");
-                            if (numbers[index] != rank) voice.say("another number; ");
-                          }
-                          for (const std::int64_t count : {0, 3, 30'000}) {
-                            const torch::Tensor value = torch::full({count}, group.rank(), torch::kBool);
-                            group.broadcast(value, group.size() - 1, within(60s));
-                            if (!torch::equal(value, torch::full({count}, group.size() - 1, torch::kBool)))
-                              voice.say("another value; ");
-                          }
-                        }),
+  EXPECT_THAT(run_ranks(GetParam(), [](Group& group, const Voice& voice) { voice.say(faults_of_copies(group)); }),
               Each(StrEq("")));
 }
 

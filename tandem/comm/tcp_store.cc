@@ -13,6 +13,7 @@
 #include "tandem/base/check.h"
 #include "tandem/base/error.h"
 #include "tandem/base/text.h"
+#include "tandem/comm/c10d_store.h"
 #include "tandem/comm/memory_store.h"
 #include "tandem/comm/pause.h"
 
@@ -29,6 +30,7 @@ constexpr Clock::duration kFirstPause = 1ms, kLongestPause = 64ms;
 // What the parts of one connection share.
 struct Connection {
   std::string name;
+  std::string address;  // of the server, as a number
   std::atomic<bool> is_lost{false};
 };
 
@@ -76,6 +78,8 @@ class TcpStore final : public Store {
   }
   [[nodiscard]] std::string name() const override { return connection_->name; }
 
+  [[nodiscard]] C10dStore underlying() const { return {store_, connection_->address}; }
+
  private:
   // An answer that did not come whole leaves the connection in the middle of it, so one failure ends all.
   template <typename Question>
@@ -100,6 +104,7 @@ std::unique_ptr<Store> make_store(const std::string& address, const c10d::TCPSto
                                   const std::string& name, std::chrono::milliseconds reply_limit) {
   auto connection = std::make_shared<Connection>();
   connection->name = "the store at " + name;
+  connection->address = address;
   c10::intrusive_ptr<c10d::TCPStore> store;
   try {
     limit_replies({address, options.port}, reply_limit,
@@ -119,6 +124,12 @@ c10d::TCPStoreOptions options_for(int port) {
 }
 
 }  // namespace
+
+C10dStore c10d_store_of(Store& store) {
+  if (const auto* tcp = dynamic_cast<const TcpStore*>(&store)) return tcp->underlying();
+  throw ConfigError(concat("ranks cannot find each other's addresses through ", store.name(),
+                           ": give the group one of open_store() or connect_to_store()"));
+}
 
 HostedStore host_store(int port, Reach reach) {
   Listener listener = listen_on(port, reach);

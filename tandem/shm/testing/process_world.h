@@ -57,6 +57,9 @@ class ProcessWorld {
     return true;
   }
 
+  /// What it has said so far.
+  [[nodiscard]] const std::string& said(int rank) { return of(rank).said; }
+
   /// Waits until the rank ends. What it said, and behind that the what() of an exception, or "signal N".
   std::string outcome(int rank) {
     while (listen(rank)) continue;

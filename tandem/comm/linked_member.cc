@@ -1,0 +1,278 @@
+#include "tandem/comm/linked_member.h"
+
+#include <ATen/ATen.h>
+#include <c10/core/Event.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
+
+#include <cstring>
+#include <deque>
+#include <utility>
+
+#include "tandem/base/check.h"
+#include "tandem/base/error.h"
+#include "tandem/base/text.h"
+#include "tandem/comm/broken_pipe.h"
+#include "tandem/comm/part_exchange.h"
+#include "tandem/comm/peer_links.h"
+
+namespace tandem::comm {
+namespace {
+
+using shm::Operation;
+
+// A collective that was started, until it is waited for.
+struct Task {
+  Announcement announcement;
+  at::Tensor tensor;                  // the caller's; for gathers, what this member gives
+  std::unique_ptr<c10::Event> ready;  // when the caller's stream has written it
+  std::vector<at::Tensor> gathered;   // by rank, on this host
+};
+
+shm::Posting posting_of(Operation operation, std::int64_t count, at::ScalarType dtype, int root = 0) {
+  shm::Posting posting{.operation = operation, .root = root, .count = count};
+  const std::string_view name = c10::toString(dtype);
+  TANDEM_CHECK(name.size() < posting.type.size(), name);
+  std::copy(name.begin(), name.end(), posting.type.begin());
+  return posting;
+}
+
+std::int64_t row_of(const at::Tensor& tensor) {
+  std::int64_t row = 1;
+  for (std::int64_t i = 1; i < tensor.dim(); ++i) row *= tensor.size(i);
+  return row;
+}
+
+class LinkedMember final : public Group {
+ public:
+  explicit LinkedMember(LinkedMemberOptions options)
+      : links_(std::move(options.backend), options.rank, options.names, [this] { on_close(); }),
+        sender_("c10d-group", [this](const std::stop_token& stop) { execute_all(stop); }) {}
+  ~LinkedMember() override { links_.leave(); }
+
+  [[nodiscard]] int rank() const override { return links_.rank(); }
+  [[nodiscard]] int size() const override { return links_.size(); }
+
+  [[nodiscard]] at::Tensor allocate(std::int64_t count, at::ScalarType dtype, at::Device device) override {
+    return at::zeros({count}, at::TensorOptions().dtype(dtype).device(device));
+  }
+
+  Pending start_all_reduce(const at::Tensor& flat) override {
+    TANDEM_CHECK(flat.dim() == 1 && flat.is_contiguous(), "a group reduces flat tensors, got ", flat.dim(),
+                 " dimensions");
+    TANDEM_CHECK(tree_reduce_of(flat.scalar_type()) != nullptr, c10::toString(flat.scalar_type()), " cannot be summed");
+    return {*this, start({posting_of(Operation::kAllReduce, flat.numel(), flat.scalar_type())}, flat)};
+  }
+
+  void broadcast(const at::Tensor& flat, int root, const Limits& limits) override {
+    TANDEM_CHECK(flat.is_contiguous(), "a group broadcasts contiguous tensors");
+    TANDEM_CHECK(root >= 0 && root < size(), "root ", root, " of ", size());
+    (void)complete(start({posting_of(Operation::kBroadcast, flat.numel(), flat.scalar_type(), root)}, flat), limits);
+  }
+
+  [[nodiscard]] std::vector<at::Tensor> all_gather(const at::Tensor& mine, const Limits& limits) override {
+    const Announcement announcement{.posting = posting_of(Operation::kAllGather, mine.numel(), mine.scalar_type()),
+                                    .row = row_of(mine)};
+    std::vector<at::Tensor> all = complete(start(announcement, mine.contiguous()), limits).gathered;
+    std::vector<std::int64_t> shape = mine.sizes().vec();
+    for (at::Tensor& each : all) {
+      if (!shape.empty()) shape.front() = announcement.row == 0 ? 0 : each.numel() / announcement.row;
+      each = each.view(shape).to(mine.device());
+    }
+    return all;
+  }
+
+  void all_gather(std::span<const double> mine, std::span<double> all, const Limits& limits) override {
+    TANDEM_CHECK(all.size() == mine.size() * static_cast<std::size_t>(size()), all.size(), " for ", size(), " x ",
+                 mine.size());
+    const at::Tensor copy = at::empty({std::ssize(mine)}, at::kDouble);
+    if (!mine.empty()) std::memcpy(copy.data_ptr(), mine.data(), mine.size_bytes());
+    const Task done =
+        complete(start({posting_of(Operation::kAllGatherEqual, std::ssize(mine), at::kDouble)}, copy), limits);
+    for (std::size_t rank = 0; rank < done.gathered.size() && !mine.empty(); ++rank) {
+      std::memcpy(&all[rank * mine.size()], done.gathered[rank].data_ptr(), mine.size_bytes());
+    }
+  }
+
+  void barrier(const Limits& limits) override {
+    (void)complete(start({shm::Posting{.operation = Operation::kBarrier}}, {}), limits);
+  }
+
+  void abort(const std::string& why) override { links_.close(shm::Cause::kAborted, why); }
+
+ protected:
+  void finish(std::uint64_t ticket, const Limits& limits) override { (void)complete(ticket, limits); }
+
+ private:
+  std::uint64_t start(const Announcement& announcement, const at::Tensor& tensor) {
+    Task task{.announcement = announcement, .tensor = tensor, .ready = {}, .gathered = {}};
+    if (tensor.defined() && !tensor.is_cpu()) {
+      task.ready = std::make_unique<c10::Event>(tensor.device().type());
+      task.ready->record(c10::impl::VirtualGuardImpl(tensor.device().type()).getStream(tensor.device()));
+    }
+    if (!links_.is_open()) links_.throw_closed();
+    const MutexLock lock(mutex_);
+    tasks_.push_back(std::move(task));
+    changed_.notify_all();
+    return started_++;
+  }
+
+  Task complete(std::uint64_t ticket, const Limits& limits) {
+    bool ended = false;
+    {
+      const MutexLock lock(mutex_);
+      TANDEM_CHECK(ticket == completed_ && ticket < started_, "collectives are waited for in the order of their start");
+      const auto over = [&]() TANDEM_REQUIRES(mutex_) { return executed_ > ticket || closed_; };
+      ended = changed_.wait(mutex_, limits.stop, limits.deadline, over);
+      if (executed_ > ticket) {
+        ++completed_;
+        Task task = std::move(tasks_.front());
+        tasks_.pop_front();
+        return task;
+      }
+    }
+    if (!ended && limits.deadline.expired()) {
+      links_.close(shm::Cause::kDeadline,
+                   concat(links_.waiting(), " until the deadline; it is stopped or stuck in its ",
+                          "own work, or took another branch than the others"));
+    } else if (!ended) {
+      links_.close(shm::Cause::kStopped, concat(links_.waiting(), " until it was asked to stop"));
+    }
+    links_.throw_closed();
+  }
+
+  void on_close() {
+    const MutexLock lock(mutex_);
+    closed_ = true;
+    changed_.notify_all();
+  }
+
+  // --- the sending thread ---
+
+  void execute_all(const std::stop_token&) {
+    const BrokenPipeMask mask;
+    const at::NoGradGuard no_grad;
+    try {
+      while (Task* task = next()) {
+        execute(*task);
+        links_.finish();
+        const MutexLock lock(mutex_);
+        ++executed_;
+        changed_.notify_all();
+      }
+    } catch (const std::exception& error) {
+      links_.close(shm::Cause::kAborted, error.what());  // unless that is what was thrown
+    }
+    links_.take_leave();
+  }
+
+  // Null when the links are closed. A task stays where it is until the caller takes it.
+  Task* next() {
+    const MutexLock lock(mutex_);
+    changed_.wait(mutex_, std::stop_token(), [&]() TANDEM_REQUIRES(mutex_) { return closed_ || executed_ < started_; });
+    return closed_ ? nullptr : &tasks_[executed_ - completed_];
+  }
+
+  void execute(Task& task) {
+    if (task.ready) task.ready->synchronize();
+    const Announcement& mine = task.announcement;
+    on_cpu_ = task.tensor.defined() ? task.tensor.cpu() : at::Tensor();
+    const std::size_t bytes = on_cpu_.defined() ? on_cpu_.nbytes() : 0;
+    const bool gives = mine.posting.operation != Operation::kBroadcast || mine.posting.root == rank();
+    links_.announce(mine, bytes > 0 ? on_cpu_.data_ptr() : nullptr, gives && bytes <= kInlinePayload ? bytes : 0);
+    links_.await_all();
+    switch (mine.posting.operation) {
+      case Operation::kAllReduce:
+        bytes <= kInlinePayload ? sum_messages() : sum_parts();
+        break;
+      case Operation::kBroadcast:
+        take_from(mine.posting.root);
+        break;
+      case Operation::kAllGather:
+      case Operation::kAllGatherEqual:
+        gather(task);
+        break;
+      case Operation::kBarrier:
+        return;
+    }
+    if (!task.tensor.is_cpu()) task.tensor.copy_(on_cpu_);
+  }
+
+  void sum_messages() {
+    const std::size_t bytes = on_cpu_.nbytes();
+    if (bytes == 0) return;
+    scratch_.resize(std::max(scratch_.size(), static_cast<std::size_t>(size()) * kInlinePayload));
+    std::vector<void*> arrays;
+    for (int each = 0; each < size(); ++each) {
+      arrays.push_back(scratch_.data() + static_cast<std::size_t>(each) * kInlinePayload);
+      std::memcpy(arrays.back(), links_.said(each).payload.data(), bytes);
+    }
+    tree_reduce(arrays, on_cpu_.scalar_type(), 0, on_cpu_.numel());
+    std::memcpy(on_cpu_.data_ptr(), arrays.front(), bytes);
+  }
+
+  void sum_parts() {
+    const PartExchange::Vector vector{.data = static_cast<std::byte*>(on_cpu_.data_ptr()),
+                                      .count = on_cpu_.numel(),
+                                      .element_bytes = c10::elementSize(on_cpu_.scalar_type()),
+                                      .sum = tree_reduce_of(on_cpu_.scalar_type())};
+    PartExchange(links_, vector, scratch_).run();
+  }
+
+  void take_from(int root) {
+    const std::size_t bytes = on_cpu_.nbytes();
+    std::vector<Transfer> transfers;
+    if (bytes <= kInlinePayload) {
+      if (rank() != root && bytes > 0) std::memcpy(on_cpu_.data_ptr(), links_.said(root).payload.data(), bytes);
+    } else if (rank() != root) {
+      transfers.push_back(links_.receive(root, on_cpu_.data_ptr(), bytes));
+    } else {
+      send_to_all(transfers);
+    }
+    for (const Transfer& transfer : transfers) links_.wait(transfer);
+  }
+
+  void gather(Task& task) {
+    std::vector<Transfer> transfers;
+    if (on_cpu_.nbytes() > kInlinePayload) send_to_all(transfers);
+    for (int each = 0; each < size(); ++each) {
+      const PeerMessage& said = links_.said(each);
+      at::Tensor& theirs = task.gathered.emplace_back(at::empty({said.announcement.posting.count}, on_cpu_.options()));
+      const std::size_t bytes = theirs.nbytes();
+      if (bytes == 0) continue;
+      if (each == rank()) {
+        std::memcpy(theirs.data_ptr(), on_cpu_.data_ptr(), bytes);
+      } else if (bytes <= kInlinePayload) {
+        std::memcpy(theirs.data_ptr(), said.payload.data(), bytes);
+      } else {
+        transfers.push_back(links_.receive(each, theirs.data_ptr(), bytes));
+      }
+    }
+    for (const Transfer& transfer : transfers) links_.wait(transfer);
+  }
+
+  void send_to_all(std::vector<Transfer>& transfers) {
+    for (int peer = 0; peer < size(); ++peer) {
+      if (peer != rank()) transfers.push_back(links_.send(peer, on_cpu_.data_ptr(), on_cpu_.nbytes()));
+    }
+  }
+
+  // Memory that transfers use comes first, so that it is there until the links are gone.
+  at::Tensor on_cpu_;  // the current task's; the caller's own when that is on the CPU
+  std::vector<std::byte> scratch_;
+  Mutex mutex_;
+  CondVar changed_;
+  std::deque<Task> tasks_ TANDEM_GUARDED_BY(mutex_);  // those that are not completed
+  std::uint64_t started_ TANDEM_GUARDED_BY(mutex_) = 0, executed_ TANDEM_GUARDED_BY(mutex_) = 0,
+                         completed_ TANDEM_GUARDED_BY(mutex_) = 0;
+  bool closed_ TANDEM_GUARDED_BY(mutex_) = false;
+  PeerLinks links_;
+  Worker sender_;
+};
+
+}  // namespace
+
+std::unique_ptr<Group> make_linked_member(LinkedMemberOptions options) {
+  return std::make_unique<LinkedMember>(std::move(options));
+}
+
+}  // namespace tandem::comm

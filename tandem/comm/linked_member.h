@@ -1,0 +1,21 @@
+// comm/linked_member.h: a member of a group whose members are joined by links (comm/peer_links.h). Internal.
+#pragma once
+#include <memory>
+#include <string>
+#include <torch/csrc/distributed/c10d/Backend.hpp>
+#include <vector>
+
+#include "tandem/comm/group.h"
+
+namespace tandem::comm {
+
+/// What joins the members. Each backend has its tags, or connections, for this group alone.
+struct LinkedMemberOptions {
+  int rank = 0;
+  std::vector<std::string> names = {};             // of all members, for messages
+  c10::intrusive_ptr<c10d::Backend> backend = {};  // for this host's memory
+};
+
+[[nodiscard]] std::unique_ptr<Group> make_linked_member(LinkedMemberOptions options);
+
+}  // namespace tandem::comm

@@ -1,0 +1,374 @@
+#include "tandem/comm/peer_links.h"
+
+#include <ATen/ATen.h>
+
+#include <cstring>
+#include <utility>
+
+#include "tandem/base/check.h"
+#include "tandem/base/error.h"
+#include "tandem/base/text.h"
+#include "tandem/comm/broken_pipe.h"
+
+namespace tandem::comm {
+namespace {
+
+using namespace std::chrono_literals;
+
+// Note [No time limit is left to Gloo]
+// When a wait of Gloo runs out of time, it cuts the connections to all peers, who then see that and not the reason. So
+// its waits get a limit that never comes, and are ended by Work::abort(), which leaves the connections as they are.
+constexpr std::chrono::milliseconds kForever = std::chrono::hours(24 * 365);
+constexpr std::chrono::milliseconds kFarewell = 100ms;
+constexpr Clock::duration kVerdict = 1s;
+
+enum Tag : std::uint8_t { kMessages, kPayloads };
+
+std::vector<at::Tensor> bytes_at(const void* data, std::size_t bytes) {
+  return {at::from_blob(const_cast<void*>(data), {static_cast<std::int64_t>(bytes)}, at::kByte)};
+}
+
+// Gloo's texts go on with advice.
+std::string first_sentence(const std::string& text) { return text.substr(0, text.find(". ")); }
+
+}  // namespace
+
+PeerLinks::PeerLinks(c10::intrusive_ptr<c10d::Backend> backend, int rank, const std::vector<std::string>& names,
+                     std::function<void()> on_close)
+    : backend_(std::move(backend)),
+      rank_(rank),
+      on_close_(std::move(on_close)),
+      heard_(names.size()),
+      said_(names.size()),
+      records_(names.size()),
+      ears_(names.size()) {
+  {
+    const MutexLock lock(mutex_);
+    for (int each = 0; each < size(); ++each) {
+      record(each).name = concat("rank ", each, " (", names[static_cast<std::size_t>(each)], ")");
+    }
+  }
+  for (int peer = 0; peer < size(); ++peer) {
+    if (peer == rank_) continue;
+    ears_[static_cast<std::size_t>(peer)].listener =
+        std::make_unique<Worker>(concat("hear-rank-", peer), [this, peer](const std::stop_token&) { listen(peer); });
+  }
+}
+
+// The connections are closed while the memory that may still be written to is there.
+PeerLinks::~PeerLinks() {
+  leave();
+  for (Ear& ear : ears_) ear.listener.reset();
+  for (Ear& ear : ears_) ear.works = {};
+  {
+    const MutexLock lock(mutex_);
+    in_flight_ = {};
+  }
+  farewells_.clear();
+  backend_.reset();
+}
+
+// --- announcements ---------------------------------------------------------------------------------------------------
+
+void PeerLinks::announce(const Announcement& announcement, const void* payload, std::size_t bytes) {
+  TANDEM_CHECK(bytes <= kInlinePayload, bytes, " bytes in a message");
+  PeerMessage* message = nullptr;
+  {
+    const MutexLock lock(mutex_);
+    message = &outgoing_[number_ % 2];
+    message->number = number_;
+    phase_ = Phase::kAnnounced;
+    record(rank_).begins(number_, announcement);
+  }
+  message->kind = PeerMessage::Kind::kCollective;
+  message->announcement = announcement;
+  message->bytes = static_cast<std::uint32_t>(bytes);
+  if (bytes > 0) std::memcpy(message->payload.data(), payload, bytes);
+  said_[static_cast<std::size_t>(rank_)] = message;
+  for (int peer = 0; peer < size(); ++peer) {
+    if (peer == rank_) continue;
+    (void)admit(peer, [&] { return start_send(peer, message, message->used(), kMessages); });
+  }
+}
+
+void PeerLinks::await_all() {
+  int left = -1;
+  std::string name;
+  {
+    const MutexLock lock(mutex_);
+    const auto ready = [&]() TANDEM_REQUIRES(mutex_) {
+      bool all = true;
+      for (int peer = 0; peer < size(); ++peer) {
+        if (!is_missing(peer)) continue;
+        all = false;
+        if (record(peer).has_left) left = peer;
+      }
+      return all || left >= 0 || closing_;
+    };
+    changed_.wait(mutex_, std::stop_token(), ready);
+    if (left >= 0) name = record(left).name;
+  }
+  if (left >= 0) {
+    close({Ending::kFailed, shm::Cause::kLost, rank_, left, concat(waiting(), "; ", name, " left the group")});
+  }
+  take_announcements();
+  compare_announcements();
+}
+
+void PeerLinks::take_announcements() {
+  if (!is_open()) throw_closed();
+  const MutexLock lock(mutex_);
+  phase_ = Phase::kTransfers;
+  for (int peer = 0; peer < size(); ++peer) {
+    if (peer == rank_) continue;
+    const auto index = static_cast<std::size_t>(peer);
+    heard_[index] = std::move(record(peer).inbox.front());
+    said_[index] = heard_[index].get();
+    record(peer).inbox.pop_front();
+  }
+}
+
+void PeerLinks::compare_announcements() {
+  const PeerMessage& mine = said(rank_);
+  for (int peer = 0; peer < size(); ++peer) {
+    const PeerMessage& theirs = said(peer);
+    TANDEM_CHECK(theirs.number == mine.number, "collective #", theirs.number, " of rank ", peer, " at #", mine.number);
+    if (agree(mine.announcement, theirs.announcement)) continue;
+    close(shm::Cause::kMismatch,
+          concat("collective #", mine.number, " differs: rank ", rank_, " came with ", describe(mine.announcement),
+                 ", rank ", peer, " with ", describe(theirs.announcement),
+                 "; the ranks took different branches, or their models differ"));
+    throw_closed();
+  }
+}
+
+void PeerLinks::finish() {
+  const MutexLock lock(mutex_);
+  phase_ = Phase::kIdle;
+  ++number_;
+  in_flight_[1] = std::exchange(in_flight_[0], {});
+}
+
+// --- transfers -------------------------------------------------------------------------------------------------------
+
+Transfer PeerLinks::send(int peer, const void* from, std::size_t bytes) {
+  return admit(peer, [&] { return start_send(peer, from, bytes, kPayloads); });
+}
+
+Transfer PeerLinks::receive(int peer, void* to, std::size_t bytes) {
+  return admit(peer, [&] { return start_receive(peer, to, bytes, kPayloads); });
+}
+
+C10dWork PeerLinks::start_send(int peer, const void* from, std::size_t bytes, int tag) {
+  std::vector<at::Tensor> payload = bytes_at(from, bytes);
+  const MutexLock lock(starting_);
+  return backend_->send(payload, peer, tag);
+}
+
+C10dWork PeerLinks::start_receive(int peer, void* to, std::size_t bytes, int tag) {
+  std::vector<at::Tensor> payload = bytes_at(to, bytes);
+  const MutexLock lock(starting_);
+  return backend_->recv(payload, peer, tag);
+}
+
+Transfer PeerLinks::admit(int peer, const std::function<C10dWork()>& start) {
+  if (!is_open()) throw_closed();
+  C10dWork work;
+  try {
+    work = start();
+  } catch (const std::exception& error) {
+    await_verdict(peer, error.what());
+  }
+  const MutexLock lock(mutex_);
+  if (closing_) work->abort();
+  in_flight_[0].push_back(work);
+  return {peer, std::move(work)};
+}
+
+void PeerLinks::wait(const Transfer& transfer) {
+  {
+    const MutexLock lock(mutex_);
+    transferring_ = transfer.peer;
+  }
+  bool done = false;
+  try {
+    done = transfer.work->wait(kForever);
+  } catch (const std::exception& error) {
+    await_verdict(transfer.peer, error.what());
+  }
+  if (!done) throw_closed();
+  const MutexLock lock(mutex_);
+  transferring_ = -1;
+}
+
+// The peer may have said why it went: the thread that listens to it knows.
+void PeerLinks::await_verdict(int peer, const std::string& what) {
+  {
+    const MutexLock lock(mutex_);
+    const auto closed = [&]() TANDEM_REQUIRES(mutex_) { return closing_.has_value(); };
+    changed_.wait(mutex_, Deadline::after(kVerdict), closed);
+  }
+  close({Ending::kFailed, shm::Cause::kLost, rank_, peer,
+         concat(waiting(), ", and the connection to it broke (", first_sentence(what), ")")});
+  throw_closed();
+}
+
+// --- what peers say --------------------------------------------------------------------------------------------------
+
+// Two receives are always posted: while one is being filled, Gloo tells only the other of a connection that breaks. So
+// is what came before the break read before its end is noticed.
+void PeerLinks::listen(int peer) {
+  const BrokenPipeMask mask;
+  Ear& ear = ears_[static_cast<std::size_t>(peer)];
+  std::string failure;
+  for (const std::size_t slot : {0U, 1U}) post_receive(peer, slot, failure);
+  for (std::size_t slot = 0; is_open(); slot = 1 - slot) {
+    if (!ear.works[slot]) return on_hang_up(peer, failure);
+    try {
+      if (!ear.works[slot]->wait(kForever)) return;
+    } catch (const std::exception& error) {
+      return on_hang_up(peer, error.what());
+    }
+    on_message(peer, std::move(ear.messages[slot]));
+    post_receive(peer, slot, failure);
+  }
+}
+
+void PeerLinks::post_receive(int peer, std::size_t slot, std::string& failure) {
+  Ear& ear = ears_[static_cast<std::size_t>(peer)];
+  ear.messages[slot] = std::make_unique<PeerMessage>();
+  C10dWork work;
+  try {
+    work = start_receive(peer, ear.messages[slot].get(), sizeof(PeerMessage), kMessages);
+  } catch (const std::exception& error) {
+    failure = error.what();
+  }
+  const MutexLock lock(mutex_);
+  if (work && closing_) work->abort();
+  ear.works[slot] = std::move(work);
+}
+
+void PeerLinks::on_message(int peer, std::unique_ptr<PeerMessage> message) {
+  if (message->kind == PeerMessage::Kind::kFailure) {
+    const auto* text = reinterpret_cast<const char*>(message->payload.data());
+    return close({Ending::kFailed, message->cause, peer, message->lost, std::string(text, message->bytes)});
+  }
+  {
+    const MutexLock lock(mutex_);
+    if (message->kind == PeerMessage::Kind::kLeave) {
+      record(peer).has_left = true;
+      record(peer).last_sign = Clock::now();
+    } else {
+      record(peer).begins(message->number, message->announcement);
+      record(peer).inbox.push_back(std::move(message));
+    }
+  }
+  changed_.notify_all();
+}
+
+void PeerLinks::on_hang_up(int peer, const std::string& what) {
+  std::string who;
+  {
+    const MutexLock lock(mutex_);
+    if (record(peer).has_left) return;
+    who = record(peer).name;
+  }
+  close({Ending::kFailed, shm::Cause::kLost, rank_, peer,
+         concat(waiting(), "; ", who, " died, or the connection to it broke (", first_sentence(what), ")")});
+}
+
+// --- the end ---------------------------------------------------------------------------------------------------------
+
+void PeerLinks::close(shm::Cause cause, const std::string& why) { close({Ending::kFailed, cause, rank_, rank_, why}); }
+
+void PeerLinks::leave() { close({Ending::kLeft, shm::Cause::kAborted, rank_, rank_, "it left the group"}); }
+
+void PeerLinks::close(Closing closing) {
+  std::vector<C10dWork> works;
+  {
+    const MutexLock lock(mutex_);
+    if (closing_) return;
+    closing_ = std::move(closing);
+    for (const auto& some : in_flight_) works.insert(works.end(), some.begin(), some.end());
+    for (const Ear& ear : ears_) works.insert(works.end(), ear.works.begin(), ear.works.end());
+  }
+  changed_.notify_all();
+  for (const C10dWork& work : works) {
+    if (work) work->abort();
+  }
+  on_close_();
+}
+
+bool PeerLinks::is_open() const {
+  const MutexLock lock(mutex_);
+  return !closing_;
+}
+
+void PeerLinks::take_leave() {
+  leave();
+  {
+    const MutexLock lock(mutex_);
+    if (closing_->by != rank_) return;  // whoever closed them has told everybody
+    farewell_.kind = closing_->ending == Ending::kLeft ? PeerMessage::Kind::kLeave : PeerMessage::Kind::kFailure;
+    farewell_.number = number_;
+    farewell_.cause = closing_->cause;
+    farewell_.lost = closing_->lost;
+    auto* text = reinterpret_cast<char*>(farewell_.payload.data());
+    farewell_.bytes = static_cast<std::uint32_t>(closing_->why.copy(text, farewell_.payload.size()));
+  }
+  for (int peer = 0; peer < size(); ++peer) {
+    if (peer == rank_) continue;
+    try {
+      farewells_.push_back(start_send(peer, &farewell_, farewell_.used(), kMessages));
+    } catch (const std::exception&) {
+      continue;  // it is gone already
+    }
+  }
+  for (const C10dWork& farewell : farewells_) {
+    try {
+      farewell->wait(kFarewell);
+    } catch (const std::exception&) {
+      continue;  // gone, or stopped
+    }
+  }
+}
+
+void PeerLinks::throw_closed() const {
+  const MutexLock lock(mutex_);
+  const Closing& closing = *closing_;
+  std::string message =
+      concat("the c10d group of ", size(), " ranks was closed by rank ", closing.by, ": ", closing.why);
+  for (const PeerRecord& each : records_) message += concat("\n  ", describe(each));
+  switch (closing.cause) {
+    case shm::Cause::kLost:
+      throw PeerLost(closing.lost, message);
+    case shm::Cause::kMismatch:
+      throw RunError(message);
+    case shm::Cause::kDeadline:
+      if (closing.by == rank_) throw DeadlineExceeded(message);
+      [[fallthrough]];
+    case shm::Cause::kAborted:
+    case shm::Cause::kStopped:
+      break;
+  }
+  throw GroupAborted(message);
+}
+
+bool PeerLinks::is_missing(int peer) const {
+  if (peer == rank_ || phase_ == Phase::kIdle) return false;
+  return phase_ == Phase::kAnnounced ? record(peer).inbox.empty() : peer == transferring_;
+}
+
+std::string PeerLinks::waiting() const {
+  const MutexLock lock(mutex_);
+  if (phase_ == Phase::kIdle) return concat("rank ", rank_, " of ", size(), " had not begun collective #", number_);
+  const auto& [number, announcement] = record(rank_).begun.back();
+  std::string ranks;
+  for (int peer = 0; peer < size(); ++peer) {
+    if (is_missing(peer)) ranks += concat(ranks.empty() ? " waited for rank " : ", ", peer);
+  }
+  return concat(describe(announcement), " #", number, ": rank ", rank_, " of ", size(),
+                ranks.empty() ? " was at it" : ranks);
+}
+
+}  // namespace tandem::comm

@@ -1,0 +1,128 @@
+// comm/peer_links.h: one member's links to all others of a network group: announcements, payloads, and why it ended.
+// Internal.
+//
+// A collective is: announce, wait until all have announced the same, pass payloads, finish. They are numbered from 0.
+//
+// Threads: announce() to finish() and take_leave() belong to one thread, which sends all there is to send; the rest
+// from any. A thread a peer waits for that peer's messages. Blocking: await_all() and wait(), until the links are
+// closed: by close(), by a peer's message, or because a peer is gone. Errors: whatever closed them; the first reason
+// stays, and every later call throws it.
+#pragma once
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <torch/csrc/distributed/c10d/Backend.hpp>
+#include <vector>
+
+#include "tandem/base/mutex.h"
+#include "tandem/comm/peer_record.h"
+#include "tandem/concurrency/worker.h"
+
+namespace tandem::comm {
+
+using C10dWork = c10::intrusive_ptr<c10d::Work>;
+
+/// A payload on its way from or to a peer.
+struct Transfer {
+  int peer = 0;
+  C10dWork work;
+};
+
+class PeerLinks {
+ public:
+  /// `names` tell the members in messages. `on_close` is called once, by the thread that closes the links.
+  PeerLinks(c10::intrusive_ptr<c10d::Backend> backend, int rank, const std::vector<std::string>& names,
+            std::function<void()> on_close);
+  /// Waits for no peer. What transfers read and wrote must live until here.
+  ~PeerLinks();
+  PeerLinks(const PeerLinks&) = delete;
+  PeerLinks& operator=(const PeerLinks&) = delete;
+
+  [[nodiscard]] int rank() const { return rank_; }
+  [[nodiscard]] int size() const { return static_cast<int>(ears_.size()); }
+
+  /// Tells all others which collective this member begins; `bytes` of `payload`, up to kInlinePayload, go along.
+  void announce(const Announcement& announcement, const void* payload, std::size_t bytes);
+  /// Returns when all have announced the same. Closes the links when they have not.
+  void await_all();
+  /// What `rank` announced for the collective that await_all() waited for. Until finish().
+  [[nodiscard]] const PeerMessage& said(int rank) const { return *said_[static_cast<std::size_t>(rank)]; }
+  /// Starts a transfer. Those between two members are received in the order in which they were sent; both sides name
+  /// the same size, which is not zero.
+  [[nodiscard]] Transfer send(int peer, const void* from, std::size_t bytes);
+  [[nodiscard]] Transfer receive(int peer, void* to, std::size_t bytes);
+  void wait(const Transfer& transfer);
+  void finish();
+
+  /// Tells the others why this member closed the links, or that it leaves. Waits for them a fraction of a second.
+  void take_leave();
+
+  /// Ends it for all members. The first reason stays.
+  void close(shm::Cause cause, const std::string& why);
+  /// The same without a failure: this member needs nothing more.
+  void leave();
+  [[nodiscard]] bool is_open() const;
+  [[noreturn]] void throw_closed() const;
+  /// "all_reduce of 8 x Float #3: rank 0 of 4 waited for rank 2", of the collective that is now in progress.
+  [[nodiscard]] std::string waiting() const;
+
+ private:
+  enum class Ending { kLeft, kFailed };
+  struct Closing {
+    Ending ending{};
+    shm::Cause cause{};
+    int by = 0, lost = 0;
+    std::string why;
+  };
+  // The receives that are posted for a peer's messages, and the thread that waits for them.
+  struct Ear {
+    std::array<C10dWork, 2> works;
+    std::array<std::unique_ptr<PeerMessage>, 2> messages;
+    std::unique_ptr<Worker> listener;
+  };
+
+  PeerRecord& record(int rank) TANDEM_REQUIRES(mutex_) { return records_[static_cast<std::size_t>(rank)]; }
+  [[nodiscard]] const PeerRecord& record(int rank) const TANDEM_REQUIRES(mutex_) {
+    return records_[static_cast<std::size_t>(rank)];
+  }
+
+  void listen(int peer);
+  void post_receive(int peer, std::size_t slot, std::string& failure);
+  void on_message(int peer, std::unique_ptr<PeerMessage> message);
+  void on_hang_up(int peer, const std::string& what);
+  void close(Closing closing);
+  void take_announcements();
+  void compare_announcements();
+  [[nodiscard]] C10dWork start_send(int peer, const void* from, std::size_t bytes, int tag);
+  [[nodiscard]] C10dWork start_receive(int peer, void* to, std::size_t bytes, int tag);
+  [[nodiscard]] Transfer admit(int peer, const std::function<C10dWork()>& start);
+  [[noreturn]] void await_verdict(int peer, const std::string& what);
+  [[nodiscard]] bool is_missing(int peer) const TANDEM_REQUIRES(mutex_);
+
+  c10::intrusive_ptr<c10d::Backend> backend_;
+  const int rank_;
+  const std::function<void()> on_close_;
+  // The sending thread's. A member that announces a collective has received all of the one before, so the announcement
+  // before that may be overwritten.
+  std::array<PeerMessage, 2> outgoing_{};
+  PeerMessage farewell_{};
+  std::vector<C10dWork> farewells_;
+  std::vector<std::unique_ptr<PeerMessage>> heard_;
+  std::vector<const PeerMessage*> said_;
+
+  Mutex starting_;  // the backend starts one operation at a time
+  mutable Mutex mutex_;
+  CondVar changed_;
+  std::vector<PeerRecord> records_ TANDEM_GUARDED_BY(mutex_);
+  std::uint64_t number_ TANDEM_GUARDED_BY(mutex_) = 0;  // of the collective in progress, or of the next one
+  enum class Phase { kIdle, kAnnounced, kTransfers } phase_ TANDEM_GUARDED_BY(mutex_) = Phase::kIdle;
+  int transferring_ TANDEM_GUARDED_BY(mutex_) = -1;  // the peer that is waited for in kTransfers
+  std::optional<Closing> closing_ TANDEM_GUARDED_BY(mutex_);
+  std::array<std::vector<C10dWork>, 2> in_flight_ TANDEM_GUARDED_BY(mutex_);  // of this collective and the one before
+  std::vector<Ear> ears_;  // the works are guarded by mutex_, the rest belongs to the listeners
+};
+
+}  // namespace tandem::comm

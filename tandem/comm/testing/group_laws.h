@@ -1,0 +1,96 @@
+// comm/testing/group_laws.h: what every group must do, asked by one of its members; each law returns the faults it saw.
+//
+// Threads: all members call the same law at the same time.
+#pragma once
+#include <gtest/gtest.h>
+#include <torch/types.h>
+
+#include <cmath>
+#include <initializer_list>
+#include <span>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tandem/base/text.h"
+#include "tandem/comm/local_group.h"
+
+namespace tandem::comm {
+
+inline Limits within(Clock::duration span) { return {.deadline = Deadline::after(span), .stop = {}}; }
+inline Limits within_a_minute() { return within(std::chrono::minutes(1)); }
+
+/// Values that tell rank and place, and whose sum depends on the association.
+inline torch::Tensor stamped(int rank, std::int64_t count, torch::ScalarType dtype) {
+  return torch::arange(count, torch::kDouble).mul(0.1).add(1.0 / (rank + 3)).mul(std::pow(10.0, rank % 4)).to(dtype);
+}
+
+inline torch::Tensor sum_of_local_group(int size, std::int64_t count, torch::ScalarType dtype) {
+  const auto members = make_local_group(size);
+  std::vector<torch::Tensor> flats;
+  std::vector<std::jthread> threads;
+  for (int rank = 0; rank < size; ++rank) flats.push_back(stamped(rank, count, dtype));
+  for (const auto& member : members) {
+    threads.emplace_back([&flats, member = member.get()] {
+      member->start_all_reduce(flats[static_cast<std::size_t>(member->rank())]).wait(within_a_minute());
+    });
+  }
+  threads.clear();
+  return flats.front();
+}
+
+/// Sums have the bits of a local group of the same size, in memory of the group and in other memory, two at a time.
+inline std::string faults_of_sums(Group& group, std::initializer_list<torch::ScalarType> dtypes,
+                                  std::initializer_list<std::int64_t> counts) {
+  std::string faults;
+  for (const torch::ScalarType dtype : dtypes) {
+    for (const std::int64_t count : counts) {
+      const torch::Tensor expected = sum_of_local_group(group.size(), count, dtype);
+      const torch::Tensor shared = group.allocate(count, dtype, torch::kCPU);
+      shared.copy_(stamped(group.rank(), count, dtype));
+      const torch::Tensor own = stamped(group.rank(), count, dtype);
+      Pending first = group.start_all_reduce(shared);
+      Pending second = group.start_all_reduce(own);
+      first.wait(within_a_minute());
+      second.wait(within_a_minute());
+      if (torch::equal(shared, expected) && torch::equal(own, expected)) continue;
+      faults += concat(count, " x ", c10::toString(dtype), " differ; ");
+    }
+  }
+  return faults;
+}
+
+/// Gathers keep the order of ranks, whatever each of them gives; a broadcast brings the root's.
+inline std::string faults_of_copies(Group& group) {
+  std::string faults;
+  const auto rows = [](int rank) { return torch::full({1000 * rank, 3}, rank, torch::kLong); };
+  const std::vector<torch::Tensor> all = group.all_gather(rows(group.rank()), within_a_minute());
+  std::vector<double> numbers(static_cast<std::size_t>(group.size()));
+  const double mine = group.rank();
+  group.all_gather(std::span(&mine, 1), numbers, within_a_minute());
+  for (int rank = 0; rank < group.size(); ++rank) {
+    const auto index = static_cast<std::size_t>(rank);
+    if (!torch::equal(all[index], rows(rank))) faults += "another tensor; ";
+    if (numbers[index] != rank) faults += "another number; ";
+  }
+  for (int root = 0; root < group.size(); ++root) {
+    for (const std::int64_t count : {0, 3, 30'000}) {
+      const torch::Tensor value = torch::full({count}, group.rank(), torch::kInt);
+      group.broadcast(value, root, within_a_minute());
+      if (!torch::equal(value, torch::full({count}, root, torch::kInt))) faults += "another value; ";
+    }
+  }
+  return faults;
+}
+
+/// A part of a tensor is reduced and nothing else.
+inline std::string faults_of_parts(Group& group) {
+  const torch::Tensor flat = group.allocate(10'000, torch::kFloat, torch::kCPU);
+  flat.fill_(1);
+  group.start_all_reduce(flat.narrow(0, 1001, 7777)).wait(within_a_minute());
+  torch::Tensor expected = torch::ones({10'000});
+  expected.narrow(0, 1001, 7777).fill_(group.size());
+  return torch::equal(flat, expected) ? "" : "more than the part, or less; ";
+}
+
+}  // namespace tandem::comm
