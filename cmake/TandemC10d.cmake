@@ -1,14 +1,29 @@
-# What ProcessGroupGloo.hpp includes lies in Gloo's headers, which LibTorch does not bring (Debian: libgloo-dev). They are for
-# one source of tandem_comm; the code of Gloo itself is in LibTorch.
-find_path(TANDEM_GLOO_INCLUDE gloo/transport/device.h DOC "Folder of Gloo's headers; without them there is no Gloo group")
-set(with_gloo no)
+# What c10d's groups include beyond LibTorch. Whatever is missing, the rest builds, and asking for a group that is not there is
+# an error that says so.
+#
+#   TANDEM_GLOO_INCLUDE   Gloo's headers (Debian: libgloo-dev), for one source of tandem_comm; Gloo's code is in LibTorch
+#   TANDEM_CUDA_INCLUDE, TANDEM_NCCL_INCLUDE   CUDA's headers and nccl.h, for libtandem_nccl.so, which is loaded when it is needed
+find_path(TANDEM_GLOO_INCLUDE gloo/transport/device.h DOC "Folder of Gloo's headers")
 if(TANDEM_GLOO_INCLUDE)
-  set(with_gloo ${TANDEM_GLOO_INCLUDE})
   set_source_files_properties(${PROJECT_SOURCE_DIR}/tandem/comm/gloo_backend.cc TARGET_DIRECTORY tandem_comm PROPERTIES
-                              COMPILE_DEFINITIONS "TANDEM_GLOO;USE_C10D_GLOO" SKIP_PRECOMPILE_HEADERS ON)
-  if(NOT TANDEM_GLOO_INCLUDE STREQUAL /usr/include)
-    set_source_files_properties(${PROJECT_SOURCE_DIR}/tandem/comm/gloo_backend.cc TARGET_DIRECTORY tandem_comm PROPERTIES
-                                COMPILE_OPTIONS "SHELL:-isystem ${TANDEM_GLOO_INCLUDE}")
-  endif()
+                              COMPILE_DEFINITIONS "TANDEM_GLOO;USE_C10D_GLOO" INCLUDE_DIRECTORIES ${TANDEM_GLOO_INCLUDE}
+                              SKIP_PRECOMPILE_HEADERS ON)
 endif()
-message(STATUS "Gloo headers: ${with_gloo}")
+message(STATUS "Gloo headers: ${TANDEM_GLOO_INCLUDE}")
+
+# Of the wheel, LibTorch's own CUDA packages come first: their nccl.h is that of the NCCL which is loaded.
+file(GLOB wheel_includes ${TANDEM_TORCH_ROOT}/../nvidia/*/include)
+find_path(TANDEM_CUDA_INCLUDE cusolverDn.h HINTS ${wheel_includes} /usr/local/cuda/include DOC "Folder of CUDA's headers")
+find_path(TANDEM_NCCL_INCLUDE nccl.h HINTS ${wheel_includes} /usr/local/cuda/include DOC "Folder of nccl.h")
+if(TANDEM_CUDA_INCLUDE AND TANDEM_NCCL_INCLUDE AND EXISTS ${TANDEM_TORCH_ROOT}/lib/libtorch_cuda.so)
+  add_library(tandem_nccl MODULE ${PROJECT_SOURCE_DIR}/tandem/comm/nccl/process_group.cc)
+  target_include_directories(tandem_nccl PRIVATE ${PROJECT_SOURCE_DIR})
+  target_include_directories(tandem_nccl SYSTEM PRIVATE ${TANDEM_CUDA_INCLUDE} ${TANDEM_NCCL_INCLUDE})
+  target_compile_definitions(tandem_nccl PRIVATE USE_C10D_NCCL)
+  target_link_libraries(tandem_nccl PRIVATE tandem_torch ${TANDEM_TORCH_ROOT}/lib/libtorch_cuda.so
+                        ${TANDEM_TORCH_ROOT}/lib/libc10_cuda.so)
+  set_source_files_properties(${PROJECT_SOURCE_DIR}/tandem/comm/nccl_backend.cc TARGET_DIRECTORY tandem_comm PROPERTIES
+                              COMPILE_DEFINITIONS TANDEM_NCCL)
+  add_dependencies(tandem_comm tandem_nccl)
+  message(STATUS "NCCL headers: ${TANDEM_NCCL_INCLUDE}")
+endif()

@@ -16,6 +16,7 @@
 #include "tandem/comm/c10d_store.h"
 #include "tandem/comm/gloo_backend.h"
 #include "tandem/comm/linked_member.h"
+#include "tandem/comm/nccl_backend.h"
 
 namespace tandem::comm {
 namespace {
@@ -91,16 +92,14 @@ void check(const C10dGroupOptions& options) {
   if (!faults.empty()) throw ConfigError(std::move(faults));
 }
 
-}  // namespace
-
-std::unique_ptr<Group> make_gloo_group(const C10dGroupOptions& options) {
+LinkedMemberOptions meet_over_gloo(const C10dGroupOptions& options) {
   check(options);
   if (!has_gloo()) (void)make_gloo_backend({});  // throws what is missing
-  if (options.size == 1) return make_linked_member({.rank = 0, .names = {name_of_this_process()}, .backend = {}});
+  if (options.size == 1) return {.rank = 0, .names = {name_of_this_process()}, .backend = {}, .device_backend = {}};
   const C10dStore store = c10d_store_of(*options.store);
   const Introduction me{name_of_this_process(), own_address_towards(store.address), store.address};
   std::vector<Introduction> all;
-  LinkedMemberOptions member{.rank = options.rank, .names = {}, .backend = {}};
+  LinkedMemberOptions member{.rank = options.rank, .names = {}, .backend = {}, .device_backend = {}};
   for (const std::string& text :
        exchange(*options.store, "introduction", options.rank, options.size, me.text(), options.limits)) {
     all.push_back(Introduction::parse(text));
@@ -112,6 +111,26 @@ std::unique_ptr<Group> make_gloo_group(const C10dGroupOptions& options) {
                                       .size = options.size,
                                       .network = options.network.empty() ? network_for(me, all) : options.network,
                                       .patience = patience_for(options.limits)});
+  return member;
+}
+
+}  // namespace
+
+std::unique_ptr<Group> make_gloo_group(const C10dGroupOptions& options) {
+  return make_linked_member(meet_over_gloo(options));
+}
+
+std::unique_ptr<Group> make_nccl_group(const C10dGroupOptions& options, int device_index) {
+  require_nccl();
+  LinkedMemberOptions member = meet_over_gloo(options);
+  if (options.size > 1) {
+    const BrokenPipeMask mask;
+    member.device_backend =
+        make_nccl_backend({.store = c10::make_intrusive<c10d::PrefixStore>("nccl", c10d_store_of(*options.store).store),
+                           .rank = options.rank,
+                           .size = options.size,
+                           .device_index = device_index});
+  }
   return make_linked_member(std::move(member));
 }
 

@@ -37,7 +37,9 @@ struct C10dGroupOptions {
 /// DeadlineExceeded naming the ranks that are missing, and RunError when ranks cannot connect.
 [[nodiscard]] std::unique_ptr<Group> make_gloo_group(const C10dGroupOptions& options);
 
-/// The same; CUDA tensors travel from device to device. Each rank has a device of its own.
+/// The same, and CUDA tensors travel from device to device. Each rank has a device of its own. Needs both, since Gloo
+/// carries announcements and small payloads. NCCL ends the process when a connection between devices breaks, unless
+/// TORCH_NCCL_ASYNC_ERROR_HANDLING=0 is in the environment.
 [[nodiscard]] std::unique_ptr<Group> make_nccl_group(const C10dGroupOptions& options, int device_index);
 
 }  // namespace tandem::comm

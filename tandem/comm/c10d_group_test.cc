@@ -306,6 +306,11 @@ TEST_F(C10dGroupTest, AStoreOfOneProcessIsRefused) {
   EXPECT_THROW((void)make_gloo_group({.rank = 0, .size = 2, .store = store.get()}), ConfigError);
 }
 
+TEST(C10dGroupBuildTest, WithoutCudaNcclIsAConfigErrorBeforeAnybodyIsMet) {
+  if (at::hasCUDA()) GTEST_SKIP() << "there is a device";
+  EXPECT_THROW((void)make_nccl_group({.rank = 0, .size = 1}, 0), ConfigError);
+}
+
 TEST(C10dGroupBuildTest, WithoutItsHeadersAGroupSaysWhatToInstall) {
   if (has_gloo()) GTEST_SKIP() << "this build has them";
   try {

@@ -12,6 +12,7 @@
 #include "tandem/base/error.h"
 #include "tandem/base/text.h"
 #include "tandem/comm/broken_pipe.h"
+#include "tandem/comm/device_exchange.h"
 #include "tandem/comm/part_exchange.h"
 #include "tandem/comm/peer_links.h"
 
@@ -45,7 +46,8 @@ std::int64_t row_of(const at::Tensor& tensor) {
 class LinkedMember final : public Group {
  public:
   explicit LinkedMember(LinkedMemberOptions options)
-      : links_(std::move(options.backend), options.rank, options.names, [this] { on_close(); }),
+      : devices_(std::move(options.device_backend)),
+        links_(std::move(options.backend), options.rank, options.names, [this] { on_close(); }),
         sender_("c10d-group", [this](const std::stop_token& stop) { execute_all(stop); }) {}
   ~LinkedMember() override { links_.leave(); }
 
@@ -105,6 +107,7 @@ class LinkedMember final : public Group {
  private:
   std::uint64_t start(const Announcement& announcement, const at::Tensor& tensor) {
     Task task{.announcement = announcement, .tensor = tensor, .ready = {}, .gathered = {}};
+    task.announcement.by_device = devices_ && tensor.defined() && tensor.is_cuda();
     if (tensor.defined() && !tensor.is_cpu()) {
       task.ready = std::make_unique<c10::Event>(tensor.device().type());
       task.ready->record(c10::impl::VirtualGuardImpl(tensor.device().type()).getStream(tensor.device()));
@@ -141,9 +144,12 @@ class LinkedMember final : public Group {
   }
 
   void on_close() {
-    const MutexLock lock(mutex_);
-    closed_ = true;
+    {
+      const MutexLock lock(mutex_);
+      closed_ = true;
+    }
     changed_.notify_all();
+    if (devices_) devices_->abort();
   }
 
   // --- the sending thread ---
@@ -175,11 +181,13 @@ class LinkedMember final : public Group {
   void execute(Task& task) {
     if (task.ready) task.ready->synchronize();
     const Announcement& mine = task.announcement;
-    on_cpu_ = task.tensor.defined() ? task.tensor.cpu() : at::Tensor();
-    const std::size_t bytes = on_cpu_.defined() ? on_cpu_.nbytes() : 0;
+    const std::size_t bytes = task.tensor.defined() ? task.tensor.nbytes() : 0;
+    const bool is_small = bytes <= kInlinePayload;
     const bool gives = mine.posting.operation != Operation::kBroadcast || mine.posting.root == rank();
-    links_.announce(mine, bytes > 0 ? on_cpu_.data_ptr() : nullptr, gives && bytes <= kInlinePayload ? bytes : 0);
+    on_cpu_ = task.tensor.defined() && (is_small || !mine.by_device) ? task.tensor.cpu() : at::Tensor();
+    links_.announce(mine, bytes > 0 && is_small ? on_cpu_.data_ptr() : nullptr, gives && is_small ? bytes : 0);
     links_.await_all();
+    if (mine.by_device && largest_payload(task.tensor.element_size()) > kInlinePayload) return execute_on_device(task);
     switch (mine.posting.operation) {
       case Operation::kAllReduce:
         bytes <= kInlinePayload ? sum_messages() : sum_parts();
@@ -195,6 +203,23 @@ class LinkedMember final : public Group {
         return;
     }
     if (!task.tensor.is_cpu()) task.tensor.copy_(on_cpu_);
+  }
+
+  [[nodiscard]] std::size_t largest_payload(std::int64_t element_bytes) const {
+    std::int64_t count = 0;
+    for (int each = 0; each < size(); ++each) count = std::max(count, links_.said(each).announcement.posting.count);
+    return static_cast<std::size_t>(count * element_bytes);
+  }
+
+  void execute_on_device(Task& task) {
+    const c10::DeviceGuard guard(task.tensor.device());
+    DeviceExchange exchange(*devices_, rank(), size());
+    std::vector<std::int64_t> counts;
+    for (int each = 0; each < size(); ++each) counts.push_back(links_.said(each).announcement.posting.count);
+    const shm::Posting& posting = task.announcement.posting;
+    if (posting.operation == Operation::kAllReduce) exchange.all_reduce(task.tensor);
+    if (posting.operation == Operation::kBroadcast) exchange.broadcast(task.tensor, posting.root);
+    if (posting.operation == Operation::kAllGather) task.gathered = exchange.all_gather(task.tensor, counts);
   }
 
   void sum_messages() {
@@ -265,6 +290,7 @@ class LinkedMember final : public Group {
   std::uint64_t started_ TANDEM_GUARDED_BY(mutex_) = 0, executed_ TANDEM_GUARDED_BY(mutex_) = 0,
                          completed_ TANDEM_GUARDED_BY(mutex_) = 0;
   bool closed_ TANDEM_GUARDED_BY(mutex_) = false;
+  const c10::intrusive_ptr<c10d::Backend> devices_;  // or none
   PeerLinks links_;
   Worker sender_;
 };

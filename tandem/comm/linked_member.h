@@ -12,8 +12,9 @@ namespace tandem::comm {
 /// What joins the members. Each backend has its tags, or connections, for this group alone.
 struct LinkedMemberOptions {
   int rank = 0;
-  std::vector<std::string> names = {};             // of all members, for messages
-  c10::intrusive_ptr<c10d::Backend> backend = {};  // for this host's memory
+  std::vector<std::string> names = {};                    // of all members, for messages
+  c10::intrusive_ptr<c10d::Backend> backend = {};         // for this host's memory
+  c10::intrusive_ptr<c10d::Backend> device_backend = {};  // for that of devices; without it, it goes by the host's
 };
 
 [[nodiscard]] std::unique_ptr<Group> make_linked_member(LinkedMemberOptions options);

@@ -6,7 +6,7 @@ namespace tandem::comm {
 namespace {
 
 constexpr std::int64_t kGrain = 32;  // elements; parts end at multiples, so that sums are of whole vectors
-constexpr std::int64_t kChunkBytes = std::int64_t{1} << 20;
+constexpr std::int64_t kChunkBytes = std::int64_t{1} << 22;
 
 std::int64_t ceil_of(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 

@@ -20,15 +20,16 @@ inline constexpr std::size_t kInlinePayload = 4096;
 /// A collective as its members announce it: the posting of the host groups, and what they need not compare.
 struct Announcement {
   shm::Posting posting;
-  std::int64_t row = 1;  // all_gather: elements in each entry of the first dimension
+  std::int64_t row = 1;    // all_gather: elements in each entry of the first dimension
+  bool by_device = false;  // large payloads go from device to device
 };
 
 inline std::string describe(const Announcement& it) {
-  const std::string text = shm::describe(it.posting);
+  const std::string text = concat(shm::describe(it.posting), it.by_device ? " on devices" : "");
   return it.posting.operation == shm::Operation::kAllGather ? concat(text, " in rows of ", it.row) : text;
 }
 inline bool agree(const Announcement& a, const Announcement& b) {
-  return shm::agree(a.posting, b.posting) && a.row == b.row;
+  return shm::agree(a.posting, b.posting) && a.row == b.row && a.by_device == b.by_device;
 }
 
 struct PeerMessage {

@@ -1,0 +1,14 @@
+// The one source that includes NCCL's headers; libtandem_nccl.so (see comm/nccl_backend.h).
+#include <torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp>
+
+#include "tandem/comm/nccl_backend.h"
+
+extern "C" c10d::Backend* tandem_make_nccl_backend(const tandem::comm::NcclOptions& options) {
+  const at::Device device(at::kCUDA, static_cast<c10::DeviceIndex>(options.device_index));
+  const auto own = c10d::ProcessGroupNCCL::Options::create();
+  own->timeout = std::chrono::hours(24 * 365);  // limits are the group's
+  auto group = c10::make_intrusive<c10d::ProcessGroupNCCL>(options.store, options.rank, options.size, own);
+  group->setBoundDeviceId(device);
+  group->eagerConnectSingleDevice(device);
+  return group.release();
+}
