@@ -52,8 +52,8 @@ std::vector<double> time_sums(comm::Group& group, const at::Tensor& flat, int co
 struct World {
   Transport transport{};
   int size = 0;
-  std::string key;        // of a host group
-  int port = 0;           // where rank 0 hosts a store for Gloo
+  std::string key;  // of a host group
+  int port = 0;     // where rank 0 hosts a store for Gloo
   std::int64_t bytes = 0;
 };
 

@@ -12,7 +12,7 @@ enum class Transport { kHost, kGloo };
 /// Forks `ranks` processes that sum vectors of `bytes` bytes in the group's memory, and returns the seconds that the
 /// slowest of them took, for each sum. Throws RunError when a sum is wrong or a rank fails. Single-thread: nothing
 /// else may run in this process.
-[[nodiscard]] std::vector<double> time_between_processes(Transport transport, int ranks, std::int64_t bytes, double seconds,
-                                                         Size size);
+[[nodiscard]] std::vector<double> time_between_processes(Transport transport, int ranks, std::int64_t bytes,
+                                                         double seconds, Size size);
 
 }  // namespace tandem::bench

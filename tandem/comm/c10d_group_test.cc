@@ -5,6 +5,8 @@
 #include <torch/types.h>
 
 #include <exception>
+#include <filesystem>
+#include <fstream>
 
 #include "tandem/base/error.h"
 #include "tandem/comm/memory_store.h"
@@ -168,6 +170,30 @@ TEST_F(C10dGroupTest, AnotherOperationIsNamedAndTheGroupStaysClosed) {
                          HasSubstr("all_gather of 6 x Float in rows of 2"))));
 }
 
+TEST_F(C10dGroupTest, RowsOfAnotherLengthAreNamed) {
+  const auto outcomes = run_ranks(2, [](Group& group, const Voice&) {
+    (void)group.all_gather(torch::zeros({3 - group.rank(), 2 + group.rank()}), within(60s));
+  });
+  EXPECT_THAT(outcomes, Each(AllOf(HasSubstr("6 x Float in rows of 2"), HasSubstr("6 x Float in rows of 3"))));
+}
+
+TEST_F(C10dGroupTest, ThreadsThatWriteToPeersBlockTheSignalOfABrokenPipe) {
+  const auto outcomes = run_ranks(2, [](Group& group, const Voice& voice) {
+    group.barrier(within(60s));
+    for (const auto& thread : std::filesystem::directory_iterator("/proc/self/task")) {
+      std::ifstream status(thread.path() / "status");
+      std::string name, blocked;
+      for (std::string line; std::getline(status, line);) {
+        if (line.starts_with("Name:")) name = line.substr(6);
+        if (line.starts_with("SigBlk:")) blocked = line.substr(8);
+      }
+      const bool writes = name.starts_with("gloo") || name.starts_with("hear-rank") || name == "c10d-group";
+      if (writes) voice.say((std::stoull(blocked, nullptr, 16) >> (SIGPIPE - 1) & 1) != 0 ? "+" : name);
+    }
+  });
+  EXPECT_THAT(outcomes, Each(StrEq("+++")));
+}
+
 TEST_F(C10dGroupTest, ADtypeThatCannotBeSummedIsRefused) {
   const auto outcomes = run_ranks(
       1, [](Group& group, const Voice&) { group.start_all_reduce(torch::zeros({8}, torch::kBool)).wait(within(60s)); });
@@ -177,9 +203,9 @@ TEST_F(C10dGroupTest, ADtypeThatCannotBeSummedIsRefused) {
 TEST_F(C10dGroupTest, AKilledRankIsPeerLostOnAllOthers) {
   for (const std::int64_t count : {200, 2'000'000}) {
     const auto outcomes = run_ranks(3, [&](Group& group, const Voice& voice) {
-      group.start_all_reduce(torch::zeros({count})).wait(within(60s));
-      if (group.rank() == 1) ::raise(SIGKILL);
       try {
+        group.start_all_reduce(torch::zeros({count})).wait(within(60s));
+        if (group.rank() == 1) ::raise(SIGKILL);
         for (;;) group.start_all_reduce(torch::zeros({count})).wait(within(24h));
       } catch (const PeerLost& lost) {
         voice.say(concat("lost ", lost.peer(), ": "));
