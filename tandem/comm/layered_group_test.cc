@@ -13,6 +13,7 @@
 #include "tandem/base/text.h"
 #include "tandem/comm/group_shard_sum.h"
 #include "tandem/comm/local_group.h"
+#include "tandem/comm/testing/group_laws.h"
 
 namespace tandem::comm {
 namespace {
@@ -24,8 +25,6 @@ using testing::HasSubstr;
 using testing::StrEq;
 
 using Groups = std::vector<std::unique_ptr<Group>>;
-
-Limits within(Clock::duration span) { return {.deadline = Deadline::after(span), .stop = {}}; }
 
 // Runs `work` as each member; what() of every member's exception, or "" for one that returned. As processes do that
 // end with an error, a member that threw is gone for the others.
@@ -82,36 +81,11 @@ Groups three_levels() {
   return layer(std::move(replicas), layered({2, 2}), Outer::kOfAll);
 }
 
-// Values whose sum depends on the association.
-torch::Tensor stamped(int rank, std::int64_t count, torch::ScalarType dtype) {
-  return torch::arange(count, torch::kDouble).mul(0.1).add(1.0 / (rank + 3)).mul(std::pow(10.0, rank % 4)).to(dtype);
-}
-
 void expect_bits_of_a_flat_group(Groups layers) {
-  const int size = static_cast<int>(layers.size());
-  const auto dtypes = {torch::kFloat, torch::kDouble, torch::kLong};
-  const auto sums_of = [&](Groups groups) {
-    std::vector<std::vector<torch::Tensor>> sums(static_cast<std::size_t>(size));
-    const auto outcomes = run_all(std::move(groups), [&](Group& group) {
-      for (const auto dtype : dtypes) {
-        for (const std::int64_t count : {0, 1, 1000, 5003}) {
-          const torch::Tensor flat = group.allocate(count, dtype, torch::kCPU);
-          flat.copy_(stamped(group.rank(), count, dtype));
-          group.start_all_reduce(flat).wait(within(60s));
-          sums[static_cast<std::size_t>(group.rank())].push_back(flat);
-        }
-      }
-    });
-    EXPECT_THAT(outcomes, Each(StrEq("")));
-    return sums;
-  };
-  const auto sums = sums_of(std::move(layers));
-  const auto expected = sums_of(make_local_group(size));
-  for (const auto& of_member : sums) {
-    ASSERT_EQ(of_member.size(), expected.front().size());
-    for (std::size_t i = 0; i < of_member.size(); ++i)
-      EXPECT_TRUE(torch::equal(of_member[i], expected.front()[i])) << "sum " << i;
-  }
+  const auto outcomes = run_all(std::move(layers), [](Group& group) {
+    EXPECT_EQ(faults_of_sums(group, {torch::kFloat, torch::kDouble, torch::kLong}, {0, 1, 1000, 5003}), "");
+  });
+  EXPECT_THAT(outcomes, Each(StrEq("")));
 }
 
 TEST(LayeredGroupTest, AllReduceGivesTheBitsOfAFlatGroupWhereSizesNest) {
@@ -145,6 +119,16 @@ TEST(LayeredGroupTest, SizesThatDoNotNestSumInsideFirst) {
     EXPECT_TRUE(torch::equal(flat, of(0) + (of(1) + of(2))));
   });
   EXPECT_THAT(outcomes, Each(StrEq("")));
+}
+
+TEST(LayeredGroupTest, CopiesAndPartsAreThoseOfAnyGroup) {
+  for (const std::vector<int>& sizes : {std::vector<int>{2, 2}, {1, 3}, {3}, {2, 1, 3}}) {
+    const auto outcomes = run_all(layered(sizes), [](Group& group) {
+      EXPECT_EQ(faults_of_copies(group), "");
+      EXPECT_EQ(faults_of_parts(group), "");
+    });
+    EXPECT_THAT(outcomes, Each(StrEq("")));
+  }
 }
 
 TEST(LayeredGroupTest, RanksRunOverTheInnerGroups) {

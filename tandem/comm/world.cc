@@ -9,6 +9,7 @@
 #include "tandem/base/check.h"
 #include "tandem/base/error.h"
 #include "tandem/base/text.h"
+#include "tandem/comm/c10d_group.h"
 #include "tandem/comm/host_group.h"
 #include "tandem/comm/layered_group.h"
 #include "tandem/comm/local_group.h"
@@ -212,11 +213,15 @@ std::string first_failure(Store& store, int rank, const std::string& mine) {
   }
 }
 
-NetworkGroups c10d_groups() {
-  const auto none = [](int, int, Store&, const Limits&) -> std::unique_ptr<Group> {
-    throw ConfigError("this build has no groups across a network");
+NetworkGroups c10d_groups(const WorldOptions& options) {
+  const auto with = [network = options.network](int rank, int size, Store& store, const Limits& limits) {
+    return C10dGroupOptions{.rank = rank, .size = size, .store = &store, .network = network, .limits = limits};
   };
-  return {.gloo = none, .nccl = none};
+  return {.gloo = [with](int rank, int size, Store& store,
+                         const Limits& limits) { return make_gloo_group(with(rank, size, store, limits)); },
+          .nccl = [](int, int, Store&, const Limits&) -> std::unique_ptr<Group> {
+            throw ConfigError("backend nccl: this version of tandem has no groups over NCCL yet; use auto or gloo");
+          }};
 }
 
 }  // namespace
@@ -237,7 +242,7 @@ World open_world(const LauncherEnvironment& me, const WorldOptions& options, con
 }
 
 World open_world(const LauncherEnvironment& me, const WorldOptions& options) {
-  return open_world(me, options, c10d_groups());
+  return open_world(me, options, c10d_groups(options));
 }
 
 }  // namespace tandem::comm

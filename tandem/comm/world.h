@@ -27,7 +27,7 @@ enum class Backend {
   kAuto,  // shared memory within a host, Gloo between hosts
   kHost,  // shared memory; all ranks must be on one host
   kGloo,  // Gloo between all ranks, also of one host
-  kNccl,  // NCCL between all ranks, a CUDA device each
+  kNccl,  // NCCL between all ranks; not there yet
 };
 
 /// How it is known which ranks share a host.
@@ -41,7 +41,6 @@ struct WorldOptions {
   HostsBy hosts_by = HostsBy::kKey;
   std::vector<std::vector<int>> hosts = {};  // kRankList: the ranks of each host
   std::string network = {};                  // for Gloo: an interface or an address of this host; empty: to the store
-  int device_index = 0;                      // for NCCL: this rank's CUDA device
   int generation = 0;                        // counts the worlds that this process opens one after the other
   Limits limits = {.deadline = Deadline::after(std::chrono::minutes(5)), .stop = {}};  // until all ranks have come
 };

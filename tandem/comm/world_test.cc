@@ -7,6 +7,8 @@
 #include "tandem/base/error.h"
 #include "tandem/comm/host_group.h"
 #include "tandem/comm/tcp_store.h"
+#include "tandem/comm/testing/group_laws.h"
+#include "tandem/comm/testing/store_process.h"
 #include "tandem/shm/testing/process_world.h"
 
 namespace tandem::comm {
@@ -22,8 +24,6 @@ using testing::HasSubstr;
 using testing::StartsWith;
 using testing::StrEq;
 using testing::ThrowsMessage;
-
-Limits within(Clock::duration span) { return {.deadline = Deadline::after(span), .stop = {}}; }
 
 // Nobody listens there now.
 int free_port() { return listen_on(0, Reach::kThisHost).port; }
@@ -48,34 +48,12 @@ NetworkGroups stand_in(const std::string& key) {
           .nccl = [](int, int, Store&, const Limits&) -> std::unique_ptr<Group> { throw ConfigError("no NCCL"); }};
 }
 
-// A process that hosts the store, as launchers do.
-class StoreProcess {
- public:
-  StoreProcess() : process_(1, [this](int, const Voice&) { host(); }) {
-    (void)!::read(reading_.get(), &port_, sizeof(port_));
-  }
-  [[nodiscard]] LauncherEnvironment rank_of(int rank, int size) const {
-    LauncherEnvironment me = comm::rank_of(rank, size, port_);
-    me.launcher_hosts_store = true;
-    return me;
-  }
-
- private:
-  void host() {
-    const HostedStore store = host_store(0, Reach::kThisHost);
-    (void)!::write(writing_.get(), &store.port, sizeof(store.port));
-    ::pause();
-  }
-
-  std::array<int, 2> ends_ = [] {
-    std::array<int, 2> ends{};
-    TANDEM_CHECK(::pipe(ends.data()) == 0);
-    return ends;
-  }();
-  Descriptor reading_{ends_[0]}, writing_{ends_[1]};
-  int port_ = 0;
-  ProcessWorld process_;
-};
+// The same under a launcher that hosts the store.
+LauncherEnvironment rank_of(int rank, int size, const StoreProcess& launcher) {
+  LauncherEnvironment me = rank_of(rank, size, launcher.port());
+  me.launcher_hosts_store = true;
+  return me;
+}
 
 // Runs `work` in the world of each rank, in a process of its own; what each says, and what it throws.
 using Work = std::function<void(World& world, const Voice& voice)>;
@@ -83,7 +61,7 @@ std::vector<std::string> run_worlds(int size, const std::function<WorldOptions(i
   const std::string key = unique_key("world");
   const StoreProcess launcher;
   ProcessWorld processes(size, [&](int rank, const Voice& voice) {
-    World world = open_world(launcher.rank_of(rank, size), options(rank), stand_in(key));
+    World world = open_world(rank_of(rank, size, launcher), options(rank), stand_in(key));
     work(world, voice);
     world.group->barrier(within(60s));  // nobody leaves while others still work
   });
@@ -105,19 +83,10 @@ WorldOptions with_hosts(const std::vector<std::vector<int>>& hosts, Backend back
 void say_description(World& world, const Voice& voice) { voice.say(world.description); }
 
 // Says what is wrong with the group of all.
-void check_sums(World& world, const Voice& voice) {
-  const auto stamped = [](int rank) {
-    return torch::arange(5000).mul(0.1).add(1.0 / (rank + 3)).mul(std::pow(10, rank));
-  };
-  std::function<torch::Tensor(int, int)> tree = [&](int begin, int end) {
-    const int middle = begin + (end - begin + 1) / 2;
-    return end - begin == 1 ? stamped(begin) : tree(begin, middle) + tree(middle, end);
-  };
+void check_group(World& world, const Voice& voice) {
   if (world.group->rank() != world.rank || world.group->size() != world.size) voice.say("another rank; ");
-  const torch::Tensor flat = world.group->allocate(5000, torch::kFloat, torch::kCPU);
-  flat.copy_(stamped(world.rank));
-  world.group->start_all_reduce(flat).wait(within(60s));
-  if (!torch::equal(flat, tree(0, world.size))) voice.say("another sum; ");
+  voice.say(faults_of_sums(*world.group, {torch::kFloat, torch::kDouble, torch::kLong}, {0, 31, 5003}));
+  voice.say(faults_of_copies(*world.group));
 }
 
 TEST(WorldTest, ASingleProcessIsAWorld) {
@@ -135,7 +104,7 @@ TEST(WorldTest, AutoTakesSharedMemoryWhenAllRanksAreOnOneHost) {
       3, [](int) { return choose(Backend::kAuto); },
       [](World& world, const Voice& voice) {
         if (world.kind != GroupKind::kHost || world.local_rank != world.rank) voice.say("another kind; ");
-        check_sums(world, voice);
+        check_group(world, voice);
         voice.say(world.description);
       });
   EXPECT_THAT(outcomes, Each(HasSubstr("Hosts: host 0 (machine-0): ranks 0, 1, 2, by boot id, network namespace and "
@@ -150,11 +119,56 @@ TEST(WorldTest, AutoGoesWithinHostsFirstAndThenBetweenThem) {
         size, [&](int) { return with_hosts(hosts); },
         [](World& world, const Voice& voice) {
           if (world.kind != GroupKind::kHostThenGloo || world.local_rank != world.rank % 2) voice.say("another kind; ");
-          check_sums(world, voice);
+          check_group(world, voice);
           voice.say(world.description);
         });
     EXPECT_THAT(outcomes, Each(AllOf(StartsWith("rank "), HasSubstr("by the given list. Group: shared memory within "
                                                                     "each host, Gloo between their first ranks"))));
+  }
+}
+
+TEST(WorldTest, GlooGoesBetweenHosts) {
+  const StoreProcess launcher;
+  for (const auto& hosts : {std::vector<std::vector<int>>{{0, 1}, {2, 3}}, {{0}, {1}}}) {
+    const int size = hosts.size() == hosts[0].size() ? 4 : 2;
+    ProcessWorld processes(size, [&](int rank, const Voice& voice) {
+      WorldOptions options = with_hosts(hosts);
+      options.generation = size;
+      World world = open_world(rank_of(rank, size, launcher), options);
+      check_group(world, voice);
+      world.group->barrier(within(60s));
+    });
+    EXPECT_THAT(processes.outcomes(), Each(StrEq("")));
+  }
+}
+
+TEST(WorldTest, AKilledRankIsNamedOnAllHosts) {
+  const StoreProcess launcher;
+  for (const int victim : {0, 1, 2, 3}) {
+    ProcessWorld processes(4, [&](int rank, const Voice& voice) {
+      WorldOptions options = with_hosts({{0, 1}, {2, 3}});
+      options.generation = victim;
+      World world = open_world(rank_of(rank, 4, launcher), options);
+      world.group->barrier(within(60s));
+      if (rank == victim) ::raise(SIGKILL);
+      try {
+        for (;;) world.group->start_all_reduce(torch::zeros({2000})).wait(within(24h));
+      } catch (const PeerLost& lost) {
+        voice.say(concat("lost rank ", lost.peer(), ": "));
+        throw;
+      }
+    });
+    const std::vector<std::string> outcomes = processes.outcomes();
+    const bool leads = victim % 2 == 0;
+    const int partner = leads ? victim + 1 : victim - 1;
+    EXPECT_THAT(outcomes[static_cast<std::size_t>(partner)], HasSubstr(concat("lost rank ", victim))) << victim;
+    // The other host hears it of the leader, or sees the leader die.
+    const std::string first = concat("ranks ", victim / 2 * 2, " to ", victim / 2 * 2 + 1);
+    for (const int other : {(victim + 2) % 4 / 2 * 2, (victim + 2) % 4 / 2 * 2 + 1}) {
+      const std::string& text = outcomes[static_cast<std::size_t>(other)];
+      EXPECT_THAT(text, leads ? HasSubstr("between the groups") : HasSubstr("within the group of " + first)) << victim;
+      EXPECT_THAT(text, HasSubstr(leads ? concat("rank ", victim / 2) : std::string("rank 1"))) << victim;
+    }
   }
 }
 
@@ -173,7 +187,7 @@ TEST(WorldTest, AutoTakesGlooAloneWhereSharedMemoryWouldNotDoAndSaysWhy) {
         size, [&](int) { return with_hosts(it.hosts); },
         [](World& world, const Voice& voice) {
           if (world.kind != GroupKind::kGloo) voice.say("another kind; ");
-          check_sums(world, voice);
+          check_group(world, voice);
           voice.say(world.description);
         });
     EXPECT_THAT(outcomes, Each(AllOf(StartsWith("rank "), HasSubstr("Group: Gloo, "), HasSubstr(it.why))));
@@ -231,8 +245,8 @@ TEST(WorldTest, AProcessOpensOneWorldAfterTheOther) {
     for (int generation = 0; generation < 3; ++generation) {
       WorldOptions options;
       options.generation = generation;
-      World world = open_world(launcher.rank_of(rank, 2), options, stand_in(key));
-      check_sums(world, voice);
+      World world = open_world(rank_of(rank, 2, launcher), options, stand_in(key));
+      check_group(world, voice);
       world.group->barrier(within(60s));
     }
   });
@@ -267,8 +281,8 @@ TEST(WorldTest, ARankThatDoesNotComeIsNamed) {
 TEST(WorldTest, RanksThatDoNotMeetWhereTheirKeysSayAreToldOfHostsBy) {
   const StoreProcess launcher;
   ProcessWorld processes(2, [&](int rank, const Voice&) {
-    if (rank == 0) (void)open_world(launcher.rank_of(rank, 2), patient_for(3s));
-    const std::unique_ptr<Store> store = open_store(launcher.rank_of(rank, 2), 0, within(60s));
+    if (rank == 0) (void)open_world(rank_of(rank, 2, launcher), patient_for(3s));
+    const std::unique_ptr<Store> store = open_store(rank_of(rank, 2, launcher), 0, within(60s));
     store->set("world/1", store->get("world/0", within(60s)));
     (void)store->get("the end", within(24h));
   });
