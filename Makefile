@@ -16,7 +16,7 @@ SECONDS ?= 300
 RUN ?= runs/cartpole-$(shell date +%Y%m%d-%H%M%S)
 export JOBS
 
-.PHONY: help train test parity bench check check-all build install fuzz test-gpu clean distclean
+.PHONY: help train test parity bench check check-all build install fuzz test-gpu test-namespaces clean distclean
 
 help: ## this list (what a bare `make` does)
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' Makefile
@@ -61,6 +61,11 @@ test-gpu: ## the tests that need a CUDA device
 	@tools/bootstrap
 	@tools/build release tandem_gpu_tests
 	@tools/test release --label gpu
+
+test-namespaces: ## the tests with two hosts, which are network namespaces of this machine (as root)
+	@tools/bootstrap
+	@tools/build release tandem_namespaces_tests
+	@tools/test release --label namespaces
 
 install: build ## the library and the program under PREFIX, for find_package(tandem)
 	@cmake --install build/release --prefix $(PREFIX)

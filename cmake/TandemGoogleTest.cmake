@@ -20,7 +20,8 @@ endif()
 # so that one that crashes takes no other with it. Under a sanitizer, where starting a program takes long, the program is one.
 #
 # Labels: unit (a layer by itself), process (several processes, killed ones too), gpu (needs a CUDA
-# device), parity (needs Python packages), learn (trains until it is good), slow (takes more than seconds).
+# device), parity (needs Python packages), learn (trains until it is good), slow (takes more than seconds), namespaces (makes
+# network namespaces).
 function(tandem_discover_tests target)
   cmake_parse_arguments(ARG "" "TIMEOUT" "LABELS" ${ARGN})
   if(NOT ARG_TIMEOUT)
