@@ -34,13 +34,13 @@ comm::LauncherEnvironment rank_of(int rank) {
 class TwoHostsTest : public testing::Test {
  protected:
   void SetUp() override {
-    if (hosts_.refusal()) GTEST_SKIP() << *hosts_.refusal();
+    if (hosts.refusal()) GTEST_SKIP() << *hosts.refusal();
   }
 
   // Ranks 0 and 1 on the first host, 2 and 3 on the second.
   std::vector<std::string> run(comm::Backend backend, const std::function<void(World&, const Voice&)>& work) {
     ProcessWorld processes(kRanks, [&](int rank, const Voice& voice) {
-      hosts_.enter(rank / 2);
+      hosts.enter(rank / 2);
       WorldOptions options;
       options.backend = backend;
       World world = comm::open_world(rank_of(rank), options);
@@ -50,7 +50,7 @@ class TwoHostsTest : public testing::Test {
     return processes.outcomes();
   }
 
-  const TwoHosts hosts_;
+  const TwoHosts hosts;
 };
 
 void check_group(World& world, const Voice& voice) {
