@@ -1,6 +1,5 @@
 // bench/timing.h: what benches within one process share: samples of times, their percentiles, and the line of JSON.
 #pragma once
-#include <chrono>
 #include <cstddef>
 #include <string>
 #include <string_view>
@@ -28,10 +27,6 @@ class Samples {
  private:
   std::vector<double> seconds_;  // ascending
 };
-
-[[nodiscard]] inline double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
 
 /// How often to repeat something that takes `seconds` so that it fills `budget` seconds, within 5 .. 200,000.
 [[nodiscard]] int repetitions(double seconds, double budget);

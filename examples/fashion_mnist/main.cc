@@ -169,7 +169,7 @@ void train(const Options& options, const learner::Ranks& ranks) {
   for (int epoch = 1; epoch <= options.epochs; ++epoch) {
     const Clock::time_point start = Clock::now();
     result.loss = train_epoch(team, limits);
-    seconds += std::chrono::duration<double>(Clock::now() - start).count();
+    seconds += seconds_since(start);
     result.test_accuracy = test_accuracy(team, test);
     result.images_per_s = static_cast<double>(team.member(0).learner.batch().plan().used) * epoch / seconds;
     if (!ranks.leads()) continue;

@@ -1,4 +1,4 @@
-// base/clock.h: the instant at which a wait gives up, on the clock that nobody sets.
+// base/clock.h: times on the clock that nobody sets: how long something took, and when a wait gives up.
 //
 // A Deadline is a value: make it once at the outermost call and hand it down, so that nested waits share one limit.
 #pragma once
@@ -7,6 +7,10 @@
 namespace tandem {
 
 using Clock = std::chrono::steady_clock;
+
+[[nodiscard]] inline double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
 
 class Deadline {
  public:

@@ -6,6 +6,7 @@
 
 #include "tandem/base/error.h"
 #include "tandem/comm/testing/group_laws.h"
+#include "tandem/concurrency/testing/within.h"
 #include "tandem/shm/testing/process_world.h"
 
 namespace tandem::comm {

@@ -14,6 +14,7 @@
 #include "tandem/comm/group_shard_sum.h"
 #include "tandem/comm/local_group.h"
 #include "tandem/comm/testing/group_laws.h"
+#include "tandem/concurrency/testing/within.h"
 
 namespace tandem::comm {
 namespace {

@@ -11,6 +11,7 @@
 #include "tandem/base/error.h"
 #include "tandem/base/summation_tree.h"
 #include "tandem/comm/group_shard_sum.h"
+#include "tandem/concurrency/testing/within.h"
 
 namespace tandem::comm {
 namespace {
@@ -18,8 +19,6 @@ namespace {
 using namespace std::chrono_literals;
 using testing::AllOf;
 using testing::HasSubstr;
-
-Limits within(Clock::duration span) { return {.deadline = Deadline::after(span), .stop = {}}; }
 
 // Runs `work` as each member of a group of threads; what() of every member's exception, or "" for a member that
 // returned.

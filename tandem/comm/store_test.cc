@@ -16,6 +16,7 @@
 #include "tandem/base/text.h"
 #include "tandem/comm/memory_store.h"
 #include "tandem/comm/tcp_store.h"
+#include "tandem/concurrency/testing/within.h"
 
 namespace tandem::comm {
 namespace {
@@ -25,7 +26,6 @@ using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-Limits within(Clock::duration span) { return {.deadline = Deadline::after(span), .stop = {}}; }
 const Limits kSoon = within(60s);
 
 template <typename Thrown>

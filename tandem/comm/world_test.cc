@@ -9,6 +9,7 @@
 #include "tandem/comm/tcp_store.h"
 #include "tandem/comm/testing/group_laws.h"
 #include "tandem/comm/testing/store_process.h"
+#include "tandem/concurrency/testing/within.h"
 #include "tandem/shm/testing/process_world.h"
 
 namespace tandem::comm {

@@ -42,9 +42,8 @@ void SpinBarrier::wait_for_others(int member, std::uint32_t round, const Deadlin
   abort();
   // The last member may have come between the deadline and the abort; the others then go on, and so does this one.
   if ((round_.load() & ~kAborted) != round) return;
-  throw DeadlineExceeded(concat("member ", member, " waited ",
-                                std::chrono::duration<double>(Clock::now() - start).count(), " s at the barrier '",
-                                name_, "' of ", members(), " members for ", absent,
+  throw DeadlineExceeded(concat("member ", member, " waited ", seconds_since(start), " s at the barrier '", name_,
+                                "' of ", members(), " members for ", absent,
                                 ": it is stuck, or far slower than the others, or took another path"));
 }
 

@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "tandem/base/error.h"
+#include "tandem/concurrency/testing/within.h"
 #include "tandem/shm/member.h"
 #include "tandem/shm/testing/process_world.h"
 #include "tandem/shm/testing/tree_sum.h"
@@ -21,8 +22,6 @@ using testing::AllOf;
 using testing::Each;
 using testing::HasSubstr;
 using testing::Not;
-
-Limits within(Clock::duration span) { return {.deadline = Deadline::after(span), .stop = {}}; }
 
 Member join(int rank, int size, const std::string& key) {
   return Member(meet({.rank = rank, .size = size, .key = key, .limits = within(60s)}));

@@ -11,6 +11,7 @@
 #include "tandem/base/error.h"
 #include "tandem/base/fault_point.h"
 #include "tandem/base/text.h"
+#include "tandem/concurrency/testing/within.h"
 #include "tandem/shm/socket.h"
 #include "tandem/shm/testing/process_world.h"
 
@@ -24,7 +25,7 @@ using testing::HasSubstr;
 using testing::Not;
 
 MeetingOptions options(int rank, int size, const std::string& key, Clock::duration patience = 60s) {
-  return {.rank = rank, .size = size, .key = key, .limits = {.deadline = Deadline::after(patience), .stop = {}}};
+  return {.rank = rank, .size = size, .key = key, .limits = within(patience)};
 }
 
 std::string abstract_sockets() {

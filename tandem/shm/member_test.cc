@@ -8,6 +8,7 @@
 
 #include "tandem/base/error.h"
 #include "tandem/base/testing/eventually.h"
+#include "tandem/concurrency/testing/within.h"
 #include "tandem/shm/testing/thread_world.h"
 #include "tandem/shm/testing/tree_sum.h"
 
@@ -19,8 +20,6 @@ using testing::AllOf;
 using testing::Each;
 using testing::HasSubstr;
 using testing::IsEmpty;
-
-Limits within(Clock::duration span) { return {.deadline = Deadline::after(span), .stop = {}}; }
 
 std::vector<std::string> run_members(int size, const std::function<void(Member&)>& work) {
   return run_threads(size, [&](Meeting meeting) {

@@ -1,7 +1,6 @@
 #include "tandem/shm/rank_report.h"
 
 #include <algorithm>
-#include <chrono>
 #include <iomanip>
 #include <sstream>
 #include <utility>
@@ -13,10 +12,7 @@ namespace {
 
 constexpr std::uint32_t kShown = 4;
 
-double seconds_since(std::int64_t sign) {
-  const Clock::duration age = Clock::now().time_since_epoch() - Clock::duration(sign);
-  return std::chrono::duration<double>(age).count();
-}
+double age_of(std::int64_t sign) { return seconds_since(Clock::time_point(Clock::duration(sign))); }
 
 }  // namespace
 
@@ -28,7 +24,7 @@ std::string describe_ranks(ControlBlock& control) {
     const RankBlock& block = control.rank(rank);
     const std::uint32_t posted = block.posted.count(), finished = block.finished.count();
     text << "\n  rank " << rank << " (process " << block.process << "): last sign of life "
-         << seconds_since(block.last_sign.load(std::memory_order_relaxed)) << " s ago, finished " << finished
+         << age_of(block.last_sign.load(std::memory_order_relaxed)) << " s ago, finished " << finished
          << " collectives, began last";
     const char* separator = " ";
     for (std::uint32_t ticket = posted - std::min(posted, kShown); ticket < posted; ++ticket) {

@@ -3,17 +3,13 @@
 #include "tandem/app/plot/run_picture.h"
 #include "tandem/app/run/quantity_text.h"
 #include "tandem/base/atomic_file.h"
+#include "tandem/base/clock.h"
 #include "tandem/base/text.h"
 #include "tandem/metrics/jsonl_sink.h"
 #include "tandem/metrics/process_stats.h"
 #include "tandem/metrics/tensorboard_sink.h"
 
 namespace tandem::app {
-namespace {
-
-double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
-
-}  // namespace
 
 RunRecord::RunRecord(const Configuration& configuration, const rl::PpoRun& run, const TrainPlace& place)
     : options_(configuration.options),

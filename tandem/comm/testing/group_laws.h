@@ -17,7 +17,6 @@
 
 namespace tandem::comm {
 
-inline Limits within(Clock::duration span) { return {.deadline = Deadline::after(span), .stop = {}}; }
 inline Limits within_a_minute() { return within(std::chrono::minutes(1)); }
 
 /// Values that tell rank and place, and whose sum depends on the association.

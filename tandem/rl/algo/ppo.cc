@@ -5,12 +5,11 @@
 #include <cmath>
 #include <limits>
 
+#include "tandem/base/clock.h"
 #include "tandem/rl/algo/ppo_columns.h"
 
 namespace tandem::rl {
 namespace {
-
-double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
 // Count, sum and sum of squares of a float tensor, in float64 and in the order of its elements.
 std::vector<double> power_sums(const at::Tensor& numbers) {

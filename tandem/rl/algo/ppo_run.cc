@@ -7,6 +7,7 @@
 #include <array>
 #include <cstring>
 
+#include "tandem/base/clock.h"
 #include "tandem/base/error.h"
 #include "tandem/base/philox.h"
 #include "tandem/base/text.h"
@@ -16,8 +17,6 @@
 
 namespace tandem::rl {
 namespace {
-
-double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
 at::Tensor tensor_of(const std::vector<std::byte>& bytes) {
   const at::Tensor tensor = at::empty({static_cast<std::int64_t>(bytes.size())}, at::kByte);
