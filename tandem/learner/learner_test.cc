@@ -16,6 +16,7 @@
 #include "tandem/learner/replica_team.h"
 #include "tandem/model/dropout.h"
 #include "tandem/model/state_hash.h"
+#include "tandem/sync/testing/replica_world.h"
 
 namespace tandem::learner {
 namespace {
@@ -24,11 +25,6 @@ using namespace std::chrono_literals;
 using testing::HasSubstr;
 
 constexpr int kRows = 64, kFeatures = 5;
-const Limits kSoon{.deadline = Deadline::infinite(), .stop = {}};
-
-std::vector<c10::Device> cpus(int count) {
-  return std::vector<c10::Device>(static_cast<std::size_t>(count), c10::Device(c10::kCPU));
-}
 
 // Linear, batch norm, dropout: parameters, buffers and randomness in one model.
 struct Net : torch::nn::Module {
@@ -71,12 +67,15 @@ TeamOptions adam() {
 }
 
 ShardLoss squared_error(Net& net, const ShardBatch& batch) {
-  const torch::Tensor error = (net.forward(batch["x"]) - batch["y"]).square();
-  return {.loss = error.mean(), .weight = static_cast<double>(batch.rows), .outputs = {{"error", error}}};
+  torch::Tensor error = (net.forward(batch["x"]) - batch["y"]).square();
+  if (batch.valid.defined()) error = error * batch.valid;
+  return {.loss = error.sum() / batch.valid_rows,
+          .weight = static_cast<double>(batch.valid_rows),
+          .outputs = {{"error", error}}};
 }
 
-std::vector<std::string> state_after_training(int shards, int replicas, Tail tail = Tail::kDrop) {
-  ReplicaTeam team(sync::place_replicas(cpus(replicas), shards), adam(), build_net());
+std::vector<std::string> state_after_training(int shards, int replicas, Tail tail) {
+  ReplicaTeam team(sync::place_on_cpu(shards, replicas), adam(), build_net());
   const Batch batch = regression_batch();
   std::vector<std::string> hashes(static_cast<std::size_t>(replicas));
   team.run([&](Member& member) {
@@ -86,7 +85,7 @@ std::vector<std::string> state_after_training(int shards, int replicas, Tail tai
       member.learner.begin_pass(Order::kShuffled);
       for (std::int64_t b = 0; b < member.learner.batch().plan().minibatches; ++b) {
         member.learner.step(
-            b, [&](const ShardBatch& rows) { return squared_error(net, rows); }, 1.0, kSoon);
+            b, [&](const ShardBatch& rows) { return squared_error(net, rows); }, 1.0, sync::kNoLimits);
       }
     }
     hashes[static_cast<std::size_t>(member.replica.placement().replica)] =
@@ -96,16 +95,21 @@ std::vector<std::string> state_after_training(int shards, int replicas, Tail tai
 }
 
 TEST(LearnerTest, EveryTopologyGivesTheSameBits) {
-  const std::string expected = state_after_training(4, 1).front();
-  for (const int replicas : {1, 2, 3, 4}) {
-    for (const std::string& hash : state_after_training(4, replicas))
-      EXPECT_EQ(hash, expected) << replicas << " replicas";
+  std::set<std::string> different;
+  for (const Tail tail : {Tail::kDrop, Tail::kPad, Tail::kWrap}) {
+    const std::string expected = state_after_training(4, 1, tail).front();
+    different.insert(expected);
+    for (const int replicas : {1, 2, 3, 4}) {
+      for (const std::string& hash : state_after_training(4, replicas, tail))
+        EXPECT_EQ(hash, expected) << replicas << " replicas";
+    }
   }
-  EXPECT_NE(state_after_training(2, 1).front(), expected) << "the number of shards is part of the computation";
+  different.insert(state_after_training(2, 1, Tail::kDrop).front());
+  EXPECT_EQ(different.size(), 4U) << "what becomes of the tail and the number of shards are part of the computation";
 }
 
 TEST(LearnerTest, PassesGatherEveryShardsRowsOnceAndInAnOrderOfTheirOwn) {
-  ReplicaTeam team(sync::place_replicas(cpus(1), 2), adam(), build_net());
+  ReplicaTeam team(sync::place_on_cpu(2, 1), adam(), build_net());
   const Batch batch{.columns = {{"row", torch::arange(40)}}, .states = {}};
   team.run([&](Member& member) {
     LoadedBatch& loaded = member.learner.batch();
@@ -215,7 +219,7 @@ TEST(LearnerTest, ABatchOnTheHostIsCopiedToTheDeviceByTheMinibatch) {
 }
 
 TEST(LearnerTest, RandomNumbersOfTheDefaultGeneratorAreRefusedWithSeveralShards) {
-  ReplicaTeam team(sync::place_replicas(cpus(1), 2), adam(), build_net());
+  ReplicaTeam team(sync::place_on_cpu(2, 1), adam(), build_net());
   const Batch batch = regression_batch();
   const auto train = [&](Member& member) {
     member.learner.batch().load(batch, 32, Tail::kDrop);
@@ -228,7 +232,7 @@ TEST(LearnerTest, RandomNumbersOfTheDefaultGeneratorAreRefusedWithSeveralShards)
                            .weight = 1,
                            .outputs = {}};
         },
-        1.0, kSoon);
+        1.0, sync::kNoLimits);
   };
   try {
     team.run(train);
@@ -239,14 +243,14 @@ TEST(LearnerTest, RandomNumbersOfTheDefaultGeneratorAreRefusedWithSeveralShards)
 }
 
 TEST(LearnerTest, OutputsOfEveryShardComeBack) {
-  ReplicaTeam team(sync::place_replicas(cpus(2), 3), adam(), build_net());
+  ReplicaTeam team(sync::place_on_cpu(3, 2), adam(), build_net());
   const Batch batch = regression_batch(60);
   team.run([&](Member& member) {
     member.learner.batch().load(batch, 30, Tail::kDrop);
     member.learner.begin_pass(Order::kSequential);
     const LearnerReport report = member.learner.step(
         0, [&](const ShardBatch& rows) { return squared_error(dynamic_cast<Net&>(member.replica.module()), rows); },
-        1.0, kSoon);
+        1.0, sync::kNoLimits);
     EXPECT_EQ(static_cast<int>(report.shard_outputs.size()), member.replica.placement().mine.size());
     for (const Columns& outputs : report.shard_outputs) EXPECT_EQ(column(outputs, "error").size(0), 10);
     EXPECT_EQ(report.step.weight, 30);

@@ -13,13 +13,19 @@
 namespace tandem::sync {
 namespace {
 
-std::string line_of(const std::string& text, std::size_t number) {
+constexpr const char* kParameter = "parameter ";
+
+std::vector<std::string> lines_of(const std::string& text) {
+  std::vector<std::string> lines;
   std::istringstream in(text);
-  std::string line;
-  for (std::size_t i = 0; i <= number; ++i) {
-    if (!std::getline(in, line)) return "nothing (its model has fewer tensors)";
-  }
-  return line;
+  for (std::string line; std::getline(in, line);) lines.push_back(line);
+  return lines;
+}
+
+std::size_t parameters_of(const std::string& text) {
+  const std::vector<std::string> lines = lines_of(text);
+  return static_cast<std::size_t>(
+      std::ranges::count_if(lines, [](const std::string& line) { return line.starts_with(kParameter); }));
 }
 
 std::size_t first_difference(const std::string& a, const std::string& b) {
@@ -32,7 +38,7 @@ std::string describe(Replica& replica) {
   std::string text;
   for (const model::FlatBuffer& buffer : replica.parameters().buffers()) {
     for (const model::ParameterSlot& slot : buffer.slots) {
-      text += concat("parameter ", slot.name, " ", c10::toString(buffer.values.scalar_type()), " ",
+      text += concat(kParameter, slot.name, " ", c10::toString(buffer.values.scalar_type()), " ",
                      c10::IntArrayRef(slot.shape), buffer.sparse ? " sparse" : "", "\n");
     }
   }
@@ -42,13 +48,23 @@ std::string describe(Replica& replica) {
   return text;
 }
 
+// Line `number` of one replica's description, where another's has `most_parameters` parameters.
+std::string line_of(const std::string& text, std::size_t number, std::size_t most_parameters) {
+  const std::vector<std::string> lines = lines_of(text);
+  const std::size_t parameters = parameters_of(text);
+  const bool is_missing = number >= lines.size() || (number >= parameters && number < most_parameters);
+  return concat(parameters, " parameters; ", is_missing ? "no further one" : lines[number]);
+}
+
 void compare(const std::vector<std::string>& descriptions) {
+  std::size_t most_parameters = 0;
+  for (const std::string& text : descriptions) most_parameters = std::max(most_parameters, parameters_of(text));
   for (std::size_t other = 1; other < descriptions.size(); ++other) {
     if (descriptions[other] == descriptions[0]) continue;
     const std::size_t line = first_difference(descriptions[0], descriptions[other]);
-    std::string message = "the replicas do not hold the same model; the first difference:";
+    std::string message = "the replicas do not hold the same model; their parameters, and the first difference:";
     for (std::size_t i = 0; i < descriptions.size(); ++i)
-      message += concat("\n    replica ", i, " has ", line_of(descriptions[i], line));
+      message += concat("\n    replica ", i, " has ", line_of(descriptions[i], line, most_parameters));
     throw ConfigError(message + "\n  Build every replica's model with the same options.");
   }
 }

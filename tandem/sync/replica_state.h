@@ -8,8 +8,8 @@
 
 namespace tandem::sync {
 
-/// Throws ConfigError on every replica unless all models have the same tensors; names the first that differs, with its
-/// dtype and shape on each replica.
+/// Throws ConfigError on every replica unless all models have the same tensors; gives the count of each replica's
+/// parameters, and names the first tensor that differs, with its dtype and shape on each replica.
 void require_same_model(Replica& replica, comm::Group& group, const Limits& limits);
 
 /// Gives all replicas the values of replica `root`: parameters, buffers, optimizer state.

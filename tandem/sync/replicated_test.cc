@@ -7,18 +7,14 @@
 #include <torch/optim/sgd.h>
 #include <torch/types.h>
 
-#include <thread>
-
 #include "tandem/base/error.h"
-#include "tandem/comm/local_group.h"
+#include "tandem/sync/testing/replica_world.h"
 
 namespace tandem::sync {
 namespace {
 
 using testing::AllOf;
 using testing::HasSubstr;
-
-const Limits kSoon{.deadline = Deadline::infinite(), .stop = {}};
 
 struct TwoHeads : torch::nn::Module {
   explicit TwoHeads(std::int64_t width = 4) {
@@ -39,34 +35,6 @@ torch::Tensor loss_of(TwoHeads& net, int shard) {
   return (shard % 2 == 0 ? net.left(hidden) : net.right(hidden)).square().mean();
 }
 
-using Work = std::function<void(Replica&, Replicated&)>;
-
-// Runs `work` on `replicas` threads that share `shards` shards; what() of every failure, or "".
-std::vector<std::string> run_world(int shards, int replicas, const MeanOptions& options, const Work& work,
-                                   const std::function<std::shared_ptr<TwoHeads>(int replica)>& build) {
-  const std::vector<Placement> placements =
-      place_replicas(std::vector<c10::Device>(static_cast<std::size_t>(replicas), c10::Device(c10::kCPU)), shards);
-  const std::vector<std::unique_ptr<comm::Group>> groups = comm::make_local_group(replicas);
-  std::vector<std::string> outcomes(static_cast<std::size_t>(replicas));
-  std::vector<std::jthread> threads;
-  for (int r = 0; r < replicas; ++r) {
-    threads.emplace_back([&, r] {
-      const auto index = static_cast<std::size_t>(r);
-      try {
-        Replica replica(placements[index], build(r), 1, {model::SgdOptions{.lr = 0.5}});
-        Replicated strategy(replica, *groups[index], options);
-        strategy.begin(kSoon);
-        work(replica, strategy);
-      } catch (const std::exception& error) {
-        groups[index]->abort(error.what());
-        outcomes[index] = error.what();
-      }
-    });
-  }
-  threads.clear();
-  return outcomes;
-}
-
 std::shared_ptr<TwoHeads> same_net(int) {
   auto net = std::make_shared<TwoHeads>();
   torch::NoGradGuard no_grad;
@@ -82,7 +50,7 @@ void train_step(Replica& replica, Replicated& strategy, StepReport& report) {
     (loss_of(net, shard) * (shard + 1.0)).backward();
     strategy.close(shard + 1.0, 0.0);
   }
-  report = strategy.step(1.0, kSoon);
+  report = strategy.step(1.0, kNoLimits);
 }
 
 TEST(ReplicatedTest, TheStepIsThatOfTheWeightedMeanOverAllShards) {
@@ -121,7 +89,7 @@ TEST(ReplicatedTest, TheDivisorIsAllShardsOrThoseWithAGradient) {
           strategy.open(replica.placement().replica);
           loss_of(net, replica.placement().replica).backward();
           strategy.close(1, 0.0);
-          strategy.step(1.0, kSoon);
+          strategy.step(1.0, kNoLimits);
           if (replica.placement().replica == 0)
             moved.push_back(replica.module().named_parameters()["left.weight"].detach() - before);
         },
@@ -160,7 +128,7 @@ TEST(ReplicatedTest, AGradientThatIsNotFiniteIsNamedOnEveryReplicaAndNothingMove
         (loss_of(net, shard) * (shard == 1 ? std::nan("") : 1.0)).backward();
         strategy.close(1, 0.0);
         try {
-          strategy.step(1.0, kSoon);
+          strategy.step(1.0, kNoLimits);
         } catch (const RunError&) {
           moved[static_cast<std::size_t>(shard)] =
               (replica.parameters().buffers()[0].values - before).abs().max().item<double>();
@@ -203,7 +171,7 @@ TEST(ReplicatedTest, AChangedGradientElementOnOneReplicaChangesTheResult) {
           loss_of(net, shard).backward();
           if (shard == 1) net.trunk->bias.mutable_grad()[2].add_(nudge);
           strategy.close(1, 0.0);
-          strategy.step(1.0, kSoon);
+          strategy.step(1.0, kNoLimits);
           if (shard == 0) values = replica.parameters().buffers()[0].values.clone();
         },
         same_net);

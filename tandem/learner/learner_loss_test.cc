@@ -1,0 +1,111 @@
+// What a loss may return, and what becomes of it (A-F3, A21).
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tandem/base/error.h"
+#include "tandem/learner/testing/scale_team.h"
+
+namespace tandem::learner {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+using LossOf = std::function<ShardLoss(Scale&, const ShardBatch&)>;
+
+Batch four_rows_a_shard(int shards) {
+  return {.columns = {{"x", torch::ones({4 * shards, 3}, torch::kDouble)}}, .states = {}};
+}
+
+// One step; the report of each replica.
+std::vector<LearnerReport> step(ReplicaTeam& team, int shards, const LossOf& loss) {
+  std::vector<LearnerReport> reports(static_cast<std::size_t>(team.size()));
+  const Batch batch = four_rows_a_shard(shards);
+  team.run([&](Member& member) {
+    member.learner.batch().load(batch, 4 * shards, Tail::kDrop);
+    member.learner.begin_pass(Order::kSequential);
+    reports[static_cast<std::size_t>(member.replica.placement().replica)] = member.learner.step(
+        0, [&](const ShardBatch& rows) { return loss(scale_of(member), rows); }, 1.0, sync::kNoLimits);
+  });
+  return reports;
+}
+
+std::string failure_of(int shards, int replicas, const LossOf& loss) {
+  ReplicaTeam team = make_scale_team(shards, replicas);
+  try {
+    (void)step(team, shards, loss);
+  } catch (const RunError& error) {
+    return error.what();
+  }
+  return "accepted";
+}
+
+torch::Tensor weight_of(ReplicaTeam& team) {
+  Member member = team.member(0);
+  return scale_of(member).weight.detach();
+}
+
+TEST(LearnerLossTest, ALossThatIsNoScalarWithAGradientIsRefusedNamingTheShard) {
+  const auto only_shard_one = [](const std::function<torch::Tensor(Scale&)>& wrong) {
+    return [wrong](Scale& net, const ShardBatch& rows) {
+      return ShardLoss{.loss = rows.shard == 1 ? wrong(net) : net.weight.sum(), .weight = 1, .outputs = {}};
+    };
+  };
+  EXPECT_THAT(failure_of(2, 1, only_shard_one([](Scale& net) { return net.weight * 2; })),
+              AllOf(HasSubstr("the loss of shard 1 is no scalar"), HasSubstr("[3]")));
+  EXPECT_THAT(failure_of(2, 1, only_shard_one([](Scale&) { return torch::Tensor(); })),
+              HasSubstr("the loss of shard 1 is undefined"));
+  EXPECT_THAT(failure_of(2, 1, only_shard_one([](Scale& net) { return net.weight.detach().sum(); })),
+              HasSubstr("the loss of shard 1 is without a gradient"));
+  EXPECT_EQ(failure_of(2, 1, only_shard_one([](Scale& net) { return net.weight.sum().reshape({1}); })), "accepted");
+}
+
+TEST(LearnerLossTest, ALossThatIsNotFiniteNamesReplicaShardAndMinibatch) {
+  EXPECT_THAT(failure_of(2, 2,
+                         [](Scale& net, const ShardBatch& rows) {
+                           const double factor = rows.shard == 1 ? std::nan("") : 1;
+                           return ShardLoss{.loss = net.weight.sum() * factor, .weight = 1, .outputs = {}};
+                         }),
+              HasSubstr("replica 1 on cpu, shard 1: the loss of minibatch 0 is nan"));
+}
+
+// Shard s has the loss s + 1 and the weight s + 1. Of three shards the first replica keeps two.
+TEST(LearnerLossTest, ReportsGiveTheWeightedMeanOfEachReplicaAndOfAll) {
+  ReplicaTeam team = make_scale_team(3, 2);
+  const auto reports = step(team, 3, [](Scale& net, const ShardBatch& rows) {
+    const double number = rows.shard + 1;
+    return ShardLoss{.loss = net.weight.sum() + number, .weight = number, .outputs = {}};
+  });
+  EXPECT_DOUBLE_EQ(reports[0].replica_loss, (1.0 * 1 + 2 * 2) / 3);
+  EXPECT_DOUBLE_EQ(reports[1].replica_loss, 3);
+  EXPECT_EQ(reports[0].rows, 8);
+  EXPECT_EQ(reports[1].rows, 4);
+  for (const LearnerReport& report : reports) {
+    EXPECT_DOUBLE_EQ(report.step.loss, (1.0 * 1 + 2 * 2 + 3 * 3) / 6);
+    EXPECT_EQ(report.step.weight, 6);
+  }
+}
+
+// The loss of a shard without rows is not looked at: it may be undefined or not a number.
+TEST(LearnerLossTest, AShardWithoutRowsLeavesTheMeanToTheOthers) {
+  for (const torch::Tensor& nothing : {torch::Tensor(), torch::full({}, std::nan(""), torch::kDouble)}) {
+    for (const int replicas : {1, 2}) {
+      ReplicaTeam team = make_scale_team(2, replicas, /*lr=*/0.5);
+      const auto reports = step(team, 2, [&](Scale& net, const ShardBatch& rows) {
+        if (rows.shard == 0) return ShardLoss{.loss = nothing, .weight = 0, .outputs = {}};
+        return ShardLoss{.loss = net.weight.sum() * 3 + 7, .weight = 4, .outputs = {}};
+      });
+      EXPECT_TRUE(torch::equal(weight_of(team), torch::full({3}, -1.5, torch::kDouble))) << weight_of(team);
+      EXPECT_EQ(reports[0].replica_loss, replicas == 1 ? 7 : 0);
+      EXPECT_EQ(reports[0].step.loss, 7);
+    }
+  }
+}
+
+TEST(LearnerLossTest, AStepInWhichNoShardHasRowsIsAnError) {
+  EXPECT_THAT(failure_of(2, 2, [](Scale&, const ShardBatch&) { return ShardLoss{}; }),
+              HasSubstr("no shard had a valid row"));
+}
+
+}  // namespace
+}  // namespace tandem::learner

@@ -1,0 +1,112 @@
+#include "tandem/learner/loaded_batch.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <torch/types.h>
+
+#include "tandem/base/error.h"
+
+namespace tandem::learner {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+// The second of two replicas with two shards each.
+const sync::Placement kSecond{.replica = 1, .replicas = 2, .shards = 4, .mine = {2, 4}};
+
+template <typename Thrown>
+std::string message_of(const std::function<void()>& action) {
+  try {
+    action();
+  } catch (const Thrown& error) {
+    return error.what();
+  }
+  return "accepted";
+}
+
+Batch rows(std::int64_t count, std::int64_t states = 0) {
+  Batch batch{.columns = {{"x", torch::arange(count)}, {"y", torch::arange(count)}}, .states = {}};
+  if (states > 0) batch.states = {{"h", torch::arange(states)}};
+  return batch;
+}
+
+TEST(LoadedBatchTest, MinibatchesBeforeALoadAreRefused) {
+  const LoadedBatch loaded(kSecond);
+  EXPECT_THAT(message_of<InvariantError>([&] { (void)loaded.minibatch(2, 0); }), HasSubstr("no data loaded"));
+}
+
+TEST(LoadedBatchTest, MinibatchesOutOfRangeAndShardsOfOthersAreRefused) {
+  LoadedBatch loaded(kSecond);
+  const LoadPlan& plan = loaded.load(rows(40), 20, Tail::kDrop);
+  ASSERT_EQ(plan.minibatches, 2);
+  loaded.begin_pass(Order::kSequential, 1, 0);
+  EXPECT_EQ(loaded.minibatch(3, 1)["x"][0].item<std::int64_t>(), 35);
+  for (const std::int64_t wrong : {-1, 2}) {
+    EXPECT_THAT(message_of<InvariantError>([&] { (void)loaded.minibatch(2, wrong); }), HasSubstr("of 2")) << wrong;
+    EXPECT_THAT(message_of<InvariantError>([&] { (void)loaded.column_of_minibatch("x", 2, wrong); }),
+                HasSubstr("of 2"));
+  }
+  for (const int wrong : {1, 4}) {
+    EXPECT_THAT(message_of<InvariantError>([&] { (void)loaded.minibatch(wrong, 0); }), HasSubstr("of another replica"))
+        << wrong;
+  }
+}
+
+TEST(LoadedBatchTest, AColumnOfAMinibatchIsTheOneThatTheMinibatchHas) {
+  LoadedBatch loaded(kSecond);
+  loaded.load(rows(44), 16, Tail::kWrap);
+  for (const Order order : {Order::kSequential, Order::kShuffled}) {
+    loaded.begin_pass(order, 1, 0);
+    for (std::int64_t b = 0; b < 3; ++b)
+      EXPECT_TRUE(torch::equal(loaded.column_of_minibatch("y", 2, b), loaded.minibatch(2, b)["y"]));
+  }
+  EXPECT_THAT(message_of<DataError>([&] { (void)loaded.column_of_minibatch("z", 2, 0); }),
+              AllOf(HasSubstr("'z'"), HasSubstr("x, y")));
+}
+
+TEST(LoadedBatchTest, ColumnsOfDifferentRowsAreNamed) {
+  LoadedBatch loaded(kSecond);
+  const auto refusal = [&](const Batch& batch) {
+    return message_of<DataError>([&] { loaded.load(batch, 8, Tail::kDrop); });
+  };
+  Batch uneven = rows(40);
+  uneven.columns[1].second = torch::arange(39);
+  EXPECT_THAT(refusal(uneven), HasSubstr("column 'y' has 39 rows, but 'x' has 40"));
+  Batch uneven_states = rows(40, 20);
+  uneven_states.states.emplace_back("c", torch::arange(19));
+  EXPECT_THAT(refusal(uneven_states), HasSubstr("column 'c' has 19 rows, but 'h' has 20"));
+  EXPECT_THAT(refusal({.columns = {{"x", torch::ones({})}}, .states = {}}), HasSubstr("'x' has no rows"));
+  EXPECT_THAT(refusal({}), HasSubstr("no columns"));
+}
+
+TEST(LoadedBatchTest, ShardsThatAreCutAlreadyStayAsTheyAre) {
+  LoadedBatch loaded(kSecond);
+  Batch first = rows(6, 3), second = rows(6, 3);
+  second.columns[0].second += 100;
+  second.states[0].second += 100;
+  const LoadPlan& plan = loaded.load_shards({first, second}, 8, Tail::kDrop);
+  EXPECT_EQ(plan.offered, 24);
+  EXPECT_EQ(plan.sequence_length, 2);
+  EXPECT_EQ(plan.minibatches, 3);
+  loaded.begin_pass(Order::kSequential, 1, 0);
+  EXPECT_TRUE(torch::equal(loaded.minibatch(3, 2)["x"], torch::tensor({104, 105})));
+  EXPECT_TRUE(torch::equal(loaded.minibatch(3, 2).states[0].second, torch::tensor({102})));
+}
+
+TEST(LoadedBatchTest, ShardsOfDifferentSizesAreRefused) {
+  LoadedBatch loaded(kSecond);
+  const auto load = [&](const std::vector<Batch>& shards) { loaded.load_shards(shards, 8, Tail::kDrop); };
+  EXPECT_THAT(message_of<DataError>([&] {
+                load({rows(6), rows(7)});
+              }),
+              HasSubstr("a shard has 7 rows, another 6; all must have equally many"));
+  EXPECT_THAT(message_of<DataError>([&] {
+                load({rows(6, 3), rows(6, 2)});
+              }),
+              HasSubstr("a shard has 2 states, another 3"));
+  EXPECT_THAT(message_of<InvariantError>([&] { load({rows(6)}); }), HasSubstr("1 batches for 2 shards"));
+}
+
+}  // namespace
+}  // namespace tandem::learner
