@@ -4,30 +4,10 @@
 #include <initializer_list>
 
 #include "tandem/base/text.h"
+#include "tandem/rl/algo/ppo_counts.h"
 
 namespace tandem::app {
 namespace {
-
-// What to write instead of a count that does not fit: `unit` times the divisors of `total`, of at least `least`, next
-// to `wanted`. Empty when there is none.
-std::string nearest_divisors(std::int64_t total, std::int64_t wanted, std::int64_t unit = 1, std::int64_t least = 1) {
-  std::int64_t below = 0, above = 0;
-  for (std::int64_t d = 1; d <= total / d; ++d) {
-    if (total % d != 0) continue;
-    for (const std::int64_t divisor : {d, total / d}) {
-      if (divisor < least) continue;
-      if (divisor <= wanted && divisor > below) below = divisor;
-      if (divisor > wanted && (above == 0 || divisor < above)) above = divisor;
-    }
-  }
-  if (below == 0) return above == 0 ? "" : concat(above * unit);
-  return above == 0 ? concat(below * unit) : concat(below * unit, " or ", above * unit);
-}
-
-std::string nearest_multiples(std::int64_t unit, std::int64_t wanted) {
-  const std::int64_t below = wanted / unit * unit;
-  return below == 0 ? concat(unit) : concat(below, " or ", below + unit);
-}
 
 class Rules {
  public:
@@ -49,35 +29,11 @@ class Rules {
     fault("env", "name an environment, e.g. --env CartPole-v1; `tandem envs` lists them");
   }
 
-  // Every shard gets whole environments, and every minibatch the same rows of every shard, so nothing is left over.
   void check_counts() {
-    const rl::PpoOptions& ppo = options_.ppo;
     if (any_faulty({"num_envs", "rollout_steps", "shards", "devices", "ppo.minibatches", "ppo.minibatch_size"})) return;
-    if (ppo.minibatches.has_value() == ppo.minibatch_size.has_value()) {
-      return fault("ppo.minibatches", "give exactly one of ppo.minibatches and ppo.minibatch_size");
-    }
-    const std::int64_t shards = options_.shards.value_or(1);
-    if (ppo.num_envs % shards != 0) {
-      const std::string fewer = nearest_divisors(ppo.num_envs, shards, 1, replicas_);
-      return fault("num_envs",
-                   concat("does not divide into ", shards, " shards; ", nearest_multiples(shards, ppo.num_envs),
-                          " would", fewer.empty() ? "" : ", or shards: ", fewer));
-    }
-    check_minibatches(shards, ppo.batch_rows() / shards);
-  }
-
-  void check_minibatches(std::int64_t shards, std::int64_t rows_of_shard) {
-    const rl::PpoOptions& ppo = options_.ppo;
-    const std::string rollout =
-        concat("does not divide the ", ppo.batch_rows(), " rows of a rollout (", ppo.num_envs, " environments x ",
-               ppo.rollout_steps, " steps, ", shards, shards == 1 ? " shard); " : " shards); ");
-    if (ppo.minibatches && rows_of_shard % *ppo.minibatches != 0) {
-      fault("ppo.minibatches", concat(rollout, nearest_divisors(rows_of_shard, *ppo.minibatches), " would"));
-    }
-    if (!ppo.minibatch_size) return;
-    const std::int64_t size = *ppo.minibatch_size;
-    if (size % shards != 0 || rows_of_shard % (size / shards) != 0) {
-      fault("ppo.minibatch_size", concat(rollout, nearest_divisors(rows_of_shard, size / shards, shards), " would"));
+    for (const rl::PpoFault& problem : rl::count_faults(options_.ppo, options_.shards.value_or(1), replicas_)) {
+      const std::string key = table_.find(problem.key) != nullptr ? problem.key : "ppo." + problem.key;
+      fault(key, problem.problem);
     }
   }
 

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "tandem/base/text.h"
+#include "tandem/rl/algo/ppo_counts.h"
 
 namespace tandem::rl {
 namespace {
@@ -36,25 +37,6 @@ void check_counts(const PpoOptions& options, Faults& faults) {
   faults.positive("epochs", options.epochs);
   if (options.minibatches) faults.positive("minibatches", static_cast<double>(*options.minibatches));
   if (options.minibatch_size) faults.positive("minibatch_size", static_cast<double>(*options.minibatch_size));
-  faults.require(options.minibatches.has_value() != options.minibatch_size.has_value(),
-                 "give either minibatches or minibatch_size, and not both");
-}
-
-void check_division(const PpoOptions& options, int shards, Faults& faults) {
-  faults.require(options.num_envs % shards == 0, concat("num_envs is ", options.num_envs, ", which ", shards,
-                                                        " shards do not divide; use a multiple of ", shards,
-                                                        ", or a number of shards that divides ", options.num_envs));
-  const std::string update = concat(options.num_envs, " environments x ", options.rollout_steps, " steps");
-  const std::int64_t rows = options.batch_rows(), minibatch = options.minibatch_rows();
-  if (options.minibatches) {
-    faults.require(rows % *options.minibatches == 0,
-                   concat("minibatches is ", *options.minibatches, ", which does not divide the ", rows,
-                          " rows of an update (", update, ")"));
-  }
-  faults.require(rows % minibatch == 0, concat("a minibatch of ", minibatch, " rows does not divide the ", rows,
-                                               " rows of an update (", update, ")"));
-  faults.require(minibatch % shards == 0, concat("a minibatch of ", minibatch, " rows cannot be cut into ", shards,
-                                                 " equal shards; use a multiple of ", shards));
 }
 
 }  // namespace
@@ -63,7 +45,10 @@ std::vector<std::string> faults_of(const PpoOptions& options, int shards) {
   Faults faults;
   check_counts(options, faults);
   faults.require(shards >= 1, concat("shards is ", shards, "; it must be at least 1"));
-  if (faults.none()) check_division(options, shards, faults);
+  if (faults.none()) {
+    for (const PpoFault& fault : count_faults(options, shards, 1))
+      faults.require(false, concat(fault.key, " = ", fault.value, ": ", fault.problem));
+  }
   faults.positive("learning_rate", options.learning_rate);
   faults.positive("adam_eps", options.adam_eps);
   faults.in_range("gamma", options.gamma, 0, 1);

@@ -83,10 +83,10 @@ TEST(PpoRunTest, AllFaultsOfTheOptionsAreReportedAtOnce) {
     PpoRun run(std::move(setup));
     FAIL() << "accepted";
   } catch (const ConfigError& error) {
-    EXPECT_EQ(error.faults().size(), 4u) << error.what();
+    EXPECT_EQ(error.faults().size(), 3u) << error.what();
     EXPECT_THAT(error.what(),
-                testing::AllOf(testing::HasSubstr("num_envs is 8, which 3 shards"), testing::HasSubstr("gamma is 1.5"),
-                               testing::HasSubstr("learning_rate is -1")));
+                testing::AllOf(testing::HasSubstr("num_envs = 8: does not divide into 3 shards"),
+                               testing::HasSubstr("gamma is 1.5"), testing::HasSubstr("learning_rate is -1")));
   }
 }
 

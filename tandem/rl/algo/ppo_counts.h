@@ -1,0 +1,78 @@
+// rl/algo/ppo_counts.h: whether the counts of PPO's options fit each other.
+//
+// All in this header, since the program's configuration, which is without LibTorch, asks as well.
+#pragma once
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "tandem/base/text.h"
+#include "tandem/rl/algo/ppo_options.h"
+
+namespace tandem::rl {
+
+struct PpoFault {
+  std::string key, value;  // of PpoOptions
+  std::string problem;     // and what would work
+};
+
+namespace counts_detail {
+
+// What to write instead of a count that does not fit: `unit` times the divisors of `total`, of at least `least`, next
+// to `wanted`. Empty when there is none.
+inline std::string nearest_divisors(std::int64_t total, std::int64_t wanted, std::int64_t unit = 1,
+                                    std::int64_t least = 1) {
+  std::int64_t below = 0, above = 0;
+  for (std::int64_t d = 1; d <= total / d; ++d) {
+    if (total % d != 0) continue;
+    for (const std::int64_t divisor : {d, total / d}) {
+      if (divisor < least) continue;
+      if (divisor <= wanted && divisor > below) below = divisor;
+      if (divisor > wanted && (above == 0 || divisor < above)) above = divisor;
+    }
+  }
+  if (below == 0) return above == 0 ? "" : concat(above * unit);
+  return above == 0 ? concat(below * unit) : concat(below * unit, " or ", above * unit);
+}
+
+inline std::string nearest_multiples(std::int64_t unit, std::int64_t wanted) {
+  const std::int64_t below = wanted / unit * unit;
+  return below == 0 ? concat(unit) : concat(below, " or ", below + unit);
+}
+
+inline std::vector<PpoFault> minibatch_faults(const PpoOptions& options, std::int64_t shards) {
+  const std::int64_t rows_of_shard = options.batch_rows() / shards;
+  const std::string rollout =
+      concat("does not divide the ", options.batch_rows(), " rows of a rollout (", options.num_envs, " environments x ",
+             options.rollout_steps, " steps, ", shards, shards == 1 ? " shard); " : " shards); ");
+  if (options.minibatches) {
+    const std::int64_t minibatches = *options.minibatches;
+    if (rows_of_shard % minibatches == 0) return {};
+    return {
+        {"minibatches", concat(minibatches), concat(rollout, nearest_divisors(rows_of_shard, minibatches), " would")}};
+  }
+  const std::int64_t size = *options.minibatch_size;
+  if (size % shards == 0 && rows_of_shard % (size / shards) == 0) return {};
+  return {{"minibatch_size", concat(size),
+           concat(rollout, nearest_divisors(rows_of_shard, size / shards, shards), " would")}};
+}
+
+}  // namespace counts_detail
+
+/// Every shard must get whole environments, and every minibatch the same rows of every shard, so that nothing is left
+/// over. The counts and `shards` are at least 1. `least_shards`: how few of them may be proposed, the run's replicas.
+[[nodiscard]] inline std::vector<PpoFault> count_faults(const PpoOptions& options, std::int64_t shards,
+                                                        std::int64_t least_shards) {
+  if (options.minibatches.has_value() == options.minibatch_size.has_value()) {
+    return {{"minibatches", options.minibatches ? concat(*options.minibatches) : "none",
+             "give exactly one of minibatches and minibatch_size"}};
+  }
+  if (options.num_envs % shards == 0) return counts_detail::minibatch_faults(options, shards);
+  const std::string fewer = counts_detail::nearest_divisors(options.num_envs, shards, 1, least_shards);
+  return {
+      {"num_envs", concat(options.num_envs),
+       concat("does not divide into ", shards, " shards; ", counts_detail::nearest_multiples(shards, options.num_envs),
+              " would", fewer.empty() ? "" : ", or shards: ", fewer)}};
+}
+
+}  // namespace tandem::rl
