@@ -1,6 +1,8 @@
 #include "tandem/app/config/config_text.h"
 
 #include <algorithm>
+#include <map>
+#include <sstream>
 
 namespace tandem::app {
 namespace {
@@ -26,10 +28,46 @@ void pad(std::string& line, std::size_t width) {
   if (line.size() < width) line.append(width - line.size(), ' ');
 }
 
+constexpr std::size_t kCommentColumn = 44;
+
+std::string with_comment(std::string line, const std::string& comment) {
+  if (comment.empty()) return line;
+  pad(line, kCommentColumn);
+  return line + "  # " + one_line(comment);
+}
+
+// The lines of a text that config_text() made, by key.
+std::map<std::string, std::string> lines_by_key(std::string_view text) {
+  std::map<std::string, std::string> lines;
+  std::istringstream in{std::string(text)};
+  std::string section;
+  for (std::string line; std::getline(in, line);) {
+    const std::size_t colon = line.find(':');
+    if (colon == std::string::npos || line.front() == '#') continue;
+    if (!line.starts_with("  ")) section.clear();
+    if (colon + 1 == line.size()) {
+      section = line.substr(0, colon) + ".";
+    } else {
+      lines[section.empty() ? line.substr(0, colon) : section + line.substr(2, colon - 2)] = line;
+    }
+  }
+  return lines;
+}
+
+// Where the value of an option that was read from such a text came from at first. `line` is the one of now, without
+// a comment; `place` is in the text.
+std::string first_place(const std::string& line, const std::string& before, const std::string& place) {
+  if (before == line) return "";
+  std::string start = line;
+  pad(start, kCommentColumn);
+  start += "  # ";
+  return before.starts_with(start) ? before.substr(start.size()) : place;
+}
+
 }  // namespace
 
-std::string config_text(const OptionTable& table, std::string_view title) {
-  constexpr std::size_t kCommentColumn = 44;
+std::string config_text(const OptionTable& table, std::string_view title, std::string_view recorded) {
+  const std::map<std::string, std::string> before = lines_by_key(recorded);
   std::string text = "# " + std::string(title) + "\n";
   std::string section;
   for (const auto& option : table.options()) {
@@ -40,12 +78,11 @@ std::string config_text(const OptionTable& table, std::string_view title) {
     const Name name = split(option->key());
     if (name.section != section) text += name.section + ":\n";
     section = name.section;
-    std::string line = (section.empty() ? "" : "  ") + name.leaf + ": " + option->text();
-    if (!option->origin().place.empty()) {
-      pad(line, kCommentColumn);
-      line += "  # " + one_line(option->origin().place);
-    }
-    text += line + "\n";
+    const std::string line = (section.empty() ? "" : "  ") + name.leaf + ": " + option->text();
+    const Origin& origin = option->origin();
+    const auto found = origin.layer == Layer::kFile ? before.find(option->key()) : before.end();
+    text += with_comment(line, found == before.end() ? origin.place : first_place(line, found->second, origin.place));
+    text += "\n";
   }
   return text;
 }

@@ -35,7 +35,8 @@ class Assembly {
 
   void read_file(const std::filesystem::path& file) {
     try {
-      YamlSettings read = read_yaml_file(file, table_);
+      file_text_ = read_text(file);
+      YamlSettings read = read_yaml(file_text_, file.string(), Layer::kFile, table_);
       const std::filesystem::path folder = surroundings_.folder / file.parent_path();
       make_absolute(read.settings, folder);
       append(faults_, std::move(read.faults));
@@ -96,12 +97,15 @@ class Assembly {
     }
   }
 
-  Configuration finish(const char* title) {
+  // For a run that goes on: the file that was read is its config.yaml, which says where its values came from.
+  Configuration finish_recorded(const char* title) { return finish(title, file_text_); }
+
+  Configuration finish(const char* title, std::string_view recorded = {}) {
     resolve_shards();
     append(faults_, rule_faults(options_, table_, replicas_));
     run_checks();
     if (!faults_.empty()) throw ConfigError(faults_);
-    return {options_, config_text(table_, title), std::move(notes_)};
+    return {options_, config_text(table_, title, recorded), std::move(notes_)};
   }
 
  private:
@@ -132,6 +136,7 @@ class Assembly {
   const Surroundings& surroundings_;
   TrainOptions options_;
   OptionTable table_ = option_table(options_);
+  std::string file_text_;
   std::vector<Setting> file_, flags_;
   std::vector<std::string> faults_, notes_;
   int replicas_ = 1;
@@ -157,7 +162,7 @@ Configuration reconfigure(const std::filesystem::path& recorded, const std::vect
   assembly.take_flags(flags);
   assembly.refuse_flags_of(Lifetime::kRun);
   assembly.assign_file_and_flags();
-  return assembly.finish("The settings of this run, as resolved when it was last resumed.");
+  return assembly.finish_recorded("The settings of this run, as resolved when it was last resumed.");
 }
 
 TrainOptions read_recorded(std::string_view text, const std::string& name) {

@@ -160,6 +160,40 @@ TEST_F(ConfigurationTest, AResumedRunChangesOnlyHowLongAndWhere) {
   EXPECT_THROW((void)app::reconfigure(config, {flag("ppo.gamma", "0.5")}, surroundings), ConfigError);
 }
 
+// Where a value came from, as config.yaml says it; empty for a default.
+std::string place_of(const std::string& line_start, const std::string& yaml) {
+  const std::size_t at = yaml.find("\n" + line_start);
+  if (at == std::string::npos) return "no such line";
+  const std::string line = yaml.substr(at + 1, yaml.find('\n', at + 1) - at - 1);
+  const std::size_t comment = line.find("  # ");
+  return comment == std::string::npos ? "" : line.substr(comment + 4);
+}
+
+TEST_F(ConfigurationTest, AResumedRunStillSaysWhereItsValuesCameFrom) {
+  const std::string first =
+      configure("env: Pendulum-v1\nppo:\n  clip_range: 0.25\n", {flag("seed", "3"), flag("total_steps", "9")}).yaml;
+  const auto resume = [this](const std::string& yaml, const std::vector<Setting>& flags) {
+    write_file(folder / "config.yaml", yaml);
+    return app::reconfigure(folder / "config.yaml", flags, surroundings).yaml;
+  };
+  const std::string second = resume(resume(first, {}), {flag("total_steps", "7"), flag("devices", "cpu")});
+  for (const std::string& yaml : {first, second}) {
+    EXPECT_THAT(place_of("env:", yaml), HasSubstr("train.yaml:1"));
+    EXPECT_THAT(place_of("  clip_range:", yaml), HasSubstr("train.yaml:3"));
+    EXPECT_THAT(place_of("  gamma:", yaml), HasSubstr("Pendulum-v1.yaml:"));
+    EXPECT_EQ(place_of("seed:", yaml), "--set");
+    EXPECT_EQ(place_of("total_steps: " + std::string(yaml == first ? "9" : "7"), yaml), "--set");
+    EXPECT_EQ(place_of("  adam_eps:", yaml), "") << "a default";
+  }
+  EXPECT_EQ(place_of("devices: cpu", first), "");
+  EXPECT_EQ(place_of("devices: cpu", second), "--set") << "given anew, though it is the same";
+  // A line that somebody wrote into config.yaml came from there.
+  std::string edited = second;
+  const std::size_t at = edited.find("clip_range: ");
+  edited.replace(at, edited.find('\n', at) - at, "clip_range: 0.5  # a guess");
+  EXPECT_THAT(place_of("  clip_range: 0.5", resume(edited, {})), HasSubstr("config.yaml:"));
+}
+
 TEST_F(ConfigurationTest, GoingOnWithARunAsksForWhatItBeganWith) {
   const std::filesystem::path config = folder / "config.yaml";
   write_file(config, configure("env: CartPole-v1\nseed: 3\ndevices: cpu:2\n").yaml);
