@@ -292,15 +292,23 @@ TEST_F(C10dGroupTest, AStopRequestEndsAWait) {
 }
 
 TEST_F(C10dGroupTest, ARankThatLeavesFailsOnlyWhatNeedsIt) {
+  sigset_t go;
+  sigemptyset(&go);
+  sigaddset(&go, SIGUSR1);
+  pthread_sigmask(SIG_BLOCK, &go, nullptr);
   StoreProcess store;
   ProcessWorld world(3, [&](int rank, const Voice& voice) {
     auto group = join(rank, 3, store.port());
     group->barrier(within(60s));
     if (rank == 1) return;
     voice.say("passed ");
+    int number = 0;
+    sigwait(&go, &number);
     group->barrier(within(24h));
   });
   EXPECT_EQ(world.outcome(1), "");
+  for (const int rank : {0, 2}) EXPECT_TRUE(world.hears(rank, "passed "));
+  for (const int rank : {0, 2}) world.signal(rank, SIGUSR1);
   for (const int rank : {0, 2}) {
     EXPECT_THAT(world.outcome(rank),
                 AllOf(HasSubstr("passed "), HasSubstr("; rank 1 (process "), HasSubstr("left the group")));

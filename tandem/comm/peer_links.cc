@@ -62,8 +62,9 @@ PeerLinks::~PeerLinks() {
   for (Ear& ear : ears_) ear.works = {};
   {
     const MutexLock lock(mutex_);
-    in_flight_ = {};
+    in_flight_.clear();
   }
+  announcing_.clear();
   farewells_.clear();
   backend_.reset();
 }
@@ -72,28 +73,25 @@ PeerLinks::~PeerLinks() {
 
 void PeerLinks::announce(const Announcement& announcement, const void* payload, std::size_t bytes) {
   TANDEM_CHECK(bytes <= kInlinePayload, bytes, " bytes in a message");
-  PeerMessage* message = nullptr;
   {
     const MutexLock lock(mutex_);
-    message = &outgoing_[number_ % 2];
-    message->number = number_;
+    outgoing_.number = number_;
     phase_ = Phase::kAnnounced;
     record(rank_).begins(number_, announcement);
   }
-  message->kind = PeerMessage::Kind::kCollective;
-  message->announcement = announcement;
-  message->bytes = static_cast<std::uint32_t>(bytes);
-  if (bytes > 0) std::memcpy(message->payload.data(), payload, bytes);
-  said_[static_cast<std::size_t>(rank_)] = message;
+  outgoing_.kind = PeerMessage::Kind::kCollective;
+  outgoing_.announcement = announcement;
+  outgoing_.bytes = static_cast<std::uint32_t>(bytes);
+  if (bytes > 0) std::memcpy(outgoing_.payload.data(), payload, bytes);
+  said_[static_cast<std::size_t>(rank_)] = &outgoing_;
   for (int peer = 0; peer < size(); ++peer) {
     if (peer == rank_) continue;
-    (void)admit(peer, [&] { return start_send(peer, message, message->used(), kMessages); });
+    announcing_.push_back(admit(peer, [&] { return start_send(peer, &outgoing_, outgoing_.used(), kMessages); }));
   }
 }
 
 void PeerLinks::await_all() {
   int left = -1;
-  std::string name;
   {
     const MutexLock lock(mutex_);
     const auto ready = [&]() TANDEM_REQUIRES(mutex_) {
@@ -106,11 +104,8 @@ void PeerLinks::await_all() {
       return all || left >= 0 || closing_;
     };
     changed_.wait(mutex_, std::stop_token(), ready);
-    if (left >= 0) name = record(left).name;
   }
-  if (left >= 0) {
-    close({Ending::kFailed, shm::Cause::kLost, rank_, left, concat(waiting(), "; ", name, " left the group")});
-  }
+  if (left >= 0) lose(left, "");
   take_announcements();
   compare_announcements();
 }
@@ -143,10 +138,12 @@ void PeerLinks::compare_announcements() {
 }
 
 void PeerLinks::finish() {
+  for (const Transfer& transfer : announcing_) wait(transfer);
+  announcing_.clear();
   const MutexLock lock(mutex_);
   phase_ = Phase::kIdle;
   ++number_;
-  in_flight_[1] = std::exchange(in_flight_[0], {});
+  in_flight_.clear();
 }
 
 // --- transfers -------------------------------------------------------------------------------------------------------
@@ -181,7 +178,7 @@ Transfer PeerLinks::admit(int peer, const std::function<C10dWork()>& start) {
   }
   const MutexLock lock(mutex_);
   if (closing_) work->abort();
-  in_flight_[0].push_back(work);
+  in_flight_.push_back(work);
   return {peer, std::move(work)};
 }
 
@@ -205,12 +202,22 @@ void PeerLinks::wait(const Transfer& transfer) {
 void PeerLinks::await_verdict(int peer, const std::string& what) {
   {
     const MutexLock lock(mutex_);
-    const auto closed = [&]() TANDEM_REQUIRES(mutex_) { return closing_.has_value(); };
-    changed_.wait(mutex_, Deadline::after(kVerdict), closed);
+    const auto known = [&]() TANDEM_REQUIRES(mutex_) { return closing_ || record(peer).has_left; };
+    changed_.wait(mutex_, Deadline::after(kVerdict), known);
   }
-  close({Ending::kFailed, shm::Cause::kLost, rank_, peer,
-         concat(waiting(), ", and the connection to it broke (", first_sentence(what), ")")});
+  lose(peer, what);
   throw_closed();
+}
+
+void PeerLinks::lose(int peer, const std::string& what) {
+  std::string how;
+  {
+    const MutexLock lock(mutex_);
+    how = concat("; ", record(peer).name,
+                 record(peer).has_left ? " left the group"
+                                       : concat(" died, or the connection to it broke (", first_sentence(what), ")"));
+  }
+  close({Ending::kFailed, shm::Cause::kLost, rank_, peer, waiting() + how});
 }
 
 // --- what peers say --------------------------------------------------------------------------------------------------
@@ -266,15 +273,13 @@ void PeerLinks::on_message(int peer, std::unique_ptr<PeerMessage> message) {
   changed_.notify_all();
 }
 
+// The end of a peer that left is no news; who needs it yet will find out.
 void PeerLinks::on_hang_up(int peer, const std::string& what) {
-  std::string who;
   {
     const MutexLock lock(mutex_);
     if (record(peer).has_left) return;
-    who = record(peer).name;
   }
-  close({Ending::kFailed, shm::Cause::kLost, rank_, peer,
-         concat(waiting(), "; ", who, " died, or the connection to it broke (", first_sentence(what), ")")});
+  lose(peer, what);
 }
 
 // --- the end ---------------------------------------------------------------------------------------------------------
@@ -289,7 +294,7 @@ void PeerLinks::close(Closing closing) {
     const MutexLock lock(mutex_);
     if (closing_) return;
     closing_ = std::move(closing);
-    for (const auto& some : in_flight_) works.insert(works.end(), some.begin(), some.end());
+    works = in_flight_;
     for (const Ear& ear : ears_) works.insert(works.end(), ear.works.begin(), ear.works.end());
   }
   changed_.notify_all();

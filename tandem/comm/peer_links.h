@@ -55,6 +55,7 @@ class PeerLinks {
   [[nodiscard]] Transfer send(int peer, const void* from, std::size_t bytes);
   [[nodiscard]] Transfer receive(int peer, void* to, std::size_t bytes);
   void wait(const Transfer& transfer);
+  /// Waits until this member's announcement is on its way: should it die now, the others can still finish theirs.
   void finish();
 
   /// Tells the others why this member closed the links, or that it leaves. Waits for them a fraction of a second.
@@ -93,6 +94,7 @@ class PeerLinks {
   void post_receive(int peer, std::size_t slot, std::string& failure);
   void on_message(int peer, std::unique_ptr<PeerMessage> message);
   void on_hang_up(int peer, const std::string& what);
+  void lose(int peer, const std::string& what);
   void close(Closing closing);
   void take_announcements();
   void compare_announcements();
@@ -105,10 +107,8 @@ class PeerLinks {
   c10::intrusive_ptr<c10d::Backend> backend_;
   const int rank_;
   const std::function<void()> on_close_;
-  // The sending thread's. A member that announces a collective has received all of the one before, so the announcement
-  // before that may be overwritten.
-  std::array<PeerMessage, 2> outgoing_{};
-  PeerMessage farewell_{};
+  PeerMessage outgoing_{}, farewell_{};  // this and what follows belong to the sending thread
+  std::vector<Transfer> announcing_;
   std::vector<C10dWork> farewells_;
   std::vector<std::unique_ptr<PeerMessage>> heard_;
   std::vector<const PeerMessage*> said_;
@@ -121,7 +121,7 @@ class PeerLinks {
   enum class Phase { kIdle, kAnnounced, kTransfers } phase_ TANDEM_GUARDED_BY(mutex_) = Phase::kIdle;
   int transferring_ TANDEM_GUARDED_BY(mutex_) = -1;  // the peer that is waited for in kTransfers
   std::optional<Closing> closing_ TANDEM_GUARDED_BY(mutex_);
-  std::array<std::vector<C10dWork>, 2> in_flight_ TANDEM_GUARDED_BY(mutex_);  // of this collective and the one before
+  std::vector<C10dWork> in_flight_ TANDEM_GUARDED_BY(mutex_);  // of this collective
   std::vector<Ear> ears_;  // the works are guarded by mutex_, the rest belongs to the listeners
 };
 
