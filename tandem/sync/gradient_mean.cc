@@ -44,7 +44,7 @@ MeanGradient GradientMean::reduce(std::int64_t step, const Limits& limits) {
   const Clock::time_point start = Clock::now();
   all_reduce(limits);
   gather_sparse(limits);
-  MeanGradient mean{.wait_seconds = std::chrono::duration<double>(Clock::now() - start).count()};
+  MeanGradient mean{.wait_seconds = seconds_since(start)};
   const Tally tally = gradients_.tally_view();
   if (tally.shards == 0) return mean;
   if (!(tally.weight > 0)) {

@@ -14,6 +14,7 @@
 
 #include "tandem/base/text.h"
 #include "tandem/comm/local_group.h"
+#include "tandem/concurrency/testing/within.h"
 
 namespace tandem::comm {
 
