@@ -12,6 +12,7 @@
 #include "tandem/comm/memory_store.h"
 #include "tandem/comm/testing/group_laws.h"
 #include "tandem/comm/testing/store_process.h"
+#include "tandem/concurrency/testing/within.h"
 
 namespace tandem::comm {
 namespace {
