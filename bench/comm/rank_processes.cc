@@ -27,7 +27,8 @@ bool sums_exactly(comm::Group& group, const at::Tensor& flat) {
   auto* element = flat.data_ptr<float>();
   for (std::int64_t i = 0; i < flat.numel(); ++i) element[i] = static_cast<float>((group.rank() + 1) * (i % 1000 + 1));
   group.start_all_reduce(flat).wait(within_a_minute());
-  const auto ranks = static_cast<float>(group.size() * (group.size() + 1) / 2);
+  const int sum_of_ranks = group.size() * (group.size() + 1) / 2;
+  const auto ranks = static_cast<float>(sum_of_ranks);
   for (std::int64_t i = 0; i < flat.numel(); ++i) {
     if (element[i] != ranks * static_cast<float>(i % 1000 + 1)) return false;
   }

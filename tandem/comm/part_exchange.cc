@@ -20,7 +20,7 @@ PartExchange::PartExchange(PeerLinks& links, const Vector& vector, std::vector<s
                                ceil_of(grains_, links.size()) * kGrain)),
       chunks_(ceil_of(ceil_of(grains_, links.size()) * kGrain, chunk_elements_)),
       scratch_(scratch) {
-  const auto slots = static_cast<std::size_t>(2 * links.size());
+  const std::size_t slots = 2 * static_cast<std::size_t>(links.size());
   scratch_.resize(std::max(scratch_.size(), slots * bytes({0, chunk_elements_})));
 }
 
