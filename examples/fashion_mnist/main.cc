@@ -15,7 +15,7 @@
 #include "tandem/base/error.h"
 #include "tandem/base/json_writer.h"
 #include "tandem/base/philox.h"
-#include "tandem/comm/world.h"
+#include "tandem/comm/world_words.h"
 #include "tandem/device/device_set.h"
 #include "tandem/learner/replica_team.h"
 #include "tandem/model/init.h"
@@ -31,6 +31,7 @@ struct Options {
   int shards = 1, epochs = 2;
   std::int64_t batch_size = 128, seed = 1;
   double learning_rate = 2e-3;
+  comm::WorldWords world;
 };
 
 int parse(int argc, char** argv, Options& options) {
@@ -46,6 +47,9 @@ int parse(int argc, char** argv, Options& options) {
       ->capture_default_str();
   app.add_option("--batch-size", options.batch_size, "Images of a step, over all shards")->capture_default_str();
   app.add_option("--learning-rate", options.learning_rate, "Of AdamW")->capture_default_str();
+  app.add_option("--backend", options.world.backend, comm::kBackendHelp);
+  app.add_option("--hosts-by", options.world.hosts_by, comm::kHostsByHelp);
+  app.add_option("--network", options.world.network, comm::kNetworkHelp);
   app.add_option("--seed", options.seed, "Of initial parameters, order of images and dropout")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
@@ -181,7 +185,7 @@ void train(const Options& options, const learner::Ranks& ranks) {
 
 // Under a launcher this process is one of several ranks; else it is alone.
 void run(const Options& options) {
-  const comm::World world = comm::open_world(comm::launcher_environment(), {});
+  const comm::World world = comm::open_world(comm::launcher_environment(), comm::read_world_words(options.world));
   const learner::Ranks ranks(world.group);
   if (ranks.leads()) std::cerr << world.description << '\n';
   try {

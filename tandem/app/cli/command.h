@@ -17,12 +17,19 @@ namespace tandem::app {
 /// How a result is printed.
 enum class Output { kText, kJson };
 
+/// How ranks that were started together exchange, as given; empty for what was not. Read by comm/world_words.h.
+struct RankWords {
+  std::string backend = {}, hosts_by = {}, network = {};
+};
+
 struct TrainCommand {
   ConfigSources sources;
+  RankWords ranks = {};
 };
 struct ResumeCommand {
   std::filesystem::path run;
   std::vector<Setting> flags;
+  RankWords ranks = {};
 };
 struct EvalCommand {
   std::filesystem::path source;  // a run folder, or a checkpoint

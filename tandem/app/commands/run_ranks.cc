@@ -9,7 +9,7 @@
 #include "tandem/app/train/train.h"
 #include "tandem/base/error.h"
 #include "tandem/base/text.h"
-#include "tandem/comm/world.h"
+#include "tandem/comm/world_words.h"
 
 namespace tandem::app {
 namespace {
@@ -57,14 +57,16 @@ void Leader::dismiss(ExitCode code) {
   (void)ranks_.from_leader(std::span(&word, 1));
 }
 
-ExitCode run_on_all_ranks(const std::vector<Setting>& flags, const rl::EnvRegistry& environments,
-                          const std::function<ExitCode(Leader&)>& lead) {
+ExitCode run_on_all_ranks(const RankWords& words, const std::vector<Setting>& flags,
+                          const rl::EnvRegistry& environments, const std::function<ExitCode(Leader&)>& lead) {
+  const comm::WorldOptions options =
+      comm::read_world_words({.backend = words.backend, .hosts_by = words.hosts_by, .network = words.network});
   const comm::LauncherEnvironment me = comm::launcher_environment();
   if (me.world_size == 1) {
     const learner::Ranks alone;
     return lead_others(alone, lead);
   }
-  const comm::World world = comm::open_world(me, {});
+  const comm::World world = comm::open_world(me, options);
   const learner::Ranks ranks(world.group, world.description);
   try {
     return ranks.leads() ? lead_others(ranks, lead) : follow_leader(flags, environments, ranks);

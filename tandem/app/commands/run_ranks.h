@@ -5,6 +5,7 @@
 #include <functional>
 #include <vector>
 
+#include "tandem/app/cli/command.h"
 #include "tandem/app/config/configuration.h"
 #include "tandem/app/exit_code.h"
 #include "tandem/learner/ranks.h"
@@ -28,11 +29,12 @@ class Leader {
   bool has_spoken_ = false;
 };
 
-/// Meets the ranks that were started with this one, as the environment says; runs `lead` on rank 0, and on all others
-/// what it tells them. `flags`: of this rank's command line; others than --devices count on rank 0 only. What the user
-/// can fix is said by rank 0 alone and ends all with its exit code; any other failure of one rank ends the waits of
-/// all. Throws what meeting and `lead` throw.
-[[nodiscard]] ExitCode run_on_all_ranks(const std::vector<Setting>& flags, const rl::EnvRegistry& environments,
+/// Meets the ranks that were started with this one, as the environment and `words` say; runs `lead` on rank 0, and on
+/// all others what it tells them. `flags`: of this rank's command line; others than --devices count on rank 0 only.
+/// What the user can fix is said by rank 0 alone and ends all with its exit code; any other failure of one rank ends
+/// the waits of all. Throws what meeting and `lead` throw.
+[[nodiscard]] ExitCode run_on_all_ranks(const RankWords& words, const std::vector<Setting>& flags,
+                                        const rl::EnvRegistry& environments,
                                         const std::function<ExitCode(Leader&)>& lead);
 
 }  // namespace tandem::app

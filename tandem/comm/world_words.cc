@@ -1,0 +1,78 @@
+#include "tandem/comm/world_words.h"
+
+#include <array>
+#include <charconv>
+#include <optional>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "tandem/base/error.h"
+#include "tandem/base/text.h"
+
+namespace tandem::comm {
+namespace {
+
+constexpr std::array<std::pair<std::string_view, Backend>, 4> kBackends{
+    {{"auto", Backend::kAuto}, {"host", Backend::kHost}, {"gloo", Backend::kGloo}, {"nccl", Backend::kNccl}}};
+
+std::vector<std::string_view> split(std::string_view text, char at) {
+  std::vector<std::string_view> parts;
+  for (;;) {
+    const std::size_t end = text.find(at);
+    parts.push_back(text.substr(0, end));
+    if (end == std::string_view::npos) return parts;
+    text.remove_prefix(end + 1);
+  }
+}
+
+std::optional<int> read_rank(std::string_view text) {
+  int rank = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), rank);
+  if (error != std::errc() || end != text.data() + text.size() || rank < 0) return std::nullopt;
+  return rank;
+}
+
+std::optional<std::vector<std::vector<int>>> read_rank_list(std::string_view text) {
+  std::vector<std::vector<int>> hosts;
+  for (const std::string_view host : split(text, '/')) {
+    std::vector<int>& ranks = hosts.emplace_back();
+    for (const std::string_view word : split(host, ',')) {
+      const std::optional<int> rank = read_rank(word);
+      if (!rank) return std::nullopt;
+      ranks.push_back(*rank);
+    }
+  }
+  return hosts;
+}
+
+}  // namespace
+
+WorldOptions read_world_words(const WorldWords& words) {
+  WorldOptions options;
+  options.network = words.network;
+  std::vector<std::string> faults;
+  if (!words.backend.empty()) {
+    bool known = false;
+    for (const auto& [word, backend] : kBackends) {
+      if (word != words.backend) continue;
+      options.backend = backend;
+      known = true;
+    }
+    if (!known) faults.push_back(concat("--backend ", words.backend, ": expected auto, host, gloo or nccl"));
+  }
+  if (!words.hosts_by.empty() && words.hosts_by != "key") {
+    if (auto hosts = read_rank_list(words.hosts_by)) {
+      options.hosts_by = HostsBy::kRankList;
+      options.hosts = *std::move(hosts);
+    } else {
+      faults.push_back(concat("--hosts-by ", words.hosts_by,
+                              ": expected key, or the ranks of each host, commas between ranks and strokes between ",
+                              "hosts, as in 0,1/2,3"));
+    }
+  }
+  if (!faults.empty()) throw ConfigError(std::move(faults));
+  return options;
+}
+
+}  // namespace tandem::comm

@@ -1,0 +1,27 @@
+// comm/world_words.h: how a person says what a world is to be made of: the flags --backend, --hosts-by and --network of
+// programs whose ranks meet in open_world().
+//
+// Threads: free functions. Errors: ConfigError with every fault, each naming flag, value, and what would work.
+#pragma once
+#include <string>
+
+#include "tandem/comm/world.h"
+
+namespace tandem::comm {
+
+/// As given; empty for what was not.
+struct WorldWords {
+  std::string backend = {};   // auto, host, gloo or nccl
+  std::string hosts_by = {};  // key, or the ranks of each host: 0,1/2,3
+  std::string network = {};   // for Gloo: an interface or an address of this host
+};
+
+/// For --help.
+inline constexpr const char* kBackendHelp = "How ranks exchange: auto, host (shared memory), gloo or nccl. [auto]";
+inline constexpr const char* kHostsByHelp =
+    "Which ranks share a host: key (what their systems say), or the ranks of each, as in 0,1/2,3. [key]";
+inline constexpr const char* kNetworkHelp = "Interface or address of this host for Gloo. [the one that reaches rank 0]";
+
+[[nodiscard]] WorldOptions read_world_words(const WorldWords& words);
+
+}  // namespace tandem::comm

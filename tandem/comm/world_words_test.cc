@@ -1,0 +1,42 @@
+#include "tandem/comm/world_words.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tandem/base/error.h"
+
+namespace tandem::comm {
+namespace {
+
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+TEST(WorldWordsTest, NothingSaidIsAuto) {
+  const WorldOptions options = read_world_words({});
+  EXPECT_EQ(options.backend, Backend::kAuto);
+  EXPECT_EQ(options.hosts_by, HostsBy::kKey);
+}
+
+TEST(WorldWordsTest, BackendsAndListsOfRanksAreRead) {
+  const WorldOptions options = read_world_words({.backend = "gloo", .hosts_by = "0,1/2,10/3", .network = "eth1"});
+  EXPECT_EQ(options.backend, Backend::kGloo);
+  EXPECT_EQ(options.hosts_by, HostsBy::kRankList);
+  EXPECT_THAT(options.hosts, ElementsAre(ElementsAre(0, 1), ElementsAre(2, 10), ElementsAre(3)));
+  EXPECT_EQ(options.network, "eth1");
+  EXPECT_EQ(read_world_words({.backend = "host", .hosts_by = "key"}).hosts_by, HostsBy::kKey);
+}
+
+TEST(WorldWordsTest, AllFaultsAreNamedAtOnce) {
+  for (const char* list : {"keys", "0,1/", "0,,1", "0;1", "-1", "1x", ",", "/"}) {
+    try {
+      (void)read_world_words({.backend = "mpi", .hosts_by = list});
+      FAIL() << list;
+    } catch (const ConfigError& error) {
+      EXPECT_THAT(error.what(), AllOf(HasSubstr("--backend mpi"), HasSubstr(std::string("--hosts-by ") + list)));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tandem::comm
