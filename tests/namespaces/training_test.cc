@@ -1,0 +1,66 @@
+// Training on two hosts: the bits of one process.
+#include <gtest/gtest.h>
+
+#include <deque>
+#include <string>
+#include <vector>
+
+#include "tandem/base/json_reader.h"
+#include "tandem/base/text.h"
+#include "tests/namespaces/two_hosts.h"
+#include "tests/support/child.h"
+
+namespace tandem::namespaces_test {
+namespace {
+
+using process_test::Child;
+using process_test::Command;
+using process_test::Ended;
+
+// The last line that a program printed.
+JsonValue result_of(const std::string& out) {
+  const std::size_t end = out.find_last_not_of('\n');
+  const std::size_t begin = out.rfind('\n', end);
+  return read_json(out.substr(begin == std::string::npos ? 0 : begin + 1));
+}
+
+Command fashion_mnist(std::vector<std::string> more) {
+  Command command{FASHION_MNIST_PROGRAM, {"--shards", "4", "--epochs", "1"}};
+  command.arguments.insert(command.arguments.end(), more.begin(), more.end());
+  return command;
+}
+
+// `ranks` processes, the first half of them on the first host; what rank 0 printed.
+JsonValue train_on(const TwoHosts& hosts, int ranks, const Command& command) {
+  std::deque<Child> children;
+  for (int rank = 0; rank < ranks; ++rank) {
+    Command mine = command;
+    mine.environment = {concat("RANK=", rank), concat("WORLD_SIZE=", ranks),
+                        concat("MASTER_ADDR=", TwoHosts::address(0)), "MASTER_PORT=29500"};
+    mine.prepare = [&hosts, host = rank * 2 / ranks] { hosts.enter(host); };
+    children.emplace_back(mine);
+  }
+  std::vector<Ended> ended;
+  for (Child& child : children) ended.push_back(child.wait());
+  for (const Ended& rank : ended) EXPECT_EQ(rank.exit_code, 0) << rank.err;
+  return result_of(ended.front().out);
+}
+
+TEST(TwoHostsTrainingTest, FashionMnistHasTheBitsOfOneProcess) {
+  const TwoHosts hosts;
+  if (hosts.refusal()) GTEST_SKIP() << *hosts.refusal();
+  const Ended alone = run(fashion_mnist({"--devices", "cpu:2"}));
+  ASSERT_EQ(alone.exit_code, 0) << alone.err;
+  const std::string expected = result_of(alone.out).at("state_sha256").as_string();
+  for (const auto& [ranks, devices] : {std::pair{4, "cpu"}, std::pair{2, "cpu:2"}}) {
+    const JsonValue result = train_on(hosts, ranks, fashion_mnist({"--devices", devices}));
+    EXPECT_EQ(result.at("state_sha256").as_string(), expected) << ranks << " ranks";
+    for (const JsonValue& replica : result.at("replicas").as_array()) {
+      EXPECT_EQ(replica.at("rows").as_int64(), 14'976);
+      EXPECT_GT(replica.at("thread_cpu_s").as_double(), 0);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tandem::namespaces_test
