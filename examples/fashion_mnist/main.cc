@@ -25,6 +25,8 @@ namespace {
 
 using namespace tandem;
 
+constexpr std::chrono::minutes kPatience{5};  // how long a replica waits for the others in one step
+
 struct Options {
   std::string data = "/usr/share/datasets/fashion-mnist";
   std::string devices = "cpu";
@@ -66,7 +68,7 @@ struct Result {
 };
 
 // One pass over the training images on every replica; the mean loss of the run.
-double train_epoch(learner::ReplicaTeam& team, const Limits& limits) {
+double train_epoch(learner::ReplicaTeam& team) {
   double mean_loss = 0;
   team.run([&](learner::Member& member) {
     auto& net = dynamic_cast<Net&>(member.replica.module());
@@ -80,7 +82,10 @@ double train_epoch(learner::ReplicaTeam& team, const Limits& limits) {
     member.learner.begin_pass(learner::Order::kShuffled);
     const std::int64_t minibatches = member.learner.batch().plan().minibatches;
     double sum = 0;
-    for (std::int64_t b = 0; b < minibatches; ++b) sum += member.learner.step(b, loss, 1.0, limits).step.loss;
+    for (std::int64_t b = 0; b < minibatches; ++b) {
+      const Limits limits{.deadline = Deadline::after(kPatience), .stop = {}};
+      sum += member.learner.step(b, loss, 1.0, limits).step.loss;
+    }
     if (member.replica.placement().local == 0) mean_loss = sum / static_cast<double>(minibatches);
   });
   return mean_loss;
@@ -147,7 +152,7 @@ void train(const Options& options, const learner::Ranks& ranks) {
           .lr = options.learning_rate, .weight_decay = 1e-2, .decay = model::AdamOptions::Decay::kDecoupled}},
       .flat = {},
       .replicated = {},
-      .patience = std::chrono::minutes(5)};
+      .patience = kPatience};
   learner::ReplicaTeam team(
       placements, team_options,
       [&](const sync::Placement& placement) {
@@ -169,10 +174,9 @@ void train(const Options& options, const learner::Ranks& ranks) {
   });
   Result result;
   double seconds = 0;
-  const Limits limits{.deadline = Deadline::infinite(), .stop = {}};
   for (int epoch = 1; epoch <= options.epochs; ++epoch) {
     const Clock::time_point start = Clock::now();
-    result.loss = train_epoch(team, limits);
+    result.loss = train_epoch(team);
     seconds += seconds_since(start);
     result.test_accuracy = test_accuracy(team, test);
     result.images_per_s = static_cast<double>(team.member(0).learner.batch().plan().used) * epoch / seconds;

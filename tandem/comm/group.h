@@ -46,6 +46,10 @@ class Group {
   /// when there are fewer than members.
   [[nodiscard]] virtual Range subtree(Range shards) const { return subtree_of(shards, size(), rank()); }
 
+  /// Whether collectives that were started go on while the member's thread does something else. Where not, the work is
+  /// done in the wait, and starting early gains nothing.
+  [[nodiscard]] virtual bool goes_on_alone() const { return false; }
+
   /// Zeroed memory on `device` for collectives, where the group reaches it at the least cost.
   [[nodiscard]] virtual at::Tensor allocate(std::int64_t count, at::ScalarType dtype, at::Device device) = 0;
 

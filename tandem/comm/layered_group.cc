@@ -43,7 +43,7 @@ class LayeredMember final : public Group {
   [[nodiscard]] int size() const override { return sizes_.all(); }
 
   [[nodiscard]] Range subtree(Range shards) const override {
-    const Range part = leads() ? outer_->subtree(shards) : subtree_of(shards, sizes_.parts(), mine_);
+    const Range part = outer_ != nullptr ? outer_->subtree(shards) : subtree_of(shards, sizes_.parts(), mine_);
     return inner_->subtree(part);
   }
 
@@ -114,7 +114,11 @@ class LayeredMember final : public Group {
                     all.begin() + static_cast<std::ptrdiff_t>(numbers(sizes_.begin(other))));
       }
     });
-    inside([&] { inner_->broadcast(at::from_blob(all.data(), {std::ssize(all)}, at::kDouble), 0, limits); });
+    // A tensor that owns its memory: should this wait fail, others may still read it.
+    const at::Tensor whole = at::empty({std::ssize(all)}, at::kDouble);
+    std::ranges::copy(all, whole.mutable_data_ptr<double>());
+    inside([&] { inner_->broadcast(whole, 0, limits); });
+    std::copy_n(whole.const_data_ptr<double>(), all.size(), all.begin());
   }
 
   void barrier(const Limits& limits) override {

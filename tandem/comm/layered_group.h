@@ -6,7 +6,8 @@
 // sizes of the inner groups nest (base/summation_tree.h) and the type is not Half or BFloat16, which each level rounds.
 // Layered groups may be inner or outer groups of others.
 //
-// Several all_reduces may be started at once: while the leaders exchange one, the next are summed inside. Waits count
+// Several all_reduces may be started at once: where the outer group goes on alone, the next are summed inside while the
+// leaders exchange one. Waits count
 // as operations here: they come at the same place among the starts on all members.
 //
 // Failure: what ends an operation of one inner group, an abort or a lost member, aborts all others too, with its

@@ -53,6 +53,7 @@ class LinkedMember final : public Group {
 
   [[nodiscard]] int rank() const override { return links_.rank(); }
   [[nodiscard]] int size() const override { return links_.size(); }
+  [[nodiscard]] bool goes_on_alone() const override { return true; }
 
   [[nodiscard]] at::Tensor allocate(std::int64_t count, at::ScalarType dtype, at::Device device) override {
     return at::zeros({count}, at::TensorOptions().dtype(dtype).device(device));

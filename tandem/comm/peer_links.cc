@@ -48,15 +48,22 @@ PeerLinks::PeerLinks(c10::intrusive_ptr<c10d::Backend> backend, int rank, const 
       record(each).name = concat("rank ", each, " (", names[static_cast<std::size_t>(each)], ")");
     }
   }
-  for (int peer = 0; peer < size(); ++peer) {
-    if (peer == rank_) continue;
-    ears_[static_cast<std::size_t>(peer)].listener =
-        std::make_unique<Worker>(concat("hear-rank-", peer), [this, peer](const std::stop_token&) { listen(peer); });
+  try {
+    for (int peer = 0; peer < size(); ++peer) {
+      if (peer == rank_) continue;
+      ears_[static_cast<std::size_t>(peer)].listener =
+          std::make_unique<Worker>(concat("hear-rank-", peer), [this, peer](const std::stop_token&) { listen(peer); });
+    }
+  } catch (...) {
+    end();  // those that listen already wait for ever otherwise
+    throw;
   }
 }
 
+PeerLinks::~PeerLinks() { end(); }
+
 // The connections are closed while the memory that may still be written to is there.
-PeerLinks::~PeerLinks() {
+void PeerLinks::end() noexcept {
   leave();
   for (Ear& ear : ears_) ear.listener.reset();
   for (Ear& ear : ears_) ear.works = {};

@@ -90,6 +90,7 @@ class PeerLinks {
     return records_[static_cast<std::size_t>(rank)];
   }
 
+  void end() noexcept;
   void listen(int peer);
   void post_receive(int peer, std::size_t slot, std::string& failure);
   void on_message(int peer, std::unique_ptr<PeerMessage> message);

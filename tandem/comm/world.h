@@ -58,7 +58,7 @@ struct World {
   std::shared_ptr<Group> group{};  // of all ranks
 };
 
-/// Waits until all ranks have come, each with the same options (network and device may differ).
+/// Waits until all ranks have come, each with the same options (the network may differ).
 /// Throws ConfigError for a choice that cannot be honoured, or when ranks ask for different things; RunError when the
 /// store's port is in use; DeadlineExceeded naming what is missing, and the first failure of another rank if it left
 /// word. A rank that fails here leaves word in the store.

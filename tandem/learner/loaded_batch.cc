@@ -76,7 +76,7 @@ void LoadedBatch::take(const Batch& batch, const Portion& portion) {
   }
 }
 
-// What lies where it is wanted is shared, not copied.
+// What lies where it is wanted is shared, not copied, unless the shard has an extra sequence.
 Columns LoadedBatch::keep(const Columns& columns, const Portion& portion, std::int64_t length) const {
   const bool on_host = residence_ == Residence::kHost;
   Columns kept;

@@ -5,7 +5,8 @@
 // in (pinned) host memory, from where each minibatch is copied when it is asked for, without waiting for the copy. The
 // bits are the same. After RLlib's LocalSyncParallelOptimizer.load_data and optimize, which need it on the device.
 //
-// Threads: single-thread, the replica's. Ownership: shares the memory of columns that lie on the device already.
+// Threads: single-thread, the replica's. Ownership: shares the memory of columns that lie
+// on the device already, but for shards with an extra sequence, whose rows are copied.
 #pragma once
 #include <ATen/core/Tensor.h>
 

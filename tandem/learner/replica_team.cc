@@ -5,6 +5,7 @@
 
 #include "tandem/comm/layered_group.h"
 #include "tandem/comm/local_group.h"
+#include "tandem/concurrency/failures.h"
 #include "tandem/metrics/process_stats.h"
 
 namespace tandem::learner {
@@ -91,10 +92,11 @@ std::vector<ReplicaTeam::Work> ReplicaTeam::work() const {
 void ReplicaTeam::guarded(int local, const std::function<void()>& work) {
   try {
     work();
-  } catch (const std::exception& error) {
+  } catch (...) {
+    const std::string why = message_of(std::current_exception());
     const auto& group = groups_[static_cast<std::size_t>(local)];
-    if (group) group->abort(error.what());
-    ranks_.abort(error.what());
+    if (group) group->abort(why);
+    ranks_.abort(why);
     throw;
   }
 }

@@ -62,6 +62,7 @@ class ReplicaTeam {
   /// Member `local` (of this process), for the caller's thread while no run() is under way.
   [[nodiscard]] Member member(int local);
   /// Rows learned from so far, every pass counted, and seconds of CPU used in run(), by each replica of the run.
+  /// Collective: all ranks ask, and wait within the ranks' patience.
   struct Work {
     std::int64_t rows = 0;
     double cpu_seconds = 0;

@@ -169,15 +169,11 @@ CheckpointWriter CheckpointStore::begin(std::int64_t updates) {
   const fs::path fresh = folder_of(updates);
   if (is_whole(fresh)) rename_folder(fresh, set_aside(updates));
   fault_point("checkpoint.set_aside");
-  CheckpointWriter writer(*this, updates, CheckpointWriter::Role::kBegins);  // from here on, it puts things back
+  CheckpointWriter writer(*this, updates);  // from here on, it puts things back
   if (!fs::create_directory(fresh, error) || error) throw_file_error("create", fresh, error ? error.value() : EEXIST);
   sync_folder(folder_);
   fault_point("checkpoint.begin");
   return writer;
-}
-
-CheckpointWriter CheckpointStore::join(std::int64_t updates) {
-  return CheckpointWriter(*this, updates, CheckpointWriter::Role::kJoins);
 }
 
 // Interrupted writings go; a checkpoint that one of them had set aside takes its place again.

@@ -8,8 +8,7 @@
 // written aside, synced and renamed; the manifest last. One that is written again is first set aside (".old") and
 // removed only when the new one is whole. What an interrupted writing left is removed by the next begin().
 //
-// Several ranks: one calls begin(), then the others join(); each writes its own parts; the first gathers what
-// write_part() returned there, include()s it and commits.
+// With several ranks, one writes all parts: those of the others come to it (learner/state_parts.h).
 //
 // Threads: single-thread, and one process at a time may begin(). Blocks on the disk.
 // Errors: CheckpointError with path and reason (disk full, say); earlier checkpoints are then untouched.
@@ -39,29 +38,23 @@ class CheckpointWriter {
  public:
   CheckpointWriter(CheckpointWriter&& other) noexcept;
   CheckpointWriter& operator=(CheckpointWriter&&) = delete;
-  /// Without commit(), whoever began removes what was written, and a checkpoint that was set aside is back.
+  /// Without commit(), what was written is removed, and a checkpoint that was set aside is back.
   ~CheckpointWriter();
 
   [[nodiscard]] const std::filesystem::path& folder() const { return folder_; }
   /// Writes one part, now. Its name must be is_part_name() and new. Returns its entry in the manifest.
   CheckpointPart write_part(const std::string& name, const NamedTensors& tensors,
                             const SafetensorsMetadata& metadata = {});
-  /// Takes up a part that another rank wrote into this folder. Throws CheckpointError when it is not there in that
-  /// size.
-  void include(const CheckpointPart& part);
-  /// Makes it a checkpoint, then removes those that the store need not keep. Call it once, last, on the writer that
-  /// begin() gave.
+  /// Makes it a checkpoint, then removes those that the store need not keep. Call it once, last.
   void commit(const CheckpointInfo& info);
 
  private:
   friend class CheckpointStore;
-  enum class Role { kBegins, kJoins };
-  CheckpointWriter(CheckpointStore& store, std::int64_t updates, Role role);
+  CheckpointWriter(CheckpointStore& store, std::int64_t updates);
   void abandon() noexcept;
 
   CheckpointStore* store_;  // null once committed or moved from
   std::int64_t updates_;
-  Role role_;
   std::filesystem::path folder_;
   std::vector<CheckpointPart> parts_;
 };
@@ -76,8 +69,6 @@ class CheckpointStore {
   /// Starts the checkpoint after `updates` updates; removes what interrupted writings left behind. The store must
   /// outlive the writer.
   [[nodiscard]] CheckpointWriter begin(std::int64_t updates);
-  /// On another rank, after begin() returned on one.
-  [[nodiscard]] CheckpointWriter join(std::int64_t updates);
 
   /// Updates of every checkpoint that has a manifest, oldest first. Their content is not checked.
   [[nodiscard]] std::vector<std::int64_t> list() const;

@@ -128,17 +128,6 @@ TEST_F(CheckpointStoreTest, AskingForOneThatIsNotThereListsThoseThatAre) {
   }
 }
 
-TEST_F(CheckpointStoreTest, PartsOfOtherRanksAreTakenUp) {
-  auto first = store_.begin(1);
-  auto second = CheckpointStore(store_.folder()).join(1);
-  first.write_part("model", {{"w", at::zeros({8}, at::kLong)}});
-  const auto part = second.write_part("shard.1", {{"r", at::ones({2})}});
-  first.include(part);
-  EXPECT_THROW(first.include({"shard.2", 10, std::string(64, 'a')}), CheckpointError);
-  first.commit({"test", "0", {{"value", 0}}, {}, {}});
-  EXPECT_TRUE(store_.latest()->read_part("shard.1").at("r").equal(at::ones({2})));
-}
-
 TEST_F(CheckpointStoreTest, AFullDiskLeavesEarlierOnesUntouchedAndFreesWhatItTook) {
   write(store_, 1, {}, 1);
   for (const char* point : {"file.open", "file.write", "file.sync", "file.rename", "file.sync_folder"}) {

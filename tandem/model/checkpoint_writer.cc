@@ -13,18 +13,17 @@ namespace tandem::model {
 
 namespace fs = std::filesystem;
 
-CheckpointWriter::CheckpointWriter(CheckpointStore& store, std::int64_t updates, Role role)
-    : store_(&store), updates_(updates), role_(role), folder_(store.folder_of(updates)) {}
+CheckpointWriter::CheckpointWriter(CheckpointStore& store, std::int64_t updates)
+    : store_(&store), updates_(updates), folder_(store.folder_of(updates)) {}
 
 CheckpointWriter::CheckpointWriter(CheckpointWriter&& other) noexcept
     : store_(std::exchange(other.store_, nullptr)),
       updates_(other.updates_),
-      role_(other.role_),
       folder_(std::move(other.folder_)),
       parts_(std::move(other.parts_)) {}
 
 CheckpointWriter::~CheckpointWriter() {
-  if (store_ && role_ == Role::kBegins) abandon();
+  if (store_ != nullptr) abandon();
 }
 
 // What cannot be removed now, the next begin() removes.
@@ -55,23 +54,8 @@ CheckpointPart CheckpointWriter::write_part(const std::string& name, const Named
   return part;
 }
 
-void CheckpointWriter::include(const CheckpointPart& part) {
-  TANDEM_CHECK(std::ranges::find(parts_, part.name, &CheckpointPart::name) == parts_.end(), "part \"", part.name,
-               "\" twice");
-  const fs::path file = folder_ / part.file();
-  std::error_code error;
-  const auto bytes = fs::file_size(file, error);
-  if (error || bytes != part.bytes) {
-    throw CheckpointError(concat(file.string(), ", which another rank wrote with ", part.bytes, " bytes, ",
-                                 error ? std::string("is not there") : concat("has ", bytes),
-                                 " as seen from this rank: do all "
-                                 "ranks see the same run folder?"));
-  }
-  parts_.push_back(part);
-}
-
 void CheckpointWriter::commit(const CheckpointInfo& info) {
-  TANDEM_CHECK(store_ != nullptr && role_ == Role::kBegins, "commit on the writer that begin() gave, once");
+  TANDEM_CHECK(store_ != nullptr, "a second commit");
   TANDEM_CHECK(!parts_.empty(), "a checkpoint without parts");
   fault_point("checkpoint.before_manifest");
   write_file(folder_ / kManifestFile, make_manifest({updates_, info, parts_}));

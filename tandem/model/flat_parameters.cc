@@ -5,6 +5,7 @@
 #include <torch/csrc/autograd/variable.h>
 #include <torch/nn/module.h>
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
@@ -16,7 +17,17 @@
 namespace tandem::model {
 namespace {
 
-using Marks = std::shared_ptr<std::vector<char>>;  // one a trainable parameter: a backward pass reached it
+// What hooks on the trainable parameters tell.
+struct Reaches {
+  std::vector<char> marks;  // one a parameter: a backward pass reached it
+  struct Place {
+    std::size_t buffer = 0, slot = 0;
+    bool dense = true;
+  };
+  std::vector<Place> places;
+  FlatParameters::Reached listener;
+};
+using Marks = std::shared_ptr<Reaches>;
 using Hook = torch::autograd::PostAccumulateGradHook;
 
 // Shares the marks, because a graph that is still alive may hold the parameter longer than FlatParameters lives.
@@ -26,8 +37,10 @@ class ReachedHook final : public Hook {
       : marks_(std::move(marks)), index_(index), next_(std::move(next)) {}
 
   void operator()(const at::Tensor& tensor) override {
-    (*marks_)[index_] = 1;
+    marks_->marks[index_] = 1;
     if (next_) (*next_)(tensor);
+    const Reaches::Place& place = marks_->places[index_];
+    if (place.dense && marks_->listener) marks_->listener(place.buffer, place.slot);
   }
   [[nodiscard]] bool shares(const Marks& marks) const { return marks_ == marks; }
   [[nodiscard]] std::unique_ptr<Hook> take_next() { return std::move(next_); }
@@ -112,7 +125,14 @@ void FlatParameters::State::move_in() {
 }
 
 void FlatParameters::State::install_hooks() {
-  marks = std::make_shared<std::vector<char>>(layout.trainable.size(), 0);
+  marks = std::make_shared<Reaches>();
+  marks->marks.resize(layout.trainable.size());
+  marks->places.resize(layout.trainable.size());
+  for (std::size_t b = 0; b < buffers.size(); ++b) {
+    const std::vector<std::size_t>& members = layout.buffers[b].members;
+    for (std::size_t s = 0; s < members.size(); ++s)
+      marks->places[members[s]] = {.buffer = b, .slot = s, .dense = !buffers[b].sparse};
+  }
   for (std::size_t i = 0; i < layout.trainable.size(); ++i) {
     const auto& parameter = layout.trainable[i].tensor;
     auto& held = torch::autograd::impl::post_acc_grad_hooks(parameter);
@@ -169,7 +189,7 @@ bool FlatParameters::State::collect_dense(std::size_t b, std::size_t s, Gradient
   const at::Tensor& grad = resident.parameter.mutable_grad();
   // Module::zero_grad(false) puts a detached alias of the view in its place.
   if (grad.is_same(view) || is_alias(grad, view)) {
-    if ((*marks)[layout.buffers[b].members[s]]) return true;
+    if (marks->marks[layout.buffers[b].members[s]]) return true;
     // Not by a backward pass: zero_grad(), or a gradient computed by hand.
     return version_of(view) != resident.version && view.count_nonzero().item<std::int64_t>() > 0;
   }
@@ -282,12 +302,14 @@ FlatParameters::Gradients FlatParameters::make_gradients(const Allocate& allocat
 void FlatParameters::bind(Gradients& gradients) {
   state_->check_still_home();
   state_->bound = &gradients;
-  std::memset(state_->marks->data(), 0, state_->marks->size());
+  std::ranges::fill(state_->marks->marks, 0);
   for (std::size_t b = 0; b < state_->buffers.size(); ++b) {
     if (!state_->buffers[b].sparse) zero(gradients.flat[b]);
     for (std::size_t s = 0; s < state_->residents[b].size(); ++s) state_->bind_slot(b, s, gradients);
   }
 }
+
+void FlatParameters::on_reached(Reached reached) { state_->marks->listener = std::move(reached); }
 
 void FlatParameters::collect() {
   TANDEM_CHECK(state_->bound != nullptr, "collect() without bind()");

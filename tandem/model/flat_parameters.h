@@ -88,6 +88,10 @@ class FlatParameters {
   /// must stay alive until the next bind() or this object's end. Throws ConfigError when a parameter no longer lies in
   /// its flat buffer (module->to(), set_data() or an RNN's flatten_parameters() moved it) or was unfrozen meanwhile.
   void bind(Gradients& gradients);
+  /// Called when a backward pass has added to the gradient of a dense parameter, on the thread that runs that pass: the
+  /// gradient is whole unless another pass follows before collect(). An empty function ends the calls.
+  using Reached = std::function<void(std::size_t buffer, std::size_t slot)>;
+  void on_reached(Reached reached);
   /// Ends the passes that bind() began: brings into `gradients` what user code left elsewhere (a .grad that was
   /// replaced), writes the presence flags and takes the sparse gradients. A gradient that user code cleared
   /// (zero_grad(set_to_none)) and that no later pass made again counts as absent; one written by hand, in place,

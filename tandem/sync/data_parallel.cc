@@ -22,7 +22,7 @@ Placement placement_of(const torch::nn::Module& module, const comm::Group& group
   return {.replica = group.rank(),
           .replicas = group.size(),
           .shards = group.size(),
-          .mine = group.subtree({0, group.size()}),
+          .mine = {group.rank(), group.rank() + 1},
           .device = parameters.front().device()};
 }
 
@@ -37,21 +37,43 @@ DataParallel::DataParallel(std::shared_ptr<torch::nn::Module> module, comm::Grou
   broadcast_state(replica_, group_, 0, limits());
 }
 
+void DataParallel::open() {
+  TANDEM_CHECK(pass_ != Pass::kLast,
+               "a pass after backward(), before average() or step(): use accumulate() for all but the last");
+  if (optimizers_ == Optimizers::kDiffer) {
+    throw RunError(
+        "the ranks finished after different numbers of steps, so their optimizers differ now and the parameters would "
+        "too; hand the optimizer to DataParallel and use step(), or give all ranks as many batches");
+  }
+  if (pass_ == Pass::kNone) mean_.open(replica_.placement().mine.begin);
+}
+
+void DataParallel::accumulate(const at::Tensor& loss, double rows) {
+  open();
+  pass_ = Pass::kAccumulating;
+  run_backward(loss, rows);
+}
+
 void DataParallel::backward(const at::Tensor& loss, double rows) {
+  open();
+  pass_ = Pass::kLast;
+  mean_.begin_last_pass();
+  run_backward(loss, rows);
+}
+
+void DataParallel::run_backward(const at::Tensor& loss, double rows) {
   TANDEM_CHECK(rows > 0, "a loss over ", rows, " rows; a rank without rows calls finish()");
   if (!loss.defined() || loss.numel() != 1 || !loss.requires_grad())
-    throw RunError("backward() takes the mean loss over the rows: a scalar with a gradient");
-  if (!in_pass_) mean_.open(replica_.placement().mine.begin);
-  in_pass_ = true;
+    throw RunError("a pass takes the mean loss over the rows: a scalar with a gradient");
   torch::autograd::backward({loss}, {at::full({}, rows, loss.options()).expand_as(loss)});
   rows_ += rows;
   loss_ += rows * loss.item<double>();
 }
 
 MeanGradient DataParallel::form(double lr_factor) {
-  TANDEM_CHECK(in_pass_, "a step without a backward pass; a rank without rows calls finish()");
+  TANDEM_CHECK(pass_ != Pass::kNone, "a step without a backward pass; a rank without rows calls finish()");
   mean_.close(rows_, loss_ / rows_);
-  in_pass_ = false;
+  pass_ = Pass::kNone;
   rows_ = loss_ = 0;
   return mean_.form(lr_factor, steps_, limits());
 }
@@ -104,7 +126,7 @@ void DataParallel::put_mean_in_place(double scale) {
 }
 
 void DataParallel::finish() {
-  TANDEM_CHECK(!in_pass_, "finish() after a backward pass without its step");
+  TANDEM_CHECK(pass_ == Pass::kNone, "finish() after a backward pass without its step");
   const std::int64_t own_steps = steps_;
   while (const std::optional<MeanGradient> mean = mean_.form_without_mine(steps_, limits())) {
     if (replica_.has_optimizer()) replica_.optimizer().step(mean_.sums(), mean->scale, mean->lr_factor);
@@ -115,6 +137,7 @@ void DataParallel::finish() {
   group_.all_gather(std::vector<double>{static_cast<double>(own_steps)}, all, limits());
   const auto most = std::max_element(all.begin(), all.end());
   broadcast_state(replica_, group_, static_cast<int>(most - all.begin()), limits());
+  if (*std::ranges::min_element(all) != *most) optimizers_ = Optimizers::kDiffer;
 }
 
 void DataParallel::require_same_state() { sync::require_same_state(replica_, group_, limits()); }

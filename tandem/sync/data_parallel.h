@@ -47,9 +47,12 @@ class DataParallel {
   /// buffers and optimizer state become everybody's.
   DataParallel(std::shared_ptr<torch::nn::Module> module, comm::Group& group, DataParallelOptions options = {});
 
-  /// Backward pass of the mean loss over `rows` rows. Several before one average() or step() accumulate, and nothing is
-  /// exchanged meanwhile. Throws ConfigError when a parameter was moved, and InvariantError for rows <= 0.
+  /// Backward pass of the mean loss over `rows` rows, the last before average() or step(): across a network, gradients
+  /// are summed over the ranks while it still runs. Nothing may write to a gradient after the pass has made it. Throws
+  /// ConfigError when a parameter was moved, and InvariantError for rows <= 0.
   void backward(const at::Tensor& loss, double rows = 1);
+  /// The same for passes before the last one, whose gradients add up; nothing is exchanged.
+  void accumulate(const at::Tensor& loss, double rows = 1);
 
   /// Makes every parameter's .grad the (clipped) mean over all rows of all ranks.
   StepReport average();
@@ -57,8 +60,9 @@ class DataParallel {
   StepReport step(double lr_factor = 1);
 
   /// This rank has no more batches. Takes part in the others' steps until all have finished; every rank then holds the
-  /// last parameters. With step(), state stays equal on the way; with average(), it is taken from the rank that made
-  /// the most steps. Steps may follow, of all ranks together.
+  /// last parameters. With step(), state stays equal on the way, and steps of all ranks together may follow. With
+  /// average(), parameters and buffers are taken from the rank that made the most steps; the optimizers, which are not
+  /// known here, then differ where the steps did, and further passes throw RunError.
   void finish();
 
   /// Throws RunError naming tensor and ranks unless all ranks hold the same parameters, buffers and optimizer state.
@@ -68,6 +72,8 @@ class DataParallel {
 
  private:
   [[nodiscard]] Limits limits() const { return {.deadline = Deadline::after(options_.patience), .stop = {}}; }
+  void open();
+  void run_backward(const at::Tensor& loss, double rows);
   MeanGradient form(double lr_factor);
   void put_mean_in_place(double scale);
   StepReport made(const MeanGradient& mean);
@@ -76,9 +82,10 @@ class DataParallel {
   comm::Group& group_;
   Replica replica_;
   GradientMean mean_;
-  bool in_pass_ = false;
+  enum class Pass { kNone, kAccumulating, kLast } pass_ = Pass::kNone;  // since the last step
   double rows_ = 0, loss_ = 0;  // since the last step: rows, and their losses' sum
   std::int64_t steps_ = 0;
+  enum class Optimizers { kEqual, kDiffer } optimizers_ = Optimizers::kEqual;
 };
 
 }  // namespace tandem::sync

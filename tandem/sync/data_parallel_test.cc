@@ -134,8 +134,11 @@ TEST(DataParallelTest, BackwardPassesBeforeAStepAccumulate) {
   const auto expected = trained_alone({1, 1});
   EXPECT_THAT(run_ranks(2, with_sgd(),
                         [&](DataParallel& parallel, Net& net, int rank) {
-                          for (const torch::Tensor& word : words_of(rank, 0).split(1))
-                            parallel.backward(loss_of(net, word), 1);
+                          std::vector<torch::Tensor> words = words_of(rank, 0).split(1);
+                          const torch::Tensor last = words.back();
+                          words.pop_back();
+                          for (const torch::Tensor& word : words) parallel.accumulate(loss_of(net, word), 1);
+                          parallel.backward(loss_of(net, last), 1);
                           EXPECT_EQ(parallel.step().weight, 3);
                           expect_close(net, *expected, "accumulated");
                         }),
@@ -189,6 +192,7 @@ TEST(DataParallelTest, WithAnOptimizerOfOnesOwnTheLastParametersAreTakenFromTheR
                           }
                           parallel.finish();
                           expect_close(net, *expected, "uneven");
+                          EXPECT_THROW(parallel.backward(loss_of(net, words_of(rank, 0))), RunError);
                         }),
               kNoFailures);
 }

@@ -15,9 +15,11 @@ GradientMean::GradientMean(Replica& replica, comm::Group& group, const MeanOptio
     : replica_(replica),
       group_(group),
       options_(options),
-      gradients_(replica, [&](std::int64_t count, at::ScalarType dtype) {
-        return group.allocate(count, dtype, replica.placement().device);
-      }) {
+      gradients_(replica,
+                 [&](std::int64_t count, at::ScalarType dtype) {
+                   return group.allocate(count, dtype, replica.placement().device);
+                 }),
+      exchange_(replica.parameters(), group) {
   if (options.max_grad_norm && !(*options.max_grad_norm > 0)) {
     throw ConfigError(
         concat("max_grad_norm is ", *options.max_grad_norm, "; give a positive number, or none for no clipping"));
@@ -67,12 +69,12 @@ MeanGradient GradientMean::reduce(std::int64_t step, const Limits& limits) {
 void GradientMean::all_reduce(const Limits& limits) {
   if (group_.size() == 1) return;
   pending_.clear();
-  for (const at::Tensor& flat : gradients_.sum().flat) {
-    if (flat.defined()) pending_.push_back(group_.start_all_reduce(flat));
-  }
+  exchange_.start_rest(gradients_.sum());
   for (const at::Tensor& sums : gradients_.buffer_sums()) pending_.push_back(group_.start_all_reduce(sums));
   pending_.push_back(group_.start_all_reduce(gradients_.tally()));
+  exchange_.wait(limits);
   for (comm::Pending& pending : pending_) pending.wait(limits);
+  exchange_.end_step(limits);
 }
 
 // Every replica gathers the sparse gradients of all shards in their order and sums each row in that order.

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "tandem/comm/group.h"
+#include "tandem/sync/bucket_exchange.h"
 #include "tandem/sync/replica.h"
 #include "tandem/sync/shard_gradients.h"
 
@@ -47,6 +48,9 @@ class GradientMean {
   /// A shard's pass; see Strategy.
   void open(int shard) { gradients_.open(shard); }
   void close(double weight, double loss) { gradients_.close(weight, loss); }
+  /// Between open() and close() of the replica's only shard: the backward pass that follows is the step's last, and
+  /// gradients may be summed over the replicas while it runs.
+  void begin_last_pass() { exchange_.begin_last_pass(gradients_.sum()); }
 
   /// After the last shard: sums over the run, and the module's buffers for the next step. Throws RunError when no row
   /// was valid, or naming the parameter when a sum is not finite; parameters are then as they were. `step`: for
@@ -70,6 +74,7 @@ class GradientMean {
   comm::Group& group_;
   const MeanOptions options_;
   ShardGradients gradients_;
+  BucketExchange exchange_;
   std::vector<comm::Pending> pending_;
 };
 

@@ -1,5 +1,7 @@
 #include "tandem/sync/replica.h"
 
+#include <bit>
+
 #include "tandem/base/check.h"
 #include "tandem/base/error.h"
 #include "tandem/base/text.h"
@@ -36,6 +38,15 @@ Range shards_of_rank(const comm::Group& ranks, int shards) {
 
 std::vector<Placement> place_replicas(const std::vector<c10::Device>& devices, int shards) {
   return place(devices, {.replicas = static_cast<int>(devices.size()), .shards = shards, .mine = {0, shards}});
+}
+
+int default_shards(int ranks, int replicas_a_rank) {
+  const int replicas = ranks * replicas_a_rank;
+  for (int rank = 0; rank < ranks; ++rank) {
+    if (subtree_of(replicas, ranks, rank).size() < replicas_a_rank)
+      return replicas_a_rank * static_cast<int>(std::bit_ceil(static_cast<unsigned>(ranks)));
+  }
+  return replicas;
 }
 
 std::vector<Placement> place_replicas(const std::vector<c10::Device>& devices, int shards, comm::Group& ranks,

@@ -36,6 +36,10 @@ struct Placement {
 /// shards than replicas, naming the counts that work.
 [[nodiscard]] std::vector<Placement> place_replicas(const std::vector<c10::Device>& devices, int shards);
 
+/// A number of shards that so many ranks with so many replicas each can share: one a replica where the tree divides
+/// them so, else as many as for the next power of two of ranks (8 for 3 ranks with 2 replicas each).
+[[nodiscard]] int default_shards(int ranks, int replicas_a_rank);
+
 /// The placements of this rank's replicas, one a device, when the replicas of all `ranks` share the shards. Ranks may
 /// have different numbers of devices. Collective. Throws ConfigError on all ranks when they disagree about the shards
 /// or one has more replicas than shards fall to it.

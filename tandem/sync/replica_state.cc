@@ -117,6 +117,12 @@ void require_same_state(Replica& replica, comm::Group& group, const Limits& limi
   std::vector<std::int64_t> digests;
   for (const auto& [name, tensor] : state) append_digest(tensor, digests);
   const std::vector<at::Tensor> all = group.all_gather(at::tensor(digests, at::kLong), limits);
+  for (std::size_t member = 1; member < all.size(); ++member) {
+    if (all[member].numel() == all[0].numel()) continue;
+    throw RunError(concat("the replicas have drifted apart: replica ", member, " has ", all[member].numel() / 2,
+                          " tensors of state, replica 0 has ", all[0].numel() / 2,
+                          "; something was registered on one of them after the start"));
+  }
   for (std::size_t tensor = 0; tensor < state.size(); ++tensor) {
     std::string others;
     for (std::size_t member = 1; member < all.size(); ++member) {

@@ -27,7 +27,7 @@ struct Tally {
 
 class ShardGradients {
  public:
-  /// `allocate`: memory of the first set and of the tally, where the group reduces it in place.
+  /// `allocate`: memory of the first set, where the group reduces it in place.
   ShardGradients(Replica& replica, const model::FlatParameters::Allocate& allocate);
 
   /// Starts the pass of the next shard. Throws InvariantError when shards come out of order.

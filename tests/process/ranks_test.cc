@@ -14,6 +14,7 @@ namespace {
 
 using testing::AllOf;
 using testing::HasSubstr;
+using testing::Not;
 
 // The same command as `ranks` ranks; `flags` of the launcher.
 Command as_ranks(int ranks, const Command& command, const std::vector<std::string>& flags = {}) {
@@ -85,11 +86,33 @@ TEST(RanksTest, AStopEndsAllRanksAfterTheSameUpdateWithACheckpoint) {
 
 TEST(RanksTest, WhatTheUserCanFixIsSaidByRank0AndEndsAll) {
   const TemporaryFolder scratch;
-  const Recipe recipe = cartpole();
-  const Ended ended = run(as_ranks(3, train(recipe, scratch / "run", "cpu:2")));
+  const auto folder = scratch / "run";
+  // Of 4 shards 2, 1 and 1 fall to 3 ranks: too few for two replicas on rank 1.
+  const Ended ended = run(as_ranks(3, train(cartpole(), folder, "cpu:2")));
   EXPECT_EQ(ended.exit_code, 2) << ended.err;
-  EXPECT_THAT(ended.err, HasSubstr("[0] tandem: "));
-  EXPECT_THAT(ended.err, HasSubstr("shards"));
+  EXPECT_THAT(ended.err,
+              AllOf(HasSubstr("[0] tandem: "), HasSubstr("shards"), HasSubstr("use 8 shards"), Not(HasSubstr("[1]"))));
+  EXPECT_FALSE(std::filesystem::exists(folder));
+}
+
+TEST(RanksTest, ShardsOfThemselvesAreAsManyAsTheRanksCanShare) {
+  Recipe recipe = with_steps(cartpole(), 256);
+  std::erase(recipe.arguments, "--shards");
+  std::erase(recipe.arguments, "4");
+  const TemporaryFolder scratch;
+  const auto folder = scratch / "run";
+  expect_success(as_ranks(3, train(recipe, folder, "cpu:2")));
+  EXPECT_EQ(summary_of(folder).at("shards").as_int64(), 8);
+  EXPECT_EQ(summary_of(folder).at("replicas").as_array().size(), 6U);
+}
+
+TEST(RanksTest, SayingHowRanksExchangeWithoutALauncherIsRefused) {
+  const TemporaryFolder scratch;
+  Command alone = train(cartpole(), scratch / "run", "cpu:1");
+  alone.arguments.insert(alone.arguments.end(), {"--backend", "gloo"});
+  const Ended ended = run(alone);
+  EXPECT_EQ(ended.exit_code, 2);
+  EXPECT_THAT(ended.err, HasSubstr("no launcher started this process"));
 }
 
 }  // namespace

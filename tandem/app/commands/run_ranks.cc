@@ -10,6 +10,7 @@
 #include "tandem/base/error.h"
 #include "tandem/base/text.h"
 #include "tandem/comm/world_words.h"
+#include "tandem/concurrency/failures.h"
 
 namespace tandem::app {
 namespace {
@@ -17,10 +18,22 @@ namespace {
 // What rank 0 says: one exit code, or kTrain and then the text of config.yaml.
 constexpr auto kTrain = std::byte{255};
 
+// Rank 0 says why there is nothing to do, and a launcher looks first at the rank that ends first.
+void await_end_of_leader(const learner::Ranks& ranks) {
+  try {
+    (void)ranks.from_leader({});
+  } catch (const RunError&) {
+    return;  // it has ended: that is what was waited for
+  }
+}
+
 ExitCode follow_leader(const std::vector<Setting>& flags, const rl::EnvRegistry& environments,
                        const learner::Ranks& ranks) {
   const std::vector<std::byte> word = ranks.from_leader({});
-  if (word.front() != kTrain) return static_cast<ExitCode>(std::to_integer<int>(word.front()));
+  if (word.front() != kTrain) {
+    await_end_of_leader(ranks);
+    return static_cast<ExitCode>(std::to_integer<int>(word.front()));
+  }
   const std::string text(reinterpret_cast<const char*>(word.data()) + 1, word.size() - 1);
   TrainOptions options = read_recorded(text, "the configuration of rank 0");
   for (const Setting& flag : flags) {
@@ -36,7 +49,12 @@ ExitCode lead_others(const learner::Ranks& ranks, const std::function<ExitCode(L
   try {
     return lead(leader);
   } catch (const ConfigError&) {
-    leader.dismiss(ExitCode::kUserCanFixIt);
+    try {
+      leader.dismiss(ExitCode::kUserCanFixIt);
+    } catch (const RunError&) {
+      ranks.abort(
+          "rank 0 has nothing to train");  // somebody is gone; what the user can fix is still what there is to say
+    }
     throw;
   }
 }
@@ -63,6 +81,11 @@ ExitCode run_on_all_ranks(const RankWords& words, const std::vector<Setting>& fl
       comm::read_world_words({.backend = words.backend, .hosts_by = words.hosts_by, .network = words.network});
   const comm::LauncherEnvironment me = comm::launcher_environment();
   if (me.world_size == 1) {
+    if (!words.backend.empty() || !words.hosts_by.empty() || !words.network.empty()) {
+      throw ConfigError(
+          "--backend, --hosts-by and --network say how several ranks exchange, and no launcher started this process as "
+          "one of several; start it as in tandem launch --ranks 2 -- tandem train ...");
+    }
     const learner::Ranks alone;
     return lead_others(alone, lead);
   }
@@ -70,8 +93,8 @@ ExitCode run_on_all_ranks(const RankWords& words, const std::vector<Setting>& fl
   const learner::Ranks ranks(world.group, world.description);
   try {
     return ranks.leads() ? lead_others(ranks, lead) : follow_leader(flags, environments, ranks);
-  } catch (const std::exception& error) {
-    ranks.abort(concat("rank ", ranks.rank(), " failed: ", error.what()));
+  } catch (...) {
+    ranks.abort(concat("rank ", ranks.rank(), " failed: ", message_of(std::current_exception())));
     throw;
   }
 }

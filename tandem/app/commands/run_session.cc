@@ -20,6 +20,7 @@
 #include "tandem/model/checkpoint_store.h"
 #include "tandem/rl/policy/action_family.h"
 #include "tandem/rl/policy/normalizer.h"
+#include "tandem/sync/replica.h"
 
 namespace tandem::app {
 namespace {
@@ -67,18 +68,24 @@ Surroundings surroundings_of(const rl::EnvRegistry& environments, const learner:
   surroundings.count_replicas = [&ranks](const std::string& devices) {
     return static_cast<int>(device::parse_device_set(devices).size()) * ranks.size();
   };
+  surroundings.default_shards = [&ranks](const std::string& devices) -> std::int64_t {
+    return sync::default_shards(ranks.size(), static_cast<int>(device::parse_device_set(devices).size()));
+  };
   surroundings.checks = {
       {"shards",
        [&ranks](const TrainOptions& options) {
          if (!options.shards) return;  // the devices are at fault
          const auto shards = static_cast<int>(*options.shards);
          const auto replicas = static_cast<int>(device::parse_device_set(options.devices).size());
-         const int fall_to_it = ranks.group()->subtree({0, shards}).size();
          if (ranks.size() == 1) (void)subtree_of(shards, replicas, 0);
-         if (fall_to_it >= replicas) return;
-         throw ConfigError(concat("on ", ranks.size(), " ranks with ", replicas, " replicas each, ", fall_to_it,
-                                  " fall to rank 0, and each replica needs at least one; use more shards, or fewer ",
-                                  "devices or ranks"));
+         for (int rank = 0; rank < ranks.size(); ++rank) {
+           const int fall_to_it = ranks.size() > shards ? 0 : subtree_of(shards, ranks.size(), rank).size();
+           if (fall_to_it >= replicas) continue;
+           throw ConfigError(concat("on ", ranks.size(), " ranks with ", replicas, " replicas each, ", fall_to_it,
+                                    " fall to rank ", rank, ", and each replica needs one; use ",
+                                    sync::default_shards(ranks.size(), replicas),
+                                    " shards, say, or fewer devices or ranks"));
+         }
        }},
       {"env", [spec_of](const TrainOptions& options) { (void)spec_of(options); }},
       {"policy.head",

@@ -113,8 +113,11 @@ class Assembly {
     try {
       replicas_ = surroundings_.count_replicas(options_.devices);
       if (options_.shards) return;
-      options_.shards = replicas_;
-      notes_.push_back(concat("shards: auto is ", replicas_, ", one for each replica of ", options_.devices));
+      options_.shards = surroundings_.default_shards ? surroundings_.default_shards(options_.devices) : replicas_;
+      notes_.push_back(*options_.shards == replicas_
+                           ? concat("shards: auto is ", replicas_, ", one for each replica of ", options_.devices)
+                           : concat("shards: auto is ", *options_.shards, ", which ", replicas_,
+                                    " replicas on their ranks can share"));
     } catch (const ConfigError& error) {
       for (const std::string& fault : error.faults()) faults_.push_back(table_.fault("devices", fault));
     }

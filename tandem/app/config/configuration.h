@@ -38,6 +38,8 @@ struct Surroundings {
   std::vector<Check> checks = {};
   /// Where relative paths start; for those in a file, the file's folder.
   std::filesystem::path folder;
+  /// What `shards: auto` becomes. Not given: one shard for each replica.
+  std::function<std::int64_t(const std::string& devices)> default_shards = {};
 };
 
 struct Configuration {

@@ -39,10 +39,12 @@ void RunRecord::begin() {
   }
   last_.updates = run_.updates();
   last_.env_steps = run_.env_steps();
-  place_.log.info(concat(options_.env, ": ", counted(static_cast<std::int64_t>(run_.setup().devices.size()), "replica"),
-                         " on ", options_.devices, ", ", counted(run_.setup().shards, "shard"), "; an update has ",
-                         options_.ppo.batch_rows(), " rows in all, ", options_.ppo.batch_rows() / run_.setup().shards,
-                         " a shard; a minibatch ", options_.ppo.minibatch_rows(), " in all"));
+  place_.log.info(
+      concat(options_.env, ": ", counted(run_.replicas(), "replica"), " on ", options_.devices,
+             run_.setup().ranks.size() > 1 ? concat(" of each of ", run_.setup().ranks.size(), " ranks") : "", ", ",
+             counted(run_.setup().shards, "shard"), "; an update has ", options_.ppo.batch_rows(), " rows in all, ",
+             options_.ppo.batch_rows() / run_.setup().shards, " a shard; a minibatch ", options_.ppo.minibatch_rows(),
+             " in all"));
   place_.progress.start({.total_steps = options_.total_steps, .first_step = first_step_});
   started_ = saved_at_ = Clock::now();
 }

@@ -33,7 +33,7 @@ void set_advantage_moments(const double* power_sum, PpoMinibatch& minibatch) {
 
 }  // namespace
 
-PpoReport Ppo::update(std::span<Fragment* const> fragments, double progress, const Limits& limits) {
+PpoReport Ppo::update(std::span<Fragment* const> fragments, double progress, Clock::duration patience) {
   PpoReport report;
   const Clock::time_point start = Clock::now();
   const double lr_factor = scheduled(1.0, options_.learning_rate_schedule, progress);
@@ -48,7 +48,7 @@ PpoReport Ppo::update(std::span<Fragment* const> fragments, double progress, con
   sums_.assign(fragments.size(), PpoSums{});
   if (options_.advantage_normalization == AdvantageNormalization::kBatch) normalize_over_batch(fragments);
   for (int epoch = 0; epoch < options_.epochs; ++epoch) {
-    if (!run_pass(limits, lr_factor, report)) break;
+    if (!run_pass(patience, lr_factor, report)) break;
   }
   finish(report);
   report.learn_seconds = seconds_since(start) - report.load_seconds - report.sync_seconds;
@@ -85,7 +85,7 @@ void Ppo::normalize_over_minibatches() {
 }
 
 // Returns whether the update goes on.
-bool Ppo::run_pass(const Limits& limits, double lr_factor, PpoReport& report) {
+bool Ppo::run_pass(Clock::duration patience, double lr_factor, PpoReport& report) {
   member_.learner.begin_pass(learner::Order::kShuffled);
   if (options_.advantage_normalization == AdvantageNormalization::kMinibatch) normalize_over_minibatches();
   for (std::size_t b = 0; b < minibatches_.size(); ++b) {
@@ -93,6 +93,7 @@ bool Ppo::run_pass(const Limits& limits, double lr_factor, PpoReport& report) {
     const learner::LossFunction loss = [&](const learner::ShardBatch& rows) {
       return ppo_loss(policy_, rows, options_, minibatches_[b], shard_sums.emplace_back());
     };
+    const Limits limits{.deadline = Deadline::after(patience), .stop = {}};
     const learner::LearnerReport step = member_.learner.step(static_cast<std::int64_t>(b), loss, lr_factor, limits);
     for (std::size_t shard = 0; shard < shard_sums.size(); ++shard) sums_[shard].add(shard_sums[shard]);
     report.grad_norm += step.step.grad_norm;

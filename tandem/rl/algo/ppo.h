@@ -33,7 +33,7 @@ class Ppo {
       : member_(member), policy_(policy), options_(options) {}
 
   /// Learns from one fragment a shard of this replica. `progress`: share of the run that is done, for schedules.
-  PpoReport update(std::span<Fragment* const> fragments, double progress, const Limits& limits);
+  PpoReport update(std::span<Fragment* const> fragments, double progress, Clock::duration patience);
 
  private:
   using ShardNumbers = std::vector<std::vector<double>>;  // one vector a shard of this replica
@@ -41,7 +41,7 @@ class Ppo {
   void load(std::span<Fragment* const> fragments);
   void normalize_over_batch(std::span<Fragment* const> fragments);
   void normalize_over_minibatches();
-  bool run_pass(const Limits& limits, double lr_factor, PpoReport& report);
+  bool run_pass(Clock::duration patience, double lr_factor, PpoReport& report);
   bool kl_exceeded(const std::vector<PpoSums>& minibatch);
   [[nodiscard]] double explained_variance(std::span<Fragment* const> fragments);
   void finish(PpoReport& report);

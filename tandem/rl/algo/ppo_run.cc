@@ -35,6 +35,8 @@ const at::Tensor& find(const model::NamedTensors& tensors, const std::string& na
   throw CheckpointError(concat("part '", part, "' of the checkpoint has no '", name, "'"));
 }
 
+constexpr std::chrono::minutes kPatience{5};  // how long a replica waits for the others in one step
+
 std::string shard_part(int shard) { return concat("shard-", shard); }
 std::string group_part(int group) { return concat("env-group-", group); }
 
@@ -65,7 +67,7 @@ learner::TeamOptions team_options(const PpoSetup& setup) {
           .optimizer = {model::AdamOptions{.lr = setup.ppo.learning_rate, .eps = setup.ppo.adam_eps}},
           .flat = {},
           .replicated = {.max_grad_norm = setup.ppo.max_grad_norm, .divisor = sync::Divisor::kTotal},
-          .patience = std::chrono::minutes(5)};
+          .patience = kPatience};
 }
 
 }  // namespace
@@ -85,6 +87,7 @@ PpoRun::PpoRun(PpoSetup setup)
     policies_[local]->to(setup_.devices[local]);
   }
   const std::vector<sync::Placement> placements = setup_.ranks.place(setup_.devices, setup_.shards);
+  replicas_ = placements.front().replicas;
   shards_ = {placements.front().mine.begin, placements.back().mine.end};
   for (const sync::Placement& placement : placements) {
     ActorCritic& policy = *policies_[static_cast<std::size_t>(placement.local)];
@@ -135,7 +138,7 @@ void PpoRun::collect_and_learn(learner::Member& member, RunReport& report) {
   report.sample_seconds = seconds_since(start);
   const double progress = static_cast<double>(env_steps_) / static_cast<double>(setup_.total_steps);
   Ppo& ppo = *ppo_[static_cast<std::size_t>(member.replica.placement().local)];
-  report.ppo = ppo.update(fragments, progress, {.deadline = Deadline::after(std::chrono::minutes(5)), .stop = {}});
+  report.ppo = ppo.update(fragments, progress, kPatience);
 }
 
 // What belongs to the whole run, after all replicas are done: in the order of the groups, on one thread of every rank.

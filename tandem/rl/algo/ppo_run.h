@@ -66,6 +66,8 @@ class PpoRun {
   [[nodiscard]] std::int64_t env_steps() const { return env_steps_; }
   [[nodiscard]] const EpisodeWindow& episodes() const { return episodes_; }
   [[nodiscard]] const PpoSetup& setup() const { return setup_; }
+  /// Of all ranks.
+  [[nodiscard]] int replicas() const { return replicas_; }
   [[nodiscard]] const Spec& spec() const { return spec_; }
   [[nodiscard]] const Normalizers& normalizers() const { return normalizers_; }
   /// This rank's first replica's, between updates.
@@ -98,6 +100,7 @@ class PpoRun {
   Normalizers normalizers_;
   EpisodeWindow episodes_;
   std::int64_t updates_ = 0, env_steps_ = 0;
+  int replicas_ = 1;
   Range shards_;                                         // of this rank
   std::vector<std::shared_ptr<ActorCritic>> policies_;   // by replica of this rank
   std::vector<std::unique_ptr<RolloutWorker>> workers_;  // by shard of this rank

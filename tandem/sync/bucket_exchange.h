@@ -1,0 +1,67 @@
+// sync/bucket_exchange.h: sums flat gradients over a group in buckets, each as soon as the backward pass has made it.
+//
+// A bucket is a run of neighbouring parameters of about kBucketBytes. Every member starts the buckets in one order,
+// whichever of its gradients come first: at the first step from the last parameter to the first, as backward passes go,
+// afterwards in the order in which member 0's were ready then. What is not ready when the pass ends, because a loss did
+// not reach it, is started then. Elements are summed as in one piece, so the bits are the same.
+//
+// After PyTorch's DistributedDataParallel (Li et al. 2020, "PyTorch Distributed: Experiences on Accelerating Data
+// Parallel Training"), whose buckets this resembles. Where a group does not go on alone (Group::goes_on_alone()) there
+// is nothing to gain: then there are no buckets, and each flat buffer is summed in one piece when the passes are over.
+//
+// Threads: the replica's, and reached() on the thread that runs its backward pass. Blocking: wait() only.
+#pragma once
+#include <cstdint>
+#include <vector>
+
+#include "tandem/comm/group.h"
+#include "tandem/model/flat_parameters.h"
+
+namespace tandem::sync {
+
+/// Large enough for a network's bandwidth, small enough for several in one backward pass.
+inline constexpr std::int64_t kBucketBytes = std::int64_t{4} << 20;
+
+class BucketExchange {
+ public:
+  /// Neither is owned. The buckets depend on the parameters and the group's kind alone.
+  BucketExchange(model::FlatParameters& parameters, comm::Group& group);
+  ~BucketExchange();
+  BucketExchange(const BucketExchange&) = delete;
+  BucketExchange& operator=(const BucketExchange&) = delete;
+
+  /// The next backward pass is the last of this step, and fills `gradients`: buckets are started while it runs. Nothing
+  /// may write to a gradient after the pass has reached it.
+  void begin_last_pass(model::FlatParameters::Gradients& gradients);
+  /// The passes are over and `gradients` complete, presence flags included: starts whatever was not.
+  void start_rest(model::FlatParameters::Gradients& gradients);
+  /// Returns when all sums are in place. Waits are in the order of the starts, so this comes before those of what the
+  /// caller started later.
+  void wait(const Limits& limits);
+  /// When all of the step's collectives have been waited for. Collective at the first step.
+  void end_step(const Limits& limits);
+
+  [[nodiscard]] std::size_t buckets() const { return buckets_.size(); }
+
+ private:
+  struct Bucket {
+    std::size_t buffer = 0, first_slot = 0, end_slot = 0;
+    std::int64_t begin = 0, end = 0;  // elements of the flat buffer
+    std::size_t missing = 0;          // of its parameters, in this pass
+  };
+  void cut(std::size_t buffer, std::int64_t most_elements);
+  void reached(std::size_t buffer, std::size_t slot);
+  void start_next();
+
+  model::FlatParameters& parameters_;
+  comm::Group& group_;
+  std::vector<Bucket> buckets_;                      // in the order of their starts
+  std::vector<std::vector<std::size_t>> bucket_of_;  // by buffer and slot
+  std::vector<std::size_t> ready_order_;             // of this step
+  model::FlatParameters::Gradients* gradients_ = nullptr;
+  std::size_t started_ = 0;
+  std::vector<comm::Pending> pending_;
+  enum class Order { kGuessed, kAgreed } order_ = Order::kGuessed;
+};
+
+}  // namespace tandem::sync

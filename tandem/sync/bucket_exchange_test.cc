@@ -1,0 +1,156 @@
+#include "tandem/sync/bucket_exchange.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <torch/nn/modules/activation.h>
+#include <torch/nn/modules/container/sequential.h>
+#include <torch/nn/modules/linear.h>
+#include <torch/types.h>
+#include <torch/utils.h>
+
+#include <algorithm>
+#include <thread>
+
+#include "tandem/base/error.h"
+#include "tandem/comm/local_group.h"
+#include "tandem/concurrency/testing/within.h"
+#include "tandem/sync/data_parallel.h"
+
+namespace tandem::sync {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::HasSubstr;
+
+// A local group that says of itself that it goes on alone, and notes how long each vector is that is started.
+class NotedGroup final : public comm::Group {
+ public:
+  explicit NotedGroup(std::unique_ptr<comm::Group> group) : group_(std::move(group)) {}
+
+  [[nodiscard]] int rank() const override { return group_->rank(); }
+  [[nodiscard]] int size() const override { return group_->size(); }
+  [[nodiscard]] bool goes_on_alone() const override { return true; }
+  [[nodiscard]] at::Tensor allocate(std::int64_t count, at::ScalarType dtype, at::Device device) override {
+    return group_->allocate(count, dtype, device);
+  }
+  comm::Pending start_all_reduce(const at::Tensor& flat) override {
+    started.push_back(flat.numel());
+    started_at.push_back(flat.const_data_ptr());
+    waiting_.push_back(group_->start_all_reduce(flat));
+    return {*this, next_++};
+  }
+  void broadcast(const at::Tensor& flat, int root, const Limits& limits) override {
+    group_->broadcast(flat, root, limits);
+  }
+  [[nodiscard]] std::vector<at::Tensor> all_gather(const at::Tensor& mine, const Limits& limits) override {
+    return group_->all_gather(mine, limits);
+  }
+  void all_gather(std::span<const double> mine, std::span<double> all, const Limits& limits) override {
+    group_->all_gather(mine, all, limits);
+  }
+  void barrier(const Limits& limits) override { group_->barrier(limits); }
+  void abort(const std::string& why) override { group_->abort(why); }
+
+  std::vector<std::int64_t> started;
+  std::vector<const void*> started_at;
+
+ protected:
+  void finish(std::uint64_t ticket, const Limits& limits) override { waiting_[ticket].wait(limits); }
+
+ private:
+  std::unique_ptr<comm::Group> group_;
+  std::vector<comm::Pending> waiting_;
+  std::uint64_t next_ = 0;
+};
+
+// Two layers of more than a bucket each, and a small one that is registered last and used first: it shares the last
+// bucket with the bias before it, which therefore is ready last. The others hold third's weights, second's bias and its
+// weights.
+struct Net : torch::nn::Module {
+  Net() {
+    second = register_module("second", torch::nn::Linear(1100, 1100));
+    third = register_module("third", torch::nn::Linear(1100, 1100));
+    first = register_module("first", torch::nn::Linear(4, 1100));
+    const torch::NoGradGuard no_grad;
+    for (torch::Tensor& parameter : parameters())
+      parameter.copy_(torch::sin(torch::arange(parameter.numel())).mul(0.03).view_as(parameter));
+  }
+  torch::Tensor forward(const torch::Tensor& x) { return third(torch::tanh(second(torch::tanh(first(x))))); }
+  torch::nn::Linear first{nullptr}, second{nullptr}, third{nullptr};
+};
+
+// Trains on two ranks; the parameters at the end, and what rank 0's group was asked to sum.
+struct Trained {
+  at::Tensor values;
+  std::vector<std::int64_t> during_backward, in_all;  // lengths in the second step
+  std::vector<const void*> order;
+};
+
+template <typename Wrap>
+Trained train(const Wrap& wrap, int steps) {
+  auto members = comm::make_local_group(2);
+  Trained trained;
+  std::vector<std::jthread> threads;
+  for (int rank = 0; rank < 2; ++rank) {
+    threads.emplace_back([&, rank] {
+      const auto group = wrap(std::move(members[static_cast<std::size_t>(rank)]));
+      const auto net = std::make_shared<Net>();
+      DataParallel parallel(net, *group, {.optimizer = {model::SgdOptions{.lr = 0.1}}, .patience = 60s});
+      const torch::Tensor x = torch::full({2, 4}, 0.3 + rank);
+      auto* noted = dynamic_cast<NotedGroup*>(group.get());
+      for (int step = 0; step < steps; ++step) {
+        if (noted != nullptr) {
+          noted->started.clear();
+          noted->started_at.clear();
+        }
+        const torch::Tensor loss = net->forward(x).square().mean();
+        parallel.backward(loss, 2);
+        if (rank == 0 && noted != nullptr) trained.during_backward = noted->started;
+        parallel.step();
+        if (rank == 0 && noted != nullptr) {
+          trained.in_all = noted->started;
+          trained.order = noted->started_at;
+        }
+      }
+      parallel.require_same_state();
+      if (rank == 0) trained.values = parallel.replica().parameters().buffers()[0].values.clone();
+    });
+  }
+  threads.clear();
+  return trained;
+}
+
+std::unique_ptr<comm::Group> as_it_is(std::unique_ptr<comm::Group> group) { return group; }
+std::unique_ptr<comm::Group> noted(std::unique_ptr<comm::Group> group) {
+  return std::make_unique<NotedGroup>(std::move(group));
+}
+
+TEST(BucketExchangeTest, BucketsHaveTheBitsOfOnePieceAndAreStartedWhileTheBackwardPassRuns) {
+  const Trained whole = train(as_it_is, 3), buckets = train(noted, 3);
+  EXPECT_TRUE(torch::equal(whole.values, buckets.values));
+  EXPECT_EQ(buckets.during_backward.size(), 4U);
+  EXPECT_EQ(buckets.in_all.size(), 6U) << "presence flags and tally are summed afterwards";
+}
+
+// At first from the last registered to the first; then as they became ready.
+TEST(BucketExchangeTest, FromTheSecondStepOnTheOrderIsThatOfReadiness) {
+  const Trained first = train(noted, 1), later = train(noted, 2);
+  ASSERT_EQ(first.during_backward.size(), 4U);
+  ASSERT_EQ(later.during_backward.size(), 4U);
+  const auto last_in_memory = [](const Trained& trained) {
+    return std::max_element(trained.order.begin(), trained.order.begin() + 4) - trained.order.begin();
+  };
+  EXPECT_EQ(last_in_memory(first), 0);
+  EXPECT_EQ(last_in_memory(later), 3);
+}
+
+TEST(BucketExchangeTest, APassAfterTheLastOneIsRefused) {
+  NotedGroup group(std::move(comm::make_local_group(1).front()));
+  const auto net = std::make_shared<Net>();
+  DataParallel parallel(net, group, {});
+  parallel.backward(net->forward(torch::ones({1, 4})).mean());
+  EXPECT_THROW(parallel.accumulate(net->forward(torch::ones({1, 4})).mean()), InvariantError);
+}
+
+}  // namespace
+}  // namespace tandem::sync
