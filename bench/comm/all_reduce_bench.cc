@@ -44,7 +44,8 @@ class World {
       for (std::int64_t i = 0; i < count_; ++i) element[i] = static_cast<float>((rank + 1) * (i % 1000 + 1));
       all_reduce(rank);
     });
-    const auto ranks = static_cast<float>(team_.size() * (team_.size() + 1) / 2);
+    const int sum_of_ranks = team_.size() * (team_.size() + 1) / 2;
+    const auto ranks = static_cast<float>(sum_of_ranks);
     for (int rank = 0; rank < team_.size(); ++rank) {
       for (std::int64_t i = 0; i < count_; ++i) {
         if (vector(rank)[i] != ranks * static_cast<float>(i % 1000 + 1)) return false;

@@ -25,10 +25,12 @@ class Walk {
   Walk(const rl::EnvRegistry& registry, const std::string& id, int count, int first_env)
       : group_(registry.make(id, count)), buffers_(*group_) {
     std::vector<std::uint64_t> seeds;
-    for (int env = 0; env < count; ++env) seeds.push_back(static_cast<std::uint64_t>(first_env + env));
+    for (int env = 0; env < count; ++env)
+      seeds.push_back(static_cast<std::uint64_t>(first_env) + static_cast<std::uint64_t>(env));
     group_->reset(seeds, buffers_.arrays());
     for (std::size_t step = 0; step < kPrepared; ++step) {
-      for (int env = 0; env < count; ++env) draw(step, static_cast<std::uint64_t>(first_env + env));
+      for (int env = 0; env < count; ++env)
+        draw(step, static_cast<std::uint64_t>(first_env) + static_cast<std::uint64_t>(env));
     }
   }
 

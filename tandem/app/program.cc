@@ -45,7 +45,7 @@ ExitCode run(const Command& command, const rl::EnvRegistry& environments) {
 
 // For tests, and for users who want to see for themselves what a kill or a full disk leaves behind.
 void arm_fault_of_environment() {
-  const char* fault = std::getenv("TANDEM_FAULT");
+  const char* fault = std::getenv("TANDEM_FAULT");  // NOLINT(concurrency-mt-unsafe): no other thread yet
   if (fault != nullptr && *fault != '\0') arm_fault(parse_fault(fault));
 }
 

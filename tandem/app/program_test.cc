@@ -49,7 +49,7 @@ struct Outcome {
 
 class ProgramTest : public testing::Test {
  protected:
-  static Outcome run(std::vector<std::string> arguments) {
+  static Outcome run(const std::vector<std::string>& arguments) {
     std::vector<const char*> argv{"tandem"};
     for (const std::string& argument : arguments) argv.push_back(argument.c_str());
     rl::EnvRegistry environments = rl::EnvRegistry::native();

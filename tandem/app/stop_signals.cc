@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
+#include <system_error>
 
 #include "tandem/app/exit_code.h"
 #include "tandem/base/check.h"
@@ -44,7 +45,7 @@ void on_signal(int) {
 void open_pipe() {
   TANDEM_CHECK(!in_use, "there are two StopSignals");
   if (::pipe2(pipe_ends.data(), O_CLOEXEC) != 0) {
-    throw RunError(concat("the system gives no pipe: ", std::strerror(errno)));
+    throw RunError(concat("the system gives no pipe: ", std::generic_category().message(errno)));
   }
   in_use = true;
 }

@@ -1,6 +1,7 @@
 #include "tandem/comm/host_group.h"
 
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 
 #include <cstring>
 #include <deque>

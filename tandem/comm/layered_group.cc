@@ -1,8 +1,10 @@
 #include "tandem/comm/layered_group.h"
 
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 
 #include <algorithm>
+#include <chrono>
 #include <deque>
 #include <functional>
 #include <optional>
@@ -31,11 +33,25 @@ namespace {
   }
 }
 
+// Note [Who waits longer]
+// A member of an inner group that does not come keeps its own group waiting, which names it; through that the leaders
+// of other groups wait for its leader, and their members for them. With one deadline for all, whoever came first would
+// give up first and name somebody who is only waiting himself. So who waits for a leader waits longer than the leader
+// does: the leaders for each other by one kGrace, the members for their leader by two for each layer outside.
+constexpr std::chrono::milliseconds kGrace{400};
+
+Limits later(const Limits& limits, int graces) {
+  if (limits.deadline.is_infinite()) return limits;
+  return {.deadline = Deadline::after(limits.deadline.remaining() + graces * kGrace), .stop = limits.stop};
+}
+
 class LayeredMember final : public Group {
  public:
   LayeredMember(std::unique_ptr<Group> inner, std::shared_ptr<Group> outer, const Limits& limits)
       : inner_(std::move(inner)), outer_(std::move(outer)) {
     TANDEM_CHECK(!leads() || outer_ != nullptr, "the leader of an inner group needs its place in the outer one");
+    if (const auto* outside = dynamic_cast<const LayeredMember*>(outer_.get()))
+      layers_outside_ += outside->layers_outside_;
     meet(limits);
   }
 
@@ -61,8 +77,8 @@ class LayeredMember final : public Group {
     require_all_waited();
     const int part = sizes_.part_of(root);
     if (part == mine_) inside([&] { inner_->broadcast(flat, root - sizes_.begin(part), limits); });
-    between([&] { outer_->broadcast(flat, part, limits); });
-    if (part != mine_) inside([&] { inner_->broadcast(flat, 0, limits); });
+    between([&] { outer_->broadcast(flat, part, among_leaders(limits)); });
+    if (part != mine_) inside([&] { inner_->broadcast(flat, 0, from_leader(limits)); });
   }
 
   // Each leader puts the rows of its group one after the other; what it gets of the others goes on as one tensor.
@@ -77,17 +93,17 @@ class LayeredMember final : public Group {
     between([&] {
       std::vector<std::int64_t> own;
       for (const at::Tensor& tensor : tensors) own.push_back(tensor.size(0));
-      counts = at::cat(outer_->all_gather(at::tensor(own, at::kLong), limits));
-      whole = at::cat(outer_->all_gather(at::cat(tensors), limits));
+      counts = at::cat(outer_->all_gather(at::tensor(own, at::kLong), among_leaders(limits)));
+      whole = at::cat(outer_->all_gather(at::cat(tensors), among_leaders(limits)));
     });
     inside([&] {
-      inner_->broadcast(counts, 0, limits);
+      inner_->broadcast(counts, 0, from_leader(limits));
       if (!leads()) {
         std::vector<std::int64_t> shape = rows.sizes().vec();
         shape.front() = counts.sum().item<std::int64_t>();
         whole = at::empty(shape, rows.options());
       }
-      inner_->broadcast(whole, 0, limits);
+      inner_->broadcast(whole, 0, from_leader(limits));
     });
     const std::span<const std::int64_t> split(counts.const_data_ptr<std::int64_t>(), static_cast<std::size_t>(size()));
     std::vector<at::Tensor> all = whole.split_with_sizes(at::IntArrayRef(split.data(), split.size()));
@@ -107,7 +123,7 @@ class LayeredMember final : public Group {
     inside([&] { inner_->all_gather(mine, std::span(part).first(numbers(inner_->size())), limits); });
     between([&] {
       std::vector<double> parts(part.size() * static_cast<std::size_t>(outer_->size()));
-      outer_->all_gather(part, parts, limits);
+      outer_->all_gather(part, parts, among_leaders(limits));
       for (int other = 0; other < sizes_.parts(); ++other) {
         const auto from = parts.begin() + static_cast<std::ptrdiff_t>(part.size()) * other;
         std::copy_n(from, numbers(sizes_.of(other)),
@@ -117,15 +133,15 @@ class LayeredMember final : public Group {
     // A tensor that owns its memory: should this wait fail, others may still read it.
     const at::Tensor whole = at::empty({std::ssize(all)}, at::kDouble);
     std::ranges::copy(all, whole.mutable_data_ptr<double>());
-    inside([&] { inner_->broadcast(whole, 0, limits); });
+    inside([&] { inner_->broadcast(whole, 0, from_leader(limits)); });
     std::copy_n(whole.const_data_ptr<double>(), all.size(), all.begin());
   }
 
   void barrier(const Limits& limits) override {
     require_all_waited();
     inside([&] { inner_->barrier(limits); });
-    between([&] { outer_->barrier(limits); });
-    inside([&] { inner_->barrier(limits); });
+    between([&] { outer_->barrier(among_leaders(limits)); });
+    inside([&] { inner_->barrier(from_leader(limits)); });
   }
 
   void abort(const std::string& why) override {
@@ -144,8 +160,8 @@ class LayeredMember final : public Group {
       inside([&] { next.inside.wait(limits); });
       between([&] { next.between = outer_->start_all_reduce(next.flat); });
     }
-    between([&] { started_.front().between->wait(limits); });
-    inside([&] { inner_->broadcast(started_.front().flat, 0, limits); });
+    between([&] { started_.front().between->wait(among_leaders(limits)); });
+    inside([&] { inner_->broadcast(started_.front().flat, 0, from_leader(limits)); });
     started_.pop_front();
     --summed_inside_;
   }
@@ -159,18 +175,22 @@ class LayeredMember final : public Group {
 
   [[nodiscard]] bool leads() const { return inner_->rank() == 0; }
 
+  // See note [Who waits longer].
+  [[nodiscard]] static Limits among_leaders(const Limits& limits) { return later(limits, 1); }
+  [[nodiscard]] Limits from_leader(const Limits& limits) const { return later(limits, 2 * layers_outside_); }
+
   void meet(const Limits& limits) {
     const at::Tensor place = at::zeros({2}, at::kLong);  // of this inner group, and how many there are
     at::Tensor sizes;
     between([&] {
       place[0] = outer_->rank();
       place[1] = outer_->size();
-      sizes = at::cat(outer_->all_gather(at::full({1}, inner_->size(), at::kLong), limits));
+      sizes = at::cat(outer_->all_gather(at::full({1}, inner_->size(), at::kLong), among_leaders(limits)));
     });
     inside([&] {
-      inner_->broadcast(place, 0, limits);
+      inner_->broadcast(place, 0, from_leader(limits));
       if (!leads()) sizes = at::empty({place[1].item<std::int64_t>()}, at::kLong);
-      inner_->broadcast(sizes, 0, limits);
+      inner_->broadcast(sizes, 0, from_leader(limits));
     });
     mine_ = static_cast<int>(place[0].item<std::int64_t>());
     std::vector<int> known;
@@ -214,7 +234,8 @@ class LayeredMember final : public Group {
   const std::unique_ptr<Group> inner_;
   const std::shared_ptr<Group> outer_;
   InnerSizes sizes_;
-  int mine_ = 0;                   // this inner group's place among them
+  int mine_ = 0;  // this inner group's place among them
+  int layers_outside_ = 1;
   std::deque<Started> started_;    // in the order of their tickets, which end before next_
   std::size_t summed_inside_ = 0;  // of the started
   std::uint64_t next_ = 0;

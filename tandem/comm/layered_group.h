@@ -10,6 +10,9 @@
 // leaders exchange one. Waits count
 // as operations here: they come at the same place among the starts on all members.
 //
+// Limits are those of waiting for one's own inner group; who waits for a leader, and so perhaps for another group's
+// members, waits up to some seconds longer, so that the group that misses a member is the one that says so.
+//
 // Failure: what ends an operation of one inner group, an abort or a lost member, aborts all others too, with its
 // reason, as soon as the leader or anybody else who holds `outer` comes to know it. Ranks in a message of an inner
 // group are counted within it; each message says so.

@@ -268,6 +268,16 @@ TEST(LayeredGroupTest, AMissingMemberEndsTheOthersAtTheDeadlineAndIsNamed) {
   EXPECT_EQ(outcomes[3], "");
 }
 
+// Ranks 0 and 1 came earlier, so their deadline is earlier too; still it is the one that is missing that is named.
+TEST(LayeredGroupTest, WhoWaitsForALeaderDoesNotBlameHimForAMissingMember) {
+  const auto outcomes = run_all(layered({2, 2}), [](Group& group) {
+    if (group.rank() == 3) return;
+    group.barrier(within(group.rank() == 2 ? 300ms : 100ms));
+  });
+  const auto names_it = AllOf(HasSubstr("within the group of ranks 2 to 3"), HasSubstr("waiting for replica 1 of 2"));
+  for (int rank = 0; rank < 3; ++rank) EXPECT_THAT(outcomes[static_cast<std::size_t>(rank)], names_it) << rank;
+}
+
 // A group that says that one of its members is lost.
 class LosingGroup final : public Group {
  public:

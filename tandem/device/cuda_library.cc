@@ -14,7 +14,7 @@ namespace {
 // Empty once loaded, else what went wrong. The library registers its devices with ATen while it is loaded and stays.
 std::string load() {
   if (dlopen("libtorch_cuda.so", RTLD_NOW | RTLD_GLOBAL) != nullptr) return "";
-  const char* reason = dlerror();
+  const char* reason = dlerror();  // NOLINT(concurrency-mt-unsafe): glibc keeps one a thread
   return reason == nullptr ? "unknown reason" : reason;
 }
 

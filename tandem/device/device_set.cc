@@ -37,7 +37,7 @@ std::vector<c10::Device> cpu_devices(std::string_view text, std::string_view cou
 
 std::vector<c10::Device> cuda_devices(std::string_view text, std::string_view list) {
   require_cuda();
-  const int present = static_cast<int>(at::globalContext().getAcceleratorHooksInterface(c10::kCUDA).deviceCount());
+  const int present = at::globalContext().getAcceleratorHooksInterface(c10::kCUDA).deviceCount();
   std::vector<c10::Device> devices;
   if (list.empty()) {
     for (int i = 0; i < present; ++i) devices.emplace_back(c10::kCUDA, static_cast<c10::DeviceIndex>(i));

@@ -1,6 +1,7 @@
 #include "tandem/model/dropout.h"
 
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 
 #include "tandem/base/error.h"
 #include "tandem/base/text.h"

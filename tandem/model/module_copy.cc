@@ -1,6 +1,7 @@
 #include "tandem/model/module_copy.h"
 
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 #include <torch/nn/module.h>
 #include <torch/ordered_dict.h>
 

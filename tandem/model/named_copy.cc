@@ -1,6 +1,7 @@
 #include "tandem/model/named_copy.h"
 
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 
 #include <map>
 

@@ -1,6 +1,7 @@
 #include "tandem/model/optimizer.h"
 
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 
 #include <algorithm>
 #include <cmath>
@@ -141,7 +142,8 @@ void Optimizer::State::make_runs(Part& part, const at::Tensor& flat) {
     }
     Run run{s, slots[s].group, {}, {}};
     const std::int64_t begin = slots[s].offset;
-    while (++s < slots.size() && part.wanted[s] == kContinues) continue;
+    do ++s;
+    while (s < slots.size() && part.wanted[s] == kContinues);
     // To the next slot, gap included: zeros stay zeros there.
     const std::int64_t end = s < slots.size() ? slots[s].offset : part.buffer->values.numel();
     for (std::int64_t at = begin; at < end; at += part.scaled.numel()) {

@@ -65,24 +65,30 @@ std::vector<Case> cases() {
   namespace optim = torch::optim;
   return {
       {"adam", AdamOptions{.lr = 3e-3},
-       [](auto p) { return std::make_shared<optim::Adam>(p, optim::AdamOptions(3e-3)); }},
+       [](const auto& p) { return std::make_shared<optim::Adam>(p, optim::AdamOptions(3e-3)); }},
       {"adam_l2", AdamOptions{.lr = 3e-3, .beta1 = 0.8, .beta2 = 0.95, .eps = 1e-5, .weight_decay = 0.1},
-       [](auto p) {
+       [](const auto& p) {
          return std::make_shared<optim::Adam>(p,
                                               optim::AdamOptions(3e-3).betas({0.8, 0.95}).eps(1e-5).weight_decay(0.1));
        }},
       {"adamw", AdamOptions{.lr = 3e-3, .weight_decay = 0.1, .decay = AdamOptions::Decay::kDecoupled},
-       [](auto p) { return std::make_shared<optim::AdamW>(p, optim::AdamWOptions(3e-3).weight_decay(0.1)); }},
+       [](const auto& p) { return std::make_shared<optim::AdamW>(p, optim::AdamWOptions(3e-3).weight_decay(0.1)); }},
       {"sgd", SgdOptions{.lr = 1e-2, .weight_decay = 0.01},
-       [](auto p) { return std::make_shared<optim::SGD>(p, optim::SGDOptions(1e-2).weight_decay(0.01)); }},
+       [](const auto& p) { return std::make_shared<optim::SGD>(p, optim::SGDOptions(1e-2).weight_decay(0.01)); }},
       {"sgd_momentum", SgdOptions{.lr = 1e-2, .momentum = 0.9, .dampening = 0.1},
-       [](auto p) { return std::make_shared<optim::SGD>(p, optim::SGDOptions(1e-2).momentum(0.9).dampening(0.1)); }},
+       [](const auto& p) {
+         return std::make_shared<optim::SGD>(p, optim::SGDOptions(1e-2).momentum(0.9).dampening(0.1));
+       }},
       {"sgd_nesterov", SgdOptions{.lr = 1e-2, .momentum = 0.9, .kind = SgdOptions::Momentum::kNesterov},
-       [](auto p) { return std::make_shared<optim::SGD>(p, optim::SGDOptions(1e-2).momentum(0.9).nesterov(true)); }},
+       [](const auto& p) {
+         return std::make_shared<optim::SGD>(p, optim::SGDOptions(1e-2).momentum(0.9).nesterov(true));
+       }},
       {"rmsprop", RmspropOptions{.lr = 1e-3, .weight_decay = 0.05},
-       [](auto p) { return std::make_shared<optim::RMSprop>(p, optim::RMSpropOptions(1e-3).weight_decay(0.05)); }},
+       [](const auto& p) {
+         return std::make_shared<optim::RMSprop>(p, optim::RMSpropOptions(1e-3).weight_decay(0.05));
+       }},
       {"rmsprop_momentum", RmspropOptions{.lr = 1e-3, .alpha = 0.9, .momentum = 0.7},
-       [](auto p) {
+       [](const auto& p) {
          return std::make_shared<optim::RMSprop>(p, optim::RMSpropOptions(1e-3).alpha(0.9).momentum(0.7));
        }},
   };

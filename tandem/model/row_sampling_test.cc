@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::int64_t kRows = 50;
 
-at::Tensor random(std::vector<std::int64_t> shape, std::uint64_t seed) {
+at::Tensor random(const std::vector<std::int64_t>& shape, std::uint64_t seed) {
   return at::randn(shape, at::make_generator<at::CPUGeneratorImpl>(seed), at::kFloat);
 }
 

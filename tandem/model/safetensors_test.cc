@@ -148,6 +148,7 @@ TEST(SafetensorsFormatTest, EveryCutIsNoticedAndNoChangedByteIsDangerous) {
       try {
         (void)read_safetensors(bytes_of(changed));
       } catch (const CheckpointError&) {
+        continue;  // as it should be
       }
     }
   }

@@ -92,7 +92,8 @@ TEST_P(MemberSizes, AFastRankDoesNotOverwriteWhatASlowOneReads) {
                             for (std::int64_t i = 0; i < 2000; ++i) {
                               double value = static_cast<double>(i * (member.rank() + 1));
                               member.finish_all_reduce(member.start_all_reduce(&value, 1, kFloat64), within(60s));
-                              const auto ranks = static_cast<double>(member.size() * (member.size() + 1) / 2);
+                              const int sum_of_ranks = member.size() * (member.size() + 1) / 2;
+                              const auto ranks = static_cast<double>(sum_of_ranks);
                               ASSERT_EQ(value, static_cast<double>(i) * ranks);
                             }
                           }),

@@ -1,6 +1,7 @@
 #include "tandem/sync/bucket_exchange.h"
 
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 
 #include <algorithm>
 

@@ -1,6 +1,7 @@
 #include "tandem/sync/data_parallel.h"
 
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 #include <torch/csrc/autograd/autograd.h>
 #include <torch/nn/module.h>
 

@@ -1,5 +1,7 @@
 #include "tandem/sync/replica.h"
 
+#include <torch/nn/module.h>
+
 #include <bit>
 
 #include "tandem/base/check.h"

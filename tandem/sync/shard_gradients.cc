@@ -1,6 +1,7 @@
 #include "tandem/sync/shard_gradients.h"
 
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 
 #include <algorithm>
 

@@ -1,6 +1,7 @@
 #include "tandem/sync/sparse_sum.h"
 
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 
 namespace tandem::sync {
 namespace {

@@ -44,7 +44,7 @@ class Report {
  public:
   explicit Report(at::ScalarType dtype) : dtype_(dtype), generator_(at::make_generator<at::CPUGeneratorImpl>(7)) {}
 
-  at::Tensor random(std::vector<std::int64_t> shape, double scale) {
+  at::Tensor random(const std::vector<std::int64_t>& shape, double scale) {
     return (scale * at::randn(shape, generator_, at::kDouble)).to(dtype_).requires_grad_();
   }
   at::Tensor random_mask(std::vector<std::int64_t> shape) {

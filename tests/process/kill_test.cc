@@ -73,8 +73,8 @@ TEST_P(KillTest, AtRandomInstantsTheResumeIsExact) {
   const auto draw = [&](std::int64_t most) { return std::uniform_int_distribution<std::int64_t>(0, most)(random); };
   for (int kills = 0, attempts = 0; kills < 4 && attempts < 40; ++attempts) {
     const std::int64_t update = draw(recipe.steps / recipe.rows - 4), delay_us = draw(20'000);
-    const std::string from = kDevices[static_cast<std::size_t>(draw(1))];
-    const std::string to = kDevices[static_cast<std::size_t>(draw(2))];
+    const std::string& from = kDevices[static_cast<std::size_t>(draw(1))];
+    const std::string& to = kDevices[static_cast<std::size_t>(draw(2))];
     const std::string what = concat(recipe.name, ", seed ", kSeed, ": killed ", delay_us, " us after update ", update,
                                     " on ", from, ", resumed on ", to);
     SCOPED_TRACE(what);

@@ -18,7 +18,7 @@ namespace {
 
 std::string content_of(std::FILE* file) {
   std::string text;
-  std::rewind(file);
+  std::fseek(file, 0, SEEK_SET);
   for (int c = std::fgetc(file); c != EOF; c = std::fgetc(file)) text.push_back(static_cast<char>(c));
   return text;
 }

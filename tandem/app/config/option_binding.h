@@ -92,7 +92,7 @@ class ScalarBinding final : public OptionBinding {
     std::optional<Value> read;
     if (value.kind == RawValue::Kind::kText) read = binding_detail::read_within<Value>(value.text, *this);
     if (!read) return "expected " + expected();
-    field_ = *std::move(read);
+    field_ = *std::move(read);  // NOLINT(bugprone-optional-value-conversion): fields may be optional themselves
     return std::nullopt;
   }
 

@@ -44,7 +44,7 @@ std::vector<std::string> lines_of(const std::string& text) {
 
 std::string content_of(std::FILE* file) {
   std::string text;
-  std::rewind(file);
+  std::fseek(file, 0, SEEK_SET);
   for (int c = std::fgetc(file); c != EOF; c = std::fgetc(file)) text.push_back(static_cast<char>(c));
   return text;
 }
@@ -226,16 +226,16 @@ TEST_F(SupervisorTest, ARankHasNoInput) {
   const Descriptor input(::dup(STDIN_FILENO));
   const std::unique_ptr<std::FILE, int (*)(std::FILE*)> line(std::tmpfile(), std::fclose);
   std::fputs("a line\n", line.get());
-  std::rewind(line.get());
+  std::fseek(line.get(), 0, SEEK_SET);
   ::dup2(::fileno(line.get()), STDIN_FILENO);
   EXPECT_EQ(launch("read line && exit 1; exit 0").code, 0);
   ::dup2(input.get(), STDIN_FILENO);
 }
 
 TEST_F(SupervisorTest, ARanksVariablesReplaceThoseOfTheLauncher) {
-  ::setenv("RANK", "7", 1);
+  ::setenv("RANK", "7", 1);  // NOLINT(concurrency-mt-unsafe): one thread
   EXPECT_EQ(launch("env | grep ^RANK=").out, "[0] RANK=0\n");
-  ::unsetenv("RANK");
+  ::unsetenv("RANK");  // NOLINT(concurrency-mt-unsafe)
 }
 
 // A launcher in a process of its own, whose two ranks wait with a child each.

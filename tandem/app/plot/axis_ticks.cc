@@ -58,7 +58,9 @@ AxisTicks axis_ticks(double low, double high, int most) {
   const Unit unit = unit_of(std::max(std::abs(low), std::abs(high)));
   const int decimals = decimals_of(step / unit.size);
   AxisTicks ticks;
-  for (double i = range.first; i <= range.last; ++i) {
+  const auto count = static_cast<int>(range.last - range.first) + 1;
+  for (int tick = 0; tick < count; ++tick) {
+    const double i = range.first + tick;
     const double value = i == 0 ? 0 : i * step;  // no "-0"
     std::array<char, 64> label{};
     std::snprintf(label.data(), label.size(), "%.*f%s", decimals, value / unit.size, value == 0 ? "" : unit.name);

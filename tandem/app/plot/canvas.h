@@ -10,8 +10,8 @@
 
 #include "tandem/app/plot/curve.h"
 
-struct _cairo;
-struct _cairo_surface;
+struct _cairo;          // NOLINT(bugprone-reserved-identifier): cairo's own name
+struct _cairo_surface;  // NOLINT(bugprone-reserved-identifier)
 
 namespace tandem::app {
 

@@ -10,7 +10,6 @@
 namespace tandem::app {
 namespace {
 
-using testing::HasSubstr;
 using testing::StartsWith;
 
 class ChartTest : public testing::Test {

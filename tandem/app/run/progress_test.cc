@@ -3,12 +3,12 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <stdlib.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <array>
 #include <csignal>
+#include <cstdlib>
 
 namespace tandem::app {
 namespace {
@@ -62,7 +62,7 @@ class Screen {
     } else {
       reader = ::posix_openpt(O_RDWR | O_NOCTTY);
       EXPECT_EQ(::grantpt(reader) | ::unlockpt(reader), 0);
-      writer = ::open(::ptsname(reader), O_RDWR | O_NOCTTY);
+      writer = ::open(::ptsname(reader), O_RDWR | O_NOCTTY);  // NOLINT(concurrency-mt-unsafe): one thread
       const winsize size{24, 60, 0, 0};
       EXPECT_EQ(::ioctl(writer, TIOCSWINSZ, &size), 0);
     }

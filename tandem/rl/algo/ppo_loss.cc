@@ -1,6 +1,7 @@
 #include "tandem/rl/algo/ppo_loss.h"
 
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 
 #include "tandem/model/shard_random.h"
 #include "tandem/rl/algo/ppo_columns.h"

@@ -61,7 +61,7 @@ at::Tensor activate(Activation activation, const at::Tensor& x) {
 
 Mlp::Mlp(const Options& options, at::Generator generator) : options_(options) {
   for (std::size_t i = 0; i + 1 < options.sizes.size(); ++i) {
-    layers_.push_back(register_module(std::to_string(i), torch::nn::Linear(options.sizes[i], options.sizes[i + 1])));
+    layers_.emplace_back(register_module(std::to_string(i), torch::nn::Linear(options.sizes[i], options.sizes[i + 1])));
     const bool is_last = i + 2 == options.sizes.size();
     const bool is_head = is_last && options.last == LastLayer::kLinear;
     model::init_orthogonal(layers_[i]->weight, is_head ? options.last_gain : options.gain, generator);

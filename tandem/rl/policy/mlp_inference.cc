@@ -1,6 +1,7 @@
 #include "tandem/rl/policy/mlp_inference.h"
 
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 
 #include <algorithm>
 #include <cstring>

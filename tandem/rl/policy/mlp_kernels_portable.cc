@@ -9,8 +9,8 @@ namespace tandem::rl {
 namespace {
 
 struct V {
-  typedef float Register __attribute__((vector_size(16)));
-  typedef std::int32_t Integers __attribute__((vector_size(16)));
+  using Register __attribute__((vector_size(16))) = float;
+  using Integers __attribute__((vector_size(16))) = std::int32_t;
   static constexpr int kWidth = 4, kRows = 2, kPanels = 1;
   static Register load(const float* p) {
     Register a;

@@ -3,7 +3,9 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <cmath>
+#include <cstdint>
 #include <cstring>
 #include <limits>
 #include <vector>
@@ -28,7 +30,8 @@ class MlpKernelsTest : public ::testing::TestWithParam<InstructionSet> {
   double apply(Activation activation, float x) const {
     std::vector<float> values(kPanel, x);
     kernels().activate(activation, values.data(), kPanel);
-    for (const float value : values) EXPECT_EQ(std::memcmp(&value, values.data(), sizeof value), 0) << "lanes differ";
+    const auto first = std::bit_cast<std::uint32_t>(values[0]);
+    for (const float value : values) EXPECT_EQ(std::bit_cast<std::uint32_t>(value), first) << "lanes differ";
     return values[0];
   }
 };

@@ -1,6 +1,7 @@
 #include "tandem/rl/policy/module_actor.h"
 
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 
 #include <cstring>
 

@@ -87,7 +87,7 @@ TEST(NormalizersTest, StateComesBackExactly) {
 
 TEST(NormalizersTest, LeavesThatAreNoFloatsAreRefusedByName) {
   try {
-    Normalizers(two_floats(ElementType::kUInt8), {.observations = true});
+    const Normalizers refused(two_floats(ElementType::kUInt8), {.observations = true});
     FAIL() << "accepted";
   } catch (const ConfigError& error) {
     EXPECT_THAT(error.what(), testing::HasSubstr("'obs' is not of float32"));

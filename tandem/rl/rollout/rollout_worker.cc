@@ -1,6 +1,7 @@
 #include "tandem/rl/rollout/rollout_worker.h"
 
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 
 #include <cstring>
 
@@ -50,7 +51,8 @@ RolloutWorker::RolloutWorker(std::unique_ptr<EnvGroup> group, std::unique_ptr<Ac
 void RolloutWorker::reset(std::uint64_t run_seed) {
   std::vector<std::uint64_t> seeds;
   for (int env = 0; env < group_->size(); ++env) {
-    seeds.push_back(derive_seed(run_seed, SeedPurpose::kEnvGroup, static_cast<std::uint64_t>(first_env_ + env)));
+    seeds.push_back(derive_seed(run_seed, SeedPurpose::kEnvGroup,
+                                static_cast<std::uint64_t>(first_env_) + static_cast<std::uint64_t>(env)));
   }
   group_->reset(seeds, arrays_.back());
   std::fill(discounted_.begin(), discounted_.end(), 0.0);
