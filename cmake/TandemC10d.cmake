@@ -3,6 +3,9 @@
 #
 #   TANDEM_GLOO_INCLUDE   Gloo's headers (Debian: libgloo-dev), for one source of tandem_comm; Gloo's code is in LibTorch
 #   TANDEM_CUDA_INCLUDE, TANDEM_NCCL_INCLUDE   CUDA's headers and nccl.h, for libtandem_nccl.so, which is loaded when it is needed
+if(NOT TARGET tandem_comm)  # a build of the layers without LibTorch
+  return()
+endif()
 find_path(TANDEM_GLOO_INCLUDE gloo/transport/device.h DOC "Folder of Gloo's headers")
 if(TANDEM_GLOO_INCLUDE)
   set_source_files_properties(${PROJECT_SOURCE_DIR}/tandem/comm/gloo_backend.cc TARGET_DIRECTORY tandem_comm PROPERTIES

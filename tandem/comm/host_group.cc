@@ -74,6 +74,7 @@ class HostMember final : public Group {
     TANDEM_CHECK(all.size() == mine.size() * static_cast<std::size_t>(size()), all.size(), " for ", size(), " x ",
                  mine.size());
     const auto visit = [&](int rank, const void* data, std::int64_t) {
+      if (mine.empty()) return;
       std::memcpy(all.data() + static_cast<std::size_t>(rank) * mine.size(), data, mine.size_bytes());
     };
     member_.all_gather(mine.data(), std::ssize(mine), element_of(at::kDouble), shm::Member::Sizes::kEqual, visit,

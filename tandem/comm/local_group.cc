@@ -170,7 +170,7 @@ class LocalMember final : public Group {
                                        const_cast<double*>(mine.data()),
                                        {}});
     await_postings(ticket, limits);
-    for (int rank = 0; rank < size(); ++rank) {
+    for (int rank = 0; rank < size() && !mine.empty(); ++rank) {
       std::memcpy(all.data() + static_cast<std::size_t>(rank) * mine.size(), posting_of(rank, ticket).data,
                   mine.size_bytes());
     }
