@@ -87,6 +87,15 @@ class Bench:
     def contenders(self) -> list[Contender]:
         raise NotImplementedError
 
+    def with_peers(self, chosen: list[Contender], peers: dict[str, Callable[[], Contender]]) -> list[Contender]:
+        """`chosen`, then the peers that can be had; why others cannot is kept in `missing`. Makers throw Unavailable."""
+        for name, make in peers.items():
+            try:
+                chosen.append(make())
+            except Unavailable as why:
+                self.missing[name] = str(why)
+        return chosen
+
     def prepare(self, contenders: list[Contender]) -> None:
         """Chooses what needs measuring first, such as a peer's best number of threads. Not called for a smoke run."""
 

@@ -5,18 +5,16 @@ python ddp_step.py [--smoke]
 """
 
 import json
-import os
-import socket
 import statistics
 import sys
 import time
 
+import gloo_ranks
 import torch
 import torch.distributed as dist
-import torch.multiprocessing as mp
 from torch import nn
 
-RANKS, ROWS, INPUTS, OUTPUTS, REPEATS, WARM_UP = 2, 8, 64, 4, 3, 10
+ROWS, INPUTS, OUTPUTS, REPEATS, WARM_UP = 8, 64, 4, 3, 10
 SHAPES = [("1.1M", 512, 4, 100), ("10.6M", 1024, 10, 30), ("25.3M", 2048, 6, 20)]
 SMOKE = [("0.1M", 288, 1, 3)]
 
@@ -42,10 +40,7 @@ def time_steps(net, x, y, steps):
     return statistics.median(seconds)
 
 
-def work(rank, port, shapes):
-    torch.set_num_threads(1)
-    os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port), GLOO_SOCKET_IFNAME="lo")
-    dist.init_process_group("gloo", rank=rank, world_size=RANKS)
+def work(rank, shapes):
     for name, width, hidden, steps in shapes:
         torch.manual_seed(rank)
         x, y = torch.randn(ROWS, INPUTS), torch.randn(ROWS, OUTPUTS)
@@ -61,12 +56,7 @@ def work(rank, port, shapes):
                 line = {"case": f"{name} parameters, {case}", "contender": "torch DDP", "value": 1e3 * seconds,
                         "unit": "ms", "samples": REPEATS}
                 print(json.dumps(line), flush=True)
-    dist.barrier()
-    dist.destroy_process_group()
 
 
 if __name__ == "__main__":
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        free_port = probe.getsockname()[1]
-    mp.spawn(work, args=(free_port, SMOKE if "--smoke" in sys.argv else SHAPES), nprocs=RANKS)
+    gloo_ranks.run(work, SMOKE if "--smoke" in sys.argv else SHAPES)

@@ -5,26 +5,21 @@ python gloo_all_reduce.py [--smoke]
 """
 
 import json
-import os
-import socket
 import statistics
 import sys
 import time
 
+import gloo_ranks
 import torch
 import torch.distributed as dist
-import torch.multiprocessing as mp
 
-RANKS, KIB, MIB = 2, 1024, 1024 * 1024
+KIB, MIB = 1024, 1024 * 1024
 SIZES = [(8, "8 bytes", 1000), (4 * KIB, "4 KiB", 1000), (64 * KIB, "64 KiB", 500), (MIB, "1 MiB", 200),
          (4 * MIB, "4 MiB", 60), (40 * MIB, "40 MiB", 12)]
 SMOKE = [(KIB, "1 KiB", 5)]
 
 
-def work(rank, port, sizes):
-    torch.set_num_threads(1)
-    os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port), GLOO_SOCKET_IFNAME="lo")
-    dist.init_process_group("gloo", rank=rank, world_size=RANKS)
+def work(rank, sizes):
     for size, text, repeats in sizes:
         vector = torch.zeros(size // 4)
         seconds = []
@@ -35,15 +30,10 @@ def work(rank, port, sizes):
             if repeat >= 0:
                 seconds.append(time.perf_counter() - start)
         if rank == 0:
-            line = {"case": f"{RANKS} ranks x {text}", "contender": "gloo", "value": 1e6 * statistics.median(seconds),
+            line = {"case": f"{gloo_ranks.RANKS} ranks x {text}", "contender": "gloo", "value": 1e6 * statistics.median(seconds),
                     "unit": "us", "samples": repeats}
             print(json.dumps(line), flush=True)
-    dist.barrier()
-    dist.destroy_process_group()
 
 
 if __name__ == "__main__":
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        free_port = probe.getsockname()[1]
-    mp.spawn(work, args=(free_port, SMOKE if "--smoke" in sys.argv else SIZES), nprocs=RANKS)
+    gloo_ranks.run(work, SMOKE if "--smoke" in sys.argv else SIZES)

@@ -2,7 +2,6 @@
 
 import shutil
 import subprocess
-from collections.abc import Callable
 
 from harness.compiled import CompiledBench, read_lines
 from harness.model import Better, Contender, Sample, Size, Unavailable
@@ -21,19 +20,13 @@ class AllReduce(CompiledBench):
     inside = ("tandem", "memcpy")
 
     def contenders(self) -> list[Contender]:
-        chosen = super().contenders()
-        for name, prepare in (("gloo", self._gloo), ("open mpi", self._open_mpi)):
-            try:
-                chosen.append(Contender(name, prepare()))
-            except Unavailable as why:
-                self.missing[name] = str(why)
-        return chosen
+        return self.with_peers(super().contenders(), {"gloo": self._gloo, "open mpi": self._open_mpi})
 
-    def _gloo(self) -> Callable[[Size], Sample]:
+    def _gloo(self) -> Contender:
         python = self.place.peers("sb3", "sb3-requirements.txt")  # torch is among them
         return self._turn([python, self.place.root / "bench" / "peers" / "gloo_all_reduce.py"], "gloo")
 
-    def _open_mpi(self) -> Callable[[Size], Sample]:
+    def _open_mpi(self) -> Contender:
         if not (shutil.which("mpicc") and shutil.which("mpirun")):
             raise Unavailable("mpicc and mpirun are not here (Debian: openmpi-bin and libopenmpi-dev)")
         program = self.place.scratch / "mpi_all_reduce"
@@ -43,13 +36,13 @@ class AllReduce(CompiledBench):
             raise Unavailable(f"mpicc failed: {done.stderr.strip().splitlines()[-1]}")
         return self._turn(["mpirun", "--allow-run-as-root", "--oversubscribe", "-np", "2", program], "open mpi")
 
-    def _turn(self, command: list, name: str) -> Callable[[Size], Sample]:
+    def _turn(self, command: list, name: str) -> Contender:
         def measure(size: Size) -> Sample:
             smoke = ["--smoke"] if size is Size.SMOKE else []
             done = run([*command, *smoke], environment={"OMP_NUM_THREADS": "1"})
             return read_lines(done.stdout, self.unit)[name]
 
-        return measure
+        return Contender(name, measure)
 
 
 BENCH = AllReduce

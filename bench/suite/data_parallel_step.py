@@ -1,7 +1,7 @@
 """bench/sync/step_bench.cc on two ranks, and torch's DistributedDataParallel over Gloo on the same networks."""
 
 from harness.compiled import read_lines
-from harness.model import Bench, Better, Contender, Metric, Sample, Size, Unavailable
+from harness.model import Bench, Better, Contender, Metric, Sample, Size
 from harness.process import run
 
 NETWORKS = ("1.1M", "10.6M", "25.3M")
@@ -12,13 +12,11 @@ class DataParallelStep(Bench):
     question = "How many ms does a training step take longer on two ranks than alone, for MLPs on 8 rows, against torch's DDP?"
 
     def contenders(self) -> list[Contender]:
-        chosen = [Contender("tandem", self._tandem)]
-        try:
-            self._python = self.place.peers("sb3", "sb3-requirements.txt")  # torch is among them
-            chosen.append(Contender("torch DDP", self._ddp))
-        except Unavailable as why:
-            self.missing["torch DDP"] = str(why)
-        return chosen
+        return self.with_peers([Contender("tandem", self._tandem)], {"torch DDP": self._torch_ddp})
+
+    def _torch_ddp(self) -> Contender:
+        self._python = self.place.peers("sb3", "sb3-requirements.txt")  # torch is among them
+        return Contender("torch DDP", self._ddp)
 
     def round(self, contenders: list[Contender], size: Size) -> dict[str, Sample]:
         networks = NETWORKS if size is Size.FULL else ("0.1M",)

@@ -1,7 +1,7 @@
 """bench/env/env_step_bench.cc, and the same environments in gymnasium."""
 
 from harness.compiled import CompiledBench, read_lines
-from harness.model import Better, Contender, Sample, Size, Unavailable
+from harness.model import Better, Contender, Sample, Size
 from harness.process import run
 
 
@@ -16,13 +16,11 @@ class EnvStep(CompiledBench):
     better = Better.HIGHER
 
     def contenders(self) -> list[Contender]:
-        chosen = super().contenders()
-        try:
-            self._python = self.place.peers("sb3", "sb3-requirements.txt")  # gymnasium is among them
-            chosen.append(Contender("gymnasium", self._step_gymnasium))
-        except Unavailable as why:
-            self.missing["gymnasium"] = str(why)
-        return chosen
+        return self.with_peers(super().contenders(), {"gymnasium": self._gymnasium})
+
+    def _gymnasium(self) -> Contender:
+        self._python = self.place.peers("sb3", "sb3-requirements.txt")  # gymnasium is among them
+        return Contender("gymnasium", self._step_gymnasium)
 
     def _step_gymnasium(self, size: Size) -> Sample:
         script = self.place.root / "bench" / "peers" / "gymnasium_step.py"

@@ -1,7 +1,7 @@
 """PPO on CartPole-v1 with CleanRL's settings: environment steps per second, against stable-baselines3."""
 
 from harness.cartpole import Sb3Ppo, TandemPpo
-from harness.model import Bench, Better, Contender, Metric, Samples, Unavailable, WrongAnswer
+from harness.model import Bench, Better, Contender, Metric, Samples, WrongAnswer
 
 STEPS = 500_000  # those of the configuration
 
@@ -19,13 +19,11 @@ class PpoCartPole(Bench):
 
     def contenders(self) -> list[Contender]:
         self.tandem = TandemPpo(self.place, STEPS)
-        chosen = [Contender("tandem", self.tandem.measure)]
-        try:
-            self.sb3 = Sb3Ppo(self.place, STEPS)
-            chosen.append(Contender("stable-baselines3", self.sb3.measure, self.sb3.version()))
-        except Unavailable as why:
-            self.missing["stable-baselines3"] = str(why)
-        return chosen
+        return self.with_peers([Contender("tandem", self.tandem.measure)], {"stable-baselines3": self._sb3})
+
+    def _sb3(self) -> Contender:
+        self.sb3 = Sb3Ppo(self.place, STEPS)
+        return Contender("stable-baselines3", self.sb3.measure, self.sb3.version())
 
     def prepare(self, contenders: list[Contender]) -> None:
         if len(contenders) > 1:

@@ -1,7 +1,7 @@
 """How long one waits for the first update."""
 
 from harness.cartpole import UPDATE_STEPS, Sb3Ppo, TandemPpo
-from harness.model import Bench, Better, Contender, Metric, Unavailable
+from harness.model import Bench, Better, Contender, Metric
 
 STEPS = 2 * UPDATE_STEPS
 
@@ -15,13 +15,12 @@ class StartUp(Bench):
     )
 
     def contenders(self) -> list[Contender]:
-        chosen = [Contender("tandem", TandemPpo(self.place, STEPS).measure)]
-        try:
-            sb3 = Sb3Ppo(self.place, STEPS)
-            chosen.append(Contender("stable-baselines3", sb3.measure, sb3.version()))
-        except Unavailable as why:
-            self.missing["stable-baselines3"] = str(why)
-        return chosen
+        tandem = Contender("tandem", TandemPpo(self.place, STEPS).measure)
+        return self.with_peers([tandem], {"stable-baselines3": self._sb3})
+
+    def _sb3(self) -> Contender:
+        sb3 = Sb3Ppo(self.place, STEPS)
+        return Contender("stable-baselines3", sb3.measure, sb3.version())
 
 
 BENCH = StartUp

@@ -15,6 +15,7 @@
 #include "tandem/base/error.h"
 #include "tandem/base/json_writer.h"
 #include "tandem/base/philox.h"
+#include "tandem/comm/world.h"
 #include "tandem/comm/world_words.h"
 #include "tandem/device/device_set.h"
 #include "tandem/learner/replica_team.h"

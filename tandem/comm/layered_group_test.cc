@@ -13,6 +13,7 @@
 #include "tandem/base/text.h"
 #include "tandem/comm/group_shard_sum.h"
 #include "tandem/comm/local_group.h"
+#include "tandem/comm/testing/forwarding_group.h"
 #include "tandem/comm/testing/group_laws.h"
 #include "tandem/concurrency/testing/within.h"
 
@@ -279,32 +280,12 @@ TEST(LayeredGroupTest, WhoWaitsForALeaderDoesNotBlameHimForAMissingMember) {
 }
 
 // A group that says that one of its members is lost.
-class LosingGroup final : public Group {
+class LosingGroup final : public ForwardingGroup {
  public:
-  LosingGroup(std::unique_ptr<Group> group, int lost) : group_(std::move(group)), lost_(lost) {}
-  [[nodiscard]] int rank() const override { return group_->rank(); }
-  [[nodiscard]] int size() const override { return group_->size(); }
-  [[nodiscard]] at::Tensor allocate(std::int64_t count, at::ScalarType dtype, at::Device device) override {
-    return group_->allocate(count, dtype, device);
-  }
-  Pending start_all_reduce(const at::Tensor& flat) override { return group_->start_all_reduce(flat); }
-  void broadcast(const at::Tensor& flat, int root, const Limits& limits) override {
-    group_->broadcast(flat, root, limits);
-  }
-  [[nodiscard]] std::vector<at::Tensor> all_gather(const at::Tensor& mine, const Limits& limits) override {
-    return group_->all_gather(mine, limits);
-  }
-  void all_gather(std::span<const double> mine, std::span<double> all, const Limits& limits) override {
-    group_->all_gather(mine, all, limits);
-  }
+  LosingGroup(std::unique_ptr<Group> group, int lost) : ForwardingGroup(std::move(group)), lost_(lost) {}
   void barrier(const Limits&) override { throw PeerLost(lost_, "it is gone"); }
-  void abort(const std::string& why) override { group_->abort(why); }
-
- protected:
-  void finish(std::uint64_t, const Limits&) override {}
 
  private:
-  const std::unique_ptr<Group> group_;
   const int lost_;
 };
 

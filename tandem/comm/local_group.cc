@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "tandem/base/check.h"
+#include "tandem/base/equal_parts.h"
 #include "tandem/base/error.h"
 #include "tandem/base/mutex.h"
 #include "tandem/base/text.h"
@@ -247,11 +248,8 @@ class LocalMember final : public Group {
     std::span<void*> arrays(few.data(), static_cast<std::size_t>(std::min(size(), 64)));
     if (size() > 64) arrays = std::span<void*>(many = std::vector<void*>(static_cast<std::size_t>(size())));
     for (int rank = 0; rank < size(); ++rank) arrays[static_cast<std::size_t>(rank)] = posting_of(rank, ticket).data;
-    // Parts end at multiples of a cache line of the smallest type, so that no two members write to one line.
-    constexpr std::int64_t kGrain = 32;
-    const std::int64_t grains = (mine.count + kGrain - 1) / kGrain;
-    const auto border = [&](std::int64_t part) { return std::min(grains * part / size() * kGrain, mine.count); };
-    tree_reduce(arrays, mine.dtype, border(rank_), border(rank_ + 1));
+    const EqualParts parts(mine.count, size());
+    tree_reduce(arrays, mine.dtype, parts.begin(rank_), parts.begin(rank_ + 1));
   }
 
   at::Tensor tree_sum(std::uint32_t ticket, int begin, int end) {

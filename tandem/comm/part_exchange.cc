@@ -5,7 +5,6 @@
 namespace tandem::comm {
 namespace {
 
-constexpr std::int64_t kGrain = 32;  // elements; parts end at multiples, so that sums are of whole vectors
 constexpr std::int64_t kChunkBytes = std::int64_t{1} << 22;
 
 std::int64_t ceil_of(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
@@ -15,10 +14,9 @@ std::int64_t ceil_of(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 PartExchange::PartExchange(PeerLinks& links, const Vector& vector, std::vector<std::byte>& scratch)
     : links_(links),
       vector_(vector),
-      grains_(ceil_of(vector.count, kGrain)),
-      chunk_elements_(std::min(kChunkBytes / static_cast<std::int64_t>(vector.element_bytes),
-                               ceil_of(grains_, links.size()) * kGrain)),
-      chunks_(ceil_of(ceil_of(grains_, links.size()) * kGrain, chunk_elements_)),
+      parts_(vector.count, links.size()),
+      chunk_elements_(std::min(kChunkBytes / static_cast<std::int64_t>(vector.element_bytes), parts_.largest())),
+      chunks_(ceil_of(parts_.largest(), chunk_elements_)),
       scratch_(scratch) {
   const std::size_t slots = 2 * static_cast<std::size_t>(links.size());
   scratch_.resize(std::max(scratch_.size(), slots * bytes({0, chunk_elements_})));
@@ -35,9 +33,8 @@ void PartExchange::run() {
 }
 
 PartExchange::Span PartExchange::chunk_of(int owner, std::int64_t chunk) const {
-  const auto border = [&](int part) { return std::min(grains_ * part / links_.size() * kGrain, vector_.count); };
-  const std::int64_t end = border(owner + 1);
-  const std::int64_t begin = std::min(border(owner) + chunk * chunk_elements_, end);
+  const std::int64_t end = parts_.begin(owner + 1);
+  const std::int64_t begin = std::min(parts_.begin(owner) + chunk * chunk_elements_, end);
   return {begin, std::min(chunk_elements_, end - begin)};
 }
 

@@ -11,6 +11,7 @@
 #include <span>
 #include <vector>
 
+#include "tandem/base/equal_parts.h"
 #include "tandem/comm/peer_links.h"
 #include "tandem/comm/tree_reduce.h"
 
@@ -48,7 +49,8 @@ class PartExchange {
 
   PeerLinks& links_;
   const Vector vector_;
-  const std::int64_t grains_, chunk_elements_, chunks_;
+  const EqualParts parts_;
+  const std::int64_t chunk_elements_, chunks_;
   std::vector<std::byte>& scratch_;             // two chunks from each member
   std::deque<std::vector<Transfer>> arriving_;  // of stage one, a chunk each
   std::vector<Transfer> others_;                // what else must have ended

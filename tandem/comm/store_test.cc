@@ -13,6 +13,7 @@
 #include <thread>
 
 #include "tandem/base/error.h"
+#include "tandem/base/testing/message_of.h"
 #include "tandem/base/text.h"
 #include "tandem/comm/memory_store.h"
 #include "tandem/comm/tcp_store.h"
@@ -27,16 +28,6 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 
 const Limits kSoon = within(60s);
-
-template <typename Thrown>
-std::string message_of(const std::function<void()>& action) {
-  try {
-    action();
-  } catch (const Thrown& error) {
-    return error.what();
-  }
-  return "nothing was thrown";
-}
 
 // Stores of the same values for two ranks.
 enum class Kind { kMemory, kTcp };

@@ -20,20 +20,6 @@ namespace {
 
 constexpr const char* kFirstFailure = "first_failure";
 
-const char* name_of(Backend backend) {
-  switch (backend) {
-    case Backend::kAuto:
-      return "auto";
-    case Backend::kHost:
-      return "host";
-    case Backend::kGloo:
-      return "gloo";
-    case Backend::kNccl:
-      return "nccl";
-  }
-  return "?";
-}
-
 const char* name_of(GroupKind kind) {
   switch (kind) {
     case GroupKind::kSingle:
@@ -225,6 +211,20 @@ NetworkGroups c10d_groups(const WorldOptions& options) {
 }
 
 }  // namespace
+
+const char* name_of(Backend backend) {
+  switch (backend) {
+    case Backend::kAuto:
+      return "auto";
+    case Backend::kHost:
+      return "host";
+    case Backend::kGloo:
+      return "gloo";
+    case Backend::kNccl:
+      return "nccl";
+  }
+  return "?";
+}
 
 World open_world(const LauncherEnvironment& me, const WorldOptions& options, const NetworkGroups& network) {
   TANDEM_CHECK(me.rank >= 0 && me.rank < me.world_size, "rank ", me.rank, " of ", me.world_size);

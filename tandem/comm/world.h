@@ -30,6 +30,9 @@ enum class Backend {
   kNccl,  // NCCL between all ranks; not there yet
 };
 
+/// "auto", "host", "gloo", "nccl".
+[[nodiscard]] const char* name_of(Backend backend);
+
 /// How it is known which ranks share a host.
 enum class HostsBy {
   kKey,       // what their systems say (host_map.h). That they really do shows when they meet

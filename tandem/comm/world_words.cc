@@ -1,5 +1,6 @@
 #include "tandem/comm/world_words.h"
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <optional>
@@ -9,12 +10,12 @@
 
 #include "tandem/base/error.h"
 #include "tandem/base/text.h"
+#include "tandem/comm/world.h"
 
 namespace tandem::comm {
 namespace {
 
-constexpr std::array<std::pair<std::string_view, Backend>, 4> kBackends{
-    {{"auto", Backend::kAuto}, {"host", Backend::kHost}, {"gloo", Backend::kGloo}, {"nccl", Backend::kNccl}}};
+std::string_view name_of_backend(Backend backend) { return name_of(backend); }
 
 std::vector<std::string_view> split(std::string_view text, char at) {
   std::vector<std::string_view> parts;
@@ -53,13 +54,12 @@ WorldOptions read_world_words(const WorldWords& words) {
   options.network = words.network;
   std::vector<std::string> faults;
   if (!words.backend.empty()) {
-    bool known = false;
-    for (const auto& [word, backend] : kBackends) {
-      if (word != words.backend) continue;
-      options.backend = backend;
-      known = true;
-    }
-    if (!known) faults.push_back(concat("--backend ", words.backend, ": expected auto, host, gloo or nccl"));
+    constexpr std::array kAll{Backend::kAuto, Backend::kHost, Backend::kGloo, Backend::kNccl};
+    const auto* const named = std::ranges::find(kAll, words.backend, name_of_backend);
+    if (named != kAll.end())
+      options.backend = *named;
+    else
+      faults.push_back(concat("--backend ", words.backend, ": expected auto, host, gloo or nccl"));
   }
   if (!words.hosts_by.empty() && words.hosts_by != "key") {
     if (auto hosts = read_rank_list(words.hosts_by)) {

@@ -5,9 +5,9 @@
 #pragma once
 #include <string>
 
-#include "tandem/comm/world.h"
-
 namespace tandem::comm {
+
+struct WorldOptions;  // comm/world.h, which needs LibTorch
 
 /// As given; empty for what was not.
 struct WorldWords {
@@ -17,10 +17,9 @@ struct WorldWords {
 };
 
 /// For --help.
-inline constexpr const char* kBackendHelp = "How ranks exchange: auto, host (shared memory), gloo or nccl. [auto]";
-inline constexpr const char* kHostsByHelp =
-    "Which ranks share a host: key (what their systems say), or the ranks of each, as in 0,1/2,3. [key]";
-inline constexpr const char* kNetworkHelp = "Interface or address of this host for Gloo. [the one that reaches rank 0]";
+inline constexpr const char* kBackendHelp = "How ranks exchange: shared memory (host), Gloo or NCCL. [auto]";
+inline constexpr const char* kHostsByHelp = "Which ranks share a host, as in 0,1/2,3. [key: their systems say]";
+inline constexpr const char* kNetworkHelp = "Interface or address of this host for Gloo.";
 
 [[nodiscard]] WorldOptions read_world_words(const WorldWords& words);
 

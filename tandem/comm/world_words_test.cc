@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "tandem/base/error.h"
+#include "tandem/comm/world.h"
 
 namespace tandem::comm {
 namespace {

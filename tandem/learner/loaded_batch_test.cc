@@ -5,6 +5,7 @@
 #include <torch/types.h>
 
 #include "tandem/base/error.h"
+#include "tandem/base/testing/message_of.h"
 
 namespace tandem::learner {
 namespace {
@@ -14,16 +15,6 @@ using testing::HasSubstr;
 
 // The second of two replicas with two shards each.
 const sync::Placement kSecond{.replica = 1, .replicas = 2, .shards = 4, .mine = {2, 4}};
-
-template <typename Thrown>
-std::string message_of(const std::function<void()>& action) {
-  try {
-    action();
-  } catch (const Thrown& error) {
-    return error.what();
-  }
-  return "accepted";
-}
 
 Batch rows(std::int64_t count, std::int64_t states = 0) {
   Batch batch{.columns = {{"x", torch::arange(count)}, {"y", torch::arange(count)}}, .states = {}};

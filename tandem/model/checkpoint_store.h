@@ -42,9 +42,8 @@ class CheckpointWriter {
   ~CheckpointWriter();
 
   [[nodiscard]] const std::filesystem::path& folder() const { return folder_; }
-  /// Writes one part, now. Its name must be is_part_name() and new. Returns its entry in the manifest.
-  CheckpointPart write_part(const std::string& name, const NamedTensors& tensors,
-                            const SafetensorsMetadata& metadata = {});
+  /// Writes one part, now. Its name must be is_part_name() and new.
+  void write_part(const std::string& name, const NamedTensors& tensors, const SafetensorsMetadata& metadata = {});
   /// Makes it a checkpoint, then removes those that the store need not keep. Call it once, last.
   void commit(const CheckpointInfo& info);
 

@@ -34,8 +34,8 @@ void CheckpointWriter::abandon() noexcept {
   if (const auto aside = store_->set_aside(updates_); fs::exists(aside, ignored)) fs::rename(aside, folder_, ignored);
 }
 
-CheckpointPart CheckpointWriter::write_part(const std::string& name, const NamedTensors& tensors,
-                                            const SafetensorsMetadata& metadata) {
+void CheckpointWriter::write_part(const std::string& name, const NamedTensors& tensors,
+                                  const SafetensorsMetadata& metadata) {
   TANDEM_CHECK(store_ != nullptr, "part \"", name, "\" after commit");
   TANDEM_CHECK(is_part_name(name), "\"", name, "\" cannot be the name of a part");
   TANDEM_CHECK(std::ranges::find(parts_, name, &CheckpointPart::name) == parts_.end(), "part \"", name, "\" twice");
@@ -50,8 +50,7 @@ CheckpointPart CheckpointWriter::write_part(const std::string& name, const Named
   fault_point("checkpoint.part_written");
   part.bytes = file.size();
   part.sha256 = hash.hex();
-  parts_.push_back(part);
-  return part;
+  parts_.push_back(std::move(part));
 }
 
 void CheckpointWriter::commit(const CheckpointInfo& info) {

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "tandem/base/check.h"
+#include "tandem/base/equal_parts.h"
 
 namespace tandem::shm {
 namespace {
@@ -131,11 +132,8 @@ void Member::sum_slots(std::uint64_t ticket) {
 void Member::sum_my_part(std::uint64_t ticket) {
   if (size() == 1) return;
   for (int rank = 0; rank < size(); ++rank) arrays_[static_cast<std::size_t>(rank)] = payload(rank, ticket);
-  // Parts end at multiples of a cache line of the smallest type, so that no two ranks write to one line.
-  constexpr std::int64_t kGrain = 32;
-  const std::int64_t count = exchange_.posting(rank(), ticket).count, grains = (count + kGrain - 1) / kGrain;
-  const auto border = [&](std::int64_t part) { return std::min(grains * part / size() * kGrain, count); };
-  started(ticket).element.sum(arrays_, border(rank()), border(rank() + 1));
+  const EqualParts parts(exchange_.posting(rank(), ticket).count, size());
+  started(ticket).element.sum(arrays_, parts.begin(rank()), parts.begin(rank() + 1));
 }
 
 }  // namespace tandem::shm

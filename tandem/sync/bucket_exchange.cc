@@ -33,8 +33,7 @@ void BucketExchange::cut(std::size_t b, std::int64_t most_elements) {
     bucket_of_[b][s] = buckets_.size();
     const bool is_full = s == 0 || end - slots[s - 1].offset > most_elements;
     if (!is_full) continue;
-    buckets_.push_back(
-        {.buffer = b, .first_slot = s, .end_slot = end_slot, .begin = s == 0 ? 0 : slots[s].offset, .end = end});
+    buckets_.push_back({.buffer = b, .parameters = end_slot - s, .begin = s == 0 ? 0 : slots[s].offset, .end = end});
     end = slots[s].offset;
     end_slot = s;
   }
@@ -45,7 +44,7 @@ void BucketExchange::begin_last_pass(model::FlatParameters::Gradients& gradients
   if (buckets_.empty()) return;
   gradients_ = &gradients;
   ready_order_.clear();
-  for (Bucket& bucket : buckets_) bucket.missing = bucket.end_slot - bucket.first_slot;
+  for (Bucket& bucket : buckets_) bucket.missing = bucket.parameters;
   parameters_.on_reached([this](std::size_t buffer, std::size_t slot) { reached(buffer, slot); });
 }
 

@@ -45,7 +45,7 @@ class BucketExchange {
 
  private:
   struct Bucket {
-    std::size_t buffer = 0, first_slot = 0, end_slot = 0;
+    std::size_t buffer = 0, parameters = 0;
     std::int64_t begin = 0, end = 0;  // elements of the flat buffer
     std::size_t missing = 0;          // of its parameters, in this pass
   };

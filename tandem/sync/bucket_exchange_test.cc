@@ -13,6 +13,7 @@
 
 #include "tandem/base/error.h"
 #include "tandem/comm/local_group.h"
+#include "tandem/comm/testing/forwarding_group.h"
 #include "tandem/concurrency/testing/within.h"
 #include "tandem/sync/data_parallel.h"
 
@@ -23,44 +24,18 @@ using namespace std::chrono_literals;
 using testing::HasSubstr;
 
 // A local group that says of itself that it goes on alone, and notes how long each vector is that is started.
-class NotedGroup final : public comm::Group {
+class NotedGroup final : public comm::ForwardingGroup {
  public:
-  explicit NotedGroup(std::unique_ptr<comm::Group> group) : group_(std::move(group)) {}
-
-  [[nodiscard]] int rank() const override { return group_->rank(); }
-  [[nodiscard]] int size() const override { return group_->size(); }
+  using ForwardingGroup::ForwardingGroup;
   [[nodiscard]] bool goes_on_alone() const override { return true; }
-  [[nodiscard]] at::Tensor allocate(std::int64_t count, at::ScalarType dtype, at::Device device) override {
-    return group_->allocate(count, dtype, device);
-  }
   comm::Pending start_all_reduce(const at::Tensor& flat) override {
     started.push_back(flat.numel());
     started_at.push_back(flat.const_data_ptr());
-    waiting_.push_back(group_->start_all_reduce(flat));
-    return {*this, next_++};
+    return ForwardingGroup::start_all_reduce(flat);
   }
-  void broadcast(const at::Tensor& flat, int root, const Limits& limits) override {
-    group_->broadcast(flat, root, limits);
-  }
-  [[nodiscard]] std::vector<at::Tensor> all_gather(const at::Tensor& mine, const Limits& limits) override {
-    return group_->all_gather(mine, limits);
-  }
-  void all_gather(std::span<const double> mine, std::span<double> all, const Limits& limits) override {
-    group_->all_gather(mine, all, limits);
-  }
-  void barrier(const Limits& limits) override { group_->barrier(limits); }
-  void abort(const std::string& why) override { group_->abort(why); }
 
   std::vector<std::int64_t> started;
   std::vector<const void*> started_at;
-
- protected:
-  void finish(std::uint64_t ticket, const Limits& limits) override { waiting_[ticket].wait(limits); }
-
- private:
-  std::unique_ptr<comm::Group> group_;
-  std::vector<comm::Pending> waiting_;
-  std::uint64_t next_ = 0;
 };
 
 // Two layers of more than a bucket each, and a small one that is registered last and used first: it shares the last

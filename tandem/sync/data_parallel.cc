@@ -27,12 +27,24 @@ Placement placement_of(const torch::nn::Module& module, const comm::Group& group
           .device = parameters.front().device()};
 }
 
+// The module's parameters, by flat buffer and slot.
+std::vector<std::vector<at::Tensor>> tensors_of_slots(Replica& replica) {
+  const auto named = replica.module().named_parameters();
+  std::vector<std::vector<at::Tensor>> tensors;
+  for (const model::FlatBuffer& buffer : replica.parameters().buffers()) {
+    std::vector<at::Tensor>& of_buffer = tensors.emplace_back();
+    for (const model::ParameterSlot& slot : buffer.slots) of_buffer.push_back(named[slot.name]);
+  }
+  return tensors;
+}
+
 }  // namespace
 
 DataParallel::DataParallel(std::shared_ptr<torch::nn::Module> module, comm::Group& group, DataParallelOptions options)
     : options_(std::move(options)),
       group_(group),
       replica_(placement_of(*module, group), module, 0, options_.optimizer, options_.flat),
+      slots_(tensors_of_slots(replica_)),
       mean_(replica_, group, options_.mean) {
   require_same_model(replica_, group_, limits());
   broadcast_state(replica_, group_, 0, limits());
@@ -82,38 +94,26 @@ MeanGradient DataParallel::form(double lr_factor) {
 StepReport DataParallel::average() {
   const MeanGradient mean = form(1);
   put_mean_in_place(mean.scale);
-  return made(mean);
+  return report_of(mean, ++steps_);
 }
 
 StepReport DataParallel::step(double lr_factor) {
   const MeanGradient mean = form(lr_factor);
   replica_.optimizer().step(mean_.sums(), mean.scale, mean.lr_factor);
-  return made(mean);
-}
-
-StepReport DataParallel::made(const MeanGradient& mean) {
-  ++steps_;
-  return {.verdict = Verdict::kApplied,
-          .step = steps_,
-          .staleness = 0,
-          .weight = mean.weight,
-          .loss = mean.loss,
-          .grad_norm = mean.norm,
-          .wait_seconds = mean.wait_seconds};
+  return report_of(mean, ++steps_);
 }
 
 // A parameter that no rank's loss reached has no .grad, so that optimizers pass it over.
 void DataParallel::put_mean_in_place(double scale) {
   const at::NoGradGuard no_grad;
   const model::FlatParameters& parameters = replica_.parameters();
-  auto named = replica_.module().named_parameters();
   for (std::size_t b = 0; b < parameters.buffers().size(); ++b) {
     const model::FlatBuffer& buffer = parameters.buffers()[b];
     if (!buffer.sparse) mean_.sums().gradients(b, parameters).mul_(scale);
     const at::Tensor presence =
         buffer.sparse ? at::Tensor() : mean_.sums().presence(b, parameters).to(at::kCPU, at::kFloat);
     for (std::size_t slot = 0; slot < buffer.slots.size(); ++slot) {
-      at::Tensor& grad = named[buffer.slots[slot].name].mutable_grad();
+      at::Tensor& grad = slots_[b][slot].mutable_grad();
       if (buffer.sparse) {
         const at::Tensor& sum = mean_.sums().sparse[b][slot];
         grad = sum.defined() ? sum.mul(scale) : at::Tensor();

@@ -76,11 +76,11 @@ class DataParallel {
   void run_backward(const at::Tensor& loss, double rows);
   MeanGradient form(double lr_factor);
   void put_mean_in_place(double scale);
-  StepReport made(const MeanGradient& mean);
 
   const DataParallelOptions options_;
   comm::Group& group_;
   Replica replica_;
+  const std::vector<std::vector<at::Tensor>> slots_;  // the parameters, by flat buffer and slot
   GradientMean mean_;
   enum class Pass { kNone, kAccumulating, kLast } pass_ = Pass::kNone;  // since the last step
   double rows_ = 0, loss_ = 0;  // since the last step: rows, and their losses' sum

@@ -11,6 +11,16 @@
 
 namespace tandem::sync {
 
+StepReport report_of(const MeanGradient& mean, std::int64_t step) {
+  return {.verdict = Verdict::kApplied,
+          .step = step,
+          .staleness = 0,
+          .weight = mean.weight,
+          .loss = mean.loss,
+          .grad_norm = mean.norm,
+          .wait_seconds = mean.wait_seconds};
+}
+
 GradientMean::GradientMean(Replica& replica, comm::Group& group, const MeanOptions& options)
     : replica_(replica),
       group_(group),

@@ -14,6 +14,7 @@
 #include "tandem/sync/bucket_exchange.h"
 #include "tandem/sync/replica.h"
 #include "tandem/sync/shard_gradients.h"
+#include "tandem/sync/strategy.h"
 
 namespace tandem::sync {
 
@@ -38,6 +39,9 @@ struct MeanGradient {
   double lr_factor = 1;  // of the replicas that offered
   double wait_seconds = 0;
 };
+
+/// What a strategy reports of the step that applied `mean`, as the `step`-th.
+[[nodiscard]] StepReport report_of(const MeanGradient& mean, std::int64_t step);
 
 class GradientMean {
  public:

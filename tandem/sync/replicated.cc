@@ -13,14 +13,7 @@ void Replicated::begin(const Limits& limits) {
 StepReport Replicated::step(double lr_factor, const Limits& limits) {
   const MeanGradient mean = mean_.form(lr_factor, steps_, limits);
   replica_.optimizer().step(mean_.sums(), mean.scale, mean.lr_factor);
-  ++steps_;
-  return {.verdict = Verdict::kApplied,
-          .step = steps_,
-          .staleness = 0,
-          .weight = mean.weight,
-          .loss = mean.loss,
-          .grad_norm = mean.norm,
-          .wait_seconds = mean.wait_seconds};
+  return report_of(mean, ++steps_);
 }
 
 void Replicated::leave(const Limits& limits) {

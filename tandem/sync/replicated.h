@@ -23,8 +23,8 @@ class Replicated final : public Strategy {
   void open(int shard) override { mean_.open(shard); }
   void close(double weight, double loss) override { mean_.close(weight, loss); }
   StepReport step(double lr_factor, const Limits& limits) override;
-  /// Takes part in the others' steps until all have left, so its state stays equal to theirs; each `limits` is for one
-  /// of those.
+  /// Takes part in the others' steps until all have left, so its state stays equal to theirs. `limits` are for all of
+  /// those together.
   void leave(const Limits& limits) override;
 
  private:

@@ -11,25 +11,21 @@
 
 #include "tandem/app/config/configuration.h"
 #include "tandem/app/launch/launch_options.h"
+#include "tandem/comm/world_words.h"
 
 namespace tandem::app {
 
 /// How a result is printed.
 enum class Output { kText, kJson };
 
-/// How ranks that were started together exchange, as given; empty for what was not. Read by comm/world_words.h.
-struct RankWords {
-  std::string backend = {}, hosts_by = {}, network = {};
-};
-
 struct TrainCommand {
   ConfigSources sources;
-  RankWords ranks = {};
+  comm::WorldWords world = {};  // how ranks that were started together exchange
 };
 struct ResumeCommand {
   std::filesystem::path run;
   std::vector<Setting> flags;
-  RankWords ranks = {};
+  comm::WorldWords world = {};  // how ranks that were started together exchange
 };
 struct EvalCommand {
   std::filesystem::path source;  // a run folder, or a checkpoint

@@ -122,12 +122,9 @@ class CommandLine {
 
   // Of no use to a single process.
   void add_ranks(CLI::App& command) {
-    command.add_option("--backend", ranks_.backend, "How ranks exchange: shared memory, Gloo or NCCL. [auto]")
-        ->type_name("auto|host|gloo|nccl");
-    command
-        .add_option("--hosts-by", ranks_.hosts_by, "Which ranks share a host, as in 0,1/2,3. [key: their systems say]")
-        ->type_name("key|RANKS");
-    command.add_option("--network", ranks_.network, "Interface or address of this host for Gloo.")->type_name("NAME");
+    command.add_option("--backend", world_.backend, comm::kBackendHelp)->type_name("auto|host|gloo|nccl");
+    command.add_option("--hosts-by", world_.hosts_by, comm::kHostsByHelp)->type_name("key|RANKS");
+    command.add_option("--network", world_.network, comm::kNetworkHelp)->type_name("NAME");
   }
 
   void add_results() {
@@ -211,14 +208,14 @@ class CommandLine {
     if (!config_.empty() && !is_stray) command.sources.file = config_;
     command.sources.flags = train_flags_->settings(faults);
     command.sources.flag_faults = std::move(faults);
-    command.ranks = ranks_;
+    command.world = world_;
     return command;
   }
 
   Command other_command(const CLI::App& chosen, std::vector<std::string>& faults) {
     const Output output = json_ ? Output::kJson : Output::kText;
     const std::vector<std::filesystem::path> plugins(plugins_.begin(), plugins_.end());
-    if (&chosen == resume_) return ResumeCommand{source_, resume_flags_->settings(faults), ranks_};
+    if (&chosen == resume_) return ResumeCommand{source_, resume_flags_->settings(faults), world_};
     if (&chosen == inspect_) return InspectCommand{source_, output};
     if (&chosen == plot_) return PlotCommand{{runs_.begin(), runs_.end()}, output_file_};
     if (&chosen == export_) return ExportCommand{source_, output_file_, plugins};
@@ -244,7 +241,7 @@ class CommandLine {
     }
   }
 
-  RankWords ranks_;
+  comm::WorldWords world_;
   std::string config_, source_, output_file_, name_, episodes_, seed_;
   std::vector<std::string> runs_, plugins_;
   bool json_ = false;

@@ -20,7 +20,7 @@ ExitCode go_on(const ResumeCommand& command, const rl::EnvRegistry& environments
 }  // namespace
 
 ExitCode run_resume(const ResumeCommand& command, const rl::EnvRegistry& environments) {
-  return run_on_all_ranks(command.ranks, command.flags, environments,
+  return run_on_all_ranks(command.world, command.flags, environments,
                           [&](Leader& leader) { return go_on(command, environments, leader); });
 }
 

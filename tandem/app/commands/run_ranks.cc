@@ -9,7 +9,7 @@
 #include "tandem/app/train/train.h"
 #include "tandem/base/error.h"
 #include "tandem/base/text.h"
-#include "tandem/comm/world_words.h"
+#include "tandem/comm/world.h"
 #include "tandem/concurrency/failures.h"
 
 namespace tandem::app {
@@ -52,8 +52,8 @@ ExitCode lead_others(const learner::Ranks& ranks, const std::function<ExitCode(L
     try {
       leader.dismiss(ExitCode::kUserCanFixIt);
     } catch (const RunError&) {
-      ranks.abort(
-          "rank 0 has nothing to train");  // somebody is gone; what the user can fix is still what there is to say
+      // Somebody is gone; what the user can fix is still what there is to say.
+      ranks.abort("rank 0 has nothing to train");
     }
     throw;
   }
@@ -64,8 +64,9 @@ ExitCode lead_others(const learner::Ranks& ranks, const std::function<ExitCode(L
 void Leader::send(const Configuration& configuration) {
   has_spoken_ = true;
   if (ranks_.size() == 1) return;
+  const auto text = std::as_bytes(std::span(configuration.yaml));
   std::vector<std::byte> word{kTrain};
-  for (const std::byte each : std::as_bytes(std::span(configuration.yaml))) word.push_back(each);
+  word.insert(word.end(), text.begin(), text.end());
   (void)ranks_.from_leader(word);
 }
 
@@ -75,10 +76,9 @@ void Leader::dismiss(ExitCode code) {
   (void)ranks_.from_leader(std::span(&word, 1));
 }
 
-ExitCode run_on_all_ranks(const RankWords& words, const std::vector<Setting>& flags,
+ExitCode run_on_all_ranks(const comm::WorldWords& words, const std::vector<Setting>& flags,
                           const rl::EnvRegistry& environments, const std::function<ExitCode(Leader&)>& lead) {
-  const comm::WorldOptions options =
-      comm::read_world_words({.backend = words.backend, .hosts_by = words.hosts_by, .network = words.network});
+  const comm::WorldOptions options = comm::read_world_words(words);
   const comm::LauncherEnvironment me = comm::launcher_environment();
   if (me.world_size == 1) {
     if (!words.backend.empty() || !words.hosts_by.empty() || !words.network.empty()) {

@@ -5,9 +5,9 @@
 #include <functional>
 #include <vector>
 
-#include "tandem/app/cli/command.h"
 #include "tandem/app/config/configuration.h"
 #include "tandem/app/exit_code.h"
+#include "tandem/comm/world_words.h"
 #include "tandem/learner/ranks.h"
 #include "tandem/rl/env/env_registry.h"
 
@@ -33,7 +33,7 @@ class Leader {
 /// all others what it tells them. `flags`: of this rank's command line; others than --devices count on rank 0 only.
 /// What the user can fix is said by rank 0 alone and ends all with its exit code; any other failure of one rank ends
 /// the waits of all. Throws what meeting and `lead` throw.
-[[nodiscard]] ExitCode run_on_all_ranks(const RankWords& words, const std::vector<Setting>& flags,
+[[nodiscard]] ExitCode run_on_all_ranks(const comm::WorldWords& words, const std::vector<Setting>& flags,
                                         const rl::EnvRegistry& environments,
                                         const std::function<ExitCode(Leader&)>& lead);
 

@@ -49,7 +49,7 @@ ExitCode lead(const TrainCommand& command, const rl::EnvRegistry& environments, 
 }  // namespace
 
 ExitCode run_train(const TrainCommand& command, const rl::EnvRegistry& environments) {
-  return run_on_all_ranks(command.ranks, command.sources.flags, environments,
+  return run_on_all_ranks(command.world, command.sources.flags, environments,
                           [&](Leader& leader) { return lead(command, environments, leader); });
 }
 

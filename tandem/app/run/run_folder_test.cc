@@ -10,22 +10,13 @@
 #include "tandem/base/atomic_file.h"
 #include "tandem/base/error.h"
 #include "tandem/base/fault_point.h"
+#include "tandem/base/testing/message_of.h"
 #include "tandem/base/testing/temporary_folder.h"
 
 namespace tandem::app {
 namespace {
 
 using testing::HasSubstr;
-
-template <typename Fault, typename Call>
-std::string message_of(Call call) {
-  try {
-    call();
-  } catch (const Fault& error) {
-    return error.what();
-  }
-  return "nothing was thrown";
-}
 
 TEST(RunFolderTest, ANewRunHasItsConfigAndAPlaceForCheckpoints) {
   const TemporaryFolder temporary;

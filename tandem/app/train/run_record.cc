@@ -21,7 +21,6 @@ RunRecord::RunRecord(const Configuration& configuration, const rl::PpoRun& run, 
 
 void RunRecord::resumed(const RunProgress& progress, const std::string& remark) {
   progress_ = progress;
-  saved_updates_ = run_.updates();
   place_.log.info(concat("goes on after update ", run_.updates(), ", environment step ", run_.env_steps()));
   if (!remark.empty())
     place_.log.warning(concat("from here on the numbers may differ from an uninterrupted run's: ", remark));
@@ -91,17 +90,14 @@ void RunRecord::note_solved(const rl::RunReport& report) {
   place_.progress.say(line);
 }
 
-bool RunRecord::checkpoint_due() const {
+bool RunRecord::checkpoint_due(std::int64_t saved_updates) const {
   const CheckpointSettings& when = options_.checkpoint;
-  if (when.every_updates && run_.updates() - std::max<std::int64_t>(saved_updates_, 0) >= *when.every_updates)
-    return true;
+  if (when.every_updates && run_.updates() - saved_updates >= *when.every_updates) return true;
   return when.every_seconds && seconds_since(saved_at_) >= *when.every_seconds;
 }
 
 void RunRecord::checkpoint(const learner::StateParts& parts) {
-  if (saved_updates_ == run_.updates()) return;
   save_run(run_, parts, progress_, config_, store_);
-  saved_updates_ = run_.updates();
   saved_at_ = Clock::now();
   place_.log.debug(concat("checkpoint after update ", run_.updates()));
 }

@@ -24,8 +24,9 @@ class RunRecord {
   void begin();
   /// One update was made.
   void account(const rl::RunReport& report);
-  [[nodiscard]] bool checkpoint_due() const;
-  /// Writes a checkpoint of the run's `parts`, unless this update has one.
+  /// `saved_updates`: how many updates the last checkpoint holds; 0 without one.
+  [[nodiscard]] bool checkpoint_due(std::int64_t saved_updates) const;
+  /// Writes a checkpoint of the run's `parts`.
   void checkpoint(const learner::StateParts& parts);
   /// Writes the summary and draws the picture.
   Summary finish(RunEnd end, const std::vector<learner::ReplicaTeam::Work>& work, const std::string& params_sha256,
@@ -43,7 +44,7 @@ class RunRecord {
   std::vector<std::unique_ptr<MetricsSink>> sinks_;
   UpdateMetrics last_;
   Clock::time_point started_, saved_at_;
-  std::int64_t first_step_ = 0, saved_updates_ = -1;
+  std::int64_t first_step_ = 0;
 };
 
 }  // namespace tandem::app

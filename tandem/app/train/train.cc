@@ -1,5 +1,7 @@
 #include "tandem/app/train/train.h"
 
+#include <algorithm>
+
 #include "tandem/app/train/build_run.h"
 #include "tandem/app/train/run_record.h"
 
@@ -24,7 +26,8 @@ class Training {
     while (!stopping && run_.env_steps() < total_steps_) {
       const rl::RunReport report = run_.update();
       if (record != nullptr) record->account(report);
-      const Decision decision = decide(record != nullptr && record->checkpoint_due());
+      const Decision decision =
+          decide(record != nullptr && record->checkpoint_due(std::max<std::int64_t>(saved_updates_, 0)));
       if (decision.checkpoint) checkpoint(record);
       stopping = decision.stop;
     }
@@ -60,7 +63,7 @@ class Training {
   const learner::Ranks ranks_;
   const std::stop_token stop_;
   rl::PpoRun run_;
-  std::int64_t saved_updates_ = -1;
+  std::int64_t saved_updates_ = -1;  // of the last checkpoint; -1 before the first
 };
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "tandem/base/error.h"
+#include "tandem/base/testing/message_of.h"
 
 namespace tandem::rl {
 namespace {
@@ -33,15 +34,6 @@ std::vector<std::string> ids(const EnvRegistry& registry) {
   std::vector<std::string> all;
   for (const EnvEntry& entry : registry.entries()) all.push_back(entry.spec.id);
   return all;
-}
-
-std::string message(const std::function<void()>& action) {
-  try {
-    action();
-  } catch (const ConfigError& error) {
-    return error.what();
-  }
-  return "no ConfigError";
 }
 
 TEST(EnvRegistryTest, TheNativeOnesAreThereInTheOrderOfTheirNames) {
@@ -83,11 +75,11 @@ TEST(EnvRegistryTest, StructsOfAProgramAreAddedUnderTheirIds) {
 TEST(EnvRegistryTest, ATakenNameIsRefusedAndNothingChanges) {
   EnvRegistry registry = EnvRegistry::native();
   registry.add<Coin>();
-  EXPECT_THAT(message([&] { registry.add<Coin>(); }),
+  EXPECT_THAT(message_of<ConfigError>([&] { registry.add<Coin>(); }),
               HasSubstr("'Coin-v0' of this program: the name is taken by one of "));
   EnvEntry other = entry_of<Coin>();
   other.spec.id = "CartPole-v1";
-  EXPECT_THAT(message([&] { registry.add(other); }), HasSubstr("the name is taken by one of tandem"));
+  EXPECT_THAT(message_of<ConfigError>([&] { registry.add(other); }), HasSubstr("the name is taken by one of tandem"));
   EXPECT_EQ(registry.entries().size(), 6u);
 }
 
@@ -95,16 +87,16 @@ TEST(EnvRegistryTest, AFaultySpecAndAnEntryWithoutMakerAreRefused) {
   EnvRegistry registry;
   EnvEntry faulty = entry_of<Coin>();
   faulty.spec.agents = 0;
-  EXPECT_THAT(message([&] { registry.add(faulty); }), HasSubstr("agents = 0"));
+  EXPECT_THAT(message_of<ConfigError>([&] { registry.add(faulty); }), HasSubstr("agents = 0"));
   EnvEntry unmade = entry_of<Coin>();
   unmade.make = nullptr;
-  EXPECT_THAT(message([&] { registry.add(unmade); }), HasSubstr("no function that makes it"));
+  EXPECT_THAT(message_of<ConfigError>([&] { registry.add(unmade); }), HasSubstr("no function that makes it"));
   EXPECT_TRUE(registry.entries().empty());
 }
 
 TEST(EnvRegistryTest, AnUnknownNameGetsTheNearestKnownOne) {
   const EnvRegistry registry = EnvRegistry::native();
-  const auto answer = [&](const char* id) { return message([&] { (void)registry.make(id, 1); }); };
+  const auto answer = [&](const char* id) { return message_of<ConfigError>([&] { (void)registry.make(id, 1); }); };
   EXPECT_EQ(answer("CartPole-v2"), "there is no environment 'CartPole-v2'; did you mean 'CartPole-v1'?");
   EXPECT_THAT(answer("cartpole"), HasSubstr("did you mean 'CartPole-v1'?"));
   EXPECT_THAT(answer("Cartpol-v1"), HasSubstr("did you mean 'CartPole-v1'?"));
@@ -115,8 +107,10 @@ TEST(EnvRegistryTest, AnUnknownNameGetsTheNearestKnownOne) {
             "there is no environment 'HalfCheetah-v5'; known are Acrobot-v1, CartPole-v1, MountainCar-v0, "
             "MountainCarContinuous-v0, Pendulum-v1; others come from plugins or are added by a program of your own");
   EXPECT_THAT(answer(""), HasSubstr("there is no environment ''; known are Acrobot-v1"));
-  EXPECT_THAT(message([] { (void)EnvRegistry().make("CartPole-v1", 1); }), HasSubstr("none are registered"));
-  EXPECT_THAT(message([&] { (void)registry.spec("Acrobat-v1"); }), HasSubstr("did you mean 'Acrobot-v1'?"));
+  EXPECT_THAT(message_of<ConfigError>([] { (void)EnvRegistry().make("CartPole-v1", 1); }),
+              HasSubstr("none are registered"));
+  EXPECT_THAT(message_of<ConfigError>([&] { (void)registry.spec("Acrobat-v1"); }),
+              HasSubstr("did you mean 'Acrobot-v1'?"));
 }
 
 TEST(EnvRegistryTest, ACopyIsIndependent) {
