@@ -7,6 +7,7 @@ that measure the same cases print such lines too.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 
 from harness.model import Bench, Better, Contender, Metric, Sample, Size, WrongAnswer
 from harness.process import run
@@ -18,6 +19,7 @@ class CompiledBench(Bench):
     program = ""
     unit = ""
     better = Better.HIGHER
+    targets: Mapping[str, Mapping[str, float]] = {}  # by case: how many times better than which contender
     inside: tuple[str, ...] = ("tandem",)  # contenders that the program itself measures
 
     def contenders(self) -> list[Contender]:
@@ -27,7 +29,9 @@ class CompiledBench(Bench):
         arguments = ["--smoke"] if size is Size.SMOKE else []
         samples = read_lines(run([self.place.programs / self.program, *arguments]).stdout, self.unit)
         cases = samples[self.inside[0]].values
-        self.metrics = tuple(Metric(case, self.unit, self.better) for case in cases)
+        self.metrics = tuple(
+            Metric(case, self.unit, self.better, at_least_times=self.targets.get(case, {})) for case in cases
+        )
         outside = [contender for contender in contenders if contender.name not in self.inside]
         return samples | {contender.name: contender.measure(size) for contender in outside}
 

@@ -32,18 +32,25 @@ class Result:
         ours, theirs = self.summary(self.contenders[0], metric), self.summary(other, metric)
         return times_better(metric, ours.median, theirs.median) if ours and theirs else None
 
-    def met(self, metric: Metric) -> bool | None:
-        """Whether the metric's targets are reached; None without any, without a peer, and in a smoke run."""
-        if self.size is Size.SMOKE:
-            return None
-        verdicts = []
+    def meets_limit(self, metric: Metric) -> bool | None:
+        """Whether the first contender's median is at most what the metric asks; None without a limit or in a smoke run."""
         ours = self.summary(self.contenders[0], metric) if self.contenders else None
-        if metric.at_most is not None and ours:
-            verdicts.append(ours.median <= metric.at_most)
-        if metric.at_least_times is not None:
-            ratios = [ratio for other in self.contenders[1:] if (ratio := self.ratio(metric, other)) is not None]
-            verdicts += [ratio >= metric.at_least_times for ratio in ratios]
-        return all(verdicts) if verdicts else None
+        if self.size is Size.SMOKE or metric.at_most is None or not ours:
+            return None
+        return ours.median <= metric.at_most
+
+    def meets_times(self, metric: Metric, other: str) -> bool | None:
+        """The same of the target against `other`; None also when that one is not there."""
+        wanted, ratio = metric.at_least_times.get(other), self.ratio(metric, other)
+        if self.size is Size.SMOKE or wanted is None or ratio is None:
+            return None
+        return ratio >= wanted
+
+    def met(self, metric: Metric) -> bool | None:
+        """Whether all targets that can be judged are reached; None when none can."""
+        verdicts = [self.meets_limit(metric), *(self.meets_times(metric, other) for other in metric.at_least_times)]
+        judged = [verdict for verdict in verdicts if verdict is not None]
+        return all(judged) if judged else None
 
 
 def measure(bench: Bench, size: Size, repeats: int) -> Result:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import enum
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -38,7 +38,7 @@ class Metric:
     unit: str
     better: Better
     at_most: float | None = None  # target: the first contender's median is not above this
-    at_least_times: float | None = None  # target: it is better than every other contender's by this factor
+    at_least_times: Mapping[str, float] = field(default_factory=dict)  # target: better than that contender's, so many times
 
 
 @dataclass

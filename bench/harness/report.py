@@ -27,7 +27,7 @@ def to_json(result: Result) -> dict[str, Any]:
                 "unit": metric.unit,
                 "better": metric.better.value,
                 "at_most": metric.at_most,
-                "at_least_times": metric.at_least_times,
+                "at_least_times": dict(metric.at_least_times),
                 "met": result.met(metric),
                 "contenders": numbers,
                 "times_better": {other: result.ratio(metric, other) for other in result.contenders[1:]},
@@ -54,7 +54,8 @@ def table(results: Iterable[Result]) -> str:
             lines.append((result.name, "FAILED: " + result.failure.splitlines()[0]) + ("",) * (len(head) - 2))
             continue
         for metric in result.metrics:
-            for other in result.contenders[1:] or [None]:
+            others = [other for other in result.contenders[1:] if result.summary(other, metric) is not None]
+            for other in others or [None]:
                 lines.append(_line(result, metric, other))
         for peer, why in result.missing.items():
             lines.append((result.name, f"{peer}: {why}") + ("",) * (len(head) - 2))
@@ -76,18 +77,20 @@ def _line(result: Result, metric: Metric, other: str | None) -> tuple[str, ...]:
         _number(theirs),
         _ratio(ratio),
         " / ".join(spreads),
-        _target(result, metric),
+        _target(result, metric, other),
     )
 
 
-def _target(result: Result, metric: Metric) -> str:
+def _target(result: Result, metric: Metric, other: str | None) -> str:
+    """The targets that a line is about; the line of a metric that has no other contender is about all."""
+    verdict = {True: "met", False: "MISSED", None: "not judged"}
     wanted = []
     if metric.at_most is not None:
-        wanted.append(f"<= {metric.at_most:g}")
-    if metric.at_least_times is not None:
-        wanted.append(f">= {metric.at_least_times:g} times")
-    verdict = {True: "met", False: "MISSED", None: "not judged"}[result.met(metric)]
-    return f"{', '.join(wanted)}: {verdict}" if wanted else ""
+        wanted.append(f"<= {metric.at_most:g}: {verdict[result.meets_limit(metric)]}")
+    for peer, times in metric.at_least_times.items():
+        if other in (None, peer):
+            wanted.append(f">= {times:.2g} times: {verdict[result.meets_times(metric, peer)]}")
+    return ", ".join(wanted)
 
 
 def _number(summary: Summary | None) -> str:
