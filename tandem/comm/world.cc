@@ -127,7 +127,7 @@ std::unique_ptr<Group> meet_on_host(const HostMap& hosts, int rank, const std::s
 }
 
 std::shared_ptr<Group> make_group(const World& world, const std::vector<Introduction>& all, const Limits& limits,
-                                  const NetworkGroups& network) {
+                                  const NetworkGroups& network, int device) {
   const int host = world.hosts.host_of(world.rank);
   const auto token = [&] { return all[static_cast<std::size_t>(world.hosts.host(host).ranks.front())].token; };
   switch (world.kind) {
@@ -138,7 +138,8 @@ std::shared_ptr<Group> make_group(const World& world, const std::vector<Introduc
     case GroupKind::kGloo:
       return network.gloo(world.rank, world.size, *world.store->part("gloo"), limits);
     case GroupKind::kNccl:
-      return network.nccl(world.rank, world.size, *world.store->part("nccl"), limits);
+      return network.nccl(world.rank, world.size, device < 0 ? world.local_rank : device, *world.store->part("nccl"),
+                          limits);
     case GroupKind::kHostThenGloo:
       break;
   }
@@ -184,7 +185,7 @@ World enter(std::unique_ptr<Store> store, const LauncherEnvironment& me, const W
               .description = "",
               .store = std::move(store)};
   world.description = describe(world, me.launcher, choice.why);
-  world.group = make_group(world, all, options.limits, network);
+  world.group = make_group(world, all, options.limits, network, options.device);
   return world;
 }
 
@@ -205,9 +206,8 @@ NetworkGroups c10d_groups(const WorldOptions& options) {
   };
   return {.gloo = [with](int rank, int size, Store& store,
                          const Limits& limits) { return make_gloo_group(with(rank, size, store, limits)); },
-          .nccl = [](int, int, Store&, const Limits&) -> std::unique_ptr<Group> {
-            throw ConfigError("backend nccl: this version of tandem has no groups over NCCL yet; use auto or gloo");
-          }};
+          .nccl = [with](int rank, int size, int device, Store& store,
+                         const Limits& limits) { return make_nccl_group(with(rank, size, store, limits), device); }};
 }
 
 }  // namespace

@@ -27,7 +27,7 @@ enum class Backend {
   kAuto,  // shared memory within a host, Gloo between hosts
   kHost,  // shared memory; all ranks must be on one host
   kGloo,  // Gloo between all ranks, also of one host
-  kNccl,  // NCCL between all ranks; not there yet
+  kNccl,  // NCCL between all ranks, each with a CUDA device of its own; what is in host memory goes by Gloo
 };
 
 /// "auto", "host", "gloo", "nccl".
@@ -44,6 +44,7 @@ struct WorldOptions {
   HostsBy hosts_by = HostsBy::kKey;
   std::vector<std::vector<int>> hosts = {};  // kRankList: the ranks of each host
   std::string network = {};                  // for Gloo: an interface or an address of this host; empty: to the store
+  int device = -1;                           // kNccl: index of this rank's CUDA device; -1: its local rank
   int generation = 0;                        // counts the worlds that this process opens one after the other
   Limits limits = {.deadline = Deadline::after(std::chrono::minutes(5)), .stop = {}};  // until all ranks have come
 };
@@ -70,7 +71,10 @@ struct World {
 /// What makes groups across a network.
 struct NetworkGroups {
   using Make = std::function<std::unique_ptr<Group>(int rank, int size, Store& store, const Limits& limits)>;
-  Make gloo, nccl;
+  using MakeOnDevice =
+      std::function<std::unique_ptr<Group>(int rank, int size, int device, Store& store, const Limits& limits)>;
+  Make gloo;
+  MakeOnDevice nccl;
 };
 
 /// The same with other groups in place of c10d's. For tests.

@@ -46,7 +46,9 @@ NetworkGroups stand_in(const std::string& key) {
               [key](int rank, int size, Store&, const Limits& limits) {
                 return make_host_group({.rank = rank, .size = size, .key = key, .limits = limits});
               },
-          .nccl = [](int, int, Store&, const Limits&) -> std::unique_ptr<Group> { throw ConfigError("no NCCL"); }};
+          .nccl = [](int, int, int device, Store&, const Limits&) -> std::unique_ptr<Group> {
+            throw ConfigError(concat("no NCCL on device ", device));
+          }};
 }
 
 // The same under a launcher that hosts the store.
@@ -94,6 +96,19 @@ void check_group(World& world, const Voice& voice) {
   if (world.group->rank() != world.rank || world.group->size() != world.size) voice.say("another rank; ");
   voice.say(faults_of_sums(*world.group, {torch::kFloat, torch::kDouble, torch::kLong}, {0, 31, 5003}));
   voice.say(faults_of_copies(*world.group));
+}
+
+TEST(WorldTest, NcclUsesTheDeviceOfTheLocalRankUnlessOneIsNamed) {
+  const auto outcomes = run_worlds(
+      2,
+      [](int rank) {
+        WorldOptions options = choose(Backend::kNccl);
+        if (rank == 0) options.device = 5;
+        return options;
+      },
+      [](World&, const Voice&) {});
+  EXPECT_THAT(outcomes[0], HasSubstr("no NCCL on device 5"));
+  EXPECT_THAT(outcomes[1], HasSubstr("no NCCL on device 1"));
 }
 
 TEST(WorldTest, ASingleProcessIsAWorld) {

@@ -17,7 +17,8 @@ struct WorldWords {
 };
 
 /// For --help.
-inline constexpr const char* kBackendHelp = "How ranks exchange: shared memory (host), Gloo or NCCL. [auto]";
+inline constexpr const char* kBackendHelp =
+    "How ranks exchange: shared memory (host), Gloo, or NCCL on cuda:LOCAL_RANK. [auto]";
 inline constexpr const char* kHostsByHelp = "Which ranks share a host, as in 0,1/2,3. [key: their systems say]";
 inline constexpr const char* kNetworkHelp = "Interface or address of this host for Gloo.";
 
