@@ -22,10 +22,14 @@ endif()
 # Labels: unit (a layer by itself), process (several processes, killed ones too), gpu (needs a CUDA
 # device), parity (needs Python packages), learn (trains until it is good), slow (takes more than seconds), namespaces (makes
 # network namespaces).
+add_custom_target(unit_tests)  # builds all programs with that label
 function(tandem_discover_tests target)
   cmake_parse_arguments(ARG "" "TIMEOUT" "LABELS" ${ARGN})
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 120)
+  endif()
+  if(unit IN_LIST ARG_LABELS)
+    add_dependencies(unit_tests ${target})
   endif()
   if(TANDEM_SANITIZE)
     math(EXPR timeout "${ARG_TIMEOUT} * 5")

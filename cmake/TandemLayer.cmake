@@ -48,6 +48,8 @@ function(tandem_layer)
     target_link_libraries(${target}_tests PRIVATE ${target} tandem_warnings GTest::gmock GTest::gtest_main)
     if(ARG_TORCH)
       tandem_precompile(${target}_tests)
+      # Most of a test's compilation is the headers', so four tests share one. They share its names, too.
+      set_target_properties(${target}_tests PROPERTIES UNITY_BUILD ${TANDEM_UNITY_TESTS} UNITY_BUILD_BATCH_SIZE 4)
       tandem_discover_tests(${target}_tests LABELS unit)
     else()
       tandem_discover_tests(${target}_tests LABELS unit torchfree)

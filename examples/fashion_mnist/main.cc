@@ -139,7 +139,7 @@ void print_result(const Options& options, learner::ReplicaTeam& team, const Resu
   }
   json.end_array();
   json.end_object();
-  std::cout << json.text() << std::endl;
+  std::cout << json.text() << "\n" << std::flush;
 }
 
 void train(const Options& options, const learner::Ranks& ranks) {

@@ -23,6 +23,8 @@ template <typename... Functions>
 struct Overloaded : Functions... {
   using Functions::operator()...;
 };
+template <typename... Functions>
+Overloaded(Functions...) -> Overloaded<Functions...>;  // clang 14 does not deduce it
 
 ExitCode run(const Command& command, const rl::EnvRegistry& environments) {
   return std::visit(Overloaded{

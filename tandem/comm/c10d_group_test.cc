@@ -27,20 +27,20 @@ using testing::StrEq;
 
 const auto kDtypes = {torch::kFloat, torch::kDouble, torch::kHalf, torch::kBFloat16, torch::kLong};
 
-std::unique_ptr<Group> join(int rank, int size, int port) {
+std::unique_ptr<Group> join_gloo(int rank, int size, int port) {
   const auto store = connect_to_store({"127.0.0.1", port}, within(60s));
   const auto part = store->part("group");
   return make_gloo_group({.rank = rank, .size = size, .store = part.get(), .limits = within(60s)});
 }
 
-using Work = std::function<void(Group&, const Voice&)>;
+using RankWork = std::function<void(Group&, const Voice&)>;
 
 // Ranks that are processes, which a test may stop and kill.
 class Ranks {
  public:
-  Ranks(int size, const Work& work)
+  Ranks(int size, const RankWork& work)
       : world_(size, [&](int rank, const Voice& voice) {
-          const auto group = join(rank, size, store_.port());
+          const auto group = join_gloo(rank, size, store_.port());
           work(*group, voice);
           group->barrier(within(60s));
         }) {}
@@ -52,7 +52,7 @@ class Ranks {
   ProcessWorld world_;
 };
 
-std::vector<std::string> run_ranks(int size, const Work& work) { return Ranks(size, work)->outcomes(); }
+std::vector<std::string> run_gloo_ranks(int size, const RankWork& work) { return Ranks(size, work)->outcomes(); }
 
 // Ranks that are threads of this process.
 std::vector<std::string> run_threads(int size, const std::function<std::string(Group&)>& work) {
@@ -63,7 +63,7 @@ std::vector<std::string> run_threads(int size, const std::function<std::string(G
     threads.emplace_back([&, rank] {
       std::string& outcome = outcomes[static_cast<std::size_t>(rank)];
       try {
-        outcome = work(*join(rank, size, hosted.port));
+        outcome = work(*join_gloo(rank, size, hosted.port));
       } catch (const std::exception& error) {
         outcome = error.what();
       }
@@ -87,21 +87,21 @@ class C10dGroupSizes : public testing::TestWithParam<int> {
 };
 
 TEST_P(C10dGroupSizes, AllReduceGivesTheBitsOfTheLocalGroup) {
-  EXPECT_THAT(run_ranks(GetParam(),
-                        [](Group& group, const Voice& voice) {
-                          voice.say(faults_of_sums(group, kDtypes, {0, 1, 5, 1023, 1025, 20'001}));
-                          voice.say(faults_of_sums(group, {torch::kFloat}, {3'000'001}));
-                        }),
+  EXPECT_THAT(run_gloo_ranks(GetParam(),
+                             [](Group& group, const Voice& voice) {
+                               voice.say(faults_of_sums(group, kDtypes, {0, 1, 5, 1023, 1025, 20'001}));
+                               voice.say(faults_of_sums(group, {torch::kFloat}, {3'000'001}));
+                             }),
               Each(StrEq("")));
 }
 
 TEST_P(C10dGroupSizes, APartOfATensorIsReducedAndNothingElse) {
-  EXPECT_THAT(run_ranks(GetParam(), [](Group& group, const Voice& voice) { voice.say(faults_of_parts(group)); }),
+  EXPECT_THAT(run_gloo_ranks(GetParam(), [](Group& group, const Voice& voice) { voice.say(faults_of_parts(group)); }),
               Each(StrEq("")));
 }
 
 TEST_P(C10dGroupSizes, GatherAndBroadcastKeepTheOrderOfRanks) {
-  EXPECT_THAT(run_ranks(GetParam(), [](Group& group, const Voice& voice) { voice.say(faults_of_copies(group)); }),
+  EXPECT_THAT(run_gloo_ranks(GetParam(), [](Group& group, const Voice& voice) { voice.say(faults_of_copies(group)); }),
               Each(StrEq("")));
 }
 
@@ -119,26 +119,26 @@ TEST_P(C10dGroupSizes, RanksMayBeThreadsOfOneProcess) {
 INSTANTIATE_TEST_SUITE_P(Sizes, C10dGroupSizes, testing::Values(1, 2, 3, 4));
 
 TEST_F(C10dGroupTest, ManyMayBeStartedAtOnceAndAreExecutedInOrder) {
-  EXPECT_THAT(run_ranks(2,
-                        [](Group& group, const Voice& voice) {
-                          std::vector<torch::Tensor> flats;
-                          std::vector<Pending> pending;
-                          for (int i = 0; i < 40; ++i) {
-                            flats.push_back(torch::full({i * 997}, i + group.rank(), torch::kFloat));
-                            pending.push_back(group.start_all_reduce(flats.back()));
-                          }
-                          for (Pending& each : pending) each.wait(within(60s));
-                          for (int i = 0; i < 40; ++i) {
-                            const auto index = static_cast<std::size_t>(i);
-                            if (!torch::equal(flats[index], torch::full({i * 997}, 2 * i + 1, torch::kFloat)))
-                              voice.say(concat(i, " differs; "));
-                          }
-                        }),
+  EXPECT_THAT(run_gloo_ranks(2,
+                             [](Group& group, const Voice& voice) {
+                               std::vector<torch::Tensor> flats;
+                               std::vector<Pending> pending;
+                               for (int i = 0; i < 40; ++i) {
+                                 flats.push_back(torch::full({i * 997}, i + group.rank(), torch::kFloat));
+                                 pending.push_back(group.start_all_reduce(flats.back()));
+                               }
+                               for (Pending& each : pending) each.wait(within(60s));
+                               for (int i = 0; i < 40; ++i) {
+                                 const auto index = static_cast<std::size_t>(i);
+                                 if (!torch::equal(flats[index], torch::full({i * 997}, 2 * i + 1, torch::kFloat)))
+                                   voice.say(concat(i, " differs; "));
+                               }
+                             }),
               Each(StrEq("")));
 }
 
 TEST_F(C10dGroupTest, AnotherDtypeIsNamedOnAllRanks) {
-  const auto outcomes = run_ranks(3, [](Group& group, const Voice&) {
+  const auto outcomes = run_gloo_ranks(3, [](Group& group, const Voice&) {
     group.start_all_reduce(torch::zeros({8}, group.rank() == 1 ? torch::kDouble : torch::kFloat)).wait(within(60s));
   });
   EXPECT_THAT(outcomes, Each(AllOf(HasSubstr("collective #0 differs"), HasSubstr("8 x Float"), HasSubstr("8 x Double"),
@@ -146,14 +146,14 @@ TEST_F(C10dGroupTest, AnotherDtypeIsNamedOnAllRanks) {
 }
 
 TEST_F(C10dGroupTest, AnotherSizeIsNamedAndNothingIsWrittenBeyondATensor) {
-  const auto outcomes = run_ranks(2, [](Group& group, const Voice&) {
+  const auto outcomes = run_gloo_ranks(2, [](Group& group, const Voice&) {
     group.start_all_reduce(torch::zeros({2'000'000 + group.rank()})).wait(within(60s));
   });
   EXPECT_THAT(outcomes, Each(AllOf(HasSubstr("all_reduce of 2000000 x Float"), HasSubstr("of 2000001 x Float"))));
 }
 
 TEST_F(C10dGroupTest, AnotherOperationIsNamedAndTheGroupStaysClosed) {
-  const auto outcomes = run_ranks(2, [](Group& group, const Voice& voice) {
+  const auto outcomes = run_gloo_ranks(2, [](Group& group, const Voice& voice) {
     group.barrier(within(60s));
     try {
       if (group.rank() == 0) {
@@ -172,14 +172,14 @@ TEST_F(C10dGroupTest, AnotherOperationIsNamedAndTheGroupStaysClosed) {
 }
 
 TEST_F(C10dGroupTest, RowsOfAnotherLengthAreNamed) {
-  const auto outcomes = run_ranks(2, [](Group& group, const Voice&) {
+  const auto outcomes = run_gloo_ranks(2, [](Group& group, const Voice&) {
     (void)group.all_gather(torch::zeros({3 - group.rank(), 2 + group.rank()}), within(60s));
   });
   EXPECT_THAT(outcomes, Each(AllOf(HasSubstr("6 x Float in rows of 2"), HasSubstr("6 x Float in rows of 3"))));
 }
 
 TEST_F(C10dGroupTest, ThreadsThatWriteToPeersBlockTheSignalOfABrokenPipe) {
-  const auto outcomes = run_ranks(2, [](Group& group, const Voice& voice) {
+  const auto outcomes = run_gloo_ranks(2, [](Group& group, const Voice& voice) {
     group.barrier(within(60s));
     for (const auto& thread : std::filesystem::directory_iterator("/proc/self/task")) {
       std::ifstream status(thread.path() / "status");
@@ -196,14 +196,14 @@ TEST_F(C10dGroupTest, ThreadsThatWriteToPeersBlockTheSignalOfABrokenPipe) {
 }
 
 TEST_F(C10dGroupTest, ADtypeThatCannotBeSummedIsRefused) {
-  const auto outcomes = run_ranks(
+  const auto outcomes = run_gloo_ranks(
       1, [](Group& group, const Voice&) { group.start_all_reduce(torch::zeros({8}, torch::kBool)).wait(within(60s)); });
   EXPECT_THAT(outcomes.front(), HasSubstr("Bool cannot be summed"));
 }
 
 TEST_F(C10dGroupTest, AKilledRankIsPeerLostOnAllOthers) {
   for (const std::int64_t count : {200, 2'000'000}) {
-    const auto outcomes = run_ranks(3, [&](Group& group, const Voice& voice) {
+    const auto outcomes = run_gloo_ranks(3, [&](Group& group, const Voice& voice) {
       try {
         group.start_all_reduce(torch::zeros({count})).wait(within(60s));
         if (group.rank() == 1) ::raise(SIGKILL);
@@ -283,7 +283,7 @@ TEST_F(C10dGroupTest, AbortFromAnotherThreadEndsAWait) {
 }
 
 TEST_F(C10dGroupTest, AStopRequestEndsAWait) {
-  const auto outcomes = run_ranks(2, [](Group& group, const Voice&) {
+  const auto outcomes = run_gloo_ranks(2, [](Group& group, const Voice&) {
     std::stop_source stop;
     stop.request_stop();
     if (group.rank() == 0) group.barrier({.deadline = Deadline::infinite(), .stop = stop.get_token()});
@@ -299,7 +299,7 @@ TEST_F(C10dGroupTest, ARankThatLeavesFailsOnlyWhatNeedsIt) {
   pthread_sigmask(SIG_BLOCK, &go, nullptr);
   StoreProcess store;
   ProcessWorld world(3, [&](int rank, const Voice& voice) {
-    auto group = join(rank, 3, store.port());
+    auto group = join_gloo(rank, 3, store.port());
     group->barrier(within(60s));
     if (rank == 1) return;
     voice.say("passed ");

@@ -21,15 +21,15 @@ using testing::Each;
 using testing::HasSubstr;
 using testing::StrEq;
 
-std::unique_ptr<Group> join(int rank, int size, const std::string& key) {
+std::unique_ptr<Group> join_host(int rank, int size, const std::string& key) {
   return make_host_group({.rank = rank, .size = size, .key = key, .limits = within(60s)});
 }
 
 // Runs `work` as each rank, in a process of its own; what each says, and what it throws.
-std::vector<std::string> run_ranks(int size, const std::function<void(Group&, const Voice&)>& work) {
+std::vector<std::string> run_host_ranks(int size, const std::function<void(Group&, const Voice&)>& work) {
   const std::string key = unique_key("host-group");
   ProcessWorld world(size, [&](int rank, const Voice& voice) {
-    const auto group = join(rank, size, key);
+    const auto group = join_host(rank, size, key);
     work(*group, voice);
     group->barrier(within(60s));  // nobody leaves while others still work
   });
@@ -39,44 +39,44 @@ std::vector<std::string> run_ranks(int size, const std::function<void(Group&, co
 class HostGroupSizes : public testing::TestWithParam<int> {};
 
 TEST_P(HostGroupSizes, AllReduceGivesTheBitsOfTheLocalGroup) {
-  EXPECT_THAT(run_ranks(GetParam(),
-                        [](Group& group, const Voice& voice) {
-                          voice.say(faults_of_sums(
-                              group, {torch::kFloat, torch::kDouble, torch::kHalf, torch::kBFloat16, torch::kLong},
-                              {0, 1, 31, 1000, 5003, 20'001}));
-                        }),
+  EXPECT_THAT(run_host_ranks(GetParam(),
+                             [](Group& group, const Voice& voice) {
+                               voice.say(faults_of_sums(
+                                   group, {torch::kFloat, torch::kDouble, torch::kHalf, torch::kBFloat16, torch::kLong},
+                                   {0, 1, 31, 1000, 5003, 20'001}));
+                             }),
               Each(StrEq("")));
 }
 
 TEST_P(HostGroupSizes, APartOfATensorIsReducedAndNothingElse) {
-  EXPECT_THAT(run_ranks(GetParam(), [](Group& group, const Voice& voice) { voice.say(faults_of_parts(group)); }),
+  EXPECT_THAT(run_host_ranks(GetParam(), [](Group& group, const Voice& voice) { voice.say(faults_of_parts(group)); }),
               Each(StrEq("")));
 }
 
 TEST_P(HostGroupSizes, GatherAndBroadcastKeepTheOrderOfRanks) {
-  EXPECT_THAT(run_ranks(GetParam(), [](Group& group, const Voice& voice) { voice.say(faults_of_copies(group)); }),
+  EXPECT_THAT(run_host_ranks(GetParam(), [](Group& group, const Voice& voice) { voice.say(faults_of_copies(group)); }),
               Each(StrEq("")));
 }
 
 INSTANTIATE_TEST_SUITE_P(Sizes, HostGroupSizes, testing::Values(1, 2, 3, 4, 5));
 
 TEST(HostGroupTest, AllocatedTensorsAreZeroAndOutliveTheGroup) {
-  EXPECT_THAT(run_ranks(1,
-                        [](Group&, const Voice& voice) {
-                          auto group = join(0, 1, unique_key("outlive"));
-                          torch::Tensor flat = group->allocate(3000, torch::kFloat, torch::kCPU);
-                          if (flat.count_nonzero().item<std::int64_t>() != 0) voice.say("not zero; ");
-                          const torch::Tensor view = flat.narrow(0, 10, 20);
-                          flat.reset();
-                          group.reset();
-                          view.fill_(3);
-                          if (view.sum().item<float>() != 60) voice.say("not kept; ");
-                        }),
+  EXPECT_THAT(run_host_ranks(1,
+                             [](Group&, const Voice& voice) {
+                               auto group = join_host(0, 1, unique_key("outlive"));
+                               torch::Tensor flat = group->allocate(3000, torch::kFloat, torch::kCPU);
+                               if (flat.count_nonzero().item<std::int64_t>() != 0) voice.say("not zero; ");
+                               const torch::Tensor view = flat.narrow(0, 10, 20);
+                               flat.reset();
+                               group.reset();
+                               view.fill_(3);
+                               if (view.sum().item<float>() != 60) voice.say("not kept; ");
+                             }),
               Each(StrEq("")));
 }
 
 TEST(HostGroupTest, AnotherDtypeIsNamedOnAllRanks) {
-  const auto outcomes = run_ranks(3, [](Group& group, const Voice&) {
+  const auto outcomes = run_host_ranks(3, [](Group& group, const Voice&) {
     const torch::Tensor flat = torch::zeros({8}, group.rank() == 1 ? torch::kDouble : torch::kFloat);
     group.start_all_reduce(flat).wait(within(60s));
   });
@@ -84,13 +84,13 @@ TEST(HostGroupTest, AnotherDtypeIsNamedOnAllRanks) {
 }
 
 TEST(HostGroupTest, ADtypeThatCannotBeSummedIsRefused) {
-  const auto outcomes = run_ranks(
+  const auto outcomes = run_host_ranks(
       1, [](Group& group, const Voice&) { group.start_all_reduce(torch::zeros({8}, torch::kBool)).wait(within(60s)); });
   EXPECT_THAT(outcomes.front(), HasSubstr("Bool cannot be summed"));
 }
 
 TEST(HostGroupTest, AKilledRankIsPeerLostOnAllOthers) {
-  const auto outcomes = run_ranks(3, [](Group& group, const Voice& voice) {
+  const auto outcomes = run_host_ranks(3, [](Group& group, const Voice& voice) {
     group.start_all_reduce(torch::zeros({2000})).wait(within(60s));
     if (group.rank() == 1) ::raise(SIGKILL);
     try {
@@ -105,7 +105,7 @@ TEST(HostGroupTest, AKilledRankIsPeerLostOnAllOthers) {
 }
 
 TEST(HostGroupTest, AbortReachesTheOtherProcesses) {
-  const auto outcomes = run_ranks(2, [](Group& group, const Voice&) {
+  const auto outcomes = run_host_ranks(2, [](Group& group, const Voice&) {
     if (group.rank() == 1) group.abort("enough");
     for (;;) group.barrier(within(24h));
   });

@@ -13,7 +13,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::UnorderedElementsAre;
 
-std::vector<std::string> faults_of(const std::vector<std::vector<int>>& hosts, int ranks) {
+std::vector<std::string> faults_of_list(const std::vector<std::vector<int>>& hosts, int ranks) {
   try {
     (void)HostMap::by_list(hosts, std::vector<std::string>(static_cast<std::size_t>(ranks), "h"));
   } catch (const ConfigError& error) {
@@ -61,7 +61,7 @@ TEST(HostMapTest, AListGivesHostsInTheOrderOfTheirFirstRanks) {
 }
 
 TEST(HostMapTest, AllFaultsOfAListAreNamed) {
-  EXPECT_THAT(faults_of({{0, 4}, {}, {0, 1}}, 3),
+  EXPECT_THAT(faults_of_list({{0, 4}, {}, {0, 1}}, 3),
               UnorderedElementsAre("hosts_by rank-list: rank 4: there are ranks 0 to 2",
                                    "hosts_by rank-list: host 1 has no rank",
                                    "hosts_by rank-list: rank 0 is there 2 times, expected once",

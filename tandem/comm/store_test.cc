@@ -47,7 +47,7 @@ class StoreTest : public testing::TestWithParam<Kind> {
   std::unique_ptr<Store> mine, yours;
 };
 INSTANTIATE_TEST_SUITE_P(Kinds, StoreTest, testing::Values(Kind::kMemory, Kind::kTcp),
-                         [](const auto& info) { return info.param == Kind::kTcp ? "Tcp" : "Memory"; });
+                         [](const auto& kind) { return kind.param == Kind::kTcp ? "Tcp" : "Memory"; });
 
 TEST_P(StoreTest, WhatOneSetsTheOtherGets) {
   const std::string bytes("a\0b\n", 4);

@@ -8,12 +8,12 @@ namespace {
 
 // 11 rows on 4 shards, two rows of each in a minibatch. In the order of a sequential pass shard 0 holds the rows
 // 0 1 8, shard 1 holds 2 3 9, shard 2 holds 4 5 10 and shard 3 only 6 7.
-constexpr int kShards = 4, kRows = 11, kMinibatch = 8;
+constexpr int kShards = 4, kUnevenRows = 11, kMinibatch = 8;
 const std::vector<std::int64_t> kFirst = {0, 1, 2, 3, 4, 5, 6, 7};
 
-Batch rows() {
-  const torch::Tensor x = torch::arange(kRows * 3, torch::kDouble).mul(0.61).sin().reshape({kRows, 3});
-  return {.columns = {{"x", x}, {"y", torch::arange(kRows, torch::kDouble).cos()}}, .states = {}};
+Batch all_rows() {
+  const torch::Tensor x = torch::arange(kUnevenRows * 3, torch::kDouble).mul(0.61).sin().reshape({kUnevenRows, 3});
+  return {.columns = {{"x", x}, {"y", torch::arange(kUnevenRows, torch::kDouble).cos()}}, .states = {}};
 }
 
 // The mean over the valid rows, of which a shard may have none.
@@ -32,7 +32,7 @@ struct Outcome {
 // Two sequential passes.
 Outcome train(int replicas, Tail tail) {
   ReplicaTeam team = make_scale_team(kShards, replicas);
-  const Batch batch = rows();
+  const Batch batch = all_rows();
   Outcome outcome;
   std::vector<double> last(static_cast<std::size_t>(replicas));
   team.run([&](Member& member) {
@@ -56,7 +56,7 @@ Outcome train(int replicas, Tail tail) {
 // Two passes with plain torch, each step over the mean of the rows that it names.
 torch::Tensor by_hand(const std::vector<std::vector<std::int64_t>>& steps) {
   Scale net;
-  const Batch batch = rows();
+  const Batch batch = all_rows();
   for (int pass = 0; pass < 2; ++pass) {
     for (const std::vector<std::int64_t>& step : steps) {
       const torch::Tensor chosen = torch::tensor(step, torch::kLong);
@@ -79,7 +79,7 @@ TEST(LearnerTailTest, PaddedRowsCountForNothingInTheMeanOfAllShards) {
     const Outcome outcome = train(replicas, Tail::kPad);
     expect_equal(outcome.weight, by_hand({kFirst, {8, 9, 10}}));
     EXPECT_EQ(outcome.last_weight, 3);
-    EXPECT_EQ(outcome.rows_trained, 2 * kRows);
+    EXPECT_EQ(outcome.rows_trained, 2 * kUnevenRows);
   }
 }
 

@@ -7,11 +7,10 @@
 
 #include "tandem/base/error.h"
 #include "tandem/model/multi_categorical.h"
+#include "tandem/model/testing/seeded.h"
 
 namespace tandem::model {
 namespace {
-
-at::Generator seeded(std::uint64_t seed) { return at::make_generator<at::CPUGeneratorImpl>(seed); }
 
 TEST(CategoricalTest, LogProbsAreThoseOfTheWorkedExample) {
   const Categorical d(at::log(torch::tensor({{1.0, 2.0, 5.0}}, at::kDouble)));

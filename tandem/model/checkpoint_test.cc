@@ -24,7 +24,7 @@ CheckpointManifest sample_manifest() {
   return {7, sample_info(), {{"model", 120, std::string(64, 'a')}, {"shard.0", 8, std::string(64, '0')}}};
 }
 
-std::string refusal(const std::string& manifest) {
+std::string refusal_of_manifest(const std::string& manifest) {
   try {
     (void)parse_manifest(manifest);
     return "accepted";
@@ -56,28 +56,29 @@ TEST(CheckpointManifestTest, ComesBackAsItWas) {
 
 TEST(CheckpointManifestTest, EveryCutAndEveryChangedByteIsNoticed) {
   const std::string text = make_manifest(sample_manifest());
-  for (std::size_t size = 0; size < text.size(); ++size) EXPECT_NE(refusal(text.substr(0, size)), "accepted") << size;
+  for (std::size_t size = 0; size < text.size(); ++size)
+    EXPECT_NE(refusal_of_manifest(text.substr(0, size)), "accepted") << size;
   for (std::size_t i = 0; i < text.size(); ++i) {
     std::string changed = text;
     changed[i] = static_cast<char>(changed[i] ^ 1);
-    EXPECT_NE(refusal(changed), "accepted") << i;
+    EXPECT_NE(refusal_of_manifest(changed), "accepted") << i;
   }
-  EXPECT_THAT(refusal(replaced(text, "4096", "4097")), AllOf(HasSubstr("changed"), HasSubstr("SHA-256")));
+  EXPECT_THAT(refusal_of_manifest(replaced(text, "4096", "4097")), AllOf(HasSubstr("changed"), HasSubstr("SHA-256")));
 }
 
 TEST(CheckpointManifestTest, WhatIsWellFormedButWrongIsSaid) {
   EXPECT_NE(forged("4096", "4097"), make_manifest(sample_manifest()));
-  EXPECT_EQ(refusal(forged("4096", "4097")), "accepted");
-  EXPECT_THAT(refusal(forged("\"format_version\":1", "\"format_version\":9")),
+  EXPECT_EQ(refusal_of_manifest(forged("4096", "4097")), "accepted");
+  EXPECT_THAT(refusal_of_manifest(forged("\"format_version\":1", "\"format_version\":9")),
               AllOf(HasSubstr("version 9"), HasSubstr("1")));
-  EXPECT_THAT(refusal(forged("tandem-checkpoint", "other")), HasSubstr("other"));
-  EXPECT_THAT(refusal(forged("shard.0", "../../x")), HasSubstr("../../x"));
-  EXPECT_THAT(refusal(forged("shard.0", ".hidden")), HasSubstr(".hidden"));
-  EXPECT_THAT(refusal(forged("shard.0", "model")), HasSubstr("twice"));
-  EXPECT_THAT(refusal(forged("\"bytes\":8", "\"bytes\":-8")), HasSubstr("8"));
-  EXPECT_THAT(refusal(forged("\"updates\":7", "\"updates\":-7")), HasSubstr("-7"));
-  EXPECT_THAT(refusal(forged("\"kind\"", "\"kinds\"")), HasSubstr("kind"));
-  EXPECT_THAT(refusal(forged(std::string(64, '0'), std::string(64, 'G'))), HasSubstr("SHA-256"));
+  EXPECT_THAT(refusal_of_manifest(forged("tandem-checkpoint", "other")), HasSubstr("other"));
+  EXPECT_THAT(refusal_of_manifest(forged("shard.0", "../../x")), HasSubstr("../../x"));
+  EXPECT_THAT(refusal_of_manifest(forged("shard.0", ".hidden")), HasSubstr(".hidden"));
+  EXPECT_THAT(refusal_of_manifest(forged("shard.0", "model")), HasSubstr("twice"));
+  EXPECT_THAT(refusal_of_manifest(forged("\"bytes\":8", "\"bytes\":-8")), HasSubstr("8"));
+  EXPECT_THAT(refusal_of_manifest(forged("\"updates\":7", "\"updates\":-7")), HasSubstr("-7"));
+  EXPECT_THAT(refusal_of_manifest(forged("\"kind\"", "\"kinds\"")), HasSubstr("kind"));
+  EXPECT_THAT(refusal_of_manifest(forged(std::string(64, '0'), std::string(64, 'G'))), HasSubstr("SHA-256"));
 }
 
 class CheckpointTest : public ::testing::Test {

@@ -13,6 +13,7 @@
 #include "tandem/model/normal.h"
 #include "tandem/model/squashed_normal.h"
 #include "tandem/model/state_dependent_noise.h"
+#include "tandem/model/testing/seeded.h"
 
 namespace tandem::model {
 namespace {
@@ -26,8 +27,6 @@ struct Family {
 };
 
 void PrintTo(const Family& family, std::ostream* out) { *out << family.name; }
-
-at::Generator seeded(std::uint64_t seed) { return at::make_generator<at::CPUGeneratorImpl>(seed); }
 
 Parameters random_tensors(std::uint64_t seed, at::ScalarType dtype,
                           const std::vector<std::vector<std::int64_t>>& shapes) {

@@ -17,7 +17,7 @@ namespace {
 
 using torch::nn::Module;
 
-at::Tensor allocate_on_cpu(std::int64_t count, at::ScalarType dtype) { return at::full({count}, 7.0, dtype); }
+at::Tensor allocate_sevens(std::int64_t count, at::ScalarType dtype) { return at::full({count}, 7.0, dtype); }
 
 // Actor, critic and a head that the loss below may leave out.
 struct Net : Module {
@@ -84,7 +84,7 @@ TEST_F(FlatParametersTest, ValuesMoveIntoOneBufferWithZeroGapsAndStayAlive) {
 TEST_F(FlatParametersTest, GradientsEqualThoseOfTheModuleAndFlagsSayWhichArePresent) {
   const auto expected = gradients_without_flat(*net_, x_);
   FlatParameters flat(net_, {});
-  auto gradients = flat.make_gradients(allocate_on_cpu);
+  auto gradients = flat.make_gradients(allocate_sevens);
   for (int pass = 0; pass < 3; ++pass) {  // each pass starts from zero
     flat.bind(gradients);
     net_->loss(x_).backward();
@@ -100,7 +100,7 @@ TEST_F(FlatParametersTest, GradientsEqualThoseOfTheModuleAndFlagsSayWhichArePres
 
 TEST_F(FlatParametersTest, AGradientThatIsZeroButWasReachedIsPresent) {
   FlatParameters flat(net_, {});
-  auto gradients = flat.make_gradients(allocate_on_cpu);
+  auto gradients = flat.make_gradients(allocate_sevens);
   flat.bind(gradients);
   net_->critic(at::zeros({1, 7})).sum().backward();  // the weight's gradient is the input: zero
   flat.collect();
@@ -109,7 +109,7 @@ TEST_F(FlatParametersTest, AGradientThatIsZeroButWasReachedIsPresent) {
 
 TEST_F(FlatParametersTest, TwoSetsOfGradientsDoNotMix) {
   FlatParameters flat(net_, {});
-  auto first = flat.make_gradients(allocate_on_cpu), second = flat.make_gradients(allocate_on_cpu);
+  auto first = flat.make_gradients(allocate_sevens), second = flat.make_gradients(allocate_sevens);
   flat.bind(first);
   net_->loss(x_).backward();
   flat.collect();
@@ -124,7 +124,7 @@ TEST_F(FlatParametersTest, TwoSetsOfGradientsDoNotMix) {
 TEST_F(FlatParametersTest, GradientsThatUserCodeClearsOrReplacesEndInFlatMemory) {
   const auto expected = gradients_without_flat(*net_, x_);
   FlatParameters flat(net_, {});
-  auto gradients = flat.make_gradients(allocate_on_cpu);
+  auto gradients = flat.make_gradients(allocate_sevens);
   flat.bind(gradients);
   net_->loss(x_ * 3).backward();
   net_->zero_grad();  // set_to_none: the first pass is forgotten
@@ -140,7 +140,7 @@ TEST_F(FlatParametersTest, GradientsThatUserCodeClearsOrReplacesEndInFlatMemory)
 
 TEST_F(FlatParametersTest, AGradientThatWasClearedAndNotMadeAgainIsAbsent) {
   FlatParameters flat(net_, {});
-  auto gradients = flat.make_gradients(allocate_on_cpu);
+  auto gradients = flat.make_gradients(allocate_sevens);
   flat.bind(gradients);
   net_->loss(x_).backward();
   net_->zero_grad();
@@ -150,7 +150,7 @@ TEST_F(FlatParametersTest, AGradientThatWasClearedAndNotMadeAgainIsAbsent) {
 
 TEST_F(FlatParametersTest, AGradientWrittenByHandCountsAndZeroingDoesNot) {
   FlatParameters flat(net_, {});
-  auto gradients = flat.make_gradients(allocate_on_cpu);
+  auto gradients = flat.make_gradients(allocate_sevens);
   flat.bind(gradients);
   net_->zero_grad(/*set_to_none=*/false);
   net_->actor->bias.mutable_grad().add_(2);
@@ -160,7 +160,7 @@ TEST_F(FlatParametersTest, AGradientWrittenByHandCountsAndZeroingDoesNot) {
 
 TEST_F(FlatParametersTest, AReplacedGradientOfAnotherShapeIsNamed) {
   FlatParameters flat(net_, {});
-  auto gradients = flat.make_gradients(allocate_on_cpu);
+  auto gradients = flat.make_gradients(allocate_sevens);
   flat.bind(gradients);
   net_->critic->bias.mutable_grad().reset();
   net_->critic->bias.unsafeGetTensorImpl()->mutable_grad() = at::ones({2});
@@ -182,7 +182,7 @@ TEST_F(FlatParametersTest, HooksOfOthersStillRunAndAreLeftBehind) {
   torch::autograd::impl::set_post_acc_grad_hooks(net_->body->bias, std::make_unique<Count>(calls));
   {
     FlatParameters flat(net_, {});
-    auto gradients = flat.make_gradients(allocate_on_cpu);
+    auto gradients = flat.make_gradients(allocate_sevens);
     flat.bind(gradients);
     net_->loss(x_).backward();
     flat.collect();
@@ -227,7 +227,7 @@ TEST_F(FlatParametersTest, FrozenParametersStayWhereTheyAreAndAreListed) {
   EXPECT_THAT(flat.frozen(), ::testing::ElementsAre("body.weight"));
   EXPECT_EQ(net_->body->weight.data_ptr(), before);
   EXPECT_EQ(flat.buffers()[0].slots.size(), 5U);
-  auto gradients = flat.make_gradients(allocate_on_cpu);
+  auto gradients = flat.make_gradients(allocate_sevens);
   flat.bind(gradients);
   net_->body->weight.set_requires_grad(true);
   EXPECT_THROW(flat.bind(gradients), ConfigError);
@@ -240,7 +240,7 @@ TEST_F(FlatParametersTest, NothingToTrainIsAnError) {
 
 TEST_F(FlatParametersTest, AModuleThatMovedIsNoticed) {
   FlatParameters flat(net_, {});
-  auto gradients = flat.make_gradients(allocate_on_cpu);
+  auto gradients = flat.make_gradients(allocate_sevens);
   flat.bind(gradients);
   net_->actor->to(at::kDouble);
   EXPECT_THROW(flat.bind(gradients), ConfigError);
@@ -259,7 +259,7 @@ TEST(FlatParametersTiedTest, ASharedTensorAppearsOnceAndGetsTheSumOfItsGradients
   FlatParameters flat(net, {{{"rest", {}}, {"tied", {"three"}}}, {}});
   ASSERT_EQ(flat.buffers()[0].slots.size(), 2U);
   EXPECT_EQ(flat.parameters().size(), 2U);
-  auto gradients = flat.make_gradients(allocate_on_cpu);
+  auto gradients = flat.make_gradients(allocate_sevens);
   flat.bind(gradients);
   net->one(net->one(at::ones({1, 3}))).sum().backward();
   flat.collect();
@@ -298,7 +298,7 @@ TEST(FlatParametersKindsTest, EachDtypeHasItsBufferAndChannelsLastIsKept) {
   EXPECT_TRUE(moved.is_contiguous(at::MemoryFormat::ChannelsLast));
   EXPECT_TRUE(moved.equal(image));
   EXPECT_TRUE(net->named_parameters()["transposed_hole"].is_contiguous());
-  auto gradients = flat.make_gradients(allocate_on_cpu);
+  auto gradients = flat.make_gradients(allocate_sevens);
   flat.bind(gradients);
   (net->named_parameters()["brain"].sum().to(at::kDouble) + net->named_parameters()["dual"].sum()).backward();
   flat.collect();
@@ -326,7 +326,7 @@ TEST(FlatParametersSparseTest, TablesStayOutsideAndKeepSparseGradients) {
   EXPECT_FALSE(flat.buffers()[0].sparse);
   ASSERT_TRUE(flat.buffers()[1].sparse);
   EXPECT_EQ(flat.buffers()[1].slots[0].name, "words.weight");
-  auto gradients = flat.make_gradients(allocate_on_cpu);
+  auto gradients = flat.make_gradients(allocate_sevens);
   for (int pass = 0; pass < 2; ++pass) {
     flat.bind(gradients);
     EXPECT_FALSE(gradients.sparse[1][0].defined());
@@ -343,7 +343,7 @@ TEST(FlatParametersSparseTest, TablesStayOutsideAndKeepSparseGradients) {
 TEST(FlatParametersSparseTest, ADenseGradientOfAnAnnouncedSparseParameterIsNamed) {
   auto net = std::make_shared<Net>();
   FlatParameters flat(net, {{}, {"actor"}});
-  auto gradients = flat.make_gradients(allocate_on_cpu);
+  auto gradients = flat.make_gradients(allocate_sevens);
   flat.bind(gradients);
   net->loss(at::ones({1, 5})).backward();
   EXPECT_THROW(flat.collect(), DataError);

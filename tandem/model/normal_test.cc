@@ -9,11 +9,10 @@
 #include "tandem/base/error.h"
 #include "tandem/model/squashed_normal.h"
 #include "tandem/model/state_dependent_noise.h"
+#include "tandem/model/testing/seeded.h"
 
 namespace tandem::model {
 namespace {
-
-at::Generator seeded(std::uint64_t seed) { return at::make_generator<at::CPUGeneratorImpl>(seed); }
 
 TEST(NormalTest, LogProbEntropyAndKlAreThoseOfTheWorkedExample) {
   const Normal d(torch::tensor({{1.0, -2.0}}, at::kDouble), at::log(torch::tensor({0.5, 2.0}, at::kDouble)));

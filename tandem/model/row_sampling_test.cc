@@ -12,6 +12,7 @@
 #include "tandem/model/normal.h"
 #include "tandem/model/squashed_normal.h"
 #include "tandem/model/state_dependent_noise.h"
+#include "tandem/model/testing/seeded.h"
 
 namespace tandem::model {
 namespace {
@@ -19,7 +20,7 @@ namespace {
 constexpr std::int64_t kRows = 50;
 
 at::Tensor random(const std::vector<std::int64_t>& shape, std::uint64_t seed) {
-  return at::randn(shape, at::make_generator<at::CPUGeneratorImpl>(seed), at::kFloat);
+  return at::randn(shape, seeded(seed), at::kFloat);
 }
 
 void expect_close(const at::Tensor& fast, const at::Tensor& by_class) {

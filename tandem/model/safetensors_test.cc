@@ -34,7 +34,7 @@ std::string file_of(const std::string& header, std::size_t data) {
   return file + header + std::string(data, '\1');
 }
 
-std::string refusal(const std::string& file) {
+std::string refusal_of_file(const std::string& file) {
   try {
     (void)parse_safetensors(bytes_of(file));
     return "accepted";
@@ -104,31 +104,32 @@ TEST(SafetensorsFormatTest, WhatIsWrongIsSaid) {
   const auto entry = [](const std::string& shape, const std::string& offsets, const std::string& dtype = "F32") {
     return "{\"a\":{\"dtype\":\"" + dtype + "\",\"shape\":" + shape + ",\"data_offsets\":" + offsets + "}}";
   };
-  EXPECT_EQ(refusal(file_of(entry("[2]", "[0,8]"), 8)), "accepted");
-  EXPECT_EQ(refusal(file_of("{}", 0)), "accepted");
-  EXPECT_EQ(refusal(file_of("{}   ", 0)), "accepted");
-  EXPECT_THAT(refusal("1234"), HasSubstr("4 bytes"));
-  EXPECT_THAT(refusal(file_of("{}", 0).substr(0, 9)), HasSubstr("a header of 2 bytes, but 1 follow"));
-  EXPECT_THAT(refusal(std::string(8, '\xff') + "{}"), HasSubstr("at most"));
-  EXPECT_THAT(refusal(file_of(" {}", 0)), HasSubstr("begin with '{'"));
-  EXPECT_THAT(refusal(file_of("{\"a\":", 0)), HasSubstr("header"));
-  EXPECT_THAT(refusal(file_of(entry("[2]", "[0,8]"), 7)), HasSubstr("cut off"));
-  EXPECT_THAT(refusal(file_of(entry("[2]", "[0,8]"), 9)), HasSubstr("1 bytes after the last tensor"));
-  EXPECT_THAT(refusal(file_of(entry("[2]", "[4,12]"), 12)), HasSubstr("should begin at 0"));
-  EXPECT_THAT(refusal(file_of(entry("[2]", "[8,0]"), 8)), HasSubstr("should begin at 0"));
-  EXPECT_THAT(refusal(file_of(entry("[3]", "[0,8]"), 8)), HasSubstr("need 12"));
-  EXPECT_THAT(refusal(file_of(entry("[-1]", "[0,0]"), 0)), HasSubstr("dimension of -1"));
-  EXPECT_THAT(refusal(file_of(entry("[4611686018427387904,4611686018427387904]", "[0,0]"), 0)), HasSubstr("too many"));
-  EXPECT_THAT(refusal(file_of(entry("[0,4611686018427387904,4611686018427387904]", "[0,0]"), 0)),
+  EXPECT_EQ(refusal_of_file(file_of(entry("[2]", "[0,8]"), 8)), "accepted");
+  EXPECT_EQ(refusal_of_file(file_of("{}", 0)), "accepted");
+  EXPECT_EQ(refusal_of_file(file_of("{}   ", 0)), "accepted");
+  EXPECT_THAT(refusal_of_file("1234"), HasSubstr("4 bytes"));
+  EXPECT_THAT(refusal_of_file(file_of("{}", 0).substr(0, 9)), HasSubstr("a header of 2 bytes, but 1 follow"));
+  EXPECT_THAT(refusal_of_file(std::string(8, '\xff') + "{}"), HasSubstr("at most"));
+  EXPECT_THAT(refusal_of_file(file_of(" {}", 0)), HasSubstr("begin with '{'"));
+  EXPECT_THAT(refusal_of_file(file_of("{\"a\":", 0)), HasSubstr("header"));
+  EXPECT_THAT(refusal_of_file(file_of(entry("[2]", "[0,8]"), 7)), HasSubstr("cut off"));
+  EXPECT_THAT(refusal_of_file(file_of(entry("[2]", "[0,8]"), 9)), HasSubstr("1 bytes after the last tensor"));
+  EXPECT_THAT(refusal_of_file(file_of(entry("[2]", "[4,12]"), 12)), HasSubstr("should begin at 0"));
+  EXPECT_THAT(refusal_of_file(file_of(entry("[2]", "[8,0]"), 8)), HasSubstr("should begin at 0"));
+  EXPECT_THAT(refusal_of_file(file_of(entry("[3]", "[0,8]"), 8)), HasSubstr("need 12"));
+  EXPECT_THAT(refusal_of_file(file_of(entry("[-1]", "[0,0]"), 0)), HasSubstr("dimension of -1"));
+  EXPECT_THAT(refusal_of_file(file_of(entry("[4611686018427387904,4611686018427387904]", "[0,0]"), 0)),
               HasSubstr("too many"));
-  EXPECT_THAT(refusal(file_of(entry("[2]", "[0,8,9]"), 8)), HasSubstr("data_offsets"));
-  EXPECT_THAT(refusal(file_of(entry("[2]", "[0,8]", "F8"), 8)), HasSubstr("F8"));
-  EXPECT_THAT(refusal(file_of(entry("[2.5]", "[0,8]"), 8)), HasSubstr("header"));
-  EXPECT_THAT(refusal(file_of("{\"a\":{\"dtype\":\"F32\",\"shape\":[2]}}", 8)), HasSubstr("data_offsets"));
-  EXPECT_THAT(refusal(file_of("{\"__metadata__\":{\"a\":1}}", 0)), HasSubstr("header"));
+  EXPECT_THAT(refusal_of_file(file_of(entry("[0,4611686018427387904,4611686018427387904]", "[0,0]"), 0)),
+              HasSubstr("too many"));
+  EXPECT_THAT(refusal_of_file(file_of(entry("[2]", "[0,8,9]"), 8)), HasSubstr("data_offsets"));
+  EXPECT_THAT(refusal_of_file(file_of(entry("[2]", "[0,8]", "F8"), 8)), HasSubstr("F8"));
+  EXPECT_THAT(refusal_of_file(file_of(entry("[2.5]", "[0,8]"), 8)), HasSubstr("header"));
+  EXPECT_THAT(refusal_of_file(file_of("{\"a\":{\"dtype\":\"F32\",\"shape\":[2]}}", 8)), HasSubstr("data_offsets"));
+  EXPECT_THAT(refusal_of_file(file_of("{\"__metadata__\":{\"a\":1}}", 0)), HasSubstr("header"));
   std::string ones = "[1";
   for (int i = 0; i < 64; ++i) ones += ",1";
-  EXPECT_THAT(refusal(file_of(entry(ones + "]", "[0,4]"), 4)), HasSubstr("65 dimensions"));
+  EXPECT_THAT(refusal_of_file(file_of(entry(ones + "]", "[0,4]"), 4)), HasSubstr("65 dimensions"));
 }
 
 TEST(SafetensorsFormatTest, ABooleanThatIsNeitherIsRefused) {
@@ -140,7 +141,8 @@ TEST(SafetensorsFormatTest, ABooleanThatIsNeitherIsRefused) {
 // No cut and no single changed byte may crash or read outside (the sanitizers watch); cuts are always noticed.
 TEST(SafetensorsFormatTest, EveryCutIsNoticedAndNoChangedByteIsDangerous) {
   const std::string file = written({{"a", at::ones({3})}, {"b", at::zeros({2}, at::kLong)}}, {{"k", "v"}});
-  for (std::size_t size = 0; size < file.size(); ++size) EXPECT_NE(refusal(file.substr(0, size)), "accepted") << size;
+  for (std::size_t size = 0; size < file.size(); ++size)
+    EXPECT_NE(refusal_of_file(file.substr(0, size)), "accepted") << size;
   for (std::size_t i = 0; i < file.size(); ++i) {
     for (const char flip : {'\x01', '\x20', '\x80', '\xff'}) {
       std::string changed = file;

@@ -41,8 +41,8 @@ class NotedGroup final : public comm::ForwardingGroup {
 // Two layers of more than a bucket each, and a small one that is registered last and used first: it shares the last
 // bucket with the bias before it, which therefore is ready last. The others hold third's weights, second's bias and its
 // weights.
-struct Net : torch::nn::Module {
-  Net() {
+struct WideNet : torch::nn::Module {
+  WideNet() {
     second = register_module("second", torch::nn::Linear(1100, 1100));
     third = register_module("third", torch::nn::Linear(1100, 1100));
     first = register_module("first", torch::nn::Linear(4, 1100));
@@ -62,14 +62,14 @@ struct Trained {
 };
 
 template <typename Wrap>
-Trained train(const Wrap& wrap, int steps) {
+Trained train_two_ranks(const Wrap& wrap, int steps) {
   auto members = comm::make_local_group(2);
   Trained trained;
   std::vector<std::jthread> threads;
   for (int rank = 0; rank < 2; ++rank) {
     threads.emplace_back([&, rank] {
       const auto group = wrap(std::move(members[static_cast<std::size_t>(rank)]));
-      const auto net = std::make_shared<Net>();
+      const auto net = std::make_shared<WideNet>();
       DataParallel parallel(net, *group, {.optimizer = {model::SgdOptions{.lr = 0.1}}, .patience = 60s});
       const torch::Tensor x = torch::full({2, 4}, 0.3 + rank);
       auto* noted = dynamic_cast<NotedGroup*>(group.get());
@@ -101,7 +101,7 @@ std::unique_ptr<comm::Group> noted(std::unique_ptr<comm::Group> group) {
 }
 
 TEST(BucketExchangeTest, BucketsHaveTheBitsOfOnePieceAndAreStartedWhileTheBackwardPassRuns) {
-  const Trained whole = train(as_it_is, 3), buckets = train(noted, 3);
+  const Trained whole = train_two_ranks(as_it_is, 3), buckets = train_two_ranks(noted, 3);
   EXPECT_TRUE(torch::equal(whole.values, buckets.values));
   EXPECT_EQ(buckets.during_backward.size(), 4U);
   EXPECT_EQ(buckets.in_all.size(), 6U) << "presence flags and tally are summed afterwards";
@@ -109,7 +109,7 @@ TEST(BucketExchangeTest, BucketsHaveTheBitsOfOnePieceAndAreStartedWhileTheBackwa
 
 // At first from the last registered to the first; then as they became ready.
 TEST(BucketExchangeTest, FromTheSecondStepOnTheOrderIsThatOfReadiness) {
-  const Trained first = train(noted, 1), later = train(noted, 2);
+  const Trained first = train_two_ranks(noted, 1), later = train_two_ranks(noted, 2);
   ASSERT_EQ(first.during_backward.size(), 4U);
   ASSERT_EQ(later.during_backward.size(), 4U);
   const auto last_in_memory = [](const Trained& trained) {
@@ -121,7 +121,7 @@ TEST(BucketExchangeTest, FromTheSecondStepOnTheOrderIsThatOfReadiness) {
 
 TEST(BucketExchangeTest, APassAfterTheLastOneIsRefused) {
   NotedGroup group(std::move(comm::make_local_group(1).front()));
-  const auto net = std::make_shared<Net>();
+  const auto net = std::make_shared<WideNet>();
   DataParallel parallel(net, group, {});
   parallel.backward(net->forward(torch::ones({1, 4})).mean());
   EXPECT_THROW(parallel.accumulate(net->forward(torch::ones({1, 4})).mean()), InvariantError);

@@ -48,11 +48,11 @@ torch::Tensor loss_of(Net& net, const torch::Tensor& words) {
   return (net.forward(words) - words.to(torch::kFloat)).square().mean();
 }
 
-using Work = std::function<void(DataParallel&, Net&, int rank)>;
+using RankWork = std::function<void(DataParallel&, Net&, int rank)>;
 
 // Runs `work` as each rank, in a thread of its own; what() of each failure.
 std::vector<std::string> run_ranks(
-    int size, const DataParallelOptions& options, const Work& work,
+    int size, const DataParallelOptions& options, const RankWork& work,
     const std::function<std::int64_t(int rank)>& width = [](int) { return 4; }) {
   const auto groups = comm::make_local_group(size);
   std::vector<std::string> outcomes(static_cast<std::size_t>(size));

@@ -9,8 +9,8 @@
 namespace tandem::sync {
 namespace {
 
-struct Normed : torch::nn::Module {
-  Normed() {
+struct NormedShards : torch::nn::Module {
+  NormedShards() {
     norm = register_module("norm", torch::nn::BatchNorm1d(torch::nn::BatchNorm1dOptions(2).momentum(0.1)));
     last_shard = register_buffer("last_shard", torch::full({1}, -1, torch::kLong));
   }
@@ -23,13 +23,13 @@ torch::Tensor rows_of(int shard) {
   return torch::tensor({{0.0F, 1.0F}, {2.0F, 5.0F}}) * static_cast<float>(shard == 0 ? 1 : 10);
 }
 
-double pass(Normed& net, int shard) {
+double pass(NormedShards& net, int shard) {
   net.norm(rows_of(shard)).square().sum().backward();
   net.last_shard.fill_(shard + 5);
   return shard == 0 ? 1 : 3;  // weights do not matter to buffers
 }
 
-void expect_buffers(Normed& net, const std::vector<float>& mean, const std::vector<float>& variance) {
+void expect_buffers(NormedShards& net, const std::vector<float>& mean, const std::vector<float>& variance) {
   EXPECT_TRUE(torch::allclose(net.norm->running_mean, torch::tensor(mean))) << net.norm->running_mean;
   EXPECT_TRUE(torch::allclose(net.norm->running_var, torch::tensor(variance))) << net.norm->running_var;
 }
@@ -39,7 +39,7 @@ TEST(ReplicatedBuffersTest, FloatingOnesAreTheMeanOfTheShardsAndIntegersThoseOfS
     const auto outcomes = run_world(
         2, replicas, {},
         [&](Replica& replica, Replicated& strategy) {
-          auto& net = dynamic_cast<Normed&>(replica.module());
+          auto& net = dynamic_cast<NormedShards&>(replica.module());
           (void)step_over_shards(replica, strategy, [&](int shard) { return pass(net, shard); });
           // Each shard starts from mean 0 and variance 1: 0.1 * (1 + 10) / 2, and 0.9 + 0.1 * (2 + 200) / 2.
           expect_buffers(net, {0.55F, 1.65F}, {11.0F, 41.3F});
@@ -49,7 +49,7 @@ TEST(ReplicatedBuffersTest, FloatingOnesAreTheMeanOfTheShardsAndIntegersThoseOfS
           expect_buffers(net, {0.55F * 1.9F, 1.65F * 1.9F}, {11.0F * 0.9F + 10.1F, 41.3F * 0.9F + 40.4F});
           EXPECT_EQ(net.norm->num_batches_tracked.item<std::int64_t>(), 2);
         },
-        [](int) { return std::make_shared<Normed>(); });
+        [](int) { return std::make_shared<NormedShards>(); });
     for (const std::string& outcome : outcomes) EXPECT_EQ(outcome, "");
   }
 }

@@ -30,7 +30,7 @@ torch::Tensor input(int shard) {
 }
 
 // The loss of a shard: even shards use the left head, odd ones the right one.
-torch::Tensor loss_of(TwoHeads& net, int shard) {
+torch::Tensor loss_of_shard(TwoHeads& net, int shard) {
   const torch::Tensor hidden = torch::tanh(net.trunk(input(shard)));
   return (shard % 2 == 0 ? net.left(hidden) : net.right(hidden)).square().mean();
 }
@@ -47,7 +47,7 @@ void train_step(Replica& replica, Replicated& strategy, StepReport& report) {
   auto& net = dynamic_cast<TwoHeads&>(replica.module());
   for (int shard = replica.placement().mine.begin; shard < replica.placement().mine.end; ++shard) {
     strategy.open(shard);
-    (loss_of(net, shard) * (shard + 1.0)).backward();
+    (loss_of_shard(net, shard) * (shard + 1.0)).backward();
     strategy.close(shard + 1.0, 0.0);
   }
   report = strategy.step(1.0, kNoLimits);
@@ -56,7 +56,7 @@ void train_step(Replica& replica, Replicated& strategy, StepReport& report) {
 TEST(ReplicatedTest, TheStepIsThatOfTheWeightedMeanOverAllShards) {
   const auto reference = same_net(0);
   torch::Tensor loss = torch::zeros({});
-  for (int shard = 0; shard < 4; ++shard) loss = loss + loss_of(*reference, shard) * (shard + 1.0);
+  for (int shard = 0; shard < 4; ++shard) loss = loss + loss_of_shard(*reference, shard) * (shard + 1.0);
   (loss / 10.0).backward();
   torch::optim::SGD sgd(reference->parameters(), torch::optim::SGDOptions(0.5));
   sgd.step();
@@ -87,7 +87,7 @@ TEST(ReplicatedTest, TheDivisorIsAllShardsOrThoseWithAGradient) {
           const torch::Tensor before = replica.module().named_parameters()["left.weight"].detach().clone();
           auto& net = dynamic_cast<TwoHeads&>(replica.module());
           strategy.open(replica.placement().replica);
-          loss_of(net, replica.placement().replica).backward();
+          loss_of_shard(net, replica.placement().replica).backward();
           strategy.close(1, 0.0);
           strategy.step(1.0, kNoLimits);
           if (replica.placement().replica == 0)
@@ -125,7 +125,7 @@ TEST(ReplicatedTest, AGradientThatIsNotFiniteIsNamedOnEveryReplicaAndNothingMove
         const int shard = replica.placement().replica;
         const torch::Tensor before = replica.parameters().buffers()[0].values.clone();
         strategy.open(shard);
-        (loss_of(net, shard) * (shard == 1 ? std::nan("") : 1.0)).backward();
+        (loss_of_shard(net, shard) * (shard == 1 ? std::nan("") : 1.0)).backward();
         strategy.close(1, 0.0);
         try {
           strategy.step(1.0, kNoLimits);
@@ -168,7 +168,7 @@ TEST(ReplicatedTest, AChangedGradientElementOnOneReplicaChangesTheResult) {
           auto& net = dynamic_cast<TwoHeads&>(replica.module());
           const int shard = replica.placement().replica;
           strategy.open(shard);
-          loss_of(net, shard).backward();
+          loss_of_shard(net, shard).backward();
           if (shard == 1) net.trunk->bias.mutable_grad()[2].add_(nudge);
           strategy.close(1, 0.0);
           strategy.step(1.0, kNoLimits);

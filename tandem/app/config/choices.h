@@ -18,6 +18,8 @@ struct Choice {
   Enum value;
   std::string_view word;
 };
+template <typename Enum>
+Choice(Enum, const char*) -> Choice<Enum>;  // clang 14 does not deduce it
 
 template <typename Enum>
 struct Choices;  // to be specialised, as above

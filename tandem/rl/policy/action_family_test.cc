@@ -10,7 +10,7 @@
 namespace tandem::rl {
 namespace {
 
-const Box kBox{{-2, 0}, {2, 1}};
+const Box kTwoActions{{-2, 0}, {2, 1}};
 
 TEST(ActionFamilyTest, NamesLeadBackToTheFamily) {
   for (const auto family : {ActionFamily::kCategorical, ActionFamily::kMultiCategorical, ActionFamily::kNormal,
@@ -23,11 +23,11 @@ TEST(ActionFamilyTest, NamesLeadBackToTheFamily) {
 TEST(ActionFamilyTest, EverySpaceHasItsUsualFamilyAndRefusesTheOthers) {
   EXPECT_EQ(usual_family(Discrete{3}), ActionFamily::kCategorical);
   EXPECT_EQ(usual_family(MultiDiscrete{{3, 2}}), ActionFamily::kMultiCategorical);
-  EXPECT_EQ(usual_family(kBox), ActionFamily::kNormal);
-  EXPECT_NO_THROW(check_family(ActionFamily::kSquashedNormal, kBox));
+  EXPECT_EQ(usual_family(kTwoActions), ActionFamily::kNormal);
+  EXPECT_NO_THROW(check_family(ActionFamily::kSquashedNormal, kTwoActions));
   EXPECT_THROW(check_family(ActionFamily::kNormal, Discrete{3}), ConfigError);
   EXPECT_THROW(check_family(ActionFamily::kCategorical, MultiDiscrete{{3}}), ConfigError);
-  EXPECT_THROW(check_family(ActionFamily::kCategorical, kBox), ConfigError);
+  EXPECT_THROW(check_family(ActionFamily::kCategorical, kTwoActions), ConfigError);
 }
 
 TEST(ActionFamilyTest, SquashingNeedsFiniteBounds) {
@@ -41,17 +41,19 @@ TEST(ActionFamilyTest, MakesTheDistributionOfTheFamily) {
   };
   EXPECT_EQ(name(ActionFamily::kCategorical, Discrete{3}, {at::zeros({4, 3})}), "Categorical");
   EXPECT_EQ(name(ActionFamily::kMultiCategorical, MultiDiscrete{{3, 2}}, {at::zeros({4, 5})}), "MultiCategorical");
-  EXPECT_EQ(name(ActionFamily::kNormal, kBox, {at::zeros({4, 2}), at::zeros({2})}), "Normal");
-  EXPECT_EQ(name(ActionFamily::kSquashedNormal, kBox, {at::zeros({4, 2}), at::zeros({2})}), "SquashedNormal");
-  EXPECT_EQ(name(ActionFamily::kStateDependentNoise, kBox, {at::zeros({4, 2}), at::zeros({4, 7}), at::zeros({7, 2})}),
-            "StateDependentNoise");
+  EXPECT_EQ(name(ActionFamily::kNormal, kTwoActions, {at::zeros({4, 2}), at::zeros({2})}), "Normal");
+  EXPECT_EQ(name(ActionFamily::kSquashedNormal, kTwoActions, {at::zeros({4, 2}), at::zeros({2})}), "SquashedNormal");
+  EXPECT_EQ(
+      name(ActionFamily::kStateDependentNoise, kTwoActions, {at::zeros({4, 2}), at::zeros({4, 7}), at::zeros({7, 2})}),
+      "StateDependentNoise");
 }
 
 TEST(ActionFamilyTest, WrongParametersAreRefused) {
-  EXPECT_THROW((void)make_distribution(ActionFamily::kNormal, kBox, {at::zeros({4, 2})}), ConfigError);
+  EXPECT_THROW((void)make_distribution(ActionFamily::kNormal, kTwoActions, {at::zeros({4, 2})}), ConfigError);
   EXPECT_THROW((void)make_distribution(ActionFamily::kCategorical, Discrete{3}, {at::zeros({4, 2})}), ConfigError);
-  EXPECT_THROW((void)make_distribution(ActionFamily::kNormal, kBox, {at::zeros({4, 3}), at::zeros({3})}), ConfigError);
-  EXPECT_THROW((void)make_distribution(ActionFamily::kNormal, kBox, {at::zeros({4, 2}), at::zeros({2})},
+  EXPECT_THROW((void)make_distribution(ActionFamily::kNormal, kTwoActions, {at::zeros({4, 3}), at::zeros({3})}),
+               ConfigError);
+  EXPECT_THROW((void)make_distribution(ActionFamily::kNormal, kTwoActions, {at::zeros({4, 2}), at::zeros({2})},
                                        at::ones({4, 2}, at::kByte)),
                ConfigError);
 }
@@ -65,10 +67,10 @@ TEST(ActionFamilyTest, TheMaskReachesTheDistribution) {
 TEST(ActionFamilyTest, NormalActionsAreClippedAndSquashedOnesStretchedToTheBounds) {
   const std::vector<float> given{-3.0F, 0.25F, 0.5F, -1.0F};
   std::vector<float> taken(4);
-  to_bounds(ActionFamily::kNormal, kBox, given.data(), 2, taken.data());
+  to_bounds(ActionFamily::kNormal, kTwoActions, given.data(), 2, taken.data());
   EXPECT_EQ(taken, (std::vector<float>{-2.0F, 0.25F, 0.5F, 0.0F}));
   const std::vector<float> squashed{-1.0F, 0.5F, 0.5F, -0.5F};
-  to_bounds(ActionFamily::kSquashedNormal, kBox, squashed.data(), 2, taken.data());
+  to_bounds(ActionFamily::kSquashedNormal, kTwoActions, squashed.data(), 2, taken.data());
   EXPECT_EQ(taken, (std::vector<float>{-2.0F, 0.75F, 1.0F, 0.25F}));
 }
 

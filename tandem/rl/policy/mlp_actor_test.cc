@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "tandem/base/error.h"
+#include "tandem/model/testing/seeded.h"
 #include "tandem/rl/policy/make_actor.h"
 #include "tandem/rl/policy/module_actor.h"
 
@@ -16,11 +17,9 @@ namespace {
 constexpr std::int64_t kRows = 6;
 const Box kBox{{-1, -1}, {1, 1}};
 
-at::Generator seeded(std::uint64_t seed) { return at::make_generator<at::CPUGeneratorImpl>(seed); }
-
 MlpPolicy make_policy(ActionSpace space, std::optional<ActionFamily> family = {}) {
   const Spec spec{.id = "Test-v0", .observation = {{.shape = {3}}}, .action = std::move(space)};
-  return {spec, {.hidden = {16}, .family = family, .log_std_init = -0.5, .policy_gain = 1}, seeded(1)};
+  return {spec, {.hidden = {16}, .family = family, .log_std_init = -0.5, .policy_gain = 1}, model::seeded(1)};
 }
 
 struct Step {
@@ -56,7 +55,7 @@ TEST(MlpActorTest, RecordsTheLogProbAndValueThatTheLearnerComputes) {
   for (const Case& each : cases()) {
     MlpPolicy policy = make_policy(each.space, each.family);
     MlpActor actor(policy, {}, kRows, 5);
-    const at::Tensor x = at::randn({kRows, 3}, seeded(2));
+    const at::Tensor x = at::randn({kRows, 3}, model::seeded(2));
     const Step step = act(actor, each.space, {x});
     const PolicyOutput output = policy.forward({x});
     EXPECT_TRUE(at::allclose(step.log_prob, policy.distribution(output)->log_prob(step.action), 1e-4, 1e-5))
@@ -69,7 +68,7 @@ TEST(MlpActorTest, TheModeIsThatOfTheDistribution) {
   for (const Case& each : cases()) {
     MlpPolicy policy = make_policy(each.space, each.family);
     MlpActor actor(policy, {.acting = Acting::kMode}, kRows, 5);
-    const at::Tensor x = at::randn({kRows, 3}, seeded(3));
+    const at::Tensor x = at::randn({kRows, 3}, model::seeded(3));
     const at::Tensor expected = policy.distribution(policy.forward({x}))->mode();
     EXPECT_TRUE(at::allclose(act(actor, each.space, {x}).action, expected, 1e-5, 1e-5)) << name_of(policy.family());
   }
@@ -80,7 +79,7 @@ TEST(MlpActorTest, ASavedActorGoesOnWithTheSameActions) {
     MlpPolicy policy = make_policy(each.space, each.family);
     const ActorOptions options{.noise_hold_steps = 3};
     MlpActor actor(policy, options, kRows, 5), other(policy, options, kRows, 99);
-    const at::Tensor x = at::randn({kRows, 3}, seeded(4));
+    const at::Tensor x = at::randn({kRows, 3}, model::seeded(4));
     for (int i = 0; i < 4; ++i) (void)act(actor, each.space, {x});
     other.load(actor.save());
     for (int i = 0; i < 5; ++i) {
@@ -94,7 +93,7 @@ TEST(MlpActorTest, NoiseIsHeldOverStepsAndDrawnAnewWhereAnEpisodeEnds) {
   const ActionSpace space = kBox;
   MlpPolicy policy = make_policy(space, ActionFamily::kStateDependentNoise);
   MlpActor actor(policy, {.noise_hold_steps = 0}, kRows, 5);
-  const at::Tensor x = at::randn({kRows, 3}, seeded(5));
+  const at::Tensor x = at::randn({kRows, 3}, model::seeded(5));
   const at::Tensor first = act(actor, space, {x}).action, second = act(actor, space, {x}).action;
   EXPECT_TRUE(first.equal(second));
   const std::vector<std::uint8_t> done{0, 1, 0, 0, 0, 1};
@@ -133,7 +132,7 @@ TEST(MlpActorTest, LeavesOfOtherTypesAreEncoded) {
                   .observation = {{.name = "card", .type = ElementType::kInt64, .low = {0}, .high = {4}},
                                   {.name = "pixels", .type = ElementType::kUInt8, .shape = {2}}},
                   .action = Discrete{3}};
-  MlpPolicy policy(spec, {.hidden = {8}}, seeded(6));
+  MlpPolicy policy(spec, {.hidden = {8}}, model::seeded(6));
   MlpActor actor(policy, {}, kRows, 5);
   const Observation rows{at::arange(kRows, at::kLong) % 5, at::arange(2 * kRows, at::kByte).reshape({kRows, 2})};
   EXPECT_TRUE(at::allclose(act(actor, spec.action, rows).value, policy.forward(rows).value, 1e-5, 1e-5));
@@ -164,7 +163,7 @@ TEST(MakeActorTest, TakesTheFastActorWhereItCanRunAndTheModuleElsewhere) {
 TEST(MakeActorTest, GroupsHaveStreamsOfTheirOwn) {
   const ActionSpace space = kBox;
   MlpPolicy policy = make_policy(space);
-  const at::Tensor x = at::randn({kRows, 3}, seeded(7));
+  const at::Tensor x = at::randn({kRows, 3}, model::seeded(7));
   const auto action = [&](std::uint64_t seed, int group) {
     return act(*make_actor(policy, {}, kRows, seed, group), space, {x}).action;
   };

@@ -7,11 +7,10 @@
 #include <vector>
 
 #include "tandem/base/error.h"
+#include "tandem/model/testing/seeded.h"
 
 namespace tandem::rl {
 namespace {
-
-at::Generator seeded(std::uint64_t seed) { return at::make_generator<at::CPUGeneratorImpl>(seed); }
 
 Spec spec_of(std::int64_t features, ActionSpace action) {
   return {.id = "Test-v0", .observation = {{.shape = {features}}}, .action = std::move(action)};
@@ -31,10 +30,10 @@ Result run(MlpInference& inference, const at::Tensor& features) {
 }
 
 // Biases start at zero and heads almost so; noise makes every parameter count.
-std::shared_ptr<MlpPolicy> make_policy(const Spec& spec, const MlpPolicyOptions& options, std::uint64_t seed) {
-  const auto policy = std::make_shared<MlpPolicy>(spec, options, seeded(seed));
+std::shared_ptr<MlpPolicy> perturbed_policy(const Spec& spec, const MlpPolicyOptions& options, std::uint64_t seed) {
+  const auto policy = std::make_shared<MlpPolicy>(spec, options, model::seeded(seed));
   at::NoGradGuard no_grad;
-  const at::Generator generator = seeded(seed + 1000);
+  const at::Generator generator = model::seeded(seed + 1000);
   for (const at::Tensor& parameter : policy->parameters()) {
     parameter.add_(at::randn(parameter.sizes(), generator), 0.1);
   }
@@ -51,9 +50,9 @@ TEST(MlpInferenceTest, EqualsForwardForAnyShapeTrunkAndActivation) {
         ++seed;
         const std::int64_t features = 1 + static_cast<std::int64_t>(seed * 7 % 40),
                            rows = 1 + static_cast<std::int64_t>(seed * 5 % 37);
-        const auto policy = make_policy(spec_of(features, Discrete{1 + static_cast<std::int64_t>(seed % 19)}),
-                                        {.hidden = hidden, .activation = activation, .trunks = trunks}, seed);
-        const at::Tensor x = at::randn({rows, features}, seeded(seed));
+        const auto policy = perturbed_policy(spec_of(features, Discrete{1 + static_cast<std::int64_t>(seed % 19)}),
+                                             {.hidden = hidden, .activation = activation, .trunks = trunks}, seed);
+        const at::Tensor x = at::randn({rows, features}, model::seeded(seed));
         const PolicyOutput expected = policy->forward({x});
         for (const auto set : {InstructionSet::kPortable, detect_instruction_set()}) {
           MlpInference inference(*policy, rows, set);
@@ -70,8 +69,8 @@ TEST(MlpInferenceTest, EqualsForwardForAnyShapeTrunkAndActivation) {
 TEST(MlpInferenceTest, GivesTheLatentOfStateDependentNoise) {
   for (const auto trunks : {Trunks::kSeparate, Trunks::kShared}) {
     const auto policy =
-        make_policy(spec_of(5, Box{{-1, -1}, {1, 1}}),
-                    {.hidden = {24}, .trunks = trunks, .family = ActionFamily::kStateDependentNoise}, 1);
+        perturbed_policy(spec_of(5, Box{{-1, -1}, {1, 1}}),
+                         {.hidden = {24}, .trunks = trunks, .family = ActionFamily::kStateDependentNoise}, 1);
     MlpInference inference(*policy, 8, detect_instruction_set());
     const at::Tensor x = at::randn({8, 5});
     const PolicyOutput expected = policy->forward({x});
@@ -82,7 +81,7 @@ TEST(MlpInferenceTest, GivesTheLatentOfStateDependentNoise) {
 }
 
 TEST(MlpInferenceTest, ARowHasTheSameBitsInEveryBatch) {
-  const auto policy = make_policy(spec_of(6, Discrete{3}), {}, 2);
+  const auto policy = perturbed_policy(spec_of(6, Discrete{3}), {}, 2);
   MlpInference inference(*policy, 40, detect_instruction_set());
   const at::Tensor x = at::randn({40, 6});
   const Result all = run(inference, x);
@@ -96,7 +95,7 @@ TEST(MlpInferenceTest, ARowHasTheSameBitsInEveryBatch) {
 }
 
 TEST(MlpInferenceTest, UsesTheParametersOfTheLastRefresh) {
-  const auto policy = make_policy(spec_of(4, Discrete{2}), {}, 3);
+  const auto policy = perturbed_policy(spec_of(4, Discrete{2}), {}, 3);
   MlpInference inference(*policy, 5, detect_instruction_set());
   const at::Tensor x = at::randn({5, 4});
   const Result before = run(inference, x);
@@ -111,7 +110,7 @@ TEST(MlpInferenceTest, UsesTheParametersOfTheLastRefresh) {
 }
 
 TEST(MlpInferenceTest, ComputesOnlyWhatIsAskedFor) {
-  const auto policy = make_policy(spec_of(4, Discrete{2}), {}, 5);
+  const auto policy = perturbed_policy(spec_of(4, Discrete{2}), {}, 5);
   MlpInference inference(*policy, 5, detect_instruction_set());
   const at::Tensor x = at::randn({5, 4}), value = at::empty({5}), head = at::empty({5, 2});
   const Result all = run(inference, x);
@@ -122,7 +121,7 @@ TEST(MlpInferenceTest, ComputesOnlyWhatIsAskedFor) {
 }
 
 TEST(MlpInferenceTest, TooManyRowsAndOtherDtypesAreRefused) {
-  const auto policy = make_policy(spec_of(4, Discrete{2}), {}, 4);
+  const auto policy = perturbed_policy(spec_of(4, Discrete{2}), {}, 4);
   MlpInference inference(*policy, 5, detect_instruction_set());
   EXPECT_THROW(run(inference, at::randn({6, 4})), InvariantError);
   policy->to(at::kDouble);

@@ -9,16 +9,15 @@
 #include <cmath>
 
 #include "tandem/base/error.h"
+#include "tandem/model/testing/seeded.h"
 
 namespace tandem::rl {
 namespace {
 
-at::Generator seeded(std::uint64_t seed) { return at::make_generator<at::CPUGeneratorImpl>(seed); }
-
 Spec spec_for(ActionSpace action) {
   return {.id = "Test-v0", .observation = {{.shape = {4}}}, .action = std::move(action)};
 }
-const Box kBox{{-1, -1, -1}, {1, 1, 1}};
+const Box kThreeActions{{-1, -1, -1}, {1, 1, 1}};
 
 std::vector<std::string> names(const torch::nn::Module& module) {
   std::vector<std::string> all;
@@ -27,12 +26,12 @@ std::vector<std::string> names(const torch::nn::Module& module) {
 }
 
 TEST(MlpPolicyTest, SeparateTrunksAreTwoNetworks) {
-  MlpPolicy policy(spec_for(Discrete{2}), {}, seeded(1));
+  MlpPolicy policy(spec_for(Discrete{2}), {}, model::seeded(1));
   EXPECT_EQ(names(policy),
             (std::vector<std::string>{"actor.0.weight", "actor.0.bias", "actor.1.weight", "actor.1.bias",
                                       "actor.2.weight", "actor.2.bias", "critic.0.weight", "critic.0.bias",
                                       "critic.1.weight", "critic.1.bias", "critic.2.weight", "critic.2.bias"}));
-  const at::Tensor x = at::randn({5, 4}, seeded(2));
+  const at::Tensor x = at::randn({5, 4}, model::seeded(2));
   const PolicyOutput output = policy.forward({x});
   const auto parameter = [&](const std::string& name) { return policy.named_parameters()[name]; };
   const auto by_hand = [&](const std::string& net) {
@@ -47,7 +46,7 @@ TEST(MlpPolicyTest, SeparateTrunksAreTwoNetworks) {
 }
 
 TEST(MlpPolicyTest, SharedTrunksServeBothHeads) {
-  MlpPolicy policy(spec_for(Discrete{2}), {.hidden = {8}, .trunks = Trunks::kShared}, seeded(1));
+  MlpPolicy policy(spec_for(Discrete{2}), {.hidden = {8}, .trunks = Trunks::kShared}, model::seeded(1));
   EXPECT_EQ(names(policy), (std::vector<std::string>{"trunk.0.weight", "trunk.0.bias", "actor.0.weight", "actor.0.bias",
                                                      "critic.0.weight", "critic.0.bias"}));
   policy.forward({at::randn({5, 4})}).value.sum().backward();
@@ -56,7 +55,7 @@ TEST(MlpPolicyTest, SharedTrunksServeBothHeads) {
 }
 
 TEST(MlpPolicyTest, WeightsStartOrthogonalWithTheirGains) {
-  MlpPolicy policy(spec_for(Discrete{2}), {}, seeded(3));
+  MlpPolicy policy(spec_for(Discrete{2}), {}, model::seeded(3));
   const auto gram = [&](const std::string& name, std::int64_t of) {
     const at::Tensor w = policy.named_parameters()[name].detach();
     return of == 0 ? at::matmul(w, w.t()) : at::matmul(w.t(), w);
@@ -74,9 +73,9 @@ TEST(MlpPolicyTest, WeightsStartOrthogonalWithTheirGains) {
 
 TEST(MlpPolicyTest, EqualGeneratorsGiveEqualParametersWhateverTheDefaultGeneratorDoes) {
   torch::manual_seed(1);
-  MlpPolicy one(spec_for(kBox), {}, seeded(4));
+  MlpPolicy one(spec_for(kThreeActions), {}, model::seeded(4));
   torch::manual_seed(2);
-  MlpPolicy two(spec_for(kBox), {}, seeded(4)), other(spec_for(kBox), {}, seeded(5));
+  MlpPolicy two(spec_for(kThreeActions), {}, model::seeded(4)), other(spec_for(kThreeActions), {}, model::seeded(5));
   for (const auto& item : one.named_parameters()) {
     EXPECT_TRUE(item.value().equal(two.named_parameters()[item.key()])) << item.key();
   }
@@ -85,7 +84,7 @@ TEST(MlpPolicyTest, EqualGeneratorsGiveEqualParametersWhateverTheDefaultGenerato
 
 TEST(MlpPolicyTest, EveryFamilyGivesItsParametersAndDistribution) {
   const auto shapes = [](const ActionSpace& space, std::optional<ActionFamily> family) {
-    MlpPolicy policy(spec_for(space), {.hidden = {8, 6}, .family = family, .log_std_init = -0.5}, seeded(6));
+    MlpPolicy policy(spec_for(space), {.hidden = {8, 6}, .family = family, .log_std_init = -0.5}, model::seeded(6));
     const PolicyOutput output = policy.forward({at::randn({5, 4})});
     EXPECT_EQ(policy.distribution(output)->mode().size(0), 5);
     std::vector<std::vector<std::int64_t>> all;
@@ -95,13 +94,13 @@ TEST(MlpPolicyTest, EveryFamilyGivesItsParametersAndDistribution) {
   using Shapes = std::vector<std::vector<std::int64_t>>;
   EXPECT_EQ(shapes(Discrete{3}, {}), (Shapes{{5, 3}}));
   EXPECT_EQ(shapes(MultiDiscrete{{3, 2}}, {}), (Shapes{{5, 5}}));
-  EXPECT_EQ(shapes(kBox, {}), (Shapes{{5, 3}, {3}}));
-  EXPECT_EQ(shapes(kBox, ActionFamily::kSquashedNormal), (Shapes{{5, 3}, {3}}));
-  EXPECT_EQ(shapes(kBox, ActionFamily::kStateDependentNoise), (Shapes{{5, 3}, {5, 6}, {6, 3}}));
+  EXPECT_EQ(shapes(kThreeActions, {}), (Shapes{{5, 3}, {3}}));
+  EXPECT_EQ(shapes(kThreeActions, ActionFamily::kSquashedNormal), (Shapes{{5, 3}, {3}}));
+  EXPECT_EQ(shapes(kThreeActions, ActionFamily::kStateDependentNoise), (Shapes{{5, 3}, {5, 6}, {6, 3}}));
 }
 
 TEST(MlpPolicyTest, LogStdStartsAsAskedAndLearns) {
-  MlpPolicy policy(spec_for(kBox), {.log_std_init = -0.5}, seeded(7));
+  MlpPolicy policy(spec_for(kThreeActions), {.log_std_init = -0.5}, model::seeded(7));
   EXPECT_TRUE(policy.log_std().equal(at::full({3}, -0.5F)));
   const PolicyOutput output = policy.forward({at::randn({5, 4})});
   policy.distribution(output)->entropy().sum().backward();
@@ -109,7 +108,7 @@ TEST(MlpPolicyTest, LogStdStartsAsAskedAndLearns) {
 }
 
 TEST(MlpPolicyTest, NoiseDoesNotShapeTheFeatures) {
-  MlpPolicy policy(spec_for(kBox), {.family = ActionFamily::kStateDependentNoise}, seeded(8));
+  MlpPolicy policy(spec_for(kThreeActions), {.family = ActionFamily::kStateDependentNoise}, model::seeded(8));
   const PolicyOutput output = policy.forward({at::randn({5, 4})});
   policy.distribution(output)->entropy().sum().backward();
   EXPECT_TRUE(policy.log_std().grad().defined());
@@ -130,16 +129,18 @@ TEST(MlpPolicyTest, ActivationsAreThoseOfTheirNames) {
 
 TEST(MlpPolicyTest, AllFaultsOfTheOptionsAreReportedTogether) {
   try {
-    MlpPolicy policy(spec_for(kBox), {.hidden = {64, 0}, .log_std_init = NAN, .hidden_gain = -1}, seeded(9));
+    MlpPolicy policy(spec_for(kThreeActions), {.hidden = {64, 0}, .log_std_init = NAN, .hidden_gain = -1},
+                     model::seeded(9));
     FAIL() << "must throw";
   } catch (const ConfigError& error) {
     EXPECT_EQ(error.faults().size(), 3U) << error.what();
   }
-  EXPECT_THROW(MlpPolicy(spec_for(kBox), {.family = ActionFamily::kCategorical}, seeded(9)), ConfigError);
+  EXPECT_THROW(MlpPolicy(spec_for(kThreeActions), {.family = ActionFamily::kCategorical}, model::seeded(9)),
+               ConfigError);
 }
 
 TEST(MlpPolicyTest, NoHiddenLayersGiveALinearPolicy) {
-  MlpPolicy policy(spec_for(Discrete{2}), {.hidden = {}}, seeded(10));
+  MlpPolicy policy(spec_for(Discrete{2}), {.hidden = {}}, model::seeded(10));
   EXPECT_EQ(names(policy).size(), 4U);
   EXPECT_EQ(policy.forward({at::randn({5, 4})}).action_parameters[0].size(1), 2);
 }
@@ -158,7 +159,7 @@ struct OwnPolicy : ActorCritic {
 
 TEST(ActorCriticTest, AnOwnModuleNeedsOnlyItsForward) {
   const PolicyFactory factory = [](const Spec& spec, at::Generator) { return std::make_shared<OwnPolicy>(spec); };
-  const auto policy = factory(spec_for(Discrete{3}), seeded(11));
+  const auto policy = factory(spec_for(Discrete{3}), model::seeded(11));
   const PolicyOutput output = policy->forward({at::randn({5, 4})});
   const at::Tensor mask = torch::tensor({1, 1, 0}, at::kByte).repeat({5, 1});
   const auto d = policy->distribution(output, mask);

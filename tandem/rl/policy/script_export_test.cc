@@ -10,17 +10,16 @@
 
 #include "tandem/base/error.h"
 #include "tandem/base/testing/temporary_folder.h"
+#include "tandem/model/testing/seeded.h"
 #include "tandem/rl/policy/mlp_policy.h"
 
 namespace tandem::rl {
 namespace {
 
-at::Generator seeded(std::uint64_t seed) { return at::make_generator<at::CPUGeneratorImpl>(seed); }
-
 Spec spec_with(ActionSpace action) {
   return {.id = "Test-v0", .observation = {{.shape = {3}}}, .action = std::move(action)};
 }
-const Box kBox{{-2, -1}, {1, 3}};
+const Box kUnevenBox{{-2, -1}, {1, 3}};
 
 // Gains of 1, so that outputs differ from row to row.
 MlpPolicyOptions lively(std::optional<ActionFamily> family = {}) {
@@ -47,21 +46,21 @@ void expect_forward(torch::jit::Module& script, MlpPolicy& policy, const at::Ten
 }
 
 TEST(ScriptExportTest, EveryFamilyComputesWhatThePolicyComputes) {
-  const at::Tensor x = at::randn({20, 3}, seeded(1)) * 2;
+  const at::Tensor x = at::randn({20, 3}, model::seeded(1)) * 2;
   const std::vector<std::pair<ActionSpace, std::optional<ActionFamily>>> cases{
       {Discrete{4}, {}},
       {MultiDiscrete{{3, 2}}, {}},
-      {kBox, {}},
-      {kBox, ActionFamily::kSquashedNormal},
-      {kBox, ActionFamily::kStateDependentNoise}};
+      {kUnevenBox, {}},
+      {kUnevenBox, ActionFamily::kSquashedNormal},
+      {kUnevenBox, ActionFamily::kStateDependentNoise}};
   for (const auto& [space, family] : cases) {
-    MlpPolicy policy(spec_with(space), lively(family), seeded(2));
+    MlpPolicy policy(spec_with(space), lively(family), model::seeded(2));
     torch::jit::Module script = round_trip(policy);
     expect_forward(script, policy, x, x);
     at::Tensor expected = policy.distribution(policy.forward({x}))->mode();
     if (std::holds_alternative<Box>(space)) {
       expected = expected.contiguous().clone();
-      to_bounds(policy.family(), kBox, expected.const_data_ptr<float>(), 20, expected.data_ptr<float>());
+      to_bounds(policy.family(), kUnevenBox, expected.const_data_ptr<float>(), 20, expected.data_ptr<float>());
     }
     const at::Tensor action = script.get_method("act")({x}).toTensor();
     EXPECT_EQ(action.scalar_type(), expected.scalar_type());
@@ -71,25 +70,25 @@ TEST(ScriptExportTest, EveryFamilyComputesWhatThePolicyComputes) {
 }
 
 TEST(ScriptExportTest, SharedTrunksAndEveryActivationAreExported) {
-  const at::Tensor x = at::randn({6, 3}, seeded(3));
+  const at::Tensor x = at::randn({6, 3}, model::seeded(3));
   for (const auto activation :
        {Activation::kTanh, Activation::kRelu, Activation::kSilu, Activation::kGelu, Activation::kElu}) {
     MlpPolicyOptions options = lively();
     options.hidden = {8, 8};
     options.activation = activation;
     options.trunks = Trunks::kShared;
-    MlpPolicy policy(spec_with(Discrete{4}), options, seeded(4));
+    MlpPolicy policy(spec_with(Discrete{4}), options, model::seeded(4));
     torch::jit::Module script = round_trip(policy);
     expect_forward(script, policy, x, x);
   }
 }
 
 TEST(ScriptExportTest, TheNormaliserIsInside) {
-  const Spec spec = spec_with(kBox);
+  const Spec spec = spec_with(kUnevenBox);
   const NormalizerOptions options{.observations = true, .clip_observation = 1.5};
   Normalizers normalizers(spec, options);
   NormalizerMoments moments(spec, options);
-  const at::Tensor x = at::randn({200, 3}, seeded(5)) * torch::tensor({5.0F, 0.1F, 1.0F}) + 2;
+  const at::Tensor x = at::randn({200, 3}, model::seeded(5)) * torch::tensor({5.0F, 0.1F, 1.0F}) + 2;
   for (std::int64_t row = 0; row < 200; ++row) moments.observation[0].add(x[row].const_data_ptr<float>());
   normalizers.merge(moments);
   normalizers.finish_merge();
@@ -97,7 +96,7 @@ TEST(ScriptExportTest, TheNormaliserIsInside) {
   normalizers.normalize(0, x.const_data_ptr<float>(), seen.data_ptr<float>(), 200);
   EXPECT_EQ(seen.abs().max().item<float>(), 1.5F);
 
-  MlpPolicy policy(spec, lively(), seeded(6));
+  MlpPolicy policy(spec, lively(), model::seeded(6));
   torch::jit::Module script = round_trip(policy, &normalizers);
   expect_forward(script, policy, x, seen);
   torch::jit::Module without = round_trip(policy);
@@ -105,17 +104,17 @@ TEST(ScriptExportTest, TheNormaliserIsInside) {
 }
 
 TEST(ScriptExportTest, Float64ObservationsAreTaken) {
-  MlpPolicy policy(spec_with(Discrete{4}), lively(), seeded(7));
+  MlpPolicy policy(spec_with(Discrete{4}), lively(), model::seeded(7));
   torch::jit::Module script = round_trip(policy);
-  const at::Tensor x = at::randn({5, 3}, seeded(8));
+  const at::Tensor x = at::randn({5, 3}, model::seeded(8));
   expect_forward(script, policy, x.to(at::kDouble), x);
 }
 
 TEST(ScriptExportTest, MasksExcludeActions) {
-  const at::Tensor x = at::randn({30, 3}, seeded(9));
-  MlpPolicy policy(spec_with(MultiDiscrete{{3, 2}}), lively(), seeded(10));
+  const at::Tensor x = at::randn({30, 3}, model::seeded(9));
+  MlpPolicy policy(spec_with(MultiDiscrete{{3, 2}}), lively(), model::seeded(10));
   torch::jit::Module script = round_trip(policy);
-  at::Tensor mask = (at::rand({30, 5}, seeded(11)) < 0.5).to(at::kByte);
+  at::Tensor mask = (at::rand({30, 5}, model::seeded(11)) < 0.5).to(at::kByte);
   mask.select(1, 1).fill_(1);
   mask.select(1, 4).fill_(1);
   const at::Tensor action = script.get_method("act")({x, mask}).toTensor();
@@ -128,7 +127,7 @@ TEST(ScriptExportTest, SeveralLeavesOfAllTypesComeAsAList) {
   spec.observation = {{.name = "speed", .shape = {2}},
                       {.name = "pixels", .type = ElementType::kUInt8, .shape = {1, 2}},
                       {.name = "cards", .type = ElementType::kInt64, .shape = {2}, .low = {1, 0}, .high = {3, 1}}};
-  MlpPolicy policy(spec, lively(), seeded(12));
+  MlpPolicy policy(spec, lively(), model::seeded(12));
   torch::jit::Module script = round_trip(policy);
   const Observation rows{at::randn({2, 2}), torch::tensor({{{0, 255}}, {{51, 102}}}, at::kByte),
                          torch::tensor({{1, 1}, {3, 0}}, at::kLong)};
@@ -138,7 +137,7 @@ TEST(ScriptExportTest, SeveralLeavesOfAllTypesComeAsAList) {
 }
 
 TEST(ScriptExportTest, TheFileDoesNotFollowThePolicy) {
-  MlpPolicy policy(spec_with(Discrete{4}), lively(), seeded(13));
+  MlpPolicy policy(spec_with(Discrete{4}), lively(), model::seeded(13));
   const torch::jit::Module script = make_script(policy, nullptr);
   at::NoGradGuard no_grad;
   const at::Tensor before = script.attr("log_std", at::Tensor()).toTensor();
@@ -148,8 +147,8 @@ TEST(ScriptExportTest, TheFileDoesNotFollowThePolicy) {
   EXPECT_FALSE(before.defined());
 }
 
-struct OwnPolicy : ActorCritic {
-  OwnPolicy(const Spec& spec, std::string source) : ActorCritic(spec), source_(std::move(source)) {
+struct ScriptedPolicy : ActorCritic {
+  ScriptedPolicy(const Spec& spec, std::string source) : ActorCritic(spec), source_(std::move(source)) {
     register_module("net", net);
   }
   PolicyOutput forward(const Observation& observation) override {
@@ -164,7 +163,7 @@ struct OwnPolicy : ActorCritic {
 };
 
 TEST(ScriptExportTest, AnOwnModuleIsExportedByItsScript) {
-  OwnPolicy policy(spec_with(Discrete{4}), R"(
+  ScriptedPolicy policy(spec_with(Discrete{4}), R"(
 def policy(self, observation: List[Tensor]) -> Tuple[List[Tensor], Tensor]:
     x = torch.relu(torch.linear(observation[0] + self.zero, self.net._0.weight, self.net._0.bias))
     y = torch.linear(x, self.net._2.weight, self.net._2.bias)
@@ -177,16 +176,16 @@ def policy(self, observation: List[Tensor]) -> Tuple[List[Tensor], Tensor]:
 }
 
 TEST(ScriptExportTest, AScriptThatDoesNotCompileIsAConfigError) {
-  OwnPolicy nonsense(spec_with(Discrete{4}),
-                     "def policy(self, observation: List[Tensor]) -> Tuple[List[Tensor], Tensor]:\n"
-                     "    return self.missing\n");
+  ScriptedPolicy nonsense(spec_with(Discrete{4}),
+                          "def policy(self, observation: List[Tensor]) -> Tuple[List[Tensor], Tensor]:\n"
+                          "    return self.missing\n");
   EXPECT_THROW((void)make_script(nonsense, nullptr), ConfigError);
-  OwnPolicy syntax(spec_with(Discrete{4}), "def policy(self");
+  ScriptedPolicy syntax(spec_with(Discrete{4}), "def policy(self");
   EXPECT_THROW((void)make_script(syntax, nullptr), ConfigError);
 }
 
 TEST(ScriptExportTest, AFolderThatIsNotThereIsACheckpointError) {
-  MlpPolicy policy(spec_with(Discrete{4}), lively(), seeded(14));
+  MlpPolicy policy(spec_with(Discrete{4}), lively(), model::seeded(14));
   EXPECT_THROW(export_script(policy, nullptr, "/nonexistent/folder/policy.pt"), CheckpointError);
 }
 

@@ -7,6 +7,7 @@
 #include "tandem/base/error.h"
 #include "tandem/base/testing/temporary_folder.h"
 #include "tandem/model/safetensors.h"
+#include "tandem/model/testing/seeded.h"
 #include "tandem/rl/policy/mlp_policy.h"
 
 namespace tandem::rl {
@@ -21,7 +22,7 @@ TEST(WeightsExportTest, TheFileHasEveryParameterAndTheNormaliser) {
   for (std::int64_t row = 0; row < 50; ++row) moments.observation[0].add(x[row].const_data_ptr<float>());
   normalizers.merge(moments);
   normalizers.finish_merge();
-  MlpPolicy policy(spec, {.hidden = {8}}, at::make_generator<at::CPUGeneratorImpl>(1));
+  MlpPolicy policy(spec, {.hidden = {8}}, model::seeded(1));
 
   const TemporaryFolder folder;
   export_weights(policy, &normalizers, folder / "policy.safetensors");
