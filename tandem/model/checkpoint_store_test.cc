@@ -182,7 +182,9 @@ TEST_P(CheckpointKillTest, AnyInstantLeavesAWholeCheckpoint) {
       ASSERT_TRUE(newest.has_value());
       const auto value = value_of(*newest);
       EXPECT_TRUE(value == 3 || value == 100) << value;
-      if (!killed) EXPECT_EQ(value, 100);
+      if (!killed) {
+        EXPECT_EQ(value, 100);
+      }
       for (const auto updates : store.list()) store.open(updates).verify();
 
       write(strict, 5, {}, 200);
@@ -200,8 +202,8 @@ INSTANTIATE_TEST_SUITE_P(Points, CheckpointKillTest,
                                            "checkpoint.before_prune", "checkpoint.prune", "checkpoint.pruned",
                                            "file.open", "file.write", "file.sync", "file.rename", "file.sync_folder",
                                            "file.done"),
-                         [](const auto& info) {
-                           std::string name = info.param;
+                         [](const auto& point) {
+                           std::string name = point.param;
                            std::ranges::replace(name, '.', '_');
                            return name;
                          });

@@ -184,7 +184,7 @@ TEST_P(OptimizerLawTest, TheBitsDoNotDependOnWhatElseIsPresent) {
 }
 
 INSTANTIATE_TEST_SUITE_P(AllRules, OptimizerLawTest, ::testing::Range<std::size_t>(0, 8),
-                         [](const auto& info) { return std::string(cases()[info.param].name); });
+                         [](const auto& chosen) { return std::string(cases()[chosen.param].name); });
 
 TEST(OptimizerTest, AVectorLongerThanOneCallIsUpdatedWhole) {
   auto net = std::make_shared<Module>();
