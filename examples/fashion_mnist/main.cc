@@ -116,7 +116,9 @@ double test_accuracy(learner::ReplicaTeam& team, const Images& test) {
 }
 
 void print_result(const Options& options, learner::ReplicaTeam& team, const Result& result) {
-  const std::vector<learner::ReplicaTeam::Work> work = team.work();  // of all ranks, so all ask for it
+  // Of all ranks, so all ask for them.
+  const std::vector<learner::ReplicaTeam::Work> work = team.work();
+  const model::NamedTensors state = team.state();
   if (!team.ranks().leads()) return;
   learner::Member first = team.member(0);
   model::NamedTensors parameters;
@@ -129,7 +131,7 @@ void print_result(const Options& options, learner::ReplicaTeam& team, const Resu
   json.key("train_loss").value(result.loss);
   json.key("images_per_s").value(result.images_per_s);
   json.key("params_sha256").value(model::bytes_sha256(parameters));
-  json.key("state_sha256").value(model::state_sha256(first.replica.named_state()));
+  json.key("state_sha256").value(model::state_sha256(state));
   json.key("replicas").begin_array();
   for (const auto& [rows, cpu_seconds] : work) {
     json.begin_object();
@@ -152,7 +154,7 @@ void train(const Options& options, const learner::Ranks& ranks) {
       .optimizer = {model::AdamOptions{
           .lr = options.learning_rate, .weight_decay = 1e-2, .decay = model::AdamOptions::Decay::kDecoupled}},
       .flat = {},
-      .replicated = {},
+      .strategy = {},
       .patience = kPatience};
   learner::ReplicaTeam team(
       placements, team_options,

@@ -62,7 +62,7 @@ TeamOptions adam() {
           .rng = model::RngOrder::kShards,
           .optimizer = {model::AdamOptions{.lr = 0.01}},
           .flat = {},
-          .replicated = {.max_grad_norm = 0.5, .divisor = {}},
+          .strategy = sync::ReplicatedOptions{.mean = {.max_grad_norm = 0.5, .divisor = {}}},
           .patience = 20s};
 }
 

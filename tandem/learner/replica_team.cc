@@ -27,13 +27,13 @@ void choose_matrix_kernels() {
 struct ReplicaTeam::Seat {
   Seat(const sync::Placement& placement, const TeamOptions& options, const BuildModule& build, comm::Group& group)
       : replica(placement, build(placement), options.run_seed, options.optimizer, options.flat),
-        strategy(replica, group, options.replicated),
-        learner(replica, strategy, {.run_seed = options.run_seed, .rng = options.rng, .residence = options.residence}),
+        strategy(sync::make_strategy(options.strategy, replica, group)),
+        learner(replica, *strategy, {.run_seed = options.run_seed, .rng = options.rng, .residence = options.residence}),
         shard_sum(group, options.patience, {}),
-        member{replica, strategy, learner, shard_sum, group} {}
+        member{replica, *strategy, learner, shard_sum, group} {}
 
   sync::Replica replica;
-  sync::Replicated strategy;
+  std::unique_ptr<sync::Strategy> strategy;
   Learner learner;
   comm::GroupShardSum shard_sum;
   Member member;
@@ -60,7 +60,7 @@ void ReplicaTeam::take_seat(const sync::Placement& placement, const BuildModule&
   const auto local = static_cast<std::size_t>(placement.local);
   if (ranks_.size() > 1) groups_[local] = comm::make_layered_group(std::move(groups_[local]), ranks_.group(), limits);
   members_[local] = std::make_unique<Seat>(placement, options_, build, *groups_[local]);
-  members_[local]->strategy.begin(limits);
+  members_[local]->strategy->begin(limits);
 }
 
 void ReplicaTeam::run(const std::function<void(Member&)>& work) {
@@ -73,6 +73,20 @@ void ReplicaTeam::run(const std::function<void(Member&)>& work) {
 }
 
 Member ReplicaTeam::member(int local) { return members_[static_cast<std::size_t>(local)]->member; }
+
+model::NamedTensors ReplicaTeam::state() {
+  model::NamedTensors whole;
+  run([&](Member& member) {
+    const Limits limits{.deadline = Deadline::after(options_.patience), .stop = {}};
+    model::NamedTensors its = member.strategy.whole_state(limits);
+    if (member.replica.placement().local == 0) whole = std::move(its);
+  });
+  return whole;
+}
+
+void ReplicaTeam::load_state(const model::NamedTensors& state) {
+  for (const auto& seat : members_) seat->strategy->load_whole_state(state);
+}
 
 std::vector<ReplicaTeam::Work> ReplicaTeam::work() const {
   std::vector<double> mine;

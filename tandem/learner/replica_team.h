@@ -20,7 +20,7 @@
 #include "tandem/concurrency/thread_team.h"
 #include "tandem/learner/learner.h"
 #include "tandem/learner/ranks.h"
-#include "tandem/sync/replicated.h"
+#include "tandem/sync/strategies.h"
 
 namespace tandem::learner {
 
@@ -38,7 +38,7 @@ struct TeamOptions {
   model::RngOrder rng = model::RngOrder::kShards;
   std::vector<model::OptimizerOptions> optimizer{};  // one, or one a parameter group
   model::FlatParameters::Options flat{};
-  sync::MeanOptions replicated{};
+  sync::StrategyOptions strategy{};
   Residence residence = Residence::kDevice;            // of the learners' batches
   Clock::duration patience = std::chrono::minutes(5);  // how long a replica waits for the others
 };
@@ -61,6 +61,13 @@ class ReplicaTeam {
   [[nodiscard]] int size() const { return static_cast<int>(members_.size()); }
   /// Member `local` (of this process), for the caller's thread while no run() is under way.
   [[nodiscard]] Member member(int local);
+  /// The whole state of the model and its optimizer; see Strategy::whole_state(). Collective: all ranks ask. Between
+  /// runs.
+  [[nodiscard]] model::NamedTensors state();
+  /// Takes what state() gave, of any team with the same model. Every rank calls it. Throws as
+  /// Strategy::load_whole_state().
+  void load_state(const model::NamedTensors& state);
+
   /// Rows learned from so far, every pass counted, and seconds of CPU used in run(), by each replica of the run.
   /// Collective: all ranks ask, and wait within the ranks' patience.
   struct Work {

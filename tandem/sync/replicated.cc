@@ -1,5 +1,6 @@
 #include "tandem/sync/replicated.h"
 
+#include "tandem/model/named_copy.h"
 #include "tandem/sync/replica_state.h"
 
 namespace tandem::sync {
@@ -21,6 +22,15 @@ void Replicated::leave(const Limits& limits) {
     replica_.optimizer().step(mean_.sums(), mean->scale, mean->lr_factor);
     ++steps_;
   }
+}
+
+model::NamedTensors Replicated::whole_state(const Limits&) {
+  return replica_.placement().local == 0 ? replica_.named_state() : model::NamedTensors{};
+}
+
+void Replicated::load_whole_state(const model::NamedTensors& state) {
+  model::copy_named(state, replica_.named_state());
+  if (replica_.has_optimizer()) replica_.optimizer().state_changed();
 }
 
 }  // namespace tandem::sync

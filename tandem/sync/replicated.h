@@ -12,6 +12,10 @@
 
 namespace tandem::sync {
 
+struct ReplicatedOptions {
+  MeanOptions mean{};
+};
+
 class Replicated final : public Strategy {
  public:
   /// Neither `replica` nor `group` is owned; the group's members are the run's replicas in order.
@@ -26,6 +30,8 @@ class Replicated final : public Strategy {
   /// Takes part in the others' steps until all have left, so its state stays equal to theirs. `limits` are for all of
   /// those together.
   void leave(const Limits& limits) override;
+  [[nodiscard]] model::NamedTensors whole_state(const Limits& limits) override;
+  void load_whole_state(const model::NamedTensors& state) override;
 
  private:
   Replica& replica_;

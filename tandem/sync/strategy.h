@@ -16,6 +16,7 @@
 #include <cstdint>
 
 #include "tandem/concurrency/limits.h"
+#include "tandem/model/state_hash.h"
 
 namespace tandem::sync {
 
@@ -54,6 +55,14 @@ class Strategy {
 
   /// This replica offers nothing more. Whether the others go on without it, or all leave together, is the strategy's.
   virtual void leave(const Limits& limits) = 0;
+
+  /// Parameters, buffers and optimizer state under the names that the module gives them, whole and laid out alike under
+  /// every strategy, for hashes and checkpoints. Between steps; collective. Given to the first replica of each process,
+  /// nothing to its others. Tensors may be the live ones, which the next step changes.
+  [[nodiscard]] virtual model::NamedTensors whole_state(const Limits& limits) = 0;
+  /// Takes what whole_state() gave, under any strategy and on any number of replicas. Every replica calls it; none
+  /// waits for the others. Throws CheckpointError listing what is missing or of another shape; nothing is changed then.
+  virtual void load_whole_state(const model::NamedTensors& state) = 0;
 };
 
 }  // namespace tandem::sync

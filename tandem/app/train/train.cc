@@ -82,7 +82,10 @@ Summary train(const Configuration& configuration, const rl::EnvRegistry& environ
   }
   record.begin();
   const RunEnd end = training.loop(&record);
-  return record.finish(end, run.work(), run.params_sha256(), run.state_sha256());
+  // follow() asks for the same, in the same order.
+  const std::vector<learner::ReplicaTeam::Work> work = run.work();
+  const std::string state_sha256 = run.state_sha256();
+  return record.finish(end, work, run.params_sha256(), state_sha256);
 }
 
 RunEnd follow(const TrainOptions& options, const rl::EnvRegistry& environments, const learner::Ranks& ranks,
@@ -95,6 +98,7 @@ RunEnd follow(const TrainOptions& options, const rl::EnvRegistry& environments, 
   }
   const RunEnd end = training.loop(nullptr);
   (void)training.run().work();
+  (void)training.run().state_sha256();
   return end;
 }
 

@@ -28,7 +28,7 @@ inline ReplicaTeam make_scale_team(int shards, int replicas, double lr = 0.1) {
            .rng = model::RngOrder::kShards,
            .optimizer = {model::SgdOptions{.lr = lr}},
            .flat = {},
-           .replicated = {},
+           .strategy = {},
            .residence = {},
            .patience = std::chrono::seconds(20)},
           [](const sync::Placement&) { return std::make_shared<Scale>(); }};

@@ -11,7 +11,6 @@
 #include "tandem/base/error.h"
 #include "tandem/base/philox.h"
 #include "tandem/base/text.h"
-#include "tandem/model/named_copy.h"
 #include "tandem/rl/rollout/gae.h"
 #include "tandem/rl/rollout/group_results.h"
 
@@ -66,7 +65,8 @@ learner::TeamOptions team_options(const PpoSetup& setup) {
           .rng = setup.rng,
           .optimizer = {model::AdamOptions{.lr = setup.ppo.learning_rate, .eps = setup.ppo.adam_eps}},
           .flat = {},
-          .replicated = {.max_grad_norm = setup.ppo.max_grad_norm, .divisor = sync::Divisor::kTotal},
+          .strategy = sync::with_mean(setup.strategy,
+                                      {.max_grad_norm = setup.ppo.max_grad_norm, .divisor = sync::Divisor::kTotal}),
           .patience = kPatience};
 }
 
@@ -177,7 +177,7 @@ std::string PpoRun::params_sha256() {
 }
 
 std::string PpoRun::state_sha256() {
-  model::NamedTensors state = team_->member(0).replica.named_state();
+  model::NamedTensors state = team_->state();
   for (const auto& [name, tensor] : normalizers_.state()) state.emplace_back("normalizer." + name, tensor);
   return model::state_sha256(std::move(state));
 }
@@ -197,8 +197,9 @@ model::NamedTensors PpoRun::run_part() const {
 
 learner::StateParts PpoRun::save() {
   learner::StateParts parts;
+  model::NamedTensors state = team_->state();  // of all ranks together
   if (setup_.ranks.leads()) {
-    parts.emplace_back("state", team_->member(0).replica.named_state());
+    parts.emplace_back("state", std::move(state));
     parts.emplace_back("normalizers", normalizers_.state());
     parts.emplace_back("run", run_part());
   }
@@ -236,14 +237,13 @@ RolloutWorker::Resumed PpoRun::load(const learner::ReadPart& read_part) {
   const auto part = [&parts](const std::string& name) { return learner::part_of(parts, name); };
   normalizers_.load(part("normalizers"));
   load_run_part(part("run"));
+  team_->load_state(part("state"));
   // New episodes, where they must be, are others than those of the run's beginning.
   const std::uint64_t seed =
       derive_seed(setup_.seed, SeedPurpose::kEnvGroup, static_cast<std::uint64_t>(updates_) << 32);
   double inexact = 0;
   for (int local = 0; local < team_->size(); ++local) {
     sync::Replica& replica = team_->member(local).replica;
-    model::copy_named(part("state"), replica.named_state());
-    replica.optimizer().state_changed();
     const Range mine = replica.placement().mine;
     for (int shard = mine.begin; shard < mine.end; ++shard) {
       const std::string stream = shard_part(shard), group = group_part(shard);

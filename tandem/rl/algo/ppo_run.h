@@ -39,6 +39,7 @@ struct PpoSetup {
   NormalizerOptions normalizer;
   ActorOptions actor;
   model::RngOrder rng = model::RngOrder::kShards;
+  sync::StrategyOptions strategy;  // with the mean that the algorithm asks for
   std::function<std::unique_ptr<EnvGroup>(int count)> make_envs;
   PolicyFactory make_policy;
 };
@@ -73,8 +74,9 @@ class PpoRun {
   /// This rank's first replica's, between updates.
   [[nodiscard]] ActorCritic& policy() { return *policies_.front(); }
 
-  /// SHA-256 of the parameters' bytes in order; and of parameters, buffers, optimizer state and normalisers.
+  /// SHA-256 of the parameters' bytes in order.
   [[nodiscard]] std::string params_sha256();
+  /// SHA-256 of parameters, buffers, optimizer state and normalisers. Collective; the same on all ranks.
   [[nodiscard]] std::string state_sha256();
 
   /// Work of every replica of the run so far. Collective.

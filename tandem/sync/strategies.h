@@ -1,0 +1,28 @@
+// sync/strategies.h: the strategies there are, as plain values, and the strategy object that a value describes.
+//
+//     const StrategyOptions options = ReplicatedOptions{.mean = {.max_grad_norm = 0.5}};
+//     const std::unique_ptr<Strategy> strategy = make_strategy(options, replica, group);
+//
+// A strategy of its own is one class, one struct of options with a `mean`, one entry here and one in strategies.cc.
+//
+// Threads: make_strategy() on the replica's. Nothing here waits for peers.
+#pragma once
+#include <memory>
+#include <variant>
+
+#include "tandem/sync/replicated.h"
+
+namespace tandem::sync {
+
+using StrategyOptions = std::variant<ReplicatedOptions>;
+
+/// The same strategy with another mean: clipping is the training algorithm's business, the strategy the user's.
+[[nodiscard]] StrategyOptions with_mean(StrategyOptions options, const MeanOptions& mean);
+
+/// The replica's own strategy object. Neither `replica` nor `group` is owned; the group's members are the run's
+/// replicas in order, and all give the same options. Before the replica's first step. Throws ConfigError when a number
+/// is out of range.
+[[nodiscard]] std::unique_ptr<Strategy> make_strategy(const StrategyOptions& options, Replica& replica,
+                                                      comm::Group& group);
+
+}  // namespace tandem::sync
