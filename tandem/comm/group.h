@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "tandem/base/summation_tree.h"
+#include "tandem/comm/owned_parts.h"
 #include "tandem/concurrency/limits.h"
 
 namespace tandem::comm {
@@ -65,6 +66,11 @@ class Group {
   [[nodiscard]] virtual std::vector<at::Tensor> all_gather(const at::Tensor& mine, const Limits& limits) = 0;
   /// The same for a few numbers: `all` has size() times as many entries as `mine`.
   virtual void all_gather(std::span<const double> mine, std::span<double> all, const Limits& limits) = 0;
+
+  /// In place: every member gets the elements of each part of `flat` (contiguous, one-dimensional, of equal length
+  /// everywhere) from the part's owner. `parts` are the same on all members and do not overlap; what is in none of them
+  /// stays as it is.
+  virtual void share_parts(const at::Tensor& flat, std::span<const OwnedPart> parts, const Limits& limits) = 0;
 
   virtual void barrier(const Limits& limits) = 0;
 

@@ -81,6 +81,19 @@ class HostMember final : public Group {
                        limits);
   }
 
+  // A gather of what each rank has; the others' parts are copied from its memory to their places.
+  void share_parts(const at::Tensor& flat, std::span<const OwnedPart> parts, const Limits& limits) override {
+    TANDEM_CHECK(flat.dim() == 1 && flat.is_contiguous(), "a group shares parts of flat tensors, got ", flat.dim(),
+                 " dimensions");
+    const at::Tensor mine = on_this_host(packed(flat, parts, rank()));
+    const auto put = [&](int rank, const void* data, std::int64_t count) {
+      if (rank == this->rank() || count == 0) return;
+      unpack(at::from_blob(const_cast<void*>(data), {count}, mine.options()), flat, parts, rank);
+    };
+    member_.all_gather(mine.data_ptr(), mine.numel(), element_of(mine.scalar_type()), shm::Member::Sizes::kMayDiffer,
+                       put, limits);
+  }
+
   void barrier(const Limits& limits) override { member_.barrier(limits); }
 
   void abort(const std::string& why) override { member_.abort(why); }

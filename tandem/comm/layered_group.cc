@@ -137,6 +137,24 @@ class LayeredMember final : public Group {
     std::copy_n(whole.const_data_ptr<double>(), all.size(), all.begin());
   }
 
+  // Within each inner group, then among the leaders, who have their groups' parts by then, then from them to theirs.
+  void share_parts(const at::Tensor& flat, std::span<const OwnedPart> parts, const Limits& limits) override {
+    require_all_waited();
+    std::vector<OwnedPart> of_mine, of_others, by_group;
+    for (const OwnedPart& part : parts) {
+      const int group = sizes_.part_of(part.owner);
+      by_group.push_back({group, part.begin, part.end});
+      if (group == mine_) {
+        of_mine.push_back({part.owner - sizes_.begin(mine_), part.begin, part.end});
+      } else {
+        of_others.push_back({0, part.begin, part.end});
+      }
+    }
+    inside([&] { inner_->share_parts(flat, of_mine, limits); });
+    between([&] { outer_->share_parts(flat, joined(by_group), among_leaders(limits)); });
+    inside([&] { inner_->share_parts(flat, joined(of_others), from_leader(limits)); });
+  }
+
   void barrier(const Limits& limits) override {
     require_all_waited();
     inside([&] { inner_->barrier(limits); });

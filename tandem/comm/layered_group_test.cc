@@ -127,6 +127,7 @@ TEST(LayeredGroupTest, CopiesAndPartsAreThoseOfAnyGroup) {
   for (const std::vector<int>& sizes : {std::vector<int>{2, 2}, {1, 3}, {3}, {2, 1, 3}}) {
     const auto outcomes = run_all(layered(sizes), [](Group& group) {
       EXPECT_EQ(faults_of_copies(group), "");
+      EXPECT_EQ(faults_of_shared_parts(group), "");
       EXPECT_EQ(faults_of_parts(group), "");
     });
     EXPECT_THAT(outcomes, Each(StrEq("")));

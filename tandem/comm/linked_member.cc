@@ -27,7 +27,7 @@ struct Task {
   Announcement announcement;
   at::Tensor tensor;                  // the caller's; for gathers, what this member gives
   std::unique_ptr<c10::Event> ready;  // when the caller's stream has written it
-  std::vector<at::Tensor> gathered;   // by rank, on this host
+  std::vector<at::Tensor> gathered;   // by rank, on this host; at the start, the memory for it or nothing
 };
 
 shm::Posting posting_of(Operation operation, std::int64_t count, at::ScalarType dtype, int root = 0) {
@@ -97,6 +97,19 @@ class LinkedMember final : public Group {
     }
   }
 
+  // A gather that puts what others have where it belongs, if that is in one piece on this host.
+  void share_parts(const at::Tensor& flat, std::span<const OwnedPart> parts, const Limits& limits) override {
+    TANDEM_CHECK(flat.dim() == 1 && flat.is_contiguous(), "a group shares parts of flat tensors, got ", flat.dim(),
+                 " dimensions");
+    const at::Tensor mine = packed(flat, parts, rank());
+    std::vector<at::Tensor> memory;
+    for (int each = 0; each < size() && flat.is_cpu(); ++each) memory.push_back(packed(flat, parts, each));
+    const Announcement announcement{.posting = posting_of(Operation::kAllGather, mine.numel(), mine.scalar_type())};
+    const Task done = complete(start(announcement, mine, std::move(memory)), limits);
+    for (int each = 0; each < size(); ++each)
+      unpack(done.gathered[static_cast<std::size_t>(each)].to(flat.device()), flat, parts, each);
+  }
+
   void barrier(const Limits& limits) override {
     (void)complete(start({shm::Posting{.operation = Operation::kBarrier}}, {}), limits);
   }
@@ -107,8 +120,8 @@ class LinkedMember final : public Group {
   void finish(std::uint64_t ticket, const Limits& limits) override { (void)complete(ticket, limits); }
 
  private:
-  std::uint64_t start(const Announcement& announcement, const at::Tensor& tensor) {
-    Task task{.announcement = announcement, .tensor = tensor, .ready = {}, .gathered = {}};
+  std::uint64_t start(const Announcement& announcement, const at::Tensor& tensor, std::vector<at::Tensor> memory = {}) {
+    Task task{.announcement = announcement, .tensor = tensor, .ready = {}, .gathered = std::move(memory)};
     task.announcement.by_device = devices_ && tensor.defined() && tensor.is_cuda();
     if (tensor.defined() && !tensor.is_cpu()) {
       task.ready = std::make_unique<c10::Event>(tensor.device().type());
@@ -261,11 +274,16 @@ class LinkedMember final : public Group {
   void gather(Task& task) {
     std::vector<Transfer> transfers;
     if (on_cpu_.nbytes() > kInlinePayload) send_to_all(transfers);
+    task.gathered.resize(static_cast<std::size_t>(size()));
     for (int each = 0; each < size(); ++each) {
       const PeerMessage& said = links_.said(each);
-      at::Tensor& theirs = task.gathered.emplace_back(at::empty({said.announcement.posting.count}, on_cpu_.options()));
+      const std::int64_t count = said.announcement.posting.count;
+      at::Tensor& theirs = task.gathered[static_cast<std::size_t>(each)];
+      if (!theirs.defined()) theirs = at::empty({count}, on_cpu_.options());
+      TANDEM_CHECK(theirs.numel() == count, "rank ", each, " shares ", count, " elements, expected ", theirs.numel());
       const std::size_t bytes = theirs.nbytes();
       if (bytes == 0) continue;
+      if (each == rank() && theirs.const_data_ptr() == on_cpu_.const_data_ptr()) continue;
       if (each == rank()) {
         std::memcpy(theirs.data_ptr(), on_cpu_.data_ptr(), bytes);
       } else if (bytes <= kInlinePayload) {

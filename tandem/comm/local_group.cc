@@ -20,10 +20,11 @@
 namespace tandem::comm {
 namespace {
 
-enum class Operation { kAllReduce, kBroadcast, kAllGather, kAllGatherNumbers, kBarrier };
+enum class Operation { kAllReduce, kBroadcast, kAllGather, kAllGatherNumbers, kShareParts, kBarrier };
 
 const char* name_of(Operation operation) {
-  constexpr std::array kNames{"all_reduce", "broadcast", "all_gather", "all_gather of numbers", "barrier"};
+  constexpr std::array kNames{"all_reduce",  "broadcast", "all_gather", "all_gather of numbers",
+                              "share_parts", "barrier"};
   return kNames[static_cast<std::size_t>(operation)];
 }
 
@@ -176,6 +177,24 @@ class LocalMember final : public Group {
                   mine.size_bytes());
     }
     complete(ticket, Operation::kAllGatherNumbers, limits);
+  }
+
+  // Each member reads the others' parts where they lie.
+  void share_parts(const at::Tensor& flat, std::span<const OwnedPart> parts, const Limits& limits) override {
+    TANDEM_CHECK(flat.dim() == 1 && flat.is_contiguous(), "a group shares parts of flat tensors, got ", flat.dim(),
+                 " dimensions");
+    synchronize(flat);
+    const std::uint32_t ticket =
+        post({Operation::kShareParts, flat.numel(), flat.scalar_type(), flat.data_ptr(), flat});
+    await_postings(ticket, limits);
+    const at::NoGradGuard no_grad;
+    for (const OwnedPart& part : parts) {
+      if (part.owner == rank_) continue;
+      flat.narrow(0, part.begin, part.size())
+          .copy_(posting_of(part.owner, ticket).tensor.narrow(0, part.begin, part.size()));
+    }
+    synchronize(flat);
+    complete(ticket, Operation::kShareParts, limits);
   }
 
   void barrier(const Limits& limits) override {

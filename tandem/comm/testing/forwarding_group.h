@@ -35,6 +35,9 @@ class ForwardingGroup : public Group {
   void all_gather(std::span<const double> mine, std::span<double> all, const Limits& limits) override {
     group_->all_gather(mine, all, limits);
   }
+  void share_parts(const at::Tensor& flat, std::span<const OwnedPart> parts, const Limits& limits) override {
+    group_->share_parts(flat, parts, limits);
+  }
   void barrier(const Limits& limits) override { group_->barrier(limits); }
   void abort(const std::string& why) override { group_->abort(why); }
 

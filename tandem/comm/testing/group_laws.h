@@ -83,6 +83,38 @@ inline std::string faults_of_copies(Group& group) {
   return faults;
 }
 
+/// Every part of a tensor comes from its owner, whether members own one part, several or none; the rest stays.
+inline std::string faults_of_shared_parts(Group& group) {
+  const auto value = [](int rank, std::int64_t at) { return 1000.0 * rank + static_cast<double>(at % 977); };
+  std::string faults;
+  for (const std::int64_t count : {0, 1, 40, 3001, 400'003}) {
+    // Equal parts; parts in turns with gaps, from the last member to the first; everything at the last member.
+    std::vector<OwnedPart> equal, turns, last{{group.size() - 1, 0, count}};
+    for (int rank = 0; rank < group.size(); ++rank)
+      equal.push_back({rank, count * rank / group.size(), count * (rank + 1) / group.size()});
+    for (std::int64_t piece = 0; piece < 9; ++piece) {
+      turns.push_back({group.size() - 1 - static_cast<int>(piece) % group.size(), count * piece / 10,
+                       count * piece / 10 + count / 11});
+    }
+    for (const std::vector<OwnedPart>& parts : {equal, turns, last}) {
+      for (const torch::ScalarType dtype : {torch::kFloat, torch::kDouble, torch::kLong}) {
+        const torch::Tensor flat = torch::empty({count}, torch::kDouble), expected = torch::empty_like(flat);
+        for (std::int64_t at = 0; at < count; ++at)
+          flat.data_ptr<double>()[at] = expected.data_ptr<double>()[at] = value(group.rank(), at);
+        for (const OwnedPart& part : parts) {
+          for (std::int64_t at = part.begin; at < part.end; ++at)
+            expected.data_ptr<double>()[at] = value(part.owner, at);
+        }
+        const torch::Tensor shared = flat.to(dtype);
+        group.share_parts(shared, parts, within_a_minute());
+        if (torch::equal(shared, expected.to(dtype))) continue;
+        faults += concat(parts.size(), " parts of ", count, " x ", c10::toString(dtype), " differ; ");
+      }
+    }
+  }
+  return faults;
+}
+
 /// A part of a tensor is reduced and nothing else.
 inline std::string faults_of_parts(Group& group) {
   const torch::Tensor flat = group.allocate(10'000, torch::kFloat, torch::kCPU);
