@@ -44,7 +44,8 @@ struct Run {
 // Optimizer state and plan of one flat buffer.
 struct Part {
   const FlatBuffer* buffer = nullptr;
-  std::vector<at::Tensor> moments;  // [count] each
+  std::vector<Elements> kept;       // all elements, or what keep_only() said
+  std::vector<at::Tensor> moments;  // [elements kept] each; empty until they are needed
   at::Tensor steps;                 // int64 [slots], on the parameters' device
   at::Tensor host_steps;            // the same tensor when that is the CPU
   at::Tensor scaled;                // scratch for scaled gradients; undefined for a sparse buffer
@@ -78,10 +79,16 @@ struct Optimizer::State {
   double lr = 0;                        // of group 0
   std::vector<std::string> names;       // of the moments
   std::vector<Part> parts;
+  enum class Moments { kWhole, kPartial } moments = Moments::kWhole;  // of dense buffers
+  bool has_memory = false;                                            // for moments
 
   [[nodiscard]] std::int64_t* steps_of(Part& part) const { return part.host_steps.mutable_data_ptr<std::int64_t>(); }
   [[nodiscard]] double lr_of_group(std::size_t group) const;
   [[nodiscard]] Part make_part(const FlatBuffer& buffer) const;
+  void take_memory();
+  [[nodiscard]] bool is_partial(const Part& part) const { return moments == Moments::kPartial && !part.buffer->sparse; }
+  [[nodiscard]] static std::string suffix_of(const Part& part);
+  void append_stretches(Part& part, const Elements& range, const at::Tensor& flat, Run& run);
   void plan(Part& part, const at::Tensor& flags);
   void make_runs(Part& part, const at::Tensor& flat);
   void step_dense(Part& part, const at::Tensor& flat, const at::Tensor& flags, double scale, double lr_factor);
@@ -97,18 +104,33 @@ double Optimizer::State::lr_of_group(std::size_t group) const {
 Part Optimizer::State::make_part(const FlatBuffer& buffer) const {
   Part part;
   part.buffer = &buffer;
+  part.kept = {{0, buffer.values.numel()}};
   const auto options = buffer.values.options();
-  for (std::size_t i = 0; i < names.size(); ++i) part.moments.push_back(at::zeros_like(buffer.values));
   part.steps = at::zeros({static_cast<std::int64_t>(buffer.slots.size())}, options.dtype(at::kLong));
   part.host_steps = part.steps.cpu();  // the same tensor when it is there already
   if (buffer.sparse) return part;
-  const auto most = buffer.values.is_cpu() ? std::min(kMostAtOnce, buffer.values.numel()) : buffer.values.numel();
-  part.scaled = at::zeros({most}, options);
-  if (needs_scratch(rules.front())) part.memory.scratch = at::empty({most}, options);
   part.memory.step = {at::zeros({}, options.dtype(at::kFloat))};
   part.factor =
       at::zeros({}, at::device(at::kCPU).dtype(buffer.values.scalar_type() == at::kDouble ? at::kDouble : at::kFloat));
   return part;
+}
+
+void Optimizer::State::take_memory() {
+  if (std::exchange(has_memory, true)) return;
+  for (Part& part : parts) {
+    const auto options = part.buffer->values.options();
+    std::int64_t kept = 0;
+    for (const Elements& elements : part.kept) kept += elements.size();
+    for (std::size_t i = 0; i < names.size(); ++i) part.moments.push_back(at::zeros({kept}, options));
+    if (part.buffer->sparse) continue;
+    const auto most = part.buffer->values.is_cpu() ? std::min(kMostAtOnce, kept) : kept;
+    part.scaled = at::zeros({most}, options);
+    if (needs_scratch(rules.front())) part.memory.scratch = at::empty({most}, options);
+  }
+}
+
+std::string Optimizer::State::suffix_of(const Part& part) {
+  return concat(".", short_name(part.buffer->values.scalar_type()), part.buffer->sparse ? ".sparse" : "");
 }
 
 // Which slots are absent, start a run or continue one.
@@ -146,17 +168,28 @@ void Optimizer::State::make_runs(Part& part, const at::Tensor& flat) {
     while (s < slots.size() && part.wanted[s] == kContinues);
     // To the next slot, gap included: zeros stay zeros there.
     const std::int64_t end = s < slots.size() ? slots[s].offset : part.buffer->values.numel();
-    for (std::int64_t at = begin; at < end; at += part.scaled.numel()) {
-      const auto size = std::min(part.scaled.numel(), end - at);
-      Stretch stretch{{part.buffer->values.narrow(0, at, size)}, {part.scaled.narrow(0, 0, size)}, {}};
-      for (std::size_t m = 0; m < part.moments.size(); ++m) stretch.moments[m] = {part.moments[m].narrow(0, at, size)};
-      run.stretches.push_back(std::move(stretch));
-      run.unscaled.push_back(flat.narrow(0, at, size));
-    }
+    append_stretches(part, {begin, end}, flat, run);
     part.runs.push_back(std::move(run));
   }
   part.cut = part.wanted;
   part.gradients = flat.const_data_ptr();
+}
+
+// Of the elements of `range`, those that are kept.
+void Optimizer::State::append_stretches(Part& part, const Elements& range, const at::Tensor& flat, Run& run) {
+  std::int64_t kept_before = 0;
+  for (const Elements& kept : part.kept) {
+    const std::int64_t end = std::min(range.end, kept.end);
+    for (std::int64_t at = std::max(range.begin, kept.begin); at < end; at += part.scaled.numel()) {
+      const auto size = std::min(part.scaled.numel(), end - at);
+      Stretch stretch{{part.buffer->values.narrow(0, at, size)}, {part.scaled.narrow(0, 0, size)}, {}};
+      for (std::size_t m = 0; m < part.moments.size(); ++m)
+        stretch.moments[m] = {part.moments[m].narrow(0, kept_before + at - kept.begin, size)};
+      run.stretches.push_back(std::move(stretch));
+      run.unscaled.push_back(flat.narrow(0, at, size));
+    }
+    kept_before += kept.size();
+  }
 }
 
 void Optimizer::State::step_dense(Part& part, const at::Tensor& flat, const at::Tensor& flags, double scale,
@@ -210,7 +243,8 @@ void Optimizer::State::step_sparse(Part& part, const std::vector<at::Tensor>& gr
 }
 
 Optimizer::Optimizer(FlatParameters& parameters, std::vector<OptimizerOptions> per_group)
-    : state_(std::make_unique<State>(State{parameters, std::move(per_group), 0, {}, {}})) {
+    : state_(std::make_unique<State>(
+          State{.parameters = parameters, .rules = std::move(per_group), .names = {}, .parts = {}})) {
   auto& rules = state_->rules;
   const auto groups = static_cast<std::size_t>(parameters.groups());
   std::vector<std::string> faults;
@@ -240,8 +274,18 @@ Optimizer::Optimizer(FlatParameters& parameters, std::vector<OptimizerOptions> p
 
 Optimizer::~Optimizer() = default;
 
+void Optimizer::keep_only(const std::vector<std::vector<Elements>>& kept) {
+  TANDEM_CHECK(!state_->has_memory && kept.size() == state_->parts.size(), "keep_only() after the first use, or for ",
+               kept.size(), " of ", state_->parts.size(), " buffers");
+  state_->moments = State::Moments::kPartial;
+  for (std::size_t b = 0; b < kept.size(); ++b) {
+    if (!state_->parts[b].buffer->sparse) state_->parts[b].kept = kept[b];
+  }
+}
+
 void Optimizer::step(const FlatParameters::Gradients& gradients, double scale, double lr_factor) {
   const at::NoGradGuard no_grad;
+  state_->take_memory();
   for (std::size_t b = 0; b < state_->parts.size(); ++b) {
     auto& part = state_->parts[b];
     if (part.buffer->sparse) {
@@ -266,12 +310,24 @@ void Optimizer::set_learning_rate(double lr) {
 }
 
 std::vector<std::pair<std::string, at::Tensor>> Optimizer::state() const {
+  state_->take_memory();
   std::vector<std::pair<std::string, at::Tensor>> all;
   for (const auto& part : state_->parts) {
-    const auto suffix =
-        concat(".", short_name(part.buffer->values.scalar_type()), part.buffer->sparse ? ".sparse" : "");
-    for (std::size_t m = 0; m < part.moments.size(); ++m) all.emplace_back(state_->names[m] + suffix, part.moments[m]);
+    const std::string suffix = State::suffix_of(part);
+    for (std::size_t m = 0; m < part.moments.size() && !state_->is_partial(part); ++m)
+      all.emplace_back(state_->names[m] + suffix, part.moments[m]);
     all.emplace_back("step" + suffix, part.steps);
+  }
+  return all;
+}
+
+std::vector<PartialMoment> Optimizer::partial_moments() const {
+  state_->take_memory();
+  std::vector<PartialMoment> all;
+  for (std::size_t b = 0; b < state_->parts.size(); ++b) {
+    const Part& part = state_->parts[b];
+    for (std::size_t m = 0; m < part.moments.size() && state_->is_partial(part); ++m)
+      all.push_back({.name = state_->names[m] + State::suffix_of(part), .buffer = b, .kept = part.moments[m]});
   }
   return all;
 }

@@ -30,6 +30,20 @@ struct SgdOptions {
 struct RmspropOptions {
   double lr = 1e-2, alpha = 0.99, eps = 1e-8, weight_decay = 0, momentum = 0;
 };
+/// Elements begin .. end-1 of a flat buffer.
+struct Elements {
+  std::int64_t begin = 0, end = 0;
+  [[nodiscard]] std::int64_t size() const { return end - begin; }
+};
+
+/// A moment of which an optimizer keeps a part: those elements of dense buffer `buffer` that it was told to keep, one
+/// after the other.
+struct PartialMoment {
+  std::string name;  // "exp_avg.f32"
+  std::size_t buffer = 0;
+  at::Tensor kept;  // alive and in place
+};
+
 using OptimizerOptions = std::variant<AdamOptions, SgdOptions, RmspropOptions>;
 
 class Optimizer {
@@ -40,6 +54,11 @@ class Optimizer {
   /// reference.
   Optimizer(FlatParameters& parameters, std::vector<OptimizerOptions> per_group);
   ~Optimizer();
+
+  /// From now on keeps moments for, and updates, only these elements of each dense flat buffer: `kept[b]`, in ascending
+  /// order, beginning and ending at multiples of 64 bytes. Step counts are kept for all parameters, and sparse buffers
+  /// whole. Before the first step() and state(): memory for moments is taken there.
+  void keep_only(const std::vector<std::vector<Elements>>& kept);
 
   /// Applies gradients * `scale` to every parameter whose presence flag is non-zero. `gradients` is not changed. The
   /// numbers do not depend on which other parameters are present. On CUDA it waits for the flags.
@@ -54,7 +73,9 @@ class Optimizer {
 
   /// The state by name, alive and in place: broadcast, hashed and saved from here. For each flat buffer its moments,
   /// laid out as its values, and the int64 step counts of its slots: "exp_avg.f32", "step.f32", "step.f32.sparse".
+  /// Without the moments of which a part is kept, which partial_moments() has.
   [[nodiscard]] std::vector<std::pair<std::string, at::Tensor>> state() const;
+  [[nodiscard]] std::vector<PartialMoment> partial_moments() const;
   /// Tells the optimizer that the tensors of state() were written to (a broadcast or a load).
   void state_changed();
 

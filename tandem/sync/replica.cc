@@ -123,7 +123,7 @@ model::NamedTensors Replica::named_state() {
 
 void Replica::append_optimizer_state(model::NamedTensors& to) const {
   if (!optimizer_) return;
-  for (const auto& [name, tensor] : optimizer_->state()) to.emplace_back("optimizer." + name, tensor);
+  for (const auto& [name, tensor] : optimizer_->state()) to.emplace_back(kOptimizerState + name, tensor);
 }
 
 }  // namespace tandem::sync

@@ -22,6 +22,9 @@
 
 namespace tandem::sync {
 
+/// What the names of optimizer state begin with among those of the whole state.
+inline constexpr const char* kOptimizerState = "optimizer.";
+
 /// Which part of the run's work a replica does.
 struct Placement {
   int replica = 0;   // of the run
@@ -63,7 +66,7 @@ class Replica {
   [[nodiscard]] at::Generator& generator(int shard);
 
   /// Everything that must be equal on all replicas, in place and in as few tensors as it takes: flat parameters and
-  /// buffers, frozen parameters, optimizer state.
+  /// buffers, frozen parameters, optimizer state, but not moments of which the optimizer keeps a part.
   [[nodiscard]] model::NamedTensors state();
   /// The same under the names that the module gives its parameters and buffers, for hashes and checkpoints.
   [[nodiscard]] model::NamedTensors named_state();

@@ -1,5 +1,7 @@
 #include "tandem/sync/strategies.h"
 
+#include "tandem/base/check.h"
+
 namespace tandem::sync {
 namespace {
 
@@ -7,7 +9,27 @@ std::unique_ptr<Strategy> make(const ReplicatedOptions& options, Replica& replic
   return std::make_unique<Replicated>(replica, group, options.mean);
 }
 
+std::unique_ptr<Strategy> make(const DividedOptions& options, Replica& replica, comm::Group& group) {
+  return std::make_unique<Divided>(replica, group, options);
+}
+
+std::unique_ptr<Strategy> make(const ParameterServerOptions& options, Replica& replica, comm::Group& group) {
+  return std::make_unique<ParameterServer>(replica, group, options);
+}
+
 }  // namespace
+
+StrategyOptions options_of(StrategyKind kind, Servers servers) {
+  switch (kind) {
+    case StrategyKind::kReplicated:
+      return ReplicatedOptions{};
+    case StrategyKind::kDivided:
+      return DividedOptions{};
+    case StrategyKind::kParameterServer:
+      return ParameterServerOptions{.mean = {}, .servers = servers};
+  }
+  TANDEM_CHECK(false, "strategy ", static_cast<int>(kind));
+}
 
 StrategyOptions with_mean(StrategyOptions options, const MeanOptions& mean) {
   std::visit([&mean](auto& each) { each.mean = mean; }, options);

@@ -3,18 +3,25 @@
 //     const StrategyOptions options = ReplicatedOptions{.mean = {.max_grad_norm = 0.5}};
 //     const std::unique_ptr<Strategy> strategy = make_strategy(options, replica, group);
 //
-// A strategy of its own is one class, one struct of options with a `mean`, one entry here and one in strategies.cc.
+// A strategy of its own is one class, one struct of options with a `mean`, an entry in the variant and in
+// StrategyKind, and one in strategies.cc.
 //
 // Threads: make_strategy() on the replica's. Nothing here waits for peers.
 #pragma once
 #include <memory>
 #include <variant>
 
+#include "tandem/sync/divided.h"
+#include "tandem/sync/parameter_server.h"
 #include "tandem/sync/replicated.h"
+#include "tandem/sync/strategy_kind.h"
 
 namespace tandem::sync {
 
-using StrategyOptions = std::variant<ReplicatedOptions>;
+using StrategyOptions = std::variant<ReplicatedOptions, DividedOptions, ParameterServerOptions>;
+
+/// The options of a strategy that was only named. `servers`: of kParameterServer; the others have none.
+[[nodiscard]] StrategyOptions options_of(StrategyKind kind, Servers servers = Servers::kAll);
 
 /// The same strategy with another mean: clipping is the training algorithm's business, the strategy the user's.
 [[nodiscard]] StrategyOptions with_mean(StrategyOptions options, const MeanOptions& mean);

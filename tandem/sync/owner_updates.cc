@@ -1,0 +1,81 @@
+#include "tandem/sync/owner_updates.h"
+
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+
+#include "tandem/model/named_copy.h"
+#include "tandem/sync/replica_state.h"
+
+namespace tandem::sync {
+namespace {
+
+std::string state_name(const model::PartialMoment& moment) { return kOptimizerState + moment.name; }
+
+}  // namespace
+
+OwnerUpdates::OwnerUpdates(Replica& replica, comm::Group& group, const MeanOptions& mean, Ownership ownership)
+    : replica_(replica), group_(group), ownership_(std::move(ownership)), mean_(replica, group, mean) {
+  replica.optimizer().keep_only(elements_of(ownership_, group.rank()));
+}
+
+// Moments have one holder each and are right where they are.
+void OwnerUpdates::begin(const Limits& limits) {
+  require_same_model(replica_, group_, limits);
+  broadcast_state(replica_, group_, 0, limits);
+  steps_ = 0;
+}
+
+StepReport OwnerUpdates::step(double lr_factor, const Limits& limits) {
+  const MeanGradient mean = mean_.form(lr_factor, steps_, limits);
+  const Clock::time_point start = Clock::now();
+  update(mean, limits);
+  StepReport report = report_of(mean, ++steps_);
+  report.wait_seconds += seconds_since(start);
+  return report;
+}
+
+void OwnerUpdates::update(const MeanGradient& mean, const Limits& limits) {
+  replica_.optimizer().step(mean_.sums(), mean.scale, mean.lr_factor);
+  for (std::size_t b = 0; b < ownership_.size(); ++b) {
+    if (!ownership_[b].empty()) group_.share_parts(replica_.parameters().buffers()[b].values, ownership_[b], limits);
+  }
+}
+
+void OwnerUpdates::leave(const Limits& limits) {
+  while (const std::optional<MeanGradient> mean = mean_.form_without_mine(steps_, limits)) {
+    update(*mean, limits);
+    ++steps_;
+  }
+}
+
+model::NamedTensors OwnerUpdates::whole_state(const Limits& limits) {
+  const at::NoGradGuard no_grad;
+  const bool is_asked = replica_.placement().local == 0;
+  model::NamedTensors whole = is_asked ? replica_.named_state() : model::NamedTensors{};
+  for (const model::PartialMoment& moment : replica_.optimizer().partial_moments()) {
+    const at::Tensor flat = at::zeros_like(replica_.parameters().buffers()[moment.buffer].values);
+    comm::unpack(moment.kept, flat, ownership_[moment.buffer], group_.rank());
+    group_.share_parts(flat, ownership_[moment.buffer], limits);
+    if (is_asked) whole.emplace_back(state_name(moment), flat.cpu());
+  }
+  return whole;
+}
+
+void OwnerUpdates::load_whole_state(const model::NamedTensors& state) {
+  const at::NoGradGuard no_grad;
+  model::NamedTensors live = replica_.named_state();
+  const std::vector<model::PartialMoment> moments = replica_.optimizer().partial_moments();
+  const std::size_t first = live.size();
+  for (const model::PartialMoment& moment : moments) {
+    const at::Tensor& values = replica_.parameters().buffers()[moment.buffer].values;
+    live.emplace_back(state_name(moment), at::empty(values.sizes(), values.options().device(at::kCPU)));
+  }
+  model::copy_named(state, live);
+  for (std::size_t i = 0; i < moments.size(); ++i) {
+    at::Tensor kept = moments[i].kept;
+    kept.copy_(comm::packed(live[first + i].second, ownership_[moments[i].buffer], group_.rank()));
+  }
+  replica_.optimizer().state_changed();
+}
+
+}  // namespace tandem::sync
