@@ -9,6 +9,7 @@
 
 #include <CLI/CLI.hpp>
 #include <iostream>
+#include <map>
 
 #include "dataset.h"
 #include "net.h"
@@ -34,6 +35,7 @@ struct Options {
   int shards = 1, epochs = 2;
   std::int64_t batch_size = 128, seed = 1;
   double learning_rate = 2e-3;
+  sync::StrategyKind strategy = sync::StrategyKind::kReplicated;
   comm::WorldWords world;
 };
 
@@ -50,6 +52,14 @@ int parse(int argc, char** argv, Options& options) {
       ->capture_default_str();
   app.add_option("--batch-size", options.batch_size, "Images of a step, over all shards")->capture_default_str();
   app.add_option("--learning-rate", options.learning_rate, "Of AdamW")->capture_default_str();
+  const std::map<std::string, sync::StrategyKind> strategies{
+      {"replicated", sync::StrategyKind::kReplicated},
+      {"divided", sync::StrategyKind::kDivided},
+      {"parameter_server", sync::StrategyKind::kParameterServer}};
+  app.add_option("--strategy", options.strategy,
+                 "Who keeps the optimizer's state and updates what: replicated, divided or parameter_server")
+      ->transform(CLI::CheckedTransformer(strategies).description(""))
+      ->default_str("replicated");
   app.add_option("--backend", options.world.backend, comm::kBackendHelp);
   app.add_option("--hosts-by", options.world.hosts_by, comm::kHostsByHelp);
   app.add_option("--network", options.world.network, comm::kNetworkHelp);
@@ -154,7 +164,7 @@ void train(const Options& options, const learner::Ranks& ranks) {
       .optimizer = {model::AdamOptions{
           .lr = options.learning_rate, .weight_decay = 1e-2, .decay = model::AdamOptions::Decay::kDecoupled}},
       .flat = {},
-      .strategy = {},
+      .strategy = sync::options_of(options.strategy),
       .patience = kPatience};
   learner::ReplicaTeam team(
       placements, team_options,

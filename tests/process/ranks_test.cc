@@ -16,16 +16,6 @@ using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
 
-// The same command as `ranks` ranks; `flags` of the launcher.
-Command as_ranks(int ranks, const Command& command, const std::vector<std::string>& flags = {}) {
-  Command launched = command;
-  launched.arguments = {"launch", "--ranks", std::to_string(ranks)};
-  launched.arguments.insert(launched.arguments.end(), flags.begin(), flags.end());
-  launched.arguments.insert(launched.arguments.end(), {"--", command.program.string()});
-  launched.arguments.insert(launched.arguments.end(), command.arguments.begin(), command.arguments.end());
-  return launched;
-}
-
 void expect_same_state_on_any_ranks(const Recipe& recipe) {
   const std::string expected = uninterrupted_state(recipe);
   struct Topology {

@@ -69,6 +69,15 @@ Command resume(const fs::path& folder, const std::string& devices, const std::st
   return tandem({"resume", folder.string(), "--devices", devices}, fault);
 }
 
+Command as_ranks(int ranks, const Command& command, const std::vector<std::string>& flags) {
+  Command launched = command;
+  launched.arguments = {"launch", "--ranks", std::to_string(ranks)};
+  launched.arguments.insert(launched.arguments.end(), flags.begin(), flags.end());
+  launched.arguments.insert(launched.arguments.end(), {"--", command.program.string()});
+  launched.arguments.insert(launched.arguments.end(), command.arguments.begin(), command.arguments.end());
+  return launched;
+}
+
 void expect_success(const Command& command) {
   const Ended ended = run(command);
   if (ended.exit_code == 0) return;

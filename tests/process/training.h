@@ -37,6 +37,9 @@ Command train(const Recipe& recipe, const std::filesystem::path& folder, const s
 /// `tandem resume`, on the given devices.
 Command resume(const std::filesystem::path& folder, const std::string& devices, const std::string& fault = "");
 
+/// The same command as `ranks` ranks under `tandem launch`; `flags` of the launcher.
+Command as_ranks(int ranks, const Command& command, const std::vector<std::string>& flags = {});
+
 /// Runs it; the exit code must be 0.
 void expect_success(const Command& command);
 /// `tandem inspect` must succeed on the folder, also with --json.

@@ -79,6 +79,20 @@ class Assembly {
     notes_.push_back(concat("settings shipped for ", chosen.env, " with ", algo, ": ", preset->file));
   }
 
+  // What the run recorded is not asked for any more when a flag takes its effect away: who serves variables, say, once
+  // there is no parameter server.
+  void forget_idle_records() {
+    TrainOptions chosen;
+    OptionTable chooser = option_table(chosen);
+    (void)chooser.assign(file_);
+    (void)chooser.assign(flags_);
+    std::erase_if(file_, [&chooser](const Setting& setting) {
+      const Option* option = chooser.find(setting.key);
+      return option != nullptr && !chooser.has_effect(*option) &&
+             chooser.at(option->needed().key).origin().layer == Layer::kFlag;
+    });
+  }
+
   void assign_file_and_flags() {
     append(faults_, table_.assign(file_));
     append(faults_, table_.assign(flags_));
@@ -164,6 +178,7 @@ Configuration reconfigure(const std::filesystem::path& recorded, const std::vect
   assembly.read_file(recorded);
   assembly.take_flags(flags);
   assembly.refuse_flags_of(Lifetime::kRun);
+  assembly.forget_idle_records();
   assembly.assign_file_and_flags();
   return assembly.finish_recorded("The settings of this run, as resolved when it was last resumed.");
 }

@@ -15,6 +15,7 @@ using testing::Contains;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::Not;
 
 int count_replicas(const std::string& devices) {
   if (devices == "cpu") return 1;
@@ -167,6 +168,22 @@ std::string place_of(const std::string& line_start, const std::string& yaml) {
   const std::string line = yaml.substr(at + 1, yaml.find('\n', at + 1) - at - 1);
   const std::size_t comment = line.find("  # ");
   return comment == std::string::npos ? "" : line.substr(comment + 4);
+}
+
+// Who serves variables was recorded, and has no effect under another strategy: nobody asks for it there.
+TEST_F(ConfigurationTest, AResumedRunMayTakeAnotherStrategy) {
+  const Configuration first =
+      configure("env: CartPole-v1\nstrategy: parameter_server\nparameter_server: {servers: first}\n");
+  EXPECT_EQ(first.options.servers, sync::Servers::kFirst);
+  EXPECT_THAT(first.yaml, HasSubstr("servers: first"));
+  const std::filesystem::path config = file(first.yaml);
+  const Configuration again = app::reconfigure(config, {flag("strategy", "divided")}, surroundings);
+  EXPECT_EQ(again.options.strategy, sync::StrategyKind::kDivided);
+  EXPECT_THAT(again.yaml, Not(HasSubstr("servers")));
+  EXPECT_EQ(app::reconfigure(config, {}, surroundings).options.servers, sync::Servers::kFirst);
+  EXPECT_THROW((void)app::reconfigure(config, {flag("strategy", "divided"), flag("parameter_server.servers", "all")},
+                                      surroundings),
+               ConfigError);
 }
 
 TEST_F(ConfigurationTest, AResumedRunStillSaysWhereItsValuesCameFrom) {

@@ -23,6 +23,9 @@ void add_run_options(OptionTable& table, TrainOptions& options) {
       .within(1, kLargestCount)
       .absent_as("auto")
       .flag("--shards");
+  table.add("strategy", options.strategy, "Who keeps optimizer state and updates what; the numbers are the same.")
+      .flag("--strategy")
+      .lives(Lifetime::kPart);
   table.add("rng", options.rng, "unordered: a loss may draw from torch's default generator.");
   table.add("num_envs", options.ppo.num_envs, "Environments of the run, over all shards.")
       .within(1, kLargestCount)
@@ -30,6 +33,14 @@ void add_run_options(OptionTable& table, TrainOptions& options) {
   table.add("rollout_steps", options.ppo.rollout_steps, "Steps of each environment between two updates.")
       .within(1, kLargestCount)
       .flag("--rollout-steps");
+}
+
+void add_strategy_options(OptionTable& table, TrainOptions& options) {
+  table
+      .add("parameter_server.servers", options.servers,
+           "Replicas that update variables: all, each some of them by least load in bytes; first, the first one all.")
+      .only_with("strategy", "parameter_server")
+      .lives(Lifetime::kPart);
 }
 
 void add_ppo_learning(OptionTable& table, rl::PpoOptions& ppo) {
@@ -134,6 +145,7 @@ void add_folder_options(OptionTable& table, TrainOptions& options) {
 OptionTable option_table(TrainOptions& options) {
   OptionTable table;
   add_run_options(table, options);
+  add_strategy_options(table, options);
   add_ppo_learning(table, options.ppo);
   add_ppo_objective(table, options.ppo);
   add_policy_options(table, options.policy);

@@ -12,6 +12,7 @@
 #include "tandem/app/config/choices.h"
 #include "tandem/app/config/option_table.h"
 #include "tandem/rl/algo/ppo_options.h"
+#include "tandem/sync/strategy_kind.h"
 
 namespace tandem::app {
 
@@ -67,6 +68,8 @@ struct TrainOptions {
   std::int64_t seed = 0;
   std::string devices = "cpu";
   std::optional<std::int64_t> shards = {};  // nothing: as many as replicas
+  sync::StrategyKind strategy = sync::StrategyKind::kReplicated;
+  sync::Servers servers = sync::Servers::kAll;  // of parameter_server
   Rng rng = Rng::kShards;
   rl::PpoOptions ppo = {};
   PolicySettings policy = {};
@@ -94,6 +97,18 @@ struct Choices<Resume> {
 template <>
 struct Choices<Rng> {
   static constexpr std::array kAll{Choice<Rng>{Rng::kShards, "shards"}, Choice<Rng>{Rng::kUnordered, "unordered"}};
+};
+template <>
+struct Choices<sync::StrategyKind> {
+  using Kind = sync::StrategyKind;
+  static constexpr std::array kAll{Choice<Kind>{Kind::kReplicated, "replicated"},
+                                   Choice<Kind>{Kind::kDivided, "divided"},
+                                   Choice<Kind>{Kind::kParameterServer, "parameter_server"}};
+};
+template <>
+struct Choices<sync::Servers> {
+  static constexpr std::array kAll{Choice<sync::Servers>{sync::Servers::kAll, "all"},
+                                   Choice<sync::Servers>{sync::Servers::kFirst, "first"}};
 };
 template <>
 struct Choices<LogLevel> {

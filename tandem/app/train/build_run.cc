@@ -38,6 +38,7 @@ rl::PpoSetup make_setup(const TrainOptions& options, const rl::EnvRegistry& envi
   setup.total_steps = options.total_steps;
   setup.devices = device::parse_device_set(options.devices);
   setup.shards = static_cast<int>(options.shards.value_or(static_cast<std::int64_t>(setup.devices.size())));
+  setup.strategy = sync::options_of(options.strategy, options.servers);
   setup.ppo = options.ppo;
   setup.normalizer = normalizer_options(options.normalize);
   setup.actor.noise_hold_steps = static_cast<int>(options.policy.sde_sample_freq);
