@@ -45,7 +45,7 @@ DataParallel::DataParallel(std::shared_ptr<torch::nn::Module> module, comm::Grou
       group_(group),
       replica_(placement_of(*module, group), module, 0, options_.optimizer, options_.flat),
       slots_(tensors_of_slots(replica_)),
-      mean_(replica_, group, options_.mean) {
+      mean_(replica_, group, options_.mean, options_.compression) {
   require_same_model(replica_, group_, limits());
   broadcast_state(replica_, group_, 0, limits());
 }
@@ -139,6 +139,10 @@ void DataParallel::finish() {
   const auto most = std::max_element(all.begin(), all.end());
   broadcast_state(replica_, group_, static_cast<int>(most - all.begin()), limits());
   if (*std::ranges::min_element(all) != *most) optimizers_ = Optimizers::kDiffer;
+}
+
+model::NamedTensors DataParallel::compression_state() {
+  return mean_.compression() == nullptr ? model::NamedTensors{} : mean_.compression()->state();
 }
 
 void DataParallel::require_same_state() { sync::require_same_state(replica_, group_, limits()); }

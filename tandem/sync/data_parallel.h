@@ -38,6 +38,7 @@ struct DataParallelOptions {
   std::vector<model::OptimizerOptions> optimizer{};  // for step(): one, or one a parameter group; none: average() only
   model::FlatParameters::Options flat{};             // parameter groups, and parameters whose gradients are sparse
   MeanOptions mean{};                                // clipping by global norm; what a sum is divided by
+  MakeCompression compression{};                     // how gradients travel; alone, nothing travels
   Clock::duration patience = std::chrono::minutes(5);
 };
 
@@ -67,6 +68,9 @@ class DataParallel {
 
   /// Throws RunError naming tensor and ranks unless all ranks hold the same parameters, buffers and optimizer state.
   void require_same_state();
+
+  /// What this rank's compression remembers, alive and in place; see gradient_compression.h. Empty without one.
+  [[nodiscard]] model::NamedTensors compression_state();
 
   [[nodiscard]] Replica& replica() { return replica_; }
 

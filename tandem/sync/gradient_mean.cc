@@ -1,6 +1,7 @@
 #include "tandem/sync/gradient_mean.h"
 
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 
 #include <cmath>
 
@@ -21,7 +22,26 @@ StepReport report_of(const MeanGradient& mean, std::int64_t step) {
           .wait_seconds = mean.wait_seconds};
 }
 
-GradientMean::GradientMean(Replica& replica, comm::Group& group, const MeanOptions& options)
+namespace {
+
+std::vector<GradientBucket> buckets_of(const model::FlatParameters& parameters,
+                                       const model::FlatParameters::Gradients& sum) {
+  std::vector<GradientBucket> buckets;
+  for (std::size_t b = 0; b < parameters.buffers().size(); ++b) {
+    const model::FlatBuffer& buffer = parameters.buffers()[b];
+    if (buffer.sparse) continue;
+    buckets.push_back({.values = sum.gradients(b, parameters),
+                       .views = sum.views[b],
+                       .slots = buffer.slots,
+                       .present = std::vector<char>(buffer.slots.size())});
+  }
+  return buckets;
+}
+
+}  // namespace
+
+GradientMean::GradientMean(Replica& replica, comm::Group& group, const MeanOptions& options,
+                           const MakeCompression& compression)
     : replica_(replica),
       group_(group),
       options_(options),
@@ -34,6 +54,10 @@ GradientMean::GradientMean(Replica& replica, comm::Group& group, const MeanOptio
     throw ConfigError(
         concat("max_grad_norm is ", *options.max_grad_norm, "; give a positive number, or none for no clipping"));
   }
+  if (!compression) return;
+  buckets_ = buckets_of(replica.parameters(), gradients_.sum());
+  compression_ = compression(buckets_, group);
+  if (group.size() == 1) compression_.reset();
 }
 
 MeanGradient GradientMean::form(double lr_factor, std::int64_t step, const Limits& limits) {
@@ -63,11 +87,16 @@ MeanGradient GradientMean::reduce(std::int64_t step, const Limits& limits) {
     throw RunError(concat("step ", step, ": the weight of all ", tally.shards, " shards is ", tally.weight,
                           "; no shard had a valid row"));
   }
+  mean.scale = 1 / tally.weight;
+  if (compression_) {
+    compress(mean.scale, limits);
+    mean.scale = 1;
+    mean.wait_seconds = seconds_since(start);
+  }
   if (options_.divisor == Divisor::kPresent) apply_present_divisor(tally.shards);
   mean.weight = tally.weight;
   mean.loss = tally.loss / tally.weight;
   mean.lr_factor = tally.rate / tally.shards;
-  mean.scale = 1 / tally.weight;
   mean.norm = norm_of(mean.scale);
   if (!std::isfinite(mean.norm)) fail_not_finite(step);
   // As torch's clip_grad_norm_: the coefficient is max_norm / (norm + 1e-6), at most 1.
@@ -79,12 +108,43 @@ MeanGradient GradientMean::reduce(std::int64_t step, const Limits& limits) {
 void GradientMean::all_reduce(const Limits& limits) {
   if (group_.size() == 1) return;
   pending_.clear();
-  exchange_.start_rest(gradients_.sum());
+  if (compression_) {
+    start_flags();
+  } else {
+    exchange_.start_rest(gradients_.sum());
+  }
   for (const at::Tensor& sums : gradients_.buffer_sums()) pending_.push_back(group_.start_all_reduce(sums));
   pending_.push_back(group_.start_all_reduce(gradients_.tally()));
-  exchange_.wait(limits);
+  if (!compression_) exchange_.wait(limits);
   for (comm::Pending& pending : pending_) pending.wait(limits);
-  exchange_.end_step(limits);
+  if (!compression_) exchange_.end_step(limits);
+}
+
+void GradientMean::start_flags() {
+  const model::FlatParameters& parameters = replica_.parameters();
+  for (std::size_t b = 0; b < parameters.buffers().size(); ++b) {
+    if (!parameters.buffers()[b].sparse)
+      pending_.push_back(group_.start_all_reduce(gradients_.sum().presence(b, parameters)));
+  }
+}
+
+// Afterwards the sums are the mean, sparse ones too.
+void GradientMean::compress(double scale, const Limits& limits) {
+  const at::NoGradGuard no_grad;
+  const model::FlatParameters& parameters = replica_.parameters();
+  std::size_t dense = 0;
+  for (std::size_t b = 0; b < parameters.buffers().size(); ++b) {
+    if (parameters.buffers()[b].sparse) {
+      for (at::Tensor& sum : gradients_.sum().sparse[b]) sum = sum.defined() ? sum.mul(scale) : sum;
+      continue;
+    }
+    GradientBucket& bucket = buckets_[dense++];
+    bucket.values.mul_(scale);
+    const at::Tensor flags = gradients_.sum().presence(b, parameters).to(at::kCPU, at::kFloat);
+    for (std::size_t slot = 0; slot < bucket.present.size(); ++slot)
+      bucket.present[slot] = flags.const_data_ptr<float>()[slot] != 0;
+  }
+  compression_->reduce(buckets_, group_, limits);
 }
 
 // Every replica gathers the sparse gradients of all shards in their order and sums each row in that order.
@@ -150,8 +210,9 @@ void GradientMean::fail_not_finite(std::int64_t step) {
       if (!gradient.defined() || at::isfinite(buffer.sparse ? gradient._values() : gradient).all().item<bool>())
         continue;
       throw RunError(concat("step ", step, ": the gradient of '", buffer.slots[slot].name, "' ",
-                            c10::IntArrayRef(buffer.slots[slot].shape),
-                            " summed over all shards is not finite; the learning rate may be",
+                            c10::IntArrayRef(buffer.slots[slot].shape), " summed over all shards is not finite",
+                            compression_ ? concat(" after ", compression_->describe()) : "",
+                            "; the learning rate may be",
                             " too high, or the loss divides by zero. The parameters are those of step ", step, "."));
     }
   }

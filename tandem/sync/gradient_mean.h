@@ -5,13 +5,18 @@
 // A replica that has no more shards to offer goes on taking part with form_without_mine(), so that the others' sums,
 // which need everybody, come about; the mean is then over what the others offer.
 //
+// With a compression (gradient_compression.h) the sums are near, not on that tree, and they depend on who holds which
+// shards; they still have the same bits on every replica. Gradients then travel when all passes are over.
+//
 // Threads: single-thread, the replica's. Blocking: form...() waits for all replicas until `limits`.
 #pragma once
+#include <memory>
 #include <optional>
 #include <vector>
 
 #include "tandem/comm/group.h"
 #include "tandem/sync/bucket_exchange.h"
+#include "tandem/sync/gradient_compression.h"
 #include "tandem/sync/replica.h"
 #include "tandem/sync/shard_gradients.h"
 #include "tandem/sync/strategy.h"
@@ -46,15 +51,18 @@ struct MeanGradient {
 class GradientMean {
  public:
   /// Neither `replica` nor `group` is owned; the group's members are the run's replicas in order.
-  /// Throws ConfigError when max_grad_norm is not positive.
-  GradientMean(Replica& replica, comm::Group& group, const MeanOptions& options);
+  /// Throws ConfigError when max_grad_norm is not positive, or an option of the compression is out of range.
+  GradientMean(Replica& replica, comm::Group& group, const MeanOptions& options,
+               const MakeCompression& compression = {});
 
   /// A shard's pass; see Strategy.
   void open(int shard) { gradients_.open(shard); }
   void close(double weight, double loss) { gradients_.close(weight, loss); }
   /// Between open() and close() of the replica's only shard: the backward pass that follows is the step's last, and
   /// gradients may be summed over the replicas while it runs.
-  void begin_last_pass() { exchange_.begin_last_pass(gradients_.sum()); }
+  void begin_last_pass() {
+    if (!compression_) exchange_.begin_last_pass(gradients_.sum());
+  }
 
   /// After the last shard: sums over the run, and the module's buffers for the next step. Throws RunError when no row
   /// was valid, or naming the parameter when a sum is not finite; parameters are then as they were. `step`: for
@@ -64,10 +72,14 @@ class GradientMean {
   [[nodiscard]] std::optional<MeanGradient> form_without_mine(std::int64_t step, const Limits& limits);
 
   [[nodiscard]] model::FlatParameters::Gradients& sums() { return gradients_.sum(); }
+  /// Null when gradients travel as they are.
+  [[nodiscard]] GradientCompression* compression() { return compression_.get(); }
 
  private:
   [[nodiscard]] MeanGradient reduce(std::int64_t step, const Limits& limits);
   void all_reduce(const Limits& limits);
+  void start_flags();
+  void compress(double scale, const Limits& limits);
   void gather_sparse(const Limits& limits);
   void average_buffers(double shards);
   void apply_present_divisor(double shards);
@@ -79,6 +91,8 @@ class GradientMean {
   const MeanOptions options_;
   ShardGradients gradients_;
   BucketExchange exchange_;
+  std::vector<GradientBucket> buckets_;  // of the compression
+  std::unique_ptr<GradientCompression> compression_;
   std::vector<comm::Pending> pending_;
 };
 
