@@ -296,6 +296,10 @@ void Optimizer::step(const FlatParameters::Gradients& gradients, double scale, d
   }
 }
 
+const OptimizerOptions& Optimizer::options(int group) const {
+  return state_->rules.at(static_cast<std::size_t>(group));
+}
+
 double Optimizer::learning_rate() const { return state_->lr; }
 
 void Optimizer::set_learning_rate(double lr) {
