@@ -210,6 +210,21 @@ NetworkGroups c10d_groups(const WorldOptions& options) {
                          const Limits& limits) { return make_nccl_group(with(rank, size, store, limits), device); }};
 }
 
+// With word of the first failure of a rank in the store.
+World enter_or_leave_word(std::unique_ptr<Store> store, const LauncherEnvironment& me, const WorldOptions& options,
+                          const NetworkGroups& network) {
+  const std::unique_ptr<Store> words = store->part("words");
+  try {
+    return enter(std::move(store), me, options, network);
+  } catch (const DeadlineExceeded& error) {
+    const std::string first = first_failure(*words, me.rank, error.what());
+    throw DeadlineExceeded(concat(error.what(), first.empty() ? "" : "; the first failure was that of ", first));
+  } catch (const std::exception& error) {
+    (void)first_failure(*words, me.rank, error.what());
+    throw;
+  }
+}
+
 }  // namespace
 
 const char* name_of(Backend backend) {
@@ -228,17 +243,12 @@ const char* name_of(Backend backend) {
 
 World open_world(const LauncherEnvironment& me, const WorldOptions& options, const NetworkGroups& network) {
   TANDEM_CHECK(me.rank >= 0 && me.rank < me.world_size, "rank ", me.rank, " of ", me.world_size);
-  std::unique_ptr<Store> store = open_store(me, options.generation, options.limits);
-  const std::unique_ptr<Store> words = store->part("words");
-  try {
-    return enter(std::move(store), me, options, network);
-  } catch (const DeadlineExceeded& error) {
-    const std::string first = first_failure(*words, me.rank, error.what());
-    throw DeadlineExceeded(concat(error.what(), first.empty() ? "" : "; the first failure was that of ", first));
-  } catch (const std::exception& error) {
-    (void)first_failure(*words, me.rank, error.what());
-    throw;
-  }
+  return enter_or_leave_word(open_store(me, options.generation, options.limits), me, options, network);
+}
+
+World open_world_beside(World& first, const LauncherEnvironment& me, const WorldOptions& options) {
+  std::unique_ptr<Store> store = first.store->part(concat("beside/", options.generation));
+  return enter_or_leave_word(std::move(store), me, options, c10d_groups(options));
 }
 
 World open_world(const LauncherEnvironment& me, const WorldOptions& options) {

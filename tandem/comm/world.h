@@ -68,6 +68,10 @@ struct World {
 /// word. A rank that fails here leaves word in the store.
 [[nodiscard]] World open_world(const LauncherEnvironment& me, const WorldOptions& options);
 
+/// The same ranks once more, with a group of their own, for who exchanges beside the first one's group (SyncBatchNorm,
+/// say). They meet through the store of `first`, so all ranks still have it; each call takes another generation.
+[[nodiscard]] World open_world_beside(World& first, const LauncherEnvironment& me, const WorldOptions& options = {});
+
 /// What makes groups across a network.
 struct NetworkGroups {
   using Make = std::function<std::unique_ptr<Group>(int rank, int size, Store& store, const Limits& limits)>;

@@ -14,6 +14,7 @@
 
 #include "tandem/base/error.h"
 #include "tandem/comm/local_group.h"
+#include "tandem/model/autocast.h"
 
 namespace tandem::sync {
 namespace {
@@ -233,6 +234,29 @@ TEST(DataParallelTest, ALossThatIsNoScalarIsRefused) {
     parallel.backward(net.forward(torch::arange(3)), 3);
   });
   EXPECT_THAT(outcomes.front(), HasSubstr("a scalar with a gradient"));
+}
+
+TEST(DataParallelTest, ForwardPassesInBfloat16GiveGradientsInFloatAndTheSameBitsEverywhere) {
+  const auto expected = trained_alone({3, 3});
+  EXPECT_THAT(run_ranks(2, with_sgd(),
+                        [&](DataParallel& parallel, Net& net, int rank) {
+                          for (int step = 0; step < 3; ++step) {
+                            torch::Tensor loss;
+                            {
+                              const model::Autocast autocast({});
+                              EXPECT_EQ(net.forward(words_of(rank, step)).scalar_type(), torch::kBFloat16);
+                              loss = loss_of(net, words_of(rank, step));
+                            }
+                            parallel.backward(loss, rank + 1);
+                            EXPECT_EQ(net.first->weight.grad().scalar_type(), torch::kFloat);
+                            parallel.step();
+                          }
+                          parallel.require_same_state();
+                          const torch::Tensor &mine = net.first->weight, &theirs = expected->first->weight;
+                          EXPECT_TRUE(torch::allclose(mine, theirs, 1e-2, 1e-2));
+                          EXPECT_FALSE(torch::allclose(mine, theirs, 1e-6, 1e-7)) << "the shorter type shows";
+                        }),
+              kNoFailures);
 }
 
 struct Normed : torch::nn::Module {
