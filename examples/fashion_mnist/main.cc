@@ -10,6 +10,7 @@
 #include <CLI/CLI.hpp>
 #include <iostream>
 #include <map>
+#include <optional>
 
 #include "dataset.h"
 #include "net.h"
@@ -20,6 +21,7 @@
 #include "tandem/comm/world_words.h"
 #include "tandem/device/device_set.h"
 #include "tandem/learner/replica_team.h"
+#include "tandem/model/autocast.h"
 #include "tandem/model/init.h"
 
 namespace fashion_mnist {
@@ -29,6 +31,8 @@ using namespace tandem;
 
 constexpr std::chrono::minutes kPatience{5};  // how long a replica waits for the others in one step
 
+enum class Precision { kFloat32, kBfloat16 };  // of matrix products and convolutions in the forward pass
+
 struct Options {
   std::string data = "/usr/share/datasets/fashion-mnist";
   std::string devices = "cpu";
@@ -36,6 +40,7 @@ struct Options {
   std::int64_t batch_size = 128, seed = 1;
   double learning_rate = 2e-3;
   sync::StrategyKind strategy = sync::StrategyKind::kReplicated;
+  Precision precision = Precision::kFloat32;
   comm::WorldWords world;
 };
 
@@ -60,6 +65,10 @@ int parse(int argc, char** argv, Options& options) {
                  "Who keeps the optimizer's state and updates what: replicated, divided or parameter_server")
       ->transform(CLI::CheckedTransformer(strategies).description(""))
       ->default_str("replicated");
+  app.add_option("--autocast", options.precision, "off, or bf16: forward passes in bfloat16, parameters stay float32")
+      ->transform(CLI::CheckedTransformer(
+          std::map<std::string, Precision>{{"off", Precision::kFloat32}, {"bf16", Precision::kBfloat16}}))
+      ->default_str("off");
   app.add_option("--backend", options.world.backend, comm::kBackendHelp);
   app.add_option("--hosts-by", options.world.hosts_by, comm::kHostsByHelp);
   app.add_option("--network", options.world.network, comm::kNetworkHelp);
@@ -79,12 +88,15 @@ struct Result {
 };
 
 // One pass over the training images on every replica; the mean loss of the run.
-double train_epoch(learner::ReplicaTeam& team) {
+double train_epoch(learner::ReplicaTeam& team, Precision precision) {
   double mean_loss = 0;
   team.run([&](learner::Member& member) {
     auto& net = dynamic_cast<Net&>(member.replica.module());
     net.train();
+    const c10::Device device = member.replica.placement().device;
     const learner::LossFunction loss = [&](const learner::ShardBatch& batch) {
+      std::optional<model::Autocast> autocast;  // until the loss is there: the backward pass follows outside
+      if (precision == Precision::kBfloat16) autocast.emplace(model::AutocastOptions{.device = device.type()});
       return learner::ShardLoss{
           .loss = torch::nn::functional::cross_entropy(net.forward(batch["pixels"]), batch["labels"]),
           .weight = static_cast<double>(batch.valid_rows),
@@ -189,7 +201,7 @@ void train(const Options& options, const learner::Ranks& ranks) {
   double seconds = 0;
   for (int epoch = 1; epoch <= options.epochs; ++epoch) {
     const Clock::time_point start = Clock::now();
-    result.loss = train_epoch(team);
+    result.loss = train_epoch(team, options.precision);
     seconds += seconds_since(start);
     result.test_accuracy = test_accuracy(team, test);
     result.images_per_s = static_cast<double>(team.member(0).learner.batch().plan().used) * epoch / seconds;

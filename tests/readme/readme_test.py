@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What the documents say has to be true: the programs that they show compile and work, and whatever is pointed to exists.
 
-DATA_PARALLEL, TUTORIAL_ONE, TUTORIAL_SEVERAL, CORRIDOR and TANDEM name the built examples, plugin and program; TANDEM is empty where there is none.
+DATA_PARALLEL, TUTORIAL_ONE, TUTORIAL_SEVERAL, TUTORIAL_MORE, CORRIDOR and TANDEM name the built examples, plugin and program; TANDEM is empty where there is none.
 """
 
 import json
@@ -44,6 +44,15 @@ class ReadmeTest(unittest.TestCase):
         for run in runs:
             for mine, theirs in zip(self.losses_of(*run), alone, strict=True):
                 self.assertAlmostEqual(mine, theirs, delta=0.01 * theirs)
+
+    def test_the_tutorial_with_compressed_gradients_learns(self):
+        runs = [[os.environ["TUTORIAL_MORE"]]]
+        if os.environ["TANDEM"]:
+            runs.append([os.environ["TANDEM"], "launch", "--ranks", "2", "--", os.environ["TUTORIAL_MORE"]])
+        for run in runs:
+            losses = self.losses_of(*run)
+            self.assertEqual(len(losses), 10)
+            self.assertLess(losses[-1], losses[0] / 5, losses)
 
     def test_the_data_parallel_program_learns(self):
         done = subprocess.run([os.environ["DATA_PARALLEL"]], capture_output=True, text=True, check=True, timeout=120)
