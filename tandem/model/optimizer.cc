@@ -234,10 +234,10 @@ void Optimizer::State::step_sparse(Part& part, const std::vector<at::Tensor>& gr
     at::Tensor gradient = gradients[s].coalesce();
     if (scale != 1) gradient = gradient.mul(scale).coalesce();
     at::Tensor values = view(part.buffer->values);
-    std::array<at::Tensor, 2> moments;
-    for (std::size_t m = 0; m < part.moments.size(); ++m) moments[m] = view(part.moments[m]);
+    std::array<at::Tensor, 2> shaped;
+    for (std::size_t m = 0; m < part.moments.size(); ++m) shaped[m] = view(part.moments[m]);
     const auto group = static_cast<std::size_t>(slot.group);
-    update_rows(rules[group], lr_of_group(group) * lr_factor, ++steps[s], gradient, values, moments);
+    update_rows(rules[group], lr_of_group(group) * lr_factor, ++steps[s], gradient, values, shaped);
   }
   if (!part.steps.is_cpu()) part.steps.copy_(part.host_steps);
 }

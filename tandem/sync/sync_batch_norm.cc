@@ -125,9 +125,9 @@ class Normalize : public torch::autograd::Function<Normalize> {
 
 }  // namespace
 
-SyncBatchNormImpl::SyncBatchNormImpl(const torch::nn::BatchNormOptions& options, comm::Group& group,
+SyncBatchNormImpl::SyncBatchNormImpl(const torch::nn::BatchNormOptions& norm, comm::Group& group,
                                      Clock::duration patience)
-    : NormImplBase(options), group_(&group), patience_(patience) {}
+    : NormImplBase(norm), group_(&group), patience_(patience) {}
 
 void SyncBatchNormImpl::_check_input_dim(const at::Tensor& input) {
   if (input.dim() < 2 || input.size(1) != options.num_features()) {
