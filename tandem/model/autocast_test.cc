@@ -24,6 +24,17 @@ TEST(AutocastTest, ForwardIsInBfloat16AndGradientsAreInFloat) {
   EXPECT_TRUE(torch::equal(layer->weight.grad(), torch::full({3, 4}, 2.0)));
 }
 
+// A cast that outlived its scope would still be of the shorter type before.
+TEST(AutocastTest, TheNextScopeCastsAnew) {
+  torch::nn::Linear layer(4, 3);
+  const auto type_in = [&layer](torch::ScalarType dtype) {
+    const Autocast autocast({.dtype = dtype});
+    return layer(torch::ones({2, 4})).scalar_type();
+  };
+  EXPECT_EQ(type_in(torch::kBFloat16), torch::kBFloat16);
+  EXPECT_EQ(type_in(torch::kHalf), torch::kHalf);
+}
+
 // A cast that outlived its scope would be of the weights before the change.
 TEST(AutocastTest, TheNextScopeSeesChangedWeights) {
   torch::nn::Linear layer(torch::nn::LinearOptions(4, 3).bias(false));
