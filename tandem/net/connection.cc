@@ -1,0 +1,106 @@
+#include "tandem/net/connection.h"
+
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <system_error>
+#include <utility>
+
+#include "tandem/base/error.h"
+#include "tandem/base/text.h"
+#include "tandem/net/poll_until.h"
+
+namespace tandem::net {
+namespace {
+
+struct Header {
+  std::uint64_t bytes = 0;
+  std::int64_t patience = 0;
+  std::uint32_t kind = 0, mark = 0;
+};
+constexpr std::uint32_t kMark = 0x7A4D0001;
+
+bool would_block(ssize_t result) { return result < 0 && (errno == EAGAIN || errno == EWOULDBLOCK); }
+
+}  // namespace
+
+Connection::Connection(Descriptor socket, int peer, std::string name)
+    : socket_(std::move(socket)), peer_(peer), name_(std::move(name)) {
+  const int yes = 1;
+  ::setsockopt(socket_.get(), IPPROTO_TCP, TCP_NODELAY, &yes, sizeof(yes));  // answers are waited for
+}
+
+void Connection::hang_up() { ::shutdown(socket_.get(), SHUT_RDWR); }
+
+void Connection::lose(const std::string& how) const { throw PeerLost(peer_, concat(name_, " ", how)); }
+
+void Connection::send(std::uint32_t kind, std::int64_t patience, std::span<const Bytes> parts, const Limits& limits) {
+  Header header{.bytes = 0, .patience = patience, .kind = kind, .mark = kMark};
+  for (const Bytes part : parts) header.bytes += part.size();
+  std::vector<Bytes> all{std::as_bytes(std::span(&header, 1))};
+  std::ranges::copy_if(parts, std::back_inserter(all), [](const Bytes part) { return !part.empty(); });
+  send_all(all, limits);
+}
+
+void Connection::send_all(std::span<Bytes> parts, const Limits& limits) {
+  constexpr std::size_t kMost = 64;
+  std::array<iovec, kMost> pieces{};
+  while (!parts.empty()) {
+    const std::size_t count = std::min(parts.size(), kMost);
+    for (std::size_t i = 0; i < count; ++i)
+      pieces[i] = {.iov_base = const_cast<std::byte*>(parts[i].data()), .iov_len = parts[i].size()};
+    const msghdr message{.msg_name = nullptr,
+                         .msg_namelen = 0,
+                         .msg_iov = pieces.data(),
+                         .msg_iovlen = count,
+                         .msg_control = nullptr,
+                         .msg_controllen = 0,
+                         .msg_flags = 0};
+    const ssize_t sent = ::sendmsg(socket_.get(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (would_block(sent)) {
+      pollfd wait{socket_.get(), POLLOUT, 0};
+      poll_until({&wait, 1}, limits, concat(name_, " to take a message"));
+      continue;
+    }
+    if (sent < 0 && errno == EINTR) continue;
+    if (sent < 0) lose(concat("is gone: ", std::generic_category().message(errno)));
+    auto left = static_cast<std::size_t>(sent);
+    while (!parts.empty() && left >= parts.front().size()) {
+      left -= parts.front().size();
+      parts = parts.subspan(1);
+    }
+    if (!parts.empty()) parts.front() = parts.front().subspan(left);
+  }
+}
+
+Message Connection::receive(const Limits& limits) {
+  Header header;
+  receive_all(std::as_writable_bytes(std::span(&header, 1)), limits);
+  if (header.mark != kMark) lose("sent something that is no message; it may be of another version");
+  Message message{.kind = header.kind, .patience = header.patience, .bytes = {}};
+  message.bytes.resize(header.bytes);
+  receive_all(message.bytes, limits);
+  return message;
+}
+
+void Connection::receive_all(std::span<std::byte> into, const Limits& limits) {
+  while (!into.empty()) {
+    const ssize_t got = ::recv(socket_.get(), into.data(), into.size(), MSG_DONTWAIT);
+    if (would_block(got)) {
+      pollfd wait{socket_.get(), POLLIN, 0};
+      poll_until({&wait, 1}, limits, concat("an answer of ", name_));
+      continue;
+    }
+    if (got < 0 && errno == EINTR) continue;
+    if (got == 0) lose("hung up: it died, failed or ended");
+    if (got < 0) lose(concat("is gone: ", std::generic_category().message(errno)));
+    into = into.subspan(static_cast<std::size_t>(got));
+  }
+}
+
+}  // namespace tandem::net

@@ -1,0 +1,57 @@
+#include "tandem/net/message_client.h"
+
+#include "tandem/base/error.h"
+#include "tandem/net/contact.h"
+#include "tandem/net/failure_message.h"
+
+namespace tandem::net {
+namespace {
+
+using namespace std::chrono_literals;
+constexpr auto kForTheServersError = 1s;
+
+std::int64_t patience_of(const Limits& limits) {
+  if (limits.deadline.is_infinite()) return -1;
+  return std::chrono::ceil<std::chrono::milliseconds>(limits.deadline.remaining()).count();
+}
+
+Limits a_little_longer(const Limits& limits) {
+  if (limits.deadline.is_infinite()) return limits;
+  return {.deadline = Deadline::after(limits.deadline.remaining() + kForTheServersError), .stop = limits.stop};
+}
+
+}  // namespace
+
+MessageClient::MessageClient(const ServerAddress& server, int member, const Limits& limits)
+    : connection_(dial(server.contact, {.member = member}, limits), server.member, server.name) {}
+
+Message MessageClient::call(std::uint32_t kind, std::span<const Bytes> parts, const Limits& limits) {
+  Message answer;
+  try {
+    const Limits whole = a_little_longer(limits);
+    connection_.send(kind, patience_of(limits), parts, whole);
+    answer = connection_.receive(whole);
+  } catch (const PeerLost&) {
+    throw_farewell_or_rethrow();
+  } catch (const RunError&) {
+    hang_up();  // an answer that came later would be taken for that of another request
+    throw;
+  }
+  if (answer.kind == kFarewell) hang_up();
+  if (answer.kind == kFarewell || answer.kind == kFailure) throw_failure(answer);
+  return answer;
+}
+
+// A server that went may have said why before.
+void MessageClient::throw_farewell_or_rethrow() {
+  Message farewell;
+  try {
+    farewell = connection_.receive({.deadline = Deadline::after({}), .stop = {}});
+  } catch (const RunError&) {
+    hang_up();
+  }
+  if (farewell.kind == kFarewell) throw_failure(farewell);
+  throw;  // what call() caught
+}
+
+}  // namespace tandem::net

@@ -1,0 +1,152 @@
+#include "tandem/net/message_server.h"
+
+#include <stop_token>
+#include <utility>
+#include <vector>
+
+#include "tandem/base/error.h"
+#include "tandem/base/mutex.h"
+#include "tandem/base/text.h"
+#include "tandem/concurrency/bounded_queue.h"
+#include "tandem/concurrency/worker.h"
+#include "tandem/net/contact.h"
+#include "tandem/net/failure_message.h"
+
+namespace tandem::net {
+namespace {
+
+Limits limits_of(const Message& request, const std::stop_token& gone) {
+  return {.deadline = request.patience < 0 ? Deadline::infinite()
+                                           : Deadline::after(std::chrono::milliseconds(request.patience)),
+          .stop = gone};
+}
+
+// A member and the two threads that are there for it.
+class ServedMember {
+ public:
+  ServedMember(Descriptor socket, int member, const MessageServer::Serve& serve, const MessageServer::Lost& lost)
+      : serve_(serve),
+        lost_(lost),
+        connection_(std::move(socket), member, concat("member ", member)),
+        answerer_(concat("serve-", member), [this](const std::stop_token&) { answer_all(); }),
+        listener_(concat("hear-", member), [this](const std::stop_token& stop) { listen(stop); }) {}
+  void tell(const Message& farewell) {
+    if (!sending_.try_lock()) return;
+    const Bytes bytes = farewell.bytes;
+    try {
+      connection_.send(farewell.kind, -1, {&bytes, 1}, {.deadline = Deadline::after({}), .stop = {}});
+    } catch (const RunError&) {
+      connection_.hang_up();  // gone, or it has not read for long
+    }
+    sending_.unlock();
+  }
+  ~ServedMember() {
+    gone_.request_stop();
+    listener_.request_stop();
+    requests_.close();
+  }
+
+ private:
+  void listen(const std::stop_token& stop) {
+    std::string how;
+    try {
+      for (;;) {
+        Message request = connection_.receive({.deadline = Deadline::infinite(), .stop = stop});
+        if (!requests_.push(std::move(request), stop)) break;
+      }
+    } catch (const PeerLost& error) {
+      how = error.what();
+    } catch (const RunError& error) {
+      if (!stop.stop_requested()) how = error.what();
+    }
+    gone_.request_stop();
+    requests_.close();
+    connection_.hang_up();
+    if (!how.empty()) lost_(connection_.peer(), how);
+  }
+
+  void answer_all() {
+    const std::stop_token gone = gone_.get_token();
+    while (const std::optional<Message> request = requests_.pop(gone)) {
+      try {
+        const Message answer = answer_to(*request, limits_of(*request, gone));
+        const Bytes bytes = answer.bytes;
+        const MutexLock lock(sending_);
+        connection_.send(answer.kind, -1, {&bytes, 1}, {.deadline = Deadline::infinite(), .stop = gone});
+      } catch (const RunError&) {
+        connection_.hang_up();  // the listener notices, and tells
+        return;
+      }
+    }
+  }
+
+  Message answer_to(const Message& request, const Limits& limits) {
+    try {
+      return serve_(connection_.peer(), request, limits);
+    } catch (const std::exception& error) {
+      return failure_message(error);
+    }
+  }
+
+  const MessageServer::Serve& serve_;
+  const MessageServer::Lost& lost_;
+  Connection connection_;
+  Mutex sending_;
+  std::stop_source gone_;
+  BoundedQueue<Message> requests_{1};
+  Worker answerer_, listener_;  // last
+};
+
+}  // namespace
+
+struct MessageServer::State {
+  State(Serve serve_requests, Lost tell_lost)
+      : serve(std::move(serve_requests)),
+        lost(std::move(tell_lost)),
+        door("message-server", [this](const std::stop_token& stop) { let_in(stop); }) {}
+  ~State() {
+    const MutexLock lock(mutex);
+    is_ending = true;  // members are destroyed without the lock, since their threads may want it
+  }
+
+  // Members stay in the list when they are gone: their threads are joined at the end.
+  void let_in(const std::stop_token& stop) {
+    while (!stop.stop_requested()) {
+      try {
+        Listener::Accepted accepted = listener.accept({.deadline = Deadline::infinite(), .stop = stop});
+        if (!accepted.socket.is_open()) continue;
+        auto member =
+            std::make_unique<ServedMember>(std::move(accepted.socket), accepted.greeting.member, serve, lost);
+        const MutexLock lock(mutex);
+        members.push_back(std::move(member));
+      } catch (const GroupAborted&) {
+        return;
+      }
+    }
+  }
+
+  void tell_all(const Message& farewell) {
+    const MutexLock lock(mutex);
+    if (is_ending) return;
+    for (const auto& member : members) member->tell(farewell);
+  }
+
+  const Serve serve;
+  const Lost lost;
+  Listener listener;
+  Mutex mutex;
+  bool is_ending TANDEM_GUARDED_BY(mutex) = false;
+  std::vector<std::unique_ptr<ServedMember>> members;  // changed by the door's thread with the lock
+  Worker door;                                         // last
+};
+
+MessageServer::MessageServer(Serve serve, Lost lost)
+    : state_(std::make_unique<State>(std::move(serve), std::move(lost))) {}
+
+MessageServer::~MessageServer() = default;
+
+void MessageServer::tell_all(const std::exception& why) { state_->tell_all(failure_message(why, kFarewell)); }
+
+const std::string& MessageServer::contact() const { return state_->listener.contact(); }
+
+}  // namespace tandem::net
