@@ -296,9 +296,7 @@ void Optimizer::step(const FlatParameters::Gradients& gradients, double scale, d
   }
 }
 
-const OptimizerOptions& Optimizer::options(int group) const {
-  return state_->rules.at(static_cast<std::size_t>(group));
-}
+const std::vector<OptimizerOptions>& Optimizer::rules() const { return state_->rules; }
 
 double Optimizer::learning_rate() const { return state_->lr; }
 

@@ -65,8 +65,8 @@ class Optimizer {
   /// The learning rate of group g is its own lr times `lr_factor`.
   void step(const FlatParameters::Gradients& gradients, double scale, double lr_factor);
 
-  /// The options of a parameter group, as given.
-  [[nodiscard]] const OptimizerOptions& options(int group) const;
+  /// The options of each group, as they were given.
+  [[nodiscard]] const std::vector<OptimizerOptions>& rules() const;
   /// Learning rate of group 0 before the factor.
   [[nodiscard]] double learning_rate() const;
   /// Of group 0; the other groups keep the ratio to it that they were made with. Throws ConfigError when it is negative

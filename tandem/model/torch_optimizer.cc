@@ -132,10 +132,10 @@ at::IValue torch_state_of(const Optimizer& optimizer, const FlatParameters& para
   Dict state = make_dict();
   List groups(c10::AnyType::get());
   std::int64_t number = 0;
-  const double first = rate_of(optimizer.options(0));
+  const double first = rate_of(optimizer.rules().front());
   const auto entries = entries_of(optimizer, parameters);
   for (std::size_t g = 0; g < entries.size(); ++g) {
-    const OptimizerOptions& options = optimizer.options(static_cast<int>(g));
+    const OptimizerOptions& options = optimizer.rules().at(g);
     List numbers(c10::AnyType::get());
     for (const Entry& entry : entries[g]) {
       numbers.push_back(number);
@@ -191,7 +191,7 @@ void load_torch_state(const at::IValue& state, Optimizer& optimizer, const FlatP
     }
     if (g == 0 && dict.contains("lr"))
       rate = dict.at("lr").isTensor() ? dict.at("lr").toTensor().item<double>() : dict.at("lr").toScalar().toDouble();
-    const bool counts_steps = !is_sgd(optimizer.options(static_cast<int>(g)));
+    const bool counts_steps = !is_sgd(optimizer.rules().at(g));
     for (std::size_t i = 0; i < numbers.size(); ++i) {
       std::optional<at::IValue> from;
       if (by_number.contains(numbers[i])) from = by_number.at(numbers[i]);

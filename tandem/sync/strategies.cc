@@ -17,6 +17,10 @@ std::unique_ptr<Strategy> make(const ParameterServerOptions& options, Replica& r
   return std::make_unique<ParameterServer>(replica, group, options);
 }
 
+std::unique_ptr<Strategy> make(const AsynchronousOptions& options, Replica& replica, comm::Group& group) {
+  return std::make_unique<Asynchronous>(replica, group, options);
+}
+
 }  // namespace
 
 StrategyOptions options_of(StrategyKind kind, Servers servers) {
@@ -27,6 +31,8 @@ StrategyOptions options_of(StrategyKind kind, Servers servers) {
       return DividedOptions{};
     case StrategyKind::kParameterServer:
       return ParameterServerOptions{.mean = {}, .servers = servers};
+    case StrategyKind::kAsynchronous:
+      return AsynchronousOptions{};
   }
   TANDEM_CHECK(false, "strategy ", static_cast<int>(kind));
 }

@@ -11,6 +11,7 @@
 #include <memory>
 #include <variant>
 
+#include "tandem/sync/asynchronous.h"
 #include "tandem/sync/divided.h"
 #include "tandem/sync/parameter_server.h"
 #include "tandem/sync/replicated.h"
@@ -18,7 +19,7 @@
 
 namespace tandem::sync {
 
-using StrategyOptions = std::variant<ReplicatedOptions, DividedOptions, ParameterServerOptions>;
+using StrategyOptions = std::variant<ReplicatedOptions, DividedOptions, ParameterServerOptions, AsynchronousOptions>;
 
 /// The options of a strategy that was only named. `servers`: of kParameterServer; the others have none.
 [[nodiscard]] StrategyOptions options_of(StrategyKind kind, Servers servers = Servers::kAll);

@@ -14,6 +14,7 @@
 // RunError for gradients that are not finite; the parameters are then those of the last finished step.
 #pragma once
 #include <cstdint>
+#include <string>
 
 #include "tandem/concurrency/limits.h"
 #include "tandem/model/state_hash.h"
@@ -55,6 +56,9 @@ class Strategy {
 
   /// This replica offers nothing more. Whether the others go on without it, or all leave together, is the strategy's.
   virtual void leave(const Limits& limits) = 0;
+
+  /// This replica has failed: ends the others' waits for it that are not those of its group, which is aborted besides.
+  virtual void abort(const std::string& /*why*/) {}
 
   /// Parameters, buffers and optimizer state under the names that the module gives them, whole and laid out alike under
   /// every strategy, for hashes and checkpoints. Between steps; collective. Given to the first replica of each process,

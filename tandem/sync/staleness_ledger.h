@@ -1,0 +1,77 @@
+// sync/staleness_ledger.h: who has seen which version of the shared variables, and who may go on.
+//
+// A version is counted up by every update that is applied. A gradient's staleness is the number of updates by others
+// between the parameters it was made with and those it meets.
+//
+// Threads: caller-locks. Nothing here waits.
+#pragma once
+#include <cstdint>
+#include <optional>
+#include <variant>
+#include <vector>
+
+namespace tandem::sync {
+
+/// Gradients are applied however old they are.
+struct Unbounded {};
+/// Stale-synchronous parallel (Ho et al. 2013): a replica that has made `steps` more steps than the slowest one waits
+/// for it before its next. With N replicas no gradient is then staler than (N - 1)(2 steps + 1) updates. 0: all go in
+/// step.
+struct WaitForSlower {
+  std::int64_t steps = 0;
+};
+/// A gradient that is more than `updates` stale is dropped, and its replica is told so. With N replicas that begin
+/// together, N - 1 is the least that lets each apply its own.
+struct DropStaler {
+  std::int64_t updates = 0;
+};
+using StalenessBound = std::variant<Unbounded, WaitForSlower, DropStaler>;
+
+class StalenessLedger {
+ public:
+  StalenessLedger(int replicas, const StalenessBound& bound);
+
+  struct Entry {
+    std::int64_t staleness = 0;
+    bool is_applied = true;  // false: too stale, dropped
+  };
+  /// The replica offers a gradient made with what it pulled last; when it is to be applied, the version goes up.
+  [[nodiscard]] Entry offer(int replica);
+  /// The replica makes its step without a gradient: it had no rows.
+  void pass(int replica);
+  /// Whether the replica may begin its next step now.
+  [[nodiscard]] bool may_go_on(int replica) const;
+  /// Those that keep a replica from going on.
+  [[nodiscard]] std::vector<int> behind(int replica) const;
+  /// The replica has read the variables.
+  void pulled(int replica);
+  /// Nobody waits for the replica any more, until rejoin() or reset().
+  void leave(int replica);
+  [[nodiscard]] bool has_left(int replica) const { return seat(replica).has_left; }
+  /// All are there, have read the variables, and are none ahead of the others.
+  void rejoin();
+  /// Version 0, nobody has stepped or left; counts begin anew.
+  void reset();
+
+  [[nodiscard]] std::int64_t version() const { return version_; }
+  struct Counts {
+    std::int64_t offered = 0, applied = 0, dropped = 0;
+  };
+  /// Since reset(), of all replicas.
+  [[nodiscard]] const Counts& counts() const { return counts_; }
+
+ private:
+  struct Seat {
+    std::int64_t steps = 0, pulled = 0;
+    bool has_left = false;
+  };
+  [[nodiscard]] Seat& seat(int replica) { return seats_[static_cast<std::size_t>(replica)]; }
+  [[nodiscard]] const Seat& seat(int replica) const { return seats_[static_cast<std::size_t>(replica)]; }
+
+  const StalenessBound bound_;
+  std::vector<Seat> seats_;
+  std::int64_t version_ = 0;
+  Counts counts_;
+};
+
+}  // namespace tandem::sync

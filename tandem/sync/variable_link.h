@@ -1,0 +1,35 @@
+// sync/variable_link.h: a replica's way to the shared variables: calls within their process, messages from others.
+//
+// Threads: a link belongs to its replica's thread; abort() from any. Blocking: until `limits`. Errors: those of
+// SharedVariables, wherever they lie; PeerLost when their process is gone.
+#pragma once
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tandem/net/message_client.h"
+#include "tandem/sync/replica.h"
+#include "tandem/sync/shared_variables.h"
+
+namespace tandem::sync {
+
+class VariableLink {
+ public:
+  virtual ~VariableLink() = default;
+
+  /// Offers the gradient (nullptr: none in this step), waits for the replica's turn, and reads the values into its flat
+  /// parameters.
+  virtual StalenessLedger::Entry exchange(const Offer& offer, const model::FlatParameters::Gradients* gradients,
+                                          const Limits& limits) = 0;
+  /// Nobody waits for this replica any more.
+  virtual void leave(const Limits& limits) = 0;
+  /// Ends the waits of the others for this replica.
+  virtual void abort(const std::string& why) = 0;
+};
+
+/// `replica` is not owned.
+[[nodiscard]] std::unique_ptr<VariableLink> link_within(std::shared_ptr<SharedVariables> variables, Replica& replica);
+[[nodiscard]] std::unique_ptr<VariableLink> link_across(const net::ServerAddress& server, Replica& replica,
+                                                        const Limits& limits);
+
+}  // namespace tandem::sync

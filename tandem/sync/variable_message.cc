@@ -1,0 +1,127 @@
+#include "tandem/sync/variable_message.h"
+
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+
+#include <cstring>
+
+#include "tandem/base/error.h"
+#include "tandem/base/text.h"
+
+namespace tandem::sync {
+namespace {
+
+// Takes pieces off the front.
+class Reader {
+ public:
+  explicit Reader(net::Bytes bytes) : rest_(bytes) {}
+
+  void read(void* into, std::size_t size) {
+    if (size > rest_.size()) fail();
+    if (size > 0) std::memcpy(into, rest_.data(), size);
+    rest_ = rest_.subspan(size);
+  }
+  template <typename T>
+  T read() {
+    T value{};
+    read(&value, sizeof(value));
+    return value;
+  }
+  at::Tensor read_tensor(at::IntArrayRef shape, at::ScalarType dtype) {
+    const at::Tensor tensor = at::empty(shape, dtype);
+    read(tensor.data_ptr(), tensor.nbytes());
+    return tensor;
+  }
+  void require_end() const {
+    if (!rest_.empty()) fail();
+  }
+
+ private:
+  [[noreturn]] void fail() const {
+    throw RunError(concat("a message about the shared variables ends ", rest_.size(),
+                          " bytes from where the model's layout says; the ranks hold different models or versions"));
+  }
+  net::Bytes rest_;
+};
+
+at::Tensor counted(std::int64_t count) { return at::full({1}, count, at::kLong); }
+
+}  // namespace
+
+OfferMessage::OfferMessage(const Offer& offer, const model::FlatParameters::Gradients* gradients)
+    : head_{.offer = offer, .has_gradient = gradients != nullptr ? 1 : 0} {
+  parts_.push_back(std::as_bytes(std::span(&head_, 1)));
+  if (gradients == nullptr) return;
+  for (std::size_t b = 0; b < gradients->flat.size(); ++b) {
+    if (gradients->flat[b].defined()) add(gradients->flat[b]);
+    for (const at::Tensor& slot : gradients->sparse[b]) {
+      add(counted(slot.defined() ? slot._nnz() : -1));
+      if (!slot.defined()) continue;
+      add(slot._indices());
+      add(slot._values());
+    }
+  }
+}
+
+void OfferMessage::add(const at::Tensor& tensor) {
+  tensors_.push_back(tensor.detach().cpu().contiguous());
+  parts_.emplace_back(static_cast<const std::byte*>(tensors_.back().const_data_ptr()), tensors_.back().nbytes());
+}
+
+bool read_offer(const net::Message& message, const std::vector<model::FlatBuffer>& layout, Offer& offer,
+                model::FlatParameters::Gradients& gradients) {
+  Reader reader(message.bytes);
+  const auto head = reader.read<OfferHead>();
+  offer = head.offer;
+  for (std::size_t b = 0; head.has_gradient != 0 && b < layout.size(); ++b) {
+    if (!layout[b].sparse) {
+      reader.read(gradients.flat[b].mutable_data_ptr(), gradients.flat[b].nbytes());
+      continue;
+    }
+    for (std::size_t s = 0; s < layout[b].slots.size(); ++s) {
+      at::Tensor& slot = gradients.sparse[b][s];
+      slot.reset();
+      const auto count = reader.read<std::int64_t>();
+      if (count < 0) continue;
+      std::vector<std::int64_t> rows = layout[b].slots[s].shape;
+      rows[0] = count;
+      const at::Tensor indices = reader.read_tensor({1, count}, at::kLong);
+      const at::Tensor values = reader.read_tensor(rows, layout[b].values.scalar_type());
+      slot = at::_sparse_coo_tensor_unsafe(indices, values, layout[b].slots[s].shape)._coalesced_(true);
+    }
+  }
+  reader.require_end();
+  return head.has_gradient != 0;
+}
+
+net::Message values_message(const StalenessLedger::Entry& entry, const std::vector<model::FlatBuffer>& values) {
+  std::size_t size = sizeof(entry);
+  for (const model::FlatBuffer& buffer : values) size += buffer.values.nbytes();
+  net::Message message{.kind = kValues, .patience = -1, .bytes = std::vector<std::byte>(size)};
+  std::byte* at = message.bytes.data();
+  std::memcpy(at, &entry, sizeof(entry));
+  at += sizeof(entry);
+  for (const model::FlatBuffer& buffer : values) {
+    if (buffer.values.nbytes() > 0) std::memcpy(at, buffer.values.const_data_ptr(), buffer.values.nbytes());
+    at += buffer.values.nbytes();
+  }
+  return message;
+}
+
+StalenessLedger::Entry read_values(const net::Message& message, const model::FlatParameters& parameters) {
+  const at::NoGradGuard no_grad;
+  Reader reader(message.bytes);
+  const auto entry = reader.read<StalenessLedger::Entry>();
+  for (const model::FlatBuffer& buffer : parameters.buffers()) {
+    at::Tensor values = buffer.values;
+    if (values.is_cpu()) {
+      reader.read(values.mutable_data_ptr(), values.nbytes());
+    } else {
+      values.copy_(reader.read_tensor(values.sizes(), values.scalar_type()));
+    }
+  }
+  reader.require_end();
+  return entry;
+}
+
+}  // namespace tandem::sync

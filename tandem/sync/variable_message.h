@@ -1,0 +1,50 @@
+// sync/variable_message.h: gradients and values as bytes of messages. Internal.
+//
+// Both ends hold the same model on the same build, so lengths follow from the layout and are only checked.
+#pragma once
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "tandem/net/connection.h"
+#include "tandem/sync/shared_variables.h"
+
+namespace tandem::sync {
+
+enum VariableRequest : std::uint32_t { kExchange = 1, kLeave, kValues, kDone };
+
+struct OfferHead {
+  Offer offer;
+  std::int64_t has_gradient = 0;
+};
+
+/// An offer with its gradient, or without. Keeps the tensors, whose memory it points into, alive.
+class OfferMessage {
+ public:
+  OfferMessage(const Offer& offer, const model::FlatParameters::Gradients* gradients);
+  OfferMessage(const OfferMessage&) = delete;
+  OfferMessage& operator=(const OfferMessage&) = delete;
+
+  [[nodiscard]] std::span<const net::Bytes> parts() const { return parts_; }
+
+ private:
+  void add(const at::Tensor& tensor);
+
+  const OfferHead head_;
+  std::vector<at::Tensor> tensors_;
+  std::vector<net::Bytes> parts_;
+};
+
+/// Reads an OfferMessage; the gradient goes into `gradients`. Returns whether there is one. Throws RunError for bytes
+/// of another layout.
+bool read_offer(const net::Message& message, const std::vector<model::FlatBuffer>& layout, Offer& offer,
+                model::FlatParameters::Gradients& gradients);
+
+[[nodiscard]] net::Message values_message(const StalenessLedger::Entry& entry,
+                                          const std::vector<model::FlatBuffer>& values);
+/// Reads it into flat parameters. Throws RunError for bytes of another layout.
+StalenessLedger::Entry read_values(const net::Message& message, const model::FlatParameters& parameters);
+
+}  // namespace tandem::sync
