@@ -60,9 +60,11 @@ int parse(int argc, char** argv, Options& options) {
   const std::map<std::string, sync::StrategyKind> strategies{
       {"replicated", sync::StrategyKind::kReplicated},
       {"divided", sync::StrategyKind::kDivided},
-      {"parameter_server", sync::StrategyKind::kParameterServer}};
+      {"parameter_server", sync::StrategyKind::kParameterServer},
+      {"asynchronous", sync::StrategyKind::kAsynchronous}};
   app.add_option("--strategy", options.strategy,
-                 "Who keeps the optimizer's state and updates what: replicated, divided or parameter_server")
+                 "Who keeps the optimizer's state and updates what: replicated, divided or parameter_server; or "
+                 "asynchronous, which waits for nobody and has other numbers each time")
       ->transform(CLI::CheckedTransformer(strategies).description(""))
       ->default_str("replicated");
   app.add_option("--autocast", options.precision, "off, or bf16: forward passes in bfloat16, parameters stay float32")
@@ -155,10 +157,12 @@ void print_result(const Options& options, learner::ReplicaTeam& team, const Resu
   json.key("params_sha256").value(model::bytes_sha256(parameters));
   json.key("state_sha256").value(model::state_sha256(state));
   json.key("replicas").begin_array();
-  for (const auto& [rows, cpu_seconds] : work) {
+  for (const auto& [rows, cpu_seconds, staleness] : work) {
     json.begin_object();
     json.key("rows").value(rows);
     json.key("thread_cpu_s").value(cpu_seconds);
+    json.key("staleness_mean").value(staleness.mean()).key("staleness_max").value(staleness.most);
+    json.key("gradients").value(staleness.offered).key("dropped").value(staleness.dropped);
     json.end_object();
   }
   json.end_array();
@@ -203,6 +207,7 @@ void train(const Options& options, const learner::Ranks& ranks) {
     const Clock::time_point start = Clock::now();
     result.loss = train_epoch(team, options.precision);
     seconds += seconds_since(start);
+    (void)team.state();  // without lockstep the replicas are not equal before
     result.test_accuracy = test_accuracy(team, test);
     result.images_per_s = static_cast<double>(team.member(0).learner.batch().plan().used) * epoch / seconds;
     if (!ranks.leads()) continue;

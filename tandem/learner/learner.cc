@@ -44,6 +44,7 @@ LearnerReport Learner::step(std::int64_t minibatch, const LossFunction& loss, do
   report.replica_loss = weight > 0 ? weighted / weight : 0;
   rows_trained_ += report.rows;
   report.step = strategy_.step(lr_factor, limits);
+  staleness_.add(report.step);
   return report;
 }
 

@@ -12,6 +12,7 @@
 #include "tandem/learner/loss.h"
 #include "tandem/model/shard_random.h"
 #include "tandem/sync/replica.h"
+#include "tandem/sync/staleness_totals.h"
 #include "tandem/sync/strategy.h"
 
 namespace tandem::learner {
@@ -52,6 +53,8 @@ class Learner {
   void set_passes(std::uint64_t passes) { passes_ = passes; }
   /// Valid rows of this replica's shards in all steps so far; each pass over a row counts.
   [[nodiscard]] std::int64_t rows_trained() const { return rows_trained_; }
+  /// Of the gradients that this replica offered so far.
+  [[nodiscard]] const sync::StalenessTotals& staleness() const { return staleness_; }
 
  private:
   double run_shard(int shard, std::int64_t minibatch, const LossFunction& loss, LearnerReport& report);
@@ -62,6 +65,7 @@ class Learner {
   LoadedBatch batch_;
   std::uint64_t passes_ = 0;
   std::int64_t rows_trained_ = 0;
+  sync::StalenessTotals staleness_;
 };
 
 }  // namespace tandem::learner

@@ -93,11 +93,22 @@ std::vector<ReplicaTeam::Work> ReplicaTeam::work() const {
   for (const auto& seat : members_) {
     mine.push_back(static_cast<double>(seat->learner.rows_trained()));
     mine.push_back(seat->cpu_seconds);
+    const sync::StalenessTotals& its = seat->learner.staleness();
+    for (const std::int64_t count : {its.offered, its.dropped, its.sum, its.most})
+      mine.push_back(static_cast<double>(count));
   }
   std::vector<Work> all;
   for (const std::vector<double>& ranks : ranks_.gather(mine)) {
-    for (std::size_t i = 0; i + 1 < ranks.size(); i += 2)
-      all.push_back({.rows = static_cast<std::int64_t>(ranks[i]), .cpu_seconds = ranks[i + 1]});
+    constexpr std::size_t kNumbers = 6;
+    const auto count = [&ranks](std::size_t at) { return static_cast<std::int64_t>(ranks[at]); };
+    for (std::size_t i = 0; i + kNumbers <= ranks.size(); i += kNumbers) {
+      all.push_back({.rows = count(i),
+                     .cpu_seconds = ranks[i + 1],
+                     .staleness = {.offered = count(i + 2),
+                                   .dropped = count(i + 3),
+                                   .sum = count(i + 4),
+                                   .most = count(i + 5)}});
+    }
   }
   return all;
 }
@@ -109,6 +120,8 @@ void ReplicaTeam::guarded(int local, const std::function<void()>& work) {
   } catch (...) {
     const std::string why = message_of(std::current_exception());
     const auto& group = groups_[static_cast<std::size_t>(local)];
+    const auto& seat = members_[static_cast<std::size_t>(local)];
+    if (seat) seat->strategy->abort(why);
     if (group) group->abort(why);
     ranks_.abort(why);
     throw;

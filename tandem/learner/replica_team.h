@@ -68,11 +68,13 @@ class ReplicaTeam {
   /// Strategy::load_whole_state().
   void load_state(const model::NamedTensors& state);
 
-  /// Rows learned from so far, every pass counted, and seconds of CPU used in run(), by each replica of the run.
+  /// Rows learned from so far, every pass counted, seconds of CPU used in run(), and what became of the gradients, by
+  /// each replica of the run.
   /// Collective: all ranks ask, and wait within the ranks' patience.
   struct Work {
     std::int64_t rows = 0;
     double cpu_seconds = 0;
+    sync::StalenessTotals staleness{};
   };
   [[nodiscard]] std::vector<Work> work() const;
   [[nodiscard]] const Ranks& ranks() const { return ranks_; }

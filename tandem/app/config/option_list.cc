@@ -23,7 +23,10 @@ void add_run_options(OptionTable& table, TrainOptions& options) {
       .within(1, kLargestCount)
       .absent_as("auto")
       .flag("--shards");
-  table.add("strategy", options.strategy, "Who keeps optimizer state and updates what; the numbers are the same.")
+  table
+      .add("strategy", options.strategy,
+           "Who keeps optimizer state and updates what. The numbers are the same, except with asynchronous: it waits "
+           "for nobody, and no two runs have the same.")
       .flag("--strategy")
       .lives(Lifetime::kPart);
   table.add("rng", options.rng, "unordered: a loss may draw from torch's default generator.");
@@ -102,6 +105,28 @@ void add_policy_options(OptionTable& table, PolicySettings& policy) {
       .only_with("policy.head", "state_dependent_noise");
 }
 
+void add_asynchronous_options(OptionTable& table, AsynchronousSettings& asynchronous) {
+  table
+      .add("asynchronous.scaling", asynchronous.scaling,
+           "by_replicas: a replica's gradient counts 1/N of N replicas; none: in full.")
+      .only_with("strategy", "asynchronous")
+      .lives(Lifetime::kPart);
+  table
+      .add("asynchronous.wait_for_slower", asynchronous.wait_for_slower,
+           "Most steps that a replica may be ahead of the slowest; then it waits.")
+      .within(0, kLargestCount)
+      .instead_of("asynchronous.drop_staler")
+      .only_with("strategy", "asynchronous")
+      .lives(Lifetime::kPart);
+  table
+      .add("asynchronous.drop_staler", asynchronous.drop_staler,
+           "A gradient is dropped when more updates than this were made since its parameters were read.")
+      .within(0, kLargestCount)
+      .instead_of("asynchronous.wait_for_slower")
+      .only_with("strategy", "asynchronous")
+      .lives(Lifetime::kPart);
+}
+
 void add_normalize_options(OptionTable& table, NormalizeSettings& normalize) {
   table.add("normalize.observations", normalize.observations, "Bring observations to mean 0 and deviation 1.");
   table.add("normalize.rewards", normalize.rewards,
@@ -149,6 +174,7 @@ OptionTable option_table(TrainOptions& options) {
   add_ppo_learning(table, options.ppo);
   add_ppo_objective(table, options.ppo);
   add_policy_options(table, options.policy);
+  add_asynchronous_options(table, options.asynchronous);
   add_normalize_options(table, options.normalize);
   add_folder_options(table, options);
   return table;

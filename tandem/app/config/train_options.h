@@ -41,6 +41,13 @@ struct PolicySettings {
   std::int64_t sde_sample_freq = 4;  // steps that noise is held; of the head state_dependent_noise
 };
 
+/// As sync::AsynchronousOptions; at most one of the two bounds.
+struct AsynchronousSettings {
+  sync::Scaling scaling = sync::Scaling::kByReplicas;
+  std::optional<std::int64_t> wait_for_slower = {};  // steps
+  std::optional<std::int64_t> drop_staler = {};      // updates
+};
+
 /// As rl::NormalizerOptions.
 struct NormalizeSettings {
   bool observations = false, rewards = false;
@@ -70,6 +77,7 @@ struct TrainOptions {
   std::optional<std::int64_t> shards = {};  // nothing: as many as replicas
   sync::StrategyKind strategy = sync::StrategyKind::kReplicated;
   sync::Servers servers = sync::Servers::kAll;  // of parameter_server
+  AsynchronousSettings asynchronous = {};
   Rng rng = Rng::kShards;
   rl::PpoOptions ppo = {};
   PolicySettings policy = {};
@@ -103,12 +111,19 @@ struct Choices<sync::StrategyKind> {
   using Kind = sync::StrategyKind;
   static constexpr std::array kAll{Choice<Kind>{Kind::kReplicated, "replicated"},
                                    Choice<Kind>{Kind::kDivided, "divided"},
-                                   Choice<Kind>{Kind::kParameterServer, "parameter_server"}};
+                                   Choice<Kind>{Kind::kParameterServer, "parameter_server"},
+                                   Choice<Kind>{Kind::kAsynchronous, "asynchronous"}};
 };
 template <>
 struct Choices<sync::Servers> {
   static constexpr std::array kAll{Choice<sync::Servers>{sync::Servers::kAll, "all"},
                                    Choice<sync::Servers>{sync::Servers::kFirst, "first"}};
+};
+template <>
+struct Choices<sync::Scaling> {
+  using Value = sync::Scaling;
+  static constexpr std::array kAll{Choice<Value>{Value::kByReplicas, "by_replicas"},
+                                   Choice<Value>{Value::kNone, "none"}};
 };
 template <>
 struct Choices<LogLevel> {

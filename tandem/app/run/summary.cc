@@ -46,7 +46,10 @@ std::string to_json(const Summary& summary) {
   json.key("replicas").begin_array();
   for (const ReplicaUsage& replica : summary.replicas) {
     json.begin_object().key("rows").value(replica.rows);
-    json.key("thread_cpu_s").value(replica.thread_cpu_s).end_object();
+    json.key("thread_cpu_s").value(replica.thread_cpu_s);
+    json.key("gradients").value(replica.gradients).key("dropped").value(replica.dropped);
+    json.key("staleness_mean").value(replica.staleness_mean);
+    json.key("staleness_max").value(replica.staleness_max).end_object();
   }
   json.end_array().end_object();
   return json.text();

@@ -13,6 +13,10 @@ namespace tandem::app {
 struct ReplicaUsage {
   std::int64_t rows = 0;  // that it learned from, every pass counted
   double thread_cpu_s = 0;
+  // Gradients that it offered, and of them those that were dropped; updates by others that each came late by.
+  std::int64_t gradients = 0, dropped = 0;
+  double staleness_mean = 0;
+  std::int64_t staleness_max = 0;
 };
 
 /// How the run came to its end.

@@ -13,14 +13,25 @@ TEST(SummaryTest, HoldsTheLastValuesAndWhatTheRunCameTo) {
   summary.last.episode_return_mean = 480.5;
   summary.solved_at_env_steps = 81'920;
   summary.state_sha256 = "ab";
-  summary.replicas = {{100, 0.5}, {200, 0.25}};
+  summary.replicas = {{.rows = 100, .thread_cpu_s = 0.5},
+                      {.rows = 200,
+                       .thread_cpu_s = 0.25,
+                       .gradients = 7,
+                       .dropped = 2,
+                       .staleness_mean = 1.5,
+                       .staleness_max = 4}};
   const JsonValue read = read_json(to_json(summary));
   EXPECT_EQ(read.at("episode_return_mean").as_double(), 480.5);
   EXPECT_EQ(read.at("solved_at_env_steps").as_int64(), 81'920);
   EXPECT_EQ(read.at("state_sha256").as_string(), "ab");
   EXPECT_EQ(read.at("resumed").as_string(), "no");
   EXPECT_EQ(read.at("replicas").as_array().at(1).at("rows").as_int64(), 200);
-  EXPECT_EQ(read.at("replicas").as_array().at(1).at("thread_cpu_s").as_double(), 0.25);
+  const JsonValue& second = read.at("replicas").as_array().at(1);
+  EXPECT_EQ(second.at("thread_cpu_s").as_double(), 0.25);
+  EXPECT_EQ(second.at("gradients").as_int64(), 7);
+  EXPECT_EQ(second.at("dropped").as_int64(), 2);
+  EXPECT_EQ(second.at("staleness_mean").as_double(), 1.5);
+  EXPECT_EQ(second.at("staleness_max").as_int64(), 4);
 }
 
 TEST(SummaryTest, AnUnsolvedTaskIsNull) {

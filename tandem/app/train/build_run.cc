@@ -6,6 +6,18 @@
 #include "tandem/rl/policy/mlp_policy.h"
 
 namespace tandem::app {
+namespace {
+
+sync::StrategyOptions strategy_options(const TrainOptions& options) {
+  if (options.strategy != sync::StrategyKind::kAsynchronous) return sync::options_of(options.strategy, options.servers);
+  const AsynchronousSettings& settings = options.asynchronous;
+  sync::AsynchronousOptions asynchronous{.mean = {}, .scaling = settings.scaling, .bound = {}};
+  if (settings.wait_for_slower) asynchronous.bound = sync::WaitForSlower{.steps = *settings.wait_for_slower};
+  if (settings.drop_staler) asynchronous.bound = sync::DropStaler{.updates = *settings.drop_staler};
+  return asynchronous;
+}
+
+}  // namespace
 
 rl::EnvRegistry with_plugins(rl::EnvRegistry environments, const TrainOptions& options) {
   for (const std::filesystem::path& plugin : options.plugins) environments.load_plugin(plugin);
@@ -38,7 +50,7 @@ rl::PpoSetup make_setup(const TrainOptions& options, const rl::EnvRegistry& envi
   setup.total_steps = options.total_steps;
   setup.devices = device::parse_device_set(options.devices);
   setup.shards = static_cast<int>(options.shards.value_or(static_cast<std::int64_t>(setup.devices.size())));
-  setup.strategy = sync::options_of(options.strategy, options.servers);
+  setup.strategy = strategy_options(options);
   setup.ppo = options.ppo;
   setup.normalizer = normalizer_options(options.normalize);
   setup.actor.noise_hold_steps = static_cast<int>(options.policy.sde_sample_freq);

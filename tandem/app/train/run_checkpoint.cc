@@ -81,6 +81,10 @@ RunProgress load_run(rl::PpoRun& run, const model::Checkpoint& checkpoint, std::
   if (resumed == rl::RolloutWorker::Resumed::kWithNewEpisodes) {
     remark += concat(remark.empty() ? "" : "; ", run.spec().id, " cannot save its state, so new episodes were started");
   }
+  if (std::holds_alternative<sync::AsynchronousOptions>(run.setup().strategy)) {
+    remark += concat(remark.empty() ? "" : "; ", "the replicas apply their gradients asynchronously, in an order that ",
+                     "no two runs have in common");
+  }
   RunProgress progress{.solved_at_env_steps = {}, .resumed = ResumeExactness::kExact};
   if (has_counter(info, kSolved)) progress.solved_at_env_steps = info.counters.at(kSolved);
   if (!remark.empty() || has_counter(info, kInexact)) progress.resumed = ResumeExactness::kInexact;

@@ -44,6 +44,11 @@ void RunRecord::begin() {
              counted(run_.setup().shards, "shard"), "; an update has ", options_.ppo.batch_rows(), " rows in all, ",
              options_.ppo.batch_rows() / run_.setup().shards, " a shard; a minibatch ", options_.ppo.minibatch_rows(),
              " in all"));
+  if (options_.strategy == sync::StrategyKind::kAsynchronous) {
+    place_.log.warning(
+        "strategy asynchronous: the replicas apply their gradients in the order in which they come, so another run with "
+        "the same seed has other numbers, and so has a resumed one");
+  }
   place_.progress.start({.total_steps = options_.total_steps, .first_step = first_step_});
   started_ = saved_at_ = Clock::now();
 }
@@ -122,7 +127,14 @@ Summary RunRecord::finish(RunEnd end, const std::vector<learner::ReplicaTeam::Wo
                   .torch = torch_version(),
                   .cpu = instruction_sets()};
   summary.last.wall_s = seconds_since_process_start();
-  for (const auto& [rows, cpu_seconds] : work) summary.replicas.push_back({.rows = rows, .thread_cpu_s = cpu_seconds});
+  for (const auto& [rows, cpu_seconds, staleness] : work) {
+    summary.replicas.push_back({.rows = rows,
+                                .thread_cpu_s = cpu_seconds,
+                                .gradients = staleness.offered,
+                                .dropped = staleness.dropped,
+                                .staleness_mean = staleness.mean(),
+                                .staleness_max = staleness.most});
+  }
   write_file(place_.folder.paths().summary(), to_json(summary) + "\n");
   draw_run(place_.folder.paths(), run_.spec().reward_threshold);
   place_.log.info(concat(summary.end == RunEnd::kFinished ? "finished" : "stopped", " after update ", run_.updates(),
