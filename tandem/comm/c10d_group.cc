@@ -88,6 +88,8 @@ void check(const C10dGroupOptions& options) {
   if (options.size < 1) faults.push_back(concat("c10d group: a size of ", options.size));
   if (options.rank < 0 || options.rank >= options.size)
     faults.push_back(concat("c10d group: rank ", options.rank, " of ", options.size));
+  if (!options.names.empty() && std::ssize(options.names) != options.size)
+    faults.push_back(concat("c10d group: ", options.names.size(), " names for ", options.size, " members"));
   if (options.store == nullptr && options.size > 1) faults.emplace_back("c10d group: no store to meet the others at");
   if (!faults.empty()) throw ConfigError(std::move(faults));
 }
@@ -95,7 +97,11 @@ void check(const C10dGroupOptions& options) {
 LinkedMemberOptions meet_over_gloo(const C10dGroupOptions& options) {
   check(options);
   if (!has_gloo()) (void)make_gloo_backend({});  // throws what is missing
-  if (options.size == 1) return {.rank = 0, .names = {name_of_this_process()}, .backend = {}, .device_backend = {}};
+  const auto name_of = [&](int rank) {
+    return options.names.empty() ? rank : options.names[static_cast<std::size_t>(rank)];
+  };
+  if (options.size == 1)
+    return {.rank = 0, .names = {{name_of(0), name_of_this_process()}}, .backend = {}, .device_backend = {}};
   const C10dStore store = c10d_store_of(*options.store);
   const Introduction me{name_of_this_process(), own_address_towards(store.address), store.address};
   std::vector<Introduction> all;
@@ -103,7 +109,7 @@ LinkedMemberOptions meet_over_gloo(const C10dGroupOptions& options) {
   for (const std::string& text :
        exchange(*options.store, "introduction", options.rank, options.size, me.text(), options.limits)) {
     all.push_back(Introduction::parse(text));
-    member.names.push_back(all.back().name);
+    member.names.push_back({name_of(static_cast<int>(member.names.size())), all.back().name});
   }
   const BrokenPipeMask mask;
   member.backend = make_gloo_backend({.store = c10::make_intrusive<c10d::PrefixStore>("gloo", store.store),

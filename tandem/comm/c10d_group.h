@@ -13,6 +13,7 @@
 #pragma once
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "tandem/comm/group.h"
 #include "tandem/comm/store.h"
@@ -26,6 +27,7 @@ struct C10dGroupOptions {
   /// rank reaches the store; loopback when all ranks reach it so.
   std::string network = {};
   Limits limits = {};  // until all ranks must have come
+  std::vector<int> names = {};  // what messages call the ranks: theirs in the run; empty: as they are counted here
 };
 
 /// What a build can do. Without c10d's own needs at build time, a group throws ConfigError that names them.

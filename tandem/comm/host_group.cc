@@ -7,6 +7,7 @@
 #include <deque>
 
 #include "tandem/base/check.h"
+#include "tandem/comm/close_signal.h"
 #include "tandem/comm/tree_reduce.h"
 #include "tandem/shm/member.h"
 
@@ -20,8 +21,12 @@ shm::Element element_of(at::ScalarType dtype) {
 class HostMember final : public Group {
  public:
   explicit HostMember(const HostGroupOptions& options)
-      : member_(shm::meet({.rank = options.rank, .size = options.size, .key = options.key, .limits = options.limits})) {
-  }
+      : member_(shm::meet({.rank = options.rank,
+                           .size = options.size,
+                           .key = options.key,
+                           .limits = options.limits,
+                           .names = options.names}),
+                [this](const std::string& why) { closed_.give(why); }) {}
 
   [[nodiscard]] int rank() const override { return member_.rank(); }
   [[nodiscard]] int size() const override { return member_.size(); }
@@ -97,6 +102,7 @@ class HostMember final : public Group {
   void barrier(const Limits& limits) override { member_.barrier(limits); }
 
   void abort(const std::string& why) override { member_.abort(why); }
+  void on_close(std::function<void(const std::string&)> listener) override { closed_.listen(std::move(listener)); }
 
  protected:
   void finish(std::uint64_t ticket, const Limits& limits) override {
@@ -120,6 +126,7 @@ class HostMember final : public Group {
     if (!tensor.is_cpu()) at::Tensor(tensor).copy_(on_cpu);
   }
 
+  CloseSignal closed_;
   shm::Member member_;
   std::deque<Started> started_;  // in the order of their tickets
 };

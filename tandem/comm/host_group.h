@@ -13,6 +13,7 @@
 #pragma once
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "tandem/comm/group.h"
 
@@ -22,6 +23,7 @@ struct HostGroupOptions {
   int rank = 0, size = 1;  // among the ranks of this host
   std::string key;         // names this group among all of the network namespace: run, generation, host; up to 90 bytes
   Limits limits;           // until all ranks must have come
+  std::vector<int> names = {};  // what messages call the ranks: theirs in the run; empty: as they are counted here
 };
 
 /// Waits until all ranks have come. Throws ConfigError for impossible options, DeadlineExceeded naming the ranks that

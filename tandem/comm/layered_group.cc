@@ -13,6 +13,7 @@
 #include "tandem/base/check.h"
 #include "tandem/base/error.h"
 #include "tandem/base/text.h"
+#include "tandem/comm/close_signal.h"
 #include "tandem/comm/inner_sizes.h"
 
 namespace tandem::comm {
@@ -45,14 +46,50 @@ Limits later(const Limits& limits, int graces) {
   return {.deadline = Deadline::after(limits.deadline.remaining() + graces * kGrace), .stop = limits.stop};
 }
 
+// What closes one of the two groups closes the other, and is told further. Only the leader listens to the outer group:
+// others may hold the same one.
+class Bond {
+ public:
+  Bond(Group& inner, Group* outer) : inner_(inner), outer_(outer) {}
+  ~Bond() {
+    inner_.on_close({});
+    if (leads()) outer_->on_close({});
+  }
+  Bond(const Bond&) = delete;
+  Bond& operator=(const Bond&) = delete;
+
+  /// With what stands before the messages of each group.
+  void tie(const std::string& inside, const std::string& between) {
+    inner_.on_close([this, inside](const std::string& why) {
+      if (outer_ != nullptr) outer_->abort(inside + why);
+      closed_.give(inside + why);
+    });
+    if (!leads()) return;
+    outer_->on_close([this, between](const std::string& why) {
+      inner_.abort(between + why);
+      closed_.give(between + why);
+    });
+  }
+  CloseSignal& closed() { return closed_; }
+
+ private:
+  [[nodiscard]] bool leads() const { return outer_ != nullptr && inner_.rank() == 0; }
+
+  Group& inner_;
+  Group* const outer_;
+  CloseSignal closed_;
+};
+
 class LayeredMember final : public Group {
  public:
-  LayeredMember(std::unique_ptr<Group> inner, std::shared_ptr<Group> outer, const Limits& limits)
-      : inner_(std::move(inner)), outer_(std::move(outer)) {
+  LayeredMember(std::unique_ptr<Group> inner, std::shared_ptr<Group> outer, const Limits& limits, Names names)
+      : names_(names), inner_(std::move(inner)), outer_(std::move(outer)), bond_(*inner_, outer_.get()) {
     TANDEM_CHECK(!leads() || outer_ != nullptr, "the leader of an inner group needs its place in the outer one");
     if (const auto* outside = dynamic_cast<const LayeredMember*>(outer_.get()))
       layers_outside_ += outside->layers_outside_;
+    tie();
     meet(limits);
+    tie();
   }
 
   [[nodiscard]] int rank() const override { return sizes_.begin(mine_) + inner_->rank(); }
@@ -167,6 +204,10 @@ class LayeredMember final : public Group {
     if (outer_ != nullptr) outer_->abort(why);
   }
 
+  void on_close(std::function<void(const std::string&)> listener) override {
+    bond_.closed().listen(std::move(listener));
+  }
+
  protected:
   // Collectives of a group are waited for in the order of their start, and the sums inside were started before the
   // results can be handed round. So all of those are waited for first; the leader gives each to the others at once.
@@ -217,6 +258,10 @@ class LayeredMember final : public Group {
     sizes_ = InnerSizes(std::move(known));
   }
 
+  [[nodiscard]] std::string inside_words() const { return names_ == Names::kByPlace ? sizes_.describe(mine_) : ""; }
+  [[nodiscard]] std::string between_words() const { return names_ == Names::kByPlace ? sizes_.describe_all() : ""; }
+  void tie() { bond_.tie(inside_words(), between_words()); }
+
   void require_all_waited() const {
     TANDEM_CHECK(started_.empty(), "collectives are waited for in the order of their start");
   }
@@ -224,7 +269,7 @@ class LayeredMember final : public Group {
   // An operation of the inner group, which all its members do.
   template <typename Operation>
   void inside(const Operation& operation) {
-    const auto where = [this] { return sizes_.describe(mine_); };
+    const auto where = [this] { return inside_words(); };
     const auto rank_of = [this](int inner) { return sizes_.begin(mine_) + inner; };
     guarded(operation, where, rank_of);
   }
@@ -233,7 +278,7 @@ class LayeredMember final : public Group {
   template <typename Operation>
   void between(const Operation& operation) {
     if (!leads()) return;
-    const auto where = [this] { return sizes_.describe_all(); };
+    const auto where = [this] { return between_words(); };
     const auto rank_of = [this](int part) { return sizes_.begin(part); };
     guarded(operation, where, rank_of);
   }
@@ -249,8 +294,10 @@ class LayeredMember final : public Group {
     }
   }
 
+  const Names names_;
   const std::unique_ptr<Group> inner_;
   const std::shared_ptr<Group> outer_;
+  Bond bond_;
   InnerSizes sizes_;
   int mine_ = 0;  // this inner group's place among them
   int layers_outside_ = 1;
@@ -262,8 +309,8 @@ class LayeredMember final : public Group {
 }  // namespace
 
 std::unique_ptr<Group> make_layered_group(std::unique_ptr<Group> inner, std::shared_ptr<Group> outer,
-                                          const Limits& limits) {
-  return std::make_unique<LayeredMember>(std::move(inner), std::move(outer), limits);
+                                          const Limits& limits, Names names) {
+  return std::make_unique<LayeredMember>(std::move(inner), std::move(outer), limits, names);
 }
 
 }  // namespace tandem::comm

@@ -13,9 +13,8 @@
 // Limits are those of waiting for one's own inner group; who waits for a leader, and so perhaps for another group's
 // members, waits up to some seconds longer, so that the group that misses a member is the one that says so.
 //
-// Failure: what ends an operation of one inner group, an abort or a lost member, aborts all others too, with its
-// reason, as soon as the leader or anybody else who holds `outer` comes to know it. Ranks in a message of an inner
-// group are counted within it; each message says so.
+// Failure: what closes one of the groups, an abort or a lost member, closes all others at once, with its reason and
+// whatever their members do meanwhile (Group::on_close()).
 #pragma once
 #include <memory>
 
@@ -23,12 +22,19 @@
 
 namespace tandem::comm {
 
+/// How the messages of inner and outer groups call their members.
+enum class Names {
+  kByPlace,     // by their places in that group: then messages of this one say which group it is
+  kOfTheRun,  // by their ranks in the run
+};
+
 /// This member's part of the group of all members. `inner`: its place in its inner group, whose rank 0 leads it.
 /// `outer`: the leader's place in the group of the leaders, on which it alone does operations; other members hold it
-/// when it is in their process, so that their abort() ends the leader's wait, and else give none.
+/// when it is in their process, so that their abort() ends the leader's wait, and else give none. This group takes
+/// the place of both groups' on_close() listeners, of `outer`'s as the leader.
 ///
 /// Waits for all members, until `limits`, and fails as an operation does.
 [[nodiscard]] std::unique_ptr<Group> make_layered_group(std::unique_ptr<Group> inner, std::shared_ptr<Group> outer,
-                                                        const Limits& limits);
+                                                        const Limits& limits, Names names = Names::kByPlace);
 
 }  // namespace tandem::comm

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <torch/types.h>
 
+#include <csignal>
 #include <functional>
 #include <string>
 #include <thread>
@@ -12,10 +13,13 @@
 #include "tandem/base/summation_tree.h"
 #include "tandem/base/text.h"
 #include "tandem/comm/group_shard_sum.h"
+#include "tandem/comm/host_group.h"
 #include "tandem/comm/local_group.h"
+#include "tandem/comm/pause.h"
 #include "tandem/comm/testing/forwarding_group.h"
 #include "tandem/comm/testing/group_laws.h"
 #include "tandem/concurrency/testing/within.h"
+#include "tandem/shm/testing/process_world.h"
 
 namespace tandem::comm {
 namespace {
@@ -315,6 +319,77 @@ TEST(LayeredGroupTest, ALostMemberHasItsRankAmongAll) {
   Groups leaders = make_local_group(2);
   for (auto& leader : leaders) leader = std::make_unique<LosingGroup>(std::move(leader), 1);
   expect_lost(layer(std::move(inner), std::move(leaders)), 2);
+}
+
+// An outer group of one, at whose barriers nobody comes until it is closed.
+class LonelyGroup final : public ForwardingGroup {
+ public:
+  explicit LonelyGroup(const shm::Voice& voice)
+      : ForwardingGroup(std::move(make_local_group(1).front())), voice_(voice) {
+    ForwardingGroup::on_close([this](const std::string&) { closed_.request_stop(); });
+  }
+  void barrier(const Limits&) override {
+    voice_.say("waits outside; ");
+    pause(24h, {.deadline = Deadline::infinite(), .stop = closed_.get_token()});
+    ForwardingGroup::barrier(within(60s));
+  }
+  void on_close(std::function<void(const std::string&)> listener) override {
+    ForwardingGroup::on_close([this, listener = std::move(listener)](const std::string& why) {
+      closed_.request_stop();
+      if (listener) listener(why);
+    });
+  }
+
+ private:
+  const shm::Voice& voice_;
+  std::stop_source closed_;
+};
+
+// Two processes of one host, which are ranks 4 and 5 of a run; the first of them leads.
+class LayeredProcesses {
+ public:
+  using Work = std::function<void(Group& group, Group& outer, const shm::Voice& voice)>;
+  explicit LayeredProcesses(const Work& work)
+      : processes_(2, [key = shm::unique_key("layers"), work](int rank, const shm::Voice& voice) {
+          auto inner = make_host_group({.rank = rank, .size = 2, .key = key, .limits = within(60s), .names = {4, 5}});
+          const auto outer = std::make_shared<LonelyGroup>(voice);
+          const auto group =
+              make_layered_group(std::move(inner), rank == 0 ? outer : nullptr, within(60s), Names::kOfTheRun);
+          work(*group, *outer, voice);
+        }) {}
+  shm::ProcessWorld* operator->() { return &processes_; }
+
+ private:
+  shm::ProcessWorld processes_;
+};
+
+TEST(LayeredGroupTest, ADeathInsideEndsTheLeadersWaitOutsideAtOnce) {
+  LayeredProcesses ranks([](Group& group, Group&, const shm::Voice&) { group.barrier(within(24h)); });
+  ASSERT_TRUE(ranks->hears(0, "waits outside"));
+  ranks->signal(1, SIGKILL);
+  EXPECT_THAT(ranks->outcome(0), AllOf(HasSubstr("rank 5 (process "), HasSubstr(") died"), HasSubstr("began last #")));
+}
+
+// The member that gave up lives on.
+TEST(LayeredGroupTest, ADeadlineInsideEndsTheLeadersWaitOutsideAtOnce) {
+  LayeredProcesses ranks([](Group& group, Group&, const shm::Voice&) {
+    if (group.rank() == 0) return group.barrier(within(24h));
+    EXPECT_THROW(group.barrier(within(100ms)), DeadlineExceeded);
+    for (;;) ::pause();
+  });
+  EXPECT_THAT(ranks->outcome(0), HasSubstr("closed by rank 5: barrier #3: rank 5 waited for rank 4"));
+}
+
+// The leader is at work of its own all the time.
+TEST(LayeredGroupTest, AnEndOutsideEndsTheMembersWaitForTheirLeaderAtOnce) {
+  LayeredProcesses ranks([](Group& group, Group& outer, const shm::Voice& voice) {
+    if (group.rank() == 1) return group.barrier(within(24h));
+    outer.abort("rank 9 died");
+    voice.say("closed");
+    for (;;) ::pause();
+  });
+  ASSERT_TRUE(ranks->hears(0, "closed"));
+  EXPECT_THAT(ranks->outcome(1), HasSubstr("closed by rank 4: rank 9 died"));
 }
 
 TEST(LayeredGroupTest, AGroupWhoseLeadersDoNotMeetEndsAtTheDeadline) {

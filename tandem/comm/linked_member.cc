@@ -13,6 +13,7 @@
 #include "tandem/base/error.h"
 #include "tandem/base/text.h"
 #include "tandem/comm/broken_pipe.h"
+#include "tandem/comm/close_signal.h"
 #include "tandem/comm/device_exchange.h"
 #include "tandem/comm/part_exchange.h"
 #include "tandem/comm/peer_links.h"
@@ -26,6 +27,7 @@ using shm::Operation;
 struct Task {
   Announcement announcement;
   at::Tensor tensor;                  // the caller's; for gathers, what this member gives
+  int root;                           // broadcast
   std::unique_ptr<c10::Event> ready;  // when the caller's stream has written it
   std::vector<at::Tensor> gathered;   // by rank, on this host; at the start, the memory for it or nothing
 };
@@ -48,7 +50,8 @@ class LinkedMember final : public Group {
  public:
   explicit LinkedMember(LinkedMemberOptions options)
       : devices_(std::move(options.device_backend)),
-        links_(std::move(options.backend), options.rank, options.names, [this] { on_close(); }),
+        links_(std::move(options.backend), options.rank, options.names,
+               [this](const std::string& failure) { on_close(failure); }),
         sender_("c10d-group", [this](const std::stop_token& stop) { execute_all(stop); }) {}
   ~LinkedMember() override { links_.leave(); }
 
@@ -70,7 +73,9 @@ class LinkedMember final : public Group {
   void broadcast(const at::Tensor& flat, int root, const Limits& limits) override {
     TANDEM_CHECK(flat.is_contiguous(), "a group broadcasts contiguous tensors");
     TANDEM_CHECK(root >= 0 && root < size(), "root ", root, " of ", size());
-    (void)complete(start({posting_of(Operation::kBroadcast, flat.numel(), flat.scalar_type(), root)}, flat), limits);
+    const Announcement announcement{
+        posting_of(Operation::kBroadcast, flat.numel(), flat.scalar_type(), links_.name(root))};
+    (void)complete(start(announcement, flat, root), limits);
   }
 
   [[nodiscard]] std::vector<at::Tensor> all_gather(const at::Tensor& mine, const Limits& limits) override {
@@ -105,7 +110,7 @@ class LinkedMember final : public Group {
     std::vector<at::Tensor> memory;
     for (int each = 0; each < size() && flat.is_cpu(); ++each) memory.push_back(packed(flat, parts, each));
     const Announcement announcement{.posting = posting_of(Operation::kAllGather, mine.numel(), mine.scalar_type())};
-    const Task done = complete(start(announcement, mine, std::move(memory)), limits);
+    const Task done = complete(start(announcement, mine, /*root=*/0, std::move(memory)), limits);
     for (int each = 0; each < size(); ++each)
       unpack(done.gathered[static_cast<std::size_t>(each)].to(flat.device()), flat, parts, each);
   }
@@ -115,13 +120,16 @@ class LinkedMember final : public Group {
   }
 
   void abort(const std::string& why) override { links_.close(shm::Cause::kAborted, why); }
+  void on_close(std::function<void(const std::string&)> listener) override { failed_.listen(std::move(listener)); }
 
  protected:
   void finish(std::uint64_t ticket, const Limits& limits) override { (void)complete(ticket, limits); }
 
  private:
-  std::uint64_t start(const Announcement& announcement, const at::Tensor& tensor, std::vector<at::Tensor> memory = {}) {
-    Task task{.announcement = announcement, .tensor = tensor, .ready = {}, .gathered = std::move(memory)};
+  std::uint64_t start(const Announcement& announcement, const at::Tensor& tensor, int root = 0,
+                      std::vector<at::Tensor> memory = {}) {
+    Task task{
+        .announcement = announcement, .tensor = tensor, .root = root, .ready = {}, .gathered = std::move(memory)};
     task.announcement.by_device = devices_ && tensor.defined() && tensor.is_cuda();
     if (tensor.defined() && !tensor.is_cpu()) {
       task.ready = std::make_unique<c10::Event>(tensor.device().type());
@@ -158,13 +166,15 @@ class LinkedMember final : public Group {
     links_.throw_closed();
   }
 
-  void on_close() {
+  // `failure` is empty when this member leaves.
+  void on_close(const std::string& failure) {
     {
       const MutexLock lock(mutex_);
       closed_ = true;
     }
     changed_.notify_all();
     if (devices_) devices_->abort();
+    if (!failure.empty()) failed_.give(failure);
   }
 
   // --- the sending thread ---
@@ -198,7 +208,7 @@ class LinkedMember final : public Group {
     const Announcement& mine = task.announcement;
     const std::size_t bytes = task.tensor.defined() ? task.tensor.nbytes() : 0;
     const bool is_small = bytes <= kInlinePayload;
-    const bool gives = mine.posting.operation != Operation::kBroadcast || mine.posting.root == rank();
+    const bool gives = mine.posting.operation != Operation::kBroadcast || task.root == rank();
     on_cpu_ = task.tensor.defined() && (is_small || !mine.by_device) ? task.tensor.cpu() : at::Tensor();
     links_.announce(mine, bytes > 0 && is_small ? on_cpu_.data_ptr() : nullptr, gives && is_small ? bytes : 0);
     links_.await_all();
@@ -208,7 +218,7 @@ class LinkedMember final : public Group {
         bytes <= kInlinePayload ? sum_messages() : sum_parts();
         break;
       case Operation::kBroadcast:
-        take_from(mine.posting.root);
+        take_from(task.root);
         break;
       case Operation::kAllGather:
       case Operation::kAllGatherEqual:
@@ -233,7 +243,7 @@ class LinkedMember final : public Group {
     for (int each = 0; each < size(); ++each) counts.push_back(links_.said(each).announcement.posting.count);
     const shm::Posting& posting = task.announcement.posting;
     if (posting.operation == Operation::kAllReduce) exchange.all_reduce(task.tensor);
-    if (posting.operation == Operation::kBroadcast) exchange.broadcast(task.tensor, posting.root);
+    if (posting.operation == Operation::kBroadcast) exchange.broadcast(task.tensor, task.root);
     if (posting.operation == Operation::kAllGather) task.gathered = exchange.all_gather(task.tensor, counts);
   }
 
@@ -310,6 +320,7 @@ class LinkedMember final : public Group {
   std::uint64_t started_ TANDEM_GUARDED_BY(mutex_) = 0, executed_ TANDEM_GUARDED_BY(mutex_) = 0,
                          completed_ TANDEM_GUARDED_BY(mutex_) = 0;
   bool closed_ TANDEM_GUARDED_BY(mutex_) = false;
+  CloseSignal failed_;
   const c10::intrusive_ptr<c10d::Backend> devices_;  // or none
   PeerLinks links_;
   Worker sender_;

@@ -9,10 +9,16 @@
 
 namespace tandem::comm {
 
+/// What messages call a member.
+struct MemberName {
+  int rank = 0;         // in the run
+  std::string process;  // "process 77 on gpu-a"
+};
+
 /// What joins the members. Each backend has its tags, or connections, for this group alone.
 struct LinkedMemberOptions {
   int rank = 0;
-  std::vector<std::string> names = {};                    // of all members, for messages
+  std::vector<MemberName> names = {};                     // of all members, by rank
   c10::intrusive_ptr<c10d::Backend> backend = {};         // for this host's memory
   c10::intrusive_ptr<c10d::Backend> device_backend = {};  // for that of devices; without it, it goes by the host's
 };

@@ -14,6 +14,7 @@
 #include "tandem/base/error.h"
 #include "tandem/base/mutex.h"
 #include "tandem/base/text.h"
+#include "tandem/comm/close_signal.h"
 #include "tandem/comm/tree_reduce.h"
 #include "tandem/concurrency/event_count.h"
 
@@ -54,10 +55,12 @@ bool reached(const std::atomic<std::uint32_t>& counter, std::uint32_t value) {
 // What the members share.
 class Exchange {
  public:
-  explicit Exchange(int size) : members_(static_cast<std::size_t>(size)), spin_(spin_budget_for(size)) {}
+  explicit Exchange(int size)
+      : members_(static_cast<std::size_t>(size)), closed_(members_.size()), spin_(spin_budget_for(size)) {}
 
   [[nodiscard]] int size() const { return static_cast<int>(members_.size()); }
   MemberState& member(int rank) { return members_[static_cast<std::size_t>(rank)]; }
+  CloseSignal& closed(int rank) { return closed_[static_cast<std::size_t>(rank)]; }
 
   void signal(std::atomic<std::uint32_t>& counter, std::uint32_t value) {
     counter.store(value, std::memory_order_seq_cst);
@@ -85,6 +88,7 @@ class Exchange {
       aborted_.store(true, std::memory_order_seq_cst);
     }
     event_.notify_all();
+    for (CloseSignal& each : closed_) each.give(why);
   }
 
   [[noreturn]] void throw_aborted() {
@@ -109,6 +113,7 @@ class Exchange {
   }
 
   std::vector<MemberState> members_;
+  std::vector<CloseSignal> closed_;  // by rank
   EventCount event_;
   const SpinBudget spin_;
   std::atomic<bool> aborted_{false};
@@ -204,6 +209,9 @@ class LocalMember final : public Group {
   }
 
   void abort(const std::string& why) override { exchange_->abort(why); }
+  void on_close(std::function<void(const std::string&)> listener) override {
+    exchange_->closed(rank_).listen(std::move(listener));
+  }
 
  protected:
   void finish(std::uint64_t ticket, const Limits& limits) override {

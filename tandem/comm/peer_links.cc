@@ -33,19 +33,20 @@ std::string first_sentence(const std::string& text) { return text.substr(0, text
 
 }  // namespace
 
-PeerLinks::PeerLinks(c10::intrusive_ptr<c10d::Backend> backend, int rank, const std::vector<std::string>& names,
-                     std::function<void()> on_close)
+PeerLinks::PeerLinks(c10::intrusive_ptr<c10d::Backend> backend, int rank, std::vector<MemberName> names,
+                     OnClose on_close)
     : backend_(std::move(backend)),
       rank_(rank),
+      names_(std::move(names)),
       on_close_(std::move(on_close)),
-      heard_(names.size()),
-      said_(names.size()),
-      records_(names.size()),
-      ears_(names.size()) {
+      heard_(names_.size()),
+      said_(names_.size()),
+      records_(names_.size()),
+      ears_(names_.size()) {
   {
     const MutexLock lock(mutex_);
     for (int each = 0; each < size(); ++each) {
-      record(each).name = concat("rank ", each, " (", names[static_cast<std::size_t>(each)], ")");
+      record(each).name = concat("rank ", name(each), " (", names_[static_cast<std::size_t>(each)].process, ")");
     }
   }
   try {
@@ -137,8 +138,8 @@ void PeerLinks::compare_announcements() {
     TANDEM_CHECK(theirs.number == mine.number, "collective #", theirs.number, " of rank ", peer, " at #", mine.number);
     if (agree(mine.announcement, theirs.announcement)) continue;
     close(shm::Cause::kMismatch,
-          concat("collective #", mine.number, " differs: rank ", rank_, " came with ", describe(mine.announcement),
-                 ", rank ", peer, " with ", describe(theirs.announcement),
+          concat("collective #", mine.number, " differs: rank ", name(rank_), " came with ",
+                 describe(mine.announcement), ", rank ", name(peer), " with ", describe(theirs.announcement),
                  "; the ranks took different branches, or their models differ"));
     throw_closed();
   }
@@ -297,10 +298,12 @@ void PeerLinks::leave() { close({Ending::kLeft, shm::Cause::kAborted, rank_, ran
 
 void PeerLinks::close(Closing closing) {
   std::vector<C10dWork> works;
+  std::string failure;
   {
     const MutexLock lock(mutex_);
     if (closing_) return;
     closing_ = std::move(closing);
+    if (closing_->ending == Ending::kFailed) failure = why_closed();
     works = in_flight_;
     for (const Ear& ear : ears_) works.insert(works.end(), ear.works.begin(), ear.works.end());
   }
@@ -308,7 +311,7 @@ void PeerLinks::close(Closing closing) {
   for (const C10dWork& work : works) {
     if (work) work->abort();
   }
-  on_close_();
+  on_close_(failure);
 }
 
 bool PeerLinks::is_open() const {
@@ -348,11 +351,10 @@ void PeerLinks::take_leave() {
 void PeerLinks::throw_closed() const {
   const MutexLock lock(mutex_);
   const Closing& closing = *closing_;
-  std::string message =
-      concat("the c10d group of ", size(), " ranks was closed by rank ", closing.by, ": ", closing.why);
-  for (const PeerRecord& each : records_) message += concat("\n  ", describe(each));
+  const std::string message = why_closed();
   switch (closing.cause) {
     case shm::Cause::kLost:
+    case shm::Cause::kLeft:
       throw PeerLost(closing.lost, message);
     case shm::Cause::kMismatch:
       throw RunError(message);
@@ -366,6 +368,13 @@ void PeerLinks::throw_closed() const {
   throw GroupAborted(message);
 }
 
+std::string PeerLinks::why_closed() const {
+  std::string message =
+      concat("the c10d group of ", size(), " ranks was closed by rank ", name(closing_->by), ": ", closing_->why);
+  for (const PeerRecord& each : records_) message += concat("\n  ", describe(each));
+  return message;
+}
+
 bool PeerLinks::is_missing(int peer) const {
   if (peer == rank_ || phase_ == Phase::kIdle) return false;
   return phase_ == Phase::kAnnounced ? record(peer).inbox.empty() : peer == transferring_;
@@ -373,14 +382,13 @@ bool PeerLinks::is_missing(int peer) const {
 
 std::string PeerLinks::waiting() const {
   const MutexLock lock(mutex_);
-  if (phase_ == Phase::kIdle) return concat("rank ", rank_, " of ", size(), " had not begun collective #", number_);
+  if (phase_ == Phase::kIdle) return concat("rank ", name(rank_), " had not begun collective #", number_);
   const auto& [number, announcement] = record(rank_).begun.back();
   std::string ranks;
   for (int peer = 0; peer < size(); ++peer) {
-    if (is_missing(peer)) ranks += concat(ranks.empty() ? " waited for rank " : ", ", peer);
+    if (is_missing(peer)) ranks += concat(ranks.empty() ? " waited for rank " : ", ", name(peer));
   }
-  return concat(describe(announcement), " #", number, ": rank ", rank_, " of ", size(),
-                ranks.empty() ? " was at it" : ranks);
+  return concat(describe(announcement), " #", number, ": rank ", name(rank_), ranks.empty() ? " was at it" : ranks);
 }
 
 }  // namespace tandem::comm

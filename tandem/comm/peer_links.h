@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "tandem/base/mutex.h"
+#include "tandem/comm/linked_member.h"
 #include "tandem/comm/peer_record.h"
 #include "tandem/concurrency/worker.h"
 
@@ -33,9 +34,10 @@ struct Transfer {
 
 class PeerLinks {
  public:
-  /// `names` tell the members in messages. `on_close` is called once, by the thread that closes the links.
-  PeerLinks(c10::intrusive_ptr<c10d::Backend> backend, int rank, const std::vector<std::string>& names,
-            std::function<void()> on_close);
+  /// `on_close` is called once, by the thread that closes the links, with the failure that closed them, or with nothing
+  /// when this member leaves.
+  using OnClose = std::function<void(const std::string& failure)>;
+  PeerLinks(c10::intrusive_ptr<c10d::Backend> backend, int rank, std::vector<MemberName> names, OnClose on_close);
   /// Waits for no peer. What transfers read and wrote must live until here.
   ~PeerLinks();
   PeerLinks(const PeerLinks&) = delete;
@@ -43,6 +45,8 @@ class PeerLinks {
 
   [[nodiscard]] int rank() const { return rank_; }
   [[nodiscard]] int size() const { return static_cast<int>(ears_.size()); }
+  /// What messages call a rank.
+  [[nodiscard]] int name(int rank) const { return names_[static_cast<std::size_t>(rank)].rank; }
 
   /// Tells all others which collective this member begins; `bytes` of `payload`, up to kInlinePayload, go along.
   void announce(const Announcement& announcement, const void* payload, std::size_t bytes);
@@ -67,7 +71,7 @@ class PeerLinks {
   void leave();
   [[nodiscard]] bool is_open() const;
   [[noreturn]] void throw_closed() const;
-  /// "all_reduce of 8 x Float #3: rank 0 of 4 waited for rank 2", of the collective that is now in progress.
+  /// "all_reduce of 8 x Float #3: rank 0 waited for rank 2", of the collective that is now in progress.
   [[nodiscard]] std::string waiting() const;
 
  private:
@@ -104,10 +108,12 @@ class PeerLinks {
   [[nodiscard]] Transfer admit(int peer, const std::function<C10dWork()>& start);
   [[noreturn]] void await_verdict(int peer, const std::string& what);
   [[nodiscard]] bool is_missing(int peer) const TANDEM_REQUIRES(mutex_);
+  [[nodiscard]] std::string why_closed() const TANDEM_REQUIRES(mutex_);
 
   c10::intrusive_ptr<c10d::Backend> backend_;
   const int rank_;
-  const std::function<void()> on_close_;
+  const std::vector<MemberName> names_;
+  const OnClose on_close_;
   PeerMessage outgoing_{}, farewell_{};  // this and what follows belong to the sending thread
   std::vector<Transfer> announcing_;
   std::vector<C10dWork> farewells_;

@@ -116,37 +116,59 @@ std::unique_ptr<Group> meet_on_host(const HostMap& hosts, int rank, const std::s
     return make_host_group({.rank = hosts.local_rank(rank),
                             .size = static_cast<int>(host.ranks.size()),
                             .key = "world/" + token,
-                            .limits = limits});
+                            .limits = limits,
+                            .names = host.ranks});
   } catch (const DeadlineExceeded& error) {
     throw DeadlineExceeded(
-        concat("rank ", rank, " did not meet all other ranks of its host, which it counts from 0: ", error.what(),
+        concat("rank ", rank, " did not meet all other ranks of its host: ", error.what(),
                "; the hosts are ", hosts.describe(),
                ". If these ranks run but cannot share memory, give the hosts with hosts_by rank-list, or use the "
                "backend gloo"));
   }
 }
 
-std::shared_ptr<Group> make_group(const World& world, const std::vector<Introduction>& all, const Limits& limits,
-                                  const NetworkGroups& network, int device) {
+int device_of(const World& world, const WorldOptions& options) {
+  return options.device < 0 ? world.local_rank : options.device;
+}
+
+// The first ranks of the hosts, which lead them.
+std::vector<int> leaders(const HostMap& hosts) {
+  std::vector<int> ranks;
+  for (const Host& host : hosts.hosts()) ranks.push_back(host.ranks.front());
+  return ranks;
+}
+
+std::shared_ptr<Group> make_group(const World& world, const std::vector<Introduction>& all, const WorldOptions& options,
+                                  const NetworkGroups& network) {
+  const auto across = [&](const NetworkGroups::Make& make, int rank, int size, const char* part,
+                          std::vector<int> names) {
+    const std::unique_ptr<Store> store = world.store->part(part);
+    return make({.rank = rank,
+                 .size = size,
+                 .store = store.get(),
+                 .network = options.network,
+                 .limits = options.limits,
+                 .names = std::move(names)});
+  };
   const int host = world.hosts.host_of(world.rank);
   const auto token = [&] { return all[static_cast<std::size_t>(world.hosts.host(host).ranks.front())].token; };
   switch (world.kind) {
     case GroupKind::kSingle:
       return std::move(make_local_group(1).front());
     case GroupKind::kHost:
-      return meet_on_host(world.hosts, world.rank, token(), limits);
+      return meet_on_host(world.hosts, world.rank, token(), options.limits);
     case GroupKind::kGloo:
-      return network.gloo(world.rank, world.size, *world.store->part("gloo"), limits);
+      return across(network.gloo, world.rank, world.size, "gloo", {});
     case GroupKind::kNccl:
-      return network.nccl(world.rank, world.size, device < 0 ? world.local_rank : device, *world.store->part("nccl"),
-                          limits);
+      return across([&](const C10dGroupOptions& nccl) { return network.nccl(nccl, device_of(world, options)); },
+                    world.rank, world.size, "nccl", {});
     case GroupKind::kHostThenGloo:
       break;
   }
-  std::unique_ptr<Group> inner = meet_on_host(world.hosts, world.rank, token(), limits);
+  std::unique_ptr<Group> inner = meet_on_host(world.hosts, world.rank, token(), options.limits);
   std::shared_ptr<Group> outer;
-  if (world.local_rank == 0) outer = network.gloo(host, world.hosts.size(), *world.store->part("hosts"), limits);
-  return make_layered_group(std::move(inner), std::move(outer), limits);
+  if (world.local_rank == 0) outer = across(network.gloo, host, world.hosts.size(), "hosts", leaders(world.hosts));
+  return make_layered_group(std::move(inner), std::move(outer), options.limits, Names::kOfTheRun);
 }
 
 std::string describe(const World& world, Launcher launcher, const std::string& why) {
@@ -185,7 +207,7 @@ World enter(std::unique_ptr<Store> store, const LauncherEnvironment& me, const W
               .description = "",
               .store = std::move(store)};
   world.description = describe(world, me.launcher, choice.why);
-  world.group = make_group(world, all, options.limits, network, options.device);
+  world.group = make_group(world, all, options, network);
   return world;
 }
 
@@ -200,15 +222,7 @@ std::string first_failure(Store& store, int rank, const std::string& mine) {
   }
 }
 
-NetworkGroups c10d_groups(const WorldOptions& options) {
-  const auto with = [network = options.network](int rank, int size, Store& store, const Limits& limits) {
-    return C10dGroupOptions{.rank = rank, .size = size, .store = &store, .network = network, .limits = limits};
-  };
-  return {.gloo = [with](int rank, int size, Store& store,
-                         const Limits& limits) { return make_gloo_group(with(rank, size, store, limits)); },
-          .nccl = [with](int rank, int size, int device, Store& store,
-                         const Limits& limits) { return make_nccl_group(with(rank, size, store, limits), device); }};
-}
+NetworkGroups c10d_groups() { return {.gloo = make_gloo_group, .nccl = make_nccl_group}; }
 
 // With word of the first failure of a rank in the store.
 World enter_or_leave_word(std::unique_ptr<Store> store, const LauncherEnvironment& me, const WorldOptions& options,
@@ -248,11 +262,11 @@ World open_world(const LauncherEnvironment& me, const WorldOptions& options, con
 
 World open_world_beside(World& first, const LauncherEnvironment& me, const WorldOptions& options) {
   std::unique_ptr<Store> store = first.store->part(concat("beside/", options.generation));
-  return enter_or_leave_word(std::move(store), me, options, c10d_groups(options));
+  return enter_or_leave_word(std::move(store), me, options, c10d_groups());
 }
 
 World open_world(const LauncherEnvironment& me, const WorldOptions& options) {
-  return open_world(me, options, c10d_groups(options));
+  return open_world(me, options, c10d_groups());
 }
 
 }  // namespace tandem::comm

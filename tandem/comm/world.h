@@ -16,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "tandem/comm/c10d_group.h"
 #include "tandem/comm/group.h"
 #include "tandem/comm/host_map.h"
 #include "tandem/comm/launcher_environment.h"
@@ -74,9 +75,8 @@ struct World {
 
 /// What makes groups across a network.
 struct NetworkGroups {
-  using Make = std::function<std::unique_ptr<Group>(int rank, int size, Store& store, const Limits& limits)>;
-  using MakeOnDevice =
-      std::function<std::unique_ptr<Group>(int rank, int size, int device, Store& store, const Limits& limits)>;
+  using Make = std::function<std::unique_ptr<Group>(const C10dGroupOptions& options)>;
+  using MakeOnDevice = std::function<std::unique_ptr<Group>(const C10dGroupOptions& options, int device_index)>;
   Make gloo;
   MakeOnDevice nccl;
 };

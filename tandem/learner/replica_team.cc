@@ -58,7 +58,10 @@ void ReplicaTeam::take_seat(const sync::Placement& placement, const BuildModule&
   at::set_num_threads(1);  // one intra-op thread a replica: what a sum's order depends on
   const Limits limits{.deadline = Deadline::after(options_.patience), .stop = {}};
   const auto local = static_cast<std::size_t>(placement.local);
-  if (ranks_.size() > 1) groups_[local] = comm::make_layered_group(std::move(groups_[local]), ranks_.group(), limits);
+  if (ranks_.size() > 1) {
+    groups_[local] =
+        comm::make_layered_group(std::move(groups_[local]), ranks_.group(), limits, comm::Names::kOfTheRun);
+  }
   members_[local] = std::make_unique<Seat>(placement, options_, build, *groups_[local]);
   members_[local]->strategy->begin(limits);
 }

@@ -30,7 +30,7 @@ struct alignas(64) Posting {
   static constexpr std::uint64_t kInSlot = ~std::uint64_t{0};
 
   Operation operation{};
-  std::int32_t root = 0;           // broadcast
+  std::int32_t root = 0;           // broadcast: what messages call it
   std::int64_t count = 0;          // elements
   std::array<char, 16> type{};     // of the elements, for comparison and messages; ends with a zero
   std::uint64_t offset = kInSlot;  // of the payload in the shared region
@@ -41,13 +41,13 @@ struct alignas(64) Posting {
 /// Whether the two belong to the same collective. Sizes in an all_gather may differ.
 [[nodiscard]] bool agree(const Posting& a, const Posting& b);
 
-enum class Cause : std::uint32_t { kAborted, kStopped, kDeadline, kMismatch, kLost };
+enum class Cause : std::uint32_t { kAborted, kStopped, kDeadline, kMismatch, kLost, kLeft };
 
 /// Why a rank closed the group.
 struct Closing {
   Cause cause{};
-  std::int32_t lost = 0;  // the rank that is gone, for kLost
-  std::array<char, 1500> text{};
+  std::int32_t lost = 0;  // the rank that is gone, for kLost and kLeft
+  std::array<char, 4000> text{};  // with the reports of other groups
 };
 
 // Note [Slots are free when they come round again]

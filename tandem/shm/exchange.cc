@@ -20,11 +20,13 @@ std::uint32_t count_after(std::uint64_t ticket) { return static_cast<std::uint32
 
 }  // namespace
 
-Exchange::Exchange(Meeting meeting)
+Exchange::Exchange(Meeting meeting, OnClose on_close)
     : region_(std::move(meeting.region)),
       control_(region_->control()),
       rank_(meeting.rank),
       size_(control_.size),
+      names_(std::move(meeting.names)),
+      on_close_(std::move(on_close)),
       spin_(spin_budget(control_)),
       own_lifeline_(std::move(meeting.own_lifeline)),
       watch_(std::move(meeting.lifelines), [this](int peer) { on_hang_up(peer); }) {
@@ -54,7 +56,7 @@ void Exchange::await_postings(std::uint64_t ticket, const Limits& limits) {
     const Posting& other = posting(rank, ticket);
     if (agree(mine, other)) continue;
     close(Cause::kMismatch,
-          concat("collective #", ticket, " differs: rank ", rank_, " came with ", describe(mine), ", rank ", rank,
+          concat("collective #", ticket, " differs: rank ", name(rank_), " came with ", describe(mine), ", rank ", name(rank),
                  " with ", describe(other), "; the ranks took different branches, or their models differ"));
     throw_closed();
   }
@@ -81,7 +83,7 @@ void Exchange::await(SharedCounter RankBlock::*counter, std::uint64_t ticket, co
 
 void Exchange::sleep(SharedCounter RankBlock::*counter, int rank, std::uint64_t ticket, const Limits& limits) {
   const auto waiting = [&] {
-    return concat(describe(posting(rank_, ticket)), " #", ticket, ": rank ", rank_, " of ", size_, " waited for rank ",
+    return concat(describe(posting(rank_, ticket)), " #", ticket, ": rank ", name(rank_), " waited for rank ",
                   missing(counter, ticket));
   };
   const std::stop_callback on_stop(limits.stop,
@@ -98,29 +100,47 @@ void Exchange::sleep(SharedCounter RankBlock::*counter, int rank, std::uint64_t 
 // The reason is written before the group is closed with it, so that nobody ever sees half of one; and only once, since
 // a closed group stays closed.
 void Exchange::close(Cause cause, int lost, const std::string& why) {
-  const MutexLock lock(closing_);
-  if (is_open()) {
-    Closing& closing = block(rank_).closing;
-    closing.cause = cause;
-    closing.lost = lost;
-    closing.text[why.copy(closing.text.data(), closing.text.size() - 1)] = 0;
+  {
+    const MutexLock lock(closing_);
+    if (is_open()) {
+      Closing& closing = block(rank_).closing;
+      closing.cause = cause;
+      closing.lost = lost;
+      closing.text[why.copy(closing.text.data(), closing.text.size() - 1)] = 0;
+    }
+    control_.close(rank_);
+    own_lifeline_.close();
   }
-  control_.close(rank_);
+  tell_closed();
 }
 
+// A rank that has closed the group hangs up too: then the reason is there already, and it is that which is told.
 void Exchange::on_hang_up(int peer) {
   const RankBlock& lost = block(peer);
-  const char* how = lost.left.load() ? " left the group" : " died";
-  close(Cause::kLost, peer, concat("rank ", peer, " (process ", lost.process, ")", how));
+  const bool left = lost.left.load();
+  close(left ? Cause::kLeft : Cause::kLost, peer,
+        concat("rank ", name(peer), " (process ", lost.process, ")", left ? " left the group" : " died"));
+}
+
+// Who only leaves is no news to those who need nothing more of it; the others find out.
+void Exchange::tell_closed() {
+  const int by = control_.closed_by.load(std::memory_order_seq_cst);
+  if (block(by).closing.cause != Cause::kLeft && !told_.exchange(true)) on_close_(why_closed());
+}
+
+std::string Exchange::why_closed() const {
+  const int by = control_.closed_by.load(std::memory_order_seq_cst);
+  return concat("the host group of ", size_, " ranks was closed by rank ", name(by), ": ",
+                block(by).closing.text.data(), describe_ranks(control_, names_));
 }
 
 void Exchange::throw_closed() const {
   const int by = control_.closed_by.load(std::memory_order_seq_cst);
   const Closing& closing = block(by).closing;
-  const std::string message = concat("the host group of ", size_, " ranks was closed by rank ", by, ": ",
-                                     closing.text.data(), describe_ranks(control_));
+  const std::string message = why_closed();
   switch (closing.cause) {
     case Cause::kLost:
+    case Cause::kLeft:
       throw PeerLost(closing.lost, message);
     case Cause::kMismatch:
       throw RunError(message);
@@ -141,7 +161,7 @@ void Exchange::sign() {
 std::string Exchange::missing(SharedCounter RankBlock::*counter, std::uint64_t ticket) const {
   std::string ranks;
   for (int rank = 0; rank < size_; ++rank) {
-    if (!(block(rank).*counter).has_reached(count_after(ticket))) ranks += concat(ranks.empty() ? "" : ", ", rank);
+    if (!(block(rank).*counter).has_reached(count_after(ticket))) ranks += concat(ranks.empty() ? "" : ", ", name(rank));
   }
   return ranks;
 }

@@ -10,8 +10,11 @@
 // did last. The first one closes the group for all ranks and for ever: pending and later waits throw, except for what
 // all ranks had done before.
 #pragma once
+#include <atomic>
 #include <cstdint>
+#include <functional>
 #include <string>
+#include <vector>
 
 #include "tandem/base/mutex.h"
 #include "tandem/concurrency/limits.h"
@@ -23,7 +26,10 @@ namespace tandem::shm {
 
 class Exchange {
  public:
-  explicit Exchange(Meeting meeting);
+  /// What ends the group other than a rank's orderly leave, and on whatever rank, is told to `on_close` once: by the
+  /// thread that closes it here, or else by the watching thread, at once and whatever this rank does meanwhile.
+  using OnClose = std::function<void(const std::string& why)>;
+  Exchange(Meeting meeting, OnClose on_close);
   /// Leaves: what the others still wait for here will not come. Does not wait.
   ~Exchange();
   Exchange(const Exchange&) = delete;
@@ -31,6 +37,8 @@ class Exchange {
 
   [[nodiscard]] int rank() const { return rank_; }
   [[nodiscard]] int size() const { return size_; }
+  /// What messages call a rank.
+  [[nodiscard]] int name(int rank) const { return names_[static_cast<std::size_t>(rank)]; }
   [[nodiscard]] const std::shared_ptr<Region>& region() const { return region_; }
 
   /// The number of the collective that post() will post next. Throws when the group is closed.
@@ -59,16 +67,21 @@ class Exchange {
   void sleep(SharedCounter RankBlock::*counter, int rank, std::uint64_t ticket, const Limits& limits);
   void close(Cause cause, int lost, const std::string& why);
   void on_hang_up(int peer);
+  void tell_closed();
+  [[nodiscard]] std::string why_closed() const;
   void sign();
   [[nodiscard]] std::string missing(SharedCounter RankBlock::*counter, std::uint64_t ticket) const;
 
   const std::shared_ptr<Region> region_;
   ControlBlock& control_;
   const int rank_, size_;
+  const std::vector<int> names_;
+  const OnClose on_close_;
+  std::atomic<bool> told_{false};
   const SpinBudget spin_;
   std::uint64_t posted_ = 0, finished_ = 0;
   Mutex closing_;  // for this rank's record of why it closed the group
-  Descriptor own_lifeline_;
+  Descriptor own_lifeline_ TANDEM_GUARDED_BY(closing_);  // hangs up when this rank closes the group, to wake the others
   LifelineWatch watch_;
 };
 

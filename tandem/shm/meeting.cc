@@ -6,6 +6,7 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <numeric>
 #include <system_error>
 #include <type_traits>
 
@@ -39,6 +40,18 @@ std::span<const std::byte> bytes_of(const Message& message) {
 template <typename Message>
 std::span<std::byte> room_of(Message& message) {
   return std::as_writable_bytes(std::span(&message, 1));
+}
+
+// In place of none.
+std::vector<int> counted_from_0(int size) {
+  std::vector<int> names(static_cast<std::size_t>(size));
+  std::iota(names.begin(), names.end(), 0);
+  return names;
+}
+
+int name_of(const MeetingOptions& options, int rank) {
+  const bool is_named = rank >= 0 && static_cast<std::size_t>(rank) < options.names.size();
+  return is_named ? options.names[static_cast<std::size_t>(rank)] : rank;
 }
 
 std::string socket_name(const MeetingOptions& options) { return concat("tandem/", options.key); }
@@ -104,7 +117,7 @@ class Host {
     Hello hello;
     Received received = receive(guest->socket, room_of(hello));
     if (guest->rank != 0) {
-      throw PeerLost(guest->rank, concat("host group ", options_.key, ": rank ", guest->rank,
+      throw PeerLost(guest->rank, concat("host group ", options_.key, ": rank ", name_of(options_, guest->rank),
                                          " ended before all ranks were there; missing: ", missing()));
     }
     if (!received.whole || received.descriptors.size() != 1) {
@@ -127,8 +140,8 @@ class Host {
       fault = concat("process ", region_->control().rank(hello.rank).process, " came as that rank already");
     }
     if (!fault.empty()) {
-      throw RunError(
-          concat("host group ", options_.key, ": rank ", hello.rank, " (process ", hello.process, "): ", fault));
+      throw RunError(concat("host group ", options_.key, ": rank ", name_of(options_, hello.rank), " (process ",
+                            hello.process, "): ", fault));
     }
     introduce(hello, *region_);
     guest.rank = hello.rank;
@@ -141,7 +154,7 @@ class Host {
     // A guest that has hung up meanwhile is found by its lifeline.
     std::erase_if(guests_, [](const Guest& guest) { return guest.rank == 0; });
     for (const Guest& guest : guests_) (void)send(guest.socket, bytes_of(Answer{}), descriptors);
-    Meeting meeting{.rank = 0, .region = region_, .own_lifeline = std::move(own_writing), .lifelines = {}};
+    Meeting meeting{.rank = 0, .region = region_, .own_lifeline = std::move(own_writing), .lifelines = {}, .names = {}};
     meeting.lifelines.resize(static_cast<std::size_t>(options_.size));
     for (Guest& guest : guests_) meeting.lifelines[static_cast<std::size_t>(guest.rank)] = std::move(guest.lifeline);
     return meeting;
@@ -160,7 +173,7 @@ class Host {
   [[nodiscard]] std::string missing() {
     std::string ranks;
     for (int rank = 1; rank < options_.size; ++rank) {
-      if (guest_of(rank) == nullptr) ranks += concat(ranks.empty() ? "" : ", ", rank);
+      if (guest_of(rank) == nullptr) ranks += concat(ranks.empty() ? "" : ", ", name_of(options_, rank));
     }
     return ranks;
   }
@@ -175,20 +188,22 @@ Meeting join(const MeetingOptions& options) {
   const Descriptor socket = connect_to(socket_name(options), options.limits);
   auto [reading, writing] = make_lifeline();
   const std::array<int, 1> lifeline{reading.get()};
-  if (!send(socket, bytes_of(hello_of(options)), lifeline)) throw PeerLost(0, "rank 0 ended before the host group met");
+  if (!send(socket, bytes_of(hello_of(options)), lifeline))
+    throw PeerLost(0, concat("rank ", name_of(options, 0), " ended before the host group met"));
   reading.close();
   const std::array<int, 1> waits{socket.get()};
-  await_readable(waits, options.limits, concat("rank 0 to say that all ", options.size, " ranks are there"));
+  await_readable(waits, options.limits, concat("rank ", name_of(options, 0), " to say that all ", options.size, " ranks are there"));
   Answer answer;
   Received received = receive(socket, room_of(answer));
   if (received.whole && answer.refusal.front() != 0) throw RunError(answer.refusal.data());
   if (!received.whole || received.descriptors.size() != static_cast<std::size_t>(options.size) + 1) {
-    throw PeerLost(0, concat("rank 0 ended before all ", options.size, " ranks of the host group were there"));
+    throw PeerLost(0, concat("rank ", name_of(options, 0), " ended before all ", options.size, " ranks of the host group were there"));
   }
   Meeting meeting{.rank = options.rank,
                   .region = Region::open(std::move(received.descriptors.front())),
                   .own_lifeline = std::move(writing),
-                  .lifelines = {}};
+                  .lifelines = {},
+                  .names = {}};
   received.descriptors.erase(received.descriptors.begin());
   meeting.lifelines = std::move(received.descriptors);
   meeting.lifelines[static_cast<std::size_t>(options.rank)].close();
@@ -206,6 +221,9 @@ void check(const MeetingOptions& options) {
   if (options.key.empty() || options.key.size() > 90) {
     faults.push_back(concat("the key '", options.key, "' of a host group must have 1 .. 90 bytes"));
   }
+  if (!options.names.empty() && std::ssize(options.names) != options.size) {
+    faults.push_back(concat(options.names.size(), " names for a host group of ", options.size));
+  }
   if (!faults.empty()) throw ConfigError(faults);
 }
 
@@ -213,7 +231,9 @@ void check(const MeetingOptions& options) {
 
 Meeting meet(const MeetingOptions& options) {
   check(options);
-  return options.rank == 0 ? Host(options).gather() : join(options);
+  Meeting meeting = options.rank == 0 ? Host(options).gather() : join(options);
+  meeting.names = options.names.empty() ? counted_from_0(options.size) : options.names;
+  return meeting;
 }
 
 }  // namespace tandem::shm

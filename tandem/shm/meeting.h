@@ -22,6 +22,7 @@ struct MeetingOptions {
   int rank = 0, size = 1;
   std::string key;  // at most 90 bytes; the same on all ranks, used by no other group in this network namespace
   Limits limits;
+  std::vector<int> names = {};  // what messages call the ranks: theirs in the run; empty: 0, 1, ...
 };
 
 struct Meeting {
@@ -29,6 +30,7 @@ struct Meeting {
   std::shared_ptr<Region> region;
   Descriptor own_lifeline;            // the writing end
   std::vector<Descriptor> lifelines;  // the reading ends, by rank; one's own is not open
+  std::vector<int> names;             // by rank, for messages
 };
 
 [[nodiscard]] Meeting meet(const MeetingOptions& options);

@@ -19,8 +19,8 @@ Posting posting_of(Operation operation, std::int64_t count, const Element& eleme
 
 }  // namespace
 
-Member::Member(Meeting meeting)
-    : exchange_(std::move(meeting)),
+Member::Member(Meeting meeting, Exchange::OnClose on_close)
+    : exchange_(std::move(meeting), std::move(on_close)),
       arena_(std::make_shared<Arena>(exchange_.region(), exchange_.rank())),
       scratch_(static_cast<std::size_t>(size()) * kInlineBytes),
       arrays_(static_cast<std::size_t>(size())) {}
@@ -52,8 +52,8 @@ void Member::finish_all_reduce(std::uint64_t ticket, const Limits& limits) {
 
 void Member::broadcast(void* data, std::int64_t count, const Element& element, int root, const Limits& limits) {
   TANDEM_CHECK(root >= 0 && root < size(), "root ", root, " of ", size());
-  const std::uint64_t ticket = start(posting_of(Operation::kBroadcast, count, element, root), data, element,
-                                     rank() == root ? Payload::kPost : Payload::kNone);
+  const std::uint64_t ticket = start(posting_of(Operation::kBroadcast, count, element, exchange_.name(root)), data,
+                                     element, rank() == root ? Payload::kPost : Payload::kNone);
   exchange_.await_postings(ticket, limits);
   if (const std::size_t bytes = started(ticket).bytes; rank() != root && bytes > 0) {
     std::memcpy(data, payload(root, ticket), bytes);

@@ -32,7 +32,7 @@ struct Element {
 
 class Member {
  public:
-  explicit Member(Meeting meeting);
+  explicit Member(Meeting meeting, Exchange::OnClose on_close = [](const std::string&) {});
 
   [[nodiscard]] int rank() const { return exchange_.rank(); }
   [[nodiscard]] int size() const { return exchange_.size(); }

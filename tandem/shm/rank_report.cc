@@ -17,13 +17,13 @@ double age_of(std::int64_t sign) { return seconds_since(Clock::time_point(Clock:
 }  // namespace
 
 // A rank that still runs overwrites the posting that it made kSlots collectives ago, never one of its last few.
-std::string describe_ranks(ControlBlock& control) {
+std::string describe_ranks(ControlBlock& control, std::span<const int> names) {
   std::ostringstream text;
   text << std::fixed << std::setprecision(1);
   for (int rank = 0; rank < control.size; ++rank) {
     const RankBlock& block = control.rank(rank);
     const std::uint32_t posted = block.posted.count(), finished = block.finished.count();
-    text << "\n  rank " << rank << " (process " << block.process << "): last sign of life "
+    text << "\n  rank " << names[static_cast<std::size_t>(rank)] << " (process " << block.process << "): last sign of life "
          << age_of(block.last_sign.load(std::memory_order_relaxed)) << " s ago, finished " << finished
          << " collectives, began last";
     const char* separator = " ";

@@ -26,6 +26,7 @@ inline std::vector<Meeting> meet_in_process(int size) {
     ::sched_getaffinity(0, sizeof(cpu_set_t), &region->control().rank(rank).cores);
     Meeting& mine = meetings[static_cast<std::size_t>(rank)];
     mine.rank = rank;
+    for (int each = 0; each < size; ++each) mine.names.push_back(each);
     mine.region = region;
     mine.own_lifeline = Descriptor(ends[1]);
     for (Meeting& other : meetings)
