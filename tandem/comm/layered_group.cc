@@ -15,24 +15,10 @@
 #include "tandem/base/text.h"
 #include "tandem/comm/close_signal.h"
 #include "tandem/comm/inner_sizes.h"
+#include "tandem/comm/rethrow.h"
 
 namespace tandem::comm {
 namespace {
-
-// Rethrows what is being handled, as the same kind of error, with `where` before its message.
-[[noreturn]] void rethrow_from(const std::string& where, const std::function<int(int)>& rank_of) {
-  try {
-    throw;
-  } catch (const PeerLost& error) {
-    throw PeerLost(rank_of(error.peer()), where + error.what());
-  } catch (const DeadlineExceeded& error) {
-    throw DeadlineExceeded(where + error.what());
-  } catch (const GroupAborted& error) {
-    throw GroupAborted(where + error.what());
-  } catch (const RunError& error) {
-    throw RunError(where + error.what());
-  }
-}
 
 // Note [Who waits longer]
 // A member of an inner group that does not come keeps its own group waiting, which names it; through that the leaders
@@ -290,7 +276,7 @@ class LayeredMember final : public Group {
       operation();
     } catch (const std::exception& error) {
       abort(where() + error.what());
-      rethrow_from(where(), rank_of);
+      rethrow_with(where(), rank_of);
     }
   }
 

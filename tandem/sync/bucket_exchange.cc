@@ -8,6 +8,7 @@
 #include "tandem/base/check.h"
 #include "tandem/base/error.h"
 #include "tandem/base/text.h"
+#include "tandem/comm/rethrow.h"
 
 namespace tandem::sync {
 
@@ -65,8 +66,38 @@ void BucketExchange::reached(std::size_t buffer, std::size_t slot) {
 void BucketExchange::start_next() {
   const Bucket& bucket = buckets_[started_++];
   const at::NoGradGuard no_grad;
-  pending_.push_back(
-      group_.start_all_reduce(gradients_->flat[bucket.buffer].narrow(0, bucket.begin, bucket.end - bucket.begin)));
+  start(gradients_->flat[bucket.buffer].narrow(0, bucket.begin, bucket.end - bucket.begin));
+}
+
+void BucketExchange::start(const at::Tensor& part) {
+  try {
+    pending_.push_back(group_.start_all_reduce(part));
+  } catch (const RunError&) {
+    comm::rethrow_with(words_of(pending_.size()));
+  }
+}
+
+// Of the `place`-th sum of a step: the buckets come first, then what is left of each flat buffer.
+std::string BucketExchange::words_of(std::size_t place) const {
+  const auto words = [&](const char* what, const std::string& first, const std::string& last) {
+    return concat("the sum of ", what, " ", first, first == last ? "" : concat("..", last), ": ");
+  };
+  const std::vector<model::FlatBuffer>& buffers = parameters_.buffers();
+  if (place < buckets_.size()) {
+    const Bucket& bucket = buckets_[place];
+    std::vector<std::string> names;
+    for (const model::ParameterSlot& slot : buffers[bucket.buffer].slots) {
+      if (slot.offset >= bucket.begin && slot.offset < bucket.end) names.push_back(slot.name);
+    }
+    return words("the gradients", names.front(), names.back());
+  }
+  std::size_t left = place - buckets_.size();
+  for (std::size_t b = 0; b < buffers.size(); ++b) {
+    if (!gradients_->flat[b].defined() || left-- > 0) continue;
+    return words(buckets_.empty() ? "the gradients" : "the presence flags", buffers[b].slots.front().name,
+                 buffers[b].slots.back().name);
+  }
+  return "";
 }
 
 void BucketExchange::start_rest(model::FlatParameters::Gradients& gradients) {
@@ -76,12 +107,18 @@ void BucketExchange::start_rest(model::FlatParameters::Gradients& gradients) {
   for (std::size_t b = 0; b < gradients.flat.size(); ++b) {
     if (!gradients.flat[b].defined()) continue;
     const at::Tensor rest = buckets_.empty() ? gradients.flat[b] : gradients.presence(b, parameters_);
-    pending_.push_back(group_.start_all_reduce(rest));
+    start(rest);
   }
 }
 
 void BucketExchange::wait(const Limits& limits) {
-  for (comm::Pending& pending : pending_) pending.wait(limits);
+  for (std::size_t place = 0; place < pending_.size(); ++place) {
+    try {
+      pending_[place].wait(limits);
+    } catch (const RunError&) {
+      comm::rethrow_with(words_of(place));
+    }
+  }
   pending_.clear();
   started_ = 0;
 }

@@ -12,6 +12,7 @@
 // Threads: the replica's, and reached() on the thread that runs its backward pass. Blocking: wait() only.
 #pragma once
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "tandem/comm/group.h"
@@ -36,7 +37,7 @@ class BucketExchange {
   /// The passes are over and `gradients` complete, presence flags included: starts whatever was not.
   void start_rest(model::FlatParameters::Gradients& gradients);
   /// Returns when all sums are in place. Waits are in the order of the starts, so this comes before those of what the
-  /// caller started later.
+  /// caller started later. Errors say of which parameters the gradients were.
   void wait(const Limits& limits);
   /// When all of the step's collectives have been waited for. Collective at the first step.
   void end_step(const Limits& limits);
@@ -52,6 +53,8 @@ class BucketExchange {
   void cut(std::size_t buffer, std::int64_t most_elements);
   void reached(std::size_t buffer, std::size_t slot);
   void start_next();
+  void start(const at::Tensor& part);
+  [[nodiscard]] std::string words_of(std::size_t place) const;
 
   model::FlatParameters& parameters_;
   comm::Group& group_;

@@ -9,6 +9,7 @@
 #include <torch/utils.h>
 
 #include <algorithm>
+#include <functional>
 #include <thread>
 
 #include "tandem/base/error.h"
@@ -117,6 +118,34 @@ TEST(BucketExchangeTest, FromTheSecondStepOnTheOrderIsThatOfReadiness) {
   };
   EXPECT_EQ(last_in_memory(first), 0);
   EXPECT_EQ(last_in_memory(later), 3);
+}
+
+// Rank 1 takes no step.
+std::string error_of_a_sum(const std::function<std::unique_ptr<comm::Group>(std::unique_ptr<comm::Group>)>& wrap) {
+  auto members = comm::make_local_group(2);
+  std::string error;
+  std::vector<std::jthread> threads;
+  for (int rank = 0; rank < 2; ++rank) {
+    threads.emplace_back([&, rank] {
+      const auto group = wrap(std::move(members[static_cast<std::size_t>(rank)]));
+      const auto net = std::make_shared<Net>();
+      DataParallel parallel(net, *group, {.patience = rank == 0 ? Clock::duration(300ms) : 60s});
+      if (rank == 1) return;
+      parallel.backward(net->forward(torch::ones({1, 4})).mean());
+      try {
+        parallel.average();
+      } catch (const DeadlineExceeded& deadline) {
+        error = deadline.what();
+      }
+    });
+  }
+  threads.clear();
+  return error;
+}
+
+TEST(BucketExchangeTest, ASumThatFailsSaysOfWhichGradientsItWas) {
+  EXPECT_THAT(error_of_a_sum(noted), HasSubstr("the sum of the gradients third.bias..first.bias: all_reduce #"));
+  EXPECT_THAT(error_of_a_sum(as_it_is), HasSubstr("the sum of the gradients second.weight..first.bias: all_reduce #"));
 }
 
 TEST(BucketExchangeTest, APassAfterTheLastOneIsRefused) {

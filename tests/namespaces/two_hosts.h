@@ -5,6 +5,7 @@
 //
 // Threads: single-thread, as ProcessWorld.
 #pragma once
+#include <array>
 #include <optional>
 #include <string>
 
@@ -20,6 +21,8 @@ class TwoHosts {
   [[nodiscard]] const std::optional<std::string>& refusal() const { return refusal_; }
   /// The address of a host on the cable.
   [[nodiscard]] static std::string address(int host);
+  /// The process that holds a host.
+  [[nodiscard]] int process(int host) const { return processes_.at(static_cast<std::size_t>(host)); }
   /// Moves the calling thread, and what it starts, to a host.
   void enter(int host) const;
 

@@ -1,0 +1,168 @@
+// Ranks that are killed, or stopped and continued, at random instants of a training.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <random>
+#include <regex>
+#include <sstream>
+#include <thread>
+
+#include "tandem/base/clock.h"
+#include "tandem/base/testing/temporary_folder.h"
+#include "tandem/base/text.h"
+#include "tests/failure/training_ranks.h"
+#include "tests/namespaces/two_hosts.h"
+
+namespace tandem::failure_test {
+namespace {
+
+namespace fs = std::filesystem;
+using namespace std::chrono_literals;
+using namespaces_test::TwoHosts;
+using process_test::Child;
+using process_test::Ended;
+
+constexpr int kRanks = 4;
+constexpr Clock::duration kPatience = 2s, kGrace = 2s;
+
+std::string content_of(const fs::path& file) {
+  std::ifstream in(file);
+  std::ostringstream text;
+  text << in.rdbuf();
+  return std::move(text).str();
+}
+
+std::vector<std::string> lines_with(const std::string& text, const std::string& part) {
+  std::vector<std::string> found;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    if (line.find(part) != std::string::npos) found.push_back(line);
+  }
+  return found;
+}
+
+// What outlives a process if nobody removes it, in the network of that process.
+void expect_nothing_left(const fs::path& network, int port) {
+  EXPECT_TRUE(lines_with(content_of(network / "unix"), "@tandem/").empty()) << content_of(network / "unix");
+  std::ostringstream address;
+  address << ':' << std::hex << std::uppercase << port << " ";
+  for (const char* table : {"tcp", "tcp6"}) {
+    for (const std::string& line : lines_with(content_of(network / table), address.str()))
+      EXPECT_EQ(line.find(" 0A "), std::string::npos) << "somebody listens: " << line;
+  }
+  for (const auto& file : fs::directory_iterator("/dev/shm"))
+    EXPECT_EQ(file.path().string().find("tandem"), std::string::npos) << file.path();
+}
+
+// Ranks that a message blames: that died, left, or were waited for until the deadline.
+std::vector<std::string> blamed(const std::string& text) {
+  std::vector<std::string> ranks;
+  for (const std::regex& how : {std::regex(R"(rank (\d+) \(process [^)]*\) (?:died|left))"),
+                                std::regex(R"(waited for rank ([\d, ]+) until the deadline)")}) {
+    for (std::sregex_iterator it(text.begin(), text.end(), how), end; it != end; ++it) ranks.push_back((*it)[1]);
+  }
+  return ranks;
+}
+
+class Run {
+ public:
+  Run(const Place& place, const fs::path& folder)
+      : folder_(folder),
+        ranks_(start_ranks(kRanks, place,
+                           {"endless", folder.string(),
+                            concat(std::chrono::duration_cast<std::chrono::milliseconds>(kPatience).count())})) {}
+
+  bool is_under_way() {
+    const Deadline deadline = Deadline::after(process_test::kPatience);
+    while (!deadline.expired()) {
+      int begun = 0;
+      for (int rank = 0; rank < kRanks; ++rank) begun += fs::exists(folder_ / std::to_string(rank)) ? 1 : 0;
+      if (begun == kRanks) return true;
+      if (std::ranges::any_of(ranks_, [](Child& rank) { return !rank.is_running(); })) return false;
+      std::this_thread::sleep_for(1ms);
+    }
+    return false;
+  }
+
+  // Every other rank ends in time, with an error that names the victim and nobody else.
+  void expect_victim_named(int victim, int signal) {
+    const Clock::time_point start = Clock::now();
+    of(victim).signal(signal);
+    std::vector<double> seconds(kRanks, -1);
+    const auto all_ended = [&] {
+      bool all = true;
+      for (int rank = 0; rank < kRanks; ++rank) {
+        if (rank == victim || seconds[static_cast<std::size_t>(rank)] >= 0) continue;
+        if (of(rank).is_running()) {
+          all = false;
+        } else {
+          seconds[static_cast<std::size_t>(rank)] = seconds_since(start);
+        }
+      }
+      return all;
+    };
+    while (!all_ended()) std::this_thread::sleep_for(1ms);
+    const double most = std::chrono::duration<double>(kGrace + (signal == SIGSTOP ? kPatience : 0s)).count();
+    for (int rank = 0; rank < kRanks; ++rank) {
+      if (rank == victim) continue;
+      const Ended ended = of(rank).wait();
+      EXPECT_EQ(ended.exit_code, 3) << "rank " << rank << " ended with " << ended.how() << ": " << ended.err;
+      EXPECT_THAT(blamed(ended.err), testing::AllOf(testing::Not(testing::IsEmpty()),
+                                                    testing::Each(testing::StrEq(std::to_string(victim)))))
+          << "rank " << rank << ": " << ended.err;
+      EXPECT_LE(seconds[static_cast<std::size_t>(rank)], most) << "rank " << rank << ": " << ended.err;
+    }
+    of(victim).signal(SIGCONT);
+    const Ended ended = of(victim).wait();
+    EXPECT_EQ(ended.how(), signal == SIGKILL ? "signal 9" : "exit code 3") << ended.err;
+  }
+
+ private:
+  Child& of(int rank) { return ranks_[static_cast<std::size_t>(rank)]; }
+
+  const fs::path folder_;
+  std::deque<Child> ranks_;
+};
+
+void signal_at_random_instants(const std::function<Place()>& place, const fs::path& network, int runs) {
+  constexpr unsigned kSeed = 4;
+  std::mt19937 random(kSeed);
+  for (int run = 0; run < runs; ++run) {
+    const int victim = std::uniform_int_distribution(0, kRanks - 1)(random), signal = run % 2 == 0 ? SIGKILL : SIGSTOP;
+    const auto instant = std::chrono::microseconds(std::uniform_int_distribution(0, 100'000)(random));
+    SCOPED_TRACE(concat("run ", run, " of seed ", kSeed, ": signal ", signal, " to rank ", victim, " after ",
+                        instant.count(), " us"));
+    const TemporaryFolder scratch;
+    const Place here = place();
+    Run training(here, scratch.path());
+    ASSERT_TRUE(training.is_under_way());
+    std::this_thread::sleep_for(instant);
+    training.expect_victim_named(victim, signal);
+    expect_nothing_left(network, here.port);
+  }
+}
+
+void on_one_host(int runs) {
+  signal_at_random_instants([] { return Place{.port = free_port()}; }, "/proc/self/net", runs);
+}
+
+void on_two_hosts(int runs) {
+  const TwoHosts hosts;
+  if (hosts.refusal()) GTEST_SKIP() << *hosts.refusal();
+  const Place place{.master = TwoHosts::address(0), .port = 29500, .enter = [&](int rank) { hosts.enter(rank / 2); }};
+  signal_at_random_instants([&] { return place; }, concat("/proc/", hosts.process(0), "/net"), runs);
+}
+
+TEST(OneHostSignalsTest, AKilledOrStoppedRankIsNamedByAllOthersAndNothingStays) { on_one_host(2); }
+TEST(LongOneHostSignalsTest, AKilledOrStoppedRankIsNamedByAllOthersAndNothingStays) { on_one_host(30); }
+
+TEST(TwoHostsSignalsTest, AKilledOrStoppedRankIsNamedByAllOthersAndNothingStays) { on_two_hosts(4); }
+TEST(LongTwoHostsSignalsTest, AKilledOrStoppedRankIsNamedByAllOthersAndNothingStays) { on_two_hosts(30); }
+
+}  // namespace
+}  // namespace tandem::failure_test
