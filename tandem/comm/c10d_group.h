@@ -26,7 +26,7 @@ struct C10dGroupOptions {
   /// The network to use: the name of an interface ("eth1") or an address of this host. Empty: the one by which this
   /// rank reaches the store; loopback when all ranks reach it so.
   std::string network = {};
-  Limits limits = {};  // until all ranks must have come
+  Limits limits = {};           // until all ranks must have come
   std::vector<int> names = {};  // what messages call the ranks: theirs in the run; empty: as they are counted here
 };
 

@@ -1,6 +1,7 @@
 // comm/close_signal.h: tells one listener that a group was closed by a failure, whenever the two come together.
 //
-// Threads: all. The listener runs on the thread that gives the signal, or within listen(); it must not wait for anybody.
+// Threads: all. The listener runs on the thread that gives the signal, or within listen(); it must not wait for
+// anybody.
 #pragma once
 #include <functional>
 #include <optional>

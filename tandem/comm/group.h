@@ -78,8 +78,8 @@ class Group {
   /// Makes all members' operations, present and future, throw GroupAborted with `why`. The first reason stays.
   virtual void abort(const std::string& why) = 0;
 
-  /// Calls `listener` once when a failure has closed the group, with the reason, whatever this member does meanwhile; now
-  /// if that was before. On any thread, also on one that aborts; it must not wait. There is one listener: a new one
+  /// Calls `listener` once when a failure has closed the group, with the reason, whatever this member does meanwhile;
+  /// now if that was before. On any thread, also on one that aborts; it must not wait. There is one listener: a new one
   /// takes its place, an empty one is none, and the earlier one no longer runs when this returns.
   virtual void on_close(std::function<void(const std::string& why)> listener) = 0;
 

@@ -24,7 +24,7 @@ namespace tandem::comm {
 
 /// How the messages of inner and outer groups call their members.
 enum class Names {
-  kByPlace,     // by their places in that group: then messages of this one say which group it is
+  kByPlace,   // by their places in that group: then messages of this one say which group it is
   kOfTheRun,  // by their ranks in the run
 };
 

@@ -128,8 +128,7 @@ class LinkedMember final : public Group {
  private:
   std::uint64_t start(const Announcement& announcement, const at::Tensor& tensor, int root = 0,
                       std::vector<at::Tensor> memory = {}) {
-    Task task{
-        .announcement = announcement, .tensor = tensor, .root = root, .ready = {}, .gathered = std::move(memory)};
+    Task task{.announcement = announcement, .tensor = tensor, .root = root, .ready = {}, .gathered = std::move(memory)};
     task.announcement.by_device = devices_ && tensor.defined() && tensor.is_cuda();
     if (tensor.defined() && !tensor.is_cpu()) {
       task.ready = std::make_unique<c10::Event>(tensor.device().type());

@@ -120,8 +120,8 @@ std::unique_ptr<Group> meet_on_host(const HostMap& hosts, int rank, const std::s
                             .names = host.ranks});
   } catch (const DeadlineExceeded& error) {
     throw DeadlineExceeded(
-        concat("rank ", rank, " did not meet all other ranks of its host: ", error.what(),
-               "; the hosts are ", hosts.describe(),
+        concat("rank ", rank, " did not meet all other ranks of its host: ", error.what(), "; the hosts are ",
+               hosts.describe(),
                ". If these ranks run but cannot share memory, give the hosts with hosts_by rank-list, or use the "
                "backend gloo"));
   }
