@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
+#include <ATen/core/ivalue.h>
 #include <torch/csrc/autograd/custom_function.h>
 
 #include <ostream>
@@ -77,16 +78,22 @@ Moments merge(const Moments& own, comm::Group& group, const Limits& limits) {
   return all;
 }
 
+// What the backward pass exchanges with, kept in the graph.
+struct Partners : torch::CustomClassHolder {
+  Partners(comm::Group& its_group, Clock::duration its_patience) : group(its_group), patience(its_patience) {}
+  comm::Group& group;
+  Clock::duration patience;
+};
+
 class Normalize : public torch::autograd::Function<Normalize> {
  public:
   // `weight` and `bias` may be undefined. `mean` and `inverse`: in the type of the computation.
   static at::Tensor forward(AutogradContext* context, const at::Tensor& input, const at::Tensor& weight,
                             const at::Tensor& bias, const at::Tensor& mean, const at::Tensor& inverse, double count,
-                            comm::Group* group, Clock::duration patience) {
+                            const c10::intrusive_ptr<Partners>& partners) {
     context->save_for_backward({input, weight, mean, inverse});
     context->saved_data["count"] = count;
-    context->saved_data["group"] = reinterpret_cast<std::int64_t>(group);
-    context->saved_data["patience"] = static_cast<std::int64_t>(patience.count());
+    context->saved_data["partners"] = c10::IValue::make_capsule(partners);
     const at::Tensor scale = weight.defined() ? inverse * weight : inverse;
     const at::Tensor shift = bias.defined() ? bias - mean * scale : -mean * scale;
     return at::addcmul(broadcast(shift, input), input.to(mean.scalar_type()), broadcast(scale, input))
@@ -97,8 +104,7 @@ class Normalize : public torch::autograd::Function<Normalize> {
     const variable_list saved = context->get_saved_variables();
     const at::Tensor &input = saved[0], &weight = saved[1], &mean = saved[2], &inverse = saved[3];
     const double count = context->saved_data["count"].toDouble();
-    comm::Group& group = *reinterpret_cast<comm::Group*>(context->saved_data["group"].toInt());
-    const Clock::duration patience(context->saved_data["patience"].toInt());
+    const auto partners = c10::static_intrusive_pointer_cast<Partners>(context->saved_data["partners"].toCapsule());
     if (at::GradMode::is_enabled()) throw RunError("SyncBatchNorm has no second derivative");
 
     const std::vector<std::int64_t> dims = reduced_dims(input);
@@ -106,7 +112,7 @@ class Normalize : public torch::autograd::Function<Normalize> {
     const at::Tensor centred = input.to(mean.scalar_type()) - broadcast(mean, input);
     const at::Tensor own = at::cat({dy.sum(dims, false, at::kDouble), (dy * centred).sum(dims, false, at::kDouble)});
     at::Tensor sums = own.clone();
-    group.start_all_reduce(sums).wait({.deadline = Deadline::after(patience), .stop = {}});
+    partners->group.start_all_reduce(sums).wait({.deadline = Deadline::after(partners->patience), .stop = {}});
 
     const std::int64_t channels = mean.numel();
     const auto part = [&](const at::Tensor& of, std::int64_t index) {
@@ -119,7 +125,7 @@ class Normalize : public torch::autograd::Function<Normalize> {
         (dy - broadcast(towards_mean, input) - centred * broadcast(along, input)) * broadcast(scale, input);
     const at::Tensor d_weight = weight.defined() ? (part(own, 1) * inverse).to(weight.scalar_type()) : at::Tensor();
     const at::Tensor d_bias = weight.defined() ? part(own, 0).to(weight.scalar_type()) : at::Tensor();
-    return {dx.to(input.scalar_type()), d_weight, d_bias, {}, {}, {}, {}, {}};
+    return {dx.to(input.scalar_type()), d_weight, d_bias, {}, {}, {}, {}};
   }
 };
 
@@ -168,7 +174,8 @@ at::Tensor SyncBatchNormImpl::forward(const at::Tensor& input) {
       running_var.lerp_(all.squares.div(all.count - 1).to(running_var.scalar_type()), momentum);
     }
   }
-  return Normalize::apply(input, weight, bias, mean, inverse, all.count, group_, patience_);
+  return Normalize::apply(input, weight, bias, mean, inverse, all.count,
+                          c10::make_intrusive<Partners>(*group_, patience_));
 }
 
 void SyncBatchNormImpl::pretty_print(std::ostream& stream) const {
