@@ -102,6 +102,7 @@ class HostMember final : public Group {
   void barrier(const Limits& limits) override { member_.barrier(limits); }
 
   void abort(const std::string& why) override { member_.abort(why); }
+  void expire() override { member_.expire(); }
   void on_close(std::function<void(const std::string&)> listener) override { closed_.listen(std::move(listener)); }
 
  protected:

@@ -50,7 +50,14 @@ std::vector<std::string> run_all(Groups groups, const std::function<void(Group&)
   return outcomes;
 }
 
-enum class Outer { kOfAll, kOfLeaders };
+enum class Outer { kOfAll, kOfLeaders, kGoesOnAlone };
+
+// So a member's thread carries its collectives on.
+class AloneGroup final : public ForwardingGroup {
+ public:
+  using ForwardingGroup::ForwardingGroup;
+  [[nodiscard]] bool goes_on_alone() const override { return true; }
+};
 
 // The members of groups of these sizes under a group of their leaders.
 Groups layer(std::vector<Groups> inner, Groups leaders, Outer who = Outer::kOfLeaders) {
@@ -61,7 +68,7 @@ Groups layer(std::vector<Groups> inner, Groups leaders, Outer who = Outer::kOfLe
   all.resize(count);
   std::size_t next = 0;
   for (std::size_t part = 0; part < inner.size(); ++part) {
-    const std::shared_ptr<Group> leader = std::move(leaders[part]);
+    std::shared_ptr<Group> leader = std::move(leaders[part]);
     for (std::unique_ptr<Group>& member : inner[part]) {
       const bool has_outer = member->rank() == 0 || who == Outer::kOfAll;
       threads.emplace_back(
@@ -77,7 +84,11 @@ Groups layer(std::vector<Groups> inner, Groups leaders, Outer who = Outer::kOfLe
 Groups layered(const std::vector<int>& sizes, Outer who = Outer::kOfLeaders) {
   std::vector<Groups> inner;
   for (const int size : sizes) inner.push_back(make_local_group(size));
-  return layer(std::move(inner), make_local_group(static_cast<int>(sizes.size())), who);
+  Groups leaders = make_local_group(static_cast<int>(sizes.size()));
+  if (who == Outer::kGoesOnAlone) {
+    for (auto& leader : leaders) leader = std::make_unique<AloneGroup>(std::move(leader));
+  }
+  return layer(std::move(inner), std::move(leaders), who);
 }
 
 // Two hosts of two ranks of two replicas each.
@@ -85,6 +96,14 @@ Groups three_levels() {
   std::vector<Groups> replicas;
   for (const int count : {2, 2, 2, 2}) replicas.push_back(make_local_group(count));
   return layer(std::move(replicas), layered({2, 2}), Outer::kOfAll);
+}
+
+// Does nothing with the group until it is closed.
+void wait_for_its_end(Group& group) {
+  std::stop_source closed;
+  group.on_close([&](const std::string&) { closed.request_stop(); });
+  pause(24h, {.deadline = Deadline::infinite(), .stop = closed.get_token()});
+  group.on_close({});
 }
 
 void expect_bits_of_a_flat_group(Groups layers) {
@@ -99,6 +118,7 @@ TEST(LayeredGroupTest, AllReduceGivesTheBitsOfAFlatGroupWhereSizesNest) {
     SCOPED_TRACE(testing::PrintToString(sizes));
     ASSERT_TRUE(nests(sizes));
     expect_bits_of_a_flat_group(layered(sizes));
+    expect_bits_of_a_flat_group(layered(sizes, Outer::kGoesOnAlone));
   }
 }
 
@@ -129,12 +149,14 @@ TEST(LayeredGroupTest, SizesThatDoNotNestSumInsideFirst) {
 
 TEST(LayeredGroupTest, CopiesAndPartsAreThoseOfAnyGroup) {
   for (const std::vector<int>& sizes : {std::vector<int>{2, 2}, {1, 3}, {3}, {2, 1, 3}}) {
-    const auto outcomes = run_all(layered(sizes), [](Group& group) {
-      EXPECT_EQ(faults_of_copies(group), "");
-      EXPECT_EQ(faults_of_shared_parts(group), "");
-      EXPECT_EQ(faults_of_parts(group), "");
-    });
-    EXPECT_THAT(outcomes, Each(StrEq("")));
+    for (const Outer who : {Outer::kOfLeaders, Outer::kGoesOnAlone}) {
+      const auto outcomes = run_all(layered(sizes, who), [](Group& group) {
+        EXPECT_EQ(faults_of_copies(group), "");
+        EXPECT_EQ(faults_of_shared_parts(group), "");
+        EXPECT_EQ(faults_of_parts(group), "");
+      });
+      EXPECT_THAT(outcomes, Each(StrEq("")));
+    }
   }
 }
 
@@ -146,8 +168,11 @@ TEST(LayeredGroupTest, RanksRunOverTheInnerGroups) {
   }
 }
 
-TEST(LayeredGroupTest, SeveralAllReducesMayBeStartedAtOnce) {
-  const auto outcomes = run_all(layered({2, 3}), [](Group& group) {
+class StartedAtOnce : public testing::TestWithParam<Outer> {};
+INSTANTIATE_TEST_SUITE_P(Groups, StartedAtOnce, testing::Values(Outer::kOfLeaders, Outer::kGoesOnAlone));
+
+TEST_P(StartedAtOnce, SeveralAllReduces) {
+  const auto outcomes = run_all(layered({2, 3}, GetParam()), [](Group& group) {
     std::vector<torch::Tensor> flats;
     for (int i = 0; i < 5; ++i) flats.push_back(torch::full({1000 * i + 1}, group.rank() + i, torch::kLong));
     const auto expect_sum = [&](int i) {
@@ -167,12 +192,55 @@ TEST(LayeredGroupTest, SeveralAllReducesMayBeStartedAtOnce) {
 }
 
 TEST(LayeredGroupTest, WaitsOutOfTheOrderOfStartsAreRefused) {
-  const auto outcomes = run_all(layered({1, 1}), [](Group& group) {
-    const torch::Tensor flat = torch::ones({4}), other = torch::ones({4});
-    (void)group.start_all_reduce(flat);
-    group.start_all_reduce(other).wait(within(60s));
+  for (const Outer who : {Outer::kOfLeaders, Outer::kGoesOnAlone}) {
+    const auto outcomes = run_all(layered({1, 1}, who), [](Group& group) {
+      const torch::Tensor flat = torch::ones({4}), other = torch::ones({4});
+      (void)group.start_all_reduce(flat);
+      group.start_all_reduce(other).wait(within(60s));
+    });
+    EXPECT_THAT(outcomes, Each(HasSubstr("in the order of their start")));
+  }
+}
+
+TEST(LayeredGroupTest, GoesOnWhileTheMembersDoSomethingElseWhereTheLeadersDo) {
+  EXPECT_FALSE(layered({2, 2}).front()->goes_on_alone());
+  const Groups groups = layered({2, 2}, Outer::kGoesOnAlone);
+  std::vector<torch::Tensor> flats;
+  std::vector<Pending> pending;
+  for (const auto& group : groups) {
+    EXPECT_TRUE(group->goes_on_alone());
+    flats.push_back(torch::full({1000}, group->rank() + 1, torch::kLong));
+    pending.push_back(group->start_all_reduce(flats.back()));
+  }
+  // One after the other on one thread: the sum comes about by itself.
+  for (std::size_t i = 0; i < groups.size(); ++i) {
+    pending[i].wait(within(60s));
+    EXPECT_TRUE(torch::equal(flats[i], torch::full({1000}, 10)));
+  }
+}
+
+TEST(LayeredGroupTest, ACarriedSumNamesTheMemberThatDoesNotCome) {
+  const auto outcomes = run_all(layered({2, 2}, Outer::kGoesOnAlone), [](Group& group) {
+    group.barrier(within(60s));
+    if (group.rank() == 3) {
+      wait_for_its_end(group);
+      return;
+    }
+    group.start_all_reduce(torch::ones({10})).wait(within(200ms));
   });
-  EXPECT_THAT(outcomes, Each(HasSubstr("in the order of their start")));
+  const auto names_it = AllOf(HasSubstr("within the group of ranks 2 to 3"), HasSubstr("waiting for replica 1 of 2"));
+  for (int rank = 0; rank < 3; ++rank) EXPECT_THAT(outcomes[static_cast<std::size_t>(rank)], names_it) << rank;
+}
+
+TEST(LayeredGroupTest, ACarriedSumEndsWithItsMemberAndWithAnAbort) {
+  const auto outcomes = run_all(layered({2, 2}, Outer::kGoesOnAlone), [](Group& group) {
+    Pending pending = group.start_all_reduce(torch::ones({10}));
+    if (group.rank() == 0) return;  // its group is destroyed while the sum is under way, or after it
+    if (group.rank() == 1) group.abort("enough");
+    pending.wait(within(24h));
+    for (;;) group.barrier(within(24h));
+  });
+  for (const int rank : {1, 2, 3}) EXPECT_NE(outcomes[static_cast<std::size_t>(rank)], "");
 }
 
 TEST(LayeredGroupTest, BroadcastGoesFromAnyRoot) {
@@ -237,10 +305,8 @@ TEST(LayeredGroupTest, AnAbortInsideEndsTheLeadersWaitForTheOthers) {
     Pending pending = group.start_all_reduce(flat);
     if (group.rank() == 1) group.abort("enough");
     if (group.rank() < 2) pending.wait(within(24h));
-    // Rank 2 never waits: it is busy until it hears of the abort.
-    if (group.rank() == 2) {
-      for (;;) (void)group.start_all_reduce(torch::ones({10}));
-    }
+    // Rank 2 is busy until it hears of the abort.
+    if (group.rank() == 2) wait_for_its_end(group);
   });
   EXPECT_THAT(outcomes[0], HasSubstr("enough"));
   EXPECT_THAT(outcomes[1], HasSubstr("enough"));

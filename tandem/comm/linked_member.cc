@@ -120,6 +120,7 @@ class LinkedMember final : public Group {
   }
 
   void abort(const std::string& why) override { links_.close(shm::Cause::kAborted, why); }
+  void expire() override { close_at_deadline(); }
   void on_close(std::function<void(const std::string&)> listener) override { failed_.listen(std::move(listener)); }
 
  protected:
@@ -156,13 +157,16 @@ class LinkedMember final : public Group {
       }
     }
     if (!ended && limits.deadline.expired()) {
-      links_.close(shm::Cause::kDeadline,
-                   concat(links_.waiting(), " until the deadline; it is stopped or stuck in its ",
-                          "own work, or took another branch than the others"));
+      close_at_deadline();
     } else if (!ended) {
       links_.close(shm::Cause::kStopped, concat(links_.waiting(), " until it was asked to stop"));
     }
     links_.throw_closed();
+  }
+
+  void close_at_deadline() {
+    links_.close(shm::Cause::kDeadline, concat(links_.waiting(), " until the deadline; it is stopped or stuck in its ",
+                                               "own work, or took another branch than the others"));
   }
 
   // `failure` is empty when this member leaves.

@@ -91,6 +91,14 @@ class Exchange {
     for (CloseSignal& each : closed_) each.give(why);
   }
 
+  // Names who is behind this member.
+  void expire(int rank) {
+    const std::uint32_t posted = member(rank).posted.load();
+    std::string behind = missing(&MemberState::posted, posted);
+    if (behind.empty()) behind = missing(&MemberState::finished, posted);
+    abort(concat("collective #", posted, ": the deadline passed while waiting for replica ", behind, " of ", size()));
+  }
+
   [[noreturn]] void throw_aborted() {
     const MutexLock lock(mutex_);
     throw GroupAborted(concat("the group of ", size(), " replicas was aborted: ", why_));
@@ -99,15 +107,19 @@ class Exchange {
   [[nodiscard]] bool aborted() const { return aborted_.load(std::memory_order_seq_cst); }
 
  private:
+  std::string missing(std::atomic<std::uint32_t> MemberState::*counter, std::uint32_t value) {
+    std::string ranks;
+    for (int rank = 0; rank < size(); ++rank) {
+      if (!reached(member(rank).*counter, value)) ranks += concat(ranks.empty() ? "" : ", ", rank);
+    }
+    return ranks;
+  }
+
   [[noreturn]] void fail_deadline(std::atomic<std::uint32_t> MemberState::*counter, std::uint32_t value,
                                   Operation operation) {
-    std::string missing;
-    for (int rank = 0; rank < size(); ++rank) {
-      if (!reached(member(rank).*counter, value)) missing += concat(missing.empty() ? "" : ", ", rank);
-    }
-    const std::string message =
-        concat(name_of(operation), " #", value, ": the deadline passed while waiting for replica ", missing, " of ",
-               size(), "; it is stuck in its own work, or took another branch than the others");
+    const std::string message = concat(
+        name_of(operation), " #", value, ": the deadline passed while waiting for replica ", missing(counter, value),
+        " of ", size(), "; it is stuck in its own work, or took another branch than the others");
     abort(message);
     throw DeadlineExceeded(message);
   }
@@ -209,6 +221,7 @@ class LocalMember final : public Group {
   }
 
   void abort(const std::string& why) override { exchange_->abort(why); }
+  void expire() override { exchange_->expire(rank_); }
   void on_close(std::function<void(const std::string&)> listener) override {
     exchange_->closed(rank_).listen(std::move(listener));
   }

@@ -46,7 +46,7 @@ enum class Cause : std::uint32_t { kAborted, kStopped, kDeadline, kMismatch, kLo
 /// Why a rank closed the group.
 struct Closing {
   Cause cause{};
-  std::int32_t lost = 0;  // the rank that is gone, for kLost and kLeft
+  std::int32_t lost = 0;          // the rank that is gone, for kLost and kLeft
   std::array<char, 4000> text{};  // with the reports of other groups
 };
 

@@ -56,8 +56,8 @@ void Exchange::await_postings(std::uint64_t ticket, const Limits& limits) {
     const Posting& other = posting(rank, ticket);
     if (agree(mine, other)) continue;
     close(Cause::kMismatch,
-          concat("collective #", ticket, " differs: rank ", name(rank_), " came with ", describe(mine), ", rank ", name(rank),
-                 " with ", describe(other), "; the ranks took different branches, or their models differ"));
+          concat("collective #", ticket, " differs: rank ", name(rank_), " came with ", describe(mine), ", rank ",
+                 name(rank), " with ", describe(other), "; the ranks took different branches, or their models differ"));
     throw_closed();
   }
 }
@@ -88,13 +88,37 @@ void Exchange::sleep(SharedCounter RankBlock::*counter, int rank, std::uint64_t 
   };
   const std::stop_callback on_stop(limits.stop,
                                    [&] { close(Cause::kStopped, concat(waiting(), " until it was asked to stop")); });
-  const auto outcome = (block(rank).*counter).sleep(count_after(ticket), limits.deadline);
-  if (outcome == SharedCounter::Outcome::kReached) return;
-  if (outcome == SharedCounter::Outcome::kDeadline) {
-    close(Cause::kDeadline, concat(waiting(), " until the deadline; it is stopped or stuck in its own work, or took ",
-                                   "another branch than the others"));
+  bool expired = false;
+  {
+    const MutexLock lock(sleeping_);
+    waiting_ = std::cref(waiting);
+    expired = expired_;
   }
+  const auto outcome =
+      (block(rank).*counter).sleep(count_after(ticket), expired ? Deadline::after({}) : limits.deadline);
+  {
+    const MutexLock lock(sleeping_);
+    waiting_ = {};
+  }
+  if (outcome == SharedCounter::Outcome::kReached) return;
+  if (outcome == SharedCounter::Outcome::kDeadline) close_at_deadline(waiting());
   throw_closed();
+}
+
+void Exchange::close_at_deadline(const std::string& waiting) {
+  close(Cause::kDeadline, concat(waiting,
+                                 " until the deadline; it is stopped or stuck in its own work, or took another "
+                                 "branch than the others"));
+}
+
+void Exchange::expire() {
+  std::string waiting;
+  {
+    const MutexLock lock(sleeping_);
+    expired_ = true;
+    if (waiting_) waiting = waiting_();
+  }
+  if (!waiting.empty()) close_at_deadline(waiting);
 }
 
 // The reason is written before the group is closed with it, so that nobody ever sees half of one; and only once, since
@@ -161,7 +185,8 @@ void Exchange::sign() {
 std::string Exchange::missing(SharedCounter RankBlock::*counter, std::uint64_t ticket) const {
   std::string ranks;
   for (int rank = 0; rank < size_; ++rank) {
-    if (!(block(rank).*counter).has_reached(count_after(ticket))) ranks += concat(ranks.empty() ? "" : ", ", name(rank));
+    if (!(block(rank).*counter).has_reached(count_after(ticket)))
+      ranks += concat(ranks.empty() ? "" : ", ", name(rank));
   }
   return ranks;
 }

@@ -4,11 +4,11 @@
 // A collective is: post, wait until all have posted, work, finish, and, where others read or write this rank's memory,
 // wait until all have finished. Collectives are numbered from 0; all ranks post the same ones in the same order.
 //
-// Threads: one, but close() and is_open() may be called from any. Blocking: the two waits, until their limits; they
-// spin a little if each rank can have a core of its own, then sleep. Peers that died or left are seen at once. Errors:
-// PeerLost, DeadlineExceeded, RunError (ranks came with different collectives), GroupAborted; each with what every rank
-// did last. The first one closes the group for all ranks and for ever: pending and later waits throw, except for what
-// all ranks had done before.
+// Threads: one, but close(), expire() and is_open() may be called from any. Blocking: the two waits, until their
+// limits; they spin a little if each rank can have a core of its own, then sleep. Peers that died or left are seen at
+// once. Errors: PeerLost, DeadlineExceeded, RunError (ranks came with different collectives), GroupAborted; each with
+// what every rank did last. The first one closes the group for all ranks and for ever: pending and later waits throw,
+// except for what all ranks had done before.
 #pragma once
 #include <atomic>
 #include <cstdint>
@@ -58,6 +58,8 @@ class Exchange {
   /// Ends it for all ranks. The first reason stays.
   void close(Cause cause, const std::string& why) { close(cause, rank_, why); }
   [[nodiscard]] bool is_open() const { return control_.is_open(); }
+  /// As if the deadline of the wait that this rank is in, or of its next, had passed.
+  void expire();
   /// Throws why the group was closed.
   [[noreturn]] void throw_closed() const;
 
@@ -66,6 +68,7 @@ class Exchange {
   void await(SharedCounter RankBlock::*counter, std::uint64_t ticket, const Limits& limits);
   void sleep(SharedCounter RankBlock::*counter, int rank, std::uint64_t ticket, const Limits& limits);
   void close(Cause cause, int lost, const std::string& why);
+  void close_at_deadline(const std::string& waiting);
   void on_hang_up(int peer);
   void tell_closed();
   [[nodiscard]] std::string why_closed() const;
@@ -80,7 +83,10 @@ class Exchange {
   std::atomic<bool> told_{false};
   const SpinBudget spin_;
   std::uint64_t posted_ = 0, finished_ = 0;
-  Mutex closing_;  // for this rank's record of why it closed the group
+  Mutex sleeping_;
+  std::function<std::string()> waiting_ TANDEM_GUARDED_BY(sleeping_);  // of a sleeping rank: its words
+  bool expired_ TANDEM_GUARDED_BY(sleeping_) = false;
+  Mutex closing_;                                        // for this rank's record of why it closed the group
   Descriptor own_lifeline_ TANDEM_GUARDED_BY(closing_);  // hangs up when this rank closes the group, to wake the others
   LifelineWatch watch_;
 };

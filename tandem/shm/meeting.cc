@@ -192,12 +192,14 @@ Meeting join(const MeetingOptions& options) {
     throw PeerLost(0, concat("rank ", name_of(options, 0), " ended before the host group met"));
   reading.close();
   const std::array<int, 1> waits{socket.get()};
-  await_readable(waits, options.limits, concat("rank ", name_of(options, 0), " to say that all ", options.size, " ranks are there"));
+  await_readable(waits, options.limits,
+                 concat("rank ", name_of(options, 0), " to say that all ", options.size, " ranks are there"));
   Answer answer;
   Received received = receive(socket, room_of(answer));
   if (received.whole && answer.refusal.front() != 0) throw RunError(answer.refusal.data());
   if (!received.whole || received.descriptors.size() != static_cast<std::size_t>(options.size) + 1) {
-    throw PeerLost(0, concat("rank ", name_of(options, 0), " ended before all ", options.size, " ranks of the host group were there"));
+    throw PeerLost(0, concat("rank ", name_of(options, 0), " ended before all ", options.size,
+                             " ranks of the host group were there"));
   }
   Meeting meeting{.rank = options.rank,
                   .region = Region::open(std::move(received.descriptors.front())),

@@ -4,8 +4,8 @@
 // where their payload lies, each rank sums an equal part of the elements and writes it to everybody. A payload that is
 // not in the group's memory is copied there and back.
 //
-// Threads: one, but close() may be called from any. Blocking, errors: those of Exchange; after any throw the group is
-// closed for good and what the operation wrote to is garbage.
+// Threads: one, but abort() and expire() may be called from any. Blocking, errors: those of Exchange; after any throw
+// the group is closed for good and what the operation wrote to is garbage.
 #pragma once
 #include <array>
 #include <cstdint>
@@ -32,7 +32,8 @@ struct Element {
 
 class Member {
  public:
-  explicit Member(Meeting meeting, Exchange::OnClose on_close = [](const std::string&) {});
+  explicit Member(
+      Meeting meeting, Exchange::OnClose on_close = [](const std::string&) {});
 
   [[nodiscard]] int rank() const { return exchange_.rank(); }
   [[nodiscard]] int size() const { return exchange_.size(); }
@@ -60,6 +61,8 @@ class Member {
 
   /// Makes all operations of all ranks throw GroupAborted, now and for ever.
   void abort(const std::string& why) { exchange_.close(Cause::kAborted, why); }
+  /// As if the deadline of the wait that this rank is in, or of its next, had passed.
+  void expire() { exchange_.expire(); }
 
  private:
   // What this rank must remember of a collective between its start and its end.

@@ -23,9 +23,9 @@ std::string describe_ranks(ControlBlock& control, std::span<const int> names) {
   for (int rank = 0; rank < control.size; ++rank) {
     const RankBlock& block = control.rank(rank);
     const std::uint32_t posted = block.posted.count(), finished = block.finished.count();
-    text << "\n  rank " << names[static_cast<std::size_t>(rank)] << " (process " << block.process << "): last sign of life "
-         << age_of(block.last_sign.load(std::memory_order_relaxed)) << " s ago, finished " << finished
-         << " collectives, began last";
+    text << "\n  rank " << names[static_cast<std::size_t>(rank)] << " (process " << block.process
+         << "): last sign of life " << age_of(block.last_sign.load(std::memory_order_relaxed)) << " s ago, finished "
+         << finished << " collectives, began last";
     const char* separator = " ";
     for (std::uint32_t ticket = posted - std::min(posted, kShown); ticket < posted; ++ticket) {
       text << std::exchange(separator, ", ") << '#' << ticket << ' ' << describe(block.posting(ticket));

@@ -8,7 +8,8 @@
 namespace tandem::shm {
 
 /// One line a rank, each after a line break: its process, when it last posted or finished a collective, how many it
-/// finished, and the last few that it posted; each called as `names` says. Never blocks, whatever the ranks do meanwhile.
+/// finished, and the last few that it posted; each called as `names` says. Never blocks, whatever the ranks do
+/// meanwhile.
 [[nodiscard]] std::string describe_ranks(ControlBlock& control, std::span<const int> names);
 
 }  // namespace tandem::shm

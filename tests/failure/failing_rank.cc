@@ -2,8 +2,8 @@
 //
 //   failing_rank WHAT [FOLDER PATIENCE_MS]
 //
-// Rank 1 is the one at fault. `endless` is at no fault: it trains until somebody ends it, and leaves FOLDER/RANK when it
-// is well under way. Exits as a program should: 2 for what the user can mend, 3 when the world failed.
+// Rank 1 is the one at fault. `endless` is at no fault: it trains until somebody ends it, and leaves FOLDER/RANK when
+// it is well under way. Exits as a program should: 2 for what the user can mend, 3 when the world failed.
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 #include <torch/nn/modules/activation.h>
@@ -32,10 +32,9 @@ using namespace tandem;
 constexpr int kInputs = 16, kRows = 4, kFault = 1;
 
 std::shared_ptr<torch::nn::SequentialImpl> net_of(int width) {
-  return std::make_shared<torch::nn::SequentialImpl>(torch::nn::Linear(kInputs, width), torch::nn::Tanh(),
-                                                     torch::nn::Linear(width, width), torch::nn::Tanh(),
-                                                     torch::nn::Linear(width, width), torch::nn::Tanh(),
-                                                     torch::nn::Linear(width, 1));
+  return std::make_shared<torch::nn::SequentialImpl>(
+      torch::nn::Linear(kInputs, width), torch::nn::Tanh(), torch::nn::Linear(width, width), torch::nn::Tanh(),
+      torch::nn::Linear(width, width), torch::nn::Tanh(), torch::nn::Linear(width, 1));
 }
 
 class Training {
@@ -88,8 +87,7 @@ void run(comm::World& world, const std::string& what) {
   for (int step = 0; step < 6; ++step) {
     if (what == "skip" && at_fault && step == 3) continue;
     if (what == "fewer" && at_fault && step == 4) break;
-    if (what == "shape" && step == 2)
-      world.group->start_all_reduce(at::zeros({at_fault ? 2001 : 2000})).wait(limits);
+    if (what == "shape" && step == 2) world.group->start_all_reduce(at::zeros({at_fault ? 2001 : 2000})).wait(limits);
     if (what == "memory" && at_fault && step == 2) take_more_than_the_machine_has(*world.group);
     if (what == "container" && at_fault && step == 2) take_what_is_not_free(*world.group);
     training.step(what == "nan" && at_fault && step == 2 ? std::numeric_limits<double>::quiet_NaN() : 1);

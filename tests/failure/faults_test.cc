@@ -49,9 +49,9 @@ TEST(FaultsTest, ARankThatSkippedAStepIsNamed) {
   for (const int rank : {0, 2}) {
     const Ended& ended = outcomes[static_cast<std::size_t>(rank)];
     EXPECT_EQ(ended.exit_code, 3) << ended.how();
-    EXPECT_THAT(ended.err, AllOf(HasSubstr("the sum of the gradients 0.weight..6.bias: "), HasSubstr("rank 1 (process "),
-                                 HasSubstr("left the group"), HasSubstr("last sign of life"),
-                                 HasSubstr("began last #")));
+    EXPECT_THAT(ended.err,
+                AllOf(HasSubstr("the sum of the gradients 0.weight..6.bias: "), HasSubstr("rank 1 (process "),
+                      HasSubstr("left the group"), HasSubstr("last sign of life"), HasSubstr("began last #")));
   }
 }
 

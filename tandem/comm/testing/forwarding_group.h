@@ -41,7 +41,10 @@ class ForwardingGroup : public Group {
   }
   void barrier(const Limits& limits) override { group_->barrier(limits); }
   void abort(const std::string& why) override { group_->abort(why); }
-  void on_close(std::function<void(const std::string& why)> listener) override { group_->on_close(std::move(listener)); }
+  void expire() override { group_->expire(); }
+  void on_close(std::function<void(const std::string& why)> listener) override {
+    group_->on_close(std::move(listener));
+  }
 
  protected:
   void finish(std::uint64_t ticket, const Limits& limits) override { pending_[ticket].wait(limits); }

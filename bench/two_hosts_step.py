@@ -1,0 +1,99 @@
+#!/usr/bin/env python3
+"""How long does a training step of two hosts with two ranks each take, against the time that the wire between them needs?
+
+    sudo bench/two_hosts_step.py [--build build/release] [--rate-mbit 1000] [--smoke]
+
+The hosts are network namespaces of this machine with a cable that a token bucket (tc tbf) limits. Runs bench/sync/step_bench
+on them and prints a line for each of its networks: the step, the bytes that each host must send for the gradients,
+2 (h - 1) / h times theirs, and the step as a multiple of bytes / rate. Needs root, ip, tc, unshare and nsenter.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+HOSTS, RANKS = 2, 4
+CABLE = "cable"
+BURST = 256 * 1024
+
+
+def on(host: int, *command: str) -> None:
+    subprocess.run(["nsenter", "-t", str(host), "-n", *command], check=True)
+
+
+@contextlib.contextmanager
+def two_hosts(rate_mbit: int) -> Iterator[list[int]]:
+    """The processes that hold the namespaces; all is gone with them."""
+    holders = [subprocess.Popen(["unshare", "--net", "sleep", "infinity"]) for _ in range(HOSTS)]
+    try:
+        own = os.readlink("/proc/self/ns/net")
+        hosts = [holder.pid for holder in holders]
+        while any(os.readlink(f"/proc/{host}/ns/net") == own for host in hosts):
+            if any(holder.poll() is not None for holder in holders):
+                raise SystemExit("no network namespaces: is this root?")
+        on(hosts[0], "ip", "link", "add", CABLE, "type", "veth", "peer", "name", CABLE, "netns", str(hosts[1]))
+        for number, host in enumerate(hosts):
+            on(host, "ip", "link", "set", "lo", "up")
+            on(host, "ip", "address", "add", f"192.0.2.{number + 1}/24", "dev", CABLE)
+            on(host, "ip", "link", "set", CABLE, "up")
+            limit = ["rate", f"{rate_mbit}mbit", "burst", str(BURST), "latency", "50ms"]
+            on(host, "tc", "qdisc", "add", "dev", CABLE, "root", "tbf", *limit)
+        yield hosts
+    finally:
+        for holder in holders:
+            holder.kill()
+            holder.wait()
+
+
+def run_ranks(hosts: list[int], program: Path, arguments: list[str]) -> Iterator[dict]:
+    """The lines of rank 0, as they come."""
+    ranks = []
+    try:
+        for rank in range(RANKS):
+            where = {"RANK": rank, "WORLD_SIZE": RANKS, "MASTER_ADDR": "192.0.2.1", "MASTER_PORT": 29500}
+            ranks.append(
+                subprocess.Popen(
+                    ["nsenter", "-t", str(hosts[rank * HOSTS // RANKS]), "-n", str(program), *arguments],
+                    env=os.environ | {name: str(value) for name, value in where.items()},
+                    stdout=subprocess.PIPE if rank == 0 else subprocess.DEVNULL,
+                )
+            )
+        yield from (json.loads(line) for line in ranks[0].stdout)
+        if any(rank.wait() != 0 for rank in ranks):
+            raise SystemExit("a rank failed")
+    finally:
+        for rank in ranks:
+            rank.kill()
+            rank.wait()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--build", type=Path, default=Path("build/release"))
+    parser.add_argument("--rate-mbit", type=int, default=1000)
+    parser.add_argument("--smoke", action="store_true")
+    options = parser.parse_args()
+    program = options.build.resolve() / "bin" / "step_bench"
+    with two_hosts(options.rate_mbit) as hosts:
+        for line in run_ranks(hosts, program, ["--smoke"] if options.smoke else []):
+            if not line["case"].endswith("a step"):
+                continue
+            millions = float(line["case"].split("M", 1)[0])
+            sent = 2 * (HOSTS - 1) / HOSTS * 4e6 * millions
+            wire_ms = sent * 8 / (options.rate_mbit * 1e6) * 1e3
+            print(
+                f"{line['case']}: {line['value']:.1f} ms; {sent / 1e6:.1f} MB a host take {wire_ms:.1f} ms at "
+                f"{options.rate_mbit} Mbit/s: {line['value'] / wire_ms:.2f} times",
+                flush=True,
+            )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

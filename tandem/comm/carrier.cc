@@ -1,0 +1,154 @@
+#include "tandem/comm/carrier.h"
+
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "tandem/base/check.h"
+#include "tandem/base/error.h"
+#include "tandem/base/text.h"
+
+namespace tandem::comm {
+namespace {
+
+using Phase = Layers::Phase;
+
+constexpr std::uint64_t kMostAtOnce = 64;
+// From the closing of the groups until the thread has noticed.
+constexpr std::chrono::seconds kVerdict{5};
+
+}  // namespace
+
+Carrier::Carrier(Layers& layers)
+    : layers_(layers), worker_("carrier", [this](const std::stop_token& stop) { carry_all(stop); }) {}
+
+Carrier::~Carrier() {
+  bool is_under_way = false;
+  {
+    const MutexLock lock(mutex_);
+    is_under_way = done_ < started_ && !failure_;
+  }
+  if (is_under_way) layers_.abort("it left the group before its collectives had ended");
+}
+
+// --- the member's thread ---
+
+std::uint64_t Carrier::start(const at::Tensor& flat) {
+  TANDEM_CHECK(flat.dim() == 1 && flat.is_contiguous(), "a group reduces flat tensors, got ", flat.dim(),
+               " dimensions");
+  Started started{flat, nullptr};
+  if (!flat.is_cpu()) {
+    const c10::impl::VirtualGuardImpl device(flat.device().type());
+    started.ready = std::make_unique<c10::Event>(flat.device().type());
+    started.ready->record(device.getStream(flat.device()));
+  }
+  std::uint64_t ticket = 0;
+  {
+    const MutexLock lock(mutex_);
+    if (failure_) std::rethrow_exception(failure_);
+    under_way_.push_back(std::move(started));
+    ticket = started_++;
+  }
+  changed_.notify_all();
+  return ticket;
+}
+
+bool Carrier::all_waited() const {
+  const MutexLock lock(mutex_);
+  return waited_ == started_;
+}
+
+// How long this may take depends on whom the thread waits for, which changes meanwhile: see note [Who waits longer].
+void Carrier::wait(std::uint64_t ticket, const Limits& limits) {
+  {
+    const MutexLock lock(mutex_);
+    TANDEM_CHECK(ticket == waited_ && ticket < started_, "collectives are waited for in the order of their start");
+  }
+  for (;;) {
+    const Deadline deadline = layers_.later(layers_.phase(), limits).deadline;
+    const Outcome outcome = await_done(ticket, limits.stop, deadline);
+    if (outcome == Outcome::kDone) return;
+    if (outcome == Outcome::kStopped) layers_.abort(concat("all_reduce #", ticket, ": it was asked to stop"));
+    if (outcome == Outcome::kDeadline && !layers_.later(layers_.phase(), limits).deadline.expired()) continue;
+    if (outcome == Outcome::kDeadline) layers_.expire();
+    if (await_done(ticket, {}, Deadline::after(kVerdict)) == Outcome::kDone) return;
+    throw DeadlineExceeded(
+        concat("all_reduce #", ticket, ": the groups were closed and the wait for them did not end"));
+  }
+}
+
+Carrier::Outcome Carrier::await_done(std::uint64_t ticket, const std::stop_token& stop, const Deadline& deadline) {
+  const MutexLock lock(mutex_);
+  const auto over = [&]() TANDEM_REQUIRES(mutex_) { return done_ > ticket || failure_; };
+  if (!changed_.wait(mutex_, stop, deadline, over))
+    return stop.stop_requested() ? Outcome::kStopped : Outcome::kDeadline;
+  if (done_ <= ticket) std::rethrow_exception(failure_);
+  ++waited_;
+  return Outcome::kDone;
+}
+
+// --- the carrying thread ---
+
+void Carrier::carry_all(const std::stop_token& stop) {
+  const at::NoGradGuard no_grad;
+  try {
+    while (!stop.stop_requested()) carry_batch(stop);
+  } catch (...) {
+    const MutexLock lock(mutex_);
+    failure_ = std::current_exception();
+  }
+  changed_.notify_all();
+}
+
+void Carrier::carry_batch(const std::stop_token& stop) {
+  std::uint64_t first = 0, last = 0;
+  {
+    const MutexLock lock(mutex_);
+    first = done_;
+  }
+  if (!await_started(first, stop)) return;
+  {
+    const MutexLock lock(mutex_);
+    last = std::min(started_, first + kMostAtOnce);
+  }
+  const at::Tensor end = at::full({1}, static_cast<std::int64_t>(last), at::kLong);
+  layers_.inside([&] { layers_.inner().broadcast(end, 0, {}); });
+  last = static_cast<std::uint64_t>(end.item<std::int64_t>());
+  std::vector<at::Tensor> flats;
+  std::vector<Pending> between;
+  for (std::uint64_t ticket = first; ticket < last; ++ticket) {
+    const auto flat = await_started(ticket, stop);
+    if (!flat) return;
+    flats.push_back(*flat);
+    layers_.inside([&] { layers_.inner().start_all_reduce(*flat).wait({}); });
+    layers_.between([&] { between.push_back(layers_.outer()->start_all_reduce(*flat)); });
+  }
+  for (std::size_t i = 0; i < flats.size(); ++i) {
+    layers_.between([&] { between[i].wait({}); });
+    layers_.from_leader([&] { layers_.inner().broadcast(flats[i], 0, {}); });
+    {
+      const MutexLock lock(mutex_);
+      under_way_.pop_front();
+      ++done_;
+    }
+    changed_.notify_all();
+  }
+}
+
+// Nothing when the thread is to end.
+std::optional<at::Tensor> Carrier::await_started(std::uint64_t ticket, const std::stop_token& stop) {
+  Started* started = nullptr;
+  {
+    const MutexLock lock(mutex_);
+    if (!changed_.wait(mutex_, stop, [&]() TANDEM_REQUIRES(mutex_) { return started_ > ticket; })) return std::nullopt;
+    started = &under_way_[ticket - done_];
+  }
+  if (started->ready) started->ready->synchronize();
+  return started->flat;
+}
+
+}  // namespace tandem::comm

@@ -1,0 +1,83 @@
+#include "tandem/comm/layers.h"
+
+#include <utility>
+
+#include "tandem/base/check.h"
+#include "tandem/comm/rethrow.h"
+
+namespace tandem::comm {
+
+Layers::Layers(std::unique_ptr<Group> inner, std::shared_ptr<Group> outer, int layers_outside, Names names)
+    : names_(names), inner_(std::move(inner)), outer_(std::move(outer)), layers_outside_(layers_outside) {
+  TANDEM_CHECK(!leads() || outer_ != nullptr, "the leader of an inner group needs its place in the outer one");
+  tie();
+}
+
+Layers::~Layers() {
+  inner_->on_close({});
+  if (leads()) outer_->on_close({});
+}
+
+void Layers::place(InnerSizes sizes, int mine) {
+  sizes_ = std::move(sizes);
+  mine_ = mine;
+  tie();
+}
+
+// Only the leader listens to the outer group: others may hold the same one.
+void Layers::tie() {
+  inner_->on_close([this, before = words(Phase::kInside)](const std::string& why) {
+    if (outer_ != nullptr) outer_->abort(before + why);
+    closed_.give(before + why);
+  });
+  if (!leads()) return;
+  outer_->on_close([this, before = words(Phase::kBetween)](const std::string& why) {
+    inner_->abort(before + why);
+    closed_.give(before + why);
+  });
+}
+
+Clock::duration Layers::grace(Phase phase) const {
+  if (phase == Phase::kInside || (phase == Phase::kFromLeader && leads())) return {};
+  return phase == Phase::kBetween ? kGrace : 2 * layers_outside_ * kGrace;
+}
+
+Limits Layers::later(Phase phase, const Limits& limits) const {
+  if (limits.deadline.is_infinite()) return limits;
+  // From when it was to end, not from now: asked again later, it is the same.
+  const Clock::duration left = limits.deadline.at() - Clock::now();
+  return {.deadline = Deadline::after(left + grace(phase)), .stop = limits.stop};
+}
+
+void Layers::run(Phase phase, const std::function<void()>& operation) {
+  phase_.store(phase);
+  try {
+    operation();
+  } catch (const std::exception& error) {
+    const std::string before = words(phase);
+    abort(before + error.what());
+    rethrow_with(before, [&](int place) { return rank_of(phase, place); });
+  }
+  phase_.store(Phase::kInside);
+}
+
+void Layers::abort(const std::string& why) {
+  inner_->abort(why);
+  if (outer_ != nullptr) outer_->abort(why);
+}
+
+void Layers::expire() {
+  if (leads() && phase() == Phase::kBetween) return outer_->expire();
+  inner_->expire();
+}
+
+std::string Layers::words(Phase phase) const {
+  if (names_ == Names::kOfTheRun) return "";
+  return phase == Phase::kBetween ? sizes_.describe_all() : sizes_.describe(mine_);
+}
+
+int Layers::rank_of(Phase phase, int place) const {
+  return phase == Phase::kBetween ? sizes_.begin(place) : sizes_.begin(mine_) + place;
+}
+
+}  // namespace tandem::comm

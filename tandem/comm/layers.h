@@ -1,0 +1,78 @@
+// comm/layers.h: the two groups of a member of a layered group, tied to each other: what closes one closes the other.
+// Internal to comm/layered_group.cc and comm/carrier.cc.
+//
+// Threads: operations on one at a time; abort(), expire() and on_close() from any.
+#pragma once
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "tandem/comm/close_signal.h"
+#include "tandem/comm/inner_sizes.h"
+#include "tandem/comm/layered_group.h"
+
+namespace tandem::comm {
+
+// Note [Who waits longer]
+// A member of an inner group that does not come keeps its own group waiting, which names it; through that the leaders
+// of other groups wait for its leader, and their members for them. With one deadline for all, whoever came first would
+// give up first and name somebody who is only waiting himself. So who waits for a leader waits longer than the leader
+// does: the leaders for each other by one kGrace, the members for their leader by two for each layer outside.
+inline constexpr std::chrono::milliseconds kGrace{400};
+
+class Layers {
+ public:
+  Layers(std::unique_ptr<Group> inner, std::shared_ptr<Group> outer, int layers_outside, Names names);
+  /// Neither group's end is told any more.
+  ~Layers();
+  Layers(const Layers&) = delete;
+  Layers& operator=(const Layers&) = delete;
+
+  [[nodiscard]] Group& inner() const { return *inner_; }
+  /// The leader's place among the leaders; others may have none.
+  [[nodiscard]] Group* outer() const { return outer_.get(); }
+  [[nodiscard]] bool leads() const { return inner_->rank() == 0; }
+  /// Once they are known: of all inner groups, and which of them this is.
+  void place(InnerSizes sizes, int mine);
+  [[nodiscard]] const InnerSizes& sizes() const { return sizes_; }
+  [[nodiscard]] int mine() const { return mine_; }
+
+  /// What this member waits for.
+  enum class Phase { kInside, kBetween, kFromLeader };
+  [[nodiscard]] Phase phase() const { return phase_.load(); }
+  /// By how much a wait in that phase is longer than the caller's.
+  [[nodiscard]] Clock::duration grace(Phase phase) const;
+  [[nodiscard]] Limits later(Phase phase, const Limits& limits) const;
+
+  /// Runs an operation of the inner group, which all its members do, or, of the leaders only, of the outer one. What it
+  /// throws closes both groups, since nobody would come to what the others wait for; it is thrown on as the same kind
+  /// of error, with ranks counted over all groups.
+  void inside(const std::function<void()>& operation) { run(Phase::kInside, operation); }
+  void from_leader(const std::function<void()>& operation) { run(Phase::kFromLeader, operation); }
+  void between(const std::function<void()>& operation) {
+    if (leads()) run(Phase::kBetween, operation);
+  }
+
+  void abort(const std::string& why);
+  void expire();
+  void on_close(CloseSignal::Listener listener) { closed_.listen(std::move(listener)); }
+
+ private:
+  void run(Phase phase, const std::function<void()>& operation);
+  void tie();
+  [[nodiscard]] std::string words(Phase phase) const;
+  [[nodiscard]] int rank_of(Phase phase, int place) const;
+
+  const Names names_;
+  const std::unique_ptr<Group> inner_;
+  const std::shared_ptr<Group> outer_;
+  const int layers_outside_;
+  InnerSizes sizes_;
+  int mine_ = 0;
+  std::atomic<Phase> phase_{Phase::kInside};
+  CloseSignal closed_;
+};
+
+}  // namespace tandem::comm
