@@ -29,7 +29,7 @@ struct TorchFileTest : testing::Test {
   void TearDown() override { std::filesystem::remove(path); }
 };
 
-torch::nn::Sequential make_net(double value) {
+torch::nn::Sequential make_saved_net(double value) {
   torch::nn::Sequential net(torch::nn::Linear(3, 2), torch::nn::BatchNorm1d(2));
   const torch::NoGradGuard no_grad;
   for (torch::Tensor& parameter : net->parameters()) parameter.fill_(value);
@@ -38,7 +38,7 @@ torch::nn::Sequential make_net(double value) {
 }
 
 TEST_F(TorchFileTest, WeightsComeBack) {
-  auto saved = make_net(2), loaded = make_net(3);
+  auto saved = make_saved_net(2), loaded = make_saved_net(3);
   save_weights_torch(*saved, path);
   load_weights_torch(*loaded, path);
   for (const torch::Tensor& parameter : loaded->parameters()) EXPECT_TRUE(parameter.eq(2).all().item<bool>());
@@ -72,7 +72,7 @@ TEST_F(TorchFileTest, PlainDataComesBackAndViewsAreWrittenAlone) {
 
 TEST_F(TorchFileTest, WhatDoesNotFitIsListedAndTheModuleUnchanged) {
   save_weights_torch(*torch::nn::Sequential(torch::nn::Linear(4, 2)), path);
-  auto net = make_net(3);
+  auto net = make_saved_net(3);
   EXPECT_THAT([&] { load_weights_torch(*net, path); },
               ThrowsMessage<CheckpointError>(AllOf(HasSubstr(path.string()), HasSubstr("'0.weight' is Float [2, 4]"),
                                                    HasSubstr("'1.running_mean'"))));

@@ -21,11 +21,11 @@ using testing::AllOf;
 using testing::Each;
 using testing::HasSubstr;
 
-const Limits kLong = within(60s);
+const Limits kAMinute = within(60s);
 
 // One table with sparse gradients beside a dense parameter.
-struct Pair : Linear {
-  Pair() {
+struct PairOfWeights : Linear {
+  PairOfWeights() {
     table = register_module("table", torch::nn::Embedding(torch::nn::EmbeddingOptions(5, 2).sparse(true)));
     const torch::NoGradGuard no_grad;
     table->weight.zero_();
@@ -39,20 +39,20 @@ TEST(AsynchronousProcessTest, UpdatesOfAllProcessesAddUpExactlyAndAllEndAlike) {
       {.shards = 3,
        .replicas = 3,
        .options = {.mean = {}, .scaling = Scaling::kNone},
-       .build = [](int) { return std::make_shared<Pair>(); }},
+       .build = [](int) { return std::make_shared<PairOfWeights>(); }},
       [](Replica& replica, Asynchronous& strategy, const Voice& voice) {
         const int me = replica.placement().replica;
-        auto& net = dynamic_cast<Pair&>(replica.module());
+        auto& net = dynamic_cast<PairOfWeights&>(replica.module());
         std::int64_t most = 0;
         for (int i = 0; i < kSteps - me; ++i) {  // uneven numbers of batches
           strategy.open(me);
           (net.loss(me) + net.table(torch::tensor({me, 4})).sum()).backward();
           strategy.close(1, 0.0);
-          const StepReport report = strategy.step(1.0, kLong);
+          const StepReport report = strategy.step(1.0, kAMinute);
           most = std::max(most, report.staleness);
           if (report.verdict != Verdict::kApplied) voice.say("not applied; ");
         }
-        strategy.leave(kLong);
+        strategy.leave(kAMinute);
         const double moved = -0.5 * (kSteps * 1 + (kSteps - 1) * 2 + (kSteps - 2) * 4);
         if (!torch::equal(net.values.detach(), torch::full({8}, moved))) voice.say(concat(net.values));
         const torch::Tensor rows = torch::tensor({kSteps, kSteps - 1, kSteps - 2, 0, 3 * kSteps - 3}) * -0.5;

@@ -134,9 +134,9 @@ TEST(AsynchronousTest, ImpossibleBoundsAreRefused) {
   }
 }
 
-// Words are shared and repeated, one is nobody's; replica 1 reaches `late` in its second step only.
-struct Words : torch::nn::Module {
-  Words() {
+// WordTable are shared and repeated, one is nobody's; replica 1 reaches `late` in its second step only.
+struct WordTable : torch::nn::Module {
+  WordTable() {
     table = register_module("table", torch::nn::Embedding(torch::nn::EmbeddingOptions(6, 2).sparse(true)));
     late = register_parameter("late", torch::ones({3}));
     never = register_parameter("never", torch::ones({3}));
@@ -150,10 +150,10 @@ struct Words : torch::nn::Module {
 TEST(AsynchronousTest, SparseGradientsAreAppliedByRowAndWhatNobodyReachedIsLeftAlone) {
   std::vector<model::NamedTensors> states(2);
   const auto outcomes = run_on_threads(
-      {.options = {.mean = {}, .scaling = Scaling::kNone}, .build = [](int) { return std::make_shared<Words>(); }},
+      {.options = {.mean = {}, .scaling = Scaling::kNone}, .build = [](int) { return std::make_shared<WordTable>(); }},
       [&](Replica& replica, Asynchronous& strategy) {
         const int me = replica.placement().replica;
-        auto& net = dynamic_cast<Words&>(replica.module());
+        auto& net = dynamic_cast<WordTable&>(replica.module());
         for (int i = 0; i < 2; ++i) {
           strategy.open(me);
           torch::Tensor loss = net.table(torch::tensor({me, 3, 3})).sum();
@@ -256,8 +256,8 @@ TEST(AsynchronousTest, TheWholeStateIsOneAndGoesOnWhereItWasLoaded) {
   EXPECT_THAT(counts, ElementsAre(11)) << "ten steps that were saved, and one";
 }
 
-struct Normed : torch::nn::Module {
-  Normed() {
+struct NormedWeights : torch::nn::Module {
+  NormedWeights() {
     norm = register_module("norm", torch::nn::BatchNorm1d(torch::nn::BatchNorm1dOptions(2).momentum(1.0)));
     label = register_buffer("label", torch::full({1}, -1, torch::kLong));
   }
@@ -267,9 +267,9 @@ struct Normed : torch::nn::Module {
 
 TEST(AsynchronousTest, BuffersBecomeTheMeanOfTheReplicasWhenAllAreMadeEqual) {
   const auto outcomes = run_on_threads(
-      {.build = [](int) { return std::make_shared<Normed>(); }}, [&](Replica& replica, Asynchronous& strategy) {
+      {.build = [](int) { return std::make_shared<NormedWeights>(); }}, [&](Replica& replica, Asynchronous& strategy) {
         const int me = replica.placement().replica;
-        auto& net = dynamic_cast<Normed&>(replica.module());
+        auto& net = dynamic_cast<NormedWeights&>(replica.module());
         strategy.open(me);
         net.norm(torch::tensor({{0.0F, 1.0F}, {2.0F, 5.0F}}) * (me == 0 ? 1 : 10)).square().sum().backward();
         net.label.fill_(me + 5);

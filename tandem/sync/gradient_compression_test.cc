@@ -43,8 +43,8 @@ class CountingGroup final : public comm::ForwardingGroup {
 };
 
 // 16 x 12 weights, a head that some losses reach, and one that none does.
-struct Net : torch::nn::Module {
-  Net() {
+struct CompressedNet : torch::nn::Module {
+  CompressedNet() {
     body = register_module("body", torch::nn::Linear(12, 16));
     sometimes = register_module("sometimes", torch::nn::Linear(16, 8));
     never = register_module("never", torch::nn::Linear(16, 8));
@@ -56,7 +56,7 @@ struct Net : torch::nn::Module {
 };
 
 // Rank r has r + 1 rows; only rank 0's loss reaches `sometimes`.
-torch::Tensor loss_of(Net& net, int rank, int step) {
+torch::Tensor loss_of_rows(CompressedNet& net, int rank, int step) {
   const torch::Tensor x = torch::sin(torch::arange((rank + 1) * 12, torch::kFloat) * (step + 1) + rank).view({-1, 12});
   const torch::Tensor hidden = torch::tanh(net.body(x));
   torch::Tensor loss = hidden.square().mean();
@@ -65,11 +65,11 @@ torch::Tensor loss_of(Net& net, int rank, int step) {
 
 struct Rank {
   DataParallel& parallel;
-  Net& net;
+  CompressedNet& net;
   CountingGroup& group;
   int rank;
   void step(int number) const {
-    parallel.backward(loss_of(net, rank, number), rank + 1);
+    parallel.backward(loss_of_rows(net, rank, number), rank + 1);
     parallel.step();
   }
 };
@@ -79,7 +79,8 @@ DataParallelOptions with(MakeCompression compression) {
 }
 
 // Runs `work` as each rank, in a thread of its own; what() of each failure.
-std::vector<std::string> run_ranks(const DataParallelOptions& options, const std::function<void(const Rank&)>& work) {
+std::vector<std::string> run_compressed_ranks(const DataParallelOptions& options,
+                                              const std::function<void(const Rank&)>& work) {
   auto members = comm::make_local_group(kRanks);
   std::vector<std::string> outcomes(kRanks);
   std::vector<std::jthread> threads;
@@ -87,7 +88,7 @@ std::vector<std::string> run_ranks(const DataParallelOptions& options, const std
     threads.emplace_back([&, rank] {
       CountingGroup group(std::move(members[static_cast<std::size_t>(rank)]));
       try {
-        const auto net = std::make_shared<Net>();
+        const auto net = std::make_shared<CompressedNet>();
         DataParallel parallel(net, group, options);
         work({parallel, *net, group, rank});
       } catch (const std::exception& error) {
@@ -111,23 +112,23 @@ torch::Tensor memory_of(DataParallel& parallel, const std::string& parameter) {
   return {};
 }
 
-const auto kNoFailures = testing::Each(testing::StrEq(""));
+const auto kNoneFailed = testing::Each(testing::StrEq(""));
 
 // The values after so many steps without a compression.
 std::vector<torch::Tensor> exact(int steps) {
   std::vector<torch::Tensor> values;
-  EXPECT_THAT(run_ranks(with({}),
-                        [&](const Rank& me) {
-                          for (int step = 0; step < steps; ++step) me.step(step);
-                          if (me.rank != 0) return;
-                          for (const torch::Tensor& parameter : me.net.parameters())
-                            values.push_back(parameter.detach().clone());
-                        }),
-              kNoFailures);
+  EXPECT_THAT(run_compressed_ranks(with({}),
+                                   [&](const Rank& me) {
+                                     for (int step = 0; step < steps; ++step) me.step(step);
+                                     if (me.rank != 0) return;
+                                     for (const torch::Tensor& parameter : me.net.parameters())
+                                       values.push_back(parameter.detach().clone());
+                                   }),
+              kNoneFailed);
   return values;
 }
 
-double largest_difference(const Net& net, const std::vector<torch::Tensor>& expected) {
+double largest_difference(const CompressedNet& net, const std::vector<torch::Tensor>& expected) {
   double most = 0;
   const auto parameters = net.parameters();
   for (std::size_t i = 0; i < expected.size(); ++i)
@@ -139,38 +140,38 @@ double largest_difference(const Net& net, const std::vector<torch::Tensor>& expe
 TEST(GradientCompressionTest, ACastGivesTheMeanOverRowsToItsPrecisionAndTheSameBitsEverywhere) {
   const auto expected = exact(2);
   for (const auto& [dtype, precision] : {std::pair(at::kBFloat16, 2e-2), std::pair(at::kHalf, 2e-3)}) {
-    EXPECT_THAT(run_ranks(with(cast_compression({.to = dtype})),
-                          [&, precision = precision](const Rank& me) {
-                            for (int step = 0; step < 2; ++step) me.step(step);
-                            me.parallel.require_same_state();
-                            EXPECT_LT(largest_difference(me.net, expected), precision);
-                            EXPECT_GT(largest_difference(me.net, expected), 0) << "nothing was cast";
-                          }),
-                kNoFailures);
+    EXPECT_THAT(run_compressed_ranks(with(cast_compression({.to = dtype})),
+                                     [&, precision = precision](const Rank& me) {
+                                       for (int step = 0; step < 2; ++step) me.step(step);
+                                       me.parallel.require_same_state();
+                                       EXPECT_LT(largest_difference(me.net, expected), precision);
+                                       EXPECT_GT(largest_difference(me.net, expected), 0) << "nothing was cast";
+                                     }),
+                kNoneFailed);
   }
 }
 
 TEST(GradientCompressionTest, AllElementsOfTopKAreTheMeanOverRows) {
   const auto expected = exact(3);
-  EXPECT_THAT(run_ranks(with(top_k_compression({.share = 1})),
-                        [&](const Rank& me) {
-                          for (int step = 0; step < 3; ++step) me.step(step);
-                          me.parallel.require_same_state();
-                          EXPECT_LT(largest_difference(me.net, expected), 1e-6);
-                        }),
-              kNoFailures);
+  EXPECT_THAT(run_compressed_ranks(with(top_k_compression({.share = 1})),
+                                   [&](const Rank& me) {
+                                     for (int step = 0; step < 3; ++step) me.step(step);
+                                     me.parallel.require_same_state();
+                                     EXPECT_LT(largest_difference(me.net, expected), 1e-6);
+                                   }),
+              kNoneFailed);
 }
 
 TEST(GradientCompressionTest, PowerSgdBeforeItsStartIsTheMeanOverRows) {
   const auto expected = exact(2);
-  EXPECT_THAT(run_ranks(with(power_sgd_compression({.rank = 1, .start_step = 2})),
-                        [&](const Rank& me) {
-                          for (int step = 0; step < 2; ++step) me.step(step);
-                          EXPECT_LT(largest_difference(me.net, expected), 1e-6);
-                          me.step(2);
-                          me.parallel.require_same_state();
-                        }),
-              kNoFailures);
+  EXPECT_THAT(run_compressed_ranks(with(power_sgd_compression({.rank = 1, .start_step = 2})),
+                                   [&](const Rank& me) {
+                                     for (int step = 0; step < 2; ++step) me.step(step);
+                                     EXPECT_LT(largest_difference(me.net, expected), 1e-6);
+                                     me.step(2);
+                                     me.parallel.require_same_state();
+                                   }),
+              kNoneFailed);
 }
 
 // With gradients that stay the same, what is remembered must come through sooner or later: after many steps the sum of
@@ -179,7 +180,7 @@ TEST(GradientCompressionTest, WhatIsAppliedAndWhatIsRememberedAreTogetherTheGrad
   for (const MakeCompression& compression :
        {top_k_compression({.share = 0.1}), power_sgd_compression({.rank = 1, .start_step = 0, .min_rate = 1})}) {
     EXPECT_THAT(
-        run_ranks(
+        run_compressed_ranks(
             with(compression),
             [&](const Rank& me) {
               const torch::Tensor direction = torch::sin(torch::arange(192, torch::kFloat).square()).view({16, 12});
@@ -196,7 +197,7 @@ TEST(GradientCompressionTest, WhatIsAppliedAndWhatIsRememberedAreTogetherTheGrad
               const torch::Tensor applied = (before - me.net.body->weight.detach()).flatten();
               EXPECT_TRUE(torch::allclose(applied + memory, 4 * 14.0 / 6 * direction.flatten(), 1e-4, 1e-4));
             }),
-        kNoFailures);
+        kNoneFailed);
   }
 }
 
@@ -212,34 +213,35 @@ TEST(GradientCompressionTest, FewerBytesTravel) {
       {power_sgd_compression({.rank = 1, .start_step = 0}), (28 + 24 + 24 + 16 + 8 + 8) * 4},
   };
   for (const auto& [compression, bytes] : cases) {
-    EXPECT_THAT(run_ranks(with(compression),
-                          [&, bytes = bytes](const Rank& me) {
-                            me.group.bytes = 0;
-                            me.step(0);
-                            EXPECT_EQ(me.group.bytes, kFlags + bytes);
-                          }),
-                kNoFailures);
+    EXPECT_THAT(run_compressed_ranks(with(compression),
+                                     [&, bytes = bytes](const Rank& me) {
+                                       me.group.bytes = 0;
+                                       me.step(0);
+                                       EXPECT_EQ(me.group.bytes, kFlags + bytes);
+                                     }),
+                kNoneFailed);
   }
 }
 
 TEST(GradientCompressionTest, AParameterThatNoLossReachedIsLeftAloneAndItsMemoryWaits) {
   for (const MakeCompression& compression : {cast_compression({}), top_k_compression({.share = 0.1}),
                                              power_sgd_compression({.rank = 1, .start_step = 0, .min_rate = 1})}) {
-    EXPECT_THAT(run_ranks(with(compression),
-                          [&](const Rank& me) {
-                            const torch::Tensor never = me.net.never->weight.detach().clone();
-                            me.step(0);
-                            const torch::Tensor sometimes = me.net.sometimes->weight.detach().clone();
-                            const torch::Tensor memory = memory_of(me.parallel, "sometimes.weight");
-                            me.parallel.backward(torch::tanh(me.net.body(torch::ones({1, 12}))).square().mean());
-                            me.parallel.step();
-                            if (memory.defined() && me.rank == 0) EXPECT_GT(memory.abs().max().item<double>(), 0);
-                            if (memory.defined())
-                              EXPECT_TRUE(torch::equal(memory_of(me.parallel, "sometimes.weight"), memory));
-                            EXPECT_TRUE(torch::equal(me.net.never->weight, never));
-                            EXPECT_TRUE(torch::equal(me.net.sometimes->weight, sometimes));
-                          }),
-                kNoFailures);
+    EXPECT_THAT(
+        run_compressed_ranks(with(compression),
+                             [&](const Rank& me) {
+                               const torch::Tensor never = me.net.never->weight.detach().clone();
+                               me.step(0);
+                               const torch::Tensor sometimes = me.net.sometimes->weight.detach().clone();
+                               const torch::Tensor memory = memory_of(me.parallel, "sometimes.weight");
+                               me.parallel.backward(torch::tanh(me.net.body(torch::ones({1, 12}))).square().mean());
+                               me.parallel.step();
+                               if (memory.defined() && me.rank == 0) EXPECT_GT(memory.abs().max().item<double>(), 0);
+                               if (memory.defined())
+                                 EXPECT_TRUE(torch::equal(memory_of(me.parallel, "sometimes.weight"), memory));
+                               EXPECT_TRUE(torch::equal(me.net.never->weight, never));
+                               EXPECT_TRUE(torch::equal(me.net.sometimes->weight, sometimes));
+                             }),
+        kNoneFailed);
   }
 }
 
@@ -247,31 +249,31 @@ TEST(GradientCompressionTest, AParameterThatNoLossReachedIsLeftAloneAndItsMemory
 TEST(GradientCompressionTest, AStateThatWasPutBackGoesOnWithTheSameBits) {
   for (const MakeCompression& compression :
        {top_k_compression({.share = 0.1}), power_sgd_compression({.rank = 2, .start_step = 1, .min_rate = 1})}) {
-    EXPECT_THAT(run_ranks(with(compression),
-                          [&](const Rank& me) {
-                            for (int step = 0; step < 2; ++step) me.step(step);
-                            model::NamedTensors state, saved;
-                            for (const auto& [name, tensor] : me.parallel.replica().named_state())
-                              saved.emplace_back(name, tensor.clone());
-                            for (const auto& [name, tensor] : me.parallel.compression_state())
-                              state.emplace_back(name, tensor.clone());
-                            me.step(2);
-                            const auto net = std::make_shared<Net>();
-                            DataParallel second(net, me.group, with(compression));
-                            model::copy_named(saved, second.replica().named_state());
-                            second.replica().optimizer().state_changed();
-                            model::copy_named(state, second.compression_state());
-                            Rank{second, *net, me.group, me.rank}.step(2);
-                            EXPECT_TRUE(torch::equal(net->body->weight, me.net.body->weight));
-                          }),
-                kNoFailures);
+    EXPECT_THAT(run_compressed_ranks(with(compression),
+                                     [&](const Rank& me) {
+                                       for (int step = 0; step < 2; ++step) me.step(step);
+                                       model::NamedTensors state, saved;
+                                       for (const auto& [name, tensor] : me.parallel.replica().named_state())
+                                         saved.emplace_back(name, tensor.clone());
+                                       for (const auto& [name, tensor] : me.parallel.compression_state())
+                                         state.emplace_back(name, tensor.clone());
+                                       me.step(2);
+                                       const auto net = std::make_shared<CompressedNet>();
+                                       DataParallel second(net, me.group, with(compression));
+                                       model::copy_named(saved, second.replica().named_state());
+                                       second.replica().optimizer().state_changed();
+                                       model::copy_named(state, second.compression_state());
+                                       Rank{second, *net, me.group, me.rank}.step(2);
+                                       EXPECT_TRUE(torch::equal(net->body->weight, me.net.body->weight));
+                                     }),
+                kNoneFailed);
   }
 }
 
 TEST(GradientCompressionTest, WhatIsTooLargeForHalfIsReportedWithItsTensorOnEveryRank) {
-  const auto outcomes = run_ranks(with(cast_compression({.to = at::kHalf})), [](const Rank& me) {
+  const auto outcomes = run_compressed_ranks(with(cast_compression({.to = at::kHalf})), [](const Rank& me) {
     const double factor = me.rank == 1 ? 1e6 : 1;
-    me.parallel.backward(loss_of(me.net, me.rank, 0) + factor * me.net.body->bias.sum(), me.rank + 1);
+    me.parallel.backward(loss_of_rows(me.net, me.rank, 0) + factor * me.net.body->bias.sum(), me.rank + 1);
     me.parallel.step();
   });
   EXPECT_THAT(outcomes,
@@ -292,19 +294,19 @@ class Halved final : public GradientCompression {
 TEST(GradientCompressionTest, OneOfOnesOwnTakesThePlaceOfTheSum) {
   const auto expected = exact(1);
   const MakeCompression make = [](std::span<const GradientBucket>, comm::Group&) { return std::make_unique<Halved>(); };
-  EXPECT_THAT(
-      run_ranks(with(make),
-                [&](const Rank& me) {
-                  const torch::Tensor start = me.net.body->weight.detach().clone();
-                  me.step(0);
-                  EXPECT_TRUE(torch::allclose(2 * (me.net.body->weight - start), expected[0] - start, 1e-4, 1e-6));
-                }),
-      kNoFailures);
+  EXPECT_THAT(run_compressed_ranks(with(make),
+                                   [&](const Rank& me) {
+                                     const torch::Tensor start = me.net.body->weight.detach().clone();
+                                     me.step(0);
+                                     EXPECT_TRUE(torch::allclose(2 * (me.net.body->weight - start), expected[0] - start,
+                                                                 1e-4, 1e-6));
+                                   }),
+              kNoneFailed);
 }
 
 TEST(GradientCompressionTest, OptionsOutOfRangeAreNamed) {
   const auto outcome = [](MakeCompression compression) {
-    return run_ranks(with(std::move(compression)), [](const Rank&) {}).front();
+    return run_compressed_ranks(with(std::move(compression)), [](const Rank&) {}).front();
   };
   EXPECT_THAT(outcome(cast_compression({.to = at::kFloat})), HasSubstr("Float"));
   EXPECT_THAT(outcome(top_k_compression({.share = 0})), HasSubstr("(0, 1]"));

@@ -23,8 +23,8 @@ enum class Table { kNone, kSparse };
 
 // Two flat buffers, one of float64, and perhaps a sparse one. Parameters that are longer than a call of the optimizer,
 // and parameters that some steps leave out.
-struct Net : torch::nn::Module {
-  Net(torch::ScalarType dtype, Table kind) {
+struct OwnedNet : torch::nn::Module {
+  OwnedNet(torch::ScalarType dtype, Table kind) {
     trunk = register_module("trunk", torch::nn::Linear(7, 33));
     wide = register_module("wide", torch::nn::Linear(33, 65));
     left = register_module("left", torch::nn::Linear(65, 3));
@@ -59,8 +59,8 @@ struct Net : torch::nn::Module {
   torch::Tensor long_one, offset;
 };
 
-void train(Replica& replica, Strategy& strategy, int first, int last) {
-  auto& net = dynamic_cast<Net&>(replica.module());
+void train_owned(Replica& replica, Strategy& strategy, int first, int last) {
+  auto& net = dynamic_cast<OwnedNet&>(replica.module());
   for (int step = first; step < last; ++step) {
     for (int shard = replica.placement().mine.begin; shard < replica.placement().mine.end; ++shard) {
       strategy.open(shard);
@@ -114,7 +114,7 @@ StrategyWorld world_of(const Case& it, const StrategyOptions& strategy, int repl
           .strategy = with_mean(strategy, it.mean),
           .optimizer = it.optimizer,
           .flat = {.groups = it.groups},
-          .build = [&it] { return std::make_shared<Net>(it.dtype, it.table); }};
+          .build = [&it] { return std::make_shared<OwnedNet>(it.dtype, it.table); }};
 }
 
 class OwnerUpdatesLawTest : public testing::TestWithParam<std::size_t> {
@@ -123,7 +123,7 @@ class OwnerUpdatesLawTest : public testing::TestWithParam<std::size_t> {
 };
 
 TEST_P(OwnerUpdatesLawTest, EveryStrategyHasTheSameStateOnAnyNumberOfReplicas) {
-  const auto work = [](Replica& replica, Strategy& strategy) { train(replica, strategy, 0, kSteps); };
+  const auto work = [](Replica& replica, Strategy& strategy) { train_owned(replica, strategy, 0, kSteps); };
   std::string expected = model::state_sha256(state_after(world_of(case_, ReplicatedOptions{}, 1), work));
   for (const int replicas : {1, 2, 3, 4}) {
     // A replica rounds its own sum of bfloat16 once a shard, so that depends on the number of replicas.
@@ -144,7 +144,7 @@ TEST(OwnerUpdatesTest, WhoLeavesGoesOnUpdatingWhatItOwns) {
   const Case adam = cases().front();
   const auto work = [](Replica& replica, Strategy& strategy) {
     const int steps = replica.placement().replica == 0 ? 1 : replica.placement().replica == 2 ? 3 : 4;
-    train(replica, strategy, 0, steps);
+    train_owned(replica, strategy, 0, steps);
     strategy.leave(kNoLimits);
   };
   const std::string expected = model::state_sha256(state_after(world_of(adam, ReplicatedOptions{}, 4), work));
@@ -156,15 +156,15 @@ TEST(OwnerUpdatesTest, StateOfOneStrategyGoesOnUnderAnotherOnOtherReplicas) {
   const Case adam = cases().front();
   const std::string expected =
       model::state_sha256(state_after(world_of(adam, ReplicatedOptions{}, 1), [](Replica& replica, Strategy& strategy) {
-        train(replica, strategy, 0, kSteps);
+        train_owned(replica, strategy, 0, kSteps);
       }));
   for (const StrategyOptions& before : strategies()) {
     const model::NamedTensors saved = state_after(
-        world_of(adam, before, 3), [](Replica& replica, Strategy& strategy) { train(replica, strategy, 0, 4); });
+        world_of(adam, before, 3), [](Replica& replica, Strategy& strategy) { train_owned(replica, strategy, 0, 4); });
     for (const StrategyOptions& after : strategies()) {
       const auto go_on = [&saved](Replica& replica, Strategy& strategy) {
         strategy.load_whole_state(saved);
-        train(replica, strategy, 4, kSteps);
+        train_owned(replica, strategy, 4, kSteps);
       };
       EXPECT_EQ(model::state_sha256(state_after(world_of(adam, after, 2), go_on)), expected)
           << before.index() << " to " << after.index();
@@ -177,9 +177,9 @@ TEST(OwnerUpdatesTest, BeginningAgainBetweenStepsChangesNothing) {
   std::vector<std::string> states;
   for (const int again : {0, 1}) {
     const auto work = [again](Replica& replica, Strategy& strategy) {
-      train(replica, strategy, 0, 3);
+      train_owned(replica, strategy, 0, 3);
       for (int i = 0; i < again; ++i) strategy.begin(kNoLimits);
-      train(replica, strategy, 3, kSteps);
+      train_owned(replica, strategy, 3, kSteps);
     };
     states.push_back(model::state_sha256(state_after(world_of(adam, DividedOptions{}, 3), work)));
   }
@@ -191,7 +191,7 @@ std::vector<std::int64_t> kept_elements(const StrategyOptions& strategy) {
   static const Case kAdam = cases().front();
   std::vector<std::int64_t> kept(4);
   (void)state_after(world_of(kAdam, strategy, 4), [&kept](Replica& replica, Strategy& its) {
-    train(replica, its, 0, 1);
+    train_owned(replica, its, 0, 1);
     for (const model::PartialMoment& moment : replica.optimizer().partial_moments())
       kept[static_cast<std::size_t>(replica.placement().replica)] += moment.kept.numel();
   });
@@ -199,7 +199,7 @@ std::vector<std::int64_t> kept_elements(const StrategyOptions& strategy) {
 }
 
 TEST(OwnerUpdatesTest, AReplicaKeepsStateForItsPartAlone) {
-  const Net net(torch::kFloat, Table::kNone);
+  const OwnedNet net(torch::kFloat, Table::kNone);
   std::int64_t whole = 0;
   for (const torch::Tensor& parameter : net.parameters()) whole += 2 * parameter.numel();
   const std::vector<std::int64_t> divided = kept_elements(DividedOptions{});
@@ -219,18 +219,18 @@ TEST(OwnerUpdatesTest, AStateOfAnotherModelIsRefusedAndChangesNothing) {
   const model::NamedTensors other = state_after(world_of(cases()[9], DividedOptions{}, 1), nothing);
   std::atomic<int> refused = 0;
   const auto load = [&](Replica& replica, Strategy& strategy) {
-    train(replica, strategy, 0, 2);
+    train_owned(replica, strategy, 0, 2);
     try {
       strategy.load_whole_state(other);
     } catch (const CheckpointError& error) {
       EXPECT_THAT(error.what(), HasSubstr("'optimizer.exp_avg.f32.sparse'"));
       ++refused;
     }
-    train(replica, strategy, 2, kSteps);
+    train_owned(replica, strategy, 2, kSteps);
   };
   const std::string expected =
       model::state_sha256(state_after(world_of(adam, ReplicatedOptions{}, 1), [](Replica& replica, Strategy& strategy) {
-        train(replica, strategy, 0, kSteps);
+        train_owned(replica, strategy, 0, kSteps);
       }));
   EXPECT_EQ(model::state_sha256(state_after(world_of(adam, DividedOptions{}, 2), load)), expected);
   EXPECT_EQ(refused, 2);

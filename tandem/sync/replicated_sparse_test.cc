@@ -36,7 +36,7 @@ struct Outcome {
   double grad_norm = 0;
 };
 
-Outcome train(bool sparse, int replicas) {
+Outcome train_words(bool sparse, int replicas) {
   std::vector<Outcome> all(static_cast<std::size_t>(replicas));
   const std::vector<std::string> failures = run_world(
       kShards, replicas, {.max_grad_norm = 0.6, .divisor = {}},
@@ -61,7 +61,7 @@ Outcome train(bool sparse, int replicas) {
 }
 
 TEST(ReplicatedSparseTest, TheStepIsThatOfDenseGradients) {
-  const Outcome dense = train(false, 1), sparse = train(true, 2);
+  const Outcome dense = train_words(false, 1), sparse = train_words(true, 2);
   EXPECT_TRUE(torch::allclose(sparse.table, dense.table, 1e-5, 1e-6));
   EXPECT_TRUE(torch::allclose(sparse.scale, dense.scale, 1e-5, 1e-6));
   EXPECT_NEAR(sparse.grad_norm, dense.grad_norm, 1e-6);
@@ -69,8 +69,9 @@ TEST(ReplicatedSparseTest, TheStepIsThatOfDenseGradients) {
 }
 
 TEST(ReplicatedSparseTest, EveryTopologyGivesTheSameBits) {
-  const std::string expected = train(true, 1).sha256;
-  for (const int replicas : {2, 3, 4}) EXPECT_EQ(train(true, replicas).sha256, expected) << replicas << " replicas";
+  const std::string expected = train_words(true, 1).sha256;
+  for (const int replicas : {2, 3, 4})
+    EXPECT_EQ(train_words(true, replicas).sha256, expected) << replicas << " replicas";
 }
 
 }  // namespace

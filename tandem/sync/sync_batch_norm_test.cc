@@ -21,17 +21,17 @@ using namespace std::chrono_literals;
 using testing::HasSubstr;
 using torch::Tensor;
 
-constexpr int kRanks = 3;
+constexpr int kSyncedRanks = 3;
 constexpr std::int64_t kChannels = 4;
 
 using Work = std::function<void(int rank, comm::Group& group, comm::Group& statistics)>;
 
 // Runs `work` as each rank, in a thread of its own, with two groups; what() of each failure.
-std::vector<std::string> run_ranks(const Work& work) {
-  const auto groups = comm::make_local_group(kRanks), statistics = comm::make_local_group(kRanks);
-  std::vector<std::string> outcomes(kRanks);
+std::vector<std::string> run_synced_ranks(const Work& work) {
+  const auto groups = comm::make_local_group(kSyncedRanks), statistics = comm::make_local_group(kSyncedRanks);
+  std::vector<std::string> outcomes(kSyncedRanks);
   std::vector<std::jthread> threads;
-  for (int rank = 0; rank < kRanks; ++rank) {
+  for (int rank = 0; rank < kSyncedRanks; ++rank) {
     threads.emplace_back([&, rank] {
       const auto index = static_cast<std::size_t>(rank);
       try {
@@ -47,10 +47,10 @@ std::vector<std::string> run_ranks(const Work& work) {
   return outcomes;
 }
 
-const auto kNoFailures = testing::Each(testing::StrEq(""));
+const auto kAllPassed = testing::Each(testing::StrEq(""));
 
 // Rank r has 2r + 1 of the 9 rows; far from zero, where float32 loses what a sum of squares would need.
-Range rows_of(int rank) { return {rank * rank, (rank + 1) * (rank + 1)}; }
+Range rows_of_rank(int rank) { return {rank * rank, (rank + 1) * (rank + 1)}; }
 
 Tensor inputs(const std::vector<std::int64_t>& shape) {
   const Tensor values = torch::arange(torch::empty(shape).numel(), torch::kFloat);
@@ -77,10 +77,11 @@ void expect_batch_norm_of_all_rows(const std::vector<std::int64_t>& shape) {
   whole->eval();
   const Tensor expected_eval = whole(x);
 
-  std::vector<Tensor> weight_gradients(kRanks), bias_gradients(kRanks), means(kRanks), variances(kRanks);
-  EXPECT_THAT(run_ranks([&](int rank, comm::Group&, comm::Group& group) {
+  std::vector<Tensor> weight_gradients(kSyncedRanks), bias_gradients(kSyncedRanks), means(kSyncedRanks),
+      variances(kSyncedRanks);
+  EXPECT_THAT(run_synced_ranks([&](int rank, comm::Group&, comm::Group& group) {
                 const auto part = [rank](const Tensor& of) {
-                  return of.slice(0, rows_of(rank).begin, rows_of(rank).end);
+                  return of.slice(0, rows_of_rank(rank).begin, rows_of_rank(rank).end);
                 };
                 const Tensor mine = part(x.detach()).clone().requires_grad_();
                 SyncBatchNorm norm(options(), group);
@@ -99,12 +100,12 @@ void expect_batch_norm_of_all_rows(const std::vector<std::int64_t>& shape) {
                 means[index] = norm->running_mean;
                 variances[index] = norm->running_var;
               }),
-              kNoFailures);
+              kAllPassed);
   EXPECT_TRUE(torch::allclose(torch::stack(weight_gradients).sum(0), whole->weight.grad(), 1e-4, 1e-4));
   EXPECT_TRUE(torch::allclose(torch::stack(bias_gradients).sum(0), whole->bias.grad(), 1e-4, 1e-4));
   EXPECT_TRUE(torch::allclose(means[0], whole->running_mean, 1e-6, 1e-6));
   EXPECT_TRUE(torch::allclose(variances[0], whole->running_var, 1e-5, 1e-5));
-  for (std::size_t rank = 1; rank < kRanks; ++rank) {
+  for (std::size_t rank = 1; rank < kSyncedRanks; ++rank) {
     EXPECT_TRUE(torch::equal(means[rank], means[0])) << "rank " << rank;
     EXPECT_TRUE(torch::equal(variances[rank], variances[0])) << "rank " << rank;
   }
@@ -120,8 +121,8 @@ TEST(SyncBatchNormTest, ItIsTheBatchNormOfAllMembersRowsInTwoDimensions) {
 
 // first -> norm -> last, with one norm or another.
 template <typename Norm>
-struct Net : torch::nn::Module {
-  explicit Net(Norm layer) : norm(std::move(layer)) {
+struct SyncedNet : torch::nn::Module {
+  explicit SyncedNet(Norm layer) : norm(std::move(layer)) {
     first = register_module("first", torch::nn::Linear(5, kChannels));
     register_module("norm", norm);
     last = register_module("last", torch::nn::Linear(kChannels, 1));
@@ -139,17 +140,17 @@ Tensor rows(int step, int pass) {
 }
 
 TEST(SyncBatchNormTest, TrainingWithAccumulatedPassesIsThatOfOneProcess) {
-  Net<torch::nn::BatchNorm1d> whole{torch::nn::BatchNorm1d(options())};
+  SyncedNet<torch::nn::BatchNorm1d> whole{torch::nn::BatchNorm1d(options())};
   torch::optim::SGD sgd(whole.parameters(), torch::optim::SGDOptions(0.1));
   for (int step = 0; step < 3; ++step) {
     sgd.zero_grad();
     for (int pass = 0; pass < 2; ++pass) (whole.loss(rows(step, pass)) / 2).backward();
     sgd.step();
   }
-  EXPECT_THAT(run_ranks([&](int rank, comm::Group& group, comm::Group& statistics) {
-                const auto net = std::make_shared<Net<SyncBatchNorm>>(SyncBatchNorm(options(), statistics));
+  EXPECT_THAT(run_synced_ranks([&](int rank, comm::Group& group, comm::Group& statistics) {
+                const auto net = std::make_shared<SyncedNet<SyncBatchNorm>>(SyncBatchNorm(options(), statistics));
                 DataParallel parallel(net, group, {.optimizer = {model::SgdOptions{.lr = 0.1}}, .patience = 60s});
-                const Range mine = rows_of(rank);
+                const Range mine = rows_of_rank(rank);
                 for (int step = 0; step < 3; ++step) {
                   parallel.accumulate(net->loss(rows(step, 0).slice(0, mine.begin, mine.end)), mine.size());
                   parallel.backward(net->loss(rows(step, 1).slice(0, mine.begin, mine.end)), mine.size());
@@ -161,11 +162,11 @@ TEST(SyncBatchNormTest, TrainingWithAccumulatedPassesIsThatOfOneProcess) {
                   EXPECT_TRUE(torch::allclose(entry.value(), expected[entry.key()], 1e-4, 1e-5)) << entry.key();
                 EXPECT_TRUE(torch::allclose(net->norm->running_var, whole.norm->running_var, 1e-4, 1e-5));
               }),
-              kNoFailures);
+              kAllPassed);
 }
 
 TEST(SyncBatchNormTest, InputsOfOtherShapesAndASingleValueAreRefused) {
-  const auto outcomes = run_ranks([](int rank, comm::Group&, comm::Group& group) {
+  const auto outcomes = run_synced_ranks([](int rank, comm::Group&, comm::Group& group) {
     SyncBatchNorm norm(options(), group);
     EXPECT_THROW(norm(torch::ones({2, kChannels + 1})), DataError);
     norm(torch::ones({rank == 0 ? 1 : 0, kChannels}));
@@ -174,12 +175,12 @@ TEST(SyncBatchNormTest, InputsOfOtherShapesAndASingleValueAreRefused) {
 }
 
 TEST(SyncBatchNormTest, WithoutAMomentumTheRunningMeanIsThatOfAllPasses) {
-  EXPECT_THAT(run_ranks([](int rank, comm::Group&, comm::Group& group) {
+  EXPECT_THAT(run_synced_ranks([](int rank, comm::Group&, comm::Group& group) {
                 SyncBatchNorm norm(torch::nn::BatchNormOptions(1).momentum(std::nullopt), group);
                 for (const double value : {0.0, 3.0, 6.0}) norm(torch::full({2, 1}, value + rank));
                 EXPECT_FLOAT_EQ(norm->running_mean.item<float>(), 4) << "the mean of 1, 4 and 7";
               }),
-              kNoFailures);
+              kAllPassed);
 }
 
 }  // namespace

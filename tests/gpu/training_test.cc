@@ -33,7 +33,7 @@ Trained train(const std::string& devices, int shards, learner::Residence residen
   };
   learner::TeamOptions options;
   options.optimizer = {model::AdamOptions{.lr = 1e-2}};
-  options.replicated.max_grad_norm = 1.0;
+  options.strategy = sync::ReplicatedOptions{.mean = {.max_grad_norm = 1.0}};
   options.residence = residence;
   learner::ReplicaTeam team(sync::place_replicas(device::parse_device_set(devices), shards), options, build);
   Trained trained;
