@@ -155,7 +155,9 @@ TEST_P(OptimizerLawTest, AnAbsentParameterKeepsValueMomentsAndStepCount) {
   for (const auto& [name, tensor] : optimizer.state()) {
     const bool counts = name == "step.f32";
     EXPECT_TRUE((counts ? tensor.slice(0, 4) : tensor.slice(0, last.offset)).equal(before[i++])) << name;
-    if (counts) EXPECT_TRUE(tensor.equal(at::tensor({2, 2, 2, 2, 1, 1}, at::kLong)));
+    if (counts) {
+      EXPECT_TRUE(tensor.equal(at::tensor({2, 2, 2, 2, 1, 1}, at::kLong)));
+    }
   }
 }
 

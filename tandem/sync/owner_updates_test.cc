@@ -137,7 +137,7 @@ TEST_P(OwnerUpdatesLawTest, EveryStrategyHasTheSameStateOnAnyNumberOfReplicas) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Cases, OwnerUpdatesLawTest, testing::Range<std::size_t>(0, 10),
-                         [](const auto& info) { return std::string(cases()[info.param].name); });
+                         [](const auto& chosen) { return std::string(cases()[chosen.param].name); });
 
 // Replica 0 leaves after one step and replica 2 after three; what they own is still updated.
 TEST(OwnerUpdatesTest, WhoLeavesGoesOnUpdatingWhatItOwns) {
