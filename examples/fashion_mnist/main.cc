@@ -57,11 +57,10 @@ int parse(int argc, char** argv, Options& options) {
       ->capture_default_str();
   app.add_option("--batch-size", options.batch_size, "Images of a step, over all shards")->capture_default_str();
   app.add_option("--learning-rate", options.learning_rate, "Of AdamW")->capture_default_str();
-  const std::map<std::string, sync::StrategyKind> strategies{
-      {"replicated", sync::StrategyKind::kReplicated},
-      {"divided", sync::StrategyKind::kDivided},
-      {"parameter_server", sync::StrategyKind::kParameterServer},
-      {"asynchronous", sync::StrategyKind::kAsynchronous}};
+  const std::map<std::string, sync::StrategyKind> strategies{{"replicated", sync::StrategyKind::kReplicated},
+                                                             {"divided", sync::StrategyKind::kDivided},
+                                                             {"parameter_server", sync::StrategyKind::kParameterServer},
+                                                             {"asynchronous", sync::StrategyKind::kAsynchronous}};
   app.add_option("--strategy", options.strategy,
                  "Who keeps the optimizer's state and updates what: replicated, divided or parameter_server; or "
                  "asynchronous, which waits for nobody and has other numbers each time")

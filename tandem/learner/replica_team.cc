@@ -105,12 +105,10 @@ std::vector<ReplicaTeam::Work> ReplicaTeam::work() const {
     constexpr std::size_t kNumbers = 6;
     const auto count = [&ranks](std::size_t at) { return static_cast<std::int64_t>(ranks[at]); };
     for (std::size_t i = 0; i + kNumbers <= ranks.size(); i += kNumbers) {
-      all.push_back({.rows = count(i),
-                     .cpu_seconds = ranks[i + 1],
-                     .staleness = {.offered = count(i + 2),
-                                   .dropped = count(i + 3),
-                                   .sum = count(i + 4),
-                                   .most = count(i + 5)}});
+      all.push_back(
+          {.rows = count(i),
+           .cpu_seconds = ranks[i + 1],
+           .staleness = {.offered = count(i + 2), .dropped = count(i + 3), .sum = count(i + 4), .most = count(i + 5)}});
     }
   }
   return all;

@@ -19,8 +19,8 @@ namespace tandem::net {
 using Bytes = std::span<const std::byte>;
 
 struct Message {
-  std::uint32_t kind = 0;         // the meaning is the users'
-  std::int64_t patience = -1;     // milliseconds that the sender will wait for an answer; negative: no limit
+  std::uint32_t kind = 0;      // the meaning is the users'
+  std::int64_t patience = -1;  // milliseconds that the sender will wait for an answer; negative: no limit
   std::vector<std::byte> bytes{};
 };
 

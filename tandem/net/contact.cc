@@ -138,8 +138,8 @@ void start(Attempt& attempt, const std::string& port) {
   }
   const std::unique_ptr<addrinfo, void (*)(addrinfo*)> target(found, ::freeaddrinfo);
   attempt.socket = Descriptor(::socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (!attempt.socket.is_open() || (::connect(attempt.socket.get(), found->ai_addr, found->ai_addrlen) != 0 &&
-                                    errno != EINPROGRESS)) {
+  if (!attempt.socket.is_open() ||
+      (::connect(attempt.socket.get(), found->ai_addr, found->ai_addrlen) != 0 && errno != EINPROGRESS)) {
     attempt.failure = error_text(errno);
     return;
   }
@@ -159,8 +159,10 @@ bool advance(Attempt& attempt, const Hello& hello, const std::string& expected, 
     socklen_t size = sizeof(error);
     ::getsockopt(attempt.socket.get(), SOL_SOCKET, SO_ERROR, &error, &size);
     if (error == 0 && ::send(attempt.socket.get(), &hello, sizeof(hello), MSG_NOSIGNAL) != sizeof(hello)) error = errno;
-    if (error != 0) fail(attempt, error_text(error));
-    else attempt.stage = Attempt::Stage::kGreeted;
+    if (error != 0)
+      fail(attempt, error_text(error));
+    else
+      attempt.stage = Attempt::Stage::kGreeted;
     return false;
   }
   std::string answer(kHalf, ' ');

@@ -1,9 +1,9 @@
 // net/message_client.h: asks a MessageServer of another member of the run, one request at a time.
 //
 // Threads: one; hang_up() from any. Blocking: the constructor and call() wait for the server until `limits`.
-// Errors of call(): what the server's function threw, or what it told all; PeerLost with the server's number when it is gone;
-// DeadlineExceeded when it did not answer within a second after the deadline, which it is told, so that its own error,
-// which knows more, comes first; GroupAborted when stopped. After any error but the server's the client is of no
+// Errors of call(): what the server's function threw, or what it told all; PeerLost with the server's number when it is
+// gone; DeadlineExceeded when it did not answer within a second after the deadline, which it is told, so that its own
+// error, which knows more, comes first; GroupAborted when stopped. After any error but the server's the client is of no
 // further use, and the server takes this member for lost.
 #pragma once
 #include <memory>

@@ -115,8 +115,7 @@ struct MessageServer::State {
       try {
         Listener::Accepted accepted = listener.accept({.deadline = Deadline::infinite(), .stop = stop});
         if (!accepted.socket.is_open()) continue;
-        auto member =
-            std::make_unique<ServedMember>(std::move(accepted.socket), accepted.greeting.member, serve, lost);
+        auto member = std::make_unique<ServedMember>(std::move(accepted.socket), accepted.greeting.member, serve, lost);
         const MutexLock lock(mutex);
         members.push_back(std::move(member));
       } catch (const GroupAborted&) {

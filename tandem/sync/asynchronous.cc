@@ -22,7 +22,8 @@ namespace {
 const AsynchronousOptions& checked(const AsynchronousOptions& options) {
   std::vector<std::string> faults;
   if (const auto* wait = std::get_if<WaitForSlower>(&options.bound); wait != nullptr && wait->steps < 0)
-    faults.push_back(concat("asynchronous: a replica cannot wait until it is ", wait->steps, " steps ahead; 0 or more"));
+    faults.push_back(
+        concat("asynchronous: a replica cannot wait until it is ", wait->steps, " steps ahead; 0 or more"));
   if (const auto* drop = std::get_if<DropStaler>(&options.bound); drop != nullptr && drop->updates < 0)
     faults.push_back(concat("asynchronous: no gradient is ", drop->updates, " updates stale; 0 or more"));
   if (!faults.empty()) throw ConfigError(std::move(faults));

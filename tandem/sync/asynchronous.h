@@ -50,7 +50,8 @@ class Asynchronous final : public Strategy {
 
   /// Brings every replica to the shared variables first.
   [[nodiscard]] model::NamedTensors whole_state(const Limits& limits) override;
-  /// Replica 0's becomes the shared variables' at the next step, begin(), leave() or whole_state(), which waits for all.
+  /// Replica 0's becomes the shared variables' at the next step, begin(), leave() or whole_state(), which waits for
+  /// all.
   void load_whole_state(const model::NamedTensors& state) override;
   void abort(const std::string& why) override;
 
@@ -72,7 +73,7 @@ class Asynchronous final : public Strategy {
   std::unique_ptr<VariableServer> server_;      // of replica 0, when there are other processes
   std::unique_ptr<VariableLink> link_;
   Stage stage_ = Stage::kNew;
-  double weight_ = 0;  // of the shards that were closed since the last step
+  double weight_ = 0;                // of the shards that were closed since the last step
   std::int64_t steps_ = 0;           // since begin()
   std::int64_t steps_in_place_ = 0;  // of them, when the replicas were last made equal
 };

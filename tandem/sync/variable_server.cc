@@ -61,9 +61,8 @@ net::Message VariableServer::serve(int replica, const net::Message& request, con
   }
   variables_->await_turn(replica, limits);
   net::Message answer;
-  variables_->pull(replica, [&](const std::vector<model::FlatBuffer>& values) {
-    answer = values_message(entry, values);
-  });
+  variables_->pull(replica,
+                   [&](const std::vector<model::FlatBuffer>& values) { answer = values_message(entry, values); });
   return answer;
 }
 

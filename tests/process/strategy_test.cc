@@ -52,8 +52,8 @@ INSTANTIATE_TEST_SUITE_P(Strategies, StrategyTest,
                                          std::vector<std::string>{"--strategy", "parameter_server"},
                                          std::vector<std::string>{"--strategy", "parameter_server", "--set",
                                                                   "parameter_server.servers=first"}),
-                         [](const auto& info) {
-                           return std::string(info.index == 0 ? "Divided" : info.index == 1 ? "Served" : "ServedByOne");
+                         [](const auto& chosen) {
+                           return std::string(chosen.index == 0 ? "Divided" : chosen.index == 1 ? "Served" : "ServedByOne");
                          });
 
 }  // namespace

@@ -109,10 +109,9 @@ struct Choices<Rng> {
 template <>
 struct Choices<sync::StrategyKind> {
   using Kind = sync::StrategyKind;
-  static constexpr std::array kAll{Choice<Kind>{Kind::kReplicated, "replicated"},
-                                   Choice<Kind>{Kind::kDivided, "divided"},
-                                   Choice<Kind>{Kind::kParameterServer, "parameter_server"},
-                                   Choice<Kind>{Kind::kAsynchronous, "asynchronous"}};
+  static constexpr std::array kAll{
+      Choice<Kind>{Kind::kReplicated, "replicated"}, Choice<Kind>{Kind::kDivided, "divided"},
+      Choice<Kind>{Kind::kParameterServer, "parameter_server"}, Choice<Kind>{Kind::kAsynchronous, "asynchronous"}};
 };
 template <>
 struct Choices<sync::Servers> {

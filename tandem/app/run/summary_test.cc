@@ -13,13 +13,9 @@ TEST(SummaryTest, HoldsTheLastValuesAndWhatTheRunCameTo) {
   summary.last.episode_return_mean = 480.5;
   summary.solved_at_env_steps = 81'920;
   summary.state_sha256 = "ab";
-  summary.replicas = {{.rows = 100, .thread_cpu_s = 0.5},
-                      {.rows = 200,
-                       .thread_cpu_s = 0.25,
-                       .gradients = 7,
-                       .dropped = 2,
-                       .staleness_mean = 1.5,
-                       .staleness_max = 4}};
+  summary.replicas = {
+      {.rows = 100, .thread_cpu_s = 0.5},
+      {.rows = 200, .thread_cpu_s = 0.25, .gradients = 7, .dropped = 2, .staleness_mean = 1.5, .staleness_max = 4}};
   const JsonValue read = read_json(to_json(summary));
   EXPECT_EQ(read.at("episode_return_mean").as_double(), 480.5);
   EXPECT_EQ(read.at("solved_at_env_steps").as_int64(), 81'920);

@@ -46,7 +46,8 @@ void RunRecord::begin() {
              " in all"));
   if (options_.strategy == sync::StrategyKind::kAsynchronous) {
     place_.log.warning(
-        "strategy asynchronous: the replicas apply their gradients in the order in which they come, so another run with "
+        "strategy asynchronous: the replicas apply their gradients in the order in which they come, so another run "
+        "with "
         "the same seed has other numbers, and so has a resumed one");
   }
   place_.progress.start({.total_steps = options_.total_steps, .first_step = first_step_});
