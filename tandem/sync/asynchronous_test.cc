@@ -134,7 +134,7 @@ TEST(AsynchronousTest, ImpossibleBoundsAreRefused) {
   }
 }
 
-// WordTable are shared and repeated, one is nobody's; replica 1 reaches `late` in its second step only.
+// Words are shared and repeated, one is nobody's; replica 1 reaches `late` in its second step only.
 struct WordTable : torch::nn::Module {
   WordTable() {
     table = register_module("table", torch::nn::Embedding(torch::nn::EmbeddingOptions(6, 2).sparse(true)));
