@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 #include <torch/types.h>
 
-#include <csignal>
+#include <cmath>
 #include <functional>
 #include <string>
 #include <thread>
@@ -13,13 +13,10 @@
 #include "tandem/base/summation_tree.h"
 #include "tandem/base/text.h"
 #include "tandem/comm/group_shard_sum.h"
-#include "tandem/comm/host_group.h"
 #include "tandem/comm/local_group.h"
-#include "tandem/comm/pause.h"
-#include "tandem/comm/testing/forwarding_group.h"
 #include "tandem/comm/testing/group_laws.h"
+#include "tandem/comm/testing/layers_of_groups.h"
 #include "tandem/concurrency/testing/within.h"
-#include "tandem/shm/testing/process_world.h"
 
 namespace tandem::comm {
 namespace {
@@ -29,82 +26,6 @@ using testing::AllOf;
 using testing::Each;
 using testing::HasSubstr;
 using testing::StrEq;
-
-using Groups = std::vector<std::unique_ptr<Group>>;
-
-// Runs `work` as each member; what() of every member's exception, or "" for one that returned. As processes do that
-// end with an error, a member that threw is gone for the others.
-std::vector<std::string> run_all(Groups groups, const std::function<void(Group&)>& work) {
-  std::vector<std::string> outcomes(groups.size());
-  std::vector<std::jthread> threads;
-  for (std::size_t i = 0; i < groups.size(); ++i) {
-    threads.emplace_back([&, i] {
-      try {
-        work(*groups[i]);
-      } catch (const std::exception& error) {
-        outcomes[i] = error.what();
-      }
-    });
-  }
-  threads.clear();
-  return outcomes;
-}
-
-enum class Outer { kOfAll, kOfLeaders, kGoesOnAlone };
-
-// So a member's thread carries its collectives on.
-class AloneGroup final : public ForwardingGroup {
- public:
-  using ForwardingGroup::ForwardingGroup;
-  [[nodiscard]] bool goes_on_alone() const override { return true; }
-};
-
-// The members of groups of these sizes under a group of their leaders.
-Groups layer(std::vector<Groups> inner, Groups leaders, Outer who = Outer::kOfLeaders) {
-  std::vector<std::jthread> threads;
-  Groups all;
-  std::size_t count = 0;
-  for (const Groups& part : inner) count += part.size();
-  all.resize(count);
-  std::size_t next = 0;
-  for (std::size_t part = 0; part < inner.size(); ++part) {
-    std::shared_ptr<Group> leader = std::move(leaders[part]);
-    for (std::unique_ptr<Group>& member : inner[part]) {
-      const bool has_outer = member->rank() == 0 || who == Outer::kOfAll;
-      threads.emplace_back(
-          [&all, place = next++, mine = std::move(member), outer = has_outer ? leader : nullptr]() mutable {
-            all[place] = make_layered_group(std::move(mine), std::move(outer), within(60s));
-          });
-    }
-  }
-  threads.clear();
-  return all;
-}
-
-Groups layered(const std::vector<int>& sizes, Outer who = Outer::kOfLeaders) {
-  std::vector<Groups> inner;
-  for (const int size : sizes) inner.push_back(make_local_group(size));
-  Groups leaders = make_local_group(static_cast<int>(sizes.size()));
-  if (who == Outer::kGoesOnAlone) {
-    for (auto& leader : leaders) leader = std::make_unique<AloneGroup>(std::move(leader));
-  }
-  return layer(std::move(inner), std::move(leaders), who);
-}
-
-// Two hosts of two ranks of two replicas each.
-Groups three_levels() {
-  std::vector<Groups> replicas;
-  for (const int count : {2, 2, 2, 2}) replicas.push_back(make_local_group(count));
-  return layer(std::move(replicas), layered({2, 2}), Outer::kOfAll);
-}
-
-// Does nothing with the group until it is closed.
-void wait_for_its_end(Group& group) {
-  std::stop_source closed;
-  group.on_close([&](const std::string&) { closed.request_stop(); });
-  pause(24h, {.deadline = Deadline::infinite(), .stop = closed.get_token()});
-  group.on_close({});
-}
 
 void expect_bits_of_a_flat_group(Groups layers) {
   const auto outcomes = run_all(std::move(layers), [](Group& group) {
@@ -284,187 +205,6 @@ TEST(LayeredGroupTest, NumbersAreGatheredInTheOrderOfRanks) {
     group.barrier(within(60s));
   });
   EXPECT_THAT(outcomes, Each(StrEq("")));
-}
-
-// Aborts as a replica's team does.
-TEST(LayeredGroupTest, AnAbortEndsTheOperationsOfAllWithItsReason) {
-  for (const int who : {0, 1, 2, 3}) {
-    const auto outcomes = run_all(layered({2, 2}, Outer::kOfAll), [&](Group& group) {
-      group.barrier(within(60s));
-      if (group.rank() == who) group.abort("enough");
-      for (;;) group.barrier(within(24h));
-    });
-    EXPECT_THAT(outcomes, Each(HasSubstr("enough"))) << who;
-  }
-}
-
-// The leader waits for the other inner group when its own is ended, and hears of it through `outer`.
-TEST(LayeredGroupTest, AnAbortInsideEndsTheLeadersWaitForTheOthers) {
-  const auto outcomes = run_all(layered({2, 1}, Outer::kOfAll), [&](Group& group) {
-    const torch::Tensor flat = torch::ones({10});
-    Pending pending = group.start_all_reduce(flat);
-    if (group.rank() == 1) group.abort("enough");
-    if (group.rank() < 2) pending.wait(within(24h));
-    // Rank 2 is busy until it hears of the abort.
-    if (group.rank() == 2) wait_for_its_end(group);
-  });
-  EXPECT_THAT(outcomes[0], HasSubstr("enough"));
-  EXPECT_THAT(outcomes[1], HasSubstr("enough"));
-}
-
-TEST(LayeredGroupTest, ADifferenceWithinOneGroupIsToldToAll) {
-  const auto outcomes = run_all(layered({2, 2}), [](Group& group) {
-    group.start_all_reduce(torch::zeros({group.rank() == 3 ? 8 : 9})).wait(within(24h));
-  });
-  EXPECT_THAT(outcomes, Each(AllOf(HasSubstr("within the group of ranks 2 to 3, counted from 0 here: "),
-                                   HasSubstr("all_reduce of 8 x Float"), HasSubstr("all_reduce of 9 x Float"))));
-}
-
-TEST(LayeredGroupTest, ADifferenceBetweenTheGroupsIsToldToAll) {
-  const auto outcomes = run_all(layered({2, 2}), [](Group& group) {
-    group.start_all_reduce(torch::zeros({group.rank() >= 2 ? 8 : 9})).wait(within(24h));
-  });
-  EXPECT_THAT(outcomes, Each(AllOf(HasSubstr("between the groups of ranks 0 to 1; ranks 2 to 3, counted from 0 here: "),
-                                   HasSubstr("all_reduce of 8 x Float"), HasSubstr("all_reduce of 9 x Float"))));
-}
-
-TEST(LayeredGroupTest, AMissingMemberEndsTheOthersAtTheDeadlineAndIsNamed) {
-  const auto outcomes = run_all(layered({2, 2}), [](Group& group) {
-    if (group.rank() == 3) return;
-    group.barrier(within(group.rank() == 2 ? 100ms : 24h));
-  });
-  const auto names_it = AllOf(HasSubstr("within the group of ranks 2 to 3"), HasSubstr("waiting for replica 1 of 2"));
-  EXPECT_THAT(outcomes[0], names_it);
-  EXPECT_THAT(outcomes[1], names_it);
-  EXPECT_THAT(outcomes[2], names_it);
-  EXPECT_EQ(outcomes[3], "");
-}
-
-// Ranks 0 and 1 came earlier, so their deadline is earlier too; still it is the one that is missing that is named.
-TEST(LayeredGroupTest, WhoWaitsForALeaderDoesNotBlameHimForAMissingMember) {
-  const auto outcomes = run_all(layered({2, 2}), [](Group& group) {
-    if (group.rank() == 3) return;
-    group.barrier(within(group.rank() == 2 ? 300ms : 100ms));
-  });
-  const auto names_it = AllOf(HasSubstr("within the group of ranks 2 to 3"), HasSubstr("waiting for replica 1 of 2"));
-  for (int rank = 0; rank < 3; ++rank) EXPECT_THAT(outcomes[static_cast<std::size_t>(rank)], names_it) << rank;
-}
-
-// A group that says that one of its members is lost.
-class LosingGroup final : public ForwardingGroup {
- public:
-  LosingGroup(std::unique_ptr<Group> group, int lost) : ForwardingGroup(std::move(group)), lost_(lost) {}
-  void barrier(const Limits&) override { throw PeerLost(lost_, "it is gone"); }
-
- private:
-  const int lost_;
-};
-
-TEST(LayeredGroupTest, ALostMemberHasItsRankAmongAll) {
-  const auto expect_lost = [](Groups groups, int expected) {
-    (void)run_all(std::move(groups), [&](Group& group) {
-      try {
-        group.barrier(within(24h));
-        ADD_FAILURE() << "nobody was lost";
-      } catch (const PeerLost& lost) {
-        EXPECT_EQ(lost.peer(), expected);
-      } catch (const GroupAborted& aborted) {
-        EXPECT_THAT(aborted.what(), HasSubstr("it is gone"));
-      }
-    });
-  };
-  std::vector<Groups> inner;
-  inner.push_back(make_local_group(2));
-  inner.push_back(make_local_group(2));
-  for (auto& member : inner[1]) member = std::make_unique<LosingGroup>(std::move(member), 1);
-  expect_lost(layer(std::move(inner), make_local_group(2)), 3);
-
-  inner.clear();
-  inner.push_back(make_local_group(2));
-  inner.push_back(make_local_group(2));
-  Groups leaders = make_local_group(2);
-  for (auto& leader : leaders) leader = std::make_unique<LosingGroup>(std::move(leader), 1);
-  expect_lost(layer(std::move(inner), std::move(leaders)), 2);
-}
-
-// An outer group of one, at whose barriers nobody comes until it is closed.
-class LonelyGroup final : public ForwardingGroup {
- public:
-  explicit LonelyGroup(const shm::Voice& voice)
-      : ForwardingGroup(std::move(make_local_group(1).front())), voice_(voice) {
-    ForwardingGroup::on_close([this](const std::string&) { closed_.request_stop(); });
-  }
-  void barrier(const Limits&) override {
-    voice_.say("waits outside; ");
-    pause(24h, {.deadline = Deadline::infinite(), .stop = closed_.get_token()});
-    ForwardingGroup::barrier(within(60s));
-  }
-  void on_close(std::function<void(const std::string&)> listener) override {
-    ForwardingGroup::on_close([this, listener = std::move(listener)](const std::string& why) {
-      closed_.request_stop();
-      if (listener) listener(why);
-    });
-  }
-
- private:
-  const shm::Voice& voice_;
-  std::stop_source closed_;
-};
-
-// Two processes of one host, which are ranks 4 and 5 of a run; the first of them leads.
-class LayeredProcesses {
- public:
-  using Work = std::function<void(Group& group, Group& outer, const shm::Voice& voice)>;
-  explicit LayeredProcesses(const Work& work)
-      : processes_(2, [key = shm::unique_key("layers"), work](int rank, const shm::Voice& voice) {
-          auto inner = make_host_group({.rank = rank, .size = 2, .key = key, .limits = within(60s), .names = {4, 5}});
-          const auto outer = std::make_shared<LonelyGroup>(voice);
-          const auto group =
-              make_layered_group(std::move(inner), rank == 0 ? outer : nullptr, within(60s), Names::kOfTheRun);
-          work(*group, *outer, voice);
-        }) {}
-  shm::ProcessWorld* operator->() { return &processes_; }
-
- private:
-  shm::ProcessWorld processes_;
-};
-
-TEST(LayeredGroupTest, ADeathInsideEndsTheLeadersWaitOutsideAtOnce) {
-  LayeredProcesses ranks([](Group& group, Group&, const shm::Voice&) { group.barrier(within(24h)); });
-  ASSERT_TRUE(ranks->hears(0, "waits outside"));
-  ranks->signal(1, SIGKILL);
-  EXPECT_THAT(ranks->outcome(0), AllOf(HasSubstr("rank 5 (process "), HasSubstr(") died"), HasSubstr("began last #")));
-}
-
-// The member that gave up lives on.
-TEST(LayeredGroupTest, ADeadlineInsideEndsTheLeadersWaitOutsideAtOnce) {
-  LayeredProcesses ranks([](Group& group, Group&, const shm::Voice&) {
-    if (group.rank() == 0) return group.barrier(within(24h));
-    EXPECT_THROW(group.barrier(within(100ms)), DeadlineExceeded);
-    for (;;) ::pause();
-  });
-  EXPECT_THAT(ranks->outcome(0), HasSubstr("closed by rank 5: barrier #3: rank 5 waited for rank 4"));
-}
-
-// The leader is at work of its own all the time.
-TEST(LayeredGroupTest, AnEndOutsideEndsTheMembersWaitForTheirLeaderAtOnce) {
-  LayeredProcesses ranks([](Group& group, Group& outer, const shm::Voice& voice) {
-    if (group.rank() == 1) return group.barrier(within(24h));
-    outer.abort("rank 9 died");
-    voice.say("closed");
-    for (;;) ::pause();
-  });
-  ASSERT_TRUE(ranks->hears(0, "closed"));
-  EXPECT_THAT(ranks->outcome(1), HasSubstr("closed by rank 4: rank 9 died"));
-}
-
-TEST(LayeredGroupTest, AGroupWhoseLeadersDoNotMeetEndsAtTheDeadline) {
-  Groups leaders = make_local_group(2);
-  EXPECT_THAT(
-      [&] {
-        (void)make_layered_group(std::move(make_local_group(1).front()), std::move(leaders.front()), within(10ms));
-      },
-      testing::ThrowsMessage<DeadlineExceeded>(HasSubstr("while the groups met")));
 }
 
 TEST(LayeredGroupTest, ShardSumsAreThoseOfAFlatGroup) {

@@ -122,7 +122,7 @@ INSTANTIATE_TEST_SUITE_P(
                  {"shards = 1 (--shards)", "2 replicas", "at least 2 shards"}},
         BadFlags{"UnknownStrategy",
                  "train --env CartPole-v1 --strategy mirrored",
-                 {"strategy = mirrored (--strategy)", "replicated, divided or parameter_server"}},
+                 {"strategy = mirrored (--strategy)", "replicated, divided, parameter_server or asynchronous"}},
         BadFlags{"ServersWithoutAServer",
                  "train --env CartPole-v1 --strategy divided --set parameter_server.servers=first",
                  {"parameter_server.servers = first", "no effect without strategy: parameter_server"}},

@@ -53,7 +53,9 @@ INSTANTIATE_TEST_SUITE_P(Strategies, StrategyTest,
                                          std::vector<std::string>{"--strategy", "parameter_server", "--set",
                                                                   "parameter_server.servers=first"}),
                          [](const auto& chosen) {
-                           return std::string(chosen.index == 0 ? "Divided" : chosen.index == 1 ? "Served" : "ServedByOne");
+                           return std::string(chosen.index == 0   ? "Divided"
+                                              : chosen.index == 1 ? "Served"
+                                                                  : "ServedByOne");
                          });
 
 }  // namespace
