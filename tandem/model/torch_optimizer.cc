@@ -178,7 +178,7 @@ void load_torch_state(const at::IValue& state, Optimizer& optimizer, const FlatP
   std::vector<Loaded> all;
   std::optional<double> rate;
   for (std::size_t g = 0; g < entries.size(); ++g) {
-    const at::IValue group = groups.get(g);
+    const at::IValue& group = groups.get(g);
     if (!group.isGenericDict() || !group.toGenericDict().contains("params") ||
         !group.toGenericDict().at("params").isList()) {
       throw CheckpointError(concat("parameter group ", g, " of the state has no list 'params'"));

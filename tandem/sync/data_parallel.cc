@@ -40,7 +40,8 @@ std::vector<std::vector<at::Tensor>> tensors_of_slots(Replica& replica) {
 
 }  // namespace
 
-DataParallel::DataParallel(std::shared_ptr<torch::nn::Module> module, comm::Group& group, DataParallelOptions options)
+DataParallel::DataParallel(const std::shared_ptr<torch::nn::Module>& module, comm::Group& group,
+                           DataParallelOptions options)
     : options_(std::move(options)),
       group_(group),
       replica_(placement_of(*module, group), module, 0, options_.optimizer, options_.flat),

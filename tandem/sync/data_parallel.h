@@ -46,7 +46,7 @@ class DataParallel {
  public:
   /// `group` is not owned, `module` shared. Every rank constructs with the same options; rank 0's values of parameters,
   /// buffers and optimizer state become everybody's.
-  DataParallel(std::shared_ptr<torch::nn::Module> module, comm::Group& group, DataParallelOptions options = {});
+  DataParallel(const std::shared_ptr<torch::nn::Module>& module, comm::Group& group, DataParallelOptions options = {});
 
   /// Backward pass of the mean loss over `rows` rows, the last before average() or step(): across a network, gradients
   /// are summed over the ranks while it still runs. Nothing may write to a gradient after the pass has made it. Throws

@@ -42,7 +42,8 @@ std::vector<std::int64_t> reduced_dims(const at::Tensor& input) {
 // Sums are made in float64 where the device's values are wider than the type can add up without loss.
 Moments moments_of(const at::Tensor& input) {
   const std::int64_t channels = input.size(1);
-  Moments own{.count = static_cast<double>(input.numel() / channels), .mean = {}, .squares = {}};
+  const std::int64_t rows = input.numel() / channels;  // and pixels
+  Moments own{.count = static_cast<double>(rows), .mean = {}, .squares = {}};
   if (own.count == 0) {
     own.mean = own.squares = at::zeros({channels}, input.options().dtype(at::kDouble));
     return own;

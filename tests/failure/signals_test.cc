@@ -1,10 +1,10 @@
 // Ranks that are killed, or stopped and continued, at random instants of a training.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <signal.h>
 
 #include <algorithm>
 #include <chrono>
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <random>

@@ -46,7 +46,7 @@ void train(const std::string& name, const sync::MakeCompression& compression, co
   const auto net = std::make_shared<Mlp>();
   if (world.rank == 0) model::load_weights_safetensors(*net, folder / "weights.safetensors");
   const model::TensorFile data = read(folder / "data.safetensors"), q = read(folder / "q.safetensors");
-  const Tensor x = data.at("x"), y = data.at("y");
+  const Tensor &x = data.at("x"), &y = data.at("y");
   sync::DataParallel parallel(net, *world.group,
                               {.optimizer = {model::SgdOptions{.lr = 0.05}}, .compression = compression});
   for (const auto& [entry, tensor] : parallel.compression_state()) {

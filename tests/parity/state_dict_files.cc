@@ -57,7 +57,7 @@ c10::impl::GenericDict make_dict() { return c10::impl::GenericDict(c10::AnyType:
 void run(const fs::path& folder, const std::string& name, const std::string& what) {
   const std::string content = read_file(folder / "data.safetensors");
   const model::TensorFile data = model::read_safetensors(std::as_bytes(std::span(content)));
-  const Tensor x = data.at("x"), y = data.at("y");
+  const Tensor &x = data.at("x"), &y = data.at("y");
   Training training(name);
   sync::Replica& replica = training.parallel.replica();
   int first = 3;
