@@ -27,7 +27,7 @@ using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-const Limits kSoon = within(60s);
+Limits soon() { return within(60s); }
 
 // Stores of the same values for two ranks.
 enum class Kind { kMemory, kTcp };
@@ -37,7 +37,7 @@ class StoreTest : public testing::TestWithParam<Kind> {
     if (GetParam() == Kind::kTcp) {
       HostedStore hosted = host_store(0, Reach::kThisHost);
       mine = std::move(hosted.store);
-      yours = connect_to_store({"127.0.0.1", hosted.port}, kSoon);
+      yours = connect_to_store({"127.0.0.1", hosted.port}, soon());
     } else {
       mine = make_memory_store();
       yours = mine->part("");
@@ -52,7 +52,7 @@ INSTANTIATE_TEST_SUITE_P(Kinds, StoreTest, testing::Values(Kind::kMemory, Kind::
 TEST_P(StoreTest, WhatOneSetsTheOtherGets) {
   const std::string bytes("a\0b\n", 4);
   mine->set("key", bytes);
-  EXPECT_EQ(yours->get("key", kSoon), bytes);
+  EXPECT_EQ(yours->get("key", soon()), bytes);
   EXPECT_EQ(yours->find("key"), bytes);
   EXPECT_EQ(yours->find("other"), std::nullopt);
 }
@@ -60,7 +60,7 @@ TEST_P(StoreTest, WhatOneSetsTheOtherGets) {
 TEST_P(StoreTest, GetWaitsUntilTheValueIsThere) {
   std::string got;
   {
-    const std::jthread waiter([&] { got = yours->get("key", kSoon); });
+    const std::jthread waiter([&] { got = yours->get("key", soon()); });
     mine->set("key", "late");
   }
   EXPECT_EQ(got, "late");
@@ -91,7 +91,7 @@ TEST_P(StoreTest, AStopEndsAWaitWithoutDeadline) {
 TEST_P(StoreTest, CountersAddUp) {
   EXPECT_EQ(mine->add("count", 3), 3);
   EXPECT_EQ(yours->add("count", -5), -2);
-  EXPECT_EQ(yours->get("count", kSoon), "-2");
+  EXPECT_EQ(yours->get("count", soon()), "-2");
 }
 
 TEST_P(StoreTest, CompareSetChangesOnlyWhatIsExpected) {
@@ -100,7 +100,7 @@ TEST_P(StoreTest, CompareSetChangesOnlyWhatIsExpected) {
   EXPECT_EQ(mine->compare_set("leader", "", "one"), "one");
   EXPECT_EQ(yours->compare_set("leader", "", "two"), "one");
   EXPECT_EQ(yours->compare_set("leader", "one", "two"), "two");
-  EXPECT_EQ(mine->get("leader", kSoon), "two");
+  EXPECT_EQ(mine->get("leader", soon()), "two");
 }
 
 TEST_P(StoreTest, PartsDoNotSeeEachOther) {
@@ -112,8 +112,8 @@ TEST_P(StoreTest, PartsDoNotSeeEachOther) {
 TEST_P(StoreTest, AnExchangeGivesTheValuesOfAllRanks) {
   std::vector<std::string> got;
   {
-    const std::jthread other([&] { got = exchange(*yours, "address", 1, 2, "of 1", kSoon); });
-    EXPECT_THAT(exchange(*mine, "address", 0, 2, "of 0", kSoon), ElementsAre("of 0", "of 1"));
+    const std::jthread other([&] { got = exchange(*yours, "address", 1, 2, "of 1", soon()); });
+    EXPECT_THAT(exchange(*mine, "address", 0, 2, "of 0", soon()), ElementsAre("of 0", "of 1"));
   }
   EXPECT_THAT(got, ElementsAre("of 0", "of 1"));
 }
@@ -132,8 +132,8 @@ LauncherEnvironment rank_of_two(int rank, int port) {
 TEST(OpenStoreTest, RankZeroHostsWhatTheLauncherDoesNot) {
   const int port = listen_on(0, Reach::kEverywhere).port;
   std::string got;
-  std::jthread other([&] { got = open_store(rank_of_two(1, port), 0, kSoon)->get("key", kSoon); });
-  const std::unique_ptr<Store> store = open_store(rank_of_two(0, port), 0, kSoon);
+  std::jthread other([&] { got = open_store(rank_of_two(1, port), 0, soon())->get("key", soon()); });
+  const std::unique_ptr<Store> store = open_store(rank_of_two(0, port), 0, soon());
   store->set("key", "value");
   other.join();
   EXPECT_EQ(got, "value");
@@ -144,14 +144,14 @@ TEST(OpenStoreTest, NeitherOtherRunsNorRestartsNorGenerationsAreSeen) {
   LauncherEnvironment me = rank_of_two(1, hosted.port);
   me.launcher_hosts_store = true;
   me.run_id = "a";
-  open_store(me, 0, kSoon)->set("key", "value");
-  EXPECT_EQ(open_store(me, 0, kSoon)->find("key"), "value");
-  EXPECT_EQ(open_store(me, 1, kSoon)->find("key"), std::nullopt);
+  open_store(me, 0, soon())->set("key", "value");
+  EXPECT_EQ(open_store(me, 0, soon())->find("key"), "value");
+  EXPECT_EQ(open_store(me, 1, soon())->find("key"), std::nullopt);
   LauncherEnvironment restarted = me, other_run = me;
   restarted.restart_count = 1;
   other_run.run_id = "b";
-  EXPECT_EQ(open_store(restarted, 0, kSoon)->find("key"), std::nullopt);
-  EXPECT_EQ(open_store(other_run, 0, kSoon)->find("key"), std::nullopt);
+  EXPECT_EQ(open_store(restarted, 0, soon())->find("key"), std::nullopt);
+  EXPECT_EQ(open_store(other_run, 0, soon())->find("key"), std::nullopt);
 }
 
 TEST(OpenStoreTest, ASingleProcessNeedsNoServer) {
@@ -204,16 +204,16 @@ TEST(TcpStoreTest, AMasterThatDoesNotListenIsNamedWithTheCause) {
 TEST(TcpStoreTest, AListenerThatIsNoStoreIsNamed) {
   const Listener listener = listen_on(0, Reach::kThisHost);  // the system accepts for it, and it never answers
   EXPECT_THAT(message_of<RunError>([&] {
-                (void)connect_to_store({"127.0.0.1", listener.port}, kSoon, 50ms);
+                (void)connect_to_store({"127.0.0.1", listener.port}, soon(), 50ms);
               }),
               AllOf(HasSubstr(concat("cannot use the store at 127.0.0.1:", listener.port)), HasSubstr("no store")));
 }
 
 TEST(TcpStoreTest, AStoreWhoseHostIsGoneIsLostForGood) {
   HostedStore hosted = host_store(0, Reach::kThisHost);
-  const std::unique_ptr<Store> store = connect_to_store({"127.0.0.1", hosted.port}, kSoon);
+  const std::unique_ptr<Store> store = connect_to_store({"127.0.0.1", hosted.port}, soon());
   hosted.store.reset();
-  EXPECT_THAT(message_of<RunError>([&] { (void)store->get("key", kSoon); }),
+  EXPECT_THAT(message_of<RunError>([&] { (void)store->get("key", soon()); }),
               AllOf(HasSubstr(concat("the store at 127.0.0.1:", hosted.port, " was lost while looking for 'key'")),
                     HasSubstr("has ended or was stopped")));
   EXPECT_THAT(message_of<RunError>([&] { store->set("key", "value"); }), HasSubstr("was lost before setting 'key'"));
@@ -221,7 +221,7 @@ TEST(TcpStoreTest, AStoreWhoseHostIsGoneIsLostForGood) {
 
 TEST(TcpStoreTest, SettingNoticesThatTheHostIsGone) {
   HostedStore hosted = host_store(0, Reach::kThisHost);
-  const std::unique_ptr<Store> store = connect_to_store({"127.0.0.1", hosted.port}, kSoon);
+  const std::unique_ptr<Store> store = connect_to_store({"127.0.0.1", hosted.port}, soon());
   hosted.store.reset();
   EXPECT_THROW(store->set("key", "value"), RunError);
 }
@@ -238,7 +238,7 @@ TEST(TcpStoreTest, AStoreWhoseHostIsStoppedIsLostAfterTheReplyLimit) {
   }
   int port = 0;
   ASSERT_EQ(::read(pipe[0], &port, sizeof(port)), static_cast<ssize_t>(sizeof(port)));
-  const std::unique_ptr<Store> store = connect_to_store({"127.0.0.1", port}, kSoon, 50ms);
+  const std::unique_ptr<Store> store = connect_to_store({"127.0.0.1", port}, soon(), 50ms);
   store->set("key", "value");
   ::kill(host, SIGSTOP);
   ::waitpid(host, nullptr, WUNTRACED);

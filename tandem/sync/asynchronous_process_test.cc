@@ -21,7 +21,7 @@ using testing::AllOf;
 using testing::Each;
 using testing::HasSubstr;
 
-const Limits kAMinute = within(60s);
+Limits a_minute() { return within(60s); }
 
 // One table with sparse gradients beside a dense parameter.
 struct PairOfWeights : Linear {
@@ -48,11 +48,11 @@ TEST(AsynchronousProcessTest, UpdatesOfAllProcessesAddUpExactlyAndAllEndAlike) {
           strategy.open(me);
           (net.loss(me) + net.table(torch::tensor({me, 4})).sum()).backward();
           strategy.close(1, 0.0);
-          const StepReport report = strategy.step(1.0, kAMinute);
+          const StepReport report = strategy.step(1.0, a_minute());
           most = std::max(most, report.staleness);
           if (report.verdict != Verdict::kApplied) voice.say("not applied; ");
         }
-        strategy.leave(kAMinute);
+        strategy.leave(a_minute());
         const double moved = -0.5 * (kSteps * 1 + (kSteps - 1) * 2 + (kSteps - 2) * 4);
         if (!torch::equal(net.values.detach(), torch::full({8}, moved))) voice.say(concat(net.values));
         const torch::Tensor rows = torch::tensor({kSteps, kSteps - 1, kSteps - 2, 0, 3 * kSteps - 3}) * -0.5;

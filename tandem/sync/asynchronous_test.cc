@@ -22,7 +22,7 @@ using testing::Each;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-const Limits kLong = within(60s);
+Limits a_minute_from_now() { return within(60s); }
 
 torch::Tensor values_of(Replica& replica) { return dynamic_cast<Linear&>(replica.module()).values.detach().clone(); }
 
@@ -35,7 +35,7 @@ TEST(AsynchronousTest, UpdatesAddUpExactlyWhateverTheirOrder) {
         {.shards = 4, .replicas = kReplicas, .options = {.mean = {}, .scaling = scaling}, .build = build_linear()},
         [&](Replica& replica, Asynchronous& strategy) {
           for (int i = 0; i < kSteps; ++i) EXPECT_EQ(step_linear(replica, strategy).verdict, Verdict::kApplied);
-          strategy.leave(kLong);
+          strategy.leave(a_minute_from_now());
           values[static_cast<std::size_t>(replica.placement().replica)] = values_of(replica);
         });
     EXPECT_THAT(outcomes, Each(""));
@@ -56,7 +56,7 @@ TEST(AsynchronousTest, StalenessIsReportedOfEachStep) {
       staleness[static_cast<std::size_t>(me)].push_back(report.staleness);
       EXPECT_EQ(report.step, std::ssize(staleness[static_cast<std::size_t>(me)]));
     });
-    strategy.leave(kLong);
+    strategy.leave(a_minute_from_now());
   });
   EXPECT_THAT(outcomes, Each(""));
   EXPECT_THAT(staleness[0], ElementsAre(2, 0));
@@ -76,7 +76,7 @@ TEST(AsynchronousTest, AGradientBeyondTheBoundIsDroppedAndItsReplicaTold) {
           if (me == 0) verdicts.push_back(report.verdict);
           if (me == 0 && verdicts.size() == 1) after = values_of(replica);
         });
-        strategy.leave(kLong);
+        strategy.leave(a_minute_from_now());
       });
   EXPECT_THAT(outcomes, Each(""));
   EXPECT_THAT(verdicts, ElementsAre(Verdict::kDropped, Verdict::kApplied));
@@ -105,7 +105,7 @@ TEST(AsynchronousTest, WhoLeavesKeepsNobodyWaiting) {
       [&](Replica& replica, Asynchronous& strategy) {
         const int me = replica.placement().replica;
         for (int i = 0; i < (me == 0 ? 3 : 11); ++i) (void)step_linear(replica, strategy);
-        strategy.leave(kLong);
+        strategy.leave(a_minute_from_now());
         values[static_cast<std::size_t>(me)] = values_of(replica);
       });
   EXPECT_THAT(outcomes, Each(""));
@@ -160,9 +160,9 @@ TEST(AsynchronousTest, SparseGradientsAreAppliedByRowAndWhatNobodyReachedIsLeftA
           if (me == 1 && i == 1) loss = loss + net.late.sum();
           loss.backward();
           strategy.close(1, 0.0);
-          (void)strategy.step(1.0, kLong);
+          (void)strategy.step(1.0, a_minute_from_now());
         }
-        strategy.leave(kLong);
+        strategy.leave(a_minute_from_now());
         for (const auto& [name, tensor] : replica.named_state())
           states[static_cast<std::size_t>(me)].emplace_back(name, tensor.clone());
       });
@@ -185,9 +185,9 @@ TEST(AsynchronousTest, AStepWithoutRowsOffersNothing) {
     strategy.open(me);
     if (me == 0) dynamic_cast<Linear&>(replica.module()).loss(me).backward();
     strategy.close(me == 0 ? 1 : 0, 0.0);
-    const StepReport report = strategy.step(1.0, kLong);
+    const StepReport report = strategy.step(1.0, a_minute_from_now());
     EXPECT_EQ(report.weight, me == 0 ? 1 : 0);
-    strategy.leave(kLong);
+    strategy.leave(a_minute_from_now());
     values[static_cast<std::size_t>(me)] = values_of(replica);
   });
   EXPECT_THAT(outcomes, Each(""));
@@ -208,12 +208,12 @@ TEST(AsynchronousTest, BeginMayBeCalledAgainAndLosesNoUpdate) {
                        const int me = replica.placement().replica;
                        for (int epoch = 0; epoch < 3; ++epoch) {
                          for (int i = 0; i < kSteps; ++i) (void)step_linear(replica, strategy);
-                         strategy.begin(kLong);
+                         strategy.begin(a_minute_from_now());
                        }
                        hashes[static_cast<std::size_t>(me)] = model::state_sha256(replica.named_state());
                        if (me == 2) values = values_of(replica);
                        EXPECT_EQ(step_linear(replica, strategy).step, 1) << "steps are counted from begin()";
-                       strategy.leave(kLong);
+                       strategy.leave(a_minute_from_now());
                      });
   EXPECT_THAT(outcomes, Each(""));
   EXPECT_THAT(hashes, Each(hashes[0]));
@@ -229,7 +229,7 @@ TEST(AsynchronousTest, TheWholeStateIsOneAndGoesOnWhereItWasLoaded) {
                              [&](Replica& replica, Asynchronous& strategy) {
                                const int me = replica.placement().replica;
                                for (int i = 0; i < 5; ++i) (void)step_linear(replica, strategy);
-                               const model::NamedTensors state = strategy.whole_state(kLong);
+                               const model::NamedTensors state = strategy.whole_state(a_minute_from_now());
                                EXPECT_EQ(state.empty(), me != 0);
                                hashes[static_cast<std::size_t>(me)] = model::state_sha256(replica.named_state());
                                for (const auto& [name, tensor] : state) saved.emplace_back(name, tensor.clone());
@@ -245,7 +245,7 @@ TEST(AsynchronousTest, TheWholeStateIsOneAndGoesOnWhereItWasLoaded) {
                                strategy.load_whole_state(saved);
                                EXPECT_EQ(model::state_sha256(replica.named_state()), hashes[0]);
                                if (me == 1) (void)step_linear(replica, strategy);
-                               strategy.leave(kLong);
+                               strategy.leave(a_minute_from_now());
                                after[static_cast<std::size_t>(me)] = model::state_sha256(replica.named_state());
                                for (const auto& [name, tensor] : replica.optimizer().state()) {
                                  if (me == 0 && name.starts_with("step")) counts.push_back(tensor.item<std::int64_t>());
@@ -274,9 +274,9 @@ TEST(AsynchronousTest, BuffersBecomeTheMeanOfTheReplicasWhenAllAreMadeEqual) {
         net.norm(torch::tensor({{0.0F, 1.0F}, {2.0F, 5.0F}}) * (me == 0 ? 1 : 10)).square().sum().backward();
         net.label.fill_(me + 5);
         strategy.close(1, 0.0);
-        (void)strategy.step(1.0, kLong);
+        (void)strategy.step(1.0, a_minute_from_now());
         EXPECT_EQ(net.norm->running_mean[0].item<float>(), me == 0 ? 1 : 10) << "its own until then";
-        strategy.leave(kLong);
+        strategy.leave(a_minute_from_now());
         EXPECT_TRUE(torch::allclose(net.norm->running_mean, torch::tensor({5.5F, 16.5F}))) << net.norm->running_mean;
         EXPECT_EQ(net.label.item<std::int64_t>(), 5);
       });
@@ -295,7 +295,7 @@ TEST(AsynchronousTest, AGradientThatIsNotFiniteIsNotOffered) {
     strategy.open(replica.placement().replica);
     (dynamic_cast<Linear&>(replica.module()).loss(0) * std::nan("")).backward();
     strategy.close(1, 0.0);
-    (void)strategy.step(1.0, kLong);
+    (void)strategy.step(1.0, a_minute_from_now());
   });
   EXPECT_THAT(outcomes, testing::Contains(AllOf(HasSubstr("'values'"), HasSubstr("not finite"))));
 }
