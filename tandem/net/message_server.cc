@@ -1,5 +1,6 @@
 #include "tandem/net/message_server.h"
 
+#include <optional>
 #include <stop_token>
 #include <utility>
 #include <vector>
@@ -31,14 +32,11 @@ class ServedMember {
         answerer_(concat("serve-", member), [this](const std::stop_token&) { answer_all(); }),
         listener_(concat("hear-", member), [this](const std::stop_token& stop) { listen(stop); }) {}
   void tell(const Message& farewell) {
-    if (!sending_.try_lock()) return;
-    const Bytes bytes = farewell.bytes;
-    try {
-      connection_.send(farewell.kind, -1, {&bytes, 1}, {.deadline = Deadline::after({}), .stop = {}});
-    } catch (const RunError&) {
-      connection_.hang_up();  // gone, or it has not read for long
+    {
+      const MutexLock lock(waiting_);
+      farewell_ = farewell;
     }
-    sending_.unlock();
+    say_farewell();
   }
   ~ServedMember() {
     gone_.request_stop();
@@ -61,8 +59,9 @@ class ServedMember {
     }
     gone_.request_stop();
     requests_.close();
+    if (how.empty()) return;  // asked to end: what is still being sent goes first, and then the socket is closed
     connection_.hang_up();
-    if (!how.empty()) lost_(connection_.peer(), how);
+    lost_(connection_.peer(), how);
   }
 
   void answer_all() {
@@ -71,13 +70,44 @@ class ServedMember {
       try {
         const Message answer = answer_to(*request, limits_of(*request, gone));
         const Bytes bytes = answer.bytes;
-        const MutexLock lock(sending_);
-        connection_.send(answer.kind, -1, {&bytes, 1}, {.deadline = Deadline::infinite(), .stop = gone});
+        {
+          const MutexLock lock(sending_);
+          connection_.send(answer.kind, -1, {&bytes, 1}, {.deadline = Deadline::infinite(), .stop = gone});
+        }
+        say_farewell();
       } catch (const RunError&) {
         connection_.hang_up();  // the listener notices, and tells
         return;
       }
     }
+  }
+
+  // Sends the farewell that waits, unless somebody is sending, who does it then.
+  void say_farewell() {
+    for (;;) {
+      {
+        const MutexLock lock(waiting_);
+        if (!farewell_) return;
+      }
+      if (!sending_.try_lock()) return;
+      try {
+        send_farewell();
+      } catch (const RunError&) {
+        connection_.hang_up();  // gone, or it has not read for long
+      }
+      sending_.unlock();
+    }
+  }
+
+  void send_farewell() TANDEM_REQUIRES(sending_) {
+    std::optional<Message> farewell;
+    {
+      const MutexLock lock(waiting_);
+      farewell = std::exchange(farewell_, std::nullopt);
+    }
+    if (!farewell) return;
+    const Bytes bytes = farewell->bytes;
+    connection_.send(farewell->kind, -1, {&bytes, 1}, {.deadline = Deadline::after({}), .stop = {}});
   }
 
   Message answer_to(const Message& request, const Limits& limits) {
@@ -91,7 +121,8 @@ class ServedMember {
   const MessageServer::Serve& serve_;
   const MessageServer::Lost& lost_;
   Connection connection_;
-  Mutex sending_;
+  Mutex sending_, waiting_;
+  std::optional<Message> farewell_ TANDEM_GUARDED_BY(waiting_);
   std::stop_source gone_;
   BoundedQueue<Message> requests_{1};
   Worker answerer_, listener_;  // last
@@ -115,9 +146,9 @@ struct MessageServer::State {
       try {
         Listener::Accepted accepted = listener.accept({.deadline = Deadline::infinite(), .stop = stop});
         if (!accepted.socket.is_open()) continue;
-        auto member = std::make_unique<ServedMember>(std::move(accepted.socket), accepted.greeting.member, serve, lost);
-        const MutexLock lock(mutex);
-        members.push_back(std::move(member));
+        const MutexLock lock(mutex);  // before its threads run: who was answered is told what all are told
+        members.push_back(
+            std::make_unique<ServedMember>(std::move(accepted.socket), accepted.greeting.member, serve, lost));
       } catch (const GroupAborted&) {
         return;
       }
