@@ -182,13 +182,15 @@ class LayeredMember final : public Group {
   }
 
   void meet(const Limits& limits) {
-    // Of this inner group, how many there are, and whether the leaders' group goes on alone.
+    // Of this inner group, how many there are, and whether a thread carries collectives on. Only one of several layers
+    // has such a thread: it takes what was started in batches, and one that waits for a batch of its own before it
+    // starts the next would keep another layer's batch, which may hold both, waiting for ever.
     const at::Tensor place = at::zeros({3}, at::kLong);
     at::Tensor sizes;
     layers_.between([&] {
       place[0] = layers_.outer()->rank();
       place[1] = layers_.outer()->size();
-      place[2] = layers_.outer()->goes_on_alone() && layers_.outer()->size() > 1 ? 1 : 0;
+      place[2] = layers_outside_ == 1 && layers_.outer()->goes_on_alone() && layers_.outer()->size() > 1 ? 1 : 0;
       sizes = at::cat(layers_.outer()->all_gather(at::full({1}, layers_.inner().size(), at::kLong),
                                                   layers_.later(Phase::kBetween, limits)));
     });

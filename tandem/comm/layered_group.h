@@ -6,9 +6,10 @@
 // sizes of the inner groups nest (base/summation_tree.h) and the type is not Half or BFloat16, which each level rounds.
 // Layered groups may be inner or outer groups of others.
 //
-// Several all_reduces may be started at once. Where the outer group goes on alone, so does this one: a thread carries
-// them on (comm/carrier.h), and the next are summed inside while the leaders exchange one. Elsewhere the work is done
-// in the wait. Waits count as operations here: they come at the same place among the starts on all members.
+// Several all_reduces may be started at once. Where the outer group goes on alone and is not layered itself, so does
+// this one: a thread carries them on (comm/carrier.h), and the next are summed inside while the leaders exchange one.
+// Elsewhere the work is done in the wait. Waits count as operations here: they come at the same place among the starts
+// on all members.
 //
 // Limits are those of waiting for one's own inner group; who waits for a leader, and so perhaps for another group's
 // members, waits up to some seconds longer, so that the group that misses a member is the one that says so.
