@@ -15,14 +15,11 @@ without a hook than twice what torch's hook makes of it. PowerSGD is float32 on 
 its error grows through QR, about tenfold over the unhooked 1e-6.
 """
 import math
-import pathlib
-import subprocess
 import sys
-import tempfile
 
 import torch
 import torch.distributed as dist
-import torch.multiprocessing as mp
+from ranks import faults_over_ranks
 from safetensors.torch import load_file, save_file
 from torch import nn
 from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import bf16_compress_hook, fp16_compress_hook
@@ -126,14 +123,7 @@ def compare(folder, ranks):
 def main():
     if len(sys.argv) != 3:
         raise SystemExit(__doc__)
-    faults = []
-    for ranks in (2, 4):
-        with tempfile.TemporaryDirectory() as name:
-            folder = pathlib.Path(name)
-            prepare(folder, ranks)
-            subprocess.run([sys.argv[1], "launch", "--ranks", str(ranks), "--", sys.argv[2], name], check=True, timeout=120)
-            mp.spawn(ddp_rank, args=(ranks, folder), nprocs=ranks)
-            faults += compare(folder, ranks)
+    faults = faults_over_ranks(sys.argv[1], sys.argv[2], prepare, ddp_rank, compare)
     for fault in faults:
         print("FAULT:", fault)
     return 1 if faults else 0

@@ -6,14 +6,11 @@ usage: data_parallel_parity.py PATH/TO/tandem PATH/TO/data_parallel_rank
 Both start from the same weights and see the same batches, on 2 and on 4 ranks, for 20 steps. Exits with 1 and names model,
 ranks and parameter when any differs by more than 1e-6.
 """
-import pathlib
-import subprocess
 import sys
-import tempfile
 
 import torch
 import torch.distributed as dist
-import torch.multiprocessing as mp
+from ranks import faults_over_ranks
 from safetensors.torch import load_file, save_file
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
@@ -122,14 +119,7 @@ def compare(folder, ranks):
 def main():
     if len(sys.argv) != 3:
         raise SystemExit(__doc__)
-    faults = []
-    for ranks in (2, 4):
-        with tempfile.TemporaryDirectory() as name:
-            folder = pathlib.Path(name)
-            prepare(folder, ranks)
-            subprocess.run([sys.argv[1], "launch", "--ranks", str(ranks), "--", sys.argv[2], name], check=True, timeout=120)
-            mp.spawn(ddp_rank, args=(ranks, folder), nprocs=ranks)
-            faults += compare(folder, ranks)
+    faults = faults_over_ranks(sys.argv[1], sys.argv[2], prepare, ddp_rank, compare)
     for fault in faults:
         print("FAULT:", fault)
     return 1 if faults else 0
