@@ -40,6 +40,7 @@ struct Options {
   std::int64_t batch_size = 128, seed = 1;
   double learning_rate = 2e-3;
   sync::StrategyKind strategy = sync::StrategyKind::kReplicated;
+  std::optional<int> replicas_to_aggregate;  // of sync_replicas; nothing: all
   Precision precision = Precision::kFloat32;
   comm::WorldWords world;
 };
@@ -60,12 +61,17 @@ int parse(int argc, char** argv, Options& options) {
   const std::map<std::string, sync::StrategyKind> strategies{{"replicated", sync::StrategyKind::kReplicated},
                                                              {"divided", sync::StrategyKind::kDivided},
                                                              {"parameter_server", sync::StrategyKind::kParameterServer},
-                                                             {"asynchronous", sync::StrategyKind::kAsynchronous}};
+                                                             {"asynchronous", sync::StrategyKind::kAsynchronous},
+                                                             {"sync_replicas", sync::StrategyKind::kSyncReplicas}};
   app.add_option("--strategy", options.strategy,
-                 "Who keeps the optimizer's state and updates what: replicated, divided or parameter_server; or "
-                 "asynchronous, which waits for nobody and has other numbers each time")
+                 "Who keeps the optimizer's state and updates what: replicated, divided or parameter_server; "
+                 "asynchronous, which waits for nobody and has other numbers each time; or sync_replicas, which makes "
+                 "steps of the first gradients to come")
       ->transform(CLI::CheckedTransformer(strategies).description(""))
       ->default_str("replicated");
+  app.add_option("--replicas-to-aggregate", options.replicas_to_aggregate,
+                 "Of --strategy sync_replicas: gradients of a step (default: one of each replica)")
+      ->check(CLI::Range(1, 1024));
   app.add_option("--autocast", options.precision, "off, or bf16: forward passes in bfloat16, parameters stay float32")
       ->transform(CLI::CheckedTransformer(
           std::map<std::string, Precision>{{"off", Precision::kFloat32}, {"bf16", Precision::kBfloat16}}))
@@ -88,8 +94,18 @@ struct Result {
   double loss = 0, images_per_s = 0, test_accuracy = 0;
 };
 
-// One pass over the training images on every replica; the mean loss of the run.
-double train_epoch(learner::ReplicaTeam& team, Precision precision) {
+sync::StrategyOptions strategy_of(const Options& options) {
+  sync::StrategyOptions strategy = sync::options_of(options.strategy);
+  auto* synchronous = std::get_if<sync::SyncReplicasOptions>(&strategy);
+  if (options.replicas_to_aggregate && synchronous == nullptr)
+    throw ConfigError("--replicas-to-aggregate has no effect without --strategy sync_replicas");
+  if (synchronous != nullptr) synchronous->replicas_to_aggregate = options.replicas_to_aggregate;
+  return strategy;
+}
+
+// One pass over the training images on every replica; the mean loss of the run. It ends when its steps are made, also
+// for a replica that was too slow to take part in all of them.
+double train_epoch(learner::ReplicaTeam& team, Precision precision, int epoch) {
   double mean_loss = 0;
   team.run([&](learner::Member& member) {
     auto& net = dynamic_cast<Net&>(member.replica.module());
@@ -106,11 +122,14 @@ double train_epoch(learner::ReplicaTeam& team, Precision precision) {
     member.learner.begin_pass(learner::Order::kShuffled);
     const std::int64_t minibatches = member.learner.batch().plan().minibatches;
     double sum = 0;
-    for (std::int64_t b = 0; b < minibatches; ++b) {
+    std::int64_t step = 0, b = 0;
+    for (; b < minibatches && step < minibatches * epoch; ++b) {
       const Limits limits{.deadline = Deadline::after(kPatience), .stop = {}};
-      sum += member.learner.step(b, loss, 1.0, limits).step.loss;
+      const sync::StepReport report = member.learner.step(b, loss, 1.0, limits).step;
+      sum += report.loss;
+      step = report.step;
     }
-    if (member.replica.placement().local == 0) mean_loss = sum / static_cast<double>(minibatches);
+    if (member.replica.placement().local == 0) mean_loss = sum / static_cast<double>(b);
   });
   return mean_loss;
 }
@@ -162,6 +181,7 @@ void print_result(const Options& options, learner::ReplicaTeam& team, const Resu
     json.key("thread_cpu_s").value(cpu_seconds);
     json.key("staleness_mean").value(staleness.mean()).key("staleness_max").value(staleness.most);
     json.key("gradients").value(staleness.offered).key("dropped").value(staleness.dropped);
+    json.key("waited_s").value(staleness.wait_seconds);
     json.end_object();
   }
   json.end_array();
@@ -179,7 +199,7 @@ void train(const Options& options, const learner::Ranks& ranks) {
       .optimizer = {model::AdamOptions{
           .lr = options.learning_rate, .weight_decay = 1e-2, .decay = model::AdamOptions::Decay::kDecoupled}},
       .flat = {},
-      .strategy = sync::options_of(options.strategy),
+      .strategy = strategy_of(options),
       .patience = kPatience};
   learner::ReplicaTeam team(
       placements, team_options,
@@ -204,7 +224,7 @@ void train(const Options& options, const learner::Ranks& ranks) {
   double seconds = 0;
   for (int epoch = 1; epoch <= options.epochs; ++epoch) {
     const Clock::time_point start = Clock::now();
-    result.loss = train_epoch(team, options.precision);
+    result.loss = train_epoch(team, options.precision, epoch);
     seconds += seconds_since(start);
     (void)team.state();  // without lockstep the replicas are not equal before
     result.test_accuracy = test_accuracy(team, test);

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "tandem/base/check.h"
+#include "tandem/base/descriptor.h"
 #include "tandem/base/error.h"
 #include "tandem/base/fault_point.h"
 
@@ -40,15 +41,6 @@ std::string_view next_step(int error_number) {
       return "check the path and the disk";
   }
 }
-
-// Owns a descriptor that is only read or synced, so that a failing close says nothing new.
-struct Descriptor {
-  explicit Descriptor(int value) : value(value) {}
-  ~Descriptor() { ::close(value); }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  int value;
-};
 
 // Calls `system_call` unless a fault is armed there; throws when it fails. Interrupted calls are made again.
 template <typename Call>
@@ -113,7 +105,7 @@ void write_file(const std::filesystem::path& path, std::string_view content) {
 std::string read_file(const std::filesystem::path& path) {
   const Descriptor file(checked("file.read", "open", path, [&] { return ::open(path.c_str(), O_RDONLY | O_CLOEXEC); }));
   struct stat status {};
-  if (::fstat(file.value, &status) != 0) throw_file_error("read", path, errno);
+  if (::fstat(file.get(), &status) != 0) throw_file_error("read", path, errno);
   if (S_ISDIR(status.st_mode)) throw_file_error("read", path, EISDIR);
   // One byte of room more than the file has, so that the read that finds its end needs no other buffer. The size is
   // only where to start: a file of /proc says 0, and another process may still be writing.
@@ -122,7 +114,7 @@ std::string read_file(const std::filesystem::path& path) {
   while (true) {
     if (size == content.size()) content.resize(2 * size);
     const auto count = checked("file.read", "read", path,
-                               [&] { return ::read(file.value, content.data() + size, content.size() - size); });
+                               [&] { return ::read(file.get(), content.data() + size, content.size() - size); });
     if (count == 0) break;
     size += static_cast<std::size_t>(count);
   }
@@ -134,7 +126,7 @@ void sync_folder(const std::filesystem::path& folder) {
   const std::filesystem::path path = folder.empty() ? std::filesystem::path(".") : folder;
   const Descriptor opened(checked("file.sync_folder", "open", path,
                                   [&] { return ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); }));
-  if (::fsync(opened.value) == 0) return;
+  if (::fsync(opened.get()) == 0) return;
   // Some network file systems cannot sync a folder and say so; their renames are already on the server.
   if (errno != EINVAL && errno != ENOTSUP) throw_file_error("sync", path, errno);
 }

@@ -22,6 +22,10 @@ bool has_sha_instructions() {
   return shuffles && (b & 1u << 29) != 0;
 }
 
+struct Words {
+  __m128i four;
+};
+
 __attribute__((target("sha,sse4.1,ssse3"))) void blocks_with_sha(std::uint32_t* state, const std::byte* data,
                                                                  std::size_t count) {
   const __m128i big_endian = _mm_set_epi64x(0x0c0d0e0f08090a0b, 0x0405060700010203);
@@ -33,16 +37,16 @@ __attribute__((target("sha,sse4.1,ssse3"))) void blocks_with_sha(std::uint32_t* 
 
   for (; count > 0; --count, data += 64) {
     const __m128i abef_before = abef, cdgh_before = cdgh;
-    std::array<__m128i, 4> w;  // the last sixteen words of the schedule, as a ring
+    std::array<Words, 4> w;  // the last sixteen of the schedule, as a ring
 #pragma GCC unroll 16
     for (std::size_t i = 0; i < 16; ++i) {
-      __m128i& now = w[i % 4];
+      __m128i& now = w[i % 4].four;
       if (i < 4) {
         now = _mm_shuffle_epi8(_mm_loadu_si128(reinterpret_cast<const __m128i*>(data + 16 * i)), big_endian);
       } else {
-        const __m128i last = w[(i + 3) % 4];
-        const __m128i seven_back = _mm_alignr_epi8(last, w[(i + 2) % 4], 4);
-        now = _mm_add_epi32(_mm_sha256msg1_epu32(now, w[(i + 1) % 4]), seven_back);
+        const __m128i last = w[(i + 3) % 4].four;
+        const __m128i seven_back = _mm_alignr_epi8(last, w[(i + 2) % 4].four, 4);
+        now = _mm_add_epi32(_mm_sha256msg1_epu32(now, w[(i + 1) % 4].four), seven_back);
         now = _mm_sha256msg2_epu32(now, last);
       }
       const __m128i rounds = _mm_load_si128(reinterpret_cast<const __m128i*>(kSha256Rounds.data() + 4 * i));

@@ -108,6 +108,12 @@ TEST_P(C10dGroupSizes, GatherAndBroadcastKeepTheOrderOfRanks) {
               Each(StrEq("")));
 }
 
+TEST_P(C10dGroupSizes, WhoIsMissingAtADeadlineIsAskedFirst) {
+  EXPECT_THAT(
+      run_gloo_ranks(GetParam(), [](Group& group, const Voice& voice) { voice.say(faults_of_questions(group)); }),
+      Each(StrEq("")));
+}
+
 TEST_P(C10dGroupSizes, RanksMayBeThreadsOfOneProcess) {
   EXPECT_THAT(
       run_threads(GetParam(),
@@ -357,6 +363,11 @@ TEST(C10dGroupBuildTest, AGroupThatCannotBeSaysWhatIsMissing) {
   } catch (const ConfigError& error) {
     EXPECT_THAT(error.what(), HasSubstr(has_gloo() ? "no store to meet" : "libgloo-dev"));
   }
+}
+
+TEST_F(C10dGroupTest, AWaitCanBeMadeToExpire) {
+  EXPECT_THAT(run_gloo_ranks(2, [](Group& group, const Voice&) { expire_first_member(group); }),
+              Each(HasSubstr("closed by rank 0: barrier #1: rank 0 waited for rank 1 until the deadline")));
 }
 
 }  // namespace

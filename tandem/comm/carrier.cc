@@ -18,8 +18,9 @@ namespace {
 using Phase = Layers::Phase;
 
 constexpr std::uint64_t kMostAtOnce = 64;
-// From the closing of the groups until the thread has noticed.
-constexpr std::chrono::seconds kVerdict{5};
+// From the deadline until the thread has given up: longer than it gives others to answer.
+constexpr std::chrono::seconds kGivesUp{5};
+constexpr std::chrono::milliseconds kExpireAgain{50};
 
 }  // namespace
 
@@ -62,23 +63,22 @@ bool Carrier::all_waited() const {
   return waited_ == started_;
 }
 
-// How long this may take depends on whom the thread waits for, which changes meanwhile: see note [Who waits longer].
 void Carrier::wait(std::uint64_t ticket, const Limits& limits) {
   {
     const MutexLock lock(mutex_);
     TANDEM_CHECK(ticket == waited_ && ticket < started_, "collectives are waited for in the order of their start");
   }
-  for (;;) {
-    const Deadline deadline = layers_.later(layers_.phase(), limits).deadline;
-    const Outcome outcome = await_done(ticket, limits.stop, deadline);
-    if (outcome == Outcome::kDone) return;
-    if (outcome == Outcome::kStopped) layers_.abort(concat("all_reduce #", ticket, ": it was asked to stop"));
-    if (outcome == Outcome::kDeadline && !layers_.later(layers_.phase(), limits).deadline.expired()) continue;
-    if (outcome == Outcome::kDeadline) layers_.expire();
-    if (await_done(ticket, {}, Deadline::after(kVerdict)) == Outcome::kDone) return;
-    throw DeadlineExceeded(
-        concat("all_reduce #", ticket, ": the groups were closed and the wait for them did not end"));
+  const Outcome outcome = await_done(ticket, limits.stop, limits.deadline);
+  if (outcome == Outcome::kDone) return;
+  if (outcome == Outcome::kStopped) layers_.abort(concat("all_reduce #", ticket, ": it was asked to stop"));
+  const Deadline verdict = Deadline::after(kGivesUp);
+  while (!verdict.expired()) {
+    if (outcome == Outcome::kDeadline) layers_.expire();  // of the wait that the thread is in, if it is in one
+    if (await_done(ticket, {}, Deadline::after(kExpireAgain)) == Outcome::kDone) return;
   }
+  layers_.abort(concat("all_reduce #", ticket, ": the deadline has passed"));
+  throw DeadlineExceeded(concat("all_reduce #", ticket, ": the deadline has passed, and the thread that carries it on ",
+                                "was in no wait that could be ended"));
 }
 
 Carrier::Outcome Carrier::await_done(std::uint64_t ticket, const std::stop_token& stop, const Deadline& deadline) {
@@ -116,7 +116,7 @@ void Carrier::carry_batch(const std::stop_token& stop) {
     last = std::min(started_, first + kMostAtOnce);
   }
   const at::Tensor end = at::full({1}, static_cast<std::int64_t>(last), at::kLong);
-  layers_.inside([&] { layers_.inner().broadcast(end, 0, {}); });
+  layers_.inside([&] { layers_.inner().broadcast(end, 0, layers_.asking(Phase::kInside)); });
   last = static_cast<std::uint64_t>(end.item<std::int64_t>());
   std::vector<at::Tensor> flats;
   std::vector<Pending> between;
@@ -124,12 +124,12 @@ void Carrier::carry_batch(const std::stop_token& stop) {
     const auto flat = await_started(ticket, stop);
     if (!flat) return;
     flats.push_back(*flat);
-    layers_.inside([&] { layers_.inner().start_all_reduce(*flat).wait({}); });
+    layers_.inside([&] { layers_.inner().start_all_reduce(*flat).wait(layers_.asking(Phase::kInside)); });
     layers_.between([&] { between.push_back(layers_.outer()->start_all_reduce(*flat)); });
   }
   for (std::size_t i = 0; i < flats.size(); ++i) {
-    layers_.between([&] { between[i].wait({}); });
-    layers_.from_leader([&] { layers_.inner().broadcast(flats[i], 0, {}); });
+    layers_.between([&] { between[i].wait(layers_.asking(Phase::kBetween)); });
+    layers_.from_leader([&] { layers_.inner().broadcast(flats[i], 0, layers_.asking(Phase::kFromLeader)); });
     {
       const MutexLock lock(mutex_);
       under_way_.pop_front();

@@ -6,10 +6,10 @@
 // All members call the same operations in the same order. A member that calls another operation, or one of another
 // size, at the same place makes all members throw RunError naming both.
 //
-// Threads: each member belongs to one thread; abort(), expire() and on_close() may be called from any. Blocking: every
-// operation but start_*() waits for the others until `limits`; it throws DeadlineExceeded naming the missing members,
-// PeerLost when one died or left, or GroupAborted. After any throw the group is of no further use and what the
-// operation wrote to is garbage.
+// Threads: each member belongs to one thread; abort(), expire(), on_close() and on_question() may be called from any.
+// Blocking: every operation but start_*() waits for the others until `limits`; it throws DeadlineExceeded naming the
+// missing members, PeerLost when one died or left, or GroupAborted. After any throw the group is of no further use and
+// what the operation wrote to is garbage.
 #pragma once
 #include <ATen/core/Tensor.h>
 
@@ -79,13 +79,20 @@ class Group {
   /// Makes all members' operations, present and future, throw GroupAborted with `why`. The first reason stays.
   virtual void abort(const std::string& why) = 0;
 
-  /// As if the deadline of the wait that this member is now in had passed, or that of its next one.
+  /// As if the deadline of the wait that this member is now in had passed; nothing if it is in none. A wait that has
+  /// just begun may miss it: to be repeated until the wait has ended. Does not wait.
   virtual void expire() = 0;
 
   /// Calls `listener` once when a failure has closed the group, with the reason, whatever this member does meanwhile;
   /// now if that was before. On any thread, also on one that aborts; it must not wait. There is one listener: a new one
   /// takes its place, an empty one is none, and the earlier one no longer runs when this returns.
   virtual void on_close(std::function<void(const std::string& why)> listener) = 0;
+
+  /// Calls `listener` whenever the deadline of another member has passed, it waits for this one, and its limits give
+  /// time to answer: who waits for somebody else meanwhile lets that wait expire, which names who keeps all waiting. On
+  /// any thread; it must not wait. A new listener takes the place of the earlier one, which no longer runs when this
+  /// returns; an empty one is none.
+  virtual void on_question(std::function<void()> listener) = 0;
 
  protected:
   friend class Pending;

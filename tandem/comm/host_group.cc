@@ -8,6 +8,7 @@
 
 #include "tandem/base/check.h"
 #include "tandem/comm/close_signal.h"
+#include "tandem/comm/question_bell.h"
 #include "tandem/comm/tree_reduce.h"
 #include "tandem/shm/member.h"
 
@@ -21,12 +22,13 @@ shm::Element element_of(at::ScalarType dtype) {
 class HostMember final : public Group {
  public:
   explicit HostMember(const HostGroupOptions& options)
-      : member_(shm::meet({.rank = options.rank,
-                           .size = options.size,
-                           .key = options.key,
-                           .limits = options.limits,
-                           .names = options.names}),
-                [this](const std::string& why) { closed_.give(why); }) {}
+      : member_(
+            shm::meet({.rank = options.rank,
+                       .size = options.size,
+                       .key = options.key,
+                       .limits = options.limits,
+                       .names = options.names}),
+            [this](const std::string& why) { closed_.give(why); }, [this] { questions_.ring(); }) {}
 
   [[nodiscard]] int rank() const override { return member_.rank(); }
   [[nodiscard]] int size() const override { return member_.size(); }
@@ -104,6 +106,7 @@ class HostMember final : public Group {
   void abort(const std::string& why) override { member_.abort(why); }
   void expire() override { member_.expire(); }
   void on_close(std::function<void(const std::string&)> listener) override { closed_.listen(std::move(listener)); }
+  void on_question(std::function<void()> listener) override { questions_.listen(std::move(listener)); }
 
  protected:
   void finish(std::uint64_t ticket, const Limits& limits) override {
@@ -128,6 +131,7 @@ class HostMember final : public Group {
   }
 
   CloseSignal closed_;
+  QuestionBell questions_;
   shm::Member member_;
   std::deque<Started> started_;  // in the order of their tickets
 };

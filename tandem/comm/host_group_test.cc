@@ -61,6 +61,12 @@ TEST_P(HostGroupSizes, GatherAndBroadcastKeepTheOrderOfRanks) {
               Each(StrEq("")));
 }
 
+TEST_P(HostGroupSizes, WhoIsMissingAtADeadlineIsAskedFirst) {
+  EXPECT_THAT(
+      run_host_ranks(GetParam(), [](Group& group, const Voice& voice) { voice.say(faults_of_questions(group)); }),
+      Each(StrEq("")));
+}
+
 INSTANTIATE_TEST_SUITE_P(Sizes, HostGroupSizes, testing::Values(1, 2, 3, 4, 5));
 
 TEST(HostGroupTest, AllocatedTensorsAreZeroAndOutliveTheGroup) {
@@ -105,6 +111,11 @@ TEST(HostGroupTest, AKilledRankIsPeerLostOnAllOthers) {
   });
   EXPECT_THAT(outcomes[0], AllOf(HasSubstr("lost 1"), HasSubstr("all_reduce of 2000 x Float")));
   EXPECT_THAT(outcomes[2], AllOf(HasSubstr("lost 1"), HasSubstr("all_reduce of 2000 x Float")));
+}
+
+TEST(HostGroupTest, AWaitCanBeMadeToExpire) {
+  EXPECT_THAT(run_host_ranks(2, [](Group& group, const Voice&) { expire_first_member(group); }),
+              Each(HasSubstr("closed by rank 0: barrier #1: rank 0 waited for rank 1 until the deadline")));
 }
 
 TEST(HostGroupTest, AbortReachesTheOtherProcesses) {

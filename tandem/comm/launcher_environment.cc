@@ -16,7 +16,7 @@ namespace {
 constexpr int kMostRanks = 1'000'000, kMostRestarts = 1'000'000'000, kLastPort = 65535;
 
 // What the variables of one launcher are called.
-struct Names {
+struct VariableNames {
   std::string rank, world_size, local_rank, local_size;
 };
 
@@ -29,7 +29,7 @@ Launcher find_launcher(const LauncherVariables& variables) {
   return Launcher::kSingleProcess;
 }
 
-Names names_for(Launcher launcher, const LauncherVariables& variables) {
+VariableNames names_for(Launcher launcher, const LauncherVariables& variables) {
   switch (launcher) {
     case Launcher::kOpenMpi:
       return {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
@@ -49,7 +49,7 @@ void require_below(const std::string& name, std::optional<int> value, const std:
       concat(name, " = ", *value, ": ", count_name, " is ", *count, ", so it is from 0 to ", *count - 1));
 }
 
-void read_ranks(const Names& names, LauncherVariables& variables, LauncherEnvironment& found) {
+void read_ranks(const VariableNames& names, LauncherVariables& variables, LauncherEnvironment& found) {
   const auto size = variables.required_number(names.world_size, 1, kMostRanks, "it is the number of ranks");
   const auto rank = variables.required_number(names.rank, 0, kMostRanks - 1,
                                               "it is the number of this process, below " + names.world_size);
@@ -84,7 +84,7 @@ void find_contradictions(Launcher launcher, LauncherVariables& variables) {
   if (launcher == Launcher::kOpenMpi) other = launcher;
   if (launcher == Launcher::kVariables && is_of_job) other = Launcher::kSlurm;
   if (other == Launcher::kSingleProcess) return;
-  const Names names = names_for(other, variables);
+  const VariableNames names = names_for(other, variables);
   compare("RANK", names.rank, variables);
   compare("WORLD_SIZE", names.world_size, variables);
 }

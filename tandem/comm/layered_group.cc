@@ -56,9 +56,9 @@ class LayeredMember final : public Group {
     const int part = layers_.sizes().part_of(root);
     if (part == layers_.mine())
       layers_.inside([&] { layers_.inner().broadcast(flat, root - layers_.sizes().begin(part), limits); });
-    layers_.between([&] { layers_.outer()->broadcast(flat, part, layers_.later(Phase::kBetween, limits)); });
+    layers_.between([&] { layers_.outer()->broadcast(flat, part, layers_.asking(Phase::kBetween, limits)); });
     if (part != layers_.mine())
-      layers_.from_leader([&] { layers_.inner().broadcast(flat, 0, layers_.later(Phase::kFromLeader, limits)); });
+      layers_.from_leader([&] { layers_.inner().broadcast(flat, 0, layers_.asking(Phase::kFromLeader, limits)); });
   }
 
   // Each leader puts the rows of its group one after the other; what it gets of the others goes on as one tensor.
@@ -73,17 +73,18 @@ class LayeredMember final : public Group {
     layers_.between([&] {
       std::vector<std::int64_t> own;
       for (const at::Tensor& tensor : tensors) own.push_back(tensor.size(0));
-      counts = at::cat(layers_.outer()->all_gather(at::tensor(own, at::kLong), layers_.later(Phase::kBetween, limits)));
-      whole = at::cat(layers_.outer()->all_gather(at::cat(tensors), layers_.later(Phase::kBetween, limits)));
+      counts =
+          at::cat(layers_.outer()->all_gather(at::tensor(own, at::kLong), layers_.asking(Phase::kBetween, limits)));
+      whole = at::cat(layers_.outer()->all_gather(at::cat(tensors), layers_.asking(Phase::kBetween, limits)));
     });
     layers_.from_leader([&] {
-      layers_.inner().broadcast(counts, 0, layers_.later(Phase::kFromLeader, limits));
+      layers_.inner().broadcast(counts, 0, layers_.asking(Phase::kFromLeader, limits));
       if (!layers_.leads()) {
         std::vector<std::int64_t> shape = rows.sizes().vec();
         shape.front() = counts.sum().item<std::int64_t>();
         whole = at::empty(shape, rows.options());
       }
-      layers_.inner().broadcast(whole, 0, layers_.later(Phase::kFromLeader, limits));
+      layers_.inner().broadcast(whole, 0, layers_.asking(Phase::kFromLeader, limits));
     });
     const std::span<const std::int64_t> split(counts.const_data_ptr<std::int64_t>(), static_cast<std::size_t>(size()));
     std::vector<at::Tensor> all = whole.split_with_sizes(at::IntArrayRef(split.data(), split.size()));
@@ -104,7 +105,7 @@ class LayeredMember final : public Group {
         [&] { layers_.inner().all_gather(mine, std::span(part).first(numbers(layers_.inner().size())), limits); });
     layers_.between([&] {
       std::vector<double> parts(part.size() * static_cast<std::size_t>(layers_.outer()->size()));
-      layers_.outer()->all_gather(part, parts, layers_.later(Phase::kBetween, limits));
+      layers_.outer()->all_gather(part, parts, layers_.asking(Phase::kBetween, limits));
       for (int other = 0; other < layers_.sizes().parts(); ++other) {
         const auto from = parts.begin() + static_cast<std::ptrdiff_t>(part.size()) * other;
         std::copy_n(from, numbers(layers_.sizes().of(other)),
@@ -114,7 +115,7 @@ class LayeredMember final : public Group {
     // A tensor that owns its memory: should this wait fail, others may still read it.
     const at::Tensor whole = at::empty({std::ssize(all)}, at::kDouble);
     std::ranges::copy(all, whole.mutable_data_ptr<double>());
-    layers_.from_leader([&] { layers_.inner().broadcast(whole, 0, layers_.later(Phase::kFromLeader, limits)); });
+    layers_.from_leader([&] { layers_.inner().broadcast(whole, 0, layers_.asking(Phase::kFromLeader, limits)); });
     std::copy_n(whole.const_data_ptr<double>(), all.size(), all.begin());
   }
 
@@ -134,21 +135,22 @@ class LayeredMember final : public Group {
     }
     layers_.inside([&] { layers_.inner().share_parts(flat, of_mine, limits); });
     layers_.between(
-        [&] { layers_.outer()->share_parts(flat, joined(by_group), layers_.later(Phase::kBetween, limits)); });
+        [&] { layers_.outer()->share_parts(flat, joined(by_group), layers_.asking(Phase::kBetween, limits)); });
     layers_.from_leader(
-        [&] { layers_.inner().share_parts(flat, joined(of_others), layers_.later(Phase::kFromLeader, limits)); });
+        [&] { layers_.inner().share_parts(flat, joined(of_others), layers_.asking(Phase::kFromLeader, limits)); });
   }
 
   void barrier(const Limits& limits) override {
     require_all_waited();
     layers_.inside([&] { layers_.inner().barrier(limits); });
-    layers_.between([&] { layers_.outer()->barrier(layers_.later(Phase::kBetween, limits)); });
-    layers_.from_leader([&] { layers_.inner().barrier(layers_.later(Phase::kFromLeader, limits)); });
+    layers_.between([&] { layers_.outer()->barrier(layers_.asking(Phase::kBetween, limits)); });
+    layers_.from_leader([&] { layers_.inner().barrier(layers_.asking(Phase::kFromLeader, limits)); });
   }
 
   void abort(const std::string& why) override { layers_.abort(why); }
   void expire() override { layers_.expire(); }
   void on_close(std::function<void(const std::string&)> listener) override { layers_.on_close(std::move(listener)); }
+  void on_question(std::function<void()> listener) override { layers_.on_question(std::move(listener)); }
 
  protected:
   // Collectives of a group are waited for in the order of their start, and the sums inside were started before the
@@ -162,9 +164,9 @@ class LayeredMember final : public Group {
       layers_.inside([&] { next.inside.wait(limits); });
       layers_.between([&] { next.between = layers_.outer()->start_all_reduce(next.flat); });
     }
-    layers_.between([&] { started_.front().between->wait(layers_.later(Phase::kBetween, limits)); });
+    layers_.between([&] { started_.front().between->wait(layers_.asking(Phase::kBetween, limits)); });
     layers_.from_leader(
-        [&] { layers_.inner().broadcast(started_.front().flat, 0, layers_.later(Phase::kFromLeader, limits)); });
+        [&] { layers_.inner().broadcast(started_.front().flat, 0, layers_.asking(Phase::kFromLeader, limits)); });
     started_.pop_front();
     --summed_inside_;
   }
@@ -192,12 +194,12 @@ class LayeredMember final : public Group {
       place[1] = layers_.outer()->size();
       place[2] = layers_outside_ == 1 && layers_.outer()->goes_on_alone() && layers_.outer()->size() > 1 ? 1 : 0;
       sizes = at::cat(layers_.outer()->all_gather(at::full({1}, layers_.inner().size(), at::kLong),
-                                                  layers_.later(Phase::kBetween, limits)));
+                                                  layers_.asking(Phase::kBetween, limits)));
     });
     layers_.from_leader([&] {
-      layers_.inner().broadcast(place, 0, layers_.later(Phase::kFromLeader, limits));
+      layers_.inner().broadcast(place, 0, layers_.asking(Phase::kFromLeader, limits));
       if (!layers_.leads()) sizes = at::empty({place[1].item<std::int64_t>()}, at::kLong);
-      layers_.inner().broadcast(sizes, 0, layers_.later(Phase::kFromLeader, limits));
+      layers_.inner().broadcast(sizes, 0, layers_.asking(Phase::kFromLeader, limits));
     });
     std::vector<int> known;
     for (std::int64_t part = 0; part < sizes.numel(); ++part)

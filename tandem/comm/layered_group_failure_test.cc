@@ -76,14 +76,52 @@ TEST(LayeredGroupFailureTest, AMissingMemberEndsTheOthersAtTheDeadlineAndIsNamed
   EXPECT_EQ(outcomes[3], "");
 }
 
-// Ranks 0 and 1 came earlier, so their deadline is earlier too; still it is the one that is missing that is named.
-TEST(LayeredGroupFailureTest, WhoWaitsForALeaderDoesNotBlameHimForAMissingMember) {
-  const auto outcomes = run_all(layered({2, 2}), [](Group& group) {
-    if (group.rank() == 3) return;
-    group.barrier(within(group.rank() == 2 ? 300ms : 100ms));
+// How a member of every kind waits when another does not come, and only `hasty` soon gives up.
+using Wait = std::function<void(Group& group, const Limits& limits)>;
+const Wait kBarrier = [](Group& group, const Limits& limits) { group.barrier(limits); };
+const Wait kAllReduce = [](Group& group, const Limits& limits) {
+  group.start_all_reduce(torch::ones({10})).wait(limits);
+};
+
+void expect_all_name(Groups groups, const Wait& wait, int missing, int hasty, const testing::Matcher<std::string>& it) {
+  const auto outcomes = run_all(std::move(groups), [&](Group& group) {
+    if (group.rank() == missing) return wait_for_its_end(group);
+    wait(group, within(group.rank() == hasty ? 50ms : 24h));
   });
-  const auto names_it = AllOf(HasSubstr("within the group of ranks 2 to 3"), HasSubstr("waiting for replica 1 of 2"));
-  for (int rank = 0; rank < 3; ++rank) EXPECT_THAT(outcomes[static_cast<std::size_t>(rank)], names_it) << rank;
+  for (std::size_t rank = 0; rank < outcomes.size(); ++rank) {
+    if (static_cast<int>(rank) == missing) continue;
+    EXPECT_THAT(outcomes[rank], it) << "rank " << rank << ", hasty " << hasty;
+  }
+}
+
+// Whoever gives up first: it is the one that is missing that is named, and not a leader who only waits for it.
+TEST(LayeredGroupFailureTest, WhoeverGivesUpFirstNamesTheMemberThatIsMissing) {
+  for (const Wait& wait : {kBarrier, kAllReduce}) {
+    for (const Outer outer : {Outer::kOfLeaders, Outer::kGoesOnAlone}) {
+      for (const int hasty : {0, 1, 2}) {
+        expect_all_name(layered({2, 2}, outer), wait, 3, hasty,
+                        AllOf(HasSubstr("within the group of ranks 2 to 3"), HasSubstr("waiting for replica 1 of 2")));
+      }
+    }
+  }
+}
+
+TEST(LayeredGroupFailureTest, ALeaderThatIsMissingIsNamedByAll) {
+  for (const Outer outer : {Outer::kOfLeaders, Outer::kGoesOnAlone}) {
+    for (const int hasty : {0, 1}) {
+      expect_all_name(layered({2, 2}, outer), kAllReduce, 2, hasty,
+                      AllOf(HasSubstr("between the groups"), HasSubstr("waiting for replica 1 of 2")));
+    }
+    expect_all_name(layered({2, 2}, outer), kAllReduce, 2, 3,
+                    AllOf(HasSubstr("within the group of ranks 2 to 3"), HasSubstr("waiting for replica 0 of 2")));
+  }
+}
+
+TEST(LayeredGroupFailureTest, AMissingReplicaIsNamedThroughThreeLayers) {
+  for (const int hasty : {0, 1, 3, 5, 6}) {
+    expect_all_name(three_levels(), kAllReduce, 7, hasty,
+                    AllOf(HasSubstr("within the group of ranks 6 to 7"), HasSubstr("waiting for replica 1 of 2")));
+  }
 }
 
 // A group that says that one of its members is lost.

@@ -1,5 +1,6 @@
 #include "tandem/comm/layers.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "tandem/base/check.h"
@@ -14,8 +15,11 @@ Layers::Layers(std::unique_ptr<Group> inner, std::shared_ptr<Group> outer, int l
 }
 
 Layers::~Layers() {
+  inner_->on_question({});
   inner_->on_close({});
-  if (leads()) outer_->on_close({});
+  if (!leads()) return;
+  outer_->on_question({});
+  outer_->on_close({});
 }
 
 void Layers::place(InnerSizes sizes, int mine) {
@@ -30,23 +34,22 @@ void Layers::tie() {
     if (outer_ != nullptr) outer_->abort(before + why);
     closed_.give(before + why);
   });
+  inner_->on_question([this] { on_question_inside(); });
   if (!leads()) return;
+  outer_->on_question([this] { on_question_between(); });
   outer_->on_close([this, before = words(Phase::kBetween)](const std::string& why) {
     inner_->abort(before + why);
     closed_.give(before + why);
   });
 }
 
-Clock::duration Layers::grace(Phase phase) const {
-  if (phase == Phase::kInside || (phase == Phase::kFromLeader && leads())) return {};
-  return phase == Phase::kBetween ? kGrace : 2 * layers_outside_ * kGrace;
-}
-
-Limits Layers::later(Phase phase, const Limits& limits) const {
-  if (limits.deadline.is_infinite()) return limits;
-  // From when it was to end, not from now: asked again later, it is the same.
-  const Clock::duration left = limits.deadline.at() - Clock::now();
-  return {.deadline = Deadline::after(left + grace(phase)), .stop = limits.stop};
+// The members of these groups may lead such of another layer, and wait for those.
+Limits Layers::asking(Phase phase, const Limits& limits) const {
+  Limits all = limits;
+  if (questions_.is_heard()) all.answer = std::max<Clock::duration>(all.answer, kAnswer);
+  if (phase == Phase::kBetween) all.answer += kAnswer;
+  if (phase == Phase::kFromLeader && !leads()) all.answer += 2 * layers_outside_ * kAnswer;
+  return all;
 }
 
 void Layers::run(Phase phase, const std::function<void()>& operation) {
@@ -58,7 +61,7 @@ void Layers::run(Phase phase, const std::function<void()>& operation) {
     abort(before + error.what());
     rethrow_with(before, [&](int place) { return rank_of(phase, place); });
   }
-  phase_.store(Phase::kInside);
+  phase_.store(Phase::kNothing);
 }
 
 void Layers::abort(const std::string& why) {
@@ -67,8 +70,21 @@ void Layers::abort(const std::string& why) {
 }
 
 void Layers::expire() {
-  if (leads() && phase() == Phase::kBetween) return outer_->expire();
-  inner_->expire();
+  const Phase phase = phase_.load();
+  if (phase == Phase::kBetween) return outer_->expire();
+  if (phase != Phase::kNothing) inner_->expire();
+}
+
+void Layers::on_question_inside() {
+  const Phase phase = phase_.load();
+  if (phase == Phase::kBetween) outer_->expire();
+  if (phase == Phase::kNothing) questions_.ring();
+}
+
+void Layers::on_question_between() {
+  const Phase phase = phase_.load();
+  if (phase == Phase::kInside || phase == Phase::kFromLeader) inner_->expire();
+  if (phase == Phase::kNothing) questions_.ring();
 }
 
 std::string Layers::words(Phase phase) const {

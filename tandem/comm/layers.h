@@ -1,7 +1,7 @@
 // comm/layers.h: the two groups of a member of a layered group, tied to each other: what closes one closes the other.
 // Internal to comm/layered_group.cc and comm/carrier.cc.
 //
-// Threads: operations on one at a time; abort(), expire() and on_close() from any.
+// Threads: operations on one at a time; abort(), expire(), on_close() and on_question() from any.
 #pragma once
 #include <atomic>
 #include <chrono>
@@ -12,15 +12,18 @@
 #include "tandem/comm/close_signal.h"
 #include "tandem/comm/inner_sizes.h"
 #include "tandem/comm/layered_group.h"
+#include "tandem/comm/question_bell.h"
 
 namespace tandem::comm {
 
-// Note [Who waits longer]
+// Note [Who is missing may only be waiting]
 // A member of an inner group that does not come keeps its own group waiting, which names it; through that the leaders
-// of other groups wait for its leader, and their members for them. With one deadline for all, whoever came first would
-// give up first and name somebody who is only waiting himself. So who waits for a leader waits longer than the leader
-// does: the leaders for each other by one kGrace, the members for their leader by two for each layer outside.
-inline constexpr std::chrono::milliseconds kGrace{400};
+// of other groups wait for its leader, and their members for them. Whoever came first has the earliest deadline, and
+// would name somebody who is only waiting himself. So who waits for a leader asks him first. A leader who is asked and
+// waits in his other group lets that wait expire, at once: he names who is missing there, or asks on in turn, and the
+// end of his groups ends that of who asked. Only a leader who is in no wait, or does not answer because he is stopped,
+// is named. The leaders give each other one kAnswer, and the members their leader two for each layer outside.
+inline constexpr std::chrono::milliseconds kAnswer{500};
 
 class Layers {
  public:
@@ -39,12 +42,10 @@ class Layers {
   [[nodiscard]] const InnerSizes& sizes() const { return sizes_; }
   [[nodiscard]] int mine() const { return mine_; }
 
-  /// What this member waits for.
-  enum class Phase { kInside, kBetween, kFromLeader };
-  [[nodiscard]] Phase phase() const { return phase_.load(); }
-  /// By how much a wait in that phase is longer than the caller's.
-  [[nodiscard]] Clock::duration grace(Phase phase) const;
-  [[nodiscard]] Limits later(Phase phase, const Limits& limits) const;
+  /// What this member does.
+  enum class Phase { kNothing, kInside, kBetween, kFromLeader };
+  /// The limits of a wait in that phase, with time to answer for those it waits for.
+  [[nodiscard]] Limits asking(Phase phase, const Limits& limits = {}) const;
 
   /// Runs an operation of the inner group, which all its members do, or, of the leaders only, of the outer one. What it
   /// throws closes both groups, since nobody would come to what the others wait for; it is thrown on as the same kind
@@ -58,10 +59,13 @@ class Layers {
   void abort(const std::string& why);
   void expire();
   void on_close(CloseSignal::Listener listener) { closed_.listen(std::move(listener)); }
+  void on_question(QuestionBell::Listener listener) { questions_.listen(std::move(listener)); }
 
  private:
   void run(Phase phase, const std::function<void()>& operation);
   void tie();
+  void on_question_inside();
+  void on_question_between();
   [[nodiscard]] std::string words(Phase phase) const;
   [[nodiscard]] int rank_of(Phase phase, int place) const;
 
@@ -71,8 +75,9 @@ class Layers {
   const int layers_outside_;
   InnerSizes sizes_;
   int mine_ = 0;
-  std::atomic<Phase> phase_{Phase::kInside};
+  std::atomic<Phase> phase_{Phase::kNothing};
   CloseSignal closed_;
+  QuestionBell questions_;  // of those who wait for this member in another layer
 };
 
 }  // namespace tandem::comm

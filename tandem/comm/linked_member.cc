@@ -17,6 +17,7 @@
 #include "tandem/comm/device_exchange.h"
 #include "tandem/comm/part_exchange.h"
 #include "tandem/comm/peer_links.h"
+#include "tandem/comm/question_bell.h"
 
 namespace tandem::comm {
 namespace {
@@ -50,8 +51,9 @@ class LinkedMember final : public Group {
  public:
   explicit LinkedMember(LinkedMemberOptions options)
       : devices_(std::move(options.device_backend)),
-        links_(std::move(options.backend), options.rank, options.names,
-               [this](const std::string& failure) { on_close(failure); }),
+        links_(
+            std::move(options.backend), options.rank, options.names,
+            [this](const std::string& failure) { on_close(failure); }, [this] { questions_.ring(); }),
         sender_("c10d-group", [this](const std::stop_token& stop) { execute_all(stop); }) {}
   ~LinkedMember() override { links_.leave(); }
 
@@ -120,8 +122,14 @@ class LinkedMember final : public Group {
   }
 
   void abort(const std::string& why) override { links_.close(shm::Cause::kAborted, why); }
-  void expire() override { close_at_deadline(); }
+  void expire() override {
+    const MutexLock lock(mutex_);
+    if (!waits_) return;
+    hurried_ = true;
+    changed_.notify_all();
+  }
   void on_close(std::function<void(const std::string&)> listener) override { failed_.listen(std::move(listener)); }
+  void on_question(std::function<void()> listener) override { questions_.listen(std::move(listener)); }
 
  protected:
   void finish(std::uint64_t ticket, const Limits& limits) override { (void)complete(ticket, limits); }
@@ -143,12 +151,18 @@ class LinkedMember final : public Group {
   }
 
   Task complete(std::uint64_t ticket, const Limits& limits) {
-    bool ended = false;
     {
       const MutexLock lock(mutex_);
       TANDEM_CHECK(ticket == completed_ && ticket < started_, "collectives are waited for in the order of their start");
-      const auto over = [&]() TANDEM_REQUIRES(mutex_) { return executed_ > ticket || closed_; };
-      ended = changed_.wait(mutex_, limits.stop, limits.deadline, over);
+    }
+    WaitOutcome outcome = await(ticket, limits.deadline, limits.stop);
+    const Deadline answered = Deadline::after(limits.answer);
+    while (outcome == WaitOutcome::kDeadline && !answered.expired()) {
+      links_.ask();
+      outcome = await(ticket, Deadline::after(std::min<Clock::duration>(kAskAgain, answered.remaining())), limits.stop);
+    }
+    {
+      const MutexLock lock(mutex_);
       if (executed_ > ticket) {
         ++completed_;
         Task task = std::move(tasks_.front());
@@ -156,17 +170,26 @@ class LinkedMember final : public Group {
         return task;
       }
     }
-    if (!ended && limits.deadline.expired()) {
-      close_at_deadline();
-    } else if (!ended) {
+    if (outcome == WaitOutcome::kDeadline) {
+      links_.close(shm::Cause::kDeadline,
+                   concat(links_.waiting(), " until the deadline; it is stopped or stuck in its own work, or took ",
+                          "another branch than the others"));
+    } else if (outcome == WaitOutcome::kStopped) {
       links_.close(shm::Cause::kStopped, concat(links_.waiting(), " until it was asked to stop"));
     }
     links_.throw_closed();
   }
 
-  void close_at_deadline() {
-    links_.close(shm::Cause::kDeadline, concat(links_.waiting(), " until the deadline; it is stopped or stuck in its ",
-                                               "own work, or took another branch than the others"));
+  // Until the collective is executed, or the links are closed.
+  WaitOutcome await(std::uint64_t ticket, const Deadline& deadline, const std::stop_token& stop) {
+    const MutexLock lock(mutex_);
+    const auto over = [&]() TANDEM_REQUIRES(mutex_) { return executed_ > ticket || closed_; };
+    waits_ = true;
+    hurried_ = false;
+    (void)changed_.wait(mutex_, stop, deadline, [&]() TANDEM_REQUIRES(mutex_) { return over() || hurried_; });
+    waits_ = false;
+    if (over()) return WaitOutcome::kReady;
+    return stop.stop_requested() ? WaitOutcome::kStopped : WaitOutcome::kDeadline;
   }
 
   // `failure` is empty when this member leaves.
@@ -323,7 +346,9 @@ class LinkedMember final : public Group {
   std::uint64_t started_ TANDEM_GUARDED_BY(mutex_) = 0, executed_ TANDEM_GUARDED_BY(mutex_) = 0,
                          completed_ TANDEM_GUARDED_BY(mutex_) = 0;
   bool closed_ TANDEM_GUARDED_BY(mutex_) = false;
+  bool waits_ TANDEM_GUARDED_BY(mutex_) = false, hurried_ TANDEM_GUARDED_BY(mutex_) = false;  // the member's thread
   CloseSignal failed_;
+  QuestionBell questions_;
   const c10::intrusive_ptr<c10d::Backend> devices_;  // or none
   PeerLinks links_;
   Worker sender_;

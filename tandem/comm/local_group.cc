@@ -15,15 +15,16 @@
 #include "tandem/base/mutex.h"
 #include "tandem/base/text.h"
 #include "tandem/comm/close_signal.h"
+#include "tandem/comm/question_bell.h"
 #include "tandem/comm/tree_reduce.h"
 #include "tandem/concurrency/event_count.h"
 
 namespace tandem::comm {
 namespace {
 
-enum class Operation { kAllReduce, kBroadcast, kAllGather, kAllGatherNumbers, kShareParts, kBarrier };
+enum class Collective { kAllReduce, kBroadcast, kAllGather, kAllGatherNumbers, kShareParts, kBarrier };
 
-const char* name_of(Operation operation) {
+const char* name_of(Collective operation) {
   constexpr std::array kNames{"all_reduce",  "broadcast", "all_gather", "all_gather of numbers",
                               "share_parts", "barrier"};
   return kNames[static_cast<std::size_t>(operation)];
@@ -31,7 +32,7 @@ const char* name_of(Operation operation) {
 
 // What a member brings to a collective.
 struct Posting {
-  Operation operation{};
+  Collective operation{};
   std::int64_t count = 0;  // elements; for all_gather of tensors not compared
   c10::ScalarType dtype = c10::kByte;
   void* data = nullptr;  // CPU memory
@@ -45,6 +46,8 @@ struct alignas(64) MemberState {
   std::atomic<std::uint32_t> posted{0};    // collectives whose posting is visible
   std::atomic<std::uint32_t> finished{0};  // collectives whose work is done
   std::array<Posting, kDepth> postings;
+  alignas(64) std::atomic<bool> sleeps{false};  // in a wait
+  std::atomic<bool> hurried{false};             // as if the deadline of that had passed
 };
 
 // Whether `counter` has reached `value`; both may wrap around.
@@ -56,23 +59,28 @@ bool reached(const std::atomic<std::uint32_t>& counter, std::uint32_t value) {
 class Exchange {
  public:
   explicit Exchange(int size)
-      : members_(static_cast<std::size_t>(size)), closed_(members_.size()), spin_(spin_budget_for(size)) {}
+      : members_(static_cast<std::size_t>(size)),
+        closed_(members_.size()),
+        questions_(members_.size()),
+        spin_(spin_budget_for(size)) {}
 
   [[nodiscard]] int size() const { return static_cast<int>(members_.size()); }
   MemberState& member(int rank) { return members_[static_cast<std::size_t>(rank)]; }
   CloseSignal& closed(int rank) { return closed_[static_cast<std::size_t>(rank)]; }
+  QuestionBell& questions(int rank) { return questions_[static_cast<std::size_t>(rank)]; }
 
   void signal(std::atomic<std::uint32_t>& counter, std::uint32_t value) {
     counter.store(value, std::memory_order_seq_cst);
     event_.notify_all();
   }
 
-  // Waits until the chosen counter of every member has reached `value`.
-  void wait_for_all(std::atomic<std::uint32_t> MemberState::*counter, std::uint32_t value, Operation operation,
-                    const Limits& limits) {
-    for (MemberState& member : members_) {
-      const auto ready = [&] { return aborted_.load(std::memory_order_seq_cst) || reached(member.*counter, value); };
-      const WaitOutcome outcome = event_.wait(ready, limits, spin_);
+  // As member `rank` waits until the chosen counter of every member has reached `value`.
+  void wait_for_all(int rank, std::atomic<std::uint32_t> MemberState::*counter, std::uint32_t value,
+                    Collective operation, const Limits& limits) {
+    for (MemberState& each : members_) {
+      const auto ready = [&] { return aborted_.load(std::memory_order_seq_cst) || reached(each.*counter, value); };
+      const WaitOutcome outcome =
+          spin_until(spin_, ready) ? WaitOutcome::kReady : sleep_and_ask(member(rank), ready, counter, value, limits);
       if (aborted_.load(std::memory_order_seq_cst)) throw_aborted();
       if (outcome == WaitOutcome::kDeadline) fail_deadline(counter, value, operation);
       if (outcome == WaitOutcome::kStopped)
@@ -91,12 +99,10 @@ class Exchange {
     for (CloseSignal& each : closed_) each.give(why);
   }
 
-  // Names who is behind this member.
   void expire(int rank) {
-    const std::uint32_t posted = member(rank).posted.load();
-    std::string behind = missing(&MemberState::posted, posted);
-    if (behind.empty()) behind = missing(&MemberState::finished, posted);
-    abort(concat("collective #", posted, ": the deadline passed while waiting for replica ", behind, " of ", size()));
+    if (!member(rank).sleeps.load()) return;
+    member(rank).hurried.store(true);
+    event_.notify_all();
   }
 
   [[noreturn]] void throw_aborted() {
@@ -107,25 +113,49 @@ class Exchange {
   [[nodiscard]] bool aborted() const { return aborted_.load(std::memory_order_seq_cst); }
 
  private:
-  std::string missing(std::atomic<std::uint32_t> MemberState::*counter, std::uint32_t value) {
-    std::string ranks;
+  template <typename Ready>
+  WaitOutcome sleep_and_ask(MemberState& me, const Ready& ready, std::atomic<std::uint32_t> MemberState::*counter,
+                            std::uint32_t value, const Limits& limits) {
+    const auto sleep = [&](const Deadline& deadline) {
+      me.hurried.store(false);
+      const WaitOutcome outcome =
+          event_.wait([&] { return ready() || me.hurried.load(); }, {.deadline = deadline, .stop = limits.stop}, {});
+      if (ready()) return WaitOutcome::kReady;
+      return outcome == WaitOutcome::kStopped ? outcome : WaitOutcome::kDeadline;
+    };
+    me.sleeps.store(true);
+    WaitOutcome outcome = sleep(limits.deadline);
+    const Deadline answered = Deadline::after(limits.answer);
+    while (outcome == WaitOutcome::kDeadline && !answered.expired()) {
+      for (const int rank : missing(counter, value)) questions(rank).ring();
+      outcome = sleep(Deadline::after(std::min<Clock::duration>(kAskAgain, answered.remaining())));
+    }
+    me.sleeps.store(false);
+    return outcome;
+  }
+
+  std::vector<int> missing(std::atomic<std::uint32_t> MemberState::*counter, std::uint32_t value) {
+    std::vector<int> ranks;
     for (int rank = 0; rank < size(); ++rank) {
-      if (!reached(member(rank).*counter, value)) ranks += concat(ranks.empty() ? "" : ", ", rank);
+      if (!reached(member(rank).*counter, value)) ranks.push_back(rank);
     }
     return ranks;
   }
 
   [[noreturn]] void fail_deadline(std::atomic<std::uint32_t> MemberState::*counter, std::uint32_t value,
-                                  Operation operation) {
-    const std::string message = concat(
-        name_of(operation), " #", value, ": the deadline passed while waiting for replica ", missing(counter, value),
-        " of ", size(), "; it is stuck in its own work, or took another branch than the others");
+                                  Collective operation) {
+    std::string ranks;
+    for (const int rank : missing(counter, value)) ranks += concat(ranks.empty() ? "" : ", ", rank);
+    const std::string message =
+        concat(name_of(operation), " #", value, ": the deadline passed while waiting for replica ", ranks, " of ",
+               size(), "; it is stuck in its own work, or took another branch than the others");
     abort(message);
     throw DeadlineExceeded(message);
   }
 
   std::vector<MemberState> members_;
-  std::vector<CloseSignal> closed_;  // by rank
+  std::vector<CloseSignal> closed_;      // by rank, as the next
+  std::vector<QuestionBell> questions_;  // of who is asked
   EventCount event_;
   const SpinBudget spin_;
   std::atomic<bool> aborted_{false};
@@ -154,36 +184,37 @@ class LocalMember final : public Group {
     TANDEM_CHECK(flat.dim() == 1 && flat.is_contiguous(), "a group reduces flat tensors, got ", flat.dim(),
                  " dimensions");
     synchronize(flat);
-    return {*this, post({Operation::kAllReduce, flat.numel(), flat.scalar_type(), flat.data_ptr(), flat})};
+    return {*this, post({Collective::kAllReduce, flat.numel(), flat.scalar_type(), flat.data_ptr(), flat})};
   }
 
   void broadcast(const at::Tensor& flat, int root, const Limits& limits) override {
     TANDEM_CHECK(flat.is_contiguous(), "a group broadcasts contiguous tensors");
     synchronize(flat);
-    const std::uint32_t ticket = post({Operation::kBroadcast, flat.numel(), flat.scalar_type(), flat.data_ptr(), flat});
+    const std::uint32_t ticket =
+        post({Collective::kBroadcast, flat.numel(), flat.scalar_type(), flat.data_ptr(), flat});
     await_postings(ticket, limits);
     if (rank_ != root) {
       const at::NoGradGuard no_grad;
       at::Tensor(flat).copy_(posting_of(root, ticket).tensor);
       synchronize(flat);
     }
-    complete(ticket, Operation::kBroadcast, limits);
+    complete(ticket, Collective::kBroadcast, limits);
   }
 
   [[nodiscard]] std::vector<at::Tensor> all_gather(const at::Tensor& mine, const Limits& limits) override {
     synchronize(mine);
-    const std::uint32_t ticket = post({Operation::kAllGather, 0, mine.scalar_type(), nullptr, mine});
+    const std::uint32_t ticket = post({Collective::kAllGather, 0, mine.scalar_type(), nullptr, mine});
     await_postings(ticket, limits);
     std::vector<at::Tensor> all;
     for (int rank = 0; rank < size(); ++rank) all.push_back(posting_of(rank, ticket).tensor.to(mine.device()).clone());
-    complete(ticket, Operation::kAllGather, limits);
+    complete(ticket, Collective::kAllGather, limits);
     return all;
   }
 
   void all_gather(std::span<const double> mine, std::span<double> all, const Limits& limits) override {
     TANDEM_CHECK(all.size() == mine.size() * static_cast<std::size_t>(size()), all.size(), " for ", size(), " x ",
                  mine.size());
-    const std::uint32_t ticket = post({Operation::kAllGatherNumbers,
+    const std::uint32_t ticket = post({Collective::kAllGatherNumbers,
                                        static_cast<std::int64_t>(mine.size()),
                                        c10::kDouble,
                                        const_cast<double*>(mine.data()),
@@ -193,7 +224,7 @@ class LocalMember final : public Group {
       std::memcpy(all.data() + static_cast<std::size_t>(rank) * mine.size(), posting_of(rank, ticket).data,
                   mine.size_bytes());
     }
-    complete(ticket, Operation::kAllGatherNumbers, limits);
+    complete(ticket, Collective::kAllGatherNumbers, limits);
   }
 
   // Each member reads the others' parts where they lie.
@@ -202,7 +233,7 @@ class LocalMember final : public Group {
                  " dimensions");
     synchronize(flat);
     const std::uint32_t ticket =
-        post({Operation::kShareParts, flat.numel(), flat.scalar_type(), flat.data_ptr(), flat});
+        post({Collective::kShareParts, flat.numel(), flat.scalar_type(), flat.data_ptr(), flat});
     await_postings(ticket, limits);
     const at::NoGradGuard no_grad;
     for (const OwnedPart& part : parts) {
@@ -211,13 +242,13 @@ class LocalMember final : public Group {
           .copy_(posting_of(part.owner, ticket).tensor.narrow(0, part.begin, part.size()));
     }
     synchronize(flat);
-    complete(ticket, Operation::kShareParts, limits);
+    complete(ticket, Collective::kShareParts, limits);
   }
 
   void barrier(const Limits& limits) override {
-    const std::uint32_t ticket = post({Operation::kBarrier, 0, c10::kByte, nullptr, {}});
+    const std::uint32_t ticket = post({Collective::kBarrier, 0, c10::kByte, nullptr, {}});
     await_postings(ticket, limits);
-    complete(ticket, Operation::kBarrier, limits);
+    complete(ticket, Collective::kBarrier, limits);
   }
 
   void abort(const std::string& why) override { exchange_->abort(why); }
@@ -225,6 +256,7 @@ class LocalMember final : public Group {
   void on_close(std::function<void(const std::string&)> listener) override {
     exchange_->closed(rank_).listen(std::move(listener));
   }
+  void on_question(std::function<void()> listener) override { exchange_->questions(rank_).listen(std::move(listener)); }
 
  protected:
   void finish(std::uint64_t ticket, const Limits& limits) override {
@@ -237,7 +269,7 @@ class LocalMember final : public Group {
         reduce_by_copies(number);
       }
     }
-    complete(number, Operation::kAllReduce, limits);
+    complete(number, Collective::kAllReduce, limits);
   }
 
  private:
@@ -256,7 +288,7 @@ class LocalMember final : public Group {
   void await_postings(std::uint32_t ticket, const Limits& limits) {
     TANDEM_CHECK(ticket == self_.finished.load(), "collectives are waited for in the order of their start");
     const Posting& mine = self_.postings[ticket % kDepth];
-    exchange_->wait_for_all(&MemberState::posted, ticket + 1, mine.operation, limits);
+    exchange_->wait_for_all(rank_, &MemberState::posted, ticket + 1, mine.operation, limits);
     for (int rank = 0; rank < size(); ++rank) {
       const Posting& other = posting_of(rank, ticket);
       if (other.operation != mine.operation || other.count != mine.count || other.dtype != mine.dtype)
@@ -275,9 +307,9 @@ class LocalMember final : public Group {
     throw RunError(message);
   }
 
-  void complete(std::uint32_t ticket, Operation operation, const Limits& limits) {
+  void complete(std::uint32_t ticket, Collective operation, const Limits& limits) {
     exchange_->signal(self_.finished, ticket + 1);
-    exchange_->wait_for_all(&MemberState::finished, ticket + 1, operation, limits);
+    exchange_->wait_for_all(rank_, &MemberState::finished, ticket + 1, operation, limits);
     self_.postings[ticket % kDepth].tensor = at::Tensor();
   }
 

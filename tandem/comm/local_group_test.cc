@@ -11,6 +11,7 @@
 #include "tandem/base/error.h"
 #include "tandem/base/summation_tree.h"
 #include "tandem/comm/group_shard_sum.h"
+#include "tandem/comm/testing/group_laws.h"
 #include "tandem/concurrency/testing/within.h"
 
 namespace tandem::comm {
@@ -132,6 +133,15 @@ TEST(LocalGroupTest, AMissingMemberIsNamedAtTheDeadline) {
   });
   EXPECT_THAT(outcomes[0], HasSubstr("waiting for replica 1 of 3"));
   EXPECT_THAT(outcomes[2], HasSubstr("waiting for replica 1 of 3"));
+}
+
+TEST(LocalGroupTest, WhoIsMissingAtADeadlineIsAskedFirst) {
+  expect_all_return(run_world(3, [](Group& group) { EXPECT_EQ(faults_of_questions(group), ""); }));
+}
+
+TEST(LocalGroupTest, AWaitCanBeMadeToExpire) {
+  for (const std::string& outcome : run_world(2, [](Group& group) { expire_first_member(group); }))
+    EXPECT_THAT(outcome, HasSubstr("barrier #2: the deadline passed while waiting for replica 1 of 2"));
 }
 
 TEST(LocalGroupTest, AbortEndsTheWaitOfEveryMemberAndTheGroup) {

@@ -1,7 +1,6 @@
 #include "tandem/comm/peer_links.h"
 
-#include <ATen/ATen.h>
-
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
@@ -22,11 +21,7 @@ constexpr std::chrono::milliseconds kForever = std::chrono::hours(24 * 365);
 constexpr std::chrono::milliseconds kFarewell = 100ms;
 constexpr Clock::duration kVerdict = 1s;
 
-enum Tag : std::uint8_t { kMessages, kPayloads };
-
-std::vector<at::Tensor> bytes_at(const void* data, std::size_t bytes) {
-  return {at::from_blob(const_cast<void*>(data), {static_cast<std::int64_t>(bytes)}, at::kByte)};
-}
+using Tag = PeerWire::Tag;
 
 // Gloo's texts go on with advice.
 std::string first_sentence(const std::string& text) { return text.substr(0, text.find(". ")); }
@@ -34,11 +29,12 @@ std::string first_sentence(const std::string& text) { return text.substr(0, text
 }  // namespace
 
 PeerLinks::PeerLinks(c10::intrusive_ptr<c10d::Backend> backend, int rank, std::vector<MemberName> names,
-                     OnClose on_close)
-    : backend_(std::move(backend)),
+                     OnClose on_close, OnQuestion on_question)
+    : wire_(std::move(backend)),
       rank_(rank),
       names_(std::move(names)),
       on_close_(std::move(on_close)),
+      on_question_(std::move(on_question)),
       heard_(names_.size()),
       said_(names_.size()),
       records_(names_.size()),
@@ -71,10 +67,11 @@ void PeerLinks::end() noexcept {
   {
     const MutexLock lock(mutex_);
     in_flight_.clear();
+    questions_.clear();
   }
   announcing_.clear();
   farewells_.clear();
-  backend_.reset();
+  wire_.cut();
 }
 
 // --- announcements ---------------------------------------------------------------------------------------------------
@@ -94,7 +91,7 @@ void PeerLinks::announce(const Announcement& announcement, const void* payload, 
   said_[static_cast<std::size_t>(rank_)] = &outgoing_;
   for (int peer = 0; peer < size(); ++peer) {
     if (peer == rank_) continue;
-    announcing_.push_back(admit(peer, [&] { return start_send(peer, &outgoing_, outgoing_.used(), kMessages); }));
+    announcing_.push_back(admit(peer, [&] { return wire_.send(peer, &outgoing_, outgoing_.used(), Tag::kMessages); }));
   }
 }
 
@@ -103,13 +100,11 @@ void PeerLinks::await_all() {
   {
     const MutexLock lock(mutex_);
     const auto ready = [&]() TANDEM_REQUIRES(mutex_) {
-      bool all = true;
-      for (int peer = 0; peer < size(); ++peer) {
-        if (!is_missing(peer)) continue;
-        all = false;
-        if (record(peer).has_left) left = peer;
-      }
-      return all || left >= 0 || closing_;
+      const std::vector<int> peers = missing();
+      const auto gone =
+          std::ranges::find_if(peers, [&](int peer) TANDEM_REQUIRES(mutex_) { return record(peer).has_left; });
+      if (gone != peers.end()) left = *gone;
+      return peers.empty() || left >= 0 || closing_;
     };
     changed_.wait(mutex_, std::stop_token(), ready);
   }
@@ -154,26 +149,33 @@ void PeerLinks::finish() {
   in_flight_.clear();
 }
 
+// The questions to a member that is stopped are kept until the end.
+void PeerLinks::ask() {
+  const auto asked = [&] {
+    const MutexLock lock(mutex_);
+    return missing();
+  }();
+  question_.kind = PeerMessage::Kind::kQuestion;
+  for (const int peer : asked) {
+    try {
+      C10dWork work = wire_.send(peer, &question_, question_.used(), Tag::kMessages);
+      const MutexLock lock(mutex_);
+      if (closing_) work->abort();
+      questions_.push_back(std::move(work));
+    } catch (const std::exception&) {
+      continue;  // it is gone; who listens to it says so
+    }
+  }
+}
+
 // --- transfers -------------------------------------------------------------------------------------------------------
 
 Transfer PeerLinks::send(int peer, const void* from, std::size_t bytes) {
-  return admit(peer, [&] { return start_send(peer, from, bytes, kPayloads); });
+  return admit(peer, [&] { return wire_.send(peer, from, bytes, Tag::kPayloads); });
 }
 
 Transfer PeerLinks::receive(int peer, void* to, std::size_t bytes) {
-  return admit(peer, [&] { return start_receive(peer, to, bytes, kPayloads); });
-}
-
-C10dWork PeerLinks::start_send(int peer, const void* from, std::size_t bytes, int tag) {
-  std::vector<at::Tensor> payload = bytes_at(from, bytes);
-  const MutexLock lock(starting_);
-  return backend_->send(payload, peer, tag);
-}
-
-C10dWork PeerLinks::start_receive(int peer, void* to, std::size_t bytes, int tag) {
-  std::vector<at::Tensor> payload = bytes_at(to, bytes);
-  const MutexLock lock(starting_);
-  return backend_->recv(payload, peer, tag);
+  return admit(peer, [&] { return wire_.receive(peer, to, bytes, Tag::kPayloads); });
 }
 
 Transfer PeerLinks::admit(int peer, const std::function<C10dWork()>& start) {
@@ -254,7 +256,7 @@ void PeerLinks::post_receive(int peer, std::size_t slot, std::string& failure) {
   ear.messages[slot] = std::make_unique<PeerMessage>();
   C10dWork work;
   try {
-    work = start_receive(peer, ear.messages[slot].get(), sizeof(PeerMessage), kMessages);
+    work = wire_.receive(peer, ear.messages[slot].get(), sizeof(PeerMessage), Tag::kMessages);
   } catch (const std::exception& error) {
     failure = error.what();
   }
@@ -264,6 +266,7 @@ void PeerLinks::post_receive(int peer, std::size_t slot, std::string& failure) {
 }
 
 void PeerLinks::on_message(int peer, std::unique_ptr<PeerMessage> message) {
+  if (message->kind == PeerMessage::Kind::kQuestion) return on_question_();
   if (message->kind == PeerMessage::Kind::kFailure) {
     const auto* text = reinterpret_cast<const char*>(message->payload.data());
     return close({Ending::kFailed, message->cause, peer, message->lost, std::string(text, message->bytes)});
@@ -305,6 +308,7 @@ void PeerLinks::close(Closing closing) {
     closing_ = std::move(closing);
     if (closing_->ending == Ending::kFailed) failure = why_closed();
     works = in_flight_;
+    works.insert(works.end(), questions_.begin(), questions_.end());
     for (const Ear& ear : ears_) works.insert(works.end(), ear.works.begin(), ear.works.end());
   }
   changed_.notify_all();
@@ -334,7 +338,7 @@ void PeerLinks::take_leave() {
   for (int peer = 0; peer < size(); ++peer) {
     if (peer == rank_) continue;
     try {
-      farewells_.push_back(start_send(peer, &farewell_, farewell_.used(), kMessages));
+      farewells_.push_back(wire_.send(peer, &farewell_, farewell_.used(), Tag::kMessages));
     } catch (const std::exception&) {
       continue;  // it is gone already
     }
@@ -375,9 +379,13 @@ std::string PeerLinks::why_closed() const {
   return message;
 }
 
-bool PeerLinks::is_missing(int peer) const {
-  if (peer == rank_ || phase_ == Phase::kIdle) return false;
-  return phase_ == Phase::kAnnounced ? record(peer).inbox.empty() : peer == transferring_;
+std::vector<int> PeerLinks::missing() const {
+  if (phase_ == Phase::kTransfers && transferring_ >= 0) return {transferring_};
+  std::vector<int> peers;
+  for (int peer = 0; peer < size(); ++peer) {
+    if (phase_ == Phase::kAnnounced && peer != rank_ && record(peer).inbox.empty()) peers.push_back(peer);
+  }
+  return peers;
 }
 
 std::string PeerLinks::waiting() const {
@@ -385,9 +393,7 @@ std::string PeerLinks::waiting() const {
   if (phase_ == Phase::kIdle) return concat("rank ", name(rank_), " had not begun collective #", number_);
   const auto& [number, announcement] = record(rank_).begun.back();
   std::string ranks;
-  for (int peer = 0; peer < size(); ++peer) {
-    if (is_missing(peer)) ranks += concat(ranks.empty() ? " waited for rank " : ", ", name(peer));
-  }
+  for (const int peer : missing()) ranks += concat(ranks.empty() ? " waited for rank " : ", ", name(peer));
   return concat(describe(announcement), " #", number, ": rank ", name(rank_), ranks.empty() ? " was at it" : ranks);
 }
 

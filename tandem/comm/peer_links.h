@@ -4,9 +4,9 @@
 // A collective is: announce, wait until all have announced the same, pass payloads, finish. They are numbered from 0.
 //
 // Threads: announce() to finish() and take_leave() belong to one thread, which sends all there is to send; the rest
-// from any. A thread a peer waits for that peer's messages. Blocking: await_all() and wait(), until the links are
-// closed: by close(), by a peer's message, or because a peer is gone. Errors: whatever closed them; the first reason
-// stays, and every later call throws it.
+// from any; ask() by one at a time. A thread a peer waits for that peer's messages. Blocking: await_all() and wait(),
+// until the links are closed: by close(), by a peer's message, or because a peer is gone. Errors: whatever closed them;
+// the first reason stays, and every later call throws it.
 #pragma once
 #include <array>
 #include <cstdint>
@@ -20,11 +20,10 @@
 #include "tandem/base/mutex.h"
 #include "tandem/comm/linked_member.h"
 #include "tandem/comm/peer_record.h"
+#include "tandem/comm/peer_wire.h"
 #include "tandem/concurrency/worker.h"
 
 namespace tandem::comm {
-
-using C10dWork = c10::intrusive_ptr<c10d::Work>;
 
 /// A payload on its way from or to a peer.
 struct Transfer {
@@ -37,7 +36,10 @@ class PeerLinks {
   /// `on_close` is called once, by the thread that closes the links, with the failure that closed them, or with nothing
   /// when this member leaves.
   using OnClose = std::function<void(const std::string& failure)>;
-  PeerLinks(c10::intrusive_ptr<c10d::Backend> backend, int rank, std::vector<MemberName> names, OnClose on_close);
+  /// Called by the thread that listens to a peer when that peer asks this member.
+  using OnQuestion = std::function<void()>;
+  PeerLinks(c10::intrusive_ptr<c10d::Backend> backend, int rank, std::vector<MemberName> names, OnClose on_close,
+            OnQuestion on_question);
   /// Waits for no peer. What transfers read and wrote must live until here.
   ~PeerLinks();
   PeerLinks(const PeerLinks&) = delete;
@@ -61,6 +63,9 @@ class PeerLinks {
   void wait(const Transfer& transfer);
   /// Waits until this member's announcement is on its way: should it die now, the others can still finish theirs.
   void finish();
+
+  /// Asks those that the collective in progress waits for. Waits for nobody.
+  void ask();
 
   /// Tells the others why this member closed the links, or that it leaves. Waits for them a fraction of a second.
   void take_leave();
@@ -103,24 +108,24 @@ class PeerLinks {
   void close(Closing closing);
   void take_announcements();
   void compare_announcements();
-  [[nodiscard]] C10dWork start_send(int peer, const void* from, std::size_t bytes, int tag);
-  [[nodiscard]] C10dWork start_receive(int peer, void* to, std::size_t bytes, int tag);
   [[nodiscard]] Transfer admit(int peer, const std::function<C10dWork()>& start);
   [[noreturn]] void await_verdict(int peer, const std::string& what);
-  [[nodiscard]] bool is_missing(int peer) const TANDEM_REQUIRES(mutex_);
+  /// Whom the collective in progress waits for.
+  [[nodiscard]] std::vector<int> missing() const TANDEM_REQUIRES(mutex_);
   [[nodiscard]] std::string why_closed() const TANDEM_REQUIRES(mutex_);
 
-  c10::intrusive_ptr<c10d::Backend> backend_;
+  PeerWire wire_;
   const int rank_;
   const std::vector<MemberName> names_;
   const OnClose on_close_;
+  const OnQuestion on_question_;
+  PeerMessage question_{};
   PeerMessage outgoing_{}, farewell_{};  // this and what follows belong to the sending thread
   std::vector<Transfer> announcing_;
   std::vector<C10dWork> farewells_;
   std::vector<std::unique_ptr<PeerMessage>> heard_;
   std::vector<const PeerMessage*> said_;
 
-  Mutex starting_;  // the backend starts one operation at a time
   mutable Mutex mutex_;
   CondVar changed_;
   std::vector<PeerRecord> records_ TANDEM_GUARDED_BY(mutex_);
@@ -129,6 +134,7 @@ class PeerLinks {
   int transferring_ TANDEM_GUARDED_BY(mutex_) = -1;  // the peer that is waited for in kTransfers
   std::optional<Closing> closing_ TANDEM_GUARDED_BY(mutex_);
   std::vector<C10dWork> in_flight_ TANDEM_GUARDED_BY(mutex_);  // of this collective
+  std::vector<C10dWork> questions_ TANDEM_GUARDED_BY(mutex_);
   std::vector<Ear> ears_;  // the works are guarded by mutex_, the rest belongs to the listeners
 };
 

@@ -1,7 +1,8 @@
 // comm/peer_message.h: what members of a network group send each other ahead of large payloads. Internal.
 //
-// A message announces a collective, with its payload if that is small, or says why its sender closed the group. Only
-// the part that is used travels. All members run the same build on machines of the same byte order.
+// A message announces a collective, with its payload if that is small, asks whether the other waits for somebody
+// itself, or says why its sender closed the group. Only the part that is used travels. All members run the same build
+// on machines of the same byte order.
 #pragma once
 #include <array>
 #include <cstddef>
@@ -33,7 +34,7 @@ inline bool agree(const Announcement& a, const Announcement& b) {
 }
 
 struct PeerMessage {
-  enum class Kind : std::uint32_t { kCollective, kFailure, kLeave };
+  enum class Kind : std::uint32_t { kCollective, kQuestion, kFailure, kLeave };
 
   Kind kind{};
   std::uint32_t bytes = 0;   // of the payload

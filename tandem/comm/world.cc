@@ -37,15 +37,15 @@ const char* name_of(GroupKind kind) {
 }
 
 // What a rank tells the others before they choose.
-struct Introduction {
+struct RankIntroduction {
   HostKey host;
   std::string choice;  // of its options; the same on all ranks
   std::string token;   // names the host group that this rank would lead, and no other
 
   [[nodiscard]] std::string write() const { return concat(choice, "\n", token, "\n", host.key, "\n", host.name); }
-  static Introduction read(const std::string& text) {
+  static RankIntroduction read(const std::string& text) {
     std::istringstream lines(text);
-    Introduction it;
+    RankIntroduction it;
     for (std::string* part : {&it.choice, &it.token, &it.host.key, &it.host.name}) std::getline(lines, *part);
     return it;
   }
@@ -66,7 +66,7 @@ std::string new_token() {
   return concat(std::hex, random(), random());
 }
 
-void require_same_choices(const std::vector<Introduction>& all) {
+void require_same_choices(const std::vector<RankIntroduction>& all) {
   for (std::size_t rank = 1; rank < all.size(); ++rank) {
     if (all[rank].choice != all[0].choice) {
       throw ConfigError(concat("rank ", rank, " asks for ", all[rank].choice, ", and rank 0 for ", all[0].choice,
@@ -75,10 +75,10 @@ void require_same_choices(const std::vector<Introduction>& all) {
   }
 }
 
-HostMap map_hosts(const std::vector<Introduction>& all, const WorldOptions& options) {
+HostMap map_hosts(const std::vector<RankIntroduction>& all, const WorldOptions& options) {
   std::vector<HostKey> keys;
   std::vector<std::string> names;
-  for (const Introduction& rank : all) {
+  for (const RankIntroduction& rank : all) {
     keys.push_back(rank.host);
     names.push_back(rank.host.name);
   }
@@ -138,8 +138,8 @@ std::vector<int> leaders(const HostMap& hosts) {
   return ranks;
 }
 
-std::shared_ptr<Group> make_group(const World& world, const std::vector<Introduction>& all, const WorldOptions& options,
-                                  const NetworkGroups& network) {
+std::shared_ptr<Group> make_group(const World& world, const std::vector<RankIntroduction>& all,
+                                  const WorldOptions& options, const NetworkGroups& network) {
   const auto across = [&](const NetworkGroups::Make& make, int rank, int size, const char* part,
                           std::vector<int> names) {
     const std::unique_ptr<Store> store = world.store->part(part);
@@ -180,11 +180,11 @@ std::string describe(const World& world, Launcher launcher, const std::string& w
 
 // Every rank tells the others of itself. Who hosts the store stays until all have heard all, since it may go soon
 // after: each then finds by itself what is wrong with their choices.
-std::vector<Introduction> introduce(Store& store, const LauncherEnvironment& me, const WorldOptions& options) {
-  const Introduction mine{.host = this_host(me.host_name), .choice = choice_of(options), .token = new_token()};
-  std::vector<Introduction> all;
+std::vector<RankIntroduction> introduce(Store& store, const LauncherEnvironment& me, const WorldOptions& options) {
+  const RankIntroduction mine{.host = this_host(me.host_name), .choice = choice_of(options), .token = new_token()};
+  std::vector<RankIntroduction> all;
   for (const std::string& text : exchange(store, "world", me.rank, me.world_size, mine.write(), options.limits))
-    all.push_back(Introduction::read(text));
+    all.push_back(RankIntroduction::read(text));
   const auto heard = [](int rank) { return concat("heard/", rank); };
   (void)store.add(heard(me.rank), 1);  // answered before anybody sees it, unlike set()
   if (me.rank == 0 && !me.launcher_hosts_store) {
@@ -195,7 +195,7 @@ std::vector<Introduction> introduce(Store& store, const LauncherEnvironment& me,
 
 World enter(std::unique_ptr<Store> store, const LauncherEnvironment& me, const WorldOptions& options,
             const NetworkGroups& network) {
-  const std::vector<Introduction> all = introduce(*store, me, options);
+  const std::vector<RankIntroduction> all = introduce(*store, me, options);
   require_same_choices(all);
   HostMap hosts = map_hosts(all, options);
   const Choice choice = choose(options.backend, hosts, me.world_size);

@@ -10,6 +10,9 @@ namespace tandem {
 struct Limits {
   Deadline deadline = Deadline::infinite();
   std::stop_token stop;
+  /// In a wait for members of a group, how much longer it goes on after the deadline: meanwhile those who are missing
+  /// are asked, and who waits for others himself has them named.
+  Clock::duration answer{};
 };
 
 enum class WaitOutcome { kReady, kDeadline, kStopped };

@@ -34,6 +34,7 @@ void require_finite(double loss, int shard, const sync::Placement& placement, st
 }  // namespace
 
 LearnerReport Learner::step(std::int64_t minibatch, const LossFunction& loss, double lr_factor, const Limits& limits) {
+  strategy_.resume(limits);
   LearnerReport report;
   double weighted = 0, weight = 0;
   for (int shard = replica_.placement().mine.begin; shard < replica_.placement().mine.end; ++shard) {

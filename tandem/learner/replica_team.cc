@@ -22,6 +22,23 @@ void choose_matrix_kernels() {
   }
 }
 
+// Waits for all replicas, which the strategy has to know where it does not.
+class RestingShardSum final : public ShardSum {
+ public:
+  RestingShardSum(comm::Group& group, sync::Strategy& strategy, Clock::duration patience)
+      : sum_(group, patience, {}), strategy_(strategy), patience_(patience) {}
+
+  [[nodiscard]] std::vector<double> sum(std::span<const std::vector<double>> shards) override {
+    strategy_.rest({.deadline = Deadline::after(patience_), .stop = {}});
+    return sum_.sum(shards);
+  }
+
+ private:
+  comm::GroupShardSum sum_;
+  sync::Strategy& strategy_;
+  const Clock::duration patience_;
+};
+
 }  // namespace
 
 struct ReplicaTeam::Seat {
@@ -29,13 +46,13 @@ struct ReplicaTeam::Seat {
       : replica(placement, build(placement), options.run_seed, options.optimizer, options.flat),
         strategy(sync::make_strategy(options.strategy, replica, group)),
         learner(replica, *strategy, {.run_seed = options.run_seed, .rng = options.rng, .residence = options.residence}),
-        shard_sum(group, options.patience, {}),
+        shard_sum(group, *strategy, options.patience),
         member{replica, *strategy, learner, shard_sum, group} {}
 
   sync::Replica replica;
   std::unique_ptr<sync::Strategy> strategy;
   Learner learner;
-  comm::GroupShardSum shard_sum;
+  RestingShardSum shard_sum;
   Member member;
   double cpu_seconds = 0;
 };
@@ -70,7 +87,10 @@ void ReplicaTeam::run(const std::function<void(Member&)>& work) {
   threads_.run([&](int local) {
     Seat& seat = *members_[static_cast<std::size_t>(local)];
     const double before = thread_cpu_seconds();
-    guarded(local, [&] { work(seat.member); });
+    guarded(local, [&] {
+      work(seat.member);
+      seat.strategy->rest({.deadline = Deadline::after(options_.patience), .stop = {}});
+    });
     seat.cpu_seconds += thread_cpu_seconds() - before;
   });
 }
@@ -99,16 +119,20 @@ std::vector<ReplicaTeam::Work> ReplicaTeam::work() const {
     const sync::StalenessTotals& its = seat->learner.staleness();
     for (const std::int64_t count : {its.offered, its.dropped, its.sum, its.most})
       mine.push_back(static_cast<double>(count));
+    mine.push_back(its.wait_seconds);
   }
   std::vector<Work> all;
   for (const std::vector<double>& ranks : ranks_.gather(mine)) {
-    constexpr std::size_t kNumbers = 6;
+    constexpr std::size_t kNumbers = 7;
     const auto count = [&ranks](std::size_t at) { return static_cast<std::int64_t>(ranks[at]); };
     for (std::size_t i = 0; i + kNumbers <= ranks.size(); i += kNumbers) {
-      all.push_back(
-          {.rows = count(i),
-           .cpu_seconds = ranks[i + 1],
-           .staleness = {.offered = count(i + 2), .dropped = count(i + 3), .sum = count(i + 4), .most = count(i + 5)}});
+      all.push_back({.rows = count(i),
+                     .cpu_seconds = ranks[i + 1],
+                     .staleness = {.offered = count(i + 2),
+                                   .dropped = count(i + 3),
+                                   .sum = count(i + 4),
+                                   .most = count(i + 5),
+                                   .wait_seconds = ranks[i + 6]}});
     }
   }
   return all;

@@ -55,6 +55,8 @@ class ReplicaTeam {
               const Ranks& ranks = {});
   ~ReplicaTeam();
 
+  /// A replica that has done its work rests (Strategy::rest()) until the others have, and so it does in
+  /// Member::shard_sum. Whoever waits for all replicas in another way calls rest() before.
   void run(const std::function<void(Member&)>& work);
 
   /// Replicas of this process.

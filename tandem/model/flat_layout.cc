@@ -12,18 +12,12 @@
 
 #include "tandem/base/error.h"
 #include "tandem/base/text.h"
+#include "tandem/model/slot_alignment.h"
 
 namespace tandem::model {
 namespace {
 
 using Faults = std::vector<std::string>;
-
-constexpr std::int64_t kAlignment = 64;  // bytes
-
-std::int64_t aligned(std::int64_t count, at::ScalarType dtype) {
-  const auto unit = kAlignment / static_cast<std::int64_t>(at::elementSize(dtype));
-  return (count + unit - 1) / unit * unit;
-}
 
 bool matches(const std::string& name, const std::string& prefix) {
   return name == prefix || (name.size() > prefix.size() && name[prefix.size()] == '.' && name.starts_with(prefix));

@@ -10,11 +10,10 @@
 
 #include "tandem/base/check.h"
 #include "tandem/base/error.h"
+#include "tandem/model/slot_alignment.h"
 
 namespace tandem::model {
 namespace {
-
-constexpr std::int64_t kAlignment = 64;  // bytes
 
 // Defined buffers, those registered twice once.
 std::vector<std::pair<std::string, at::Tensor>> list_buffers(const torch::nn::Module& module) {
@@ -44,12 +43,11 @@ void check(const std::vector<std::pair<std::string, at::Tensor>>& buffers) {
 FlatModuleBuffer make_flat(const std::vector<std::pair<std::string, at::Tensor>>& buffers, at::ScalarType dtype) {
   FlatModuleBuffer flat;
   flat.merge = at::isFloatingType(dtype) ? FlatModuleBuffer::Merge::kMean : FlatModuleBuffer::Merge::kShardZero;
-  const auto unit = kAlignment / static_cast<std::int64_t>(at::elementSize(dtype));
   std::int64_t count = 0;
   for (const auto& [name, tensor] : buffers) {
     if (tensor.scalar_type() != dtype) continue;
     flat.slots.push_back({name, tensor.sizes().vec(), count, tensor.numel(), 0});
-    count += (tensor.numel() + unit - 1) / unit * unit;
+    count += aligned(tensor.numel(), dtype);
   }
   flat.values = at::zeros({count}, buffers.front().second.options().dtype(dtype).requires_grad(false));
   return flat;

@@ -13,7 +13,7 @@
 namespace tandem::model {
 namespace {
 
-const float kHalfLogTwoPi = static_cast<float>(0.5 * std::log(2 * std::numbers::pi));
+const float kHalfLogTwoPiF = static_cast<float>(0.5 * std::log(2 * std::numbers::pi));
 
 struct Choice {
   std::int64_t action;
@@ -110,7 +110,7 @@ void sample_normal(const NormalRows& from, Philox* random, float* actions, float
       action[i] = mean[i] + std::exp(log_std[i]) * standard_normal(random);
       // From the rounded action and not from the draw: it is what log_prob() of the stored action will see.
       const float z = (action[i] - mean[i]) * std::exp(-log_std[i]);
-      total += -0.5F * z * z - log_std[i] - kHalfLogTwoPi;
+      total += -0.5F * z * z - log_std[i] - kHalfLogTwoPiF;
     }
     require_finite(total, row);
     log_prob[row] = total;
@@ -129,7 +129,7 @@ void sample_squashed_normal(const NormalRows& from, Philox* random, float* actio
       const float u = std::atanh(action[i]);
       const float z = (u - mean[i]) * std::exp(-log_std[i]);
       const float softplus = std::max(-2 * u, 0.0F) + std::log1p(std::exp(-2 * std::fabs(u)));
-      total += -0.5F * z * z - log_std[i] - kHalfLogTwoPi - 2 * (std::numbers::ln2_v<float> - u - softplus);
+      total += -0.5F * z * z - log_std[i] - kHalfLogTwoPiF - 2 * (std::numbers::ln2_v<float> - u - softplus);
     }
     require_finite(total, row);
     log_prob[row] = total;
@@ -152,7 +152,7 @@ void sample_with_noise(const NoiseRows& from, float* actions, float* log_prob) {
       variance += static_cast<float>(StateDependentNoise::kVarianceFloor);
       action[i] = mean[i] + noise;
       const float shift = action[i] - mean[i];
-      total += -0.5F * (shift * shift / variance + std::log(variance)) - kHalfLogTwoPi;
+      total += -0.5F * (shift * shift / variance + std::log(variance)) - kHalfLogTwoPiF;
     }
     require_finite(total, row);
     log_prob[row] = total;

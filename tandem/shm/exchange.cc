@@ -1,5 +1,8 @@
 #include "tandem/shm/exchange.h"
 
+#include <algorithm>
+#include <utility>
+
 #include "tandem/base/check.h"
 #include "tandem/base/error.h"
 #include "tandem/base/text.h"
@@ -16,11 +19,13 @@ SpinBudget spin_budget(ControlBlock& control) {
   return CPU_COUNT(&cores) >= control.size ? SpinBudget{std::chrono::microseconds(50)} : SpinBudget{};
 }
 
+constexpr Clock::duration kCallAgain = std::chrono::milliseconds(50);
+
 std::uint32_t count_after(std::uint64_t ticket) { return static_cast<std::uint32_t>(ticket + 1); }
 
 }  // namespace
 
-Exchange::Exchange(Meeting meeting, OnClose on_close)
+Exchange::Exchange(Meeting meeting, OnClose on_close, OnCall on_call)
     : region_(std::move(meeting.region)),
       control_(region_->control()),
       rank_(meeting.rank),
@@ -28,8 +33,9 @@ Exchange::Exchange(Meeting meeting, OnClose on_close)
       names_(std::move(meeting.names)),
       on_close_(std::move(on_close)),
       spin_(spin_budget(control_)),
-      own_lifeline_(std::move(meeting.own_lifeline)),
-      watch_(std::move(meeting.lifelines), [this](int peer) { on_hang_up(peer); }) {
+      watch_(
+          std::move(meeting.own_lifeline), std::move(meeting.lifelines), [this](int peer) { on_hang_up(peer); },
+          std::move(on_call)) {
   sign();
 }
 
@@ -83,42 +89,49 @@ void Exchange::await(SharedCounter RankBlock::*counter, std::uint64_t ticket, co
 
 void Exchange::sleep(SharedCounter RankBlock::*counter, int rank, std::uint64_t ticket, const Limits& limits) {
   const auto waiting = [&] {
-    return concat(describe(posting(rank_, ticket)), " #", ticket, ": rank ", name(rank_), " waited for rank ",
-                  missing(counter, ticket));
+    std::string words = concat(describe(posting(rank_, ticket)), " #", ticket, ": rank ", name(rank_));
+    const char* before = " waited for rank ";
+    for (const int each : missing(counter, ticket)) words += concat(std::exchange(before, ", "), name(each));
+    return words;
   };
   const std::stop_callback on_stop(limits.stop,
                                    [&] { close(Cause::kStopped, concat(waiting(), " until it was asked to stop")); });
-  bool expired = false;
-  {
-    const MutexLock lock(sleeping_);
-    waiting_ = std::cref(waiting);
-    expired = expired_;
-  }
-  const auto outcome =
-      (block(rank).*counter).sleep(count_after(ticket), expired ? Deadline::after({}) : limits.deadline);
-  {
-    const MutexLock lock(sleeping_);
-    waiting_ = {};
-  }
+  const SharedCounter::Outcome outcome = sleep_and_call(counter, rank, ticket, limits);
   if (outcome == SharedCounter::Outcome::kReached) return;
-  if (outcome == SharedCounter::Outcome::kDeadline) close_at_deadline(waiting());
+  if (outcome == SharedCounter::Outcome::kDeadline) {
+    close(Cause::kDeadline, concat(waiting(),
+                                   " until the deadline; it is stopped or stuck in its own work, or took another "
+                                   "branch than the others"));
+  }
   throw_closed();
 }
 
-void Exchange::close_at_deadline(const std::string& waiting) {
-  close(Cause::kDeadline, concat(waiting,
-                                 " until the deadline; it is stopped or stuck in its own work, or took another "
-                                 "branch than the others"));
+SharedCounter::Outcome Exchange::sleep_and_call(SharedCounter RankBlock::*counter, int rank, std::uint64_t ticket,
+                                                const Limits& limits) {
+  SharedCounter& waited_for = block(rank).*counter;
+  const auto sleep_on = [&](SharedCounter* sleeping_on) {
+    const MutexLock lock(sleeping_);
+    sleeping_on_ = sleeping_on;
+    hurried_.store(false);
+  };
+  sleep_on(&waited_for);
+  auto outcome = waited_for.sleep(count_after(ticket), limits.deadline, hurried_);
+  const Deadline answered = Deadline::after(limits.answer);
+  while (outcome == SharedCounter::Outcome::kDeadline && !answered.expired()) {
+    for (const int each : missing(counter, ticket)) watch_.call(each);
+    hurried_.store(false);
+    const Deadline again = Deadline::after(std::min(kCallAgain, answered.remaining()));
+    outcome = waited_for.sleep(count_after(ticket), again, hurried_);
+  }
+  sleep_on(nullptr);
+  return outcome;
 }
 
 void Exchange::expire() {
-  std::string waiting;
-  {
-    const MutexLock lock(sleeping_);
-    expired_ = true;
-    if (waiting_) waiting = waiting_();
-  }
-  if (!waiting.empty()) close_at_deadline(waiting);
+  const MutexLock lock(sleeping_);
+  if (sleeping_on_ == nullptr) return;
+  hurried_.store(true);
+  sleeping_on_->wake();
 }
 
 // The reason is written before the group is closed with it, so that nobody ever sees half of one; and only once, since
@@ -133,7 +146,7 @@ void Exchange::close(Cause cause, int lost, const std::string& why) {
       closing.text[why.copy(closing.text.data(), closing.text.size() - 1)] = 0;
     }
     control_.close(rank_);
-    own_lifeline_.close();
+    watch_.hang_up();
   }
   tell_closed();
 }
@@ -182,11 +195,10 @@ void Exchange::sign() {
   block(rank_).last_sign.store(Clock::now().time_since_epoch().count(), std::memory_order_relaxed);
 }
 
-std::string Exchange::missing(SharedCounter RankBlock::*counter, std::uint64_t ticket) const {
-  std::string ranks;
+std::vector<int> Exchange::missing(SharedCounter RankBlock::*counter, std::uint64_t ticket) const {
+  std::vector<int> ranks;
   for (int rank = 0; rank < size_; ++rank) {
-    if (!(block(rank).*counter).has_reached(count_after(ticket)))
-      ranks += concat(ranks.empty() ? "" : ", ", name(rank));
+    if (!(block(rank).*counter).has_reached(count_after(ticket))) ranks.push_back(rank);
   }
   return ranks;
 }

@@ -6,9 +6,10 @@
 //
 // Threads: one, but close(), expire() and is_open() may be called from any. Blocking: the two waits, until their
 // limits; they spin a little if each rank can have a core of its own, then sleep. Peers that died or left are seen at
-// once. Errors: PeerLost, DeadlineExceeded, RunError (ranks came with different collectives), GroupAborted; each with
-// what every rank did last. The first one closes the group for all ranks and for ever: pending and later waits throw,
-// except for what all ranks had done before.
+// once; those that are missing at the deadline are called first if `limits` give them time to answer. Errors: PeerLost,
+// DeadlineExceeded, RunError (ranks came with different collectives), GroupAborted; each with what every rank did last.
+// The first one closes the group for all ranks and for ever: pending and later waits throw, except for what all ranks
+// had done before.
 #pragma once
 #include <atomic>
 #include <cstdint>
@@ -29,7 +30,9 @@ class Exchange {
   /// What ends the group other than a rank's orderly leave, and on whatever rank, is told to `on_close` once: by the
   /// thread that closes it here, or else by the watching thread, at once and whatever this rank does meanwhile.
   using OnClose = std::function<void(const std::string& why)>;
-  Exchange(Meeting meeting, OnClose on_close);
+  /// Told, by the watching thread, when a rank calls this one: its deadline has passed, and it waits for this rank.
+  using OnCall = std::function<void()>;
+  Exchange(Meeting meeting, OnClose on_close, OnCall on_call);
   /// Leaves: what the others still wait for here will not come. Does not wait.
   ~Exchange();
   Exchange(const Exchange&) = delete;
@@ -58,7 +61,8 @@ class Exchange {
   /// Ends it for all ranks. The first reason stays.
   void close(Cause cause, const std::string& why) { close(cause, rank_, why); }
   [[nodiscard]] bool is_open() const { return control_.is_open(); }
-  /// As if the deadline of the wait that this rank is in, or of its next, had passed.
+  /// As if the deadline of the wait that this rank is in had passed; nothing if it is in none. A wait that has just
+  /// begun may miss it: to be repeated.
   void expire();
   /// Throws why the group was closed.
   [[noreturn]] void throw_closed() const;
@@ -67,13 +71,14 @@ class Exchange {
   RankBlock& block(int rank) const { return control_.rank(rank); }
   void await(SharedCounter RankBlock::*counter, std::uint64_t ticket, const Limits& limits);
   void sleep(SharedCounter RankBlock::*counter, int rank, std::uint64_t ticket, const Limits& limits);
+  SharedCounter::Outcome sleep_and_call(SharedCounter RankBlock::*counter, int rank, std::uint64_t ticket,
+                                        const Limits& limits);
   void close(Cause cause, int lost, const std::string& why);
-  void close_at_deadline(const std::string& waiting);
   void on_hang_up(int peer);
   void tell_closed();
   [[nodiscard]] std::string why_closed() const;
   void sign();
-  [[nodiscard]] std::string missing(SharedCounter RankBlock::*counter, std::uint64_t ticket) const;
+  [[nodiscard]] std::vector<int> missing(SharedCounter RankBlock::*counter, std::uint64_t ticket) const;
 
   const std::shared_ptr<Region> region_;
   ControlBlock& control_;
@@ -84,11 +89,10 @@ class Exchange {
   const SpinBudget spin_;
   std::uint64_t posted_ = 0, finished_ = 0;
   Mutex sleeping_;
-  std::function<std::string()> waiting_ TANDEM_GUARDED_BY(sleeping_);  // of a sleeping rank: its words
-  bool expired_ TANDEM_GUARDED_BY(sleeping_) = false;
-  Mutex closing_;                                        // for this rank's record of why it closed the group
-  Descriptor own_lifeline_ TANDEM_GUARDED_BY(closing_);  // hangs up when this rank closes the group, to wake the others
-  LifelineWatch watch_;
+  SharedCounter* sleeping_on_ TANDEM_GUARDED_BY(sleeping_) = nullptr;  // or null
+  std::atomic<bool> hurried_{false};
+  Mutex closing_;        // for this rank's record of why it closed the group
+  LifelineWatch watch_;  // hangs up when this rank closes the group, to wake the others
 };
 
 }  // namespace tandem::shm

@@ -5,6 +5,7 @@
 
 #include <cerrno>
 #include <system_error>
+#include <utility>
 
 #include "tandem/base/error.h"
 #include "tandem/base/text.h"
@@ -20,23 +21,32 @@ Descriptor make_eventfd() {
 
 }  // namespace
 
-LifelineWatch::LifelineWatch(std::vector<Descriptor> lifelines, std::function<void(int)> on_end)
-    : lifelines_(std::move(lifelines)),
+LifelineWatch::LifelineWatch(Descriptor own, std::vector<Descriptor> peers, std::function<void(int)> on_end,
+                             std::function<void()> on_call)
+    : own_(std::move(own)),
+      peers_(std::move(peers)),
       on_end_(std::move(on_end)),
+      on_call_(std::move(on_call)),
       stopped_(make_eventfd()),
       worker_("lifelines", [this](const std::stop_token& stop) { watch(stop); }) {}
 
 void LifelineWatch::watch(const std::stop_token& stop) {
   const std::stop_callback on_stop(stop, [this] { (void)::eventfd_write(stopped_.get(), 1); });
   std::vector<pollfd> waits;
-  for (const Descriptor& lifeline : lifelines_) waits.push_back({lifeline.get(), POLLIN, 0});  // -1 is passed over
+  for (const Descriptor& peer : peers_) waits.push_back({peer.get(), POLLIN, 0});  // -1 is passed over
+  const std::size_t own = waits.size();
+  waits.push_back({own_.get(), POLLIN, 0});
   waits.push_back({stopped_.get(), POLLIN, 0});
   while (!stop.stop_requested()) {
     if (::poll(waits.data(), waits.size(), -1) < 0 && errno != EINTR) return;
-    for (std::size_t peer = 0; peer < lifelines_.size(); ++peer) {
+    for (std::size_t peer = 0; peer < peers_.size(); ++peer) {
       if (waits[peer].fd < 0 || waits[peer].revents == 0) continue;
       waits[peer].fd = -1;
       on_end_(static_cast<int>(peer));
+    }
+    if (waits[own].fd >= 0 && waits[own].revents != 0) {
+      if (!take_calls(own_)) waits[own].fd = -1;
+      on_call_();
     }
   }
 }

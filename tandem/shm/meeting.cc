@@ -1,7 +1,5 @@
 #include "tandem/shm/meeting.h"
 
-#include <fcntl.h>
-
 #include <algorithm>
 #include <array>
 #include <cerrno>
@@ -13,6 +11,7 @@
 #include "tandem/base/error.h"
 #include "tandem/base/text.h"
 #include "tandem/concurrency/spin.h"
+#include "tandem/shm/lifeline.h"
 #include "tandem/shm/socket.h"
 
 namespace tandem::shm {
@@ -55,15 +54,6 @@ int name_of(const MeetingOptions& options, int rank) {
 }
 
 std::string socket_name(const MeetingOptions& options) { return concat("tandem/", options.key); }
-
-// The reading end and the writing end.
-std::pair<Descriptor, Descriptor> make_lifeline() {
-  std::array<int, 2> ends{};
-  if (::pipe2(ends.data(), O_CLOEXEC) != 0) {
-    throw RunError(concat("host group: pipe: ", std::system_category().message(errno)));
-  }
-  return {Descriptor(ends[0]), Descriptor(ends[1])};
-}
 
 Hello hello_of(const MeetingOptions& options) {
   Hello hello{.rank = options.rank, .size = options.size, .process = ::getpid()};
@@ -148,13 +138,14 @@ class Host {
   }
 
   Meeting share() {
-    auto [own_reading, own_writing] = make_lifeline();
-    std::vector<int> descriptors{region_->descriptor(), own_reading.get()};
+    Lifeline lifeline = make_lifeline();
+    std::vector<int> descriptors{region_->descriptor(), lifeline.others.get()};
     for (int rank = 1; rank < options_.size; ++rank) descriptors.push_back(guest_of(rank)->lifeline.get());
     // A guest that has hung up meanwhile is found by its lifeline.
     std::erase_if(guests_, [](const Guest& guest) { return guest.rank == 0; });
     for (const Guest& guest : guests_) (void)send(guest.socket, bytes_of(Answer{}), descriptors);
-    Meeting meeting{.rank = 0, .region = region_, .own_lifeline = std::move(own_writing), .lifelines = {}, .names = {}};
+    Meeting meeting{
+        .rank = 0, .region = region_, .own_lifeline = std::move(lifeline.own), .lifelines = {}, .names = {}};
     meeting.lifelines.resize(static_cast<std::size_t>(options_.size));
     for (Guest& guest : guests_) meeting.lifelines[static_cast<std::size_t>(guest.rank)] = std::move(guest.lifeline);
     return meeting;
@@ -186,11 +177,11 @@ class Host {
 
 Meeting join(const MeetingOptions& options) {
   const Descriptor socket = connect_to(socket_name(options), options.limits);
-  auto [reading, writing] = make_lifeline();
-  const std::array<int, 1> lifeline{reading.get()};
-  if (!send(socket, bytes_of(hello_of(options)), lifeline))
+  Lifeline lifeline = make_lifeline();
+  const std::array<int, 1> others_end{lifeline.others.get()};
+  if (!send(socket, bytes_of(hello_of(options)), others_end))
     throw PeerLost(0, concat("rank ", name_of(options, 0), " ended before the host group met"));
-  reading.close();
+  lifeline.others.close();
   const std::array<int, 1> waits{socket.get()};
   await_readable(waits, options.limits,
                  concat("rank ", name_of(options, 0), " to say that all ", options.size, " ranks are there"));
@@ -203,7 +194,7 @@ Meeting join(const MeetingOptions& options) {
   }
   Meeting meeting{.rank = options.rank,
                   .region = Region::open(std::move(received.descriptors.front())),
-                  .own_lifeline = std::move(writing),
+                  .own_lifeline = std::move(lifeline.own),
                   .lifelines = {},
                   .names = {}};
   received.descriptors.erase(received.descriptors.begin());

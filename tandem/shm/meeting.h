@@ -1,9 +1,7 @@
 // shm/meeting.h: how the ranks of a host find each other and come to share memory.
 //
 // Rank 0 makes the region and listens at an abstract Unix socket; every other rank connects, says who it is and hands
-// over its lifeline; when all are there, each gets the region's memfd and all lifelines. A lifeline is a pipe whose
-// writing end its rank alone holds: when the reading end hangs up, the rank has died or left. (A child that a rank
-// forks without exec would hold it too, and hide the death.)
+// over its lifeline (shm/lifeline.h); when all are there, each gets the region's memfd and all lifelines.
 //
 // Threads: any, once per rank. Blocking: until all ranks have come, or `limits`; throws DeadlineExceeded naming the
 // missing ones, GroupAborted, or RunError when a rank is there twice, ranks disagree about the size, or one ends
@@ -28,8 +26,8 @@ struct MeetingOptions {
 struct Meeting {
   int rank = 0;
   std::shared_ptr<Region> region;
-  Descriptor own_lifeline;            // the writing end
-  std::vector<Descriptor> lifelines;  // the reading ends, by rank; one's own is not open
+  Descriptor own_lifeline;            // this rank's own end
+  std::vector<Descriptor> lifelines;  // the others' ends of all ranks, by rank; this rank's is not open
   std::vector<int> names;             // by rank, for messages
 };
 

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <fstream>
 #include <sstream>
 #include <thread>
@@ -39,6 +40,7 @@ TEST(MeetingTest, EveryRankMapsTheSameMemoryAndKnowsAllOthers) {
   const std::string key = unique_key("meet");
   ProcessWorld world(4, [&](int rank, const Voice& voice) {
     const Meeting meeting = meet(options(rank, 4, key));
+    const std::atomic<bool> never{false};
     TANDEM_CHECK(meeting.rank == rank && meeting.region->control().size == 4);
     for (int each = 0; each < 4; ++each) {
       TANDEM_CHECK(meeting.region->control().rank(each).process > 0);
@@ -47,7 +49,7 @@ TEST(MeetingTest, EveryRankMapsTheSameMemoryAndKnowsAllOthers) {
     TANDEM_CHECK(meeting.region->control().rank(rank).process == ::getpid());
     meeting.region->control().rank(rank).posted.advance();
     for (int each = 0; each < 4; ++each) {
-      TANDEM_CHECK(meeting.region->control().rank(each).posted.sleep(1, Deadline::after(60s)) ==
+      TANDEM_CHECK(meeting.region->control().rank(each).posted.sleep(1, Deadline::after(60s), never) ==
                    SharedCounter::Outcome::kReached);
     }
     voice.say("met");

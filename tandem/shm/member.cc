@@ -19,8 +19,8 @@ Posting posting_of(Operation operation, std::int64_t count, const Element& eleme
 
 }  // namespace
 
-Member::Member(Meeting meeting, Exchange::OnClose on_close)
-    : exchange_(std::move(meeting), std::move(on_close)),
+Member::Member(Meeting meeting, Exchange::OnClose on_close, Exchange::OnCall on_call)
+    : exchange_(std::move(meeting), std::move(on_close), std::move(on_call)),
       arena_(std::make_shared<Arena>(exchange_.region(), exchange_.rank())),
       scratch_(static_cast<std::size_t>(size()) * kInlineBytes),
       arrays_(static_cast<std::size_t>(size())) {}

@@ -33,7 +33,7 @@ struct Element {
 class Member {
  public:
   explicit Member(
-      Meeting meeting, Exchange::OnClose on_close = [](const std::string&) {});
+      Meeting meeting, Exchange::OnClose on_close = [](const std::string&) {}, Exchange::OnCall on_call = [] {});
 
   [[nodiscard]] int rank() const { return exchange_.rank(); }
   [[nodiscard]] int size() const { return exchange_.size(); }
@@ -61,7 +61,7 @@ class Member {
 
   /// Makes all operations of all ranks throw GroupAborted, now and for ever.
   void abort(const std::string& why) { exchange_.close(Cause::kAborted, why); }
-  /// As if the deadline of the wait that this rank is in, or of its next, had passed.
+  /// As if the deadline of the wait that this rank is in had passed; nothing if it is in none. To be repeated.
   void expire() { exchange_.expire(); }
 
  private:

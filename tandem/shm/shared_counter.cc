@@ -5,10 +5,11 @@
 namespace tandem::shm {
 
 // See Note [No wake-up is lost] in concurrency/wait_word.cc.
-SharedCounter::Outcome SharedCounter::sleep(std::uint32_t count, const Deadline& deadline) {
+SharedCounter::Outcome SharedCounter::sleep(std::uint32_t count, const Deadline& deadline,
+                                            const std::atomic<bool>& hurried) {
   sleepers_.fetch_add(1, std::memory_order_seq_cst);
   std::uint32_t word = load();
-  while (!is_over(word, count) && !deadline.expired()) {
+  while (!is_over(word, count) && !deadline.expired() && !hurried.load()) {
     futex_wait(word_, word, deadline, FutexScope::kHost);
     word = load();
   }

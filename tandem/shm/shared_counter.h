@@ -37,8 +37,11 @@ class SharedCounter {
   [[nodiscard]] bool spin(std::uint32_t count, SpinBudget budget) const {
     return spin_until(budget, [&] { return is_over(load(), count); });
   }
-  /// Sleeps until then, at most until the deadline. A count that was reached wins over the others.
-  [[nodiscard]] Outcome sleep(std::uint32_t count, const Deadline& deadline);
+  /// Sleeps until then, at most until the deadline or until `hurried` is set: then it is as if the deadline had passed.
+  /// A count that was reached wins over the others.
+  [[nodiscard]] Outcome sleep(std::uint32_t count, const Deadline& deadline, const std::atomic<bool>& hurried);
+  /// Wakes those who sleep, to look at what they wait for again. Who is just about to sleep may miss it.
+  void wake();
 
   /// Waiters that now sleep, or are about to. Too high once a sleeper was killed.
   [[nodiscard]] int sleepers() const { return sleepers_.load(std::memory_order_seq_cst); }
@@ -51,7 +54,6 @@ class SharedCounter {
     return static_cast<std::int32_t>((word & ~kClosed) - count * kOne) >= 0;
   }
   static bool is_over(std::uint32_t word, std::uint32_t count) { return (word & kClosed) != 0 || reached(word, count); }
-  void wake();
 
   std::atomic<std::uint32_t> word_{0};
   std::atomic<int> sleepers_{0};

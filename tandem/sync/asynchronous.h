@@ -20,10 +20,10 @@
 #include "tandem/comm/group.h"
 #include "tandem/sync/gradient_mean.h"
 #include "tandem/sync/replica.h"
+#include "tandem/sync/staleness_ledger.h"
 #include "tandem/sync/strategy.h"
 #include "tandem/sync/strategy_kind.h"
-#include "tandem/sync/variable_link.h"
-#include "tandem/sync/variable_server.h"
+#include "tandem/sync/variable_member.h"
 
 namespace tandem::sync {
 
@@ -56,26 +56,13 @@ class Asynchronous final : public Strategy {
   void abort(const std::string& why) override;
 
  private:
-  // kLoaded: replica 0 holds what the variables are to become.
-  enum class Stage { kNew, kLoaded, kRunning, kLeft };
-  void connect(const Limits& limits);
-  void gather(const Limits& limits);
-  void start_anew(const Limits& limits);
-  void average_buffers(const Limits& limits);
-  [[nodiscard]] bool anybody_stepped(const Limits& limits);
-
   Replica& replica_;
   comm::Group& group_;
   const AsynchronousOptions options_;
   const std::unique_ptr<comm::Group> alone_;  // this replica's own gradients are summed over its shards
   GradientMean mean_;
-  std::shared_ptr<SharedVariables> variables_;  // in their process
-  std::unique_ptr<VariableServer> server_;      // of replica 0, when there are other processes
-  std::unique_ptr<VariableLink> link_;
-  Stage stage_ = Stage::kNew;
-  double weight_ = 0;                // of the shards that were closed since the last step
-  std::int64_t steps_ = 0;           // since begin()
-  std::int64_t steps_in_place_ = 0;  // of them, when the replicas were last made equal
+  VariableMember member_;
+  double weight_ = 0;  // of the shards that were closed since the last step
 };
 
 }  // namespace tandem::sync

@@ -9,7 +9,7 @@
 #include "tandem/base/error.h"
 #include "tandem/base/text.h"
 #include "tandem/model/state_hash.h"
-#include "tandem/sync/testing/asynchronous_world.h"
+#include "tandem/sync/testing/served_world.h"
 
 namespace tandem::sync {
 namespace {

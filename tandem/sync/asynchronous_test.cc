@@ -11,7 +11,7 @@
 
 #include "tandem/base/error.h"
 #include "tandem/model/state_hash.h"
-#include "tandem/sync/testing/asynchronous_world.h"
+#include "tandem/sync/testing/served_world.h"
 
 namespace tandem::sync {
 namespace {

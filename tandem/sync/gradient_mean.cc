@@ -4,6 +4,7 @@
 #include <ATen/core/grad_mode.h>
 
 #include <cmath>
+#include <span>
 
 #include "tandem/base/error.h"
 #include "tandem/base/text.h"
@@ -11,16 +12,6 @@
 #include "tandem/sync/sparse_sum.h"
 
 namespace tandem::sync {
-
-StepReport report_of(const MeanGradient& mean, std::int64_t step) {
-  return {.verdict = Verdict::kApplied,
-          .step = step,
-          .staleness = 0,
-          .weight = mean.weight,
-          .loss = mean.loss,
-          .grad_norm = mean.norm,
-          .wait_seconds = mean.wait_seconds};
-}
 
 namespace {
 
@@ -50,10 +41,7 @@ GradientMean::GradientMean(Replica& replica, comm::Group& group, const MeanOptio
                    return group.allocate(count, dtype, replica.placement().device);
                  }),
       exchange_(replica.parameters(), group) {
-  if (options.max_grad_norm && !(*options.max_grad_norm > 0)) {
-    throw ConfigError(
-        concat("max_grad_norm is ", *options.max_grad_norm, "; give a positive number, or none for no clipping"));
-  }
+  require_in_range(options);
   if (!compression) return;
   buckets_ = buckets_of(replica.parameters(), gradients_.sum());
   compression_ = compression(buckets_, group);
@@ -83,24 +71,21 @@ MeanGradient GradientMean::reduce(std::int64_t step, const Limits& limits) {
   MeanGradient mean{.wait_seconds = seconds_since(start)};
   const Tally tally = gradients_.tally_view();
   if (tally.shards == 0) return mean;
-  if (!(tally.weight > 0)) {
-    throw RunError(concat("step ", step, ": the weight of all ", tally.shards, " shards is ", tally.weight,
-                          "; no shard had a valid row"));
-  }
-  mean.scale = 1 / tally.weight;
+  require_rows(tally, step);
+  double scale = 1 / tally.weight;
   if (compression_) {
-    compress(mean.scale, limits);
-    mean.scale = 1;
-    mean.wait_seconds = seconds_since(start);
+    compress(scale, limits);
+    scale = 1;
   }
-  if (options_.divisor == Divisor::kPresent) apply_present_divisor(tally.shards);
-  mean.weight = tally.weight;
-  mean.loss = tally.loss / tally.weight;
-  mean.lr_factor = tally.rate / tally.shards;
-  mean.norm = norm_of(mean.scale);
-  if (!std::isfinite(mean.norm)) fail_not_finite(step);
-  // As torch's clip_grad_norm_: the coefficient is max_norm / (norm + 1e-6), at most 1.
-  if (options_.max_grad_norm) mean.scale *= std::min(1.0, *options_.max_grad_norm / (mean.norm + 1e-6));
+  const double wait_seconds = seconds_since(start);
+  mean = mean_of({.gradients = gradients_.sum(),
+                  .parameters = replica_.parameters(),
+                  .tally = tally,
+                  .scale = scale,
+                  .compression = compression_ ? compression_->describe() : "",
+                  .losses = [&] { return where_losses_are_not_finite(limits); }},
+                 options_, step);
+  mean.wait_seconds = wait_seconds;
   average_buffers(tally.shards);
   return mean;
 }
@@ -174,51 +159,19 @@ void GradientMean::average_buffers(double shards) {
   }
 }
 
-void GradientMean::apply_present_divisor(double shards) {
-  const model::FlatParameters& parameters = replica_.parameters();
-  for (std::size_t b = 0; b < parameters.buffers().size(); ++b) {
-    if (parameters.buffers()[b].sparse) continue;
-    const at::Tensor presence = gradients_.sum().presence(b, parameters).to(at::kCPU, at::kDouble);
-    for (std::size_t slot = 0; slot < gradients_.sum().views[b].size(); ++slot) {
-      const double present = presence.data_ptr<double>()[slot];
-      if (present > 0 && present < shards) gradients_.sum().views[b][slot].mul_(shards / present);
-    }
+// All replicas come here together: the sums are the same bits everywhere, and what each had added to them is gone.
+std::string GradientMean::where_losses_are_not_finite(const Limits& limits) {
+  const double mine = gradients_.shard_without_loss().value_or(-1);
+  std::vector<double> shards(static_cast<std::size_t>(group_.size()));
+  group_.all_gather(std::span(&mine, 1), shards, limits);
+  std::string where;
+  for (std::size_t member = 0; member < shards.size(); ++member) {
+    if (shards[member] < 0) continue;
+    const auto replica = group_.size() == 1 ? replica_.placement().replica : static_cast<int>(member);
+    where += concat(where.empty() ? "The loss was not finite already on replica " : ", replica ", replica, " (shard ",
+                    static_cast<int>(shards[member]), ")");
   }
-}
-
-double GradientMean::norm_of(double scale) {
-  double sum = 0;
-  const model::FlatParameters& parameters = replica_.parameters();
-  for (std::size_t b = 0; b < parameters.buffers().size(); ++b) {
-    if (!parameters.buffers()[b].sparse) {
-      sum += model::sum_of_squares(gradients_.sum().gradients(b, parameters));
-      continue;
-    }
-    for (const at::Tensor& gradient : gradients_.sum().sparse[b]) {
-      if (gradient.defined()) sum += model::sum_of_squares(gradient._values().reshape({-1}));
-    }
-  }
-  return std::sqrt(sum) * scale;
-}
-
-void GradientMean::fail_not_finite(std::int64_t step) {
-  const model::FlatParameters& parameters = replica_.parameters();
-  for (std::size_t b = 0; b < parameters.buffers().size(); ++b) {
-    const model::FlatBuffer& buffer = parameters.buffers()[b];
-    for (std::size_t slot = 0; slot < buffer.slots.size(); ++slot) {
-      const at::Tensor gradient = buffer.sparse ? gradients_.sum().sparse[b][slot] : gradients_.sum().views[b][slot];
-      if (!gradient.defined() || at::isfinite(buffer.sparse ? gradient._values() : gradient).all().item<bool>())
-        continue;
-      throw RunError(concat("step ", step, ": the gradient of '", buffer.slots[slot].name, "' ",
-                            c10::IntArrayRef(buffer.slots[slot].shape), " summed over all shards is not finite",
-                            compression_ ? concat(" after ", compression_->describe()) : "",
-                            "; the learning rate may be",
-                            " too high, or the loss divides by zero. The parameters are those of step ", step, "."));
-    }
-  }
-  throw RunError(concat("step ", step,
-                        ": the global norm of the gradients overflows, though every element is finite; lower the",
-                        " learning rate or scale the loss down"));
+  return where.empty() ? "The losses of all shards were finite." : where + ".";
 }
 
 }  // namespace tandem::sync

@@ -17,36 +17,12 @@
 #include "tandem/comm/group.h"
 #include "tandem/sync/bucket_exchange.h"
 #include "tandem/sync/gradient_compression.h"
+#include "tandem/sync/mean_of_sums.h"
 #include "tandem/sync/replica.h"
 #include "tandem/sync/shard_gradients.h"
 #include "tandem/sync/strategy.h"
 
 namespace tandem::sync {
-
-/// What a parameter's summed gradient is divided by.
-enum class Divisor {
-  kTotal,    // the weight of all shards: one without a gradient counts as zero (the mean of the whole batch)
-  kPresent,  // the share of the shards that have a gradient for the parameter (RLlib's average_gradients);
-             // takes the shards' weights as equal, and sparse gradients as kTotal does
-};
-
-struct MeanOptions {
-  std::optional<double> max_grad_norm{};  // clip the mean gradient to this global norm; none: no clipping
-  Divisor divisor = Divisor::kTotal;
-};
-
-/// The mean is `scale` times the sums, which are in place.
-struct MeanGradient {
-  double scale = 0;
-  double weight = 0;     // of all shards together
-  double loss = 0;       // weighted mean over all shards
-  double norm = 0;       // of the mean, before clipping
-  double lr_factor = 1;  // of the replicas that offered
-  double wait_seconds = 0;
-};
-
-/// What a strategy reports of the step that applied `mean`, as the `step`-th.
-[[nodiscard]] StepReport report_of(const MeanGradient& mean, std::int64_t step);
 
 class GradientMean {
  public:
@@ -65,8 +41,8 @@ class GradientMean {
   }
 
   /// After the last shard: sums over the run, and the module's buffers for the next step. Throws RunError when no row
-  /// was valid, or naming the parameter when a sum is not finite; parameters are then as they were. `step`: for
-  /// messages.
+  /// was valid, or naming the parameter when a sum is not finite, and the replicas whose losses were not; parameters
+  /// are then as they were. `step`: for messages.
   [[nodiscard]] MeanGradient form(double lr_factor, std::int64_t step, const Limits& limits);
   /// This replica's part of the others' form(); nothing once no replica offers anything.
   [[nodiscard]] std::optional<MeanGradient> form_without_mine(std::int64_t step, const Limits& limits);
@@ -82,9 +58,7 @@ class GradientMean {
   void compress(double scale, const Limits& limits);
   void gather_sparse(const Limits& limits);
   void average_buffers(double shards);
-  void apply_present_divisor(double shards);
-  double norm_of(double scale);
-  [[noreturn]] void fail_not_finite(std::int64_t step);
+  [[nodiscard]] std::string where_losses_are_not_finite(const Limits& limits);
 
   Replica& replica_;
   comm::Group& group_;

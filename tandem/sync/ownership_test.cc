@@ -6,6 +6,8 @@
 #include <torch/nn/modules/embedding.h>
 #include <torch/types.h>
 
+#include "tandem/base/text.h"
+
 namespace tandem::sync {
 namespace {
 
@@ -15,8 +17,7 @@ using testing::IsEmpty;
 
 struct Variables : torch::nn::Module {
   explicit Variables(const std::vector<std::int64_t>& sizes) {
-    for (std::size_t i = 0; i < sizes.size(); ++i)
-      register_parameter("v" + std::to_string(i), torch::zeros({sizes[i]}));
+    for (std::size_t i = 0; i < sizes.size(); ++i) register_parameter(concat("v", i), torch::zeros({sizes[i]}));
   }
 };
 

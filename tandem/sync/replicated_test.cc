@@ -137,8 +137,28 @@ TEST(ReplicatedTest, AGradientThatIsNotFiniteIsNamedOnEveryReplicaAndNothingMove
       },
       same_net);
   for (const std::string& outcome : outcomes)
-    EXPECT_THAT(outcome, AllOf(HasSubstr("'trunk.weight'"), HasSubstr("not finite")));
+    EXPECT_THAT(outcome, AllOf(HasSubstr("'trunk.weight'"), HasSubstr("not finite"),
+                               HasSubstr("The losses of all shards were finite.")));
   EXPECT_EQ(moved, (std::vector<double>{0, 0}));
+}
+
+TEST(ReplicatedTest, TheReplicaAndShardWhoseLossWasNotFiniteAreNamed) {
+  const auto outcomes = run_world(
+      4, 2, {},
+      [](Replica& replica, Replicated& strategy) {
+        auto& net = dynamic_cast<TwoHeads&>(replica.module());
+        const Range mine = replica.placement().mine;
+        for (int shard = mine.begin; shard < mine.end; ++shard) {
+          strategy.open(shard);
+          const torch::Tensor loss = loss_of_shard(net, shard) * (shard == 3 ? std::nan("") : 1.0);
+          loss.backward();
+          strategy.close(1, loss.item<double>());
+        }
+        (void)strategy.step(1.0, kNoLimits);
+      },
+      same_net);
+  EXPECT_THAT(outcomes,
+              testing::Each(HasSubstr("The loss was not finite already on replica 1 (shard 3). The learning rate")));
 }
 
 TEST(ReplicatedTest, DifferentModelsAreRefusedBeforeTheFirstStepNamingTheParameter) {

@@ -4,6 +4,7 @@
 #include <ATen/core/grad_mode.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "tandem/base/check.h"
 
@@ -39,6 +40,7 @@ void ShardGradients::open(int shard) {
   if (done_ == 0) {
     replica_.buffers().save_start();
     sparse_.clear();
+    without_loss_.reset();
   } else {
     replica_.buffers().restore_start();
   }
@@ -57,7 +59,9 @@ void ShardGradients::close(double weight, double loss) {
   tally[kShards] = 1;
   tally[kLoss] = weight * loss;
   tally[kLeft] = tally[kRate] = 0;
-  take_buffers(replica_.placement().mine.begin + done_, buffer_sums_[set]);
+  const int shard = replica_.placement().mine.begin + done_;
+  if (!std::isfinite(loss) && !without_loss_) without_loss_ = shard;
+  take_buffers(shard, buffer_sums_[set]);
   sparse_.push_back(sets_[set].sparse);
   ++done_;
   tree_.add([this](int into, int from) { merge(static_cast<std::size_t>(into), static_cast<std::size_t>(from)); });
@@ -98,6 +102,7 @@ void ShardGradients::offer_rate(double lr_factor) {
 // Shard 0 goes on giving its buffers that are not averaged: nobody else does.
 void ShardGradients::offer_nothing() {
   TANDEM_CHECK(!in_pass_ && (done_ == 0 || done_ == replica_.placement().mine.size()), "left in the middle of a step");
+  without_loss_.reset();
   const at::NoGradGuard no_grad;
   for (at::Tensor& flat : sets_.front().flat) {
     if (flat.defined()) flat.zero_();

@@ -9,6 +9,7 @@
 #pragma once
 #include <ATen/core/Tensor.h>
 
+#include <optional>
 #include <vector>
 
 #include "tandem/base/summation_tree.h"
@@ -45,6 +46,8 @@ class ShardGradients {
   [[nodiscard]] model::FlatParameters::Gradients& sum() { return sets_.front(); }
   [[nodiscard]] at::Tensor& tally() { return tallies_.front(); }
   [[nodiscard]] Tally tally_view() const;
+  /// The first shard of this replica whose loss was not finite in this step.
+  [[nodiscard]] std::optional<int> shard_without_loss() const { return without_loss_; }
   [[nodiscard]] std::vector<at::Tensor>& buffer_sums() { return buffer_sums_.front(); }
   /// Sparse gradients of each shard, in shard order: [shard][buffer][slot].
   [[nodiscard]] std::vector<std::vector<std::vector<at::Tensor>>>& sparse() { return sparse_; }
@@ -59,6 +62,7 @@ class ShardGradients {
   std::vector<at::Tensor> tallies_;
   std::vector<std::vector<at::Tensor>> buffer_sums_;
   std::vector<std::vector<std::vector<at::Tensor>>> sparse_;
+  std::optional<int> without_loss_;
   int done_ = 0;  // shards finished in this step
   bool in_pass_ = false;
 };

@@ -11,7 +11,7 @@
 #include <thread>
 
 #include "tandem/base/error.h"
-#include "tandem/sync/testing/asynchronous_world.h"
+#include "tandem/sync/testing/served_world.h"
 
 namespace tandem::sync {
 namespace {

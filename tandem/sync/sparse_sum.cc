@@ -4,7 +4,6 @@
 #include <ATen/core/grad_mode.h>
 
 namespace tandem::sync {
-namespace {
 
 // Note [Sparse sums]
 // coalesce() may add equal indices in any order, so it is used only where the order is fixed by the input alone: within
@@ -26,8 +25,6 @@ at::Tensor add_in_order(const std::vector<at::Tensor>& indices, const std::vecto
   }
   return at::_sparse_coo_tensor_unsafe(unique.unsqueeze(0), sum, shape)._coalesced_(true);
 }
-
-}  // namespace
 
 at::Tensor sum_sparse_over_shards(const std::vector<at::Tensor>& shards, const std::vector<std::int64_t>& shape,
                                   const at::TensorOptions& options, comm::Group& group, const Limits& limits) {

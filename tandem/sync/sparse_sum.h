@@ -18,4 +18,8 @@ namespace tandem::sync {
                                                 const at::TensorOptions& options, comm::Group& group,
                                                 const Limits& limits);
 
+/// The same for parts that are all here: each has its rows, all different, and their values. At least one part.
+[[nodiscard]] at::Tensor add_in_order(const std::vector<at::Tensor>& indices, const std::vector<at::Tensor>& values,
+                                      const std::vector<std::int64_t>& shape);
+
 }  // namespace tandem::sync

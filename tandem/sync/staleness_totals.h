@@ -12,8 +12,10 @@ namespace tandem::sync {
 struct StalenessTotals {
   std::int64_t offered = 0, dropped = 0;  // gradients; the rest was applied
   std::int64_t sum = 0, most = 0;         // staleness of all that were offered
+  double wait_seconds = 0;                // in steps, for others and for the sums
 
   void add(const StepReport& step) {
+    wait_seconds += step.wait_seconds;
     if (step.weight == 0) return;  // nothing was offered
     ++offered;
     dropped += step.verdict == Verdict::kDropped ? 1 : 0;

@@ -21,6 +21,10 @@ std::unique_ptr<Strategy> make(const AsynchronousOptions& options, Replica& repl
   return std::make_unique<Asynchronous>(replica, group, options);
 }
 
+std::unique_ptr<Strategy> make(const SyncReplicasOptions& options, Replica& replica, comm::Group& group) {
+  return std::make_unique<SyncReplicas>(replica, group, options);
+}
+
 }  // namespace
 
 StrategyOptions options_of(StrategyKind kind, Servers servers) {
@@ -33,6 +37,8 @@ StrategyOptions options_of(StrategyKind kind, Servers servers) {
       return ParameterServerOptions{.mean = {}, .servers = servers};
     case StrategyKind::kAsynchronous:
       return AsynchronousOptions{};
+    case StrategyKind::kSyncReplicas:
+      return SyncReplicasOptions{};
   }
   TANDEM_CHECK(false, "strategy ", static_cast<int>(kind));
 }
@@ -40,6 +46,14 @@ StrategyOptions options_of(StrategyKind kind, Servers servers) {
 StrategyOptions with_mean(StrategyOptions options, const MeanOptions& mean) {
   std::visit([&mean](auto& each) { each.mean = mean; }, options);
   return options;
+}
+
+bool is_reproducible(const StrategyOptions& options, int replicas) {
+  if (std::holds_alternative<AsynchronousOptions>(options)) return false;
+  const auto* synchronous = std::get_if<SyncReplicasOptions>(&options);
+  if (synchronous == nullptr) return true;
+  return synchronous->replicas_to_aggregate.value_or(replicas) == replicas && !synchronous->total_num_replicas &&
+         synchronous->acceptance == Acceptance::kWhole && synchronous->tokens == Tokens::kOwn;
 }
 
 std::unique_ptr<Strategy> make_strategy(const StrategyOptions& options, Replica& replica, comm::Group& group) {

@@ -16,16 +16,21 @@
 #include "tandem/sync/parameter_server.h"
 #include "tandem/sync/replicated.h"
 #include "tandem/sync/strategy_kind.h"
+#include "tandem/sync/sync_replicas.h"
 
 namespace tandem::sync {
 
-using StrategyOptions = std::variant<ReplicatedOptions, DividedOptions, ParameterServerOptions, AsynchronousOptions>;
+using StrategyOptions =
+    std::variant<ReplicatedOptions, DividedOptions, ParameterServerOptions, AsynchronousOptions, SyncReplicasOptions>;
 
 /// The options of a strategy that was only named. `servers`: of kParameterServer; the others have none.
 [[nodiscard]] StrategyOptions options_of(StrategyKind kind, Servers servers = Servers::kAll);
 
 /// The same strategy with another mean: clipping is the training algorithm's business, the strategy the user's.
 [[nodiscard]] StrategyOptions with_mean(StrategyOptions options, const MeanOptions& mean);
+
+/// Whether the numbers of a run of `replicas` replicas do not depend on which of them is fast.
+[[nodiscard]] bool is_reproducible(const StrategyOptions& options, int replicas);
 
 /// The replica's own strategy object. Neither `replica` nor `group` is owned; the group's members are the run's
 /// replicas in order, and all give the same options. Before the replica's first step. Throws ConfigError when a number

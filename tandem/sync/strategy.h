@@ -57,6 +57,13 @@ class Strategy {
   /// This replica offers nothing more. Whether the others go on without it, or all leave together, is the strategy's.
   virtual void leave(const Limits& limits) = 0;
 
+  /// This replica is about to wait for all others by other means: a collective of its own, the end of a phase. Where
+  /// some steps are made without waiting for all, nobody waits for this one until all others have come to that, too.
+  /// May wait for an answer. Calling it again changes nothing.
+  virtual void rest(const Limits& /*limits*/) {}
+  /// After rest() and before the next open(): takes the parameters as they are by now. Nothing without a rest.
+  virtual void resume(const Limits& /*limits*/) {}
+
   /// This replica has failed: ends the others' waits for it that are not those of its group, which is aborted besides.
   virtual void abort(const std::string& /*why*/) {}
 

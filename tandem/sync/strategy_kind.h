@@ -5,7 +5,7 @@
 namespace tandem::sync {
 
 /// The alternatives of StrategyOptions, in their order.
-enum class StrategyKind { kReplicated, kDivided, kParameterServer, kAsynchronous };
+enum class StrategyKind { kReplicated, kDivided, kParameterServer, kAsynchronous, kSyncReplicas };
 
 /// Which replicas of the run serve variables under kParameterServer.
 enum class Servers { kAll, kFirst };
@@ -14,6 +14,31 @@ enum class Servers { kAll, kFirst };
 enum class Scaling {
   kByReplicas,  // 1/N for N replicas: N steps together move as far as one synchronous step
   kNone,        // each step moves as far as a synchronous one
+};
+
+/// Which of the gradients that come for a step are averaged under kSyncReplicas.
+enum class Acceptance {
+  kWhole,  // the first that make the quorum, each with all its variables; summed along the tree in order of worker
+           // and sequence, so that the sum does not depend on who came first
+  kPerVariable,  // TensorFlow's: a running sum and a count a variable, in order of arrival
+};
+
+/// What a row of a sparse gradient is divided by.
+enum class SparseMean {
+  kByCount,  // what dense gradients are divided by: a gradient without the row counts as zero
+  kByIndex,  // TensorFlow's: the share of the gradients that have the row
+};
+
+/// Who may use a token, which is the right to compute one gradient for a step.
+enum class Tokens {
+  kOwn,     // the worker that it is for
+  kShared,  // TensorFlow's: whoever comes first
+};
+
+/// What the learning rate of a step is multiplied by.
+enum class RateScaling {
+  kNone,
+  kByGradients,  // gradients in the step / replicas_to_aggregate
 };
 
 }  // namespace tandem::sync

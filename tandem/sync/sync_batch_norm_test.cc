@@ -24,10 +24,10 @@ using torch::Tensor;
 constexpr int kSyncedRanks = 3;
 constexpr std::int64_t kChannels = 4;
 
-using Work = std::function<void(int rank, comm::Group& group, comm::Group& statistics)>;
+using RankWork = std::function<void(int rank, comm::Group& group, comm::Group& statistics)>;
 
 // Runs `work` as each rank, in a thread of its own, with two groups; what() of each failure.
-std::vector<std::string> run_synced_ranks(const Work& work) {
+std::vector<std::string> run_synced_ranks(const RankWork& work) {
   const auto groups = comm::make_local_group(kSyncedRanks), statistics = comm::make_local_group(kSyncedRanks);
   std::vector<std::string> outcomes(kSyncedRanks);
   std::vector<std::jthread> threads;

@@ -15,30 +15,27 @@ namespace {
 
 class LinkWithin final : public VariableLink {
  public:
-  LinkWithin(std::shared_ptr<SharedVariables> variables, Replica& replica)
+  LinkWithin(std::shared_ptr<VariableService> variables, Replica& replica)
       : variables_(std::move(variables)), replica_(replica) {
     if (!replica.placement().device.is_cpu()) on_host_ = variables_->make_gradients();
   }
 
-  StalenessLedger::Entry exchange(const Offer& offer, const model::FlatParameters::Gradients* gradients,
-                                  const Limits& limits) override {
-    StalenessLedger::Entry entry;
-    if (gradients == nullptr) {
-      variables_->pass(offer.replica);
-    } else {
-      entry = variables_->push(offer, brought_home(*gradients));
-    }
-    variables_->await_turn(offer.replica, limits);
-    variables_->pull(offer.replica, [this](const std::vector<model::FlatBuffer>& values) {
-      const at::NoGradGuard no_grad;
-      for (std::size_t b = 0; b < values.size(); ++b) {
-        at::Tensor mine = replica_.parameters().buffers()[b].values;
-        mine.copy_(values[b].values);
-      }
-    });
-    return entry;
+  Outcome exchange(const Offer& offer, const model::FlatParameters::Gradients* gradients,
+                   const Limits& limits) override {
+    Outcome mine;
+    variables_->exchange(offer, gradients == nullptr ? nullptr : &brought_home(*gradients), limits,
+                         [&](const Outcome& outcome, const std::vector<model::FlatBuffer>& values) {
+                           mine = outcome;
+                           take(values);
+                         });
+    return mine;
   }
 
+  void rest(const Limits&) override { variables_->rest(replica_.placement().replica); }
+  void resume(const Limits& limits) override {
+    variables_->resume(replica_.placement().replica, limits,
+                       [this](const Outcome&, const std::vector<model::FlatBuffer>& values) { take(values); });
+  }
   void leave(const Limits&) override { variables_->leave(replica_.placement().replica); }
 
   void abort(const std::string& why) override {
@@ -47,6 +44,14 @@ class LinkWithin final : public VariableLink {
   }
 
  private:
+  void take(const std::vector<model::FlatBuffer>& values) {
+    const at::NoGradGuard no_grad;
+    for (std::size_t b = 0; b < values.size(); ++b) {
+      at::Tensor mine = replica_.parameters().buffers()[b].values;
+      mine.copy_(values[b].values);
+    }
+  }
+
   // On the CPU, where the variables are.
   const model::FlatParameters::Gradients& brought_home(const model::FlatParameters::Gradients& gradients) {
     if (!on_host_) return gradients;
@@ -61,7 +66,7 @@ class LinkWithin final : public VariableLink {
     return *on_host_;
   }
 
-  const std::shared_ptr<SharedVariables> variables_;
+  const std::shared_ptr<VariableService> variables_;
   Replica& replica_;
   std::optional<model::FlatParameters::Gradients> on_host_;
 };
@@ -71,13 +76,17 @@ class LinkAcross final : public VariableLink {
   LinkAcross(const net::ServerAddress& server, Replica& replica, const Limits& limits)
       : replica_(replica), client_(server, replica.placement().replica, limits) {}
 
-  StalenessLedger::Entry exchange(const Offer& offer, const model::FlatParameters::Gradients* gradients,
-                                  const Limits& limits) override {
+  Outcome exchange(const Offer& offer, const model::FlatParameters::Gradients* gradients,
+                   const Limits& limits) override {
     const OfferMessage message(offer, gradients);
-    const net::Message answer = client_.call(kExchange, message.parts(), limits);
-    return read_values(answer, replica_.parameters());
+    return read_values(client_.call(kExchange, message.parts(), limits), replica_.parameters());
   }
 
+  void rest(const Limits& limits) override { (void)client_.call(kRest, {}, limits); }
+  void resume(const Limits& limits) override {
+    const net::Message answer = client_.call(kResume, {}, limits);
+    if (answer.kind == kValues) (void)read_values(answer, replica_.parameters());
+  }
   void leave(const Limits& limits) override { (void)client_.call(kLeave, {}, limits); }
   void abort(const std::string&) override { client_.hang_up(); }
 
@@ -88,7 +97,7 @@ class LinkAcross final : public VariableLink {
 
 }  // namespace
 
-std::unique_ptr<VariableLink> link_within(std::shared_ptr<SharedVariables> variables, Replica& replica) {
+std::unique_ptr<VariableLink> link_within(std::shared_ptr<VariableService> variables, Replica& replica) {
   return std::make_unique<LinkWithin>(std::move(variables), replica);
 }
 

@@ -1,7 +1,7 @@
 // sync/variable_link.h: a replica's way to the shared variables: calls within their process, messages from others.
 //
 // Threads: a link belongs to its replica's thread; abort() from any. Blocking: until `limits`. Errors: those of
-// SharedVariables, wherever they lie; PeerLost when their process is gone.
+// VariableService, wherever they lie; PeerLost when their process is gone.
 #pragma once
 #include <memory>
 #include <string>
@@ -9,7 +9,7 @@
 
 #include "tandem/net/message_client.h"
 #include "tandem/sync/replica.h"
-#include "tandem/sync/shared_variables.h"
+#include "tandem/sync/variable_service.h"
 
 namespace tandem::sync {
 
@@ -19,8 +19,11 @@ class VariableLink {
 
   /// Offers the gradient (nullptr: none in this step), waits for the replica's turn, and reads the values into its flat
   /// parameters.
-  virtual StalenessLedger::Entry exchange(const Offer& offer, const model::FlatParameters::Gradients* gradients,
-                                          const Limits& limits) = 0;
+  virtual Outcome exchange(const Offer& offer, const model::FlatParameters::Gradients* gradients,
+                           const Limits& limits) = 0;
+  /// See VariableService. resume() reads the values, too.
+  virtual void rest(const Limits& limits) = 0;
+  virtual void resume(const Limits& limits) = 0;
   /// Nobody waits for this replica any more.
   virtual void leave(const Limits& limits) = 0;
   /// Ends the waits of the others for this replica.
@@ -28,7 +31,7 @@ class VariableLink {
 };
 
 /// `replica` is not owned.
-[[nodiscard]] std::unique_ptr<VariableLink> link_within(std::shared_ptr<SharedVariables> variables, Replica& replica);
+[[nodiscard]] std::unique_ptr<VariableLink> link_within(std::shared_ptr<VariableService> variables, Replica& replica);
 [[nodiscard]] std::unique_ptr<VariableLink> link_across(const net::ServerAddress& server, Replica& replica,
                                                         const Limits& limits);
 

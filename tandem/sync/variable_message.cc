@@ -94,13 +94,13 @@ bool read_offer(const net::Message& message, const std::vector<model::FlatBuffer
   return head.has_gradient != 0;
 }
 
-net::Message values_message(const StalenessLedger::Entry& entry, const std::vector<model::FlatBuffer>& values) {
-  std::size_t size = sizeof(entry);
+net::Message values_message(const Outcome& outcome, const std::vector<model::FlatBuffer>& values) {
+  std::size_t size = sizeof(outcome);
   for (const model::FlatBuffer& buffer : values) size += buffer.values.nbytes();
   net::Message message{.kind = kValues, .patience = -1, .bytes = std::vector<std::byte>(size)};
   std::byte* at = message.bytes.data();
-  std::memcpy(at, &entry, sizeof(entry));
-  at += sizeof(entry);
+  std::memcpy(at, &outcome, sizeof(outcome));
+  at += sizeof(outcome);
   for (const model::FlatBuffer& buffer : values) {
     if (buffer.values.nbytes() > 0) std::memcpy(at, buffer.values.const_data_ptr(), buffer.values.nbytes());
     at += buffer.values.nbytes();
@@ -108,10 +108,10 @@ net::Message values_message(const StalenessLedger::Entry& entry, const std::vect
   return message;
 }
 
-StalenessLedger::Entry read_values(const net::Message& message, const model::FlatParameters& parameters) {
+Outcome read_values(const net::Message& message, const model::FlatParameters& parameters) {
   const at::NoGradGuard no_grad;
   Reader reader(message.bytes);
-  const auto entry = reader.read<StalenessLedger::Entry>();
+  const auto outcome = reader.read<Outcome>();
   for (const model::FlatBuffer& buffer : parameters.buffers()) {
     at::Tensor values = buffer.values;
     if (values.is_cpu()) {
@@ -121,7 +121,7 @@ StalenessLedger::Entry read_values(const net::Message& message, const model::Fla
     }
   }
   reader.require_end();
-  return entry;
+  return outcome;
 }
 
 }  // namespace tandem::sync

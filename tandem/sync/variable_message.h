@@ -9,11 +9,11 @@
 #include <vector>
 
 #include "tandem/net/connection.h"
-#include "tandem/sync/shared_variables.h"
+#include "tandem/sync/variable_service.h"
 
 namespace tandem::sync {
 
-enum VariableRequest : std::uint32_t { kExchange = 1, kLeave, kValues, kDone };
+enum VariableRequest : std::uint32_t { kExchange = 1, kRest, kResume, kLeave, kValues, kDone };
 
 struct OfferHead {
   Offer offer;
@@ -42,9 +42,8 @@ class OfferMessage {
 bool read_offer(const net::Message& message, const std::vector<model::FlatBuffer>& layout, Offer& offer,
                 model::FlatParameters::Gradients& gradients);
 
-[[nodiscard]] net::Message values_message(const StalenessLedger::Entry& entry,
-                                          const std::vector<model::FlatBuffer>& values);
+[[nodiscard]] net::Message values_message(const Outcome& outcome, const std::vector<model::FlatBuffer>& values);
 /// Reads it into flat parameters. Throws RunError for bytes of another layout.
-StalenessLedger::Entry read_values(const net::Message& message, const model::FlatParameters& parameters);
+Outcome read_values(const net::Message& message, const model::FlatParameters& parameters);
 
 }  // namespace tandem::sync

@@ -16,7 +16,7 @@ namespace {
 
 struct Registry {
   Mutex mutex;
-  std::map<std::string, std::weak_ptr<SharedVariables>> entries TANDEM_GUARDED_BY(mutex);
+  std::map<std::string, std::weak_ptr<VariableService>> entries TANDEM_GUARDED_BY(mutex);
   std::int64_t entered TANDEM_GUARDED_BY(mutex) = 0;
 };
 
@@ -39,7 +39,7 @@ std::string process_key() {
   return concat(::getpid(), "-", random);
 }
 
-std::string enter_variables(const std::shared_ptr<SharedVariables>& variables) {
+std::string enter_variables(const std::shared_ptr<VariableService>& variables) {
   const MutexLock lock(registry().mutex);
   auto& entries = registry().entries;
   std::erase_if(entries, [](const auto& entry) { return entry.second.expired(); });
@@ -48,10 +48,10 @@ std::string enter_variables(const std::shared_ptr<SharedVariables>& variables) {
   return key;
 }
 
-std::shared_ptr<SharedVariables> find_variables(const std::string& key) {
+std::shared_ptr<VariableService> find_variables(const std::string& key) {
   const MutexLock lock(registry().mutex);
   const auto found = registry().entries.find(key);
-  std::shared_ptr<SharedVariables> variables;
+  std::shared_ptr<VariableService> variables;
   if (found != registry().entries.end()) variables = found->second.lock();
   TANDEM_CHECK(variables != nullptr, "no shared variables '", key, "' in this process");
   return variables;

@@ -5,7 +5,7 @@
 #include <memory>
 #include <string>
 
-#include "tandem/sync/shared_variables.h"
+#include "tandem/sync/variable_service.h"
 
 namespace tandem::sync {
 
@@ -13,8 +13,8 @@ namespace tandem::sync {
 [[nodiscard]] std::string process_key();
 
 /// Under which the variables are found in this process while they live.
-[[nodiscard]] std::string enter_variables(const std::shared_ptr<SharedVariables>& variables);
+[[nodiscard]] std::string enter_variables(const std::shared_ptr<VariableService>& variables);
 /// Throws InvariantError when there are none.
-[[nodiscard]] std::shared_ptr<SharedVariables> find_variables(const std::string& key);
+[[nodiscard]] std::shared_ptr<VariableService> find_variables(const std::string& key);
 
 }  // namespace tandem::sync

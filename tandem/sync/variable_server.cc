@@ -6,22 +6,27 @@
 
 #include "tandem/base/check.h"
 #include "tandem/base/error.h"
+#include "tandem/base/mutex.h"
 #include "tandem/base/text.h"
 #include "tandem/sync/variable_message.h"
 
 namespace tandem::sync {
 namespace {
 
-// Updates of several replicas come one after the other on as many threads; none needs a pool of its own.
+// Updates of several replicas come one after the other on as many threads; none needs a pool of its own. In a process
+// that was forked LibTorch makes its pool anew at the first call, without a lock.
 void use_one_thread() {
   thread_local bool is_set = false;
-  if (!is_set) at::set_num_threads(1);
+  if (is_set) return;
+  static Mutex one_at_a_time;
+  const MutexLock lock(one_at_a_time);
+  at::set_num_threads(1);
   is_set = true;
 }
 
 }  // namespace
 
-VariableServer::VariableServer(std::shared_ptr<SharedVariables> variables, std::vector<std::string> names)
+VariableServer::VariableServer(std::shared_ptr<VariableService> variables, std::vector<std::string> names)
     : variables_(std::move(variables)),
       names_(std::move(names)),
       gradients_(names_.size()),
@@ -29,8 +34,8 @@ VariableServer::VariableServer(std::shared_ptr<SharedVariables> variables, std::
                      const Limits& limits) { return serve(replica, request, limits); },
               [this](int replica, const std::string& how) {
                 const std::string& name = names_.at(static_cast<std::size_t>(replica));
-                variables_->lose(replica, std::make_exception_ptr(PeerLost(
-                                              replica, concat(name, " is lost to the asynchronous run: ", how))));
+                variables_->lose(
+                    replica, std::make_exception_ptr(PeerLost(replica, concat(name, " is lost to the run: ", how))));
               }) {
   variables_->on_failure([this](const std::exception_ptr& why) {
     try {
@@ -45,25 +50,34 @@ VariableServer::~VariableServer() { variables_->on_failure({}); }
 
 net::Message VariableServer::serve(int replica, const net::Message& request, const Limits& limits) {
   use_one_thread();
-  if (request.kind == kLeave) {
-    variables_->leave(replica);
-    return {.kind = kDone, .patience = -1, .bytes = {}};
+  net::Message answer{.kind = kDone, .patience = -1, .bytes = {}};
+  const VariableService::Read read = [&](const Outcome& outcome, const std::vector<model::FlatBuffer>& values) {
+    answer = values_message(outcome, values);
+  };
+  switch (request.kind) {
+    case kRest:
+      variables_->rest(replica);
+      break;
+    case kResume:
+      variables_->resume(replica, limits, read);
+      break;
+    case kLeave:
+      variables_->leave(replica);
+      break;
+    default:
+      exchange(replica, request, limits, read);
   }
+  return answer;
+}
+
+void VariableServer::exchange(int replica, const net::Message& request, const Limits& limits,
+                              const VariableService::Read& read) {
   TANDEM_CHECK(request.kind == kExchange, "request ", request.kind, " to the shared variables");
   model::FlatParameters::Gradients& gradients = gradients_.at(static_cast<std::size_t>(replica));
   if (gradients.flat.empty()) gradients = variables_->make_gradients();
   Offer offer;
-  StalenessLedger::Entry entry;
-  if (read_offer(request, variables_->layout(), offer, gradients)) {
-    entry = variables_->push(offer, gradients);
-  } else {
-    variables_->pass(replica);
-  }
-  variables_->await_turn(replica, limits);
-  net::Message answer;
-  variables_->pull(replica,
-                   [&](const std::vector<model::FlatBuffer>& values) { answer = values_message(entry, values); });
-  return answer;
+  const bool has_gradient = read_offer(request, variables_->layout(), offer, gradients);
+  variables_->exchange(offer, has_gradient ? &gradients : nullptr, limits, read);
 }
 
 }  // namespace tandem::sync

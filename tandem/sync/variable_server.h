@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "tandem/net/message_server.h"
-#include "tandem/sync/shared_variables.h"
+#include "tandem/sync/variable_service.h"
 
 namespace tandem::sync {
 
@@ -16,7 +16,7 @@ class VariableServer {
  public:
   /// `names`: of all replicas of the run, for messages. A replica whose connection ends before it has left makes the
   /// variables fail with PeerLost. Whatever they fail with is told to all.
-  VariableServer(std::shared_ptr<SharedVariables> variables, std::vector<std::string> names);
+  VariableServer(std::shared_ptr<VariableService> variables, std::vector<std::string> names);
 
   ~VariableServer();
 
@@ -24,8 +24,9 @@ class VariableServer {
 
  private:
   [[nodiscard]] net::Message serve(int replica, const net::Message& request, const Limits& limits);
+  void exchange(int replica, const net::Message& request, const Limits& limits, const VariableService::Read& read);
 
-  const std::shared_ptr<SharedVariables> variables_;
+  const std::shared_ptr<VariableService> variables_;
   const std::vector<std::string> names_;
   std::vector<model::FlatParameters::Gradients> gradients_;  // one set a replica
   net::MessageServer server_;                                // last: its threads use the others

@@ -63,7 +63,9 @@ TEST(FaultsTest, ARankWithFewerBatchesHoldsNobodyUp) {
 }
 
 TEST(FaultsTest, AGradientThatIsNotFiniteIsNamedOnAllRanks) {
-  expect_all(outcomes_of("nan"), 3, AllOf(HasSubstr("step 2: the gradient of '0.weight'"), HasSubstr("not finite")));
+  expect_all(outcomes_of("nan"), 3,
+             AllOf(HasSubstr("step 2: the gradient of '0.weight'"), HasSubstr("not finite"),
+                   HasSubstr("The loss was not finite already on replica 1 (shard 1).")));
 }
 
 TEST(FaultsTest, AMemoryLimitThatOneRankReachesEndsAll) {

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "tandem/base/text.h"
 #include "tandem/model/categorical.h"
 #include "tandem/model/multi_categorical.h"
 #include "tandem/model/normal.h"
@@ -16,6 +17,7 @@
 
 namespace {
 
+using tandem::concat;
 using tandem::model::Distribution;
 using Named = std::vector<std::pair<std::string, at::Tensor>>;
 
@@ -23,7 +25,7 @@ using Named = std::vector<std::pair<std::string, at::Tensor>>;
 std::string to_json(const at::Tensor& tensor) {
   const at::Tensor values = tensor.detach().to(at::kDouble).contiguous();
   std::string text = R"({"shape": [)";
-  for (std::int64_t i = 0; i < tensor.dim(); ++i) text += (i > 0 ? "," : "") + std::to_string(tensor.size(i));
+  for (std::int64_t i = 0; i < tensor.dim(); ++i) text += concat(i > 0 ? "," : "", tensor.size(i));
   text += R"(], "values": [)";
   for (std::int64_t i = 0; i < values.numel(); ++i) {
     char number[40];
@@ -47,7 +49,7 @@ class Report {
   at::Tensor random(const std::vector<std::int64_t>& shape, double scale) {
     return (scale * at::randn(shape, generator_, at::kDouble)).to(dtype_).requires_grad_();
   }
-  at::Tensor random_mask(std::vector<std::int64_t> shape) {
+  at::Tensor random_mask(const std::vector<std::int64_t>& shape) {
     at::Tensor mask = (at::rand(shape, generator_, at::kDouble) < 0.6).to(at::kByte);
     mask.select(-1, 0).fill_(1);
     return mask;

@@ -21,7 +21,7 @@ using tandem::concat;
 std::string to_json(const at::Tensor& tensor) {
   const at::Tensor values = tensor.detach().to(at::kDouble).contiguous();
   std::string text = R"({"shape": [)";
-  for (std::int64_t i = 0; i < tensor.dim(); ++i) text += (i > 0 ? "," : "") + std::to_string(tensor.size(i));
+  for (std::int64_t i = 0; i < tensor.dim(); ++i) text += concat(i > 0 ? "," : "", tensor.size(i));
   text += concat("], \"dtype\": \"", tensor.scalar_type(), "\", \"values\": [");
   for (std::int64_t i = 0; i < values.numel(); ++i) {
     char number[40];

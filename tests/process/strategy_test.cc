@@ -49,12 +49,14 @@ TEST_P(StrategyTest, ARunGoesOnExactlyUnderAnotherStrategyAndOnOtherReplicas) {
 
 INSTANTIATE_TEST_SUITE_P(Strategies, StrategyTest,
                          testing::Values(std::vector<std::string>{"--strategy", "divided"},
+                                         std::vector<std::string>{"--strategy", "sync_replicas"},
                                          std::vector<std::string>{"--strategy", "parameter_server"},
                                          std::vector<std::string>{"--strategy", "parameter_server", "--set",
                                                                   "parameter_server.servers=first"}),
                          [](const auto& chosen) {
                            return std::string(chosen.index == 0   ? "Divided"
-                                              : chosen.index == 1 ? "Served"
+                                              : chosen.index == 1 ? "FirstToCome"
+                                              : chosen.index == 2 ? "Served"
                                                                   : "ServedByOne");
                          });
 

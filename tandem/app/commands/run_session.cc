@@ -114,7 +114,7 @@ std::optional<model::Checkpoint> checkpoint_to_resume(const RunPaths& paths, Con
   const TrainOptions& options = configuration.options;
   const std::int64_t made = env_steps_of(*checkpoint);
   // The last update of a run may go beyond its total.
-  if (made - options.total_steps >= options.ppo.batch_rows()) {
+  if (made - options.total_steps >= batch_rows(options)) {
     throw ConfigError(concat("total_steps = ", options.total_steps, ": the run has made ", made,
                              " environment steps already, and steps are not taken back; ask for more than ", made,
                              ", or train anew in another folder"));

@@ -106,7 +106,8 @@ TEST_F(ConfigurationTest, TheResolvedTextReadsBackAsTheSameOptions) {
 
 TEST_F(ConfigurationTest, TheResolvedTextOfEveryPresetReadsBack) {
   for (const Preset& preset : presets()) {
-    const Configuration first = configure("env: " + std::string(preset.env) + "\n");
+    const Configuration first =
+        configure("env: " + std::string(preset.env) + "\nalgo: " + std::string(preset.algo) + "\n");
     EXPECT_EQ(recorded(app::reconfigure(file(first.yaml), {}, surroundings).options), recorded(first.options))
         << preset.file;
   }
@@ -142,6 +143,19 @@ TEST_F(ConfigurationTest, CountsThatDoNotDivideNameCountsThatDo) {
   EXPECT_THAT(faults("env: Mine-v0\nnum_envs: 8\nrollout_steps: 128\nshards: 4\nppo.minibatch_size: 100\n"),
               ElementsAre(HasSubstr("64 or 128 would")));
   EXPECT_THAT(faults("env: Mine-v0\nppo.minibatches: none\n"), ElementsAre(HasSubstr("give exactly one of")));
+}
+
+TEST_F(ConfigurationTest, ImpalaSaysWhatDoesNotFitAndWhatItCannotDoSoFar) {
+  EXPECT_THAT(faults("env: Mine-v0\nalgo: impala\nnum_envs: 9\nimpala.loaders: 3\nimpala.c_clip: 2\n"),
+              ElementsAre(HasSubstr("does not divide among 2 rollout workers; 8 or 10 would"),
+                          HasSubstr("is more than the 2 buffers"), HasSubstr("is more than rho_clip, 1")));
+  EXPECT_THAT(faults("env: Mine-v0\nalgo: impala\ndevices: cpu:2\nnormalize.observations: true\n"),
+              ElementsAre(HasSubstr("learns on one replica so far, and these are 2"), HasSubstr("does not normalise")));
+  EXPECT_THAT(faults("env: Mine-v0\nalgo: impala\nshards: 2\n"), ElementsAre(HasSubstr("with one shard")));
+  EXPECT_THAT(faults("env: Mine-v0\nalgo: impala\nppo.gamma: 0.9\n"),
+              ElementsAre(HasSubstr("train.yaml:3): has no effect without algo: ppo")));
+  EXPECT_THAT(faults("env: Mine-v0\nimpala.workers: 1\n"),
+              ElementsAre(HasSubstr("has no effect without algo: impala")));
 }
 
 TEST_F(ConfigurationTest, AnOptionWithoutEffectIsAFault) {

@@ -24,9 +24,10 @@ void add_run_options(OptionTable& table, TrainOptions& options) {
       .absent_as("auto")
       .flag("--shards");
   table
-      .add("strategy", options.strategy,
-           "Who keeps optimizer state and updates what. The numbers are the same, except with asynchronous: it waits "
-           "for nobody, and no two runs have the same.")
+      .add(
+          "strategy", options.strategy,
+          "Who keeps optimizer state and updates what. The numbers are the same, except with asynchronous, which waits "
+          "for nobody, and sync_replicas, which makes steps of the first gradients to come.")
       .flag("--strategy")
       .lives(Lifetime::kPart);
   table.add("rng", options.rng, "unordered: a loss may draw from torch's default generator.");
@@ -47,37 +48,81 @@ void add_strategy_options(OptionTable& table, TrainOptions& options) {
 }
 
 void add_ppo_learning(OptionTable& table, rl::PpoOptions& ppo) {
-  table.add("ppo.epochs", ppo.epochs, "Passes over each rollout.").at_least(1).flag("--epochs");
-  table.add("ppo.minibatches", ppo.minibatches, "Optimizer steps of a pass.")
+  const auto add = [&table](const char* key, auto& field, const char* help) -> Option& {
+    return table.add(key, field, help).only_with("algo", "ppo");
+  };
+  add("ppo.epochs", ppo.epochs, "Passes over each rollout.").at_least(1).flag("--epochs");
+  add("ppo.minibatches", ppo.minibatches, "Optimizer steps of a pass.")
       .at_least(1)
       .flag("--minibatches")
       .instead_of("ppo.minibatch_size");
-  table.add("ppo.minibatch_size", ppo.minibatch_size, "Rows of an optimizer step, over all shards.")
+  add("ppo.minibatch_size", ppo.minibatch_size, "Rows of an optimizer step, over all shards.")
       .at_least(1)
       .flag("--minibatch-size")
       .instead_of("ppo.minibatches");
-  table.add("ppo.learning_rate", ppo.learning_rate, "Of Adam.").above(0).at_most(1);
-  table.add("ppo.learning_rate_schedule", ppo.learning_rate_schedule, "linear: down to 0 at total_steps.");
-  table.add("ppo.adam_eps", ppo.adam_eps, "Added to the root of Adam's second moment.").above(0).at_most(1);
-  table.add("ppo.max_grad_norm", ppo.max_grad_norm, "Gradients are scaled down to this norm.").above(0);
+  add("ppo.learning_rate", ppo.learning_rate, "Of Adam.").above(0).at_most(1);
+  add("ppo.learning_rate_schedule", ppo.learning_rate_schedule, "linear: down to 0 at total_steps.");
+  add("ppo.adam_eps", ppo.adam_eps, "Added to the root of Adam's second moment.").above(0).at_most(1);
+  add("ppo.max_grad_norm", ppo.max_grad_norm, "Gradients are scaled down to this norm.").above(0);
 }
 
 void add_ppo_objective(OptionTable& table, rl::PpoOptions& ppo) {
-  table.add("ppo.gamma", ppo.gamma, "Discount of rewards a step later.").within(0, 1);
-  table.add("ppo.gae_lambda", ppo.gae_lambda, "Weight of longer estimates of the advantage.").within(0, 1);
-  table.add("ppo.time_limit", ppo.time_limit,
-            "Worth of the rest of an episode that was cut short: bootstrap, its value; terminal, nothing.");
-  table.add("ppo.advantage_normalization", ppo.advantage_normalization,
-            "Rows over which advantages get mean 0 and deviation 1.");
-  table.add("ppo.clip_range", ppo.clip_range, "The ratio of probabilities counts up to 1 +- this.").above(0);
-  table.add("ppo.clip_range_schedule", ppo.clip_range_schedule, "linear: down to 0 at total_steps.");
-  table.add("ppo.clip_range_value", ppo.clip_range_value, "Most that a value's change counts, in units of the return.")
+  const auto add = [&table](const char* key, auto& field, const char* help) -> Option& {
+    return table.add(key, field, help).only_with("algo", "ppo");
+  };
+  add("ppo.gamma", ppo.gamma, "Discount of rewards a step later.").within(0, 1);
+  add("ppo.gae_lambda", ppo.gae_lambda, "Weight of longer estimates of the advantage.").within(0, 1);
+  add("ppo.time_limit", ppo.time_limit,
+      "Worth of the rest of an episode that was cut short: bootstrap, its value; terminal, nothing.");
+  add("ppo.advantage_normalization", ppo.advantage_normalization,
+      "Rows over which advantages get mean 0 and deviation 1.");
+  add("ppo.clip_range", ppo.clip_range, "The ratio of probabilities counts up to 1 +- this.").above(0);
+  add("ppo.clip_range_schedule", ppo.clip_range_schedule, "linear: down to 0 at total_steps.");
+  add("ppo.clip_range_value", ppo.clip_range_value, "Most that a value's change counts, in units of the return.")
       .above(0);
-  table.add("ppo.entropy_coef", ppo.entropy_coef, "Weight of the entropy bonus.").at_least(0);
-  table.add("ppo.value_coef", ppo.value_coef, "Weight of the value's squared error.").at_least(0);
-  table.add("ppo.target_kl", ppo.target_kl, "Passes end when approx_kl exceeds 1.5 times this.").above(0);
-  table.add("ppo.kernel", ppo.kernel,
-            "auto: the loss in one pass where the policy allows it; off: in tensor operations.");
+  add("ppo.entropy_coef", ppo.entropy_coef, "Weight of the entropy bonus.").at_least(0);
+  add("ppo.value_coef", ppo.value_coef, "Weight of the value's squared error.").at_least(0);
+  add("ppo.target_kl", ppo.target_kl, "Passes end when approx_kl exceeds 1.5 times this.").above(0);
+  add("ppo.kernel", ppo.kernel, "auto: the loss in one pass where the policy allows it; off: in tensor operations.");
+}
+
+void add_impala_pipeline(OptionTable& table, rl::ImpalaOptions& impala) {
+  const auto add = [&table](const char* key, auto& field, const char* help) -> Option& {
+    return table.add(key, field, help).only_with("algo", "impala");
+  };
+  add("impala.execution", impala.execution,
+      "threads: sampling and learning at the same time; inline: in turn on one thread, the same in every run.");
+  add("impala.workers", impala.workers, "Rollout workers, each with as many environments, on a thread each.")
+      .within(1, 1024)
+      .flag("--workers");
+  add("impala.queue", impala.queue, "Batches that wait for the learner before the workers must.")
+      .within(1, kLargestCount);
+  add("impala.buffers", impala.buffers, "Batches beside the learner, that which it learns from included.")
+      .within(1, 1024);
+  add("impala.loaders", impala.loaders, "Threads that copy batches there; at most as many as buffers.").within(1, 1024);
+  add("impala.passes", impala.passes, "Of the learner over each batch.").within(1, kLargestCount);
+  add("impala.batches_per_update", impala.batches_per_update, "Learner steps between two updates of the metrics.")
+      .within(1, kLargestCount);
+  add("impala.learner_queue_timeout", impala.learner_queue_timeout,
+      "Seconds without a batch, after which the run fails.")
+      .within(1, kLargestCount);
+}
+
+void add_impala_objective(OptionTable& table, rl::ImpalaOptions& impala) {
+  const auto add = [&table](const char* key, auto& field, const char* help) -> Option& {
+    return table.add(key, field, help).only_with("algo", "impala");
+  };
+  add("impala.learning_rate", impala.learning_rate, "Of Adam.").above(0).at_most(1);
+  add("impala.learning_rate_schedule", impala.learning_rate_schedule, "linear: down to 0 at total_steps.");
+  add("impala.adam_eps", impala.adam_eps, "Added to the root of Adam's second moment.").above(0).at_most(1);
+  add("impala.max_grad_norm", impala.max_grad_norm, "Gradients are scaled down to this norm.").above(0);
+  add("impala.gamma", impala.gamma, "Discount of rewards a step later.").within(0, 1);
+  add("impala.time_limit", impala.time_limit,
+      "Worth of the rest of an episode that was cut short: bootstrap, its value; terminal, nothing.");
+  add("impala.rho_clip", impala.rho_clip, "Ratios of probabilities that correct a step count up to this.").above(0);
+  add("impala.c_clip", impala.c_clip, "Those that carry a correction to the steps before, up to this.").above(0);
+  add("impala.entropy_coef", impala.entropy_coef, "Weight of the entropy bonus.").at_least(0);
+  add("impala.value_coef", impala.value_coef, "Weight of the value's squared error.").at_least(0);
 }
 
 void add_policy_options(OptionTable& table, PolicySettings& policy) {
@@ -127,6 +172,43 @@ void add_asynchronous_options(OptionTable& table, AsynchronousSettings& asynchro
       .lives(Lifetime::kPart);
 }
 
+void add_sync_replicas_options(OptionTable& table, SyncReplicasSettings& sync_replicas) {
+  const auto of_strategy = [](Option& option) { option.only_with("strategy", "sync_replicas").lives(Lifetime::kPart); };
+  of_strategy(
+      table
+          .add("sync_replicas.replicas_to_aggregate", sync_replicas.replicas_to_aggregate,
+               "Gradients of a step; fewer than replicas: what comes later is dropped; more: each gives several.")
+          .within(1, kLargestCount)
+          .absent_as("all"));
+  of_strategy(table.add("sync_replicas.acceptance", sync_replicas.acceptance,
+                        "whole: a step is the mean over rows of the first gradients, each with all its parameters; "
+                        "per_variable: over gradients, of each parameter on its own, as in TensorFlow."));
+  of_strategy(
+      table.add("sync_replicas.sparse_mean", sync_replicas.sparse_mean,
+                "by_count: rows of sparse gradients are divided as all others; by_index: by those that have them."));
+  of_strategy(table.add("sync_replicas.tokens", sync_replicas.tokens,
+                        "Who may compute for a step: own, each replica once; shared, whoever comes first."));
+  of_strategy(table
+                  .add("sync_replicas.initial_tokens", sync_replicas.initial_tokens,
+                       "Of tokens: shared, for the first step, beside one gradient of each replica.")
+                  .within(0, kLargestCount)
+                  .absent_as("as_aggregated"));
+  of_strategy(table.add("sync_replicas.rate_scaling", sync_replicas.rate_scaling,
+                        "by_gradients: a step of fewer gradients than usual has a learning rate as much lower."));
+  of_strategy(table
+                  .add("sync_replicas.max_replica_grad_norm", sync_replicas.max_replica_grad_norm,
+                       "Each replica's gradient is scaled down to this norm, before the mean is formed.")
+                  .above(0));
+  of_strategy(
+      table
+          .add("sync_replicas.average_decay", sync_replicas.average_decay,
+               "Keeps moving averages of the parameters in checkpoints: average = decay x average + (1 - decay) x "
+               "parameter.")
+          .within(0, 0.999999999));
+  of_strategy(table.add("sync_replicas.average_of", sync_replicas.average_of,
+                        "Parameters that are averaged, or what their names begin with; empty: all."));
+}
+
 void add_normalize_options(OptionTable& table, NormalizeSettings& normalize) {
   table.add("normalize.observations", normalize.observations, "Bring observations to mean 0 and deviation 1.");
   table.add("normalize.rewards", normalize.rewards,
@@ -173,8 +255,11 @@ OptionTable option_table(TrainOptions& options) {
   add_strategy_options(table, options);
   add_ppo_learning(table, options.ppo);
   add_ppo_objective(table, options.ppo);
+  add_impala_pipeline(table, options.impala);
+  add_impala_objective(table, options.impala);
   add_policy_options(table, options.policy);
   add_asynchronous_options(table, options.asynchronous);
+  add_sync_replicas_options(table, options.sync_replicas);
   add_normalize_options(table, options.normalize);
   add_folder_options(table, options);
   return table;

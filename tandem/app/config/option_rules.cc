@@ -30,11 +30,29 @@ class Rules {
   }
 
   void check_counts() {
+    if (options_.algo == Algorithm::kImpala) return check_impala();
     if (any_faulty({"num_envs", "rollout_steps", "shards", "devices", "ppo.minibatches", "ppo.minibatch_size"})) return;
     for (const rl::PpoFault& problem : rl::count_faults(options_.ppo, options_.shards.value_or(1), replicas_)) {
       const std::string key = table_.find(problem.key) != nullptr ? problem.key : "ppo." + problem.key;
       fault(key, problem.problem);
     }
+  }
+
+  void check_impala() {
+    if (any_faulty(
+            {"num_envs", "impala.workers", "impala.loaders", "impala.buffers", "impala.c_clip", "impala.rho_clip"})) {
+      return;
+    }
+    for (const rl::ImpalaFault& problem : rl::count_faults(impala_options(options_))) {
+      const std::string key = table_.find(problem.key) != nullptr ? problem.key : "impala." + problem.key;
+      fault(key, problem.problem);
+    }
+    if (!any_faulty({"devices"}) && replicas_ > 1)
+      fault("devices", concat("IMPALA learns on one replica so far, and these are ", replicas_));
+    if (!any_faulty({"devices", "shards"}) && replicas_ == 1 && options_.shards.value_or(1) != 1)
+      fault("shards", "IMPALA learns on one replica so far, with one shard");
+    if (options_.normalize.observations) fault("normalize.observations", "IMPALA does not normalise so far");
+    if (options_.normalize.rewards) fault("normalize.rewards", "IMPALA does not normalise so far");
   }
 
   // An option that was asked for and would do nothing is a fault: someone expects something of it.

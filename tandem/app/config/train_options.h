@@ -11,12 +11,13 @@
 
 #include "tandem/app/config/choices.h"
 #include "tandem/app/config/option_table.h"
+#include "tandem/rl/algo/impala_options.h"
 #include "tandem/rl/algo/ppo_options.h"
 #include "tandem/sync/strategy_kind.h"
 
 namespace tandem::app {
 
-enum class Algorithm { kPpo };
+enum class Algorithm { kPpo, kImpala };
 
 /// What to do with a run folder that holds a run already.
 enum class Resume {
@@ -46,6 +47,19 @@ struct AsynchronousSettings {
   sync::Scaling scaling = sync::Scaling::kByReplicas;
   std::optional<std::int64_t> wait_for_slower = {};  // steps
   std::optional<std::int64_t> drop_staler = {};      // updates
+};
+
+/// As sync::SyncReplicasOptions.
+struct SyncReplicasSettings {
+  std::optional<std::int64_t> replicas_to_aggregate = {};  // nothing: as many as replicas
+  sync::Acceptance acceptance = sync::Acceptance::kWhole;
+  sync::SparseMean sparse_mean = sync::SparseMean::kByCount;
+  sync::Tokens tokens = sync::Tokens::kOwn;
+  std::optional<std::int64_t> initial_tokens = {};  // of shared tokens
+  sync::RateScaling rate_scaling = sync::RateScaling::kNone;
+  std::optional<double> max_replica_grad_norm = {};
+  std::optional<double> average_decay = {};  // nothing: no moving averages
+  std::vector<std::string> average_of = {};  // empty: all parameters
 };
 
 /// As rl::NormalizerOptions.
@@ -78,8 +92,10 @@ struct TrainOptions {
   sync::StrategyKind strategy = sync::StrategyKind::kReplicated;
   sync::Servers servers = sync::Servers::kAll;  // of parameter_server
   AsynchronousSettings asynchronous = {};
+  SyncReplicasSettings sync_replicas = {};
   Rng rng = Rng::kShards;
-  rl::PpoOptions ppo = {};
+  rl::PpoOptions ppo = {};        // its num_envs and rollout_steps are those of every algorithm
+  rl::ImpalaOptions impala = {};  // but for those two, which impala_options() fills in
   PolicySettings policy = {};
   NormalizeSettings normalize = {};
   CheckpointSettings checkpoint = {};
@@ -90,12 +106,26 @@ struct TrainOptions {
   bool quiet = false;
 };
 
+/// The numbers of IMPALA, with those that every algorithm has.
+[[nodiscard]] inline rl::ImpalaOptions impala_options(const TrainOptions& options) {
+  rl::ImpalaOptions impala = options.impala;
+  impala.num_envs = options.ppo.num_envs;
+  impala.rollout_steps = options.ppo.rollout_steps;
+  return impala;
+}
+
+/// Environment steps that come to a learner at once.
+[[nodiscard]] inline std::int64_t batch_rows(const TrainOptions& options) {
+  return options.algo == Algorithm::kPpo ? options.ppo.batch_rows() : impala_options(options).batch_rows();
+}
+
 /// The table of all options, bound to `options`, which must outlive it.
 [[nodiscard]] OptionTable option_table(TrainOptions& options);
 
 template <>
 struct Choices<Algorithm> {
-  static constexpr std::array kAll{Choice<Algorithm>{Algorithm::kPpo, "ppo"}};
+  static constexpr std::array kAll{Choice<Algorithm>{Algorithm::kPpo, "ppo"},
+                                   Choice<Algorithm>{Algorithm::kImpala, "impala"}};
 };
 template <>
 struct Choices<Resume> {
@@ -111,7 +141,8 @@ struct Choices<sync::StrategyKind> {
   using Kind = sync::StrategyKind;
   static constexpr std::array kAll{
       Choice<Kind>{Kind::kReplicated, "replicated"}, Choice<Kind>{Kind::kDivided, "divided"},
-      Choice<Kind>{Kind::kParameterServer, "parameter_server"}, Choice<Kind>{Kind::kAsynchronous, "asynchronous"}};
+      Choice<Kind>{Kind::kParameterServer, "parameter_server"}, Choice<Kind>{Kind::kAsynchronous, "asynchronous"},
+      Choice<Kind>{Kind::kSyncReplicas, "sync_replicas"}};
 };
 template <>
 struct Choices<sync::Servers> {
@@ -123,6 +154,29 @@ struct Choices<sync::Scaling> {
   using Value = sync::Scaling;
   static constexpr std::array kAll{Choice<Value>{Value::kByReplicas, "by_replicas"},
                                    Choice<Value>{Value::kNone, "none"}};
+};
+template <>
+struct Choices<sync::Acceptance> {
+  using Value = sync::Acceptance;
+  static constexpr std::array kAll{Choice<Value>{Value::kWhole, "whole"},
+                                   Choice<Value>{Value::kPerVariable, "per_variable"}};
+};
+template <>
+struct Choices<sync::SparseMean> {
+  using Value = sync::SparseMean;
+  static constexpr std::array kAll{Choice<Value>{Value::kByCount, "by_count"},
+                                   Choice<Value>{Value::kByIndex, "by_index"}};
+};
+template <>
+struct Choices<sync::Tokens> {
+  static constexpr std::array kAll{Choice<sync::Tokens>{sync::Tokens::kOwn, "own"},
+                                   Choice<sync::Tokens>{sync::Tokens::kShared, "shared"}};
+};
+template <>
+struct Choices<sync::RateScaling> {
+  using Value = sync::RateScaling;
+  static constexpr std::array kAll{Choice<Value>{Value::kNone, "none"},
+                                   Choice<Value>{Value::kByGradients, "by_gradients"}};
 };
 template <>
 struct Choices<LogLevel> {
@@ -139,6 +193,11 @@ template <>
 struct Choices<rl::TimeLimit> {
   static constexpr std::array kAll{Choice<rl::TimeLimit>{rl::TimeLimit::kBootstrap, "bootstrap"},
                                    Choice<rl::TimeLimit>{rl::TimeLimit::kTerminal, "terminal"}};
+};
+template <>
+struct Choices<rl::ImpalaExecution> {
+  using Value = rl::ImpalaExecution;
+  static constexpr std::array kAll{Choice<Value>{Value::kThreads, "threads"}, Choice<Value>{Value::kInline, "inline"}};
 };
 template <>
 struct Choices<rl::PpoKernel> {

@@ -33,7 +33,9 @@ TEST(AxisTicksTest, KeepTheirPromisesForAnyRange) {
     ASSERT_GE(ticks.values.size(), 1u) << range;
     for (std::size_t t = 0; t < ticks.values.size(); ++t) {
       ASSERT_TRUE(ticks.values[t] >= low && ticks.values[t] <= high) << range;
-      if (t > 0) ASSERT_NE(ticks.labels[t], ticks.labels[t - 1]) << range;
+      if (t > 0) {
+        ASSERT_NE(ticks.labels[t], ticks.labels[t - 1]) << range;
+      }
     }
   }
 }

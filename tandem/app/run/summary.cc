@@ -42,12 +42,18 @@ std::string to_json(const Summary& summary) {
   summary.solved_at_env_steps ? json.value(*summary.solved_at_env_steps) : json.value(nullptr);
   json.key("params_sha256").value(summary.params_sha256).key("state_sha256").value(summary.state_sha256);
   json.key("peak_rss_mb").value(summary.peak_rss_mb);
+  if (!summary.policy_lag_histogram.empty()) {
+    json.key("policy_lag_histogram").begin_array();
+    for (const std::int64_t steps : summary.policy_lag_histogram) json.value(steps);
+    json.end_array();
+  }
   json.key("torch").value(summary.torch).key("cpu").value(summary.cpu);
   json.key("replicas").begin_array();
   for (const ReplicaUsage& replica : summary.replicas) {
     json.begin_object().key("rows").value(replica.rows);
     json.key("thread_cpu_s").value(replica.thread_cpu_s);
     json.key("gradients").value(replica.gradients).key("dropped").value(replica.dropped);
+    json.key("accepted").value(replica.gradients - replica.dropped).key("waited_s").value(replica.waited_s);
     json.key("staleness_mean").value(replica.staleness_mean);
     json.key("staleness_max").value(replica.staleness_max).end_object();
   }

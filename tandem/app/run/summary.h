@@ -16,6 +16,7 @@ struct ReplicaUsage {
   // Gradients that it offered, and of them those that were dropped; updates by others that each came late by.
   std::int64_t gradients = 0, dropped = 0;
   double staleness_mean = 0;
+  double waited_s = 0;  // for other replicas and for their gradients
   std::int64_t staleness_max = 0;
 };
 
@@ -37,6 +38,8 @@ struct Summary {
   double peak_rss_mb = 0;
   std::vector<ReplicaUsage> replicas;
   std::string torch, cpu;  // version, and instruction set: within these the same numbers come again
+  // Learner steps by policy lag: 0, 1, ... and the last for all larger ones; of this process. Empty where it has none.
+  std::vector<std::int64_t> policy_lag_histogram = {};
 };
 
 /// One line of JSON, without its end.

@@ -12,22 +12,39 @@ TEST(SummaryTest, HoldsTheLastValuesAndWhatTheRunCameTo) {
   summary.env = "CartPole-v1";
   summary.last.episode_return_mean = 480.5;
   summary.solved_at_env_steps = 81'920;
-  summary.state_sha256 = "ab";
-  summary.replicas = {
-      {.rows = 100, .thread_cpu_s = 0.5},
-      {.rows = 200, .thread_cpu_s = 0.25, .gradients = 7, .dropped = 2, .staleness_mean = 1.5, .staleness_max = 4}};
+  summary.state_sha256 = std::string(64, 'a');
+  summary.replicas = {{.rows = 100, .thread_cpu_s = 0.5},
+                      {.rows = 200,
+                       .thread_cpu_s = 0.25,
+                       .gradients = 7,
+                       .dropped = 2,
+                       .staleness_mean = 1.5,
+                       .waited_s = 0.75,
+                       .staleness_max = 4}};
   const JsonValue read = read_json(to_json(summary));
   EXPECT_EQ(read.at("episode_return_mean").as_double(), 480.5);
   EXPECT_EQ(read.at("solved_at_env_steps").as_int64(), 81'920);
-  EXPECT_EQ(read.at("state_sha256").as_string(), "ab");
+  EXPECT_EQ(read.at("state_sha256").as_string(), std::string(64, 'a'));
   EXPECT_EQ(read.at("resumed").as_string(), "no");
   EXPECT_EQ(read.at("replicas").as_array().at(1).at("rows").as_int64(), 200);
   const JsonValue& second = read.at("replicas").as_array().at(1);
   EXPECT_EQ(second.at("thread_cpu_s").as_double(), 0.25);
   EXPECT_EQ(second.at("gradients").as_int64(), 7);
   EXPECT_EQ(second.at("dropped").as_int64(), 2);
+  EXPECT_EQ(second.at("accepted").as_int64(), 5);
+  EXPECT_EQ(second.at("waited_s").as_double(), 0.75);
   EXPECT_EQ(second.at("staleness_mean").as_double(), 1.5);
   EXPECT_EQ(second.at("staleness_max").as_int64(), 4);
+  EXPECT_EQ(read.find("policy_lag_histogram"), nullptr) << "of runs that sample and learn at the same time";
+}
+
+TEST(SummaryTest, TellsHowOldThePoliciesWere) {
+  Summary summary;
+  summary.policy_lag_histogram = {3, 0, 7};
+  const JsonValue read = read_json(to_json(summary));
+  const auto& lags = read.at("policy_lag_histogram").as_array();
+  ASSERT_EQ(lags.size(), 3u);
+  EXPECT_EQ(lags.at(2).as_int64(), 7);
 }
 
 TEST(SummaryTest, AnUnsolvedTaskIsNull) {

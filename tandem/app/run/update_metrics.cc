@@ -26,6 +26,34 @@ double number(const JsonValue& line, std::string_view key) {
   return optional_number(line, key).value_or(std::numeric_limits<double>::quiet_NaN());
 }
 
+void add_learner(const LearnerMetrics& learner, Record& record) {
+  record.add("learner_steps", learner.learner_steps);
+  record.add("samples_sampled", learner.samples_sampled).add("samples_trained", learner.samples_trained);
+  record.add("policy_lag_mean", learner.policy_lag_mean).add("policy_lag_max", learner.policy_lag_max);
+  record.add("learner_queue_size", learner.learner_queue_size);
+  record.add("learner_grad_time_ms", learner.learner_grad_time_ms);
+  record.add("learner_load_time_ms", learner.learner_load_time_ms);
+  record.add("learner_load_wait_time_ms", learner.learner_load_wait_time_ms);
+  record.add("learner_dequeue_time_ms", learner.learner_dequeue_time_ms);
+  record.add("learner_idle", learner.learner_idle).add("workers_idle", learner.workers_idle);
+}
+
+std::optional<LearnerMetrics> read_learner(const JsonValue& line) {
+  if (line.find("learner_steps") == nullptr) return std::nullopt;
+  return LearnerMetrics{.learner_steps = line.at("learner_steps").as_int64(),
+                        .samples_sampled = line.at("samples_sampled").as_int64(),
+                        .samples_trained = line.at("samples_trained").as_int64(),
+                        .policy_lag_mean = number(line, "policy_lag_mean"),
+                        .policy_lag_max = line.at("policy_lag_max").as_int64(),
+                        .learner_queue_size = number(line, "learner_queue_size"),
+                        .learner_grad_time_ms = number(line, "learner_grad_time_ms"),
+                        .learner_load_time_ms = number(line, "learner_load_time_ms"),
+                        .learner_load_wait_time_ms = number(line, "learner_load_wait_time_ms"),
+                        .learner_dequeue_time_ms = number(line, "learner_dequeue_time_ms"),
+                        .learner_idle = number(line, "learner_idle"),
+                        .workers_idle = number(line, "workers_idle")};
+}
+
 }  // namespace
 
 Record to_record(const UpdateMetrics& metrics) {
@@ -41,6 +69,7 @@ Record to_record(const UpdateMetrics& metrics) {
   record.add("grad_norm", metrics.grad_norm).add("learning_rate", metrics.learning_rate);
   record.add("sample_ms", metrics.sample_ms).add("load_ms", metrics.load_ms);
   record.add("learn_ms", metrics.learn_ms).add("sync_ms", metrics.sync_ms);
+  if (metrics.learner) add_learner(*metrics.learner, record);
   return record;
 }
 
@@ -69,7 +98,8 @@ std::optional<UpdateMetrics> read_last(const std::filesystem::path& file, std::i
                        .sample_ms = number(line, "sample_ms"),
                        .load_ms = number(line, "load_ms"),
                        .learn_ms = number(line, "learn_ms"),
-                       .sync_ms = number(line, "sync_ms")};
+                       .sync_ms = number(line, "sync_ms"),
+                       .learner = read_learner(line)};
 }
 
 }  // namespace tandem::app

@@ -8,6 +8,20 @@
 
 namespace tandem::app {
 
+/// Of a run that samples and learns at the same time. Times are means over the last 50 batches.
+struct LearnerMetrics {
+  std::int64_t learner_steps = 0;    // since this process started
+  std::int64_t samples_sampled = 0;  // by the rollout workers, those still on their way included
+  std::int64_t samples_trained = 0;  // each pass counts
+  double policy_lag_mean = 0;        // learner steps between a batch's policy and its use, in this update
+  std::int64_t policy_lag_max = 0;
+  double learner_queue_size = 0;  // batches that waited, mean
+  double learner_grad_time_ms = 0, learner_load_time_ms = 0, learner_load_wait_time_ms = 0, learner_dequeue_time_ms = 0;
+  double learner_idle = 0, workers_idle = 0;  // shares of their time in this update
+
+  friend bool operator==(const LearnerMetrics&, const LearnerMetrics&) = default;
+};
+
 struct UpdateMetrics {
   std::int64_t updates = 0, env_steps = 0;                                   // since the run's start, resumes included
   double wall_s = 0;                                                         // since this process started
@@ -17,6 +31,7 @@ struct UpdateMetrics {
   double policy_loss = 0, value_loss = 0, entropy = 0, approx_kl = 0, clip_fraction = 0;  // means over the minibatches
   double explained_variance = 0, grad_norm = 0, learning_rate = 0;
   double sample_ms = 0, load_ms = 0, learn_ms = 0, sync_ms = 0;  // of this update, of the slowest replica
+  std::optional<LearnerMetrics> learner = {};
 
   friend bool operator==(const UpdateMetrics&, const UpdateMetrics&) = default;
 };

@@ -43,5 +43,25 @@ TEST(UpdateMetricsTest, AreReadFromTheLastLineAsTheyWereWritten) {
   EXPECT_EQ(read, second);
 }
 
+TEST(UpdateMetricsTest, ThoseOfALearnerAreReadAsTheyWereWritten) {
+  const TemporaryFolder folder;
+  const auto file = folder / "metrics.jsonl";
+  UpdateMetrics metrics{.updates = 1};
+  metrics.learner = LearnerMetrics{.learner_steps = 1,
+                                   .samples_sampled = 2,
+                                   .samples_trained = 3,
+                                   .policy_lag_mean = 4.5,
+                                   .policy_lag_max = 5,
+                                   .learner_queue_size = 6,
+                                   .learner_grad_time_ms = 7,
+                                   .learner_load_time_ms = 8,
+                                   .learner_load_wait_time_ms = 9,
+                                   .learner_dequeue_time_ms = 10,
+                                   .learner_idle = 0.25,
+                                   .workers_idle = 0.5};
+  JsonlSink(file).write(to_record(metrics));
+  EXPECT_EQ(read_last(file, 1), metrics);
+}
+
 }  // namespace
 }  // namespace tandem::app

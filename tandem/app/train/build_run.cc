@@ -3,18 +3,74 @@
 #include <utility>
 
 #include "tandem/device/device_set.h"
+#include "tandem/rl/algo/impala_run.h"
+#include "tandem/rl/algo/ppo_run.h"
 #include "tandem/rl/policy/mlp_policy.h"
 
 namespace tandem::app {
 namespace {
 
-sync::StrategyOptions strategy_options(const TrainOptions& options) {
-  if (options.strategy != sync::StrategyKind::kAsynchronous) return sync::options_of(options.strategy, options.servers);
-  const AsynchronousSettings& settings = options.asynchronous;
+std::optional<int> count(const std::optional<std::int64_t>& setting) {
+  return setting ? std::optional<int>(static_cast<int>(*setting)) : std::nullopt;
+}
+
+sync::SyncReplicasOptions sync_replicas_options(const SyncReplicasSettings& settings) {
+  sync::SyncReplicasOptions options;
+  options.max_replica_grad_norm = settings.max_replica_grad_norm;
+  options.replicas_to_aggregate = count(settings.replicas_to_aggregate);
+  options.acceptance = settings.acceptance;
+  options.sparse_mean = settings.sparse_mean;
+  options.tokens = settings.tokens;
+  options.initial_tokens = count(settings.initial_tokens);
+  options.rate_scaling = settings.rate_scaling;
+  if (settings.average_decay)
+    options.averaging = sync::AveragingOptions{.decay = *settings.average_decay, .of = settings.average_of};
+  return options;
+}
+
+sync::AsynchronousOptions asynchronous_options(const AsynchronousSettings& settings) {
   sync::AsynchronousOptions asynchronous{.mean = {}, .scaling = settings.scaling, .bound = {}};
   if (settings.wait_for_slower) asynchronous.bound = sync::WaitForSlower{.steps = *settings.wait_for_slower};
   if (settings.drop_staler) asynchronous.bound = sync::DropStaler{.updates = *settings.drop_staler};
   return asynchronous;
+}
+
+sync::StrategyOptions strategy_options(const TrainOptions& options) {
+  if (options.strategy == sync::StrategyKind::kAsynchronous) return asynchronous_options(options.asynchronous);
+  if (options.strategy == sync::StrategyKind::kSyncReplicas) return sync_replicas_options(options.sync_replicas);
+  return sync::options_of(options.strategy, options.servers);
+}
+
+// What the setups of all algorithms have.
+template <typename Setup>
+Setup common_setup(const TrainOptions& options, const rl::EnvRegistry& environments, const learner::Ranks& ranks) {
+  Setup setup;
+  setup.ranks = ranks;
+  setup.seed = static_cast<std::uint64_t>(options.seed);
+  setup.total_steps = options.total_steps;
+  setup.strategy = strategy_options(options);
+  setup.actor.noise_hold_steps = static_cast<int>(options.policy.sde_sample_freq);
+  setup.rng = options.rng == Rng::kShards ? model::RngOrder::kShards : model::RngOrder::kUnordered;
+  setup.make_envs = [environments, id = options.env](int count) { return environments.make(id, count); };
+  setup.make_policy = policy_factory(options.policy);
+  return setup;
+}
+
+rl::PpoSetup ppo_setup(const TrainOptions& options, const rl::EnvRegistry& environments, const learner::Ranks& ranks) {
+  auto setup = common_setup<rl::PpoSetup>(options, environments, ranks);
+  setup.devices = device::parse_device_set(options.devices);
+  setup.shards = static_cast<int>(options.shards.value_or(static_cast<std::int64_t>(setup.devices.size())));
+  setup.ppo = options.ppo;
+  setup.normalizer = normalizer_options(options.normalize);
+  return setup;
+}
+
+rl::ImpalaSetup impala_setup(const TrainOptions& options, const rl::EnvRegistry& environments,
+                             const learner::Ranks& ranks) {
+  auto setup = common_setup<rl::ImpalaSetup>(options, environments, ranks);
+  setup.device = device::parse_device_set(options.devices).front();
+  setup.impala = impala_options(options);
+  return setup;
 }
 
 }  // namespace
@@ -43,21 +99,15 @@ rl::NormalizerOptions normalizer_options(const NormalizeSettings& settings) {
           .clip_reward = settings.clip_reward};
 }
 
-rl::PpoSetup make_setup(const TrainOptions& options, const rl::EnvRegistry& environments, const learner::Ranks& ranks) {
-  rl::PpoSetup setup;
-  setup.ranks = ranks;
-  setup.seed = static_cast<std::uint64_t>(options.seed);
-  setup.total_steps = options.total_steps;
-  setup.devices = device::parse_device_set(options.devices);
-  setup.shards = static_cast<int>(options.shards.value_or(static_cast<std::int64_t>(setup.devices.size())));
-  setup.strategy = strategy_options(options);
-  setup.ppo = options.ppo;
-  setup.normalizer = normalizer_options(options.normalize);
-  setup.actor.noise_hold_steps = static_cast<int>(options.policy.sde_sample_freq);
-  setup.rng = options.rng == Rng::kShards ? model::RngOrder::kShards : model::RngOrder::kUnordered;
-  setup.make_envs = [environments, id = options.env](int count) { return environments.make(id, count); };
-  setup.make_policy = policy_factory(options.policy);
-  return setup;
+std::unique_ptr<rl::TrainingRun> make_run(const TrainOptions& options, const rl::EnvRegistry& environments,
+                                          const learner::Ranks& ranks) {
+  switch (options.algo) {
+    case Algorithm::kPpo:
+      return std::make_unique<rl::PpoRun>(ppo_setup(options, environments, ranks));
+    case Algorithm::kImpala:
+      return std::make_unique<rl::ImpalaRun>(impala_setup(options, environments, ranks));
+  }
+  return nullptr;
 }
 
 }  // namespace tandem::app

@@ -1,8 +1,12 @@
 // app/train/build_run.h: typed options as what the library builds a run from.
 #pragma once
+#include <memory>
+
 #include "tandem/app/config/train_options.h"
-#include "tandem/rl/algo/ppo_run.h"
+#include "tandem/rl/algo/training_run.h"
 #include "tandem/rl/env/env_registry.h"
+#include "tandem/rl/policy/normalizer.h"
+#include "tandem/rl/policy/policy.h"
 
 namespace tandem::app {
 
@@ -16,7 +20,8 @@ namespace tandem::app {
 
 /// A run of `options`, whose shards are resolved, over `ranks`. The registry is copied. Throws ConfigError for devices
 /// and policies that cannot be.
-[[nodiscard]] rl::PpoSetup make_setup(const TrainOptions& options, const rl::EnvRegistry& environments,
-                                      const learner::Ranks& ranks);
+[[nodiscard]] std::unique_ptr<rl::TrainingRun> make_run(const TrainOptions& options,
+                                                        const rl::EnvRegistry& environments,
+                                                        const learner::Ranks& ranks);
 
 }  // namespace tandem::app

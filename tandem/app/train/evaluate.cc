@@ -13,11 +13,11 @@
 namespace tandem::app {
 namespace {
 
-// Only the model's own tensors, without the optimizer's.
+// Only the model's own tensors, without the optimizer's and moving averages.
 model::NamedTensors model_part(const model::NamedTensors& state) {
   model::NamedTensors kept;
   for (const auto& [name, tensor] : state) {
-    if (name.rfind("optimizer.", 0) != 0) kept.emplace_back(name, tensor);
+    if (!name.starts_with("optimizer.") && !name.starts_with("averages.")) kept.emplace_back(name, tensor);
   }
   return kept;
 }

@@ -11,7 +11,6 @@
 namespace tandem::app {
 namespace {
 
-constexpr const char* kKind = "ppo";
 constexpr const char* kSolved = "solved_at_env_steps";
 constexpr const char* kInexact = "inexact";  // counter: 1 once a resume was inexact
 
@@ -35,7 +34,7 @@ std::string moved(const model::CheckpointInfo& info) {
 }
 
 // The parts are whole, so what does not fit is what the run was built from.
-rl::RolloutWorker::Resumed load_parts(rl::PpoRun& run, const model::Checkpoint& checkpoint) {
+rl::RolloutWorker::Resumed load_parts(rl::TrainingRun& run, const model::Checkpoint& checkpoint) {
   try {
     return run.load([&](const std::string& part) { return checkpoint.read_part(part).tensors; });
   } catch (const CheckpointError& error) {
@@ -55,11 +54,11 @@ std::string instruction_sets() {
   return concat(name_of(detect_instruction_set()), ", LibTorch ", at::get_cpu_capability());
 }
 
-void save_run(const rl::PpoRun& run, const learner::StateParts& parts, const RunProgress& progress,
+void save_run(const rl::TrainingRun& run, Algorithm algo, const learner::StateParts& parts, const RunProgress& progress,
               const std::string& config, model::CheckpointStore& store) {
   model::CheckpointWriter writer = store.begin(run.updates());
   for (const auto& [name, tensors] : parts) writer.write_part(name, tensors);
-  model::CheckpointInfo info{.kind = kKind,
+  model::CheckpointInfo info{.kind = std::string(word_of(algo)),
                              .tandem_version = kVersion,
                              .counters = {{"updates", run.updates()}, {"env_steps", run.env_steps()}},
                              .metadata = {{"config", config}, {"torch", torch_version()}, {"cpu", instruction_sets()}},
@@ -70,21 +69,19 @@ void save_run(const rl::PpoRun& run, const learner::StateParts& parts, const Run
   writer.commit(info);
 }
 
-RunProgress load_run(rl::PpoRun& run, const model::Checkpoint& checkpoint, std::string& remark) {
+RunProgress load_run(rl::TrainingRun& run, Algorithm algo, const model::Checkpoint& checkpoint, std::string& remark) {
   const model::CheckpointInfo& info = checkpoint.info();
-  if (info.kind != kKind) {
+  if (info.kind != word_of(algo)) {
     throw CheckpointError(
-        concat(checkpoint.folder().string(), " is a checkpoint of '", info.kind, "', not of '", kKind, "'"));
+        concat(checkpoint.folder().string(), " is a checkpoint of '", info.kind, "', not of '", word_of(algo), "'"));
   }
   const auto resumed = load_parts(run, checkpoint);
   remark = moved(info);
   if (resumed == rl::RolloutWorker::Resumed::kWithNewEpisodes) {
     remark += concat(remark.empty() ? "" : "; ", run.spec().id, " cannot save its state, so new episodes were started");
   }
-  if (std::holds_alternative<sync::AsynchronousOptions>(run.setup().strategy)) {
-    remark += concat(remark.empty() ? "" : "; ", "the replicas apply their gradients asynchronously, in an order that ",
-                     "no two runs have in common");
-  }
+  const std::string why = run.why_numbers_differ();
+  if (!why.empty()) remark += concat(remark.empty() ? "" : "; ", why);
   RunProgress progress{.solved_at_env_steps = {}, .resumed = ResumeExactness::kExact};
   if (has_counter(info, kSolved)) progress.solved_at_env_steps = info.counters.at(kSolved);
   if (!remark.empty() || has_counter(info, kInexact)) progress.resumed = ResumeExactness::kInexact;

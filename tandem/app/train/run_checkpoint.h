@@ -5,9 +5,10 @@
 #include <optional>
 #include <string>
 
+#include "tandem/app/config/train_options.h"
 #include "tandem/app/run/summary.h"
 #include "tandem/model/checkpoint_store.h"
-#include "tandem/rl/algo/ppo_run.h"
+#include "tandem/rl/algo/training_run.h"
 
 namespace tandem::app {
 
@@ -23,13 +24,14 @@ struct RunProgress {
 
 /// Writes a checkpoint of the run as it is between two updates; `parts`: what run.save() gave; `config`: its
 /// config.yaml. Returns when the disk holds it.
-void save_run(const rl::PpoRun& run, const learner::StateParts& parts, const RunProgress& progress,
+void save_run(const rl::TrainingRun& run, Algorithm algo, const learner::StateParts& parts, const RunProgress& progress,
               const std::string& config, model::CheckpointStore& store);
 
-/// Brings `run` to the state of the checkpoint. Collective, as PpoRun::load(). Returns what save_run() was given, with
-/// `resumed` as it is now; `remark` says why the run's numbers may from here on differ from those of an uninterrupted
-/// one, and is empty when they do not. Throws CheckpointError when the checkpoint is of another kind of run or another
-/// model.
-[[nodiscard]] RunProgress load_run(rl::PpoRun& run, const model::Checkpoint& checkpoint, std::string& remark);
+/// Brings `run` to the state of the checkpoint. Collective, as TrainingRun::load(). Returns what save_run() was given,
+/// with `resumed` as it is now; `remark` says why the run's numbers may from here on differ from those of an
+/// uninterrupted one, and is empty when they do not. Throws CheckpointError when the checkpoint is of another kind of
+/// run or another model.
+[[nodiscard]] RunProgress load_run(rl::TrainingRun& run, Algorithm algo, const model::Checkpoint& checkpoint,
+                                   std::string& remark);
 
 }  // namespace tandem::app

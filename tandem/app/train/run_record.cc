@@ -10,8 +10,26 @@
 #include "tandem/metrics/tensorboard_sink.h"
 
 namespace tandem::app {
+namespace {
 
-RunRecord::RunRecord(const Configuration& configuration, const rl::PpoRun& run, const TrainPlace& place)
+LearnerMetrics learner_metrics(const pipeline::PipelineReport& report) {
+  return {.learner_steps = report.steps,
+          .samples_sampled = report.samples_sampled,
+          .samples_trained = report.samples_trained,
+          .policy_lag_mean = report.lag.mean(),
+          .policy_lag_max = report.lag.max(),
+          .learner_queue_size = report.queue_size.mean,
+          .learner_grad_time_ms = report.grad_ms,
+          .learner_load_time_ms = report.load_ms,
+          .learner_load_wait_time_ms = report.load_wait_ms,
+          .learner_dequeue_time_ms = report.dequeue_ms,
+          .learner_idle = report.learner_idle,
+          .workers_idle = report.workers_idle};
+}
+
+}  // namespace
+
+RunRecord::RunRecord(const Configuration& configuration, const rl::TrainingRun& run, const TrainPlace& place)
     : options_(configuration.options),
       config_(configuration.yaml),
       run_(run),
@@ -38,20 +56,27 @@ void RunRecord::begin() {
   }
   last_.updates = run_.updates();
   last_.env_steps = run_.env_steps();
-  place_.log.info(
-      concat(options_.env, ": ", counted(run_.replicas(), "replica"), " on ", options_.devices,
-             run_.setup().ranks.size() > 1 ? concat(" of each of ", run_.setup().ranks.size(), " ranks") : "", ", ",
-             counted(run_.setup().shards, "shard"), "; an update has ", options_.ppo.batch_rows(), " rows in all, ",
-             options_.ppo.batch_rows() / run_.setup().shards, " a shard; a minibatch ", options_.ppo.minibatch_rows(),
-             " in all"));
-  if (options_.strategy == sync::StrategyKind::kAsynchronous) {
-    place_.log.warning(
-        "strategy asynchronous: the replicas apply their gradients in the order in which they come, so another run "
-        "with "
-        "the same seed has other numbers, and so has a resumed one");
+  place_.log.info(concat(options_.env, ": ", counted(run_.replicas(), "replica"), " on ", options_.devices,
+                         run_.ranks().size() > 1 ? concat(" of each of ", run_.ranks().size(), " ranks") : "", ", ",
+                         counted(run_.shards(), "shard"), "; ", batch_text()));
+  const std::string why = run_.why_numbers_differ();
+  if (!why.empty()) {
+    place_.log.info(concat("Another run with the same seed has other numbers, and so has a resumed one: ", why));
   }
   place_.progress.start({.total_steps = options_.total_steps, .first_step = first_step_});
   started_ = saved_at_ = Clock::now();
+}
+
+std::string RunRecord::batch_text() const {
+  if (options_.algo == Algorithm::kImpala) {
+    const rl::ImpalaOptions impala = impala_options(options_);
+    return concat(counted(impala.workers, "rollout worker"), " with ", impala.num_envs / impala.workers,
+                  " environments each; a batch has ", impala.batch_rows(), " rows, an update ",
+                  impala.batches_per_update, " learner steps");
+  }
+  return concat("an update has ", options_.ppo.batch_rows(), " rows in all, ",
+                options_.ppo.batch_rows() / run_.shards(), " a shard; a minibatch ", options_.ppo.minibatch_rows(),
+                " in all");
 }
 
 void RunRecord::account(const rl::RunReport& report) {
@@ -64,18 +89,20 @@ void RunRecord::account(const rl::RunReport& report) {
     last_.episode_return_mean = report.episode_return_mean;
     last_.episode_length_mean = report.episode_length_mean;
   }
-  last_.policy_loss = report.ppo.policy_loss;
-  last_.value_loss = report.ppo.value_loss;
-  last_.entropy = report.ppo.entropy;
-  last_.approx_kl = report.ppo.approx_kl;
-  last_.clip_fraction = report.ppo.clip_fraction;
-  last_.explained_variance = report.ppo.explained_variance;
-  last_.grad_norm = report.ppo.grad_norm;
-  last_.learning_rate = report.ppo.learning_rate;
+  last_.policy_loss = report.learning.policy_loss;
+  last_.value_loss = report.learning.value_loss;
+  last_.entropy = report.learning.entropy;
+  last_.approx_kl = report.learning.approx_kl;
+  last_.clip_fraction = report.learning.clip_fraction;
+  last_.explained_variance = report.learning.explained_variance;
+  last_.grad_norm = report.learning.grad_norm;
+  last_.learning_rate = report.learning.learning_rate;
   last_.sample_ms = 1e3 * report.sample_seconds;
-  last_.load_ms = 1e3 * report.ppo.load_seconds;
-  last_.learn_ms = 1e3 * report.ppo.learn_seconds;
-  last_.sync_ms = 1e3 * report.ppo.sync_seconds;
+  last_.load_ms = 1e3 * report.learning.load_seconds;
+  last_.learn_ms = 1e3 * report.learning.learn_seconds;
+  last_.sync_ms = 1e3 * report.learning.sync_seconds;
+  pipeline_ = report.pipeline;
+  if (pipeline_) last_.learner = learner_metrics(*pipeline_);
   note_solved(report);
   if (run_.updates() % options_.log.every_updates == 0) {
     for (const auto& sink : sinks_) sink->write(to_record(last_));
@@ -103,7 +130,7 @@ bool RunRecord::checkpoint_due(std::int64_t saved_updates) const {
 }
 
 void RunRecord::checkpoint(const learner::StateParts& parts) {
-  save_run(run_, parts, progress_, config_, store_);
+  save_run(run_, options_.algo, parts, progress_, config_, store_);
   saved_at_ = Clock::now();
   place_.log.debug(concat("checkpoint after update ", run_.updates()));
 }
@@ -111,11 +138,11 @@ void RunRecord::checkpoint(const learner::StateParts& parts) {
 Summary RunRecord::finish(RunEnd end, const std::vector<learner::ReplicaTeam::Work>& work,
                           const std::string& params_sha256, const std::string& state_sha256) {
   place_.progress.finish();
-  Summary summary{.algo = "ppo",
+  Summary summary{.algo = std::string(word_of(options_.algo)),
                   .env = options_.env,
                   .devices = options_.devices,
                   .seed = options_.seed,
-                  .shards = run_.setup().shards,
+                  .shards = run_.shards(),
                   .total_steps = options_.total_steps,
                   .end = end,
                   .resumed = progress_.resumed,
@@ -128,12 +155,23 @@ Summary RunRecord::finish(RunEnd end, const std::vector<learner::ReplicaTeam::Wo
                   .torch = torch_version(),
                   .cpu = instruction_sets()};
   summary.last.wall_s = seconds_since_process_start();
+  summary.last.env_steps = run_.env_steps();  // the last checkpoint may have learned from what was on its way
+  if (pipeline_) {
+    const auto& lags = pipeline_->lag_of_run.histogram();
+    summary.policy_lag_histogram.assign(lags.begin(), lags.end());
+    if (options_.impala.execution == rl::ImpalaExecution::kThreads) {
+      const std::string advice = pipeline::advice(*pipeline_);
+      place_.log.info(advice);
+      place_.progress.say(advice);
+    }
+  }
   for (const auto& [rows, cpu_seconds, staleness] : work) {
     summary.replicas.push_back({.rows = rows,
                                 .thread_cpu_s = cpu_seconds,
                                 .gradients = staleness.offered,
                                 .dropped = staleness.dropped,
                                 .staleness_mean = staleness.mean(),
+                                .waited_s = staleness.wait_seconds,
                                 .staleness_max = staleness.most});
   }
   write_file(place_.folder.paths().summary(), to_json(summary) + "\n");

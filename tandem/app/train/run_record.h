@@ -16,7 +16,7 @@ namespace tandem::app {
 class RunRecord {
  public:
   /// All outlive it.
-  RunRecord(const Configuration& configuration, const rl::PpoRun& run, const TrainPlace& place);
+  RunRecord(const Configuration& configuration, const rl::TrainingRun& run, const TrainPlace& place);
 
   /// The run goes on from a checkpoint: what it held, and why its numbers may differ from here on (or nothing).
   void resumed(const RunProgress& progress, const std::string& remark);
@@ -34,15 +34,17 @@ class RunRecord {
 
  private:
   void note_solved(const rl::RunReport& report);
+  [[nodiscard]] std::string batch_text() const;
 
   const TrainOptions& options_;
   const std::string& config_;
-  const rl::PpoRun& run_;
+  const rl::TrainingRun& run_;
   const TrainPlace& place_;
   model::CheckpointStore store_;
   RunProgress progress_;
   std::vector<std::unique_ptr<MetricsSink>> sinks_;
   UpdateMetrics last_;
+  std::optional<pipeline::PipelineReport> pipeline_;  // of the last update
   Clock::time_point started_, saved_at_;
   std::int64_t first_step_ = 0;
 };

@@ -16,26 +16,26 @@ class Training {
       : total_steps_(options.total_steps),
         ranks_(ranks),
         stop_(std::move(stop)),
-        run_(make_setup(options, environments, ranks)) {}
+        run_(make_run(options, environments, ranks)) {}
 
-  [[nodiscard]] rl::PpoRun& run() { return run_; }
+  [[nodiscard]] rl::TrainingRun& run() { return *run_; }
 
   // `record`: null on ranks other than 0.
   RunEnd loop(RunRecord* record) {
     bool stopping = false;
-    while (!stopping && run_.env_steps() < total_steps_) {
-      const rl::RunReport report = run_.update();
+    while (!stopping && (run_->env_steps() < total_steps_ || !run_->all_reported())) {
+      const rl::RunReport report = run_->update();
       if (record != nullptr) record->account(report);
       const Decision decision =
           decide(record != nullptr && record->checkpoint_due(std::max<std::int64_t>(saved_updates_, 0)));
       if (decision.checkpoint) checkpoint(record);
       stopping = decision.stop;
     }
-    if (run_.updates() != saved_updates_) checkpoint(record);
-    return run_.env_steps() >= total_steps_ ? RunEnd::kFinished : RunEnd::kStopped;
+    if (run_->updates() != saved_updates_) checkpoint(record);
+    return run_->env_steps() >= total_steps_ ? RunEnd::kFinished : RunEnd::kStopped;
   }
 
-  void resumed() { saved_updates_ = run_.updates(); }
+  void resumed() { saved_updates_ = run_->updates(); }
 
  private:
   struct Decision {
@@ -54,15 +54,15 @@ class Training {
   }
 
   void checkpoint(RunRecord* record) {
-    const learner::StateParts parts = run_.save();
+    const learner::StateParts parts = run_->save();
     if (record != nullptr) record->checkpoint(parts);
-    saved_updates_ = run_.updates();
+    saved_updates_ = run_->updates();
   }
 
   const std::int64_t total_steps_;
   const learner::Ranks ranks_;
   const std::stop_token stop_;
-  rl::PpoRun run_;
+  const std::unique_ptr<rl::TrainingRun> run_;
   std::int64_t saved_updates_ = -1;  // of the last checkpoint; -1 before the first
 };
 
@@ -71,12 +71,12 @@ class Training {
 Summary train(const Configuration& configuration, const rl::EnvRegistry& environments,
               const std::optional<model::Checkpoint>& from, const learner::Ranks& ranks, const TrainPlace& place) {
   Training training(configuration.options, environments, ranks, place.stop);
-  rl::PpoRun& run = training.run();
+  rl::TrainingRun& run = training.run();
   RunRecord record(configuration, run, place);
   (void)ranks.gather({from ? 1.0 : 0.0});
   if (from) {
     std::string remark;
-    const RunProgress progress = load_run(run, *from, remark);
+    const RunProgress progress = load_run(run, configuration.options.algo, *from, remark);
     record.resumed(progress, remark);
     training.resumed();
   }

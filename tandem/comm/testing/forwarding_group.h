@@ -45,6 +45,7 @@ class ForwardingGroup : public Group {
   void on_close(std::function<void(const std::string& why)> listener) override {
     group_->on_close(std::move(listener));
   }
+  void on_question(std::function<void()> listener) override { group_->on_question(std::move(listener)); }
 
  protected:
   void finish(std::uint64_t ticket, const Limits& limits) override { pending_[ticket].wait(limits); }

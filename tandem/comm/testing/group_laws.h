@@ -8,12 +8,14 @@
 #include <cmath>
 #include <initializer_list>
 #include <span>
+#include <stop_token>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "tandem/base/text.h"
 #include "tandem/comm/local_group.h"
+#include "tandem/comm/pause.h"
 #include "tandem/concurrency/testing/within.h"
 
 namespace tandem::comm {
@@ -123,6 +125,45 @@ inline std::string faults_of_parts(Group& group) {
   torch::Tensor expected = torch::ones({10'000});
   expected.narrow(0, 1001, 7777).fill_(group.size());
   return torch::equal(flat, expected) ? "" : "more than the part, or less; ";
+}
+
+/// Who is missing at a deadline is asked, and who then comes is not named.
+inline std::string faults_of_questions(Group& group) {
+  const int last = group.size() - 1;
+  Limits limits = within(std::chrono::milliseconds(10));
+  limits.answer = std::chrono::minutes(1);
+  if (last == 0 || group.rank() < last) {
+    group.barrier(limits);
+    return "";
+  }
+  std::stop_source asked;
+  group.on_question([&] { asked.request_stop(); });
+  pause(std::chrono::seconds(30), {.deadline = Deadline::infinite(), .stop = asked.get_token()});
+  group.on_question({});
+  group.barrier(within_a_minute());
+  return asked.stop_requested() ? "" : "nobody asked; ";
+}
+
+/// expire() ends the wait that a member is in, and only that. Ends the group, by throwing what the wait of the first
+/// member threw, or the end of the group.
+inline void expire_first_member(Group& group) {
+  group.expire();
+  group.barrier(within_a_minute());
+  if (group.rank() == group.size() - 1) {
+    std::stop_source closed;
+    group.on_close([&](const std::string&) { closed.request_stop(); });
+    pause(std::chrono::minutes(1), {.deadline = Deadline::infinite(), .stop = closed.get_token()});
+    group.on_close({});
+  } else if (group.rank() == 0) {
+    const std::jthread hurrier([&](const std::stop_token& stop) {
+      while (!stop.stop_requested()) {
+        group.expire();
+        pause(std::chrono::milliseconds(10), {.deadline = Deadline::infinite(), .stop = stop});
+      }
+    });
+    return group.barrier({});
+  }
+  group.barrier({});
 }
 
 }  // namespace tandem::comm

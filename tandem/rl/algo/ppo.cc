@@ -33,8 +33,8 @@ void set_advantage_moments(const double* power_sum, PpoMinibatch& minibatch) {
 
 }  // namespace
 
-PpoReport Ppo::update(std::span<Fragment* const> fragments, double progress, Clock::duration patience) {
-  PpoReport report;
+LearnReport Ppo::update(std::span<Fragment* const> fragments, double progress, Clock::duration patience) {
+  LearnReport report;
   const Clock::time_point start = Clock::now();
   const double lr_factor = scheduled(1.0, options_.learning_rate_schedule, progress);
   report.learning_rate = options_.learning_rate * lr_factor;
@@ -85,7 +85,7 @@ void Ppo::normalize_over_minibatches() {
 }
 
 // Returns whether the update goes on.
-bool Ppo::run_pass(Clock::duration patience, double lr_factor, PpoReport& report) {
+bool Ppo::run_pass(Clock::duration patience, double lr_factor, LearnReport& report) {
   member_.learner.begin_pass(learner::Order::kShuffled);
   if (options_.advantage_normalization == AdvantageNormalization::kMinibatch) normalize_over_minibatches();
   for (std::size_t b = 0; b < minibatches_.size(); ++b) {
@@ -125,7 +125,7 @@ double Ppo::explained_variance(std::span<Fragment* const> fragments) {
   return of_targets > 0 ? 1 - variance(all.data() + 3) / of_targets : std::numeric_limits<double>::quiet_NaN();
 }
 
-void Ppo::finish(PpoReport& report) {
+void Ppo::finish(LearnReport& report) {
   ShardNumbers shards;
   for (const PpoSums& s : sums_)
     shards.push_back({s.rows, s.policy_loss, s.value_loss, s.entropy, s.approx_kl, s.clipped});

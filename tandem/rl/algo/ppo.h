@@ -11,20 +11,10 @@
 #include "tandem/learner/replica_team.h"
 #include "tandem/rl/algo/ppo_loss.h"
 #include "tandem/rl/algo/ppo_options.h"
+#include "tandem/rl/algo/training_run.h"
 #include "tandem/rl/rollout/fragment.h"
 
 namespace tandem::rl {
-
-/// What an update did, over all shards of the run: the same on every replica, except for the times.
-struct PpoReport {
-  double policy_loss = 0, value_loss = 0, entropy = 0, approx_kl = 0, clip_fraction = 0;  // means over all minibatches
-  double explained_variance =
-      0;  // 1 - Var[target - value] / Var[target], with the values that acted; NaN when targets are all equal
-  double grad_norm = 0;  // mean over the minibatches, before clipping
-  double learning_rate = 0, clip_range = 0;
-  std::int64_t minibatches = 0;  // steps that were made; fewer than planned when target_kl ended the update
-  double load_seconds = 0, learn_seconds = 0, sync_seconds = 0;  // of this replica
-};
 
 class Ppo {
  public:
@@ -33,7 +23,7 @@ class Ppo {
       : member_(member), policy_(policy), options_(options) {}
 
   /// Learns from one fragment a shard of this replica. `progress`: share of the run that is done, for schedules.
-  PpoReport update(std::span<Fragment* const> fragments, double progress, Clock::duration patience);
+  LearnReport update(std::span<Fragment* const> fragments, double progress, Clock::duration patience);
 
  private:
   using ShardNumbers = std::vector<std::vector<double>>;  // one vector a shard of this replica
@@ -41,10 +31,10 @@ class Ppo {
   void load(std::span<Fragment* const> fragments);
   void normalize_over_batch(std::span<Fragment* const> fragments);
   void normalize_over_minibatches();
-  bool run_pass(Clock::duration patience, double lr_factor, PpoReport& report);
+  bool run_pass(Clock::duration patience, double lr_factor, LearnReport& report);
   bool kl_exceeded(const std::vector<PpoSums>& minibatch);
   [[nodiscard]] double explained_variance(std::span<Fragment* const> fragments);
-  void finish(PpoReport& report);
+  void finish(LearnReport& report);
 
   const learner::Member member_;
   ActorCritic& policy_;

@@ -5,39 +5,19 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 
 #include "tandem/base/clock.h"
 #include "tandem/base/error.h"
 #include "tandem/base/philox.h"
 #include "tandem/base/text.h"
+#include "tandem/rl/algo/run_parts.h"
 #include "tandem/rl/rollout/gae.h"
 #include "tandem/rl/rollout/group_results.h"
 
 namespace tandem::rl {
 namespace {
 
-at::Tensor tensor_of(const std::vector<std::byte>& bytes) {
-  const at::Tensor tensor = at::empty({static_cast<std::int64_t>(bytes.size())}, at::kByte);
-  std::memcpy(tensor.data_ptr(), bytes.data(), bytes.size());
-  return tensor;
-}
-
-std::span<const std::byte> bytes_of(const at::Tensor& tensor) {
-  return {static_cast<const std::byte*>(tensor.const_data_ptr()), tensor.nbytes()};
-}
-
-const at::Tensor& find(const model::NamedTensors& tensors, const std::string& name, const std::string& part) {
-  for (const auto& [other, tensor] : tensors) {
-    if (other == name) return tensor;
-  }
-  throw CheckpointError(concat("part '", part, "' of the checkpoint has no '", name, "'"));
-}
-
 constexpr std::chrono::minutes kPatience{5};  // how long a replica waits for the others in one step
-
-std::string shard_part(int shard) { return concat("shard-", shard); }
-std::string group_part(int group) { return concat("env-group-", group); }
 
 std::vector<std::string> part_names(int shards) {
   std::vector<std::string> names{"state", "normalizers", "run"};
@@ -118,6 +98,11 @@ void PpoRun::build_worker(int shard, ActorCritic& policy) {
   workers_.back()->reset(setup_.seed);
 }
 
+std::string PpoRun::why_numbers_differ() const {
+  if (sync::is_reproducible(setup_.strategy, replicas())) return "";
+  return "which gradients are applied, and when, depends on the order in which they come";
+}
+
 RunReport PpoRun::update() {
   std::vector<RunReport> reports(ppo_.size());
   team_->run([&](learner::Member& member) {
@@ -138,17 +123,17 @@ void PpoRun::collect_and_learn(learner::Member& member, RunReport& report) {
   report.sample_seconds = seconds_since(start);
   const double progress = static_cast<double>(env_steps_) / static_cast<double>(setup_.total_steps);
   Ppo& ppo = *ppo_[static_cast<std::size_t>(member.replica.placement().local)];
-  report.ppo = ppo.update(fragments, progress, kPatience);
+  report.learning = ppo.update(fragments, progress, kPatience);
 }
 
 // What belongs to the whole run, after all replicas are done: in the order of the groups, on one thread of every rank.
 RunReport PpoRun::finish_update(const std::vector<RunReport>& replicas) {
   RunReport report = replicas.front();
-  std::array<double*, 4> times{&report.sample_seconds, &report.ppo.load_seconds, &report.ppo.learn_seconds,
-                               &report.ppo.sync_seconds};
+  std::array<double*, 4> times{&report.sample_seconds, &report.learning.load_seconds, &report.learning.learn_seconds,
+                               &report.learning.sync_seconds};
   for (const RunReport& other : replicas) {
-    slower_of(times, std::array{other.sample_seconds, other.ppo.load_seconds, other.ppo.learn_seconds,
-                                other.ppo.sync_seconds});
+    slower_of(times, std::array{other.sample_seconds, other.learning.load_seconds, other.learning.learn_seconds,
+                                other.learning.sync_seconds});
   }
   std::vector<double> mine;
   for (const double* seconds : times) mine.push_back(*seconds);
@@ -183,16 +168,8 @@ std::string PpoRun::state_sha256() {
 }
 
 model::NamedTensors PpoRun::run_part() const {
-  std::vector<double> returns;
-  std::vector<std::int64_t> lengths;
-  for (const Episode& episode : episodes_.episodes()) {
-    returns.push_back(episode.episode_return);
-    lengths.push_back(episode.length);
-  }
   const auto passes = static_cast<std::int64_t>(team_->member(0).learner.passes());
-  return {{"counters", at::tensor({updates_, env_steps_, passes, episodes_.total()}, at::kLong)},
-          {"episode_return", at::tensor(returns, at::kDouble)},
-          {"episode_length", at::tensor(lengths, at::kLong)}};
+  return run_part_of({updates_, env_steps_, passes, episodes_.total()}, episodes_);
 }
 
 learner::StateParts PpoRun::save() {
@@ -215,21 +192,12 @@ learner::StateParts PpoRun::save() {
 }
 
 void PpoRun::load_run_part(const model::NamedTensors& run) {
-  const at::Tensor counters = find(run, "counters", "run");
-  if (counters.numel() != 4)
-    throw CheckpointError(concat("part 'run' has ", counters.numel(), " counters, expected 4"));
-  const auto* counter = counters.const_data_ptr<std::int64_t>();
-  updates_ = counter[0];
-  env_steps_ = counter[1];
+  const std::vector<std::int64_t> counters = counters_of(run, 4);
+  updates_ = counters[0];
+  env_steps_ = counters[1];
   for (int local = 0; local < team_->size(); ++local)
-    team_->member(local).learner.set_passes(static_cast<std::uint64_t>(counter[2]));
-  const at::Tensor returns = find(run, "episode_return", "run"), lengths = find(run, "episode_length", "run");
-  std::vector<Episode> episodes;
-  for (std::int64_t i = 0; i < std::min(returns.numel(), lengths.numel()); ++i) {
-    episodes.push_back(
-        {.episode_return = returns.const_data_ptr<double>()[i], .length = lengths.const_data_ptr<std::int64_t>()[i]});
-  }
-  episodes_.restore(std::move(episodes), counter[3]);
+    team_->member(local).learner.set_passes(static_cast<std::uint64_t>(counters[2]));
+  restore_episodes(run, counters[3], episodes_);
 }
 
 RolloutWorker::Resumed PpoRun::load(const learner::ReadPart& read_part) {

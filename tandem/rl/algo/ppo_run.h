@@ -22,6 +22,7 @@
 #include "tandem/learner/state_parts.h"
 #include "tandem/rl/algo/ppo.h"
 #include "tandem/rl/algo/ppo_options.h"
+#include "tandem/rl/algo/training_run.h"
 #include "tandem/rl/policy/make_actor.h"
 #include "tandem/rl/policy/normalizer.h"
 #include "tandem/rl/policy/policy.h"
@@ -44,50 +45,45 @@ struct PpoSetup {
   PolicyFactory make_policy;
 };
 
-/// One update's numbers, over the whole run.
-struct RunReport {
-  PpoReport ppo;                   // times: of the slowest replica
-  double sample_seconds = 0;       // of the slowest replica
-  double episode_return_mean = 0;  // of the last 100 episodes, in the environment's own rewards
-  double episode_length_mean = 0;
-  std::int64_t episodes = 0;  // finished so far
-};
-
-class PpoRun {
+class PpoRun final : public TrainingRun {
  public:
   /// Builds everything and starts the first episodes. Collective. Throws ConfigError with all faults of the options,
   /// and what the factories throw.
   explicit PpoRun(PpoSetup setup);
-  ~PpoRun();
+  ~PpoRun() override;
 
   /// One rollout and the learning from it. Collective; the report is the same on all ranks.
-  RunReport update();
+  RunReport update() override;
+  [[nodiscard]] bool all_reported() const override { return true; }
 
-  [[nodiscard]] std::int64_t updates() const { return updates_; }
-  [[nodiscard]] std::int64_t env_steps() const { return env_steps_; }
-  [[nodiscard]] const EpisodeWindow& episodes() const { return episodes_; }
+  [[nodiscard]] std::int64_t updates() const override { return updates_; }
+  [[nodiscard]] std::int64_t env_steps() const override { return env_steps_; }
+  [[nodiscard]] const EpisodeWindow& episodes() const override { return episodes_; }
   [[nodiscard]] const PpoSetup& setup() const { return setup_; }
   /// Of all ranks.
-  [[nodiscard]] int replicas() const { return replicas_; }
-  [[nodiscard]] const Spec& spec() const { return spec_; }
+  [[nodiscard]] int replicas() const override { return replicas_; }
+  [[nodiscard]] int shards() const override { return setup_.shards; }
+  [[nodiscard]] const learner::Ranks& ranks() const override { return setup_.ranks; }
+  [[nodiscard]] std::string why_numbers_differ() const override;
+  [[nodiscard]] const Spec& spec() const override { return spec_; }
   [[nodiscard]] const Normalizers& normalizers() const { return normalizers_; }
   /// This rank's first replica's, between updates.
   [[nodiscard]] ActorCritic& policy() { return *policies_.front(); }
 
   /// SHA-256 of the parameters' bytes in order.
-  [[nodiscard]] std::string params_sha256();
+  [[nodiscard]] std::string params_sha256() override;
   /// SHA-256 of parameters, buffers, optimizer state and normalisers. Collective; the same on all ranks.
-  [[nodiscard]] std::string state_sha256();
+  [[nodiscard]] std::string state_sha256() override;
 
   /// Work of every replica of the run so far. Collective.
-  [[nodiscard]] std::vector<learner::ReplicaTeam::Work> work() const { return team_->work(); }
+  [[nodiscard]] std::vector<learner::ReplicaTeam::Work> work() const override { return team_->work(); }
 
   /// All that a checkpoint needs, in parts that load on any topology: "state" (the model and its optimizer),
   /// "normalizers", "run", and one part for every shard and every env group. Collective; all ranks get all parts.
-  [[nodiscard]] learner::StateParts save();
+  [[nodiscard]] learner::StateParts save() override;
   /// Goes on from there. Collective; `read_part` of rank 0 is asked. Throws CheckpointError naming what is missing or
   /// of another shape; the run is then of no further use.
-  RolloutWorker::Resumed load(const learner::ReadPart& read_part);
+  RolloutWorker::Resumed load(const learner::ReadPart& read_part) override;
 
  private:
   void build_worker(int shard, ActorCritic& policy);

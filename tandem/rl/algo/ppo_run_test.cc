@@ -97,7 +97,7 @@ TEST(PpoRunTest, LinearSchedulesFallToNothingAtTheEnd) {
   const double rate = setup.ppo.learning_rate, clip = setup.ppo.clip_range;
   PpoRun run(std::move(setup));
   for (const double left : {1.0, 0.75, 0.5, 0.25}) {
-    const PpoReport report = run.update().ppo;
+    const LearnReport report = run.update().learning;
     EXPECT_DOUBLE_EQ(report.learning_rate, rate * left);
     EXPECT_DOUBLE_EQ(report.clip_range, clip * left);
   }
@@ -108,10 +108,10 @@ TEST(PpoRunTest, TargetKlEndsAnUpdateEarly) {
   setup.ppo.learning_rate = 0.1;
   setup.ppo.epochs = 10;
   PpoRun whole(setup);
-  EXPECT_EQ(whole.update().ppo.minibatches, 20);
+  EXPECT_EQ(whole.update().learning.minibatches, 20);
   setup.ppo.target_kl = 1e-6;
   PpoRun cut(setup);
-  EXPECT_LT(cut.update().ppo.minibatches, 20);
+  EXPECT_LT(cut.update().learning.minibatches, 20);
 }
 
 // With the policy that acted, the surrogate is the mean advantage: 0 where advantages were normalised.
@@ -122,7 +122,7 @@ TEST(PpoRunTest, AdvantagesAreNormalisedOverAllShards) {
     setup.ppo.minibatches = 1;
     setup.ppo.advantage_normalization = normalization;
     PpoRun run(std::move(setup));
-    return run.update().ppo.policy_loss;
+    return run.update().learning.policy_loss;
   };
   EXPECT_NEAR(first_policy_loss(AdvantageNormalization::kMinibatch), 0, 1e-5);
   EXPECT_NEAR(first_policy_loss(AdvantageNormalization::kBatch), 0, 1e-5);
@@ -138,7 +138,7 @@ TEST(PpoRunTest, CartPoleImproves) {
   RunReport report;
   while (run.env_steps() < 60'000) report = run.update();
   EXPECT_GT(report.episode_return_mean, 120);
-  EXPECT_LE(report.ppo.explained_variance, 1.0);
+  EXPECT_LE(report.learning.explained_variance, 1.0);
 }
 
 }  // namespace

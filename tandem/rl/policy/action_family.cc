@@ -35,12 +35,11 @@ bool is_bounded(const Box& box) {
   return std::all_of(box.low.begin(), box.low.end(), finite) && std::all_of(box.high.begin(), box.high.end(), finite);
 }
 
-// The last dimension of the tensor that decides the size of an action.
+}  // namespace
+
 std::int64_t head_size(const ActionSpace& space) {
   return std::holds_alternative<Box>(space) ? action_elements(space) : mask_elements(space);
 }
-
-}  // namespace
 
 const char* name_of(ActionFamily family) {
   switch (family) {

@@ -32,6 +32,9 @@ enum class ActionFamily {
 /// side without bounds and the family needs them (squashed_normal).
 void check_family(ActionFamily family, const ActionSpace& space);
 
+/// The last dimension of the first parameter.
+[[nodiscard]] std::int64_t head_size(const ActionSpace& space);
+
 /// The distribution over actions. `mask` as in Categorical, [B, mask elements] or undefined; only for discrete
 /// families. Throws ConfigError when the number or the shapes of the parameters do not fit.
 [[nodiscard]] std::unique_ptr<model::Distribution> make_distribution(ActionFamily family, const ActionSpace& space,

@@ -29,10 +29,6 @@ void check_options(const MlpPolicyOptions& options) {
   if (!faults.empty()) throw ConfigError(faults);
 }
 
-std::int64_t head_size(const ActionSpace& space) {
-  return std::holds_alternative<Box>(space) ? action_elements(space) : mask_elements(space);
-}
-
 std::vector<std::int64_t> sizes(std::int64_t in, const std::vector<std::int64_t>& hidden, std::int64_t out) {
   std::vector<std::int64_t> all{in};
   all.insert(all.end(), hidden.begin(), hidden.end());

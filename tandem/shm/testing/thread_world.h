@@ -1,16 +1,15 @@
 // shm/testing/thread_world.h: the ranks of a host group as threads that share one mapping, so that ThreadSanitizer sees
 // all of it.
 #pragma once
-#include <fcntl.h>
+#include <unistd.h>
 
-#include <array>
 #include <exception>
 #include <functional>
 #include <string>
 #include <thread>
 #include <vector>
 
-#include "tandem/base/check.h"
+#include "tandem/shm/lifeline.h"
 #include "tandem/shm/meeting.h"
 
 namespace tandem::shm {
@@ -19,18 +18,16 @@ inline std::vector<Meeting> meet_in_process(int size) {
   const std::shared_ptr<Region> region = Region::create(size);
   std::vector<Meeting> meetings(static_cast<std::size_t>(size));
   for (int rank = 0; rank < size; ++rank) {
-    std::array<int, 2> ends{};
-    TANDEM_CHECK(::pipe2(ends.data(), O_CLOEXEC) == 0);
-    const Descriptor reading(ends[0]);
+    Lifeline lifeline = make_lifeline();
     region->control().rank(rank).process = rank + 1000;
     ::sched_getaffinity(0, sizeof(cpu_set_t), &region->control().rank(rank).cores);
     Meeting& mine = meetings[static_cast<std::size_t>(rank)];
     mine.rank = rank;
     for (int each = 0; each < size; ++each) mine.names.push_back(each);
     mine.region = region;
-    mine.own_lifeline = Descriptor(ends[1]);
+    mine.own_lifeline = std::move(lifeline.own);
     for (Meeting& other : meetings)
-      other.lifelines.push_back(&other == &mine ? Descriptor() : Descriptor(::dup(reading.get())));
+      other.lifelines.push_back(&other == &mine ? Descriptor() : Descriptor(::dup(lifeline.others.get())));
   }
   return meetings;
 }

@@ -1,0 +1,64 @@
+#include "tandem/learner/replica_team.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <torch/nn/module.h>
+#include <torch/types.h>
+
+#include "tandem/learner/testing/scale_team.h"
+
+namespace tandem::learner {
+namespace {
+
+using namespace std::chrono_literals;
+
+ReplicaTeam make_sync_team(const sync::SyncReplicasOptions& options) {
+  return {sync::place_on_cpu(2, 2),
+          {.run_seed = 5,
+           .rng = model::RngOrder::kShards,
+           .optimizer = {model::SgdOptions{.lr = 0.1}},
+           .flat = {},
+           .strategy = options,
+           .residence = {},
+           .patience = 20s},
+          [](const sync::Placement&) { return std::make_shared<Scale>(); }};
+}
+
+// Replica 1 makes more steps than replica 0, which waits for it meanwhile: in a sum, and at the end of the run.
+TEST(ReplicaTeamTest, WhoWaitsForAllIsNotWaitedForByTheStrategy) {
+  ReplicaTeam team = make_sync_team({});
+  team.run([](Member& member) {
+    (void)member.learner.batch().load(
+        {.columns = {{"x", torch::ones({8, 3}, torch::kDouble)}, {"y", torch::ones({8}, torch::kDouble)}},
+         .states = {}},
+        2, Tail::kDrop);
+  });
+  std::vector<std::vector<std::int64_t>> steps(2);
+  for (int run = 0; run < 2; ++run) {
+    team.run([&](Member& member) {
+      const int me = member.replica.placement().replica;
+      const LossFunction loss = [&](const ShardBatch& batch) {
+        return ShardLoss{.loss = (scale_of(member).forward(batch["x"]) - batch["y"]).square().mean(),
+                         .weight = static_cast<double>(batch.valid_rows),
+                         .outputs = {}};
+      };
+      member.learner.begin_pass(Order::kShuffled);
+      const auto step = [&](int minibatch) {
+        const LearnerReport report =
+            member.learner.step(minibatch, loss, 1.0, {.deadline = Deadline::after(20s), .stop = {}});
+        steps[static_cast<std::size_t>(me)].push_back(report.step.step);
+      };
+      for (int i = 0; i <= me; ++i) step(i);
+      EXPECT_EQ(member.shard_sum.sum(std::vector<std::vector<double>>{{1.0}})[0], 2);
+      for (int i = 2; i <= 2 + me; ++i) step(i);
+    });
+  }
+  EXPECT_THAT(steps[0], testing::ElementsAre(1, 3, 5, 7)) << "two of each run with replica 1";
+  EXPECT_THAT(steps[1], testing::ElementsAre(1, 2, 3, 4, 5, 6, 7, 8));
+  const std::vector<ReplicaTeam::Work> work = team.work();
+  EXPECT_EQ(work[1].staleness.offered, 8);
+  EXPECT_GT(work[0].staleness.wait_seconds, 0);
+}
+
+}  // namespace
+}  // namespace tandem::learner

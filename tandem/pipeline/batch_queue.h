@@ -1,0 +1,89 @@
+// pipeline/batch_queue.h: batches on their way from the rollout workers, first in, first out, with what is known of
+// where they come from.
+//
+// Threads: all; each producer pushes on its own. Destroy it only after all have been joined.
+// Blocking: a full queue holds its producers back, an empty one its consumers, until the limits end the wait. The last
+// producer that ends closes it: what is queued is still delivered.
+#pragma once
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "tandem/base/check.h"
+#include "tandem/base/text.h"
+#include "tandem/concurrency/bounded_queue.h"
+#include "tandem/concurrency/limits.h"
+
+namespace tandem::pipeline {
+
+/// What a batch is, apart from its data.
+struct BatchTag {
+  int producer = 0;
+  std::int64_t version = 0;  // of the policy that made it
+  std::int64_t samples = 0;  // environment steps
+};
+
+template <typename T>
+struct Tagged {
+  T data;
+  BatchTag tag;
+};
+
+template <typename T>
+class BatchQueue {
+ public:
+  BatchQueue(std::size_t capacity, int producers) : queue_(capacity), producers_(producers) {
+    TANDEM_CHECK(producers > 0);
+  }
+
+  /// Waits for room. False when stopped or too late; `batch` is then untouched.
+  [[nodiscard]] bool push(Tagged<T>&& batch, const Limits& limits) {
+    const int producer = batch.tag.producer;
+    if (!queue_.push(std::move(batch), limits.stop, limits.deadline)) return false;
+    MutexLock lock(mutex_);
+    ++pushed_;
+    last_ = {producer, Clock::now()};
+    return true;
+  }
+  /// Waits for a batch. Empty when drained, stopped or too late.
+  [[nodiscard]] std::optional<Tagged<T>> pop(const Limits& limits) { return queue_.pop(limits.stop, limits.deadline); }
+
+  /// One producer has nothing more to push.
+  void producer_ended() {
+    {
+      MutexLock lock(mutex_);
+      if (--producers_ > 0) return;
+    }
+    queue_.close();
+  }
+  /// Whether nothing will ever come again.
+  [[nodiscard]] bool drained() const { return queue_.closed() && queue_.size() == 0; }
+
+  [[nodiscard]] std::size_t size() const { return queue_.size(); }
+  [[nodiscard]] std::size_t blocked_producers() const { return queue_.blocked_producers(); }
+  [[nodiscard]] std::size_t blocked_consumers() const { return queue_.blocked_consumers(); }
+
+  /// For whoever waits in vain: "0 of 16 batches queued; 12 came so far, the last from rollout worker 2 31 s ago".
+  [[nodiscard]] std::string history() const {
+    const std::string now = concat(queue_.size(), " of ", queue_.capacity(), " batches queued; ");
+    MutexLock lock(mutex_);
+    if (!last_) return now + "none came so far";
+    return concat(now, pushed_, " came so far, the last from rollout worker ", last_->producer, " ",
+                  static_cast<std::int64_t>(seconds_since(last_->at)), " s ago");
+  }
+
+ private:
+  struct Last {
+    int producer;
+    Clock::time_point at;
+  };
+
+  BoundedQueue<Tagged<T>> queue_;
+  mutable Mutex mutex_;
+  int producers_ TANDEM_GUARDED_BY(mutex_);
+  std::int64_t pushed_ TANDEM_GUARDED_BY(mutex_) = 0;
+  std::optional<Last> last_ TANDEM_GUARDED_BY(mutex_);
+};
+
+}  // namespace tandem::pipeline

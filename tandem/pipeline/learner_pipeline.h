@@ -1,0 +1,233 @@
+// pipeline/learner_pipeline.h: sampling and learning at the same time: rollout workers, a bounded queue, loaders with
+// their buffers, and the learner.
+//
+//   rollout workers --BatchQueue--> loaders --LoadedBuffers--> learner --results--> the owner
+//
+// After RLlib's LearnerThread and MultiGPULearnerThread; what differs from them is in docs/learner-threads.md. The data
+// flow is all in this file. What a batch, a buffer and a result are, and how one becomes the other, is the user's.
+//
+// Threads: the constructor, next(), drain() and the destructor belong to the owner. produce() of each worker, load() of
+// each loader and learn() run on a thread of their own each, or, with Execution::kInline, all on the owner's, within
+// next() and drain(), always in the same order.
+// Blocking: each stage waits for the one before it when it has nothing, and for the one after it when that is full; the
+// learner waits until the owner takes its results. A learner that gets no batch for `starvation` fails with
+// DeadlineExceeded that says who produced last.
+// Errors: the first failure of any stage stops all; next() and drain() throw it with the stage's name. The destructor
+// aborts: what is on its way is dropped, and all threads are joined.
+#pragma once
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tandem/pipeline/inline_stages.h"
+#include "tandem/pipeline/loaded_buffers.h"
+#include "tandem/pipeline/minibatch_buffer.h"
+#include "tandem/pipeline/pipeline_stats.h"
+#include "tandem/pipeline/stage_threads.h"
+
+namespace tandem::pipeline {
+
+enum class Execution { kThreads, kInline };
+
+struct PipelineOptions {
+  Execution execution = Execution::kThreads;
+  int workers = 1;
+  std::size_t queue = 16;  // batches that wait for a loader, before the workers must
+  int loaders = 1;         // at most as many as buffers
+  int passes = 1;          // of the learner over each batch
+  int first_passes = 1;    // over the first one; each later one gets one more, up to `passes`
+  std::size_t results = 16;
+  Clock::duration starvation = std::chrono::seconds(300);
+};
+
+/// What the learner is about to learn from.
+struct LearnStep {
+  BatchTag tag;
+  std::int64_t lag = 0;  // learner steps since the batch's policy
+  bool first_pass = true;
+};
+
+template <typename Batch, typename Buffer, typename Result>
+class LearnerPipeline {
+ public:
+  struct Work {
+    /// A worker's next batch; nothing when there will be no more.
+    std::function<std::optional<Tagged<Batch>>(int worker)> produce;
+    /// Copies a batch into a buffer. Called by several loaders at once for different buffers.
+    std::function<void(Batch&, Buffer&)> load;
+    /// One pass over a loaded batch. Learner steps made so far are the version of its parameters before it.
+    std::function<Result(Buffer&, const LearnStep&)> learn;
+  };
+
+  /// Starts at once. `buffers`: one is learned from while the others are loaded. `version`: learner steps made before.
+  /// `stats` outlives this. Throws ConfigError when there are more loaders than buffers.
+  LearnerPipeline(const PipelineOptions& options, std::vector<Buffer> buffers, Work work, std::int64_t version,
+                  PipelineStats& stats)
+      : options_(options),
+        work_(std::move(work)),
+        stats_(stats),
+        queue_(options.queue, options.workers),
+        workers_(static_cast<std::size_t>(options.workers)),
+        loaded_(std::move(buffers), options.loaders),
+        minibatches_({.slots = loaded_.size(), .passes = options.passes, .first_passes = options.first_passes}),
+        results_(options.results),
+        version_(version) {
+    std::vector<Stage> stages = make_stages();
+    if (options.execution == Execution::kInline) {
+      inline_ = std::make_unique<InlineStages>(std::move(stages));
+    } else {
+      threads_ = std::make_unique<StageThreads>(std::move(stages));
+    }
+  }
+
+  /// Waits for the next result. Empty when the pipeline has ended: no worker has more, and all is learned.
+  [[nodiscard]] std::optional<Result> next() {
+    if (inline_) return next_inline();
+    std::optional<Result> result = results_.pop(threads_->token());
+    if (!result) threads_->join(Deadline::after(kReturn));
+    return result;
+  }
+
+  /// Lets the workers finish the batches that they are at, learns from all that is on its way, and hands each result to
+  /// `take`. Afterwards everything has ended. Throws DeadlineExceeded naming the threads that were not done in time.
+  template <typename Take>
+  void drain(const Deadline& deadline, const Take& take) {
+    draining_.store(true, std::memory_order_relaxed);
+    while (std::optional<Result> result = inline_ ? next_inline() : results_.pop(threads_->token(), deadline)) {
+      take(std::move(*result));
+    }
+    if (threads_) threads_->join(deadline);
+  }
+
+  /// Where batches are, for tests and for reports of what a stuck run waits for.
+  [[nodiscard]] const BatchQueue<Batch>& queue() const { return queue_; }
+  [[nodiscard]] const LoadedBuffers<Buffer>& buffers() const { return loaded_; }
+  [[nodiscard]] std::size_t learner_waiting_for_owner() const { return results_.blocked_producers(); }
+  /// Batches with passes left. Only once all has ended or failed.
+  [[nodiscard]] std::size_t held_by_learner() const { return minibatches_.held(); }
+
+ private:
+  using Loaded = typename LoadedBuffers<Buffer>::Loaded;
+  struct Worker {
+    std::optional<Tagged<Batch>> made;  // and not queued yet
+    Clock::time_point since;            // when it was made
+    Clock::duration working{0};
+  };
+  static constexpr std::chrono::seconds kReturn{60};  // for stages to return once all is over
+
+  std::vector<Stage> make_stages() {
+    std::vector<Stage> stages;
+    for (int i = 0; i < options_.workers; ++i) {
+      stages.push_back({.name = concat("rollout ", i),
+                        .step = [this, i](const Limits& limits) { return produce(i, limits); },
+                        .ended = [this] { queue_.producer_ended(); }});
+    }
+    for (int i = 0; i < options_.loaders; ++i) {
+      stages.push_back({.name = concat("loader ", i),
+                        .step = [this](const Limits& limits) { return load(limits); },
+                        .ended = [this] { loaded_.loader_ended(); }});
+    }
+    stages.push_back({.name = "learner",
+                      .step = [this](const Limits& limits) { return learn(limits); },
+                      .ended = [this] { results_.close(); }});
+    return stages;
+  }
+
+  Progress produce(int index, const Limits& limits) {
+    Worker& worker = workers_[static_cast<std::size_t>(index)];
+    if (!worker.made) {
+      if (draining_.load(std::memory_order_relaxed)) return Progress::kEnded;
+      const Clock::time_point begun = Clock::now();
+      worker.made = work_.produce(index);
+      if (!worker.made) return Progress::kEnded;
+      worker.made->tag.producer = index;
+      worker.since = Clock::now();
+      worker.working = worker.since - begun;
+    }
+    const std::int64_t samples = worker.made->tag.samples;
+    if (!queue_.push(std::move(*worker.made), limits)) return Progress::kNone;
+    worker.made.reset();
+    stats_.produced(samples, worker.working, Clock::now() - worker.since);
+    return Progress::kMade;
+  }
+
+  Progress load(const Limits& limits) {
+    LoadTimes times;
+    const Progress progress = loaded_.load_one(queue_, work_.load, limits, times);
+    if (progress == Progress::kMade) stats_.loaded(times.dequeue, times.load);
+    return progress;
+  }
+
+  Progress learn(const Limits& limits) {
+    if (!learned_) {
+      const Progress progress = learn_once(limits);
+      if (progress != Progress::kMade) return progress;
+    }
+    if (!results_.push(std::move(*learned_), limits.stop, limits.deadline)) return Progress::kNone;
+    learned_.reset();
+    return Progress::kMade;
+  }
+
+  // The pass, and with its last one the buffer, is over before the result is handed out, which may wait.
+  Progress learn_once(const Limits& limits) {
+    const Clock::time_point begun = Clock::now();
+    const Deadline starved = Deadline::after(options_.starvation);
+    const bool own_limit = starved.at() < limits.deadline.at();
+    const auto pass =
+        minibatches_.next(loaded_, {.deadline = own_limit ? starved : limits.deadline, .stop = limits.stop});
+    if (!pass) {
+      if (loaded_.drained()) return Progress::kEnded;
+      if (own_limit && starved.expired()) fail_starved();
+      return Progress::kNone;
+    }
+    const Clock::time_point got = Clock::now();
+    const BatchTag& tag = pass->batch().tag();
+    const LearnStep step{.tag = tag, .lag = version_ - tag.version, .first_pass = pass->first()};
+    const std::size_t queued = queue_.size();
+    learned_.emplace(work_.learn(pass->batch().buffer(), step));
+    ++version_;
+    stats_.learned({.queue_size = queued,
+                    .waiting = got - begun,
+                    .learning = Clock::now() - got,
+                    .samples = tag.samples,
+                    .lag = step.lag,
+                    .first_pass = step.first_pass});
+    return Progress::kMade;
+  }
+
+  [[noreturn]] void fail_starved() const {
+    throw DeadlineExceeded(
+        concat("no batch to learn from for ", std::chrono::duration<double>(options_.starvation).count(), " s; ",
+               queue_.history(),
+               ". A rollout worker or its environment may be stuck, or slower than learner_queue_timeout", " allows"));
+  }
+
+  std::optional<Result> next_inline() {
+    for (;;) {
+      if (std::optional<Result> result = results_.try_pop()) return result;
+      const Progress progress = inline_->round();
+      if (progress == Progress::kEnded) return results_.try_pop();
+      TANDEM_CHECK(progress == Progress::kMade || results_.size() > 0, "no stage of the pipeline can go on");
+    }
+  }
+
+  const PipelineOptions options_;
+  const Work work_;
+  PipelineStats& stats_;
+  std::atomic<bool> draining_{false};
+  BatchQueue<Batch> queue_;
+  std::vector<Worker> workers_;  // one a worker, its own
+  LoadedBuffers<Buffer> loaded_;
+  MinibatchBuffer<Loaded> minibatches_;  // the learner's, as what follows
+  BoundedQueue<Result> results_;
+  std::int64_t version_;
+  std::optional<Result> learned_;         // and not handed out yet
+  std::unique_ptr<InlineStages> inline_;  // one of the two; last: joined before what the stages use is gone
+  std::unique_ptr<StageThreads> threads_;
+};
+
+}  // namespace tandem::pipeline

@@ -1,0 +1,115 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <string>
+#include <vector>
+
+#include "tandem/base/error.h"
+#include "tandem/base/testing/eventually.h"
+#include "tandem/concurrency/bounded_queue.h"
+#include "tandem/pipeline/inline_stages.h"
+#include "tandem/pipeline/stage_threads.h"
+
+namespace tandem::pipeline {
+namespace {
+
+using testing::HasSubstr;
+
+Stage counts_to(const std::string& name, int end, std::string& log) {
+  return {.name = name,
+          .step =
+              [&log, name, end, made = 0](const Limits&) mutable {
+                if (made == end) return Progress::kEnded;
+                ++made;
+                log += name;
+                return Progress::kMade;
+              },
+          .ended = [&log, name] { log += name + "."; }};
+}
+
+TEST(InlineStagesTest, StagesTakeTurnsInTheirOrderUntilAllHaveEnded) {
+  std::string log;
+  InlineStages stages({counts_to("a", 3, log), counts_to("b", 1, log)});
+  while (stages.round() != Progress::kEnded) {
+  }
+  EXPECT_EQ(log, "abab.aa.");
+}
+
+TEST(InlineStagesTest, SaysWhenNoStageCanGoOn) {
+  InlineStages stages({{.name = "waits", .step = [](const Limits& limits) {
+                          EXPECT_TRUE(limits.deadline.expired());
+                          return Progress::kNone;
+                        }}});
+  EXPECT_EQ(stages.round(), Progress::kNone);
+}
+
+TEST(InlineStagesTest, AFailureCarriesTheStagesName) {
+  InlineStages stages({{.name = "loader 1", .step = [](const Limits&) -> Progress { throw DataError("no rows"); }}});
+  try {
+    (void)stages.round();
+    FAIL();
+  } catch (const DataError& error) {
+    EXPECT_STREQ(error.what(), "loader 1: no rows");
+  }
+}
+
+// Waits in a queue that nobody fills.
+Stage waits_in(const std::string& name, BoundedQueue<int>& queue) {
+  return {.name = name, .step = [&queue](const Limits& limits) {
+            (void)queue.pop(limits.stop, limits.deadline);
+            return Progress::kNone;
+          }};
+}
+
+TEST(StageThreadsTest, StagesRunUntilTheyHaveEnded) {
+  std::string one, two;
+  StageThreads threads({counts_to("a", 1000, one), counts_to("b", 3, two)});
+  threads.join(Deadline::after(std::chrono::seconds(20)));
+  EXPECT_EQ(one.size(), 1002u);
+  EXPECT_EQ(two, "bbbb.");
+}
+
+TEST(StageThreadsTest, TheFirstFailureStopsTheOthersAndCarriesItsName) {
+  BoundedQueue<int> queue(1);
+  std::atomic<bool> fail{false};
+  StageThreads threads({waits_in("learner", queue), {.name = "loader 0", .step = [&](const Limits&) {
+                                                       if (fail) throw DataError("no rows");
+                                                       return Progress::kNone;
+                                                     }}});
+  ASSERT_TRUE(eventually([&] { return queue.blocked_consumers() == 1; }));
+  fail = true;
+  try {
+    threads.join(Deadline::after(std::chrono::seconds(20)));
+    FAIL();
+  } catch (const DataError& error) {
+    EXPECT_STREQ(error.what(), "loader 0: no rows");
+  }
+  EXPECT_EQ(queue.blocked_consumers(), 0u);
+}
+
+TEST(StageThreadsTest, AStopOfTheParentEndsEveryWait) {
+  BoundedQueue<int> queue(1);
+  std::stop_source parent;
+  StageThreads threads({waits_in("a", queue), waits_in("b", queue)}, parent.get_token());
+  ASSERT_TRUE(eventually([&] { return queue.blocked_consumers() == 2; }));
+  parent.request_stop();
+  threads.join(Deadline::after(std::chrono::seconds(20)));
+}
+
+TEST(StageThreadsTest, AJoinThatIsTooLateNamesThoseThatRunAndStopsThem) {
+  BoundedQueue<int> queue(1);
+  std::string log;
+  StageThreads threads({counts_to("done", 1, log), waits_in("stuck", queue)});
+  ASSERT_TRUE(eventually([&] { return queue.blocked_consumers() == 1; }));
+  try {
+    threads.join(Deadline::after(std::chrono::milliseconds(50)));
+    FAIL();
+  } catch (const DeadlineExceeded& error) {
+    EXPECT_THAT(error.what(), HasSubstr("stuck"));
+  }
+  EXPECT_TRUE(eventually([&] { return queue.blocked_consumers() == 0; }));
+}
+
+}  // namespace
+}  // namespace tandem::pipeline

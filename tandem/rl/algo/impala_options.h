@@ -1,0 +1,73 @@
+// rl/algo/impala_options.h: the numbers of IMPALA.
+//
+// All in this header, since the program's configuration, which is without LibTorch, asks as well.
+#pragma once
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tandem/base/text.h"
+#include "tandem/rl/algo/ppo_options.h"
+
+namespace tandem::rl {
+
+/// Whether sampling and learning happen at the same time.
+enum class ImpalaExecution {
+  kThreads,  // yes: each rollout worker, loader and the learner on a thread of its own
+  kInline,   // no: all in turn on one thread, with the same numbers in every run; for debugging
+};
+
+/// A batch is what one rollout worker brings: rollout_steps of its num_envs / workers environments.
+struct ImpalaOptions {
+  int num_envs = 8;  // of the run, over all workers
+  int rollout_steps = 32;
+  ImpalaExecution execution = ImpalaExecution::kThreads;
+  int workers = 2;  // rollout workers
+  int queue = 2;    // batches that wait, before the workers do: a longer queue means older batches
+  int buffers = 2;  // loaded batches, the one that is learned from included
+  int loaders = 1;
+  int passes = 1;              // of the learner over each batch
+  int batches_per_update = 8;  // learner steps from one line of metrics to the next
+
+  double learning_rate = 5e-4;
+  Schedule learning_rate_schedule = Schedule::kConstant;
+  double adam_eps = 1e-5;
+  std::optional<double> max_grad_norm = 0.5;
+  double gamma = 0.99;
+  TimeLimit time_limit = TimeLimit::kBootstrap;
+  double rho_clip = 1, c_clip = 1;  // see vtrace.h; advantages are weighted up to rho_clip as well
+  double entropy_coef = 0.01;
+  double value_coef = 0.5;
+  std::int64_t learner_queue_timeout = 300;  // seconds without a batch, after which the learner gives up
+
+  [[nodiscard]] std::int64_t batch_rows() const { return std::int64_t{num_envs} / workers * rollout_steps; }
+};
+
+struct ImpalaFault {
+  std::string key, value;  // of ImpalaOptions
+  std::string problem;     // and what would work
+};
+
+/// Whether the counts fit each other. They are at least 1.
+[[nodiscard]] inline std::vector<ImpalaFault> count_faults(const ImpalaOptions& options) {
+  std::vector<ImpalaFault> faults;
+  if (options.num_envs % options.workers != 0) {
+    const int below = options.num_envs / options.workers * options.workers;
+    faults.push_back({"num_envs", concat(options.num_envs),
+                      concat("does not divide among ", options.workers, " rollout workers; ",
+                             below > 0 ? concat(below, " or ") : "", below + options.workers, " would")});
+  }
+  if (options.loaders > options.buffers) {
+    faults.push_back({"loaders", concat(options.loaders),
+                      concat("is more than the ", options.buffers, " buffers to load into; at most ", options.buffers,
+                             " would work")});
+  }
+  if (options.c_clip > options.rho_clip) {
+    faults.push_back({"c_clip", concat(options.c_clip),
+                      concat("is more than rho_clip, ", options.rho_clip, ", which V-trace does not allow")});
+  }
+  return faults;
+}
+
+}  // namespace tandem::rl

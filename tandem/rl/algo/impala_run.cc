@@ -1,0 +1,290 @@
+#include "tandem/rl/algo/impala_run.h"
+
+#include <ATen/ATen.h>
+
+#include <limits>
+
+#include "tandem/base/error.h"
+#include "tandem/base/philox.h"
+#include "tandem/base/text.h"
+#include "tandem/rl/algo/run_parts.h"
+
+namespace tandem::rl {
+namespace {
+
+constexpr std::chrono::minutes kPatience{5};  // for what is on its way, when the workers are to rest
+
+std::size_t count_of(int number) { return static_cast<std::size_t>(number); }
+
+ImpalaSetup checked(ImpalaSetup setup) {
+  std::vector<std::string> faults;
+  for (const ImpalaFault& fault : count_faults(setup.impala))
+    faults.push_back(concat(fault.key, " = ", fault.value, ": ", fault.problem));
+  if (setup.total_steps < 1) faults.push_back(concat("total_steps is ", setup.total_steps, "; it must be at least 1"));
+  if (setup.ranks.size() > 1)
+    faults.push_back(concat("IMPALA learns in one process so far, and this run has ", setup.ranks.size(), " ranks"));
+  if (!faults.empty()) throw ConfigError(std::move(faults));
+  return setup;
+}
+
+learner::TeamOptions team_options(const ImpalaSetup& setup) {
+  const ImpalaOptions& impala = setup.impala;
+  return {.run_seed = setup.seed,
+          .rng = setup.rng,
+          .optimizer = {model::AdamOptions{.lr = impala.learning_rate, .eps = impala.adam_eps}},
+          .flat = {},
+          .strategy = sync::with_mean(setup.strategy,
+                                      {.max_grad_norm = impala.max_grad_norm, .divisor = sync::Divisor::kTotal}),
+          .patience = kPatience};
+}
+
+// Those that wait, those that workers hold until there is room, and those that loaders are copying.
+std::size_t slots_for(const ImpalaOptions& impala) { return count_of(impala.queue + impala.workers + impala.loaders); }
+
+}  // namespace
+
+ImpalaRun::ImpalaRun(ImpalaSetup setup)
+    : setup_(checked(std::move(setup))),
+      spec_(setup_.make_envs(1)->spec()),
+      normalizers_(spec_, {}),
+      slots_(slots_for(setup_.impala)) {
+  if (spec_.agents != 1) {
+    throw ConfigError(concat(spec_.id, " has ", spec_.agents, " agents in an environment; IMPALA trains one"));
+  }
+  at::Generator generator = at::detail::createCPUGenerator(derive_seed(setup_.seed, SeedPurpose::kParameters, 0));
+  policy_ = setup_.make_policy(spec_, generator);
+  policy_->to(setup_.device);
+  team_ = std::make_unique<learner::ReplicaTeam>(
+      setup_.ranks.place({setup_.device}, 1), team_options(setup_), [this](const sync::Placement&) { return policy_; },
+      setup_.ranks);
+  weights_ = std::make_unique<pipeline::Published<Weights>>(setup_.impala.workers,
+                                                            [this] { return copies_of(weights_of(*policy_)); });
+  for (int worker = 0; worker < setup_.impala.workers; ++worker) build_sampler(worker);
+  const int steps = setup_.impala.rollout_steps, rows = samplers_.front()->worker().fragment().rows;
+  for (std::size_t i = 0; i < slots_.size(); ++i) trajectories_.emplace_back(spec_, steps, rows, c10::kCPU);
+  for (int i = 0; i < setup_.impala.buffers; ++i) buffers_.emplace_back(spec_, steps, rows, setup_.device);
+}
+
+ImpalaRun::~ImpalaRun() = default;
+
+void ImpalaRun::build_sampler(int worker) {
+  const int envs = setup_.impala.num_envs / setup_.impala.workers;
+  at::Generator generator = at::detail::createCPUGenerator(derive_seed(setup_.seed, SeedPurpose::kParameters, 0));
+  std::shared_ptr<ActorCritic> policy = setup_.make_policy(spec_, generator);
+  policy->eval();
+  const RolloutOptions options{.steps = setup_.impala.rollout_steps,
+                               .gamma = setup_.impala.gamma,
+                               .time_limit = setup_.impala.time_limit,
+                               .family = policy->family(),
+                               .normalizer = {}};
+  std::unique_ptr<EnvGroup> group = setup_.make_envs(envs);
+  std::unique_ptr<Actor> actor = make_actor(*policy, setup_.actor, group->size(), setup_.seed, worker);
+  auto rollouts = std::make_unique<RolloutWorker>(std::move(group), std::move(actor), options, worker * envs);
+  rollouts->reset(setup_.seed);
+  samplers_.push_back(std::make_unique<Sampler>(std::move(policy), std::move(rollouts)));
+}
+
+std::string ImpalaRun::why_numbers_differ() const {
+  if (setup_.impala.execution == ImpalaExecution::kInline) return "";
+  return "the rollout workers and the learner run at the same time, in an order that no two runs have in common";
+}
+
+void ImpalaRun::start() {
+  claimed_ = learned_samples_ = env_steps_;
+  publish();
+  const ImpalaOptions& impala = setup_.impala;
+  std::vector<Trajectory*> buffers;
+  for (Trajectory& buffer : buffers_) buffers.push_back(&buffer);
+  pipeline_ = std::make_unique<Pipeline>(
+      pipeline::PipelineOptions{.execution = impala.execution == ImpalaExecution::kInline
+                                                 ? pipeline::Execution::kInline
+                                                 : pipeline::Execution::kThreads,
+                                .workers = impala.workers,
+                                .queue = count_of(impala.queue),
+                                .loaders = impala.loaders,
+                                .passes = impala.passes,
+                                .first_passes = 1,
+                                .results = count_of(impala.batches_per_update),
+                                .starvation = std::chrono::seconds(impala.learner_queue_timeout)},
+      std::move(buffers),
+      Pipeline::Work{
+          .produce = [this](int worker) { return produce(worker); },
+          .load = [this](Queued& queued, Trajectory* into) { load_batch(queued, *into); },
+          .learn = [this](Trajectory* batch, const pipeline::LearnStep& step) { return learn(*batch, step); }},
+      steps_, stats_);
+}
+
+void ImpalaRun::quiesce() {
+  if (!pipeline_) return;
+  pipeline_->drain(Deadline::after(kPatience), [this](Learned learned) { account(std::move(learned)); });
+  pipeline_.reset();
+}
+
+// On the worker's thread, as far as the environment steps of the run go.
+std::optional<pipeline::Tagged<ImpalaRun::Queued>> ImpalaRun::produce(int worker) {
+  const std::int64_t rows = setup_.impala.batch_rows();
+  if (claimed_.fetch_add(rows) >= setup_.total_steps) return std::nullopt;
+  Sampler& sampler = *samplers_[count_of(worker)];
+  const std::int64_t version = sampler.collect(*weights_, normalizers_);
+  std::optional<SlotPool::Lease> slot = slots_.try_acquire();
+  TANDEM_CHECK(slot.has_value(), "no slot for a batch");
+  Trajectory& trajectory = trajectories_[slot->index()];
+  trajectory.copy_from(sampler.worker().fragment());
+  trajectory.episodes = sampler.worker().episodes().take_finished();
+  return pipeline::Tagged<Queued>{.data = {.slot = std::move(*slot)}, .tag = {.version = version, .samples = rows}};
+}
+
+// On the loader's thread.
+void ImpalaRun::load_batch(Queued& queued, Trajectory& into) {
+  Trajectory& from = trajectories_[queued.slot.index()];
+  into.copy_from(from);
+  into.episodes = std::move(from.episodes);
+  queued.slot.give_back();
+}
+
+// On the learner's thread, which lends the work to the replica's.
+ImpalaRun::Learned ImpalaRun::learn(Trajectory& batch, const pipeline::LearnStep& step) {
+  const Clock::time_point begun = Clock::now();
+  const double progress = static_cast<double>(learned_samples_) / static_cast<double>(setup_.total_steps);
+  const double lr_factor = scheduled(1.0, setup_.impala.learning_rate_schedule, progress);
+  Learned learned;
+  team_->run([&](learner::Member& member) {
+    member.learner.batch().load_shards({batch.batch()}, step.tag.samples, learner::Tail::kDrop);
+    member.learner.begin_pass(learner::Order::kSequential);
+    const learner::LossFunction loss = [&](const learner::ShardBatch& rows) {
+      return impala_loss(*policy_, rows, setup_.impala, learned.numbers);
+    };
+    const Limits limits{.deadline = Deadline::after(kPatience), .stop = {}};
+    const learner::LearnerReport made = member.learner.step(0, loss, lr_factor, limits);
+    learned.grad_norm = made.step.grad_norm;
+    learned.sync_seconds = made.step.wait_seconds;
+  });
+  ++steps_;
+  publish();
+  if (step.first_pass) {
+    learned.new_samples = step.tag.samples;
+    learned.episodes = std::move(batch.episodes);
+    learned_samples_ += step.tag.samples;
+  }
+  learned.learning_rate = setup_.impala.learning_rate * lr_factor;
+  learned.learn_seconds = seconds_since(begun) - learned.sync_seconds;
+  return learned;
+}
+
+void ImpalaRun::publish() {
+  weights_->publish(steps_, [this](Weights& copy) { copy_weights(weights_of(*policy_), copy); });
+}
+
+RunReport ImpalaRun::update() {
+  if (!pipeline_) start();
+  // What save() learned from besides is reported, and not waited for less: else a resumed run would save at other
+  // times.
+  for (int i = 0; i < setup_.impala.batches_per_update; ++i) {
+    std::optional<Learned> learned = pipeline_->next();
+    if (!learned) break;  // all steps are made
+    account(std::move(*learned));
+  }
+  return finish_update();
+}
+
+void ImpalaRun::account(Learned learned) {
+  ++sums_.minibatches;
+  sums_.policy_loss += learned.numbers.policy_loss;
+  sums_.value_loss += learned.numbers.value_loss;
+  sums_.entropy += learned.numbers.entropy;
+  sums_.approx_kl += learned.numbers.approx_kl;
+  sums_.clip_fraction += learned.numbers.cut;
+  sums_.explained_variance += learned.numbers.explained_variance;
+  sums_.grad_norm += learned.grad_norm;
+  sums_.learning_rate = learned.learning_rate;
+  sums_.learn_seconds += learned.learn_seconds;
+  sums_.sync_seconds += learned.sync_seconds;
+  env_steps_ += learned.new_samples;
+  episodes_.add(std::move(learned.episodes));
+}
+
+RunReport ImpalaRun::finish_update() {
+  ++updates_;
+  RunReport report{.learning = std::exchange(sums_, {}),
+                   .sample_seconds = std::numeric_limits<double>::quiet_NaN()};  // it happens meanwhile
+  LearnReport& learning = report.learning;
+  const double count = std::max(1.0, static_cast<double>(learning.minibatches));
+  for (double* mean : {&learning.policy_loss, &learning.value_loss, &learning.entropy, &learning.approx_kl,
+                       &learning.clip_fraction, &learning.explained_variance, &learning.grad_norm}) {
+    *mean /= count;
+  }
+  report.pipeline = stats_.report();
+  report.pipeline->samples_sampled += sampled_before_;
+  report.pipeline->samples_trained += trained_before_;
+  learning.load_seconds = 1e-3 * report.pipeline->load_ms * count;
+  report.episode_return_mean = episodes_.mean_return();
+  report.episode_length_mean = episodes_.mean_length();
+  report.episodes = episodes_.total();
+  return report;
+}
+
+std::string ImpalaRun::params_sha256() {
+  quiesce();
+  model::NamedTensors parameters;
+  for (const auto& entry : policy_->named_parameters()) parameters.emplace_back(entry.key(), entry.value().detach());
+  return model::bytes_sha256(parameters);
+}
+
+std::string ImpalaRun::state_sha256() {
+  quiesce();
+  model::NamedTensors state = team_->state();
+  for (const auto& [name, tensor] : normalizers_.state()) state.emplace_back("normalizer." + name, tensor);
+  return model::state_sha256(std::move(state));
+}
+
+std::vector<learner::ReplicaTeam::Work> ImpalaRun::work() const {
+  TANDEM_CHECK(!pipeline_, "the learner is at work");
+  return team_->work();
+}
+
+learner::StateParts ImpalaRun::save() {
+  quiesce();
+  const learner::Member member = team_->member(0);
+  learner::StateParts parts;
+  parts.emplace_back("state", team_->state());
+  parts.emplace_back("normalizers", normalizers_.state());
+  const auto passes = static_cast<std::int64_t>(member.learner.passes());
+  parts.emplace_back("run", run_part_of({updates_, env_steps_, passes, episodes_.total(), steps_,
+                                         trained_before_ + member.learner.rows_trained()},
+                                        episodes_));
+  parts.emplace_back(shard_part(0), model::NamedTensors{{"generator", member.replica.generator(0).get_state()}});
+  for (int worker = 0; worker < setup_.impala.workers; ++worker) {
+    RolloutWorker& rollouts = samplers_[count_of(worker)]->worker();
+    parts.emplace_back(group_part(worker), model::NamedTensors{{"state", tensor_of(rollouts.save())}});
+  }
+  return parts;
+}
+
+RolloutWorker::Resumed ImpalaRun::load(const learner::ReadPart& read_part) {
+  quiesce();
+  const model::NamedTensors run = read_part("run");
+  const std::vector<std::int64_t> counters = counters_of(run, 6);
+  updates_ = counters[0];
+  env_steps_ = sampled_before_ = counters[1];
+  const learner::Member member = team_->member(0);
+  member.learner.set_passes(static_cast<std::uint64_t>(counters[2]));
+  restore_episodes(run, counters[3], episodes_);
+  steps_ = counters[4];
+  trained_before_ = counters[5];
+  team_->load_state(read_part("state"));
+  const model::NamedTensors stream = read_part(shard_part(0));
+  member.replica.generator(0).set_state(find(stream, "generator", shard_part(0)));
+  // New episodes, where they must be, are others than those of the run's beginning.
+  const std::uint64_t seed =
+      derive_seed(setup_.seed, SeedPurpose::kEnvGroup, static_cast<std::uint64_t>(updates_) << 32);
+  RolloutWorker::Resumed resumed = RolloutWorker::Resumed::kExactly;
+  for (int worker = 0; worker < setup_.impala.workers; ++worker) {
+    const model::NamedTensors group = read_part(group_part(worker));
+    const at::Tensor bytes = find(group, "state", group_part(worker)).contiguous();
+    const auto its = samplers_[count_of(worker)]->worker().load(bytes_of(bytes), seed);
+    if (its != RolloutWorker::Resumed::kExactly) resumed = its;
+  }
+  return resumed;
+}
+
+}  // namespace tandem::rl

@@ -1,0 +1,124 @@
+// rl/algo/impala_run.h: a whole IMPALA run: rollout workers that sample while the learner learns.
+//
+//     ImpalaRun run(setup);
+//     while (run.env_steps() < setup.total_steps) print(run.update().episode_return_mean);
+//
+// Each rollout worker has an env group and a copy of the policy. It takes the newest weights, collects a fragment and
+// queues it; loaders copy it beside the learner; the learner makes a step with V-trace and publishes its weights. They
+// go on between the calls of update() as well. Which batch is learned from when depends on who is faster, so no two
+// runs have the same numbers, except with ImpalaExecution::kInline.
+//
+// save() and the hashes let the workers finish the fragments that they are at and learn from all that is on its way, so
+// nothing that was sampled is lost; the next update() starts the workers again. Together the workers sample
+// total_steps, rounded up to whole batches.
+//
+// Threads: as TrainingRun. Blocking: update() waits until the learner has made batches_per_update steps, or there is
+// nothing more to learn from; a failure of any thread ends it with that failure and the thread's name.
+// One replica and one rank so far, observations and rewards as the environment gives them.
+#pragma once
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tandem/concurrency/slot_pool.h"
+#include "tandem/pipeline/learner_pipeline.h"
+#include "tandem/rl/algo/impala_loss.h"
+#include "tandem/rl/algo/impala_options.h"
+#include "tandem/rl/algo/sampler.h"
+#include "tandem/rl/algo/training_run.h"
+#include "tandem/rl/algo/trajectory.h"
+#include "tandem/rl/policy/make_actor.h"
+
+namespace tandem::rl {
+
+struct ImpalaSetup {
+  std::uint64_t seed = 0;
+  std::int64_t total_steps = 100'000;  // environment steps over all environments; what schedules run over
+  c10::Device device{c10::kCPU};       // of the learner
+  learner::Ranks ranks;
+  ImpalaOptions impala;
+  ActorOptions actor;
+  model::RngOrder rng = model::RngOrder::kShards;
+  sync::StrategyOptions strategy;
+  std::function<std::unique_ptr<EnvGroup>(int count)> make_envs;
+  PolicyFactory make_policy;
+};
+
+class ImpalaRun final : public TrainingRun {
+ public:
+  /// Builds everything and starts the first episodes; the workers start with the first update(). Throws ConfigError
+  /// with all faults of the options, and what the factories throw.
+  explicit ImpalaRun(ImpalaSetup setup);
+  /// Stops and joins all threads; what is on its way is dropped.
+  ~ImpalaRun() override;
+
+  RunReport update() override;
+  [[nodiscard]] bool all_reported() const override { return sums_.minibatches == 0; }
+
+  [[nodiscard]] std::int64_t updates() const override { return updates_; }
+  /// Of the batches that came to the learner.
+  [[nodiscard]] std::int64_t env_steps() const override { return env_steps_; }
+  [[nodiscard]] const EpisodeWindow& episodes() const override { return episodes_; }
+  [[nodiscard]] const Spec& spec() const override { return spec_; }
+  [[nodiscard]] int replicas() const override { return 1; }
+  [[nodiscard]] int shards() const override { return 1; }
+  [[nodiscard]] const learner::Ranks& ranks() const override { return setup_.ranks; }
+  [[nodiscard]] std::string why_numbers_differ() const override;
+
+  [[nodiscard]] std::string params_sha256() override;
+  [[nodiscard]] std::string state_sha256() override;
+  /// After save() or a hash, before the next update().
+  [[nodiscard]] std::vector<learner::ReplicaTeam::Work> work() const override;
+
+  /// "state", "normalizers", "run", "shard-0", and one part for every worker's env group.
+  [[nodiscard]] learner::StateParts save() override;
+  RolloutWorker::Resumed load(const learner::ReadPart& read_part) override;
+
+ private:
+  // A batch in the queue: the slot of trajectories_ that holds it.
+  struct Queued {
+    SlotPool::Lease slot;
+  };
+  struct Learned {
+    ImpalaNumbers numbers;
+    double grad_norm = 0, learning_rate = 0, learn_seconds = 0, sync_seconds = 0;
+    std::int64_t new_samples = 0;
+    std::vector<Episode> episodes;
+  };
+  using Pipeline = pipeline::LearnerPipeline<Queued, Trajectory*, Learned>;
+
+  void build_sampler(int worker);
+  void start();
+  void quiesce();
+  [[nodiscard]] std::optional<pipeline::Tagged<Queued>> produce(int worker);
+  void load_batch(Queued& queued, Trajectory& into);
+  [[nodiscard]] Learned learn(Trajectory& batch, const pipeline::LearnStep& step);
+  void publish();
+  void account(Learned learned);
+  RunReport finish_update();
+
+  const ImpalaSetup setup_;
+  Spec spec_;
+  const Normalizers normalizers_;
+  EpisodeWindow episodes_;
+  std::int64_t updates_ = 0, env_steps_ = 0;
+  LearnReport sums_;  // of the update that is under way
+
+  std::shared_ptr<ActorCritic> policy_;  // the learner's
+  std::unique_ptr<learner::ReplicaTeam> team_;
+  std::vector<std::unique_ptr<Sampler>> samplers_;
+  std::vector<Trajectory> trajectories_, buffers_;  // in the queue; beside the learner
+  SlotPool slots_;                                  // of trajectories_
+  std::unique_ptr<pipeline::Published<Weights>> weights_;
+  pipeline::PipelineStats stats_;
+  std::int64_t trained_before_ = 0, sampled_before_ = 0;  // by the processes before this one
+
+  std::atomic<std::int64_t> claimed_{0};          // environment steps that workers have undertaken to make
+  std::int64_t steps_ = 0, learned_samples_ = 0;  // the learner thread's, while it runs
+  std::unique_ptr<Pipeline> pipeline_;            // last: its threads use all of the above
+};
+
+}  // namespace tandem::rl

@@ -1,0 +1,194 @@
+#include "tandem/rl/algo/impala_run.h"
+
+#include <ATen/ATen.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tandem/base/error.h"
+#include "tandem/rl/algo/run_parts.h"
+#include "tandem/rl/env/env_registry.h"
+#include "tandem/rl/policy/mlp_policy.h"
+
+namespace tandem::rl {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr std::int64_t kBatch = 4 * 16;  // rows of two workers with four environments each
+
+ImpalaSetup impala_on(const std::string& env, ImpalaExecution execution) {
+  ImpalaSetup setup;
+  setup.seed = 3;
+  setup.total_steps = 40 * kBatch;
+  setup.impala.num_envs = 8;
+  setup.impala.rollout_steps = 16;
+  setup.impala.execution = execution;
+  setup.impala.batches_per_update = 5;
+  setup.make_envs = [env](int count) { return EnvRegistry::native().make(env, count); };
+  setup.make_policy = [](const Spec& spec, at::Generator generator) {
+    return std::make_shared<MlpPolicy>(spec, MlpPolicyOptions{}, generator);
+  };
+  return setup;
+}
+
+// Updates until all steps are made.
+RunReport finish(ImpalaRun& run) {
+  RunReport last;
+  while (run.env_steps() < 40 * kBatch || !run.all_reported()) last = run.update();
+  return last;
+}
+
+std::string state_at_the_end(ImpalaSetup setup) {
+  ImpalaRun run(std::move(setup));
+  (void)finish(run);
+  return run.state_sha256();
+}
+
+class ImpalaRunTest : public testing::TestWithParam<ImpalaExecution> {};
+
+TEST_P(ImpalaRunTest, EveryStepThatWasSampledIsLearnedFromOnce) {
+  ImpalaRun run(impala_on("CartPole-v1", GetParam()));
+  const RunReport last = finish(run);
+  EXPECT_EQ(run.env_steps(), 40 * kBatch);
+  EXPECT_EQ(run.updates(), 8);
+  EXPECT_EQ(last.pipeline->samples_sampled, run.env_steps());
+  EXPECT_EQ(last.pipeline->samples_trained, run.env_steps());
+  EXPECT_EQ(last.pipeline->steps, 40);
+  EXPECT_GT(last.episodes, 0);
+  EXPECT_GT(last.learning.entropy, 0);
+  (void)run.state_sha256();
+  EXPECT_EQ(run.work().front().rows, run.env_steps());
+}
+
+TEST_P(ImpalaRunTest, SavingLearnsFromWhatIsOnItsWayAndTheRunGoesOn) {
+  ImpalaRun run(impala_on("CartPole-v1", GetParam()));
+  (void)run.update();
+  (void)run.save();
+  const std::int64_t saved = run.env_steps();
+  EXPECT_GE(saved, 5 * kBatch);
+  EXPECT_EQ(run.work().front().rows, saved);
+  EXPECT_EQ(run.all_reported(), saved == 5 * kBatch);
+  const RunReport last = finish(run);
+  EXPECT_EQ(run.env_steps(), 40 * kBatch);
+  EXPECT_EQ(last.pipeline->samples_trained, 40 * kBatch);
+  EXPECT_EQ(last.pipeline->samples_sampled, 40 * kBatch);
+}
+
+TEST_P(ImpalaRunTest, ContinuousActionsAndSeveralPassesToo) {
+  ImpalaSetup setup = impala_on("Pendulum-v1", GetParam());
+  setup.impala.passes = 3;
+  ImpalaRun run(std::move(setup));
+  (void)finish(run);
+  (void)run.state_sha256();
+  // The first batches get fewer passes: 1, 2, then 3 each.
+  EXPECT_EQ(run.work().front().rows, (1 + 2 + 38 * 3) * kBatch);
+}
+
+INSTANTIATE_TEST_SUITE_P(Both, ImpalaRunTest, testing::Values(ImpalaExecution::kThreads, ImpalaExecution::kInline),
+                         [](const auto& test) {
+                           return test.param == ImpalaExecution::kInline ? "Inline" : "Threads";
+                         });
+
+TEST(ImpalaRunInlineTest, OnOneThreadTwoRunsHaveTheSameBits) {
+  const std::string first = state_at_the_end(impala_on("CartPole-v1", ImpalaExecution::kInline));
+  EXPECT_EQ(state_at_the_end(impala_on("CartPole-v1", ImpalaExecution::kInline)), first);
+  ImpalaSetup other = impala_on("CartPole-v1", ImpalaExecution::kInline);
+  other.seed = 4;
+  EXPECT_NE(state_at_the_end(std::move(other)), first);
+}
+
+TEST(ImpalaRunInlineTest, ARunThatWasSavedAndLoadedGoesOnAsTheOneThatWasSaved) {
+  const ImpalaSetup setup = impala_on("CartPole-v1", ImpalaExecution::kInline);
+  ImpalaRun first(setup);
+  for (int i = 0; i < 3; ++i) (void)first.update();
+  const learner::StateParts parts = first.save();
+  ImpalaRun second(setup);
+  const auto resumed = second.load([&](const std::string& name) { return learner::part_of(parts, name); });
+  EXPECT_EQ(resumed, RolloutWorker::Resumed::kExactly);
+  EXPECT_EQ(second.updates(), 3);
+  EXPECT_EQ(second.env_steps(), first.env_steps());
+  const RunReport of_first = finish(first), of_second = finish(second);
+  EXPECT_EQ(second.state_sha256(), first.state_sha256());
+  EXPECT_TRUE(at::equal(find(learner::part_of(second.save(), "run"), "counters", "run"),
+                        find(learner::part_of(first.save(), "run"), "counters", "run")));
+  EXPECT_EQ(of_second.episodes, of_first.episodes);
+  EXPECT_EQ(of_second.pipeline->samples_trained, of_first.pipeline->samples_trained);
+  EXPECT_EQ(of_second.pipeline->samples_sampled, of_first.pipeline->samples_sampled);
+}
+
+TEST(ImpalaRunInlineTest, WorkersActWithTheLearnersNewestWeights) {
+  ImpalaSetup setup = impala_on("CartPole-v1", ImpalaExecution::kInline);
+  setup.impala.num_envs = 4;
+  setup.impala.workers = 1;
+  ImpalaRun on_policy(std::move(setup)), behind(impala_on("CartPole-v1", ImpalaExecution::kInline));
+  for (int i = 0; i < 8; ++i) {
+    EXPECT_NEAR(on_policy.update().learning.approx_kl, 0, 1e-7);
+    EXPECT_GT(behind.update().learning.approx_kl, 1e-6);
+  }
+}
+
+TEST(ImpalaRunInlineTest, TheLagCountsLearnerStepsSinceTheBatchesPolicy) {
+  ImpalaSetup setup = impala_on("CartPole-v1", ImpalaExecution::kInline);
+  setup.impala.num_envs = 4;
+  setup.impala.workers = 1;  // so every batch is learned from in the round in which it is made
+  ImpalaRun run(std::move(setup));
+  EXPECT_EQ(finish(run).pipeline->lag_of_run.max(), 0);
+  ImpalaRun two(impala_on("CartPole-v1", ImpalaExecution::kInline));
+  EXPECT_GT(finish(two).pipeline->lag_of_run.max(), 1);  // the queue fills
+}
+
+// CartPole that fails in its 300th step.
+class Failing final : public EnvGroup {
+ public:
+  explicit Failing(std::unique_ptr<EnvGroup> inner) : inner_(std::move(inner)) {}
+  [[nodiscard]] const Spec& spec() const override { return inner_->spec(); }
+  [[nodiscard]] int size() const override { return inner_->size(); }
+  void reset(std::span<const std::uint64_t> seeds, const EnvArrays& out) override { inner_->reset(seeds, out); }
+  void step(const EnvActions& actions, const EnvArrays& out) override {
+    if (++steps_ == 300) throw EnvError("the pole broke");
+    inner_->step(actions, out);
+  }
+  [[nodiscard]] bool can_save() const override { return inner_->can_save(); }
+  [[nodiscard]] std::vector<std::byte> save() const override { return inner_->save(); }
+  void load(std::span<const std::byte> state, const EnvArrays& out) override { inner_->load(state, out); }
+
+ private:
+  const std::unique_ptr<EnvGroup> inner_;
+  int steps_ = 0;
+};
+
+TEST(ImpalaRunThreadsTest, AnEnvironmentThatFailsEndsTheRunWithTheWorkersName) {
+  ImpalaSetup setup = impala_on("CartPole-v1", ImpalaExecution::kThreads);
+  setup.impala.workers = 1;
+  setup.make_envs = [make = setup.make_envs](int count) { return std::make_unique<Failing>(make(count)); };
+  ImpalaRun run(std::move(setup));
+  try {
+    (void)finish(run);
+    FAIL();
+  } catch (const EnvError& error) {
+    EXPECT_STREQ(error.what(), "rollout 0: the pole broke");
+  }
+}
+
+TEST(ImpalaRunThreadsTest, LeavingARunThatIsUnderWayEndsItsThreads) {
+  ImpalaRun run(impala_on("CartPole-v1", ImpalaExecution::kThreads));
+  (void)run.update();
+}
+
+TEST(ImpalaRunOptionsTest, AllFaultsOfTheOptionsAreReportedAtOnce) {
+  ImpalaSetup setup = impala_on("CartPole-v1", ImpalaExecution::kThreads);
+  setup.impala.workers = 3;
+  setup.impala.loaders = 5;
+  setup.total_steps = 0;
+  try {
+    const ImpalaRun run(std::move(setup));
+    FAIL();
+  } catch (const ConfigError& error) {
+    EXPECT_EQ(error.faults().size(), 3u);
+    EXPECT_THAT(error.what(), HasSubstr("num_envs = 8: does not divide among 3 rollout workers; 6 or 9 would"));
+    EXPECT_THAT(error.what(), HasSubstr("loaders = 5: is more than the 2 buffers"));
+  }
+}
+
+}  // namespace
+}  // namespace tandem::rl

@@ -1,0 +1,64 @@
+#include "tandem/rl/algo/run_parts.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "tandem/base/error.h"
+#include "tandem/base/text.h"
+
+namespace tandem::rl {
+
+std::string shard_part(int shard) { return concat("shard-", shard); }
+std::string group_part(int group) { return concat("env-group-", group); }
+
+at::Tensor tensor_of(const std::vector<std::byte>& bytes) {
+  const at::Tensor tensor = at::empty({static_cast<std::int64_t>(bytes.size())}, at::kByte);
+  std::memcpy(tensor.data_ptr(), bytes.data(), bytes.size());
+  return tensor;
+}
+
+std::span<const std::byte> bytes_of(const at::Tensor& tensor) {
+  return {static_cast<const std::byte*>(tensor.const_data_ptr()), tensor.nbytes()};
+}
+
+const at::Tensor& find(const model::NamedTensors& tensors, const std::string& name, const std::string& part) {
+  for (const auto& [other, tensor] : tensors) {
+    if (other == name) return tensor;
+  }
+  throw CheckpointError(concat("part '", part, "' of the checkpoint has no '", name, "'"));
+}
+
+model::NamedTensors run_part_of(const std::vector<std::int64_t>& counters, const EpisodeWindow& episodes) {
+  std::vector<double> returns;
+  std::vector<std::int64_t> lengths;
+  for (const Episode& episode : episodes.episodes()) {
+    returns.push_back(episode.episode_return);
+    lengths.push_back(episode.length);
+  }
+  return {{"counters", at::tensor(counters, at::kLong)},
+          {"episode_return", at::tensor(returns, at::kDouble)},
+          {"episode_length", at::tensor(lengths, at::kLong)}};
+}
+
+std::vector<std::int64_t> counters_of(const model::NamedTensors& run, std::size_t count) {
+  const at::Tensor counters = find(run, "counters", "run").contiguous();
+  if (counters.numel() != static_cast<std::int64_t>(count)) {
+    throw CheckpointError(concat("part 'run' has ", counters.numel(), " counters, expected ", count));
+  }
+  const auto* counter = counters.const_data_ptr<std::int64_t>();
+  return {counter, counter + count};
+}
+
+void restore_episodes(const model::NamedTensors& run, std::int64_t total, EpisodeWindow& episodes) {
+  const at::Tensor returns = find(run, "episode_return", "run"), lengths = find(run, "episode_length", "run");
+  std::vector<Episode> all;
+  for (std::int64_t i = 0; i < std::min(returns.numel(), lengths.numel()); ++i) {
+    all.push_back(
+        {.episode_return = returns.const_data_ptr<double>()[i], .length = lengths.const_data_ptr<std::int64_t>()[i]});
+  }
+  episodes.restore(std::move(all), total);
+}
+
+}  // namespace tandem::rl

@@ -1,0 +1,56 @@
+#include "tandem/rl/algo/sampler.h"
+
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+#include <ATen/core/grad_mode.h>
+
+#include "tandem/base/check.h"
+
+namespace tandem::rl {
+
+Weights weights_of(torch::nn::Module& module) {
+  Weights weights;
+  for (const at::Tensor& parameter : module.parameters()) weights.push_back(parameter.detach());
+  for (const at::Tensor& buffer : module.buffers()) weights.push_back(buffer);
+  return weights;
+}
+
+Weights copies_of(const Weights& weights) {
+  const at::NoGradGuard no_grad;
+  Weights copies;
+  for (const at::Tensor& tensor : weights) copies.push_back(tensor.to(at::kCPU, tensor.scalar_type(), false, true));
+  return copies;
+}
+
+void copy_weights(const Weights& from, const Weights& to) {
+  const at::NoGradGuard no_grad;
+  TANDEM_CHECK(from.size() == to.size(), from.size(), " tensors for ", to.size());
+  for (std::size_t i = 0; i < to.size(); ++i) to[i].copy_(from[i]);
+}
+
+namespace {
+
+// Of every thread that samples: the other cores are the other workers'.
+void use_one_core() {
+  thread_local bool done = false;
+  if (!done) at::set_num_threads(1);
+  done = true;
+}
+
+}  // namespace
+
+Sampler::Sampler(std::shared_ptr<ActorCritic> policy, std::unique_ptr<RolloutWorker> worker)
+    : policy_(std::move(policy)), worker_(std::move(worker)), weights_(weights_of(*policy_)) {}
+
+std::int64_t Sampler::collect(pipeline::Published<Weights>& newest, const Normalizers& frozen) {
+  use_one_core();
+  {
+    const auto reading = newest.read();
+    if (reading.version() != version_) copy_weights(reading.value(), weights_);
+    version_ = reading.version();
+  }
+  (void)worker_->collect(frozen);
+  return version_;
+}
+
+}  // namespace tandem::rl

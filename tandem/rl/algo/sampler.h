@@ -1,0 +1,39 @@
+// rl/algo/sampler.h: a rollout worker with a policy of its own, which takes the learner's newest weights before each
+// fragment.
+//
+// Threads: single-thread, the rollout worker's; constructed, saved and loaded by others while that rests.
+#pragma once
+#include <memory>
+#include <vector>
+
+#include "tandem/pipeline/published.h"
+#include "tandem/rl/policy/policy.h"
+#include "tandem/rl/rollout/rollout_worker.h"
+
+namespace tandem::rl {
+
+/// Parameters and buffers of a module, in its order.
+using Weights = std::vector<at::Tensor>;
+/// The module's own, alive.
+[[nodiscard]] Weights weights_of(torch::nn::Module& module);
+/// Memory on the CPU for the like of them, with their present values.
+[[nodiscard]] Weights copies_of(const Weights& weights);
+void copy_weights(const Weights& from, const Weights& to);
+
+class Sampler {
+ public:
+  /// `policy` on the CPU.
+  Sampler(std::shared_ptr<ActorCritic> policy, std::unique_ptr<RolloutWorker> worker);
+
+  /// Collects a fragment with the newest weights, and returns their version. Throws EnvError.
+  std::int64_t collect(pipeline::Published<Weights>& newest, const Normalizers& frozen);
+  [[nodiscard]] RolloutWorker& worker() { return *worker_; }
+
+ private:
+  const std::shared_ptr<ActorCritic> policy_;
+  const std::unique_ptr<RolloutWorker> worker_;
+  const Weights weights_;
+  std::int64_t version_ = -1;
+};
+
+}  // namespace tandem::rl

@@ -1,0 +1,74 @@
+// rl/algo/training_run.h: what every algorithm's run is to the program that trains it, saves it and reports of it.
+//
+// Every rank of a run has such an object and calls the same functions. Threads: one thread at a time.
+#pragma once
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tandem/learner/replica_team.h"
+#include "tandem/learner/state_parts.h"
+#include "tandem/pipeline/pipeline_stats.h"
+#include "tandem/rl/env/spec.h"
+#include "tandem/rl/rollout/episodes.h"
+#include "tandem/rl/rollout/rollout_worker.h"
+
+namespace tandem::rl {
+
+/// What an update learned, over all shards of the run: the same on every replica, except for the times.
+struct LearnReport {
+  double policy_loss = 0, value_loss = 0, entropy = 0, approx_kl = 0, clip_fraction = 0;  // means over all minibatches
+  double explained_variance = 0;             // 1 - Var[target - value] / Var[target]; NaN when targets are all equal
+  double grad_norm = 0;                      // mean over the minibatches, before clipping
+  double learning_rate = 0, clip_range = 0;  // clip_range: of PPO
+  std::int64_t minibatches = 0;              // optimizer steps that were made
+  double load_seconds = 0, learn_seconds = 0, sync_seconds = 0;
+};
+
+/// One update's numbers, over the whole run.
+struct RunReport {
+  LearnReport learning;            // times: of the slowest replica
+  double sample_seconds = 0;       // of the slowest replica
+  double episode_return_mean = 0;  // of the last 100 episodes, in the environment's own rewards
+  double episode_length_mean = 0;
+  std::int64_t episodes = 0;                           // finished so far
+  std::optional<pipeline::PipelineReport> pipeline{};  // of runs that sample and learn at the same time
+};
+
+class TrainingRun {
+ public:
+  virtual ~TrainingRun() = default;
+
+  /// Learns on, until there is something to report. Collective; the report is the same on all ranks.
+  virtual RunReport update() = 0;
+
+  /// Whether update() has told of all that was learned; save() and the hashes may learn from what is on its way.
+  [[nodiscard]] virtual bool all_reported() const = 0;
+
+  [[nodiscard]] virtual std::int64_t updates() const = 0;
+  [[nodiscard]] virtual std::int64_t env_steps() const = 0;
+  [[nodiscard]] virtual const EpisodeWindow& episodes() const = 0;
+  [[nodiscard]] virtual const Spec& spec() const = 0;
+  /// Of all ranks.
+  [[nodiscard]] virtual int replicas() const = 0;
+  [[nodiscard]] virtual int shards() const = 0;
+  [[nodiscard]] virtual const learner::Ranks& ranks() const = 0;
+  /// Why another run with the same seed has other numbers, in a clause; empty when it has the same.
+  [[nodiscard]] virtual std::string why_numbers_differ() const = 0;
+
+  /// SHA-256 of the parameters' bytes in order.
+  [[nodiscard]] virtual std::string params_sha256() = 0;
+  /// SHA-256 of parameters, buffers, optimizer state and normalisers. Collective; the same on all ranks.
+  [[nodiscard]] virtual std::string state_sha256() = 0;
+  /// Work of every replica of the run so far. Collective.
+  [[nodiscard]] virtual std::vector<learner::ReplicaTeam::Work> work() const = 0;
+
+  /// All that a checkpoint needs, in parts. Collective; all ranks get all parts.
+  [[nodiscard]] virtual learner::StateParts save() = 0;
+  /// Goes on from there. Collective; `read_part` of rank 0 is asked. Throws CheckpointError naming what is missing or
+  /// of another shape; the run is then of no further use.
+  virtual RolloutWorker::Resumed load(const learner::ReadPart& read_part) = 0;
+};
+
+}  // namespace tandem::rl

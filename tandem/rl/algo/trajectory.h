@@ -1,0 +1,45 @@
+// rl/algo/trajectory.h: a fragment on its way to the learner: what V-trace needs of it, in memory of its own.
+//
+// Threads: single-thread; it is handed from thread to thread by queues.
+#pragma once
+#include <ATen/core/Tensor.h>
+#include <c10/core/Device.h>
+
+#include <vector>
+
+#include "tandem/learner/loaded_batch.h"
+#include "tandem/rl/policy/observation.h"
+#include "tandem/rl/rollout/episodes.h"
+#include "tandem/rl/rollout/fragment.h"
+
+namespace tandem::rl {
+
+/// Time-major, as Fragment.
+struct Trajectory {
+  Trajectory(const Spec& spec, int steps, int rows, c10::Device device);
+
+  int steps, rows;
+  std::vector<at::Tensor> observation;        // per leaf [T + 1, N, ...]
+  at::Tensor action_mask;                     // [T + 1, N, mask elements]; undefined without masks
+  at::Tensor action, log_prob, reward, done;  // [T, N, ...], as the policy that acted left them
+  std::vector<Episode> episodes;              // that ended in it
+
+  void copy_from(const Fragment& fragment);
+  void copy_from(const Trajectory& other);
+
+  /// One sequence for the learner: views. Columns have T * N rows; observations and masks, of which there is one step
+  /// more, are states.
+  [[nodiscard]] learner::Batch batch() const;
+};
+
+/// A batch of that kind by the meaning of its columns, [T, N, ...] and [T + 1, N, ...].
+struct TrajectoryView {
+  std::int64_t steps, rows;
+  Observation observation;            // [(T + 1) * N, ...]
+  at::Tensor action_mask;             // [(T + 1) * N, ...]; undefined without masks
+  at::Tensor action;                  // [T * N, ...]
+  at::Tensor log_prob, reward, done;  // [T, N]
+};
+[[nodiscard]] TrajectoryView trajectory_view(const learner::ShardBatch& batch);
+
+}  // namespace tandem::rl

@@ -1,0 +1,34 @@
+#include "tandem/rl/algo/vtrace.h"
+
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+
+#include "tandem/base/check.h"
+
+namespace tandem::rl {
+
+VtraceTargets vtrace(const VtraceInput& input, const VtraceOptions& options) {
+  const at::NoGradGuard no_grad;
+  const std::int64_t steps = input.reward.size(0);
+  TANDEM_CHECK(input.log_ratio.sizes() == input.reward.sizes() && input.discount.sizes() == input.reward.sizes() &&
+                   input.value.dim() == 2 && input.value.size(0) == steps + 1 &&
+                   input.value.size(1) == input.reward.size(1),
+               "V-trace of rewards ", input.reward.sizes(), ", values ", input.value.sizes());
+  const at::Tensor ratio = input.log_ratio.exp();
+  const at::Tensor value = input.value.narrow(0, 0, steps), next_value = input.value.narrow(0, 1, steps);
+  const at::Tensor delta = ratio.clamp_max(options.rho_clip) * (input.reward + input.discount * next_value - value);
+  const at::Tensor carried = input.discount * ratio.clamp_max(options.c_clip);
+
+  // beyond[t] = v_t - V(x_t), from the end, where it is zero.
+  at::Tensor beyond = at::zeros_like(input.value);
+  for (std::int64_t t = steps - 1; t >= 0; --t) {
+    at::Tensor row = beyond[t];
+    at::addcmul_out(row, delta[t], carried[t], beyond[t + 1]);
+  }
+  const at::Tensor target = beyond + input.value;
+  const at::Tensor advantage =
+      ratio.clamp_max(options.policy_rho_clip) * (input.reward + input.discount * target.narrow(0, 1, steps) - value);
+  return {.value_target = target.narrow(0, 0, steps), .advantage = advantage};
+}
+
+}  // namespace tandem::rl

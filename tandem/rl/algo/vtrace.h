@@ -1,0 +1,44 @@
+// rl/algo/vtrace.h: value targets and advantages of a policy from what an older policy did.
+//
+// Espeholt et al., "IMPALA: scalable distributed deep-RL with importance weighted actor-learner architectures" (2018),
+// section 4.1. With ratio_t = pi(a_t|x_t) / mu(a_t|x_t), rho_t = min(rho_clip, ratio_t), c_t = min(c_clip, ratio_t) and
+// the discount d_t = gamma, or 0 where the episode ends with step t, the target of V(x_s) is
+//
+//     v_s     = V(x_s) + sum over t = s .. T-1 of  (d_s c_s)(d_{s+1} c_{s+1}) .. (d_{t-1} c_{t-1}) delta_t
+//     delta_t = rho_t (r_t + d_t V(x_{t+1}) - V(x_t))
+//
+// computed backwards by remark 1:  v_s = V(x_s) + delta_s + d_s c_s (v_{s+1} - V(x_{s+1})),  v_T = V(x_T).
+// The advantage, which log pi(a_s|x_s) is weighted with, is  min(policy_rho_clip, ratio_s) (r_s + d_s v_{s+1} -
+// V(x_s)). With mu = pi and clips of at least 1, v_s is the n-step return up to the fragment's end.
+//
+// The end of an episode cuts the sum. A terminated episode is worth nothing from there on. Of a truncated one, r_t
+// includes gamma * V(last observation), as rollout_worker.h writes it, so it is not taken for an end of the task.
+#pragma once
+#include <ATen/core/Tensor.h>
+
+namespace tandem::rl {
+
+/// What the ratios of probabilities are cut to. rho_clip decides which policy's value is found, c_clip how far back a
+/// surprise is felt; c_clip <= rho_clip, as the paper assumes.
+struct VtraceOptions {
+  double rho_clip = 1, c_clip = 1, policy_rho_clip = 1;
+};
+
+/// T steps of N rows, time-major, of one floating type and device. `value` [T + 1, N]: of the policy that learns; the
+/// last row bootstraps. The others are [T, N].
+struct VtraceInput {
+  at::Tensor log_ratio;  // log pi - log mu of the actions taken
+  at::Tensor reward;
+  at::Tensor discount;  // zero where an episode ended with the step
+  at::Tensor value;
+};
+
+/// [T, N], constants to autograd.
+struct VtraceTargets {
+  at::Tensor value_target, advantage;
+};
+
+/// Throws InvariantError for shapes that do not fit each other.
+[[nodiscard]] VtraceTargets vtrace(const VtraceInput& input, const VtraceOptions& options);
+
+}  // namespace tandem::rl

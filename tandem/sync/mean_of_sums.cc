@@ -1,0 +1,102 @@
+#include "tandem/sync/mean_of_sums.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "tandem/base/error.h"
+#include "tandem/base/text.h"
+#include "tandem/model/norm.h"
+
+namespace tandem::sync {
+namespace {
+
+void apply_present_divisor(const Sums& sums) {
+  const double shards = sums.tally.shards;
+  for (std::size_t b = 0; b < sums.parameters.buffers().size(); ++b) {
+    if (sums.parameters.buffers()[b].sparse) continue;
+    const at::Tensor presence = sums.gradients.presence(b, sums.parameters).to(at::kCPU, at::kDouble);
+    for (std::size_t slot = 0; slot < sums.gradients.views[b].size(); ++slot) {
+      const double present = presence.data_ptr<double>()[slot];
+      if (present > 0 && present < shards) sums.gradients.views[b][slot].mul_(shards / present);
+    }
+  }
+}
+
+[[noreturn]] void fail_not_finite(const Sums& sums, std::int64_t step) {
+  const std::string losses = sums.losses ? concat(". ", sums.losses()) : ".";
+  for (std::size_t b = 0; b < sums.parameters.buffers().size(); ++b) {
+    const model::FlatBuffer& buffer = sums.parameters.buffers()[b];
+    for (std::size_t slot = 0; slot < buffer.slots.size(); ++slot) {
+      const at::Tensor gradient = buffer.sparse ? sums.gradients.sparse[b][slot] : sums.gradients.views[b][slot];
+      if (!gradient.defined() || at::isfinite(buffer.sparse ? gradient._values() : gradient).all().item<bool>())
+        continue;
+      throw RunError(concat("step ", step, ": the gradient of '", buffer.slots[slot].name, "' ",
+                            c10::IntArrayRef(buffer.slots[slot].shape), " summed over all shards is not finite",
+                            sums.compression.empty() ? "" : concat(" after ", sums.compression), losses,
+                            " The learning rate may be too high, or the loss divides by zero. The parameters are ",
+                            "those of step ", step, "."));
+    }
+  }
+  throw RunError(concat("step ", step,
+                        ": the global norm of the gradients overflows, though every element is finite; lower the",
+                        " learning rate or scale the loss down"));
+}
+
+}  // namespace
+
+StepReport report_of(const MeanGradient& mean, std::int64_t step) {
+  return {.verdict = Verdict::kApplied,
+          .step = step,
+          .staleness = 0,
+          .weight = mean.weight,
+          .loss = mean.loss,
+          .grad_norm = mean.norm,
+          .wait_seconds = mean.wait_seconds};
+}
+
+void require_in_range(const MeanOptions& options) {
+  if (!options.max_grad_norm || *options.max_grad_norm > 0) return;
+  throw ConfigError(
+      concat("max_grad_norm is ", *options.max_grad_norm, "; give a positive number, or none for no clipping"));
+}
+
+void require_rows(const Tally& tally, std::int64_t step) {
+  if (tally.weight > 0) return;
+  throw RunError(concat("step ", step, ": the weight of all ", tally.shards, " shards is ", tally.weight,
+                        "; no shard had a valid row"));
+}
+
+double norm_of(const model::FlatParameters::Gradients& gradients, const model::FlatParameters& parameters) {
+  double sum = 0;
+  for (std::size_t b = 0; b < parameters.buffers().size(); ++b) {
+    if (!parameters.buffers()[b].sparse) {
+      sum += model::sum_of_squares(gradients.gradients(b, parameters));
+      continue;
+    }
+    for (const at::Tensor& gradient : gradients.sparse[b]) {
+      if (gradient.defined()) sum += model::sum_of_squares(gradient._values().reshape({-1}));
+    }
+  }
+  return std::sqrt(sum);
+}
+
+double clip_coefficient(const std::optional<double>& max_norm, double norm) {
+  return max_norm ? std::min(1.0, *max_norm / (norm + 1e-6)) : 1.0;
+}
+
+MeanGradient mean_of(const Sums& sums, const MeanOptions& options, std::int64_t step) {
+  const Tally& tally = sums.tally;
+  MeanGradient mean{.scale = sums.scale,
+                    .weight = tally.weight,
+                    .loss = tally.loss / tally.weight,
+                    .lr_factor = tally.rate / tally.shards};
+  if (options.divisor == Divisor::kPresent) apply_present_divisor(sums);
+  mean.norm = norm_of(sums.gradients, sums.parameters) * mean.scale;
+  if (!std::isfinite(mean.norm)) fail_not_finite(sums, step);
+  if (options.max_grad_norm) mean.scale *= clip_coefficient(options.max_grad_norm, mean.norm);
+  return mean;
+}
+
+}  // namespace tandem::sync

@@ -1,0 +1,43 @@
+// sync/moving_average.h: exponential moving averages of parameters: after each step, average = decay x average +
+// (1 - decay) x parameter. They begin with the parameters' values.
+//
+// Threads: caller-locks.
+#pragma once
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "tandem/model/flat_parameters.h"
+#include "tandem/model/state_hash.h"
+
+namespace tandem::sync {
+
+struct AveragingOptions {
+  double decay = 0.999;           // in [0, 1)
+  std::vector<std::string> of{};  // parameters that equal one of these or begin with it and a dot; empty: all
+};
+
+/// What the names of averages begin with among those of the whole state.
+inline constexpr const char* kAverages = "averages.";
+
+class MovingAverage {
+ public:
+  /// Of a replica's parameters, as they are. Throws ConfigError for a decay out of range, and naming what matches
+  /// no parameter.
+  MovingAverage(const model::FlatParameters& parameters, const AveragingOptions& options);
+
+  /// After a step; `values` have the layout of the parameters.
+  void update(const std::vector<model::FlatBuffer>& values);
+  /// Of the averaged parameters: "averages." and the parameter's name. Alive and in place.
+  [[nodiscard]] const model::NamedTensors& averages() const { return averages_; }
+
+ private:
+  struct Place {
+    std::size_t buffer = 0, slot = 0;
+  };
+  const double decay_;
+  std::vector<Place> places_;  // of each average
+  model::NamedTensors averages_;
+};
+
+}  // namespace tandem::sync

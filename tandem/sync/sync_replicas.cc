@@ -1,0 +1,175 @@
+#include "tandem/sync/sync_replicas.h"
+
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+
+#include <cmath>
+#include <utility>
+
+#include "tandem/base/error.h"
+#include "tandem/base/text.h"
+#include "tandem/sync/sparse_rows.h"
+
+namespace tandem::sync {
+namespace {
+
+TokenProtocol::Options protocol_of(const SyncReplicasOptions& options, int replicas) {
+  return {.workers = replicas,
+          .aggregate = options.replicas_to_aggregate.value_or(replicas),
+          .total = options.total_num_replicas,
+          .initial_tokens = options.initial_tokens,
+          .tokens = options.tokens,
+          .acceptance = options.acceptance};
+}
+
+const SyncReplicasOptions& checked(const SyncReplicasOptions& options, int replicas) {
+  require_in_range(options.mean);
+  if (options.max_replica_grad_norm && !(*options.max_replica_grad_norm > 0)) {
+    throw ConfigError(concat("sync_replicas: max_replica_grad_norm is ", *options.max_replica_grad_norm,
+                             "; give a positive number, or none for no clipping"));
+  }
+  if (options.initial_tokens && options.tokens == Tokens::kOwn) {
+    throw ConfigError(
+        "sync_replicas: initial_tokens is of shared tokens; with its own tokens every replica has one of the first "
+        "step");
+  }
+  (void)TokenProtocol(protocol_of(options, replicas));
+  return options;
+}
+
+SyncVariablesOptions variables_of(const SyncReplicasOptions& options, int replicas) {
+  return {.protocol = protocol_of(options, replicas),
+          .mean = options.mean,
+          .sparse_mean = options.sparse_mean,
+          .rate_scaling = options.rate_scaling,
+          .averaging = options.averaging};
+}
+
+}  // namespace
+
+SyncReplicasOptions tensorflow_compatible() {
+  SyncReplicasOptions options;
+  options.acceptance = Acceptance::kPerVariable;
+  options.sparse_mean = SparseMean::kByIndex;
+  options.tokens = Tokens::kShared;
+  return options;
+}
+
+SyncReplicas::SyncReplicas(Replica& replica, comm::Group& group, const SyncReplicasOptions& options)
+    : replica_(replica),
+      group_(group),
+      options_(checked(options, group.size())),
+      gradients_(replica,
+                 [&replica](std::int64_t count, at::ScalarType dtype) {
+                   return at::zeros({count}, at::TensorOptions().dtype(dtype).device(replica.placement().device));
+                 }),
+      member_(
+          replica, group,
+          [variables = variables_of(options, group.size())](Replica& like) {
+            return std::make_shared<SyncVariables>(like, variables);
+          },
+          [this](VariableService&) {
+            if (averages_) variables()->load_averages(averages_->averages());
+          }) {}
+
+// --- making all equal ------------------------------------------------------------------------------------------------
+
+void SyncReplicas::begin(const Limits& limits) {
+  if (member_.is_running()) (void)whole_state(limits);
+  if (options_.averaging && !averages_) averages_.emplace(replica_.parameters(), *options_.averaging);
+  member_.begin(limits);
+}
+
+void SyncReplicas::leave(const Limits& limits) { member_.leave(limits); }
+
+model::NamedTensors SyncReplicas::whole_state(const Limits& limits) {
+  member_.bring_together(limits);
+  if (averages_) {
+    const model::NamedTensors newest = group_.rank() == 0 ? variables()->averages() : model::NamedTensors{};
+    for (std::size_t i = 0; i < averages_->averages().size(); ++i) {
+      at::Tensor average = averages_->averages()[i].second;
+      if (group_.rank() == 0) average.copy_(newest[i].second);
+      const at::Tensor flat = average.to(replica_.placement().device).reshape({-1});
+      group_.broadcast(flat, 0, limits);
+      average.copy_(flat.view(average.sizes()));
+    }
+  }
+  if (replica_.placement().local != 0) return {};
+  model::NamedTensors state = replica_.named_state();
+  if (averages_) state.insert(state.end(), averages_->averages().begin(), averages_->averages().end());
+  return state;
+}
+
+void SyncReplicas::load_whole_state(const model::NamedTensors& state) {
+  if (options_.averaging && !averages_) averages_.emplace(replica_.parameters(), *options_.averaging);
+  member_.load(state, averages_ ? averages_->averages() : model::NamedTensors{});
+}
+
+void SyncReplicas::rest(const Limits& limits) {
+  if (!member_.is_running() || stage_ == Stage::kResting) return;
+  member_.link().rest(limits);
+  stage_ = Stage::kResting;
+}
+
+void SyncReplicas::resume(const Limits& limits) {
+  member_.prepare_step(limits);
+  if (std::exchange(stage_, Stage::kWorking) == Stage::kResting) member_.link().resume(limits);
+}
+
+// --- steps -----------------------------------------------------------------------------------------------------------
+
+void SyncReplicas::open(int shard) {
+  member_.require_begun();
+  gradients_.open(shard);
+}
+
+void SyncReplicas::close(double weight, double loss) { gradients_.close(weight, loss); }
+
+StepReport SyncReplicas::step(double lr_factor, const Limits& limits) {
+  member_.prepare_step(limits);
+  gradients_.require_complete();
+  gradients_.offer_rate(lr_factor);
+  const Tally tally = gradients_.tally_view();
+  const MeanGradient mine = own_mean(tally);
+  const Offer offer{.replica = group_.rank(),
+                    .scale = clip_coefficient(options_.max_replica_grad_norm, mine.norm),
+                    .learning_rate = replica_.optimizer().learning_rate(),
+                    .lr_factor = lr_factor,
+                    .tally = tally};
+  const Clock::time_point start = Clock::now();
+  const Outcome outcome = member_.link().exchange(offer, &gradients_.sum(), limits);
+  member_.count_step();
+  StepReport report = report_of(mine, outcome.step);
+  report.verdict = outcome.verdict;
+  report.staleness = outcome.staleness;
+  if (outcome.verdict == Verdict::kApplied) {
+    report.weight = outcome.weight;
+    report.loss = outcome.loss;
+    report.grad_norm = outcome.grad_norm;
+  }
+  report.wait_seconds = seconds_since(start);
+  return report;
+}
+
+// The sums' sparse parts are put together here, and are added up where they are gathered.
+MeanGradient SyncReplicas::own_mean(const Tally& tally) {
+  const at::NoGradGuard no_grad;
+  const std::vector<model::FlatBuffer>& buffers = replica_.parameters().buffers();
+  model::FlatParameters::Gradients added = gradients_.sum();
+  for (std::size_t b = 0; b < buffers.size(); ++b) {
+    for (std::size_t slot = 0; buffers[b].sparse && slot < buffers[b].slots.size(); ++slot) {
+      std::vector<at::Tensor> shards;
+      for (const auto& shard : gradients_.sparse()) shards.push_back(shard[b][slot]);
+      at::Tensor& joined = gradients_.sum().sparse[b][slot];
+      joined = join_shards(shards, buffers[b].slots[slot].shape);
+      added.sparse[b][slot] = joined.defined() ? joined.coalesce() : joined;
+    }
+  }
+  if (!(tally.weight > 0)) return {};
+  return mean_of({.gradients = added, .parameters = replica_.parameters(), .tally = tally, .scale = 1 / tally.weight},
+                 {}, member_.steps());
+}
+
+void SyncReplicas::abort(const std::string& why) { member_.abort(why); }
+
+}  // namespace tandem::sync

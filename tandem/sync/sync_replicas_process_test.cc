@@ -1,0 +1,129 @@
+// SyncReplicas in processes of their own, some of which die.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <torch/nn/modules/embedding.h>
+#include <torch/types.h>
+
+#include <csignal>
+
+#include "tandem/base/error.h"
+#include "tandem/base/text.h"
+#include "tandem/model/state_hash.h"
+#include "tandem/sync/testing/served_world.h"
+
+namespace tandem::sync {
+namespace {
+
+using namespace std::chrono_literals;
+using shm::ProcessWorld;
+using shm::Voice;
+using testing::AllOf;
+using testing::Each;
+using testing::HasSubstr;
+
+struct LinearAndTable : Linear {
+  LinearAndTable() {
+    table = register_module("table", torch::nn::Embedding(torch::nn::EmbeddingOptions(5, 2).sparse(true)));
+    const torch::NoGradGuard no_grad;
+    table->weight.zero_();
+  }
+  torch::nn::Embedding table{nullptr};
+};
+
+StepReport step_both(Replica& replica, Strategy& strategy) {
+  auto& net = dynamic_cast<LinearAndTable&>(replica.module());
+  for (int shard = replica.placement().mine.begin; shard < replica.placement().mine.end; ++shard) {
+    strategy.open(shard);
+    (net.loss(shard) + net.table(torch::tensor({shard % 4, 4})).square().sum() + net.table(torch::tensor({4})).sum())
+        .backward();
+    strategy.close(1, 0.0);
+  }
+  return strategy.step(1.0, within(60s));
+}
+
+// Threads and processes, and Replicated.
+TEST(SyncReplicasProcessTest, ProcessesGiveTheBitsOfReplicated) {
+  constexpr int kSteps = 5;
+  std::vector<std::string> expected(1);
+  EXPECT_THAT(run_world(
+                  6, 1, {},
+                  [&](Replica& replica, Replicated& strategy) {
+                    for (int i = 0; i < kSteps; ++i) (void)step_both(replica, strategy);
+                    expected[0] = model::state_sha256(replica.named_state());
+                  },
+                  [](int) { return std::make_shared<LinearAndTable>(); }),
+              Each(""));
+  const SyncWorld of_processes{
+      .shards = 6, .replicas = 3, .build = [](int) { return std::make_shared<LinearAndTable>(); }};
+  ProcessWorld world = of_processes.as_processes([](Replica& replica, SyncReplicas& strategy, const Voice& voice) {
+    for (int i = 0; i < kSteps; ++i) {
+      if (i == 2) {
+        strategy.rest(within(60s));
+        strategy.resume(within(60s));
+      }
+      const StepReport report = step_both(replica, strategy);
+      if (report.verdict != Verdict::kApplied || report.weight != 6 || report.step != i + 1)
+        voice.say("not as all others; ");
+    }
+    strategy.leave(within(60s));
+    voice.say(model::state_sha256(replica.named_state()));
+  });
+  EXPECT_THAT(world.outcomes(), Each(expected[0]));
+}
+
+// Who is late learns it, and averages are everywhere.
+TEST(SyncReplicasProcessTest, TheLateOneIsToldAndAllEndAlike) {
+  const SyncWorld of_processes{.shards = 3,
+                               .replicas = 3,
+                               .options = {.replicas_to_aggregate = 2, .averaging = AveragingOptions{.decay = 0.5}},
+                               .build = build_linear()};
+  ProcessWorld world = of_processes.as_processes([](Replica& replica, SyncReplicas& strategy, const Voice& voice) {
+    std::int64_t offered = 0, dropped = 0, step = 0;
+    while (step < 20) {
+      const StepReport report = step_linear(replica, strategy);
+      step = report.step;
+      ++offered;
+      dropped += report.verdict == Verdict::kDropped ? 1 : 0;
+      if ((report.verdict == Verdict::kDropped) != (report.staleness > 0)) voice.say("what became of it? ");
+    }
+    const model::NamedTensors state = strategy.whole_state(within(60s));
+    if (replica.placement().replica == 0) {
+      if (state.back().first != "averages.values") voice.say("no averages; ");
+      const std::vector<GradientTotals> totals = strategy.variables()->totals();
+      if (totals[0].offered != offered || totals[0].dropped != dropped) voice.say("totals differ; ");
+    }
+    voice.say(model::state_sha256(replica.named_state()));
+  });
+  const std::vector<std::string> outcomes = world.outcomes();
+  EXPECT_EQ(outcomes[0].size(), 64U) << outcomes[0];
+  EXPECT_THAT(outcomes, Each(outcomes[0]));
+}
+
+void step_until_it_is_lost(Replica& replica, SyncReplicas& strategy, const Voice& voice) {
+  (void)step_linear(replica, strategy);
+  voice.say("stepped; ");
+  try {
+    for (;;) (void)step_linear(replica, strategy);
+  } catch (const PeerLost& lost) {
+    voice.say(concat("lost ", lost.peer(), ": "));
+    throw;
+  }
+}
+
+TEST(SyncReplicasProcessTest, AKilledProcessIsPeerLostOnAllOthers) {
+  for (const int victim : {1, 0}) {
+    const SyncWorld of_processes{
+        .shards = 3, .replicas = 3, .options = {.replicas_to_aggregate = 2}, .build = build_linear()};
+    ProcessWorld world = of_processes.as_processes(step_until_it_is_lost);
+    for (const int rank : {0, 1, 2}) EXPECT_TRUE(world.hears(rank, "stepped; "));
+    world.signal(victim, SIGKILL);
+    for (const int rank : {0, 1, 2}) {
+      if (rank == victim) continue;
+      EXPECT_THAT(world.outcome(rank),
+                  AllOf(HasSubstr(concat("lost ", victim, ": ")), HasSubstr(concat("replica ", victim, " (process "))));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tandem::sync

@@ -1,0 +1,182 @@
+#include "tandem/sync/sync_variables.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "tandem/base/check.h"
+#include "tandem/base/text.h"
+#include "tandem/model/named_copy.h"
+
+namespace tandem::sync {
+
+SyncVariables::SyncVariables(Replica& like, SyncVariablesOptions options)
+    : VariableService(like), options_(std::move(options)) {
+  load(like);
+}
+
+// Everybody is there before anybody steps.
+void SyncVariables::start_anew(Replica& from) {
+  protocol_.emplace(options_.protocol);
+  for (int worker = 0; worker < options_.protocol.workers; ++worker) protocol_->join(worker);
+  accumulator_ = make_accumulator(options_.protocol.acceptance, options_.sparse_mean, home_.parameters());
+  averages_.reset();
+  if (options_.averaging) averages_.emplace(from.parameters(), *options_.averaging);
+  factors_.clear();
+  newest_.clear();
+  outcomes_.assign(static_cast<std::size_t>(options_.protocol.workers), {});
+}
+
+// Whoever waits for one that rests does so elsewhere, and learns of its end there. At the end of a run some are gone
+// while others still come to rest.
+bool SyncVariables::has_left(int replica) const {
+  return !protocol_->is_present(replica) || protocol_->is_resting(replica);
+}
+
+// --- a replica's turn
+// --------------------------------------------------------------------------------------------------
+
+void SyncVariables::exchange(const Offer& offer, const model::FlatParameters::Gradients* gradients,
+                             const Limits& limits, const Read& read) {
+  TANDEM_CHECK(gradients != nullptr, "replica ", offer.replica, " offers no gradient; its quorum would wait for ever");
+  Outcome outcome;
+  act_and_settle([&]() TANDEM_REQUIRES(mutex_) { outcome = offer_gradient(offer, *gradients); });
+  const MutexLock lock(mutex_);
+  await_token(offer.replica, limits);
+  // The step that it was accepted for may be made by now.
+  if (outcome.verdict == Verdict::kAccepted && protocol_->step() > outcome.step)
+    outcome = outcomes_[static_cast<std::size_t>(offer.replica)];
+  outcome.step = protocol_->step();
+  read(outcome, home_.parameters().buffers());
+}
+
+Outcome SyncVariables::offer_gradient(const Offer& offer, const model::FlatParameters::Gradients& gradients) {
+  const TokenProtocol::Judgement judgement = protocol_->offer(offer.replica);
+  Outcome outcome{.verdict = Verdict::kDropped, .staleness = judgement.staleness, .step = judgement.step};
+  if (!judgement.is_accepted) return outcome;
+  outcome.verdict = Verdict::kAccepted;
+  const bool is_added = accumulator_->add({.id = judgement.id,
+                                           .step = judgement.step,
+                                           .factor = offer.scale,
+                                           .tally = offer.tally,
+                                           .gradients = gradients});
+  TANDEM_CHECK(is_added, "a gradient of step ", judgement.step, " was accepted, and step ", accumulator_->step(),
+               " is gathered");
+  home_.optimizer().set_learning_rate(offer.learning_rate);
+  factors_.push_back(offer.lr_factor);
+  return outcome;
+}
+
+void SyncVariables::rest(int replica) {
+  act_and_settle([&]() TANDEM_REQUIRES(mutex_) { protocol_->rest(replica); });
+}
+
+void SyncVariables::leave(int replica) {
+  act_and_settle([&]() TANDEM_REQUIRES(mutex_) {
+    if (protocol_->is_present(replica)) protocol_->leave(replica);
+  });
+}
+
+void SyncVariables::resume(int replica, const Limits& limits, const Read& read) {
+  const MutexLock lock(mutex_);
+  require_whole();
+  if (protocol_->has_token(replica)) return;
+  await_token(replica, limits);
+  read({.step = protocol_->step()}, home_.parameters().buffers());
+}
+
+void SyncVariables::act_and_settle(const std::function<void()>& act) {
+  std::exception_ptr broken;
+  {
+    const MutexLock lock(mutex_);
+    require_whole();
+    act();
+    try {
+      make_step();
+    } catch (...) {
+      broken = std::current_exception();
+    }
+  }
+  if (broken) {
+    fail(broken);
+    std::rethrow_exception(broken);
+  }
+  changed_.notify_all();
+}
+
+void SyncVariables::await_token(int replica, const Limits& limits) {
+  const auto who = [&]() TANDEM_REQUIRES(mutex_) {
+    std::string missing;
+    for (const int other : protocol_->missing()) missing += concat(missing.empty() ? "replica " : ", ", other);
+    return concat("replica ", replica, " waited for the next step: step ", protocol_->step(), " has ",
+                  protocol_->accepted().size(), " of ", protocol_->quorum(), " gradients and lacks those of ",
+                  missing.empty() ? "nobody who is there" : missing);
+  };
+  bool has_token = false;
+  wait_for([&]() TANDEM_REQUIRES(mutex_) { return has_token = has_token || protocol_->take_token(replica); }, who,
+           limits);
+}
+
+// --- the step
+// ----------------------------------------------------------------------------------------------------------
+
+void SyncVariables::make_step() {
+  if (!protocol_->may_take()) return;
+  const std::int64_t step = protocol_->step();
+  newest_ = protocol_->take();
+  const auto [sums, tally] = accumulator_->take();
+  require_rows(tally, step);
+  MeanGradient mean =
+      mean_of({.gradients = sums, .parameters = home_.parameters(), .tally = tally, .scale = 1 / tally.weight},
+              options_.mean, step);
+  // As it was given, where all gave the same: their mean may be rounded.
+  const std::vector<double> factors = std::exchange(factors_, {});
+  if (std::all_of(factors.begin(), factors.end(), [&](double each) { return each == factors.front(); }))
+    mean.lr_factor = factors.front();
+  if (options_.rate_scaling == RateScaling::kByGradients)
+    mean.lr_factor *= static_cast<double>(newest_.size()) / options_.protocol.aggregate;
+  home_.optimizer().step(sums, mean.scale, mean.lr_factor);
+  if (averages_) averages_->update(home_.parameters().buffers());
+  const Outcome outcome{.verdict = Verdict::kApplied,
+                        .staleness = 0,
+                        .step = step + 1,
+                        .gradients = std::ssize(newest_),
+                        .weight = mean.weight,
+                        .loss = mean.loss,
+                        .grad_norm = mean.norm};
+  for (const GradientId& each : newest_) outcomes_[static_cast<std::size_t>(each.worker)] = outcome;
+  protocol_->advance();
+}
+
+// --- what became of it
+// -------------------------------------------------------------------------------------------------
+
+model::NamedTensors SyncVariables::averages() const {
+  const MutexLock lock(mutex_);
+  model::NamedTensors copies;
+  if (!averages_) return copies;
+  for (const auto& [name, average] : averages_->averages()) copies.emplace_back(name, average.clone());
+  return copies;
+}
+
+void SyncVariables::load_averages(const model::NamedTensors& averages) {
+  const MutexLock lock(mutex_);
+  TANDEM_CHECK(averages_, "averages are loaded, and none are kept");
+  model::copy_named(averages, averages_->averages());
+}
+
+std::vector<GradientTotals> SyncVariables::totals() const {
+  const MutexLock lock(mutex_);
+  std::vector<GradientTotals> totals;
+  for (int worker = 0; worker < options_.protocol.workers; ++worker) totals.push_back(protocol_->totals(worker));
+  return totals;
+}
+
+std::vector<GradientId> SyncVariables::newest() const {
+  const MutexLock lock(mutex_);
+  return newest_;
+}
+
+}  // namespace tandem::sync

@@ -1,0 +1,69 @@
+// sync/sync_variables.h: the variables of a run under SyncReplicas: gradients are gathered until a step has its quorum,
+// then applied as one.
+//
+// Whoever brings the gradient that completes a step makes it: mean, clipping, update, moving averages; then tokens of
+// the next step are given out. What is late or on top is dropped at once (token_protocol.h).
+//
+// Threads, blocking, errors: as VariableService. exchange() and resume() wait for a token of the replica. A step that
+// cannot be made (a sum that is not finite) fails the run.
+#pragma once
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "tandem/sync/gradient_accumulator.h"
+#include "tandem/sync/mean_of_sums.h"
+#include "tandem/sync/moving_average.h"
+#include "tandem/sync/token_protocol.h"
+#include "tandem/sync/variable_service.h"
+
+namespace tandem::sync {
+
+struct SyncVariablesOptions {
+  TokenProtocol::Options protocol;
+  MeanOptions mean{};
+  SparseMean sparse_mean = SparseMean::kByCount;
+  RateScaling rate_scaling = RateScaling::kNone;
+  std::optional<AveragingOptions> averaging{};
+};
+
+class SyncVariables final : public VariableService {
+ public:
+  /// `like` holds the values to begin with. Throws ConfigError when a number is out of range.
+  SyncVariables(Replica& like, SyncVariablesOptions options);
+
+  void exchange(const Offer& offer, const model::FlatParameters::Gradients* gradients, const Limits& limits,
+                const Read& read) override;
+  void rest(int replica) override;
+  void end_rest() override {}
+  void resume(int replica, const Limits& limits, const Read& read) override;
+  void leave(int replica) override;
+
+  /// Copies of the moving averages as they are; nothing without.
+  [[nodiscard]] model::NamedTensors averages() const;
+  void load_averages(const model::NamedTensors& averages);
+  /// What became of each replica's gradients since load().
+  [[nodiscard]] std::vector<GradientTotals> totals() const;
+  /// The gradients of the newest step, in order of arrival.
+  [[nodiscard]] std::vector<GradientId> newest() const;
+
+ private:
+  void start_anew(Replica& from) override TANDEM_REQUIRES(mutex_);
+  [[nodiscard]] bool has_left(int replica) const override TANDEM_REQUIRES(mutex_);
+  Outcome offer_gradient(const Offer& offer, const model::FlatParameters::Gradients& gradients) TANDEM_REQUIRES(mutex_);
+  /// Makes the step that is complete, if one is.
+  void make_step() TANDEM_REQUIRES(mutex_);
+  /// Runs `act` and what it makes due; a failure there is everybody's.
+  void act_and_settle(const std::function<void()>& act);
+  void await_token(int replica, const Limits& limits) TANDEM_REQUIRES(mutex_);
+
+  const SyncVariablesOptions options_;
+  std::optional<TokenProtocol> protocol_ TANDEM_GUARDED_BY(mutex_);
+  std::unique_ptr<GradientAccumulator> accumulator_ TANDEM_GUARDED_BY(mutex_);
+  std::optional<MovingAverage> averages_ TANDEM_GUARDED_BY(mutex_);
+  std::vector<double> factors_ TANDEM_GUARDED_BY(mutex_);    // of the learning rate, of the accepted gradients
+  std::vector<Outcome> outcomes_ TANDEM_GUARDED_BY(mutex_);  // by replica: of the step its last gradient went into
+  std::vector<GradientId> newest_ TANDEM_GUARDED_BY(mutex_);
+};
+
+}  // namespace tandem::sync

@@ -1,0 +1,372 @@
+#include "tandem/sync/token_protocol.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <array>
+#include <set>
+#include <string>
+
+#include "tandem/base/error.h"
+#include "tandem/base/text.h"
+
+namespace tandem::sync {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+TokenProtocol started(const TokenProtocol::Options& options) {
+  TokenProtocol protocol(options);
+  for (int worker = 0; worker < options.workers; ++worker) protocol.join(worker);
+  return protocol;
+}
+
+// Takes a token, spends it.
+TokenProtocol::Judgement compute(TokenProtocol& protocol, int worker) {
+  EXPECT_TRUE(protocol.take_token(worker)) << "worker " << worker << " has to wait";
+  return protocol.offer(worker);
+}
+
+std::vector<GradientId> make_step(TokenProtocol& protocol) {
+  std::vector<GradientId> taken = protocol.take();
+  protocol.advance();
+  return taken;
+}
+
+TEST(TokenProtocolTest, TheFirstToComeMakeTheStepAndTheLateOneIsTold) {
+  TokenProtocol protocol = started({.workers = 3, .aggregate = 2});
+  for (const int worker : {0, 1, 2}) EXPECT_EQ(protocol.take_token(worker), 0);
+  EXPECT_TRUE(protocol.offer(2).is_accepted);
+  EXPECT_FALSE(protocol.may_take());
+  EXPECT_TRUE(protocol.offer(0).is_accepted);
+  EXPECT_THAT(make_step(protocol), ElementsAre(GradientId{2, 0}, GradientId{0, 0}));
+  for (const int worker : {0, 2}) (void)compute(protocol, worker);
+  (void)make_step(protocol);
+  const TokenProtocol::Judgement late = protocol.offer(1);
+  EXPECT_FALSE(late.is_accepted);
+  EXPECT_EQ(late.staleness, 2);
+  EXPECT_EQ(protocol.take_token(1), 2) << "it goes on with the newest step";
+}
+
+// TensorFlow's fast workers take the token of the slow one, compute a second gradient of the same step, and come late
+// with it.
+TEST(TokenProtocolTest, NobodySpendsTheTokenOfASlowWorker) {
+  TokenProtocol protocol = started({.workers = 3, .aggregate = 2});
+  (void)protocol.take_token(2);  // and computes for ever
+  for (int step = 0; step < 50; ++step) {
+    EXPECT_TRUE(compute(protocol, 0).is_accepted);
+    EXPECT_EQ(protocol.take_token(0), std::nullopt);
+    EXPECT_TRUE(compute(protocol, 1).is_accepted);
+    (void)make_step(protocol);
+  }
+  EXPECT_EQ(protocol.totals(0).dropped + protocol.totals(1).dropped, 0);
+}
+
+TEST(TokenProtocolTest, FewerWorkersGiveSeveralEachAndTheFasterOneMore) {
+  TokenProtocol protocol = started({.workers = 2, .aggregate = 5});
+  for (int i = 0; i < 4; ++i) EXPECT_TRUE(compute(protocol, 0).is_accepted);
+  EXPECT_EQ(protocol.take_token(0), std::nullopt) << "the last token is worker 1's own";
+  (void)protocol.take_token(1);
+  EXPECT_EQ(protocol.take_token(0), std::nullopt) << "also while it is being spent";
+  EXPECT_TRUE(protocol.offer(1).is_accepted);
+  EXPECT_THAT(make_step(protocol),
+              ElementsAre(GradientId{0, 0}, GradientId{0, 1}, GradientId{0, 2}, GradientId{0, 3}, GradientId{1, 0}));
+}
+
+TEST(TokenProtocolTest, TheQuorumFollowsWhoLeavesAndWhoComes) {
+  TokenProtocol protocol = started({.workers = 3, .aggregate = 3});
+  (void)compute(protocol, 0);
+  (void)compute(protocol, 1);
+  protocol.die(2);
+  EXPECT_EQ(protocol.quorum(), 2);
+  (void)make_step(protocol);
+  protocol.join(2);
+  EXPECT_EQ(protocol.quorum(), 3);
+  EXPECT_EQ(protocol.take_token(2), 1);
+
+  TokenProtocol several = started({.workers = 2, .aggregate = 5});
+  several.leave(0);
+  EXPECT_EQ(several.quorum(), 5) << "the other gives them all";
+}
+
+TEST(TokenProtocolTest, TheTokenOfADeadWorkerIsAnothers) {
+  TokenProtocol protocol = started({.workers = 2, .aggregate = 4});
+  (void)protocol.take_token(0);
+  (void)compute(protocol, 1);
+  (void)compute(protocol, 1);
+  (void)protocol.take_token(1);
+  protocol.die(1);
+  (void)protocol.offer(0);
+  EXPECT_FALSE(protocol.may_take());
+  EXPECT_TRUE(compute(protocol, 0).is_accepted);
+  EXPECT_TRUE(protocol.may_take());
+}
+
+TEST(TokenProtocolTest, WhatIsThereWhenTheLastLeavesIsAStep) {
+  TokenProtocol protocol = started({.workers = 1, .aggregate = 3});
+  (void)compute(protocol, 0);
+  EXPECT_FALSE(protocol.may_take());
+  protocol.leave(0);
+  EXPECT_THAT(make_step(protocol), ElementsAre(GradientId{0, 0}));
+}
+
+TEST(TokenProtocolTest, WhoRestsIsNotCountedOnUntilAllHaveRested) {
+  TokenProtocol protocol = started({.workers = 3, .aggregate = 3});
+  (void)protocol.take_token(0);
+  protocol.rest(0);
+  EXPECT_EQ(protocol.quorum(), 2);
+  EXPECT_EQ(protocol.take_token(0), std::nullopt);
+  protocol.rest(1);
+  protocol.rest(2);
+  EXPECT_EQ(protocol.quorum(), 3);
+  (void)compute(protocol, 1);
+  EXPECT_EQ(protocol.take_token(1), std::nullopt) << "the others have theirs still";
+  for (const int worker : {0, 2}) EXPECT_EQ(protocol.take_token(worker), 0);
+}
+
+// Three of four are there, so one token would do; but all may be waiting for each other to go on.
+TEST(TokenProtocolTest, AfterARestEverybodyHasAToken) {
+  for (const Tokens tokens : {Tokens::kOwn, Tokens::kShared}) {
+    TokenProtocol protocol = started({.workers = 3, .aggregate = 4, .tokens = tokens});
+    for (const int worker : {0, 1, 2}) {
+      if (!protocol.has_token(worker)) (void)protocol.take_token(worker);
+      (void)protocol.offer(worker);
+    }
+    for (const int worker : {0, 1, 2}) protocol.rest(worker);
+    for (const int worker : {0, 1, 2}) EXPECT_TRUE(protocol.take_token(worker)) << worker;
+  }
+}
+
+TEST(TokenProtocolTest, ARestKeepsWhatWasGivenToTheOpenStep) {
+  TokenProtocol protocol = started({.workers = 1, .aggregate = 3});
+  (void)compute(protocol, 0);
+  (void)protocol.take_token(0);
+  protocol.rest(0);
+  EXPECT_FALSE(protocol.may_take());
+  EXPECT_TRUE(compute(protocol, 0).is_accepted);
+  EXPECT_TRUE(compute(protocol, 0).is_accepted);
+  EXPECT_EQ(make_step(protocol).size(), 3U);
+}
+
+// As TensorFlow: first gradients take no token, any worker any token, and tokens age in the queue.
+TEST(TokenProtocolTest, SharedTokensAreThoseOfTensorFlow) {
+  TokenProtocol protocol = started({.workers = 2, .aggregate = 2, .tokens = Tokens::kShared});
+  EXPECT_EQ(protocol.queued(), 2) << "initial tokens";
+  EXPECT_TRUE(protocol.offer(0).is_accepted);
+  EXPECT_EQ(protocol.take_token(0), 0);
+  EXPECT_TRUE(protocol.offer(1).is_accepted);
+  (void)make_step(protocol);
+  EXPECT_EQ(protocol.take_token(1), 0);
+  EXPECT_EQ(protocol.offer(0).staleness, 1) << "the second gradient of each is wasted";
+  EXPECT_EQ(protocol.take_token(0), 1);
+  EXPECT_EQ(protocol.queued(), 1);
+}
+
+TEST(TokenProtocolTest, WholeStepsDropWhatComesOnTop) {
+  for (const Acceptance acceptance : {Acceptance::kWhole, Acceptance::kPerVariable}) {
+    TokenProtocol protocol = started({.workers = 2, .aggregate = 1, .acceptance = acceptance});
+    for (const int worker : {0, 1}) (void)protocol.take_token(worker);
+    (void)protocol.offer(0);
+    EXPECT_EQ(protocol.offer(1).is_accepted, acceptance == Acceptance::kPerVariable);
+    (void)protocol.take();
+    EXPECT_THAT(protocol.accepted(), IsEmpty());
+    protocol.advance();
+  }
+}
+
+TEST(TokenProtocolTest, ACompleteStepHasNoTokensMore) {
+  TokenProtocol protocol = started({.workers = 2, .aggregate = 1});
+  (void)compute(protocol, 0);
+  EXPECT_EQ(protocol.take_token(1), std::nullopt);
+  (void)protocol.take();
+  EXPECT_EQ(protocol.take_token(1), std::nullopt) << "before it is applied";
+  protocol.advance();
+  EXPECT_EQ(protocol.take_token(1), 1);
+}
+
+TEST(TokenProtocolTest, NumbersOutOfRangeAreAllNamed) {
+  try {
+    (void)TokenProtocol({.workers = 0, .aggregate = 0});
+    FAIL();
+  } catch (const ConfigError& error) {
+    EXPECT_THAT(error.what(), testing::AllOf(HasSubstr("0 workers"), HasSubstr("replicas_to_aggregate")));
+  }
+  try {
+    (void)TokenProtocol({.workers = 2, .aggregate = 5, .initial_tokens = 2, .tokens = Tokens::kShared});
+    FAIL();
+  } catch (const ConfigError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("2 given, 3 needed"));
+  }
+}
+
+TEST(TokenProtocolTest, TheStepIsNotSetBack) {
+  TokenProtocol protocol({.workers = 1, .aggregate = 1});
+  protocol.set_step(7);
+  EXPECT_THROW(protocol.set_step(6), InvariantError);
+  protocol.join(0);
+  EXPECT_EQ(protocol.take_token(0), 7);
+}
+
+// --- every order of events
+// ---------------------------------------------------------------------------------------------
+
+// Membership changes are few, so that there are not too many orders; a step is taken and finished at any time.
+struct Explored {
+  TokenProtocol protocol;
+  std::vector<GradientId> pending;  // accepted, by what the verdicts said
+  std::vector<GradientId> taken;
+  std::vector<std::int64_t> given = std::vector<std::int64_t>(3, 0), counted = std::vector<std::int64_t>(3, 0);
+  int comings_and_goings = 0;
+};
+
+class Explorer {
+ public:
+  Explorer(const TokenProtocol::Options& options, int steps, int comings_and_goings)
+      : options_(options), steps_(steps), most_changes_(comings_and_goings) {}
+
+  void explore() { visit({.protocol = started(options_), .pending = {}, .taken = {}}); }
+  [[nodiscard]] std::size_t states() const { return seen_.size(); }
+  [[nodiscard]] std::size_t finished() const { return finished_; }
+
+ private:
+  // What decides about the future. Sequence numbers and totals do not.
+  std::string key_of(const Explored& state) const {
+    std::string key = state.protocol.describe();
+    for (const auto* gradients : {&state.pending, &state.taken}) {
+      std::array<int, 3> of{};
+      for (const GradientId& each : *gradients) ++of[static_cast<std::size_t>(each.worker)];
+      for (const int count : of) key += concat(",", count);
+    }
+    return concat(key, " after ", state.comings_and_goings);
+  }
+
+  void visit(const Explored& state) {
+    if (state.protocol.step() == steps_ || testing::Test::HasFailure()) {
+      ++finished_;
+      return;
+    }
+    if (!seen_.insert(key_of(state)).second) return;
+    bool goes_on = false, anybody = false;
+    for (int worker = 0; worker < options_.workers; ++worker) {
+      if (!state.protocol.is_present(worker)) continue;
+      anybody = true;
+      goes_on |= state.protocol.has_token(worker) ? try_offer(state, worker) : try_token(state, worker);
+    }
+    goes_on |= try_coordinator(state);
+    EXPECT_TRUE(goes_on || !anybody) << "nobody can do anything: " << key_of(state);
+    if (state.comings_and_goings < most_changes_) change_membership(state);
+  }
+
+  bool try_offer(Explored state, int worker) {
+    const auto judgement = state.protocol.offer(worker);
+    const auto index = static_cast<std::size_t>(worker);
+    EXPECT_EQ(judgement.id, (GradientId{worker, state.given[index]++}));
+    if (judgement.is_accepted) {
+      EXPECT_EQ(judgement.step, state.protocol.step());
+      state.pending.push_back(judgement.id);
+    } else {
+      EXPECT_GT(judgement.staleness, 0);
+      ++state.counted[index];
+    }
+    check(state);
+    visit(state);
+    return true;
+  }
+
+  bool try_token(Explored state, int worker) {
+    const auto token = state.protocol.take_token(worker);
+    if (!token) return false;
+    EXPECT_LE(*token, state.protocol.step());
+    EXPECT_TRUE(options_.tokens == Tokens::kShared || *token == state.protocol.step());
+    visit(state);
+    return true;
+  }
+
+  bool try_coordinator(Explored state) {
+    if (!state.taken.empty()) {
+      const std::int64_t before = state.protocol.step();
+      state.protocol.advance();
+      EXPECT_EQ(state.protocol.step(), before + 1);
+      for (const GradientId& each : state.taken) ++state.counted[static_cast<std::size_t>(each.worker)];
+      state.taken.clear();
+    } else if (state.protocol.may_take()) {
+      state.taken = state.protocol.take();
+      EXPECT_EQ(state.taken, state.pending) << "each accepted gradient is in one step";
+      state.pending.clear();
+    } else {
+      return false;
+    }
+    check(state);
+    visit(state);
+    return true;
+  }
+
+  void change_membership(const Explored& state) {
+    for (int worker = 0; worker < options_.workers; ++worker) {
+      Explored next = state;
+      ++next.comings_and_goings;
+      if (!state.protocol.is_present(worker)) {
+        next.protocol.join(worker);
+        visit(next);
+        continue;
+      }
+      Explored dies = next, rests = next;
+      next.protocol.leave(worker);
+      visit(next);
+      dies.protocol.die(worker);
+      visit(dies);
+      if (state.protocol.is_resting(worker)) continue;
+      rests.protocol.rest(worker);
+      visit(rests);
+    }
+  }
+
+  // offered = applied + dropped + in flight, and the last of these are the pending and the taken.
+  void check(const Explored& state) {
+    for (int worker = 0; worker < options_.workers; ++worker) {
+      const GradientTotals& totals = state.protocol.totals(worker);
+      const auto index = static_cast<std::size_t>(worker);
+      const auto is_its = [worker](const GradientId& each) { return each.worker == worker; };
+      const auto in_flight = std::count_if(state.pending.begin(), state.pending.end(), is_its) +
+                             std::count_if(state.taken.begin(), state.taken.end(), is_its);
+      EXPECT_EQ(totals.offered, state.given[index]);
+      EXPECT_EQ(totals.applied + totals.dropped, state.counted[index]);
+      EXPECT_EQ(totals.in_flight(), in_flight);
+    }
+    EXPECT_EQ(state.protocol.accepted(), state.pending);
+  }
+
+  const TokenProtocol::Options options_;
+  const int steps_, most_changes_;
+  std::set<std::string> seen_;
+  std::size_t finished_ = 0;
+};
+
+// Up to 3 workers and 3 steps, with as many comings and goings among 2, and one among 3: no order of events ends in a
+// deadlock, loses a token or an accepted gradient, or counts one twice.
+TEST(TokenProtocolTest, EveryOrderOfEventsGoesOnAndAddsUp) {
+  std::size_t states = 0;
+  for (const Tokens tokens : {Tokens::kOwn, Tokens::kShared}) {
+    for (const Acceptance acceptance : {Acceptance::kWhole, Acceptance::kPerVariable}) {
+      for (const int workers : {1, 2, 3}) {
+        for (const int aggregate : {1, 2, 3, 4}) {
+          Explorer explorer({.workers = workers, .aggregate = aggregate, .tokens = tokens, .acceptance = acceptance}, 3,
+                            workers < 3 ? 3 : 1);
+          explorer.explore();
+          EXPECT_GT(explorer.finished(), 0U);
+          states += explorer.states();
+          ASSERT_FALSE(HasFailure()) << workers << " workers, " << aggregate << " gradients a step, "
+                                     << (tokens == Tokens::kOwn ? "own" : "shared") << " tokens, acceptance "
+                                     << static_cast<int>(acceptance);
+        }
+      }
+    }
+  }
+  RecordProperty("states", static_cast<int>(states));
+  EXPECT_GT(states, 10'000U);
+}
+
+}  // namespace
+}  // namespace tandem::sync

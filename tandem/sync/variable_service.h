@@ -1,0 +1,106 @@
+// sync/variable_service.h: parameters and optimizer state that all replicas of a run update, in the memory of one
+// process: what replicas ask of them, and how a failure of one ends the waits of all.
+//
+// An update and a read exclude each other as a whole, so nobody sees a tensor half-written, nor tensors of two
+// versions. Other processes reach them through variable_link.h.
+//
+// Threads: all members from any thread, a replica's calls one at a time. Blocking: exchange() and resume(), until
+// `limits`, with DeadlineExceeded naming the replicas that are waited for, or GroupAborted when stopped. After fail()
+// every call throws what it was given.
+#pragma once
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <vector>
+
+#include "tandem/base/mutex.h"
+#include "tandem/concurrency/limits.h"
+#include "tandem/sync/replica.h"
+#include "tandem/sync/shard_gradients.h"
+#include "tandem/sync/strategy.h"
+#include "tandem/sync/variable_home.h"
+
+namespace tandem::sync {
+
+/// A gradient that a replica offers.
+struct Offer {
+  int replica = 0;
+  double scale = 1;          // of the gradients, which are sums
+  double learning_rate = 0;  // of group 0, before the factor
+  double lr_factor = 1;
+  Tally tally{};  // what was counted with the sums
+};
+
+/// What became of it.
+struct Outcome {
+  Verdict verdict = Verdict::kApplied;
+  std::int64_t staleness = 0;
+  // Of the step that it is part of, where several gradients make up one:
+  std::int64_t step = 0;       // made since the variables were loaded, when the values were read
+  std::int64_t gradients = 1;  // in the step
+  double weight = 0, loss = 0, grad_norm = 0;
+};
+
+class VariableService {
+ public:
+  virtual ~VariableService() = default;
+  VariableService(const VariableService&) = delete;
+  VariableService& operator=(const VariableService&) = delete;
+
+  /// Told the outcome and shown the flat values, which do not change until it returns.
+  using Read = std::function<void(const Outcome&, const std::vector<model::FlatBuffer>& values)>;
+  /// A replica's step: offers the gradient (nullptr: none), waits until the replica may begin its next step, and calls
+  /// `read`.
+  virtual void exchange(const Offer& offer, const model::FlatParameters::Gradients* gradients, const Limits& limits,
+                        const Read& read) = 0;
+  /// The replica is about to wait for all others elsewhere: nobody waits for it here until all have come to that.
+  virtual void rest(int replica) = 0;
+  /// Replica 0's, when all rest and hold the values as they are: from now on they go on side by side.
+  virtual void end_rest() = 0;
+  /// Waits until the replica may begin its next step after a rest, or its first. Calls `read` unless it holds the
+  /// values already.
+  virtual void resume(int replica, const Limits& limits, const Read& read) = 0;
+  /// Nobody waits for the replica any more.
+  virtual void leave(int replica) = 0;
+
+  /// Takes the values and optimizer state of a replica; counts begin anew.
+  void load(Replica& from);
+  /// Gives them to it.
+  void store(Replica& to);
+
+  /// The replica is gone for a reason that ends the run, unless it has left or rests. The first reason stays.
+  void lose(int replica, const std::exception_ptr& why);
+  void fail(const std::exception_ptr& why);
+  /// Called with the first failure, on the thread that brings it. An empty function ends the calls; returns when none
+  /// is under way.
+  using Failed = std::function<void(const std::exception_ptr& why)>;
+  void on_failure(Failed failed);
+
+  /// Gradient memory of this layout, on the CPU.
+  [[nodiscard]] model::FlatParameters::Gradients make_gradients() const { return home_.make_gradients(); }
+  [[nodiscard]] const std::vector<model::FlatBuffer>& layout() const { return home_.parameters().buffers(); }
+
+ protected:
+  /// Of the same layout and optimizer as `like`, which is not kept.
+  explicit VariableService(Replica& like) : home_(like) {}
+
+  /// After the values were loaded from `from`.
+  virtual void start_anew(Replica& from) TANDEM_REQUIRES(mutex_) = 0;
+  [[nodiscard]] virtual bool has_left(int replica) const TANDEM_REQUIRES(mutex_) = 0;
+
+  void require_whole() const TANDEM_REQUIRES(mutex_);
+  /// Waits until `ready` or a failure. `who`: for the error.
+  void wait_for(const std::function<bool()>& ready, const std::function<std::string()>& who, const Limits& limits)
+      TANDEM_REQUIRES(mutex_);
+
+  mutable Mutex mutex_;
+  CondVar changed_;
+  VariableHome home_;  // values and optimizer are guarded by mutex_, the layout does not change
+
+ private:
+  std::exception_ptr failure_ TANDEM_GUARDED_BY(mutex_);
+  Mutex telling_;  // never taken while mutex_ is held
+  Failed failed_ TANDEM_GUARDED_BY(telling_);
+};
+
+}  // namespace tandem::sync

@@ -1,0 +1,72 @@
+// IMPALA from the command line: Ctrl-C, resuming, and what its folder says.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <csignal>
+#include <string>
+
+#include "tandem/base/atomic_file.h"
+#include "tandem/base/testing/temporary_folder.h"
+#include "training.h"
+
+namespace tandem::process_test {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr std::int64_t kBatchRows = 64, kUpdateRows = 4 * kBatchRows;
+
+Recipe impala(const std::string& execution, std::int64_t steps) {
+  return {
+      "Impala",
+      {"--algo", "impala", "--env", "CartPole-v1", "--seed", "11", "--num-envs", "8", "--rollout-steps", "16", "--set",
+       "impala.batches_per_update=4", "--set", "policy.hidden=16,16", "--set", "impala.execution=" + execution},
+      steps,
+      kUpdateRows};
+}
+
+TEST(ImpalaTest, CtrlCLeavesACheckpointFromWhichTheRunGoesOn) {
+  const TemporaryFolder scratch;
+  const auto folder = scratch / "run";
+  Child child(train(impala("threads", 1'000'000'000), folder, "cpu"));
+  ASSERT_TRUE(reaches_update(child, folder, 5));
+  child.signal(SIGINT);
+  const Ended ended = child.wait();
+  EXPECT_EQ(ended.exit_code, 130) << "signal " << ended.signal << "\n" << ended.err;
+  expect_inspectable(folder);
+  expect_line_for_every_update(folder);
+  const JsonValue stopped = summary_of(folder);
+  EXPECT_EQ(stopped.at("end").as_string(), "stopped");
+  EXPECT_EQ(stopped.at("algo").as_string(), "impala");
+
+  const std::int64_t total = stopped.at("env_steps").as_int64() + 10 * kUpdateRows;
+  Command resumed = resume(folder, "cpu");
+  resumed.arguments.insert(resumed.arguments.end(), {"--total-steps", std::to_string(total)});
+  expect_success(resumed);
+  const JsonValue summary = summary_of(folder);
+  EXPECT_EQ(summary.at("end").as_string(), "finished");
+  EXPECT_EQ(summary.at("resumed").as_string(), "inexactly");
+  EXPECT_EQ(summary.at("env_steps").as_int64(), total);
+  EXPECT_EQ(summary.at("samples_sampled").as_int64(), total);
+  EXPECT_EQ(summary.at("samples_trained").as_int64(), total);
+  EXPECT_EQ(summary.at("policy_lag_histogram").as_array().size(), 17u);
+  EXPECT_THAT(read_file(folder / "log.txt"), HasSubstr("in an order that no two runs have in common"));
+  expect_line_for_every_update(folder);
+  expect_success(tandem({"eval", folder.string(), "--episodes", "2"}));
+}
+
+TEST(ImpalaTest, OnOneThreadAKilledRunGoesOnAsTheUninterruptedOne) {
+  const Recipe recipe = impala("inline", 16 * kUpdateRows);
+  const std::string state = uninterrupted_state(recipe);
+  const TemporaryFolder scratch;
+  const auto folder = scratch / "run";
+  const Ended killed = run(train(recipe, folder, "cpu", "checkpoint.after_manifest:3:kill"));
+  ASSERT_EQ(killed.signal, SIGKILL) << killed.err;
+  expect_success(resume(folder, "cpu"));
+  EXPECT_EQ(summary_of(folder).at("resumed").as_string(), "exactly");
+  EXPECT_EQ(state_of(folder), state);
+  expect_line_for_every_update(folder);
+}
+
+}  // namespace
+}  // namespace tandem::process_test

@@ -1,0 +1,76 @@
+// `tandem train --strategy sync_replicas` with fewer or more gradients a step than replicas: it ends, and all gradients
+// are accounted for. With as many, strategy_test.cc compares its state with that of replicated.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tandem/base/testing/temporary_folder.h"
+#include "training.h"
+
+namespace tandem::process_test {
+namespace {
+
+using testing::HasSubstr;
+
+Command synchronous(Command command, const std::vector<std::string>& settings = {}) {
+  command.arguments.insert(command.arguments.end(), {"--strategy", "sync_replicas"});
+  for (const std::string& setting : settings) command.arguments.insert(command.arguments.end(), {"--set", setting});
+  return command;
+}
+
+void expect_accounted_for(const std::filesystem::path& folder, std::size_t replicas) {
+  const JsonValue summary = summary_of(folder);
+  const auto& work = summary.at("replicas").as_array();
+  ASSERT_EQ(work.size(), replicas);
+  for (const JsonValue& replica : work) {
+    EXPECT_GT(replica.at("gradients").as_int64(), 0);
+    EXPECT_EQ(replica.at("gradients").as_int64(), replica.at("accepted").as_int64() + replica.at("dropped").as_int64());
+    EXPECT_GE(replica.at("waited_s").as_double(), 0);
+  }
+}
+
+TEST(SyncReplicasTrainingTest, FewerOrMoreGradientsThanReplicasEndToo) {
+  for (const char* aggregate : {"3", "6"}) {
+    const TemporaryFolder scratch;
+    const auto folder = scratch / "run";
+    expect_success(as_ranks(2, synchronous(train(with_steps(pendulum(), 4096), folder, "cpu:2"),
+                                           {std::string("sync_replicas.replicas_to_aggregate=") + aggregate,
+                                            "sync_replicas.average_decay=0.9"})));
+    expect_accounted_for(folder, 4);
+    expect_line_for_every_update(folder);
+    expect_inspectable(folder);
+  }
+}
+
+TEST(SyncReplicasTrainingTest, TheNumbersOfTensorFlowEndToo) {
+  const TemporaryFolder scratch;
+  const auto folder = scratch / "run";
+  expect_success(as_ranks(2, synchronous(train(with_steps(cartpole(), 4096), folder, "cpu:2"),
+                                         {"sync_replicas.acceptance=per_variable", "sync_replicas.sparse_mean=by_index",
+                                          "sync_replicas.tokens=shared"})));
+  expect_accounted_for(folder, 4);
+}
+
+TEST(SyncReplicasTrainingTest, AKilledRunGoesOnFromItsCheckpointWithItsAverages) {
+  const Recipe recipe = with_steps(cartpole(), 4096);
+  const TemporaryFolder scratch;
+  const auto folder = scratch / "run";
+  const Ended killed =
+      run(as_ranks(2, synchronous(train(recipe, folder, "cpu:1", "checkpoint.before_manifest:3:kill"),
+                                  {"sync_replicas.replicas_to_aggregate=1", "sync_replicas.average_decay=0.9"})));
+  EXPECT_NE(killed.exit_code, 0);
+  expect_success(resume(folder, "cpu:2"));
+  EXPECT_EQ(summary_of(folder).at("resumed").as_string(), "inexactly");
+  expect_line_for_every_update(folder);
+}
+
+TEST(SyncReplicasTrainingTest, KeysOfAnotherStrategyAreRefused) {
+  const TemporaryFolder scratch;
+  Command command = train(cartpole(), scratch / "run", "cpu:2");
+  command.arguments.insert(command.arguments.end(), {"--set", "sync_replicas.tokens=shared"});
+  const Ended ended = run(command);
+  EXPECT_EQ(ended.exit_code, 2);
+  EXPECT_THAT(ended.err, HasSubstr("no effect without strategy: sync_replicas"));
+}
+
+}  // namespace
+}  // namespace tandem::process_test
