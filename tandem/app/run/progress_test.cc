@@ -71,10 +71,22 @@ class Screen {
     ::close(reader);
     ::close(writer);
   }
+  // What was written so far. A terminal hands it on in pieces, so a mark that no line holds says where it ends.
   [[nodiscard]] std::string content() const {
-    std::array<char, 65536> text{};
-    const ssize_t size = ::read(reader, text.data(), text.size());
-    return {text.data(), static_cast<std::size_t>(std::max<ssize_t>(size, 0))};
+    constexpr char kEnd = '\0';
+    EXPECT_EQ(::write(writer, &kEnd, 1), 1);
+    std::string text;
+    std::array<char, 65536> piece{};
+    while (!text.ends_with(kEnd)) {
+      const ssize_t size = ::read(reader, piece.data(), piece.size());
+      if (size <= 0) {
+        ADD_FAILURE() << "the screen ended";
+        return text;
+      }
+      text.append(piece.data(), static_cast<std::size_t>(size));
+    }
+    text.pop_back();
+    return text;
   }
   int reader = -1, writer = -1;
 };
