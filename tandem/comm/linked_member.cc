@@ -123,6 +123,7 @@ class LinkedMember final : public Group {
 
   void abort(const std::string& why) override { links_.close(shm::Cause::kAborted, why); }
   void expire() override {
+    if (links_.waiting_for().empty()) return;  // nobody could be named
     const MutexLock lock(mutex_);
     if (!waits_) return;
     hurried_ = true;

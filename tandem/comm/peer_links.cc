@@ -151,12 +151,8 @@ void PeerLinks::finish() {
 
 // The questions to a member that is stopped are kept until the end.
 void PeerLinks::ask() {
-  const auto asked = [&] {
-    const MutexLock lock(mutex_);
-    return missing();
-  }();
   question_.kind = PeerMessage::Kind::kQuestion;
-  for (const int peer : asked) {
+  for (const int peer : waiting_for()) {
     try {
       C10dWork work = wire_.send(peer, &question_, question_.used(), Tag::kMessages);
       const MutexLock lock(mutex_);

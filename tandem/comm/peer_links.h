@@ -78,6 +78,11 @@ class PeerLinks {
   [[noreturn]] void throw_closed() const;
   /// "all_reduce of 8 x Float #3: rank 0 waited for rank 2", of the collective that is now in progress.
   [[nodiscard]] std::string waiting() const;
+  /// Whom the collective in progress waits for now.
+  [[nodiscard]] std::vector<int> waiting_for() const {
+    const MutexLock lock(mutex_);
+    return missing();
+  }
 
  private:
   enum class Ending { kLeft, kFailed };
@@ -110,7 +115,6 @@ class PeerLinks {
   void compare_announcements();
   [[nodiscard]] Transfer admit(int peer, const std::function<C10dWork()>& start);
   [[noreturn]] void await_verdict(int peer, const std::string& what);
-  /// Whom the collective in progress waits for.
   [[nodiscard]] std::vector<int> missing() const TANDEM_REQUIRES(mutex_);
   [[nodiscard]] std::string why_closed() const TANDEM_REQUIRES(mutex_);
 
