@@ -18,6 +18,7 @@
 #include "tandem/comm/part_exchange.h"
 #include "tandem/comm/peer_links.h"
 #include "tandem/comm/question_bell.h"
+#include "tandem/concurrency/wait_and_ask.h"
 
 namespace tandem::comm {
 namespace {
@@ -156,12 +157,8 @@ class LinkedMember final : public Group {
       const MutexLock lock(mutex_);
       TANDEM_CHECK(ticket == completed_ && ticket < started_, "collectives are waited for in the order of their start");
     }
-    WaitOutcome outcome = await(ticket, limits.deadline, limits.stop);
-    const Deadline answered = Deadline::after(limits.answer);
-    while (outcome == WaitOutcome::kDeadline && !answered.expired()) {
-      links_.ask();
-      outcome = await(ticket, Deadline::after(std::min<Clock::duration>(kAskAgain, answered.remaining())), limits.stop);
-    }
+    const WaitOutcome outcome = wait_and_ask(
+        limits, [&](const Deadline& deadline) { return await(ticket, deadline, limits.stop); }, [&] { links_.ask(); });
     {
       const MutexLock lock(mutex_);
       if (executed_ > ticket) {

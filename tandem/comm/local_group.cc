@@ -18,6 +18,7 @@
 #include "tandem/comm/question_bell.h"
 #include "tandem/comm/tree_reduce.h"
 #include "tandem/concurrency/event_count.h"
+#include "tandem/concurrency/wait_and_ask.h"
 
 namespace tandem::comm {
 namespace {
@@ -124,12 +125,9 @@ class Exchange {
       return outcome == WaitOutcome::kStopped ? outcome : WaitOutcome::kDeadline;
     };
     me.sleeps.store(true);
-    WaitOutcome outcome = sleep(limits.deadline);
-    const Deadline answered = Deadline::after(limits.answer);
-    while (outcome == WaitOutcome::kDeadline && !answered.expired()) {
+    const WaitOutcome outcome = wait_and_ask(limits, sleep, [&] {
       for (const int rank : missing(counter, value)) questions(rank).ring();
-      outcome = sleep(Deadline::after(std::min<Clock::duration>(kAskAgain, answered.remaining())));
-    }
+    });
     me.sleeps.store(false);
     return outcome;
   }

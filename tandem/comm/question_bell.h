@@ -2,16 +2,12 @@
 //
 // Threads: all. The listener runs on the thread that rings, and must not wait for anybody.
 #pragma once
-#include <chrono>
 #include <functional>
 #include <utility>
 
 #include "tandem/base/mutex.h"
 
 namespace tandem::comm {
-
-/// Who is missing may have been between two waits when it was asked, so it is asked again.
-inline constexpr std::chrono::milliseconds kAskAgain{50};
 
 class QuestionBell {
  public:

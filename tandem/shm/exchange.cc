@@ -6,6 +6,7 @@
 #include "tandem/base/check.h"
 #include "tandem/base/error.h"
 #include "tandem/base/text.h"
+#include "tandem/concurrency/wait_and_ask.h"
 #include "tandem/shm/rank_report.h"
 
 namespace tandem::shm {
@@ -19,7 +20,6 @@ SpinBudget spin_budget(ControlBlock& control) {
   return CPU_COUNT(&cores) >= control.size ? SpinBudget{std::chrono::microseconds(50)} : SpinBudget{};
 }
 
-constexpr Clock::duration kCallAgain = std::chrono::milliseconds(50);
 
 std::uint32_t count_after(std::uint64_t ticket) { return static_cast<std::uint32_t>(ticket + 1); }
 
@@ -115,14 +115,12 @@ SharedCounter::Outcome Exchange::sleep_and_call(SharedCounter RankBlock::*counte
     hurried_.store(false);
   };
   sleep_on(&waited_for);
-  auto outcome = waited_for.sleep(count_after(ticket), limits.deadline, hurried_);
-  const Deadline answered = Deadline::after(limits.answer);
-  while (outcome == SharedCounter::Outcome::kDeadline && !answered.expired()) {
-    for (const int each : missing(counter, ticket)) watch_.call(each);
-    hurried_.store(false);
-    const Deadline again = Deadline::after(std::min(kCallAgain, answered.remaining()));
-    outcome = waited_for.sleep(count_after(ticket), again, hurried_);
-  }
+  const auto outcome = wait_and_ask(
+      limits, [&](const Deadline& deadline) { return waited_for.sleep(count_after(ticket), deadline, hurried_); },
+      [&] {
+        for (const int each : missing(counter, ticket)) watch_.call(each);
+        hurried_.store(false);
+      });
   sleep_on(nullptr);
   return outcome;
 }
