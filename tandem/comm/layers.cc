@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "tandem/base/check.h"
-#include "tandem/comm/rethrow.h"
+#include "tandem/base/rethrow.h"
 
 namespace tandem::comm {
 

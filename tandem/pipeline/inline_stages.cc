@@ -1,6 +1,6 @@
 #include "tandem/pipeline/inline_stages.h"
 
-#include "tandem/concurrency/named_error.h"
+#include "tandem/base/rethrow.h"
 
 namespace tandem::pipeline {
 
@@ -26,7 +26,7 @@ Progress InlineStages::step(std::size_t index) {
     stage.ended();
     return Progress::kMade;
   } catch (...) {
-    rethrow_named(stage.name);
+    rethrow_with(stage.name + ": ");
   }
 }
 

@@ -2,7 +2,7 @@
 
 #include "tandem/base/error.h"
 #include "tandem/base/text.h"
-#include "tandem/concurrency/named_error.h"
+#include "tandem/base/rethrow.h"
 
 namespace tandem::pipeline {
 
@@ -34,7 +34,7 @@ void StageThreads::run(std::size_t index, const std::stop_token& stop) {
       return;
     }
   } catch (...) {
-    rethrow_named(stage.name);
+    rethrow_with(stage.name + ": ");
   }
 }
 

@@ -8,7 +8,7 @@
 #include "tandem/base/check.h"
 #include "tandem/base/error.h"
 #include "tandem/base/text.h"
-#include "tandem/comm/rethrow.h"
+#include "tandem/base/rethrow.h"
 
 namespace tandem::sync {
 
@@ -73,7 +73,7 @@ void BucketExchange::start(const at::Tensor& part) {
   try {
     pending_.push_back(group_.start_all_reduce(part));
   } catch (const RunError&) {
-    comm::rethrow_with(words_of(pending_.size()));
+    rethrow_with(words_of(pending_.size()));
   }
 }
 
@@ -116,7 +116,7 @@ void BucketExchange::wait(const Limits& limits) {
     try {
       pending_[place].wait(limits);
     } catch (const RunError&) {
-      comm::rethrow_with(words_of(place));
+      rethrow_with(words_of(place));
     }
   }
   pending_.clear();

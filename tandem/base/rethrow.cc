@@ -1,11 +1,14 @@
-#include "tandem/concurrency/named_error.h"
+#include "tandem/base/rethrow.h"
+
+#include <utility>
+#include <vector>
 
 #include "tandem/base/error.h"
 
 namespace tandem {
 namespace {
 
-ConfigError named(const std::string& before, const ConfigError& error) {
+ConfigError with(const std::string& before, const ConfigError& error) {
   std::vector<std::string> faults = error.faults();
   for (std::string& fault : faults) fault.insert(0, before);
   return ConfigError(std::move(faults));
@@ -13,16 +16,15 @@ ConfigError named(const std::string& before, const ConfigError& error) {
 
 }  // namespace
 
-void rethrow_named(const std::string& name) {
-  const std::string before = name + ": ";
+void rethrow_with(const std::string& before, const std::function<int(int)>& rank_of) {
   try {
     throw;
   } catch (const ConfigError& error) {
-    throw named(before, error);
+    throw with(before, error);
   } catch (const InvariantError& error) {
     throw InvariantError(before + error.what());
   } catch (const PeerLost& error) {
-    throw PeerLost(error.peer(), before + error.what());
+    throw PeerLost(rank_of(error.peer()), before + error.what());
   } catch (const DeadlineExceeded& error) {
     throw DeadlineExceeded(before + error.what());
   } catch (const GroupAborted& error) {
