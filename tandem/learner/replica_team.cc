@@ -1,11 +1,11 @@
 #include "tandem/learner/replica_team.h"
 
 #include <ATen/ATen.h>
-#include <ATen/Parallel.h>
 
 #include "tandem/comm/layered_group.h"
 #include "tandem/comm/local_group.h"
 #include "tandem/concurrency/failures.h"
+#include "tandem/device/one_core.h"
 #include "tandem/metrics/process_stats.h"
 
 namespace tandem::learner {
@@ -72,7 +72,7 @@ ReplicaTeam::ReplicaTeam(const std::vector<sync::Placement>& placements, const T
 ReplicaTeam::~ReplicaTeam() = default;
 
 void ReplicaTeam::take_seat(const sync::Placement& placement, const BuildModule& build) {
-  at::set_num_threads(1);  // one intra-op thread a replica: what a sum's order depends on
+  device::use_one_core();
   const Limits limits{.deadline = Deadline::after(options_.patience), .stop = {}};
   const auto local = static_cast<std::size_t>(placement.local);
   if (ranks_.size() > 1) {

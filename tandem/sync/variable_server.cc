@@ -1,30 +1,14 @@
 #include "tandem/sync/variable_server.h"
 
-#include <ATen/Parallel.h>
-
 #include <utility>
 
 #include "tandem/base/check.h"
 #include "tandem/base/error.h"
-#include "tandem/base/mutex.h"
 #include "tandem/base/text.h"
+#include "tandem/device/one_core.h"
 #include "tandem/sync/variable_message.h"
 
 namespace tandem::sync {
-namespace {
-
-// Updates of several replicas come one after the other on as many threads; none needs a pool of its own. In a process
-// that was forked LibTorch makes its pool anew at the first call, without a lock.
-void use_one_thread() {
-  thread_local bool is_set = false;
-  if (is_set) return;
-  static Mutex one_at_a_time;
-  const MutexLock lock(one_at_a_time);
-  at::set_num_threads(1);
-  is_set = true;
-}
-
-}  // namespace
 
 VariableServer::VariableServer(std::shared_ptr<VariableService> variables, std::vector<std::string> names)
     : variables_(std::move(variables)),
@@ -49,7 +33,7 @@ VariableServer::VariableServer(std::shared_ptr<VariableService> variables, std::
 VariableServer::~VariableServer() { variables_->on_failure({}); }
 
 net::Message VariableServer::serve(int replica, const net::Message& request, const Limits& limits) {
-  use_one_thread();
+  device::use_one_core();  // updates of several replicas come one after the other, on as many threads
   net::Message answer{.kind = kDone, .patience = -1, .bytes = {}};
   const VariableService::Read read = [&](const Outcome& outcome, const std::vector<model::FlatBuffer>& values) {
     answer = values_message(outcome, values);

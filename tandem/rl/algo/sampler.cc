@@ -1,10 +1,10 @@
 #include "tandem/rl/algo/sampler.h"
 
 #include <ATen/ATen.h>
-#include <ATen/Parallel.h>
 #include <ATen/core/grad_mode.h>
 
 #include "tandem/base/check.h"
+#include "tandem/device/one_core.h"
 
 namespace tandem::rl {
 
@@ -28,22 +28,11 @@ void copy_weights(const Weights& from, const Weights& to) {
   for (std::size_t i = 0; i < to.size(); ++i) to[i].copy_(from[i]);
 }
 
-namespace {
-
-// Of every thread that samples: the other cores are the other workers'.
-void use_one_core() {
-  thread_local bool done = false;
-  if (!done) at::set_num_threads(1);
-  done = true;
-}
-
-}  // namespace
-
 Sampler::Sampler(std::shared_ptr<ActorCritic> policy, std::unique_ptr<RolloutWorker> worker)
     : policy_(std::move(policy)), worker_(std::move(worker)), weights_(weights_of(*policy_)) {}
 
 std::int64_t Sampler::collect(pipeline::Published<Weights>& newest, const Normalizers& frozen) {
-  use_one_core();
+  device::use_one_core();
   {
     const auto reading = newest.read();
     if (reading.version() != version_) copy_weights(reading.value(), weights_);
