@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <string>
 
+#include "tandem/shm/cause.h"
 #include "tandem/shm/shared_counter.h"
 
 namespace tandem::shm {
@@ -40,8 +41,6 @@ struct alignas(64) Posting {
 [[nodiscard]] std::string describe(const Posting& posting);
 /// Whether the two belong to the same collective. Sizes in an all_gather may differ.
 [[nodiscard]] bool agree(const Posting& a, const Posting& b);
-
-enum class Cause : std::uint32_t { kAborted, kStopped, kDeadline, kMismatch, kLost, kLeft };
 
 /// Why a rank closed the group.
 struct Closing {

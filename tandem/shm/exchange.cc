@@ -20,7 +20,6 @@ SpinBudget spin_budget(ControlBlock& control) {
   return CPU_COUNT(&cores) >= control.size ? SpinBudget{std::chrono::microseconds(50)} : SpinBudget{};
 }
 
-
 std::uint32_t count_after(std::uint64_t ticket) { return static_cast<std::uint32_t>(ticket + 1); }
 
 }  // namespace
@@ -172,21 +171,7 @@ std::string Exchange::why_closed() const {
 void Exchange::throw_closed() const {
   const int by = control_.closed_by.load(std::memory_order_seq_cst);
   const Closing& closing = block(by).closing;
-  const std::string message = why_closed();
-  switch (closing.cause) {
-    case Cause::kLost:
-    case Cause::kLeft:
-      throw PeerLost(closing.lost, message);
-    case Cause::kMismatch:
-      throw RunError(message);
-    case Cause::kDeadline:
-      if (by == rank_) throw DeadlineExceeded(message);
-      [[fallthrough]];
-    case Cause::kAborted:
-    case Cause::kStopped:
-      break;
-  }
-  throw GroupAborted(message);
+  shm::throw_closed(closing.cause, by == rank_ ? ClosedBy::kMe : ClosedBy::kAnother, closing.lost, why_closed());
 }
 
 void Exchange::sign() {
