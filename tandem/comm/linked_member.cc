@@ -5,6 +5,8 @@
 #include <c10/core/Event.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 
+#include <algorithm>
+#include <array>
 #include <cstring>
 #include <deque>
 #include <utility>
@@ -14,8 +16,7 @@
 #include "tandem/base/text.h"
 #include "tandem/comm/broken_pipe.h"
 #include "tandem/comm/close_signal.h"
-#include "tandem/comm/device_exchange.h"
-#include "tandem/comm/part_exchange.h"
+#include "tandem/comm/link_collective.h"
 #include "tandem/comm/peer_links.h"
 #include "tandem/comm/question_bell.h"
 #include "tandem/concurrency/wait_and_ask.h"
@@ -24,15 +25,6 @@ namespace tandem::comm {
 namespace {
 
 using shm::Operation;
-
-// A collective that was started, until it is waited for.
-struct Task {
-  Announcement announcement;
-  at::Tensor tensor;                  // the caller's; for gathers, what this member gives
-  int root;                           // broadcast
-  std::unique_ptr<c10::Event> ready;  // when the caller's stream has written it
-  std::vector<at::Tensor> gathered;   // by rank, on this host; at the start, the memory for it or nothing
-};
 
 shm::Posting posting_of(Operation operation, std::int64_t count, at::ScalarType dtype, int root = 0) {
   shm::Posting posting{.operation = operation, .root = root, .count = count};
@@ -98,7 +90,7 @@ class LinkedMember final : public Group {
                  mine.size());
     const at::Tensor copy = at::empty({std::ssize(mine)}, at::kDouble);
     if (!mine.empty()) std::memcpy(copy.data_ptr(), mine.data(), mine.size_bytes());
-    const Task done =
+    const LinkTask done =
         complete(start({posting_of(Operation::kAllGatherEqual, std::ssize(mine), at::kDouble)}, copy), limits);
     for (std::size_t rank = 0; rank < done.gathered.size() && !mine.empty(); ++rank) {
       std::memcpy(&all[rank * mine.size()], done.gathered[rank].data_ptr(), mine.size_bytes());
@@ -113,7 +105,7 @@ class LinkedMember final : public Group {
     std::vector<at::Tensor> memory;
     for (int each = 0; each < size() && flat.is_cpu(); ++each) memory.push_back(packed(flat, parts, each));
     const Announcement announcement{.posting = posting_of(Operation::kAllGather, mine.numel(), mine.scalar_type())};
-    const Task done = complete(start(announcement, mine, /*root=*/0, std::move(memory)), limits);
+    const LinkTask done = complete(start(announcement, mine, /*root=*/0, std::move(memory)), limits);
     for (int each = 0; each < size(); ++each)
       unpack(done.gathered[static_cast<std::size_t>(each)].to(flat.device()), flat, parts, each);
   }
@@ -139,7 +131,8 @@ class LinkedMember final : public Group {
  private:
   std::uint64_t start(const Announcement& announcement, const at::Tensor& tensor, int root = 0,
                       std::vector<at::Tensor> memory = {}) {
-    Task task{.announcement = announcement, .tensor = tensor, .root = root, .ready = {}, .gathered = std::move(memory)};
+    LinkTask task{
+        .announcement = announcement, .tensor = tensor, .root = root, .ready = {}, .gathered = std::move(memory)};
     task.announcement.by_device = devices_ && tensor.defined() && tensor.is_cuda();
     if (tensor.defined() && !tensor.is_cpu()) {
       task.ready = std::make_unique<c10::Event>(tensor.device().type());
@@ -152,7 +145,7 @@ class LinkedMember final : public Group {
     return started_++;
   }
 
-  Task complete(std::uint64_t ticket, const Limits& limits) {
+  LinkTask complete(std::uint64_t ticket, const Limits& limits) {
     {
       const MutexLock lock(mutex_);
       TANDEM_CHECK(ticket == completed_ && ticket < started_, "collectives are waited for in the order of their start");
@@ -163,7 +156,7 @@ class LinkedMember final : public Group {
       const MutexLock lock(mutex_);
       if (executed_ > ticket) {
         ++completed_;
-        Task task = std::move(tasks_.front());
+        LinkTask task = std::move(tasks_.front());
         tasks_.pop_front();
         return task;
       }
@@ -207,9 +200,17 @@ class LinkedMember final : public Group {
     const BrokenPipeMask mask;
     const at::NoGradGuard no_grad;
     try {
-      while (Task* task = next()) {
-        execute(*task);
-        links_.finish();
+      std::unique_ptr<LinkCollective> current, following;
+      // The following one is announced, and begun, before the current one ends: so the wire does not idle in between.
+      const auto look_ahead = [&] {
+        if (!following) following = announce_following();
+      };
+      while (current || (current = announce_next())) {
+        current->send(look_ahead);
+        look_ahead();
+        if (following) following->begin_early();
+        current->end();
+        current = std::move(following);
         const MutexLock lock(mutex_);
         ++executed_;
         changed_.notify_all();
@@ -221,126 +222,38 @@ class LinkedMember final : public Group {
   }
 
   // Null when the links are closed. A task stays where it is until the caller takes it.
-  Task* next() {
-    const MutexLock lock(mutex_);
-    changed_.wait(mutex_, std::stop_token(), [&]() TANDEM_REQUIRES(mutex_) { return closed_ || executed_ < started_; });
-    return closed_ ? nullptr : &tasks_[executed_ - completed_];
-  }
-
-  void execute(Task& task) {
-    if (task.ready) task.ready->synchronize();
-    const Announcement& mine = task.announcement;
-    const std::size_t bytes = task.tensor.defined() ? task.tensor.nbytes() : 0;
-    const bool is_small = bytes <= kInlinePayload;
-    const bool gives = mine.posting.operation != Operation::kBroadcast || task.root == rank();
-    on_cpu_ = task.tensor.defined() && (is_small || !mine.by_device) ? task.tensor.cpu() : at::Tensor();
-    links_.announce(mine, bytes > 0 && is_small ? on_cpu_.data_ptr() : nullptr, gives && is_small ? bytes : 0);
-    links_.await_all();
-    if (mine.by_device && largest_payload(task.tensor.element_size()) > kInlinePayload) return execute_on_device(task);
-    switch (mine.posting.operation) {
-      case Operation::kAllReduce:
-        bytes <= kInlinePayload ? sum_messages() : sum_parts();
-        break;
-      case Operation::kBroadcast:
-        take_from(task.root);
-        break;
-      case Operation::kAllGather:
-      case Operation::kAllGatherEqual:
-        gather(task);
-        break;
-      case Operation::kBarrier:
-        return;
+  std::unique_ptr<LinkCollective> announce_next() {
+    LinkTask* task = nullptr;
+    {
+      const MutexLock lock(mutex_);
+      changed_.wait(mutex_, std::stop_token(),
+                    [&]() TANDEM_REQUIRES(mutex_) { return closed_ || executed_ < started_; });
+      if (closed_) return nullptr;
+      task = &tasks_[executed_ - completed_];
     }
-    if (!task.tensor.is_cpu()) task.tensor.copy_(on_cpu_);
+    return announce(*task);
   }
 
-  [[nodiscard]] std::size_t largest_payload(std::int64_t element_bytes) const {
-    std::int64_t count = 0;
-    for (int each = 0; each < size(); ++each) count = std::max(count, links_.said(each).announcement.posting.count);
-    return static_cast<std::size_t>(count * element_bytes);
-  }
-
-  void execute_on_device(Task& task) {
-    const c10::DeviceGuard guard(task.tensor.device());
-    DeviceExchange exchange(*devices_, rank(), size());
-    std::vector<std::int64_t> counts;
-    for (int each = 0; each < size(); ++each) counts.push_back(links_.said(each).announcement.posting.count);
-    const shm::Posting& posting = task.announcement.posting;
-    if (posting.operation == Operation::kAllReduce) exchange.all_reduce(task.tensor);
-    if (posting.operation == Operation::kBroadcast) exchange.broadcast(task.tensor, task.root);
-    if (posting.operation == Operation::kAllGather) task.gathered = exchange.all_gather(task.tensor, counts);
-  }
-
-  void sum_messages() {
-    const std::size_t bytes = on_cpu_.nbytes();
-    if (bytes == 0) return;
-    scratch_.resize(std::max(scratch_.size(), static_cast<std::size_t>(size()) * kInlinePayload));
-    std::vector<void*> arrays;
-    for (int each = 0; each < size(); ++each) {
-      arrays.push_back(scratch_.data() + static_cast<std::size_t>(each) * kInlinePayload);
-      std::memcpy(arrays.back(), links_.said(each).payload.data(), bytes);
+  // Null when there is none, or a device may have to write its tensor first.
+  std::unique_ptr<LinkCollective> announce_following() {
+    LinkTask* task = nullptr;
+    {
+      const MutexLock lock(mutex_);
+      if (executed_ + 1 < started_) task = &tasks_[executed_ + 1 - completed_];
     }
-    tree_reduce(arrays, on_cpu_.scalar_type(), 0, on_cpu_.numel());
-    std::memcpy(on_cpu_.data_ptr(), arrays.front(), bytes);
+    return task != nullptr && !task->ready ? announce(*task) : nullptr;
   }
 
-  void sum_parts() {
-    const PartExchange::Vector vector{.data = static_cast<std::byte*>(on_cpu_.data_ptr()),
-                                      .count = on_cpu_.numel(),
-                                      .element_bytes = c10::elementSize(on_cpu_.scalar_type()),
-                                      .sum = tree_reduce_of(on_cpu_.scalar_type())};
-    PartExchange(links_, vector, scratch_).run();
+  std::unique_ptr<LinkCollective> announce(LinkTask& task) {
+    return std::make_unique<LinkCollective>(links_, devices_.get(), task, memory_[announced_++ % memory_.size()]);
   }
 
-  void take_from(int root) {
-    const std::size_t bytes = on_cpu_.nbytes();
-    std::vector<Transfer> transfers;
-    if (bytes <= kInlinePayload) {
-      if (rank() != root && bytes > 0) std::memcpy(on_cpu_.data_ptr(), links_.said(root).payload.data(), bytes);
-    } else if (rank() != root) {
-      transfers.push_back(links_.receive(root, on_cpu_.data_ptr(), bytes));
-    } else {
-      send_to_all(transfers);
-    }
-    for (const Transfer& transfer : transfers) links_.wait(transfer);
-  }
-
-  void gather(Task& task) {
-    std::vector<Transfer> transfers;
-    if (on_cpu_.nbytes() > kInlinePayload) send_to_all(transfers);
-    task.gathered.resize(static_cast<std::size_t>(size()));
-    for (int each = 0; each < size(); ++each) {
-      const PeerMessage& said = links_.said(each);
-      const std::int64_t count = said.announcement.posting.count;
-      at::Tensor& theirs = task.gathered[static_cast<std::size_t>(each)];
-      if (!theirs.defined()) theirs = at::empty({count}, on_cpu_.options());
-      TANDEM_CHECK(theirs.numel() == count, "rank ", each, " shares ", count, " elements, expected ", theirs.numel());
-      const std::size_t bytes = theirs.nbytes();
-      if (bytes == 0) continue;
-      if (each == rank() && theirs.const_data_ptr() == on_cpu_.const_data_ptr()) continue;
-      if (each == rank()) {
-        std::memcpy(theirs.data_ptr(), on_cpu_.data_ptr(), bytes);
-      } else if (bytes <= kInlinePayload) {
-        std::memcpy(theirs.data_ptr(), said.payload.data(), bytes);
-      } else {
-        transfers.push_back(links_.receive(each, theirs.data_ptr(), bytes));
-      }
-    }
-    for (const Transfer& transfer : transfers) links_.wait(transfer);
-  }
-
-  void send_to_all(std::vector<Transfer>& transfers) {
-    for (int peer = 0; peer < size(); ++peer) {
-      if (peer != rank()) transfers.push_back(links_.send(peer, on_cpu_.data_ptr(), on_cpu_.nbytes()));
-    }
-  }
-
-  // Memory that transfers use comes first, so that it is there until the links are gone.
-  at::Tensor on_cpu_;  // the current task's; the caller's own when that is on the CPU
-  std::vector<std::byte> scratch_;
+  // Comes first, so that it is there until the links are gone.
+  std::array<LinkMemory, PeerLinks::kAtOnce> memory_;
+  std::uint64_t announced_ = 0;
   Mutex mutex_;
   CondVar changed_;
-  std::deque<Task> tasks_ TANDEM_GUARDED_BY(mutex_);  // those that are not completed
+  std::deque<LinkTask> tasks_ TANDEM_GUARDED_BY(mutex_);  // those that are not completed
   std::uint64_t started_ TANDEM_GUARDED_BY(mutex_) = 0, executed_ TANDEM_GUARDED_BY(mutex_) = 0,
                          completed_ TANDEM_GUARDED_BY(mutex_) = 0;
   bool closed_ TANDEM_GUARDED_BY(mutex_) = false;

@@ -5,14 +5,17 @@
 namespace tandem::comm {
 namespace {
 
-constexpr std::int64_t kChunkBytes = std::int64_t{1} << 22;
+// Small, so that little is on its way when the first chunk can be summed, and when the last one was.
+constexpr std::int64_t kChunkBytes = std::int64_t{1} << 19;
 
 std::int64_t ceil_of(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
 }  // namespace
 
-PartExchange::PartExchange(PeerLinks& links, const Vector& vector, std::vector<std::byte>& scratch)
+PartExchange::PartExchange(PeerLinks& links, std::uint64_t number, const Vector& vector,
+                           std::vector<std::byte>& scratch)
     : links_(links),
+      number_(number),
       vector_(vector),
       parts_(vector.count, links.size()),
       chunk_elements_(std::min(kChunkBytes / static_cast<std::int64_t>(vector.element_bytes), parts_.largest())),
@@ -22,13 +25,18 @@ PartExchange::PartExchange(PeerLinks& links, const Vector& vector, std::vector<s
   scratch_.resize(std::max(scratch_.size(), slots * bytes({0, chunk_elements_})));
 }
 
-void PartExchange::run() {
-  swap_parts(0);
+void PartExchange::begin() { swap_parts(0); }
+
+void PartExchange::send_all(const std::function<void()>& between) {
   for (std::int64_t chunk = 0; chunk < chunks_; ++chunk) {
     if (chunk + 1 < chunks_) swap_parts(chunk + 1);
     sum_chunk(chunk);
     gather_sums(chunk);
+    between();
   }
+}
+
+void PartExchange::end() {
   for (const Transfer& transfer : others_) links_.wait(transfer);
 }
 
@@ -48,7 +56,7 @@ void PartExchange::swap_parts(std::int64_t chunk) {
   const Span mine = chunk_of(links_.rank(), chunk);
   for (int peer = 0; peer < links_.size(); ++peer) {
     if (peer == links_.rank()) continue;
-    if (mine.count > 0) arriving.push_back(links_.receive(peer, scratch_of(peer, chunk), bytes(mine)));
+    if (mine.count > 0) arriving.push_back(links_.receive(number_, peer, scratch_of(peer, chunk), bytes(mine)));
     send(peer, chunk_of(peer, chunk));
   }
 }
@@ -70,13 +78,13 @@ void PartExchange::gather_sums(std::int64_t chunk) {
   for (int peer = 0; peer < links_.size(); ++peer) {
     if (peer == links_.rank()) continue;
     const Span theirs = chunk_of(peer, chunk);
-    if (theirs.count > 0) others_.push_back(links_.receive(peer, at(theirs), bytes(theirs)));
+    if (theirs.count > 0) others_.push_back(links_.receive(number_, peer, at(theirs), bytes(theirs)));
     send(peer, mine);
   }
 }
 
 void PartExchange::send(int peer, const Span& span) {
-  if (span.count > 0) others_.push_back(links_.send(peer, at(span), bytes(span)));
+  if (span.count > 0) others_.push_back(links_.send(number_, peer, at(span), bytes(span)));
 }
 
 std::byte* PartExchange::at(const Span& span) const {

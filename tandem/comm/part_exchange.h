@@ -8,6 +8,7 @@
 #pragma once
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -17,7 +18,7 @@
 
 namespace tandem::comm {
 
-/// One sum; made for it and gone with it.
+/// One sum; made for it and gone with it. All members call begin() to end() at the same point of the same collective.
 class PartExchange {
  public:
   struct Vector {
@@ -28,10 +29,14 @@ class PartExchange {
   };
 
   /// `scratch` is memory that it may use and grow; like the vector it must outlive the links.
-  PartExchange(PeerLinks& links, const Vector& vector, std::vector<std::byte>& scratch);
+  PartExchange(PeerLinks& links, std::uint64_t number, const Vector& vector, std::vector<std::byte>& scratch);
 
-  /// All members call it at the same point of the same collective.
-  void run();
+  /// Starts with what needs nobody's answer. Does not block.
+  void begin();
+  /// Returns when all that this member sends is on its way. `between` runs after every chunk.
+  void send_all(const std::function<void()>& between);
+  /// Returns when the sum is in place.
+  void end();
 
  private:
   struct Span {
@@ -48,6 +53,7 @@ class PartExchange {
   [[nodiscard]] std::size_t bytes(const Span& span) const;
 
   PeerLinks& links_;
+  const std::uint64_t number_;  // of the collective
   const Vector vector_;
   const EqualParts parts_;
   const std::int64_t chunk_elements_, chunks_;

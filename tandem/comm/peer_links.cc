@@ -35,10 +35,12 @@ PeerLinks::PeerLinks(c10::intrusive_ptr<c10d::Backend> backend, int rank, std::v
       names_(std::move(names)),
       on_close_(std::move(on_close)),
       on_question_(std::move(on_question)),
-      heard_(names_.size()),
-      said_(names_.size()),
       records_(names_.size()),
       ears_(names_.size()) {
+  for (Round& round : rounds_) {
+    round.heard.resize(names_.size());
+    round.said.resize(names_.size());
+  }
   {
     const MutexLock lock(mutex_);
     for (int each = 0; each < size(); ++each) {
@@ -66,41 +68,57 @@ void PeerLinks::end() noexcept {
   for (Ear& ear : ears_) ear.works = {};
   {
     const MutexLock lock(mutex_);
-    in_flight_.clear();
+    progress_ = {};
     questions_.clear();
   }
-  announcing_.clear();
+  for (Round& round : rounds_) round.announcing.clear();
   farewells_.clear();
   wire_.cut();
 }
 
 // --- announcements ---------------------------------------------------------------------------------------------------
 
-void PeerLinks::announce(const Announcement& announcement, const void* payload, std::size_t bytes) {
+std::uint64_t PeerLinks::announce(const Announcement& announcement, const void* payload, std::size_t bytes) {
   TANDEM_CHECK(bytes <= kInlinePayload, bytes, " bytes in a message");
+  std::uint64_t number = 0;
   {
     const MutexLock lock(mutex_);
-    outgoing_.number = number_;
-    phase_ = Phase::kAnnounced;
-    record(rank_).begins(number_, announcement);
+    number = announced_++;
+    TANDEM_CHECK(number - number_ < kAtOnce, "collective #", number, " is announced before #", number_, " has ended");
+    progress(number).phase = Phase::kAnnounced;
+    record(rank_).begins(number, announcement);
   }
-  outgoing_.kind = PeerMessage::Kind::kCollective;
-  outgoing_.announcement = announcement;
-  outgoing_.bytes = static_cast<std::uint32_t>(bytes);
-  if (bytes > 0) std::memcpy(outgoing_.payload.data(), payload, bytes);
-  said_[static_cast<std::size_t>(rank_)] = &outgoing_;
+  PeerMessage& outgoing = round(number).outgoing;
+  outgoing.kind = PeerMessage::Kind::kCollective;
+  outgoing.number = number;
+  outgoing.announcement = announcement;
+  outgoing.bytes = static_cast<std::uint32_t>(bytes);
+  if (bytes > 0) std::memcpy(outgoing.payload.data(), payload, bytes);
+  round(number).said[static_cast<std::size_t>(rank_)] = &outgoing;
   for (int peer = 0; peer < size(); ++peer) {
     if (peer == rank_) continue;
-    announcing_.push_back(admit(peer, [&] { return wire_.send(peer, &outgoing_, outgoing_.used(), Tag::kMessages); }));
+    round(number).announcing.push_back(
+        admit(number, peer, [&] { return wire_.send(peer, &outgoing, outgoing.used(), Tag::kMessages); }));
   }
+  return number;
 }
 
-void PeerLinks::await_all() {
+bool PeerLinks::have_all_announced(std::uint64_t number) const {
+  const MutexLock lock(mutex_);
+  const auto has_announced = [&](const PeerRecord& peer) {
+    return &peer == &record(rank_) ||
+           std::ranges::any_of(peer.inbox, [&](const auto& message) { return message->number == number; });
+  };
+  return std::ranges::all_of(records_, has_announced);
+}
+
+void PeerLinks::await_all(std::uint64_t number) {
   int left = -1;
   {
     const MutexLock lock(mutex_);
+    if (progress(number).phase == Phase::kTransfers) return;
     const auto ready = [&]() TANDEM_REQUIRES(mutex_) {
-      const std::vector<int> peers = missing();
+      const std::vector<int> peers = missing_announcements();
       const auto gone =
           std::ranges::find_if(peers, [&](int peer) TANDEM_REQUIRES(mutex_) { return record(peer).has_left; });
       if (gone != peers.end()) left = *gone;
@@ -109,44 +127,44 @@ void PeerLinks::await_all() {
     changed_.wait(mutex_, std::stop_token(), ready);
   }
   if (left >= 0) lose(left, "");
-  take_announcements();
-  compare_announcements();
+  take_announcements(number);
+  compare_announcements(number);
 }
 
-void PeerLinks::take_announcements() {
+void PeerLinks::take_announcements(std::uint64_t number) {
   if (!is_open()) throw_closed();
   const MutexLock lock(mutex_);
-  phase_ = Phase::kTransfers;
+  progress(number).phase = Phase::kTransfers;
   for (int peer = 0; peer < size(); ++peer) {
     if (peer == rank_) continue;
     const auto index = static_cast<std::size_t>(peer);
-    heard_[index] = std::move(record(peer).inbox.front());
-    said_[index] = heard_[index].get();
+    round(number).heard[index] = std::move(record(peer).inbox.front());
+    round(number).said[index] = round(number).heard[index].get();
     record(peer).inbox.pop_front();
   }
 }
 
-void PeerLinks::compare_announcements() {
-  const PeerMessage& mine = said(rank_);
+void PeerLinks::compare_announcements(std::uint64_t number) {
+  const PeerMessage& mine = said(number, rank_);
   for (int peer = 0; peer < size(); ++peer) {
-    const PeerMessage& theirs = said(peer);
-    TANDEM_CHECK(theirs.number == mine.number, "collective #", theirs.number, " of rank ", peer, " at #", mine.number);
+    const PeerMessage& theirs = said(number, peer);
+    TANDEM_CHECK(theirs.number == number, "collective #", theirs.number, " of rank ", peer, " at #", number);
     if (agree(mine.announcement, theirs.announcement)) continue;
     close(shm::Cause::kMismatch,
-          concat("collective #", mine.number, " differs: rank ", name(rank_), " came with ",
-                 describe(mine.announcement), ", rank ", name(peer), " with ", describe(theirs.announcement),
+          concat("collective #", number, " differs: rank ", name(rank_), " came with ", describe(mine.announcement),
+                 ", rank ", name(peer), " with ", describe(theirs.announcement),
                  "; the ranks took different branches, or their models differ"));
     throw_closed();
   }
 }
 
-void PeerLinks::finish() {
-  for (const Transfer& transfer : announcing_) wait(transfer);
-  announcing_.clear();
+void PeerLinks::finish(std::uint64_t number) {
+  for (const Transfer& transfer : round(number).announcing) wait(transfer);
+  round(number).announcing.clear();
   const MutexLock lock(mutex_);
-  phase_ = Phase::kIdle;
+  TANDEM_CHECK(number == number_, "collective #", number, " is finished before #", number_);
+  progress(number) = {};
   ++number_;
-  in_flight_.clear();
 }
 
 // The questions to a member that is stopped are kept until the end.
@@ -166,15 +184,15 @@ void PeerLinks::ask() {
 
 // --- transfers -------------------------------------------------------------------------------------------------------
 
-Transfer PeerLinks::send(int peer, const void* from, std::size_t bytes) {
-  return admit(peer, [&] { return wire_.send(peer, from, bytes, Tag::kPayloads); });
+Transfer PeerLinks::send(std::uint64_t number, int peer, const void* from, std::size_t bytes) {
+  return admit(number, peer, [&] { return wire_.send(peer, from, bytes, Tag::kPayloads); });
 }
 
-Transfer PeerLinks::receive(int peer, void* to, std::size_t bytes) {
-  return admit(peer, [&] { return wire_.receive(peer, to, bytes, Tag::kPayloads); });
+Transfer PeerLinks::receive(std::uint64_t number, int peer, void* to, std::size_t bytes) {
+  return admit(number, peer, [&] { return wire_.receive(peer, to, bytes, Tag::kPayloads); });
 }
 
-Transfer PeerLinks::admit(int peer, const std::function<C10dWork()>& start) {
+Transfer PeerLinks::admit(std::uint64_t number, int peer, const std::function<C10dWork()>& start) {
   if (!is_open()) throw_closed();
   C10dWork work;
   try {
@@ -184,7 +202,7 @@ Transfer PeerLinks::admit(int peer, const std::function<C10dWork()>& start) {
   }
   const MutexLock lock(mutex_);
   if (closing_) work->abort();
-  in_flight_.push_back(work);
+  progress(number).in_flight.push_back(work);
   return {peer, std::move(work)};
 }
 
@@ -291,8 +309,6 @@ void PeerLinks::on_hang_up(int peer, const std::string& what) {
 
 // --- the end ---------------------------------------------------------------------------------------------------------
 
-void PeerLinks::close(shm::Cause cause, const std::string& why) { close({Ending::kFailed, cause, rank_, rank_, why}); }
-
 void PeerLinks::leave() { close({Ending::kLeft, shm::Cause::kAborted, rank_, rank_, "it left the group"}); }
 
 void PeerLinks::close(Closing closing) {
@@ -303,8 +319,8 @@ void PeerLinks::close(Closing closing) {
     if (closing_) return;
     closing_ = std::move(closing);
     if (closing_->ending == Ending::kFailed) failure = why_closed();
-    works = in_flight_;
-    works.insert(works.end(), questions_.begin(), questions_.end());
+    works = questions_;
+    for (const Progress& each : progress_) works.insert(works.end(), each.in_flight.begin(), each.in_flight.end());
     for (const Ear& ear : ears_) works.insert(works.end(), ear.works.begin(), ear.works.end());
   }
   changed_.notify_all();
@@ -312,11 +328,6 @@ void PeerLinks::close(Closing closing) {
     if (work) work->abort();
   }
   on_close_(failure);
-}
-
-bool PeerLinks::is_open() const {
-  const MutexLock lock(mutex_);
-  return !closing_;
 }
 
 void PeerLinks::take_leave() {
@@ -350,22 +361,8 @@ void PeerLinks::take_leave() {
 
 void PeerLinks::throw_closed() const {
   const MutexLock lock(mutex_);
-  const Closing& closing = *closing_;
-  const std::string message = why_closed();
-  switch (closing.cause) {
-    case shm::Cause::kLost:
-    case shm::Cause::kLeft:
-      throw PeerLost(closing.lost, message);
-    case shm::Cause::kMismatch:
-      throw RunError(message);
-    case shm::Cause::kDeadline:
-      if (closing.by == rank_) throw DeadlineExceeded(message);
-      [[fallthrough]];
-    case shm::Cause::kAborted:
-    case shm::Cause::kStopped:
-      break;
-  }
-  throw GroupAborted(message);
+  const auto by = closing_->by == rank_ ? shm::ClosedBy::kMe : shm::ClosedBy::kAnother;
+  shm::throw_closed(closing_->cause, by, closing_->lost, why_closed());
 }
 
 std::string PeerLinks::why_closed() const {
@@ -376,21 +373,28 @@ std::string PeerLinks::why_closed() const {
 }
 
 std::vector<int> PeerLinks::missing() const {
-  if (phase_ == Phase::kTransfers && transferring_ >= 0) return {transferring_};
+  const Phase phase = progress(number_).phase;
+  if (phase == Phase::kAnnounced) return missing_announcements();
+  return phase == Phase::kTransfers && transferring_ >= 0 ? std::vector{transferring_} : std::vector<int>{};
+}
+
+std::vector<int> PeerLinks::missing_announcements() const {
   std::vector<int> peers;
   for (int peer = 0; peer < size(); ++peer) {
-    if (phase_ == Phase::kAnnounced && peer != rank_ && record(peer).inbox.empty()) peers.push_back(peer);
+    if (peer != rank_ && record(peer).inbox.empty()) peers.push_back(peer);
   }
   return peers;
 }
 
 std::string PeerLinks::waiting() const {
   const MutexLock lock(mutex_);
-  if (phase_ == Phase::kIdle) return concat("rank ", name(rank_), " had not begun collective #", number_);
-  const auto& [number, announcement] = record(rank_).begun.back();
+  if (progress(number_).phase == Phase::kIdle)
+    return concat("rank ", name(rank_), " had not begun collective #", number_);
+  const auto& begun = record(rank_).begun;
+  const auto it = std::ranges::find(begun, number_, [](const auto& each) { return each.first; });
   std::string ranks;
   for (const int peer : missing()) ranks += concat(ranks.empty() ? " waited for rank " : ", ", name(peer));
-  return concat(describe(announcement), " #", number, ": rank ", name(rank_), ranks.empty() ? " was at it" : ranks);
+  return concat(describe(it->second), " #", number_, ": rank ", name(rank_), ranks.empty() ? " was at it" : ranks);
 }
 
 }  // namespace tandem::comm

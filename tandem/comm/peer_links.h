@@ -1,7 +1,9 @@
 // comm/peer_links.h: one member's links to all others of a network group: announcements, payloads, and why it ended.
 // Internal.
 //
-// A collective is: announce, wait until all have announced the same, pass payloads, finish. They are numbered from 0.
+// A collective is: announce, wait until all have announced the same, pass payloads, finish. They are numbered from 0
+// and do each of these in the order of their numbers; the next may be announced, and pass payloads, before one is
+// finished.
 //
 // Threads: announce() to finish() and take_leave() belong to one thread, which sends all there is to send; the rest
 // from any; ask() by one at a time. A thread a peer waits for that peer's messages. Blocking: await_all() and wait(),
@@ -50,19 +52,25 @@ class PeerLinks {
   /// What messages call a rank.
   [[nodiscard]] int name(int rank) const { return names_[static_cast<std::size_t>(rank)].rank; }
 
-  /// Tells all others which collective this member begins; `bytes` of `payload`, up to kInlinePayload, go along.
-  void announce(const Announcement& announcement, const void* payload, std::size_t bytes);
+  /// Of collectives that are announced and not finished.
+  static constexpr std::uint64_t kAtOnce = 2;
+  /// Tells all others which collective this member begins, and returns its number; `bytes` of `payload`, up to
+  /// kInlinePayload, go along.
+  std::uint64_t announce(const Announcement& announcement, const void* payload, std::size_t bytes);
+  [[nodiscard]] bool have_all_announced(std::uint64_t number) const;
   /// Returns when all have announced the same. Closes the links when they have not.
-  void await_all();
-  /// What `rank` announced for the collective that await_all() waited for. Until finish().
-  [[nodiscard]] const PeerMessage& said(int rank) const { return *said_[static_cast<std::size_t>(rank)]; }
+  void await_all(std::uint64_t number);
+  /// What `rank` announced for a collective that await_all() has waited for. Until finish().
+  [[nodiscard]] const PeerMessage& said(std::uint64_t number, int rank) const {
+    return *round(number).said[static_cast<std::size_t>(rank)];
+  }
   /// Starts a transfer. Those between two members are received in the order in which they were sent; both sides name
   /// the same size, which is not zero.
-  [[nodiscard]] Transfer send(int peer, const void* from, std::size_t bytes);
-  [[nodiscard]] Transfer receive(int peer, void* to, std::size_t bytes);
+  [[nodiscard]] Transfer send(std::uint64_t number, int peer, const void* from, std::size_t bytes);
+  [[nodiscard]] Transfer receive(std::uint64_t number, int peer, void* to, std::size_t bytes);
   void wait(const Transfer& transfer);
   /// Waits until this member's announcement is on its way: should it die now, the others can still finish theirs.
-  void finish();
+  void finish(std::uint64_t number);
 
   /// Asks those that the collective in progress waits for. Waits for nobody.
   void ask();
@@ -71,10 +79,13 @@ class PeerLinks {
   void take_leave();
 
   /// Ends it for all members. The first reason stays.
-  void close(shm::Cause cause, const std::string& why);
+  void close(shm::Cause cause, const std::string& why) { close({Ending::kFailed, cause, rank_, rank_, why}); }
   /// The same without a failure: this member needs nothing more.
   void leave();
-  [[nodiscard]] bool is_open() const;
+  [[nodiscard]] bool is_open() const {
+    const MutexLock lock(mutex_);
+    return !closing_;
+  }
   [[noreturn]] void throw_closed() const;
   /// "all_reduce of 8 x Float #3: rank 0 waited for rank 2", of the collective that is now in progress.
   [[nodiscard]] std::string waiting() const;
@@ -98,10 +109,30 @@ class PeerLinks {
     std::array<std::unique_ptr<PeerMessage>, 2> messages;
     std::unique_ptr<Worker> listener;
   };
+  // What is said of a collective.
+  struct Round {
+    PeerMessage outgoing{};
+    std::vector<Transfer> announcing;
+    std::vector<std::unique_ptr<PeerMessage>> heard;
+    std::vector<const PeerMessage*> said;
+  };
+  // How far it is.
+  struct Progress {
+    enum class Phase { kIdle, kAnnounced, kTransfers } phase = Phase::kIdle;
+    std::vector<C10dWork> in_flight;
+  };
+  using Phase = Progress::Phase;
 
   PeerRecord& record(int rank) TANDEM_REQUIRES(mutex_) { return records_[static_cast<std::size_t>(rank)]; }
   [[nodiscard]] const PeerRecord& record(int rank) const TANDEM_REQUIRES(mutex_) {
     return records_[static_cast<std::size_t>(rank)];
+  }
+
+  [[nodiscard]] Round& round(std::uint64_t number) { return rounds_[number % kAtOnce]; }
+  [[nodiscard]] const Round& round(std::uint64_t number) const { return rounds_[number % kAtOnce]; }
+  Progress& progress(std::uint64_t number) TANDEM_REQUIRES(mutex_) { return progress_[number % kAtOnce]; }
+  [[nodiscard]] const Progress& progress(std::uint64_t number) const TANDEM_REQUIRES(mutex_) {
+    return progress_[number % kAtOnce];
   }
 
   void end() noexcept;
@@ -111,11 +142,13 @@ class PeerLinks {
   void on_hang_up(int peer, const std::string& what);
   void lose(int peer, const std::string& what);
   void close(Closing closing);
-  void take_announcements();
-  void compare_announcements();
-  [[nodiscard]] Transfer admit(int peer, const std::function<C10dWork()>& start);
+  void take_announcements(std::uint64_t number);
+  void compare_announcements(std::uint64_t number);
+  [[nodiscard]] Transfer admit(std::uint64_t number, int peer, const std::function<C10dWork()>& start);
   [[noreturn]] void await_verdict(int peer, const std::string& what);
   [[nodiscard]] std::vector<int> missing() const TANDEM_REQUIRES(mutex_);
+  /// Who has not announced the earliest collective that await_all() was not done for.
+  [[nodiscard]] std::vector<int> missing_announcements() const TANDEM_REQUIRES(mutex_);
   [[nodiscard]] std::string why_closed() const TANDEM_REQUIRES(mutex_);
 
   PeerWire wire_;
@@ -124,20 +157,18 @@ class PeerLinks {
   const OnClose on_close_;
   const OnQuestion on_question_;
   PeerMessage question_{};
-  PeerMessage outgoing_{}, farewell_{};  // this and what follows belong to the sending thread
-  std::vector<Transfer> announcing_;
+  std::array<Round, kAtOnce> rounds_;  // this and what follows belong to the sending thread
+  PeerMessage farewell_{};
   std::vector<C10dWork> farewells_;
-  std::vector<std::unique_ptr<PeerMessage>> heard_;
-  std::vector<const PeerMessage*> said_;
 
   mutable Mutex mutex_;
   CondVar changed_;
   std::vector<PeerRecord> records_ TANDEM_GUARDED_BY(mutex_);
   std::uint64_t number_ TANDEM_GUARDED_BY(mutex_) = 0;  // of the collective in progress, or of the next one
-  enum class Phase { kIdle, kAnnounced, kTransfers } phase_ TANDEM_GUARDED_BY(mutex_) = Phase::kIdle;
+  std::uint64_t announced_ TANDEM_GUARDED_BY(mutex_) = 0;
+  std::array<Progress, kAtOnce> progress_ TANDEM_GUARDED_BY(mutex_);
   int transferring_ TANDEM_GUARDED_BY(mutex_) = -1;  // the peer that is waited for in kTransfers
   std::optional<Closing> closing_ TANDEM_GUARDED_BY(mutex_);
-  std::vector<C10dWork> in_flight_ TANDEM_GUARDED_BY(mutex_);  // of this collective
   std::vector<C10dWork> questions_ TANDEM_GUARDED_BY(mutex_);
   std::vector<Ear> ears_;  // the works are guarded by mutex_, the rest belongs to the listeners
 };

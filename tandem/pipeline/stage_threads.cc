@@ -1,8 +1,8 @@
 #include "tandem/pipeline/stage_threads.h"
 
 #include "tandem/base/error.h"
-#include "tandem/base/text.h"
 #include "tandem/base/rethrow.h"
+#include "tandem/base/text.h"
 
 namespace tandem::pipeline {
 
