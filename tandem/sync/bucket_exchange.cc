@@ -6,9 +6,10 @@
 #include <algorithm>
 
 #include "tandem/base/check.h"
+#include "tandem/base/equal_parts.h"
 #include "tandem/base/error.h"
-#include "tandem/base/text.h"
 #include "tandem/base/rethrow.h"
+#include "tandem/base/text.h"
 
 namespace tandem::sync {
 
@@ -19,21 +20,25 @@ BucketExchange::BucketExchange(model::FlatParameters& parameters, comm::Group& g
     const model::FlatBuffer& buffer = parameters.buffers()[b];
     bucket_of_[b].resize(buffer.slots.size());
     if (buffer.sparse) continue;
-    cut(b, kBucketBytes / static_cast<std::int64_t>(buffer.values.element_size()));
+    cut(b);
   }
 }
 
 BucketExchange::~BucketExchange() { parameters_.on_reached({}); }
 
+std::int64_t BucketExchange::elements_in(std::int64_t bytes, std::size_t buffer) const {
+  return bytes / static_cast<std::int64_t>(parameters_.buffers()[buffer].values.element_size());
+}
+
 // From the last parameter to the first. A bucket ends where its first parameter begins, so gaps belong to somebody.
-void BucketExchange::cut(std::size_t b, std::int64_t most_elements) {
+void BucketExchange::cut(std::size_t b) {
   const std::vector<model::ParameterSlot>& slots = parameters_.buffers()[b].slots;
   std::int64_t end = parameters_.buffers()[b].values.numel();
   std::size_t end_slot = slots.size();
   for (std::size_t s = slots.size(); s-- > 0;) {
     bucket_of_[b][s] = buckets_.size();
-    const bool is_full = s == 0 || end - slots[s - 1].offset > most_elements;
-    if (!is_full) continue;
+    const std::int64_t enough = elements_in(buckets_.empty() ? kFirstBucketBytes : kBucketBytes, b);
+    if (s > 0 && end - slots[s].offset < enough) continue;
     buckets_.push_back({.buffer = b, .parameters = end_slot - s, .begin = s == 0 ? 0 : slots[s].offset, .end = end});
     end = slots[s].offset;
     end_slot = s;
@@ -64,9 +69,17 @@ void BucketExchange::reached(std::size_t buffer, std::size_t slot) {
 }
 
 void BucketExchange::start_next() {
-  const Bucket& bucket = buckets_[started_++];
+  const std::size_t index = started_++;
+  const Bucket& bucket = buckets_[index];
   const at::NoGradGuard no_grad;
-  start(gradients_->flat[bucket.buffer].narrow(0, bucket.begin, bucket.end - bucket.begin));
+  const std::int64_t usual = elements_in(kBucketBytes, bucket.buffer), all = bucket.end - bucket.begin;
+  const auto pieces = static_cast<int>(std::max<std::int64_t>(1, (all + usual / 2) / usual));
+  const EqualParts parts(all, pieces);
+  for (int piece = 0; piece < pieces; ++piece) {
+    bucket_of_sum_.push_back(index);
+    const std::int64_t begin = parts.begin(piece), length = parts.begin(piece + 1) - begin;
+    start(gradients_->flat[bucket.buffer].narrow(0, bucket.begin + begin, length));
+  }
 }
 
 void BucketExchange::start(const at::Tensor& part) {
@@ -83,15 +96,15 @@ std::string BucketExchange::words_of(std::size_t place) const {
     return concat("the sum of ", what, " ", first, first == last ? "" : concat("..", last), ": ");
   };
   const std::vector<model::FlatBuffer>& buffers = parameters_.buffers();
-  if (place < buckets_.size()) {
-    const Bucket& bucket = buckets_[place];
+  if (place < bucket_of_sum_.size()) {
+    const Bucket& bucket = buckets_[bucket_of_sum_[place]];
     std::vector<std::string> names;
     for (const model::ParameterSlot& slot : buffers[bucket.buffer].slots) {
       if (slot.offset >= bucket.begin && slot.offset < bucket.end) names.push_back(slot.name);
     }
     return words("the gradients", names.front(), names.back());
   }
-  std::size_t left = place - buckets_.size();
+  std::size_t left = place - bucket_of_sum_.size();
   for (std::size_t b = 0; b < buffers.size(); ++b) {
     if (!gradients_->flat[b].defined() || left-- > 0) continue;
     return words(buckets_.empty() ? "the gradients" : "the presence flags", buffers[b].slots.front().name,
@@ -120,6 +133,7 @@ void BucketExchange::wait(const Limits& limits) {
     }
   }
   pending_.clear();
+  bucket_of_sum_.clear();
   started_ = 0;
 }
 

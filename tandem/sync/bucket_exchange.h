@@ -1,9 +1,10 @@
 // sync/bucket_exchange.h: sums flat gradients over a group in buckets, each as soon as the backward pass has made it.
 //
-// A bucket is a run of neighbouring parameters of about kBucketBytes. Every member starts the buckets in one order,
-// whichever of its gradients come first: at the first step from the last parameter to the first, as backward passes go,
-// afterwards in the order in which member 0's were ready then. What is not ready when the pass ends, because a loss did
-// not reach it, is started then. Elements are summed as in one piece, so the bits are the same.
+// A bucket is a run of neighbouring parameters of at least kBucketBytes, of which larger ones are summed in pieces; the
+// one that is ready first may be smaller, so that there is something to send early. Every member starts the buckets in
+// one order, whichever of its gradients come first: at the first step from the last parameter to the first, as backward
+// passes go, afterwards in the order in which member 0's were ready then. What is not ready when the pass ends, because
+// a loss did not reach it, is started then. Elements are summed as in one piece, so the bits are the same.
 //
 // After PyTorch's DistributedDataParallel (Li et al. 2020, "PyTorch Distributed: Experiences on Accelerating Data
 // Parallel Training"), whose buckets this resembles. Where a group does not go on alone (Group::goes_on_alone()) there
@@ -21,7 +22,7 @@
 namespace tandem::sync {
 
 /// Large enough for a network's bandwidth, small enough for several in one backward pass.
-inline constexpr std::int64_t kBucketBytes = std::int64_t{4} << 20;
+inline constexpr std::int64_t kBucketBytes = std::int64_t{4} << 20, kFirstBucketBytes = std::int64_t{1} << 20;
 
 class BucketExchange {
  public:
@@ -50,9 +51,10 @@ class BucketExchange {
     std::int64_t begin = 0, end = 0;  // elements of the flat buffer
     std::size_t missing = 0;          // of its parameters, in this pass
   };
-  void cut(std::size_t buffer, std::int64_t most_elements);
+  void cut(std::size_t buffer);
   void reached(std::size_t buffer, std::size_t slot);
   void start_next();
+  [[nodiscard]] std::int64_t elements_in(std::int64_t bytes, std::size_t buffer) const;
   void start(const at::Tensor& part);
   [[nodiscard]] std::string words_of(std::size_t place) const;
 
@@ -60,7 +62,8 @@ class BucketExchange {
   comm::Group& group_;
   std::vector<Bucket> buckets_;                      // in the order of their starts
   std::vector<std::vector<std::size_t>> bucket_of_;  // by buffer and slot
-  std::vector<std::size_t> ready_order_;             // of this step
+  std::vector<std::size_t> ready_order_;             // of this step, as the next
+  std::vector<std::size_t> bucket_of_sum_;           // by place among the sums, of which a bucket may have several
   model::FlatParameters::Gradients* gradients_ = nullptr;
   std::size_t started_ = 0;
   std::vector<comm::Pending> pending_;
