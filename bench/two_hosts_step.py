@@ -3,9 +3,10 @@
 
     sudo bench/two_hosts_step.py [--build build/release] [--rate-mbit 1000] [--smoke]
 
-The hosts are network namespaces of this machine with a cable that a token bucket (tc tbf) limits. Runs bench/sync/step_bench
-on them and prints a line for each of its networks: the step, the bytes that each host must send for the gradients,
-2 (h - 1) / h times theirs, and the step as a multiple of bytes / rate. Needs root, ip, tc, unshare and nsenter.
+The hosts are network namespaces of this machine with a cable that a token bucket (tc tbf) limits. Measures what plain TCP
+brings across it, both ways at a time, then runs bench/sync/step_bench and prints a line for each of its networks: the step,
+the bytes that each host must send for the gradients, 2 (h - 1) / h times theirs, and the step as a multiple of what these
+take at the cable's rate, which counts headers too, and over plain TCP. Needs root, ip, tc, unshare and nsenter.
 """
 
 from __future__ import annotations
@@ -14,14 +15,19 @@ import argparse
 import contextlib
 import json
 import os
+import socket
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 HOSTS, RANKS = 2, 4
 CABLE = "cable"
 BURST = 256 * 1024
+ADDRESSES = [f"192.0.2.{number + 1}" for number in range(HOSTS)]
+TCP_PORT = 29400
 
 
 def on(host: int, *command: str) -> None:
@@ -41,7 +47,7 @@ def two_hosts(rate_mbit: int) -> Iterator[list[int]]:
         on(hosts[0], "ip", "link", "add", CABLE, "type", "veth", "peer", "name", CABLE, "netns", str(hosts[1]))
         for number, host in enumerate(hosts):
             on(host, "ip", "link", "set", "lo", "up")
-            on(host, "ip", "address", "add", f"192.0.2.{number + 1}/24", "dev", CABLE)
+            on(host, "ip", "address", "add", f"{ADDRESSES[number]}/24", "dev", CABLE)
             on(host, "ip", "link", "set", CABLE, "up")
             limit = ["rate", f"{rate_mbit}mbit", "burst", str(BURST), "latency", "50ms"]
             on(host, "tc", "qdisc", "add", "dev", CABLE, "root", "tbf", *limit)
@@ -52,12 +58,53 @@ def two_hosts(rate_mbit: int) -> Iterator[list[int]]:
             holder.wait()
 
 
+def meet(end: str) -> socket.socket:
+    if end == "first":
+        with socket.create_server((ADDRESSES[0], TCP_PORT)) as server:
+            return server.accept()[0]
+    for _ in range(100):
+        with contextlib.suppress(ConnectionRefusedError):
+            return socket.create_connection((ADDRESSES[0], TCP_PORT))
+        time.sleep(0.05)
+    raise SystemExit("the first host does not listen")
+
+
+def transfer(end: str, megabytes: int) -> None:
+    """One end of the plain transfer. Prints Mbit/s each way."""
+    with meet(end) as connection:
+        connection.sendall(b"x")
+        connection.recv(1)
+        start = time.monotonic()
+        sender = threading.Thread(target=connection.sendall, args=(bytes(megabytes * 1_000_000),))
+        sender.start()
+        left = megabytes * 1_000_000
+        while left > 0:
+            part = len(connection.recv(1 << 20))
+            if part == 0:
+                raise SystemExit("the other end went away")
+            left -= part
+        sender.join()
+        print(megabytes * 8 / (time.monotonic() - start))
+
+
+def plain_tcp_mbit(hosts: list[int], megabytes: int) -> float:
+    ends = [
+        subprocess.Popen(
+            ["nsenter", "-t", str(host), "-n", sys.executable, __file__, "--transfer", end, str(megabytes)],
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for host, end in zip(hosts, ("first", "second"))
+    ]
+    return min(float(end.communicate()[0]) for end in ends)
+
+
 def run_ranks(hosts: list[int], program: Path, arguments: list[str]) -> Iterator[dict]:
     """The lines of rank 0, as they come."""
     ranks = []
     try:
         for rank in range(RANKS):
-            where = {"RANK": rank, "WORLD_SIZE": RANKS, "MASTER_ADDR": "192.0.2.1", "MASTER_PORT": 29500}
+            where = {"RANK": rank, "WORLD_SIZE": RANKS, "MASTER_ADDR": ADDRESSES[0], "MASTER_PORT": 29500}
             ranks.append(
                 subprocess.Popen(
                     ["nsenter", "-t", str(hosts[rank * HOSTS // RANKS]), "-n", str(program), *arguments],
@@ -79,9 +126,14 @@ def main() -> None:
     parser.add_argument("--build", type=Path, default=Path("build/release"))
     parser.add_argument("--rate-mbit", type=int, default=1000)
     parser.add_argument("--smoke", action="store_true")
+    parser.add_argument("--transfer", nargs=2, help=argparse.SUPPRESS)
     options = parser.parse_args()
+    if options.transfer:
+        return transfer(options.transfer[0], int(options.transfer[1]))
     program = options.build.resolve() / "bin" / "step_bench"
     with two_hosts(options.rate_mbit) as hosts:
+        tcp_mbit = plain_tcp_mbit(hosts, 5 if options.smoke else 200)
+        print(f"plain TCP over the cable of {options.rate_mbit} Mbit/s: {tcp_mbit:.0f} Mbit/s each way", flush=True)
         for line in run_ranks(hosts, program, ["--smoke"] if options.smoke else []):
             if not line["case"].endswith("a step"):
                 continue
@@ -90,7 +142,8 @@ def main() -> None:
             wire_ms = sent * 8 / (options.rate_mbit * 1e6) * 1e3
             print(
                 f"{line['case']}: {line['value']:.1f} ms; {sent / 1e6:.1f} MB a host take {wire_ms:.1f} ms at "
-                f"{options.rate_mbit} Mbit/s: {line['value'] / wire_ms:.2f} times",
+                f"{options.rate_mbit} Mbit/s: {line['value'] / wire_ms:.2f} times, "
+                f"and {line['value'] / wire_ms * tcp_mbit / options.rate_mbit:.2f} times plain TCP",
                 flush=True,
             )
 
