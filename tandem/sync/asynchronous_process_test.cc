@@ -1,7 +1,6 @@
 // Asynchronous replicas in processes of their own, some of which die or stop.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <torch/nn/modules/embedding.h>
 #include <torch/types.h>
 
 #include <csignal>
@@ -23,26 +22,16 @@ using testing::HasSubstr;
 
 Limits a_minute() { return within(60s); }
 
-// One table with sparse gradients beside a dense parameter.
-struct PairOfWeights : Linear {
-  PairOfWeights() {
-    table = register_module("table", torch::nn::Embedding(torch::nn::EmbeddingOptions(5, 2).sparse(true)));
-    const torch::NoGradGuard no_grad;
-    table->weight.zero_();
-  }
-  torch::nn::Embedding table{nullptr};
-};
-
 TEST(AsynchronousProcessTest, UpdatesOfAllProcessesAddUpExactlyAndAllEndAlike) {
   constexpr int kSteps = 20;
   ProcessWorld world = run_as_processes(
       {.shards = 3,
        .replicas = 3,
        .options = {.mean = {}, .scaling = Scaling::kNone},
-       .build = [](int) { return std::make_shared<PairOfWeights>(); }},
+       .build = [](int) { return std::make_shared<LinearAndTable>(); }},
       [](Replica& replica, Asynchronous& strategy, const Voice& voice) {
         const int me = replica.placement().replica;
-        auto& net = dynamic_cast<PairOfWeights&>(replica.module());
+        auto& net = dynamic_cast<LinearAndTable&>(replica.module());
         std::int64_t most = 0;
         for (int i = 0; i < kSteps - me; ++i) {  // uneven numbers of batches
           strategy.open(me);

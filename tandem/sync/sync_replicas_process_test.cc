@@ -1,7 +1,6 @@
 // SyncReplicas in processes of their own, some of which die.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <torch/nn/modules/embedding.h>
 #include <torch/types.h>
 
 #include <csignal>
@@ -20,15 +19,6 @@ using shm::Voice;
 using testing::AllOf;
 using testing::Each;
 using testing::HasSubstr;
-
-struct LinearAndTable : Linear {
-  LinearAndTable() {
-    table = register_module("table", torch::nn::Embedding(torch::nn::EmbeddingOptions(5, 2).sparse(true)));
-    const torch::NoGradGuard no_grad;
-    table->weight.zero_();
-  }
-  torch::nn::Embedding table{nullptr};
-};
 
 StepReport step_both(Replica& replica, Strategy& strategy) {
   auto& net = dynamic_cast<LinearAndTable&>(replica.module());

@@ -35,8 +35,7 @@ bool SyncVariables::has_left(int replica) const {
   return !protocol_->is_present(replica) || protocol_->is_resting(replica);
 }
 
-// --- a replica's turn
-// --------------------------------------------------------------------------------------------------
+// --- a replica's turn -----------------------------------------------------------------------------------------------
 
 void SyncVariables::exchange(const Offer& offer, const model::FlatParameters::Gradients* gradients,
                              const Limits& limits, const Read& read) {
@@ -119,8 +118,7 @@ void SyncVariables::await_token(int replica, const Limits& limits) {
            limits);
 }
 
-// --- the step
-// ----------------------------------------------------------------------------------------------------------
+// --- the step -------------------------------------------------------------------------------------------------------
 
 void SyncVariables::make_step() {
   if (!protocol_->may_take()) return;
@@ -150,8 +148,7 @@ void SyncVariables::make_step() {
   protocol_->advance();
 }
 
-// --- what became of it
-// -------------------------------------------------------------------------------------------------
+// --- what became of it ----------------------------------------------------------------------------------------------
 
 model::NamedTensors SyncVariables::averages() const {
   const MutexLock lock(mutex_);

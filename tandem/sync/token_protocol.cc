@@ -40,8 +40,7 @@ TokenProtocol::TokenProtocol(const Options& options)
     queue_.assign(static_cast<std::size_t>(options_.initial_tokens.value_or(options_.aggregate)), 0);
 }
 
-// --- membership
-// --------------------------------------------------------------------------------------------------------
+// --- membership -----------------------------------------------------------------------------------------------------
 
 // With shared tokens the first gradient of a worker takes none.
 void TokenProtocol::join(int worker) {
@@ -112,8 +111,7 @@ void TokenProtocol::give_back(Seat& it) {
   }
 }
 
-// --- a worker's turn
-// ---------------------------------------------------------------------------------------------------
+// --- a worker's turn ------------------------------------------------------------------------------------------------
 
 std::optional<std::int64_t> TokenProtocol::take_token(int worker) {
   Seat& it = seat(worker);
@@ -168,8 +166,7 @@ TokenProtocol::Judgement TokenProtocol::offer(int worker) {
   return judgement;
 }
 
-// --- the coordinator's turn
-// --------------------------------------------------------------------------------------------
+// --- the coordinator's turn -----------------------------------------------------------------------------------------
 
 // Where workers give several gradients anyway, those that are there give those of the others, too.
 int TokenProtocol::quorum() const {

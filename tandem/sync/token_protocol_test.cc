@@ -209,8 +209,7 @@ TEST(TokenProtocolTest, TheStepIsNotSetBack) {
   EXPECT_EQ(protocol.take_token(0), 7);
 }
 
-// --- every order of events
-// ---------------------------------------------------------------------------------------------
+// --- every order of events ------------------------------------------------------------------------------------------
 
 // Membership changes are few, so that there are not too many orders; a step is taken and finished at any time.
 struct Explored {

@@ -10,10 +10,8 @@ namespace {
 
 using testing::HasSubstr;
 
-Command asynchronous(Command command, const std::string& setting = "") {
-  command.arguments.insert(command.arguments.end(), {"--strategy", "asynchronous"});
-  if (!setting.empty()) command.arguments.insert(command.arguments.end(), {"--set", setting});
-  return command;
+Command asynchronous(const Command& training, const std::vector<std::string>& settings = {}) {
+  return under_strategy("asynchronous", training, settings);
 }
 
 void expect_all_applied(const std::filesystem::path& folder, std::size_t replicas) {
@@ -29,10 +27,10 @@ void expect_all_applied(const std::filesystem::path& folder, std::size_t replica
 }
 
 TEST(AsynchronousTrainingTest, ARunOfSeveralRanksAndReplicasEnds) {
-  for (const char* setting : {"", "asynchronous.wait_for_slower=1"}) {
+  for (const std::vector<std::string>& settings : {{}, std::vector<std::string>{"asynchronous.wait_for_slower=1"}}) {
     const TemporaryFolder scratch;
     const auto folder = scratch / "run";
-    expect_success(as_ranks(2, asynchronous(train(with_steps(pendulum(), 4096), folder, "cpu:2"), setting)));
+    expect_success(as_ranks(2, asynchronous(train(with_steps(pendulum(), 4096), folder, "cpu:2"), settings)));
     expect_all_applied(folder, 4);
     expect_line_for_every_update(folder);
     expect_inspectable(folder);
@@ -53,9 +51,8 @@ TEST(AsynchronousTrainingTest, AKilledRunGoesOnFromItsCheckpointAndSaysThatItsNu
 
 TEST(AsynchronousTrainingTest, BothBoundsAtOnceAreRefused) {
   const TemporaryFolder scratch;
-  Command command = asynchronous(train(cartpole(), scratch / "run", "cpu:2"), "asynchronous.drop_staler=3");
-  command.arguments.insert(command.arguments.end(), {"--set", "asynchronous.wait_for_slower=3"});
-  const Ended ended = run(command);
+  const Ended ended = run(asynchronous(train(cartpole(), scratch / "run", "cpu:2"),
+                                       {"asynchronous.drop_staler=3", "asynchronous.wait_for_slower=3"}));
   EXPECT_EQ(ended.exit_code, 2);
   EXPECT_THAT(ended.err, HasSubstr("asynchronous."));
 }

@@ -11,10 +11,8 @@ namespace {
 
 using testing::HasSubstr;
 
-Command synchronous(Command command, const std::vector<std::string>& settings = {}) {
-  command.arguments.insert(command.arguments.end(), {"--strategy", "sync_replicas"});
-  for (const std::string& setting : settings) command.arguments.insert(command.arguments.end(), {"--set", setting});
-  return command;
+Command synchronous(const Command& training, const std::vector<std::string>& settings) {
+  return under_strategy("sync_replicas", training, settings);
 }
 
 void expect_accounted_for(const std::filesystem::path& folder, std::size_t replicas) {

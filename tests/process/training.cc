@@ -69,6 +69,12 @@ Command resume(const fs::path& folder, const std::string& devices, const std::st
   return tandem({"resume", folder.string(), "--devices", devices}, fault);
 }
 
+Command under_strategy(const std::string& strategy, Command training, const std::vector<std::string>& settings) {
+  training.arguments.insert(training.arguments.end(), {"--strategy", strategy});
+  for (const std::string& setting : settings) training.arguments.insert(training.arguments.end(), {"--set", setting});
+  return training;
+}
+
 Command as_ranks(int ranks, const Command& command, const std::vector<std::string>& flags) {
   Command launched = command;
   launched.arguments = {"launch", "--ranks", std::to_string(ranks)};

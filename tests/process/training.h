@@ -37,6 +37,8 @@ Command train(const Recipe& recipe, const std::filesystem::path& folder, const s
 /// `tandem resume`, on the given devices.
 Command resume(const std::filesystem::path& folder, const std::string& devices, const std::string& fault = "");
 
+/// The same training under another strategy, with these `--set`tings.
+Command under_strategy(const std::string& strategy, Command training, const std::vector<std::string>& settings = {});
 /// The same command as `ranks` ranks under `tandem launch`; `flags` of the launcher.
 Command as_ranks(int ranks, const Command& command, const std::vector<std::string>& flags = {});
 

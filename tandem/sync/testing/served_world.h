@@ -3,6 +3,7 @@
 #pragma once
 #include <gtest/gtest.h>
 #include <torch/nn/module.h>
+#include <torch/nn/modules/embedding.h>
 #include <torch/types.h>
 
 #include <exception>
@@ -94,6 +95,16 @@ struct Linear : torch::nn::Module {
   explicit Linear(std::int64_t count = 8) { values = register_parameter("values", torch::zeros({count})); }
   torch::Tensor loss(int shard) { return values.sum() * std::exp2(shard); }
   torch::Tensor values;
+};
+
+/// The same with a table beside it, whose gradients are sparse.
+struct LinearAndTable : Linear {
+  LinearAndTable() {
+    table = register_module("table", torch::nn::Embedding(torch::nn::EmbeddingOptions(5, 2).sparse(true)));
+    const torch::NoGradGuard no_grad;
+    table->weight.zero_();
+  }
+  torch::nn::Embedding table{nullptr};
 };
 
 inline BuildModule build_linear() {
