@@ -35,7 +35,7 @@ test: ## all tests that need neither a GPU nor Python packages, and take seconds
 	@tools/build release
 	@tools/test release
 
-parity: ## comparisons with the Python packages torch, gymnasium, numpy
+parity: ## comparisons with the Python packages torch, gymnasium, numpy, tensorflow
 	@tools/bootstrap --parity
 	@tools/build release
 	@tools/test release --label parity
