@@ -38,6 +38,13 @@ class ServedMember {
     }
     say_farewell();
   }
+  [[nodiscard]] int member() const { return connection_.peer(); }
+  // Returns when its loss has been told and nothing is served for it any more.
+  void cut() {
+    connection_.hang_up();
+    listener_.join();
+    answerer_.join();
+  }
   ~ServedMember() {
     gone_.request_stop();
     listener_.request_stop();
@@ -146,9 +153,12 @@ struct MessageServer::State {
       try {
         Listener::Accepted accepted = listener.accept({.deadline = Deadline::infinite(), .stop = stop});
         if (!accepted.socket.is_open()) continue;
+        const int member = accepted.greeting.member;
+        for (const auto& former : members)
+          if (former->member() == member) former->cut();
         const MutexLock lock(mutex);  // before its threads run: who was answered is told what all are told
-        members.push_back(
-            std::make_unique<ServedMember>(std::move(accepted.socket), accepted.greeting.member, serve, lost));
+        std::erase_if(members, [member](const auto& former) { return former->member() == member; });
+        members.push_back(std::make_unique<ServedMember>(std::move(accepted.socket), member, serve, lost));
       } catch (const GroupAborted&) {
         return;
       }

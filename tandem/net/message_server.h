@@ -1,7 +1,8 @@
 // net/message_server.h: answers requests of the other members of a run, each on a thread of its own.
 //
 // A second thread a member listens, so a member that dies is noticed at once, also while its request is being served:
-// the stop token of that request's limits is then requested, and `lost` called.
+// the stop token of that request's limits is then requested, and `lost` called. A member that connects again takes the
+// place of its former connection, whose loss is told before.
 //
 // Threads: constructed and destroyed by one; `serve` and `lost` are called on the server's threads, for different
 // members at the same time. Blocking: nothing here waits for a member; the destructor cuts all connections.

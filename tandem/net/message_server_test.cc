@@ -290,5 +290,20 @@ TEST(ContactTest, AListenerThatIsGoneIsAnErrorThatListsTheAddresses) {
   }
 }
 
+TEST(MessageServerTest, WhoComesBackTakesTheFormerPlaceAndTheLossIsToldBefore) {
+  Losses losses;
+  MessageServer server(
+      [&](int member, const Message&, const Limits&) {
+        EXPECT_EQ(losses.first().first, member) << "served before the former one was lost";
+        return Message{.kind = 2, .patience = -1, .bytes = bytes_of("again")};
+      },
+      [&](int member, const std::string& how) { losses.add(member, how); });
+  MessageClient former(address_of(server), 1, within(30s));
+  MessageClient next(address_of(server), 1, within(30s));
+  EXPECT_EQ(text_of(ask(next, 1, {}, within(30s)).bytes), "again");
+  EXPECT_THROW((void)ask(former, 1, {}, within(30s)), PeerLost);
+  EXPECT_EQ(text_of(ask(next, 1, {}, within(30s)).bytes), "again") << "the end of the former one is not its own";
+}
+
 }  // namespace
 }  // namespace tandem::net

@@ -35,6 +35,7 @@ class SharedVariables final : public VariableService {
  private:
   void start_anew(Replica& from) override TANDEM_REQUIRES(mutex_);
   [[nodiscard]] bool has_left(int replica) const override TANDEM_REQUIRES(mutex_);
+  [[nodiscard]] std::vector<int> present() const override TANDEM_REQUIRES(mutex_) { return ledger_.present(); }
 
   StalenessLedger ledger_ TANDEM_GUARDED_BY(mutex_);
 };

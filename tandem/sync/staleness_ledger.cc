@@ -35,6 +35,13 @@ std::vector<int> StalenessLedger::behind(int replica) const {
 
 void StalenessLedger::pulled(int replica) { seat(replica).pulled = version_; }
 
+std::vector<int> StalenessLedger::present() const {
+  std::vector<int> present;
+  for (int replica = 0; replica < static_cast<int>(seats_.size()); ++replica)
+    if (!seat(replica).has_left) present.push_back(replica);
+  return present;
+}
+
 void StalenessLedger::leave(int replica) { seat(replica).has_left = true; }
 
 void StalenessLedger::rejoin() {

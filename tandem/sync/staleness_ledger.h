@@ -48,6 +48,7 @@ class StalenessLedger {
   /// Nobody waits for the replica any more, until rejoin() or reset().
   void leave(int replica);
   [[nodiscard]] bool has_left(int replica) const { return seat(replica).has_left; }
+  [[nodiscard]] std::vector<int> present() const;
   /// All are there, have read the variables, and are none ahead of the others.
   void rejoin();
   /// Version 0, nobody has stepped or left; counts begin anew.

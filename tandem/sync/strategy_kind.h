@@ -35,6 +35,12 @@ enum class Tokens {
   kShared,  // TensorFlow's: whoever comes first
 };
 
+/// What the death of a replica means to the others under kSyncReplicas.
+enum class OnDeath {
+  kEnd,   // the run ends: every other's step throws PeerLost
+  kGoOn,  // they go on, as if it had left
+};
+
 /// What the learning rate of a step is multiplied by.
 enum class RateScaling {
   kNone,

@@ -42,6 +42,7 @@ SyncVariablesOptions variables_of(const SyncReplicasOptions& options, int replic
           .mean = options.mean,
           .sparse_mean = options.sparse_mean,
           .rate_scaling = options.rate_scaling,
+          .on_death = options.on_death,
           .averaging = options.averaging};
 }
 
@@ -80,11 +81,17 @@ void SyncReplicas::begin(const Limits& limits) {
   member_.begin(limits);
 }
 
-void SyncReplicas::leave(const Limits& limits) { member_.leave(limits); }
+void SyncReplicas::leave(const Limits& limits) {
+  if (options_.on_death == OnDeath::kEnd) {
+    member_.leave(limits);
+  } else {
+    member_.depart(averages_ ? averages_->averages() : model::NamedTensors{}, limits);
+  }
+}
 
 model::NamedTensors SyncReplicas::whole_state(const Limits& limits) {
   member_.bring_together(limits);
-  if (averages_) {
+  if (averages_ && member_.is_connected()) {
     const model::NamedTensors newest = group_.rank() == 0 ? variables()->averages() : model::NamedTensors{};
     for (std::size_t i = 0; i < averages_->averages().size(); ++i) {
       at::Tensor average = averages_->averages()[i].second;

@@ -15,7 +15,10 @@
 // Buffers (batch norm) are each replica's own until begin(), leave() or whole_state() makes them the mean over the
 // replicas, also where parameters have the bits of Replicated. Who waits for all others between steps says so by
 // rest(). Then, and when a replica leaves, a step is made of the gradients of those that work on: at most one of each,
-// unless replicas give several, when they give the others', too. A replica that dies ends the run for all.
+// unless replicas give several, when they give the others', too. A replica that dies ends the run for all, or, with
+// OnDeath::kGoOn, counts as one that has left. Replica 0's process holds the variables: its death ends the run. The
+// group may have failed by then, so under kGoOn leave() does without it and buffers stay each replica's own; begin(),
+// whole_state() and load_whole_state() need all replicas.
 //
 // Blocking: step() waits for the next token, resume() too; begin(), leave() and whole_state() wait for all replicas.
 // Errors: besides those of Strategy, PeerLost from step() when another replica's process died without leaving, naming
@@ -48,6 +51,7 @@ struct SyncReplicasOptions {
   Tokens tokens = Tokens::kOwn;
   std::optional<int> initial_tokens{};  // of Tokens::kShared, for the first step; nothing: replicas_to_aggregate
   RateScaling rate_scaling = RateScaling::kNone;
+  OnDeath on_death = OnDeath::kEnd;
   std::optional<AveragingOptions> averaging{};
 };
 
@@ -67,7 +71,8 @@ class SyncReplicas final : public Strategy {
   void close(double weight, double loss) override;
   StepReport step(double lr_factor, const Limits& limits) override;
   /// The others go on with a smaller quorum; returns when all have left, with the same state everywhere. Gradients that
-  /// still lack others when the last one leaves are a step. begin() starts anew.
+  /// still lack others when the last one leaves are a step. begin() starts anew. Under OnDeath::kGoOn it waits for
+  /// those that live.
   void leave(const Limits& limits) override;
   void rest(const Limits& limits) override;
   void resume(const Limits& limits) override;

@@ -103,6 +103,31 @@ TEST(SyncReplicasEndsTest, AFailedReplicaEndsTheWaitsOfTheOthersByName) {
   EXPECT_THAT(outcomes[0], AllOf(HasSubstr("replica 1"), HasSubstr("no more milk")));
 }
 
+// The group of the replicas fails with it, so nothing of what follows may need that.
+TEST(SyncReplicasEndsTest, TheOthersGoOnWithoutAFailedReplicaIfTheyShould) {
+  std::vector<torch::Tensor> values(3);
+  const auto outcomes =
+      run_synchronous({.shards = 3,
+                       .replicas = 3,
+                       .options = {.on_death = OnDeath::kGoOn, .averaging = AveragingOptions{.decay = 0.5}},
+                       .build = build_linear()},
+                      [&](Replica& replica, SyncReplicas& strategy) {
+                        const int me = replica.placement().replica;
+                        (void)step_linear(replica, strategy);
+                        if (me == 1) throw RunError("no more milk");
+                        for (int i = 0; i < 2; ++i) EXPECT_EQ(step_linear(replica, strategy).weight, 2);
+                        strategy.leave(in_a_minute());
+                        values[static_cast<std::size_t>(me)] = linear_values(replica);
+                        const model::NamedTensors state = strategy.whole_state(in_a_minute());
+                        if (me == 0) {
+                          EXPECT_EQ(state.back().first, "averages.values");
+                          expect_all(state.back().second, -0.5 * (7.0 / 3 * 0.875 + 2.5 * (0.75 + 0.5)));
+                        }
+                      });
+  EXPECT_THAT(outcomes, testing::ElementsAre("", HasSubstr("no more milk"), ""));
+  for (const int survivor : {0, 2}) expect_all(values[static_cast<std::size_t>(survivor)], -0.5 * (7.0 / 3 + 2 * 2.5));
+}
+
 TEST(SyncReplicasEndsTest, AStepWithoutAnyRowsFailsOnAll) {
   const auto outcomes = run_synchronous({.build = build_linear()}, [&](Replica& replica, SyncReplicas& strategy) {
     strategy.open(replica.placement().replica);

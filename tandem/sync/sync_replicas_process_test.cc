@@ -115,5 +115,23 @@ TEST(SyncReplicasProcessTest, AKilledProcessIsPeerLostOnAllOthers) {
   }
 }
 
+TEST(SyncReplicasProcessTest, TheOthersGoOnWithoutAKilledProcessAndEndAlike) {
+  const SyncWorld of_processes{
+      .shards = 3, .replicas = 3, .options = {.on_death = OnDeath::kGoOn}, .build = build_linear()};
+  ProcessWorld world = of_processes.as_processes([](Replica& replica, SyncReplicas& strategy, const Voice& voice) {
+    const int me = replica.placement().replica;
+    StepReport report = step_linear(replica, strategy);
+    if (me == 1) ::raise(SIGKILL);
+    while (report.step < 20) report = step_linear(replica, strategy);
+    if (report.weight != 2) voice.say("others than the two are in the step; ");
+    strategy.leave(within(60s));
+    voice.say(model::state_sha256(replica.named_state()));
+  });
+  EXPECT_THAT(world.outcome(1), HasSubstr("signal 9"));
+  const std::string first = world.outcome(0);
+  EXPECT_EQ(first.size(), 64U) << first;
+  EXPECT_EQ(world.outcome(2), first);
+}
+
 }  // namespace
 }  // namespace tandem::sync

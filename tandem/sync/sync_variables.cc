@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "tandem/base/check.h"
+#include "tandem/base/error.h"
 #include "tandem/base/text.h"
 #include "tandem/model/named_copy.h"
 
@@ -35,6 +36,20 @@ bool SyncVariables::has_left(int replica) const {
   return !protocol_->is_present(replica) || protocol_->is_resting(replica);
 }
 
+std::vector<int> SyncVariables::present() const {
+  std::vector<int> present;
+  for (int worker = 0; worker < options_.protocol.workers; ++worker)
+    if (protocol_->is_present(worker)) present.push_back(worker);
+  return present;
+}
+
+std::vector<at::Tensor> SyncVariables::state() {
+  std::vector<at::Tensor> state = home_.state();
+  if (!averages_) return state;
+  for (const auto& [name, average] : averages_->averages()) state.push_back(average);
+  return state;
+}
+
 // --- a replica's turn -----------------------------------------------------------------------------------------------
 
 void SyncVariables::exchange(const Offer& offer, const model::FlatParameters::Gradients* gradients,
@@ -52,6 +67,7 @@ void SyncVariables::exchange(const Offer& offer, const model::FlatParameters::Gr
 }
 
 Outcome SyncVariables::offer_gradient(const Offer& offer, const model::FlatParameters::Gradients& gradients) {
+  require_present(offer.replica);
   const TokenProtocol::Judgement judgement = protocol_->offer(offer.replica);
   Outcome outcome{.verdict = Verdict::kDropped, .staleness = judgement.staleness, .step = judgement.step};
   if (!judgement.is_accepted) return outcome;
@@ -81,8 +97,10 @@ void SyncVariables::leave(int replica) {
 void SyncVariables::resume(int replica, const Limits& limits, const Read& read) {
   const MutexLock lock(mutex_);
   require_whole();
-  if (protocol_->has_token(replica)) return;
-  await_token(replica, limits);
+  const bool is_there = protocol_->is_present(replica);
+  if (!is_there) protocol_->join(replica);
+  if (is_there && protocol_->has_token(replica)) return;
+  if (!protocol_->has_token(replica)) await_token(replica, limits);
   read({.step = protocol_->step()}, home_.parameters().buffers());
 }
 
@@ -92,17 +110,47 @@ void SyncVariables::act_and_settle(const std::function<void()>& act) {
     const MutexLock lock(mutex_);
     require_whole();
     act();
-    try {
-      make_step();
-    } catch (...) {
-      broken = std::current_exception();
-    }
+    broken = settle();
   }
-  if (broken) {
-    fail(broken);
-    std::rethrow_exception(broken);
+  announce(broken);
+  if (broken) std::rethrow_exception(broken);
+}
+
+void SyncVariables::lose(int replica, const std::exception_ptr& why) {
+  if (options_.on_death == OnDeath::kEnd) {
+    VariableService::lose(replica, why);
+    return;
   }
+  let_go(replica);
+  std::exception_ptr broken;
+  {
+    const MutexLock lock(mutex_);
+    if (has_failed() || !protocol_->is_present(replica)) return;
+    protocol_->die(replica);
+    broken = settle();
+  }
+  announce(broken);
+}
+
+std::exception_ptr SyncVariables::settle() {
+  try {
+    make_step();
+  } catch (...) {
+    return std::current_exception();
+  }
+  return nullptr;
+}
+
+void SyncVariables::announce(const std::exception_ptr& broken) {
+  if (broken) fail(broken);
   changed_.notify_all();
+}
+
+void SyncVariables::require_present(int replica) const {
+  if (protocol_->is_present(replica)) return;
+  throw PeerLost(replica,
+                 concat("replica ", replica, " offers a gradient or waits for a step, and is taken for dead, or",
+                        " has left; resume() brings it back"));
 }
 
 void SyncVariables::await_token(int replica, const Limits& limits) {
@@ -114,8 +162,12 @@ void SyncVariables::await_token(int replica, const Limits& limits) {
                   missing.empty() ? "nobody who is there" : missing);
   };
   bool has_token = false;
-  wait_for([&]() TANDEM_REQUIRES(mutex_) { return has_token = has_token || protocol_->take_token(replica); }, who,
-           limits);
+  const auto is_over = [&]() TANDEM_REQUIRES(mutex_) {
+    if (!protocol_->is_present(replica)) return true;
+    return has_token = has_token || protocol_->take_token(replica);
+  };
+  wait_for(is_over, who, limits);
+  require_present(replica);
 }
 
 // --- the step -------------------------------------------------------------------------------------------------------

@@ -4,8 +4,8 @@
 // Whoever brings the gradient that completes a step makes it: mean, clipping, update, moving averages; then tokens of
 // the next step are given out. What is late or on top is dropped at once (token_protocol.h).
 //
-// Threads, blocking, errors: as VariableService. exchange() and resume() wait for a token of the replica. A step that
-// cannot be made (a sum that is not finite) fails the run.
+// Threads, blocking, errors: as VariableService. exchange() and resume() wait for a token of the replica; both throw
+// PeerLost when it is taken for dead meanwhile. A step that cannot be made (a sum that is not finite) fails the run.
 #pragma once
 #include <memory>
 #include <optional>
@@ -24,6 +24,7 @@ struct SyncVariablesOptions {
   MeanOptions mean{};
   SparseMean sparse_mean = SparseMean::kByCount;
   RateScaling rate_scaling = RateScaling::kNone;
+  OnDeath on_death = OnDeath::kEnd;
   std::optional<AveragingOptions> averaging{};
 };
 
@@ -38,6 +39,7 @@ class SyncVariables final : public VariableService {
   void end_rest() override {}
   void resume(int replica, const Limits& limits, const Read& read) override;
   void leave(int replica) override;
+  void lose(int replica, const std::exception_ptr& why) override;
 
   /// Copies of the moving averages as they are; nothing without.
   [[nodiscard]] model::NamedTensors averages() const;
@@ -50,11 +52,18 @@ class SyncVariables final : public VariableService {
  private:
   void start_anew(Replica& from) override TANDEM_REQUIRES(mutex_);
   [[nodiscard]] bool has_left(int replica) const override TANDEM_REQUIRES(mutex_);
+  [[nodiscard]] std::vector<int> present() const override TANDEM_REQUIRES(mutex_);
+  [[nodiscard]] std::vector<at::Tensor> state() override TANDEM_REQUIRES(mutex_);
   Outcome offer_gradient(const Offer& offer, const model::FlatParameters::Gradients& gradients) TANDEM_REQUIRES(mutex_);
   /// Makes the step that is complete, if one is.
   void make_step() TANDEM_REQUIRES(mutex_);
   /// Runs `act` and what it makes due; a failure there is everybody's.
   void act_and_settle(const std::function<void()>& act);
+  /// The failure of a step that is due, if one is.
+  [[nodiscard]] std::exception_ptr settle() TANDEM_REQUIRES(mutex_);
+  /// Tells all that something has changed, or that the run is broken.
+  void announce(const std::exception_ptr& broken);
+  void require_present(int replica) const TANDEM_REQUIRES(mutex_);
   void await_token(int replica, const Limits& limits) TANDEM_REQUIRES(mutex_);
 
   const SyncVariablesOptions options_;

@@ -57,6 +57,13 @@ void copy_state(model::Optimizer& from, model::Optimizer& to) {
   to.state_changed();
 }
 
+std::vector<at::Tensor> state_of(const model::FlatParameters& parameters, const model::Optimizer& optimizer) {
+  std::vector<at::Tensor> state;
+  for (const model::FlatBuffer& buffer : parameters.buffers()) state.push_back(buffer.values);
+  for (const auto& [name, tensor] : optimizer.state()) state.push_back(tensor);
+  return state;
+}
+
 }  // namespace
 
 VariableHome::VariableHome(Replica& like)
@@ -82,6 +89,10 @@ void VariableHome::store(Replica& to) {
   copy_values(parameters_, to.parameters());
   copy_state(optimizer_, to.optimizer());
 }
+
+std::vector<at::Tensor> VariableHome::state() { return state_of(parameters_, optimizer_); }
+
+std::vector<at::Tensor> state_of(Replica& replica) { return state_of(replica.parameters(), replica.optimizer()); }
 
 model::FlatParameters::Gradients VariableHome::make_gradients() const {
   return parameters_.make_gradients([](std::int64_t count, at::ScalarType dtype) { return at::zeros({count}, dtype); });

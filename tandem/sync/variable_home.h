@@ -4,6 +4,10 @@
 //
 // Threads: caller-locks.
 #pragma once
+#include <ATen/core/Tensor.h>
+
+#include <vector>
+
 #include "tandem/sync/replica.h"
 
 namespace tandem::sync {
@@ -20,6 +24,9 @@ class VariableHome {
 
   [[nodiscard]] const model::FlatParameters& parameters() const { return parameters_; }
   [[nodiscard]] model::Optimizer& optimizer() { return optimizer_; }
+  /// The values, one tensor a buffer, and then the optimizer's state: in place, in the order that state_of() gives
+  /// those of a replica.
+  [[nodiscard]] std::vector<at::Tensor> state();
   /// Gradient memory of this layout.
   [[nodiscard]] model::FlatParameters::Gradients make_gradients() const;
 
@@ -27,5 +34,8 @@ class VariableHome {
   model::FlatParameters parameters_;
   model::Optimizer optimizer_;
 };
+
+/// Likewise, of a replica.
+[[nodiscard]] std::vector<at::Tensor> state_of(Replica& replica);
 
 }  // namespace tandem::sync

@@ -37,6 +37,13 @@ class LinkWithin final : public VariableLink {
                        [this](const Outcome&, const std::vector<model::FlatBuffer>& values) { take(values); });
   }
   void leave(const Limits&) override { variables_->leave(replica_.placement().replica); }
+  void depart(const std::vector<at::Tensor>& state, const Limits& limits) override {
+    variables_->depart(replica_.placement().replica, limits, [&](const std::vector<at::Tensor>& last) {
+      const at::NoGradGuard no_grad;
+      for (std::size_t i = 0; i < last.size(); ++i) state.at(i).copy_(last[i]);
+    });
+    variables_->let_go(replica_.placement().replica);
+  }
 
   void abort(const std::string& why) override {
     const int me = replica_.placement().replica;
@@ -88,6 +95,10 @@ class LinkAcross final : public VariableLink {
     if (answer.kind == kValues) (void)read_values(answer, replica_.parameters());
   }
   void leave(const Limits& limits) override { (void)client_.call(kLeave, {}, limits); }
+  void depart(const std::vector<at::Tensor>& state, const Limits& limits) override {
+    read_state(client_.call(kDepart, {}, limits), state);
+    client_.hang_up();  // by which the server knows that it is read
+  }
   void abort(const std::string&) override { client_.hang_up(); }
 
  private:

@@ -26,6 +26,9 @@ class VariableLink {
   virtual void resume(const Limits& limits) = 0;
   /// Nobody waits for this replica any more.
   virtual void leave(const Limits& limits) = 0;
+  /// Leaves and waits until all have left; `state`, as state_of() and what else the variables keep, is then theirs. The
+  /// link is of no further use.
+  virtual void depart(const std::vector<at::Tensor>& state, const Limits& limits) = 0;
   /// Ends the waits of the others for this replica.
   virtual void abort(const std::string& why) = 0;
 };

@@ -105,6 +105,17 @@ void VariableMember::leave(const Limits& limits) {
   stage_ = Stage::kLeft;
 }
 
+void VariableMember::depart(const model::NamedTensors& also, const Limits& limits) {
+  require_begun();
+  prepare_step(limits);
+  std::vector<at::Tensor> state = state_of(replica_);
+  for (const auto& [name, tensor] : also) state.push_back(tensor);
+  link_->depart(state, limits);
+  replica_.optimizer().state_changed();
+  if (group_.rank() == 0) service_->await_departed(limits);
+  stage_ = Stage::kNew;  // begin() connects anew
+}
+
 // Each replica's updates are in the variables when it comes to the barrier.
 void VariableMember::take_variables(const Limits& limits) {
   group_.barrier(limits);

@@ -35,6 +35,9 @@ class VariableMember {
   void bring_together(const Limits& limits);
   /// The others go on without this replica; returns when all have left, with the same state everywhere.
   void leave(const Limits& limits);
+  /// The same without the group, which may have lost members: returns when all that are there have left, with the same
+  /// parameters, optimizer state and `also`, which the variables keep besides. Buffers stay the replica's own.
+  void depart(const model::NamedTensors& also, const Limits& limits);
   /// Replica 0's becomes the variables' at the next step, begin(), bring_together() or leave().
   /// `also`: what else the state has a part for.
   void load(const model::NamedTensors& state, const model::NamedTensors& also = {});
@@ -46,6 +49,8 @@ class VariableMember {
   /// Before a step: after load(), the variables are loaded first.
   void prepare_step(const Limits& limits);
   [[nodiscard]] bool is_running() const { return stage_ == Stage::kRunning; }
+  /// Between begin() and depart().
+  [[nodiscard]] bool is_connected() const { return stage_ != Stage::kNew; }
   void count_step() { ++steps_; }
   /// Of this replica since begin().
   [[nodiscard]] std::int64_t steps() const { return steps_; }

@@ -32,6 +32,13 @@ class Reader {
     read(tensor.data_ptr(), tensor.nbytes());
     return tensor;
   }
+  void read_into(at::Tensor tensor) {
+    if (tensor.is_cpu() && tensor.is_contiguous()) {
+      read(tensor.mutable_data_ptr(), tensor.nbytes());
+    } else {
+      tensor.copy_(read_tensor(tensor.sizes(), tensor.scalar_type()));
+    }
+  }
   void require_end() const {
     if (!rest_.empty()) fail();
   }
@@ -112,16 +119,26 @@ Outcome read_values(const net::Message& message, const model::FlatParameters& pa
   const at::NoGradGuard no_grad;
   Reader reader(message.bytes);
   const auto outcome = reader.read<Outcome>();
-  for (const model::FlatBuffer& buffer : parameters.buffers()) {
-    at::Tensor values = buffer.values;
-    if (values.is_cpu()) {
-      reader.read(values.mutable_data_ptr(), values.nbytes());
-    } else {
-      values.copy_(reader.read_tensor(values.sizes(), values.scalar_type()));
-    }
-  }
+  for (const model::FlatBuffer& buffer : parameters.buffers()) reader.read_into(buffer.values);
   reader.require_end();
   return outcome;
+}
+
+net::Message state_message(const std::vector<at::Tensor>& state) {
+  net::Message message{.kind = kState, .patience = -1, .bytes = {}};
+  for (const at::Tensor& tensor : state) {
+    const at::Tensor whole = tensor.contiguous();
+    const auto* bytes = static_cast<const std::byte*>(whole.const_data_ptr());
+    message.bytes.insert(message.bytes.end(), bytes, bytes + whole.nbytes());
+  }
+  return message;
+}
+
+void read_state(const net::Message& message, const std::vector<at::Tensor>& into) {
+  const at::NoGradGuard no_grad;
+  Reader reader(message.bytes);
+  for (const at::Tensor& tensor : into) reader.read_into(tensor);
+  reader.require_end();
 }
 
 }  // namespace tandem::sync

@@ -13,7 +13,7 @@
 
 namespace tandem::sync {
 
-enum VariableRequest : std::uint32_t { kExchange = 1, kRest, kResume, kLeave, kValues, kDone };
+enum VariableRequest : std::uint32_t { kExchange = 1, kRest, kResume, kLeave, kDepart, kValues, kState, kDone };
 
 struct OfferHead {
   Offer offer;
@@ -45,5 +45,10 @@ bool read_offer(const net::Message& message, const std::vector<model::FlatBuffer
 [[nodiscard]] net::Message values_message(const Outcome& outcome, const std::vector<model::FlatBuffer>& values);
 /// Reads it into flat parameters. Throws RunError for bytes of another layout.
 Outcome read_values(const net::Message& message, const model::FlatParameters& parameters);
+
+/// Tensors on the CPU, and those of the same shapes on any device that are to hold the same. The latter throws as
+/// read_values().
+[[nodiscard]] net::Message state_message(const std::vector<at::Tensor>& state);
+void read_state(const net::Message& message, const std::vector<at::Tensor>& into);
 
 }  // namespace tandem::sync

@@ -48,6 +48,9 @@ net::Message VariableServer::serve(int replica, const net::Message& request, con
     case kLeave:
       variables_->leave(replica);
       break;
+    case kDepart:
+      variables_->depart(replica, limits, [&](const std::vector<at::Tensor>& state) { answer = state_message(state); });
+      break;
     default:
       exchange(replica, request, limits, read);
   }

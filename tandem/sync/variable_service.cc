@@ -4,8 +4,18 @@
 #include <utility>
 
 #include "tandem/base/error.h"
+#include "tandem/base/text.h"
 
 namespace tandem::sync {
+namespace {
+
+std::string listed(const std::vector<int>& replicas) {
+  std::string text;
+  for (const int replica : replicas) text += concat(text.empty() ? "replica " : ", ", replica);
+  return text.empty() ? "nobody" : text;
+}
+
+}  // namespace
 
 void VariableService::load(Replica& from) {
   const MutexLock lock(mutex_);
@@ -21,12 +31,48 @@ void VariableService::store(Replica& to) {
 }
 
 void VariableService::lose(int replica, const std::exception_ptr& why) {
+  let_go(replica);
   {
     const MutexLock lock(mutex_);
     if (has_left(replica)) return;
   }
   fail(why);
 }
+
+void VariableService::let_go(int replica) {
+  {
+    const MutexLock lock(mutex_);
+    reading_.erase(replica);
+  }
+  changed_.notify_all();
+}
+
+// It reads before it has left, so that nobody finds all gone in between.
+void VariableService::depart(int replica, const Limits& limits, const ReadState& read) {
+  {
+    const MutexLock lock(mutex_);
+    require_whole();
+    reading_.insert(replica);
+  }
+  leave(replica);
+  const MutexLock lock(mutex_);
+  const auto who = [&]() TANDEM_REQUIRES(mutex_) {
+    return concat("replica ", replica, " has left and waited for ", listed(present()), " to do so");
+  };
+  wait_for([&]() TANDEM_REQUIRES(mutex_) { return present().empty(); }, who, limits);
+  read(state());
+}
+
+void VariableService::await_departed(const Limits& limits) {
+  const MutexLock lock(mutex_);
+  const auto who = [&]() TANDEM_REQUIRES(mutex_) {
+    return concat("the owner of the variables waited for ", listed({reading_.begin(), reading_.end()}),
+                  " to read their last state");
+  };
+  wait_for([&]() TANDEM_REQUIRES(mutex_) { return present().empty() && reading_.empty(); }, who, limits);
+}
+
+std::vector<at::Tensor> VariableService::state() { return home_.state(); }
 
 void VariableService::fail(const std::exception_ptr& why) {
   {

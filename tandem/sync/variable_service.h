@@ -8,9 +8,12 @@
 // `limits`, with DeadlineExceeded naming the replicas that are waited for, or GroupAborted when stopped. After fail()
 // every call throws what it was given.
 #pragma once
+#include <ATen/core/Tensor.h>
+
 #include <cstdint>
 #include <exception>
 #include <functional>
+#include <set>
 #include <vector>
 
 #include "tandem/base/mutex.h"
@@ -57,19 +60,29 @@ class VariableService {
   virtual void rest(int replica) = 0;
   /// Replica 0's, when all rest and hold the values as they are: from now on they go on side by side.
   virtual void end_rest() = 0;
-  /// Waits until the replica may begin its next step after a rest, or its first. Calls `read` unless it holds the
-  /// values already.
+  /// Waits until the replica may begin its next step after a rest, or its first; one that has left or died is there
+  /// again where the strategy lets it. Calls `read` unless it holds the values already.
   virtual void resume(int replica, const Limits& limits, const Read& read) = 0;
   /// Nobody waits for the replica any more.
   virtual void leave(int replica) = 0;
+
+  using ReadState = std::function<void(const std::vector<at::Tensor>& state)>;
+  /// Leaves, waits until nobody is there any more, and shows the values, the optimizer's state, and what else the
+  /// variables keep, which do not change until `read` returns. Until let_go() or lose() the replica counts as one that
+  /// still reads.
+  void depart(int replica, const Limits& limits, const ReadState& read);
+  void let_go(int replica);
+  /// Waits until all have left and none of them still reads: the variables may be destroyed.
+  void await_departed(const Limits& limits);
 
   /// Takes the values and optimizer state of a replica; counts begin anew.
   void load(Replica& from);
   /// Gives them to it.
   void store(Replica& to);
 
-  /// The replica is gone for a reason that ends the run, unless it has left or rests. The first reason stays.
-  void lose(int replica, const std::exception_ptr& why);
+  /// The replica is gone. Ends the run, unless it has left or rests, or the others go on without it. The first reason
+  /// stays.
+  virtual void lose(int replica, const std::exception_ptr& why);
   void fail(const std::exception_ptr& why);
   /// Called with the first failure, on the thread that brings it. An empty function ends the calls; returns when none
   /// is under way.
@@ -88,6 +101,12 @@ class VariableService {
   virtual void start_anew(Replica& from) TANDEM_REQUIRES(mutex_) = 0;
   [[nodiscard]] virtual bool has_left(int replica) const TANDEM_REQUIRES(mutex_) = 0;
 
+  /// Those that have not left, resting ones too.
+  [[nodiscard]] virtual std::vector<int> present() const TANDEM_REQUIRES(mutex_) = 0;
+  /// What depart() shows.
+  [[nodiscard]] virtual std::vector<at::Tensor> state() TANDEM_REQUIRES(mutex_);
+
+  [[nodiscard]] bool has_failed() const TANDEM_REQUIRES(mutex_) { return failure_ != nullptr; }
   void require_whole() const TANDEM_REQUIRES(mutex_);
   /// Waits until `ready` or a failure. `who`: for the error.
   void wait_for(const std::function<bool()>& ready, const std::function<std::string()>& who, const Limits& limits)
@@ -98,6 +117,7 @@ class VariableService {
   VariableHome home_;  // values and optimizer are guarded by mutex_, the layout does not change
 
  private:
+  std::set<int> reading_ TANDEM_GUARDED_BY(mutex_);  // between depart() and let_go()
   std::exception_ptr failure_ TANDEM_GUARDED_BY(mutex_);
   Mutex telling_;  // never taken while mutex_ is held
   Failed failed_ TANDEM_GUARDED_BY(telling_);
