@@ -86,6 +86,38 @@ TEST(SyncReplicasEndsTest, BeginMayBeCalledAgainAndKeepsWhatWasGiven) {
   for (const torch::Tensor& each : values) expect_all(each, -0.5 * 1.5 * 12);
 }
 
+TEST(SyncReplicasEndsTest, BeginAgainGoesOnWithTheAverages) {
+  const auto outcomes =
+      run_synchronous({.options = {.averaging = AveragingOptions{.decay = 0.5}}, .build = build_linear()},
+                      [&](Replica& replica, SyncReplicas& strategy) {
+                        for (int i = 0; i < 2; ++i) (void)step_linear(replica, strategy);
+                        strategy.begin(in_a_minute());
+                        if (replica.placement().replica == 0)
+                          expect_all(strategy.variables()->averages().front().second, -0.5 * 1.5 * (0.25 + 0.5 * 2));
+                        strategy.leave(in_a_minute());
+                      });
+  EXPECT_THAT(outcomes, Each(""));
+}
+
+// By the first call of the last one all work again; were the second one a rest, too, the others would go on alone.
+TEST(SyncReplicasEndsTest, RestingTwiceIsRestingOnce) {
+  std::latch rested(1);
+  const auto outcomes = run_synchronous({.build = build_linear()}, [&](Replica& replica, SyncReplicas& strategy) {
+    (void)step_linear(replica, strategy);
+    if (replica.placement().replica == 0) {
+      strategy.rest(in_a_minute());
+      rested.count_down();
+    } else {
+      rested.wait();
+      for (int i = 0; i < 2; ++i) strategy.rest(in_a_minute());
+    }
+    strategy.resume(in_a_minute());
+    EXPECT_EQ(step_linear(replica, strategy).weight, 2);
+    strategy.leave(in_a_minute());
+  });
+  EXPECT_THAT(outcomes, Each(""));
+}
+
 TEST(SyncReplicasEndsTest, AWaitThatReachesItsDeadlineNamesWhoIsMissing) {
   const auto outcomes = run_synchronous({.build = build_linear()}, [&](Replica& replica, SyncReplicas& strategy) {
     (void)step_linear(replica, strategy);

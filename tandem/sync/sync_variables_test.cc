@@ -4,7 +4,11 @@
 #include <gtest/gtest.h>
 #include <torch/types.h>
 
+#include <cmath>
+#include <thread>
+
 #include "tandem/base/error.h"
+#include "tandem/base/testing/eventually.h"
 #include "tandem/sync/testing/served_world.h"
 
 namespace tandem::sync {
@@ -15,8 +19,9 @@ using namespace std::chrono_literals;
 class SyncVariablesTest : public testing::Test {
  protected:
   // Replica `who` offers its number plus one everywhere, and has to go on within `limits`.
-  Outcome exchange(int who, const Limits& limits = within(60s)) {
-    gradients_.flat[0].fill_(who + 1);
+  Outcome exchange(int who, const Limits& limits = within(60s)) { return exchange(who, limits, who + 1); }
+  Outcome exchange(int who, const Limits& limits, double gradient) {
+    gradients_.flat[0].fill_(gradient);
     Outcome told;
     variables_.exchange({.replica = who, .learning_rate = 1, .tally = {.weight = 1, .shards = 1, .rate = 1}},
                         &gradients_, limits, [&](const Outcome& outcome, const std::vector<model::FlatBuffer>& values) {
@@ -57,6 +62,52 @@ TEST_F(SyncVariablesTest, AGradientIsNotLostWhenItsReplicaStopsWaiting) {
   EXPECT_EQ(late.verdict, Verdict::kDropped);
   EXPECT_EQ(late.staleness, 1);
   EXPECT_THAT(variables_.newest(), testing::ElementsAre(GradientId{0, 0}, GradientId{2, 0}));
+}
+
+TEST_F(SyncVariablesTest, AStepThatCannotBeMadeEndsTheWaitsOfAll) {
+  join_all();
+  std::jthread waiting([this] {
+    model::FlatParameters::Gradients gradients = variables_.make_gradients();
+    EXPECT_THROW(variables_.exchange({.replica = 0, .tally = {.weight = 1, .shards = 1, .rate = 1}}, &gradients,
+                                     within(60s), [](const auto&, const auto&) {}),
+                 RunError);
+    EXPECT_THROW(variables_.rest(0), RunError) << "and everything after that";
+  });
+  ASSERT_TRUE(eventually([this] { return variables_.totals()[0].offered == 1; }));
+  EXPECT_THAT([this] { (void)exchange(2, within(60s), std::nan("")); },
+              testing::ThrowsMessage<RunError>(testing::HasSubstr("is not finite")));
+}
+
+// 0.1 + 0.1 + 0.1 is not 0.3, so the mean of the three factors is not 0.1.
+TEST(SyncVariablesRateTest, AFactorThatAllGiveIsTakenAsItIsAndOthersAreAveraged) {
+  struct Precise : torch::nn::Module {
+    Precise() { register_parameter("values", torch::zeros({1}, torch::kDouble)); }
+  };
+  Replica replica(place_on_cpu(3, 3).front(), std::make_shared<Precise>(), 1, {model::SgdOptions{.lr = 1}});
+  const auto moved = [&](const std::vector<double>& factors) {
+    SyncVariables variables(replica, {.protocol = {.workers = 3, .aggregate = 3}});
+    model::FlatParameters::Gradients gradients = variables.make_gradients();
+    gradients.flat[0].fill_(1);
+    double value = 0;
+    std::vector<std::jthread> threads;
+    for (int who = 0; who < 3; ++who) {
+      threads.emplace_back([&, who] {
+        variables.resume(who, within(60s), [](const auto&, const auto&) {});
+        const double factor = factors[static_cast<std::size_t>(who)];
+        variables.exchange({.replica = who,
+                            .learning_rate = 1,
+                            .lr_factor = factor,
+                            .tally = {.weight = 1, .shards = 1, .rate = factor}},
+                           &gradients, within(60s), [&](const Outcome&, const std::vector<model::FlatBuffer>& values) {
+                             value = values[0].values[0].item<double>();
+                           });
+      });
+    }
+    threads.clear();
+    return -value;
+  };
+  EXPECT_EQ(moved({0.1, 0.1, 0.1}), 0.1);
+  EXPECT_EQ(moved({0.5, 0.25, 0.75}), 0.5);
 }
 
 TEST_F(SyncVariablesTest, AGradientWithoutATokenIsADefect) { EXPECT_THROW((void)exchange(0), InvariantError); }
