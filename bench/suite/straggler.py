@@ -1,0 +1,46 @@
+"""bench/sync/straggler_bench.cc, and TensorFlow's SyncReplicasOptimizer with the same workers."""
+
+import json
+
+from harness.model import Bench, Better, Contender, Metric, Sample, Size, WrongAnswer
+from harness.process import run
+
+BESIDE, DROPPED, OF_TWO = "steps/s beside a straggler", "dropped of the fast", "steps/s of two"
+
+
+class Straggler(Bench):
+    name = "straggler"
+    question = "What does one of three workers that sleeps 200 ms a step cost, with two gradients a step? 94k parameters"
+    metrics = (
+        Metric(BESIDE, "1/s", Better.HIGHER, at_least_times={"two alone": 0.9, "replicated": 10}),
+        Metric(DROPPED, "%", Better.LOWER, at_most=5),
+        Metric(OF_TWO, "1/s", Better.HIGHER, at_least_times={"tensorflow": 5}),
+    )
+
+    def contenders(self) -> list[Contender]:
+        ours = [Contender(name, _measured_with_others) for name in ("tandem", "two alone", "replicated")]
+        return self.with_peers(ours, {"tensorflow": self._tensorflow})
+
+    def _tensorflow(self) -> Contender:
+        self._python = self.place.peers("tensorflow", "../../tools/tensorflow-requirements.txt")
+        return Contender("tensorflow", _measured_with_others)
+
+    def round(self, contenders: list[Contender], size: Size) -> dict[str, Sample]:
+        smoke = ["--smoke"] if size is Size.SMOKE else []
+        text = run([self.place.programs / "straggler_bench", *smoke]).stdout
+        names = [contender.name for contender in contenders]
+        if "tensorflow" in names:
+            text += run([self._python, self.place.root / "bench" / "peers" / "tensorflow_straggler.py", *smoke]).stdout
+        samples = {name: Sample({}) for name in names}
+        for line in map(json.loads, text.splitlines()):
+            samples[line["contender"]].values[line["case"]] = line["value"]
+        if BESIDE not in samples["tandem"].values:
+            raise WrongAnswer("the program printed no numbers")
+        return samples
+
+
+def _measured_with_others(size: Size) -> Sample:
+    raise NotImplementedError("it takes its turn with the others of its program")
+
+
+BENCH = Straggler

@@ -1,0 +1,157 @@
+// Question: what does one slow worker cost the others, and what does a step cost without one?
+//
+//     straggler_bench [--smoke]
+//
+// An MLP of 94k parameters on 32 rows a worker, plain SGD; workers are threads, one of which sleeps 200 ms a step where
+// there is a straggler. Prints steps a second: of sync_replicas with three workers and two gradients a step, of two
+// workers alone, and of replicated, which waits; and the share of the fast workers' gradients that were dropped. All
+// workers must end with the same state.
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+#include <torch/nn/modules/activation.h>
+#include <torch/nn/modules/container/sequential.h>
+#include <torch/nn/modules/linear.h>
+#include <torch/types.h>
+
+#include <array>
+#include <iostream>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "bench/timing.h"
+#include "tandem/base/error.h"
+#include "tandem/base/text.h"
+#include "tandem/comm/local_group.h"
+#include "tandem/concurrency/failures.h"
+#include "tandem/sync/strategies.h"
+
+namespace tandem::bench {
+namespace {
+
+constexpr int kRows = 32, kWarmUp = 10;
+constexpr auto kSleep = std::chrono::milliseconds(200);
+
+enum class Last { kFast, kStraggles };  // of the workers, the last
+
+struct Case {
+  const char *name, *contender;
+  int workers;
+  Last last;
+  sync::StrategyOptions strategy;
+  std::int64_t steps;
+};
+
+struct Result {
+  double steps_a_second = 0, dropped_percent = 0;  // of the fast workers' gradients
+};
+
+std::shared_ptr<torch::nn::SequentialImpl> make_net() {
+  torch::manual_seed(3);
+  auto net = std::make_shared<torch::nn::SequentialImpl>();
+  const std::array widths{64, 256, 256, 44};
+  for (std::size_t layer = 1; layer < widths.size(); ++layer) {
+    net->push_back(torch::nn::Linear(widths[layer - 1], widths[layer]));
+    net->push_back(torch::nn::Tanh());
+  }
+  return net;
+}
+
+Limits patience() { return {.deadline = Deadline::after(std::chrono::minutes(2)), .stop = {}}; }
+
+struct Worker {
+  std::int64_t offered = 0, dropped = 0;
+  double seconds = 0;  // from the end of the warm-up to the last step
+  std::string state;
+};
+
+Worker train(const Case& which, int worker, comm::Group& group) {
+  at::set_num_threads(1);
+  const auto net = make_net();
+  sync::Replica replica(
+      {.replica = worker, .replicas = which.workers, .shards = which.workers, .mine = {worker, worker + 1}}, net, 1,
+      {model::SgdOptions{.lr = 0.01}});
+  const std::unique_ptr<sync::Strategy> strategy = sync::make_strategy(which.strategy, replica, group);
+  const at::Tensor x = at::arange(kRows * 64, at::kFloat).view({kRows, 64}).add(worker).sin();
+  const bool straggles = which.last == Last::kStraggles && worker == which.workers - 1;
+  strategy->begin(patience());
+  Worker result;
+  Clock::time_point start = Clock::now();
+  for (std::int64_t step = 0; step < which.steps + kWarmUp;) {
+    if (straggles) std::this_thread::sleep_for(kSleep);
+    strategy->open(worker);
+    net->forward(x).square().mean().backward();
+    strategy->close(1, 0);
+    const sync::StepReport report = strategy->step(1, patience());
+    ++result.offered;
+    result.dropped += report.verdict == sync::Verdict::kDropped ? 1 : 0;
+    if (step < kWarmUp && report.step >= kWarmUp) start = Clock::now();
+    step = report.step;
+  }
+  result.seconds = seconds_since(start);
+  strategy->leave(patience());
+  result.state = model::state_sha256(replica.state());
+  return result;
+}
+
+Result measure(const Case& which) {
+  const auto groups = comm::make_local_group(which.workers);
+  std::vector<Worker> workers(groups.size());
+  Failures failures;
+  std::vector<std::jthread> threads;
+  for (int worker = 0; worker < which.workers; ++worker) {
+    threads.emplace_back([&, worker] {
+      const auto index = static_cast<std::size_t>(worker);
+      try {
+        workers[index] = train(which, worker, *groups[index]);
+      } catch (const std::exception& error) {
+        groups[index]->abort(error.what());
+        failures.add(concat("worker ", worker), std::current_exception());
+      }
+    });
+  }
+  threads.clear();
+  failures.rethrow();
+  std::int64_t offered = 0, dropped = 0;
+  for (const Worker& each : workers) {
+    if (each.state != workers.front().state) throw RunError(concat(which.contender, ": workers end with other states"));
+    const bool is_fast = which.last == Last::kFast || &each != &workers.back();
+    offered += is_fast ? each.offered : 0;
+    dropped += is_fast ? each.dropped : 0;
+  }
+  return {.steps_a_second = static_cast<double>(which.steps) / workers.front().seconds,
+          .dropped_percent = 100.0 * static_cast<double>(dropped) / static_cast<double>(offered)};
+}
+
+int run(Size size) {
+  const bool is_full = size == Size::kFull;
+  const std::int64_t many = is_full ? 5000 : 20, few = is_full ? 25 : 2;
+  const sync::SyncReplicasOptions two{.replicas_to_aggregate = 2};
+  const std::vector<Case> cases{
+      {"steps/s beside a straggler", "tandem", 3, Last::kStraggles, two, many},
+      {"steps/s beside a straggler", "two alone", 2, Last::kFast, two, many},
+      {"steps/s beside a straggler", "replicated", 3, Last::kStraggles, sync::ReplicatedOptions{}, few},
+      {"steps/s of two", "tandem", 2, Last::kFast, two, many},
+  };
+  for (const Case& each : cases) {
+    const Result result = measure(each);
+    const auto samples = static_cast<std::size_t>(each.steps);
+    print({.case_name = each.name,
+           .contender = each.contender,
+           .unit = "1/s",
+           .value = result.steps_a_second,
+           .samples = samples});
+    if (&each != &cases.front()) continue;
+    print({.case_name = "dropped of the fast",
+           .contender = each.contender,
+           .unit = "%",
+           .value = result.dropped_percent,
+           .samples = samples});
+  }
+  return 0;
+}
+
+}  // namespace
+}  // namespace tandem::bench
+
+int main(int argc, char** argv) { return tandem::bench::bench_main(argc, argv, tandem::bench::run); }
