@@ -217,24 +217,18 @@ RunReport ImpalaRun::finish_update() {
   report.pipeline->samples_sampled += sampled_before_;
   report.pipeline->samples_trained += trained_before_;
   learning.load_seconds = 1e-3 * report.pipeline->load_ms * count;
-  report.episode_return_mean = episodes_.mean_return();
-  report.episode_length_mean = episodes_.mean_length();
-  report.episodes = episodes_.total();
+  report_episodes(episodes_, report);
   return report;
 }
 
 std::string ImpalaRun::params_sha256() {
   quiesce();
-  model::NamedTensors parameters;
-  for (const auto& entry : policy_->named_parameters()) parameters.emplace_back(entry.key(), entry.value().detach());
-  return model::bytes_sha256(parameters);
+  return params_sha256_of(*policy_);
 }
 
 std::string ImpalaRun::state_sha256() {
   quiesce();
-  model::NamedTensors state = team_->state();
-  for (const auto& [name, tensor] : normalizers_.state()) state.emplace_back("normalizer." + name, tensor);
-  return model::state_sha256(std::move(state));
+  return state_sha256_of(*team_, normalizers_);
 }
 
 std::vector<learner::ReplicaTeam::Work> ImpalaRun::work() const {

@@ -4,7 +4,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <iterator>
+
 #include "tandem/base/error.h"
+#include "tandem/base/testing/eventually.h"
 #include "tandem/rl/algo/run_parts.h"
 #include "tandem/rl/env/env_registry.h"
 #include "tandem/rl/policy/mlp_policy.h"
@@ -170,9 +174,20 @@ TEST(ImpalaRunThreadsTest, AnEnvironmentThatFailsEndsTheRunWithTheWorkersName) {
   }
 }
 
+// A joined thread is listed until the kernel is done with it.
+std::size_t threads_of_this_process() {
+  const std::filesystem::directory_iterator tasks("/proc/self/task");
+  return static_cast<std::size_t>(std::distance(begin(tasks), end(tasks)));
+}
+
 TEST(ImpalaRunThreadsTest, LeavingARunThatIsUnderWayEndsItsThreads) {
-  ImpalaRun run(impala_on("CartPole-v1", ImpalaExecution::kThreads));
-  (void)run.update();
+  const std::size_t before = threads_of_this_process();
+  {
+    ImpalaRun run(impala_on("CartPole-v1", ImpalaExecution::kThreads));
+    (void)run.update();
+    EXPECT_GE(threads_of_this_process(), before + 4);  // two workers, a loader and the learner
+  }
+  EXPECT_TRUE(eventually([&] { return threads_of_this_process() <= before; }));
 }
 
 TEST(ImpalaRunOptionsTest, AllFaultsOfTheOptionsAreReportedAtOnce) {

@@ -149,23 +149,13 @@ RunReport PpoRun::finish_update(const std::vector<RunReport>& replicas) {
   normalizers_.finish_merge();
   ++updates_;
   env_steps_ += setup_.ppo.batch_rows();
-  report.episode_return_mean = episodes_.mean_return();
-  report.episode_length_mean = episodes_.mean_length();
-  report.episodes = episodes_.total();
+  report_episodes(episodes_, report);
   return report;
 }
 
-std::string PpoRun::params_sha256() {
-  model::NamedTensors parameters;
-  for (const auto& entry : policy().named_parameters()) parameters.emplace_back(entry.key(), entry.value().detach());
-  return model::bytes_sha256(parameters);
-}
+std::string PpoRun::params_sha256() { return params_sha256_of(policy()); }
 
-std::string PpoRun::state_sha256() {
-  model::NamedTensors state = team_->state();
-  for (const auto& [name, tensor] : normalizers_.state()) state.emplace_back("normalizer." + name, tensor);
-  return model::state_sha256(std::move(state));
-}
+std::string PpoRun::state_sha256() { return state_sha256_of(*team_, normalizers_); }
 
 model::NamedTensors PpoRun::run_part() const {
   const auto passes = static_cast<std::int64_t>(team_->member(0).learner.passes());

@@ -1,6 +1,7 @@
 #include "tandem/rl/algo/run_parts.h"
 
 #include <ATen/ATen.h>
+#include <torch/nn/module.h>
 
 #include <algorithm>
 #include <cstring>
@@ -9,6 +10,24 @@
 #include "tandem/base/text.h"
 
 namespace tandem::rl {
+
+std::string params_sha256_of(const torch::nn::Module& policy) {
+  model::NamedTensors parameters;
+  for (const auto& entry : policy.named_parameters()) parameters.emplace_back(entry.key(), entry.value().detach());
+  return model::bytes_sha256(parameters);
+}
+
+std::string state_sha256_of(learner::ReplicaTeam& team, const Normalizers& normalizers) {
+  model::NamedTensors state = team.state();
+  for (const auto& [name, tensor] : normalizers.state()) state.emplace_back("normalizer." + name, tensor);
+  return model::state_sha256(std::move(state));
+}
+
+void report_episodes(const EpisodeWindow& episodes, RunReport& report) {
+  report.episode_return_mean = episodes.mean_return();
+  report.episode_length_mean = episodes.mean_length();
+  report.episodes = episodes.total();
+}
 
 std::string shard_part(int shard) { return concat("shard-", shard); }
 std::string group_part(int group) { return concat("env-group-", group); }

@@ -1,4 +1,4 @@
-// rl/algo/run_parts.h: what the runs of all algorithms write into their checkpoints in the same way.
+// rl/algo/run_parts.h: what the runs of all algorithms hash, report and write into their checkpoints in the same way.
 //
 // Threads: all.
 #pragma once
@@ -7,10 +7,21 @@
 #include <string>
 #include <vector>
 
+#include "tandem/learner/replica_team.h"
 #include "tandem/model/state_hash.h"
+#include "tandem/rl/algo/training_run.h"
+#include "tandem/rl/policy/normalizer.h"
 #include "tandem/rl/rollout/episodes.h"
 
 namespace tandem::rl {
+
+/// TrainingRun::params_sha256() of the run whose policy this is.
+[[nodiscard]] std::string params_sha256_of(const torch::nn::Module& policy);
+/// TrainingRun::state_sha256(). Collective, as ReplicaTeam::state().
+[[nodiscard]] std::string state_sha256_of(learner::ReplicaTeam& team, const Normalizers& normalizers);
+
+/// Writes what the window tells into the report.
+void report_episodes(const EpisodeWindow& episodes, RunReport& report);
 
 [[nodiscard]] std::string shard_part(int shard);
 [[nodiscard]] std::string group_part(int group);

@@ -10,6 +10,18 @@ namespace {
 
 constexpr const char* kMask = "action_mask";
 
+// From a Fragment or a Trajectory.
+template <typename Steps>
+void copy_steps(const Steps& from, Trajectory& to) {
+  const at::NoGradGuard no_grad;
+  for (std::size_t leaf = 0; leaf < to.observation.size(); ++leaf) to.observation[leaf].copy_(from.observation[leaf]);
+  if (to.action_mask.defined()) to.action_mask.copy_(from.action_mask);
+  to.action.copy_(from.action);
+  to.log_prob.copy_(from.log_prob);
+  to.reward.copy_(from.reward);
+  to.done.copy_(from.done);
+}
+
 at::Tensor one_sequence(const at::Tensor& steps) { return steps.unsqueeze(0); }
 
 }  // namespace
@@ -25,25 +37,9 @@ Trajectory::Trajectory(const Spec& spec, int steps_, int rows_, c10::Device devi
   done = memory(like.done);
 }
 
-void Trajectory::copy_from(const Fragment& fragment) {
-  const at::NoGradGuard no_grad;
-  for (std::size_t leaf = 0; leaf < observation.size(); ++leaf) observation[leaf].copy_(fragment.observation[leaf]);
-  if (action_mask.defined()) action_mask.copy_(fragment.action_mask);
-  action.copy_(fragment.action);
-  log_prob.copy_(fragment.log_prob);
-  reward.copy_(fragment.reward);
-  done.copy_(fragment.done);
-}
+void Trajectory::copy_from(const Fragment& fragment) { copy_steps(fragment, *this); }
 
-void Trajectory::copy_from(const Trajectory& other) {
-  const at::NoGradGuard no_grad;
-  for (std::size_t leaf = 0; leaf < observation.size(); ++leaf) observation[leaf].copy_(other.observation[leaf]);
-  if (action_mask.defined()) action_mask.copy_(other.action_mask);
-  action.copy_(other.action);
-  log_prob.copy_(other.log_prob);
-  reward.copy_(other.reward);
-  done.copy_(other.done);
-}
+void Trajectory::copy_from(const Trajectory& other) { copy_steps(other, *this); }
 
 learner::Batch Trajectory::batch() const {
   learner::Batch batch{.columns = {{"action", action.flatten(0, 1)},
