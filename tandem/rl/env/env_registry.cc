@@ -7,6 +7,7 @@
 #include "tandem/base/error.h"
 #include "tandem/base/text.h"
 #include "tandem/rl/env/classic_group.h"
+#include "tandem/rl/env/memory_envs.h"
 #include "tandem/rl/env/plugin_library.h"
 
 namespace tandem::rl {
@@ -59,6 +60,10 @@ EnvRegistry EnvRegistry::native() {
        {make_acrobot, make_cartpole, make_mountain_car, make_mountain_car_continuous, make_pendulum}) {
     registry.add({make(1)->spec(), make, "tandem"});
   }
+  for (const auto& make : {make_masked_cartpole, make_masked_pendulum}) registry.add({make(1)->spec(), make, "tandem"});
+  EnvEntry repeat_previous = entry_of<RepeatPrevious>();
+  repeat_previous.origin = "tandem";
+  registry.add(std::move(repeat_previous));
   return registry;
 }
 

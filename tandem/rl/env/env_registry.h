@@ -23,7 +23,7 @@ class EnvRegistry {
  public:
   /// Empty.
   EnvRegistry() = default;
-  /// CartPole-v1, Acrobot-v1, MountainCar-v0, MountainCarContinuous-v0 and Pendulum-v1.
+  /// CartPole-v1, Acrobot-v1, MountainCar-v0, MountainCarContinuous-v0 and Pendulum-v1, and those of memory_envs.h.
   [[nodiscard]] static EnvRegistry native();
 
   /// Adds a user's struct (env_concepts.h) under the id of its spec.

@@ -30,6 +30,8 @@ struct Dice {
   int sides = 6;
 };
 
+constexpr std::size_t kNative = 8;  // that Tandem brings along
+
 std::vector<std::string> ids(const EnvRegistry& registry) {
   std::vector<std::string> all;
   for (const EnvEntry& entry : registry.entries()) all.push_back(entry.spec.id);
@@ -39,7 +41,8 @@ std::vector<std::string> ids(const EnvRegistry& registry) {
 TEST(EnvRegistryTest, TheNativeOnesAreThereInTheOrderOfTheirNames) {
   const EnvRegistry registry = EnvRegistry::native();
   EXPECT_THAT(ids(registry),
-              ElementsAre("Acrobot-v1", "CartPole-v1", "MountainCar-v0", "MountainCarContinuous-v0", "Pendulum-v1"));
+              ElementsAre("Acrobot-v1", "CartPole-v1", "MaskedCartPole-v1", "MaskedPendulum-v1", "MountainCar-v0",
+                          "MountainCarContinuous-v0", "Pendulum-v1", "RepeatPrevious-v0"));
   for (const EnvEntry& entry : registry.entries()) {
     const auto group = registry.make(entry.spec.id, 3);
     EXPECT_EQ(group->spec().id, entry.spec.id);
@@ -80,7 +83,7 @@ TEST(EnvRegistryTest, ATakenNameIsRefusedAndNothingChanges) {
   EnvEntry other = entry_of<Coin>();
   other.spec.id = "CartPole-v1";
   EXPECT_THAT(message_of<ConfigError>([&] { registry.add(other); }), HasSubstr("the name is taken by one of tandem"));
-  EXPECT_EQ(registry.entries().size(), 6u);
+  EXPECT_EQ(registry.entries().size(), kNative + 1);
 }
 
 TEST(EnvRegistryTest, AFaultySpecAndAnEntryWithoutMakerAreRefused) {
@@ -104,8 +107,9 @@ TEST(EnvRegistryTest, AnUnknownNameGetsTheNearestKnownOne) {
   EXPECT_THAT(answer("ACROBOT-V1"), HasSubstr("did you mean 'Acrobot-v1'?"));
   EXPECT_THAT(answer("pendulum"), HasSubstr("did you mean 'Pendulum-v1'?"));
   EXPECT_EQ(answer("HalfCheetah-v5"),
-            "there is no environment 'HalfCheetah-v5'; known are Acrobot-v1, CartPole-v1, MountainCar-v0, "
-            "MountainCarContinuous-v0, Pendulum-v1; others come from plugins or are added by a program of your own");
+            "there is no environment 'HalfCheetah-v5'; known are Acrobot-v1, CartPole-v1, MaskedCartPole-v1, "
+            "MaskedPendulum-v1, MountainCar-v0, MountainCarContinuous-v0, Pendulum-v1, RepeatPrevious-v0; others come "
+            "from plugins or are added by a program of your own");
   EXPECT_THAT(answer(""), HasSubstr("there is no environment ''; known are Acrobot-v1"));
   EXPECT_THAT(message_of<ConfigError>([] { (void)EnvRegistry().make("CartPole-v1", 1); }),
               HasSubstr("none are registered"));
@@ -117,8 +121,8 @@ TEST(EnvRegistryTest, ACopyIsIndependent) {
   const EnvRegistry registry = EnvRegistry::native();
   EnvRegistry copy = registry;
   copy.add<Coin>();
-  EXPECT_EQ(registry.entries().size(), 5u);
-  EXPECT_EQ(copy.entries().size(), 6u);
+  EXPECT_EQ(registry.entries().size(), kNative);
+  EXPECT_EQ(copy.entries().size(), kNative + 1);
 }
 
 }  // namespace

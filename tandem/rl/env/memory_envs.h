@@ -1,0 +1,51 @@
+// rl/env/memory_envs.h: native environments that cannot be solved without remembering what was seen before.
+//
+// MaskedCartPole-v1, MaskedPendulum-v1: those of the same names, without velocities in the observation: two looks are
+// needed to see which way things move. RepeatPrevious-v0 needs what was seen exactly some steps ago.
+#pragma once
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "tandem/rl/env/env_concepts.h"
+#include "tandem/rl/env/env_group.h"
+
+namespace tandem::rl {
+
+/// Cart position and pole angle. Throws ConfigError unless count >= 1.
+[[nodiscard]] std::unique_ptr<EnvGroup> make_masked_cartpole(int count);
+/// Cosine and sine of the angle.
+[[nodiscard]] std::unique_ptr<EnvGroup> make_masked_pendulum(int count);
+
+/// Each step shows one of four cards; the action says which was shown kDelay steps before. Right answers earn, and
+/// wrong ones cost, 1 / kAnswers; the first kDelay steps of an episode count for nothing. So a perfect memory has a
+/// return of 1, and guessing -1/2 on average. After J. Morad et al., "POPGym: Benchmarking Partially Observable
+/// Reinforcement Learning" (2023), the task of the same name.
+class RepeatPrevious {
+ public:
+  static constexpr std::int64_t kCards = 4;
+  static constexpr std::size_t kDelay = 4;
+  static constexpr std::size_t kAnswers = 48;
+
+  static Spec spec();
+  std::int64_t reset(NumpyGenerator& random);
+  StepResult<std::int64_t> step(std::int64_t action);
+
+  [[nodiscard]] std::array<std::byte, (kDelay + 2) * sizeof(std::int64_t)> save() const;
+  std::int64_t load(std::span<const std::byte> state);
+
+ private:
+  struct State {
+    std::int64_t steps = 0;                           // of the episode
+    std::array<std::int64_t, kDelay + 1> shown = {};  // the card of step t is entry t % (kDelay + 1)
+  };
+  [[nodiscard]] std::int64_t& card_of(std::size_t step) { return state_.shown[step % state_.shown.size()]; }
+  std::int64_t show_next();
+
+  NumpyGenerator* random_ = nullptr;  // the adapter's
+  State state_;
+};
+
+}  // namespace tandem::rl
