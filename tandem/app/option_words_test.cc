@@ -7,6 +7,7 @@
 #include "tandem/rl/policy/actor_options.h"
 #include "tandem/rl/policy/mlp.h"
 #include "tandem/rl/policy/mlp_policy.h"
+#include "tandem/rl/policy/recurrent_policy.h"
 
 namespace tandem::app {
 namespace {
@@ -47,6 +48,9 @@ TEST(OptionWordsTest, DefaultsAreThoseOfTheLibrary) {
   EXPECT_EQ(ours.rewards, normalizer.rewards);
   EXPECT_EQ(ours.clip_observation, normalizer.clip_observation);
   EXPECT_EQ(ours.clip_reward, normalizer.clip_reward);
+  EXPECT_EQ(options.policy.recurrent_size, rl::RecurrentPolicyOptions().size);
+  EXPECT_EQ(options.policy.max_seq_len, rl::SequenceOptions().length);
+  EXPECT_EQ(options.policy.burn_in, rl::SequenceOptions().burn_in);
   EXPECT_EQ(options.policy.sde_sample_freq, rl::ActorOptions().noise_hold_steps);
 }
 

@@ -42,6 +42,20 @@ struct Walk {
   int steps = 0;
 };
 
+// Shows nothing, and pays what the action is: all that can change from step to step is what is remembered.
+struct Echo {
+  static rl::Spec spec() {
+    return {.id = "Echo-v0",
+            .observation = {{.shape = {1}}},
+            .action = rl::Box{{-10}, {10}},
+            .max_episode_steps = 7};
+  }
+  std::array<float, 1> reset(rl::NumpyGenerator&) { return {1}; }
+  rl::StepResult<std::array<float, 1>> step(std::span<const float> action) { return {{1}, action[0]}; }
+  std::string save() const { return "-"; }
+  std::array<float, 1> load(std::span<const std::byte>) { return {1}; }
+};
+
 struct Outcome {
   int code = 0;
   std::string out, err;
@@ -56,6 +70,7 @@ class ProgramTest : public testing::Test {
     environments.add<Walk<Trouble::kNone>>();
     environments.add<Walk<Trouble::kNan>>();
     environments.add<Walk<Trouble::kThrow>>();
+    environments.add<Echo>();
     testing::internal::CaptureStdout();
     testing::internal::CaptureStderr();
     Outcome outcome;
@@ -124,6 +139,20 @@ TEST_F(ProgramTest, AResumedRunEndsWithTheNumbersOfALongerOne) {
   EXPECT_THAT(config, HasSubstr("total_steps: 128"));
 }
 
+TEST_F(ProgramTest, APolicyThatRemembersIsTrainedResumedPlayedAndExported) {
+  ASSERT_EQ(train("a", "Echo-v0", {"--set", "policy.recurrent=gru", "--set", "policy.policy_gain=1"}).code, 0);
+  EXPECT_EQ(run({"resume", at("a"), "--total-steps", "128"}).code, 0);
+  EXPECT_EQ(read_json(read_file(folder / "a/summary.json")).at("resumed").as_string(), "exactly");
+  // More episodes than are played at once: the later ones remember nothing of those before them.
+  const JsonValue played = read_json(run({"eval", at("a"), "--episodes", "40", "--json"}).out);
+  EXPECT_NE(played.at("return_mean").as_double(), 0);
+  EXPECT_EQ(played.at("return_min").as_double(), played.at("return_max").as_double());
+  EXPECT_EQ(run({"export", at("a"), "-o", at("p.safetensors")}).code, 0);
+  const Outcome script = run({"export", at("a"), "-o", at("p.pt")});
+  EXPECT_EQ(script.code, 2);
+  EXPECT_THAT(script.err, HasSubstr("has no place for what it remembers"));
+}
+
 TEST_F(ProgramTest, AFinishedRunIsLeftAsItIs) {
   ASSERT_EQ(train("a", "CartPole-v1").code, 0);
   const std::string before = read_file(folder / "a/summary.json");
@@ -177,7 +206,7 @@ TEST_F(ProgramTest, ARunWhoseSummaryIsMissingGetsOneFromItsLastMetrics) {
 TEST_F(ProgramTest, TheEnvironmentsAndTheirSettingsAreListed) {
   EXPECT_THAT(run({"envs"}).out, AllOf(HasSubstr("CartPole-v1"), HasSubstr("Walk-v0"), HasSubstr("Discrete(2)")));
   EXPECT_THAT(run({"envs", "CartPole-v1"}).out, HasSubstr("learning_rate"));
-  EXPECT_EQ(read_json(run({"envs", "--json"}).out).as_array().size(), 11u);
+  EXPECT_EQ(read_json(run({"envs", "--json"}).out).as_array().size(), 12u);
   EXPECT_EQ(read_json(run({"version", "--json"}).out).as_object().front().first, "tandem");
 }
 

@@ -162,6 +162,11 @@ TEST_F(ConfigurationTest, AnOptionWithoutEffectIsAFault) {
   EXPECT_THAT(faults("env: Mine-v0\nnormalize.clip_reward: 5\npolicy.sde_sample_freq: 8\n"),
               ElementsAre(HasSubstr("has no effect without policy.head: state_dependent_noise"),
                           HasSubstr("has no effect without normalize.rewards: true")));
+  EXPECT_THAT(faults("env: Mine-v0\npolicy.burn_in: 5\n"),
+              ElementsAre(HasSubstr("has no effect without policy.recurrent: lstm or gru")));
+  EXPECT_THAT(faults("env: Mine-v0\npolicy.recurrent: gru\npolicy.burn_in: 5\n"), IsEmpty());
+  EXPECT_THAT(faults("env: Mine-v0\nalgo: impala\npolicy.recurrent: gru\npolicy.burn_in: 5\n"),
+              ElementsAre(HasSubstr("IMPALA brings states up to date by itself")));
   // One that a preset set is only left over.
   EXPECT_THAT(faults("env: Pendulum-v1\npolicy.head: normal\n"), IsEmpty());
 }

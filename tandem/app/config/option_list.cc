@@ -148,6 +148,16 @@ void add_policy_options(OptionTable& table, PolicySettings& policy) {
            "Steps that state_dependent_noise keeps its noise; 0: a whole rollout.")
       .at_least(0)
       .only_with("policy.head", "state_dependent_noise");
+  table.add("policy.recurrent", policy.recurrent, "A layer behind the hidden ones that remembers what was seen.");
+  const auto add_recurrent = [&table](const char* key, auto& field, const char* help) -> Option& {
+    return table.add(key, field, help).only_with("policy.recurrent", std::vector<std::string>{"lstm", "gru"});
+  };
+  add_recurrent("policy.recurrent_size", policy.recurrent_size, "Its units.").within(1, kWidestLayer);
+  add_recurrent("policy.max_seq_len", policy.max_seq_len, "Steps that gradients flow back through it.")
+      .within(1, kLargestCount);
+  add_recurrent("policy.burn_in", policy.burn_in,
+                "Steps before those that only bring its state up to date, with the parameters of the moment.")
+      .within(0, kLargestCount);
 }
 
 void add_asynchronous_options(OptionTable& table, AsynchronousSettings& asynchronous) {

@@ -31,8 +31,12 @@ class Rules {
 
   void check_counts() {
     if (options_.algo == Algorithm::kImpala) return check_impala();
-    if (any_faulty({"num_envs", "rollout_steps", "shards", "devices", "ppo.minibatches", "ppo.minibatch_size"})) return;
-    for (const rl::PpoFault& problem : rl::count_faults(options_.ppo, options_.shards.value_or(1), replicas_)) {
+    if (any_faulty({"num_envs", "rollout_steps", "shards", "devices", "ppo.minibatches", "ppo.minibatch_size",
+                    "policy.recurrent", "policy.max_seq_len", "policy.burn_in"})) {
+      return;
+    }
+    for (const rl::PpoFault& problem :
+         rl::count_faults(ppo_options(options_), options_.shards.value_or(1), replicas_)) {
       const std::string key = table_.find(problem.key) != nullptr ? problem.key : "ppo." + problem.key;
       fault(key, problem.problem);
     }
@@ -52,6 +56,8 @@ class Rules {
     if (!any_faulty({"devices", "shards"}) && replicas_ == 1 && options_.shards.value_or(1) != 1)
       fault("shards", "IMPALA learns on one replica so far, with one shard");
     if (options_.normalize.observations) fault("normalize.observations", "IMPALA does not normalise so far");
+    if (options_.policy.burn_in > 0 && table_.has_effect(table_.at("policy.burn_in")))
+      fault("policy.burn_in", "IMPALA brings states up to date by itself: it runs whole fragments; leave it 0");
     if (options_.normalize.rewards) fault("normalize.rewards", "IMPALA does not normalise so far");
   }
 
@@ -61,7 +67,9 @@ class Rules {
       if (option->origin().layer < Layer::kFile || table_.has_effect(*option)) continue;
       const Option::Needed& needed = option->needed();
       if (table_.at(needed.key).is_faulty()) continue;
-      fault(option->key(), concat("has no effect without ", needed.key, ": ", needed.text));
+      std::string texts;
+      for (const std::string& text : needed.texts) texts += concat(texts.empty() ? "" : " or ", text);
+      fault(option->key(), concat("has no effect without ", needed.key, ": ", texts));
     }
   }
 

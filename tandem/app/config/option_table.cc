@@ -53,7 +53,8 @@ const Option& OptionTable::at(std::string_view key) const {
 }
 
 bool OptionTable::has_effect(const Option& option) const {
-  return option.needed().key.empty() || at(option.needed().key).text() == option.needed().text;
+  const Option::Needed& needed = option.needed();
+  return needed.key.empty() || std::ranges::count(needed.texts, at(needed.key).text()) > 0;
 }
 
 bool OptionTable::has_section(std::string_view name) const {

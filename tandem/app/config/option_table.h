@@ -42,8 +42,14 @@ class Option {
   Option& flag(std::string name) { return flag_ = std::move(name), *this; }
   /// Setting this one empties `key`, which a weaker layer may have set; both in one layer contradict each other.
   Option& instead_of(std::string key) { return rival_ = std::move(key), *this; }
-  /// The option means something only while the option `key` has the value `text`; asking for it otherwise is a fault.
-  Option& only_with(std::string key, std::string text) { return needed_ = {std::move(key), std::move(text)}, *this; }
+  /// The option means something only while the option `key` has one of the values `texts`; asking for it otherwise is a
+  /// fault.
+  Option& only_with(std::string key, std::vector<std::string> texts) {
+    return needed_ = {std::move(key), std::move(texts)}, *this;
+  }
+  Option& only_with(std::string key, std::string text) {
+    return only_with(std::move(key), std::vector{std::move(text)});
+  }
   Option& lives(Lifetime lifetime) { return lifetime_ = lifetime, *this; }
 
   [[nodiscard]] const std::string& key() const { return key_; }
@@ -51,7 +57,8 @@ class Option {
   [[nodiscard]] const std::string& flag() const { return flag_; }  // empty: none
   [[nodiscard]] const std::string& rival() const { return rival_; }
   struct Needed {
-    std::string key = {}, text = {};  // empty: nothing
+    std::string key = {};  // empty: nothing
+    std::vector<std::string> texts = {};
   };
   [[nodiscard]] const Needed& needed() const { return needed_; }
   [[nodiscard]] Lifetime lifetime() const { return lifetime_; }
@@ -89,7 +96,7 @@ class OptionTable {
   [[nodiscard]] const Option* find(std::string_view key) const;
   /// A key that exists; InvariantError otherwise.
   [[nodiscard]] const Option& at(std::string_view key) const;
-  /// Whether the option that `option` needs has the value that it needs.
+  /// Whether the option that `option` needs has a value that it needs.
   [[nodiscard]] bool has_effect(const Option& option) const;
   /// Whether `name` is a section, that is, a part before the dot of some key.
   [[nodiscard]] bool has_section(std::string_view name) const;

@@ -31,7 +31,11 @@ enum class Rng { kShards, kUnordered };
 
 enum class LogLevel { kDebug, kInfo, kWarning };
 
-/// The actor and the critic; as rl::MlpPolicyOptions and rl::ActorOptions, whose words these are.
+/// The layer that remembers, behind the hidden ones.
+enum class Recurrence { kNone, kLstm, kGru };
+
+/// The actor and the critic; as rl::MlpPolicyOptions, rl::RecurrentPolicyOptions and rl::ActorOptions, whose words
+/// these are.
 struct PolicySettings {
   std::vector<std::int64_t> hidden = {64, 64};
   std::string activation = "tanh";
@@ -40,6 +44,9 @@ struct PolicySettings {
   double log_std_init = 0;
   double hidden_gain = 1.4142135623730951, policy_gain = 0.01, value_gain = 1;
   std::int64_t sde_sample_freq = 4;  // steps that noise is held; of the head state_dependent_noise
+  Recurrence recurrent = Recurrence::kNone;
+  std::int64_t recurrent_size = 64;
+  int max_seq_len = 32, burn_in = 0;  // as rl::SequenceOptions
 };
 
 /// As sync::AsynchronousOptions; at most one of the two bounds.
@@ -94,7 +101,7 @@ struct TrainOptions {
   AsynchronousSettings asynchronous = {};
   SyncReplicasSettings sync_replicas = {};
   Rng rng = Rng::kShards;
-  rl::PpoOptions ppo = {};        // its num_envs and rollout_steps are those of every algorithm
+  rl::PpoOptions ppo = {};        // its num_envs and rollout_steps are those of every algorithm; but for sequences
   rl::ImpalaOptions impala = {};  // but for those two, which impala_options() fills in
   PolicySettings policy = {};
   NormalizeSettings normalize = {};
@@ -106,11 +113,20 @@ struct TrainOptions {
   bool quiet = false;
 };
 
-/// The numbers of IMPALA, with those that every algorithm has.
+/// The numbers of PPO, with what the policy asks for.
+[[nodiscard]] inline rl::PpoOptions ppo_options(const TrainOptions& options) {
+  rl::PpoOptions ppo = options.ppo;
+  if (options.policy.recurrent != Recurrence::kNone)
+    ppo.sequences = {.length = options.policy.max_seq_len, .burn_in = options.policy.burn_in};
+  return ppo;
+}
+
+/// The numbers of IMPALA, with those that every algorithm has and what the policy asks for.
 [[nodiscard]] inline rl::ImpalaOptions impala_options(const TrainOptions& options) {
   rl::ImpalaOptions impala = options.impala;
   impala.num_envs = options.ppo.num_envs;
   impala.rollout_steps = options.ppo.rollout_steps;
+  if (options.policy.recurrent != Recurrence::kNone) impala.sequence_length = options.policy.max_seq_len;
   return impala;
 }
 
@@ -126,6 +142,12 @@ template <>
 struct Choices<Algorithm> {
   static constexpr std::array kAll{Choice<Algorithm>{Algorithm::kPpo, "ppo"},
                                    Choice<Algorithm>{Algorithm::kImpala, "impala"}};
+};
+template <>
+struct Choices<Recurrence> {
+  using Value = Recurrence;
+  static constexpr std::array kAll{Choice<Value>{Value::kNone, "none"}, Choice<Value>{Value::kLstm, "lstm"},
+                                   Choice<Value>{Value::kGru, "gru"}};
 };
 template <>
 struct Choices<Resume> {

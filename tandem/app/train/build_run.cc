@@ -6,6 +6,7 @@
 #include "tandem/rl/algo/impala_run.h"
 #include "tandem/rl/algo/ppo_run.h"
 #include "tandem/rl/policy/mlp_policy.h"
+#include "tandem/rl/policy/recurrent_policy.h"
 
 namespace tandem::app {
 namespace {
@@ -60,7 +61,7 @@ rl::PpoSetup ppo_setup(const TrainOptions& options, const rl::EnvRegistry& envir
   auto setup = common_setup<rl::PpoSetup>(options, environments, ranks);
   setup.devices = device::parse_device_set(options.devices);
   setup.shards = static_cast<int>(options.shards.value_or(static_cast<std::int64_t>(setup.devices.size())));
-  setup.ppo = options.ppo;
+  setup.ppo = ppo_options(options);
   setup.normalizer = normalizer_options(options.normalize);
   return setup;
 }
@@ -89,7 +90,11 @@ rl::PolicyFactory policy_factory(const PolicySettings& settings) {
                                .policy_gain = settings.policy_gain,
                                .value_gain = settings.value_gain};
   if (settings.head) options.family = rl::action_family(*settings.head);
-  return rl::mlp_policy_factory(std::move(options));
+  if (settings.recurrent == Recurrence::kNone) return rl::mlp_policy_factory(std::move(options));
+  return rl::recurrent_policy_factory(
+      {.mlp = std::move(options),
+       .cell = settings.recurrent == Recurrence::kLstm ? rl::CellKind::kLstm : rl::CellKind::kGru,
+       .size = settings.recurrent_size});
 }
 
 rl::NormalizerOptions normalizer_options(const NormalizeSettings& settings) {

@@ -13,7 +13,7 @@ namespace tandem::app {
 /// `environments` with the plugins of the options. Throws ConfigError as EnvRegistry::load_plugin() does.
 [[nodiscard]] rl::EnvRegistry with_plugins(rl::EnvRegistry environments, const TrainOptions& options);
 
-/// The MLP policy that the options describe.
+/// The policy that the options describe.
 [[nodiscard]] rl::PolicyFactory policy_factory(const PolicySettings& settings);
 
 [[nodiscard]] rl::NormalizerOptions normalizer_options(const NormalizeSettings& settings);

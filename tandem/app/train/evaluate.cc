@@ -40,6 +40,7 @@ class Player {
   void play(std::span<const std::uint64_t> seeds, std::size_t count, Evaluation& into) {
     group_->reset(seeds, buffers_.arrays());
     actor_->refresh();
+    actor_->episodes_ended(std::vector<std::uint8_t>(buffers_.rows(), 1));  // nothing is left of episodes before
     std::vector<double> sum(buffers_.rows(), 0.0);
     std::vector<std::int64_t> length(buffers_.rows(), 0);
     std::vector<std::uint8_t> finished(buffers_.rows(), 0);

@@ -74,9 +74,12 @@ std::string RunRecord::batch_text() const {
                   " environments each; a batch has ", impala.batch_rows(), " rows, an update ",
                   impala.batches_per_update, " learner steps");
   }
-  return concat("an update has ", options_.ppo.batch_rows(), " rows in all, ",
-                options_.ppo.batch_rows() / run_.shards(), " a shard; a minibatch ", options_.ppo.minibatch_rows(),
-                " in all");
+  const rl::PpoOptions ppo = ppo_options(options_);
+  return concat("an update has ", ppo.batch_rows(), " rows in all, ", ppo.batch_rows() / run_.shards(),
+                " a shard; a minibatch ", ppo.minibatch_rows(), " in all",
+                ppo.sequences ? concat(", with padding and burn-in, in sequences of ",
+                                       rl::SequenceCut(ppo.rollout_steps, *ppo.sequences).window())
+                              : "");
 }
 
 void RunRecord::account(const rl::RunReport& report) {

@@ -3,26 +3,30 @@
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 
+#include <algorithm>
 #include <limits>
+#include <vector>
 
 #include "tandem/model/shard_random.h"
 #include "tandem/rl/algo/trajectory.h"
 #include "tandem/rl/algo/vtrace.h"
+#include "tandem/rl/policy/output_rows.h"
+#include "tandem/rl/policy/recurrent.h"
 
 namespace tandem::rl {
 namespace {
 
-// What belongs to the first `count` of `all` rows; parameters that all rows share stay as they are.
-PolicyOutput first_rows(const PolicyOutput& output, std::int64_t count, std::int64_t all) {
-  PolicyOutput first{.action_parameters = {}, .value = output.value.narrow(0, 0, count)};
-  const bool shares_last = output.action_parameters.size() > 1;  // log_std [size] or [B, size]
-  for (std::size_t i = 0; i < output.action_parameters.size(); ++i) {
-    const at::Tensor& parameter = output.action_parameters[i];
-    const bool shared =
-        shares_last && i + 1 == output.action_parameters.size() && (parameter.dim() < 2 || parameter.size(0) != all);
-    first.action_parameters.push_back(shared ? parameter : parameter.narrow(0, 0, count));
-  }
-  return first;
+// Of all T + 1 steps.
+PolicyOutput forward(ActorCritic& policy, const TrajectoryView& seen, const ImpalaOptions& options) {
+  if (!options.sequence_length) return policy.forward(seen.observation);
+  std::vector<std::int64_t> lengths;
+  for (std::int64_t begin = 0; begin <= seen.steps; begin += lengths.back())
+    lengths.push_back(std::min<std::int64_t>(*options.sequence_length, seen.steps + 1 - begin));
+  return forward_in_pieces(dynamic_cast<RecurrentActorCritic&>(policy),
+                           {.observation = seen.observation,
+                            .state = seen.state,
+                            .start = at::cat({at::zeros({1, seen.rows}, seen.done.options()), seen.done})},
+                           lengths);
 }
 
 at::Tensor entropy_of(const model::Distribution& distribution) {
@@ -49,9 +53,10 @@ learner::ShardLoss impala_loss(ActorCritic& policy, const learner::ShardBatch& b
                                ImpalaNumbers& numbers) {
   const TrajectoryView seen = trajectory_view(batch);
   const std::int64_t count = seen.steps * seen.rows, all = count + seen.rows;
-  const PolicyOutput output = policy.forward(seen.observation);
+  const PolicyOutput output = forward(policy, seen, options);
   const at::Tensor mask = seen.action_mask.defined() ? seen.action_mask.narrow(0, 0, count) : at::Tensor();
-  const std::unique_ptr<model::Distribution> distribution = policy.distribution(first_rows(output, count, all), mask);
+  const std::unique_ptr<model::Distribution> distribution = policy.distribution(
+      map_rows(output, all, [&](const at::Tensor& tensor) { return tensor.narrow(0, 0, count); }), mask);
   const at::Tensor log_prob = distribution->log_prob(seen.action).view({seen.steps, seen.rows});
   const at::Tensor log_ratio = (log_prob - seen.log_prob).detach();
   const at::Tensor value = output.value.view({seen.steps + 1, seen.rows});

@@ -16,7 +16,7 @@ constexpr int kTimes = 5, kEnvs = 3;
 
 Trajectory random_trajectory(const Spec& spec) {
   torch::manual_seed(5);
-  Trajectory trajectory(spec, kTimes, kEnvs, c10::kCPU);
+  Trajectory trajectory(spec, kTimes, kEnvs, 0, c10::kCPU);
   trajectory.observation[0].copy_(torch::randn_like(trajectory.observation[0]));
   if (trajectory.action.is_floating_point()) {
     trajectory.action.copy_(torch::randn_like(trajectory.action));

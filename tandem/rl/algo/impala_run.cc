@@ -54,15 +54,20 @@ ImpalaRun::ImpalaRun(ImpalaSetup setup)
   at::Generator generator = at::detail::createCPUGenerator(derive_seed(setup_.seed, SeedPurpose::kParameters, 0));
   policy_ = setup_.make_policy(spec_, generator);
   policy_->to(setup_.device);
+  require_sequences_for(*policy_, setup_.impala.sequence_length.has_value());
   team_ = std::make_unique<learner::ReplicaTeam>(
       setup_.ranks.place({setup_.device}, 1), team_options(setup_), [this](const sync::Placement&) { return policy_; },
       setup_.ranks);
   weights_ = std::make_unique<pipeline::Published<Weights>>(setup_.impala.workers,
                                                             [this] { return copies_of(weights_of(*policy_)); });
   for (int worker = 0; worker < setup_.impala.workers; ++worker) build_sampler(worker);
-  const int steps = setup_.impala.rollout_steps, rows = samplers_.front()->worker().fragment().rows;
-  for (std::size_t i = 0; i < slots_.size(); ++i) trajectories_.emplace_back(spec_, steps, rows, c10::kCPU);
-  for (int i = 0; i < setup_.impala.buffers; ++i) buffers_.emplace_back(spec_, steps, rows, setup_.device);
+  const Fragment& fragment = samplers_.front()->worker().fragment();
+  const std::int64_t state_size = fragment.state.defined() ? fragment.state.size(2) : 0;
+  const auto memory = [&](c10::Device device) {
+    return Trajectory(spec_, fragment.steps, fragment.rows, state_size, device);
+  };
+  for (std::size_t i = 0; i < slots_.size(); ++i) trajectories_.push_back(memory(c10::kCPU));
+  for (int i = 0; i < setup_.impala.buffers; ++i) buffers_.push_back(memory(setup_.device));
 }
 
 ImpalaRun::~ImpalaRun() = default;
@@ -76,6 +81,7 @@ void ImpalaRun::build_sampler(int worker) {
                                .gamma = setup_.impala.gamma,
                                .time_limit = setup_.impala.time_limit,
                                .family = policy->family(),
+                               .sequences = {.length = setup_.impala.rollout_steps},
                                .normalizer = {}};
   std::unique_ptr<EnvGroup> group = setup_.make_envs(envs);
   std::unique_ptr<Actor> actor = make_actor(*policy, setup_.actor, group->size(), setup_.seed, worker);

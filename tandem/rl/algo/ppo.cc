@@ -7,6 +7,7 @@
 
 #include "tandem/base/clock.h"
 #include "tandem/rl/algo/ppo_columns.h"
+#include "tandem/rl/algo/ppo_sequences.h"
 
 namespace tandem::rl {
 namespace {
@@ -57,7 +58,9 @@ LearnReport Ppo::update(std::span<Fragment* const> fragments, double progress, C
 
 void Ppo::load(std::span<Fragment* const> fragments) {
   std::vector<learner::Batch> shards;
-  for (const Fragment* fragment : fragments) shards.push_back(ppo_columns(*fragment));
+  for (const Fragment* fragment : fragments) {
+    shards.push_back(options_.sequences ? ppo_sequences(*fragment, *options_.sequences) : ppo_columns(*fragment));
+  }
   member_.learner.batch().load_shards(shards, options_.minibatch_rows(), learner::Tail::kDrop);
 }
 
@@ -75,8 +78,11 @@ void Ppo::normalize_over_minibatches() {
   for (int shard = mine.begin; shard < mine.end; ++shard) {
     std::vector<double>& numbers = shards.emplace_back();
     for (std::size_t b = 0; b < minibatches_.size(); ++b) {
-      const at::Tensor advantage =
-          member_.learner.batch().column_of_minibatch("advantage", shard, static_cast<std::int64_t>(b));
+      const auto column = [&](const char* name) {
+        return member_.learner.batch().column_of_minibatch(name, shard, static_cast<std::int64_t>(b));
+      };
+      at::Tensor advantage = column("advantage");
+      if (options_.sequences) advantage = advantage.masked_select(column(kLearnedColumn) != 0);
       for (const double number : power_sums(advantage)) numbers.push_back(number);
     }
   }

@@ -7,8 +7,8 @@
 namespace tandem::rl {
 namespace {
 
-// Columns lie in a fixed order: five of one number or action a row, the mask where there is one, then the observation's
-// leaves.
+// The first five lie in a fixed order. Those after them are told apart by their names; the others are the observation's
+// leaves, in its order.
 constexpr std::size_t kFixed = 5;
 constexpr const char* kMask = "action_mask";
 
@@ -37,10 +37,22 @@ PpoRows ppo_rows(const learner::ShardBatch& batch) {
                .log_prob = columns[1].second,
                .value = columns[2].second,
                .advantage = columns[3].second,
-               .value_target = columns[4].second};
-  std::size_t next = kFixed;
-  if (columns[next].first == kMask) rows.action_mask = columns[next++].second;
-  for (; next < columns.size(); ++next) rows.observation.push_back(columns[next].second);
+               .value_target = columns[4].second,
+               .done = {},
+               .learned = {},
+               .state = batch.states.empty() ? at::Tensor() : batch.states.front().second};
+  for (std::size_t next = kFixed; next < columns.size(); ++next) {
+    const auto& [name, column] = columns[next];
+    if (name == kMask) {
+      rows.action_mask = column;
+    } else if (name == kDoneColumn) {
+      rows.done = column;
+    } else if (name == kLearnedColumn) {
+      rows.learned = column;
+    } else {
+      rows.observation.push_back(column);
+    }
+  }
   return rows;
 }
 

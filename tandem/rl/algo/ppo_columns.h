@@ -9,11 +9,16 @@ namespace tandem::rl {
 /// The rows of a fragment, T * N, time-major: views, nothing is copied.
 [[nodiscard]] learner::Batch ppo_columns(const Fragment& fragment);
 
+/// Of sequences; see ppo_sequences.h.
+inline constexpr const char *kDoneColumn = "done", *kLearnedColumn = "learned";
+
 /// The columns of a minibatch by their meaning.
 struct PpoRows {
   Observation observation;
   at::Tensor action_mask;  // undefined without masks
   at::Tensor action, log_prob, value, advantage, value_target;
+  at::Tensor done, learned;  // of sequences; else undefined
+  at::Tensor state;          // [sequences, state size]; likewise
 };
 [[nodiscard]] PpoRows ppo_rows(const learner::ShardBatch& batch);
 

@@ -40,7 +40,21 @@ inline std::string nearest_multiples(std::int64_t unit, std::int64_t wanted) {
   return below == 0 ? concat(unit) : concat(below, " or ", below + unit);
 }
 
+inline std::vector<PpoFault> sequence_faults(const PpoOptions& options, std::int64_t shards) {
+  const std::int64_t of_shard = options.batch_sequences() / shards;
+  const std::int64_t minibatches = options.minibatches
+                                       ? *options.minibatches
+                                       : std::max<std::int64_t>(1, options.batch_rows() / *options.minibatch_size);
+  if (of_shard % minibatches == 0) return {};
+  const std::string key = options.minibatches ? "minibatches" : "minibatch_size";
+  return {{key, concat(options.minibatches ? minibatches : *options.minibatch_size),
+           concat(options.minibatches ? "" : concat("makes ", minibatches, " minibatches, which "),
+                  "does not divide the ", of_shard, " sequences of a shard's rollout; ",
+                  nearest_divisors(of_shard, minibatches), " minibatches would")}};
+}
+
 inline std::vector<PpoFault> minibatch_faults(const PpoOptions& options, std::int64_t shards) {
+  if (options.sequences) return sequence_faults(options, shards);
   const std::int64_t rows_of_shard = options.batch_rows() / shards;
   const std::string rollout =
       concat("does not divide the ", options.batch_rows(), " rows of a rollout (", options.num_envs, " environments x ",

@@ -6,6 +6,7 @@
 #include "tandem/model/shard_random.h"
 #include "tandem/rl/algo/ppo_columns.h"
 #include "tandem/rl/algo/ppo_kernel.h"
+#include "tandem/rl/algo/ppo_sequences.h"
 
 namespace tandem::rl {
 namespace {
@@ -36,8 +37,10 @@ void PpoSums::add(const PpoSums& other) {
 
 learner::ShardLoss ppo_loss(ActorCritic& policy, const learner::ShardBatch& batch, const PpoOptions& options,
                             const PpoMinibatch& minibatch, PpoSums& sums) {
-  const PpoRows rows = ppo_rows(batch);
-  const PolicyOutput output = policy.forward(rows.observation);
+  PpoRows rows = ppo_rows(batch);
+  const PolicyOutput output =
+      options.sequences ? forward_learned(dynamic_cast<RecurrentActorCritic&>(policy), rows, *options.sequences)
+                        : policy.forward(rows.observation);
   if (options.kernel == PpoKernel::kAuto && has_ppo_kernel(policy, output, rows)) {
     return {.loss = ppo_kernel_loss(policy.family(), output, rows, options, minibatch, sums),
             .weight = static_cast<double>(batch.rows),
@@ -58,7 +61,7 @@ learner::ShardLoss ppo_loss(ActorCritic& policy, const learner::ShardBatch& batc
   const at::Tensor clipped = ((ratio - 1).abs() > clip).to(at::kFloat).mean();
   const at::Tensor numbers = at::stack({policy_loss, value, entropy, kl, clipped}).to(at::kCPU, at::kDouble);
   const double* number = numbers.const_data_ptr<double>();
-  const auto count = static_cast<double>(batch.rows);
+  const auto count = static_cast<double>(rows.log_prob.size(0));
   sums.add({count, count * number[0], count * number[1], count * number[2], count * number[3], count * number[4]});
   return {.loss = loss, .weight = count, .outputs = {}};
 }

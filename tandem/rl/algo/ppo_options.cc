@@ -37,6 +37,9 @@ void check_counts(const PpoOptions& options, Faults& faults) {
   faults.positive("epochs", options.epochs);
   if (options.minibatches) faults.positive("minibatches", static_cast<double>(*options.minibatches));
   if (options.minibatch_size) faults.positive("minibatch_size", static_cast<double>(*options.minibatch_size));
+  if (!options.sequences) return;
+  faults.positive("sequences.length", options.sequences->length);
+  faults.not_negative("sequences.burn_in", options.sequences->burn_in);
 }
 
 }  // namespace

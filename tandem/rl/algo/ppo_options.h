@@ -1,10 +1,12 @@
 // rl/algo/ppo_options.h: the numbers of proximal policy optimisation.
 #pragma once
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "tandem/rl/rollout/sequences.h"
 #include "tandem/rl/rollout/time_limit.h"
 
 namespace tandem::rl {
@@ -45,10 +47,19 @@ struct PpoOptions {
   std::optional<double> target_kl;  // stop the update's passes when approx_kl exceeds 1.5 times this
   AdvantageNormalization advantage_normalization = AdvantageNormalization::kMinibatch;
   PpoKernel kernel = PpoKernel::kAuto;
+  std::optional<SequenceOptions> sequences;  // of policies that remember; none: of others
 
   [[nodiscard]] std::int64_t batch_rows() const { return std::int64_t{num_envs} * rollout_steps; }
-  /// Rows of a minibatch over all shards.
+  /// Sequences of a rollout, where it is cut into some.
+  [[nodiscard]] std::int64_t batch_sequences() const {
+    return std::int64_t{num_envs} * SequenceCut(rollout_steps, *sequences).count();
+  }
+  /// Rows of a minibatch over all shards; of sequences with their burn-in and padding.
   [[nodiscard]] std::int64_t minibatch_rows() const {
+    if (sequences) {
+      const std::int64_t count = minibatches ? *minibatches : std::max<std::int64_t>(1, batch_rows() / *minibatch_size);
+      return batch_sequences() / count * SequenceCut(rollout_steps, *sequences).window();
+    }
     return minibatch_size ? *minibatch_size : batch_rows() / minibatches.value_or(1);
   }
 };

@@ -66,6 +66,7 @@ PpoRun::PpoRun(PpoSetup setup)
     policies_[local] = setup_.make_policy(spec_, generator);
     policies_[local]->to(setup_.devices[local]);
   }
+  require_sequences_for(policy(), setup_.ppo.sequences.has_value());
   const std::vector<sync::Placement> placements = setup_.ranks.place(setup_.devices, setup_.shards);
   replicas_ = placements.front().replicas;
   shards_ = {placements.front().mine.begin, placements.back().mine.end};
@@ -91,6 +92,7 @@ void PpoRun::build_worker(int shard, ActorCritic& policy) {
                                .gamma = setup_.ppo.gamma,
                                .time_limit = setup_.ppo.time_limit,
                                .family = policy.family(),
+                               .sequences = setup_.ppo.sequences.value_or(SequenceOptions{}),
                                .normalizer = setup_.normalizer};
   std::unique_ptr<EnvGroup> group = setup_.make_envs(envs);
   std::unique_ptr<Actor> actor = make_actor(policy, setup_.actor, group->size() * spec_.agents, setup_.seed, shard);

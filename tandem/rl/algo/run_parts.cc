@@ -8,13 +8,20 @@
 
 #include "tandem/base/error.h"
 #include "tandem/base/text.h"
+#include "tandem/rl/policy/recurrent.h"
 
 namespace tandem::rl {
 
+void require_sequences_for(const ActorCritic& policy, bool has_sequences) {
+  const bool remembers = dynamic_cast<const RecurrentActorCritic*>(&policy) != nullptr;
+  if (remembers == has_sequences) return;
+  throw ConfigError(remembers
+                        ? "the policy is recurrent, so the options must say how long its sequences are (sequences)"
+                        : "the options say how long sequences are, but the policy is not recurrent");
+}
+
 std::string params_sha256_of(const torch::nn::Module& policy) {
-  model::NamedTensors parameters;
-  for (const auto& entry : policy.named_parameters()) parameters.emplace_back(entry.key(), entry.value().detach());
-  return model::bytes_sha256(parameters);
+  return model::bytes_sha256(model::named_parameters_of(policy));
 }
 
 std::string state_sha256_of(learner::ReplicaTeam& team, const Normalizers& normalizers) {

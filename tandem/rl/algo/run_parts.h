@@ -11,9 +11,13 @@
 #include "tandem/model/state_hash.h"
 #include "tandem/rl/algo/training_run.h"
 #include "tandem/rl/policy/normalizer.h"
+#include "tandem/rl/policy/policy.h"
 #include "tandem/rl/rollout/episodes.h"
 
 namespace tandem::rl {
+
+/// Throws ConfigError when the options speak of sequences and the policy remembers nothing, or the other way round.
+void require_sequences_for(const ActorCritic& policy, bool has_sequences);
 
 /// TrainingRun::params_sha256() of the run whose policy this is.
 [[nodiscard]] std::string params_sha256_of(const torch::nn::Module& policy);

@@ -8,7 +8,7 @@
 namespace tandem::rl {
 namespace {
 
-constexpr const char* kMask = "action_mask";
+constexpr const char *kMask = "action_mask", *kState = "state";
 
 // From a Fragment or a Trajectory.
 template <typename Steps>
@@ -20,14 +20,16 @@ void copy_steps(const Steps& from, Trajectory& to) {
   to.log_prob.copy_(from.log_prob);
   to.reward.copy_(from.reward);
   to.done.copy_(from.done);
+  if (to.state.defined()) to.state.copy_(from.state);
 }
 
 at::Tensor one_sequence(const at::Tensor& steps) { return steps.unsqueeze(0); }
 
 }  // namespace
 
-Trajectory::Trajectory(const Spec& spec, int steps_, int rows_, c10::Device device) : steps(steps_), rows(rows_) {
-  const Fragment like(spec, steps, rows);
+Trajectory::Trajectory(const Spec& spec, int steps_, int rows_, std::int64_t state_size, c10::Device device)
+    : steps(steps_), rows(rows_) {
+  const Fragment like(spec, steps, rows, KeptStates{.sequences = 1, .size = state_size});
   const auto memory = [device](const at::Tensor& of) { return at::zeros_like(of, of.options().device(device)); };
   for (const at::Tensor& leaf : like.observation) observation.push_back(memory(leaf));
   if (like.action_mask.defined()) action_mask = memory(like.action_mask);
@@ -35,6 +37,7 @@ Trajectory::Trajectory(const Spec& spec, int steps_, int rows_, c10::Device devi
   log_prob = memory(like.log_prob);
   reward = memory(like.reward);
   done = memory(like.done);
+  if (like.state.defined()) state = memory(like.state);
 }
 
 void Trajectory::copy_from(const Fragment& fragment) { copy_steps(fragment, *this); }
@@ -47,8 +50,9 @@ learner::Batch Trajectory::batch() const {
                                    {"reward", reward.flatten()},
                                    {"done", done.flatten()}},
                        .states = {}};
-  if (action_mask.defined()) batch.states.emplace_back(kMask, one_sequence(action_mask));
   for (const at::Tensor& leaf : observation) batch.states.emplace_back("observation", one_sequence(leaf));
+  if (action_mask.defined()) batch.states.emplace_back(kMask, one_sequence(action_mask));
+  if (state.defined()) batch.states.emplace_back(kState, state);
   return batch;
 }
 
@@ -63,13 +67,16 @@ TrajectoryView trajectory_view(const learner::ShardBatch& batch) {
                       .action = batch.columns[0].second,
                       .log_prob = {},
                       .reward = {},
-                      .done = {}};
+                      .done = {},
+                      .state = {}};
   view.log_prob = batch.columns[1].second.view({view.steps, view.rows});
   view.reward = batch.columns[2].second.view({view.steps, view.rows});
   view.done = batch.columns[3].second.view({view.steps, view.rows});
   for (const auto& [name, state] : batch.states) {
     if (name == kMask) {
       view.action_mask = state.flatten(0, 2);
+    } else if (name == kState) {
+      view.state = state.squeeze(0);
     } else {
       view.observation.push_back(state.flatten(0, 2));
     }

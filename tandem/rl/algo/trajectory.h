@@ -16,12 +16,14 @@ namespace tandem::rl {
 
 /// Time-major, as Fragment.
 struct Trajectory {
-  Trajectory(const Spec& spec, int steps, int rows, c10::Device device);
+  /// `state_size`: of a policy that remembers, else 0.
+  Trajectory(const Spec& spec, int steps, int rows, std::int64_t state_size, c10::Device device);
 
   int steps, rows;
   std::vector<at::Tensor> observation;        // per leaf [T + 1, N, ...]
   at::Tensor action_mask;                     // [T + 1, N, mask elements]; undefined without masks
   at::Tensor action, log_prob, reward, done;  // [T, N, ...], as the policy that acted left them
+  at::Tensor state;                           // [1, N, state size], before the first step; or undefined
   std::vector<Episode> episodes;              // that ended in it
 
   void copy_from(const Fragment& fragment);
@@ -39,6 +41,7 @@ struct TrajectoryView {
   at::Tensor action_mask;             // [(T + 1) * N, ...]; undefined without masks
   at::Tensor action;                  // [T * N, ...]
   at::Tensor log_prob, reward, done;  // [T, N]
+  at::Tensor state;                   // [N, state size], or undefined
 };
 [[nodiscard]] TrajectoryView trajectory_view(const learner::ShardBatch& batch);
 

@@ -68,7 +68,7 @@ void MlpActor::act(const Observation& observation, const at::Tensor& mask, const
                   out);
 }
 
-void MlpActor::evaluate(const Observation& observation, float* value) {
+void MlpActor::evaluate(const Observation& observation, const at::Tensor& /*state*/, float* value) {
   const std::int64_t all = observation[0].size(0);
   for (std::int64_t begin = 0; begin < all; begin += rows_) {
     const std::int64_t rows = std::min(rows_, all - begin);

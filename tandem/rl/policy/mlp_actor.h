@@ -29,8 +29,7 @@ class MlpActor final : public Actor {
   void refresh() override;
   void act(const Observation& observation, const at::Tensor& mask, const Decisions& out) override;
   void episodes_ended(std::span<const std::uint8_t> done) override { sampler_.renew(done); }
-  /// Of any number of rows.
-  void evaluate(const Observation& observation, float* value) override;
+  void evaluate(const Observation& observation, const at::Tensor& state, float* value) override;
   [[nodiscard]] std::vector<std::byte> save() const override;
   void load(std::span<const std::byte> state) override;
 

@@ -122,7 +122,7 @@ TEST(MlpActorTest, EvaluatesMoreAndFewerRowsThanItActsOn) {
   MlpActor actor(policy, {}, kRows, 5);
   for (const std::int64_t rows : {1, 6, 17}) {
     const at::Tensor x = at::randn({rows, 3}), value = at::empty({rows});
-    actor.evaluate({x}, value.data_ptr<float>());
+    actor.evaluate({x}, {}, value.data_ptr<float>());
     EXPECT_TRUE(at::allclose(value, policy.forward({x}).value, 1e-5, 1e-5)) << rows;
   }
 }

@@ -12,23 +12,6 @@ namespace {
 
 constexpr std::int64_t kMostUnits = 65536;
 
-void check_options(const MlpPolicyOptions& options) {
-  std::vector<std::string> faults;
-  for (std::size_t i = 0; i < options.hidden.size(); ++i) {
-    if (options.hidden[i] < 1 || options.hidden[i] > kMostUnits) {
-      faults.push_back(concat("policy: hidden[", i, "] = ", options.hidden[i], " must be 1 .. ", kMostUnits));
-    }
-  }
-  const auto require = [&](const char* name, double value, bool good, const char* rule) {
-    if (!good || !std::isfinite(value)) faults.push_back(concat("policy: ", name, " = ", value, " must be ", rule));
-  };
-  require("log_std_init", options.log_std_init, std::abs(options.log_std_init) <= 20, "within -20 .. 20");
-  require("hidden_gain", options.hidden_gain, options.hidden_gain > 0, "> 0");
-  require("policy_gain", options.policy_gain, options.policy_gain >= 0, ">= 0");
-  require("value_gain", options.value_gain, options.value_gain >= 0, ">= 0");
-  if (!faults.empty()) throw ConfigError(faults);
-}
-
 std::vector<std::int64_t> sizes(std::int64_t in, const std::vector<std::int64_t>& hidden, std::int64_t out) {
   std::vector<std::int64_t> all{in};
   all.insert(all.end(), hidden.begin(), hidden.end());
@@ -49,6 +32,23 @@ std::string script_of(const Mlp& mlp, const std::string& name, const std::string
 }
 
 }  // namespace
+
+void check_options(const MlpPolicyOptions& options) {
+  std::vector<std::string> faults;
+  for (std::size_t i = 0; i < options.hidden.size(); ++i) {
+    if (options.hidden[i] < 1 || options.hidden[i] > kMostUnits) {
+      faults.push_back(concat("policy: hidden[", i, "] = ", options.hidden[i], " must be 1 .. ", kMostUnits));
+    }
+  }
+  const auto require = [&](const char* name, double value, bool good, const char* rule) {
+    if (!good || !std::isfinite(value)) faults.push_back(concat("policy: ", name, " = ", value, " must be ", rule));
+  };
+  require("log_std_init", options.log_std_init, std::abs(options.log_std_init) <= 20, "within -20 .. 20");
+  require("hidden_gain", options.hidden_gain, options.hidden_gain > 0, "> 0");
+  require("policy_gain", options.policy_gain, options.policy_gain >= 0, ">= 0");
+  require("value_gain", options.value_gain, options.value_gain >= 0, ">= 0");
+  if (!faults.empty()) throw ConfigError(faults);
+}
 
 const char* name_of(Trunks trunks) { return trunks == Trunks::kShared ? "shared" : "separate"; }
 

@@ -34,6 +34,9 @@ struct MlpPolicyOptions {
   double value_gain = 1;
 };
 
+/// Throws ConfigError with all options that are out of range.
+void check_options(const MlpPolicyOptions& options);
+
 /// Parameters: "actor.0.weight", ... and "critic.0.weight", ... whose last layers are the heads; with shared trunks
 /// "trunk.0.weight", ... before them; "log_std" for continuous actions: [size], not a function of the state
 /// (state_dependent_noise: [features, size], features being the units of the actor's last hidden layer).

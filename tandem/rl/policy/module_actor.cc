@@ -3,9 +3,10 @@
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 
+#include <algorithm>
 #include <cstring>
 
-#include "tandem/base/check.h"
+#include "tandem/base/text.h"
 
 namespace tandem::rl {
 namespace {
@@ -30,31 +31,42 @@ void write_floats(const at::Tensor& from, float* out) {
 
 ModuleActor::ModuleActor(ActorCritic& policy, const ActorOptions& options, std::int64_t rows, std::uint64_t seed)
     : policy_(policy),
+      recurrent_(dynamic_cast<RecurrentActorCritic*>(&policy)),
       options_(options),
       rows_(rows),
       generator_(at::detail::createCPUGenerator(seed)),
-      noise_stream_(seed, 1) {}
+      noise_stream_(seed, 1) {
+  if (recurrent_ != nullptr) state_ = at::zeros({rows, recurrent_->state_size()});
+}
 
 void ModuleActor::refresh() {
   if (noise_) noise_->renew();
 }
 
 // On the CPU whatever the policy's device. Modules are left in the mode that they were in.
-PolicyOutput ModuleActor::forward(const Observation& observation) {
+SequenceOutput ModuleActor::forward(const Observation& observation, const at::Tensor& state) {
   const at::NoGradGuard no_grad;
   const bool was_training = policy_.is_training();
   if (was_training) policy_.eval();
   const c10::Device device = policy_.parameters().front().device();
   Observation there;
   for (const at::Tensor& leaf : observation) there.push_back(leaf.to(device));
-  PolicyOutput output = policy_.forward(there);
+  SequenceOutput result;
+  if (recurrent_ != nullptr) {
+    result = recurrent_->forward_sequences({.observation = there, .state = state.to(device), .start = {}});
+  } else {
+    result.output = policy_.forward(there);
+  }
   if (was_training) policy_.train();
-  for (at::Tensor& parameter : output.action_parameters) parameter = parameter.to(at::kCPU, at::kFloat).contiguous();
-  return output;
+  for (at::Tensor& parameter : result.output.action_parameters)
+    parameter = parameter.to(at::kCPU, at::kFloat).contiguous();
+  return result;
 }
 
 void ModuleActor::act(const Observation& observation, const at::Tensor& mask, const Decisions& out) {
-  const PolicyOutput output = forward(observation);
+  const SequenceOutput result = forward(observation, state_);
+  if (state_.defined()) state_.copy_(result.state);
+  const PolicyOutput& output = result.output;
   write_floats(output.value, out.value);
   if (policy_.family() == ActionFamily::kStateDependentNoise) {
     const at::Tensor &mean = output.action_parameters[0], &latent = output.action_parameters[1],
@@ -77,10 +89,15 @@ void ModuleActor::act(const Observation& observation, const at::Tensor& mask, co
 
 void ModuleActor::episodes_ended(std::span<const std::uint8_t> done) {
   if (noise_) noise_->renew(done);
+  if (!state_.defined()) return;
+  const std::int64_t size = state_.size(1);
+  for (std::size_t row = 0; row < done.size(); ++row) {
+    if (done[row] != 0) std::fill_n(state_.data_ptr<float>() + static_cast<std::int64_t>(row) * size, size, 0.0F);
+  }
 }
 
-void ModuleActor::evaluate(const Observation& observation, float* value) {
-  write_floats(forward(observation).value, value);
+void ModuleActor::evaluate(const Observation& observation, const at::Tensor& state, float* value) {
+  write_floats(forward(observation, state).output.value, value);
 }
 
 std::vector<std::byte> ModuleActor::save() const {
@@ -92,6 +109,7 @@ std::vector<std::byte> ModuleActor::save() const {
     out.put(noise_->features());
     noise_->save(out);
   }
+  if (state_.defined()) out.put_bytes({static_cast<const std::byte*>(state_.const_data_ptr()), state_.nbytes()});
   return out.take();
 }
 
@@ -108,6 +126,12 @@ void ModuleActor::load(std::span<const std::byte> bytes) {
     noise_ =
         std::make_unique<ActionSampler>(policy_.spec(), policy_.family(), options_, rows_, features, noise_stream_);
     noise_->load(in);
+  }
+  if (state_.defined()) {
+    const std::span<const std::byte> states = in.get_bytes();
+    if (states.size() != state_.nbytes())
+      in.fail(concat("what its rows remember has ", states.size(), " bytes, and must have ", state_.nbytes()));
+    std::memcpy(state_.data_ptr(), states.data(), states.size());
   }
   in.expect_end();
 }

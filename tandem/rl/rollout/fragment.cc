@@ -19,7 +19,7 @@ at::ScalarType dtype_of(ElementType type) {
 
 }  // namespace
 
-Fragment::Fragment(const Spec& spec, int steps_, int rows_) : steps(steps_), rows(rows_) {
+Fragment::Fragment(const Spec& spec, int steps_, int rows_, const KeptStates& states) : steps(steps_), rows(rows_) {
   for (const Leaf& leaf : spec.observation) {
     std::vector<std::int64_t> shape{steps + 1, rows};
     shape.insert(shape.end(), leaf.shape.begin(), leaf.shape.end());
@@ -36,6 +36,7 @@ Fragment::Fragment(const Spec& spec, int steps_, int rows_) : steps(steps_), row
   value = at::zeros({steps + 1, rows});
   reward = at::zeros({steps, rows});
   done = at::zeros({steps, rows}, at::kByte);
+  if (states.size > 0) state = at::zeros({states.sequences, rows, states.size});
   advantage = at::zeros({steps, rows});
   value_target = at::zeros({steps, rows});
   for (int t = 0; t <= steps; ++t) {

@@ -12,10 +12,15 @@
 
 namespace tandem::rl {
 
+/// What is kept of the states of a policy that remembers.
+struct KeptStates {
+  std::int64_t sequences = 0;  // of a row
+  std::int64_t size = 0;       // of a state; 0: the policy remembers nothing
+};
+
 struct Fragment {
-  /// Memory for `steps` steps of `rows` (environment, agent) pairs. `normalized`: observations are kept as float32,
-  /// whatever the environment's type, since a normaliser writes them.
-  Fragment(const Spec& spec, int steps, int rows);
+  /// Memory for `steps` steps of `rows` (environment, agent) pairs.
+  Fragment(const Spec& spec, int steps, int rows, const KeptStates& states = {});
 
   int steps, rows;
   std::vector<at::Tensor> observation;  // per leaf [T + 1, N, ...]; row T is what the next fragment starts with
@@ -25,6 +30,7 @@ struct Fragment {
   at::Tensor value;     // [T + 1, N] float32; row T bootstraps
   at::Tensor reward;    // [T, N] float32, as the learner sees it (scaled; with the bootstrap of truncated episodes)
   at::Tensor done;      // [T, N] uint8: the episode ended with this step
+  at::Tensor state;  // [sequences, N, state size] float32: before the first step of each; see sequences.h; or undefined
   at::Tensor advantage, value_target;  // [T, N] float32, filled by compute_gae()
 
   /// The observation of time `t` as tensors [N, ...]; views made once.

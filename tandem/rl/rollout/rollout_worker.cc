@@ -24,6 +24,23 @@ std::vector<at::Tensor> one_step(const Fragment& fragment) {
 
 constexpr std::uint32_t kFormat = 1;
 
+Fragment fragment_for(const Spec& spec, const Actor& actor, const RolloutOptions& options, int rows) {
+  const at::Tensor state = actor.state();
+  if (!state.defined()) return {spec, options.steps, rows};
+  return {spec, options.steps, rows,
+          KeptStates{.sequences = SequenceCut(options.steps, options.sequences).count(), .size = state.size(1)}};
+}
+
+// Room in `all` for a row `at`, of as many rows as `like` or more.
+void make_room(at::Tensor& all, const at::Tensor& like, std::int64_t at) {
+  if (all.defined() && all.size(0) > at) return;
+  std::vector<std::int64_t> sizes = like.sizes().vec();
+  sizes[0] = std::max<std::int64_t>(2 * at, like.size(0));
+  const at::Tensor larger = at::zeros(sizes, like.options());
+  if (all.defined()) larger.narrow(0, 0, all.size(0)).copy_(all);
+  all = larger;
+}
+
 }  // namespace
 
 RolloutWorker::RolloutWorker(std::unique_ptr<EnvGroup> group, std::unique_ptr<Actor> actor,
@@ -33,7 +50,7 @@ RolloutWorker::RolloutWorker(std::unique_ptr<EnvGroup> group, std::unique_ptr<Ac
       options_(options),
       rows_(group_->size() * group_->spec().agents),
       first_env_(first_env),
-      fragment_(group_->spec(), options.steps, rows_),
+      fragment_(fragment_for(group_->spec(), *actor_, options, rows_)),
       episodes_(rows_, first_env * group_->spec().agents),
       moments_(group_->spec(), options.normalizer),
       final_(one_step(fragment_)),
@@ -55,6 +72,7 @@ void RolloutWorker::reset(std::uint64_t run_seed) {
                                 static_cast<std::uint64_t>(first_env_) + static_cast<std::uint64_t>(env)));
   }
   group_->reset(seeds, arrays_.back());
+  actor_->episodes_ended(std::vector<std::uint8_t>(reward_.size(), 1));
   std::fill(discounted_.begin(), discounted_.end(), 0.0);
   episodes_ = EpisodeTracker(rows_, first_env_ * group_->spec().agents);
 }
@@ -86,6 +104,7 @@ const Fragment& RolloutWorker::collect(const Normalizers& frozen) {
   if (fragment_.action_mask.defined()) fragment_.action_mask[0].copy_(fragment_.action_mask[options_.steps]);
 
   for (int t = 0; t < options_.steps; ++t) {
+    keep_state(t);
     act(t);
     step_environments(t);
     record(t, frozen);
@@ -94,10 +113,17 @@ const Fragment& RolloutWorker::collect(const Normalizers& frozen) {
       normalize_into(t + 1, frozen);
     }
   }
-  actor_->evaluate(fragment_.observation_at(options_.steps),
+  actor_->evaluate(fragment_.observation_at(options_.steps), actor_->state(),
                    fragment_.value.data_ptr<float>() + std::ptrdiff_t{options_.steps} * rows_);
   bootstrap();
   return fragment_;
+}
+
+// Where a sequence begins.
+void RolloutWorker::keep_state(int t) {
+  if (!fragment_.state.defined() || t % options_.sequences.length != 0) return;
+  const std::int64_t sequence = t / options_.sequences.length;
+  if (sequence < fragment_.state.size(0)) fragment_.state[sequence].copy_(actor_->state());
 }
 
 void RolloutWorker::act(int t) {
@@ -168,13 +194,7 @@ void RolloutWorker::keep_truncated(int t, int row, const Normalizers& frozen) {
   truncated_observation_.resize(final_.size());
   for (std::size_t leaf = 0; leaf < final_.size(); ++leaf) {
     at::Tensor& all = truncated_observation_[leaf];
-    if (!all.defined() || all.size(0) <= kept) {
-      std::vector<std::int64_t> sizes = final_[leaf].sizes().vec();
-      sizes[0] = std::max<std::int64_t>(2 * kept, rows_);
-      const at::Tensor larger = at::zeros(sizes, final_[leaf].options());
-      if (all.defined()) larger.narrow(0, 0, all.size(0)).copy_(all);
-      all = larger;
-    }
+    make_room(all, final_[leaf], kept);
     const std::size_t bytes = final_[leaf].nbytes() / static_cast<std::size_t>(rows_);
     std::byte* to = bytes_of(all) + static_cast<std::size_t>(kept) * bytes;
     const std::byte* from = bytes_of(final_[leaf]) + static_cast<std::size_t>(row) * bytes;
@@ -184,6 +204,10 @@ void RolloutWorker::keep_truncated(int t, int row, const Normalizers& frozen) {
       frozen.normalize(leaf, reinterpret_cast<const float*>(from), reinterpret_cast<float*>(to), 1);
     }
   }
+  if (!fragment_.state.defined()) return;
+  const at::Tensor state = actor_->state();
+  make_room(truncated_state_, state, kept);
+  truncated_state_[kept].copy_(state[row]);
 }
 
 // An episode that the time limit ended goes on in truth: gamma * V(last observation) stands for the rest of its return.
@@ -193,7 +217,8 @@ void RolloutWorker::bootstrap() {
   std::vector<at::Tensor> last;
   for (const at::Tensor& leaf : truncated_observation_) last.push_back(leaf.narrow(0, 0, count));
   std::vector<float> value(truncated_at_.size());
-  actor_->evaluate(last, value.data());
+  actor_->evaluate(last, truncated_state_.defined() ? truncated_state_.narrow(0, 0, count) : at::Tensor(),
+                   value.data());
   float* reward = fragment_.reward.data_ptr<float>();
   for (std::size_t i = 0; i < truncated_at_.size(); ++i)
     reward[truncated_at_[i]] += static_cast<float>(options_.gamma) * value[i];

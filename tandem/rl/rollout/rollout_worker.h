@@ -20,6 +20,7 @@
 #include "tandem/rl/policy/normalizer.h"
 #include "tandem/rl/rollout/episodes.h"
 #include "tandem/rl/rollout/fragment.h"
+#include "tandem/rl/rollout/sequences.h"
 #include "tandem/rl/rollout/time_limit.h"
 
 namespace tandem::rl {
@@ -29,6 +30,7 @@ struct RolloutOptions {
   double gamma = 0.99;  // for the bootstrap of truncated episodes and the returns that scale rewards
   TimeLimit time_limit = TimeLimit::kBootstrap;
   ActionFamily family = ActionFamily::kCategorical;  // decides how a Box action is brought into the bounds
+  SequenceOptions sequences = {};                    // at whose begins states are kept, of policies that have them
   NormalizerOptions normalizer;                      // which of observations and rewards are normalised
 };
 
@@ -39,7 +41,8 @@ class RolloutWorker {
   RolloutWorker(std::unique_ptr<EnvGroup> group, std::unique_ptr<Actor> actor, const RolloutOptions& options,
                 int first_env);
 
-  /// Starts new episodes, seeded from the run's seed and each environment's number in the run.
+  /// Starts new episodes, of which nothing is remembered, seeded from the run's seed and each environment's number in
+  /// the run.
   void reset(std::uint64_t run_seed);
 
   /// Steps the group `steps` times. Throws EnvError. Before the first call: reset() or load().
@@ -66,6 +69,7 @@ class RolloutWorker {
   void record(int t, const Normalizers& frozen);
   void gather_moments();
   void normalize_into(int t, const Normalizers& frozen);
+  void keep_state(int t);
   void keep_truncated(int t, int row, const Normalizers& frozen);
   void bootstrap();
   [[nodiscard]] EnvArrays arrays_at(int t);
@@ -83,10 +87,11 @@ class RolloutWorker {
   std::vector<std::uint8_t> terminated_, truncated_;
   std::vector<EnvArrays> arrays_;  // by time, 0 .. T
   std::vector<float> box_;         // [N, elements] within bounds
-  // Rows whose episode was cut short, and what they saw last: row i of truncated_observation_ belongs to
-  // truncated_at_[i].
+  // Rows whose episode was cut short, and what they saw last: row i of truncated_observation_ and truncated_state_
+  // belongs to truncated_at_[i].
   std::vector<std::ptrdiff_t> truncated_at_;       // t * N + row
   std::vector<at::Tensor> truncated_observation_;  // per leaf, as the policy sees it
+  at::Tensor truncated_state_;                     // what the row remembered then; undefined without states
 };
 
 }  // namespace tandem::rl

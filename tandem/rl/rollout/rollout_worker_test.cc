@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 #include <torch/types.h>
 
+#include <algorithm>
+
 #include "tandem/base/error.h"
 #include "tandem/rl/env/env_adapter.h"
 
@@ -39,7 +41,7 @@ class Scripted final : public Actor {
   explicit Scripted(std::int64_t action) : action_(action) {}
   void refresh() override {}
   void act(const std::vector<at::Tensor>& observation, const at::Tensor&, const Decisions& out) override {
-    evaluate(observation, out.value);
+    evaluate(observation, {}, out.value);
     for (int row = 0; row < kEnvs; ++row) {
       out.discrete[row] = action_;
       out.log_prob[row] = -1.0F;
@@ -48,7 +50,7 @@ class Scripted final : public Actor {
   void episodes_ended(std::span<const std::uint8_t> done) override {
     for (const std::uint8_t each : done) ended += each;
   }
-  void evaluate(const std::vector<at::Tensor>& observation, float* value) override {
+  void evaluate(const std::vector<at::Tensor>& observation, const at::Tensor&, float* value) override {
     const at::Tensor flat = observation[0].contiguous();
     for (std::int64_t row = 0; row < flat.size(0); ++row) value[row] = 10 * flat.const_data_ptr<float>()[row];
   }
@@ -109,7 +111,7 @@ TEST(RolloutWorkerTest, ATaskThatEndedIsNotBootstrapped) {
   World world(1);
   const Fragment& f = world.worker.collect(world.normalizers);
   EXPECT_TRUE(torch::equal(f.reward, torch::ones({kSteps, kEnvs})));
-  EXPECT_EQ(world.actor->ended, kSteps * kEnvs);
+  EXPECT_EQ(world.actor->ended, kEnvs + kSteps * kEnvs);  // reset() forgets what was before as well
 }
 
 TEST(RolloutWorkerTest, EpisodesAreCountedInTheEnvironmentsOwnRewards) {
@@ -150,6 +152,56 @@ TEST(RolloutWorkerTest, EveryTruncationOfASavedStateIsRefused) {
   for (std::size_t length = 0; length < state.size(); ++length) {
     EXPECT_THROW((void)world.worker.load(std::span<const std::byte>(state).first(length), 7), CheckpointError)
         << length;
+  }
+}
+
+// Remembers how many steps of its episode it saw; values are a hundred times that.
+class Remembering final : public Actor {
+ public:
+  void refresh() override {}
+  void act(const std::vector<at::Tensor>& observation, const at::Tensor&, const Decisions& out) override {
+    state_.add_(1);
+    evaluate(observation, state_, out.value);
+    std::fill_n(out.discrete, kEnvs, 0);
+  }
+  void episodes_ended(std::span<const std::uint8_t> done) override {
+    for (std::size_t row = 0; row < done.size(); ++row) {
+      if (done[row] != 0) state_[static_cast<std::int64_t>(row)].zero_();
+    }
+  }
+  [[nodiscard]] at::Tensor state() const override { return state_; }
+  void evaluate(const std::vector<at::Tensor>&, const at::Tensor& state, float* value) override {
+    for (std::int64_t row = 0; row < state.size(0); ++row) value[row] = 100 * state[row][0].item<float>();
+  }
+  [[nodiscard]] std::vector<std::byte> save() const override { return {}; }
+  void load(std::span<const std::byte>) override {}
+
+ private:
+  at::Tensor state_ = torch::full({kEnvs, 1}, 7.0F);
+};
+
+TEST(RolloutWorkerTest, StatesAreKeptWhereSequencesBeginAndWhereEpisodesAreCutShort) {
+  RolloutWorker worker(std::make_unique<EnvGroupOf<Counter>>(kEnvs), std::make_unique<Remembering>(),
+                       {.steps = kSteps,
+                        .gamma = 0.5,
+                        .family = ActionFamily::kCategorical,
+                        .sequences = {.length = 4},
+                        .normalizer = {}},
+                       0);
+  worker.reset(1);
+  const Normalizers normalizers(Counter::spec(), {});
+  for (int fragment = 0; fragment < 2; ++fragment) {
+    const Fragment& f = worker.collect(normalizers);
+    ASSERT_EQ(f.state.sizes(), at::IntArrayRef({3, kEnvs, 1}));
+    for (int k = 0; k < 3; ++k)
+      EXPECT_EQ(f.state[k][1].item<int>(), (fragment * kSteps + 4 * k) % kLimit) << fragment << " " << k;
+    for (int t = 0; t < kSteps; ++t) {
+      const int of_episode = (fragment * kSteps + t) % kLimit + 1;
+      const int rest = of_episode == kLimit ? 50 * kLimit : 0;  // gamma * value, with what it remembered then
+      EXPECT_EQ(f.reward[t][2].item<int>(), of_episode + rest) << fragment << " " << t;
+    }
+    const int steps_seen = (fragment + 1) * kSteps % kLimit;
+    EXPECT_EQ(f.value[kSteps][0].item<int>(), 100 * steps_seen) << "the bootstrap starts from the last state";
   }
 }
 

@@ -1,0 +1,64 @@
+#include "tandem/rl/algo/ppo_sequences.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+
+#include "tandem/rl/policy/output_rows.h"
+
+namespace tandem::rl {
+namespace {
+
+// [S * T, ...], a sequence after the other, as [T * S, ...].
+at::Tensor time_major(const at::Tensor& rows, std::int64_t sequences) {
+  return rows.unflatten(0, {sequences, -1}).transpose(0, 1).flatten(0, 1);
+}
+
+// Lengths of the pieces that gradients stay within.
+std::vector<std::int64_t> pieces(std::int64_t steps, std::int64_t burn_in) {
+  if (burn_in == 0 || burn_in >= steps) return {steps};
+  return {burn_in, steps - burn_in};
+}
+
+}  // namespace
+
+learner::Batch ppo_sequences(const Fragment& fragment, const SequenceOptions& options) {
+  const SequenceCut cut(fragment.steps, options);
+  std::vector<std::int64_t> rows;  // of the fragment, by the rows of the sequences
+  std::vector<std::uint8_t> learned;
+  for (int row = 0; row < fragment.rows; ++row) {
+    for (int k = 0; k < cut.count(); ++k) {
+      for (int i = 0; i < cut.window(); ++i) {
+        const int step = std::min(cut.begin(k) + i, fragment.steps - 1);
+        rows.push_back(std::int64_t{step} * fragment.rows + row);
+        learned.push_back(cut.learns(k, i) ? 1 : 0);
+      }
+    }
+  }
+  const at::Tensor order = at::tensor(rows, at::kLong);
+  learner::Batch batch = ppo_columns(fragment);
+  batch.columns.emplace_back(kDoneColumn, fragment.done.flatten());
+  for (auto& [name, column] : batch.columns) column = column.index_select(0, order);
+  batch.columns.emplace_back(kLearnedColumn, at::tensor(learned, at::kByte));
+  batch.states.emplace_back("state", fragment.state.transpose(0, 1).flatten(0, 1));
+  return batch;
+}
+
+PolicyOutput forward_learned(RecurrentActorCritic& policy, PpoRows& rows, const SequenceOptions& options) {
+  const std::int64_t sequences = rows.state.size(0), all = rows.log_prob.size(0), steps = all / sequences;
+  SequenceInput input{.observation = {}, .state = rows.state, .start = {}};
+  for (const at::Tensor& leaf : rows.observation) input.observation.push_back(time_major(leaf, sequences));
+  const at::Tensor done = time_major(rows.done, sequences).view({steps, sequences});
+  input.start = at::cat({at::zeros_like(done.narrow(0, 0, 1)), done.narrow(0, 0, steps - 1)});
+  const PolicyOutput output = forward_in_pieces(policy, input, pieces(steps, options.burn_in));
+
+  const at::Tensor chosen = rows.learned.nonzero().squeeze(1);
+  const at::Tensor in_output = chosen.remainder(steps) * sequences + chosen.div(steps, "floor");
+  for (at::Tensor* column :
+       {&rows.action_mask, &rows.action, &rows.log_prob, &rows.value, &rows.advantage, &rows.value_target}) {
+    if (column->defined()) *column = column->index_select(0, chosen);
+  }
+  return map_rows(output, all, [&](const at::Tensor& tensor) { return tensor.index_select(0, in_output); });
+}
+
+}  // namespace tandem::rl

@@ -1,0 +1,41 @@
+#include "tandem/rl/policy/output_rows.h"
+
+#include <ATen/ATen.h>
+
+namespace tandem::rl {
+namespace {
+
+// A log_std, [size] or [features, size], comes last, behind another parameter; but it may also have a row for each.
+bool is_shared(const PolicyOutput& output, std::size_t parameter, std::int64_t rows) {
+  const bool comes_last = output.action_parameters.size() > 1 && parameter + 1 == output.action_parameters.size();
+  const at::Tensor& tensor = output.action_parameters[parameter];
+  return comes_last && (tensor.dim() < 2 || tensor.size(0) != rows);
+}
+
+}  // namespace
+
+PolicyOutput map_rows(const PolicyOutput& output, std::int64_t rows,
+                      const std::function<at::Tensor(const at::Tensor&)>& select) {
+  PolicyOutput selected{.action_parameters = {}, .value = select(output.value)};
+  for (std::size_t i = 0; i < output.action_parameters.size(); ++i) {
+    const at::Tensor& parameter = output.action_parameters[i];
+    selected.action_parameters.push_back(is_shared(output, i, rows) ? parameter : select(parameter));
+  }
+  return selected;
+}
+
+PolicyOutput cat_rows(const std::vector<PolicyOutput>& outputs, const std::vector<std::int64_t>& rows) {
+  if (outputs.size() == 1) return outputs.front();
+  PolicyOutput all{.action_parameters = {}, .value = {}};
+  std::vector<at::Tensor> values;
+  for (const PolicyOutput& each : outputs) values.push_back(each.value);
+  all.value = at::cat(values);
+  for (std::size_t i = 0; i < outputs.front().action_parameters.size(); ++i) {
+    std::vector<at::Tensor> parts;
+    for (const PolicyOutput& each : outputs) parts.push_back(each.action_parameters[i]);
+    all.action_parameters.push_back(is_shared(outputs.front(), i, rows.front()) ? parts.front() : at::cat(parts));
+  }
+  return all;
+}
+
+}  // namespace tandem::rl

@@ -1,0 +1,52 @@
+// rl/policy/recurrent_cell.h: an LSTM or GRU layer over sequences in which episodes end.
+//
+// LSTM: Hochreiter, Schmidhuber, "Long Short-Term Memory" (1997), with forget gates (Gers et al. 2000); GRU: Cho et al.
+// (2014), with the reset gate behind the product, as cuDNN has it. Gates lie in torch's order and under its names, so
+// weights fit torch.nn.LSTM and torch.nn.GRU of one layer.
+//
+// Threads: as torch::nn::Module. All on the weights' device.
+#pragma once
+#include <ATen/core/Generator.h>
+#include <torch/nn/module.h>
+
+#include <cstdint>
+#include <string_view>
+
+namespace tandem::rl {
+
+enum class CellKind { kLstm, kGru };
+
+/// "lstm", "gru", and back; throws ConfigError.
+[[nodiscard]] const char* name_of(CellKind kind);
+[[nodiscard]] CellKind cell_kind(std::string_view name);
+
+class RecurrentCell final : public torch::nn::Module {
+ public:
+  /// Weights are orthogonal, biases zero.
+  RecurrentCell(CellKind kind, std::int64_t inputs, std::int64_t size, at::Generator generator);
+
+  /// Of an output, and of what is kept from step to step: LSTM, output and memory; GRU, the output.
+  [[nodiscard]] std::int64_t size() const { return size_; }
+  [[nodiscard]] std::int64_t state_size() const { return kind_ == CellKind::kLstm ? 2 * size_ : size_; }
+
+  struct Output {
+    at::Tensor steps;  // [T, S, size()]
+    at::Tensor state;  // [S, state_size()], after the last step
+  };
+  /// `x` [T, S, inputs], `state` [S, state_size()] before the first step. `start` [T, S]: where it is not zero, an
+  /// episode begins with the step, and nothing is remembered of before; undefined: nowhere.
+  Output forward(const at::Tensor& x, const at::Tensor& state, const at::Tensor& start);
+
+ private:
+  struct Kept {
+    at::Tensor output, memory;  // memory: of an LSTM
+  };
+  [[nodiscard]] Kept step_lstm(const at::Tensor& of_input, const Kept& before) const;
+  [[nodiscard]] Kept step_gru(const at::Tensor& of_input, const Kept& before) const;
+
+  const CellKind kind_;
+  const std::int64_t size_;
+  at::Tensor weight_ih_, weight_hh_, bias_ih_, bias_hh_;
+};
+
+}  // namespace tandem::rl

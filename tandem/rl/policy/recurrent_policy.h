@@ -1,0 +1,49 @@
+// rl/policy/recurrent_policy.h: the actor-critic with an LSTM or GRU layer behind its hidden layers.
+//
+// Threads: as ActorCritic. For observations as MlpPolicy takes them.
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "tandem/rl/policy/features.h"
+#include "tandem/rl/policy/mlp_policy.h"
+#include "tandem/rl/policy/recurrent.h"
+#include "tandem/rl/policy/recurrent_cell.h"
+
+namespace tandem::rl {
+
+struct RecurrentPolicyOptions {
+  MlpPolicyOptions mlp = {};  // trunks: whether actor and critic have layers, and so memories, of their own
+  CellKind cell = CellKind::kLstm;
+  std::int64_t size = 64;  // of the cell
+};
+
+/// Parameters: "actor.mlp.0.weight", ... and "actor.cell.weight_ih", ..., the same of "critic" (with shared trunks
+/// "trunk" in the place of both), "action_head.0.weight", ..., "value_head.0.weight", ..., and "log_std" as MlpPolicy.
+class RecurrentPolicy final : public RecurrentActorCritic {
+ public:
+  /// Throws ConfigError when an option is out of range or does not fit the spec.
+  RecurrentPolicy(const Spec& spec, const RecurrentPolicyOptions& options, at::Generator generator);
+
+  [[nodiscard]] std::int64_t state_size() const override;
+  SequenceOutput forward_sequences(const SequenceInput& input) override;
+  /// Throws ConfigError: TorchScript's policy() has no place for a state.
+  [[nodiscard]] PolicyScript script() const override;
+
+ private:
+  struct Branch final : torch::nn::Module {
+    Branch(std::int64_t inputs, const RecurrentPolicyOptions& options, at::Generator generator);
+    std::shared_ptr<Mlp> mlp;
+    std::shared_ptr<RecurrentCell> cell;
+  };
+
+  const FlatFeatures features_;
+  std::vector<std::shared_ptr<Branch>> branches_;  // the actor's and the critic's, or one for both
+  std::shared_ptr<Mlp> action_head_, value_head_;
+  at::Tensor log_std_;
+};
+
+[[nodiscard]] PolicyFactory recurrent_policy_factory(RecurrentPolicyOptions options);
+
+}  // namespace tandem::rl

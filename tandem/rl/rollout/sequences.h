@@ -1,0 +1,50 @@
+// rl/rollout/sequences.h: how the steps of a fragment are cut into sequences for policies that remember.
+//
+// With steps T, length L and burn-in B, sequence k is steps [k L, k L + B + L) of one row of the fragment. Its first B
+// steps only bring the state up to date; those after them are learned from, and in sequence 0, before which there is
+// nothing, all of them. So every step is learned from once:
+//
+//     sequence 0   |B learned|L learned|
+//     sequence 1             |B burn-in|L learned|          (drawn for B = L)
+//
+// What lies beyond the fragment's end is padding. All in this header, since the program's configuration, which is
+// without LibTorch, asks as well. Threads: plain values.
+#pragma once
+#include <algorithm>
+
+#include "tandem/base/check.h"
+
+namespace tandem::rl {
+
+struct SequenceOptions {
+  int length = 32;  // steps that are learned from, and that gradients flow back through
+  int burn_in = 0;  // steps before them, which gradients do not reach
+
+  bool operator==(const SequenceOptions&) const = default;
+};
+
+class SequenceCut {
+ public:
+  /// length >= 1, burn_in >= 0.
+  SequenceCut(int steps, const SequenceOptions& options) : steps_(steps), options_(options) {
+    TANDEM_CHECK(steps >= 1 && options.length >= 1 && options.burn_in >= 0, steps, " steps in sequences of ",
+                 options.burn_in, " + ", options.length);
+  }
+
+  /// Sequences of one row of the fragment.
+  [[nodiscard]] int count() const {
+    return std::max(1, (steps_ - options_.burn_in + options_.length - 1) / options_.length);
+  }
+  /// Steps of a sequence, burn-in and padding included.
+  [[nodiscard]] int window() const { return std::min(steps_, options_.burn_in + options_.length); }
+  /// The step that sequence `k` begins with.
+  [[nodiscard]] int begin(int k) const { return k * options_.length; }
+  /// Whether the sequence's step `i` is learned from.
+  [[nodiscard]] bool learns(int k, int i) const { return begin(k) + i < steps_ && (k == 0 || i >= options_.burn_in); }
+
+ private:
+  int steps_;
+  SequenceOptions options_;
+};
+
+}  // namespace tandem::rl
