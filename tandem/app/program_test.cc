@@ -45,10 +45,7 @@ struct Walk {
 // Shows nothing, and pays what the action is: all that can change from step to step is what is remembered.
 struct Echo {
   static rl::Spec spec() {
-    return {.id = "Echo-v0",
-            .observation = {{.shape = {1}}},
-            .action = rl::Box{{-10}, {10}},
-            .max_episode_steps = 7};
+    return {.id = "Echo-v0", .observation = {{.shape = {1}}}, .action = rl::Box{{-10}, {10}}, .max_episode_steps = 7};
   }
   std::array<float, 1> reset(rl::NumpyGenerator&) { return {1}; }
   rl::StepResult<std::array<float, 1>> step(std::span<const float> action) { return {{1}, action[0]}; }

@@ -6,6 +6,8 @@ namespace {
 constexpr double kLargestCount = 1'000'000;  // of environments, and of steps between updates
 constexpr double kLargestInteger = 9e18;     // of what is kept in 64 bits
 
+const std::vector<std::string> kWithPipeline{"impala", "appo"};  // algorithms that sample and learn at the same time
+
 // Keys without a section are those that every algorithm understands.
 void add_run_options(OptionTable& table, TrainOptions& options) {
   table.add("algo", options.algo, "Learning algorithm.").flag("--algo");
@@ -88,7 +90,7 @@ void add_ppo_objective(OptionTable& table, rl::PpoOptions& ppo) {
 
 void add_impala_pipeline(OptionTable& table, rl::ImpalaOptions& impala) {
   const auto add = [&table](const char* key, auto& field, const char* help) -> Option& {
-    return table.add(key, field, help).only_with("algo", "impala");
+    return table.add(key, field, help).only_with("algo", kWithPipeline);
   };
   add("impala.execution", impala.execution,
       "threads: sampling and learning at the same time; inline: in turn on one thread, the same in every run.");
@@ -110,7 +112,7 @@ void add_impala_pipeline(OptionTable& table, rl::ImpalaOptions& impala) {
 
 void add_impala_objective(OptionTable& table, rl::ImpalaOptions& impala) {
   const auto add = [&table](const char* key, auto& field, const char* help) -> Option& {
-    return table.add(key, field, help).only_with("algo", "impala");
+    return table.add(key, field, help).only_with("algo", kWithPipeline);
   };
   add("impala.learning_rate", impala.learning_rate, "Of Adam.").above(0).at_most(1);
   add("impala.learning_rate_schedule", impala.learning_rate_schedule, "linear: down to 0 at total_steps.");
@@ -123,6 +125,17 @@ void add_impala_objective(OptionTable& table, rl::ImpalaOptions& impala) {
   add("impala.c_clip", impala.c_clip, "Those that carry a correction to the steps before, up to this.").above(0);
   add("impala.entropy_coef", impala.entropy_coef, "Weight of the entropy bonus.").at_least(0);
   add("impala.value_coef", impala.value_coef, "Weight of the value's squared error.").at_least(0);
+}
+
+void add_appo_options(OptionTable& table, rl::AppoOptions& appo) {
+  const auto add = [&table](const char* key, auto& field, const char* help) -> Option& {
+    return table.add(key, field, help).only_with("algo", "appo");
+  };
+  add("appo.clip_range", appo.clip_range, "The ratio of probabilities counts up to 1 +- this.").above(0);
+  add("appo.kl_coef", appo.kl_coef, "Weight of the divergence from the target network.").at_least(0);
+  add("appo.target_update_steps", appo.target_update_steps,
+      "Learner steps after which the target network takes the policy's weights.")
+      .within(1, kLargestCount);
 }
 
 void add_policy_options(OptionTable& table, PolicySettings& policy) {
@@ -267,6 +280,7 @@ OptionTable option_table(TrainOptions& options) {
   add_ppo_objective(table, options.ppo);
   add_impala_pipeline(table, options.impala);
   add_impala_objective(table, options.impala);
+  add_appo_options(table, options.appo);
   add_policy_options(table, options.policy);
   add_asynchronous_options(table, options.asynchronous);
   add_sync_replicas_options(table, options.sync_replicas);

@@ -30,7 +30,7 @@ class Rules {
   }
 
   void check_counts() {
-    if (options_.algo == Algorithm::kImpala) return check_impala();
+    if (options_.algo != Algorithm::kPpo) return check_impala();
     if (any_faulty({"num_envs", "rollout_steps", "shards", "devices", "ppo.minibatches", "ppo.minibatch_size",
                     "policy.recurrent", "policy.max_seq_len", "policy.burn_in"})) {
       return;
@@ -42,7 +42,9 @@ class Rules {
     }
   }
 
+  // And APPO, which has its options.
   void check_impala() {
+    const std::string who = options_.algo == Algorithm::kAppo ? "APPO" : "IMPALA";
     if (any_faulty(
             {"num_envs", "impala.workers", "impala.loaders", "impala.buffers", "impala.c_clip", "impala.rho_clip"})) {
       return;
@@ -52,13 +54,13 @@ class Rules {
       fault(key, problem.problem);
     }
     if (!any_faulty({"devices"}) && replicas_ > 1)
-      fault("devices", concat("IMPALA learns on one replica so far, and these are ", replicas_));
+      fault("devices", concat(who, " learns on one replica so far, and these are ", replicas_));
     if (!any_faulty({"devices", "shards"}) && replicas_ == 1 && options_.shards.value_or(1) != 1)
-      fault("shards", "IMPALA learns on one replica so far, with one shard");
-    if (options_.normalize.observations) fault("normalize.observations", "IMPALA does not normalise so far");
+      fault("shards", who + " learns on one replica so far, with one shard");
+    if (options_.normalize.observations) fault("normalize.observations", who + " does not normalise so far");
     if (options_.policy.burn_in > 0 && table_.has_effect(table_.at("policy.burn_in")))
-      fault("policy.burn_in", "IMPALA brings states up to date by itself: it runs whole fragments; leave it 0");
-    if (options_.normalize.rewards) fault("normalize.rewards", "IMPALA does not normalise so far");
+      fault("policy.burn_in", who + " brings states up to date by itself: it runs whole fragments; leave it 0");
+    if (options_.normalize.rewards) fault("normalize.rewards", who + " does not normalise so far");
   }
 
   // An option that was asked for and would do nothing is a fault: someone expects something of it.

@@ -11,13 +11,14 @@
 
 #include "tandem/app/config/choices.h"
 #include "tandem/app/config/option_table.h"
+#include "tandem/rl/algo/appo_options.h"
 #include "tandem/rl/algo/impala_options.h"
 #include "tandem/rl/algo/ppo_options.h"
 #include "tandem/sync/strategy_kind.h"
 
 namespace tandem::app {
 
-enum class Algorithm { kPpo, kImpala };
+enum class Algorithm { kPpo, kImpala, kAppo };
 
 /// What to do with a run folder that holds a run already.
 enum class Resume {
@@ -102,7 +103,8 @@ struct TrainOptions {
   SyncReplicasSettings sync_replicas = {};
   Rng rng = Rng::kShards;
   rl::PpoOptions ppo = {};        // its num_envs and rollout_steps are those of every algorithm; but for sequences
-  rl::ImpalaOptions impala = {};  // but for those two, which impala_options() fills in
+  rl::ImpalaOptions impala = {};  // but for those two, which impala_options() fills in; also of APPO
+  rl::AppoOptions appo = {};
   PolicySettings policy = {};
   NormalizeSettings normalize = {};
   CheckpointSettings checkpoint = {};
@@ -121,7 +123,7 @@ struct TrainOptions {
   return ppo;
 }
 
-/// The numbers of IMPALA, with those that every algorithm has and what the policy asks for.
+/// The numbers of IMPALA and APPO, with those that every algorithm has and what the policy asks for.
 [[nodiscard]] inline rl::ImpalaOptions impala_options(const TrainOptions& options) {
   rl::ImpalaOptions impala = options.impala;
   impala.num_envs = options.ppo.num_envs;
@@ -141,7 +143,8 @@ struct TrainOptions {
 template <>
 struct Choices<Algorithm> {
   static constexpr std::array kAll{Choice<Algorithm>{Algorithm::kPpo, "ppo"},
-                                   Choice<Algorithm>{Algorithm::kImpala, "impala"}};
+                                   Choice<Algorithm>{Algorithm::kImpala, "impala"},
+                                   Choice<Algorithm>{Algorithm::kAppo, "appo"}};
 };
 template <>
 struct Choices<Recurrence> {

@@ -71,6 +71,7 @@ rl::ImpalaSetup impala_setup(const TrainOptions& options, const rl::EnvRegistry&
   auto setup = common_setup<rl::ImpalaSetup>(options, environments, ranks);
   setup.device = device::parse_device_set(options.devices).front();
   setup.impala = impala_options(options);
+  if (options.algo == Algorithm::kAppo) setup.appo = options.appo;
   return setup;
 }
 
@@ -110,6 +111,7 @@ std::unique_ptr<rl::TrainingRun> make_run(const TrainOptions& options, const rl:
     case Algorithm::kPpo:
       return std::make_unique<rl::PpoRun>(ppo_setup(options, environments, ranks));
     case Algorithm::kImpala:
+    case Algorithm::kAppo:
       return std::make_unique<rl::ImpalaRun>(impala_setup(options, environments, ranks));
   }
   return nullptr;

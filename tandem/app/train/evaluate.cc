@@ -7,6 +7,7 @@
 #include "tandem/base/philox.h"
 #include "tandem/base/text.h"
 #include "tandem/model/named_copy.h"
+#include "tandem/rl/algo/run_parts.h"
 #include "tandem/rl/env/env_buffers.h"
 #include "tandem/rl/policy/make_actor.h"
 
@@ -106,11 +107,7 @@ class Player {
 TrainedPolicy load_policy(const model::Checkpoint& checkpoint, const TrainOptions& options, const rl::Spec& spec) {
   TrainedPolicy trained{.policy = policy_factory(options.policy)(spec, at::detail::createCPUGenerator(0)),
                         .normalizers = rl::Normalizers(spec, normalizer_options(options.normalize))};
-  model::NamedTensors live;
-  for (const auto& entry : trained.policy->named_parameters())
-    live.emplace_back("parameters." + entry.key(), entry.value().detach());
-  for (const auto& entry : trained.policy->named_buffers()) live.emplace_back("buffers." + entry.key(), entry.value());
-  model::copy_named(model_part(checkpoint.read_part("state").tensors), live);
+  model::copy_named(model_part(checkpoint.read_part("state").tensors), rl::live_state_of(*trained.policy));
   trained.normalizers.load(checkpoint.read_part("normalizers").tensors);
   trained.policy->eval();
   return trained;

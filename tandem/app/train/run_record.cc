@@ -68,7 +68,7 @@ void RunRecord::begin() {
 }
 
 std::string RunRecord::batch_text() const {
-  if (options_.algo == Algorithm::kImpala) {
+  if (options_.algo != Algorithm::kPpo) {
     const rl::ImpalaOptions impala = impala_options(options_);
     return concat(counted(impala.workers, "rollout worker"), " with ", impala.num_envs / impala.workers,
                   " environments each; a batch has ", impala.batch_rows(), " rows, an update ",

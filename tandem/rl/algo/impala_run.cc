@@ -7,6 +7,8 @@
 #include "tandem/base/error.h"
 #include "tandem/base/philox.h"
 #include "tandem/base/text.h"
+#include "tandem/model/named_copy.h"
+#include "tandem/rl/algo/appo_loss.h"
 #include "tandem/rl/algo/run_parts.h"
 
 namespace tandem::rl {
@@ -21,6 +23,8 @@ ImpalaSetup checked(ImpalaSetup setup) {
   for (const ImpalaFault& fault : count_faults(setup.impala))
     faults.push_back(concat(fault.key, " = ", fault.value, ": ", fault.problem));
   if (setup.total_steps < 1) faults.push_back(concat("total_steps is ", setup.total_steps, "; it must be at least 1"));
+  if (setup.appo && setup.appo->target_update_steps < 1)
+    faults.push_back(concat("target_update_steps is ", setup.appo->target_update_steps, "; it must be at least 1"));
   if (setup.ranks.size() > 1)
     faults.push_back(concat("IMPALA learns in one process so far, and this run has ", setup.ranks.size(), " ranks"));
   if (!faults.empty()) throw ConfigError(std::move(faults));
@@ -38,6 +42,8 @@ learner::TeamOptions team_options(const ImpalaSetup& setup) {
           .patience = kPatience};
 }
 
+constexpr const char* kTarget = "target";  // part of a checkpoint
+
 // Those that wait, those that workers hold until there is room, and those that loaders are copying.
 std::size_t slots_for(const ImpalaOptions& impala) { return count_of(impala.queue + impala.workers + impala.loaders); }
 
@@ -51,13 +57,17 @@ ImpalaRun::ImpalaRun(ImpalaSetup setup)
   if (spec_.agents != 1) {
     throw ConfigError(concat(spec_.id, " has ", spec_.agents, " agents in an environment; IMPALA trains one"));
   }
-  at::Generator generator = at::detail::createCPUGenerator(derive_seed(setup_.seed, SeedPurpose::kParameters, 0));
-  policy_ = setup_.make_policy(spec_, generator);
+  policy_ = build_policy();
   policy_->to(setup_.device);
   require_sequences_for(*policy_, setup_.impala.sequence_length.has_value());
   team_ = std::make_unique<learner::ReplicaTeam>(
       setup_.ranks.place({setup_.device}, 1), team_options(setup_), [this](const sync::Placement&) { return policy_; },
       setup_.ranks);
+  if (setup_.appo) {
+    target_ = build_policy();
+    target_->to(setup_.device);
+    target_->eval();
+  }
   weights_ = std::make_unique<pipeline::Published<Weights>>(setup_.impala.workers,
                                                             [this] { return copies_of(weights_of(*policy_)); });
   for (int worker = 0; worker < setup_.impala.workers; ++worker) build_sampler(worker);
@@ -72,10 +82,15 @@ ImpalaRun::ImpalaRun(ImpalaSetup setup)
 
 ImpalaRun::~ImpalaRun() = default;
 
+// The same parameters for each.
+std::shared_ptr<ActorCritic> ImpalaRun::build_policy() const {
+  at::Generator generator = at::detail::createCPUGenerator(derive_seed(setup_.seed, SeedPurpose::kParameters, 0));
+  return setup_.make_policy(spec_, generator);
+}
+
 void ImpalaRun::build_sampler(int worker) {
   const int envs = setup_.impala.num_envs / setup_.impala.workers;
-  at::Generator generator = at::detail::createCPUGenerator(derive_seed(setup_.seed, SeedPurpose::kParameters, 0));
-  std::shared_ptr<ActorCritic> policy = setup_.make_policy(spec_, generator);
+  std::shared_ptr<ActorCritic> policy = build_policy();
   policy->eval();
   const RolloutOptions options{.steps = setup_.impala.rollout_steps,
                                .gamma = setup_.impala.gamma,
@@ -158,7 +173,8 @@ ImpalaRun::Learned ImpalaRun::learn(Trajectory& batch, const pipeline::LearnStep
     member.learner.batch().load_shards({batch.batch()}, step.tag.samples, learner::Tail::kDrop);
     member.learner.begin_pass(learner::Order::kSequential);
     const learner::LossFunction loss = [&](const learner::ShardBatch& rows) {
-      return impala_loss(*policy_, rows, setup_.impala, learned.numbers);
+      if (!target_) return impala_loss(*policy_, rows, setup_.impala, learned.numbers);
+      return appo_loss(*policy_, *target_, rows, setup_.impala, *setup_.appo, learned.numbers);
     };
     const Limits limits{.deadline = Deadline::after(kPatience), .stop = {}};
     const learner::LearnerReport made = member.learner.step(0, loss, lr_factor, limits);
@@ -166,6 +182,7 @@ ImpalaRun::Learned ImpalaRun::learn(Trajectory& batch, const pipeline::LearnStep
     learned.sync_seconds = made.step.wait_seconds;
   });
   ++steps_;
+  renew_target();
   publish();
   if (step.first_pass) {
     learned.new_samples = step.tag.samples;
@@ -179,6 +196,11 @@ ImpalaRun::Learned ImpalaRun::learn(Trajectory& batch, const pipeline::LearnStep
 
 void ImpalaRun::publish() {
   weights_->publish(steps_, [this](Weights& copy) { copy_weights(weights_of(*policy_), copy); });
+}
+
+void ImpalaRun::renew_target() {
+  if (target_ && steps_ % setup_.appo->target_update_steps == 0)
+    copy_weights(weights_of(*policy_), weights_of(*target_));
 }
 
 RunReport ImpalaRun::update() {
@@ -253,6 +275,7 @@ learner::StateParts ImpalaRun::save() {
                                          trained_before_ + member.learner.rows_trained()},
                                         episodes_));
   parts.emplace_back(shard_part(0), model::NamedTensors{{"generator", member.replica.generator(0).get_state()}});
+  if (target_) parts.emplace_back(kTarget, live_state_of(*target_));
   for (int worker = 0; worker < setup_.impala.workers; ++worker) {
     RolloutWorker& rollouts = samplers_[count_of(worker)]->worker();
     parts.emplace_back(group_part(worker), model::NamedTensors{{"state", tensor_of(rollouts.save())}});
@@ -272,6 +295,7 @@ RolloutWorker::Resumed ImpalaRun::load(const learner::ReadPart& read_part) {
   steps_ = counters[4];
   trained_before_ = counters[5];
   team_->load_state(read_part("state"));
+  if (target_) model::copy_named(read_part(kTarget), live_state_of(*target_));
   const model::NamedTensors stream = read_part(shard_part(0));
   member.replica.generator(0).set_state(find(stream, "generator", shard_part(0)));
   // New episodes, where they must be, are others than those of the run's beginning.

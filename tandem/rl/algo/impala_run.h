@@ -1,10 +1,11 @@
-// rl/algo/impala_run.h: a whole IMPALA run: rollout workers that sample while the learner learns.
+// rl/algo/impala_run.h: a whole IMPALA or APPO run: rollout workers that sample while the learner learns.
 //
 //     ImpalaRun run(setup);
 //     while (run.env_steps() < setup.total_steps) print(run.update().episode_return_mean);
 //
 // Each rollout worker has an env group and a copy of the policy. It takes the newest weights, collects a fragment and
-// queues it; loaders copy it beside the learner; the learner makes a step with V-trace and publishes its weights. They
+// queues it; loaders copy it beside the learner; the learner makes a step with V-trace and publishes its weights. APPO
+// is the same with another loss (appo_loss.h) and a target network, which the learner alone has. They
 // go on between the calls of update() as well. Which batch is learned from when depends on who is faster, so no two
 // runs have the same numbers, except with ImpalaExecution::kInline.
 //
@@ -25,6 +26,7 @@
 
 #include "tandem/concurrency/slot_pool.h"
 #include "tandem/pipeline/learner_pipeline.h"
+#include "tandem/rl/algo/appo_options.h"
 #include "tandem/rl/algo/impala_loss.h"
 #include "tandem/rl/algo/impala_options.h"
 #include "tandem/rl/algo/sampler.h"
@@ -40,6 +42,7 @@ struct ImpalaSetup {
   c10::Device device{c10::kCPU};       // of the learner
   learner::Ranks ranks;
   ImpalaOptions impala;
+  std::optional<AppoOptions> appo;  // none: IMPALA
   ActorOptions actor;
   model::RngOrder rng = model::RngOrder::kShards;
   sync::StrategyOptions strategy;
@@ -73,7 +76,7 @@ class ImpalaRun final : public TrainingRun {
   /// After save() or a hash, before the next update().
   [[nodiscard]] std::vector<learner::ReplicaTeam::Work> work() const override;
 
-  /// "state", "normalizers", "run", "shard-0", and one part for every worker's env group.
+  /// "state", "normalizers", "run", "shard-0", of APPO "target", and one part for every worker's env group.
   [[nodiscard]] learner::StateParts save() override;
   RolloutWorker::Resumed load(const learner::ReadPart& read_part) override;
 
@@ -90,6 +93,7 @@ class ImpalaRun final : public TrainingRun {
   };
   using Pipeline = pipeline::LearnerPipeline<Queued, Trajectory*, Learned>;
 
+  [[nodiscard]] std::shared_ptr<ActorCritic> build_policy() const;
   void build_sampler(int worker);
   void start();
   void quiesce();
@@ -97,6 +101,7 @@ class ImpalaRun final : public TrainingRun {
   void load_batch(Queued& queued, Trajectory& into);
   [[nodiscard]] Learned learn(Trajectory& batch, const pipeline::LearnStep& step);
   void publish();
+  void renew_target();
   void account(Learned learned);
   RunReport finish_update();
 
@@ -108,6 +113,7 @@ class ImpalaRun final : public TrainingRun {
   LearnReport sums_;  // of the update that is under way
 
   std::shared_ptr<ActorCritic> policy_;  // the learner's
+  std::shared_ptr<ActorCritic> target_;  // of APPO, or null
   std::unique_ptr<learner::ReplicaTeam> team_;
   std::vector<std::unique_ptr<Sampler>> samplers_;
   std::vector<Trajectory> trajectories_, buffers_;  // in the queue; beside the learner

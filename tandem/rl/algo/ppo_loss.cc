@@ -3,7 +3,7 @@
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 
-#include "tandem/model/shard_random.h"
+#include "tandem/rl/algo/entropy.h"
 #include "tandem/rl/algo/ppo_columns.h"
 #include "tandem/rl/algo/ppo_kernel.h"
 #include "tandem/rl/algo/ppo_sequences.h"
@@ -17,11 +17,6 @@ at::Tensor value_loss(const at::Tensor& value, const PpoRows& rows, const PpoOpt
   const at::Tensor near =
       rows.value + (value - rows.value).clamp(-*options.clip_range_value, *options.clip_range_value);
   return at::max(loss, (near - rows.value_target).square()).mean();
-}
-
-at::Tensor entropy_of(const model::Distribution& distribution) {
-  return distribution.has_entropy() ? distribution.entropy()
-                                    : distribution.entropy_estimate(model::current_generator());
 }
 
 }  // namespace

@@ -1,0 +1,12 @@
+// rl/algo/entropy.h: the entropy of a policy's actions, for bonuses.
+#pragma once
+#include <ATen/core/Tensor.h>
+
+#include "tandem/model/distribution.h"
+
+namespace tandem::rl {
+
+/// Of each row; where there is no closed form, an estimate with model::current_generator().
+[[nodiscard]] at::Tensor entropy_of(const model::Distribution& distribution);
+
+}  // namespace tandem::rl

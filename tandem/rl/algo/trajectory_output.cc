@@ -1,0 +1,57 @@
+#include "tandem/rl/algo/trajectory_output.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "tandem/rl/policy/output_rows.h"
+#include "tandem/rl/policy/recurrent.h"
+
+namespace tandem::rl {
+namespace {
+
+// Of all T + 1 steps.
+PolicyOutput forward(ActorCritic& policy, const TrajectoryView& seen, const ImpalaOptions& options) {
+  if (!options.sequence_length) return policy.forward(seen.observation);
+  std::vector<std::int64_t> lengths;
+  for (std::int64_t begin = 0; begin <= seen.steps; begin += lengths.back())
+    lengths.push_back(std::min<std::int64_t>(*options.sequence_length, seen.steps + 1 - begin));
+  return forward_in_pieces(dynamic_cast<RecurrentActorCritic&>(policy),
+                           {.observation = seen.observation,
+                            .state = seen.state,
+                            .start = at::cat({at::zeros({1, seen.rows}, seen.done.options()), seen.done})},
+                           lengths);
+}
+
+}  // namespace
+
+TrajectoryOutput output_of(ActorCritic& policy, const TrajectoryView& seen, const ImpalaOptions& options) {
+  const std::int64_t count = seen.steps * seen.rows, all = count + seen.rows;
+  const PolicyOutput output = forward(policy, seen, options);
+  const auto first_rows = [count](const at::Tensor& tensor) { return tensor.narrow(0, 0, count); };
+  const at::Tensor mask = seen.action_mask.defined() ? first_rows(seen.action_mask) : at::Tensor();
+  TrajectoryOutput result{.distribution = policy.distribution(map_rows(output, all, first_rows), mask),
+                          .log_prob = {},
+                          .value = output.value.view({seen.steps + 1, seen.rows})};
+  result.log_prob = result.distribution->log_prob(seen.action).view({seen.steps, seen.rows});
+  return result;
+}
+
+ImpalaNumbers numbers_of(const std::vector<at::Tensor>& means, const at::Tensor& error,
+                         const at::Tensor& value_target) {
+  std::vector<at::Tensor> all = means;
+  all.push_back(error.var(/*unbiased=*/false));
+  all.push_back(value_target.var(/*unbiased=*/false));
+  const at::Tensor numbers = at::stack(all).to(at::kCPU, at::kDouble);
+  const double* number = numbers.const_data_ptr<double>();
+  const double of_targets = number[6];
+  return {.policy_loss = number[0],
+          .value_loss = number[1],
+          .entropy = number[2],
+          .approx_kl = number[3],
+          .cut = number[4],
+          .explained_variance = of_targets > 0 ? 1 - number[5] / of_targets : std::numeric_limits<double>::quiet_NaN()};
+}
+
+}  // namespace tandem::rl
