@@ -22,6 +22,7 @@ struct BatchTag {
   int producer = 0;
   std::int64_t version = 0;  // of the policy that made it
   std::int64_t samples = 0;  // environment steps
+  std::int64_t number = 0;   // in the order in which batches began, where that is bounded (start_window.h)
 };
 
 template <typename T>

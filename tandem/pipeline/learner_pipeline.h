@@ -10,7 +10,8 @@
 // each loader and learn() run on a thread of their own each, or, with Execution::kInline, all on the owner's, within
 // next() and drain(), always in the same order.
 // Blocking: each stage waits for the one before it when it has nothing, and for the one after it when that is full; the
-// learner waits until the owner takes its results. A learner that gets no batch for `starvation` fails with
+// learner waits until the owner takes its results; with a bound on policy lag that is waited for, a worker waits until
+// what it makes cannot become older. A learner that gets no batch for `starvation` fails with
 // DeadlineExceeded that says who produced last.
 // Errors: the first failure of any stage stops all; next() and drain() throw it with the stage's name. The destructor
 // aborts: what is on its way is dropped, and all threads are joined.
@@ -24,10 +25,12 @@
 #include <vector>
 
 #include "tandem/pipeline/inline_stages.h"
+#include "tandem/pipeline/lag_bound.h"
 #include "tandem/pipeline/loaded_buffers.h"
 #include "tandem/pipeline/minibatch_buffer.h"
 #include "tandem/pipeline/pipeline_stats.h"
 #include "tandem/pipeline/stage_threads.h"
+#include "tandem/pipeline/start_window.h"
 
 namespace tandem::pipeline {
 
@@ -42,6 +45,7 @@ struct PipelineOptions {
   int first_passes = 1;    // over the first one; each later one gets one more, up to `passes`
   std::size_t results = 16;
   Clock::duration starvation = std::chrono::seconds(300);
+  std::optional<LagBound> lag_bound = {};  // none: batches may have any age
 };
 
 /// What the learner is about to learn from.
@@ -61,6 +65,8 @@ class LearnerPipeline {
     std::function<void(Batch&, Buffer&)> load;
     /// One pass over a loaded batch. Learner steps made so far are the version of its parameters before it.
     std::function<Result(Buffer&, const LearnStep&)> learn;
+    /// The result for a loaded batch that is too old and is not learned from; for BeyondLag::kDrop.
+    std::function<Result(Buffer&, const LearnStep&)> drop = {};
   };
 
   /// Starts at once. `buffers`: one is learned from while the others are loaded. `version`: learner steps made before.
@@ -76,6 +82,8 @@ class LearnerPipeline {
         minibatches_({.slots = loaded_.size(), .passes = options.passes, .first_passes = options.first_passes}),
         results_(options.results),
         version_(version) {
+    if (drops()) TANDEM_CHECK(work_.drop, "nothing says what becomes of batches that are too old");
+    if (options.lag_bound && !drops()) window_.emplace(width(*options.lag_bound, options.passes));
     std::vector<Stage> stages = make_stages();
     if (options.execution == Execution::kInline) {
       inline_ = std::make_unique<InlineStages>(std::move(stages));
@@ -115,7 +123,7 @@ class LearnerPipeline {
   struct Worker {
     std::optional<Tagged<Batch>> made;  // and not queued yet
     Clock::time_point since;            // when it was made
-    Clock::duration working{0};
+    Clock::duration working{0}, waited{0};
   };
   static constexpr std::chrono::seconds kReturn{60};  // for stages to return once all is over
 
@@ -137,21 +145,41 @@ class LearnerPipeline {
     return stages;
   }
 
+  [[nodiscard]] bool drops() const { return options_.lag_bound && options_.lag_bound->then == BeyondLag::kDrop; }
+
+  // With width W, the batches learned from between the begin of one and its first pass are at most 2 (W - 1).
+  static std::int64_t width(const LagBound& bound, int passes) { return bound.steps / (2 * std::int64_t{passes}) + 1; }
+
   Progress produce(int index, const Limits& limits) {
     Worker& worker = workers_[static_cast<std::size_t>(index)];
     if (!worker.made) {
-      if (draining_.load(std::memory_order_relaxed)) return Progress::kEnded;
-      const Clock::time_point begun = Clock::now();
-      worker.made = work_.produce(index);
-      if (!worker.made) return Progress::kEnded;
-      worker.made->tag.producer = index;
-      worker.since = Clock::now();
-      worker.working = worker.since - begun;
+      if (const Progress progress = make(index, limits); progress != Progress::kMade) return progress;
     }
     const std::int64_t samples = worker.made->tag.samples;
     if (!queue_.push(std::move(*worker.made), limits)) return Progress::kNone;
     worker.made.reset();
-    stats_.produced(samples, worker.working, Clock::now() - worker.since);
+    stats_.produced(samples, worker.working, worker.waited + (Clock::now() - worker.since));
+    return Progress::kMade;
+  }
+
+  // With a window, once the batch may begin.
+  Progress make(int index, const Limits& limits) {
+    Worker& worker = workers_[static_cast<std::size_t>(index)];
+    if (draining_.load(std::memory_order_relaxed)) return Progress::kEnded;
+    const Clock::time_point asked = Clock::now();
+    const std::optional<std::int64_t> number = window_ ? window_->begin(limits) : 0;
+    if (!number) return Progress::kNone;
+    const Clock::time_point begun = Clock::now();
+    if (!draining_.load(std::memory_order_relaxed)) worker.made = work_.produce(index);
+    if (!worker.made) {
+      if (window_) window_->end(*number);
+      return Progress::kEnded;
+    }
+    worker.made->tag.producer = index;
+    worker.made->tag.number = *number;
+    worker.waited = begun - asked;
+    worker.since = Clock::now();
+    worker.working = worker.since - begun;
     return Progress::kMade;
   }
 
@@ -177,8 +205,7 @@ class LearnerPipeline {
     const Clock::time_point begun = Clock::now();
     const Deadline starved = Deadline::after(options_.starvation);
     const bool own_limit = starved.at() < limits.deadline.at();
-    const auto pass =
-        minibatches_.next(loaded_, {.deadline = own_limit ? starved : limits.deadline, .stop = limits.stop});
+    auto pass = minibatches_.next(loaded_, {.deadline = own_limit ? starved : limits.deadline, .stop = limits.stop});
     if (!pass) {
       if (loaded_.drained()) return Progress::kEnded;
       if (own_limit && starved.expired()) fail_starved();
@@ -187,6 +214,12 @@ class LearnerPipeline {
     const Clock::time_point got = Clock::now();
     const BatchTag& tag = pass->batch().tag();
     const LearnStep step{.tag = tag, .lag = version_ - tag.version, .first_pass = pass->first()};
+    if (drops() && step.first_pass && step.lag > options_.lag_bound->steps) {
+      learned_.emplace(work_.drop(pass->batch().buffer(), step));
+      pass->give_up();
+      stats_.dropped(tag.samples);
+      return Progress::kMade;
+    }
     const std::size_t queued = queue_.size();
     learned_.emplace(work_.learn(pass->batch().buffer(), step));
     ++version_;
@@ -196,6 +229,7 @@ class LearnerPipeline {
                     .samples = tag.samples,
                     .lag = step.lag,
                     .first_pass = step.first_pass});
+    if (window_ && pass->last()) window_->end(tag.number);
     return Progress::kMade;
   }
 
@@ -220,7 +254,8 @@ class LearnerPipeline {
   PipelineStats& stats_;
   std::atomic<bool> draining_{false};
   BatchQueue<Batch> queue_;
-  std::vector<Worker> workers_;  // one a worker, its own
+  std::vector<Worker> workers_;        // one a worker, its own
+  std::optional<StartWindow> window_;  // of a bound on lag that is waited for
   LoadedBuffers<Buffer> loaded_;
   MinibatchBuffer<Loaded> minibatches_;  // the learner's, as what follows
   BoundedQueue<Result> results_;

@@ -88,6 +88,80 @@ TEST_P(LearnerPipelineTest, TheLagIsTheStepsSinceTheBatchesPolicy) {
   EXPECT_EQ(stats.report().lag.max(), 6);
 }
 
+// Batches carry the learner's version at the time when they are begun.
+Numbers::Work with_versions(Numbers::Work work, std::atomic<std::int64_t>& version) {
+  work.produce = [produce = work.produce, &version](int worker) {
+    const std::int64_t now = version.load();
+    auto batch = produce(worker);
+    if (batch) batch->tag.version = now;
+    return batch;
+  };
+  work.learn = [learn = work.learn, &version](int& buffer, const LearnStep& step) {
+    ++version;
+    return learn(buffer, step);
+  };
+  return work;
+}
+
+TEST_P(LearnerPipelineTest, ABoundOnLagThatIsWaitedForHolds) {
+  for (const auto& [bound, passes] : {std::pair{0, 1}, {3, 1}, {8, 1}, {8, 2}, {1, 4}}) {
+    SCOPED_TRACE(bound);
+    std::atomic<std::int64_t> version{0};
+    Numbers::Work work = with_versions(counting(40), version);
+    std::int64_t most = 0;
+    work.learn = [&, learn = work.learn](int& buffer, const LearnStep& step) {
+      if (step.first_pass) most = std::max(most, step.lag);
+      return learn(buffer, step);
+    };
+    Numbers pipeline({.execution = GetParam(),
+                      .workers = 3,
+                      .queue = 4,
+                      .loaders = 2,
+                      .passes = passes,
+                      .first_passes = passes,
+                      .lag_bound = LagBound{.steps = bound, .then = BeyondLag::kWait}},
+                     {0, 0, 0}, work, 0, stats);
+    EXPECT_EQ(all_of(pipeline).size(), static_cast<std::size_t>(3 * 40 * passes)) << "nothing is lost";
+    EXPECT_LE(most, bound);
+  }
+}
+
+TEST_P(LearnerPipelineTest, DrainingEndsWorkersThatWaitForABoundOnLag) {
+  std::atomic<std::int64_t> version{0};
+  Numbers pipeline(
+      {.execution = GetParam(), .workers = 3, .queue = 4, .lag_bound = LagBound{.steps = 0, .then = BeyondLag::kWait}},
+      {0, 0}, with_versions(counting(1'000'000), version), 0, stats);
+  std::size_t results = 0;
+  for (; results < 5; ++results) ASSERT_TRUE(pipeline.next().has_value());
+  pipeline.drain(soon(), [&](int) { ++results; });
+  EXPECT_EQ(results, static_cast<std::size_t>(std::accumulate(made.begin(), made.end(), 0)));
+}
+
+TEST_P(LearnerPipelineTest, BatchesBeyondABoundOnLagAreDroppedAndCounted) {
+  Numbers::Work work = counting(10);
+  std::vector<int> dropped;
+  work.drop = [&](int& buffer, const LearnStep& step) {
+    EXPECT_GT(step.lag, 4);
+    dropped.push_back(buffer);
+    return -1;
+  };
+  // All batches are of version 0; only steps that are made count as lag.
+  Numbers pipeline({.execution = GetParam(),
+                    .passes = 3,
+                    .first_passes = 3,
+                    .lag_bound = LagBound{.steps = 4, .then = BeyondLag::kDrop}},
+                   {0}, work, 0, stats);
+  EXPECT_EQ(all_of(pipeline), (std::vector<int>{0, 0, 0, 1, 1, 1, -1, -1, -1, -1, -1, -1, -1, -1}));
+  EXPECT_EQ(dropped, (std::vector<int>{2, 3, 4, 5, 6, 7, 8, 9}));
+  const PipelineReport report = stats.report();
+  EXPECT_EQ(report.samples_trained, 2 * 3 * kSamples);
+  EXPECT_EQ(report.samples_dropped, 8 * kSamples);
+  EXPECT_EQ(report.samples_sampled, 10 * kSamples);
+  EXPECT_EQ(report.batches, 10);
+  EXPECT_EQ(report.steps, 6);
+  EXPECT_EQ(pipeline.buffers().idle(), 1u);
+}
+
 TEST_P(LearnerPipelineTest, DrainLearnsFromAllThatWasMade) {
   Numbers pipeline({.execution = GetParam(), .workers = 2, .queue = 3, .loaders = 2, .results = 2}, {0, 0},
                    counting(1'000'000), 0, stats);

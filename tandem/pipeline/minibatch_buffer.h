@@ -43,6 +43,8 @@ class MinibatchBuffer {
     [[nodiscard]] Batch& batch() const { return *slot_->batch; }
     [[nodiscard]] bool first() const { return slot_->left + 1 == slot_->passes; }
     [[nodiscard]] bool last() const { return slot_->left == 0; }
+    /// Makes it the last one.
+    void give_up() { slot_->left = 0; }
 
    private:
     friend class MinibatchBuffer;

@@ -76,6 +76,12 @@ void PipelineStats::learned(const Step& step) {
   learner_.waiting += step.waiting;
 }
 
+void PipelineStats::dropped(std::int64_t samples) {
+  MutexLock lock(mutex_);
+  ++now_.batches;
+  now_.samples_dropped += samples;
+}
+
 PipelineReport PipelineStats::report() {
   MutexLock lock(mutex_);
   now_.grad_ms = mean_ms(grad_);

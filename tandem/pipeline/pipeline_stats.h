@@ -30,6 +30,7 @@ struct PipelineReport {
   std::int64_t steps = 0;            // of the learner: passes over them
   std::int64_t samples_sampled = 0;  // by the rollout workers, those still on their way included
   std::int64_t samples_trained = 0;  // each pass counts
+  std::int64_t samples_dropped = 0;  // since they were too old
   PolicyLag lag, lag_of_run;         // since the last report; ever
   // Shares of their time in which they waited: since the last report, and ever.
   double learner_idle = 0, workers_idle = 0, learner_idle_of_run = 0, workers_idle_of_run = 0;
@@ -51,6 +52,8 @@ class PipelineStats {
     bool first_pass = true;
   };
   void learned(const Step& step);
+  /// A batch was too old to be learned from.
+  void dropped(std::int64_t samples);
 
   /// Everything so far; begins the next span of what is counted since the last report.
   [[nodiscard]] PipelineReport report();

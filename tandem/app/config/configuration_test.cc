@@ -152,6 +152,8 @@ TEST_F(ConfigurationTest, ImpalaSaysWhatDoesNotFitAndWhatItCannotDoSoFar) {
   EXPECT_THAT(faults("env: Mine-v0\nalgo: impala\ndevices: cpu:2\nnormalize.observations: true\n"),
               ElementsAre(HasSubstr("learns on one replica so far, and these are 2"), HasSubstr("does not normalise")));
   EXPECT_THAT(faults("env: Mine-v0\nalgo: impala\nshards: 2\n"), ElementsAre(HasSubstr("with one shard")));
+  EXPECT_THAT(faults("env: Mine-v0\nalgo: appo\nimpala.beyond_lag: drop\n"),
+              ElementsAre(HasSubstr("has no effect without impala.max_policy_lag")));
   EXPECT_THAT(faults("env: Mine-v0\nalgo: impala\nppo.gamma: 0.9\n"),
               ElementsAre(HasSubstr("train.yaml:3): has no effect without algo: ppo")));
   EXPECT_THAT(faults("env: Mine-v0\nimpala.workers: 1\n"),

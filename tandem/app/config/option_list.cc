@@ -103,6 +103,12 @@ void add_impala_pipeline(OptionTable& table, rl::ImpalaOptions& impala) {
       .within(1, 1024);
   add("impala.loaders", impala.loaders, "Threads that copy batches there; at most as many as buffers.").within(1, 1024);
   add("impala.passes", impala.passes, "Of the learner over each batch.").within(1, kLargestCount);
+  add("impala.max_policy_lag", impala.max_policy_lag,
+      "Most learner steps between the weights that a batch was made with and its first use.")
+      .within(0, kLargestCount);
+  add("impala.beyond_lag", impala.beyond_lag,
+      "For that bound: wait, workers begin a batch only when it cannot become too old; drop, such batches are not "
+      "used.");
   add("impala.batches_per_update", impala.batches_per_update, "Learner steps between two updates of the metrics.")
       .within(1, kLargestCount);
   add("impala.learner_queue_timeout", impala.learner_queue_timeout,

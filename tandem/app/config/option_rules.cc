@@ -58,6 +58,8 @@ class Rules {
     if (!any_faulty({"devices", "shards"}) && replicas_ == 1 && options_.shards.value_or(1) != 1)
       fault("shards", who + " learns on one replica so far, with one shard");
     if (options_.normalize.observations) fault("normalize.observations", who + " does not normalise so far");
+    if (!options_.impala.max_policy_lag && options_.impala.beyond_lag == pipeline::BeyondLag::kDrop)
+      fault("impala.beyond_lag", "has no effect without impala.max_policy_lag");
     if (options_.policy.burn_in > 0 && table_.has_effect(table_.at("policy.burn_in")))
       fault("policy.burn_in", who + " brings states up to date by itself: it runs whole fragments; leave it 0");
     if (options_.normalize.rewards) fault("normalize.rewards", who + " does not normalise so far");

@@ -225,6 +225,11 @@ struct Choices<rl::ImpalaExecution> {
   static constexpr std::array kAll{Choice<Value>{Value::kThreads, "threads"}, Choice<Value>{Value::kInline, "inline"}};
 };
 template <>
+struct Choices<pipeline::BeyondLag> {
+  using Value = pipeline::BeyondLag;
+  static constexpr std::array kAll{Choice<Value>{Value::kWait, "wait"}, Choice<Value>{Value::kDrop, "drop"}};
+};
+template <>
 struct Choices<rl::PpoKernel> {
   static constexpr std::array kAll{Choice<rl::PpoKernel>{rl::PpoKernel::kAuto, "auto"},
                                    Choice<rl::PpoKernel>{rl::PpoKernel::kOff, "off"}};

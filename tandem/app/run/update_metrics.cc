@@ -29,6 +29,7 @@ double number(const JsonValue& line, std::string_view key) {
 void add_learner(const LearnerMetrics& learner, Record& record) {
   record.add("learner_steps", learner.learner_steps);
   record.add("samples_sampled", learner.samples_sampled).add("samples_trained", learner.samples_trained);
+  record.add("samples_dropped", learner.samples_dropped);
   record.add("policy_lag_mean", learner.policy_lag_mean).add("policy_lag_max", learner.policy_lag_max);
   record.add("learner_queue_size", learner.learner_queue_size);
   record.add("learner_grad_time_ms", learner.learner_grad_time_ms);
@@ -43,6 +44,7 @@ std::optional<LearnerMetrics> read_learner(const JsonValue& line) {
   return LearnerMetrics{.learner_steps = line.at("learner_steps").as_int64(),
                         .samples_sampled = line.at("samples_sampled").as_int64(),
                         .samples_trained = line.at("samples_trained").as_int64(),
+                        .samples_dropped = line.at("samples_dropped").as_int64(),
                         .policy_lag_mean = number(line, "policy_lag_mean"),
                         .policy_lag_max = line.at("policy_lag_max").as_int64(),
                         .learner_queue_size = number(line, "learner_queue_size"),

@@ -13,6 +13,7 @@ struct LearnerMetrics {
   std::int64_t learner_steps = 0;    // since this process started
   std::int64_t samples_sampled = 0;  // by the rollout workers, those still on their way included
   std::int64_t samples_trained = 0;  // each pass counts
+  std::int64_t samples_dropped = 0;  // too old to be learned from, of this process
   double policy_lag_mean = 0;        // learner steps between a batch's policy and its use, in this update
   std::int64_t policy_lag_max = 0;
   double learner_queue_size = 0;  // batches that waited, mean

@@ -50,6 +50,7 @@ TEST(UpdateMetricsTest, ThoseOfALearnerAreReadAsTheyWereWritten) {
   metrics.learner = LearnerMetrics{.learner_steps = 1,
                                    .samples_sampled = 2,
                                    .samples_trained = 3,
+                                   .samples_dropped = 31,
                                    .policy_lag_mean = 4.5,
                                    .policy_lag_max = 5,
                                    .learner_queue_size = 6,

@@ -16,6 +16,7 @@ LearnerMetrics learner_metrics(const pipeline::PipelineReport& report) {
   return {.learner_steps = report.steps,
           .samples_sampled = report.samples_sampled,
           .samples_trained = report.samples_trained,
+          .samples_dropped = report.samples_dropped,
           .policy_lag_mean = report.lag.mean(),
           .policy_lag_max = report.lag.max(),
           .learner_queue_size = report.queue_size.mean,

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "tandem/base/text.h"
+#include "tandem/pipeline/lag_bound.h"
 #include "tandem/rl/algo/ppo_options.h"
 
 namespace tandem::rl {
@@ -27,8 +28,10 @@ struct ImpalaOptions {
   int queue = 2;    // batches that wait, before the workers do: a longer queue means older batches
   int buffers = 2;  // loaded batches, the one that is learned from included
   int loaders = 1;
-  int passes = 1;              // of the learner over each batch
-  int batches_per_update = 8;  // learner steps from one line of metrics to the next
+  int passes = 1;                                               // of the learner over each batch
+  std::optional<std::int64_t> max_policy_lag = {};              // learner steps; none: batches may have any age
+  pipeline::BeyondLag beyond_lag = pipeline::BeyondLag::kWait;  // what is done for that bound
+  int batches_per_update = 8;                                   // learner steps from one line of metrics to the next
 
   double learning_rate = 5e-4;
   Schedule learning_rate_schedule = Schedule::kConstant;

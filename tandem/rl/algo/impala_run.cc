@@ -44,6 +44,11 @@ learner::TeamOptions team_options(const ImpalaSetup& setup) {
 
 constexpr const char* kTarget = "target";  // part of a checkpoint
 
+std::optional<pipeline::LagBound> lag_bound(const ImpalaOptions& impala) {
+  if (!impala.max_policy_lag) return std::nullopt;
+  return pipeline::LagBound{.steps = *impala.max_policy_lag, .then = impala.beyond_lag};
+}
+
 // Those that wait, those that workers hold until there is room, and those that loaders are copying.
 std::size_t slots_for(const ImpalaOptions& impala) { return count_of(impala.queue + impala.workers + impala.loaders); }
 
@@ -126,12 +131,14 @@ void ImpalaRun::start() {
                                 .passes = impala.passes,
                                 .first_passes = 1,
                                 .results = count_of(impala.batches_per_update),
-                                .starvation = std::chrono::seconds(impala.learner_queue_timeout)},
+                                .starvation = std::chrono::seconds(impala.learner_queue_timeout),
+                                .lag_bound = lag_bound(impala)},
       std::move(buffers),
       Pipeline::Work{
           .produce = [this](int worker) { return produce(worker); },
           .load = [this](Queued& queued, Trajectory* into) { load_batch(queued, *into); },
-          .learn = [this](Trajectory* batch, const pipeline::LearnStep& step) { return learn(*batch, step); }},
+          .learn = [this](Trajectory* batch, const pipeline::LearnStep& step) { return learn(*batch, step); },
+          .drop = [this](Trajectory* batch, const pipeline::LearnStep& step) { return drop(*batch, step); }},
       steps_, stats_);
 }
 
@@ -184,14 +191,24 @@ ImpalaRun::Learned ImpalaRun::learn(Trajectory& batch, const pipeline::LearnStep
   ++steps_;
   renew_target();
   publish();
-  if (step.first_pass) {
-    learned.new_samples = step.tag.samples;
-    learned.episodes = std::move(batch.episodes);
-    learned_samples_ += step.tag.samples;
-  }
+  if (step.first_pass) take_new(batch, step, learned);
   learned.learning_rate = setup_.impala.learning_rate * lr_factor;
   learned.learn_seconds = seconds_since(begun) - learned.sync_seconds;
   return learned;
+}
+
+ImpalaRun::Learned ImpalaRun::drop(Trajectory& batch, const pipeline::LearnStep& step) {
+  Learned nothing;
+  nothing.dropped = true;
+  take_new(batch, step, nothing);
+  return nothing;
+}
+
+// What is told of a batch once.
+void ImpalaRun::take_new(Trajectory& batch, const pipeline::LearnStep& step, Learned& learned) {
+  learned.new_samples = step.tag.samples;
+  learned.episodes = std::move(batch.episodes);
+  learned_samples_ += step.tag.samples;
 }
 
 void ImpalaRun::publish() {
@@ -216,6 +233,9 @@ RunReport ImpalaRun::update() {
 }
 
 void ImpalaRun::account(Learned learned) {
+  env_steps_ += learned.new_samples;
+  episodes_.add(std::move(learned.episodes));
+  if (learned.dropped) return;
   ++sums_.minibatches;
   sums_.policy_loss += learned.numbers.policy_loss;
   sums_.value_loss += learned.numbers.value_loss;
@@ -227,8 +247,6 @@ void ImpalaRun::account(Learned learned) {
   sums_.learning_rate = learned.learning_rate;
   sums_.learn_seconds += learned.learn_seconds;
   sums_.sync_seconds += learned.sync_seconds;
-  env_steps_ += learned.new_samples;
-  episodes_.add(std::move(learned.episodes));
 }
 
 RunReport ImpalaRun::finish_update() {

@@ -62,7 +62,7 @@ class ImpalaRun final : public TrainingRun {
   [[nodiscard]] bool all_reported() const override { return sums_.minibatches == 0; }
 
   [[nodiscard]] std::int64_t updates() const override { return updates_; }
-  /// Of the batches that came to the learner.
+  /// Of the batches that came to the learner, those included that were too old to be learned from.
   [[nodiscard]] std::int64_t env_steps() const override { return env_steps_; }
   [[nodiscard]] const EpisodeWindow& episodes() const override { return episodes_; }
   [[nodiscard]] const Spec& spec() const override { return spec_; }
@@ -89,6 +89,7 @@ class ImpalaRun final : public TrainingRun {
     ImpalaNumbers numbers;
     double grad_norm = 0, learning_rate = 0, learn_seconds = 0, sync_seconds = 0;
     std::int64_t new_samples = 0;
+    bool dropped = false;  // too old to be learned from
     std::vector<Episode> episodes;
   };
   using Pipeline = pipeline::LearnerPipeline<Queued, Trajectory*, Learned>;
@@ -100,6 +101,8 @@ class ImpalaRun final : public TrainingRun {
   [[nodiscard]] std::optional<pipeline::Tagged<Queued>> produce(int worker);
   void load_batch(Queued& queued, Trajectory& into);
   [[nodiscard]] Learned learn(Trajectory& batch, const pipeline::LearnStep& step);
+  [[nodiscard]] Learned drop(Trajectory& batch, const pipeline::LearnStep& step);
+  void take_new(Trajectory& batch, const pipeline::LearnStep& step, Learned& learned);
   void publish();
   void renew_target();
   void account(Learned learned);

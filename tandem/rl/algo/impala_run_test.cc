@@ -141,6 +141,25 @@ TEST(ImpalaRunInlineTest, TheLagCountsLearnerStepsSinceTheBatchesPolicy) {
   EXPECT_GT(finish(two).pipeline->lag_of_run.max(), 1);  // the queue fills
 }
 
+TEST_P(ImpalaRunTest, ABoundOnPolicyLagHolds) {
+  ImpalaSetup setup = impala_on("CartPole-v1", GetParam());
+  setup.impala.max_policy_lag = 2;
+  ImpalaRun run(setup);
+  const RunReport waited = finish(run);
+  EXPECT_LE(waited.pipeline->lag_of_run.max(), 2);
+  EXPECT_EQ(waited.pipeline->samples_trained, 40 * kBatch);
+  EXPECT_EQ(waited.pipeline->samples_dropped, 0);
+
+  setup.impala.max_policy_lag = 0;
+  setup.impala.beyond_lag = pipeline::BeyondLag::kDrop;
+  ImpalaRun dropping(setup);
+  const RunReport dropped = finish(dropping);
+  EXPECT_EQ(dropping.env_steps(), 40 * kBatch);
+  EXPECT_EQ(dropped.pipeline->lag_of_run.max(), 0);
+  EXPECT_GT(dropped.pipeline->samples_trained, 0);
+  EXPECT_EQ(dropped.pipeline->samples_trained + dropped.pipeline->samples_dropped, 40 * kBatch);
+}
+
 // CartPole that fails in its 300th step.
 class Failing final : public EnvGroup {
  public:

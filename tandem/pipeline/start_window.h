@@ -1,0 +1,55 @@
+// pipeline/start_window.h: which batches may be begun: at most so many, counted from the oldest that is not over yet.
+//
+//     oldest that is not over        next
+//        | 7 | 8 (over) | 9 (over) | 10 |      width 4: 10 may begin, 11 must wait until 7 is over
+//
+// So the batches that come between the begin of one and its end are at most width - 1 that were under way and width - 1
+// that began meanwhile.
+//
+// Threads: all. Blocking: begin(), until the limits end the wait.
+#pragma once
+#include <cstdint>
+#include <optional>
+#include <set>
+
+#include "tandem/base/check.h"
+#include "tandem/base/mutex.h"
+#include "tandem/concurrency/limits.h"
+
+namespace tandem::pipeline {
+
+class StartWindow {
+ public:
+  explicit StartWindow(std::int64_t width) : width_(width) { TANDEM_CHECK(width > 0); }
+
+  /// The number of the batch that begins. Empty when stopped or too late.
+  [[nodiscard]] std::optional<std::int64_t> begin(const Limits& limits) {
+    MutexLock lock(mutex_);
+    const auto open = [this]() TANDEM_REQUIRES(mutex_) {
+      return under_way_.empty() || next_ < *under_way_.begin() + width_;
+    };
+    moved_.wait(mutex_, limits.stop, limits.deadline, open);
+    if (!open()) return std::nullopt;
+    under_way_.insert(next_);
+    return next_++;
+  }
+  /// Batch `number` is over: learned from, dropped, or never made.
+  void end(std::int64_t number) {
+    {
+      MutexLock lock(mutex_);
+      TANDEM_CHECK(under_way_.erase(number) == 1, "batch ", number, " is not under way");
+    }
+    moved_.notify_all();
+  }
+
+  [[nodiscard]] std::size_t waiters() const { return moved_.waiters(); }
+
+ private:
+  const std::int64_t width_;
+  Mutex mutex_;
+  CondVar moved_;
+  std::int64_t next_ TANDEM_GUARDED_BY(mutex_) = 0;
+  std::set<std::int64_t> under_way_ TANDEM_GUARDED_BY(mutex_);
+};
+
+}  // namespace tandem::pipeline
