@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What the documents say has to be true: the programs that they show compile and work, and whatever is pointed to exists.
 
-DATA_PARALLEL, TUTORIAL_ONE, TUTORIAL_SEVERAL, TUTORIAL_MORE, CORRIDOR and TANDEM name the built examples, plugin and program; TANDEM is empty where there is none.
+DATA_PARALLEL, TUTORIAL_ONE, TUTORIAL_SEVERAL, TUTORIAL_MORE, TUTORIAL_MEMORY, CORRIDOR and TANDEM name the built examples, plugin and program; TANDEM is empty where there is none.
 """
 
 import json
@@ -53,6 +53,12 @@ class ReadmeTest(unittest.TestCase):
             losses = self.losses_of(*run)
             self.assertEqual(len(losses), 10)
             self.assertLess(losses[-1], losses[0] / 5, losses)
+
+    def test_the_recurrent_policy_learns_what_needs_memory(self):
+        done = subprocess.run([os.environ["TUTORIAL_MEMORY"]], capture_output=True, text=True, check=True, timeout=240)
+        returns = [float(line.split()[1]) for line in done.stdout.splitlines()]
+        self.assertLess(returns[0], 0.8, "guessing")
+        self.assertGreater(returns[-1], 0.95, returns)
 
     def test_the_data_parallel_program_learns(self):
         done = subprocess.run([os.environ["DATA_PARALLEL"]], capture_output=True, text=True, check=True, timeout=120)
