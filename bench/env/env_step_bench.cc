@@ -47,6 +47,7 @@ class Walk {
 
   [[nodiscard]] const rl::EnvBuffers& buffers() const { return buffers_; }
   [[nodiscard]] int size() const { return group_->size(); }
+  [[nodiscard]] rl::ElementType observation_type() const { return group_->spec().observation.front().type; }
 
  private:
   // The action of an environment depends on its number alone, not on the group that it is in.
@@ -66,11 +67,27 @@ class Walk {
   std::vector<float> box_;
 };
 
+template <typename Element>
+bool same_observation(const Walk& all, std::size_t env, const Walk& alone) {
+  const auto together = all.buffers().observation<Element>(env), single = alone.buffers().observation<Element>(0);
+  return std::equal(together.begin(), together.end(), single.begin(), single.end());
+}
+
+bool show_the_same(const Walk& all, std::size_t env, const Walk& alone) {
+  switch (all.observation_type()) {
+    case rl::ElementType::kFloat32:
+      return same_observation<float>(all, env, alone);
+    case rl::ElementType::kUInt8:
+      return same_observation<std::uint8_t>(all, env, alone);
+    case rl::ElementType::kInt64:
+      return same_observation<std::int64_t>(all, env, alone);
+  }
+  return false;
+}
+
 // Whether environment `env` of the group shows and earns what it does alone.
 bool same_row(const Walk& all, std::size_t env, const Walk& alone) {
-  const auto together = all.buffers().observation<float>(env), single = alone.buffers().observation<float>(0);
-  return std::equal(together.begin(), together.end(), single.begin(), single.end()) &&
-         all.buffers().reward()[env] == alone.buffers().reward()[0] &&
+  return show_the_same(all, env, alone) && all.buffers().reward()[env] == alone.buffers().reward()[0] &&
          all.buffers().terminated()[env] == alone.buffers().terminated()[0] &&
          all.buffers().truncated()[env] == alone.buffers().truncated()[0];
 }

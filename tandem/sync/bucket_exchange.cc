@@ -124,6 +124,14 @@ void BucketExchange::start_rest(model::FlatParameters::Gradients& gradients) {
   }
 }
 
+void BucketExchange::start_others(const std::function<void()>& start) {
+  try {
+    start();
+  } catch (const RunError&) {
+    rethrow_with(pending_.empty() ? "" : words_of(0));
+  }
+}
+
 void BucketExchange::wait(const Limits& limits) {
   for (std::size_t place = 0; place < pending_.size(); ++place) {
     try {

@@ -1,7 +1,8 @@
 // sync/bucket_exchange.h: sums flat gradients over a group in buckets, each as soon as the backward pass has made it.
 //
 // A bucket is a run of neighbouring parameters of at least kBucketBytes, of which larger ones are summed in pieces; the
-// one that is ready first may be smaller, so that there is something to send early. Every member starts the buckets in
+// last parameters, which a backward pass mostly reaches first, and the first, where a run ends, may have smaller ones.
+// Every member starts the buckets in
 // one order, whichever of its gradients come first: at the first step from the last parameter to the first, as backward
 // passes go, afterwards in the order in which member 0's were ready then. What is not ready when the pass ends, because
 // a loss did not reach it, is started then. Elements are summed as in one piece, so the bits are the same.
@@ -13,6 +14,7 @@
 // Threads: the replica's, and reached() on the thread that runs its backward pass. Blocking: wait() only.
 #pragma once
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -37,6 +39,9 @@ class BucketExchange {
   void begin_last_pass(model::FlatParameters::Gradients& gradients);
   /// The passes are over and `gradients` complete, presence flags included: starts whatever was not.
   void start_rest(model::FlatParameters::Gradients& gradients);
+  /// Runs `start`, which starts more of the step's collectives. What fails there fails all sums that are under way, so
+  /// the error says of the first of them what it was.
+  void start_others(const std::function<void()>& start);
   /// Returns when all sums are in place. Waits are in the order of the starts, so this comes before those of what the
   /// caller started later. Errors say of which parameters the gradients were.
   void wait(const Limits& limits);

@@ -147,6 +147,36 @@ TEST(BucketExchangeTest, ASumThatFailsSaysOfWhichGradientsItWas) {
   EXPECT_THAT(error_of_a_sum(as_it_is), HasSubstr("the sum of the gradients second.weight..first.bias: all_reduce #"));
 }
 
+// A group that is closed when the second collective of a step, which is the tally's, is started.
+class ClosingGroup final : public comm::ForwardingGroup {
+ public:
+  using ForwardingGroup::ForwardingGroup;
+  comm::Pending start_all_reduce(const at::Tensor& flat) override {
+    if (++started_ == 2) throw PeerLost(1, "rank 1 left the group");
+    return ForwardingGroup::start_all_reduce(flat);
+  }
+
+ private:
+  int started_ = 0;
+};
+
+TEST(BucketExchangeTest, AGroupThatIsClosedWhileTheTallyIsStartedSaysOfWhichGradientsTheSumsWere) {
+  auto members = comm::make_local_group(2);
+  std::jthread other([group = std::move(members[1])] {
+    DataParallel parallel(std::make_shared<WideNet>(), *group, {.patience = 60s});
+  });
+  ClosingGroup group(std::move(members[0]));
+  const auto net = std::make_shared<WideNet>();
+  DataParallel parallel(net, group, {.patience = 60s});
+  parallel.backward(net->forward(torch::ones({1, 4})).mean());
+  try {
+    parallel.average();
+    ADD_FAILURE() << "nothing was thrown";
+  } catch (const PeerLost& error) {
+    EXPECT_STREQ(error.what(), "the sum of the gradients second.weight..first.bias: rank 1 left the group");
+  }
+}
+
 TEST(BucketExchangeTest, APassAfterTheLastOneIsRefused) {
   NotedGroup group(std::move(comm::make_local_group(1).front()));
   const auto net = std::make_shared<WideNet>();

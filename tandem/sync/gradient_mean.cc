@@ -98,8 +98,10 @@ void GradientMean::all_reduce(const Limits& limits) {
   } else {
     exchange_.start_rest(gradients_.sum());
   }
-  for (const at::Tensor& sums : gradients_.buffer_sums()) pending_.push_back(group_.start_all_reduce(sums));
-  pending_.push_back(group_.start_all_reduce(gradients_.tally()));
+  exchange_.start_others([&] {
+    for (const at::Tensor& sums : gradients_.buffer_sums()) pending_.push_back(group_.start_all_reduce(sums));
+    pending_.push_back(group_.start_all_reduce(gradients_.tally()));
+  });
   if (!compression_) exchange_.wait(limits);
   for (comm::Pending& pending : pending_) pending.wait(limits);
   if (!compression_) exchange_.end_step(limits);

@@ -22,7 +22,7 @@ std::string fault_of(const std::filesystem::path& path) {
   try {
     registry.load_plugin(path);
   } catch (const ConfigError& error) {
-    EXPECT_EQ(registry.entries().size(), 5u) << "a refused plugin adds nothing";
+    EXPECT_EQ(registry.entries().size(), EnvRegistry::native().entries().size()) << "a refused plugin adds nothing";
     return error.what();
   }
   return "no ConfigError";
@@ -33,7 +33,7 @@ TEST(PluginTest, AllOfItsEnvironmentsAreAddedAndRun) {
   {
     EnvRegistry registry = EnvRegistry::native();
     registry.load_plugin(plugin("good"));
-    EXPECT_EQ(registry.entries().size(), 7u);
+    EXPECT_EQ(registry.entries().size(), EnvRegistry::native().entries().size() + 2);
     EXPECT_EQ(registry.spec("Dice-v0").id, "Dice-v0");
     EXPECT_THAT(registry.entries()[2].origin, AllOf(HasSubstr("plugin '"), HasSubstr("good.so'")));
     group = registry.make("Coin-v0", 2);
