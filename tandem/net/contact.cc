@@ -29,7 +29,7 @@ using namespace std::chrono_literals;
 
 // The first half is shown by who dials, the second by who answers.
 constexpr std::size_t kSecret = 32, kHalf = kSecret / 2;
-constexpr auto kToGreet = 1s;
+constexpr auto kToGreet = 5s;
 constexpr char kTaken = 'T';  // said by who dialled to the one of several connections that it keeps
 
 std::string error_text(int error) { return std::generic_category().message(error); }

@@ -147,7 +147,7 @@ struct MessageServer::State {
     is_ending = true;  // members are destroyed without the lock, since their threads may want it
   }
 
-  // Members stay in the list when they are gone: their threads are joined at the end.
+  // Members stay in the list when they are gone: their threads are joined when they come back, or at the end.
   void let_in(const std::stop_token& stop) {
     while (!stop.stop_requested()) {
       try {

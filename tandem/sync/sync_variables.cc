@@ -97,6 +97,7 @@ void SyncVariables::leave(int replica) {
 void SyncVariables::resume(int replica, const Limits& limits, const Read& read) {
   const MutexLock lock(mutex_);
   require_whole();
+  require_alive(replica, limits);
   const bool is_there = protocol_->is_present(replica);
   if (!is_there) protocol_->join(replica);
   if (is_there && protocol_->has_token(replica)) return;

@@ -110,6 +110,20 @@ TEST(SyncVariablesRateTest, AFactorThatAllGiveIsTakenAsItIsAndOthersAreAveraged)
   EXPECT_EQ(moved({0.5, 0.25, 0.75}), 0.5);
 }
 
+TEST_F(SyncVariablesTest, TheLastRequestOfOneThatDiedDoesNotBringItBack) {
+  SyncVariables variables(replica_, {.protocol = {.workers = 3, .aggregate = 2}, .on_death = OnDeath::kGoOn});
+  const auto ignore = [](const auto&...) {};
+  for (int who = 0; who < 3; ++who) variables.resume(who, within(60s), ignore);
+  std::stop_source gone;
+  gone.request_stop();
+  const Limits stopped{.deadline = Deadline::after(60s), .stop = gone.get_token()};
+  variables.lose(1, std::make_exception_ptr(PeerLost(1, "died")));
+  EXPECT_THROW(variables.resume(1, stopped, ignore), GroupAborted);
+  EXPECT_THROW(variables.depart(1, stopped, ignore), GroupAborted);
+  for (const int who : {0, 2}) variables.leave(who);
+  variables.await_departed(within(10s));
+}
+
 TEST_F(SyncVariablesTest, AGradientWithoutATokenIsADefect) { EXPECT_THROW((void)exchange(0), InvariantError); }
 
 }  // namespace

@@ -38,11 +38,13 @@ class LinkWithin final : public VariableLink {
   }
   void leave(const Limits&) override { variables_->leave(replica_.placement().replica); }
   void depart(const std::vector<at::Tensor>& state, const Limits& limits) override {
-    variables_->depart(replica_.placement().replica, limits, [&](const std::vector<at::Tensor>& last) {
+    const int me = replica_.placement().replica;
+    const auto let_go = [me](VariableService* variables) { variables->let_go(me); };
+    const std::unique_ptr<VariableService, decltype(let_go)> reader(variables_.get(), let_go);
+    variables_->depart(me, limits, [&](const std::vector<at::Tensor>& last) {
       const at::NoGradGuard no_grad;
       for (std::size_t i = 0; i < last.size(); ++i) state.at(i).copy_(last[i]);
     });
-    variables_->let_go(replica_.placement().replica);
   }
 
   void abort(const std::string& why) override {

@@ -6,7 +6,8 @@
 // each replica's own until bring_together() or leave() makes them the mean over the replicas.
 //
 // Threads: single-thread, the replica's; abort() from any. Blocking: begin(), bring_together() and leave() wait for all
-// replicas until `limits`, prepare_step() after a load. Errors: those of the group and of VariableLink.
+// replicas until `limits`, prepare_step() after a load; depart() for those that live. Errors: those of the group and of
+// VariableLink.
 #pragma once
 #include <functional>
 #include <memory>

@@ -39,6 +39,11 @@ void VariableService::lose(int replica, const std::exception_ptr& why) {
   fail(why);
 }
 
+void VariableService::require_alive(int replica, const Limits& limits) {
+  if (limits.stop.stop_requested())
+    throw GroupAborted(concat("replica ", replica, " asked for the variables and was stopped, or died, meanwhile"));
+}
+
 void VariableService::let_go(int replica) {
   {
     const MutexLock lock(mutex_);
@@ -52,6 +57,7 @@ void VariableService::depart(int replica, const Limits& limits, const ReadState&
   {
     const MutexLock lock(mutex_);
     require_whole();
+    require_alive(replica, limits);
     reading_.insert(replica);
   }
   leave(replica);

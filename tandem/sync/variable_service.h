@@ -4,9 +4,9 @@
 // An update and a read exclude each other as a whole, so nobody sees a tensor half-written, nor tensors of two
 // versions. Other processes reach them through variable_link.h.
 //
-// Threads: all members from any thread, a replica's calls one at a time. Blocking: exchange() and resume(), until
-// `limits`, with DeadlineExceeded naming the replicas that are waited for, or GroupAborted when stopped. After fail()
-// every call throws what it was given.
+// Threads: all members from any thread, a replica's calls one at a time. Blocking: exchange(), resume(), depart() and
+// await_departed(), until `limits`, with DeadlineExceeded naming the replicas that are waited for, or GroupAborted when
+// stopped. After fail() every call throws what it was given.
 #pragma once
 #include <ATen/core/Tensor.h>
 
@@ -107,6 +107,8 @@ class VariableService {
   [[nodiscard]] virtual std::vector<at::Tensor> state() TANDEM_REQUIRES(mutex_);
 
   [[nodiscard]] bool has_failed() const TANDEM_REQUIRES(mutex_) { return failure_ != nullptr; }
+  /// Of a replica whose process died the last request may come after its loss was told: its stop is requested before.
+  static void require_alive(int replica, const Limits& limits);
   void require_whole() const TANDEM_REQUIRES(mutex_);
   /// Waits until `ready` or a failure. `who`: for the error.
   void wait_for(const std::function<bool()>& ready, const std::function<std::string()>& who, const Limits& limits)
