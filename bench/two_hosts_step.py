@@ -61,6 +61,7 @@ def two_hosts(rate_mbit: int) -> Iterator[list[int]]:
 def meet(end: str) -> socket.socket:
     if end == "first":
         with socket.create_server((ADDRESSES[0], TCP_PORT)) as server:
+            server.settimeout(30)
             return server.accept()[0]
     for _ in range(100):
         with contextlib.suppress(ConnectionRefusedError):
@@ -72,6 +73,7 @@ def meet(end: str) -> socket.socket:
 def transfer(end: str, megabytes: int) -> None:
     """One end of the plain transfer. Prints Mbit/s each way."""
     with meet(end) as connection:
+        connection.settimeout(60)
         connection.sendall(b"x")
         connection.recv(1)
         start = time.monotonic()

@@ -31,7 +31,7 @@ bool LinkCollective::is_sum_of_parts() const {
 
 void LinkCollective::begin_early() {
   if (!is_sum_of_parts() || parts_ || !links_.have_all_announced(number_)) return;
-  links_.await_all(number_);  // compares
+  links_.await_all(number_);
   parts().begin();
 }
 

@@ -41,8 +41,8 @@ class LinkCollective {
   LinkCollective(const LinkCollective&) = delete;
   LinkCollective& operator=(const LinkCollective&) = delete;
 
-  /// Lets the payload start while the collective before this one ends, if all have announced this one by now and it is
-  /// a sum of parts. Does not block.
+  /// Lets the payload start while the collective before this one ends, if all have announced the same by now and it is
+  /// a sum of parts. Does not block, and ends nothing: what differs is found when this one's turn has come.
   void begin_early();
   /// Waits until all have announced it, and until all that this member sends is on its way. `between` runs now and
   /// then.

@@ -106,8 +106,9 @@ std::uint64_t PeerLinks::announce(const Announcement& announcement, const void* 
 bool PeerLinks::have_all_announced(std::uint64_t number) const {
   const MutexLock lock(mutex_);
   const auto has_announced = [&](const PeerRecord& peer) {
-    return &peer == &record(rank_) ||
-           std::ranges::any_of(peer.inbox, [&](const auto& message) { return message->number == number; });
+    return &peer == &record(rank_) || std::ranges::any_of(peer.inbox, [&](const auto& message) {
+      return message->number == number && agree(message->announcement, round(number).outgoing.announcement);
+    });
   };
   return std::ranges::all_of(records_, has_announced);
 }

@@ -57,6 +57,7 @@ class PeerLinks {
   /// Tells all others which collective this member begins, and returns its number; `bytes` of `payload`, up to
   /// kInlinePayload, go along.
   std::uint64_t announce(const Announcement& announcement, const void* payload, std::size_t bytes);
+  /// Whether all have announced the same by now.
   [[nodiscard]] bool have_all_announced(std::uint64_t number) const;
   /// Returns when all have announced the same. Closes the links when they have not.
   void await_all(std::uint64_t number);
