@@ -165,9 +165,12 @@ class LearnerPipeline {
   // With a window, once the batch may begin.
   Progress make(int index, const Limits& limits) {
     Worker& worker = workers_[static_cast<std::size_t>(index)];
-    if (draining_.load(std::memory_order_relaxed)) return Progress::kEnded;
+    if (draining_.load(std::memory_order_relaxed)) {
+      if (window_) window_->withdraw(index);
+      return Progress::kEnded;
+    }
     const Clock::time_point asked = Clock::now();
-    const std::optional<std::int64_t> number = window_ ? window_->begin(limits) : 0;
+    const std::optional<std::int64_t> number = window_ ? window_->begin(index, limits) : 0;
     if (!number) return Progress::kNone;
     const Clock::time_point begun = Clock::now();
     if (!draining_.load(std::memory_order_relaxed)) worker.made = work_.produce(index);

@@ -6,9 +6,13 @@
 // So the batches that come between the begin of one and its end are at most width - 1 that were under way and width - 1
 // that began meanwhile.
 //
+// Whoever asks first begins first, so that none of several producers is left behind.
+//
 // Threads: all. Blocking: begin(), until the limits end the wait.
 #pragma once
+#include <algorithm>
 #include <cstdint>
+#include <deque>
 #include <optional>
 #include <set>
 
@@ -22,16 +26,32 @@ class StartWindow {
  public:
   explicit StartWindow(std::int64_t width) : width_(width) { TANDEM_CHECK(width > 0); }
 
-  /// The number of the batch that begins. Empty when stopped or too late.
-  [[nodiscard]] std::optional<std::int64_t> begin(const Limits& limits) {
-    MutexLock lock(mutex_);
-    const auto open = [this]() TANDEM_REQUIRES(mutex_) {
-      return under_way_.empty() || next_ < *under_way_.begin() + width_;
-    };
-    moved_.wait(mutex_, limits.stop, limits.deadline, open);
-    if (!open()) return std::nullopt;
-    under_way_.insert(next_);
-    return next_++;
+  /// The number of the batch that `producer` begins. Empty when stopped or too late; then it keeps its place before
+  /// those that ask later, until it withdraws.
+  [[nodiscard]] std::optional<std::int64_t> begin(int producer, const Limits& limits) {
+    std::int64_t number = 0;
+    {
+      MutexLock lock(mutex_);
+      if (std::ranges::find(asking_, producer) == asking_.end()) asking_.push_back(producer);
+      const auto open = [&]() TANDEM_REQUIRES(mutex_) {
+        return asking_.front() == producer && (under_way_.empty() || next_ < *under_way_.begin() + width_);
+      };
+      moved_.wait(mutex_, limits.stop, limits.deadline, open);
+      if (!open()) return std::nullopt;
+      asking_.pop_front();
+      number = next_++;
+      under_way_.insert(number);
+    }
+    moved_.notify_all();
+    return number;
+  }
+  /// `producer` begins no more.
+  void withdraw(int producer) {
+    {
+      MutexLock lock(mutex_);
+      std::erase(asking_, producer);
+    }
+    moved_.notify_all();
   }
   /// Batch `number` is over: learned from, dropped, or never made.
   void end(std::int64_t number) {
@@ -48,6 +68,7 @@ class StartWindow {
   const std::int64_t width_;
   Mutex mutex_;
   CondVar moved_;
+  std::deque<int> asking_ TANDEM_GUARDED_BY(mutex_);  // in the order in which they came
   std::int64_t next_ TANDEM_GUARDED_BY(mutex_) = 0;
   std::set<std::int64_t> under_way_ TANDEM_GUARDED_BY(mutex_);
 };

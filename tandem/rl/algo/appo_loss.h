@@ -20,7 +20,7 @@
 namespace tandem::rl {
 
 /// The loss of one trajectory's batch. `target` is pi_T. Writes to `numbers`; there `cut` is the share of the ratios r
-/// outside the clip, and approx_kl that of pi_T from pi.
+/// outside the clip, and approx_kl that of pi_T from pi at the actions that mu took.
 [[nodiscard]] learner::ShardLoss appo_loss(ActorCritic& policy, ActorCritic& target, const learner::ShardBatch& batch,
                                            const ImpalaOptions& options, const AppoOptions& appo,
                                            ImpalaNumbers& numbers);

@@ -23,8 +23,18 @@ ImpalaSetup checked(ImpalaSetup setup) {
   for (const ImpalaFault& fault : count_faults(setup.impala))
     faults.push_back(concat(fault.key, " = ", fault.value, ": ", fault.problem));
   if (setup.total_steps < 1) faults.push_back(concat("total_steps is ", setup.total_steps, "; it must be at least 1"));
-  if (setup.appo && setup.appo->target_update_steps < 1)
-    faults.push_back(concat("target_update_steps is ", setup.appo->target_update_steps, "; it must be at least 1"));
+  const ImpalaOptions& impala = setup.impala;
+  if (impala.sequence_length && *impala.sequence_length < 1)
+    faults.push_back(concat("sequence_length is ", *impala.sequence_length, "; it must be at least 1"));
+  if (impala.max_policy_lag && *impala.max_policy_lag < 0)
+    faults.push_back(concat("max_policy_lag is ", *impala.max_policy_lag, "; it must be at least 0"));
+  if (setup.appo) {
+    const AppoOptions& appo = *setup.appo;
+    if (appo.target_update_steps < 1)
+      faults.push_back(concat("target_update_steps is ", appo.target_update_steps, "; it must be at least 1"));
+    if (!(appo.clip_range > 0)) faults.push_back(concat("clip_range is ", appo.clip_range, "; it must be above 0"));
+    if (!(appo.kl_coef >= 0)) faults.push_back(concat("kl_coef is ", appo.kl_coef, "; it must not be below 0"));
+  }
   if (setup.ranks.size() > 1)
     faults.push_back(concat("IMPALA learns in one process so far, and this run has ", setup.ranks.size(), " ranks"));
   if (!faults.empty()) throw ConfigError(std::move(faults));
@@ -72,6 +82,7 @@ ImpalaRun::ImpalaRun(ImpalaSetup setup)
     target_ = build_policy();
     target_->to(setup_.device);
     target_->eval();
+    copy_weights(weights_of(*policy_), weights_of(*target_));
   }
   weights_ = std::make_unique<pipeline::Published<Weights>>(setup_.impala.workers,
                                                             [this] { return copies_of(weights_of(*policy_)); });
@@ -224,15 +235,17 @@ RunReport ImpalaRun::update() {
   if (!pipeline_) start();
   // What save() learned from besides is reported, and not waited for less: else a resumed run would save at other
   // times.
-  for (int i = 0; i < setup_.impala.batches_per_update; ++i) {
+  for (int steps = 0; steps < setup_.impala.batches_per_update;) {
     std::optional<Learned> learned = pipeline_->next();
     if (!learned) break;  // all steps are made
+    steps += learned->dropped ? 0 : 1;
     account(std::move(*learned));
   }
   return finish_update();
 }
 
 void ImpalaRun::account(Learned learned) {
+  ++unreported_;
   env_steps_ += learned.new_samples;
   episodes_.add(std::move(learned.episodes));
   if (learned.dropped) return;
@@ -251,10 +264,11 @@ void ImpalaRun::account(Learned learned) {
 
 RunReport ImpalaRun::finish_update() {
   ++updates_;
+  unreported_ = 0;
   RunReport report{.learning = std::exchange(sums_, {}),
                    .sample_seconds = std::numeric_limits<double>::quiet_NaN()};  // it happens meanwhile
   LearnReport& learning = report.learning;
-  const double count = std::max(1.0, static_cast<double>(learning.minibatches));
+  const auto count = static_cast<double>(learning.minibatches);  // of none the means are not a number
   for (double* mean : {&learning.policy_loss, &learning.value_loss, &learning.entropy, &learning.approx_kl,
                        &learning.clip_fraction, &learning.explained_variance, &learning.grad_norm}) {
     *mean /= count;

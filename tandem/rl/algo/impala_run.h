@@ -59,7 +59,7 @@ class ImpalaRun final : public TrainingRun {
   ~ImpalaRun() override;
 
   RunReport update() override;
-  [[nodiscard]] bool all_reported() const override { return sums_.minibatches == 0; }
+  [[nodiscard]] bool all_reported() const override { return unreported_ == 0; }
 
   [[nodiscard]] std::int64_t updates() const override { return updates_; }
   /// Of the batches that came to the learner, those included that were too old to be learned from.
@@ -113,7 +113,8 @@ class ImpalaRun final : public TrainingRun {
   const Normalizers normalizers_;
   EpisodeWindow episodes_;
   std::int64_t updates_ = 0, env_steps_ = 0;
-  LearnReport sums_;  // of the update that is under way
+  LearnReport sums_;    // of the update that is under way
+  int unreported_ = 0;  // batches, dropped ones too
 
   std::shared_ptr<ActorCritic> policy_;  // the learner's
   std::shared_ptr<ActorCritic> target_;  // of APPO, or null

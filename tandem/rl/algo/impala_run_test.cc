@@ -5,7 +5,8 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
-#include <iterator>
+#include <fstream>
+#include <string>
 
 #include "tandem/base/error.h"
 #include "tandem/base/testing/eventually.h"
@@ -193,20 +194,24 @@ TEST(ImpalaRunThreadsTest, AnEnvironmentThatFailsEndsTheRunWithTheWorkersName) {
   }
 }
 
-// A joined thread is listed until the kernel is done with it.
-std::size_t threads_of_this_process() {
-  const std::filesystem::directory_iterator tasks("/proc/self/task");
-  return static_cast<std::size_t>(std::distance(begin(tasks), end(tasks)));
+// Those of the pipeline's stages. A joined thread is listed until the kernel is done with it.
+int stage_threads() {
+  int threads = 0;
+  for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
+    std::string name;
+    std::getline(std::ifstream(task.path() / "comm"), name);
+    for (const char* stage : {"rollout", "loader", "learner"}) threads += name.starts_with(stage) ? 1 : 0;
+  }
+  return threads;
 }
 
 TEST(ImpalaRunThreadsTest, LeavingARunThatIsUnderWayEndsItsThreads) {
-  const std::size_t before = threads_of_this_process();
   {
     ImpalaRun run(impala_on("CartPole-v1", ImpalaExecution::kThreads));
     (void)run.update();
-    EXPECT_GE(threads_of_this_process(), before + 4);  // two workers, a loader and the learner
+    EXPECT_TRUE(eventually([] { return stage_threads() == 4; })) << "two workers, a loader and the learner";
   }
-  EXPECT_TRUE(eventually([&] { return threads_of_this_process() <= before; }));
+  EXPECT_TRUE(eventually([] { return stage_threads() == 0; }));
 }
 
 TEST(ImpalaRunOptionsTest, AllFaultsOfTheOptionsAreReportedAtOnce) {
@@ -214,11 +219,14 @@ TEST(ImpalaRunOptionsTest, AllFaultsOfTheOptionsAreReportedAtOnce) {
   setup.impala.workers = 3;
   setup.impala.loaders = 5;
   setup.total_steps = 0;
+  setup.impala.sequence_length = 0;
+  setup.impala.max_policy_lag = -1;
+  setup.appo = AppoOptions{.clip_range = 0, .kl_coef = -1, .target_update_steps = 0};
   try {
     const ImpalaRun run(std::move(setup));
     FAIL();
   } catch (const ConfigError& error) {
-    EXPECT_EQ(error.faults().size(), 3u);
+    EXPECT_EQ(error.faults().size(), 8u);
     EXPECT_THAT(error.what(), HasSubstr("num_envs = 8: does not divide among 3 rollout workers; 6 or 9 would"));
     EXPECT_THAT(error.what(), HasSubstr("loaders = 5: is more than the 2 buffers"));
   }

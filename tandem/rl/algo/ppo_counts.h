@@ -41,10 +41,14 @@ inline std::string nearest_multiples(std::int64_t unit, std::int64_t wanted) {
 }
 
 inline std::vector<PpoFault> sequence_faults(const PpoOptions& options, std::int64_t shards) {
+  if (options.minibatch_size && options.batch_rows() % *options.minibatch_size != 0) {
+    return {{"minibatch_size", concat(*options.minibatch_size),
+             concat("does not divide the ", options.batch_rows(), " rows of a rollout; ",
+                    nearest_divisors(options.batch_rows(), *options.minibatch_size), " would")}};
+  }
   const std::int64_t of_shard = options.batch_sequences() / shards;
-  const std::int64_t minibatches = options.minibatches
-                                       ? *options.minibatches
-                                       : std::max<std::int64_t>(1, options.batch_rows() / *options.minibatch_size);
+  const std::int64_t minibatches =
+      options.minibatches ? *options.minibatches : options.batch_rows() / *options.minibatch_size;
   if (of_shard % minibatches == 0) return {};
   const std::string key = options.minibatches ? "minibatches" : "minibatch_size";
   return {{key, concat(options.minibatches ? minibatches : *options.minibatch_size),

@@ -14,10 +14,14 @@ at::Tensor time_major(const at::Tensor& rows, std::int64_t sequences) {
   return rows.unflatten(0, {sequences, -1}).transpose(0, 1).flatten(0, 1);
 }
 
-// Lengths of the pieces that gradients stay within.
-std::vector<std::int64_t> pieces(std::int64_t steps, std::int64_t burn_in) {
-  if (burn_in == 0 || burn_in >= steps) return {steps};
-  return {burn_in, steps - burn_in};
+// Lengths of the pieces that gradients stay within. The first sequence learns from its burn-in too.
+std::vector<std::int64_t> pieces(std::int64_t steps, const SequenceOptions& options) {
+  std::vector<std::int64_t> lengths;
+  for (std::int64_t begin = 0; begin < steps; begin += lengths.back()) {
+    const std::int64_t end = begin < options.burn_in ? std::min<std::int64_t>(options.burn_in, steps) : steps;
+    lengths.push_back(std::min<std::int64_t>(options.length, end - begin));
+  }
+  return lengths;
 }
 
 }  // namespace
@@ -50,7 +54,7 @@ PolicyOutput forward_learned(RecurrentActorCritic& policy, PpoRows& rows, const 
   for (const at::Tensor& leaf : rows.observation) input.observation.push_back(time_major(leaf, sequences));
   const at::Tensor done = time_major(rows.done, sequences).view({steps, sequences});
   input.start = at::cat({at::zeros_like(done.narrow(0, 0, 1)), done.narrow(0, 0, steps - 1)});
-  const PolicyOutput output = forward_in_pieces(policy, input, pieces(steps, options.burn_in));
+  const PolicyOutput output = forward_in_pieces(policy, input, pieces(steps, options));
 
   const at::Tensor chosen = rows.learned.nonzero().squeeze(1);
   const at::Tensor in_output = chosen.remainder(steps) * sequences + chosen.div(steps, "floor");

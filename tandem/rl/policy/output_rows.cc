@@ -5,11 +5,13 @@
 namespace tandem::rl {
 namespace {
 
-// A log_std, [size] or [features, size], comes last, behind another parameter; but it may also have a row for each.
+// A log_std comes last, behind another parameter. Of three parameters (state-dependent noise) it is [features, size];
+// of two it is [size], or has a row for each.
 bool is_shared(const PolicyOutput& output, std::size_t parameter, std::int64_t rows) {
-  const bool comes_last = output.action_parameters.size() > 1 && parameter + 1 == output.action_parameters.size();
+  const std::size_t parameters = output.action_parameters.size();
+  if (parameters == 1 || parameter + 1 != parameters) return false;
   const at::Tensor& tensor = output.action_parameters[parameter];
-  return comes_last && (tensor.dim() < 2 || tensor.size(0) != rows);
+  return parameters == 3 || tensor.dim() < 2 || tensor.size(0) != rows;
 }
 
 }  // namespace

@@ -2,7 +2,7 @@
 //
 // LSTM: Hochreiter, Schmidhuber, "Long Short-Term Memory" (1997), with forget gates (Gers et al. 2000); GRU: Cho et al.
 // (2014), with the reset gate behind the product, as cuDNN has it. Gates lie in torch's order and under its names, so
-// weights fit torch.nn.LSTM and torch.nn.GRU of one layer.
+// weights fit torch.nn.LSTMCell and torch.nn.GRUCell.
 //
 // Threads: as torch::nn::Module. All on the weights' device.
 #pragma once
