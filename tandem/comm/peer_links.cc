@@ -80,10 +80,9 @@ void PeerLinks::end() noexcept {
 
 std::uint64_t PeerLinks::announce(const Announcement& announcement, const void* payload, std::size_t bytes) {
   TANDEM_CHECK(bytes <= kInlinePayload, bytes, " bytes in a message");
-  std::uint64_t number = 0;
+  const std::uint64_t number = announced_++;
   {
     const MutexLock lock(mutex_);
-    number = announced_++;
     TANDEM_CHECK(number - number_ < kAtOnce, "collective #", number, " is announced before #", number_, " has ended");
     progress(number).phase = Phase::kAnnounced;
     record(rank_).begins(number, announcement);

@@ -159,6 +159,7 @@ class PeerLinks {
   const OnQuestion on_question_;
   PeerMessage question_{};
   std::array<Round, kAtOnce> rounds_;  // this and what follows belong to the sending thread
+  std::uint64_t announced_ = 0;
   PeerMessage farewell_{};
   std::vector<C10dWork> farewells_;
 
@@ -166,7 +167,6 @@ class PeerLinks {
   CondVar changed_;
   std::vector<PeerRecord> records_ TANDEM_GUARDED_BY(mutex_);
   std::uint64_t number_ TANDEM_GUARDED_BY(mutex_) = 0;  // of the collective in progress, or of the next one
-  std::uint64_t announced_ TANDEM_GUARDED_BY(mutex_) = 0;
   std::array<Progress, kAtOnce> progress_ TANDEM_GUARDED_BY(mutex_);
   int transferring_ TANDEM_GUARDED_BY(mutex_) = -1;  // the peer that is waited for in kTransfers
   std::optional<Closing> closing_ TANDEM_GUARDED_BY(mutex_);
