@@ -3,7 +3,6 @@
 #include <arpa/inet.h>
 #include <netdb.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -11,6 +10,7 @@
 
 #include "tandem/base/descriptor.h"
 #include "tandem/base/error.h"
+#include "tandem/base/process_name.h"
 #include "tandem/base/text.h"
 #include "tandem/comm/broken_pipe.h"
 #include "tandem/comm/c10d_store.h"
@@ -63,12 +63,6 @@ struct Introduction {
   }
 };
 
-std::string name_of_this_process() {
-  std::array<char, 256> host{};
-  (void)::gethostname(host.data(), host.size() - 1);
-  return concat("process ", ::getpid(), " on ", host.data());
-}
-
 // A rank on the store's own host may reach it by loopback, where others cannot reach the rank: they know a better one.
 std::string network_for(const Introduction& me, const std::vector<Introduction>& all) {
   if (!is_loopback(me.own_address)) return me.own_address;
@@ -101,9 +95,9 @@ LinkedMemberOptions meet_over_gloo(const C10dGroupOptions& options) {
     return options.names.empty() ? rank : options.names[static_cast<std::size_t>(rank)];
   };
   if (options.size == 1)
-    return {.rank = 0, .names = {{name_of(0), name_of_this_process()}}, .backend = {}, .device_backend = {}};
+    return {.rank = 0, .names = {{name_of(0), process_name()}}, .backend = {}, .device_backend = {}};
   const C10dStore store = c10d_store_of(*options.store);
-  const Introduction me{name_of_this_process(), own_address_towards(store.address), store.address};
+  const Introduction me{process_name(), own_address_towards(store.address), store.address};
   std::vector<Introduction> all;
   LinkedMemberOptions member{.rank = options.rank, .names = {}, .backend = {}, .device_backend = {}};
   for (const std::string& text :

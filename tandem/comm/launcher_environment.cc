@@ -1,11 +1,9 @@
 #include "tandem/comm/launcher_environment.h"
 
-#include <unistd.h>
-
-#include <array>
 #include <cstdint>
 #include <cstdlib>
 
+#include "tandem/base/process_name.h"
 #include "tandem/base/text.h"
 #include "tandem/comm/launcher_variables.h"
 #include "tandem/comm/slurm_node_list.h"
@@ -199,8 +197,7 @@ LauncherEnvironment launcher_environment() {
     const char* value = std::getenv(name.c_str());  // NOLINT(concurrency-mt-unsafe): the header says so
     return value == nullptr ? std::nullopt : std::optional<std::string>(value);
   });
-  std::array<char, 256> host{};
-  if (::gethostname(host.data(), host.size() - 1) == 0) found.host_name = host.data();
+  found.host_name = host_name();
   return found;
 }
 

@@ -2,7 +2,6 @@
 
 #include <unistd.h>
 
-#include <array>
 #include <atomic>
 #include <bit>
 #include <chrono>
@@ -10,6 +9,7 @@
 #include <utility>
 
 #include "tandem/base/check.h"
+#include "tandem/base/process_name.h"
 #include "tandem/metrics/crc32c.h"
 
 namespace tandem {
@@ -78,11 +78,10 @@ std::optional<double> number_of(const MetricValue& value) {
 // TensorBoard reads the files of a folder in the order of their names, which therefore begin with the time.
 std::filesystem::path new_name(const std::filesystem::path& folder) {
   static std::atomic<int> count{0};
-  std::array<char, 256> host{};
-  if (gethostname(host.data(), host.size() - 1) != 0) host = {'h', 'o', 's', 't'};
+  const std::string host = host_name();
   const auto now = std::chrono::system_clock::now().time_since_epoch();
   return folder / concat("events.out.tfevents.", std::chrono::duration_cast<std::chrono::seconds>(now).count(), ".",
-                         host.data(), ".", getpid(), ".", count.fetch_add(1));
+                         host.empty() ? "host" : host, ".", getpid(), ".", count.fetch_add(1));
 }
 
 std::uint32_t masked_crc(std::string_view bytes) { return std::rotr(crc32c(bytes), 15) + 0xa282ead8U; }

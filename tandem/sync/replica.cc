@@ -113,10 +113,7 @@ model::NamedTensors Replica::state() {
 }
 
 model::NamedTensors Replica::named_state() {
-  model::NamedTensors all;
-  for (const auto& entry : module_->named_parameters())
-    all.emplace_back("parameters." + entry.key(), entry.value().detach());
-  for (const auto& entry : module_->named_buffers()) all.emplace_back("buffers." + entry.key(), entry.value());
+  model::NamedTensors all = model::named_state_of(*module_);
   append_optimizer_state(all);
   return all;
 }

@@ -2,14 +2,13 @@
 
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cstring>
 #include <utility>
 
 #include "tandem/base/check.h"
+#include "tandem/base/process_name.h"
 #include "tandem/base/text.h"
 #include "tandem/model/named_copy.h"
 #include "tandem/sync/replica_state.h"
@@ -28,11 +27,7 @@ std::vector<std::string> gather_text(comm::Group& group, const std::string& mine
   return all;
 }
 
-std::string name_of(int replica) {
-  std::array<char, 256> host{};
-  (void)::gethostname(host.data(), host.size() - 1);
-  return concat("replica ", replica, " (process ", ::getpid(), " on ", host.data(), ")");
-}
+std::string name_of(int replica) { return concat("replica ", replica, " (", process_name(), ")"); }
 
 }  // namespace
 

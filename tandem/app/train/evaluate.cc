@@ -107,7 +107,7 @@ class Player {
 TrainedPolicy load_policy(const model::Checkpoint& checkpoint, const TrainOptions& options, const rl::Spec& spec) {
   TrainedPolicy trained{.policy = policy_factory(options.policy)(spec, at::detail::createCPUGenerator(0)),
                         .normalizers = rl::Normalizers(spec, normalizer_options(options.normalize))};
-  model::copy_named(model_part(checkpoint.read_part("state").tensors), rl::live_state_of(*trained.policy));
+  model::copy_named(model_part(checkpoint.read_part("state").tensors), model::named_state_of(*trained.policy));
   trained.normalizers.load(checkpoint.read_part("normalizers").tensors);
   trained.policy->eval();
   return trained;

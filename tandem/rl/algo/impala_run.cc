@@ -307,7 +307,7 @@ learner::StateParts ImpalaRun::save() {
                                          trained_before_ + member.learner.rows_trained()},
                                         episodes_));
   parts.emplace_back(shard_part(0), model::NamedTensors{{"generator", member.replica.generator(0).get_state()}});
-  if (target_) parts.emplace_back(kTarget, live_state_of(*target_));
+  if (target_) parts.emplace_back(kTarget, model::named_state_of(*target_));
   for (int worker = 0; worker < setup_.impala.workers; ++worker) {
     RolloutWorker& rollouts = samplers_[count_of(worker)]->worker();
     parts.emplace_back(group_part(worker), model::NamedTensors{{"state", tensor_of(rollouts.save())}});
@@ -327,7 +327,7 @@ RolloutWorker::Resumed ImpalaRun::load(const learner::ReadPart& read_part) {
   steps_ = counters[4];
   trained_before_ = counters[5];
   team_->load_state(read_part("state"));
-  if (target_) model::copy_named(read_part(kTarget), live_state_of(*target_));
+  if (target_) model::copy_named(read_part(kTarget), model::named_state_of(*target_));
   const model::NamedTensors stream = read_part(shard_part(0));
   member.replica.generator(0).set_state(find(stream, "generator", shard_part(0)));
   // New episodes, where they must be, are others than those of the run's beginning.

@@ -47,8 +47,7 @@ inline std::vector<PpoFault> sequence_faults(const PpoOptions& options, std::int
                     nearest_divisors(options.batch_rows(), *options.minibatch_size), " would")}};
   }
   const std::int64_t of_shard = options.batch_sequences() / shards;
-  const std::int64_t minibatches =
-      options.minibatches ? *options.minibatches : options.batch_rows() / *options.minibatch_size;
+  const std::int64_t minibatches = options.sequence_minibatches();
   if (of_shard % minibatches == 0) return {};
   const std::string key = options.minibatches ? "minibatches" : "minibatch_size";
   return {{key, concat(options.minibatches ? minibatches : *options.minibatch_size),

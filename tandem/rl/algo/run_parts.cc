@@ -20,14 +20,6 @@ void require_sequences_for(const ActorCritic& policy, bool has_sequences) {
                         : "the options say how long sequences are, but the policy is not recurrent");
 }
 
-model::NamedTensors live_state_of(const torch::nn::Module& module) {
-  model::NamedTensors live;
-  for (const auto& entry : module.named_parameters())
-    live.emplace_back("parameters." + entry.key(), entry.value().detach());
-  for (const auto& entry : module.named_buffers()) live.emplace_back("buffers." + entry.key(), entry.value());
-  return live;
-}
-
 std::string params_sha256_of(const torch::nn::Module& policy) {
   return model::bytes_sha256(model::named_parameters_of(policy));
 }

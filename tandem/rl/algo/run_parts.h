@@ -19,9 +19,6 @@ namespace tandem::rl {
 /// Throws ConfigError when the options speak of sequences and the policy remembers nothing, or the other way round.
 void require_sequences_for(const ActorCritic& policy, bool has_sequences);
 
-/// The parameters and buffers of a module by their names, as "state" calls them: its own, alive.
-[[nodiscard]] model::NamedTensors live_state_of(const torch::nn::Module& module);
-
 /// TrainingRun::params_sha256() of the run whose policy this is.
 [[nodiscard]] std::string params_sha256_of(const torch::nn::Module& policy);
 /// TrainingRun::state_sha256(). Collective, as ReplicaTeam::state().
