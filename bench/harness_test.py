@@ -1,16 +1,36 @@
 """The laws of the harness: who runs when, which number is reported, and what makes a bench fail."""
 
+import json
+import math
 import os
 import sys
+import tempfile
 import unittest
+import xml.etree.ElementTree
 from pathlib import Path
 
 import run as program
 from harness.compiled import read_lines
 from harness.measure import Result, measure
-from harness.model import Bench, Better, Contender, Failed, Metric, Sample, Size, Summary, WrongAnswer, times_better
+from harness.model import (
+    Bench,
+    Better,
+    Contender,
+    Failed,
+    Metric,
+    Sample,
+    Size,
+    Summary,
+    Unavailable,
+    WrongAnswer,
+    times_better,
+)
+from harness.peers import PeerEnvironments, Peers
+from harness.picture import bars_of, draw
 from harness.process import run
 from harness.report import table, to_json
+from harness.tandem_training import NewLines, SolvedLine
+from harness.training import CARTPOLE, Settings
 
 RATE = Metric("rate", "1/s", Better.HIGHER, at_least_times={"peer": 3})
 TIME = Metric("time", "s", Better.LOWER, at_most=1.5)
@@ -34,7 +54,7 @@ class FakeBench(Bench):
     def turn(self, name, size):
         self.turns.append((name, size))
         rate = 1.0 if size is Size.SMOKE else next(self.numbers[name])
-        return Sample({"rate": rate, "time": 10 / rate}, {"hash": "same"})
+        return Sample({"rate": rate, "time": 10 / rate if rate else math.inf}, {"hash": "same"})
 
 
 class MeasureTest(unittest.TestCase):
@@ -109,7 +129,7 @@ class ReportTest(unittest.TestCase):
     def test_json_has_every_sample(self):
         document = to_json(measure(FakeBench([30, 40], [10, 10]), Size.FULL, repeats=2))
         rate = document["metrics"][0]
-        self.assertEqual(rate["contenders"]["tandem"]["values"], (30, 40))
+        self.assertEqual(rate["contenders"]["tandem"]["values"], [30, 40])
         self.assertEqual(rate["times_better"], {"peer": 3.5})
         self.assertTrue(rate["met"])
         self.assertEqual(document["facts"]["tandem"], [{"hash": "same"}] * 2)
@@ -119,8 +139,108 @@ class ReportTest(unittest.TestCase):
         self.assertEqual(times_better(TIME, 2, 6), 3)
         self.assertEqual(times_better(RATE, 6, 2), 3)
 
+    def test_what_never_happened_is_never_in_the_table_and_null_in_json(self):
+        result = measure(FakeBench([10, 10, 10], [5, 0, 0]), Size.FULL, repeats=3)
+        line = next(line for line in table([result]).splitlines() if "time [s]" in line)
+        self.assertIn("never", line)
+        its = to_json(result)["metrics"][1]["contenders"]["peer"]
+        self.assertEqual((its["median"], its["low"], its["values"]), (None, 2.0, [2.0, None, None]))
+        json.dumps(to_json(result), allow_nan=False)
+
     def test_a_failure_before_any_contender_still_prints(self):
         self.assertIn("FAILED: Failed: early", table([Result("fake", "?", failure="Failed: early")]))
+
+
+class PictureTest(unittest.TestCase):
+    def test_a_bar_is_the_ratio_of_the_medians_and_spans_the_rounds(self):
+        result = measure(FakeBench([30, 40, 50], [10, 10, 20]), Size.FULL, repeats=3)
+        rate, time = bars_of(result)
+        self.assertAlmostEqual(rate.ratio, 4)
+        self.assertAlmostEqual(rate.low, 30 / 20)
+        self.assertAlmostEqual(rate.high, 5)
+        self.assertEqual(rate.target, 3)
+        self.assertAlmostEqual(time.ratio, 4)
+        self.assertAlmostEqual(time.low, 1.5)
+
+    def test_it_is_xml_that_names_each_bench_and_leaves_failed_ones_out(self):
+        good = measure(FakeBench([30], [10]), Size.FULL, repeats=1)
+        text = draw([good, Result("broken", "?", failure="Failed: early")], "a <machine> & a commit")
+        words = [element.text for element in xml.etree.ElementTree.fromstring(text).iter() if element.text]
+        self.assertIn("fake", words)
+        self.assertIn("rate, peer", words)
+        self.assertIn("a <machine> & a commit", words)
+        self.assertNotIn("broken", words)
+
+    def test_nothing_to_show_is_a_picture_too(self):
+        xml.etree.ElementTree.fromstring(draw([], "nothing"))
+
+
+class TrainingTest(unittest.TestCase):
+    def done(self, steps, mean):
+        return {"env_steps": steps, "episode_return_mean": mean}
+
+    def test_a_training_that_did_not_learn_or_made_other_steps_is_a_wrong_answer(self):
+        CARTPOLE.check("it", 300_000, 1024, self.done(300_500, 200.0))
+        for steps, mean in ((300_500, 50.0), (299_999, 200.0), (301_024, 200.0), (300_500, 501.0), (300_500, None)):
+            with self.assertRaises(WrongAnswer, msg=(steps, mean)):
+                CARTPOLE.check("it", 300_000, 1024, self.done(steps, mean))
+        CARTPOLE.check("it", 1024, 1024, self.done(1024, 22.0))  # too early to have learned
+
+    def test_tandem_gets_the_numbers_that_peers_get(self):
+        its = Settings(num_envs=64, hidden=(32, 16), learning_rate=0.5)
+        config, peers = its.to_config("terminal"), json.loads(its.to_json())
+        for key in ("num_envs", "rollout_steps", "epochs", "minibatch_size", "learning_rate", "gamma", "gae_lambda"):
+            self.assertIn(f"{key}: {peers[key]}\n", config)
+        self.assertIn("hidden: [32, 16]\n", config)
+        self.assertEqual(peers["hidden"], [32, 16])
+
+    def test_lines_are_read_once_and_whole(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "metrics.jsonl"
+            lines = NewLines(path)
+            self.assertEqual(lines.read(), [])
+            path.write_text('{"a": 1}\n{"a":')
+            self.assertEqual(lines.read(), [{"a": 1}])
+            path.write_text('{"a": 1}\n{"a": 2}\n')
+            self.assertEqual(lines.read(), [{"a": 2}])
+
+    def test_solved_is_the_mean_of_a_full_window(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "metrics.jsonl"
+            lines, solved = NewLines(path), SolvedLine(475)
+            for episodes, mean, expected in ((0, None, False), (99, 490, False), (100, 474, False), (101, 475, True)):
+                with path.open("a") as file:
+                    file.write(json.dumps({"episodes": episodes, "episode_return_mean": mean}) + "\n")
+                self.assertEqual(solved(lines), expected, (episodes, mean))
+
+
+class PeersTest(unittest.TestCase):
+    def test_what_is_not_installed_is_unavailable_with_the_reason(self):
+        with tempfile.TemporaryDirectory() as folder:
+            (Path(folder) / "bench" / "peers").mkdir(parents=True)
+            (Path(folder) / "bench" / "peers" / "some-requirements.txt").write_text("some==1\n")
+            for which, reason in ((Peers.NONE, "--no-peers"), (Peers.INSTALLED, "not installed")):
+                with self.assertRaisesRegex(Unavailable, reason):
+                    PeerEnvironments(Path(folder), which).python("some", "some-requirements.txt")
+
+    def test_an_environment_of_other_pins_or_another_recipe_is_not_taken(self):
+        with tempfile.TemporaryDirectory() as folder:
+            peers = Path(folder) / "bench" / "peers"
+            made = Path(folder) / ".venv" / "bench" / "some"
+            peers.mkdir(parents=True)
+            (made / "bin").mkdir(parents=True)
+            (made / "bin" / "python").touch()
+            (made / ".pins").write_text("some==1\n")
+            (peers / "some-requirements.txt").write_text("some==1\n")
+            find = lambda: PeerEnvironments(Path(folder), Peers.INSTALLED).python("some", "some-requirements.txt")
+            self.assertEqual(find(), made / "bin" / "python")
+            (peers / "some_install.py").write_text("print()\n")
+            with self.assertRaises(Unavailable):
+                find()
+            (peers / "some_install.py").unlink()
+            (peers / "some-requirements.txt").write_text("some==2\n")
+            with self.assertRaises(Unavailable):
+                find()
 
 
 class CompiledTest(unittest.TestCase):

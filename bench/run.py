@@ -4,7 +4,7 @@
 Each bench (a file of bench/suite) asks one question. Its contenders take turns, A B A B ..., and the table has the
 median of their rounds, the ratio of the medians, and the spread from the lowest to the highest round. Compare the
 ratios of one run: absolute figures differ between machines and hours. All samples, with machine, commit and versions,
-go to a JSON file.
+go to a JSON file, and the ratios to a picture beside it.
 
 Exit status: 0 when all benches gave results, targets reached or not; 1 when one failed or an answer was wrong;
 2 for wrong usage.
@@ -21,7 +21,8 @@ from pathlib import Path
 import harness.machine as machine
 from harness.measure import Result, measure
 from harness.model import Bench, Place, Size
-from harness.peers import PeerEnvironments
+from harness.peers import Peers, PeerEnvironments
+from harness.picture import draw
 from harness.report import table, to_json
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -39,11 +40,13 @@ def arguments(names: list[str]) -> argparse.Namespace:
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"what to measure (all): {', '.join(names)}")
     parser.add_argument("--repeats", type=int, default=5, help="rounds of each bench (5)")
     parser.add_argument("--smoke", action="store_true", help="once and tiny: do they run, and are answers right?")
-    parser.add_argument("--no-install", action="store_true", help="take only peers that are installed already")
+    peers = parser.add_mutually_exclusive_group()
+    peers.add_argument("--no-install", action="store_true", help="take only peers that are installed already")
+    peers.add_argument("--no-peers", action="store_true", help="measure Tandem alone")
     parser.add_argument(
         "--build", type=Path, default=ROOT / "build" / "release", help="the build to measure (build/release)"
     )
-    parser.add_argument("--json", type=Path, help="where the results go (BUILD/bench.json)")
+    parser.add_argument("--json", type=Path, help="where the results go (BUILD/bench.json); the picture beside it")
     options = parser.parse_args()
     if unknown := sorted(set(options.names) - set(names)):
         parser.error(f"no such bench: {', '.join(unknown)} (there are {', '.join(names)})")
@@ -52,6 +55,12 @@ def arguments(names: list[str]) -> argparse.Namespace:
     if not (options.build / "bin" / "tandem").exists():
         parser.error(f"{options.build}/bin/tandem is not there; build it with `make build`")
     return options
+
+
+def chosen_peers(options: argparse.Namespace) -> Peers:
+    if options.no_peers:
+        return Peers.NONE
+    return Peers.INSTALLED if options.no_install else Peers.ALL
 
 
 def report(options: argparse.Namespace, started: dict, results: list[Result]) -> dict:
@@ -68,6 +77,14 @@ def report(options: argparse.Namespace, started: dict, results: list[Result]) ->
     }
 
 
+def caption(document: dict) -> str:
+    its, commit = document["machine"], document["source"]["commit"] or "unknown"
+    rounds = "a smoke run, which says nothing of speed" if document["smoke"] else f"{document['repeats']} rounds"
+    changed = ", with changes" if document["source"]["changed"] else ""
+    load = document["load_at_start"]
+    return f"{its['cpu']}, {its['cores']} cores, load {load} at the start; commit {commit[:9]}{changed}; {rounds}"
+
+
 def main() -> int:
     benches = known_benches()
     options = arguments(list(benches))
@@ -81,12 +98,15 @@ def main() -> int:
             root=ROOT,
             programs=options.build / "bin",
             scratch=Path(scratch),
-            peers=PeerEnvironments(ROOT, install=not options.no_install).python,
+            peers=PeerEnvironments(ROOT, chosen_peers(options)).python,
         )
         for name in options.names or benches:
             results.append(measure(benches[name](place), size, options.repeats))
     output = options.json or options.build / "bench.json"
-    output.write_text(json.dumps(report(options, started, results), indent=1) + "\n")
+    document = report(options, started, results)
+    output.write_text(json.dumps(document, indent=1, allow_nan=False) + "\n")
+    picture = output.with_suffix(".svg")
+    picture.write_text(draw(results, caption(document)))
     for result in results:
         if result.failure:
             print(f"bench: {result.name}: {result.failure}", file=sys.stderr)
@@ -94,7 +114,7 @@ def main() -> int:
     failed = any(result.failure for result in results)
     if options.smoke and not failed:
         print("\nA smoke run: it shows that answers are right; its figures mean nothing.")
-    print(f"\nAll samples: {output}")
+    print(f"\nAll samples: {output}\nPicture: {picture}")
     return 1 if failed else 0
 
 

@@ -60,6 +60,7 @@ def measure(bench: Bench, size: Size, repeats: int) -> Result:
         contenders = bench.contenders()
         result.contenders = [contender.name for contender in contenders]
         result.versions = {contender.name: contender.version for contender in contenders if contender.version}
+        _say(f"{bench.name}: are the answers of {', '.join(result.contenders)} right?")
         rounds = [bench.round(contenders, Size.SMOKE)]
         if size is Size.FULL:
             bench.prepare(contenders)

@@ -129,6 +129,7 @@ class Summary:
 
 
 def times_better(metric: Metric, ours: float, other: float) -> float:
-    """Above 1 where ours is better, whichever direction that is. Zero where it cannot be said."""
+    """Above 1 where ours is better, whichever direction that is; infinite where the other never got there. Zero where it
+    cannot be said."""
     above, below = (ours, other) if metric.better is Better.HIGHER else (other, ours)
-    return above / below if below else 0.0
+    return above / below if below and below < float("inf") else 0.0

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import enum
 import os
 import shutil
 import subprocess
@@ -13,20 +15,32 @@ from harness.model import Unavailable
 INSTALL_LIMIT_S = 1800
 
 
-class PeerEnvironments:
-    """Makes environments when they are first asked for, and keeps them until their pins change."""
+class Peers(enum.Enum):
+    ALL = "all"  # those that are not there are installed
+    INSTALLED = "installed"
+    NONE = "none"
 
-    def __init__(self, root: Path, install: bool):
+
+class PeerEnvironments:
+    """Makes environments when they are first asked for, and keeps them until their pins change.
+
+    bench/peers/NAME_install.py, where there is one, is run by the new environment's Python when its pins are in: for
+    what no index has in a form that installs by itself.
+    """
+
+    def __init__(self, root: Path, which: Peers):
         self._root = root
-        self._install = install
+        self._which = which
         self._pythons: dict[str, Path | Unavailable] = {}
 
     def python(self, name: str, requirements: str) -> Path:
         """The interpreter of environment `name`, with what bench/peers/`requirements` lists. Throws Unavailable."""
+        if self._which is Peers.NONE:
+            raise Unavailable("left out, by --no-peers")
         if name not in self._pythons:
             try:
                 self._pythons[name] = self._make(
-                    self._root / ".venv" / "bench" / name, self._root / "bench" / "peers" / requirements
+                    self._root / ".venv" / "bench" / name, (self._root / "bench" / "peers" / requirements).resolve()
                 )
             except Unavailable as why:
                 self._pythons[name] = why
@@ -36,17 +50,19 @@ class PeerEnvironments:
         return found
 
     def _make(self, folder: Path, requirements: Path) -> Path:
-        pins, mark, python = requirements.read_text(), folder / ".pins", folder / "bin" / "python"
+        recipe = requirements.parent / f"{folder.name}_install.py"
+        pins = requirements.read_text() + (recipe.read_text() if recipe.exists() else "")
+        mark, python = folder / ".pins", folder / "bin" / "python"
         if mark.exists() and mark.read_text() == pins and python.exists():
             return python
-        if not self._install:
+        if self._which is not Peers.ALL:
             raise Unavailable("not installed; run the bench without --no-install")
         print(
             f"bench: installing {requirements.name} into {folder.relative_to(self._root)}", file=sys.stderr, flush=True
         )
         shutil.rmtree(folder, ignore_errors=True)
         self._run([sys.executable, "-m", "venv", folder])
-        self._link_torch(folder, pins)
+        self._link_wheels(folder, requirements.read_text())
         self._run(
             [
                 python,
@@ -62,16 +78,20 @@ class PeerEnvironments:
                 requirements,
             ]
         )
+        if recipe.exists():
+            self._run([python, recipe])
         mark.write_text(pins)
         return python
 
-    def _link_torch(self, folder: Path, pins: str) -> None:
-        """The wheel that tools/bootstrap unpacked, where it is the same: links cost neither a download nor space."""
-        wanted = next((line.split("==")[1] for line in pins.splitlines() if line.startswith("torch==")), None)
-        for source in (self._root / ".venv" / "libtorch").glob(f"lib/python3*/site-packages/torch-{wanted}*.dist-info"):
-            target = next(folder.glob("lib/python3*/site-packages"))
-            for part in ("torch", "torchgen", "functorch", source.name):
-                shutil.copytree(source.parent / part, target / part, copy_function=_link_or_copy)
+    def _link_wheels(self, folder: Path, pins: str) -> None:
+        """What another environment has unpacked in the same version: links cost neither a download nor space."""
+        target = next(folder.glob("lib/python3*/site-packages"))
+        places = sorted((self._root / ".venv").glob("**/lib/python3*/site-packages"))
+        for name, version in (line.split("==") for line in pins.splitlines() if "==" in line and line[0] != "#"):
+            unpacked = f"{name.replace('-', '_')}-{version}.dist-info"
+            source = next((place for place in places if place != target and (place / unpacked / "RECORD").exists()), None)
+            if source is not None:
+                _link_distribution(source, unpacked, target)
 
     def _run(self, command: list) -> None:
         try:
@@ -85,7 +105,17 @@ class PeerEnvironments:
             raise Unavailable(f"it could not be installed: {lines[-1]}")
 
 
-def _link_or_copy(source: str, target: str) -> None:
+def _link_distribution(source: Path, unpacked: str, target: Path) -> None:
+    with (source / unpacked / "RECORD").open(newline="") as record:
+        names = [row[0] for row in csv.reader(record) if row]
+    for name in names:
+        if name.startswith("..") or not (source / name).exists():  # programs, which name their own environment
+            continue
+        (target / name).parent.mkdir(parents=True, exist_ok=True)
+        _link_or_copy(source / name, target / name)
+
+
+def _link_or_copy(source: Path, target: Path) -> None:
     try:
         os.link(source, target)
     except OSError:  # another file system

@@ -34,12 +34,14 @@ def run(
     command: Sequence[str | Path],
     *,
     environment: Mapping[str, str] | None = None,
+    folder: Path | None = None,
     timeout_s: float = 900,
     watch: Callable[[], bool] | None = None,
 ) -> Finished:
     """Throws Failed, with the end of what the program printed, when it does not return 0 within the time.
 
-    `watch` is asked every millisecond until it says yes: for things that a program does on its way.
+    It runs in `folder`, or else where the caller is. `watch` is asked every millisecond until it says yes: for things
+    that a program does on its way.
     """
     words = [str(word) for word in command]
     variables = {name: value for name, value in os.environ.items() if name not in NEUTRAL} | dict(environment or {})
@@ -47,7 +49,13 @@ def run(
         started = time.monotonic()
         try:
             child = subprocess.Popen(
-                words, stdin=subprocess.DEVNULL, stdout=out, stderr=err, env=variables, start_new_session=True
+                words,
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=err,
+                env=variables,
+                cwd=folder,
+                start_new_session=True,
             )
         except OSError as error:
             raise Failed(f"{words[0]} cannot be started: {error.strerror}") from error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from typing import Any
 
@@ -16,10 +17,10 @@ def to_json(result: Result) -> dict[str, Any]:
         for contender in result.contenders:
             if (summary := result.summary(contender, metric)) is not None:
                 numbers[contender] = {
-                    "median": summary.median,
-                    "low": summary.low,
-                    "high": summary.high,
-                    "values": summary.values,
+                    "median": _finite(summary.median),
+                    "low": _finite(summary.low),
+                    "high": _finite(summary.high),
+                    "values": [_finite(value) for value in summary.values],
                 }
         metrics.append(
             {
@@ -30,7 +31,7 @@ def to_json(result: Result) -> dict[str, Any]:
                 "at_least_times": dict(metric.at_least_times),
                 "met": result.met(metric),
                 "contenders": numbers,
-                "times_better": {other: result.ratio(metric, other) for other in result.contenders[1:]},
+                "times_better": {other: _finite(result.ratio(metric, other)) for other in result.contenders[1:]},
             }
         )
     facts = {name: [sample.facts for sample in samples] for name, samples in result.samples.items()}
@@ -43,6 +44,11 @@ def to_json(result: Result) -> dict[str, Any]:
         "metrics": metrics,
         "facts": facts,
     }
+
+
+def _finite(number: float | None) -> float | None:
+    """JSON has no infinity: what never happened is null."""
+    return number if number is not None and math.isfinite(number) else None
 
 
 def table(results: Iterable[Result]) -> str:
@@ -67,7 +73,7 @@ def _line(result: Result, metric: Metric, other: str | None) -> tuple[str, ...]:
     ours = result.summary(name, metric)
     theirs = result.summary(other, metric) if other else None
     ratio = result.ratio(metric, other) if other else None
-    spreads = [f"{100 * summary.spread:.0f}%" for summary in (ours, theirs) if summary]
+    spreads = [_spread(summary) for summary in (ours, theirs) if summary]
     return (
         result.name,
         f"{metric.name} [{metric.unit}]",
@@ -93,15 +99,21 @@ def _target(result: Result, metric: Metric, other: str | None) -> str:
     return ", ".join(wanted)
 
 
+def _spread(summary: Summary) -> str:
+    return f"{100 * summary.spread:.0f}%" if math.isfinite(summary.high) else "-"
+
+
 def _number(summary: Summary | None) -> str:
     if summary is None:
         return ""
+    if math.isinf(summary.median):
+        return "never"
     digits = 0 if abs(summary.median) >= 1000 else 1 if abs(summary.median) >= 100 else 3
     return f"{summary.median:,.{digits}f}".replace(",", " ")
 
 
 def _ratio(ratio: float | None) -> str:
-    if not ratio:
+    if not ratio or not math.isfinite(ratio):
         return ""
     digits = 0 if ratio >= 100 else 1 if ratio >= 10 else 2 if ratio >= 0.1 else 4
     return f"{ratio:.{digits}f}"

@@ -1,9 +1,11 @@
 """How long one waits for the first update."""
 
-from harness.cartpole import UPDATE_STEPS, Sb3Ppo, TandemPpo
-from harness.model import Bench, Better, Contender, Metric
+from harness.model import Bench, Better, Contender, Metric, Sample, Size, WrongAnswer
+from harness.tandem_training import TandemTraining
+from harness.training import CARTPOLE, Settings
+from harness.training_bench import SB3, SB3_NAME, script_peer, version_of
 
-STEPS = 2 * UPDATE_STEPS
+UPDATES = 2
 
 
 class StartUp(Bench):
@@ -13,14 +15,30 @@ class StartUp(Bench):
         Metric("first_update_s", "s", Better.LOWER, at_most=1.5),
         Metric("peak_rss_mb", "MB", Better.LOWER, at_most=300),
     )
+    settings = Settings(total_steps=UPDATES * Settings().update_steps())
 
     def contenders(self) -> list[Contender]:
-        tandem = Contender("tandem", TandemPpo(self.place, STEPS).measure)
-        return self.with_peers([tandem], {"stable-baselines3": self._sb3})
+        its = self.settings
+        self._tandem = TandemTraining(
+            self.place,
+            [self.place.root / "configs" / "cartpole-cleanrl.yaml"],
+            steps=its.total_steps,
+            update_steps=its.update_steps(),
+            smoke_steps=its.smoke_steps(),
+            expected=CARTPOLE,
+        )
+        return self.with_peers([Contender("tandem", self._start)], {SB3_NAME: self._sb3})
+
+    def _start(self, size: Size) -> Sample:
+        sample = self._tandem.measure(size)
+        seconds = sample.values.pop("watched_s")
+        if seconds == float("inf"):
+            raise WrongAnswer("tandem wrote no line of metrics")
+        return Sample(sample.values | {"first_update_s": seconds}, sample.facts)
 
     def _sb3(self) -> Contender:
-        sb3 = Sb3Ppo(self.place, STEPS)
-        return Contender("stable-baselines3", sb3.measure, sb3.version())
+        made = script_peer(self.place, SB3_NAME, SB3, self.settings, CARTPOLE)
+        return Contender(SB3_NAME, made.measure, version_of(made, SB3))
 
 
 BENCH = StartUp

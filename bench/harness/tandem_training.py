@@ -1,0 +1,100 @@
+"""`tandem train` as a contender: run, measured from outside, and its answer checked."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from harness.model import Place, Sample, Size, WrongAnswer
+from harness.process import run
+from harness.training import Expected
+
+SEED = 1
+
+
+class NewLines:
+    """The whole lines of a file that another process appends to, each once."""
+
+    def __init__(self, path: Path):
+        self._path = path
+        self._at = 0
+
+    def read(self) -> list[dict[str, Any]]:
+        try:
+            with self._path.open("rb") as file:
+                file.seek(self._at)
+                text = file.read()
+        except FileNotFoundError:
+            return []
+        whole = text[: text.rfind(b"\n") + 1]
+        self._at += len(whole)
+        return [json.loads(line) for line in whole.splitlines()]
+
+
+def first_line(lines: NewLines) -> bool:
+    return bool(lines.read())
+
+
+class SolvedLine:
+    """The line after which the mean return of a full window of episodes has reached `threshold`."""
+
+    def __init__(self, threshold: float, window: int = 100):
+        self._threshold = threshold
+        self._window = window
+
+    def __call__(self, lines: NewLines) -> bool:
+        return any(
+            line["episodes"] >= self._window and line["episode_return_mean"] >= self._threshold for line in lines.read()
+        )
+
+
+class TandemTraining:
+    """Its sample has env_steps_per_s, peak_rss_mb and watched_s: from the command to what `watch` waits for."""
+
+    def __init__(
+        self,
+        place: Place,
+        arguments: Sequence[str | Path],
+        *,
+        steps: int,
+        update_steps: int,
+        smoke_steps: int,
+        expected: Expected,
+        watch: Callable[[NewLines], bool] = first_line,
+    ):
+        self._place = place
+        self._arguments = arguments
+        self._steps = {Size.FULL: steps, Size.SMOKE: min(steps, smoke_steps)}
+        self._update_steps = update_steps
+        self._expected = expected
+        self._watch = watch
+        self._runs = 0
+
+    def measure(self, size: Size, seed: int = SEED) -> Sample:
+        self._runs += 1
+        folder = self._place.scratch / f"tandem-{id(self)}-{self._runs}"
+        lines = NewLines(folder / "metrics.jsonl")
+        steps = self._steps[size]
+        command = [self._place.programs / "tandem", "train", *self._arguments, "--quiet"]
+        command += ["--seed", seed, "--total-steps", steps, "--run-dir", folder]
+        done = run(command, watch=lambda: self._watch(lines))
+        summary = json.loads((folder / "summary.json").read_text())
+        self._expected.check("tandem", steps, self._update_steps, summary)
+        # The program's own account of its memory has to agree with the system's.
+        if abs(summary["peak_rss_mb"] - done.peak_rss_mb) > 0.1 * done.peak_rss_mb:
+            raise WrongAnswer(f"summary.json says {summary['peak_rss_mb']} MB, the system {done.peak_rss_mb:.1f} MB")
+        facts = {
+            key: summary[key]
+            for key in ("env_steps", "episode_return_mean", "solved_at_env_steps", "state_sha256", "replicas")
+        }
+        return Sample(
+            {
+                "env_steps_per_s": summary["env_steps_per_s"],
+                "watched_s": math.inf if done.watched_s is None else done.watched_s,
+                "peak_rss_mb": done.peak_rss_mb,
+            },
+            facts | {"seed": seed, "wall_s": done.wall_s},
+        )

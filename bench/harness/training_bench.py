@@ -1,0 +1,96 @@
+"""A bench of one training: Tandem and its peers with the same settings, environment steps per second."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness.model import Bench, Better, Contender, Metric, Place, Samples, WrongAnswer
+from harness.script_peer import ScriptPeer
+from harness.tandem_training import TandemTraining
+from harness.training import CARTPOLE, Expected, Settings
+
+
+@dataclass(frozen=True)
+class Peer:
+    """How a peer is run. `expected`: where its environment is another one than the bench's; `steps`: where it makes fewer."""
+
+    environment: str
+    script: str
+    packages: tuple[str, ...]
+    note: str = ""
+    expected: Expected | None = None
+    arguments: tuple[str, ...] = ()
+    steps: int | None = None
+
+
+SB3 = Peer("sb3", "sb3_ppo.py", ("stable-baselines3", "torch", "gymnasium"))
+CLEANRL = Peer("sb3", "cleanrl_ppo.py", ("torch", "gymnasium"), note="our own script of CleanRL's settings")
+SB3_NAME, CLEANRL_NAME = "stable-baselines3", "cleanrl (own script)"
+
+
+def script_peer(
+    place: Place, name: str, peer: Peer, settings: Settings, expected: Expected, arguments: tuple[str, ...] = ()
+) -> ScriptPeer:
+    """Throws Unavailable."""
+    return ScriptPeer(
+        place,
+        name,
+        peer.environment,
+        peer.script,
+        settings,
+        peer.expected or expected,
+        steps=peer.steps,
+        arguments=(*peer.arguments, *arguments),
+    )
+
+
+def version_of(made: ScriptPeer, peer: Peer) -> str:
+    return ", ".join(filter(None, (made.version(peer.packages), peer.note)))
+
+
+class TrainingBench(Bench):
+    settings = Settings()
+    expected = CARTPOLE
+    time_limit = "terminal"
+    peers: Mapping[str, Peer] = {}
+    at_least_times: Mapping[str, float] = {}
+
+    def __init__(self, place: Place):
+        super().__init__(place)
+        self.metrics = (
+            Metric("env_steps_per_s", "1/s", Better.HIGHER, at_least_times=dict(self.at_least_times)),
+        )
+
+    def config(self) -> Path:
+        """What `tandem train` gets."""
+        return self.settings.write_config(self.place.scratch, self.time_limit)
+
+    def contenders(self) -> list[Contender]:
+        its = self.settings
+        self.tandem = TandemTraining(
+            self.place,
+            [self.config()],
+            steps=its.total_steps,
+            update_steps=its.update_steps(),
+            smoke_steps=its.smoke_steps(),
+            expected=self.expected,
+        )
+        self.scripts: list[ScriptPeer] = []
+        makers = {name: lambda name=name, peer=peer: self._peer(name, peer) for name, peer in self.peers.items()}
+        return self.with_peers([Contender("tandem", self.tandem.measure)], makers)
+
+    def _peer(self, name: str, peer: Peer) -> Contender:
+        made = script_peer(self.place, name, peer, self.settings, self.expected)
+        self.scripts.append(made)
+        return Contender(name, made.measure, version_of(made, peer))
+
+    def prepare(self, contenders: list[Contender]) -> None:
+        for script in self.scripts:
+            script.choose_threads()
+
+    def check(self, samples: Samples) -> None:
+        hashes = {sample.facts["state_sha256"] for sample in samples["tandem"]}
+        if len(hashes) != 1:
+            raise WrongAnswer(f"the same seed ended in different states: {', '.join(sorted(hashes))}")
