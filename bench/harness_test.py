@@ -163,13 +163,19 @@ class PictureTest(unittest.TestCase):
         self.assertAlmostEqual(time.low, 1.5)
 
     def test_it_is_xml_that_names_each_bench_and_leaves_failed_ones_out(self):
-        good = measure(FakeBench([30], [10]), Size.FULL, repeats=1)
-        text = draw([good, Result("broken", "?", failure="Failed: early")], "a <machine> & a commit")
+        class Wrong(FakeBench):
+            name = "wrong"
+
+            def check(self, samples):
+                raise WrongAnswer("two hashes")
+
+        results = [measure(bench([30], [10]), Size.FULL, repeats=1) for bench in (FakeBench, Wrong)]
+        text = draw(results, "a <machine> & a commit")
         words = [element.text for element in xml.etree.ElementTree.fromstring(text).iter() if element.text]
         self.assertIn("fake", words)
         self.assertIn("rate, peer", words)
         self.assertIn("a <machine> & a commit", words)
-        self.assertNotIn("broken", words)
+        self.assertNotIn("wrong", words)
 
     def test_nothing_to_show_is_a_picture_too(self):
         xml.etree.ElementTree.fromstring(draw([], "nothing"))
