@@ -16,7 +16,7 @@ SECONDS ?= 300
 RUN ?= runs/cartpole-$(shell date +%Y%m%d-%H%M%S)
 export JOBS
 
-.PHONY: help train test parity bench bench-smoke check check-all build install fuzz test-gpu test-namespaces clean distclean
+.PHONY: help train test parity bench bench-smoke count check check-all build install fuzz test-gpu test-namespaces clean distclean
 
 help: ## this list (what a bare `make` does)
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' Makefile
@@ -40,7 +40,7 @@ parity: ## comparisons with the Python packages torch, gymnasium, numpy, tensorf
 	@tools/build release
 	@tools/test release --label parity
 
-bench: ## the benches, with their peers from Python beside them (ARGS="--repeats 9 ppo_cartpole", ...): 20 GB, over an hour
+bench: ## the benches, with their peers beside them, 6 GB from the Python index (ARGS="--repeats 9 ppo_cartpole", ...)
 	@tools/bootstrap
 	@tools/build release
 	@bench/run.py $(ARGS)
@@ -49,6 +49,11 @@ bench-smoke: ## whether every bench and every peer runs, and whether the answers
 	@tools/bootstrap
 	@tools/build release
 	@bench/run.py --smoke $(ARGS)
+
+count: ## instructions of fixed small workloads, against recorded bounds (ARGS=--accept records new ones)
+	@tools/bootstrap --check
+	@tools/build release counted_work
+	@tools/count $(ARGS)
 
 check: ## format, tidy, layers, headers, lock annotations: of what changed against main
 	@tools/bootstrap --check

@@ -42,7 +42,7 @@ def arguments(names: list[str]) -> argparse.Namespace:
     parser.add_argument("--smoke", action="store_true", help="once and tiny: do they run, and are answers right?")
     peers = parser.add_mutually_exclusive_group()
     peers.add_argument("--no-install", action="store_true", help="take only peers that are installed already")
-    peers.add_argument("--no-peers", action="store_true", help="measure Tandem alone")
+    peers.add_argument("--no-peers", action="store_true", help="leave peers from the Python index out")
     parser.add_argument(
         "--build", type=Path, default=ROOT / "build" / "release", help="the build to measure (build/release)"
     )

@@ -41,7 +41,9 @@ class EnvStep(CompiledBench):
 
         def measure(size: Size) -> Sample:
             seconds = 0.5 if size is Size.FULL else 0.01
-            done = run([python, path, "--seconds", seconds], environment={"OMP_NUM_THREADS": "1"})
+            # PufferLib leaves a link where it is imported.
+            one_thread = {"OMP_NUM_THREADS": "1"}
+            done = run([python, path, "--seconds", seconds], environment=one_thread, folder=self.place.scratch)
             return read_lines(done.stdout, self.unit)[name]
 
         return Contender(name, measure)
