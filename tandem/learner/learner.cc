@@ -7,6 +7,7 @@
 
 #include "tandem/base/error.h"
 #include "tandem/base/text.h"
+#include "tandem/concurrency/trace.h"
 
 namespace tandem::learner {
 namespace {
@@ -31,6 +32,11 @@ void require_finite(double loss, int shard, const sync::Placement& placement, st
                         "; the learning rate may be too high, or the loss divides by zero"));
 }
 
+ShardLoss loss_of(const ShardBatch& batch, const LossFunction& loss) {
+  const Span span("loss");
+  return loss(batch);
+}
+
 }  // namespace
 
 LearnerReport Learner::step(std::int64_t minibatch, const LossFunction& loss, double lr_factor, const Limits& limits) {
@@ -53,7 +59,7 @@ double Learner::run_shard(int shard, std::int64_t minibatch, const LossFunction&
   const ShardBatch batch = batch_.minibatch(shard, minibatch);
   const model::ShardRandomScope random(replica_.generator(shard));
   strategy_.open(shard);
-  ShardLoss result = loss(batch);
+  ShardLoss result = loss_of(batch, loss);
   if (options_.rng == model::RngOrder::kShards && replica_.placement().shards > 1 && random.default_generator_moved()) {
     throw RunError(concat("shard ", shard, " drew random numbers from torch's default generator, which all ",
                           replica_.placement().shards,
@@ -62,6 +68,7 @@ double Learner::run_shard(int shard, std::int64_t minibatch, const LossFunction&
   }
   if (result.weight > 0) {
     require_scalar(result.loss, shard);
+    const Span span("backward");
     torch::autograd::backward({result.loss},
                               {at::full({}, result.weight, result.loss.options()).expand_as(result.loss)});
   }

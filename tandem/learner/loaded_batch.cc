@@ -9,6 +9,7 @@
 #include "tandem/base/error.h"
 #include "tandem/base/permutation.h"
 #include "tandem/base/text.h"
+#include "tandem/concurrency/trace.h"
 
 namespace tandem::learner {
 namespace {
@@ -39,6 +40,7 @@ const LoadPlan& LoadedBatch::load(const Batch& batch, std::int64_t minibatch_row
 }
 
 const LoadPlan& LoadedBatch::load_shards(const std::vector<Batch>& shards, std::int64_t minibatch_rows, Tail tail) {
+  const Span span("load");
   TANDEM_CHECK(static_cast<int>(shards.size()) == placement_.mine.size(), shards.size(), " batches for ",
                placement_.mine.size(), " shards");
   const std::int64_t rows = rows_of(shards.front().columns);
@@ -91,6 +93,7 @@ Columns LoadedBatch::keep(const Columns& columns, const Portion& portion, std::i
 }
 
 void LoadedBatch::begin_pass(Order order, std::uint64_t run_seed, std::uint64_t pass) {
+  const Span span("shuffle");
   const std::int64_t positions = plan_.minibatches * plan_.minibatch_sequences;
   for (std::size_t i = 0; i < shards_.size(); ++i) {
     Shard& shard = shards_[i];
@@ -154,6 +157,7 @@ at::Tensor LoadedBatch::column_of_minibatch(const std::string& name, int shard, 
 }
 
 ShardBatch LoadedBatch::minibatch(int shard, std::int64_t minibatch) const {
+  const Span span("take minibatch");
   const Shard& from = shard_at(shard, minibatch);
   const std::int64_t rows = plan_.minibatch_shard_rows(), first = minibatch * rows;
   const std::int64_t sequences = plan_.minibatch_sequences;

@@ -5,6 +5,7 @@
 #include "tandem/comm/layered_group.h"
 #include "tandem/comm/local_group.h"
 #include "tandem/concurrency/failures.h"
+#include "tandem/concurrency/trace.h"
 #include "tandem/device/one_core.h"
 #include "tandem/metrics/process_stats.h"
 
@@ -29,6 +30,7 @@ class RestingShardSum final : public ShardSum {
       : sum_(group, patience, {}), strategy_(strategy), patience_(patience) {}
 
   [[nodiscard]] std::vector<double> sum(std::span<const std::vector<double>> shards) override {
+    const Span span("sum statistics");
     strategy_.rest({.deadline = Deadline::after(patience_), .stop = {}});
     return sum_.sum(shards);
   }

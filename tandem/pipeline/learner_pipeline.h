@@ -24,6 +24,7 @@
 #include <utility>
 #include <vector>
 
+#include "tandem/concurrency/trace.h"
 #include "tandem/pipeline/inline_stages.h"
 #include "tandem/pipeline/lag_bound.h"
 #include "tandem/pipeline/loaded_buffers.h"
@@ -156,10 +157,15 @@ class LearnerPipeline {
       if (const Progress progress = make(index, limits); progress != Progress::kMade) return progress;
     }
     const std::int64_t samples = worker.made->tag.samples;
-    if (!queue_.push(std::move(*worker.made), limits)) return Progress::kNone;
+    if (!push(*worker.made, limits)) return Progress::kNone;
     worker.made.reset();
     stats_.produced(samples, worker.working, worker.waited + (Clock::now() - worker.since));
     return Progress::kMade;
+  }
+
+  bool push(Tagged<Batch>& made, const Limits& limits) {
+    const Span span("wait for room");
+    return queue_.push(std::move(made), limits);
   }
 
   // With a window, once the batch may begin.
@@ -208,7 +214,7 @@ class LearnerPipeline {
     const Clock::time_point begun = Clock::now();
     const Deadline starved = Deadline::after(options_.starvation);
     const bool own_limit = starved.at() < limits.deadline.at();
-    auto pass = minibatches_.next(loaded_, {.deadline = own_limit ? starved : limits.deadline, .stop = limits.stop});
+    auto pass = next_pass({.deadline = own_limit ? starved : limits.deadline, .stop = limits.stop});
     if (!pass) {
       if (loaded_.drained()) return Progress::kEnded;
       if (own_limit && starved.expired()) fail_starved();
@@ -224,7 +230,7 @@ class LearnerPipeline {
       return Progress::kMade;
     }
     const std::size_t queued = queue_.size();
-    learned_.emplace(work_.learn(pass->batch().buffer(), step));
+    learned_.emplace(learn_from(pass->batch().buffer(), step));
     ++version_;
     stats_.learned({.queue_size = queued,
                     .waiting = got - begun,
@@ -234,6 +240,16 @@ class LearnerPipeline {
                     .first_pass = step.first_pass});
     if (window_ && pass->last()) window_->end(tag.number);
     return Progress::kMade;
+  }
+
+  auto next_pass(const Limits& limits) {
+    const Span span("wait for batch");
+    return minibatches_.next(loaded_, limits);
+  }
+
+  Result learn_from(Buffer& buffer, const LearnStep& step) {
+    const Span span("learn");
+    return work_.learn(buffer, step);
   }
 
   [[noreturn]] void fail_starved() const {

@@ -17,6 +17,7 @@
 
 #include "tandem/base/error.h"
 #include "tandem/concurrency/slot_pool.h"
+#include "tandem/concurrency/trace.h"
 #include "tandem/pipeline/batch_queue.h"
 #include "tandem/pipeline/stage.h"
 
@@ -66,6 +67,7 @@ class LoadedBuffers {
     Loaded loaded(std::move(*lease), buffer);
     loaded.tag_ = next->batch.tag;
     try {
+      const Span span("load");
       load(next->batch.data, loaded.buffer());
     } catch (...) {
       break_order();
@@ -108,6 +110,7 @@ class LoadedBuffers {
   // One loader at a time, so that numbers are in the order of the queue.
   template <typename T>
   std::optional<Turn<T>> take(BatchQueue<T>& queue, const Limits& limits) {
+    const Span span("wait for batch");
     const std::optional<SlotPool::Lease> alone = intake_.acquire(limits.stop, limits.deadline);
     if (!alone) return std::nullopt;
     std::optional<Tagged<T>> batch = queue.pop(limits);

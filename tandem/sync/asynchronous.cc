@@ -8,6 +8,7 @@
 #include "tandem/base/error.h"
 #include "tandem/base/text.h"
 #include "tandem/comm/local_group.h"
+#include "tandem/concurrency/trace.h"
 #include "tandem/sync/shared_variables.h"
 
 namespace tandem::sync {
@@ -70,6 +71,7 @@ StepReport Asynchronous::step(double lr_factor, const Limits& limits) {
                     .learning_rate = replica_.optimizer().learning_rate(),
                     .lr_factor = lr_factor};
   const Clock::time_point start = Clock::now();
+  const Span span("sync");
   const Outcome outcome = member_.link().exchange(offer, mean ? &mean_.sums() : nullptr, limits);
   member_.count_step();
   StepReport report = mean ? report_of(*mean, 0) : StepReport{};

@@ -8,6 +8,7 @@
 
 #include "tandem/base/error.h"
 #include "tandem/base/text.h"
+#include "tandem/concurrency/trace.h"
 #include "tandem/model/norm.h"
 #include "tandem/sync/sparse_sum.h"
 
@@ -66,14 +67,18 @@ std::optional<MeanGradient> GradientMean::form_without_mine(std::int64_t step, c
 
 MeanGradient GradientMean::reduce(std::int64_t step, const Limits& limits) {
   const Clock::time_point start = Clock::now();
-  all_reduce(limits);
-  gather_sparse(limits);
+  {
+    const Span span("sync");
+    all_reduce(limits);
+    gather_sparse(limits);
+  }
   MeanGradient mean{.wait_seconds = seconds_since(start)};
   const Tally tally = gradients_.tally_view();
   if (tally.shards == 0) return mean;
   require_rows(tally, step);
   double scale = 1 / tally.weight;
   if (compression_) {
+    const Span span("sync");
     compress(scale, limits);
     scale = 1;
   }

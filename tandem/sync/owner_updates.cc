@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 
+#include "tandem/concurrency/trace.h"
 #include "tandem/model/named_copy.h"
 #include "tandem/sync/replica_state.h"
 
@@ -35,7 +36,11 @@ StepReport OwnerUpdates::step(double lr_factor, const Limits& limits) {
 }
 
 void OwnerUpdates::update(const MeanGradient& mean, const Limits& limits) {
-  replica_.optimizer().step(mean_.sums(), mean.scale, mean.lr_factor);
+  {
+    const Span span("optimizer");
+    replica_.optimizer().step(mean_.sums(), mean.scale, mean.lr_factor);
+  }
+  const Span span("sync");
   for (std::size_t b = 0; b < ownership_.size(); ++b) {
     if (!ownership_[b].empty()) group_.share_parts(replica_.parameters().buffers()[b].values, ownership_[b], limits);
   }

@@ -1,5 +1,6 @@
 #include "tandem/sync/replicated.h"
 
+#include "tandem/concurrency/trace.h"
 #include "tandem/model/named_copy.h"
 #include "tandem/sync/replica_state.h"
 
@@ -13,6 +14,7 @@ void Replicated::begin(const Limits& limits) {
 
 StepReport Replicated::step(double lr_factor, const Limits& limits) {
   const MeanGradient mean = mean_.form(lr_factor, steps_, limits);
+  const Span span("optimizer");
   replica_.optimizer().step(mean_.sums(), mean.scale, mean.lr_factor);
   return report_of(mean, ++steps_);
 }

@@ -8,6 +8,7 @@
 
 #include "tandem/base/error.h"
 #include "tandem/base/text.h"
+#include "tandem/concurrency/trace.h"
 #include "tandem/sync/sparse_rows.h"
 
 namespace tandem::sync {
@@ -144,6 +145,7 @@ StepReport SyncReplicas::step(double lr_factor, const Limits& limits) {
                     .lr_factor = lr_factor,
                     .tally = tally};
   const Clock::time_point start = Clock::now();
+  const Span span("sync");
   const Outcome outcome = member_.link().exchange(offer, &gradients_.sum(), limits);
   member_.count_step();
   StepReport report = report_of(mine, outcome.step);

@@ -33,7 +33,8 @@ OptionFlags::OptionFlags(CLI::App& command, FlagSet set) {
   TrainOptions defaults;
   const OptionTable table = option_table(defaults);
   for (const auto& option : table.options()) {
-    const bool is_wanted = set == FlagSet::kTrain || option->lifetime() == Lifetime::kPart || option->key() == "quiet";
+    const bool is_wanted = set == FlagSet::kTrain || option->lifetime() == Lifetime::kPart ||
+                           option->key() == "quiet" || option->key() == "profile";
     if (!option->flag().empty() && is_wanted) add(command, *option, set == FlagSet::kTrain ? takes(*option) : "");
   }
   command.add_option("--set", sets_, keys_of_set(table, set))->type_name("KEY=VALUE")->allow_extra_args(false);

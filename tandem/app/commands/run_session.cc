@@ -4,6 +4,7 @@
 
 #include <iostream>
 
+#include "tandem/app/run/profile.h"
 #include "tandem/app/run/program_name.h"
 #include "tandem/app/run/progress.h"
 #include "tandem/app/run/quantity_text.h"
@@ -168,9 +169,12 @@ ExitCode train_in(RunFolder& folder, const Configuration& configuration, const r
   });
   try {
     leader.send(configuration);
+    std::optional<Profile> profile;
+    if (options.profile) profile.emplace(folder.paths());
     const Summary summary = train(configuration, with_plugins(environments, options), from, ranks,
                                   {.folder = folder, .progress = *progress, .log = log, .stop = signals.token()});
     say_outcome(*progress, summary, folder.paths());
+    if (profile) progress->say(profile->finish());
     return summary.end == RunEnd::kFinished ? ExitCode::kDone : ExitCode::kStopped;
   } catch (const std::exception& error) {
     progress->finish();

@@ -274,6 +274,9 @@ void add_folder_options(OptionTable& table, TrainOptions& options) {
       .flag("--resume")
       .lives(Lifetime::kCall);
   table.add("quiet", options.quiet, "No progress, only errors.").flag("--quiet").lives(Lifetime::kCall);
+  table.add("profile", options.profile, "Write trace.json and profile.txt: where the time of each thread went.")
+      .flag("--profile")
+      .lives(Lifetime::kCall);
 }
 
 }  // namespace

@@ -113,6 +113,7 @@ struct TrainOptions {
   std::optional<std::filesystem::path> run_dir = {};  // nothing: a new folder in runs/
   Resume resume = Resume::kNever;
   bool quiet = false;
+  bool profile = false;
 };
 
 /// The numbers of PPO, with what the policy asks for.

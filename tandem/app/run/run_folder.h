@@ -25,6 +25,8 @@ struct RunPaths {
   [[nodiscard]] std::filesystem::path checkpoints() const { return folder / "checkpoints"; }
   [[nodiscard]] std::filesystem::path curve() const { return folder / "curve.png"; }
   [[nodiscard]] std::filesystem::path log() const { return folder / "log.txt"; }
+  [[nodiscard]] std::filesystem::path trace() const { return folder / "trace.json"; }
+  [[nodiscard]] std::filesystem::path profile() const { return folder / "profile.txt"; }
 };
 
 /// What lies at a path.

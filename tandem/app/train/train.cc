@@ -4,6 +4,7 @@
 
 #include "tandem/app/train/build_run.h"
 #include "tandem/app/train/run_record.h"
+#include "tandem/concurrency/trace.h"
 
 namespace tandem::app {
 namespace {
@@ -24,8 +25,8 @@ class Training {
   RunEnd loop(RunRecord* record) {
     bool stopping = false;
     while (!stopping && (run_->env_steps() < total_steps_ || !run_->all_reported())) {
-      const rl::RunReport report = run_->update();
-      if (record != nullptr) record->account(report);
+      const rl::RunReport report = update();
+      if (record != nullptr) account(*record, report);
       const Decision decision =
           decide(record != nullptr && record->checkpoint_due(std::max<std::int64_t>(saved_updates_, 0)));
       if (decision.checkpoint) checkpoint(record);
@@ -53,7 +54,18 @@ class Training {
     return decision;
   }
 
+  rl::RunReport update() {
+    const Span span("update");
+    return run_->update();
+  }
+
+  static void account(RunRecord& record, const rl::RunReport& report) {
+    const Span span("record");
+    record.account(report);
+  }
+
   void checkpoint(RunRecord* record) {
+    const Span span("checkpoint");
     const learner::StateParts parts = run_->save();
     if (record != nullptr) record->checkpoint(parts);
     saved_updates_ = run_->updates();

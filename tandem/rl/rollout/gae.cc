@@ -2,10 +2,13 @@
 
 #include <ATen/ATen.h>
 
+#include "tandem/concurrency/trace.h"
+
 namespace tandem::rl {
 
 // Time runs backwards in the outer loop, so that the inner one goes over neighbouring memory.
 void compute_gae(Fragment& fragment, double gamma, double lambda) {
+  const Span span("gae");
   const auto discount = static_cast<float>(gamma), decay = static_cast<float>(gamma * lambda);
   const int rows = fragment.rows;
   std::vector<float> next_advantage(static_cast<std::size_t>(rows), 0.0F);

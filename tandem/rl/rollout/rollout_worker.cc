@@ -8,6 +8,7 @@
 #include "tandem/base/check.h"
 #include "tandem/base/philox.h"
 #include "tandem/base/text.h"
+#include "tandem/concurrency/trace.h"
 #include "tandem/rl/env/state_bytes.h"
 
 namespace tandem::rl {
@@ -92,6 +93,7 @@ EnvArrays RolloutWorker::arrays_at(int t) {
 }
 
 const Fragment& RolloutWorker::collect(const Normalizers& frozen) {
+  const Span span("rollout");
   const at::NoGradGuard no_grad;
   moments_.clear();
   truncated_at_.clear();
@@ -127,6 +129,7 @@ void RolloutWorker::keep_state(int t) {
 }
 
 void RolloutWorker::act(int t) {
+  const Span span("act");
   const std::ptrdiff_t row = std::ptrdiff_t{t} * rows_;
   Decisions decisions{.log_prob = fragment_.log_prob.data_ptr<float>() + row,
                       .value = fragment_.value.data_ptr<float>() + row};
@@ -141,6 +144,7 @@ void RolloutWorker::act(int t) {
 }
 
 void RolloutWorker::step_environments(int t) {
+  const Span span("step environments");
   EnvActions actions;
   const std::int64_t stride = fragment_.action.stride(0) * t;
   if (box_.empty()) {

@@ -1,0 +1,149 @@
+#include "tandem/concurrency/trace.h"
+
+#include <pthread.h>
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+#include <utility>
+
+#include "tandem/base/check.h"
+
+namespace tandem {
+namespace trace {
+
+// Of one thread. Written by that thread, read by whoever asks for the trace.
+class Buffer {
+ public:
+  Buffer(std::string thread, std::size_t capacity) : thread_(std::move(thread)), capacity_(capacity) {
+    latest_.reserve(capacity);
+  }
+
+  void add(const SpanRecord& span, Clock::duration own) {
+    const MutexLock lock(mutex_);
+    if (latest_.size() < capacity_) {
+      latest_.push_back(span);
+    } else {
+      latest_[recorded_ % capacity_] = span;
+    }
+    ++recorded_;
+    SpanTotal& total = total_of(span.name);
+    total.total += span.duration;
+    total.own += own;
+    total.longest = std::max(total.longest, span.duration);
+    ++total.count;
+  }
+
+  [[nodiscard]] ThreadTrace read() const {
+    const MutexLock lock(mutex_);
+    ThreadTrace result{.name = thread_, .latest = latest_, .recorded = recorded_, .totals = totals_};
+    if (recorded_ > capacity_) {
+      const auto oldest = static_cast<std::ptrdiff_t>(recorded_ % capacity_);
+      std::rotate(result.latest.begin(), result.latest.begin() + oldest, result.latest.end());
+    }
+    return result;
+  }
+
+ private:
+  // A thread has a dozen names; the same literal may have an address for each source file.
+  SpanTotal& total_of(const char* name) TANDEM_REQUIRES(mutex_) {
+    const auto found = std::find_if(totals_.begin(), totals_.end(), [name](const SpanTotal& total) {
+      return total.name == name || std::string_view(total.name) == name;
+    });
+    return found != totals_.end() ? *found : totals_.emplace_back(SpanTotal{.name = name});
+  }
+
+  const std::string thread_;
+  const std::size_t capacity_;
+  mutable Mutex mutex_;
+  std::vector<SpanRecord> latest_ TANDEM_GUARDED_BY(mutex_);
+  std::uint64_t recorded_ TANDEM_GUARDED_BY(mutex_) = 0;
+  std::vector<SpanTotal> totals_ TANDEM_GUARDED_BY(mutex_);
+};
+
+namespace {
+
+// The trace of the process. Threads come to it by themselves, with their first span.
+struct Registry {
+  Mutex mutex;
+  std::uint64_t generation TANDEM_GUARDED_BY(mutex) = 0;  // counts traces; a thread's buffer belongs to one of them
+  bool open TANDEM_GUARDED_BY(mutex) = false;
+  std::size_t capacity TANDEM_GUARDED_BY(mutex) = 0;
+  std::vector<std::shared_ptr<Buffer>> buffers TANDEM_GUARDED_BY(mutex);
+};
+
+Registry& registry() {
+  static Registry the_only;
+  return the_only;
+}
+
+std::atomic<std::uint64_t> current_generation{0};
+
+std::string thread_name() {
+  std::array<char, 16> name{};
+  pthread_getname_np(pthread_self(), name.data(), name.size());
+  return name.data();
+}
+
+// Null when the trace has ended meanwhile.
+std::shared_ptr<Buffer> buffer_of_this_thread() {
+  thread_local std::shared_ptr<Buffer> buffer;
+  thread_local std::uint64_t generation = 0;
+  if (generation == current_generation.load(std::memory_order_acquire)) return buffer;
+  Registry& its = registry();
+  const MutexLock lock(its.mutex);
+  if (!its.open) return nullptr;
+  buffer = its.buffers.emplace_back(std::make_shared<Buffer>(thread_name(), its.capacity));
+  generation = its.generation;
+  return buffer;
+}
+
+}  // namespace
+}  // namespace trace
+
+std::atomic<bool> Span::recording_{false};
+thread_local Span* Span::innermost_ = nullptr;
+
+Trace::Trace(std::size_t spans_of_a_thread) {
+  TANDEM_CHECK(spans_of_a_thread > 0, "a trace keeps at least one span of each thread");
+  trace::Registry& its = trace::registry();
+  const MutexLock lock(its.mutex);
+  TANDEM_CHECK(!its.open, "a trace is being recorded already");
+  its.open = true;
+  its.capacity = spans_of_a_thread;
+  trace::current_generation.store(++its.generation, std::memory_order_release);
+  Span::recording_.store(true, std::memory_order_relaxed);
+}
+
+Trace::~Trace() {
+  Span::recording_.store(false, std::memory_order_relaxed);
+  trace::Registry& its = trace::registry();
+  const MutexLock lock(its.mutex);
+  its.open = false;
+  its.buffers.clear();
+}
+
+std::vector<ThreadTrace> Trace::threads() const {
+  trace::Registry& its = trace::registry();
+  const MutexLock lock(its.mutex);
+  std::vector<ThreadTrace> all;
+  for (const auto& buffer : its.buffers) all.push_back(buffer->read());
+  return all;
+}
+
+void Span::open(const char* name) {
+  buffer_ = trace::buffer_of_this_thread();
+  if (!buffer_) return;
+  name_ = name;
+  outer_ = std::exchange(innermost_, this);
+  begin_ = Clock::now();
+}
+
+void Span::close() {
+  const Clock::duration duration = Clock::now() - begin_;
+  innermost_ = outer_;
+  if (outer_ != nullptr) outer_->within_ += duration;
+  buffer_->add({.name = name_, .begin = begin_, .duration = duration}, duration - within_);
+}
+
+}  // namespace tandem

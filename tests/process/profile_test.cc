@@ -1,0 +1,73 @@
+// What `tandem train --profile` leaves behind, and that nothing else is different.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <set>
+
+#include "tandem/base/atomic_file.h"
+#include "tandem/base/testing/temporary_folder.h"
+#include "training.h"
+
+namespace tandem::process_test {
+namespace {
+
+using testing::Contains;
+using testing::HasSubstr;
+using testing::Pair;
+
+Command with_profile(Command training) {
+  training.arguments.emplace_back("--profile");
+  return training;
+}
+
+// Names of the spans of each thread, by the thread's name.
+std::map<std::string, std::set<std::string>> spans_in(const std::filesystem::path& folder) {
+  std::map<std::int64_t, std::string> threads;
+  std::map<std::string, std::set<std::string>> spans;
+  const JsonValue trace = read_json_file(folder / "trace.json");
+  for (const JsonValue& event : trace.at("traceEvents").as_array()) {
+    const std::int64_t thread = event.at("tid").as_int64();
+    if (event.at("ph").as_string() == "M") {
+      threads[thread] = event.at("args").at("name").as_string();
+    } else {
+      EXPECT_GE(event.at("ts").as_double(), 0);
+      EXPECT_GE(event.at("dur").as_double(), 0);
+      spans[threads.at(thread)].insert(event.at("name").as_string());
+    }
+  }
+  return spans;
+}
+
+TEST(ProfileTest, HasThePhasesOfEachReplicaAndChangesNoNumber) {
+  const TemporaryFolder scratch;
+  expect_success(train(cartpole(), scratch / "without", "cpu:2"));
+  expect_success(with_profile(train(cartpole(), scratch / "with", "cpu:2")));
+  EXPECT_EQ(state_of(scratch / "with"), state_of(scratch / "without"));
+  EXPECT_FALSE(std::filesystem::exists(scratch / "without" / "trace.json"));
+
+  const auto spans = spans_in(scratch / "with");
+  for (const char* phase : {"update", "record", "checkpoint"})
+    EXPECT_THAT(spans, Contains(Pair("tandem", Contains(phase))));
+  for (const char* replica : {"replica 0", "replica 1"}) {
+    for (const char* phase : {"rollout", "act", "step environments", "gae", "load", "shuffle", "take minibatch", "loss",
+                              "backward", "sync", "sum statistics", "optimizer"}) {
+      EXPECT_THAT(spans, Contains(Pair(replica, Contains(phase))));
+    }
+  }
+  EXPECT_THAT(read_file(scratch / "with" / "profile.txt"), HasSubstr("rollout"));
+}
+
+TEST(ProfileTest, OfAPipelineHasItsStagesAndWhoWaits) {
+  const TemporaryFolder scratch;
+  expect_success(with_profile(tandem({"train", "--algo", "impala", "--env", "CartPole-v1", "--total-steps", "8192",
+                                      "--quiet", "--run-dir", (scratch / "run").string()})));
+  const auto spans = spans_in(scratch / "run");
+  EXPECT_THAT(spans, Contains(Pair("rollout 0", Contains("rollout"))));
+  EXPECT_THAT(spans, Contains(Pair("loader 0", Contains("load"))));
+  EXPECT_THAT(spans, Contains(Pair("learner", Contains("learn"))));
+  EXPECT_THAT(spans, Contains(Pair("learner", Contains("wait for batch"))));
+}
+
+}  // namespace
+}  // namespace tandem::process_test
