@@ -14,6 +14,7 @@
 
 #include "dataset.h"
 #include "net.h"
+#include "straggler.h"
 #include "tandem/base/error.h"
 #include "tandem/base/json_writer.h"
 #include "tandem/base/philox.h"
@@ -41,6 +42,7 @@ struct Options {
   double learning_rate = 2e-3;
   sync::StrategyKind strategy = sync::StrategyKind::kReplicated;
   std::optional<int> replicas_to_aggregate;  // of sync_replicas; nothing: all
+  std::pair<int, double> slow{0, 1.0};       // a replica of the run, and how many times as long its steps take
   Precision precision = Precision::kFloat32;
   comm::WorldWords world;
 };
@@ -72,6 +74,9 @@ int parse(int argc, char** argv, Options& options) {
   app.add_option("--replicas-to-aggregate", options.replicas_to_aggregate,
                  "Of --strategy sync_replicas: gradients of a step (default: one of each replica)")
       ->check(CLI::Range(1, 1024));
+  app.add_option("--slow", options.slow,
+                 "A replica that sleeps until its steps take FACTOR times as long, to see what a straggler costs")
+      ->option_text("REPLICA FACTOR");
   app.add_option("--autocast", options.precision, "off, or bf16: forward passes in bfloat16, parameters stay float32")
       ->transform(CLI::CheckedTransformer(
           std::map<std::string, Precision>{{"off", Precision::kFloat32}, {"bf16", Precision::kBfloat16}}))
@@ -91,7 +96,7 @@ int parse(int argc, char** argv, Options& options) {
 }
 
 struct Result {
-  double loss = 0, images_per_s = 0, test_accuracy = 0;
+  double loss = 0, train_seconds = 0, images_per_s = 0, test_accuracy = 0;
 };
 
 sync::StrategyOptions strategy_of(const Options& options) {
@@ -105,7 +110,7 @@ sync::StrategyOptions strategy_of(const Options& options) {
 
 // One pass over the training images on every replica; the mean loss of the run. It ends when its steps are made, also
 // for a replica that was too slow to take part in all of them.
-double train_epoch(learner::ReplicaTeam& team, Precision precision, int epoch) {
+double train_epoch(learner::ReplicaTeam& team, const Options& options, int epoch) {
   double mean_loss = 0;
   team.run([&](learner::Member& member) {
     auto& net = dynamic_cast<Net&>(member.replica.module());
@@ -113,7 +118,7 @@ double train_epoch(learner::ReplicaTeam& team, Precision precision, int epoch) {
     const c10::Device device = member.replica.placement().device;
     const learner::LossFunction loss = [&](const learner::ShardBatch& batch) {
       std::optional<model::Autocast> autocast;  // until the loss is there: the backward pass follows outside
-      if (precision == Precision::kBfloat16) autocast.emplace(model::AutocastOptions{.device = device.type()});
+      if (options.precision == Precision::kBfloat16) autocast.emplace(model::AutocastOptions{.device = device.type()});
       return learner::ShardLoss{
           .loss = torch::nn::functional::cross_entropy(net.forward(batch["pixels"]), batch["labels"]),
           .weight = static_cast<double>(batch.valid_rows),
@@ -121,9 +126,11 @@ double train_epoch(learner::ReplicaTeam& team, Precision precision, int epoch) {
     };
     member.learner.begin_pass(learner::Order::kShuffled);
     const std::int64_t minibatches = member.learner.batch().plan().minibatches;
+    Straggler straggler(member.replica.placement().replica == options.slow.first ? options.slow.second : 1);
     double sum = 0;
     std::int64_t step = 0, b = 0;
     for (; b < minibatches && step < minibatches * epoch; ++b) {
+      straggler.lag();
       const Limits limits{.deadline = Deadline::after(kPatience), .stop = {}};
       const sync::StepReport report = member.learner.step(b, loss, 1.0, limits).step;
       sum += report.loss;
@@ -171,6 +178,7 @@ void print_result(const Options& options, learner::ReplicaTeam& team, const Resu
   json.key("epochs").value(options.epochs);
   json.key("test_accuracy").value(result.test_accuracy);
   json.key("train_loss").value(result.loss);
+  json.key("train_s").value(result.train_seconds);
   json.key("images_per_s").value(result.images_per_s);
   json.key("params_sha256").value(model::bytes_sha256(parameters));
   json.key("state_sha256").value(model::state_sha256(state));
@@ -192,6 +200,10 @@ void print_result(const Options& options, learner::ReplicaTeam& team, const Resu
 void train(const Options& options, const learner::Ranks& ranks) {
   const std::vector<sync::Placement> placements =
       ranks.place(device::parse_device_set(options.devices), options.shards);
+  if (options.slow.first < 0 || options.slow.first >= placements.front().replicas || !(options.slow.second >= 1)) {
+    throw ConfigError(concat("--slow ", options.slow.first, " ", options.slow.second, " names no replica of ",
+                             placements.front().replicas, ", or no factor of at least 1"));
+  }
   const Images train = read(options.data, Part::kTrain), test = read(options.data, Part::kTest);
   const learner::TeamOptions team_options{
       .run_seed = static_cast<std::uint64_t>(options.seed),
@@ -221,14 +233,14 @@ void train(const Options& options, const learner::Ranks& ranks) {
     }
   });
   Result result;
-  double seconds = 0;
   for (int epoch = 1; epoch <= options.epochs; ++epoch) {
     const Clock::time_point start = Clock::now();
-    result.loss = train_epoch(team, options.precision, epoch);
-    seconds += seconds_since(start);
+    result.loss = train_epoch(team, options, epoch);
+    result.train_seconds += seconds_since(start);
     (void)team.state();  // without lockstep the replicas are not equal before
     result.test_accuracy = test_accuracy(team, test);
-    result.images_per_s = static_cast<double>(team.member(0).learner.batch().plan().used) * epoch / seconds;
+    result.images_per_s =
+        static_cast<double>(team.member(0).learner.batch().plan().used) * epoch / result.train_seconds;
     if (!ranks.leads()) continue;
     std::cerr << concat("epoch ", epoch, "/", options.epochs, ": loss ", result.loss, ", test accuracy ",
                         result.test_accuracy, ", ", static_cast<std::int64_t>(result.images_per_s), " images/s\n");
