@@ -64,6 +64,8 @@ void require_output_written() {
 int run_program(int argc, const char* const* argv, const rl::EnvRegistry& environments) {
   // A reader that goes away (`tandem train | head`) must not end a run.
   std::signal(SIGPIPE, SIG_IGN);
+  // Nor may a file that grows beyond the limit (`ulimit -f`): the write fails, and the error says which.
+  std::signal(SIGXFSZ, SIG_IGN);
   set_program_name(argc > 0 ? argv[0] : "");
   ExitCode code = ExitCode::kDone;
   try {

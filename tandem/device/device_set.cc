@@ -66,6 +66,7 @@ std::vector<c10::Device> parse_device_set(std::string_view text) {
   const bool has_list = colon != std::string_view::npos;
   const std::string_view rest = has_list ? text.substr(colon + 1) : std::string_view();
   if (has_list && rest.empty()) refuse(text, "ends after the colon");
+  if (text.find("cpu") != text.npos && text.find("cuda") != text.npos) refuse(text, "mixes CPU and CUDA replicas");
   if (kind == "cpu") return cpu_devices(text, rest);
   if (kind == "cuda") return cuda_devices(text, rest);
   refuse(text, "is not a device set");

@@ -10,6 +10,9 @@ namespace tandem::process_test {
 namespace {
 
 namespace fs = std::filesystem;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
 
 // Spoils the checkpoint after update 3.
 using Damage = void (*)(const fs::path& checkpoint);
@@ -181,12 +184,12 @@ TEST(BadCheckpointFolderTest, AllOfThemDamagedIsSaid) {
 }
 
 // A run whose settings say another model than its checkpoints hold.
-TEST(BadCheckpointFolderTest, AnotherModelIsNamedByItsParameters) {
+TEST(BadCheckpointFolderTest, AnotherModelIsRefused) {
   const TemporaryFolder folder;
   const fs::path run = copy_of_run(folder.path());
   replace(run / "config.yaml", "hidden: [64, 64]", "hidden: [32, 32]");
-  expect_refusal(tandem(folder.path(), split("resume run --total-steps 1024")), kRunFailed,
-                 {"u000000000003", "[64, 4]", "[32, 4]", "config.yaml"});
+  expect_refusal(tandem(folder.path(), split("resume run --total-steps 1024")), kUserCanFixIt,
+                 {"policy.hidden = [32, 32]", "config.yaml", "u000000000003 was made with [64, 64]"});
   expect_usable(checkpoint_of(run, 3));
 }
 
@@ -194,8 +197,8 @@ TEST(BadCheckpointFolderTest, AnotherEnvironmentIsRefused) {
   const TemporaryFolder folder;
   const fs::path run = copy_of_run(folder.path());
   replace(run / "config.yaml", "env: CartPole-v1", "env: Acrobot-v1");
-  expect_refusal(tandem(folder.path(), split("resume run --total-steps 1024")), kRunFailed,
-                 {"u000000000003", "config.yaml", "[64, 4]"});
+  expect_refusal(tandem(folder.path(), split("resume run --total-steps 1024")), kUserCanFixIt,
+                 {"env = Acrobot-v1", "config.yaml", "u000000000003 was made with CartPole-v1"});
   expect_usable(checkpoint_of(run, 3));
 }
 
@@ -219,6 +222,51 @@ TEST(BadCheckpointFolderTest, OtherSettingsThanTheRunBeganWithAreNamed) {
                  {"ppo.gamma = 0.5 (--set)", "cannot change", "start a new run"});
   expect_refusal(tandem(folder.path(), split("train --env CartPole-v1 --run-dir run --resume auto --seed 7")),
                  kUserCanFixIt, {"seed = 7 (--seed)", "began with 0", "new run"});
+}
+
+TEST(BadCheckpointFolderTest, SettingsThatWereChangedInConfigYamlAreAllNamed) {
+  const TemporaryFolder folder;
+  const fs::path run = copy_of_run(folder.path());
+  replace(run / "config.yaml", "\nseed: 0", "\nseed: 5");
+  replace(run / "config.yaml", "  gamma: 0.98", "  gamma: 0.5");
+  expect_refusal(tandem(folder.path(), split("resume run --total-steps 1024")), kUserCanFixIt,
+                 {"seed = 5", "was made with 0; set it back", "ppo.gamma = 0.5", "was made with 0.98"});
+  expect_usable(checkpoint_of(run, 3));
+}
+
+TEST(BadCheckpointFolderTest, WhatIsNotAskedForIsAsTheRunBegan) {
+  const TemporaryFolder folder;
+  expect_success(tandem(folder.path(), split("train --env CartPole-v1 --seed 7 --total-steps 512 --quiet "
+                                             "--set ppo.gamma=0.9 --run-dir run")));
+  expect_success(tandem(folder.path(), split("train --env CartPole-v1 --total-steps 1024 --quiet --resume auto "
+                                             "--shards auto --run-dir run")));
+  EXPECT_THAT(read_text(folder / "run/summary.json"),
+              AllOf(HasSubstr("\"seed\":7"), HasSubstr("\"resumed\":\"exactly\""), HasSubstr("\"env_steps\":1024")));
+  EXPECT_THAT(read_text(folder / "run/config.yaml"), AllOf(HasSubstr("gamma: 0.9"), HasSubstr("# --seed")));
+}
+
+TEST(BadCheckpointFolderTest, ARunWhoseCheckpointsAreGoneIsNotBegunAnew) {
+  const TemporaryFolder folder;
+  const fs::path run = copy_of_run(folder.path());
+  const std::string metrics = read_text(run / "metrics.jsonl");
+  fs::remove_all(run / "checkpoints");
+  expect_refusal(tandem(folder.path(), split("resume run --total-steps 1024")), kUserCanFixIt,
+                 {"summary.json", "no checkpoint", "erase", "back"});
+  fs::remove(run / "summary.json");
+  expect_refusal(tandem(folder.path(), split("resume run --total-steps 1024")), kUserCanFixIt, {"metrics.jsonl"});
+  EXPECT_EQ(read_text(run / "metrics.jsonl"), metrics);
+}
+
+TEST(BadCheckpointFolderTest, LinesOfMetricsThatAreLostAreSaid) {
+  const TemporaryFolder folder;
+  const fs::path run = copy_of_run(folder.path());
+  const std::string metrics = read_text(run / "metrics.jsonl");
+  write_text(run / "metrics.jsonl", metrics.substr(0, metrics.find('\n') + 1));
+  EXPECT_THAT(expect_success(tandem(folder.path(), split("resume run --total-steps 1024"))),
+              AllOf(HasSubstr("metrics.jsonl ends with update 1"), HasSubstr("after update 3")));
+  EXPECT_THAT(expect_success(tandem(folder.path(), split("resume run --total-steps 1280"))),
+              Not(HasSubstr("metrics.jsonl ends with")))
+      << "its last line is there now";
 }
 
 TEST(BadCheckpointFolderTest, DamagedMetricsAreNamed) {

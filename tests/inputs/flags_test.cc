@@ -73,6 +73,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadFlags{"LayerOfLetters",
                  "train --env CartPole-v1 --set policy.hidden=64,x",
                  {"policy.hidden = 64,x", "list", "found \"x\""}},
+        BadFlags{"AnEmptyList", "train --env CartPole-v1 --set policy.hidden=", {"policy.hidden", "written []"}},
         BadFlags{"HeadForOtherActions",
                  "train --env CartPole-v1 --set policy.head=normal",
                  {"policy.head = normal", "Discrete(2)", "what fits: categorical"}},

@@ -1,4 +1,5 @@
 // Plugins that are none, and plugins whose environments break while they run.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "bad_input.h"
@@ -34,6 +35,8 @@ TEST_P(BadPluginEnvTest, IsNamedAndEarlierCheckpointsStay) {
   if (GetParam().breaks == Breaks::kLater) {
     for (const int updates : {1, 2, 3})
       expect_success(tandem(folder.path(), {"inspect", checkpoint_of("run", updates)}));
+    EXPECT_THAT(expect_success(tandem(folder.path(), split("inspect run"))),
+                testing::AllOf(testing::HasSubstr("state    failed"), testing::HasSubstr(GetParam().words.front())));
     // It goes on from there, to the same fault.
     expect_refusal(tandem(folder.path(), split("resume run --quiet --set checkpoint.every_seconds=3600")), kRunFailed,
                    GetParam().words);
@@ -81,8 +84,10 @@ TEST(BadPluginTest, AFileThatIsNoPluginIsNamedForWhatItIs) {
   refused("@plugins/no_entry_point.so", {"no environments", "TANDEM_ENV_PLUGIN"});
 }
 
-TEST(BadPluginTest, AnEnvironmentThatItDoesNotHaveIsNamed) {
+TEST(BadPluginTest, TheFaultIsThatOfWhatIsNotThere) {
   const TemporaryFolder folder;
+  expect_refusal(tandem(folder.path(), split("train --plugin gone.so --env CartPole-v1")), kUserCanFixIt,
+                 {"plugins = [", "(--plugin)", "does not exist"});
   expect_refusal(tandem(folder.path(), train("Goood-v0")), kUserCanFixIt, {"'Goood-v0'", "did you mean 'Good-v0'"});
 }
 

@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <csignal>
 
 #include "bad_input.h"
 #include "tandem/base/text.h"
@@ -155,7 +154,6 @@ TEST(BadRunFolderTest, AWriteThatFailsHalfwayLeavesTheCheckpointsBefore) {
   const fs::path run = copy_of_run(folder.path());
   Command command = tandem(folder.path(), split("resume run --total-steps 1024"));
   command.prepare = [] {
-    ::signal(SIGXFSZ, SIG_IGN);
     const rlimit limit{50'000, 50'000};
     ::setrlimit(RLIMIT_FSIZE, &limit);
   };

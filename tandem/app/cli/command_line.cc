@@ -69,6 +69,7 @@ class CommandLine {
     app_.require_subcommand(0, 1);
     app_.allow_extras();
     app_.set_help_flag("-h,--help", "This text; behind a command, the command's.");
+    app_.set_version_flag("--version", "", "As the command of this name.");
     add_train();
     add_resume();
     add_results();
@@ -85,6 +86,8 @@ class CommandLine {
       app_.parse(std::move(reversed));
     } catch (const CLI::CallForHelp&) {
       return HelpCommand{app_.help()};
+    } catch (const CLI::CallForVersion&) {
+      return VersionCommand{Output::kText};
     } catch (const CLI::ArgumentMismatch& error) {
       const std::string text = error.what();  // "--seed: 1 required ..."
       throw ConfigError(concat(text.substr(0, text.find(':')), ": a value must follow; see --help"));

@@ -24,6 +24,9 @@ std::optional<double> threshold_of(const RunPaths& paths, const rl::EnvRegistry&
 ExitCode run_plot(const PlotCommand& command, const rl::EnvRegistry& environments) {
   std::vector<PlottedRun> runs;
   std::vector<std::string> faults;
+  const std::filesystem::path into = command.picture.parent_path();
+  if (!into.empty() && !std::filesystem::is_directory(into))
+    faults.push_back(concat("--output ", command.picture.string(), ": there is no folder ", into.string()));
   for (const std::filesystem::path& folder : command.runs) {
     try {
       const RunPaths paths = find_run(folder);

@@ -11,6 +11,7 @@
 #include "tandem/app/run/run_log.h"
 #include "tandem/app/stop_signals.h"
 #include "tandem/app/train/build_run.h"
+#include "tandem/app/train/run_checkpoint.h"
 #include "tandem/app/train/train.h"
 #include "tandem/base/atomic_file.h"
 #include "tandem/base/error.h"
@@ -42,6 +43,28 @@ std::int64_t env_steps_of(const model::Checkpoint& checkpoint) {
   const auto& counters = checkpoint.info().counters;
   const auto found = counters.find("env_steps");
   return found == counters.end() ? 0 : found->second;
+}
+
+bool has_failed(const RunPaths& paths) {
+  try {
+    return read_json_file(paths.summary()).at("end").as_string() == name_of(RunEnd::kFailed);
+  } catch (const JsonError&) {
+    return false;
+  }
+}
+
+// A run that ended without an error has a checkpoint, and one that began has the folder for them: who goes on without
+// would erase what the run has recorded.
+void require_nothing_lost(const RunPaths& paths) {
+  std::error_code ignored;
+  const bool has_folder = std::filesystem::exists(paths.checkpoints(), ignored);
+  const bool has_ended = std::filesystem::exists(paths.summary(), ignored) && !has_failed(paths);
+  const bool has_metrics = std::filesystem::exists(paths.metrics(), ignored);
+  if (!has_ended && (has_folder || !has_metrics)) return;
+  throw ConfigError(
+      concat(paths.folder.string(), " has ", has_ended ? "a summary.json" : "a metrics.jsonl",
+             " but no checkpoint, and going on would begin at the first step and erase what it recorded; ", "put ",
+             paths.checkpoints().string(), " back, or train anew in another folder"));
 }
 
 void say_outcome(Progress& progress, const Summary& summary, const RunPaths& paths) {
@@ -88,6 +111,7 @@ Surroundings surroundings_of(const rl::EnvRegistry& environments, const learner:
                                     " shards, say, or fewer devices or ranks"));
          }
        }},
+      {"plugins", [&environments](const TrainOptions& options) { (void)with_plugins(environments, options); }},
       {"env", [spec_of](const TrainOptions& options) { (void)spec_of(options); }},
       {"policy.head",
        [spec_of](const TrainOptions& options) {
@@ -109,10 +133,14 @@ std::optional<model::Checkpoint> newest_checkpoint(const RunPaths& paths) {
 std::optional<model::Checkpoint> checkpoint_to_resume(const RunPaths& paths, Configuration& configuration) {
   std::optional<model::Checkpoint> checkpoint = newest_checkpoint(paths);
   if (!checkpoint) {
+    require_nothing_lost(paths);
     configuration.notes.emplace_back("the run has no checkpoint yet: it starts from the beginning");
     return checkpoint;
   }
   const TrainOptions& options = configuration.options;
+  std::vector<std::string> changes =
+      changed_since(config_of(*checkpoint), options, paths.config().string(), checkpoint->folder().string());
+  if (!changes.empty()) throw ConfigError(std::move(changes));
   const std::int64_t made = env_steps_of(*checkpoint);
   // The last update of a run may go beyond its total.
   if (made - options.total_steps >= batch_rows(options)) {

@@ -111,10 +111,12 @@ std::string state_text(const LastKnown& known) {
   const JsonValue& last = known.values;
   std::string text = concat("  state    ", known.ended ? value_of(last, "end") : "not ended", " after ",
                             count_of(last, "env_steps"), " steps, ", count_of(last, "updates"), " updates\n");
+  if (known.ended && last.find("failure") != nullptr) text += concat("  failure  ", value_of(last, "failure"), "\n");
   text += concat("  return   ", value_of(last, "episode_return_mean"), " (mean of the last 100 episodes)\n");
   if (known.ended) text += concat("  solved   ", solved_text(last), "\n");
   text += concat("  speed    ", count_of(last, "env_steps_per_s"), " steps/s\n");
-  if (known.ended) text += concat("  state_sha256  ", value_of(last, "state_sha256"), "\n");
+  if (known.ended && last.find("state_sha256") != nullptr)
+    text += concat("  state_sha256  ", value_of(last, "state_sha256"), "\n");
   return text;
 }
 

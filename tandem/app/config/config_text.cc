@@ -80,7 +80,7 @@ std::string config_text(const OptionTable& table, std::string_view title, std::s
     section = name.section;
     const std::string line = (section.empty() ? "" : "  ") + name.leaf + ": " + option->text();
     const Origin& origin = option->origin();
-    const auto found = origin.layer == Layer::kFile ? before.find(option->key()) : before.end();
+    const auto found = origin.layer == Layer::kRecord ? before.find(option->key()) : before.end();
     text += with_comment(line, found == before.end() ? origin.place : first_place(line, found->second, origin.place));
     text += '\n';
   }

@@ -9,7 +9,7 @@ namespace tandem::app {
 
 /// Every option that a run records (Lifetime kRun and kPart) and that has an effect, in sections, with a comment where
 /// it came from. `title` is the first line, as a comment. `recorded`: the earlier such text that the options of
-/// Layer::kFile were read from; a line of it that would be the same again keeps its comment, or that it has none.
+/// Layer::kRecord were read from; a line of it that would be the same again keeps its comment, or that it has none.
 [[nodiscard]] std::string config_text(const OptionTable& table, std::string_view title, std::string_view recorded = {});
 
 /// A listing of all options for people: key, what it expects, default, help.

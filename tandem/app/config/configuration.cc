@@ -12,6 +12,8 @@
 namespace tandem::app {
 namespace {
 
+constexpr const char* kResumedTitle = "The settings of this run, as resolved when it was last resumed.";
+
 void append(std::vector<std::string>& faults, std::vector<std::string> more) {
   for (std::string& fault : more) faults.push_back(std::move(fault));
 }
@@ -34,17 +36,11 @@ class Assembly {
   explicit Assembly(const Surroundings& surroundings) : surroundings_(surroundings) {}
 
   void read_file(const std::filesystem::path& file) {
-    try {
-      file_text_ = read_text(file);
-      YamlSettings read = read_yaml(file_text_, file.string(), Layer::kFile, table_);
-      const std::filesystem::path folder = surroundings_.folder / file.parent_path();
-      make_absolute(read.settings, folder);
-      append(faults_, std::move(read.faults));
-      file_ = std::move(read.settings);
-    } catch (const ConfigError& error) {
-      append(faults_, error.faults());
-    }
+    std::string text;
+    read(file, Layer::kFile, text, file_);
   }
+  // The config.yaml of a run that goes on.
+  void read_record(const std::filesystem::path& file) { read(file, Layer::kRecord, record_text_, record_); }
 
   void take_flags(std::vector<Setting> flags) {
     make_absolute(flags, surroundings_.folder);
@@ -79,30 +75,17 @@ class Assembly {
     notes_.push_back(concat("settings shipped for ", chosen.env, " with ", algo, ": ", preset->file));
   }
 
-  // What the run recorded is not asked for any more when a flag takes its effect away: who serves variables, say, once
-  // there is no parameter server.
-  void forget_idle_records() {
-    TrainOptions chosen;
-    OptionTable chooser = option_table(chosen);
-    (void)chooser.assign(file_);
-    (void)chooser.assign(flags_);
-    std::erase_if(file_, [&chooser](const Setting& setting) {
-      const Option* option = chooser.find(setting.key);
-      return option != nullptr && !chooser.has_effect(*option) &&
-             chooser.at(option->needed().key).origin().layer == Layer::kFlag;
-    });
-  }
-
-  void assign_file_and_flags() {
+  void assign() {
+    append(faults_, table_.assign(record_));
     append(faults_, table_.assign(file_));
     append(faults_, table_.assign(flags_));
   }
 
-  // What was asked for must be what the run began with.
+  // What is asked for must be what the run began with.
   void compare_with(const std::filesystem::path& recorded) {
     TrainOptions before = read_recorded(recorded);
     const OptionTable was = option_table(before);
-    if (!options_.shards && !table_.at("shards").is_faulty()) options_.shards = before.shards;
+    if (!options_.shards && !table_.at("shards").is_faulty()) options_.shards = before.shards;  // auto was asked for
     for (const auto& option : table_.options()) {
       const std::string then = was.at(option->key()).text();
       if (option->lifetime() != Lifetime::kRun || option->is_faulty() || option->text() == then) continue;
@@ -111,18 +94,27 @@ class Assembly {
     }
   }
 
-  // For a run that goes on: the file that was read is its config.yaml, which says where its values came from.
-  Configuration finish_recorded(const char* title) { return finish(title, file_text_); }
-
-  Configuration finish(const char* title, std::string_view recorded = {}) {
+  Configuration finish(const char* title) {
     resolve_shards();
     append(faults_, rule_faults(options_, table_, replicas_));
     run_checks();
     if (!faults_.empty()) throw ConfigError(faults_);
-    return {options_, config_text(table_, title, recorded), std::move(notes_)};
+    return {options_, config_text(table_, title, record_text_), std::move(notes_)};
   }
 
  private:
+  void read(const std::filesystem::path& file, Layer layer, std::string& text, std::vector<Setting>& settings) {
+    try {
+      text = read_text(file);
+      YamlSettings read = read_yaml(text, file.string(), layer, table_);
+      make_absolute(read.settings, surroundings_.folder / file.parent_path());
+      append(faults_, std::move(read.faults));
+      settings = std::move(read.settings);
+    } catch (const ConfigError& error) {
+      append(faults_, error.faults());
+    }
+  }
+
   void resolve_shards() {
     try {
       replicas_ = surroundings_.count_replicas(options_.devices);
@@ -145,7 +137,7 @@ class Assembly {
         check.run(options_);
       } catch (const ConfigError& error) {
         for (const std::string& fault : error.faults()) faults_.push_back(table_.fault(check.key, fault));
-        if (check.key == "env") return;
+        if (check.key == "plugins" || check.key == "env") return;
       }
     }
   }
@@ -153,8 +145,8 @@ class Assembly {
   const Surroundings& surroundings_;
   TrainOptions options_;
   OptionTable table_ = option_table(options_);
-  std::string file_text_;
-  std::vector<Setting> file_, flags_;
+  std::string record_text_;
+  std::vector<Setting> record_, file_, flags_;
   std::vector<std::string> faults_, notes_;
   int replicas_ = 1;
 };
@@ -163,24 +155,38 @@ class Assembly {
 
 Configuration configure(const ConfigSources& sources, const Surroundings& surroundings) {
   Assembly assembly(surroundings);
+  if (sources.recorded) assembly.read_record(*sources.recorded);
   if (sources.file) assembly.read_file(*sources.file);
   assembly.take_flags(sources.flags);
   assembly.take_faults(sources.flag_faults);
-  assembly.assign_preset();
-  assembly.assign_file_and_flags();
+  if (!sources.recorded) assembly.assign_preset();
+  assembly.assign();
   if (sources.recorded) assembly.compare_with(*sources.recorded);
-  return assembly.finish("The settings of this run, as resolved.");
+  return assembly.finish(sources.recorded ? kResumedTitle : "The settings of this run, as resolved.");
 }
 
 Configuration reconfigure(const std::filesystem::path& recorded, const std::vector<Setting>& flags,
                           const Surroundings& surroundings) {
   Assembly assembly(surroundings);
-  assembly.read_file(recorded);
+  assembly.read_record(recorded);
   assembly.take_flags(flags);
   assembly.refuse_flags_of(Lifetime::kRun);
-  assembly.forget_idle_records();
-  assembly.assign_file_and_flags();
-  return assembly.finish_recorded("The settings of this run, as resolved when it was last resumed.");
+  assembly.assign();
+  return assembly.finish(kResumedTitle);
+}
+
+std::vector<std::string> changed_since(std::string_view recorded, const TrainOptions& now, const std::string& place,
+                                       const std::string& maker) {
+  TrainOptions before = read_recorded(recorded, maker), after = now;
+  const OptionTable was = option_table(before), is = option_table(after);
+  std::vector<std::string> changes;
+  for (const auto& option : is.options()) {
+    const std::string then = was.at(option->key()).text();
+    if (option->lifetime() != Lifetime::kRun || !is.has_effect(*option) || option->text() == then) continue;
+    changes.push_back(concat(option->key(), " = ", option->text(), " (", place, "): ", maker, " was made with ", then,
+                             "; set it back, or start a new run"));
+  }
+  return changes;
 }
 
 TrainOptions read_recorded(std::string_view text, const std::string& name) {

@@ -20,8 +20,8 @@ struct ConfigSources {
   std::optional<std::filesystem::path> file = {};
   std::vector<Setting> flags = {};
   std::vector<std::string> flag_faults = {};  // found when the command line was read; reported with the others
-  /// The config.yaml of the run that these options are to go on with (`train --resume auto`). Asking for other options
-  /// of Lifetime kRun than it began with is a fault; `shards: auto` is what it was there.
+  /// The config.yaml of the run that these options are to go on with (`train --resume auto`): what is not asked for is
+  /// as it says. Asking for other options of Lifetime kRun than it began with is a fault.
   std::optional<std::filesystem::path> recorded = {};
 };
 
@@ -30,7 +30,8 @@ struct Surroundings {
   /// Replicas that a device set makes. Throws ConfigError.
   std::function<int(const std::string& devices)> count_replicas;
   /// Throws ConfigError when the option `key` cannot be, with the others as they are: an environment of no such name, a
-  /// head that does not fit its actions. Checks run in this order; those behind one of "env" that fails are left out.
+  /// head that does not fit its actions. Checks run in this order; those behind one of "plugins" or "env" that fails
+  /// are left out.
   struct Check {
     std::string key;
     std::function<void(const TrainOptions&)> run;
@@ -55,6 +56,11 @@ struct Configuration {
 /// options of Lifetime kPart and kCall only. Shipped settings, which may have changed since, do not matter.
 [[nodiscard]] Configuration reconfigure(const std::filesystem::path& recorded, const std::vector<Setting>& flags,
                                         const Surroundings& surroundings);
+
+/// In what `now` is another run than the one whose config.yaml was `recorded`: options of Lifetime kRun, a sentence
+/// each. `place`: where `now` is from, `maker`: what `recorded` made, for the sentences.
+[[nodiscard]] std::vector<std::string> changed_since(std::string_view recorded, const TrainOptions& now,
+                                                     const std::string& place, const std::string& maker);
 
 /// The options that a config.yaml of a run records, from its text; `name` for messages. Nothing is looked up: neither
 /// environment nor devices need exist here.

@@ -143,7 +143,8 @@ class ListBinding final : public OptionBinding {
 
   std::optional<std::string> assign(const RawValue& value) override {
     const bool is_list = value.kind == RawValue::Kind::kList;
-    if (!is_list && value.kind != RawValue::Kind::kText) return "expected " + expected();
+    if (!is_list && (value.kind != RawValue::Kind::kText || value.text.empty()))
+      return "expected " + expected() + "; an empty one is written []";
     std::vector<Value> read;
     for (const std::string& item : is_list ? value.items : binding_detail::split_list(value.text)) {
       std::optional<Value> element = binding_detail::read_within<Value>(item, *this);

@@ -7,8 +7,9 @@
 
 namespace tandem::app {
 
-/// Sources of settings; a later one wins over an earlier one.
-enum class Layer { kDefault, kPreset, kFile, kFlag };
+/// Sources of settings; a later one wins over an earlier one. kRecord: the config.yaml of a run that goes on. From
+/// kFile on somebody asks for the setting now.
+enum class Layer { kDefault, kPreset, kRecord, kFile, kFlag };
 
 struct Origin {
   Layer layer = Layer::kDefault;

@@ -28,7 +28,17 @@ void write_members(JsonWriter& json, const Record& record) {
 
 }  // namespace
 
-const char* name_of(RunEnd end) { return end == RunEnd::kFinished ? "finished" : "stopped"; }
+const char* name_of(RunEnd end) {
+  switch (end) {
+    case RunEnd::kFinished:
+      return "finished";
+    case RunEnd::kStopped:
+      return "stopped";
+    case RunEnd::kFailed:
+      break;
+  }
+  return "failed";
+}
 
 std::string to_json(const Summary& summary) {
   JsonWriter json;
@@ -36,11 +46,14 @@ std::string to_json(const Summary& summary) {
   json.key("algo").value(summary.algo).key("env").value(summary.env).key("seed").value(summary.seed);
   json.key("devices").value(summary.devices).key("shards").value(summary.shards);
   json.key("total_steps").value(summary.total_steps);
-  json.key("end").value(name_of(summary.end)).key("resumed").value(name_of(summary.resumed));
+  json.key("end").value(name_of(summary.end));
+  if (summary.end == RunEnd::kFailed) json.key("failure").value(summary.failure);
+  json.key("resumed").value(name_of(summary.resumed));
   write_members(json, to_record(summary.last));
   json.key("solved_at_env_steps");
   summary.solved_at_env_steps ? json.value(*summary.solved_at_env_steps) : json.value(nullptr);
-  json.key("params_sha256").value(summary.params_sha256).key("state_sha256").value(summary.state_sha256);
+  if (summary.end != RunEnd::kFailed)
+    json.key("params_sha256").value(summary.params_sha256).key("state_sha256").value(summary.state_sha256);
   json.key("peak_rss_mb").value(summary.peak_rss_mb);
   if (!summary.policy_lag_histogram.empty()) {
     json.key("policy_lag_histogram").begin_array();

@@ -1,4 +1,4 @@
-// app/run/summary.h: summary.json, how a run went: written at its end, whether it was finished or stopped.
+// app/run/summary.h: summary.json, how a run went: written at its end, whether it was finished, stopped or failed.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -20,8 +20,8 @@ struct ReplicaUsage {
   std::int64_t staleness_max = 0;
 };
 
-/// How the run came to its end.
-enum class RunEnd { kFinished, kStopped };
+/// How the run came to its end. kFailed: by an error; after its last checkpoint it is lost.
+enum class RunEnd { kFinished, kStopped, kFailed };
 [[nodiscard]] const char* name_of(RunEnd end);  // as in summary.json
 
 /// Whether the run has the numbers of an uninterrupted one.
@@ -34,7 +34,8 @@ struct Summary {
   ResumeExactness resumed = ResumeExactness::kNeverResumed;
   UpdateMetrics last = {};                          // wall_s: since the process started
   std::optional<std::int64_t> solved_at_env_steps;  // when episode_return_mean first reached the threshold
-  std::string params_sha256, state_sha256;
+  std::string failure = {};                         // of a run that failed: what the error said
+  std::string params_sha256, state_sha256;          // empty when it failed
   double peak_rss_mb = 0;
   std::vector<ReplicaUsage> replicas;
   std::string torch, cpu;  // version, and instruction set: within these the same numbers come again

@@ -56,6 +56,14 @@ std::optional<LearnerMetrics> read_learner(const JsonValue& line) {
                         .workers_idle = number(line, "workers_idle")};
 }
 
+// Null where there is none.
+JsonValue read_last_line(const std::filesystem::path& file) {
+  if (!std::filesystem::exists(file)) return JsonValue(nullptr);
+  const std::string text = read_file(file);
+  const std::string_view written = last_line(text);
+  return written.empty() ? JsonValue(nullptr) : read_json(written);
+}
+
 }  // namespace
 
 Record to_record(const UpdateMetrics& metrics) {
@@ -75,13 +83,15 @@ Record to_record(const UpdateMetrics& metrics) {
   return record;
 }
 
+std::optional<std::int64_t> last_update(const std::filesystem::path& file) {
+  const JsonValue line = read_last_line(file);
+  if (line.is_null()) return std::nullopt;
+  return line.at("updates").as_int64();
+}
+
 std::optional<UpdateMetrics> read_last(const std::filesystem::path& file, std::int64_t updates) {
-  if (!std::filesystem::exists(file)) return std::nullopt;
-  const std::string text = read_file(file);
-  const std::string_view written = last_line(text);
-  if (written.empty()) return std::nullopt;
-  const JsonValue line = read_json(written);
-  if (line.at("updates").as_int64() != updates) return std::nullopt;
+  const JsonValue line = read_last_line(file);
+  if (line.is_null() || line.at("updates").as_int64() != updates) return std::nullopt;
   return UpdateMetrics{.updates = updates,
                        .env_steps = line.at("env_steps").as_int64(),
                        .wall_s = number(line, "wall_s"),

@@ -40,6 +40,9 @@ struct UpdateMetrics {
 /// The fields under their names, in this order.
 [[nodiscard]] Record to_record(const UpdateMetrics& metrics);
 
+/// The update of the last line of a metrics.jsonl; nothing where there is no line. Throws as read_last().
+[[nodiscard]] std::optional<std::int64_t> last_update(const std::filesystem::path& file);
+
 /// What the last line of a metrics.jsonl says of an update; nothing where there is no line, or one of another update.
 /// Throws CheckpointError when the file cannot be read, DataError when the line is none of to_record()'s.
 [[nodiscard]] std::optional<UpdateMetrics> read_last(const std::filesystem::path& file, std::int64_t updates);

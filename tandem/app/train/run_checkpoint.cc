@@ -3,6 +3,7 @@
 #include <ATen/Version.h>
 #include <torch/version.h>
 
+#include "tandem/app/config/configuration.h"
 #include "tandem/base/cpu.h"
 #include "tandem/base/error.h"
 #include "tandem/base/text.h"
@@ -67,6 +68,12 @@ void save_run(const rl::TrainingRun& run, Algorithm algo, const learner::StatePa
   if (progress.resumed == ResumeExactness::kInexact) info.counters[kInexact] = 1;
   if (!run.episodes().empty()) info.score = run.episodes().mean_return();
   writer.commit(info);
+}
+
+std::string config_of(const model::Checkpoint& checkpoint) { return text_of(checkpoint.info(), "config"); }
+
+std::int64_t metrics_interval(const model::Checkpoint& checkpoint) {
+  return read_recorded(config_of(checkpoint), checkpoint.folder().string()).log.every_updates;
 }
 
 RunProgress load_run(rl::TrainingRun& run, Algorithm algo, const model::Checkpoint& checkpoint, std::string& remark) {

@@ -27,6 +27,11 @@ struct RunProgress {
 void save_run(const rl::TrainingRun& run, Algorithm algo, const learner::StateParts& parts, const RunProgress& progress,
               const std::string& config, model::CheckpointStore& store);
 
+/// Updates of a line of metrics.jsonl in the run that wrote the checkpoint.
+[[nodiscard]] std::int64_t metrics_interval(const model::Checkpoint& checkpoint);
+/// The config.yaml that save_run() was given.
+[[nodiscard]] std::string config_of(const model::Checkpoint& checkpoint);
+
 /// Brings `run` to the state of the checkpoint. Collective, as TrainingRun::load(). Returns what save_run() was given,
 /// with `resumed` as it is now; `remark` says why the run's numbers may from here on differ from those of an
 /// uninterrupted one, and is empty when they do not. Throws CheckpointError when the checkpoint is of another kind of

@@ -38,8 +38,9 @@ RunRecord::RunRecord(const Configuration& configuration, const rl::TrainingRun& 
       store_(place.folder.paths().checkpoints(), {.last = static_cast<int>(options_.checkpoint.keep_last), .best = 1}) {
 }
 
-void RunRecord::resumed(const RunProgress& progress, const std::string& remark) {
+void RunRecord::resumed(const RunProgress& progress, const std::string& remark, std::int64_t lines_every) {
   progress_ = progress;
+  lines_every_ = lines_every;
   place_.log.info(concat("goes on after update ", run_.updates(), ", environment step ", run_.env_steps()));
   if (!remark.empty())
     place_.log.warning(concat("from here on the numbers may differ from an uninterrupted run's: ", remark));
@@ -47,6 +48,8 @@ void RunRecord::resumed(const RunProgress& progress, const std::string& remark) 
 
 void RunRecord::begin() {
   truncate_jsonl(place_.folder.paths().metrics(), "updates", run_.updates());
+  written_update_ = last_update(place_.folder.paths().metrics()).value_or(0);
+  warn_of_lost_lines();
   // Should there be no update left to make, these are the last values.
   last_ = read_last(place_.folder.paths().metrics(), run_.updates()).value_or(UpdateMetrics{});
   store_.discard_after(run_.updates());
@@ -66,6 +69,18 @@ void RunRecord::begin() {
   }
   place_.progress.start({.total_steps = options_.total_steps, .first_step = first_step_});
   started_ = saved_at_ = Clock::now();
+}
+
+void RunRecord::warn_of_lost_lines() {
+  if (lines_every_ == 0 || written_update_ >= run_.updates() - run_.updates() % lines_every_) return;
+  place_.log.warning(concat(place_.folder.paths().metrics().string(), " ends with update ", written_update_,
+                            " and the run goes on after update ", run_.updates(),
+                            ": lines between them are lost, and the curve lacks them; the training does not"));
+}
+
+void RunRecord::write_metrics() {
+  for (const auto& sink : sinks_) sink->write(to_record(last_));
+  written_update_ = last_.updates;
 }
 
 std::string RunRecord::batch_text() const {
@@ -108,9 +123,7 @@ void RunRecord::account(const rl::RunReport& report) {
   pipeline_ = report.pipeline;
   if (pipeline_) last_.learner = learner_metrics(*pipeline_);
   note_solved(report);
-  if (run_.updates() % options_.log.every_updates == 0) {
-    for (const auto& sink : sinks_) sink->write(to_record(last_));
-  }
+  if (run_.updates() % options_.log.every_updates == 0) write_metrics();
   place_.progress.update(last_);
 }
 
@@ -139,9 +152,7 @@ void RunRecord::checkpoint(const learner::StateParts& parts) {
   place_.log.debug(concat("checkpoint after update ", run_.updates()));
 }
 
-Summary RunRecord::finish(RunEnd end, const std::vector<learner::ReplicaTeam::Work>& work,
-                          const std::string& params_sha256, const std::string& state_sha256) {
-  place_.progress.finish();
+Summary RunRecord::summary_of(RunEnd end) const {
   Summary summary{.algo = std::string(word_of(options_.algo)),
                   .env = options_.env,
                   .devices = options_.devices,
@@ -152,13 +163,37 @@ Summary RunRecord::finish(RunEnd end, const std::vector<learner::ReplicaTeam::Wo
                   .resumed = progress_.resumed,
                   .last = last_,
                   .solved_at_env_steps = progress_.solved_at_env_steps,
-                  .params_sha256 = params_sha256,
-                  .state_sha256 = state_sha256,
+                  .params_sha256 = {},
+                  .state_sha256 = {},
                   .peak_rss_mb = peak_rss_mb(),
                   .replicas = {},
                   .torch = torch_version(),
                   .cpu = instruction_sets()};
   summary.last.wall_s = seconds_since_process_start();
+  return summary;
+}
+
+void RunRecord::failed(const std::string& why) {
+  place_.progress.finish();
+  if (written_update_ == 0 && last_.updates == 0) return;  // nothing was made that one would want to know of
+  try {
+    if (written_update_ != last_.updates) write_metrics();
+    Summary summary = summary_of(RunEnd::kFailed);
+    summary.failure = why;
+    write_file(place_.folder.paths().summary(), to_json(summary) + "\n");
+    draw_run(place_.folder.paths(), run_.spec().reward_threshold);
+  } catch (const std::exception& error) {  // the failure that is under way is what the user is told
+    place_.log.error(concat("the summary could not be written: ", error.what()));
+  }
+}
+
+Summary RunRecord::finish(RunEnd end, const std::vector<learner::ReplicaTeam::Work>& work,
+                          const std::string& params_sha256, const std::string& state_sha256) {
+  place_.progress.finish();
+  if (written_update_ != last_.updates) write_metrics();
+  Summary summary = summary_of(end);
+  summary.params_sha256 = params_sha256;
+  summary.state_sha256 = state_sha256;
   summary.last.env_steps = run_.env_steps();  // the last checkpoint may have learned from what was on its way
   if (pipeline_) {
     const auto& lags = pipeline_->lag_of_run.histogram();

@@ -19,7 +19,8 @@ class RunRecord {
   RunRecord(const Configuration& configuration, const rl::TrainingRun& run, const TrainPlace& place);
 
   /// The run goes on from a checkpoint: what it held, and why its numbers may differ from here on (or nothing).
-  void resumed(const RunProgress& progress, const std::string& remark);
+  /// `lines_every`: updates of a line of metrics when it was written.
+  void resumed(const RunProgress& progress, const std::string& remark, std::int64_t lines_every);
   /// Cuts back what an earlier process left after the run's last update, and starts the clock.
   void begin();
   /// One update was made.
@@ -31,8 +32,13 @@ class RunRecord {
   /// Writes the summary and draws the picture.
   Summary finish(RunEnd end, const std::vector<learner::ReplicaTeam::Work>& work, const std::string& params_sha256,
                  const std::string& state_sha256);
+  /// In place of finish(), of a run that ended by an error. A disk that refuses is told to the log.
+  void failed(const std::string& why);
 
  private:
+  [[nodiscard]] Summary summary_of(RunEnd end) const;
+  void write_metrics();
+  void warn_of_lost_lines();
   void note_solved(const rl::RunReport& report);
   [[nodiscard]] std::string batch_text() const;
 
@@ -46,7 +52,8 @@ class RunRecord {
   UpdateMetrics last_;
   std::optional<pipeline::PipelineReport> pipeline_;  // of the last update
   Clock::time_point started_, saved_at_;
-  std::int64_t first_step_ = 0;
+  std::int64_t first_step_ = 0, written_update_ = 0;  // the last of metrics.jsonl
+  std::int64_t lines_every_ = 0;                      // of the process that wrote the checkpoint; 0: there is none
 };
 
 }  // namespace tandem::app

@@ -89,11 +89,17 @@ Summary train(const Configuration& configuration, const rl::EnvRegistry& environ
   if (from) {
     std::string remark;
     const RunProgress progress = load_run(run, configuration.options.algo, *from, remark);
-    record.resumed(progress, remark);
+    record.resumed(progress, remark, metrics_interval(*from));
     training.resumed();
   }
   record.begin();
-  const RunEnd end = training.loop(&record);
+  RunEnd end{};
+  try {
+    end = training.loop(&record);
+  } catch (const std::exception& error) {
+    record.failed(error.what());
+    throw;
+  }
   // follow() asks for the same, in the same order.
   const std::vector<learner::ReplicaTeam::Work> work = run.work();
   const std::string state_sha256 = run.state_sha256();
