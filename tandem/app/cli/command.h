@@ -18,14 +18,20 @@ namespace tandem::app {
 /// How a result is printed.
 enum class Output { kText, kJson };
 
+/// The ranks of a training: those that a launcher starts, or else `count` of them that the command itself starts.
+struct RanksAsked {
+  std::optional<int> count = {};
+  std::vector<std::string> arguments = {};  // of each of them: the command line without --ranks
+  comm::WorldWords world = {};              // how they exchange
+};
 struct TrainCommand {
   ConfigSources sources;
-  comm::WorldWords world = {};  // how ranks that were started together exchange
+  RanksAsked ranks = {};
 };
 struct ResumeCommand {
   std::filesystem::path run;
   std::vector<Setting> flags;
-  comm::WorldWords world = {};  // how ranks that were started together exchange
+  RanksAsked ranks = {};
 };
 struct EvalCommand {
   std::filesystem::path source;  // a run folder, or a checkpoint

@@ -81,6 +81,7 @@ class CommandLine {
     const std::size_t own = launch_arguments(arguments);
     words_ = arguments.subspan(std::min(own + 1, arguments.size()));
     arguments = arguments.first(own);
+    arguments_ = arguments;
     std::vector<std::string> reversed(arguments.rbegin(), arguments.rend());  // as CLI11 takes them
     try {
       app_.parse(std::move(reversed));
@@ -123,8 +124,10 @@ class CommandLine {
     add_ranks(*resume_);
   }
 
-  // Of no use to a single process.
   void add_ranks(CLI::App& command) {
+    command.add_option("--ranks", ranks_, "Processes to train on, started on this machine as by tandem launch. [1]")
+        ->type_name("N");
+    // Of no use to a single process.
     command.add_option("--backend", world_.backend, comm::kBackendHelp)->type_name("auto|host|gloo|nccl");
     command.add_option("--hosts-by", world_.hosts_by, comm::kHostsByHelp)->type_name("key|RANKS");
     command.add_option("--network", world_.network, comm::kNetworkHelp)->type_name("NAME");
@@ -210,15 +213,19 @@ class CommandLine {
     const bool is_stray = !faults.empty() && !std::filesystem::exists(config_);
     if (!config_.empty() && !is_stray) command.sources.file = config_;
     command.sources.flags = train_flags_->settings(faults);
+    command.ranks = ranks_asked(faults);
     command.sources.flag_faults = std::move(faults);
-    command.world = world_;
     return command;
   }
 
   Command other_command(const CLI::App& chosen, std::vector<std::string>& faults) {
     const Output output = json_ ? Output::kJson : Output::kText;
     const std::vector<std::filesystem::path> plugins(plugins_.begin(), plugins_.end());
-    if (&chosen == resume_) return ResumeCommand{source_, resume_flags_->settings(faults), world_};
+    if (&chosen == resume_) {
+      ResumeCommand resume{.run = source_, .flags = resume_flags_->settings(faults)};
+      resume.ranks = ranks_asked(faults);
+      return resume;
+    }
     if (&chosen == inspect_) return InspectCommand{source_, output};
     if (&chosen == plot_) return PlotCommand{{runs_.begin(), runs_.end()}, output_file_};
     if (&chosen == export_) return ExportCommand{source_, output_file_, plugins};
@@ -233,6 +240,20 @@ class CommandLine {
     return eval;
   }
 
+  RanksAsked ranks_asked(std::vector<std::string>& faults) const {
+    RanksAsked asked{.world = world_};
+    if (ranks_.empty()) return asked;
+    asked.count = read_ranks(ranks_, faults);
+    for (std::size_t i = 0; i < arguments_.size(); ++i) {
+      const std::string& argument = arguments_[i];
+      if (argument == "--ranks")
+        ++i;  // and its value
+      else if (!argument.starts_with("--ranks="))
+        asked.arguments.push_back(argument);
+    }
+    return asked;
+  }
+
   static void read_number(const char* flag, const std::string& text, std::int64_t least, std::int64_t& value,
                           std::vector<std::string>& faults) {
     if (text.empty()) return;
@@ -245,7 +266,7 @@ class CommandLine {
   }
 
   comm::WorldWords world_;
-  std::string config_, source_, output_file_, name_, episodes_, seed_;
+  std::string config_, source_, output_file_, name_, episodes_, seed_, ranks_;
   std::vector<std::string> runs_, plugins_;
   bool json_ = false;
   CLI::App app_;
@@ -253,7 +274,8 @@ class CommandLine {
            *export_ = nullptr, *envs_ = nullptr, *launch_ = nullptr, *version_ = nullptr;
   std::optional<OptionFlags> train_flags_, resume_flags_;
   std::optional<LaunchFlags> launch_flags_;
-  std::span<const std::string> words_;  // of the command to launch
+  std::span<const std::string> arguments_;  // of the program, without those of a command to launch
+  std::span<const std::string> words_;      // of the command to launch
 };
 
 }  // namespace

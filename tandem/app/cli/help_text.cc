@@ -23,10 +23,11 @@ std::string train_footer() {
   TrainOptions defaults;
   return R"(Example:
   tandem train --env CartPole-v1 --seed 1 --devices cpu:2 --run-dir runs/pole
+  tandem train --algo dd_ppo --env CartPole-v1 --ranks 2
   tandem train mine.yaml --set ppo.learning_rate=1e-3 --set policy.hidden=128,128
 
-What is set where: defaults < the settings shipped for the environment < CONFIG < flags.
-Counts (environments, rows, steps) are totals of the run, whatever the devices.
+What is set where: defaults < the algorithm's own (dd_ppo) < the settings shipped for the environment < CONFIG < flags.
+Counts (environments, rows, steps) are totals of the run, whatever the devices, unless they are called "per rank".
 
 Keys for CONFIG, in sections or dotted, and for --set, with their defaults:
 )" + option_listing(option_table(defaults));

@@ -60,7 +60,7 @@ LaunchOptions LaunchFlags::options(std::span<const std::string> words, std::vect
   if (ranks_.empty()) {
     faults.emplace_back("--ranks is not given: how many processes to start, as in --ranks 2");
   } else {
-    read_count("--ranks", ranks_, 1, kMostRanks, options.ranks, faults);
+    options.ranks = read_ranks(ranks_, faults);
   }
   if (!on_death_.empty()) {
     const std::optional<OnDeath> chosen = value_of<OnDeath>(on_death_);
@@ -87,6 +87,12 @@ LaunchOptions LaunchFlags::options(std::span<const std::string> words, std::vect
   }
   options.command.assign(words.begin(), words.end());
   return options;
+}
+
+int read_ranks(const std::string& text, std::vector<std::string>& faults) {
+  int ranks = 1;
+  read_count("--ranks", text, 1, kMostRanks, ranks, faults);
+  return ranks;
 }
 
 std::size_t launch_arguments(std::span<const std::string> arguments) {

@@ -26,6 +26,9 @@ class LaunchFlags {
   std::string ranks_, on_death_, grace_, max_restarts_;
 };
 
+/// A number of ranks. When it is none that can be, adds that to `faults`.
+[[nodiscard]] int read_ranks(const std::string& text, std::vector<std::string>& faults);
+
 /// Where `arguments` of a launch end and the command begins: at the first "--", or behind the last argument.
 [[nodiscard]] std::size_t launch_arguments(std::span<const std::string> arguments);
 

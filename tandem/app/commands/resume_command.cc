@@ -1,6 +1,7 @@
 #include "tandem/app/commands/commands.h"
 #include "tandem/app/commands/run_ranks.h"
 #include "tandem/app/commands/run_session.h"
+#include "tandem/app/commands/start_ranks.h"
 
 namespace tandem::app {
 
@@ -9,7 +10,7 @@ namespace {
 ExitCode go_on(const ResumeCommand& command, const rl::EnvRegistry& environments, Leader& leader) {
   RunFolder folder = RunFolder::open(command.run);
   Configuration configuration =
-      reconfigure(folder.paths().config(), command.flags, surroundings_of(environments, leader.ranks()));
+      reconfigure(folder.paths().config(), command.flags, surroundings_of(environments, leader.ranks().size()));
   const std::optional<model::Checkpoint> checkpoint = checkpoint_to_resume(folder.paths(), configuration);
   if (has_ended(folder.paths(), configuration.options, checkpoint))
     return say_ended(folder.paths(), configuration.options, leader);
@@ -20,7 +21,13 @@ ExitCode go_on(const ResumeCommand& command, const rl::EnvRegistry& environments
 }  // namespace
 
 ExitCode run_resume(const ResumeCommand& command, const rl::EnvRegistry& environments) {
-  return run_on_all_ranks(command.world, command.flags, environments,
+  if (starts_ranks(command.ranks)) {
+    return start_ranks(command.ranks, [&] {
+      (void)reconfigure(find_run(command.run).config(), command.flags,
+                        surroundings_of(environments, *command.ranks.count));
+    });
+  }
+  return run_on_all_ranks(command.ranks.world, command.flags, environments,
                           [&](Leader& leader) { return go_on(command, environments, leader); });
 }
 

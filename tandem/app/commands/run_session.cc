@@ -84,31 +84,31 @@ void say_outcome(Progress& progress, const Summary& summary, const RunPaths& pat
 
 }  // namespace
 
-Surroundings surroundings_of(const rl::EnvRegistry& environments, const learner::Ranks& ranks) {
+Surroundings surroundings_of(const rl::EnvRegistry& environments, int ranks) {
   const auto spec_of = [&environments](const TrainOptions& options) {
     return with_plugins(environments, options).spec(options.env);
   };
   Surroundings surroundings;
-  surroundings.count_replicas = [&ranks](const std::string& devices) {
-    return static_cast<int>(device::parse_device_set(devices).size()) * ranks.size();
+  surroundings.ranks = ranks;
+  surroundings.count_replicas = [ranks](const std::string& devices) {
+    return static_cast<int>(device::parse_device_set(devices).size()) * ranks;
   };
-  surroundings.default_shards = [&ranks](const std::string& devices) -> std::int64_t {
-    return sync::default_shards(ranks.size(), static_cast<int>(device::parse_device_set(devices).size()));
+  surroundings.default_shards = [ranks](const std::string& devices) -> std::int64_t {
+    return sync::default_shards(ranks, static_cast<int>(device::parse_device_set(devices).size()));
   };
   surroundings.checks = {
       {"shards",
-       [&ranks](const TrainOptions& options) {
+       [ranks](const TrainOptions& options) {
          if (!options.shards) return;  // the devices are at fault
          const auto shards = static_cast<int>(*options.shards);
          const auto replicas = static_cast<int>(device::parse_device_set(options.devices).size());
-         if (ranks.size() == 1) (void)subtree_of(shards, replicas, 0);
-         for (int rank = 0; rank < ranks.size(); ++rank) {
-           const int fall_to_it = ranks.size() > shards ? 0 : subtree_of(shards, ranks.size(), rank).size();
+         if (ranks == 1) (void)subtree_of(shards, replicas, 0);
+         for (int rank = 0; rank < ranks; ++rank) {
+           const int fall_to_it = ranks > shards ? 0 : subtree_of(shards, ranks, rank).size();
            if (fall_to_it >= replicas) continue;
-           throw ConfigError(concat("on ", ranks.size(), " ranks with ", replicas, " replicas each, ", fall_to_it,
+           throw ConfigError(concat("on ", ranks, " ranks with ", replicas, " replicas each, ", fall_to_it,
                                     " fall to rank ", rank, ", and each replica needs one; use ",
-                                    sync::default_shards(ranks.size(), replicas),
-                                    " shards, say, or fewer devices or ranks"));
+                                    sync::default_shards(ranks, replicas), " shards, say, or fewer devices or ranks"));
          }
        }},
       {"plugins", [&environments](const TrainOptions& options) { (void)with_plugins(environments, options); }},

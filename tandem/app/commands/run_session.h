@@ -13,9 +13,9 @@
 
 namespace tandem::app {
 
-/// This machine's devices, `environments` with the plugins that the options name, and the ranks that share the work.
-/// All outlive the result.
-[[nodiscard]] Surroundings surroundings_of(const rl::EnvRegistry& environments, const learner::Ranks& ranks);
+/// This machine's devices, `environments` with the plugins that the options name, which outlive the result, and how
+/// many ranks share the work.
+[[nodiscard]] Surroundings surroundings_of(const rl::EnvRegistry& environments, int ranks);
 
 /// The newest checkpoint of a run, checked; nothing when it was never saved.
 [[nodiscard]] std::optional<model::Checkpoint> newest_checkpoint(const RunPaths& paths);

@@ -1,6 +1,7 @@
 #include "tandem/app/commands/commands.h"
 #include "tandem/app/commands/run_ranks.h"
 #include "tandem/app/commands/run_session.h"
+#include "tandem/app/commands/start_ranks.h"
 #include "tandem/base/error.h"
 #include "tandem/base/text.h"
 
@@ -20,7 +21,7 @@ ExitCode go_on(ConfigSources sources, const std::filesystem::path& path, const r
                Leader& leader) {
   RunFolder folder = RunFolder::open(path);
   sources.recorded = folder.paths().config();
-  Configuration configuration = configure(sources, surroundings_of(environments, leader.ranks()));
+  Configuration configuration = configure(sources, surroundings_of(environments, leader.ranks().size()));
   const std::optional<model::Checkpoint> checkpoint = checkpoint_to_resume(folder.paths(), configuration);
   if (has_ended(folder.paths(), configuration.options, checkpoint))
     return say_ended(folder.paths(), configuration.options, leader);
@@ -28,28 +29,44 @@ ExitCode go_on(ConfigSources sources, const std::filesystem::path& path, const r
   return train_in(folder, configuration, environments, checkpoint, leader);
 }
 
-ExitCode lead(const TrainCommand& command, const rl::EnvRegistry& environments, Leader& leader) {
-  const Configuration configuration = configure(command.sources, surroundings_of(environments, leader.ranks()));
-  const TrainOptions& options = configuration.options;
-  if (options.resume == Resume::kMust && !options.run_dir) {
+// Whether it is the run in the options' folder that is asked for.
+bool goes_on(const TrainOptions& options) {
+  if (options.resume == Resume::kMust && !options.run_dir)
     throw ConfigError("resume = must: name the folder of the run with --run-dir");
-  }
+  if (!options.run_dir) return false;
+  return options.resume == Resume::kMust ||
+         (options.resume == Resume::kAuto && content_of(*options.run_dir) == FolderContent::kRun);
+}
+
+ExitCode lead(const TrainCommand& command, const rl::EnvRegistry& environments, Leader& leader) {
+  const Configuration configuration = configure(command.sources, surroundings_of(environments, leader.ranks().size()));
+  const TrainOptions& options = configuration.options;
+  const bool is_to_go_on = goes_on(options);
   if (!options.run_dir) {
     const auto now = std::chrono::system_clock::now();
     return train_anew(configuration, new_run_path(kRuns, options.env, word_of(options.algo), now), environments,
                       leader);
   }
   const std::filesystem::path& path = *options.run_dir;
-  const bool goes_on =
-      options.resume == Resume::kMust || (options.resume == Resume::kAuto && content_of(path) == FolderContent::kRun);
-  return goes_on ? go_on(command.sources, path, environments, leader)
-                 : train_anew(configuration, path, environments, leader);
+  return is_to_go_on ? go_on(command.sources, path, environments, leader)
+                     : train_anew(configuration, path, environments, leader);
+}
+
+// What rank 0 of so many would refuse.
+void check(const TrainCommand& command, const rl::EnvRegistry& environments) {
+  const Surroundings surroundings = surroundings_of(environments, *command.ranks.count);
+  const TrainOptions options = configure(command.sources, surroundings).options;
+  if (!goes_on(options)) return;
+  ConfigSources sources = command.sources;
+  sources.recorded = find_run(*options.run_dir).config();
+  (void)configure(sources, surroundings);
 }
 
 }  // namespace
 
 ExitCode run_train(const TrainCommand& command, const rl::EnvRegistry& environments) {
-  return run_on_all_ranks(command.world, command.sources.flags, environments,
+  if (starts_ranks(command.ranks)) return start_ranks(command.ranks, [&] { check(command, environments); });
+  return run_on_all_ranks(command.ranks.world, command.sources.flags, environments,
                           [&](Leader& leader) { return lead(command, environments, leader); });
 }
 

@@ -74,7 +74,7 @@ std::string config_text(const OptionTable& table, std::string_view title, std::s
     if (option->lifetime() == Lifetime::kCall) continue;
     if (!table.has_effect(*option)) continue;
     // Of two rivals only the one in force is written, since both in one file would contradict each other.
-    if (!option->rival().empty() && option->is_absent()) continue;
+    if (!option->rivals().empty() && option->is_absent()) continue;
     const Name name = split(option->key());
     if (name.section != section) text += name.section + ":\n";
     section = name.section;

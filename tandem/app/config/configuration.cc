@@ -1,5 +1,6 @@
 #include "tandem/app/config/configuration.h"
 
+#include <array>
 #include <utility>
 
 #include "tandem/app/config/config_text.h"
@@ -64,14 +65,13 @@ class Assembly {
     (void)chooser.assign(file_);
     (void)chooser.assign(flags_);
     const std::string algo(word_of(chosen.algo));
+    if (const Preset* defaults = find_preset(algo, kDefaultsOfAlgorithm)) assign_preset(*defaults);
     const Preset* preset = find_preset(algo, chosen.env);
     if (preset == nullptr) {
       if (!chosen.env.empty()) notes_.push_back(concat("no settings are shipped for ", chosen.env, " with ", algo));
       return;
     }
-    YamlSettings read = read_yaml(preset->text, std::string(preset->file), Layer::kPreset, table_);
-    append(faults_, std::move(read.faults));
-    append(faults_, table_.assign(read.settings));
+    assign_preset(*preset);
     notes_.push_back(concat("settings shipped for ", chosen.env, " with ", algo, ": ", preset->file));
   }
 
@@ -85,6 +85,7 @@ class Assembly {
   void compare_with(const std::filesystem::path& recorded) {
     TrainOptions before = read_recorded(recorded);
     const OptionTable was = option_table(before);
+    resolve_counts_of_rank();
     if (!options_.shards && !table_.at("shards").is_faulty()) options_.shards = before.shards;  // auto was asked for
     for (const auto& option : table_.options()) {
       const std::string then = was.at(option->key()).text();
@@ -95,6 +96,7 @@ class Assembly {
   }
 
   Configuration finish(const char* title) {
+    resolve_counts_of_rank();
     resolve_shards();
     append(faults_, rule_faults(options_, table_, replicas_));
     run_checks();
@@ -112,6 +114,34 @@ class Assembly {
       settings = std::move(read.settings);
     } catch (const ConfigError& error) {
       append(faults_, error.faults());
+    }
+  }
+
+  struct CountOfRank {
+    const char *of_rank, *total;
+  };
+  static constexpr std::array kCountsOfRank{
+      CountOfRank{"dd_ppo.envs_per_rank", "num_envs"},
+      CountOfRank{"dd_ppo.minibatch_size_per_rank", "ppo.minibatch_size"},
+  };
+
+  void assign_preset(const Preset& preset) {
+    YamlSettings read = read_yaml(preset.text, std::string(preset.file), Layer::kPreset, table_);
+    append(faults_, std::move(read.faults));
+    append(faults_, table_.assign(read.settings));
+  }
+
+  void resolve_counts_of_rank() {
+    for (const CountOfRank& count : kCountsOfRank) {
+      const Option& option = table_.at(count.of_rank);
+      if (option.is_absent() || option.is_faulty() || !table_.has_effect(option)) continue;
+      const std::int64_t total = *read_integer(option.text()) * surroundings_.ranks;
+      const std::string place = concat(option.key(), ": ", option.text(), " on each of ", surroundings_.ranks,
+                                       surroundings_.ranks == 1 ? " rank" : " ranks");
+      const Origin origin{option.origin().layer, place};
+      table_.clear(count.of_rank);
+      if (const auto problem = table_.resolve(count.total, concat(total), origin)) faults_.push_back(*problem);
+      notes_.push_back(concat(count.total, " is ", total, ": ", place));
     }
   }
 

@@ -41,6 +41,7 @@ struct Surroundings {
   std::filesystem::path folder;
   /// What `shards: auto` becomes. Not given: one shard for each replica.
   std::function<std::int64_t(const std::string& devices)> default_shards = {};
+  int ranks = 1;  // that the run starts on
 };
 
 struct Configuration {

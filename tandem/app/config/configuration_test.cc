@@ -106,11 +106,49 @@ TEST_F(ConfigurationTest, TheResolvedTextReadsBackAsTheSameOptions) {
 
 TEST_F(ConfigurationTest, TheResolvedTextOfEveryPresetReadsBack) {
   for (const Preset& preset : presets()) {
+    if (preset.env == kDefaultsOfAlgorithm) continue;
     const Configuration first =
         configure("env: " + std::string(preset.env) + "\nalgo: " + std::string(preset.algo) + "\n");
     EXPECT_EQ(recorded(app::reconfigure(file(first.yaml), {}, surroundings).options), recorded(first.options))
         << preset.file;
   }
+}
+
+TEST_F(ConfigurationTest, CountsOfARankBecomeTotalsOfTheRanksThatTheRunStartsOn) {
+  Surroundings three = surroundings;
+  three.ranks = 3;
+  const Configuration first = app::configure({file("env: Mine-v0\nalgo: dd_ppo\n")}, three);
+  EXPECT_EQ(first.options.ppo.num_envs, 15);
+  EXPECT_EQ(first.options.ppo.minibatch_size, 150);
+  EXPECT_EQ(first.options.ppo.minibatches, std::nullopt);
+  EXPECT_EQ(first.options.ppo.rollout_steps, 100);
+  EXPECT_EQ(first.options.ppo.epochs, 10);
+  EXPECT_THAT(first.yaml, HasSubstr("# dd_ppo.envs_per_rank: 5 on each of 3 ranks"));
+  EXPECT_THAT(first.notes, Contains("num_envs is 15: dd_ppo.envs_per_rank: 5 on each of 3 ranks"));
+  // It goes on as the same run on one rank.
+  EXPECT_EQ(app::reconfigure(file(first.yaml), {}, surroundings).options.ppo.num_envs, 15);
+  ConfigSources again{file("env: Mine-v0\nalgo: dd_ppo\n")};
+  again.recorded = folder / "recorded.yaml";
+  write_file(*again.recorded, first.yaml);
+  const Configuration second = app::configure(again, surroundings);
+  EXPECT_EQ(second.options.ppo.num_envs, 15);
+  EXPECT_EQ(second.options.ppo.minibatch_size, 150);
+  // What was asked for is not overruled.
+  again.flags = {flag("dd_ppo.envs_per_rank", "9")};
+  EXPECT_THROW((void)app::configure(again, surroundings), ConfigError);
+}
+
+TEST_F(ConfigurationTest, TotalsAndCountsOfARankReplaceEachOther) {
+  const TrainOptions totals =
+      configure("env: Mine-v0\nalgo: dd_ppo\nnum_envs: 12\n", {flag("ppo.minibatches", "3")}).options;
+  EXPECT_EQ(totals.ppo.num_envs, 12);
+  EXPECT_EQ(totals.ppo.minibatches, 3);
+  EXPECT_EQ(totals.ppo.minibatch_size, std::nullopt);
+  const TrainOptions of_rank =
+      configure("env: Mine-v0\nalgo: dd_ppo\nnum_envs: 12\n", {flag("dd_ppo.envs_per_rank", "2")}).options;
+  EXPECT_EQ(of_rank.ppo.num_envs, 2);
+  EXPECT_THAT(faults("env: Mine-v0\nalgo: dd_ppo\n", {flag("dd_ppo.envs_per_rank", "2"), flag("num_envs", "4")}),
+              ElementsAre(HasSubstr("num_envs = 4 (--set): contradicts dd_ppo.envs_per_rank = 2")));
 }
 
 TEST_F(ConfigurationTest, AutoShardsAreOneAReplicaAndSaidSo) {
@@ -268,7 +306,8 @@ TEST(PresetsTest, EachIsWithoutFaultAndNamesItsOwnEnvironment) {
   EXPECT_FALSE(presets().empty());
   for (const Preset& preset : presets()) {
     const Setting env{"env", RawValue::of_text(std::string(preset.env)), {Layer::kFlag, "--env"}};
-    EXPECT_NO_THROW((void)configure({{}, {env}}, {count_replicas, {}, "/"})) << preset.file;
+    const Setting algo{"algo", RawValue::of_text(std::string(preset.algo)), {Layer::kFlag, "--algo"}};
+    EXPECT_NO_THROW((void)configure({{}, {env, algo}}, {count_replicas, {}, "/"})) << preset.file;
   }
 }
 

@@ -41,8 +41,8 @@ class OptionBinding {
   [[nodiscard]] virtual std::string expected() const = 0;
   /// Whether the field is an optional that holds nothing.
   [[nodiscard]] virtual bool is_absent() const { return false; }
-  /// Empties an optional field; a defect for others.
-  virtual void clear() { fail_check("the option is optional", __FILE__, __LINE__, ""); }
+  /// Empties an optional field, and gives any other the value that it had when it was bound.
+  virtual void clear() = 0;
 
   Range range;
   std::string absent_word = "none";  // of an optional field
@@ -81,7 +81,7 @@ std::optional<T> read_within(const std::string& text, const OptionBinding& limit
 template <typename Field>
 class ScalarBinding final : public OptionBinding {
  public:
-  explicit ScalarBinding(Field& field) : field_(field) {}
+  explicit ScalarBinding(Field& field) : field_(field), default_(field) {}
 
   std::optional<std::string> assign(const RawValue& value) override {
     if constexpr (binding_detail::kIsOptional<Field>) {
@@ -118,7 +118,7 @@ class ScalarBinding final : public OptionBinding {
     if constexpr (binding_detail::kIsOptional<Field>) {
       field_.reset();
     } else {
-      OptionBinding::clear();
+      field_ = default_;
     }
   }
 
@@ -134,12 +134,13 @@ class ScalarBinding final : public OptionBinding {
   using Value = typename ValueOf<Field>::type;
 
   Field& field_;
+  const Field default_;
 };
 
 template <typename Value>
 class ListBinding final : public OptionBinding {
  public:
-  explicit ListBinding(std::vector<Value>& field) : field_(field) {}
+  explicit ListBinding(std::vector<Value>& field) : field_(field), default_(field) {}
 
   std::optional<std::string> assign(const RawValue& value) override {
     const bool is_list = value.kind == RawValue::Kind::kList;
@@ -164,9 +165,11 @@ class ListBinding final : public OptionBinding {
   [[nodiscard]] std::string expected() const override {
     return "a list, each " + binding_detail::expected_text(ValueFormat<Value>::kind(), *this);
   }
+  void clear() override { field_ = default_; }
 
  private:
   std::vector<Value>& field_;
+  const std::vector<Value> default_;
 };
 
 template <typename Field>

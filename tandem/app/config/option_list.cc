@@ -7,6 +7,7 @@ constexpr double kLargestCount = 1'000'000;  // of environments, and of steps be
 constexpr double kLargestInteger = 9e18;     // of what is kept in 64 bits
 
 const std::vector<std::string> kWithPipeline{"impala", "appo"};  // algorithms that sample and learn at the same time
+const std::vector<std::string> kPpos{"ppo", "dd_ppo"};
 
 // Keys without a section are those that every algorithm understands.
 void add_run_options(OptionTable& table, TrainOptions& options) {
@@ -35,7 +36,8 @@ void add_run_options(OptionTable& table, TrainOptions& options) {
   table.add("rng", options.rng, "unordered: a loss may draw from torch's default generator.");
   table.add("num_envs", options.ppo.num_envs, "Environments of the run, over all shards.")
       .within(1, kLargestCount)
-      .flag("--num-envs");
+      .flag("--num-envs")
+      .instead_of("dd_ppo.envs_per_rank");
   table.add("rollout_steps", options.ppo.rollout_steps, "Steps of each environment between two updates.")
       .within(1, kLargestCount)
       .flag("--rollout-steps");
@@ -51,17 +53,19 @@ void add_strategy_options(OptionTable& table, TrainOptions& options) {
 
 void add_ppo_learning(OptionTable& table, rl::PpoOptions& ppo) {
   const auto add = [&table](const char* key, auto& field, const char* help) -> Option& {
-    return table.add(key, field, help).only_with("algo", "ppo");
+    return table.add(key, field, help).only_with("algo", kPpos);
   };
   add("ppo.epochs", ppo.epochs, "Passes over each rollout.").at_least(1).flag("--epochs");
   add("ppo.minibatches", ppo.minibatches, "Optimizer steps of a pass.")
       .at_least(1)
       .flag("--minibatches")
-      .instead_of("ppo.minibatch_size");
+      .instead_of("ppo.minibatch_size")
+      .instead_of("dd_ppo.minibatch_size_per_rank");
   add("ppo.minibatch_size", ppo.minibatch_size, "Rows of an optimizer step, over all shards.")
       .at_least(1)
       .flag("--minibatch-size")
-      .instead_of("ppo.minibatches");
+      .instead_of("ppo.minibatches")
+      .instead_of("dd_ppo.minibatch_size_per_rank");
   add("ppo.learning_rate", ppo.learning_rate, "Of Adam.").above(0).at_most(1);
   add("ppo.learning_rate_schedule", ppo.learning_rate_schedule, "linear: down to 0 at total_steps.");
   add("ppo.adam_eps", ppo.adam_eps, "Added to the root of Adam's second moment.").above(0).at_most(1);
@@ -70,7 +74,7 @@ void add_ppo_learning(OptionTable& table, rl::PpoOptions& ppo) {
 
 void add_ppo_objective(OptionTable& table, rl::PpoOptions& ppo) {
   const auto add = [&table](const char* key, auto& field, const char* help) -> Option& {
-    return table.add(key, field, help).only_with("algo", "ppo");
+    return table.add(key, field, help).only_with("algo", kPpos);
   };
   add("ppo.gamma", ppo.gamma, "Discount of rewards a step later.").within(0, 1);
   add("ppo.gae_lambda", ppo.gae_lambda, "Weight of longer estimates of the advantage.").within(0, 1);
@@ -83,9 +87,32 @@ void add_ppo_objective(OptionTable& table, rl::PpoOptions& ppo) {
   add("ppo.clip_range_value", ppo.clip_range_value, "Most that a value's change counts, in units of the return.")
       .above(0);
   add("ppo.entropy_coef", ppo.entropy_coef, "Weight of the entropy bonus.").at_least(0);
+  add("ppo.entropy_coef_schedule", ppo.entropy_coef_schedule, "linear: down to 0 at total_steps.");
+  add("ppo.kl_coef", ppo.kl_coef, "Weight of a penalty on the divergence from the policy that sampled.").at_least(0);
+  add("ppo.kl_coef_target", ppo.kl_coef_target,
+      "Divergence of an update that kl_coef is raised and lowered to keep to; approx_kl shows it.")
+      .above(0);
   add("ppo.value_coef", ppo.value_coef, "Weight of the value's squared error.").at_least(0);
   add("ppo.target_kl", ppo.target_kl, "Passes end when approx_kl exceeds 1.5 times this.").above(0);
   add("ppo.kernel", ppo.kernel, "auto: the loss in one pass where the policy allows it; off: in tensor operations.");
+}
+
+void add_dd_ppo_options(OptionTable& table, DdPpoSettings& dd_ppo) {
+  table
+      .add("dd_ppo.envs_per_rank", dd_ppo.envs_per_rank,
+           "Environments of each rank; num_envs becomes as many for each rank that the run starts with.")
+      .within(1, kLargestCount)
+      .flag("--envs-per-rank")
+      .instead_of("num_envs")
+      .only_with("algo", "dd_ppo");
+  table
+      .add("dd_ppo.minibatch_size_per_rank", dd_ppo.minibatch_size_per_rank,
+           "Rows of an optimizer step on each rank; ppo.minibatch_size becomes as many for each.")
+      .within(1, kLargestCount)
+      .flag("--minibatch-size-per-rank")
+      .instead_of("ppo.minibatch_size")
+      .instead_of("ppo.minibatches")
+      .only_with("algo", "dd_ppo");
 }
 
 void add_impala_pipeline(OptionTable& table, rl::ImpalaOptions& impala) {
@@ -287,6 +314,7 @@ OptionTable option_table(TrainOptions& options) {
   add_strategy_options(table, options);
   add_ppo_learning(table, options.ppo);
   add_ppo_objective(table, options.ppo);
+  add_dd_ppo_options(table, options.dd_ppo);
   add_impala_pipeline(table, options.impala);
   add_impala_objective(table, options.impala);
   add_appo_options(table, options.appo);

@@ -30,7 +30,9 @@ class Rules {
   }
 
   void check_counts() {
-    if (options_.algo != Algorithm::kPpo) return check_impala();
+    if (!is_ppo(options_.algo)) return check_impala();
+    check_objective();
+    if (options_.algo == Algorithm::kDdPpo) check_dd_ppo();
     if (any_faulty({"num_envs", "rollout_steps", "shards", "devices", "ppo.minibatches", "ppo.minibatch_size",
                     "policy.recurrent", "policy.max_seq_len", "policy.burn_in"})) {
       return;
@@ -39,6 +41,24 @@ class Rules {
          rl::count_faults(ppo_options(options_), options_.shards.value_or(1), replicas_)) {
       const std::string key = table_.find(problem.key) != nullptr ? problem.key : "ppo." + problem.key;
       fault(key, problem.problem);
+    }
+  }
+
+  void check_objective() {
+    if (any_faulty({"ppo.kl_coef", "ppo.kl_coef_target", "ppo.entropy_coef", "ppo.entropy_coef_schedule"})) return;
+    if (options_.ppo.kl_coef_target && options_.ppo.kl_coef == 0)
+      fault("ppo.kl_coef_target", "has no effect without a ppo.kl_coef above 0 to begin with; 0.2 is usual");
+    if (options_.ppo.entropy_coef_schedule != rl::Schedule::kConstant && options_.ppo.entropy_coef == 0)
+      fault("ppo.entropy_coef_schedule", "has no effect without a ppo.entropy_coef above 0");
+  }
+
+  void check_dd_ppo() {
+    const sync::StrategyKind strategy = options_.strategy;
+    if (strategy == sync::StrategyKind::kAsynchronous || strategy == sync::StrategyKind::kSyncReplicas) {
+      fault("strategy",
+            "steps of DD-PPO are made of the gradients of all ranks; use replicated or divided, or algo: ppo");
+    } else if (strategy == sync::StrategyKind::kParameterServer) {
+      fault("strategy", "DD-PPO has no parameter server; use replicated or divided, or algo: ppo");
     }
   }
 

@@ -1,8 +1,8 @@
 #include "tandem/app/config/option_table.h"
 
 #include <algorithm>
-#include <map>
 
+#include "tandem/app/config/foreign_names.h"
 #include "tandem/app/config/nearest_name.h"
 #include "tandem/base/text.h"
 
@@ -86,6 +86,8 @@ std::string OptionTable::unknown(const Setting& setting) const {
                                     [&](const auto& option) { return option->key().starts_with(setting.key + "."); });
     return describe_fault(setting, "this is a section; name a key in it, such as " + (*first)->key());
   }
+  if (const auto instead = instead_of_foreign(setting.key))
+    return describe_fault(setting, concat("there is no such key; ", *instead));
   std::vector<std::string> names = keys();
   if (setting.value.kind == RawValue::Kind::kSection) names = sections();
   const std::optional<std::string> nearest = nearest_name(setting.key, names);
@@ -96,7 +98,7 @@ std::string OptionTable::unknown(const Setting& setting) const {
 std::vector<std::string> OptionTable::assign(const std::vector<Setting>& layer) {
   constexpr int kMostUnknown = 20;  // more of them say nothing more: this is another program's file
   std::vector<std::string> faults;
-  std::map<std::string, const Setting*, std::less<>> given;
+  GivenSettings given;
   int unknown_keys = 0;
   for (const Setting& setting : layer) {
     Option* option = find_mutable(setting.key);
@@ -114,20 +116,36 @@ std::vector<std::string> OptionTable::assign(const std::vector<Setting>& layer) 
       faults.push_back(describe_fault(setting, *problem));
       continue;
     }
-    if (option->rival().empty() || option->is_absent()) continue;
-    const auto rival = given.find(option->rival());
-    if (rival != given.end() && !find(option->rival())->is_absent()) {
+    if (option->is_absent()) continue;
+    if (const auto problem = contradiction(*option, given)) {
       option->mark_faulty();
-      faults.push_back(describe_fault(setting, "contradicts " + option->rival() + " = " +
-                                                   describe(rival->second->value) + " (" + rival->second->origin.place +
-                                                   "); give one of the two"));
+      faults.push_back(describe_fault(setting, *problem));
       continue;
     }
-    find_mutable(option->rival())->clear();
+    for (const std::string& rival : option->rivals()) find_mutable(rival)->clear();
   }
   if (unknown_keys > kMostUnknown) faults.push_back(concat(unknown_keys - kMostUnknown, " more keys do not exist"));
   return faults;
 }
+
+// With what else the layer sets.
+std::optional<std::string> OptionTable::contradiction(const Option& option, const GivenSettings& given) const {
+  for (const std::string& key : option.rivals()) {
+    const auto rival = given.find(key);
+    if (rival == given.end() || at(key).is_absent()) continue;
+    return concat("contradicts ", key, " = ", describe(rival->second->value), " (", rival->second->origin.place,
+                  "); give one of the two");
+  }
+  return std::nullopt;
+}
+
+std::optional<std::string> OptionTable::resolve(std::string_view key, const std::string& text, const Origin& origin) {
+  const Setting setting{std::string(key), RawValue::of_text(text), origin};
+  const std::optional<std::string> problem = find_mutable(key)->assign(setting);
+  return problem ? std::optional(describe_fault(setting, *problem)) : std::nullopt;
+}
+
+void OptionTable::clear(std::string_view key) { find_mutable(key)->clear(); }
 
 std::string OptionTable::fault(std::string_view key, const std::string& problem) const {
   const Option& option = at(key);

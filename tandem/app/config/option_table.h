@@ -9,6 +9,7 @@
 //
 // Threads: single-thread. Ownership: the struct with the fields must outlive the table.
 #pragma once
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -40,8 +41,9 @@ class Option {
   Option& absent_as(std::string word);
   /// Also a flag of its own on the command line.
   Option& flag(std::string name) { return flag_ = std::move(name), *this; }
-  /// Setting this one empties `key`, which a weaker layer may have set; both in one layer contradict each other.
-  Option& instead_of(std::string key) { return rival_ = std::move(key), *this; }
+  /// Setting this one clears `key`, which a weaker layer may have set; both in one layer contradict each other. May be
+  /// called for several keys.
+  Option& instead_of(std::string key) { return rivals_.push_back(std::move(key)), *this; }
   /// The option means something only while the option `key` has one of the values `texts`; asking for it otherwise is a
   /// fault.
   Option& only_with(std::string key, std::vector<std::string> texts) {
@@ -55,7 +57,7 @@ class Option {
   [[nodiscard]] const std::string& key() const { return key_; }
   [[nodiscard]] const std::string& help() const { return help_; }
   [[nodiscard]] const std::string& flag() const { return flag_; }  // empty: none
-  [[nodiscard]] const std::string& rival() const { return rival_; }
+  [[nodiscard]] const std::vector<std::string>& rivals() const { return rivals_; }
   struct Needed {
     std::string key = {};  // empty: nothing
     std::vector<std::string> texts = {};
@@ -76,7 +78,8 @@ class Option {
   void mark_faulty() { is_faulty_ = true; }
 
  private:
-  std::string key_, help_, flag_, rival_, default_text_;
+  std::string key_, help_, flag_, default_text_;
+  std::vector<std::string> rivals_;
   Needed needed_;
   Lifetime lifetime_ = Lifetime::kRun;
   bool is_faulty_ = false;
@@ -106,13 +109,21 @@ class OptionTable {
   /// Assigns the settings of one layer. Returns all faults, a sentence each; what has no fault is assigned.
   [[nodiscard]] std::vector<std::string> assign(const std::vector<Setting>& layer);
 
+  /// Sets `key` to what other options and the run's surroundings make of it, which `origin` tells. Returns the fault,
+  /// if it is one.
+  [[nodiscard]] std::optional<std::string> resolve(std::string_view key, const std::string& text, const Origin& origin);
+  /// Takes back what was set: an optional option holds nothing then, any other its default.
+  void clear(std::string_view key);
+
   /// The setting in force as a fault: "KEY = VALUE (PLACE): PROBLEM".
   [[nodiscard]] std::string fault(std::string_view key, const std::string& problem) const;
 
  private:
+  using GivenSettings = std::map<std::string, const Setting*, std::less<>>;  // of a layer, by key
   Option& add(Option option);
   Option* find_mutable(std::string_view key);
   [[nodiscard]] std::string unknown(const Setting& setting) const;
+  [[nodiscard]] std::optional<std::string> contradiction(const Option& option, const GivenSettings& given) const;
 
   std::vector<std::unique_ptr<Option>> options_;  // pointers, since add() hands out references
 };

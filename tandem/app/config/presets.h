@@ -1,6 +1,7 @@
 // app/config/presets.h: the settings that the program brings along for the environments it knows.
 //
-// They are the files configs/presets/<algorithm>/<environment>.yaml, compiled into the program.
+// They are the files configs/presets/<algorithm>/<environment>.yaml, compiled into the program. _defaults.yaml is what
+// the algorithm has other than the options' own defaults, for all environments.
 #pragma once
 #include <span>
 #include <string_view>
@@ -15,6 +16,9 @@ struct Preset {
 
 /// All of them, by algorithm and environment.
 [[nodiscard]] std::span<const Preset> presets();
+
+/// In the place of an environment.
+inline constexpr std::string_view kDefaultsOfAlgorithm = "_defaults";
 
 /// Null when nothing is shipped for that pair.
 [[nodiscard]] const Preset* find_preset(std::string_view algo, std::string_view env);

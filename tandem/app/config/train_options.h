@@ -18,7 +18,7 @@
 
 namespace tandem::app {
 
-enum class Algorithm { kPpo, kImpala, kAppo };
+enum class Algorithm { kPpo, kDdPpo, kImpala, kAppo };
 
 /// What to do with a run folder that holds a run already.
 enum class Resume {
@@ -70,6 +70,13 @@ struct SyncReplicasSettings {
   std::vector<std::string> average_of = {};  // empty: all parameters
 };
 
+/// Counts of a rank (a process of the run). They become the run's totals before it starts, and the totals are what it
+/// records: it stays the same run on any number of ranks.
+struct DdPpoSettings {
+  std::optional<std::int64_t> envs_per_rank = {};            // instead of num_envs
+  std::optional<std::int64_t> minibatch_size_per_rank = {};  // instead of ppo.minibatch_size and ppo.minibatches
+};
+
 /// As rl::NormalizerOptions.
 struct NormalizeSettings {
   bool observations = false, rewards = false;
@@ -105,6 +112,7 @@ struct TrainOptions {
   rl::PpoOptions ppo = {};        // its num_envs and rollout_steps are those of every algorithm; but for sequences
   rl::ImpalaOptions impala = {};  // but for those two, which impala_options() fills in; also of APPO
   rl::AppoOptions appo = {};
+  DdPpoSettings dd_ppo = {};
   PolicySettings policy = {};
   NormalizeSettings normalize = {};
   CheckpointSettings checkpoint = {};
@@ -115,6 +123,9 @@ struct TrainOptions {
   bool quiet = false;
   bool profile = false;
 };
+
+/// Whether it is PPO, alone or as DD-PPO: in turn, all replicas sample, and all learn from that.
+[[nodiscard]] inline bool is_ppo(Algorithm algo) { return algo == Algorithm::kPpo || algo == Algorithm::kDdPpo; }
 
 /// The numbers of PPO, with what the policy asks for.
 [[nodiscard]] inline rl::PpoOptions ppo_options(const TrainOptions& options) {
@@ -135,7 +146,7 @@ struct TrainOptions {
 
 /// Environment steps that come to a learner at once.
 [[nodiscard]] inline std::int64_t batch_rows(const TrainOptions& options) {
-  return options.algo == Algorithm::kPpo ? options.ppo.batch_rows() : impala_options(options).batch_rows();
+  return is_ppo(options.algo) ? options.ppo.batch_rows() : impala_options(options).batch_rows();
 }
 
 /// The table of all options, bound to `options`, which must outlive it.
@@ -143,9 +154,9 @@ struct TrainOptions {
 
 template <>
 struct Choices<Algorithm> {
-  static constexpr std::array kAll{Choice<Algorithm>{Algorithm::kPpo, "ppo"},
-                                   Choice<Algorithm>{Algorithm::kImpala, "impala"},
-                                   Choice<Algorithm>{Algorithm::kAppo, "appo"}};
+  static constexpr std::array kAll{
+      Choice<Algorithm>{Algorithm::kPpo, "ppo"}, Choice<Algorithm>{Algorithm::kDdPpo, "dd_ppo"},
+      Choice<Algorithm>{Algorithm::kImpala, "impala"}, Choice<Algorithm>{Algorithm::kAppo, "appo"}};
 };
 template <>
 struct Choices<Recurrence> {

@@ -109,6 +109,7 @@ std::unique_ptr<rl::TrainingRun> make_run(const TrainOptions& options, const rl:
                                           const learner::Ranks& ranks) {
   switch (options.algo) {
     case Algorithm::kPpo:
+    case Algorithm::kDdPpo:
       return std::make_unique<rl::PpoRun>(ppo_setup(options, environments, ranks));
     case Algorithm::kImpala:
     case Algorithm::kAppo:

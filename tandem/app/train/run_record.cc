@@ -84,7 +84,7 @@ void RunRecord::write_metrics() {
 }
 
 std::string RunRecord::batch_text() const {
-  if (options_.algo != Algorithm::kPpo) {
+  if (!is_ppo(options_.algo)) {
     const rl::ImpalaOptions impala = impala_options(options_);
     return concat(counted(impala.workers, "rollout worker"), " with ", impala.num_envs / impala.workers,
                   " environments each; a batch has ", impala.batch_rows(), " rows, an update ",

@@ -40,6 +40,9 @@ LearnReport Ppo::update(std::span<Fragment* const> fragments, double progress, C
   const double lr_factor = scheduled(1.0, options_.learning_rate_schedule, progress);
   report.learning_rate = options_.learning_rate * lr_factor;
   report.clip_range = scheduled(options_.clip_range, options_.clip_range_schedule, progress);
+  now_.entropy_coef = scheduled(options_.entropy_coef, options_.entropy_coef_schedule, progress);
+  report.entropy_coef = now_.entropy_coef;
+  report.kl_coef = now_.kl_coef;
   report.explained_variance = explained_variance(fragments);
   load(fragments);
   report.load_seconds = seconds_since(start);
@@ -97,7 +100,7 @@ bool Ppo::run_pass(Clock::duration patience, double lr_factor, LearnReport& repo
   for (std::size_t b = 0; b < minibatches_.size(); ++b) {
     std::vector<PpoSums> shard_sums;
     const learner::LossFunction loss = [&](const learner::ShardBatch& rows) {
-      return ppo_loss(policy_, rows, options_, minibatches_[b], shard_sums.emplace_back());
+      return ppo_loss(policy_, rows, now_, minibatches_[b], shard_sums.emplace_back());
     };
     const Limits limits{.deadline = Deadline::after(patience), .stop = {}};
     const learner::LearnerReport step = member_.learner.step(static_cast<std::int64_t>(b), loss, lr_factor, limits);
@@ -142,6 +145,7 @@ void Ppo::finish(LearnReport& report) {
   report.approx_kl = all[4] / all[0];
   report.clip_fraction = all[5] / all[0];
   report.grad_norm /= static_cast<double>(report.minibatches);
+  if (options_.kl_coef_target) now_.kl_coef = adapted_kl_coef(now_.kl_coef, *options_.kl_coef_target, report.approx_kl);
 }
 
 }  // namespace tandem::rl

@@ -20,10 +20,14 @@ class Ppo {
  public:
   /// `member` and `policy` (the member's module) are not owned.
   Ppo(learner::Member member, ActorCritic& policy, const PpoOptions& options)
-      : member_(member), policy_(policy), options_(options) {}
+      : member_(member), policy_(policy), options_(options), now_(options) {}
 
   /// Learns from one fragment a shard of this replica. `progress`: share of the run that is done, for schedules.
   LearnReport update(std::span<Fragment* const> fragments, double progress, Clock::duration patience);
+
+  /// The weight of the divergence in the next update. Changes with each where it is adapted, so checkpoints keep it.
+  [[nodiscard]] double kl_coef() const { return now_.kl_coef; }
+  void set_kl_coef(double kl_coef) { now_.kl_coef = kl_coef; }
 
  private:
   using ShardNumbers = std::vector<std::vector<double>>;  // one vector a shard of this replica
@@ -39,6 +43,7 @@ class Ppo {
   const learner::Member member_;
   ActorCritic& policy_;
   const PpoOptions options_;
+  PpoOptions now_;                         // with what the update at hand has of scheduled and adapted weights
   std::vector<PpoMinibatch> minibatches_;  // of the pass
   std::vector<PpoSums> sums_;              // of the update, a shard each
 };

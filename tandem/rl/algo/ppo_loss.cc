@@ -36,7 +36,7 @@ learner::ShardLoss ppo_loss(ActorCritic& policy, const learner::ShardBatch& batc
   const PolicyOutput output =
       options.sequences ? forward_learned(dynamic_cast<RecurrentActorCritic&>(policy), rows, *options.sequences)
                         : policy.forward(rows.observation);
-  if (options.kernel == PpoKernel::kAuto && has_ppo_kernel(policy, output, rows)) {
+  if (options.kernel == PpoKernel::kAuto && options.kl_coef == 0 && has_ppo_kernel(policy, output, rows)) {
     return {.loss = ppo_kernel_loss(policy.family(), output, rows, options, minibatch, sums),
             .weight = static_cast<double>(batch.rows),
             .outputs = {}};
@@ -49,10 +49,11 @@ learner::ShardLoss ppo_loss(ActorCritic& policy, const learner::ShardBatch& batc
   const at::Tensor policy_loss = -at::min(advantage * ratio, advantage * ratio.clamp(1 - clip, 1 + clip)).mean();
   const at::Tensor value = value_loss(output.value, rows, options);
   const at::Tensor entropy = entropy_of(*distribution).mean();
-  const at::Tensor loss = policy_loss + options.value_coef * value - options.entropy_coef * entropy;
+  at::Tensor loss = policy_loss + options.value_coef * value - options.entropy_coef * entropy;
+  const at::Tensor kl = (ratio - 1 - log_ratio).mean();
+  if (options.kl_coef > 0) loss = loss + options.kl_coef * kl;
 
   const at::NoGradGuard no_grad;
-  const at::Tensor kl = (ratio - 1 - log_ratio).mean();
   const at::Tensor clipped = ((ratio - 1).abs() > clip).to(at::kFloat).mean();
   const at::Tensor numbers = at::stack({policy_loss, value, entropy, kl, clipped}).to(at::kCPU, at::kDouble);
   const double* number = numbers.const_data_ptr<double>();

@@ -5,7 +5,10 @@
 //     r      = exp(log pi(a|s) - log pi_old(a|s))
 //     policy = -mean(min(r * A, clip(r, 1 - c, 1 + c) * A))
 //     value  = mean((V - R)^2), or the larger of that and the same with V kept within clip_range_value of the old value
-//     loss   = policy + value_coef * value - entropy_coef * mean(entropy)
+//     loss   = policy + value_coef * value - entropy_coef * mean(entropy) + kl_coef * mean(r - 1 - log r)
+//
+// The last term is the penalty of section 4: over actions that the old policy drew, its mean is KL(old || new), and the
+// mean of its gradient is that one's gradient, for any distribution (Schulman, "Approximating KL divergence", 2020).
 #pragma once
 #include <ATen/core/Tensor.h>
 

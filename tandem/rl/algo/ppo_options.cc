@@ -59,10 +59,19 @@ std::vector<std::string> faults_of(const PpoOptions& options, int shards) {
   faults.positive("clip_range", options.clip_range);
   faults.positive("clip_range_value", options.clip_range_value);
   faults.not_negative("entropy_coef", options.entropy_coef);
+  faults.not_negative("kl_coef", options.kl_coef);
+  faults.positive("kl_coef_target", options.kl_coef_target);
+  faults.require(!options.kl_coef_target || options.kl_coef != 0,
+                 "kl_coef_target has no effect without a kl_coef to begin with");
   faults.not_negative("value_coef", options.value_coef);
   faults.positive("max_grad_norm", options.max_grad_norm);
   faults.positive("target_kl", options.target_kl);
   return faults.take();
+}
+
+double adapted_kl_coef(double kl_coef, double target, double kl) {
+  if (kl > 2 * target) return 1.5 * kl_coef;
+  return kl < 0.5 * target ? 0.5 * kl_coef : kl_coef;
 }
 
 double scheduled(double value, Schedule schedule, double progress) {

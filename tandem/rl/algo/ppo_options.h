@@ -18,7 +18,7 @@ enum class AdvantageNormalization { kNone, kMinibatch, kBatch };
 
 /// How the loss is computed; see ppo_kernel.h. Both give the same numbers to rounding, not the same bits.
 enum class PpoKernel {
-  kAuto,  // in one pass where the policy allows it
+  kAuto,  // in one pass where the policy allows it and there is no kl_coef
   kOff,   // always in tensor operations
 };
 
@@ -41,7 +41,10 @@ struct PpoOptions {
   Schedule clip_range_schedule = Schedule::kConstant;
   std::optional<double> clip_range_value;  // of the value's change; none: no clipping
   double entropy_coef = 0.0;
-  double value_coef = 0.5;  // of the mean squared error
+  Schedule entropy_coef_schedule = Schedule::kConstant;
+  double kl_coef = 0.0;                  // of the mean divergence from the policy that sampled; see ppo_loss.h
+  std::optional<double> kl_coef_target;  // divergence of an update that kl_coef is adapted to; none: it stays
+  double value_coef = 0.5;               // of the mean squared error
   std::optional<double> max_grad_norm = 0.5;
   std::optional<double> target_kl;  // stop the update's passes when approx_kl exceeds 1.5 times this
   AdvantageNormalization advantage_normalization = AdvantageNormalization::kMinibatch;
@@ -67,6 +70,10 @@ struct PpoOptions {
 /// What is wrong with the options for a run of `shards` shards, a sentence each: the key, its value and what would
 /// work. Empty when nothing is.
 [[nodiscard]] std::vector<std::string> faults_of(const PpoOptions& options, int shards);
+
+/// kl_coef of the next update, after one whose divergence was `kl`: half as much again when that was more than twice
+/// the target, half when it was less than half of it. The rule of RLlib, after Schulman et al. (2017), section 4.
+[[nodiscard]] double adapted_kl_coef(double kl_coef, double target, double kl);
 
 /// `value` at `progress` (0 at the start, 1 at total_steps).
 [[nodiscard]] double scheduled(double value, Schedule schedule, double progress);

@@ -17,6 +17,7 @@
 namespace tandem::rl {
 namespace {
 
+constexpr const char* kKlCoef = "kl_coef";    // of the next update, in the part "run"
 constexpr std::chrono::minutes kPatience{5};  // how long a replica waits for the others in one step
 
 std::vector<std::string> part_names(int shards) {
@@ -161,7 +162,9 @@ std::string PpoRun::state_sha256() { return state_sha256_of(*team_, normalizers_
 
 model::NamedTensors PpoRun::run_part() const {
   const auto passes = static_cast<std::int64_t>(team_->member(0).learner.passes());
-  return run_part_of({updates_, env_steps_, passes, episodes_.total()}, episodes_);
+  model::NamedTensors part = run_part_of({updates_, env_steps_, passes, episodes_.total()}, episodes_);
+  if (setup_.ppo.kl_coef_target) part.emplace_back(kKlCoef, at::tensor({ppo_.front()->kl_coef()}, at::kDouble));
+  return part;
 }
 
 learner::StateParts PpoRun::save() {
@@ -190,6 +193,9 @@ void PpoRun::load_run_part(const model::NamedTensors& run) {
   for (int local = 0; local < team_->size(); ++local)
     team_->member(local).learner.set_passes(static_cast<std::uint64_t>(counters[2]));
   restore_episodes(run, counters[3], episodes_);
+  if (!setup_.ppo.kl_coef_target) return;
+  const auto kl_coef = find(run, kKlCoef, "run").item<double>();
+  for (const auto& ppo : ppo_) ppo->set_kl_coef(kl_coef);
 }
 
 RolloutWorker::Resumed PpoRun::load(const learner::ReadPart& read_part) {

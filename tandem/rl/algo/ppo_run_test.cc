@@ -55,6 +55,26 @@ TEST(PpoRunTest, EveryTopologyGivesTheSameBitsForContinuousNormalisedRuns) {
   for (const int replicas : {2, 4}) EXPECT_EQ(state_after(setup(replicas), 8), expected) << replicas;
 }
 
+// The coefficient is part of what goes on, and the sum that it follows is that of all shards.
+TEST(PpoRunTest, AnAdaptedKlPenaltyIsTheSameOnAnyTopologyAndAfterALoad) {
+  const auto setup = [](int replicas) {
+    PpoSetup s = setup_for("CartPole-v1", 4, replicas);
+    s.ppo.kl_coef = 0.2;
+    s.ppo.kl_coef_target = 1e-7;
+    return s;
+  };
+  PpoRun whole(setup(1));
+  for (int i = 0; i < 4; ++i) (void)whole.update();
+  EXPECT_GT(whole.update().learning.kl_coef, 0.2);
+  PpoRun first(setup(2));
+  for (int i = 0; i < 3; ++i) (void)first.update();
+  const learner::StateParts parts = first.save();
+  PpoRun second(setup(4));
+  (void)second.load([&](const std::string& name) { return learner::part_of(parts, name); });
+  for (int i = 0; i < 2; ++i) (void)second.update();
+  EXPECT_EQ(second.state_sha256(), whole.state_sha256());
+}
+
 TEST(PpoRunTest, ARunThatWasSavedAndLoadedOnAnotherTopologyGoesOnExactly) {
   for (const char* env : {"CartPole-v1", "Pendulum-v1"}) {
     const std::string expected = state_after(setup_for(env, 4, 2), 6);
@@ -101,6 +121,45 @@ TEST(PpoRunTest, LinearSchedulesFallToNothingAtTheEnd) {
     EXPECT_DOUBLE_EQ(report.learning_rate, rate * left);
     EXPECT_DOUBLE_EQ(report.clip_range, clip * left);
   }
+}
+
+TEST(PpoRunTest, TheEntropyBonusFallsToNothingAtTheEnd) {
+  PpoSetup setup = setup_for("CartPole-v1", 1, 1);
+  setup.total_steps = 2 * setup.ppo.batch_rows();
+  setup.ppo.entropy_coef = 0.5;
+  const std::string constant = state_after(setup, 2);
+  setup.ppo.entropy_coef_schedule = Schedule::kLinear;
+  PpoRun run(setup);
+  EXPECT_DOUBLE_EQ(run.update().learning.entropy_coef, 0.5);
+  EXPECT_DOUBLE_EQ(run.update().learning.entropy_coef, 0.25);
+  EXPECT_NE(run.state_sha256(), constant);  // it is what the loss has
+}
+
+TEST(PpoRunTest, AKlPenaltyKeepsThePolicyNearTheOneThatSampled) {
+  const auto divergence = [](double kl_coef) {
+    PpoSetup setup = setup_for("CartPole-v1", 2, 2);
+    setup.ppo.learning_rate = 0.01;
+    setup.ppo.epochs = 8;
+    setup.ppo.kl_coef = kl_coef;
+    PpoRun run(std::move(setup));
+    return run.update().learning.approx_kl;
+  };
+  const double without = divergence(0), some = divergence(1), much = divergence(30);
+  EXPECT_LT(some, without);
+  EXPECT_LT(much, 0.5 * some);
+}
+
+TEST(PpoRunTest, TheKlPenaltyIsRaisedAndLoweredToKeepToItsTarget) {
+  EXPECT_DOUBLE_EQ(adapted_kl_coef(0.2, 0.01, 0.021), 0.3);
+  EXPECT_DOUBLE_EQ(adapted_kl_coef(0.2, 0.01, 0.0199), 0.2);
+  EXPECT_DOUBLE_EQ(adapted_kl_coef(0.2, 0.01, 0.0051), 0.2);
+  EXPECT_DOUBLE_EQ(adapted_kl_coef(0.2, 0.01, 0.0049), 0.1);
+  PpoSetup setup = setup_for("CartPole-v1", 2, 1);
+  setup.ppo.kl_coef = 0.2;
+  setup.ppo.kl_coef_target = 1;  // far more than there is
+  PpoRun run(setup);
+  EXPECT_DOUBLE_EQ(run.update().learning.kl_coef, 0.2);
+  EXPECT_DOUBLE_EQ(run.update().learning.kl_coef, 0.1);
 }
 
 TEST(PpoRunTest, TargetKlEndsAnUpdateEarly) {

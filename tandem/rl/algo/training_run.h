@@ -22,6 +22,7 @@ struct LearnReport {
   double explained_variance = 0;             // 1 - Var[target - value] / Var[target]; NaN when targets are all equal
   double grad_norm = 0;                      // mean over the minibatches, before clipping
   double learning_rate = 0, clip_range = 0;  // clip_range: of PPO
+  double entropy_coef = 0, kl_coef = 0;      // likewise
   std::int64_t minibatches = 0;              // optimizer steps that were made
   double load_seconds = 0, learn_seconds = 0, sync_seconds = 0;
 };

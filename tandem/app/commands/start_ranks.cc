@@ -1,0 +1,54 @@
+#include "tandem/app/commands/start_ranks.h"
+
+#include <filesystem>
+#include <utility>
+
+#include "tandem/app/commands/commands.h"
+#include "tandem/base/error.h"
+#include "tandem/base/text.h"
+#include "tandem/comm/launcher_environment.h"
+#include "tandem/comm/world.h"
+
+namespace tandem::app {
+namespace {
+
+void collect(std::vector<std::string>& faults, const std::function<void()>& check) {
+  try {
+    check();
+  } catch (const ConfigError& error) {
+    for (const std::string& fault : error.faults()) faults.push_back(fault);
+  }
+}
+
+void require_no_launcher(int count) {
+  const comm::LauncherEnvironment me = comm::launcher_environment();
+  if (me.launcher == comm::Launcher::kSingleProcess) return;
+  throw ConfigError(concat("--ranks ", count, ": this process is rank ", me.rank, " of ", me.world_size,
+                           " already, by ", comm::name_of(me.launcher),
+                           "; leave the flag out, or start the command without a launcher"));
+}
+
+// Of a world whose ranks are all on this host.
+void require_words_for_one_host(const comm::WorldWords& words) {
+  const comm::WorldOptions options = comm::read_world_words(words);
+  if (options.hosts_by == comm::HostsBy::kRankList)
+    throw ConfigError(concat("--hosts-by ", words.hosts_by, ": --ranks starts all ranks on this host; leave it out"));
+}
+
+}  // namespace
+
+bool starts_ranks(const RanksAsked& asked) { return asked.count && *asked.count > 1; }
+
+ExitCode start_ranks(const RanksAsked& asked, const std::function<void()>& check) {
+  std::vector<std::string> faults;
+  collect(faults, [&] { require_no_launcher(*asked.count); });
+  collect(faults, [&] { require_words_for_one_host(asked.world); });
+  collect(faults, check);
+  if (!faults.empty()) throw ConfigError(std::move(faults));
+
+  LaunchOptions options{.ranks = *asked.count, .command = {std::filesystem::read_symlink("/proc/self/exe").string()}};
+  options.command.insert(options.command.end(), asked.arguments.begin(), asked.arguments.end());
+  return run_launch({std::move(options)});
+}
+
+}  // namespace tandem::app

@@ -1,0 +1,211 @@
+// DD-PPO as its users start it: the same numbers on any topology, and what is refused before any process starts.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "tandem/base/atomic_file.h"
+#include "tandem/base/testing/temporary_folder.h"
+#include "training.h"
+
+namespace tandem::process_test {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+
+// Four environments of as many shards, all in all, with all that changes from update to update.
+Recipe dd_ppo() {
+  return {"DD-PPO",
+          {"--algo",
+           "dd_ppo",
+           "--env",
+           "CartPole-v1",
+           "--seed",
+           "21",
+           "--shards",
+           "4",
+           "--num-envs",
+           "4",
+           "--rollout-steps",
+           "50",
+           "--minibatch-size",
+           "40",
+           "--epochs",
+           "2",
+           "--set",
+           "policy.hidden=16,16",
+           "--set",
+           "ppo.kl_coef=0.2",
+           "--set",
+           "ppo.kl_coef_target=0.0005",
+           "--set",
+           "ppo.learning_rate_schedule=constant",
+           "--set",
+           "ppo.entropy_coef=0.01"},
+          4000,
+          200};
+}
+
+Recipe with(Recipe recipe, const std::string& setting) {
+  recipe.arguments.insert(recipe.arguments.end(), {"--set", setting});
+  return recipe;
+}
+
+Command with_ranks(int ranks, Command command) {
+  command.arguments.insert(command.arguments.end(), {"--ranks", std::to_string(ranks)});
+  return command;
+}
+
+TEST(DdPpoTest, TheSameShardsHaveTheSameStateOnAnyRanks) {
+  const TemporaryFolder scratch;
+  const Recipe recipe = with(dd_ppo(), "ppo.entropy_coef_schedule=linear");
+  expect_success(train(recipe, scratch / "1", "cpu:4"));
+  const std::string expected = state_of(scratch / "1");
+  struct Topology {
+    int ranks;
+    std::string devices;
+  };
+  for (const auto& [ranks, devices] : {Topology{2, "cpu:2"}, Topology{4, "cpu"}}) {
+    const auto folder = scratch / std::to_string(ranks);
+    expect_success(with_ranks(ranks, train(recipe, folder, devices)));
+    EXPECT_EQ(state_of(folder), expected) << ranks << " ranks";
+    EXPECT_EQ(summary_of(folder).at("replicas").as_array().size(), 4u);
+  }
+}
+
+// Half of it on two ranks, the rest on two others with two replicas each: the adapted penalty, too, goes on where it
+// was.
+TEST(DdPpoTest, ARunGoesOnExactlyOnOtherRanks) {
+  const TemporaryFolder scratch;
+  expect_success(train(dd_ppo(), scratch / "whole", "cpu"));
+  const auto folder = scratch / "parts";
+  expect_success(with_ranks(2, train(with_steps(dd_ppo(), 2000), folder, "cpu")));
+  Command more = resume(folder, "cpu:2");
+  more.arguments.insert(more.arguments.end(), {"--total-steps", "4000"});
+  expect_success(with_ranks(2, more));
+  EXPECT_EQ(summary_of(folder).at("resumed").as_string(), "exactly");
+  EXPECT_EQ(state_of(folder), state_of(scratch / "whole"));
+}
+
+// What --ranks and the counts of a rank become is in the run's config.yaml.
+TEST(DdPpoTest, CountsOfARankAreTotalsInTheRecord) {
+  const TemporaryFolder scratch;
+  const auto folder = scratch / "run";
+  expect_success(tandem({"train", "--algo", "dd_ppo", "--env", "CartPole-v1", "--ranks=2", "--run-dir", folder.string(),
+                         "--total-steps", "1000", "--epochs", "1"}));
+  const std::string config = read_file(folder / "config.yaml");
+  EXPECT_THAT(config, AllOf(HasSubstr("num_envs: 10 "), HasSubstr("minibatch_size: 100 "), HasSubstr("shards: 2"),
+                            HasSubstr("rollout_steps: 100"), HasSubstr("dd_ppo.envs_per_rank: 5 on each of 2 ranks"),
+                            Not(HasSubstr("\ndd_ppo:"))));
+  EXPECT_EQ(summary_of(folder).at("env_steps").as_int64(), 1000);
+  // The same command, on another number of ranks, is the same run.
+  Command again = tandem({"train", "--algo", "dd_ppo", "--env", "CartPole-v1", "--run-dir", folder.string(),
+                          "--total-steps", "2000", "--epochs", "1", "--resume", "auto"});
+  expect_success(again);
+  EXPECT_EQ(summary_of(folder).at("env_steps").as_int64(), 2000);
+  EXPECT_THAT(read_file(folder / "config.yaml"), HasSubstr("num_envs: 10 "));
+  again.arguments.insert(again.arguments.end(), {"--envs-per-rank", "7"});
+  const Ended refused = run(again);
+  EXPECT_EQ(refused.exit_code, 2);
+  EXPECT_THAT(refused.err,
+              HasSubstr("num_envs = 7 (dd_ppo.envs_per_rank: 7 on each of 1 rank): the run began with 10"));
+}
+
+struct Wrong {
+  std::vector<std::string> arguments;
+  std::string key, remedy;  // both in the message
+};
+
+std::vector<Wrong> wrong_configurations() {
+  const auto set = [](const std::string& setting) { return std::vector<std::string>{"--set", setting}; };
+  return {
+      // As the seed's own checks: what belongs to another library, or cannot be at all.
+      {set("train_batch_size=500"), "train_batch_size = 500", "rollout_steps"},
+      {set("rollout_fragment_length=100"), "rollout_fragment_length = 100", "rollout_steps"},
+      {set("framework=tf"), "framework = tf", "LibTorch"},
+      {set("num_gpus=1"), "num_gpus = 1", "devices"},
+      {set("num_gpus_per_worker=1"), "num_gpus_per_worker = 1", "devices"},
+      {set("batch_mode=complete_episodes"), "batch_mode = complete_episodes", "rollout_steps"},
+      {set("num_workers=0"), "num_workers = 0", "at least one"},
+      {{"--ranks", "0"}, "--ranks 0", "from 1 to 1000"},
+      {{"--ranks", "two"}, "--ranks two", "an integer"},
+      {{"--backend", "smddp"}, "--backend smddp", "auto, host, gloo or nccl"},
+      {set("torch_distributed_backend=smddp"), "torch_distributed_backend = smddp", "--backend"},
+      {set("sgd_minibatch_size=50"), "sgd_minibatch_size = 50", "dd_ppo.minibatch_size_per_rank"},
+      {set("kl_coeff=0.2"), "kl_coeff = 0.2", "ppo.kl_coef"},
+      {set("keep_local_weights_in_sync=false"), "keep_local_weights_in_sync = false", "leave it out"},
+      // Counts.
+      {{"--envs-per-rank", "0"}, "dd_ppo.envs_per_rank = 0", "from 1"},
+      {{"--envs-per-rank", "5", "--num-envs", "10"}, "num_envs", "give one of the two"},
+      {{"--minibatch-size-per-rank", "50", "--minibatches", "4"}, "minibatches", "give one of the two"},
+      {{"--minibatch-size-per-rank", "333"}, "ppo.minibatch_size = 666", "500 or 1000 would"},
+      {{"--minibatch-size-per-rank", "5000"}, "ppo.minibatch_size = 10000", "1000 would"},
+      {{"--shards", "3"}, "num_envs = 10 (dd_ppo.envs_per_rank: 5 on each of 2 ranks)", "shards: 2 or 5"},
+      {{"--shards", "1"}, "shards = 1", "2 shards"},
+      {{"--rollout-steps", "0"}, "rollout_steps = 0", "from 1"},
+      {{"--epochs", "0"}, "ppo.epochs = 0", "at least 1"},
+      {{"--algo", "ppo", "--envs-per-rank", "5"}, "dd_ppo.envs_per_rank = 5", "has no effect without algo: dd_ppo"},
+      // The objective.
+      {set("ppo.kl_coef=-1"), "ppo.kl_coef = -1", "at least 0"},
+      {set("ppo.kl_coef_target=0.01"), "ppo.kl_coef_target = 0.01", "ppo.kl_coef above 0"},
+      {set("ppo.entropy_coef_schedule=linear"), "ppo.entropy_coef_schedule = linear", "ppo.entropy_coef above 0"},
+      {{"--strategy", "asynchronous"}, "strategy = asynchronous", "replicated or divided"},
+      {{"--strategy", "parameter_server"}, "strategy = parameter_server", "replicated or divided"},
+      // Where the ranks run.
+      {{"--hosts-by", "0/1"}, "--hosts-by 0/1", "leave it out"},
+      {{"--devices", "tpu"}, "devices = tpu", "cpu"},
+  };
+}
+
+std::vector<std::string> all_wrong() {
+  return {
+      "--set",          "train_batch_size=500", "--rollout-steps", "0",         "--envs-per-rank", "0",         "--set",
+      "ppo.kl_coef=-1", "--strategy",           "asynchronous",    "--backend", "smddp",           "--devices", "tpu"};
+}
+
+// As two ranks, unless the case says otherwise. No line is a rank's.
+Ended refuse(const std::vector<std::string>& wrong, const std::string& folder) {
+  const auto given = [&wrong](const char* flag) { return std::ranges::count(wrong, flag) > 0; };
+  std::vector<std::string> arguments{"train", "--env", "CartPole-v1", "--run-dir", folder};
+  if (!given("--algo")) arguments.insert(arguments.end(), {"--algo", "dd_ppo"});
+  if (!given("--ranks")) arguments.insert(arguments.end(), {"--ranks", "2"});
+  arguments.insert(arguments.end(), wrong.begin(), wrong.end());
+  return run(tandem(arguments));
+}
+
+TEST(DdPpoTest, WrongConfigurationsAreRefusedBeforeAnyProcessStarts) {
+  const TemporaryFolder scratch;
+  const std::string folder = scratch / "run";
+  EXPECT_GE(wrong_configurations().size(), 20u);
+  for (const Wrong& wrong : wrong_configurations()) {
+    const Ended ended = refuse(wrong.arguments, folder);
+    EXPECT_EQ(ended.exit_code, 2) << wrong.key << "\n" << ended.err;
+    EXPECT_THAT(ended.err, AllOf(HasSubstr(wrong.key), HasSubstr(wrong.remedy), Not(HasSubstr("[0]"))));
+    EXPECT_EQ(ended.out, "");
+    EXPECT_FALSE(std::filesystem::exists(folder)) << wrong.key;
+  }
+}
+
+TEST(DdPpoTest, AllFaultsAreReportedAtOnce) {
+  const TemporaryFolder scratch;
+  const Ended ended = refuse(all_wrong(), scratch / "run");
+  EXPECT_EQ(ended.exit_code, 2);
+  for (const char* key : {"train_batch_size", "rollout_steps", "dd_ppo.envs_per_rank", "ppo.kl_coef", "strategy",
+                          "--backend", "devices"}) {
+    EXPECT_THAT(ended.err, HasSubstr(key));
+  }
+}
+
+TEST(DdPpoTest, RanksWithinRanksAreRefused) {
+  const TemporaryFolder scratch;
+  const Ended ended = run(as_ranks(2, with_ranks(2, train(dd_ppo(), scratch / "run", "cpu"))));
+  EXPECT_EQ(ended.exit_code, 2);
+  EXPECT_THAT(ended.err, HasSubstr("--ranks 2: this process is rank"));
+}
+
+}  // namespace
+}  // namespace tandem::process_test
