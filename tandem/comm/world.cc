@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <optional>
-#include <random>
 #include <sstream>
 #include <utility>
 
@@ -14,6 +13,7 @@
 #include "tandem/comm/layered_group.h"
 #include "tandem/comm/local_group.h"
 #include "tandem/comm/tcp_store.h"
+#include "tandem/comm/token.h"
 
 namespace tandem::comm {
 namespace {
@@ -59,11 +59,6 @@ std::string choice_of(const WorldOptions& options) {
     for (std::size_t i = 0; i < ranks.size(); ++i) text += concat(i == 0 ? " " : ",", ranks[i]);
   }
   return text;
-}
-
-std::string new_token() {
-  std::random_device random;
-  return concat(std::hex, random(), random());
 }
 
 void require_same_choices(const std::vector<RankIntroduction>& all) {

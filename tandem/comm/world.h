@@ -61,6 +61,7 @@ struct World {
   std::string description;         // for the log: this rank, all hosts, the group, and why
   std::unique_ptr<Store> store;    // keys of this run and generation
   std::shared_ptr<Group> group{};  // of all ranks
+  int boards = 0;                  // that were opened; see world_board.h
 };
 
 /// Waits until all ranks have come, each with the same options (the network may differ).

@@ -5,10 +5,12 @@
 #include <torch/types.h>
 
 #include "tandem/base/error.h"
+#include "tandem/base/testing/eventually.h"
 #include "tandem/comm/host_group.h"
 #include "tandem/comm/tcp_store.h"
 #include "tandem/comm/testing/group_laws.h"
 #include "tandem/comm/testing/store_process.h"
+#include "tandem/comm/world_board.h"
 #include "tandem/concurrency/testing/within.h"
 #include "tandem/shm/testing/process_world.h"
 
@@ -346,6 +348,39 @@ TEST(WorldTest, TheFirstFailureOfAnotherRankIsTold) {
   writing.close();
   EXPECT_EQ(processes.outcome(0), "nobody came; the first failure was that of rank 1: no cable");
   EXPECT_EQ(processes.outcome(1), "no cable");
+}
+
+// Says which units' postings have not come to be seen.
+void check_board(World& world, const Voice& voice) {
+  ProgressBoard board = open_board(world, 2 * world.size, {2 * world.rank, 2 * world.rank + 2}, within(60s));
+  const auto posting = [](int unit) { return Progress{.round = 5, .steps = unit + 1, .finished = unit % 2 == 1}; };
+  for (int unit = 2 * world.rank; unit < 2 * world.rank + 2; ++unit) board.post(unit, posting(unit));
+  for (int unit = 0; unit < board.units(); ++unit) {
+    if (!eventually([&] { return board.look(unit) == posting(unit); })) voice.say(concat("unit ", unit, " unseen; "));
+  }
+  world.group->barrier(within(60s));  // all have seen all
+}
+
+TEST(WorldBoardTest, EveryRankSeesWhatAllUnitsPosted) {
+  EXPECT_THAT(run_worlds(
+                  3, [](int) { return choose(Backend::kAuto); }, check_board),
+              Each(StrEq("")));
+  EXPECT_THAT(run_worlds(
+                  3,
+                  [](int) {
+                    return with_hosts({{0, 2}, {1}});
+                  },
+                  check_board),
+              Each(StrEq("")));
+}
+
+TEST(WorldBoardTest, RanksThatPostForTheSameUnitAreNamed) {
+  const auto outcomes = run_worlds(
+      2, [](int) { return choose(Backend::kAuto); },
+      [](World& world, const Voice&) {
+        (void)open_board(world, 3, {world.rank, world.rank + 2}, within(60s));
+      });
+  EXPECT_THAT(outcomes, Each(HasSubstr("ranks 0 and 1 both post for unit 1")));
 }
 
 }  // namespace

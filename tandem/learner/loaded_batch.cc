@@ -66,6 +66,23 @@ const LoadPlan& LoadedBatch::load_shards(const std::vector<Batch>& shards, std::
   return plan_;
 }
 
+const LoadPlan& LoadedBatch::load_uneven(const std::vector<Batch>& shards, std::int64_t minibatches) {
+  TANDEM_CHECK(static_cast<int>(shards.size()) == placement_.mine.size(), shards.size(), " batches for ",
+               placement_.mine.size(), " shards");
+  TANDEM_CHECK(minibatches >= 1, minibatches, " minibatches");
+  plan_ = LoadPlan{};
+  plan_.minibatches = minibatches;
+  tail_ = Tail::kDrop;
+  shards_.clear();
+  for (const Batch& shard : shards) {
+    TANDEM_CHECK(shard.states.empty(), "sequences are not cut unevenly");
+    const std::int64_t rows = rows_of(shard.columns);
+    take(shard, {.first = 0, .count = rows});
+    shards_.back().uneven_rows = rows;
+  }
+  return plan_;
+}
+
 void LoadedBatch::take(const Batch& batch, const Portion& portion) {
   Shard& shard = shards_.emplace_back();
   try {
@@ -94,11 +111,12 @@ Columns LoadedBatch::keep(const Columns& columns, const Portion& portion, std::i
 
 void LoadedBatch::begin_pass(Order order, std::uint64_t run_seed, std::uint64_t pass) {
   const Span span("shuffle");
-  const std::int64_t positions = plan_.minibatches * plan_.minibatch_sequences;
   for (std::size_t i = 0; i < shards_.size(); ++i) {
     Shard& shard = shards_[i];
     const int number = placement_.mine.begin + static_cast<int>(i);
-    const std::int64_t held = plan_.sequences_of(number);
+    const bool is_even = shard.uneven_rows < 0;
+    const std::int64_t held = is_even ? plan_.sequences_of(number) : shard.uneven_rows;
+    const std::int64_t positions = is_even ? plan_.minibatches * plan_.minibatch_sequences : held;
     if (order == Order::kSequential && positions <= held) {
       shard.sequences = shard.rows = at::Tensor();
       continue;
@@ -129,6 +147,13 @@ const LoadedBatch::Shard& LoadedBatch::shard_at(int shard, std::int64_t minibatc
   return shards_[static_cast<std::size_t>(shard - placement_.mine.begin)];
 }
 
+LoadedBatch::Slice LoadedBatch::slice_of(const Shard& shard, std::int64_t minibatch) const {
+  const std::int64_t rows = plan_.minibatch_shard_rows();
+  if (shard.uneven_rows < 0) return {.first = minibatch * rows, .rows = rows};
+  const auto cut = [&](std::int64_t part) { return shard.uneven_rows * part / plan_.minibatches; };
+  return {.first = cut(minibatch), .rows = cut(minibatch + 1) - cut(minibatch)};
+}
+
 // Elements [first, first + count) of the order, on the replica's device. Copies from pinned memory are not waited for:
 // what uses the result is queued behind them.
 at::Tensor LoadedBatch::select(const at::Tensor& column, const at::Tensor& order, std::int64_t first,
@@ -152,14 +177,14 @@ Columns LoadedBatch::select(const Columns& columns, const at::Tensor& order, std
 
 at::Tensor LoadedBatch::column_of_minibatch(const std::string& name, int shard, std::int64_t minibatch) const {
   const Shard& from = shard_at(shard, minibatch);
-  const std::int64_t rows = plan_.minibatch_shard_rows();
-  return select(column(from.columns, name), from.rows, minibatch * rows, rows);
+  const auto [first, rows] = slice_of(from, minibatch);
+  return select(column(from.columns, name), from.rows, first, rows);
 }
 
 ShardBatch LoadedBatch::minibatch(int shard, std::int64_t minibatch) const {
   const Span span("take minibatch");
   const Shard& from = shard_at(shard, minibatch);
-  const std::int64_t rows = plan_.minibatch_shard_rows(), first = minibatch * rows;
+  const auto [first, rows] = slice_of(from, minibatch);
   const std::int64_t sequences = plan_.minibatch_sequences;
   ShardBatch batch{.shard = shard,
                    .minibatch = minibatch,

@@ -54,6 +54,10 @@ class LoadedBatch {
   /// everywhere.
   const LoadPlan& load_shards(const std::vector<Batch>& shards, std::int64_t minibatch_rows, Tail tail);
 
+  /// The same for shards of different rows. Each is cut into `minibatches` parts whose rows differ by one at most; a
+  /// minibatch has one of each shard, so that its rows differ from shard to shard, and may be none.
+  const LoadPlan& load_uneven(const std::vector<Batch>& shards, std::int64_t minibatches);
+
   /// The order of the next pass: a function of the run's seed, the shard and the number of the pass alone.
   void begin_pass(Order order, std::uint64_t run_seed, std::uint64_t pass);
 
@@ -70,8 +74,13 @@ class LoadedBatch {
  private:
   struct Shard {
     Columns columns, states;
-    at::Tensor sequences, rows;  // order of the pass, beside the columns; undefined when it is just theirs
+    at::Tensor sequences, rows;     // order of the pass, beside the columns; undefined when it is just theirs
+    std::int64_t uneven_rows = -1;  // that it has, after load_uneven()
   };
+  struct Slice {
+    std::int64_t first = 0, rows = 0;
+  };
+  [[nodiscard]] Slice slice_of(const Shard& shard, std::int64_t minibatch) const;
   [[nodiscard]] const Shard& shard_at(int shard, std::int64_t minibatch) const;
   // Sequences of the batch that belong to one shard: [first, first + count), and one elsewhere, unless it is negative.
   struct Portion {

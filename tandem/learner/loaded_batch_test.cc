@@ -4,6 +4,9 @@
 #include <gtest/gtest.h>
 #include <torch/types.h>
 
+#include <algorithm>
+#include <tuple>
+
 #include "tandem/base/error.h"
 #include "tandem/base/testing/message_of.h"
 
@@ -54,6 +57,40 @@ TEST(LoadedBatchTest, AColumnOfAMinibatchIsTheOneThatTheMinibatchHas) {
   }
   EXPECT_THAT(message_of<DataError>([&] { (void)loaded.column_of_minibatch("z", 2, 0); }),
               AllOf(HasSubstr("'z'"), HasSubstr("x, y")));
+}
+
+TEST(LoadedBatchTest, UnevenShardsAreCutIntoAsManyMinibatchesWithEveryRowOnceInAPass) {
+  LoadedBatch loaded(kSecond);
+  EXPECT_EQ(loaded.load_uneven({rows(23), rows(3)}, 5).minibatches, 5);
+  for (const Order order : {Order::kSequential, Order::kShuffled}) {
+    loaded.begin_pass(order, 1, 0);
+    for (const auto& [shard, count, least] : {std::tuple{2, 23, 4}, std::tuple{3, 3, 0}}) {
+      std::vector<std::int64_t> seen;
+      for (std::int64_t b = 0; b < 5; ++b) {
+        const ShardBatch batch = loaded.minibatch(shard, b);
+        EXPECT_GE(batch.rows, least);
+        EXPECT_LE(batch.rows, least + 1);
+        EXPECT_EQ(batch.valid_rows, batch.rows);
+        EXPECT_TRUE(torch::equal(loaded.column_of_minibatch("x", shard, b), batch["x"]));
+        for (std::int64_t row = 0; row < batch.rows; ++row) seen.push_back(batch["x"][row].item<std::int64_t>());
+      }
+      std::ranges::sort(seen);
+      EXPECT_EQ(std::ssize(seen), count);
+      for (std::int64_t row = 0; row < std::ssize(seen); ++row) EXPECT_EQ(seen[static_cast<std::size_t>(row)], row);
+    }
+  }
+}
+
+// Shards that happen to be even are cut as even ones are, in the same order.
+TEST(LoadedBatchTest, UnevenShardsOfEqualRowsAreAsEvenOnes) {
+  LoadedBatch even(kSecond), uneven(kSecond);
+  even.load_shards({rows(20), rows(20)}, 16, Tail::kDrop);
+  uneven.load_uneven({rows(20), rows(20)}, 5);
+  for (LoadedBatch* loaded : {&even, &uneven}) loaded->begin_pass(Order::kShuffled, 7, 3);
+  for (const int shard : {2, 3}) {
+    for (std::int64_t b = 0; b < 5; ++b)
+      EXPECT_TRUE(torch::equal(even.minibatch(shard, b)["x"], uneven.minibatch(shard, b)["x"]));
+  }
 }
 
 TEST(LoadedBatchTest, ColumnsOfDifferentRowsAreNamed) {

@@ -4,6 +4,8 @@
 
 #include <cstring>
 
+#include "tandem/base/error.h"
+#include "tandem/base/text.h"
 #include "tandem/comm/local_group.h"
 
 namespace tandem::learner {
@@ -36,6 +38,19 @@ Ranks::Ranks() : Ranks(std::shared_ptr<comm::Group>(std::move(comm::make_local_g
 
 Ranks::Ranks(std::shared_ptr<comm::Group> group, std::string description, Clock::duration patience)
     : group_(std::move(group)), description_(std::move(description)), patience_(patience) {}
+
+Ranks Ranks::with_boards(OpenBoard open_board) const {
+  Ranks ranks = *this;
+  ranks.open_board_ = std::move(open_board);
+  return ranks;
+}
+
+ProgressBoard Ranks::open_board(int units, Range mine) const {
+  if (size() == 1) return ProgressBoard(units);
+  if (open_board_) return open_board_(units, mine, limits());
+  throw ConfigError(
+      concat("the ", size(), " ranks see no progress of each other; give them boards with Ranks::with_boards()"));
+}
 
 std::vector<sync::Placement> Ranks::place(const std::vector<c10::Device>& devices, int shards) const {
   return sync::place_replicas(devices, shards, *group_, limits());

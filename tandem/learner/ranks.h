@@ -12,12 +12,14 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "tandem/comm/group.h"
+#include "tandem/concurrency/progress_board.h"
 #include "tandem/sync/replica.h"
 
 namespace tandem::learner {
@@ -29,6 +31,11 @@ class Ranks {
   /// `group`: this rank's member of the group of all ranks. `description`: of them, for the log.
   explicit Ranks(std::shared_ptr<comm::Group> group, std::string description = "",
                  Clock::duration patience = std::chrono::minutes(5));
+
+  /// How a board of all ranks is opened (comm/world_board.h); they all call it.
+  using OpenBoard = std::function<ProgressBoard(int units, Range mine, const Limits& limits)>;
+  /// The same ranks, with boards.
+  [[nodiscard]] Ranks with_boards(OpenBoard open_board) const;
 
   [[nodiscard]] int rank() const { return group_->rank(); }
   [[nodiscard]] int size() const { return group_->size(); }
@@ -46,6 +53,10 @@ class Ranks {
   /// Rank 0's bytes; what others give is not looked at.
   [[nodiscard]] std::vector<std::byte> from_leader(std::span<const std::byte> leaders) const;
 
+  /// A progress board of all ranks, each posting for the units `mine` of it. Throws ConfigError when there are several
+  /// ranks that have no boards.
+  [[nodiscard]] ProgressBoard open_board(int units, Range mine) const;
+
   /// Ends the waits of all ranks, now and later, with the reason.
   void abort(const std::string& why) const { group_->abort(why); }
 
@@ -55,6 +66,7 @@ class Ranks {
   std::shared_ptr<comm::Group> group_;
   std::string description_;
   Clock::duration patience_;
+  OpenBoard open_board_;
 };
 
 }  // namespace tandem::learner

@@ -115,6 +115,31 @@ TEST(DdPpoTest, CountsOfARankAreTotalsInTheRecord) {
               HasSubstr("num_envs = 7 (dd_ppo.envs_per_rank: 7 on each of 1 rank): the run began with 10"));
 }
 
+// Which group comes first is left to the machine; where each ended is in the record, and enough for the same numbers.
+TEST(DdPpoTest, ARunWithPreemptionIsReplayedFromItsRecordOnAnyTopology) {
+  const TemporaryFolder scratch;
+  Recipe recipe = dd_ppo();
+  recipe.arguments.insert(recipe.arguments.end(), {"--stragglers", "preempt"});
+  recipe = with(with(recipe, "dd_ppo.sync_frac=0.25"), "dd_ppo.least_frac=0.1");
+  const auto run = scratch / "run";
+  expect_success(with_ranks(2, train(recipe, run, "cpu")));
+  EXPECT_THAT(read_file(run / "rollouts.jsonl"), HasSubstr("{\"updates\":1,\"steps\":["));
+  EXPECT_GE(summary_of(run).at("env_steps").as_int64(), recipe.steps);
+  expect_line_for_every_update(run);
+  struct Topology {
+    int ranks;
+    std::string devices;
+  };
+  for (const auto& [ranks, devices] : {Topology{1, "cpu:2"}, Topology{1, "cpu:4"}, Topology{4, "cpu"}}) {
+    const auto folder = scratch / (std::to_string(ranks) + devices);
+    Command replay = train(recipe, folder, devices);
+    replay.arguments.insert(replay.arguments.end(), {"--replay", run.string()});
+    expect_success(with_ranks(ranks, replay));
+    EXPECT_EQ(state_of(folder), state_of(run)) << ranks << " ranks on " << devices;
+    EXPECT_EQ(read_file(folder / "rollouts.jsonl"), read_file(run / "rollouts.jsonl"));
+  }
+}
+
 struct Wrong {
   std::vector<std::string> arguments;
   std::string key, remedy;  // both in the message
@@ -155,6 +180,14 @@ std::vector<Wrong> wrong_configurations() {
       {set("ppo.entropy_coef_schedule=linear"), "ppo.entropy_coef_schedule = linear", "ppo.entropy_coef above 0"},
       {{"--strategy", "asynchronous"}, "strategy = asynchronous", "replicated or divided"},
       {{"--strategy", "parameter_server"}, "strategy = parameter_server", "replicated or divided"},
+      // Stragglers.
+      {{"--stragglers", "none"}, "dd_ppo.stragglers = none", "wait_all, preempt or time_optimal"},
+      {{"--algo", "ppo", "--stragglers", "preempt"}, "dd_ppo.stragglers = preempt", "without algo: dd_ppo"},
+      {set("dd_ppo.sync_frac=0.5"), "dd_ppo.sync_frac = 0.5", "without dd_ppo.stragglers: preempt"},
+      {{"--stragglers", "preempt", "--set", "dd_ppo.sync_frac=1.5"}, "dd_ppo.sync_frac = 1.5", "1"},
+      {{"--stragglers", "preempt", "--set", "dd_ppo.least_frac=0"}, "dd_ppo.least_frac = 0", "above 0"},
+      {{"--stragglers", "preempt", "--set", "policy.recurrent=lstm"}, "dd_ppo.stragglers = preempt", "wait_all"},
+      {{"--replay", "/nowhere/rollouts.jsonl"}, "dd_ppo.replay = /nowhere/rollouts.jsonl", "No such file"},
       // Where the ranks run.
       {{"--hosts-by", "0/1"}, "--hosts-by 0/1", "leave it out"},
       {{"--devices", "tpu"}, "devices = tpu", "cpu"},

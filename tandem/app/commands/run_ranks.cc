@@ -10,6 +10,7 @@
 #include "tandem/base/error.h"
 #include "tandem/base/text.h"
 #include "tandem/comm/world.h"
+#include "tandem/comm/world_board.h"
 #include "tandem/concurrency/failures.h"
 
 namespace tandem::app {
@@ -89,8 +90,11 @@ ExitCode run_on_all_ranks(const comm::WorldWords& words, const std::vector<Setti
     const learner::Ranks alone;
     return lead_others(alone, lead);
   }
-  const comm::World world = comm::open_world(me, options);
-  const learner::Ranks ranks(world.group, world.description);
+  comm::World world = comm::open_world(me, options);
+  const learner::Ranks ranks = learner::Ranks(world.group, world.description)
+                                   .with_boards([&world](int units, tandem::Range mine, const Limits& limits) {
+                                     return comm::open_board(world, units, mine, limits);
+                                   });
   try {
     return ranks.leads() ? lead_others(ranks, lead) : follow_leader(flags, environments, ranks);
   } catch (...) {

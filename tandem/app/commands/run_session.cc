@@ -117,6 +117,7 @@ Surroundings surroundings_of(const rl::EnvRegistry& environments, int ranks) {
        [spec_of](const TrainOptions& options) {
          if (options.policy.head) rl::check_family(rl::action_family(*options.policy.head), spec_of(options).action);
        }},
+      {"dd_ppo.replay", [](const TrainOptions& options) { (void)recorded_rollouts(options); }},
       {"normalize.observations",
        [spec_of](const TrainOptions& options) {
          (void)rl::Normalizers(spec_of(options), normalizer_options(options.normalize));

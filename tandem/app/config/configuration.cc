@@ -22,6 +22,8 @@ void append(std::vector<std::string>& faults, std::vector<std::string> more) {
 // A run may be resumed from another folder, so paths are made whole where they are read.
 void make_absolute(std::vector<Setting>& settings, const std::filesystem::path& folder) {
   for (Setting& setting : settings) {
+    if (setting.key == "dd_ppo.replay" && !setting.value.text.empty() && setting.value.text != "none")
+      setting.value.text = (folder / setting.value.text).lexically_normal().string();
     if (setting.key != "plugins") continue;
     if (setting.value.kind == RawValue::Kind::kText) {
       setting.value = RawValue::of_list(binding_detail::split_list(setting.value.text));

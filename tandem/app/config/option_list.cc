@@ -115,6 +115,32 @@ void add_dd_ppo_options(OptionTable& table, DdPpoSettings& dd_ppo) {
       .only_with("algo", "dd_ppo");
 }
 
+void add_straggler_options(OptionTable& table, DdPpoSettings& dd_ppo) {
+  table
+      .add(
+          "dd_ppo.stragglers", dd_ppo.stragglers.policy,
+          "wait_all: every env group makes all its steps; preempt: those end early that are not through when most are; "
+          "time_optimal: when going on would cost steps a second.")
+      .flag("--stragglers")
+      .only_with("algo", "dd_ppo");
+  table
+      .add("dd_ppo.sync_frac", dd_ppo.stragglers.sync_frac,
+           "Share of the env groups that must be through before others end early.")
+      .above(0)
+      .at_most(1)
+      .only_with("dd_ppo.stragglers", "preempt");
+  table.add("dd_ppo.least_frac", dd_ppo.stragglers.least_frac, "Share of its steps that a group makes in any case.")
+      .above(0)
+      .at_most(1)
+      .only_with("dd_ppo.stragglers", std::vector<std::string>{"preempt", "time_optimal"});
+  table
+      .add("dd_ppo.replay", dd_ppo.replay,
+           "rollouts.jsonl of a run, or its folder: groups end where they ended there, which gives the same numbers.")
+      .flag("--replay")
+      .only_with("algo", "dd_ppo")
+      .lives(Lifetime::kPart);
+}
+
 void add_impala_pipeline(OptionTable& table, rl::ImpalaOptions& impala) {
   const auto add = [&table](const char* key, auto& field, const char* help) -> Option& {
     return table.add(key, field, help).only_with("algo", kWithPipeline);
@@ -315,6 +341,7 @@ OptionTable option_table(TrainOptions& options) {
   add_ppo_learning(table, options.ppo);
   add_ppo_objective(table, options.ppo);
   add_dd_ppo_options(table, options.dd_ppo);
+  add_straggler_options(table, options.dd_ppo);
   add_impala_pipeline(table, options.impala);
   add_impala_objective(table, options.impala);
   add_appo_options(table, options.appo);

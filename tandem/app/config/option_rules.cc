@@ -32,7 +32,10 @@ class Rules {
   void check_counts() {
     if (!is_ppo(options_.algo)) return check_impala();
     check_objective();
-    if (options_.algo == Algorithm::kDdPpo) check_dd_ppo();
+    if (options_.algo == Algorithm::kDdPpo) {
+      check_dd_ppo();
+      check_stragglers();
+    }
     if (any_faulty({"num_envs", "rollout_steps", "shards", "devices", "ppo.minibatches", "ppo.minibatch_size",
                     "policy.recurrent", "policy.max_seq_len", "policy.burn_in"})) {
       return;
@@ -60,6 +63,18 @@ class Rules {
     } else if (strategy == sync::StrategyKind::kParameterServer) {
       fault("strategy", "DD-PPO has no parameter server; use replicated or divided, or algo: ppo");
     }
+  }
+
+  void check_stragglers() {
+    if (any_faulty(
+            {"dd_ppo.stragglers", "dd_ppo.least_frac", "policy.recurrent", "num_envs", "rollout_steps", "shards"}))
+      return;
+    const DdPpoSettings& dd_ppo = options_.dd_ppo;
+    if (dd_ppo.stragglers.policy == pipeline::Stragglers::kWaitAll && !dd_ppo.replay) return;
+    if (options_.policy.recurrent == Recurrence::kNone) return;
+    fault(dd_ppo.replay ? "dd_ppo.replay" : "dd_ppo.stragglers",
+          "rollouts of a recurrent policy are cut into sequences of one length and do not end early so far; use "
+          "wait_all");
   }
 
   // And APPO, which has its options.

@@ -11,6 +11,7 @@
 
 #include "tandem/app/config/choices.h"
 #include "tandem/app/config/option_table.h"
+#include "tandem/pipeline/straggler_rule.h"
 #include "tandem/rl/algo/appo_options.h"
 #include "tandem/rl/algo/impala_options.h"
 #include "tandem/rl/algo/ppo_options.h"
@@ -70,11 +71,13 @@ struct SyncReplicasSettings {
   std::vector<std::string> average_of = {};  // empty: all parameters
 };
 
-/// Counts of a rank (a process of the run). They become the run's totals before it starts, and the totals are what it
-/// records: it stays the same run on any number of ranks.
+/// What DD-PPO has besides PPO. Counts of a rank (a process of the run) become the run's totals before it starts, and
+/// the totals are what it records: it stays the same run on any number of ranks.
 struct DdPpoSettings {
   std::optional<std::int64_t> envs_per_rank = {};            // instead of num_envs
   std::optional<std::int64_t> minibatch_size_per_rank = {};  // instead of ppo.minibatch_size and ppo.minibatches
+  pipeline::StragglerOptions stragglers = {};
+  std::optional<std::filesystem::path> replay = {};  // a record of rollouts that this run follows
 };
 
 /// As rl::NormalizerOptions.
@@ -235,6 +238,13 @@ template <>
 struct Choices<rl::ImpalaExecution> {
   using Value = rl::ImpalaExecution;
   static constexpr std::array kAll{Choice<Value>{Value::kThreads, "threads"}, Choice<Value>{Value::kInline, "inline"}};
+};
+template <>
+struct Choices<pipeline::Stragglers> {
+  using Value = pipeline::Stragglers;
+  static constexpr std::array kAll{Choice<Value>{Value::kWaitAll, "wait_all"},
+                                   Choice<Value>{Value::kPreempt, "preempt"},
+                                   Choice<Value>{Value::kTimeOptimal, "time_optimal"}};
 };
 template <>
 struct Choices<pipeline::BeyondLag> {

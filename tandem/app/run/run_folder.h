@@ -2,6 +2,7 @@
 //
 //   config.yaml     all settings, as resolved       metrics.jsonl  one line an update
 //   summary.json    how it went, written at its end  curve.png      the picture of it
+//   rollouts.jsonl  steps of each env group, where rollouts may end early
 //   checkpoints/    to go on from                    log.txt        what happened
 //
 // Threads: single-thread. Ownership: a RunFolder holds the folder's lock for as long as it lives.
@@ -21,6 +22,7 @@ struct RunPaths {
 
   [[nodiscard]] std::filesystem::path config() const { return folder / "config.yaml"; }
   [[nodiscard]] std::filesystem::path metrics() const { return folder / "metrics.jsonl"; }
+  [[nodiscard]] std::filesystem::path rollouts() const { return folder / "rollouts.jsonl"; }
   [[nodiscard]] std::filesystem::path summary() const { return folder / "summary.json"; }
   [[nodiscard]] std::filesystem::path checkpoints() const { return folder / "checkpoints"; }
   [[nodiscard]] std::filesystem::path curve() const { return folder / "curve.png"; }

@@ -39,6 +39,11 @@ void add_learner(const LearnerMetrics& learner, Record& record) {
   record.add("learner_idle", learner.learner_idle).add("workers_idle", learner.workers_idle);
 }
 
+std::optional<RolloutMetrics> read_rollouts(const JsonValue& line) {
+  if (line.find("rows_cut") == nullptr) return std::nullopt;
+  return RolloutMetrics{.rows_cut = line.at("rows_cut").as_int64(), .saved_ms = number(line, "saved_ms")};
+}
+
 std::optional<LearnerMetrics> read_learner(const JsonValue& line) {
   if (line.find("learner_steps") == nullptr) return std::nullopt;
   return LearnerMetrics{.learner_steps = line.at("learner_steps").as_int64(),
@@ -79,6 +84,7 @@ Record to_record(const UpdateMetrics& metrics) {
   record.add("grad_norm", metrics.grad_norm).add("learning_rate", metrics.learning_rate);
   record.add("sample_ms", metrics.sample_ms).add("load_ms", metrics.load_ms);
   record.add("learn_ms", metrics.learn_ms).add("sync_ms", metrics.sync_ms);
+  if (metrics.rollouts) record.add("rows_cut", metrics.rollouts->rows_cut).add("saved_ms", metrics.rollouts->saved_ms);
   if (metrics.learner) add_learner(*metrics.learner, record);
   return record;
 }
@@ -111,6 +117,7 @@ std::optional<UpdateMetrics> read_last(const std::filesystem::path& file, std::i
                        .load_ms = number(line, "load_ms"),
                        .learn_ms = number(line, "learn_ms"),
                        .sync_ms = number(line, "sync_ms"),
+                       .rollouts = read_rollouts(line),
                        .learner = read_learner(line)};
 }
 

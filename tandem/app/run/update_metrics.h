@@ -23,6 +23,14 @@ struct LearnerMetrics {
   friend bool operator==(const LearnerMetrics&, const LearnerMetrics&) = default;
 };
 
+/// Of a run in which rollouts may end early.
+struct RolloutMetrics {
+  std::int64_t rows_cut = 0;  // environment steps that were not made in this update
+  double saved_ms = 0;        // and what that saved
+
+  friend bool operator==(const RolloutMetrics&, const RolloutMetrics&) = default;
+};
+
 struct UpdateMetrics {
   std::int64_t updates = 0, env_steps = 0;                                   // since the run's start, resumes included
   double wall_s = 0;                                                         // since this process started
@@ -32,6 +40,7 @@ struct UpdateMetrics {
   double policy_loss = 0, value_loss = 0, entropy = 0, approx_kl = 0, clip_fraction = 0;  // means over the minibatches
   double explained_variance = 0, grad_norm = 0, learning_rate = 0;
   double sample_ms = 0, load_ms = 0, learn_ms = 0, sync_ms = 0;  // of this update, of the slowest replica
+  std::optional<RolloutMetrics> rollouts = {};
   std::optional<LearnerMetrics> learner = {};
 
   friend bool operator==(const UpdateMetrics&, const UpdateMetrics&) = default;

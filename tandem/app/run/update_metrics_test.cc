@@ -43,6 +43,15 @@ TEST(UpdateMetricsTest, AreReadFromTheLastLineAsTheyWereWritten) {
   EXPECT_EQ(read, second);
 }
 
+TEST(UpdateMetricsTest, ThoseOfRolloutsThatMayEndEarlyAreReadAsTheyWereWritten) {
+  const TemporaryFolder folder;
+  const auto file = folder / "metrics.jsonl";
+  UpdateMetrics metrics{.updates = 1};
+  metrics.rollouts = RolloutMetrics{.rows_cut = 120, .saved_ms = 1.5};
+  JsonlSink(file).write(to_record(metrics));
+  EXPECT_EQ(read_last(file, 1), metrics);
+}
+
 TEST(UpdateMetricsTest, ThoseOfALearnerAreReadAsTheyWereWritten) {
   const TemporaryFolder folder;
   const auto file = folder / "metrics.jsonl";

@@ -1,7 +1,11 @@
 #include "tandem/app/train/build_run.h"
 
+#include <span>
 #include <utility>
 
+#include "tandem/app/run/rollout_record.h"
+#include "tandem/base/atomic_file.h"
+#include "tandem/base/error.h"
 #include "tandem/device/device_set.h"
 #include "tandem/rl/algo/impala_run.h"
 #include "tandem/rl/algo/ppo_run.h"
@@ -57,12 +61,29 @@ Setup common_setup(const TrainOptions& options, const rl::EnvRegistry& environme
   return setup;
 }
 
+std::vector<std::vector<int>> follow_record(const TrainOptions& options, const std::string& text) {
+  return read_rollouts(text, options.dd_ppo.replay->string(), static_cast<int>(options.shards.value_or(1)),
+                       options.ppo.rollout_steps);
+}
+
+// Rank 0 has the file.
+rl::StragglerSetup straggler_setup(const TrainOptions& options, const learner::Ranks& ranks) {
+  rl::StragglerSetup setup{.options = options.dd_ppo.stragglers};
+  if (!options.dd_ppo.replay) return setup;
+  std::string text = ranks.leads() ? read_file(rollouts_of(*options.dd_ppo.replay)) : "";
+  const std::vector<std::byte> bytes = ranks.from_leader(std::as_bytes(std::span(text)));
+  text.assign(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  setup.recorded = follow_record(options, text);
+  return setup;
+}
+
 rl::PpoSetup ppo_setup(const TrainOptions& options, const rl::EnvRegistry& environments, const learner::Ranks& ranks) {
   auto setup = common_setup<rl::PpoSetup>(options, environments, ranks);
   setup.devices = device::parse_device_set(options.devices);
   setup.shards = static_cast<int>(options.shards.value_or(static_cast<std::int64_t>(setup.devices.size())));
   setup.ppo = ppo_options(options);
   setup.normalizer = normalizer_options(options.normalize);
+  if (options.algo == Algorithm::kDdPpo) setup.stragglers = straggler_setup(options, ranks);
   return setup;
 }
 
@@ -103,6 +124,15 @@ rl::NormalizerOptions normalizer_options(const NormalizeSettings& settings) {
           .rewards = settings.rewards,
           .clip_observation = settings.clip_observation,
           .clip_reward = settings.clip_reward};
+}
+
+std::vector<std::vector<int>> recorded_rollouts(const TrainOptions& options) {
+  if (!options.dd_ppo.replay) return {};
+  try {
+    return follow_record(options, read_file(rollouts_of(*options.dd_ppo.replay)));
+  } catch (const RunError& error) {
+    throw ConfigError(error.what());  // that it cannot be read
+  }
 }
 
 std::unique_ptr<rl::TrainingRun> make_run(const TrainOptions& options, const rl::EnvRegistry& environments,

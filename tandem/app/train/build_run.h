@@ -18,6 +18,10 @@ namespace tandem::app {
 
 [[nodiscard]] rl::NormalizerOptions normalizer_options(const NormalizeSettings& settings);
 
+/// The record that the options follow, for its groups; nothing where they follow none. Throws ConfigError when it
+/// cannot be read or followed.
+[[nodiscard]] std::vector<std::vector<int>> recorded_rollouts(const TrainOptions& options);
+
 /// A run of `options`, whose shards are resolved, over `ranks`. The registry is copied. Throws ConfigError for devices
 /// and policies that cannot be.
 [[nodiscard]] std::unique_ptr<rl::TrainingRun> make_run(const TrainOptions& options,

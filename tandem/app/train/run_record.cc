@@ -120,6 +120,11 @@ void RunRecord::account(const rl::RunReport& report) {
   last_.load_ms = 1e3 * report.learning.load_seconds;
   last_.learn_ms = 1e3 * report.learning.learn_seconds;
   last_.sync_ms = 1e3 * report.learning.sync_seconds;
+  if (report.rollouts) {
+    if (!rollouts_) rollouts_.emplace(place_.folder.paths().rollouts(), run_.updates() - 1);
+    rollouts_->append(run_.updates(), report.rollouts->steps);
+    last_.rollouts = {.rows_cut = report.rollouts->rows_cut, .saved_ms = 1e3 * report.rollouts->saved_seconds};
+  }
   pipeline_ = report.pipeline;
   if (pipeline_) last_.learner = learner_metrics(*pipeline_);
   note_solved(report);

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "tandem/app/config/configuration.h"
+#include "tandem/app/run/rollout_record.h"
 #include "tandem/app/train/run_checkpoint.h"
 #include "tandem/app/train/train.h"
 #include "tandem/base/clock.h"
@@ -49,6 +50,7 @@ class RunRecord {
   model::CheckpointStore store_;
   RunProgress progress_;
   std::vector<std::unique_ptr<MetricsSink>> sinks_;
+  std::optional<RolloutRecord> rollouts_;  // from the first that may have ended early
   UpdateMetrics last_;
   std::optional<pipeline::PipelineReport> pipeline_;  // of the last update
   Clock::time_point started_, saved_at_;

@@ -64,12 +64,16 @@ void Ppo::load(std::span<Fragment* const> fragments) {
   for (const Fragment* fragment : fragments) {
     shards.push_back(options_.sequences ? ppo_sequences(*fragment, *options_.sequences) : ppo_columns(*fragment));
   }
-  member_.learner.batch().load_shards(shards, options_.minibatch_rows(), learner::Tail::kDrop);
+  if (options_.fragments == Fragments::kEven) {
+    member_.learner.batch().load_shards(shards, options_.minibatch_rows(), learner::Tail::kDrop);
+  } else {
+    member_.learner.batch().load_uneven(shards, options_.batch_rows() / options_.minibatch_rows());
+  }
 }
 
 void Ppo::normalize_over_batch(std::span<Fragment* const> fragments) {
   ShardNumbers shards;
-  for (const Fragment* fragment : fragments) shards.push_back(power_sums(fragment->advantage));
+  for (const Fragment* fragment : fragments) shards.push_back(power_sums(fragment->made(fragment->advantage)));
   const std::vector<double> all = member_.shard_sum.sum(shards);
   for (PpoMinibatch& minibatch : minibatches_) set_advantage_moments(all.data(), minibatch);
 }
@@ -100,7 +104,9 @@ bool Ppo::run_pass(Clock::duration patience, double lr_factor, LearnReport& repo
   for (std::size_t b = 0; b < minibatches_.size(); ++b) {
     std::vector<PpoSums> shard_sums;
     const learner::LossFunction loss = [&](const learner::ShardBatch& rows) {
-      return ppo_loss(policy_, rows, now_, minibatches_[b], shard_sums.emplace_back());
+      PpoSums& sums = shard_sums.emplace_back();
+      if (rows.rows == 0) return learner::ShardLoss{};  // of uneven fragments
+      return ppo_loss(policy_, rows, now_, minibatches_[b], sums);
     };
     const Limits limits{.deadline = Deadline::after(patience), .stop = {}};
     const learner::LearnerReport step = member_.learner.step(static_cast<std::int64_t>(b), loss, lr_factor, limits);
@@ -123,8 +129,9 @@ bool Ppo::kl_exceeded(const std::vector<PpoSums>& minibatch) {
 double Ppo::explained_variance(std::span<Fragment* const> fragments) {
   ShardNumbers shards;
   for (const Fragment* fragment : fragments) {
-    std::vector<double>& numbers = shards.emplace_back(power_sums(fragment->value_target));
-    for (const double number : power_sums(fragment->advantage)) numbers.push_back(number);  // target - value
+    std::vector<double>& numbers = shards.emplace_back(power_sums(fragment->made(fragment->value_target)));
+    for (const double number : power_sums(fragment->made(fragment->advantage)))
+      numbers.push_back(number);  // target - value
   }
   const std::vector<double> all = member_.shard_sum.sum(shards);
   const auto variance = [](const double* sums) {

@@ -22,6 +22,12 @@ enum class PpoKernel {
   kOff,   // always in tensor operations
 };
 
+/// Whether the shards' fragments have equally many steps.
+enum class Fragments {
+  kEven,
+  kUneven,  // some may end early; a minibatch has a part of each, and rows count alike
+};
+
 /// Counts are totals of the run, so that they mean the same on any topology.
 struct PpoOptions {
   int num_envs = 8;
@@ -49,6 +55,7 @@ struct PpoOptions {
   std::optional<double> target_kl;  // stop the update's passes when approx_kl exceeds 1.5 times this
   AdvantageNormalization advantage_normalization = AdvantageNormalization::kMinibatch;
   PpoKernel kernel = PpoKernel::kAuto;
+  Fragments fragments = Fragments::kEven;
   std::optional<SequenceOptions> sequences;  // of policies that remember; none: of others
 
   [[nodiscard]] std::int64_t batch_rows() const { return std::int64_t{num_envs} * rollout_steps; }

@@ -35,6 +35,7 @@ void slower_of(std::span<double* const, 4> times, std::span<const double, 4> oth
 }
 
 PpoSetup checked(PpoSetup setup) {
+  setup.ppo.fragments = setup.stragglers.may_end_early() ? Fragments::kUneven : Fragments::kEven;
   std::vector<std::string> faults = faults_of(setup.ppo, setup.shards);
   if (setup.total_steps < 1) faults.push_back(concat("total_steps is ", setup.total_steps, "; it must be at least 1"));
   if (!faults.empty()) throw ConfigError(std::move(faults));
@@ -75,6 +76,7 @@ PpoRun::PpoRun(PpoSetup setup)
     ActorCritic& policy = *policies_[static_cast<std::size_t>(placement.local)];
     for (int shard = placement.mine.begin; shard < placement.mine.end; ++shard) build_worker(shard, policy);
   }
+  build_rollouts(placements);
   team_ = std::make_unique<learner::ReplicaTeam>(
       placements, team_options(setup_),
       [this](const sync::Placement& placement) { return policies_[static_cast<std::size_t>(placement.local)]; },
@@ -101,7 +103,22 @@ void PpoRun::build_worker(int shard, ActorCritic& policy) {
   workers_.back()->reset(setup_.seed);
 }
 
+void PpoRun::build_rollouts(const std::vector<sync::Placement>& placements) {
+  const StragglerSetup& stragglers = setup_.stragglers;
+  std::optional<ProgressBoard> board;
+  if (stragglers.may_end_early() && stragglers.recorded.empty())
+    board = setup_.ranks.open_board(setup_.shards, shards_);
+  for (const sync::Placement& placement : placements) {
+    std::vector<RolloutWorker*> workers;
+    for (int shard = placement.mine.begin; shard < placement.mine.end; ++shard) workers.push_back(&worker(shard));
+    rollouts_.push_back(std::make_unique<GroupRollout>(stragglers, std::move(workers), placement.mine.begin,
+                                                       setup_.ppo.rollout_steps, board));
+  }
+}
+
 std::string PpoRun::why_numbers_differ() const {
+  if (setup_.stragglers.may_end_early() && setup_.stragglers.recorded.empty())
+    return "which rollouts end early, and where, depends on how long steps take; the run's record says it";
   if (sync::is_reproducible(setup_.strategy, replicas())) return "";
   return "which gradients are applied, and when, depends on the order in which they come";
 }
@@ -118,15 +135,17 @@ void PpoRun::collect_and_learn(learner::Member& member, RunReport& report) {
   const Clock::time_point start = Clock::now();
   std::vector<Fragment*> fragments;
   const Range mine = member.replica.placement().mine;
+  const auto local = static_cast<std::size_t>(member.replica.placement().local);
+  rollouts_[local]->collect(updates_, normalizers_);
   for (int shard = mine.begin; shard < mine.end; ++shard) {
-    worker(shard).collect(normalizers_);
     compute_gae(worker(shard).fragment(), setup_.ppo.gamma, setup_.ppo.gae_lambda);
     fragments.push_back(&worker(shard).fragment());
   }
   report.sample_seconds = seconds_since(start);
   const double progress = static_cast<double>(env_steps_) / static_cast<double>(setup_.total_steps);
-  Ppo& ppo = *ppo_[static_cast<std::size_t>(member.replica.placement().local)];
-  report.learning = ppo.update(fragments, progress, kPatience);
+  const Clock::time_point learning = Clock::now();
+  report.learning = ppo_[local]->update(fragments, progress, kPatience);
+  rollouts_[local]->learned(seconds_since(learning));
 }
 
 // What belongs to the whole run, after all replicas are done: in the order of the groups, on one thread of every rank.
@@ -140,20 +159,45 @@ RunReport PpoRun::finish_update(const std::vector<RunReport>& replicas) {
   }
   std::vector<double> mine;
   for (const double* seconds : times) mine.push_back(*seconds);
+  mine.push_back(static_cast<double>(workers_.size()));
+  for (const auto& rollout : rollouts_) {
+    for (const auto& [steps, seconds] : rollout->windows())
+      mine.insert(mine.end(), {static_cast<double>(steps), seconds});
+  }
   for (const auto& worker : workers_) append_results(*worker, mine);
 
   std::vector<Episode> episodes;
+  std::vector<GroupWindow> groups;
   for (const std::vector<double>& numbers : setup_.ranks.gather(mine)) {
-    const auto all = std::span(numbers);
+    auto all = std::span(numbers);
     slower_of(times, all.first<4>());
-    take_results(all.subspan(4), NormalizerMoments(spec_, setup_.normalizer), normalizers_, episodes);
+    const auto its_groups = static_cast<std::size_t>(all[4]);
+    all = all.subspan(5);
+    for (std::size_t i = 0; i < its_groups; ++i)
+      groups.push_back({.steps = static_cast<int>(all[2 * i]), .seconds = all[2 * i + 1]});
+    take_results(all.subspan(2 * its_groups), NormalizerMoments(spec_, setup_.normalizer), normalizers_, episodes);
   }
   episodes_.add(std::move(episodes));
   normalizers_.finish_merge();
   ++updates_;
-  env_steps_ += setup_.ppo.batch_rows();
+  account_rollouts(groups, report);
   report_episodes(episodes_, report);
   return report;
+}
+
+void PpoRun::account_rollouts(const std::vector<GroupWindow>& groups, RunReport& report) {
+  const int envs = setup_.ppo.num_envs / setup_.shards;
+  RolloutReport rollouts;
+  double took = 0, would_have_taken = 0;
+  for (const auto& [steps, seconds] : groups) {
+    env_steps_ += std::int64_t{steps} * envs;
+    rollouts.steps.push_back(steps);
+    rollouts.rows_cut += std::int64_t{setup_.ppo.rollout_steps - steps} * envs;
+    took = std::max(took, seconds);
+    would_have_taken = std::max(would_have_taken, seconds * setup_.ppo.rollout_steps / steps);
+  }
+  rollouts.saved_seconds = would_have_taken - took;
+  if (setup_.stragglers.may_end_early()) report.rollouts = std::move(rollouts);
 }
 
 std::string PpoRun::params_sha256() { return params_sha256_of(policy()); }

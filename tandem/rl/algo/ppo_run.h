@@ -20,6 +20,7 @@
 
 #include "tandem/learner/replica_team.h"
 #include "tandem/learner/state_parts.h"
+#include "tandem/rl/algo/group_rollout.h"
 #include "tandem/rl/algo/ppo.h"
 #include "tandem/rl/algo/ppo_options.h"
 #include "tandem/rl/algo/training_run.h"
@@ -36,7 +37,8 @@ struct PpoSetup {
   int shards = 1;
   std::vector<c10::Device> devices{c10::Device(c10::kCPU)};  // of this rank, one replica each
   learner::Ranks ranks;
-  PpoOptions ppo;
+  PpoOptions ppo;             // whose `fragments` follow from the next
+  StragglerSetup stragglers;  // whether env groups may end their rollouts before others
   NormalizerOptions normalizer;
   ActorOptions actor;
   model::RngOrder rng = model::RngOrder::kShards;
@@ -86,10 +88,12 @@ class PpoRun final : public TrainingRun {
   RolloutWorker::Resumed load(const learner::ReadPart& read_part) override;
 
  private:
+  void build_rollouts(const std::vector<sync::Placement>& placements);
   void build_worker(int shard, ActorCritic& policy);
   [[nodiscard]] RolloutWorker& worker(int shard) { return *workers_[static_cast<std::size_t>(shard - shards_.begin)]; }
   void collect_and_learn(learner::Member& member, RunReport& report);
   RunReport finish_update(const std::vector<RunReport>& replicas);
+  void account_rollouts(const std::vector<GroupWindow>& groups, RunReport& report);
   [[nodiscard]] model::NamedTensors run_part() const;
   void load_run_part(const model::NamedTensors& run);
 
@@ -102,6 +106,7 @@ class PpoRun final : public TrainingRun {
   Range shards_;                                         // of this rank
   std::vector<std::shared_ptr<ActorCritic>> policies_;   // by replica of this rank
   std::vector<std::unique_ptr<RolloutWorker>> workers_;  // by shard of this rank
+  std::vector<std::unique_ptr<GroupRollout>> rollouts_;  // by replica of this rank
   std::unique_ptr<learner::ReplicaTeam> team_;
   std::vector<std::unique_ptr<Ppo>> ppo_;  // by replica of this rank
 };

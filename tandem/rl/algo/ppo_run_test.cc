@@ -4,7 +4,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <thread>
+
 #include "tandem/base/error.h"
+#include "tandem/base/testing/eventually.h"
 #include "tandem/rl/env/env_registry.h"
 #include "tandem/rl/policy/mlp_policy.h"
 
@@ -73,6 +77,109 @@ TEST(PpoRunTest, AnAdaptedKlPenaltyIsTheSameOnAnyTopologyAndAfterALoad) {
   (void)second.load([&](const std::string& name) { return learner::part_of(parts, name); });
   for (int i = 0; i < 2; ++i) (void)second.update();
   EXPECT_EQ(second.state_sha256(), whole.state_sha256());
+}
+
+// Steps of four groups in three updates, as a record has them; the second update is one of short fragments only.
+const std::vector<std::vector<int>> kUneven{{32, 9, 32, 17}, {8, 8, 9, 8}, {1, 32, 30, 31}};
+
+PpoSetup following(const std::vector<std::vector<int>>& recorded, int replicas) {
+  PpoSetup setup = setup_for("CartPole-v1", 4, replicas);
+  setup.stragglers.recorded = recorded;
+  return setup;
+}
+
+TEST(PpoRunTest, UnevenFragmentsGiveTheSameBitsOnAnyTopology) {
+  const std::string expected = state_after(following(kUneven, 1), 3);
+  for (const int replicas : {2, 3, 4}) EXPECT_EQ(state_after(following(kUneven, replicas), 3), expected) << replicas;
+  std::vector<std::vector<int>> other = kUneven;
+  other[1][2] = 8;
+  EXPECT_NE(state_after(following(other, 2), 3), expected);
+}
+
+TEST(PpoRunTest, UnevenFragmentsCountTheStepsThatWereMade) {
+  PpoRun run(following(kUneven, 2));
+  const RunReport report = run.update();
+  EXPECT_EQ(run.env_steps(), 2 * (32 + 9 + 32 + 17));  // two environments a group
+  EXPECT_EQ(report.rollouts->steps, kUneven[0]);
+  EXPECT_EQ(report.rollouts->rows_cut, 2 * (23 + 15));
+  EXPECT_EQ(report.learning.minibatches, 4);  // as with whole ones
+  (void)run.update();
+  (void)run.update();
+  try {
+    (void)run.update();
+    FAIL() << "went on";
+  } catch (const RunError& error) {
+    EXPECT_THAT(error.what(), testing::HasSubstr("ends after update 3"));
+  }
+}
+
+// A record in which all made all their steps is that of a run that waits for all.
+TEST(PpoRunTest, WholeFragmentsLearnAlikeWhetherOrNotTheyMightHaveEndedEarly) {
+  EXPECT_EQ(state_after(following({{32, 32, 32, 32}, {32, 32, 32, 32}}, 2), 2),
+            state_after(setup_for("CartPole-v1", 4, 1), 2));
+}
+
+// Stands before an env group and lets others know how many steps it made.
+class Gated final : public EnvGroup {
+ public:
+  using Gate = std::function<void()>;
+  Gated(std::unique_ptr<EnvGroup> group, Gate before, Gate after)
+      : group_(std::move(group)), before_(std::move(before)), after_(std::move(after)) {}
+  [[nodiscard]] const Spec& spec() const override { return group_->spec(); }
+  [[nodiscard]] int size() const override { return group_->size(); }
+  void reset(std::span<const std::uint64_t> seeds, const EnvArrays& out) override { group_->reset(seeds, out); }
+  void step(const EnvActions& actions, const EnvArrays& out) override {
+    before_();
+    group_->step(actions, out);
+    after_();
+  }
+  [[nodiscard]] bool can_save() const override { return group_->can_save(); }
+  [[nodiscard]] std::vector<std::byte> save() const override { return group_->save(); }
+  void load(std::span<const std::byte> state, const EnvArrays& out) override { group_->load(state, out); }
+
+ private:
+  const std::unique_ptr<EnvGroup> group_;
+  const Gate before_, after_;
+};
+
+// Two replicas with a group each. The second makes half of its steps and waits then until the first has made all of
+// its.
+TEST(PpoRunTest, AGroupThatOthersWouldWaitForEndsEarlyAndTheRecordGivesTheSameBits) {
+  PpoSetup setup = setup_for("CartPole-v1", 2, 2);
+  setup.stragglers.options = {.policy = pipeline::Stragglers::kPreempt, .sync_frac = 0.5};
+  constexpr int kUpdates = 6;
+  std::atomic<int> first = 0, second = 0;  // steps of the update
+  int groups = -1;                         // the first call asks for the spec
+  PpoSetup gated = setup;
+  gated.make_envs = [&, native = setup.make_envs](int count) -> std::unique_ptr<EnvGroup> {
+    const int group = groups++;
+    if (group < 0) return native(count);
+    if (group == 0)
+      return std::make_unique<Gated>(
+          native(count), [] {}, [&] { ++first; });
+    const auto await_first = [&] {
+      if (second >= 16) EXPECT_TRUE(eventually([&] { return first == 32; }));
+    };
+    return std::make_unique<Gated>(native(count), await_first, [&] { ++second; });
+  };
+  std::vector<std::vector<int>> recorded;
+  std::int64_t cut = 0;
+  PpoRun run(gated);
+  for (int i = 0; i < kUpdates; ++i) {
+    first = second = 0;
+    const RunReport report = run.update();
+    recorded.push_back(report.rollouts->steps);
+    cut += report.rollouts->rows_cut;
+  }
+  EXPECT_GT(cut, 0);
+  for (const std::vector<int>& update : recorded) {
+    EXPECT_EQ(update[0], 32);
+    EXPECT_GE(update[1], 8);
+  }
+  EXPECT_THAT(run.why_numbers_differ(), testing::HasSubstr("end early"));
+  PpoSetup replay = setup_for("CartPole-v1", 2, 1);
+  replay.stragglers.recorded = recorded;
+  EXPECT_EQ(state_after(replay, kUpdates), run.state_sha256());
 }
 
 TEST(PpoRunTest, ARunThatWasSavedAndLoadedOnAnotherTopologyGoesOnExactly) {

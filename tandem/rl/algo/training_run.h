@@ -27,13 +27,21 @@ struct LearnReport {
   double load_seconds = 0, learn_seconds = 0, sync_seconds = 0;
 };
 
+/// How far env groups came in a rollout, of runs in which some may end early.
+struct RolloutReport {
+  std::vector<int> steps;     // of each environment, by group
+  std::int64_t rows_cut = 0;  // environment steps that were not made
+  double saved_seconds = 0;   // what the slowest group would have taken beyond this, at the speed that it had
+};
+
 /// One update's numbers, over the whole run.
 struct RunReport {
   LearnReport learning;            // times: of the slowest replica
   double sample_seconds = 0;       // of the slowest replica
   double episode_return_mean = 0;  // of the last 100 episodes, in the environment's own rewards
   double episode_length_mean = 0;
-  std::int64_t episodes = 0;                           // finished so far
+  std::int64_t episodes = 0;  // finished so far
+  std::optional<RolloutReport> rollouts{};
   std::optional<pipeline::PipelineReport> pipeline{};  // of runs that sample and learn at the same time
 };
 

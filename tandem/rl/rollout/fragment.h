@@ -22,7 +22,8 @@ struct Fragment {
   /// Memory for `steps` steps of `rows` (environment, agent) pairs.
   Fragment(const Spec& spec, int steps, int rows, const KeptStates& states = {});
 
-  int steps, rows;
+  int steps;  // T that were made: all that there is memory for, or fewer
+  int rows;
   std::vector<at::Tensor> observation;  // per leaf [T + 1, N, ...]; row T is what the next fragment starts with
   at::Tensor action_mask;               // [T + 1, N, mask elements] uint8; undefined without masks
   at::Tensor action;    // [T, N, elements] int64 or float32; without the last dimension when it is 1 and discrete
@@ -32,6 +33,9 @@ struct Fragment {
   at::Tensor done;      // [T, N] uint8: the episode ended with this step
   at::Tensor state;  // [sequences, N, state size] float32: before the first step of each; see sequences.h; or undefined
   at::Tensor advantage, value_target;  // [T, N] float32, filled by compute_gae()
+
+  /// What belongs to the steps that were made, of a tensor [T, N, ...] or [T + 1, N, ...] of the fragment.
+  [[nodiscard]] at::Tensor made(const at::Tensor& tensor) const { return tensor.narrow(0, 0, steps); }
 
   /// The observation of time `t` as tensors [N, ...]; views made once.
   [[nodiscard]] const std::vector<at::Tensor>& observation_at(int t) const { return at_[static_cast<std::size_t>(t)]; }

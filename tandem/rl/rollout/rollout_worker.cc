@@ -73,6 +73,7 @@ void RolloutWorker::reset(std::uint64_t run_seed) {
                                 static_cast<std::uint64_t>(first_env_) + static_cast<std::uint64_t>(env)));
   }
   group_->reset(seeds, arrays_.back());
+  at_ = options_.steps;
   actor_->episodes_ended(std::vector<std::uint8_t>(reward_.size(), 1));
   std::fill(discounted_.begin(), discounted_.end(), 0.0);
   episodes_ = EpisodeTracker(rows_, first_env_ * group_->spec().agents);
@@ -94,29 +95,47 @@ EnvArrays RolloutWorker::arrays_at(int t) {
 
 const Fragment& RolloutWorker::collect(const Normalizers& frozen) {
   const Span span("rollout");
+  begin(frozen);
+  for (int t = 0; t < options_.steps; ++t) step(frozen);
+  return end();
+}
+
+void RolloutWorker::begin(const Normalizers& frozen) {
   const at::NoGradGuard no_grad;
   moments_.clear();
   truncated_at_.clear();
   actor_->refresh();
   // Where the last fragment ended, this one begins.
   for (std::size_t leaf = 0; leaf < fragment_.observation.size(); ++leaf) {
-    if (raw_.empty()) fragment_.observation[leaf][0].copy_(fragment_.observation[leaf][options_.steps]);
+    if (raw_.empty()) fragment_.observation[leaf][0].copy_(fragment_.observation[leaf][at_]);
   }
   if (!raw_.empty()) normalize_into(0, frozen);
-  if (fragment_.action_mask.defined()) fragment_.action_mask[0].copy_(fragment_.action_mask[options_.steps]);
+  if (fragment_.action_mask.defined()) fragment_.action_mask[0].copy_(fragment_.action_mask[at_]);
+  at_ = steps_made_ = 0;
+}
 
-  for (int t = 0; t < options_.steps; ++t) {
-    keep_state(t);
-    act(t);
-    step_environments(t);
-    record(t, frozen);
-    if (!raw_.empty()) {
-      gather_moments();
-      normalize_into(t + 1, frozen);
-    }
+void RolloutWorker::step(const Normalizers& frozen) {
+  const at::NoGradGuard no_grad;
+  const int t = steps_made_;
+  TANDEM_CHECK(t < options_.steps, "step ", t, " of a fragment of ", options_.steps);
+  keep_state(t);
+  act(t);
+  step_environments(t);
+  record(t, frozen);
+  if (!raw_.empty()) {
+    gather_moments();
+    normalize_into(t + 1, frozen);
   }
-  actor_->evaluate(fragment_.observation_at(options_.steps), actor_->state(),
-                   fragment_.value.data_ptr<float>() + std::ptrdiff_t{options_.steps} * rows_);
+  at_ = steps_made_ = t + 1;
+}
+
+const Fragment& RolloutWorker::end() {
+  const at::NoGradGuard no_grad;
+  TANDEM_CHECK(steps_made_ == options_.steps || (steps_made_ > 0 && !fragment_.state.defined()), steps_made_,
+               " steps of a fragment of ", options_.steps);
+  fragment_.steps = steps_made_;
+  actor_->evaluate(fragment_.observation_at(at_), actor_->state(),
+                   fragment_.value.data_ptr<float>() + std::ptrdiff_t{at_} * rows_);
   bootstrap();
   return fragment_;
 }
@@ -256,6 +275,7 @@ RolloutWorker::Resumed RolloutWorker::load(std::span<const std::byte> state, std
     return Resumed::kWithNewEpisodes;
   }
   group_->load(environments, arrays_.back());
+  at_ = options_.steps;
   return Resumed::kExactly;
 }
 

@@ -47,6 +47,13 @@ class RolloutWorker {
 
   /// Steps the group `steps` times. Throws EnvError. Before the first call: reset() or load().
   const Fragment& collect(const Normalizers& frozen);
+  /// The same step by step, for a fragment that may end early: begin(), step() once at least and `steps` times at most,
+  /// end(). The next fragment goes on where this one ended. Not for policies that remember.
+  void begin(const Normalizers& frozen);
+  void step(const Normalizers& frozen);
+  const Fragment& end();
+  /// Since begin().
+  [[nodiscard]] int steps_made() const { return steps_made_; }
 
   [[nodiscard]] Fragment& fragment() { return fragment_; }
   [[nodiscard]] EnvGroup& group() { return *group_; }
@@ -78,6 +85,8 @@ class RolloutWorker {
   const std::unique_ptr<Actor> actor_;
   const RolloutOptions options_;
   const int rows_, first_env_;
+  int steps_made_ = 0;  // of the fragment under way
+  int at_ = 0;          // the row of the fragment that holds the present observation
   Fragment fragment_;
   EpisodeTracker episodes_;
   NormalizerMoments moments_;

@@ -91,6 +91,37 @@ TEST(RolloutWorkerTest, ObservationsFollowEachOtherAcrossFragmentsAndEpisodes) {
   }
 }
 
+// Cut into fragments of any lengths, the steps are the same, also where a normaliser lies between and after a load.
+TEST(RolloutWorkerTest, AFragmentThatEndsEarlyIsGoneOnWithWhereItEnded) {
+  for (const bool normalized : {false, true}) {
+    World world(0, {.observations = normalized});
+    const Normalizers& frozen = world.normalizers;
+    int step = 0;
+    for (const int steps : {1, 7, kSteps, 3, 2}) {
+      world.worker.begin(frozen);
+      for (int t = 0; t < steps; ++t) world.worker.step(frozen);
+      const Fragment& f = world.worker.end();
+      ASSERT_EQ(f.steps, steps);
+      ASSERT_EQ(f.made(f.reward).size(0), steps);
+      for (int t = 0; t < steps; ++t, ++step) {
+        EXPECT_EQ(f.observation[0][t][1].item<int>(), step % kLimit) << step;
+        EXPECT_EQ(f.done[t][1].item<int>(), (step + 1) % kLimit == 0 ? 1 : 0) << step;
+      }
+      EXPECT_EQ(f.observation[0][steps][1].item<int>(), step % kLimit);
+      EXPECT_EQ(f.value[steps][1].item<float>(), 10.0F * static_cast<float>(step % kLimit));
+    }
+    EXPECT_EQ(world.worker.episodes().take_finished().size(), static_cast<std::size_t>(step / kLimit * kEnvs));
+  }
+}
+
+TEST(RolloutWorkerTest, AFragmentHasAStepAndNoMoreThanItHasRoomFor) {
+  World world(0);
+  world.worker.begin(world.normalizers);
+  EXPECT_THROW((void)world.worker.end(), InvariantError);
+  for (int t = 0; t < kSteps; ++t) world.worker.step(world.normalizers);
+  EXPECT_THROW(world.worker.step(world.normalizers), InvariantError);
+}
+
 TEST(RolloutWorkerTest, ATruncatedEpisodeIsBootstrappedFromItsLastObservation) {
   World world(0);
   const Fragment& f = world.worker.collect(world.normalizers);

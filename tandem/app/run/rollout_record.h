@@ -1,0 +1,37 @@
+// app/run/rollout_record.h: rollouts.jsonl: how many steps each env group made in each update, where rollouts may end
+// early. A run that follows it has the same numbers.
+//
+//   {"updates":1,"steps":[100,100,100,61]}
+//
+// Threads: single-thread.
+#pragma once
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "tandem/metrics/append_file.h"
+
+namespace tandem::app {
+
+class RolloutRecord {
+ public:
+  /// Goes on with the file behind the line of update `updates`; what comes after that is cut off. Throws
+  /// CheckpointError.
+  RolloutRecord(const std::filesystem::path& path, std::int64_t updates);
+  /// `updates`: made so far, this one counted. `steps`: by group.
+  void append(std::int64_t updates, std::span<const int> steps);
+
+ private:
+  AppendFile file_;
+};
+
+/// The steps of each group, by update. `text`: of such a file; `name` for messages. Throws ConfigError when it is none,
+/// has a gap, or its groups are not `groups` or made more than `most` steps.
+[[nodiscard]] std::vector<std::vector<int>> read_rollouts(const std::string& text, const std::string& name, int groups,
+                                                          int most);
+/// The file of `path`, or that of the run folder `path`.
+[[nodiscard]] std::filesystem::path rollouts_of(const std::filesystem::path& path);
+
+}  // namespace tandem::app

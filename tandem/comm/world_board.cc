@@ -1,0 +1,155 @@
+#include "tandem/comm/world_board.h"
+
+#include <chrono>
+#include <memory>
+#include <sstream>
+#include <vector>
+
+#include "tandem/base/error.h"
+#include "tandem/base/mutex.h"
+#include "tandem/base/text.h"
+#include "tandem/comm/token.h"
+#include "tandem/concurrency/worker.h"
+#include "tandem/shm/meeting.h"
+
+namespace tandem::comm {
+namespace {
+
+constexpr std::chrono::milliseconds kNews{5};  // from one to the next that hosts send each other
+
+using Cell = ProgressBoard::Cell;
+
+// What a rank tells the others.
+struct Units {
+  int all = 0;
+  Range mine;
+  std::string token;  // names the meeting that this rank leads, if it does
+
+  [[nodiscard]] std::string write() const { return concat(all, " ", mine.begin, " ", mine.end, " ", token); }
+  static Units read(const std::string& text) {
+    Units it;
+    std::istringstream(text) >> it.all >> it.mine.begin >> it.mine.end >> it.token;
+    return it;
+  }
+};
+
+void require_each_unit_once(const std::vector<Units>& ranks, int units) {
+  std::vector<int> of(static_cast<std::size_t>(units), -1);
+  for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
+    const auto& [all, mine, token] = ranks[rank];
+    if (all != units || mine.begin < 0 || mine.end > units) {
+      throw ConfigError(concat("progress board: rank ", rank, " posts for units ", mine.begin, " to ", mine.end, " of ",
+                               all, ", and this rank knows ", units, " in all"));
+    }
+    for (int unit = mine.begin; unit < mine.end; ++unit) {
+      int& its = of[static_cast<std::size_t>(unit)];
+      if (its >= 0)
+        throw ConfigError(concat("progress board: ranks ", its, " and ", rank, " both post for unit ", unit));
+      its = static_cast<int>(rank);
+    }
+  }
+}
+
+// Cells of all units in memory that all ranks of this host have mapped.
+std::shared_ptr<Cell[]> memory_of_host(const World& world, const std::string& token, int units, const Limits& limits) {
+  const Host& host = world.hosts.host(world.hosts.host_of(world.rank));
+  if (host.ranks.size() == 1) return std::shared_ptr<Cell[]>(new Cell[static_cast<std::size_t>(units)]());
+  const shm::Meeting meeting = shm::meet({.rank = world.local_rank,
+                                          .size = static_cast<int>(host.ranks.size()),
+                                          .key = "board/" + token,
+                                          .limits = limits,
+                                          .names = host.ranks});
+  const std::shared_ptr<shm::Region> region = meeting.region;
+  region->back(region->arena_begin(0), static_cast<std::uint64_t>(units) * sizeof(Cell));
+  return {region, reinterpret_cast<Cell*>(region->at(region->arena_begin(0)))};
+}
+
+// Carries what the units of this host have posted to the other hosts, and theirs here.
+class News {
+ public:
+  News(const World& world, const std::string& number, ProgressBoard board, std::vector<std::vector<int>> units_of_host)
+      : store_(world.store->part(number)),
+        host_(world.hosts.host_of(world.rank)),
+        board_(std::move(board)),
+        units_(std::move(units_of_host)),
+        worker_("board", [this](const std::stop_token& stop) { carry(stop); }) {}
+
+ private:
+  static std::string key(std::size_t host) { return concat("host/", host); }
+
+  void carry(const std::stop_token& stop) {
+    try {
+      std::string told;
+      while (!stop.stop_requested()) {
+        tell(told);
+        for (std::size_t host = 0; host < units_.size(); ++host) {
+          if (static_cast<int>(host) != host_) hear(host);
+        }
+        MutexLock lock(mutex_);
+        (void)never_.wait(mutex_, stop, Deadline::after(kNews), [] { return false; });
+      }
+    } catch (const RunError&) {
+      return;  // the store is gone, and with it what there was to hear
+    }
+  }
+
+  void tell(std::string& told) {
+    std::string text;
+    for (const int unit : units_[static_cast<std::size_t>(host_)]) text += concat(board_.cell(unit), " ");
+    if (text == told) return;
+    store_->set(key(static_cast<std::size_t>(host_)), text);
+    told = std::move(text);
+  }
+
+  void hear(std::size_t host) {
+    const std::optional<std::string> text = store_->find(key(host));
+    if (!text) return;
+    std::istringstream cells(*text);
+    std::uint64_t cell = 0;
+    for (const int unit : units_[host]) {
+      if (cells >> cell) board_.set_cell(unit, cell);
+    }
+  }
+
+  const std::unique_ptr<Store> store_;
+  const int host_;
+  ProgressBoard board_;
+  const std::vector<std::vector<int>> units_;  // by host
+  Mutex mutex_;
+  CondVar never_;
+  Worker worker_;  // last: it uses the others
+};
+
+// The memory, and what keeps it up to date.
+struct Kept {
+  std::shared_ptr<Cell[]> memory;
+  std::unique_ptr<News> news;
+};
+
+}  // namespace
+
+ProgressBoard open_board(World& world, int units, Range mine, const Limits& limits) {
+  if (world.size == 1) return ProgressBoard(units);
+  const std::string number = concat("board/", world.boards++);
+  const Units its{.all = units, .mine = mine, .token = new_token()};
+  std::vector<Units> ranks;
+  for (const std::string& text : exchange(*world.store, number, world.rank, world.size, its.write(), limits))
+    ranks.push_back(Units::read(text));
+  require_each_unit_once(ranks, units);
+
+  const Host& host = world.hosts.host(world.hosts.host_of(world.rank));
+  const std::string& token = ranks[static_cast<std::size_t>(host.ranks.front())].token;
+  auto kept = std::make_shared<Kept>();
+  kept->memory = memory_of_host(world, token, units, limits);
+  if (world.hosts.size() > 1 && world.local_rank == 0) {
+    std::vector<std::vector<int>> units_of_host(static_cast<std::size_t>(world.hosts.size()));
+    for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
+      std::vector<int>& theirs = units_of_host[static_cast<std::size_t>(world.hosts.host_of(static_cast<int>(rank)))];
+      for (int unit = ranks[rank].mine.begin; unit < ranks[rank].mine.end; ++unit) theirs.push_back(unit);
+    }
+    kept->news = std::make_unique<News>(world, number, ProgressBoard(kept->memory, units), std::move(units_of_host));
+  }
+  return {std::shared_ptr<Cell[]>(kept, kept->memory.get()), units};
+}
+
+}  // namespace tandem::comm

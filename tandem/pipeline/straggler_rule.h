@@ -1,0 +1,62 @@
+// pipeline/straggler_rule.h: when a unit ends its part of a round early, so that the rest need not wait for the
+// slowest.
+//
+// A round is a rollout: every unit (env group) makes up to so many steps, then all learn together from what there is.
+//
+//   wait_all      a unit makes all its steps.
+//   preempt       a unit ends once so many of all have finished, and it has made so many of its own steps. After
+//                 Wijmans et al., "DD-PPO" (2020), section 3, where they are 60 % and 25 %.
+//   time_optimal  a unit ends when going on would lower the steps a second of the run. With S(t) the steps of all units
+//                 t seconds into the round and L the seconds that learning takes, the run makes S(t) / (t + L) of them
+//                 a second; a unit that has finished adds nothing, so S is concave and the best t is the first where
+//                 S'(t) < S(t) / (t + L). S' is taken as the sum of steps / t over the units that have not finished.
+//
+// Each unit decides for itself, on what the board shows at that moment. No two runs need decide alike: what came of it
+// must be recorded.
+//
+// Threads: one object a thread that steps units. Does not block.
+#pragma once
+#include <cstdint>
+#include <optional>
+
+#include "tandem/base/clock.h"
+#include "tandem/concurrency/progress_board.h"
+
+namespace tandem::pipeline {
+
+enum class Stragglers { kWaitAll, kPreempt, kTimeOptimal };
+
+struct StragglerOptions {
+  Stragglers policy = Stragglers::kWaitAll;
+  double sync_frac = 0.6;    // of kPreempt: share of the units that must have finished
+  double least_frac = 0.25;  // share of its steps that a unit makes in any case
+};
+
+class StragglerRule {
+ public:
+  /// `steps`: of a unit in a round.
+  StragglerRule(const StragglerOptions& options, ProgressBoard board, int steps);
+
+  /// A round begins. `learn_seconds`: what learning after it will take, as measured; without it, kTimeOptimal ends
+  /// nothing early.
+  void begin(std::int64_t round, std::optional<double> learn_seconds, Clock::time_point now = Clock::now());
+
+  /// Whether a unit that has made `steps` is to end here.
+  [[nodiscard]] bool ends(int steps, Clock::time_point now = Clock::now()) const;
+
+  /// Steps that a unit makes in any case.
+  [[nodiscard]] int least_steps() const { return least_; }
+
+ private:
+  [[nodiscard]] bool enough_have_finished() const;
+  [[nodiscard]] bool costs_more_than_it_brings(Clock::time_point now) const;
+
+  const StragglerOptions options_;
+  const ProgressBoard board_;
+  const int steps_, least_;
+  std::int64_t round_ = 0;
+  std::optional<double> learn_seconds_;
+  Clock::time_point began_;
+};
+
+}  // namespace tandem::pipeline

@@ -1,0 +1,67 @@
+// rl/algo/group_rollout.h: how the env groups of a replica make their fragments for an update: all steps, until a rule
+// ends it (pipeline/straggler_rule.h), or as many as another run recorded.
+//
+// Where fragments may end early, the groups of a replica go step by step together, so that none of them is always the
+// last to come. What a group sees does not depend on that.
+//
+// Threads: single-thread, the replica's; windows() also between updates.
+#pragma once
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "tandem/base/summation_tree.h"
+#include "tandem/concurrency/progress_board.h"
+#include "tandem/metrics/window_stat.h"
+#include "tandem/pipeline/straggler_rule.h"
+#include "tandem/rl/policy/normalizer.h"
+#include "tandem/rl/rollout/rollout_worker.h"
+
+namespace tandem::rl {
+
+struct StragglerSetup {
+  pipeline::StragglerOptions options{};
+  /// Steps of each group, by update: what options.policy is not asked about. Empty: there is no record to follow.
+  std::vector<std::vector<int>> recorded{};
+
+  [[nodiscard]] bool may_end_early() const {
+    return options.policy != pipeline::Stragglers::kWaitAll || !recorded.empty();
+  }
+};
+
+/// What a group did in a rollout.
+struct GroupWindow {
+  int steps = 0;
+  double seconds = 0;  // from the rollout's begin to the last of them
+};
+
+class GroupRollout {
+ public:
+  /// `workers`: of the groups [first_group, ...) of the run, not owned. `board`: of all groups; needed when the policy
+  /// is not kWaitAll and nothing is recorded.
+  GroupRollout(StragglerSetup setup, std::vector<RolloutWorker*> workers, int first_group, int steps,
+               const std::optional<ProgressBoard>& board);
+
+  /// Makes the fragments of update `update`, counted from 0. Throws EnvError, and RunError when the record ends before.
+  void collect(std::int64_t update, const Normalizers& frozen);
+  /// What learning after it took.
+  void learned(double seconds) { learn_seconds_.add(seconds); }
+
+  /// Of the groups, in the last rollout.
+  [[nodiscard]] std::span<const GroupWindow> windows() const { return windows_; }
+
+ private:
+  void collect_until_rule(std::int64_t update, const Normalizers& frozen);
+  void collect_recorded(std::int64_t update, const Normalizers& frozen);
+
+  const StragglerSetup setup_;
+  const std::vector<RolloutWorker*> workers_;
+  const int first_group_;
+  std::optional<ProgressBoard> board_;
+  std::optional<pipeline::StragglerRule> rule_;
+  WindowStat learn_seconds_{10};
+  std::vector<GroupWindow> windows_;
+};
+
+}  // namespace tandem::rl
