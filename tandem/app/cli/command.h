@@ -11,6 +11,7 @@
 
 #include "tandem/app/config/configuration.h"
 #include "tandem/app/launch/launch_options.h"
+#include "tandem/app/simulate/scale_options.h"
 #include "tandem/comm/world_words.h"
 
 namespace tandem::app {
@@ -61,6 +62,12 @@ struct EnvsCommand {
 struct LaunchCommand {
   LaunchOptions options;
 };
+struct SimulateScaleCommand {
+  ScaleOptions options;
+  std::vector<std::string> arguments = {};  // of the ranks that it starts: this command's
+  std::filesystem::path result = {};        // of a rank that it started: where to write; else empty
+  Output output = Output::kText;
+};
 struct VersionCommand {
   Output output = Output::kText;
 };
@@ -70,6 +77,6 @@ struct HelpCommand {
 };
 
 using Command = std::variant<TrainCommand, ResumeCommand, EvalCommand, InspectCommand, PlotCommand, ExportCommand,
-                             EnvsCommand, LaunchCommand, VersionCommand, HelpCommand>;
+                             EnvsCommand, LaunchCommand, SimulateScaleCommand, VersionCommand, HelpCommand>;
 
 }  // namespace tandem::app

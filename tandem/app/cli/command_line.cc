@@ -6,6 +6,7 @@
 #include "tandem/app/cli/help_text.h"
 #include "tandem/app/cli/launch_flags.h"
 #include "tandem/app/cli/option_flags.h"
+#include "tandem/app/cli/scale_flags.h"
 #include "tandem/app/config/nearest_name.h"
 #include "tandem/base/error.h"
 #include "tandem/base/text.h"
@@ -160,6 +161,9 @@ class CommandLine {
   void add_launch() {
     launch_ = &add("launch", "Starts a program as several ranks on this machine.", "");
     launch_flags_.emplace(*launch_);
+    scale_ = &add("simulate-scale", "Measures how DD-PPO would scale, with ranks that sleep.", "");
+    scale_flags_.emplace(*scale_);
+    add_json(*scale_);
   }
 
   void add_listings() {
@@ -230,6 +234,12 @@ class CommandLine {
     if (&chosen == plot_) return PlotCommand{{runs_.begin(), runs_.end()}, output_file_};
     if (&chosen == export_) return ExportCommand{source_, output_file_, plugins};
     if (&chosen == launch_) return LaunchCommand{launch_flags_->options(words_, faults)};
+    if (&chosen == scale_) {
+      return SimulateScaleCommand{.options = scale_flags_->options(faults),
+                                  .arguments = {arguments_.begin(), arguments_.end()},
+                                  .result = scale_flags_->result(),
+                                  .output = output};
+    }
     if (&chosen == version_) return VersionCommand{output};
     if (&chosen == envs_) {
       return EnvsCommand{name_.empty() ? std::nullopt : std::optional(name_), plugins, output};
@@ -271,9 +281,10 @@ class CommandLine {
   bool json_ = false;
   CLI::App app_;
   CLI::App *train_ = nullptr, *resume_ = nullptr, *eval_ = nullptr, *inspect_ = nullptr, *plot_ = nullptr,
-           *export_ = nullptr, *envs_ = nullptr, *launch_ = nullptr, *version_ = nullptr;
+           *export_ = nullptr, *envs_ = nullptr, *launch_ = nullptr, *scale_ = nullptr, *version_ = nullptr;
   std::optional<OptionFlags> train_flags_, resume_flags_;
   std::optional<LaunchFlags> launch_flags_;
+  std::optional<ScaleFlags> scale_flags_;
   std::span<const std::string> arguments_;  // of the program, without those of a command to launch
   std::span<const std::string> words_;      // of the command to launch
 };

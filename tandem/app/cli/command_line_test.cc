@@ -46,6 +46,37 @@ TEST(CommandLineTest, TrainTakesAFileAndFlags) {
                                    "ppo.minibatch_size = 64 (--minibatch-size): "));
 }
 
+TEST(CommandLineTest, RanksAreStartedWithTheSameCommandLineButForTheirNumber) {
+  const RanksAsked train =
+      read<TrainCommand>({"train", "a.yaml", "--ranks", "2", "--seed", "3", "--backend", "gloo"}).ranks;
+  EXPECT_EQ(train.count, 2);
+  EXPECT_THAT(train.arguments, ElementsAre("train", "a.yaml", "--seed", "3", "--backend", "gloo"));
+  EXPECT_EQ(train.world.backend, "gloo");
+  const RanksAsked resume = read<ResumeCommand>({"resume", "--ranks=4", "runs/a"}).ranks;
+  EXPECT_EQ(resume.count, 4);
+  EXPECT_THAT(resume.arguments, ElementsAre("resume", "runs/a"));
+  EXPECT_EQ(read<TrainCommand>({"train"}).ranks.count, std::nullopt);
+  EXPECT_THAT(read<TrainCommand>({"train", "--ranks", "0"}).sources.flag_faults, ElementsAre(HasSubstr("--ranks 0")));
+  EXPECT_THAT(faults_of({"resume", "a", "--ranks", "x"}), ElementsAre(HasSubstr("--ranks x")));
+}
+
+TEST(CommandLineTest, ASimulationTakesCostsAndRanks) {
+  const SimulateScaleCommand command = read<SimulateScaleCommand>(
+      {"simulate-scale", "--step", "pareto:1:1.5", "--ranks", "1,4", "--slow-rank", "4", "-o", "a.svg", "--json"});
+  EXPECT_EQ(command.options.work.step, (Cost{.mean_ms = 1, .shape = 1.5}));
+  EXPECT_THAT(command.options.ranks, ElementsAre(1, 4));
+  EXPECT_EQ(command.options.work.slow_factor, 4);
+  EXPECT_EQ(command.options.picture, "a.svg");
+  EXPECT_EQ(command.output, Output::kJson);
+  EXPECT_TRUE(command.result.empty());
+  EXPECT_THAT(faults_of({"simulate-scale", "--step", "soon", "--ranks", "2,1", "--steps", "0", "-o", "a.gif",
+                         "--model-ranks", "1e9", "--minibatch", "pareto:1:1"}),
+              UnorderedElementsAre(HasSubstr("--step soon"), HasSubstr("--ranks 2,1"), HasSubstr("--steps 0"),
+                                   HasSubstr("--output a.gif"), HasSubstr("--model-ranks 1e9"),
+                                   HasSubstr("--minibatch pareto:1:1")));
+  EXPECT_THAT(faults_of({"simulate-scale", "--ranks", "2,4"}), ElementsAre(HasSubstr("begin with 1")));
+}
+
 TEST(CommandLineTest, AFlagTakesOneValueAndLeavesTheFileAlone) {
   const ConfigSources sources = read<TrainCommand>({"train", "--seed", "1", "a.yaml"}).sources;
   EXPECT_EQ(sources.file, "a.yaml");

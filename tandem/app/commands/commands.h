@@ -18,6 +18,7 @@ namespace tandem::app {
 [[nodiscard]] ExitCode run_envs(const EnvsCommand& command, rl::EnvRegistry environments);
 /// Its exit code may also be that of a rank.
 [[nodiscard]] ExitCode run_launch(const LaunchCommand& command);
+[[nodiscard]] ExitCode run_simulate_scale(const SimulateScaleCommand& command);
 [[nodiscard]] ExitCode run_version(const VersionCommand& command);
 
 }  // namespace tandem::app

@@ -1,0 +1,33 @@
+// app/cli/scale_flags.h: the flags of `tandem simulate-scale`.
+//
+// Threads: single-thread. Ownership: the command must outlive the flags, and they the parsing.
+#pragma once
+#include <map>
+#include <string>
+#include <vector>
+
+#include "tandem/app/simulate/scale_options.h"
+
+namespace CLI {
+class App;
+}
+
+namespace tandem::app {
+
+class ScaleFlags {
+ public:
+  /// Adds the flags to `command`.
+  explicit ScaleFlags(CLI::App& command);
+
+  /// What was given. Adds faults of their values to `faults`.
+  [[nodiscard]] ScaleOptions options(std::vector<std::string>& faults) const;
+  /// Of a rank of a simulation: where it writes what it found. Empty for who starts the ranks.
+  [[nodiscard]] const std::string& result() const { return texts_.at("--result"); }
+
+ private:
+  void add(CLI::App& command, const std::string& flag, const char* takes, const char* help);
+
+  std::map<std::string, std::string> texts_;  // by flag; empty: not given
+};
+
+}  // namespace tandem::app

@@ -1,0 +1,122 @@
+#include "tandem/app/simulate/scale_report.h"
+
+#include <array>
+#include <cmath>
+#include <cstdio>
+
+#include "tandem/app/config/train_options.h"
+#include "tandem/app/simulate/scale_model.h"
+#include "tandem/base/json_writer.h"
+#include "tandem/base/text.h"
+
+namespace tandem::app {
+namespace {
+
+std::string fixed(double value, int digits, int width) {
+  std::array<char, 64> text{};
+  std::snprintf(text.data(), text.size(), "%*.*f", width, digits, value);
+  return text.data();
+}
+
+// The modelled points are measured against one modelled rank, so that the machine of the measured ones is not in them.
+double of_one_rank(const std::vector<ScalePoint>& points) {
+  return points.front().samples_per_s.front() / static_cast<double>(points.front().ranks);
+}
+
+double efficiency(const ScalePoint& point, std::size_t policy, double one) {
+  return point.samples_per_s[policy] / (static_cast<double>(point.ranks) * one);
+}
+
+std::string rows(const std::vector<ScalePoint>& points) {
+  std::string text;
+  for (const ScalePoint& point : points) {
+    text += fixed(static_cast<double>(point.ranks), 0, 7);
+    for (std::size_t policy = 0; policy < point.samples_per_s.size(); ++policy) {
+      text += fixed(point.samples_per_s[policy], 0, 14) + fixed(efficiency(point, policy, of_one_rank(points)), 3, 7);
+    }
+    text += "\n";
+  }
+  return text;
+}
+
+std::string work_text(const SimulatedWork& work) {
+  return concat(work.steps, " steps of ", work.step.text(), " ms, ", work.minibatches, " minibatches of ",
+                work.minibatch.text(), " ms, ", work.parameters, " parameters",
+                work.slow_factor == 1 ? "" : concat(", the last rank ", work.slow_factor, " times slower"));
+}
+
+// Where the time of an update goes in the model, with preemption.
+std::string limits(const ScaleFindings& findings) {
+  std::string text = "\nTime of a modelled update with preempt, ms:\n  ranks     rollout    learning        sums\n";
+  for (const ScalePoint& point : findings.modelled) {
+    const ModelledUpdate update =
+        model_update(findings.options.work, findings.options.wire, point.ranks, pipeline::Stragglers::kPreempt);
+    text += fixed(static_cast<double>(point.ranks), 0, 7) + fixed(update.rollout_ms, 1, 12) +
+            fixed(update.learn_ms, 1, 12) + fixed(update.wire_ms, 1, 12) + "\n";
+  }
+  return text;
+}
+
+void write_points(JsonWriter& json, const std::vector<ScalePoint>& points) {
+  json.begin_array();
+  for (const ScalePoint& point : points) {
+    json.begin_object().key("ranks").value(point.ranks);
+    for (std::size_t policy = 0; policy < point.samples_per_s.size(); ++policy) {
+      json.key(word_of(kPolicies[policy])).begin_object();
+      json.key("samples_per_s").value(point.samples_per_s[policy]);
+      json.key("efficiency").value(efficiency(point, policy, of_one_rank(points))).end_object();
+    }
+    json.end_object();
+  }
+  json.end_array();
+}
+
+void add_curves(const std::vector<ScalePoint>& points, const std::string& suffix, Chart& chart) {
+  for (std::size_t policy = 0; policy < std::size(kPolicies); ++policy) {
+    Curve& curve = chart.curves.emplace_back();
+    curve.label = concat(word_of(kPolicies[policy]), suffix);
+    for (const ScalePoint& point : points) {
+      curve.points.push_back(
+          {std::log2(static_cast<double>(point.ranks)), efficiency(point, policy, of_one_rank(points))});
+    }
+  }
+}
+
+}  // namespace
+
+std::string to_text(const ScaleFindings& findings) {
+  std::string text = concat("An update: ", work_text(findings.options.work), "\n\n");
+  std::string head = "  ranks";
+  for (const pipeline::Stragglers policy : kPolicies) {
+    const std::string_view word = word_of(policy);
+    head += concat(std::string(word.size() < 14 ? 14 - word.size() : 0, ' '), word, "   eff.");
+  }
+  head += "\n";
+  text += concat("Samples a second and efficiency, measured in ", findings.options.updates, " updates each:\n", head,
+                 rows(findings.measured));
+  text += concat("\nBy the model (docs/scaling.md), latency ", findings.options.wire.latency_ms, " ms, ",
+                 findings.options.wire.gigabits_per_s, " Gbit/s:\n", head, rows(findings.modelled));
+  return text + limits(findings);
+}
+
+std::string to_json(const ScaleFindings& findings) {
+  JsonWriter json;
+  json.begin_object().key("update").value(work_text(findings.options.work)).key("measured");
+  write_points(json, findings.measured);
+  json.key("modelled");
+  write_points(json, findings.modelled);
+  json.end_object();
+  return json.text();
+}
+
+Chart chart_of(const ScaleFindings& findings) {
+  Chart chart{.title = "Efficiency of DD-PPO by number of ranks",
+              .subtitle = work_text(findings.options.work),
+              .x_label = "log2 of the ranks",
+              .y_label = "efficiency"};
+  add_curves(findings.measured, "", chart);
+  add_curves(findings.modelled, ", model", chart);
+  return chart;
+}
+
+}  // namespace tandem::app
