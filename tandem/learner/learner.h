@@ -47,6 +47,9 @@ class Learner {
   /// naming the remedy when a shard's forward drew from torch's default generator while there is more than one shard
   /// and rng is kShards, or when a loss is no scalar.
   LearnerReport step(std::int64_t minibatch, const LossFunction& loss, double lr_factor, const Limits& limits);
+  /// The same with gradients that `gradients` writes itself, in place of the backward passes. All of them are there at
+  /// once, so none is exchanged before the last is.
+  LearnerReport step(std::int64_t minibatch, const GradientFunction& gradients, double lr_factor, const Limits& limits);
 
   /// Passes begun so far: with the run's seed all that the order of rows depends on. For checkpoints.
   [[nodiscard]] std::uint64_t passes() const { return passes_; }
@@ -57,7 +60,12 @@ class Learner {
   [[nodiscard]] const sync::StalenessTotals& staleness() const { return staleness_; }
 
  private:
+  template <typename RunShard>
+  LearnerReport run_shards(std::int64_t minibatch, double lr_factor, const Limits& limits, const RunShard& run_shard);
   double run_shard(int shard, std::int64_t minibatch, const LossFunction& loss, LearnerReport& report);
+  double run_shard(int shard, std::int64_t minibatch, const GradientFunction& gradients, LearnerReport& report);
+  void require_own_random(const model::ShardRandomScope& random, int shard) const;
+  void close_shard(int shard, std::int64_t minibatch, const WrittenLoss& loss, LearnerReport& report);
 
   sync::Replica& replica_;
   sync::Strategy& strategy_;

@@ -181,20 +181,46 @@ at::Tensor LoadedBatch::column_of_minibatch(const std::string& name, int shard, 
   return select(column(from.columns, name), from.rows, first, rows);
 }
 
+// Of a minibatch that has padding, those before it.
+std::int64_t LoadedBatch::valid_rows(int shard, const Slice& slice) const {
+  if (tail_ != Tail::kPad) return slice.rows;
+  return std::clamp<std::int64_t>(plan_.rows_of(shard) - slice.first, 0, slice.rows);
+}
+
+ShardRows LoadedBatch::rows_of_minibatch(int shard, std::int64_t minibatch) const {
+  const Shard& from = shard_at(shard, minibatch);
+  TANDEM_CHECK(!from.rows.defined() || from.rows.is_cpu(), "rows on ", placement_.device.str(),
+               " can only be gathered there");
+  const Slice slice = slice_of(from, minibatch);
+  ShardRows result{.shard = shard,
+                   .minibatch = minibatch,
+                   .columns = from.columns,
+                   .states = from.states,
+                   .order = {},
+                   .first = slice.first,
+                   .rows = slice.rows,
+                   .valid_rows = valid_rows(shard, slice)};
+  if (from.rows.defined()) {
+    result.order =
+        std::span(from.rows.const_data_ptr<std::int64_t>() + slice.first, static_cast<std::size_t>(slice.rows));
+  }
+  return result;
+}
+
 ShardBatch LoadedBatch::minibatch(int shard, std::int64_t minibatch) const {
   const Span span("take minibatch");
   const Shard& from = shard_at(shard, minibatch);
-  const auto [first, rows] = slice_of(from, minibatch);
+  const Slice slice = slice_of(from, minibatch);
+  const auto [first, rows] = slice;
   const std::int64_t sequences = plan_.minibatch_sequences;
   ShardBatch batch{.shard = shard,
                    .minibatch = minibatch,
                    .rows = rows,
-                   .valid_rows = rows,
+                   .valid_rows = valid_rows(shard, slice),
                    .columns = select(from.columns, from.rows, first, rows),
                    .states = select(from.states, from.sequences, minibatch * sequences, sequences),
                    .valid = {}};
-  if (tail_ == Tail::kPad && first + rows > plan_.rows_of(shard)) {
-    batch.valid_rows = std::max<std::int64_t>(0, plan_.rows_of(shard) - first);
+  if (batch.valid_rows < rows) {
     batch.valid = at::arange(rows, at::TensorOptions().dtype(at::kLong).device(placement_.device)) < batch.valid_rows;
   }
   return batch;

@@ -11,6 +11,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "tandem/learner/batch.h"
@@ -31,6 +32,22 @@ struct ShardBatch {
 
   /// The column called `name`. Throws DataError when there is none.
   [[nodiscard]] const at::Tensor& operator[](const std::string& name) const { return column(columns, name); }
+};
+
+/// The same rows where they lie.
+struct ShardRows {
+  int shard = 0;
+  std::int64_t minibatch = 0;
+  const Columns& columns;  // of the whole shard, on the device or the host as Residence says
+  const Columns& states;
+  std::span<const std::int64_t> order;  // row i of the minibatch is row order[i] of the columns; empty: first + i
+  std::int64_t first = 0;
+  std::int64_t rows = 0;  // padding included, which comes last
+  std::int64_t valid_rows = 0;
+
+  [[nodiscard]] std::int64_t row(std::int64_t i) const {
+    return order.empty() ? first + i : order[static_cast<std::size_t>(i)];
+  }
 };
 
 /// In which order a pass takes the sequences of a shard.
@@ -65,6 +82,10 @@ class LoadedBatch {
   /// are whole, else gathered. Throws InvariantError when either is out of range, or nothing was loaded.
   [[nodiscard]] ShardBatch minibatch(int shard, std::int64_t minibatch) const;
 
+  /// The same without gathering: valid until the next begin_pass() or load. Throws as minibatch() does, and
+  /// InvariantError when the order lies on another device than the CPU.
+  [[nodiscard]] ShardRows rows_of_minibatch(int shard, std::int64_t minibatch) const;
+
   /// One column of a minibatch, for statistics that are wanted before its step. Throws as minibatch() does, and
   /// DataError when there is no such column.
   [[nodiscard]] at::Tensor column_of_minibatch(const std::string& name, int shard, std::int64_t minibatch) const;
@@ -81,6 +102,7 @@ class LoadedBatch {
     std::int64_t first = 0, rows = 0;
   };
   [[nodiscard]] Slice slice_of(const Shard& shard, std::int64_t minibatch) const;
+  [[nodiscard]] std::int64_t valid_rows(int shard, const Slice& slice) const;
   [[nodiscard]] const Shard& shard_at(int shard, std::int64_t minibatch) const;
   // Sequences of the batch that belong to one shard: [first, first + count), and one elsewhere, unless it is negative.
   struct Portion {

@@ -77,6 +77,31 @@ TEST(LoadedBatchTest, UnevenShardsAreCutIntoAsManyMinibatchesWithEveryRowOnceInA
       std::ranges::sort(seen);
       EXPECT_EQ(std::ssize(seen), count);
       for (std::int64_t row = 0; row < std::ssize(seen); ++row) EXPECT_EQ(seen[static_cast<std::size_t>(row)], row);
+      }
+    }
+  }
+}
+
+TEST(LoadedBatchTest, RowsWhereTheyLieAreThoseOfTheMinibatch) {
+  for (const Tail tail : {Tail::kDrop, Tail::kWrap, Tail::kPad}) {
+    LoadedBatch loaded(kSecond);
+    const LoadPlan& plan = loaded.load(rows(42), 16, tail);
+    for (const Order order : {Order::kSequential, Order::kShuffled}) {
+      loaded.begin_pass(order, 1, 0);
+      for (int shard = 2; shard < 4; ++shard) {
+        for (std::int64_t b = 0; b < plan.minibatches; ++b) {
+          const ShardBatch gathered = loaded.minibatch(shard, b);
+          const ShardRows lying = loaded.rows_of_minibatch(shard, b);
+          EXPECT_EQ(lying.shard, shard);
+          EXPECT_EQ(lying.minibatch, b);
+          EXPECT_EQ(lying.valid_rows, gathered.valid_rows);
+          ASSERT_EQ(lying.rows, gathered.rows);
+          for (std::int64_t i = 0; i < lying.rows; ++i) {
+            EXPECT_EQ(column(lying.columns, "x")[lying.row(i)].item<std::int64_t>(),
+                      gathered["x"][i].item<std::int64_t>());
+          }
+        }
+      }
     }
   }
 }

@@ -19,4 +19,16 @@ struct ShardLoss {
 /// model::current_generator(), or modules that do (nn::Dropout).
 using LossFunction = std::function<ShardLoss(const ShardBatch&)>;
 
+/// A loss whose gradients are written already.
+struct WrittenLoss {
+  double loss = 0;    // the mean over the shard's valid rows
+  double weight = 0;  // as ShardLoss::weight; 0: nothing needs to have been written
+};
+
+/// The other way: computes the loss of one shard without autograd, and itself writes `weight` times its gradient into
+/// the .grad of every dense parameter of the replica's module, which is zeroed memory laid out as the parameter. One
+/// that it leaves at zero took part with the gradient zero; a parameter that takes no part gets its .grad reset. Rows
+/// are given where they lie, so nothing is gathered that is not wanted.
+using GradientFunction = std::function<WrittenLoss(const ShardRows&)>;
+
 }  // namespace tandem::learner

@@ -312,6 +312,8 @@ void FlatParameters::bind(Gradients& gradients) {
 
 void FlatParameters::on_reached(Reached reached) { state_->marks->listener = std::move(reached); }
 
+void FlatParameters::mark_written() { std::ranges::fill(state_->marks->marks, 1); }
+
 void FlatParameters::collect() {
   TANDEM_CHECK(state_->bound != nullptr, "collect() without bind()");
   const at::NoGradGuard no_grad;

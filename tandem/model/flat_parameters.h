@@ -92,6 +92,10 @@ class FlatParameters {
   /// gradient is whole unless another pass follows before collect(). An empty function ends the calls.
   using Reached = std::function<void(std::size_t buffer, std::size_t slot)>;
   void on_reached(Reached reached);
+  /// In place of a backward pass: the caller has written the gradients itself, into the .grad of the dense parameters.
+  /// Every one that has a .grad at collect() counts as present then, whatever its numbers; nobody is told by
+  /// on_reached().
+  void mark_written();
   /// Ends the passes that bind() began: brings into `gradients` what user code left elsewhere (a .grad that was
   /// replaced), writes the presence flags and takes the sparse gradients. A gradient that user code cleared
   /// (zero_grad(set_to_none)) and that no later pass made again counts as absent; one written by hand, in place,

@@ -158,6 +158,19 @@ TEST_F(FlatParametersTest, AGradientWrittenByHandCountsAndZeroingDoesNot) {
   EXPECT_TRUE(gradients.presence(0, flat).equal(at::tensor({0.F, 0.F, 0.F, 1.F, 0.F, 0.F})));
 }
 
+TEST_F(FlatParametersTest, MarkedAsWrittenAllCountButThoseThatHaveNone) {
+  FlatParameters flat(net_, {});
+  auto gradients = flat.make_gradients(allocate_sevens);
+  flat.bind(gradients);
+  flat.mark_written();
+  net_->actor->bias.mutable_grad().reset();
+  flat.collect();
+  EXPECT_TRUE(gradients.presence(0, flat).equal(at::tensor({1.F, 1.F, 1.F, 0.F, 1.F, 1.F})));
+  flat.bind(gradients);
+  flat.collect();
+  EXPECT_TRUE(gradients.presence(0, flat).equal(at::zeros({6}))) << "the mark is for one pass";
+}
+
 TEST_F(FlatParametersTest, AReplacedGradientOfAnotherShapeIsNamed) {
   FlatParameters flat(net_, {});
   auto gradients = flat.make_gradients(allocate_sevens);

@@ -94,7 +94,8 @@ void add_ppo_objective(OptionTable& table, rl::PpoOptions& ppo) {
       .above(0);
   add("ppo.value_coef", ppo.value_coef, "Weight of the value's squared error.").at_least(0);
   add("ppo.target_kl", ppo.target_kl, "Passes end when approx_kl exceeds 1.5 times this.").above(0);
-  add("ppo.kernel", ppo.kernel, "auto: the loss in one pass where the policy allows it; off: in tensor operations.");
+  add("ppo.kernel", ppo.kernel,
+      "auto: fused kernels for losses and gradients of MLP policies; off: tensor operations and autograd.");
 }
 
 void add_dd_ppo_options(OptionTable& table, DdPpoSettings& dd_ppo) {

@@ -63,6 +63,7 @@ void RunRecord::begin() {
   place_.log.info(concat(options_.env, ": ", counted(run_.replicas(), "replica"), " on ", options_.devices,
                          run_.ranks().size() > 1 ? concat(" of each of ", run_.ranks().size(), " ranks") : "", ", ",
                          counted(run_.shards(), "shard"), "; ", batch_text()));
+  place_.log.info(run_.gradients_by());
   const std::string why = run_.why_numbers_differ();
   if (!why.empty()) {
     place_.log.info(concat("Another run with the same seed has other numbers, and so has a resumed one: ", why));

@@ -70,6 +70,9 @@ class ImpalaRun final : public TrainingRun {
   [[nodiscard]] int shards() const override { return 1; }
   [[nodiscard]] const learner::Ranks& ranks() const override { return setup_.ranks; }
   [[nodiscard]] std::string why_numbers_differ() const override;
+  [[nodiscard]] std::string gradients_by() const override {
+    return "Losses and gradients are computed by tensor operations and autograd";
+  }
 
   [[nodiscard]] std::string params_sha256() override;
   [[nodiscard]] std::string state_sha256() override;

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "tandem/base/clock.h"
+#include "tandem/base/text.h"
 #include "tandem/rl/algo/ppo_columns.h"
 #include "tandem/rl/algo/ppo_sequences.h"
 
@@ -33,6 +34,18 @@ void set_advantage_moments(const double* power_sum, PpoMinibatch& minibatch) {
 }
 
 }  // namespace
+
+Ppo::Ppo(learner::Member member, ActorCritic& policy, const PpoOptions& options, InstructionSet set)
+    : member_(member), policy_(policy), options_(options), now_(options), set_(set) {
+  if (options.kernel == PpoKernel::kOff || !why_not_fused(policy).empty()) return;
+  fused_ = std::make_unique<FusedPpo<float>>(dynamic_cast<MlpPolicy&>(policy), set);
+}
+
+std::string Ppo::gradients_by() const {
+  if (fused_) return concat("Losses and gradients are computed by fused kernels (", name_of(set_), ")");
+  return concat("Losses and gradients are computed by tensor operations and autograd, not by fused kernels: ",
+                options_.kernel == PpoKernel::kOff ? "ppo.kernel is off" : why_not_fused(policy_));
+}
 
 LearnReport Ppo::update(std::span<Fragment* const> fragments, double progress, Clock::duration patience) {
   LearnReport report;
@@ -97,19 +110,31 @@ void Ppo::normalize_over_minibatches() {
   for (std::size_t b = 0; b < minibatches_.size(); ++b) set_advantage_moments(all.data() + 3 * b, minibatches_[b]);
 }
 
+learner::LearnerReport Ppo::step(std::int64_t minibatch, double lr_factor, Clock::duration patience,
+                                 std::vector<PpoSums>& shard_sums) {
+  const PpoMinibatch& shared = minibatches_[static_cast<std::size_t>(minibatch)];
+  const Limits limits{.deadline = Deadline::after(patience), .stop = {}};
+  if (fused_) {
+    const learner::GradientFunction gradients = [&](const learner::ShardRows& rows) {
+      return fused_->run(rows, now_, shared, shard_sums.emplace_back());
+    };
+    return member_.learner.step(minibatch, gradients, lr_factor, limits);
+  }
+  const learner::LossFunction loss = [&](const learner::ShardBatch& rows) {
+    PpoSums& sums = shard_sums.emplace_back();
+    if (rows.rows == 0) return learner::ShardLoss{};  // of uneven fragments
+    return ppo_loss(policy_, rows, now_, shared, sums);
+  };
+  return member_.learner.step(minibatch, loss, lr_factor, limits);
+}
+
 // Returns whether the update goes on.
 bool Ppo::run_pass(Clock::duration patience, double lr_factor, LearnReport& report) {
   member_.learner.begin_pass(learner::Order::kShuffled);
   if (options_.advantage_normalization == AdvantageNormalization::kMinibatch) normalize_over_minibatches();
   for (std::size_t b = 0; b < minibatches_.size(); ++b) {
     std::vector<PpoSums> shard_sums;
-    const learner::LossFunction loss = [&](const learner::ShardBatch& rows) {
-      PpoSums& sums = shard_sums.emplace_back();
-      if (rows.rows == 0) return learner::ShardLoss{};  // of uneven fragments
-      return ppo_loss(policy_, rows, now_, minibatches_[b], sums);
-    };
-    const Limits limits{.deadline = Deadline::after(patience), .stop = {}};
-    const learner::LearnerReport step = member_.learner.step(static_cast<std::int64_t>(b), loss, lr_factor, limits);
+    const learner::LearnerReport step = this->step(static_cast<std::int64_t>(b), lr_factor, patience, shard_sums);
     for (std::size_t shard = 0; shard < shard_sums.size(); ++shard) sums_[shard].add(shard_sums[shard]);
     report.grad_norm += step.step.grad_norm;
     report.sync_seconds += step.step.wait_seconds;

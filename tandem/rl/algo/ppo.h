@@ -5,10 +5,12 @@
 //
 // Threads: single-thread, the replica's. Blocking: waits for the other replicas in every minibatch.
 #pragma once
+#include <memory>
 #include <span>
 #include <vector>
 
 #include "tandem/learner/replica_team.h"
+#include "tandem/rl/algo/fused_ppo.h"
 #include "tandem/rl/algo/ppo_loss.h"
 #include "tandem/rl/algo/ppo_options.h"
 #include "tandem/rl/algo/training_run.h"
@@ -18,9 +20,11 @@ namespace tandem::rl {
 
 class Ppo {
  public:
-  /// `member` and `policy` (the member's module) are not owned.
-  Ppo(learner::Member member, ActorCritic& policy, const PpoOptions& options)
-      : member_(member), policy_(policy), options_(options), now_(options) {}
+X
+  Ppo(learner::Member member, ActorCritic& policy, const PpoOptions& options, InstructionSet set);
+
+  /// See TrainingRun.
+  [[nodiscard]] std::string gradients_by() const;
 
   /// Learns from one fragment a shard of this replica. `progress`: share of the run that is done, for schedules.
   LearnReport update(std::span<Fragment* const> fragments, double progress, Clock::duration patience);
@@ -35,6 +39,8 @@ class Ppo {
   void load(std::span<Fragment* const> fragments);
   void normalize_over_batch(std::span<Fragment* const> fragments);
   void normalize_over_minibatches();
+  learner::LearnerReport step(std::int64_t minibatch, double lr_factor, Clock::duration patience,
+                              std::vector<PpoSums>& shard_sums);
   bool run_pass(Clock::duration patience, double lr_factor, LearnReport& report);
   bool kl_exceeded(const std::vector<PpoSums>& minibatch);
   [[nodiscard]] double explained_variance(std::span<Fragment* const> fragments);
@@ -43,9 +49,11 @@ class Ppo {
   const learner::Member member_;
   ActorCritic& policy_;
   const PpoOptions options_;
-  PpoOptions now_;                         // with what the update at hand has of scheduled and adapted weights
-  std::vector<PpoMinibatch> minibatches_;  // of the pass
-  std::vector<PpoSums> sums_;              // of the update, a shard each
+  PpoOptions now_;  // with what the update at hand has of scheduled and adapted weights
+  const InstructionSet set_;
+  std::unique_ptr<FusedPpo<float>> fused_;  // null: tensor operations and autograd
+  std::vector<PpoMinibatch> minibatches_;   // of the pass
+  std::vector<PpoSums> sums_;               // of the update, a shard each
 };
 
 }  // namespace tandem::rl

@@ -28,8 +28,7 @@ learner::Batch ppo_columns(const Fragment& fragment) {
   return {.columns = std::move(columns), .states = {}};
 }
 
-PpoRows ppo_rows(const learner::ShardBatch& batch) {
-  const learner::Columns& columns = batch.columns;
+PpoRows ppo_rows(const learner::Columns& columns, const learner::Columns& states) {
   TANDEM_CHECK(columns.size() > kFixed, columns.size(), " columns");
   PpoRows rows{.observation = {},
                .action_mask = {},
@@ -40,7 +39,7 @@ PpoRows ppo_rows(const learner::ShardBatch& batch) {
                .value_target = columns[4].second,
                .done = {},
                .learned = {},
-               .state = batch.states.empty() ? at::Tensor() : batch.states.front().second};
+               .state = states.empty() ? at::Tensor() : states.front().second};
   for (std::size_t next = kFixed; next < columns.size(); ++next) {
     const auto& [name, column] = columns[next];
     if (name == kMask) {

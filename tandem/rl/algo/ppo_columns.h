@@ -12,7 +12,7 @@ namespace tandem::rl {
 /// Of sequences; see ppo_sequences.h.
 inline constexpr const char *kDoneColumn = "done", *kLearnedColumn = "learned";
 
-/// The columns of a minibatch by their meaning.
+/// The columns of a minibatch, or of a whole shard, by their meaning.
 struct PpoRows {
   Observation observation;
   at::Tensor action_mask;  // undefined without masks
@@ -20,6 +20,6 @@ struct PpoRows {
   at::Tensor done, learned;  // of sequences; else undefined
   at::Tensor state;          // [sequences, state size]; likewise
 };
-[[nodiscard]] PpoRows ppo_rows(const learner::ShardBatch& batch);
+[[nodiscard]] PpoRows ppo_rows(const learner::Columns& columns, const learner::Columns& states);
 
 }  // namespace tandem::rl

@@ -5,7 +5,6 @@
 
 #include "tandem/rl/algo/entropy.h"
 #include "tandem/rl/algo/ppo_columns.h"
-#include "tandem/rl/algo/ppo_kernel.h"
 #include "tandem/rl/algo/ppo_sequences.h"
 
 namespace tandem::rl {
@@ -32,15 +31,10 @@ void PpoSums::add(const PpoSums& other) {
 
 learner::ShardLoss ppo_loss(ActorCritic& policy, const learner::ShardBatch& batch, const PpoOptions& options,
                             const PpoMinibatch& minibatch, PpoSums& sums) {
-  PpoRows rows = ppo_rows(batch);
+  PpoRows rows = ppo_rows(batch.columns, batch.states);
   const PolicyOutput output =
       options.sequences ? forward_learned(dynamic_cast<RecurrentActorCritic&>(policy), rows, *options.sequences)
                         : policy.forward(rows.observation);
-  if (options.kernel == PpoKernel::kAuto && options.kl_coef == 0 && has_ppo_kernel(policy, output, rows)) {
-    return {.loss = ppo_kernel_loss(policy.family(), output, rows, options, minibatch, sums),
-            .weight = static_cast<double>(batch.rows),
-            .outputs = {}};
-  }
   const std::unique_ptr<model::Distribution> distribution = policy.distribution(output, rows.action_mask);
   const at::Tensor log_ratio = distribution->log_prob(rows.action) - rows.log_prob;
   const at::Tensor ratio = log_ratio.exp();

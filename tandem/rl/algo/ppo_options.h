@@ -16,10 +16,10 @@ enum class Schedule { kConstant, kLinear };
 /// Over which rows advantages are brought to mean 0 and deviation 1; always over all shards of the run.
 enum class AdvantageNormalization { kNone, kMinibatch, kBatch };
 
-/// How the loss is computed; see ppo_kernel.h. Both give the same numbers to rounding, not the same bits.
+/// How the loss and its gradients are computed. Both give the same numbers to rounding, not the same bits.
 enum class PpoKernel {
-  kAuto,  // in one pass where the policy allows it and there is no kl_coef
-  kOff,   // always in tensor operations
+  kAuto,  // by fused_ppo.h where the policy allows it
+  kOff,   // always by tensor operations and autograd: ppo_loss.h
 };
 
 /// Whether the shards' fragments have equally many steps.

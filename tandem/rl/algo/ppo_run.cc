@@ -83,7 +83,7 @@ PpoRun::PpoRun(PpoSetup setup)
       setup_.ranks);
   for (int local = 0; local < team_->size(); ++local) {
     ActorCritic& policy = *policies_[static_cast<std::size_t>(local)];
-    ppo_.push_back(std::make_unique<Ppo>(team_->member(local), policy, setup_.ppo));
+    ppo_.push_back(std::make_unique<Ppo>(team_->member(local), policy, setup_.ppo, setup_.actor.instruction_set));
   }
 }
 

@@ -66,6 +66,9 @@ class TrainingRun {
   /// Why another run with the same seed has other numbers, in a clause; empty when it has the same.
   [[nodiscard]] virtual std::string why_numbers_differ() const = 0;
 
+  /// What computes losses and gradients, and if that is not the fastest that there is, why: a sentence for the log.
+  [[nodiscard]] virtual std::string gradients_by() const = 0;
+
   /// SHA-256 of the parameters' bytes in order.
   [[nodiscard]] virtual std::string params_sha256() = 0;
   /// SHA-256 of parameters, buffers, optimizer state and normalisers. Collective; the same on all ranks.

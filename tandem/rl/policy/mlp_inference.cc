@@ -74,7 +74,7 @@ MlpInference::Rows MlpInference::apply(const Mlp& net, const std::vector<PackedL
     float* y = scratch[i % 2].data();
     const std::int64_t stride = padded(layers[i].outputs);
     kernels_->dense(x.data, x.stride, rows, layers[i], y);
-    if (net.is_activated(i)) kernels_->activate(net.options().activation, y, rows * stride);
+    if (net.is_activated(i)) kernels_->activate(net.options().activation, y, y, rows * stride);
     x = {y, stride};
   }
   return x;

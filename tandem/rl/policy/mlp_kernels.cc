@@ -1,16 +1,8 @@
 #include "tandem/rl/policy/mlp_kernels.h"
 
-#include <algorithm>
-
 #include "tandem/base/check.h"
 
 namespace tandem::rl {
-
-AlignedFloats::AlignedFloats(std::int64_t count)
-    : data_(static_cast<float*>(
-          ::operator new[](static_cast<std::size_t>(count) * sizeof(float), std::align_val_t{64}))) {
-  std::fill(data_.get(), data_.get() + count, 0.0F);
-}
 
 PackedLayer::PackedLayer(std::int64_t inputs_, std::int64_t outputs_)
     : inputs(inputs_), outputs(outputs_), weights(padded(outputs_) * inputs_), bias(padded(outputs_)) {}

@@ -3,12 +3,10 @@
 // A row's result depends on that row alone: every output is bias + x[0] w[0] + x[1] w[1] + ... in this order (fused
 // multiply-add where the set has it), however many rows are given. So the bits are the same for every batch size.
 #pragma once
-#include <cstddef>
 #include <cstdint>
-#include <memory>
-#include <new>
 
 #include "tandem/base/cpu.h"
+#include "tandem/rl/policy/aligned_array.h"
 #include "tandem/rl/policy/mlp.h"
 
 namespace tandem::rl {
@@ -18,19 +16,7 @@ inline constexpr std::int64_t kPanel = 16;
 
 [[nodiscard]] constexpr std::int64_t padded(std::int64_t outputs) { return (outputs + kPanel - 1) / kPanel * kPanel; }
 
-/// Zeroed floats that begin at a cache line.
-class AlignedFloats {
- public:
-  explicit AlignedFloats(std::int64_t count = 0);
-  [[nodiscard]] float* data() { return data_.get(); }
-  [[nodiscard]] const float* data() const { return data_.get(); }
-
- private:
-  struct Free {
-    void operator()(float* data) const { ::operator delete[](data, std::align_val_t{64}); }
-  };
-  std::unique_ptr<float[], Free> data_;
-};
+using AlignedFloats = AlignedArray<float>;
 
 /// Weights of one layer in the order in which dense() reads them.
 struct PackedLayer {
@@ -47,8 +33,9 @@ struct MlpKernels {
   /// y[r, o] = bias[o] + sum of x[r, i] w[o, i]. Rows of x are `x_stride` floats apart, rows of y padded(outputs); the
   /// padding of y becomes 0.
   void (*dense)(const float* x, std::int64_t x_stride, std::int64_t rows, const PackedLayer& layer, float* y);
-  /// In place, on a multiple of kPanel floats. NaN stays NaN. tanh is within 2e-7 of the true value.
-  void (*activate)(Activation activation, float* values, std::int64_t count);
+  /// y = f(x) for a multiple of kPanel floats; x and y may be one array. NaN stays NaN. tanh is within 2e-7 of the true
+  /// value.
+  void (*activate)(Activation activation, const float* x, float* y, std::int64_t count);
 };
 
 /// Throws ConfigError when this processor does not have `set`.

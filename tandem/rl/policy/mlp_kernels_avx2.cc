@@ -1,3 +1,4 @@
+#include "tandem/rl/policy/block_kernels.h"
 #include "tandem/rl/policy/mlp_kernels.h"
 
 #if defined(__x86_64__)
@@ -16,8 +17,10 @@ namespace tandem::rl {
 namespace {
 
 struct V {
+  using Real = float;
   using Register = __m256;
   static constexpr int kWidth = 8, kRows = 4, kPanels = 1;
+  static constexpr int kTileRows = 6, kTileColumns = 2;
   static Register load(const float* p) { return _mm256_loadu_ps(p); }
   static void store(float* p, Register a) { _mm256_storeu_ps(p, a); }
   static Register set(float a) { return _mm256_set1_ps(a); }
@@ -40,13 +43,35 @@ struct V {
   static Register positive(Register x, Register a, Register b) {
     return _mm256_blendv_ps(b, a, _mm256_cmp_ps(x, _mm256_setzero_ps(), _CMP_GT_OQ));
   }
+  static Register exponent(Register a) {
+    return _mm256_cvtepi32_ps(_mm256_sub_epi32(_mm256_srli_epi32(_mm256_castps_si256(a), 23), _mm256_set1_epi32(127)));
+  }
+  static Register mantissa(Register a) {
+    return _mm256_or_ps(_mm256_and_ps(a, _mm256_castsi256_ps(_mm256_set1_epi32(0x007fffff))), set(1.0F));
+  }
+  static Register same(Register x, Register y, Register a, Register b) {
+    return _mm256_blendv_ps(b, a, _mm256_cmp_ps(x, y, _CMP_EQ_OQ));
+  }
+  static Register interleave_low(Register a, Register b) {
+    return _mm256_permute2f128_ps(_mm256_unpacklo_ps(a, b), _mm256_unpackhi_ps(a, b), 0x20);
+  }
+  static Register interleave_high(Register a, Register b) {
+    return _mm256_permute2f128_ps(_mm256_unpacklo_ps(a, b), _mm256_unpackhi_ps(a, b), 0x31);
+  }
 };
 
+#include "tandem/rl/policy/vector_functions.inc"
+//
+#include "tandem/rl/policy/activations.inc"
+//
 #include "tandem/rl/policy/mlp_kernels.inc"
+//
+#include "tandem/rl/policy/block_kernels.inc"
 
 }  // namespace
 
 const MlpKernels* avx2_mlp_kernels() { return &kKernels; }
+const BlockKernels<float>* avx2_block_kernels() { return &kBlockKernels; }
 
 }  // namespace tandem::rl
 
@@ -58,5 +83,6 @@ const MlpKernels* avx2_mlp_kernels() { return &kKernels; }
 #else
 namespace tandem::rl {
 const MlpKernels* avx2_mlp_kernels() { return nullptr; }
+const BlockKernels<float>* avx2_block_kernels() { return nullptr; }
 }  // namespace tandem::rl
 #endif

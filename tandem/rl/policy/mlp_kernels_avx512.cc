@@ -1,3 +1,4 @@
+#include "tandem/rl/policy/block_kernels.h"
 #include "tandem/rl/policy/mlp_kernels.h"
 
 #if defined(__x86_64__)
@@ -18,8 +19,10 @@ namespace tandem::rl {
 namespace {
 
 struct V {
+  using Real = float;
   using Register = __m512;
   static constexpr int kWidth = 16, kRows = 6, kPanels = 4;
+  static constexpr int kTileRows = 6, kTileColumns = 4;
   static Register load(const float* p) { return _mm512_loadu_ps(p); }
   static void store(float* p, Register a) { _mm512_storeu_ps(p, a); }
   static Register set(float a) { return _mm512_set1_ps(a); }
@@ -42,13 +45,33 @@ struct V {
   static Register positive(Register x, Register a, Register b) {
     return _mm512_mask_blend_ps(_mm512_cmp_ps_mask(x, _mm512_setzero_ps(), _CMP_GT_OQ), b, a);
   }
+  static Register exponent(Register a) { return _mm512_getexp_ps(a); }
+  static Register mantissa(Register a) { return _mm512_getmant_ps(a, _MM_MANT_NORM_1_2, _MM_MANT_SIGN_zero); }
+  static Register same(Register x, Register y, Register a, Register b) {
+    return _mm512_mask_blend_ps(_mm512_cmp_ps_mask(x, y, _CMP_EQ_OQ), b, a);
+  }
+  static Register interleave_low(Register a, Register b) {
+    const __m512i order = _mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+    return _mm512_permutex2var_ps(a, order, b);
+  }
+  static Register interleave_high(Register a, Register b) {
+    const __m512i order = _mm512_setr_epi32(8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
+    return _mm512_permutex2var_ps(a, order, b);
+  }
 };
 
+#include "tandem/rl/policy/vector_functions.inc"
+//
+#include "tandem/rl/policy/activations.inc"
+//
 #include "tandem/rl/policy/mlp_kernels.inc"
+//
+#include "tandem/rl/policy/block_kernels.inc"
 
 }  // namespace
 
 const MlpKernels* avx512_mlp_kernels() { return &kKernels; }
+const BlockKernels<float>* avx512_block_kernels() { return &kBlockKernels; }
 
 }  // namespace tandem::rl
 
@@ -60,5 +83,6 @@ const MlpKernels* avx512_mlp_kernels() { return &kKernels; }
 #else
 namespace tandem::rl {
 const MlpKernels* avx512_mlp_kernels() { return nullptr; }
+const BlockKernels<float>* avx512_block_kernels() { return nullptr; }
 }  // namespace tandem::rl
 #endif

@@ -3,15 +3,18 @@
 #include <cstring>
 #include <initializer_list>
 
+#include "tandem/rl/policy/block_kernels.h"
 #include "tandem/rl/policy/mlp_kernels.h"
 
 namespace tandem::rl {
 namespace {
 
 struct V {
+  using Real = float;
   using Register __attribute__((vector_size(16))) = float;
   using Integers __attribute__((vector_size(16))) = std::int32_t;
   static constexpr int kWidth = 4, kRows = 2, kPanels = 1;
+  static constexpr int kTileRows = 6, kTileColumns = 2;
   static Register load(const float* p) {
     Register a;
     std::memcpy(&a, p, sizeof a);
@@ -34,6 +37,11 @@ struct V {
     return (Register)((Integers)magnitude | ((Integers)sign & ~0x7fffffff));
   }
   static Register positive(Register x, Register a, Register b) { return select(x > 0.0F, a, b); }
+  static Register exponent(Register a) { return __builtin_convertvector(((Integers)a >> 23) - 127, Register); }
+  static Register mantissa(Register a) { return (Register)(((Integers)a & 0x007fffff) | 0x3f800000); }
+  static Register same(Register x, Register y, Register a, Register b) { return select(x == y, a, b); }
+  static Register interleave_low(Register a, Register b) { return Register{a[0], b[0], a[1], b[1]}; }
+  static Register interleave_high(Register a, Register b) { return Register{a[2], b[2], a[3], b[3]}; }
 
  private:
   static Register select(Integers mask, Register a, Register b) {
@@ -41,10 +49,17 @@ struct V {
   }
 };
 
+#include "tandem/rl/policy/vector_functions.inc"
+//
+#include "tandem/rl/policy/activations.inc"
+//
 #include "tandem/rl/policy/mlp_kernels.inc"
+//
+#include "tandem/rl/policy/block_kernels.inc"
 
 }  // namespace
 
 const MlpKernels* portable_mlp_kernels() { return &kKernels; }
+const BlockKernels<float>* portable_block_kernels() { return &kBlockKernels; }
 
 }  // namespace tandem::rl

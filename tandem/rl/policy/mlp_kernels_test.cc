@@ -29,7 +29,7 @@ class MlpKernelsTest : public ::testing::TestWithParam<InstructionSet> {
   // One activation of one number.
   double apply(Activation activation, float x) const {
     std::vector<float> values(kPanel, x);
-    kernels().activate(activation, values.data(), kPanel);
+    kernels().activate(activation, values.data(), values.data(), kPanel);
     const auto first = std::bit_cast<std::uint32_t>(values[0]);
     for (const float value : values) EXPECT_EQ(std::bit_cast<std::uint32_t>(value), first) << "lanes differ";
     return values[0];
@@ -92,7 +92,7 @@ TEST_P(MlpKernelsTest, NanIsNotHidden) {
        {Activation::kTanh, Activation::kRelu, Activation::kSilu, Activation::kGelu, Activation::kElu}) {
     std::vector<float> values(kPanel, 0.5F);
     values[3] = std::numeric_limits<float>::quiet_NaN();
-    kernels().activate(activation, values.data(), kPanel);
+    kernels().activate(activation, values.data(), values.data(), kPanel);
     EXPECT_TRUE(std::isnan(values[3])) << name_of(activation);
     EXPECT_FALSE(std::isnan(values[4])) << name_of(activation);
   }

@@ -1,0 +1,209 @@
+// Question: how long does one core take for loss and gradients of a PPO minibatch, in fused kernels and with autograd,
+// and which share of the core's peak of multiply-adds do the kernels reach?
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+#include <immintrin.h>
+#include <torch/csrc/autograd/autograd.h>
+
+#include <iostream>
+#include <string>
+
+#include "bench/timing.h"
+#include "tandem/base/text.h"
+#include "tandem/rl/algo/fused_ppo.h"
+
+namespace tandem::bench {
+namespace {
+
+constexpr double kSecondsOfACase = 1;
+
+struct Case {
+  std::string name;
+  std::vector<std::int64_t> hidden;
+  std::int64_t features, actions, rows;
+  rl::ActionFamily family;
+};
+
+// Two policies of one shape and the rows of a minibatch.
+class Minibatch {
+ public:
+  explicit Minibatch(const Case& with) : rows_(with.rows) {
+    at::manual_seed(1);
+    rl::Spec spec;
+    spec.id = "Bench-v0";
+    spec.observation = {
+        rl::Leaf{.name = "obs", .type = rl::ElementType::kFloat32, .shape = {with.features}, .low = {}, .high = {}}};
+    const auto n = static_cast<std::size_t>(with.actions);
+    const bool normal = with.family == rl::ActionFamily::kNormal;
+    if (normal) {
+      spec.action = rl::Box{std::vector<double>(n, -1), std::vector<double>(n, 1)};
+    } else {
+      spec.action = rl::Discrete{with.actions};
+    }
+    policy_ = std::make_shared<rl::MlpPolicy>(spec, rl::MlpPolicyOptions{.hidden = with.hidden},
+                                              at::detail::createCPUGenerator(1));
+    for (const at::Tensor& parameter : policy_->parameters()) {
+      at::Tensor held = parameter;
+      held.mutable_grad() = at::zeros_like(parameter);
+    }
+    const at::Tensor action = normal ? at::randn({rows_, with.actions}) : at::randint(with.actions, {rows_}, at::kLong);
+    columns_ = {{"action", action},
+                {"log_prob", at::full({rows_}, normal ? -1.4 * static_cast<double>(n) : -0.7)},
+                {"value", at::randn({rows_})},
+                {"advantage", at::randn({rows_})},
+                {"value_target", at::randn({rows_})},
+                {"observation", at::randn({rows_, with.features})}};
+    options_.entropy_coef = 0.01;
+    fused_ = std::make_unique<rl::FusedPpo<float>>(*policy_, options_, detect_instruction_set());
+  }
+
+  double fuse() {
+    const learner::ShardRows rows{.columns = columns_, .states = {}, .order = {}, .rows = rows_, .valid_rows = rows_};
+    rl::PpoSums sums;
+    return fused_->run(rows, {}, sums).loss;
+  }
+
+  double differentiate() {
+    for (const at::Tensor& parameter : policy_->parameters()) {
+      at::Tensor held = parameter;
+      held.mutable_grad().zero_();
+    }
+    learner::ShardBatch batch;
+    batch.rows = batch.valid_rows = rows_;
+    batch.columns = columns_;
+    rl::PpoSums sums;
+    const learner::ShardLoss loss = rl::ppo_loss(*policy_, batch, options_, {}, sums);
+    torch::autograd::backward({loss.loss}, {});
+    return loss.loss.item<double>();
+  }
+
+  // Forward, and backward with respect to weights and, but for the first layer, to inputs.
+  [[nodiscard]] double multiply_adds() const {
+    double count = 0;
+    for (const rl::Mlp* net : {&policy_->actor(), &policy_->critic()}) {
+      const std::vector<std::int64_t>& sizes = net->options().sizes;
+      for (std::size_t i = 0; i + 1 < sizes.size(); ++i)
+        count += (i == 0 ? 2.0 : 3.0) * static_cast<double>(sizes[i] * sizes[i + 1] * rows_);
+    }
+    return count;
+  }
+
+ private:
+  std::int64_t rows_;
+  std::shared_ptr<rl::MlpPolicy> policy_;
+  learner::Columns columns_;
+  rl::PpoOptions options_;
+  std::unique_ptr<rl::FusedPpo<float>> fused_;
+};
+
+// Chains of multiply-adds that do not wait for each other: more than their latency times the units for them. In two
+// dimensions, because the compiler then unrolls both loops and keeps all of them in registers.
+constexpr int kGroups = 6, kWideChains = 4, kNarrowChains = 2, kLinks = 4096;
+
+[[gnu::target("avx512f")]] float chain_avx512() {
+  __m512 sum[kGroups][kWideChains];
+  for (auto& group : sum) {
+    for (int c = 0; c < kWideChains; ++c) group[c] = _mm512_set1_ps(static_cast<float>(c));
+  }
+  const __m512 factor = _mm512_set1_ps(0.999F), term = _mm512_set1_ps(0.01F);
+  for (int link = 0; link < kLinks; ++link) {
+    for (int g = 0; g < kGroups; ++g) {
+      for (int c = 0; c < kWideChains; ++c) sum[g][c] = _mm512_fmadd_ps(sum[g][c], factor, term);
+    }
+  }
+  __m512 all = _mm512_setzero_ps();
+  for (int g = 0; g < kGroups; ++g) {
+    for (int c = 0; c < kWideChains; ++c) all = _mm512_add_ps(all, sum[g][c]);
+  }
+  return _mm512_cvtss_f32(all);
+}
+
+[[gnu::target("avx2,fma")]] float chain_avx2() {
+  __m256 sum[kGroups][kNarrowChains];
+  for (auto& group : sum) {
+    for (int c = 0; c < kNarrowChains; ++c) group[c] = _mm256_set1_ps(static_cast<float>(c));
+  }
+  const __m256 factor = _mm256_set1_ps(0.999F), term = _mm256_set1_ps(0.01F);
+  for (int link = 0; link < kLinks; ++link) {
+    for (int g = 0; g < kGroups; ++g) {
+      for (int c = 0; c < kNarrowChains; ++c) sum[g][c] = _mm256_fmadd_ps(sum[g][c], factor, term);
+    }
+  }
+  __m256 all = _mm256_setzero_ps();
+  for (int g = 0; g < kGroups; ++g) {
+    for (int c = 0; c < kNarrowChains; ++c) all = _mm256_add_ps(all, sum[g][c]);
+  }
+  return _mm256_cvtss_f32(all);
+}
+
+template <typename Work>
+double seconds_of(const Work& work) {
+  const Clock::time_point start = Clock::now();
+  work();
+  return seconds_since(start);
+}
+
+volatile float keep = 0;
+
+// Multiply-adds a second that this core can make, in registers; 0 without vector instructions for them.
+double peak() {
+  const InstructionSet set = detect_instruction_set();
+  if (set == InstructionSet::kPortable) return 0;
+  const bool wide = set == InstructionSet::kAvx512;
+  double best = 1e9;
+  for (int i = 0; i < 10; ++i) best = std::min(best, seconds_of([&] { keep = wide ? chain_avx512() : chain_avx2(); }));
+  return (wide ? 16.0 * kWideChains : 8.0 * kNarrowChains) * kGroups * kLinks / best;
+}
+
+int run_case(const Case& with, Size size) {
+  Minibatch minibatch(with);
+  const double by_autograd = minibatch.differentiate(), fused = minibatch.fuse();
+  if (!(std::abs(by_autograd - fused) < 1e-4 * std::max(1.0, std::abs(fused)))) {
+    std::cerr << with.name << ": the loss is " << fused << " in kernels and " << by_autograd << " with autograd\n";
+    return 1;
+  }
+  const auto warm = seconds_of([&] { minibatch.fuse(); });
+  const int repeat = size == Size::kSmoke ? 5 : repetitions(warm, kSecondsOfACase);
+  std::vector<double> kernels, definition, shares;
+  for (int i = 0; i < repeat; ++i) {  // in turn, and the peak beside them: clocks change
+    kernels.push_back(seconds_of([&] { minibatch.fuse(); }));
+    if (i % 5 > 0) continue;
+    definition.push_back(seconds_of([&] { minibatch.differentiate(); }));
+    if (const double most = peak(); most > 0) shares.push_back(100 * minibatch.multiply_adds() / kernels.back() / most);
+  }
+  for (const auto& [name, seconds] : {std::pair{"fused", Samples(kernels)}, {"autograd", Samples(definition)}}) {
+    print({.case_name = with.name,
+           .contender = name,
+           .unit = "ms",
+           .value = 1e3 * seconds.quantile(0.5),
+           .p99 = 1e3 * seconds.quantile(0.99),
+           .samples = seconds.size()});
+  }
+  if (shares.empty()) return 0;
+  const Samples share(shares);
+  print({.case_name = with.name,
+         .contender = "fused",
+         .unit = "% of peak",
+         .value = share.quantile(0.5),
+         .p99 = share.quantile(0.99),
+         .samples = share.size()});
+  return 0;
+}
+
+int run_all(Size size) {
+  at::set_num_threads(1);
+  int wrong = 0;
+  for (const Case& each : {Case{"64x64, 128 rows", {64, 64}, 4, 2, 128, rl::ActionFamily::kCategorical},
+                           Case{"64x64, 256 rows", {64, 64}, 4, 2, 256, rl::ActionFamily::kCategorical},
+                           Case{"64x64, 1024 rows", {64, 64}, 4, 2, 1024, rl::ActionFamily::kCategorical},
+                           Case{"64x64 normal, 256 rows", {64, 64}, 3, 1, 256, rl::ActionFamily::kNormal},
+                           Case{"256x256 normal, 2048 rows", {256, 256}, 17, 6, 2048, rl::ActionFamily::kNormal}}) {
+    wrong |= run_case(each, size);
+  }
+  return wrong;
+}
+
+}  // namespace
+}  // namespace tandem::bench
+
+int main(int argc, char** argv) { return tandem::bench::bench_main(argc, argv, tandem::bench::run_all); }

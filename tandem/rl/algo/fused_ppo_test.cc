@@ -1,0 +1,216 @@
+#include "tandem/rl/algo/fused_ppo.h"
+
+#include <gtest/gtest.h>
+#include <torch/csrc/autograd/autograd.h>
+#include <torch/types.h>
+#include <torch/utils.h>
+
+#include <random>
+
+namespace tandem::rl {
+namespace {
+
+// An MlpPolicy in float64, whose features are float32 as ever.
+struct InDoubles : ActorCritic {
+  explicit InDoubles(MlpPolicy& policy) : ActorCritic(policy.spec(), policy.family()), policy_(policy) {}
+  PolicyOutput forward(const Observation& observation) override {
+    torch::Tensor x = policy_.features().encode(observation).to(torch::kDouble);
+    const auto layers = [](const Mlp& net, torch::Tensor y) {
+      for (std::size_t i = 0; i < net.layers().size(); ++i) {
+        y = torch::linear(y, net.layers()[i]->weight, net.layers()[i]->bias);
+        if (net.is_activated(i)) y = activate(net.options().activation, y);
+      }
+      return y;
+    };
+    if (policy_.trunk() != nullptr) x = layers(*policy_.trunk(), x);
+    PolicyOutput output{.action_parameters = {layers(policy_.actor(), x)},
+                        .value = layers(policy_.critic(), x).squeeze(-1)};
+    if (policy_.log_std().defined()) output.action_parameters.push_back(policy_.log_std());
+    return output;
+  }
+  MlpPolicy& policy_;
+};
+
+// A policy of random shape, and rows whose ratios lie inside and outside of the clip range, on both sides.
+class Problem {
+ public:
+  explicit Problem(int seed) : random_(static_cast<unsigned>(seed)) {
+    torch::manual_seed(seed);
+    const std::int64_t size = below(7) + 1;
+    Spec spec;
+    spec.id = "Test-v0";
+    spec.observation = {
+        Leaf{.name = "vector", .type = ElementType::kFloat32, .shape = {below(40) + 1}, .low = {}, .high = {}}};
+    if (seed % 4 == 3) {  // as a dictionary with a choice in it
+      spec.observation.push_back(
+          Leaf{.name = "choice", .type = ElementType::kInt64, .shape = {}, .low = {0}, .high = {4}});
+    }
+    const auto n = static_cast<std::size_t>(size);
+    if (seed % 3 == 0) spec.action = Discrete{size + 1};
+    if (seed % 3 == 1) spec.action = MultiDiscrete{{size + 1, 2, 5}};
+    if (seed % 3 == 2) spec.action = Box{std::vector<double>(n, -1), std::vector<double>(n, 1)};
+    spec.has_action_mask = seed % 3 != 2 && seed % 2 == 0;
+    MlpPolicyOptions shape{.hidden = {},
+                           .activation = std::array{Activation::kTanh, Activation::kRelu, Activation::kSilu,
+                                                    Activation::kGelu, Activation::kElu}[below(5)],
+                           .trunks = below(2) == 0 ? Trunks::kSeparate : Trunks::kShared,
+                           .log_std_init = -0.3,
+                           .policy_gain = 0.7};
+    for (std::int64_t depth = below(4); depth > 0; --depth) shape.hidden.push_back(below(150) + 1);
+    policy = std::make_shared<MlpPolicy>(spec, shape, at::detail::createCPUGenerator(static_cast<std::uint64_t>(seed)));
+    for (const torch::Tensor& parameter : policy->parameters()) {  // biases and log_std have their part, too
+      const torch::NoGradGuard no_grad;
+      parameter.add_(torch::randn_like(parameter), 0.05);
+    }
+    policy->to(torch::kDouble);
+    options.entropy_coef = 0.02;
+    options.value_coef = 0.7;
+    if (seed % 2 == 1) options.clip_range_value = 0.3;
+    if (seed % 5 == 2) options.kl_coef = 0.4;
+    make_rows(std::array<std::int64_t, 7>{1, 16, 17, 63, 64, 65, 200}[static_cast<std::size_t>(below(7))]);
+  }
+
+  // Loss and gradients by the definition, in float64.
+  double define(PpoSums& sums, std::vector<torch::Tensor>& gradients) {
+    InDoubles definition(*policy);
+    learner::ShardBatch batch;
+    batch.rows = batch.valid_rows = order.numel();
+    for (const auto& [name, column] : columns) batch.columns.emplace_back(name, column.index_select(0, order));
+    const learner::ShardLoss loss = ppo_loss(definition, batch, options, minibatch, sums);
+    gradients = torch::autograd::grad({loss.loss * loss.weight}, policy->parameters());
+    return loss.loss.item<double>();
+  }
+
+  template <typename Real>
+  learner::WrittenLoss fuse(InstructionSet set, PpoSums& sums) {
+    constexpr auto dtype = c10::CppTypeToScalarType<Real>();
+    policy->to(dtype);
+    for (torch::Tensor& parameter : policy->parameters()) parameter.mutable_grad() = torch::full_like(parameter, NAN);
+    learner::Columns all;
+    for (const auto& [name, column] : columns)
+      all.emplace_back(name, column.scalar_type() == torch::kDouble ? column.to(dtype) : column);
+    const learner::ShardRows rows{
+        .columns = all,
+        .states = {},
+        .order = {order.const_data_ptr<std::int64_t>(), static_cast<std::size_t>(order.numel())},
+        .rows = order.numel(),
+        .valid_rows = order.numel()};
+    FusedPpo<Real> fused(*policy, set);
+    PpoSums first;
+    (void)fused.run(rows, options, minibatch, first);  // what it leaves in its memory must not count in the next minibatch
+    return fused.run(rows, options, minibatch, sums);
+  }
+
+  std::shared_ptr<MlpPolicy> policy;
+  PpoOptions options;
+  PpoMinibatch minibatch{.clip_range = 0.2, .advantage_mean = 0.4, .advantage_scale = 1.7};
+  torch::Tensor order;
+  learner::Columns columns;
+
+ private:
+  std::int64_t below(std::int64_t n) { return std::uniform_int_distribution<std::int64_t>(0, n - 1)(random_); }
+
+  void make_rows(std::int64_t count) {
+    const torch::NoGradGuard no_grad;
+    const std::int64_t all = count + 30;  // of the shard; the minibatch takes some of them, in disorder
+    const Spec& spec = policy->spec();
+    Observation observation{torch::randn({all, spec.observation[0].shape[0]})};
+    if (spec.observation.size() > 1) observation.push_back(torch::randint(5, {all}, torch::kLong));
+    InDoubles definition(*policy);
+    const PolicyOutput output = definition.forward(observation);
+    torch::Tensor mask;
+    if (spec.has_action_mask) {
+      mask = torch::randint(2, {all, mask_elements(spec.action)}, torch::kByte);
+      mask.slice(1, 0, torch::indexing::None, 1).select(1, 0).fill_(1);
+      std::int64_t first = 0;  // an option of every choice is allowed
+      if (const auto* several = std::get_if<MultiDiscrete>(&spec.action)) {
+        for (const std::int64_t n : several->n) mask.select(1, std::exchange(first, first + n)).fill_(1);
+      }
+    }
+    const auto distribution = definition.distribution(output, mask);
+    at::Generator generator = at::detail::createCPUGenerator(7);
+    const torch::Tensor action = distribution->sample(generator);
+    const auto real = [all] { return torch::randn({all}, torch::kDouble); };
+    columns = {{"action", action},
+               {"log_prob", distribution->log_prob(action) + 0.3 * real()},
+               {"value", output.value + 0.4 * real()},
+               {"advantage", real() * 2 + 1},
+               {"value_target", real()}};
+    if (mask.defined()) columns.emplace_back("action_mask", mask);
+    for (const torch::Tensor& leaf : observation) columns.emplace_back("observation", leaf);
+    order = torch::randperm(all, torch::kLong).slice(0, 0, count).contiguous();
+  }
+
+  std::mt19937 random_;
+};
+
+void expect_near(const PpoSums& got, const PpoSums& wanted, double tolerance) {
+  const double loose = tolerance * wanted.rows;
+  EXPECT_EQ(got.rows, wanted.rows);
+  EXPECT_NEAR(got.policy_loss, wanted.policy_loss, loose);
+  EXPECT_NEAR(got.value_loss, wanted.value_loss, loose);
+  EXPECT_NEAR(got.entropy, wanted.entropy, loose);
+  EXPECT_NEAR(got.approx_kl, wanted.approx_kl, loose);
+  EXPECT_NEAR(got.clipped, wanted.clipped, 1e-4 * wanted.rows + 0.1);
+}
+
+// The largest difference, over the largest number but at least 1.
+double difference(const torch::Tensor& got, const torch::Tensor& wanted) {
+  const double scale = std::max(1.0, wanted.abs().max().item<double>());
+  return (got.to(torch::kDouble) - wanted).abs().max().item<double>() / scale;
+}
+
+TEST(FusedPpoTest, LossAndGradientsOfRandomShapesAreThoseOfAutograd) {
+  double clipped = 0;
+  for (int seed = 0; seed < 48; ++seed) {
+    Problem problem(seed);
+    PpoSums wanted_sums, sums;
+    std::vector<torch::Tensor> wanted;
+    const double wanted_loss = problem.define(wanted_sums, wanted);
+    const learner::WrittenLoss loss = problem.fuse<double>(InstructionSet::kPortable, sums);
+    EXPECT_NEAR(loss.loss, wanted_loss, 1e-10 * std::max(1.0, std::abs(wanted_loss))) << "seed " << seed;
+    EXPECT_EQ(loss.weight, wanted_sums.rows);
+    expect_near(sums, wanted_sums, 1e-4);  // the definition's means pass through float32 in places
+    const std::vector<torch::Tensor> parameters = problem.policy->parameters();
+    for (std::size_t i = 0; i < wanted.size(); ++i)
+      EXPECT_LT(difference(parameters[i].grad(), wanted[i]), 1e-10) << "parameter " << i << ", seed " << seed;
+    clipped += wanted_sums.clipped;
+  }
+  EXPECT_GT(clipped, 0) << "the clipped branch is part of the test";
+}
+
+TEST(FusedPpoTest, EveryInstructionSetIsWithinTheRoundingOfFloat32) {
+  for (const auto set : {InstructionSet::kPortable, InstructionSet::kAvx2, InstructionSet::kAvx512}) {
+    if (set > detect_instruction_set()) continue;
+    for (int seed = 0; seed < 24; ++seed) {
+      Problem problem(seed);
+      PpoSums wanted_sums, sums;
+      std::vector<torch::Tensor> wanted;
+      const double wanted_loss = problem.define(wanted_sums, wanted);
+      const learner::WrittenLoss loss = problem.fuse<float>(set, sums);
+      EXPECT_NEAR(loss.loss, wanted_loss, 3e-5 * std::max(1.0, std::abs(wanted_loss))) << "seed " << seed;
+      expect_near(sums, wanted_sums, 1e-4);
+      const std::vector<torch::Tensor> parameters = problem.policy->parameters();
+      for (std::size_t i = 0; i < wanted.size(); ++i)
+        EXPECT_LT(difference(parameters[i].grad(), wanted[i]), 1e-4)
+            << name_of(set) << ", parameter " << i << ", seed " << seed;
+    }
+  }
+}
+
+TEST(FusedPpoTest, ItSaysWhyAPolicyCannotHaveIt) {
+  Problem problem(0);
+  EXPECT_NE(why_not_fused(*problem.policy).find("is Double"), std::string::npos) << why_not_fused(*problem.policy);
+  problem.policy->to(torch::kFloat);
+  EXPECT_EQ(why_not_fused(*problem.policy), "");
+  problem.policy->critic().layers()[0]->weight.set_requires_grad(false);
+  EXPECT_EQ(why_not_fused(*problem.policy), "critic.0.weight is frozen");
+  EXPECT_EQ(why_not_fused(InDoubles(*problem.policy)), "the policy is no MLP policy");
+  const Problem box(2);
+  const MlpPolicy squashed(box.policy->spec(), {.family = ActionFamily::kSquashedNormal},
+                           at::detail::createCPUGenerator(0));
+  EXPECT_EQ(why_not_fused(squashed), "there are none for squashed_normal actions");
+}
+
+}  // namespace
+}  // namespace tandem::rl
