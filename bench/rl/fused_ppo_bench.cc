@@ -155,6 +155,19 @@ double peak() {
   return (wide ? 16.0 * kWideChains : 8.0 * kNarrowChains) * kGroups * kLinks / best;
 }
 
+// Floating-point operations of the networks' products, over the time for everything.
+void print_rate(const std::string& name, const std::string& contender, const Minibatch& minibatch,
+                std::vector<double> seconds) {
+  const Samples samples(std::move(seconds));
+  const double billions = 2 * minibatch.multiply_adds() / 1e9;
+  print({.case_name = name,
+         .contender = contender,
+         .unit = "GFLOP/s",
+         .value = billions / samples.quantile(0.5),
+         .p99 = billions / samples.quantile(0.99),
+         .samples = samples.size()});
+}
+
 int run_case(const Case& with, Size size) {
   Minibatch minibatch(with);
   const double by_autograd = minibatch.differentiate(), fused = minibatch.fuse();
@@ -164,29 +177,16 @@ int run_case(const Case& with, Size size) {
   }
   const auto warm = seconds_of([&] { minibatch.fuse(); });
   const int repeat = size == Size::kSmoke ? 5 : repetitions(warm, kSecondsOfACase);
-  std::vector<double> kernels, definition, shares;
-  for (int i = 0; i < repeat; ++i) {  // in turn, and the peak beside them: clocks change
+  std::vector<double> kernels, definition, most;
+  for (int i = 0; i < repeat; ++i) {  // in turn, since clocks change
     kernels.push_back(seconds_of([&] { minibatch.fuse(); }));
     if (i % 5 > 0) continue;
     definition.push_back(seconds_of([&] { minibatch.differentiate(); }));
-    if (const double most = peak(); most > 0) shares.push_back(100 * minibatch.multiply_adds() / kernels.back() / most);
+    if (const double rate = peak(); rate > 0) most.push_back(minibatch.multiply_adds() / rate);
   }
-  for (const auto& [name, seconds] : {std::pair{"fused", Samples(kernels)}, {"autograd", Samples(definition)}}) {
-    print({.case_name = with.name,
-           .contender = name,
-           .unit = "ms",
-           .value = 1e3 * seconds.quantile(0.5),
-           .p99 = 1e3 * seconds.quantile(0.99),
-           .samples = seconds.size()});
-  }
-  if (shares.empty()) return 0;
-  const Samples share(shares);
-  print({.case_name = with.name,
-         .contender = "fused",
-         .unit = "% of peak",
-         .value = share.quantile(0.5),
-         .p99 = share.quantile(0.99),
-         .samples = share.size()});
+  print_rate(with.name, "tandem", minibatch, kernels);
+  print_rate(with.name, "autograd", minibatch, definition);
+  if (!most.empty()) print_rate(with.name, "peak", minibatch, most);
   return 0;
 }
 

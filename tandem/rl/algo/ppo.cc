@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 
+#include "tandem/base/check.h"
 #include "tandem/base/clock.h"
 #include "tandem/base/text.h"
 #include "tandem/rl/algo/ppo_columns.h"
@@ -23,6 +24,20 @@ std::vector<double> power_sums(const at::Tensor& numbers) {
     squares += static_cast<double>(number[i]) * number[i];
   }
   return {static_cast<double>(flat.numel()), sum, squares};
+}
+
+// The same of the rows of a column that lies on the CPU.
+std::vector<double> power_sums(const learner::ShardRows& rows, const char* name) {
+  const at::Tensor& column = learner::column(rows.columns, name);
+  TANDEM_CHECK(column.is_contiguous(), "column ", name, " is not contiguous");
+  const float* number = column.const_data_ptr<float>();
+  double sum = 0, squares = 0;
+  for (std::int64_t i = 0; i < rows.rows; ++i) {
+    const double each = number[rows.row(i)];
+    sum += each;
+    squares += each * each;
+  }
+  return {static_cast<double>(rows.rows), sum, squares};
 }
 
 // Mean and 1 / (deviation + 1e-8), with the unbiased variance, as CleanRL and stable-baselines3 have it.
@@ -91,6 +106,14 @@ void Ppo::normalize_over_batch(std::span<Fragment* const> fragments) {
   for (PpoMinibatch& minibatch : minibatches_) set_advantage_moments(all.data(), minibatch);
 }
 
+std::vector<double> Ppo::advantage_sums(int shard, std::int64_t minibatch) {
+  const learner::LoadedBatch& batch = member_.learner.batch();
+  if (fused_) return power_sums(batch.rows_of_minibatch(shard, minibatch), "advantage");
+  const at::Tensor advantage = batch.column_of_minibatch("advantage", shard, minibatch);
+  if (!options_.sequences) return power_sums(advantage);
+  return power_sums(advantage.masked_select(batch.column_of_minibatch(kLearnedColumn, shard, minibatch) != 0));
+}
+
 // The moments of all minibatches of the pass in one sum, since their rows are known once its order is.
 void Ppo::normalize_over_minibatches() {
   const Range mine = member_.replica.placement().mine;
@@ -98,12 +121,7 @@ void Ppo::normalize_over_minibatches() {
   for (int shard = mine.begin; shard < mine.end; ++shard) {
     std::vector<double>& numbers = shards.emplace_back();
     for (std::size_t b = 0; b < minibatches_.size(); ++b) {
-      const auto column = [&](const char* name) {
-        return member_.learner.batch().column_of_minibatch(name, shard, static_cast<std::int64_t>(b));
-      };
-      at::Tensor advantage = column("advantage");
-      if (options_.sequences) advantage = advantage.masked_select(column(kLearnedColumn) != 0);
-      for (const double number : power_sums(advantage)) numbers.push_back(number);
+      for (const double number : advantage_sums(shard, static_cast<std::int64_t>(b))) numbers.push_back(number);
     }
   }
   const std::vector<double> all = member_.shard_sum.sum(shards);

@@ -20,7 +20,8 @@ namespace tandem::rl {
 
 class Ppo {
  public:
-X
+  /// `member` and `policy` (the member's module) are not owned. Throws ConfigError when this processor does not have
+  /// `set`, which counts for fused_ppo.h.
   Ppo(learner::Member member, ActorCritic& policy, const PpoOptions& options, InstructionSet set);
 
   /// See TrainingRun.
@@ -39,6 +40,7 @@ X
   void load(std::span<Fragment* const> fragments);
   void normalize_over_batch(std::span<Fragment* const> fragments);
   void normalize_over_minibatches();
+  [[nodiscard]] std::vector<double> advantage_sums(int shard, std::int64_t minibatch);
   learner::LearnerReport step(std::int64_t minibatch, double lr_factor, Clock::duration patience,
                               std::vector<PpoSums>& shard_sums);
   bool run_pass(Clock::duration patience, double lr_factor, LearnReport& report);
