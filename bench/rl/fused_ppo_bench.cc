@@ -54,13 +54,13 @@ class Minibatch {
                 {"value_target", at::randn({rows_})},
                 {"observation", at::randn({rows_, with.features})}};
     options_.entropy_coef = 0.01;
-    fused_ = std::make_unique<rl::FusedPpo<float>>(*policy_, options_, detect_instruction_set());
+    fused_ = std::make_unique<rl::FusedPpo<float>>(*policy_, detect_instruction_set());
   }
 
   double fuse() {
     const learner::ShardRows rows{.columns = columns_, .states = {}, .order = {}, .rows = rows_, .valid_rows = rows_};
     rl::PpoSums sums;
-    return fused_->run(rows, {}, sums).loss;
+    return fused_->run(rows, options_, {}, sums).loss;
   }
 
   double differentiate() {
