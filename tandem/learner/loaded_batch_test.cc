@@ -72,12 +72,15 @@ TEST(LoadedBatchTest, UnevenShardsAreCutIntoAsManyMinibatchesWithEveryRowOnceInA
         EXPECT_LE(batch.rows, least + 1);
         EXPECT_EQ(batch.valid_rows, batch.rows);
         EXPECT_TRUE(torch::equal(loaded.column_of_minibatch("x", shard, b), batch["x"]));
+        const ShardRows lying = loaded.rows_of_minibatch(shard, b);
+        ASSERT_EQ(lying.rows, batch.rows);
+        for (std::int64_t i = 0; i < lying.rows; ++i)
+          EXPECT_EQ(column(lying.columns, "x")[lying.row(i)].item<std::int64_t>(), batch["x"][i].item<std::int64_t>());
         for (std::int64_t row = 0; row < batch.rows; ++row) seen.push_back(batch["x"][row].item<std::int64_t>());
       }
       std::ranges::sort(seen);
       EXPECT_EQ(std::ssize(seen), count);
       for (std::int64_t row = 0; row < std::ssize(seen); ++row) EXPECT_EQ(seen[static_cast<std::size_t>(row)], row);
-      }
     }
   }
 }
