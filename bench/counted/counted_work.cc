@@ -29,7 +29,8 @@ namespace {
 constexpr const char* kWithin = "tandem::bench::(anonymous namespace)::counted_*";
 
 // 500 steps of 64 environments, restarts included.
-__attribute__((noinline)) void counted_steps(rl::EnvGroup& group, const rl::EnvActions& actions, rl::EnvArrays arrays) {
+__attribute__((noinline)) void counted_steps(rl::EnvGroup& group, const rl::EnvActions& actions,
+                                             const rl::EnvArrays& arrays) {
   for (int step = 0; step < 500; ++step) group.step(actions, arrays);
 }
 
