@@ -62,7 +62,7 @@ __attribute__((noinline)) void counted_layer(const rl::MlpKernels& kernels, cons
                                              const float* x, float* y) {
   for (int i = 0; i < 100; ++i) {
     kernels.dense(x, layer.inputs, 64, layer, y);
-    kernels.activate(rl::Activation::kTanh, y, 64 * rl::padded(layer.outputs));
+    kernels.activate(rl::Activation::kTanh, y, y, 64 * rl::padded(layer.outputs));
   }
 }
 
