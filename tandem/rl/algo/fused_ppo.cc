@@ -15,7 +15,7 @@ namespace {
 // What the rows of a minibatch share.
 struct Coefficients {
   double clip, value, value_clip, kl;  // value_clip < 0: none
-  double mean, scale;              // of advantages
+  double mean, scale;                  // of advantages
 };
 
 // The policy's part of one row: adds its numbers and returns the derivative of the loss with respect to log pi(a|s).

@@ -97,7 +97,8 @@ class Problem {
         .valid_rows = order.numel()};
     FusedPpo<Real> fused(*policy, set);
     PpoSums first;
-    (void)fused.run(rows, options, minibatch, first);  // what it leaves in its memory must not count in the next minibatch
+    (void)fused.run(rows, options, minibatch,
+                    first);  // what it leaves in its memory must not count in the next minibatch
     return fused.run(rows, options, minibatch, sums);
   }
 

@@ -17,8 +17,8 @@ def rate(tail: str) -> str:
     return f"env steps/s, {tail}"
 
 
-class DdPpo(Bench):
-    name = "dd_ppo"
+class DdPpoStragglers(Bench):
+    name = "dd_ppo_stragglers"
     question = (
         "Eight ranks, of which one is four times slower or all have heavy-tailed steps: how many environment steps per "
         "second come of each straggler policy, and what is the mean return after as many environment steps?"
@@ -50,7 +50,7 @@ class DdPpo(Bench):
 
     def _train(self, policy: str, uneven: str, seed: int, size: Size) -> dict:
         ranks, steps = (RANKS, STEPS) if size is Size.FULL else (2, 4000)
-        folder = self.place.scratch / f"dd_ppo-{policy}-{uneven.replace(':', '-')}-{seed}"
+        folder = self.place.scratch / f"{policy}-{uneven.replace(':', '-')}-{seed}"
         suffix = 0
         while folder.exists():
             suffix += 1
@@ -69,4 +69,4 @@ def _measured_with_others(size: Size) -> Sample:
     raise NotImplementedError("policies take their turns together")
 
 
-BENCH = DdPpo
+BENCH = DdPpoStragglers
