@@ -63,15 +63,18 @@ class TrainingBench(Bench):
             Metric("env_steps_per_s", "1/s", Better.HIGHER, at_least_times=dict(self.at_least_times)),
         )
 
-    def config(self) -> Path:
+    def arguments(self) -> list[str | Path]:
         """What `tandem train` gets."""
+        return [self.config()]
+
+    def config(self) -> Path:
         return self.settings.write_config(self.place.scratch, self.time_limit)
 
     def contenders(self) -> list[Contender]:
         its = self.settings
         self.tandem = TandemTraining(
             self.place,
-            [self.config()],
+            self.arguments(),
             steps=its.total_steps,
             update_steps=its.update_steps(),
             smoke_steps=its.smoke_steps(),
