@@ -58,7 +58,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadFlags{"UnknownEnv", "train --env CartPol-v1", {"'CartPol-v1'", "did you mean 'CartPole-v1'"}},
         BadFlags{"UnknownAlgorithm",
                  "train --env CartPole-v1 --algo sac",
-                 {"algo = sac (--algo)", "expected ppo, impala or appo"}},
+                 {"algo = sac (--algo)", "expected ppo, dd_ppo, impala or appo"}},
         BadFlags{"SeedOfLetters", "train --env CartPole-v1 --seed ten", {"seed = ten (--seed)", "integer from 0"}},
         BadFlags{"SeedBelowZero", "train --env CartPole-v1 --seed -1", {"seed = -1 (--seed)", "from 0"}},
         BadFlags{"NoSteps", "train --env CartPole-v1 --total-steps 0", {"total_steps = 0", "from 1"}},
