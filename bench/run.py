@@ -93,6 +93,7 @@ def main() -> int:
         print(f"bench: the machine is busy (load {started['load']}): absolute figures will be too low", file=sys.stderr)
     size = Size.SMOKE if options.smoke else Size.FULL
     results = []
+    output = options.json or options.build / "bench.json"
     with tempfile.TemporaryDirectory(prefix="tandem-bench-") as scratch:
         place = Place(
             root=ROOT,
@@ -102,9 +103,9 @@ def main() -> int:
         )
         for name in options.names or benches:
             results.append(measure(benches[name](place), size, options.repeats))
-    output = options.json or options.build / "bench.json"
-    document = report(options, started, results)
-    output.write_text(json.dumps(document, indent=1, allow_nan=False) + "\n")
+            # After each: what was measured is not lost should a later one end all.
+            document = report(options, started, results)
+            output.write_text(json.dumps(document, indent=1, allow_nan=False) + "\n")
     picture = output.with_suffix(".svg")
     picture.write_text(draw(results, caption(document)))
     for result in results:

@@ -68,6 +68,7 @@ def measure(bench: Bench, size: Size, repeats: int) -> Result:
             for number in range(repeats):
                 _say(f"{bench.name}: round {number + 1} of {repeats}")
                 rounds.append(bench.round(contenders, Size.FULL))
+        result.contenders = [name for name in result.contenders if name not in bench.missing]
         result.samples = {name: [samples[name] for samples in rounds] for name in result.contenders}
         bench.check(result.samples)
     except (WrongAnswer, Failed) as failure:

@@ -82,7 +82,8 @@ class Bench:
 
     def __init__(self, place: Place):
         self.place = place
-        self.missing: dict[str, str] = {}  # peers that are not there, and why
+        self.missing: dict[str, str] = {}  # peers that are not there, or failed, and why
+        self.peers: set[str] = set()  # contenders that are not ours
 
     def contenders(self) -> list[Contender]:
         raise NotImplementedError
@@ -92,6 +93,7 @@ class Bench:
         for name, make in peers.items():
             try:
                 chosen.append(make())
+                self.peers.add(name)
             except Unavailable as why:
                 self.missing[name] = str(why)
         return chosen
@@ -100,7 +102,16 @@ class Bench:
         """Chooses what needs measuring first, such as a peer's best number of threads. Not called for a smoke run."""
 
     def round(self, contenders: list[Contender], size: Size) -> dict[str, Sample]:
-        return {contender.name: contender.measure(size) for contender in contenders}
+        """A turn of each. A peer that fails is `missing` from then on; its failure ends nobody else's measurement."""
+        samples = {}
+        for contender in [each for each in contenders if each.name not in self.missing]:
+            try:
+                samples[contender.name] = contender.measure(size)
+            except (Failed, WrongAnswer) as failure:
+                if contender.name not in self.peers:
+                    raise
+                self.missing[contender.name] = f"{type(failure).__name__}: {failure}"
+        return samples
 
     def check(self, samples: Samples) -> None:
         """Throws WrongAnswer when the samples contradict each other: other results from the same seed, say."""

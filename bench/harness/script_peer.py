@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 
 from harness.machine import cores
-from harness.model import Place, Sample, Size
+from harness.model import Failed, Place, Sample, Size
 from harness.process import Finished, run
 from harness.tandem_training import SEED
 from harness.training import Expected, Settings
@@ -92,4 +92,7 @@ class ScriptPeer:
         done = run(
             [*command, *self._arguments], environment={"OMP_NUM_THREADS": str(threads)}, folder=self._scratch
         )
-        return json.loads(done.stdout.splitlines()[-1]), done
+        try:
+            return json.loads(done.stdout.splitlines()[-1]), done
+        except (IndexError, json.JSONDecodeError) as error:
+            raise Failed(f"{self.name}: the last line of its output is no result: {done.stdout[-200:]!r}") from error

@@ -49,7 +49,7 @@ class DdPpoStragglers(Bench):
         return samples
 
     def _train(self, policy: str, uneven: str, seed: int, size: Size) -> dict:
-        ranks, steps = (RANKS, STEPS) if size is Size.FULL else (2, 4000)
+        ranks, steps = (RANKS, STEPS) if size is Size.FULL else (3, 4000)
         folder = self.place.scratch / f"{policy}-{uneven.replace(':', '-')}-{seed}"
         suffix = 0
         while folder.exists():

@@ -8,9 +8,10 @@
 //   }
 //   for (const ThreadTrace& thread : trace.threads()) ...
 //
-// Each thread has its own buffer, of a fixed number of spans: when it is full, the oldest make room, while the totals
-// go on over all. A span costs two calls of the clock when it is recorded, and a look at one flag when there is no
-// trace.
+// Each thread has its own buffer, of at most 65,536 spans: when it is full, the oldest make room, while the totals go
+// on over all. Buffers stay until the trace ends, also those of threads that ended before. A recorded span costs two
+// calls of the clock, a lock that nobody else wants and a look for its name's total; without a trace, a look at one
+// flag.
 //
 // Threads: spans belong to the thread that begins them and end in the reverse order; threads() may be called from any,
 // and knows nothing of a span that is still open. A Trace may end while spans are open. Blocking: no.

@@ -32,6 +32,11 @@ void require_finite(double loss, int shard, const sync::Placement& placement, st
                         "; the learning rate may be too high, or the loss divides by zero"));
 }
 
+WrittenLoss gradients_of(const ShardRows& rows, const GradientFunction& gradients) {
+  const Span span("loss and gradients");
+  return gradients(rows);
+}
+
 ShardLoss loss_of(const ShardBatch& batch, const LossFunction& loss) {
   const Span span("loss");
   return loss(batch);
@@ -92,7 +97,7 @@ double Learner::run_shard(int shard, std::int64_t minibatch, const GradientFunct
   const ShardRows rows = batch_.rows_of_minibatch(shard, minibatch);
   const model::ShardRandomScope random(replica_.generator(shard));
   strategy_.open(shard);
-  WrittenLoss result = gradients(rows);
+  WrittenLoss result = gradients_of(rows, gradients);
   require_own_random(random, shard);
   if (result.weight > 0) {
     replica_.parameters().mark_written();

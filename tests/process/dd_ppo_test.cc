@@ -108,6 +108,10 @@ TEST(DdPpoTest, CountsOfARankAreTotalsInTheRecord) {
   expect_success(again);
   EXPECT_EQ(summary_of(folder).at("env_steps").as_int64(), 2000);
   EXPECT_THAT(read_file(folder / "config.yaml"), HasSubstr("num_envs: 10 "));
+  // Also when what the command says would be no run at all on so many ranks: 5 environments in 2 shards.
+  Command with_shards = again;
+  with_shards.arguments.insert(with_shards.arguments.end(), {"--shards", "2"});
+  expect_success(with_shards);
   again.arguments.insert(again.arguments.end(), {"--envs-per-rank", "7"});
   const Ended refused = run(again);
   EXPECT_EQ(refused.exit_code, 2);
@@ -126,6 +130,12 @@ TEST(DdPpoTest, ARunWithPreemptionIsReplayedFromItsRecordOnAnyTopology) {
   EXPECT_THAT(read_file(run / "rollouts.jsonl"), HasSubstr("{\"updates\":1,\"steps\":["));
   EXPECT_GE(summary_of(run).at("env_steps").as_int64(), recipe.steps);
   expect_line_for_every_update(run);
+  Command longer = train(with_steps(recipe, 2 * recipe.steps), scratch / "longer", "cpu:2");
+  longer.arguments.insert(longer.arguments.end(), {"--replay", run.string()});
+  const Ended refused = tandem::process_test::run(longer);
+  EXPECT_EQ(refused.exit_code, 2);
+  EXPECT_THAT(refused.err,
+              AllOf(HasSubstr("dd_ppo.replay"), HasSubstr("the record ends after"), HasSubstr("ask for at most")));
   struct Topology {
     int ranks;
     std::string devices;
@@ -187,6 +197,8 @@ std::vector<Wrong> wrong_configurations() {
       {{"--stragglers", "preempt", "--set", "dd_ppo.sync_frac=1.5"}, "dd_ppo.sync_frac = 1.5", "1"},
       {{"--stragglers", "preempt", "--set", "dd_ppo.least_frac=0"}, "dd_ppo.least_frac = 0", "above 0"},
       {{"--stragglers", "preempt", "--set", "policy.recurrent=lstm"}, "dd_ppo.stragglers = preempt", "wait_all"},
+      {{"--stragglers", "preempt"}, "dd_ppo.sync_frac = 0.6", "ask for at most 0.5"},
+      {{"--ranks", "1", "--stragglers", "time_optimal"}, "dd_ppo.stragglers = time_optimal", "one env group"},
       {{"--replay", "/nowhere/rollouts.jsonl"}, "dd_ppo.replay = /nowhere/rollouts.jsonl", "No such file"},
       // Where the ranks run.
       {{"--hosts-by", "0/1"}, "--hosts-by 0/1", "leave it out"},

@@ -50,12 +50,22 @@ TEST(ProfileTest, HasThePhasesOfEachReplicaAndChangesNoNumber) {
   for (const char* phase : {"update", "record", "checkpoint"})
     EXPECT_THAT(spans, Contains(Pair("tandem", Contains(phase))));
   for (const char* replica : {"replica 0", "replica 1"}) {
-    for (const char* phase : {"rollout", "act", "step environments", "gae", "load", "shuffle", "take minibatch", "loss",
-                              "backward", "sync", "sum statistics", "optimizer"}) {
+    for (const char* phase : {"rollout", "act", "step environments", "gae", "load", "shuffle", "loss and gradients",
+                              "sync", "sum statistics", "optimizer"}) {
       EXPECT_THAT(spans, Contains(Pair(replica, Contains(phase))));
     }
   }
   EXPECT_THAT(read_file(scratch / "with" / "profile.txt"), HasSubstr("rollout"));
+}
+
+TEST(ProfileTest, WithoutFusedKernelsTheirPhasesAreThoseOfAutograd) {
+  const TemporaryFolder scratch;
+  Command command = with_profile(train(cartpole(), scratch / "run", "cpu:2"));
+  command.arguments.insert(command.arguments.end(), {"--set", "ppo.kernel=off"});
+  expect_success(command);
+  const auto spans = spans_in(scratch / "run");
+  for (const char* phase : {"take minibatch", "loss", "backward"})
+    EXPECT_THAT(spans, Contains(Pair("replica 1", Contains(phase))));
 }
 
 TEST(ProfileTest, OfAPipelineHasItsStagesAndWhoWaits) {

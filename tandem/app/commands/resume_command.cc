@@ -23,8 +23,10 @@ ExitCode go_on(const ResumeCommand& command, const rl::EnvRegistry& environments
 ExitCode run_resume(const ResumeCommand& command, const rl::EnvRegistry& environments) {
   if (starts_ranks(command.ranks)) {
     return start_ranks(command.ranks, [&] {
-      (void)reconfigure(find_run(command.run).config(), command.flags,
-                        surroundings_of(environments, *command.ranks.count));
+      const RunPaths run = find_run(command.run);
+      Configuration configuration =
+          reconfigure(run.config(), command.flags, surroundings_of(environments, *command.ranks.count));
+      (void)checkpoint_to_resume(run, configuration);
     });
   }
   return run_on_all_ranks(command.ranks.world, command.flags, environments,

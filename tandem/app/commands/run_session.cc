@@ -82,6 +82,15 @@ void say_outcome(Progress& progress, const Summary& summary, const RunPaths& pat
                                                 : concat("to go on: ", program_name(), " resume ", folder));
 }
 
+// Of a run that failed, which is when one wants to know who waited for whom. That failure is the one to tell.
+void keep_profile(const Profile& profile, RunLog& log) {
+  try {
+    log.info(profile.finish());
+  } catch (const RunError& error) {
+    log.error(concat("the profile could not be written: ", error.what()));
+  }
+}
+
 }  // namespace
 
 Surroundings surroundings_of(const rl::EnvRegistry& environments, int ranks) {
@@ -196,10 +205,10 @@ ExitCode train_in(RunFolder& folder, const Configuration& configuration, const r
   const std::stop_callback said(signals.token(), [&progress] {
     progress->say("stopping after this update, with a checkpoint; Ctrl-C again ends at once");
   });
+  std::optional<Profile> profile;
+  if (options.profile) profile.emplace(folder.paths());
   try {
     leader.send(configuration);
-    std::optional<Profile> profile;
-    if (options.profile) profile.emplace(folder.paths());
     const Summary summary = train(configuration, with_plugins(environments, options), from, ranks,
                                   {.folder = folder, .progress = *progress, .log = log, .stop = signals.token()});
     say_outcome(*progress, summary, folder.paths());
@@ -208,6 +217,7 @@ ExitCode train_in(RunFolder& folder, const Configuration& configuration, const r
   } catch (const std::exception& error) {
     progress->finish();
     log.error(error.what());
+    if (profile) keep_profile(*profile, log);
     throw;
   }
 }

@@ -37,7 +37,10 @@ void require_words_for_one_host(const comm::WorldWords& words) {
 
 }  // namespace
 
-bool starts_ranks(const RanksAsked& asked) { return asked.count && *asked.count > 1; }
+bool starts_ranks(const RanksAsked& asked) {
+  if (asked.count == 1) require_no_launcher(1);
+  return asked.count && *asked.count > 1;
+}
 
 ExitCode start_ranks(const RanksAsked& asked, const std::function<void()>& check) {
   std::vector<std::string> faults;

@@ -39,27 +39,30 @@ bool goes_on(const TrainOptions& options) {
 }
 
 ExitCode lead(const TrainCommand& command, const rl::EnvRegistry& environments, Leader& leader) {
+  const TrainOptions asked = asked_for(command.sources);
+  if (goes_on(asked)) return go_on(command.sources, *asked.run_dir, environments, leader);
   const Configuration configuration = configure(command.sources, surroundings_of(environments, leader.ranks().size()));
   const TrainOptions& options = configuration.options;
-  const bool is_to_go_on = goes_on(options);
-  if (!options.run_dir) {
-    const auto now = std::chrono::system_clock::now();
-    return train_anew(configuration, new_run_path(kRuns, options.env, word_of(options.algo), now), environments,
-                      leader);
-  }
-  const std::filesystem::path& path = *options.run_dir;
-  return is_to_go_on ? go_on(command.sources, path, environments, leader)
-                     : train_anew(configuration, path, environments, leader);
+  const auto now = std::chrono::system_clock::now();
+  return train_anew(configuration,
+                    options.run_dir ? *options.run_dir : new_run_path(kRuns, options.env, word_of(options.algo), now),
+                    environments, leader);
 }
 
 // What rank 0 of so many would refuse.
 void check(const TrainCommand& command, const rl::EnvRegistry& environments) {
   const Surroundings surroundings = surroundings_of(environments, *command.ranks.count);
-  const TrainOptions options = configure(command.sources, surroundings).options;
-  if (!goes_on(options)) return;
+  const TrainOptions asked = asked_for(command.sources);
+  if (!goes_on(asked)) {
+    (void)configure(command.sources, surroundings);
+    if (asked.run_dir) require_free(*asked.run_dir);
+    return;
+  }
+  const RunPaths run = find_run(*asked.run_dir);
   ConfigSources sources = command.sources;
-  sources.recorded = find_run(*options.run_dir).config();
-  (void)configure(sources, surroundings);
+  sources.recorded = run.config();
+  Configuration configuration = configure(sources, surroundings);
+  (void)checkpoint_to_resume(run, configuration);
 }
 
 }  // namespace

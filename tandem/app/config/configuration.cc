@@ -185,6 +185,18 @@ class Assembly {
 
 }  // namespace
 
+TrainOptions asked_for(const ConfigSources& sources) {
+  TrainOptions options;
+  OptionTable table = option_table(options);
+  try {
+    if (sources.file)
+      (void)table.assign(read_yaml(read_text(*sources.file), sources.file->string(), Layer::kFile, table).settings);
+  } catch (const ConfigError&) {  // left to configure(), as those of assign() are
+  }
+  (void)table.assign(sources.flags);
+  return options;
+}
+
 Configuration configure(const ConfigSources& sources, const Surroundings& surroundings) {
   Assembly assembly(surroundings);
   if (sources.recorded) assembly.read_record(*sources.recorded);

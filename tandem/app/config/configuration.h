@@ -1,6 +1,7 @@
 // app/config/configuration.h: the options of a run, from all the places that they can be given.
 //
-// defaults < the settings shipped for the environment < the configuration file < flags
+// defaults < the settings shipped for the environment, or what the run that goes on has recorded < the configuration
+// file < flags
 //
 // Threads: free functions. Errors: ConfigError with every fault that was found, each naming key, value, place, and
 // what would work.
@@ -49,6 +50,10 @@ struct Configuration {
   std::string yaml;                     // all recorded options, with where they came from: config.yaml of the run
   std::vector<std::string> notes = {};  // what `auto` became, and which shipped settings were taken
 };
+
+/// What file and flags say, before anything is resolved or looked up: which run is meant, and whether to go on with it.
+/// Faults are left out, for configure() to report.
+[[nodiscard]] TrainOptions asked_for(const ConfigSources& sources);
 
 /// For a new run. `shards: auto` becomes the number of replicas.
 [[nodiscard]] Configuration configure(const ConfigSources& sources, const Surroundings& surroundings);

@@ -71,10 +71,24 @@ class Rules {
       return;
     const DdPpoSettings& dd_ppo = options_.dd_ppo;
     if (dd_ppo.stragglers.policy == pipeline::Stragglers::kWaitAll && !dd_ppo.replay) return;
+    if (!dd_ppo.replay) check_that_rollouts_can_end_early();
     if (options_.policy.recurrent == Recurrence::kNone) return;
     fault(dd_ppo.replay ? "dd_ppo.replay" : "dd_ppo.stragglers",
           "rollouts of a recurrent policy are cut into sequences of one length and do not end early so far; use "
           "wait_all");
+  }
+
+  // A rule that could only speak when all have finished would do nothing.
+  void check_that_rollouts_can_end_early() {
+    const pipeline::StragglerOptions& stragglers = options_.dd_ppo.stragglers;
+    const auto groups = static_cast<double>(options_.shards.value_or(1));
+    if (groups == 1) {
+      fault("dd_ppo.stragglers", "there is one env group, as many as shards, and nobody waits for it; use wait_all");
+    } else if (stragglers.policy == pipeline::Stragglers::kPreempt && stragglers.sync_frac * groups > groups - 1) {
+      fault("dd_ppo.sync_frac",
+            concat("of ", groups, " env groups, as many as shards, that is all of them, and rollouts would never end ",
+                   "early; ask for at most ", (groups - 1) / groups, ", use more shards, or wait_all"));
+    }
   }
 
   // And APPO, which has its options.

@@ -1,5 +1,5 @@
 // app/run/profile.h: what a run with --profile leaves behind: trace.json for a trace viewer, and profile.txt, a table
-// of where the time of each thread went.
+// of where the time of each thread went. A run that fails leaves both, too.
 //
 // Threads: the main one. The trace holds what all threads of this process did while the object lived.
 #pragma once

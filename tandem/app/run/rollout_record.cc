@@ -14,11 +14,6 @@ namespace {
 
 constexpr const char *kUpdates = "updates", *kSteps = "steps";
 
-const std::filesystem::path& cut_back(const std::filesystem::path& path, std::int64_t updates) {
-  truncate_jsonl(path, kUpdates, updates);
-  return path;
-}
-
 std::vector<int> read_line(const std::string& line, std::size_t number, int groups, int most) {
   const JsonValue value = read_json(line);
   const std::int64_t updates = value.at(kUpdates).as_int64();
@@ -38,7 +33,7 @@ std::vector<int> read_line(const std::string& line, std::size_t number, int grou
 }  // namespace
 
 RolloutRecord::RolloutRecord(const std::filesystem::path& path, std::int64_t updates)
-    : file_(cut_back(path, updates)) {}
+    : kept_(static_cast<std::int64_t>(truncate_jsonl(path, kUpdates, updates))), file_(path) {}
 
 void RolloutRecord::append(std::int64_t updates, std::span<const int> steps) {
   JsonWriter json;

@@ -17,13 +17,16 @@ namespace tandem::app {
 
 class RolloutRecord {
  public:
-  /// Goes on with the file behind the line of update `updates`; what comes after that is cut off. Throws
-  /// CheckpointError.
+  /// Goes on with the file behind the line of update `updates`; what comes after that is cut off. It is whole when
+  /// there are as many lines then. Throws CheckpointError.
   RolloutRecord(const std::filesystem::path& path, std::int64_t updates);
   /// `updates`: made so far, this one counted. `steps`: by group.
   void append(std::int64_t updates, std::span<const int> steps);
+  /// Lines that were there.
+  [[nodiscard]] std::int64_t kept() const { return kept_; }
 
  private:
+  std::int64_t kept_;
   AppendFile file_;
 };
 

@@ -92,7 +92,7 @@ fs::path new_run_path(const fs::path& parent, std::string_view env, std::string_
   return path;
 }
 
-RunFolder RunFolder::create(const fs::path& folder, std::string_view config) {
+void require_free(const fs::path& folder) {
   const FolderContent before = content_of(folder);
   if (before == FolderContent::kRun) refuse_run(folder);
   if (std::error_code ignored; before == FolderContent::kElse && !fs::is_directory(folder, ignored)) {
@@ -102,6 +102,10 @@ RunFolder RunFolder::create(const fs::path& folder, std::string_view config) {
     throw ConfigError(
         concat(folder.string(), " holds files that belong to no run; choose a new or an empty folder with --run-dir"));
   }
+}
+
+RunFolder RunFolder::create(const fs::path& folder, std::string_view config) {
+  require_free(folder);
   make_folder(folder);
   RunLock lock(folder);
   // Another process may have begun a run between the look and the lock.

@@ -47,10 +47,13 @@ enum class FolderContent {
 [[nodiscard]] std::filesystem::path new_run_path(const std::filesystem::path& parent, std::string_view env,
                                                  std::string_view algo, std::chrono::system_clock::time_point now);
 
+/// Throws ConfigError unless a new run can begin in `folder`: it holds a run already, naming --resume, or other files.
+void require_free(const std::filesystem::path& folder);
+
 class RunFolder {
  public:
-  /// A folder for a new run, with `config` as its config.yaml. Throws ConfigError when it holds a run already, naming
-  /// --resume, or other files; CheckpointError when it cannot be written.
+  /// A folder for a new run, with `config` as its config.yaml. Throws as require_free(); CheckpointError when it cannot
+  /// be written.
   [[nodiscard]] static RunFolder create(const std::filesystem::path& folder, std::string_view config);
   /// The folder of a run that goes on. Throws as find_run().
   [[nodiscard]] static RunFolder open(const std::filesystem::path& folder);

@@ -1,5 +1,6 @@
 #include "tandem/app/train/build_run.h"
 
+#include <numeric>
 #include <span>
 #include <utility>
 
@@ -126,10 +127,28 @@ rl::NormalizerOptions normalizer_options(const NormalizeSettings& settings) {
           .clip_reward = settings.clip_reward};
 }
 
+namespace {
+
+// It would be found out at the record's end only.
+void require_steps(const std::vector<std::vector<int>>& rollouts, const TrainOptions& options) {
+  const std::int64_t envs = options.ppo.num_envs / options.shards.value_or(1);
+  std::int64_t recorded = 0;
+  for (const std::vector<int>& groups : rollouts)
+    recorded += envs * std::accumulate(groups.begin(), groups.end(), std::int64_t{0});
+  if (recorded >= options.total_steps) return;
+  throw ConfigError(concat("the record ends after ", rollouts.size(), " updates with ", recorded,
+                           " environment steps, and total_steps is ", options.total_steps, "; ask for at most ",
+                           recorded));
+}
+
+}  // namespace
+
 std::vector<std::vector<int>> recorded_rollouts(const TrainOptions& options) {
   if (!options.dd_ppo.replay) return {};
   try {
-    return follow_record(options, read_file(rollouts_of(*options.dd_ppo.replay)));
+    std::vector<std::vector<int>> rollouts = follow_record(options, read_file(rollouts_of(*options.dd_ppo.replay)));
+    require_steps(rollouts, options);
+    return rollouts;
   } catch (const RunError& error) {
     throw ConfigError(error.what());  // that it cannot be read
   }

@@ -13,7 +13,8 @@ namespace tandem::app {
 namespace {
 
 constexpr const char* kSolved = "solved_at_env_steps";
-constexpr const char* kInexact = "inexact";  // counter: 1 once a resume was inexact
+constexpr const char* kGradients = "gradients";  // what computes them: other loops round otherwise
+constexpr const char* kInexact = "inexact";      // counter: 1 once a resume was inexact
 
 std::string text_of(const model::CheckpointInfo& info, const std::string& key) {
   const auto found = info.metadata.find(key);
@@ -23,14 +24,17 @@ std::string text_of(const model::CheckpointInfo& info, const std::string& key) {
 bool has_counter(const model::CheckpointInfo& info, const std::string& key) { return info.counters.count(key) > 0; }
 
 // What differs from where the checkpoint was written, in a sentence; or nothing.
-std::string moved(const model::CheckpointInfo& info) {
+std::string moved(const model::CheckpointInfo& info, const rl::TrainingRun& run) {
   std::string remark;
   const auto compare = [&](const char* key, const std::string& now) {
     const std::string then = text_of(info, key);
-    if (then != now) remark += concat(remark.empty() ? "" : "; ", key, " was ", then, " and is ", now, " now");
+    if (then == now) return;
+    remark += concat(remark.empty() ? "" : "; ", key, " was ", then.empty() ? "an earlier version's" : then, " and is ",
+                     now, " now");
   };
   compare("torch", torch_version());
   compare("cpu", instruction_sets());
+  compare(kGradients, run.gradients_by());
   return remark;
 }
 
@@ -62,7 +66,10 @@ void save_run(const rl::TrainingRun& run, Algorithm algo, const learner::StatePa
   model::CheckpointInfo info{.kind = std::string(word_of(algo)),
                              .tandem_version = kVersion,
                              .counters = {{"updates", run.updates()}, {"env_steps", run.env_steps()}},
-                             .metadata = {{"config", config}, {"torch", torch_version()}, {"cpu", instruction_sets()}},
+                             .metadata = {{"config", config},
+                                          {"torch", torch_version()},
+                                          {"cpu", instruction_sets()},
+                                          {kGradients, run.gradients_by()}},
                              .score = {}};
   if (progress.solved_at_env_steps) info.counters[kSolved] = *progress.solved_at_env_steps;
   if (progress.resumed == ResumeExactness::kInexact) info.counters[kInexact] = 1;
@@ -83,7 +90,7 @@ RunProgress load_run(rl::TrainingRun& run, Algorithm algo, const model::Checkpoi
         concat(checkpoint.folder().string(), " is a checkpoint of '", info.kind, "', not of '", word_of(algo), "'"));
   }
   const auto resumed = load_parts(run, checkpoint);
-  remark = moved(info);
+  remark = moved(info, run);
   if (resumed == rl::RolloutWorker::Resumed::kWithNewEpisodes) {
     remark += concat(remark.empty() ? "" : "; ", run.spec().id, " cannot save its state, so new episodes were started");
   }

@@ -122,7 +122,7 @@ void RunRecord::account(const rl::RunReport& report) {
   last_.learn_ms = 1e3 * report.learning.learn_seconds;
   last_.sync_ms = 1e3 * report.learning.sync_seconds;
   if (report.rollouts) {
-    if (!rollouts_) rollouts_.emplace(place_.folder.paths().rollouts(), run_.updates() - 1);
+    if (!rollouts_) open_rollouts(run_.updates() - 1);
     rollouts_->append(run_.updates(), report.rollouts->steps);
     last_.rollouts = {.rows_cut = report.rollouts->rows_cut, .saved_ms = 1e3 * report.rollouts->saved_seconds};
   }
@@ -131,6 +131,14 @@ void RunRecord::account(const rl::RunReport& report) {
   note_solved(report);
   if (run_.updates() % options_.log.every_updates == 0) write_metrics();
   place_.progress.update(last_);
+}
+
+void RunRecord::open_rollouts(std::int64_t updates) {
+  const std::filesystem::path path = place_.folder.paths().rollouts();
+  rollouts_.emplace(path, updates);
+  if (rollouts_->kept() == updates) return;
+  place_.log.warning(concat(path.string(), " has ", rollouts_->kept(), " lines and the run made ", updates,
+                            " updates before this one: it can no longer be replayed; the training goes on"));
 }
 
 // Solved is what the mean over a full window of episodes says; fewer could be luck.

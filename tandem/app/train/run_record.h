@@ -39,6 +39,7 @@ class RunRecord {
  private:
   [[nodiscard]] Summary summary_of(RunEnd end) const;
   void write_metrics();
+  void open_rollouts(std::int64_t updates);
   void warn_of_lost_lines();
   void note_solved(const rl::RunReport& report);
   [[nodiscard]] std::string batch_text() const;

@@ -68,6 +68,8 @@ class Training {
     const Span span("checkpoint");
     const learner::StateParts parts = run_->save();
     if (record != nullptr) record->checkpoint(parts);
+    // While rank 0 writes, nobody begins a rollout that it would be late in.
+    if (ranks_.size() > 1) (void)ranks_.gather({0.0});
     saved_updates_ = run_->updates();
   }
 

@@ -28,7 +28,8 @@ double surrogate(double log_prob, double old_log_prob, double raw_advantage, con
   sums.approx_kl += ratio - 1 - log_ratio;
   sums.clipped += std::abs(ratio - 1) > c.clip ? 1 : 0;
   // Where the clipped term is the smaller one, the ratio does not count.
-  return (limited < plain ? 0.0 : -advantage * ratio) + c.kl * (ratio - 1);
+  const double clipped_slope = limited < plain ? 0.0 : -advantage * ratio;
+  return c.kl > 0 ? clipped_slope + c.kl * (ratio - 1) : clipped_slope;
 }
 
 // The value's part of one row: adds the loss and returns its derivative.
@@ -82,6 +83,7 @@ learner::WrittenLoss FusedPpo<Real>::run(const learner::ShardRows& rows, const P
                                          const PpoMinibatch& minibatch, PpoSums& sums) {
   if (rows.rows == 0) return {};  // of uneven fragments
   const PpoRows columns = ppo_rows(rows.columns, rows.states);
+  require_leaves(columns.observation);
   network_.begin();
   actions_.begin();
   PpoSums mine{.rows = static_cast<double>(rows.rows)};
@@ -97,9 +99,21 @@ learner::WrittenLoss FusedPpo<Real>::run(const learner::ShardRows& rows, const P
   network_.finish();
   actions_.finish();
   sums.add(mine);
-  const double loss = mine.policy_loss + options.value_coef * mine.value_loss - options.entropy_coef * mine.entropy +
-                      options.kl_coef * mine.approx_kl;
-  return {.loss = loss / mine.rows, .weight = mine.rows};
+  double loss = mine.policy_loss + options.value_coef * mine.value_loss - options.entropy_coef * mine.entropy;
+  if (options.kl_coef > 0) loss += options.kl_coef * mine.approx_kl;
+  // As a Real, so that a loss beyond its range is said to be one, and of which shard.
+  return {.loss = static_cast<Real>(loss / mine.rows), .weight = mine.rows};
+}
+
+template <typename Real>
+void FusedPpo<Real>::require_leaves(const Observation& observation) const {
+  TANDEM_CHECK(observation.size() == leaf_bytes_.size(), observation.size(), " leaves of ", leaf_bytes_.size());
+  for (std::size_t leaf = 0; leaf < observation.size(); ++leaf) {
+    const at::Tensor& rows = observation[leaf];
+    TANDEM_CHECK(rows.is_cpu() && rows.is_contiguous() &&
+                     rows.nbytes() == static_cast<std::size_t>(rows.size(0)) * leaf_bytes_[leaf],
+                 "leaf ", leaf, " of the observations is ", rows.scalar_type(), " ", rows.sizes());
+  }
 }
 
 template <typename Real>

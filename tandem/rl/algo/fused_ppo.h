@@ -34,6 +34,7 @@ class FusedPpo {
                            PpoSums& sums);
 
  private:
+  void require_leaves(const Observation& observation) const;
   void gather(const PpoRows& columns, const learner::ShardRows& rows, std::int64_t first, std::int64_t samples);
   void gather_features(const PpoRows& columns, std::int64_t row, Real* features);
   void differentiate(const PpoOptions& options, const PpoMinibatch& minibatch, std::int64_t samples, PpoSums& sums);

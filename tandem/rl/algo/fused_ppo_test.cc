@@ -96,8 +96,11 @@ class Problem {
         .rows = order.numel(),
         .valid_rows = order.numel()};
     FusedPpo<Real> fused(*policy, set);
+    const std::int64_t held = learner::column(all, "log_prob").size(0);
+    const learner::ShardRows others{
+        .columns = all, .states = {}, .order = {}, .first = 5, .rows = held - 5, .valid_rows = held - 5};
     PpoSums first;
-    (void)fused.run(rows, options, minibatch,
+    (void)fused.run(others, options, minibatch,
                     first);  // what it leaves in its memory must not count in the next minibatch
     return fused.run(rows, options, minibatch, sums);
   }

@@ -145,7 +145,7 @@ void PpoRun::collect_and_learn(learner::Member& member, RunReport& report) {
   const double progress = static_cast<double>(env_steps_) / static_cast<double>(setup_.total_steps);
   const Clock::time_point learning = Clock::now();
   report.learning = ppo_[local]->update(fragments, progress, kPatience);
-  rollouts_[local]->learned(seconds_since(learning));
+  report.learning.all_seconds = seconds_since(learning);
 }
 
 // What belongs to the whole run, after all replicas are done: in the order of the groups, on one thread of every rank.
@@ -160,6 +160,10 @@ RunReport PpoRun::finish_update(const std::vector<RunReport>& replicas) {
   std::vector<double> mine;
   for (const double* seconds : times) mine.push_back(*seconds);
   mine.push_back(static_cast<double>(workers_.size()));
+  // Of those that waited least for others' rollouts: what is longer is that wait.
+  double learning = replicas.front().learning.all_seconds;
+  for (const RunReport& other : replicas) learning = std::min(learning, other.learning.all_seconds);
+  mine.push_back(learning);
   for (const auto& rollout : rollouts_) {
     for (const auto& [steps, seconds] : rollout->windows())
       mine.insert(mine.end(), {static_cast<double>(steps), seconds});
@@ -172,11 +176,13 @@ RunReport PpoRun::finish_update(const std::vector<RunReport>& replicas) {
     auto all = std::span(numbers);
     slower_of(times, all.first<4>());
     const auto its_groups = static_cast<std::size_t>(all[4]);
-    all = all.subspan(5);
+    learning = std::min(learning, all[5]);
+    all = all.subspan(6);
     for (std::size_t i = 0; i < its_groups; ++i)
       groups.push_back({.steps = static_cast<int>(all[2 * i]), .seconds = all[2 * i + 1]});
     take_results(all.subspan(2 * its_groups), NormalizerMoments(spec_, setup_.normalizer), normalizers_, episodes);
   }
+  for (const auto& rollout : rollouts_) rollout->learned(learning);
   episodes_.add(std::move(episodes));
   normalizers_.finish_merge();
   ++updates_;
@@ -196,7 +202,7 @@ void PpoRun::account_rollouts(const std::vector<GroupWindow>& groups, RunReport&
     took = std::max(took, seconds);
     would_have_taken = std::max(would_have_taken, seconds * setup_.ppo.rollout_steps / steps);
   }
-  rollouts.saved_seconds = would_have_taken - took;
+  if (setup_.stragglers.recorded.empty()) rollouts.saved_seconds = would_have_taken - took;  // a replay saves nothing
   if (setup_.stragglers.may_end_early()) report.rollouts = std::move(rollouts);
 }
 

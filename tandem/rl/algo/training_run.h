@@ -25,6 +25,7 @@ struct LearnReport {
   double entropy_coef = 0, kl_coef = 0;      // likewise
   std::int64_t minibatches = 0;              // optimizer steps that were made
   double load_seconds = 0, learn_seconds = 0, sync_seconds = 0;
+  double all_seconds = 0;  // of learning, waits for the other replicas included
 };
 
 /// How far env groups came in a rollout, of runs in which some may end early.
