@@ -83,7 +83,7 @@ class Bench:
     def __init__(self, place: Place):
         self.place = place
         self.missing: dict[str, str] = {}  # peers that are not there, or failed, and why
-        self.peers: set[str] = set()  # contenders that are not ours
+        self.peer_names: set[str] = set()  # contenders that are not ours
 
     def contenders(self) -> list[Contender]:
         raise NotImplementedError
@@ -93,7 +93,7 @@ class Bench:
         for name, make in peers.items():
             try:
                 chosen.append(make())
-                self.peers.add(name)
+                self.peer_names.add(name)
             except Unavailable as why:
                 self.missing[name] = str(why)
         return chosen
@@ -108,7 +108,7 @@ class Bench:
             try:
                 samples[contender.name] = contender.measure(size)
             except (Failed, WrongAnswer) as failure:
-                if contender.name not in self.peers:
+                if contender.name not in self.peer_names:
                     raise
                 self.missing[contender.name] = f"{type(failure).__name__}: {failure}"
         return samples

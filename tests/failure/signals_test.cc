@@ -46,9 +46,22 @@ std::vector<std::string> lines_with(const std::string& text, const std::string& 
   return found;
 }
 
+// Sockets by which processes meet. Those of other tests beside this one last as long as a meeting.
+bool have_gone(const std::vector<std::string>& sockets, const fs::path& network) {
+  const Deadline deadline = Deadline::after(30s);
+  while (!deadline.expired()) {
+    const std::string now = content_of(network / "unix");
+    const auto is_there = [&now](const std::string& line) { return now.find(line.substr(line.find('@'))) != now.npos; };
+    if (std::ranges::none_of(sockets, is_there)) return true;
+    std::this_thread::sleep_for(10ms);
+  }
+  return false;
+}
+
 // What outlives a process if nobody removes it, in the network of that process.
 void expect_nothing_left(const fs::path& network, int port) {
-  EXPECT_TRUE(lines_with(content_of(network / "unix"), "@tandem/").empty()) << content_of(network / "unix");
+  const std::vector<std::string> sockets = lines_with(content_of(network / "unix"), "@tandem/");
+  EXPECT_TRUE(have_gone(sockets, network)) << testing::PrintToString(sockets);
   std::ostringstream address;
   address << ':' << std::hex << std::uppercase << port << " ";
   for (const char* table : {"tcp", "tcp6"}) {
