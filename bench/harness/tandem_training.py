@@ -10,7 +10,7 @@ from typing import Any
 
 from harness.model import Place, Sample, Size, WrongAnswer
 from harness.process import run
-from harness.training import Expected
+from harness.training import Expected, Settings
 
 SEED = 1
 
@@ -58,17 +58,16 @@ class TandemTraining:
         self,
         place: Place,
         arguments: Sequence[str | Path],
-        *,
-        steps: int,
-        update_steps: int,
-        smoke_steps: int,
+        settings: Settings,
         expected: Expected,
+        *,
         watch: Callable[[NewLines], bool] = first_line,
     ):
+        steps = settings.total_steps
         self._place = place
         self._arguments = arguments
-        self._steps = {Size.FULL: steps, Size.SMOKE: min(steps, smoke_steps)}
-        self._update_steps = update_steps
+        self._steps = {Size.FULL: steps, Size.SMOKE: min(steps, settings.smoke_steps())}
+        self._update_steps = settings.update_steps()
         self._expected = expected
         self._watch = watch
         self._runs = 0

@@ -68,7 +68,10 @@ ppo:
   entropy_coef: {self.entropy_coef}
   value_coef: {self.value_coef}
   target_kl: none
-policy:
+{self.policy_section()}"""
+
+    def policy_section(self) -> str:
+        return f"""policy:
   hidden: [{", ".join(map(str, self.hidden))}]
   activation: tanh
   trunks: separate

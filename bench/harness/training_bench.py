@@ -50,6 +50,26 @@ def version_of(made: ScriptPeer, peer: Peer) -> str:
     return ", ".join(filter(None, (made.version(peer.packages), peer.note)))
 
 
+RLLIB_NAME = "rllib 2.5.1"
+
+
+def rllib(algorithm: str, note: str, steps: int, learned_return: float) -> Peer:
+    """It would take minutes to make as many steps as the others, so it makes `steps`, and has to learn in those."""
+    return Peer(
+        "ray",
+        "rllib_train.py",
+        ("ray", "torch", "gymnasium"),
+        note=note,
+        expected=Expected(lowest_return=1, highest_return=500, learns_after=steps, learned_return=learned_return),
+        arguments=("--algo", algorithm),
+        steps=steps,
+    )
+
+
+def cleanrl_config(place: Place) -> Path:
+    return place.root / "configs" / "cartpole-cleanrl.yaml"
+
+
 class TrainingBench(Bench):
     settings = Settings()
     expected = CARTPOLE
@@ -71,15 +91,7 @@ class TrainingBench(Bench):
         return self.settings.write_config(self.place.scratch, self.time_limit)
 
     def contenders(self) -> list[Contender]:
-        its = self.settings
-        self.tandem = TandemTraining(
-            self.place,
-            self.arguments(),
-            steps=its.total_steps,
-            update_steps=its.update_steps(),
-            smoke_steps=its.smoke_steps(),
-            expected=self.expected,
-        )
+        self.tandem = TandemTraining(self.place, self.arguments(), self.settings, self.expected)
         self.scripts: list[ScriptPeer] = []
         makers = {name: lambda name=name, peer=peer: self._peer(name, peer) for name, peer in self.peers.items()}
         return self.with_peers([Contender("tandem", self.tandem.measure)], makers)

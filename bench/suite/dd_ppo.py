@@ -3,9 +3,8 @@
 from pathlib import Path
 
 from harness.training import Expected, Settings
-from harness.training_bench import Peer, TrainingBench
+from harness.training_bench import RLLIB_NAME, TrainingBench, rllib
 
-RLLIB_NAME = "rllib 2.5.1"
 RANKS = 2
 
 
@@ -20,17 +19,7 @@ class DdPpo(TrainingBench):
         total_steps=300_000, num_envs=10, rollout_steps=100, epochs=10, minibatch_size=50, learning_rate=3e-4
     )
     expected = Expected(lowest_return=1, highest_return=500, learns_after=300_000, learned_return=50)
-    peers = {
-        RLLIB_NAME: Peer(
-            "ray",
-            "rllib_train.py",
-            ("ray", "torch", "gymnasium"),
-            note="DDPPO over Gloo",
-            expected=Expected(lowest_return=1, highest_return=500, learns_after=30_000, learned_return=25),
-            arguments=("--algo", "ddppo"),
-            steps=30_000,
-        )
-    }
+    peers = {RLLIB_NAME: rllib("ddppo", "DDPPO over Gloo", steps=30_000, learned_return=25)}
     at_least_times = {RLLIB_NAME: 30}
 
     def arguments(self) -> list[str | Path]:
@@ -54,11 +43,7 @@ ppo:
   entropy_coef: {its.entropy_coef}
   value_coef: {its.value_coef}
   max_grad_norm: {its.max_grad_norm}
-policy:
-  hidden: [{", ".join(map(str, its.hidden))}]
-  activation: tanh
-  trunks: separate
-""")
+{its.policy_section()}""")
         return path
 
 

@@ -4,10 +4,7 @@ from pathlib import Path
 
 from harness.model import Samples
 from harness.training import Expected, Settings
-from harness.training_bench import Peer, TrainingBench
-
-RLLIB_NAME = "rllib 2.5.1"
-RLLIB_STEPS = 100_000  # a tenth of ours, since it would take minutes
+from harness.training_bench import RLLIB_NAME, TrainingBench, rllib
 
 
 class Impala(TrainingBench):
@@ -20,17 +17,7 @@ class Impala(TrainingBench):
         total_steps=1_000_000, num_envs=20, rollout_steps=50, minibatch_size=500, learning_rate=5e-4, max_grad_norm=40
     )
     expected = Expected(lowest_return=1, highest_return=500, learns_after=300_000, learned_return=50)
-    peers = {
-        RLLIB_NAME: Peer(
-            "ray",
-            "rllib_train.py",
-            ("ray", "torch", "gymnasium"),
-            note="IMPALA",
-            expected=Expected(lowest_return=1, highest_return=500, learns_after=100_000, learned_return=30),
-            arguments=("--algo", "impala"),
-            steps=RLLIB_STEPS,
-        )
-    }
+    peers = {RLLIB_NAME: rllib("impala", "IMPALA", steps=100_000, learned_return=30)}
     at_least_times = {RLLIB_NAME: 30}
 
     def config(self) -> Path:
@@ -48,11 +35,7 @@ impala:
   gamma: {its.gamma}
   entropy_coef: {its.entropy_coef}
   value_coef: {its.value_coef}
-policy:
-  hidden: [{", ".join(map(str, its.hidden))}]
-  activation: tanh
-  trunks: separate
-""")
+{its.policy_section()}""")
         return path
 
     def check(self, samples: Samples) -> None:

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from harness.model import Better, Metric, Place
-from harness.training_bench import CLEANRL, CLEANRL_NAME, SB3, SB3_NAME, TrainingBench
+from harness.training_bench import CLEANRL, CLEANRL_NAME, SB3, SB3_NAME, TrainingBench, cleanrl_config
 
 
 class PpoCartPole(TrainingBench):
@@ -21,7 +21,7 @@ class PpoCartPole(TrainingBench):
         self.metrics += (Metric("peak_rss_mb", "MB", Better.LOWER, at_most=300),)
 
     def config(self) -> Path:
-        return self.place.root / "configs" / "cartpole-cleanrl.yaml"
+        return cleanrl_config(self.place)
 
 
 BENCH = PpoCartPole

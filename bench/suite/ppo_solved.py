@@ -4,7 +4,16 @@ from harness.model import Bench, Better, Contender, Metric, Sample, Size, WrongA
 from harness.script_peer import ScriptPeer
 from harness.tandem_training import SolvedLine, TandemTraining
 from harness.training import CARTPOLE, Settings
-from harness.training_bench import CLEANRL, CLEANRL_NAME, SB3, SB3_NAME, Peer, script_peer, version_of
+from harness.training_bench import (
+    CLEANRL,
+    CLEANRL_NAME,
+    SB3,
+    SB3_NAME,
+    Peer,
+    cleanrl_config,
+    script_peer,
+    version_of,
+)
 
 THRESHOLD = 475.0  # mean return of the last 100 episodes
 
@@ -32,15 +41,8 @@ class PpoSolved(Bench):
     settings = Settings()
 
     def contenders(self) -> list[Contender]:
-        its = self.settings
         self._tandem = TandemTraining(
-            self.place,
-            [self.place.root / "configs" / "cartpole-cleanrl.yaml"],
-            steps=its.total_steps,
-            update_steps=its.update_steps(),
-            smoke_steps=its.smoke_steps(),
-            expected=CARTPOLE,
-            watch=SolvedLine(THRESHOLD),
+            self.place, [cleanrl_config(self.place)], self.settings, CARTPOLE, watch=SolvedLine(THRESHOLD)
         )
         self._scripts: list[ScriptPeer] = []
         peers = {SB3_NAME: lambda: self._peer(SB3_NAME, SB3), CLEANRL_NAME: lambda: self._peer(CLEANRL_NAME, CLEANRL)}

@@ -3,7 +3,7 @@
 from harness.model import Bench, Better, Contender, Metric, Sample, Size, WrongAnswer
 from harness.tandem_training import TandemTraining
 from harness.training import CARTPOLE, Settings
-from harness.training_bench import SB3, SB3_NAME, script_peer, version_of
+from harness.training_bench import SB3, SB3_NAME, cleanrl_config, script_peer, version_of
 
 UPDATES = 2
 
@@ -18,15 +18,7 @@ class StartUp(Bench):
     settings = Settings(total_steps=UPDATES * Settings().update_steps())
 
     def contenders(self) -> list[Contender]:
-        its = self.settings
-        self._tandem = TandemTraining(
-            self.place,
-            [self.place.root / "configs" / "cartpole-cleanrl.yaml"],
-            steps=its.total_steps,
-            update_steps=its.update_steps(),
-            smoke_steps=its.smoke_steps(),
-            expected=CARTPOLE,
-        )
+        self._tandem = TandemTraining(self.place, [cleanrl_config(self.place)], self.settings, CARTPOLE)
         return self.with_peers([Contender("tandem", self._start)], {SB3_NAME: self._sb3})
 
     def _start(self, size: Size) -> Sample:
