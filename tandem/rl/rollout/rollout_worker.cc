@@ -111,12 +111,12 @@ void RolloutWorker::begin(const Normalizers& frozen) {
   }
   if (!raw_.empty()) normalize_into(0, frozen);
   if (fragment_.action_mask.defined()) fragment_.action_mask[0].copy_(fragment_.action_mask[at_]);
-  at_ = steps_made_ = 0;
+  at_ = 0;
 }
 
 void RolloutWorker::step(const Normalizers& frozen) {
   const at::NoGradGuard no_grad;
-  const int t = steps_made_;
+  const int t = at_;
   TANDEM_CHECK(t < options_.steps, "step ", t, " of a fragment of ", options_.steps);
   keep_state(t);
   act(t);
@@ -126,14 +126,14 @@ void RolloutWorker::step(const Normalizers& frozen) {
     gather_moments();
     normalize_into(t + 1, frozen);
   }
-  at_ = steps_made_ = t + 1;
+  at_ = t + 1;
 }
 
 const Fragment& RolloutWorker::end() {
   const at::NoGradGuard no_grad;
-  TANDEM_CHECK(steps_made_ == options_.steps || (steps_made_ > 0 && !fragment_.state.defined()), steps_made_,
-               " steps of a fragment of ", options_.steps);
-  fragment_.steps = steps_made_;
+  TANDEM_CHECK(at_ == options_.steps || (at_ > 0 && !fragment_.state.defined()), at_, " steps of a fragment of ",
+               options_.steps);
+  fragment_.steps = at_;
   actor_->evaluate(fragment_.observation_at(at_), actor_->state(),
                    fragment_.value.data_ptr<float>() + std::ptrdiff_t{at_} * rows_);
   bootstrap();

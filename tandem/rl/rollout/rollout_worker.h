@@ -52,8 +52,8 @@ class RolloutWorker {
   void begin(const Normalizers& frozen);
   void step(const Normalizers& frozen);
   const Fragment& end();
-  /// Since begin().
-  [[nodiscard]] int steps_made() const { return steps_made_; }
+  /// Since begin(); between that and end().
+  [[nodiscard]] int steps_made() const { return at_; }
 
   [[nodiscard]] Fragment& fragment() { return fragment_; }
   [[nodiscard]] EnvGroup& group() { return *group_; }
@@ -85,8 +85,7 @@ class RolloutWorker {
   const std::unique_ptr<Actor> actor_;
   const RolloutOptions options_;
   const int rows_, first_env_;
-  int steps_made_ = 0;  // of the fragment under way
-  int at_ = 0;          // the row of the fragment that holds the present observation
+  int at_ = 0;  // the row of the fragment that holds the present observation: as many steps were made since begin()
   Fragment fragment_;
   EpisodeTracker episodes_;
   NormalizerMoments moments_;
