@@ -16,6 +16,12 @@ else()
   find_package(GTest REQUIRED)
 endif()
 
+# What a test program links. Two thirds of its compilation would go into making it fast.
+add_library(tandem_quick_build INTERFACE)
+target_compile_options(tandem_quick_build INTERFACE $<$<CONFIG:Release>:-O1>)
+add_library(tandem_testing INTERFACE)
+target_link_libraries(tandem_testing INTERFACE tandem_warnings tandem_quick_build GTest::gmock GTest::gtest_main)
+
 # tandem_discover_tests(TARGET LABELS unit... [TIMEOUT seconds]): every test of a GoogleTest program as a test of its own,
 # so that one that crashes takes no other with it. Under a sanitizer, where starting a program takes long, the program is one.
 #

@@ -46,10 +46,10 @@ function(tandem_layer)
 
   if(tests AND TANDEM_BUILD_TESTS)
     add_executable(${target}_tests ${tests})
-    target_link_libraries(${target}_tests PRIVATE ${target} tandem_warnings GTest::gmock GTest::gtest_main)
+    target_link_libraries(${target}_tests PRIVATE ${target} tandem_testing)
+    tandem_unite(${target}_tests)
     if(ARG_TORCH)
       tandem_precompile(${target}_tests)
-      tandem_unite(${target}_tests)
       tandem_discover_tests(${target}_tests LABELS unit)
     else()
       tandem_discover_tests(${target}_tests LABELS unit torchfree)
@@ -57,10 +57,10 @@ function(tandem_layer)
   endif()
 endfunction()
 
-# Most of a source's compilation is that of LibTorch's headers, so four share one. They share its names, too. Sources for one
-# kind of processor (*_avx2.cc) stay alone.
+# Most of a source's compilation is that of LibTorch's or GoogleTest's headers, so twelve share one. They share its names, too.
+# Sources for one kind of processor (*_avx2.cc) stay alone.
 function(tandem_unite target)
-  set_target_properties(${target} PROPERTIES UNITY_BUILD ${TANDEM_UNITY} UNITY_BUILD_BATCH_SIZE 4)
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ${TANDEM_UNITY} UNITY_BUILD_BATCH_SIZE 12)
   # In a shared source the compiler takes what a class has of an unnamed namespace for a header's.
   target_compile_options(${target} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
   get_target_property(sources ${target} SOURCES)

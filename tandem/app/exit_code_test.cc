@@ -13,7 +13,7 @@
 namespace tandem::app {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 template <typename Thrown>
 Failure failure_of(const Thrown& thrown) {

@@ -17,8 +17,8 @@
 namespace tandem::app {
 namespace {
 
-using testing::AllOf;
-using testing::HasSubstr;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
 
 // Right is 1 and left is 0; after ten steps it does what its name says.
 enum class Trouble { kNone, kNan, kThrow };
@@ -58,7 +58,7 @@ struct Outcome {
   std::string out, err;
 };
 
-class ProgramTest : public testing::Test {
+class ProgramTest : public ::testing::Test {
  protected:
   static Outcome run(const std::vector<std::string>& arguments) {
     std::vector<const char*> argv{"tandem"};

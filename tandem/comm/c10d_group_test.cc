@@ -23,9 +23,9 @@ namespace {
 using namespace std::chrono_literals;
 using shm::ProcessWorld;
 using shm::Voice;
-using testing::AllOf;
-using testing::Each;
-using testing::HasSubstr;
+using ::testing::AllOf;
+using ::testing::Each;
+using ::testing::HasSubstr;
 
 const auto kDtypes = {torch::kFloat, torch::kDouble, torch::kHalf, torch::kBFloat16, torch::kLong};
 
@@ -75,13 +75,13 @@ std::vector<std::string> run_threads(int size, const std::function<std::string(G
   return outcomes;
 }
 
-class C10dGroupTest : public testing::Test {
+class C10dGroupTest : public ::testing::Test {
  protected:
   void SetUp() override {
     if (!has_gloo()) GTEST_SKIP() << "built without Gloo";
   }
 };
-class C10dGroupSizes : public testing::TestWithParam<int> {
+class C10dGroupSizes : public ::testing::TestWithParam<int> {
  protected:
   void SetUp() override {
     if (!has_gloo()) GTEST_SKIP() << "built without Gloo";
@@ -127,7 +127,7 @@ TEST_P(C10dGroupSizes, RanksMayBeThreadsOfOneProcess) {
       Each(""));
 }
 
-INSTANTIATE_TEST_SUITE_P(Sizes, C10dGroupSizes, testing::Values(1, 2, 3, 4));
+INSTANTIATE_TEST_SUITE_P(Sizes, C10dGroupSizes, ::testing::Values(1, 2, 3, 4));
 
 TEST_F(C10dGroupTest, ManyMayBeStartedAtOnceAndAreExecutedInOrder) {
   EXPECT_THAT(run_gloo_ranks(2,

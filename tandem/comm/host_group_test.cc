@@ -16,10 +16,10 @@ using namespace std::chrono_literals;
 using shm::ProcessWorld;
 using shm::unique_key;
 using shm::Voice;
-using testing::AllOf;
-using testing::Each;
-using testing::HasSubstr;
-using testing::StrEq;
+using ::testing::AllOf;
+using ::testing::Each;
+using ::testing::HasSubstr;
+using ::testing::StrEq;
 
 std::unique_ptr<Group> join_host(int rank, int size, const std::string& key) {
   return make_host_group({.rank = rank, .size = size, .key = key, .limits = within(60s)});
@@ -36,7 +36,7 @@ std::vector<std::string> run_host_ranks(int size, const std::function<void(Group
   return world.outcomes();
 }
 
-class HostGroupSizes : public testing::TestWithParam<int> {};
+class HostGroupSizes : public ::testing::TestWithParam<int> {};
 
 TEST_P(HostGroupSizes, AllReduceGivesTheBitsOfTheLocalGroup) {
   EXPECT_THAT(run_host_ranks(GetParam(),
@@ -67,7 +67,7 @@ TEST_P(HostGroupSizes, WhoIsMissingAtADeadlineIsAskedFirst) {
       Each(StrEq("")));
 }
 
-INSTANTIATE_TEST_SUITE_P(Sizes, HostGroupSizes, testing::Values(1, 2, 3, 4, 5));
+INSTANTIATE_TEST_SUITE_P(Sizes, HostGroupSizes, ::testing::Values(1, 2, 3, 4, 5));
 
 TEST(HostGroupTest, AllocatedTensorsAreZeroAndOutliveTheGroup) {
   EXPECT_THAT(run_host_ranks(1,

@@ -8,10 +8,10 @@
 namespace tandem::comm {
 namespace {
 
-using testing::AllOf;
-using testing::ElementsAre;
-using testing::HasSubstr;
-using testing::UnorderedElementsAre;
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::UnorderedElementsAre;
 
 std::vector<std::string> faults_of_list(const std::vector<std::vector<int>>& hosts, int ranks) {
   try {

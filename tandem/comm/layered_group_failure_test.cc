@@ -18,9 +18,9 @@ namespace tandem::comm {
 namespace {
 
 using namespace std::chrono_literals;
-using testing::AllOf;
-using testing::Each;
-using testing::HasSubstr;
+using ::testing::AllOf;
+using ::testing::Each;
+using ::testing::HasSubstr;
 
 // Aborts as a replica's team does.
 TEST(LayeredGroupFailureTest, AnAbortEndsTheOperationsOfAllWithItsReason) {
@@ -83,7 +83,8 @@ const Wait kAllReduce = [](Group& group, const Limits& limits) {
   group.start_all_reduce(torch::ones({10})).wait(limits);
 };
 
-void expect_all_name(Groups groups, const Wait& wait, int missing, int hasty, const testing::Matcher<std::string>& it) {
+void expect_all_name(Groups groups, const Wait& wait, int missing, int hasty,
+                     const ::testing::Matcher<std::string>& it) {
   const auto outcomes = run_all(std::move(groups), [&](Group& group) {
     if (group.rank() == missing) return wait_for_its_end(group);
     wait(group, within(group.rank() == hasty ? 50ms : 24h));
@@ -238,7 +239,7 @@ TEST(LayeredGroupFailureTest, AGroupWhoseLeadersDoNotMeetEndsAtTheDeadline) {
       [&] {
         (void)make_layered_group(std::move(make_local_group(1).front()), std::move(leaders.front()), within(10ms));
       },
-      testing::ThrowsMessage<DeadlineExceeded>(HasSubstr("while the groups met")));
+      ::testing::ThrowsMessage<DeadlineExceeded>(HasSubstr("while the groups met")));
 }
 
 }  // namespace

@@ -22,10 +22,10 @@ namespace tandem::comm {
 namespace {
 
 using namespace std::chrono_literals;
-using testing::AllOf;
-using testing::Each;
-using testing::HasSubstr;
-using testing::StrEq;
+using ::testing::AllOf;
+using ::testing::Each;
+using ::testing::HasSubstr;
+using ::testing::StrEq;
 
 void expect_bits_of_a_flat_group(Groups layers) {
   const auto outcomes = run_all(std::move(layers), [](Group& group) {
@@ -36,7 +36,7 @@ void expect_bits_of_a_flat_group(Groups layers) {
 
 TEST(LayeredGroupTest, AllReduceGivesTheBitsOfAFlatGroupWhereSizesNest) {
   for (const std::vector<int>& sizes : {std::vector<int>{2, 2}, {2, 1}, {3, 3}, {3, 2}, {1, 1}, {2}, {2, 2, 2, 2}}) {
-    SCOPED_TRACE(testing::PrintToString(sizes));
+    SCOPED_TRACE(::testing::PrintToString(sizes));
     ASSERT_TRUE(nests(sizes));
     expect_bits_of_a_flat_group(layered(sizes));
     expect_bits_of_a_flat_group(layered(sizes, Outer::kGoesOnAlone));
@@ -89,8 +89,8 @@ TEST(LayeredGroupTest, RanksRunOverTheInnerGroups) {
   }
 }
 
-class StartedAtOnce : public testing::TestWithParam<Outer> {};
-INSTANTIATE_TEST_SUITE_P(Groups, StartedAtOnce, testing::Values(Outer::kOfLeaders, Outer::kGoesOnAlone));
+class StartedAtOnce : public ::testing::TestWithParam<Outer> {};
+INSTANTIATE_TEST_SUITE_P(Groups, StartedAtOnce, ::testing::Values(Outer::kOfLeaders, Outer::kGoesOnAlone));
 
 TEST_P(StartedAtOnce, SeveralAllReduces) {
   const auto outcomes = run_all(layered({2, 3}, GetParam()), [](Group& group) {

@@ -18,8 +18,8 @@ namespace tandem::comm {
 namespace {
 
 using namespace std::chrono_literals;
-using testing::AllOf;
-using testing::HasSubstr;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
 
 // Runs `work` as each member of a group of threads; what() of every member's exception, or "" for a member that
 // returned.
@@ -58,7 +58,7 @@ torch::Tensor tree_of(int begin, int end, std::int64_t count) {
   return tree_of(begin, middle, count) + tree_of(middle, end, count);
 }
 
-class LocalGroupSizes : public testing::TestWithParam<int> {};
+class LocalGroupSizes : public ::testing::TestWithParam<int> {};
 
 TEST_P(LocalGroupSizes, AllReduceGivesEveryMemberTheBitsOfTheTree) {
   const int size = GetParam();
@@ -106,7 +106,7 @@ TEST_P(LocalGroupSizes, GatherAndBroadcastKeepTheOrderOfRanks) {
   }));
 }
 
-INSTANTIATE_TEST_SUITE_P(Sizes, LocalGroupSizes, testing::Values(1, 2, 3, 4, 7, 8, 9));
+INSTANTIATE_TEST_SUITE_P(Sizes, LocalGroupSizes, ::testing::Values(1, 2, 3, 4, 7, 8, 9));
 
 TEST(LocalGroupTest, AMemberWithAnotherOperationIsNamedOnAll) {
   const std::vector<std::string> outcomes = run_world(3, [](Group& group) {

@@ -10,9 +10,9 @@
 namespace tandem::comm {
 namespace {
 
-using testing::Each;
-using testing::ElementsAre;
-using testing::HasSubstr;
+using ::testing::Each;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 
 const std::vector<OwnedPart> kParts{{1, 0, 2}, {0, 2, 4}, {0, 5, 6}, {1, 6, 6}, {1, 6, 9}};
 

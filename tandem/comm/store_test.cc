@@ -23,15 +23,15 @@ namespace tandem::comm {
 namespace {
 
 using namespace std::chrono_literals;
-using testing::AllOf;
-using testing::ElementsAre;
-using testing::HasSubstr;
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 
 Limits soon() { return within(60s); }
 
 // Stores of the same values for two ranks.
 enum class Kind { kMemory, kTcp };
-class StoreTest : public testing::TestWithParam<Kind> {
+class StoreTest : public ::testing::TestWithParam<Kind> {
  protected:
   void SetUp() override {
     if (GetParam() == Kind::kTcp) {
@@ -46,7 +46,7 @@ class StoreTest : public testing::TestWithParam<Kind> {
   }
   std::unique_ptr<Store> mine, yours;
 };
-INSTANTIATE_TEST_SUITE_P(Kinds, StoreTest, testing::Values(Kind::kMemory, Kind::kTcp),
+INSTANTIATE_TEST_SUITE_P(Kinds, StoreTest, ::testing::Values(Kind::kMemory, Kind::kTcp),
                          [](const auto& kind) { return kind.param == Kind::kTcp ? "Tcp" : "Memory"; });
 
 TEST_P(StoreTest, WhatOneSetsTheOtherGets) {
@@ -179,7 +179,7 @@ TEST(TcpStoreTest, AStoreForThisHostListensOnTheLoopbackOnly) {
     return std::string(text.data());
   };
   EXPECT_EQ(address_of(Reach::kThisHost), "127.0.0.1");
-  EXPECT_THAT(address_of(Reach::kEverywhere), testing::AnyOf("::", "0.0.0.0"));
+  EXPECT_THAT(address_of(Reach::kEverywhere), ::testing::AnyOf("::", "0.0.0.0"));
 }
 
 TEST(TcpStoreTest, AMasterThatDoesNotListenIsNamedWithTheCause) {

@@ -21,14 +21,14 @@ using namespace std::chrono_literals;
 using shm::ProcessWorld;
 using shm::unique_key;
 using shm::Voice;
-using testing::AllOf;
-using testing::ContainsRegex;
-using testing::Each;
-using testing::HasSubstr;
-using testing::Not;
-using testing::StartsWith;
-using testing::StrEq;
-using testing::ThrowsMessage;
+using ::testing::AllOf;
+using ::testing::ContainsRegex;
+using ::testing::Each;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::StartsWith;
+using ::testing::StrEq;
+using ::testing::ThrowsMessage;
 
 // Nobody listens there now.
 int free_port() { return listen_on(0, Reach::kThisHost).port; }

@@ -9,9 +9,9 @@
 namespace tandem::comm {
 namespace {
 
-using testing::AllOf;
-using testing::ElementsAre;
-using testing::HasSubstr;
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 
 TEST(WorldWordsTest, NothingSaidIsAuto) {
   const WorldOptions options = read_world_words({});

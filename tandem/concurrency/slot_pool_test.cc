@@ -10,13 +10,14 @@
 #include <vector>
 
 #include "tandem/base/testing/eventually.h"
+#include "tandem/concurrency/testing/limits.h"
 
 namespace tandem {
 namespace {
 
 using namespace std::chrono_literals;
 
-const std::stop_token kNever;
+using testing::kNever;
 
 TEST(SlotPoolTest, ASlotIsIdleAgainWhenItsLeaseEnds) {
   SlotPool pool(2);

@@ -39,10 +39,10 @@ TEST(IdxTest, WhatIsNoArrayOfBytesIsRefusedWithTheReason) {
     }
     return "accepted";
   };
-  EXPECT_THAT(refusal(0, 31), testing::AllOf(testing::HasSubstr("images"), testing::HasSubstr("two zero bytes")));
-  EXPECT_THAT(refusal(2, 13), testing::HasSubstr("element type is 13"));
-  EXPECT_THAT(refusal(3, 9), testing::HasSubstr("9 dimensions"));
-  EXPECT_THAT(refusal(4, 255), testing::HasSubstr("elements"));
+  EXPECT_THAT(refusal(0, 31), ::testing::AllOf(::testing::HasSubstr("images"), ::testing::HasSubstr("two zero bytes")));
+  EXPECT_THAT(refusal(2, 13), ::testing::HasSubstr("element type is 13"));
+  EXPECT_THAT(refusal(3, 9), ::testing::HasSubstr("9 dimensions"));
+  EXPECT_THAT(refusal(4, 255), ::testing::HasSubstr("elements"));
 }
 
 }  // namespace

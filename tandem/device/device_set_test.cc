@@ -8,7 +8,7 @@
 namespace tandem::device {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 std::string refusal(const char* text) {
   try {
@@ -39,7 +39,7 @@ TEST(DeviceSetTest, WhatIsNoDeviceSetIsRefusedByName) {
 TEST(DeviceSetTest, CudaThatIsNotThereIsRefusedWithTheCause) {
   const std::string message = refusal("cuda:0");
   if (message == "accepted") return SUCCEED();
-  EXPECT_THAT(message, testing::AllOf(HasSubstr("CUDA was asked for"), HasSubstr("cpu:N")));
+  EXPECT_THAT(message, ::testing::AllOf(HasSubstr("CUDA was asked for"), HasSubstr("cpu:N")));
 }
 
 }  // namespace

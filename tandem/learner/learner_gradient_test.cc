@@ -11,7 +11,7 @@
 namespace tandem::learner {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 constexpr int kGradientShards = 2, kGradientPasses = 3;
 
@@ -86,7 +86,7 @@ TEST(LearnerGradientTest, WrittenGradientsMakeTheStepsThatABackwardPassMakes) {
   });
   const Trained got = train_by_hand(1);
   EXPECT_TRUE(torch::allclose(got.weight, wanted.weight, 1e-12, 1e-12)) << got.weight << wanted.weight;
-  EXPECT_THAT(got.losses, testing::Pointwise(testing::DoubleNear(1e-12), wanted.losses));
+  EXPECT_THAT(got.losses, ::testing::Pointwise(::testing::DoubleNear(1e-12), wanted.losses));
   EXPECT_EQ(got.rows, wanted.rows);
   EXPECT_GT(got.weight.abs().max().item<double>(), 0.01) << "something was learned";
 }

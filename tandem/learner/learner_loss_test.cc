@@ -8,8 +8,8 @@
 namespace tandem::learner {
 namespace {
 
-using testing::AllOf;
-using testing::HasSubstr;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
 
 using LossOf = std::function<ShardLoss(Scale&, const ShardBatch&)>;
 

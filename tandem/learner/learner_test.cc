@@ -22,7 +22,7 @@ namespace tandem::learner {
 namespace {
 
 using namespace std::chrono_literals;
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 constexpr int kRows = 64, kFeatures = 5;
 

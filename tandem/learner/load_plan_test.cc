@@ -8,7 +8,7 @@
 namespace tandem::learner {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 TEST(LoadPlanTest, SevenSequencesOfThreeOnTwoShardsUseSix) {
   const LoadPlan plan = plan_load({.rows = 21, .sequences = 7, .shards = 2, .minibatch_rows = 6});

@@ -13,8 +13,8 @@
 namespace tandem::learner {
 namespace {
 
-using testing::AllOf;
-using testing::HasSubstr;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
 
 // The second of two replicas with two shards each.
 const sync::Placement kSecond{.replica = 1, .replicas = 2, .shards = 4, .mine = {2, 4}};

@@ -53,8 +53,8 @@ TEST(ReplicaTeamTest, WhoWaitsForAllIsNotWaitedForByTheStrategy) {
       for (int i = 2; i <= 2 + me; ++i) step(i);
     });
   }
-  EXPECT_THAT(steps[0], testing::ElementsAre(1, 3, 5, 7)) << "two of each run with replica 1";
-  EXPECT_THAT(steps[1], testing::ElementsAre(1, 2, 3, 4, 5, 6, 7, 8));
+  EXPECT_THAT(steps[0], ::testing::ElementsAre(1, 3, 5, 7)) << "two of each run with replica 1";
+  EXPECT_THAT(steps[1], ::testing::ElementsAre(1, 2, 3, 4, 5, 6, 7, 8));
   const std::vector<ReplicaTeam::Work> work = team.work();
   EXPECT_EQ(work[1].staleness.offered, 8);
   EXPECT_GT(work[0].staleness.wait_seconds, 0);

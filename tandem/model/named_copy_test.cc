@@ -24,8 +24,8 @@ TEST(NamedCopyTest, AllDifferencesAreListedAndNothingIsCopied) {
     FAIL() << "accepted";
   } catch (const CheckpointError& error) {
     EXPECT_THAT(error.what(),
-                testing::AllOf(testing::HasSubstr("'b' is Float [4]"), testing::HasSubstr("'c' (Float [1]) is missing"),
-                               testing::HasSubstr("'d'")));
+                ::testing::AllOf(::testing::HasSubstr("'b' is Float [4]"),
+                                 ::testing::HasSubstr("'c' (Float [1]) is missing"), ::testing::HasSubstr("'d'")));
   }
   EXPECT_TRUE(torch::equal(a, torch::zeros({2})));
 }

@@ -19,13 +19,13 @@ namespace tandem::model {
 namespace {
 
 using namespace std::string_literals;
-using testing::AllOf;
-using testing::HasSubstr;
-using testing::ThrowsMessage;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::ThrowsMessage;
 
-struct TorchFileTest : testing::Test {
-  std::filesystem::path path = std::filesystem::path(testing::TempDir()) /
-                               (testing::UnitTest::GetInstance()->current_test_info()->name() + ".pt"s);
+struct TorchFileTest : ::testing::Test {
+  std::filesystem::path path = std::filesystem::path(::testing::TempDir()) /
+                               (::testing::UnitTest::GetInstance()->current_test_info()->name() + ".pt"s);
   void TearDown() override { std::filesystem::remove(path); }
 };
 

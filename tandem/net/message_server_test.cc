@@ -17,8 +17,8 @@ namespace tandem::net {
 namespace {
 
 using namespace std::chrono_literals;
-using testing::AllOf;
-using testing::HasSubstr;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
 
 std::vector<std::byte> bytes_of(const std::string& text) {
   std::vector<std::byte> bytes(text.size());
@@ -253,7 +253,7 @@ TEST(ContactTest, OneOfSeveralAddressesIsTaken) {
     const MutexLock lock(losses.mutex);
     EXPECT_TRUE(losses.all.empty()) << losses.all.front().second;
   }
-  EXPECT_THAT(losses.first().first, testing::AnyOf(4, 5));
+  EXPECT_THAT(losses.first().first, ::testing::AnyOf(4, 5));
 }
 
 TEST(ContactTest, WhoDoesNotKnowTheSecretIsNotLetIn) {

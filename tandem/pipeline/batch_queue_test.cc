@@ -6,13 +6,14 @@
 #include <thread>
 
 #include "tandem/base/testing/eventually.h"
+#include "tandem/concurrency/testing/limits.h"
 
 namespace tandem::pipeline {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
-const Limits kAtOnce{.deadline = Deadline::after(Clock::duration::zero()), .stop = {}};
+using tandem::testing::kAtOnce;
 
 Tagged<int> batch(int data, int producer) { return {.data = data, .tag = {.producer = producer}}; }
 

@@ -12,15 +12,15 @@ namespace tandem::pipeline {
 namespace {
 
 using namespace std::chrono_literals;
-using testing::HasSubstr;
-using testing::StartsWith;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
 
 // Batches are numbers: worker w makes w * 1000, w * 1000 + 1, ...; the result of a pass is the number learned from.
 using Numbers = LearnerPipeline<int, int, int>;
 
 Deadline soon() { return Deadline::after(20s); }
 
-class LearnerPipelineThreadsTest : public testing::Test {
+class LearnerPipelineThreadsTest : public ::testing::Test {
  protected:
   static constexpr int kSamples = 10;
 
@@ -45,7 +45,7 @@ class LearnerPipelineThreadsTest : public testing::Test {
   PipelineStats stats;
 };
 
-class LearnerPipelineTest : public LearnerPipelineThreadsTest, public testing::WithParamInterface<Execution> {};
+class LearnerPipelineTest : public LearnerPipelineThreadsTest, public ::testing::WithParamInterface<Execution> {};
 
 TEST_P(LearnerPipelineTest, EveryBatchIsLearnedOnceAndEachWorkersInOrder) {
   Numbers pipeline({.execution = GetParam(), .workers = 3, .queue = 2, .loaders = 2}, {0, 0, 0}, counting(50), 0,
@@ -199,7 +199,7 @@ TEST_P(LearnerPipelineTest, AFailureReachesTheOwnerWithTheStagesName) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Both, LearnerPipelineTest, testing::Values(Execution::kThreads, Execution::kInline),
+INSTANTIATE_TEST_SUITE_P(Both, LearnerPipelineTest, ::testing::Values(Execution::kThreads, Execution::kInline),
                          [](const auto& test) { return test.param == Execution::kInline ? "Inline" : "Threads"; });
 
 TEST_F(LearnerPipelineThreadsTest, OnOneThreadTwoRunsAreTheSame) {

@@ -5,11 +5,12 @@
 #include <thread>
 
 #include "tandem/base/testing/eventually.h"
+#include "tandem/concurrency/testing/limits.h"
 
 namespace tandem::pipeline {
 namespace {
 
-const Limits kAtOnce{.deadline = Deadline::after(Clock::duration::zero()), .stop = {}};
+using tandem::testing::kAtOnce;
 const auto kCopy = [](int from, int& to) { to = from; };
 
 Limits until(const std::stop_token& stop) { return {.deadline = Deadline::infinite(), .stop = stop}; }
@@ -18,7 +19,7 @@ void put(BatchQueue<int>& queue, int data) {
   ASSERT_TRUE(queue.push({.data = data, .tag = {.producer = 0, .version = data, .samples = 1}}, kAtOnce));
 }
 
-class LoadedBuffersTest : public testing::Test {
+class LoadedBuffersTest : public ::testing::Test {
  protected:
   Progress load(LoadedBuffers<int>& buffers) { return buffers.load_one(queue, kCopy, kAtOnce, times); }
 

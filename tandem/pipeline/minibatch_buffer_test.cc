@@ -9,11 +9,12 @@
 
 #include "tandem/base/testing/eventually.h"
 #include "tandem/concurrency/bounded_queue.h"
+#include "tandem/concurrency/testing/limits.h"
 
 namespace tandem::pipeline {
 namespace {
 
-const Limits kAtOnce{.deadline = Deadline::after(Clock::duration::zero()), .stop = {}};
+using tandem::testing::kAtOnce;
 
 struct Queue : BoundedQueue<int> {
   using BoundedQueue::BoundedQueue;

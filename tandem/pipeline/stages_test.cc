@@ -14,7 +14,7 @@
 namespace tandem::pipeline {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 Stage counts_to(const std::string& name, int end, std::string& log) {
   return {.name = name,

@@ -18,8 +18,8 @@
 namespace tandem::shm {
 namespace {
 
-using testing::AllOf;
-using testing::HasSubstr;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
 
 std::shared_ptr<Arena> make_arena() { return std::make_shared<Arena>(Region::create(2), 1); }
 
@@ -98,7 +98,7 @@ TEST(ArenaTest, ShortageInTheMiddleGivesBackWhatWasTaken) {
   std::memset(memory.get(), 1, 40 << 20);
 }
 
-class FreeMemoryTest : public testing::Test {
+class FreeMemoryTest : public ::testing::Test {
  protected:
   void write(const std::string& file, const std::string& text) const {
     std::filesystem::create_directories((folder_ / file).parent_path());

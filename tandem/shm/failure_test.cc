@@ -18,10 +18,10 @@ namespace tandem::shm {
 namespace {
 
 using namespace std::chrono_literals;
-using testing::AllOf;
-using testing::Each;
-using testing::HasSubstr;
-using testing::Not;
+using ::testing::AllOf;
+using ::testing::Each;
+using ::testing::HasSubstr;
+using ::testing::Not;
 
 Member join(int rank, int size, const std::string& key) {
   return Member(meet({.rank = rank, .size = size, .key = key, .limits = within(60s)}));

@@ -20,10 +20,10 @@ namespace tandem::shm {
 namespace {
 
 using namespace std::chrono_literals;
-using testing::AllOf;
-using testing::Each;
-using testing::HasSubstr;
-using testing::Not;
+using ::testing::AllOf;
+using ::testing::Each;
+using ::testing::HasSubstr;
+using ::testing::Not;
 
 MeetingOptions options(int rank, int size, const std::string& key, Clock::duration patience = 60s) {
   return {.rank = rank, .size = size, .key = key, .limits = within(patience)};

@@ -16,10 +16,10 @@ namespace tandem::shm {
 namespace {
 
 using namespace std::chrono_literals;
-using testing::AllOf;
-using testing::Each;
-using testing::HasSubstr;
-using testing::IsEmpty;
+using ::testing::AllOf;
+using ::testing::Each;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 
 std::vector<std::string> run_members(int size, const std::function<void(Member&)>& work) {
   return run_threads(size, [&](Meeting meeting) {
@@ -38,7 +38,7 @@ void expect_tree_sum(Member& member, T* data, std::int64_t count, const Element&
       << "rank " << member.rank() << " of " << member.size() << ", " << count << " x " << element.name;
 }
 
-class MemberSizes : public testing::TestWithParam<int> {};
+class MemberSizes : public ::testing::TestWithParam<int> {};
 
 // Below and above what goes into a slot, and not divisible by anything.
 constexpr std::int64_t kCounts[] = {0, 1, 31, 128, 256, 257, 5003, 100'001};
@@ -125,7 +125,7 @@ TEST_P(MemberSizes, BroadcastAndGatherKeepTheOrderOfRanks) {
               Each(IsEmpty()));
 }
 
-INSTANTIATE_TEST_SUITE_P(Sizes, MemberSizes, testing::Values(1, 2, 3, 4, 5));
+INSTANTIATE_TEST_SUITE_P(Sizes, MemberSizes, ::testing::Values(1, 2, 3, 4, 5));
 
 TEST(MemberTest, AllocatedMemoryIsZeroedAlsoWhenItWasUsedBefore) {
   EXPECT_THAT(run_members(1,

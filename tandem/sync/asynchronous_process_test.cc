@@ -16,9 +16,9 @@ namespace {
 using namespace std::chrono_literals;
 using shm::ProcessWorld;
 using shm::Voice;
-using testing::AllOf;
-using testing::Each;
-using testing::HasSubstr;
+using ::testing::AllOf;
+using ::testing::Each;
+using ::testing::HasSubstr;
 
 Limits a_minute() { return within(60s); }
 
@@ -71,8 +71,8 @@ TEST(AsynchronousProcessTest, AStoppedReplicaIsNamedByWhoWaitsForIt) {
                                         });
   // Whoever gives up first ends it for the other, too, so one of them may name the first instead.
   const std::string first = world.outcome(0), second = world.outcome(1);
-  EXPECT_THAT(first, testing::AnyOf(HasSubstr("waited for replica 2"), HasSubstr("replica 1 ")));
-  EXPECT_THAT(second, testing::AnyOf(HasSubstr("waited for replica 2"), HasSubstr("replica 0 ")));
+  EXPECT_THAT(first, ::testing::AnyOf(HasSubstr("waited for replica 2"), HasSubstr("replica 1 ")));
+  EXPECT_THAT(second, ::testing::AnyOf(HasSubstr("waited for replica 2"), HasSubstr("replica 0 ")));
   EXPECT_THAT(first + second, AllOf(HasSubstr("too late: "), HasSubstr("waited for replica 2")));
 }
 

@@ -17,10 +17,10 @@ namespace tandem::sync {
 namespace {
 
 using namespace std::chrono_literals;
-using testing::AllOf;
-using testing::Each;
-using testing::ElementsAre;
-using testing::HasSubstr;
+using ::testing::AllOf;
+using ::testing::Each;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 
 Limits a_minute_from_now() { return within(60s); }
 
@@ -286,7 +286,7 @@ TEST(AsynchronousTest, BuffersBecomeTheMeanOfTheReplicasWhenAllAreMadeEqual) {
 TEST(AsynchronousTest, DifferentModelsAreRefusedByName) {
   const auto outcomes = run_on_threads({.build = [](int replica) { return std::make_shared<Linear>(8 + replica); }},
                                        [](Replica&, Asynchronous&) {});
-  EXPECT_THAT(outcomes, testing::Contains(AllOf(HasSubstr("values"), HasSubstr("[8]"), HasSubstr("[9]"))));
+  EXPECT_THAT(outcomes, ::testing::Contains(AllOf(HasSubstr("values"), HasSubstr("[8]"), HasSubstr("[9]"))));
 }
 
 TEST(AsynchronousTest, AGradientThatIsNotFiniteIsNotOffered) {
@@ -297,7 +297,7 @@ TEST(AsynchronousTest, AGradientThatIsNotFiniteIsNotOffered) {
     strategy.close(1, 0.0);
     (void)strategy.step(1.0, a_minute_from_now());
   });
-  EXPECT_THAT(outcomes, testing::Contains(AllOf(HasSubstr("'values'"), HasSubstr("not finite"))));
+  EXPECT_THAT(outcomes, ::testing::Contains(AllOf(HasSubstr("'values'"), HasSubstr("not finite"))));
 }
 
 }  // namespace

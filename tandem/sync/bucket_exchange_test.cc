@@ -22,7 +22,7 @@ namespace tandem::sync {
 namespace {
 
 using namespace std::chrono_literals;
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 // A local group that says of itself that it goes on alone, and notes how long each vector is that is started.
 class NotedGroup final : public comm::ForwardingGroup {

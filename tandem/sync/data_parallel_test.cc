@@ -20,8 +20,8 @@ namespace tandem::sync {
 namespace {
 
 using namespace std::chrono_literals;
-using testing::AllOf;
-using testing::HasSubstr;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
 
 // Two layers, a table with sparse gradients, and a head that only some losses reach.
 struct Net : torch::nn::Module {
@@ -99,7 +99,7 @@ void expect_close(Net& net, Net& expected, const std::string& what) {
     EXPECT_TRUE(torch::allclose(entry.value(), reference[entry.key()], 1e-5, 1e-6)) << what << " " << entry.key();
 }
 
-const auto kNoFailures = testing::Each(testing::StrEq(""));
+const auto kNoFailures = ::testing::Each(::testing::StrEq(""));
 
 TEST(DataParallelTest, StepsAreThoseOfOneProcessOverAllRows) {
   const auto expected = trained_alone({3, 3, 3});
@@ -220,13 +220,14 @@ TEST(DataParallelTest, ARankThatDriftsIsNamedWithTheTensor) {
     }
     parallel.require_same_state();
   });
-  EXPECT_THAT(outcomes, testing::Each(AllOf(HasSubstr("'parameters.first.bias'"), HasSubstr("of replica 2 differs"))));
+  EXPECT_THAT(outcomes,
+              ::testing::Each(AllOf(HasSubstr("'parameters.first.bias'"), HasSubstr("of replica 2 differs"))));
 }
 
 TEST(DataParallelTest, DifferentModelsAreRefusedWithShapesOfEachRank) {
   const auto outcomes = run_ranks(
       2, with_sgd(), [](DataParallel&, Net&, int) {}, [](int rank) { return 4 + rank; });
-  EXPECT_THAT(outcomes, testing::Each(AllOf(HasSubstr("first.weight"), HasSubstr("[4, 3]"), HasSubstr("[5, 3]"))));
+  EXPECT_THAT(outcomes, ::testing::Each(AllOf(HasSubstr("first.weight"), HasSubstr("[4, 3]"), HasSubstr("[5, 3]"))));
 }
 
 TEST(DataParallelTest, ALossThatIsNoScalarIsRefused) {

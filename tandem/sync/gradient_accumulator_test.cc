@@ -38,7 +38,7 @@ struct Given {
   double factor = 1;
 };
 
-class AccumulatorTest : public testing::Test {
+class AccumulatorTest : public ::testing::Test {
  protected:
   AccumulatorTest() : parameters_(std::make_shared<Words>(), {}) {
     for (std::size_t b = 0; b < parameters_.buffers().size(); ++b)
@@ -124,13 +124,13 @@ TEST_F(AccumulatorTest, WholeGradientsWeighTheirRows) {
     EXPECT_TRUE(add(*accumulator, {.id = {1, step}, .first = 8, .second = 16, .weight = 2, .step = step}));
     EXPECT_TRUE(add(*accumulator, {.id = {0, step}, .first = 12, .weight = 6, .step = step}));
     const auto taken = accumulator->take();
-    EXPECT_THAT(means(taken), testing::ElementsAre(2.5, 2, 0, 0, 0, 0)) << "who has no gradient counts as zero";
+    EXPECT_THAT(means(taken), ::testing::ElementsAre(2.5, 2, 0, 0, 0, 0)) << "who has no gradient counts as zero";
     EXPECT_EQ(taken.tally.weight, 8);
     EXPECT_EQ(taken.tally.loss, 24);
     EXPECT_EQ(taken.tally.shards, 2);
     EXPECT_THAT(std::vector<float>({taken.gradients.presence(dense_, parameters_)[0].item<float>(),
                                     taken.gradients.presence(dense_, parameters_)[1].item<float>()}),
-                testing::ElementsAre(2, 1));
+                ::testing::ElementsAre(2, 1));
   }
 }
 
@@ -141,7 +141,7 @@ TEST_F(AccumulatorTest, PerVariableEachMeanIsOverTheGradientsThatHaveIt) {
     EXPECT_TRUE(add(*accumulator, {.id = {1, step}, .first = 8, .second = 16, .weight = 2, .step = step}));
     EXPECT_TRUE(add(*accumulator, {.id = {0, step}, .first = 12, .weight = 6, .step = step}));
     const auto taken = accumulator->take();
-    EXPECT_THAT(means(taken), testing::ElementsAre(3, 8, 0, 0, 0, 0));
+    EXPECT_THAT(means(taken), ::testing::ElementsAre(3, 8, 0, 0, 0, 0));
     EXPECT_EQ(taken.tally.weight, 2);
     EXPECT_EQ(taken.tally.loss, 6);
   }
@@ -156,7 +156,7 @@ TEST_F(AccumulatorTest, RowsOfSparseGradientsAreDividedByCountOrByIndex) {
         EXPECT_TRUE(add(*accumulator, {.id = {0, step}, .first = 1, .rows = {{1, 6}, {3, 4}}, .step = step}));
         EXPECT_TRUE(add(*accumulator, {.id = {1, step}, .first = 1, .rows = {{1, 2}}, .step = step}));
         EXPECT_THAT(means(accumulator->take()),
-                    testing::ElementsAre(1, 0, 0, 4, 0, mean == SparseMean::kByCount ? 2 : 4));
+                    ::testing::ElementsAre(1, 0, 0, 4, 0, mean == SparseMean::kByCount ? 2 : 4));
       }
     }
   }
@@ -167,7 +167,7 @@ TEST_F(AccumulatorTest, ByIndexWholeGradientsWeighTheirRowsToo) {
   const auto accumulator = make(Acceptance::kWhole, SparseMean::kByIndex);
   EXPECT_TRUE(add(*accumulator, {.id = {0, 0}, .rows = {{0, 6}}, .weight = 3}));
   EXPECT_TRUE(add(*accumulator, {.id = {1, 0}, .rows = {{2, 5}}, .weight = 1}));
-  EXPECT_THAT(means(accumulator->take()), testing::ElementsAre(0, 0, 2, 0, 5, 0));
+  EXPECT_THAT(means(accumulator->take()), ::testing::ElementsAre(0, 0, 2, 0, 5, 0));
 }
 
 TEST_F(AccumulatorTest, TwoShardsOfAReplicaMayHaveTheSameRow) {
@@ -177,7 +177,7 @@ TEST_F(AccumulatorTest, TwoShardsOfAReplicaMayHaveTheSameRow) {
     EXPECT_TRUE(add(*accumulator, {.id = {1, 0}, .weight = 2}));
     const bool by_index = mean == SparseMean::kByIndex;
     EXPECT_THAT(means(accumulator->take()),
-                testing::ElementsAre(0, 0, by_index ? 1.5 : 0.75, by_index ? 4 : 2, by_index ? 0.5 : 0.25, 0));
+                ::testing::ElementsAre(0, 0, by_index ? 1.5 : 0.75, by_index ? 4 : 2, by_index ? 0.5 : 0.25, 0));
   }
 }
 
@@ -186,7 +186,7 @@ TEST_F(AccumulatorTest, AFactorClipsBeforeTheMean) {
     const auto accumulator = make(acceptance);
     EXPECT_TRUE(add(*accumulator, {.id = {0, 0}, .first = 8, .rows = {{0, 8}}, .factor = 0.5}));
     EXPECT_TRUE(add(*accumulator, {.id = {1, 0}, .first = 2, .rows = {{0, 2}}}));
-    EXPECT_THAT(means(accumulator->take()), testing::ElementsAre(3, 0, 3, 0, 0, 0));
+    EXPECT_THAT(means(accumulator->take()), ::testing::ElementsAre(3, 0, 3, 0, 0, 0));
   }
 }
 

@@ -21,8 +21,8 @@ namespace tandem::sync {
 namespace {
 
 using namespace std::chrono_literals;
-using testing::AllOf;
-using testing::HasSubstr;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
 
 constexpr int kRanks = 3;
 
@@ -112,7 +112,7 @@ torch::Tensor memory_of(DataParallel& parallel, const std::string& parameter) {
   return {};
 }
 
-const auto kNoneFailed = testing::Each(testing::StrEq(""));
+const auto kNoneFailed = ::testing::Each(::testing::StrEq(""));
 
 // The values after so many steps without a compression.
 std::vector<torch::Tensor> exact(int steps) {
@@ -280,7 +280,7 @@ TEST(GradientCompressionTest, WhatIsTooLargeForHalfIsReportedWithItsTensorOnEver
     me.parallel.step();
   });
   EXPECT_THAT(outcomes,
-              testing::Each(AllOf(HasSubstr("'body.bias'"), HasSubstr("is not finite after a cast to Half"))));
+              ::testing::Each(AllOf(HasSubstr("'body.bias'"), HasSubstr("is not finite after a cast to Half"))));
 }
 
 class Halved final : public GradientCompression {

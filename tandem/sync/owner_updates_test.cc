@@ -17,7 +17,7 @@
 namespace tandem::sync {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 enum class Table { kNone, kSparse };
 
@@ -117,7 +117,7 @@ StrategyWorld world_of(const Case& it, const StrategyOptions& strategy, int repl
           .build = [&it] { return std::make_shared<OwnedNet>(it.dtype, it.table); }};
 }
 
-class OwnerUpdatesLawTest : public testing::TestWithParam<std::size_t> {
+class OwnerUpdatesLawTest : public ::testing::TestWithParam<std::size_t> {
  protected:
   const Case case_ = cases()[GetParam()];
 };
@@ -136,7 +136,7 @@ TEST_P(OwnerUpdatesLawTest, EveryStrategyHasTheSameStateOnAnyNumberOfReplicas) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Cases, OwnerUpdatesLawTest, testing::Range<std::size_t>(0, 10),
+INSTANTIATE_TEST_SUITE_P(Cases, OwnerUpdatesLawTest, ::testing::Range<std::size_t>(0, 10),
                          [](const auto& chosen) { return std::string(cases()[chosen.param].name); });
 
 // Replica 0 leaves after one step and replica 2 after three; what they own is still updated.

@@ -12,8 +12,8 @@ namespace tandem::sync {
 namespace {
 
 using comm::OwnedPart;
-using testing::ElementsAre;
-using testing::IsEmpty;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
 
 struct Variables : torch::nn::Module {
   explicit Variables(const std::vector<std::int64_t>& sizes) {

@@ -11,8 +11,8 @@
 namespace tandem::sync {
 namespace {
 
-using testing::AllOf;
-using testing::HasSubstr;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
 
 struct Layers : torch::nn::Module {
   explicit Layers(const std::vector<std::string>& names, torch::Dtype dtype = torch::kFloat) {

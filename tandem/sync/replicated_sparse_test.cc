@@ -13,8 +13,8 @@ namespace {
 constexpr int kShards = 4;
 
 // No matrix products: their bits could depend on what other threads do (see learner/replica_team.cc).
-struct Words : torch::nn::Module {
-  explicit Words(bool sparse) {
+struct SparseAndDense : torch::nn::Module {
+  explicit SparseAndDense(bool sparse) {
     table = register_module("table", torch::nn::Embedding(torch::nn::EmbeddingOptions(7, 3).sparse(sparse)));
     scale = register_parameter("scale", torch::tensor({0.7F, -1.3F, 1.9F}));
     const torch::NoGradGuard no_grad;
@@ -41,7 +41,7 @@ Outcome train_words(bool sparse, int replicas) {
   const std::vector<std::string> failures = run_world(
       kShards, replicas, {.max_grad_norm = 0.6, .divisor = {}},
       [&](Replica& replica, Replicated& strategy) {
-        auto& words = dynamic_cast<Words&>(replica.module());
+        auto& words = dynamic_cast<SparseAndDense&>(replica.module());
         Outcome& mine = all[static_cast<std::size_t>(replica.placement().replica)];
         for (int step = 0; step < 3; ++step) {
           const StepReport report = step_over_shards(replica, strategy, [&](int shard) {
@@ -54,7 +54,7 @@ Outcome train_words(bool sparse, int replicas) {
         mine.table = words.table->weight.detach().clone();
         mine.scale = words.scale.detach().clone();
       },
-      [&](int) { return std::make_shared<Words>(sparse); });
+      [&](int) { return std::make_shared<SparseAndDense>(sparse); });
   for (const std::string& failure : failures) EXPECT_EQ(failure, "");
   for (const Outcome& other : all) EXPECT_EQ(other.sha256, all.front().sha256);
   return all.front();

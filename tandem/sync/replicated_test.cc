@@ -13,8 +13,8 @@
 namespace tandem::sync {
 namespace {
 
-using testing::AllOf;
-using testing::HasSubstr;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
 
 struct TwoHeads : torch::nn::Module {
   explicit TwoHeads(std::int64_t width = 4) {
@@ -158,7 +158,7 @@ TEST(ReplicatedTest, TheReplicaAndShardWhoseLossWasNotFiniteAreNamed) {
       },
       same_net);
   EXPECT_THAT(outcomes,
-              testing::Each(HasSubstr("The loss was not finite already on replica 1 (shard 3). The learning rate")));
+              ::testing::Each(HasSubstr("The loss was not finite already on replica 1 (shard 3). The learning rate")));
 }
 
 TEST(ReplicatedTest, DifferentModelsAreRefusedBeforeTheFirstStepNamingTheParameter) {

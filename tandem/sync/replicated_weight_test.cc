@@ -12,8 +12,8 @@ namespace tandem::sync {
 namespace {
 
 using namespace std::chrono_literals;
-using testing::Each;
-using testing::HasSubstr;
+using ::testing::Each;
+using ::testing::HasSubstr;
 
 struct Pair : torch::nn::Module {
   Pair() {

@@ -17,7 +17,7 @@ namespace tandem::sync {
 namespace {
 
 using namespace std::chrono_literals;
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 std::unique_ptr<Replica> make_replica(std::shared_ptr<torch::nn::Module> module, int replicas,
                                       const std::vector<model::OptimizerOptions>& optimizer,

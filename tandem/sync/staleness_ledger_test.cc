@@ -8,8 +8,8 @@
 namespace tandem::sync {
 namespace {
 
-using testing::ElementsAre;
-using testing::IsEmpty;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
 
 // A whole step of a replica: what it offers is judged, then it reads the variables.
 StalenessLedger::Entry step(StalenessLedger& ledger, int replica) {

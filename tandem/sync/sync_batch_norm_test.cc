@@ -18,7 +18,7 @@ namespace tandem::sync {
 namespace {
 
 using namespace std::chrono_literals;
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 using torch::Tensor;
 
 constexpr int kSyncedRanks = 3;
@@ -47,7 +47,7 @@ std::vector<std::string> run_synced_ranks(const RankWork& work) {
   return outcomes;
 }
 
-const auto kAllPassed = testing::Each(testing::StrEq(""));
+const auto kAllPassed = ::testing::Each(::testing::StrEq(""));
 
 // Rank r has 2r + 1 of the 9 rows; far from zero, where float32 loses what a sum of squares would need.
 Range rows_of_rank(int rank) { return {rank * rank, (rank + 1) * (rank + 1)}; }
@@ -171,7 +171,7 @@ TEST(SyncBatchNormTest, InputsOfOtherShapesAndASingleValueAreRefused) {
     EXPECT_THROW(norm(torch::ones({2, kChannels + 1})), DataError);
     norm(torch::ones({rank == 0 ? 1 : 0, kChannels}));
   });
-  EXPECT_THAT(outcomes, testing::Each(HasSubstr("1 values a channel")));
+  EXPECT_THAT(outcomes, ::testing::Each(HasSubstr("1 values a channel")));
 }
 
 TEST(SyncBatchNormTest, WithoutAMomentumTheRunningMeanIsThatOfAllPasses) {

@@ -12,9 +12,9 @@ namespace tandem::sync {
 namespace {
 
 using namespace std::chrono_literals;
-using testing::AllOf;
-using testing::Each;
-using testing::HasSubstr;
+using ::testing::AllOf;
+using ::testing::Each;
+using ::testing::HasSubstr;
 
 // Replica 1 leaves after one step; the other's steps are of one gradient of two.
 TEST(SyncReplicasEndsTest, WhoLeavesLowersTheQuorumAndTheRateIfItIsScaled) {
@@ -156,7 +156,7 @@ TEST(SyncReplicasEndsTest, TheOthersGoOnWithoutAFailedReplicaIfTheyShould) {
                           expect_all(state.back().second, -0.5 * (7.0 / 3 * 0.875 + 2.5 * (0.75 + 0.5)));
                         }
                       });
-  EXPECT_THAT(outcomes, testing::ElementsAre("", HasSubstr("no more milk"), ""));
+  EXPECT_THAT(outcomes, ::testing::ElementsAre("", HasSubstr("no more milk"), ""));
   for (const int survivor : {0, 2}) expect_all(values[static_cast<std::size_t>(survivor)], -0.5 * (7.0 / 3 + 2 * 2.5));
 }
 

@@ -16,9 +16,9 @@ namespace {
 using namespace std::chrono_literals;
 using shm::ProcessWorld;
 using shm::Voice;
-using testing::AllOf;
-using testing::Each;
-using testing::HasSubstr;
+using ::testing::AllOf;
+using ::testing::Each;
+using ::testing::HasSubstr;
 
 StepReport step_both(Replica& replica, Strategy& strategy) {
   auto& net = dynamic_cast<LinearAndTable&>(replica.module());

@@ -17,8 +17,8 @@
 namespace tandem::sync {
 namespace {
 
-using testing::Each;
-using testing::ElementsAre;
+using ::testing::Each;
+using ::testing::ElementsAre;
 
 // Words are shared between shards, and the head takes part in every second step only.
 struct Reader : torch::nn::Module {

@@ -16,7 +16,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-class SyncVariablesTest : public testing::Test {
+class SyncVariablesTest : public ::testing::Test {
  protected:
   // Replica `who` offers its number plus one everywhere, and has to go on within `limits`.
   Outcome exchange(int who, const Limits& limits = within(60s)) { return exchange(who, limits, who + 1); }
@@ -61,7 +61,7 @@ TEST_F(SyncVariablesTest, AGradientIsNotLostWhenItsReplicaStopsWaiting) {
   const Outcome late = exchange(1);
   EXPECT_EQ(late.verdict, Verdict::kDropped);
   EXPECT_EQ(late.staleness, 1);
-  EXPECT_THAT(variables_.newest(), testing::ElementsAre(GradientId{0, 0}, GradientId{2, 0}));
+  EXPECT_THAT(variables_.newest(), ::testing::ElementsAre(GradientId{0, 0}, GradientId{2, 0}));
 }
 
 TEST_F(SyncVariablesTest, AStepThatCannotBeMadeEndsTheWaitsOfAll) {
@@ -75,7 +75,7 @@ TEST_F(SyncVariablesTest, AStepThatCannotBeMadeEndsTheWaitsOfAll) {
   });
   ASSERT_TRUE(eventually([this] { return variables_.totals()[0].offered == 1; }));
   EXPECT_THAT([this] { (void)exchange(2, within(60s), std::nan("")); },
-              testing::ThrowsMessage<RunError>(testing::HasSubstr("is not finite")));
+              ::testing::ThrowsMessage<RunError>(::testing::HasSubstr("is not finite")));
 }
 
 // 0.1 + 0.1 + 0.1 is not 0.3, so the mean of the three factors is not 0.1.

@@ -13,9 +13,9 @@
 namespace tandem::sync {
 namespace {
 
-using testing::ElementsAre;
-using testing::HasSubstr;
-using testing::IsEmpty;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 
 TokenProtocol started(const TokenProtocol::Options& options) {
   TokenProtocol protocol(options);
@@ -191,7 +191,7 @@ TEST(TokenProtocolTest, NumbersOutOfRangeAreAllNamed) {
     (void)TokenProtocol({.workers = 0, .aggregate = 0});
     FAIL();
   } catch (const ConfigError& error) {
-    EXPECT_THAT(error.what(), testing::AllOf(HasSubstr("0 workers"), HasSubstr("replicas_to_aggregate")));
+    EXPECT_THAT(error.what(), ::testing::AllOf(HasSubstr("0 workers"), HasSubstr("replicas_to_aggregate")));
   }
   try {
     (void)TokenProtocol({.workers = 2, .aggregate = 5, .initial_tokens = 2, .tokens = Tokens::kShared});
@@ -242,7 +242,7 @@ class Explorer {
   }
 
   void visit(const Explored& state) {
-    if (state.protocol.step() == steps_ || testing::Test::HasFailure()) {
+    if (state.protocol.step() == steps_ || ::testing::Test::HasFailure()) {
       ++finished_;
       return;
     }

@@ -11,15 +11,15 @@ namespace tandem::failure_test {
 namespace {
 
 using process_test::Ended;
-using testing::AllOf;
-using testing::ContainsRegex;
-using testing::HasSubstr;
+using ::testing::AllOf;
+using ::testing::ContainsRegex;
+using ::testing::HasSubstr;
 
-constexpr int kRanks = 3;
+constexpr int kMembers = 3;
 
 std::vector<Ended> outcomes_of(const std::string& fault) {
   const Place place{.port = free_port()};
-  auto ranks = start_ranks(kRanks, place, {fault});
+  auto ranks = start_ranks(kMembers, place, {fault});
   return wait_for(ranks);
 }
 
@@ -57,7 +57,7 @@ TEST(FaultsTest, ARankThatSkippedAStepIsNamed) {
 
 TEST(FaultsTest, ARankWithFewerBatchesHoldsNobodyUp) {
   const std::vector<Ended> outcomes = outcomes_of("fewer");
-  expect_all(outcomes, 0, testing::IsEmpty());
+  expect_all(outcomes, 0, ::testing::IsEmpty());
   EXPECT_EQ(outcomes[0].out, "6 steps\n");
   EXPECT_EQ(outcomes[1].out, "4 steps\n");
 }

@@ -61,7 +61,7 @@ bool have_gone(const std::vector<std::string>& sockets, const fs::path& network)
 // What outlives a process if nobody removes it, in the network of that process.
 void expect_nothing_left(const fs::path& network, int port) {
   const std::vector<std::string> sockets = lines_with(content_of(network / "unix"), "@tandem/");
-  EXPECT_TRUE(have_gone(sockets, network)) << testing::PrintToString(sockets);
+  EXPECT_TRUE(have_gone(sockets, network)) << ::testing::PrintToString(sockets);
   std::ostringstream address;
   address << ':' << std::hex << std::uppercase << port << " ";
   for (const char* table : {"tcp", "tcp6"}) {
@@ -125,8 +125,8 @@ class Run {
       if (rank == victim) continue;
       const Ended ended = of(rank).wait();
       EXPECT_EQ(ended.exit_code, 3) << "rank " << rank << " ended with " << ended.how() << ": " << ended.err;
-      EXPECT_THAT(blamed(ended.err), testing::AllOf(testing::Not(testing::IsEmpty()),
-                                                    testing::Each(testing::StrEq(std::to_string(victim)))))
+      EXPECT_THAT(blamed(ended.err), ::testing::AllOf(::testing::Not(::testing::IsEmpty()),
+                                                      ::testing::Each(::testing::StrEq(std::to_string(victim)))))
           << "rank " << rank << ": " << ended.err;
       EXPECT_LE(seconds[static_cast<std::size_t>(rank)], most) << "rank " << rank << ": " << ended.err;
     }

@@ -35,8 +35,9 @@ TEST_P(BadPluginEnvTest, IsNamedAndEarlierCheckpointsStay) {
   if (GetParam().breaks == Breaks::kLater) {
     for (const int updates : {1, 2, 3})
       expect_success(tandem(folder.path(), {"inspect", checkpoint_of("run", updates)}));
-    EXPECT_THAT(expect_success(tandem(folder.path(), split("inspect run"))),
-                testing::AllOf(testing::HasSubstr("state    failed"), testing::HasSubstr(GetParam().words.front())));
+    EXPECT_THAT(
+        expect_success(tandem(folder.path(), split("inspect run"))),
+        ::testing::AllOf(::testing::HasSubstr("state    failed"), ::testing::HasSubstr(GetParam().words.front())));
     // It goes on from there, to the same fault.
     expect_refusal(tandem(folder.path(), split("resume run --quiet --set checkpoint.every_seconds=3600")), kRunFailed,
                    GetParam().words);

@@ -15,11 +15,11 @@ using comm::World;
 using comm::WorldOptions;
 using shm::ProcessWorld;
 using shm::Voice;
-using testing::AllOf;
-using testing::Each;
-using testing::HasSubstr;
-using testing::StartsWith;
-using testing::StrEq;
+using ::testing::AllOf;
+using ::testing::Each;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+using ::testing::StrEq;
 
 constexpr int kRanks = 4;
 
@@ -31,7 +31,7 @@ comm::LauncherEnvironment rank_of(int rank) {
           .master = {.address = TwoHosts::address(0), .port = 29500}};
 }
 
-class TwoHostsTest : public testing::Test {
+class TwoHostsTest : public ::testing::Test {
  protected:
   void SetUp() override {
     if (hosts.refusal()) GTEST_SKIP() << *hosts.refusal();

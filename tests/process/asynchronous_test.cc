@@ -8,7 +8,7 @@
 namespace tandem::process_test {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 Command asynchronous(const Command& training, const std::vector<std::string>& settings = {}) {
   return under_strategy("asynchronous", training, settings);

@@ -13,9 +13,9 @@
 namespace tandem::process_test {
 namespace {
 
-using testing::AllOf;
-using testing::HasSubstr;
-using testing::Not;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
 
 // Four environments of as many shards, all in all, with all that changes from update to update.
 Recipe dd_ppo() {

@@ -12,7 +12,7 @@
 namespace tandem::process_test {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 constexpr std::int64_t kBatchRows = 64, kUpdateRows = 4 * kBatchRows;
 

@@ -50,7 +50,7 @@ const std::vector<std::string> kWithinCheckpoints{
     "file.sync_folder:52:kill",
 };
 
-class KillTest : public testing::TestWithParam<Recipe> {};
+class KillTest : public ::testing::TestWithParam<Recipe> {};
 
 TEST_P(KillTest, WithinACheckpointTheResumeIsExact) {
   const Recipe& recipe = GetParam();
@@ -104,7 +104,7 @@ TEST_P(KillTest, TwiceTheResumeIsExact) {
   expect_exact_end(scratch / "run", "cpu:4", state);
 }
 
-INSTANTIATE_TEST_SUITE_P(Recipes, KillTest, testing::Values(cartpole(), pendulum()),
+INSTANTIATE_TEST_SUITE_P(Recipes, KillTest, ::testing::Values(cartpole(), pendulum()),
                          [](const auto& tested) { return tested.param.name; });
 
 TEST(EarlyKillTest, BeforeTheFirstCheckpointTheRunStartsAgain) {

@@ -17,11 +17,11 @@
 namespace tandem::process_test {
 namespace {
 
-using testing::AllOf;
-using testing::Each;
-using testing::HasSubstr;
-using testing::SizeIs;
-using testing::StartsWith;
+using ::testing::AllOf;
+using ::testing::Each;
+using ::testing::HasSubstr;
+using ::testing::SizeIs;
+using ::testing::StartsWith;
 
 Command launch(std::vector<std::string> flags, const std::vector<std::string>& rank_arguments) {
   flags.insert(flags.begin(), "launch");
@@ -66,7 +66,7 @@ TEST(LaunchTest, RanksMeetInTheStoreOfTheLauncher) {
   EXPECT_THAT(lines, SizeIs(3));
   EXPECT_THAT(lines, Each(AllOf(HasSubstr("by tandem launch; store at 127.0.0.1:"), HasSubstr("; met n0 n1 n2"))));
   for (const char* who : {"[0] rank 0 of 3 (local rank 0 of 3)", "[1] rank 1 of 3", "[2] rank 2 of 3"}) {
-    EXPECT_THAT(lines, testing::Contains(StartsWith(who)));
+    EXPECT_THAT(lines, ::testing::Contains(StartsWith(who)));
   }
 }
 

@@ -12,9 +12,9 @@
 namespace tandem::process_test {
 namespace {
 
-using testing::Contains;
-using testing::HasSubstr;
-using testing::Pair;
+using ::testing::Contains;
+using ::testing::HasSubstr;
+using ::testing::Pair;
 
 Command with_profile(Command training) {
   training.arguments.emplace_back("--profile");

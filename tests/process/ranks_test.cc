@@ -12,9 +12,9 @@
 namespace tandem::process_test {
 namespace {
 
-using testing::AllOf;
-using testing::HasSubstr;
-using testing::Not;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
 
 void expect_same_state_on_any_ranks(const Recipe& recipe) {
   const std::string expected = uninterrupted_state(recipe);

@@ -8,7 +8,7 @@
 namespace tandem::process_test {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 TEST(SimulateScaleTest, RanksAreMeasuredAndModelledUnderEveryPolicy) {
   const TemporaryFolder scratch;
@@ -34,7 +34,7 @@ TEST(SimulateScaleTest, RanksAreMeasuredAndModelledUnderEveryPolicy) {
 TEST(SimulateScaleTest, WhatIsWrongIsSaidAtOnceBeforeAnyRankStarts) {
   const Ended ended = run(tandem({"simulate-scale", "--ranks", "4", "--step", "slow"}));
   EXPECT_EQ(ended.exit_code, 2);
-  EXPECT_THAT(ended.err, testing::AllOf(HasSubstr("--ranks"), HasSubstr("--step slow")));
+  EXPECT_THAT(ended.err, ::testing::AllOf(HasSubstr("--ranks"), HasSubstr("--step slow")));
 }
 
 }  // namespace

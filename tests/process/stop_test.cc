@@ -14,7 +14,7 @@
 namespace tandem::process_test {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 // Without schedules, which depend on the number of steps: a stopped run must equal one that was shorter from the start.
 Recipe endless(Recipe recipe) {
@@ -37,7 +37,7 @@ std::int64_t stop_by(int signal, const Recipe& recipe, const std::filesystem::pa
   return summary_of(folder).at("updates").as_int64();
 }
 
-class StopTest : public testing::TestWithParam<int> {};
+class StopTest : public ::testing::TestWithParam<int> {};
 
 TEST_P(StopTest, LeavesACheckpointOfItsLastUpdateThatIsResumedExactly) {
   const Recipe recipe = endless(GetParam() == SIGINT ? cartpole() : pendulum());
@@ -55,7 +55,7 @@ TEST_P(StopTest, LeavesACheckpointOfItsLastUpdateThatIsResumedExactly) {
   expect_line_for_every_update(folder);
 }
 
-INSTANTIATE_TEST_SUITE_P(Signals, StopTest, testing::Values(SIGINT, SIGTERM),
+INSTANTIATE_TEST_SUITE_P(Signals, StopTest, ::testing::Values(SIGINT, SIGTERM),
                          [](const auto& tested) { return tested.param == SIGINT ? "CtrlC" : "SIGTERM"; });
 
 TEST(FullDiskTest, DuringACheckpointNamesTheFileAndTheEarlierOneIsResumedExactly) {

@@ -15,7 +15,7 @@ Command with(Command command, const std::vector<std::string>& more) {
   return command;
 }
 
-class StrategyTest : public testing::TestWithParam<std::vector<std::string>> {};
+class StrategyTest : public ::testing::TestWithParam<std::vector<std::string>> {};
 
 TEST_P(StrategyTest, ARunHasTheStateOfReplicatedOnAnyReplicasAndRanks) {
   const Recipe recipe = with_steps(cartpole(), 4096);
@@ -48,11 +48,11 @@ TEST_P(StrategyTest, ARunGoesOnExactlyUnderAnotherStrategyAndOnOtherReplicas) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Strategies, StrategyTest,
-                         testing::Values(std::vector<std::string>{"--strategy", "divided"},
-                                         std::vector<std::string>{"--strategy", "sync_replicas"},
-                                         std::vector<std::string>{"--strategy", "parameter_server"},
-                                         std::vector<std::string>{"--strategy", "parameter_server", "--set",
-                                                                  "parameter_server.servers=first"}),
+                         ::testing::Values(std::vector<std::string>{"--strategy", "divided"},
+                                           std::vector<std::string>{"--strategy", "sync_replicas"},
+                                           std::vector<std::string>{"--strategy", "parameter_server"},
+                                           std::vector<std::string>{"--strategy", "parameter_server", "--set",
+                                                                    "parameter_server.servers=first"}),
                          [](const auto& chosen) {
                            return std::string(chosen.index == 0   ? "Divided"
                                               : chosen.index == 1 ? "FirstToCome"

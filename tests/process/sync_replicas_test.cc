@@ -9,7 +9,7 @@
 namespace tandem::process_test {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 Command synchronous(const Command& training, const std::vector<std::string>& settings) {
   return under_strategy("sync_replicas", training, settings);

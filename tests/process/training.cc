@@ -95,7 +95,7 @@ void expect_success(const Command& command) {
 void expect_inspectable(const fs::path& folder) {
   const Ended text = run(tandem({"inspect", folder.string()}));
   EXPECT_EQ(text.exit_code, 0) << text.err;
-  EXPECT_THAT(text.out, testing::HasSubstr("run " + folder.string()));
+  EXPECT_THAT(text.out, ::testing::HasSubstr("run " + folder.string()));
   const Ended json = run(tandem({"inspect", folder.string(), "--json"}));
   EXPECT_EQ(json.exit_code, 0) << json.err;
   EXPECT_EQ(read_json(json.out).at("folder").as_string(), folder.string());

@@ -8,10 +8,10 @@
 namespace tandem::app {
 namespace {
 
-using testing::ElementsAre;
-using testing::HasSubstr;
-using testing::IsEmpty;
-using testing::UnorderedElementsAre;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::UnorderedElementsAre;
 
 template <typename Kind>
 Kind read(const std::vector<std::string>& arguments) {

@@ -11,11 +11,11 @@
 namespace tandem::app {
 namespace {
 
-using testing::Contains;
-using testing::ElementsAre;
-using testing::HasSubstr;
-using testing::IsEmpty;
-using testing::Not;
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
 
 int count_replicas(const std::string& devices) {
   if (devices == "cpu") return 1;
@@ -27,7 +27,7 @@ void check_env(const TrainOptions& options) {
   if (options.env == "Missing-v0") throw ConfigError("no such environment");
 }
 
-class ConfigurationTest : public testing::Test {
+class ConfigurationTest : public ::testing::Test {
  protected:
   static Setting flag(std::string key, std::string text) {
     return {std::move(key), RawValue::of_text(std::move(text)), {Layer::kFlag, "--set"}};

@@ -8,10 +8,10 @@
 namespace tandem::app {
 namespace {
 
-using testing::AllOf;
-using testing::ElementsAre;
-using testing::HasSubstr;
-using testing::IsEmpty;
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 
 struct Fields {
   std::int64_t count = 8;
@@ -42,7 +42,7 @@ Setting flag(std::string key, std::string text, std::string place = "--set") {
   return {std::move(key), RawValue::of_text(std::move(text)), {Layer::kFlag, std::move(place)}};
 }
 
-class OptionTableTest : public testing::Test {
+class OptionTableTest : public ::testing::Test {
  protected:
   Fields fields;
   OptionTable table = table_of(fields);
@@ -96,8 +96,8 @@ TEST_F(OptionTableTest, TheFileOfAnotherProgramIsNotAnsweredKeyByKey) {
   settings.push_back(flag("count", "0"));
   const std::vector<std::string> faults = table.assign(settings);
   EXPECT_EQ(faults.size(), 22u);
-  EXPECT_THAT(faults, testing::Contains("480 more keys do not exist"));
-  EXPECT_THAT(faults, testing::Contains(HasSubstr("count = 0")));
+  EXPECT_THAT(faults, ::testing::Contains("480 more keys do not exist"));
+  EXPECT_THAT(faults, ::testing::Contains(HasSubstr("count = 0")));
 }
 
 TEST_F(OptionTableTest, AKeyIsGivenOnceInALayer) {

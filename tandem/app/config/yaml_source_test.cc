@@ -10,11 +10,11 @@
 namespace tandem::app {
 namespace {
 
-using testing::ElementsAre;
-using testing::HasSubstr;
-using testing::IsEmpty;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 
-class YamlSourceTest : public testing::Test {
+class YamlSourceTest : public ::testing::Test {
  protected:
   [[nodiscard]] YamlSettings read(const std::string& text) const {
     return read_yaml(text, "a.yaml", Layer::kFile, table);

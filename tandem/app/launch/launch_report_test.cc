@@ -8,8 +8,8 @@
 namespace tandem::app {
 namespace {
 
-using testing::HasSubstr;
-using testing::Not;
+using ::testing::HasSubstr;
+using ::testing::Not;
 
 TEST(LaunchReportTest, TheFirstFailureComesFirstWithItsLastLines) {
   EXPECT_EQ(failure_report({{.rank = 2,

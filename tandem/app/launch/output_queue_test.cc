@@ -13,7 +13,7 @@
 namespace tandem::app {
 namespace {
 
-class OutputQueueTest : public testing::Test {
+class OutputQueueTest : public ::testing::Test {
  protected:
   void SetUp() override {
     std::array<int, 2> ends{};

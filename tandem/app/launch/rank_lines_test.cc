@@ -6,7 +6,7 @@
 namespace tandem::app {
 namespace {
 
-using testing::ElementsAre;
+using ::testing::ElementsAre;
 
 TEST(RankLinesTest, OnlyWholeLinesAreGivenOut) {
   RankLines lines(2);

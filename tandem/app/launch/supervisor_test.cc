@@ -21,11 +21,11 @@
 namespace tandem::app {
 namespace {
 
-using testing::AllOf;
-using testing::HasSubstr;
-using testing::Not;
-using testing::StartsWith;
-using testing::UnorderedElementsAre;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::StartsWith;
+using ::testing::UnorderedElementsAre;
 
 constexpr std::chrono::hours kNever{1};
 // So that a rank that should have been ended does not outlive a test that fails.
@@ -62,7 +62,7 @@ struct Outcome {
   std::string out, err;
 };
 
-class SupervisorTest : public testing::Test {
+class SupervisorTest : public ::testing::Test {
  protected:
   Outcome launch(const std::string& script, LaunchOptions options = {}) {
     options.command = {"/bin/sh", "-c", concat("cd ", folder.path().string(), "; ", script)};

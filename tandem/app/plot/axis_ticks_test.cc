@@ -10,7 +10,7 @@
 namespace tandem::app {
 namespace {
 
-using testing::ElementsAre;
+using ::testing::ElementsAre;
 
 TEST(AxisTicksTest, AreRoundNumbersInOneUnit) {
   EXPECT_THAT(axis_ticks(0, 500'000, 6).labels, ElementsAre("0", "100k", "200k", "300k", "400k", "500k"));

@@ -10,9 +10,9 @@
 namespace tandem::app {
 namespace {
 
-using testing::StartsWith;
+using ::testing::StartsWith;
 
-class ChartTest : public testing::Test {
+class ChartTest : public ::testing::Test {
  protected:
   static Chart chart_of(std::vector<Curve> curves) { return {"Title", "", "x", "y", 475.0, std::move(curves)}; }
   // Width and height from a PNG's first chunk.
@@ -39,7 +39,7 @@ TEST_F(ChartTest, TheSvgIsAWholeDocument) {
   write_chart(chart_of({{"a", {{0, 1}, {10, 2}}}}), folder / "a.svg");
   const std::string svg = read_file(folder / "a.svg");
   EXPECT_THAT(svg, StartsWith("<?xml"));
-  EXPECT_THAT(svg, testing::EndsWith("</svg>\n"));
+  EXPECT_THAT(svg, ::testing::EndsWith("</svg>\n"));
 }
 
 TEST_F(ChartTest, ARunWithoutPointsIsAnEmptyPicture) {

@@ -10,7 +10,7 @@
 namespace tandem::app {
 namespace {
 
-using testing::ElementsAre;
+using ::testing::ElementsAre;
 
 TEST(ReadPointsTest, LeavesOutWhatHasNoNumberAndAnUnfinishedLine) {
   const TemporaryFolder folder;
@@ -25,7 +25,7 @@ TEST(ReadPointsTest, ABrokenLineIsNamed) {
     (void)read_points(folder / "m", "x", "y");
     FAIL() << "nothing was thrown";
   } catch (const DataError& error) {
-    EXPECT_THAT(error.what(), testing::HasSubstr("m:2: no line of metrics"));
+    EXPECT_THAT(error.what(), ::testing::HasSubstr("m:2: no line of metrics"));
   }
   EXPECT_THROW((void)read_points(folder / "missing", "x", "y"), CheckpointError);
 }

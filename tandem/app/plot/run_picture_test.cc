@@ -10,10 +10,10 @@
 namespace tandem::app {
 namespace {
 
-using testing::AllOf;
-using testing::HasSubstr;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
 
-class RunPictureTest : public testing::Test {
+class RunPictureTest : public ::testing::Test {
  protected:
   RunPaths run(const std::string& name, const std::string& env, int seed) {
     std::filesystem::create_directory(folder / name);
@@ -32,7 +32,7 @@ TEST_F(RunPictureTest, OneRunIsNamedByItsTaskAndHowItWent) {
   EXPECT_EQ(chart.title, "CartPole-v1");
   EXPECT_THAT(chart.subtitle, AllOf(HasSubstr("ppo, seed 3"), HasSubstr("Solved after 41.2k steps")));
   EXPECT_EQ(chart.threshold, 475.0);
-  EXPECT_THAT(chart.curves.at(0).points, testing::ElementsAre(Point{256, 20}));
+  EXPECT_THAT(chart.curves.at(0).points, ::testing::ElementsAre(Point{256, 20}));
 }
 
 TEST_F(RunPictureTest, SeedsTellRunsOfOneTaskApart) {

@@ -13,7 +13,7 @@ namespace tandem::app {
 namespace {
 
 using std::chrono::milliseconds;
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 std::vector<std::string> words_of_line(const std::string& table, int number) {
   std::istringstream lines(table);
@@ -37,10 +37,10 @@ TEST(ProfileTest, TheTableHasSharesOfTheElapsedTimeLargestFirstAndTheRest) {
                                                       .count = 100}}}};
   const std::string table = profile_table(threads, milliseconds(1000));
   EXPECT_THAT(words_of_line(table, 1),
-              testing::ElementsAre("replica0", "act", "0.200", "20.0%", "0.200", "100", "2000.0", "7.000"));
+              ::testing::ElementsAre("replica0", "act", "0.200", "20.0%", "0.200", "100", "2000.0", "7.000"));
   EXPECT_THAT(words_of_line(table, 2),
-              testing::ElementsAre("replica0", "rollout", "0.100", "10.0%", "0.300", "2", "150000.0", "200.000"));
-  EXPECT_THAT(words_of_line(table, 3), testing::ElementsAre("replica0", "(none", "of", "these)", "0.700", "70.0%"));
+              ::testing::ElementsAre("replica0", "rollout", "0.100", "10.0%", "0.300", "2", "150000.0", "200.000"));
+  EXPECT_THAT(words_of_line(table, 3), ::testing::ElementsAre("replica0", "(none", "of", "these)", "0.700", "70.0%"));
 }
 
 TEST(ProfileTest, FilesHaveTheSpansOfTheRunAndTheTextNamesThem) {

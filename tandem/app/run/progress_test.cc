@@ -13,10 +13,10 @@
 namespace tandem::app {
 namespace {
 
-using testing::AllOf;
-using testing::EndsWith;
-using testing::HasSubstr;
-using testing::Not;
+using ::testing::AllOf;
+using ::testing::EndsWith;
+using ::testing::HasSubstr;
+using ::testing::Not;
 
 UpdateMetrics metrics_at(std::int64_t steps) {
   UpdateMetrics metrics;
@@ -46,7 +46,7 @@ TEST(ProgressLineTest, NeverIsWiderThanTheScreen) {
     EXPECT_LE(progress_line(metrics_at(42'000), {100'000, 0}, 3.2, width).size(), static_cast<std::size_t>(width));
   }
   EXPECT_EQ(progress_line(metrics_at(42'000), {100'000, 0}, 3.2, 20), "42%  return 187.3");
-  EXPECT_THAT(progress_line(metrics_at(42'000), {100'000, 0}, 3.2, 79), testing::StartsWith("["));
+  EXPECT_THAT(progress_line(metrics_at(42'000), {100'000, 0}, 3.2, 79), ::testing::StartsWith("["));
 }
 
 // A pipe, or a terminal of the system's own making.

@@ -10,8 +10,8 @@
 namespace tandem::app {
 namespace {
 
-using testing::ElementsAre;
-using testing::HasSubstr;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 
 std::string fault_of(const std::string& text) {
   try {

@@ -16,7 +16,7 @@
 namespace tandem::app {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 TEST(RunFolderTest, ANewRunHasItsConfigAndAPlaceForCheckpoints) {
   const TemporaryFolder temporary;
@@ -92,7 +92,7 @@ TEST(NewRunPathTest, NamesEnvironmentAlgorithmAndTimeAndNeverAnExistingFolder) {
   const TemporaryFolder temporary;
   const auto now = std::chrono::system_clock::now();
   const std::filesystem::path first = new_run_path(temporary.path(), "my/Env-v0", "ppo", now);
-  EXPECT_THAT(first.filename().string(), testing::MatchesRegex("my_Env-v0-ppo-[0-9]{8}-[0-9]{6}"));
+  EXPECT_THAT(first.filename().string(), ::testing::MatchesRegex("my_Env-v0-ppo-[0-9]{8}-[0-9]{6}"));
   std::filesystem::create_directory(first);
   EXPECT_EQ(new_run_path(temporary.path(), "my/Env-v0", "ppo", now), first.string() + "-2");
 }

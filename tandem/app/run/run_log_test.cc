@@ -25,7 +25,7 @@ TEST(RunLogTest, LinesBelowTheLevelAreLeftOutAndFilesAreAppendedTo) {
   log.info("unseen");
   log.warning("second");
   const std::string text = read_file(folder / "log.txt");
-  EXPECT_THAT(text, testing::MatchesRegex(".*info +first\n.*warning +second\n"));
+  EXPECT_THAT(text, ::testing::MatchesRegex(".*info +first\n.*warning +second\n"));
 }
 
 TEST(RunLogTest, WarningsReachTheListenerWhateverTheLevel) {
@@ -35,7 +35,7 @@ TEST(RunLogTest, WarningsReachTheListenerWhateverTheLevel) {
   log.info("a");
   log.warning("b");
   log.error("c");
-  EXPECT_THAT(heard, testing::ElementsAre("b", "c"));
+  EXPECT_THAT(heard, ::testing::ElementsAre("b", "c"));
 }
 
 TEST(RunLogTest, LinesOfSeveralThreadsStayWhole) {

@@ -8,7 +8,7 @@
 namespace tandem::app {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 ScaleFindings findings() {
   return {.options = {},

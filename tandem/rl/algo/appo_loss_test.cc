@@ -20,7 +20,7 @@ namespace {
 
 constexpr int kAppoSteps = 6, kAppoEnvs = 3;
 
-class AppoLossTest : public testing::TestWithParam<const char*> {
+class AppoLossTest : public ::testing::TestWithParam<const char*> {
  protected:
   AppoLossTest() : trajectory(spec, kAppoSteps, kAppoEnvs, 0, c10::kCPU) {
     torch::manual_seed(5);
@@ -118,7 +118,7 @@ TEST_P(AppoLossTest, WithTheTargetsOwnWeightsTheGradientIsThatOfPolicyGradients)
   EXPECT_NEAR(numbers.approx_kl, 0, 1e-7);
 }
 
-INSTANTIATE_TEST_SUITE_P(Actions, AppoLossTest, testing::Values("CartPole-v1", "Pendulum-v1"),
+INSTANTIATE_TEST_SUITE_P(Actions, AppoLossTest, ::testing::Values("CartPole-v1", "Pendulum-v1"),
                          [](const auto& test) { return std::string(test.param).substr(0, 4); });
 
 ImpalaSetup appo_on_cartpole() {

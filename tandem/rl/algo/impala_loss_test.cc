@@ -38,7 +38,7 @@ learner::ShardBatch as_shard(const Trajectory& trajectory) {
           .valid = {}};
 }
 
-class ImpalaLossTest : public testing::TestWithParam<const char*> {
+class ImpalaLossTest : public ::testing::TestWithParam<const char*> {
  protected:
   Spec spec = EnvRegistry::native().make(GetParam(), 1)->spec();
   MlpPolicy policy{spec, MlpPolicyOptions{}, at::detail::createCPUGenerator(3)};
@@ -94,7 +94,7 @@ TEST_P(ImpalaLossTest, OnPolicyNothingIsCutAndNoDistributionIsLeft) {
   EXPECT_EQ(numbers.cut, 1);
 }
 
-INSTANTIATE_TEST_SUITE_P(Actions, ImpalaLossTest, testing::Values("CartPole-v1", "Pendulum-v1"),
+INSTANTIATE_TEST_SUITE_P(Actions, ImpalaLossTest, ::testing::Values("CartPole-v1", "Pendulum-v1"),
                          [](const auto& test) { return std::string(test.param).substr(0, 4); });
 
 }  // namespace

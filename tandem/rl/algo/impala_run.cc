@@ -14,7 +14,7 @@
 namespace tandem::rl {
 namespace {
 
-constexpr std::chrono::minutes kPatience{5};  // for what is on its way, when the workers are to rest
+constexpr std::chrono::minutes kDrainPatience{5};  // for what is on its way, when the workers are to rest
 
 std::size_t count_of(int number) { return static_cast<std::size_t>(number); }
 
@@ -49,7 +49,7 @@ learner::TeamOptions team_options(const ImpalaSetup& setup) {
           .flat = {},
           .strategy = sync::with_mean(setup.strategy,
                                       {.max_grad_norm = impala.max_grad_norm, .divisor = sync::Divisor::kTotal}),
-          .patience = kPatience};
+          .patience = kDrainPatience};
 }
 
 constexpr const char* kTarget = "target";  // part of a checkpoint
@@ -155,7 +155,7 @@ void ImpalaRun::start() {
 
 void ImpalaRun::quiesce() {
   if (!pipeline_) return;
-  pipeline_->drain(Deadline::after(kPatience), [this](Learned learned) { account(std::move(learned)); });
+  pipeline_->drain(Deadline::after(kDrainPatience), [this](Learned learned) { account(std::move(learned)); });
   pipeline_.reset();
 }
 
@@ -194,7 +194,7 @@ ImpalaRun::Learned ImpalaRun::learn(Trajectory& batch, const pipeline::LearnStep
       if (!target_) return impala_loss(*policy_, rows, setup_.impala, learned.numbers);
       return appo_loss(*policy_, *target_, rows, setup_.impala, *setup_.appo, learned.numbers);
     };
-    const Limits limits{.deadline = Deadline::after(kPatience), .stop = {}};
+    const Limits limits{.deadline = Deadline::after(kDrainPatience), .stop = {}};
     const learner::LearnerReport made = member.learner.step(0, loss, lr_factor, limits);
     learned.grad_norm = made.step.grad_norm;
     learned.sync_seconds = made.step.wait_seconds;

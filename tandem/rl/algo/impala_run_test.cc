@@ -17,7 +17,7 @@
 namespace tandem::rl {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 constexpr std::int64_t kBatch = 4 * 16;  // rows of two workers with four environments each
 
@@ -49,7 +49,7 @@ std::string state_at_the_end(ImpalaSetup setup) {
   return run.state_sha256();
 }
 
-class ImpalaRunTest : public testing::TestWithParam<ImpalaExecution> {};
+class ImpalaRunTest : public ::testing::TestWithParam<ImpalaExecution> {};
 
 TEST_P(ImpalaRunTest, EveryStepThatWasSampledIsLearnedFromOnce) {
   ImpalaRun run(impala_on("CartPole-v1", GetParam()));
@@ -89,7 +89,7 @@ TEST_P(ImpalaRunTest, ContinuousActionsAndSeveralPassesToo) {
   EXPECT_EQ(run.work().front().rows, (1 + 2 + 38 * 3) * kBatch);
 }
 
-INSTANTIATE_TEST_SUITE_P(Both, ImpalaRunTest, testing::Values(ImpalaExecution::kThreads, ImpalaExecution::kInline),
+INSTANTIATE_TEST_SUITE_P(Both, ImpalaRunTest, ::testing::Values(ImpalaExecution::kThreads, ImpalaExecution::kInline),
                          [](const auto& test) {
                            return test.param == ImpalaExecution::kInline ? "Inline" : "Threads";
                          });

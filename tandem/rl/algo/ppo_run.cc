@@ -17,8 +17,8 @@
 namespace tandem::rl {
 namespace {
 
-constexpr const char* kKlCoef = "kl_coef";    // of the next update, in the part "run"
-constexpr std::chrono::minutes kPatience{5};  // how long a replica waits for the others in one step
+constexpr const char* kKlCoef = "kl_coef";        // of the next update, in the part "run"
+constexpr std::chrono::minutes kStepPatience{5};  // how long a replica waits for the others in one step
 
 std::vector<std::string> part_names(int shards) {
   std::vector<std::string> names{"state", "normalizers", "run"};
@@ -49,7 +49,7 @@ learner::TeamOptions team_options(const PpoSetup& setup) {
           .flat = {},
           .strategy = sync::with_mean(setup.strategy,
                                       {.max_grad_norm = setup.ppo.max_grad_norm, .divisor = sync::Divisor::kTotal}),
-          .patience = kPatience};
+          .patience = kStepPatience};
 }
 
 }  // namespace
@@ -144,7 +144,7 @@ void PpoRun::collect_and_learn(learner::Member& member, RunReport& report) {
   report.sample_seconds = seconds_since(start);
   const double progress = static_cast<double>(env_steps_) / static_cast<double>(setup_.total_steps);
   const Clock::time_point learning = Clock::now();
-  report.learning = ppo_[local]->update(fragments, progress, kPatience);
+  report.learning = ppo_[local]->update(fragments, progress, kStepPatience);
   report.learning.all_seconds = seconds_since(learning);
 }
 

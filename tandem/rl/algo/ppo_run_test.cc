@@ -109,7 +109,7 @@ TEST(PpoRunTest, UnevenFragmentsCountTheStepsThatWereMade) {
     (void)run.update();
     FAIL() << "went on";
   } catch (const RunError& error) {
-    EXPECT_THAT(error.what(), testing::HasSubstr("ends after update 3"));
+    EXPECT_THAT(error.what(), ::testing::HasSubstr("ends after update 3"));
   }
 }
 
@@ -158,7 +158,8 @@ TEST(PpoRunTest, AGroupThatOthersWouldWaitForEndsEarlyAndTheRecordGivesTheSameBi
       return std::make_unique<Gated>(
           native(count), [] {}, [&] { ++first; });
     const auto await_first = [&] {
-      if (second >= 16) EXPECT_TRUE(eventually([&] { return first == 32; }));
+      if (second < 16) return;
+      EXPECT_TRUE(eventually([&] { return first == 32; }));
     };
     return std::make_unique<Gated>(native(count), await_first, [&] { ++second; });
   };
@@ -176,7 +177,7 @@ TEST(PpoRunTest, AGroupThatOthersWouldWaitForEndsEarlyAndTheRecordGivesTheSameBi
     EXPECT_EQ(update[0], 32);
     EXPECT_GE(update[1], 8);
   }
-  EXPECT_THAT(run.why_numbers_differ(), testing::HasSubstr("end early"));
+  EXPECT_THAT(run.why_numbers_differ(), ::testing::HasSubstr("end early"));
   PpoSetup replay = setup_for("CartPole-v1", 2, 1);
   replay.stragglers.recorded = recorded;
   EXPECT_EQ(state_after(replay, kUpdates), run.state_sha256());
@@ -212,8 +213,8 @@ TEST(PpoRunTest, AllFaultsOfTheOptionsAreReportedAtOnce) {
   } catch (const ConfigError& error) {
     EXPECT_EQ(error.faults().size(), 3u) << error.what();
     EXPECT_THAT(error.what(),
-                testing::AllOf(testing::HasSubstr("num_envs = 8: does not divide into 3 shards"),
-                               testing::HasSubstr("gamma is 1.5"), testing::HasSubstr("learning_rate is -1")));
+                ::testing::AllOf(::testing::HasSubstr("num_envs = 8: does not divide into 3 shards"),
+                                 ::testing::HasSubstr("gamma is 1.5"), ::testing::HasSubstr("learning_rate is -1")));
   }
 }
 

@@ -102,7 +102,7 @@ TEST(RecurrentPpoTest, SequencesThatDoNotDivideAndPoliciesThatDoNotRememberAreRe
     const PpoRun run(std::move(odd));
     FAIL();
   } catch (const ConfigError& error) {
-    EXPECT_THAT(error.what(), testing::HasSubstr("minibatches = 3: does not divide the 4 sequences of a shard's"));
+    EXPECT_THAT(error.what(), ::testing::HasSubstr("minibatches = 3: does not divide the 4 sequences of a shard's"));
   }
   PpoSetup memoryless = recurrent_ppo({16, 0});
   memoryless.make_policy = mlp_policy_factory({});

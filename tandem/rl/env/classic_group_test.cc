@@ -10,9 +10,12 @@
 
 #include "tandem/base/error.h"
 #include "tandem/rl/env/env_buffers.h"
+#include "tandem/rl/env/testing/walk.h"
 
 namespace tandem::rl {
 namespace {
+
+using testing::row;
 
 using ::testing::ElementsAreArray;
 using ::testing::HasSubstr;
@@ -21,11 +24,6 @@ std::vector<std::uint64_t> seeds_from(std::uint64_t first, int count) {
   std::vector<std::uint64_t> seeds(static_cast<std::size_t>(count));
   std::iota(seeds.begin(), seeds.end(), first);
   return seeds;
-}
-
-std::vector<float> row(const EnvBuffers& buffers, std::size_t env) {
-  const auto span = buffers.observation<float>(env);
-  return {span.begin(), span.end()};
 }
 
 // Actions that vary over environments and steps, of either kind.

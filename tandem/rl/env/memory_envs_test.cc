@@ -21,7 +21,7 @@ using ::testing::HasSubstr;
 TEST(MaskedEnvTest, ShowsAllButTheVelocities) {
   const auto cartpole = make_masked_cartpole(1), pendulum = make_masked_pendulum(1);
   EXPECT_EQ(cartpole->spec().id, "MaskedCartPole-v1");
-  EXPECT_THAT(cartpole->spec().observation[0].high, ElementsAre(static_cast<float>(4.8), testing::Gt(0.41)));
+  EXPECT_THAT(cartpole->spec().observation[0].high, ElementsAre(static_cast<float>(4.8), ::testing::Gt(0.41)));
   EXPECT_EQ(cartpole->spec().reward_threshold, 475.0);
   EXPECT_THAT(pendulum->spec().observation[0].high, ElementsAre(1, 1));
   check_spec(cartpole->spec());

@@ -90,7 +90,7 @@ TEST(NormalizersTest, LeavesThatAreNoFloatsAreRefusedByName) {
     const Normalizers refused(two_floats(ElementType::kUInt8), {.observations = true});
     FAIL() << "accepted";
   } catch (const ConfigError& error) {
-    EXPECT_THAT(error.what(), testing::HasSubstr("'obs' is not of float32"));
+    EXPECT_THAT(error.what(), ::testing::HasSubstr("'obs' is not of float32"));
   }
 }
 

@@ -15,10 +15,10 @@
 namespace tandem::rl {
 namespace {
 
-constexpr std::int64_t kSteps = 9, kRows = 4, kInputs = 3, kSize = 5;
+constexpr std::int64_t kSteps = 9, kEnvs = 4, kInputs = 3, kSize = 5;
 
 at::Tensor some_starts() {
-  const at::Tensor start = torch::zeros({kSteps, kRows}, torch::kByte);
+  const at::Tensor start = torch::zeros({kSteps, kEnvs}, torch::kByte);
   start[0][1].fill_(1);
   start[4][0].fill_(1);
   start[4][2].fill_(1);
@@ -63,7 +63,7 @@ at::Tensor by_episodes(RecurrentCell& cell, CellKind kind, const at::Tensor& x, 
   return torch::cat(outputs);
 }
 
-class RecurrentCellTest : public testing::TestWithParam<CellKind> {};
+class RecurrentCellTest : public ::testing::TestWithParam<CellKind> {};
 
 TEST_P(RecurrentCellTest, EqualsTorchsLayerOverEachEpisodeOnItsOwn) {
   torch::manual_seed(2);
@@ -72,10 +72,10 @@ TEST_P(RecurrentCellTest, EqualsTorchsLayerOverEachEpisodeOnItsOwn) {
     const at::NoGradGuard no_grad;
     for (const char* bias : {"bias_ih", "bias_hh"}) cell.named_parameters()[bias].uniform_(-1, 1);
   }
-  const at::Tensor x = torch::randn({kSteps, kRows, kInputs}), state = torch::randn({kRows, cell.state_size()});
+  const at::Tensor x = torch::randn({kSteps, kEnvs, kInputs}), state = torch::randn({kEnvs, cell.state_size()});
   const at::Tensor start = some_starts();
   const RecurrentCell::Output output = cell.forward(x, state, start);
-  for (std::int64_t row = 0; row < kRows; ++row) {
+  for (std::int64_t row = 0; row < kEnvs; ++row) {
     const at::Tensor expected =
         by_episodes(cell, GetParam(), x.select(1, row), state[row], start.select(1, row).contiguous());
     EXPECT_TRUE(torch::allclose(output.steps.select(1, row), expected, 1e-5, 1e-6)) << row;
@@ -83,10 +83,10 @@ TEST_P(RecurrentCellTest, EqualsTorchsLayerOverEachEpisodeOnItsOwn) {
   EXPECT_TRUE(torch::equal(output.state.narrow(1, 0, kSize), output.steps[kSteps - 1]));
 }
 
-INSTANTIATE_TEST_SUITE_P(Kinds, RecurrentCellTest, testing::Values(CellKind::kLstm, CellKind::kGru),
+INSTANTIATE_TEST_SUITE_P(Kinds, RecurrentCellTest, ::testing::Values(CellKind::kLstm, CellKind::kGru),
                          [](const auto& test) { return name_of(test.param); });
 
-class RecurrentPolicyTest : public testing::TestWithParam<std::tuple<const char*, CellKind, Trunks>> {
+class RecurrentPolicyTest : public ::testing::TestWithParam<std::tuple<const char*, CellKind, Trunks>> {
  protected:
   Spec spec = EnvRegistry::native().spec(std::get<0>(GetParam()));
   RecurrentPolicy policy{spec,
@@ -95,12 +95,12 @@ class RecurrentPolicyTest : public testing::TestWithParam<std::tuple<const char*
                           .size = kSize},
                          at::detail::createCPUGenerator(1)};
   std::int64_t elements = spec.observation[0].count();
-  at::Tensor observation = torch::randn({kSteps * kRows, elements});
+  at::Tensor observation = torch::randn({kSteps * kEnvs, elements});
 };
 
 TEST_P(RecurrentPolicyTest, ASequenceIsWorthItsStepsOneByOne) {
   const at::Tensor start = some_starts();
-  const at::Tensor state = torch::randn({kRows, policy.state_size()});
+  const at::Tensor state = torch::randn({kEnvs, policy.state_size()});
   const SequenceOutput whole = policy.forward_sequences({.observation = {observation}, .state = state, .start = start});
   const PolicyOutput pieces =
       forward_in_pieces(policy, {.observation = {observation}, .state = state, .start = start}, {4, 4, 1});
@@ -108,11 +108,11 @@ TEST_P(RecurrentPolicyTest, ASequenceIsWorthItsStepsOneByOne) {
   for (std::int64_t t = 0; t < kSteps; ++t) {
     carried = carried * (1 - start[t].unsqueeze(1).to(torch::kFloat));
     const SequenceOutput step = policy.forward_sequences(
-        {.observation = {observation.narrow(0, t * kRows, kRows)}, .state = carried, .start = {}});
+        {.observation = {observation.narrow(0, t * kEnvs, kEnvs)}, .state = carried, .start = {}});
     carried = step.state;
-    const auto of_step = [&](const at::Tensor& rows) { return rows.narrow(0, t * kRows, kRows); };
-    const PolicyOutput part = map_rows(whole.output, kSteps * kRows, of_step);
-    const PolicyOutput piece = map_rows(pieces, kSteps * kRows, of_step);
+    const auto of_step = [&](const at::Tensor& rows) { return rows.narrow(0, t * kEnvs, kEnvs); };
+    const PolicyOutput part = map_rows(whole.output, kSteps * kEnvs, of_step);
+    const PolicyOutput piece = map_rows(pieces, kSteps * kEnvs, of_step);
     EXPECT_TRUE(torch::allclose(part.value, step.output.value, 1e-5, 1e-6)) << t;
     EXPECT_TRUE(torch::allclose(piece.value, step.output.value, 1e-5, 1e-6)) << t;
     for (std::size_t i = 0; i < part.action_parameters.size(); ++i) {
@@ -127,9 +127,9 @@ TEST_P(RecurrentPolicyTest, GradientsEndWherePiecesMeet) {
   const auto gradient = [&](const std::vector<std::int64_t>& lengths) {
     const at::Tensor x = observation.clone().requires_grad_();
     const PolicyOutput output = forward_in_pieces(
-        policy, {.observation = {x}, .state = torch::zeros({kRows, policy.state_size()}), .start = {}}, lengths);
-    output.value.narrow(0, (kSteps - 1) * kRows, kRows).sum().backward();
-    return x.grad().view({kSteps, kRows * elements}).abs().sum(1);
+        policy, {.observation = {x}, .state = torch::zeros({kEnvs, policy.state_size()}), .start = {}}, lengths);
+    output.value.narrow(0, (kSteps - 1) * kEnvs, kEnvs).sum().backward();
+    return x.grad().view({kSteps, kEnvs * elements}).abs().sum(1);
   };
   const at::Tensor whole = gradient({kSteps}), cut = gradient({4, 5});
   for (std::int64_t t = 0; t < kSteps; ++t) {
@@ -139,9 +139,9 @@ TEST_P(RecurrentPolicyTest, GradientsEndWherePiecesMeet) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Kinds, RecurrentPolicyTest,
-                         testing::Combine(testing::Values("MaskedCartPole-v1", "MaskedPendulum-v1"),
-                                          testing::Values(CellKind::kLstm, CellKind::kGru),
-                                          testing::Values(Trunks::kSeparate, Trunks::kShared)));
+                         ::testing::Combine(::testing::Values("MaskedCartPole-v1", "MaskedPendulum-v1"),
+                                            ::testing::Values(CellKind::kLstm, CellKind::kGru),
+                                            ::testing::Values(Trunks::kSeparate, Trunks::kShared)));
 
 Decisions decisions(std::vector<std::int64_t>& action, std::vector<float>& log_prob, std::vector<float>& value) {
   return {.discrete = action.data(), .log_prob = log_prob.data(), .value = value.data()};
