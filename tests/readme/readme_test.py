@@ -61,7 +61,10 @@ class ReadmeTest(unittest.TestCase):
         self.assertGreater(returns[-1], 0.95, returns)
 
     def test_the_data_parallel_program_learns(self):
-        done = subprocess.run([os.environ["DATA_PARALLEL"]], capture_output=True, text=True, check=True, timeout=120)
+        with tempfile.TemporaryDirectory() as folder:
+            program = [os.environ["DATA_PARALLEL"]]
+            done = subprocess.run(program, capture_output=True, text=True, check=True, timeout=120, cwd=folder)
+            self.assertEqual([file.name for file in Path(folder).iterdir()], ["net.pt"])
         losses = [float(line.split()[1]) for line in done.stdout.splitlines()]
         self.assertEqual(len(losses), 10)
         self.assertLess(losses[-1], losses[0] / 3, losses)
@@ -87,7 +90,7 @@ class ReadmeTest(unittest.TestCase):
             ]
             subprocess.run(command, check=True, timeout=240)
             summary = json.loads((run / "summary.json").read_text())
-        self.assertIsNotNone(summary["solved_at_env_steps"], summary["episode_return_mean"])
+        self.assertGreater(summary["episode_return_mean"], 0.8)
 
 
 class DocumentsTest(unittest.TestCase):

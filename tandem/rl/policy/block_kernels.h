@@ -79,6 +79,10 @@ struct BlockKernels {
 /// Throws ConfigError when this processor does not have `set`. float64 has the portable loops under every set.
 template <typename Real>
 [[nodiscard]] const BlockKernels<Real>& block_kernels(InstructionSet set);
+template <>
+const BlockKernels<float>& block_kernels(InstructionSet set);
+template <>
+const BlockKernels<double>& block_kernels(InstructionSet set);
 
 /// Each set's own; null where this build's architecture has none.
 [[nodiscard]] const BlockKernels<float>* portable_block_kernels();

@@ -1,0 +1,75 @@
+#include "tandem/learner/fit.h"
+
+#include <exception>
+
+#include "tandem/base/clock.h"
+#include "tandem/base/error.h"
+#include "tandem/base/philox.h"
+#include "tandem/base/text.h"
+#include "tandem/device/device_set.h"
+#include "tandem/model/init.h"
+
+namespace tandem::learner {
+namespace {
+
+// One pass over the loaded rows on every replica; what replica 0 of this process saw of it.
+EpochReport run_epoch(ReplicaTeam& team, const FitOptions& options, const FitFunctions& functions) {
+  EpochReport report;
+  const Clock::time_point start = Clock::now();
+  team.run([&](Member& member) {
+    const LossFunction loss = [&](const ShardBatch& batch) {
+      return ShardLoss{.loss = functions.loss(member.replica.module(), batch),
+                       .weight = static_cast<double>(batch.valid_rows)};
+    };
+    member.learner.begin_pass(options.order);
+    const std::int64_t minibatches = member.learner.batch().plan().minibatches;
+    double sum = 0;
+    for (std::int64_t b = 0; b < minibatches; ++b) {
+      const Limits limits{.deadline = Deadline::after(options.team.patience), .stop = {}};
+      sum += member.learner.step(b, loss, 1.0, limits).step.loss;
+    }
+    if (member.replica.placement().local == 0) report.loss = sum / static_cast<double>(minibatches);
+  });
+  report.rows_per_s = static_cast<double>(team.member(0).learner.batch().plan().used) / seconds_since(start);
+  return report;
+}
+
+std::shared_ptr<torch::nn::Module> train(const FitOptions& options, const Columns& rows, const FitFunctions& functions,
+                                         const Ranks& ranks) {
+  const std::uint64_t seed = derive_seed(options.team.run_seed, SeedPurpose::kParameters, 0);
+  std::shared_ptr<torch::nn::Module> first;
+  const auto build = [&](const sync::Placement& placement) {
+    auto module = model::build_seeded(seed, functions.build);
+    if (!module) throw ConfigError("fit(): build() returned no module");
+    module->to(placement.device);
+    if (placement.local == 0) first = module;
+    return module;
+  };
+  ReplicaTeam team(ranks.place(device::parse_device_set(options.devices), options.shards), options.team, build, ranks);
+  team.run([&](Member& member) {
+    (void)member.learner.batch().load({.columns = rows, .states = {}}, options.minibatch_rows, options.tail);
+  });
+  for (std::int64_t epoch = 1; epoch <= options.epochs; ++epoch) {
+    EpochReport report = run_epoch(team, options, functions);
+    report.epoch = epoch;
+    if (functions.on_epoch) functions.on_epoch(report);
+  }
+  (void)team.state();  // without lockstep the replicas are not equal before
+  return first;
+}
+
+}  // namespace
+
+std::shared_ptr<torch::nn::Module> fit_module(const FitOptions& options, const Columns& rows,
+                                              const FitFunctions& functions, const Ranks& ranks) {
+  if (options.epochs < 1) throw ConfigError(concat("fit(): epochs is ", options.epochs, "; at least 1"));
+  if (rows.empty()) throw DataError("fit(): no columns; give what the loss reads, {{\"x\", x}, {\"y\", y}}");
+  try {
+    return train(options, rows, functions, ranks);
+  } catch (const std::exception& error) {
+    ranks.abort(error.what());
+    throw;
+  }
+}
+
+}  // namespace tandem::learner

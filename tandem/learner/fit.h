@@ -1,0 +1,73 @@
+// learner/fit.h: trains a model on rows that are in memory, on the replicas of a process or of all ranks: the first
+// program of a LibTorch user. Whoever wants other steps writes them with learner/replica_team.h, which this is.
+//
+//     const auto build = [] { return torch::nn::Linear(8, 1); };
+//     const auto loss = [](auto& net, const ShardBatch& rows) { return torch::mse_loss(net(rows["x"]), rows["y"]); };
+//     const auto net = fit({.devices = "cpu:2", .shards = 2}, {{"x", x}, {"y", y}}, build, loss);
+//
+// Threads: from one; `build` and `loss` are called on the replicas' threads, one replica's model each, `on_epoch` on
+// the caller's. Blocking: until all epochs are done. Errors: ConfigError and DataError before the first step, RunError
+// from one, and what `build`, `loss` or `on_epoch` throw; then the waits of all ranks end. The numbers do not depend on
+// the devices, only on `shards` and the options.
+#pragma once
+#include <ATen/core/Tensor.h>
+#include <torch/nn/module.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <type_traits>
+
+#include "tandem/learner/replica_team.h"
+
+namespace tandem::learner {
+
+struct FitOptions {
+  std::string devices = "cpu:1";      // as device::parse_device_set() reads it
+  int shards = 1;                     // parts of a minibatch; a multiple of the replicas
+  std::int64_t minibatch_rows = 256;  // of a step, over all shards
+  std::int64_t epochs = 10;           // passes over the rows
+  Order order = Order::kShuffled;
+  Tail tail = Tail::kDrop;  // what becomes of rows that fill no minibatch
+  TeamOptions team{.optimizer = {model::AdamOptions{}}};
+};
+
+/// One pass over the rows, as replica 0 of this process saw it.
+struct EpochReport {
+  std::int64_t epoch = 0;  // from 1
+  double loss = 0;         // mean over its steps, each before its update
+  double rows_per_s = 0;   // over all shards
+};
+
+/// What is not a matter of the model's type: see fit().
+struct FitFunctions {
+  std::function<std::shared_ptr<torch::nn::Module>()> build;
+  std::function<at::Tensor(torch::nn::Module&, const ShardBatch&)> loss;
+  std::function<void(const EpochReport&)> on_epoch;
+};
+[[nodiscard]] std::shared_ptr<torch::nn::Module> fit_module(const FitOptions& options, const Columns& rows,
+                                                            const FitFunctions& functions, const Ranks& ranks);
+
+/// Builds a model for each replica (all with the same values, drawn from the run's seed), trains them and returns one,
+/// on the first device. `rows`: [rows, ...] tensors of the same number of rows, all of them on every rank; each shard
+/// takes its part. `build()`: a std::shared_ptr to a module, or its holder. `loss(net, rows)`: the mean over the
+/// shard's rows, a scalar; `net` is the module that `build` made.
+template <typename Build, typename Loss>
+[[nodiscard]] auto fit(const FitOptions& options, const Columns& rows, const Build& build, const Loss& loss,
+                       const std::function<void(const EpochReport&)>& on_epoch = {}, const Ranks& ranks = {}) {
+  const auto made = [&] {
+    if constexpr (requires { build().ptr(); })
+      return build().ptr();
+    else
+      return build();
+  };
+  using Module = typename std::invoke_result_t<decltype(made)>::element_type;
+  const FitFunctions functions{
+      .build = made,
+      .loss = [&](torch::nn::Module& net, const ShardBatch& batch) { return loss(dynamic_cast<Module&>(net), batch); },
+      .on_epoch = on_epoch};
+  return std::dynamic_pointer_cast<Module>(fit_module(options, rows, functions, ranks));
+}
+
+}  // namespace tandem::learner
