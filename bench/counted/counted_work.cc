@@ -79,7 +79,7 @@ void run_layer() {
 }
 
 // An update of configs/cartpole-cleanrl.yaml's sizes, on one replica, so that nobody waits.
-void train(rl::PpoKernel kernel) {
+void train(rl::LossKernel kernel) {
   rl::PpoSetup setup;
   setup.seed = 1;
   setup.shards = 2;
@@ -107,9 +107,9 @@ constexpr std::array kWorkloads{
     Workload{"cartpole_steps", kWithin, [] { step_environments("CartPole-v1"); }},
     Workload{"pendulum_steps", kWithin, [] { step_environments("Pendulum-v1"); }},
     Workload{"layer_avx2", kWithin, run_layer},
-    Workload{"rollout", "tandem::rl::RolloutWorker::collect*", [] { train(rl::PpoKernel::kAuto); }},
-    Workload{"ppo_update", "tandem::rl::Ppo::update*", [] { train(rl::PpoKernel::kAuto); }},
-    Workload{"ppo_update_tensors", "tandem::rl::Ppo::update*", [] { train(rl::PpoKernel::kOff); }},
+    Workload{"rollout", "tandem::rl::RolloutWorker::collect*", [] { train(rl::LossKernel::kAuto); }},
+    Workload{"ppo_update", "tandem::rl::Ppo::update*", [] { train(rl::LossKernel::kAuto); }},
+    Workload{"ppo_update_tensors", "tandem::rl::Ppo::update*", [] { train(rl::LossKernel::kOff); }},
 };
 
 int run(const std::vector<std::string>& names) {

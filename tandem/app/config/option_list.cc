@@ -185,6 +185,8 @@ void add_impala_objective(OptionTable& table, rl::ImpalaOptions& impala) {
   add("impala.c_clip", impala.c_clip, "Those that carry a correction to the steps before, up to this.").above(0);
   add("impala.entropy_coef", impala.entropy_coef, "Weight of the entropy bonus.").at_least(0);
   add("impala.value_coef", impala.value_coef, "Weight of the value's squared error.").at_least(0);
+  add("impala.kernel", impala.kernel,
+      "auto: fused kernels for losses and gradients of MLP policies; off: tensor operations and autograd.");
 }
 
 void add_appo_options(OptionTable& table, rl::AppoOptions& appo) {

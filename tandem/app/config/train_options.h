@@ -252,9 +252,9 @@ struct Choices<pipeline::BeyondLag> {
   static constexpr std::array kAll{Choice<Value>{Value::kWait, "wait"}, Choice<Value>{Value::kDrop, "drop"}};
 };
 template <>
-struct Choices<rl::PpoKernel> {
-  static constexpr std::array kAll{Choice<rl::PpoKernel>{rl::PpoKernel::kAuto, "auto"},
-                                   Choice<rl::PpoKernel>{rl::PpoKernel::kOff, "off"}};
+struct Choices<rl::LossKernel> {
+  static constexpr std::array kAll{Choice<rl::LossKernel>{rl::LossKernel::kAuto, "auto"},
+                                   Choice<rl::LossKernel>{rl::LossKernel::kOff, "off"}};
 };
 template <>
 struct Choices<rl::AdvantageNormalization> {

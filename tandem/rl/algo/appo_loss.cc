@@ -10,8 +10,6 @@
 namespace tandem::rl {
 namespace {
 
-constexpr double kMostCorrection = 2;  // of mu / pi_T
-
 TrajectoryOutput constant_output(ActorCritic& target, const TrajectoryView& seen, const ImpalaOptions& options) {
   const at::NoGradGuard no_grad;
   return output_of(target, seen, options);
@@ -21,7 +19,7 @@ TrajectoryOutput constant_output(ActorCritic& target, const TrajectoryView& seen
 
 learner::ShardLoss appo_loss(ActorCritic& policy, ActorCritic& target, const learner::ShardBatch& batch,
                              const ImpalaOptions& options, const AppoOptions& appo, ImpalaNumbers& numbers) {
-  const TrajectoryView seen = trajectory_view(batch);
+  const TrajectoryView seen = trajectory_view(batch.columns, batch.states);
   const TrajectoryOutput now = output_of(policy, seen, options), before = constant_output(target, seen, options);
   const VtraceTargets targets =
       vtrace({.log_ratio = before.log_prob - seen.log_prob,

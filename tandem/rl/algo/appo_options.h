@@ -3,6 +3,9 @@
 
 namespace tandem::rl {
 
+/// What mu / pi_T is cut to; see appo_loss.h.
+inline constexpr double kMostCorrection = 2;
+
 struct AppoOptions {
   double clip_range = 0.2;      // of the probability ratio
   double kl_coef = 0;           // of KL(target || policy); 0: left out

@@ -7,67 +7,26 @@
 
 #include <random>
 
+#include "tandem/rl/algo/ppo_columns.h"
+#include "tandem/rl/algo/testing/random_policy.h"
+
 namespace tandem::rl {
 namespace {
 
-// An MlpPolicy in float64, whose features are float32 as ever.
-struct InDoubles : ActorCritic {
-  explicit InDoubles(MlpPolicy& policy) : ActorCritic(policy.spec(), policy.family()), policy_(policy) {}
-  PolicyOutput forward(const Observation& observation) override {
-    torch::Tensor x = policy_.features().encode(observation).to(torch::kDouble);
-    const auto layers = [](const Mlp& net, torch::Tensor y) {
-      for (std::size_t i = 0; i < net.layers().size(); ++i) {
-        y = torch::linear(y, net.layers()[i]->weight, net.layers()[i]->bias);
-        if (net.is_activated(i)) y = activate(net.options().activation, y);
-      }
-      return y;
-    };
-    if (policy_.trunk() != nullptr) x = layers(*policy_.trunk(), x);
-    PolicyOutput output{.action_parameters = {layers(policy_.actor(), x)},
-                        .value = layers(policy_.critic(), x).squeeze(-1)};
-    if (policy_.log_std().defined()) output.action_parameters.push_back(policy_.log_std());
-    return output;
-  }
-  MlpPolicy& policy_;
-};
+using testing::difference;
+using testing::InDoubles;
 
 // A policy of random shape, and rows whose ratios lie inside and outside of the clip range, on both sides.
 class Problem {
  public:
   explicit Problem(int seed) : random_(static_cast<unsigned>(seed)) {
     torch::manual_seed(seed);
-    const std::int64_t size = below(7) + 1;
-    Spec spec;
-    spec.id = "Test-v0";
-    spec.observation = {
-        Leaf{.name = "vector", .type = ElementType::kFloat32, .shape = {below(40) + 1}, .low = {}, .high = {}}};
-    if (seed % 4 == 3) {  // as a dictionary with a choice in it
-      spec.observation.push_back(
-          Leaf{.name = "choice", .type = ElementType::kInt64, .shape = {}, .low = {0}, .high = {4}});
-    }
-    const auto n = static_cast<std::size_t>(size);
-    if (seed % 3 == 0) spec.action = Discrete{size + 1};
-    if (seed % 3 == 1) spec.action = MultiDiscrete{{size + 1, 2, 5}};
-    if (seed % 3 == 2) spec.action = Box{std::vector<double>(n, -1), std::vector<double>(n, 1)};
-    spec.has_action_mask = seed % 3 != 2 && seed % 2 == 0;
-    MlpPolicyOptions shape{.hidden = {},
-                           .activation = std::array{Activation::kTanh, Activation::kRelu, Activation::kSilu,
-                                                    Activation::kGelu, Activation::kElu}[below(5)],
-                           .trunks = below(2) == 0 ? Trunks::kSeparate : Trunks::kShared,
-                           .log_std_init = -0.3,
-                           .policy_gain = 0.7};
-    for (std::int64_t depth = below(4); depth > 0; --depth) shape.hidden.push_back(below(150) + 1);
-    policy = std::make_shared<MlpPolicy>(spec, shape, at::detail::createCPUGenerator(static_cast<std::uint64_t>(seed)));
-    for (const torch::Tensor& parameter : policy->parameters()) {  // biases and log_std have their part, too
-      const torch::NoGradGuard no_grad;
-      parameter.add_(torch::randn_like(parameter), 0.05);
-    }
-    policy->to(torch::kDouble);
+    policy = testing::random_policy(seed, random_);
     options.entropy_coef = 0.02;
     options.value_coef = 0.7;
     if (seed % 2 == 1) options.clip_range_value = 0.3;
     if (seed % 5 == 2) options.kl_coef = 0.4;
-    make_rows(std::array<std::int64_t, 7>{1, 16, 17, 63, 64, 65, 200}[static_cast<std::size_t>(below(7))]);
+    make_rows(std::array<std::int64_t, 7>{1, 16, 17, 63, 64, 65, 200}[static_cast<std::size_t>(random_() % 7)]);
   }
 
   // Loss and gradients by the definition, in float64.
@@ -112,25 +71,13 @@ class Problem {
   learner::Columns columns;
 
  private:
-  std::int64_t below(std::int64_t n) { return std::uniform_int_distribution<std::int64_t>(0, n - 1)(random_); }
-
   void make_rows(std::int64_t count) {
     const torch::NoGradGuard no_grad;
     const std::int64_t all = count + 30;  // of the shard; the minibatch takes some of them, in disorder
-    const Spec& spec = policy->spec();
-    Observation observation{torch::randn({all, spec.observation[0].shape[0]})};
-    if (spec.observation.size() > 1) observation.push_back(torch::randint(5, {all}, torch::kLong));
+    const Observation observation = testing::random_observation(policy->spec(), all);
     InDoubles definition(*policy);
     const PolicyOutput output = definition.forward(observation);
-    torch::Tensor mask;
-    if (spec.has_action_mask) {
-      mask = torch::randint(2, {all, mask_elements(spec.action)}, torch::kByte);
-      mask.slice(1, 0, torch::indexing::None, 1).select(1, 0).fill_(1);
-      std::int64_t first = 0;  // an option of every choice is allowed
-      if (const auto* several = std::get_if<MultiDiscrete>(&spec.action)) {
-        for (const std::int64_t n : several->n) mask.select(1, std::exchange(first, first + n)).fill_(1);
-      }
-    }
+    const torch::Tensor mask = testing::random_mask(policy->spec(), all);
     const auto distribution = definition.distribution(output, mask);
     at::Generator generator = at::detail::createCPUGenerator(7);
     const torch::Tensor action = distribution->sample(generator);
@@ -156,12 +103,6 @@ void expect_near(const PpoSums& got, const PpoSums& wanted, double tolerance) {
   EXPECT_NEAR(got.entropy, wanted.entropy, loose);
   EXPECT_NEAR(got.approx_kl, wanted.approx_kl, loose);
   EXPECT_NEAR(got.clipped, wanted.clipped, 1e-4 * wanted.rows + 0.1);
-}
-
-// The largest difference, over the largest number but at least 1.
-double difference(const torch::Tensor& got, const torch::Tensor& wanted) {
-  const double scale = std::max(1.0, wanted.abs().max().item<double>());
-  return (got.to(torch::kDouble) - wanted).abs().max().item<double>() / scale;
 }
 
 TEST(FusedPpoTest, LossAndGradientsOfRandomShapesAreThoseOfAutograd) {

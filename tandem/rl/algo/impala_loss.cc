@@ -11,7 +11,7 @@ namespace tandem::rl {
 
 learner::ShardLoss impala_loss(ActorCritic& policy, const learner::ShardBatch& batch, const ImpalaOptions& options,
                                ImpalaNumbers& numbers) {
-  const TrajectoryView seen = trajectory_view(batch);
+  const TrajectoryView seen = trajectory_view(batch.columns, batch.states);
   const TrajectoryOutput now = output_of(policy, seen, options);
   const at::Tensor log_ratio = (now.log_prob - seen.log_prob).detach();
   const VtraceTargets targets =

@@ -42,6 +42,7 @@ struct ImpalaOptions {
   double rho_clip = 1, c_clip = 1;  // see vtrace.h; advantages are weighted up to rho_clip as well
   double entropy_coef = 0.01;
   double value_coef = 0.5;
+  LossKernel kernel = LossKernel::kAuto;
   // Of policies that remember: steps that gradients flow back through. Fragments are one sequence, whose first state is
   // what acting had there; all later ones are of the policy that learns. None: of other policies.
   std::optional<int> sequence_length = {};

@@ -84,6 +84,7 @@ ImpalaRun::ImpalaRun(ImpalaSetup setup)
     target_->eval();
     copy_weights(weights_of(*policy_), weights_of(*target_));
   }
+  build_kernels();
   weights_ = std::make_unique<pipeline::Published<Weights>>(setup_.impala.workers,
                                                             [this] { return copies_of(weights_of(*policy_)); });
   for (int worker = 0; worker < setup_.impala.workers; ++worker) build_sampler(worker);
@@ -102,6 +103,31 @@ ImpalaRun::~ImpalaRun() = default;
 std::shared_ptr<ActorCritic> ImpalaRun::build_policy() const {
   at::Generator generator = at::detail::createCPUGenerator(derive_seed(setup_.seed, SeedPurpose::kParameters, 0));
   return setup_.make_policy(spec_, generator);
+}
+
+std::string ImpalaRun::why_no_kernels() const {
+  if (setup_.impala.kernel == LossKernel::kOff) return "impala.kernel is off";
+  if (setup_.appo && setup_.appo->kl_coef > 0) return "there are none for appo.kl_coef above 0";
+  return why_not_fused(*policy_);
+}
+
+void ImpalaRun::build_kernels() {
+  if (!why_no_kernels().empty()) return;
+  const auto& policy = dynamic_cast<const MlpPolicy&>(*policy_);
+  const InstructionSet set = setup_.actor.instruction_set;
+  if (target_) {
+    fused_appo_ = std::make_unique<FusedAppo<float>>(policy, dynamic_cast<const MlpPolicy&>(*target_), set);
+  } else {
+    fused_impala_ = std::make_unique<FusedImpala<float>>(policy, set);
+  }
+}
+
+std::string ImpalaRun::gradients_by() const {
+  const std::string why = why_no_kernels();
+  if (why.empty()) {
+    return concat("Losses and gradients are computed by fused kernels (", name_of(setup_.actor.instruction_set), ")");
+  }
+  return concat("Losses and gradients are computed by tensor operations and autograd, not by fused kernels: ", why);
 }
 
 void ImpalaRun::build_sampler(int worker) {
@@ -190,12 +216,7 @@ ImpalaRun::Learned ImpalaRun::learn(Trajectory& batch, const pipeline::LearnStep
   team_->run([&](learner::Member& member) {
     member.learner.batch().load_shards({batch.batch()}, step.tag.samples, learner::Tail::kDrop);
     member.learner.begin_pass(learner::Order::kSequential);
-    const learner::LossFunction loss = [&](const learner::ShardBatch& rows) {
-      if (!target_) return impala_loss(*policy_, rows, setup_.impala, learned.numbers);
-      return appo_loss(*policy_, *target_, rows, setup_.impala, *setup_.appo, learned.numbers);
-    };
-    const Limits limits{.deadline = Deadline::after(kDrainPatience), .stop = {}};
-    const learner::LearnerReport made = member.learner.step(0, loss, lr_factor, limits);
+    const learner::LearnerReport made = this->step(member.learner, lr_factor, learned.numbers);
     learned.grad_norm = made.step.grad_norm;
     learned.sync_seconds = made.step.wait_seconds;
   });
@@ -206,6 +227,22 @@ ImpalaRun::Learned ImpalaRun::learn(Trajectory& batch, const pipeline::LearnStep
   learned.learning_rate = setup_.impala.learning_rate * lr_factor;
   learned.learn_seconds = seconds_since(begun) - learned.sync_seconds;
   return learned;
+}
+
+learner::LearnerReport ImpalaRun::step(learner::Learner& learner, double lr_factor, ImpalaNumbers& numbers) {
+  const Limits limits{.deadline = Deadline::after(kDrainPatience), .stop = {}};
+  if (fused_impala_ || fused_appo_) {
+    const learner::GradientFunction gradients = [&](const learner::ShardRows& rows) {
+      if (fused_impala_) return fused_impala_->run(rows, setup_.impala, numbers);
+      return fused_appo_->run(rows, setup_.impala, *setup_.appo, numbers);
+    };
+    return learner.step(0, gradients, lr_factor, limits);
+  }
+  const learner::LossFunction loss = [&](const learner::ShardBatch& rows) {
+    if (!target_) return impala_loss(*policy_, rows, setup_.impala, numbers);
+    return appo_loss(*policy_, *target_, rows, setup_.impala, *setup_.appo, numbers);
+  };
+  return learner.step(0, loss, lr_factor, limits);
 }
 
 ImpalaRun::Learned ImpalaRun::drop(Trajectory& batch, const pipeline::LearnStep& step) {

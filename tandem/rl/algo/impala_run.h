@@ -27,6 +27,7 @@
 #include "tandem/concurrency/slot_pool.h"
 #include "tandem/pipeline/learner_pipeline.h"
 #include "tandem/rl/algo/appo_options.h"
+#include "tandem/rl/algo/fused_vtrace.h"
 #include "tandem/rl/algo/impala_loss.h"
 #include "tandem/rl/algo/impala_options.h"
 #include "tandem/rl/algo/sampler.h"
@@ -70,9 +71,7 @@ class ImpalaRun final : public TrainingRun {
   [[nodiscard]] int shards() const override { return 1; }
   [[nodiscard]] const learner::Ranks& ranks() const override { return setup_.ranks; }
   [[nodiscard]] std::string why_numbers_differ() const override;
-  [[nodiscard]] std::string gradients_by() const override {
-    return "Losses and gradients are computed by tensor operations and autograd";
-  }
+  [[nodiscard]] std::string gradients_by() const override;
 
   [[nodiscard]] std::string params_sha256() override;
   [[nodiscard]] std::string state_sha256() override;
@@ -98,11 +97,14 @@ class ImpalaRun final : public TrainingRun {
   using Pipeline = pipeline::LearnerPipeline<Queued, Trajectory*, Learned>;
 
   [[nodiscard]] std::shared_ptr<ActorCritic> build_policy() const;
+  [[nodiscard]] std::string why_no_kernels() const;  // in a clause; empty when there are
+  void build_kernels();
   void build_sampler(int worker);
   void start();
   void quiesce();
   [[nodiscard]] std::optional<pipeline::Tagged<Queued>> produce(int worker);
   void load_batch(Queued& queued, Trajectory& into);
+  learner::LearnerReport step(learner::Learner& learner, double lr_factor, ImpalaNumbers& numbers);
   [[nodiscard]] Learned learn(Trajectory& batch, const pipeline::LearnStep& step);
   [[nodiscard]] Learned drop(Trajectory& batch, const pipeline::LearnStep& step);
   void take_new(Trajectory& batch, const pipeline::LearnStep& step, Learned& learned);
@@ -119,8 +121,10 @@ class ImpalaRun final : public TrainingRun {
   LearnReport sums_;    // of the update that is under way
   int unreported_ = 0;  // batches, dropped ones too
 
-  std::shared_ptr<ActorCritic> policy_;  // the learner's
-  std::shared_ptr<ActorCritic> target_;  // of APPO, or null
+  std::shared_ptr<ActorCritic> policy_;               // the learner's
+  std::shared_ptr<ActorCritic> target_;               // of APPO, or null
+  std::unique_ptr<FusedImpala<float>> fused_impala_;  // of the algorithm, or null
+  std::unique_ptr<FusedAppo<float>> fused_appo_;
   std::unique_ptr<learner::ReplicaTeam> team_;
   std::vector<std::unique_ptr<Sampler>> samplers_;
   std::vector<Trajectory> trajectories_, buffers_;  // in the queue; beside the learner

@@ -52,14 +52,14 @@ void set_advantage_moments(const double* power_sum, PpoMinibatch& minibatch) {
 
 Ppo::Ppo(learner::Member member, ActorCritic& policy, const PpoOptions& options, InstructionSet set)
     : member_(member), policy_(policy), options_(options), now_(options), set_(set) {
-  if (options.kernel == PpoKernel::kOff || !why_not_fused(policy).empty()) return;
+  if (options.kernel == LossKernel::kOff || !why_not_fused(policy).empty()) return;
   fused_ = std::make_unique<FusedPpo<float>>(dynamic_cast<MlpPolicy&>(policy), set);
 }
 
 std::string Ppo::gradients_by() const {
   if (fused_) return concat("Losses and gradients are computed by fused kernels (", name_of(set_), ")");
   return concat("Losses and gradients are computed by tensor operations and autograd, not by fused kernels: ",
-                options_.kernel == PpoKernel::kOff ? "ppo.kernel is off" : why_not_fused(policy_));
+                options_.kernel == LossKernel::kOff ? "ppo.kernel is off" : why_not_fused(policy_));
 }
 
 LearnReport Ppo::update(std::span<Fragment* const> fragments, double progress, Clock::duration patience) {

@@ -17,9 +17,9 @@ enum class Schedule { kConstant, kLinear };
 enum class AdvantageNormalization { kNone, kMinibatch, kBatch };
 
 /// How the loss and its gradients are computed. Both give the same numbers to rounding, not the same bits.
-enum class PpoKernel {
-  kAuto,  // by fused_ppo.h where the policy allows it
-  kOff,   // always by tensor operations and autograd: ppo_loss.h
+enum class LossKernel {
+  kAuto,  // by fused_block.h where the policy allows it
+  kOff,   // always by tensor operations and autograd
 };
 
 /// Whether the shards' fragments have equally many steps.
@@ -54,7 +54,7 @@ struct PpoOptions {
   std::optional<double> max_grad_norm = 0.5;
   std::optional<double> target_kl;  // stop the update's passes when approx_kl exceeds 1.5 times this
   AdvantageNormalization advantage_normalization = AdvantageNormalization::kMinibatch;
-  PpoKernel kernel = PpoKernel::kAuto;
+  LossKernel kernel = LossKernel::kAuto;
   Fragments fragments = Fragments::kEven;
   std::optional<SequenceOptions> sequences;  // of policies that remember; none: of others
 

@@ -56,23 +56,23 @@ learner::Batch Trajectory::batch() const {
   return batch;
 }
 
-TrajectoryView trajectory_view(const learner::ShardBatch& batch) {
-  TANDEM_CHECK(batch.columns.size() == 4 && !batch.states.empty(), "columns of another kind of batch");
-  const at::Tensor& first = batch.states.front().second;  // [1, T + 1, N, ...]
+TrajectoryView trajectory_view(const learner::Columns& columns, const learner::Columns& states) {
+  TANDEM_CHECK(columns.size() == 4 && !states.empty(), "columns of another kind of batch");
+  const at::Tensor& first = states.front().second;  // [1, T + 1, N, ...]
   TANDEM_CHECK(first.size(0) == 1, first.size(0), " trajectories in one minibatch");
   TrajectoryView view{.steps = first.size(1) - 1,
                       .rows = first.size(2),
                       .observation = {},
                       .action_mask = {},
-                      .action = batch.columns[0].second,
+                      .action = columns[0].second,
                       .log_prob = {},
                       .reward = {},
                       .done = {},
                       .state = {}};
-  view.log_prob = batch.columns[1].second.view({view.steps, view.rows});
-  view.reward = batch.columns[2].second.view({view.steps, view.rows});
-  view.done = batch.columns[3].second.view({view.steps, view.rows});
-  for (const auto& [name, state] : batch.states) {
+  view.log_prob = columns[1].second.view({view.steps, view.rows});
+  view.reward = columns[2].second.view({view.steps, view.rows});
+  view.done = columns[3].second.view({view.steps, view.rows});
+  for (const auto& [name, state] : states) {
     if (name == kMask) {
       view.action_mask = state.flatten(0, 2);
     } else if (name == kState) {

@@ -43,6 +43,6 @@ struct TrajectoryView {
   at::Tensor log_prob, reward, done;  // [T, N]
   at::Tensor state;                   // [N, state size], or undefined
 };
-[[nodiscard]] TrajectoryView trajectory_view(const learner::ShardBatch& batch);
+[[nodiscard]] TrajectoryView trajectory_view(const learner::Columns& columns, const learner::Columns& states);
 
 }  // namespace tandem::rl

@@ -3,6 +3,9 @@
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 
+#include <algorithm>
+#include <cmath>
+
 #include "tandem/base/check.h"
 
 namespace tandem::rl {
@@ -29,6 +32,20 @@ VtraceTargets vtrace(const VtraceInput& input, const VtraceOptions& options) {
   const at::Tensor advantage =
       ratio.clamp_max(options.policy_rho_clip) * (input.reward + input.discount * target.narrow(0, 1, steps) - value);
   return {.value_target = target.narrow(0, 0, steps), .advantage = advantage};
+}
+
+void vtrace(const VtraceNumbers& numbers, const VtraceOptions& options) {
+  const std::int64_t rows = numbers.rows;
+  for (std::int64_t i = numbers.steps * rows - 1; i >= 0; --i) {
+    const bool last = i >= (numbers.steps - 1) * rows;
+    const double ratio = std::exp(numbers.log_ratio[i]), value = numbers.value[i], next_value = numbers.value[i + rows];
+    const double next_target = last ? next_value : numbers.value_target[i + rows];
+    const double discounted = numbers.discount[i];
+    const double delta = std::min(options.rho_clip, ratio) * (numbers.reward[i] + discounted * next_value - value);
+    numbers.value_target[i] = value + delta + discounted * std::min(options.c_clip, ratio) * (next_target - next_value);
+    numbers.advantage[i] =
+        std::min(options.policy_rho_clip, ratio) * (numbers.reward[i] + discounted * next_target - value);
+  }
 }
 
 }  // namespace tandem::rl

@@ -16,6 +16,8 @@
 #pragma once
 #include <ATen/core/Tensor.h>
 
+#include <cstdint>
+
 namespace tandem::rl {
 
 /// What the ratios of probabilities are cut to. rho_clip decides which policy's value is found, c_clip how far back a
@@ -40,5 +42,13 @@ struct VtraceTargets {
 
 /// Throws InvariantError for shapes that do not fit each other.
 [[nodiscard]] VtraceTargets vtrace(const VtraceInput& input, const VtraceOptions& options);
+
+/// The same of numbers in memory, shapes as above; value_target and advantage are [T, N] and written.
+struct VtraceNumbers {
+  std::int64_t steps = 0, rows = 0;
+  const double *log_ratio = nullptr, *reward = nullptr, *discount = nullptr, *value = nullptr;
+  double *value_target = nullptr, *advantage = nullptr;
+};
+void vtrace(const VtraceNumbers& numbers, const VtraceOptions& options);
 
 }  // namespace tandem::rl

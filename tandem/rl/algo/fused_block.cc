@@ -1,0 +1,113 @@
+#include "tandem/rl/algo/fused_block.h"
+
+#include <algorithm>
+#include <type_traits>
+
+#include "tandem/base/check.h"
+#include "tandem/base/text.h"
+
+namespace tandem::rl {
+
+std::string why_not_fused(const ActorCritic& policy) {
+  if (dynamic_cast<const MlpPolicy*>(&policy) == nullptr) return "the policy is no MLP policy";
+  if (!ActionGradient<float>::has(policy.family()))
+    return concat("there are none for ", name_of(policy.family()), " actions");
+  for (const auto& parameter : policy.named_parameters()) {
+    const at::Tensor& tensor = parameter.value();
+    if (!tensor.is_cpu()) return concat("the policy lies on ", tensor.device().str());
+    if (tensor.scalar_type() != at::kFloat) return concat(parameter.key(), " is ", tensor.scalar_type());
+    if (!tensor.requires_grad()) return concat(parameter.key(), " is frozen");
+  }
+  return "";
+}
+
+template <typename T>
+const T* memory_of(const at::Tensor& column, const char* name) {
+  TANDEM_CHECK(column.is_cpu() && column.is_contiguous() && column.scalar_type() == c10::CppTypeToScalarType<T>(),
+               "column ", name, " is ", column.scalar_type(), " on ", column.device().str());
+  return column.const_data_ptr<T>();
+}
+template const float* memory_of<float>(const at::Tensor&, const char*);
+template const double* memory_of<double>(const at::Tensor&, const char*);
+template const std::int64_t* memory_of<std::int64_t>(const at::Tensor&, const char*);
+template const std::uint8_t* memory_of<std::uint8_t>(const at::Tensor&, const char*);
+
+template <typename Real>
+FusedBlock<Real>::FusedBlock(const MlpPolicy& policy, InstructionSet set)
+    : policy_(policy),
+      network_(policy, set),
+      actions_(policy, set),
+      features_(static_cast<std::size_t>(std::is_same_v<Real, float> ? 0 : policy.features().size())) {
+  for (const Leaf& leaf : policy.spec().observation) leaf_bytes_.push_back(leaf.bytes());
+  leaves_.resize(leaf_bytes_.size());
+}
+
+template <typename Real>
+void FusedBlock<Real>::begin(const FusedRows& rows) {
+  TANDEM_CHECK(rows.observation.size() == leaf_bytes_.size(), rows.observation.size(), " leaves of ",
+               leaf_bytes_.size());
+  for (std::size_t leaf = 0; leaf < leaf_bytes_.size(); ++leaf) {
+    const at::Tensor& values = rows.observation[leaf];
+    TANDEM_CHECK(values.is_cpu() && values.is_contiguous() &&
+                     values.nbytes() == static_cast<std::size_t>(values.size(0)) * leaf_bytes_[leaf],
+                 "leaf ", leaf, " of the observations is ", values.scalar_type(), " ", values.sizes());
+  }
+  observation_ = &rows.observation;
+  const bool discrete = policy_.family() != ActionFamily::kNormal;
+  options_ = discrete ? memory_of<std::int64_t>(rows.action, "action") : nullptr;
+  components_ = discrete ? nullptr : memory_of<Real>(rows.action, "action");
+  mask_ = rows.action_mask.defined() ? memory_of<std::uint8_t>(rows.action_mask, "action_mask") : nullptr;
+  mask_size_ = mask_ != nullptr ? rows.action_mask.size(1) : 0;
+  network_.begin();
+  actions_.begin();
+}
+
+template <typename Real>
+void FusedBlock<Real>::take(std::int64_t i, std::int64_t row) {
+  if (options_ != nullptr) {
+    actions_.take(i, options_ + row * actions_.action_size());
+  } else {
+    actions_.take(i, components_ + row * actions_.action_size());
+  }
+  if (mask_ != nullptr) actions_.allow(i, mask_ + row * mask_size_);
+  take_observation(i, row);
+}
+
+template <typename Real>
+void FusedBlock<Real>::take_observation(std::int64_t i, std::int64_t row) {
+  for (std::size_t leaf = 0; leaf < leaves_.size(); ++leaf) {
+    leaves_[leaf] = static_cast<const std::byte*>((*observation_)[leaf].const_data_ptr()) +
+                    static_cast<std::size_t>(row) * leaf_bytes_[leaf];
+  }
+  if constexpr (std::is_same_v<Real, float>) {
+    policy_.features().encode_rows(leaves_, 1, network_.sample(i));
+  } else {
+    policy_.features().encode_rows(leaves_, 1, features_.data());
+    std::copy(features_.begin(), features_.end(), network_.sample(i));
+  }
+}
+
+template <typename Real>
+void FusedBlock<Real>::forward(std::int64_t samples) {
+  network_.forward(samples);
+  actions_.forward(network_.head(), samples);
+}
+
+template <typename Real>
+void FusedBlock<Real>::backward(std::int64_t samples) {
+  Real* value = network_.value();
+  for (std::int64_t i = samples; i < padded(samples); ++i) of_log_prob_[i] = of_entropy_[i] = value[i] = 0;
+  actions_.backward(network_.head(), of_log_prob_, of_entropy_);
+  network_.backward();
+}
+
+template <typename Real>
+void FusedBlock<Real>::finish() {
+  network_.finish();
+  actions_.finish();
+}
+
+template class FusedBlock<float>;
+template class FusedBlock<double>;
+
+}  // namespace tandem::rl

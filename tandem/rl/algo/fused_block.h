@@ -1,0 +1,87 @@
+// rl/algo/fused_block.h: rows of a batch through an MlpPolicy and back without autograd, a block of samples at a time:
+// the network (mlp_gradient.h), the actions that were taken (action_gradient.h), and how rows come to them.
+//
+//     block.begin({.observation = ..., .action = ..., .action_mask = ...});
+//     for each block of at most kBlock rows:
+//       block.take(i, row) for its samples;
+//       block.forward(samples);
+//       from log_prob(), entropy() and value(), write the loss's derivatives to of_log_prob(), of_entropy() and
+//       value(); block.backward(samples);
+//     block.finish();
+//
+// Threads: single-thread, the replica's. Ownership: the policy is not owned and must outlive it.
+#pragma once
+#include <ATen/core/Tensor.h>
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "tandem/rl/policy/action_gradient.h"
+#include "tandem/rl/policy/mlp_gradient.h"
+#include "tandem/rl/policy/observation.h"
+
+namespace tandem::rl {
+
+/// Why FusedBlock<float> cannot stand for `policy` and autograd, in a clause; empty when it can: an MlpPolicy of
+/// float32 on the CPU, nothing of it frozen, with categorical, multi-categorical or normal actions.
+[[nodiscard]] std::string why_not_fused(const ActorCritic& policy);
+
+/// [rows, ...] on the CPU, contiguous. There may be more rows of observations and masks than of actions.
+struct FusedRows {
+  const Observation& observation;
+  const at::Tensor& action;       // int64, or `Real` of normal actions
+  const at::Tensor& action_mask;  // uint8; undefined without masks
+};
+
+/// The numbers of a column that lies on the CPU. Throws InvariantError naming it when it is not contiguous or of `T`.
+template <typename T>
+[[nodiscard]] const T* memory_of(const at::Tensor& column, const char* name);
+
+/// `Real`: of the parameters and of the columns, but for observations.
+template <typename Real>
+class FusedBlock {
+ public:
+  /// Throws ConfigError when this processor does not have `set`.
+  FusedBlock(const MlpPolicy& policy, InstructionSet set);
+
+  /// Takes the parameters as they are now, and the rows that are meant; gradients begin at zero. `rows` lives until
+  /// the last take(). Throws InvariantError for columns of another kind.
+  void begin(const FusedRows& rows);
+  /// Makes row `row` sample `i` of the next block, with its action, or its observation alone. Throw EnvError for an
+  /// observation that is out of the spec's bounds.
+  void take(std::int64_t i, std::int64_t row);
+  void take_observation(std::int64_t i, std::int64_t row);
+  /// The first `samples` of the block: all of value(), log_prob() and entropy(), or value() alone.
+  void forward(std::int64_t samples);
+  void forward_values(std::int64_t samples) { network_.forward(samples); }
+
+  [[nodiscard]] const Real* log_prob() const { return actions_.log_prob(); }  // [kBlock], of the actions taken
+  [[nodiscard]] const Real* entropy() const { return actions_.entropy(); }    // [kBlock]
+  [[nodiscard]] Real* value() { return network_.value(); }  // [kBlock], until it is overwritten with derivatives
+  [[nodiscard]] Real* of_log_prob() { return of_log_prob_; }
+  [[nodiscard]] Real* of_entropy() { return of_entropy_; }
+  /// Adds the gradients of the loss whose derivatives were written for `samples` samples.
+  void backward(std::int64_t samples);
+  /// Overwrites the .grad of all parameters with the sums over the blocks.
+  void finish();
+
+ private:
+  const MlpPolicy& policy_;
+  MlpGradient<Real> network_;
+  ActionGradient<Real> actions_;
+  std::vector<std::size_t> leaf_bytes_;  // of a row, by leaf of the observation
+  const std::vector<at::Tensor>* observation_ = nullptr;
+  const std::int64_t* options_ = nullptr;  // of the actions taken, or else
+  const Real* components_ = nullptr;
+  const std::uint8_t* mask_ = nullptr;  // or null
+  std::int64_t mask_size_ = 0;
+  std::vector<const std::byte*> leaves_;  // of one row
+  std::vector<float> features_;           // of one row, where Real is another type
+  Real of_log_prob_[kBlock] = {}, of_entropy_[kBlock] = {};
+};
+
+extern template class FusedBlock<float>;
+extern template class FusedBlock<double>;
+
+}  // namespace tandem::rl

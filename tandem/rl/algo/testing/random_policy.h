@@ -1,0 +1,102 @@
+// rl/algo/testing/random_policy.h: MLP policies of random shape, in float64 for comparisons, and rows for them.
+#pragma once
+#include <ATen/core/grad_mode.h>
+#include <torch/types.h>
+#include <torch/utils.h>
+
+#include <algorithm>
+#include <array>
+#include <memory>
+#include <random>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "tandem/rl/policy/mlp_policy.h"
+
+namespace tandem::rl::testing {
+
+// An MlpPolicy in float64, whose features are float32 as ever.
+struct InDoubles : ActorCritic {
+  explicit InDoubles(MlpPolicy& policy) : ActorCritic(policy.spec(), policy.family()), policy_(policy) {}
+  PolicyOutput forward(const Observation& observation) override {
+    torch::Tensor x = policy_.features().encode(observation).to(torch::kDouble);
+    const auto layers = [](const Mlp& net, torch::Tensor y) {
+      for (std::size_t i = 0; i < net.layers().size(); ++i) {
+        y = torch::linear(y, net.layers()[i]->weight, net.layers()[i]->bias);
+        if (net.is_activated(i)) y = activate(net.options().activation, y);
+      }
+      return y;
+    };
+    if (policy_.trunk() != nullptr) x = layers(*policy_.trunk(), x);
+    PolicyOutput output{.action_parameters = {layers(policy_.actor(), x)},
+                        .value = layers(policy_.critic(), x).squeeze(-1)};
+    if (policy_.log_std().defined()) output.action_parameters.push_back(policy_.log_std());
+    return output;
+  }
+  MlpPolicy& policy_;
+};
+
+/// In float64. Over `seed`, all kinds of actions, activations, trunks, masks and observations come.
+inline std::shared_ptr<MlpPolicy> random_policy(int seed, std::mt19937& random) {
+  const auto below = [&random](std::int64_t n) {
+    return std::uniform_int_distribution<std::int64_t>(0, n - 1)(random);
+  };
+  torch::manual_seed(seed);
+  const std::int64_t size = below(7) + 1;
+  Spec spec;
+  spec.id = "Test-v0";
+  spec.observation = {
+      Leaf{.name = "vector", .type = ElementType::kFloat32, .shape = {below(40) + 1}, .low = {}, .high = {}}};
+  if (seed % 4 == 3) {  // as a dictionary with a choice in it
+    spec.observation.push_back(
+        Leaf{.name = "choice", .type = ElementType::kInt64, .shape = {}, .low = {0}, .high = {4}});
+  }
+  const auto n = static_cast<std::size_t>(size);
+  if (seed % 3 == 0) spec.action = Discrete{size + 1};
+  if (seed % 3 == 1) spec.action = MultiDiscrete{{size + 1, 2, 5}};
+  if (seed % 3 == 2) spec.action = Box{std::vector<double>(n, -1), std::vector<double>(n, 1)};
+  spec.has_action_mask = seed % 3 != 2 && seed % 2 == 0;
+  MlpPolicyOptions shape{.hidden = {},
+                         .activation = std::array{Activation::kTanh, Activation::kRelu, Activation::kSilu,
+                                                  Activation::kGelu, Activation::kElu}[below(5)],
+                         .trunks = below(2) == 0 ? Trunks::kSeparate : Trunks::kShared,
+                         .log_std_init = -0.3,
+                         .policy_gain = 0.7};
+  for (std::int64_t depth = below(4); depth > 0; --depth) shape.hidden.push_back(below(150) + 1);
+  auto policy =
+      std::make_shared<MlpPolicy>(spec, shape, at::detail::createCPUGenerator(static_cast<std::uint64_t>(seed)));
+  for (const torch::Tensor& parameter : policy->parameters()) {  // biases and log_std have their part, too
+    const torch::NoGradGuard no_grad;
+    parameter.add_(torch::randn_like(parameter), 0.05);
+  }
+  policy->to(torch::kDouble);
+  return policy;
+}
+
+/// `rows` of its observations.
+inline Observation random_observation(const Spec& spec, std::int64_t rows) {
+  Observation observation{torch::randn({rows, spec.observation[0].shape[0]})};
+  if (spec.observation.size() > 1) observation.push_back(torch::randint(5, {rows}, torch::kLong));
+  return observation;
+}
+
+/// Masks of `rows` rows, each with an option of every choice allowed; undefined where the spec has none.
+inline torch::Tensor random_mask(const Spec& spec, std::int64_t rows) {
+  if (!spec.has_action_mask) return {};
+  torch::Tensor mask = torch::randint(2, {rows, mask_elements(spec.action)}, torch::kByte);
+  mask.slice(1, 0, torch::indexing::None, 1).select(1, 0).fill_(1);
+  std::int64_t first = 0;
+  if (const auto* several = std::get_if<MultiDiscrete>(&spec.action)) {
+    for (const std::int64_t n : several->n) mask.select(1, std::exchange(first, first + n)).fill_(1);
+  }
+  return mask;
+}
+
+// The largest difference, over the largest number but at least 1.
+inline double difference(const torch::Tensor& got, const torch::Tensor& wanted) {
+  const double scale = std::max(1.0, wanted.abs().max().item<double>());
+  return (got.to(torch::kDouble) - wanted).abs().max().item<double>() / scale;
+}
+
+}  // namespace tandem::rl::testing
