@@ -16,7 +16,7 @@ SECONDS ?= 300
 RUN ?= runs/cartpole-$(shell date +%Y%m%d-%H%M%S)
 export JOBS
 
-.PHONY: help train test parity bench bench-smoke count check check-all build install fuzz test-gpu test-namespaces clean distclean
+.PHONY: help train test parity bench bench-smoke count check check-all build install fuzz test-asan test-gpu test-namespaces clean distclean
 
 help: ## this list (what a bare `make` does)
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' Makefile
@@ -76,6 +76,12 @@ test-namespaces: ## the tests with two hosts, which are network namespaces of th
 	@tools/bootstrap
 	@tools/build release tandem_namespaces_tests
 	@tools/test release --label namespaces
+
+test-asan: ## the unit tests, and those with several processes, under AddressSanitizer and UndefinedBehaviorSanitizer
+	@tools/bootstrap --check
+	@tools/build asan
+	@tools/test asan --label unit
+	@tools/test asan --label process
 
 install: build ## the library and the program under PREFIX, for find_package(tandem)
 	@cmake --install build/release --prefix $(PREFIX)

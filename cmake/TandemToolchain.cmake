@@ -21,13 +21,14 @@ if(TANDEM_SANITIZE)
     # It compares the type of an object with typeinfo that LibTorch keeps to itself.
     add_compile_options(-fno-sanitize=vptr)
   endif()
-  # What tests run with. LibTorch is not instrumented: it keeps some memory for ever, and defines the same inline
-  # variables as our objects do.
-  set(TANDEM_SANITIZER_OPTIONS
-      "ASAN_OPTIONS=detect_odr_violation=0:strict_string_checks=1:detect_stack_use_after_return=1"
-      "LSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/tools/lsan.supp:print_suppressions=0"
-      "UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1"
-      "TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1")
+  # What tests, and the programs that they start, run with; tools/test reads it. LibTorch is not instrumented: it keeps some
+  # memory for ever, and defines the same inline variables as our objects do.
+  file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/sanitizer.env CONTENT [[
+ASAN_OPTIONS=detect_odr_violation=0:strict_string_checks=1:detect_stack_use_after_return=1
+LSAN_OPTIONS=suppressions=@PROJECT_SOURCE_DIR@/tools/lsan.supp:print_suppressions=0
+UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1
+TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1
+]] @ONLY)
 endif()
 if(TANDEM_BUILD_FUZZERS)
   add_compile_options(-fsanitize=fuzzer-no-link)
