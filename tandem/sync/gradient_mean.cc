@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 
+#include <array>
 #include <cmath>
 #include <span>
 
@@ -69,6 +70,7 @@ MeanGradient GradientMean::reduce(std::int64_t step, const Limits& limits) {
   const Clock::time_point start = Clock::now();
   {
     const Span span("sync");
+    look_at_mine();
     all_reduce(limits);
     gather_sparse(limits);
   }
@@ -88,7 +90,7 @@ MeanGradient GradientMean::reduce(std::int64_t step, const Limits& limits) {
                   .tally = tally,
                   .scale = scale,
                   .compression = compression_ ? compression_->describe() : "",
-                  .losses = [&] { return where_losses_are_not_finite(limits); }},
+                  .whose = [&] { return where_not_finite(limits); }},
                  options_, step);
   mean.wait_seconds = wait_seconds;
   average_buffers(tally.shards);
@@ -166,19 +168,37 @@ void GradientMean::average_buffers(double shards) {
   }
 }
 
+void GradientMean::look_at_mine() {
+  if (options_.check != GradientCheck::kEachReplica) return;
+  bad_.reset();
+  if (!std::isfinite(norm_of(gradients_.sum(), replica_.parameters())))
+    bad_ = first_not_finite(gradients_.sum(), replica_.parameters());
+}
+
 // All replicas come here together: the sums are the same bits everywhere, and what each had added to them is gone.
-std::string GradientMean::where_losses_are_not_finite(const Limits& limits) {
-  const double mine = gradients_.shard_without_loss().value_or(-1);
-  std::vector<double> shards(static_cast<std::size_t>(group_.size()));
-  group_.all_gather(std::span(&mine, 1), shards, limits);
-  std::string where;
-  for (std::size_t member = 0; member < shards.size(); ++member) {
-    if (shards[member] < 0) continue;
+std::string GradientMean::where_not_finite(const Limits& limits) {
+  const std::array<double, 2> mine{static_cast<double>(gradients_.shard_without_loss().value_or(-1)),
+                                   bad_ ? static_cast<double>(*bad_) : -1};
+  std::vector<double> all(2 * static_cast<std::size_t>(group_.size()));
+  group_.all_gather(std::span(mine), all, limits);
+  std::string losses, gradients;
+  for (std::size_t member = 0; 2 * member < all.size(); ++member) {
+    const double shard = all[2 * member], bad = all[2 * member + 1];
     const auto replica = group_.size() == 1 ? replica_.placement().replica : static_cast<int>(member);
-    where += concat(where.empty() ? "The loss was not finite already on replica " : ", replica ", replica, " (shard ",
-                    static_cast<int>(shards[member]), ")");
+    if (shard >= 0) {
+      losses += concat(losses.empty() ? "The loss was not finite already on replica " : ", replica ", replica,
+                       " (shard ", static_cast<int>(shard), ")");
+    }
+    if (bad >= 0) {
+      gradients += concat(gradients.empty() ? " The gradient was not finite already on replica " : ", replica ",
+                          replica, " ('", slot_of(replica_.parameters(), static_cast<std::size_t>(bad)).name, "')");
+    }
   }
-  return where.empty() ? "The losses of all shards were finite." : where + ".";
+  if (!gradients.empty()) gradients += ".";
+  if (!losses.empty()) return concat(losses, ".", gradients);
+  if (options_.check == GradientCheck::kEachReplica) return concat("The losses of all shards were finite.", gradients);
+  return "The losses of all shards were finite; GradientCheck::kEachReplica (gradient_check: each_replica) tells on "
+         "which replica the gradient was not.";
 }
 
 }  // namespace tandem::sync

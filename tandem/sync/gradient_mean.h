@@ -37,12 +37,12 @@ class GradientMean {
   /// Between open() and close() of the replica's only shard: the backward pass that follows is the step's last, and
   /// gradients may be summed over the replicas while it runs.
   void begin_last_pass() {
-    if (!compression_) exchange_.begin_last_pass(gradients_.sum());
+    if (!compression_ && options_.check == GradientCheck::kSum) exchange_.begin_last_pass(gradients_.sum());
   }
 
   /// After the last shard: sums over the run, and the module's buffers for the next step. Throws RunError when no row
-  /// was valid, or naming the parameter when a sum is not finite, and the replicas whose losses were not; parameters
-  /// are then as they were. `step`: for messages.
+  /// was valid, or naming the parameter when a sum is not finite, and the replicas as MeanOptions::check says;
+  /// parameters are then as they were. `step`: for messages.
   [[nodiscard]] MeanGradient form(double lr_factor, std::int64_t step, const Limits& limits);
   /// This replica's part of the others' form(); nothing once no replica offers anything.
   [[nodiscard]] std::optional<MeanGradient> form_without_mine(std::int64_t step, const Limits& limits);
@@ -58,7 +58,8 @@ class GradientMean {
   void compress(double scale, const Limits& limits);
   void gather_sparse(const Limits& limits);
   void average_buffers(double shards);
-  [[nodiscard]] std::string where_losses_are_not_finite(const Limits& limits);
+  void look_at_mine();
+  [[nodiscard]] std::string where_not_finite(const Limits& limits);
 
   Replica& replica_;
   comm::Group& group_;
@@ -68,6 +69,7 @@ class GradientMean {
   std::vector<GradientBucket> buckets_;  // of the compression
   std::unique_ptr<GradientCompression> compression_;
   std::vector<comm::Pending> pending_;
+  std::optional<std::size_t> bad_;  // slot of this replica's part, where each is looked at
 };
 
 }  // namespace tandem::sync

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "tandem/base/check.h"
 #include "tandem/base/error.h"
 #include "tandem/base/text.h"
 #include "tandem/model/norm.h"
@@ -25,19 +26,14 @@ void apply_present_divisor(const Sums& sums) {
 }
 
 [[noreturn]] void fail_not_finite(const Sums& sums, std::int64_t step) {
-  const std::string losses = sums.losses ? concat(". ", sums.losses()) : ".";
-  for (std::size_t b = 0; b < sums.parameters.buffers().size(); ++b) {
-    const model::FlatBuffer& buffer = sums.parameters.buffers()[b];
-    for (std::size_t slot = 0; slot < buffer.slots.size(); ++slot) {
-      const at::Tensor gradient = buffer.sparse ? sums.gradients.sparse[b][slot] : sums.gradients.views[b][slot];
-      if (!gradient.defined() || at::isfinite(buffer.sparse ? gradient._values() : gradient).all().item<bool>())
-        continue;
-      throw RunError(concat("step ", step, ": the gradient of '", buffer.slots[slot].name, "' ",
-                            c10::IntArrayRef(buffer.slots[slot].shape), " summed over all shards is not finite",
-                            sums.compression.empty() ? "" : concat(" after ", sums.compression), losses,
-                            " The learning rate may be too high, or the loss divides by zero. The parameters are ",
-                            "those of step ", step, "."));
-    }
+  const std::string whose = sums.whose ? concat(". ", sums.whose()) : ".";
+  if (const std::optional<std::size_t> bad = first_not_finite(sums.gradients, sums.parameters)) {
+    const model::ParameterSlot& slot = slot_of(sums.parameters, *bad);
+    throw RunError(concat("step ", step, ": the gradient of '", slot.name, "' ", c10::IntArrayRef(slot.shape),
+                          " summed over all shards is not finite",
+                          sums.compression.empty() ? "" : concat(" after ", sums.compression), whose,
+                          " The learning rate may be too high, or the loss divides by zero. The parameters are ",
+                          "those of step ", step, "."));
   }
   throw RunError(concat("step ", step,
                         ": the global norm of the gradients overflows, though every element is finite; lower the",
@@ -45,6 +41,28 @@ void apply_present_divisor(const Sums& sums) {
 }
 
 }  // namespace
+
+std::optional<std::size_t> first_not_finite(const model::FlatParameters::Gradients& gradients,
+                                            const model::FlatParameters& parameters) {
+  std::size_t number = 0;
+  for (std::size_t b = 0; b < parameters.buffers().size(); ++b) {
+    const model::FlatBuffer& buffer = parameters.buffers()[b];
+    for (std::size_t slot = 0; slot < buffer.slots.size(); ++slot, ++number) {
+      const at::Tensor gradient = buffer.sparse ? gradients.sparse[b][slot] : gradients.views[b][slot];
+      if (!gradient.defined()) continue;
+      if (!at::isfinite(buffer.sparse ? gradient._values() : gradient).all().item<bool>()) return number;
+    }
+  }
+  return std::nullopt;
+}
+
+const model::ParameterSlot& slot_of(const model::FlatParameters& parameters, std::size_t number) {
+  for (const model::FlatBuffer& buffer : parameters.buffers()) {
+    if (number < buffer.slots.size()) return buffer.slots[number];
+    number -= buffer.slots.size();
+  }
+  TANDEM_CHECK(false, "slot ", number, " beyond the last");
+}
 
 StepReport report_of(const MeanGradient& mean, std::int64_t step) {
   return {.verdict = Verdict::kApplied,

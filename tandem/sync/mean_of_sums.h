@@ -11,6 +11,7 @@
 #include "tandem/model/flat_parameters.h"
 #include "tandem/sync/shard_gradients.h"
 #include "tandem/sync/strategy.h"
+#include "tandem/sync/strategy_kind.h"
 
 namespace tandem::sync {
 
@@ -24,6 +25,7 @@ enum class Divisor {
 struct MeanOptions {
   std::optional<double> max_grad_norm{};  // clip the mean gradient to this global norm; none: no clipping
   Divisor divisor = Divisor::kTotal;
+  GradientCheck check = GradientCheck::kSum;  // not of sync_replicas
 };
 
 /// The mean is `scale` times the sums, which are in place.
@@ -44,10 +46,16 @@ struct Sums {
   model::FlatParameters::Gradients& gradients;
   const model::FlatParameters& parameters;  // of this layout
   Tally tally;
-  double scale = 0;                       // from the sums to the mean
-  std::string compression{};              // by which the sums came, for messages
-  std::function<std::string()> losses{};  // a sentence about losses that were not finite; asked when a sum is not
+  double scale = 0;                      // from the sums to the mean
+  std::string compression{};             // by which the sums came, for messages
+  std::function<std::string()> whose{};  // a sentence about where it was not finite; asked when a sum is not
 };
+
+/// The first slot, over all buffers in order, whose gradient is not finite; none when all are.
+[[nodiscard]] std::optional<std::size_t> first_not_finite(const model::FlatParameters::Gradients& gradients,
+                                                          const model::FlatParameters& parameters);
+/// Of that many.
+[[nodiscard]] const model::ParameterSlot& slot_of(const model::FlatParameters& parameters, std::size_t number);
 
 /// The mean; kPresent changes the sums. Throws RunError naming the parameter when a sum is not finite. `step`: for
 /// messages.

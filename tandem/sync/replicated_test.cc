@@ -138,8 +138,33 @@ TEST(ReplicatedTest, AGradientThatIsNotFiniteIsNamedOnEveryReplicaAndNothingMove
       same_net);
   for (const std::string& outcome : outcomes)
     EXPECT_THAT(outcome, AllOf(HasSubstr("'trunk.weight'"), HasSubstr("not finite"),
-                               HasSubstr("The losses of all shards were finite.")));
+                               HasSubstr("The losses of all shards were finite;")));
   EXPECT_EQ(moved, (std::vector<double>{0, 0}));
+}
+
+// Its loss is finite, and so is all that the others give.
+TEST(ReplicatedTest, TheReplicaWhoseGradientWasNotFiniteIsNamedWhereEachIsLookedAt) {
+  for (const GradientCheck check : {GradientCheck::kEachReplica, GradientCheck::kSum}) {
+    const auto outcomes = run_world(
+        3, 3, {.check = check},
+        [](Replica& replica, Replicated& strategy) {
+          auto& net = dynamic_cast<TwoHeads&>(replica.module());
+          const int shard = replica.placement().replica;
+          strategy.open(shard);
+          torch::Tensor loss = loss_of_shard(net, shard);
+          if (shard == 1) loss = loss + torch::sqrt(net.trunk->weight.sum() * 0);  // its slope at 0 is infinite
+          loss.backward();
+          strategy.close(1, loss.item<double>());
+          (void)strategy.step(1.0, kNoLimits);
+        },
+        same_net);
+    EXPECT_THAT(
+        outcomes,
+        ::testing::Each(HasSubstr(check == GradientCheck::kSum
+                                      ? "The losses of all shards were finite; GradientCheck::kEachReplica"
+                                      : "The losses of all shards were finite. The gradient was not finite already on "
+                                        "replica 1 ('trunk.weight'). The learning rate")));
+  }
 }
 
 TEST(ReplicatedTest, TheReplicaAndShardWhoseLossWasNotFiniteAreNamed) {

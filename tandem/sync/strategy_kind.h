@@ -47,4 +47,11 @@ enum class RateScaling {
   kByGradients,  // gradients in the step / replicas_to_aggregate
 };
 
+/// What is looked at for gradients that are not finite.
+enum class GradientCheck {
+  kSum,          // the sum over all shards: names the parameter, and the replicas whose losses were not finite
+  kEachReplica,  // also each replica's part: names the replicas whose gradients were not, for one more pass over them;
+                 // no part is exchanged before the backward pass has ended
+};
+
 }  // namespace tandem::sync

@@ -33,6 +33,11 @@ void add_run_options(OptionTable& table, TrainOptions& options) {
           "for nobody, and sync_replicas, which makes steps of the first gradients to come.")
       .flag("--strategy")
       .lives(Lifetime::kPart);
+  table
+      .add("gradient_check", options.gradient_check,
+           "each_replica: an error about a gradient that is not finite names the replica, for a pass over all "
+           "gradients.")
+      .lives(Lifetime::kPart);
   table.add("rng", options.rng, "unordered: a loss may draw from torch's default generator.");
   table.add("num_envs", options.ppo.num_envs, "Environments of the run, over all shards.")
       .within(1, kLargestCount)

@@ -108,6 +108,7 @@ struct TrainOptions {
   std::string devices = "cpu";
   std::optional<std::int64_t> shards = {};  // nothing: as many as replicas
   sync::StrategyKind strategy = sync::StrategyKind::kReplicated;
+  sync::GradientCheck gradient_check = sync::GradientCheck::kSum;
   sync::Servers servers = sync::Servers::kAll;  // of parameter_server
   AsynchronousSettings asynchronous = {};
   SyncReplicasSettings sync_replicas = {};
@@ -250,6 +251,11 @@ template <>
 struct Choices<pipeline::BeyondLag> {
   using Value = pipeline::BeyondLag;
   static constexpr std::array kAll{Choice<Value>{Value::kWait, "wait"}, Choice<Value>{Value::kDrop, "drop"}};
+};
+template <>
+struct Choices<sync::GradientCheck> {
+  static constexpr std::array kAll{Choice<sync::GradientCheck>{sync::GradientCheck::kSum, "sum"},
+                                   Choice<sync::GradientCheck>{sync::GradientCheck::kEachReplica, "each_replica"}};
 };
 template <>
 struct Choices<rl::LossKernel> {

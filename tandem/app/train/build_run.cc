@@ -55,6 +55,7 @@ Setup common_setup(const TrainOptions& options, const rl::EnvRegistry& environme
   setup.seed = static_cast<std::uint64_t>(options.seed);
   setup.total_steps = options.total_steps;
   setup.strategy = strategy_options(options);
+  setup.gradient_check = options.gradient_check;
   setup.actor.noise_hold_steps = static_cast<int>(options.policy.sde_sample_freq);
   setup.rng = options.rng == Rng::kShards ? model::RngOrder::kShards : model::RngOrder::kUnordered;
   setup.make_envs = [environments, id = options.env](int count) { return environments.make(id, count); };

@@ -47,8 +47,9 @@ learner::TeamOptions team_options(const ImpalaSetup& setup) {
           .rng = setup.rng,
           .optimizer = {model::AdamOptions{.lr = impala.learning_rate, .eps = impala.adam_eps}},
           .flat = {},
-          .strategy = sync::with_mean(setup.strategy,
-                                      {.max_grad_norm = impala.max_grad_norm, .divisor = sync::Divisor::kTotal}),
+          .strategy = sync::with_mean(
+              setup.strategy,
+              {.max_grad_norm = impala.max_grad_norm, .divisor = sync::Divisor::kTotal, .check = setup.gradient_check}),
           .patience = kDrainPatience};
 }
 

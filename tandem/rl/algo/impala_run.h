@@ -46,7 +46,8 @@ struct ImpalaSetup {
   std::optional<AppoOptions> appo;  // none: IMPALA
   ActorOptions actor;
   model::RngOrder rng = model::RngOrder::kShards;
-  sync::StrategyOptions strategy;
+  sync::StrategyOptions strategy;  // but for its mean
+  sync::GradientCheck gradient_check = sync::GradientCheck::kSum;
   std::function<std::unique_ptr<EnvGroup>(int count)> make_envs;
   PolicyFactory make_policy;
 };

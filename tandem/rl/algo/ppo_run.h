@@ -42,7 +42,8 @@ struct PpoSetup {
   NormalizerOptions normalizer;
   ActorOptions actor;
   model::RngOrder rng = model::RngOrder::kShards;
-  sync::StrategyOptions strategy;  // with the mean that the algorithm asks for
+  sync::StrategyOptions strategy;  // but for its mean
+  sync::GradientCheck gradient_check = sync::GradientCheck::kSum;
   std::function<std::unique_ptr<EnvGroup>(int count)> make_envs;
   PolicyFactory make_policy;
 };
