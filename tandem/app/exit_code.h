@@ -11,7 +11,7 @@ enum class ExitCode {
   kUserCanFixIt = 2,  // ConfigError: a flag, a key, a path
   kRunFailed = 3,     // RunError: an environment, a disk, a peer; also memory and threads that the system lacks
   kDefect = 70,       // everything else is ours to fix
-  kStopped = 130,     // after Ctrl-C or SIGTERM, with a checkpoint written
+  kStopped = 130,     // by a signal, with a checkpoint written (app/run/stop_signals.h)
 };
 
 /// Code and message, for standard error, of an exception that ended a command.

@@ -10,8 +10,9 @@
 
 namespace tandem::app {
 
-/// Does what the command line says and returns the exit code (exit_code.h). Prints, takes over SIGINT and SIGTERM while
-/// it trains, and ignores SIGPIPE from then on. Throws nothing. The environment variable TANDEM_FAULT arms a fault
+/// Does what the command line says and returns the exit code (exit_code.h). Prints, takes over SIGINT, SIGTERM,
+/// SIGUSR1 and SIGUSR2 while it trains and ignores them afterwards unless there were handlers before, and ignores
+/// SIGPIPE from then on. Throws nothing. The environment variable TANDEM_FAULT arms a fault
 /// (base/fault_point.h): TANDEM_FAULT=checkpoint.before_manifest:3:kill.
 [[nodiscard]] int run_program(int argc, const char* const* argv, const rl::EnvRegistry& environments);
 

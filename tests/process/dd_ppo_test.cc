@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -48,6 +49,13 @@ Recipe dd_ppo() {
            "ppo.entropy_coef=0.01"},
           4000,
           200};
+}
+
+double sum_of_metric(const std::filesystem::path& run, const std::string& key) {
+  double sum = 0;
+  std::istringstream lines(read_file(run / "metrics.jsonl"));
+  for (std::string line; std::getline(lines, line);) sum += read_json(line).at(key).as_double();
+  return sum;
 }
 
 Recipe with(Recipe recipe, const std::string& setting) {
@@ -130,6 +138,7 @@ TEST(DdPpoTest, ARunWithPreemptionIsReplayedFromItsRecordOnAnyTopology) {
   EXPECT_THAT(read_file(run / "rollouts.jsonl"), HasSubstr("{\"updates\":1,\"steps\":["));
   EXPECT_GE(summary_of(run).at("env_steps").as_int64(), recipe.steps);
   expect_line_for_every_update(run);
+  EXPECT_GT(sum_of_metric(run, "rows_cut"), 0) << "no rollout ended early: there was nothing to replay";
   Command longer = train(with_steps(recipe, 2 * recipe.steps), scratch / "longer", "cpu:2");
   longer.arguments.insert(longer.arguments.end(), {"--replay", run.string()});
   const Ended refused = tandem::process_test::run(longer);

@@ -85,6 +85,29 @@ TEST(RanksTest, WhatTheUserCanFixIsSaidByRank0AndEndsAll) {
   EXPECT_FALSE(std::filesystem::exists(folder));
 }
 
+// The times of a rank are its whole update, and the figures are of all ranks.
+TEST(RanksTest, MetricsAreOfAllRanks) {
+  const TemporaryFolder scratch;
+  Recipe recipe = with_steps(cartpole(), 1024);
+  recipe.arguments.insert(recipe.arguments.end(), {"--set", "ppo.kl_coef=0.2"});
+  expect_success(as_ranks(3, train(recipe, scratch / "three", "cpu:1")));
+  const JsonValue three = summary_of(scratch / "three");
+  for (const std::string figure : {"sample_ms", "learn_ms", "wait_ms", "env_steps_per_s"}) {
+    const auto at = [&](const char* which) { return three.at("rank_" + figure + which).as_double(); };
+    EXPECT_GT(at("_min"), 0) << figure;
+    EXPECT_LE(at("_min"), at("_mean")) << figure;
+    EXPECT_LE(at("_mean"), at("_max")) << figure;
+  }
+  EXPECT_LT(three.at("rank_env_steps_per_s_min").as_double(), three.at("rank_env_steps_per_s_max").as_double())
+      << "of four shards the first rank has two";
+  EXPECT_DOUBLE_EQ(three.at("rank_sample_ms_max").as_double(), three.at("sample_ms").as_double());
+  EXPECT_EQ(three.at("kl_coef").as_double(), 0.2);
+  expect_success(train(with_steps(cartpole(), 1024), scratch / "one", "cpu:1"));
+  const JsonValue one = summary_of(scratch / "one");
+  EXPECT_EQ(one.find("rank_wait_ms_min"), nullptr);
+  EXPECT_EQ(one.find("kl_coef"), nullptr);
+}
+
 TEST(RanksTest, ShardsOfThemselvesAreAsManyAsTheRanksCanShare) {
   Recipe recipe = with_steps(cartpole(), 256);
   std::erase(recipe.arguments, "--shards");

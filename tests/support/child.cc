@@ -4,6 +4,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <stdexcept>
@@ -31,9 +32,13 @@ std::vector<char*> pointers_to(std::vector<std::string>& words) {
 }
 
 std::vector<std::string> environment_with(const std::vector<std::string>& more) {
-  std::vector<std::string> all;
-  for (char** entry = environ; *entry != nullptr; ++entry) all.emplace_back(*entry);
-  all.insert(all.end(), more.begin(), more.end());
+  std::vector<std::string> all = more;
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    const std::string text = *entry;
+    const std::string name = text.substr(0, text.find('=') + 1);
+    if (std::none_of(more.begin(), more.end(), [&](const std::string& own) { return own.starts_with(name); }))
+      all.push_back(text);
+  }
   return all;
 }
 

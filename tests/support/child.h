@@ -21,7 +21,7 @@ inline constexpr std::chrono::minutes kPatience{10};
 struct Command {
   std::filesystem::path program;  // looked for in PATH when it is a mere name
   std::vector<std::string> arguments;
-  std::vector<std::string> environment = {};  // "NAME=value", besides what this process has
+  std::vector<std::string> environment = {};  // "NAME=value", before what this process has
   std::filesystem::path folder = {};          // where it runs; empty: here
   /// Runs in the new process before the program does. Only system calls: no memory, no locks.
   std::function<void()> prepare = {};
@@ -44,6 +44,7 @@ class Child {
   Child(const Child&) = delete;
   Child& operator=(const Child&) = delete;
 
+  [[nodiscard]] pid_t id() const { return process_; }
   /// Whether it has not ended yet. Never waits.
   [[nodiscard]] bool is_running();
   /// Sends it a signal, if it still runs.

@@ -2,6 +2,7 @@
 #include "tandem/app/commands/run_ranks.h"
 #include "tandem/app/commands/run_session.h"
 #include "tandem/app/commands/start_ranks.h"
+#include "tandem/device/device_set.h"
 
 namespace tandem::app {
 
@@ -26,6 +27,7 @@ ExitCode run_resume(const ResumeCommand& command, const rl::EnvRegistry& environ
       const RunPaths run = find_run(command.run);
       Configuration configuration =
           reconfigure(run.config(), command.flags, surroundings_of(environments, *command.ranks.count));
+      require_own_devices(device::parse_device_set(configuration.options.devices), *command.ranks.count);
       (void)checkpoint_to_resume(run, configuration);
     });
   }

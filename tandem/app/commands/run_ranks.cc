@@ -1,23 +1,71 @@
 #include "tandem/app/commands/run_ranks.h"
 
+#include <iostream>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
 
-#include "tandem/app/stop_signals.h"
 #include "tandem/app/train/build_run.h"
 #include "tandem/app/train/train.h"
 #include "tandem/base/error.h"
+#include "tandem/base/mutex.h"
 #include "tandem/base/text.h"
 #include "tandem/comm/world.h"
 #include "tandem/comm/world_board.h"
 #include "tandem/concurrency/failures.h"
+#include "tandem/concurrency/worker.h"
 
 namespace tandem::app {
 namespace {
 
 // What rank 0 says: one exit code, or kTrain and then the text of config.yaml.
 constexpr auto kTrain = std::byte{255};
+
+// How long a rank that got a signal still waits for others to come: if they do, all end together, with a checkpoint.
+constexpr std::chrono::seconds kMeetingPatience{5};
+
+// A token that is requested some time after another one.
+class LateStop {
+ public:
+  LateStop(const std::stop_token& early, Clock::duration later)
+      : worker_("late-stop",
+                [this, later](const std::stop_token& end) {
+                  MutexLock lock(mutex_);
+                  if (!changed_.wait(mutex_, end, [this]() TANDEM_REQUIRES(mutex_) { return asked_; })) return;
+                  (void)changed_.wait(mutex_, end, Deadline::after(later), [] { return false; });
+                  if (!end.stop_requested()) late_.request_stop();
+                }),
+        noticed_(early, [this] {
+          MutexLock lock(mutex_);
+          asked_ = true;
+          changed_.notify_all();
+        }) {}
+
+  [[nodiscard]] std::stop_token token() const { return late_.get_token(); }
+
+ private:
+  std::stop_source late_;
+  Mutex mutex_;
+  CondVar changed_;
+  bool asked_ TANDEM_GUARDED_BY(mutex_) = false;
+  Worker worker_;
+  std::stop_callback<std::function<void()>> noticed_;
+};
+
+// Nothing when a signal ended the wait for the others.
+std::optional<comm::World> meet(const comm::LauncherEnvironment& me, comm::WorldOptions options,
+                                const StopSignals& signals) {
+  const LateStop late(signals.token(), kMeetingPatience);
+  options.limits.stop = late.token();
+  try {
+    return comm::open_world(me, options);
+  } catch (const RunError&) {
+    if (!late.token().stop_requested()) throw;
+    std::cerr << "tandem: stopped before all ranks had come; nothing was begun\n";
+    return std::nullopt;
+  }
+}
 
 // Rank 0 says why there is nothing to do, and a launcher looks first at the rank that ends first.
 void await_end_of_leader(const learner::Ranks& ranks) {
@@ -29,7 +77,7 @@ void await_end_of_leader(const learner::Ranks& ranks) {
 }
 
 ExitCode follow_leader(const std::vector<Setting>& flags, const rl::EnvRegistry& environments,
-                       const learner::Ranks& ranks) {
+                       const learner::Ranks& ranks, const StopSignals& signals) {
   const std::vector<std::byte> word = ranks.from_leader({});
   if (word.front() != kTrain) {
     await_end_of_leader(ranks);
@@ -40,13 +88,13 @@ ExitCode follow_leader(const std::vector<Setting>& flags, const rl::EnvRegistry&
   for (const Setting& flag : flags) {
     if (flag.key == "devices") options.devices = flag.value.text;
   }
-  const StopSignals signals;
-  const RunEnd end = follow(options, with_plugins(environments, options), ranks, signals.token());
+  const RunEnd end = follow(options, with_plugins(environments, options), ranks, signals);
   return end == RunEnd::kFinished ? ExitCode::kDone : ExitCode::kStopped;
 }
 
-ExitCode lead_others(const learner::Ranks& ranks, const std::function<ExitCode(Leader&)>& lead) {
-  Leader leader(ranks);
+ExitCode lead_others(const learner::Ranks& ranks, const StopSignals& signals,
+                     const std::function<ExitCode(Leader&)>& lead) {
+  Leader leader(ranks, signals);
   try {
     return lead(leader);
   } catch (const ConfigError&) {
@@ -79,6 +127,7 @@ void Leader::dismiss(ExitCode code) {
 
 ExitCode run_on_all_ranks(const comm::WorldWords& words, const std::vector<Setting>& flags,
                           const rl::EnvRegistry& environments, const std::function<ExitCode(Leader&)>& lead) {
+  const StopSignals signals;
   const comm::WorldOptions options = comm::read_world_words(words);
   const comm::LauncherEnvironment me = comm::launcher_environment();
   if (me.world_size == 1) {
@@ -88,15 +137,17 @@ ExitCode run_on_all_ranks(const comm::WorldWords& words, const std::vector<Setti
           "one of several; start it as in tandem launch --ranks 2 -- tandem train ...");
     }
     const learner::Ranks alone;
-    return lead_others(alone, lead);
+    return lead_others(alone, signals, lead);
   }
-  comm::World world = comm::open_world(me, options);
+  std::optional<comm::World> met = meet(me, options, signals);
+  if (!met) return ExitCode::kStopped;
+  comm::World& world = *met;
   const learner::Ranks ranks = learner::Ranks(world.group, world.description)
                                    .with_boards([&world](int units, tandem::Range mine, const Limits& limits) {
                                      return comm::open_board(world, units, mine, limits);
                                    });
   try {
-    return ranks.leads() ? lead_others(ranks, lead) : follow_leader(flags, environments, ranks);
+    return ranks.leads() ? lead_others(ranks, signals, lead) : follow_leader(flags, environments, ranks, signals);
   } catch (...) {
     ranks.abort(concat("rank ", ranks.rank(), " failed: ", message_of(std::current_exception())));
     throw;

@@ -8,8 +8,8 @@
 #include "tandem/app/run/program_name.h"
 #include "tandem/app/run/progress.h"
 #include "tandem/app/run/quantity_text.h"
+#include "tandem/app/run/requeue.h"
 #include "tandem/app/run/run_log.h"
-#include "tandem/app/stop_signals.h"
 #include "tandem/app/train/build_run.h"
 #include "tandem/app/train/run_checkpoint.h"
 #include "tandem/app/train/train.h"
@@ -80,6 +80,16 @@ void say_outcome(Progress& progress, const Summary& summary, const RunPaths& pat
   progress.say(concat("run folder: ", folder, "  (curve.png, summary.json, checkpoints)"));
   progress.say(summary.end == RunEnd::kFinished ? concat("next: ", program_name(), " eval ", folder, " --episodes 100")
                                                 : concat("to go on: ", program_name(), " resume ", folder));
+}
+
+// What SIGUSR1 asks for, of a run that has stopped and whose record is complete.
+void requeue(Progress& progress, RunLog& log) {
+  if (requeue_job() == Requeued::kDone) {
+    log.info("the job is queued again");
+    progress.say("the job is queued again");
+  } else {
+    log.warning("SIGUSR1 asks for the job to be queued again, and there is none: SLURM_JOB_ID is not set");
+  }
 }
 
 // Of a run that failed, which is when one wants to know who waited for whom. That failure is the one to tell.
@@ -188,7 +198,7 @@ ExitCode train_in(RunFolder& folder, const Configuration& configuration, const r
                   const std::optional<model::Checkpoint>& from, Leader& leader) {
   const learner::Ranks& ranks = leader.ranks();
   const TrainOptions& options = configuration.options;
-  const StopSignals signals;
+  const StopSignals& signals = leader.signals();
   const std::unique_ptr<Progress> progress =
       make_progress(STDOUT_FILENO, options.quiet ? Verbosity::kQuiet : Verbosity::kProgress);
   RunLog log(folder.paths().log(), least_of(options.log.level), [&progress](Severity severity, std::string_view text) {
@@ -203,16 +213,17 @@ ExitCode train_in(RunFolder& folder, const Configuration& configuration, const r
   }
   progress->say(concat("run folder: ", folder.paths().folder.string()));
   const std::stop_callback said(signals.token(), [&progress] {
-    progress->say("stopping after this update, with a checkpoint; Ctrl-C again ends at once");
+    progress->say("stopping after this update, with a checkpoint; Ctrl-C from now on ends at once");
   });
   std::optional<Profile> profile;
   if (options.profile) profile.emplace(folder.paths());
   try {
     leader.send(configuration);
-    const Summary summary = train(configuration, with_plugins(environments, options), from, ranks,
-                                  {.folder = folder, .progress = *progress, .log = log, .stop = signals.token()});
+    const auto [summary, asked] = train(configuration, with_plugins(environments, options), from, ranks,
+                                        {.folder = folder, .progress = *progress, .log = log, .signals = signals});
     say_outcome(*progress, summary, folder.paths());
     if (profile) progress->say(profile->finish());
+    if (summary.end == RunEnd::kStopped && asked == StopRequest::kRequeue) requeue(*progress, log);
     return summary.end == RunEnd::kFinished ? ExitCode::kDone : ExitCode::kStopped;
   } catch (const std::exception& error) {
     progress->finish();

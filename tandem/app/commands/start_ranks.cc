@@ -1,5 +1,6 @@
 #include "tandem/app/commands/start_ranks.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <utility>
 
@@ -8,6 +9,7 @@
 #include "tandem/base/text.h"
 #include "tandem/comm/launcher_environment.h"
 #include "tandem/comm/world.h"
+#include "tandem/device/device_set.h"
 
 namespace tandem::app {
 namespace {
@@ -40,6 +42,18 @@ void require_words_for_one_host(const comm::WorldWords& words) {
 bool starts_ranks(const RanksAsked& asked) {
   if (asked.count == 1) require_no_launcher(1);
   return asked.count && *asked.count > 1;
+}
+
+void require_own_devices(const std::vector<c10::Device>& devices, int ranks) {
+  if (ranks == 1) return;
+  const auto shared = std::find_if(devices.begin(), devices.end(), [](c10::Device device) { return device.is_cuda(); });
+  if (shared == devices.end()) return;
+  throw ConfigError(
+      concat("--ranks ", ranks, " --devices ", device::to_string(devices), ": all ", ranks, " ranks would share ",
+             shared->str(),
+             "; for several CUDA devices of this machine leave --ranks out and name them all (--devices "
+             "cuda:0,1: a replica each), or give each rank its own under a launcher: tandem launch --ranks ",
+             ranks, " -- sh -c 'CUDA_VISIBLE_DEVICES=$LOCAL_RANK exec tandem train --devices cuda:0 ...'"));
 }
 
 ExitCode start_ranks(const RanksAsked& asked, const std::function<void()>& check) {

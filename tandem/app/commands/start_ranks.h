@@ -2,7 +2,10 @@
 //
 // Threads: the main one.
 #pragma once
+#include <c10/core/Device.h>
+
 #include <functional>
+#include <vector>
 
 #include "tandem/app/cli/command.h"
 #include "tandem/app/exit_code.h"
@@ -11,6 +14,10 @@ namespace tandem::app {
 
 /// Whether the command is to start ranks, rather than be one.
 [[nodiscard]] bool starts_ranks(const RanksAsked& asked);
+
+/// Throws ConfigError when several ranks that one command line starts would share CUDA devices: they would take turns
+/// on them, more slowly than one rank, and each with memory of its own.
+void require_own_devices(const std::vector<c10::Device>& devices, int ranks);
 
 /// Starts `asked.count` processes of this program on this machine with `asked.arguments`, and returns how they ended.
 /// Before that calls `check`, which throws ConfigError for whatever else is wrong with the command: all faults come in

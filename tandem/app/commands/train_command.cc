@@ -4,6 +4,7 @@
 #include "tandem/app/commands/start_ranks.h"
 #include "tandem/base/error.h"
 #include "tandem/base/text.h"
+#include "tandem/device/device_set.h"
 
 namespace tandem::app {
 namespace {
@@ -54,7 +55,8 @@ void check(const TrainCommand& command, const rl::EnvRegistry& environments) {
   const Surroundings surroundings = surroundings_of(environments, *command.ranks.count);
   const TrainOptions asked = asked_for(command.sources);
   if (!goes_on(asked)) {
-    (void)configure(command.sources, surroundings);
+    const Configuration configuration = configure(command.sources, surroundings);
+    require_own_devices(device::parse_device_set(configuration.options.devices), *command.ranks.count);
     if (asked.run_dir) require_free(*asked.run_dir);
     return;
   }
@@ -62,6 +64,7 @@ void check(const TrainCommand& command, const rl::EnvRegistry& environments) {
   ConfigSources sources = command.sources;
   sources.recorded = run.config();
   Configuration configuration = configure(sources, surroundings);
+  require_own_devices(device::parse_device_set(configuration.options.devices), *command.ranks.count);
   (void)checkpoint_to_resume(run, configuration);
 }
 

@@ -47,7 +47,8 @@ class Supervisor {
     if (!failures_.empty()) err_.add(failure_report(failures_));
     while (!out_.is_empty() || !err_.is_empty()) turn();
     if (is_interrupted_) return kInterrupted;
-    return failures_.empty() ? 0 : failures_.front().end.exit_code();
+    if (!failures_.empty()) return failures_.front().end.exit_code();
+    return is_stopped_ ? kInterrupted : 0;
   }
 
  private:
@@ -134,6 +135,14 @@ class Supervisor {
 
   void judge(RankFailure failure) {
     if (is_interrupted_) return;  // the user asked for it
+    if (was_stopped(failure.end)) {
+      is_stopped_ = true;
+      if (is_ending_ || !is_any_running()) return;
+      err_.add(concat("tandem: rank ", failure.rank, " was stopped (", describe(failure.end),
+                      "); the others are asked to end too\n"));
+      passed_on_.push_back(SIGTERM);
+      return end_all(SIGTERM);
+    }
     Seat& seat = seats_[static_cast<std::size_t>(failure.rank)];
     if (!is_ending_ && options_.on_death == OnDeath::kReplace && seat.restarts < options_.max_restarts) {
       ++seat.restarts;
@@ -151,9 +160,16 @@ class Supervisor {
     failures_.push_back(std::move(failure));
   }
 
+  // By its own account, or by a signal that came through here before the rank had a handler for it.
+  [[nodiscard]] bool was_stopped(const ProcessEnd& end) const {
+    if (end.signal == 0) return end.code == kInterrupted;
+    return std::find(passed_on_.begin(), passed_on_.end(), end.signal) != passed_on_.end();
+  }
+
   void obey_signals() {
     while (const std::optional<int> signal = signals_.next()) {
       if (*signal == SIGUSR1 || *signal == SIGUSR2) {
+        passed_on_.push_back(*signal);
         signal_all(*signal);
       } else if (is_ending_) {
         kill_all();
@@ -202,7 +218,9 @@ class Supervisor {
   std::deque<Seat> seats_;  // after the warden, which their processes refer to
   std::vector<pollfd> polled_;
   std::vector<RankFailure> failures_;  // in their order; those that were replaced are not in it
+  std::vector<int> passed_on_;         // signals that may mean anything to the ranks
   bool is_ending_ = false;
+  bool is_stopped_ = false;  // a rank said that it was stopped by a signal
   bool is_interrupted_ = false;
   Deadline kill_at_ = Deadline::infinite();
 };

@@ -22,7 +22,9 @@ struct LaunchStreams {
 };
 
 /// Runs a launch and returns its exit code: 0 when every rank ended with 0, 130 after SIGINT, SIGTERM or SIGHUP, else
-/// that of the first rank that failed and was not replaced (128 and the number for a signal). A rank's lines carry
+/// that of the first rank that failed and was not replaced (128 and the number for a signal), or 130 when none failed
+/// and some were stopped: ended with 130 themselves, or by a SIGUSR1 or SIGUSR2 that was passed on. A rank that was
+/// stopped is not replaced, and the others are asked to end, whatever the options say of deaths. A rank's lines carry
 /// "[rank] "; the report of failures comes last, on the error stream.
 ///
 /// Blocks until all ranks and what they started in their process groups are gone. SIGINT, SIGTERM and SIGHUP are passed

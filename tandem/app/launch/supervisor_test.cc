@@ -198,6 +198,32 @@ TEST_F(SupervisorTest, ReplacementsAreBounded) {
   EXPECT_THAT(outcome.err, HasSubstr("the others are asked to end"));
 }
 
+TEST_F(SupervisorTest, ARankThatWasStoppedEndsAllWhateverIsSaidOfDeaths) {
+  for (const OnDeath on_death : {OnDeath::kStop, OnDeath::kContinue, OnDeath::kReplace}) {
+    const Outcome outcome = launch(concat("echo $$ > rank$RANK; [ $RANK = 1 ] || { ", kWait,
+                                          "; }; while [ ! -s rank0 ]; do sleep 0.01; done; exit 130"),
+                                   {.ranks = 2, .on_death = on_death});
+    EXPECT_EQ(outcome.code, 130);
+    EXPECT_THAT(outcome.err, AllOf(HasSubstr("rank 1 was stopped (exit code 130)"), Not(HasSubstr("started again"))));
+    EXPECT_FALSE(is_alive(process_in("rank0")));
+    std::filesystem::remove(folder / "rank0");
+  }
+}
+
+TEST_F(SupervisorTest, ASignalThatEndsARankWithoutAHandlerStopsTheLaunch) {
+  const Outcome outcome = launch(concat("kill -USR1 $PPID; ", kWait), {.ranks = 2, .on_death = OnDeath::kReplace});
+  EXPECT_EQ(outcome.code, 130) << outcome.err;
+  EXPECT_EQ(launch("kill -USR1 $$", {.ranks = 1}).code, 128 + SIGUSR1) << "nobody sent that through the launcher";
+}
+
+TEST_F(SupervisorTest, AFailureCountsMoreThanAStop) {
+  const Outcome outcome = launch(
+      "trap 'exit 3' TERM; touch rank$RANK; [ $RANK = 1 ] || while :; do sleep 0.01; done; while [ ! -e rank0 ]; do "
+      "sleep 0.01; done; exit 130",
+      {.ranks = 2});
+  EXPECT_EQ(outcome.code, 3) << outcome.err;
+}
+
 TEST_F(SupervisorTest, ACommandThatCannotBeStartedIsNamed) {
   for (const char* program : {"no-such-program-here", "/etc/passwd", "./missing"}) {
     try {
@@ -282,7 +308,7 @@ TEST_F(LauncherTest, WhenItIsKilledNothingRemains) {
 }
 
 TEST_F(LauncherTest, EvenWithoutItsWardenNoRankRemains) {
-  ASSERT_GT(warden(), 0);
+  ASSERT_TRUE(eventually([&] { return warden() > 0; }));  // it gives itself the name
   EXPECT_NE(::getpgid(warden()), ::getpgid(launcher)) << "Ctrl-C would end it before the launcher";
   ::kill(warden(), SIGKILL);
   kill_launcher();

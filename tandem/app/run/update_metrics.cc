@@ -1,6 +1,9 @@
 #include "tandem/app/run/update_metrics.h"
 
+#include <algorithm>
 #include <limits>
+#include <numeric>
+#include <string>
 #include <string_view>
 
 #include "tandem/base/atomic_file.h"
@@ -39,6 +42,25 @@ void add_learner(const LearnerMetrics& learner, Record& record) {
   record.add("learner_idle", learner.learner_idle).add("workers_idle", learner.workers_idle);
 }
 
+void add_over_ranks(const std::string& name, const OverRanks& figure, Record& record) {
+  record.add("rank_" + name + "_min", figure.min).add("rank_" + name + "_mean", figure.mean);
+  record.add("rank_" + name + "_max", figure.max);
+}
+
+OverRanks read_over_ranks(const std::string& name, const JsonValue& line) {
+  return {.min = number(line, "rank_" + name + "_min"),
+          .mean = number(line, "rank_" + name + "_mean"),
+          .max = number(line, "rank_" + name + "_max")};
+}
+
+std::optional<RankMetrics> read_ranks(const JsonValue& line) {
+  if (line.find("rank_wait_ms_min") == nullptr) return std::nullopt;
+  return RankMetrics{.sample_ms = read_over_ranks("sample_ms", line),
+                     .learn_ms = read_over_ranks("learn_ms", line),
+                     .wait_ms = read_over_ranks("wait_ms", line),
+                     .env_steps_per_s = read_over_ranks("env_steps_per_s", line)};
+}
+
 std::optional<RolloutMetrics> read_rollouts(const JsonValue& line) {
   if (line.find("rows_cut") == nullptr) return std::nullopt;
   return RolloutMetrics{.rows_cut = line.at("rows_cut").as_int64(), .saved_ms = number(line, "saved_ms")};
@@ -71,6 +93,12 @@ JsonValue read_last_line(const std::filesystem::path& file) {
 
 }  // namespace
 
+OverRanks over_ranks(const std::vector<double>& figures) {
+  const auto [min, max] = std::minmax_element(figures.begin(), figures.end());
+  const double sum = std::accumulate(figures.begin(), figures.end(), 0.0);
+  return {.min = *min, .mean = sum / static_cast<double>(figures.size()), .max = *max};
+}
+
 Record to_record(const UpdateMetrics& metrics) {
   Record record;
   record.add("updates", metrics.updates).add("env_steps", metrics.env_steps);
@@ -84,6 +112,13 @@ Record to_record(const UpdateMetrics& metrics) {
   record.add("grad_norm", metrics.grad_norm).add("learning_rate", metrics.learning_rate);
   record.add("sample_ms", metrics.sample_ms).add("load_ms", metrics.load_ms);
   record.add("learn_ms", metrics.learn_ms).add("sync_ms", metrics.sync_ms);
+  if (metrics.kl_coef) record.add("kl_coef", *metrics.kl_coef);
+  if (metrics.ranks) {
+    add_over_ranks("sample_ms", metrics.ranks->sample_ms, record);
+    add_over_ranks("learn_ms", metrics.ranks->learn_ms, record);
+    add_over_ranks("wait_ms", metrics.ranks->wait_ms, record);
+    add_over_ranks("env_steps_per_s", metrics.ranks->env_steps_per_s, record);
+  }
   if (metrics.rollouts) record.add("rows_cut", metrics.rollouts->rows_cut).add("saved_ms", metrics.rollouts->saved_ms);
   if (metrics.learner) add_learner(*metrics.learner, record);
   return record;
@@ -117,6 +152,8 @@ std::optional<UpdateMetrics> read_last(const std::filesystem::path& file, std::i
                        .load_ms = number(line, "load_ms"),
                        .learn_ms = number(line, "learn_ms"),
                        .sync_ms = number(line, "sync_ms"),
+                       .kl_coef = line.find("kl_coef") != nullptr ? optional_number(line, "kl_coef") : std::nullopt,
+                       .ranks = read_ranks(line),
                        .rollouts = read_rollouts(line),
                        .learner = read_learner(line)};
 }

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <optional>
+#include <vector>
 
 #include "tandem/metrics/sink.h"
 
@@ -31,6 +32,23 @@ struct RolloutMetrics {
   friend bool operator==(const RolloutMetrics&, const RolloutMetrics&) = default;
 };
 
+/// One figure over the ranks of an update.
+struct OverRanks {
+  double min = 0, mean = 0, max = 0;
+
+  friend bool operator==(const OverRanks&, const OverRanks&) = default;
+};
+[[nodiscard]] OverRanks over_ranks(const std::vector<double>& figures);
+
+/// Of a run on several ranks, in one update. The three times of a rank are together all of its update.
+struct RankMetrics {
+  OverRanks sample_ms, learn_ms;  // waits left out
+  OverRanks wait_ms;              // for other ranks
+  OverRanks env_steps_per_s;
+
+  friend bool operator==(const RankMetrics&, const RankMetrics&) = default;
+};
+
 struct UpdateMetrics {
   std::int64_t updates = 0, env_steps = 0;                                   // since the run's start, resumes included
   double wall_s = 0;                                                         // since this process started
@@ -40,6 +58,8 @@ struct UpdateMetrics {
   double policy_loss = 0, value_loss = 0, entropy = 0, approx_kl = 0, clip_fraction = 0;  // means over the minibatches
   double explained_variance = 0, grad_norm = 0, learning_rate = 0;
   double sample_ms = 0, load_ms = 0, learn_ms = 0, sync_ms = 0;  // of this update, of the slowest replica
+  std::optional<double> kl_coef = {};  // with a penalty on the divergence: its weight in this update
+  std::optional<RankMetrics> ranks = {};
   std::optional<RolloutMetrics> rollouts = {};
   std::optional<LearnerMetrics> learner = {};
 

@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "tandem/base/atomic_file.h"
 #include "tandem/base/json_reader.h"
 #include "tandem/base/testing/temporary_folder.h"
 #include "tandem/metrics/jsonl_sink.h"
@@ -50,6 +51,21 @@ TEST(UpdateMetricsTest, ThoseOfRolloutsThatMayEndEarlyAreReadAsTheyWereWritten) 
   metrics.rollouts = RolloutMetrics{.rows_cut = 120, .saved_ms = 1.5};
   JsonlSink(file).write(to_record(metrics));
   EXPECT_EQ(read_last(file, 1), metrics);
+}
+
+TEST(UpdateMetricsTest, ThoseOfRanksAreReadAsTheyWereWritten) {
+  const TemporaryFolder folder;
+  const auto file = folder / "metrics.jsonl";
+  UpdateMetrics metrics{.updates = 1};
+  metrics.kl_coef = 0.25;
+  metrics.ranks = RankMetrics{.sample_ms = over_ranks({3, 1, 8}),
+                              .learn_ms = over_ranks({4}),
+                              .wait_ms = over_ranks({5, 6}),
+                              .env_steps_per_s = over_ranks({7, 9})};
+  EXPECT_EQ(metrics.ranks->sample_ms, (OverRanks{.min = 1, .mean = 4, .max = 8}));
+  JsonlSink(file).write(to_record(metrics));
+  EXPECT_EQ(read_last(file, 1), metrics);
+  EXPECT_EQ(read_json(read_file(file)).at("rank_env_steps_per_s_max").as_double(), 9);
 }
 
 TEST(UpdateMetricsTest, ThoseOfALearnerAreReadAsTheyWereWritten) {

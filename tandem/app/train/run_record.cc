@@ -1,5 +1,7 @@
 #include "tandem/app/train/run_record.h"
 
+#include <cstring>
+
 #include "tandem/app/plot/run_picture.h"
 #include "tandem/app/run/quantity_text.h"
 #include "tandem/base/atomic_file.h"
@@ -26,6 +28,20 @@ LearnerMetrics learner_metrics(const pipeline::PipelineReport& report) {
           .learner_dequeue_time_ms = report.dequeue_ms,
           .learner_idle = report.learner_idle,
           .workers_idle = report.workers_idle};
+}
+
+RankMetrics rank_metrics(const std::vector<rl::RankReport>& ranks) {
+  std::vector<double> sample, learn, wait, rate;
+  for (const rl::RankReport& rank : ranks) {
+    sample.push_back(1e3 * rank.sample_seconds);
+    learn.push_back(1e3 * rank.learn_seconds);
+    wait.push_back(1e3 * rank.wait_seconds);
+    rate.push_back(static_cast<double>(rank.env_steps) / rank.seconds());
+  }
+  return {.sample_ms = over_ranks(sample),
+          .learn_ms = over_ranks(learn),
+          .wait_ms = over_ranks(wait),
+          .env_steps_per_s = over_ranks(rate)};
 }
 
 }  // namespace
@@ -121,6 +137,8 @@ void RunRecord::account(const rl::RunReport& report) {
   last_.load_ms = 1e3 * report.learning.load_seconds;
   last_.learn_ms = 1e3 * report.learning.learn_seconds;
   last_.sync_ms = 1e3 * report.learning.sync_seconds;
+  if (report.learning.kl_coef > 0) last_.kl_coef = report.learning.kl_coef;
+  if (report.ranks.size() > 1) last_.ranks = rank_metrics(report.ranks);
   if (report.rollouts) {
     if (!rollouts_) open_rollouts(run_.updates() - 1);
     rollouts_->append(run_.updates(), report.rollouts->steps);
@@ -152,6 +170,13 @@ void RunRecord::note_solved(const rl::RunReport& report) {
              report.episode_return_mean, ", the threshold ", *threshold);
   place_.log.info(line);
   place_.progress.say(line);
+}
+
+void RunRecord::stopping(int rank, int signal) {
+  const char* name = ::sigabbrev_np(signal);
+  place_.log.info(concat(run_.ranks().size() > 1 ? concat("rank ", rank) : "the process", " got ",
+                         name == nullptr ? concat("signal ", signal) : concat("SIG", name),
+                         ": the run stops after update ", run_.updates()));
 }
 
 bool RunRecord::checkpoint_due(std::int64_t saved_updates) const {

@@ -26,6 +26,8 @@ class RunRecord {
   void begin();
   /// One update was made.
   void account(const rl::RunReport& report);
+  /// The run ends after this update, since this rank got this signal.
+  void stopping(int rank, int signal);
   /// `saved_updates`: how many updates the last checkpoint holds; 0 without one.
   [[nodiscard]] bool checkpoint_due(std::int64_t saved_updates) const;
   /// Writes a checkpoint of the run's `parts`.

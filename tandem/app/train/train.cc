@@ -13,44 +13,55 @@ namespace {
 class Training {
  public:
   Training(const TrainOptions& options, const rl::EnvRegistry& environments, const learner::Ranks& ranks,
-           std::stop_token stop)
+           const StopSignals& signals)
       : total_steps_(options.total_steps),
         ranks_(ranks),
-        stop_(std::move(stop)),
+        signals_(signals),
         run_(make_run(options, environments, ranks)) {}
 
   [[nodiscard]] rl::TrainingRun& run() { return *run_; }
 
   // `record`: null on ranks other than 0.
   RunEnd loop(RunRecord* record) {
-    bool stopping = false;
-    while (!stopping && (run_->env_steps() < total_steps_ || !run_->all_reported())) {
+    Decision decision = decide(false);  // a signal may have come before the first update
+    while (decision.stop == StopRequest::kNone && (run_->env_steps() < total_steps_ || !run_->all_reported())) {
       const rl::RunReport report = update();
       if (record != nullptr) account(*record, report);
-      const Decision decision =
-          decide(record != nullptr && record->checkpoint_due(std::max<std::int64_t>(saved_updates_, 0)));
+      decision = decide(record != nullptr && record->checkpoint_due(std::max<std::int64_t>(saved_updates_, 0)));
       if (decision.checkpoint) checkpoint(record);
-      stopping = decision.stop;
     }
+    asked_ = decision.stop;
+    if (record != nullptr && asked_ != StopRequest::kNone) record->stopping(decision.rank, decision.signal);
     if (run_->updates() != saved_updates_) checkpoint(record);
     return run_->env_steps() >= total_steps_ ? RunEnd::kFinished : RunEnd::kStopped;
   }
 
   void resumed() { saved_updates_ = run_->updates(); }
 
+  [[nodiscard]] StopRequest asked() const { return asked_; }
+
  private:
   struct Decision {
-    bool checkpoint = false, stop = false;
+    bool checkpoint = false;
+    StopRequest stop = StopRequest::kNone;
+    int rank = 0, signal = 0;  // who was asked for it, and by which signal
   };
 
   // The same on all ranks: rank 0 says whether it is time for a checkpoint, and whoever was told to stop stops all.
   Decision decide(bool checkpoint_due) {
-    const double stop = stop_.stop_requested() ? 1 : 0;
-    Decision decision{.checkpoint = checkpoint_due, .stop = stop > 0};
-    if (ranks_.size() == 1) return decision;
-    const std::vector<std::vector<double>> all = ranks_.gather({checkpoint_due ? 1.0 : 0.0, stop});
-    decision.checkpoint = all.front()[0] > 0;
-    for (const std::vector<double>& rank : all) decision.stop = decision.stop || rank[1] > 0;
+    const StopRequest asked = signals_.asked();
+    const int signal = signals_.first();
+    if (ranks_.size() == 1) return {.checkpoint = checkpoint_due, .stop = asked, .signal = signal};
+    const std::vector<std::vector<double>> all =
+        ranks_.gather({checkpoint_due ? 1.0 : 0.0, static_cast<double>(asked), static_cast<double>(signal)});
+    Decision decision{.checkpoint = all.front()[0] > 0};
+    for (std::size_t rank = 0; rank < all.size(); ++rank) {
+      const auto its = static_cast<StopRequest>(static_cast<int>(all[rank][1]));
+      if (its <= decision.stop) continue;
+      decision.stop = its;
+      decision.rank = static_cast<int>(rank);
+      decision.signal = static_cast<int>(all[rank][2]);
+    }
     return decision;
   }
 
@@ -75,16 +86,17 @@ class Training {
 
   const std::int64_t total_steps_;
   const learner::Ranks ranks_;
-  const std::stop_token stop_;
+  const StopSignals& signals_;
+  StopRequest asked_ = StopRequest::kNone;
   const std::unique_ptr<rl::TrainingRun> run_;
   std::int64_t saved_updates_ = -1;  // of the last checkpoint; -1 before the first
 };
 
 }  // namespace
 
-Summary train(const Configuration& configuration, const rl::EnvRegistry& environments,
+Trained train(const Configuration& configuration, const rl::EnvRegistry& environments,
               const std::optional<model::Checkpoint>& from, const learner::Ranks& ranks, const TrainPlace& place) {
-  Training training(configuration.options, environments, ranks, place.stop);
+  Training training(configuration.options, environments, ranks, place.signals);
   rl::TrainingRun& run = training.run();
   RunRecord record(configuration, run, place);
   (void)ranks.gather({from ? 1.0 : 0.0});
@@ -105,12 +117,12 @@ Summary train(const Configuration& configuration, const rl::EnvRegistry& environ
   // follow() asks for the same, in the same order.
   const std::vector<learner::ReplicaTeam::Work> work = run.work();
   const std::string state_sha256 = run.state_sha256();
-  return record.finish(end, work, run.params_sha256(), state_sha256);
+  return {record.finish(end, work, run.params_sha256(), state_sha256), training.asked()};
 }
 
 RunEnd follow(const TrainOptions& options, const rl::EnvRegistry& environments, const learner::Ranks& ranks,
-              std::stop_token stop) {
-  Training training(options, environments, ranks, std::move(stop));
+              const StopSignals& signals) {
+  Training training(options, environments, ranks, signals);
   const bool goes_on = ranks.gather({0.0}).front().front() > 0;  // as rank 0 says
   if (goes_on) {
     (void)training.run().load({});

@@ -1,12 +1,12 @@
 // app/train/train.h: runs a configuration in its folder, alone or as one of several ranks.
 #pragma once
 #include <optional>
-#include <stop_token>
 
 #include "tandem/app/config/configuration.h"
 #include "tandem/app/run/progress.h"
 #include "tandem/app/run/run_folder.h"
 #include "tandem/app/run/run_log.h"
+#include "tandem/app/run/stop_signals.h"
 #include "tandem/app/run/summary.h"
 #include "tandem/learner/ranks.h"
 #include "tandem/model/checkpoint.h"
@@ -19,19 +19,25 @@ struct TrainPlace {
   RunFolder& folder;
   Progress& progress;
   RunLog& log;
-  std::stop_token stop;
+  const StopSignals& signals;
 };
 
-/// Trains until total_steps, or until `stop` is requested, looked at between two updates; then writes a checkpoint,
-/// summary.json and curve.png. Goes on from `from` where given; metrics.jsonl is cut back to it. The summary says how
-/// the run ended. Throws ConfigError before anything was started; EnvError, CheckpointError or another RunError when
-/// the run failed: the last checkpoint is then whole. With several ranks this is rank 0's part, while all others
-/// follow(); a stop that is requested of any stops all after the same update.
-Summary train(const Configuration& configuration, const rl::EnvRegistry& environments,
+/// How a run ended, and what any of its ranks was asked for by then: the same on all ranks.
+struct Trained {
+  Summary summary;
+  StopRequest asked = StopRequest::kNone;
+};
+
+/// Trains until total_steps, or until a signal asks for a stop, looked at before the first update and after each; then
+/// writes a checkpoint, summary.json and curve.png. Goes on from `from` where given; metrics.jsonl is cut back to it.
+/// The summary says how the run ended. Throws ConfigError before anything was started; EnvError, CheckpointError or
+/// another RunError when the run failed: the last checkpoint is then whole. With several ranks this is rank 0's part,
+/// while all others follow(); a stop that is requested of any stops all after the same update.
+Trained train(const Configuration& configuration, const rl::EnvRegistry& environments,
               const std::optional<model::Checkpoint>& from, const learner::Ranks& ranks, const TrainPlace& place);
 
 /// The part of the ranks other than 0, which write nothing. `options`: rank 0's; devices may be of their own.
 RunEnd follow(const TrainOptions& options, const rl::EnvRegistry& environments, const learner::Ranks& ranks,
-              std::stop_token stop);
+              const StopSignals& signals);
 
 }  // namespace tandem::app

@@ -65,6 +65,8 @@ std::string Ppo::gradients_by() const {
 LearnReport Ppo::update(std::span<Fragment* const> fragments, double progress, Clock::duration patience) {
   LearnReport report;
   const Clock::time_point start = Clock::now();
+  at(Phase::kLearn);
+  sum_seconds_ = 0;
   const double lr_factor = scheduled(1.0, options_.learning_rate_schedule, progress);
   report.learning_rate = options_.learning_rate * lr_factor;
   report.clip_range = scheduled(options_.clip_range, options_.clip_range_schedule, progress);
@@ -84,7 +86,19 @@ LearnReport Ppo::update(std::span<Fragment* const> fragments, double progress, C
   }
   finish(report);
   report.learn_seconds = seconds_since(start) - report.load_seconds - report.sync_seconds;
+  report.wait_seconds = report.sync_seconds + sum_seconds_;
+  at(Phase::kWait);
   return report;
+}
+
+// Where the first one to come waits for the last one's rollout.
+std::vector<double> Ppo::sum(std::span<const std::vector<double>> shards) {
+  const Clock::time_point start = Clock::now();
+  at(Phase::kWait);
+  std::vector<double> all = member_.shard_sum.sum(shards);
+  at(Phase::kLearn);
+  sum_seconds_ += seconds_since(start);
+  return all;
 }
 
 void Ppo::load(std::span<Fragment* const> fragments) {
@@ -102,7 +116,7 @@ void Ppo::load(std::span<Fragment* const> fragments) {
 void Ppo::normalize_over_batch(std::span<Fragment* const> fragments) {
   ShardNumbers shards;
   for (const Fragment* fragment : fragments) shards.push_back(power_sums(fragment->made(fragment->advantage)));
-  const std::vector<double> all = member_.shard_sum.sum(shards);
+  const std::vector<double> all = sum(shards);
   for (PpoMinibatch& minibatch : minibatches_) set_advantage_moments(all.data(), minibatch);
 }
 
@@ -124,7 +138,7 @@ void Ppo::normalize_over_minibatches() {
       for (const double number : advantage_sums(shard, static_cast<std::int64_t>(b))) numbers.push_back(number);
     }
   }
-  const std::vector<double> all = member_.shard_sum.sum(shards);
+  const std::vector<double> all = sum(shards);
   for (std::size_t b = 0; b < minibatches_.size(); ++b) set_advantage_moments(all.data() + 3 * b, minibatches_[b]);
 }
 
@@ -165,7 +179,7 @@ bool Ppo::run_pass(Clock::duration patience, double lr_factor, LearnReport& repo
 bool Ppo::kl_exceeded(const std::vector<PpoSums>& minibatch) {
   ShardNumbers shards;
   for (const PpoSums& sums : minibatch) shards.push_back({sums.rows, sums.approx_kl});
-  const std::vector<double> all = member_.shard_sum.sum(shards);
+  const std::vector<double> all = sum(shards);
   return all[1] / all[0] > 1.5 * *options_.target_kl;
 }
 
@@ -176,7 +190,7 @@ double Ppo::explained_variance(std::span<Fragment* const> fragments) {
     for (const double number : power_sums(fragment->made(fragment->advantage)))
       numbers.push_back(number);  // target - value
   }
-  const std::vector<double> all = member_.shard_sum.sum(shards);
+  const std::vector<double> all = sum(shards);
   const auto variance = [](const double* sums) {
     return sums[2] / sums[0] - (sums[1] / sums[0]) * (sums[1] / sums[0]);
   };
@@ -188,14 +202,15 @@ void Ppo::finish(LearnReport& report) {
   ShardNumbers shards;
   for (const PpoSums& s : sums_)
     shards.push_back({s.rows, s.policy_loss, s.value_loss, s.entropy, s.approx_kl, s.clipped});
-  const std::vector<double> all = member_.shard_sum.sum(shards);
+  const std::vector<double> all = sum(shards);
   report.policy_loss = all[1] / all[0];
   report.value_loss = all[2] / all[0];
   report.entropy = all[3] / all[0];
   report.approx_kl = all[4] / all[0];
   report.clip_fraction = all[5] / all[0];
   report.grad_norm /= static_cast<double>(report.minibatches);
-  if (options_.kl_coef_target) now_.kl_coef = adapted_kl_coef(now_.kl_coef, *options_.kl_coef_target, report.approx_kl);
+  if (options_.kl_coef_target)
+    now_.kl_coef = adapted_kl_coef(now_.kl_coef, *options_.kl_coef_target, report.approx_kl, options_.kl_coef);
 }
 
 }  // namespace tandem::rl

@@ -5,6 +5,7 @@
 //
 // Threads: single-thread, the replica's. Blocking: waits for the other replicas in every minibatch.
 #pragma once
+#include <atomic>
 #include <memory>
 #include <span>
 #include <vector>
@@ -34,6 +35,10 @@ class Ppo {
   [[nodiscard]] double kl_coef() const { return now_.kl_coef; }
   void set_kl_coef(double kl_coef) { now_.kl_coef = kl_coef; }
 
+  /// What this replica is at, for TrainingRun::phase(): the caller says when it samples. Any thread may look.
+  void at(Phase phase) { phase_.store(phase, std::memory_order_relaxed); }
+  [[nodiscard]] Phase phase() const { return phase_.load(std::memory_order_relaxed); }
+
  private:
   using ShardNumbers = std::vector<std::vector<double>>;  // one vector a shard of this replica
 
@@ -45,6 +50,7 @@ class Ppo {
                               std::vector<PpoSums>& shard_sums);
   bool run_pass(Clock::duration patience, double lr_factor, LearnReport& report);
   bool kl_exceeded(const std::vector<PpoSums>& minibatch);
+  [[nodiscard]] std::vector<double> sum(std::span<const std::vector<double>> shards);
   [[nodiscard]] double explained_variance(std::span<Fragment* const> fragments);
   void finish(LearnReport& report);
 
@@ -56,6 +62,8 @@ class Ppo {
   std::unique_ptr<FusedPpo<float>> fused_;  // null: tensor operations and autograd
   std::vector<PpoMinibatch> minibatches_;   // of the pass
   std::vector<PpoSums> sums_;               // of the update, a shard each
+  double sum_seconds_ = 0;                  // of statistics over all shards, in this update
+  std::atomic<Phase> phase_{Phase::kWait};
 };
 
 }  // namespace tandem::rl

@@ -71,9 +71,10 @@ std::vector<std::string> faults_of(const PpoOptions& options, int shards) {
   return faults.take();
 }
 
-double adapted_kl_coef(double kl_coef, double target, double kl) {
-  if (kl > 2 * target) return 1.5 * kl_coef;
-  return kl < 0.5 * target ? 0.5 * kl_coef : kl_coef;
+double adapted_kl_coef(double kl_coef, double target, double kl, double first) {
+  constexpr double kSpan = 1000;
+  if (kl > 2 * target) return std::min(1.5 * kl_coef, kSpan * first);
+  return kl < 0.5 * target ? std::max(0.5 * kl_coef, first / kSpan) : kl_coef;
 }
 
 double scheduled(double value, Schedule schedule, double progress) {

@@ -79,8 +79,10 @@ struct PpoOptions {
 [[nodiscard]] std::vector<std::string> faults_of(const PpoOptions& options, int shards);
 
 /// kl_coef of the next update, after one whose divergence was `kl`: half as much again when that was more than twice
-/// the target, half when it was less than half of it. The rule of RLlib, after Schulman et al. (2017), section 4.
-[[nodiscard]] double adapted_kl_coef(double kl_coef, double target, double kl);
+/// the target, half when it was less than half of it. The rule of RLlib, after Schulman et al. (2017), section 4; but
+/// it stays between a thousandth and the thousandfold of `first`, the one that the run began with: from there 18
+/// updates bring it back, while without bounds a long calm would take it away for good.
+[[nodiscard]] double adapted_kl_coef(double kl_coef, double target, double kl, double first);
 
 /// `value` at `progress` (0 at the start, 1 at total_steps).
 [[nodiscard]] double scheduled(double value, Schedule schedule, double progress);

@@ -124,6 +124,12 @@ std::string PpoRun::why_numbers_differ() const {
   return "which gradients are applied, and when, depends on the order in which they come";
 }
 
+Phase PpoRun::phase() const {
+  Phase first = Phase::kWait;
+  for (const auto& ppo : ppo_) first = std::min(first, ppo->phase());
+  return first;
+}
+
 RunReport PpoRun::update() {
   std::vector<RunReport> reports(ppo_.size());
   team_->run([&](learner::Member& member) {
@@ -137,6 +143,7 @@ void PpoRun::collect_and_learn(learner::Member& member, RunReport& report) {
   std::vector<Fragment*> fragments;
   const Range mine = member.replica.placement().mine;
   const auto local = static_cast<std::size_t>(member.replica.placement().local);
+  ppo_[local]->at(Phase::kSample);
   rollouts_[local]->collect(updates_, normalizers_);
   for (int shard = mine.begin; shard < mine.end; ++shard) {
     compute_gae(worker(shard).fragment(), setup_.ppo.gamma, setup_.ppo.gae_lambda);
@@ -165,6 +172,12 @@ RunReport PpoRun::finish_update(const std::vector<RunReport>& replicas) {
   double learning = replicas.front().learning.all_seconds;
   for (const RunReport& other : replicas) learning = std::min(learning, other.learning.all_seconds);
   mine.push_back(learning);
+  double learn = 0, wait = replicas.front().learning.wait_seconds;
+  for (const RunReport& its : replicas) {
+    learn = std::max(learn, its.learning.all_seconds - its.learning.wait_seconds);
+    wait = std::min(wait, its.learning.wait_seconds);
+  }
+  mine.insert(mine.end(), {learn, wait});
   for (const auto& rollout : rollouts_) {
     for (const auto& [steps, seconds] : rollout->windows())
       mine.insert(mine.end(), {static_cast<double>(steps), seconds});
@@ -178,9 +191,13 @@ RunReport PpoRun::finish_update(const std::vector<RunReport>& replicas) {
     slower_of(times, all.first<4>());
     const auto its_groups = static_cast<std::size_t>(all[4]);
     learning = std::min(learning, all[5]);
-    all = all.subspan(6);
-    for (std::size_t i = 0; i < its_groups; ++i)
+    RankReport& rank = report.ranks.emplace_back();
+    rank = {.sample_seconds = all[0], .learn_seconds = all[6], .wait_seconds = all[7], .env_steps = 0};
+    all = all.subspan(8);
+    for (std::size_t i = 0; i < its_groups; ++i) {
       groups.push_back({.steps = static_cast<int>(all[2 * i]), .seconds = all[2 * i + 1]});
+      rank.env_steps += std::int64_t{groups.back().steps} * (setup_.ppo.num_envs / setup_.shards);
+    }
     take_results(all.subspan(2 * its_groups), NormalizerMoments(spec_, setup_.normalizer), normalizers_, episodes);
   }
   for (const auto& rollout : rollouts_) rollout->learned(learning);

@@ -67,6 +67,7 @@ class PpoRun final : public TrainingRun {
   [[nodiscard]] int replicas() const override { return replicas_; }
   [[nodiscard]] int shards() const override { return setup_.shards; }
   [[nodiscard]] const learner::Ranks& ranks() const override { return setup_.ranks; }
+  [[nodiscard]] Phase phase() const override;
   [[nodiscard]] std::string why_numbers_differ() const override;
   [[nodiscard]] std::string gradients_by() const override { return ppo_.front()->gradients_by(); }
   [[nodiscard]] const Spec& spec() const override { return spec_; }

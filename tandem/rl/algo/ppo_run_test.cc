@@ -258,10 +258,12 @@ TEST(PpoRunTest, AKlPenaltyKeepsThePolicyNearTheOneThatSampled) {
 }
 
 TEST(PpoRunTest, TheKlPenaltyIsRaisedAndLoweredToKeepToItsTarget) {
-  EXPECT_DOUBLE_EQ(adapted_kl_coef(0.2, 0.01, 0.021), 0.3);
-  EXPECT_DOUBLE_EQ(adapted_kl_coef(0.2, 0.01, 0.0199), 0.2);
-  EXPECT_DOUBLE_EQ(adapted_kl_coef(0.2, 0.01, 0.0051), 0.2);
-  EXPECT_DOUBLE_EQ(adapted_kl_coef(0.2, 0.01, 0.0049), 0.1);
+  EXPECT_DOUBLE_EQ(adapted_kl_coef(0.2, 0.01, 0.021, 0.2), 0.3);
+  EXPECT_DOUBLE_EQ(adapted_kl_coef(0.2, 0.01, 0.0199, 0.2), 0.2);
+  EXPECT_DOUBLE_EQ(adapted_kl_coef(0.2, 0.01, 0.0051, 0.2), 0.2);
+  EXPECT_DOUBLE_EQ(adapted_kl_coef(0.2, 0.01, 0.0049, 0.2), 0.1);
+  EXPECT_DOUBLE_EQ(adapted_kl_coef(190.0, 0.01, 1.0, 0.2), 200.0) << "no more than the thousandfold";
+  EXPECT_DOUBLE_EQ(adapted_kl_coef(0.0003, 0.01, 0.0, 0.2), 0.0002) << "no less than a thousandth";
   PpoSetup setup = setup_for("CartPole-v1", 2, 1);
   setup.ppo.kl_coef = 0.2;
   setup.ppo.kl_coef_target = 1;  // far more than there is

@@ -25,7 +25,8 @@ struct LearnReport {
   double entropy_coef = 0, kl_coef = 0;      // likewise
   std::int64_t minibatches = 0;              // optimizer steps that were made
   double load_seconds = 0, learn_seconds = 0, sync_seconds = 0;
-  double all_seconds = 0;  // of learning, waits for the other replicas included
+  double all_seconds = 0;   // of learning, waits for the other replicas included
+  double wait_seconds = 0;  // of these, until gradients and statistics of all replicas were summed
 };
 
 /// How far env groups came in a rollout, of runs in which some may end early.
@@ -35,13 +36,26 @@ struct RolloutReport {
   double saved_seconds = 0;   // what the slowest group would have taken beyond this, at the speed that it had
 };
 
+/// What a rank did in an update. Together the times are all of it.
+struct RankReport {
+  double sample_seconds = 0, learn_seconds = 0;  // of its slowest replica; waits left out
+  double wait_seconds = 0;                       // for other ranks and replicas, of the replica that waited least
+  std::int64_t env_steps = 0;
+
+  [[nodiscard]] double seconds() const { return sample_seconds + learn_seconds + wait_seconds; }
+};
+
+/// What a rank is at in an update, of several replicas the first of these that any is at.
+enum class Phase { kSample, kLearn, kWait };
+
 /// One update's numbers, over the whole run.
 struct RunReport {
   LearnReport learning;            // times: of the slowest replica
   double sample_seconds = 0;       // of the slowest replica
   double episode_return_mean = 0;  // of the last 100 episodes, in the environment's own rewards
   double episode_length_mean = 0;
-  std::int64_t episodes = 0;  // finished so far
+  std::int64_t episodes = 0;        // finished so far
+  std::vector<RankReport> ranks{};  // by rank, of runs that learn in turns with sampling; else empty
   std::optional<RolloutReport> rollouts{};
   std::optional<pipeline::PipelineReport> pipeline{};  // of runs that sample and learn at the same time
 };
@@ -64,6 +78,8 @@ class TrainingRun {
   [[nodiscard]] virtual int replicas() const = 0;
   [[nodiscard]] virtual int shards() const = 0;
   [[nodiscard]] virtual const learner::Ranks& ranks() const = 0;
+  /// Of this rank, now. From any thread. Runs that sample and learn at the same time are always at kLearn.
+  [[nodiscard]] virtual Phase phase() const { return Phase::kLearn; }
   /// Why another run with the same seed has other numbers, in a clause; empty when it has the same.
   [[nodiscard]] virtual std::string why_numbers_differ() const = 0;
 

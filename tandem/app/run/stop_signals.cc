@@ -1,4 +1,4 @@
-#include "tandem/app/stop_signals.h"
+#include "tandem/app/run/stop_signals.h"
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -21,24 +21,36 @@ namespace {
 // A handler may hardly do anything, and not request a stop: that takes locks. So it writes a byte into a pipe, which a
 // thread reads. The thread ends at the byte that the destructor writes.
 constexpr char kSignal = 's', kEnd = 'e';
-constexpr std::array<int, 2> kSignals{SIGINT, SIGTERM};
+constexpr std::array<int, 4> kSignals{SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
 
 std::array<int, 2> pipe_ends{-1, -1};  // to read, to write
-std::array<struct sigaction, 2> before;
-std::atomic<int> received{0};
+std::array<struct sigaction, kSignals.size()> before;
+std::atomic<StopRequest> request{StopRequest::kNone};
+std::atomic<int> first_signal{0};
 std::atomic<bool> in_use{false};
-static_assert(std::atomic<int>::is_always_lock_free, "the handler uses it");
+static_assert(std::atomic<StopRequest>::is_always_lock_free && std::atomic<int>::is_always_lock_free,
+              "the handler uses them");
 
 void write_byte(char byte) { [[maybe_unused]] const ssize_t written = ::write(pipe_ends[1], &byte, 1); }
 
-void on_signal(int) {
+[[noreturn]] void end_at_once() {
+  constexpr char kText[] = "\ntandem: ended at once; the last checkpoint is whole\n";
+  [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, kText, sizeof(kText) - 1);
+  ::_exit(static_cast<int>(ExitCode::kStopped));
+}
+
+void on_signal(int number) {
   const int saved = errno;
-  if (received.fetch_add(1) > 0) {
-    constexpr char kText[] = "\ntandem: ended at once; the last checkpoint is whole\n";
-    [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, kText, sizeof(kText) - 1);
-    ::_exit(static_cast<int>(ExitCode::kStopped));
+  const StopRequest wanted = number == SIGUSR1 ? StopRequest::kRequeue : StopRequest::kEnd;
+  StopRequest earlier = request;
+  while (earlier < wanted && !request.compare_exchange_weak(earlier, wanted)) {
   }
-  write_byte(kSignal);
+  if (earlier == StopRequest::kNone) {
+    first_signal = number;
+    write_byte(kSignal);
+  } else if (number == SIGINT) {
+    end_at_once();
+  }
   errno = saved;
 }
 
@@ -64,16 +76,21 @@ void listen(std::stop_source& source) {
 StopSignals::StopSignals() {
   open_pipe();
   listener_.emplace("tandem-signals", [this](const std::stop_token&) { listen(source_); });
-  received = 0;
+  request = StopRequest::kNone;
+  first_signal = 0;
   struct sigaction action {};
   action.sa_handler = on_signal;
   action.sa_flags = SA_RESTART;
   sigemptyset(&action.sa_mask);
+  for (const int number : kSignals) sigaddset(&action.sa_mask, number);
   for (std::size_t i = 0; i < kSignals.size(); ++i) ::sigaction(kSignals[i], &action, &before[i]);
 }
 
 StopSignals::~StopSignals() {
-  for (std::size_t i = 0; i < kSignals.size(); ++i) ::sigaction(kSignals[i], &before[i], nullptr);
+  for (std::size_t i = 0; i < kSignals.size(); ++i) {
+    if (before[i].sa_handler == SIG_DFL) before[i].sa_handler = SIG_IGN;
+    ::sigaction(kSignals[i], &before[i], nullptr);
+  }
   write_byte(kEnd);
   listener_->join();
   for (int& end : pipe_ends) {
@@ -82,5 +99,9 @@ StopSignals::~StopSignals() {
   }
   in_use = false;
 }
+
+StopRequest StopSignals::asked() const { return request; }
+
+int StopSignals::first() const { return first_signal; }
 
 }  // namespace tandem::app

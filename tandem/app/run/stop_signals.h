@@ -1,0 +1,43 @@
+// app/run/stop_signals.h: what a training is asked for by a signal, as a stop token.
+//
+//   SIGINT (Ctrl-C), SIGTERM, SIGUSR2   a checkpoint, and end
+//   SIGUSR1                             a checkpoint, end, and be queued again (app/run/requeue.h)
+//
+// After Habitat's DD-PPO: `scancel --signal=USR2 JOB` ends a job without the time limit that a plain scancel sets, and
+// `sbatch --signal=USR1@90` queues it again before its time is up. The run ends after its update. Only a SIGINT that
+// comes after another signal ends the process at once, with code 130: schedulers and launchers repeat the others.
+//
+// Threads: token() and asked() may be called from any thread. One object at a time in a process (InvariantError).
+#pragma once
+#include <optional>
+#include <stop_token>
+
+#include "tandem/concurrency/worker.h"
+
+namespace tandem::app {
+
+/// In the order in which they prevail.
+enum class StopRequest { kNone, kEnd, kRequeue };
+
+class StopSignals {
+ public:
+  /// Takes over the signals until the object is destroyed. Throws RunError when the system refuses.
+  StopSignals();
+  /// Handlers of others are back afterwards; a signal that ended the process by default is then ignored: what it asks
+  /// for is about to happen, and a process whose work is done must not look killed.
+  ~StopSignals();
+  StopSignals(const StopSignals&) = delete;
+  StopSignals& operator=(const StopSignals&) = delete;
+
+  /// Requested soon after the first signal.
+  [[nodiscard]] std::stop_token token() const { return source_.get_token(); }
+  [[nodiscard]] StopRequest asked() const;
+  /// Number of the signal that came first; 0 before it.
+  [[nodiscard]] int first() const;
+
+ private:
+  std::stop_source source_;
+  std::optional<Worker> listener_;  // last: it uses the source
+};
+
+}  // namespace tandem::app

@@ -1,0 +1,93 @@
+#include "tandem/app/run/stop_signals.h"
+
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <utility>
+#include <vector>
+
+#include "tandem/app/exit_code.h"
+#include "tandem/base/error.h"
+#include "tandem/base/testing/eventually.h"
+
+namespace tandem::app {
+namespace {
+
+TEST(StopSignalsTest, TheFirstSignalRequestsAStop) {
+  for (const int signal : {SIGINT, SIGTERM, SIGUSR1, SIGUSR2}) {
+    const StopSignals signals;
+    EXPECT_FALSE(signals.token().stop_requested());
+    ASSERT_EQ(::raise(signal), 0);
+    EXPECT_TRUE(eventually([&] { return signals.token().stop_requested(); }));
+    EXPECT_EQ(signals.first(), signal);
+    EXPECT_EQ(signals.asked(), signal == SIGUSR1 ? StopRequest::kRequeue : StopRequest::kEnd);
+  }
+}
+
+TEST(StopSignalsTest, ARequeueOnceAskedForPrevails) {
+  for (const auto& [first, second] : {std::pair{SIGTERM, SIGUSR1}, std::pair{SIGUSR1, SIGTERM}}) {
+    const StopSignals signals;
+    EXPECT_EQ(signals.asked(), StopRequest::kNone);
+    EXPECT_EQ(signals.first(), 0);
+    ASSERT_EQ(::raise(first), 0);
+    ASSERT_EQ(::raise(second), 0);
+    EXPECT_EQ(signals.asked(), StopRequest::kRequeue);
+    EXPECT_EQ(signals.first(), first);
+  }
+}
+
+// How a process ends that gets these signals and then, if it is still there, exits with 0.
+int exit_code_after(const std::vector<int>& numbers) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::close(STDERR_FILENO);
+    {
+      const StopSignals signals;
+      for (const int number : numbers) ::raise(number);
+    }
+    ::_exit(0);
+  }
+  int status = 0;
+  EXPECT_EQ(::waitpid(child, &status, 0), child);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+TEST(StopSignalsTest, CtrlCAfterAnotherSignalEndsTheProcessAtOnce) {
+  for (const int first : {SIGINT, SIGTERM, SIGUSR1, SIGUSR2})
+    EXPECT_EQ(exit_code_after({first, SIGINT}), static_cast<int>(ExitCode::kStopped));
+}
+
+TEST(StopSignalsTest, OthersMayComeAgain) {
+  EXPECT_EQ(exit_code_after({SIGINT, SIGTERM, SIGUSR1, SIGTERM, SIGUSR2}), 0);
+}
+
+TEST(StopSignalsTest, AfterwardsTheProcessEndsAsItWould) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    { const StopSignals signals; }
+    for (const int number : {SIGINT, SIGTERM, SIGUSR1, SIGUSR2}) ::raise(number);
+    ::_exit(0);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status)) << "ended by signal " << WTERMSIG(status);
+}
+
+TEST(StopSignalsTest, AfterwardsHandlersOfOthersAreBack) {
+  static volatile std::sig_atomic_t seen = 0;
+  const auto before = std::signal(SIGTERM, [](int) { seen = 1; });
+  { const StopSignals signals; }
+  ASSERT_EQ(::raise(SIGTERM), 0);
+  EXPECT_EQ(seen, 1);
+  std::signal(SIGTERM, before);
+}
+
+TEST(StopSignalsTest, ThereIsOneAtATime) {
+  const StopSignals signals;
+  EXPECT_THROW(StopSignals(), InvariantError);
+}
+
+}  // namespace
+}  // namespace tandem::app
