@@ -32,6 +32,7 @@ ExitCode run(const Command& command, const rl::EnvRegistry& environments) {
                         [&](const ResumeCommand& resume) { return run_resume(resume, environments); },
                         [&](const EvalCommand& eval) { return run_eval(eval, environments); },
                         [&](const InspectCommand& inspect) { return run_inspect(inspect); },
+                        [](const TopCommand& top) { return run_top(top); },
                         [&](const PlotCommand& plot) { return run_plot(plot, environments); },
                         [&](const ExportCommand& exported) { return run_export(exported, environments); },
                         [&](const EnvsCommand& envs) { return run_envs(envs, environments); },

@@ -15,8 +15,6 @@
 namespace tandem::comm {
 namespace {
 
-constexpr std::chrono::milliseconds kNews{5};  // from one to the next that hosts send each other
-
 using Cell = ProgressBoard::Cell;
 
 // What a rank tells the others.
@@ -67,8 +65,10 @@ std::shared_ptr<Cell[]> memory_of_host(const World& world, const std::string& to
 // Carries what the units of this host have posted to the other hosts, and theirs here.
 class News {
  public:
-  News(const World& world, const std::string& number, ProgressBoard board, std::vector<std::vector<int>> units_of_host)
-      : store_(world.store->part(number)),
+  News(const World& world, const std::string& number, ProgressBoard board, std::vector<std::vector<int>> units_of_host,
+       BoardNews news)
+      : news_(std::move(news)),
+        store_(world.store->part(number)),
         host_(world.hosts.host_of(world.rank)),
         board_(std::move(board)),
         units_(std::move(units_of_host)),
@@ -86,10 +86,10 @@ class News {
           if (static_cast<int>(host) != host_) hear(host);
         }
         MutexLock lock(mutex_);
-        (void)never_.wait(mutex_, stop, Deadline::after(kNews), [] { return false; });
+        (void)never_.wait(mutex_, stop, Deadline::after(news_.every), [] { return false; });
       }
-    } catch (const RunError&) {
-      return;  // the store is gone, and with it what there was to hear
+    } catch (const RunError& error) {  // the store is gone, and with it what there was to hear
+      if (news_.on_loss) news_.on_loss(error.what());
     }
   }
 
@@ -111,6 +111,7 @@ class News {
     }
   }
 
+  const BoardNews news_;
   const std::unique_ptr<Store> store_;
   const int host_;
   ProgressBoard board_;
@@ -128,7 +129,7 @@ struct Kept {
 
 }  // namespace
 
-ProgressBoard open_board(World& world, int units, Range mine, const Limits& limits) {
+ProgressBoard open_board(World& world, int units, Range mine, const Limits& limits, BoardNews news) {
   if (world.size == 1) return ProgressBoard(units);
   const std::string number = concat("board/", world.boards++);
   const Units its{.all = units, .mine = mine, .token = new_token()};
@@ -147,7 +148,8 @@ ProgressBoard open_board(World& world, int units, Range mine, const Limits& limi
       std::vector<int>& theirs = units_of_host[static_cast<std::size_t>(world.hosts.host_of(static_cast<int>(rank)))];
       for (int unit = ranks[rank].mine.begin; unit < ranks[rank].mine.end; ++unit) theirs.push_back(unit);
     }
-    kept->news = std::make_unique<News>(world, number, ProgressBoard(kept->memory, units), std::move(units_of_host));
+    kept->news = std::make_unique<News>(world, number, ProgressBoard(kept->memory, units), std::move(units_of_host),
+                                        std::move(news));
   }
   return {std::shared_ptr<Cell[]>(kept, kept->memory.get()), units};
 }

@@ -45,9 +45,9 @@ Ranks Ranks::with_boards(OpenBoard open_board) const {
   return ranks;
 }
 
-ProgressBoard Ranks::open_board(int units, Range mine) const {
+ProgressBoard Ranks::open_board(int units, Range mine, std::chrono::milliseconds news) const {
   if (size() == 1) return ProgressBoard(units);
-  if (open_board_) return open_board_(units, mine, limits());
+  if (open_board_) return open_board_(units, mine, news, limits());
   throw ConfigError(
       concat("the ", size(), " ranks see no progress of each other; give them boards with Ranks::with_boards()"));
 }

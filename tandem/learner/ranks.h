@@ -11,6 +11,7 @@
 #pragma once
 #include <ATen/core/Tensor.h>
 
+#include <chrono>
 #include <cstddef>
 #include <functional>
 #include <memory>
@@ -33,7 +34,8 @@ class Ranks {
                  Clock::duration patience = std::chrono::minutes(5));
 
   /// How a board of all ranks is opened (comm/world_board.h); they all call it.
-  using OpenBoard = std::function<ProgressBoard(int units, Range mine, const Limits& limits)>;
+  using OpenBoard =
+      std::function<ProgressBoard(int units, Range mine, std::chrono::milliseconds news, const Limits& limits)>;
   /// The same ranks, with boards.
   [[nodiscard]] Ranks with_boards(OpenBoard open_board) const;
 
@@ -54,8 +56,9 @@ class Ranks {
   [[nodiscard]] std::vector<std::byte> from_leader(std::span<const std::byte> leaders) const;
 
   /// A progress board of all ranks, each posting for the units `mine` of it. Throws ConfigError when there are several
-  /// ranks that have no boards.
-  [[nodiscard]] ProgressBoard open_board(int units, Range mine) const;
+  /// ranks that have no boards. `news`: from one to the next that hosts send each other.
+  [[nodiscard]] ProgressBoard open_board(int units, Range mine,
+                                         std::chrono::milliseconds news = std::chrono::milliseconds(5)) const;
 
   /// Ends the waits of all ranks, now and later, with the reason.
   void abort(const std::string& why) const { group_->abort(why); }

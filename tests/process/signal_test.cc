@@ -182,6 +182,7 @@ TEST(SignalTest, ToAllAtOnceAndRepeatedIsOneStop) {
   for (const pid_t rank : run.trainers()) ::kill(rank, SIGUSR1);
   run.first().signal(SIGUSR1);
   for (const pid_t rank : run.trainers()) ::kill(rank, SIGTERM);
+  for (int i = 0; i < 3; ++i) run.first().signal(SIGINT);  // as timeout(1) does
   expect_stopped_run(run);
   EXPECT_EQ(run.asked(), "requeue 815\n");
 }

@@ -45,6 +45,12 @@ struct InspectCommand {
   std::filesystem::path source;  // a run folder, or a checkpoint
   Output output = Output::kText;
 };
+/// Whether a table is shown again and again.
+enum class Frames { kOne, kMany };
+struct TopCommand {
+  std::filesystem::path run;
+  Frames frames = Frames::kMany;
+};
 struct PlotCommand {
   std::vector<std::filesystem::path> runs;
   std::filesystem::path picture;
@@ -76,7 +82,8 @@ struct HelpCommand {
   std::string text;
 };
 
-using Command = std::variant<TrainCommand, ResumeCommand, EvalCommand, InspectCommand, PlotCommand, ExportCommand,
-                             EnvsCommand, LaunchCommand, SimulateScaleCommand, VersionCommand, HelpCommand>;
+using Command =
+    std::variant<TrainCommand, ResumeCommand, EvalCommand, InspectCommand, TopCommand, PlotCommand, ExportCommand,
+                 EnvsCommand, LaunchCommand, SimulateScaleCommand, VersionCommand, HelpCommand>;
 
 }  // namespace tandem::app

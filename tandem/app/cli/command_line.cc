@@ -146,6 +146,11 @@ class CommandLine {
     add_source(*inspect_);
     add_json(*inspect_);
 
+    top_ = &add("top", "Shows what each rank of a run is at, again and again until it ends.",
+                "tandem top runs/pole\n  tandem top runs/pole --once");
+    top_->add_option("RUN_DIR", source_, "Folder of the run.")->required()->type_name("");
+    top_->add_flag("--once", once_, "Shows it once, as plain text; so it does where no terminal is.");
+
     plot_ = &add("plot", "Draws the learning curves of one or several runs.", "tandem plot runs/a runs/b -o both.svg");
     plot_->add_option("RUN_DIR", runs_, "Folders of the runs.")->required()->type_name("");
     plot_->add_option("-o,--output", output_file_, "The picture: .png or .svg.")->required()->type_name("FILE");
@@ -231,6 +236,7 @@ class CommandLine {
       return resume;
     }
     if (&chosen == inspect_) return InspectCommand{source_, output};
+    if (&chosen == top_) return TopCommand{source_, once_ ? Frames::kOne : Frames::kMany};
     if (&chosen == plot_) return PlotCommand{{runs_.begin(), runs_.end()}, output_file_};
     if (&chosen == export_) return ExportCommand{source_, output_file_, plugins};
     if (&chosen == launch_) return LaunchCommand{launch_flags_->options(words_, faults)};
@@ -278,10 +284,11 @@ class CommandLine {
   comm::WorldWords world_;
   std::string config_, source_, output_file_, name_, episodes_, seed_, ranks_;
   std::vector<std::string> runs_, plugins_;
-  bool json_ = false;
+  bool json_ = false, once_ = false;
   CLI::App app_;
-  CLI::App *train_ = nullptr, *resume_ = nullptr, *eval_ = nullptr, *inspect_ = nullptr, *plot_ = nullptr,
-           *export_ = nullptr, *envs_ = nullptr, *launch_ = nullptr, *scale_ = nullptr, *version_ = nullptr;
+  CLI::App *train_ = nullptr, *resume_ = nullptr, *eval_ = nullptr, *inspect_ = nullptr, *top_ = nullptr,
+           *plot_ = nullptr, *export_ = nullptr, *envs_ = nullptr, *launch_ = nullptr, *scale_ = nullptr,
+           *version_ = nullptr;
   std::optional<OptionFlags> train_flags_, resume_flags_;
   std::optional<LaunchFlags> launch_flags_;
   std::optional<ScaleFlags> scale_flags_;

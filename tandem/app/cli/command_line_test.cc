@@ -125,6 +125,9 @@ TEST(CommandLineTest, EvalTakesNumbersWithinTheirRange) {
 
 TEST(CommandLineTest, TheOtherCommandsTakeTheirPaths) {
   EXPECT_EQ(read<InspectCommand>({"inspect", "runs/a"}).source, "runs/a");
+  EXPECT_EQ(read<TopCommand>({"top", "runs/a"}).run, "runs/a");
+  EXPECT_EQ(read<TopCommand>({"top", "runs/a"}).frames, Frames::kMany);
+  EXPECT_EQ(read<TopCommand>({"top", "runs/a", "--once"}).frames, Frames::kOne);
   const PlotCommand plot = read<PlotCommand>({"plot", "runs/a", "runs/b", "-o", "c.svg"});
   EXPECT_THAT(plot.runs, ElementsAre("runs/a", "runs/b"));
   EXPECT_EQ(plot.picture, "c.svg");

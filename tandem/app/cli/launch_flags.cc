@@ -27,7 +27,7 @@ constexpr const char* kFooter = R"(Example:
 Each rank finds out who it is from RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR and MASTER_PORT, as under
 torchrun; a C++ program calls tandem::comm::launcher_environment(). The store that the ranks meet in is the launcher's.
 
-Every line that a rank prints begins with its rank. Ctrl-C is passed on; a second one kills the ranks. SIGTERM, SIGHUP,
+Every line that a rank prints begins with its rank. Ctrl-C is passed on; another one kills the ranks. SIGTERM, SIGHUP,
 SIGUSR1 and SIGUSR2 are passed on too. Nothing outlives the launcher, however it ends, but daemons.
 The exit code is that of the first rank that failed (128 and the number for a signal), or 130 when ranks were stopped: a
 rank that ends with 130 has not failed, is not started again, and the others are asked to end.

@@ -13,6 +13,7 @@ namespace tandem::app {
 [[nodiscard]] ExitCode run_resume(const ResumeCommand& command, const rl::EnvRegistry& environments);
 [[nodiscard]] ExitCode run_eval(const EvalCommand& command, const rl::EnvRegistry& environments);
 [[nodiscard]] ExitCode run_inspect(const InspectCommand& command);
+[[nodiscard]] ExitCode run_top(const TopCommand& command);
 [[nodiscard]] ExitCode run_plot(const PlotCommand& command, const rl::EnvRegistry& environments);
 [[nodiscard]] ExitCode run_export(const ExportCommand& command, const rl::EnvRegistry& environments);
 [[nodiscard]] ExitCode run_envs(const EnvsCommand& command, rl::EnvRegistry environments);

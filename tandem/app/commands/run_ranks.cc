@@ -53,6 +53,12 @@ class LateStop {
   std::stop_callback<std::function<void()>> noticed_;
 };
 
+// Not in the log, which rank 0 has: any host's first rank can lose the store.
+void say_lost_news(const std::string& why) {
+  std::cerr << concat("tandem: warning: no more news of other hosts' progress (", why,
+                      "): rollouts no longer end early for them, and tandem top does not see them\n");
+}
+
 // Nothing when a signal ended the wait for the others.
 std::optional<comm::World> meet(const comm::LauncherEnvironment& me, comm::WorldOptions options,
                                 const StopSignals& signals) {
@@ -142,10 +148,11 @@ ExitCode run_on_all_ranks(const comm::WorldWords& words, const std::vector<Setti
   std::optional<comm::World> met = meet(me, options, signals);
   if (!met) return ExitCode::kStopped;
   comm::World& world = *met;
-  const learner::Ranks ranks = learner::Ranks(world.group, world.description)
-                                   .with_boards([&world](int units, tandem::Range mine, const Limits& limits) {
-                                     return comm::open_board(world, units, mine, limits);
-                                   });
+  const learner::Ranks ranks =
+      learner::Ranks(world.group, world.description)
+          .with_boards([&world](int units, tandem::Range mine, std::chrono::milliseconds news, const Limits& limits) {
+            return comm::open_board(world, units, mine, limits, {.every = news, .on_loss = say_lost_news});
+          });
   try {
     return ranks.leads() ? lead_others(ranks, signals, lead) : follow_leader(flags, environments, ranks, signals);
   } catch (...) {

@@ -22,6 +22,7 @@ namespace tandem::app {
 namespace {
 
 constexpr int kInterrupted = 130;
+constexpr double kSameAct = 0.3;  // seconds within which signals are one wish
 
 // A rank's place in the launch, which several processes may hold one after the other.
 struct Seat {
@@ -172,11 +173,12 @@ class Supervisor {
         passed_on_.push_back(*signal);
         signal_all(*signal);
       } else if (is_ending_) {
-        kill_all();
+        // Programs that end others send twice: timeout(1) to its child, then to the group that both are in.
+        if (*signal == SIGINT && seconds_since(ending_since_) >= kSameAct) kill_all();
       } else {
         is_interrupted_ = true;
         err_.add(concat("tandem: ", describe(ProcessEnd{.signal = *signal}), " is passed on to the ranks, which get ",
-                        in_seconds(options_.grace), " to end; a second signal kills them\n"));
+                        in_seconds(options_.grace), " to end; Ctrl-C from now on kills them\n"));
         end_all(*signal);
       }
       // Nobody is left to wait for but a reader that does not read.
@@ -189,6 +191,7 @@ class Supervisor {
 
   void end_all(int signal) {
     is_ending_ = true;
+    ending_since_ = Clock::now();
     kill_at_ = Deadline::after(options_.grace);
     signal_all(signal);
   }
@@ -222,6 +225,7 @@ class Supervisor {
   bool is_ending_ = false;
   bool is_stopped_ = false;  // a rank said that it was stopped by a signal
   bool is_interrupted_ = false;
+  Clock::time_point ending_since_;
   Deadline kill_at_ = Deadline::infinite();
 };
 

@@ -28,9 +28,9 @@ struct LaunchStreams {
 /// "[rank] "; the report of failures comes last, on the error stream.
 ///
 /// Blocks until all ranks and what they started in their process groups are gone. SIGINT, SIGTERM and SIGHUP are passed
-/// on to the ranks, which are killed when they have not ended after the grace; a second signal kills them at once.
-/// SIGUSR1 and SIGUSR2 are passed on. Throws ConfigError when the command cannot be executed and RunError when the
-/// system lacks something; no rank is left then.
+/// on to the ranks, which are killed when they have not ended after the grace; a SIGINT that comes 0.3 s after it, or
+/// later, kills them at once. SIGUSR1 and SIGUSR2 are passed on. Throws ConfigError when the command cannot be executed
+/// and RunError when the system lacks something; no rank is left then.
 [[nodiscard]] int supervise(const LaunchOptions& options, const VariablesOf& variables_of,
                             const LaunchStreams& streams = {});
 

@@ -157,10 +157,22 @@ TEST_F(SupervisorTest, CtrlCIsPassedOnToEveryRank) {
   }
 }
 
-TEST_F(SupervisorTest, ASecondSignalKillsAtOnce) {
-  const Outcome outcome =
-      launch("trap '' INT TERM; kill -INT $PPID; kill -TERM $PPID; while :; do sleep 0.01; done", {.grace = kNever});
+TEST_F(SupervisorTest, CtrlCAfterAnotherSignalKillsAtOnce) {
+  for (const char* first : {"INT", "TERM"}) {
+    const Outcome outcome = launch(
+        concat("trap '' INT TERM; kill -", first, " $PPID; sleep 0.4; kill -INT $PPID; while :; do sleep 0.01; done"),
+        {.grace = kNever});
+    EXPECT_EQ(outcome.code, 130);
+  }
+}
+
+TEST_F(SupervisorTest, SignalsThatAreSentTwiceLeaveRanksTheirGrace) {
+  const Outcome outcome = launch(
+      "trap 'sleep 0.5; echo saved; exit 130' INT; kill -INT $PPID; kill -INT $PPID; kill -TERM $PPID; "
+      "sleep 0.4; kill -TERM $PPID; while :; do sleep 0.01; done",
+      {.grace = kNever});
   EXPECT_EQ(outcome.code, 130);
+  EXPECT_EQ(outcome.out, "[0] saved\n");
 }
 
 TEST_F(SupervisorTest, UserSignalsArePassedOnAndEndNothing) {

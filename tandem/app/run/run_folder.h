@@ -4,6 +4,7 @@
 //   summary.json    how it went, written at its end  curve.png      the picture of it
 //   rollouts.jsonl  steps of each env group, where rollouts may end early
 //   checkpoints/    to go on from                    log.txt        what happened
+//   status.json     what each rank is at
 //
 // Threads: single-thread. Ownership: a RunFolder holds the folder's lock for as long as it lives.
 #pragma once
@@ -24,6 +25,7 @@ struct RunPaths {
   [[nodiscard]] std::filesystem::path metrics() const { return folder / "metrics.jsonl"; }
   [[nodiscard]] std::filesystem::path rollouts() const { return folder / "rollouts.jsonl"; }
   [[nodiscard]] std::filesystem::path summary() const { return folder / "summary.json"; }
+  [[nodiscard]] std::filesystem::path status() const { return folder / "status.json"; }
   [[nodiscard]] std::filesystem::path checkpoints() const { return folder / "checkpoints"; }
   [[nodiscard]] std::filesystem::path curve() const { return folder / "curve.png"; }
   [[nodiscard]] std::filesystem::path log() const { return folder / "log.txt"; }

@@ -11,14 +11,18 @@ namespace tandem::app {
 
 class RunLock {
  public:
-  /// Never waits. Throws ConfigError naming the process that holds the folder, and CheckpointError when the file cannot
-  /// be made.
+  /// Waits no longer than a look of is_held() takes. Throws ConfigError naming the process that holds the folder, and
+  /// CheckpointError when the file cannot be made.
   explicit RunLock(const std::filesystem::path& folder);
   ~RunLock();
   RunLock(RunLock&& other) noexcept;
   RunLock& operator=(RunLock&& other) = delete;
   RunLock(const RunLock&) = delete;
   RunLock& operator=(const RunLock&) = delete;
+
+  /// Whether a process holds the folder. Who wants it at this very moment may have to try a second time, as the
+  /// constructor does.
+  [[nodiscard]] static bool is_held(const std::filesystem::path& folder);
 
   static constexpr const char* kFileName = ".lock";
 

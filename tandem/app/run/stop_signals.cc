@@ -7,7 +7,9 @@
 #include <atomic>
 #include <cerrno>
 #include <csignal>
+#include <cstdint>
 #include <cstring>
+#include <ctime>
 #include <system_error>
 
 #include "tandem/app/exit_code.h"
@@ -27,6 +29,8 @@ std::array<int, 2> pipe_ends{-1, -1};  // to read, to write
 std::array<struct sigaction, kSignals.size()> before;
 std::atomic<StopRequest> request{StopRequest::kNone};
 std::atomic<int> first_signal{0};
+std::atomic<std::int64_t> first_at{0};          // in nanoseconds of the monotonic clock
+constexpr std::int64_t kSameAct = 300'000'000;  // nanoseconds within which signals are one wish
 std::atomic<bool> in_use{false};
 static_assert(std::atomic<StopRequest>::is_always_lock_free && std::atomic<int>::is_always_lock_free,
               "the handler uses them");
@@ -39,6 +43,12 @@ void write_byte(char byte) { [[maybe_unused]] const ssize_t written = ::write(pi
   ::_exit(static_cast<int>(ExitCode::kStopped));
 }
 
+std::int64_t nanoseconds_now() {
+  timespec now{};
+  ::clock_gettime(CLOCK_MONOTONIC, &now);  // a handler may call it
+  return std::int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
+}
+
 void on_signal(int number) {
   const int saved = errno;
   const StopRequest wanted = number == SIGUSR1 ? StopRequest::kRequeue : StopRequest::kEnd;
@@ -47,8 +57,9 @@ void on_signal(int number) {
   }
   if (earlier == StopRequest::kNone) {
     first_signal = number;
+    first_at = nanoseconds_now();
     write_byte(kSignal);
-  } else if (number == SIGINT) {
+  } else if (number == SIGINT && nanoseconds_now() - first_at >= kSameAct) {
     end_at_once();
   }
   errno = saved;

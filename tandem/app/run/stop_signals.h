@@ -5,7 +5,8 @@
 //
 // After Habitat's DD-PPO: `scancel --signal=USR2 JOB` ends a job without the time limit that a plain scancel sets, and
 // `sbatch --signal=USR1@90` queues it again before its time is up. The run ends after its update. Only a SIGINT that
-// comes after another signal ends the process at once, with code 130: schedulers and launchers repeat the others.
+// comes 0.3 s after another signal, or later, ends the process at once, with code 130: schedulers and launchers repeat
+// the others, and timeout(1) any.
 //
 // Threads: token() and asked() may be called from any thread. One object at a time in a process (InvariantError).
 #pragma once

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -39,13 +40,16 @@ TEST(StopSignalsTest, ARequeueOnceAskedForPrevails) {
 }
 
 // How a process ends that gets these signals and then, if it is still there, exits with 0.
-int exit_code_after(const std::vector<int>& numbers) {
+int exit_code_after(const std::vector<int>& numbers, std::chrono::milliseconds between) {
   const pid_t child = ::fork();
   if (child == 0) {
     ::close(STDERR_FILENO);
     {
       const StopSignals signals;
-      for (const int number : numbers) ::raise(number);
+      for (std::size_t i = 0; i < numbers.size(); ++i) {
+        if (i > 0) std::this_thread::sleep_for(between);
+        ::raise(numbers[i]);
+      }
     }
     ::_exit(0);
   }
@@ -56,11 +60,12 @@ int exit_code_after(const std::vector<int>& numbers) {
 
 TEST(StopSignalsTest, CtrlCAfterAnotherSignalEndsTheProcessAtOnce) {
   for (const int first : {SIGINT, SIGTERM, SIGUSR1, SIGUSR2})
-    EXPECT_EQ(exit_code_after({first, SIGINT}), static_cast<int>(ExitCode::kStopped));
+    EXPECT_EQ(exit_code_after({first, SIGINT}, std::chrono::milliseconds(350)), static_cast<int>(ExitCode::kStopped));
 }
 
-TEST(StopSignalsTest, OthersMayComeAgain) {
-  EXPECT_EQ(exit_code_after({SIGINT, SIGTERM, SIGUSR1, SIGTERM, SIGUSR2}), 0);
+TEST(StopSignalsTest, OthersMayComeAgainAndAnyAtTheSameTime) {
+  EXPECT_EQ(exit_code_after({SIGINT, SIGTERM, SIGUSR1, SIGTERM, SIGUSR2}, std::chrono::milliseconds(350)), 0);
+  EXPECT_EQ(exit_code_after({SIGINT, SIGINT, SIGINT}, std::chrono::milliseconds(0)), 0);
 }
 
 TEST(StopSignalsTest, AfterwardsTheProcessEndsAsItWould) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "tandem/app/train/build_run.h"
+#include "tandem/app/train/rank_watch.h"
 #include "tandem/app/train/run_record.h"
 #include "tandem/concurrency/trace.h"
 
@@ -17,8 +18,10 @@ class Training {
       : total_steps_(options.total_steps),
         ranks_(ranks),
         signals_(signals),
-        run_(make_run(options, environments, ranks)) {}
+        run_(make_run(options, environments, ranks)),
+        watch_(*run_, ranks) {}
 
+  [[nodiscard]] RankWatch& watch() { return watch_; }
   [[nodiscard]] rl::TrainingRun& run() { return *run_; }
 
   // `record`: null on ranks other than 0.
@@ -26,6 +29,7 @@ class Training {
     Decision decision = decide(false);  // a signal may have come before the first update
     while (decision.stop == StopRequest::kNone && (run_->env_steps() < total_steps_ || !run_->all_reported())) {
       const rl::RunReport report = update();
+      watch_.made(report);
       if (record != nullptr) account(*record, report);
       decision = decide(record != nullptr && record->checkpoint_due(std::max<std::int64_t>(saved_updates_, 0)));
       if (decision.checkpoint) checkpoint(record);
@@ -67,6 +71,7 @@ class Training {
 
   rl::RunReport update() {
     const Span span("update");
+    watch_.at(RankWatch::Stage::kUpdate);
     return run_->update();
   }
 
@@ -77,6 +82,7 @@ class Training {
 
   void checkpoint(RunRecord* record) {
     const Span span("checkpoint");
+    watch_.at(RankWatch::Stage::kSave);
     const learner::StateParts parts = run_->save();
     if (record != nullptr) record->checkpoint(parts);
     // While rank 0 writes, nobody begins a rollout that it would be late in.
@@ -89,6 +95,7 @@ class Training {
   const StopSignals& signals_;
   StopRequest asked_ = StopRequest::kNone;
   const std::unique_ptr<rl::TrainingRun> run_;
+  RankWatch watch_;
   std::int64_t saved_updates_ = -1;  // of the last checkpoint; -1 before the first
 };
 
@@ -107,17 +114,27 @@ Trained train(const Configuration& configuration, const rl::EnvRegistry& environ
     training.resumed();
   }
   record.begin();
+  training.watch().publish(place.folder.paths().status(),
+                           {.env = configuration.options.env,
+                            .algo = std::string(word_of(configuration.options.algo)),
+                            .state = kRunning,
+                            .env_steps = run.env_steps(),
+                            .total_steps = configuration.options.total_steps},
+                           place.log);
   RunEnd end{};
   try {
     end = training.loop(&record);
   } catch (const std::exception& error) {
     record.failed(error.what());
+    training.watch().end(RunEnd::kFailed);
     throw;
   }
   // follow() asks for the same, in the same order.
   const std::vector<learner::ReplicaTeam::Work> work = run.work();
   const std::string state_sha256 = run.state_sha256();
-  return {record.finish(end, work, run.params_sha256(), state_sha256), training.asked()};
+  Trained trained{record.finish(end, work, run.params_sha256(), state_sha256), training.asked()};
+  training.watch().end(end);
+  return trained;
 }
 
 RunEnd follow(const TrainOptions& options, const rl::EnvRegistry& environments, const learner::Ranks& ranks,

@@ -1,0 +1,72 @@
+#include "tandem/app/run/run_status.h"
+
+#include <cerrno>
+#include <cstdio>
+#include <fstream>
+#include <limits>
+
+#include "tandem/base/atomic_file.h"
+#include "tandem/base/json_reader.h"
+#include "tandem/base/json_writer.h"
+
+namespace tandem::app {
+namespace {
+
+// JSON has no NaN: it is written as null.
+double number(const JsonValue& object, std::string_view key) {
+  const JsonValue& value = object.at(key);
+  return value.is_null() ? std::numeric_limits<double>::quiet_NaN() : value.as_double();
+}
+
+}  // namespace
+
+std::string to_json(const RunStatus& status) {
+  JsonWriter json;
+  json.begin_object().key("env").value(status.env).key("algo").value(status.algo).key("state").value(status.state);
+  json.key("written").value(status.written).key("env_steps").value(status.env_steps);
+  json.key("total_steps").value(status.total_steps).key("env_steps_per_s").value(status.env_steps_per_s);
+  json.key("ranks").begin_array();
+  for (const RankStatus& rank : status.ranks) {
+    json.begin_object().key("host").value(rank.host).key("process").value(rank.process);
+    json.key("phase").value(rank.phase).key("phase_s").value(rank.phase_s).key("silent_s").value(rank.silent_s);
+    json.key("updates").value(rank.updates).key("env_steps_per_s").value(rank.env_steps_per_s);
+    json.key("wait_share").value(rank.wait_share).end_object();
+  }
+  json.end_array().end_object();
+  return json.text();
+}
+
+void write_status(const std::filesystem::path& file, const RunStatus& status) {
+  const std::filesystem::path part = file.string() + ".part";
+  std::ofstream out(part, std::ios::trunc);
+  out << to_json(status) << "\n";
+  out.close();
+  if (!out) throw_file_error("write", part, errno != 0 ? errno : EIO);
+  if (std::rename(part.c_str(), file.c_str()) != 0) throw_file_error("replace", file, errno);
+}
+
+std::optional<RunStatus> read_status(const std::filesystem::path& file) {
+  std::error_code ignored;
+  if (!std::filesystem::exists(file, ignored)) return std::nullopt;
+  const JsonValue json = read_json(read_file(file));
+  RunStatus status{.env = json.at("env").as_string(),
+                   .algo = json.at("algo").as_string(),
+                   .state = json.at("state").as_string(),
+                   .written = json.at("written").as_double(),
+                   .env_steps = json.at("env_steps").as_int64(),
+                   .total_steps = json.at("total_steps").as_int64(),
+                   .env_steps_per_s = number(json, "env_steps_per_s")};
+  for (const JsonValue& rank : json.at("ranks").as_array()) {
+    status.ranks.push_back({.host = rank.at("host").as_string(),
+                            .process = rank.at("process").as_int64(),
+                            .phase = rank.at("phase").as_string(),
+                            .phase_s = rank.at("phase_s").as_double(),
+                            .silent_s = rank.at("silent_s").as_double(),
+                            .updates = rank.at("updates").as_int64(),
+                            .env_steps_per_s = number(rank, "env_steps_per_s"),
+                            .wait_share = number(rank, "wait_share")});
+  }
+  return status;
+}
+
+}  // namespace tandem::app

@@ -1,0 +1,49 @@
+// app/run/run_status.h: status.json in a run folder: what each rank of the run is at, for `tandem top`.
+//
+// Written anew about twice a second while the run goes, whole each time but not synced to the disk: it is of no use
+// after a power cut. The last one says how the run ended; one that is old and says "running" is of a rank 0 that is
+// gone.
+//
+// Threads: plain values. Ages in it are by rank 0's clock.
+#pragma once
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace tandem::app {
+
+struct RankStatus {
+  std::string host;
+  std::int64_t process = 0;
+  std::string phase;           // start, sample, learn, wait, save
+  double phase_s = 0;          // that it has been seen in it without a break; looked at twice a second
+  double silent_s = 0;         // since its last sign of life, of which it gives two a second
+  std::int64_t updates = 0;    // that it has made
+  double env_steps_per_s = 0;  // of its last update; NaN: not known
+  double wait_share = 0;       // of its last update, that it waited for others; NaN: not known
+
+  friend bool operator==(const RankStatus&, const RankStatus&) = default;
+};
+
+struct RunStatus {
+  std::string env = {}, algo = {}, state = {};  // state: running, or name_of(RunEnd)
+  double written = 0;                           // seconds since 1970
+  std::int64_t env_steps = 0, total_steps = 0;
+  double env_steps_per_s = 0;  // of this process, as in metrics.jsonl
+  std::vector<RankStatus> ranks = {};
+
+  friend bool operator==(const RunStatus&, const RunStatus&) = default;
+};
+
+inline constexpr const char* kRunning = "running";
+
+[[nodiscard]] std::string to_json(const RunStatus& status);
+
+/// Replaces the file. Throws CheckpointError when the disk refuses.
+void write_status(const std::filesystem::path& file, const RunStatus& status);
+/// Nothing when there is no such file. Throws CheckpointError when it cannot be read, DataError when it is none.
+[[nodiscard]] std::optional<RunStatus> read_status(const std::filesystem::path& file);
+
+}  // namespace tandem::app

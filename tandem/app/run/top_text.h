@@ -1,0 +1,32 @@
+// app/run/top_text.h: the table that `tandem top` shows of a run, made of what its folder says at a moment.
+//
+// Threads: plain values.
+#pragma once
+#include <optional>
+#include <string>
+
+#include "tandem/app/run/run_status.h"
+
+namespace tandem::app {
+
+/// What there is to know of a run from outside.
+struct RunSeen {
+  std::string folder;
+  std::optional<RunStatus> status = {};
+  double age_s = 0;        // of the status
+  bool is_in_use = false;  // a process holds the folder; looked at where the status does not tell
+};
+
+enum class Going { kOn, kEnded };
+
+/// Whether more is to come.
+[[nodiscard]] Going going(const RunSeen& run);
+
+/// From how long without a sign of life on a rank is called silent.
+inline constexpr double kSilentAfter = 3;
+
+/// A line about the run, one about what is wrong, if anything is, and a row for each rank; lines are ended by a line
+/// feed. At most `most_ranks` rows.
+[[nodiscard]] std::string top_text(const RunSeen& run, int most_ranks);
+
+}  // namespace tandem::app

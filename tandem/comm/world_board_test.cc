@@ -1,0 +1,81 @@
+// What a board between hosts does when the store is lost. The rest of it is tested with worlds (world_test.cc).
+#include "tandem/comm/world_board.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <atomic>
+#include <thread>
+
+#include "tandem/base/error.h"
+#include "tandem/base/testing/eventually.h"
+#include "tandem/comm/memory_store.h"
+
+namespace tandem::comm {
+namespace {
+
+using namespace std::chrono_literals;
+
+// A store that can be lost, with all its parts.
+class LosableStore final : public Store {
+ public:
+  LosableStore(std::unique_ptr<Store> store, const std::atomic<bool>& lost) : store_(std::move(store)), lost_(lost) {}
+
+  void set(const std::string& key, const std::string& value) override { there().set(key, value); }
+  std::string get(const std::string& key, const Limits& limits) override { return there().get(key, limits); }
+  std::optional<std::string> find(const std::string& key) override { return there().find(key); }
+  std::int64_t add(const std::string& key, std::int64_t amount) override { return there().add(key, amount); }
+  std::string compare_set(const std::string& key, const std::string& expected, const std::string& desired) override {
+    return there().compare_set(key, expected, desired);
+  }
+  std::unique_ptr<Store> part(const std::string& prefix) override {
+    return std::make_unique<LosableStore>(there().part(prefix), lost_);
+  }
+  std::string name() const override { return "the test's store"; }
+
+ private:
+  Store& there() {
+    if (lost_) throw RunError("the test's store is gone");
+    return *store_;
+  }
+  const std::unique_ptr<Store> store_;
+  const std::atomic<bool>& lost_;
+};
+
+TEST(WorldBoardLossTest, ALostStoreIsToldOnceAndTheBoardGoesOnWithoutNews) {
+  std::atomic<bool> lost{false};
+  std::array<std::atomic<int>, 2> told{};
+  const std::unique_ptr<Store> root = make_memory_store();
+  const std::array<std::string, 2> names{"a", "b"};
+  std::array<std::optional<ProgressBoard>, 2> boards;
+  std::array<World, 2> worlds{};
+  const auto open = [&](int rank) {
+    const auto i = static_cast<std::size_t>(rank);
+    worlds[i].rank = rank;
+    worlds[i].size = 2;
+    worlds[i].hosts = HostMap::by_list({{0}, {1}}, names);
+    worlds[i].store = std::make_unique<LosableStore>(root->part("run"), lost);
+    boards[i] = open_board(worlds[i], 2, {rank, rank + 1}, {.deadline = Deadline::after(20s), .stop = {}},
+                           {.every = 1ms, .on_loss = [&told, i](const std::string& why) {
+                              EXPECT_EQ(why, "the test's store is gone");
+                              ++told[i];
+                            }});
+  };
+  std::jthread other(open, 1);
+  open(0);
+  other.join();
+  boards[1]->post(1, {.round = 3, .steps = 7});
+  EXPECT_TRUE(eventually([&] { return boards[0]->look(1).steps == 7; }));
+  EXPECT_EQ(told[0] + told[1], 0);
+  lost = true;
+  EXPECT_TRUE(eventually([&] { return told[0] == 1 && told[1] == 1; }));
+  boards[1]->post(1, {.round = 3, .steps = 8});
+  boards[0]->post(0, {.round = 4, .steps = 1});
+  std::this_thread::sleep_for(20ms);
+  EXPECT_EQ(boards[0]->look(1).steps, 7) << "what was known stays";
+  EXPECT_EQ(boards[0]->look(0).round, 4) << "the host's own is seen";
+  EXPECT_EQ(told[0] + told[1], 2);
+}
+
+}  // namespace
+}  // namespace tandem::comm
