@@ -51,8 +51,12 @@ TEST(TopTest, ShowsEachRankOfARunThatGoesOnAndNamesOneThatIsStopped) {
     }
     Child child(command);
     ASSERT_TRUE(reaches_update(child, folder, 3));
-    ASSERT_TRUE(eventually([&] { return top(folder).out.find("%") != std::string::npos; }));
-    const Ended shown = top(folder);
+    // Figures come with the first update, phases with each rank's next sign of life.
+    Ended shown;
+    ASSERT_TRUE(eventually([&] {
+      shown = top(folder);
+      return shown.out.find("%") != std::string::npos && shown.out.find("  start  ") == std::string::npos;
+    })) << shown.out;
     EXPECT_EQ(shown.exit_code, 0) << shown.err;
     EXPECT_THAT(shown.out,
                 AllOf(HasSubstr("CartPole-v1 ppo  running"), ContainsRegex("\n    0  (sample|learn|wait|save) "),
