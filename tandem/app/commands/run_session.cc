@@ -22,6 +22,7 @@
 #include "tandem/model/checkpoint_store.h"
 #include "tandem/rl/policy/action_family.h"
 #include "tandem/rl/policy/normalizer.h"
+#include "tandem/rl/policy/torso.h"
 #include "tandem/sync/replica.h"
 
 namespace tandem::app {
@@ -115,6 +116,10 @@ Surroundings surroundings_of(const rl::EnvRegistry& environments, int ranks) {
   surroundings.default_shards = [ranks](const std::string& devices) -> std::int64_t {
     return sync::default_shards(ranks, static_cast<int>(device::parse_device_set(devices).size()));
   };
+  surroundings.choose_torso = [spec_of](const TrainOptions& options) {
+    const rl::Torso chosen = rl::chosen_torso(options.policy.torso, spec_of(options));
+    return chosen == rl::Torso::kNone ? rl::Torso::kAuto : chosen;  // without images there is nothing to choose
+  };
   surroundings.checks = {
       {"shards",
        [ranks](const TrainOptions& options) {
@@ -135,6 +140,10 @@ Surroundings surroundings_of(const rl::EnvRegistry& environments, int ranks) {
       {"policy.head",
        [spec_of](const TrainOptions& options) {
          if (options.policy.head) rl::check_family(rl::action_family(*options.policy.head), spec_of(options).action);
+       }},
+      {"policy.torso",
+       [spec_of](const TrainOptions& options) {
+         (void)rl::chosen_torso(options.policy.torso, spec_of(options));
        }},
       {"dd_ppo.replay", [](const TrainOptions& options) { (void)recorded_rollouts(options); }},
       {"normalize.observations",

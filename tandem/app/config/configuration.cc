@@ -89,6 +89,7 @@ class Assembly {
     const OptionTable was = option_table(before);
     resolve_counts_of_rank();
     if (!options_.shards && !table_.at("shards").is_faulty()) options_.shards = before.shards;  // auto was asked for
+    if (options_.policy.torso.kind == rl::Torso::kAuto) options_.policy.torso.kind = before.policy.torso.kind;
     for (const auto& option : table_.options()) {
       const std::string then = was.at(option->key()).text();
       if (option->lifetime() != Lifetime::kRun || option->is_faulty() || option->text() == then) continue;
@@ -100,6 +101,7 @@ class Assembly {
   Configuration finish(const char* title) {
     resolve_counts_of_rank();
     resolve_shards();
+    resolve_torso();
     append(faults_, rule_faults(options_, table_, replicas_));
     run_checks();
     if (!faults_.empty()) throw ConfigError(faults_);
@@ -159,6 +161,18 @@ class Assembly {
     } catch (const ConfigError& error) {
       for (const std::string& fault : error.faults()) faults_.push_back(table_.fault("devices", fault));
     }
+  }
+
+  void resolve_torso() {
+    rl::Torso& torso = options_.policy.torso.kind;
+    if (torso != rl::Torso::kAuto || !surroundings_.choose_torso || options_.env.empty()) return;
+    try {
+      torso = surroundings_.choose_torso(options_);
+    } catch (const ConfigError&) {  // left to the checks, which name the key at fault
+      return;
+    }
+    if (torso != rl::Torso::kAuto)
+      notes_.push_back(concat("policy.torso: auto is ", word_of(torso), " for the images of ", options_.env));
   }
 
   void run_checks() {

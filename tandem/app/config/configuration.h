@@ -43,6 +43,8 @@ struct Surroundings {
   /// What `shards: auto` becomes. Not given: one shard for each replica.
   std::function<std::int64_t(const std::string& devices)> default_shards = {};
   int ranks = 1;  // that the run starts on
+  /// What `policy.torso: auto` becomes; kAuto where there is nothing to choose. Throws ConfigError. Not given: kAuto.
+  std::function<rl::Torso(const TrainOptions&)> choose_torso = {};
 };
 
 struct Configuration {

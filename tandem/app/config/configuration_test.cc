@@ -157,6 +157,43 @@ TEST_F(ConfigurationTest, AutoShardsAreOneAReplicaAndSaidSo) {
   EXPECT_THAT(configuration.notes, Contains("shards: auto is 2, one for each replica of cpu:2"));
 }
 
+TEST_F(ConfigurationTest, AnAutoTorsoIsChosenForImagesSaidAndRecorded) {
+  Surroundings images = surroundings;
+  images.choose_torso = [](const TrainOptions& options) {
+    if (options.env == "Tiny-v0") throw ConfigError("too small");
+    return options.env == "Pixels-v0" ? rl::Torso::kResidual : rl::Torso::kAuto;
+  };
+  images.checks.push_back({"policy.torso", [&images](const TrainOptions& options) { images.choose_torso(options); }});
+  const Configuration first = app::configure({file("env: Pixels-v0\npolicy.channels: 8\n")}, images);
+  EXPECT_EQ(first.options.policy.torso.kind, rl::Torso::kResidual);
+  EXPECT_EQ(first.options.policy.torso.channels, (std::vector<std::int64_t>{8}));
+  EXPECT_THAT(first.notes, Contains("policy.torso: auto is residual for the images of Pixels-v0"));
+  EXPECT_THAT(first.yaml, HasSubstr("torso: residual"));
+  EXPECT_EQ(app::reconfigure(file(first.yaml), {}, images).options.policy.torso.kind, rl::Torso::kResidual);
+  // Asked for again it is what it was.
+  ConfigSources again{file("env: Pixels-v0\npolicy.channels: 8\npolicy.torso: auto\n")};
+  again.recorded = folder / "recorded.yaml";
+  write_file(*again.recorded, first.yaml);
+  EXPECT_EQ(app::configure(again, images).options.policy.torso.kind, rl::Torso::kResidual);
+  again.flags = {flag("policy.torso", "none")};
+  EXPECT_THROW((void)app::configure(again, images), ConfigError);
+
+  const auto refusals = [&](const std::string& text) {
+    try {
+      (void)app::configure({file(text)}, images);
+    } catch (const ConfigError& error) {
+      return error.faults();
+    }
+    return std::vector<std::string>();
+  };
+  EXPECT_EQ(app::configure({file("env: Mine-v0\n")}, images).options.policy.torso.kind, rl::Torso::kAuto);
+  EXPECT_THAT(refusals("env: Mine-v0\npolicy.channels: 8\n"),
+              ElementsAre(HasSubstr("has no effect without policy.torso: residual")));
+  EXPECT_THAT(refusals("env: Tiny-v0\n"), ElementsAre("policy.torso = auto (the default): too small"));
+  EXPECT_THAT(refusals("env: Pixels-v0\npolicy.torso: resnet\n"),
+              ElementsAre(HasSubstr("expected auto, none, nature_cnn or residual")));
+}
+
 TEST_F(ConfigurationTest, AllFaultsOfAllPlacesAreReportedAtOnce) {
   EXPECT_THAT(faults("env: Missing-v0\nsed: 3\nppo:\n  gamma: 1.5\n  learning_rate: fast\ndevices: tpu:1\n",
                      {flag("num_envs", "0"), flag("ppo.epoch", "3")}),

@@ -228,6 +228,15 @@ void add_policy_options(OptionTable& table, PolicySettings& policy) {
            "Steps that state_dependent_noise keeps its noise; 0: a whole rollout.")
       .at_least(0)
       .only_with("policy.head", "state_dependent_noise");
+  table.add("policy.torso", policy.torso.kind,
+            "Convolutions in front of the hidden layers, for images: auto, nature_cnn for sides of 36 pixels or more, "
+            "residual for smaller ones.");
+  table.add("policy.channels", policy.torso.channels, "Channels of each section, which halves the image.")
+      .within(1, 4096)
+      .only_with("policy.torso", "residual");
+  table.add("policy.residual_blocks", policy.torso.blocks, "Residual blocks of each section.")
+      .within(0, 64)
+      .only_with("policy.torso", "residual");
   table.add("policy.recurrent", policy.recurrent, "A layer behind the hidden ones that remembers what was seen.");
   const auto add_recurrent = [&table](const char* key, auto& field, const char* help) -> Option& {
     return table.add(key, field, help).only_with("policy.recurrent", std::vector<std::string>{"lstm", "gru"});

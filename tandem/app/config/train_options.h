@@ -15,6 +15,7 @@
 #include "tandem/rl/algo/appo_options.h"
 #include "tandem/rl/algo/impala_options.h"
 #include "tandem/rl/algo/ppo_options.h"
+#include "tandem/rl/policy/torso_options.h"
 #include "tandem/sync/strategy_kind.h"
 
 namespace tandem::app {
@@ -46,6 +47,7 @@ struct PolicySettings {
   double log_std_init = 0;
   double hidden_gain = 1.4142135623730951, policy_gain = 0.01, value_gain = 1;
   std::int64_t sde_sample_freq = 4;  // steps that noise is held; of the head state_dependent_noise
+  rl::TorsoOptions torso = {};
   Recurrence recurrent = Recurrence::kNone;
   std::int64_t recurrent_size = 64;
   int max_seq_len = 32, burn_in = 0;  // as rl::SequenceOptions
@@ -261,6 +263,12 @@ template <>
 struct Choices<rl::LossKernel> {
   static constexpr std::array kAll{Choice<rl::LossKernel>{rl::LossKernel::kAuto, "auto"},
                                    Choice<rl::LossKernel>{rl::LossKernel::kOff, "off"}};
+};
+template <>
+struct Choices<rl::Torso> {
+  static constexpr std::array kAll{
+      Choice<rl::Torso>{rl::Torso::kAuto, "auto"}, Choice<rl::Torso>{rl::Torso::kNone, "none"},
+      Choice<rl::Torso>{rl::Torso::kNatureCnn, "nature_cnn"}, Choice<rl::Torso>{rl::Torso::kResidual, "residual"}};
 };
 template <>
 struct Choices<rl::AdvantageNormalization> {

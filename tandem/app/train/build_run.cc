@@ -112,7 +112,8 @@ rl::PolicyFactory policy_factory(const PolicySettings& settings) {
                                .log_std_init = settings.log_std_init,
                                .hidden_gain = settings.hidden_gain,
                                .policy_gain = settings.policy_gain,
-                               .value_gain = settings.value_gain};
+                               .value_gain = settings.value_gain,
+                               .torso = settings.torso};
   if (settings.head) options.family = rl::action_family(*settings.head);
   if (settings.recurrent == Recurrence::kNone) return rl::mlp_policy_factory(std::move(options));
   return rl::recurrent_policy_factory(

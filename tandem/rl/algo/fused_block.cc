@@ -9,7 +9,9 @@
 namespace tandem::rl {
 
 std::string why_not_fused(const ActorCritic& policy) {
-  if (dynamic_cast<const MlpPolicy*>(&policy) == nullptr) return "the policy is no MLP policy";
+  const auto* mlp = dynamic_cast<const MlpPolicy*>(&policy);
+  if (mlp == nullptr) return "the policy is no MLP policy";
+  if (mlp->has_torso()) return "the policy has a torso for images";
   if (!ActionGradient<float>::has(policy.family()))
     return concat("there are none for ", name_of(policy.family()), " actions");
   for (const auto& parameter : policy.named_parameters()) {

@@ -6,6 +6,7 @@
 #include "tandem/base/edit_distance.h"
 #include "tandem/base/error.h"
 #include "tandem/base/text.h"
+#include "tandem/rl/env/catch.h"
 #include "tandem/rl/env/classic_group.h"
 #include "tandem/rl/env/memory_envs.h"
 #include "tandem/rl/env/plugin_library.h"
@@ -61,9 +62,10 @@ EnvRegistry EnvRegistry::native() {
     registry.add({make(1)->spec(), make, "tandem"});
   }
   for (const auto& make : {make_masked_cartpole, make_masked_pendulum}) registry.add({make(1)->spec(), make, "tandem"});
-  EnvEntry repeat_previous = entry_of<RepeatPrevious>();
-  repeat_previous.origin = "tandem";
-  registry.add(std::move(repeat_previous));
+  for (EnvEntry entry : {entry_of<Catch>(), entry_of<RepeatPrevious>()}) {
+    entry.origin = "tandem";
+    registry.add(std::move(entry));
+  }
   return registry;
 }
 

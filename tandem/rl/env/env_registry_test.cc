@@ -30,7 +30,7 @@ struct Dice {
   int sides = 6;
 };
 
-constexpr std::size_t kNative = 8;  // that Tandem brings along
+constexpr std::size_t kNative = 9;  // that Tandem brings along
 
 std::vector<std::string> ids(const EnvRegistry& registry) {
   std::vector<std::string> all;
@@ -41,7 +41,7 @@ std::vector<std::string> ids(const EnvRegistry& registry) {
 TEST(EnvRegistryTest, TheNativeOnesAreThereInTheOrderOfTheirNames) {
   const EnvRegistry registry = EnvRegistry::native();
   EXPECT_THAT(ids(registry),
-              ElementsAre("Acrobot-v1", "CartPole-v1", "MaskedCartPole-v1", "MaskedPendulum-v1", "MountainCar-v0",
+              ElementsAre("Acrobot-v1", "CartPole-v1", "Catch-v0", "MaskedCartPole-v1", "MaskedPendulum-v1", "MountainCar-v0",
                           "MountainCarContinuous-v0", "Pendulum-v1", "RepeatPrevious-v0"));
   for (const EnvEntry& entry : registry.entries()) {
     const auto group = registry.make(entry.spec.id, 3);
@@ -107,7 +107,7 @@ TEST(EnvRegistryTest, AnUnknownNameGetsTheNearestKnownOne) {
   EXPECT_THAT(answer("ACROBOT-V1"), HasSubstr("did you mean 'Acrobot-v1'?"));
   EXPECT_THAT(answer("pendulum"), HasSubstr("did you mean 'Pendulum-v1'?"));
   EXPECT_EQ(answer("HalfCheetah-v5"),
-            "there is no environment 'HalfCheetah-v5'; known are Acrobot-v1, CartPole-v1, MaskedCartPole-v1, "
+            "there is no environment 'HalfCheetah-v5'; known are Acrobot-v1, CartPole-v1, Catch-v0, MaskedCartPole-v1, "
             "MaskedPendulum-v1, MountainCar-v0, MountainCarContinuous-v0, Pendulum-v1, RepeatPrevious-v0; others come "
             "from plugins or are added by a program of your own");
   EXPECT_THAT(answer(""), HasSubstr("there is no environment ''; known are Acrobot-v1"));

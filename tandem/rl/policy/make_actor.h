@@ -9,7 +9,7 @@
 
 namespace tandem::rl {
 
-/// MlpActor for an MlpPolicy of float32 on the CPU, else ModuleActor: an actor for `rows` rows of env group `group`,
+/// MlpActor for an MlpPolicy that it can run, else ModuleActor: an actor for `rows` rows of env group `group`,
 /// with the stream that the run's seed and the group's number decide. `policy` must outlive it.
 [[nodiscard]] std::unique_ptr<Actor> make_actor(ActorCritic& policy, const ActorOptions& options, std::int64_t rows,
                                                 std::uint64_t run_seed, int group);

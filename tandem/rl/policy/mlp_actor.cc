@@ -16,6 +16,7 @@ std::size_t elements(std::int64_t rows, std::int64_t size) { return static_cast<
 }  // namespace
 
 bool MlpActor::can_run(const MlpPolicy& policy) {
+  if (policy.has_torso()) return false;
   const auto parameters = policy.parameters();
   return std::ranges::all_of(parameters, [](const at::Tensor& parameter) {
     return parameter.is_cpu() && parameter.scalar_type() == at::kFloat;

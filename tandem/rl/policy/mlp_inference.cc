@@ -49,6 +49,7 @@ MlpInference::MlpInference(const MlpPolicy& policy, std::int64_t max_rows, Instr
       trunk_(make_layers(policy_.trunk())),
       actor_(make_layers(&policy_.actor())),
       critic_(make_layers(&policy_.critic())) {
+  TANDEM_CHECK(!policy.has_torso(), "these loops have no convolutions");
   for (const at::Tensor& parameter : policy_.parameters()) {
     if (!parameter.is_cpu() || parameter.scalar_type() != at::kFloat) {
       throw ConfigError(concat("this inference needs a policy of float32 on the CPU; a parameter is ",

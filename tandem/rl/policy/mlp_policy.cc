@@ -60,9 +60,12 @@ Trunks trunks(std::string_view name) {
 }
 
 MlpPolicy::MlpPolicy(const Spec& spec, const MlpPolicyOptions& options, at::Generator generator)
-    : ActorCritic(spec, options.family.value_or(usual_family(spec.action))), options_(options), features_(spec) {
+    : ActorCritic(spec, options.family.value_or(usual_family(spec.action))),
+      options_(options),
+      encoder_(std::make_shared<Encoder>(spec, options.torso, generator)) {
   check_options(options);
-  std::int64_t inputs = features_.size();
+  if (has_torso()) register_module("torso", encoder_);
+  std::int64_t inputs = encoder_->size();
   std::vector<std::int64_t> own_hidden = options.hidden;
   if (options.trunks == Trunks::kShared) {
     trunk_ = register_module("trunk", std::make_shared<Mlp>(Mlp::Options{.sizes = sizes(inputs, options.hidden, 0),
@@ -92,7 +95,7 @@ MlpPolicy::MlpPolicy(const Spec& spec, const MlpPolicyOptions& options, at::Gene
 }
 
 PolicyOutput MlpPolicy::forward(const Observation& observation) {
-  at::Tensor x = features_.encode(observation);
+  at::Tensor x = encoder_->encode(observation);
   if (trunk_) x = trunk_->forward(x);
   PolicyOutput output;
   if (family() == ActionFamily::kStateDependentNoise) {
@@ -109,7 +112,7 @@ PolicyOutput MlpPolicy::forward(const Observation& observation) {
 }
 
 PolicyScript MlpPolicy::script() const {
-  FlatFeatures::Script features = features_.script();
+  FlatFeatures::Script features = encoder_->script("torso");
   std::string text =
       "def policy(self, observation: List[Tensor]) -> Tuple[List[Tensor], Tensor]:\n" + features.statements;
   if (trunk_) text += script_of(*trunk_, "trunk", "features", trunk_->layers().size());

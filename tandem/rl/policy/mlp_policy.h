@@ -1,6 +1,6 @@
-// rl/policy/mlp_policy.h: the actor-critic of two multi-layer perceptrons, for observations that are vectors.
+// rl/policy/mlp_policy.h: the actor-critic of two multi-layer perceptrons, behind a torso of convolutions for images.
 //
-// Any observation works: leaves are flattened, integers one-hot (features.h). For images bring a module of your own.
+// Any observation works: images go through the torso (torso.h), other leaves are flattened, integers one-hot (features.h).
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -9,13 +9,15 @@
 #include <string>
 #include <vector>
 
+#include "tandem/rl/policy/encoder.h"
 #include "tandem/rl/policy/features.h"
 #include "tandem/rl/policy/mlp.h"
 #include "tandem/rl/policy/policy.h"
 
 namespace tandem::rl {
 
-/// kSeparate: actor and critic have hidden layers of their own. kShared: the same ones, with two linear heads.
+/// kSeparate: actor and critic have hidden layers of their own. kShared: the same ones, with two linear heads. A torso
+/// is always shared.
 enum class Trunks { kSeparate, kShared };
 
 /// "separate" or "shared", and back; throws ConfigError.
@@ -32,13 +34,14 @@ struct MlpPolicyOptions {
   double hidden_gain = std::numbers::sqrt2;
   double policy_gain = 0.01;
   double value_gain = 1;
+  TorsoOptions torso = {};
 };
 
 /// Throws ConfigError with all options that are out of range.
 void check_options(const MlpPolicyOptions& options);
 
 /// Parameters: "actor.0.weight", ... and "critic.0.weight", ... whose last layers are the heads; with shared trunks
-/// "trunk.0.weight", ... before them; "log_std" for continuous actions: [size], not a function of the state
+/// "trunk.0.weight", ... before them; with a torso "torso.0.conv_0.weight", ... (encoder.h); "log_std" for continuous actions: [size], not a function of the state
 /// (state_dependent_noise: [features, size], features being the units of the actor's last hidden layer).
 class MlpPolicy final : public ActorCritic {
  public:
@@ -49,7 +52,9 @@ class MlpPolicy final : public ActorCritic {
   [[nodiscard]] PolicyScript script() const override;
 
   [[nodiscard]] const MlpPolicyOptions& options() const { return options_; }
-  [[nodiscard]] const FlatFeatures& features() const { return features_; }
+  [[nodiscard]] bool has_torso() const { return encoder_->has_torso(); }
+  /// What the layers take, of a policy without a torso.
+  [[nodiscard]] const FlatFeatures& features() const { return encoder_->flat(); }
   [[nodiscard]] const Mlp* trunk() const { return trunk_.get(); }  // null when separate
   [[nodiscard]] const Mlp& actor() const { return *actor_; }
   [[nodiscard]] const Mlp& critic() const { return *critic_; }
@@ -57,7 +62,7 @@ class MlpPolicy final : public ActorCritic {
 
  private:
   MlpPolicyOptions options_;
-  FlatFeatures features_;
+  std::shared_ptr<Encoder> encoder_;
   std::shared_ptr<Mlp> trunk_, actor_, critic_;
   at::Tensor log_std_;
 };

@@ -28,12 +28,14 @@ RecurrentPolicy::Branch::Branch(std::int64_t inputs, const RecurrentPolicyOption
 }
 
 RecurrentPolicy::RecurrentPolicy(const Spec& spec, const RecurrentPolicyOptions& options, at::Generator generator)
-    : RecurrentActorCritic(spec, options.mlp.family.value_or(usual_family(spec.action))), features_(spec) {
+    : RecurrentActorCritic(spec, options.mlp.family.value_or(usual_family(spec.action))),
+      encoder_(std::make_shared<Encoder>(spec, options.mlp.torso, generator)) {
   check_options(options.mlp);
+  if (encoder_->has_torso()) register_module("torso", encoder_);
   if (options.size < 1 || options.size > kLargestCell)
     throw ConfigError(concat("policy: a recurrent cell of size ", options.size, "; it must be 1 .. ", kLargestCell));
   const auto add_branch = [&](const char* name) {
-    branches_.push_back(register_module(name, std::make_shared<Branch>(features_.size(), options, generator)));
+    branches_.push_back(register_module(name, std::make_shared<Branch>(encoder_->size(), options, generator)));
   };
   if (options.mlp.trunks == Trunks::kShared) {
     add_branch("trunk");
@@ -56,7 +58,7 @@ std::int64_t RecurrentPolicy::state_size() const {
 }
 
 SequenceOutput RecurrentPolicy::forward_sequences(const SequenceInput& input) {
-  const at::Tensor features = features_.encode(input.observation);
+  const at::Tensor features = encoder_->encode(input.observation);
   const std::int64_t sequences = input.state.size(0), steps = features.size(0) / sequences;
   std::vector<at::Tensor> latents, states;
   for (const auto& branch : branches_) {

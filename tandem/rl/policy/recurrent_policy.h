@@ -6,7 +6,7 @@
 #include <memory>
 #include <vector>
 
-#include "tandem/rl/policy/features.h"
+#include "tandem/rl/policy/encoder.h"
 #include "tandem/rl/policy/mlp_policy.h"
 #include "tandem/rl/policy/recurrent.h"
 #include "tandem/rl/policy/recurrent_cell.h"
@@ -19,7 +19,7 @@ struct RecurrentPolicyOptions {
   std::int64_t size = 64;  // of the cell
 };
 
-/// Parameters: "actor.mlp.0.weight", ... and "actor.cell.weight_ih", ..., the same of "critic" (with shared trunks
+/// Parameters: with a torso "torso.0.conv_0.weight", ... (encoder.h); "actor.mlp.0.weight", ... and "actor.cell.weight_ih", ..., the same of "critic" (with shared trunks
 /// "trunk" in the place of both), "action_head.0.weight", ..., "value_head.0.weight", ..., and "log_std" as MlpPolicy.
 class RecurrentPolicy final : public RecurrentActorCritic {
  public:
@@ -38,7 +38,7 @@ class RecurrentPolicy final : public RecurrentActorCritic {
     std::shared_ptr<RecurrentCell> cell;
   };
 
-  const FlatFeatures features_;
+  const std::shared_ptr<Encoder> encoder_;
   std::vector<std::shared_ptr<Branch>> branches_;  // the actor's and the critic's, or one for both
   std::shared_ptr<Mlp> action_head_, value_head_;
   at::Tensor log_std_;
