@@ -286,7 +286,10 @@ void ImpalaRun::account(Learned learned) {
   ++unreported_;
   env_steps_ += learned.new_samples;
   episodes_.add(std::move(learned.episodes));
-  if (learned.dropped) return;
+  if (learned.dropped) {
+    dropped_ += learned.new_samples;
+    return;
+  }
   ++sums_.minibatches;
   sums_.policy_loss += learned.numbers.policy_loss;
   sums_.value_loss += learned.numbers.value_loss;
@@ -314,6 +317,7 @@ RunReport ImpalaRun::finish_update() {
   report.pipeline = stats_.report();
   report.pipeline->samples_sampled += sampled_before_;
   report.pipeline->samples_trained += trained_before_;
+  report.pipeline->samples_dropped += dropped_before_;
   learning.load_seconds = 1e-3 * report.pipeline->load_ms * count;
   report_episodes(episodes_, report);
   return report;
@@ -326,7 +330,12 @@ std::string ImpalaRun::params_sha256() {
 
 std::string ImpalaRun::state_sha256() {
   quiesce();
-  return state_sha256_of(*team_, normalizers_);
+  model::NamedTensors target;
+  if (target_) {
+    for (const auto& [name, tensor] : model::named_state_of(*target_))
+      target.emplace_back(concat("target.", name), tensor);
+  }
+  return state_sha256_of(*team_, normalizers_, target);
 }
 
 std::vector<learner::ReplicaTeam::Work> ImpalaRun::work() const {
@@ -342,7 +351,7 @@ learner::StateParts ImpalaRun::save() {
   parts.emplace_back("normalizers", normalizers_.state());
   const auto passes = static_cast<std::int64_t>(member.learner.passes());
   parts.emplace_back("run", run_part_of({updates_, env_steps_, passes, episodes_.total(), steps_,
-                                         trained_before_ + member.learner.rows_trained()},
+                                         trained_before_ + member.learner.rows_trained(), dropped_},
                                         episodes_));
   parts.emplace_back(shard_part(0), model::NamedTensors{{"generator", member.replica.generator(0).get_state()}});
   if (target_) parts.emplace_back(kTarget, model::named_state_of(*target_));
@@ -356,7 +365,7 @@ learner::StateParts ImpalaRun::save() {
 RolloutWorker::Resumed ImpalaRun::load(const learner::ReadPart& read_part) {
   quiesce();
   const model::NamedTensors run = read_part("run");
-  const std::vector<std::int64_t> counters = counters_of(run, 6);
+  const std::vector<std::int64_t> counters = counters_of(run, 7);
   updates_ = counters[0];
   env_steps_ = sampled_before_ = counters[1];
   const learner::Member member = team_->member(0);
@@ -364,6 +373,7 @@ RolloutWorker::Resumed ImpalaRun::load(const learner::ReadPart& read_part) {
   restore_episodes(run, counters[3], episodes_);
   steps_ = counters[4];
   trained_before_ = counters[5];
+  dropped_ = dropped_before_ = counters[6];
   team_->load_state(read_part("state"));
   if (target_) model::copy_named(read_part(kTarget), model::named_state_of(*target_));
   const model::NamedTensors stream = read_part(shard_part(0));

@@ -132,7 +132,8 @@ class ImpalaRun final : public TrainingRun {
   SlotPool slots_;                                  // of trajectories_
   std::unique_ptr<pipeline::Published<Weights>> weights_;
   pipeline::PipelineStats stats_;
-  std::int64_t trained_before_ = 0, sampled_before_ = 0;  // by the processes before this one
+  std::int64_t trained_before_ = 0, sampled_before_ = 0, dropped_before_ = 0;  // by the processes before this one
+  std::int64_t dropped_ = 0;                                                   // samples that were too old, in all
 
   std::atomic<std::int64_t> claimed_{0};          // environment steps that workers have undertaken to make
   std::int64_t steps_ = 0, learned_samples_ = 0;  // the learner thread's, while it runs

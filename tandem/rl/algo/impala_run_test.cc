@@ -232,5 +232,41 @@ TEST(ImpalaRunOptionsTest, AllFaultsOfTheOptionsAreReportedAtOnce) {
   }
 }
 
+TEST(ImpalaResumeTest, SamplesThatWereDroppedBeforeStillCount) {
+  const auto setup = [] {
+    ImpalaSetup with = impala_on("CartPole-v1", ImpalaExecution::kInline);
+    with.impala.max_policy_lag = 0;
+    with.impala.beyond_lag = pipeline::BeyondLag::kDrop;
+    return with;
+  };
+  ImpalaRun first(setup()), second(setup());
+  for (int i = 0; i < 2; ++i) (void)first.update();
+  const learner::StateParts parts = first.save();
+  (void)second.load([&](const std::string& name) { return learner::part_of(parts, name); });
+  const std::int64_t of_first = first.update().pipeline->samples_dropped;
+  EXPECT_GE(of_first, 5 * kBatch);
+  EXPECT_EQ(second.update().pipeline->samples_dropped, of_first);
+}
+
+TEST(ImpalaResumeTest, TheHashCoversTheTargetNetwork) {
+  const auto setup = [] {
+    ImpalaSetup with = impala_on("CartPole-v1", ImpalaExecution::kInline);
+    with.appo = AppoOptions{.target_update_steps = 1000};
+    return with;
+  };
+  ImpalaRun first(setup()), same(setup()), other(setup());
+  (void)first.update();
+  const learner::StateParts parts = first.save();
+  (void)same.load([&](const std::string& name) { return learner::part_of(parts, name); });
+  EXPECT_EQ(same.state_sha256(), first.state_sha256());
+  (void)other.load([&](const std::string& name) {
+    model::NamedTensors part = learner::part_of(parts, name);
+    if (name == "target") part.front().second = part.front().second + 1;
+    return part;
+  });
+  EXPECT_EQ(other.params_sha256(), first.params_sha256());
+  EXPECT_NE(other.state_sha256(), first.state_sha256());
+}
+
 }  // namespace
 }  // namespace tandem::rl

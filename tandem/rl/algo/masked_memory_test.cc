@@ -105,8 +105,7 @@ TEST(MaskedMemoryTest, InAMillionStepsNoActionOfAnLstmIsMaskedAndItLearns) {
 }
 
 TEST(MaskedMemoryTest, InAMillionStepsOfAppoNoActionOfAGruIsMaskedAndItLearns) {
-  auto setup = on_doors<ImpalaSetup>(
-      recurrent_policy_factory({.mlp = kNet, .cell = CellKind::kGru, .size = 16}));
+  auto setup = on_doors<ImpalaSetup>(recurrent_policy_factory({.mlp = kNet, .cell = CellKind::kGru, .size = 16}));
   setup.appo = AppoOptions{};
   setup.impala.num_envs = 256;
   setup.impala.workers = 2;

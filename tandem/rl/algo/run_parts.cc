@@ -24,8 +24,10 @@ std::string params_sha256_of(const torch::nn::Module& policy) {
   return model::bytes_sha256(model::named_parameters_of(policy));
 }
 
-std::string state_sha256_of(learner::ReplicaTeam& team, const Normalizers& normalizers) {
+std::string state_sha256_of(learner::ReplicaTeam& team, const Normalizers& normalizers,
+                            const model::NamedTensors& more) {
   model::NamedTensors state = team.state();
+  state.insert(state.end(), more.begin(), more.end());
   for (const auto& [name, tensor] : normalizers.state()) state.emplace_back("normalizer." + name, tensor);
   return model::state_sha256(std::move(state));
 }

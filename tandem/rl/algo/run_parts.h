@@ -21,8 +21,9 @@ void require_sequences_for(const ActorCritic& policy, bool has_sequences);
 
 /// TrainingRun::params_sha256() of the run whose policy this is.
 [[nodiscard]] std::string params_sha256_of(const torch::nn::Module& policy);
-/// TrainingRun::state_sha256(). Collective, as ReplicaTeam::state().
-[[nodiscard]] std::string state_sha256_of(learner::ReplicaTeam& team, const Normalizers& normalizers);
+/// TrainingRun::state_sha256(); `more`: what the algorithm has besides. Collective, as ReplicaTeam::state().
+[[nodiscard]] std::string state_sha256_of(learner::ReplicaTeam& team, const Normalizers& normalizers,
+                                          const model::NamedTensors& more = {});
 
 /// Writes what the window tells into the report.
 void report_episodes(const EpisodeWindow& episodes, RunReport& report);
