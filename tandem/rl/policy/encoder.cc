@@ -50,8 +50,8 @@ FlatFeatures::Script Encoder::script(const std::string& name) const {
   std::string statements, encoded;
   for (const OfLeaf& each : torsos_) {
     const std::string result = concat("image_", each.leaf);
-    statements += each.torso->script(concat("self.", name, "._", each.leaf), concat("observation[", each.leaf, "]"),
-                                     result);
+    statements +=
+        each.torso->script(concat("self.", name, "._", each.leaf), concat("observation[", each.leaf, "]"), result);
     encoded += concat(encoded.empty() ? "" : ", ", result);
   }
   if (flat_leaves_.empty())

@@ -1,6 +1,7 @@
 // rl/policy/mlp_policy.h: the actor-critic of two multi-layer perceptrons, behind a torso of convolutions for images.
 //
-// Any observation works: images go through the torso (torso.h), other leaves are flattened, integers one-hot (features.h).
+// Any observation works: images go through the torso (torso.h), other leaves are flattened, integers one-hot
+// (features.h).
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -41,8 +42,9 @@ struct MlpPolicyOptions {
 void check_options(const MlpPolicyOptions& options);
 
 /// Parameters: "actor.0.weight", ... and "critic.0.weight", ... whose last layers are the heads; with shared trunks
-/// "trunk.0.weight", ... before them; with a torso "torso.0.conv_0.weight", ... (encoder.h); "log_std" for continuous actions: [size], not a function of the state
-/// (state_dependent_noise: [features, size], features being the units of the actor's last hidden layer).
+/// "trunk.0.weight", ... before them; with a torso "torso.0.conv_0.weight", ... (encoder.h); "log_std" for continuous
+/// actions: [size], not a function of the state (state_dependent_noise: [features, size], features being the units of
+/// the actor's last hidden layer).
 class MlpPolicy final : public ActorCritic {
  public:
   /// Throws ConfigError when an option is out of range or does not fit the spec.

@@ -19,8 +19,9 @@ struct RecurrentPolicyOptions {
   std::int64_t size = 64;  // of the cell
 };
 
-/// Parameters: with a torso "torso.0.conv_0.weight", ... (encoder.h); "actor.mlp.0.weight", ... and "actor.cell.weight_ih", ..., the same of "critic" (with shared trunks
-/// "trunk" in the place of both), "action_head.0.weight", ..., "value_head.0.weight", ..., and "log_std" as MlpPolicy.
+/// Parameters: with a torso "torso.0.conv_0.weight", ... (encoder.h); "actor.mlp.0.weight", ... and
+/// "actor.cell.weight_ih", ..., the same of "critic" (with shared trunks "trunk" in the place of both),
+/// "action_head.0.weight", ..., "value_head.0.weight", ..., and "log_std" as MlpPolicy.
 class RecurrentPolicy final : public RecurrentActorCritic {
  public:
   /// Throws ConfigError when an option is out of range or does not fit the spec.

@@ -40,10 +40,9 @@ std::vector<std::string> option_faults(const TorsoOptions& options) {
 }
 
 std::string too_small(const Spec& spec, const Leaf& leaf, Torso kind, const TorsoOptions& options) {
-  const std::string remedy =
-      kind == Torso::kNatureCnn
-          ? "use the torso residual"
-          : concat("each of its ", options.channels.size(), " sections halves them: give it fewer");
+  const std::string remedy = kind == Torso::kNatureCnn ? "use the torso residual"
+                                                       : concat("each of its ", options.channels.size(),
+                                                                " sections halves them: give it fewer");
   return concat(spec.id, ": the image '", describe(leaf), "' is too small for the torso ", name_of(kind),
                 ", which needs sides of at least ", smallest_side(kind, options), " pixels; ", remedy,
                 ", or none, which flattens images. Images are [channels, height, width]");
@@ -85,8 +84,7 @@ class NatureCnn final : public ImageTorso {
  public:
   NatureCnn(const Leaf& leaf, at::Generator& generator) : ImageTorso(leaf) {
     std::int64_t height = leaf.shape[1], width = leaf.shape[2];
-    for (const Shape& shape :
-         {Shape{leaf.shape[0], 32, 8, 4, 0}, Shape{32, 64, 4, 2, 0}, Shape{64, 64, 3, 1, 0}}) {
+    for (const Shape& shape : {Shape{leaf.shape[0], 32, 8, 4, 0}, Shape{32, 64, 4, 2, 0}, Shape{64, 64, 3, 1, 0}}) {
       layers_.push_back(make_convolution(*this, concat("conv_", layers_.size()), shape, generator));
       height = (height - shape.kernel) / shape.stride + 1;
       width = (width - shape.kernel) / shape.stride + 1;
@@ -192,7 +190,7 @@ Torso chosen_torso(const TorsoOptions& options, const Spec& spec) {
   Torso chosen = options.kind;
   if (chosen == Torso::kAuto) {
     const auto is_large = [](const Leaf* leaf) { return shorter_side(*leaf) >= kSmallestOfNatureCnn; };
-    chosen = images.empty()                         ? Torso::kNone
+    chosen = images.empty()                          ? Torso::kNone
              : std::ranges::all_of(images, is_large) ? Torso::kNatureCnn
                                                      : Torso::kResidual;
   }
@@ -200,7 +198,8 @@ Torso chosen_torso(const TorsoOptions& options, const Spec& spec) {
   std::vector<std::string> faults;
   if (chosen == Torso::kResidual) faults = option_faults(options);
   if (images.empty())
-    faults.push_back(concat(spec.id, ": the torso ", name_of(chosen), " is for images, and none of its observations is ",
+    faults.push_back(concat(spec.id, ": the torso ", name_of(chosen),
+                            " is for images, and none of its observations is ",
                             "one, which is uint8 [channels, height, width]; leave the torso auto"));
   for (const Leaf* leaf : images) {
     if (faults.empty() && shorter_side(*leaf) < smallest_side(chosen, options))
@@ -217,8 +216,8 @@ at::Tensor ImageTorso::forward(const at::Tensor& image) {
 }
 
 std::string ImageTorso::script(const std::string& self, const std::string& image, const std::string& result) const {
-  return concat("    ", result, " = ", image, " / ", largest_, "\n", convolve_script(self, result),
-                "    ", result, " = ", result, ".flatten(1)\n");
+  return concat("    ", result, " = ", image, " / ", largest_, "\n", convolve_script(self, result), "    ", result,
+                " = ", result, ".flatten(1)\n");
 }
 
 std::shared_ptr<ImageTorso> make_torso(Torso kind, const TorsoOptions& options, const Leaf& leaf,

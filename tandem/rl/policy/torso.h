@@ -1,9 +1,11 @@
 // rl/policy/torso.h: convolutions in front of the hidden layers of a policy, for observations that are images.
 //
-// An image is a uint8 leaf of shape [channels, height, width]. It stays uint8 in rollouts, queues and on the device, and
-// becomes floats of 0 .. 1 here: pixel / 255, or / the largest of the leaf's upper bounds where its spec gives some.
+// An image is a uint8 leaf of shape [channels, height, width]. It stays uint8 in rollouts, queues and on the device,
+// and becomes floats of 0 .. 1 here: pixel / 255, or / the largest of the leaf's upper bounds where its spec gives
+// some.
 //
-//   kNatureCnn  V. Mnih et al., "Human-level control through deep reinforcement learning" (Nature 2015): convolutions of
+//   kNatureCnn  V. Mnih et al., "Human-level control through deep reinforcement learning" (Nature 2015): convolutions
+//   of
 //               32 8x8 / 4, 64 4x4 / 2 and 64 3x3 / 1, with ReLU. Sides of 36 pixels or more.
 //   kResidual   L. Espeholt et al., "IMPALA" (2018), figure 3, the larger network: sections of a 3x3 convolution, a 3x3
 //               max-pooling / 2 and residual blocks of ReLU, 3x3, ReLU, 3x3; ReLU behind the last. The paper's channels

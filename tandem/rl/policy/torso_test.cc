@@ -133,7 +133,8 @@ TEST(TorsoTest, WhatDoesNotFitIsRefusedWithWhatWould) {
 TEST(TorsoTest, BothHeadsTeachTheTorsoAndEqualGeneratorsGiveEqualTorsos) {
   for (const Trunks trunks : {Trunks::kShared, Trunks::kSeparate}) {
     const MlpPolicyOptions options{.hidden = {8}, .trunks = trunks};
-    MlpPolicy policy(mixed_image_spec(), options, model::seeded(1)), same(mixed_image_spec(), options, model::seeded(1));
+    MlpPolicy policy(mixed_image_spec(), options, model::seeded(1)),
+        same(mixed_image_spec(), options, model::seeded(1));
     const Observation rows = random_rows(mixed_image_spec(), 5, 2);
     EXPECT_TRUE(policy.forward(rows).value.equal(same.forward(rows).value));
     const at::Tensor weight = policy.named_parameters()["torso.1.section_0_first.weight"];
@@ -185,7 +186,8 @@ TEST(TorsoTest, ARecurrentPolicyHasOneToo) {
     Observation step;
     for (const at::Tensor& leaf : rows) step.push_back(leaf.narrow(0, t * kSequencesOfTest, kSequencesOfTest));
     const SequenceOutput one = policy.forward_sequences({.observation = step, .state = state, .start = {}});
-    EXPECT_TRUE(at::allclose(one.output.action_parameters[0], all.narrow(0, t * kSequencesOfTest, kSequencesOfTest), 1e-4, 1e-5));
+    EXPECT_TRUE(at::allclose(one.output.action_parameters[0], all.narrow(0, t * kSequencesOfTest, kSequencesOfTest),
+                             1e-4, 1e-5));
     state = one.state;
   }
   EXPECT_TRUE(policy.named_parameters().contains("torso.1.section_2_block_1_1.bias"));
