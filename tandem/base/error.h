@@ -51,6 +51,14 @@ class DeadlineExceeded : public RunError {
   using RunError::RunError;
 };
 
+/// A thread did not come back after it was told to end: it is inside code that cannot be ended from outside, an
+/// environment or a loss that hangs. What owns the thread cannot be destroyed before it comes back, so a program that
+/// gets this reports it and ends its process (std::_Exit).
+class HungThread : public DeadlineExceeded {
+ public:
+  using DeadlineExceeded::DeadlineExceeded;
+};
+
 /// Another member of the group failed first, and the group was aborted; that failure is the one to report.
 class GroupAborted : public RunError {
  public:

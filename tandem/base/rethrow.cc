@@ -25,6 +25,8 @@ void rethrow_with(const std::string& before, const std::function<int(int)>& rank
     throw InvariantError(before + error.what());
   } catch (const PeerLost& error) {
     throw PeerLost(rank_of(error.peer()), before + error.what());
+  } catch (const HungThread& error) {
+    throw HungThread(before + error.what());
   } catch (const DeadlineExceeded& error) {
     throw DeadlineExceeded(before + error.what());
   } catch (const GroupAborted& error) {

@@ -12,9 +12,12 @@
 // Blocking: each stage waits for the one before it when it has nothing, and for the one after it when that is full; the
 // learner waits until the owner takes its results; with a bound on policy lag that is waited for, a worker waits until
 // what it makes cannot become older. A learner that gets no batch for `starvation` fails with
-// DeadlineExceeded that says who produced last.
-// Errors: the first failure of any stage stops all; next() and drain() throw it with the stage's name. The destructor
-// aborts: what is on its way is dropped, and all threads are joined.
+// DeadlineExceeded that says who produced last; so do next() and drain() when one call of produce(), load() or learn()
+// lasts longer than `stall`, and name its stage.
+// Errors: the first failure of any stage stops all; next() and drain() throw it with the stage's name. They throw
+// HungThread instead, which tells the failure, when a thread has not come back `grace` later. The destructor
+// aborts: what is on its way is dropped, and all threads are joined, however long a hung one takes. Inline, a call that
+// does not return keeps its owner.
 #pragma once
 #include <atomic>
 #include <functional>
@@ -31,6 +34,7 @@
 #include "tandem/pipeline/minibatch_buffer.h"
 #include "tandem/pipeline/pipeline_stats.h"
 #include "tandem/pipeline/stage_threads.h"
+#include "tandem/pipeline/stall_watch.h"
 #include "tandem/pipeline/start_window.h"
 
 namespace tandem::pipeline {
@@ -46,7 +50,9 @@ struct PipelineOptions {
   int first_passes = 1;    // over the first one; each later one gets one more, up to `passes`
   std::size_t results = 16;
   Clock::duration starvation = std::chrono::seconds(300);
-  std::optional<LagBound> lag_bound = {};  // none: batches may have any age
+  Clock::duration stall = std::chrono::seconds(300);  // that one call of a stage may last
+  Clock::duration grace = std::chrono::seconds(60);   // for the threads to return once all is over
+  std::optional<LagBound> lag_bound = {};             // none: batches may have any age
 };
 
 /// What the learner is about to learn from.
@@ -82,7 +88,8 @@ class LearnerPipeline {
         loaded_(std::move(buffers), options.loaders),
         minibatches_({.slots = loaded_.size(), .passes = options.passes, .first_passes = options.first_passes}),
         results_(options.results),
-        version_(version) {
+        version_(version),
+        watch_(names(options), options.stall) {
     if (drops()) TANDEM_CHECK(work_.drop, "nothing says what becomes of batches that are too old");
     if (options.lag_bound && !drops()) window_.emplace(width(*options.lag_bound, options.passes));
     std::vector<Stage> stages = make_stages();
@@ -96,8 +103,8 @@ class LearnerPipeline {
   /// Waits for the next result. Empty when the pipeline has ended: no worker has more, and all is learned.
   [[nodiscard]] std::optional<Result> next() {
     if (inline_) return next_inline();
-    std::optional<Result> result = results_.pop(threads_->token());
-    if (!result) threads_->join(Deadline::after(kReturn));
+    std::optional<Result> result = await_result(Deadline::infinite());
+    if (!result) threads_->join(Deadline::after(options_.grace));
     return result;
   }
 
@@ -106,7 +113,7 @@ class LearnerPipeline {
   template <typename Take>
   void drain(const Deadline& deadline, const Take& take) {
     draining_.store(true, std::memory_order_relaxed);
-    while (std::optional<Result> result = inline_ ? next_inline() : results_.pop(threads_->token(), deadline)) {
+    while (std::optional<Result> result = inline_ ? next_inline() : await_result(deadline)) {
       take(std::move(*result));
     }
     if (threads_) threads_->join(deadline);
@@ -126,21 +133,35 @@ class LearnerPipeline {
     Clock::time_point since;            // when it was made
     Clock::duration working{0}, waited{0};
   };
-  static constexpr std::chrono::seconds kReturn{60};  // for stages to return once all is over
+
+  // Rollout workers, loaders, the learner; in this order they are numbered.
+  static std::vector<std::string> names(const PipelineOptions& options) {
+    std::vector<std::string> all;
+    for (int i = 0; i < options.workers; ++i) all.push_back(concat("rollout ", i));
+    for (int i = 0; i < options.loaders; ++i) all.push_back(concat("loader ", i));
+    all.emplace_back("learner");
+    return all;
+  }
+  [[nodiscard]] std::size_t stage_of_worker(int worker) const { return static_cast<std::size_t>(worker); }
+  [[nodiscard]] std::size_t stage_of_loader(int loader) const {
+    return static_cast<std::size_t>(options_.workers + loader);
+  }
+  [[nodiscard]] std::size_t stage_of_learner() const { return stage_of_loader(options_.loaders); }
 
   std::vector<Stage> make_stages() {
+    const std::vector<std::string> all = names(options_);
     std::vector<Stage> stages;
     for (int i = 0; i < options_.workers; ++i) {
-      stages.push_back({.name = concat("rollout ", i),
+      stages.push_back({.name = all[stage_of_worker(i)],
                         .step = [this, i](const Limits& limits) { return produce(i, limits); },
                         .ended = [this] { queue_.producer_ended(); }});
     }
     for (int i = 0; i < options_.loaders; ++i) {
-      stages.push_back({.name = concat("loader ", i),
-                        .step = [this](const Limits& limits) { return load(limits); },
+      stages.push_back({.name = all[stage_of_loader(i)],
+                        .step = [this, i](const Limits& limits) { return load(i, limits); },
                         .ended = [this] { loaded_.loader_ended(); }});
     }
-    stages.push_back({.name = "learner",
+    stages.push_back({.name = all[stage_of_learner()],
                       .step = [this](const Limits& limits) { return learn(limits); },
                       .ended = [this] { results_.close(); }});
     return stages;
@@ -179,7 +200,10 @@ class LearnerPipeline {
     const std::optional<std::int64_t> number = window_ ? window_->begin(index, limits) : 0;
     if (!number) return Progress::kNone;
     const Clock::time_point begun = Clock::now();
-    if (!draining_.load(std::memory_order_relaxed)) worker.made = work_.produce(index);
+    if (!draining_.load(std::memory_order_relaxed)) {
+      const StallWatch::Call call = watch_.enter(stage_of_worker(index));
+      worker.made = work_.produce(index);
+    }
     if (!worker.made) {
       if (window_) window_->end(*number);
       return Progress::kEnded;
@@ -192,9 +216,13 @@ class LearnerPipeline {
     return Progress::kMade;
   }
 
-  Progress load(const Limits& limits) {
+  Progress load(int loader, const Limits& limits) {
     LoadTimes times;
-    const Progress progress = loaded_.load_one(queue_, work_.load, limits, times);
+    const auto watched = [this, loader](Batch& batch, Buffer& buffer) {
+      const StallWatch::Call call = watch_.enter(stage_of_loader(loader));
+      work_.load(batch, buffer);
+    };
+    const Progress progress = loaded_.load_one(queue_, watched, limits, times);
     if (progress == Progress::kMade) stats_.loaded(times.dequeue, times.load);
     return progress;
   }
@@ -224,6 +252,7 @@ class LearnerPipeline {
     const BatchTag& tag = pass->batch().tag();
     const LearnStep step{.tag = tag, .lag = version_ - tag.version, .first_pass = pass->first()};
     if (drops() && step.first_pass && step.lag > options_.lag_bound->steps) {
+      const StallWatch::Call call = watch_.enter(stage_of_learner());
       learned_.emplace(work_.drop(pass->batch().buffer(), step));
       pass->give_up();
       stats_.dropped(tag.samples);
@@ -249,6 +278,7 @@ class LearnerPipeline {
 
   Result learn_from(Buffer& buffer, const LearnStep& step) {
     const Span span("learn");
+    const StallWatch::Call call = watch_.enter(stage_of_learner());
     return work_.learn(buffer, step);
   }
 
@@ -257,6 +287,26 @@ class LearnerPipeline {
         concat("no batch to learn from for ", std::chrono::duration<double>(options_.starvation).count(), " s; ",
                queue_.history(),
                ". A rollout worker or its environment may be stuck, or slower than learner_queue_timeout", " allows"));
+  }
+
+  // Nothing when the pipeline has ended or failed, or is late.
+  std::optional<Result> await_result(const Deadline& deadline) {
+    for (;;) {
+      if (const std::string stalled = watch_.stalled(); !stalled.empty()) fail_stalled(stalled);
+      const Deadline look = watch_.next_look();
+      const bool looks = look.at() < deadline.at();
+      std::optional<Result> result = results_.pop(threads_->token(), looks ? look : deadline);
+      const bool over = threads_->token().stop_requested() || (results_.closed() && results_.size() == 0);
+      if (result || over || !looks) return result;
+    }
+  }
+
+  [[noreturn]] void fail_stalled(const std::string& stalled) {
+    threads_->fail(
+        concat("in one call: ", stalled, ", and ", std::chrono::duration<double>(options_.stall).count(),
+               " s are allowed (stall_timeout); ", queue_.history(), ", ", loaded_.ready(), " of ", loaded_.size(),
+               " buffers ready for the learner. An environment or a device may hang, or be slower than that"),
+        Deadline::after(options_.grace));
   }
 
   std::optional<Result> next_inline() {
@@ -279,7 +329,8 @@ class LearnerPipeline {
   MinibatchBuffer<Loaded> minibatches_;  // the learner's, as what follows
   BoundedQueue<Result> results_;
   std::int64_t version_;
-  std::optional<Result> learned_;         // and not handed out yet
+  std::optional<Result> learned_;  // and not handed out yet
+  StallWatch watch_;
   std::unique_ptr<InlineStages> inline_;  // one of the two; last: joined before what the stages use is gone
   std::unique_ptr<StageThreads> threads_;
 };

@@ -39,17 +39,34 @@ void StageThreads::run(std::size_t index, const std::stop_token& stop) {
 }
 
 void StageThreads::join(const Deadline& deadline) {
-  bool all = false;
-  {
-    MutexLock lock(mutex_);
-    all = returned_.wait(mutex_, deadline, [this]() TANDEM_REQUIRES(mutex_) { return left_ == 0; });
-  }
-  if (!all) {
+  if (!await_return(deadline)) {
     stop();
-    group_.failures().rethrow();
-    throw DeadlineExceeded(concat("these threads of the pipeline have not ended in time: ", running()));
+    fail_hung("");
   }
   group_.join();
+}
+
+void StageThreads::fail(const std::string& why, const Deadline& deadline) {
+  stop();
+  if (!await_return(deadline)) fail_hung(why);
+  group_.join();
+  throw DeadlineExceeded(why);
+}
+
+bool StageThreads::await_return(const Deadline& deadline) {
+  MutexLock lock(mutex_);
+  return returned_.wait(mutex_, deadline, [this]() TANDEM_REQUIRES(mutex_) { return left_ == 0; });
+}
+
+void StageThreads::fail_hung(const std::string& why) const {
+  std::string reason = why;
+  try {
+    group_.failures().rethrow();
+  } catch (const std::exception& error) {
+    reason = error.what();
+  }
+  throw HungThread(concat(reason, reason.empty() ? "" : "; ", "these threads of the pipeline have not ended in time: ",
+                          running(), ", and none can be ended from outside"));
 }
 
 std::string StageThreads::running() const {

@@ -8,6 +8,7 @@
 // and waits for all threads, whatever they do: a step must return soon after a stop.
 #pragma once
 #include <stop_token>
+#include <string>
 #include <vector>
 
 #include "tandem/base/mutex.h"
@@ -27,11 +28,16 @@ class StageThreads {
   void stop() { group_.request_stop(); }
 
   /// Waits until all stages have returned, and rethrows the failure to report. At the deadline: stops them and throws
-  /// DeadlineExceeded naming those that still run.
+  /// HungThread, which names those that still run and tells the failure.
   void join(const Deadline& deadline);
+  /// Stops all stages because of `why`, and throws: DeadlineExceeded when they have returned by the deadline, else
+  /// HungThread that names those that have not. A failure of a stage comes before `why`.
+  [[noreturn]] void fail(const std::string& why, const Deadline& deadline);
 
  private:
   void run(std::size_t index, const std::stop_token& stop);
+  [[nodiscard]] bool await_return(const Deadline& deadline);
+  [[noreturn]] void fail_hung(const std::string& why) const;
   [[nodiscard]] std::string running() const;
 
   const std::vector<Stage> stages_;

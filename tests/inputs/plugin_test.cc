@@ -57,6 +57,36 @@ INSTANTIATE_TEST_SUITE_P(
                       BadEnv{"ThrowsInSave", Breaks::kLater, {"save()", "cannot be frozen now"}}),
     [](const auto& tested) { return std::string(tested.param.name); });
 
+TEST(BadPluginTest, EnvironmentsThatFailAreMadeAnewAsOftenAsAskedFor) {
+  for (const char* algo : {"ppo --minibatches 2 --epochs 1", "impala --workers 1"}) {
+    const TemporaryFolder folder;
+    const auto with = [&](const char* restarts) {
+      return split(concat("train --algo ", algo, " --plugin @plugins/faulty.so --env ThrowsInStep-v0 --num-envs 2 ",
+                          "--rollout-steps 8 --total-steps 160 --run-dir run", restarts,
+                          " --quiet --set env_restarts=", restarts));
+    };
+    expect_success(tandem(folder.path(), with("6")));
+    EXPECT_THAT(read_text(folder / "run6/log.txt"),
+                testing::AllOf(testing::HasSubstr("(6 of 6 times)"), testing::HasSubstr("lost its window"),
+                               testing::HasSubstr("ThrowsInStep-v0")));
+    expect_refusal(tandem(folder.path(), with("5")), kRunFailed, {"lost its window", "failed 5 times before"});
+  }
+}
+
+// Its thread cannot be ended; the process can.
+TEST(BadPluginTest, AnEnvironmentThatHangsEndsTheRunWithinItsDeadline) {
+  const TemporaryFolder folder;
+  const std::vector<std::string> words{"in one call: rollout 0 for 2", "came so far, the last from rollout worker",
+                                       "have not ended in time: rollout 0"};
+  expect_refusal(tandem(folder.path(),
+                        split("train --algo impala --plugin @plugins/faulty.so --env Hangs-v0 --workers 2 --num-envs 2 "
+                              "--rollout-steps 8 --total-steps 100000 --run-dir run --quiet "
+                              "--set impala.batches_per_update=1 --set impala.stall_timeout=2")),
+                 kRunFailed, words);
+  EXPECT_THAT(expect_success(tandem(folder.path(), split("inspect run"))),
+              testing::AllOf(testing::HasSubstr("state    failed"), testing::HasSubstr("rollout 0")));
+}
+
 TEST(BadPluginTest, AnEnvironmentThatCannotLoadItsStateLeavesTheCheckpoints) {
   const TemporaryFolder folder;
   expect_success(tandem(folder.path(), train("ThrowsInLoad-v0")));

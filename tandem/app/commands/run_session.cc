@@ -2,8 +2,10 @@
 
 #include <unistd.h>
 
+#include <cstdlib>
 #include <iostream>
 
+#include "tandem/app/exit_code.h"
 #include "tandem/app/run/profile.h"
 #include "tandem/app/run/program_name.h"
 #include "tandem/app/run/progress.h"
@@ -102,6 +104,14 @@ void keep_profile(const Profile& profile, RunLog& log) {
   }
 }
 
+// At once, without destructors: they would wait for the thread that hangs.
+[[noreturn]] void end_process(const HungThread& error) {
+  const Failure failure = describe_failure(std::make_exception_ptr(error));
+  std::cout << std::flush;
+  std::cerr << failure.message << std::flush;
+  std::_Exit(static_cast<int>(failure.code));
+}
+
 }  // namespace
 
 Surroundings surroundings_of(const rl::EnvRegistry& environments, int ranks) {
@@ -142,9 +152,7 @@ Surroundings surroundings_of(const rl::EnvRegistry& environments, int ranks) {
          if (options.policy.head) rl::check_family(rl::action_family(*options.policy.head), spec_of(options).action);
        }},
       {"policy.torso",
-       [spec_of](const TrainOptions& options) {
-         (void)rl::chosen_torso(options.policy.torso, spec_of(options));
-       }},
+       [spec_of](const TrainOptions& options) { (void)rl::chosen_torso(options.policy.torso, spec_of(options)); }},
       {"dd_ppo.replay", [](const TrainOptions& options) { (void)recorded_rollouts(options); }},
       {"normalize.observations",
        [spec_of](const TrainOptions& options) {
@@ -229,7 +237,15 @@ ExitCode train_in(RunFolder& folder, const Configuration& configuration, const r
   try {
     leader.send(configuration);
     const auto [summary, asked] = train(configuration, with_plugins(environments, options), from, ranks,
-                                        {.folder = folder, .progress = *progress, .log = log, .signals = signals});
+                                        {.folder = folder,
+                                         .progress = *progress,
+                                         .log = log,
+                                         .signals = signals,
+                                         .end_process = [&](const HungThread& error) {
+                                           progress->finish();
+                                           log.error(error.what());
+                                           end_process(error);
+                                         }});
     say_outcome(*progress, summary, folder.paths());
     if (profile) progress->say(profile->finish());
     if (summary.end == RunEnd::kStopped && asked == StopRequest::kRequeue) requeue(*progress, log);

@@ -43,6 +43,12 @@ void add_run_options(OptionTable& table, TrainOptions& options) {
       .within(1, kLargestCount)
       .flag("--num-envs")
       .instead_of("dd_ppo.envs_per_rank");
+  table
+      .add("env_restarts", options.env_restarts,
+           "Failures of environments after which one is made anew, with a new episode, on each rank; the next ends the "
+           "run.")
+      .within(0, kLargestCount)
+      .lives(Lifetime::kPart);
   table.add("rollout_steps", options.ppo.rollout_steps, "Steps of each environment between two updates.")
       .within(1, kLargestCount)
       .flag("--rollout-steps");
@@ -172,6 +178,9 @@ void add_impala_pipeline(OptionTable& table, rl::ImpalaOptions& impala) {
       .within(1, kLargestCount);
   add("impala.learner_queue_timeout", impala.learner_queue_timeout,
       "Seconds without a batch, after which the run fails.")
+      .within(1, kLargestCount);
+  add("impala.stall_timeout", impala.stall_timeout,
+      "Seconds that a rollout, the copy of a batch or a learner step may take, after which the run fails.")
       .within(1, kLargestCount);
 }
 

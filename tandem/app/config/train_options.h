@@ -109,6 +109,7 @@ struct TrainOptions {
   std::int64_t seed = 0;
   std::string devices = "cpu";
   std::optional<std::int64_t> shards = {};  // nothing: as many as replicas
+  std::int64_t env_restarts = 0;            // failed environments that are made anew; then one ends the run
   sync::StrategyKind strategy = sync::StrategyKind::kReplicated;
   sync::GradientCheck gradient_check = sync::GradientCheck::kSum;
   sync::Servers servers = sync::Servers::kAll;  // of parameter_server

@@ -47,9 +47,12 @@ sync::StrategyOptions strategy_options(const TrainOptions& options) {
   return sync::options_of(options.strategy, options.servers);
 }
 
+using Restarts = std::shared_ptr<rl::RestartBudget>;
+
 // What the setups of all algorithms have.
 template <typename Setup>
-Setup common_setup(const TrainOptions& options, const rl::EnvRegistry& environments, const learner::Ranks& ranks) {
+Setup common_setup(const TrainOptions& options, const rl::EnvRegistry& environments, const learner::Ranks& ranks,
+                   const Restarts& restarts) {
   Setup setup;
   setup.ranks = ranks;
   setup.seed = static_cast<std::uint64_t>(options.seed);
@@ -58,7 +61,13 @@ Setup common_setup(const TrainOptions& options, const rl::EnvRegistry& environme
   setup.gradient_check = options.gradient_check;
   setup.actor.noise_hold_steps = static_cast<int>(options.policy.sde_sample_freq);
   setup.rng = options.rng == Rng::kShards ? model::RngOrder::kShards : model::RngOrder::kUnordered;
-  setup.make_envs = [environments, id = options.env](int count) { return environments.make(id, count); };
+  const auto make = [environments, id = options.env](int count) { return environments.make(id, count); };
+  setup.make_envs = make;
+  if (restarts) {
+    setup.make_envs = [make, restarts](int count) {
+      return std::make_unique<rl::RestartingEnvs>(make, count, restarts);
+    };
+  }
   setup.make_policy = policy_factory(options.policy);
   return setup;
 }
@@ -79,8 +88,9 @@ rl::StragglerSetup straggler_setup(const TrainOptions& options, const learner::R
   return setup;
 }
 
-rl::PpoSetup ppo_setup(const TrainOptions& options, const rl::EnvRegistry& environments, const learner::Ranks& ranks) {
-  auto setup = common_setup<rl::PpoSetup>(options, environments, ranks);
+rl::PpoSetup ppo_setup(const TrainOptions& options, const rl::EnvRegistry& environments, const learner::Ranks& ranks,
+                       const Restarts& restarts) {
+  auto setup = common_setup<rl::PpoSetup>(options, environments, ranks, restarts);
   setup.devices = device::parse_device_set(options.devices);
   setup.shards = static_cast<int>(options.shards.value_or(static_cast<std::int64_t>(setup.devices.size())));
   setup.ppo = ppo_options(options);
@@ -90,8 +100,8 @@ rl::PpoSetup ppo_setup(const TrainOptions& options, const rl::EnvRegistry& envir
 }
 
 rl::ImpalaSetup impala_setup(const TrainOptions& options, const rl::EnvRegistry& environments,
-                             const learner::Ranks& ranks) {
-  auto setup = common_setup<rl::ImpalaSetup>(options, environments, ranks);
+                             const learner::Ranks& ranks, const Restarts& restarts) {
+  auto setup = common_setup<rl::ImpalaSetup>(options, environments, ranks, restarts);
   setup.device = device::parse_device_set(options.devices).front();
   setup.impala = impala_options(options);
   if (options.algo == Algorithm::kAppo) setup.appo = options.appo;
@@ -157,14 +167,14 @@ std::vector<std::vector<int>> recorded_rollouts(const TrainOptions& options) {
 }
 
 std::unique_ptr<rl::TrainingRun> make_run(const TrainOptions& options, const rl::EnvRegistry& environments,
-                                          const learner::Ranks& ranks) {
+                                          const learner::Ranks& ranks, const Restarts& restarts) {
   switch (options.algo) {
     case Algorithm::kPpo:
     case Algorithm::kDdPpo:
-      return std::make_unique<rl::PpoRun>(ppo_setup(options, environments, ranks));
+      return std::make_unique<rl::PpoRun>(ppo_setup(options, environments, ranks, restarts));
     case Algorithm::kImpala:
     case Algorithm::kAppo:
-      return std::make_unique<rl::ImpalaRun>(impala_setup(options, environments, ranks));
+      return std::make_unique<rl::ImpalaRun>(impala_setup(options, environments, ranks, restarts));
   }
   return nullptr;
 }

@@ -5,6 +5,7 @@
 #include "tandem/app/config/train_options.h"
 #include "tandem/rl/algo/training_run.h"
 #include "tandem/rl/env/env_registry.h"
+#include "tandem/rl/env/restarting_envs.h"
 #include "tandem/rl/policy/normalizer.h"
 #include "tandem/rl/policy/policy.h"
 
@@ -23,9 +24,10 @@ namespace tandem::app {
 [[nodiscard]] std::vector<std::vector<int>> recorded_rollouts(const TrainOptions& options);
 
 /// A run of `options`, whose shards are resolved, over `ranks`. The registry is copied. Throws ConfigError for devices
-/// and policies that cannot be.
+/// and policies that cannot be. `restarts`: of its environments, when they are made anew; or null.
 [[nodiscard]] std::unique_ptr<rl::TrainingRun> make_run(const TrainOptions& options,
                                                         const rl::EnvRegistry& environments,
-                                                        const learner::Ranks& ranks);
+                                                        const learner::Ranks& ranks,
+                                                        const std::shared_ptr<rl::RestartBudget>& restarts);
 
 }  // namespace tandem::app

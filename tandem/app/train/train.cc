@@ -1,10 +1,12 @@
 #include "tandem/app/train/train.h"
 
 #include <algorithm>
+#include <iostream>
 
 #include "tandem/app/train/build_run.h"
 #include "tandem/app/train/rank_watch.h"
 #include "tandem/app/train/run_record.h"
+#include "tandem/base/text.h"
 #include "tandem/concurrency/trace.h"
 
 namespace tandem::app {
@@ -18,19 +20,25 @@ class Training {
       : total_steps_(options.total_steps),
         ranks_(ranks),
         signals_(signals),
-        run_(make_run(options, environments, ranks)),
+        restarts_(options.env_restarts > 0 ? std::make_shared<rl::RestartBudget>(options.env_restarts) : nullptr),
+        run_(make_run(options, environments, ranks, restarts_)),
         watch_(*run_, ranks) {}
 
   [[nodiscard]] RankWatch& watch() { return watch_; }
   [[nodiscard]] rl::TrainingRun& run() { return *run_; }
+  /// Environments of this rank that failed and were made anew since the last call, a sentence each.
+  [[nodiscard]] std::vector<std::string> take_remarks() const {
+    return restarts_ ? restarts_->take_remarks() : std::vector<std::string>();
+  }
 
-  // `record`: null on ranks other than 0.
-  RunEnd loop(RunRecord* record) {
+  // `record`: null on ranks other than 0. `tell`: of remarks about environments that failed.
+  RunEnd loop(RunRecord* record, const std::function<void(const std::vector<std::string>&)>& tell) {
     Decision decision = decide(false);  // a signal may have come before the first update
     while (decision.stop == StopRequest::kNone && (run_->env_steps() < total_steps_ || !run_->all_reported())) {
       const rl::RunReport report = update();
       watch_.made(report);
       if (record != nullptr) account(*record, report);
+      tell(take_remarks());
       decision = decide(record != nullptr && record->checkpoint_due(std::max<std::int64_t>(saved_updates_, 0)));
       if (decision.checkpoint) checkpoint(record);
     }
@@ -94,6 +102,7 @@ class Training {
   const learner::Ranks ranks_;
   const StopSignals& signals_;
   StopRequest asked_ = StopRequest::kNone;
+  const std::shared_ptr<rl::RestartBudget> restarts_;  // null: a failure ends the run
   const std::unique_ptr<rl::TrainingRun> run_;
   RankWatch watch_;
   std::int64_t saved_updates_ = -1;  // of the last checkpoint; -1 before the first
@@ -122,8 +131,16 @@ Trained train(const Configuration& configuration, const rl::EnvRegistry& environ
                             .total_steps = configuration.options.total_steps},
                            place.log);
   RunEnd end{};
+  const auto warn = [&place](const std::vector<std::string>& remarks) {
+    for (const std::string& remark : remarks) place.log.warning(remark);
+  };
   try {
-    end = training.loop(&record);
+    end = training.loop(&record, warn);
+  } catch (const HungThread& error) {
+    record.failed(error.what());
+    training.watch().end(RunEnd::kFailed);
+    place.end_process(error);
+    throw;
   } catch (const std::exception& error) {
     record.failed(error.what());
     training.watch().end(RunEnd::kFailed);
@@ -145,7 +162,9 @@ RunEnd follow(const TrainOptions& options, const rl::EnvRegistry& environments, 
     (void)training.run().load({});
     training.resumed();
   }
-  const RunEnd end = training.loop(nullptr);
+  const RunEnd end = training.loop(nullptr, [](const std::vector<std::string>& remarks) {
+    for (const std::string& remark : remarks) std::cerr << concat("tandem: warning: ", remark, "\n");
+  });
   (void)training.run().work();
   (void)training.run().state_sha256();
   return end;

@@ -1,5 +1,6 @@
 // app/train/train.h: runs a configuration in its folder, alone or as one of several ranks.
 #pragma once
+#include <functional>
 #include <optional>
 
 #include "tandem/app/config/configuration.h"
@@ -8,6 +9,7 @@
 #include "tandem/app/run/run_log.h"
 #include "tandem/app/run/stop_signals.h"
 #include "tandem/app/run/summary.h"
+#include "tandem/base/error.h"
 #include "tandem/learner/ranks.h"
 #include "tandem/model/checkpoint.h"
 #include "tandem/rl/env/env_registry.h"
@@ -20,6 +22,8 @@ struct TrainPlace {
   Progress& progress;
   RunLog& log;
   const StopSignals& signals;
+  /// Ends the process of a run whose thread hangs: what it is part of cannot be destroyed. Does not return.
+  std::function<void(const HungThread&)> end_process;
 };
 
 /// How a run ended, and what any of its ranks was asked for by then: the same on all ranks.
@@ -31,8 +35,9 @@ struct Trained {
 /// Trains until total_steps, or until a signal asks for a stop, looked at before the first update and after each; then
 /// writes a checkpoint, summary.json and curve.png. Goes on from `from` where given; metrics.jsonl is cut back to it.
 /// The summary says how the run ended. Throws ConfigError before anything was started; EnvError, CheckpointError or
-/// another RunError when the run failed: the last checkpoint is then whole. With several ranks this is rank 0's part,
-/// while all others follow(); a stop that is requested of any stops all after the same update.
+/// another RunError when the run failed: the last checkpoint is then whole. After HungThread it does not return but
+/// calls `end_process`. With several ranks this is rank 0's part, while all others follow(); a stop that is requested
+/// of any stops all after the same update.
 Trained train(const Configuration& configuration, const rl::EnvRegistry& environments,
               const std::optional<model::Checkpoint>& from, const learner::Ranks& ranks, const TrainPlace& place);
 

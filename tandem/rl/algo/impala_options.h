@@ -47,6 +47,7 @@ struct ImpalaOptions {
   // what acting had there; all later ones are of the policy that learns. None: of other policies.
   std::optional<int> sequence_length = {};
   std::int64_t learner_queue_timeout = 300;  // seconds without a batch, after which the learner gives up
+  std::int64_t stall_timeout = 300;          // seconds that a fragment, the copy of a batch or a learner step may take
 
   [[nodiscard]] std::int64_t batch_rows() const { return std::int64_t{num_envs} / workers * rollout_steps; }
 };

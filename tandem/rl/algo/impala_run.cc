@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
 #include <limits>
 
 #include "tandem/base/error.h"
@@ -15,6 +16,7 @@ namespace tandem::rl {
 namespace {
 
 constexpr std::chrono::minutes kDrainPatience{5};  // for what is on its way, when the workers are to rest
+constexpr std::chrono::seconds kGrace{60};         // for threads to return once the run has failed, at most
 
 std::size_t count_of(int number) { return static_cast<std::size_t>(number); }
 
@@ -170,6 +172,8 @@ void ImpalaRun::start() {
                                 .first_passes = 1,
                                 .results = count_of(impala.batches_per_update),
                                 .starvation = std::chrono::seconds(impala.learner_queue_timeout),
+                                .stall = std::chrono::seconds(impala.stall_timeout),
+                                .grace = std::min(kGrace, std::chrono::seconds(impala.stall_timeout)),
                                 .lag_bound = lag_bound(impala)},
       std::move(buffers),
       Pipeline::Work{

@@ -14,7 +14,9 @@
 // total_steps, rounded up to whole batches.
 //
 // Threads: as TrainingRun. Blocking: update() waits until the learner has made batches_per_update steps, or there is
-// nothing more to learn from; a failure of any thread ends it with that failure and the thread's name.
+// nothing more to learn from; a failure of any thread ends it with that failure and the thread's name. A rollout
+// worker, a loader or the learner that hangs for longer than stall_timeout is such a failure (DeadlineExceeded), and
+// HungThread when its thread does not come back either: the run then cannot be destroyed, only the process ended.
 // One replica and one rank so far, observations and rewards as the environment gives them.
 #pragma once
 #include <atomic>

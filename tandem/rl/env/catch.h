@@ -2,8 +2,8 @@
 //
 // A ball falls from a random column of the top row, one row a step; a paddle of one cell in the bottom row moves left,
 // stays or moves right. When the ball is down the episode ends with a reward of 1 if the paddle is below it, else -1;
-// every other reward is 0. After I. Osband et al., "Behaviour Suite for Reinforcement Learning" (2020), the task of that
-// name, which is V. Mnih et al.'s (2014), on a larger board and seen as an image.
+// every other reward is 0. After I. Osband et al., "Behaviour Suite for Reinforcement Learning" (2020), the task of
+// that name, which is V. Mnih et al.'s (2014), on a larger board and seen as an image.
 #pragma once
 #include <array>
 #include <cstddef>
@@ -16,11 +16,11 @@ namespace tandem::rl {
 
 class Catch {
  public:
-  static constexpr std::int64_t kSide = 12;      // rows and columns
+  static constexpr std::int64_t kSide = 12;          // rows and columns
   static constexpr std::int64_t kStart = kSide / 2;  // the paddle's first column
   static constexpr std::uint8_t kLit = 255;
   /// One channel; row after row from the top. The cells of ball and paddle are kLit, the others 0.
-  using Image = std::array<std::uint8_t, static_cast<std::size_t>(kSide * kSide)>;
+  using Image = std::array<std::uint8_t, static_cast<std::size_t>(kSide* kSide)>;
 
   static Spec spec();
   Image reset(NumpyGenerator& random);

@@ -41,8 +41,8 @@ std::vector<std::string> ids(const EnvRegistry& registry) {
 TEST(EnvRegistryTest, TheNativeOnesAreThereInTheOrderOfTheirNames) {
   const EnvRegistry registry = EnvRegistry::native();
   EXPECT_THAT(ids(registry),
-              ElementsAre("Acrobot-v1", "CartPole-v1", "Catch-v0", "MaskedCartPole-v1", "MaskedPendulum-v1", "MountainCar-v0",
-                          "MountainCarContinuous-v0", "Pendulum-v1", "RepeatPrevious-v0"));
+              ElementsAre("Acrobot-v1", "CartPole-v1", "Catch-v0", "MaskedCartPole-v1", "MaskedPendulum-v1",
+                          "MountainCar-v0", "MountainCarContinuous-v0", "Pendulum-v1", "RepeatPrevious-v0"));
   for (const EnvEntry& entry : registry.entries()) {
     const auto group = registry.make(entry.spec.id, 3);
     EXPECT_EQ(group->spec().id, entry.spec.id);

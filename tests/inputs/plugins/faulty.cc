@@ -1,7 +1,9 @@
 // Environments that break in every way that a struct can: each in its own call, most of them after some good steps.
+#include <chrono>
 #include <limits>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "tandem/rl/env/plugin.h"
@@ -56,6 +58,14 @@ struct ThrowsAnInt : Clock {
   StepResult<Observation> step(std::int64_t) { throw 7; }
 };
 
+struct Hangs : Clock {
+  static tandem::rl::Spec spec() { return spec_named("Hangs-v0"); }
+  StepResult<Observation> step(std::int64_t action) {
+    while (is_late()) std::this_thread::sleep_for(std::chrono::hours(1));
+    return Clock::step(action);
+  }
+};
+
 struct NanObservation : Clock {
   static tandem::rl::Spec spec() { return spec_named("NanObservation-v0"); }
   StepResult<Observation> step(std::int64_t action) {
@@ -105,5 +115,5 @@ struct ThrowsInLoad : Clock {
 
 }  // namespace
 
-TANDEM_ENV_PLUGIN(Good, ThrowsInReset, ThrowsInStep, ThrowsAnInt, NanObservation, InfiniteObservation, NanReward,
+TANDEM_ENV_PLUGIN(Good, ThrowsInReset, ThrowsInStep, ThrowsAnInt, Hangs, NanObservation, InfiniteObservation, NanReward,
                   ShortObservation, ThrowsInSave, ThrowsInLoad);

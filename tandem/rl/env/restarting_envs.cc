@@ -1,0 +1,170 @@
+#include "tandem/rl/env/restarting_envs.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "tandem/base/check.h"
+#include "tandem/base/error.h"
+#include "tandem/base/philox.h"
+#include "tandem/base/text.h"
+#include "tandem/rl/env/action_check.h"
+#include "tandem/rl/env/state_bytes.h"
+
+namespace tandem::rl {
+
+bool RestartBudget::take(const std::string& what) {
+  MutexLock lock(mutex_);
+  if (used_ >= limit_) return false;
+  ++used_;
+  remarks_.push_back(concat("an environment failed and is made anew (", used_, " of ", limit_, " times): ", what));
+  return true;
+}
+
+std::int64_t RestartBudget::used() const {
+  MutexLock lock(mutex_);
+  return used_;
+}
+
+std::vector<std::string> RestartBudget::take_remarks() {
+  MutexLock lock(mutex_);
+  return std::exchange(remarks_, {});
+}
+
+namespace {
+
+std::vector<std::unique_ptr<EnvGroup>> make_each(const RestartingEnvs::Make& make, int count) {
+  if (count < 1) throw ConfigError(concat("a group of ", count, " environments; it needs at least 1"));
+  std::vector<std::unique_ptr<EnvGroup>> groups;
+  for (int e = 0; e < count; ++e) groups.push_back(make(1));
+  return groups;
+}
+
+}  // namespace
+
+RestartingEnvs::RestartingEnvs(Make make, int count, std::shared_ptr<RestartBudget> budget)
+    : make_(std::move(make)),
+      budget_(std::move(budget)),
+      envs_([&] {
+        std::vector<One> envs;
+        for (std::unique_ptr<EnvGroup>& group : make_each(make_, count)) envs.push_back({.group = std::move(group)});
+        return envs;
+      }()),
+      spec_(envs_.front().group->spec()),
+      agents_(static_cast<std::size_t>(spec_.agents)) {
+  for (One& env : envs_) {
+    for (const Leaf& leaf : spec_.observation) env.seen.emplace_back(agents_ * leaf.bytes());
+  }
+}
+
+const EnvArrays& RestartingEnvs::part(std::size_t e, const EnvArrays& all) {
+  const std::size_t row = e * agents_;
+  part_.observation = all.observation;
+  part_.final_observation = all.final_observation;
+  for (std::vector<std::byte*>* leaves : {&part_.observation, &part_.final_observation}) {
+    for (std::size_t l = 0; l < leaves->size(); ++l) (*leaves)[l] += row * spec_.observation[l].bytes();
+  }
+  const auto options = static_cast<std::size_t>(mask_elements(spec_.action));
+  part_.action_mask = all.action_mask == nullptr ? nullptr : all.action_mask + row * options;
+  part_.reward = all.reward == nullptr ? nullptr : all.reward + row;
+  part_.terminated = all.terminated == nullptr ? nullptr : all.terminated + row;
+  part_.truncated = all.truncated == nullptr ? nullptr : all.truncated + row;
+  return part_;
+}
+
+EnvActions RestartingEnvs::part(std::size_t e, const EnvActions& all) const {
+  const std::size_t at = e * agents_ * static_cast<std::size_t>(action_elements(spec_.action));
+  return {.discrete = all.discrete == nullptr ? nullptr : all.discrete + at,
+          .box = all.box == nullptr ? nullptr : all.box + at};
+}
+
+void RestartingEnvs::remember(std::size_t e, const EnvArrays& part) {
+  std::vector<std::vector<std::byte>>& seen = envs_[e].seen;
+  for (std::size_t l = 0; l < seen.size(); ++l) std::memcpy(seen[l].data(), part.observation[l], seen[l].size());
+}
+
+void RestartingEnvs::reset(std::span<const std::uint64_t> seeds, const EnvArrays& out) {
+  TANDEM_CHECK(seeds.size() == envs_.size(), spec_.id, ": ", seeds.size(), " seeds for ", envs_.size());
+  for (std::size_t e = 0; e < envs_.size(); ++e) {
+    const EnvArrays& own = part(e, out);
+    envs_[e].seed = seeds[e];
+    envs_[e].failures = 0;
+    try {
+      envs_[e].group->reset(seeds.subspan(e, 1), own);
+    } catch (const EnvError& error) {
+      restart(e, own, error.what());
+    }
+    remember(e, own);
+  }
+}
+
+void RestartingEnvs::step(const EnvActions& actions, const EnvArrays& out) {
+  check_actions(spec_, envs_.size() * agents_, actions);
+  for (std::size_t e = 0; e < envs_.size(); ++e) {
+    const EnvArrays& own = part(e, out);
+    try {
+      envs_[e].group->step(part(e, actions), own);
+    } catch (const EnvError& error) {
+      restart(e, own, error.what());
+      end_episode(envs_[e], own);
+    }
+    remember(e, own);
+  }
+}
+
+// Until one can be made and begins.
+void RestartingEnvs::restart(std::size_t e, const EnvArrays& part, std::string what) {
+  One& env = envs_[e];
+  for (;;) {
+    what.insert(0, concat("environment ", e, " of ", envs_.size(), " of a group: "));
+    if (!budget_->take(what)) {
+      throw EnvError(concat(what, "; environments have failed ", budget_->limit(),
+                            " times before, which is all that env_restarts allows"));
+    }
+    ++env.failures;
+    try {
+      env.group = make_(1);
+      const std::uint64_t seed = derive_seed(env.seed, SeedPurpose::kEnvGroup, env.failures);
+      env.group->reset(std::span(&seed, 1), part);
+      return;
+    } catch (const EnvError& error) {
+      what = error.what();
+    }
+  }
+}
+
+void RestartingEnvs::end_episode(const One& env, const EnvArrays& part) const {
+  std::fill_n(part.reward, agents_, 0.0);
+  std::fill_n(part.terminated, agents_, std::uint8_t{0});
+  std::fill_n(part.truncated, agents_, std::uint8_t{1});
+  for (std::size_t l = 0; l < part.final_observation.size(); ++l)
+    std::memcpy(part.final_observation[l], env.seen[l].data(), env.seen[l].size());
+}
+
+std::vector<std::byte> RestartingEnvs::save() const {
+  StateWriter writer;
+  writer.put(kStateFormat);
+  writer.put(std::uint64_t{envs_.size()});
+  for (const One& env : envs_) {
+    writer.put(env.seed);
+    writer.put(env.failures);
+    writer.put_bytes(env.group->save());
+  }
+  return writer.take();
+}
+
+void RestartingEnvs::load(std::span<const std::byte> state, const EnvArrays& out) {
+  StateReader reader(state, concat("restarting environments '", spec_.id, "'"));
+  reader.expect(kStateFormat, "its format");
+  reader.expect(std::uint64_t{envs_.size()}, "its number of environments");
+  for (std::size_t e = 0; e < envs_.size(); ++e) {
+    envs_[e].seed = reader.get<std::uint64_t>();
+    envs_[e].failures = reader.get<std::uint64_t>();
+    const EnvArrays& own = part(e, out);
+    envs_[e].group->load(reader.get_bytes(), own);
+    remember(e, own);
+  }
+  reader.expect_end();
+}
+
+}  // namespace tandem::rl
