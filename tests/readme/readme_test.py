@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What the documents say has to be true: the programs that they show compile and work, and whatever is pointed to exists.
 
-DATA_PARALLEL, TUTORIAL_ONE, TUTORIAL_SEVERAL, TUTORIAL_MORE, TUTORIAL_MEMORY, CORRIDOR and TANDEM name the built examples, plugin and program; TANDEM is empty where there is none.
+DATA_PARALLEL, TUTORIAL_ONE, TUTORIAL_SEVERAL, TUTORIAL_MORE, TUTORIAL_MEMORY, TUTORIAL_THREADS, CORRIDOR and TANDEM name the built examples, plugin and program; TANDEM is empty where there is none.
 """
 
 import json
@@ -59,6 +59,17 @@ class ReadmeTest(unittest.TestCase):
         returns = [float(line.split()[1]) for line in done.stdout.splitlines()]
         self.assertLess(returns[0], 0.8, "guessing")
         self.assertGreater(returns[-1], 0.95, returns)
+
+    def test_sampling_and_learning_at_the_same_time_learns_from_every_sample(self):
+        done = subprocess.run([os.environ["TUTORIAL_THREADS"]], capture_output=True, text=True, check=True, timeout=240)
+        *updates, counts, advice = done.stdout.splitlines()
+        returns = [float(line.split()[1]) for line in updates]
+        self.assertLess(returns[0], 0.5)
+        self.assertGreater(returns[-1], 0.8, returns)
+        self.assertEqual(counts, "100096 sampled, 100096 learned")
+        for line in updates:
+            self.assertLessEqual(float(line.split()[4]), 8)
+        self.assertRegex(advice, "idle")
 
     def test_the_data_parallel_program_learns(self):
         with tempfile.TemporaryDirectory() as folder:
