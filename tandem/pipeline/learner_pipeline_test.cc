@@ -383,6 +383,10 @@ TEST(LearnerPipelineStallTest, AStalledWorkerEndsTheRunThoughOthersProduce) {
                      .learn = [](int& buffer, const LearnStep&) { return buffer; }};
   PipelineStats stats;
   Numbers pipeline({.workers = 2, .stall = 1s, .grace = 1ms}, {0}, std::move(work), 0, stats);
+  struct Release {
+    ~Release() { source.request_stop(); }
+    std::stop_source& source;
+  } const release{released};  // before the pipeline's destructor waits for the worker
   std::int64_t results = 0;
   try {
     for (;; ++results) ASSERT_TRUE(pipeline.next().has_value());
@@ -391,7 +395,6 @@ TEST(LearnerPipelineStallTest, AStalledWorkerEndsTheRunThoughOthersProduce) {
     EXPECT_THAT(error.what(), HasSubstr("the last from rollout worker 0 0 s ago"));
   }
   EXPECT_GT(results, 10);
-  released.request_stop();
 }
 
 }  // namespace
