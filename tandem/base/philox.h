@@ -66,6 +66,7 @@ enum class SeedPurpose : std::uint32_t {
   kAction = 5,      // actions sampled for an env group
   kEvaluation = 6,  // episodes of `tandem eval`
   kDataset = 7,     // order and augmentation of a dataset
+  kPolicy = 8,      // the seed that each of several policies of a run derives its own from
   kUser = 1000,     // this and above: for programs that use the library
 };
 

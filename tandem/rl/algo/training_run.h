@@ -48,6 +48,16 @@ struct RankReport {
 /// What a rank is at in an update, of several replicas the first of these that any is at.
 enum class Phase { kSample, kLearn, kWait };
 
+/// One policy of a run that has several.
+struct PolicyReport {
+  std::string name;
+  std::int64_t decisions = 0;           // of its agents, that it learned from in this update
+  std::optional<LearnReport> learning;  // none: it is not trained
+  double episode_return_mean = 0;       // of the last 100 episodes of its agents
+  double episode_length_mean = 0;
+  std::int64_t episodes = 0;  // of its agents, finished so far
+};
+
 /// One update's numbers, over the whole run.
 struct RunReport {
   LearnReport learning;            // times: of the slowest replica
@@ -58,6 +68,7 @@ struct RunReport {
   std::vector<RankReport> ranks{};  // by rank, of runs that learn in turns with sampling; else empty
   std::optional<RolloutReport> rollouts{};
   std::optional<pipeline::PipelineReport> pipeline{};  // of runs that sample and learn at the same time
+  std::vector<PolicyReport> policies{};                // of runs of several agents
 };
 
 class TrainingRun {

@@ -8,7 +8,9 @@
 #include "tandem/base/text.h"
 #include "tandem/rl/env/catch.h"
 #include "tandem/rl/env/classic_group.h"
+#include "tandem/rl/env/kuhn_poker.h"
 #include "tandem/rl/env/memory_envs.h"
+#include "tandem/rl/env/multi_agent_cartpole.h"
 #include "tandem/rl/env/plugin_library.h"
 
 namespace tandem::rl {
@@ -22,35 +24,58 @@ std::string lower(std::string_view text) {
 
 // The known id that `id` is most likely meant to be: capitals do not count, nor does a missing version ("cartpole").
 // Empty when even the nearest one differs in more than a third of its letters.
-std::string nearest_id(std::string_view id, const std::vector<EnvEntry>& entries) {
+std::string nearest_id(std::string_view id, const std::vector<std::string>& all) {
   const std::string wanted = lower(id);
   std::string nearest;
   int best = std::max(2, static_cast<int>(wanted.size()) / 3) + 1;
-  for (const EnvEntry& entry : entries) {
-    const std::string known = lower(entry.spec.id);
+  for (const std::string& each : all) {
+    const std::string known = lower(each);
     const int distance =
         std::min(edit_distance(wanted, known), edit_distance(wanted, known.substr(0, known.rfind('-'))));
     if (distance < best) {
       best = distance;
-      nearest = entry.spec.id;
+      nearest = each;
     }
   }
   return nearest;
 }
 
-std::string unknown(std::string_view id, const std::vector<EnvEntry>& entries) {
+std::string unknown(std::string_view id, const std::vector<std::string>& all) {
   std::string text = concat("there is no environment '", id, "'");
-  if (entries.empty()) return text + "; none are registered";
-  if (const std::string nearest = nearest_id(id, entries); !nearest.empty()) {
+  if (all.empty()) return text + "; none are registered";
+  if (const std::string nearest = nearest_id(id, all); !nearest.empty()) {
     return concat(text, "; did you mean '", nearest, "'?");
   }
   text += "; known are ";
-  for (const EnvEntry& entry : entries) text += concat(&entry == &entries.front() ? "" : ", ", entry.spec.id);
+  for (const std::string& each : all) text += concat(&each == &all.front() ? "" : ", ", each);
   return text + "; others come from plugins or are added by a program of your own";
 }
 
-auto position(const std::vector<EnvEntry>& entries, std::string_view id) {
-  return std::ranges::lower_bound(entries, id, {}, [](const EnvEntry& e) { return std::string_view(e.spec.id); });
+template <typename Entry>
+auto position(const std::vector<Entry>& entries, std::string_view id) {
+  return std::ranges::lower_bound(entries, id, {}, [](const Entry& e) { return std::string_view(e.spec.id); });
+}
+
+template <typename Entry>
+const Entry* found(const std::vector<Entry>& entries, std::string_view id) {
+  const auto at = position(entries, id);
+  return at == entries.end() || at->spec.id != id ? nullptr : &*at;
+}
+
+// What is asked of every entry but its spec.
+template <typename Entry>
+void check_entry(Entry& entry, const std::string* taken_by) {
+  if (entry.origin.empty()) entry.origin = "this program";
+  if (!entry.make) throw ConfigError(concat("environment '", entry.spec.id, "': it has no function that makes it"));
+  if (taken_by == nullptr) return;
+  throw ConfigError(concat("environment '", entry.spec.id, "' of ", entry.origin, ": the name is taken by one of ",
+                           *taken_by, "; give yours another id"));
+}
+
+template <typename Entry>
+Entry of_tandem(Entry entry) {
+  entry.origin = "tandem";
+  return entry;
 }
 
 }  // namespace
@@ -62,23 +87,29 @@ EnvRegistry EnvRegistry::native() {
     registry.add({make(1)->spec(), make, "tandem"});
   }
   for (const auto& make : {make_masked_cartpole, make_masked_pendulum}) registry.add({make(1)->spec(), make, "tandem"});
-  for (EnvEntry entry : {entry_of<Catch>(), entry_of<RepeatPrevious>()}) {
-    entry.origin = "tandem";
-    registry.add(std::move(entry));
+  for (EnvEntry entry : {entry_of<Catch>(), entry_of<RepeatPrevious>(), multi_agent_entry_of<MultiAgentCartPole>(),
+                         multi_agent_entry_of<KuhnPoker>()}) {
+    registry.add(of_tandem(std::move(entry)));
   }
   return registry;
 }
 
+const std::string* EnvRegistry::origin_of(std::string_view id) const {
+  if (const EnvEntry* entry = found(entries_, id)) return &entry->origin;
+  const MultiAgentEntry* entry = find_multi_agent(id);
+  return entry == nullptr ? nullptr : &entry->origin;
+}
+
 void EnvRegistry::add(EnvEntry entry) {
   check_spec(entry.spec);
-  if (entry.origin.empty()) entry.origin = "this program";
-  if (!entry.make) throw ConfigError(concat("environment '", entry.spec.id, "': it has no function that makes it"));
-  const auto at = position(entries_, entry.spec.id);
-  if (at != entries_.end() && at->spec.id == entry.spec.id) {
-    throw ConfigError(concat("environment '", entry.spec.id, "' of ", entry.origin, ": the name is taken by one of ",
-                             at->origin, "; give yours another id"));
-  }
-  entries_.insert(at, std::move(entry));
+  check_entry(entry, origin_of(entry.spec.id));
+  entries_.insert(position(entries_, entry.spec.id), std::move(entry));
+}
+
+void EnvRegistry::add(MultiAgentEntry entry) {
+  check_spec(entry.spec);
+  check_entry(entry, origin_of(entry.spec.id));
+  multi_agent_entries_.insert(position(multi_agent_entries_, entry.spec.id), std::move(entry));
 }
 
 void EnvRegistry::load_plugin(const std::filesystem::path& path) {
@@ -89,10 +120,19 @@ void EnvRegistry::load_plugin(const std::filesystem::path& path) {
 
 std::unique_ptr<EnvGroup> EnvRegistry::make(std::string_view id, int count) const { return find(id).make(count); }
 
+const MultiAgentEntry* EnvRegistry::find_multi_agent(std::string_view id) const {
+  return found(multi_agent_entries_, id);
+}
+
 const EnvEntry& EnvRegistry::find(std::string_view id) const {
-  const auto at = position(entries_, id);
-  if (at == entries_.end() || at->spec.id != id) throw ConfigError(unknown(id, entries_));
-  return *at;
+  if (const EnvEntry* entry = found(entries_, id)) return *entry;
+  if (find_multi_agent(id) != nullptr)
+    throw ConfigError(concat("environment '", id, "' has several agents; what is asked for takes one"));
+  std::vector<std::string> all;
+  for (const EnvEntry& entry : entries_) all.push_back(entry.spec.id);
+  for (const MultiAgentEntry& entry : multi_agent_entries_) all.push_back(entry.spec.id);
+  std::ranges::sort(all);
+  throw ConfigError(unknown(id, all));
 }
 
 }  // namespace tandem::rl

@@ -5,6 +5,7 @@
 //   registry.load_plugin("./libmine.so");
 //   std::unique_ptr<EnvGroup> group = registry.make("Mine-v0", 64);
 //
+// Environments of several agents are entries of their own kind, under names of the same space.
 // A plain value: copied freely, and there is no global one, so what a program can make is what it put in.
 // Threads: const members from several threads at once; changes by one thread with no other using it.
 // Groups do not refer to the registry. A loaded plugin stays loaded until the process ends, so that groups, and errors
@@ -16,6 +17,7 @@
 #include <vector>
 
 #include "tandem/rl/env/env_entry.h"
+#include "tandem/rl/env/multi_agent_entry.h"
 
 namespace tandem::rl {
 
@@ -23,7 +25,8 @@ class EnvRegistry {
  public:
   /// Empty.
   EnvRegistry() = default;
-  /// CartPole-v1, Acrobot-v1, MountainCar-v0, MountainCarContinuous-v0 and Pendulum-v1, and those of memory_envs.h.
+  /// CartPole-v1, Acrobot-v1, MountainCar-v0, MountainCarContinuous-v0 and Pendulum-v1, and those of memory_envs.h;
+  /// with several agents MultiAgentCartPole-v0 and KuhnPoker-v0.
   [[nodiscard]] static EnvRegistry native();
 
   /// Adds a user's struct (env_concepts.h) under the id of its spec.
@@ -33,21 +36,35 @@ class EnvRegistry {
   }
   /// Adds an EnvGroup of a user's own. Throws ConfigError when the spec has faults or its id is taken.
   void add(EnvEntry entry);
+  /// The same with several agents: a user's struct (multi_agent_adapter.h), and a MultiAgentGroup.
+  template <typename Env>
+  void add_multi_agent() {
+    add(multi_agent_entry_of<Env>());
+  }
+  void add(MultiAgentEntry entry);
   /// Adds all environments of a plugin (plugin.h), or none. Throws ConfigError when the file is missing, is no plugin,
   /// was built for another tandem, throws while registering, or brings a spec with faults or an id that is taken.
   void load_plugin(const std::filesystem::path& path);
 
-  /// A group of `count` environments. Throws ConfigError, with the nearest known name, when there is none of this id.
+  /// A group of `count` environments. Throws ConfigError, with the nearest known name, when there is none of this id,
+  /// and when it has several agents.
   [[nodiscard]] std::unique_ptr<EnvGroup> make(std::string_view id, int count) const;
   /// The spec of an environment; throws as make() does.
   [[nodiscard]] const Spec& spec(std::string_view id) const { return find(id).spec; }
   /// All of them, in the order of their names.
   [[nodiscard]] const std::vector<EnvEntry>& entries() const { return entries_; }
 
+  /// The entry of an environment of several agents; null when there is none of this id.
+  [[nodiscard]] const MultiAgentEntry* find_multi_agent(std::string_view id) const;
+  /// All of them, in the order of their names.
+  [[nodiscard]] const std::vector<MultiAgentEntry>& multi_agent_entries() const { return multi_agent_entries_; }
+
  private:
   [[nodiscard]] const EnvEntry& find(std::string_view id) const;
+  [[nodiscard]] const std::string* origin_of(std::string_view id) const;
 
-  std::vector<EnvEntry> entries_;  // sorted by id
+  std::vector<EnvEntry> entries_;                     // sorted by id
+  std::vector<MultiAgentEntry> multi_agent_entries_;  // likewise
 };
 
 }  // namespace tandem::rl

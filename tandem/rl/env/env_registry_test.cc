@@ -107,9 +107,9 @@ TEST(EnvRegistryTest, AnUnknownNameGetsTheNearestKnownOne) {
   EXPECT_THAT(answer("ACROBOT-V1"), HasSubstr("did you mean 'Acrobot-v1'?"));
   EXPECT_THAT(answer("pendulum"), HasSubstr("did you mean 'Pendulum-v1'?"));
   EXPECT_EQ(answer("HalfCheetah-v5"),
-            "there is no environment 'HalfCheetah-v5'; known are Acrobot-v1, CartPole-v1, Catch-v0, MaskedCartPole-v1, "
-            "MaskedPendulum-v1, MountainCar-v0, MountainCarContinuous-v0, Pendulum-v1, RepeatPrevious-v0; others come "
-            "from plugins or are added by a program of your own");
+            "there is no environment 'HalfCheetah-v5'; known are Acrobot-v1, CartPole-v1, Catch-v0, KuhnPoker-v0, "
+            "MaskedCartPole-v1, MaskedPendulum-v1, MountainCar-v0, MountainCarContinuous-v0, MultiAgentCartPole-v0, "
+            "Pendulum-v1, RepeatPrevious-v0; others come from plugins or are added by a program of your own");
   EXPECT_THAT(answer(""), HasSubstr("there is no environment ''; known are Acrobot-v1"));
   EXPECT_THAT(message_of<ConfigError>([] { (void)EnvRegistry().make("CartPole-v1", 1); }),
               HasSubstr("none are registered"));

@@ -1,0 +1,311 @@
+// rl/env/multi_agent_adapter.h: turns a user's struct that is one environment of several agents into a MultiAgentGroup.
+//
+//   struct Duel {
+//     static tandem::rl::MultiAgentSpec spec();
+//     void reset(tandem::rl::NumpyGenerator& random);
+//     void step(std::span<const tandem::rl::AgentAction> actions, std::span<tandem::rl::AgentOutcome> outcomes);
+//     std::array<float, 3> observe(std::size_t agent) const;
+//   };
+//   std::unique_ptr<MultiAgentGroup> group = std::make_unique<MultiAgentGroupOf<Duel>>(64);
+//
+// spec     static. Agents are numbered as in it.
+// reset    starts an episode, from the environment's own generator, which runs on over episodes; it may be kept.
+// step     `actions` and `outcomes` have an entry an agent; actions of those that do not act are empty. Outcomes come
+//          zeroed: rewards, and whose episode ended. Time limits are not its business.
+// observe  what an agent sees now; of one that has ended, what it saw last. One type for all agents, as for EnvGroupOf;
+//          a std::vector where sizes differ.
+// optional acts(std::size_t agent) const: whether it is the agent's turn; without it all agents in the game act at once
+// optional action_mask(std::size_t agent, std::span<std::uint8_t> allowed) const, with the agent's has_action_mask
+// optional save() const -> bytes and load(std::span<const std::byte>), as for EnvGroupOf
+//
+// Any of these may throw: the run then ends with an EnvError that names the environment, the step and what() of it.
+// Threads: single-thread; environments of different groups run in parallel, so they share no state.
+#pragma once
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tandem/base/check.h"
+#include "tandem/base/error.h"
+#include "tandem/rl/env/action_check.h"
+#include "tandem/rl/env/adapter_faults.h"
+#include "tandem/rl/env/multi_agent_group.h"
+#include "tandem/rl/env/numpy_random.h"
+#include "tandem/rl/env/observation_writer.h"
+#include "tandem/rl/env/state_bytes.h"
+
+namespace tandem::rl {
+
+/// What one agent does; both are empty when it does not act, and one is for its kind of actions when it does.
+struct AgentAction {
+  std::span<const std::int64_t> discrete = {};
+  std::span<const float> box = {};
+};
+
+/// What a step brought one agent.
+struct AgentOutcome {
+  double reward = 0;
+  bool terminated = false, truncated = false;
+};
+
+template <typename Env>
+concept TakesTurns = requires(const Env& env, std::size_t agent) {
+  { env.acts(agent) } -> std::convertible_to<bool>;
+};
+template <typename Env>
+concept MasksAgents = requires(const Env& env, std::size_t agent, std::span<std::uint8_t> allowed) {
+  env.action_mask(agent, allowed);
+};
+template <typename Env>
+concept SavesItself = requires(Env& env, std::span<const std::byte> state) {
+  { std::as_const(env).save() } -> std::ranges::contiguous_range;
+  env.load(state);
+};
+
+template <typename Env>
+class MultiAgentGroupOf final : public MultiAgentGroup {
+ public:
+  /// Throws ConfigError when count < 1, the spec has faults or does not agree with the struct's own types.
+  explicit MultiAgentGroupOf(int count);
+
+  [[nodiscard]] const MultiAgentSpec& spec() const override { return spec_; }
+  [[nodiscard]] int size() const override { return static_cast<int>(slots_.size()); }
+  void reset(std::span<const std::uint64_t> seeds, std::span<const AgentArrays> out) override;
+  void step(std::span<const EnvActions> actions, std::span<const AgentArrays> out) override;
+  [[nodiscard]] bool can_save() const override { return SavesItself<Env>; }
+  [[nodiscard]] std::vector<std::byte> save() const override;
+  void load(std::span<const std::byte> state, std::span<const AgentArrays> out) override;
+
+ private:
+  struct Slot {
+    Env env;
+    NumpyGenerator random;
+    std::int32_t elapsed = 0;         // steps of the current episode
+    std::vector<std::uint8_t> ended;  // by agent
+    std::vector<std::uint8_t> acts;   // likewise
+  };
+  static constexpr std::uint32_t kStateFormat = 1;
+
+  void check_types() const;
+  void start(std::size_t e, std::span<const AgentArrays> out);
+  void step_one(std::size_t e, std::span<const EnvActions> actions, std::span<const AgentArrays> out);
+  void collect_actions(std::size_t e, std::span<const EnvActions> actions);
+  bool take_outcomes(std::size_t e, std::span<const AgentArrays> out);
+  void show_next(std::size_t e, std::span<const AgentArrays> out);
+  template <typename Failure = EnvError, typename Action>
+  void guarded(std::size_t e, EnvCall call, Action&& action) const;
+
+  const MultiAgentSpec spec_;
+  const Spec whole_;
+  std::vector<Spec> agents_;
+  std::vector<Slot> slots_;
+  std::vector<AgentAction> actions_;  // of one environment
+  std::vector<AgentOutcome> outcomes_;
+};
+
+template <typename Env>
+MultiAgentGroupOf<Env>::MultiAgentGroupOf(int count) : spec_(Env::spec()), whole_(whole_spec(spec_)) {
+  check_spec(spec_);
+  if (count < 1) throw ConfigError(concat("a group of ", count, " environments; it needs at least 1"));
+  for (std::size_t a = 0; a < spec_.agents.size(); ++a) agents_.push_back(agent_spec(spec_, a));
+  check_types();
+  slots_.resize(static_cast<std::size_t>(count));
+  for (Slot& slot : slots_) {
+    slot.ended.assign(agents_.size(), 0);
+    slot.acts.assign(agents_.size(), 0);
+  }
+  actions_.resize(agents_.size());
+  outcomes_.resize(agents_.size());
+}
+
+template <typename Env>
+void MultiAgentGroupOf<Env>::check_types() const {
+  using Shown = std::remove_cvref_t<decltype(std::declval<const Env&>().observe(std::size_t{}))>;
+  std::vector<std::string> faults;
+  for (const Spec& agent : agents_) {
+    for (const std::string& fault : observation_faults<Shown>(agent)) faults.push_back(fault);
+    if (agent.has_action_mask && !MasksAgents<Env>)
+      faults.push_back(concat("environment '", agent.id, "': has_action_mask is set, so it needs ",
+                              "action_mask(std::size_t, std::span<std::uint8_t>) const"));
+  }
+  if (!faults.empty()) throw ConfigError(std::move(faults));
+}
+
+template <typename Env>
+template <typename Failure, typename Action>
+void MultiAgentGroupOf<Env>::guarded(std::size_t e, EnvCall call, Action&& action) const {
+  const auto place = [&] { return describe_call(whole_, call, e, slots_.size(), slots_[e].elapsed); };
+  try {
+    action();
+  } catch (const InvariantError&) {
+    throw;
+  } catch (const std::exception& error) {
+    throw Failure(place() + error.what());
+  } catch (...) {
+    throw Failure(place() + "it threw something that is not a std::exception");
+  }
+}
+
+template <typename Env>
+void MultiAgentGroupOf<Env>::reset(std::span<const std::uint64_t> seeds, std::span<const AgentArrays> out) {
+  TANDEM_CHECK(out.size() == agents_.size() && seeds.size() == slots_.size(), spec_.id, ": ", out.size(), " arrays, ",
+               seeds.size(), " seeds");
+  for (std::size_t e = 0; e < slots_.size(); ++e) {
+    slots_[e].random = NumpyGenerator(seeds[e]);
+    start(e, out);
+  }
+}
+
+template <typename Env>
+void MultiAgentGroupOf<Env>::start(std::size_t e, std::span<const AgentArrays> out) {
+  Slot& slot = slots_[e];
+  slot.elapsed = 0;
+  std::ranges::fill(slot.ended, std::uint8_t{0});
+  guarded(e, EnvCall::kReset, [&] {
+    slot.env.reset(slot.random);
+    show_next(e, out);
+  });
+}
+
+// What agents in the game see, and who acts next with which options.
+template <typename Env>
+void MultiAgentGroupOf<Env>::show_next(std::size_t e, std::span<const AgentArrays> out) {
+  Slot& slot = slots_[e];
+  bool any = false;
+  for (std::size_t a = 0; a < agents_.size(); ++a) {
+    bool acts = slot.ended[a] == 0;
+    if (acts) write_observation(agents_[a], std::as_const(slot.env).observe(a), out[a].env.observation, e);
+    if constexpr (TakesTurns<Env>) acts = acts && std::as_const(slot.env).acts(a);
+    out[a].acts[e] = slot.acts[a] = acts ? 1 : 0;
+    any = any || acts;
+    if constexpr (MasksAgents<Env>) {
+      if (!acts || !agents_[a].has_action_mask) continue;
+      const auto options = static_cast<std::size_t>(mask_elements(agents_[a].action));
+      const std::span<std::uint8_t> allowed(out[a].env.action_mask + e * options, options);
+      std::as_const(slot.env).action_mask(a, allowed);
+      check_mask(agents_[a].action, allowed);
+    }
+  }
+  if (!any) throw EnvError("no agent acts next, and not all of them have ended");
+}
+
+template <typename Env>
+void MultiAgentGroupOf<Env>::step(std::span<const EnvActions> actions, std::span<const AgentArrays> out) {
+  TANDEM_CHECK(out.size() == agents_.size() && actions.size() == agents_.size(), spec_.id, ": ", out.size(),
+               " arrays, ", actions.size(), " actions");
+  for (std::size_t e = 0; e < slots_.size(); ++e) step_one(e, actions, out);
+}
+
+template <typename Env>
+void MultiAgentGroupOf<Env>::collect_actions(std::size_t e, std::span<const EnvActions> actions) {
+  for (std::size_t a = 0; a < agents_.size(); ++a) {
+    actions_[a] = {};
+    if (slots_[e].acts[a] == 0) continue;
+    const auto elements = static_cast<std::size_t>(action_elements(agents_[a].action));
+    const EnvActions its{.discrete = actions[a].discrete == nullptr ? nullptr : actions[a].discrete + e * elements,
+                         .box = actions[a].box == nullptr ? nullptr : actions[a].box + e * elements};
+    check_actions(agents_[a], 1, its);
+    if (std::holds_alternative<Box>(agents_[a].action)) {
+      actions_[a].box = {its.box, elements};
+    } else {
+      actions_[a].discrete = {its.discrete, elements};
+    }
+  }
+}
+
+template <typename Env>
+void MultiAgentGroupOf<Env>::step_one(std::size_t e, std::span<const EnvActions> actions,
+                                      std::span<const AgentArrays> out) {
+  Slot& slot = slots_[e];
+  bool ended = false;
+  guarded(e, EnvCall::kStep, [&] {
+    collect_actions(e, actions);
+    std::ranges::fill(outcomes_, AgentOutcome{});
+    slot.env.step(actions_, outcomes_);
+    ended = take_outcomes(e, out);
+    if (!ended) show_next(e, out);
+  });
+  if (ended) {
+    start(e, out);
+  } else {
+    ++slot.elapsed;
+  }
+}
+
+// Returns whether all agents have ended.
+template <typename Env>
+bool MultiAgentGroupOf<Env>::take_outcomes(std::size_t e, std::span<const AgentArrays> out) {
+  Slot& slot = slots_[e];
+  const bool limit = spec_.max_episode_steps > 0 && slot.elapsed + 1 >= spec_.max_episode_steps;
+  bool all = true;
+  for (std::size_t a = 0; a < agents_.size(); ++a) {
+    const AgentOutcome& outcome = outcomes_[a];
+    const std::string& name = spec_.agents[a].name;
+    if (!std::isfinite(outcome.reward)) throw EnvError(concat("the reward of ", name, " is ", outcome.reward));
+    const bool out_of_game = slot.ended[a] != 0;
+    if (out_of_game && (outcome.reward != 0 || outcome.terminated || outcome.truncated))
+      throw EnvError(concat(name, " has ended before and is given an outcome"));
+    out[a].env.reward[e] = outcome.reward;
+    out[a].env.terminated[e] = outcome.terminated;
+    out[a].env.truncated[e] = outcome.truncated || (limit && !out_of_game);
+    const bool ends = out[a].env.terminated[e] != 0 || out[a].env.truncated[e] != 0;
+    if (ends && !out[a].env.final_observation.empty())
+      write_observation(agents_[a], std::as_const(slot.env).observe(a), out[a].env.final_observation, e);
+    slot.ended[a] = out_of_game || ends ? 1 : 0;
+    all = all && slot.ended[a] != 0;
+  }
+  return all;
+}
+
+template <typename Env>
+std::vector<std::byte> MultiAgentGroupOf<Env>::save() const {
+  if constexpr (!SavesItself<Env>) {
+    throw EnvError(concat(spec_.id, ": its states cannot be saved: it has no save() and load()"));
+  } else {
+    StateWriter writer;
+    writer.put(kStateFormat);
+    writer.put_text(spec_.id);
+    writer.put(std::uint64_t{slots_.size()});
+    for (std::size_t e = 0; e < slots_.size(); ++e) {
+      writer.put(slots_[e].random.state());
+      writer.put(slots_[e].elapsed);
+      writer.put_bytes(std::as_bytes(std::span(slots_[e].ended)));
+      guarded(e, EnvCall::kSave, [&] {
+        const auto& state = slots_[e].env.save();
+        writer.put_bytes(std::as_bytes(std::span(std::ranges::data(state), std::ranges::size(state))));
+      });
+    }
+    return writer.take();
+  }
+}
+
+template <typename Env>
+void MultiAgentGroupOf<Env>::load(std::span<const std::byte> state, std::span<const AgentArrays> out) {
+  if constexpr (!SavesItself<Env>) {
+    throw EnvError(concat(spec_.id, ": its states cannot be loaded: it has no save() and load()"));
+  } else {
+    StateReader reader(state, concat("environment group '", spec_.id, "'"));
+    reader.expect(kStateFormat, "its format");
+    reader.expect_text(spec_.id, "its environment");
+    reader.expect(std::uint64_t{slots_.size()}, "its number of environments");
+    for (std::size_t e = 0; e < slots_.size(); ++e) {
+      Slot& slot = slots_[e];
+      start(e, out);  // so that load() finds an environment that has been reset, and rows out of the game are filled
+      slot.random.set_state(reader.get<NumpyGenerator::State>());
+      slot.elapsed = reader.get<std::int32_t>();
+      const std::span<const std::byte> ended = reader.get_bytes();
+      if (ended.size() != slot.ended.size()) reader.fail(concat("it has ", ended.size(), " agents"));
+      std::memcpy(slot.ended.data(), ended.data(), ended.size());
+      const std::span<const std::byte> bytes = reader.get_bytes();
+      guarded<CheckpointError>(e, EnvCall::kLoad, [&] {
+        slot.env.load(bytes);
+        show_next(e, out);
+      });
+    }
+    reader.expect_end();
+  }
+}
+
+}  // namespace tandem::rl

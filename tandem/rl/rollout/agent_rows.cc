@@ -1,0 +1,86 @@
+#include "tandem/rl/rollout/agent_rows.h"
+
+#include <ATen/ATen.h>
+
+#include <cstring>
+
+#include "tandem/base/check.h"
+#include "tandem/rl/rollout/fragment.h"
+
+namespace tandem::rl {
+
+// A fragment of one step has these arrays, with a dimension of time.
+AgentRows::AgentRows(const Spec& spec, std::size_t agents, std::size_t envs)
+    : reward(agents * envs, 0.0),
+      acts(agents * envs, 0),
+      terminated(agents * envs, 0),
+      truncated(agents * envs, 0),
+      spec_(spec),
+      envs_(envs) {
+  const Fragment one(spec, 1, static_cast<int>(agents * envs));
+  observation = one.observation_at(0);
+  final_observation = one.observation_at(1);
+  if (one.action_mask.defined()) mask = one.action_mask[0];
+  action = one.action[0];
+  log_prob = one.log_prob[0];
+  value = one.value[0];
+  for (const at::Tensor& leaf : observation) columns_.push_back(column_of(leaf));
+  if (mask.defined()) columns_.push_back(column_of(mask));
+  for (const at::Tensor* each : {&action, &log_prob, &value}) columns_.push_back(column_of(*each));
+  if (std::holds_alternative<Box>(spec.action))
+    box_.resize(rows() * static_cast<std::size_t>(action_elements(spec.action)));
+}
+
+AgentArrays AgentRows::arrays_of(std::size_t k) {
+  const std::size_t first = k * envs_;
+  AgentArrays arrays;
+  for (std::size_t leaf = 0; leaf < observation.size(); ++leaf) {
+    const std::size_t offset = first * spec_.observation[leaf].bytes();
+    arrays.env.observation.push_back(static_cast<std::byte*>(observation[leaf].data_ptr()) + offset);
+    arrays.env.final_observation.push_back(static_cast<std::byte*>(final_observation[leaf].data_ptr()) + offset);
+  }
+  if (mask.defined())
+    arrays.env.action_mask =
+        mask.data_ptr<std::uint8_t>() + first * static_cast<std::size_t>(mask_elements(spec_.action));
+  arrays.env.reward = reward.data() + first;
+  arrays.env.terminated = terminated.data() + first;
+  arrays.env.truncated = truncated.data() + first;
+  arrays.acts = acts.data() + first;
+  return arrays;
+}
+
+Decisions AgentRows::decisions() {
+  Decisions decisions{.log_prob = log_prob.data_ptr<float>(), .value = value.data_ptr<float>()};
+  if (box_.empty()) {
+    decisions.discrete = action.data_ptr<std::int64_t>();
+  } else {
+    decisions.box = action.data_ptr<float>();
+  }
+  return decisions;
+}
+
+void AgentRows::to_bounds(ActionFamily family) {
+  if (box_.empty()) return;
+  rl::to_bounds(family, std::get<Box>(spec_.action), action.const_data_ptr<float>(), static_cast<std::int64_t>(rows()),
+                box_.data());
+}
+
+EnvActions AgentRows::actions_of(std::size_t k) const {
+  const std::size_t offset = k * envs_ * static_cast<std::size_t>(action_elements(spec_.action));
+  if (box_.empty()) return {.discrete = action.const_data_ptr<std::int64_t>() + offset};
+  return {.box = box_.data() + offset};
+}
+
+AgentRows::Column column_of(const at::Tensor& tensor) {
+  TANDEM_CHECK(tensor.is_contiguous() && tensor.size(0) > 0, tensor.sizes());
+  return {static_cast<std::byte*>(tensor.data_ptr()), tensor.nbytes() / static_cast<std::size_t>(tensor.size(0))};
+}
+
+void copy_row(const std::vector<AgentRows::Column>& from, std::size_t row, const std::vector<AgentRows::Column>& to,
+              std::size_t to_row) {
+  TANDEM_CHECK(from.size() == to.size(), from.size(), " columns and ", to.size());
+  for (std::size_t i = 0; i < from.size(); ++i)
+    std::memcpy(to[i].data + to_row * to[i].bytes, from[i].data + row * from[i].bytes, from[i].bytes);
+}
+
+}  // namespace tandem::rl

@@ -1,0 +1,64 @@
+// rl/rollout/agent_rows.h: one step of the agents of one env group that share a policy: what they see, do and get.
+//
+// Agents lie one behind the other: row k * environments + e belongs to the policy's k-th agent in environment e.
+// Threads: single-thread, as the env group. Owns its memory; arrays handed out live as long as it does.
+#pragma once
+#include <ATen/core/Tensor.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "tandem/rl/env/multi_agent_group.h"
+#include "tandem/rl/policy/action_family.h"
+#include "tandem/rl/policy/actor.h"
+
+namespace tandem::rl {
+
+class AgentRows {
+ public:
+  /// `spec`: what each of the agents sees and does.
+  AgentRows(const Spec& spec, std::size_t agents, std::size_t envs);
+  AgentRows(const AgentRows&) = delete;
+  AgentRows& operator=(const AgentRows&) = delete;
+  AgentRows(AgentRows&&) = default;
+
+  std::vector<at::Tensor> observation, final_observation;  // per leaf [rows, ...]
+  at::Tensor mask;                                         // [rows, mask elements] uint8; undefined without masks
+  at::Tensor action;                                       // [rows, elements] int64 or float32
+  at::Tensor log_prob, value;                              // [rows] float32
+  std::vector<double> reward;                              // [rows]
+  std::vector<std::uint8_t> acts, terminated, truncated;   // [rows]
+
+  [[nodiscard]] std::size_t rows() const { return acts.size(); }
+  [[nodiscard]] bool ended(std::size_t row) const { return (terminated[row] | truncated[row]) != 0; }
+
+  /// Where the env group writes for the policy's k-th agent.
+  [[nodiscard]] AgentArrays arrays_of(std::size_t k);
+  /// Where an actor writes for all rows.
+  [[nodiscard]] Decisions decisions();
+  /// What the k-th agent does, after to_bounds() where actions are a Box.
+  [[nodiscard]] EnvActions actions_of(std::size_t k) const;
+  /// Brings Box actions into the bounds, as the family has it.
+  void to_bounds(ActionFamily family);
+
+  /// Copies row by row what belongs to a decision: observation, mask, action, log_prob and value.
+  struct Column {
+    std::byte* data;
+    std::size_t bytes;  // of a row
+  };
+  [[nodiscard]] const std::vector<Column>& columns() const { return columns_; }
+
+ private:
+  const Spec spec_;
+  const std::size_t envs_;
+  std::vector<float> box_;  // [rows, elements] within bounds
+  std::vector<Column> columns_;
+};
+
+/// Those of a tensor [rows, ...] that is contiguous and outlives the result.
+[[nodiscard]] AgentRows::Column column_of(const at::Tensor& tensor);
+void copy_row(const std::vector<AgentRows::Column>& from, std::size_t row, const std::vector<AgentRows::Column>& to,
+              std::size_t to_row);
+
+}  // namespace tandem::rl

@@ -1,0 +1,194 @@
+#include "tandem/rl/rollout/multi_agent_worker.h"
+
+#include <ATen/core/grad_mode.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "tandem/base/check.h"
+#include "tandem/base/philox.h"
+#include "tandem/concurrency/trace.h"
+
+namespace tandem::rl {
+namespace {
+
+constexpr std::uint32_t kAgentsFormat = 1;
+
+}  // namespace
+
+MultiAgentWorker::Seat::Seat(PolicySeat seat, const MultiAgentRolloutOptions& options, std::size_t envs)
+    : policy(std::move(seat)),
+      now(policy.spec, policy.agents.size(), envs),
+      done(now.rows()),
+      values(now.rows()),
+      running_return(now.rows()) {
+  if (policy.learns) log.emplace(policy.spec, options.steps, policy.agents.size(), envs);
+}
+
+MultiAgentWorker::MultiAgentWorker(std::unique_ptr<MultiAgentGroup> group, std::vector<PolicySeat> seats,
+                                   const MultiAgentRolloutOptions& options, int first_env)
+    : group_(std::move(group)),
+      options_(options),
+      first_env_(first_env),
+      arrays_(group_->spec().agents.size()),
+      actions_(arrays_.size()),
+      in_game_(static_cast<std::size_t>(group_->size())),
+      running_(in_game_.size()) {
+  std::size_t seated = 0;
+  for (PolicySeat& seat : seats) {
+    seated += seat.agents.size();
+    seats_.emplace_back(std::move(seat), options, in_game_.size());
+  }
+  TANDEM_CHECK(seated == arrays_.size(), seated, " seats for ", arrays_.size(), " agents of ", group_->spec().id);
+  for (Seat& seat : seats_) {
+    for (std::size_t k = 0; k < seat.policy.agents.size(); ++k) arrays_[seat.policy.agents[k]] = seat.now.arrays_of(k);
+  }
+}
+
+void MultiAgentWorker::reset(std::uint64_t run_seed) {
+  std::vector<std::uint64_t> seeds;
+  for (std::size_t env = 0; env < in_game_.size(); ++env)
+    seeds.push_back(derive_seed(run_seed, SeedPurpose::kEnvGroup, static_cast<std::uint64_t>(first_env_) + env));
+  group_->reset(seeds, arrays_);
+  std::ranges::fill(in_game_, arrays_.size());
+  std::ranges::fill(running_, Running{});
+  for (Seat& seat : seats_) {
+    seat.policy.actor->episodes_ended(std::vector<std::uint8_t>(seat.now.rows(), 1));
+    std::ranges::fill(seat.running_return, 0.0);
+    if (seat.log) seat.log->clear();
+  }
+}
+
+void MultiAgentWorker::collect() {
+  const Span span("rollout");
+  const at::NoGradGuard no_grad;
+  for (Seat& seat : seats_) {
+    seat.policy.actor->refresh();
+    if (seat.log) seat.log->begin();
+  }
+  for (int t = 0; t < options_.steps; ++t) step(t);
+  for (Seat& seat : seats_) {
+    if (!seat.log) continue;
+    seat.policy.actor->evaluate(seat.now.observation, {}, seat.values.data());
+    (void)seat.log->end(seat.now, seat.values.data(), options_.gamma, options_.gae_lambda);
+  }
+}
+
+void MultiAgentWorker::step(int t) {
+  for (Seat& seat : seats_) {
+    const Span span("act");
+    seat.policy.actor->act(seat.now.observation, seat.now.mask, seat.now.decisions());
+    if (seat.log) seat.log->decide(seat.now);
+    seat.now.to_bounds(seat.policy.family);
+    for (std::size_t k = 0; k < seat.policy.agents.size(); ++k)
+      actions_[seat.policy.agents[k]] = seat.now.actions_of(k);
+  }
+  {
+    const Span span("step environments");
+    group_->step(actions_, arrays_);
+  }
+  for (Seat& seat : seats_) {
+    if (seat.log) earn(seat);
+    record(seat, t);
+  }
+  record_environments(t);
+}
+
+void MultiAgentWorker::earn(Seat& seat) {
+  const AgentRows& now = seat.now;
+  bool cut_short = false;
+  for (std::size_t row = 0; row < now.rows(); ++row)
+    cut_short = cut_short || (now.truncated[row] != 0 && now.terminated[row] == 0);
+  if (!cut_short || options_.time_limit == TimeLimit::kTerminal) return seat.log->earn(now, nullptr);
+  // An episode that was cut short goes on in truth: gamma * V(last observation) stands for the rest of its return.
+  seat.policy.actor->evaluate(now.final_observation, {}, seat.values.data());
+  for (std::size_t row = 0; row < now.rows(); ++row) {
+    const bool goes_on = now.truncated[row] != 0 && now.terminated[row] == 0;
+    seat.values[row] = goes_on ? static_cast<float>(options_.gamma) * seat.values[row] : 0.0F;
+  }
+  seat.log->earn(now, seat.values.data());
+}
+
+// After the seats' record(), which goes by the environments' clocks.
+void MultiAgentWorker::record_environments(int t) {
+  for (std::size_t env = 0; env < in_game_.size(); ++env) {
+    Running& running = running_[env];
+    ++running.length;
+    for (const AgentArrays& agent : arrays_) {
+      running.episode_return += agent.env.reward[env];
+      if ((agent.env.terminated[env] | agent.env.truncated[env]) != 0) --in_game_[env];
+    }
+    if (in_game_[env] != 0) continue;
+    finished_.push_back({running.episode_return, running.length, t, first_env_ + static_cast<int>(env)});
+    running = {};
+    in_game_[env] = arrays_.size();
+  }
+}
+
+void MultiAgentWorker::record(Seat& seat, int t) {
+  const std::size_t envs = in_game_.size();
+  const int first_row = first_env_ * static_cast<int>(seat.policy.agents.size());
+  bool any = false;
+  for (std::size_t row = 0; row < seat.now.rows(); ++row) {
+    seat.running_return[row] += seat.now.reward[row];
+    seat.done[row] = seat.now.ended(row) ? 1 : 0;
+    if (seat.done[row] == 0) continue;
+    any = true;
+    seat.finished.push_back(
+        {seat.running_return[row], running_[row % envs].length + 1, t, first_row + static_cast<int>(row)});
+    seat.running_return[row] = 0;
+  }
+  if (any) seat.policy.actor->episodes_ended(seat.done);
+}
+
+std::vector<Episode> MultiAgentWorker::take_episodes() { return std::exchange(finished_, {}); }
+
+std::vector<Episode> MultiAgentWorker::take_episodes(std::size_t policy) {
+  return std::exchange(seats_[policy].finished, {});
+}
+
+std::vector<std::byte> MultiAgentWorker::save() const {
+  StateWriter out;
+  out.put(kAgentsFormat);
+  out.put(std::uint64_t{in_game_.size()});
+  out.put(std::uint64_t{seats_.size()});
+  out.put_bytes(group_->can_save() ? group_->save() : std::vector<std::byte>());
+  for (std::size_t env = 0; env < in_game_.size(); ++env) {
+    out.put(std::uint64_t{in_game_[env]});
+    out.put(running_[env].episode_return);
+    out.put(running_[env].length);
+  }
+  for (const Seat& seat : seats_) {
+    out.put_bytes(seat.policy.actor->save());
+    for (const double value : seat.running_return) out.put(value);
+    if (seat.log) seat.log->save(out);
+  }
+  return out.take();
+}
+
+RolloutWorker::Resumed MultiAgentWorker::load(std::span<const std::byte> state, std::uint64_t seed_for_new_episodes) {
+  StateReader in(state, concat("env group with environment ", first_env_));
+  in.expect(kAgentsFormat, "its format");
+  in.expect(std::uint64_t{in_game_.size()}, "its number of environments");
+  in.expect(std::uint64_t{seats_.size()}, "its number of policies");
+  const std::span<const std::byte> environments = in.get_bytes();
+  for (std::size_t env = 0; env < in_game_.size(); ++env) {
+    in_game_[env] = in.get<std::uint64_t>();
+    running_[env].episode_return = in.get<double>();
+    running_[env].length = in.get<std::int64_t>();
+  }
+  for (Seat& seat : seats_) {
+    seat.policy.actor->load(in.get_bytes());
+    for (double& value : seat.running_return) value = in.get<double>();
+    if (seat.log) seat.log->load(in);
+  }
+  in.expect_end();
+  if (environments.empty()) {
+    reset(seed_for_new_episodes);
+    return RolloutWorker::Resumed::kWithNewEpisodes;
+  }
+  group_->load(environments, arrays_);
+  return RolloutWorker::Resumed::kExactly;
+}
+
+}  // namespace tandem::rl

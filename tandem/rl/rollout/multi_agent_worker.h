@@ -1,0 +1,96 @@
+// rl/rollout/multi_agent_worker.h: steps one group of environments with several agents, each with its policy, and
+// writes a fragment for each policy that learns.
+//
+// What RolloutWorker is for one agent. Everything that decides what happens belongs to the group: its environments and
+// an actor for each policy, with a random stream of its own. So fragments do not depend on the replica, process or host
+// that the group runs on. Policies must be memoryless, and observations and rewards are taken as they are.
+//
+// Threads: single-thread, the replica's that owns the group.
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "tandem/rl/env/multi_agent_group.h"
+#include "tandem/rl/policy/action_family.h"
+#include "tandem/rl/policy/actor.h"
+#include "tandem/rl/rollout/decision_log.h"
+#include "tandem/rl/rollout/episodes.h"
+#include "tandem/rl/rollout/rollout_worker.h"
+#include "tandem/rl/rollout/time_limit.h"
+
+namespace tandem::rl {
+
+struct MultiAgentRolloutOptions {
+  int steps = 128;  // of each environment
+  double gamma = 0.99, gae_lambda = 0.95;
+  TimeLimit time_limit = TimeLimit::kBootstrap;
+};
+
+/// One policy in one group.
+struct PolicySeat {
+  std::vector<std::size_t> agents;  // whose policy it is
+  Spec spec;                        // what each of them sees and does
+  ActionFamily family = ActionFamily::kCategorical;
+  std::unique_ptr<Actor> actor;  // for agents times environments rows
+  bool learns = true;            // whether its decisions are kept
+};
+
+class MultiAgentWorker {
+ public:
+  /// Every agent has one seat. `first_env`: number in the run of the group's first environment.
+  MultiAgentWorker(std::unique_ptr<MultiAgentGroup> group, std::vector<PolicySeat> seats,
+                   const MultiAgentRolloutOptions& options, int first_env);
+
+  /// Starts new episodes, seeded from the run's seed and each environment's number in the run.
+  void reset(std::uint64_t run_seed);
+  /// Steps the group `steps` times. Throws EnvError. Before the first call: reset() or load().
+  void collect();
+
+  /// What the last collect() gave a policy to learn from: a column of its decisions, with advantages. Of seats that
+  /// learn.
+  [[nodiscard]] Fragment& fragment(std::size_t policy) { return seats_[policy].log->fragment(); }
+  /// Episodes that ended since the last call: of the environments, with the return summed over their agents, and of the
+  /// agents of one policy, whose lengths are steps of the environment until their own end.
+  [[nodiscard]] std::vector<Episode> take_episodes();
+  [[nodiscard]] std::vector<Episode> take_episodes(std::size_t policy);
+
+  /// As RolloutWorker's, with the decisions whose outcome is not known yet.
+  [[nodiscard]] std::vector<std::byte> save() const;
+  RolloutWorker::Resumed load(std::span<const std::byte> state, std::uint64_t seed_for_new_episodes);
+
+ private:
+  struct Running {
+    double episode_return = 0;
+    std::int64_t length = 0;
+  };
+  struct Seat {
+    Seat(PolicySeat seat, const MultiAgentRolloutOptions& options, std::size_t envs);
+    PolicySeat policy;
+    AgentRows now;
+    std::optional<DecisionLog> log;      // of those that learn
+    std::vector<std::uint8_t> done;      // [rows]
+    std::vector<float> values;           // [rows]
+    std::vector<double> running_return;  // [rows]
+    std::vector<Episode> finished;
+  };
+
+  void step(int t);
+  void earn(Seat& seat);
+  void record(Seat& seat, int t);
+  void record_environments(int t);
+
+  const std::unique_ptr<MultiAgentGroup> group_;
+  const MultiAgentRolloutOptions options_;
+  const int first_env_;
+  std::vector<Seat> seats_;
+  std::vector<AgentArrays> arrays_;   // by agent of the environment
+  std::vector<EnvActions> actions_;   // likewise
+  std::vector<std::size_t> in_game_;  // by environment: agents that have not ended
+  std::vector<Running> running_;      // by environment
+  std::vector<Episode> finished_;
+};
+
+}  // namespace tandem::rl
