@@ -203,7 +203,7 @@ TEST_F(ProgramTest, ARunWhoseSummaryIsMissingGetsOneFromItsLastMetrics) {
 TEST_F(ProgramTest, TheEnvironmentsAndTheirSettingsAreListed) {
   EXPECT_THAT(run({"envs"}).out, AllOf(HasSubstr("CartPole-v1"), HasSubstr("Walk-v0"), HasSubstr("Discrete(2)")));
   EXPECT_THAT(run({"envs", "CartPole-v1"}).out, HasSubstr("learning_rate"));
-  EXPECT_EQ(read_json(run({"envs", "--json"}).out).as_array().size(), 13u);
+  EXPECT_EQ(read_json(run({"envs", "--json"}).out).as_array().size(), 15u);
   EXPECT_EQ(read_json(run({"version", "--json"}).out).as_object().front().first, "tandem");
 }
 

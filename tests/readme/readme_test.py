@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What the documents say has to be true: the programs that they show compile and work, and whatever is pointed to exists.
 
-DATA_PARALLEL, TUTORIAL_ONE, TUTORIAL_SEVERAL, TUTORIAL_MORE, TUTORIAL_MEMORY, TUTORIAL_THREADS, CORRIDOR and TANDEM name the built examples, plugin and program; TANDEM is empty where there is none.
+DATA_PARALLEL, TUTORIAL_ONE, TUTORIAL_SEVERAL, TUTORIAL_MORE, TUTORIAL_MEMORY, TUTORIAL_THREADS, TUTORIAL_AGENTS, CORRIDOR and TANDEM name the built examples, plugin and program; TANDEM is empty where there is none.
 """
 
 import json
@@ -70,6 +70,12 @@ class ReadmeTest(unittest.TestCase):
         for line in updates:
             self.assertLessEqual(float(line.split()[4]), 8)
         self.assertRegex(advice, "idle")
+
+    def test_two_agents_learn_to_understand_each_other(self):
+        done = subprocess.run([os.environ["TUTORIAL_AGENTS"]], capture_output=True, text=True, check=True, timeout=240)
+        returns = [float(line.split()[1]) for line in done.stdout.splitlines()]
+        self.assertLess(returns[0], 1.2, "guessing: a third of the time, for both")
+        self.assertGreater(returns[-1], 1.9, returns)
 
     def test_the_data_parallel_program_learns(self):
         with tempfile.TemporaryDirectory() as folder:

@@ -59,6 +59,7 @@ struct ExportCommand {
   std::filesystem::path source;  // a run folder, or a checkpoint
   std::filesystem::path policy;
   std::vector<std::filesystem::path> plugins = {};
+  std::string name = {};  // of the policy, where the run has several
 };
 struct EnvsCommand {
   std::optional<std::string> name = {};

@@ -160,6 +160,7 @@ class CommandLine {
     export_->add_option("-o,--output", output_file_, "policy.pt (TorchScript, for torch.jit.load) or .safetensors.")
         ->required()
         ->type_name("FILE");
+    export_->add_option("--policy", policy_, "Which, of a run with several agents.")->type_name("NAME");
     add_plugins(*export_);
   }
 
@@ -238,7 +239,7 @@ class CommandLine {
     if (&chosen == inspect_) return InspectCommand{source_, output};
     if (&chosen == top_) return TopCommand{source_, once_ ? Frames::kOne : Frames::kMany};
     if (&chosen == plot_) return PlotCommand{{runs_.begin(), runs_.end()}, output_file_};
-    if (&chosen == export_) return ExportCommand{source_, output_file_, plugins};
+    if (&chosen == export_) return ExportCommand{source_, output_file_, plugins, policy_};
     if (&chosen == launch_) return LaunchCommand{launch_flags_->options(words_, faults)};
     if (&chosen == scale_) {
       return SimulateScaleCommand{.options = scale_flags_->options(faults),
@@ -282,7 +283,7 @@ class CommandLine {
   }
 
   comm::WorldWords world_;
-  std::string config_, source_, output_file_, name_, episodes_, seed_, ranks_;
+  std::string config_, source_, output_file_, name_, policy_, episodes_, seed_, ranks_;
   std::vector<std::string> runs_, plugins_;
   bool json_ = false, once_ = false;
   CLI::App app_;

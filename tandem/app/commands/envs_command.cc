@@ -50,6 +50,18 @@ std::string list(const std::vector<rl::EnvEntry>& entries) {
   return table_of(rows);
 }
 
+// The agents' own observations and actions are in each one's description.
+std::string list(const std::vector<rl::MultiAgentEntry>& entries) {
+  std::vector<Row> rows{{"several agents", "agents", "", "time limit", "solved at", "from"}};
+  for (const rl::MultiAgentEntry& entry : entries) {
+    const rl::Spec whole = rl::whole_spec(entry.spec);
+    std::string agents;
+    for (const rl::AgentSpec& agent : entry.spec.agents) agents += concat(agents.empty() ? "" : ", ", agent.name);
+    rows.push_back({whole.id, agents, "", limit_of(whole), threshold_of(whole), entry.origin});
+  }
+  return table_of(rows);
+}
+
 std::string bounds_of(const rl::Leaf& leaf) {
   if (leaf.low.empty()) return "";
   std::string text;
@@ -58,18 +70,33 @@ std::string bounds_of(const rl::Leaf& leaf) {
   return concat("    within ", text, "\n");
 }
 
-std::string description(const rl::EnvEntry& entry) {
-  const rl::Spec& spec = entry.spec;
-  std::string text = spec.id + "\n";
+// What an agent sees and does.
+std::string spaces_of(const rl::Spec& spec) {
+  std::string text;
   for (const rl::Leaf& leaf : spec.observation)
     text += concat("  observation  ", rl::describe(leaf), "\n", bounds_of(leaf));
-  text += concat("  action       ", rl::describe(spec.action), spec.has_action_mask ? ", masked" : "", "\n");
-  if (spec.agents > 1) text += concat("  agents       ", spec.agents, "\n");
-  text += concat("  time limit   ", limit_of(spec), "\n  solved at    ", threshold_of(spec), "\n  from         ",
-                 entry.origin, "\n");
+  return text + concat("  action       ", rl::describe(spec.action), spec.has_action_mask ? ", masked" : "", "\n");
+}
+
+std::string ending_of(const rl::Spec& spec, const std::string& origin) {
+  std::string text = concat("  time limit   ", limit_of(spec), "\n  solved at    ", threshold_of(spec),
+                            "\n  from         ", origin, "\n");
   const Preset* preset = find_preset("ppo", spec.id);
   if (preset == nullptr) return text + "  no settings are shipped for it\n";
   return concat(text, "\nShipped settings (", preset->file, "):\n", preset->text);
+}
+
+std::string description(const rl::EnvEntry& entry) {
+  const rl::Spec& spec = entry.spec;
+  const std::string agents = spec.agents > 1 ? concat("  agents       ", spec.agents, "\n") : "";
+  return concat(spec.id, "\n", spaces_of(spec), agents, ending_of(spec, entry.origin));
+}
+
+std::string description(const rl::MultiAgentEntry& entry) {
+  std::string text = entry.spec.id + "\n";
+  for (std::size_t agent = 0; agent < entry.spec.agents.size(); ++agent)
+    text += concat("agent ", entry.spec.agents[agent].name, "\n", spaces_of(rl::agent_spec(entry.spec, agent)));
+  return concat(text, "all\n", ending_of(rl::whole_spec(entry.spec), entry.origin));
 }
 
 void write_numbers(JsonWriter& json, const std::vector<double>& values) {
@@ -78,9 +105,8 @@ void write_numbers(JsonWriter& json, const std::vector<double>& values) {
   json.end_array();
 }
 
-void write_json(JsonWriter& json, const rl::EnvEntry& entry) {
-  const rl::Spec& spec = entry.spec;
-  json.begin_object().key("name").value(spec.id).key("observation").begin_array();
+void write_spaces(JsonWriter& json, const rl::Spec& spec) {
+  json.key("observation").begin_array();
   for (const rl::Leaf& leaf : spec.observation) {
     json.begin_object()
         .key("name")
@@ -97,10 +123,30 @@ void write_json(JsonWriter& json, const rl::EnvEntry& entry) {
     json.end_object();
   }
   json.end_array().key("action").value(rl::describe(spec.action));
+}
+
+void write_ending(JsonWriter& json, const rl::Spec& spec, const std::string& origin) {
   json.key("max_episode_steps").value(spec.max_episode_steps).key("agents").value(spec.agents);
   json.key("reward_threshold");
   spec.reward_threshold ? json.value(*spec.reward_threshold) : json.value(nullptr);
-  json.key("from").value(entry.origin).end_object();
+  json.key("from").value(origin).end_object();
+}
+
+void write_json(JsonWriter& json, const rl::EnvEntry& entry) {
+  json.begin_object().key("name").value(entry.spec.id);
+  write_spaces(json, entry.spec);
+  write_ending(json, entry.spec, entry.origin);
+}
+
+void write_json(JsonWriter& json, const rl::MultiAgentEntry& entry) {
+  json.begin_object().key("name").value(entry.spec.id).key("agent_specs").begin_array();
+  for (std::size_t agent = 0; agent < entry.spec.agents.size(); ++agent) {
+    json.begin_object().key("name").value(entry.spec.agents[agent].name);
+    write_spaces(json, rl::agent_spec(entry.spec, agent));
+    json.end_object();
+  }
+  json.end_array();
+  write_ending(json, rl::whole_spec(entry.spec), entry.origin);
 }
 
 }  // namespace
@@ -108,17 +154,23 @@ void write_json(JsonWriter& json, const rl::EnvEntry& entry) {
 ExitCode run_envs(const EnvsCommand& command, rl::EnvRegistry environments) {
   for (const std::filesystem::path& plugin : command.plugins) environments.load_plugin(plugin);
   std::vector<rl::EnvEntry> entries = environments.entries();
+  std::vector<rl::MultiAgentEntry> several = environments.multi_agent_entries();
   if (command.name) {
-    (void)environments.spec(*command.name);  // throws with the nearest name
+    // spec() throws with the nearest name.
+    if (environments.find_multi_agent(*command.name) == nullptr) (void)environments.spec(*command.name);
     std::erase_if(entries, [&](const rl::EnvEntry& entry) { return entry.spec.id != *command.name; });
+    std::erase_if(several, [&](const rl::MultiAgentEntry& entry) { return entry.spec.id != *command.name; });
   }
   if (command.output == Output::kJson) {
     JsonWriter json;
     json.begin_array();
     for (const rl::EnvEntry& entry : entries) write_json(json, entry);
+    for (const rl::MultiAgentEntry& entry : several) write_json(json, entry);
     std::cout << json.end_array().text() << "\n";
+  } else if (command.name) {
+    std::cout << (entries.empty() ? description(several.front()) : description(entries.front()));
   } else {
-    std::cout << (command.name ? description(entries.front()) : list(entries));
+    std::cout << list(entries) << "\n" << list(several);
   }
   return ExitCode::kDone;
 }

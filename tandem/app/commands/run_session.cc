@@ -13,6 +13,7 @@
 #include "tandem/app/run/requeue.h"
 #include "tandem/app/run/run_log.h"
 #include "tandem/app/train/build_run.h"
+#include "tandem/app/train/multi_agent.h"
 #include "tandem/app/train/run_checkpoint.h"
 #include "tandem/app/train/train.h"
 #include "tandem/base/atomic_file.h"
@@ -81,8 +82,14 @@ void say_outcome(Progress& progress, const Summary& summary, const RunPaths& pat
   }
   const std::string folder = paths.folder.string();
   progress.say(concat("run folder: ", folder, "  (curve.png, summary.json, checkpoints)"));
-  progress.say(summary.end == RunEnd::kFinished ? concat("next: ", program_name(), " eval ", folder, " --episodes 100")
-                                                : concat("to go on: ", program_name(), " resume ", folder));
+  if (summary.end != RunEnd::kFinished) {
+    progress.say(concat("to go on: ", program_name(), " resume ", folder));
+  } else if (last.policies.empty()) {
+    progress.say(concat("next: ", program_name(), " eval ", folder, " --episodes 100"));
+  } else {
+    progress.say(concat("next: ", program_name(), " export ", folder, " --policy ", last.policies.front().name,
+                        " -o policy.pt"));
+  }
 }
 
 // What SIGUSR1 asks for, of a run that has stopped and whose record is complete.
@@ -118,6 +125,9 @@ Surroundings surroundings_of(const rl::EnvRegistry& environments, int ranks) {
   const auto spec_of = [&environments](const TrainOptions& options) {
     return with_plugins(environments, options).spec(options.env);
   };
+  const auto has_one_agent = [&environments](const TrainOptions& options) {
+    return environments.find_multi_agent(options.env) == nullptr;
+  };
   Surroundings surroundings;
   surroundings.ranks = ranks;
   surroundings.count_replicas = [ranks](const std::string& devices) {
@@ -146,19 +156,25 @@ Surroundings surroundings_of(const rl::EnvRegistry& environments, int ranks) {
          }
        }},
       {"plugins", [&environments](const TrainOptions& options) { (void)with_plugins(environments, options); }},
-      {"env", [spec_of](const TrainOptions& options) { (void)spec_of(options); }},
+      {"env",
+       [spec_of, has_one_agent](const TrainOptions& options) {
+         if (has_one_agent(options)) (void)spec_of(options);
+       }},
       {"policy.head",
-       [spec_of](const TrainOptions& options) {
-         if (options.policy.head) rl::check_family(rl::action_family(*options.policy.head), spec_of(options).action);
+       [spec_of, has_one_agent](const TrainOptions& options) {
+         if (options.policy.head && has_one_agent(options))
+           rl::check_family(rl::action_family(*options.policy.head), spec_of(options).action);
        }},
       {"policy.torso",
        [spec_of](const TrainOptions& options) { (void)rl::chosen_torso(options.policy.torso, spec_of(options)); }},
       {"dd_ppo.replay", [](const TrainOptions& options) { (void)recorded_rollouts(options); }},
       {"normalize.observations",
-       [spec_of](const TrainOptions& options) {
+       [spec_of, has_one_agent](const TrainOptions& options) {
+         if (!has_one_agent(options)) return;
          (void)rl::Normalizers(spec_of(options), normalizer_options(options.normalize));
        }},
   };
+  for (Surroundings::Check& check : multi_agent_checks(environments)) surroundings.checks.push_back(std::move(check));
   surroundings.folder = std::filesystem::current_path();
   return surroundings;
 }

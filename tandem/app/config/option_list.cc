@@ -258,6 +258,16 @@ void add_policy_options(OptionTable& table, PolicySettings& policy) {
       .within(0, kLargestCount);
 }
 
+void add_multi_agent_options(OptionTable& table, MultiAgentSettings& multi_agent) {
+  table.add("multi_agent.policies", multi_agent.policies,
+            "Names of the policies of an environment with several agents; empty: one for each, under its name.");
+  table.add("multi_agent.mapping", multi_agent.mapping,
+            "Which policy decides for which agent: AGENT=POLICY, the first that fits; cart_*=POLICY for all names that "
+            "begin so; empty: the policy of the agent's name, or the only one.");
+  table.add("multi_agent.policies_to_train", multi_agent.policies_to_train,
+            "Policies that learn; the others stay as they start. Empty: all learn.");
+}
+
 void add_asynchronous_options(OptionTable& table, AsynchronousSettings& asynchronous) {
   table
       .add("asynchronous.scaling", asynchronous.scaling,
@@ -372,6 +382,7 @@ OptionTable option_table(TrainOptions& options) {
   add_impala_objective(table, options.impala);
   add_appo_options(table, options.appo);
   add_policy_options(table, options.policy);
+  add_multi_agent_options(table, options.multi_agent);
   add_asynchronous_options(table, options.asynchronous);
   add_sync_replicas_options(table, options.sync_replicas);
   add_normalize_options(table, options.normalize);

@@ -88,6 +88,11 @@ struct NormalizeSettings {
   double clip_observation = 10, clip_reward = 10;
 };
 
+/// Of environments of several agents; as rl::PolicyMapOptions, with the rules of rl::mapping_of().
+struct MultiAgentSettings {
+  std::vector<std::string> policies = {}, mapping = {}, policies_to_train = {};
+};
+
 /// When checkpoints are written: after the one or the other span, whichever ends first; and always at the end.
 struct CheckpointSettings {
   std::optional<std::int64_t> every_updates = {};
@@ -121,6 +126,7 @@ struct TrainOptions {
   rl::AppoOptions appo = {};
   DdPpoSettings dd_ppo = {};
   PolicySettings policy = {};
+  MultiAgentSettings multi_agent = {};
   NormalizeSettings normalize = {};
   CheckpointSettings checkpoint = {};
   LogSettings log = {};

@@ -121,6 +121,7 @@ Record to_record(const UpdateMetrics& metrics) {
   }
   if (metrics.rollouts) record.add("rows_cut", metrics.rollouts->rows_cut).add("saved_ms", metrics.rollouts->saved_ms);
   if (metrics.learner) add_learner(*metrics.learner, record);
+  for (const PolicyMetrics& policy : metrics.policies) add_policy(policy, record);
   return record;
 }
 
@@ -155,7 +156,8 @@ std::optional<UpdateMetrics> read_last(const std::filesystem::path& file, std::i
                        .kl_coef = line.find("kl_coef") != nullptr ? optional_number(line, "kl_coef") : std::nullopt,
                        .ranks = read_ranks(line),
                        .rollouts = read_rollouts(line),
-                       .learner = read_learner(line)};
+                       .learner = read_learner(line),
+                       .policies = read_policies(line)};
 }
 
 }  // namespace tandem::app

@@ -5,6 +5,7 @@
 #include <optional>
 #include <vector>
 
+#include "tandem/app/run/policy_metrics.h"
 #include "tandem/metrics/sink.h"
 
 namespace tandem::app {
@@ -62,6 +63,9 @@ struct UpdateMetrics {
   std::optional<RankMetrics> ranks = {};
   std::optional<RolloutMetrics> rollouts = {};
   std::optional<LearnerMetrics> learner = {};
+  // Of runs with several agents, in which the returns above are summed over them, and what was learned is the mean over
+  // the policies that are trained.
+  std::vector<PolicyMetrics> policies = {};
 
   friend bool operator==(const UpdateMetrics&, const UpdateMetrics&) = default;
 };

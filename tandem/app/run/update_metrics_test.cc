@@ -68,6 +68,32 @@ TEST(UpdateMetricsTest, ThoseOfRanksAreReadAsTheyWereWritten) {
   EXPECT_EQ(read_json(read_file(file)).at("rank_env_steps_per_s_max").as_double(), 9);
 }
 
+TEST(UpdateMetricsTest, ThoseOfSeveralPoliciesAreReadAsTheyWereWritten) {
+  const TemporaryFolder folder;
+  const auto file = folder / "metrics.jsonl";
+  UpdateMetrics metrics{.updates = 1};
+  const PolicyLearning learning{.policy_loss = 1,
+                                .value_loss = 2,
+                                .entropy = 3,
+                                .approx_kl = 4,
+                                .clip_fraction = 5,
+                                .explained_variance = 6,
+                                .grad_norm = 7,
+                                .learning_rate = 8,
+                                .entropy_coef = 9};
+  metrics.policies = {{.name = "b",
+                       .episode_return_mean = 0.5,
+                       .episode_length_mean = 2.5,
+                       .episodes = 7,
+                       .decisions = 12,
+                       .learning = learning},
+                      {.name = "a", .episodes = 8}};
+  JsonlSink(file).write(to_record(metrics));
+  EXPECT_EQ(read_last(file, 1), metrics);
+  EXPECT_EQ(read_json_file(file).at("policy/b/entropy").as_double(), 3);
+  EXPECT_TRUE(read_json_file(file).at("policy/a/episode_return_mean").is_null()) << "none has ended";
+}
+
 TEST(UpdateMetricsTest, ThoseOfALearnerAreReadAsTheyWereWritten) {
   const TemporaryFolder folder;
   const auto file = folder / "metrics.jsonl";

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "tandem/app/run/rollout_record.h"
+#include "tandem/app/train/multi_agent.h"
 #include "tandem/base/atomic_file.h"
 #include "tandem/base/error.h"
 #include "tandem/device/device_set.h"
@@ -51,8 +52,7 @@ using Restarts = std::shared_ptr<rl::RestartBudget>;
 
 // What the setups of all algorithms have.
 template <typename Setup>
-Setup common_setup(const TrainOptions& options, const rl::EnvRegistry& environments, const learner::Ranks& ranks,
-                   const Restarts& restarts) {
+Setup common_setup(const TrainOptions& options, const learner::Ranks& ranks) {
   Setup setup;
   setup.ranks = ranks;
   setup.seed = static_cast<std::uint64_t>(options.seed);
@@ -61,6 +61,14 @@ Setup common_setup(const TrainOptions& options, const rl::EnvRegistry& environme
   setup.gradient_check = options.gradient_check;
   setup.actor.noise_hold_steps = static_cast<int>(options.policy.sde_sample_freq);
   setup.rng = options.rng == Rng::kShards ? model::RngOrder::kShards : model::RngOrder::kUnordered;
+  return setup;
+}
+
+// Those of algorithms that train one agent.
+template <typename Setup>
+Setup one_agent_setup(const TrainOptions& options, const rl::EnvRegistry& environments, const learner::Ranks& ranks,
+                      const Restarts& restarts) {
+  auto setup = common_setup<Setup>(options, ranks);
   const auto make = [environments, id = options.env](int count) { return environments.make(id, count); };
   setup.make_envs = make;
   if (restarts) {
@@ -70,6 +78,12 @@ Setup common_setup(const TrainOptions& options, const rl::EnvRegistry& environme
   }
   setup.make_policy = policy_factory(options.policy);
   return setup;
+}
+
+template <typename Setup>
+void set_replicas(const TrainOptions& options, Setup& setup) {
+  setup.devices = device::parse_device_set(options.devices);
+  setup.shards = static_cast<int>(options.shards.value_or(static_cast<std::int64_t>(setup.devices.size())));
 }
 
 std::vector<std::vector<int>> follow_record(const TrainOptions& options, const std::string& text) {
@@ -90,18 +104,31 @@ rl::StragglerSetup straggler_setup(const TrainOptions& options, const learner::R
 
 rl::PpoSetup ppo_setup(const TrainOptions& options, const rl::EnvRegistry& environments, const learner::Ranks& ranks,
                        const Restarts& restarts) {
-  auto setup = common_setup<rl::PpoSetup>(options, environments, ranks, restarts);
-  setup.devices = device::parse_device_set(options.devices);
-  setup.shards = static_cast<int>(options.shards.value_or(static_cast<std::int64_t>(setup.devices.size())));
+  auto setup = one_agent_setup<rl::PpoSetup>(options, environments, ranks, restarts);
+  set_replicas(options, setup);
   setup.ppo = ppo_options(options);
   setup.normalizer = normalizer_options(options.normalize);
   if (options.algo == Algorithm::kDdPpo) setup.stragglers = straggler_setup(options, ranks);
   return setup;
 }
 
+rl::MultiAgentSetup multi_agent_setup(const TrainOptions& options, const rl::MultiAgentEntry& entry,
+                                      const learner::Ranks& ranks) {
+  auto setup = common_setup<rl::MultiAgentSetup>(options, ranks);
+  set_replicas(options, setup);
+  setup.ppo = ppo_options(options);
+  setup.policies = map_options(options.multi_agent);
+  setup.make_envs = entry.make;
+  setup.make_policy = [factory = policy_factory(options.policy)](const rl::MappedPolicy& policy,
+                                                                 at::Generator generator) {
+    return factory(policy.spec, std::move(generator));
+  };
+  return setup;
+}
+
 rl::ImpalaSetup impala_setup(const TrainOptions& options, const rl::EnvRegistry& environments,
                              const learner::Ranks& ranks, const Restarts& restarts) {
-  auto setup = common_setup<rl::ImpalaSetup>(options, environments, ranks, restarts);
+  auto setup = one_agent_setup<rl::ImpalaSetup>(options, environments, ranks, restarts);
   setup.device = device::parse_device_set(options.devices).front();
   setup.impala = impala_options(options);
   if (options.algo == Algorithm::kAppo) setup.appo = options.appo;
@@ -168,6 +195,8 @@ std::vector<std::vector<int>> recorded_rollouts(const TrainOptions& options) {
 
 std::unique_ptr<rl::TrainingRun> make_run(const TrainOptions& options, const rl::EnvRegistry& environments,
                                           const learner::Ranks& ranks, const Restarts& restarts) {
+  if (const rl::MultiAgentEntry* entry = environments.find_multi_agent(options.env))
+    return std::make_unique<rl::MultiAgentRun>(multi_agent_setup(options, *entry, ranks));
   switch (options.algo) {
     case Algorithm::kPpo:
     case Algorithm::kDdPpo:

@@ -14,15 +14,6 @@
 namespace tandem::app {
 namespace {
 
-// Only the model's own tensors, without the optimizer's and moving averages.
-model::NamedTensors model_part(const model::NamedTensors& state) {
-  model::NamedTensors kept;
-  for (const auto& [name, tensor] : state) {
-    if (!name.starts_with("optimizer.") && !name.starts_with("averages.")) kept.emplace_back(name, tensor);
-  }
-  return kept;
-}
-
 // One episode a row at a time: each environment plays a fixed share of the episodes, so that short ones are not
 // favoured.
 class Player {
@@ -104,6 +95,14 @@ class Player {
 
 }  // namespace
 
+model::NamedTensors model_part(const model::NamedTensors& state) {
+  model::NamedTensors kept;
+  for (const auto& [name, tensor] : state) {
+    if (!name.starts_with("optimizer.") && !name.starts_with("averages.")) kept.emplace_back(name, tensor);
+  }
+  return kept;
+}
+
 TrainedPolicy load_policy(const model::Checkpoint& checkpoint, const TrainOptions& options, const rl::Spec& spec) {
   TrainedPolicy trained{.policy = policy_factory(options.policy)(spec, at::detail::createCPUGenerator(0)),
                         .normalizers = rl::Normalizers(spec, normalizer_options(options.normalize))};
@@ -115,10 +114,13 @@ TrainedPolicy load_policy(const model::Checkpoint& checkpoint, const TrainOption
 
 Evaluation evaluate(const model::Checkpoint& checkpoint, const TrainOptions& options,
                     const rl::EnvRegistry& environments, std::int64_t episodes, std::uint64_t seed) {
+  if (environments.find_multi_agent(options.env) != nullptr) {
+    throw ConfigError(concat(options.env,
+                             " has several agents, which are not evaluated so far; `tandem export` writes "
+                             "the policies, and metrics.jsonl has their returns"));
+  }
   if (episodes < 1) throw ConfigError(concat("episodes is ", episodes, "; it must be at least 1"));
   const TrainedPolicy trained = load_policy(checkpoint, options, environments.spec(options.env));
-  if (trained.policy->spec().agents != 1)
-    throw ConfigError(concat(options.env, " has several agents, which cannot be evaluated yet"));
   constexpr std::int64_t kAtOnce = 32;
   const std::int64_t envs = std::min(kAtOnce, episodes);
   Player player(trained, environments.make(options.env, static_cast<int>(envs)), seed);

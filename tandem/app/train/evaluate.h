@@ -23,6 +23,9 @@ struct Evaluation {
 [[nodiscard]] Evaluation evaluate(const model::Checkpoint& checkpoint, const TrainOptions& options,
                                   const rl::EnvRegistry& environments, std::int64_t episodes, std::uint64_t seed);
 
+/// Of what a checkpoint holds of a policy, the model's own tensors, without the optimizer's and moving averages.
+[[nodiscard]] model::NamedTensors model_part(const model::NamedTensors& state);
+
 /// The policy of a checkpoint with its parameters and buffers, in eval mode on the CPU, and the run's normalisers.
 struct TrainedPolicy {
   std::shared_ptr<rl::ActorCritic> policy;

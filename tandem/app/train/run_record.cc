@@ -44,6 +44,25 @@ RankMetrics rank_metrics(const std::vector<rl::RankReport>& ranks) {
           .env_steps_per_s = over_ranks(rate)};
 }
 
+PolicyMetrics policy_metrics(const rl::PolicyReport& report) {
+  PolicyMetrics metrics{.name = report.name, .episodes = report.episodes, .decisions = report.decisions};
+  if (report.episodes > 0) {
+    metrics.episode_return_mean = report.episode_return_mean;
+    metrics.episode_length_mean = report.episode_length_mean;
+  }
+  if (!report.learning) return metrics;
+  metrics.learning = PolicyLearning{.policy_loss = report.learning->policy_loss,
+                                    .value_loss = report.learning->value_loss,
+                                    .entropy = report.learning->entropy,
+                                    .approx_kl = report.learning->approx_kl,
+                                    .clip_fraction = report.learning->clip_fraction,
+                                    .explained_variance = report.learning->explained_variance,
+                                    .grad_norm = report.learning->grad_norm,
+                                    .learning_rate = report.learning->learning_rate,
+                                    .entropy_coef = report.learning->entropy_coef};
+  return metrics;
+}
+
 }  // namespace
 
 RunRecord::RunRecord(const Configuration& configuration, const rl::TrainingRun& run, const TrainPlace& place)
@@ -108,6 +127,11 @@ std::string RunRecord::batch_text() const {
                   impala.batches_per_update, " learner steps");
   }
   const rl::PpoOptions ppo = ppo_options(options_);
+  if (run_.spec().agents > 1) {
+    return concat("an update has ", ppo.batch_rows(), " environment steps of ", run_.spec().agents,
+                  " agents in all; a policy's rows are the decisions of its agents, and a pass over them has ",
+                  ppo.batch_rows() / ppo.minibatch_rows(), " minibatches");
+  }
   return concat("an update has ", ppo.batch_rows(), " rows in all, ", ppo.batch_rows() / run_.shards(),
                 " a shard; a minibatch ", ppo.minibatch_rows(), " in all",
                 ppo.sequences ? concat(", with padding and burn-in, in sequences of ",
@@ -144,6 +168,8 @@ void RunRecord::account(const rl::RunReport& report) {
     rollouts_->append(run_.updates(), report.rollouts->steps);
     last_.rollouts = {.rows_cut = report.rollouts->rows_cut, .saved_ms = 1e3 * report.rollouts->saved_seconds};
   }
+  last_.policies.clear();
+  for (const rl::PolicyReport& policy : report.policies) last_.policies.push_back(policy_metrics(policy));
   pipeline_ = report.pipeline;
   if (pipeline_) last_.learner = learner_metrics(*pipeline_);
   note_solved(report);

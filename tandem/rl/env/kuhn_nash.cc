@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <vector>
 
 namespace tandem::rl {
 namespace {
@@ -28,6 +29,28 @@ KuhnStrategy pure_strategy(int number) {
 }
 
 }  // namespace
+
+KuhnStrategy kuhn_strategy(std::size_t player, const KuhnProbabilities& probabilities) {
+  using enum KuhnPoker::Move;
+  const std::vector<KuhnPoker::Move> unbid = player == 0 ? std::vector<KuhnPoker::Move>{} : std::vector{kCheck};
+  const std::vector<KuhnPoker::Move> facing_bet = player == 0 ? std::vector{kCheck, kBet} : std::vector{kBet};
+  const auto probability = [&](std::size_t card, const std::vector<KuhnPoker::Move>& moves, KuhnPoker::Move move) {
+    KuhnPoker game;
+    std::array<std::size_t, 2> cards{};
+    cards[player] = card;
+    cards[1 - player] = (card + 1) % kCards;  // which of the others is not seen
+    game.set(cards, moves);
+    std::array<std::uint8_t, KuhnPoker::kMoves> allowed{};
+    game.action_mask(player, allowed);
+    return probabilities(game.observe(player), allowed)[static_cast<std::size_t>(move)];
+  };
+  KuhnStrategy strategy;
+  for (std::size_t card = 0; card < kCards; ++card) {
+    strategy.bet[card] = probability(card, unbid, kBet);
+    strategy.call[card] = probability(card, facing_bet, kCall);
+  }
+  return strategy;
+}
 
 double kuhn_value(const KuhnStrategy& first, const KuhnStrategy& second) {
   double sum = 0;

@@ -6,6 +6,12 @@
 // Threads: free functions on values.
 #pragma once
 #include <array>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <span>
+
+#include "tandem/rl/env/kuhn_poker.h"
 
 namespace tandem::rl {
 
@@ -14,6 +20,12 @@ namespace tandem::rl {
 struct KuhnStrategy {
   std::array<double, 3> bet = {}, call = {};
 };
+
+/// A player's probabilities of all moves, where it sees `observation` and may make the moves that are `allowed`.
+using KuhnProbabilities = std::function<std::array<double, KuhnPoker::kMoves>(std::span<const float> observation,
+                                                                              std::span<const std::uint8_t> allowed)>;
+/// What a policy does in each situation of player 0 or 1.
+[[nodiscard]] KuhnStrategy kuhn_strategy(std::size_t player, const KuhnProbabilities& probabilities);
 
 /// What player_0 wins a deal on average; player_1 loses as much. -1/18 in equilibrium.
 [[nodiscard]] double kuhn_value(const KuhnStrategy& first, const KuhnStrategy& second);

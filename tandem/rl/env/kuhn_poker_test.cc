@@ -173,6 +173,20 @@ TEST(KuhnNashTest, OtherStrategiesCanBeExploited) {
   EXPECT_GT(kuhn_nash_conv(first_in_equilibrium(0), never_bluffs), 0.05);
 }
 
+// A policy that tells by the numbers that it sees: card, player and whether it faces a bet.
+TEST(KuhnNashTest, AStrategyIsAskedForInEverySituation) {
+  const KuhnProbabilities policy = [](std::span<const float> seen, std::span<const std::uint8_t> allowed) {
+    const double number = 0.1 * (seen[1] + 2 * seen[2]) + 0.4 * seen[4];
+    return allowed[KuhnPoker::kBet] != 0 ? std::array<double, 4>{1 - number, number, 0, 0}
+                                         : std::array<double, 4>{0, 0, 0.95 - number, number + 0.05};
+  };
+  const KuhnStrategy first = kuhn_strategy(0, policy), second = kuhn_strategy(1, policy);
+  EXPECT_THAT(first.bet, ElementsAre(DoubleNear(0, 1e-7), DoubleNear(0.1, 1e-7), DoubleNear(0.2, 1e-7)));
+  EXPECT_THAT(first.call, ElementsAre(DoubleNear(0.05, 1e-7), DoubleNear(0.15, 1e-7), DoubleNear(0.25, 1e-7)));
+  EXPECT_THAT(second.bet, ElementsAre(DoubleNear(0.4, 1e-7), DoubleNear(0.5, 1e-7), DoubleNear(0.6, 1e-7)));
+  EXPECT_THAT(second.call, ElementsAre(DoubleNear(0.45, 1e-7), DoubleNear(0.55, 1e-7), DoubleNear(0.65, 1e-7)));
+}
+
 // The game that is played is the one that the value is of: the mean over all deals and lines of play.
 TEST(KuhnNashTest, TheValueIsThatOfTheEnvironment) {
   const KuhnStrategy first{.bet = {0.1, 0.2, 0.3}, .call = {0.4, 0.5, 0.6}};

@@ -1,0 +1,129 @@
+// `tandem` with environments of several agents, as its users meet it.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tandem/app/program.h"
+#include "tandem/base/atomic_file.h"
+#include "tandem/base/json_reader.h"
+#include "tandem/base/testing/temporary_folder.h"
+#include "tandem/rl/env/env_registry.h"
+
+namespace tandem::app {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+
+struct SeveralOutcome {
+  int code = 0;
+  std::string out, err;
+};
+
+SeveralOutcome run_several(const std::vector<std::string>& arguments) {
+  std::vector<const char*> argv{"tandem"};
+  for (const std::string& argument : arguments) argv.push_back(argument.c_str());
+  testing::internal::CaptureStdout();
+  testing::internal::CaptureStderr();
+  SeveralOutcome outcome;
+  outcome.code = run_program(static_cast<int>(argv.size()), argv.data(), rl::EnvRegistry::native());
+  outcome.out = testing::internal::GetCapturedStdout();
+  outcome.err = testing::internal::GetCapturedStderr();
+  return outcome;
+}
+
+std::vector<std::string> small(const std::string& env, const std::string& folder, std::vector<std::string> more = {}) {
+  std::vector<std::string> arguments{"train", "--env", env, "--run-dir", folder, "--num-envs", "4"};
+  arguments.insert(arguments.end(), {"--rollout-steps", "16", "--total-steps", "256", "--set", "policy.hidden=8"});
+  arguments.insert(arguments.end(), {"--shards", "4", "--minibatches", "2", "--epochs", "1"});
+  arguments.insert(arguments.end(), more.begin(), more.end());
+  return arguments;
+}
+
+TEST(MultiAgentProgramTest, ARunHasNumbersOfEachPolicyAndExportsEach) {
+  const TemporaryFolder folder;
+  const std::string run = folder / "a";
+  const SeveralOutcome trained = run_several(small("KuhnPoker-v0", run, {"--devices", "cpu:2"}));
+  ASSERT_EQ(trained.code, 0) << trained.err;
+  EXPECT_THAT(trained.out, HasSubstr("--policy player_0 -o policy.pt"));
+  const JsonValue summary = read_json(read_file(folder / "a" / "summary.json"));
+  for (const std::string policy : {"policy/player_0/", "policy/player_1/"}) {
+    for (const std::string field : {"entropy", "grad_norm", "decisions", "episodes", "learning_rate"})
+      EXPECT_GT(summary.at(policy + field).as_double(), 0) << policy << field;
+  }
+  EXPECT_EQ(summary.at("policy/player_0/episode_return_mean").as_double(),
+            -summary.at("policy/player_1/episode_return_mean").as_double());
+  EXPECT_EQ(summary.at("replicas").as_array().size(), 2U);
+  EXPECT_THAT(read_file(folder / "a" / "metrics.jsonl"), HasSubstr("\"policy/player_1/value_loss\":"));
+
+  const SeveralOutcome exported = run_several({"export", run, "--policy", "player_1", "-o", folder / "p.pt"});
+  EXPECT_EQ(exported.code, 0) << exported.err;
+  EXPECT_TRUE(std::filesystem::exists(folder / "p.safetensors"));
+  EXPECT_THAT(run_several({"export", run, "-o", folder / "p.pt"}).err,
+              AllOf(HasSubstr("say which with --policy"), HasSubstr("player_0, player_1")));
+  EXPECT_THAT(run_several({"export", run, "--policy", "x", "-o", folder / "p.pt"}).err, HasSubstr("no such policy"));
+  EXPECT_THAT(run_several({"eval", run}).err, HasSubstr("several agents"));
+  EXPECT_EQ(run_several({"inspect", run}).code, 0);
+  EXPECT_EQ(run_several({"plot", run, "-o", folder / "c.svg"}).code, 0);
+}
+
+TEST(MultiAgentProgramTest, AStoppedRunGoesOnToTheSameStateOnOtherReplicas) {
+  const TemporaryFolder folder;
+  const std::vector<std::string> policies{
+      "--set", "multi_agent.policies=leader,others", "--set", "multi_agent.mapping=cart_0=leader,*=others", "--set",
+      "multi_agent.policies_to_train=others",
+      // Schedules run over total_steps, which is not the same here.
+      "--set", "ppo.learning_rate_schedule=constant", "--set", "ppo.clip_range_schedule=constant"};
+  const auto state = [&](const char* run) {
+    return read_json(read_file(folder / run / "summary.json")).at("state_sha256").as_string();
+  };
+  ASSERT_EQ(run_several(small("MultiAgentCartPole-v0", folder / "whole", policies)).code, 0);
+  std::vector<std::string> half = small("MultiAgentCartPole-v0", folder / "half", policies);
+  *std::ranges::find(half, "256") = "128";
+  ASSERT_EQ(run_several(half).code, 0);
+  EXPECT_NE(state("half"), state("whole"));
+  const SeveralOutcome resumed = run_several({"resume", folder / "half", "--total-steps", "256", "--devices", "cpu:4"});
+  ASSERT_EQ(resumed.code, 0) << resumed.err;
+  EXPECT_EQ(state("half"), state("whole"));
+  const JsonValue summary = read_json(read_file(folder / "half" / "summary.json"));
+  EXPECT_EQ(summary.at("resumed").as_string(), "exactly");
+  EXPECT_EQ(summary.find("policy/leader/entropy"), nullptr) << "it does not learn";
+  EXPECT_NE(summary.find("policy/leader/episodes"), nullptr);
+}
+
+TEST(MultiAgentProgramTest, WrongSettingsAreRefusedAllAtOnceAndLeaveNoFolder) {
+  const TemporaryFolder folder;
+  const auto refused = [&](const std::string& env, std::vector<std::string> settings) {
+    std::vector<std::string> more;
+    for (std::string& setting : settings) more.insert(more.end(), {"--set", std::move(setting)});
+    const SeveralOutcome outcome = run_several(small(env, folder / "no", more));
+    EXPECT_EQ(outcome.code, 2);
+    EXPECT_FALSE(std::filesystem::exists(folder / "no"));
+    return outcome.err;
+  };
+  EXPECT_THAT(refused("KuhnPoker-v0", {"multi_agent.mapping=player_0=a", "multi_agent.policies_to_train=b",
+                                       "policy.recurrent=gru", "normalize.rewards=true", "strategy=asynchronous"}),
+              AllOf(HasSubstr("agent player_0 of KuhnPoker-v0 is mapped to policy 'a'"),
+                    HasSubstr("agent player_1 of KuhnPoker-v0 has no policy"), HasSubstr("'b' is to be trained"),
+                    HasSubstr("policy.recurrent"), HasSubstr("normalize.rewards"), HasSubstr("strategy")));
+  EXPECT_THAT(refused("KuhnPoker-v0", {"multi_agent.mapping=player_0"}), HasSubstr("is no rule of a mapping"));
+  EXPECT_THAT(refused("KuhnPoker-v0", {"policy.head=normal"}), HasSubstr("policy.head"));
+  EXPECT_THAT(refused("CartPole-v1", {"multi_agent.policies=a"}), HasSubstr("CartPole-v1 has one agent"));
+  const SeveralOutcome impala =
+      run_several({"train", "--env", "KuhnPoker-v0", "--algo", "impala", "--run-dir", folder / "no"});
+  EXPECT_EQ(impala.code, 2);
+  EXPECT_THAT(impala.err, HasSubstr("algo: ppo alone trains"));
+}
+
+TEST(MultiAgentProgramTest, EnvironmentsAreListedAndDescribedWithTheirAgents) {
+  EXPECT_THAT(run_several({"envs"}).out,
+              AllOf(HasSubstr("KuhnPoker-v0"), HasSubstr("cart_0, cart_1, cart_2, cart_3"), HasSubstr("CartPole-v1")));
+  EXPECT_THAT(run_several({"envs", "KuhnPoker-v0"}).out,
+              AllOf(HasSubstr("agent player_1"), HasSubstr("Discrete(4), masked"), HasSubstr("Shipped settings")));
+  const JsonValue all = read_json(run_several({"envs", "KuhnPoker-v0", "--json"}).out);
+  EXPECT_EQ(all.as_array().at(0).at("agent_specs").as_array().at(1).at("name").as_string(), "player_1");
+  EXPECT_EQ(all.as_array().at(0).at("agents").as_int64(), 2);
+}
+
+}  // namespace
+}  // namespace tandem::app

@@ -1,0 +1,105 @@
+#include "tandem/app/train/multi_agent.h"
+
+#include <algorithm>
+
+#include "tandem/app/train/build_run.h"
+#include "tandem/base/error.h"
+#include "tandem/base/text.h"
+#include "tandem/model/named_copy.h"
+#include "tandem/rl/policy/action_family.h"
+
+namespace tandem::app {
+namespace {
+
+using Entry = rl::MultiAgentEntry;
+using AgentsCheck = std::function<void(const TrainOptions&, const Entry&)>;
+
+void refuse(bool wrong, const Entry& entry, const std::string& why) {
+  if (wrong) throw ConfigError(concat(entry.spec.id, " has several agents, ", why));
+}
+
+bool depends_on_speed(sync::StrategyKind strategy) {
+  return strategy == sync::StrategyKind::kAsynchronous || strategy == sync::StrategyKind::kSyncReplicas;
+}
+
+void check_heads(const TrainOptions& options, const Entry& entry) {
+  if (!options.policy.head) return;
+  for (std::size_t agent = 0; agent < entry.spec.agents.size(); ++agent)
+    rl::check_family(rl::action_family(*options.policy.head), entry.spec.agents[agent].action);
+}
+
+}  // namespace
+
+rl::PolicyMapOptions map_options(const MultiAgentSettings& settings) {
+  rl::PolicyMapOptions options{
+      .policies = settings.policies, .mapping = {}, .policies_to_train = settings.policies_to_train};
+  if (!settings.mapping.empty()) options.mapping = rl::mapping_of(settings.mapping);
+  return options;
+}
+
+rl::PolicyMap policy_map_of(const TrainOptions& options, const rl::MultiAgentEntry& entry) {
+  return rl::policy_map(entry.spec, map_options(options.multi_agent));
+}
+
+std::vector<Surroundings::Check> multi_agent_checks(const rl::EnvRegistry& environments) {
+  std::vector<Surroundings::Check> checks;
+  const auto with_agents = [&](const char* key, AgentsCheck check) {
+    checks.push_back({key, [&environments, check](const TrainOptions& options) {
+                        if (const Entry* entry = environments.find_multi_agent(options.env)) check(options, *entry);
+                      }});
+  };
+  with_agents("algo", [](const TrainOptions& options, const Entry& entry) {
+    refuse(options.algo != Algorithm::kPpo, entry, "which algo: ppo alone trains so far");
+  });
+  with_agents("strategy", [](const TrainOptions& options, const Entry& entry) {
+    refuse(
+        depends_on_speed(options.strategy), entry,
+        "whose learners need a strategy whose numbers do not depend on which replica is fast: replicated, divided or "
+        "parameter_server");
+  });
+  with_agents("policy.recurrent", [](const TrainOptions& options, const Entry& entry) {
+    refuse(options.policy.recurrent != Recurrence::kNone, entry, "whose policies remember nothing so far; use none");
+  });
+  with_agents("policy.head", check_heads);
+  with_agents("normalize.observations", [](const TrainOptions& options, const Entry& entry) {
+    refuse(options.normalize.observations, entry, "for which nothing is normalised so far");
+  });
+  with_agents("normalize.rewards", [](const TrainOptions& options, const Entry& entry) {
+    refuse(options.normalize.rewards, entry, "for which nothing is normalised so far");
+  });
+  with_agents("multi_agent.mapping",
+              [](const TrainOptions& options, const Entry& entry) { (void)policy_map_of(options, entry); });
+  const auto for_several = [&](const char* key, std::vector<std::string> MultiAgentSettings::*setting) {
+    checks.push_back({key, [&environments, setting](const TrainOptions& options) {
+                        if ((options.multi_agent.*setting).empty() || environments.find_multi_agent(options.env))
+                          return;
+                        throw ConfigError(concat("has no effect: ", options.env, " has one agent; leave it out"));
+                      }});
+  };
+  for_several("multi_agent.policies", &MultiAgentSettings::policies);
+  for_several("multi_agent.mapping", &MultiAgentSettings::mapping);
+  for_several("multi_agent.policies_to_train", &MultiAgentSettings::policies_to_train);
+  return checks;
+}
+
+TrainedPolicy load_policy(const model::Checkpoint& checkpoint, const TrainOptions& options,
+                          const rl::MultiAgentEntry& entry, const std::string& name) {
+  const rl::PolicyMap map = policy_map_of(options, entry);
+  const auto found =
+      name.empty() && map.size() == 1 ? map.begin() : std::ranges::find(map, name, &rl::MappedPolicy::name);
+  if (found == map.end()) {
+    std::string names;
+    for (const rl::MappedPolicy& policy : map) names += concat(names.empty() ? "" : ", ", policy.name);
+    throw ConfigError(concat(name.empty() ? "the run has several policies; say which with --policy"
+                                          : concat("--policy ", name, ": the run has no such policy"),
+                             "; there are ", names));
+  }
+  TrainedPolicy trained{.policy = policy_factory(options.policy)(found->spec, at::detail::createCPUGenerator(0)),
+                        .normalizers = rl::Normalizers(found->spec, {})};
+  model::copy_named(model_part(checkpoint.read_part(rl::MultiAgentRun::policy_part(found->name)).tensors),
+                    model::named_state_of(*trained.policy));
+  trained.policy->eval();
+  return trained;
+}
+
+}  // namespace tandem::app

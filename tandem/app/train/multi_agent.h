@@ -1,0 +1,28 @@
+// app/train/multi_agent.h: the options of runs with several agents, as what the library takes; and what of a
+// configuration does not go with them.
+#pragma once
+#include <memory>
+#include <string>
+
+#include "tandem/app/config/configuration.h"
+#include "tandem/app/train/evaluate.h"
+#include "tandem/rl/algo/multi_agent_run.h"
+#include "tandem/rl/env/env_registry.h"
+
+namespace tandem::app {
+
+/// Throws ConfigError as rl::mapping_of() does.
+[[nodiscard]] rl::PolicyMapOptions map_options(const MultiAgentSettings& settings);
+/// The policies of the options' environment. Throws ConfigError as rl::mapping_of() and rl::policy_map() do.
+[[nodiscard]] rl::PolicyMap policy_map_of(const TrainOptions& options, const rl::MultiAgentEntry& entry);
+
+/// What is to be checked of a configuration, by key: settings that several agents do not go with, or that mean nothing
+/// for one. `environments` outlives the result; the options' plugins are not loaded into it.
+[[nodiscard]] std::vector<Surroundings::Check> multi_agent_checks(const rl::EnvRegistry& environments);
+
+/// The policy of the checkpoint of such a run; `name` may be empty where there is but one. Throws ConfigError naming
+/// those that there are, CheckpointError when the checkpoint does not fit.
+[[nodiscard]] TrainedPolicy load_policy(const model::Checkpoint& checkpoint, const TrainOptions& options,
+                                        const rl::MultiAgentEntry& entry, const std::string& name);
+
+}  // namespace tandem::app
