@@ -96,6 +96,7 @@ TEST(MultiAgentRunTest, AFrozenPolicyStaysAsItIsAndTheHashCoversIt) {
   policies.policies_to_train = {"others"};
   MultiAgentRun run(several("MultiAgentCartPole-v0", 2, 2, policies));
   const at::Tensor leader = parameters_of(run.policy(0)), others = parameters_of(run.policy(1));
+  EXPECT_FALSE(at::equal(leader, others)) << "each begins with parameters of its own";
   const std::string state = run.state_sha256(), params = run.params_sha256();
   const RunReport report = run.update();
   EXPECT_TRUE(at::equal(parameters_of(run.policy(0)), leader));
