@@ -11,9 +11,9 @@
 namespace tandem::app {
 namespace {
 
-using testing::AllOf;
-using testing::HasSubstr;
-using testing::Not;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
 
 struct SeveralOutcome {
   int code = 0;
@@ -23,12 +23,12 @@ struct SeveralOutcome {
 SeveralOutcome run_several(const std::vector<std::string>& arguments) {
   std::vector<const char*> argv{"tandem"};
   for (const std::string& argument : arguments) argv.push_back(argument.c_str());
-  testing::internal::CaptureStdout();
-  testing::internal::CaptureStderr();
+  ::testing::internal::CaptureStdout();
+  ::testing::internal::CaptureStderr();
   SeveralOutcome outcome;
   outcome.code = run_program(static_cast<int>(argv.size()), argv.data(), rl::EnvRegistry::native());
-  outcome.out = testing::internal::GetCapturedStdout();
-  outcome.err = testing::internal::GetCapturedStderr();
+  outcome.out = ::testing::internal::GetCapturedStdout();
+  outcome.err = ::testing::internal::GetCapturedStderr();
   return outcome;
 }
 

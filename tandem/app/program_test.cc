@@ -68,12 +68,12 @@ class ProgramTest : public ::testing::Test {
     environments.add<Walk<Trouble::kNan>>();
     environments.add<Walk<Trouble::kThrow>>();
     environments.add<Echo>();
-    testing::internal::CaptureStdout();
-    testing::internal::CaptureStderr();
+    ::testing::internal::CaptureStdout();
+    ::testing::internal::CaptureStderr();
     Outcome outcome;
     outcome.code = run_program(static_cast<int>(argv.size()), argv.data(), environments);
-    outcome.out = testing::internal::GetCapturedStdout();
-    outcome.err = testing::internal::GetCapturedStderr();
+    outcome.out = ::testing::internal::GetCapturedStdout();
+    outcome.err = ::testing::internal::GetCapturedStderr();
     return outcome;
   }
   // A run of one or a few updates.

@@ -48,12 +48,13 @@ TEST(WorldBoardLossTest, ALostStoreIsToldOnceAndTheBoardGoesOnWithoutNews) {
   const std::unique_ptr<Store> root = make_memory_store();
   const std::array<std::string, 2> names{"a", "b"};
   std::array<std::optional<ProgressBoard>, 2> boards;
-  std::array<World, 2> worlds{};
+  const HostMap hosts = HostMap::by_list({{0}, {1}}, names);
+  const auto on = [&hosts](int rank) {
+    return World{.rank = rank, .size = 2, .hosts = hosts, .description = "", .store = nullptr};
+  };
+  std::array<World, 2> worlds{on(0), on(1)};
   const auto open = [&](int rank) {
     const auto i = static_cast<std::size_t>(rank);
-    worlds[i].rank = rank;
-    worlds[i].size = 2;
-    worlds[i].hosts = HostMap::by_list({{0}, {1}}, names);
     worlds[i].store = std::make_unique<LosableStore>(root->part("run"), lost);
     boards[i] = open_board(worlds[i], 2, {rank, rank + 1}, {.deadline = Deadline::after(20s), .stop = {}},
                            {.every = 1ms, .on_loss = [&told, i](const std::string& why) {

@@ -15,8 +15,9 @@ TEST(ChromeTraceTest, HasTheNameOfEachThreadAndASpanAnEvent) {
   const Clock::time_point begin = Clock::now();
   const std::vector<ThreadTrace> threads{
       {.name = "replica 0",
-       .latest = {{.name = "rollout", .begin = begin + microseconds(5), .duration = microseconds(7)}}},
-      {.name = "\"quoted\""}};
+       .latest = {{.name = "rollout", .begin = begin + microseconds(5), .duration = microseconds(7)}},
+       .totals = {}},
+      {.name = "\"quoted\"", .latest = {}, .totals = {}}};
   const JsonValue trace = read_json(to_chrome_trace(threads, begin));
   const JsonValue& events = trace.at("traceEvents");
   ASSERT_EQ(events.as_array().size(), 3U);

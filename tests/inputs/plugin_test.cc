@@ -67,8 +67,8 @@ TEST(BadPluginTest, EnvironmentsThatFailAreMadeAnewAsOftenAsAskedFor) {
     };
     expect_success(tandem(folder.path(), with("6")));
     EXPECT_THAT(read_text(folder / "run6/log.txt"),
-                testing::AllOf(testing::HasSubstr("(6 of 6 times)"), testing::HasSubstr("lost its window"),
-                               testing::HasSubstr("ThrowsInStep-v0")));
+                ::testing::AllOf(::testing::HasSubstr("(6 of 6 times)"), ::testing::HasSubstr("lost its window"),
+                                 ::testing::HasSubstr("ThrowsInStep-v0")));
     expect_refusal(tandem(folder.path(), with("5")), kRunFailed, {"lost its window", "failed 5 times before"});
   }
 }
@@ -84,7 +84,7 @@ TEST(BadPluginTest, AnEnvironmentThatHangsEndsTheRunWithinItsDeadline) {
                               "--set impala.batches_per_update=1 --set impala.stall_timeout=2")),
                  kRunFailed, words);
   EXPECT_THAT(expect_success(tandem(folder.path(), split("inspect run"))),
-              testing::AllOf(testing::HasSubstr("state    failed"), testing::HasSubstr("rollout 0")));
+              ::testing::AllOf(::testing::HasSubstr("state    failed"), ::testing::HasSubstr("rollout 0")));
 }
 
 TEST(BadPluginTest, AnEnvironmentThatCannotLoadItsStateLeavesTheCheckpoints) {

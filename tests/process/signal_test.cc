@@ -22,8 +22,8 @@
 namespace tandem::process_test {
 namespace {
 
-using testing::HasSubstr;
-using testing::IsEmpty;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 
 namespace fs = std::filesystem;
 
@@ -152,7 +152,7 @@ void expect_goes_on_exactly(SignalledRun& run) {
 }
 
 // From the instant at which the last rank can be asked, which is before the ranks have met, over the first updates.
-class RandomInstantTest : public testing::TestWithParam<int> {};
+class RandomInstantTest : public ::testing::TestWithParam<int> {};
 
 TEST_P(RandomInstantTest, ASignalLeavesOneCheckpointThatGoesOnExactly) {
   std::mt19937 random(static_cast<unsigned>(GetParam()));
@@ -173,7 +173,7 @@ TEST_P(RandomInstantTest, ASignalLeavesOneCheckpointThatGoesOnExactly) {
   expect_goes_on_exactly(run);
 }
 
-INSTANTIATE_TEST_SUITE_P(Seeds, RandomInstantTest, testing::Range(0, 16));
+INSTANTIATE_TEST_SUITE_P(Seeds, RandomInstantTest, ::testing::Range(0, 16));
 
 // As a scheduler does it that signals every process of a job, and its launchers pass on what they get.
 TEST(SignalTest, ToAllAtOnceAndRepeatedIsOneStop) {

@@ -8,8 +8,8 @@
 namespace tandem::app {
 namespace {
 
-using testing::AllOf;
-using testing::HasSubstr;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
 
 TEST(StartRanksTest, RanksThatWouldShareACudaDeviceAreRefusedWithWhatWorks) {
   const c10::Device cpu(c10::kCPU), cuda(c10::kCUDA, 0);

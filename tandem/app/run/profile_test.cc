@@ -25,6 +25,7 @@ std::vector<std::string> words_of_line(const std::string& table, int number) {
 
 TEST(ProfileTest, TheTableHasSharesOfTheElapsedTimeLargestFirstAndTheRest) {
   const std::vector<ThreadTrace> threads{{.name = "replica0",
+                                          .latest = {},
                                           .totals = {{.name = "rollout",
                                                       .total = milliseconds(300),
                                                       .own = milliseconds(100),

@@ -16,11 +16,11 @@
 namespace tandem::app {
 namespace {
 
-using testing::AllOf;
-using testing::HasSubstr;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
 
 // PATH with nothing but a shell script in the place of Slurm's scontrol.
-class RequeueTest : public testing::Test {
+class RequeueTest : public ::testing::Test {
  protected:
   RequeueTest() {
     ::setenv("PATH", folder_.path().c_str(), 1);

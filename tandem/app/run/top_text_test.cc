@@ -11,9 +11,9 @@
 namespace tandem::app {
 namespace {
 
-using testing::AllOf;
-using testing::HasSubstr;
-using testing::Not;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
 
 RunSeen two_ranks() {
   RunStatus status{.env = "CartPole-v1",

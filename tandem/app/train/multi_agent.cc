@@ -57,6 +57,9 @@ std::vector<Surroundings::Check> multi_agent_checks(const rl::EnvRegistry& envir
         "whose learners need a strategy whose numbers do not depend on which replica is fast: replicated, divided or "
         "parameter_server");
   });
+  with_agents("env_restarts", [](const TrainOptions& options, const Entry& entry) {
+    refuse(options.env_restarts > 0, entry, "and such environments are not made anew when they fail; leave it at 0");
+  });
   with_agents("policy.recurrent", [](const TrainOptions& options, const Entry& entry) {
     refuse(options.policy.recurrent != Recurrence::kNone, entry, "whose policies remember nothing so far; use none");
   });

@@ -85,15 +85,15 @@ TEST(ImageRunTest, PixelsStayBytesUpToThePolicy) {
   EXPECT_EQ(learned, 4 * 17);
 }
 
-std::string state_after(PpoSetup setup, int updates) {
+std::string image_state_after(PpoSetup setup, int updates) {
   PpoRun run(std::move(setup));
   for (int i = 0; i < updates; ++i) (void)run.update();
   return run.state_sha256();
 }
 
 TEST(ImageRunTest, EveryTopologyGivesTheSameBits) {
-  const std::string expected = state_after(ppo_on_catch(1), 4);
-  for (const int replicas : {2, 4}) EXPECT_EQ(state_after(ppo_on_catch(replicas), 4), expected) << replicas;
+  const std::string expected = image_state_after(ppo_on_catch(1), 4);
+  for (const int replicas : {2, 4}) EXPECT_EQ(image_state_after(ppo_on_catch(replicas), 4), expected) << replicas;
 }
 
 TEST(ImageRunTest, APpoRunThatWasSavedGoesOnExactlyOnAnotherTopology) {
@@ -142,7 +142,7 @@ TEST(ImageRunTest, PixelsAreNotNormalised) {
     const PpoRun run(std::move(setup));
     FAIL();
   } catch (const ConfigError& error) {
-    EXPECT_THAT(error.what(), testing::HasSubstr("'image' is not of float32"));
+    EXPECT_THAT(error.what(), ::testing::HasSubstr("'image' is not of float32"));
   }
 }
 

@@ -39,8 +39,9 @@ learner::TeamOptions options_of_team(const MultiAgentSetup& setup, std::uint64_t
           .rng = setup.rng,
           .optimizer = {model::AdamOptions{.lr = setup.ppo.learning_rate, .eps = setup.ppo.adam_eps}},
           .flat = {},
-          .strategy = sync::with_mean(setup.strategy,
-                                      {.max_grad_norm = setup.ppo.max_grad_norm, .divisor = sync::Divisor::kTotal}),
+          .strategy = sync::with_mean(setup.strategy, {.max_grad_norm = setup.ppo.max_grad_norm,
+                                                       .divisor = sync::Divisor::kTotal,
+                                                       .check = setup.gradient_check}),
           .patience = kLearnPatience};
 }
 

@@ -42,7 +42,8 @@ struct MultiAgentSetup {
   PpoOptions ppo;  // of every policy that is trained
   ActorOptions actor;
   model::RngOrder rng = model::RngOrder::kShards;
-  sync::StrategyOptions strategy;  // with the mean that the algorithm asks for; one whose numbers do not depend on time
+  sync::StrategyOptions strategy;  // but for its mean; one whose numbers do not depend on time
+  sync::GradientCheck gradient_check = sync::GradientCheck::kSum;
   PolicyMapOptions policies;
   std::function<std::unique_ptr<MultiAgentGroup>(int count)> make_envs;
   NamedPolicyFactory make_policy;

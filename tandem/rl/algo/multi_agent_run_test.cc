@@ -44,7 +44,7 @@ std::string state_after_updates(MultiAgentRun& run, int updates) {
 TEST(MultiAgentRunTest, EveryTopologyGivesTheSameBits) {
   for (const auto& [env, policies] :
        {std::pair{"KuhnPoker-v0", PolicyMapOptions{}}, std::pair{"MultiAgentCartPole-v0", leader_and_others()}}) {
-    for (const PpoKernel kernel : {PpoKernel::kAuto, PpoKernel::kOff}) {
+    for (const LossKernel kernel : {LossKernel::kAuto, LossKernel::kOff}) {
       const auto state = [&](int shards, int replicas) {
         MultiAgentSetup setup = several(env, shards, replicas, policies);
         setup.ppo.kernel = kernel;

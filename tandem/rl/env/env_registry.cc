@@ -87,10 +87,10 @@ EnvRegistry EnvRegistry::native() {
     registry.add({make(1)->spec(), make, "tandem"});
   }
   for (const auto& make : {make_masked_cartpole, make_masked_pendulum}) registry.add({make(1)->spec(), make, "tandem"});
-  for (EnvEntry entry : {entry_of<Catch>(), entry_of<RepeatPrevious>(), multi_agent_entry_of<MultiAgentCartPole>(),
-                         multi_agent_entry_of<KuhnPoker>()}) {
-    registry.add(of_tandem(std::move(entry)));
-  }
+  registry.add(of_tandem(entry_of<Catch>()));
+  registry.add(of_tandem(entry_of<RepeatPrevious>()));
+  registry.add(of_tandem(multi_agent_entry_of<MultiAgentCartPole>()));
+  registry.add(of_tandem(multi_agent_entry_of<KuhnPoker>()));
   return registry;
 }
 

@@ -83,7 +83,7 @@ TEST(MaskedEnvTest, AnElementThatIsNotThereIsAnError) {
 
 // Plays an episode; `answer` chooses from the cards seen so far, the newest last.
 template <typename Answer>
-double play(EnvGroup& group, EnvBuffers& buffers, const Answer& answer) {
+double play_cards(EnvGroup& group, EnvBuffers& buffers, const Answer& answer) {
   group.reset(std::vector<std::uint64_t>{11}, buffers.arrays());
   std::vector<std::int64_t> seen;
   double total = 0;
@@ -106,10 +106,10 @@ TEST(RepeatPreviousTest, OnlyTheCardOfTheDelayEarns) {
       return seen.size() > steps ? seen[seen.size() - 1 - steps] : 0;
     };
   };
-  EXPECT_NEAR(play(group, buffers, ago(RepeatPrevious::kDelay)), 1, 1e-12);
-  EXPECT_LT(play(group, buffers, ago(RepeatPrevious::kDelay - 1)), 0);
-  EXPECT_LT(play(group, buffers, ago(RepeatPrevious::kDelay + 1)), 0);
-  EXPECT_LT(play(group, buffers, ago(0)), 0);
+  EXPECT_NEAR(play_cards(group, buffers, ago(RepeatPrevious::kDelay)), 1, 1e-12);
+  EXPECT_LT(play_cards(group, buffers, ago(RepeatPrevious::kDelay - 1)), 0);
+  EXPECT_LT(play_cards(group, buffers, ago(RepeatPrevious::kDelay + 1)), 0);
+  EXPECT_LT(play_cards(group, buffers, ago(0)), 0);
 }
 
 TEST(RepeatPreviousTest, ASavedGroupGoesOnWhereItWas) {

@@ -16,8 +16,8 @@
 namespace tandem::rl {
 namespace {
 
-using testing::AllOf;
-using testing::HasSubstr;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
 
 // Counts its steps from a random begin. Action 1 breaks it for good, action 2 makes it show no number.
 struct Fragile {
@@ -73,13 +73,13 @@ TEST(RestartingEnvsTest, AnEnvironmentThatFailsBeginsANewEpisodeAndTheOthersGoOn
     EXPECT_EQ(f.begin(0), before[0]);
     EXPECT_EQ(f.begin(2), before[2]);
     EXPECT_NE(f.begin(1), before[1]);
-    EXPECT_THAT((std::array{f.steps(0), f.steps(1), f.steps(2)}), testing::ElementsAre(2, 0, 2));
-    EXPECT_THAT(f.buffers.reward(), testing::ElementsAre(1, 0, 1));
-    EXPECT_THAT(f.buffers.truncated(), testing::ElementsAre(0, 1, 0));
-    EXPECT_THAT(f.buffers.terminated(), testing::ElementsAre(0, 0, 0));
-    EXPECT_THAT(f.buffers.final_observation<float>(1), testing::ElementsAre(before[1], 1));
+    EXPECT_THAT((std::array{f.steps(0), f.steps(1), f.steps(2)}), ::testing::ElementsAre(2, 0, 2));
+    EXPECT_THAT(f.buffers.reward(), ::testing::ElementsAre(1, 0, 1));
+    EXPECT_THAT(f.buffers.truncated(), ::testing::ElementsAre(0, 1, 0));
+    EXPECT_THAT(f.buffers.terminated(), ::testing::ElementsAre(0, 0, 0));
+    EXPECT_THAT(f.buffers.final_observation<float>(1), ::testing::ElementsAre(before[1], 1));
     f.step({0, 0, 0});
-    EXPECT_THAT(f.buffers.truncated(), testing::ElementsAre(0, 0, 0));
+    EXPECT_THAT(f.buffers.truncated(), ::testing::ElementsAre(0, 0, 0));
     EXPECT_EQ(f.steps(1), 1);
     EXPECT_EQ(f.budget->used(), 1);
     const std::vector<std::string> remarks = f.budget->take_remarks();
@@ -136,7 +136,7 @@ TEST(RestartingEnvsTest, EqualFailuresGiveEqualRunsAndASavedGroupGoesOnWithThem)
   EXPECT_EQ(loaded.steps(0), 1);
   for (Fixture* each : {&first, &loaded}) each->step({1, 0});
   EXPECT_EQ(loaded.begin(0), first.begin(0)) << "the second failure's seed";
-  EXPECT_THAT(loaded.buffers.final_observation<float>(0), testing::ElementsAre(same.begin(0), 1));
+  EXPECT_THAT(loaded.buffers.final_observation<float>(0), ::testing::ElementsAre(same.begin(0), 1));
 }
 
 TEST(RestartingEnvsTest, WithoutFailuresItIsTheGroupItself) {

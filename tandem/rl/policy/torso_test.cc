@@ -17,8 +17,8 @@
 namespace tandem::rl {
 namespace {
 
-using testing::AllOf;
-using testing::HasSubstr;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
 
 Leaf image_leaf(std::int64_t channels, std::int64_t height, std::int64_t width) {
   return {.name = "image", .type = ElementType::kUInt8, .shape = {channels, height, width}};
