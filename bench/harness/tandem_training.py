@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 from collections.abc import Callable, Sequence
@@ -13,6 +14,7 @@ from harness.process import run
 from harness.training import Expected, Settings
 
 SEED = 1
+_RUNS = itertools.count()  # of this process: no two have the same folder
 
 
 class NewLines:
@@ -70,11 +72,9 @@ class TandemTraining:
         self._update_steps = settings.update_steps()
         self._expected = expected
         self._watch = watch
-        self._runs = 0
 
     def measure(self, size: Size, seed: int = SEED) -> Sample:
-        self._runs += 1
-        folder = self._place.scratch / f"tandem-{id(self)}-{self._runs}"
+        folder = self._place.scratch / f"tandem-{next(_RUNS)}"
         lines = NewLines(folder / "metrics.jsonl")
         steps = self._steps[size]
         command = [self._place.programs / "tandem", "train", *self._arguments, "--quiet"]

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 
@@ -35,7 +36,9 @@ TEST(PluginTest, AllOfItsEnvironmentsAreAddedAndRun) {
     registry.load_plugin(plugin("good"));
     EXPECT_EQ(registry.entries().size(), EnvRegistry::native().entries().size() + 2);
     EXPECT_EQ(registry.spec("Dice-v0").id, "Dice-v0");
-    EXPECT_THAT(registry.entries()[2].origin, AllOf(HasSubstr("plugin '"), HasSubstr("good.so'")));
+    const auto dice = std::find_if(registry.entries().begin(), registry.entries().end(),
+                                   [](const EnvEntry& entry) { return entry.spec.id == "Dice-v0"; });
+    EXPECT_THAT(dice->origin, AllOf(HasSubstr("plugin '"), HasSubstr("good.so'")));
     group = registry.make("Coin-v0", 2);
   }
   // The registry is gone; the group's code is not.

@@ -136,7 +136,8 @@ Surroundings surroundings_of(const rl::EnvRegistry& environments, int ranks) {
   surroundings.default_shards = [ranks](const std::string& devices) -> std::int64_t {
     return sync::default_shards(ranks, static_cast<int>(device::parse_device_set(devices).size()));
   };
-  surroundings.choose_torso = [spec_of](const TrainOptions& options) {
+  surroundings.choose_torso = [spec_of, has_one_agent](const TrainOptions& options) {
+    if (!has_one_agent(options)) return rl::Torso::kAuto;  // each policy chooses its own
     const rl::Torso chosen = rl::chosen_torso(options.policy.torso, spec_of(options));
     return chosen == rl::Torso::kNone ? rl::Torso::kAuto : chosen;  // without images there is nothing to choose
   };
@@ -166,7 +167,9 @@ Surroundings surroundings_of(const rl::EnvRegistry& environments, int ranks) {
            rl::check_family(rl::action_family(*options.policy.head), spec_of(options).action);
        }},
       {"policy.torso",
-       [spec_of](const TrainOptions& options) { (void)rl::chosen_torso(options.policy.torso, spec_of(options)); }},
+       [spec_of, has_one_agent](const TrainOptions& options) {
+         if (has_one_agent(options)) (void)rl::chosen_torso(options.policy.torso, spec_of(options));
+       }},
       {"dd_ppo.replay", [](const TrainOptions& options) { (void)recorded_rollouts(options); }},
       {"normalize.observations",
        [spec_of, has_one_agent](const TrainOptions& options) {

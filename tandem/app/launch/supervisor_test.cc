@@ -168,7 +168,8 @@ TEST_F(SupervisorTest, CtrlCAfterAnotherSignalKillsAtOnce) {
 
 TEST_F(SupervisorTest, SignalsThatAreSentTwiceLeaveRanksTheirGrace) {
   const Outcome outcome = launch(
-      "trap 'sleep 0.5; echo saved; exit 130' INT; kill -INT $PPID; kill -INT $PPID; kill -TERM $PPID; "
+      "trap 'trap \"\" INT TERM; sleep 0.5; echo saved; exit 130' INT TERM; kill -INT $PPID; kill -INT $PPID; kill "
+      "-TERM $PPID; "
       "sleep 0.4; kill -TERM $PPID; while :; do sleep 0.01; done",
       {.grace = kNever});
   EXPECT_EQ(outcome.code, 130);
