@@ -106,8 +106,8 @@ class StallTest {
 
 TEST(LearnerPipelineStallTest, EndsWhereverAStageHangs) {
   constexpr std::uint64_t kSeeds = 200, kTogether = 50;
-  std::vector<std::jthread> threads;
   std::atomic<std::uint64_t> next{0};
+  std::vector<std::jthread> threads;
   for (std::uint64_t i = 0; i < kTogether; ++i) {
     threads.emplace_back([&next] {
       for (std::uint64_t seed = next++; seed < kSeeds; seed = next++) StallTest(seed).run();

@@ -28,8 +28,8 @@ class TrajectoryProblem {
     target = testing::random_policy(seed, again);
     const torch::NoGradGuard no_grad;
     for (const torch::Tensor& parameter : target->parameters()) parameter.add_(torch::randn_like(parameter), 0.1);
-    steps = std::array<std::int64_t, 4>{1, 3, 13, 40}[random() % 4];
-    rows = std::array<std::int64_t, 4>{1, 5, 16, 70}[random() % 4];
+    steps = std::array<std::int64_t, 4>{1, 3, 8, 13}[random() % 4];
+    rows = std::array<std::int64_t, 4>{1, 5, 16, 21}[random() % 4];
     make_trajectory();
   }
 

@@ -42,17 +42,20 @@ std::string state_after_updates(MultiAgentRun& run, int updates) {
 }
 
 TEST(MultiAgentRunTest, EveryTopologyGivesTheSameBits) {
-  for (const auto& [env, policies] :
-       {std::pair{"KuhnPoker-v0", PolicyMapOptions{}}, std::pair{"MultiAgentCartPole-v0", leader_and_others()}}) {
+  struct Case {
+    const char* env;
+    PolicyMapOptions policies;
+  };
+  for (const Case& it : {Case{"KuhnPoker-v0", {}}, Case{"MultiAgentCartPole-v0", leader_and_others()}}) {
     for (const LossKernel kernel : {LossKernel::kAuto, LossKernel::kOff}) {
       const auto state = [&](int shards, int replicas) {
-        MultiAgentSetup setup = several(env, shards, replicas, policies);
+        MultiAgentSetup setup = several(it.env, shards, replicas, it.policies);
         setup.ppo.kernel = kernel;
         MultiAgentRun run(setup);
         return state_after_updates(run, 4);
       };
       const std::string expected = state(4, 1);
-      for (const int replicas : {2, 3, 4}) EXPECT_EQ(state(4, replicas), expected) << env << " on " << replicas;
+      for (const int replicas : {2, 3, 4}) EXPECT_EQ(state(4, replicas), expected) << it.env << " on " << replicas;
       EXPECT_NE(state(2, 1), expected);
     }
   }
