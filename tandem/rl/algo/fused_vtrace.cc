@@ -13,41 +13,26 @@ FusedRows rows_of(const TrajectoryView& seen) {
   return {.observation = seen.observation, .action = seen.action, .action_mask = seen.action_mask};
 }
 
-// log pi of the T * N actions taken.
-template <typename Real>
-void evaluate_actions(FusedBlock<Real>& block, const TrajectoryView& seen, std::vector<double>& log_prob) {
-  const std::int64_t count = seen.steps * seen.rows;
-  log_prob.resize(static_cast<std::size_t>(count));
-  block.begin(rows_of(seen));
-  for (std::int64_t first = 0; first < count; first += kBlock) {
-    const std::int64_t samples = std::min(kBlock, count - first);
-    for (std::int64_t i = 0; i < samples; ++i) block.take(i, first + i);
-    block.forward(samples);
-    std::copy_n(block.log_prob(), samples, log_prob.begin() + first);
-  }
+// The blocks of rows begin .. end.
+template <typename Visit>
+void each_block(std::int64_t begin, std::int64_t end, const Visit& visit) {
+  for (std::int64_t first = begin; first < end; first += kBlock) visit(first, std::min(kBlock, end - first));
 }
 
-// log pi likewise, and V of all T + 1 steps.
 template <typename Real>
-void evaluate(FusedBlock<Real>& block, const TrajectoryView& seen, std::vector<double>& log_prob,
-              std::vector<double>& value) {
-  const std::int64_t count = seen.steps * seen.rows, all = count + seen.rows;
-  log_prob.resize(static_cast<std::size_t>(count));
-  value.resize(static_cast<std::size_t>(all));
-  block.begin(rows_of(seen));
-  for (std::int64_t first = 0; first < count; first += kBlock) {
-    const std::int64_t samples = std::min(kBlock, count - first);
-    for (std::int64_t i = 0; i < samples; ++i) block.take(i, first + i);
-    block.forward(samples);
-    std::copy_n(block.log_prob(), samples, log_prob.begin() + first);
-    std::copy_n(block.value(), samples, value.begin() + first);
-  }
-  for (std::int64_t first = count; first < all; first += kBlock) {  // what the last step led to
-    const std::int64_t samples = std::min(kBlock, all - first);
+void take_block(FusedBlock<Real>& block, std::int64_t first, std::int64_t samples) {
+  for (std::int64_t i = 0; i < samples; ++i) block.take(i, first + i);
+  block.forward(samples);
+}
+
+// V of the rows begin .. end.
+template <typename Real>
+void evaluate_values(FusedBlock<Real>& block, std::int64_t begin, std::int64_t end, std::vector<double>& value) {
+  each_block(begin, end, [&](std::int64_t first, std::int64_t samples) {
     for (std::int64_t i = 0; i < samples; ++i) block.take_observation(i, first + i);
     block.forward_values(samples);
     std::copy_n(block.value(), samples, value.begin() + first);
-  }
+  });
 }
 
 struct Sums {
@@ -61,10 +46,8 @@ Sums differentiate(FusedBlock<Real>& block, const TrajectoryView& seen, const Vt
   const std::int64_t count = seen.steps * seen.rows;
   Sums sums;
   block.begin(rows_of(seen));
-  for (std::int64_t first = 0; first < count; first += kBlock) {
-    const std::int64_t samples = std::min(kBlock, count - first);
-    for (std::int64_t i = 0; i < samples; ++i) block.take(i, first + i);
-    block.forward(samples);
+  each_block(0, count, [&](std::int64_t first, std::int64_t samples) {
+    take_block(block, first, samples);
     for (std::int64_t i = 0; i < samples; ++i) {
       const auto row = static_cast<std::size_t>(first + i);
       block.of_log_prob()[i] = static_cast<Real>(policy_part(row, block.log_prob()[i], sums));
@@ -75,7 +58,7 @@ Sums differentiate(FusedBlock<Real>& block, const TrajectoryView& seen, const Vt
       block.value()[i] = static_cast<Real>(2 * error * options.value_coef);
     }
     block.backward(samples);
-  }
+  });
   block.finish();
   return sums;
 }
@@ -125,6 +108,7 @@ void VtraceMemory::take(const TrajectoryView& seen, double gamma) {
   discount.resize(count);
   std::transform(dones, dones + count, discount.begin(), [gamma](std::uint8_t done) { return done != 0 ? 0 : gamma; });
   for (std::vector<double>* each : {&log_ratio, &value_target, &advantage}) each->resize(count);
+  value.resize(count + static_cast<std::size_t>(rows));
 }
 
 void VtraceMemory::trace(const ImpalaOptions& options) {
@@ -144,7 +128,14 @@ learner::WrittenLoss FusedImpala<Real>::run(const learner::ShardRows& rows, cons
                                             ImpalaNumbers& numbers) {
   const TrajectoryView seen = trajectory_view(rows.columns, rows.states);
   trace_.take<Real>(seen, options.gamma);
-  evaluate(block_, seen, trace_.log_ratio, trace_.value);
+  const std::int64_t count = seen.steps * seen.rows;
+  block_.begin(rows_of(seen));
+  each_block(0, count, [&](std::int64_t first, std::int64_t samples) {
+    take_block(block_, first, samples);
+    std::copy_n(block_.log_prob(), samples, trace_.log_ratio.begin() + first);
+    std::copy_n(block_.value(), samples, trace_.value.begin() + first);
+  });
+  evaluate_values(block_, count, count + seen.rows, trace_.value);  // what the last step led to
   for (std::size_t i = 0; i < trace_.acted.size(); ++i) trace_.log_ratio[i] -= trace_.acted[i];
   trace_.trace(options);
   const auto policy_part = [&](std::size_t row, double log_prob, Sums& sums) {
@@ -163,8 +154,15 @@ learner::WrittenLoss FusedAppo<Real>::run(const learner::ShardRows& rows, const 
   TANDEM_CHECK(appo.kl_coef == 0, "kl_coef is ", appo.kl_coef, " and has no kernels");
   const TrajectoryView seen = trajectory_view(rows.columns, rows.states);
   trace_.take<Real>(seen, options.gamma);
-  evaluate(block_, seen, before_, trace_.value);  // the values of pi; its log pi is overwritten
-  evaluate_actions(target_, seen, before_);
+  const std::int64_t count = seen.steps * seen.rows;
+  block_.begin(rows_of(seen));
+  evaluate_values(block_, 0, count + seen.rows, trace_.value);
+  before_.resize(static_cast<std::size_t>(count));
+  target_.begin(rows_of(seen));
+  each_block(0, count, [&](std::int64_t first, std::int64_t samples) {
+    take_block(target_, first, samples);
+    std::copy_n(target_.log_prob(), samples, before_.begin() + first);
+  });
   for (std::size_t i = 0; i < before_.size(); ++i) trace_.log_ratio[i] = before_[i] - trace_.acted[i];
   trace_.trace(options);
   const auto policy_part = [&](std::size_t row, double log_prob, Sums& sums) {

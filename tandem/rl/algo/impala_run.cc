@@ -43,18 +43,6 @@ ImpalaSetup checked(ImpalaSetup setup) {
   return setup;
 }
 
-learner::TeamOptions team_options(const ImpalaSetup& setup) {
-  const ImpalaOptions& impala = setup.impala;
-  return {.run_seed = setup.seed,
-          .rng = setup.rng,
-          .optimizer = {model::AdamOptions{.lr = impala.learning_rate, .eps = impala.adam_eps}},
-          .flat = {},
-          .strategy = sync::with_mean(
-              setup.strategy,
-              {.max_grad_norm = impala.max_grad_norm, .divisor = sync::Divisor::kTotal, .check = setup.gradient_check}),
-          .patience = kDrainPatience};
-}
-
 constexpr const char* kTarget = "target";  // part of a checkpoint
 
 std::optional<pipeline::LagBound> lag_bound(const ImpalaOptions& impala) {
@@ -79,8 +67,8 @@ ImpalaRun::ImpalaRun(ImpalaSetup setup)
   policy_->to(setup_.device);
   require_sequences_for(*policy_, setup_.impala.sequence_length.has_value());
   team_ = std::make_unique<learner::ReplicaTeam>(
-      setup_.ranks.place({setup_.device}, 1), team_options(setup_), [this](const sync::Placement&) { return policy_; },
-      setup_.ranks);
+      setup_.ranks.place({setup_.device}, 1), team_options_of(setup_, setup_.impala, setup_.seed, kDrainPatience),
+      [this](const sync::Placement&) { return policy_; }, setup_.ranks);
   if (setup_.appo) {
     target_ = build_policy();
     target_->to(setup_.device);
@@ -125,13 +113,7 @@ void ImpalaRun::build_kernels() {
   }
 }
 
-std::string ImpalaRun::gradients_by() const {
-  const std::string why = why_no_kernels();
-  if (why.empty()) {
-    return concat("Losses and gradients are computed by fused kernels (", name_of(setup_.actor.instruction_set), ")");
-  }
-  return concat("Losses and gradients are computed by tensor operations and autograd, not by fused kernels: ", why);
-}
+std::string ImpalaRun::gradients_by() const { return rl::gradients_by(why_no_kernels(), setup_.actor.instruction_set); }
 
 void ImpalaRun::build_sampler(int worker) {
   const int envs = setup_.impala.num_envs / setup_.impala.workers;

@@ -13,6 +13,7 @@
 #include "tandem/base/text.h"
 #include "tandem/rl/algo/run_parts.h"
 #include "tandem/rl/policy/recurrent.h"
+#include "tandem/rl/rollout/group_results.h"
 #include "tandem/sync/strategies.h"
 
 namespace tandem::rl {
@@ -32,36 +33,6 @@ MultiAgentSetup checked(MultiAgentSetup setup) {
   if (!faults.empty()) throw ConfigError(std::move(faults));
   setup.ppo.fragments = Fragments::kUneven;
   return setup;
-}
-
-learner::TeamOptions options_of_team(const MultiAgentSetup& setup, std::uint64_t seed) {
-  return {.run_seed = seed,
-          .rng = setup.rng,
-          .optimizer = {model::AdamOptions{.lr = setup.ppo.learning_rate, .eps = setup.ppo.adam_eps}},
-          .flat = {},
-          .strategy = sync::with_mean(setup.strategy, {.max_grad_norm = setup.ppo.max_grad_norm,
-                                                       .divisor = sync::Divisor::kTotal,
-                                                       .check = setup.gradient_check}),
-          .patience = kLearnPatience};
-}
-
-void append_episodes(const std::vector<Episode>& episodes, std::vector<double>& numbers) {
-  numbers.push_back(static_cast<double>(episodes.size()));
-  for (const Episode& episode : episodes) {
-    numbers.insert(numbers.end(), {episode.episode_return, static_cast<double>(episode.length),
-                                   static_cast<double>(episode.step), static_cast<double>(episode.row)});
-  }
-}
-
-void take_episodes(std::span<const double>& numbers, std::vector<Episode>& episodes) {
-  const auto count = static_cast<std::size_t>(numbers.front());
-  numbers = numbers.subspan(1);
-  for (std::size_t i = 0; i < count; ++i, numbers = numbers.subspan(4)) {
-    episodes.push_back({.episode_return = numbers[0],
-                        .length = static_cast<std::int64_t>(numbers[1]),
-                        .step = static_cast<int>(numbers[2]),
-                        .row = static_cast<int>(numbers[3])});
-  }
 }
 
 // What the policies learned on average, and how long all of it took.
@@ -87,8 +58,9 @@ LearnReport mean_of(const std::vector<PolicyReport>& policies) {
 
 MultiAgentRun::MultiAgentRun(MultiAgentSetup setup)
     : setup_(checked(std::move(setup))),
-      map_([this] { return policy_map(setup_.make_envs(1)->spec(), setup_.policies); }()),
-      spec_(whole_spec(setup_.make_envs(1)->spec())),
+      agents_(setup_.make_envs(1)->spec()),
+      map_(policy_map(agents_, setup_.policies)),
+      spec_(whole_spec(agents_)),
       seats_(map_.size()) {
   const std::vector<sync::Placement> placements = setup_.ranks.place(setup_.devices, setup_.shards);
   replicas_ = placements.front().replicas;
@@ -145,7 +117,7 @@ void MultiAgentRun::build_teams(const std::vector<sync::Placement>& placements) 
     if (!map_[p].trained) continue;
     Seat& seat = seats_[p];
     seat.team = std::make_unique<learner::ReplicaTeam>(
-        placements, options_of_team(setup_, seed_of(p)),
+        placements, team_options_of(setup_, setup_.ppo, seed_of(p), kLearnPatience),
         [&seat](const sync::Placement& placement) { return seat.modules[static_cast<std::size_t>(placement.local)]; },
         setup_.ranks);
     for (int local = 0; local < seat.team->size(); ++local) {

@@ -126,6 +126,7 @@ class MultiAgentRun final : public TrainingRun {
   bool load_shard(int local, int shard, const learner::StateParts& parts, std::uint64_t seed);
 
   const MultiAgentSetup setup_;
+  const MultiAgentSpec agents_;
   PolicyMap map_;
   Spec spec_;
   EpisodeWindow episodes_;

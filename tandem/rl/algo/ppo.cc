@@ -57,9 +57,8 @@ Ppo::Ppo(learner::Member member, ActorCritic& policy, const PpoOptions& options,
 }
 
 std::string Ppo::gradients_by() const {
-  if (fused_) return concat("Losses and gradients are computed by fused kernels (", name_of(set_), ")");
-  return concat("Losses and gradients are computed by tensor operations and autograd, not by fused kernels: ",
-                options_.kernel == LossKernel::kOff ? "ppo.kernel is off" : why_not_fused(policy_));
+  if (options_.kernel == LossKernel::kOff) return rl::gradients_by("ppo.kernel is off", set_);
+  return rl::gradients_by(why_not_fused(policy_), set_);
 }
 
 LearnReport Ppo::update(std::span<Fragment* const> fragments, double progress, Clock::duration patience) {

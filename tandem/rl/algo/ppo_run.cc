@@ -42,17 +42,6 @@ PpoSetup checked(PpoSetup setup) {
   return setup;
 }
 
-learner::TeamOptions team_options(const PpoSetup& setup) {
-  return {.run_seed = setup.seed,
-          .rng = setup.rng,
-          .optimizer = {model::AdamOptions{.lr = setup.ppo.learning_rate, .eps = setup.ppo.adam_eps}},
-          .flat = {},
-          .strategy = sync::with_mean(setup.strategy, {.max_grad_norm = setup.ppo.max_grad_norm,
-                                                       .divisor = sync::Divisor::kTotal,
-                                                       .check = setup.gradient_check}),
-          .patience = kStepPatience};
-}
-
 }  // namespace
 
 PpoRun::PpoRun(PpoSetup setup)
@@ -79,7 +68,7 @@ PpoRun::PpoRun(PpoSetup setup)
   }
   build_rollouts(placements);
   team_ = std::make_unique<learner::ReplicaTeam>(
-      placements, team_options(setup_),
+      placements, team_options_of(setup_, setup_.ppo, setup_.seed, kStepPatience),
       [this](const sync::Placement& placement) { return policies_[static_cast<std::size_t>(placement.local)]; },
       setup_.ranks);
   for (int local = 0; local < team_->size(); ++local) {

@@ -3,18 +3,35 @@
 // Threads: all.
 #pragma once
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "tandem/base/clock.h"
 #include "tandem/learner/replica_team.h"
 #include "tandem/model/state_hash.h"
 #include "tandem/rl/algo/training_run.h"
 #include "tandem/rl/policy/normalizer.h"
 #include "tandem/rl/policy/policy.h"
 #include "tandem/rl/rollout/episodes.h"
+#include "tandem/sync/strategies.h"
 
 namespace tandem::rl {
+
+/// What a learner is made with: Adam, and means over all rows, clipped to max_grad_norm. `options`: of the algorithm.
+template <typename Setup, typename Options>
+[[nodiscard]] learner::TeamOptions team_options_of(const Setup& setup, const Options& options, std::uint64_t seed,
+                                                   Clock::duration patience) {
+  return {.run_seed = seed,
+          .rng = setup.rng,
+          .optimizer = {model::AdamOptions{.lr = options.learning_rate, .eps = options.adam_eps}},
+          .flat = {},
+          .strategy = sync::with_mean(setup.strategy, {.max_grad_norm = options.max_grad_norm,
+                                                       .divisor = sync::Divisor::kTotal,
+                                                       .check = setup.gradient_check}),
+          .patience = patience};
+}
 
 /// Throws ConfigError when the options speak of sequences and the policy remembers nothing, or the other way round.
 void require_sequences_for(const ActorCritic& policy, bool has_sequences);

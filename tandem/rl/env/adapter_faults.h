@@ -1,10 +1,12 @@
-// rl/env/adapter_faults.h: what EnvGroupOf says when a user's struct and its spec disagree, and where an error
-// happened.
+// rl/env/adapter_faults.h: what EnvGroupOf and MultiAgentGroupOf say when a user's struct and its spec disagree, and
+// where an error happened.
 #pragma once
 #include <cstddef>
+#include <exception>
 #include <string>
 #include <vector>
 
+#include "tandem/base/error.h"
 #include "tandem/rl/env/spec.h"
 
 namespace tandem::rl {
@@ -26,5 +28,20 @@ enum class EnvCall { kReset, kStep, kSave, kLoad };
 /// "Mine-v0: environment 3 of 64 in step 17 of its episode: ", the beginning of an error's message.
 [[nodiscard]] std::string describe_call(const Spec& spec, EnvCall call, std::size_t env, std::size_t count,
                                         int elapsed_steps);
+
+/// Runs what calls into the user's code. Whatever it throws, but for our own defects, becomes a Failure that begins
+/// with place().
+template <typename Failure, typename Place, typename Action>
+void guard_call(const Place& place, Action&& action) {
+  try {
+    action();
+  } catch (const InvariantError&) {
+    throw;
+  } catch (const std::exception& error) {
+    throw Failure(place() + error.what());
+  } catch (...) {
+    throw Failure(place() + "it threw something that is not a std::exception");
+  }
+}
 
 }  // namespace tandem::rl

@@ -103,20 +103,11 @@ auto EnvGroupOf<Env>::make_slots(int count, const Make& make) -> std::vector<Slo
   return slots;
 }
 
-// Runs what calls into the user's code; whatever it throws becomes a Failure that names the place.
 template <typename Env>
 template <typename Failure, typename Action>
 void EnvGroupOf<Env>::guarded(std::size_t e, EnvCall call, Action&& action) const {
   const auto place = [&] { return describe_call(spec_, call, e, slots_.size(), slots_[e].elapsed); };
-  try {
-    action();
-  } catch (const InvariantError&) {
-    throw;
-  } catch (const std::exception& error) {
-    throw Failure(place() + error.what());
-  } catch (...) {
-    throw Failure(place() + "it threw something that is not a std::exception");
-  }
+  guard_call<Failure>(place, std::forward<Action>(action));
 }
 
 template <typename Env>

@@ -137,15 +137,7 @@ template <typename Env>
 template <typename Failure, typename Action>
 void MultiAgentGroupOf<Env>::guarded(std::size_t e, EnvCall call, Action&& action) const {
   const auto place = [&] { return describe_call(whole_, call, e, slots_.size(), slots_[e].elapsed); };
-  try {
-    action();
-  } catch (const InvariantError&) {
-    throw;
-  } catch (const std::exception& error) {
-    throw Failure(place() + error.what());
-  } catch (...) {
-    throw Failure(place() + "it threw something that is not a std::exception");
-  }
+  guard_call<Failure>(place, std::forward<Action>(action));
 }
 
 template <typename Env>

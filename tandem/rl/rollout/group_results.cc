@@ -26,11 +26,25 @@ void read(std::span<const double>& numbers, RunningMoments& moments) {
 void append_results(RolloutWorker& worker, std::vector<double>& numbers) {
   for (const RunningMoments& leaf : worker.moments().observation) append(leaf, numbers);
   append(worker.moments().discounted_return, numbers);
-  const std::vector<Episode> finished = worker.episodes().take_finished();
-  numbers.push_back(static_cast<double>(finished.size()));
-  for (const Episode& episode : finished) {
+  append_episodes(worker.episodes().take_finished(), numbers);
+}
+
+void append_episodes(const std::vector<Episode>& episodes, std::vector<double>& numbers) {
+  numbers.push_back(static_cast<double>(episodes.size()));
+  for (const Episode& episode : episodes) {
     numbers.insert(numbers.end(), {episode.episode_return, static_cast<double>(episode.length),
                                    static_cast<double>(episode.step), static_cast<double>(episode.row)});
+  }
+}
+
+void take_episodes(std::span<const double>& numbers, std::vector<Episode>& episodes) {
+  const auto count = static_cast<std::size_t>(take(numbers, 1).front());
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::span<const double> its = take(numbers, 4);
+    episodes.push_back({.episode_return = its[0],
+                        .length = static_cast<std::int64_t>(its[1]),
+                        .step = static_cast<int>(its[2]),
+                        .row = static_cast<int>(its[3])});
   }
 }
 
@@ -40,14 +54,7 @@ void take_results(std::span<const double> numbers, NormalizerMoments like, Norma
     for (RunningMoments& leaf : like.observation) read(numbers, leaf);
     read(numbers, like.discounted_return);
     normalizers.merge(like);
-    const auto finished = static_cast<std::size_t>(take(numbers, 1).front());
-    for (std::size_t i = 0; i < finished; ++i) {
-      const std::span<const double> its = take(numbers, 4);
-      episodes.push_back({.episode_return = its[0],
-                          .length = static_cast<std::int64_t>(its[1]),
-                          .step = static_cast<int>(its[2]),
-                          .row = static_cast<int>(its[3])});
-    }
+    take_episodes(numbers, episodes);
   }
 }
 

@@ -20,4 +20,10 @@ void append_results(RolloutWorker& worker, std::vector<double>& numbers);
 void take_results(std::span<const double> numbers, NormalizerMoments like, Normalizers& normalizers,
                   std::vector<Episode>& episodes);
 
+/// Their part of that: how many, and each.
+void append_episodes(const std::vector<Episode>& episodes, std::vector<double>& numbers);
+/// Reads what append_episodes() wrote from the front of `numbers`, which then begins behind it. Throws as
+/// take_results().
+void take_episodes(std::span<const double>& numbers, std::vector<Episode>& episodes);
+
 }  // namespace tandem::rl
