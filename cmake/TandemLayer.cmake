@@ -1,13 +1,13 @@
 # One CMake target a layer of the architecture (docs/architecture.md).
 #
-#   tandem_layer(NAME base [TORCH] [DEPENDS other layers...] [NEVER layers...] [LINK libraries...] [FOLDER rl/env])
+#   tandem_layer(NAME base [TORCH] [ALONE] [DEPENDS other layers...] [NEVER layers...] [LINK libraries...] [FOLDER rl/env])
 #
 # builds libtandem_<name> from every *.cc of the folder, and tandem_<name>_tests from its *_test.cc. TORCH says that the
-# layer includes LibTorch; the others must not. A dependency is what the layer may include, directly or through another, minus
-# what it must NEVER include; tools/check_layers.py reads the same declarations. With TANDEM_TORCH_LAYERS=OFF the layers with
-# TORCH are left out.
+# layer includes LibTorch; the others must not. ALONE: its sources are compiled one by one (tandem_unite). A dependency is what
+# the layer may include, directly or through another, minus what it must NEVER include; tools/check_layers.py reads the same
+# declarations. With TANDEM_TORCH_LAYERS=OFF the layers with TORCH are left out.
 function(tandem_layer)
-  cmake_parse_arguments(ARG "TORCH" "NAME;FOLDER" "DEPENDS;NEVER;LINK" ${ARGN})
+  cmake_parse_arguments(ARG "TORCH;ALONE" "NAME;FOLDER" "DEPENDS;NEVER;LINK" ${ARGN})
   if(ARG_TORCH AND NOT TANDEM_TORCH_LAYERS)
     return()
   endif()
@@ -25,9 +25,11 @@ function(tandem_layer)
     add_library(${target} STATIC ${sources})
     set(scope PUBLIC)
     tandem_warn(${target})
+    if(NOT ARG_ALONE)
+      tandem_unite(${target})
+    endif()
     if(ARG_TORCH)
       tandem_precompile(${target})
-      tandem_unite(${target})
     endif()
   else()
     add_library(${target} INTERFACE)
@@ -57,7 +59,8 @@ function(tandem_layer)
   endif()
 endfunction()
 
-# Most of a source's compilation is that of LibTorch's or GoogleTest's headers, so twelve share one. They share its names, too.
+# Most of a source's compilation is that of headers (LibTorch's, GoogleTest's, CLI11's, the standard library's), so twelve share
+# one. They share its names, too.
 # Sources for one kind of processor (*_avx2.cc) stay alone.
 function(tandem_unite target)
   set_target_properties(${target} PROPERTIES UNITY_BUILD ${TANDEM_UNITY} UNITY_BUILD_BATCH_SIZE 12)
@@ -73,4 +76,9 @@ endfunction()
 # For a target that is installed, where tandem_warnings itself cannot be linked.
 function(tandem_warn target)
   target_compile_options(${target} PRIVATE $<TARGET_PROPERTY:tandem_warnings,INTERFACE_COMPILE_OPTIONS>)
+endfunction()
+
+# As linking tandem_quick_build, likewise.
+function(tandem_build_quickly target)
+  target_compile_options(${target} PRIVATE $<TARGET_PROPERTY:tandem_quick_build,INTERFACE_COMPILE_OPTIONS>)
 endfunction()

@@ -11,8 +11,16 @@ add_library(tandem_warnings INTERFACE)
 target_compile_options(tandem_warnings INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -Woverloaded-virtual
                        -Wno-unused-parameter $<$<CXX_COMPILER_ID:GNU>:-fno-gnu-unique>)
 
+# For tests, examples and the program's own parts, whose time is not spent in their own code: two thirds of a test's compilation
+# would go into making it fast.
+add_library(tandem_quick_build INTERFACE)
+target_compile_options(tandem_quick_build INTERFACE $<$<CONFIG:Release>:-O1>)
+
 # The same numbers from every build: no contraction to fused multiply-add that would depend on the target's instruction set.
 add_compile_options(-ffp-contract=off $<$<CXX_COMPILER_ID:GNU>:-fpch-preprocess>)
+
+# g++ collects its garbage each time it grew by a third: a tenth of the time for a tenth less memory.
+add_compile_options("$<$<CXX_COMPILER_ID:GNU>:SHELL:--param ggc-min-expand=400 --param ggc-min-heapsize=2000000>")
 
 if(TANDEM_SANITIZE)
   add_compile_options(-fsanitize=${TANDEM_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)

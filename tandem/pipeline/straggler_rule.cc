@@ -35,7 +35,7 @@ bool StragglerRule::ends(int steps, Clock::time_point now) const {
 bool StragglerRule::enough_have_finished() const {
   int finished = 0;
   for (int unit = 0; unit < board_.units(); ++unit) {
-    const Progress its = board_.look(unit);
+    const tandem::Progress its = board_.look(unit);
     if (its.round > round_ || (its.round == round_ && its.finished)) ++finished;
   }
   return finished >= options_.sync_frac * board_.units();
@@ -47,7 +47,7 @@ bool StragglerRule::costs_more_than_it_brings(Clock::time_point now) const {
   if (time <= 0) return false;
   double all = 0, unfinished = 0;
   for (int unit = 0; unit < board_.units(); ++unit) {
-    const Progress its = board_.look(unit);
+    const tandem::Progress its = board_.look(unit);
     if (its.round != round_) continue;
     all += its.steps;
     if (!its.finished) unfinished += its.steps;

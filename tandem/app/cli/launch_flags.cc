@@ -20,7 +20,7 @@ namespace {
 constexpr std::int64_t kMostRanks = 1000, kMostRestarts = 1'000'000;
 constexpr double kLongestGrace = 86'400;
 
-constexpr const char* kFooter = R"(Example:
+constexpr const char* kLaunchExample = R"(Example:
   tandem launch --ranks 4 -- ./my_program --its-flags
   tandem launch --ranks 2 --on-death replace -- python train.py
 
@@ -53,7 +53,7 @@ LaunchFlags::LaunchFlags(CLI::App& command) {
   command.add_option("--grace", grace_, "How long ranks may take to end when asked to, before they are killed. [30]")
       ->type_name("SECONDS");
   command.add_option("--max-restarts", max_restarts_, "How often each rank is started again. [3]")->type_name("N");
-  command.footer(kFooter);
+  command.footer(kLaunchExample);
 }
 
 LaunchOptions LaunchFlags::options(std::span<const std::string> words, std::vector<std::string>& faults) const {

@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::int64_t kMostStarted = 250;  // ranks that a host's shared memory can have
 
-constexpr const char* kFooter = R"(Example:
+constexpr const char* kScaleExample = R"(Example:
   tandem simulate-scale
   tandem simulate-scale --step pareto:1:1.5 --ranks 1,8,64 -o scale.png
 
@@ -98,7 +98,7 @@ ScaleFlags::ScaleFlags(CLI::App& command) {
   add(command, "--gigabits", "N", "A second, of the wire in the model. [10]");
   add(command, "--output", "FILE", "A picture of the efficiencies: .png or .svg.");
   command.add_option("--result", texts_["--result"], "")->group("");
-  command.footer(kFooter);
+  command.footer(kScaleExample);
 }
 
 ScaleOptions ScaleFlags::options(std::vector<std::string>& faults) const {
