@@ -68,21 +68,27 @@ Command with_ranks(int ranks, Command command) {
   return command;
 }
 
-TEST(DdPpoTest, TheSameShardsHaveTheSameStateOnAnyRanks) {
+std::string name_of(const Topology& topology) { return std::to_string(topology.ranks) + topology.devices; }
+
+void expect_same_bits_on_any_ranks(const Recipe& recipe) {
   const TemporaryFolder scratch;
-  const Recipe recipe = with(dd_ppo(), "ppo.entropy_coef_schedule=linear");
   expect_success(train(recipe, scratch / "1", "cpu:4"));
   const std::string expected = state_of(scratch / "1");
-  struct Topology {
-    int ranks;
-    std::string devices;
-  };
-  for (const auto& [ranks, devices] : {Topology{2, "cpu:2"}, Topology{4, "cpu"}}) {
-    const auto folder = scratch / std::to_string(ranks);
-    expect_success(with_ranks(ranks, train(recipe, folder, devices)));
-    EXPECT_EQ(state_of(folder), expected) << ranks << " ranks";
+  for (const Topology& topology : {Topology{2, "cpu:2"}, Topology{4, "cpu"}}) {
+    const auto folder = scratch / name_of(topology);
+    expect_success(with_ranks(topology.ranks, train(recipe, folder, topology.devices)));
+    EXPECT_EQ(state_of(folder), expected) << topology.ranks << " ranks";
+    EXPECT_EQ(summary_of(folder).at("env_steps").as_int64(), recipe.steps);
     EXPECT_EQ(summary_of(folder).at("replicas").as_array().size(), 4u);
   }
+}
+
+TEST(DdPpoTest, TheSameShardsHaveTheSameStateOnAnyRanks) {
+  expect_same_bits_on_any_ranks(with(dd_ppo(), "ppo.entropy_coef_schedule=linear"));
+}
+
+TEST(LongDdPpoTest, TheSameShardsHaveTheSameStateAfter100kSteps) {
+  expect_same_bits_on_any_ranks(with_steps(dd_ppo(), 100'000));
 }
 
 // Half of it on two ranks, the rest on two others with two replicas each: the adapted penalty, too, goes on where it
@@ -127,36 +133,52 @@ TEST(DdPpoTest, CountsOfARankAreTotalsInTheRecord) {
               HasSubstr("num_envs = 7 (dd_ppo.envs_per_rank: 7 on each of 1 rank): the run began with 10"));
 }
 
-// Which group comes first is left to the machine; where each ended is in the record, and enough for the same numbers.
-TEST(DdPpoTest, ARunWithPreemptionIsReplayedFromItsRecordOnAnyTopology) {
-  const TemporaryFolder scratch;
+Recipe preempted() {
   Recipe recipe = dd_ppo();
   recipe.arguments.insert(recipe.arguments.end(), {"--stragglers", "preempt"});
-  recipe = with(with(recipe, "dd_ppo.sync_frac=0.25"), "dd_ppo.least_frac=0.1");
+  return with(with(recipe, "dd_ppo.sync_frac=0.25"), "dd_ppo.least_frac=0.1");
+}
+
+// Two ranks. Which group comes first is left to the machine; where each ended is in the record.
+void train_preempted(const Recipe& recipe, const std::filesystem::path& folder) {
+  expect_success(with_ranks(2, train(recipe, folder, "cpu")));
+  EXPECT_THAT(read_file(folder / "rollouts.jsonl"), HasSubstr("{\"updates\":1,\"steps\":["));
+  EXPECT_GE(summary_of(folder).at("env_steps").as_int64(), recipe.steps);
+  expect_line_for_every_update(folder);
+  EXPECT_GT(sum_of_metric(folder, "rows_cut"), 0) << "no rollout ended early: there was nothing to replay";
+}
+
+// What the record says is enough for the same numbers.
+void expect_replay(const Recipe& recipe, const std::filesystem::path& run, const Topology& topology) {
+  const TemporaryFolder scratch;
+  Command replay = train(recipe, scratch / "replay", topology.devices);
+  replay.arguments.insert(replay.arguments.end(), {"--replay", run.string()});
+  expect_success(with_ranks(topology.ranks, replay));
+  EXPECT_EQ(state_of(scratch / "replay"), state_of(run)) << topology.ranks << " ranks on " << topology.devices;
+  EXPECT_EQ(read_file(scratch / "replay" / "rollouts.jsonl"), read_file(run / "rollouts.jsonl"));
+}
+
+TEST(DdPpoTest, ARunWithPreemptionIsReplayedFromItsRecordOnAnyTopology) {
+  const TemporaryFolder scratch;
+  const Recipe recipe = preempted();
   const auto run = scratch / "run";
-  expect_success(with_ranks(2, train(recipe, run, "cpu")));
-  EXPECT_THAT(read_file(run / "rollouts.jsonl"), HasSubstr("{\"updates\":1,\"steps\":["));
-  EXPECT_GE(summary_of(run).at("env_steps").as_int64(), recipe.steps);
-  expect_line_for_every_update(run);
-  EXPECT_GT(sum_of_metric(run, "rows_cut"), 0) << "no rollout ended early: there was nothing to replay";
+  train_preempted(recipe, run);
   Command longer = train(with_steps(recipe, 2 * recipe.steps), scratch / "longer", "cpu:2");
   longer.arguments.insert(longer.arguments.end(), {"--replay", run.string()});
   const Ended refused = tandem::process_test::run(longer);
   EXPECT_EQ(refused.exit_code, 2);
   EXPECT_THAT(refused.err,
               AllOf(HasSubstr("dd_ppo.replay"), HasSubstr("the record ends after"), HasSubstr("ask for at most")));
-  struct Topology {
-    int ranks;
-    std::string devices;
-  };
-  for (const auto& [ranks, devices] : {Topology{1, "cpu:2"}, Topology{1, "cpu:4"}, Topology{4, "cpu"}}) {
-    const auto folder = scratch / (std::to_string(ranks) + devices);
-    Command replay = train(recipe, folder, devices);
-    replay.arguments.insert(replay.arguments.end(), {"--replay", run.string()});
-    expect_success(with_ranks(ranks, replay));
-    EXPECT_EQ(state_of(folder), state_of(run)) << ranks << " ranks on " << devices;
-    EXPECT_EQ(read_file(folder / "rollouts.jsonl"), read_file(run / "rollouts.jsonl"));
-  }
+  for (const Topology& topology : {Topology{1, "cpu:2"}, Topology{1, "cpu:4"}, Topology{4, "cpu"}})
+    expect_replay(recipe, run, topology);
+}
+
+TEST(LongDdPpoTest, ARunOf100kStepsWithPreemptionIsReplayedOnAnyTopology) {
+  const TemporaryFolder scratch;
+  const Recipe recipe = with_steps(preempted(), 100'000);
+  train_preempted(recipe, scratch / "run");
+  for (const Topology& topology : {Topology{1, "cpu:4"}, Topology{2, "cpu:2"}, Topology{4, "cpu"}})
+    expect_replay(recipe, scratch / "run", topology);
 }
 
 struct Wrong {

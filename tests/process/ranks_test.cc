@@ -4,6 +4,7 @@
 
 #include <csignal>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tandem/base/testing/temporary_folder.h"
@@ -18,13 +19,9 @@ using ::testing::Not;
 
 void expect_same_state_on_any_ranks(const Recipe& recipe) {
   const std::string expected = uninterrupted_state(recipe);
-  struct Topology {
-    int ranks;
-    std::string devices;
-    std::size_t replicas;
-  };
-  for (const auto& [ranks, devices, replicas] :
-       {Topology{2, "cpu:2", 4}, Topology{4, "cpu:1", 4}, Topology{3, "cpu:1", 3}}) {
+  for (const auto& [topology, replicas] : {std::pair{Topology{2, "cpu:2"}, 4u}, std::pair{Topology{4, "cpu:1"}, 4u},
+                                           std::pair{Topology{3, "cpu:1"}, 3u}}) {
+    const auto& [ranks, devices] = topology;
     SCOPED_TRACE(recipe.name + " as " + std::to_string(ranks) + " ranks on " + devices);
     const TemporaryFolder scratch;
     const auto folder = scratch / "run";

@@ -20,10 +20,6 @@ class StrategyTest : public ::testing::TestWithParam<std::vector<std::string>> {
 TEST_P(StrategyTest, ARunHasTheStateOfReplicatedOnAnyReplicasAndRanks) {
   const Recipe recipe = with_steps(cartpole(), 4096);
   const std::string expected = uninterrupted_state(recipe);
-  struct Topology {
-    int ranks;
-    std::string devices;
-  };
   for (const auto& [ranks, devices] :
        {Topology{1, "cpu:1"}, Topology{1, "cpu:2"}, Topology{2, "cpu:1"}, Topology{2, "cpu:2"}, Topology{3, "cpu:1"}}) {
     SCOPED_TRACE(std::to_string(ranks) + " ranks on " + devices);

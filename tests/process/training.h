@@ -22,6 +22,12 @@ struct Recipe {
   friend void PrintTo(const Recipe& recipe, std::ostream* out) { *out << recipe.name; }  // for GoogleTest
 };
 
+/// Processes of a run, and the devices of each.
+struct Topology {
+  int ranks;
+  std::string devices;
+};
+
 /// PPO on CartPole: discrete actions, with schedules.
 Recipe cartpole();
 /// PPO on Pendulum: state-dependent noise that is held over updates; observations and rewards normalised.
