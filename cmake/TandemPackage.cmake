@@ -18,7 +18,7 @@ list(APPEND targets tandem_tandem)
 
 if(TARGET tandem_program)
   add_library(tandem::program ALIAS tandem_program)
-  foreach(part IN ITEMS config launch simulate cli run plot train)
+  foreach(part IN ITEMS config launch simulate run tune cli plot train)
     set_target_properties(tandem_${part} PROPERTIES EXPORT_NAME program_${part})
     list(APPEND targets tandem_${part})
   endforeach()

@@ -38,6 +38,7 @@ ExitCode run(const Command& command, const rl::EnvRegistry& environments) {
                         [&](const EnvsCommand& envs) { return run_envs(envs, environments); },
                         [](const LaunchCommand& launch) { return run_launch(launch); },
                         [](const SimulateScaleCommand& scale) { return run_simulate_scale(scale); },
+                        [&](const TuneCommand& tune) { return run_tune(tune, environments); },
                         [](const VersionCommand& version) { return run_version(version); },
                         [](const HelpCommand& help) {
                           std::cout << help.text;

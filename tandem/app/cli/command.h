@@ -12,6 +12,7 @@
 #include "tandem/app/config/configuration.h"
 #include "tandem/app/launch/launch_options.h"
 #include "tandem/app/simulate/scale_options.h"
+#include "tandem/app/tune/tune_options.h"
 #include "tandem/comm/world_words.h"
 
 namespace tandem::app {
@@ -75,6 +76,11 @@ struct SimulateScaleCommand {
   std::filesystem::path result = {};        // of a rank that it started: where to write; else empty
   Output output = Output::kText;
 };
+struct TuneCommand {
+  ConfigSources sources;
+  TuneOptions options = {};
+  Output output = Output::kText;
+};
 struct VersionCommand {
   Output output = Output::kText;
 };
@@ -85,6 +91,6 @@ struct HelpCommand {
 
 using Command =
     std::variant<TrainCommand, ResumeCommand, EvalCommand, InspectCommand, TopCommand, PlotCommand, ExportCommand,
-                 EnvsCommand, LaunchCommand, SimulateScaleCommand, VersionCommand, HelpCommand>;
+                 EnvsCommand, LaunchCommand, SimulateScaleCommand, TuneCommand, VersionCommand, HelpCommand>;
 
 }  // namespace tandem::app

@@ -7,6 +7,7 @@
 #include "tandem/app/cli/launch_flags.h"
 #include "tandem/app/cli/option_flags.h"
 #include "tandem/app/cli/scale_flags.h"
+#include "tandem/app/cli/tune_flags.h"
 #include "tandem/app/config/nearest_name.h"
 #include "tandem/base/error.h"
 #include "tandem/base/text.h"
@@ -75,6 +76,7 @@ class CommandLine {
     add_resume();
     add_results();
     add_launch();
+    add_tune();
     add_listings();
   }
 
@@ -92,7 +94,8 @@ class CommandLine {
       return VersionCommand{Output::kText};
     } catch (const CLI::ArgumentMismatch& error) {
       const std::string text = error.what();  // "--seed: 1 required ..."
-      throw ConfigError(concat(text.substr(0, text.find(':')), ": a value must follow; see --help"));
+      throw ConfigError(
+          concat(text.substr(0, text.find(':')), ": one value must follow, and it may be given once; see --help"));
     } catch (const CLI::ParseError& error) {
       throw ConfigError(concat(error.what(), "; see --help"));
     }
@@ -172,6 +175,14 @@ class CommandLine {
     add_json(*scale_);
   }
 
+  void add_tune() {
+    tune_ = &add("tune", "Measures layouts of a run on this machine and writes the fastest as a CONFIG.", "");
+    tune_->add_option("CONFIG", config_, "YAML file as for tandem train.")->type_name("FILE");
+    tune_options_.emplace(*tune_, FlagSet::kTune);
+    tune_flags_.emplace(*tune_);
+    add_json(*tune_);
+  }
+
   void add_listings() {
     envs_ = &add("envs", "Lists the environments, or describes one.", "tandem envs Pendulum-v1");
     envs_->add_option("NAME", name_, "The one to describe.")->type_name("");
@@ -212,16 +223,28 @@ class CommandLine {
     for (const std::string& text : extras)
       faults.push_back(concat("'", text, "' belongs to no command; put it behind one"));
     if (&chosen == train_) return train_command(std::move(faults));
+    if (&chosen == tune_) return tune_command(std::move(faults));
     Command command = other_command(chosen, faults);
     if (!faults.empty()) throw ConfigError(faults);
     return command;
   }
 
-  Command train_command(std::vector<std::string> faults) {
-    TrainCommand command;
-    // A value behind an unknown flag looks like CONFIG; the flag is the fault then.
+  // A value behind an unknown flag looks like CONFIG; the flag is the fault then.
+  [[nodiscard]] std::optional<std::filesystem::path> config_file(const std::vector<std::string>& faults) const {
     const bool is_stray = !faults.empty() && !std::filesystem::exists(config_);
-    if (!config_.empty() && !is_stray) command.sources.file = config_;
+    return config_.empty() || is_stray ? std::nullopt : std::optional<std::filesystem::path>(config_);
+  }
+
+  Command tune_command(std::vector<std::string> faults) const {
+    TuneCommand command{.sources = {.file = config_file(faults)}, .output = json_ ? Output::kJson : Output::kText};
+    command.sources.flags = tune_options_->settings(faults);
+    command.options = tune_flags_->options(faults);
+    command.sources.flag_faults = std::move(faults);
+    return command;
+  }
+
+  Command train_command(std::vector<std::string> faults) {
+    TrainCommand command{.sources = {.file = config_file(faults)}};
     command.sources.flags = train_flags_->settings(faults);
     command.ranks = ranks_asked(faults);
     command.sources.flag_faults = std::move(faults);
@@ -289,10 +312,11 @@ class CommandLine {
   CLI::App app_;
   CLI::App *train_ = nullptr, *resume_ = nullptr, *eval_ = nullptr, *inspect_ = nullptr, *top_ = nullptr,
            *plot_ = nullptr, *export_ = nullptr, *envs_ = nullptr, *launch_ = nullptr, *scale_ = nullptr,
-           *version_ = nullptr;
-  std::optional<OptionFlags> train_flags_, resume_flags_;
+           *tune_ = nullptr, *version_ = nullptr;
+  std::optional<OptionFlags> train_flags_, resume_flags_, tune_options_;
   std::optional<LaunchFlags> launch_flags_;
   std::optional<ScaleFlags> scale_flags_;
+  std::optional<TuneFlags> tune_flags_;
   std::span<const std::string> arguments_;  // of the program, without those of a command to launch
   std::span<const std::string> words_;      // of the command to launch
 };

@@ -162,20 +162,49 @@ TEST(CommandLineTest, FaultsOfLaunchAreReportedTogether) {
               ElementsAre(HasSubstr("tandem launch does not take './mine'"), HasSubstr("put it behind --")));
 }
 
+TEST(CommandLineTest, TuneTakesWhatTrainTakesButForOneRunsFolder) {
+  const TuneCommand tune =
+      read<TuneCommand>({"tune", "a.yaml", "--num-envs", "4", "--set", "ppo.gamma=0.9", "--vary",
+                         "shards,devices,shards", "--rounds", "3", "--seconds", "0.5", "-o", "b.yaml", "--json"});
+  EXPECT_EQ(tune.sources.file, "a.yaml");
+  EXPECT_THAT(tune.sources.flag_faults, IsEmpty());
+  EXPECT_THAT(shown(tune.sources.flags),
+              UnorderedElementsAre("num_envs = 4 (--num-envs): ", "ppo.gamma = 0.9 (--set): "));
+  EXPECT_THAT(tune.options.vary, ElementsAre(Vary::kShards, Vary::kDevices));
+  EXPECT_EQ(tune.options.rounds, 3);
+  EXPECT_EQ(tune.options.seconds, 0.5);
+  EXPECT_EQ(tune.options.output, "b.yaml");
+  EXPECT_EQ(tune.output, Output::kJson);
+  EXPECT_THAT(read<TuneCommand>({"tune", "--env", "CartPole-v1"}).options.vary, IsEmpty());
+  EXPECT_EQ(read<TuneCommand>({"tune"}).options.output, "tuned.yaml");
+}
+
+TEST(CommandLineTest, FaultsOfTuneAreReportedTogether) {
+  EXPECT_THAT(
+      read<TuneCommand>({"tune", "--vary", "shrds,devices", "--rounds", "0", "--seconds", "-1", "--run-dir", "a"})
+          .sources.flag_faults,
+      ElementsAre(HasSubstr("--run-dir: a flag of tandem train"),
+                  HasSubstr("--vary shrds: expected some of devices, strategy, loaders, shards"),
+                  "--rounds 0: expected an integer from 1 to 1000",
+                  "--seconds -1: expected a number above 0, at most 3600"));
+}
+
 TEST(CommandLineTest, WhatIsMissingOrUnknownIsNamed) {
   EXPECT_THAT(faults_of({"trian"}), ElementsAre("there is no command 'trian'; the nearest one is train"));
   EXPECT_THAT(faults_of({}), ElementsAre(HasSubstr("name a command")));
   EXPECT_THAT(faults_of({"--seed", "1"}), ElementsAre(HasSubstr("no command")));
   EXPECT_THAT(faults_of({"resume"}), ElementsAre(HasSubstr("RUN_DIR is required")));
   EXPECT_THAT(faults_of({"plot", "runs/a"}), ElementsAre(HasSubstr("--output")));
-  EXPECT_THAT(faults_of({"train", "--seed"}), ElementsAre("--seed: a value must follow; see --help"));
+  EXPECT_THAT(faults_of({"train", "--seed"}),
+              ElementsAre("--seed: one value must follow, and it may be given once; see --help"));
   EXPECT_THAT(faults_of({"inspect", "a", "b"}), ElementsAre(HasSubstr("tandem inspect does not take 'b'")));
   EXPECT_THAT(faults_of({"version", "--jsn"}), ElementsAre(HasSubstr("the nearest one is --json")));
 }
 
 TEST(CommandLineTest, EveryCommandHasHelpWithAnExample) {
   EXPECT_THAT(read<HelpCommand>({"--help"}).text, HasSubstr("First steps"));
-  for (const char* command : {"train", "resume", "eval", "inspect", "plot", "export", "envs", "launch", "version"}) {
+  for (const char* command :
+       {"train", "resume", "eval", "inspect", "plot", "export", "envs", "launch", "tune", "version"}) {
     EXPECT_THAT(read<HelpCommand>({command, "--help"}).text, HasSubstr(std::string("Example:\n  tandem ") + command));
   }
 }

@@ -19,6 +19,7 @@ std::string takes(const Option& option) {
 // At a resume the run's own values stay, so there are no defaults to show.
 std::string keys_of_set(const OptionTable& table, FlagSet set) {
   if (set == FlagSet::kTrain) return "Any key of the list below, as key=value; may be given several times.";
+  if (set == FlagSet::kTune) return "Any key that tandem train --help lists, as key=value; may be given several times.";
   std::string keys;
   for (const auto& option : table.options()) {
     if (option->lifetime() == Lifetime::kPart && option->flag().empty())
@@ -27,15 +28,26 @@ std::string keys_of_set(const OptionTable& table, FlagSet set) {
   return "One of these as key=value; may be given several times: " + keys + ".";
 }
 
+bool is_wanted(const Option& option, FlagSet set) {
+  switch (set) {
+    case FlagSet::kTrain:
+      return true;
+    case FlagSet::kResume:
+      return option.lifetime() == Lifetime::kPart || option.key() == "quiet" || option.key() == "profile";
+    case FlagSet::kTune:
+      break;
+  }
+  return option.lifetime() != Lifetime::kCall || option.key() == "quiet";
+}
+
 }  // namespace
 
 OptionFlags::OptionFlags(CLI::App& command, FlagSet set) {
   TrainOptions defaults;
   const OptionTable table = option_table(defaults);
   for (const auto& option : table.options()) {
-    const bool is_wanted = set == FlagSet::kTrain || option->lifetime() == Lifetime::kPart ||
-                           option->key() == "quiet" || option->key() == "profile";
-    if (!option->flag().empty() && is_wanted) add(command, *option, set == FlagSet::kTrain ? takes(*option) : "");
+    if (!option->flag().empty() && is_wanted(*option, set))
+      add(command, *option, set == FlagSet::kResume ? "" : takes(*option));
   }
   command.add_option("--set", sets_, keys_of_set(table, set))->type_name("KEY=VALUE")->allow_extra_args(false);
 }

@@ -18,6 +18,7 @@ namespace tandem::app {
 enum class FlagSet {
   kTrain,   // all that have one
   kResume,  // those that may change when a run goes on
+  kTune,    // those of kTrain that are not of one call of the program; and --quiet
 };
 
 class OptionFlags {

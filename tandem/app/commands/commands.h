@@ -20,6 +20,7 @@ namespace tandem::app {
 /// Its exit code may also be that of a rank.
 [[nodiscard]] ExitCode run_launch(const LaunchCommand& command);
 [[nodiscard]] ExitCode run_simulate_scale(const SimulateScaleCommand& command);
+[[nodiscard]] ExitCode run_tune(const TuneCommand& command, const rl::EnvRegistry& environments);
 [[nodiscard]] ExitCode run_version(const VersionCommand& command);
 
 }  // namespace tandem::app

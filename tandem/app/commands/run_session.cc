@@ -111,14 +111,6 @@ void keep_profile(const Profile& profile, RunLog& log) {
   }
 }
 
-// At once, without destructors: they would wait for the thread that hangs.
-[[noreturn]] void end_process(const HungThread& error) {
-  const Failure failure = describe_failure(std::make_exception_ptr(error));
-  std::cout << std::flush;
-  std::cerr << failure.message << std::flush;
-  std::_Exit(static_cast<int>(failure.code));
-}
-
 }  // namespace
 
 Surroundings surroundings_of(const rl::EnvRegistry& environments, int ranks) {
@@ -228,6 +220,13 @@ ExitCode say_ended(const RunPaths& paths, const TrainOptions& options, Leader& l
               << " --total-steps N` goes on with it\n";
   }
   return ExitCode::kDone;
+}
+
+void end_process(const HungThread& error) {
+  const Failure failure = describe_failure(std::make_exception_ptr(error));
+  std::cout << std::flush;
+  std::cerr << failure.message << std::flush;
+  std::_Exit(static_cast<int>(failure.code));
 }
 
 ExitCode train_in(RunFolder& folder, const Configuration& configuration, const rl::EnvRegistry& environments,

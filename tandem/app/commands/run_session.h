@@ -7,6 +7,7 @@
 #include "tandem/app/config/configuration.h"
 #include "tandem/app/exit_code.h"
 #include "tandem/app/run/run_folder.h"
+#include "tandem/base/error.h"
 #include "tandem/learner/ranks.h"
 #include "tandem/model/checkpoint.h"
 #include "tandem/rl/env/env_registry.h"
@@ -31,6 +32,10 @@ namespace tandem::app {
 
 /// Says that a run has ended, and how to go on with it; to the other ranks that there is nothing to do.
 [[nodiscard]] ExitCode say_ended(const RunPaths& paths, const TrainOptions& options, Leader& leader);
+
+/// Ends the process of a run whose thread hangs, with its message and exit code: at once, without destructors, which
+/// would wait for that thread.
+[[noreturn]] void end_process(const HungThread& error);
 
 /// Trains in `folder`, from `from` on where given, until the end or a signal, and says how it went. Rank 0's part; the
 /// others follow.

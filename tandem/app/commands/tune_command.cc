@@ -1,0 +1,248 @@
+#include <unistd.h>
+
+#include <cstdio>
+#include <iostream>
+#include <numeric>
+
+#include "tandem/app/commands/commands.h"
+#include "tandem/app/commands/run_session.h"
+#include "tandem/app/commands/tune_runs.h"
+#include "tandem/app/run/program_name.h"
+#include "tandem/app/run/quantity_text.h"
+#include "tandem/app/tune/tune_report.h"
+#include "tandem/base/atomic_file.h"
+#include "tandem/base/check.h"
+#include "tandem/base/error.h"
+#include "tandem/base/text.h"
+#include "tandem/comm/launcher_environment.h"
+#include "tandem/concurrency/spin.h"
+#include "tandem/device/device_set.h"
+
+namespace tandem::app {
+namespace {
+
+constexpr std::size_t kFinalists = 8;  // besides the given layout, behind the first round
+
+// On standard error, so that --json has standard output to itself: a line that is redrawn on a terminal, lines of their
+// own elsewhere.
+class Screen {
+ public:
+  explicit Screen(bool is_quiet) : is_quiet_(is_quiet), redraws_(::isatty(STDERR_FILENO) == 1) {}
+  ~Screen() { clear(); }
+  Screen(const Screen&) = delete;
+  Screen& operator=(const Screen&) = delete;
+
+  void show(const std::string& line) const {
+    if (is_quiet_) return;
+    std::cerr << (redraws_ ? concat("\r\033[K", line) : concat(line, "\n")) << std::flush;
+  }
+  void clear() const {
+    if (!is_quiet_ && redraws_) std::cerr << "\r\033[K" << std::flush;
+  }
+
+ private:
+  const bool is_quiet_, redraws_;
+};
+
+void require_new_file(const std::filesystem::path& file) {
+  std::error_code ignored;
+  if (std::filesystem::exists(std::filesystem::symlink_status(file, ignored)))
+    throw ConfigError(concat("--output ", file.string(), ": there is such a file, which is never overwritten; name ",
+                             "another with -o, or remove it"));
+  const std::filesystem::path folder = file.has_parent_path() ? file.parent_path() : ".";
+  if (!std::filesystem::is_directory(folder, ignored) || ::access(folder.c_str(), W_OK) != 0)
+    throw ConfigError(concat("--output ", file.string(), ": no file can be written in ", folder.string()));
+}
+
+void require_one_process() {
+  const comm::LauncherEnvironment me = comm::launcher_environment();
+  if (me.world_size > 1)
+    throw ConfigError(concat("tandem tune measures one process, and this one is rank ", me.rank, " of ", me.world_size,
+                             "; start it without a launcher"));
+}
+
+// Of flags; a CONFIG may have them, since it is for tandem train too.
+void require_no_call_options(const std::vector<Setting>& flags) {
+  std::vector<std::string> faults;
+  for (const Setting& flag : flags) {
+    if (flag.key == "run_dir" || flag.key == "resume" || flag.key == "profile")
+      faults.push_back(describe_fault(flag, "belongs to one training; tandem tune has runs of its own, leave it out"));
+  }
+  if (!faults.empty()) throw ConfigError(std::move(faults));
+}
+
+void require_no_replay(const TrainOptions& given) {
+  if (given.dd_ppo.replay)
+    throw ConfigError("dd_ppo.replay: a run that follows a record has as many steps as that; leave it out to tune");
+}
+
+class Faults {
+ public:
+  template <typename Check>
+  void collect(const Check& check) {
+    try {
+      check();
+    } catch (const ConfigError& error) {
+      for (const std::string& fault : error.faults()) faults_.push_back(fault);
+    }
+  }
+  void raise() const {
+    if (!faults_.empty()) throw ConfigError(faults_);
+  }
+
+ private:
+  std::vector<std::string> faults_;
+};
+
+// 1, 2, 4, ... replicas on the CPU's cores, or the first so many of the CUDA devices that were named.
+Machine machine_for(const TrainOptions& given) {
+  const std::vector<c10::Device> named = device::parse_device_set(given.devices);
+  const auto replicas = static_cast<std::int64_t>(named.size());
+  Machine machine{.cores = available_cores(), .devices = {{given.devices, replicas}}};
+  const std::int64_t most = named.front().is_cuda() ? replicas : machine.cores;
+  const auto add = [&](std::int64_t count) {
+    if (count == replicas) return;
+    const std::vector<c10::Device> devices =
+        named.front().is_cuda() ? std::vector<c10::Device>(named.begin(), named.begin() + count)
+                                : std::vector<c10::Device>(static_cast<std::size_t>(count), named.front());
+    machine.devices.push_back({device::to_string(devices), count});
+  };
+  for (std::int64_t count = 1; count < most; count *= 2) add(count);
+  add(most);
+  return machine;
+}
+
+std::string work_text(const TrainOptions& given) {
+  const std::string pipeline = is_ppo(given.algo) ? "" : concat(", ", counted(given.impala.workers, "rollout worker"));
+  return concat(word_of(given.algo), " on ", given.env, ", ", given.ppo.num_envs, " environments x ",
+                given.ppo.rollout_steps, " steps, ", counted(given.shards.value_or(1), "shard"), " on ", given.devices,
+                pipeline);
+}
+
+// The layouts that fit, each with its configuration.
+struct Candidates {
+  std::vector<Measured> measured;
+  std::vector<Configuration> configurations;
+};
+
+Candidates candidates_of(const TuneCommand& command, const Configuration& given, const Surroundings& surroundings) {
+  Candidates all;
+  for (const Layout& layout : layouts_of(given.options, command.options.vary, machine_for(given.options))) {
+    try {
+      all.configurations.push_back(
+          layout.values.empty() ? given : configure(with_layout(command.sources, layout, given.options), surroundings));
+      all.measured.push_back({.layout = layout});
+    } catch (const ConfigError&) {  // its counts do not fit each other: it is no layout of this run
+    }
+  }
+  if (all.measured.size() > 1) return all;
+  throw ConfigError(
+      "there is nothing to try: in every other layout the counts of environments, shards and minibatches do not fit "
+      "each other; let more vary with --vary, or give counts with more divisors");
+}
+
+// Rounds of runs in turns, until all are made or a signal comes.
+class Tuning {
+ public:
+  Tuning(Candidates& candidates, const TuneRuns& runs, const Screen& screen, int rounds, std::int64_t env_steps)
+      : candidates_(candidates), runs_(runs), screen_(screen), rounds_(rounds), env_steps_(env_steps) {
+    const std::size_t all = candidates.measured.size();
+    const std::size_t later = std::min(all, kFinalists + 1);
+    total_ = all + later * static_cast<std::size_t>(rounds - 1);
+  }
+
+  /// Whether all were made.
+  bool measure() {
+    std::vector<std::size_t> turn(candidates_.measured.size());
+    std::iota(turn.begin(), turn.end(), std::size_t{0});
+    for (int round = 0; round < rounds_; ++round) {
+      if (round == 1) turn = finalists(candidates_.measured, kFinalists);
+      for (const std::size_t which : turn) {
+        if (!measure(which, round)) return false;
+      }
+    }
+    return true;
+  }
+
+ private:
+  bool measure(std::size_t which, int round) {
+    Measured& measured = candidates_.measured[which];
+    const double passed = std::chrono::duration<double>(Clock::now() - started_).count();
+    const double left = made_ == 0 ? 0 : passed / static_cast<double>(made_) * static_cast<double>(total_ - made_);
+    screen_.show(concat("round ", round + 1, " of ", rounds_, ", run ", made_ + 1, " of ", total_, ", ",
+                        made_ == 0 ? "" : concat(duration_text(left), " left, "), describe(measured.layout)));
+    std::optional<RunSample> sample = runs_.run(candidates_.configurations[which], env_steps_);
+    if (!sample) return false;
+    measured.runs.push_back(*std::move(sample));
+    ++made_;
+    return true;
+  }
+
+  Candidates& candidates_;
+  const TuneRuns& runs_;
+  const Screen& screen_;
+  const int rounds_;
+  const std::int64_t env_steps_;
+  const Clock::time_point started_ = Clock::now();
+  std::size_t total_ = 0, made_ = 0;
+};
+
+// Never over another file, also none that came meanwhile.
+void write_new_file(const std::filesystem::path& file, const std::string& text) {
+  std::FILE* out = std::fopen(file.c_str(), "wx");
+  if (out == nullptr) throw_file_error("write", file, errno);
+  const bool is_written = std::fwrite(text.data(), 1, text.size(), out) == text.size();
+  const int error = errno;
+  if (std::fclose(out) != 0 || !is_written) throw_file_error("write", file, is_written ? errno : error);
+}
+
+void require_promises_held(const TuneFindings& findings) {
+  for (const std::size_t which : broken_promises(findings.layouts)) {
+    TANDEM_CHECK(false, "runs with ", describe(findings.layouts[which].layout),
+                 " must learn the same bits as the given layout, and ended in another state");
+  }
+}
+
+TuneFindings tune(const TuneCommand& command, const Configuration& given, Candidates& candidates,
+                  const rl::EnvRegistry& environments) {
+  const StopSignals signals;
+  const Screen screen(given.options.quiet);
+  const TuneRuns runs(environments, signals);
+  TuneFindings findings{.work = work_text(given.options), .cores = available_cores(), .rounds = command.options.rounds};
+  screen.show(concat("finding out how many steps take ", command.options.seconds, " s"));
+  const std::optional<std::int64_t> env_steps = runs.steps_in(given, command.options.seconds);
+  findings.env_steps = env_steps.value_or(0);
+  const bool is_done = env_steps && Tuning(candidates, runs, screen, command.options.rounds, *env_steps).measure();
+  findings.layouts = candidates.measured;
+  if (is_done) findings.chosen = choose(findings.layouts);
+  return findings;
+}
+
+}  // namespace
+
+ExitCode run_tune(const TuneCommand& command, const rl::EnvRegistry& environments) {
+  const Surroundings surroundings = surroundings_of(environments, 1);
+  Configuration given;
+  Candidates candidates;
+  Faults faults;
+  faults.collect(require_one_process);
+  faults.collect([&] { require_new_file(command.options.output); });
+  faults.collect([&] { require_no_call_options(command.sources.flags); });
+  faults.collect([&] {
+    given = configure(command.sources, surroundings);
+    require_no_replay(given.options);
+    candidates = candidates_of(command, given, surroundings);
+  });
+  faults.raise();
+
+  TuneFindings findings = tune(command, given, candidates, environments);
+  if (findings.chosen) {
+    write_new_file(command.options.output, to_config_file(findings, candidates.configurations[*findings.chosen].yaml));
+    findings.output = command.options.output.string();
+  }
+  std::cout << (command.output == Output::kJson ? to_json(findings) + "\n" : to_text(findings, program_name()));
+  require_promises_held(findings);
+  return findings.chosen ? ExitCode::kDone : ExitCode::kStopped;
+}
+
+}  // namespace tandem::app

@@ -1,0 +1,83 @@
+#include "tandem/app/commands/tune_runs.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <vector>
+
+#include "tandem/app/commands/run_session.h"
+#include "tandem/app/train/build_run.h"
+#include "tandem/app/train/train.h"
+#include "tandem/base/text.h"
+
+namespace tandem::app {
+namespace {
+
+constexpr std::int64_t kLeastUpdates = 5;  // the first is not measured
+
+// Keeps the numbers of every update instead of showing them.
+class CollectedProgress final : public Progress {
+ public:
+  CollectedProgress() : Progress(Clock::duration::zero()) {}
+  /// After the run.
+  [[nodiscard]] const std::vector<UpdateMetrics>& updates() const { return updates_; }
+
+ private:
+  void show(const UpdateMetrics& metrics, const ProgressGoal&, double) override { updates_.push_back(metrics); }
+  void print(std::string_view) override {}
+  void end_line() override {}
+
+  std::vector<UpdateMetrics> updates_;
+};
+
+}  // namespace
+
+std::int64_t steps_of_update(const TrainOptions& options) {
+  return batch_rows(options) * (is_ppo(options.algo) ? 1 : options.impala.batches_per_update);
+}
+
+TuneRuns::TuneRuns(const rl::EnvRegistry& environments, const StopSignals& signals)
+    : environments_(environments), signals_(signals) {
+  std::string name = (std::filesystem::temp_directory_path() / "tandem-tune-XXXXXX").string();
+  if (::mkdtemp(name.data()) == nullptr)
+    throw RunError(concat("no folder for the runs can be made at ", name, "; TMPDIR says where another may be"));
+  folder_ = name;
+}
+
+TuneRuns::~TuneRuns() {
+  std::error_code ignored;
+  std::filesystem::remove_all(folder_, ignored);
+}
+
+std::optional<RunSample> TuneRuns::run(const Configuration& configuration, std::int64_t env_steps) const {
+  Configuration once = configuration;
+  once.options.total_steps = std::max(env_steps, kLeastUpdates * steps_of_update(once.options));
+  const std::filesystem::path path = folder_ / "run";
+  std::filesystem::remove_all(path);
+  RunFolder folder = RunFolder::create(path, once.yaml);
+  RunLog log(folder.paths().log(), Severity::kInfo);
+  CollectedProgress progress;
+  const Trained trained =
+      train(once, with_plugins(environments_, once.options), std::nullopt, learner::Ranks(),
+            {.folder = folder, .progress = progress, .log = log, .signals = signals_, .end_process = end_process});
+  if (trained.summary.end != RunEnd::kFinished) return std::nullopt;
+  RunSample sample = sample_of(progress.updates());
+  sample.state_sha256 = trained.summary.state_sha256;
+  return sample;
+}
+
+std::optional<std::int64_t> TuneRuns::steps_in(const Configuration& configuration, double seconds) const {
+  const std::int64_t of_update = steps_of_update(configuration.options);
+  std::int64_t env_steps = kLeastUpdates * of_update;
+  while (true) {
+    const std::optional<RunSample> sample = run(configuration, env_steps);
+    if (!sample) return std::nullopt;
+    const double updates = sample->env_steps_per_s * seconds / static_cast<double>(of_update);
+    const std::int64_t wanted = of_update * std::max(kLeastUpdates, static_cast<std::int64_t>(std::ceil(updates)));
+    // A run of a quarter of the time is long enough to tell.
+    if (wanted <= 4 * env_steps) return wanted;
+    env_steps = std::min(wanted / 4, 8 * env_steps);
+  }
+}
+
+}  // namespace tandem::app

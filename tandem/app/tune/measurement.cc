@@ -1,0 +1,107 @@
+#include "tandem/app/tune/measurement.h"
+
+#include <algorithm>
+
+#include "tandem/base/check.h"
+
+namespace tandem::app {
+namespace {
+
+double median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  const std::size_t half = values.size() / 2;
+  return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
+}
+
+double median_of(const std::vector<RunSample>& runs, double RunSample::*figure) {
+  std::vector<double> values;
+  for (const RunSample& run : runs) values.push_back(run.*figure);
+  return median(std::move(values));
+}
+
+double mean_of(std::span<const UpdateMetrics> updates, double (*figure)(const UpdateMetrics&)) {
+  double sum = 0;
+  for (const UpdateMetrics& update : updates) sum += figure(update);
+  return sum / static_cast<double>(updates.size());
+}
+
+}  // namespace
+
+RunSample sample_of(std::span<const UpdateMetrics> updates) {
+  TANDEM_CHECK(updates.size() >= 2, "a run of ", updates.size(), " updates");
+  const UpdateMetrics &first = updates.front(), &last = updates.back();
+  const std::span<const UpdateMetrics> measured = updates.subspan(1);
+  RunSample sample;
+  sample.seconds = last.wall_s - first.wall_s;
+  sample.env_steps_per_s = static_cast<double>(last.env_steps - first.env_steps) / sample.seconds;
+  if (last.learner) {
+    sample.sample = mean_of(measured, [](const UpdateMetrics& update) { return 1 - update.learner->workers_idle; });
+    sample.learn = mean_of(measured, [](const UpdateMetrics& update) { return 1 - update.learner->learner_idle; });
+    return sample;
+  }
+  const double ms_an_update = 1e3 * sample.seconds / static_cast<double>(measured.size());
+  sample.sample = mean_of(measured, [](const UpdateMetrics& update) { return update.sample_ms; }) / ms_an_update;
+  sample.learn =
+      mean_of(measured, [](const UpdateMetrics& update) { return update.load_ms + update.learn_ms; }) / ms_an_update;
+  sample.sync = mean_of(measured, [](const UpdateMetrics& update) { return update.sync_ms; }) / ms_an_update;
+  return sample;
+}
+
+Rating rate(const Measured& measured, const Measured& given) {
+  Rating rating{.median = median_of(measured.runs, &RunSample::env_steps_per_s),
+                .sample = median_of(measured.runs, &RunSample::sample),
+                .learn = median_of(measured.runs, &RunSample::learn),
+                .sync = median_of(measured.runs, &RunSample::sync)};
+  const auto slower = [](const RunSample& a, const RunSample& b) { return a.env_steps_per_s < b.env_steps_per_s; };
+  const auto [lowest, highest] = std::minmax_element(measured.runs.begin(), measured.runs.end(), slower);
+  rating.lowest = lowest->env_steps_per_s;
+  rating.highest = highest->env_steps_per_s;
+  std::vector<double> times;
+  for (std::size_t round = 0; round < std::min(measured.runs.size(), given.runs.size()); ++round)
+    times.push_back(measured.runs[round].env_steps_per_s / given.runs[round].env_steps_per_s);
+  if (!times.empty()) rating.times = median(std::move(times));
+  return rating;
+}
+
+std::vector<std::size_t> finalists(std::span<const Measured> all, std::size_t most) {
+  std::vector<std::size_t> order;
+  for (std::size_t i = 1; i < all.size(); ++i) order.push_back(i);
+  std::stable_sort(order.begin(), order.end(), [all](std::size_t a, std::size_t b) {
+    return all[a].runs.front().env_steps_per_s > all[b].runs.front().env_steps_per_s;
+  });
+  order.resize(std::min(order.size(), most));
+  order.push_back(0);
+  std::sort(order.begin(), order.end());
+  return order;
+}
+
+std::size_t choose(std::span<const Measured> all) {
+  const Measured& given = all.front();
+  double fastest = 1 + kNoise;
+  for (const Measured& measured : all) {
+    if (measured.runs.size() >= given.runs.size()) fastest = std::max(fastest, rate(measured, given).times);
+  }
+  std::size_t best = 0;
+  const auto changes_less = [](const Layout& a, const Layout& b) {
+    return a.learning != b.learning ? a.learning < b.learning : a.values.size() < b.values.size();
+  };
+  for (std::size_t i = 1; i < all.size(); ++i) {
+    if (all[i].runs.size() < given.runs.size()) continue;
+    const double times = rate(all[i], given).times;
+    if (times <= 1 + kNoise || times < fastest / (1 + kNoise)) continue;
+    if (best == 0 || changes_less(all[i].layout, all[best].layout)) best = i;
+  }
+  return best;
+}
+
+std::vector<std::size_t> broken_promises(std::span<const Measured> all) {
+  std::vector<std::size_t> broken;
+  for (std::size_t i = 1; i < all.size(); ++i) {
+    if (all[i].layout.learning != Learning::kSameBits) continue;
+    const auto differs = [&all](const RunSample& run) { return run.state_sha256 != all.front().runs[0].state_sha256; };
+    if (std::any_of(all[i].runs.begin(), all[i].runs.end(), differs)) broken.push_back(i);
+  }
+  return broken;
+}
+
+}  // namespace tandem::app
