@@ -7,7 +7,7 @@ ratios of one run: absolute figures differ between machines and hours. All sampl
 go to a JSON file, and the ratios to a picture beside it.
 
 Exit status: 0 when all benches gave results, targets reached or not; 1 when one failed or an answer was wrong;
-2 for wrong usage.
+2 for wrong usage; 130 when Ctrl-C ended it, with the results until then.
 """
 
 import argparse
@@ -85,6 +85,19 @@ def caption(document: dict) -> str:
     return f"{its['cpu']}, {its['cores']} cores, load {load} at the start; commit {commit[:9]}{changed}; {rounds}"
 
 
+class Clock:
+    """Tells how far a run of several benches is."""
+
+    def __init__(self, benches: int):
+        self._benches, self._done, self._began = benches, 0, time.monotonic()
+
+    def one_more(self, name: str) -> None:
+        self._done += 1
+        passed = int(time.monotonic() - self._began)
+        text = f"bench: {name} is done, {self._done} of {self._benches}, after {passed // 60}:{passed % 60:02}"
+        print(text, file=sys.stderr, flush=True)
+
+
 def main() -> int:
     benches = known_benches()
     options = arguments(list(benches))
@@ -92,7 +105,9 @@ def main() -> int:
     if started["load"] > 0.5 and not options.smoke:
         print(f"bench: the machine is busy (load {started['load']}): absolute figures will be too low", file=sys.stderr)
     size = Size.SMOKE if options.smoke else Size.FULL
-    results = []
+    results: list[Result] = []
+    names, stopped = options.names or list(benches), False
+    clock = Clock(len(names))
     output = options.json or options.build / "bench.json"
     with tempfile.TemporaryDirectory(prefix="tandem-bench-") as scratch:
         place = Place(
@@ -101,11 +116,16 @@ def main() -> int:
             scratch=Path(scratch),
             peers=PeerEnvironments(ROOT, chosen_peers(options)).python,
         )
-        for name in options.names or benches:
-            results.append(measure(benches[name](place), size, options.repeats))
-            # After each: what was measured is not lost should a later one end all.
-            document = report(options, started, results)
-            output.write_text(json.dumps(document, indent=1, allow_nan=False) + "\n")
+        try:
+            for name in names:
+                results.append(measure(benches[name](place), size, options.repeats))
+                # After each: what was measured is not lost should a later one end all.
+                output.write_text(json.dumps(report(options, started, results), indent=1, allow_nan=False) + "\n")
+                clock.one_more(name)
+        except KeyboardInterrupt:
+            stopped = True
+    document = report(options, started, results)
+    output.write_text(json.dumps(document, indent=1, allow_nan=False) + "\n")
     picture = output.with_suffix(".svg")
     picture.write_text(draw(results, caption(document)))
     for result in results:
@@ -116,6 +136,9 @@ def main() -> int:
     if options.smoke and not failed:
         print("\nA smoke run: it shows that answers are right; its figures mean nothing.")
     print(f"\nAll samples: {output}\nPicture: {picture}")
+    if stopped:
+        print(f"Stopped after {len(results)} of {len(names)} benches.")
+        return 130
     return 1 if failed else 0
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import traceback
 from dataclasses import dataclass, field
 
 from harness.model import Bench, Failed, Metric, Samples, Size, Summary, WrongAnswer, times_better
@@ -73,6 +74,9 @@ def measure(bench: Bench, size: Size, repeats: int) -> Result:
         bench.check(result.samples)
     except (WrongAnswer, Failed) as failure:
         result.failure = f"{type(failure).__name__}: {failure}"
+    except Exception as defect:  # of the bench; the others, which may take an hour, go on
+        traceback.print_exc()
+        result.failure = f"a defect of this bench, {type(defect).__name__}: {defect}"
     result.missing = dict(bench.missing)
     result.metrics = list(bench.metrics)
     return result

@@ -95,7 +95,8 @@ def _target(result: Result, metric: Metric, other: str | None) -> str:
         wanted.append(f"<= {metric.at_most:g}: {verdict[result.meets_limit(metric)]}")
     for peer, times in metric.at_least_times.items():
         if other in (None, peer):
-            wanted.append(f">= {times:.2g} times: {verdict[result.meets_times(metric, peer)]}")
+            whose = "" if other else f" {peer}"
+            wanted.append(f">= {times:.2g} times{whose}: {verdict[result.meets_times(metric, peer)]}")
     return ", ".join(wanted)
 
 
