@@ -123,6 +123,7 @@ void Learner::close_shard(int shard, std::int64_t minibatch, const WrittenLoss& 
   report.replica_loss = loss.loss;
   require_finite(report.replica_loss, shard, replica_.placement(), minibatch);
   try {
+    const Span span("add gradients");
     strategy_.close(loss.weight, report.replica_loss);
   } catch (const DataError& error) {
     throw DataError(concat(who(shard, replica_.placement()), ": ", error.what()));

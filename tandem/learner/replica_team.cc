@@ -65,7 +65,7 @@ ReplicaTeam::ReplicaTeam(const std::vector<sync::Placement>& placements, const T
       ranks_(ranks),
       groups_(comm::make_local_group(static_cast<int>(placements.size()))),
       members_(placements.size()),
-      threads_("replica", static_cast<int>(placements.size())) {
+      threads_(options.threads, static_cast<int>(placements.size())) {
   choose_matrix_kernels();
   threads_.run(
       [&](int local) { guarded(local, [&] { take_seat(placements[static_cast<std::size_t>(local)], build); }); });

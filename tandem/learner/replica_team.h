@@ -14,6 +14,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "tandem/comm/group_shard_sum.h"
@@ -41,6 +42,7 @@ struct TeamOptions {
   sync::StrategyOptions strategy{};
   Residence residence = Residence::kDevice;            // of the learners' batches
   Clock::duration patience = std::chrono::minutes(5);  // how long a replica waits for the others
+  std::string threads = "replica";                     // their name, in a profile say, before the replica's number
 };
 
 class ReplicaTeam {

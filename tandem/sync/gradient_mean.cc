@@ -85,6 +85,7 @@ MeanGradient GradientMean::reduce(std::int64_t step, const Limits& limits) {
     scale = 1;
   }
   const double wait_seconds = seconds_since(start);
+  const Span span("norm");
   mean = mean_of({.gradients = gradients_.sum(),
                   .parameters = replica_.parameters(),
                   .tally = tally,

@@ -47,11 +47,11 @@ TEST(ProfileTest, HasThePhasesOfEachReplicaAndChangesNoNumber) {
   EXPECT_FALSE(std::filesystem::exists(scratch / "without" / "trace.json"));
 
   const auto spans = spans_in(scratch / "with");
-  for (const char* phase : {"update", "record", "checkpoint"})
+  for (const char* phase : {"begin", "update", "record", "checkpoint", "end"})
     EXPECT_THAT(spans, Contains(Pair("tandem", Contains(phase))));
   for (const char* replica : {"replica 0", "replica 1"}) {
     for (const char* phase : {"rollout", "act", "step environments", "gae", "load", "shuffle", "loss and gradients",
-                              "sync", "sum statistics", "optimizer"}) {
+                              "sync", "sum statistics", "advantage moments", "add gradients", "norm", "optimizer"}) {
       EXPECT_THAT(spans, Contains(Pair(replica, Contains(phase))));
     }
   }
@@ -68,15 +68,47 @@ TEST(ProfileTest, WithoutFusedKernelsTheirPhasesAreThoseOfAutograd) {
     EXPECT_THAT(spans, Contains(Pair("replica 1", Contains(phase))));
 }
 
-TEST(ProfileTest, OfAPipelineHasItsStagesAndWhoWaits) {
+class PipelineProfileTest : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(PipelineProfileTest, HasItsStagesAndWhoWaits) {
   const TemporaryFolder scratch;
-  expect_success(with_profile(tandem({"train", "--algo", "impala", "--env", "CartPole-v1", "--total-steps", "8192",
+  expect_success(with_profile(tandem({"train", "--algo", GetParam(), "--env", "CartPole-v1", "--total-steps", "8192",
                                       "--quiet", "--run-dir", (scratch / "run").string()})));
   const auto spans = spans_in(scratch / "run");
   EXPECT_THAT(spans, Contains(Pair("rollout 0", Contains("rollout"))));
   EXPECT_THAT(spans, Contains(Pair("loader 0", Contains("load"))));
-  EXPECT_THAT(spans, Contains(Pair("learner", Contains("learn"))));
-  EXPECT_THAT(spans, Contains(Pair("learner", Contains("wait for batch"))));
+  for (const char* phase : {"learn", "wait for batch"}) EXPECT_THAT(spans, Contains(Pair("learner", Contains(phase))));
+  for (const char* phase : {"load", "loss and gradients", "norm", "optimizer"})
+    EXPECT_THAT(spans, Contains(Pair("replica 0", Contains(phase))));
+}
+
+INSTANTIATE_TEST_SUITE_P(Of, PipelineProfileTest, ::testing::Values("impala", "appo"),
+                         [](const auto& tested) { return std::string(tested.param); });
+
+TEST(ProfileTest, OfSeveralRanksIsThatOfTheFirst) {
+  const TemporaryFolder scratch;
+  expect_success(with_profile(tandem({"train", "--algo", "dd_ppo", "--env", "CartPole-v1", "--ranks", "2",
+                                      "--total-steps", "2000", "--quiet", "--run-dir", (scratch / "run").string()})));
+  const auto spans = spans_in(scratch / "run");
+  for (const char* phase : {"rollout", "loss and gradients", "sync", "optimizer"})
+    EXPECT_THAT(spans, Contains(Pair("replica 0", Contains(phase))));
+  EXPECT_THAT(spans, ::testing::Not(Contains(Pair("replica 1", ::testing::_))));
+}
+
+TEST(ProfileTest, OfSeveralAgentsHasWhatTheirPoliciesLearn) {
+  const TemporaryFolder scratch;
+  expect_success(with_profile(tandem({"train", "--env", "KuhnPoker-v0", "--shards", "2", "--devices", "cpu:2",
+                                      "--total-steps", "8192", "--quiet", "--run-dir", (scratch / "run").string()})));
+  const auto spans = spans_in(scratch / "run");
+  // Each policy has threads of its own; those of the first sample for all.
+  for (const char* thread : {"player_0 0", "player_0 1"}) {
+    for (const char* phase : {"rollout", "act", "step environments"})
+      EXPECT_THAT(spans, Contains(Pair(thread, Contains(phase))));
+  }
+  for (const char* thread : {"player_0 0", "player_0 1", "player_1 0", "player_1 1"}) {
+    for (const char* phase : {"shuffle", "loss and gradients", "optimizer"})
+      EXPECT_THAT(spans, Contains(Pair(thread, Contains(phase))));
+  }
 }
 
 }  // namespace

@@ -21,7 +21,7 @@ class Training {
         ranks_(ranks),
         signals_(signals),
         restarts_(options.env_restarts > 0 ? std::make_shared<rl::RestartBudget>(options.env_restarts) : nullptr),
-        run_(make_run(options, environments, ranks, restarts_)),
+        run_(begin(options, environments, ranks)),
         watch_(*run_, ranks) {}
 
   [[nodiscard]] RankWatch& watch() { return watch_; }
@@ -58,6 +58,12 @@ class Training {
     StopRequest stop = StopRequest::kNone;
     int rank = 0, signal = 0;  // who was asked for it, and by which signal
   };
+
+  [[nodiscard]] std::unique_ptr<rl::TrainingRun> begin(const TrainOptions& options, const rl::EnvRegistry& environments,
+                                                       const learner::Ranks& ranks) const {
+    const Span span("begin");
+    return make_run(options, environments, ranks, restarts_);
+  }
 
   // The same on all ranks: rank 0 says whether it is time for a checkpoint, and whoever was told to stop stops all.
   Decision decide(bool checkpoint_due) {
@@ -147,6 +153,7 @@ Trained train(const Configuration& configuration, const rl::EnvRegistry& environ
     throw;
   }
   // follow() asks for the same, in the same order.
+  const Span span("end");
   const std::vector<learner::ReplicaTeam::Work> work = run.work();
   const std::string state_sha256 = run.state_sha256();
   Trained trained{record.finish(end, work, run.params_sha256(), state_sha256), training.asked()};

@@ -20,6 +20,8 @@ namespace tandem::rl {
 namespace {
 
 constexpr std::chrono::minutes kLearnPatience{5};  // how long a replica waits for the others in one step
+constexpr std::size_t kShownName =
+    12;  // of a policy: threads have 15 characters, and the last are the replica's number
 constexpr std::array kTimes{&LearnReport::load_seconds, &LearnReport::learn_seconds, &LearnReport::sync_seconds};
 
 MultiAgentSetup checked(MultiAgentSetup setup) {
@@ -116,8 +118,10 @@ void MultiAgentRun::build_teams(const std::vector<sync::Placement>& placements) 
   for (std::size_t p = 0; p < map_.size(); ++p) {
     if (!map_[p].trained) continue;
     Seat& seat = seats_[p];
+    learner::TeamOptions options = team_options_of(setup_, setup_.ppo, seed_of(p), kLearnPatience);
+    options.threads = map_[p].name.substr(0, kShownName);
     seat.team = std::make_unique<learner::ReplicaTeam>(
-        placements, team_options_of(setup_, setup_.ppo, seed_of(p), kLearnPatience),
+        placements, options,
         [&seat](const sync::Placement& placement) { return seat.modules[static_cast<std::size_t>(placement.local)]; },
         setup_.ranks);
     for (int local = 0; local < seat.team->size(); ++local) {

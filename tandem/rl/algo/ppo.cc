@@ -8,6 +8,7 @@
 #include "tandem/base/check.h"
 #include "tandem/base/clock.h"
 #include "tandem/base/text.h"
+#include "tandem/concurrency/trace.h"
 #include "tandem/rl/algo/ppo_columns.h"
 #include "tandem/rl/algo/ppo_sequences.h"
 
@@ -113,6 +114,7 @@ void Ppo::load(std::span<Fragment* const> fragments) {
 }
 
 void Ppo::normalize_over_batch(std::span<Fragment* const> fragments) {
+  const Span span("advantage moments");
   ShardNumbers shards;
   for (const Fragment* fragment : fragments) shards.push_back(power_sums(fragment->made(fragment->advantage)));
   const std::vector<double> all = sum(shards);
@@ -129,6 +131,7 @@ std::vector<double> Ppo::advantage_sums(int shard, std::int64_t minibatch) {
 
 // The moments of all minibatches of the pass in one sum, since their rows are known once its order is.
 void Ppo::normalize_over_minibatches() {
+  const Span span("advantage moments");
   const Range mine = member_.replica.placement().mine;
   ShardNumbers shards;
   for (int shard = mine.begin; shard < mine.end; ++shard) {
@@ -183,6 +186,7 @@ bool Ppo::kl_exceeded(const std::vector<PpoSums>& minibatch) {
 }
 
 double Ppo::explained_variance(std::span<Fragment* const> fragments) {
+  const Span span("statistics");
   ShardNumbers shards;
   for (const Fragment* fragment : fragments) {
     std::vector<double>& numbers = shards.emplace_back(power_sums(fragment->made(fragment->value_target)));
