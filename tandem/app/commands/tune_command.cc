@@ -132,7 +132,8 @@ Candidates candidates_of(const TuneCommand& command, const Configuration& given,
       all.configurations.push_back(
           layout.values.empty() ? given : configure(with_layout(command.sources, layout, given.options), surroundings));
       all.measured.push_back({.layout = layout});
-    } catch (const ConfigError&) {  // its counts do not fit each other: it is no layout of this run
+    } catch (const ConfigError&) {
+      continue;  // its counts do not fit each other: it is no layout of this run
     }
   }
   if (all.measured.size() > 1) return all;

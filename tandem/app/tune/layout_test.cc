@@ -10,7 +10,6 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-using ::testing::IsEmpty;
 
 // Four cores.
 const Machine kMachine{.cores = 4, .devices = {{"cpu", 1}, {"cpu:2", 2}, {"cpu:4", 4}}};
