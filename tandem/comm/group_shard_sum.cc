@@ -12,17 +12,23 @@ namespace {
 
 using Numbers = std::vector<double>;
 
-Numbers add(Numbers left, const Numbers& right) {
-  TANDEM_CHECK(left.size() == right.size(), left.size(), " and ", right.size(), " numbers");
-  for (std::size_t i = 0; i < left.size(); ++i) left[i] += right[i];
-  return left;
+void add(Numbers& into, const Numbers& from) {
+  TANDEM_CHECK(into.size() == from.size(), into.size(), " and ", from.size(), " numbers");
+  for (std::size_t i = 0; i < into.size(); ++i) into[i] += from[i];
 }
 
 }  // namespace
 
-Numbers GroupShardSum::sum(std::span<const Numbers> shards) {
-  const auto shard = [&](int i) { return shards[static_cast<std::size_t>(i)]; };
-  Numbers mine = tree_sum(Range{0, static_cast<int>(shards.size())}, shard, add);
+const Numbers& GroupShardSum::sum(std::span<const Numbers> shards) {
+  partial_.resize(shards.size());
+  std::ranges::copy(shards, partial_.begin());
+  const auto at = [this](int shard) -> Numbers& { return partial_[static_cast<std::size_t>(shard)]; };
+  Numbers& mine = at(tree_sum(
+      Range{0, static_cast<int>(shards.size())}, [](int shard) { return shard; },
+      [&](int into, int from) {
+        add(at(into), at(from));
+        return into;
+      }));
   if (group_.size() == 1) return mine;
   // A tensor that owns its memory: should this wait fail, others may still write to it.
   const at::Tensor flat = at::empty({std::ssize(mine)}, at::kDouble);

@@ -11,12 +11,13 @@ class GroupShardSum final : public ShardSum {
   GroupShardSum(Group& group, Clock::duration patience, std::stop_token stop)
       : group_(group), patience_(patience), stop_(std::move(stop)) {}
 
-  [[nodiscard]] std::vector<double> sum(std::span<const std::vector<double>> shards) override;
+  [[nodiscard]] const std::vector<double>& sum(std::span<const std::vector<double>> shards) override;
 
  private:
   Group& group_;
   const Clock::duration patience_;
   const std::stop_token stop_;
+  std::vector<std::vector<double>> partial_;  // a shard each; the sum ends in the first
 };
 
 }  // namespace tandem::comm

@@ -3,13 +3,13 @@
 // Threads: any number of producers and consumers. Destroy it only after they have been joined.
 // Endings: close() ends the input, and what is queued is still delivered. A stop request or a deadline ends waiting: an
 // operation that could proceed at once still does, so a stopping loop must also test its token.
-// Carry handles to preallocated buffers (SlotPool), not copies of data.
+// Carry handles to preallocated buffers (SlotPool), not copies of data. The queue's own memory is made once.
 #pragma once
 #include <cstddef>
-#include <deque>
 #include <optional>
 #include <stop_token>
 #include <utility>
+#include <vector>
 
 #include "tandem/base/check.h"
 #include "tandem/base/mutex.h"
@@ -19,16 +19,16 @@ namespace tandem {
 template <typename T>
 class BoundedQueue {
  public:
-  explicit BoundedQueue(std::size_t capacity) : capacity_(capacity) { TANDEM_CHECK(capacity > 0); }
+  explicit BoundedQueue(std::size_t capacity) : capacity_(capacity), items_(capacity) { TANDEM_CHECK(capacity > 0); }
 
   /// Waits for room. True when queued; false when closed, stopped or too late, and `item` is then untouched.
   [[nodiscard]] bool push(T&& item, const std::stop_token& stop, const Deadline& deadline = Deadline::infinite()) {
     {
       MutexLock lock(mutex_);
       const bool ready = room_.wait(mutex_, stop, deadline,
-                                    [this]() TANDEM_REQUIRES(mutex_) { return closed_ || items_.size() < capacity_; });
+                                    [this]() TANDEM_REQUIRES(mutex_) { return closed_ || count_ < capacity_; });
       if (!ready || closed_) return false;
-      items_.push_back(std::move(item));
+      items_[(first_ + count_++) % capacity_].emplace(std::move(item));
     }
     ready_.notify_one();
     return true;
@@ -39,7 +39,7 @@ class BoundedQueue {
     std::optional<T> item;
     {
       MutexLock lock(mutex_);
-      ready_.wait(mutex_, stop, deadline, [this]() TANDEM_REQUIRES(mutex_) { return closed_ || !items_.empty(); });
+      ready_.wait(mutex_, stop, deadline, [this]() TANDEM_REQUIRES(mutex_) { return closed_ || count_ > 0; });
       item = take();
     }
     if (item) room_.notify_one();
@@ -70,7 +70,7 @@ class BoundedQueue {
   [[nodiscard]] std::size_t capacity() const { return capacity_; }
   [[nodiscard]] std::size_t size() const {
     MutexLock lock(mutex_);
-    return items_.size();
+    return count_;
   }
   [[nodiscard]] bool closed() const {
     MutexLock lock(mutex_);
@@ -82,16 +82,19 @@ class BoundedQueue {
 
  private:
   std::optional<T> take() TANDEM_REQUIRES(mutex_) {
-    if (items_.empty()) return std::nullopt;
-    std::optional<T> item(std::move(items_.front()));
-    items_.pop_front();
+    if (count_ == 0) return std::nullopt;
+    std::optional<T> item(std::move(*items_[first_]));
+    items_[first_].reset();
+    first_ = (first_ + 1) % capacity_;
+    --count_;
     return item;
   }
 
   const std::size_t capacity_;
   mutable Mutex mutex_;
   CondVar room_, ready_;
-  std::deque<T> items_ TANDEM_GUARDED_BY(mutex_);
+  std::vector<std::optional<T>> items_ TANDEM_GUARDED_BY(mutex_);  // a ring: `count_` of them, from first_ on
+  std::size_t first_ TANDEM_GUARDED_BY(mutex_) = 0, count_ TANDEM_GUARDED_BY(mutex_) = 0;
   bool closed_ TANDEM_GUARDED_BY(mutex_) = false;
 };
 

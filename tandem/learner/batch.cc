@@ -6,11 +6,11 @@
 namespace tandem::learner {
 
 const at::Tensor& column(const Columns& columns, const std::string& name) {
-  std::string known;
   for (const auto& [other, tensor] : columns) {
     if (other == name) return tensor;
-    known += concat(known.empty() ? "" : ", ", other);
   }
+  std::string known;
+  for (const auto& [other, tensor] : columns) known += concat(known.empty() ? "" : ", ", other);
   throw DataError(concat("the batch has no column '", name, "'; it has: ", known));
 }
 

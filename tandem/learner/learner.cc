@@ -106,7 +106,6 @@ double Learner::run_shard(int shard, std::int64_t minibatch, const GradientFunct
   }
   close_shard(shard, minibatch, result, report);
   report.rows += rows.valid_rows;
-  report.shard_outputs.emplace_back();
   return result.weight;
 }
 

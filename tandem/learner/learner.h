@@ -28,7 +28,7 @@ struct LearnerReport {
   sync::StepReport step;
   double replica_loss = 0;             // weighted mean over this replica's shards
   std::int64_t rows = 0;               // valid rows of this replica's shards
-  std::vector<Columns> shard_outputs;  // ShardLoss::outputs of each of this replica's shards
+  std::vector<Columns> shard_outputs;  // ShardLoss::outputs of each of this replica's shards; of a LossFunction
 };
 
 class Learner {

@@ -30,16 +30,17 @@ const LoadPlan& LoadedBatch::load(const Batch& batch, std::int64_t minibatch_row
                      .minibatch_rows = minibatch_rows,
                      .tail = tail});
   tail_ = tail;
-  shards_.clear();
+  forget();
   const std::int64_t each = plan_.shard_sequences;
   for (int shard = placement_.mine.begin; shard < placement_.mine.end; ++shard) {
     const bool has_extra = shard < plan_.extra_sequences;
-    take(batch, {.first = shard * each, .count = each, .extra = has_extra ? placement_.shards * each + shard : -1});
+    take(batch, {.first = shard * each, .count = each, .extra = has_extra ? placement_.shards * each + shard : -1},
+         shards_[static_cast<std::size_t>(shard - placement_.mine.begin)]);
   }
   return plan_;
 }
 
-const LoadPlan& LoadedBatch::load_shards(const std::vector<Batch>& shards, std::int64_t minibatch_rows, Tail tail) {
+const LoadPlan& LoadedBatch::load_shards(std::span<const Batch> shards, std::int64_t minibatch_rows, Tail tail) {
   const Span span("load");
   TANDEM_CHECK(static_cast<int>(shards.size()) == placement_.mine.size(), shards.size(), " batches for ",
                placement_.mine.size(), " shards");
@@ -61,8 +62,9 @@ const LoadPlan& LoadedBatch::load_shards(const std::vector<Batch>& shards, std::
                      .minibatch_rows = minibatch_rows,
                      .tail = tail});
   tail_ = tail;
-  shards_.clear();
-  for (const Batch& shard : shards) take(shard, {.first = 0, .count = plan_.shard_sequences});
+  forget();
+  for (std::size_t i = 0; i < shards.size(); ++i)
+    take(shards[i], {.first = 0, .count = plan_.shard_sequences}, shards_[i]);
   return plan_;
 }
 
@@ -73,21 +75,33 @@ const LoadPlan& LoadedBatch::load_uneven(const std::vector<Batch>& shards, std::
   plan_ = LoadPlan{};
   plan_.minibatches = minibatches;
   tail_ = Tail::kDrop;
-  shards_.clear();
-  for (const Batch& shard : shards) {
-    TANDEM_CHECK(shard.states.empty(), "sequences are not cut unevenly");
-    const std::int64_t rows = rows_of(shard.columns);
-    take(shard, {.first = 0, .count = rows});
-    shards_.back().uneven_rows = rows;
+  forget();
+  for (std::size_t i = 0; i < shards.size(); ++i) {
+    TANDEM_CHECK(shards[i].states.empty(), "sequences are not cut unevenly");
+    const std::int64_t rows = rows_of(shards[i].columns);
+    take(shards[i], {.first = 0, .count = rows}, shards_[i]);
+    shards_[i].uneven_rows = rows;
   }
   return plan_;
 }
 
-void LoadedBatch::take(const Batch& batch, const Portion& portion) {
-  Shard& shard = shards_.emplace_back();
+// Gives the tensors back before others take their place; the lists stay for these.
+void LoadedBatch::forget() {
+  shards_.resize(static_cast<std::size_t>(placement_.mine.size()));
+  for (Shard& shard : shards_) {
+    for (Columns* columns : {&shard.columns, &shard.states}) {
+      for (auto& [name, column] : *columns) column.reset();
+    }
+    shard.sequences.reset();
+    shard.rows.reset();
+    shard.uneven_rows = -1;
+  }
+}
+
+void LoadedBatch::take(const Batch& batch, const Portion& portion, Shard& shard) {
   try {
-    shard.columns = keep(batch.columns, portion, plan_.sequence_length);
-    shard.states = keep(batch.states, portion, 1);
+    keep(batch.columns, portion, plan_.sequence_length, shard.columns);
+    keep(batch.states, portion, 1, shard.states);
   } catch (const c10::OutOfMemoryError& error) {
     throw RunError(
         concat("a batch of ", plan_.offered, " rows does not fit on ", placement_.device.str(),
@@ -96,17 +110,18 @@ void LoadedBatch::take(const Batch& batch, const Portion& portion) {
 }
 
 // What lies where it is wanted is shared, not copied, unless the shard has an extra sequence.
-Columns LoadedBatch::keep(const Columns& columns, const Portion& portion, std::int64_t length) const {
+void LoadedBatch::keep(const Columns& columns, const Portion& portion, std::int64_t length, Columns& kept) const {
   const bool on_host = residence_ == Residence::kHost;
-  Columns kept;
-  for (const auto& [name, column] : columns) {
+  kept.resize(columns.size());
+  for (std::size_t i = 0; i < columns.size(); ++i) {
+    const auto& [name, column] = columns[i];
     at::Tensor rows = column.narrow(0, portion.first * length, portion.count * length);
     if (portion.extra >= 0) rows = at::cat({rows, column.narrow(0, portion.extra * length, length)});
     rows = rows.to(on_host ? at::Device(at::kCPU) : placement_.device);
     if (on_host && placement_.device.is_cuda()) rows = rows.pin_memory();
-    kept.emplace_back(name, rows);
+    kept[i].first = name;
+    kept[i].second = rows;
   }
-  return kept;
 }
 
 void LoadedBatch::begin_pass(Order order, std::uint64_t run_seed, std::uint64_t pass) {
@@ -121,19 +136,19 @@ void LoadedBatch::begin_pass(Order order, std::uint64_t run_seed, std::uint64_t 
       shard.sequences = shard.rows = at::Tensor();
       continue;
     }
-    std::vector<std::int64_t> sequences(static_cast<std::size_t>(held));
-    std::iota(sequences.begin(), sequences.end(), std::int64_t{0});
+    order_.resize(static_cast<std::size_t>(held));
+    std::iota(order_.begin(), order_.end(), std::int64_t{0});
     if (order == Order::kShuffled) {
       Philox random(derive_seed(run_seed, SeedPurpose::kShuffle, static_cast<std::uint64_t>(number)), pass);
-      shuffle(std::span(sequences), random);
+      shuffle(std::span(order_), random);
     }
     // Padding repeats the first sequence of the order, wrapping takes up the order from its beginning.
     for (std::int64_t at = held; at < positions; ++at) {
       const std::int64_t from = tail_ == Tail::kPad ? 0 : at % held;
-      sequences.push_back(sequences[static_cast<std::size_t>(from)]);
+      order_.push_back(order_[static_cast<std::size_t>(from)]);
     }
-    sequences.resize(static_cast<std::size_t>(positions));
-    const at::Tensor chosen = at::tensor(sequences, at::kLong);
+    order_.resize(static_cast<std::size_t>(positions));
+    const at::Tensor chosen = at::tensor(order_, at::kLong);
     const c10::Device beside = residence_ == Residence::kHost ? c10::Device(c10::kCPU) : placement_.device;
     shard.rows = rows_of_sequences(chosen, plan_.sequence_length).to(beside);
     shard.sequences = chosen.to(beside);

@@ -69,7 +69,10 @@ class LoadedBatch {
   const LoadPlan& load(const Batch& batch, std::int64_t minibatch_rows, Tail tail);
   /// Takes shards that are cut already, one batch for each of this replica's shards, in order, of equal rows
   /// everywhere.
-  const LoadPlan& load_shards(const std::vector<Batch>& shards, std::int64_t minibatch_rows, Tail tail);
+  const LoadPlan& load_shards(std::span<const Batch> shards, std::int64_t minibatch_rows, Tail tail);
+  const LoadPlan& load_shards(const std::vector<Batch>& shards, std::int64_t minibatch_rows, Tail tail) {
+    return load_shards(std::span(shards), minibatch_rows, tail);
+  }
 
   /// The same for shards of different rows. Each is cut into `minibatches` parts whose rows differ by one at most; a
   /// minibatch has one of each shard, so that its rows differ from shard to shard, and may be none.
@@ -108,8 +111,9 @@ class LoadedBatch {
   struct Portion {
     std::int64_t first = 0, count = 0, extra = -1;
   };
-  void take(const Batch& batch, const Portion& portion);
-  [[nodiscard]] Columns keep(const Columns& columns, const Portion& portion, std::int64_t length) const;
+  void forget();
+  void take(const Batch& batch, const Portion& portion, Shard& shard);
+  void keep(const Columns& columns, const Portion& portion, std::int64_t length, Columns& kept) const;
   [[nodiscard]] at::Tensor select(const at::Tensor& column, const at::Tensor& order, std::int64_t first,
                                   std::int64_t count) const;
   [[nodiscard]] Columns select(const Columns& columns, const at::Tensor& order, std::int64_t first,
@@ -119,7 +123,8 @@ class LoadedBatch {
   const Residence residence_;
   LoadPlan plan_;
   Tail tail_ = Tail::kDrop;
-  std::vector<Shard> shards_;
+  std::vector<Shard> shards_;        // empty until something was loaded
+  std::vector<std::int64_t> order_;  // of one shard's sequences, while begin_pass() makes it
 };
 
 }  // namespace tandem::learner

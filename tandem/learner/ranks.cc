@@ -57,7 +57,18 @@ std::vector<sync::Placement> Ranks::place(const std::vector<c10::Device>& device
 }
 
 std::vector<std::vector<double>> Ranks::gather(const std::vector<double>& mine) const {
-  return gather_elements<double>(*group_, tensor_of(std::span(mine), at::kDouble), limits());
+  std::vector<std::vector<double>> all;
+  gather(mine, all);
+  return all;
+}
+
+void Ranks::gather(const std::vector<double>& mine, std::vector<std::vector<double>>& all) const {
+  if (size() > 1) {
+    all = gather_elements<double>(*group_, tensor_of(std::span(mine), at::kDouble), limits());
+    return;
+  }
+  all.resize(1);
+  all.front() = mine;
 }
 
 std::vector<std::vector<std::byte>> Ranks::gather(std::span<const std::byte> mine) const {

@@ -51,6 +51,8 @@ class Ranks {
 
   /// What every rank gave, in the order of the ranks; lengths may differ.
   [[nodiscard]] std::vector<std::vector<double>> gather(const std::vector<double>& mine) const;
+  /// The same into memory that is used again.
+  void gather(const std::vector<double>& mine, std::vector<std::vector<double>>& all) const;
   [[nodiscard]] std::vector<std::vector<std::byte>> gather(std::span<const std::byte> mine) const;
   /// Rank 0's bytes; what others give is not looked at.
   [[nodiscard]] std::vector<std::byte> from_leader(std::span<const std::byte> leaders) const;

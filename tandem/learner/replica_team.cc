@@ -29,7 +29,7 @@ class RestingShardSum final : public ShardSum {
   RestingShardSum(comm::Group& group, sync::Strategy& strategy, Clock::duration patience)
       : sum_(group, patience, {}), strategy_(strategy), patience_(patience) {}
 
-  [[nodiscard]] std::vector<double> sum(std::span<const std::vector<double>> shards) override {
+  [[nodiscard]] const std::vector<double>& sum(std::span<const std::vector<double>> shards) override {
     const Span span("sum statistics");
     strategy_.rest({.deadline = Deadline::after(patience_), .stop = {}});
     return sum_.sum(shards);
@@ -59,6 +59,22 @@ struct ReplicaTeam::Seat {
   double cpu_seconds = 0;
 };
 
+// A replica that fails ends the waits of the others.
+template <typename Task>
+void ReplicaTeam::guarded(int local, const Task& task) {
+  try {
+    task();
+  } catch (...) {
+    const std::string why = message_of(std::current_exception());
+    const auto& group = groups_[static_cast<std::size_t>(local)];
+    const auto& seat = members_[static_cast<std::size_t>(local)];
+    if (seat) seat->strategy->abort(why);
+    if (group) group->abort(why);
+    ranks_.abort(why);
+    throw;
+  }
+}
+
 ReplicaTeam::ReplicaTeam(const std::vector<sync::Placement>& placements, const TeamOptions& options,
                          const BuildModule& build, const Ranks& ranks)
     : options_(options),
@@ -85,7 +101,7 @@ void ReplicaTeam::take_seat(const sync::Placement& placement, const BuildModule&
   members_[local]->strategy->begin(limits);
 }
 
-void ReplicaTeam::run(const std::function<void(Member&)>& work) {
+void ReplicaTeam::run_on_all(const std::function<void(Member&)>& work) {
   threads_.run([&](int local) {
     Seat& seat = *members_[static_cast<std::size_t>(local)];
     const double before = thread_cpu_seconds();
@@ -138,21 +154,6 @@ std::vector<ReplicaTeam::Work> ReplicaTeam::work() const {
     }
   }
   return all;
-}
-
-// A replica that fails ends the waits of the others.
-void ReplicaTeam::guarded(int local, const std::function<void()>& work) {
-  try {
-    work();
-  } catch (...) {
-    const std::string why = message_of(std::current_exception());
-    const auto& group = groups_[static_cast<std::size_t>(local)];
-    const auto& seat = members_[static_cast<std::size_t>(local)];
-    if (seat) seat->strategy->abort(why);
-    if (group) group->abort(why);
-    ranks_.abort(why);
-    throw;
-  }
 }
 
 }  // namespace tandem::learner

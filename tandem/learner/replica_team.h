@@ -59,7 +59,10 @@ class ReplicaTeam {
 
   /// A replica that has done its work rests (Strategy::rest()) until the others have, and so it does in
   /// Member::shard_sum. Whoever waits for all replicas in another way calls rest() before.
-  void run(const std::function<void(Member&)>& work);
+  template <typename Task>
+  void run(const Task& task) {
+    run_on_all(std::cref(task));  // by reference, so that nothing is copied
+  }
 
   /// Replicas of this process.
   [[nodiscard]] int size() const { return static_cast<int>(members_.size()); }
@@ -86,7 +89,9 @@ class ReplicaTeam {
  private:
   struct Seat;
   void take_seat(const sync::Placement& placement, const BuildModule& build);
-  void guarded(int local, const std::function<void()>& work);
+  void run_on_all(const std::function<void(Member&)>& work);
+  template <typename Task>
+  void guarded(int local, const Task& task);
 
   const TeamOptions options_;
   const Ranks ranks_;

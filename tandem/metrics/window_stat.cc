@@ -65,12 +65,12 @@ std::optional<double> WindowStat::max() const {
 std::optional<double> WindowStat::quantile(double q) const {
   TANDEM_CHECK(q >= 0 && q <= 1, "quantile ", q);
   if (values_.empty()) return std::nullopt;
-  std::vector<double> sorted = values_;
-  std::sort(sorted.begin(), sorted.end());
-  const double place = q * static_cast<double>(sorted.size() - 1);
+  sorted_ = values_;
+  std::sort(sorted_.begin(), sorted_.end());
+  const double place = q * static_cast<double>(sorted_.size() - 1);
   const auto below = static_cast<std::size_t>(place);
   const double rest = place - static_cast<double>(below);
-  return rest == 0 ? sorted[below] : sorted[below] + (sorted[below + 1] - sorted[below]) * rest;
+  return rest == 0 ? sorted_[below] : sorted_[below] + (sorted_[below + 1] - sorted_[below]) * rest;
 }
 
 }  // namespace tandem

@@ -38,6 +38,7 @@ class WindowStat {
   const std::size_t capacity_;
   std::vector<double> values_;  // a ring once it is full
   std::size_t oldest_ = 0;
+  mutable std::vector<double> sorted_;  // memory of quantile()
 };
 
 }  // namespace tandem

@@ -75,15 +75,32 @@ BlockSum<T> fastest() {
   return sum_block_baseline<T>;
 }
 
+std::int64_t blocks_of(const at::Tensor& flat) { return (flat.numel() + kNormBlock - 1) / kNormBlock; }
+
+template <typename T>
+double sum_of_block(const at::Tensor& flat, std::int64_t block) {
+  static const BlockSum<T> sum = fastest<T>();
+  const std::int64_t begin = block * kNormBlock;
+  return sum(flat.const_data_ptr<T>() + begin, std::min(kNormBlock, flat.numel() - begin));
+}
+
 template <typename T>
 void sum_blocks(const at::Tensor& flat, std::vector<double>& sums) {
-  static const BlockSum<T> sum = fastest<T>();
-  const T* data = flat.const_data_ptr<T>();
-  const std::int64_t count = flat.numel();
-  for (std::size_t b = 0; b < sums.size(); ++b) {
-    const std::int64_t begin = static_cast<std::int64_t>(b) * kNormBlock;
-    sums[b] = sum(data + begin, std::min(kNormBlock, count - begin));
-  }
+  for (std::size_t b = 0; b < sums.size(); ++b) sums[b] = sum_of_block<T>(flat, static_cast<std::int64_t>(b));
+}
+
+// As sum_of_blocks() of block_sums_of_squares(), without memory for them.
+template <typename T>
+double sum_along_tree(const at::Tensor& flat) {
+  if (flat.numel() == 0) return 0;
+  return tree_sum(
+      Range{0, static_cast<int>(blocks_of(flat))}, [&](int block) { return sum_of_block<T>(flat, block); },
+      [](double left, double right) { return left + right; });
+}
+
+void require_flat(const at::Tensor& flat) {
+  TANDEM_CHECK(flat.dim() == 1 && flat.is_contiguous() && flat.is_floating_point(),
+               "a flat floating tensor is needed, got ", flat.sizes(), " ", flat.scalar_type());
 }
 
 // Other dtypes and devices: torch's own sums, over shapes that do not depend on the tensor's size. The last block is
@@ -113,9 +130,8 @@ double sum_of_blocks(std::span<const double> sums) {
 }
 
 std::vector<double> block_sums_of_squares(const at::Tensor& flat) {
-  TANDEM_CHECK(flat.dim() == 1 && flat.is_contiguous() && flat.is_floating_point(),
-               "a flat floating tensor is needed, got ", flat.sizes(), " ", flat.scalar_type());
-  std::vector<double> sums(static_cast<std::size_t>((flat.numel() + kNormBlock - 1) / kNormBlock));
+  require_flat(flat);
+  std::vector<double> sums(static_cast<std::size_t>(blocks_of(flat)));
   if (flat.is_cpu() && flat.scalar_type() == at::kFloat) {
     sum_blocks<float>(flat, sums);
   } else if (flat.is_cpu() && flat.scalar_type() == at::kDouble) {
@@ -128,6 +144,11 @@ std::vector<double> block_sums_of_squares(const at::Tensor& flat) {
   return sums;
 }
 
-double sum_of_squares(const at::Tensor& flat) { return sum_of_blocks(block_sums_of_squares(flat)); }
+double sum_of_squares(const at::Tensor& flat) {
+  require_flat(flat);
+  if (flat.is_cpu() && flat.scalar_type() == at::kFloat) return sum_along_tree<float>(flat);
+  if (flat.is_cpu() && flat.scalar_type() == at::kDouble) return sum_along_tree<double>(flat);
+  return sum_of_blocks(block_sums_of_squares(flat));
+}
 
 }  // namespace tandem::model

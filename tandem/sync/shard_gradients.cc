@@ -16,7 +16,9 @@ enum : std::ptrdiff_t { kWeight, kShards, kLoss, kLeft, kRate, kTallies };
 }  // namespace
 
 ShardGradients::ShardGradients(Replica& replica, const model::FlatParameters::Allocate& allocate)
-    : replica_(replica), tree_(replica.placement().mine.size()) {
+    : replica_(replica),
+      tree_(replica.placement().mine.size()),
+      sparse_(static_cast<std::size_t>(replica.placement().mine.size())) {
   const c10::Device device = replica.placement().device;
   const model::FlatParameters::Allocate own = [device](std::int64_t count, at::ScalarType dtype) {
     return at::zeros({count}, at::TensorOptions().dtype(dtype).device(device));
@@ -39,7 +41,7 @@ void ShardGradients::open(int shard) {
   TANDEM_CHECK(!in_pass_ && shard == mine.begin + done_, "shard ", shard, " opened, expected ", mine.begin + done_);
   if (done_ == 0) {
     replica_.buffers().save_start();
-    sparse_.clear();
+    forget_sparse();
     without_loss_.reset();
   } else {
     replica_.buffers().restore_start();
@@ -62,9 +64,16 @@ void ShardGradients::close(double weight, double loss) {
   const int shard = replica_.placement().mine.begin + done_;
   if (!std::isfinite(loss) && !without_loss_) without_loss_ = shard;
   take_buffers(shard, buffer_sums_[set]);
-  sparse_.push_back(sets_[set].sparse);
+  sparse_[static_cast<std::size_t>(done_)] = sets_[set].sparse;
   ++done_;
   tree_.add([this](int into, int from) { merge(static_cast<std::size_t>(into), static_cast<std::size_t>(from)); });
+}
+
+// The last step's, whose memory is not to be held while this one's come about.
+void ShardGradients::forget_sparse() {
+  for (auto& shard : sparse_) {
+    for (auto& slots : shard) std::fill(slots.begin(), slots.end(), at::Tensor());
+  }
 }
 
 // Floating buffers are summed for their mean. Of the others shard 0's remain: every other shard adds zeros.

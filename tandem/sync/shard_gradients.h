@@ -55,6 +55,7 @@ class ShardGradients {
  private:
   void take_buffers(int shard, std::vector<at::Tensor>& sums);
   void merge(std::size_t into, std::size_t from);
+  void forget_sparse();
 
   Replica& replica_;
   TreeAccumulator tree_;  // which set the next shard goes to, and which to add

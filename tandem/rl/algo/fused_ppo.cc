@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "tandem/rl/algo/ppo_columns.h"
-
 namespace tandem::rl {
 namespace {
 
@@ -48,7 +46,8 @@ template <typename Real>
 learner::WrittenLoss FusedPpo<Real>::run(const learner::ShardRows& rows, const PpoOptions& options,
                                          const PpoMinibatch& minibatch, PpoSums& sums) {
   if (rows.rows == 0) return {};  // of uneven fragments
-  const PpoRows columns = ppo_rows(rows.columns, rows.states);
+  take_rows(rows.columns, rows.states, columns_);
+  const PpoRows& columns = columns_;
   old_log_prob_ = memory_of<Real>(columns.log_prob, "log_prob");
   old_value_ = memory_of<Real>(columns.value, "value");
   advantage_ = memory_of<Real>(columns.advantage, "advantage");

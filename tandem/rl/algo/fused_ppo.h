@@ -8,6 +8,7 @@
 #pragma once
 #include "tandem/learner/loss.h"
 #include "tandem/rl/algo/fused_block.h"
+#include "tandem/rl/algo/ppo_columns.h"
 #include "tandem/rl/algo/ppo_loss.h"
 
 namespace tandem::rl {
@@ -29,6 +30,7 @@ class FusedPpo {
                      std::int64_t first, std::int64_t samples, PpoSums& sums);
 
   FusedBlock<Real> block_;
+  PpoRows columns_;
   // Columns of the shard.
   const Real *old_log_prob_ = nullptr, *old_value_ = nullptr, *advantage_ = nullptr, *value_target_ = nullptr;
 };

@@ -126,7 +126,8 @@ void VtraceMemory::trace(const ImpalaOptions& options) {
 template <typename Real>
 learner::WrittenLoss FusedImpala<Real>::run(const learner::ShardRows& rows, const ImpalaOptions& options,
                                             ImpalaNumbers& numbers) {
-  const TrajectoryView seen = trajectory_view(rows.columns, rows.states);
+  take_view(rows.columns, rows.states, seen_);
+  const TrajectoryView& seen = seen_;
   trace_.take<Real>(seen, options.gamma);
   const std::int64_t count = seen.steps * seen.rows;
   block_.begin(rows_of(seen));
@@ -152,7 +153,8 @@ template <typename Real>
 learner::WrittenLoss FusedAppo<Real>::run(const learner::ShardRows& rows, const ImpalaOptions& options,
                                           const AppoOptions& appo, ImpalaNumbers& numbers) {
   TANDEM_CHECK(appo.kl_coef == 0, "kl_coef is ", appo.kl_coef, " and has no kernels");
-  const TrajectoryView seen = trajectory_view(rows.columns, rows.states);
+  take_view(rows.columns, rows.states, seen_);
+  const TrajectoryView& seen = seen_;
   trace_.take<Real>(seen, options.gamma);
   const std::int64_t count = seen.steps * seen.rows;
   block_.begin(rows_of(seen));

@@ -47,6 +47,7 @@ class FusedImpala {
 
  private:
   FusedBlock<Real> block_;
+  TrajectoryView seen_;
   VtraceMemory trace_;
 };
 
@@ -62,6 +63,7 @@ class FusedAppo {
 
  private:
   FusedBlock<Real> block_, target_;
+  TrajectoryView seen_;
   VtraceMemory trace_;
   std::vector<double> before_;  // log pi_T, [T, N]
 };

@@ -8,6 +8,7 @@
 #include "tandem/base/error.h"
 #include "tandem/base/philox.h"
 #include "tandem/base/text.h"
+#include "tandem/device/one_core.h"
 #include "tandem/model/named_copy.h"
 #include "tandem/rl/algo/appo_loss.h"
 #include "tandem/rl/algo/run_parts.h"
@@ -53,13 +54,20 @@ std::optional<pipeline::LagBound> lag_bound(const ImpalaOptions& impala) {
 // Those that wait, those that workers hold until there is room, and those that loaders are copying.
 std::size_t slots_for(const ImpalaOptions& impala) { return count_of(impala.queue + impala.workers + impala.loaders); }
 
+// Of one batch, so that it seldom grows: as many as there are when each lasts for 16 steps.
+void expect_episodes(std::vector<Episode>& episodes, const ImpalaOptions& impala) {
+  episodes.reserve(count_of(impala.num_envs / impala.workers) * count_of(1 + impala.rollout_steps / 16));
+}
+
 }  // namespace
 
 ImpalaRun::ImpalaRun(ImpalaSetup setup)
     : setup_(checked(std::move(setup))),
       spec_(setup_.make_envs(1)->spec()),
       normalizers_(spec_, {}),
-      slots_(slots_for(setup_.impala)) {
+      slots_(slots_for(setup_.impala)),
+      told_(count_of(setup_.impala.batches_per_update) + 2),  // they wait; one is the learner's, one the owner's
+      told_slots_(told_.size()) {
   if (spec_.agents != 1) {
     throw ConfigError(concat(spec_.id, " has ", spec_.agents, " agents in an environment; IMPALA trains one"));
   }
@@ -73,19 +81,24 @@ ImpalaRun::ImpalaRun(ImpalaSetup setup)
     target_ = build_policy();
     target_->to(setup_.device);
     target_->eval();
-    copy_weights(weights_of(*policy_), weights_of(*target_));
+    target_weights_ = weights_of(*target_);
   }
+  policy_weights_ = weights_of(*policy_);
+  if (target_) copy_weights(policy_weights_, target_weights_);
   build_kernels();
   weights_ = std::make_unique<pipeline::Published<Weights>>(setup_.impala.workers,
-                                                            [this] { return copies_of(weights_of(*policy_)); });
+                                                            [this] { return copies_of(policy_weights_); });
   for (int worker = 0; worker < setup_.impala.workers; ++worker) build_sampler(worker);
   const Fragment& fragment = samplers_.front()->worker().fragment();
   const std::int64_t state_size = fragment.state.defined() ? fragment.state.size(2) : 0;
   const auto memory = [&](c10::Device device) {
-    return Trajectory(spec_, fragment.steps, fragment.rows, state_size, device);
+    Trajectory batch(spec_, fragment.steps, fragment.rows, state_size, device);
+    expect_episodes(batch.episodes, setup_.impala);
+    return batch;
   };
   for (std::size_t i = 0; i < slots_.size(); ++i) trajectories_.push_back(memory(c10::kCPU));
   for (int i = 0; i < setup_.impala.buffers; ++i) buffers_.push_back(memory(setup_.device));
+  for (std::vector<Episode>& episodes : told_) expect_episodes(episodes, setup_.impala);
 }
 
 ImpalaRun::~ImpalaRun() = default;
@@ -182,26 +195,29 @@ std::optional<pipeline::Tagged<ImpalaRun::Queued>> ImpalaRun::produce(int worker
   TANDEM_CHECK(slot.has_value(), "no slot for a batch");
   Trajectory& trajectory = trajectories_[slot->index()];
   trajectory.copy_from(sampler.worker().fragment());
-  trajectory.episodes = sampler.worker().episodes().take_finished();
+  trajectory.episodes = sampler.worker().episodes().finished();
+  sampler.worker().episodes().clear_finished();
   return pipeline::Tagged<Queued>{.data = {.slot = std::move(*slot)}, .tag = {.version = version, .samples = rows}};
 }
 
 // On the loader's thread.
 void ImpalaRun::load_batch(Queued& queued, Trajectory& into) {
+  device::use_one_core();
   Trajectory& from = trajectories_[queued.slot.index()];
   into.copy_from(from);
-  into.episodes = std::move(from.episodes);
+  into.episodes = from.episodes;
   queued.slot.give_back();
 }
 
 // On the learner's thread, which lends the work to the replica's.
 ImpalaRun::Learned ImpalaRun::learn(Trajectory& batch, const pipeline::LearnStep& step) {
+  device::use_one_core();
   const Clock::time_point begun = Clock::now();
   const double progress = static_cast<double>(learned_samples_) / static_cast<double>(setup_.total_steps);
   const double lr_factor = scheduled(1.0, setup_.impala.learning_rate_schedule, progress);
   Learned learned;
   team_->run([&](learner::Member& member) {
-    member.learner.batch().load_shards({batch.batch()}, step.tag.samples, learner::Tail::kDrop);
+    member.learner.batch().load_shards(std::span(&batch.batch(), 1), step.tag.samples, learner::Tail::kDrop);
     member.learner.begin_pass(learner::Order::kSequential);
     const learner::LearnerReport made = this->step(member.learner, lr_factor, learned.numbers);
     learned.grad_norm = made.step.grad_norm;
@@ -219,17 +235,17 @@ ImpalaRun::Learned ImpalaRun::learn(Trajectory& batch, const pipeline::LearnStep
 learner::LearnerReport ImpalaRun::step(learner::Learner& learner, double lr_factor, ImpalaNumbers& numbers) {
   const Limits limits{.deadline = Deadline::after(kDrainPatience), .stop = {}};
   if (fused_impala_ || fused_appo_) {
-    const learner::GradientFunction gradients = [&](const learner::ShardRows& rows) {
+    const auto gradients = [&](const learner::ShardRows& rows) {
       if (fused_impala_) return fused_impala_->run(rows, setup_.impala, numbers);
       return fused_appo_->run(rows, setup_.impala, *setup_.appo, numbers);
     };
-    return learner.step(0, gradients, lr_factor, limits);
+    return learner.step(0, learner::GradientFunction(std::cref(gradients)), lr_factor, limits);
   }
-  const learner::LossFunction loss = [&](const learner::ShardBatch& rows) {
+  const auto loss = [&](const learner::ShardBatch& rows) {
     if (!target_) return impala_loss(*policy_, rows, setup_.impala, numbers);
     return appo_loss(*policy_, *target_, rows, setup_.impala, *setup_.appo, numbers);
   };
-  return learner.step(0, loss, lr_factor, limits);
+  return learner.step(0, learner::LossFunction(std::cref(loss)), lr_factor, limits);
 }
 
 ImpalaRun::Learned ImpalaRun::drop(Trajectory& batch, const pipeline::LearnStep& step) {
@@ -242,17 +258,18 @@ ImpalaRun::Learned ImpalaRun::drop(Trajectory& batch, const pipeline::LearnStep&
 // What is told of a batch once.
 void ImpalaRun::take_new(Trajectory& batch, const pipeline::LearnStep& step, Learned& learned) {
   learned.new_samples = step.tag.samples;
-  learned.episodes = std::move(batch.episodes);
+  learned.episodes = told_slots_.try_acquire();
+  TANDEM_CHECK(learned.episodes.has_value(), "no room for episodes");
+  told_[learned.episodes->index()] = batch.episodes;
   learned_samples_ += step.tag.samples;
 }
 
 void ImpalaRun::publish() {
-  weights_->publish(steps_, [this](Weights& copy) { copy_weights(weights_of(*policy_), copy); });
+  weights_->publish(steps_, [this](Weights& copy) { copy_weights(policy_weights_, copy); });
 }
 
 void ImpalaRun::renew_target() {
-  if (target_ && steps_ % setup_.appo->target_update_steps == 0)
-    copy_weights(weights_of(*policy_), weights_of(*target_));
+  if (target_ && steps_ % setup_.appo->target_update_steps == 0) copy_weights(policy_weights_, target_weights_);
 }
 
 RunReport ImpalaRun::update() {
@@ -271,7 +288,7 @@ RunReport ImpalaRun::update() {
 void ImpalaRun::account(Learned learned) {
   ++unreported_;
   env_steps_ += learned.new_samples;
-  episodes_.add(std::move(learned.episodes));
+  if (learned.episodes) episodes_.add(told_[learned.episodes->index()]);
   if (learned.dropped) {
     dropped_ += learned.new_samples;
     return;

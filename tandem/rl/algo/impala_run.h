@@ -94,8 +94,8 @@ class ImpalaRun final : public TrainingRun {
     ImpalaNumbers numbers;
     double grad_norm = 0, learning_rate = 0, learn_seconds = 0, sync_seconds = 0;
     std::int64_t new_samples = 0;
-    bool dropped = false;  // too old to be learned from
-    std::vector<Episode> episodes;
+    bool dropped = false;                     // too old to be learned from
+    std::optional<SlotPool::Lease> episodes;  // of told_: where those of a new batch are
   };
   using Pipeline = pipeline::LearnerPipeline<Queued, Trajectory*, Learned>;
 
@@ -126,12 +126,15 @@ class ImpalaRun final : public TrainingRun {
 
   std::shared_ptr<ActorCritic> policy_;               // the learner's
   std::shared_ptr<ActorCritic> target_;               // of APPO, or null
+  Weights policy_weights_, target_weights_;           // theirs, alive
   std::unique_ptr<FusedImpala<float>> fused_impala_;  // of the algorithm, or null
   std::unique_ptr<FusedAppo<float>> fused_appo_;
   std::unique_ptr<learner::ReplicaTeam> team_;
   std::vector<std::unique_ptr<Sampler>> samplers_;
   std::vector<Trajectory> trajectories_, buffers_;  // in the queue; beside the learner
   SlotPool slots_;                                  // of trajectories_
+  std::vector<std::vector<Episode>> told_;          // on their way to the owner
+  SlotPool told_slots_;
   std::unique_ptr<pipeline::Published<Weights>> weights_;
   pipeline::PipelineStats stats_;
   std::int64_t trained_before_ = 0, sampled_before_ = 0, dropped_before_ = 0;  // by the processes before this one

@@ -189,8 +189,12 @@ void MultiAgentRun::gather_results() {
   }
   for (Seat& seat : seats_) seat.decisions = seat.most_decisions = 0;
   for (const std::vector<double>& rank : setup_.ranks.gather(mine)) take_results(rank);
-  episodes_.add(std::exchange(new_episodes_, {}));
-  for (Seat& seat : seats_) seat.episodes.add(std::exchange(seat.new_episodes, {}));
+  episodes_.add(new_episodes_);
+  new_episodes_.clear();
+  for (Seat& seat : seats_) {
+    seat.episodes.add(seat.new_episodes);
+    seat.new_episodes.clear();
+  }
 }
 
 void MultiAgentRun::take_results(std::span<const double> numbers) {

@@ -15,8 +15,8 @@
 namespace tandem::rl {
 namespace {
 
-// Count, sum and sum of squares of a float tensor, in float64 and in the order of its elements.
-std::vector<double> power_sums(const at::Tensor& numbers) {
+// Of a float tensor, in float64 and in the order of its elements.
+std::array<double, 3> power_sums(const at::Tensor& numbers) {
   const at::Tensor flat = numbers.to(at::kCPU).contiguous();
   const float* number = flat.const_data_ptr<float>();
   double sum = 0, squares = 0;
@@ -28,7 +28,7 @@ std::vector<double> power_sums(const at::Tensor& numbers) {
 }
 
 // The same of the rows of a column that lies on the CPU.
-std::vector<double> power_sums(const learner::ShardRows& rows, const char* name) {
+std::array<double, 3> power_sums(const learner::ShardRows& rows, const char* name) {
   const at::Tensor& column = learner::column(rows.columns, name);
   TANDEM_CHECK(column.is_contiguous(), "column ", name, " is not contiguous");
   const float* number = column.const_data_ptr<float>();
@@ -39,6 +39,10 @@ std::vector<double> power_sums(const learner::ShardRows& rows, const char* name)
     squares += each * each;
   }
   return {static_cast<double>(rows.rows), sum, squares};
+}
+
+void append(const std::array<double, 3>& its, std::vector<double>& numbers) {
+  numbers.insert(numbers.end(), its.begin(), its.end());
 }
 
 // Mean and 1 / (deviation + 1e-8), with the unbiased variance, as CleanRL and stable-baselines3 have it.
@@ -92,36 +96,49 @@ LearnReport Ppo::update(std::span<Fragment* const> fragments, double progress, C
 }
 
 // Where the first one to come waits for the last one's rollout.
-std::vector<double> Ppo::sum(std::span<const std::vector<double>> shards) {
+const std::vector<double>& Ppo::sum(std::span<const std::vector<double>> shards) {
   const Clock::time_point start = Clock::now();
   at(Phase::kWait);
-  std::vector<double> all = member_.shard_sum.sum(shards);
+  const std::vector<double>& all = member_.shard_sum.sum(shards);
   at(Phase::kLearn);
   sum_seconds_ += seconds_since(start);
   return all;
 }
 
+// Memory for the numbers of each shard, to begin with none.
+Ppo::ShardNumbers& Ppo::no_numbers(std::size_t shards) {
+  numbers_.resize(shards);
+  for (std::vector<double>& numbers : numbers_) numbers.clear();
+  return numbers_;
+}
+
 void Ppo::load(std::span<Fragment* const> fragments) {
-  std::vector<learner::Batch> shards;
-  for (const Fragment* fragment : fragments) {
-    shards.push_back(options_.sequences ? ppo_sequences(*fragment, *options_.sequences) : ppo_columns(*fragment));
+  batches_.resize(fragments.size());
+  for (std::size_t i = 0; i < fragments.size(); ++i) {
+    if (options_.sequences) {
+      batches_[i] = ppo_sequences(*fragments[i], *options_.sequences);
+    } else {
+      take_columns(*fragments[i], batches_[i]);
+    }
   }
   if (options_.fragments == Fragments::kEven) {
-    member_.learner.batch().load_shards(shards, options_.minibatch_rows(), learner::Tail::kDrop);
+    member_.learner.batch().load_shards(batches_, options_.minibatch_rows(), learner::Tail::kDrop);
   } else {
-    member_.learner.batch().load_uneven(shards, options_.batch_rows() / options_.minibatch_rows());
+    member_.learner.batch().load_uneven(batches_, options_.batch_rows() / options_.minibatch_rows());
   }
+  if (options_.sequences) batches_.clear();  // copies, where the others are views
 }
 
 void Ppo::normalize_over_batch(std::span<Fragment* const> fragments) {
   const Span span("advantage moments");
-  ShardNumbers shards;
-  for (const Fragment* fragment : fragments) shards.push_back(power_sums(fragment->made(fragment->advantage)));
-  const std::vector<double> all = sum(shards);
+  ShardNumbers& shards = no_numbers(fragments.size());
+  for (std::size_t i = 0; i < fragments.size(); ++i)
+    append(power_sums(fragments[i]->made(fragments[i]->advantage)), shards[i]);
+  const std::vector<double>& all = sum(shards);
   for (PpoMinibatch& minibatch : minibatches_) set_advantage_moments(all.data(), minibatch);
 }
 
-std::vector<double> Ppo::advantage_sums(int shard, std::int64_t minibatch) {
+Ppo::PowerSums Ppo::advantage_sums(int shard, std::int64_t minibatch) {
   const learner::LoadedBatch& batch = member_.learner.batch();
   if (fused_) return power_sums(batch.rows_of_minibatch(shard, minibatch), "advantage");
   const at::Tensor advantage = batch.column_of_minibatch("advantage", shard, minibatch);
@@ -133,33 +150,32 @@ std::vector<double> Ppo::advantage_sums(int shard, std::int64_t minibatch) {
 void Ppo::normalize_over_minibatches() {
   const Span span("advantage moments");
   const Range mine = member_.replica.placement().mine;
-  ShardNumbers shards;
+  ShardNumbers& shards = no_numbers(static_cast<std::size_t>(mine.size()));
   for (int shard = mine.begin; shard < mine.end; ++shard) {
-    std::vector<double>& numbers = shards.emplace_back();
-    for (std::size_t b = 0; b < minibatches_.size(); ++b) {
-      for (const double number : advantage_sums(shard, static_cast<std::int64_t>(b))) numbers.push_back(number);
-    }
+    std::vector<double>& numbers = shards[static_cast<std::size_t>(shard - mine.begin)];
+    for (std::size_t b = 0; b < minibatches_.size(); ++b)
+      append(advantage_sums(shard, static_cast<std::int64_t>(b)), numbers);
   }
-  const std::vector<double> all = sum(shards);
+  const std::vector<double>& all = sum(shards);
   for (std::size_t b = 0; b < minibatches_.size(); ++b) set_advantage_moments(all.data() + 3 * b, minibatches_[b]);
 }
 
-learner::LearnerReport Ppo::step(std::int64_t minibatch, double lr_factor, Clock::duration patience,
-                                 std::vector<PpoSums>& shard_sums) {
+learner::LearnerReport Ppo::step(std::int64_t minibatch, double lr_factor, Clock::duration patience) {
+  minibatch_sums_.clear();
   const PpoMinibatch& shared = minibatches_[static_cast<std::size_t>(minibatch)];
   const Limits limits{.deadline = Deadline::after(patience), .stop = {}};
   if (fused_) {
-    const learner::GradientFunction gradients = [&](const learner::ShardRows& rows) {
-      return fused_->run(rows, now_, shared, shard_sums.emplace_back());
+    const auto gradients = [&](const learner::ShardRows& rows) {
+      return fused_->run(rows, now_, shared, minibatch_sums_.emplace_back());
     };
-    return member_.learner.step(minibatch, gradients, lr_factor, limits);
+    return member_.learner.step(minibatch, learner::GradientFunction(std::cref(gradients)), lr_factor, limits);
   }
-  const learner::LossFunction loss = [&](const learner::ShardBatch& rows) {
-    PpoSums& sums = shard_sums.emplace_back();
+  const auto loss = [&](const learner::ShardBatch& rows) {
+    PpoSums& sums = minibatch_sums_.emplace_back();
     if (rows.rows == 0) return learner::ShardLoss{};  // of uneven fragments
     return ppo_loss(policy_, rows, now_, shared, sums);
   };
-  return member_.learner.step(minibatch, loss, lr_factor, limits);
+  return member_.learner.step(minibatch, learner::LossFunction(std::cref(loss)), lr_factor, limits);
 }
 
 // Returns whether the update goes on.
@@ -167,33 +183,33 @@ bool Ppo::run_pass(Clock::duration patience, double lr_factor, LearnReport& repo
   member_.learner.begin_pass(learner::Order::kShuffled);
   if (options_.advantage_normalization == AdvantageNormalization::kMinibatch) normalize_over_minibatches();
   for (std::size_t b = 0; b < minibatches_.size(); ++b) {
-    std::vector<PpoSums> shard_sums;
-    const learner::LearnerReport step = this->step(static_cast<std::int64_t>(b), lr_factor, patience, shard_sums);
-    for (std::size_t shard = 0; shard < shard_sums.size(); ++shard) sums_[shard].add(shard_sums[shard]);
+    const learner::LearnerReport step = this->step(static_cast<std::int64_t>(b), lr_factor, patience);
+    for (std::size_t shard = 0; shard < minibatch_sums_.size(); ++shard) sums_[shard].add(minibatch_sums_[shard]);
     report.grad_norm += step.step.grad_norm;
     report.sync_seconds += step.step.wait_seconds;
     ++report.minibatches;
-    if (options_.target_kl && kl_exceeded(shard_sums)) return false;
+    if (options_.target_kl && kl_exceeded()) return false;
   }
   return true;
 }
 
-bool Ppo::kl_exceeded(const std::vector<PpoSums>& minibatch) {
-  ShardNumbers shards;
-  for (const PpoSums& sums : minibatch) shards.push_back({sums.rows, sums.approx_kl});
-  const std::vector<double> all = sum(shards);
+// Of the minibatch that was learned from last.
+bool Ppo::kl_exceeded() {
+  ShardNumbers& shards = no_numbers(minibatch_sums_.size());
+  for (std::size_t i = 0; i < shards.size(); ++i)
+    shards[i].assign({minibatch_sums_[i].rows, minibatch_sums_[i].approx_kl});
+  const std::vector<double>& all = sum(shards);
   return all[1] / all[0] > 1.5 * *options_.target_kl;
 }
 
 double Ppo::explained_variance(std::span<Fragment* const> fragments) {
   const Span span("statistics");
-  ShardNumbers shards;
-  for (const Fragment* fragment : fragments) {
-    std::vector<double>& numbers = shards.emplace_back(power_sums(fragment->made(fragment->value_target)));
-    for (const double number : power_sums(fragment->made(fragment->advantage)))
-      numbers.push_back(number);  // target - value
+  ShardNumbers& shards = no_numbers(fragments.size());
+  for (std::size_t i = 0; i < fragments.size(); ++i) {
+    append(power_sums(fragments[i]->made(fragments[i]->value_target)), shards[i]);
+    append(power_sums(fragments[i]->made(fragments[i]->advantage)), shards[i]);  // target - value
   }
-  const std::vector<double> all = sum(shards);
+  const std::vector<double>& all = sum(shards);
   const auto variance = [](const double* sums) {
     return sums[2] / sums[0] - (sums[1] / sums[0]) * (sums[1] / sums[0]);
   };
@@ -202,10 +218,12 @@ double Ppo::explained_variance(std::span<Fragment* const> fragments) {
 }
 
 void Ppo::finish(LearnReport& report) {
-  ShardNumbers shards;
-  for (const PpoSums& s : sums_)
-    shards.push_back({s.rows, s.policy_loss, s.value_loss, s.entropy, s.approx_kl, s.clipped});
-  const std::vector<double> all = sum(shards);
+  ShardNumbers& shards = no_numbers(sums_.size());
+  for (std::size_t i = 0; i < shards.size(); ++i) {
+    const PpoSums& s = sums_[i];
+    shards[i].assign({s.rows, s.policy_loss, s.value_loss, s.entropy, s.approx_kl, s.clipped});
+  }
+  const std::vector<double>& all = sum(shards);
   report.policy_loss = all[1] / all[0];
   report.value_loss = all[2] / all[0];
   report.entropy = all[3] / all[0];

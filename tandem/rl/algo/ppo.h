@@ -5,6 +5,7 @@
 //
 // Threads: single-thread, the replica's. Blocking: waits for the other replicas in every minibatch.
 #pragma once
+#include <array>
 #include <atomic>
 #include <memory>
 #include <span>
@@ -41,16 +42,17 @@ class Ppo {
 
  private:
   using ShardNumbers = std::vector<std::vector<double>>;  // one vector a shard of this replica
+  using PowerSums = std::array<double, 3>;                // count, sum, sum of squares
 
   void load(std::span<Fragment* const> fragments);
   void normalize_over_batch(std::span<Fragment* const> fragments);
   void normalize_over_minibatches();
-  [[nodiscard]] std::vector<double> advantage_sums(int shard, std::int64_t minibatch);
-  learner::LearnerReport step(std::int64_t minibatch, double lr_factor, Clock::duration patience,
-                              std::vector<PpoSums>& shard_sums);
+  [[nodiscard]] PowerSums advantage_sums(int shard, std::int64_t minibatch);
+  learner::LearnerReport step(std::int64_t minibatch, double lr_factor, Clock::duration patience);
   bool run_pass(Clock::duration patience, double lr_factor, LearnReport& report);
-  bool kl_exceeded(const std::vector<PpoSums>& minibatch);
-  [[nodiscard]] std::vector<double> sum(std::span<const std::vector<double>> shards);
+  bool kl_exceeded();
+  [[nodiscard]] ShardNumbers& no_numbers(std::size_t shards);
+  [[nodiscard]] const std::vector<double>& sum(std::span<const std::vector<double>> shards);
   [[nodiscard]] double explained_variance(std::span<Fragment* const> fragments);
   void finish(LearnReport& report);
 
@@ -62,6 +64,9 @@ class Ppo {
   std::unique_ptr<FusedPpo<float>> fused_;  // null: tensor operations and autograd
   std::vector<PpoMinibatch> minibatches_;   // of the pass
   std::vector<PpoSums> sums_;               // of the update, a shard each
+  std::vector<PpoSums> minibatch_sums_;     // of the minibatch, a shard each
+  std::vector<learner::Batch> batches_;     // what is loaded, a shard each
+  ShardNumbers numbers_;                    // memory of what sum() takes
   double sum_seconds_ = 0;                  // of statistics over all shards, in this update
   std::atomic<Phase> phase_{Phase::kWait};
 };

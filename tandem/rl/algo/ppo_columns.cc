@@ -17,29 +17,45 @@ at::Tensor rows_of(const at::Tensor& tensor, std::int64_t steps) { return tensor
 }  // namespace
 
 learner::Batch ppo_columns(const Fragment& fragment) {
-  const std::int64_t steps = fragment.steps;
-  learner::Columns columns{{"action", rows_of(fragment.action, steps)},
-                           {"log_prob", rows_of(fragment.log_prob, steps)},
-                           {"value", rows_of(fragment.value, steps)},
-                           {"advantage", rows_of(fragment.advantage, steps)},
-                           {"value_target", rows_of(fragment.value_target, steps)}};
-  if (fragment.action_mask.defined()) columns.emplace_back(kMask, rows_of(fragment.action_mask, steps));
-  for (const at::Tensor& leaf : fragment.observation) columns.emplace_back("observation", rows_of(leaf, steps));
-  return {.columns = std::move(columns), .states = {}};
+  learner::Batch batch;
+  take_columns(fragment, batch);
+  return batch;
+}
+
+void take_columns(const Fragment& fragment, learner::Batch& batch) {
+  const bool has_mask = fragment.action_mask.defined();
+  batch.columns.resize(kFixed + (has_mask ? 1 : 0) + fragment.observation.size());
+  batch.states.clear();
+  std::size_t next = 0;
+  const auto put = [&](const char* name, const at::Tensor& of) {
+    batch.columns[next].first = name;
+    batch.columns[next++].second = rows_of(of, fragment.steps);
+  };
+  put("action", fragment.action);
+  put("log_prob", fragment.log_prob);
+  put("value", fragment.value);
+  put("advantage", fragment.advantage);
+  put("value_target", fragment.value_target);
+  if (has_mask) put(kMask, fragment.action_mask);
+  for (const at::Tensor& leaf : fragment.observation) put("observation", leaf);
 }
 
 PpoRows ppo_rows(const learner::Columns& columns, const learner::Columns& states) {
+  PpoRows rows;
+  take_rows(columns, states, rows);
+  return rows;
+}
+
+void take_rows(const learner::Columns& columns, const learner::Columns& states, PpoRows& rows) {
   TANDEM_CHECK(columns.size() > kFixed, columns.size(), " columns");
-  PpoRows rows{.observation = {},
-               .action_mask = {},
-               .action = columns[0].second,
-               .log_prob = columns[1].second,
-               .value = columns[2].second,
-               .advantage = columns[3].second,
-               .value_target = columns[4].second,
-               .done = {},
-               .learned = {},
-               .state = states.empty() ? at::Tensor() : states.front().second};
+  rows.observation.clear();
+  for (at::Tensor* other : {&rows.action_mask, &rows.done, &rows.learned}) other->reset();
+  rows.action = columns[0].second;
+  rows.log_prob = columns[1].second;
+  rows.value = columns[2].second;
+  rows.advantage = columns[3].second;
+  rows.value_target = columns[4].second;
+  rows.state = states.empty() ? at::Tensor() : states.front().second;
   for (std::size_t next = kFixed; next < columns.size(); ++next) {
     const auto& [name, column] = columns[next];
     if (name == kMask) {
@@ -52,7 +68,6 @@ PpoRows ppo_rows(const learner::Columns& columns, const learner::Columns& states
       rows.observation.push_back(column);
     }
   }
-  return rows;
 }
 
 }  // namespace tandem::rl

@@ -8,6 +8,8 @@ namespace tandem::rl {
 
 /// The rows of a fragment, T * N, time-major: views, nothing is copied.
 [[nodiscard]] learner::Batch ppo_columns(const Fragment& fragment);
+/// The same into one that is used again.
+void take_columns(const Fragment& fragment, learner::Batch& batch);
 
 /// Of sequences; see ppo_sequences.h.
 inline constexpr const char *kDoneColumn = "done", *kLearnedColumn = "learned";
@@ -21,5 +23,7 @@ struct PpoRows {
   at::Tensor state;          // [sequences, state size]; likewise
 };
 [[nodiscard]] PpoRows ppo_rows(const learner::Columns& columns, const learner::Columns& states);
+/// The same into one that is used again.
+void take_rows(const learner::Columns& columns, const learner::Columns& states, PpoRows& rows);
 
 }  // namespace tandem::rl

@@ -48,7 +48,8 @@ PpoRun::PpoRun(PpoSetup setup)
     : setup_(checked(std::move(setup))),
       spec_(setup_.make_envs(1)->spec()),
       normalizers_(spec_, setup_.normalizer),
-      policies_(setup_.devices.size()) {
+      policies_(setup_.devices.size()),
+      group_moments_(spec_, setup_.normalizer) {
   if (spec_.agents != 1) {
     throw ConfigError(concat(spec_.id, " has ", spec_.agents, " agents in an environment; PPO trains one"));
   }
@@ -101,6 +102,8 @@ void PpoRun::build_rollouts(const std::vector<sync::Placement>& placements) {
   for (const sync::Placement& placement : placements) {
     std::vector<RolloutWorker*> workers;
     for (int shard = placement.mine.begin; shard < placement.mine.end; ++shard) workers.push_back(&worker(shard));
+    std::vector<Fragment*>& fragments = fragments_.emplace_back();
+    for (RolloutWorker* worker : workers) fragments.push_back(&worker->fragment());
     rollouts_.push_back(std::make_unique<GroupRollout>(stragglers, std::move(workers), placement.mine.begin,
                                                        setup_.ppo.rollout_steps, board));
   }
@@ -120,28 +123,23 @@ Phase PpoRun::phase() const {
 }
 
 RunReport PpoRun::update() {
-  std::vector<RunReport> reports(ppo_.size());
+  replica_reports_.assign(ppo_.size(), RunReport{});
   team_->run([&](learner::Member& member) {
-    collect_and_learn(member, reports[static_cast<std::size_t>(member.replica.placement().local)]);
+    collect_and_learn(member, replica_reports_[static_cast<std::size_t>(member.replica.placement().local)]);
   });
-  return finish_update(reports);
+  return finish_update(replica_reports_);
 }
 
 void PpoRun::collect_and_learn(learner::Member& member, RunReport& report) {
   const Clock::time_point start = Clock::now();
-  std::vector<Fragment*> fragments;
-  const Range mine = member.replica.placement().mine;
   const auto local = static_cast<std::size_t>(member.replica.placement().local);
   ppo_[local]->at(Phase::kSample);
   rollouts_[local]->collect(updates_, normalizers_);
-  for (int shard = mine.begin; shard < mine.end; ++shard) {
-    compute_gae(worker(shard).fragment(), setup_.ppo.gamma, setup_.ppo.gae_lambda);
-    fragments.push_back(&worker(shard).fragment());
-  }
+  for (Fragment* fragment : fragments_[local]) compute_gae(*fragment, setup_.ppo.gamma, setup_.ppo.gae_lambda);
   report.sample_seconds = seconds_since(start);
   const double progress = static_cast<double>(env_steps_) / static_cast<double>(setup_.total_steps);
   const Clock::time_point learning = Clock::now();
-  report.learning = ppo_[local]->update(fragments, progress, kStepPatience);
+  report.learning = ppo_[local]->update(fragments_[local], progress, kStepPatience);
   report.learning.all_seconds = seconds_since(learning);
 }
 
@@ -154,7 +152,8 @@ RunReport PpoRun::finish_update(const std::vector<RunReport>& replicas) {
     slower_of(times, std::array{other.sample_seconds, other.learning.load_seconds, other.learning.learn_seconds,
                                 other.learning.sync_seconds});
   }
-  std::vector<double> mine;
+  std::vector<double>& mine = results_;
+  mine.clear();
   for (const double* seconds : times) mine.push_back(*seconds);
   mine.push_back(static_cast<double>(workers_.size()));
   // Of those that waited least for others' rollouts: what is longer is that wait.
@@ -173,9 +172,11 @@ RunReport PpoRun::finish_update(const std::vector<RunReport>& replicas) {
   }
   for (const auto& worker : workers_) append_results(*worker, mine);
 
-  std::vector<Episode> episodes;
-  std::vector<GroupWindow> groups;
-  for (const std::vector<double>& numbers : setup_.ranks.gather(mine)) {
+  new_episodes_.clear();
+  groups_.clear();
+  setup_.ranks.gather(mine, all_results_);
+  report.ranks.reserve(all_results_.size());
+  for (const std::vector<double>& numbers : all_results_) {
     auto all = std::span(numbers);
     slower_of(times, all.first<4>());
     const auto its_groups = static_cast<std::size_t>(all[4]);
@@ -184,27 +185,27 @@ RunReport PpoRun::finish_update(const std::vector<RunReport>& replicas) {
     rank = {.sample_seconds = all[0], .learn_seconds = all[6], .wait_seconds = all[7], .env_steps = 0};
     all = all.subspan(8);
     for (std::size_t i = 0; i < its_groups; ++i) {
-      groups.push_back({.steps = static_cast<int>(all[2 * i]), .seconds = all[2 * i + 1]});
-      rank.env_steps += std::int64_t{groups.back().steps} * (setup_.ppo.num_envs / setup_.shards);
+      groups_.push_back({.steps = static_cast<int>(all[2 * i]), .seconds = all[2 * i + 1]});
+      rank.env_steps += std::int64_t{groups_.back().steps} * (setup_.ppo.num_envs / setup_.shards);
     }
-    take_results(all.subspan(2 * its_groups), NormalizerMoments(spec_, setup_.normalizer), normalizers_, episodes);
+    take_results(all.subspan(2 * its_groups), group_moments_, normalizers_, new_episodes_);
   }
   for (const auto& rollout : rollouts_) rollout->learned(learning);
-  episodes_.add(std::move(episodes));
+  episodes_.add(new_episodes_);
   normalizers_.finish_merge();
   ++updates_;
-  account_rollouts(groups, report);
+  account_rollouts(report);
   report_episodes(episodes_, report);
   return report;
 }
 
-void PpoRun::account_rollouts(const std::vector<GroupWindow>& groups, RunReport& report) {
+void PpoRun::account_rollouts(RunReport& report) {
   const int envs = setup_.ppo.num_envs / setup_.shards;
   RolloutReport rollouts;
   double took = 0, would_have_taken = 0;
-  for (const auto& [steps, seconds] : groups) {
+  for (const auto& [steps, seconds] : groups_) {
     env_steps_ += std::int64_t{steps} * envs;
-    rollouts.steps.push_back(steps);
+    if (setup_.stragglers.may_end_early()) rollouts.steps.push_back(steps);
     rollouts.rows_cut += std::int64_t{setup_.ppo.rollout_steps - steps} * envs;
     took = std::max(took, seconds);
     would_have_taken = std::max(would_have_taken, seconds * setup_.ppo.rollout_steps / steps);

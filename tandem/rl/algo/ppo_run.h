@@ -96,7 +96,7 @@ class PpoRun final : public TrainingRun {
   [[nodiscard]] RolloutWorker& worker(int shard) { return *workers_[static_cast<std::size_t>(shard - shards_.begin)]; }
   void collect_and_learn(learner::Member& member, RunReport& report);
   RunReport finish_update(const std::vector<RunReport>& replicas);
-  void account_rollouts(const std::vector<GroupWindow>& groups, RunReport& report);
+  void account_rollouts(RunReport& report);
   [[nodiscard]] model::NamedTensors run_part() const;
   void load_run_part(const model::NamedTensors& run);
 
@@ -110,8 +110,17 @@ class PpoRun final : public TrainingRun {
   std::vector<std::shared_ptr<ActorCritic>> policies_;   // by replica of this rank
   std::vector<std::unique_ptr<RolloutWorker>> workers_;  // by shard of this rank
   std::vector<std::unique_ptr<GroupRollout>> rollouts_;  // by replica of this rank
+  std::vector<std::vector<Fragment*>> fragments_;        // by replica of this rank, of its shards
   std::unique_ptr<learner::ReplicaTeam> team_;
   std::vector<std::unique_ptr<Ppo>> ppo_;  // by replica of this rank
+
+  // Memory of an update's end.
+  std::vector<RunReport> replica_reports_;
+  std::vector<double> results_;                   // of this rank
+  std::vector<std::vector<double>> all_results_;  // by rank
+  std::vector<GroupWindow> groups_;
+  std::vector<Episode> new_episodes_;
+  NormalizerMoments group_moments_;
 };
 
 }  // namespace tandem::rl

@@ -38,37 +38,35 @@ Trajectory::Trajectory(const Spec& spec, int steps_, int rows_, std::int64_t sta
   reward = memory(like.reward);
   done = memory(like.done);
   if (like.state.defined()) state = memory(like.state);
+  batch_.columns = {{"action", action.flatten(0, 1)},
+                    {"log_prob", log_prob.flatten()},
+                    {"reward", reward.flatten()},
+                    {"done", done.flatten()}};
+  for (const at::Tensor& leaf : observation) batch_.states.emplace_back("observation", one_sequence(leaf));
+  if (action_mask.defined()) batch_.states.emplace_back(kMask, one_sequence(action_mask));
+  if (state.defined()) batch_.states.emplace_back(kState, state);
 }
 
 void Trajectory::copy_from(const Fragment& fragment) { copy_steps(fragment, *this); }
 
 void Trajectory::copy_from(const Trajectory& other) { copy_steps(other, *this); }
 
-learner::Batch Trajectory::batch() const {
-  learner::Batch batch{.columns = {{"action", action.flatten(0, 1)},
-                                   {"log_prob", log_prob.flatten()},
-                                   {"reward", reward.flatten()},
-                                   {"done", done.flatten()}},
-                       .states = {}};
-  for (const at::Tensor& leaf : observation) batch.states.emplace_back("observation", one_sequence(leaf));
-  if (action_mask.defined()) batch.states.emplace_back(kMask, one_sequence(action_mask));
-  if (state.defined()) batch.states.emplace_back(kState, state);
-  return batch;
+TrajectoryView trajectory_view(const learner::Columns& columns, const learner::Columns& states) {
+  TrajectoryView view;
+  take_view(columns, states, view);
+  return view;
 }
 
-TrajectoryView trajectory_view(const learner::Columns& columns, const learner::Columns& states) {
+void take_view(const learner::Columns& columns, const learner::Columns& states, TrajectoryView& view) {
   TANDEM_CHECK(columns.size() == 4 && !states.empty(), "columns of another kind of batch");
   const at::Tensor& first = states.front().second;  // [1, T + 1, N, ...]
   TANDEM_CHECK(first.size(0) == 1, first.size(0), " trajectories in one minibatch");
-  TrajectoryView view{.steps = first.size(1) - 1,
-                      .rows = first.size(2),
-                      .observation = {},
-                      .action_mask = {},
-                      .action = columns[0].second,
-                      .log_prob = {},
-                      .reward = {},
-                      .done = {},
-                      .state = {}};
+  view.steps = first.size(1) - 1;
+  view.rows = first.size(2);
+  view.observation.clear();
+  view.action_mask.reset();
+  view.state.reset();
+  view.action = columns[0].second;
   view.log_prob = columns[1].second.view({view.steps, view.rows});
   view.reward = columns[2].second.view({view.steps, view.rows});
   view.done = columns[3].second.view({view.steps, view.rows});
@@ -81,7 +79,6 @@ TrajectoryView trajectory_view(const learner::Columns& columns, const learner::C
       view.observation.push_back(state.flatten(0, 2));
     }
   }
-  return view;
 }
 
 }  // namespace tandem::rl

@@ -29,14 +29,17 @@ struct Trajectory {
   void copy_from(const Fragment& fragment);
   void copy_from(const Trajectory& other);
 
-  /// One sequence for the learner: views. Columns have T * N rows; observations and masks, of which there is one step
-  /// more, are states.
-  [[nodiscard]] learner::Batch batch() const;
+  /// One sequence for the learner: views, made once. Columns have T * N rows; observations and masks, of which there is
+  /// one step more, are states.
+  [[nodiscard]] const learner::Batch& batch() const { return batch_; }
+
+ private:
+  learner::Batch batch_;
 };
 
 /// A batch of that kind by the meaning of its columns, [T, N, ...] and [T + 1, N, ...].
 struct TrajectoryView {
-  std::int64_t steps, rows;
+  std::int64_t steps = 0, rows = 0;
   Observation observation;            // [(T + 1) * N, ...]
   at::Tensor action_mask;             // [(T + 1) * N, ...]; undefined without masks
   at::Tensor action;                  // [T * N, ...]
@@ -44,5 +47,7 @@ struct TrajectoryView {
   at::Tensor state;                   // [N, state size], or undefined
 };
 [[nodiscard]] TrajectoryView trajectory_view(const learner::Columns& columns, const learner::Columns& states);
+/// The same into one that is used again.
+void take_view(const learner::Columns& columns, const learner::Columns& states, TrajectoryView& view);
 
 }  // namespace tandem::rl

@@ -25,10 +25,15 @@ void RunningMoments::clear() {
 }
 
 std::vector<double> RunningMoments::numbers() const {
-  std::vector<double> all{count_};
-  all.insert(all.end(), mean_.begin(), mean_.end());
-  all.insert(all.end(), m2_.begin(), m2_.end());
+  std::vector<double> all;
+  append_numbers(all);
   return all;
+}
+
+void RunningMoments::append_numbers(std::vector<double>& to) const {
+  to.push_back(count_);
+  to.insert(to.end(), mean_.begin(), mean_.end());
+  to.insert(to.end(), m2_.begin(), m2_.end());
 }
 
 void RunningMoments::set_numbers(std::span<const double> numbers) {

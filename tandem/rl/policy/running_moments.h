@@ -36,6 +36,7 @@ class RunningMoments {
 
   /// count, mean..., m2...: 1 + 2 * size() numbers, and back.
   [[nodiscard]] std::vector<double> numbers() const;
+  void append_numbers(std::vector<double>& to) const;
   void set_numbers(std::span<const double> numbers);
 
  private:

@@ -23,9 +23,7 @@ void EpisodeTracker::record(int step, const double* reward, const std::uint8_t* 
   }
 }
 
-std::vector<Episode> EpisodeTracker::take_finished() { return std::exchange(finished_, {}); }
-
-void EpisodeWindow::add(std::vector<Episode> episodes) {
+void EpisodeWindow::add(std::span<Episode> episodes) {
   std::sort(episodes.begin(), episodes.end(),
             [](const Episode& a, const Episode& b) { return std::tie(a.step, a.row) < std::tie(b.step, b.row); });
   total_ += static_cast<std::int64_t>(episodes.size());

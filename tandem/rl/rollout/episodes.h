@@ -24,8 +24,9 @@ class EpisodeTracker {
 
   /// One step's rewards and ends, [rows].
   void record(int step, const double* reward, const std::uint8_t* terminated, const std::uint8_t* truncated);
-  /// Those that ended since the last call.
-  [[nodiscard]] std::vector<Episode> take_finished();
+  /// Those that ended since clear_finished(), whose memory stays for the next ones.
+  [[nodiscard]] const std::vector<Episode>& finished() const { return finished_; }
+  void clear_finished() { finished_.clear(); }
 
   /// Of the episodes under way, by row; written to when a checkpoint is loaded.
   std::vector<double> running_return;
@@ -40,8 +41,8 @@ class EpisodeTracker {
 class EpisodeWindow {
  public:
   explicit EpisodeWindow(std::size_t capacity = 100) : capacity_(capacity) {}
-  /// Adds the episodes of one update in the order of (step, row), whichever groups they come from.
-  void add(std::vector<Episode> episodes);
+  /// Adds the episodes of one update in the order of (step, row), whichever groups they come from, and sorts them so.
+  void add(std::span<Episode> episodes);
   /// Counts every episode that was ever added.
   [[nodiscard]] std::int64_t total() const { return total_; }
   [[nodiscard]] bool empty() const { return episodes_.empty(); }

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
+
 namespace tandem::rl {
 namespace {
 
@@ -12,7 +14,8 @@ TEST(EpisodeTrackerTest, AnEpisodeSumsItsRewardsUpToItsEnd) {
   tracker.record(0, reward, none, none);
   tracker.record(1, reward, first, none);
   tracker.record(2, reward, none, second);
-  const std::vector<Episode> finished = tracker.take_finished();
+  const std::vector<Episode> finished = tracker.finished();
+  tracker.clear_finished();
   ASSERT_EQ(finished.size(), 2u);
   EXPECT_EQ(finished[0].episode_return, 2.0);
   EXPECT_EQ(finished[0].length, 2);
@@ -20,14 +23,15 @@ TEST(EpisodeTrackerTest, AnEpisodeSumsItsRewardsUpToItsEnd) {
   EXPECT_EQ(finished[1].episode_return, 1.5);
   EXPECT_EQ(finished[1].length, 3);
   EXPECT_EQ(tracker.running_return[0], 1.0);
-  EXPECT_TRUE(tracker.take_finished().empty());
+  EXPECT_TRUE(tracker.finished().empty());
 }
 
 TEST(EpisodeWindowTest, KeepsTheLastEpisodesInOrderOfStepAndRow) {
   EpisodeWindow window(2);
-  window.add({{.episode_return = 1, .length = 1, .step = 5, .row = 0},
-              {.episode_return = 2, .length = 2, .step = 1, .row = 3},
-              {.episode_return = 3, .length = 3, .step = 5, .row = 1}});
+  std::array<Episode, 3> episodes{{{.episode_return = 1, .length = 1, .step = 5, .row = 0},
+                                   {.episode_return = 2, .length = 2, .step = 1, .row = 3},
+                                   {.episode_return = 3, .length = 3, .step = 5, .row = 1}}};
+  window.add(episodes);
   EXPECT_EQ(window.mean_return(), 2.0);
   EXPECT_EQ(window.mean_length(), 2.0);
   EXPECT_EQ(window.total(), 3);

@@ -11,7 +11,6 @@ void compute_gae(Fragment& fragment, double gamma, double lambda) {
   const Span span("gae");
   const auto discount = static_cast<float>(gamma), decay = static_cast<float>(gamma * lambda);
   const int rows = fragment.rows;
-  std::vector<float> next_advantage(static_cast<std::size_t>(rows), 0.0F);
   for (int t = fragment.steps - 1; t >= 0; --t) {
     const std::ptrdiff_t at = std::ptrdiff_t{t} * rows;
     const float* value = fragment.value.const_data_ptr<float>() + at;
@@ -19,12 +18,12 @@ void compute_gae(Fragment& fragment, double gamma, double lambda) {
     const std::uint8_t* done = fragment.done.const_data_ptr<std::uint8_t>() + at;
     float* advantage = fragment.advantage.data_ptr<float>() + at;
     float* target = fragment.value_target.data_ptr<float>() + at;
+    const bool is_last = t + 1 == fragment.steps;
     for (int i = 0; i < rows; ++i) {
       const float goes_on = done[i] != 0 ? 0.0F : 1.0F;
       const float delta = reward[i] + discount * goes_on * value[i + rows] - value[i];
-      advantage[i] = delta + decay * goes_on * next_advantage[static_cast<std::size_t>(i)];
+      advantage[i] = delta + decay * goes_on * (is_last ? 0.0F : advantage[i + rows]);
       target[i] = advantage[i] + value[i];
-      next_advantage[static_cast<std::size_t>(i)] = advantage[i];
     }
   }
 }

@@ -5,11 +5,6 @@
 namespace tandem::rl {
 namespace {
 
-void append(const RunningMoments& moments, std::vector<double>& numbers) {
-  const std::vector<double> its = moments.numbers();
-  numbers.insert(numbers.end(), its.begin(), its.end());
-}
-
 std::span<const double> take(std::span<const double>& numbers, std::size_t count) {
   TANDEM_CHECK(numbers.size() >= count, numbers.size(), " numbers left of the groups' results, expected ", count);
   const std::span<const double> first = numbers.first(count);
@@ -24,9 +19,10 @@ void read(std::span<const double>& numbers, RunningMoments& moments) {
 }  // namespace
 
 void append_results(RolloutWorker& worker, std::vector<double>& numbers) {
-  for (const RunningMoments& leaf : worker.moments().observation) append(leaf, numbers);
-  append(worker.moments().discounted_return, numbers);
-  append_episodes(worker.episodes().take_finished(), numbers);
+  for (const RunningMoments& leaf : worker.moments().observation) leaf.append_numbers(numbers);
+  worker.moments().discounted_return.append_numbers(numbers);
+  append_episodes(worker.episodes().finished(), numbers);
+  worker.episodes().clear_finished();
 }
 
 void append_episodes(const std::vector<Episode>& episodes, std::vector<double>& numbers) {
@@ -48,12 +44,12 @@ void take_episodes(std::span<const double>& numbers, std::vector<Episode>& episo
   }
 }
 
-void take_results(std::span<const double> numbers, NormalizerMoments like, Normalizers& normalizers,
+void take_results(std::span<const double> numbers, NormalizerMoments& memory, Normalizers& normalizers,
                   std::vector<Episode>& episodes) {
   while (!numbers.empty()) {
-    for (RunningMoments& leaf : like.observation) read(numbers, leaf);
-    read(numbers, like.discounted_return);
-    normalizers.merge(like);
+    for (RunningMoments& leaf : memory.observation) read(numbers, leaf);
+    read(numbers, memory.discounted_return);
+    normalizers.merge(memory);
     take_episodes(numbers, episodes);
   }
 }

@@ -16,8 +16,9 @@ namespace tandem::rl {
 void append_results(RolloutWorker& worker, std::vector<double>& numbers);
 
 /// Reads the results of the groups in `numbers`, in their order: merges their moments into `normalizers` and appends
-/// their episodes. `like`: moments of the run's sizes. Throws InvariantError when the numbers do not add up.
-void take_results(std::span<const double> numbers, NormalizerMoments like, Normalizers& normalizers,
+/// their episodes. `memory`: moments of the run's sizes, which are overwritten. Throws InvariantError when the numbers
+/// do not add up.
+void take_results(std::span<const double> numbers, NormalizerMoments& memory, Normalizers& normalizers,
                   std::vector<Episode>& episodes);
 
 /// Their part of that: how many, and each.

@@ -93,7 +93,8 @@ TEST(MultiAgentWorkerTest, AnAgentThatActsInEveryStepHasTheNumbersThatItHasAlone
         compute_gae(worker.fragment(), 0.9, 0.8);
         several.collect();
         expect_the_same(worker.fragment(), several.fragment(0));
-        const std::vector<Episode> expected = worker.episodes().take_finished();
+        const std::vector<Episode> expected = worker.episodes().finished();
+        worker.episodes().clear_finished();
         const std::vector<Episode> whole = several.take_episodes(), its = several.take_episodes(0);
         ASSERT_EQ(its.size(), expected.size());
         ASSERT_EQ(whole.size(), expected.size());

@@ -64,6 +64,16 @@ RolloutWorker::RolloutWorker(std::unique_ptr<EnvGroup> group, std::unique_ptr<Ac
   if (std::holds_alternative<Box>(group_->spec().action)) {
     box_.resize(static_cast<std::size_t>(rows_ * action_elements(group_->spec().action)));
   }
+  if (options.time_limit == TimeLimit::kBootstrap) expect_truncated();
+}
+
+// Memory for one a row; more of them in one fragment make it grow.
+void RolloutWorker::expect_truncated() {
+  truncated_observation_.resize(final_.size());
+  for (std::size_t leaf = 0; leaf < final_.size(); ++leaf) make_room(truncated_observation_[leaf], final_[leaf], 0);
+  truncated_views_.reserve(final_.size());
+  truncated_at_.reserve(reward_.size());
+  truncated_value_.reserve(reward_.size());
 }
 
 void RolloutWorker::reset(std::uint64_t run_seed) {
@@ -214,7 +224,6 @@ void RolloutWorker::normalize_into(int t, const Normalizers& frozen) {
 void RolloutWorker::keep_truncated(int t, int row, const Normalizers& frozen) {
   const auto kept = static_cast<std::int64_t>(truncated_at_.size());
   truncated_at_.push_back(std::ptrdiff_t{t} * rows_ + row);
-  truncated_observation_.resize(final_.size());
   for (std::size_t leaf = 0; leaf < final_.size(); ++leaf) {
     at::Tensor& all = truncated_observation_[leaf];
     make_room(all, final_[leaf], kept);
@@ -237,14 +246,14 @@ void RolloutWorker::keep_truncated(int t, int row, const Normalizers& frozen) {
 void RolloutWorker::bootstrap() {
   if (truncated_at_.empty()) return;
   const auto count = static_cast<std::int64_t>(truncated_at_.size());
-  std::vector<at::Tensor> last;
-  for (const at::Tensor& leaf : truncated_observation_) last.push_back(leaf.narrow(0, 0, count));
-  std::vector<float> value(truncated_at_.size());
-  actor_->evaluate(last, truncated_state_.defined() ? truncated_state_.narrow(0, 0, count) : at::Tensor(),
-                   value.data());
+  truncated_views_.clear();
+  for (const at::Tensor& leaf : truncated_observation_) truncated_views_.push_back(leaf.narrow(0, 0, count));
+  truncated_value_.resize(truncated_at_.size());
+  actor_->evaluate(truncated_views_, truncated_state_.defined() ? truncated_state_.narrow(0, 0, count) : at::Tensor(),
+                   truncated_value_.data());
   float* reward = fragment_.reward.data_ptr<float>();
   for (std::size_t i = 0; i < truncated_at_.size(); ++i)
-    reward[truncated_at_[i]] += static_cast<float>(options_.gamma) * value[i];
+    reward[truncated_at_[i]] += static_cast<float>(options_.gamma) * truncated_value_[i];
 }
 
 std::vector<std::byte> RolloutWorker::save() const {

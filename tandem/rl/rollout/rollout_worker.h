@@ -77,6 +77,7 @@ class RolloutWorker {
   void gather_moments();
   void normalize_into(int t, const Normalizers& frozen);
   void keep_state(int t);
+  void expect_truncated();
   void keep_truncated(int t, int row, const Normalizers& frozen);
   void bootstrap();
   [[nodiscard]] EnvArrays arrays_at(int t);
@@ -100,6 +101,8 @@ class RolloutWorker {
   std::vector<std::ptrdiff_t> truncated_at_;       // t * N + row
   std::vector<at::Tensor> truncated_observation_;  // per leaf, as the policy sees it
   at::Tensor truncated_state_;                     // what the row remembered then; undefined without states
+  std::vector<at::Tensor> truncated_views_;        // of the rows that are used, per leaf
+  std::vector<float> truncated_value_;
 };
 
 }  // namespace tandem::rl

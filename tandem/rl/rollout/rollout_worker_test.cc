@@ -110,7 +110,7 @@ TEST(RolloutWorkerTest, AFragmentThatEndsEarlyIsGoneOnWithWhereItEnded) {
       EXPECT_EQ(f.observation[0][steps][1].item<int>(), step % kLimit);
       EXPECT_EQ(f.value[steps][1].item<float>(), 10.0F * static_cast<float>(step % kLimit));
     }
-    EXPECT_EQ(world.worker.episodes().take_finished().size(), static_cast<std::size_t>(step / kLimit * kEnvs));
+    EXPECT_EQ(world.worker.episodes().finished().size(), static_cast<std::size_t>(step / kLimit * kEnvs));
   }
 }
 
@@ -148,7 +148,7 @@ TEST(RolloutWorkerTest, ATaskThatEndedIsNotBootstrapped) {
 TEST(RolloutWorkerTest, EpisodesAreCountedInTheEnvironmentsOwnRewards) {
   World world(0, {.rewards = true});
   (void)world.worker.collect(world.normalizers);
-  const std::vector<Episode> episodes = world.worker.episodes().take_finished();
+  const std::vector<Episode>& episodes = world.worker.episodes().finished();
   ASSERT_EQ(episodes.size(), 2u * kEnvs);
   for (const Episode& episode : episodes) {
     EXPECT_EQ(episode.episode_return, 1 + 2 + 3 + 4 + 5);

@@ -1,0 +1,156 @@
+// What Tandem's own code allocates once a run is warm: nothing, neither for an environment step nor for a batch.
+// LibTorch's tensors, temporaries among them, are its own (allocation_count.h).
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "allocation_count.h"
+#include "tandem/rl/algo/impala_run.h"
+#include "tandem/rl/algo/ppo_run.h"
+#include "tandem/rl/env/env_registry.h"
+#include "tandem/rl/policy/mlp_policy.h"
+
+namespace tandem::rl {
+namespace {
+
+using ::tandem::testing::AllocationCount;
+
+// Not a thing that a compiler can see through.
+__attribute__((noinline)) void use(const void* memory) { __asm__ volatile("" : : "r"(memory) : "memory"); }
+
+PolicyFactory mlp_policies() {
+  return [](const Spec& spec, at::Generator generator) {
+    return std::make_shared<MlpPolicy>(spec, MlpPolicyOptions{}, generator);
+  };
+}
+
+TEST(AllocationCountTest, TellsWhoseItIs) {
+  std::vector<int> ours;
+  std::string by_the_library;
+  AllocationCount count;
+  ours.resize(100);
+  use(ours.data());
+  by_the_library.append(100, 'x');  // the C++ library asks for the memory, on our behalf
+  use(by_the_library.data());
+  use(std::make_unique<int>(1).get());
+  count.stop();
+  EXPECT_EQ(count.ours(), 3) << count.where();
+  EXPECT_EQ(count.others(), 0);
+  AllocationCount of_torch;
+  const at::Tensor tensor = at::zeros({10});
+  use(tensor.const_data_ptr());
+  of_torch.stop();
+  EXPECT_EQ(of_torch.ours(), 0) << of_torch.where();
+  EXPECT_GT(of_torch.others(), 0);
+}
+
+struct Task {
+  std::string env;
+  bool normalized = false;
+};
+
+class RolloutAllocationsTest : public ::testing::TestWithParam<Task> {};
+
+// Not even LibTorch does in a step.
+TEST_P(RolloutAllocationsTest, ARolloutAllocatesNothing) {
+  constexpr int kSteps = 250, kEnvs = 8;  // longer than Pendulum's time limit
+  const Task& task = GetParam();
+  std::unique_ptr<EnvGroup> group = EnvRegistry::native().make(task.env, kEnvs);
+  const Spec spec = group->spec();
+  const NormalizerOptions normalizer{.observations = task.normalized, .rewards = task.normalized};
+  const Normalizers frozen(spec, normalizer);
+  MlpPolicy policy(spec, MlpPolicyOptions{}, at::detail::createCPUGenerator(1));
+  RolloutWorker worker(std::move(group), make_actor(policy, {}, kEnvs, 1, 0),
+                       {.steps = kSteps, .family = policy.family(), .sequences = {}, .normalizer = normalizer}, 0);
+  worker.reset(1);
+  for (int fragment = 0; fragment < 8; ++fragment) {
+    (void)worker.collect(frozen);
+    worker.episodes().clear_finished();
+  }
+  AllocationCount whole;
+  worker.begin(frozen);
+  whole.stop();
+  EXPECT_EQ(whole.ours(), 0) << whole.where();
+  AllocationCount steps;
+  for (int t = 0; t < kSteps; ++t) worker.step(frozen);
+  steps.stop();
+  EXPECT_EQ(steps.ours(), 0) << steps.where();
+  EXPECT_EQ(steps.others(), 0);
+  AllocationCount end;
+  (void)worker.end();
+  end.stop();
+  EXPECT_EQ(end.ours(), 0) << end.where();
+}
+
+INSTANTIATE_TEST_SUITE_P(Tasks, RolloutAllocationsTest,
+                         ::testing::Values(Task{"CartPole-v1"}, Task{"Pendulum-v1"}, Task{"Pendulum-v1", true},
+                                           Task{"MountainCarContinuous-v0"}, Task{"Acrobot-v1"}),
+                         [](const auto& task) {
+                           std::string name = task.param.env + (task.param.normalized ? "Normalized" : "");
+                           std::erase(name, '-');
+                           return name;
+                         });
+
+ImpalaSetup impala() {
+  ImpalaSetup setup;
+  setup.seed = 1;
+  setup.total_steps = 1'000'000'000;
+  setup.impala.num_envs = 8;
+  setup.impala.rollout_steps = 32;
+  setup.make_envs = [](int count) { return EnvRegistry::native().make("CartPole-v1", count); };
+  setup.make_policy = mlp_policies();
+  return setup;
+}
+
+// `of_a_report`: what update() may allocate for each report that it hands out.
+void expect_no_allocations(TrainingRun& run, std::int64_t of_a_report = 0) {
+  constexpr int kUpdates = 20;
+  for (int update = 0; update < 40; ++update) (void)run.update();
+  AllocationCount count;
+  for (int update = 0; update < kUpdates; ++update) (void)run.update();
+  count.stop();
+  EXPECT_EQ(count.ours(), of_a_report * kUpdates) << count.where();
+  EXPECT_GT(count.others(), 0);  // LibTorch's
+}
+
+TEST(RunAllocationsTest, Impala) {
+  ImpalaRun run(impala());
+  expect_no_allocations(run);
+}
+
+TEST(RunAllocationsTest, Appo) {
+  ImpalaSetup setup = impala();
+  setup.appo = AppoOptions{};
+  ImpalaRun run(std::move(setup));
+  expect_no_allocations(run);
+}
+
+// In turns on one thread it is the same code.
+TEST(RunAllocationsTest, ImpalaInline) {
+  ImpalaSetup setup = impala();
+  setup.impala.execution = ImpalaExecution::kInline;
+  setup.impala.passes = 2;
+  ImpalaRun run(std::move(setup));
+  expect_no_allocations(run);
+}
+
+TEST(RunAllocationsTest, Ppo) {
+  PpoSetup setup;
+  setup.seed = 1;
+  setup.total_steps = 1'000'000'000;
+  setup.shards = 2;
+  setup.devices = {c10::kCPU, c10::kCPU};
+  setup.ppo.num_envs = 8;
+  setup.ppo.rollout_steps = 32;
+  setup.ppo.minibatches = 4;
+  setup.make_envs = [](int count) { return EnvRegistry::native().make("CartPole-v1", count); };
+  setup.make_policy = mlp_policies();
+  PpoRun run(std::move(setup));
+  expect_no_allocations(run, 1);  // its list of ranks
+}
+
+}  // namespace
+}  // namespace tandem::rl
