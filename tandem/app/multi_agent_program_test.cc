@@ -62,9 +62,56 @@ TEST(MultiAgentProgramTest, ARunHasNumbersOfEachPolicyAndExportsEach) {
   EXPECT_THAT(run_several({"export", run, "-o", folder / "p.pt"}).err,
               AllOf(HasSubstr("say which with --policy"), HasSubstr("player_0, player_1")));
   EXPECT_THAT(run_several({"export", run, "--policy", "x", "-o", folder / "p.pt"}).err, HasSubstr("no such policy"));
-  EXPECT_THAT(run_several({"eval", run}).err, HasSubstr("several agents"));
   EXPECT_EQ(run_several({"inspect", run}).code, 0);
   EXPECT_EQ(run_several({"plot", run, "-o", folder / "c.svg"}).code, 0);
+}
+
+TEST(MultiAgentProgramTest, EvaluationHasReturnsOfEachAgentAndPolicy) {
+  const TemporaryFolder folder;
+  ASSERT_EQ(run_several(small("KuhnPoker-v0", folder / "kuhn")).code, 0);
+  const auto evaluated = [&](std::vector<std::string> more) {
+    std::vector<std::string> arguments{"eval", folder / "kuhn", "--episodes", "40", "--json"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    const SeveralOutcome outcome = run_several(arguments);
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    return outcome.out;
+  };
+  const JsonValue kuhn = read_json(evaluated({}));
+  EXPECT_EQ(kuhn.at("episodes").as_int64(), 40);
+  EXPECT_EQ(kuhn.at("return_mean").as_double(), 0) << "what one wins the other loses";
+  const auto& players = kuhn.at("agents").as_array();
+  ASSERT_EQ(players.size(), 2U);
+  for (std::size_t episode = 0; episode < 40; ++episode) {
+    const double first = players[0].at("returns").as_array().at(episode).as_double();
+    EXPECT_THAT(std::abs(first), ::testing::AnyOf(1, 2)) << "chips of a game";
+    EXPECT_EQ(players[1].at("returns").as_array().at(episode).as_double(), -first);
+    EXPECT_EQ(kuhn.at("lengths").as_array().at(episode).as_int64(),
+              std::max(players[0].at("lengths").as_array().at(episode).as_int64(),
+                       players[1].at("lengths").as_array().at(episode).as_int64()));
+  }
+  EXPECT_EQ(players[1].at("agent").as_string(), "player_1");
+  EXPECT_EQ(players[1].at("policy").as_string(), "player_1");
+  EXPECT_EQ(evaluated({}), evaluated({}));
+  EXPECT_NE(evaluated({"--seed", "1"}), evaluated({}));
+  std::string drawn = evaluated({"--acting", "sample"});
+  ASSERT_EQ(read_json(drawn).at("acting").as_string(), "sample");
+  drawn.replace(drawn.find("sample"), 6, "mode");
+  EXPECT_NE(drawn, evaluated({})) << "other games";
+
+  // A shared policy, whose return is the mean over its agents.
+  ASSERT_EQ(run_several(small("MultiAgentCartPole-v0", folder / "carts")).code, 0);
+  const SeveralOutcome text = run_several({"eval", folder / "carts", "--episodes", "3"});
+  EXPECT_THAT(text.out, AllOf(HasSubstr("summed over the agents"), HasSubstr("agent cart_3 (policy "),
+                              HasSubstr("cart_0, cart_1, cart_2, cart_3)"), HasSubstr("not solved")));
+  const JsonValue carts = read_json(run_several({"eval", folder / "carts", "--episodes", "3", "--json"}).out);
+  double sum = 0;
+  for (const JsonValue& cart : carts.at("agents").as_array()) {
+    EXPECT_EQ(cart.at("return_mean").as_double(), cart.at("length_mean").as_double()) << "a reward of 1 a step";
+    sum += cart.at("return_mean").as_double();
+  }
+  EXPECT_NEAR(carts.at("return_mean").as_double(), sum, 1e-9);
+  ASSERT_EQ(carts.at("policies").as_array().size(), 1U);
+  EXPECT_NEAR(carts.at("policies").as_array()[0].at("return_mean").as_double(), sum / 4, 1e-9);
 }
 
 TEST(MultiAgentProgramTest, AStoppedRunGoesOnToTheSameStateOnOtherReplicas) {

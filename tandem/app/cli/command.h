@@ -2,6 +2,7 @@
 //
 // Plain values.
 #pragma once
+#include <array>
 #include <cstdint>
 #include <filesystem>
 #include <optional>
@@ -14,6 +15,7 @@
 #include "tandem/app/simulate/scale_options.h"
 #include "tandem/app/tune/tune_options.h"
 #include "tandem/comm/world_words.h"
+#include "tandem/rl/policy/actor_options.h"
 
 namespace tandem::app {
 
@@ -35,10 +37,16 @@ struct ResumeCommand {
   std::vector<Setting> flags;
   RanksAsked ranks = {};
 };
+template <>
+struct Choices<rl::Acting> {
+  static constexpr std::array kAll{Choice{rl::Acting::kMode, "mode"}, Choice{rl::Acting::kSample, "sample"}};
+};
+
 struct EvalCommand {
   std::filesystem::path source;  // a run folder, or a checkpoint
   std::int64_t episodes = 100;
   std::int64_t seed = 0;
+  rl::Acting acting = rl::Acting::kMode;
   std::vector<std::filesystem::path> plugins = {};
   Output output = Output::kText;
 };

@@ -142,6 +142,11 @@ class CommandLine {
     add_source(*eval_);
     add_number(*eval_, "--episodes", episodes_, "Episodes to play. [100]");
     add_number(*eval_, "--seed", seed_, "Decides the episodes' starts. [0]");
+    eval_
+        ->add_option("--acting", acting_,
+                     "mode: the most probable actions; sample: drawn ones, as in training, which strategies for games "
+                     "need. [mode]")
+        ->type_name("mode|sample");
     add_plugins(*eval_);
     add_json(*eval_);
 
@@ -277,6 +282,10 @@ class CommandLine {
     EvalCommand eval{.source = source_, .plugins = plugins, .output = output};
     read_number("--episodes", episodes_, 1, eval.episodes, faults);
     read_number("--seed", seed_, 0, eval.seed, faults);
+    if (acting_.empty()) return eval;
+    const std::optional<rl::Acting> acting = value_of<rl::Acting>(acting_);
+    if (!acting) faults.push_back(concat("--acting ", acting_, ": expected ", list_of_choices<rl::Acting>()));
+    eval.acting = acting.value_or(eval.acting);
     return eval;
   }
 
@@ -306,7 +315,7 @@ class CommandLine {
   }
 
   comm::WorldWords world_;
-  std::string config_, source_, output_file_, name_, policy_, episodes_, seed_, ranks_;
+  std::string config_, source_, output_file_, name_, policy_, episodes_, seed_, acting_, ranks_;
   std::vector<std::string> runs_, plugins_;
   bool json_ = false, once_ = false;
   CLI::App app_;

@@ -119,8 +119,11 @@ TEST(CommandLineTest, EvalTakesNumbersWithinTheirRange) {
   EXPECT_EQ(command.episodes, 5);
   EXPECT_EQ(command.seed, 2);
   EXPECT_EQ(command.output, Output::kJson);
-  EXPECT_THAT(faults_of({"eval", "runs/a", "--episodes", "0", "--seed", "x"}),
-              ElementsAre("--episodes 0: expected an integer at least 1", "--seed x: expected an integer at least 0"));
+  EXPECT_EQ(command.acting, rl::Acting::kMode);
+  EXPECT_EQ(read<EvalCommand>({"eval", "runs/a", "--acting", "sample"}).acting, rl::Acting::kSample);
+  EXPECT_THAT(faults_of({"eval", "runs/a", "--episodes", "0", "--seed", "x", "--acting", "best"}),
+              ElementsAre("--episodes 0: expected an integer at least 1", "--seed x: expected an integer at least 0",
+                          "--acting best: expected mode or sample"));
 }
 
 TEST(CommandLineTest, TheOtherCommandsTakeTheirPaths) {

@@ -6,7 +6,7 @@
 #include "tandem/app/commands/commands.h"
 #include "tandem/app/commands/policy_source.h"
 #include "tandem/app/run/quantity_text.h"
-#include "tandem/app/train/evaluate.h"
+#include "tandem/app/train/evaluate_agents.h"
 #include "tandem/base/json_writer.h"
 #include "tandem/base/text.h"
 
@@ -31,36 +31,130 @@ Spread spread_of(const std::vector<Value>& values) {
   return spread;
 }
 
-std::string json_of(const Evaluation& played, const model::Checkpoint& checkpoint, const rl::Spec& spec) {
-  const Spread returns = spread_of(played.returns);
+// What is known before an episode is played.
+struct Played {
+  const EvalCommand& command;
+  const model::Checkpoint& checkpoint;
+  const std::string& env;
+  std::optional<double> reward_threshold;
+};
+
+JsonWriter begin_json(const Played& played) {
   JsonWriter json;
-  json.begin_object().key("env").value(spec.id).key("checkpoint").value(checkpoint.folder().string());
-  json.key("updates").value(checkpoint.updates()).key("episodes").value(played.returns.size());
+  json.begin_object().key("env").value(played.env).key("checkpoint").value(played.checkpoint.folder().string());
+  json.key("updates").value(played.checkpoint.updates()).key("acting").value(word_of(played.command.acting));
+  json.key("reward_threshold");
+  played.reward_threshold ? json.value(*played.reward_threshold) : json.value(nullptr);
+  return json;
+}
+
+void add_summary(const Evaluation& its, JsonWriter& json) {
+  const Spread returns = spread_of(its.returns);
   json.key("return_mean").value(returns.mean).key("return_std").value(returns.deviation);
   json.key("return_min").value(returns.least).key("return_max").value(returns.most);
-  json.key("length_mean").value(spread_of(played.lengths).mean);
-  json.key("reward_threshold");
-  spec.reward_threshold ? json.value(*spec.reward_threshold) : json.value(nullptr);
+  json.key("length_mean").value(spread_of(its.lengths).mean);
+}
+
+void add_episodes(const Evaluation& its, JsonWriter& json) {
   json.key("returns").begin_array();
-  for (const double value : played.returns) json.value(value);
+  for (const double value : its.returns) json.value(value);
   json.end_array().key("lengths").begin_array();
-  for (const std::int64_t value : played.lengths) json.value(value);
-  json.end_array().end_object();
+  for (const std::int64_t value : its.lengths) json.value(value);
+  json.end_array();
+}
+
+std::string json_of(const Evaluation& its, const Played& played) {
+  JsonWriter json = begin_json(played);
+  json.key("episodes").value(its.returns.size());
+  add_summary(its, json);
+  add_episodes(its, json);
+  json.end_object();
   return json.text();
 }
 
-std::string text_of(const Evaluation& played, const model::Checkpoint& checkpoint, const rl::Spec& spec) {
-  const Spread returns = spread_of(played.returns), lengths = spread_of(played.lengths);
-  std::string text =
-      concat(spec.id, ", ", played.returns.size(), " episodes with the policy after update ", checkpoint.updates(),
-             "\n", "  return  ", value_text(returns.mean), " +- ", value_text(returns.deviation), "  (",
-             value_text(returns.least), " to ", value_text(returns.most), ")\n", "  length  ", value_text(lengths.mean),
-             "  (", lengths.least, " to ", lengths.most, ")");
-  if (spec.reward_threshold) {
-    text += concat("\n  ", returns.mean >= *spec.reward_threshold ? "solved" : "not solved", ": the threshold is ",
-                   *spec.reward_threshold);
+// The episodes of all agents that a policy decides for, one agent after the other.
+std::vector<AgentEvaluation> by_policy(const std::vector<AgentEvaluation>& agents) {
+  std::vector<AgentEvaluation> policies;
+  for (const AgentEvaluation& agent : agents) {
+    auto its = std::ranges::find(policies, agent.policy, &AgentEvaluation::policy);
+    if (its == policies.end())
+      its = policies.insert(its, {.agent = {}, .policy = agent.policy, .played = {}});
+    else
+      its->agent += ", ";
+    its->agent += agent.agent;
+    const auto append = [](auto& to, const auto& from) { to.insert(to.end(), from.begin(), from.end()); };
+    append(its->played.returns, agent.played.returns);
+    append(its->played.lengths, agent.played.lengths);
   }
+  return policies;
+}
+
+std::string json_of(const AgentsEvaluation& its, const Played& played) {
+  JsonWriter json = begin_json(played);
+  json.key("episodes").value(its.whole.returns.size());
+  add_summary(its.whole, json);
+  json.key("agents").begin_array();
+  for (const AgentEvaluation& agent : its.agents) {
+    json.begin_object().key("agent").value(agent.agent).key("policy").value(agent.policy);
+    add_summary(agent.played, json);
+    add_episodes(agent.played, json);
+    json.end_object();
+  }
+  json.end_array().key("policies").begin_array();
+  for (const AgentEvaluation& policy : by_policy(its.agents)) {
+    json.begin_object().key("policy").value(policy.policy);
+    add_summary(policy.played, json);
+    json.end_object();
+  }
+  json.end_array();
+  add_episodes(its.whole, json);
+  json.end_object();
+  return json.text();
+}
+
+std::string title(const Played& played, std::size_t episodes, const char* with) {
+  const bool drawn = played.command.acting == rl::Acting::kSample;
+  return concat(played.env, ", ", episodes, " episodes with ", with, " after update ", played.checkpoint.updates(),
+                drawn ? ", actions drawn" : "", "\n");
+}
+
+std::string numbers(const Evaluation& its) {
+  const Spread returns = spread_of(its.returns), lengths = spread_of(its.lengths);
+  return concat("  return  ", value_text(returns.mean), " +- ", value_text(returns.deviation), "  (",
+                value_text(returns.least), " to ", value_text(returns.most), ")\n", "  length  ",
+                value_text(lengths.mean), "  (", lengths.least, " to ", lengths.most, ")");
+}
+
+std::string threshold(const Evaluation& its, const Played& played) {
+  if (!played.reward_threshold) return "";
+  return concat("\n  ", spread_of(its.returns).mean >= *played.reward_threshold ? "solved" : "not solved",
+                ": the threshold is ", *played.reward_threshold);
+}
+
+std::string text_of(const Evaluation& its, const Played& played) {
+  return title(played, its.returns.size(), "the policy") + numbers(its) + threshold(its, played);
+}
+
+std::string line_of(const char* of, const std::string& name, const AgentEvaluation& its, const std::string& who) {
+  const Spread returns = spread_of(its.played.returns);
+  return concat("\n  ", of, " ", name, " (", who, ")  return  ", value_text(returns.mean), " +- ",
+                value_text(returns.deviation), ", length  ", value_text(spread_of(its.played.lengths).mean));
+}
+
+std::string text_of(const AgentsEvaluation& its, const Played& played) {
+  std::string text = title(played, its.whole.returns.size(), "the policies") + "  summed over the agents\n" +
+                     numbers(its.whole) + threshold(its.whole, played);
+  for (const AgentEvaluation& agent : its.agents)
+    text += line_of("agent", agent.agent, agent, "policy " + agent.policy);
+  const std::vector<AgentEvaluation> policies = by_policy(its.agents);
+  if (policies.size() == its.agents.size()) return text;  // an agent each
+  for (const AgentEvaluation& policy : policies) text += line_of("policy", policy.policy, policy, policy.agent);
   return text;
+}
+
+template <typename Its>
+void show(const Its& its, const Played& played) {
+  std::cout << (played.command.output == Output::kJson ? json_of(its, played) : text_of(its, played)) << "\n";
 }
 
 }  // namespace
@@ -69,11 +163,15 @@ ExitCode run_eval(const EvalCommand& command, const rl::EnvRegistry& environment
   const model::Checkpoint checkpoint = find_checkpoint(command.source);
   const TrainOptions options = options_of(checkpoint);
   const rl::EnvRegistry known = environments_of(options, environments, command.plugins);
-  const Evaluation played =
-      evaluate(checkpoint, options, known, command.episodes, static_cast<std::uint64_t>(command.seed));
-  const rl::Spec& spec = known.spec(options.env);
-  std::cout << (command.output == Output::kJson ? json_of(played, checkpoint, spec) : text_of(played, checkpoint, spec))
-            << "\n";
+  const auto seed = static_cast<std::uint64_t>(command.seed);
+  Played played{.command = command, .checkpoint = checkpoint, .env = options.env, .reward_threshold = {}};
+  if (const rl::MultiAgentEntry* entry = known.find_multi_agent(options.env)) {
+    played.reward_threshold = entry->spec.reward_threshold;
+    show(evaluate_agents(checkpoint, options, *entry, command.acting, command.episodes, seed), played);
+  } else {
+    played.reward_threshold = known.spec(options.env).reward_threshold;
+    show(evaluate(checkpoint, options, known, command.acting, command.episodes, seed), played);
+  }
   return ExitCode::kDone;
 }
 

@@ -18,12 +18,12 @@ namespace {
 // favoured.
 class Player {
  public:
-  Player(const TrainedPolicy& trained, std::unique_ptr<rl::EnvGroup> group, std::uint64_t seed)
+  Player(const TrainedPolicy& trained, std::unique_ptr<rl::EnvGroup> group, rl::Acting acting, std::uint64_t seed)
       : trained_(trained),
         group_(std::move(group)),
         buffers_(*group_),
-        actor_(rl::make_actor(*trained.policy, {.acting = rl::Acting::kMode},
-                              static_cast<std::int64_t>(buffers_.rows()), seed, 0)),
+        actor_(
+            rl::make_actor(*trained.policy, {.acting = acting}, static_cast<std::int64_t>(buffers_.rows()), seed, 0)),
         discrete_(buffers_.rows() * elements()),
         box_(buffers_.rows() * elements()),
         log_prob_(buffers_.rows()),
@@ -112,25 +112,31 @@ TrainedPolicy load_policy(const model::Checkpoint& checkpoint, const TrainOption
   return trained;
 }
 
-Evaluation evaluate(const model::Checkpoint& checkpoint, const TrainOptions& options,
-                    const rl::EnvRegistry& environments, std::int64_t episodes, std::uint64_t seed) {
-  if (environments.find_multi_agent(options.env) != nullptr) {
-    throw ConfigError(concat(options.env,
-                             " has several agents, which are not evaluated so far; `tandem export` writes "
-                             "the policies, and metrics.jsonl has their returns"));
-  }
+std::int64_t episodes_at_once(std::int64_t episodes) {
+  constexpr std::int64_t kMost = 32;
   if (episodes < 1) throw ConfigError(concat("episodes is ", episodes, "; it must be at least 1"));
-  const TrainedPolicy trained = load_policy(checkpoint, options, environments.spec(options.env));
-  constexpr std::int64_t kAtOnce = 32;
-  const std::int64_t envs = std::min(kAtOnce, episodes);
-  Player player(trained, environments.make(options.env, static_cast<int>(envs)), seed);
-  Evaluation result;
+  return std::min(kMost, episodes);
+}
+
+void for_each_round(std::int64_t episodes, std::uint64_t seed,
+                    const std::function<void(std::span<const std::uint64_t>, std::size_t)>& play) {
+  const std::int64_t envs = episodes_at_once(episodes);
   for (std::int64_t first = 0; first < episodes; first += envs) {
     std::vector<std::uint64_t> seeds;
     for (std::int64_t env = 0; env < envs; ++env)
       seeds.push_back(derive_seed(seed, SeedPurpose::kEvaluation, static_cast<std::uint64_t>(first + env)));
-    player.play(seeds, static_cast<std::size_t>(std::min(envs, episodes - first)), result);
+    play(seeds, static_cast<std::size_t>(std::min(envs, episodes - first)));
   }
+}
+
+Evaluation evaluate(const model::Checkpoint& checkpoint, const TrainOptions& options,
+                    const rl::EnvRegistry& environments, rl::Acting acting, std::int64_t episodes, std::uint64_t seed) {
+  const auto envs = static_cast<int>(episodes_at_once(episodes));
+  const TrainedPolicy trained = load_policy(checkpoint, options, environments.spec(options.env));
+  Player player(trained, environments.make(options.env, envs), acting, seed);
+  Evaluation result;
+  for_each_round(episodes, seed,
+                 [&](std::span<const std::uint64_t> seeds, std::size_t count) { player.play(seeds, count, result); });
   return result;
 }
 

@@ -1,11 +1,14 @@
 // app/train/evaluate.h: plays episodes with the policy of a checkpoint.
 #pragma once
 #include <cstdint>
+#include <functional>
+#include <span>
 #include <vector>
 
 #include "tandem/app/config/train_options.h"
 #include "tandem/model/checkpoint.h"
 #include "tandem/rl/env/env_registry.h"
+#include "tandem/rl/policy/actor_options.h"
 #include "tandem/rl/policy/normalizer.h"
 #include "tandem/rl/policy/policy.h"
 
@@ -17,11 +20,19 @@ struct Evaluation {
   std::vector<std::int64_t> lengths;
 };
 
-/// Plays `episodes` episodes with the most probable actions. Episode e has a start of its own, decided by `seed` and e
-/// alone. `options`: those of the checkpoint's run. Throws ConfigError for an unknown environment or no episodes,
-/// CheckpointError when the checkpoint does not fit, EnvError.
+/// Plays `episodes` episodes, with the most probable actions or with drawn ones. Episode e has a start of its own,
+/// decided by `seed` and e alone. `options`: those of the checkpoint's run. Throws ConfigError for an unknown
+/// environment or no episodes, CheckpointError when the checkpoint does not fit, EnvError.
 [[nodiscard]] Evaluation evaluate(const model::Checkpoint& checkpoint, const TrainOptions& options,
-                                  const rl::EnvRegistry& environments, std::int64_t episodes, std::uint64_t seed);
+                                  const rl::EnvRegistry& environments, rl::Acting acting, std::int64_t episodes,
+                                  std::uint64_t seed);
+
+/// How many environments play so many episodes. Throws ConfigError for none.
+[[nodiscard]] std::int64_t episodes_at_once(std::int64_t episodes);
+/// Calls `play` for the episodes in turn, as many at a time: with a seed for each environment, and how many of the
+/// first of these count.
+void for_each_round(std::int64_t episodes, std::uint64_t seed,
+                    const std::function<void(std::span<const std::uint64_t> seeds, std::size_t count)>& play);
 
 /// Of what a checkpoint holds of a policy, the model's own tensors, without the optimizer's and moving averages.
 [[nodiscard]] model::NamedTensors model_part(const model::NamedTensors& state);
