@@ -112,14 +112,14 @@ void VtraceMemory::take(const TrajectoryView& seen, double gamma) {
 }
 
 void VtraceMemory::trace(const ImpalaOptions& options) {
-  vtrace(VtraceNumbers{.steps = steps,
-                       .rows = rows,
-                       .log_ratio = log_ratio.data(),
-                       .reward = reward.data(),
-                       .discount = discount.data(),
-                       .value = value.data(),
-                       .value_target = value_target.data(),
-                       .advantage = advantage.data()},
+  vtrace(VtraceNumbers<double>{.steps = steps,
+                               .rows = rows,
+                               .log_ratio = log_ratio.data(),
+                               .reward = reward.data(),
+                               .discount = discount.data(),
+                               .value = value.data(),
+                               .value_target = value_target.data(),
+                               .advantage = advantage.data()},
          {.rho_clip = options.rho_clip, .c_clip = options.c_clip, .policy_rho_clip = options.rho_clip});
 }
 

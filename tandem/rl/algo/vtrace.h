@@ -43,12 +43,21 @@ struct VtraceTargets {
 /// Throws InvariantError for shapes that do not fit each other.
 [[nodiscard]] VtraceTargets vtrace(const VtraceInput& input, const VtraceOptions& options);
 
-/// The same of numbers in memory, shapes as above; value_target and advantage are [T, N] and written.
+/// The same by tensor operations, on any device: what vtrace() does of tensors that do not lie in memory.
+[[nodiscard]] VtraceTargets vtrace_by_operations(const VtraceInput& input, const VtraceOptions& options);
+
+/// The same of numbers in memory, float or double, shapes as above; value_target and advantage are [T, N] and written.
+/// Computed in double. Tensors that lie on the CPU are such numbers.
+template <typename Real>
 struct VtraceNumbers {
   std::int64_t steps = 0, rows = 0;
-  const double *log_ratio = nullptr, *reward = nullptr, *discount = nullptr, *value = nullptr;
-  double *value_target = nullptr, *advantage = nullptr;
+  const Real *log_ratio = nullptr, *reward = nullptr, *discount = nullptr, *value = nullptr;
+  Real *value_target = nullptr, *advantage = nullptr;
 };
-void vtrace(const VtraceNumbers& numbers, const VtraceOptions& options);
+template <typename Real>
+void vtrace(const VtraceNumbers<Real>& numbers, const VtraceOptions& options);
+
+extern template void vtrace(const VtraceNumbers<float>& numbers, const VtraceOptions& options);
+extern template void vtrace(const VtraceNumbers<double>& numbers, const VtraceOptions& options);
 
 }  // namespace tandem::rl

@@ -53,33 +53,17 @@ double advantage_by_definition(const Row& at, std::int64_t s, const VtraceOption
          (at.reward(s) + at.discount(s) * target_by_definition(at, s + 1, options) - at.value(s));
 }
 
-VtraceTargets vtrace_in_memory(const VtraceInput& input, const VtraceOptions& options) {
-  VtraceTargets targets{at::full_like(input.reward, NAN), at::full_like(input.reward, NAN)};
-  const std::array<at::Tensor, 4> read{input.log_ratio.contiguous(), input.reward.contiguous(),
-                                       input.discount.contiguous(), input.value.contiguous()};
-  vtrace(VtraceNumbers{.steps = input.reward.size(0),
-                       .rows = input.reward.size(1),
-                       .log_ratio = read[0].const_data_ptr<double>(),
-                       .reward = read[1].const_data_ptr<double>(),
-                       .discount = read[2].const_data_ptr<double>(),
-                       .value = read[3].const_data_ptr<double>(),
-                       .value_target = targets.value_target.data_ptr<double>(),
-                       .advantage = targets.advantage.data_ptr<double>()},
-         options);
-  return targets;
-}
-
 TEST(VtraceTest, EqualsThePapersSumsOfProducts) {
   const VtraceInput input = random_steps(9, 6, 0.15);
   for (const VtraceOptions& options : {VtraceOptions{}, VtraceOptions{1.3, 0.8, 2.0}, VtraceOptions{9, 9, 0.5}}) {
-    const VtraceTargets targets = vtrace(input, options), numbers = vtrace_in_memory(input, options);
+    const VtraceTargets targets = vtrace(input, options), operations = vtrace_by_operations(input, options);
     for (std::int64_t row = 0; row < 6; ++row) {
       for (std::int64_t s = 0; s < 9; ++s) {
         const Row at{input, row};
         EXPECT_NEAR(targets.value_target[s][row].item<double>(), target_by_definition(at, s, options), 1e-12);
         EXPECT_NEAR(targets.advantage[s][row].item<double>(), advantage_by_definition(at, s, options), 1e-12);
-        EXPECT_NEAR(numbers.value_target[s][row].item<double>(), target_by_definition(at, s, options), 1e-12);
-        EXPECT_NEAR(numbers.advantage[s][row].item<double>(), advantage_by_definition(at, s, options), 1e-12);
+        EXPECT_NEAR(operations.value_target[s][row].item<double>(), target_by_definition(at, s, options), 1e-12);
+        EXPECT_NEAR(operations.advantage[s][row].item<double>(), advantage_by_definition(at, s, options), 1e-12);
       }
     }
   }
