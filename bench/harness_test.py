@@ -32,7 +32,7 @@ from harness.peers import PeerEnvironments, Peers
 from harness.picture import bars_of, draw
 from harness.process import run
 from harness.report import table, to_json
-from harness.tandem_training import NewLines, SolvedLine
+from harness.tandem_training import NewLines, SolvedLine, means_of
 from harness.training import CARTPOLE, Settings
 from suite.outside_kernels import kernels_of
 
@@ -239,6 +239,11 @@ class TrainingTest(unittest.TestCase):
             self.assertEqual(lines.read(), [{"a": 1}])
             path.write_text('{"a": 1}\n{"a": 2}\n')
             self.assertEqual(lines.read(), [{"a": 2}])
+
+    def test_means_leave_the_first_quarter_of_the_lines_out(self):
+        lines = [{"idle": idle} for idle in (9, 1, 2, 3)]
+        self.assertEqual(means_of(["idle"], lines), {"idle": 2})
+        self.assertEqual(means_of([], []), {})
 
     def test_solved_is_the_mean_of_a_full_window(self):
         with tempfile.TemporaryDirectory() as folder:

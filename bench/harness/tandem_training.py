@@ -5,7 +5,8 @@ from __future__ import annotations
 import itertools
 import json
 import math
-from collections.abc import Callable, Sequence
+import statistics
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -53,8 +54,14 @@ class SolvedLine:
         )
 
 
+def means_of(fields: Sequence[str], lines: list[dict[str, Any]]) -> dict[str, float]:
+    later = lines[len(lines) // 4 :]
+    return {field: statistics.fmean(line[field] for line in later) for field in fields}
+
+
 class TandemTraining:
-    """Its sample has env_steps_per_s, peak_rss_mb and watched_s: from the command to what `watch` waits for."""
+    """Its sample has env_steps_per_s, peak_rss_mb and watched_s: from the command to what `watch` waits for; and the
+    `means` of fields of metrics.jsonl over its lines but for the first quarter, in which threads start and queues fill."""
 
     def __init__(
         self,
@@ -64,6 +71,9 @@ class TandemTraining:
         expected: Expected,
         *,
         watch: Callable[[NewLines], bool] = first_line,
+        means: Sequence[str] = (),
+        program: str = "tandem",
+        environment: Mapping[str, str] | None = None,
     ):
         steps = settings.total_steps
         self._place = place
@@ -72,14 +82,17 @@ class TandemTraining:
         self._update_steps = settings.update_steps()
         self._expected = expected
         self._watch = watch
+        self._means = means
+        self._program = place.programs / program
+        self._environment = environment
 
     def measure(self, size: Size, seed: int = SEED) -> Sample:
         folder = self._place.scratch / f"tandem-{next(_RUNS)}"
         lines = NewLines(folder / "metrics.jsonl")
         steps = self._steps[size]
-        command = [self._place.programs / "tandem", "train", *self._arguments, "--quiet"]
+        command = [self._program, "train", *self._arguments, "--quiet"]
         command += ["--seed", seed, "--total-steps", steps, "--run-dir", folder]
-        done = run(command, watch=lambda: self._watch(lines))
+        done = run(command, environment=self._environment, watch=lambda: self._watch(lines))
         summary = json.loads((folder / "summary.json").read_text())
         self._expected.check("tandem", steps, self._update_steps, summary)
         # The program's own account of its memory has to agree with the system's.
@@ -94,6 +107,7 @@ class TandemTraining:
                 "env_steps_per_s": summary["env_steps_per_s"],
                 "watched_s": math.inf if done.watched_s is None else done.watched_s,
                 "peak_rss_mb": done.peak_rss_mb,
-            },
+            }
+            | means_of(self._means, NewLines(folder / "metrics.jsonl").read()),
             facts | {"seed": seed, "wall_s": done.wall_s},
         )
