@@ -1,12 +1,17 @@
 #!/usr/bin/env python3
-"""What bench/sync/straggler_bench.cc measures, with TensorFlow's SyncReplicasOptimizer: workers are threads of one process
-and one session, so that TensorFlow's own servers and their messages are not measured.
+"""What bench/sync/straggler_bench.cc measures, with TensorFlow's SyncReplicasOptimizer, in two ways.
+
+tensorflow: as its documentation says, each worker with a graph, a session and a server of its own, variables on one
+more server; all of them in one process, so that no network is measured.
+tensorflow, one session: workers are threads that share a graph and a session, so that its servers and their messages
+are not measured either.
 
 usage: tensorflow_straggler.py [--smoke]
 """
 
 import json
 import os
+import socket
 import sys
 import threading
 import time
@@ -33,12 +38,68 @@ class Worker:
         self.offered = 0
 
 
-def measure(workers, aggregate, straggles, steps):
+def draw_weights():
+    rng = np.random.default_rng(3)
+    draw = lambda *shape: tf.Variable((rng.uniform(-1, 1, shape) / np.sqrt(shape[0])).astype(np.float32))
+    return [(draw(a, b), draw(b)) for a, b in zip(WIDTHS, WIDTHS[1:])]
+
+
+def measure_servers(workers, aggregate, straggles, steps):
     """Steps a second, and the share of the fast workers' gradients that were dropped, in per cent."""
+    listening = [socket.create_server(("localhost", 0)) for _ in range(workers + 1)]
+    places = [f"localhost:{each.getsockname()[1]}" for each in listening]
+    for each in listening:
+        each.close()
+    cluster = tf.train.ClusterSpec({"ps": places[:1], "worker": places[1:]})
+    config = tf.ConfigProto(intra_op_parallelism_threads=1, inter_op_parallelism_threads=2)
+    tf.train.Server(cluster, job_name="ps", task_index=0, config=config)
+    last, times, offered, failures = WARM_UP + steps, {}, [0] * workers, []
+
+    def work(number, sleep_s):
+        server = tf.train.Server(cluster, job_name="worker", task_index=number, config=config)
+        where = tf.train.replica_device_setter(cluster=cluster, worker_device=f"/job:worker/task:{number}")
+        with tf.Graph().as_default(), tf.device(where):
+            step = tf.train.create_global_step()
+            worker = Worker(number, draw_weights(), step, aggregate, workers)
+            hook = worker.optimizer.make_session_run_hook(is_chief=number == 0)
+            with tf.train.MonitoredTrainingSession(
+                master=server.target, is_chief=number == 0, hooks=[hook], config=config, log_step_count_steps=None
+            ) as session:
+                while True:
+                    time.sleep(sleep_s)
+                    made = session.run([worker.train, step])[1]
+                    offered[number] += 1
+                    times.setdefault(min(made, last), time.perf_counter())
+                    if made >= last:
+                        return
+
+    def work_or_tell(number, sleep_s):
+        try:
+            work(number, sleep_s)
+        except Exception as error:
+            if last not in times:
+                failures.append(error)
+
+    threads = []
+    for number in range(workers):
+        sleeps = straggles and number == workers - 1
+        threads.append(threading.Thread(target=work_or_tell, args=(number, SLEEP_S if sleeps else 0), daemon=True))
+        threads[-1].start()
+    # Who waits for a token when the others have ended waits for ever; the process ends without it.
+    while last not in times and not failures:
+        time.sleep(0.01)
+    if failures:
+        raise failures[0]
+    first = min(made for made in times if made >= WARM_UP)
+    fast = sum(offered[: workers - 1] if straggles else offered)
+    rate = (last - first) / (times[last] - times[first])
+    return rate, max(0.0, 100 * (fast - last * aggregate) / fast)
+
+
+def measure_session(workers, aggregate, straggles, steps):
+    """The same, in one session."""
     with tf.Graph().as_default():
-        rng = np.random.default_rng(3)
-        draw = lambda *shape: tf.Variable((rng.uniform(-1, 1, shape) / np.sqrt(shape[0])).astype(np.float32))
-        weights = [(draw(a, b), draw(b)) for a, b in zip(WIDTHS, WIDTHS[1:])]
+        weights = draw_weights()
         step = tf.train.create_global_step()
         all_workers = [Worker(number, weights, step, aggregate, workers) for number in range(workers)]
         chief = all_workers[0].optimizer
@@ -95,10 +156,13 @@ def main():
     say = lambda case, who, unit, value: print(
         json.dumps({"case": case, "contender": who, "unit": unit, "value": value})
     )
-    rate, dropped = measure(3, 2, True, steps)
-    say("steps/s beside a straggler", "tensorflow", "1/s", rate)
-    say("dropped of the fast", "tensorflow", "%", dropped)
-    say("steps/s of two", "tensorflow", "1/s", measure(2, 2, False, steps)[0])
+    for who, measure in (("tensorflow, one session", measure_session), ("tensorflow", measure_servers)):
+        rate, dropped = measure(3, 2, True, steps)
+        say("steps/s beside a straggler", who, "1/s", rate)
+        say("dropped of the fast", who, "%", dropped)
+        say("steps/s of two", who, "1/s", measure(2, 2, False, steps)[0])
+    sys.stdout.flush()
+    os._exit(0)
 
 
 if __name__ == "__main__":

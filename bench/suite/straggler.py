@@ -1,4 +1,5 @@
-"""bench/sync/straggler_bench.cc, and TensorFlow's SyncReplicasOptimizer with the same workers."""
+"""bench/sync/straggler_bench.cc, and TensorFlow's SyncReplicasOptimizer with the same workers: as its documentation says,
+with a server for each, and in one session without any."""
 
 import json
 
@@ -18,12 +19,13 @@ class Straggler(Bench):
     )
 
     def contenders(self) -> list[Contender]:
-        ours = [Contender(name, _measured_with_others) for name in ("tandem", "two alone", "replicated")]
-        return self.with_peers(ours, {"tensorflow": self._tensorflow})
+        ours = [Contender(name, _measured_with_others) for name in ("tandem", "two alone", "replicated", "no exchange")]
+        names = ("tensorflow", "tensorflow, one session")
+        return self.with_peers(ours, {name: lambda name=name: self._tensorflow(name) for name in names})
 
-    def _tensorflow(self) -> Contender:
+    def _tensorflow(self, name: str) -> Contender:
         self._python = self.place.peers("tensorflow", "../../tools/tensorflow-requirements.txt")
-        return Contender("tensorflow", _measured_with_others)
+        return Contender(name, _measured_with_others)
 
     def round(self, contenders: list[Contender], size: Size) -> dict[str, Sample]:
         smoke = ["--smoke"] if size is Size.SMOKE else []

@@ -5,7 +5,7 @@
 // An MLP of 94k parameters on 32 rows a worker, plain SGD; workers are threads, one of which sleeps 200 ms a step where
 // there is a straggler. Prints steps a second: of sync_replicas with three workers and two gradients a step, of two
 // workers alone, and of replicated, which waits; and the share of the fast workers' gradients that were dropped. All
-// workers must end with the same state.
+// workers must end with the same state. What two workers do that exchange nothing is the limit for two.
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 #include <torch/nn/modules/activation.h>
@@ -13,6 +13,7 @@
 #include <torch/nn/modules/linear.h>
 #include <torch/types.h>
 
+#include <algorithm>
 #include <array>
 #include <iostream>
 #include <memory>
@@ -57,6 +58,8 @@ std::shared_ptr<torch::nn::SequentialImpl> make_net() {
   return net;
 }
 
+at::Tensor input_of(int worker) { return at::arange(kRows * 64, at::kFloat).view({kRows, 64}).add(worker).sin(); }
+
 Limits patience() { return {.deadline = Deadline::after(std::chrono::minutes(2)), .stop = {}}; }
 
 struct Worker {
@@ -72,7 +75,7 @@ Worker train(const Case& which, int worker, comm::Group& group) {
       {.replica = worker, .replicas = which.workers, .shards = which.workers, .mine = {worker, worker + 1}}, net, 1,
       {model::SgdOptions{.lr = 0.01}});
   const std::unique_ptr<sync::Strategy> strategy = sync::make_strategy(which.strategy, replica, group);
-  const at::Tensor x = at::arange(kRows * 64, at::kFloat).view({kRows, 64}).add(worker).sin();
+  const at::Tensor x = input_of(worker);
   const bool straggles = which.last == Last::kStraggles && worker == which.workers - 1;
   strategy->begin(patience());
   Worker result;
@@ -92,6 +95,28 @@ Worker train(const Case& which, int worker, comm::Group& group) {
   strategy->leave(patience());
   result.state = model::state_sha256(replica.state());
   return result;
+}
+
+// Passes a second of two workers that neither exchange nor update anything.
+double measure_without_exchange(std::int64_t steps) {
+  std::array<double, 2> seconds{};
+  std::vector<std::jthread> threads;
+  for (std::size_t worker = 0; worker < seconds.size(); ++worker) {
+    threads.emplace_back([&, worker] {
+      at::set_num_threads(1);
+      const auto net = make_net();
+      const at::Tensor x = input_of(static_cast<int>(worker));
+      Clock::time_point start = Clock::now();
+      for (std::int64_t step = 0; step < steps + kWarmUp; ++step) {
+        if (step == kWarmUp) start = Clock::now();
+        net->zero_grad();
+        net->forward(x).square().mean().backward();
+      }
+      seconds[worker] = seconds_since(start);
+    });
+  }
+  threads.clear();
+  return static_cast<double>(steps) / std::max(seconds[0], seconds[1]);
 }
 
 Result measure(const Case& which) {
@@ -148,6 +173,11 @@ int run(Size size) {
            .value = result.dropped_percent,
            .samples = samples});
   }
+  print({.case_name = cases.back().name,
+         .contender = "no exchange",
+         .unit = "1/s",
+         .value = measure_without_exchange(many),
+         .samples = static_cast<std::size_t>(many)});
   return 0;
 }
 
