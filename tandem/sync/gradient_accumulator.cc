@@ -30,10 +30,27 @@ Tally operator+(const Tally& a, const Tally& b) {
 // Note [Whole gradients have the bits of a group's sum]
 // Workers' sums are added along the same tree over workers that a group's all-reduce has, each by one addition, so with
 // one gradient a worker the result has the bits of Replicated, whoever came first.
+//
+// They are added where they lie: a worker waits for the step that its gradient completes or is part of, and a copy of a
+// large model's gradients would take as long as their sum. Only who goes on before that has its gradient copied.
 class WholeGradients final : public GradientAccumulator {
  public:
   WholeGradients(SparseMean sparse_mean, const model::FlatParameters& parameters)
       : sparse_mean_(sparse_mean), parameters_(parameters) {}
+
+  void give_back(int worker) override {
+    const at::NoGradGuard no_grad;
+    for (Kept& kept : kept_) {
+      if (kept.id.worker != worker || kept.memory == Kept::Memory::kOwn) continue;
+      Gradients own = memory();
+      for (std::size_t b = 0; b < own.flat.size(); ++b) {
+        if (own.flat[b].defined()) own.flat[b].copy_(kept.gradients.flat[b]);
+      }
+      own.sparse = std::move(kept.gradients.sparse);
+      kept.gradients = std::move(own);
+      kept.memory = Kept::Memory::kOwn;
+    }
+  }
 
  private:
   struct Kept {
@@ -41,25 +58,27 @@ class WholeGradients final : public GradientAccumulator {
     double weight = 0;  // its own
     Tally tally;        // in the end that of a subtree
     Gradients gradients;
+    enum class Memory { kLent, kOwn } memory = Memory::kLent;  // of dense ones
   };
 
   void keep(const Contribution& from) override {
     const at::NoGradGuard no_grad;
     Kept& kept = kept_.emplace_back(
-        Kept{.id = from.id, .weight = from.tally.weight, .tally = from.tally, .gradients = memory()});
-    for (std::size_t b = 0; b < kept.gradients.flat.size(); ++b) {
-      if (!kept.gradients.flat[b].defined()) {
+        Kept{.id = from.id, .weight = from.tally.weight, .tally = from.tally, .gradients = from.gradients});
+    for (std::size_t b = 0; b < kept.gradients.flat.size() && from.factor != 1; ++b) {
+      if (kept.gradients.flat[b].defined()) {
+        kept.gradients.gradients(b, parameters_).mul_(from.factor);
+      } else {
         kept.gradients.sparse[b] = scaled(from.gradients.sparse[b], from.factor);
-        continue;
       }
-      kept.gradients.flat[b].copy_(from.gradients.flat[b]);
-      if (from.factor != 1) kept.gradients.gradients(b, parameters_).mul_(from.factor);
     }
   }
 
   Taken finish() override {
     const at::NoGradGuard no_grad;
-    for (Kept& each : std::exchange(taken_, {})) free_.push_back(std::move(each.gradients));
+    for (Kept& each : std::exchange(taken_, {})) {
+      if (each.memory == Kept::Memory::kOwn) free_.push_back(std::move(each.gradients));
+    }
     taken_ = std::exchange(kept_, {});
     std::sort(taken_.begin(), taken_.end(), [](const Kept& a, const Kept& b) { return a.id < b.id; });
     const auto at = [this](int leaf) -> Kept& { return taken_[static_cast<std::size_t>(leaf)]; };
@@ -89,7 +108,7 @@ class WholeGradients final : public GradientAccumulator {
 
   [[nodiscard]] static std::vector<at::Tensor> scaled(std::vector<at::Tensor> sparse, double factor) {
     for (at::Tensor& each : sparse) {
-      if (each.defined() && factor != 1) each = each.mul(factor);
+      if (each.defined()) each = each.mul(factor);
     }
     return sparse;
   }
@@ -103,7 +122,7 @@ class WholeGradients final : public GradientAccumulator {
 
   const SparseMean sparse_mean_;
   const model::FlatParameters& parameters_;
-  std::vector<Kept> kept_, taken_;
+  std::vector<Kept> kept_, taken_;  // what was taken is valid until the next finish()
   std::vector<Gradients> free_;
   std::vector<at::Tensor> sums_;
 };

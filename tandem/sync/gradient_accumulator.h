@@ -25,7 +25,7 @@ struct Contribution {
   std::int64_t step = 0;  // that it is for
   double factor = 1;      // of the gradients
   Tally tally;
-  const model::FlatParameters::Gradients& gradients;  // copied
+  const model::FlatParameters::Gradients& gradients;  // lent, and may be changed, until give_back()
 };
 
 class GradientAccumulator {
@@ -35,6 +35,8 @@ class GradientAccumulator {
   /// False, and nothing else, when it is for an older step.
   [[nodiscard]] bool add(const Contribution& contribution);
   [[nodiscard]] int count() const { return count_; }
+  /// The memory of the worker's gradients is about to be written again: what was not taken of it is copied.
+  virtual void give_back(int /*worker*/) {}
 
   struct Taken {
     model::FlatParameters::Gradients& gradients;  // valid until the next add() or take()

@@ -46,7 +46,7 @@ class AccumulatorTest : public ::testing::Test {
   }
 
   bool add(GradientAccumulator& accumulator, const Given& given) {
-    // The same memory for all, as a replica's is: what was added is copied.
+    // The same memory for all, as a replica's is: what was added is given back before the next is written.
     for (std::size_t slot = 0; slot < 2; ++slot) {
       const std::optional<double> value = slot == 0 ? given.first : given.second;
       memory_.views[dense_][slot].fill_(value.value_or(0));
@@ -64,11 +64,14 @@ class AccumulatorTest : public ::testing::Test {
           at::_sparse_coo_tensor_unsafe(torch::tensor(indices).unsqueeze(0),
                                         torch::tensor(values).to(torch::kFloat).unsqueeze(1).repeat({1, 2}), {4, 2});
     }
-    return accumulator.add({.id = given.id,
-                            .step = given.step,
-                            .factor = given.factor,
-                            .tally = {.weight = given.weight, .shards = 1, .loss = given.weight * 3, .rate = 1},
-                            .gradients = memory_});
+    const bool is_added =
+        accumulator.add({.id = given.id,
+                         .step = given.step,
+                         .factor = given.factor,
+                         .tally = {.weight = given.weight, .shards = 1, .loss = given.weight * 3, .rate = 1},
+                         .gradients = memory_});
+    accumulator.give_back(given.id.worker);
+    return is_added;
   }
 
   // The mean of each parameter: first, second, and the four words.
@@ -188,6 +191,25 @@ TEST_F(AccumulatorTest, AFactorClipsBeforeTheMean) {
     EXPECT_TRUE(add(*accumulator, {.id = {1, 0}, .first = 2, .rows = {{0, 2}}}));
     EXPECT_THAT(means(accumulator->take()), ::testing::ElementsAre(3, 0, 3, 0, 0, 0));
   }
+}
+
+TEST_F(AccumulatorTest, WhatIsLentIsAddedWhereItLiesAndWhatIsGivenBackIsCopied) {
+  const auto accumulator = make(Acceptance::kWhole);
+  const auto lend = [&](std::int64_t step) {
+    memory_.views[dense_][0].fill_(5);
+    EXPECT_TRUE(
+        accumulator->add({.id = {1, step}, .step = step, .tally = {.weight = 1, .shards = 1}, .gradients = memory_}));
+  };
+  lend(0);
+  EXPECT_EQ(accumulator->take().gradients.flat[dense_].const_data_ptr(), memory_.flat[dense_].const_data_ptr());
+  lend(1);
+  accumulator->give_back(0);
+  memory_.views[dense_][0].fill_(6);
+  EXPECT_EQ(means(accumulator->take())[0], 6) << "given back by another";
+  lend(2);
+  accumulator->give_back(1);
+  memory_.views[dense_][0].fill_(6);
+  EXPECT_EQ(means(accumulator->take())[0], 5);
 }
 
 // 1e8 + 1 is 1e8 in float: along the tree of four the ones meet first, in a running sum they are lost one by one.

@@ -40,7 +40,7 @@ StalenessLedger::Entry SharedVariables::push(const Offer& offer, const model::Fl
       home_.optimizer().step(gradients, offer.scale, offer.lr_factor);
     }
   }
-  changed_.notify_all();
+  tell_all();
   return entry;
 }
 
@@ -50,7 +50,7 @@ void SharedVariables::pass(int replica) {
     require_whole();
     ledger_.pass(replica);
   }
-  changed_.notify_all();
+  tell_all();
 }
 
 void SharedVariables::await_turn(int replica, const Limits& limits) {
@@ -77,7 +77,7 @@ void SharedVariables::leave(int replica) {
     require_whole();
     ledger_.leave(replica);
   }
-  changed_.notify_all();
+  tell_all();
 }
 
 void SharedVariables::end_rest() {

@@ -14,15 +14,17 @@
 // RunError for gradients that are not finite; the parameters are then those of the last finished step.
 #pragma once
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "tandem/concurrency/limits.h"
 #include "tandem/model/state_hash.h"
+#include "tandem/sync/gradient_account.h"
 
 namespace tandem::sync {
 
-/// What became of the gradients that were offered.
-enum class Verdict { kApplied, kAccepted, kDropped, kPartial };
+/// What became of the gradient that was offered: of all of it, whatever it has for each parameter.
+enum class Verdict { kApplied, kAccepted, kDropped };
 
 struct StepReport {
   Verdict verdict = Verdict::kApplied;
@@ -74,6 +76,10 @@ class Strategy {
   /// Takes what whole_state() gave, under any strategy and on any number of replicas. Every replica calls it; none
   /// waits for the others. Throws CheckpointError listing what is missing or of another shape; nothing is changed then.
   virtual void load_whole_state(const model::NamedTensors& state) = 0;
+
+  /// Where some gradients may be dropped, what became of those of all replicas: from the strategy of replica 0; nothing
+  /// from others. Never waits; while others are in a step it is as they have come.
+  [[nodiscard]] virtual std::optional<GradientAccount> take_account() { return std::nullopt; }
 };
 
 }  // namespace tandem::sync

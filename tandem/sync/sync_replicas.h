@@ -85,6 +85,7 @@ class SyncReplicas final : public Strategy {
   /// all.
   void load_whole_state(const model::NamedTensors& state) override;
   void abort(const std::string& why) override;
+  [[nodiscard]] std::optional<GradientAccount> take_account() override;
 
   /// The run's variables, in the process of replica 0; null in others.
   [[nodiscard]] SyncVariables* variables() { return static_cast<SyncVariables*>(member_.service()); }

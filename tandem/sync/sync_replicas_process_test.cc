@@ -4,8 +4,11 @@
 #include <torch/types.h>
 
 #include <csignal>
+#include <thread>
 
+#include "tandem/base/clock.h"
 #include "tandem/base/error.h"
+#include "tandem/base/philox.h"
 #include "tandem/base/text.h"
 #include "tandem/model/state_hash.h"
 #include "tandem/sync/testing/served_world.h"
@@ -19,6 +22,7 @@ using shm::Voice;
 using ::testing::AllOf;
 using ::testing::Each;
 using ::testing::HasSubstr;
+using ::testing::StartsWith;
 
 StepReport step_both(Replica& replica, Strategy& strategy) {
   auto& net = dynamic_cast<LinearAndTable&>(replica.module());
@@ -112,6 +116,45 @@ TEST(SyncReplicasProcessTest, AKilledProcessIsPeerLostOnAllOthers) {
       EXPECT_THAT(world.outcome(rank),
                   AllOf(HasSubstr(concat("lost ", victim, ": ")), HasSubstr(concat("replica ", victim, " (process "))));
     }
+  }
+}
+
+// The process of replica 0 holds the variables. Killed at any instant of a step it ends the run for all, whatever
+// `on_death` says, and none of them has seen the step go back.
+TEST(SyncReplicasProcessTest, AtWhateverInstantTheOwnerIsKilledAllOthersEndAndNameIt) {
+  constexpr std::uint64_t kInstants = 20;
+  for (std::uint64_t instant = 0; instant < kInstants; ++instant) {
+    SCOPED_TRACE(concat("instant ", instant));
+    Philox random(instant);
+    const OnDeath on_death = instant % 2 == 0 ? OnDeath::kEnd : OnDeath::kGoOn;
+    const SyncWorld of_processes{
+        .shards = 3,
+        .replicas = 3,
+        .options = {.replicas_to_aggregate = 1 + static_cast<int>(random.below(4)), .on_death = on_death},
+        .build = build_linear()};
+    ProcessWorld world = of_processes.as_processes([](Replica& replica, SyncReplicas& strategy, const Voice& voice) {
+      StepReport report = step_linear(replica, strategy);
+      voice.say("stepped; ");
+      try {
+        for (;;) {
+          const StepReport next = step_linear(replica, strategy);
+          if (next.step < report.step) voice.say(concat("from step ", report.step, " to ", next.step, "; "));
+          report = next;
+        }
+      } catch (const PeerLost& lost) {
+        voice.say(concat("lost ", lost.peer(), ": "));
+        throw;
+      }
+    });
+    for (const int rank : {0, 1, 2}) EXPECT_TRUE(world.hears(rank, "stepped; "));
+    std::this_thread::sleep_for(std::chrono::microseconds(random.below(20'000)));
+    const Clock::time_point killed = Clock::now();
+    world.signal(0, SIGKILL);
+    for (const int rank : {1, 2}) {
+      EXPECT_THAT(world.outcome(rank), AllOf(StartsWith("stepped; lost 0: "), HasSubstr("replica 0 (process "),
+                                             HasSubstr("go on from the last checkpoint")));
+    }
+    EXPECT_LT(seconds_since(killed), 20) << "a third of what a step may take";
   }
 }
 

@@ -26,6 +26,8 @@ void SyncVariables::start_anew(Replica& from) {
   averages_.reset();
   if (options_.averaging) averages_.emplace(from.parameters(), *options_.averaging);
   factors_.clear();
+  rows_ = 0;
+  sizes_ = {};
   newest_.clear();
   outcomes_.assign(static_cast<std::size_t>(options_.protocol.workers), {});
 }
@@ -58,7 +60,13 @@ void SyncVariables::exchange(const Offer& offer, const model::FlatParameters::Gr
   Outcome outcome;
   act_and_settle([&]() TANDEM_REQUIRES(mutex_) { outcome = offer_gradient(offer, *gradients); });
   const MutexLock lock(mutex_);
-  await_token(offer.replica, limits);
+  try {
+    await_token(offer.replica, limits);
+  } catch (...) {
+    accumulator_->give_back(offer.replica);
+    throw;
+  }
+  accumulator_->give_back(offer.replica);
   // The step that it was accepted for may be made by now.
   if (outcome.verdict == Verdict::kAccepted && protocol_->step() > outcome.step)
     outcome = outcomes_[static_cast<std::size_t>(offer.replica)];
@@ -81,6 +89,7 @@ Outcome SyncVariables::offer_gradient(const Offer& offer, const model::FlatParam
                " is gathered");
   home_.optimizer().set_learning_rate(offer.learning_rate);
   factors_.push_back(offer.lr_factor);
+  rows_ += offer.tally.weight;
   return outcome;
 }
 
@@ -144,7 +153,7 @@ std::exception_ptr SyncVariables::settle() {
 
 void SyncVariables::announce(const std::exception_ptr& broken) {
   if (broken) fail(broken);
-  changed_.notify_all();
+  tell_all();
 }
 
 void SyncVariables::require_present(int replica) const {
@@ -197,6 +206,9 @@ void SyncVariables::make_step() {
                         .weight = mean.weight,
                         .loss = mean.loss,
                         .grad_norm = mean.norm};
+  const auto gradients = static_cast<double>(outcome.gradients);
+  const double rows = std::exchange(rows_, 0);
+  sizes_.add({.steps = 1, .gradients = {gradients, gradients, gradients}, .rows = {rows, rows, rows}});
   for (const GradientId& each : newest_) outcomes_[static_cast<std::size_t>(each.worker)] = outcome;
   protocol_->advance();
 }
@@ -219,9 +231,18 @@ void SyncVariables::load_averages(const model::NamedTensors& averages) {
 
 std::vector<GradientTotals> SyncVariables::totals() const {
   const MutexLock lock(mutex_);
+  return totals_by_replica();
+}
+
+std::vector<GradientTotals> SyncVariables::totals_by_replica() const {
   std::vector<GradientTotals> totals;
   for (int worker = 0; worker < options_.protocol.workers; ++worker) totals.push_back(protocol_->totals(worker));
   return totals;
+}
+
+GradientAccount SyncVariables::take_account() {
+  const MutexLock lock(mutex_);
+  return {.replicas = totals_by_replica(), .sizes = std::exchange(sizes_, {})};
 }
 
 std::vector<GradientId> SyncVariables::newest() const {

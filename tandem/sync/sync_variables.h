@@ -11,6 +11,7 @@
 #include <optional>
 #include <vector>
 
+#include "tandem/sync/gradient_account.h"
 #include "tandem/sync/gradient_accumulator.h"
 #include "tandem/sync/mean_of_sums.h"
 #include "tandem/sync/moving_average.h"
@@ -46,6 +47,8 @@ class SyncVariables final : public VariableService {
   void load_averages(const model::NamedTensors& averages);
   /// What became of each replica's gradients since load().
   [[nodiscard]] std::vector<GradientTotals> totals() const;
+  /// The same, with the sizes of the steps since this was called last.
+  [[nodiscard]] GradientAccount take_account();
   /// The gradients of the newest step, in order of arrival.
   [[nodiscard]] std::vector<GradientId> newest() const;
 
@@ -64,6 +67,7 @@ class SyncVariables final : public VariableService {
   /// Tells all that something has changed, or that the run is broken.
   void announce(const std::exception_ptr& broken);
   void require_present(int replica) const TANDEM_REQUIRES(mutex_);
+  [[nodiscard]] std::vector<GradientTotals> totals_by_replica() const TANDEM_REQUIRES(mutex_);
   void await_token(int replica, const Limits& limits) TANDEM_REQUIRES(mutex_);
 
   const SyncVariablesOptions options_;
@@ -71,6 +75,8 @@ class SyncVariables final : public VariableService {
   std::unique_ptr<GradientAccumulator> accumulator_ TANDEM_GUARDED_BY(mutex_);
   std::optional<MovingAverage> averages_ TANDEM_GUARDED_BY(mutex_);
   std::vector<double> factors_ TANDEM_GUARDED_BY(mutex_);    // of the learning rate, of the accepted gradients
+  double rows_ TANDEM_GUARDED_BY(mutex_) = 0;                // of the accepted gradients
+  StepSizes sizes_ TANDEM_GUARDED_BY(mutex_);                // since the account was taken
   std::vector<Outcome> outcomes_ TANDEM_GUARDED_BY(mutex_);  // by replica: of the step its last gradient went into
   std::vector<GradientId> newest_ TANDEM_GUARDED_BY(mutex_);
 };

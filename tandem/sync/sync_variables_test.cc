@@ -64,6 +64,20 @@ TEST_F(SyncVariablesTest, AGradientIsNotLostWhenItsReplicaStopsWaiting) {
   EXPECT_THAT(variables_.newest(), ::testing::ElementsAre(GradientId{0, 0}, GradientId{2, 0}));
 }
 
+TEST_F(SyncVariablesTest, TheAccountHasTheSizesOfTheStepsSinceTheOneBefore) {
+  join_all();
+  EXPECT_THROW((void)exchange(0, within(1ms)), DeadlineExceeded);
+  (void)exchange(2);
+  (void)exchange(1);
+  const GradientAccount account = variables_.take_account();
+  EXPECT_EQ(account.replicas.at(1).dropped, 1);
+  EXPECT_EQ(account.replicas.at(2).applied, 1);
+  EXPECT_EQ(account.sizes.steps, 1);
+  EXPECT_EQ(account.sizes.gradients.sum, 2);
+  EXPECT_EQ(account.sizes.rows.sum, 2) << "not those of the late one";
+  EXPECT_EQ(variables_.take_account().sizes.steps, 0);
+}
+
 TEST_F(SyncVariablesTest, AStepThatCannotBeMadeEndsTheWaitsOfAll) {
   join_all();
   std::jthread waiting([this] {
@@ -86,12 +100,12 @@ TEST(SyncVariablesRateTest, AFactorThatAllGiveIsTakenAsItIsAndOthersAreAveraged)
   Replica replica(place_on_cpu(3, 3).front(), std::make_shared<Precise>(), 1, {model::SgdOptions{.lr = 1}});
   const auto moved = [&](const std::vector<double>& factors) {
     SyncVariables variables(replica, {.protocol = {.workers = 3, .aggregate = 3}});
-    model::FlatParameters::Gradients gradients = variables.make_gradients();
-    gradients.flat[0].fill_(1);
     double value = 0;
     std::vector<std::jthread> threads;
     for (int who = 0; who < 3; ++who) {
       threads.emplace_back([&, who] {
+        model::FlatParameters::Gradients gradients = variables.make_gradients();
+        gradients.flat[0].fill_(1);
         variables.resume(who, within(60s), [](const auto&, const auto&) {});
         const double factor = factors[static_cast<std::size_t>(who)];
         variables.exchange({.replica = who,

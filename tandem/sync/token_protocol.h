@@ -37,6 +37,7 @@ struct GradientId {
 /// What became of a worker's gradients.
 struct GradientTotals {
   std::int64_t offered = 0, applied = 0, dropped = 0;
+  [[nodiscard]] std::int64_t accepted() const { return offered - dropped; }
   /// Accepted for a step that was not made, yet or ever.
   [[nodiscard]] std::int64_t in_flight() const { return offered - applied - dropped; }
 };

@@ -83,27 +83,38 @@ class LinkWithin final : public VariableLink {
 class LinkAcross final : public VariableLink {
  public:
   LinkAcross(const net::ServerAddress& server, Replica& replica, const Limits& limits)
-      : replica_(replica), client_(server, replica.placement().replica, limits) {}
+      : owner_(server.member), replica_(replica), client_(server, replica.placement().replica, limits) {}
 
   Outcome exchange(const Offer& offer, const model::FlatParameters::Gradients* gradients,
                    const Limits& limits) override {
     const OfferMessage message(offer, gradients);
-    return read_values(client_.call(kExchange, message.parts(), limits), replica_.parameters());
+    return read_values(call(kExchange, message.parts(), limits), replica_.parameters());
   }
 
-  void rest(const Limits& limits) override { (void)client_.call(kRest, {}, limits); }
+  void rest(const Limits& limits) override { (void)call(kRest, {}, limits); }
   void resume(const Limits& limits) override {
-    const net::Message answer = client_.call(kResume, {}, limits);
+    const net::Message answer = call(kResume, {}, limits);
     if (answer.kind == kValues) (void)read_values(answer, replica_.parameters());
   }
-  void leave(const Limits& limits) override { (void)client_.call(kLeave, {}, limits); }
+  void leave(const Limits& limits) override { (void)call(kLeave, {}, limits); }
   void depart(const std::vector<at::Tensor>& state, const Limits& limits) override {
-    read_state(client_.call(kDepart, {}, limits), state);
+    read_state(call(kDepart, {}, limits), state);
     client_.hang_up();  // by which the server knows that it is read
   }
   void abort(const std::string&) override { client_.hang_up(); }
 
  private:
+  [[nodiscard]] net::Message call(VariableRequest request, std::span<const net::Bytes> parts, const Limits& limits) {
+    try {
+      return client_.call(request, parts, limits);
+    } catch (const PeerLost& lost) {
+      if (lost.peer() != owner_) throw;
+      throw PeerLost(owner_, concat(lost.what(), "; its process held the parameters and the optimizer's state of the",
+                                    " run, which is over: go on from the last checkpoint"));
+    }
+  }
+
+  const int owner_;
   Replica& replica_;
   net::MessageClient client_;
 };

@@ -1,5 +1,6 @@
 #include "tandem/sync/variable_service.h"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -16,6 +17,11 @@ std::string listed(const std::vector<int>& replicas) {
 }
 
 }  // namespace
+
+// What is due soon is a step by another replica, the sum, the update and its reading: of small models a fraction of a
+// millisecond, longer than a wake-up.
+VariableService::VariableService(Replica& like)
+    : home_(like), spin_{4 * spin_budget_for(like.placement().replicas).limit} {}
 
 void VariableService::load(Replica& from) {
   const MutexLock lock(mutex_);
@@ -49,7 +55,7 @@ void VariableService::let_go(int replica) {
     const MutexLock lock(mutex_);
     reading_.erase(replica);
   }
-  changed_.notify_all();
+  tell_all();
 }
 
 // It reads before it has left, so that nobody finds all gone in between.
@@ -80,13 +86,40 @@ void VariableService::await_departed(const Limits& limits) {
 
 std::vector<at::Tensor> VariableService::state() { return home_.state(); }
 
+// A wait that outlasts the spinning has cost a core that others may need: then the next ones sleep at once, twice as
+// many each time.
+void VariableService::look_out(const std::function<bool()>& is_over) {
+  if (spin_.limit.count() == 0) return;
+  if (sleeps_left_ > 0) {
+    --sleeps_left_;
+    return;
+  }
+  do {
+    const std::uint32_t seen = told_.load();
+    mutex_.unlock();
+    const bool is_news = spin_until(spin_, [&] { return told_.load(std::memory_order_relaxed) != seen; });
+    mutex_.lock();
+    if (!is_news) {
+      sleeps_left_ = sleeps_after_spin_;
+      sleeps_after_spin_ = std::min(2 * sleeps_after_spin_, kMostSleeps);
+      return;
+    }
+  } while (!is_over());
+  sleeps_after_spin_ = 1;
+}
+
+void VariableService::tell_all() {
+  told_.fetch_add(1);
+  changed_.notify_all();
+}
+
 void VariableService::fail(const std::exception_ptr& why) {
   {
     const MutexLock lock(mutex_);
     if (failure_) return;
     failure_ = why;
   }
-  changed_.notify_all();
+  tell_all();
   const MutexLock lock(telling_);
   if (failed_) failed_(why);
 }
@@ -103,6 +136,7 @@ void VariableService::require_whole() const {
 void VariableService::wait_for(const std::function<bool()>& ready, const std::function<std::string()>& who,
                                const Limits& limits) {
   const auto is_over = [&]() TANDEM_REQUIRES(mutex_) { return failure_ || ready(); };
+  if (!is_over()) look_out(is_over);
   const bool in_time = changed_.wait(mutex_, limits.stop, limits.deadline, is_over);
   require_whole();
   if (in_time) return;

@@ -6,10 +6,12 @@
 //
 // Threads: all members from any thread, a replica's calls one at a time. Blocking: exchange(), resume(), depart() and
 // await_departed(), until `limits`, with DeadlineExceeded naming the replicas that are waited for, or GroupAborted when
-// stopped. After fail() every call throws what it was given.
+// stopped. A wait spins before it sleeps, where there are cores for all replicas and that has helped lately. After
+// fail() every call throws what it was given.
 #pragma once
 #include <ATen/core/Tensor.h>
 
+#include <atomic>
 #include <cstdint>
 #include <exception>
 #include <functional>
@@ -18,6 +20,7 @@
 
 #include "tandem/base/mutex.h"
 #include "tandem/concurrency/limits.h"
+#include "tandem/concurrency/spin.h"
 #include "tandem/sync/replica.h"
 #include "tandem/sync/shard_gradients.h"
 #include "tandem/sync/strategy.h"
@@ -53,7 +56,7 @@ class VariableService {
   /// Told the outcome and shown the flat values, which do not change until it returns.
   using Read = std::function<void(const Outcome&, const std::vector<model::FlatBuffer>& values)>;
   /// A replica's step: offers the gradient (nullptr: none), waits until the replica may begin its next step, and calls
-  /// `read`.
+  /// `read`. Until it returns the gradient's memory is the variables', which may change what is in it.
   virtual void exchange(const Offer& offer, const model::FlatParameters::Gradients* gradients, const Limits& limits,
                         const Read& read) = 0;
   /// The replica is about to wait for all others elsewhere: nobody waits for it here until all have come to that.
@@ -95,7 +98,7 @@ class VariableService {
 
  protected:
   /// Of the same layout and optimizer as `like`, which is not kept.
-  explicit VariableService(Replica& like) : home_(like) {}
+  explicit VariableService(Replica& like);
 
   /// After the values were loaded from `from`.
   virtual void start_anew(Replica& from) TANDEM_REQUIRES(mutex_) = 0;
@@ -114,11 +117,22 @@ class VariableService {
   void wait_for(const std::function<bool()>& ready, const std::function<std::string()>& who, const Limits& limits)
       TANDEM_REQUIRES(mutex_);
 
+  /// Something has changed that others may wait for. Not with the lock held.
+  void tell_all() TANDEM_EXCLUDES(mutex_);
+
   mutable Mutex mutex_;
-  CondVar changed_;
   VariableHome home_;  // values and optimizer are guarded by mutex_, the layout does not change
 
  private:
+  /// Spins for what is due soon.
+  void look_out(const std::function<bool()>& is_over) TANDEM_REQUIRES(mutex_);
+
+  static constexpr int kMostSleeps = 64;
+  const SpinBudget spin_;
+  int sleeps_left_ TANDEM_GUARDED_BY(mutex_) = 0;        // waits to come that do not spin
+  int sleeps_after_spin_ TANDEM_GUARDED_BY(mutex_) = 1;  // that many after the next spin in vain
+  CondVar changed_;
+  std::atomic<std::uint32_t> told_{0};               // calls of tell_all()
   std::set<int> reading_ TANDEM_GUARDED_BY(mutex_);  // between depart() and let_go()
   std::exception_ptr failure_ TANDEM_GUARDED_BY(mutex_);
   Mutex telling_;  // never taken while mutex_ is held

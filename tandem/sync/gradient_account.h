@@ -1,0 +1,46 @@
+// sync/gradient_account.h: what became of the gradients of all replicas of a run, and of how many each step was made.
+//
+// Plain values.
+#pragma once
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "tandem/sync/token_protocol.h"
+
+namespace tandem::sync {
+
+/// Of a figure that each step has.
+struct OverSteps {
+  double least = 0, sum = 0, most = 0;
+};
+
+/// The effective batches of some steps.
+struct StepSizes {
+  std::int64_t steps = 0;
+  OverSteps gradients;  // that a step was made of
+  OverSteps rows;       // that these were sums over: their weight
+
+  void add(const StepSizes& more) {
+    if (more.steps == 0) return;
+    const bool is_first = steps == 0;
+    steps += more.steps;
+    const auto widen = [is_first](OverSteps& all, const OverSteps& its) {
+      all.least = is_first ? its.least : std::min(all.least, its.least);
+      all.sum += its.sum;
+      all.most = is_first ? its.most : std::max(all.most, its.most);
+    };
+    widen(gradients, more.gradients);
+    widen(rows, more.rows);
+  }
+  [[nodiscard]] double mean_of(OverSteps StepSizes::*figure) const {
+    return steps == 0 ? 0 : (this->*figure).sum / static_cast<double>(steps);
+  }
+};
+
+struct GradientAccount {
+  std::vector<GradientTotals> replicas;  // of the run, in order, since its variables were loaded
+  StepSizes sizes;                       // of the steps since the account was taken last
+};
+
+}  // namespace tandem::sync
