@@ -164,10 +164,23 @@ double test_accuracy(learner::ReplicaTeam& team, const Images& test) {
   return sum / static_cast<double>(test.pixels.size(0));
 }
 
+// The effective batches: gradients and images of a step.
+void write_steps(JsonWriter& json, const sync::StepSizes& sizes) {
+  json.key("steps").begin_object().key("made").value(sizes.steps);
+  const auto write = [&](const char* name, sync::OverSteps sync::StepSizes::*figure) {
+    json.key(name).begin_object().key("min").value((sizes.*figure).least).key("mean").value(sizes.mean_of(figure));
+    json.key("max").value((sizes.*figure).most).end_object();
+  };
+  write("gradients", &sync::StepSizes::gradients);
+  write("effective_batch", &sync::StepSizes::rows);
+  json.end_object();
+}
+
 void print_result(const Options& options, learner::ReplicaTeam& team, const Result& result) {
   // Of all ranks, so all ask for them.
   const std::vector<learner::ReplicaTeam::Work> work = team.work();
   const model::NamedTensors state = team.state();
+  const std::optional<learner::GradientReport> gradients = team.take_gradients();
   if (!team.ranks().leads()) return;
   learner::Member first = team.member(0);
   model::NamedTensors parameters;
@@ -182,18 +195,22 @@ void print_result(const Options& options, learner::ReplicaTeam& team, const Resu
   json.key("images_per_s").value(result.images_per_s);
   json.key("params_sha256").value(model::bytes_sha256(parameters));
   json.key("state_sha256").value(model::state_sha256(state));
+  if (gradients) write_steps(json, gradients->sizes);
   json.key("replicas").begin_array();
-  for (const auto& [rows, cpu_seconds, staleness] : work) {
+  for (std::size_t replica = 0; replica < work.size(); ++replica) {
+    const auto& [rows, cpu_seconds, staleness] = work[replica];
     json.begin_object();
     json.key("rows").value(rows);
     json.key("thread_cpu_s").value(cpu_seconds);
     json.key("staleness_mean").value(staleness.mean()).key("staleness_max").value(staleness.most);
     json.key("gradients").value(staleness.offered).key("dropped").value(staleness.dropped);
     json.key("waited_s").value(staleness.wait_seconds);
+    if (gradients) json.key("applied").value(gradients->replicas[replica].totals.applied);
     json.end_object();
   }
   json.end_array();
   json.end_object();
+  if (gradients) std::cerr << learner::table_of(gradients->replicas, gradients->sizes);
   std::cout << json.text() << "\n" << std::flush;
 }
 

@@ -156,4 +156,37 @@ std::vector<ReplicaTeam::Work> ReplicaTeam::work() const {
   return all;
 }
 
+// The account is taken when all ranks have told how long theirs waited: their last steps are in it then.
+std::optional<GradientReport> ReplicaTeam::take_gradients() {
+  if (!std::holds_alternative<sync::SyncReplicasOptions>(options_.strategy)) return std::nullopt;
+  GradientReport report;
+  std::vector<double> waited;
+  for (const auto& seat : members_) waited.push_back(seat->learner.staleness().wait_seconds);
+  for (const std::vector<double>& rank : ranks_.gather(waited)) {
+    for (const double seconds : rank) report.replicas.push_back({.totals = {}, .waited_seconds = seconds});
+  }
+  std::vector<double> mine;
+  if (std::optional<sync::GradientAccount> account = members_.front()->strategy->take_account()) {
+    const auto& [steps, gradients, rows] = account->sizes;
+    mine = {
+        static_cast<double>(steps), gradients.least, gradients.sum, gradients.most, rows.least, rows.sum, rows.most};
+    for (const sync::GradientTotals& each : account->replicas) {
+      for (const std::int64_t count : {each.offered, each.applied, each.dropped})
+        mine.push_back(static_cast<double>(count));
+    }
+  }
+  for (const std::vector<double>& rank : ranks_.gather(mine)) {
+    if (rank.empty()) continue;
+    report.sizes = {.steps = static_cast<std::int64_t>(rank[0]),
+                    .gradients = {.least = rank[1], .sum = rank[2], .most = rank[3]},
+                    .rows = {.least = rank[4], .sum = rank[5], .most = rank[6]}};
+    constexpr std::size_t kBefore = 7, kCounts = 3;
+    for (std::size_t i = 0; i < report.replicas.size(); ++i) {
+      const auto count = [&](std::size_t at) { return static_cast<std::int64_t>(rank.at(kBefore + kCounts * i + at)); };
+      report.replicas[i].totals = {.offered = count(0), .applied = count(1), .dropped = count(2)};
+    }
+  }
+  return report;
+}
+
 }  // namespace tandem::learner

@@ -19,6 +19,7 @@
 
 #include "tandem/comm/group_shard_sum.h"
 #include "tandem/concurrency/thread_team.h"
+#include "tandem/learner/gradient_report.h"
 #include "tandem/learner/learner.h"
 #include "tandem/learner/ranks.h"
 #include "tandem/sync/strategies.h"
@@ -84,6 +85,9 @@ class ReplicaTeam {
     sync::StalenessTotals staleness{};
   };
   [[nodiscard]] std::vector<Work> work() const;
+  /// What became of the gradients under a strategy that may drop some; nothing under others. Collective, as work();
+  /// between runs.
+  [[nodiscard]] std::optional<GradientReport> take_gradients();
   [[nodiscard]] const Ranks& ranks() const { return ranks_; }
 
  private:

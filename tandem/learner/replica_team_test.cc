@@ -58,6 +58,23 @@ TEST(ReplicaTeamTest, WhoWaitsForAllIsNotWaitedForByTheStrategy) {
   const std::vector<ReplicaTeam::Work> work = team.work();
   EXPECT_EQ(work[1].staleness.offered, 8);
   EXPECT_GT(work[0].staleness.wait_seconds, 0);
+  const GradientReport gradients = team.take_gradients().value();
+  ASSERT_EQ(gradients.replicas.size(), 2U);
+  EXPECT_EQ(gradients.replicas[0].totals.applied, 4);
+  EXPECT_EQ(gradients.replicas[1].totals.offered, 8);
+  EXPECT_EQ(gradients.replicas[1].totals.applied, 8);
+  EXPECT_EQ(gradients.replicas[0].waited_seconds, work[0].staleness.wait_seconds);
+  EXPECT_EQ(gradients.sizes.steps, 8);
+  EXPECT_EQ(gradients.sizes.gradients.least, 1);
+  EXPECT_EQ(gradients.sizes.gradients.sum, 12);
+  EXPECT_EQ(gradients.sizes.rows.most, 2) << "a row of each";
+  EXPECT_EQ(team.take_gradients()->sizes.steps, 0) << "none since";
+}
+
+TEST(ReplicaTeamTest, WhereNoneIsDroppedThereIsNoReportOfGradients) {
+  ReplicaTeam team(sync::place_on_cpu(2, 2), {.optimizer = {model::SgdOptions{.lr = 0.1}}},
+                   [](const sync::Placement&) { return std::make_shared<Scale>(); });
+  EXPECT_EQ(team.take_gradients().has_value(), false);
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "tandem/base/testing/temporary_folder.h"
+#include "tandem/base/text.h"
 #include "training.h"
 
 namespace tandem::process_test {
@@ -26,14 +27,36 @@ void expect_accounted_for(const std::filesystem::path& folder, std::size_t repli
   }
 }
 
+// Replicas' totals and the steps' sizes: of the whole run in the summary, in the last line, and in the table.
+void expect_steps_told(const std::filesystem::path& folder, const std::string& shown) {
+  const JsonValue summary = summary_of(folder);
+  const JsonValue& steps = summary.at("steps");
+  const auto& work = summary.at("replicas").as_array();
+  std::int64_t applied = 0;
+  for (std::size_t k = 0; k < work.size(); ++k) {
+    applied += work[k].at("applied").as_int64();
+    const auto in_line = [&](const char* name) { return summary.at(concat("replica/", k, "/", name)).as_int64(); };
+    EXPECT_EQ(in_line("offered"), work[k].at("gradients").as_int64());
+    EXPECT_EQ(in_line("applied"), work[k].at("applied").as_int64());
+    EXPECT_LE(work[k].at("applied").as_int64(), work[k].at("accepted").as_int64());
+  }
+  const auto made = static_cast<double>(steps.at("made").as_int64());
+  EXPECT_NEAR(steps.at("gradients").at("mean").as_double() * made, static_cast<double>(applied), 1e-6);
+  EXPECT_GE(steps.at("effective_batch").at("min").as_double(), 1);
+  EXPECT_THAT(shown, HasSubstr("accepted    applied    dropped  waited ms"));
+  EXPECT_THAT(shown, HasSubstr(concat(steps.at("made").as_int64(), " steps, each of ")));
+}
+
 TEST(SyncReplicasTrainingTest, FewerOrMoreGradientsThanReplicasEndToo) {
   for (const char* aggregate : {"3", "6"}) {
     const TemporaryFolder scratch;
     const auto folder = scratch / "run";
-    expect_success(as_ranks(2, synchronous(train(with_steps(pendulum(), 4096), folder, "cpu:2"),
-                                           {std::string("sync_replicas.replicas_to_aggregate=") + aggregate,
-                                            "sync_replicas.average_decay=0.9"})));
+    const Ended ended = run(as_ranks(2, synchronous(train(with_steps(pendulum(), 4096), folder, "cpu:2"),
+                                                    {std::string("sync_replicas.replicas_to_aggregate=") + aggregate,
+                                                     "sync_replicas.average_decay=0.9"})));
+    EXPECT_EQ(ended.exit_code, 0) << ended.err;
     expect_accounted_for(folder, 4);
+    expect_steps_told(folder, ended.err + ended.out);
     expect_line_for_every_update(folder);
     expect_inspectable(folder);
   }

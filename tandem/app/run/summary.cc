@@ -26,6 +26,18 @@ void write_members(JsonWriter& json, const Record& record) {
   }
 }
 
+void write_figure(JsonWriter& json, const char* name, const OverStepMetrics& figure) {
+  json.key(name).begin_object();
+  json.key("min").value(figure.min).key("mean").value(figure.mean).key("max").value(figure.max).end_object();
+}
+
+void write_steps(JsonWriter& json, const GradientMetrics& steps) {
+  json.key("steps").begin_object().key("made").value(steps.steps);
+  write_figure(json, "gradients", steps.step_gradients);
+  write_figure(json, "effective_batch", steps.effective_batch);
+  json.end_object();
+}
+
 }  // namespace
 
 const char* name_of(RunEnd end) {
@@ -60,13 +72,15 @@ std::string to_json(const Summary& summary) {
     for (const std::int64_t steps : summary.policy_lag_histogram) json.value(steps);
     json.end_array();
   }
+  if (summary.steps) write_steps(json, *summary.steps);
   json.key("torch").value(summary.torch).key("cpu").value(summary.cpu);
   json.key("replicas").begin_array();
   for (const ReplicaUsage& replica : summary.replicas) {
     json.begin_object().key("rows").value(replica.rows);
     json.key("thread_cpu_s").value(replica.thread_cpu_s);
     json.key("gradients").value(replica.gradients).key("dropped").value(replica.dropped);
-    json.key("accepted").value(replica.gradients - replica.dropped).key("waited_s").value(replica.waited_s);
+    json.key("accepted").value(replica.gradients - replica.dropped).key("applied").value(replica.applied);
+    json.key("waited_s").value(replica.waited_s);
     json.key("staleness_mean").value(replica.staleness_mean);
     json.key("staleness_max").value(replica.staleness_max).end_object();
   }

@@ -15,6 +15,7 @@ struct ReplicaUsage {
   double thread_cpu_s = 0;
   // Gradients that it offered, and of them those that were dropped; updates by others that each came late by.
   std::int64_t gradients = 0, dropped = 0;
+  std::int64_t applied = 0;  // of the accepted ones; the rest is of a step that was not made
   double staleness_mean = 0;
   double waited_s = 0;  // for other replicas and for their gradients
   std::int64_t staleness_max = 0;
@@ -36,6 +37,7 @@ struct Summary {
   std::optional<std::int64_t> solved_at_env_steps;  // when episode_return_mean first reached the threshold
   std::string failure = {};                         // of a run that failed: what the error said
   std::string params_sha256, state_sha256;          // empty when it failed
+  std::optional<GradientMetrics> steps = {};        // where gradients may be dropped: all steps of this process
   double peak_rss_mb = 0;
   std::vector<ReplicaUsage> replicas;
   std::string torch, cpu;  // version, and instruction set: within these the same numbers come again

@@ -18,6 +18,7 @@ TEST(SummaryTest, HoldsTheLastValuesAndWhatTheRunCameTo) {
                        .thread_cpu_s = 0.25,
                        .gradients = 7,
                        .dropped = 2,
+                       .applied = 4,
                        .staleness_mean = 1.5,
                        .waited_s = 0.75,
                        .staleness_max = 4}};
@@ -32,6 +33,7 @@ TEST(SummaryTest, HoldsTheLastValuesAndWhatTheRunCameTo) {
   EXPECT_EQ(second.at("gradients").as_int64(), 7);
   EXPECT_EQ(second.at("dropped").as_int64(), 2);
   EXPECT_EQ(second.at("accepted").as_int64(), 5);
+  EXPECT_EQ(second.at("applied").as_int64(), 4);
   EXPECT_EQ(second.at("waited_s").as_double(), 0.75);
   EXPECT_EQ(second.at("staleness_mean").as_double(), 1.5);
   EXPECT_EQ(second.at("staleness_max").as_int64(), 4);
@@ -45,6 +47,18 @@ TEST(SummaryTest, TellsHowOldThePoliciesWere) {
   const auto& lags = read.at("policy_lag_histogram").as_array();
   ASSERT_EQ(lags.size(), 3u);
   EXPECT_EQ(lags.at(2).as_int64(), 7);
+}
+
+TEST(SummaryTest, TellsTheEffectiveBatchesOfItsSteps) {
+  Summary summary;
+  EXPECT_EQ(read_json(to_json(summary)).find("steps"), nullptr) << "of runs that may drop gradients";
+  summary.steps = GradientMetrics{.steps = 5, .step_gradients = {.min = 2, .mean = 2.5, .max = 3}};
+  summary.steps->effective_batch = {.min = 64, .mean = 80, .max = 96};
+  const JsonValue steps = read_json(to_json(summary)).at("steps");
+  EXPECT_EQ(steps.at("made").as_int64(), 5);
+  EXPECT_EQ(steps.at("gradients").at("mean").as_double(), 2.5);
+  EXPECT_EQ(steps.at("effective_batch").at("min").as_double(), 64);
+  EXPECT_EQ(steps.at("effective_batch").at("max").as_double(), 96);
 }
 
 TEST(SummaryTest, AnUnsolvedTaskIsNull) {

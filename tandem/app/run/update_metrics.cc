@@ -121,6 +121,7 @@ Record to_record(const UpdateMetrics& metrics) {
   }
   if (metrics.rollouts) record.add("rows_cut", metrics.rollouts->rows_cut).add("saved_ms", metrics.rollouts->saved_ms);
   if (metrics.learner) add_learner(*metrics.learner, record);
+  if (metrics.gradients) add_gradients(*metrics.gradients, record);
   for (const PolicyMetrics& policy : metrics.policies) add_policy(policy, record);
   return record;
 }
@@ -157,6 +158,7 @@ std::optional<UpdateMetrics> read_last(const std::filesystem::path& file, std::i
                        .ranks = read_ranks(line),
                        .rollouts = read_rollouts(line),
                        .learner = read_learner(line),
+                       .gradients = read_gradients(line),
                        .policies = read_policies(line)};
 }
 

@@ -5,6 +5,7 @@
 #include <optional>
 #include <vector>
 
+#include "tandem/app/run/gradient_metrics.h"
 #include "tandem/app/run/policy_metrics.h"
 #include "tandem/metrics/sink.h"
 
@@ -63,6 +64,7 @@ struct UpdateMetrics {
   std::optional<RankMetrics> ranks = {};
   std::optional<RolloutMetrics> rollouts = {};
   std::optional<LearnerMetrics> learner = {};
+  std::optional<GradientMetrics> gradients = {};  // where some may be dropped: the steps are those of this update
   // Of runs with several agents, in which the returns above are summed over them, and what was learned is the mean over
   // the policies that are trained.
   std::vector<PolicyMetrics> policies = {};

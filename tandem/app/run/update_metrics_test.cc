@@ -94,6 +94,23 @@ TEST(UpdateMetricsTest, ThoseOfSeveralPoliciesAreReadAsTheyWereWritten) {
   EXPECT_TRUE(read_json_file(file).at("policy/a/episode_return_mean").is_null()) << "none has ended";
 }
 
+TEST(UpdateMetricsTest, ThoseOfGradientsAreReadAsTheyWereWritten) {
+  const TemporaryFolder folder;
+  const auto file = folder / "metrics.jsonl";
+  UpdateMetrics metrics{.updates = 1};
+  metrics.gradients =
+      GradientMetrics{.steps = 4,
+                      .step_gradients = {.min = 2, .mean = 2.5, .max = 3},
+                      .effective_batch = {.min = 64, .mean = 80, .max = 96},
+                      .replicas = {{.offered = 9, .accepted = 7, .applied = 6, .dropped = 2, .waited_ms = 250},
+                                   {.offered = 4, .accepted = 4, .applied = 4, .dropped = 0, .waited_ms = 2000}}};
+  JsonlSink(file).write(to_record(metrics));
+  EXPECT_EQ(read_last(file, 1), metrics);
+  EXPECT_EQ(read_json_file(file).at("effective_batch_mean").as_double(), 80);
+  EXPECT_EQ(read_json_file(file).at("step_gradients_max").as_double(), 3);
+  EXPECT_EQ(read_json_file(file).at("replica/1/waited_ms").as_double(), 2000);
+}
+
 TEST(UpdateMetricsTest, ThoseOfALearnerAreReadAsTheyWereWritten) {
   const TemporaryFolder folder;
   const auto file = folder / "metrics.jsonl";

@@ -1,6 +1,7 @@
 #include "tandem/app/train/run_record.h"
 
 #include <cstring>
+#include <sstream>
 
 #include "tandem/app/plot/run_picture.h"
 #include "tandem/app/run/quantity_text.h"
@@ -42,6 +43,23 @@ RankMetrics rank_metrics(const std::vector<rl::RankReport>& ranks) {
           .learn_ms = over_ranks(learn),
           .wait_ms = over_ranks(wait),
           .env_steps_per_s = over_ranks(rate)};
+}
+
+GradientMetrics gradient_metrics(const std::vector<learner::ReplicaGradients>& replicas, const sync::StepSizes& sizes) {
+  const auto over_steps = [&sizes](sync::OverSteps sync::StepSizes::*figure) {
+    return OverStepMetrics{.min = (sizes.*figure).least, .mean = sizes.mean_of(figure), .max = (sizes.*figure).most};
+  };
+  GradientMetrics metrics{.steps = sizes.steps,
+                          .step_gradients = over_steps(&sync::StepSizes::gradients),
+                          .effective_batch = over_steps(&sync::StepSizes::rows)};
+  for (const auto& [totals, waited_seconds] : replicas) {
+    metrics.replicas.push_back({.offered = totals.offered,
+                                .accepted = totals.accepted(),
+                                .applied = totals.applied,
+                                .dropped = totals.dropped,
+                                .waited_ms = 1e3 * waited_seconds});
+  }
+  return metrics;
 }
 
 PolicyMetrics policy_metrics(const rl::PolicyReport& report) {
@@ -172,6 +190,11 @@ void RunRecord::account(const rl::RunReport& report) {
   for (const rl::PolicyReport& policy : report.policies) last_.policies.push_back(policy_metrics(policy));
   pipeline_ = report.pipeline;
   if (pipeline_) last_.learner = learner_metrics(*pipeline_);
+  if (report.gradients) {
+    step_sizes_.add(report.gradients->sizes);
+    replica_gradients_ = report.gradients->replicas;
+    last_.gradients = gradient_metrics(replica_gradients_, report.gradients->sizes);
+  }
   note_solved(report);
   if (run_.updates() % options_.log.every_updates == 0) write_metrics();
   place_.progress.update(last_);
@@ -252,6 +275,17 @@ void RunRecord::failed(const std::string& why) {
   }
 }
 
+void RunRecord::account_gradients(Summary& summary) const {
+  summary.steps = gradient_metrics(replica_gradients_, step_sizes_);
+  for (std::size_t i = 0; i < summary.replicas.size(); ++i)
+    summary.replicas[i].applied = replica_gradients_.at(i).totals.applied;
+  std::istringstream table(learner::table_of(replica_gradients_, step_sizes_));
+  for (std::string line; std::getline(table, line);) {
+    place_.log.info(line);
+    place_.progress.say(line);
+  }
+}
+
 Summary RunRecord::finish(RunEnd end, const std::vector<learner::ReplicaTeam::Work>& work,
                           const std::string& params_sha256, const std::string& state_sha256) {
   place_.progress.finish();
@@ -274,10 +308,12 @@ Summary RunRecord::finish(RunEnd end, const std::vector<learner::ReplicaTeam::Wo
                                 .thread_cpu_s = cpu_seconds,
                                 .gradients = staleness.offered,
                                 .dropped = staleness.dropped,
+                                .applied = staleness.offered - staleness.dropped,
                                 .staleness_mean = staleness.mean(),
                                 .waited_s = staleness.wait_seconds,
                                 .staleness_max = staleness.most});
   }
+  if (step_sizes_.steps > 0) account_gradients(summary);
   write_file(place_.folder.paths().summary(), to_json(summary) + "\n");
   draw_run(place_.folder.paths(), run_.spec().reward_threshold);
   place_.log.info(concat(summary.end == RunEnd::kFinished ? "finished" : "stopped", " after update ", run_.updates(),

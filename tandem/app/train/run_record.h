@@ -44,6 +44,7 @@ class RunRecord {
   void open_rollouts(std::int64_t updates);
   void warn_of_lost_lines();
   void note_solved(const rl::RunReport& report);
+  void account_gradients(Summary& summary) const;
   [[nodiscard]] std::string batch_text() const;
 
   const TrainOptions& options_;
@@ -55,7 +56,9 @@ class RunRecord {
   std::vector<std::unique_ptr<MetricsSink>> sinks_;
   std::optional<RolloutRecord> rollouts_;  // from the first that may have ended early
   UpdateMetrics last_;
-  std::optional<pipeline::PipelineReport> pipeline_;  // of the last update
+  std::optional<pipeline::PipelineReport> pipeline_;          // of the last update
+  std::vector<learner::ReplicaGradients> replica_gradients_;  // where some may be dropped
+  sync::StepSizes step_sizes_;                                // since begin()
   Clock::time_point started_, saved_at_;
   std::int64_t first_step_ = 0, written_update_ = 0;  // the last of metrics.jsonl
   std::int64_t lines_every_ = 0;                      // of the process that wrote the checkpoint; 0: there is none

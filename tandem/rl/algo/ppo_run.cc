@@ -196,6 +196,7 @@ RunReport PpoRun::finish_update(const std::vector<RunReport>& replicas) {
   ++updates_;
   account_rollouts(report);
   report_episodes(episodes_, report);
+  report.gradients = team_->take_gradients();
   return report;
 }
 

@@ -1,0 +1,26 @@
+// learner/gradient_report.h: what became of the gradients of a run's replicas, and how large its steps were, for
+// metrics and for people.
+//
+// Plain values.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "tandem/sync/gradient_account.h"
+
+namespace tandem::learner {
+
+struct ReplicaGradients {
+  sync::GradientTotals totals;  // since its team was made, or its state loaded
+  double waited_seconds = 0;    // for other replicas and for their gradients, since its team was made
+};
+
+struct GradientReport {
+  std::vector<ReplicaGradients> replicas;  // of the run, in order
+  sync::StepSizes sizes;                   // of the steps since the report before
+};
+
+/// A table with a row a replica, and a line about the steps of `all`. Ends with a line break.
+[[nodiscard]] std::string table_of(const std::vector<ReplicaGradients>& replicas, const sync::StepSizes& all);
+
+}  // namespace tandem::learner
