@@ -179,9 +179,12 @@ LauncherEnvironment read_launcher_environment(const Lookup& lookup) {
   if (found.launcher == Launcher::kTandem) {
     found.launcher_hosts_store = true;
     found.rank_restarts = variables.number("TANDEM_RANK_RESTARTS", 0, kMostRestarts).value_or(0);
+    const std::string on_death = variables.text("TANDEM_ON_DEATH").value_or("stop");
+    found.on_death = on_death == "stop" ? OnDeath::kEndsAll : OnDeath::kLeavesThem;
   }
   if (found.launcher == Launcher::kTorchrun) {
     found.launcher_hosts_store = does_torchrun_host_store(variables);
+    found.on_death = OnDeath::kEndsAll;
     found.restart_count = variables.number("TORCHELASTIC_RESTART_COUNT", 0, kMostRestarts).value_or(0);
   }
   if (found.launcher == Launcher::kSlurm) {

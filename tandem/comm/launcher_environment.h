@@ -20,6 +20,13 @@ enum class Launcher { kSingleProcess, kTandem, kTorchrun, kOpenMpi, kSlurm, kVar
 /// "tandem launch", "torchrun", ...
 [[nodiscard]] const char* name_of(Launcher launcher);
 
+/// What the launcher does with the other ranks when one dies.
+enum class OnDeath {
+  kUnknown,     // it does not say
+  kEndsAll,     // they are ended, and perhaps all started again
+  kLeavesThem,  // they live on
+};
+
 /// Where the store of a run listens.
 struct Endpoint {
   std::string address;
@@ -38,6 +45,7 @@ struct LauncherEnvironment {
   std::string run_id = {};            // the same on all ranks, another one for another run
   int restart_count = 0;              // how often the launcher started all ranks again
   int rank_restarts = 0;              // how often it started this rank alone again, while the others lived on
+  OnDeath on_death = OnDeath::kUnknown;
 };
 
 /// The value of an environment variable, or nothing when it is not set.

@@ -93,6 +93,7 @@ TEST(LauncherEnvironmentTest, Torchrun) {
   EXPECT_TRUE(found.launcher_hosts_store);
   EXPECT_EQ(found.run_id, "job");
   EXPECT_EQ(found.restart_count, 2);
+  EXPECT_EQ(found.on_death, OnDeath::kEndsAll);
   EXPECT_EQ(describe(found),
             "rank 1 of 4 (local rank 1 of 2), by torchrun; store at 10.0.0.1:29500, hosted by torchrun; run job, "
             "restart 2");
@@ -108,6 +109,11 @@ TEST(LauncherEnvironmentTest, TandemLaunch) {
   EXPECT_EQ(found.run_id, "t1");
   EXPECT_EQ(found.restart_count, 0);
   EXPECT_EQ(found.rank_restarts, 3);
+  EXPECT_EQ(found.on_death, OnDeath::kEndsAll);
+  EXPECT_EQ(
+      read(with(without(kTorchrun, "TORCHELASTIC_RUN_ID"), {{"TANDEM_RUN_ID", "t1"}, {"TANDEM_ON_DEATH", "continue"}}))
+          .on_death,
+      OnDeath::kLeavesThem);
   EXPECT_THAT(describe(found), HasSubstr("by tandem launch; store at 10.0.0.1:29500, hosted by tandem launch; run t1, "
                                          "restart 3 of this rank"));
 }

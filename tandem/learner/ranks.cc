@@ -75,12 +75,13 @@ std::vector<std::vector<std::byte>> Ranks::gather(std::span<const std::byte> min
   return gather_elements<std::byte>(*group_, tensor_of(mine, at::kByte), limits());
 }
 
-std::vector<std::byte> Ranks::from_leader(std::span<const std::byte> leaders) const {
+std::vector<std::byte> Ranks::from(int root, std::span<const std::byte> roots) const {
+  const bool is_mine = rank() == root;
   const at::Tensor count = at::zeros({1}, at::kLong);
-  if (leads()) count.fill_(std::ssize(leaders));
-  group_->broadcast(count, 0, limits());
-  const at::Tensor bytes = leads() ? tensor_of(leaders, at::kByte) : at::empty({count.item<std::int64_t>()}, at::kByte);
-  if (bytes.numel() > 0) group_->broadcast(bytes, 0, limits());
+  if (is_mine) count.fill_(std::ssize(roots));
+  group_->broadcast(count, root, limits());
+  const at::Tensor bytes = is_mine ? tensor_of(roots, at::kByte) : at::empty({count.item<std::int64_t>()}, at::kByte);
+  if (bytes.numel() > 0) group_->broadcast(bytes, root, limits());
   return elements_of<std::byte>(bytes);
 }
 

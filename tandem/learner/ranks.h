@@ -54,8 +54,11 @@ class Ranks {
   /// The same into memory that is used again.
   void gather(const std::vector<double>& mine, std::vector<std::vector<double>>& all) const;
   [[nodiscard]] std::vector<std::vector<std::byte>> gather(std::span<const std::byte> mine) const;
-  /// Rank 0's bytes; what others give is not looked at.
-  [[nodiscard]] std::vector<std::byte> from_leader(std::span<const std::byte> leaders) const;
+  /// The root's bytes; what others give is not looked at.
+  [[nodiscard]] std::vector<std::byte> from(int root, std::span<const std::byte> roots) const;
+  [[nodiscard]] std::vector<std::byte> from_leader(std::span<const std::byte> leaders) const {
+    return from(0, leaders);
+  }
 
   /// A progress board of all ranks, each posting for the units `mine` of it. Throws ConfigError when there are several
   /// ranks that have no boards. `news`: from one to the next that hosts send each other.

@@ -51,16 +51,21 @@ StateParts gather_parts(const Ranks& ranks, StateParts mine) {
   return all;
 }
 
+StateParts parts_from(const Ranks& ranks, int root, StateParts roots) {
+  if (ranks.size() == 1) return roots;
+  const bool is_mine = ranks.rank() == root;
+  const std::vector<std::byte> bytes = ranks.from(root, is_mine ? to_bytes(roots) : std::vector<std::byte>());
+  StateParts parts;
+  append(bytes, parts);
+  return parts;
+}
+
 StateParts parts_from_leader(const Ranks& ranks, const std::vector<std::string>& names, const ReadPart& read) {
   StateParts parts;
   if (ranks.leads()) {
     for (const std::string& name : names) parts.emplace_back(name, read(name));
   }
-  if (ranks.size() == 1) return parts;
-  const std::vector<std::byte> bytes = ranks.from_leader(ranks.leads() ? to_bytes(parts) : std::vector<std::byte>());
-  parts.clear();
-  append(bytes, parts);
-  return parts;
+  return parts_from(ranks, 0, std::move(parts));
 }
 
 const model::NamedTensors& part_of(const StateParts& parts, const std::string& name) {

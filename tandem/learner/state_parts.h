@@ -20,6 +20,9 @@ using ReadPart = std::function<model::NamedTensors(const std::string& name)>;
 /// The parts of all ranks, in the order of the ranks. With a single rank, `mine` as they are.
 [[nodiscard]] StateParts gather_parts(const Ranks& ranks, StateParts mine);
 
+/// The parts of rank `root`; what others give is not looked at.
+[[nodiscard]] StateParts parts_from(const Ranks& ranks, int root, StateParts roots);
+
 /// What the leader's `read` gives for `names`; that of others is not called. Everybody names the same. What reading
 /// throws is thrown on the leader, and the others' waits end when it leaves.
 [[nodiscard]] StateParts parts_from_leader(const Ranks& ranks, const std::vector<std::string>& names,

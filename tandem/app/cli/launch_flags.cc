@@ -23,6 +23,7 @@ constexpr double kLongestGrace = 86'400;
 constexpr const char* kLaunchExample = R"(Example:
   tandem launch --ranks 4 -- ./my_program --its-flags
   tandem launch --ranks 2 --on-death replace -- python train.py
+  tandem launch --ranks 4 --on-death replace -- tandem train --algo dd_ppo --env CartPole-v1 --survivors take_over
 
 Each rank finds out who it is from RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR and MASTER_PORT, as under
 torchrun; a C++ program calls tandem::comm::launcher_environment(). The store that the ranks meet in is the launcher's.
@@ -30,7 +31,8 @@ torchrun; a C++ program calls tandem::comm::launcher_environment(). The store th
 Every line that a rank prints begins with its rank. Ctrl-C is passed on; another one kills the ranks. SIGTERM, SIGHUP,
 SIGUSR1 and SIGUSR2 are passed on too. Nothing outlives the launcher, however it ends, but daemons.
 The exit code is that of the first rank that failed (128 and the number for a signal), or 130 when ranks were stopped: a
-rank that ends with 130 has not failed, is not started again, and the others are asked to end.
+rank that ends with 130 has not failed, is not started again, and the others are asked to end. A training that its
+survivors completed has not failed.
 )";
 
 void read_count(const char* flag, const std::string& text, std::int64_t least, std::int64_t most, int& value,

@@ -5,6 +5,7 @@
 #include "tandem/app/commands/commands.h"
 #include "tandem/app/launch/supervisor.h"
 #include "tandem/base/text.h"
+#include "tandem/comm/rendezvous.h"
 #include "tandem/comm/tcp_store.h"
 
 namespace tandem::app {
@@ -21,6 +22,14 @@ ExitCode run_launch(const LaunchCommand& command) {
   const comm::HostedStore store = comm::host_store(0, comm::Reach::kThisHost);
   const std::string run_id = new_run_id();
   const int ranks = command.options.ranks;
+  const std::unique_ptr<comm::Store> meeting = comm::rendezvous_part(*store.store, run_id, 0);
+  const LaunchWitness witness{
+      .on_failure =
+          [&](int rank, int restarts, const std::string& how) {
+            comm::tell_end(*meeting, {rank, restarts}, how);
+          },
+      .is_complete = [&] { return comm::Rendezvous::is_over(*meeting); },
+  };
   const auto variables = [&](int rank, int restarts) -> std::vector<std::string> {
     return {
         concat("RANK=", rank),
@@ -31,12 +40,13 @@ ExitCode run_launch(const LaunchCommand& command) {
         concat("MASTER_PORT=", store.port),
         concat("TANDEM_RUN_ID=", run_id),
         concat("TANDEM_RANK_RESTARTS=", restarts),
+        concat("TANDEM_ON_DEATH=", command.options.on_death == OnDeath::kStop ? "stop" : "continue"),
         // For torch.distributed in Python, which would else start a store in rank 0.
         "TORCHELASTIC_USE_AGENT_STORE=True",
         "TORCHELASTIC_RESTART_COUNT=0",
     };
   };
-  return static_cast<ExitCode>(supervise(command.options, variables));  // a rank's own, or 130
+  return static_cast<ExitCode>(supervise(command.options, variables, {}, witness));  // a rank's own, or 130
 }
 
 }  // namespace tandem::app

@@ -8,7 +8,7 @@ namespace tandem::app {
 
 namespace {
 
-ExitCode go_on(const ResumeCommand& command, const rl::EnvRegistry& environments, Leader& leader) {
+std::optional<ExitCode> go_on(const ResumeCommand& command, const rl::EnvRegistry& environments, Leader& leader) {
   RunFolder folder = RunFolder::open(command.run);
   Configuration configuration =
       reconfigure(folder.paths().config(), command.flags, surroundings_of(environments, leader.ranks().size()));
@@ -29,6 +29,7 @@ ExitCode run_resume(const ResumeCommand& command, const rl::EnvRegistry& environ
           reconfigure(run.config(), command.flags, surroundings_of(environments, *command.ranks.count));
       require_own_devices(device::parse_device_set(configuration.options.devices), *command.ranks.count);
       (void)checkpoint_to_resume(run, configuration);
+      return configuration.options.dd_ppo.survivors;
     });
   }
   return run_on_all_ranks(command.ranks.world, command.flags, environments,

@@ -1,11 +1,13 @@
 #include "tandem/app/commands/run_ranks.h"
 
 #include <iostream>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <utility>
 
+#include "tandem/app/commands/run_session.h"
 #include "tandem/app/train/build_run.h"
 #include "tandem/app/train/train.h"
 #include "tandem/base/error.h"
@@ -19,7 +21,7 @@
 namespace tandem::app {
 namespace {
 
-// What rank 0 says: one exit code, or kTrain and then the text of config.yaml.
+// What rank 0 says: one exit code, or kTrain and then what is trained.
 constexpr auto kTrain = std::byte{255};
 
 // How long a rank that got a signal still waits for others to come: if they do, all end together, with a checkpoint.
@@ -73,6 +75,29 @@ std::optional<comm::World> meet(const comm::LauncherEnvironment& me, comm::World
   }
 }
 
+// The config.yaml, and behind a zero byte the folder.
+std::vector<std::byte> word_of(const Assignment& assignment) {
+  const std::string text = concat(assignment.config, std::string(1, '\0'), assignment.folder.string());
+  std::vector<std::byte> word{kTrain};
+  const auto bytes = std::as_bytes(std::span(text));
+  word.insert(word.end(), bytes.begin(), bytes.end());
+  return word;
+}
+Assignment read_assignment(const std::vector<std::byte>& word) {
+  const std::string text(reinterpret_cast<const char*>(word.data()) + 1, word.size() - 1);
+  const std::size_t end = text.find('\0');
+  return {.config = text.substr(0, end), .folder = text.substr(end + 1)};
+}
+
+// Both outlive them.
+learner::Ranks ranks_of(comm::World& world, const Survival& survival) {
+  return learner::Ranks(world.group, world.description)
+      .with_boards([&](int units, tandem::Range mine, std::chrono::milliseconds news, Limits limits) {
+        limits.stop = survival.broken();  // who opens a board waits in the store, where no death is seen
+        return comm::open_board(world, units, mine, limits, {.every = news, .on_loss = say_lost_news});
+      });
+}
+
 // Rank 0 says why there is nothing to do, and a launcher looks first at the rank that ends first.
 void await_end_of_leader(const learner::Ranks& ranks) {
   try {
@@ -82,47 +107,116 @@ void await_end_of_leader(const learner::Ranks& ranks) {
   }
 }
 
-ExitCode follow_leader(const std::vector<Setting>& flags, const rl::EnvRegistry& environments,
-                       const learner::Ranks& ranks, const StopSignals& signals) {
-  const std::vector<std::byte> word = ranks.from_leader({});
-  if (word.front() != kTrain) {
-    await_end_of_leader(ranks);
-    return static_cast<ExitCode>(std::to_integer<int>(word.front()));
-  }
-  const std::string text(reinterpret_cast<const char*>(word.data()) + 1, word.size() - 1);
-  TrainOptions options = read_recorded(text, "the configuration of rank 0");
+// What a command line asks of this rank alone, whatever rank 0's says.
+void keep_own(const std::vector<Setting>& flags, TrainOptions& options) {
   for (const Setting& flag : flags) {
     if (flag.key == "devices") options.devices = flag.value.text;
+    if (flag.key == "quiet") options.quiet = flag.value.text == "true";
   }
-  const RunEnd end = follow(options, with_plugins(environments, options), ranks, signals);
-  return end == RunEnd::kFinished ? ExitCode::kDone : ExitCode::kStopped;
 }
 
-ExitCode lead_others(const learner::Ranks& ranks, const StopSignals& signals,
-                     const std::function<ExitCode(Leader&)>& lead) {
-  Leader leader(ranks, signals);
-  try {
-    return lead(leader);
-  } catch (const ConfigError&) {
+TrainOptions options_of(const Assignment& assignment, const std::vector<Setting>& flags) {
+  TrainOptions options = read_recorded(assignment.config, "the configuration of rank 0");
+  keep_own(flags, options);
+  return options;
+}
+
+// How a rank takes part in a training; nothing is returned when the ranks are to meet anew.
+class Part {
+ public:
+  Part(const std::vector<Setting>& flags, const rl::EnvRegistry& environments, const StopSignals& signals,
+       Survival& survival)
+      : flags_(flags), environments_(environments), signals_(signals), survival_(survival) {}
+
+  using Lead = std::function<std::optional<ExitCode>(Leader&)>;
+
+  std::optional<ExitCode> lead_others(const learner::Ranks& ranks, const Lead& lead) {
+    Leader leader(ranks, signals_, survival_);
     try {
-      leader.dismiss(ExitCode::kUserCanFixIt);
-    } catch (const RunError&) {
-      // Somebody is gone; what the user can fix is still what there is to say.
-      ranks.abort("rank 0 has nothing to train");
+      return lead(leader);
+    } catch (const ConfigError&) {
+      try {
+        leader.dismiss(ExitCode::kUserCanFixIt);
+      } catch (const RunError&) {
+        // Somebody is gone; what the user can fix is still what there is to say.
+        ranks.abort("rank 0 has nothing to train");
+      }
+      throw;
     }
-    throw;
+  }
+
+  std::optional<ExitCode> follow_leader(const learner::Ranks& ranks) {
+    const std::vector<std::byte> word = ranks.from_leader({});
+    if (word.front() != kTrain) {
+      await_end_of_leader(ranks);
+      return static_cast<ExitCode>(std::to_integer<int>(word.front()));
+    }
+    survival_.assignment = read_assignment(word);
+    const TrainOptions options = options_of(survival_.assignment, flags_);
+    if (options.dd_ppo.survivors != Survivors::kEnd) survival_.start(ranks);
+    const std::optional<RunEnd> end =
+        follow(options, with_plugins(environments_, options), ranks, signals_, survival_.kept());
+    if (!end) return std::nullopt;
+    return *end == RunEnd::kFinished ? ExitCode::kDone : ExitCode::kStopped;
+  }
+
+  // In place of a leader that died, or again.
+  std::optional<ExitCode> lead_on(Leader& leader) {
+    const Assignment& assignment = survival_.assignment;
+    if (assignment.config.empty()) throw RunError("all ranks died before this one had joined them; nothing is left");
+    const Configuration configuration{
+        .options = options_of(assignment, flags_), .yaml = assignment.config, .notes = survival_.take_notes()};
+    RunFolder folder = open_again(assignment.folder);
+    return train_in(folder, configuration, environments_, {}, leader);
+  }
+
+ private:
+  static RunFolder open_again(const std::filesystem::path& folder) {
+    try {
+      return RunFolder::open(folder);
+    } catch (const ConfigError& error) {
+      throw RunError(concat("the ranks that are left cannot go on with the run's record: ", error.what()));
+    }
+  }
+
+  const std::vector<Setting>& flags_;
+  const rl::EnvRegistry& environments_;
+  const StopSignals& signals_;
+  Survival& survival_;
+};
+
+// Until the training has ended, round by round.
+ExitCode train_in_rounds(comm::World first, Part& part, Survival& survival, const StopSignals& signals,
+                         const Part::Lead& lead_first) {
+  comm::World world = std::move(first);
+  std::shared_ptr<comm::Store> first_store;  // rank 0 may host it, for as long as it lives
+  const Part::Lead lead_on = [&part](Leader& leader) { return part.lead_on(leader); };
+  for (bool is_first = !survival.joins();; is_first = false) {
+    const learner::Ranks ranks = ranks_of(world, survival);
+    try {
+      const std::optional<ExitCode> end =
+          ranks.leads() ? part.lead_others(ranks, is_first ? lead_first : lead_on) : part.follow_leader(ranks);
+      if (end) return *end;
+    } catch (const std::exception& error) {
+      ranks.abort(concat("rank ", ranks.rank(), " failed: ", error.what()));
+      if (!survival.can_go_on(error)) throw;
+      survival.note_cause(error);
+    }
+    if (!first_store) first_store = std::move(world.store);
+    const LateStop late(signals.token(), kMeetingPatience);
+    std::optional<comm::World> next = survival.meet_anew(late.token());
+    if (!next) return ExitCode::kDone;
+    world = std::move(*next);
   }
 }
 
 }  // namespace
 
-void Leader::send(const Configuration& configuration) {
+void Leader::send(const Configuration& configuration, const std::filesystem::path& folder) {
   has_spoken_ = true;
-  if (ranks_.size() == 1) return;
-  const auto text = std::as_bytes(std::span(configuration.yaml));
-  std::vector<std::byte> word{kTrain};
-  word.insert(word.end(), text.begin(), text.end());
-  (void)ranks_.from_leader(word);
+  survival_.assignment = {.config = configuration.yaml, .folder = std::filesystem::absolute(folder)};
+  if (ranks_.size() > 1) (void)ranks_.from_leader(word_of(survival_.assignment));
+  if (configuration.options.dd_ppo.survivors != Survivors::kEnd) survival_.start(ranks_);
 }
 
 void Leader::dismiss(ExitCode code) {
@@ -132,10 +226,13 @@ void Leader::dismiss(ExitCode code) {
 }
 
 ExitCode run_on_all_ranks(const comm::WorldWords& words, const std::vector<Setting>& flags,
-                          const rl::EnvRegistry& environments, const std::function<ExitCode(Leader&)>& lead) {
+                          const rl::EnvRegistry& environments,
+                          const std::function<std::optional<ExitCode>(Leader&)>& lead) {
   const StopSignals signals;
   const comm::WorldOptions options = comm::read_world_words(words);
   const comm::LauncherEnvironment me = comm::launcher_environment();
+  Survival survival(me, options);
+  Part part(flags, environments, signals, survival);
   if (me.world_size == 1) {
     if (!words.backend.empty() || !words.hosts_by.empty() || !words.network.empty()) {
       throw ConfigError(
@@ -143,22 +240,18 @@ ExitCode run_on_all_ranks(const comm::WorldWords& words, const std::vector<Setti
           "one of several; start it as in tandem launch --ranks 2 -- tandem train ...");
     }
     const learner::Ranks alone;
-    return lead_others(alone, signals, lead);
+    return part.lead_others(alone, lead).value();
   }
-  std::optional<comm::World> met = meet(me, options, signals);
-  if (!met) return ExitCode::kStopped;
-  comm::World& world = *met;
-  const learner::Ranks ranks =
-      learner::Ranks(world.group, world.description)
-          .with_boards([&world](int units, tandem::Range mine, std::chrono::milliseconds news, const Limits& limits) {
-            return comm::open_board(world, units, mine, limits, {.every = news, .on_loss = say_lost_news});
-          });
-  try {
-    return ranks.leads() ? lead_others(ranks, signals, lead) : follow_leader(flags, environments, ranks, signals);
-  } catch (...) {
-    ranks.abort(concat("rank ", ranks.rank(), " failed: ", message_of(std::current_exception())));
-    throw;
+  std::optional<comm::World> met;
+  if (survival.joins()) {
+    const LateStop late(signals.token(), kMeetingPatience);
+    met = survival.meet_anew(late.token());
+    if (!met) return ExitCode::kDone;  // it was all made meanwhile
+  } else {
+    met = meet(me, options, signals);
+    if (!met) return ExitCode::kStopped;
   }
+  return train_in_rounds(std::move(*met), part, survival, signals, lead);
 }
 
 }  // namespace tandem::app

@@ -2,9 +2,12 @@
 //
 // Threads: the main one.
 #pragma once
+#include <filesystem>
 #include <functional>
+#include <optional>
 #include <vector>
 
+#include "tandem/app/commands/survival.h"
 #include "tandem/app/config/configuration.h"
 #include "tandem/app/exit_code.h"
 #include "tandem/app/run/stop_signals.h"
@@ -17,30 +20,35 @@ namespace tandem::app {
 /// Rank 0's hold on the others, which wait for one of the two words.
 class Leader {
  public:
-  /// Both outlive it.
-  Leader(const learner::Ranks& ranks, const StopSignals& signals) : ranks_(ranks), signals_(signals) {}
+  /// All outlive it.
+  Leader(const learner::Ranks& ranks, const StopSignals& signals, Survival& survival)
+      : ranks_(ranks), signals_(signals), survival_(survival) {}
 
   [[nodiscard]] const learner::Ranks& ranks() const { return ranks_; }
   [[nodiscard]] const StopSignals& signals() const { return signals_; }
-  /// All are to train this now.
-  void send(const Configuration& configuration);
+  [[nodiscard]] Survival& survival() { return survival_; }
+  /// All are to train this now, in this folder.
+  void send(const Configuration& configuration, const std::filesystem::path& folder);
   /// All are to end with `code`; nothing when they train already.
   void dismiss(ExitCode code);
 
  private:
   const learner::Ranks& ranks_;
   const StopSignals& signals_;
+  Survival& survival_;
   bool has_spoken_ = false;
 };
 
 /// Meets the ranks that were started with this one, as the environment and `words` say; runs `lead` on rank 0, and on
 /// all others what it tells them. `flags`: of this rank's command line; others than --devices count on rank 0 only.
+/// Where the run's ranks go on without one another (dd_ppo.survivors), who is left when others died meets anew, with
+/// those that were started for them, and the first of these leads what `lead` had begun.
 /// What the user can fix is said by rank 0 alone and ends all with its exit code; any other failure of one rank ends
 /// the waits of all. From its begin on, signals ask for a stop (app/run/stop_signals.h): ranks that have met save the
 /// same update and end with kStopped; a rank that waits for others to come ends so after five more seconds, and nothing
-/// was begun. Throws what meeting and `lead` throw.
+/// was begun. `lead` returns nothing when the ranks are to meet anew. Throws what meeting and `lead` throw.
 [[nodiscard]] ExitCode run_on_all_ranks(const comm::WorldWords& words, const std::vector<Setting>& flags,
                                         const rl::EnvRegistry& environments,
-                                        const std::function<ExitCode(Leader&)>& lead);
+                                        const std::function<std::optional<ExitCode>(Leader&)>& lead);
 
 }  // namespace tandem::app

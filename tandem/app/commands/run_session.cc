@@ -21,6 +21,7 @@
 #include "tandem/base/json_reader.h"
 #include "tandem/base/text.h"
 #include "tandem/base/version.h"
+#include "tandem/comm/launcher_environment.h"
 #include "tandem/device/device_set.h"
 #include "tandem/model/checkpoint_store.h"
 #include "tandem/rl/policy/action_family.h"
@@ -111,6 +112,21 @@ void keep_profile(const Profile& profile, RunLog& log) {
   }
 }
 
+// Of a launcher that leaves them none.
+void require_survivors(const TrainOptions& options) {
+  if (options.dd_ppo.survivors == Survivors::kEnd) return;
+  const comm::LauncherEnvironment me = comm::launcher_environment();
+  if (me.on_death != comm::OnDeath::kEndsAll) return;
+  if (me.launcher == comm::Launcher::kTorchrun) {
+    throw ConfigError(
+        "torchrun ends all ranks when one dies, and starts all of them again: nobody survives; use dd_ppo.survivors: "
+        "end with --resume auto, which goes on from the last checkpoint, or start the ranks with `tandem launch "
+        "--on-death continue` or srun --kill-on-bad-exit=0");
+  }
+  throw ConfigError(concat(comm::name_of(me.launcher),
+                           " ends all ranks when one dies; add --on-death continue, or replace, before its --"));
+}
+
 }  // namespace
 
 Surroundings surroundings_of(const rl::EnvRegistry& environments, int ranks) {
@@ -162,6 +178,7 @@ Surroundings surroundings_of(const rl::EnvRegistry& environments, int ranks) {
        [spec_of, has_one_agent](const TrainOptions& options) {
          if (has_one_agent(options)) (void)rl::chosen_torso(options.policy.torso, spec_of(options));
        }},
+      {"dd_ppo.survivors", require_survivors},
       {"dd_ppo.replay", [](const TrainOptions& options) { (void)recorded_rollouts(options); }},
       {"normalize.observations",
        [spec_of, has_one_agent](const TrainOptions& options) {
@@ -229,8 +246,9 @@ void end_process(const HungThread& error) {
   std::_Exit(static_cast<int>(failure.code));
 }
 
-ExitCode train_in(RunFolder& folder, const Configuration& configuration, const rl::EnvRegistry& environments,
-                  const std::optional<model::Checkpoint>& from, Leader& leader) {
+std::optional<ExitCode> train_in(RunFolder& folder, const Configuration& configuration,
+                                 const rl::EnvRegistry& environments, const std::optional<model::Checkpoint>& from,
+                                 Leader& leader) {
   const learner::Ranks& ranks = leader.ranks();
   const TrainOptions& options = configuration.options;
   const StopSignals& signals = leader.signals();
@@ -244,7 +262,7 @@ ExitCode train_in(RunFolder& folder, const Configuration& configuration, const r
   if (ranks.size() > 1) notes.insert(notes.begin(), ranks.description());
   for (const std::string& note : notes) {
     log.info(note);
-    progress->say(note);
+    progress->say(note.substr(0, note.find('\n')));
   }
   progress->say(concat("run folder: ", folder.paths().folder.string()));
   const std::stop_callback said(signals.token(), [&progress] {
@@ -253,24 +271,32 @@ ExitCode train_in(RunFolder& folder, const Configuration& configuration, const r
   std::optional<Profile> profile;
   if (options.profile) profile.emplace(folder.paths());
   try {
-    leader.send(configuration);
-    const auto [summary, asked] = train(configuration, with_plugins(environments, options), from, ranks,
-                                        {.folder = folder,
-                                         .progress = *progress,
-                                         .log = log,
-                                         .signals = signals,
-                                         .end_process = [&](const HungThread& error) {
-                                           progress->finish();
-                                           log.error(error.what());
-                                           end_process(error);
-                                         }});
+    leader.send(configuration, folder.paths().folder);
+    const std::optional<Trained> trained = train(configuration, with_plugins(environments, options), from, ranks,
+                                                 {.folder = folder,
+                                                  .progress = *progress,
+                                                  .log = log,
+                                                  .signals = signals,
+                                                  .end_process =
+                                                      [&](const HungThread& error) {
+                                                        progress->finish();
+                                                        log.error(error.what());
+                                                        end_process(error);
+                                                      },
+                                                  .kept = leader.survival().kept()});
+    if (!trained) {
+      progress->finish();
+      return std::nullopt;
+    }
+    const auto& [summary, asked] = *trained;
+    leader.survival().close();
     say_outcome(*progress, summary, folder.paths());
     if (profile) progress->say(profile->finish());
     if (summary.end == RunEnd::kStopped && asked == StopRequest::kRequeue) requeue(*progress, log);
     return summary.end == RunEnd::kFinished ? ExitCode::kDone : ExitCode::kStopped;
   } catch (const std::exception& error) {
     progress->finish();
-    log.error(error.what());
+    if (!leader.survival().can_go_on(error)) log.error(error.what());  // else its survivors tell of it
     if (profile) keep_profile(*profile, log);
     throw;
   }

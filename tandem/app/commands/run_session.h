@@ -38,9 +38,9 @@ namespace tandem::app {
 [[noreturn]] void end_process(const HungThread& error);
 
 /// Trains in `folder`, from `from` on where given, until the end or a signal, and says how it went. Rank 0's part; the
-/// others follow.
-[[nodiscard]] ExitCode train_in(RunFolder& folder, const Configuration& configuration,
-                                const rl::EnvRegistry& environments, const std::optional<model::Checkpoint>& from,
-                                Leader& leader);
+/// others follow. Nothing when the ranks are to meet anew.
+[[nodiscard]] std::optional<ExitCode> train_in(RunFolder& folder, const Configuration& configuration,
+                                               const rl::EnvRegistry& environments,
+                                               const std::optional<model::Checkpoint>& from, Leader& leader);
 
 }  // namespace tandem::app

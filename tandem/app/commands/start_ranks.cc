@@ -56,14 +56,16 @@ void require_own_devices(const std::vector<c10::Device>& devices, int ranks) {
              ranks, " -- sh -c 'CUDA_VISIBLE_DEVICES=$LOCAL_RANK exec tandem train --devices cuda:0 ...'"));
 }
 
-ExitCode start_ranks(const RanksAsked& asked, const std::function<void()>& check) {
+ExitCode start_ranks(const RanksAsked& asked, const std::function<Survivors()>& check) {
   std::vector<std::string> faults;
+  Survivors survivors = Survivors::kEnd;
   collect(faults, [&] { require_no_launcher(*asked.count); });
   collect(faults, [&] { require_words_for_one_host(asked.world); });
-  collect(faults, check);
+  collect(faults, [&] { survivors = check(); });
   if (!faults.empty()) throw ConfigError(std::move(faults));
 
   LaunchOptions options{.ranks = *asked.count, .command = {std::filesystem::read_symlink("/proc/self/exe").string()}};
+  if (survivors != Survivors::kEnd) options.on_death = OnDeath::kContinue;
   options.command.insert(options.command.end(), asked.arguments.begin(), asked.arguments.end());
   return run_launch({std::move(options)});
 }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "tandem/app/cli/command.h"
+#include "tandem/app/config/train_options.h"
 #include "tandem/app/exit_code.h"
 
 namespace tandem::app {
@@ -20,8 +21,8 @@ namespace tandem::app {
 void require_own_devices(const std::vector<c10::Device>& devices, int ranks);
 
 /// Starts `asked.count` processes of this program on this machine with `asked.arguments`, and returns how they ended.
-/// Before that calls `check`, which throws ConfigError for whatever else is wrong with the command: all faults come in
-/// one ConfigError, and no process was started then.
-[[nodiscard]] ExitCode start_ranks(const RanksAsked& asked, const std::function<void()>& check);
+/// Before that calls `check`, which says what the ranks do when one dies and throws ConfigError for whatever else is
+/// wrong with the command: all faults come in one ConfigError, and no process was started then.
+[[nodiscard]] ExitCode start_ranks(const RanksAsked& asked, const std::function<Survivors()>& check);
 
 }  // namespace tandem::app

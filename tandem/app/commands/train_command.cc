@@ -11,15 +11,15 @@ namespace {
 
 constexpr const char* kRuns = "runs";
 
-ExitCode train_anew(const Configuration& configuration, const std::filesystem::path& path,
-                    const rl::EnvRegistry& environments, Leader& leader) {
+std::optional<ExitCode> train_anew(const Configuration& configuration, const std::filesystem::path& path,
+                                   const rl::EnvRegistry& environments, Leader& leader) {
   RunFolder folder = RunFolder::create(path, configuration.yaml);
   return train_in(folder, configuration, environments, {}, leader);
 }
 
 // The run that lies in `path`, with what was asked for now where that may change.
-ExitCode go_on(ConfigSources sources, const std::filesystem::path& path, const rl::EnvRegistry& environments,
-               Leader& leader) {
+std::optional<ExitCode> go_on(ConfigSources sources, const std::filesystem::path& path,
+                              const rl::EnvRegistry& environments, Leader& leader) {
   RunFolder folder = RunFolder::open(path);
   sources.recorded = folder.paths().config();
   Configuration configuration = configure(sources, surroundings_of(environments, leader.ranks().size()));
@@ -39,7 +39,7 @@ bool goes_on(const TrainOptions& options) {
          (options.resume == Resume::kAuto && content_of(*options.run_dir) == FolderContent::kRun);
 }
 
-ExitCode lead(const TrainCommand& command, const rl::EnvRegistry& environments, Leader& leader) {
+std::optional<ExitCode> lead(const TrainCommand& command, const rl::EnvRegistry& environments, Leader& leader) {
   const TrainOptions asked = asked_for(command.sources);
   if (goes_on(asked)) return go_on(command.sources, *asked.run_dir, environments, leader);
   const Configuration configuration = configure(command.sources, surroundings_of(environments, leader.ranks().size()));
@@ -51,14 +51,14 @@ ExitCode lead(const TrainCommand& command, const rl::EnvRegistry& environments, 
 }
 
 // What rank 0 of so many would refuse.
-void check(const TrainCommand& command, const rl::EnvRegistry& environments) {
+Survivors check(const TrainCommand& command, const rl::EnvRegistry& environments) {
   const Surroundings surroundings = surroundings_of(environments, *command.ranks.count);
   const TrainOptions asked = asked_for(command.sources);
   if (!goes_on(asked)) {
     const Configuration configuration = configure(command.sources, surroundings);
     require_own_devices(device::parse_device_set(configuration.options.devices), *command.ranks.count);
     if (asked.run_dir) require_free(*asked.run_dir);
-    return;
+    return configuration.options.dd_ppo.survivors;
   }
   const RunPaths run = find_run(*asked.run_dir);
   ConfigSources sources = command.sources;
@@ -66,12 +66,13 @@ void check(const TrainCommand& command, const rl::EnvRegistry& environments) {
   Configuration configuration = configure(sources, surroundings);
   require_own_devices(device::parse_device_set(configuration.options.devices), *command.ranks.count);
   (void)checkpoint_to_resume(run, configuration);
+  return configuration.options.dd_ppo.survivors;
 }
 
 }  // namespace
 
 ExitCode run_train(const TrainCommand& command, const rl::EnvRegistry& environments) {
-  if (starts_ranks(command.ranks)) return start_ranks(command.ranks, [&] { check(command, environments); });
+  if (starts_ranks(command.ranks)) return start_ranks(command.ranks, [&] { return check(command, environments); });
   return run_on_all_ranks(command.ranks.world, command.sources.flags, environments,
                           [&](Leader& leader) { return lead(command, environments, leader); });
 }

@@ -57,9 +57,11 @@ std::optional<RunSample> TuneRuns::run(const Configuration& configuration, std::
   RunFolder folder = RunFolder::create(path, once.yaml);
   RunLog log(folder.paths().log(), Severity::kInfo);
   CollectedProgress progress;
+  // There are no ranks that could be asked to meet anew.
   const Trained trained =
       train(once, with_plugins(environments_, once.options), std::nullopt, learner::Ranks(),
-            {.folder = folder, .progress = progress, .log = log, .signals = signals_, .end_process = end_process});
+            {.folder = folder, .progress = progress, .log = log, .signals = signals_, .end_process = end_process})
+          .value();
   if (trained.summary.end != RunEnd::kFinished) return std::nullopt;
   RunSample sample = sample_of(progress.updates());
   sample.state_sha256 = trained.summary.state_sha256;

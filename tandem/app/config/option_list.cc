@@ -125,6 +125,10 @@ void add_dd_ppo_options(OptionTable& table, DdPpoSettings& dd_ppo) {
       .instead_of("ppo.minibatch_size")
       .instead_of("ppo.minibatches")
       .only_with("algo", "dd_ppo");
+  table.add("dd_ppo.survivors", dd_ppo.survivors, "When a rank dies the others end, or take over its env groups.")
+      .flag("--survivors")
+      .only_with("algo", "dd_ppo")
+      .lives(Lifetime::kPart);
 }
 
 void add_straggler_options(OptionTable& table, DdPpoSettings& dd_ppo) {

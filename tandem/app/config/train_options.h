@@ -73,6 +73,12 @@ struct SyncReplicasSettings {
   std::vector<std::string> average_of = {};  // empty: all parameters
 };
 
+/// What the ranks that are left do when one has died.
+enum class Survivors {
+  kEnd,       // they end too
+  kTakeOver,  // they go on after the last complete update, with all env groups
+};
+
 /// What DD-PPO has besides PPO. Counts of a rank (a process of the run) become the run's totals before it starts, and
 /// the totals are what it records: it stays the same run on any number of ranks.
 struct DdPpoSettings {
@@ -80,6 +86,7 @@ struct DdPpoSettings {
   std::optional<std::int64_t> minibatch_size_per_rank = {};  // instead of ppo.minibatch_size and ppo.minibatches
   pipeline::StragglerOptions stragglers = {};
   std::optional<std::filesystem::path> replay = {};  // a record of rollouts that this run follows
+  Survivors survivors = Survivors::kEnd;
 };
 
 /// As rl::NormalizerOptions.
@@ -255,6 +262,11 @@ struct Choices<pipeline::Stragglers> {
   static constexpr std::array kAll{Choice<Value>{Value::kWaitAll, "wait_all"},
                                    Choice<Value>{Value::kPreempt, "preempt"},
                                    Choice<Value>{Value::kTimeOptimal, "time_optimal"}};
+};
+template <>
+struct Choices<Survivors> {
+  static constexpr std::array kAll{Choice<Survivors>{Survivors::kEnd, "end"},
+                                   Choice<Survivors>{Survivors::kTakeOver, "take_over"}};
 };
 template <>
 struct Choices<pipeline::BeyondLag> {

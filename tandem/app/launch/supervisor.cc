@@ -37,18 +37,25 @@ struct Seat {
 
 class Supervisor {
  public:
-  Supervisor(const LaunchOptions& options, const VariablesOf& variables_of, const LaunchStreams& streams)
-      : options_(options), variables_of_(variables_of), out_(streams.out), err_(streams.err), warden_(options.ranks) {
+  Supervisor(const LaunchOptions& options, const VariablesOf& variables_of, const LaunchStreams& streams,
+             const LaunchWitness& witness)
+      : options_(options),
+        variables_of_(variables_of),
+        witness_(witness),
+        out_(streams.out),
+        err_(streams.err),
+        warden_(options.ranks) {
     for (int rank = 0; rank < options.ranks; ++rank) seats_.emplace_back(rank);
   }
 
   int run() {
     for (Seat& seat : seats_) start(seat);
     while (is_any_running()) turn();
-    if (!failures_.empty()) err_.add(failure_report(failures_));
+    const bool is_complete = !failures_.empty() && witness_.is_complete && witness_.is_complete();
+    if (!failures_.empty() && !is_complete) err_.add(failure_report(failures_));
     while (!out_.is_empty() || !err_.is_empty()) turn();
     if (is_interrupted_) return kInterrupted;
-    if (!failures_.empty()) return failures_.front().end.exit_code();
+    if (!failures_.empty() && !is_complete) return failures_.front().end.exit_code();
     return is_stopped_ ? kInterrupted : 0;
   }
 
@@ -124,6 +131,7 @@ class Supervisor {
       }
       seat->process.reset();
       if (end.is_success()) continue;
+      if (witness_.on_failure) witness_.on_failure(seat->rank, seat->restarts, describe(end));
       failures.push_back({.rank = seat->rank,
                           .end = end,
                           .after = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - seat->started),
@@ -215,6 +223,7 @@ class Supervisor {
 
   const LaunchOptions& options_;
   const VariablesOf& variables_of_;
+  const LaunchWitness& witness_;
   OutputQueue out_, err_;
   SignalInbox signals_;
   Warden warden_;
@@ -231,8 +240,9 @@ class Supervisor {
 
 }  // namespace
 
-int supervise(const LaunchOptions& options, const VariablesOf& variables_of, const LaunchStreams& streams) {
-  return Supervisor(options, variables_of, streams).run();
+int supervise(const LaunchOptions& options, const VariablesOf& variables_of, const LaunchStreams& streams,
+              const LaunchWitness& witness) {
+  return Supervisor(options, variables_of, streams, witness).run();
 }
 
 }  // namespace tandem::app

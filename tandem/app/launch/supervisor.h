@@ -15,6 +15,15 @@ namespace tandem::app {
 /// The variables ("NAME=value") that tell a rank who it is. `restarts`: how often it was started again.
 using VariablesOf = std::function<std::vector<std::string>(int rank, int restarts)>;
 
+/// What a launcher has to do with its ranks beyond starting them. Called on the supervisor's thread.
+struct LaunchWitness {
+  /// A process of a rank has ended with a failure, which `how` describes ("SIGKILL", "exit code 3"), before the rank is
+  /// started again. `restarts`: which of its processes, as VariablesOf counts them.
+  std::function<void(int rank, int restarts, const std::string& how)> on_failure = {};
+  /// Asked when all ranks have ended: whether what they did together is complete though some have failed.
+  std::function<bool()> is_complete = {};
+};
+
 /// Where the ranks' lines and the launcher's own words go.
 struct LaunchStreams {
   int out = STDOUT_FILENO;
@@ -24,14 +33,15 @@ struct LaunchStreams {
 /// Runs a launch and returns its exit code: 0 when every rank ended with 0, 130 after SIGINT, SIGTERM or SIGHUP, else
 /// that of the first rank that failed and was not replaced (128 and the number for a signal), or 130 when none failed
 /// and some were stopped: ended with 130 themselves, or by a SIGUSR1 or SIGUSR2 that was passed on. A rank that was
-/// stopped is not replaced, and the others are asked to end, whatever the options say of deaths. A rank's lines carry
-/// "[rank] "; the report of failures comes last, on the error stream.
+/// stopped is not replaced, and the others are asked to end, whatever the options say of deaths. Failures do not count
+/// when `witness` says that the work is complete all the same. A rank's lines carry "[rank] "; the report of failures
+/// comes last, on the error stream.
 ///
 /// Blocks until all ranks and what they started in their process groups are gone. SIGINT, SIGTERM and SIGHUP are passed
 /// on to the ranks, which are killed when they have not ended after the grace; a SIGINT that comes 0.3 s after it, or
 /// later, kills them at once. SIGUSR1 and SIGUSR2 are passed on. Throws ConfigError when the command cannot be executed
 /// and RunError when the system lacks something; no rank is left then.
 [[nodiscard]] int supervise(const LaunchOptions& options, const VariablesOf& variables_of,
-                            const LaunchStreams& streams = {});
+                            const LaunchStreams& streams = {}, const LaunchWitness& witness = {});
 
 }  // namespace tandem::app

@@ -64,12 +64,12 @@ struct Outcome {
 
 class SupervisorTest : public ::testing::Test {
  protected:
-  Outcome launch(const std::string& script, LaunchOptions options = {}) {
+  Outcome launch(const std::string& script, LaunchOptions options = {}, const LaunchWitness& witness = {}) {
     options.command = {"/bin/sh", "-c", concat("cd ", folder.path().string(), "; ", script)};
     const std::unique_ptr<std::FILE, int (*)(std::FILE*)> out(std::tmpfile(), std::fclose),
         err(std::tmpfile(), std::fclose);
     Outcome outcome;
-    outcome.code = supervise(options, variables, {::fileno(out.get()), ::fileno(err.get())});
+    outcome.code = supervise(options, variables, {::fileno(out.get()), ::fileno(err.get())}, witness);
     outcome.out = content_of(out.get());
     outcome.err = content_of(err.get());
     return outcome;
@@ -84,6 +84,31 @@ class SupervisorTest : public ::testing::Test {
 
   TemporaryFolder folder;
 };
+
+TEST_F(SupervisorTest, AWitnessHearsOfEachFailureBeforeTheRankIsStartedAgain) {
+  std::vector<std::string> heard;
+  const LaunchWitness witness{
+      .on_failure =
+          [&](int rank, int restarts, const std::string& how) {
+            heard.push_back(concat(rank, ".", restarts, " ", how, " ",
+                                   std::filesystem::exists(folder / "again") ? "late" : "first"));
+          },
+      .is_complete = {}};
+  const Outcome outcome = launch("[ $RESTARTS = 1 ] && { touch again; exit 0; }; kill -KILL $$",
+                                 {.ranks = 1, .on_death = OnDeath::kReplace}, witness);
+  EXPECT_EQ(outcome.code, 0);
+  EXPECT_THAT(heard, ::testing::ElementsAre("0.0 SIGKILL first"));
+}
+
+TEST_F(SupervisorTest, FailuresDoNotCountWhenTheWorkIsComplete) {
+  const std::string script = "[ $RANK = 1 ] && exit 7; true";
+  for (const bool is_complete : {true, false}) {
+    const Outcome outcome = launch(script, {.ranks = 2, .on_death = OnDeath::kContinue},
+                                   {.on_failure = {}, .is_complete = [is_complete] { return is_complete; }});
+    EXPECT_EQ(outcome.code, is_complete ? 0 : 7);
+    EXPECT_EQ(outcome.err.find("the run failed") == std::string::npos, is_complete) << outcome.err;
+  }
+}
 
 TEST_F(SupervisorTest, EveryLineCarriesItsRankOnItsStream) {
   const Outcome outcome = launch("echo out $RANK; echo err $RANK >&2; printf unfinished", {.ranks = 2});

@@ -24,6 +24,8 @@ class RunRecord {
   void resumed(const RunProgress& progress, const std::string& remark, std::int64_t lines_every);
   /// Cuts back what an earlier process left after the run's last update, and starts the clock.
   void begin();
+  /// What it knows of the run that the run does not.
+  [[nodiscard]] const RunProgress& progress() const { return progress_; }
   /// One update was made.
   void account(const rl::RunReport& report);
   /// The run ends after this update, since this rank got this signal.

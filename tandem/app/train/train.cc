@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iostream>
+#include <utility>
 
 #include "tandem/app/train/build_run.h"
 #include "tandem/app/train/rank_watch.h"
@@ -12,14 +13,18 @@
 namespace tandem::app {
 namespace {
 
+// How rank 0 says that a training starts.
+constexpr double kBegins = 0, kGoesOnFromCheckpoint = 1, kGoesOnFromKept = 2;
+
 // The loop of a run, as every rank does it; rank 0 keeps the record.
 class Training {
  public:
   Training(const TrainOptions& options, const rl::EnvRegistry& environments, const learner::Ranks& ranks,
-           const StopSignals& signals)
+           const StopSignals& signals, KeptState* kept)
       : total_steps_(options.total_steps),
         ranks_(ranks),
         signals_(signals),
+        kept_(kept),
         restarts_(options.env_restarts > 0 ? std::make_shared<rl::RestartBudget>(options.env_restarts) : nullptr),
         run_(begin(options, environments, ranks)),
         watch_(*run_, ranks) {}
@@ -31,15 +36,19 @@ class Training {
     return restarts_ ? restarts_->take_remarks() : std::vector<std::string>();
   }
 
-  // `record`: null on ranks other than 0. `tell`: of remarks about environments that failed.
-  RunEnd loop(RunRecord* record, const std::function<void(const std::vector<std::string>&)>& tell) {
-    Decision decision = decide(false);  // a signal may have come before the first update
+  // `record`: null on ranks other than 0. `tell`: of remarks about environments that failed. Returns nothing when it is
+  // time to meet anew.
+  std::optional<RunEnd> loop(RunRecord* record, const std::function<void(const std::vector<std::string>&)>& tell) {
+    keep();
+    Decision decision = decide(record, false);  // a signal may have come before the first update
     while (decision.stop == StopRequest::kNone && (run_->env_steps() < total_steps_ || !run_->all_reported())) {
+      if (decision.meet_anew) return std::nullopt;
       const rl::RunReport report = update();
       watch_.made(report);
+      keep();
       if (record != nullptr) account(*record, report);
       tell(take_remarks());
-      decision = decide(record != nullptr && record->checkpoint_due(std::max<std::int64_t>(saved_updates_, 0)));
+      decision = decide(record, record != nullptr && record->checkpoint_due(std::max<std::int64_t>(saved_updates_, 0)));
       if (decision.checkpoint) checkpoint(record);
     }
     asked_ = decision.stop;
@@ -55,6 +64,7 @@ class Training {
  private:
   struct Decision {
     bool checkpoint = false;
+    bool meet_anew = false;
     StopRequest stop = StopRequest::kNone;
     int rank = 0, signal = 0;  // who was asked for it, and by which signal
   };
@@ -65,22 +75,63 @@ class Training {
     return make_run(options, environments, ranks, restarts_);
   }
 
-  // The same on all ranks: rank 0 says whether it is time for a checkpoint, and whoever was told to stop stops all.
-  Decision decide(bool checkpoint_due) {
-    const StopRequest asked = signals_.asked();
-    const int signal = signals_.first();
-    if (ranks_.size() == 1) return {.checkpoint = checkpoint_due, .stop = asked, .signal = signal};
-    const std::vector<std::vector<double>> all =
-        ranks_.gather({checkpoint_due ? 1.0 : 0.0, static_cast<double>(asked), static_cast<double>(signal)});
-    Decision decision{.checkpoint = all.front()[0] > 0};
+  // What a rank tells the others between two updates, in numbers.
+  struct Word {
+    double checkpoint_due = 0, asked = 0, signal = 0, meet_anew = 0;
+    double solved_at = -1, resumed = 0;  // rank 0's progress
+  };
+
+  // The same on all ranks: rank 0 says whether it is time for a checkpoint or to meet anew, and whoever was told to
+  // stop stops all.
+  Decision decide(const RunRecord* record, bool checkpoint_due) {
+    Word mine{.checkpoint_due = checkpoint_due ? 1.0 : 0.0,
+              .asked = static_cast<double>(signals_.asked()),
+              .signal = static_cast<double>(signals_.first())};
+    if (kept_ != nullptr && kept_->someone_waits()) mine.meet_anew = 1;
+    if (record != nullptr) {
+      mine.solved_at = static_cast<double>(record->progress().solved_at_env_steps.value_or(-1));
+      mine.resumed = static_cast<double>(record->progress().resumed);
+    }
+    const std::vector<Word> all = gather(mine);
+    Decision decision{.checkpoint = all.front().checkpoint_due > 0, .meet_anew = all.front().meet_anew > 0};
     for (std::size_t rank = 0; rank < all.size(); ++rank) {
-      const auto its = static_cast<StopRequest>(static_cast<int>(all[rank][1]));
+      const auto its = static_cast<StopRequest>(static_cast<int>(all[rank].asked));
       if (its <= decision.stop) continue;
       decision.stop = its;
       decision.rank = static_cast<int>(rank);
-      decision.signal = static_cast<int>(all[rank][2]);
+      decision.signal = static_cast<int>(all[rank].signal);
     }
+    if (kept_ != nullptr) note_progress(all.front());
     return decision;
+  }
+
+  [[nodiscard]] std::vector<Word> gather(const Word& mine) const {
+    if (ranks_.size() == 1) return {mine};
+    std::vector<Word> all;
+    for (const std::vector<double>& its :
+         ranks_.gather({mine.checkpoint_due, mine.asked, mine.signal, mine.meet_anew, mine.solved_at, mine.resumed})) {
+      all.push_back({.checkpoint_due = its[0],
+                     .asked = its[1],
+                     .signal = its[2],
+                     .meet_anew = its[3],
+                     .solved_at = its[4],
+                     .resumed = its[5]});
+    }
+    return all;
+  }
+
+  void note_progress(const Word& leaders) {
+    kept_->progress.solved_at_env_steps.reset();
+    if (leaders.solved_at >= 0) kept_->progress.solved_at_env_steps = static_cast<std::int64_t>(leaders.solved_at);
+    kept_->progress.resumed = static_cast<ResumeExactness>(static_cast<int>(leaders.resumed));
+  }
+
+  void keep() {
+    if (kept_ == nullptr || kept_->updates == run_->updates()) return;
+    const Span span("keep");
+    learner::StateParts parts = run_->save();
+    kept_->parts = std::move(parts);
+    kept_->updates = run_->updates();
   }
 
   rl::RunReport update() {
@@ -97,8 +148,12 @@ class Training {
   void checkpoint(RunRecord* record) {
     const Span span("checkpoint");
     watch_.at(RankWatch::Stage::kSave);
-    const learner::StateParts parts = run_->save();
-    if (record != nullptr) record->checkpoint(parts);
+    if (kept_ != nullptr) {  // that of this update
+      if (record != nullptr) record->checkpoint(kept_->parts);
+    } else {
+      const learner::StateParts parts = run_->save();
+      if (record != nullptr) record->checkpoint(parts);
+    }
     // While rank 0 writes, nobody begins a rollout that it would be late in.
     if (ranks_.size() > 1) (void)ranks_.gather({0.0});
     saved_updates_ = run_->updates();
@@ -107,6 +162,7 @@ class Training {
   const std::int64_t total_steps_;
   const learner::Ranks ranks_;
   const StopSignals& signals_;
+  KeptState* const kept_;  // null: the run ends with any of its ranks
   StopRequest asked_ = StopRequest::kNone;
   const std::shared_ptr<rl::RestartBudget> restarts_;  // null: a failure ends the run
   const std::unique_ptr<rl::TrainingRun> run_;
@@ -114,64 +170,92 @@ class Training {
   std::int64_t saved_updates_ = -1;  // of the last checkpoint; -1 before the first
 };
 
+// Rank 0's part of going on from the state that all have kept.
+void go_on(rl::TrainingRun& run, const KeptState& kept, RunRecord& record, std::int64_t lines_every) {
+  const auto resumed = run.load([&](const std::string& name) { return learner::part_of(kept.parts, name); });
+  RunProgress progress = kept.progress;
+  std::string remark;
+  if (resumed == rl::RolloutWorker::Resumed::kWithNewEpisodes) {
+    progress.resumed = ResumeExactness::kInexact;
+    remark = concat(run.spec().id, " cannot save its state, so new episodes were started");
+  }
+  record.resumed(progress, remark, lines_every);
+}
+
+bool can_go_on(const KeptState* kept, const std::exception& error) {
+  return kept != nullptr && kept->exists() && is_loss_of_others(error);
+}
+
 }  // namespace
 
-Trained train(const Configuration& configuration, const rl::EnvRegistry& environments,
-              const std::optional<model::Checkpoint>& from, const learner::Ranks& ranks, const TrainPlace& place) {
-  Training training(configuration.options, environments, ranks, place.signals);
+bool is_loss_of_others(const std::exception& error) {
+  if (dynamic_cast<const HungThread*>(&error) != nullptr) return false;
+  return dynamic_cast<const PeerLost*>(&error) != nullptr || dynamic_cast<const GroupAborted*>(&error) != nullptr ||
+         dynamic_cast<const DeadlineExceeded*>(&error) != nullptr;
+}
+
+std::optional<Trained> train(const Configuration& configuration, const rl::EnvRegistry& environments,
+                             const std::optional<model::Checkpoint>& from, const learner::Ranks& ranks,
+                             const TrainPlace& place) {
+  const TrainOptions& options = configuration.options;
+  KeptState* const kept = place.kept;
+  const bool has_kept = kept != nullptr && kept->exists();
+  Training training(options, environments, ranks, place.signals, kept);
   rl::TrainingRun& run = training.run();
   RunRecord record(configuration, run, place);
-  (void)ranks.gather({from ? 1.0 : 0.0});
-  if (from) {
+  (void)ranks.gather({has_kept ? kGoesOnFromKept : from ? kGoesOnFromCheckpoint : kBegins});
+  if (has_kept) {
+    go_on(run, *kept, record, options.log.every_updates);
+  } else if (from) {
     std::string remark;
-    const RunProgress progress = load_run(run, configuration.options.algo, *from, remark);
+    const RunProgress progress = load_run(run, options.algo, *from, remark);
     record.resumed(progress, remark, metrics_interval(*from));
     training.resumed();
   }
   record.begin();
   training.watch().publish(place.folder.paths().status(),
-                           {.env = configuration.options.env,
-                            .algo = std::string(word_of(configuration.options.algo)),
+                           {.env = options.env,
+                            .algo = std::string(word_of(options.algo)),
                             .state = kRunning,
                             .env_steps = run.env_steps(),
-                            .total_steps = configuration.options.total_steps},
+                            .total_steps = options.total_steps},
                            place.log);
-  RunEnd end{};
   const auto warn = [&place](const std::vector<std::string>& remarks) {
     for (const std::string& remark : remarks) place.log.warning(remark);
   };
   try {
-    end = training.loop(&record, warn);
+    const std::optional<RunEnd> end = training.loop(&record, warn);
+    if (!end) return std::nullopt;
+    // follow() asks for the same, in the same order.
+    const Span span("end");
+    const std::vector<learner::ReplicaTeam::Work> work = run.work();
+    const std::string state_sha256 = run.state_sha256();
+    Trained trained{record.finish(*end, work, run.params_sha256(), state_sha256), training.asked()};
+    training.watch().end(*end);
+    return trained;
   } catch (const HungThread& error) {
     record.failed(error.what());
     training.watch().end(RunEnd::kFailed);
     place.end_process(error);
     throw;
   } catch (const std::exception& error) {
+    if (can_go_on(kept, error)) throw;  // the record goes on with the run
     record.failed(error.what());
     training.watch().end(RunEnd::kFailed);
     throw;
   }
-  // follow() asks for the same, in the same order.
-  const Span span("end");
-  const std::vector<learner::ReplicaTeam::Work> work = run.work();
-  const std::string state_sha256 = run.state_sha256();
-  Trained trained{record.finish(end, work, run.params_sha256(), state_sha256), training.asked()};
-  training.watch().end(end);
-  return trained;
 }
 
-RunEnd follow(const TrainOptions& options, const rl::EnvRegistry& environments, const learner::Ranks& ranks,
-              const StopSignals& signals) {
-  Training training(options, environments, ranks, signals);
-  const bool goes_on = ranks.gather({0.0}).front().front() > 0;  // as rank 0 says
-  if (goes_on) {
-    (void)training.run().load({});
-    training.resumed();
-  }
-  const RunEnd end = training.loop(nullptr, [](const std::vector<std::string>& remarks) {
+std::optional<RunEnd> follow(const TrainOptions& options, const rl::EnvRegistry& environments,
+                             const learner::Ranks& ranks, const StopSignals& signals, KeptState* kept) {
+  Training training(options, environments, ranks, signals, kept);
+  const double start = ranks.gather({kBegins}).front().front();  // as rank 0 says
+  if (start != kBegins) (void)training.run().load({});
+  if (start == kGoesOnFromCheckpoint) training.resumed();
+  const std::optional<RunEnd> end = training.loop(nullptr, [](const std::vector<std::string>& remarks) {
     for (const std::string& remark : remarks) std::cerr << concat("tandem: warning: ", remark, "\n");
   });
+  if (!end) return end;
   (void)training.run().work();
   (void)training.run().state_sha256();
   return end;

@@ -9,6 +9,7 @@
 #include "tandem/app/run/run_log.h"
 #include "tandem/app/run/stop_signals.h"
 #include "tandem/app/run/summary.h"
+#include "tandem/app/train/kept_state.h"
 #include "tandem/base/error.h"
 #include "tandem/learner/ranks.h"
 #include "tandem/model/checkpoint.h"
@@ -24,6 +25,9 @@ struct TrainPlace {
   const StopSignals& signals;
   /// Ends the process of a run whose thread hangs: what it is part of cannot be destroyed. Does not return.
   std::function<void(const HungThread&)> end_process;
+  /// Of a run that goes on when ranks die, of which this rank keeps the state after every update; else null. What
+  /// exists in it comes before a checkpoint.
+  KeptState* kept = nullptr;
 };
 
 /// How a run ended, and what any of its ranks was asked for by then: the same on all ranks.
@@ -37,12 +41,19 @@ struct Trained {
 /// The summary says how the run ended. Throws ConfigError before anything was started; EnvError, CheckpointError or
 /// another RunError when the run failed: the last checkpoint is then whole. After HungThread it does not return but
 /// calls `end_process`. With several ranks this is rank 0's part, while all others follow(); a stop that is requested
-/// of any stops all after the same update.
-Trained train(const Configuration& configuration, const rl::EnvRegistry& environments,
-              const std::optional<model::Checkpoint>& from, const learner::Ranks& ranks, const TrainPlace& place);
+/// of any stops all after the same update. Returns nothing when the ranks are to meet anew first, and all have kept the
+/// same state. Where `place.kept` exists, the loss of another rank leaves the run's record as it is, to be gone on
+/// with.
+std::optional<Trained> train(const Configuration& configuration, const rl::EnvRegistry& environments,
+                             const std::optional<model::Checkpoint>& from, const learner::Ranks& ranks,
+                             const TrainPlace& place);
 
-/// The part of the ranks other than 0, which write nothing. `options`: rank 0's; devices may be of their own.
-RunEnd follow(const TrainOptions& options, const rl::EnvRegistry& environments, const learner::Ranks& ranks,
-              const StopSignals& signals);
+/// The part of the ranks other than 0, which write nothing. `options`: rank 0's; devices may be of their own. `kept`,
+/// and what is returned, as of train().
+std::optional<RunEnd> follow(const TrainOptions& options, const rl::EnvRegistry& environments,
+                             const learner::Ranks& ranks, const StopSignals& signals, KeptState* kept = nullptr);
+
+/// Whether the failure is that other ranks are gone, or keep this one waiting.
+[[nodiscard]] bool is_loss_of_others(const std::exception& error);
 
 }  // namespace tandem::app

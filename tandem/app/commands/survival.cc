@@ -1,0 +1,143 @@
+#include "tandem/app/commands/survival.h"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "tandem/app/train/train.h"
+#include "tandem/base/error.h"
+#include "tandem/base/text.h"
+#include "tandem/comm/tcp_store.h"
+
+namespace tandem::app {
+namespace {
+
+// How long the members of a round may take to build their group: all are there, and none of them does anything else.
+constexpr std::chrono::seconds kGroupPatience{10};
+// How long a rank that lives is waited for: as long as in a step.
+constexpr std::chrono::minutes kMeetingPatience{5};
+constexpr std::chrono::seconds kStorePatience{10};
+constexpr int kMostFruitless = 3;
+
+// The ranks of each host, by their numbers in the round.
+std::vector<std::vector<int>> hosts_in(const std::vector<std::vector<int>>& hosts, const comm::Round& round) {
+  std::vector<std::vector<int>> left;
+  for (const std::vector<int>& ranks : hosts) {
+    std::vector<int> its;
+    for (std::size_t i = 0; i < round.members.size(); ++i) {
+      if (std::find(ranks.begin(), ranks.end(), round.members[i].rank) != ranks.end())
+        its.push_back(static_cast<int>(i));
+    }
+    if (!its.empty()) left.push_back(std::move(its));
+  }
+  return left;
+}
+
+}  // namespace
+
+Survival::Survival(comm::LauncherEnvironment me, comm::WorldOptions options)
+    : me_(std::move(me)), options_(std::move(options)), is_joiner_(is_begun()) {
+  if (is_joiner_) open_rendezvous();
+}
+
+void Survival::open_rendezvous() {
+  if (rendezvous_) return;
+  const auto connect = [this] {
+    const std::unique_ptr<comm::Store> store =
+        comm::connect_to_store(me_.master, {.deadline = Deadline::after(kStorePatience), .stop = {}});
+    return comm::rendezvous_part(*store, me_.run_id, me_.restart_count);
+  };
+  rendezvous_.emplace(connect, comm::Life{me_.rank, me_.rank_restarts});
+  kept_.someone_waits = [this] { return rendezvous_->someone_waits(); };
+}
+
+// Whether the ranks of this run have begun to train, and go on without one that died.
+bool Survival::is_begun() const {
+  if (me_.rank_restarts == 0 || me_.world_size == 1) return false;
+  const std::unique_ptr<comm::Store> store =
+      comm::connect_to_store(me_.master, {.deadline = Deadline::after(kStorePatience), .stop = {}});
+  return comm::Rendezvous::has_begun(*comm::rendezvous_part(*store, me_.run_id, me_.restart_count));
+}
+
+void Survival::start(const learner::Ranks& ranks) {
+  if (me_.world_size == 1) return;  // nobody else is there to go on
+  if (std::exchange(has_started_, true) || is_joiner_) return share_newest(ranks, kept_);
+  open_rendezvous();
+  std::vector<comm::Life> all;
+  for (const std::vector<double>& restarts : ranks.gather({static_cast<double>(me_.rank_restarts)}))
+    all.push_back({static_cast<int>(all.size()), static_cast<int>(restarts.front())});
+  rendezvous_->begin(std::move(all));
+}
+
+bool Survival::can_go_on(const std::exception& error) const { return has_started_ && is_loss_of_others(error); }
+
+std::optional<comm::World> Survival::meet_anew(const std::stop_token& stop) {
+  noticed_ = Clock::now();
+  while (true) {
+    const Limits limits{.deadline = Deadline::after(kMeetingPatience), .stop = stop};
+    const bool joins = is_joiner_ && rendezvous_->round().members.empty();
+    const std::optional<comm::Round> round = joins ? rendezvous_->join(limits) : rendezvous_->meet(limits);
+    if (!round) return std::nullopt;
+    require_change(*round);
+    note(*round);
+    if (std::optional<comm::World> world = open_round(*round, stop)) return world;
+  }
+}
+
+// Nothing when one of them died meanwhile: it is time for the next round.
+std::optional<comm::World> Survival::open_round(const comm::Round& round, const std::stop_token& stop) {
+  comm::LauncherEnvironment me = me_;
+  me.rank = round.mine;
+  me.world_size = static_cast<int>(round.members.size());
+  me.run_id += concat("/round-", round.number);
+  me.launcher_hosts_store = true;  // whoever hosts it does so since the first round
+  comm::WorldOptions options = options_;
+  options.hosts = hosts_in(options_.hosts, round);
+  std::stop_source either;
+  const std::stop_callback told(stop, [&either] { either.request_stop(); });
+  const std::stop_callback broken(rendezvous_->broken(), [&either] { either.request_stop(); });
+  options.limits = {.deadline = Deadline::after(kGroupPatience), .stop = either.get_token()};
+  if (options.device < 0) options.device = me_.local_rank;
+  try {
+    return comm::open_world(me, options);
+  } catch (const RunError& error) {
+    if (stop.stop_requested() || !is_loss_of_others(error)) throw;
+    notes_.push_back(concat("round ", round.number, " came to nothing: ", error.what()));
+    return std::nullopt;
+  }
+}
+
+// The same ranks that fail again and again without an update in between would do so for ever.
+void Survival::require_change(const comm::Round& round) {
+  const bool has_changed = !round.lost.empty() || !round.joined.empty() || kept_.updates > met_at_;
+  fruitless_ = has_changed ? 0 : fruitless_ + 1;
+  met_at_ = kept_.updates;
+  if (fruitless_ < kMostFruitless) return;
+  throw RunError(concat("the ranks lost each other ", kMostFruitless, " times after update ", kept_.updates,
+                        " though none of them died: likely the network between them does not hold"));
+}
+
+void Survival::note(const comm::Round& round) {
+  for (const comm::Round::Loss& loss : round.lost) {
+    const auto ago = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - noticed_).count();
+    notes_.push_back(concat("rank ", loss.who.rank, " is lost (", loss.how, "), noticed ", ago, " ms ago"));
+  }
+  for (const comm::Life& who : round.joined)
+    notes_.push_back(concat("rank ", who.rank, " has joined, started again ", who.restarts, " time(s)"));
+  std::string ranks;
+  for (const comm::Life& who : round.members) ranks += concat(ranks.empty() ? "" : ", ", who.rank);
+  notes_.push_back(concat("the run goes on with rank(s) ", ranks, " of ", me_.world_size,
+                          ", which are numbered anew in this order: round ", round.number));
+}
+
+void Survival::note_cause(const std::exception& error) {
+  notes_.push_back(concat("the ranks met anew: ", error.what()));
+}
+
+std::vector<std::string> Survival::take_notes() { return std::exchange(notes_, {}); }
+
+void Survival::close() {
+  if (has_started_ && rendezvous_) rendezvous_->close();
+}
+
+}  // namespace tandem::app

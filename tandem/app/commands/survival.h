@@ -1,0 +1,81 @@
+// app/commands/survival.h: what a rank needs to go on with a training when others die: the state after the last
+// complete update, and a place where those that are left meet (comm/rendezvous.h).
+//
+//   Survival survival(me, options);
+//   ... meet, agree on what to train ...
+//   survival.start(ranks);            // at the begin of each training, on all ranks
+//   ... others die, or somebody wants to join: the training returns ...
+//   world = survival.meet_anew(stop);
+//
+// Threads: the main one. Blocking, errors: those of comm::Rendezvous and comm::open_world().
+#pragma once
+#include <filesystem>
+#include <optional>
+#include <stop_token>
+#include <string>
+#include <vector>
+
+#include "tandem/app/train/kept_state.h"
+#include "tandem/base/clock.h"
+#include "tandem/comm/launcher_environment.h"
+#include "tandem/comm/rendezvous.h"
+#include "tandem/comm/world.h"
+#include "tandem/learner/ranks.h"
+
+namespace tandem::app {
+
+/// What is trained, for whoever leads the ranks next.
+struct Assignment {
+  std::string config;            // the text of config.yaml
+  std::filesystem::path folder;  // of the run
+};
+
+class Survival {
+ public:
+  /// `options`: with which the ranks met first. Asks the store when this process may be one that joins.
+  Survival(comm::LauncherEnvironment me, comm::WorldOptions options);
+
+  /// Whether this process was started for one that died, while the others went on.
+  [[nodiscard]] bool joins() const { return is_joiner_; }
+  /// Collective. The first time: from now on ranks may die. Later: all get the newest state that any of them has.
+  void start(const learner::Ranks& ranks);
+  /// What this rank has kept; null before start().
+  [[nodiscard]] KeptState* kept() { return has_started_ ? &kept_ : nullptr; }
+  /// Whether those that are left meet after this failure.
+  [[nodiscard]] bool can_go_on(const std::exception& error) const;
+
+  /// Requested soon after a rank of this round has died; see comm::Rendezvous::broken(). Of no use before start().
+  [[nodiscard]] std::stop_token broken() const { return has_started_ ? rendezvous_->broken() : std::stop_token(); }
+  /// Why the ranks meet, for the log.
+  void note_cause(const std::exception& error);
+
+  /// The world of those that go on, or of those that this process joins. Nothing when the run is over.
+  [[nodiscard]] std::optional<comm::World> meet_anew(const std::stop_token& stop);
+  /// The training has ended with its record complete: all steps are made, or it was stopped.
+  void close();
+
+  /// Why the ranks met last, who was lost and who came, for the log.
+  [[nodiscard]] std::vector<std::string> take_notes();
+
+  Assignment assignment;
+
+ private:
+  [[nodiscard]] bool is_begun() const;
+  void open_rendezvous();
+  [[nodiscard]] std::optional<comm::World> open_round(const comm::Round& round, const std::stop_token& stop);
+  void require_change(const comm::Round& round);
+  void note(const comm::Round& round);
+
+  const comm::LauncherEnvironment me_;
+  const comm::WorldOptions options_;
+  std::optional<comm::Rendezvous> rendezvous_;
+  KeptState kept_;
+  bool has_started_ = false;
+  const bool is_joiner_;
+  int fruitless_ = 0;         // meetings in a row after which nothing had changed
+  std::int64_t met_at_ = -1;  // updates at the last meeting
+  Clock::time_point noticed_ = Clock::now();
+  std::vector<std::string> notes_;
+};
+
+}  // namespace tandem::app

@@ -1,0 +1,29 @@
+#include "tandem/app/train/kept_state.h"
+
+#include <utility>
+#include <vector>
+
+#include "tandem/base/error.h"
+
+namespace tandem::app {
+
+void share_newest(const learner::Ranks& ranks, KeptState& kept) {
+  const std::vector<std::vector<double>> all = ranks.gather(
+      {static_cast<double>(kept.updates), static_cast<double>(kept.progress.solved_at_env_steps.value_or(-1)),
+       static_cast<double>(kept.progress.resumed)});
+  std::size_t newest = 0;
+  bool differ = false;
+  for (std::size_t rank = 1; rank < all.size(); ++rank) {
+    differ = differ || all[rank][0] != all[0][0];
+    if (all[rank][0] > all[newest][0]) newest = rank;
+  }
+  const std::vector<double>& its = all[newest];
+  if (its[0] < 0) throw RunError("none of the ranks that are left has the state of any update; begin anew");
+  if (differ) kept.parts = learner::parts_from(ranks, static_cast<int>(newest), std::move(kept.parts));
+  kept.updates = static_cast<std::int64_t>(its[0]);
+  kept.progress.solved_at_env_steps.reset();
+  if (its[1] >= 0) kept.progress.solved_at_env_steps = static_cast<std::int64_t>(its[1]);
+  kept.progress.resumed = static_cast<ResumeExactness>(static_cast<int>(its[2]));
+}
+
+}  // namespace tandem::app

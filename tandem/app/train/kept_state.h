@@ -1,0 +1,30 @@
+// app/train/kept_state.h: the state of a run after its last complete update, which every rank keeps in memory: what a
+// run goes on from when ranks have died, or when one has come.
+//
+// It is what a checkpoint holds, so it loads on any number of ranks, with the same numbers afterwards.
+//
+// Threads: single-thread.
+#pragma once
+#include <cstdint>
+#include <functional>
+
+#include "tandem/app/train/run_checkpoint.h"
+#include "tandem/learner/ranks.h"
+#include "tandem/learner/state_parts.h"
+
+namespace tandem::app {
+
+struct KeptState {
+  std::int64_t updates = -1;  // -1: there is none
+  learner::StateParts parts{};
+  RunProgress progress{};
+  /// Whether it is time to meet anew, since somebody waits to join. From any thread.
+  std::function<bool()> someone_waits = [] { return false; };
+
+  [[nodiscard]] bool exists() const { return updates >= 0; }
+};
+
+/// Collective: all ranks get the state of those that have made the most updates. Throws RunError when none has any.
+void share_newest(const learner::Ranks& ranks, KeptState& kept);
+
+}  // namespace tandem::app

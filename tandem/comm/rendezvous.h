@@ -1,0 +1,119 @@
+// comm/rendezvous.h: how ranks of a run meet anew when some have died, or when others want to join.
+//
+//   Rendezvous rendezvous(connect, me);
+//   rendezvous.begin(all);                  // the ranks that started
+//   ... a peer is lost: throw the group away ...
+//   const std::optional<Round> round = rendezvous.meet(limits);   // who goes on, and as which rank
+//
+// Everything goes through the run's store, under keys of its own. Each process gives signs of life there, four a
+// second; a launcher that sees a rank end leaves word of it (tell_end()). A round is decided when each member has come,
+// has ended, or has been silent for 3 s: the first of those that came writes down who is in it, joiners behind
+// survivors. Only a side that prevails (comm/census.h) goes on.
+//
+// Threads: single-thread, but someone_waits() and broken() may be called from any. Blocking: meet() and join() wait
+// until the round is decided, at most until `limits`. Errors: RunError when the store is lost, when this side does not
+// prevail, or when the others went on without this rank; DeadlineExceeded and GroupAborted as Store::get().
+#pragma once
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <stop_token>
+#include <string>
+#include <vector>
+
+#include "tandem/base/mutex.h"
+#include "tandem/comm/launcher_environment.h"
+#include "tandem/comm/store.h"
+#include "tandem/concurrency/worker.h"
+
+namespace tandem::comm {
+
+/// One process of a rank: each that takes the rank over after a death is another life.
+struct Life {
+  int rank = 0;      // as the launcher numbers them
+  int restarts = 0;  // of this rank alone
+
+  bool operator==(const Life&) const = default;
+};
+
+/// Those that train together from one meeting to the next.
+struct Round {
+  struct Loss {
+    Life who;
+    std::string how;  // "died: SIGKILL", "gave no sign of life for 3 s"
+  };
+
+  int number = 0;
+  std::vector<Life> members;  // in the order of their ranks in this round
+  int mine = 0;               // this process's place among them
+  std::vector<Loss> lost;     // of the round before
+  std::vector<Life> joined;
+};
+
+/// The part of a run's store where its ranks meet. `store`: without the prefixes of open_store().
+[[nodiscard]] std::unique_ptr<Store> rendezvous_part(Store& store, const std::string& run_id, int restart_count);
+
+/// A launcher's word that a process of a rank has ended; `how`: "SIGKILL", "exit code 3".
+void tell_end(Store& part, const Life& who, const std::string& how);
+
+class Rendezvous {
+ public:
+  struct Options {
+    std::chrono::milliseconds beat{250};       // from one sign of life to the next
+    std::chrono::milliseconds silence{3'000};  // without one, after which a member is taken for lost
+  };
+  /// A connection to the part of the store, for each thread.
+  using Connect = std::function<std::unique_ptr<Store>()>;
+
+  /// Begins to give signs of life.
+  Rendezvous(const Connect& connect, const Life& me, const Options& options);
+  Rendezvous(const Connect& connect, const Life& me) : Rendezvous(connect, me, Options()) {}
+
+  /// Whether the run is one whose ranks meet anew: some rank called begin().
+  [[nodiscard]] static bool has_begun(Store& part);
+  /// Whether the run has ended well, as close() said.
+  [[nodiscard]] static bool is_over(Store& part);
+
+  /// Round 0. Every member calls it, with the same members.
+  void begin(std::vector<Life> members);
+  /// The next round, with those that are left of this one and those that wait. Nothing when the run is over.
+  [[nodiscard]] std::optional<Round> meet(const Limits& limits);
+  /// Waits to be let in, by the next round that others hold. Nothing when the run is over.
+  [[nodiscard]] std::optional<Round> join(const Limits& limits);
+  /// Whether somebody waited at the last sign of life: it is time to meet.
+  [[nodiscard]] bool someone_waits() const { return waits_.load(std::memory_order_relaxed); }
+  /// Requested soon after a member of this round has ended, by a launcher's word: what waits for it may give up. Of
+  /// this round alone; from any thread.
+  [[nodiscard]] std::stop_token broken() const;
+  /// The run has ended well: who waits, or still meets, is told so.
+  void close();
+
+  [[nodiscard]] const Round& round() const { return round_; }
+
+ private:
+  struct Seen;
+  void beat(Store& store, const std::stop_token& stop);
+  void watch(const std::vector<Life>& members);
+  void look_for_deaths(Store& store);
+  [[nodiscard]] bool is_decided(std::vector<Seen>& members);
+  void require_prevalence(const std::vector<Seen>& members) const;
+  void decide(int number, const std::vector<Seen>& members);
+  [[nodiscard]] std::optional<Round> enter(int number, std::vector<Life> members);
+  [[nodiscard]] std::string how_lost(const Life& who);
+  void pause(const Limits& limits, const std::string& doing);
+
+  const Life me_;
+  const Options options_;
+  const std::unique_ptr<Store> store_;
+  Round round_;
+  std::atomic<bool> waits_{false};
+  mutable Mutex mutex_;
+  CondVar never_;
+  std::vector<Life> watched_ TANDEM_GUARDED_BY(mutex_);  // members of this round
+  std::stop_source broken_ TANDEM_GUARDED_BY(mutex_);
+  Worker worker_;  // last: it uses the others
+};
+
+}  // namespace tandem::comm

@@ -1,0 +1,177 @@
+// Ranks as threads that meet through a store in memory.
+#include "tandem/comm/rendezvous.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <future>
+
+#include "tandem/base/error.h"
+#include "tandem/base/testing/message_of.h"
+#include "tandem/comm/memory_store.h"
+#include "tandem/concurrency/testing/within.h"
+
+namespace tandem::comm {
+
+static void PrintTo(const Life& life, std::ostream* out) { *out << life.rank << "." << life.restarts; }
+
+namespace {
+
+using namespace std::chrono_literals;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+Limits in_time() { return within(60s); }
+
+class RendezvousTest : public ::testing::Test {
+ protected:
+  std::unique_ptr<Rendezvous> come(const Life& me, std::chrono::milliseconds silence = 30s) {
+    return std::make_unique<Rendezvous>([this] { return store_->part("meeting"); }, me,
+                                        Rendezvous::Options{.beat = 5ms, .silence = silence});
+  }
+  // Ranks 0 .. count - 1, each in its first life.
+  std::vector<std::unique_ptr<Rendezvous>> start(int count, std::chrono::milliseconds silence = 30s) {
+    std::vector<Life> all;
+    for (int rank = 0; rank < count; ++rank) all.push_back({rank, 0});
+    std::vector<std::unique_ptr<Rendezvous>> ranks;
+    for (const Life& life : all) {
+      ranks.push_back(come(life, silence));
+      ranks.back()->begin(all);
+    }
+    return ranks;
+  }
+  void end(const Life& who, const std::string& how) { tell_end(*store_->part("meeting"), who, how); }
+
+  static std::future<std::optional<Round>> meeting(Rendezvous& rank, Limits limits = in_time()) {
+    return std::async(std::launch::async, [&rank, limits] { return rank.meet(limits); });
+  }
+
+  const std::unique_ptr<Store> store_ = make_memory_store();
+};
+
+TEST_F(RendezvousTest, SurvivorsAgreeOnWhoIsLeftAndHowTheOthersDied) {
+  const Clock::time_point begin = Clock::now();
+  auto ranks = start(4);
+  ranks[1].reset();
+  end({1, 0}, "SIGKILL");
+  std::vector<std::future<std::optional<Round>>> rounds;
+  for (const int rank : {0, 2, 3}) rounds.push_back(meeting(*ranks[static_cast<std::size_t>(rank)]));
+  for (int place = 0; place < 3; ++place) {
+    const Round round = rounds[static_cast<std::size_t>(place)].get().value();
+    EXPECT_EQ(round.number, 1);
+    EXPECT_EQ(round.mine, place);
+    EXPECT_THAT(round.members, ElementsAre(Life{0, 0}, Life{2, 0}, Life{3, 0}));
+    ASSERT_THAT(round.lost, SizeIs(1));
+    EXPECT_EQ(round.lost[0].who, (Life{1, 0}));
+    EXPECT_EQ(round.lost[0].how, "died: SIGKILL");
+  }
+  EXPECT_LT(seconds_since(begin), 20) << "its silence, of 30 s, was waited for";
+}
+
+// Without a launcher's word: it stops giving signs of life.
+TEST_F(RendezvousTest, AMemberThatFallsSilentIsLeftBehindAndIsToldSo) {
+  const Clock::time_point begin = Clock::now();
+  auto ranks = start(3, 300ms);
+  ranks[0].reset();
+  auto one = meeting(*ranks[1]), two = meeting(*ranks[2]);
+  const Round round = one.get().value();
+  EXPECT_THAT(round.members, ElementsAre(Life{1, 0}, Life{2, 0}));
+  EXPECT_THAT(round.lost.at(0).how, HasSubstr("no sign of life for 0.3 s"));
+  EXPECT_LT(seconds_since(begin), 30) << "the deadline was waited for";
+  EXPECT_TRUE(two.get());
+  auto late = come({0, 0});
+  late->begin({{0, 0}, {1, 0}, {2, 0}});
+  EXPECT_THAT(message_of<RunError>([&] { (void)late->meet(in_time()); }), HasSubstr("have gone on without it"));
+}
+
+// One that lives and is slow is waited for.
+TEST_F(RendezvousTest, WhoGivesSignsOfLifeIsWaitedFor) {
+  auto ranks = start(2);
+  auto first = meeting(*ranks[0]);
+  EXPECT_EQ(first.wait_for(200ms), std::future_status::timeout);
+  EXPECT_THAT(ranks[1]->meet(in_time())->members, SizeIs(2));
+  EXPECT_THAT(first.get()->members, SizeIs(2));
+}
+
+TEST_F(RendezvousTest, AtTheDeadlineWhoDidNotComeIsLeftBehind) {
+  auto ranks = start(3);
+  auto first = meeting(*ranks[0], within(100ms)), second = meeting(*ranks[1], within(100ms));
+  EXPECT_THAT(first.get()->members, ElementsAre(Life{0, 0}, Life{1, 0}));
+  EXPECT_TRUE(second.get());
+}
+
+TEST_F(RendezvousTest, ASideThatDoesNotPrevailEnds) {
+  auto ranks = start(4, 200ms);
+  for (const std::size_t rank : {0U, 1U}) ranks[rank].reset();
+  auto other = meeting(*ranks[3]);
+  EXPECT_THAT(message_of<RunError>([&] { (void)ranks[2]->meet(in_time()); }),
+              HasSubstr("nothing is known of rank(s) 0, 1, which may go on elsewhere"));
+  EXPECT_THROW((void)other.get(), RunError);
+}
+
+TEST_F(RendezvousTest, WhoWaitsIsSeenAndComesBehindTheOthers) {
+  auto ranks = start(2);
+  ranks[0].reset();
+  end({0, 0}, "SIGKILL");
+  EXPECT_THAT(ranks[1]->meet(in_time())->members, ElementsAre(Life{1, 0}));
+  EXPECT_FALSE(ranks[1]->someone_waits());
+
+  auto joiner = come({0, 1});
+  auto joined = std::async(std::launch::async, [&] { return joiner->join(in_time()); });
+  while (!ranks[1]->someone_waits()) std::this_thread::sleep_for(1ms);
+  const Round round = ranks[1]->meet(in_time()).value();
+  EXPECT_THAT(round.members, ElementsAre(Life{1, 0}, Life{0, 1}));
+  EXPECT_THAT(round.joined, ElementsAre(Life{0, 1}));
+  EXPECT_THAT(round.lost, IsEmpty());
+  EXPECT_EQ(joined.get()->mine, 1);
+  while (ranks[1]->someone_waits()) std::this_thread::sleep_for(1ms);
+
+  // And it is a member like any other.
+  auto next = meeting(*joiner);
+  EXPECT_THAT(ranks[1]->meet(in_time())->members, SizeIs(2));
+  EXPECT_EQ(next.get()->number, round.number + 1);
+}
+
+TEST_F(RendezvousTest, AJoinerThatDiedIsNotLetIn) {
+  auto ranks = start(1);
+  auto joiner = come({5, 1});
+  auto joined = std::async(std::launch::async, [&] { return joiner->join(within(1s)); });
+  while (!ranks[0]->someone_waits()) std::this_thread::sleep_for(1ms);
+  end({5, 1}, "exit code 3");
+  EXPECT_THAT(ranks[0]->meet(in_time())->members, SizeIs(1));
+  EXPECT_THROW((void)joined.get(), DeadlineExceeded);
+}
+
+// So that nobody waits for a member that died while the others build their group.
+TEST_F(RendezvousTest, TheDeathOfAMemberBreaksItsRoundAndNoLaterOne) {
+  auto ranks = start(2);
+  const std::stop_token first = ranks[0]->broken();
+  EXPECT_FALSE(first.stop_requested());
+  end({1, 0}, "SIGKILL");
+  const Deadline deadline = Deadline::after(30s);
+  while (!first.stop_requested() && !deadline.expired()) std::this_thread::sleep_for(1ms);
+  EXPECT_TRUE(first.stop_requested());
+  EXPECT_THAT(ranks[0]->meet(in_time())->members, SizeIs(1));
+  std::this_thread::sleep_for(50ms);  // ten looks
+  EXPECT_FALSE(ranks[0]->broken().stop_requested());
+}
+
+TEST_F(RendezvousTest, AfterTheEndNobodyMeetsOrJoins) {
+  auto ranks = start(2);
+  ranks[0]->close();
+  EXPECT_FALSE(ranks[1]->meet(in_time()).has_value());
+  EXPECT_FALSE(come({0, 1})->join(in_time()).has_value());
+}
+
+TEST_F(RendezvousTest, AStopEndsTheWait) {
+  auto ranks = start(2);
+  std::stop_source stop;
+  stop.request_stop();
+  EXPECT_THROW((void)ranks[0]->meet({.stop = stop.get_token()}), GroupAborted);
+  EXPECT_THROW((void)come({0, 1})->join({.stop = stop.get_token()}), GroupAborted);
+}
+
+}  // namespace
+}  // namespace tandem::comm
