@@ -12,7 +12,7 @@
 namespace tandem::app {
 namespace {
 
-constexpr const char *kUpdates = "updates", *kSteps = "steps";
+constexpr const char *kUpdates = "updates", *kStepsOfGroups = "steps";
 
 std::vector<int> read_line(const std::string& line, std::size_t number, int groups, int most) {
   const JsonValue value = read_json(line);
@@ -20,7 +20,7 @@ std::vector<int> read_line(const std::string& line, std::size_t number, int grou
   if (updates != static_cast<std::int64_t>(number))
     throw DataError(concat("it is of update ", updates, "; a record begins with update 1 and leaves none out"));
   std::vector<int> steps;
-  for (const JsonValue& its : value.at(kSteps).as_array()) {
+  for (const JsonValue& its : value.at(kStepsOfGroups).as_array()) {
     if (its.as_int64() < 1 || its.as_int64() > most)
       throw DataError(concat("a group made ", its.as_int64(), " steps; here they make 1 to ", most));
     steps.push_back(static_cast<int>(its.as_int64()));
@@ -37,7 +37,7 @@ RolloutRecord::RolloutRecord(const std::filesystem::path& path, std::int64_t upd
 
 void RolloutRecord::append(std::int64_t updates, std::span<const int> steps) {
   JsonWriter json;
-  json.begin_object().key(kUpdates).value(updates).key(kSteps).begin_array();
+  json.begin_object().key(kUpdates).value(updates).key(kStepsOfGroups).begin_array();
   for (const int its : steps) json.value(its);
   json.end_array().end_object();
   file_.append(json.text() + "\n");

@@ -3,22 +3,13 @@
 #include <cerrno>
 #include <cstdio>
 #include <fstream>
-#include <limits>
 
+#include "tandem/app/run/written_number.h"
 #include "tandem/base/atomic_file.h"
 #include "tandem/base/json_reader.h"
 #include "tandem/base/json_writer.h"
 
 namespace tandem::app {
-namespace {
-
-// JSON has no NaN: it is written as null.
-double number(const JsonValue& object, std::string_view key) {
-  const JsonValue& value = object.at(key);
-  return value.is_null() ? std::numeric_limits<double>::quiet_NaN() : value.as_double();
-}
-
-}  // namespace
 
 std::string to_json(const RunStatus& status) {
   JsonWriter json;

@@ -1,11 +1,11 @@
 #include "tandem/app/run/update_metrics.h"
 
 #include <algorithm>
-#include <limits>
 #include <numeric>
 #include <string>
 #include <string_view>
 
+#include "tandem/app/run/written_number.h"
 #include "tandem/base/atomic_file.h"
 #include "tandem/base/json_reader.h"
 
@@ -17,16 +17,6 @@ std::string_view last_line(std::string_view text) {
   if (end == std::string_view::npos) return {};
   text = text.substr(0, end);
   return text.substr(text.rfind('\n') + 1);  // npos + 1 is 0
-}
-
-std::optional<double> optional_number(const JsonValue& line, std::string_view key) {
-  const JsonValue& value = line.at(key);
-  return value.is_null() ? std::nullopt : std::optional(value.as_double());
-}
-
-// JSON has no NaN: it is written as null.
-double number(const JsonValue& line, std::string_view key) {
-  return optional_number(line, key).value_or(std::numeric_limits<double>::quiet_NaN());
 }
 
 void add_learner(const LearnerMetrics& learner, Record& record) {
