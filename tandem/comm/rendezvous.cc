@@ -97,6 +97,7 @@ void Rendezvous::begin(std::vector<Life> members) {
   round_ = {.number = 0, .members = {}, .mine = static_cast<int>(mine - members.begin()), .lost = {}, .joined = {}};
   round_.members = std::move(members);
   watch(round_.members);
+  store_->set(members_key(0), text_of(round_.members));  // all of them say the same
   store_->set("begun", "1");
 }
 
@@ -140,20 +141,28 @@ void Rendezvous::beat(Store& store, const std::stop_token& stop) {
   }
 }
 
+// Looks at a member once more; whether it has ended or fallen silent.
+bool Rendezvous::is_gone(Seen& seen) {
+  std::optional<std::string> beat = store_->find(beat_key(seen.who));
+  if (beat != seen.beat) {
+    seen.beat = std::move(beat);
+    seen.sign = Clock::now();
+  }
+  if (store_->find(end_key(seen.who))) {
+    seen.state = Seen::State::kDead;
+    return true;
+  }
+  if (seen.who == me_ || Clock::now() - seen.sign < options_.silence) return false;
+  seen.state = Seen::State::kSilent;
+  return true;
+}
+
 // Looks at the members once more; whether each has come, ended or fallen silent.
 bool Rendezvous::is_decided(std::vector<Seen>& members) {
   bool all = true;
   for (Seen& seen : members) {
-    std::optional<std::string> beat = store_->find(beat_key(seen.who));
-    if (beat != seen.beat) {
-      seen.beat = std::move(beat);
-      seen.sign = Clock::now();
-    }
-    if (store_->find(end_key(seen.who))) {
-      seen.state = Seen::State::kDead;
-    } else if (!(seen.who == me_) && Clock::now() - seen.sign >= options_.silence) {
-      seen.state = Seen::State::kSilent;
-    } else if (store_->find(here_key(round_.number + 1, seen.who))) {
+    if (is_gone(seen)) continue;
+    if (store_->find(here_key(round_.number + 1, seen.who))) {
       seen.state = Seen::State::kHere;
     } else {
       seen.state = Seen::State::kAwaited;
@@ -250,15 +259,30 @@ std::optional<Round> Rendezvous::meet(const Limits& limits) {
   }
 }
 
+void Rendezvous::require_anybody(std::vector<Seen>& members) {
+  if (members.empty()) return;
+  for (Seen& seen : members) {
+    if (!is_gone(seen)) return;
+  }
+  throw RunError(concat("rank ", me_.rank, " was started again to join a run, and all ", members.size(),
+                        " ranks of it have ended or give no sign of life; the last checkpoint is whole, and `tandem ",
+                        "resume` goes on from it"));
+}
+
 std::optional<Round> Rendezvous::join(const Limits& limits) {
   store_->set(concat("join/", store_->add("joiners", 1)), name_of(me_));
-  for (int looked = 0;;) {
+  std::vector<Seen> members;  // of the newest round
+  for (int looked = -1;;) {
     if (is_over(*store_)) return std::nullopt;
     for (const int latest = count_of(*store_, "latest"); looked < latest;) {
       ++looked;
       const std::optional<std::string> text = store_->find(members_key(looked));
-      if (text && has(lives_of(*text), me_)) return enter(looked, lives_of(*text));
+      if (!text) continue;
+      if (has(lives_of(*text), me_)) return enter(looked, lives_of(*text));
+      members.clear();
+      for (const Life& who : lives_of(*text)) members.push_back({.who = who});
     }
+    require_anybody(members);
     if (limits.deadline.expired()) {
       throw DeadlineExceeded(concat("rank ", me_.rank, " was started again to join a run, and nobody let it in: ",
                                     "likely the others have ended, or are in an update that takes longer than that"));

@@ -97,6 +97,8 @@ class Rendezvous {
   void beat(Store& store, const std::stop_token& stop);
   void watch(const std::vector<Life>& members);
   void look_for_deaths(Store& store);
+  [[nodiscard]] bool is_gone(Seen& seen);
+  void require_anybody(std::vector<Seen>& members);
   [[nodiscard]] bool is_decided(std::vector<Seen>& members);
   void require_prevalence(const std::vector<Seen>& members) const;
   void decide(int number, const std::vector<Seen>& members);

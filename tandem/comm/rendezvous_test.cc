@@ -145,6 +145,15 @@ TEST_F(RendezvousTest, AJoinerThatDiedIsNotLetIn) {
 }
 
 // So that nobody waits for a member that died while the others build their group.
+TEST_F(RendezvousTest, WhoComesToARunThatNobodyIsInEndsAtOnce) {
+  auto ranks = start(2, 200ms);
+  ranks.clear();  // the second without a word: it falls silent
+  end({0, 0}, "SIGKILL");
+  const auto joiner = come({0, 1}, 200ms);
+  EXPECT_THAT(message_of<RunError>([&] { (void)joiner->join(in_time()); }),
+              HasSubstr("all 2 ranks of it have ended or give no sign of life"));
+}
+
 TEST_F(RendezvousTest, TheDeathOfAMemberBreaksItsRoundAndNoLaterOne) {
   auto ranks = start(2);
   const std::stop_token first = ranks[0]->broken();

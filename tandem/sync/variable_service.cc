@@ -94,7 +94,9 @@ void VariableService::look_out(const std::function<bool()>& is_over) {
     --sleeps_left_;
     return;
   }
-  do {
+  // News that are for others must not keep it from sleeping for ever.
+  constexpr int kMostNews = 16;
+  for (int news = 0; news < kMostNews; ++news) {
     const std::uint32_t seen = told_.load();
     mutex_.unlock();
     const bool is_news = spin_until(spin_, [&] { return told_.load(std::memory_order_relaxed) != seen; });
@@ -104,7 +106,8 @@ void VariableService::look_out(const std::function<bool()>& is_over) {
       sleeps_after_spin_ = std::min(2 * sleeps_after_spin_, kMostSleeps);
       return;
     }
-  } while (!is_over());
+    if (is_over()) break;
+  }
   sleeps_after_spin_ = 1;
 }
 

@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 #include <utility>
+#include <variant>
 
 #include "tandem/app/commands/run_session.h"
 #include "tandem/app/train/build_run.h"
@@ -157,6 +158,7 @@ class Part {
     const std::optional<RunEnd> end =
         follow(options, with_plugins(environments_, options), ranks, signals_, survival_.kept());
     if (!end) return std::nullopt;
+    if (survival_.kept() != nullptr) (void)ranks.gather({0.0});  // until rank 0 has completed the record
     return *end == RunEnd::kFinished ? ExitCode::kDone : ExitCode::kStopped;
   }
 
@@ -185,6 +187,20 @@ class Part {
   Survival& survival_;
 };
 
+// The world of those that go on; else, the run being over or a signal having ended the wait, the exit code.
+std::variant<comm::World, ExitCode> meet_anew(Survival& survival, const StopSignals& signals) {
+  const LateStop late(signals.token(), kMeetingPatience);
+  try {
+    std::optional<comm::World> world = survival.meet_anew(late.token());
+    if (world) return *std::move(world);
+    return ExitCode::kDone;
+  } catch (const RunError&) {
+    if (!late.token().stop_requested()) throw;
+    std::cerr << "tandem: stopped before the ranks had met; the last checkpoint is whole\n";
+    return ExitCode::kStopped;
+  }
+}
+
 // Until the training has ended, round by round.
 ExitCode train_in_rounds(comm::World first, Part& part, Survival& survival, const StopSignals& signals,
                          const Part::Lead& lead_first) {
@@ -200,13 +216,12 @@ ExitCode train_in_rounds(comm::World first, Part& part, Survival& survival, cons
     } catch (const std::exception& error) {
       ranks.abort(concat("rank ", ranks.rank(), " failed: ", error.what()));
       if (!survival.can_go_on(error)) throw;
-      survival.note_cause(error);
+      if (!ranks.leads()) survival.note_cause(error);  // rank 0 has logged it
     }
     if (!first_store) first_store = std::move(world.store);
-    const LateStop late(signals.token(), kMeetingPatience);
-    std::optional<comm::World> next = survival.meet_anew(late.token());
-    if (!next) return ExitCode::kDone;
-    world = std::move(*next);
+    std::variant<comm::World, ExitCode> next = meet_anew(survival, signals);
+    if (const ExitCode* code = std::get_if<ExitCode>(&next)) return *code;
+    world = std::get<comm::World>(std::move(next));
   }
 }
 
@@ -244,9 +259,9 @@ ExitCode run_on_all_ranks(const comm::WorldWords& words, const std::vector<Setti
   }
   std::optional<comm::World> met;
   if (survival.joins()) {
-    const LateStop late(signals.token(), kMeetingPatience);
-    met = survival.meet_anew(late.token());
-    if (!met) return ExitCode::kDone;  // it was all made meanwhile
+    std::variant<comm::World, ExitCode> joined = meet_anew(survival, signals);
+    if (const ExitCode* code = std::get_if<ExitCode>(&joined)) return *code;
+    met = std::get<comm::World>(std::move(joined));
   } else {
     met = meet(me, options, signals);
     if (!met) return ExitCode::kStopped;

@@ -290,13 +290,18 @@ std::optional<ExitCode> train_in(RunFolder& folder, const Configuration& configu
     }
     const auto& [summary, asked] = *trained;
     leader.survival().close();
+    if (leader.survival().kept() != nullptr) (void)ranks.gather({0.0});  // the others stay until the record is complete
     say_outcome(*progress, summary, folder.paths());
     if (profile) progress->say(profile->finish());
     if (summary.end == RunEnd::kStopped && asked == StopRequest::kRequeue) requeue(*progress, log);
     return summary.end == RunEnd::kFinished ? ExitCode::kDone : ExitCode::kStopped;
   } catch (const std::exception& error) {
     progress->finish();
-    if (!leader.survival().can_go_on(error)) log.error(error.what());  // else its survivors tell of it
+    if (leader.survival().can_go_on(error)) {
+      log.warning(concat("the ranks meet anew: ", error.what()));
+    } else {
+      log.error(error.what());
+    }
     if (profile) keep_profile(*profile, log);
     throw;
   }

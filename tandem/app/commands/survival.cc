@@ -61,12 +61,16 @@ bool Survival::is_begun() const {
 
 void Survival::start(const learner::Ranks& ranks) {
   if (me_.world_size == 1) return;  // nobody else is there to go on
-  if (std::exchange(has_started_, true) || is_joiner_) return share_newest(ranks, kept_);
+  if (has_started_ || is_joiner_) {
+    has_started_ = true;
+    return share_newest(ranks, kept_);
+  }
   open_rendezvous();
   std::vector<comm::Life> all;
   for (const std::vector<double>& restarts : ranks.gather({static_cast<double>(me_.rank_restarts)}))
     all.push_back({static_cast<int>(all.size()), static_cast<int>(restarts.front())});
   rendezvous_->begin(std::move(all));
+  has_started_ = true;
 }
 
 bool Survival::can_go_on(const std::exception& error) const { return has_started_ && is_loss_of_others(error); }
@@ -101,7 +105,8 @@ std::optional<comm::World> Survival::open_round(const comm::Round& round, const 
   try {
     return comm::open_world(me, options);
   } catch (const RunError& error) {
-    if (stop.stop_requested() || !is_loss_of_others(error)) throw;
+    const bool is_loss = is_loss_of_others(error) || rendezvous_->broken().stop_requested();
+    if (stop.stop_requested() || !is_loss) throw;
     notes_.push_back(concat("round ", round.number, " came to nothing: ", error.what()));
     return std::nullopt;
   }

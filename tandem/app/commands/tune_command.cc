@@ -194,7 +194,11 @@ void write_new_file(const std::filesystem::path& file, const std::string& text) 
   if (out == nullptr) throw_file_error("write", file, errno);
   const bool is_written = std::fwrite(text.data(), 1, text.size(), out) == text.size();
   const int error = errno;
-  if (std::fclose(out) != 0 || !is_written) throw_file_error("write", file, is_written ? errno : error);
+  if (std::fclose(out) == 0 && is_written) return;
+  const int cause = is_written ? errno : error;
+  std::error_code ignored;
+  std::filesystem::remove(file, ignored);  // what is there is cut short
+  throw_file_error("write", file, cause);
 }
 
 void require_promises_held(const TuneFindings& findings) {
@@ -237,12 +241,21 @@ ExitCode run_tune(const TuneCommand& command, const rl::EnvRegistry& environment
   faults.raise();
 
   TuneFindings findings = tune(command, given, candidates, environments);
-  if (findings.chosen) {
-    write_new_file(command.options.output, to_config_file(findings, candidates.configurations[*findings.chosen].yaml));
-    findings.output = command.options.output.string();
+  const auto print = [&] {
+    std::cout << (command.output == Output::kJson ? to_json(findings) + "\n" : to_text(findings, program_name()));
+  };
+  try {  // whatever fails, what was measured is shown
+    require_promises_held(findings);
+    if (findings.chosen) {
+      write_new_file(command.options.output,
+                     to_config_file(findings, candidates.configurations[*findings.chosen].yaml));
+      findings.output = command.options.output.string();
+    }
+  } catch (const std::exception&) {
+    print();
+    throw;
   }
-  std::cout << (command.output == Output::kJson ? to_json(findings) + "\n" : to_text(findings, program_name()));
-  require_promises_held(findings);
+  print();
   return findings.chosen ? ExitCode::kDone : ExitCode::kStopped;
 }
 

@@ -44,7 +44,9 @@ TuneRuns::TuneRuns(const rl::EnvRegistry& environments, const StopSignals& signa
   folder_ = name;
 }
 
-TuneRuns::~TuneRuns() {
+TuneRuns::~TuneRuns() { remove_folder(); }
+
+void TuneRuns::remove_folder() const {
   std::error_code ignored;
   std::filesystem::remove_all(folder_, ignored);
 }
@@ -58,10 +60,17 @@ std::optional<RunSample> TuneRuns::run(const Configuration& configuration, std::
   RunLog log(folder.paths().log(), Severity::kInfo);
   CollectedProgress progress;
   // There are no ranks that could be asked to meet anew.
-  const Trained trained =
-      train(once, with_plugins(environments_, once.options), std::nullopt, learner::Ranks(),
-            {.folder = folder, .progress = progress, .log = log, .signals = signals_, .end_process = end_process})
-          .value();
+  const Trained trained = train(once, with_plugins(environments_, once.options), std::nullopt, learner::Ranks(),
+                                {.folder = folder,
+                                 .progress = progress,
+                                 .log = log,
+                                 .signals = signals_,
+                                 .end_process =
+                                     [this](const HungThread& error) {
+                                       remove_folder();
+                                       end_process(error);
+                                     }})
+                              .value();
   if (trained.summary.end != RunEnd::kFinished) return std::nullopt;
   RunSample sample = sample_of(progress.updates());
   sample.state_sha256 = trained.summary.state_sha256;

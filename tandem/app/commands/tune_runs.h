@@ -20,7 +20,7 @@ class TuneRuns {
  public:
   /// Both outlive it. Throws RunError when the system has no folder for the runs.
   TuneRuns(const rl::EnvRegistry& environments, const StopSignals& signals);
-  /// Removes the folder.
+  /// Removes the folder. A second Ctrl-C, which ends the process at once, leaves it.
   ~TuneRuns();
   TuneRuns(const TuneRuns&) = delete;
   TuneRuns& operator=(const TuneRuns&) = delete;
@@ -34,6 +34,8 @@ class TuneRuns {
   [[nodiscard]] std::optional<std::int64_t> steps_in(const Configuration& configuration, double seconds) const;
 
  private:
+  void remove_folder() const;
+
   const rl::EnvRegistry& environments_;
   const StopSignals& signals_;
   std::filesystem::path folder_;

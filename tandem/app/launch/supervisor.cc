@@ -51,7 +51,7 @@ class Supervisor {
   int run() {
     for (Seat& seat : seats_) start(seat);
     while (is_any_running()) turn();
-    const bool is_complete = !failures_.empty() && witness_.is_complete && witness_.is_complete();
+    const bool is_complete = !failures_.empty() && !has_given_up_ && witness_.is_complete && witness_.is_complete();
     if (!failures_.empty() && !is_complete) err_.add(failure_report(failures_));
     while (!out_.is_empty() || !err_.is_empty()) turn();
     if (is_interrupted_) return kInterrupted;
@@ -164,6 +164,7 @@ class Supervisor {
       err_.add(concat("tandem: ", describe(failure), "; the others go on (--on-death continue)\n"));
     } else if (!is_ending_ && is_any_running()) {
       err_.add(concat("tandem: ", describe(failure), "; the others are asked to end\n"));
+      has_given_up_ = true;
       end_all(SIGTERM);
     }
     failures_.push_back(std::move(failure));
@@ -232,7 +233,8 @@ class Supervisor {
   std::vector<RankFailure> failures_;  // in their order; those that were replaced are not in it
   std::vector<int> passed_on_;         // signals that may mean anything to the ranks
   bool is_ending_ = false;
-  bool is_stopped_ = false;  // a rank said that it was stopped by a signal
+  bool has_given_up_ = false;  // a failure ends the others: how they end is no success
+  bool is_stopped_ = false;    // a rank said that it was stopped by a signal
   bool is_interrupted_ = false;
   Clock::time_point ending_since_;
   Deadline kill_at_ = Deadline::infinite();

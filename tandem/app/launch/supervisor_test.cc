@@ -110,6 +110,15 @@ TEST_F(SupervisorTest, FailuresDoNotCountWhenTheWorkIsComplete) {
   }
 }
 
+// The others are asked to end, and may then say that their work is complete.
+TEST_F(SupervisorTest, AFailureThatEndsTheOthersCounts) {
+  const Outcome outcome = launch("[ $RANK = 1 ] && exit 7; trap 'exit 0' TERM; while :; do sleep 0.01; done",
+                                 {.ranks = 2, .on_death = OnDeath::kReplace, .max_restarts = 1},
+                                 {.on_failure = {}, .is_complete = [] { return true; }});
+  EXPECT_EQ(outcome.code, 7);
+  EXPECT_THAT(outcome.err, HasSubstr("the run failed"));
+}
+
 TEST_F(SupervisorTest, EveryLineCarriesItsRankOnItsStream) {
   const Outcome outcome = launch("echo out $RANK; echo err $RANK >&2; printf unfinished", {.ranks = 2});
   EXPECT_EQ(outcome.code, 0);

@@ -126,7 +126,12 @@ class Drawing {
     if (!chart_.threshold) return;
     const double at = frame_.place({0, *chart_.threshold}).y;
     canvas_.dashed_line({frame_.upper_left.x, at}, {frame_.lower_right.x, at}, 1.2, kGoal);
-    canvas_.text({frame_.upper_left.x + 6, at - 5}, threshold_text(*chart_.threshold), {10.5, kGoal});
+    // On the side of the line where no curve ends.
+    const bool reached = std::ranges::any_of(chart_.curves, [this](const Curve& curve) {
+      return !curve.points.empty() && curve.points.back().y >= *chart_.threshold;
+    });
+    canvas_.text({frame_.lower_right.x - 6, reached ? at + 14 : at - 5}, threshold_text(*chart_.threshold),
+                 {10.5, kGoal, FontWeight::kNormal, Align::kRight});
   }
 
   [[nodiscard]] std::vector<Point> placed(const std::vector<Point>& points) const {

@@ -54,7 +54,8 @@ std::vector<Point> smooth(const std::vector<Point>& points, std::size_t half_win
   std::vector<Point> smoothed;
   smoothed.reserve(points.size());
   for (std::size_t i = 0; i < points.size(); ++i) {
-    const std::size_t begin = i - std::min(half_window, i), end = std::min(points.size(), i + half_window + 1);
+    const std::size_t half = std::min({half_window, i, points.size() - 1 - i});
+    const std::size_t begin = i - half, end = i + half + 1;
     smoothed.push_back({points[i].x, (sums[end] - sums[begin]) / static_cast<double>(end - begin)});
   }
   return smoothed;

@@ -26,7 +26,8 @@ struct Curve {
 [[nodiscard]] std::vector<Point> read_points(const std::filesystem::path& metrics, std::string_view x,
                                              std::string_view y);
 
-/// Each point as the mean of those up to `half_window` before and after it.
+/// Each point as the mean of those up to `half_window` before and after it, as many on either side: the first and the
+/// last are as they are, and a curve that rises is not lifted at its start.
 [[nodiscard]] std::vector<Point> smooth(const std::vector<Point>& points, std::size_t half_window);
 
 /// At most `most` points: the mean of each run of neighbours, and the first and last as they are.

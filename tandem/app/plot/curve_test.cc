@@ -30,9 +30,10 @@ TEST(ReadPointsTest, ABrokenLineIsNamed) {
   EXPECT_THROW((void)read_points(folder / "missing", "x", "y"), CheckpointError);
 }
 
-TEST(SmoothTest, IsTheMeanOfTheWindowAlsoAtTheEnds) {
-  const std::vector<Point> points{{0, 0}, {1, 3}, {2, 6}, {3, 0}};
-  EXPECT_THAT(smooth(points, 1), ElementsAre(Point{0, 1.5}, Point{1, 3}, Point{2, 3}, Point{3, 3}));
+TEST(SmoothTest, IsTheMeanOfAWindowThatNarrowsTowardsTheEnds) {
+  const std::vector<Point> points{{0, 0}, {1, 3}, {2, 6}, {3, 0}, {4, 3}};
+  EXPECT_THAT(smooth(points, 1), ElementsAre(Point{0, 0}, Point{1, 3}, Point{2, 3}, Point{3, 3}, Point{4, 3}));
+  EXPECT_THAT(smooth(points, 9), ElementsAre(Point{0, 0}, Point{1, 3}, Point{2, 2.4}, Point{3, 3}, Point{4, 3}));
   EXPECT_EQ(smooth(points, 0), points);
   EXPECT_TRUE(smooth({}, 3).empty());
 }

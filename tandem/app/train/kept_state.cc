@@ -19,7 +19,8 @@ void share_newest(const learner::Ranks& ranks, KeptState& kept) {
   }
   const std::vector<double>& its = all[newest];
   if (its[0] < 0) throw RunError("none of the ranks that are left has the state of any update; begin anew");
-  if (differ) kept.parts = learner::parts_from(ranks, static_cast<int>(newest), std::move(kept.parts));
+  // A copy of what this rank gives: should another die meanwhile, it is needed in the next round.
+  if (differ) kept.parts = learner::parts_from(ranks, static_cast<int>(newest), kept.parts);
   kept.updates = static_cast<std::int64_t>(its[0]);
   kept.progress.solved_at_env_steps.reset();
   if (its[1] >= 0) kept.progress.solved_at_env_steps = static_cast<std::int64_t>(its[1]);

@@ -180,6 +180,9 @@ void RunRecord::account(const rl::RunReport& report) {
   last_.learn_ms = 1e3 * report.learning.learn_seconds;
   last_.sync_ms = 1e3 * report.learning.sync_seconds;
   if (report.learning.kl_coef > 0) last_.kl_coef = report.learning.kl_coef;
+  // A run may go on as one rank, or under another strategy, than the one whose last line this began with.
+  last_.ranks.reset();
+  last_.gradients.reset();
   if (report.ranks.size() > 1) last_.ranks = rank_metrics(report.ranks);
   if (report.rollouts) {
     if (!rollouts_) open_rollouts(run_.updates() - 1);
@@ -313,7 +316,7 @@ Summary RunRecord::finish(RunEnd end, const std::vector<learner::ReplicaTeam::Wo
                                 .waited_s = staleness.wait_seconds,
                                 .staleness_max = staleness.most});
   }
-  if (step_sizes_.steps > 0) account_gradients(summary);
+  if (!replica_gradients_.empty()) account_gradients(summary);
   write_file(place_.folder.paths().summary(), to_json(summary) + "\n");
   draw_run(place_.folder.paths(), run_.spec().reward_threshold);
   place_.log.info(concat(summary.end == RunEnd::kFinished ? "finished" : "stopped", " after update ", run_.updates(),

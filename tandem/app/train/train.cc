@@ -47,6 +47,7 @@ class Training {
       watch_.made(report);
       keep();
       if (record != nullptr) account(*record, report);
+      if (record != nullptr && kept_ != nullptr) kept_->progress = record->progress();
       tell(take_remarks());
       decision = decide(record, record != nullptr && record->checkpoint_due(std::max<std::int64_t>(saved_updates_, 0)));
       if (decision.checkpoint) checkpoint(record);
@@ -223,16 +224,9 @@ std::optional<Trained> train(const Configuration& configuration, const rl::EnvRe
   const auto warn = [&place](const std::vector<std::string>& remarks) {
     for (const std::string& remark : remarks) place.log.warning(remark);
   };
+  std::optional<RunEnd> end;
   try {
-    const std::optional<RunEnd> end = training.loop(&record, warn);
-    if (!end) return std::nullopt;
-    // follow() asks for the same, in the same order.
-    const Span span("end");
-    const std::vector<learner::ReplicaTeam::Work> work = run.work();
-    const std::string state_sha256 = run.state_sha256();
-    Trained trained{record.finish(*end, work, run.params_sha256(), state_sha256), training.asked()};
-    training.watch().end(*end);
-    return trained;
+    end = training.loop(&record, warn);
   } catch (const HungThread& error) {
     record.failed(error.what());
     training.watch().end(RunEnd::kFailed);
@@ -244,6 +238,14 @@ std::optional<Trained> train(const Configuration& configuration, const rl::EnvRe
     training.watch().end(RunEnd::kFailed);
     throw;
   }
+  if (!end) return std::nullopt;
+  // follow() asks for the same, in the same order.
+  const Span span("end");
+  const std::vector<learner::ReplicaTeam::Work> work = run.work();
+  const std::string state_sha256 = run.state_sha256();
+  Trained trained{record.finish(*end, work, run.params_sha256(), state_sha256), training.asked()};
+  training.watch().end(*end);
+  return trained;
 }
 
 std::optional<RunEnd> follow(const TrainOptions& options, const rl::EnvRegistry& environments,

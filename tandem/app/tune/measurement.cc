@@ -95,11 +95,13 @@ std::size_t choose(std::span<const Measured> all) {
 }
 
 std::vector<std::size_t> broken_promises(std::span<const Measured> all) {
+  const std::string& state = all.front().runs[0].state_sha256;
+  const auto differs = [&state](const RunSample& run) { return run.state_sha256 != state; };
   std::vector<std::size_t> broken;
+  if (std::ranges::any_of(all.front().runs, differs)) return broken;
   for (std::size_t i = 1; i < all.size(); ++i) {
     if (all[i].layout.learning != Learning::kSameBits) continue;
-    const auto differs = [&all](const RunSample& run) { return run.state_sha256 != all.front().runs[0].state_sha256; };
-    if (std::any_of(all[i].runs.begin(), all[i].runs.end(), differs)) broken.push_back(i);
+    if (std::ranges::any_of(all[i].runs, differs)) broken.push_back(i);
   }
   return broken;
 }

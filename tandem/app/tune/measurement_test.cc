@@ -83,5 +83,12 @@ TEST(MeasurementTest, StatesThatDifferBreakThePromiseOfTheSameBitsOnly) {
   EXPECT_THAT(broken_promises(all), ElementsAre(1));
 }
 
+TEST(MeasurementTest, ARunThatIsNeverTheSameBreaksNoPromise) {
+  std::vector<Measured> all{measured({1, 1}, 0), measured({1, 1})};
+  all[0].runs[1].state_sha256 = "b";
+  all[1].runs[0].state_sha256 = "c";
+  EXPECT_THAT(broken_promises(all), IsEmpty());
+}
+
 }  // namespace
 }  // namespace tandem::app

@@ -47,7 +47,7 @@ struct VtraceTargets {
 [[nodiscard]] VtraceTargets vtrace_by_operations(const VtraceInput& input, const VtraceOptions& options);
 
 /// The same of numbers in memory, float or double, shapes as above; value_target and advantage are [T, N] and written.
-/// Computed in double. Tensors that lie on the CPU are such numbers.
+/// Each step is computed in double, and v(s + 1) taken as it was written. Tensors that lie on the CPU are such numbers.
 template <typename Real>
 struct VtraceNumbers {
   std::int64_t steps = 0, rows = 0;
