@@ -14,6 +14,7 @@ That bound is for the worst case; besides, Tandem's parameters must not be furth
 without a hook than twice what torch's hook makes of it. PowerSGD is float32 on both sides, multiplied in another order:
 its error grows through QR, about tenfold over the unhooked 1e-6.
 """
+import gc
 import math
 import sys
 
@@ -61,6 +62,24 @@ def power_sgd_from(q):
     return hook
 
 
+# What DistributedDataParallel holds of the group is gone when this returns, before the group is.
+def train_with_ddp(name, hook, data, rank, folder):
+    net = Mlp()
+    net.load_state_dict(load_file(folder / "weights.safetensors"))
+    ddp = DistributedDataParallel(net)
+    if hook:
+        ddp.register_comm_hook(*hook)
+    optimizer = torch.optim.SGD(ddp.parameters(), lr=RATE)
+    largest = torch.zeros(1)
+    for step in range(STEPS):
+        optimizer.zero_grad()
+        (ddp(data["x"][step, rank]) - data["y"][step, rank]).square().mean().backward()
+        largest = torch.stack([largest.max(), *[p.grad.abs().max() for p in net.parameters()]]).max().reshape(1)
+        optimizer.step()
+    if rank == 0:
+        save_file({**net.state_dict(), "largest": largest}, folder / f"{name}.ddp.safetensors")
+
+
 def ddp_rank(rank, ranks, folder):
     torch.set_num_threads(1)
     dist.init_process_group("gloo", init_method=f"file://{folder}/rendezvous", rank=rank, world_size=ranks)
@@ -75,20 +94,8 @@ def ddp_rank(rank, ranks, folder):
         ),
     }
     for name, hook in hooks.items():
-        net = Mlp()
-        net.load_state_dict(load_file(folder / "weights.safetensors"))
-        ddp = DistributedDataParallel(net)
-        if hook:
-            ddp.register_comm_hook(*hook)
-        optimizer = torch.optim.SGD(ddp.parameters(), lr=RATE)
-        largest = torch.zeros(1)
-        for step in range(STEPS):
-            optimizer.zero_grad()
-            (ddp(data["x"][step, rank]) - data["y"][step, rank]).square().mean().backward()
-            largest = torch.stack([largest.max(), *[p.grad.abs().max() for p in net.parameters()]]).max().reshape(1)
-            optimizer.step()
-        if rank == 0:
-            save_file({**net.state_dict(), "largest": largest}, folder / f"{name}.ddp.safetensors")
+        train_with_ddp(name, hook, data, rank, folder)
+    gc.collect()
     dist.barrier()
     dist.destroy_process_group()
 

@@ -6,6 +6,7 @@ usage: data_parallel_parity.py PATH/TO/tandem PATH/TO/data_parallel_rank
 Both start from the same weights and see the same batches, on 2 and on 4 ranks, for 20 steps. Exits with 1 and names model,
 ranks and parameter when any differs by more than 1e-6.
 """
+import gc
 import sys
 
 import torch
@@ -78,21 +79,28 @@ def prepare(folder, ranks):
         save_file({"x": inputs(shape), "y": torch.randn(*shape)}, folder / f"{name}.data.safetensors")
 
 
+# What DistributedDataParallel holds of the group is gone when this returns, before the group is.
+def train_with_ddp(name, rank, folder):
+    module, _, make_optimizer = MODELS[name]
+    net = module()
+    net.load_state_dict(load_file(folder / f"{name}.weights.safetensors"))
+    ddp = DistributedDataParallel(net, find_unused_parameters=name == "partial")
+    optimizer = make_optimizer(ddp.parameters())
+    data = load_file(folder / f"{name}.data.safetensors")
+    for step in range(STEPS):
+        optimizer.zero_grad()
+        (ddp(data["x"][step, rank], step, rank) - data["y"][step, rank]).square().mean().backward()
+        optimizer.step()
+    if rank == 0:
+        save_file(net.state_dict(), folder / f"{name}.ddp.safetensors")
+
+
 def ddp_rank(rank, ranks, folder):
     torch.set_num_threads(1)
     dist.init_process_group("gloo", init_method=f"file://{folder}/rendezvous", rank=rank, world_size=ranks)
-    for name, (module, _, make_optimizer) in MODELS.items():
-        net = module()
-        net.load_state_dict(load_file(folder / f"{name}.weights.safetensors"))
-        ddp = DistributedDataParallel(net, find_unused_parameters=name == "partial")
-        optimizer = make_optimizer(ddp.parameters())
-        data = load_file(folder / f"{name}.data.safetensors")
-        for step in range(STEPS):
-            optimizer.zero_grad()
-            (ddp(data["x"][step, rank], step, rank) - data["y"][step, rank]).square().mean().backward()
-            optimizer.step()
-        if rank == 0:
-            save_file(net.state_dict(), folder / f"{name}.ddp.safetensors")
+    for name in MODELS:
+        train_with_ddp(name, rank, folder)
+    gc.collect()
     dist.barrier()
     dist.destroy_process_group()
 

@@ -51,7 +51,8 @@ inline constexpr double kNoise = 0.03;
 [[nodiscard]] std::size_t choose(std::span<const Measured> all);
 
 /// Layouts that must learn the same bits and ended in another state than the given one. Runs of a layout must have made
-/// the same steps. Empty: the promise held, or the given layout's own runs differ, as with an environment that seeds itself.
+/// the same steps. Empty: the promise held, or the given layout's own runs differ, as with an environment that seeds
+/// itself.
 [[nodiscard]] std::vector<std::size_t> broken_promises(std::span<const Measured> all);
 
 }  // namespace tandem::app
