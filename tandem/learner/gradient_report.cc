@@ -3,6 +3,7 @@
 #include <array>
 #include <cmath>
 
+#include "tandem/base/column_text.h"
 #include "tandem/base/text.h"
 
 namespace tandem::learner {
@@ -10,13 +11,9 @@ namespace {
 
 constexpr std::array kHeads{"replica", "offered", "accepted", "applied", "dropped", "waited ms"};
 
-std::string right(const std::string& text, std::size_t width) {
-  return std::string(width > text.size() ? width - text.size() : 0, ' ') + text;
-}
-
 std::string row_of(const std::array<std::string, kHeads.size()>& cells) {
   std::string row;
-  for (std::size_t i = 0; i < cells.size(); ++i) row += (i == 0 ? "" : "  ") + right(cells[i], i == 0 ? 7 : 9);
+  for (std::size_t i = 0; i < cells.size(); ++i) row += (i == 0 ? "" : "  ") + align_right(cells[i], i == 0 ? 7 : 9);
   return row + "\n";
 }
 

@@ -14,12 +14,10 @@ That bound is for the worst case; besides, Tandem's parameters must not be furth
 without a hook than twice what torch's hook makes of it. PowerSGD is float32 on both sides, multiplied in another order:
 its error grows through QR, about tenfold over the unhooked 1e-6.
 """
-import gc
 import math
 import sys
 
 import torch
-import torch.distributed as dist
 from ranks import faults_over_ranks
 from safetensors.torch import load_file, save_file
 from torch import nn
@@ -62,7 +60,6 @@ def power_sgd_from(q):
     return hook
 
 
-# What DistributedDataParallel holds of the group is gone when this returns, before the group is.
 def train_with_ddp(name, hook, data, rank, folder):
     net = Mlp()
     net.load_state_dict(load_file(folder / "weights.safetensors"))
@@ -80,9 +77,7 @@ def train_with_ddp(name, hook, data, rank, folder):
         save_file({**net.state_dict(), "largest": largest}, folder / f"{name}.ddp.safetensors")
 
 
-def ddp_rank(rank, ranks, folder):
-    torch.set_num_threads(1)
-    dist.init_process_group("gloo", init_method=f"file://{folder}/rendezvous", rank=rank, world_size=ranks)
+def train_all(rank, folder):
     data = load_file(folder / "data.safetensors")
     hooks = {
         "none": None,
@@ -95,9 +90,6 @@ def ddp_rank(rank, ranks, folder):
     }
     for name, hook in hooks.items():
         train_with_ddp(name, hook, data, rank, folder)
-    gc.collect()
-    dist.barrier()
-    dist.destroy_process_group()
 
 
 def tolerance(name, ranks, largest):
@@ -130,7 +122,7 @@ def compare(folder, ranks):
 def main():
     if len(sys.argv) != 3:
         raise SystemExit(__doc__)
-    faults = faults_over_ranks(sys.argv[1], sys.argv[2], prepare, ddp_rank, compare)
+    faults = faults_over_ranks(sys.argv[1], sys.argv[2], prepare, train_all, compare)
     for fault in faults:
         print("FAULT:", fault)
     return 1 if faults else 0

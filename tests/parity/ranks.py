@@ -1,21 +1,34 @@
 """The same training by Tandem's ranks, under `tandem launch`, and by torch.distributed's: for tests that compare them."""
 
+import gc
 import pathlib
 import subprocess
 import tempfile
 
+import torch
+import torch.distributed as dist
 import torch.multiprocessing as mp
 
 
-def faults_over_ranks(tandem, rank_program, prepare, torch_rank, compare):
+def in_process_group(rank, ranks, folder, train):
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo", init_method=f"file://{folder}/rendezvous", rank=rank, world_size=ranks)
+    train(rank, folder)
+    gc.collect()  # what holds the group goes before it
+    dist.barrier()
+    dist.destroy_process_group()
+
+
+def faults_over_ranks(tandem, rank_program, prepare, train_with_torch, compare):
     """With 2 and 4 ranks: prepare(folder, ranks) writes what both begin with, both train in `folder`, and
-    compare(folder, ranks) returns what is wrong. `torch_rank`: a function of a module, of (rank, ranks, folder)."""
+    compare(folder, ranks) returns what is wrong. `train_with_torch`: a function of a module, of (rank, folder), called
+    on each rank with a process group."""
     faults = []
     for ranks in (2, 4):
         with tempfile.TemporaryDirectory() as name:
             folder = pathlib.Path(name)
             prepare(folder, ranks)
             subprocess.run([tandem, "launch", "--ranks", str(ranks), "--", rank_program, name], check=True, timeout=120)
-            mp.spawn(torch_rank, args=(ranks, folder), nprocs=ranks)
+            mp.spawn(in_process_group, args=(ranks, folder, train_with_torch), nprocs=ranks)
             faults += compare(folder, ranks)
     return faults

@@ -18,37 +18,9 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-// Four environments of as many shards, all in all, with all that changes from update to update.
-Recipe dd_ppo() {
-  return {"DD-PPO",
-          {"--algo",
-           "dd_ppo",
-           "--env",
-           "CartPole-v1",
-           "--seed",
-           "21",
-           "--shards",
-           "4",
-           "--num-envs",
-           "4",
-           "--rollout-steps",
-           "50",
-           "--minibatch-size",
-           "40",
-           "--epochs",
-           "2",
-           "--set",
-           "policy.hidden=16,16",
-           "--set",
-           "ppo.kl_coef=0.2",
-           "--set",
-           "ppo.kl_coef_target=0.0005",
-           "--set",
-           "ppo.learning_rate_schedule=constant",
-           "--set",
-           "ppo.entropy_coef=0.01"},
-          4000,
-          200};
+// With all that changes from update to update.
+Recipe changing() {
+  return with_setting(with_setting(dd_ppo(), "ppo.learning_rate_schedule=constant"), "ppo.entropy_coef=0.01");
 }
 
 double sum_of_metric(const std::filesystem::path& run, const std::string& key) {
@@ -56,11 +28,6 @@ double sum_of_metric(const std::filesystem::path& run, const std::string& key) {
   std::istringstream lines(read_file(run / "metrics.jsonl"));
   for (std::string line; std::getline(lines, line);) sum += read_json(line).at(key).as_double();
   return sum;
-}
-
-Recipe with(Recipe recipe, const std::string& setting) {
-  recipe.arguments.insert(recipe.arguments.end(), {"--set", setting});
-  return recipe;
 }
 
 Command with_ranks(int ranks, Command command) {
@@ -84,20 +51,20 @@ void expect_same_bits_on_any_ranks(const Recipe& recipe) {
 }
 
 TEST(DdPpoTest, TheSameShardsHaveTheSameStateOnAnyRanks) {
-  expect_same_bits_on_any_ranks(with(dd_ppo(), "ppo.entropy_coef_schedule=linear"));
+  expect_same_bits_on_any_ranks(with_setting(changing(), "ppo.entropy_coef_schedule=linear"));
 }
 
 TEST(LongDdPpoTest, TheSameShardsHaveTheSameStateAfter100kSteps) {
-  expect_same_bits_on_any_ranks(with_steps(dd_ppo(), 100'000));
+  expect_same_bits_on_any_ranks(with_steps(changing(), 100'000));
 }
 
 // Half of it on two ranks, the rest on two others with two replicas each: the adapted penalty, too, goes on where it
 // was.
 TEST(DdPpoTest, ARunGoesOnExactlyOnOtherRanks) {
   const TemporaryFolder scratch;
-  expect_success(train(dd_ppo(), scratch / "whole", "cpu"));
+  expect_success(train(changing(), scratch / "whole", "cpu"));
   const auto folder = scratch / "parts";
-  expect_success(with_ranks(2, train(with_steps(dd_ppo(), 2000), folder, "cpu")));
+  expect_success(with_ranks(2, train(with_steps(changing(), 2000), folder, "cpu")));
   Command more = resume(folder, "cpu:2");
   more.arguments.insert(more.arguments.end(), {"--total-steps", "4000"});
   expect_success(with_ranks(2, more));
@@ -134,9 +101,9 @@ TEST(DdPpoTest, CountsOfARankAreTotalsInTheRecord) {
 }
 
 Recipe preempted() {
-  Recipe recipe = dd_ppo();
+  Recipe recipe = changing();
   recipe.arguments.insert(recipe.arguments.end(), {"--stragglers", "preempt"});
-  return with(with(recipe, "dd_ppo.sync_frac=0.25"), "dd_ppo.least_frac=0.1");
+  return with_setting(with_setting(recipe, "dd_ppo.sync_frac=0.25"), "dd_ppo.least_frac=0.1");
 }
 
 // Two ranks. Which group comes first is left to the machine; where each ended is in the record.
@@ -278,7 +245,7 @@ TEST(DdPpoTest, AllFaultsAreReportedAtOnce) {
 
 TEST(DdPpoTest, RanksWithinRanksAreRefused) {
   const TemporaryFolder scratch;
-  const Ended ended = run(as_ranks(2, with_ranks(2, train(dd_ppo(), scratch / "run", "cpu"))));
+  const Ended ended = run(as_ranks(2, with_ranks(2, train(changing(), scratch / "run", "cpu"))));
   EXPECT_EQ(ended.exit_code, 2);
   EXPECT_THAT(ended.err, HasSubstr("--ranks 2: this process is rank"));
 }

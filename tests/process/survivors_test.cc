@@ -31,33 +31,7 @@ using ::testing::HasSubstr;
 constexpr int kRanks = 4;
 
 Recipe small_dd_ppo(std::int64_t steps) {
-  return {"DD-PPO",
-          {"--algo",
-           "dd_ppo",
-           "--env",
-           "CartPole-v1",
-           "--seed",
-           "21",
-           "--shards",
-           "4",
-           "--num-envs",
-           "4",
-           "--rollout-steps",
-           "50",
-           "--minibatch-size",
-           "40",
-           "--epochs",
-           "2",
-           "--set",
-           "policy.hidden=16,16",
-           "--set",
-           "normalize.observations=true",
-           "--set",
-           "ppo.kl_coef=0.2",
-           "--set",
-           "ppo.kl_coef_target=0.0005"},
-          steps,
-          200};
+  return with_steps(with_setting(dd_ppo(), "normalize.observations=true"), steps);
 }
 
 // With few checkpoints: these trainings are not about the disk.

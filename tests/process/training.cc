@@ -43,6 +43,39 @@ Recipe pendulum() {
           256};
 }
 
+Recipe dd_ppo() {
+  return {"DD-PPO",
+          {"--algo",
+           "dd_ppo",
+           "--env",
+           "CartPole-v1",
+           "--seed",
+           "21",
+           "--shards",
+           "4",
+           "--num-envs",
+           "4",
+           "--rollout-steps",
+           "50",
+           "--minibatch-size",
+           "40",
+           "--epochs",
+           "2",
+           "--set",
+           "policy.hidden=16,16",
+           "--set",
+           "ppo.kl_coef=0.2",
+           "--set",
+           "ppo.kl_coef_target=0.0005"},
+          4000,
+          200};
+}
+
+Recipe with_setting(Recipe recipe, const std::string& setting) {
+  recipe.arguments.insert(recipe.arguments.end(), {"--set", setting});
+  return recipe;
+}
+
 Recipe with_steps(Recipe recipe, std::int64_t steps) {
   recipe.steps = steps;
   return recipe;

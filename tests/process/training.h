@@ -32,6 +32,10 @@ struct Topology {
 Recipe cartpole();
 /// PPO on Pendulum: state-dependent noise that is held over updates; observations and rewards normalised.
 Recipe pendulum();
+/// DD-PPO on CartPole: four environments of as many shards, all in all, with a KL penalty that adapts.
+Recipe dd_ppo();
+/// The recipe with one more `--set`ting.
+Recipe with_setting(Recipe recipe, const std::string& setting);
 /// The recipe for another number of environment steps.
 Recipe with_steps(Recipe recipe, std::int64_t steps);
 

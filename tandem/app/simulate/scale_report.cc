@@ -6,6 +6,7 @@
 
 #include "tandem/app/config/train_options.h"
 #include "tandem/app/simulate/scale_model.h"
+#include "tandem/base/column_text.h"
 #include "tandem/base/json_writer.h"
 #include "tandem/base/text.h"
 
@@ -89,7 +90,7 @@ std::string to_text(const ScaleFindings& findings) {
   std::string head = "  ranks";
   for (const pipeline::Stragglers policy : kPolicies) {
     const std::string_view word = word_of(policy);
-    head += concat(std::string(word.size() < 14 ? 14 - word.size() : 0, ' '), word, "   eff.");
+    head += concat(align_right(std::string(word), 14), "   eff.");
   }
   head += "\n";
   text += concat("Samples a second and efficiency, measured in ", findings.options.updates, " updates each:\n", head,

@@ -5,6 +5,7 @@
 #include <cstdio>
 
 #include "tandem/app/run/quantity_text.h"
+#include "tandem/base/column_text.h"
 #include "tandem/base/json_writer.h"
 #include "tandem/base/text.h"
 
@@ -19,15 +20,7 @@ std::string fixed(double value, int digits) {
   return text.data();
 }
 
-std::string right(const std::string& text, std::size_t width) {
-  return text.size() >= width ? text : std::string(width - text.size(), ' ') + text;
-}
-
-std::string left(const std::string& text, std::size_t width) {
-  return text.size() >= width ? text : text + std::string(width - text.size(), ' ');
-}
-
-std::string percent(double share) { return right(fixed(100 * share, 0) + "%", 8); }
+std::string percent(double share) { return align_right(fixed(100 * share, 0) + "%", 8); }
 
 std::size_t name_width(const TuneFindings& findings) {
   std::size_t width = kLeastNameWidth;
@@ -38,11 +31,12 @@ std::size_t name_width(const TuneFindings& findings) {
 std::string row(const Measured& measured, const Measured& given, bool is_chosen, std::size_t width) {
   const Rating rating = rate(measured, given);
   const bool is_given = measured.layout.values.empty();
-  return concat(is_chosen ? "* " : "  ", left(describe(measured.layout), width), "  ",
-                left(is_given ? "-" : name_of(measured.layout.learning), 9), right(count_text(rating.median), 13),
-                right(concat(count_text(rating.lowest), " to ", count_text(rating.highest)), 18),
-                right(fixed(rating.times, 2), 8), percent(rating.sample), percent(rating.learn), percent(rating.sync),
-                right(concat(measured.runs.size()), 6), "\n");
+  return concat(is_chosen ? "* " : "  ", align_left(describe(measured.layout), width), "  ",
+                align_left(is_given ? "-" : name_of(measured.layout.learning), 9),
+                align_right(count_text(rating.median), 13),
+                align_right(concat(count_text(rating.lowest), " to ", count_text(rating.highest)), 18),
+                align_right(fixed(rating.times, 2), 8), percent(rating.sample), percent(rating.learn),
+                percent(rating.sync), align_right(concat(measured.runs.size()), 6), "\n");
 }
 
 // The fastest first, those that were left out after the first round behind the others.
@@ -108,7 +102,7 @@ std::string to_text(const TuneFindings& findings, const std::string& program) {
   const std::size_t width = name_width(findings);
   std::string text =
       concat(findings.work, ", on ", counted(findings.cores, "core"), "; runs of ",
-             count_text(static_cast<double>(findings.env_steps)), " steps\n\n  ", left("layout", width),
+             count_text(static_cast<double>(findings.env_steps)), " steps\n\n  ", align_left("layout", width),
              "  learns     env steps/s         lowest to highest   times  sample   learn    sync  runs\n");
   for (const std::size_t i : in_order(findings))
     text += row(findings.layouts[i], findings.layouts.front(), findings.chosen == i, width);
