@@ -19,6 +19,7 @@
 #include "tandem/base/error.h"
 #include "tandem/base/mutex.h"
 #include "tandem/base/text.h"
+#include "tandem/comm/nameless_lookups.h"
 #include "tandem/comm/pause.h"
 #include "tandem/concurrency/worker.h"
 
@@ -188,6 +189,7 @@ void limit_replies(const Endpoint& endpoint, std::chrono::milliseconds limit, co
   Finish finish;
   Worker worker("tandem-connect", [&](const std::stop_token&) {
     const Finish::Guard guard{finish};
+    const NamelessLookups nobody_needs_the_name_of_the_address;
     connect();
   });
   while (!finish.wait(limit)) for_each_new([](int socket) { ::shutdown(socket, SHUT_RDWR); });

@@ -111,7 +111,8 @@ std::unique_ptr<Store> make_store(const std::string& address, const c10d::TCPSto
                   [&] { store = c10::make_intrusive<c10d::TCPStore>(address, options); });
   } catch (const c10::Error& error) {
     throw RunError(concat("cannot use ", connection->name, ": ", error.what_without_backtrace(),
-                          "; likely what listens there is no store, or its host is ending"));
+                          "; likely what listens there is no store, or its host is ending, or waits for a name server "
+                          "that does not answer: it looks up who connects, so add the ranks to its /etc/hosts"));
   }
   return std::make_unique<TcpStore>(std::move(store), std::move(connection));
 }
@@ -121,6 +122,12 @@ c10d::TCPStoreOptions options_for(int port) {
   options.port = static_cast<std::uint16_t>(port);
   options.waitWorkers = false;
   return options;
+}
+
+// Behind an address of this host alone nobody else can ask. Besides, c10d's server looks up the name of each address
+// that connects, which costs it seconds where no name server answers; the loopback's is in /etc/hosts.
+Reach reach_of(const std::string& address) {
+  return address == "localhost" || address.starts_with("127.") ? Reach::kThisHost : Reach::kEverywhere;
 }
 
 }  // namespace
@@ -151,7 +158,7 @@ std::unique_ptr<Store> connect_to_store(const Endpoint& endpoint, const Limits& 
 std::unique_ptr<Store> open_store(const LauncherEnvironment& me, int generation, const Limits& limits) {
   if (me.world_size == 1) return make_memory_store();
   const std::unique_ptr<Store> store = me.rank == 0 && !me.launcher_hosts_store
-                                           ? host_store(me.master.port, Reach::kEverywhere).store
+                                           ? host_store(me.master.port, reach_of(me.master.address)).store
                                            : connect_to_store(me.master, limits);
   return store->part(concat("tandem/", me.run_id, "/", me.restart_count, "/", generation));
 }
