@@ -13,6 +13,7 @@
 #include <thread>
 
 #include "tandem/base/error.h"
+#include "tandem/base/testing/free_port.h"
 #include "tandem/base/testing/message_of.h"
 #include "tandem/base/text.h"
 #include "tandem/comm/memory_store.h"
@@ -130,7 +131,7 @@ LauncherEnvironment rank_of_two(int rank, int port) {
 }
 
 TEST(OpenStoreTest, RankZeroHostsWhatTheLauncherDoesNot) {
-  const int port = listen_on(0, Reach::kEverywhere).port;
+  const int port = free_port();
   std::string got;
   std::jthread other([&] { got = open_store(rank_of_two(1, port), 0, soon())->get("key", soon()); });
   const std::unique_ptr<Store> store = open_store(rank_of_two(0, port), 0, soon());
@@ -183,7 +184,7 @@ TEST(TcpStoreTest, AStoreForThisHostListensOnTheLoopbackOnly) {
 }
 
 TEST(TcpStoreTest, AMasterThatDoesNotListenIsNamedWithTheCause) {
-  const int port = listen_on(0, Reach::kThisHost).port;
+  const int port = free_port();
   EXPECT_THAT(message_of<DeadlineExceeded>([&] {
                 (void)connect_to_store({"127.0.0.1", port}, within(1ms));
               }),

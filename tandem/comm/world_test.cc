@@ -6,6 +6,7 @@
 
 #include "tandem/base/error.h"
 #include "tandem/base/testing/eventually.h"
+#include "tandem/base/testing/free_port.h"
 #include "tandem/comm/host_group.h"
 #include "tandem/comm/tcp_store.h"
 #include "tandem/comm/testing/group_laws.h"
@@ -29,9 +30,6 @@ using ::testing::Not;
 using ::testing::StartsWith;
 using ::testing::StrEq;
 using ::testing::ThrowsMessage;
-
-// Nobody listens there now.
-int free_port() { return listen_on(0, Reach::kThisHost).port; }
 
 // What a launcher says that knows nothing of hosts.
 LauncherEnvironment rank_of(int rank, int size, int port) {

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "tandem/base/testing/free_port.h"
 #include "tests/failure/training_ranks.h"
 
 namespace tandem::failure_test {

@@ -13,6 +13,7 @@
 #include <thread>
 
 #include "tandem/base/clock.h"
+#include "tandem/base/testing/free_port.h"
 #include "tandem/base/testing/temporary_folder.h"
 #include "tandem/base/text.h"
 #include "tests/failure/training_ranks.h"

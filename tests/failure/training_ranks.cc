@@ -1,15 +1,12 @@
 #include "tests/failure/training_ranks.h"
 
 #include "tandem/base/text.h"
-#include "tandem/comm/tcp_endpoint.h"
 
 namespace tandem::failure_test {
 
 using process_test::Child;
 using process_test::Command;
 using process_test::Ended;
-
-int free_port() { return comm::listen_on(0, comm::Reach::kThisHost).port; }
 
 std::deque<Child> start_ranks(int ranks, const Place& place, const std::vector<std::string>& arguments) {
   std::deque<Child> children;

@@ -18,9 +18,6 @@ struct Place {
   std::function<void(int rank)> enter = {};  // in the new process, before its program starts
 };
 
-/// A port of this host at which nobody listens now.
-[[nodiscard]] int free_port();
-
 /// Starts `ranks` of them with these arguments.
 [[nodiscard]] std::deque<process_test::Child> start_ranks(int ranks, const Place& place,
                                                           const std::vector<std::string>& arguments);

@@ -10,6 +10,7 @@
 
 #include "tandem/base/atomic_file.h"
 #include "tandem/base/testing/eventually.h"
+#include "tandem/base/testing/free_port.h"
 #include "tandem/base/testing/temporary_folder.h"
 #include "tandem/base/text.h"
 #include "tests/support/child.h"
@@ -126,7 +127,7 @@ TEST(LaunchTest, RanksStartedByHandMeetInTheStoreOfRankZero) {
                    {"end"},
                    {concat("RANK=", number), "WORLD_SIZE=2", "MASTER_ADDR=localhost", concat("MASTER_PORT=", port)}};
   };
-  const std::string port = std::to_string(20000 + ::getpid() % 10000);
+  const std::string port = std::to_string(free_port());
   Child second(rank(1, port)), first(rank(0, port));
   for (Child* child : {&first, &second}) {
     const Ended ended = child->wait();

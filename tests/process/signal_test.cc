@@ -2,8 +2,6 @@
 // same update on all ranks, the documented exit code, and a requeue where it was asked for.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
 
 #include <array>
 #include <csignal>
@@ -13,8 +11,8 @@
 #include <thread>
 
 #include "tandem/base/atomic_file.h"
-#include "tandem/base/descriptor.h"
 #include "tandem/base/testing/eventually.h"
+#include "tandem/base/testing/free_port.h"
 #include "tandem/base/testing/temporary_folder.h"
 #include "tandem/base/text.h"
 #include "training.h"
@@ -40,17 +38,6 @@ Recipe endless() {
   recipe.arguments.insert(recipe.arguments.end(), {"--set", "ppo.learning_rate_schedule=constant", "--set",
                                                    "ppo.clip_range_schedule=constant"});
   return recipe;
-}
-
-int free_port() {
-  const Descriptor socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof(address);
-  EXPECT_EQ(::bind(socket.get(), reinterpret_cast<sockaddr*>(&address), size), 0);
-  EXPECT_EQ(::getsockname(socket.get(), reinterpret_cast<sockaddr*>(&address), &size), 0);
-  return ntohs(address.sin_port);
 }
 
 // One of two ranks that no launcher looks after; rank 0 hosts the store.
