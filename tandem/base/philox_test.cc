@@ -28,7 +28,7 @@ TEST(PhiloxTest, GivesThePublishedBlocks) {
 
 TEST(PhiloxTest, AStreamIsTheBlocksOfItsCounter) {
   Philox random(0x299f31d0a4093822, 0x0370734413198a2e);
-  for (std::uint32_t block = 0; block < 3; ++block) {
+  for (std::uint32_t block = 0; block < 11; ++block) {
     for (const std::uint32_t word : philox_block({block, 0, 0x13198a2e, 0x03707344}, {0xa4093822, 0x299f31d0})) {
       EXPECT_EQ(random.next_u32(), word);
     }
@@ -91,7 +91,7 @@ TEST(PhiloxTest, BoundedNumbersAreEquallyLikely) {
 }
 
 TEST(PhiloxTest, ASavedStateContinuesWhereItWas) {
-  for (int draws = 0; draws < 9; ++draws) {
+  for (int draws = 0; draws < 40; ++draws) {
     Philox random(7, 11);
     for (int i = 0; i < draws; ++i) (void)random.next_u32();
     if (draws % 2 == 1) (void)random.normal();  // leaves a spare value behind
@@ -102,6 +102,27 @@ TEST(PhiloxTest, ASavedStateContinuesWhereItWas) {
       ASSERT_EQ(restored.normal(), random.normal()) << draws << " draws, then " << i;
       ASSERT_EQ(restored.next_u32(), random.next_u32()) << draws << " draws, then " << i;
     }
+  }
+}
+
+// However many blocks are made at once.
+TEST(PhiloxTest, ASavedStateSaysTheBlockAndTheWord) {
+  for (int draws = 0; draws < 40; ++draws) {
+    Philox random(7, 11);
+    for (int i = 0; i < draws; ++i) (void)random.next_u32();
+    const auto state = random.save();
+    EXPECT_EQ(std::to_integer<int>(state[4]), draws % 4 == 0 ? 4 : draws % 4) << draws;
+    EXPECT_EQ(std::to_integer<int>(state[24]), (draws + 3) / 4) << draws;
+  }
+}
+
+TEST(PhiloxTest, ABlockHasAllBitsOfItsNumber) {
+  auto state = Philox(7, 11).save();
+  for (const std::size_t at : {24, 25, 26, 27}) state[at] = std::byte{0xff};
+  Philox random(0);
+  random.load(state);
+  for (const Words counter : {Words{0xffffffff, 0, 11, 0}, Words{0, 1, 11, 0}, Words{1, 1, 11, 0}}) {
+    for (const std::uint32_t word : philox_block(counter, {7, 0})) EXPECT_EQ(random.next_u32(), word);
   }
 }
 

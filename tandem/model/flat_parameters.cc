@@ -265,20 +265,14 @@ const std::vector<std::string>& FlatParameters::frozen() const { return state_->
 const std::vector<at::Tensor>& FlatParameters::parameters() const { return state_->parameters; }
 torch::nn::Module& FlatParameters::module() const { return *state_->module; }
 
-at::Tensor FlatParameters::Gradients::gradients(std::size_t buffer, const FlatParameters& of) const {
-  return flat[buffer].narrow(0, 0, of.buffers()[buffer].values.numel());
-}
-
-at::Tensor FlatParameters::Gradients::presence(std::size_t buffer, const FlatParameters& of) const {
-  const auto count = of.buffers()[buffer].values.numel();
-  return flat[buffer].narrow(0, count, flat[buffer].numel() - count);
-}
-
 FlatParameters::Gradients FlatParameters::make_gradients(const Allocate& allocate) const {
   const at::NoGradGuard no_grad;
   const auto buffers = state_->buffers.size();
-  Gradients made{std::vector<at::Tensor>(buffers), std::vector<std::vector<at::Tensor>>(buffers),
-                 std::vector<std::vector<at::Tensor>>(buffers)};
+  Gradients made{.flat = std::vector<at::Tensor>(buffers),
+                 .sparse = std::vector<std::vector<at::Tensor>>(buffers),
+                 .dense = std::vector<at::Tensor>(buffers),
+                 .presence = std::vector<at::Tensor>(buffers),
+                 .views = std::vector<std::vector<at::Tensor>>(buffers)};
   for (std::size_t b = 0; b < buffers; ++b) {
     const auto& buffer = state_->buffers[b];
     if (buffer.sparse) {
@@ -295,6 +289,8 @@ FlatParameters::Gradients FlatParameters::make_gradients(const Allocate& allocat
     for (std::size_t s = 0; s < buffer.slots.size(); ++s) {
       made.views[b].push_back(plain_view(flat, state_->residents[b][s].parameter, buffer.slots[s].offset));
     }
+    made.dense[b] = flat.narrow(0, 0, buffer.values.numel());
+    made.presence[b] = flat.narrow(0, buffer.values.numel(), std::ssize(buffer.slots));
     made.flat[b] = std::move(flat);
   }
   return made;

@@ -75,9 +75,9 @@ class FlatParameters {
   struct Gradients {
     std::vector<at::Tensor> flat;
     std::vector<std::vector<at::Tensor>> sparse;
-    std::vector<std::vector<at::Tensor>> views;  // per dense buffer and slot, shaped as the parameter, into `flat`
-    [[nodiscard]] at::Tensor gradients(std::size_t buffer, const FlatParameters& of) const;  // flat without the flags
-    [[nodiscard]] at::Tensor presence(std::size_t buffer, const FlatParameters& of) const;   // the flags alone
+    // Views into `flat`, per dense buffer: without the flags, the flags alone, and one a slot, shaped as the parameter.
+    std::vector<at::Tensor> dense, presence;
+    std::vector<std::vector<at::Tensor>> views;
   };
   using Allocate = std::function<at::Tensor(std::int64_t count, at::ScalarType dtype)>;
   /// Gradient memory from `allocate` (a group's, so that peers can reach it), zeroed.

@@ -94,7 +94,7 @@ TEST_F(FlatParametersTest, GradientsEqualThoseOfTheModuleAndFlagsSayWhichArePres
       EXPECT_TRUE(gradients.views[0][s].equal(want)) << flat.buffers()[0].slots[s].name;
     }
     // body.weight, body.bias, actor.weight, actor.bias, but not the critic's.
-    EXPECT_TRUE(gradients.presence(0, flat).equal(at::tensor({1.F, 1.F, 1.F, 1.F, 0.F, 0.F})));
+    EXPECT_TRUE(gradients.presence[0].equal(at::tensor({1.F, 1.F, 1.F, 1.F, 0.F, 0.F})));
   }
 }
 
@@ -104,7 +104,7 @@ TEST_F(FlatParametersTest, AGradientThatIsZeroButWasReachedIsPresent) {
   flat.bind(gradients);
   net_->critic(at::zeros({1, 7})).sum().backward();  // the weight's gradient is the input: zero
   flat.collect();
-  EXPECT_TRUE(gradients.presence(0, flat).equal(at::tensor({0.F, 0.F, 0.F, 0.F, 1.F, 1.F})));
+  EXPECT_TRUE(gradients.presence[0].equal(at::tensor({0.F, 0.F, 0.F, 0.F, 1.F, 1.F})));
 }
 
 TEST_F(FlatParametersTest, TwoSetsOfGradientsDoNotMix) {
@@ -134,7 +134,7 @@ TEST_F(FlatParametersTest, GradientsThatUserCodeClearsOrReplacesEndInFlatMemory)
   flat.collect();
   EXPECT_TRUE(gradients.views[0][0].equal(expected[0]));
   EXPECT_EQ(gradients.views[0][5].item<float>(), 5);
-  EXPECT_TRUE(gradients.presence(0, flat).equal(at::tensor({1.F, 1.F, 1.F, 1.F, 0.F, 1.F})));
+  EXPECT_TRUE(gradients.presence[0].equal(at::tensor({1.F, 1.F, 1.F, 1.F, 0.F, 1.F})));
   EXPECT_TRUE(net_->critic->bias.grad().is_same(gradients.views[0][5]));
 }
 
@@ -155,7 +155,7 @@ TEST_F(FlatParametersTest, AGradientWrittenByHandCountsAndZeroingDoesNot) {
   net_->zero_grad(/*set_to_none=*/false);
   net_->actor->bias.mutable_grad().add_(2);
   flat.collect();
-  EXPECT_TRUE(gradients.presence(0, flat).equal(at::tensor({0.F, 0.F, 0.F, 1.F, 0.F, 0.F})));
+  EXPECT_TRUE(gradients.presence[0].equal(at::tensor({0.F, 0.F, 0.F, 1.F, 0.F, 0.F})));
 }
 
 TEST_F(FlatParametersTest, MarkedAsWrittenAllCountButThoseThatHaveNone) {
@@ -165,10 +165,10 @@ TEST_F(FlatParametersTest, MarkedAsWrittenAllCountButThoseThatHaveNone) {
   flat.mark_written();
   net_->actor->bias.mutable_grad().reset();
   flat.collect();
-  EXPECT_TRUE(gradients.presence(0, flat).equal(at::tensor({1.F, 1.F, 1.F, 0.F, 1.F, 1.F})));
+  EXPECT_TRUE(gradients.presence[0].equal(at::tensor({1.F, 1.F, 1.F, 0.F, 1.F, 1.F})));
   flat.bind(gradients);
   flat.collect();
-  EXPECT_TRUE(gradients.presence(0, flat).equal(at::zeros({6}))) << "the mark is for one pass";
+  EXPECT_TRUE(gradients.presence[0].equal(at::zeros({6}))) << "the mark is for one pass";
 }
 
 TEST_F(FlatParametersTest, AReplacedGradientOfAnotherShapeIsNamed) {
@@ -200,7 +200,7 @@ TEST_F(FlatParametersTest, HooksOfOthersStillRunAndAreLeftBehind) {
     net_->loss(x_).backward();
     flat.collect();
     EXPECT_EQ(calls, 1);
-    EXPECT_EQ(gradients.presence(0, flat)[1].item<float>(), 1);
+    EXPECT_EQ(gradients.presence[0][1].item<float>(), 1);
   }
   EXPECT_FALSE(net_->body->bias.grad().defined());  // the views ended with the object
   net_->loss(x_).backward();
@@ -276,7 +276,7 @@ TEST(FlatParametersTiedTest, ASharedTensorAppearsOnceAndGetsTheSumOfItsGradients
   flat.bind(gradients);
   net->one(net->one(at::ones({1, 3}))).sum().backward();
   flat.collect();
-  EXPECT_TRUE(gradients.presence(0, flat).equal(at::ones({2})));
+  EXPECT_TRUE(gradients.presence[0].equal(at::ones({2})));
   // d/db of sum(W(Wx+b)+b) = 1 + column sums of W. The bias is the second slot, in the group its other name matched.
   EXPECT_EQ(flat.buffers()[0].slots[1].group, 1);
   EXPECT_TRUE(gradients.views[0][1].allclose(net->one->weight.detach().sum(0) + 1));
@@ -315,10 +315,10 @@ TEST(FlatParametersKindsTest, EachDtypeHasItsBufferAndChannelsLastIsKept) {
   flat.bind(gradients);
   (net->named_parameters()["brain"].sum().to(at::kDouble) + net->named_parameters()["dual"].sum()).backward();
   flat.collect();
-  EXPECT_EQ(gradients.presence(0, flat).sum().item<float>(), 0);
-  EXPECT_EQ(gradients.presence(1, flat).item<double>(), 1);
-  EXPECT_EQ(gradients.presence(2, flat).item<float>(), 1);
-  EXPECT_EQ(gradients.gradients(1, flat).sum().item<double>(), 5);
+  EXPECT_EQ(gradients.presence[0].sum().item<float>(), 0);
+  EXPECT_EQ(gradients.presence[1].item<double>(), 1);
+  EXPECT_EQ(gradients.presence[2].item<float>(), 1);
+  EXPECT_EQ(gradients.dense[1].sum().item<double>(), 5);
 }
 
 TEST(FlatParametersKindsTest, ComplexParametersAreRefusedByName) {

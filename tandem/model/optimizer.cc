@@ -291,7 +291,7 @@ void Optimizer::step(const FlatParameters::Gradients& gradients, double scale, d
     if (part.buffer->sparse) {
       state_->step_sparse(part, gradients.sparse[b], scale, lr_factor);
     } else {
-      state_->step_dense(part, gradients.flat[b], gradients.presence(b, state_->parameters), scale, lr_factor);
+      state_->step_dense(part, gradients.flat[b], gradients.presence[b], scale, lr_factor);
     }
   }
 }

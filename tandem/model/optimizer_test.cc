@@ -174,8 +174,8 @@ TEST_P(OptimizerLawTest, TheBitsDoNotDependOnWhatElseIsPresent) {
       flat.collect();
       for (std::int64_t s = 0; s < 6; ++s) {
         if (!together) {
-          gradients.presence(0, flat).zero_();
-          gradients.presence(0, flat)[s].fill_(1);
+          gradients.presence[0].zero_();
+          gradients.presence[0][s].fill_(1);
         }
         if (s == 0 || !together) optimizer.step(gradients, 0.3, 1);
       }

@@ -119,7 +119,7 @@ void BucketExchange::start_rest(model::FlatParameters::Gradients& gradients) {
   while (started_ < buckets_.size()) start_next();
   for (std::size_t b = 0; b < gradients.flat.size(); ++b) {
     if (!gradients.flat[b].defined()) continue;
-    const at::Tensor rest = buckets_.empty() ? gradients.flat[b] : gradients.presence(b, parameters_);
+    const at::Tensor rest = buckets_.empty() ? gradients.flat[b] : gradients.presence[b];
     start(rest);
   }
 }

@@ -110,9 +110,8 @@ void DataParallel::put_mean_in_place(double scale) {
   const model::FlatParameters& parameters = replica_.parameters();
   for (std::size_t b = 0; b < parameters.buffers().size(); ++b) {
     const model::FlatBuffer& buffer = parameters.buffers()[b];
-    if (!buffer.sparse) mean_.sums().gradients(b, parameters).mul_(scale);
-    const at::Tensor presence =
-        buffer.sparse ? at::Tensor() : mean_.sums().presence(b, parameters).to(at::kCPU, at::kFloat);
+    if (!buffer.sparse) mean_.sums().dense[b].mul_(scale);
+    const at::Tensor presence = buffer.sparse ? at::Tensor() : mean_.sums().presence[b].to(at::kCPU, at::kFloat);
     for (std::size_t slot = 0; slot < buffer.slots.size(); ++slot) {
       at::Tensor& grad = slots_[b][slot].mutable_grad();
       if (buffer.sparse) {

@@ -67,7 +67,7 @@ class WholeGradients final : public GradientAccumulator {
         Kept{.id = from.id, .weight = from.tally.weight, .tally = from.tally, .gradients = from.gradients});
     for (std::size_t b = 0; b < kept.gradients.flat.size() && from.factor != 1; ++b) {
       if (kept.gradients.flat[b].defined()) {
-        kept.gradients.gradients(b, parameters_).mul_(from.factor);
+        kept.gradients.dense[b].mul_(from.factor);
       } else {
         kept.gradients.sparse[b] = scaled(from.gradients.sparse[b], from.factor);
       }
@@ -147,7 +147,7 @@ class RunningSums final : public GradientAccumulator {
     const double factor = from.factor / from.tally.weight;
     for (std::size_t b = 0; b < parameters_.buffers().size(); ++b) {
       const bool is_sparse = parameters_.buffers()[b].sparse;
-      const at::Tensor presence = is_sparse ? at::Tensor() : from.gradients.presence(b, parameters_).to(at::kDouble);
+      const at::Tensor presence = is_sparse ? at::Tensor() : from.gradients.presence[b].to(at::kDouble);
       for (std::size_t slot = 0; slot < counts_[b].size(); ++slot) {
         const at::Tensor gradient = is_sparse ? from.gradients.sparse[b][slot] : from.gradients.views[b][slot];
         if (is_sparse ? !gradient.defined() : presence.const_data_ptr<double>()[slot] == 0) continue;
@@ -181,7 +181,7 @@ class RunningSums final : public GradientAccumulator {
           if (count > 0) result_.sparse[b][slot]._values().mul_(tally.weight / count);
         } else if (count > 0) {
           result_.views[b][slot].copy_(sum_.views[b][slot]).mul_(tally.weight / count);
-          result_.presence(b, parameters_)[static_cast<std::int64_t>(slot)].fill_(count);
+          result_.presence[b][static_cast<std::int64_t>(slot)].fill_(count);
         }
       }
       if (!is_sparse) sum_.flat[b].zero_();

@@ -50,7 +50,7 @@ class AccumulatorTest : public ::testing::Test {
     for (std::size_t slot = 0; slot < 2; ++slot) {
       const std::optional<double> value = slot == 0 ? given.first : given.second;
       memory_.views[dense_][slot].fill_(value.value_or(0));
-      memory_.presence(dense_, parameters_)[static_cast<std::int64_t>(slot)].fill_(value ? 1 : 0);
+      memory_.presence[dense_][static_cast<std::int64_t>(slot)].fill_(value ? 1 : 0);
     }
     std::vector<std::int64_t> indices;
     std::vector<double> values;
@@ -131,8 +131,8 @@ TEST_F(AccumulatorTest, WholeGradientsWeighTheirRows) {
     EXPECT_EQ(taken.tally.weight, 8);
     EXPECT_EQ(taken.tally.loss, 24);
     EXPECT_EQ(taken.tally.shards, 2);
-    EXPECT_THAT(std::vector<float>({taken.gradients.presence(dense_, parameters_)[0].item<float>(),
-                                    taken.gradients.presence(dense_, parameters_)[1].item<float>()}),
+    EXPECT_THAT(std::vector<float>({taken.gradients.presence[dense_][0].item<float>(),
+                                    taken.gradients.presence[dense_][1].item<float>()}),
                 ::testing::ElementsAre(2, 1));
   }
 }

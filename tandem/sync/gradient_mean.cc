@@ -23,7 +23,7 @@ std::vector<GradientBucket> buckets_of(const model::FlatParameters& parameters,
   for (std::size_t b = 0; b < parameters.buffers().size(); ++b) {
     const model::FlatBuffer& buffer = parameters.buffers()[b];
     if (buffer.sparse) continue;
-    buckets.push_back({.values = sum.gradients(b, parameters),
+    buckets.push_back({.values = sum.dense[b],
                        .views = sum.views[b],
                        .slots = buffer.slots,
                        .present = std::vector<char>(buffer.slots.size())});
@@ -118,8 +118,7 @@ void GradientMean::all_reduce(const Limits& limits) {
 void GradientMean::start_flags() {
   const model::FlatParameters& parameters = replica_.parameters();
   for (std::size_t b = 0; b < parameters.buffers().size(); ++b) {
-    if (!parameters.buffers()[b].sparse)
-      pending_.push_back(group_.start_all_reduce(gradients_.sum().presence(b, parameters)));
+    if (!parameters.buffers()[b].sparse) pending_.push_back(group_.start_all_reduce(gradients_.sum().presence[b]));
   }
 }
 
@@ -135,7 +134,7 @@ void GradientMean::compress(double scale, const Limits& limits) {
     }
     GradientBucket& bucket = buckets_[dense++];
     bucket.values.mul_(scale);
-    const at::Tensor flags = gradients_.sum().presence(b, parameters).to(at::kCPU, at::kFloat);
+    const at::Tensor flags = gradients_.sum().presence[b].to(at::kCPU, at::kFloat);
     for (std::size_t slot = 0; slot < bucket.present.size(); ++slot)
       bucket.present[slot] = flags.const_data_ptr<float>()[slot] != 0;
   }

@@ -17,7 +17,7 @@ void apply_present_divisor(const Sums& sums) {
   const double shards = sums.tally.shards;
   for (std::size_t b = 0; b < sums.parameters.buffers().size(); ++b) {
     if (sums.parameters.buffers()[b].sparse) continue;
-    const at::Tensor presence = sums.gradients.presence(b, sums.parameters).to(at::kCPU, at::kDouble);
+    const at::Tensor presence = sums.gradients.presence[b].to(at::kCPU, at::kDouble);
     for (std::size_t slot = 0; slot < sums.gradients.views[b].size(); ++slot) {
       const double present = presence.data_ptr<double>()[slot];
       if (present > 0 && present < shards) sums.gradients.views[b][slot].mul_(shards / present);
@@ -90,7 +90,7 @@ double norm_of(const model::FlatParameters::Gradients& gradients, const model::F
   double sum = 0;
   for (std::size_t b = 0; b < parameters.buffers().size(); ++b) {
     if (!parameters.buffers()[b].sparse) {
-      sum += model::sum_of_squares(gradients.gradients(b, parameters));
+      sum += model::sum_of_squares(gradients.dense[b]);
       continue;
     }
     for (const at::Tensor& gradient : gradients.sparse[b]) {

@@ -43,7 +43,7 @@ sync::Outcome offer(const Schedule& schedule, int k, sync::Replica& replica, syn
   model::FlatParameters::Gradients gradients = replica.parameters().make_gradients(
       [](std::int64_t count, at::ScalarType dtype) { return at::zeros({count}, dtype); });
   gradients.views[0][0][k] = 1;
-  gradients.presence(0, replica.parameters()).fill_(1);
+  gradients.presence[0].fill_(1);
   return link.exchange({.replica = k,
                         .learning_rate = replica.optimizer().learning_rate(),
                         .tally = {.weight = 1, .shards = 1, .rate = 1}},
