@@ -210,7 +210,7 @@ class LinkedMember final : public Group {
         look_ahead();
         if (following) following->begin_early();
         current->end();
-        current = std::move(following);
+        current = std::exchange(following, nullptr);
         const MutexLock lock(mutex_);
         ++executed_;
         changed_.notify_all();

@@ -44,7 +44,7 @@ class RendezvousTest : public ::testing::Test {
   }
   void end(const Life& who, const std::string& how) { tell_end(*store_->part("meeting"), who, how); }
 
-  static std::future<std::optional<Round>> meeting(Rendezvous& rank, Limits limits = in_time()) {
+  static std::future<std::optional<Round>> meeting(Rendezvous& rank, const Limits& limits = in_time()) {
     return std::async(std::launch::async, [&rank, limits] { return rank.meet(limits); });
   }
 

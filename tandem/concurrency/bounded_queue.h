@@ -83,8 +83,7 @@ class BoundedQueue {
  private:
   std::optional<T> take() TANDEM_REQUIRES(mutex_) {
     if (count_ == 0) return std::nullopt;
-    std::optional<T> item(std::move(*items_[first_]));
-    items_[first_].reset();
+    std::optional<T> item = std::exchange(items_[first_], std::nullopt);
     first_ = (first_ + 1) % capacity_;
     --count_;
     return item;

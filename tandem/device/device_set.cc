@@ -37,6 +37,7 @@ std::vector<c10::Device> cpu_devices(std::string_view text, std::string_view cou
 
 std::vector<c10::Device> cuda_devices(std::string_view text, std::string_view list) {
   require_cuda();
+  // NOLINTNEXTLINE(bugprone-signed-char-misuse): a count, of at most 127
   const int present = at::globalContext().getAcceleratorHooksInterface(c10::kCUDA).deviceCount();
   std::vector<c10::Device> devices;
   if (list.empty()) {
@@ -66,7 +67,8 @@ std::vector<c10::Device> parse_device_set(std::string_view text) {
   const bool has_list = colon != std::string_view::npos;
   const std::string_view rest = has_list ? text.substr(colon + 1) : std::string_view();
   if (has_list && rest.empty()) refuse(text, "ends after the colon");
-  if (text.find("cpu") != text.npos && text.find("cuda") != text.npos) refuse(text, "mixes CPU and CUDA replicas");
+  const auto names = [text](std::string_view word) { return text.find(word) != std::string_view::npos; };
+  if (names("cpu") && names("cuda")) refuse(text, "mixes CPU and CUDA replicas");
   if (kind == "cpu") return cpu_devices(text, rest);
   if (kind == "cuda") return cuda_devices(text, rest);
   refuse(text, "is not a device set");

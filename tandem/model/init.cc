@@ -87,7 +87,7 @@ void init_uniform_fan_in(const at::Tensor& weight, const at::Tensor& bias, at::G
         concat("a fan in needs a weight of at least two dimensions, this one has shape ", weight.sizes()));
   }
   const at::NoGradGuard no_grad;
-  const double bound = 1 / std::sqrt(static_cast<double>(weight.numel() / weight.size(0)));
+  const double bound = 1 / std::sqrt(static_cast<double>(weight.numel()) / static_cast<double>(weight.size(0)));
   fill_uniform(weight, bound, generator);
   if (bias.defined()) fill_uniform(bias, bound, generator);
 }

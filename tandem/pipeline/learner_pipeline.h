@@ -144,7 +144,7 @@ class LearnerPipeline {
   }
   [[nodiscard]] std::size_t stage_of_worker(int worker) const { return static_cast<std::size_t>(worker); }
   [[nodiscard]] std::size_t stage_of_loader(int loader) const {
-    return static_cast<std::size_t>(options_.workers + loader);
+    return static_cast<std::size_t>(options_.workers) + static_cast<std::size_t>(loader);
   }
   [[nodiscard]] std::size_t stage_of_learner() const { return stage_of_loader(options_.loaders); }
 

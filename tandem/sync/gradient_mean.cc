@@ -194,7 +194,7 @@ std::string GradientMean::where_not_finite(const Limits& limits) {
                           replica, " ('", slot_of(replica_.parameters(), static_cast<std::size_t>(bad)).name, "')");
     }
   }
-  if (!gradients.empty()) gradients += ".";
+  if (!gradients.empty()) gradients += '.';
   if (!losses.empty()) return concat(losses, ".", gradients);
   if (options_.check == GradientCheck::kEachReplica) return concat("The losses of all shards were finite.", gradients);
   return "The losses of all shards were finite; GradientCheck::kEachReplica (gradient_check: each_replica) tells on "

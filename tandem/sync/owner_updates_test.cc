@@ -188,9 +188,9 @@ TEST(OwnerUpdatesTest, BeginningAgainBetweenStepsChangesNothing) {
 
 // Elements of moments on each of four replicas.
 std::vector<std::int64_t> kept_elements(const StrategyOptions& strategy) {
-  static const Case kAdam = cases().front();
+  static const Case adam = cases().front();
   std::vector<std::int64_t> kept(4);
-  (void)state_after(world_of(kAdam, strategy, 4), [&kept](Replica& replica, Strategy& its) {
+  (void)state_after(world_of(adam, strategy, 4), [&kept](Replica& replica, Strategy& its) {
     train_owned(replica, its, 0, 1);
     for (const model::PartialMoment& moment : replica.optimizer().partial_moments())
       kept[static_cast<std::size_t>(replica.placement().replica)] += moment.kept.numel();

@@ -32,7 +32,7 @@ class Reader {
     read(tensor.data_ptr(), tensor.nbytes());
     return tensor;
   }
-  void read_into(at::Tensor tensor) {
+  void read_into(const at::Tensor& tensor) {
     if (tensor.is_cpu() && tensor.is_contiguous()) {
       read(tensor.mutable_data_ptr(), tensor.nbytes());
     } else {

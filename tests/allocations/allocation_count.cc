@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <cstddef>
 #include <cstdlib>
 #include <cstring>
 #include <mutex>
@@ -37,8 +38,8 @@ Code code;
 int look_at(dl_phdr_info* info, std::size_t, void*) {
   const std::string_view name = info->dlpi_name;
   const bool is_program = name.empty() && code.program.end == 0;
-  const bool is_passed =
-      name.find("libstdc++") != name.npos || name.find("libc.so") != name.npos || name.find("libgcc_s") != name.npos;
+  const auto has = [name](std::string_view part) { return name.find(part) != std::string_view::npos; };
+  const bool is_passed = has("libstdc++") || has("libc.so") || has("libgcc_s");
   if (!is_program && !is_passed) return 0;
   for (int i = 0; i < info->dlpi_phnum; ++i) {
     const auto& header = info->dlpi_phdr[i];
@@ -71,6 +72,7 @@ _Unwind_Reason_Code note_frame(_Unwind_Context* context, void* into) {
 // What LibTorch could call in the program has a name that dladdr() finds.
 bool is_copy_of_others(std::uintptr_t address) {
   Dl_info info;
+  // NOLINTNEXTLINE(performance-no-int-to-ptr): the unwinder gives a number, which is never read from
   if (dladdr(reinterpret_cast<void*>(address), &info) == 0 || info.dli_sname == nullptr) return false;
   return std::strstr(info.dli_sname, "6tandem") == nullptr && std::strcmp(info.dli_sname, "main") != 0;
 }

@@ -52,7 +52,9 @@ bool have_gone(const std::vector<std::string>& sockets, const fs::path& network)
   const Deadline deadline = Deadline::after(30s);
   while (!deadline.expired()) {
     const std::string now = content_of(network / "unix");
-    const auto is_there = [&now](const std::string& line) { return now.find(line.substr(line.find('@'))) != now.npos; };
+    const auto is_there = [&now](const std::string& line) {
+      return now.find(line.substr(line.find('@'))) != std::string::npos;
+    };
     if (std::ranges::none_of(sockets, is_there)) return true;
     std::this_thread::sleep_for(10ms);
   }

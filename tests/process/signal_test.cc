@@ -40,6 +40,8 @@ Recipe endless() {
   return recipe;
 }
 
+std::string search_path() { return std::getenv("PATH"); }  // NOLINT(concurrency-mt-unsafe): nobody changes it
+
 // One of two ranks that no launcher looks after; rank 0 hosts the store.
 Command as_rank(int rank, int port, Command command) {
   for (const std::string& variable :
@@ -56,7 +58,7 @@ class SignalledRun {
     std::ofstream(scratch_ / "scontrol") << "#!/bin/sh\necho \"$@\" >> " << asked_file().string() << "\n";
     fs::permissions(scratch_ / "scontrol", fs::perms::owner_all);
     Command command = train(endless(), folder(), "cpu:1");
-    command.environment = {concat("PATH=", scratch_.path().string(), ":", std::getenv("PATH")), "SLURM_JOB_ID=815"};
+    command.environment = {concat("PATH=", scratch_.path().string(), ":", search_path()), "SLURM_JOB_ID=815"};
     if (start == Start::kRanks) command.arguments.insert(command.arguments.end(), {"--ranks", "2"});
     if (start == Start::kLaunch) command = as_ranks(2, command);
     if (start != Start::kVariables) {
@@ -223,7 +225,7 @@ TEST(SignalTest, ARequeueThatFailsIsSaidAndTheCheckpointIsWhole) {
   std::ofstream(scratch / "scontrol") << "#!/bin/sh\nexit 1\n";
   fs::permissions(scratch / "scontrol", fs::perms::owner_all);
   Command command = train(endless(), scratch / "run", "cpu:1");
-  command.environment = {concat("PATH=", scratch.path().string(), ":", std::getenv("PATH")), "SLURM_JOB_ID=815"};
+  command.environment = {concat("PATH=", scratch.path().string(), ":", search_path()), "SLURM_JOB_ID=815"};
   Child child(command);
   ASSERT_TRUE(reaches_update(child, scratch / "run", 2));
   child.signal(SIGUSR1);

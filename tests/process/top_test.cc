@@ -55,7 +55,7 @@ TEST(TopTest, ShowsEachRankOfARunThatGoesOnAndNamesOneThatIsStopped) {
     Ended shown;
     ASSERT_TRUE(eventually([&] {
       shown = top(folder);
-      return shown.out.find("%") != std::string::npos && shown.out.find("  start  ") == std::string::npos;
+      return shown.out.find('%') != std::string::npos && shown.out.find("  start  ") == std::string::npos;
     })) << shown.out;
     EXPECT_EQ(shown.exit_code, 0) << shown.err;
     EXPECT_THAT(shown.out,
@@ -109,7 +109,7 @@ std::string on_terminal(Command command) {
   const Descriptor master(::posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC));
   EXPECT_EQ(::grantpt(master.get()), 0);
   EXPECT_EQ(::unlockpt(master.get()), 0);
-  const std::string name = ::ptsname(master.get());
+  const std::string name = ::ptsname(master.get());  // NOLINT(concurrency-mt-unsafe): one thread
   const winsize window{.ws_row = 20, .ws_col = 60, .ws_xpixel = 0, .ws_ypixel = 0};
   ::ioctl(master.get(), TIOCSWINSZ, &window);
   command.prepare = [name] {

@@ -22,7 +22,7 @@ bool trains_with(Child& child, const std::filesystem::path& scratch, const std::
     for (const auto& entry : std::filesystem::directory_iterator(scratch)) {
       try {
         if (read_file(entry.path() / "run" / "config.yaml").find(text) != std::string::npos) return true;
-      } catch (const std::exception&) {  // between two runs
+      } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch): between two runs
       }
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(2));

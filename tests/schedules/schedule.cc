@@ -23,7 +23,7 @@ struct Counts : torch::nn::Module {
 Limits patience() { return within(std::chrono::seconds(60)); }
 
 int between(Philox& random, int least, int most) {
-  return least + static_cast<int>(random.below(static_cast<std::uint64_t>(most - least + 1)));
+  return least + static_cast<int>(random.below(static_cast<std::uint64_t>(most - least) + 1));
 }
 
 Worker draw_worker(Philox& random, bool is_first) {
@@ -61,8 +61,7 @@ void end_life(End end, const Schedule& schedule, int k, sync::Replica& replica, 
     ++account.uncertain;
     try {
       (void)offer(schedule, k, replica, link, within(std::chrono::milliseconds(1)));
-    } catch (const DeadlineExceeded&) {
-      // It waits for others, and dies.
+    } catch (const DeadlineExceeded&) {  // NOLINT(bugprone-empty-catch): it waits for others, and dies
     }
   }
   link.abort("its schedule says so");

@@ -118,7 +118,7 @@ ScaleOptions ScaleFlags::options(std::vector<std::string>& faults) const {
   read.count("--seed", 0, std::int64_t{1} << 62, options.work.seed);
   read.number("--latency", 0, 1000, options.wire.latency_ms);
   read.number("--gigabits", 0.001, 100'000, options.wire.gigabits_per_s);
-  if (options.ranks.front() != 1) faults.push_back("--ranks: begin with 1, against which efficiency is measured");
+  if (options.ranks.front() != 1) faults.emplace_back("--ranks: begin with 1, against which efficiency is measured");
   const std::string& picture = read.text("--output");
   if (picture.empty()) return options;
   options.picture = picture;

@@ -205,7 +205,7 @@ TrainOptions asked_for(const ConfigSources& sources) {
   try {
     if (sources.file)
       (void)table.assign(read_yaml(read_text(*sources.file), sources.file->string(), Layer::kFile, table).settings);
-  } catch (const ConfigError&) {  // left to configure(), as those of assign() are
+  } catch (const ConfigError&) {  // NOLINT(bugprone-empty-catch): left to configure(), as those of assign() are
   }
   (void)table.assign(sources.flags);
   return options;

@@ -23,12 +23,12 @@ using ::testing::HasSubstr;
 class RequeueTest : public ::testing::Test {
  protected:
   RequeueTest() {
-    ::setenv("PATH", folder_.path().c_str(), 1);
-    ::setenv("SLURM_JOB_ID", "4711", 1);
+    ::setenv("PATH", folder_.path().c_str(), 1);  // NOLINT(concurrency-mt-unsafe): one thread, in all of this file
+    ::setenv("SLURM_JOB_ID", "4711", 1);          // NOLINT(concurrency-mt-unsafe)
   }
   ~RequeueTest() override {
-    ::setenv("PATH", path_.c_str(), 1);
-    ::unsetenv("SLURM_JOB_ID");
+    ::setenv("PATH", path_.c_str(), 1);  // NOLINT(concurrency-mt-unsafe)
+    ::unsetenv("SLURM_JOB_ID");          // NOLINT(concurrency-mt-unsafe)
   }
 
   void scontrol_does(const std::string& script) {
@@ -46,7 +46,7 @@ class RequeueTest : public ::testing::Test {
   }
 
   const TemporaryFolder folder_;
-  const std::string path_ = std::getenv("PATH");
+  const std::string path_ = std::getenv("PATH");  // NOLINT(concurrency-mt-unsafe)
 };
 
 TEST_F(RequeueTest, AsksScontrolForTheJob) {
@@ -57,7 +57,7 @@ TEST_F(RequeueTest, AsksScontrolForTheJob) {
 
 TEST_F(RequeueTest, WithoutAJobThereIsNothingToAsk) {
   scontrol_does("echo asked > " + (folder_ / "asked").string());
-  ::unsetenv("SLURM_JOB_ID");
+  ::unsetenv("SLURM_JOB_ID");  // NOLINT(concurrency-mt-unsafe)
   EXPECT_EQ(requeue_job(), Requeued::kNotUnderSlurm);
   EXPECT_FALSE(std::filesystem::exists(folder_ / "asked"));
 }

@@ -35,7 +35,7 @@ std::string rows(const std::vector<ScalePoint>& points) {
     for (std::size_t policy = 0; policy < point.samples_per_s.size(); ++policy) {
       text += fixed(point.samples_per_s[policy], 0, 14) + fixed(efficiency(point, policy, of_one_rank(points)), 3, 7);
     }
-    text += "\n";
+    text += '\n';
   }
   return text;
 }
@@ -92,7 +92,7 @@ std::string to_text(const ScaleFindings& findings) {
     const std::string_view word = word_of(policy);
     head += concat(align_right(std::string(word), 14), "   eff.");
   }
-  head += "\n";
+  head += '\n';
   text += concat("Samples a second and efficiency, measured in ", findings.options.updates, " updates each:\n", head,
                  rows(findings.measured));
   text += concat("\nBy the model (docs/scaling.md), latency ", findings.options.wire.latency_ms, " ms, ",

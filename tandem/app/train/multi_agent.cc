@@ -43,7 +43,7 @@ rl::PolicyMap policy_map_of(const TrainOptions& options, const rl::MultiAgentEnt
 
 std::vector<Surroundings::Check> multi_agent_checks(const rl::EnvRegistry& environments) {
   std::vector<Surroundings::Check> checks;
-  const auto with_agents = [&](const char* key, AgentsCheck check) {
+  const auto with_agents = [&](const char* key, const AgentsCheck& check) {
     checks.push_back({key, [&environments, check](const TrainOptions& options) {
                         if (const Entry* entry = environments.find_multi_agent(options.env)) check(options, *entry);
                       }});

@@ -44,8 +44,8 @@ class TrajectoryProblem {
     InDoubles now(*policy), before(*target);
     learner::ShardBatch batch;
     batch.rows = batch.valid_rows = steps * rows;
-    batch.columns = columns;
-    batch.states = states;
+    batch.columns = columns_;
+    batch.states = states_;
     Outcome outcome;
     const learner::ShardLoss loss = appo ? appo_loss(now, before, batch, options, *appo, outcome.numbers)
                                          : impala_loss(now, batch, options, outcome.numbers);
@@ -61,10 +61,10 @@ class TrajectoryProblem {
     for (const auto& each : {policy, target}) each->to(dtype);
     for (torch::Tensor& parameter : policy->parameters()) parameter.mutable_grad() = torch::full_like(parameter, NAN);
     learner::Columns all;
-    for (const auto& [name, column] : columns)
+    for (const auto& [name, column] : columns_)
       all.emplace_back(name, column.scalar_type() == torch::kDouble ? column.to(dtype) : column);
     const learner::ShardRows shard{
-        .columns = all, .states = states, .order = {}, .rows = steps * rows, .valid_rows = steps * rows};
+        .columns = all, .states = states_, .order = {}, .rows = steps * rows, .valid_rows = steps * rows};
     Outcome outcome;
     learner::WrittenLoss loss;
     if (appo) {
@@ -98,20 +98,20 @@ class TrajectoryProblem {
     at::Generator generator = at::detail::createCPUGenerator(7);
     const torch::Tensor action = distribution->sample(generator);
     const torch::Tensor log_prob = distribution->log_prob(action) + 0.3 * torch::randn({all}, torch::kDouble);
-    columns = {{"action", action.narrow(0, 0, count).contiguous()},
-               {"log_prob", log_prob.narrow(0, 0, count).contiguous()},
-               {"reward", torch::randn({count}, torch::kDouble)},
-               {"done", torch::rand({count}).lt(0.1).to(torch::kByte)}};
+    columns_ = {{"action", action.narrow(0, 0, count).contiguous()},
+                {"log_prob", log_prob.narrow(0, 0, count).contiguous()},
+                {"reward", torch::randn({count}, torch::kDouble)},
+                {"done", torch::rand({count}).lt(0.1).to(torch::kByte)}};
     const auto as_steps = [this](const torch::Tensor& of_rows) {
       std::vector<std::int64_t> shape{1, steps + 1, rows};
       shape.insert(shape.end(), of_rows.sizes().begin() + 1, of_rows.sizes().end());
       return of_rows.view(shape);
     };
-    for (const torch::Tensor& leaf : observation) states.emplace_back("observation", as_steps(leaf));
-    if (mask.defined()) states.emplace_back("action_mask", as_steps(mask));
+    for (const torch::Tensor& leaf : observation) states_.emplace_back("observation", as_steps(leaf));
+    if (mask.defined()) states_.emplace_back("action_mask", as_steps(mask));
   }
 
-  learner::Columns columns, states;
+  learner::Columns columns_, states_;
 };
 
 void expect_same(const TrajectoryProblem::Outcome& got, const TrajectoryProblem::Outcome& wanted, double tolerance,

@@ -57,7 +57,7 @@ ImpalaSetup impala_on_catch(std::optional<AppoOptions> appo) {
   setup.impala.workers = 2;
   setup.impala.rollout_steps = 16;
   setup.impala.execution = ImpalaExecution::kInline;
-  setup.appo = std::move(appo);
+  setup.appo = appo;
   return setup;
 }
 

@@ -30,7 +30,7 @@ Trajectory random_trajectory(const Spec& spec) {
 }
 
 learner::ShardBatch as_shard(const Trajectory& trajectory) {
-  const learner::Batch batch = trajectory.batch();
+  const learner::Batch& batch = trajectory.batch();
   return {.rows = kTimes * kEnvs,
           .valid_rows = kTimes * kEnvs,
           .columns = batch.columns,

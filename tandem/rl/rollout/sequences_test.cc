@@ -17,7 +17,7 @@ TEST(SequenceCutTest, EveryStepIsLearnedFromOnceWhateverTheLengths) {
           int of_sequence = 0;
           for (int i = 0; i < cut.window(); ++i) {
             if (!cut.learns(k, i)) continue;
-            ++learned.at(static_cast<std::size_t>(cut.begin(k) + i));
+            ++learned.at(static_cast<std::size_t>(cut.begin(k)) + static_cast<std::size_t>(i));
             ++of_sequence;
           }
           EXPECT_GT(of_sequence, 0) << steps << " " << length << " " << burn_in;
