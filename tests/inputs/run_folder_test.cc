@@ -1,5 +1,6 @@
 // Run folders that cannot be used, or break while they are.
 #include <fcntl.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/file.h>
 #include <sys/prctl.h>
@@ -42,6 +43,25 @@ TEST(BadRunFolderTest, ARunIsNotOverwritten) {
   expect_refusal(tandem(folder.path(), split(kTrain)), kUserCanFixIt,
                  {"run holds a run already", "tandem resume run", "--run-dir"});
   EXPECT_EQ(contents(folder.path()), before);
+}
+
+TEST(BadRunFolderTest, ARunThatFailedBeforeItsFirstUpdateIsNoObstacle) {
+  const TemporaryFolder folder;
+  const auto train = [&](const char* env, const char* more) {
+    return tandem(folder.path(), split(concat("train --plugin @plugins/faulty.so --env ", env, " --num-envs 2 ", more,
+                                              " --rollout-steps 8 --minibatches 2 --total-steps 32 --run-dir run ",
+                                              "--set log.tensorboard=true")));
+  };
+  expect_refusal(train("ThrowsInReset-v0", ""), kRunFailed, {"no licence for the simulator"});
+  expect_refusal(train("ThrowsAnInt-v0", ""), kRunFailed, {"not a std::exception"});
+  EXPECT_THAT(expect_success(train("Good-v0", "--resume never")),
+              ::testing::HasSubstr("run held a run that ended before its first update; this one takes its place; its "
+                                   "settings are in config.yaml.2"));
+  EXPECT_THAT(read_text(folder / "run/config.yaml"), ::testing::HasSubstr("Good-v0"));
+  EXPECT_THAT(read_text(folder / "run/config.yaml.1"), ::testing::HasSubstr("ThrowsInReset-v0"));
+  EXPECT_THAT(read_text(folder / "run/config.yaml.2"), ::testing::HasSubstr("ThrowsAnInt-v0"));
+  EXPECT_THAT(read_text(folder / "run/log.txt"), ::testing::HasSubstr("no licence for the simulator"));
+  expect_refusal(train("Good-v0", ""), kUserCanFixIt, {"run holds a run already"});
 }
 
 TEST(BadRunFolderTest, FilesOfOthersAreNotMixedWithARun) {

@@ -15,7 +15,7 @@ ExitCode run_inspect(const InspectCommand& command) {
   if (is_checkpoint(command.source)) {
     const model::Checkpoint checkpoint = model::Checkpoint::open(command.source);
     std::cout << (json ? checkpoint_json(checkpoint) + "\n" : checkpoint_text(checkpoint));
-  } else if (content_of(command.source) == FolderContent::kRun) {
+  } else if (holds_run(command.source)) {
     const RunPaths paths{command.source};
     std::cout << (json ? run_json(paths) + "\n" : run_text(paths));
   } else {

@@ -18,7 +18,7 @@ model::Checkpoint find_checkpoint(const std::filesystem::path& path) {
     checkpoint.verify();
     return checkpoint;
   }
-  if (content_of(path) != FolderContent::kRun) {
+  if (!holds_run(path)) {
     throw ConfigError(concat(path.string(),
                              " is neither a run folder (it has no config.yaml) nor a checkpoint (it has no ",
                              model::kManifestFile, ")"));

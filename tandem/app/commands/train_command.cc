@@ -11,9 +11,10 @@ namespace {
 
 constexpr const char* kRuns = "runs";
 
-std::optional<ExitCode> train_anew(const Configuration& configuration, const std::filesystem::path& path,
+std::optional<ExitCode> train_anew(Configuration configuration, const std::filesystem::path& path,
                                    const rl::EnvRegistry& environments, Leader& leader) {
   RunFolder folder = RunFolder::create(path, configuration.yaml);
+  if (!folder.remark().empty()) configuration.notes.push_back(folder.remark());
   return train_in(folder, configuration, environments, {}, leader);
 }
 
@@ -35,19 +36,18 @@ bool goes_on(const TrainOptions& options) {
   if (options.resume == Resume::kMust && !options.run_dir)
     throw ConfigError("resume = must: name the folder of the run with --run-dir");
   if (!options.run_dir) return false;
-  return options.resume == Resume::kMust ||
-         (options.resume == Resume::kAuto && content_of(*options.run_dir) == FolderContent::kRun);
+  return options.resume == Resume::kMust || (options.resume == Resume::kAuto && holds_run(*options.run_dir));
 }
 
 std::optional<ExitCode> lead(const TrainCommand& command, const rl::EnvRegistry& environments, Leader& leader) {
   const TrainOptions asked = asked_for(command.sources);
   if (goes_on(asked)) return go_on(command.sources, *asked.run_dir, environments, leader);
-  const Configuration configuration = configure(command.sources, surroundings_of(environments, leader.ranks().size()));
+  Configuration configuration = configure(command.sources, surroundings_of(environments, leader.ranks().size()));
   const TrainOptions& options = configuration.options;
-  const auto now = std::chrono::system_clock::now();
-  return train_anew(configuration,
-                    options.run_dir ? *options.run_dir : new_run_path(kRuns, options.env, word_of(options.algo), now),
-                    environments, leader);
+  const std::filesystem::path path =
+      options.run_dir ? *options.run_dir
+                      : new_run_path(kRuns, options.env, word_of(options.algo), std::chrono::system_clock::now());
+  return train_anew(std::move(configuration), path, environments, leader);
 }
 
 // What rank 0 of so many would refuse.

@@ -5,6 +5,7 @@
 #include <system_error>
 
 #include "tandem/app/run/program_name.h"
+#include "tandem/app/run/run_status.h"
 #include "tandem/base/atomic_file.h"
 #include "tandem/base/error.h"
 #include "tandem/base/text.h"
@@ -18,6 +19,36 @@ namespace fs = std::filesystem;
 bool is_left_over(const fs::path& file) {
   const std::string name = file.filename().string();
   return name == RunLock::kFileName || name == "log.txt" || name == "config.yaml.part";
+}
+
+// The settings of a run that never began are kept under the first such name that is free.
+fs::path kept_config(const fs::path& folder, int number) { return folder / concat("config.yaml.", number); }
+
+bool is_kept_config(std::string_view name) {
+  constexpr std::string_view kStem = "config.yaml.", kPart = ".part";
+  if (name.ends_with(kPart)) name.remove_suffix(kPart.size());  // of a process that was killed while it wrote
+  return name.size() > kStem.size() && name.starts_with(kStem) &&
+         name.find_first_not_of("0123456789", kStem.size()) == std::string_view::npos;
+}
+
+bool made_no_step(const fs::path& status_file) {
+  try {
+    const std::optional<RunStatus> status = read_status(status_file);
+    return status && status->env_steps == 0;
+  } catch (const RunError&) {
+    return false;  // who can tell
+  }
+}
+
+// A file that a run has before its first update, as it is then. Any other shows that it began, or is not ours.
+bool is_of_unbegun(const fs::directory_entry& entry) {
+  std::error_code error;
+  const std::string name = entry.path().filename().string();
+  if (is_left_over(entry.path()) || is_kept_config(name)) return true;
+  if (name == "config.yaml" || name.starts_with("events.out.tfevents.")) return true;
+  if (name == "metrics.jsonl") return entry.file_size(error) == 0 && !error;
+  if (name == "checkpoints") return fs::is_empty(entry.path(), error) && !error;
+  return name == "status.json.part" || (name == "status.json" && made_no_step(entry.path()));
 }
 
 void make_folder(const fs::path& folder) {
@@ -59,16 +90,25 @@ FolderContent content_of(const fs::path& folder) {
   if (status.type() == fs::file_type::not_found) return FolderContent::kNothing;
   if (error) throw_file_error("look at", folder, error.value());
   if (status.type() != fs::file_type::directory) return FolderContent::kElse;
-  if (fs::exists(RunPaths{folder}.config(), error)) return FolderContent::kRun;
+  const bool has_config = fs::exists(RunPaths{folder}.config(), error);
   fs::directory_iterator files(folder, error);
+  if (error && has_config) return FolderContent::kRun;
   if (error) throw_file_error("look into", folder, error.value());
+  if (has_config)
+    return std::all_of(begin(files), end(files), is_of_unbegun) ? FolderContent::kUnbegun : FolderContent::kRun;
   const bool is_free =
       std::all_of(begin(files), end(files), [](const auto& entry) { return is_left_over(entry.path()); });
   return is_free ? FolderContent::kFree : FolderContent::kElse;
 }
 
+bool holds_run(const fs::path& folder) {
+  const FolderContent content = content_of(folder);
+  return content == FolderContent::kRun || content == FolderContent::kUnbegun;
+}
+
 RunPaths find_run(const fs::path& folder) {
   switch (content_of(folder)) {
+    case FolderContent::kUnbegun:
     case FolderContent::kRun:
       return {folder};
     case FolderContent::kNothing:
@@ -111,6 +151,7 @@ RunFolder RunFolder::create(const fs::path& folder, std::string_view config) {
   // Another process may have begun a run between the look and the lock.
   if (content_of(folder) == FolderContent::kRun) refuse_run(folder);
   RunFolder run(RunPaths{folder}, std::move(lock));
+  run.keep_unbegun(config);
   // First: a folder of a process that was killed here is free to be used again only as long as nothing else is in it.
   run.write_config(config);
   make_folder(run.paths_.checkpoints());
@@ -121,6 +162,19 @@ RunFolder RunFolder::open(const fs::path& folder) {
   RunPaths paths = find_run(folder);
   RunLock lock(folder);
   return {std::move(paths), std::move(lock)};
+}
+
+// A copy, before the new one takes its place: whenever this process ends, the folder is one that can be used again.
+void RunFolder::keep_unbegun(std::string_view config) {
+  std::error_code ignored;
+  if (!fs::exists(paths_.config(), ignored)) return;
+  remark_ = concat(paths_.folder.string(), " held a run that ended before its first update; this one takes its place");
+  const std::string earlier = read_file(paths_.config());
+  if (earlier == config) return;
+  int number = 1;
+  while (fs::exists(kept_config(paths_.folder, number), ignored)) ++number;
+  write_file(kept_config(paths_.folder, number), earlier);
+  remark_ += concat("; its settings are in ", kept_config(paths_.folder, number).filename().string());
 }
 
 void RunFolder::write_config(std::string_view config) { write_file(paths_.config(), config); }

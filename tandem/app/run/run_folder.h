@@ -37,10 +37,13 @@ struct RunPaths {
 enum class FolderContent {
   kNothing,  // no such folder
   kFree,     // an empty folder, or one whose run ended before its settings were written
+  kUnbegun,  // a run that ended before its first update: its settings and its log, and nothing that it learned
   kRun,      // a run: it has a config.yaml
   kElse,     // other files
 };
 [[nodiscard]] FolderContent content_of(const std::filesystem::path& folder);
+/// Whether that is a run, begun or not.
+[[nodiscard]] bool holds_run(const std::filesystem::path& folder);
 
 /// Throws ConfigError unless `folder` holds a run, saying what it holds instead.
 [[nodiscard]] RunPaths find_run(const std::filesystem::path& folder);
@@ -49,26 +52,31 @@ enum class FolderContent {
 [[nodiscard]] std::filesystem::path new_run_path(const std::filesystem::path& parent, std::string_view env,
                                                  std::string_view algo, std::chrono::system_clock::time_point now);
 
-/// Throws ConfigError unless a new run can begin in `folder`: it holds a run already, naming --resume, or other files.
+/// Throws ConfigError unless a new run can begin in `folder`: it holds a run that has begun, naming --resume, or other
+/// files.
 void require_free(const std::filesystem::path& folder);
 
 class RunFolder {
  public:
-  /// A folder for a new run, with `config` as its config.yaml. Throws as require_free(); CheckpointError when it cannot
-  /// be written.
+  /// A folder for a new run, with `config` as its config.yaml; that of a run that never began is kept beside it when it
+  /// says something else. Throws as require_free(); CheckpointError when it cannot be written.
   [[nodiscard]] static RunFolder create(const std::filesystem::path& folder, std::string_view config);
   /// The folder of a run that goes on. Throws as find_run().
   [[nodiscard]] static RunFolder open(const std::filesystem::path& folder);
 
   [[nodiscard]] const RunPaths& paths() const { return paths_; }
+  /// What create() found of a run that never began, for the log and the user; empty when there was none.
+  [[nodiscard]] const std::string& remark() const { return remark_; }
   /// Writes config.yaml anew, whole or not at all.
   void write_config(std::string_view config);
 
  private:
   RunFolder(RunPaths paths, RunLock lock) : paths_(std::move(paths)), lock_(std::move(lock)) {}
+  void keep_unbegun(std::string_view config);
 
   RunPaths paths_;
   RunLock lock_;
+  std::string remark_;
 };
 
 }  // namespace tandem::app

@@ -7,6 +7,7 @@
 
 #include <csignal>
 
+#include "tandem/app/run/run_status.h"
 #include "tandem/base/atomic_file.h"
 #include "tandem/base/error.h"
 #include "tandem/base/fault_point.h"
@@ -23,15 +24,89 @@ TEST(RunFolderTest, ANewRunHasItsConfigAndAPlaceForCheckpoints) {
   const RunFolder run = RunFolder::create(temporary / "runs/a", "env: X\n");
   EXPECT_EQ(read_file(run.paths().config()), "env: X\n");
   EXPECT_TRUE(std::filesystem::is_directory(run.paths().checkpoints()));
+  EXPECT_EQ(content_of(temporary / "runs/a"), FolderContent::kUnbegun);
+  write_file(run.paths().metrics(), "{\"updates\": 1}\n");
   EXPECT_EQ(content_of(temporary / "runs/a"), FolderContent::kRun);
 }
 
 TEST(RunFolderTest, ARunIsNeverOverwritten) {
   const TemporaryFolder temporary;
   { const RunFolder run = RunFolder::create(temporary / "a", "env: X\n"); }
+  write_file(temporary / "a/metrics.jsonl", "{\"updates\": 1}\n");
   EXPECT_THAT(message_of<ConfigError>([&] { (void)RunFolder::create(temporary / "a", "env: Y\n"); }),
               HasSubstr("tandem resume"));
   EXPECT_EQ(read_file(temporary / "a/config.yaml"), "env: X\n");
+}
+
+class UnbegunRunTest : public ::testing::Test {
+ protected:
+  UnbegunRunTest() {
+    { const RunFolder run = RunFolder::create(folder_, "env: X\n"); }
+    write_file(folder_ / "log.txt", "why it failed\n");
+    write_file(folder_ / "metrics.jsonl", "");
+    write_status(folder_ / "status.json", {.env = "X", .algo = "ppo", .state = "failed"});
+    write_file(folder_ / "events.out.tfevents.1.host", "head");
+  }
+
+  const TemporaryFolder temporary_;
+  const std::filesystem::path folder_ = temporary_ / "a";
+};
+
+TEST_F(UnbegunRunTest, GivesWayToANewOneAndLosesNothing) {
+  EXPECT_EQ(content_of(folder_), FolderContent::kUnbegun);
+  EXPECT_TRUE(holds_run(folder_));
+  EXPECT_EQ(find_run(folder_).folder, folder_);
+  {
+    const RunFolder run = RunFolder::create(folder_, "env: Y\n");
+    EXPECT_THAT(run.remark(), HasSubstr("its settings are in config.yaml.1"));
+  }
+  {
+    const RunFolder run = RunFolder::create(folder_, "env: Z\n");
+    EXPECT_THAT(run.remark(), HasSubstr("its settings are in config.yaml.2"));
+  }
+  {
+    const RunFolder run = RunFolder::create(folder_, "env: Z\n");
+    EXPECT_THAT(run.remark(), ::testing::EndsWith("this one takes its place"));
+  }
+  EXPECT_EQ(read_file(folder_ / "config.yaml"), "env: Z\n");
+  EXPECT_EQ(read_file(folder_ / "config.yaml.1"), "env: X\n");
+  EXPECT_EQ(read_file(folder_ / "config.yaml.2"), "env: Y\n");
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "config.yaml.3"));
+  EXPECT_EQ(read_file(folder_ / "log.txt"), "why it failed\n");
+}
+
+TEST_F(UnbegunRunTest, WhatARunHasRecordedOrIsNotItsOwnKeepsItsPlace) {
+  const auto stays = [&](const char* name, const std::string& content) {
+    const std::string before = std::filesystem::exists(folder_ / name) ? read_file(folder_ / name) : "";
+    std::filesystem::create_directories((folder_ / name).parent_path());
+    write_file(folder_ / name, content);
+    EXPECT_EQ(content_of(folder_), FolderContent::kRun) << name;
+    EXPECT_THAT(message_of<ConfigError>([&] { (void)RunFolder::create(folder_, "env: Y\n"); }),
+                HasSubstr("tandem resume"));
+    std::filesystem::remove(folder_ / name);
+    if (!before.empty()) write_file(folder_ / name, before);
+  };
+  stays("metrics.jsonl", "{}\n");
+  stays("status.json", "{");
+  stays("summary.json", "{}");
+  stays("rollouts.jsonl", "");
+  stays("curve.png", "");
+  stays("checkpoints/u000000000001.part", "");
+  stays("config.yaml.old", "mine");
+  write_status(folder_ / "status.json", {.env = "X", .algo = "ppo", .state = "running", .env_steps = 1});
+  EXPECT_EQ(content_of(folder_), FolderContent::kRun);
+}
+
+TEST_F(UnbegunRunTest, StaysUsableWhenTheNextOneIsKilledWhileItBegins) {
+  for (const char* fault : {"file.rename:1:throw", "file.rename:2:throw"}) {  // the copy, and the new settings
+    arm_fault(parse_fault(fault));
+    EXPECT_THROW((void)RunFolder::create(folder_, "env: Y\n"), InjectedFault);
+    EXPECT_EQ(content_of(folder_), FolderContent::kUnbegun);
+    EXPECT_EQ(read_file(folder_ / "config.yaml"), "env: X\n");
+  }
+  write_file(folder_ / "config.yaml.2.part", "env");
+  const RunFolder run = RunFolder::create(folder_, "env: Y\n");
+  EXPECT_EQ(read_file(folder_ / "config.yaml"), "env: Y\n");
 }
 
 TEST(RunFolderTest, AFolderOfOtherFilesIsRefused) {
