@@ -12,6 +12,7 @@
 
 #include "tandem/app/cli/command_line.h"
 #include "tandem/app/commands/commands.h"
+#include "tandem/app/current_folder.h"
 #include "tandem/app/exit_code.h"
 #include "tandem/app/run/program_name.h"
 #include "tandem/base/fault_point.h"
@@ -65,6 +66,7 @@ void require_output_written() {
 }  // namespace
 
 int run_program(int argc, const char* const* argv, const rl::EnvRegistry& environments) {
+  require_current_folder();
   // A reader that goes away (`tandem train | head`) must not end a run.
   std::signal(SIGPIPE, SIG_IGN);
   // Nor may a file that grows beyond the limit (`ulimit -f`): the write fails, and the error says which.

@@ -64,6 +64,18 @@ TEST(BadRunFolderTest, ARunThatFailedBeforeItsFirstUpdateIsNoObstacle) {
   expect_refusal(train("Good-v0", ""), kUserCanFixIt, {"run holds a run already"});
 }
 
+TEST(BadRunFolderTest, ACurrentFolderThatWasDeletedIsSaid) {
+  const TemporaryFolder folder;
+  static fs::path gone;
+  for (const char* arguments : {"version", "envs", "train --env CartPole-v1 --total-steps 128"}) {
+    gone = folder / "gone";
+    fs::create_directory(gone);
+    Command command = tandem(gone, split(arguments));
+    command.prepare = [] { ::rmdir(gone.c_str()); };
+    expect_refusal(command, kUserCanFixIt, {"current directory", "No such file or directory", "(cd)"});
+  }
+}
+
 TEST(BadRunFolderTest, FilesOfOthersAreNotMixedWithARun) {
   const TemporaryFolder folder;
   fs::create_directory(folder / "run");
