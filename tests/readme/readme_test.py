@@ -15,7 +15,8 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
-SHOWN = re.compile(r"<!-- (tests/readme/\S+) -->\n```cpp\n(.*?)```", re.DOTALL)
+SHOWN = re.compile(r"<!-- (tests/\S+) -->\n```(?:cpp|cmake)\n(.*?)```", re.DOTALL)
+SHOWN_COMMAND = re.compile(r"^tandem (.+)$", re.MULTILINE)
 LINK = re.compile(r"\[[^\]]*\]\(([^)#\s]+)[^)]*\)")
 FENCE = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
 CODE_PATH = re.compile(r"`((?:tandem|bench|tests|examples|configs|tools|docs|cmake)/[\w./-]+)`")
@@ -28,7 +29,8 @@ class ReadmeTest(unittest.TestCase):
             for path, text in SHOWN.findall(document.read_text()):
                 shown[path] = text
                 self.assertEqual(text, (ROOT / path).read_text(), f"{document.name} differs from {path}")
-        self.assertEqual(sorted(shown), sorted(f"tests/readme/{file.name}" for file in HERE.glob("*.cc")))
+        programs = [f"tests/readme/{file.name}" for file in HERE.glob("*.cc")]
+        self.assertEqual(sorted(shown), sorted([*programs, "tests/package/first_programs/CMakeLists.txt"]))
 
     def losses_of(self, *command):
         done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=240)
@@ -87,27 +89,20 @@ class ReadmeTest(unittest.TestCase):
         self.assertLess(losses[-1], losses[0] / 3, losses)
 
     @unittest.skipUnless(os.environ.get("TANDEM"), "this build has no program")
-    def test_the_program_trains_the_corridor(self):
+    def test_the_commands_train_and_evaluate_the_corridor(self):
         with tempfile.TemporaryDirectory() as folder:
-            run = Path(folder) / "run"
-            command = [
-                os.environ["TANDEM"],
-                "train",
-                "--plugin",
-                os.environ["CORRIDOR"],
-                "--env",
-                "Corridor-v0",
-                "--total-steps",
-                "40960",
-                "--seed",
-                "1",
-                "--run-dir",
-                run,
-                "--quiet",
-            ]
-            subprocess.run(command, check=True, timeout=240)
+            (Path(folder) / "libcorridor.so").symlink_to(os.environ["CORRIDOR"])
+            commands = SHOWN_COMMAND.findall((ROOT / "README.md").read_text())
+            self.assertEqual([command.split()[0] for command in commands], ["train", "eval"])
+            for command in commands:
+                program = [os.environ["TANDEM"], *command.split()]
+                done = subprocess.run(program, cwd=folder, capture_output=True, text=True, timeout=240)
+                self.assertEqual(done.returncode, 0, done.stderr)
+            run = Path(folder) / "runs/corridor"
             summary = json.loads((run / "summary.json").read_text())
+            self.assertTrue((run / "curve.png").exists())
         self.assertGreater(summary["episode_return_mean"], 0.8)
+        self.assertRegex(done.stdout, "100 episodes")
 
 
 class DocumentsTest(unittest.TestCase):

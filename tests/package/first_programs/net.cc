@@ -1,0 +1,1 @@
+../../readme/data_parallel.cc
