@@ -36,7 +36,7 @@ TEST(BoundedQueueTest, APushThatFailsLeavesItsItem) {
   queue.close();
   EXPECT_FALSE(queue.push(std::move(item), kNever));
   ASSERT_NE(item, nullptr);  // NOLINT(bugprone-use-after-move)
-  EXPECT_EQ(*item, 2);       // NOLINT(bugprone-use-after-move)
+  EXPECT_EQ(*item, 2);       // NOLINT(bugprone-use-after-move,clang-analyzer-cplusplus.Move)
 }
 
 TEST(BoundedQueueTest, CloseWakesABlockedConsumer) {
