@@ -187,7 +187,11 @@ LauncherEnvironment read_launcher_environment(const Lookup& lookup) {
     found.on_death = OnDeath::kEndsAll;
     found.restart_count = variables.number("TORCHELASTIC_RESTART_COUNT", 0, kMostRestarts).value_or(0);
   }
+  if (found.launcher == Launcher::kOpenMpi) found.on_death = OnDeath::kEndsAll;
   if (found.launcher == Launcher::kSlurm) {
+    // The option of srun does not reach the ranks; this variable, which stands for it, does.
+    found.on_death =
+        variables.text("SLURM_KILL_BAD_EXIT").value_or("") == "0" ? OnDeath::kLeavesThem : OnDeath::kUnknown;
     found.restart_count = variables.number("SLURM_RESTART_COUNT", 0, kMostRestarts).value_or(0);
   }
   read_master(variables, found);

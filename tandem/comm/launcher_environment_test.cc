@@ -142,6 +142,9 @@ TEST(LauncherEnvironmentTest, SlurmTakesTheFirstHostOfTheJob) {
   EXPECT_EQ(found.local_size, std::nullopt);
   EXPECT_EQ(found.master.address, "node07");
   EXPECT_EQ(found.run_id, "4711.0");
+  EXPECT_EQ(found.on_death, OnDeath::kUnknown);
+  EXPECT_EQ(read(with(kSlurm, {{"SLURM_KILL_BAD_EXIT", "0"}})).on_death, OnDeath::kLeavesThem);
+  EXPECT_EQ(read(with(kSlurm, {{"SLURM_KILL_BAD_EXIT", "1"}})).on_death, OnDeath::kUnknown);
   EXPECT_EQ(read(with(kSlurm, {{"SLURM_RESTART_COUNT", "1"}})).restart_count, 1);
   EXPECT_EQ(read(with(kSlurm, {{"MASTER_ADDR", "10.1.1.1"}})).master.address, "10.1.1.1");
 }

@@ -8,6 +8,7 @@
 #include "tandem/base/error.h"
 #include "tandem/base/text.h"
 #include "tandem/comm/census.h"
+#include "tandem/comm/reconnecting_store.h"
 
 namespace tandem::comm {
 namespace {
@@ -32,6 +33,7 @@ std::vector<Life> lives_of(const std::string& text) {
 
 std::string beat_key(const Life& who) { return "beat/" + name_of(who); }
 std::string end_key(const Life& who) { return "ended/" + name_of(who); }
+std::string left_key(const Life& who) { return "left/" + name_of(who); }
 std::string let_in_key(const Life& who) { return "in/" + name_of(who); }
 std::string here_key(int round, const Life& who) { return concat("round/", round, "/here/", name_of(who)); }
 std::string members_key(int round) { return concat("round/", round, "/members"); }
@@ -62,6 +64,10 @@ bool has(const std::vector<Life>& lives, const Life& who) {
   return std::find(lives.begin(), lives.end(), who) != lives.end();
 }
 
+std::string seconds_text(std::chrono::milliseconds span) {
+  return concat(std::chrono::duration<double>(span).count(), " s");
+}
+
 }  // namespace
 
 std::unique_ptr<Store> rendezvous_part(Store& store, const std::string& run_id, int restart_count) {
@@ -70,22 +76,14 @@ std::unique_ptr<Store> rendezvous_part(Store& store, const std::string& run_id, 
 
 void tell_end(Store& part, const Life& who, const std::string& how) { part.set(end_key(who), how); }
 
-// A member of the round before, as this process sees it while it waits for the next.
-struct Rendezvous::Seen {
-  enum class State { kAwaited, kHere, kDead, kSilent };
-
-  Life who;
-  State state = State::kAwaited;
-  std::optional<std::string> beat{};
-  Clock::time_point sign = Clock::now();
-};
+bool is_left_behind(Store& part, const Life& who) { return part.find(left_key(who)).has_value(); }
 
 Rendezvous::Rendezvous(const Connect& connect, const Life& me, const Options& options)
     : me_(me),
       options_(options),
-      store_(connect()),
-      worker_("rendezvous",
-              [this, store = std::shared_ptr<Store>(connect())](const std::stop_token& stop) { beat(*store, stop); }) {}
+      store_(make_reconnecting_store([connect] { return connect({}); })),
+      deadline_(options.deadline),
+      worker_("rendezvous", [this, connect](const std::stop_token& stop) { beat(connect, stop); }) {}
 
 bool Rendezvous::has_begun(Store& part) { return part.find("begun").has_value(); }
 bool Rendezvous::is_over(Store& part) { return part.find("over").has_value(); }
@@ -96,15 +94,27 @@ void Rendezvous::begin(std::vector<Life> members) {
   TANDEM_CHECK(mine != members.end());
   round_ = {.number = 0, .members = {}, .mine = static_cast<int>(mine - members.begin()), .lost = {}, .joined = {}};
   round_.members = std::move(members);
-  watch(round_.members);
+  watch(round_.members, 0);
   store_->set(members_key(0), text_of(round_.members));  // all of them say the same
   store_->set("begun", "1");
 }
 
-void Rendezvous::watch(const std::vector<Life>& members) {
+std::vector<Rendezvous::Seen> Rendezvous::unseen(const std::vector<Life>& members) {
+  std::vector<Seen> all;
+  for (const Life& who : members) all.push_back({.who = who});
+  return all;
+}
+
+void Rendezvous::watch(const std::vector<Life>& members, int round) {
   MutexLock lock(mutex_);
-  watched_ = members;
+  watch_ = {.round = round, .members = unseen(members)};
   broken_ = std::stop_source();
+  why_broken_.clear();
+}
+
+void Rendezvous::set_deadline(std::chrono::milliseconds deadline) {
+  MutexLock lock(mutex_);
+  deadline_ = deadline;
 }
 
 std::stop_token Rendezvous::broken() const {
@@ -112,49 +122,109 @@ std::stop_token Rendezvous::broken() const {
   return broken_.get_token();
 }
 
-void Rendezvous::look_for_deaths(Store& store) {
-  std::vector<Life> members;
+std::string Rendezvous::why_broken() const {
+  MutexLock lock(mutex_);
+  return why_broken_;
+}
+
+// Who listens is called without the lock.
+void Rendezvous::break_round(int round, const std::string& why) {
   std::stop_source broken;
   {
     MutexLock lock(mutex_);
-    members = watched_;
+    if (watch_.round != round || broken_.stop_requested()) return;
+    why_broken_ = why;
     broken = broken_;
   }
-  for (const Life& who : members) {
-    if (!broken.stop_requested() && store.find(end_key(who))) broken.request_stop();
-  }
+  broken.request_stop();
 }
 
-// Should the store be lost, the training finds that out itself, as soon as it asks.
-void Rendezvous::beat(Store& store, const std::stop_token& stop) {
-  int settled = 0;
-  try {
-    while (!stop.stop_requested()) {
-      (void)store.add(beat_key(me_), 1);
-      waits_.store(!waiting(store, settled).empty(), std::memory_order_relaxed);
-      look_for_deaths(store);
-      MutexLock lock(mutex_);
-      (void)never_.wait(mutex_, stop, Deadline::after(options_.beat), [] { return false; });
-    }
-  } catch (const RunError&) {
-    waits_.store(false, std::memory_order_relaxed);
-  }
-}
-
-// Looks at a member once more; whether it has ended or fallen silent.
-bool Rendezvous::is_gone(Seen& seen) {
-  std::optional<std::string> beat = store_->find(beat_key(seen.who));
+// Looks at a member once more: kAwaited of one that lives.
+Rendezvous::Seen::State Rendezvous::look_at(Store& store, Seen& seen, std::chrono::milliseconds silence) {
+  std::optional<std::string> beat = store.find(beat_key(seen.who));
   if (beat != seen.beat) {
     seen.beat = std::move(beat);
     seen.sign = Clock::now();
   }
-  if (store_->find(end_key(seen.who))) {
-    seen.state = Seen::State::kDead;
-    return true;
+  if (store.find(end_key(seen.who))) return Seen::State::kDead;
+  return Clock::now() - seen.sign < silence ? Seen::State::kAwaited : Seen::State::kSilent;
+}
+
+// Why the round cannot go on; empty as long as it can.
+std::string Rendezvous::fault_of(Store& store, Watch& seen, std::chrono::milliseconds deadline) const {
+  std::string fault;
+  for (Seen& member : seen.members) {
+    const Seen::State state = look_at(store, member, deadline);
+    if (member.who == me_ || state == Seen::State::kAwaited) continue;
+    fault = concat("rank ", member.who.rank,
+                   state == Seen::State::kDead ? " has ended" : " gave no sign of life for " + seconds_text(deadline));
   }
-  if (seen.who == me_ || Clock::now() - seen.sign < options_.silence) return false;
-  seen.state = Seen::State::kSilent;
-  return true;
+  if (fault.empty() && !seen.members.empty() && count_of(store, "latest") > seen.round)
+    return concat("the others have met without rank ", me_.rank);
+  return fault;
+}
+
+void Rendezvous::look_around(Store& store) {
+  Watch seen;
+  std::chrono::milliseconds deadline{};
+  {
+    MutexLock lock(mutex_);
+    seen = watch_;
+    deadline = deadline_;
+  }
+  const Clock::time_point now = Clock::now();
+  if (now - seen.looked > std::min(deadline, options_.silence) / 2) {  // this process was stopped, or the store was
+    for (Seen& member : seen.members) member.sign = now;
+  }
+  seen.looked = now;
+  const std::string fault = fault_of(store, seen, deadline);
+  const int round = seen.round;
+  {
+    MutexLock lock(mutex_);
+    if (watch_.round == round) watch_ = std::move(seen);
+  }
+  if (!fault.empty()) break_round(round, fault);
+}
+
+void Rendezvous::beat(const Connect& connect, const std::stop_token& stop) {
+  std::unique_ptr<Store> store;
+  int settled = 0;
+  Clock::time_point reached = Clock::now();
+  while (!stop.stop_requested()) {
+    try {
+      if (!store) store = make_reconnecting_store([&] { return connect(stop); });
+      (void)store->add(beat_key(me_), 1);
+      waits_.store(!waiting(*store, settled).empty(), std::memory_order_relaxed);
+      look_around(*store);
+      reached = Clock::now();
+    } catch (const RunError& error) {
+      waits_.store(false, std::memory_order_relaxed);
+      lose_store(reached, error);
+    }
+    MutexLock lock(mutex_);
+    (void)never_.wait(mutex_, stop, Deadline::after(options_.beat), [] { return false; });
+  }
+}
+
+// The others have taken this rank for lost by then, if they reach it.
+void Rendezvous::lose_store(Clock::time_point reached, const RunError& error) {
+  int round = 0;
+  std::chrono::milliseconds deadline{};
+  {
+    MutexLock lock(mutex_);
+    round = watch_.round;
+    deadline = deadline_;
+  }
+  if (Clock::now() - reached < deadline) return;
+  break_round(round,
+              concat("rank ", me_.rank, " has not reached the store for ", seconds_text(deadline), ": ", error.what()));
+}
+
+// Looks at a member once more; whether it has ended or fallen silent.
+bool Rendezvous::is_gone(Seen& seen) {
+  seen.state = look_at(*store_, seen, options_.silence);
+  if (seen.who == me_ && seen.state == Seen::State::kSilent) seen.state = Seen::State::kAwaited;
+  return seen.state != Seen::State::kAwaited;
 }
 
 // Looks at the members once more; whether each has come, ended or fallen silent.
@@ -165,7 +235,6 @@ bool Rendezvous::is_decided(std::vector<Seen>& members) {
     if (store_->find(here_key(round_.number + 1, seen.who))) {
       seen.state = Seen::State::kHere;
     } else {
-      seen.state = Seen::State::kAwaited;
       all = false;
     }
   }
@@ -207,19 +276,27 @@ void Rendezvous::decide(int number, const std::vector<Seen>& members) {
     return;  // an earlier first one was not dead after all
   for (const Life& who : next) store_->set(let_in_key(who), "1");
   store_->set("latest", concat(number));
+  for (const Seen& seen : members) {
+    if (seen.state == Seen::State::kSilent) {
+      store_->set(left_key(seen.who), "gave no sign of life for " + seconds_text(options_.silence));
+    } else if (seen.state == Seen::State::kAwaited) {
+      store_->set(left_key(seen.who), "did not come");
+    }
+  }
 }
 
 std::string Rendezvous::how_lost(const Life& who) {
+  // First: a launcher may have ended it since.
+  if (const std::optional<std::string> how = store_->find(left_key(who))) return *how;
   if (const std::optional<std::string> how = store_->find(end_key(who))) return "died: " + *how;
-  const std::chrono::duration<double> silence = options_.silence;
-  return concat("gave no sign of life for ", silence.count(), " s, or did not come");
+  return concat("gave no sign of life for ", seconds_text(options_.silence), ", or did not come");
 }
 
 std::optional<Round> Rendezvous::enter(int number, std::vector<Life> members) {
   const auto mine = std::find(members.begin(), members.end(), me_);
   if (mine == members.end()) {
-    throw RunError(concat("rank ", me_.rank, " was silent for so long (it was stopped, or cut off) that the others (",
-                          text_of(members), ", rank.restarts) have gone on without it"));
+    throw LeftBehind(concat("rank ", me_.rank, " was silent for so long (it was stopped, or cut off) that the others (",
+                            text_of(members), ", rank.restarts) have gone on without it"));
   }
   Round next{
       .number = number, .members = {}, .mine = static_cast<int>(mine - members.begin()), .lost = {}, .joined = {}};
@@ -230,7 +307,7 @@ std::optional<Round> Rendezvous::enter(int number, std::vector<Life> members) {
     if (!has(round_.members, who)) next.joined.push_back(who);
   }
   next.members = std::move(members);
-  watch(next.members);
+  watch(next.members, number);
   round_ = next;
   return next;
 }
@@ -241,10 +318,16 @@ void Rendezvous::pause(const Limits& limits, const std::string& doing) {
   (void)never_.wait(mutex_, limits.stop, Deadline::after(kLook), [] { return false; });
 }
 
+// With the signs of life that were seen before, unless they are old because this process was stopped.
+std::vector<Rendezvous::Seen> Rendezvous::members_seen() const {
+  MutexLock lock(mutex_);
+  const bool is_old = Clock::now() - watch_.looked > options_.silence / 2;
+  return is_old ? unseen(round_.members) : watch_.members;
+}
+
 std::optional<Round> Rendezvous::meet(const Limits& limits) {
   const int number = round_.number + 1;
-  std::vector<Seen> members;
-  for (const Life& who : round_.members) members.push_back({.who = who});
+  std::vector<Seen> members = members_seen();
   store_->set(here_key(number, me_), "1");
   while (true) {
     if (is_over(*store_)) return std::nullopt;
@@ -279,8 +362,7 @@ std::optional<Round> Rendezvous::join(const Limits& limits) {
       const std::optional<std::string> text = store_->find(members_key(looked));
       if (!text) continue;
       if (has(lives_of(*text), me_)) return enter(looked, lives_of(*text));
-      members.clear();
-      for (const Life& who : lives_of(*text)) members.push_back({.who = who});
+      members = unseen(lives_of(*text));
     }
     require_anybody(members);
     if (limits.deadline.expired()) {

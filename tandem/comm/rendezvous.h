@@ -6,13 +6,15 @@
 //   const std::optional<Round> round = rendezvous.meet(limits);   // who goes on, and as which rank
 //
 // Everything goes through the run's store, under keys of its own. Each process gives signs of life there, four a
-// second; a launcher that sees a rank end leaves word of it (tell_end()). A round is decided when each member has come,
-// has ended, or has been silent for 3 s: the first of those that came writes down who is in it, joiners behind
-// survivors. Only a side that prevails (comm/census.h) goes on.
+// second, on a thread of its own, and looks out for those of the others; a launcher that sees a rank end leaves word of
+// it (tell_end()). A member that has ended, or that was silent until the deadline, breaks the round: whoever waits for
+// it may give up. The next round is decided when each member has come, has ended, or has been silent for 3 s: the first
+// of those that came writes down who is in it, joiners behind survivors. Only a side that prevails (comm/census.h) goes
+// on. A connection to the store that breaks is made anew.
 //
-// Threads: single-thread, but someone_waits() and broken() may be called from any. Blocking: meet() and join() wait
-// until the round is decided, at most until `limits`. Errors: RunError when the store is lost, when this side does not
-// prevail, or when the others went on without this rank; DeadlineExceeded and GroupAborted as Store::get().
+// Threads: single-thread, but someone_waits(), broken() and why_broken() may be called from any. Blocking: meet() and
+// join() wait until the round is decided, at most until `limits`. Errors: RunError when the store is out of reach or
+// when this side does not prevail; LeftBehind; DeadlineExceeded and GroupAborted as Store::get().
 #pragma once
 #include <atomic>
 #include <chrono>
@@ -23,6 +25,8 @@
 #include <string>
 #include <vector>
 
+#include "tandem/base/clock.h"
+#include "tandem/base/error.h"
 #include "tandem/base/mutex.h"
 #include "tandem/comm/launcher_environment.h"
 #include "tandem/comm/store.h"
@@ -58,14 +62,25 @@ struct Round {
 /// A launcher's word that a process of a rank has ended; `how`: "SIGKILL", "exit code 3".
 void tell_end(Store& part, const Life& who, const std::string& how);
 
+/// Whether the others have gone on without this process, since it was silent or did not come. A launcher that sees it
+/// run still may end it: nobody will ever wait for it again.
+[[nodiscard]] bool is_left_behind(Store& part, const Life& who);
+
+/// The others have gone on without this rank: it has no part in the run any more, which may well go on.
+class LeftBehind : public RunError {
+ public:
+  using RunError::RunError;
+};
+
 class Rendezvous {
  public:
   struct Options {
-    std::chrono::milliseconds beat{250};       // from one sign of life to the next
-    std::chrono::milliseconds silence{3'000};  // without one, after which a member is taken for lost
+    std::chrono::milliseconds beat{250};         // from one sign of life to the next
+    std::chrono::milliseconds silence{3'000};    // without one, after which a member is not waited for in a meeting
+    std::chrono::milliseconds deadline{30'000};  // without one, after which a member's round is broken
   };
-  /// A connection to the part of the store, for each thread.
-  using Connect = std::function<std::unique_ptr<Store>()>;
+  /// A connection to the part of the store, for each thread; `stop` ends the wait for it.
+  using Connect = std::function<std::unique_ptr<Store>(const std::stop_token& stop)>;
 
   /// Begins to give signs of life.
   Rendezvous(const Connect& connect, const Life& me, const Options& options);
@@ -84,19 +99,45 @@ class Rendezvous {
   [[nodiscard]] std::optional<Round> join(const Limits& limits);
   /// Whether somebody waited at the last sign of life: it is time to meet.
   [[nodiscard]] bool someone_waits() const { return waits_.load(std::memory_order_relaxed); }
-  /// Requested soon after a member of this round has ended, by a launcher's word: what waits for it may give up. Of
-  /// this round alone; from any thread.
+  /// The deadline from now on.
+  void set_deadline(std::chrono::milliseconds deadline);
+  /// Requested soon after a member of this round has ended, by a launcher's word, or was silent until the deadline;
+  /// when the others have gone on without this rank; and when it did not reach the store until the deadline. What waits
+  /// for a member may give up. Of this round alone. Time in which this process itself was stopped, or the store did not
+  /// answer, counts for nobody's silence.
   [[nodiscard]] std::stop_token broken() const;
+  /// Of this round; empty when it is not.
+  [[nodiscard]] std::string why_broken() const;
   /// The run has ended well: who waits, or still meets, is told so.
   void close();
 
   [[nodiscard]] const Round& round() const { return round_; }
 
  private:
-  struct Seen;
-  void beat(Store& store, const std::stop_token& stop);
-  void watch(const std::vector<Life>& members);
-  void look_for_deaths(Store& store);
+  // A member as this process sees it.
+  struct Seen {
+    enum class State { kAwaited, kHere, kDead, kSilent };
+
+    Life who;
+    State state = State::kAwaited;
+    std::optional<std::string> beat{};  // as it counts them
+    Clock::time_point sign = Clock::now();
+  };
+  // What the thread that gives signs of life sees of the members of a round.
+  struct Watch {
+    int round = -1;
+    std::vector<Seen> members;
+    Clock::time_point looked = Clock::now();
+  };
+  static std::vector<Seen> unseen(const std::vector<Life>& members);
+  static Seen::State look_at(Store& store, Seen& seen, std::chrono::milliseconds silence);
+  void beat(const Connect& connect, const std::stop_token& stop);
+  void watch(const std::vector<Life>& members, int round);
+  void look_around(Store& store);
+  void break_round(int round, const std::string& why);
+  void lose_store(Clock::time_point reached, const RunError& error);
+  [[nodiscard]] std::string fault_of(Store& store, Watch& seen, std::chrono::milliseconds deadline) const;
+  [[nodiscard]] std::vector<Seen> members_seen() const;
   [[nodiscard]] bool is_gone(Seen& seen);
   void require_anybody(std::vector<Seen>& members);
   [[nodiscard]] bool is_decided(std::vector<Seen>& members);
@@ -113,8 +154,10 @@ class Rendezvous {
   std::atomic<bool> waits_{false};
   mutable Mutex mutex_;
   CondVar never_;
-  std::vector<Life> watched_ TANDEM_GUARDED_BY(mutex_);  // members of this round
+  std::chrono::milliseconds deadline_ TANDEM_GUARDED_BY(mutex_);
+  Watch watch_ TANDEM_GUARDED_BY(mutex_);  // of this round
   std::stop_source broken_ TANDEM_GUARDED_BY(mutex_);
+  std::string why_broken_ TANDEM_GUARDED_BY(mutex_);
   Worker worker_;  // last: it uses the others
 };
 

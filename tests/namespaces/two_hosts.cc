@@ -37,10 +37,11 @@ TwoHosts::TwoHosts()
   if (!refusal_) refusal_ = connect();
 }
 
+std::optional<std::string> TwoHosts::on(int host, const std::string& command) const {
+  return fault_of(concat("nsenter -t ", process(host), " -n ip ", command));
+}
+
 std::optional<std::string> TwoHosts::connect() {
-  const auto on = [&](int host, const std::string& command) {
-    return fault_of(concat("nsenter -t ", processes_.at(static_cast<std::size_t>(host)), " -n ip ", command));
-  };
   auto fault = on(0, concat("link add ", kCable, " type veth peer name ", kCable, " netns ", processes_[1]));
   for (int host = 0; host < 2 && !fault; ++host) {
     fault = on(host, "link set lo up");
@@ -57,6 +58,9 @@ void TwoHosts::enter(int host) const {
   const Descriptor network(::open(file.c_str(), O_RDONLY | O_CLOEXEC));
   TANDEM_CHECK(network.is_open() && ::setns(network.get(), CLONE_NEWNET) == 0, file);
 }
+
+void TwoHosts::cut() const { TANDEM_CHECK(!on(0, concat("link set ", kCable, " down"))); }
+void TwoHosts::mend() const { TANDEM_CHECK(!on(0, concat("link set ", kCable, " up"))); }
 
 std::int64_t bytes_sent() {
   std::ifstream devices("/proc/thread-self/net/dev");

@@ -25,9 +25,13 @@ class TwoHosts {
   [[nodiscard]] int process(int host) const { return processes_.at(static_cast<std::size_t>(host)); }
   /// Moves the calling thread, and what it starts, to a host.
   void enter(int host) const;
+  /// Cuts the cable, or mends it: what was under way is sent again then.
+  void cut() const;
+  void mend() const;
 
  private:
   std::optional<std::string> connect();
+  [[nodiscard]] std::optional<std::string> on(int host, const std::string& command) const;
 
   shm::ProcessWorld holders_;
   std::array<int, 2> processes_{};

@@ -29,6 +29,10 @@ ExitCode run_launch(const LaunchCommand& command) {
             comm::tell_end(*meeting, {rank, restarts}, how);
           },
       .is_complete = [&] { return comm::Rendezvous::is_over(*meeting); },
+      .is_left_behind =
+          [&](int rank, int restarts) {
+            return comm::is_left_behind(*meeting, {rank, restarts});
+          },
   };
   const auto variables = [&](int rank, int restarts) -> std::vector<std::string> {
     return {

@@ -5,11 +5,14 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <thread>
 #include <utility>
 #include <variant>
 
 #include "tandem/app/commands/run_session.h"
+#include "tandem/app/run/run_lock.h"
 #include "tandem/app/train/build_run.h"
+#include "tandem/app/train/record_failure.h"
 #include "tandem/app/train/train.h"
 #include "tandem/base/error.h"
 #include "tandem/base/mutex.h"
@@ -27,6 +30,9 @@ constexpr auto kTrain = std::byte{255};
 
 // How long a rank that got a signal still waits for others to come: if they do, all end together, with a checkpoint.
 constexpr std::chrono::seconds kMeetingPatience{5};
+
+// How long a launcher may take to end a leader that the others have left behind.
+constexpr std::chrono::seconds kFolderPatience{10};
 
 // A token that is requested some time after another one.
 class LateStop {
@@ -122,12 +128,24 @@ TrainOptions options_of(const Assignment& assignment, const std::vector<Setting>
   return options;
 }
 
+std::chrono::milliseconds deadline_of(const TrainOptions& options) {
+  return std::chrono::duration_cast<std::chrono::milliseconds>(
+      std::chrono::duration<double>(options.dd_ppo.deadline_seconds));
+}
+
 // How a rank takes part in a training; nothing is returned when the ranks are to meet anew.
 class Part {
  public:
   Part(const std::vector<Setting>& flags, const rl::EnvRegistry& environments, const StopSignals& signals,
        Survival& survival)
       : flags_(flags), environments_(environments), signals_(signals), survival_(survival) {}
+
+  // Of a run whose ranks could not meet.
+  void record_failure(const std::string& why) const {
+    const Assignment& assignment = survival_.assignment;
+    const KeptState* kept = survival_.kept();
+    if (kept != nullptr) app::record_failure(assignment.folder, options_of(assignment, flags_), kept->progress, why);
+  }
 
   using Lead = std::function<std::optional<ExitCode>(Leader&)>;
 
@@ -154,7 +172,7 @@ class Part {
     }
     survival_.assignment = read_assignment(word);
     const TrainOptions options = options_of(survival_.assignment, flags_);
-    if (options.dd_ppo.survivors != Survivors::kEnd) survival_.start(ranks);
+    if (options.dd_ppo.survivors != Survivors::kEnd) survival_.start(ranks, deadline_of(options));
     const std::optional<RunEnd> end =
         follow(options, with_plugins(environments_, options), ranks, signals_, survival_.kept());
     if (!end) return std::nullopt;
@@ -173,7 +191,10 @@ class Part {
   }
 
  private:
+  // A leader that was silent holds it until its launcher has ended it.
   static RunFolder open_again(const std::filesystem::path& folder) {
+    const Deadline deadline = Deadline::after(kFolderPatience);
+    while (RunLock::is_held(folder) && !deadline.expired()) std::this_thread::sleep_for(std::chrono::milliseconds(20));
     try {
       return RunFolder::open(folder);
     } catch (const ConfigError& error) {
@@ -187,7 +208,8 @@ class Part {
   Survival& survival_;
 };
 
-// The world of those that go on; else, the run being over or a signal having ended the wait, the exit code.
+// The world of those that go on; else the exit code: the run is over, or a signal ended the wait of one that was to
+// join.
 std::variant<comm::World, ExitCode> meet_anew(Survival& survival, const StopSignals& signals) {
   const LateStop late(signals.token(), kMeetingPatience);
   try {
@@ -196,8 +218,25 @@ std::variant<comm::World, ExitCode> meet_anew(Survival& survival, const StopSign
     return ExitCode::kDone;
   } catch (const RunError&) {
     if (!late.token().stop_requested()) throw;
-    std::cerr << "tandem: stopped before the ranks had met; the last checkpoint is whole\n";
+    if (survival.kept() != nullptr) {
+      throw RunError(
+          concat("stopped by a signal after ranks were lost, before those that are left had met: there is no "
+                 "checkpoint of the last update; the last one is whole, and `tandem resume` goes on from it"));
+    }
+    std::cerr << "tandem: stopped before the others had let this rank in\n";
     return ExitCode::kStopped;
+  }
+}
+
+// A meeting that fails ends the run, unless the others go on without this rank.
+std::variant<comm::World, ExitCode> meet_or_record(const Part& part, Survival& survival, const StopSignals& signals) {
+  try {
+    return meet_anew(survival, signals);
+  } catch (const comm::LeftBehind&) {
+    throw;
+  } catch (const RunError& error) {
+    part.record_failure(error.what());
+    throw;
   }
 }
 
@@ -209,6 +248,7 @@ ExitCode train_in_rounds(comm::World first, Part& part, Survival& survival, cons
   const Part::Lead lead_on = [&part](Leader& leader) { return part.lead_on(leader); };
   for (bool is_first = !survival.joins();; is_first = false) {
     const learner::Ranks ranks = ranks_of(world, survival);
+    survival.guard(ranks);
     try {
       const std::optional<ExitCode> end =
           ranks.leads() ? part.lead_others(ranks, is_first ? lead_first : lead_on) : part.follow_leader(ranks);
@@ -219,7 +259,7 @@ ExitCode train_in_rounds(comm::World first, Part& part, Survival& survival, cons
       if (!ranks.leads()) survival.note_cause(error);  // rank 0 has logged it
     }
     if (!first_store) first_store = std::move(world.store);
-    std::variant<comm::World, ExitCode> next = meet_anew(survival, signals);
+    std::variant<comm::World, ExitCode> next = meet_or_record(part, survival, signals);
     if (const ExitCode* code = std::get_if<ExitCode>(&next)) return *code;
     world = std::get<comm::World>(std::move(next));
   }
@@ -231,7 +271,8 @@ void Leader::send(const Configuration& configuration, const std::filesystem::pat
   has_spoken_ = true;
   survival_.assignment = {.config = configuration.yaml, .folder = std::filesystem::absolute(folder)};
   if (ranks_.size() > 1) (void)ranks_.from_leader(word_of(survival_.assignment));
-  if (configuration.options.dd_ppo.survivors != Survivors::kEnd) survival_.start(ranks_);
+  const TrainOptions& options = configuration.options;
+  if (options.dd_ppo.survivors != Survivors::kEnd) survival_.start(ranks_, deadline_of(options));
 }
 
 void Leader::dismiss(ExitCode code) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <memory>
 #include <utility>
 
 #include "tandem/app/train/train.h"
@@ -14,7 +15,7 @@ namespace {
 
 // How long the members of a round may take to build their group: all are there, and none of them does anything else.
 constexpr std::chrono::seconds kGroupPatience{10};
-// How long a rank that lives is waited for: as long as in a step.
+// How long a rank that gives signs of life is waited for: as long as in a step.
 constexpr std::chrono::minutes kMeetingPatience{5};
 constexpr std::chrono::seconds kStorePatience{10};
 constexpr int kMostFruitless = 3;
@@ -42,9 +43,9 @@ Survival::Survival(comm::LauncherEnvironment me, comm::WorldOptions options)
 
 void Survival::open_rendezvous() {
   if (rendezvous_) return;
-  const auto connect = [this] {
+  const auto connect = [this](const std::stop_token& stop) {
     const std::unique_ptr<comm::Store> store =
-        comm::connect_to_store(me_.master, {.deadline = Deadline::after(kStorePatience), .stop = {}});
+        comm::connect_to_store(me_.master, {.deadline = Deadline::after(kStorePatience), .stop = stop});
     return comm::rendezvous_part(*store, me_.run_id, me_.restart_count);
   };
   rendezvous_.emplace(connect, comm::Life{me_.rank, me_.rank_restarts});
@@ -59,18 +60,29 @@ bool Survival::is_begun() const {
   return comm::Rendezvous::has_begun(*comm::rendezvous_part(*store, me_.run_id, me_.restart_count));
 }
 
-void Survival::start(const learner::Ranks& ranks) {
+void Survival::start(const learner::Ranks& ranks, std::chrono::milliseconds deadline) {
   if (me_.world_size == 1) return;  // nobody else is there to go on
+  open_rendezvous();
+  rendezvous_->set_deadline(deadline);
   if (has_started_ || is_joiner_) {
     has_started_ = true;
     return share_newest(ranks, kept_);
   }
-  open_rendezvous();
   std::vector<comm::Life> all;
   for (const std::vector<double>& restarts : ranks.gather({static_cast<double>(me_.rank_restarts)}))
     all.push_back({static_cast<int>(all.size()), static_cast<int>(restarts.front())});
   rendezvous_->begin(std::move(all));
   has_started_ = true;
+  guard(ranks);
+}
+
+// The group of the ranks sees by itself the death of a process; that one is silent it does not.
+void Survival::guard(const learner::Ranks& ranks) {
+  guard_.reset();
+  if (!rendezvous_) return;
+  guard_.emplace(rendezvous_->broken(), [this, group = std::weak_ptr(ranks.group())] {
+    if (const std::shared_ptr<comm::Group> left = group.lock()) left->abort(rendezvous_->why_broken());
+  });
 }
 
 bool Survival::can_go_on(const std::exception& error) const { return has_started_ && is_loss_of_others(error); }

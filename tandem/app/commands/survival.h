@@ -3,13 +3,15 @@
 //
 //   Survival survival(me, options);
 //   ... meet, agree on what to train ...
-//   survival.start(ranks);            // at the begin of each training, on all ranks
+//   survival.start(ranks, deadline);  // at the begin of each training, on all ranks
 //   ... others die, or somebody wants to join: the training returns ...
 //   world = survival.meet_anew(stop);
 //
 // Threads: the main one. Blocking, errors: those of comm::Rendezvous and comm::open_world().
 #pragma once
+#include <chrono>
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <stop_token>
 #include <string>
@@ -38,13 +40,18 @@ class Survival {
   /// Whether this process was started for one that died, while the others went on.
   [[nodiscard]] bool joins() const { return is_joiner_; }
   /// Collective. The first time: from now on ranks may die. Later: all get the newest state that any of them has.
-  void start(const learner::Ranks& ranks);
+  /// `deadline`: without a sign of life, after which a rank is taken for lost.
+  void start(const learner::Ranks& ranks, std::chrono::milliseconds deadline);
+  /// From now on a loss ends the waits of these ranks, which are those of the newest round; nothing before the first
+  /// start(), which calls it.
+  void guard(const learner::Ranks& ranks);
   /// What this rank has kept; null before start().
   [[nodiscard]] KeptState* kept() { return has_started_ ? &kept_ : nullptr; }
   /// Whether those that are left meet after this failure.
   [[nodiscard]] bool can_go_on(const std::exception& error) const;
 
-  /// Requested soon after a rank of this round has died; see comm::Rendezvous::broken(). Of no use before start().
+  /// Requested soon after a rank of this round has died or fallen silent; see comm::Rendezvous::broken(). Of no use
+  /// before start().
   [[nodiscard]] std::stop_token broken() const { return has_started_ ? rendezvous_->broken() : std::stop_token(); }
   /// Why the ranks meet, for the log.
   void note_cause(const std::exception& error);
@@ -76,6 +83,7 @@ class Survival {
   std::int64_t met_at_ = -1;  // updates at the last meeting
   Clock::time_point noticed_ = Clock::now();
   std::vector<std::string> notes_;
+  std::optional<std::stop_callback<std::function<void()>>> guard_;  // last: it uses the others
 };
 
 }  // namespace tandem::app

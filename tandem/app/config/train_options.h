@@ -87,6 +87,7 @@ struct DdPpoSettings {
   pipeline::StragglerOptions stragglers = {};
   std::optional<std::filesystem::path> replay = {};  // a record of rollouts that this run follows
   Survivors survivors = Survivors::kEnd;
+  double deadline_seconds = 30;  // without a sign of life, after which survivors take a rank for lost
 };
 
 /// As rl::NormalizerOptions.

@@ -23,6 +23,7 @@ namespace {
 
 constexpr int kInterrupted = 130;
 constexpr double kSameAct = 0.3;  // seconds within which signals are one wish
+constexpr std::chrono::milliseconds kLook{500};
 
 // A rank's place in the launch, which several processes may hold one after the other.
 struct Seat {
@@ -46,6 +47,7 @@ class Supervisor {
         err_(streams.err),
         warden_(options.ranks) {
     for (int rank = 0; rank < options.ranks; ++rank) seats_.emplace_back(rank);
+    if (witness.is_left_behind) look_at_ = Deadline::after(kLook);
   }
 
   int run() {
@@ -94,6 +96,7 @@ class Supervisor {
     if (!ended.empty()) settle(ended);
     if (happened(signals)) obey_signals();
     if (kill_at_.expired()) lose_patience();
+    if (look_at_.expired()) end_left_behind();
   }
 
   std::size_t watch(int descriptor, short events) {
@@ -103,8 +106,9 @@ class Supervisor {
   [[nodiscard]] bool happened(std::size_t index) const { return polled_[index].revents != 0; }
 
   [[nodiscard]] int milliseconds_left() const {
-    if (kill_at_.is_infinite()) return -1;
-    const auto left = std::chrono::ceil<std::chrono::milliseconds>(kill_at_.remaining()).count();
+    if (kill_at_.is_infinite() && look_at_.is_infinite()) return -1;
+    const auto left =
+        std::chrono::ceil<std::chrono::milliseconds>(std::min(kill_at_.remaining(), look_at_.remaining())).count();
     return static_cast<int>(std::min<std::int64_t>(left, std::numeric_limits<int>::max()));
   }
 
@@ -212,6 +216,16 @@ class Supervisor {
     }
     kill_all();
   }
+  // What was silent may hold what the others need, the run folder for one.
+  void end_left_behind() {
+    look_at_ = Deadline::after(kLook);
+    for (const Seat& seat : seats_) {
+      if (!seat.process || !witness_.is_left_behind(seat.rank, seat.restarts)) continue;
+      err_.add(concat("tandem: the others have gone on without rank ", seat.rank,
+                      ", which was silent; its process is killed\n"));
+      seat.process->signal(SIGKILL);
+    }
+  }
   void kill_all() {
     kill_at_ = Deadline::infinite();
     signal_all(SIGKILL);
@@ -238,6 +252,7 @@ class Supervisor {
   bool is_interrupted_ = false;
   Clock::time_point ending_since_;
   Deadline kill_at_ = Deadline::infinite();
+  Deadline look_at_ = Deadline::infinite();
 };
 
 }  // namespace

@@ -22,6 +22,9 @@ struct LaunchWitness {
   std::function<void(int rank, int restarts, const std::string& how)> on_failure = {};
   /// Asked when all ranks have ended: whether what they did together is complete though some have failed.
   std::function<bool()> is_complete = {};
+  /// Asked twice a second of each process that runs: whether the others have gone on without it. Such a one is killed,
+  /// stopped or not, and has failed.
+  std::function<bool(int rank, int restarts)> is_left_behind = {};
 };
 
 /// Where the ranks' lines and the launcher's own words go.

@@ -93,7 +93,8 @@ TEST_F(SupervisorTest, AWitnessHearsOfEachFailureBeforeTheRankIsStartedAgain) {
             heard.push_back(concat(rank, ".", restarts, " ", how, " ",
                                    std::filesystem::exists(folder / "again") ? "late" : "first"));
           },
-      .is_complete = {}};
+      .is_complete = {},
+      .is_left_behind = {}};
   const Outcome outcome = launch("[ $RESTARTS = 1 ] && { touch again; exit 0; }; kill -KILL $$",
                                  {.ranks = 1, .on_death = OnDeath::kReplace}, witness);
   EXPECT_EQ(outcome.code, 0);
@@ -108,6 +109,19 @@ TEST_F(SupervisorTest, FailuresDoNotCountWhenTheWorkIsComplete) {
     EXPECT_EQ(outcome.code, is_complete ? 0 : 7);
     EXPECT_EQ(outcome.err.find("the run failed") == std::string::npos, is_complete) << outcome.err;
   }
+}
+
+// Stopped as it is, by itself.
+TEST_F(SupervisorTest, WhomTheOthersHaveLeftBehindIsKilled) {
+  const LaunchWitness witness{.on_failure = {}, .is_complete = {}, .is_left_behind = [&](int rank, int restarts) {
+                                return rank == 1 && restarts == 0 && process_in("rank1") != 0;
+                              }};
+  const Outcome outcome = launch("[ $RANK$RESTARTS = 10 ] && { echo $$ > rank1; kill -STOP $$; }; touch done$RANK",
+                                 {.ranks = 2, .on_death = OnDeath::kReplace, .max_restarts = 1}, witness);
+  EXPECT_EQ(outcome.code, 0);
+  EXPECT_THAT(outcome.err, AllOf(HasSubstr("the others have gone on without rank 1, which was silent"),
+                                 HasSubstr("rank 1 was ended by SIGKILL")));
+  EXPECT_TRUE(std::filesystem::exists(folder / "done1")) << "it was not started again";
 }
 
 // The others are asked to end, and may then say that their work is complete.

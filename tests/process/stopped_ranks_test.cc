@@ -1,0 +1,176 @@
+// Ranks of a DD-PPO training that are stopped (SIGSTOP) and perhaps continued, and a launcher that is.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <csignal>
+#include <filesystem>
+#include <iostream>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "survivors.h"
+#include "tandem/base/clock.h"
+#include "tandem/base/testing/eventually.h"
+#include "tandem/base/testing/temporary_folder.h"
+#include "tandem/base/text.h"
+
+namespace tandem::process_test {
+namespace {
+
+namespace fs = std::filesystem;
+using namespace std::chrono_literals;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+// Of a run that is not interrupted: all ranks were in it to its end.
+void expect_undisturbed(const Ended& ended, const fs::path& folder, const std::string& state) {
+  EXPECT_EQ(ended.exit_code, 0) << ended.how() << "\n" << ended.out << ended.err;
+  EXPECT_EQ(state_of(folder), state);
+  EXPECT_EQ(summary_of(folder).at("replicas").as_array().size(), 4u);
+  EXPECT_THAT(log_of(folder), Not(HasSubstr("is lost")));
+}
+
+// Rank 0 holds the run folder, which another one needs.
+TEST(StoppedRanksTest, OneThatIsSilentUntilTheDeadlineIsLeftBehindAndTheRunHasTheSameBits) {
+  const Recipe recipe = small_dd_ppo(60'000);
+  const std::string state = undisturbed_state(recipe);
+  for (const int victim : {0, 2}) {
+    SCOPED_TRACE(concat("rank ", victim));
+    const TemporaryFolder scratch;
+    const fs::path folder = scratch / "run";
+    Child launcher(with_survivors(recipe, folder, "continue", {"--deadline", "2"}));
+    ASSERT_TRUE(reaches_update(launcher, folder, 20));
+    ASSERT_TRUE(signal_rank(launcher, victim, SIGSTOP));
+    const Ended ended = launcher.wait();
+    EXPECT_EQ(ended.exit_code, 0) << ended.how() << "\n" << ended.out << ended.err;
+    EXPECT_EQ(state_of(folder), state);
+    EXPECT_EQ(summary_of(folder).at("replicas").as_array().size(), 3u);
+    expect_line_for_every_update(folder);
+    EXPECT_THAT(log_of(folder), HasSubstr(concat("rank ", victim, " is lost (gave no sign of life")));
+    EXPECT_THAT(ended.err, HasSubstr(concat("the others have gone on without rank ", victim)));
+  }
+}
+
+TEST(StoppedRanksTest, OneThatIsLeftBehindIsReplaced) {
+  const Recipe recipe = small_dd_ppo(400'000);
+  const TemporaryFolder scratch;
+  const fs::path folder = scratch / "run";
+  Child launcher(with_survivors(recipe, folder, "replace", {"--deadline", "2"}));
+  ASSERT_TRUE(reaches_update(launcher, folder, 20));
+  ASSERT_TRUE(signal_rank(launcher, 0, SIGSTOP));
+  ASSERT_TRUE(says(launcher, folder, "rank 0 has joined, started again 1 time(s)", 1));
+  const Ended ended = launcher.wait();
+  EXPECT_EQ(ended.exit_code, 0) << ended.how() << "\n" << ended.out << ended.err;
+  EXPECT_EQ(state_of(folder), undisturbed_state(recipe));
+  EXPECT_EQ(summary_of(folder).at("replicas").as_array().size(), 4u);
+  expect_line_for_every_update(folder);
+}
+
+// With survivors and without: nobody is lost before the deadline.
+TEST(StoppedRanksTest, OneThatIsContinuedInTimeWasWaitedFor) {
+  const Recipe recipe = small_dd_ppo(60'000);
+  const std::string state = undisturbed_state(recipe);
+  for (const char* survivors : {"end", "take_over"}) {
+    SCOPED_TRACE(survivors);
+    const TemporaryFolder scratch;
+    const fs::path folder = scratch / "run";
+    Command command = training(recipe, folder);
+    command.arguments.insert(command.arguments.end(), {"--survivors", survivors});
+    Child launcher(as_ranks(kSurvivingRanks, command, {"--on-death", "continue"}));
+    for (int victim = 0; victim < kSurvivingRanks; ++victim) {
+      ASSERT_TRUE(reaches_update(launcher, folder, 20 + 40 * victim));
+      ASSERT_TRUE(signal_rank(launcher, victim, SIGSTOP));
+      std::this_thread::sleep_for(700ms);
+      ASSERT_TRUE(signal_rank(launcher, victim, SIGCONT));
+    }
+    expect_undisturbed(launcher.wait(), folder, state);
+  }
+}
+
+// One is dead, two are stopped: the fourth does not know whether these go on elsewhere. They do, once they can.
+TEST(StoppedRanksTest, WhoseMeetingFailsSaysInTheRecordThatTheRunFailedAndWhy) {
+  const Recipe recipe = small_dd_ppo(200'000);
+  const TemporaryFolder scratch;
+  const fs::path folder = scratch / "run";
+  Child launcher(with_survivors(recipe, folder, "continue"));
+  ASSERT_TRUE(reaches_update(launcher, folder, 20));
+  ASSERT_TRUE(eventually([&] { return fs::exists(folder / "status.json"); }));
+  for (const int victim : {1, 2}) ASSERT_TRUE(signal_rank(launcher, victim, SIGSTOP));
+  ASSERT_TRUE(kill_rank(launcher, 0));
+  ASSERT_TRUE(eventually([&] { return fs::exists(folder / "summary.json") && process_of(launcher, 3) == 0; }));
+  const std::string why = "of 4 ranks 1 are left here, 1 have ended, and nothing is known of rank(s) 1, 2";
+  EXPECT_THAT(log_of(folder), HasSubstr(why));
+  EXPECT_EQ(summary_of(folder).at("end").as_string(), "failed");
+  EXPECT_THAT(summary_of(folder).at("failure").as_string(), HasSubstr(why));
+  EXPECT_GE(summary_of(folder).at("updates").as_int64(), 20);
+  EXPECT_THAT(run(tandem({"top", folder.string(), "--once"})).out, HasSubstr("  failed  "));
+
+  for (const int victim : {1, 2}) ASSERT_TRUE(signal_rank(launcher, victim, SIGCONT));
+  const Ended ended = launcher.wait();
+  EXPECT_EQ(ended.exit_code, 0) << ended.how() << "\n" << ended.out << ended.err;
+  EXPECT_THAT(ended.err, HasSubstr("rank 3 ended with exit code 3"));
+  EXPECT_EQ(state_of(folder), undisturbed_state(recipe));
+}
+
+// A minute, with survivors and without; of any rank at any instant. It says how long the run took to go on.
+TEST(LongStoppedRanksTest, AMinuteIsWaitedForOrSurvived) {
+  constexpr unsigned kSeed = 11;
+  std::mt19937 random(kSeed);
+  const Recipe recipe = small_dd_ppo(60'000);
+  const std::string state = undisturbed_state(recipe);
+  for (const char* survivors : {"end", "take_over"}) {
+    const int victim = std::uniform_int_distribution(0, kSurvivingRanks - 1)(random);
+    const auto instant = std::chrono::microseconds(std::uniform_int_distribution(0, 50'000)(random));
+    SCOPED_TRACE(concat("rank ", victim, " is stopped after ", instant.count(), " us, survivors ", survivors));
+    const TemporaryFolder scratch;
+    const fs::path folder = scratch / "run";
+    Command command = training(recipe, folder);
+    command.arguments.insert(command.arguments.end(), {"--survivors", survivors});
+    Child launcher(as_ranks(kSurvivingRanks, command, {"--on-death", "continue"}));
+    ASSERT_TRUE(reaches_update(launcher, folder, 20));
+    std::this_thread::sleep_for(instant);
+    const Clock::time_point start = Clock::now();
+    ASSERT_TRUE(signal_rank(launcher, victim, SIGSTOP));
+    if (std::string(survivors) == "take_over") {
+      ASSERT_TRUE(says(launcher, folder, "goes on after update", 1));
+      std::cout << "goes on " << seconds_since(start) << " s after the stop; the deadline is 30 s\n";
+    }
+    std::this_thread::sleep_until(start + 60s);
+    const bool was_there = signal_rank(launcher, victim, SIGCONT);
+    const Ended ended = launcher.wait();
+    if (was_there) {
+      expect_undisturbed(ended, folder, state);
+    } else {
+      EXPECT_EQ(ended.exit_code, 0) << ended.err;
+      EXPECT_EQ(state_of(folder), state);
+      EXPECT_EQ(summary_of(folder).at("replicas").as_array().size(), 3u);
+    }
+    EXPECT_EQ(was_there, std::string(survivors) == "end");
+  }
+}
+
+// Whose connection to the store was lost makes a new one: else this would be the end of all signs of life.
+TEST(LongStoppedRanksTest, AfterALauncherWasStoppedForTwelveSecondsDeathsAreStillSurvived) {
+  const Recipe recipe = small_dd_ppo(100'000'000);
+  const TemporaryFolder scratch;
+  const fs::path folder = scratch / "run";
+  Child launcher(with_survivors(recipe, folder, "continue"));
+  ASSERT_TRUE(reaches_update(launcher, folder, 20));
+  launcher.signal(SIGSTOP);
+  std::this_thread::sleep_for(12s);  // an answer of the store may take ten
+  launcher.signal(SIGCONT);
+  const std::int64_t updates = updates_in(folder);
+  ASSERT_TRUE(reaches_update(launcher, folder, updates + 1000));
+  ASSERT_TRUE(kill_rank(launcher, 2));
+  ASSERT_TRUE(says(launcher, folder, "goes on after update", 1));
+  EXPECT_THAT(log_of(folder), AllOf(HasSubstr("rank 2 is lost (died: SIGKILL)"), Not(HasSubstr("rank 1 is lost"))));
+  launcher.signal(SIGTERM);
+  EXPECT_EQ(launcher.wait().exit_code, 130);
+}
+
+}  // namespace
+}  // namespace tandem::process_test
