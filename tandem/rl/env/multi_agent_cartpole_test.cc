@@ -9,7 +9,6 @@ namespace tandem::rl {
 namespace {
 
 using testing::AgentBuffers;
-using ::testing::Each;
 using ::testing::ElementsAre;
 using testing::step;
 
