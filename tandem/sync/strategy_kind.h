@@ -7,6 +7,11 @@ namespace tandem::sync {
 /// The alternatives of StrategyOptions, in their order.
 enum class StrategyKind { kReplicated, kDivided, kParameterServer, kAsynchronous, kSyncReplicas };
 
+/// Whether numbers depend on which replica is fast; is_reproducible() knows settings of kSyncReplicas that do not.
+[[nodiscard]] constexpr bool depends_on_speed(StrategyKind strategy) {
+  return strategy == StrategyKind::kAsynchronous || strategy == StrategyKind::kSyncReplicas;
+}
+
 /// Which replicas of the run serve variables under kParameterServer.
 enum class Servers { kAll, kFirst };
 

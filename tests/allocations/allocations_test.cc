@@ -128,6 +128,14 @@ TEST(RunAllocationsTest, Appo) {
   expect_no_allocations(run);
 }
 
+TEST(RunAllocationsTest, ImpalaOnTwoReplicas) {
+  ImpalaSetup setup = impala();
+  setup.shards = 2;
+  setup.devices = {c10::kCPU, c10::kCPU};
+  ImpalaRun run(std::move(setup));
+  expect_no_allocations(run);
+}
+
 // In turns on one thread it is the same code.
 TEST(RunAllocationsTest, ImpalaInline) {
   ImpalaSetup setup = impala();

@@ -55,6 +55,20 @@ TEST(ImpalaTest, CtrlCLeavesACheckpointFromWhichTheRunGoesOn) {
   expect_success(tandem({"eval", folder.string(), "--episodes", "2"}));
 }
 
+TEST(ImpalaTest, OnOneThreadAKilledRunGoesOnOnOtherReplicasAsTheUninterruptedOne) {
+  Recipe recipe = impala("inline", 12 * kUpdateRows);
+  recipe.arguments.insert(recipe.arguments.end(), {"--shards", "4"});
+  const std::string state = uninterrupted_state(recipe);
+  const TemporaryFolder scratch;
+  const auto folder = scratch / "run";
+  const Ended killed = run(train(recipe, folder, "cpu:4", "checkpoint.after_manifest:3:kill"));
+  ASSERT_EQ(killed.signal, SIGKILL) << killed.err;
+  expect_success(resume(folder, "cpu:2"));
+  EXPECT_EQ(summary_of(folder).at("resumed").as_string(), "exactly");
+  EXPECT_EQ(summary_of(folder).at("replicas").as_array().size(), 2u);
+  EXPECT_EQ(state_of(folder), state);
+}
+
 TEST(ImpalaTest, OnOneThreadAKilledRunGoesOnAsTheUninterruptedOne) {
   const Recipe recipe = impala("inline", 16 * kUpdateRows);
   const std::string state = uninterrupted_state(recipe);

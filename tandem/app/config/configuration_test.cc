@@ -225,8 +225,16 @@ TEST_F(ConfigurationTest, ImpalaSaysWhatDoesNotFitAndWhatItCannotDoSoFar) {
               ElementsAre(HasSubstr("does not divide among 2 rollout workers; 8 or 10 would"),
                           HasSubstr("is more than the 2 buffers"), HasSubstr("is more than rho_clip, 1")));
   EXPECT_THAT(faults("env: Mine-v0\nalgo: impala\ndevices: cpu:2\nnormalize.observations: true\n"),
-              ElementsAre(HasSubstr("learns on one replica so far, and these are 2"), HasSubstr("does not normalise")));
-  EXPECT_THAT(faults("env: Mine-v0\nalgo: impala\nshards: 2\n"), ElementsAre(HasSubstr("with one shard")));
+              ElementsAre(HasSubstr("does not normalise")));
+  EXPECT_THAT(faults("env: Mine-v0\nalgo: impala\nnum_envs: 8\nshards: 3\n"),
+              ElementsAre(HasSubstr("gives a batch the 4 environments of one rollout worker, which do not divide into "
+                                    "3 shards; 6 or 12 would, or shards: 2 or 4")));
+  EXPECT_THAT(faults("env: Mine-v0\nalgo: impala\ndevices: cpu:2\nnum_envs: 2\n"),
+              ElementsAre(HasSubstr("the 1 environment of one rollout worker, which do not divide into 2 shards; 4 "
+                                    "would")));
+  EXPECT_THAT(faults("env: Mine-v0\nalgo: appo\ndevices: cpu:2\nstrategy: asynchronous\n"),
+              ElementsAre(HasSubstr("all 2 replicas of APPO's learner make each step")));
+  EXPECT_THAT(faults("env: Mine-v0\nalgo: appo\nstrategy: asynchronous\n"), IsEmpty());
   EXPECT_THAT(faults("env: Mine-v0\nalgo: appo\nimpala.beyond_lag: drop\n"),
               ElementsAre(HasSubstr("has no effect without impala.max_policy_lag")));
   EXPECT_THAT(faults("env: Mine-v0\nalgo: impala\nppo.gamma: 0.9\n"),

@@ -94,18 +94,20 @@ class Rules {
   // And APPO, which has its options.
   void check_impala() {
     const std::string who = options_.algo == Algorithm::kAppo ? "APPO" : "IMPALA";
-    if (any_faulty(
-            {"num_envs", "impala.workers", "impala.loaders", "impala.buffers", "impala.c_clip", "impala.rho_clip"})) {
+    if (any_faulty({"num_envs", "shards", "devices", "impala.workers", "impala.loaders", "impala.buffers",
+                    "impala.c_clip", "impala.rho_clip"})) {
       return;
     }
-    for (const rl::ImpalaFault& problem : rl::count_faults(impala_options(options_))) {
+    for (const rl::ImpalaFault& problem :
+         rl::count_faults(impala_options(options_), options_.shards.value_or(1), replicas_)) {
       const std::string key = table_.find(problem.key) != nullptr ? problem.key : "impala." + problem.key;
       fault(key, problem.problem);
     }
-    if (!any_faulty({"devices"}) && replicas_ > 1)
-      fault("devices", concat(who, " learns on one replica so far, and these are ", replicas_));
-    if (!any_faulty({"devices", "shards"}) && replicas_ == 1 && options_.shards.value_or(1) != 1)
-      fault("shards", who + " learns on one replica so far, with one shard");
+    if (!any_faulty({"strategy"}) && replicas_ > 1 && sync::depends_on_speed(options_.strategy)) {
+      fault("strategy",
+            concat("all ", replicas_, " replicas of ", who,
+                   "'s learner make each step; use replicated, divided or parameter_server, or one replica"));
+    }
     if (options_.normalize.observations) fault("normalize.observations", who + " does not normalise so far");
     if (!options_.impala.max_policy_lag && options_.impala.beyond_lag == pipeline::BeyondLag::kDrop)
       fault("impala.beyond_lag", "has no effect without impala.max_policy_lag");

@@ -129,7 +129,7 @@ rl::MultiAgentSetup multi_agent_setup(const TrainOptions& options, const rl::Mul
 rl::ImpalaSetup impala_setup(const TrainOptions& options, const rl::EnvRegistry& environments,
                              const learner::Ranks& ranks, const Restarts& restarts) {
   auto setup = one_agent_setup<rl::ImpalaSetup>(options, environments, ranks, restarts);
-  setup.device = device::parse_device_set(options.devices).front();
+  set_replicas(options, setup);
   setup.impala = impala_options(options);
   if (options.algo == Algorithm::kAppo) setup.appo = options.appo;
   return setup;

@@ -18,10 +18,6 @@ void refuse(bool wrong, const Entry& entry, const std::string& why) {
   if (wrong) throw ConfigError(concat(entry.spec.id, " has several agents, ", why));
 }
 
-bool depends_on_speed(sync::StrategyKind strategy) {
-  return strategy == sync::StrategyKind::kAsynchronous || strategy == sync::StrategyKind::kSyncReplicas;
-}
-
 void check_heads(const TrainOptions& options, const Entry& entry) {
   if (!options.policy.head) return;
   for (std::size_t agent = 0; agent < entry.spec.agents.size(); ++agent)
@@ -45,7 +41,8 @@ std::vector<Surroundings::Check> multi_agent_checks(const rl::EnvRegistry& envir
   std::vector<Surroundings::Check> checks;
   const auto with_agents = [&](const char* key, const AgentsCheck& check) {
     checks.push_back({key, [&environments, check](const TrainOptions& options) {
-                        if (const Entry* entry = environments.find_multi_agent(options.env)) check(options, *entry);
+                        const rl::EnvRegistry known = with_plugins(environments, options);
+                        if (const Entry* entry = known.find_multi_agent(options.env)) check(options, *entry);
                       }});
   };
   with_agents("algo", [](const TrainOptions& options, const Entry& entry) {
@@ -53,7 +50,7 @@ std::vector<Surroundings::Check> multi_agent_checks(const rl::EnvRegistry& envir
   });
   with_agents("strategy", [](const TrainOptions& options, const Entry& entry) {
     refuse(
-        depends_on_speed(options.strategy), entry,
+        sync::depends_on_speed(options.strategy), entry,
         "whose learners need a strategy whose numbers do not depend on which replica is fast: replicated, divided or "
         "parameter_server");
   });
@@ -74,8 +71,8 @@ std::vector<Surroundings::Check> multi_agent_checks(const rl::EnvRegistry& envir
               [](const TrainOptions& options, const Entry& entry) { (void)policy_map_of(options, entry); });
   const auto for_several = [&](const char* key, std::vector<std::string> MultiAgentSettings::*setting) {
     checks.push_back({key, [&environments, setting](const TrainOptions& options) {
-                        if ((options.multi_agent.*setting).empty() || environments.find_multi_agent(options.env))
-                          return;
+                        if ((options.multi_agent.*setting).empty()) return;
+                        if (with_plugins(environments, options).find_multi_agent(options.env) != nullptr) return;
                         throw ConfigError(concat("has no effect: ", options.env, " has one agent; leave it out"));
                       }});
   };

@@ -12,10 +12,6 @@ namespace {
 
 constexpr const char* kPlace = "tandem tune";
 
-bool steps_depend_on_replicas(sync::StrategyKind strategy) {
-  return strategy == sync::StrategyKind::kAsynchronous || strategy == sync::StrategyKind::kSyncReplicas;
-}
-
 // Of runs in which a replica's speed decides what the others do, or random numbers are drawn by whoever comes first.
 bool depends_on_timing(const TrainOptions& given) {
   const bool ends_early = given.algo == Algorithm::kDdPpo && !given.dd_ppo.replay &&
@@ -179,7 +175,7 @@ std::string describe(const Layout& layout) {
 bool applies(Vary what, const TrainOptions& given) {
   switch (what) {
     case Vary::kStrategy:
-      return is_ppo(given.algo) && !steps_depend_on_replicas(given.strategy);
+      return is_ppo(given.algo) && !sync::depends_on_speed(given.strategy);
     case Vary::kLoaders:
       return !is_ppo(given.algo) && given.impala.execution == rl::ImpalaExecution::kThreads;
     case Vary::kWorkers:
@@ -197,7 +193,7 @@ bool applies(Vary what, const TrainOptions& given) {
 Learning learning_of(Vary what, const TrainOptions& given) {
   if (what == Vary::kLoaders) return Learning::kSameButForTiming;
   if (what != Vary::kDevices && what != Vary::kStrategy) return Learning::kOther;
-  if (steps_depend_on_replicas(given.strategy)) return Learning::kOther;
+  if (sync::depends_on_speed(given.strategy)) return Learning::kOther;
   return depends_on_timing(given) ? Learning::kSameButForTiming : Learning::kSameBits;
 }
 

@@ -9,6 +9,7 @@
 
 #include "tandem/base/text.h"
 #include "tandem/pipeline/lag_bound.h"
+#include "tandem/rl/algo/ppo_counts.h"
 #include "tandem/rl/algo/ppo_options.h"
 
 namespace tandem::rl {
@@ -57,14 +58,24 @@ struct ImpalaFault {
   std::string problem;     // and what would work
 };
 
-/// Whether the counts fit each other. They are at least 1.
-[[nodiscard]] inline std::vector<ImpalaFault> count_faults(const ImpalaOptions& options) {
+/// Whether the counts fit each other. They are at least 1. `shards` of a batch have whole environments;
+/// `least_shards`: how few of them may be proposed, the learner's replicas.
+[[nodiscard]] inline std::vector<ImpalaFault> count_faults(const ImpalaOptions& options, std::int64_t shards = 1,
+                                                           std::int64_t least_shards = 1) {
   std::vector<ImpalaFault> faults;
+  const std::int64_t batch_envs = options.num_envs / options.workers;
   if (options.num_envs % options.workers != 0) {
     const int below = options.num_envs / options.workers * options.workers;
     faults.push_back({"num_envs", concat(options.num_envs),
                       concat("does not divide among ", options.workers, " rollout workers; ",
                              below > 0 ? concat(below, " or ") : "", below + options.workers, " would")});
+  } else if (batch_envs % shards != 0) {
+    const std::string fewer = counts_detail::nearest_divisors(batch_envs, shards, 1, least_shards);
+    faults.push_back({"num_envs", concat(options.num_envs),
+                      concat("gives a batch the ", batch_envs, batch_envs == 1 ? " environment" : " environments",
+                             " of one rollout worker, which do not divide into ", shards, " shards; ",
+                             counts_detail::nearest_multiples(shards * options.workers, options.num_envs), " would",
+                             fewer.empty() ? "" : concat(", or shards: ", fewer))});
   }
   if (options.loaders > options.buffers) {
     faults.push_back({"loaders", concat(options.loaders),

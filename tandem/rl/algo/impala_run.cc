@@ -9,8 +9,6 @@
 #include "tandem/base/philox.h"
 #include "tandem/base/text.h"
 #include "tandem/device/one_core.h"
-#include "tandem/model/named_copy.h"
-#include "tandem/rl/algo/appo_loss.h"
 #include "tandem/rl/algo/run_parts.h"
 
 namespace tandem::rl {
@@ -23,7 +21,7 @@ std::size_t count_of(int number) { return static_cast<std::size_t>(number); }
 
 ImpalaSetup checked(ImpalaSetup setup) {
   std::vector<std::string> faults;
-  for (const ImpalaFault& fault : count_faults(setup.impala))
+  for (const ImpalaFault& fault : count_faults(setup.impala, setup.shards, static_cast<int>(setup.devices.size())))
     faults.push_back(concat(fault.key, " = ", fault.value, ": ", fault.problem));
   if (setup.total_steps < 1) faults.push_back(concat("total_steps is ", setup.total_steps, "; it must be at least 1"));
   const ImpalaOptions& impala = setup.impala;
@@ -43,8 +41,6 @@ ImpalaSetup checked(ImpalaSetup setup) {
   if (!faults.empty()) throw ConfigError(std::move(faults));
   return setup;
 }
-
-constexpr const char* kTarget = "target";  // part of a checkpoint
 
 std::optional<pipeline::LagBound> lag_bound(const ImpalaOptions& impala) {
   if (!impala.max_policy_lag) return std::nullopt;
@@ -71,33 +67,19 @@ ImpalaRun::ImpalaRun(ImpalaSetup setup)
   if (spec_.agents != 1) {
     throw ConfigError(concat(spec_.id, " has ", spec_.agents, " agents in an environment; IMPALA trains one"));
   }
-  policy_ = build_policy();
-  policy_->to(setup_.device);
-  require_sequences_for(*policy_, setup_.impala.sequence_length.has_value());
-  team_ = std::make_unique<learner::ReplicaTeam>(
-      setup_.ranks.place({setup_.device}, 1), team_options_of(setup_, setup_.impala, setup_.seed, kDrainPatience),
-      [this](const sync::Placement&) { return policy_; }, setup_.ranks);
-  if (setup_.appo) {
-    target_ = build_policy();
-    target_->to(setup_.device);
-    target_->eval();
-    target_weights_ = weights_of(*target_);
-  }
-  policy_weights_ = weights_of(*policy_);
-  if (target_) copy_weights(policy_weights_, target_weights_);
-  build_kernels();
+  learner_ = std::make_unique<ImpalaLearner>(
+      setup_, [this] { return build_policy(); }, kDrainPatience);
   weights_ = std::make_unique<pipeline::Published<Weights>>(setup_.impala.workers,
-                                                            [this] { return copies_of(policy_weights_); });
+                                                            [this] { return copies_of(learner_->weights()); });
   for (int worker = 0; worker < setup_.impala.workers; ++worker) build_sampler(worker);
   const Fragment& fragment = samplers_.front()->worker().fragment();
   const std::int64_t state_size = fragment.state.defined() ? fragment.state.size(2) : 0;
-  const auto memory = [&](c10::Device device) {
-    Trajectory batch(spec_, fragment.steps, fragment.rows, state_size, device);
-    expect_episodes(batch.episodes, setup_.impala);
-    return batch;
-  };
-  for (std::size_t i = 0; i < slots_.size(); ++i) trajectories_.push_back(memory(c10::kCPU));
-  for (int i = 0; i < setup_.impala.buffers; ++i) buffers_.push_back(memory(setup_.device));
+  for (std::size_t i = 0; i < slots_.size(); ++i)
+    trajectories_.emplace_back(spec_, fragment.steps, fragment.rows, state_size, c10::kCPU);
+  for (int i = 0; i < setup_.impala.buffers; ++i)
+    buffers_.emplace_back(spec_, fragment.steps, fragment.rows, state_size, learner_->shard_devices());
+  for (Trajectory& batch : trajectories_) expect_episodes(batch.episodes, setup_.impala);
+  for (ShardedTrajectory& batch : buffers_) expect_episodes(batch.episodes, setup_.impala);
   for (std::vector<Episode>& episodes : told_) expect_episodes(episodes, setup_.impala);
 }
 
@@ -108,25 +90,6 @@ std::shared_ptr<ActorCritic> ImpalaRun::build_policy() const {
   at::Generator generator = at::detail::createCPUGenerator(derive_seed(setup_.seed, SeedPurpose::kParameters, 0));
   return setup_.make_policy(spec_, generator);
 }
-
-std::string ImpalaRun::why_no_kernels() const {
-  if (setup_.impala.kernel == LossKernel::kOff) return "impala.kernel is off";
-  if (setup_.appo && setup_.appo->kl_coef > 0) return "there are none for appo.kl_coef above 0";
-  return why_not_fused(*policy_);
-}
-
-void ImpalaRun::build_kernels() {
-  if (!why_no_kernels().empty()) return;
-  const auto& policy = dynamic_cast<const MlpPolicy&>(*policy_);
-  const InstructionSet set = setup_.actor.instruction_set;
-  if (target_) {
-    fused_appo_ = std::make_unique<FusedAppo<float>>(policy, dynamic_cast<const MlpPolicy&>(*target_), set);
-  } else {
-    fused_impala_ = std::make_unique<FusedImpala<float>>(policy, set);
-  }
-}
-
-std::string ImpalaRun::gradients_by() const { return rl::gradients_by(why_no_kernels(), setup_.actor.instruction_set); }
 
 void ImpalaRun::build_sampler(int worker) {
   const int envs = setup_.impala.num_envs / setup_.impala.workers;
@@ -154,8 +117,8 @@ void ImpalaRun::start() {
   claimed_ = learned_samples_ = env_steps_;
   publish();
   const ImpalaOptions& impala = setup_.impala;
-  std::vector<Trajectory*> buffers;
-  for (Trajectory& buffer : buffers_) buffers.push_back(&buffer);
+  std::vector<ShardedTrajectory*> buffers;
+  for (ShardedTrajectory& buffer : buffers_) buffers.push_back(&buffer);
   pipeline_ = std::make_unique<Pipeline>(
       pipeline::PipelineOptions{.execution = impala.execution == ImpalaExecution::kInline
                                                  ? pipeline::Execution::kInline
@@ -173,9 +136,9 @@ void ImpalaRun::start() {
       std::move(buffers),
       Pipeline::Work{
           .produce = [this](int worker) { return produce(worker); },
-          .load = [this](Queued& queued, Trajectory* into) { load_batch(queued, *into); },
-          .learn = [this](Trajectory* batch, const pipeline::LearnStep& step) { return learn(*batch, step); },
-          .drop = [this](Trajectory* batch, const pipeline::LearnStep& step) { return drop(*batch, step); }},
+          .load = [this](Queued& queued, ShardedTrajectory* into) { load_batch(queued, *into); },
+          .learn = [this](ShardedTrajectory* batch, const pipeline::LearnStep& step) { return learn(*batch, step); },
+          .drop = [this](ShardedTrajectory* batch, const pipeline::LearnStep& step) { return drop(*batch, step); }},
       steps_, stats_);
 }
 
@@ -201,30 +164,25 @@ std::optional<pipeline::Tagged<ImpalaRun::Queued>> ImpalaRun::produce(int worker
 }
 
 // On the loader's thread.
-void ImpalaRun::load_batch(Queued& queued, Trajectory& into) {
+void ImpalaRun::load_batch(Queued& queued, ShardedTrajectory& into) {
   device::use_one_core();
-  Trajectory& from = trajectories_[queued.slot.index()];
-  into.copy_from(from);
-  into.episodes = from.episodes;
+  into.copy_from(trajectories_[queued.slot.index()]);
   queued.slot.give_back();
 }
 
-// On the learner's thread, which lends the work to the replica's.
-ImpalaRun::Learned ImpalaRun::learn(Trajectory& batch, const pipeline::LearnStep& step) {
+// On the learner's thread, which lends the work to the replicas'.
+ImpalaRun::Learned ImpalaRun::learn(ShardedTrajectory& batch, const pipeline::LearnStep& step) {
   device::use_one_core();
   const Clock::time_point begun = Clock::now();
   const double progress = static_cast<double>(learned_samples_) / static_cast<double>(setup_.total_steps);
   const double lr_factor = scheduled(1.0, setup_.impala.learning_rate_schedule, progress);
+  const ImpalaLearner::Step made = learner_->step(batch, lr_factor);
   Learned learned;
-  team_->run([&](learner::Member& member) {
-    member.learner.batch().load_shards(std::span(&batch.batch(), 1), step.tag.samples, learner::Tail::kDrop);
-    member.learner.begin_pass(learner::Order::kSequential);
-    const learner::LearnerReport made = this->step(member.learner, lr_factor, learned.numbers);
-    learned.grad_norm = made.step.grad_norm;
-    learned.sync_seconds = made.step.wait_seconds;
-  });
+  learned.numbers = made.numbers;
+  learned.grad_norm = made.grad_norm;
+  learned.sync_seconds = made.wait_seconds;
   ++steps_;
-  renew_target();
+  if (setup_.appo && steps_ % setup_.appo->target_update_steps == 0) learner_->renew_targets();
   publish();
   if (step.first_pass) take_new(batch, step, learned);
   learned.learning_rate = setup_.impala.learning_rate * lr_factor;
@@ -232,23 +190,7 @@ ImpalaRun::Learned ImpalaRun::learn(Trajectory& batch, const pipeline::LearnStep
   return learned;
 }
 
-learner::LearnerReport ImpalaRun::step(learner::Learner& learner, double lr_factor, ImpalaNumbers& numbers) {
-  const Limits limits{.deadline = Deadline::after(kDrainPatience), .stop = {}};
-  if (fused_impala_ || fused_appo_) {
-    const auto gradients = [&](const learner::ShardRows& rows) {
-      if (fused_impala_) return fused_impala_->run(rows, setup_.impala, numbers);
-      return fused_appo_->run(rows, setup_.impala, *setup_.appo, numbers);
-    };
-    return learner.step(0, learner::GradientFunction(std::cref(gradients)), lr_factor, limits);
-  }
-  const auto loss = [&](const learner::ShardBatch& rows) {
-    if (!target_) return impala_loss(*policy_, rows, setup_.impala, numbers);
-    return appo_loss(*policy_, *target_, rows, setup_.impala, *setup_.appo, numbers);
-  };
-  return learner.step(0, learner::LossFunction(std::cref(loss)), lr_factor, limits);
-}
-
-ImpalaRun::Learned ImpalaRun::drop(Trajectory& batch, const pipeline::LearnStep& step) {
+ImpalaRun::Learned ImpalaRun::drop(ShardedTrajectory& batch, const pipeline::LearnStep& step) {
   Learned nothing;
   nothing.dropped = true;
   take_new(batch, step, nothing);
@@ -256,7 +198,7 @@ ImpalaRun::Learned ImpalaRun::drop(Trajectory& batch, const pipeline::LearnStep&
 }
 
 // What is told of a batch once.
-void ImpalaRun::take_new(Trajectory& batch, const pipeline::LearnStep& step, Learned& learned) {
+void ImpalaRun::take_new(ShardedTrajectory& batch, const pipeline::LearnStep& step, Learned& learned) {
   learned.new_samples = step.tag.samples;
   learned.episodes = told_slots_.try_acquire();
   TANDEM_CHECK(learned.episodes.has_value(), "no room for episodes");
@@ -265,11 +207,7 @@ void ImpalaRun::take_new(Trajectory& batch, const pipeline::LearnStep& step, Lea
 }
 
 void ImpalaRun::publish() {
-  weights_->publish(steps_, [this](Weights& copy) { copy_weights(policy_weights_, copy); });
-}
-
-void ImpalaRun::renew_target() {
-  if (target_ && steps_ % setup_.appo->target_update_steps == 0) copy_weights(policy_weights_, target_weights_);
+  weights_->publish(steps_, [this](Weights& copy) { copy_weights(learner_->weights(), copy); });
 }
 
 RunReport ImpalaRun::update() {
@@ -328,36 +266,29 @@ RunReport ImpalaRun::finish_update() {
 
 std::string ImpalaRun::params_sha256() {
   quiesce();
-  return params_sha256_of(*policy_);
+  return params_sha256_of(learner_->policy());
 }
 
 std::string ImpalaRun::state_sha256() {
   quiesce();
   model::NamedTensors target;
-  if (target_) {
-    for (const auto& [name, tensor] : model::named_state_of(*target_))
-      target.emplace_back(concat("target.", name), tensor);
-  }
-  return state_sha256_of(*team_, normalizers_, target);
+  for (const auto& [name, tensor] : learner_->target()) target.emplace_back(concat("target.", name), tensor);
+  return state_sha256_of(learner_->team(), normalizers_, target);
 }
 
 std::vector<learner::ReplicaTeam::Work> ImpalaRun::work() const {
   TANDEM_CHECK(!pipeline_, "the learner is at work");
-  return team_->work();
+  return learner_->team().work();
 }
 
 learner::StateParts ImpalaRun::save() {
   quiesce();
-  const learner::Member member = team_->member(0);
-  learner::StateParts parts;
-  parts.emplace_back("state", team_->state());
+  learner::StateParts parts = learner_->save();
   parts.emplace_back("normalizers", normalizers_.state());
-  const auto passes = static_cast<std::int64_t>(member.learner.passes());
-  parts.emplace_back("run", run_part_of({updates_, env_steps_, passes, episodes_.total(), steps_,
-                                         trained_before_ + member.learner.rows_trained(), dropped_},
-                                        episodes_));
-  parts.emplace_back(shard_part(0), model::NamedTensors{{"generator", member.replica.generator(0).get_state()}});
-  if (target_) parts.emplace_back(kTarget, model::named_state_of(*target_));
+  parts.emplace_back(
+      "run", run_part_of({updates_, env_steps_, static_cast<std::int64_t>(learner_->passes()), episodes_.total(),
+                          steps_, trained_before_ + learner_->rows_trained(), dropped_},
+                         episodes_));
   for (int worker = 0; worker < setup_.impala.workers; ++worker) {
     RolloutWorker& rollouts = samplers_[count_of(worker)]->worker();
     parts.emplace_back(group_part(worker), model::NamedTensors{{"state", tensor_of(rollouts.save())}});
@@ -371,16 +302,12 @@ RolloutWorker::Resumed ImpalaRun::load(const learner::ReadPart& read_part) {
   const std::vector<std::int64_t> counters = counters_of(run, 7);
   updates_ = counters[0];
   env_steps_ = sampled_before_ = counters[1];
-  const learner::Member member = team_->member(0);
-  member.learner.set_passes(static_cast<std::uint64_t>(counters[2]));
+  learner_->set_passes(static_cast<std::uint64_t>(counters[2]));
   restore_episodes(run, counters[3], episodes_);
   steps_ = counters[4];
   trained_before_ = counters[5];
   dropped_ = dropped_before_ = counters[6];
-  team_->load_state(read_part("state"));
-  if (target_) model::copy_named(read_part(kTarget), model::named_state_of(*target_));
-  const model::NamedTensors stream = read_part(shard_part(0));
-  member.replica.generator(0).set_state(find(stream, "generator", shard_part(0)));
+  learner_->load(read_part);
   // New episodes, where they must be, are others than those of the run's beginning.
   const std::uint64_t seed =
       derive_seed(setup_.seed, SeedPurpose::kEnvGroup, static_cast<std::uint64_t>(updates_) << 32);

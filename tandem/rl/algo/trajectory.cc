@@ -8,19 +8,23 @@
 namespace tandem::rl {
 namespace {
 
-constexpr const char *kMask = "action_mask", *kState = "state";
+constexpr const char *kMaskColumn = "action_mask", *kStateColumn = "state";
 
-// From a Fragment or a Trajectory.
+// From a Fragment or a Trajectory; of its environments those from first_row on.
 template <typename Steps>
-void copy_steps(const Steps& from, Trajectory& to) {
+void copy_steps(const Steps& from, int first_row, Trajectory& to) {
   const at::NoGradGuard no_grad;
-  for (std::size_t leaf = 0; leaf < to.observation.size(); ++leaf) to.observation[leaf].copy_(from.observation[leaf]);
-  if (to.action_mask.defined()) to.action_mask.copy_(from.action_mask);
-  to.action.copy_(from.action);
-  to.log_prob.copy_(from.log_prob);
-  to.reward.copy_(from.reward);
-  to.done.copy_(from.done);
-  if (to.state.defined()) to.state.copy_(from.state);
+  const auto rows = [&](const at::Tensor& all) {
+    return all.size(1) == to.rows ? all : all.narrow(1, first_row, to.rows);
+  };
+  for (std::size_t leaf = 0; leaf < to.observation.size(); ++leaf)
+    to.observation[leaf].copy_(rows(from.observation[leaf]));
+  if (to.action_mask.defined()) to.action_mask.copy_(rows(from.action_mask));
+  to.action.copy_(rows(from.action));
+  to.log_prob.copy_(rows(from.log_prob));
+  to.reward.copy_(rows(from.reward));
+  to.done.copy_(rows(from.done));
+  if (to.state.defined()) to.state.copy_(rows(from.state));
 }
 
 at::Tensor one_sequence(const at::Tensor& steps) { return steps.unsqueeze(0); }
@@ -43,13 +47,13 @@ Trajectory::Trajectory(const Spec& spec, int steps_, int rows_, std::int64_t sta
                     {"reward", reward.flatten()},
                     {"done", done.flatten()}};
   for (const at::Tensor& leaf : observation) batch_.states.emplace_back("observation", one_sequence(leaf));
-  if (action_mask.defined()) batch_.states.emplace_back(kMask, one_sequence(action_mask));
-  if (state.defined()) batch_.states.emplace_back(kState, state);
+  if (action_mask.defined()) batch_.states.emplace_back(kMaskColumn, one_sequence(action_mask));
+  if (state.defined()) batch_.states.emplace_back(kStateColumn, state);
 }
 
-void Trajectory::copy_from(const Fragment& fragment) { copy_steps(fragment, *this); }
+void Trajectory::copy_from(const Fragment& fragment) { copy_steps(fragment, 0, *this); }
 
-void Trajectory::copy_from(const Trajectory& other) { copy_steps(other, *this); }
+void Trajectory::copy_from(const Trajectory& other, int first_row) { copy_steps(other, first_row, *this); }
 
 TrajectoryView trajectory_view(const learner::Columns& columns, const learner::Columns& states) {
   TrajectoryView view;
@@ -71,9 +75,9 @@ void take_view(const learner::Columns& columns, const learner::Columns& states, 
   view.reward = columns[2].second.view({view.steps, view.rows});
   view.done = columns[3].second.view({view.steps, view.rows});
   for (const auto& [name, state] : states) {
-    if (name == kMask) {
+    if (name == kMaskColumn) {
       view.action_mask = state.flatten(0, 2);
-    } else if (name == kState) {
+    } else if (name == kStateColumn) {
       view.state = state.squeeze(0);
     } else {
       view.observation.push_back(state.flatten(0, 2));

@@ -27,7 +27,8 @@ struct Trajectory {
   std::vector<Episode> episodes;              // that ended in it
 
   void copy_from(const Fragment& fragment);
-  void copy_from(const Trajectory& other);
+  /// Environments first_row to first_row + rows of the other.
+  void copy_from(const Trajectory& other, int first_row);
 
   /// One sequence for the learner: views, made once. Columns have T * N rows; observations and masks, of which there is
   /// one step more, are states.

@@ -1,0 +1,90 @@
+// rl/algo/impala_learner.h: the learning half of IMPALA and APPO: the policy on every replica of this process, APPO's
+// target network beside each, and steps that all of them make on one batch.
+//
+// Each replica computes V-trace, losses and gradients of its shards of the batch; the strategy makes one step of them.
+// With the same shards any number of replicas gives the same bits. The target networks are equal as well: each takes
+// the weights of the policy beside it after the same steps.
+//
+// Threads: one at a time, which lends the work to the replicas' own. Blocking: step() waits until all replicas have
+// made it, save() as ReplicaTeam::state(). Failures: as ReplicaTeam; the first ends the others' waits, and the learner
+// is of no further use.
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tandem/learner/replica_team.h"
+#include "tandem/learner/state_parts.h"
+#include "tandem/rl/algo/fused_vtrace.h"
+#include "tandem/rl/algo/impala_loss.h"
+#include "tandem/rl/algo/impala_setup.h"
+#include "tandem/rl/algo/sampler.h"
+#include "tandem/rl/algo/sharded_trajectory.h"
+
+namespace tandem::rl {
+
+class ImpalaLearner {
+ public:
+  /// `build_policy` gives the same parameters each time, on the CPU. `patience`: how long a replica waits for the
+  /// others. `setup` must outlive the learner. Throws ConfigError for shards that the replicas cannot share, and for
+  /// several replicas under a strategy whose numbers depend on which of them is fast.
+  ImpalaLearner(const ImpalaSetup& setup, const std::function<std::shared_ptr<ActorCritic>()>& build_policy,
+                Clock::duration patience);
+  ~ImpalaLearner();
+
+  struct Step {
+    ImpalaNumbers numbers;  // means over the shards
+    double grad_norm = 0;
+    double wait_seconds = 0;  // for other replicas, of the one that waited least
+  };
+  [[nodiscard]] Step step(const ShardedTrajectory& batch, double lr_factor);
+  /// APPO's targets take the policy's weights.
+  void renew_targets();
+
+  [[nodiscard]] learner::ReplicaTeam& team() { return *team_; }
+  [[nodiscard]] const learner::ReplicaTeam& team() const { return *team_; }
+  /// Of the first replica, alive.
+  [[nodiscard]] const ActorCritic& policy() const { return *seats_.front().policy; }
+  [[nodiscard]] const Weights& weights() const { return seats_.front().weights; }
+  /// Where each shard of a batch is learned from.
+  [[nodiscard]] const std::vector<c10::Device>& shard_devices() const { return shard_devices_; }
+  /// A sentence for the log; see TrainingRun::gradients_by().
+  [[nodiscard]] std::string gradients_by() const;
+
+  /// Passes over batches, and environment steps that they had, in this process.
+  [[nodiscard]] std::uint64_t passes() const;
+  [[nodiscard]] std::int64_t rows_trained() const;
+  void set_passes(std::uint64_t passes);
+
+  /// The target network's parameters and buffers; nothing of IMPALA.
+  [[nodiscard]] model::NamedTensors target() const;
+  /// Parts "state", "shard-N" and, of APPO, "target", all of which load() takes.
+  [[nodiscard]] learner::StateParts save();
+  void load(const learner::ReadPart& read_part);
+
+ private:
+  // Of one replica.
+  struct Seat {
+    std::shared_ptr<ActorCritic> policy, target;       // target: of APPO, or null
+    Weights weights, target_weights;                   // theirs, alive
+    std::unique_ptr<FusedImpala<float>> fused_impala;  // of the algorithm, or null
+    std::unique_ptr<FusedAppo<float>> fused_appo;
+    double wait_seconds = 0;  // in the last step
+  };
+
+  void build_target(Seat& seat, const std::shared_ptr<ActorCritic>& like) const;
+  void build_kernels(Seat& seat) const;
+  [[nodiscard]] std::string why_no_kernels(const Seat& seat) const;  // in a clause; empty when there are
+  learner::LearnerReport step_of(Seat& seat, learner::Learner& learner, double lr_factor);
+
+  const ImpalaSetup& setup_;
+  const Clock::duration patience_;
+  std::vector<c10::Device> shard_devices_;
+  std::vector<Seat> seats_;             // by replica
+  std::vector<ImpalaNumbers> numbers_;  // of the last step, by shard
+  std::unique_ptr<learner::ReplicaTeam> team_;
+};
+
+}  // namespace tandem::rl

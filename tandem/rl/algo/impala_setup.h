@@ -1,0 +1,36 @@
+// rl/algo/impala_setup.h: what a run of IMPALA or APPO is made of.
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "tandem/learner/ranks.h"
+#include "tandem/model/shard_random.h"
+#include "tandem/rl/algo/appo_options.h"
+#include "tandem/rl/algo/impala_options.h"
+#include "tandem/rl/env/env_group.h"
+#include "tandem/rl/policy/make_actor.h"
+#include "tandem/sync/strategies.h"
+
+namespace tandem::rl {
+
+struct ImpalaSetup {
+  std::uint64_t seed = 0;
+  std::int64_t total_steps = 100'000;  // environment steps over all environments; what schedules run over
+  // A batch is cut into so many shards of whole environments, which the replicas share; they decide the numbers.
+  int shards = 1;
+  std::vector<c10::Device> devices{c10::Device(c10::kCPU)};  // of the learner, one replica each
+  learner::Ranks ranks;
+  ImpalaOptions impala;
+  std::optional<AppoOptions> appo;  // none: IMPALA
+  ActorOptions actor;
+  model::RngOrder rng = model::RngOrder::kShards;
+  sync::StrategyOptions strategy;  // but for its mean
+  sync::GradientCheck gradient_check = sync::GradientCheck::kSum;
+  std::function<std::unique_ptr<EnvGroup>(int count)> make_envs;
+  PolicyFactory make_policy;
+};
+
+}  // namespace tandem::rl
