@@ -66,6 +66,25 @@ TEST(PluginTest, WhatItsEnvironmentsThrowIsAnEnvErrorHereAsWell) {
   }
 }
 
+TEST(PluginTest, EnvironmentsOfOneAndOfSeveralAgentsCanComeTogether) {
+  EnvRegistry registry = EnvRegistry::native();
+  registry.load_plugin(plugin("agents"));
+  EXPECT_EQ(registry.spec("Coin-v0").id, "Coin-v0");
+  const MultiAgentEntry* echo = registry.find_multi_agent("Echo-v0");
+  ASSERT_NE(echo, nullptr);
+  EXPECT_NE(registry.find_multi_agent("KuhnPoker-v0"), nullptr);
+  EXPECT_EQ(echo->spec.agents.size(), 2u);
+  EXPECT_THAT(echo->origin, AllOf(HasSubstr("plugin '"), HasSubstr("agents.so'")));
+  EXPECT_EQ(echo->make(3)->size(), 3);
+}
+
+TEST(PluginTest, OfARefusedPluginNoEnvironmentOfSeveralAgentsIsAddedEither) {
+  EnvRegistry registry;
+  registry.load_plugin(plugin("good"));  // has a Coin-v0, too
+  EXPECT_THROW(registry.load_plugin(plugin("agents")), ConfigError);
+  EXPECT_EQ(registry.find_multi_agent("Echo-v0"), nullptr);
+}
+
 TEST(PluginTest, LoadingTheSamePluginTwiceIsATakenName) {
   EnvRegistry registry;
   registry.load_plugin(plugin("good"));
@@ -93,9 +112,10 @@ INSTANTIATE_TEST_SUITE_P(
                       Bad{"none_inside", "none_inside.so' registered no environment"},
                       Bad{"no_entry_point", "'tandem_env_plugin' is missing; add TANDEM_ENV_PLUGIN(YourEnv)"},
                       Bad{"null_info", "'tandem_env_plugin' returned null"},
-                      Bad{"older_interface", "was built for environment interface 0 and this tandem has 1; rebuild"},
+                      Bad{"older_interface", "was built for environment interface 0 and this tandem has 2; rebuild"},
                       Bad{"other_library", "was built with libc++ and this tandem with libstdc++; rebuild"},
-                      Bad{"other_layout", "was built with other layouts (Spec "}),
+                      Bad{"other_layout", "was built with other layouts (Spec "},
+                      Bad{"other_agents_layout", "was built with other layouts (Spec "}),
     [](const auto& tested) { return std::string(tested.param.name); });
 
 TEST(PluginTest, AFolderATextFileAndACutFileAreNamedForWhatTheyAre) {

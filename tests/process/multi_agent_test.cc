@@ -8,6 +8,9 @@
 namespace tandem::process_test {
 namespace {
 
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
 Recipe kuhn_poker() {
   return {"several agents",
           {"--env", "KuhnPoker-v0", "--seed", "5", "--shards", "4", "--num-envs", "8", "--rollout-steps", "32"},
@@ -32,6 +35,41 @@ TEST(MultiAgentTest, AKilledRunOfRanksGoesOnToTheSameState) {
   expect_success(resume(scratch / "run", "cpu:4"));
   EXPECT_EQ(summary_of(scratch / "run").at("resumed").as_string(), "exactly");
   EXPECT_EQ(state_of(scratch / "run"), uninterrupted_state(kuhn_poker()));
+}
+
+std::vector<std::string> with_plugin(std::vector<std::string> words) {
+  words.insert(words.end(), {"--plugin", AGENTS_PLUGIN});
+  return words;
+}
+
+TEST(MultiAgentTest, AnEnvironmentOfAPluginIsTrainedResumedEvaluatedAndExported) {
+  const Recipe echo{"a plugin's agents",
+                    with_plugin({"--env", "Echo-v0", "--seed", "5", "--num-envs", "8", "--rollout-steps", "32", "--set",
+                                 "multi_agent.policies_to_train=left"}),
+                    1024, 256};
+  const TemporaryFolder scratch;
+  const std::string folder = (scratch / "run").string();
+  expect_success(train(echo, scratch / "run", "cpu:1"));
+  EXPECT_GT(summary_of(scratch / "run").at("policy/left/episodes").as_int64(), 0);
+  expect_success(tandem({"resume", folder, "--total-steps", "2048"}));
+  const Ended evaluated = run(tandem({"eval", folder, "--episodes", "2"}));
+  EXPECT_THAT(evaluated.out, HasSubstr("right")) << evaluated.err;
+  expect_success(tandem({"export", folder, "--policy", "right", "-o", (scratch / "right.pt").string()}));
+  EXPECT_THAT(run(tandem(with_plugin({"envs"}))).out, HasSubstr("left, right"));
+}
+
+TEST(MultiAgentTest, WhatSeveralAgentsDoNotGoWithIsRefusedOfAPluginsToo) {
+  const TemporaryFolder scratch;
+  const auto refusal = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> words = with_plugin({"train", "--run-dir", (scratch / "no").string()});
+    words.insert(words.end(), more.begin(), more.end());
+    const Ended ended = run(tandem(words));
+    EXPECT_EQ(ended.exit_code, 2) << ended.out;
+    return ended.err;
+  };
+  EXPECT_THAT(refusal({"--env", "Echo-v0", "--algo", "impala", "--set", "multi_agent.policies_to_train=middle"}),
+              AllOf(HasSubstr("algo: ppo alone trains"), HasSubstr("'middle' is to be trained")));
+  EXPECT_THAT(refusal({"--env", "Coin-v0", "--set", "multi_agent.policies=left"}), HasSubstr("Coin-v0 has one agent"));
 }
 
 }  // namespace

@@ -148,7 +148,7 @@ Surroundings surroundings_of(const rl::EnvRegistry& environments, int ranks) {
     return with_plugins(environments, options).spec(options.env);
   };
   const auto has_one_agent = [&environments](const TrainOptions& options) {
-    return environments.find_multi_agent(options.env) == nullptr;
+    return with_plugins(environments, options).find_multi_agent(options.env) == nullptr;
   };
   Surroundings surroundings;
   surroundings.ranks = ranks;

@@ -5,6 +5,7 @@
 
 #include "tandem/base/error.h"
 #include "tandem/rl/algo/impala_run.h"
+#include "tandem/rl/algo/run_parts.h"
 #include "tandem/rl/env/env_registry.h"
 #include "tandem/rl/policy/mlp_policy.h"
 #include "tandem/rl/policy/recurrent_policy.h"
@@ -80,6 +81,8 @@ TEST_P(ImpalaReplicasTest, ARunThatWasSavedGoesOnWithTheSameBitsOnOtherReplicas)
   (void)run_to_the_end(first);
   (void)run_to_the_end(second);
   EXPECT_EQ(second.state_sha256(), first.state_sha256());
+  const auto counters = [](ImpalaRun& run) { return find(learner::part_of(run.save(), "run"), "counters", "run"); };
+  EXPECT_TRUE(at::equal(counters(second), counters(first))) << "what all replicas learned from is counted";
 }
 
 INSTANTIATE_TEST_SUITE_P(Of, ImpalaReplicasTest,

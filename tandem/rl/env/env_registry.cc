@@ -114,8 +114,10 @@ void EnvRegistry::add(MultiAgentEntry entry) {
 
 void EnvRegistry::load_plugin(const std::filesystem::path& path) {
   EnvRegistry larger = *this;  // so that a fault in the second environment does not leave the first
-  for (EnvEntry& entry : load_plugin_library(path)) larger.add(std::move(entry));
-  entries_ = std::move(larger.entries_);
+  PluginEntries its = load_plugin_library(path);
+  for (EnvEntry& entry : its.of_one) larger.add(std::move(entry));
+  for (MultiAgentEntry& entry : its.of_several) larger.add(std::move(entry));
+  *this = std::move(larger);
 }
 
 std::unique_ptr<EnvGroup> EnvRegistry::make(std::string_view id, int count) const { return find(id).make(count); }

@@ -2,7 +2,7 @@
 // environments.
 //
 //   #include <tandem/rl/env/plugin.h>
-//   struct Mine { ... };                  // env_concepts.h
+//   struct Mine { ... };                  // env_concepts.h, or of several agents multi_agent_adapter.h
 //   TANDEM_ENV_PLUGIN(Mine)               // or several: TANDEM_ENV_PLUGIN(Mine, Other)
 //
 // The macro defines one C function, `tandem_env_plugin`. It returns a record whose head never changes, so that any
@@ -12,16 +12,19 @@
 // What spec() or a constructor throws becomes an error message. What the initialiser of a global variable throws cannot
 // be caught by anyone and ends the process: open files and licences in a constructor or in reset(), not in a global.
 #pragma once
+#include <concepts>
 #include <cstdint>
 #include <cstring>
 #include <vector>
 
 #include "tandem/rl/env/env_entry.h"
+#include "tandem/rl/env/multi_agent_entry.h"
 
 namespace tandem::rl {
 
-/// Counts the changes of spec.h, env_group.h, env_entry.h and numpy_random.h that an older plugin would not survive.
-inline constexpr std::uint32_t kEnvInterface = 1;
+/// Counts the changes of spec.h, env_group.h, env_entry.h, numpy_random.h, multi_agent_spec.h, multi_agent_group.h and
+/// multi_agent_entry.h that an older plugin would not survive.
+inline constexpr std::uint32_t kEnvInterface = 2;
 
 /// Which C++ library, and which layout of its types, this file was compiled for.
 inline constexpr const char* kCxxLibrary =
@@ -38,6 +41,23 @@ inline constexpr const char* kCxxLibrary =
 #endif
     ;
 
+/// The environments of a plugin: of one agent, and of several.
+struct PluginEntries {
+  std::vector<EnvEntry> of_one;
+  std::vector<MultiAgentEntry> of_several;
+
+  template <typename Env>
+  void add() {
+    if constexpr (requires {
+                    { Env::spec() } -> std::same_as<MultiAgentSpec>;
+                  }) {
+      of_several.push_back(multi_agent_entry_of<Env>());
+    } else {
+      of_one.push_back(entry_of<Env>());
+    }
+  }
+};
+
 /// Plain C: read by tandems of all versions. New fields go to the end.
 struct PluginInfo {
   std::uint32_t info_bytes;   // sizeof(PluginInfo) where the plugin was compiled
@@ -46,16 +66,22 @@ struct PluginInfo {
   std::uint32_t spec_bytes;   // sizeof(Spec), likewise
   std::uint32_t entry_bytes;  // sizeof(EnvEntry), likewise
   /// Appends the plugin's environments. C++ code, called only when all of the above agree; may throw.
-  void (*add_entries)(std::vector<EnvEntry>& entries);
+  void (*add_entries)(PluginEntries& entries);
+  std::uint32_t multi_agent_spec_bytes;   // sizeof(MultiAgentSpec), likewise
+  std::uint32_t multi_agent_entry_bytes;  // sizeof(MultiAgentEntry), likewise
 };
 
 /// The record of a plugin with these environments.
 template <typename... Envs>
 [[nodiscard]] constexpr PluginInfo plugin_info() {
-  return {sizeof(PluginInfo), kEnvInterface,
-          kCxxLibrary,        sizeof(Spec),
-          sizeof(EnvEntry),   [](std::vector<EnvEntry>& entries) {
-            (entries.push_back(entry_of<Envs>()), ...); }};
+  return {.info_bytes = sizeof(PluginInfo),
+          .interface = kEnvInterface,
+          .cxx_library = kCxxLibrary,
+          .spec_bytes = sizeof(Spec),
+          .entry_bytes = sizeof(EnvEntry),
+          .add_entries = [](PluginEntries& entries) { (entries.add<Envs>(), ...); },
+          .multi_agent_spec_bytes = sizeof(MultiAgentSpec),
+          .multi_agent_entry_bytes = sizeof(MultiAgentEntry)};
 }
 
 }  // namespace tandem::rl

@@ -7,7 +7,6 @@
 
 #include "tandem/base/error.h"
 #include "tandem/base/text.h"
-#include "tandem/rl/env/plugin.h"
 
 namespace tandem::rl {
 namespace {
@@ -16,7 +15,7 @@ class Loader {
  public:
   explicit Loader(const std::filesystem::path& path) : path_(path) {}
 
-  [[nodiscard]] std::vector<EnvEntry> load() const {
+  [[nodiscard]] PluginEntries load() const {
     check_file();
     void* library = open();
     const PluginInfo& info = ask(library);
@@ -76,14 +75,18 @@ class Loader {
     if (std::strcmp(info.cxx_library, kCxxLibrary) != 0) {
       fail(concat("was built with ", info.cxx_library, " and this tandem with ", kCxxLibrary, rebuild));
     }
-    if (info.spec_bytes != sizeof(Spec) || info.entry_bytes != sizeof(EnvEntry)) {
+    if (info.spec_bytes != sizeof(Spec) || info.entry_bytes != sizeof(EnvEntry) ||
+        info.multi_agent_spec_bytes != sizeof(MultiAgentSpec) ||
+        info.multi_agent_entry_bytes != sizeof(MultiAgentEntry)) {
       fail(concat("was built with other layouts (Spec ", info.spec_bytes, " bytes, here ", sizeof(Spec), "; EnvEntry ",
-                  info.entry_bytes, ", here ", sizeof(EnvEntry), ")", rebuild));
+                  info.entry_bytes, ", here ", sizeof(EnvEntry), "; MultiAgentSpec ", info.multi_agent_spec_bytes,
+                  ", here ", sizeof(MultiAgentSpec), "; MultiAgentEntry ", info.multi_agent_entry_bytes, ", here ",
+                  sizeof(MultiAgentEntry), ")", rebuild));
     }
   }
 
-  [[nodiscard]] std::vector<EnvEntry> entries(const PluginInfo& info) const {
-    std::vector<EnvEntry> entries;
+  [[nodiscard]] PluginEntries entries(const PluginInfo& info) const {
+    PluginEntries entries;
     try {
       info.add_entries(entries);
     } catch (const std::exception& error) {
@@ -91,8 +94,10 @@ class Loader {
     } catch (...) {
       fail("threw while registering its environments, and not a std::exception");
     }
-    if (entries.empty()) fail("registered no environment");
-    for (EnvEntry& entry : entries) entry.origin = concat("plugin '", path_.string(), "'");
+    if (entries.of_one.empty() && entries.of_several.empty()) fail("registered no environment");
+    const std::string origin = concat("plugin '", path_.string(), "'");
+    for (EnvEntry& entry : entries.of_one) entry.origin = origin;
+    for (MultiAgentEntry& entry : entries.of_several) entry.origin = origin;
     return entries;
   }
 
@@ -101,6 +106,6 @@ class Loader {
 
 }  // namespace
 
-std::vector<EnvEntry> load_plugin_library(const std::filesystem::path& path) { return Loader(path).load(); }
+PluginEntries load_plugin_library(const std::filesystem::path& path) { return Loader(path).load(); }
 
 }  // namespace tandem::rl
