@@ -158,7 +158,7 @@ std::vector<ReplicaTeam::Work> ReplicaTeam::work() const {
 
 // The account is taken when all ranks have told how long theirs waited: their last steps are in it then.
 std::optional<GradientReport> ReplicaTeam::take_gradients() {
-  if (!std::holds_alternative<sync::SyncReplicasOptions>(options_.strategy)) return std::nullopt;
+  if (!sync::keeps_account(options_.strategy)) return std::nullopt;
   GradientReport report;
   std::vector<double> waited;
   for (const auto& seat : members_) waited.push_back(seat->learner.staleness().wait_seconds);

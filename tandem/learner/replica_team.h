@@ -85,8 +85,8 @@ class ReplicaTeam {
     sync::StalenessTotals staleness{};
   };
   [[nodiscard]] std::vector<Work> work() const;
-  /// What became of the gradients under sync_replicas; nothing under other strategies. Collective, as work();
-  /// between runs.
+  /// What became of the gradients under sync_replicas and asynchronous; nothing under other strategies. Collective, as
+  /// work(); between runs.
   [[nodiscard]] std::optional<GradientReport> take_gradients();
   [[nodiscard]] const Ranks& ranks() const { return ranks_; }
 

@@ -12,36 +12,41 @@ namespace {
 
 using namespace std::chrono_literals;
 
-ReplicaTeam make_sync_team(const sync::SyncReplicasOptions& options) {
+ReplicaTeam make_team(const sync::StrategyOptions& strategy) {
   return {sync::place_on_cpu(2, 2),
           {.run_seed = 5,
            .rng = model::RngOrder::kShards,
            .optimizer = {model::SgdOptions{.lr = 0.1}},
            .flat = {},
-           .strategy = options,
+           .strategy = strategy,
            .residence = {},
            .patience = 20s},
           [](const sync::Placement&) { return std::make_shared<Scale>(); }};
 }
 
+void load_eight_rows(Member& member) {
+  (void)member.learner.batch().load(
+      {.columns = {{"x", torch::ones({8, 3}, torch::kDouble)}, {"y", torch::ones({8}, torch::kDouble)}}, .states = {}},
+      2, Tail::kDrop);
+}
+
+LossFunction loss_of(Member& member) {
+  return [&member](const ShardBatch& batch) {
+    return ShardLoss{.loss = (scale_of(member).forward(batch["x"]) - batch["y"]).square().mean(),
+                     .weight = static_cast<double>(batch.valid_rows),
+                     .outputs = {}};
+  };
+}
+
 // Replica 1 makes more steps than replica 0, which waits for it meanwhile: in a sum, and at the end of the run.
 TEST(ReplicaTeamTest, WhoWaitsForAllIsNotWaitedForByTheStrategy) {
-  ReplicaTeam team = make_sync_team({});
-  team.run([](Member& member) {
-    (void)member.learner.batch().load(
-        {.columns = {{"x", torch::ones({8, 3}, torch::kDouble)}, {"y", torch::ones({8}, torch::kDouble)}},
-         .states = {}},
-        2, Tail::kDrop);
-  });
+  ReplicaTeam team = make_team(sync::SyncReplicasOptions{});
+  team.run(load_eight_rows);
   std::vector<std::vector<std::int64_t>> steps(2);
   for (int run = 0; run < 2; ++run) {
     team.run([&](Member& member) {
       const int me = member.replica.placement().replica;
-      const LossFunction loss = [&](const ShardBatch& batch) {
-        return ShardLoss{.loss = (scale_of(member).forward(batch["x"]) - batch["y"]).square().mean(),
-                         .weight = static_cast<double>(batch.valid_rows),
-                         .outputs = {}};
-      };
+      const LossFunction loss = loss_of(member);
       member.learner.begin_pass(Order::kShuffled);
       const auto step = [&](int minibatch) {
         const LearnerReport report =
@@ -71,7 +76,24 @@ TEST(ReplicaTeamTest, WhoWaitsForAllIsNotWaitedForByTheStrategy) {
   EXPECT_EQ(team.take_gradients()->sizes.steps, 0) << "none since";
 }
 
-TEST(ReplicaTeamTest, WhereNoneIsDroppedThereIsNoReportOfGradients) {
+TEST(ReplicaTeamTest, GradientsOfAnAsynchronousTeamAreAllAccountedFor) {
+  ReplicaTeam team = make_team(sync::AsynchronousOptions{});
+  team.run([](Member& member) {
+    load_eight_rows(member);
+    member.learner.begin_pass(Order::kShuffled);
+    for (int minibatch = 0; minibatch < 3; ++minibatch)
+      (void)member.learner.step(minibatch, loss_of(member), 1.0, {.deadline = Deadline::after(20s), .stop = {}});
+  });
+  const GradientReport gradients = team.take_gradients().value();
+  for (const ReplicaGradients& each : gradients.replicas) {
+    EXPECT_EQ(each.totals.offered, 3);
+    EXPECT_EQ(each.totals.applied, 3);
+  }
+  EXPECT_EQ(gradients.sizes.steps, 6) << "each that is applied is a step";
+  EXPECT_EQ(gradients.sizes.rows.sum, 6);
+}
+
+TEST(ReplicaTeamTest, WhereAllStepTogetherThereIsNoReportOfGradients) {
   ReplicaTeam team(sync::place_on_cpu(2, 2), {.optimizer = {model::SgdOptions{.lr = 0.1}}},
                    [](const sync::Placement&) { return std::make_shared<Scale>(); });
   EXPECT_EQ(team.take_gradients().has_value(), false);

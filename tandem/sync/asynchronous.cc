@@ -69,7 +69,8 @@ StepReport Asynchronous::step(double lr_factor, const Limits& limits) {
   const Offer offer{.replica = group_.rank(),
                     .scale = mean ? mean->scale * share : 0,
                     .learning_rate = replica_.optimizer().learning_rate(),
-                    .lr_factor = lr_factor};
+                    .lr_factor = lr_factor,
+                    .tally = {.weight = weight}};
   const Clock::time_point start = Clock::now();
   const Span span("sync");
   const Outcome outcome = member_.link().exchange(offer, mean ? &mean_.sums() : nullptr, limits);

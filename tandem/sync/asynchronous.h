@@ -15,6 +15,7 @@
 // process died without leaving, naming it.
 #pragma once
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "tandem/comm/group.h"
@@ -54,6 +55,7 @@ class Asynchronous final : public Strategy {
   /// all.
   void load_whole_state(const model::NamedTensors& state) override;
   void abort(const std::string& why) override;
+  [[nodiscard]] std::optional<GradientAccount> take_account() override { return member_.take_account(); }
 
  private:
   Replica& replica_;

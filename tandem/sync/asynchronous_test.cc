@@ -67,6 +67,7 @@ TEST(AsynchronousTest, AGradientBeyondTheBoundIsDroppedAndItsReplicaTold) {
   Script script({1, 1, 0, 0});
   std::vector<Verdict> verdicts;
   torch::Tensor after;
+  std::optional<GradientAccount> account;
   const auto outcomes = run_on_threads(
       {.options = {.mean = {}, .scaling = Scaling::kNone, .bound = DropStaler{.updates = 1}}, .build = build_linear()},
       [&](Replica& replica, Asynchronous& strategy) {
@@ -77,10 +78,24 @@ TEST(AsynchronousTest, AGradientBeyondTheBoundIsDroppedAndItsReplicaTold) {
           if (me == 0 && verdicts.size() == 1) after = values_of(replica);
         });
         strategy.leave(a_minute_from_now());
+        const std::optional<GradientAccount> its = strategy.take_account();
+        EXPECT_EQ(its.has_value(), me == 0);
+        if (its) account = its;
       });
   EXPECT_THAT(outcomes, Each(""));
   EXPECT_THAT(verdicts, ElementsAre(Verdict::kDropped, Verdict::kApplied));
   EXPECT_TRUE(torch::equal(after, torch::full({8}, -0.5 * 2 * 2))) << "it goes on from the others' values: " << after;
+  ASSERT_TRUE(account);
+  EXPECT_EQ(account->replicas.at(0).dropped, 1);
+  EXPECT_EQ(account->replicas.at(0).applied, 1);
+  EXPECT_EQ(account->replicas.at(1).applied, 2);
+  for (const GradientTotals& each : account->replicas) {
+    EXPECT_EQ(each.offered, 2);
+    EXPECT_EQ(each.in_flight(), 0);
+  }
+  EXPECT_EQ(account->sizes.steps, 3) << "each that is applied is a step";
+  EXPECT_EQ(account->sizes.gradients.most, 1);
+  EXPECT_EQ(account->sizes.rows.sum, 3);
 }
 
 TEST(AsynchronousTest, WhoIsTooFarAheadWaitsUntilItsDeadlineAndNamesTheSlowOne) {

@@ -6,9 +6,15 @@
 #include <cstdint>
 #include <vector>
 
-#include "tandem/sync/token_protocol.h"
-
 namespace tandem::sync {
+
+/// What became of a replica's gradients.
+struct GradientTotals {
+  std::int64_t offered = 0, applied = 0, dropped = 0;
+  [[nodiscard]] std::int64_t accepted() const { return offered - dropped; }
+  /// Accepted for a step that was not made, yet or ever.
+  [[nodiscard]] std::int64_t in_flight() const { return offered - applied - dropped; }
+};
 
 /// Of a figure that each step has.
 struct OverSteps {

@@ -1,6 +1,7 @@
 #include "tandem/sync/shared_variables.h"
 
 #include <string>
+#include <utility>
 
 #include "tandem/base/text.h"
 
@@ -11,7 +12,10 @@ SharedVariables::SharedVariables(Replica& like, const StalenessBound& bound)
   load(like);
 }
 
-void SharedVariables::start_anew(Replica&) { ledger_.reset(); }
+void SharedVariables::start_anew(Replica&) {
+  ledger_.reset();
+  sizes_ = {};
+}
 
 bool SharedVariables::has_left(int replica) const { return ledger_.has_left(replica); }
 
@@ -38,6 +42,8 @@ StalenessLedger::Entry SharedVariables::push(const Offer& offer, const model::Fl
     if (entry.is_applied) {
       home_.optimizer().set_learning_rate(offer.learning_rate);
       home_.optimizer().step(gradients, offer.scale, offer.lr_factor);
+      const double rows = offer.tally.weight;
+      sizes_.add({.steps = 1, .gradients = {1, 1, 1}, .rows = {rows, rows, rows}});
     }
   }
   tell_all();
@@ -86,9 +92,9 @@ void SharedVariables::end_rest() {
   ledger_.rejoin();
 }
 
-StalenessLedger::Counts SharedVariables::counts() const {
+GradientAccount SharedVariables::take_account() {
   const MutexLock lock(mutex_);
-  return ledger_.counts();
+  return {.replicas = ledger_.totals(), .sizes = std::exchange(sizes_, {})};
 }
 
 }  // namespace tandem::sync

@@ -18,6 +18,8 @@ class SharedVariables final : public VariableService {
   void end_rest() override;
   void resume(int, const Limits&, const Read&) override {}
   void leave(int replica) override;
+  /// Each gradient that is applied is a step.
+  [[nodiscard]] GradientAccount take_account() override;
 
   // The parts of exchange():
   /// Applies the gradient, or drops it.
@@ -30,7 +32,6 @@ class SharedVariables final : public VariableService {
   using ReadValues = std::function<void(const std::vector<model::FlatBuffer>& values)>;
   void pull(int replica, const ReadValues& read);
 
-  [[nodiscard]] StalenessLedger::Counts counts() const;
 
  private:
   void start_anew(Replica& from) override TANDEM_REQUIRES(mutex_);
@@ -38,6 +39,7 @@ class SharedVariables final : public VariableService {
   [[nodiscard]] std::vector<int> present() const override TANDEM_REQUIRES(mutex_) { return ledger_.present(); }
 
   StalenessLedger ledger_ TANDEM_GUARDED_BY(mutex_);
+  StepSizes sizes_ TANDEM_GUARDED_BY(mutex_);  // since the account was taken
 };
 
 }  // namespace tandem::sync

@@ -60,7 +60,10 @@ TEST(SharedVariablesTest, AReaderNeverSeesATensorHalfWritten) {
   }
   EXPECT_EQ(torn, 0) << "in " << reads << " reads, of which " << moved << " saw new values";
   EXPECT_EQ(last, kWriters * kUpdates);
-  EXPECT_EQ(variables.counts().applied, kWriters * kUpdates);
+  const GradientAccount account = variables.take_account();
+  for (int writer = 0; writer < kWriters; ++writer)
+    EXPECT_EQ(account.replicas.at(static_cast<std::size_t>(writer)).applied, kUpdates);
+  EXPECT_EQ(account.sizes.steps, kWriters * kUpdates);
 }
 
 struct Mixed : torch::nn::Module {

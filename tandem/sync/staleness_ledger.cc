@@ -13,8 +13,8 @@ StalenessLedger::Entry StalenessLedger::offer(int replica) {
   Entry entry{.staleness = version_ - it.pulled, .is_applied = true};
   if (const auto* drop = std::get_if<DropStaler>(&bound_)) entry.is_applied = entry.staleness <= drop->updates;
   ++it.steps;
-  ++counts_.offered;
-  ++(entry.is_applied ? counts_.applied : counts_.dropped);
+  ++it.totals.offered;
+  ++(entry.is_applied ? it.totals.applied : it.totals.dropped);
   if (entry.is_applied) ++version_;
   return entry;
 }
@@ -45,13 +45,19 @@ std::vector<int> StalenessLedger::present() const {
 void StalenessLedger::leave(int replica) { seat(replica).has_left = true; }
 
 void StalenessLedger::rejoin() {
-  for (Seat& each : seats_) each = {.steps = 0, .pulled = version_, .has_left = false};
+  for (Seat& each : seats_) each = {.steps = 0, .pulled = version_, .has_left = false, .totals = each.totals};
 }
 
 void StalenessLedger::reset() {
   version_ = 0;
-  counts_ = {};
+  for (Seat& each : seats_) each.totals = {};
   rejoin();
+}
+
+std::vector<GradientTotals> StalenessLedger::totals() const {
+  std::vector<GradientTotals> totals;
+  for (const Seat& each : seats_) totals.push_back(each.totals);
+  return totals;
 }
 
 }  // namespace tandem::sync

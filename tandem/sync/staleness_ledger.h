@@ -10,6 +10,8 @@
 #include <variant>
 #include <vector>
 
+#include "tandem/sync/gradient_account.h"
+
 namespace tandem::sync {
 
 /// Gradients are applied however old they are.
@@ -55,16 +57,14 @@ class StalenessLedger {
   void reset();
 
   [[nodiscard]] std::int64_t version() const { return version_; }
-  struct Counts {
-    std::int64_t offered = 0, applied = 0, dropped = 0;
-  };
-  /// Since reset(), of all replicas.
-  [[nodiscard]] const Counts& counts() const { return counts_; }
+  /// What became of each replica's gradients since reset(): what is offered is applied or dropped at once.
+  [[nodiscard]] std::vector<GradientTotals> totals() const;
 
  private:
   struct Seat {
     std::int64_t steps = 0, pulled = 0;
     bool has_left = false;
+    GradientTotals totals;
   };
   [[nodiscard]] Seat& seat(int replica) { return seats_[static_cast<std::size_t>(replica)]; }
   [[nodiscard]] const Seat& seat(int replica) const { return seats_[static_cast<std::size_t>(replica)]; }
@@ -72,7 +72,6 @@ class StalenessLedger {
   const StalenessBound bound_;
   std::vector<Seat> seats_;
   std::int64_t version_ = 0;
-  Counts counts_;
 };
 
 }  // namespace tandem::sync

@@ -27,7 +27,7 @@ TEST(StalenessLedgerTest, StalenessCountsTheUpdatesOfOthersSinceThePull) {
   EXPECT_EQ(step(ledger, 0).staleness, 2);
   EXPECT_EQ(step(ledger, 2).staleness, 5);
   EXPECT_EQ(ledger.version(), 6);
-  EXPECT_EQ(ledger.counts().applied, 6);
+  EXPECT_EQ(ledger.totals()[0].applied, 3);
 }
 
 TEST(StalenessLedgerTest, WhatIsDroppedDoesNotCountAsAnUpdate) {
@@ -41,9 +41,13 @@ TEST(StalenessLedgerTest, WhatIsDroppedDoesNotCountAsAnUpdate) {
   const StalenessLedger::Entry again = step(ledger, 1);
   EXPECT_TRUE(again.is_applied) << "one update stale is allowed";
   EXPECT_EQ(again.staleness, 1);
-  EXPECT_EQ(ledger.counts().offered, 5);
-  EXPECT_EQ(ledger.counts().applied, 4);
-  EXPECT_EQ(ledger.counts().dropped, 1);
+  const std::vector<GradientTotals> totals = ledger.totals();
+  EXPECT_EQ(totals[0].offered, 3);
+  EXPECT_EQ(totals[0].applied, 3);
+  EXPECT_EQ(totals[0].dropped, 0);
+  EXPECT_EQ(totals[1].offered, 2);
+  EXPECT_EQ(totals[1].applied, 1);
+  EXPECT_EQ(totals[1].dropped, 1);
 }
 
 TEST(StalenessLedgerTest, WhoIsTooFarAheadWaitsForTheSlowest) {
@@ -77,9 +81,10 @@ TEST(StalenessLedgerTest, WhoRejoinsIsLevelWithTheOthersAndUpToDate) {
   ledger.rejoin();
   EXPECT_TRUE(ledger.may_go_on(0));
   EXPECT_EQ(step(ledger, 1).staleness, 0);
-  EXPECT_EQ(ledger.counts().applied, 2) << "counts go on";
+  EXPECT_EQ(ledger.totals()[0].applied, 1) << "counts go on";
+  EXPECT_EQ(ledger.totals()[1].applied, 1);
   ledger.reset();
-  EXPECT_EQ(ledger.counts().applied, 0);
+  EXPECT_EQ(ledger.totals()[0].applied, 0);
   EXPECT_EQ(ledger.version(), 0);
 }
 

@@ -56,6 +56,10 @@ bool is_reproducible(const StrategyOptions& options, int replicas) {
          synchronous->acceptance == Acceptance::kWhole && synchronous->tokens == Tokens::kOwn;
 }
 
+bool keeps_account(const StrategyOptions& options) {
+  return std::holds_alternative<AsynchronousOptions>(options) || std::holds_alternative<SyncReplicasOptions>(options);
+}
+
 std::unique_ptr<Strategy> make_strategy(const StrategyOptions& options, Replica& replica, comm::Group& group) {
   return std::visit([&](const auto& each) { return make(each, replica, group); }, options);
 }

@@ -32,6 +32,9 @@ using StrategyOptions =
 /// Whether the numbers of a run of `replicas` replicas do not depend on which of them is fast.
 [[nodiscard]] bool is_reproducible(const StrategyOptions& options, int replicas);
 
+/// Whether its take_account() gives something: not all gradients need be applied, nor all replicas be in each step.
+[[nodiscard]] bool keeps_account(const StrategyOptions& options);
+
 /// The replica's own strategy object. Neither `replica` nor `group` is owned; the group's members are the run's
 /// replicas in order, and all give the same options. Before the replica's first step. Throws ConfigError when a number
 /// is out of range.

@@ -77,8 +77,8 @@ class Strategy {
   /// waits for the others. Throws CheckpointError listing what is missing or of another shape; nothing is changed then.
   virtual void load_whole_state(const model::NamedTensors& state) = 0;
 
-  /// Where some gradients may be dropped, what became of those of all replicas: from the strategy of replica 0; nothing
-  /// from others. Never waits; while others are in a step it is as they have come.
+  /// Where replicas make steps without waiting for all, what became of all gradients: from the strategy of replica 0;
+  /// nothing from others. Never waits; while others are in a step it is as they have come.
   [[nodiscard]] virtual std::optional<GradientAccount> take_account() { return std::nullopt; }
 };
 

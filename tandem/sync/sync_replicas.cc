@@ -181,9 +181,4 @@ MeanGradient SyncReplicas::own_mean(const Tally& tally) {
 
 void SyncReplicas::abort(const std::string& why) { member_.abort(why); }
 
-std::optional<GradientAccount> SyncReplicas::take_account() {
-  if (group_.rank() != 0 || variables() == nullptr) return std::nullopt;
-  return variables()->take_account();
-}
-
 }  // namespace tandem::sync

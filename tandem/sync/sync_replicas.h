@@ -85,7 +85,7 @@ class SyncReplicas final : public Strategy {
   /// all.
   void load_whole_state(const model::NamedTensors& state) override;
   void abort(const std::string& why) override;
-  [[nodiscard]] std::optional<GradientAccount> take_account() override;
+  [[nodiscard]] std::optional<GradientAccount> take_account() override { return member_.take_account(); }
 
   /// The run's variables, in the process of replica 0; null in others.
   [[nodiscard]] SyncVariables* variables() { return static_cast<SyncVariables*>(member_.service()); }

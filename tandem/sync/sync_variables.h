@@ -41,14 +41,13 @@ class SyncVariables final : public VariableService {
   void resume(int replica, const Limits& limits, const Read& read) override;
   void leave(int replica) override;
   void lose(int replica, const std::exception_ptr& why) override;
+  [[nodiscard]] GradientAccount take_account() override;
 
   /// Copies of the moving averages as they are; nothing without.
   [[nodiscard]] model::NamedTensors averages() const;
   void load_averages(const model::NamedTensors& averages);
   /// What became of each replica's gradients since load().
   [[nodiscard]] std::vector<GradientTotals> totals() const;
-  /// The same, with the sizes of the steps since this was called last.
-  [[nodiscard]] GradientAccount take_account();
   /// The gradients of the newest step, in order of arrival.
   [[nodiscard]] std::vector<GradientId> newest() const;
 

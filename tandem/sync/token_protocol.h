@@ -23,6 +23,8 @@
 #include <string>
 #include <vector>
 
+#include "tandem/sync/gradient_account.h"
+
 #include "tandem/sync/strategy_kind.h"
 
 namespace tandem::sync {
@@ -32,14 +34,6 @@ struct GradientId {
   int worker = 0;
   std::int64_t sequence = 0;
   friend auto operator<=>(const GradientId&, const GradientId&) = default;
-};
-
-/// What became of a worker's gradients.
-struct GradientTotals {
-  std::int64_t offered = 0, applied = 0, dropped = 0;
-  [[nodiscard]] std::int64_t accepted() const { return offered - dropped; }
-  /// Accepted for a step that was not made, yet or ever.
-  [[nodiscard]] std::int64_t in_flight() const { return offered - applied - dropped; }
 };
 
 class TokenProtocol {

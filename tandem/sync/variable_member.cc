@@ -155,6 +155,11 @@ void VariableMember::prepare_step(const Limits& limits) {
   if (stage_ == Stage::kLoaded) start_anew(limits);
 }
 
+std::optional<GradientAccount> VariableMember::take_account() {
+  if (group_.rank() != 0 || !service_) return std::nullopt;
+  return service_->take_account();
+}
+
 void VariableMember::abort(const std::string& why) {
   if (link_) link_->abort(why);
 }

@@ -11,6 +11,7 @@
 #pragma once
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "tandem/comm/group.h"
@@ -58,6 +59,8 @@ class VariableMember {
   [[nodiscard]] VariableLink& link() { return *link_; }
   /// In the process of replica 0; null in others.
   [[nodiscard]] VariableService* service() { return service_.get(); }
+  /// See Strategy.
+  [[nodiscard]] std::optional<GradientAccount> take_account();
 
  private:
   // kLoaded: replica 0 holds what the variables are to become.

@@ -78,6 +78,9 @@ class VariableService {
   /// Waits until all have left and none of them still reads: the variables may be destroyed.
   void await_departed(const Limits& limits);
 
+  /// What became of each replica's gradients since load(), and the sizes of the steps since this was called last.
+  [[nodiscard]] virtual GradientAccount take_account() = 0;
+
   /// Takes the values and optimizer state of a replica; counts begin anew.
   void load(Replica& from);
   /// Gives them to it.

@@ -1,5 +1,6 @@
-// `tandem train --strategy sync_replicas` with fewer or more gradients a step than replicas: it ends, and all gradients
-// are accounted for. With as many, strategy_test.cc compares its state with that of replicated.
+// `tandem train` where steps are not made of a gradient of each replica, under sync_replicas with fewer or more of them
+// and under asynchronous: it ends, and all gradients are accounted for. With as many as replicas, strategy_test.cc
+// compares its state with that of replicated.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -60,6 +61,23 @@ TEST(SyncReplicasTrainingTest, FewerOrMoreGradientsThanReplicasEndToo) {
     expect_line_for_every_update(folder);
     expect_inspectable(folder);
   }
+}
+
+TEST(SyncReplicasTrainingTest, AsynchronousTrainingAccountsForWhatItDrops) {
+  const TemporaryFolder scratch;
+  const auto folder = scratch / "run";
+  const Command training = train(with_steps(pendulum(), 4096), folder, "cpu:2");
+  const Ended ended = run(as_ranks(2, under_strategy("asynchronous", training, {"asynchronous.drop_staler=0"})));
+  EXPECT_EQ(ended.exit_code, 0) << ended.err;
+  expect_accounted_for(folder, 4);
+  expect_steps_told(folder, ended.err + ended.out);
+  std::int64_t dropped = 0;
+  const JsonValue summary = summary_of(folder);
+  for (const JsonValue& replica : summary.at("replicas").as_array()) {
+    dropped += replica.at("dropped").as_int64();
+    EXPECT_EQ(replica.at("applied").as_int64(), replica.at("accepted").as_int64()) << "nothing is kept back";
+  }
+  EXPECT_GT(dropped, 0) << "four replicas, and no gradient may be stale";
 }
 
 TEST(SyncReplicasTrainingTest, TheNumbersOfTensorFlowEndToo) {

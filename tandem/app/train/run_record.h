@@ -59,7 +59,7 @@ class RunRecord {
   std::optional<RolloutRecord> rollouts_;  // from the first that may have ended early
   UpdateMetrics last_;
   std::optional<pipeline::PipelineReport> pipeline_;          // of the last update
-  std::vector<learner::ReplicaGradients> replica_gradients_;  // where some may be dropped
+  std::vector<learner::ReplicaGradients> replica_gradients_;  // see ReplicaTeam
   sync::StepSizes step_sizes_;                                // since begin()
   Clock::time_point started_, saved_at_;
   std::int64_t first_step_ = 0, written_update_ = 0;  // the last of metrics.jsonl

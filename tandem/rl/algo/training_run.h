@@ -69,7 +69,7 @@ struct RunReport {
   std::optional<RolloutReport> rollouts{};
   std::optional<pipeline::PipelineReport> pipeline{};  // of runs that sample and learn at the same time
   std::vector<PolicyReport> policies{};                // of runs of several agents
-  std::optional<learner::GradientReport> gradients{};  // of runs under sync_replicas
+  std::optional<learner::GradientReport> gradients{};  // see ReplicaTeam
 };
 
 class TrainingRun {
