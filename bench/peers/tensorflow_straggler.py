@@ -1,15 +1,16 @@
 #!/usr/bin/env python3
 """What bench/sync/straggler_bench.cc measures, with TensorFlow's SyncReplicasOptimizer, in two ways.
 
-tensorflow: as its documentation says, each worker with a graph, a session and a server of its own, variables on one
-more server; all of them in one process, so that no network is measured.
-tensorflow, one session: workers are threads that share a graph and a session, so that its servers and their messages
-are not measured either.
+tensorflow: as its documentation says, each worker a process with a graph, a session and a server, variables on the
+server of one more process, all on this host. "tensorflow, waiting" is the same with a gradient of each worker a step.
+tensorflow, one session: workers are threads that share a graph and a session, so that processes, servers and their
+messages are not measured.
 
 usage: tensorflow_straggler.py [--smoke]
 """
 
 import json
+import multiprocessing
 import os
 import socket
 import sys
@@ -21,20 +22,26 @@ os.environ |= {"TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": ""}
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-WIDTHS, ROWS, WARM_UP, SLEEP_S = (64, 256, 256, 44), 32, 10, 0.2
+tf.logging.set_verbosity(tf.logging.ERROR)
+tf.disable_v2_behavior()
+
+WIDTHS, ROWS, SLEEP_S = (100, 256, 256, 10), 64, 0.2
+WARM_UP = 10 if "--smoke" in sys.argv[1:] else 100  # its initial tokens let it run ahead of a straggler for a while
 
 
-def net(x, weights):
-    for w, b in weights:
-        x = tf.tanh(tf.matmul(x, w) + b)
-    return tf.reduce_mean(tf.square(x))
+def loss_of(worker, weights):
+    """Of a worker's rows, which are the same in every step."""
+    x = np.sin(np.arange(ROWS * WIDTHS[0], dtype=np.float32).reshape(ROWS, WIDTHS[0]) + worker)
+    for number, (w, b) in enumerate(weights):
+        x = tf.matmul(x, w) + b
+        x = tf.tanh(x) if number + 1 < len(weights) else x
+    return tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(labels=np.arange(ROWS) % WIDTHS[-1], logits=x))
 
 
 class Worker:
     def __init__(self, number, weights, step, aggregate, workers):
-        rows = np.sin(np.arange(ROWS * WIDTHS[0], dtype=np.float32).reshape(ROWS, WIDTHS[0]) + number)
         self.optimizer = tf.train.SyncReplicasOptimizer(tf.train.GradientDescentOptimizer(0.01), aggregate, workers)
-        self.train = self.optimizer.minimize(net(tf.constant(rows), weights), global_step=step)
+        self.train = self.optimizer.minimize(loss_of(number, weights), global_step=step)
         self.offered = 0
 
 
@@ -44,56 +51,82 @@ def draw_weights():
     return [(draw(a, b), draw(b)) for a, b in zip(WIDTHS, WIDTHS[1:])]
 
 
-def measure_servers(workers, aggregate, straggles, steps):
+def dropped_percent(offered, steps, aggregate, straggles):
+    """Of the fast workers' gradients; nearly all that were used are theirs."""
+    fast = sum(offered[:-1] if straggles else offered)
+    return max(0.0, 100 * (fast - steps * aggregate) / fast)
+
+
+class Shared:
+    """What the processes of a measurement tell each other."""
+
+    def __init__(self, context, workers, last):
+        self.last = last
+        self.offered = context.Array("q", workers)
+        self.chief_is_ready = context.Event()
+        self.first, self.end = context.Array("d", 2), context.Array("d", 2)  # a step and when it was seen
+        self.has_ended = context.Event()
+
+    def saw(self, step):
+        now = time.perf_counter()  # one clock for all processes of a host
+        if step >= WARM_UP and self.first[0] == 0:
+            self.first[:] = [step, now]
+        if step >= self.last and not self.has_ended.is_set():
+            self.end[:] = [step, now]
+            self.has_ended.set()
+
+
+def serve(job, number, places, aggregate, sleep_s, shared):
+    """A process: the server of the variables, or a worker."""
+    cluster = tf.train.ClusterSpec({"ps": places[:1], "worker": places[1:]})
+    config = tf.ConfigProto(intra_op_parallelism_threads=1, inter_op_parallelism_threads=4)
+    server = tf.train.Server(cluster, job_name=job, task_index=number, config=config)
+    if job == "ps":
+        server.join()
+    where = tf.train.replica_device_setter(cluster=cluster, worker_device=f"/job:worker/task:{number}")
+    with tf.Graph().as_default(), tf.device(where):
+        step = tf.train.create_global_step()
+        worker = Worker(number, draw_weights(), step, aggregate, len(places) - 1)
+        hook = worker.optimizer.make_session_run_hook(is_chief=number == 0)
+        if number > 0:  # who asks before the chief has made the variables looks again after 30 seconds
+            shared.chief_is_ready.wait()
+        with tf.train.MonitoredTrainingSession(
+            master=server.target, is_chief=number == 0, hooks=[hook], config=config, log_step_count_steps=None
+        ) as session:
+            shared.chief_is_ready.set()
+            while True:
+                time.sleep(sleep_s)
+                made = session.run([worker.train, step])[1]
+                shared.offered[number] += 1
+                shared.saw(int(made))
+
+
+def measure_processes(workers, aggregate, straggles, steps):
     """Steps a second, and the share of the fast workers' gradients that were dropped, in per cent."""
     listening = [socket.create_server(("localhost", 0)) for _ in range(workers + 1)]
     places = [f"localhost:{each.getsockname()[1]}" for each in listening]
     for each in listening:
         each.close()
-    cluster = tf.train.ClusterSpec({"ps": places[:1], "worker": places[1:]})
-    config = tf.ConfigProto(intra_op_parallelism_threads=1, inter_op_parallelism_threads=2)
-    tf.train.Server(cluster, job_name="ps", task_index=0, config=config)
-    last, times, offered, failures = WARM_UP + steps, {}, [0] * workers, []
-
-    def work(number, sleep_s):
-        server = tf.train.Server(cluster, job_name="worker", task_index=number, config=config)
-        where = tf.train.replica_device_setter(cluster=cluster, worker_device=f"/job:worker/task:{number}")
-        with tf.Graph().as_default(), tf.device(where):
-            step = tf.train.create_global_step()
-            worker = Worker(number, draw_weights(), step, aggregate, workers)
-            hook = worker.optimizer.make_session_run_hook(is_chief=number == 0)
-            with tf.train.MonitoredTrainingSession(
-                master=server.target, is_chief=number == 0, hooks=[hook], config=config, log_step_count_steps=None
-            ) as session:
-                while True:
-                    time.sleep(sleep_s)
-                    made = session.run([worker.train, step])[1]
-                    offered[number] += 1
-                    times.setdefault(min(made, last), time.perf_counter())
-                    if made >= last:
-                        return
-
-    def work_or_tell(number, sleep_s):
-        try:
-            work(number, sleep_s)
-        except Exception as error:
-            if last not in times:
-                failures.append(error)
-
-    threads = []
+    context = multiprocessing.get_context("spawn")
+    shared = Shared(context, workers, WARM_UP + steps)
+    start = lambda *arguments: context.Process(target=serve, args=(*arguments, shared), daemon=True)
+    processes = [start("ps", 0, places, aggregate, 0)]
     for number in range(workers):
         sleeps = straggles and number == workers - 1
-        threads.append(threading.Thread(target=work_or_tell, args=(number, SLEEP_S if sleeps else 0), daemon=True))
-        threads[-1].start()
-    # Who waits for a token when the others have ended waits for ever; the process ends without it.
-    while last not in times and not failures:
-        time.sleep(0.01)
-    if failures:
-        raise failures[0]
-    first = min(made for made in times if made >= WARM_UP)
-    fast = sum(offered[: workers - 1] if straggles else offered)
-    rate = (last - first) / (times[last] - times[first])
-    return rate, max(0.0, 100 * (fast - last * aggregate) / fast)
+        processes.append(start("worker", number, places, aggregate, SLEEP_S if sleeps else 0))
+    for each in processes:
+        each.start()
+    try:
+        # Who waits for a token when the others have ended waits for ever; it is killed.
+        while not shared.has_ended.wait(timeout=1):
+            if any(not each.is_alive() for each in processes):
+                raise RuntimeError("a process of TensorFlow's died")
+        dropped = dropped_percent(list(shared.offered), shared.end[0], aggregate, straggles)
+    finally:
+        for each in processes:
+            each.kill()
+            each.join()
+    return (shared.end[0] - shared.first[0]) / (shared.end[1] - shared.first[1]), dropped
 
 
 def measure_session(workers, aggregate, straggles, steps):
@@ -141,26 +174,23 @@ def measure_session(workers, aggregate, straggles, steps):
                 thread.start()
             for thread in threads:
                 thread.join()
-        fast = all_workers[: workers - 1] if straggles else all_workers
-        offered = sum(worker.offered for worker in fast)
-        used = (WARM_UP + steps) * aggregate  # nearly all of them by the fast, where one straggles
+        offered = [worker.offered for worker in all_workers]
         rate = steps / (times[WARM_UP + steps] - times[WARM_UP])
-        return rate, max(0.0, 100 * (offered - used) / offered)
+        return rate, dropped_percent(offered, WARM_UP + steps, aggregate, straggles)
 
 
 def main():
-    smoke = "--smoke" in sys.argv[1:]
-    tf.logging.set_verbosity(tf.logging.ERROR)
-    tf.disable_v2_behavior()
-    steps = 10 if smoke else 3000
+    is_smoke = "--smoke" in sys.argv[1:]
+    many, few = (10, 2) if is_smoke else (1000, 25)
     say = lambda case, who, unit, value: print(
-        json.dumps({"case": case, "contender": who, "unit": unit, "value": value})
+        json.dumps({"case": case, "contender": who, "unit": unit, "value": value}), flush=True
     )
-    for who, measure in (("tensorflow, one session", measure_session), ("tensorflow", measure_servers)):
-        rate, dropped = measure(3, 2, True, steps)
+    for who, measure in (("tensorflow", measure_processes), ("tensorflow, one session", measure_session)):
+        rate, dropped = measure(3, 2, True, many)
         say("steps/s beside a straggler", who, "1/s", rate)
         say("dropped of the fast", who, "%", dropped)
-        say("steps/s of two", who, "1/s", measure(2, 2, False, steps)[0])
+        say("steps/s of two", who, "1/s", measure(2, 2, False, many)[0])
+    say("steps/s beside a straggler", "tensorflow, waiting", "1/s", measure_processes(3, 3, True, few)[0])
     sys.stdout.flush()
     os._exit(0)
 

@@ -1,5 +1,5 @@
-"""bench/sync/straggler_bench.cc, and TensorFlow's SyncReplicasOptimizer with the same workers: as its documentation says,
-with a server for each, and in one session without any."""
+"""bench/sync/straggler_bench.cc, and TensorFlow's SyncReplicasOptimizer with the same model and workers: as its
+documentation says, each a process with a server, and as threads of one session."""
 
 import json
 
@@ -20,7 +20,7 @@ class Straggler(Bench):
 
     def contenders(self) -> list[Contender]:
         ours = [Contender(name, _measured_with_others) for name in ("tandem", "two alone", "replicated", "no exchange")]
-        names = ("tensorflow", "tensorflow, one session")
+        names = ("tensorflow", "tensorflow, waiting", "tensorflow, one session")
         return self.with_peers(ours, {name: lambda name=name: self._tensorflow(name) for name in names})
 
     def _tensorflow(self, name: str) -> Contender:

@@ -32,7 +32,6 @@ class SharedVariables final : public VariableService {
   using ReadValues = std::function<void(const std::vector<model::FlatBuffer>& values)>;
   void pull(int replica, const ReadValues& read);
 
-
  private:
   void start_anew(Replica& from) override TANDEM_REQUIRES(mutex_);
   [[nodiscard]] bool has_left(int replica) const override TANDEM_REQUIRES(mutex_);

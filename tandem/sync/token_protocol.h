@@ -24,7 +24,6 @@
 #include <vector>
 
 #include "tandem/sync/gradient_account.h"
-
 #include "tandem/sync/strategy_kind.h"
 
 namespace tandem::sync {
