@@ -20,7 +20,7 @@ void say(std::string_view text) {
 
 void require_current_folder() {
   char path[PATH_MAX];
-  if (::getcwd(path, sizeof(path)) != nullptr) return;
+  if (::getcwd(path, sizeof(path)) != nullptr || errno == ERANGE || errno == ENAMETOOLONG) return;  // deep, not gone
   const char* const reason = ::strerrordesc_np(errno);
   say("tandem: the current directory cannot be used: ");
   say(reason == nullptr ? "unknown error" : reason);

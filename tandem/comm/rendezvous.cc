@@ -89,6 +89,16 @@ bool Rendezvous::has_begun(Store& part) { return part.find("begun").has_value();
 bool Rendezvous::is_over(Store& part) { return part.find("over").has_value(); }
 void Rendezvous::close() { (void)store_->add("over", 1); }  // answered before anybody sees it, unlike set()
 
+bool Rendezvous::end_without_the_silent() {
+  if (!is_over(*store_)) return false;
+  const std::chrono::milliseconds silence = std::min(options_.silence, deadline());
+  for (Seen& seen : members_seen()) {
+    if (look_at(*store_, seen, silence) == Seen::State::kSilent && seen.who != me_)
+      store_->set(left_key(seen.who), "was silent when the run ended");
+  }
+  return true;
+}
+
 void Rendezvous::begin(std::vector<Life> members) {
   const auto mine = std::find(members.begin(), members.end(), me_);
   TANDEM_CHECK(mine != members.end());
@@ -115,6 +125,11 @@ void Rendezvous::watch(const std::vector<Life>& members, int round) {
 void Rendezvous::set_deadline(std::chrono::milliseconds deadline) {
   MutexLock lock(mutex_);
   deadline_ = deadline;
+}
+
+std::chrono::milliseconds Rendezvous::deadline() const {
+  MutexLock lock(mutex_);
+  return deadline_;
 }
 
 std::stop_token Rendezvous::broken() const {
@@ -152,9 +167,15 @@ Rendezvous::Seen::State Rendezvous::look_at(Store& store, Seen& seen, std::chron
 
 // Why the round cannot go on; empty as long as it can.
 std::string Rendezvous::fault_of(Store& store, Watch& seen, std::chrono::milliseconds deadline) const {
+  const auto patience = std::min(deadline, options_.silence) / 2;
   std::string fault;
   for (Seen& member : seen.members) {
     const Seen::State state = look_at(store, member, deadline);
+    const Clock::time_point now = Clock::now();
+    if (now - std::exchange(seen.looked, now) > patience) {  // this process was stopped, or the store was
+      for (Seen& any : seen.members) any.sign = now;
+      return "";
+    }
     if (member.who == me_ || state == Seen::State::kAwaited) continue;
     fault = concat("rank ", member.who.rank,
                    state == Seen::State::kDead ? " has ended" : " gave no sign of life for " + seconds_text(deadline));
@@ -166,18 +187,11 @@ std::string Rendezvous::fault_of(Store& store, Watch& seen, std::chrono::millise
 
 void Rendezvous::look_around(Store& store) {
   Watch seen;
-  std::chrono::milliseconds deadline{};
   {
     MutexLock lock(mutex_);
     seen = watch_;
-    deadline = deadline_;
   }
-  const Clock::time_point now = Clock::now();
-  if (now - seen.looked > std::min(deadline, options_.silence) / 2) {  // this process was stopped, or the store was
-    for (Seen& member : seen.members) member.sign = now;
-  }
-  seen.looked = now;
-  const std::string fault = fault_of(store, seen, deadline);
+  const std::string fault = fault_of(store, seen, deadline());
   const int round = seen.round;
   {
     MutexLock lock(mutex_);
@@ -197,7 +211,7 @@ void Rendezvous::beat(const Connect& connect, const std::stop_token& stop) {
       waits_.store(!waiting(*store, settled).empty(), std::memory_order_relaxed);
       look_around(*store);
       reached = Clock::now();
-    } catch (const RunError& error) {
+    } catch (const std::exception& error) {  // whatever it is, its silence must be told
       waits_.store(false, std::memory_order_relaxed);
       lose_store(reached, error);
     }
@@ -207,17 +221,15 @@ void Rendezvous::beat(const Connect& connect, const std::stop_token& stop) {
 }
 
 // The others have taken this rank for lost by then, if they reach it.
-void Rendezvous::lose_store(Clock::time_point reached, const RunError& error) {
-  int round = 0;
-  std::chrono::milliseconds deadline{};
-  {
+void Rendezvous::lose_store(Clock::time_point reached, const std::exception& error) {
+  const std::chrono::milliseconds limit = deadline();
+  if (Clock::now() - reached < limit) return;
+  const int round = [this] {
     MutexLock lock(mutex_);
-    round = watch_.round;
-    deadline = deadline_;
-  }
-  if (Clock::now() - reached < deadline) return;
+    return watch_.round;
+  }();
   break_round(round,
-              concat("rank ", me_.rank, " has not reached the store for ", seconds_text(deadline), ": ", error.what()));
+              concat("rank ", me_.rank, " has not reached the store for ", seconds_text(limit), ": ", error.what()));
 }
 
 // Looks at a member once more; whether it has ended or fallen silent.
@@ -327,14 +339,18 @@ std::vector<Rendezvous::Seen> Rendezvous::members_seen() const {
 
 std::optional<Round> Rendezvous::meet(const Limits& limits) {
   const int number = round_.number + 1;
-  std::vector<Seen> members = members_seen();
   store_->set(here_key(number, me_), "1");
-  while (true) {
-    if (is_over(*store_)) return std::nullopt;
+  std::vector<Seen> members = members_seen();
+  for (Clock::time_point heard = Clock::now();;) {
+    if (end_without_the_silent()) return std::nullopt;
     if (const std::optional<std::string> text = store_->find(members_key(number)))
       return enter(number, lives_of(*text));
-    // Who lives and is busy for longer than everybody is willing to wait is left behind.
-    if (is_decided(members) || limits.deadline.expired()) {
+    const bool decided = is_decided(members);
+    const Clock::time_point now = Clock::now();
+    if (now - std::exchange(heard, now) > options_.silence / 2 && !limits.deadline.expired()) {
+      members = unseen(round_.members);  // time in which nothing was heard is nobody's silence
+    } else if (decided || limits.deadline.expired()) {
+      // Who lives and is busy for longer than everybody is willing to wait is left behind.
       require_prevalence(members);
       decide(number, members);
     }
@@ -342,11 +358,16 @@ std::optional<Round> Rendezvous::meet(const Limits& limits) {
   }
 }
 
-void Rendezvous::require_anybody(std::vector<Seen>& members) {
+void Rendezvous::require_anybody(std::vector<Seen>& members, Clock::time_point& heard) {
   if (members.empty()) return;
-  for (Seen& seen : members) {
-    if (!is_gone(seen)) return;
+  bool is_anybody = false;
+  for (Seen& seen : members) is_anybody = !is_gone(seen) || is_anybody;
+  const Clock::time_point now = Clock::now();
+  if (now - std::exchange(heard, now) > options_.silence / 2) {
+    for (Seen& seen : members) seen.sign = now;  // time in which nothing was heard is nobody's silence
+    return;
   }
+  if (is_anybody) return;
   throw RunError(concat("rank ", me_.rank, " was started again to join a run, and all ", members.size(),
                         " ranks of it have ended or give no sign of life; the last checkpoint is whole, and `tandem ",
                         "resume` goes on from it"));
@@ -355,6 +376,7 @@ void Rendezvous::require_anybody(std::vector<Seen>& members) {
 std::optional<Round> Rendezvous::join(const Limits& limits) {
   store_->set(concat("join/", store_->add("joiners", 1)), name_of(me_));
   std::vector<Seen> members;  // of the newest round
+  Clock::time_point heard = Clock::now();
   for (int looked = -1;;) {
     if (is_over(*store_)) return std::nullopt;
     for (const int latest = count_of(*store_, "latest"); looked < latest;) {
@@ -364,7 +386,7 @@ std::optional<Round> Rendezvous::join(const Limits& limits) {
       if (has(lives_of(*text), me_)) return enter(looked, lives_of(*text));
       members = unseen(lives_of(*text));
     }
-    require_anybody(members);
+    require_anybody(members, heard);
     if (limits.deadline.expired()) {
       throw DeadlineExceeded(concat("rank ", me_.rank, " was started again to join a run, and nobody let it in: ",
                                     "likely the others have ended, or are in an update that takes longer than that"));

@@ -13,8 +13,9 @@
 // on. A connection to the store that breaks is made anew.
 //
 // Threads: single-thread, but someone_waits(), broken() and why_broken() may be called from any. Blocking: meet() and
-// join() wait until the round is decided, at most until `limits`. Errors: RunError when the store is out of reach or
-// when this side does not prevail; LeftBehind; DeadlineExceeded and GroupAborted as Store::get().
+// join() wait until the round is decided, at most until `limits`, and beyond them, as the destructor may, for one
+// question to a store that does not answer (comm/reconnecting_store.h, some 30 s). Errors: RunError when the store is
+// out of reach or when this side does not prevail; LeftBehind; DeadlineExceeded and GroupAborted as Store::get().
 #pragma once
 #include <atomic>
 #include <chrono>
@@ -79,7 +80,7 @@ class Rendezvous {
     std::chrono::milliseconds silence{3'000};    // without one, after which a member is not waited for in a meeting
     std::chrono::milliseconds deadline{30'000};  // without one, after which a member's round is broken
   };
-  /// A connection to the part of the store, for each thread; `stop` ends the wait for it.
+  /// A connection to the part of the store, for each thread; `stop` ends the wait for somebody to listen there.
   using Connect = std::function<std::unique_ptr<Store>(const std::stop_token& stop)>;
 
   /// Begins to give signs of life.
@@ -110,6 +111,8 @@ class Rendezvous {
   [[nodiscard]] std::string why_broken() const;
   /// The run has ended well: who waits, or still meets, is told so.
   void close();
+  /// Whether the run has ended well. Then members of this round that give no sign of life are left behind.
+  [[nodiscard]] bool end_without_the_silent();
 
   [[nodiscard]] const Round& round() const { return round_; }
 
@@ -129,17 +132,18 @@ class Rendezvous {
     std::vector<Seen> members;
     Clock::time_point looked = Clock::now();
   };
+  [[nodiscard]] std::chrono::milliseconds deadline() const;
   static std::vector<Seen> unseen(const std::vector<Life>& members);
   static Seen::State look_at(Store& store, Seen& seen, std::chrono::milliseconds silence);
   void beat(const Connect& connect, const std::stop_token& stop);
   void watch(const std::vector<Life>& members, int round);
   void look_around(Store& store);
   void break_round(int round, const std::string& why);
-  void lose_store(Clock::time_point reached, const RunError& error);
+  void lose_store(Clock::time_point reached, const std::exception& error);
   [[nodiscard]] std::string fault_of(Store& store, Watch& seen, std::chrono::milliseconds deadline) const;
   [[nodiscard]] std::vector<Seen> members_seen() const;
   [[nodiscard]] bool is_gone(Seen& seen);
-  void require_anybody(std::vector<Seen>& members);
+  void require_anybody(std::vector<Seen>& members, Clock::time_point& heard);
   [[nodiscard]] bool is_decided(std::vector<Seen>& members);
   void require_prevalence(const std::vector<Seen>& members) const;
   void decide(int number, const std::vector<Seen>& members);

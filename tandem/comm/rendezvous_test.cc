@@ -105,13 +105,13 @@ class RendezvousTest : public ::testing::Test {
   std::array<Cable, 6> cables_;  // of each rank
 };
 
-// At once: neither its silence nor a deadline, which there is none, would end the wait.
+// At once: its silence, which would take an hour, is not waited for.
 TEST_F(RendezvousTest, SurvivorsAgreeOnWhoIsLeftAndHowTheOthersDied) {
   auto ranks = start(4);
   ranks[1].reset();
   end({1, 0}, "SIGKILL");
   std::vector<std::future<std::optional<Round>>> rounds;
-  for (const int rank : {0, 2, 3}) rounds.push_back(meeting(*ranks[static_cast<std::size_t>(rank)], {}));
+  for (const int rank : {0, 2, 3}) rounds.push_back(meeting(*ranks[static_cast<std::size_t>(rank)]));
   for (int place = 0; place < 3; ++place) {
     const Round round = rounds[static_cast<std::size_t>(place)].get().value();
     EXPECT_EQ(round.number, 1);
@@ -213,7 +213,8 @@ TEST_F(RendezvousTest, TheDeathOfAMemberBreaksItsRoundAndNoLaterOne) {
   end({1, 0}, "SIGKILL");
   EXPECT_EQ(await_break(*ranks[0]), "rank 1 has ended");
   EXPECT_THAT(ranks[0]->meet(in_time())->members, SizeIs(1));
-  std::this_thread::sleep_for(50ms);  // ten looks
+  const auto beats = [&] { return std::stoi(store_->part("meeting")->find("beat/0.0").value_or("0")); };
+  ASSERT_TRUE(eventually([&, before = beats()] { return beats() >= before + 3; }));  // a look at the others with each
   EXPECT_FALSE(ranks[0]->broken().stop_requested());
 }
 
@@ -221,6 +222,33 @@ TEST_F(RendezvousTest, TheSilenceOfAMemberBreaksItsRoundAtTheDeadline) {
   auto ranks = start(2, kNever, 300ms);
   ranks[1].reset();
   EXPECT_EQ(await_break(*ranks[0]), "rank 1 gave no sign of life for 0.3 s");
+}
+
+// The meeting's own connection: the others' signs of life went on meanwhile, and it could not see them.
+TEST_F(RendezvousTest, WhoHeardNothingWhileMeetingBlamesNobody) {
+  auto ranks = start(3, 1500ms);
+  ranks[0].reset();
+  end({0, 0}, "SIGKILL");
+  auto one = meeting(*ranks[1]);  // waits for rank 2, which lives
+  cables_[1].is_held = true;
+  cables_[2].is_held = true;
+  std::this_thread::sleep_for(1700ms);
+  cables_[1].is_held = false;  // rank 2 has given no sign of life for longer than the silence
+  auto two = meeting(*ranks[2]);
+  cables_[2].is_held = false;
+  EXPECT_THAT(one.get()->members, SizeIs(2));
+  EXPECT_THAT(two.get()->members, SizeIs(2));
+}
+
+TEST_F(RendezvousTest, TheSilentAreLeftBehindWhenTheRunIsOver) {
+  auto ranks = start(3, 1000ms);
+  ranks[2].reset();
+  EXPECT_FALSE(ranks[0]->end_without_the_silent());
+  ranks[0]->close();
+  EXPECT_TRUE(eventually([&] {
+    return ranks[0]->end_without_the_silent() && is_left_behind(*store_->part("meeting"), {2, 0});
+  }));
+  EXPECT_FALSE(is_left_behind(*store_->part("meeting"), {1, 0}));
 }
 
 // As when its process was stopped, or the store's: it heard nothing, so it knows nothing.
@@ -238,13 +266,14 @@ TEST_F(RendezvousTest, WhoHeardNothingBlamesNobodyForTheTime) {
 }
 
 TEST_F(RendezvousTest, ABrokenConnectionToTheStoreIsMadeAnew) {
-  auto ranks = start(3, 500ms);
+  auto ranks = start(3);
+  const auto beats = [&] { return std::stoi(store_->part("meeting")->find("beat/2.0").value_or("0")); };
   for (Cable& cable : cables_) cable.is_cut = true;
   EXPECT_THAT(message_of<RunError>([&] { (void)ranks[0]->meet(in_time()); }),
               AllOf(HasSubstr("the connection is broken"), HasSubstr("the cable is cut")));
   for (Cable& cable : cables_) cable.is_cut = false;
+  ASSERT_TRUE(eventually([&, before = beats()] { return beats() >= before + 3; }));
   auto other = meeting(*ranks[1]);
-  EXPECT_EQ(other.wait_for(1s), std::future_status::timeout);  // the third gives signs of life again
   auto third = meeting(*ranks[2]);
   EXPECT_THAT(ranks[0]->meet(in_time())->members, SizeIs(3));
   EXPECT_THAT(other.get()->members, SizeIs(3));

@@ -6,6 +6,7 @@
 #include <netinet/in.h>
 #include <poll.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <array>
@@ -15,6 +16,7 @@
 #include <set>
 #include <string_view>
 #include <system_error>
+#include <utility>
 
 #include "tandem/base/error.h"
 #include "tandem/base/mutex.h"
@@ -74,11 +76,18 @@ Attempt try_to_connect(const Endpoint& endpoint, const Deadline& deadline) {
   return {"", cause};
 }
 
+// A descriptor's number is given again when it was closed, the number of its file is not.
+using Socket = std::pair<int, ino_t>;
+
 // The connections of this process to the address.
-std::set<int> connections_to(const Endpoint& endpoint) {
-  std::set<int> sockets;
-  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+std::set<Socket> connections_to(const Endpoint& endpoint) {
+  std::set<Socket> sockets;
+  std::error_code error;
+  const std::filesystem::directory_iterator descriptors("/proc/self/fd", error);
+  if (error) throw RunError("cannot list the connections of this process, /proc/self/fd: " + error.message());
+  for (const auto& entry : descriptors) {
     const int descriptor = std::stoi(entry.path().filename());
+    struct stat file {};
     sockaddr_storage peer{};
     socklen_t size = sizeof(peer);
     auto* const address = reinterpret_cast<sockaddr*>(&peer);
@@ -86,7 +95,8 @@ std::set<int> connections_to(const Endpoint& endpoint) {
     int port = 0;
     if (peer.ss_family == AF_INET) port = ntohs(reinterpret_cast<const sockaddr_in*>(&peer)->sin_port);
     if (peer.ss_family == AF_INET6) port = ntohs(reinterpret_cast<const sockaddr_in6*>(&peer)->sin6_port);
-    if (port == endpoint.port && text_of(address, size) == endpoint.address) sockets.insert(descriptor);
+    if (port == endpoint.port && text_of(address, size) == endpoint.address && ::fstat(descriptor, &file) == 0)
+      sockets.insert({descriptor, file.st_ino});
   }
   return sockets;
 }
@@ -180,10 +190,10 @@ std::string await_listener(const Endpoint& endpoint, const Limits& limits) {
 void limit_replies(const Endpoint& endpoint, std::chrono::milliseconds limit, const std::function<void()>& connect) {
   static Mutex one_at_a_time;  // or the connections of another thread would be taken for ours
   const MutexLock lock(one_at_a_time);
-  const std::set<int> before = connections_to(endpoint);
+  const std::set<Socket> before = connections_to(endpoint);
   const auto for_each_new = [&](const auto& action) {
-    for (const int socket : connections_to(endpoint)) {
-      if (!before.contains(socket)) action(socket);
+    for (const Socket& socket : connections_to(endpoint)) {
+      if (!before.contains(socket)) action(socket.first);
     }
   };
   Finish finish;

@@ -91,7 +91,10 @@ INSTANTIATE_TEST_SUITE_P(
 
 INSTANTIATE_TEST_SUITE_P(
     Launch, BadFlagsTest,
-    ::testing::Values(BadFlags{"LaunchOfNothing", "launch --ranks 2", {"no command to launch", "-- ./my_program"}},
+    ::testing::Values(BadFlags{"ImpalaOnRanks",
+                               "train --algo appo --env CartPole-v1 --ranks 2 --run-dir run",
+                               {"IMPALA and APPO learn in one process so far, and this run has 2 ranks"}},
+                      BadFlags{"LaunchOfNothing", "launch --ranks 2", {"no command to launch", "-- ./my_program"}},
                       BadFlags{"LaunchWithoutRanks", "launch -- true", {"--ranks is not given"}},
                       BadFlags{"LaunchOfNoRanks", "launch --ranks 0 -- true", {"--ranks 0", "from 1 to 1000"}},
                       BadFlags{"LaunchWithoutDashes", "launch --ranks 2 true", {"'true'", "put it behind --"}},

@@ -53,7 +53,7 @@ TEST(BadRunFolderTest, ARunThatFailedBeforeItsFirstUpdateIsNoObstacle) {
                                               "--set log.tensorboard=true")));
   };
   expect_refusal(train("ThrowsInReset-v0", ""), kRunFailed, {"no licence for the simulator"});
-  expect_refusal(train("ThrowsAnInt-v0", ""), kRunFailed, {"not a std::exception"});
+  expect_refusal(train("ThrowsAnInt-v0", "--profile"), kRunFailed, {"not a std::exception"});
   EXPECT_THAT(expect_success(train("Good-v0", "--resume never")),
               ::testing::HasSubstr("run held a run that ended before its first update; this one takes its place; its "
                                    "settings are in config.yaml.2"));
@@ -83,6 +83,17 @@ TEST(BadRunFolderTest, FilesOfOthersAreNotMixedWithARun) {
   expect_refusal(tandem(folder.path(), split(kTrain)), kUserCanFixIt, {"run holds files", "empty folder"});
   expect_refusal(tandem(folder.path(), split("resume run")), kUserCanFixIt, {"run is no run folder", "config.yaml"});
   EXPECT_EQ(contents(folder.path()).size(), 1U);
+}
+
+// It has what a run of ours has before its first update, and none of ours made it.
+TEST(BadRunFolderTest, AFolderOfAnotherProgramIsLeftAsItIs) {
+  const TemporaryFolder folder;
+  fs::create_directory(folder / "run");
+  for (const char* name : {"config.yaml", "log.txt", "events.out.tfevents.1.host"})
+    write_text(folder / "run" / name, "of another trainer");
+  const auto before = contents(folder.path());
+  expect_refusal(tandem(folder.path(), split(kTrain)), kUserCanFixIt, {"run holds a run already"});
+  EXPECT_EQ(contents(folder.path()), before);
 }
 
 TEST(BadRunFolderTest, AFileInItsPlaceOrAboveItIsNamed) {

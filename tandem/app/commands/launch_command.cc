@@ -4,7 +4,9 @@
 
 #include "tandem/app/commands/commands.h"
 #include "tandem/app/launch/supervisor.h"
+#include "tandem/base/error.h"
 #include "tandem/base/text.h"
+#include "tandem/comm/reconnecting_store.h"
 #include "tandem/comm/rendezvous.h"
 #include "tandem/comm/tcp_store.h"
 
@@ -22,7 +24,10 @@ ExitCode run_launch(const LaunchCommand& command) {
   const comm::HostedStore store = comm::host_store(0, comm::Reach::kThisHost);
   const std::string run_id = new_run_id();
   const int ranks = command.options.ranks;
-  const std::unique_ptr<comm::Store> meeting = comm::rendezvous_part(*store.store, run_id, 0);
+  const std::unique_ptr<comm::Store> meeting = comm::make_reconnecting_store([&] {
+    const Limits limits{.deadline = Deadline::after(comm::kReplyLimit), .stop = {}};
+    return comm::rendezvous_part(*comm::connect_to_store({"127.0.0.1", store.port}, limits), run_id, 0);
+  });
   const LaunchWitness witness{
       .on_failure =
           [&](int rank, int restarts, const std::string& how) {
@@ -31,7 +36,11 @@ ExitCode run_launch(const LaunchCommand& command) {
       .is_complete = [&] { return comm::Rendezvous::is_over(*meeting); },
       .is_left_behind =
           [&](int rank, int restarts) {
-            return comm::is_left_behind(*meeting, {rank, restarts});
+            try {
+              return comm::is_left_behind(*meeting, {rank, restarts});
+            } catch (const RunError&) {
+              return false;  // not known now; it is asked again
+            }
           },
   };
   const auto variables = [&](int rank, int restarts) -> std::vector<std::string> {

@@ -176,7 +176,7 @@ class Part {
     const std::optional<RunEnd> end =
         follow(options, with_plugins(environments_, options), ranks, signals_, survival_.kept());
     if (!end) return std::nullopt;
-    if (survival_.kept() != nullptr) (void)ranks.gather({0.0});  // until rank 0 has completed the record
+    survival_.wait_for_the_record(ranks);
     return *end == RunEnd::kFinished ? ExitCode::kDone : ExitCode::kStopped;
   }
 

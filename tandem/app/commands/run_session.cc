@@ -164,6 +164,12 @@ Surroundings surroundings_of(const rl::EnvRegistry& environments, int ranks) {
     return chosen == rl::Torso::kNone ? rl::Torso::kAuto : chosen;  // without images there is nothing to choose
   };
   surroundings.checks = {
+      {"algo",
+       [ranks](const TrainOptions& options) {
+         if (ranks == 1 || (options.algo != Algorithm::kImpala && options.algo != Algorithm::kAppo)) return;
+         throw ConfigError(concat("IMPALA and APPO learn in one process so far, and this run has ", ranks,
+                                  " ranks; start it as one, with several --devices"));
+       }},
       {"shards",
        [ranks](const TrainOptions& options) {
          if (!options.shards) return;  // the devices are at fault
@@ -304,7 +310,7 @@ std::optional<ExitCode> train_in(RunFolder& folder, const Configuration& configu
     }
     const auto& [summary, asked] = *trained;
     leader.survival().close();
-    if (leader.survival().kept() != nullptr) (void)ranks.gather({0.0});  // the others stay until the record is complete
+    leader.survival().wait_for_the_record(ranks);
     say_outcome(*progress, summary, folder.paths());
     if (profile) progress->say(profile->finish());
     if (summary.end == RunEnd::kStopped && asked == StopRequest::kRequeue) requeue(*progress, log);

@@ -157,4 +157,13 @@ void Survival::close() {
   if (has_started_ && rendezvous_) rendezvous_->close();
 }
 
+void Survival::wait_for_the_record(const learner::Ranks& ranks) {
+  if (!has_started_) return;
+  try {
+    (void)ranks.gather({0.0});
+  } catch (const RunError& error) {
+    if (!is_loss_of_others(error) || !rendezvous_->end_without_the_silent()) throw;
+  }
+}
+
 }  // namespace tandem::app

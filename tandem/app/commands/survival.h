@@ -60,6 +60,9 @@ class Survival {
   [[nodiscard]] std::optional<comm::World> meet_anew(const std::stop_token& stop);
   /// The training has ended with its record complete: all steps are made, or it was stopped.
   void close();
+  /// Collective. Returns when the record is complete, which rank 0 says by close(). Who is lost from then on is not
+  /// waited for, and ends no other rank's run.
+  void wait_for_the_record(const learner::Ranks& ranks);
 
   /// Why the ranks met last, who was lost and who came, for the log.
   [[nodiscard]] std::vector<std::string> take_notes();

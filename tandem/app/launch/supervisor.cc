@@ -31,6 +31,7 @@ struct Seat {
 
   const int rank;
   int restarts = 0;
+  bool is_left_behind = false;         // and was killed
   std::optional<RankProcess> process;  // nothing when it has ended
   RankLines lines;
   Clock::time_point started;
@@ -64,6 +65,7 @@ class Supervisor {
  private:
   void start(Seat& seat) {
     seat.started = Clock::now();
+    seat.is_left_behind = false;
     seat.process.emplace(options_.command, variables_of_(seat.rank, seat.restarts), warden_, seat.rank);
   }
 
@@ -219,8 +221,10 @@ class Supervisor {
   // What was silent may hold what the others need, the run folder for one.
   void end_left_behind() {
     look_at_ = Deadline::after(kLook);
-    for (const Seat& seat : seats_) {
-      if (!seat.process || !witness_.is_left_behind(seat.rank, seat.restarts)) continue;
+    for (Seat& seat : seats_) {
+      if (!seat.process || seat.is_left_behind) continue;
+      seat.is_left_behind = witness_.is_left_behind(seat.rank, seat.restarts);
+      if (!seat.is_left_behind) continue;
       err_.add(concat("tandem: the others have gone on without rank ", seat.rank,
                       ", which was silent; its process is killed\n"));
       seat.process->signal(SIGKILL);

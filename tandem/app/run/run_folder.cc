@@ -46,6 +46,7 @@ bool is_of_unbegun(const fs::directory_entry& entry) {
   const std::string name = entry.path().filename().string();
   if (is_left_over(entry.path()) || is_kept_config(name)) return true;
   if (name == "config.yaml" || name.starts_with("events.out.tfevents.")) return true;
+  if (name == "trace.json" || name == "profile.txt") return true;  // of --profile, when the run has failed
   if (name == "metrics.jsonl") return entry.file_size(error) == 0 && !error;
   if (name == "checkpoints") return fs::is_empty(entry.path(), error) && !error;
   return name == "status.json.part" || (name == "status.json" && made_no_step(entry.path()));
@@ -94,8 +95,11 @@ FolderContent content_of(const fs::path& folder) {
   fs::directory_iterator files(folder, error);
   if (error && has_config) return FolderContent::kRun;
   if (error) throw_file_error("look into", folder, error.value());
-  if (has_config)
-    return std::all_of(begin(files), end(files), is_of_unbegun) ? FolderContent::kUnbegun : FolderContent::kRun;
+  if (has_config) {
+    const bool is_ours = fs::exists(folder / RunLock::kFileName, error);  // what every run makes first
+    return is_ours && std::all_of(begin(files), end(files), is_of_unbegun) ? FolderContent::kUnbegun
+                                                                           : FolderContent::kRun;
+  }
   const bool is_free =
       std::all_of(begin(files), end(files), [](const auto& entry) { return is_left_over(entry.path()); });
   return is_free ? FolderContent::kFree : FolderContent::kElse;

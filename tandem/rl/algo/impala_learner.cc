@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "tandem/base/error.h"
 #include "tandem/base/text.h"
@@ -21,8 +22,14 @@ ImpalaNumbers mean_of(const std::vector<ImpalaNumbers>& shards) {
   ImpalaNumbers mean;
   for (const auto number : {&ImpalaNumbers::policy_loss, &ImpalaNumbers::value_loss, &ImpalaNumbers::entropy,
                             &ImpalaNumbers::approx_kl, &ImpalaNumbers::cut, &ImpalaNumbers::explained_variance}) {
-    for (const ImpalaNumbers& shard : shards) mean.*number += shard.*number;
-    mean.*number /= static_cast<double>(shards.size());
+    int count = 0;
+    for (const ImpalaNumbers& shard : shards) {
+      // Of equal targets no variance can be explained. Any other number that is not one is to be seen.
+      if (number == &ImpalaNumbers::explained_variance && std::isnan(shard.*number)) continue;
+      mean.*number += shard.*number;
+      ++count;
+    }
+    mean.*number /= count;  // not a number when no shard has one
   }
   return mean;
 }

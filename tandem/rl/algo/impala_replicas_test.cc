@@ -172,6 +172,8 @@ std::string refusal_of(ImpalaSetup setup) {
 }
 
 TEST(ImpalaReplicasOptionsTest, WhatDoesNotFitIsRefusedWithBothNumbers) {
+  EXPECT_THAT(refusal_of(replicated_setup({.name = ""}, 0, 1)), HasSubstr("shards is 0; it must be at least 1"));
+  EXPECT_THAT(refusal_of(replicated_setup({.name = ""}, 1, 0)), HasSubstr("devices is empty"));
   EXPECT_THAT(refusal_of(replicated_setup({.name = ""}, 3, 1)),
               HasSubstr("num_envs = 16: gives a batch the 8 environments of one rollout worker, which do not divide "
                         "into 3 shards; 12 or 18 would, or shards: 2 or 4"));

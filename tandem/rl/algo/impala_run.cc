@@ -21,6 +21,9 @@ std::size_t count_of(int number) { return static_cast<std::size_t>(number); }
 
 ImpalaSetup checked(ImpalaSetup setup) {
   std::vector<std::string> faults;
+  if (setup.shards < 1) faults.push_back(concat("shards is ", setup.shards, "; it must be at least 1"));
+  if (setup.devices.empty()) faults.emplace_back("devices is empty; the learner needs at least one");
+  if (!faults.empty()) throw ConfigError(std::move(faults));
   for (const ImpalaFault& fault : count_faults(setup.impala, setup.shards, static_cast<int>(setup.devices.size())))
     faults.push_back(concat(fault.key, " = ", fault.value, ": ", fault.problem));
   if (setup.total_steps < 1) faults.push_back(concat("total_steps is ", setup.total_steps, "; it must be at least 1"));
@@ -68,7 +71,8 @@ ImpalaRun::ImpalaRun(ImpalaSetup setup)
     throw ConfigError(concat(spec_.id, " has ", spec_.agents, " agents in an environment; IMPALA trains one"));
   }
   learner_ = std::make_unique<ImpalaLearner>(
-      setup_, [this] { return build_policy(); }, kDrainPatience);
+      setup_, [this] { return build_policy(); },
+      std::max<Clock::duration>(kDrainPatience, std::chrono::seconds(setup_.impala.stall_timeout)));
   weights_ = std::make_unique<pipeline::Published<Weights>>(setup_.impala.workers,
                                                             [this] { return copies_of(learner_->weights()); });
   for (int worker = 0; worker < setup_.impala.workers; ++worker) build_sampler(worker);

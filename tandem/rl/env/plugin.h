@@ -49,7 +49,7 @@ struct PluginEntries {
   template <typename Env>
   void add() {
     if constexpr (requires {
-                    { Env::spec() } -> std::same_as<MultiAgentSpec>;
+                    { Env::spec() } -> std::convertible_to<MultiAgentSpec>;
                   }) {
       of_several.push_back(multi_agent_entry_of<Env>());
     } else {
