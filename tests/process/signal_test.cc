@@ -7,6 +7,7 @@
 #include <csignal>
 #include <deque>
 #include <fstream>
+#include <iterator>
 #include <random>
 #include <thread>
 
@@ -82,7 +83,9 @@ class SignalledRun {
           found.push_back(child.id());
         } else {
           std::ifstream children(concat("/proc/", child.id(), "/task/", child.id(), "/children"));
-          for (pid_t rank = 0; children >> rank;) found.push_back(rank);
+          for (pid_t rank = 0; children >> rank;) {
+            if (command_line(rank) != command_line(child.id())) found.push_back(rank);
+          }
         }
       }
       std::erase_if(found, [](pid_t process) { return !catches_signals(process); });
@@ -104,6 +107,12 @@ class SignalledRun {
 
  private:
   [[nodiscard]] fs::path asked_file() const { return scratch_ / "asked"; }
+
+  // That of the launcher until it executes its own: so long it has the launcher's handlers, too.
+  static std::string command_line(pid_t process) {
+    std::ifstream file(concat("/proc/", process, "/cmdline"));
+    return {std::istreambuf_iterator<char>(file), {}};
+  }
 
   // Not the launcher's warden, nor a rank that is still being loaded.
   static bool catches_signals(pid_t process) {

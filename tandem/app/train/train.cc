@@ -45,8 +45,8 @@ class Training {
       if (decision.meet_anew) return std::nullopt;
       const rl::RunReport report = update();
       watch_.made(report);
-      keep();
       if (record != nullptr) account(*record, report);
+      keep();  // behind the line of metrics: no rank goes on from an update that has none
       if (record != nullptr && kept_ != nullptr) kept_->progress = record->progress();
       tell(take_remarks());
       decision = decide(record, record != nullptr && record->checkpoint_due(std::max<std::int64_t>(saved_updates_, 0)));
