@@ -118,8 +118,14 @@ std::vector<Rendezvous::Seen> Rendezvous::unseen(const std::vector<Life>& member
 void Rendezvous::watch(const std::vector<Life>& members, int round) {
   MutexLock lock(mutex_);
   watch_ = {.round = round, .members = unseen(members)};
+  waits_.store(false, std::memory_order_relaxed);  // until the next look
   broken_ = std::stop_source();
   why_broken_.clear();
+}
+
+Rendezvous::Watch Rendezvous::watched() const {
+  MutexLock lock(mutex_);
+  return watch_;
 }
 
 void Rendezvous::set_deadline(std::chrono::milliseconds deadline) {
@@ -144,14 +150,14 @@ std::string Rendezvous::why_broken() const {
 
 // Who listens is called without the lock.
 void Rendezvous::break_round(int round, const std::string& why) {
-  std::stop_source broken;
+  std::optional<std::stop_source> broken;
   {
     MutexLock lock(mutex_);
     if (watch_.round != round || broken_.stop_requested()) return;
     why_broken_ = why;
     broken = broken_;
   }
-  broken.request_stop();
+  broken->request_stop();
 }
 
 // Looks at a member once more: kAwaited of one that lives.
@@ -186,11 +192,7 @@ std::string Rendezvous::fault_of(Store& store, Watch& seen, std::chrono::millise
 }
 
 void Rendezvous::look_around(Store& store) {
-  Watch seen;
-  {
-    MutexLock lock(mutex_);
-    seen = watch_;
-  }
+  Watch seen = watched();
   const std::string fault = fault_of(store, seen, deadline());
   const int round = seen.round;
   {
@@ -208,7 +210,7 @@ void Rendezvous::beat(const Connect& connect, const std::stop_token& stop) {
     try {
       if (!store) store = make_reconnecting_store([&] { return connect(stop); });
       (void)store->add(beat_key(me_), 1);
-      waits_.store(!waiting(*store, settled).empty(), std::memory_order_relaxed);
+      note_waiting(waiting(*store, settled));
       look_around(*store);
       reached = Clock::now();
     } catch (const std::exception& error) {  // whatever it is, its silence must be told
@@ -220,15 +222,17 @@ void Rendezvous::beat(const Connect& connect, const std::stop_token& stop) {
   }
 }
 
+void Rendezvous::note_waiting(std::vector<Life> lives) {
+  MutexLock lock(mutex_);
+  for (const Seen& member : watch_.members) std::erase(lives, member.who);  // who has only not been told so yet
+  waits_.store(!lives.empty(), std::memory_order_relaxed);
+}
+
 // The others have taken this rank for lost by then, if they reach it.
 void Rendezvous::lose_store(Clock::time_point reached, const std::exception& error) {
   const std::chrono::milliseconds limit = deadline();
   if (Clock::now() - reached < limit) return;
-  const int round = [this] {
-    MutexLock lock(mutex_);
-    return watch_.round;
-  }();
-  break_round(round,
+  break_round(watched().round,
               concat("rank ", me_.rank, " has not reached the store for ", seconds_text(limit), ": ", error.what()));
 }
 
@@ -298,8 +302,7 @@ void Rendezvous::decide(int number, const std::vector<Seen>& members) {
 }
 
 std::string Rendezvous::how_lost(const Life& who) {
-  // First: a launcher may have ended it since.
-  if (const std::optional<std::string> how = store_->find(left_key(who))) return *how;
+  if (const std::optional<std::string> how = store_->find(left_key(who))) return *how;  // a launcher ended it since
   if (const std::optional<std::string> how = store_->find(end_key(who))) return "died: " + *how;
   return concat("gave no sign of life for ", seconds_text(options_.silence), ", or did not come");
 }
@@ -332,9 +335,8 @@ void Rendezvous::pause(const Limits& limits, const std::string& doing) {
 
 // With the signs of life that were seen before, unless they are old because this process was stopped.
 std::vector<Rendezvous::Seen> Rendezvous::members_seen() const {
-  MutexLock lock(mutex_);
-  const bool is_old = Clock::now() - watch_.looked > options_.silence / 2;
-  return is_old ? unseen(round_.members) : watch_.members;
+  Watch seen = watched();
+  return Clock::now() - seen.looked > options_.silence / 2 ? unseen(round_.members) : std::move(seen.members);
 }
 
 std::optional<Round> Rendezvous::meet(const Limits& limits) {

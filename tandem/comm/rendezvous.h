@@ -133,10 +133,12 @@ class Rendezvous {
     Clock::time_point looked = Clock::now();
   };
   [[nodiscard]] std::chrono::milliseconds deadline() const;
+  [[nodiscard]] Watch watched() const;
   static std::vector<Seen> unseen(const std::vector<Life>& members);
   static Seen::State look_at(Store& store, Seen& seen, std::chrono::milliseconds silence);
   void beat(const Connect& connect, const std::stop_token& stop);
   void watch(const std::vector<Life>& members, int round);
+  void note_waiting(std::vector<Life> lives);
   void look_around(Store& store);
   void break_round(int round, const std::string& why);
   void lose_store(Clock::time_point reached, const std::exception& error);

@@ -175,11 +175,12 @@ TEST_F(RendezvousTest, WhoWaitsIsSeenAndComesBehindTheOthers) {
   auto joined = std::async(std::launch::async, [&] { return joiner->join(in_time()); });
   while (!ranks[1]->someone_waits()) std::this_thread::sleep_for(1ms);
   const Round round = ranks[1]->meet(in_time()).value();
+  EXPECT_FALSE(ranks[1]->someone_waits()) << "or they would meet again before an update was made";
   EXPECT_THAT(round.members, ElementsAre(Life{1, 0}, Life{0, 1}));
   EXPECT_THAT(round.joined, ElementsAre(Life{0, 1}));
   EXPECT_THAT(round.lost, IsEmpty());
   EXPECT_EQ(joined.get()->mine, 1);
-  while (ranks[1]->someone_waits()) std::this_thread::sleep_for(1ms);
+  EXPECT_FALSE(ranks[1]->someone_waits());
 
   // And it is a member like any other.
   auto next = meeting(*joiner);
