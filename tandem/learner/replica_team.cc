@@ -115,6 +115,10 @@ void ReplicaTeam::run_on_all(const std::function<void(Member&)>& work) {
 
 Member ReplicaTeam::member(int local) { return members_[static_cast<std::size_t>(local)]->member; }
 
+void ReplicaTeam::set_passes(std::uint64_t passes) {
+  for (const auto& each : members_) each->member.learner.set_passes(passes);
+}
+
 model::NamedTensors ReplicaTeam::state() {
   model::NamedTensors whole;
   run([&](Member& member) {

@@ -69,6 +69,8 @@ class ReplicaTeam {
   [[nodiscard]] int size() const { return static_cast<int>(members_.size()); }
   /// Member `local` (of this process), for the caller's thread while no run() is under way.
   [[nodiscard]] Member member(int local);
+  /// Learner::set_passes() of all; between runs.
+  void set_passes(std::uint64_t passes);
   /// The whole state of the model and its optimizer; see Strategy::whole_state(). Collective: all ranks ask. Between
   /// runs.
   [[nodiscard]] model::NamedTensors state();

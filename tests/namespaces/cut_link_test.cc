@@ -15,11 +15,10 @@
 
 #include "tandem/base/atomic_file.h"
 #include "tandem/base/clock.h"
-#include "tandem/base/json_reader.h"
 #include "tandem/base/testing/temporary_folder.h"
 #include "tandem/base/text.h"
 #include "tests/namespaces/two_hosts.h"
-#include "tests/support/child.h"
+#include "tests/process/survivors.h"
 
 namespace tandem::namespaces_test {
 namespace {
@@ -29,7 +28,7 @@ using namespace std::chrono_literals;
 using process_test::Child;
 using process_test::Command;
 using process_test::Ended;
-using process_test::kPatience;
+using process_test::summary_of;
 using ::testing::AnyOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
@@ -37,42 +36,7 @@ using ::testing::Not;
 constexpr int kAllRanks = 4;
 constexpr std::int64_t kSteps = 200'000;
 
-// Four environments, shards and replicas, all in all.
-Command training(const fs::path& folder, const std::string& devices, const std::vector<std::string>& more) {
-  Command command{TANDEM_PROGRAM,
-                  {"train",
-                   "--algo",
-                   "dd_ppo",
-                   "--env",
-                   "CartPole-v1",
-                   "--seed",
-                   "21",
-                   "--shards",
-                   "4",
-                   "--num-envs",
-                   "4",
-                   "--rollout-steps",
-                   "50",
-                   "--minibatch-size",
-                   "40",
-                   "--epochs",
-                   "2",
-                   "--total-steps",
-                   std::to_string(kSteps),
-                   "--quiet",
-                   "--devices",
-                   devices,
-                   "--run-dir",
-                   folder.string(),
-                   "--set",
-                   "policy.hidden=16,16"}};
-  command.arguments.insert(command.arguments.end(), more.begin(), more.end());
-  return command;
-}
-
-std::string text_of(const fs::path& file) { return fs::exists(file) ? read_file(file) : ""; }
-
-JsonValue summary_of(const fs::path& folder) { return read_json(read_file(folder / "summary.json")); }
+process_test::Recipe recipe() { return process_test::with_steps(process_test::dd_ppo(), kSteps); }
 
 class CutLinkTest : public ::testing::Test {
  protected:
@@ -82,9 +46,10 @@ class CutLinkTest : public ::testing::Test {
 
   // The first `first` ranks on the first host, with the store, the others on the second.
   void start(int first, const std::vector<std::string>& more) {
+    Command mine = process_test::training(recipe(), folder);
+    mine.arguments.insert(mine.arguments.end(), more.begin(), more.end());
     ranks.clear();
     for (int rank = 0; rank < kAllRanks; ++rank) {
-      Command mine = training(folder, "cpu", more);
       mine.environment = {concat("RANK=", rank), concat("WORLD_SIZE=", kAllRanks),
                           concat("MASTER_ADDR=", TwoHosts::address(0)), "MASTER_PORT=29500"};
       mine.prepare = [this, host = rank < first ? 0 : 1] { hosts.enter(host); };
@@ -92,26 +57,12 @@ class CutLinkTest : public ::testing::Test {
     }
   }
 
-  // Until `file` of the run folder says `part`; false when rank 0 ended before.
-  bool says(const std::string& file, const std::string& part) {
-    const Deadline deadline = Deadline::after(kPatience);
-    while (text_of(folder / file).find(part) == std::string::npos) {
-      if (!ranks.front().is_running() || deadline.expired()) return false;
-      std::this_thread::sleep_for(1ms);
-    }
-    return true;
-  }
-  bool reaches_update(int updates) { return says("metrics.jsonl", concat("\"updates\":", updates, ",")); }
+  bool reaches_update(int updates) { return process_test::reaches_update(ranks.front(), folder, updates); }
 
-  std::string undisturbed_state() {
-    const Ended alone = run(training(scratch / "alone", "cpu", {}));
-    EXPECT_EQ(alone.exit_code, 0) << alone.err;
-    return summary_of(scratch / "alone").at("state_sha256").as_string();
-  }
   void expect_finished(std::size_t replicas) {
     const JsonValue summary = summary_of(folder);
     EXPECT_EQ(summary.at("end").as_string(), "finished");
-    EXPECT_EQ(summary.at("state_sha256").as_string(), undisturbed_state());
+    EXPECT_EQ(summary.at("state_sha256").as_string(), process_test::undisturbed_state(recipe()));
     EXPECT_EQ(summary.at("replicas").as_array().size(), replicas);
   }
 
@@ -126,14 +77,14 @@ TEST_F(CutLinkTest, TheSideWithTheStoreAndMoreThanHalfOfTheRanksGoesOnWithTheSam
   ASSERT_TRUE(reaches_update(50));
   const Clock::time_point cut = Clock::now();
   hosts.cut();
-  ASSERT_TRUE(says("log.txt", "goes on after update"));
+  ASSERT_TRUE(process_test::says(ranks.front(), folder, "goes on after update", 1));
   std::cout << "goes on " << seconds_since(cut) << " s after the cut; the deadline is 3 s\n";
   for (int rank = 0; rank < 3; ++rank) {
     const Ended ended = ranks[static_cast<std::size_t>(rank)].wait();
     EXPECT_EQ(ended.exit_code, 0) << rank << ended.err;
   }
   expect_finished(3);
-  EXPECT_THAT(text_of(folder / "log.txt"), HasSubstr("rank 3 is lost (gave no sign of life"));
+  EXPECT_THAT(process_test::log_of(folder), HasSubstr("rank 3 is lost (gave no sign of life"));
   const Ended lost = ranks[3].wait();
   EXPECT_EQ(lost.exit_code, 3);
   EXPECT_THAT(lost.err, HasSubstr("the store at 192.0.2.1:29500"));
@@ -149,7 +100,7 @@ TEST_F(CutLinkTest, WithoutASideThatPrevailsAllEndAndTheRecordSaysWhy) {
   EXPECT_EQ(summary.at("end").as_string(), "failed");
   EXPECT_THAT(summary.at("failure").as_string(),
               AnyOf(HasSubstr("nothing is known of rank(s) 1, 2, 3"), HasSubstr("the store at 192.0.2.1:29500")));
-  EXPECT_THAT(text_of(folder / "status.json"), HasSubstr("\"state\":\"failed\""));
+  EXPECT_THAT(read_file(folder / "status.json"), HasSubstr("\"state\":\"failed\""));
 }
 
 // At any instants, with survivors and without.
@@ -172,16 +123,15 @@ TEST_F(CutLinkTest, ACutThatIsMendedBeforeTheDeadlineChangesNoBit) {
       EXPECT_EQ(ended.exit_code, 0) << ended.err;
     }
     expect_finished(4);
-    EXPECT_THAT(text_of(folder / "log.txt"), Not(HasSubstr("is lost")));
-    fs::remove_all(scratch / "alone");
+    EXPECT_THAT(process_test::log_of(folder), Not(HasSubstr("is lost")));
   }
 }
 
 // As torchrun does: all are ended, and started again when the hosts reach each other.
 TEST_F(CutLinkTest, RanksThatAreStartedAgainAfterACutGoOnFromTheLastCheckpointWithTheSameBits) {
-  const std::vector<std::string> more{"--resume", "auto", "--set", "checkpoint.every_updates=20"};
+  const std::vector<std::string> more{"--resume", "auto"};
   start(2, more);
-  ASSERT_TRUE(reaches_update(50));
+  ASSERT_TRUE(reaches_update(250));  // a checkpoint is at 200
   hosts.cut();
   for (Child& rank : ranks) rank.signal(SIGKILL);
   for (Child& rank : ranks) (void)rank.wait();

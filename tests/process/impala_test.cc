@@ -55,31 +55,29 @@ TEST(ImpalaTest, CtrlCLeavesACheckpointFromWhichTheRunGoesOn) {
   expect_success(tandem({"eval", folder.string(), "--episodes", "2"}));
 }
 
+// Trains on `devices`, is killed in a checkpoint and goes on, on `others`, of which there are so many.
+void expect_goes_on_exactly(const Recipe& recipe, const std::string& devices, const std::string& others,
+                            std::size_t replicas) {
+  const std::string state = uninterrupted_state(recipe);
+  const TemporaryFolder scratch;
+  const auto folder = scratch / "run";
+  const Ended killed = run(train(recipe, folder, devices, "checkpoint.after_manifest:3:kill"));
+  ASSERT_EQ(killed.signal, SIGKILL) << killed.err;
+  expect_success(resume(folder, others));
+  EXPECT_EQ(summary_of(folder).at("resumed").as_string(), "exactly");
+  EXPECT_EQ(summary_of(folder).at("replicas").as_array().size(), replicas);
+  EXPECT_EQ(state_of(folder), state);
+  expect_line_for_every_update(folder);
+}
+
 TEST(ImpalaTest, OnOneThreadAKilledRunGoesOnOnOtherReplicasAsTheUninterruptedOne) {
   Recipe recipe = impala("inline", 12 * kUpdateRows);
   recipe.arguments.insert(recipe.arguments.end(), {"--shards", "4"});
-  const std::string state = uninterrupted_state(recipe);
-  const TemporaryFolder scratch;
-  const auto folder = scratch / "run";
-  const Ended killed = run(train(recipe, folder, "cpu:4", "checkpoint.after_manifest:3:kill"));
-  ASSERT_EQ(killed.signal, SIGKILL) << killed.err;
-  expect_success(resume(folder, "cpu:2"));
-  EXPECT_EQ(summary_of(folder).at("resumed").as_string(), "exactly");
-  EXPECT_EQ(summary_of(folder).at("replicas").as_array().size(), 2u);
-  EXPECT_EQ(state_of(folder), state);
+  expect_goes_on_exactly(recipe, "cpu:4", "cpu:2", 2);
 }
 
 TEST(ImpalaTest, OnOneThreadAKilledRunGoesOnAsTheUninterruptedOne) {
-  const Recipe recipe = impala("inline", 16 * kUpdateRows);
-  const std::string state = uninterrupted_state(recipe);
-  const TemporaryFolder scratch;
-  const auto folder = scratch / "run";
-  const Ended killed = run(train(recipe, folder, "cpu", "checkpoint.after_manifest:3:kill"));
-  ASSERT_EQ(killed.signal, SIGKILL) << killed.err;
-  expect_success(resume(folder, "cpu"));
-  EXPECT_EQ(summary_of(folder).at("resumed").as_string(), "exactly");
-  EXPECT_EQ(state_of(folder), state);
-  expect_line_for_every_update(folder);
+  expect_goes_on_exactly(impala("inline", 16 * kUpdateRows), "cpu", "cpu", 1);
 }
 
 }  // namespace

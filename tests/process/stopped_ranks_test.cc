@@ -28,9 +28,7 @@ using ::testing::Not;
 
 // Of a run that is not interrupted: all ranks were in it to its end.
 void expect_undisturbed(const Ended& ended, const fs::path& folder, const std::string& state) {
-  EXPECT_EQ(ended.exit_code, 0) << ended.how() << "\n" << ended.out << ended.err;
-  EXPECT_EQ(state_of(folder), state);
-  EXPECT_EQ(summary_of(folder).at("replicas").as_array().size(), 4u);
+  expect_complete(ended, folder, state, 4);
   EXPECT_THAT(log_of(folder), Not(HasSubstr("is lost")));
 }
 
@@ -46,10 +44,7 @@ TEST(StoppedRanksTest, OneThatIsSilentUntilTheDeadlineIsLeftBehindAndTheRunHasTh
     ASSERT_TRUE(reaches_update(launcher, folder, 20));
     ASSERT_TRUE(signal_rank(launcher, victim, SIGSTOP));
     const Ended ended = launcher.wait();
-    EXPECT_EQ(ended.exit_code, 0) << ended.how() << "\n" << ended.out << ended.err;
-    EXPECT_EQ(state_of(folder), state);
-    EXPECT_EQ(summary_of(folder).at("replicas").as_array().size(), 3u);
-    expect_line_for_every_update(folder);
+    expect_complete(ended, folder, state, 3);
     EXPECT_THAT(log_of(folder), HasSubstr(concat("rank ", victim, " is lost (gave no sign of life")));
     EXPECT_THAT(ended.err, HasSubstr(concat("the others have gone on without rank ", victim)));
   }
@@ -63,11 +58,7 @@ TEST(StoppedRanksTest, OneThatIsLeftBehindIsReplaced) {
   ASSERT_TRUE(reaches_update(launcher, folder, 20));
   ASSERT_TRUE(signal_rank(launcher, 0, SIGSTOP));
   ASSERT_TRUE(says(launcher, folder, "rank 0 has joined, started again 1 time(s)", 1));
-  const Ended ended = launcher.wait();
-  EXPECT_EQ(ended.exit_code, 0) << ended.how() << "\n" << ended.out << ended.err;
-  EXPECT_EQ(state_of(folder), undisturbed_state(recipe));
-  EXPECT_EQ(summary_of(folder).at("replicas").as_array().size(), 4u);
-  expect_line_for_every_update(folder);
+  expect_complete(launcher.wait(), folder, undisturbed_state(recipe), 4);
 }
 
 // With survivors and without: nobody is lost before the deadline.
@@ -145,9 +136,7 @@ TEST(LongStoppedRanksTest, AMinuteIsWaitedForOrSurvived) {
     if (was_there) {
       expect_undisturbed(ended, folder, state);
     } else {
-      EXPECT_EQ(ended.exit_code, 0) << ended.err;
-      EXPECT_EQ(state_of(folder), state);
-      EXPECT_EQ(summary_of(folder).at("replicas").as_array().size(), 3u);
+      expect_complete(ended, folder, state, 3);
     }
     EXPECT_EQ(was_there, std::string(survivors) == "end");
   }

@@ -1,5 +1,7 @@
 #include "survivors.h"
 
+#include <gtest/gtest.h>
+
 #include <algorithm>
 #include <charconv>
 #include <chrono>
@@ -72,6 +74,13 @@ bool signal_rank(const Child& launcher, int rank, int signal) {
 }
 
 bool kill_rank(const Child& launcher, int rank) { return signal_rank(launcher, rank, SIGKILL); }
+
+void expect_complete(const Ended& ended, const fs::path& folder, const std::string& state, std::size_t replicas) {
+  EXPECT_EQ(ended.exit_code, 0) << ended.how() << "\n" << ended.out << ended.err;
+  EXPECT_EQ(state_of(folder), state);
+  EXPECT_EQ(summary_of(folder).at("replicas").as_array().size(), replicas);
+  expect_line_for_every_update(folder);
+}
 
 std::string log_of(const fs::path& folder) { return text_of(folder / "log.txt"); }
 

@@ -29,6 +29,9 @@ pid_t process_of(const Child& launcher, int rank);
 bool signal_rank(const Child& launcher, int rank, int signal);
 bool kill_rank(const Child& launcher, int rank);
 
+/// The run must have ended well, with this state, so many replicas in its summary and a line for every update.
+void expect_complete(const Ended& ended, const std::filesystem::path& folder, const std::string& state,
+                     std::size_t replicas);
 /// log.txt so far.
 std::string log_of(const std::filesystem::path& folder);
 int count_in(const std::string& text, const std::string& part);

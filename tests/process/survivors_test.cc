@@ -44,10 +44,7 @@ TEST(SurvivorsTest, AfterTheDeathOfAnyRankTheRunHasTheBitsOfOneThatNobodyDisturb
     std::this_thread::sleep_for(instant);
     ASSERT_TRUE(kill_rank(launcher, victim));
     const Ended ended = launcher.wait();
-    EXPECT_EQ(ended.exit_code, 0) << ended.how() << "\n" << ended.out << ended.err;
-    EXPECT_EQ(state_of(folder), state);
-    EXPECT_EQ(summary_of(folder).at("replicas").as_array().size(), 3u);
-    expect_line_for_every_update(folder);
+    expect_complete(ended, folder, state, 3);
     EXPECT_THAT(log_of(folder), AllOf(HasSubstr(concat("rank ", victim, " is lost (died: SIGKILL)")),
                                       HasSubstr("the run goes on with rank(s)")));
     EXPECT_GE(went_on_after(folder), 20);
@@ -81,11 +78,7 @@ TEST(SurvivorsTest, AReplacementJoinsAndGetsTheStateFromTheOthers) {
   ASSERT_TRUE(reaches_update(launcher, folder, 20));
   ASSERT_TRUE(kill_rank(launcher, 0));
   ASSERT_TRUE(says(launcher, folder, "rank 0 has joined, started again 1 time(s)", 1));
-  const Ended ended = launcher.wait();
-  EXPECT_EQ(ended.exit_code, 0) << ended.how() << "\n" << ended.out << ended.err;
-  EXPECT_EQ(state_of(folder), undisturbed_state(recipe));
-  EXPECT_EQ(summary_of(folder).at("replicas").as_array().size(), 4u);
-  expect_line_for_every_update(folder);
+  expect_complete(launcher.wait(), folder, undisturbed_state(recipe), 4);
 }
 
 TEST(SurvivorsTest, ASignalAfterADeathLeavesACheckpointOfTheSurvivors) {

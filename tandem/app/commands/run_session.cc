@@ -166,7 +166,7 @@ Surroundings surroundings_of(const rl::EnvRegistry& environments, int ranks) {
   surroundings.checks = {
       {"algo",
        [ranks](const TrainOptions& options) {
-         if (ranks == 1 || (options.algo != Algorithm::kImpala && options.algo != Algorithm::kAppo)) return;
+         if (ranks == 1 || is_ppo(options.algo)) return;
          throw ConfigError(concat("IMPALA and APPO learn in one process so far, and this run has ", ranks,
                                   " ranks; start it as one, with several --devices"));
        }},

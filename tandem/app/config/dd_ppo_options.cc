@@ -6,20 +6,18 @@
 namespace tandem::app {
 namespace {
 
-constexpr double kMostOfRank = 1'000'000;
-
 void add_counts_of_rank(OptionTable& table, DdPpoSettings& dd_ppo) {
   table
       .add("dd_ppo.envs_per_rank", dd_ppo.envs_per_rank,
            "Environments of each rank; num_envs becomes as many for each rank that the run starts with.")
-      .within(1, kMostOfRank)
+      .within(1, kLargestCount)
       .flag("--envs-per-rank")
       .instead_of("num_envs")
       .only_with("algo", "dd_ppo");
   table
       .add("dd_ppo.minibatch_size_per_rank", dd_ppo.minibatch_size_per_rank,
            "Rows of an optimizer step on each rank; ppo.minibatch_size becomes as many for each.")
-      .within(1, kMostOfRank)
+      .within(1, kLargestCount)
       .flag("--minibatch-size-per-rank")
       .instead_of("ppo.minibatch_size")
       .instead_of("ppo.minibatches")

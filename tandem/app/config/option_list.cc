@@ -4,8 +4,7 @@
 namespace tandem::app {
 namespace {
 
-constexpr double kLargestCount = 1'000'000;  // of environments, and of steps between updates
-constexpr double kLargestInteger = 9e18;     // of what is kept in 64 bits
+constexpr double kLargestInteger = 9e18;  // of what is kept in 64 bits
 
 const std::vector<std::string> kWithPipeline{"impala", "appo"};  // algorithms that sample and learn at the same time
 const std::vector<std::string> kPpos{"ppo", "dd_ppo"};

@@ -27,6 +27,9 @@ enum class Lifetime {
   kCall,  // of one call of the program, not recorded: where to put the run, how much to print
 };
 
+/// The usual limit of a count: of environments, of rows, of steps between updates.
+inline constexpr double kLargestCount = 1'000'000;
+
 class Option {
  public:
   Option(std::string key, std::string help, std::unique_ptr<OptionBinding> binding);

@@ -6,11 +6,10 @@
 #include "tandem/app/run/run_folder.h"
 #include "tandem/app/run/run_log.h"
 #include "tandem/app/run/run_status.h"
-#include "tandem/app/run/summary.h"
+#include "tandem/app/train/run_summary.h"
 #include "tandem/base/atomic_file.h"
 #include "tandem/base/error.h"
 #include "tandem/base/text.h"
-#include "tandem/metrics/process_stats.h"
 
 namespace tandem::app {
 namespace {
@@ -31,23 +30,11 @@ UpdateMetrics last_of(const RunPaths& paths) {
 
 Summary failed_summary(const RunPaths& paths, const TrainOptions& options, const RunProgress& progress,
                        const std::string& why) {
-  return {.algo = std::string(word_of(options.algo)),
-          .env = options.env,
-          .devices = options.devices,
-          .seed = options.seed,
-          .shards = options.shards.value_or(0),
-          .total_steps = options.total_steps,
-          .end = RunEnd::kFailed,
-          .resumed = progress.resumed,
-          .last = last_of(paths),
-          .solved_at_env_steps = progress.solved_at_env_steps,
-          .failure = why,
-          .params_sha256 = {},
-          .state_sha256 = {},
-          .peak_rss_mb = peak_rss_mb(),
-          .replicas = {},
-          .torch = torch_version(),
-          .cpu = instruction_sets()};
+  Summary summary = summary_of(options, progress, RunEnd::kFailed);
+  summary.shards = options.shards.value_or(0);
+  summary.last = last_of(paths);
+  summary.failure = why;
+  return summary;
 }
 
 // `status`: nothing of a run that failed within its first half second.

@@ -5,6 +5,7 @@
 
 #include "tandem/app/plot/run_picture.h"
 #include "tandem/app/run/quantity_text.h"
+#include "tandem/app/train/run_summary.h"
 #include "tandem/base/atomic_file.h"
 #include "tandem/base/clock.h"
 #include "tandem/base/text.h"
@@ -244,22 +245,9 @@ void RunRecord::checkpoint(const learner::StateParts& parts) {
 }
 
 Summary RunRecord::summary_of(RunEnd end) const {
-  Summary summary{.algo = std::string(word_of(options_.algo)),
-                  .env = options_.env,
-                  .devices = options_.devices,
-                  .seed = options_.seed,
-                  .shards = run_.shards(),
-                  .total_steps = options_.total_steps,
-                  .end = end,
-                  .resumed = progress_.resumed,
-                  .last = last_,
-                  .solved_at_env_steps = progress_.solved_at_env_steps,
-                  .params_sha256 = {},
-                  .state_sha256 = {},
-                  .peak_rss_mb = peak_rss_mb(),
-                  .replicas = {},
-                  .torch = torch_version(),
-                  .cpu = instruction_sets()};
+  Summary summary = app::summary_of(options_, progress_, end);
+  summary.shards = run_.shards();
+  summary.last = last_;
   summary.last.wall_s = seconds_since_process_start();
   return summary;
 }

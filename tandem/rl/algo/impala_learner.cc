@@ -146,10 +146,6 @@ std::int64_t ImpalaLearner::rows_trained() const {
   return rows;
 }
 
-void ImpalaLearner::set_passes(std::uint64_t passes) {
-  for (int local = 0; local < team_->size(); ++local) team_->member(local).learner.set_passes(passes);
-}
-
 model::NamedTensors ImpalaLearner::target() const {
   const Seat& first = seats_.front();
   return first.target ? model::named_state_of(*first.target) : model::NamedTensors{};
@@ -162,7 +158,7 @@ learner::StateParts ImpalaLearner::save() {
     sync::Replica& replica = team_->member(local).replica;
     const Range mine = replica.placement().mine;
     for (int shard = mine.begin; shard < mine.end; ++shard)
-      parts.emplace_back(shard_part(shard), model::NamedTensors{{"generator", replica.generator(shard).get_state()}});
+      parts.emplace_back(shard_part(shard), stream_of(replica, shard));
   }
   if (setup_.appo) parts.emplace_back(kTarget, target());
   return parts;
@@ -173,10 +169,7 @@ void ImpalaLearner::load(const learner::ReadPart& read_part) {
   for (int local = 0; local < team_->size(); ++local) {
     sync::Replica& replica = team_->member(local).replica;
     const Range mine = replica.placement().mine;
-    for (int shard = mine.begin; shard < mine.end; ++shard) {
-      const model::NamedTensors stream = read_part(shard_part(shard));
-      replica.generator(shard).set_state(find(stream, "generator", shard_part(shard)));
-    }
+    for (int shard = mine.begin; shard < mine.end; ++shard) load_stream(read_part(shard_part(shard)), replica, shard);
   }
   if (!setup_.appo) return;
   const model::NamedTensors target = read_part(kTarget);

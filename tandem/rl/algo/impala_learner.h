@@ -56,7 +56,6 @@ class ImpalaLearner {
   /// Passes over batches, and environment steps that they had, in this process.
   [[nodiscard]] std::uint64_t passes() const;
   [[nodiscard]] std::int64_t rows_trained() const;
-  void set_passes(std::uint64_t passes);
 
   /// The target network's parameters and buffers; nothing of IMPALA.
   [[nodiscard]] model::NamedTensors target() const;

@@ -306,7 +306,7 @@ RolloutWorker::Resumed ImpalaRun::load(const learner::ReadPart& read_part) {
   const std::vector<std::int64_t> counters = counters_of(run, 7);
   updates_ = counters[0];
   env_steps_ = sampled_before_ = counters[1];
-  learner_->set_passes(static_cast<std::uint64_t>(counters[2]));
+  learner_->team().set_passes(static_cast<std::uint64_t>(counters[2]));
   restore_episodes(run, counters[3], episodes_);
   steps_ = counters[4];
   trained_before_ = counters[5];

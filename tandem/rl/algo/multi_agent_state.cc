@@ -102,8 +102,7 @@ void MultiAgentRun::load_policy(std::size_t policy, const learner::StateParts& p
   const std::vector<std::int64_t> counters = counters_of(progress, 2);
   restore_episodes(progress, counters[1], seat.episodes);
   if (!seat.team) return;
-  for (int local = 0; local < seat.team->size(); ++local)
-    seat.team->member(local).learner.set_passes(static_cast<std::uint64_t>(counters[0]));
+  seat.team->set_passes(static_cast<std::uint64_t>(counters[0]));
   if (!setup_.ppo.kl_coef_target) return;
   const auto kl_coef = find(progress, kKlCoefOfPolicy, name).item<double>();
   for (const auto& ppo : seat.ppo) ppo->set_kl_coef(kl_coef);

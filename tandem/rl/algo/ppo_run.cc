@@ -238,7 +238,7 @@ learner::StateParts PpoRun::save() {
     sync::Replica& replica = team_->member(local).replica;
     const Range mine = replica.placement().mine;
     for (int shard = mine.begin; shard < mine.end; ++shard) {
-      parts.emplace_back(shard_part(shard), model::NamedTensors{{"generator", replica.generator(shard).get_state()}});
+      parts.emplace_back(shard_part(shard), stream_of(replica, shard));
       parts.emplace_back(group_part(shard), model::NamedTensors{{"state", tensor_of(worker(shard).save())}});
     }
   }
@@ -249,8 +249,7 @@ void PpoRun::load_run_part(const model::NamedTensors& run) {
   const std::vector<std::int64_t> counters = counters_of(run, 4);
   updates_ = counters[0];
   env_steps_ = counters[1];
-  for (int local = 0; local < team_->size(); ++local)
-    team_->member(local).learner.set_passes(static_cast<std::uint64_t>(counters[2]));
+  team_->set_passes(static_cast<std::uint64_t>(counters[2]));
   restore_episodes(run, counters[3], episodes_);
   if (!setup_.ppo.kl_coef_target) return;
   const auto kl_coef = find(run, kKlCoef, "run").item<double>();
@@ -271,8 +270,8 @@ RolloutWorker::Resumed PpoRun::load(const learner::ReadPart& read_part) {
     sync::Replica& replica = team_->member(local).replica;
     const Range mine = replica.placement().mine;
     for (int shard = mine.begin; shard < mine.end; ++shard) {
-      const std::string stream = shard_part(shard), group = group_part(shard);
-      replica.generator(shard).set_state(find(part(stream), "generator", stream));
+      const std::string group = group_part(shard);
+      load_stream(part(shard_part(shard)), replica, shard);
       const at::Tensor bytes = find(part(group), "state", group).contiguous();
       if (worker(shard).load(bytes_of(bytes), seed) != RolloutWorker::Resumed::kExactly) inexact = 1;
     }

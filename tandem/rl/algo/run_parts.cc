@@ -11,6 +11,11 @@
 #include "tandem/rl/policy/recurrent.h"
 
 namespace tandem::rl {
+namespace {
+
+constexpr const char* kGenerator = "generator";
+
+}  // namespace
 
 void require_sequences_for(const ActorCritic& policy, bool has_sequences) {
   const bool remembers = dynamic_cast<const RecurrentActorCritic*>(&policy) != nullptr;
@@ -40,6 +45,14 @@ void report_episodes(const EpisodeWindow& episodes, RunReport& report) {
 
 std::string shard_part(int shard) { return concat("shard-", shard); }
 std::string group_part(int group) { return concat("env-group-", group); }
+
+model::NamedTensors stream_of(sync::Replica& replica, int shard) {
+  return {{kGenerator, replica.generator(shard).get_state()}};
+}
+
+void load_stream(const model::NamedTensors& part, sync::Replica& replica, int shard) {
+  replica.generator(shard).set_state(find(part, kGenerator, shard_part(shard)));
+}
 
 at::Tensor tensor_of(const std::vector<std::byte>& bytes) {
   const at::Tensor tensor = at::empty({static_cast<std::int64_t>(bytes.size())}, at::kByte);

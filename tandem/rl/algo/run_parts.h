@@ -47,6 +47,10 @@ void report_episodes(const EpisodeWindow& episodes, RunReport& report);
 
 [[nodiscard]] std::string shard_part(int shard);
 [[nodiscard]] std::string group_part(int group);
+/// What shard_part() holds of a replica's own: the random stream of a shard.
+[[nodiscard]] model::NamedTensors stream_of(sync::Replica& replica, int shard);
+/// Sets it again. Throws CheckpointError when the part has none.
+void load_stream(const model::NamedTensors& part, sync::Replica& replica, int shard);
 
 [[nodiscard]] at::Tensor tensor_of(const std::vector<std::byte>& bytes);
 /// Of a contiguous tensor, which outlives the result.
