@@ -29,6 +29,7 @@ class Settings:
     gamma: float = 0.99
     gae_lambda: float = 0.95
     clip_range: float = 0.2
+    clip_range_value: float | None = 0.2  # CleanRL's; None for peers without it
     entropy_coef: float = 0.01
     value_coef: float = 0.25
     max_grad_norm: float = 0.5
@@ -64,7 +65,7 @@ ppo:
   advantage_normalization: minibatch
   clip_range: {self.clip_range}
   clip_range_schedule: constant
-  clip_range_value: {self.clip_range}
+  clip_range_value: {'none' if self.clip_range_value is None else self.clip_range_value}
   entropy_coef: {self.entropy_coef}
   value_coef: {self.value_coef}
   target_kl: none
@@ -75,6 +76,7 @@ ppo:
   hidden: [{", ".join(map(str, self.hidden))}]
   activation: tanh
   trunks: separate
+  head: auto
 """
 
     def write_config(self, folder: Path, time_limit: str = "terminal") -> Path:

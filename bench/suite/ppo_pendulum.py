@@ -20,9 +20,10 @@ class PpoPendulum(TrainingBench):
         learning_rate=1e-3,
         gamma=0.9,
         entropy_coef=0.0,
+        clip_range_value=None,  # stable-baselines3 clips no values by itself
     )
     # Left alone the pendulum costs about 1200 an episode.
-    expected = Expected(lowest_return=-2000, highest_return=0, learns_after=100_000, learned_return=-900)
+    expected = Expected(lowest_return=-2000, highest_return=0, learns_after=100_000, learned_return=-500)
     time_limit = "bootstrap"
     peers = {SB3_NAME: SB3}
     at_least_times = {SB3_NAME: 4}

@@ -26,7 +26,7 @@ bool StragglerRule::ends(int steps, Clock::time_point now) const {
     case Stragglers::kPreempt:
       return enough_have_finished();
     case Stragglers::kTimeOptimal:
-      return costs_more_than_it_brings(now);
+      return learn_seconds_ ? costs_more_than_it_brings(now) : enough_have_finished();
   }
   return false;
 }
@@ -42,7 +42,6 @@ bool StragglerRule::enough_have_finished() const {
 }
 
 bool StragglerRule::costs_more_than_it_brings(Clock::time_point now) const {
-  if (!learn_seconds_) return false;
   const double time = std::chrono::duration<double>(now - began_).count();
   if (time <= 0) return false;
   double all = 0, unfinished = 0;

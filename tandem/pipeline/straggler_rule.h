@@ -10,6 +10,7 @@
 //                 t seconds into the round and L the seconds that learning takes, the run makes S(t) / (t + L) of them
 //                 a second; a unit that has finished adds nothing, so S is concave and the best t is the first where
 //                 S'(t) < S(t) / (t + L). S' is taken as the sum of steps / t over the units that have not finished.
+//                 Until L is known it does as preempt does.
 //
 // Each unit decides for itself, on what the board shows at that moment. No two runs need decide alike: what came of it
 // must be recorded.
@@ -28,7 +29,7 @@ enum class Stragglers { kWaitAll, kPreempt, kTimeOptimal };
 
 struct StragglerOptions {
   Stragglers policy = Stragglers::kWaitAll;
-  double sync_frac = 0.6;    // of kPreempt: share of the units that must have finished
+  double sync_frac = 0.6;  // of kPreempt, and of kTimeOptimal's first round: share of the units that must have finished
   double least_frac = 0.25;  // share of its steps that a unit makes in any case
 };
 
@@ -37,8 +38,7 @@ class StragglerRule {
   /// `steps`: of a unit in a round.
   StragglerRule(const StragglerOptions& options, ProgressBoard board, int steps);
 
-  /// A round begins. `learn_seconds`: what learning after it will take, as measured; without it, kTimeOptimal ends
-  /// nothing early.
+  /// A round begins. `learn_seconds`: what learning after it will take, as measured; nothing before the first.
   void begin(std::int64_t round, std::optional<double> learn_seconds, Clock::time_point now = Clock::now());
 
   /// Whether a unit that has made `steps` is to end here.

@@ -64,8 +64,12 @@ TEST(StragglerRuleTest, TimeOptimalEndsWhereStepsASecondWouldFall) {
   EXPECT_FALSE(rule_of(Stragglers::kTimeOptimal, board).ends(24, kBegin + 1s));
 }
 
-TEST(StragglerRuleTest, TimeOptimalEndsNothingBeforeLearningWasMeasured) {
-  EXPECT_FALSE(rule_of(Stragglers::kTimeOptimal, board_of(8, 7, 25), std::nullopt).ends(50, kBegin + 1s));
+TEST(StragglerRuleTest, TimeOptimalDoesAsPreemptBeforeLearningWasMeasured) {
+  for (int finished = 0; finished <= 7; ++finished) {
+    const StragglerRule rule = rule_of(Stragglers::kTimeOptimal, board_of(8, finished, 25), std::nullopt);
+    EXPECT_EQ(rule.ends(50, kBegin + 1s), finished >= 5) << finished;
+    EXPECT_FALSE(rule.ends(24, kBegin + 1s));
+  }
 }
 
 }  // namespace

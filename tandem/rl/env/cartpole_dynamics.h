@@ -1,0 +1,33 @@
+// rl/env/cartpole_dynamics.h: one step of many carts with poles, in vectors as wide as the processor has.
+//
+// The equations are those of R. V. Florian, "Correct equations for the dynamics of the cart-pole system" (2007), with
+// an Euler step, in float64 and in the order in which gymnasium's CartPoleEnv writes them. Sine and cosine of the
+// angles that a pole can have are Taylor polynomials, right to the last bit or two; those of others are the C
+// library's. No operation depends on its neighbours: the bits are the same for any number of carts, and on every
+// processor.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <numbers>
+
+#include "tandem/base/cpu.h"
+
+namespace tandem::rl {
+
+inline constexpr double kCartPoleEdge = 2.4;                                      // of the track, from its middle
+inline constexpr double kCartPoleFallen = 12.0 * 2.0 * std::numbers::pi / 360.0;  // angle from upright, radians
+
+/// Columns of `count` carts.
+struct Carts {
+  double *x, *x_dot, *theta, *theta_dot;
+};
+
+/// Moves `count` carts: each is pushed left (0) or right (1). Writes the observations, [count, 4] in the order of
+/// Carts, rewards of 1, and terminated, 1 where a cart has left the track or a pole has fallen.
+using CartStep = void(std::size_t count, const std::int64_t* actions, const Carts& carts, float* observation,
+                      double* reward, std::uint8_t* terminated);
+
+/// With the instructions of `set`, which this processor has to have. All have the same results.
+[[nodiscard]] CartStep* cart_step_of(InstructionSet set);
+
+}  // namespace tandem::rl
