@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "tandem/base/error.h"
+#include "tandem/base/fault_point.h"
 #include "tandem/base/philox.h"
 #include "tandem/base/text.h"
 #include "tandem/device/one_core.h"
@@ -156,6 +157,7 @@ void ImpalaRun::quiesce() {
 std::optional<pipeline::Tagged<ImpalaRun::Queued>> ImpalaRun::produce(int worker) {
   const std::int64_t rows = setup_.impala.batch_rows();
   if (claimed_.fetch_add(rows) >= setup_.total_steps) return std::nullopt;
+  fault_point("impala.collect");
   Sampler& sampler = *samplers_[count_of(worker)];
   const std::int64_t version = sampler.collect(*weights_, normalizers_);
   std::optional<SlotPool::Lease> slot = slots_.try_acquire();
@@ -170,6 +172,7 @@ std::optional<pipeline::Tagged<ImpalaRun::Queued>> ImpalaRun::produce(int worker
 // On the loader's thread.
 void ImpalaRun::load_batch(Queued& queued, ShardedTrajectory& into) {
   device::use_one_core();
+  fault_point("impala.load");
   into.copy_from(trajectories_[queued.slot.index()]);
   queued.slot.give_back();
 }
@@ -283,6 +286,21 @@ std::string ImpalaRun::state_sha256() {
 std::vector<learner::ReplicaTeam::Work> ImpalaRun::work() const {
   TANDEM_CHECK(!pipeline_, "the learner is at work");
   return learner_->team().work();
+}
+
+ImpalaRun::Places ImpalaRun::queue_slots() const {
+  Places places{.all = slots_.size(), .idle = slots_.idle()};
+  if (pipeline_) places.waiting = pipeline_->queue().size();
+  if (pipeline_) places.held = pipeline_->held_by_workers();
+  return places;
+}
+
+ImpalaRun::Places ImpalaRun::buffers() const {
+  if (!pipeline_) return {.all = buffers_.size(), .idle = buffers_.size()};
+  return {.all = buffers_.size(),
+          .idle = pipeline_->buffers().idle(),
+          .waiting = pipeline_->buffers().ready(),
+          .held = pipeline_->held_by_learner()};
 }
 
 learner::StateParts ImpalaRun::save() {

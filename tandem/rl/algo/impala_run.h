@@ -64,6 +64,16 @@ class ImpalaRun final : public TrainingRun {
   /// After save() or a hash, before the next update().
   [[nodiscard]] std::vector<learner::ReplicaTeam::Work> work() const override;
 
+  /// Where batches are, for tests, and for reports of what a stuck run waits for. Once all threads have ended or failed,
+  /// the last three make up the first; before that a stage may have some as well.
+  struct Places {
+    std::size_t all = 0, idle = 0;
+    std::size_t waiting = 0;  // in the queue; loaded
+    std::size_t held = 0;     // by workers that could not queue them; by the learner, with passes left
+  };
+  [[nodiscard]] Places queue_slots() const;
+  [[nodiscard]] Places buffers() const;
+
   /// "normalizers", "run", those of ImpalaLearner::save(), and one part for every worker's env group.
   [[nodiscard]] learner::StateParts save() override;
   RolloutWorker::Resumed load(const learner::ReadPart& read_part) override;
