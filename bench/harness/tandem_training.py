@@ -74,11 +74,12 @@ class TandemTraining:
         means: Sequence[str] = (),
         program: str = "tandem",
         environment: Mapping[str, str] | None = None,
+        smoke_steps: int | None = None,
     ):
         steps = settings.total_steps
         self._place = place
         self._arguments = arguments
-        self._steps = {Size.FULL: steps, Size.SMOKE: min(steps, settings.smoke_steps())}
+        self._steps = {Size.FULL: steps, Size.SMOKE: min(steps, smoke_steps or settings.smoke_steps())}
         self._update_steps = settings.update_steps()
         self._expected = expected
         self._watch = watch

@@ -92,6 +92,7 @@ class Impala(TrainingBench):
             self.write("large", large, {"passes": 8, "batches_per_update": 4}),
             self.others(8 * envs * steps, **large),
             ("learner_idle",),
+            smoke_steps=2 * envs * steps,
         )
         ours = {
             PPO: self.ppo(),
@@ -116,9 +117,8 @@ class Impala(TrainingBench):
             (WORKERS_IDLE, self.slow_workers, "workers_idle"),
         ):
             sample.values[metric] = 100 * training.measure(size).values[field]
-        if size is Size.FULL:
-            idle = self.large.measure(size).values["learner_idle"]
-            sample.values[LOAD_WAIT] = 100 * idle / (1 - idle)
+        idle = self.large.measure(size).values["learner_idle"]
+        sample.values[LOAD_WAIT] = 100 * idle / (1 - idle)
         return sample
 
     def check(self, samples: Samples) -> None:

@@ -2,12 +2,15 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <csignal>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "tandem/base/error.h"
 #include "tandem/base/fault_point.h"
+#include "tandem/base/testing/eventually.h"
 #include "tandem/base/testing/temporary_folder.h"
 
 namespace tandem {
@@ -133,6 +136,23 @@ TEST(FaultPointTest, AnErrnoWhereThereIsNoSystemCallIsAnError) {
   EXPECT_THROW(fault_point("here"), InjectedFault);
   arm_fault({.point = "here", .kind = FaultKind::kNoSpace});
   EXPECT_EQ(fault_errno("here"), ENOSPC);
+}
+
+TEST(FaultPointTest, WhoHangsStaysUntilTheFaultIsDisarmed) {
+  arm_fault(parse_fault("here:1:hang"));
+  std::atomic<bool> passed{false};
+  std::jthread hangs([&] {
+    fault_point("here");
+    passed = true;
+  });
+  ASSERT_TRUE(eventually([] { return hanging_at_faults() == 1; }));
+  fault_point("here");  // fires once
+  arm_fault({.point = "elsewhere"});
+  EXPECT_EQ(hanging_at_faults(), 1u);
+  EXPECT_FALSE(passed);
+  disarm_fault();
+  hangs.join();
+  EXPECT_TRUE(passed);
 }
 
 TEST(FaultPointTest, ReadsItsSpecification) {

@@ -4,6 +4,7 @@
 #include <charconv>
 #include <csignal>
 #include <optional>
+#include <utility>
 
 #include "tandem/base/mutex.h"
 #include "tandem/base/text.h"
@@ -13,7 +14,9 @@ namespace {
 
 struct Armed {
   Mutex mutex;
+  CondVar let_go;
   std::optional<Fault> fault TANDEM_GUARDED_BY(mutex);
+  std::uint64_t disarmed TANDEM_GUARDED_BY(mutex) = 0;  // times
 };
 
 Armed& state() {
@@ -30,12 +33,19 @@ std::optional<Fault> count_passage(std::string_view point) {
   return std::exchange(fault, std::nullopt);
 }
 
+void hang() {
+  Armed& its = state();
+  MutexLock lock(its.mutex);
+  its.let_go.wait(its.mutex, Deadline::infinite(),
+                  [&its, before = its.disarmed]() TANDEM_REQUIRES(its.mutex) { return its.disarmed != before; });
+}
+
 }  // namespace
 
 Fault parse_fault(std::string_view text) {
-  const ConfigError malformed(concat("the fault '", text,
-                                     "' is not POINT:PASSAGE:KIND with a passage of at least 1 and ",
-                                     "one of the kinds kill, throw, enospc; for example checkpoint.after_part:1:kill"));
+  const ConfigError malformed(
+      concat("the fault '", text, "' is not POINT:PASSAGE:KIND with a passage of at least 1 and ",
+             "one of the kinds kill, throw, enospc, hang; for example checkpoint.after_part:1:kill"));
   const std::size_t last = text.rfind(':');
   const std::size_t first = last == std::string_view::npos || last == 0 ? last : text.rfind(':', last - 1);
   if (last == std::string_view::npos || first == std::string_view::npos || first == 0) throw malformed;
@@ -43,9 +53,14 @@ Fault parse_fault(std::string_view text) {
   const std::string_view passage = text.substr(first + 1, last - first - 1), kind = text.substr(last + 1);
   const auto parsed = std::from_chars(passage.data(), passage.data() + passage.size(), fault.passage);
   if (parsed.ec != std::errc() || parsed.ptr != passage.data() + passage.size() || fault.passage < 1) throw malformed;
-  if (kind != "kill" && kind != "throw" && kind != "enospc") throw malformed;
-  fault.kind = kind == "kill" ? FaultKind::kKill : kind == "throw" ? FaultKind::kThrow : FaultKind::kNoSpace;
-  return fault;
+  using Named = std::pair<std::string_view, FaultKind>;
+  for (const auto& [name, its] : {Named{"kill", FaultKind::kKill}, Named{"throw", FaultKind::kThrow},
+                                  Named{"enospc", FaultKind::kNoSpace}, Named{"hang", FaultKind::kHang}}) {
+    if (name != kind) continue;
+    fault.kind = its;
+    return fault;
+  }
+  throw malformed;
 }
 
 void arm_fault(const Fault& fault) {
@@ -58,7 +73,11 @@ void disarm_fault() {
   MutexLock lock(state().mutex);
   state().fault.reset();
   fault_detail::armed.store(false, std::memory_order_relaxed);
+  ++state().disarmed;
+  state().let_go.notify_all();
 }
+
+std::size_t hanging_at_faults() { return state().let_go.waiters(); }
 
 namespace fault_detail {
 
@@ -73,6 +92,9 @@ int pass(std::string_view point) {
       throw InjectedFault(concat("a fault was injected at ", point));
     case FaultKind::kNoSpace:
       return ENOSPC;
+    case FaultKind::kHang:
+      hang();
+      return 0;
   }
   return 0;
 }

@@ -7,6 +7,7 @@
 // The library arms nothing by itself and reads no environment.
 #pragma once
 #include <atomic>
+#include <cstddef>
 #include <string>
 #include <string_view>
 
@@ -24,6 +25,7 @@ enum class FaultKind {
   kKill,     // SIGKILL to this process: nothing is flushed, no destructor runs
   kThrow,    // InjectedFault
   kNoSpace,  // the system call at a fault_errno() place fails with ENOSPC
+  kHang,     // the thread stays there until disarm_fault()
 };
 
 struct Fault {
@@ -32,11 +34,14 @@ struct Fault {
   FaultKind kind = FaultKind::kThrow;
 };
 
-/// "POINT:PASSAGE:kill", ":throw" or ":enospc". Throws ConfigError.
+/// "POINT:PASSAGE:kill", ":throw", ":enospc" or ":hang". Throws ConfigError.
 [[nodiscard]] Fault parse_fault(std::string_view text);
 
 void arm_fault(const Fault& fault);
+/// Also lets go what hangs.
 void disarm_fault();
+/// Threads that hang at a fault now.
+[[nodiscard]] std::size_t hanging_at_faults();
 
 namespace fault_detail {
 inline std::atomic<bool> armed{false};

@@ -3,6 +3,8 @@
 #include <utility>
 
 #include "tandem/base/check.h"
+#include "tandem/base/error.h"
+#include "tandem/base/text.h"
 
 namespace tandem {
 
@@ -37,9 +39,45 @@ void ThreadTeam::run_erased(Call* call, void* callable) {
   const std::uint32_t before = finished_.load();
   round_.fetch_add(1);
   round_.wake_all();
-  finished_.wait_while(before, spin_, Deadline::infinite());
+  const std::string stalled = await_tasks(before);
   running_.store(false, std::memory_order_release);
-  if (failed_.load(std::memory_order_relaxed)) failures_.rethrow();
+  if (stalled.empty()) {
+    if (failed_.load(std::memory_order_relaxed)) failures_.rethrow();
+    return;
+  }
+  try {
+    failures_.rethrow();
+  } catch (const GroupAborted&) {  // of the tasks whose waits were ended
+  }
+  throw DeadlineExceeded(stalled);
+}
+
+// Empty, or why the tasks had to end. They have returned.
+std::string ThreadTeam::await_tasks(std::uint32_t before) {
+  if (!watch_) {
+    finished_.wait_while(before, spin_, Deadline::infinite());
+    return {};
+  }
+  while (finished_.wait_while(before, spin_, watch_->next_look()) == before) {
+    std::string why = watch_->look();
+    if (why.empty()) continue;
+    watch_->end(why);
+    if (finished_.wait_while(before, spin_, Deadline::after(watch_->grace)) == before) fail_hung(why);
+    return why;
+  }
+  return {};
+}
+
+void ThreadTeam::fail_hung(const std::string& why) const {
+  std::string cause;
+  try {
+    failures_.rethrow();
+  } catch (const GroupAborted&) {
+  } catch (const std::exception& error) {
+    cause = concat(error.what(), "; ");
+  }
+  throw HungThread(concat(cause, why, "; ", busy_.load(std::memory_order_relaxed), " of ", size(), " threads '", name_,
+                          "' have not come back in time, and none can be ended from outside"));
 }
 
 void ThreadTeam::serve(int index) {

@@ -9,16 +9,19 @@
 // Threads: run() is called by one thread at a time, never by one of the team; what the caller wrote before run(), the
 // tasks see, and what they wrote, the caller sees after it.
 // Blocks: run() returns when all tasks have. They are not abandoned: whatever a task waits for needs a deadline or a
-// stop token, and `on_failure` of the team must end the waits of its siblings (SpinBarrier::abort()).
+// stop token, and `on_failure` of the team must end the waits of its siblings (SpinBarrier::abort()). Tasks that call
+// what may hang need a Watch.
 #pragma once
 #include <atomic>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
+#include "tandem/base/clock.h"
 #include "tandem/concurrency/failures.h"
 #include "tandem/concurrency/spin.h"
 #include "tandem/concurrency/wait_word.h"
@@ -43,6 +46,18 @@ class ThreadTeam {
   /// before the first run.
   void set_on_failure(std::function<void()> on_failure) { on_failure_ = std::move(on_failure); }
 
+  /// Looks after tasks that may hang, on the thread of run(), while that waits for them.
+  struct Watch {
+    std::function<Deadline()> next_look;
+    std::function<std::string()> look;            // why the tasks have to end; empty while all is well
+    std::function<void(const std::string&)> end;  // ends their waits, as on_failure
+    Clock::duration grace{};                      // for them to return after that
+  };
+  /// Between runs. Of tasks that had to end, run() throws the failure to report, or DeadlineExceeded with
+  /// what look() said; and HungThread when one has not returned even so: the team can then neither be used nor
+  /// destroyed, nor may what its tasks use be, before it does.
+  void set_watch(Watch watch) { watch_ = std::move(watch); }
+
   /// Runs task(index) on every thread and waits for all. If any throws, rethrows the failure to report (see Failures)
   /// as it was thrown; failures() then has them all. The team can be used again.
   template <typename Task>
@@ -62,6 +77,8 @@ class ThreadTeam {
   using Call = void(void* callable, int index);
 
   void run_erased(Call* call, void* callable);
+  [[nodiscard]] std::string await_tasks(std::uint32_t before);
+  [[noreturn]] void fail_hung(const std::string& why) const;
   void serve(int index);
   void work(int index) noexcept;
   void end();
@@ -69,6 +86,7 @@ class ThreadTeam {
   const std::string name_;
   const SpinBudget spin_;
   std::function<void()> on_failure_;
+  std::optional<Watch> watch_;
   Failures failures_;
   std::atomic<bool> failed_{false}, running_{false};
 

@@ -1,11 +1,13 @@
 #include "tandem/concurrency/thread_team.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <pthread.h>
 
 #include <array>
 #include <atomic>
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <set>
 #include <string>
@@ -15,6 +17,7 @@
 #include "tandem/base/error.h"
 #include "tandem/base/fault_point.h"
 #include "tandem/base/testing/eventually.h"
+#include "tandem/concurrency/bounded_queue.h"
 #include "tandem/concurrency/spin_barrier.h"
 
 namespace tandem {
@@ -99,6 +102,77 @@ TEST(ThreadTeamTest, RefusesASecondTaskAtATime) {
 TEST(ThreadTeamTest, AThreadThatCannotStartEndsThoseThatDid) {
   arm_fault({.point = "worker.start", .passage = 3, .kind = FaultKind::kThrow});
   EXPECT_THROW(ThreadTeam("team", 3), InjectedFault);
+}
+
+// Task 1 hangs until it is let go; the others wait for it, until the watch ends that.
+class WatchedTeam {
+ public:
+  WatchedTeam(std::chrono::milliseconds lasts, std::chrono::seconds grace) {
+    team.set_watch({.next_look = [] { return Deadline::after(5ms); },
+                    .look = [this] { return ++looks < 3 ? "" : "task 1 hangs"; },
+                    .end =
+                        [this](const std::string& why) {
+                          EXPECT_EQ(why, "task 1 hangs");
+                          barrier.abort();
+                        },
+                    .grace = grace});
+    hang = [this, lasts](int index) {
+      if (index == 1) (void)never.pop({}, lasts > 0ms ? Deadline::after(lasts) : Deadline::infinite());
+      if (index != 1) barrier.arrive_and_wait(index, Deadline::infinite());
+    };
+  }
+
+  ThreadTeam team{"replica", 3};
+  SpinBarrier barrier{"step", 3};
+  BoundedQueue<int> never{1};
+  int looks = 0;
+  std::function<void(int)> hang;
+};
+
+TEST(WatchedThreadTeamTest, TasksThatComeBackLateEndTheRunWithTheReason) {
+  WatchedTeam watched(100ms, 60s);
+  try {
+    watched.team.run(watched.hang);
+    FAIL();
+  } catch (const DeadlineExceeded& error) {
+    EXPECT_STREQ(error.what(), "task 1 hangs");
+    EXPECT_EQ(dynamic_cast<const HungThread*>(&error), nullptr);
+  }
+  watched.looks = -1'000'000;
+  watched.team.run([](int) {});
+}
+
+TEST(WatchedThreadTeamTest, AFailureThatCameFirstIsTheOneToReport) {
+  WatchedTeam watched(100ms, 60s);
+  EXPECT_THROW(watched.team.run([&](int index) {
+    if (index == 0) throw DataError("bad shard");
+    watched.hang(index);
+  }),
+               DataError);
+}
+
+TEST(WatchedThreadTeamTest, ATaskThatDoesNotComeBackIsToldOf) {
+  WatchedTeam watched(0ms, 0s);
+  try {
+    watched.team.run(watched.hang);
+    ADD_FAILURE() << "it hangs";
+  } catch (const HungThread& error) {
+    EXPECT_THAT(error.what(), ::testing::StartsWith("task 1 hangs; "));
+    EXPECT_THAT(error.what(), ::testing::HasSubstr(" of 3 threads 'replica' have not come back in time"));
+  }
+  watched.never.close();
+}
+
+TEST(WatchedThreadTeamTest, WhileAllIsWellTasksTakeAsLongAsTheyNeed) {
+  WatchedTeam watched(0ms, 0s);
+  watched.looks = -1'000'000;
+  std::atomic<int> ran{0};
+  watched.team.run([&](int) {
+    std::this_thread::sleep_for(30ms);
+    ++ran;
+  });
+  EXPECT_EQ(ran, 3);
+  EXPECT_GT(watched.looks, -1'000'000);
 }
 
 TEST(ThreadTeamTest, TakesATaskThatCannotBeCopied) {

@@ -65,14 +65,28 @@ void ReplicaTeam::guarded(int local, const Task& task) {
   try {
     task();
   } catch (...) {
-    const std::string why = message_of(std::current_exception());
-    const auto& group = groups_[static_cast<std::size_t>(local)];
-    const auto& seat = members_[static_cast<std::size_t>(local)];
-    if (seat) seat->strategy->abort(why);
-    if (group) group->abort(why);
-    ranks_.abort(why);
+    abort(local, message_of(std::current_exception()));
     throw;
   }
+}
+
+void ReplicaTeam::abort(int local, const std::string& why) {
+  const auto& group = groups_[static_cast<std::size_t>(local)];
+  const auto& seat = members_[static_cast<std::size_t>(local)];
+  if (seat) seat->strategy->abort(why);
+  if (group) group->abort(why);
+  ranks_.abort(why);
+}
+
+void ReplicaTeam::set_watch(std::function<Deadline()> next_look, std::function<std::string()> look,
+                            Clock::duration grace) {
+  threads_.set_watch({.next_look = std::move(next_look),
+                      .look = std::move(look),
+                      .end =
+                          [this](const std::string& why) {
+                            for (int local = 0; local < size(); ++local) abort(local, why);
+                          },
+                      .grace = grace});
 }
 
 ReplicaTeam::ReplicaTeam(const std::vector<sync::Placement>& placements, const TeamOptions& options,

@@ -65,6 +65,10 @@ class ReplicaTeam {
     run_on_all(std::cref(task));  // by reference, so that nothing is copied
   }
 
+  /// Ends runs in which something hangs: see ThreadTeam::Watch, whose end() aborts the group, on all ranks. `grace`:
+  /// for the replicas to come back after that. The team is then of no further use.
+  void set_watch(std::function<Deadline()> next_look, std::function<std::string()> look, Clock::duration grace);
+
   /// Replicas of this process.
   [[nodiscard]] int size() const { return static_cast<int>(members_.size()); }
   /// Member `local` (of this process), for the caller's thread while no run() is under way.
@@ -95,6 +99,7 @@ class ReplicaTeam {
  private:
   struct Seat;
   void take_seat(const sync::Placement& placement, const BuildModule& build);
+  void abort(int local, const std::string& why);
   void run_on_all(const std::function<void(Member&)>& work);
   template <typename Task>
   void guarded(int local, const Task& task);

@@ -19,6 +19,7 @@
 // aborts: what is on its way is dropped, and all threads are joined, however long a hung one takes. Inline, a call that
 // does not return keeps its owner.
 #pragma once
+#include <algorithm>
 #include <atomic>
 #include <functional>
 #include <memory>
@@ -123,6 +124,11 @@ class LearnerPipeline {
   [[nodiscard]] const BatchQueue<Batch>& queue() const { return queue_; }
   [[nodiscard]] const LoadedBuffers<Buffer>& buffers() const { return loaded_; }
   [[nodiscard]] std::size_t learner_waiting_for_owner() const { return results_.blocked_producers(); }
+  /// Batches that workers made and could not queue any more. Only once all has ended or failed.
+  [[nodiscard]] std::size_t held_by_workers() const {
+    return static_cast<std::size_t>(
+        std::count_if(workers_.begin(), workers_.end(), [](const Worker& worker) { return worker.made.has_value(); }));
+  }
   /// Batches with passes left. Only once all has ended or failed.
   [[nodiscard]] std::size_t held_by_learner() const { return minibatches_.held(); }
 

@@ -136,6 +136,13 @@ TEST(RunAllocationsTest, ImpalaOnTwoReplicas) {
   expect_no_allocations(run);
 }
 
+TEST(RunAllocationsTest, ImpalaThatNormalizes) {
+  ImpalaSetup setup = impala();
+  setup.normalizer = {.observations = true, .rewards = true};
+  ImpalaRun run(std::move(setup));
+  expect_no_allocations(run);
+}
+
 // In turns on one thread it is the same code.
 TEST(RunAllocationsTest, ImpalaInline) {
   ImpalaSetup setup = impala();

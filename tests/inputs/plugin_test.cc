@@ -75,16 +75,27 @@ TEST(BadPluginTest, EnvironmentsThatFailAreMadeAnewAsOftenAsAskedFor) {
 
 // Its thread cannot be ended; the process can.
 TEST(BadPluginTest, AnEnvironmentThatHangsEndsTheRunWithinItsDeadline) {
-  const TemporaryFolder folder;
-  const std::vector<std::string> words{" for 2", "came so far, the last from rollout worker",
-                                       "have not ended in time: rollout 0"};
-  expect_refusal(tandem(folder.path(),
-                        split("train --algo impala --plugin @plugins/faulty.so --env Hangs-v0 --workers 2 --num-envs 2 "
-                              "--rollout-steps 8 --total-steps 100000 --run-dir run --quiet "
-                              "--set impala.batches_per_update=1 --set impala.stall_timeout=2")),
-                 kRunFailed, words);
-  EXPECT_THAT(expect_success(tandem(folder.path(), split("inspect run"))),
-              ::testing::AllOf(::testing::HasSubstr("state    failed"), ::testing::HasSubstr("rollout 0")));
+  struct Case {
+    const char *algo, *thread;
+    std::vector<std::string> words;
+  };
+  for (const auto& [algo, thread, words] :
+       {Case{"impala --workers 2 --devices cpu:2 --num-envs 4 --set impala.batches_per_update=1 --set "
+             "impala.stall_timeout=2",
+             "rollout 0",
+             {" for 2", "came so far, the last from rollout worker", "have not ended in time: rollout 0"}},
+        Case{"ppo --devices cpu:2 --num-envs 4 --set ppo.stall_timeout=2",
+             "env group 0 (Hangs-v0, environments 0 to 1)",
+             {"in one step: ", "env group 1 (Hangs-v0, environments 2 to 3) for 2",
+              "2 s are allowed (ppo.stall_timeout)", "2 of 2 threads 'replica' have not come back in time"}}}) {
+    const TemporaryFolder folder;
+    expect_refusal(tandem(folder.path(),
+                          split(concat("train --algo ", algo, " --plugin @plugins/faulty.so --env ",
+                                       "Hangs-v0 --rollout-steps 8 --total-steps 100000 --run-dir run ", "--quiet"))),
+                   kRunFailed, words);
+    EXPECT_THAT(expect_success(tandem(folder.path(), split("inspect run"))),
+                ::testing::AllOf(::testing::HasSubstr("state    failed"), ::testing::HasSubstr(thread)));
+  }
 }
 
 TEST(BadPluginTest, AnEnvironmentThatCannotLoadItsStateLeavesTheCheckpoints) {

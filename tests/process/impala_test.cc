@@ -80,5 +80,36 @@ TEST(ImpalaTest, OnOneThreadAKilledRunGoesOnAsTheUninterruptedOne) {
   expect_goes_on_exactly(impala("inline", 16 * kUpdateRows), "cpu", "cpu", 1);
 }
 
+TEST(ImpalaTest, OnOneThreadAKilledRunThatNormalizesGoesOnAsTheUninterruptedOne) {
+  Recipe recipe = impala("inline", 12 * kUpdateRows);
+  for (const char* setting : {"normalize.observations=true", "normalize.rewards=true"})
+    recipe = with_setting(std::move(recipe), setting);
+  recipe.arguments.insert(recipe.arguments.end(), {"--shards", "4"});
+  expect_goes_on_exactly(recipe, "cpu:2", "cpu:4", 4);
+}
+
+// Wherever it is, two learner replicas or not: the process ends with its reason, and the run goes on from a checkpoint.
+TEST(ImpalaTest, AStageThatHangsEndsTheProcessAndTheRunCanGoOn) {
+  struct Case {
+    const char *point, *thread;
+  };
+  for (const auto& [point, thread] :
+       {Case{"impala.collect", "rollout"}, {"impala.load", "loader 0"}, {"impala.learn", "learner"}}) {
+    SCOPED_TRACE(point);
+    const Recipe recipe = with_setting(impala("threads", 24 * kUpdateRows), "impala.stall_timeout=1");
+    const TemporaryFolder scratch;
+    const auto folder = scratch / "run";
+    const Ended hung = run(train(recipe, folder, "cpu:2", std::string(point) + ":40:hang"));
+    EXPECT_EQ(hung.exit_code, 3) << hung.err;
+    EXPECT_THAT(hung.err, HasSubstr(std::string("in one call: ") + thread));
+    EXPECT_THAT(hung.err, HasSubstr("have not ended in time: "));
+    EXPECT_EQ(summary_of(folder).at("end").as_string(), "failed");
+    expect_inspectable(folder);
+    expect_success(resume(folder, "cpu:2"));
+    EXPECT_EQ(summary_of(folder).at("end").as_string(), "finished");
+    expect_line_for_every_update(folder);
+  }
+}
+
 }  // namespace
 }  // namespace tandem::process_test

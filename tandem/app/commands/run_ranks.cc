@@ -174,7 +174,7 @@ class Part {
     const TrainOptions options = options_of(survival_.assignment, flags_);
     if (options.dd_ppo.survivors != Survivors::kEnd) survival_.start(ranks, deadline_of(options));
     const std::optional<RunEnd> end =
-        follow(options, with_plugins(environments_, options), ranks, signals_, survival_.kept());
+        follow(options, with_plugins(environments_, options), ranks, signals_, survival_.kept(), end_process);
     if (!end) return std::nullopt;
     survival_.wait_for_the_record(ranks);
     return *end == RunEnd::kFinished ? ExitCode::kDone : ExitCode::kStopped;

@@ -105,6 +105,9 @@ void add_ppo_objective(OptionTable& table, rl::PpoOptions& ppo) {
       .above(0);
   add("ppo.value_coef", ppo.value_coef, "Weight of the value's squared error.").at_least(0);
   add("ppo.target_kl", ppo.target_kl, "Passes end when approx_kl exceeds 1.5 times this.").above(0);
+  add("ppo.stall_timeout", ppo.stall_timeout,
+      "Seconds that one step of an env group may take, after which the run fails.")
+      .within(1, kLargestCount);
   add("ppo.kernel", ppo.kernel,
       "auto: fused kernels for losses and gradients of MLP policies; off: tensor operations and autograd.");
 }

@@ -108,12 +108,10 @@ class Rules {
             concat("all ", replicas_, " replicas of ", who,
                    "'s learner make each step; use replicated, divided or parameter_server, or one replica"));
     }
-    if (options_.normalize.observations) fault("normalize.observations", who + " does not normalise so far");
     if (!options_.impala.max_policy_lag && options_.impala.beyond_lag == pipeline::BeyondLag::kDrop)
       fault("impala.beyond_lag", "has no effect without impala.max_policy_lag");
     if (options_.policy.burn_in > 0 && table_.has_effect(table_.at("policy.burn_in")))
       fault("policy.burn_in", who + " brings states up to date by itself: it runs whole fragments; leave it 0");
-    if (options_.normalize.rewards) fault("normalize.rewards", who + " does not normalise so far");
   }
 
   // An option that was asked for and would do nothing is a fault: someone expects something of it.

@@ -132,6 +132,7 @@ rl::ImpalaSetup impala_setup(const TrainOptions& options, const rl::EnvRegistry&
   set_replicas(options, setup);
   setup.impala = impala_options(options);
   if (options.algo == Algorithm::kAppo) setup.appo = options.appo;
+  setup.normalizer = normalizer_options(options.normalize);
   return setup;
 }
 

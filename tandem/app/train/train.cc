@@ -249,14 +249,22 @@ std::optional<Trained> train(const Configuration& configuration, const rl::EnvRe
 }
 
 std::optional<RunEnd> follow(const TrainOptions& options, const rl::EnvRegistry& environments,
-                             const learner::Ranks& ranks, const StopSignals& signals, KeptState* kept) {
+                             const learner::Ranks& ranks, const StopSignals& signals, KeptState* kept,
+                             const std::function<void(const HungThread&)>& end_process) {
   Training training(options, environments, ranks, signals, kept);
   const double start = ranks.gather({kBegins}).front().front();  // as rank 0 says
   if (start != kBegins) (void)training.run().load({});
   if (start == kGoesOnFromCheckpoint) training.resumed();
-  const std::optional<RunEnd> end = training.loop(nullptr, [](const std::vector<std::string>& remarks) {
+  const auto warn = [](const std::vector<std::string>& remarks) {
     for (const std::string& remark : remarks) std::cerr << concat("tandem: warning: ", remark, "\n");
-  });
+  };
+  std::optional<RunEnd> end;
+  try {
+    end = training.loop(nullptr, warn);
+  } catch (const HungThread& error) {
+    end_process(error);
+    throw;
+  }
   if (!end) return end;
   (void)training.run().work();
   (void)training.run().state_sha256();

@@ -49,9 +49,10 @@ std::optional<Trained> train(const Configuration& configuration, const rl::EnvRe
                              const TrainPlace& place);
 
 /// The part of the ranks other than 0, which write nothing. `options`: rank 0's; devices may be of their own. `kept`,
-/// and what is returned, as of train().
+/// `end_process` and what is returned, as of train().
 std::optional<RunEnd> follow(const TrainOptions& options, const rl::EnvRegistry& environments,
-                             const learner::Ranks& ranks, const StopSignals& signals, KeptState* kept = nullptr);
+                             const learner::Ranks& ranks, const StopSignals& signals, KeptState* kept,
+                             const std::function<void(const HungThread&)>& end_process);
 
 /// Whether the failure is that other ranks are gone, or keep this one waiting.
 [[nodiscard]] bool is_loss_of_others(const std::exception& error);

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "tandem/base/error.h"
+#include "tandem/base/fault_point.h"
 #include "tandem/base/text.h"
 #include "tandem/model/named_copy.h"
 #include "tandem/rl/algo/appo_loss.h"
@@ -115,6 +116,7 @@ ImpalaLearner::Step ImpalaLearner::step(const ShardedTrajectory& batch, double l
 }
 
 learner::LearnerReport ImpalaLearner::step_of(Seat& seat, learner::Learner& learner, double lr_factor) {
+  fault_point("impala.learn");
   const Limits limits{.deadline = Deadline::after(patience_), .stop = {}};
   if (seat.fused_impala || seat.fused_appo) {
     const auto gradients = [&](const learner::ShardRows& rows) {

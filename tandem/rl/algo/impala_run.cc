@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "tandem/base/error.h"
+#include "tandem/base/fault_point.h"
 #include "tandem/base/philox.h"
 #include "tandem/base/text.h"
 #include "tandem/device/one_core.h"
@@ -58,12 +59,19 @@ void expect_episodes(std::vector<Episode>& episodes, const ImpalaOptions& impala
   episodes.reserve(count_of(impala.num_envs / impala.workers) * count_of(1 + impala.rollout_steps / 16));
 }
 
+// Memory for what comes with a batch.
+template <typename Batch>
+void expect(Batch& batch, const NormalizerMoments& moments, const ImpalaOptions& impala) {
+  expect_episodes(batch.episodes, impala);
+  batch.moments = moments;
+}
+
 }  // namespace
 
 ImpalaRun::ImpalaRun(ImpalaSetup setup)
     : setup_(checked(std::move(setup))),
       spec_(setup_.make_envs(1)->spec()),
-      normalizers_(spec_, {}),
+      normalizers_(spec_, setup_.normalizer),
       slots_(slots_for(setup_.impala)),
       told_(count_of(setup_.impala.batches_per_update) + 2),  // they wait; one is the learner's, one the owner's
       told_slots_(told_.size()) {
@@ -73,8 +81,9 @@ ImpalaRun::ImpalaRun(ImpalaSetup setup)
   learner_ = std::make_unique<ImpalaLearner>(
       setup_, [this] { return build_policy(); },
       std::max<Clock::duration>(kDrainPatience, std::chrono::seconds(setup_.impala.stall_timeout)));
-  weights_ = std::make_unique<pipeline::Published<Weights>>(setup_.impala.workers,
-                                                            [this] { return copies_of(learner_->weights()); });
+  behaviour_ = std::make_unique<pipeline::Published<Behaviour>>(setup_.impala.workers, [this] {
+    return Behaviour{.weights = copies_of(learner_->weights()), .normalizers = normalizers_};
+  });
   for (int worker = 0; worker < setup_.impala.workers; ++worker) build_sampler(worker);
   const Fragment& fragment = samplers_.front()->worker().fragment();
   const std::int64_t state_size = fragment.state.defined() ? fragment.state.size(2) : 0;
@@ -82,8 +91,9 @@ ImpalaRun::ImpalaRun(ImpalaSetup setup)
     trajectories_.emplace_back(spec_, fragment.steps, fragment.rows, state_size, c10::kCPU);
   for (int i = 0; i < setup_.impala.buffers; ++i)
     buffers_.emplace_back(spec_, fragment.steps, fragment.rows, state_size, learner_->shard_devices());
-  for (Trajectory& batch : trajectories_) expect_episodes(batch.episodes, setup_.impala);
-  for (ShardedTrajectory& batch : buffers_) expect_episodes(batch.episodes, setup_.impala);
+  const NormalizerMoments moments(spec_, setup_.normalizer);
+  for (Trajectory& batch : trajectories_) expect(batch, moments, setup_.impala);
+  for (ShardedTrajectory& batch : buffers_) expect(batch, moments, setup_.impala);
   for (std::vector<Episode>& episodes : told_) expect_episodes(episodes, setup_.impala);
 }
 
@@ -104,12 +114,12 @@ void ImpalaRun::build_sampler(int worker) {
                                .time_limit = setup_.impala.time_limit,
                                .family = policy->family(),
                                .sequences = {.length = setup_.impala.rollout_steps},
-                               .normalizer = {}};
+                               .normalizer = setup_.normalizer};
   std::unique_ptr<EnvGroup> group = setup_.make_envs(envs);
   std::unique_ptr<Actor> actor = make_actor(*policy, setup_.actor, group->size(), setup_.seed, worker);
   auto rollouts = std::make_unique<RolloutWorker>(std::move(group), std::move(actor), options, worker * envs);
   rollouts->reset(setup_.seed);
-  samplers_.push_back(std::make_unique<Sampler>(std::move(policy), std::move(rollouts)));
+  samplers_.push_back(std::make_unique<Sampler>(std::move(policy), std::move(rollouts), normalizers_));
 }
 
 std::string ImpalaRun::why_numbers_differ() const {
@@ -119,6 +129,7 @@ std::string ImpalaRun::why_numbers_differ() const {
 
 void ImpalaRun::start() {
   claimed_ = learned_samples_ = env_steps_;
+  for (const auto& sampler : samplers_) sampler->forget();
   publish();
   const ImpalaOptions& impala = setup_.impala;
   std::vector<ShardedTrajectory*> buffers;
@@ -156,20 +167,23 @@ void ImpalaRun::quiesce() {
 std::optional<pipeline::Tagged<ImpalaRun::Queued>> ImpalaRun::produce(int worker) {
   const std::int64_t rows = setup_.impala.batch_rows();
   if (claimed_.fetch_add(rows) >= setup_.total_steps) return std::nullopt;
+  fault_point("impala.collect");
   Sampler& sampler = *samplers_[count_of(worker)];
-  const std::int64_t version = sampler.collect(*weights_, normalizers_);
+  const std::int64_t version = sampler.collect(*behaviour_);
   std::optional<SlotPool::Lease> slot = slots_.try_acquire();
   TANDEM_CHECK(slot.has_value(), "no slot for a batch");
   Trajectory& trajectory = trajectories_[slot->index()];
   trajectory.copy_from(sampler.worker().fragment());
   trajectory.episodes = sampler.worker().episodes().finished();
   sampler.worker().episodes().clear_finished();
+  trajectory.moments = sampler.worker().moments();
   return pipeline::Tagged<Queued>{.data = {.slot = std::move(*slot)}, .tag = {.version = version, .samples = rows}};
 }
 
 // On the loader's thread.
 void ImpalaRun::load_batch(Queued& queued, ShardedTrajectory& into) {
   device::use_one_core();
+  fault_point("impala.load");
   into.copy_from(trajectories_[queued.slot.index()]);
   queued.slot.give_back();
 }
@@ -187,8 +201,8 @@ ImpalaRun::Learned ImpalaRun::learn(ShardedTrajectory& batch, const pipeline::Le
   learned.sync_seconds = made.wait_seconds;
   ++steps_;
   if (setup_.appo && steps_ % setup_.appo->target_update_steps == 0) learner_->renew_targets();
-  publish();
   if (step.first_pass) take_new(batch, step, learned);
+  publish();
   learned.learning_rate = setup_.impala.learning_rate * lr_factor;
   learned.learn_seconds = seconds_since(begun) - learned.sync_seconds;
   return learned;
@@ -201,17 +215,22 @@ ImpalaRun::Learned ImpalaRun::drop(ShardedTrajectory& batch, const pipeline::Lea
   return nothing;
 }
 
-// What is told of a batch once.
+// What a batch tells once.
 void ImpalaRun::take_new(ShardedTrajectory& batch, const pipeline::LearnStep& step, Learned& learned) {
   learned.new_samples = step.tag.samples;
   learned.episodes = told_slots_.try_acquire();
   TANDEM_CHECK(learned.episodes.has_value(), "no room for episodes");
   told_[learned.episodes->index()] = batch.episodes;
   learned_samples_ += step.tag.samples;
+  normalizers_.merge(batch.moments);
+  normalizers_.finish_merge();
 }
 
 void ImpalaRun::publish() {
-  weights_->publish(steps_, [this](Weights& copy) { copy_weights(learner_->weights(), copy); });
+  behaviour_->publish(steps_, [this](Behaviour& copy) {
+    copy_weights(learner_->weights(), copy.weights);
+    copy.normalizers = normalizers_;
+  });
 }
 
 RunReport ImpalaRun::update() {
@@ -285,6 +304,21 @@ std::vector<learner::ReplicaTeam::Work> ImpalaRun::work() const {
   return learner_->team().work();
 }
 
+ImpalaRun::Places ImpalaRun::queue_slots() const {
+  Places places{.all = slots_.size(), .idle = slots_.idle()};
+  if (pipeline_) places.waiting = pipeline_->queue().size();
+  if (pipeline_) places.held = pipeline_->held_by_workers();
+  return places;
+}
+
+ImpalaRun::Places ImpalaRun::buffers() const {
+  if (!pipeline_) return {.all = buffers_.size(), .idle = buffers_.size()};
+  return {.all = buffers_.size(),
+          .idle = pipeline_->buffers().idle(),
+          .waiting = pipeline_->buffers().ready(),
+          .held = pipeline_->held_by_learner()};
+}
+
 learner::StateParts ImpalaRun::save() {
   quiesce();
   learner::StateParts parts = learner_->save();
@@ -312,6 +346,7 @@ RolloutWorker::Resumed ImpalaRun::load(const learner::ReadPart& read_part) {
   trained_before_ = counters[5];
   dropped_ = dropped_before_ = counters[6];
   learner_->load(read_part);
+  normalizers_.load(read_part("normalizers"));
   // New episodes, where they must be, are others than those of the run's beginning.
   const std::uint64_t seed =
       derive_seed(setup_.seed, SeedPurpose::kEnvGroup, static_cast<std::uint64_t>(updates_) << 32);

@@ -14,11 +14,14 @@
 // nothing that was sampled is lost; the next update() starts the workers again. Together the workers sample
 // total_steps, rounded up to whole batches.
 //
+// Observations and rewards may be normalised: a batch brings the moments of what its worker saw, which count, once the
+// learner comes to it, for the fragments that begin after that; they are published with the weights.
+//
 // Threads: as TrainingRun. Blocking: update() waits until the learner has made batches_per_update steps, or there is
 // nothing more to learn from; a failure of any thread ends it with that failure and the thread's name. A rollout
 // worker, a loader or the learner that hangs for longer than stall_timeout is such a failure (DeadlineExceeded), and
 // HungThread when its thread does not come back either: the run then cannot be destroyed, only the process ended.
-// One rank so far, observations and rewards as the environment gives them.
+// One rank so far.
 #pragma once
 #include <atomic>
 #include <functional>
@@ -64,6 +67,16 @@ class ImpalaRun final : public TrainingRun {
   /// After save() or a hash, before the next update().
   [[nodiscard]] std::vector<learner::ReplicaTeam::Work> work() const override;
 
+  /// Where batches are, for tests, and for reports of what a stuck run waits for. Once all threads have ended or
+  /// failed, the last three make up the first; before that a stage may have some as well.
+  struct Places {
+    std::size_t all = 0, idle = 0;
+    std::size_t waiting = 0;  // in the queue; loaded
+    std::size_t held = 0;     // by workers that could not queue them; by the learner, with passes left
+  };
+  [[nodiscard]] Places queue_slots() const;
+  [[nodiscard]] Places buffers() const;
+
   /// "normalizers", "run", those of ImpalaLearner::save(), and one part for every worker's env group.
   [[nodiscard]] learner::StateParts save() override;
   RolloutWorker::Resumed load(const learner::ReadPart& read_part) override;
@@ -97,7 +110,7 @@ class ImpalaRun final : public TrainingRun {
 
   const ImpalaSetup setup_;
   Spec spec_;
-  const Normalizers normalizers_;
+  Normalizers normalizers_;  // the learner thread's, while it runs
   EpisodeWindow episodes_;
   std::int64_t updates_ = 0, env_steps_ = 0;
   LearnReport sums_;    // of the update that is under way
@@ -110,7 +123,7 @@ class ImpalaRun final : public TrainingRun {
   SlotPool slots_;                          // of trajectories_
   std::vector<std::vector<Episode>> told_;  // on their way to the owner
   SlotPool told_slots_;
-  std::unique_ptr<pipeline::Published<Weights>> weights_;
+  std::unique_ptr<pipeline::Published<Behaviour>> behaviour_;
   pipeline::PipelineStats stats_;
   std::int64_t trained_before_ = 0, sampled_before_ = 0, dropped_before_ = 0;  // by the processes before this one
   std::int64_t dropped_ = 0;                                                   // samples that were too old, in all

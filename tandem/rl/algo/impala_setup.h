@@ -12,6 +12,7 @@
 #include "tandem/rl/algo/impala_options.h"
 #include "tandem/rl/env/env_group.h"
 #include "tandem/rl/policy/make_actor.h"
+#include "tandem/rl/policy/normalizer.h"
 #include "tandem/sync/strategies.h"
 
 namespace tandem::rl {
@@ -25,6 +26,7 @@ struct ImpalaSetup {
   learner::Ranks ranks;
   ImpalaOptions impala;
   std::optional<AppoOptions> appo;  // none: IMPALA
+  NormalizerOptions normalizer;
   ActorOptions actor;
   model::RngOrder rng = model::RngOrder::kShards;
   sync::StrategyOptions strategy;  // but for its mean

@@ -73,6 +73,7 @@ MultiAgentRun::MultiAgentRun(MultiAgentSetup setup)
     for (int shard = placement.mine.begin; shard < placement.mine.end; ++shard) build_worker(shard, placement.local);
   }
   build_teams(placements);
+  watch_ = watch_steps(any_team(), workers_, spec_.id, shards_.begin, setup_.ppo.num_envs / setup_.shards, setup_.ppo);
 }
 
 MultiAgentRun::~MultiAgentRun() = default;

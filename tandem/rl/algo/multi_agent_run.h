@@ -136,6 +136,7 @@ class MultiAgentRun final : public TrainingRun {
   Range shards_;                                            // of this rank
   std::vector<Seat> seats_;                                 // by policy
   std::vector<std::unique_ptr<MultiAgentWorker>> workers_;  // by shard of this rank
+  std::unique_ptr<StepWatch> watch_;                        // of their steps
 };
 
 }  // namespace tandem::rl

@@ -68,6 +68,7 @@ std::vector<std::string> faults_of(const PpoOptions& options, int shards) {
   faults.not_negative("value_coef", options.value_coef);
   faults.positive("max_grad_norm", options.max_grad_norm);
   faults.positive("target_kl", options.target_kl);
+  faults.positive("stall_timeout", static_cast<double>(options.stall_timeout));
   return faults.take();
 }
 

@@ -55,6 +55,8 @@ struct PpoOptions {
   std::optional<double> target_kl;  // stop the update's passes when approx_kl exceeds 1.5 times this
   AdvantageNormalization advantage_normalization = AdvantageNormalization::kMinibatch;
   LossKernel kernel = LossKernel::kAuto;
+  std::int64_t stall_timeout =
+      240;  // seconds that a step of an env group may take; less than others wait for its replica
   Fragments fragments = Fragments::kEven;
   std::optional<SequenceOptions> sequences;  // of policies that remember; none: of others
 

@@ -72,6 +72,7 @@ PpoRun::PpoRun(PpoSetup setup)
       placements, team_options_of(setup_, setup_.ppo, setup_.seed, kStepPatience),
       [this](const sync::Placement& placement) { return policies_[static_cast<std::size_t>(placement.local)]; },
       setup_.ranks);
+  watch_ = watch_steps(*team_, workers_, spec_.id, shards_.begin, setup_.ppo.num_envs / setup_.shards, setup_.ppo);
   for (int local = 0; local < team_->size(); ++local) {
     ActorCritic& policy = *policies_[static_cast<std::size_t>(local)];
     ppo_.push_back(std::make_unique<Ppo>(team_->member(local), policy, setup_.ppo, setup_.actor.instruction_set));

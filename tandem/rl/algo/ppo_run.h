@@ -9,6 +9,8 @@
 //
 // Every rank of a run has such an object and calls the same functions; those that say so are collective. Threads: one
 // thread at a time. Blocking: update() returns when all replicas are done; a failure of any ends it with that failure.
+// A step of an env group that takes longer than stall_timeout is one (DeadlineExceeded), and HungThread when it has not
+// come back a minute later: the run then cannot be destroyed, only the process ended.
 #pragma once
 #include <cstdint>
 #include <functional>
@@ -111,6 +113,7 @@ class PpoRun final : public TrainingRun {
   std::vector<std::unique_ptr<RolloutWorker>> workers_;  // by shard of this rank
   std::vector<std::unique_ptr<GroupRollout>> rollouts_;  // by replica of this rank
   std::vector<std::vector<Fragment*>> fragments_;        // by replica of this rank, of its shards
+  std::unique_ptr<StepWatch> watch_;
   std::unique_ptr<learner::ReplicaTeam> team_;
   std::vector<std::unique_ptr<Ppo>> ppo_;  // by replica of this rank
 

@@ -2,8 +2,10 @@
 //
 // Threads: all.
 #pragma once
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -11,10 +13,12 @@
 #include "tandem/base/clock.h"
 #include "tandem/learner/replica_team.h"
 #include "tandem/model/state_hash.h"
+#include "tandem/rl/algo/ppo_options.h"
 #include "tandem/rl/algo/training_run.h"
 #include "tandem/rl/policy/normalizer.h"
 #include "tandem/rl/policy/policy.h"
 #include "tandem/rl/rollout/episodes.h"
+#include "tandem/rl/rollout/step_watch.h"
 #include "tandem/sync/strategies.h"
 
 namespace tandem::rl {
@@ -35,6 +39,22 @@ template <typename Setup, typename Options>
 
 /// Throws ConfigError when the options speak of sequences and the policy remembers nothing, or the other way round.
 void require_sequences_for(const ActorCritic& policy, bool has_sequences);
+
+/// Watches the steps of the env groups that the team's replicas make: of those numbered from `first`, each of `envs`
+/// environments; `workers` have the marks. The watch must outlive the team's last run.
+template <typename Workers>
+[[nodiscard]] std::unique_ptr<StepWatch> watch_steps(learner::ReplicaTeam& team, const Workers& workers,
+                                                     const std::string& env, int first, int envs,
+                                                     const PpoOptions& ppo) {
+  std::vector<StepWatch::Group> groups;
+  for (const auto& worker : workers)
+    groups.push_back({&worker->mark(), name_of_group(env, first + static_cast<int>(groups.size()), envs)});
+  const std::chrono::seconds limit(ppo.stall_timeout);
+  auto watch = std::make_unique<StepWatch>(std::move(groups), limit, "ppo.stall_timeout");
+  team.set_watch([its = watch.get()] { return its->next_look(); }, [its = watch.get()] { return its->look(); },
+                 std::min(limit, std::chrono::seconds(60)));
+  return watch;
+}
 
 /// TrainingRun::params_sha256() of the run whose policy this is.
 [[nodiscard]] std::string params_sha256_of(const torch::nn::Module& policy);

@@ -28,17 +28,24 @@ void copy_weights(const Weights& from, const Weights& to) {
   for (std::size_t i = 0; i < to.size(); ++i) to[i].copy_(from[i]);
 }
 
-Sampler::Sampler(std::shared_ptr<ActorCritic> policy, std::unique_ptr<RolloutWorker> worker)
-    : policy_(std::move(policy)), worker_(std::move(worker)), weights_(weights_of(*policy_)) {}
+Sampler::Sampler(std::shared_ptr<ActorCritic> policy, std::unique_ptr<RolloutWorker> worker,
+                 const Normalizers& normalizers)
+    : policy_(std::move(policy)),
+      worker_(std::move(worker)),
+      weights_(weights_of(*policy_)),
+      normalizers_(normalizers) {}
 
-std::int64_t Sampler::collect(pipeline::Published<Weights>& newest, const Normalizers& frozen) {
+std::int64_t Sampler::collect(pipeline::Published<Behaviour>& newest) {
   device::use_one_core();
   {
     const auto reading = newest.read();
-    if (reading.version() != version_) copy_weights(reading.value(), weights_);
+    if (reading.version() != version_) {
+      copy_weights(reading.value().weights, weights_);
+      normalizers_ = reading.value().normalizers;
+    }
     version_ = reading.version();
   }
-  (void)worker_->collect(frozen);
+  (void)worker_->collect(normalizers_);
   return version_;
 }
 

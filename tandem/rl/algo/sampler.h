@@ -1,5 +1,5 @@
-// rl/algo/sampler.h: a rollout worker with a policy of its own, which takes the learner's newest weights before each
-// fragment.
+// rl/algo/sampler.h: a rollout worker with a policy of its own, which takes the learner's newest weights, and the
+// normalisers that belong to them, before each fragment.
 //
 // Threads: single-thread, the rollout worker's; constructed, saved and loaded by others while that rests.
 #pragma once
@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "tandem/pipeline/published.h"
+#include "tandem/rl/policy/normalizer.h"
 #include "tandem/rl/policy/policy.h"
 #include "tandem/rl/rollout/rollout_worker.h"
 
@@ -20,19 +21,28 @@ using Weights = std::vector<at::Tensor>;
 [[nodiscard]] Weights copies_of(const Weights& weights);
 void copy_weights(const Weights& from, const Weights& to);
 
+/// What a fragment is collected with.
+struct Behaviour {
+  Weights weights;
+  Normalizers normalizers;
+};
+
 class Sampler {
  public:
-  /// `policy` on the CPU.
-  Sampler(std::shared_ptr<ActorCritic> policy, std::unique_ptr<RolloutWorker> worker);
+  /// `policy` on the CPU. `normalizers`: of the run, for their memory.
+  Sampler(std::shared_ptr<ActorCritic> policy, std::unique_ptr<RolloutWorker> worker, const Normalizers& normalizers);
 
-  /// Collects a fragment with the newest weights, and returns their version. Throws EnvError.
-  std::int64_t collect(pipeline::Published<Weights>& newest, const Normalizers& frozen);
+  /// Collects a fragment with the newest, and returns their version. Throws EnvError.
+  std::int64_t collect(pipeline::Published<Behaviour>& newest);
+  /// The next fragment takes the newest though their version is that of the last one.
+  void forget() { version_ = -1; }
   [[nodiscard]] RolloutWorker& worker() { return *worker_; }
 
  private:
   const std::shared_ptr<ActorCritic> policy_;
   const std::unique_ptr<RolloutWorker> worker_;
   const Weights weights_;
+  Normalizers normalizers_;
   std::int64_t version_ = -1;
 };
 

@@ -5,7 +5,8 @@
 namespace tandem::rl {
 
 ShardedTrajectory::ShardedTrajectory(const Spec& spec, int steps, int rows, std::int64_t state_size,
-                                     std::span<const c10::Device> devices) {
+                                     std::span<const c10::Device> devices)
+    : moments(spec, {}) {
   const auto shards = static_cast<int>(devices.size());
   TANDEM_CHECK(shards > 0 && rows % shards == 0, rows, " environments for ", shards, " shards");
   for (const c10::Device device : devices) {
@@ -21,6 +22,7 @@ void ShardedTrajectory::copy_from(const Trajectory& whole) {
     first_row += shard.rows;
   }
   episodes = whole.episodes;
+  moments = whole.moments;
 }
 
 std::span<const learner::Batch> ShardedTrajectory::batches(Range shards) const {

@@ -30,6 +30,7 @@ class ShardedTrajectory {
   [[nodiscard]] std::int64_t rows() const;
 
   std::vector<Episode> episodes;  // that ended in the whole
+  NormalizerMoments moments;      // of the whole, as Trajectory
 
  private:
   std::vector<Trajectory> shards_;

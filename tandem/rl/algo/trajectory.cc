@@ -32,7 +32,7 @@ at::Tensor one_sequence(const at::Tensor& steps) { return steps.unsqueeze(0); }
 }  // namespace
 
 Trajectory::Trajectory(const Spec& spec, int steps_, int rows_, std::int64_t state_size, c10::Device device)
-    : steps(steps_), rows(rows_) {
+    : steps(steps_), rows(rows_), moments(spec, {}) {
   const Fragment like(spec, steps, rows, KeptStates{.sequences = 1, .size = state_size});
   const auto memory = [device](const at::Tensor& of) { return at::zeros_like(of, of.options().device(device)); };
   for (const at::Tensor& leaf : like.observation) observation.push_back(memory(leaf));

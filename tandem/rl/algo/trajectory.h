@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "tandem/learner/loaded_batch.h"
+#include "tandem/rl/policy/normalizer.h"
 #include "tandem/rl/policy/observation.h"
 #include "tandem/rl/rollout/episodes.h"
 #include "tandem/rl/rollout/fragment.h"
@@ -25,6 +26,7 @@ struct Trajectory {
   at::Tensor action, log_prob, reward, done;  // [T, N, ...], as the policy that acted left them
   at::Tensor state;                           // [1, N, state size], before the first step; or undefined
   std::vector<Episode> episodes;              // that ended in it
+  NormalizerMoments moments;                  // of what it saw; of nothing until they are assigned
 
   void copy_from(const Fragment& fragment);
   /// Environments first_row to first_row + rows of the other.

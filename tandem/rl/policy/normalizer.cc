@@ -48,14 +48,15 @@ void Normalizers::merge(const NormalizerMoments& group) {
 }
 
 void Normalizers::finish_merge() {
-  mean_.clear();
-  inverse_std_.clear();
-  for (const RunningMoments& leaf : moments_.observation) {
-    std::vector<float>& mean = mean_.emplace_back();
-    std::vector<float>& inverse = inverse_std_.emplace_back();
-    for (std::size_t i = 0; i < leaf.size(); ++i) {
-      mean.push_back(static_cast<float>(leaf.mean()[i]));
-      inverse.push_back(static_cast<float>(1 / std::sqrt(leaf.variance(i) + options_.epsilon)));
+  mean_.resize(moments_.observation.size());
+  inverse_std_.resize(moments_.observation.size());
+  for (std::size_t leaf = 0; leaf < mean_.size(); ++leaf) {
+    const RunningMoments& moments = moments_.observation[leaf];
+    mean_[leaf].resize(moments.size());
+    inverse_std_[leaf].resize(moments.size());
+    for (std::size_t i = 0; i < moments.size(); ++i) {
+      mean_[leaf][i] = static_cast<float>(moments.mean()[i]);
+      inverse_std_[leaf][i] = static_cast<float>(1 / std::sqrt(moments.variance(i) + options_.epsilon));
     }
   }
   if (options_.rewards) reward_scale_ = 1 / std::sqrt(moments_.discounted_return.variance(0) + options_.epsilon);

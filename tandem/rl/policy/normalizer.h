@@ -6,7 +6,9 @@
 // from the next one on. (VecNormalize updates after every step of all environments, which would make the numbers depend
 // on how these are spread.)
 //
-// Threads: Normalizers are read by many threads during a rollout, and written by one between rollouts.
+// Threads: Normalizers are read by many threads during a rollout, and written by one between rollouts. Where sampling
+// and learning happen at the same time, each rollout worker has a copy. Copying one to another of the same kind,
+// merging and normalising ask for no memory.
 #pragma once
 #include <ATen/core/Tensor.h>
 

@@ -49,6 +49,9 @@ class MultiAgentWorker {
   /// Steps the group `steps` times. Throws EnvError. Before the first call: reset() or load().
   void collect();
 
+  /// Whether the group is inside a step.
+  [[nodiscard]] const StepMark& mark() const { return mark_; }
+
   /// What the last collect() gave a policy to learn from: a column of its decisions, with advantages. Of seats that
   /// learn.
   [[nodiscard]] Fragment& fragment(std::size_t policy) { return seats_[policy].log->fragment(); }
@@ -85,6 +88,7 @@ class MultiAgentWorker {
   const std::unique_ptr<MultiAgentGroup> group_;
   const MultiAgentRolloutOptions options_;
   const int first_env_;
+  StepMark mark_;
   std::vector<Seat> seats_;
   std::vector<AgentArrays> arrays_;   // by agent of the environment
   std::vector<EnvActions> actions_;   // likewise

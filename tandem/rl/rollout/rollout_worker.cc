@@ -183,6 +183,7 @@ void RolloutWorker::step_environments(int t) {
               rows_, box_.data());
     actions.box = box_.data();
   }
+  const StepMark::Step step = mark_.enter();
   group_->step(actions, arrays_[static_cast<std::size_t>(t) + 1]);
 }
 

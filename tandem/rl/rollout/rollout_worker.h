@@ -21,6 +21,7 @@
 #include "tandem/rl/rollout/episodes.h"
 #include "tandem/rl/rollout/fragment.h"
 #include "tandem/rl/rollout/sequences.h"
+#include "tandem/rl/rollout/step_watch.h"
 #include "tandem/rl/rollout/time_limit.h"
 
 namespace tandem::rl {
@@ -58,6 +59,8 @@ class RolloutWorker {
   [[nodiscard]] Fragment& fragment() { return fragment_; }
   [[nodiscard]] EnvGroup& group() { return *group_; }
   [[nodiscard]] Actor& actor() { return *actor_; }
+  /// Whether the group is inside a step.
+  [[nodiscard]] const StepMark& mark() const { return mark_; }
   [[nodiscard]] EpisodeTracker& episodes() { return episodes_; }
   /// What the last fragment saw of observations and discounted returns; zeroed by collect().
   [[nodiscard]] const NormalizerMoments& moments() const { return moments_; }
@@ -86,6 +89,7 @@ class RolloutWorker {
   const std::unique_ptr<Actor> actor_;
   const RolloutOptions options_;
   const int rows_, first_env_;
+  StepMark mark_;
   int at_ = 0;  // the row of the fragment that holds the present observation: as many steps were made since begin()
   Fragment fragment_;
   EpisodeTracker episodes_;
