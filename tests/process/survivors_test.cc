@@ -52,6 +52,19 @@ TEST(SurvivorsTest, AfterTheDeathOfAnyRankTheRunHasTheBitsOfOneThatNobodyDisturb
   }
 }
 
+// Each leader dies when it is to write its third line, before it does. The others have all kept that update.
+TEST(SurvivorsTest, WhoTakesOverWritesTheLineOfAnUpdateThatAllHaveMade) {
+  const Recipe recipe = small_dd_ppo(1600);
+  const TemporaryFolder scratch;
+  const fs::path folder = scratch / "run";
+  Command command = with_survivors(recipe, folder, "continue");
+  command.environment.emplace_back("TANDEM_FAULT=metrics.append:3:kill");
+  expect_complete(run(command), folder, undisturbed_state(recipe), 1);
+  const std::string log = log_of(folder);
+  for (const int update : {3, 5, 7}) EXPECT_THAT(log, HasSubstr(concat("goes on after update ", update, ",")));
+  for (const int rank : {0, 1, 2}) EXPECT_EQ(count_in(log, concat("rank ", rank, " is lost (died: SIGKILL)")), 1);
+}
+
 TEST(SurvivorsTest, TheLastOfAllGoesOnAlone) {
   const Recipe recipe = small_dd_ppo(100'000);
   const TemporaryFolder scratch;
