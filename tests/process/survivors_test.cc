@@ -1,5 +1,5 @@
-// Ranks that are killed at any instant of a DD-PPO training whose others take over: it ends with the bits of a run that
-// nobody disturbed.
+// Ranks that are killed at any instant of a training whose others take over: it ends with the bits of a run that nobody
+// disturbed.
 #include "survivors.h"
 
 #include <gmock/gmock.h>
@@ -49,6 +49,20 @@ TEST(SurvivorsTest, AfterTheDeathOfAnyRankTheRunHasTheBitsOfOneThatNobodyDisturb
                                       HasSubstr("the run goes on with rank(s)")));
     EXPECT_GE(went_on_after(folder), 20);
     EXPECT_THAT(ended.err, HasSubstr(concat("rank ", victim, " was ended by SIGKILL")));
+  }
+}
+
+TEST(SurvivorsTest, PpoHasTheBitsOfAnUndisturbedRunUnderAnyStrategyThatWaitsForAll) {
+  const Recipe recipe = with_steps(cartpole(), 40'960);
+  const std::string state = undisturbed_state(recipe);
+  for (const char* strategy : {"replicated", "divided", "parameter_server", "sync_replicas"}) {
+    SCOPED_TRACE(strategy);
+    const TemporaryFolder scratch;
+    const fs::path folder = scratch / "run";
+    Child launcher(with_survivors(recipe, folder, "continue", {"--strategy", strategy}));
+    ASSERT_TRUE(reaches_update(launcher, folder, 20));
+    ASSERT_TRUE(kill_rank(launcher, 0));
+    expect_complete(launcher.wait(), folder, state, 3);
   }
 }
 
@@ -115,7 +129,7 @@ TEST(SurvivorsTest, LaunchersThatLeaveNoSurvivorsAreRefusedBeforeTheStart) {
   const Recipe recipe = small_dd_ppo(1'000);
   const Ended stop = run(with_survivors(recipe, scratch / "stop", "stop"));
   EXPECT_EQ(stop.exit_code, 2) << stop.how();
-  EXPECT_THAT(stop.err, AllOf(HasSubstr("dd_ppo.survivors"), HasSubstr("add --on-death continue, or replace")));
+  EXPECT_THAT(stop.err, AllOf(HasSubstr("survivors = take_over"), HasSubstr("add --on-death continue, or replace")));
   EXPECT_FALSE(fs::exists(scratch / "stop"));
 
   struct Case {
