@@ -25,8 +25,10 @@ import tensorflow.compat.v1 as tf
 tf.logging.set_verbosity(tf.logging.ERROR)
 tf.disable_v2_behavior()
 
+IS_SMOKE = "--smoke" in sys.argv[1:]
 WIDTHS, ROWS, SLEEP_S = (100, 256, 256, 10), 64, 0.2
-WARM_UP = 10 if "--smoke" in sys.argv[1:] else 100  # its initial tokens let it run ahead of a straggler for a while
+WARM_UP = 10 if IS_SMOKE else 100  # steps, of workers in one session
+WARM_UP_S = 0.1 if IS_SMOKE else 1.5  # of processes: initial tokens let them run ahead of a straggler for a while
 
 
 def loss_of(worker, weights):
@@ -58,22 +60,33 @@ def dropped_percent(offered, steps, aggregate, straggles):
 
 
 class Shared:
-    """What the processes of a measurement tell each other."""
+    """What the processes of a measurement tell each other: it begins WARM_UP_S after all workers gave a gradient."""
 
-    def __init__(self, context, workers, last):
-        self.last = last
+    def __init__(self, context, workers, steps):
+        self.steps = steps
         self.offered = context.Array("q", workers)
         self.chief_is_ready = context.Event()
-        self.first, self.end = context.Array("d", 2), context.Array("d", 2)  # a step and when it was seen
+        self.warm_at = context.Value("d", 0)
+        self.first, self.end = (context.Array("d", 2 + workers) for _ in range(2))  # step, when it was seen, offered
         self.has_ended = context.Event()
 
     def saw(self, step):
         now = time.perf_counter()  # one clock for all processes of a host
-        if step >= WARM_UP and self.first[0] == 0:
-            self.first[:] = [step, now]
-        if step >= self.last and not self.has_ended.is_set():
-            self.end[:] = [step, now]
-            self.has_ended.set()
+        with self.first.get_lock():
+            if self.warm_at.value == 0:
+                if all(self.offered):
+                    self.warm_at.value = now + WARM_UP_S
+            elif self.first[0] == 0:
+                if now >= self.warm_at.value:
+                    self.first[:] = [step, now, *self.offered]
+            elif step >= self.first[0] + self.steps and not self.has_ended.is_set():
+                self.end[:] = [step, now, *self.offered]
+                self.has_ended.set()
+
+    def measured(self):
+        """Steps, seconds, and what each worker offered meanwhile."""
+        steps, seconds, *offered = (end - first for first, end in zip(self.first, self.end))
+        return steps, seconds, offered
 
 
 def serve(job, number, places, aggregate, sleep_s, shared):
@@ -107,8 +120,9 @@ def measure_processes(workers, aggregate, straggles, steps):
     places = [f"localhost:{each.getsockname()[1]}" for each in listening]
     for each in listening:
         each.close()
-    context = multiprocessing.get_context("spawn")
-    shared = Shared(context, workers, WARM_UP + steps)
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["tensorflow.compat.v1"])  # each process for itself takes seconds to import it
+    shared = Shared(context, workers, steps)
     start = lambda *arguments: context.Process(target=serve, args=(*arguments, shared), daemon=True)
     processes = [start("ps", 0, places, aggregate, 0)]
     for number in range(workers):
@@ -121,12 +135,12 @@ def measure_processes(workers, aggregate, straggles, steps):
         while not shared.has_ended.wait(timeout=1):
             if any(not each.is_alive() for each in processes):
                 raise RuntimeError("a process of TensorFlow's died")
-        dropped = dropped_percent(list(shared.offered), shared.end[0], aggregate, straggles)
+        made, seconds, offered = shared.measured()  # who is killed may hold its locks
     finally:
         for each in processes:
             each.kill()
             each.join()
-    return (shared.end[0] - shared.first[0]) / (shared.end[1] - shared.first[1]), dropped
+    return made / seconds, dropped_percent(offered, made, aggregate, straggles)
 
 
 def measure_session(workers, aggregate, straggles, steps):
@@ -180,16 +194,18 @@ def measure_session(workers, aggregate, straggles, steps):
 
 
 def main():
-    is_smoke = "--smoke" in sys.argv[1:]
-    many, few = (10, 2) if is_smoke else (1000, 25)
+    many, several, few = (10, 10, 2) if IS_SMOKE else (1000, 400, 25)
     say = lambda case, who, unit, value: print(
         json.dumps({"case": case, "contender": who, "unit": unit, "value": value}), flush=True
     )
-    for who, measure in (("tensorflow", measure_processes), ("tensorflow, one session", measure_session)):
-        rate, dropped = measure(3, 2, True, many)
+    for who, measure, steps in (
+        ("tensorflow", measure_processes, several),
+        ("tensorflow, one session", measure_session, many),
+    ):
+        rate, dropped = measure(3, 2, True, steps)
         say("steps/s beside a straggler", who, "1/s", rate)
         say("dropped of the fast", who, "%", dropped)
-        say("steps/s of two", who, "1/s", measure(2, 2, False, many)[0])
+        say("steps/s of two", who, "1/s", measure(2, 2, False, steps)[0])
     say("steps/s beside a straggler", "tensorflow, waiting", "1/s", measure_processes(3, 3, True, few)[0])
     sys.stdout.flush()
     os._exit(0)

@@ -163,7 +163,7 @@ Result measure(const Case& which) {
 
 int run(Size size) {
   const bool is_full = size == Size::kFull;
-  const std::int64_t many = is_full ? 5000 : 20, few = is_full ? 25 : 2;
+  const std::int64_t many = is_full ? 3000 : 20, few = is_full ? 25 : 2;
   const sync::SyncReplicasOptions two{.replicas_to_aggregate = 2};
   const std::vector<Case> cases{
       {"steps/s beside a straggler", "tandem", 3, Last::kStraggles, two, many},

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "tandem/base/error.h"
+#include "tandem/base/text.h"
 #include "tandem/comm/local_group.h"
 
 namespace tandem::app {
@@ -23,6 +24,7 @@ std::vector<KeptState> shared(const std::vector<int>& updates) {
     if (updates[rank] >= 0) {
       kept[rank].updates = updates[rank];
       kept[rank].parts = {{"run", {{"made", at::full({1}, updates[rank], at::kLong)}}}};
+      kept[rank].line = concat("line ", updates[rank]);
       kept[rank].progress.solved_at_env_steps = 100 * updates[rank];
       kept[rank].progress.resumed = ResumeExactness::kExact;
     }
@@ -43,6 +45,7 @@ TEST(KeptStateTest, AllGetTheNewestStateThatAnyHas) {
     for (const KeptState& kept : shared(updates)) {
       EXPECT_EQ(kept.updates, 5);
       EXPECT_EQ(learner::part_of(kept.parts, "run").front().second.item<std::int64_t>(), 5);
+      EXPECT_EQ(kept.line, "line 5");
       EXPECT_EQ(kept.progress.solved_at_env_steps, 500);
       EXPECT_EQ(kept.progress.resumed, ResumeExactness::kExact);
     }

@@ -58,9 +58,7 @@ Line read_line(std::string_view text, std::string_view counter) {
 
 }  // namespace
 
-JsonlSink::JsonlSink(const std::filesystem::path& path) : file_(without_torn_line(path)) {}
-
-void JsonlSink::write(const Record& record) {
+std::string to_json(const Record& record) {
   JsonWriter json;
   json.begin_object();
   for (const auto& [name, value] : record.fields()) {
@@ -68,8 +66,12 @@ void JsonlSink::write(const Record& record) {
     std::visit([&](const auto& content) { json.value(content); }, value);
   }
   json.end_object();
-  file_.append(json.text() + "\n");
+  return json.text();
 }
+
+JsonlSink::JsonlSink(const std::filesystem::path& path) : file_(without_torn_line(path)) {}
+
+void JsonlSink::write(const Record& record) { file_.append(to_json(record) + "\n"); }
 
 std::size_t truncate_jsonl(const std::filesystem::path& path, std::string_view counter, std::int64_t last) {
   if (!is_there(path)) return 0;

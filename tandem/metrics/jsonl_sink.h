@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <string>
 #include <string_view>
 
 #include "tandem/metrics/append_file.h"
@@ -10,8 +11,10 @@
 
 namespace tandem {
 
+/// The record as an object of JSON, without a line's end. Doubles that are not finite are written as null.
+[[nodiscard]] std::string to_json(const Record& record);
+
 /// Appends one line a record. A line that a crash tore off at the end of the file is removed first.
-/// Doubles that are not finite are written as null.
 class JsonlSink : public MetricsSink {
  public:
   explicit JsonlSink(const std::filesystem::path& path);

@@ -199,9 +199,9 @@ std::vector<Wrong> wrong_configurations() {
       {{"--ranks", "1", "--stragglers", "time_optimal"}, "dd_ppo.stragglers = time_optimal", "one env group"},
       {{"--replay", "/nowhere/rollouts.jsonl"}, "dd_ppo.replay = /nowhere/rollouts.jsonl", "No such file"},
       // Deaths.
-      {{"--survivors", "shrink"}, "dd_ppo.survivors = shrink", "end or take_over"},
-      {{"--deadline", "5"}, "dd_ppo.deadline_seconds = 5", "without dd_ppo.survivors: take_over"},
-      {{"--survivors", "take_over", "--deadline", "0"}, "dd_ppo.deadline_seconds = 0", "1"},
+      {{"--survivors", "shrink"}, "survivors = shrink", "end or take_over"},
+      {{"--deadline", "5"}, "deadline_seconds = 5", "without survivors: take_over"},
+      {{"--survivors", "take_over", "--deadline", "0"}, "deadline_seconds = 0", "1"},
       // Where the ranks run.
       {{"--hosts-by", "0/1"}, "--hosts-by 0/1", "leave it out"},
       {{"--devices", "tpu"}, "devices = tpu", "cpu"},

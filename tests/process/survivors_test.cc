@@ -1,5 +1,5 @@
-// Ranks that are killed at any instant of a DD-PPO training whose others take over: it ends with the bits of a run that
-// nobody disturbed.
+// Ranks that are killed at any instant of a training whose others take over: it ends with the bits of a run that nobody
+// disturbed.
 #include "survivors.h"
 
 #include <gmock/gmock.h>
@@ -52,6 +52,33 @@ TEST(SurvivorsTest, AfterTheDeathOfAnyRankTheRunHasTheBitsOfOneThatNobodyDisturb
   }
 }
 
+TEST(SurvivorsTest, PpoHasTheBitsOfAnUndisturbedRunUnderAnyStrategyThatWaitsForAll) {
+  const Recipe recipe = with_steps(cartpole(), 40'960);
+  const std::string state = undisturbed_state(recipe);
+  for (const char* strategy : {"replicated", "divided", "parameter_server", "sync_replicas"}) {
+    SCOPED_TRACE(strategy);
+    const TemporaryFolder scratch;
+    const fs::path folder = scratch / "run";
+    Child launcher(with_survivors(recipe, folder, "continue", {"--strategy", strategy}));
+    ASSERT_TRUE(reaches_update(launcher, folder, 20));
+    ASSERT_TRUE(kill_rank(launcher, 0));
+    expect_complete(launcher.wait(), folder, state, 3);
+  }
+}
+
+// Each leader dies when it is to write its third line, before it does. The others have all kept that update.
+TEST(SurvivorsTest, WhoTakesOverWritesTheLineOfAnUpdateThatAllHaveMade) {
+  const Recipe recipe = small_dd_ppo(1600);
+  const TemporaryFolder scratch;
+  const fs::path folder = scratch / "run";
+  Command command = with_survivors(recipe, folder, "continue");
+  command.environment.emplace_back("TANDEM_FAULT=metrics.append:3:kill");
+  expect_complete(run(command), folder, undisturbed_state(recipe), 1);
+  const std::string log = log_of(folder);
+  for (const int update : {3, 5, 7}) EXPECT_THAT(log, HasSubstr(concat("goes on after update ", update, ",")));
+  for (const int rank : {0, 1, 2}) EXPECT_EQ(count_in(log, concat("rank ", rank, " is lost (died: SIGKILL)")), 1);
+}
+
 TEST(SurvivorsTest, TheLastOfAllGoesOnAlone) {
   const Recipe recipe = small_dd_ppo(100'000);
   const TemporaryFolder scratch;
@@ -102,7 +129,7 @@ TEST(SurvivorsTest, LaunchersThatLeaveNoSurvivorsAreRefusedBeforeTheStart) {
   const Recipe recipe = small_dd_ppo(1'000);
   const Ended stop = run(with_survivors(recipe, scratch / "stop", "stop"));
   EXPECT_EQ(stop.exit_code, 2) << stop.how();
-  EXPECT_THAT(stop.err, AllOf(HasSubstr("dd_ppo.survivors"), HasSubstr("add --on-death continue, or replace")));
+  EXPECT_THAT(stop.err, AllOf(HasSubstr("survivors = take_over"), HasSubstr("add --on-death continue, or replace")));
   EXPECT_FALSE(fs::exists(scratch / "stop"));
 
   struct Case {

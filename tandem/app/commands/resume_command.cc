@@ -29,7 +29,7 @@ ExitCode run_resume(const ResumeCommand& command, const rl::EnvRegistry& environ
           reconfigure(run.config(), command.flags, surroundings_of(environments, *command.ranks.count));
       require_own_devices(device::parse_device_set(configuration.options.devices), *command.ranks.count);
       (void)checkpoint_to_resume(run, configuration);
-      return configuration.options.dd_ppo.survivors;
+      return configuration.options.survivors;
     });
   }
   return run_on_all_ranks(command.ranks.world, command.flags, environments,

@@ -129,8 +129,7 @@ TrainOptions options_of(const Assignment& assignment, const std::vector<Setting>
 }
 
 std::chrono::milliseconds deadline_of(const TrainOptions& options) {
-  return std::chrono::duration_cast<std::chrono::milliseconds>(
-      std::chrono::duration<double>(options.dd_ppo.deadline_seconds));
+  return std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::duration<double>(options.deadline_seconds));
 }
 
 // How a rank takes part in a training; nothing is returned when the ranks are to meet anew.
@@ -172,7 +171,7 @@ class Part {
     }
     survival_.assignment = read_assignment(word);
     const TrainOptions options = options_of(survival_.assignment, flags_);
-    if (options.dd_ppo.survivors != Survivors::kEnd) survival_.start(ranks, deadline_of(options));
+    if (options.survivors != Survivors::kEnd) survival_.start(ranks, deadline_of(options));
     const std::optional<RunEnd> end =
         follow(options, with_plugins(environments_, options), ranks, signals_, survival_.kept(), end_process);
     if (!end) return std::nullopt;
@@ -272,7 +271,7 @@ void Leader::send(const Configuration& configuration, const std::filesystem::pat
   survival_.assignment = {.config = configuration.yaml, .folder = std::filesystem::absolute(folder)};
   if (ranks_.size() > 1) (void)ranks_.from_leader(word_of(survival_.assignment));
   const TrainOptions& options = configuration.options;
-  if (options.dd_ppo.survivors != Survivors::kEnd) survival_.start(ranks_, deadline_of(options));
+  if (options.survivors != Survivors::kEnd) survival_.start(ranks_, deadline_of(options));
 }
 
 void Leader::dismiss(ExitCode code) {

@@ -41,7 +41,7 @@ class Leader {
 
 /// Meets the ranks that were started with this one, as the environment and `words` say; runs `lead` on rank 0, and on
 /// all others what it tells them. `flags`: of this rank's command line; others than --devices count on rank 0 only.
-/// Where the run's ranks go on without one another (dd_ppo.survivors), who is left when others died meets anew, with
+/// Where the run's ranks go on without one another (survivors), who is left when others died meets anew, with
 /// those that were started for them, and the first of these leads what `lead` had begun.
 /// What the user can fix is said by rank 0 alone and ends all with its exit code; any other failure of one rank ends
 /// the waits of all. From its begin on, signals ask for a stop (app/run/stop_signals.h): ranks that have met save the

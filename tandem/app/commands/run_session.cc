@@ -114,7 +114,7 @@ void keep_profile(const Profile& profile, RunLog& log) {
 
 // Of a launcher that leaves them none.
 void require_survivors(const TrainOptions& options) {
-  if (options.dd_ppo.survivors == Survivors::kEnd) return;
+  if (options.survivors == Survivors::kEnd) return;
   const comm::LauncherEnvironment me = comm::launcher_environment();
   if (me.on_death == comm::OnDeath::kLeavesThem) return;
   switch (me.launcher) {
@@ -126,12 +126,12 @@ void require_survivors(const TrainOptions& options) {
           "tandem launch ends all ranks when one dies; add --on-death continue, or replace, before its --");
     case comm::Launcher::kTorchrun:
       throw ConfigError(
-          "torchrun ends all ranks when one dies, and starts all of them again: nobody survives; use dd_ppo.survivors: "
+          "torchrun ends all ranks when one dies, and starts all of them again: nobody survives; use survivors: "
           "end with --resume auto, which goes on from the last checkpoint, or start the ranks with `tandem launch "
           "--on-death continue` or srun --kill-on-bad-exit=0");
     case comm::Launcher::kOpenMpi:
       throw ConfigError(
-          "mpirun ends all ranks when one dies: nobody survives; use dd_ppo.survivors: end with --resume auto, which "
+          "mpirun ends all ranks when one dies: nobody survives; use survivors: end with --resume auto, which "
           "goes on from the last checkpoint, or start the ranks with `tandem launch --on-death continue`");
     case comm::Launcher::kSlurm:
       throw ConfigError(
@@ -198,7 +198,7 @@ Surroundings surroundings_of(const rl::EnvRegistry& environments, int ranks) {
        [spec_of, has_one_agent](const TrainOptions& options) {
          if (has_one_agent(options)) (void)rl::chosen_torso(options.policy.torso, spec_of(options));
        }},
-      {"dd_ppo.survivors", require_survivors},
+      {"survivors", require_survivors},
       {"dd_ppo.replay", [](const TrainOptions& options) { (void)recorded_rollouts(options); }},
       {"normalize.observations",
        [spec_of, has_one_agent](const TrainOptions& options) {

@@ -66,7 +66,9 @@ void Survival::start(const learner::Ranks& ranks, std::chrono::milliseconds dead
   rendezvous_->set_deadline(deadline);
   if (has_started_ || is_joiner_) {
     has_started_ = true;
-    return share_newest(ranks, kept_);
+    share_newest(ranks, kept_);
+    noted_at_ = kept_.updates;  // which this rank got, and nobody made since
+    return;
   }
   std::vector<comm::Life> all;
   for (const std::vector<double>& restarts : ranks.gather({static_cast<double>(me_.rank_restarts)}))
@@ -119,7 +121,7 @@ std::optional<comm::World> Survival::open_round(const comm::Round& round, const 
   } catch (const RunError& error) {
     const bool is_loss = is_loss_of_others(error) || rendezvous_->broken().stop_requested();
     if (stop.stop_requested() || !is_loss) throw;
-    notes_.push_back(concat("round ", round.number, " came to nothing: ", error.what()));
+    add_note(concat("round ", round.number, " came to nothing: ", error.what()));
     return std::nullopt;
   }
 }
@@ -137,18 +139,22 @@ void Survival::require_change(const comm::Round& round) {
 void Survival::note(const comm::Round& round) {
   for (const comm::Round::Loss& loss : round.lost) {
     const auto ago = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - noticed_).count();
-    notes_.push_back(concat("rank ", loss.who.rank, " is lost (", loss.how, "), noticed ", ago, " ms ago"));
+    add_note(concat("rank ", loss.who.rank, " is lost (", loss.how, "), noticed ", ago, " ms ago"));
   }
   for (const comm::Life& who : round.joined)
-    notes_.push_back(concat("rank ", who.rank, " has joined, started again ", who.restarts, " time(s)"));
+    add_note(concat("rank ", who.rank, " has joined, started again ", who.restarts, " time(s)"));
   std::string ranks;
   for (const comm::Life& who : round.members) ranks += concat(ranks.empty() ? "" : ", ", who.rank);
-  notes_.push_back(concat("the run goes on with rank(s) ", ranks, " of ", me_.world_size,
-                          ", which are numbered anew in this order: round ", round.number));
+  add_note(concat("the run goes on with rank(s) ", ranks, " of ", me_.world_size,
+                  ", which are numbered anew in this order: round ", round.number));
 }
 
-void Survival::note_cause(const std::exception& error) {
-  notes_.push_back(concat("the ranks met anew: ", error.what()));
+void Survival::note_cause(const std::exception& error) { add_note(concat("the ranks met anew: ", error.what())); }
+
+// Those from before an update are in the log, as the leader of that update has it.
+void Survival::add_note(std::string text) {
+  if (kept_.updates > std::exchange(noted_at_, kept_.updates)) notes_.clear();
+  notes_.push_back(std::move(text));
 }
 
 std::vector<std::string> Survival::take_notes() { return std::exchange(notes_, {}); }

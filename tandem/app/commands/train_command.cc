@@ -58,7 +58,7 @@ Survivors check(const TrainCommand& command, const rl::EnvRegistry& environments
     const Configuration configuration = configure(command.sources, surroundings);
     require_own_devices(device::parse_device_set(configuration.options.devices), *command.ranks.count);
     if (asked.run_dir) require_free(*asked.run_dir);
-    return configuration.options.dd_ppo.survivors;
+    return configuration.options.survivors;
   }
   const RunPaths run = find_run(*asked.run_dir);
   ConfigSources sources = command.sources;
@@ -66,7 +66,7 @@ Survivors check(const TrainCommand& command, const rl::EnvRegistry& environments
   Configuration configuration = configure(sources, surroundings);
   require_own_devices(device::parse_device_set(configuration.options.devices), *command.ranks.count);
   (void)checkpoint_to_resume(run, configuration);
-  return configuration.options.dd_ppo.survivors;
+  return configuration.options.survivors;
 }
 
 }  // namespace

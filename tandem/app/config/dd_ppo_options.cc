@@ -24,21 +24,6 @@ void add_counts_of_rank(OptionTable& table, DdPpoSettings& dd_ppo) {
       .only_with("algo", "dd_ppo");
 }
 
-void add_survivor_options(OptionTable& table, DdPpoSettings& dd_ppo) {
-  table.add("dd_ppo.survivors", dd_ppo.survivors, "When a rank dies the others end, or take over its env groups.")
-      .flag("--survivors")
-      .only_with("algo", "dd_ppo")
-      .lives(Lifetime::kPart);
-  table
-      .add("dd_ppo.deadline_seconds", dd_ppo.deadline_seconds,
-           "Seconds without a sign of life after which a rank is taken for lost. Computing is a sign of life.")
-      .at_least(1)
-      .at_most(86'400)
-      .flag("--deadline")
-      .only_with("dd_ppo.survivors", "take_over")
-      .lives(Lifetime::kPart);
-}
-
 void add_straggler_options(OptionTable& table, DdPpoSettings& dd_ppo) {
   table
       .add(
@@ -69,7 +54,6 @@ void add_straggler_options(OptionTable& table, DdPpoSettings& dd_ppo) {
 
 void add_dd_ppo_options(OptionTable& table, DdPpoSettings& dd_ppo) {
   add_counts_of_rank(table, dd_ppo);
-  add_survivor_options(table, dd_ppo);
   add_straggler_options(table, dd_ppo);
 }
 

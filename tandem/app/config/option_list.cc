@@ -54,6 +54,23 @@ void add_run_options(OptionTable& table, TrainOptions& options) {
       .flag("--rollout-steps");
 }
 
+void add_survivor_options(OptionTable& table, TrainOptions& options) {
+  table
+      .add("survivors", options.survivors,
+           "When a rank dies, the others end, or take over its env groups and go on after the last complete update.")
+      .flag("--survivors")
+      .only_with("algo", kPpos)
+      .lives(Lifetime::kPart);
+  table
+      .add("deadline_seconds", options.deadline_seconds,
+           "Seconds without a sign of life after which a rank is taken for lost. Computing is a sign of life.")
+      .at_least(1)
+      .at_most(86'400)
+      .flag("--deadline")
+      .only_with("survivors", "take_over")
+      .lives(Lifetime::kPart);
+}
+
 void add_strategy_options(OptionTable& table, TrainOptions& options) {
   table
       .add("parameter_server.servers", options.servers,
@@ -332,6 +349,7 @@ void add_folder_options(OptionTable& table, TrainOptions& options) {
 OptionTable option_table(TrainOptions& options) {
   OptionTable table;
   add_run_options(table, options);
+  add_survivor_options(table, options);
   add_strategy_options(table, options);
   add_ppo_learning(table, options.ppo);
   add_ppo_objective(table, options.ppo);

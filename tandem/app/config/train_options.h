@@ -86,8 +86,6 @@ struct DdPpoSettings {
   std::optional<std::int64_t> minibatch_size_per_rank = {};  // instead of ppo.minibatch_size and ppo.minibatches
   pipeline::StragglerOptions stragglers = {};
   std::optional<std::filesystem::path> replay = {};  // a record of rollouts that this run follows
-  Survivors survivors = Survivors::kEnd;
-  double deadline_seconds = 30;  // without a sign of life, after which survivors take a rank for lost
 };
 
 /// As rl::NormalizerOptions.
@@ -123,6 +121,8 @@ struct TrainOptions {
   std::string devices = "cpu";
   std::optional<std::int64_t> shards = {};  // nothing: as many as replicas
   std::int64_t env_restarts = 0;            // failed environments that are made anew; then one ends the run
+  Survivors survivors = Survivors::kEnd;
+  double deadline_seconds = 30;  // without a sign of life, after which survivors take a rank for lost
   sync::StrategyKind strategy = sync::StrategyKind::kReplicated;
   sync::GradientCheck gradient_check = sync::GradientCheck::kSum;
   sync::Servers servers = sync::Servers::kAll;  // of parameter_server

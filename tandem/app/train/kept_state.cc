@@ -1,11 +1,17 @@
 #include "tandem/app/train/kept_state.h"
 
+#include <span>
 #include <utility>
 #include <vector>
 
 #include "tandem/base/error.h"
 
 namespace tandem::app {
+
+std::string line_from(const learner::Ranks& ranks, int root, const std::string& roots) {
+  const std::vector<std::byte> bytes = ranks.from(root, std::as_bytes(std::span(roots)));
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
 
 void share_newest(const learner::Ranks& ranks, KeptState& kept) {
   const std::vector<std::vector<double>> all = ranks.gather(
@@ -20,7 +26,11 @@ void share_newest(const learner::Ranks& ranks, KeptState& kept) {
   const std::vector<double>& its = all[newest];
   if (its[0] < 0) throw RunError("none of the ranks that are left has the state of any update; begin anew");
   // A copy of what this rank gives: should another die meanwhile, it is needed in the next round.
-  if (differ) kept.parts = learner::parts_from(ranks, static_cast<int>(newest), kept.parts);
+  if (differ) {
+    learner::StateParts parts = learner::parts_from(ranks, static_cast<int>(newest), kept.parts);
+    kept.line = line_from(ranks, static_cast<int>(newest), kept.line);
+    kept.parts = std::move(parts);
+  }
   kept.updates = static_cast<std::int64_t>(its[0]);
   kept.progress.solved_at_env_steps.reset();
   if (its[1] >= 0) kept.progress.solved_at_env_steps = static_cast<std::int64_t>(its[1]);

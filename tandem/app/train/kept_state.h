@@ -7,6 +7,7 @@
 #pragma once
 #include <cstdint>
 #include <functional>
+#include <string>
 
 #include "tandem/app/train/run_checkpoint.h"
 #include "tandem/learner/ranks.h"
@@ -18,11 +19,17 @@ struct KeptState {
   std::int64_t updates = -1;  // -1: there is none
   learner::StateParts parts{};
   RunProgress progress{};
+  /// Of metrics.jsonl, without its end, for this update: whoever leads writes it when all have kept the update, and may
+  /// die before. Empty where the update has none.
+  std::string line{};
   /// Whether it is time to meet anew, since somebody waits to join. From any thread.
   std::function<bool()> someone_waits = [] { return false; };
 
   [[nodiscard]] bool exists() const { return updates >= 0; }
 };
+
+/// Collective: the root's line; what others give is not looked at.
+[[nodiscard]] std::string line_from(const learner::Ranks& ranks, int root, const std::string& roots);
 
 /// Collective: all ranks get the state of those that have made the most updates. Throws RunError when none has any.
 void share_newest(const learner::Ranks& ranks, KeptState& kept);

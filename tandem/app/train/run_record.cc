@@ -9,6 +9,7 @@
 #include "tandem/base/atomic_file.h"
 #include "tandem/base/clock.h"
 #include "tandem/base/text.h"
+#include "tandem/metrics/append_file.h"
 #include "tandem/metrics/jsonl_sink.h"
 #include "tandem/metrics/process_stats.h"
 #include "tandem/metrics/tensorboard_sink.h"
@@ -103,6 +104,7 @@ void RunRecord::resumed(const RunProgress& progress, const std::string& remark, 
 void RunRecord::begin() {
   truncate_jsonl(place_.folder.paths().metrics(), "updates", run_.updates());
   written_update_ = last_update(place_.folder.paths().metrics()).value_or(0);
+  const bool was_late = write_kept_line();
   warn_of_lost_lines();
   // Should there be no update left to make, these are the last values.
   last_ = read_last(place_.folder.paths().metrics(), run_.updates()).value_or(UpdateMetrics{});
@@ -111,6 +113,7 @@ void RunRecord::begin() {
   sinks_.push_back(std::make_unique<JsonlSink>(place_.folder.paths().metrics()));
   if (options_.log.tensorboard) {
     sinks_.push_back(std::make_unique<TensorBoardSink>(place_.folder.paths().folder, "env_steps", first_step_));
+    if (was_late) sinks_.back()->write(to_record(last_));
   }
   last_.updates = run_.updates();
   last_.env_steps = run_.env_steps();
@@ -136,6 +139,21 @@ void RunRecord::warn_of_lost_lines() {
 void RunRecord::write_metrics() {
   for (const auto& sink : sinks_) sink->write(to_record(last_));
   written_update_ = last_.updates;
+}
+
+bool RunRecord::write_kept_line() {
+  if (place_.kept == nullptr || place_.kept->line.empty() || written_update_ >= run_.updates()) return false;
+  AppendFile(place_.folder.paths().metrics()).append(place_.kept->line + "\n");
+  written_update_ = run_.updates();
+  return true;
+}
+
+bool RunRecord::has_line() const { return last_.updates % options_.log.every_updates == 0; }
+
+std::string RunRecord::line() const { return has_line() ? to_json(to_record(last_)) : ""; }
+
+void RunRecord::write_line() {
+  if (has_line()) write_metrics();
 }
 
 std::string RunRecord::batch_text() const {
@@ -200,7 +218,6 @@ void RunRecord::account(const rl::RunReport& report) {
     last_.gradients = gradient_metrics(replica_gradients_, report.gradients->sizes);
   }
   note_solved(report);
-  if (run_.updates() % options_.log.every_updates == 0) write_metrics();
   place_.progress.update(last_);
 }
 

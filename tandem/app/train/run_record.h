@@ -22,12 +22,17 @@ class RunRecord {
   /// The run goes on from a checkpoint: what it held, and why its numbers may differ from here on (or nothing).
   /// `lines_every`: updates of a line of metrics when it was written.
   void resumed(const RunProgress& progress, const std::string& remark, std::int64_t lines_every);
-  /// Cuts back what an earlier process left after the run's last update, and starts the clock.
+  /// Cuts back what an earlier process left after the run's last update, writes the line that it did not come to write
+  /// (KeptState::line), and starts the clock.
   void begin();
   /// What it knows of the run that the run does not.
   [[nodiscard]] const RunProgress& progress() const { return progress_; }
   /// One update was made.
   void account(const rl::RunReport& report);
+  /// The line of metrics.jsonl that the update which was accounted has; empty where it has none.
+  [[nodiscard]] std::string line() const;
+  /// Writes that line, when no rank goes back behind the update any more.
+  void write_line();
   /// The run ends after this update, since this rank got this signal.
   void stopping(int rank, int signal);
   /// `saved_updates`: how many updates the last checkpoint holds; 0 without one.
@@ -43,6 +48,8 @@ class RunRecord {
  private:
   [[nodiscard]] Summary summary_of(RunEnd end) const;
   void write_metrics();
+  bool write_kept_line();
+  [[nodiscard]] bool has_line() const;
   void open_rollouts(std::int64_t updates);
   void warn_of_lost_lines();
   void note_solved(const rl::RunReport& report);

@@ -39,17 +39,18 @@ class Training {
   // `record`: null on ranks other than 0. `tell`: of remarks about environments that failed. Returns nothing when it is
   // time to meet anew.
   std::optional<RunEnd> loop(RunRecord* record, const std::function<void(const std::vector<std::string>&)>& tell) {
-    keep();
+    keep("");
     Decision decision = decide(record, false);  // a signal may have come before the first update
     while (decision.stop == StopRequest::kNone && (run_->env_steps() < total_steps_ || !run_->all_reported())) {
       if (decision.meet_anew) return std::nullopt;
       const rl::RunReport report = update();
       watch_.made(report);
       if (record != nullptr) account(*record, report);
-      keep();  // behind the line of metrics: no rank goes on from an update that has none
+      keep(hand_round_line(record));
       if (record != nullptr && kept_ != nullptr) kept_->progress = record->progress();
       tell(take_remarks());
       decision = decide(record, record != nullptr && record->checkpoint_due(std::max<std::int64_t>(saved_updates_, 0)));
+      if (record != nullptr) record->write_line();  // all have kept the update: what is read there is not made again
       if (decision.checkpoint) checkpoint(record);
     }
     asked_ = decision.stop;
@@ -127,11 +128,18 @@ class Training {
     kept_->progress.resumed = static_cast<ResumeExactness>(static_cast<int>(leaders.resumed));
   }
 
-  void keep() {
+  // To those who write it when this leader dies before it does.
+  std::string hand_round_line(const RunRecord* record) const {
+    if (kept_ == nullptr) return "";
+    return line_from(ranks_, 0, record != nullptr ? record->line() : "");
+  }
+
+  void keep(const std::string& line) {
     if (kept_ == nullptr || kept_->updates == run_->updates()) return;
     const Span span("keep");
     learner::StateParts parts = run_->save();
     kept_->parts = std::move(parts);
+    kept_->line = line;
     kept_->updates = run_->updates();
   }
 
