@@ -67,6 +67,10 @@ TEST(SurvivorsTest, TheLastOfAllGoesOnAlone) {
   EXPECT_EQ(ended.exit_code, 0) << ended.how() << "\n" << ended.out << ended.err;
   EXPECT_EQ(state_of(folder), undisturbed_state(recipe));
   expect_line_for_every_update(folder);
+  // Whoever leads now has not led before, and what others have logged it does not log again.
+  const std::string log = log_of(folder);
+  for (const int victim : {0, 3, 1}) EXPECT_EQ(count_in(log, concat("rank ", victim, " is lost (")), 1) << log;
+  for (const int number : {1, 2, 3}) EXPECT_EQ(count_in(log, concat("in this order: round ", number, "\n")), 1) << log;
 }
 
 // Of rank 0, whose place another one has meanwhile.
