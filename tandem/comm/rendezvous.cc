@@ -9,13 +9,12 @@
 #include "tandem/base/text.h"
 #include "tandem/comm/census.h"
 #include "tandem/comm/reconnecting_store.h"
+#include "tandem/comm/rendezvous_keys.h"
 
 namespace tandem::comm {
 namespace {
 
 constexpr std::chrono::milliseconds kLook{20};  // from one look at the store to the next in a wait
-
-std::string name_of(const Life& life) { return concat(life.rank, ".", life.restarts); }
 
 std::string text_of(const std::vector<Life>& lives) {
   std::string text;
@@ -32,9 +31,6 @@ std::vector<Life> lives_of(const std::string& text) {
 }
 
 std::string beat_key(const Life& who) { return "beat/" + name_of(who); }
-std::string end_key(const Life& who) { return "ended/" + name_of(who); }
-std::string left_key(const Life& who) { return "left/" + name_of(who); }
-std::string let_in_key(const Life& who) { return "in/" + name_of(who); }
 std::string here_key(int round, const Life& who) { return concat("round/", round, "/here/", name_of(who)); }
 std::string members_key(int round) { return concat("round/", round, "/members"); }
 
@@ -70,14 +66,6 @@ std::string seconds_text(std::chrono::milliseconds span) {
 
 }  // namespace
 
-std::unique_ptr<Store> rendezvous_part(Store& store, const std::string& run_id, int restart_count) {
-  return store.part(concat("tandem/", run_id, "/", restart_count, "/rendezvous"));
-}
-
-void tell_end(Store& part, const Life& who, const std::string& how) { part.set(end_key(who), how); }
-
-bool is_left_behind(Store& part, const Life& who) { return part.find(left_key(who)).has_value(); }
-
 Rendezvous::Rendezvous(const Connect& connect, const Life& me, const Options& options)
     : me_(me),
       options_(options),
@@ -85,9 +73,9 @@ Rendezvous::Rendezvous(const Connect& connect, const Life& me, const Options& op
       deadline_(options.deadline),
       worker_("rendezvous", [this, connect](const std::stop_token& stop) { beat(connect, stop); }) {}
 
-bool Rendezvous::has_begun(Store& part) { return part.find("begun").has_value(); }
-bool Rendezvous::is_over(Store& part) { return part.find("over").has_value(); }
-void Rendezvous::close() { (void)store_->add("over", 1); }  // answered before anybody sees it, unlike set()
+bool Rendezvous::has_begun(Store& part) { return part.find(kBegunKey).has_value(); }
+bool Rendezvous::is_over(Store& part) { return part.find(kOverKey).has_value(); }
+void Rendezvous::close() { (void)store_->add(kOverKey, 1); }  // answered before anybody sees it, unlike set()
 
 bool Rendezvous::end_without_the_silent() {
   if (!is_over(*store_)) return false;
@@ -106,7 +94,9 @@ void Rendezvous::begin(std::vector<Life> members) {
   round_.members = std::move(members);
   watch(round_.members, 0);
   store_->set(members_key(0), text_of(round_.members));  // all of them say the same
-  store_->set("begun", "1");
+  store_->set(let_in_key(me_), "1");
+  store_->set(kDeadlineKey, concat(deadline().count()));
+  store_->set(kBegunKey, "1");
 }
 
 std::vector<Rendezvous::Seen> Rendezvous::unseen(const std::vector<Life>& members) {

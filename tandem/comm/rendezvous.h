@@ -7,10 +7,10 @@
 //
 // Everything goes through the run's store, under keys of its own. Each process gives signs of life there, four a
 // second, on a thread of its own, and looks out for those of the others; a launcher that sees a rank end leaves word of
-// it (tell_end()). A member that has ended, or that was silent until the deadline, breaks the round: whoever waits for
-// it may give up. The next round is decided when each member has come, has ended, or has been silent for 3 s: the first
-// of those that came writes down who is in it, joiners behind survivors. Only a side that prevails (comm/census.h) goes
-// on. A connection to the store that breaks is made anew.
+// it (comm/launcher_word.h). A member that has ended, or that was silent until the deadline, breaks the round: whoever
+// waits for it may give up. The next round is decided when each member has come, has ended, or has been silent for 3 s:
+// the first of those that came writes down who is in it, joiners behind survivors. Only a side that prevails
+// (comm/census.h) goes on. A connection to the store that breaks is made anew.
 //
 // Threads: single-thread, but someone_waits(), broken() and why_broken() may be called from any. Blocking: meet() and
 // join() wait until the round is decided, at most until `limits`, and beyond them, as the destructor may, for one
@@ -29,19 +29,11 @@
 #include "tandem/base/clock.h"
 #include "tandem/base/error.h"
 #include "tandem/base/mutex.h"
-#include "tandem/comm/launcher_environment.h"
+#include "tandem/comm/launcher_word.h"
 #include "tandem/comm/store.h"
 #include "tandem/concurrency/worker.h"
 
 namespace tandem::comm {
-
-/// One process of a rank: each that takes the rank over after a death is another life.
-struct Life {
-  int rank = 0;      // as the launcher numbers them
-  int restarts = 0;  // of this rank alone
-
-  bool operator==(const Life&) const = default;
-};
 
 /// Those that train together from one meeting to the next.
 struct Round {
@@ -56,16 +48,6 @@ struct Round {
   std::vector<Loss> lost;     // of the round before
   std::vector<Life> joined;
 };
-
-/// The part of a run's store where its ranks meet. `store`: without the prefixes of open_store().
-[[nodiscard]] std::unique_ptr<Store> rendezvous_part(Store& store, const std::string& run_id, int restart_count);
-
-/// A launcher's word that a process of a rank has ended; `how`: "SIGKILL", "exit code 3".
-void tell_end(Store& part, const Life& who, const std::string& how);
-
-/// Whether the others have gone on without this process, since it was silent or did not come. A launcher that sees it
-/// run still may end it: nobody will ever wait for it again.
-[[nodiscard]] bool is_left_behind(Store& part, const Life& who);
 
 /// The others have gone on without this rank: it has no part in the run any more, which may well go on.
 class LeftBehind : public RunError {
@@ -92,7 +74,7 @@ class Rendezvous {
   /// Whether the run has ended well, as close() said.
   [[nodiscard]] static bool is_over(Store& part);
 
-  /// Round 0. Every member calls it, with the same members.
+  /// Round 0. Every member calls it, with the same members and the same deadline.
   void begin(std::vector<Life> members);
   /// The next round, with those that are left of this one and those that wait. Nothing when the run is over.
   [[nodiscard]] std::optional<Round> meet(const Limits& limits);
@@ -100,7 +82,7 @@ class Rendezvous {
   [[nodiscard]] std::optional<Round> join(const Limits& limits);
   /// Whether somebody waited at the last sign of life: it is time to meet.
   [[nodiscard]] bool someone_waits() const { return waits_.load(std::memory_order_relaxed); }
-  /// The deadline from now on.
+  /// The deadline from now on. What the launcher knows of it is that at begin().
   void set_deadline(std::chrono::milliseconds deadline);
   /// Requested soon after a member of this round has ended, by a launcher's word, or was silent until the deadline;
   /// when the others have gone on without this rank; and when it did not reach the store until the deadline. What waits

@@ -297,6 +297,25 @@ TEST_F(RendezvousTest, WhoIsLeftBehindIsToldBeforeItComes) {
   EXPECT_EQ(await_break(*ranks[0]), "the others have met without rank 0");
 }
 
+TEST_F(RendezvousTest, TheLauncherSeesToWhoIsStoppedWhenNoMemberDoes) {
+  const auto store = store_->part("meeting");
+  const auto patience = [&](const Life& who) { return patience_with_stopped(*store, who); };
+  EXPECT_EQ(patience({1, 1}), std::nullopt) << "nobody meets anew so far";
+  auto ranks = start(2, kNever, 7s);
+  EXPECT_EQ(patience({0, 0}), std::nullopt) << "a member, which the others look out for";
+  EXPECT_EQ(patience({1, 1}), 7s);
+  ranks[1].reset();
+  end({1, 0}, "SIGKILL");
+  auto joiner = come({1, 1});
+  auto joined = std::async(std::launch::async, [&] { return joiner->join(in_time()); });
+  while (!ranks[0]->someone_waits()) std::this_thread::sleep_for(1ms);
+  EXPECT_THAT(ranks[0]->meet(in_time())->members, SizeIs(2));
+  EXPECT_TRUE(joined.get());
+  EXPECT_EQ(patience({1, 1}), std::nullopt) << "it was let in";
+  ranks[0]->close();
+  for (const Life& who : {Life{0, 0}, Life{1, 1}}) EXPECT_EQ(patience(who), 7s);
+}
+
 TEST_F(RendezvousTest, AfterTheEndNobodyMeetsOrJoins) {
   auto ranks = start(2);
   ranks[0]->close();

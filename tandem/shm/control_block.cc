@@ -28,6 +28,8 @@ void ControlBlock::close(int rank) {
     this->rank(each).posted.close();
     this->rank(each).finished.close();
   }
+  all_posted.close();
+  all_finished.close();
 }
 
 std::size_t ControlBlock::bytes(int ranks) {

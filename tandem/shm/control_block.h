@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <string>
 
+#include "tandem/shm/arrival_gate.h"
 #include "tandem/shm/cause.h"
 #include "tandem/shm/shared_counter.h"
 
@@ -76,6 +77,7 @@ struct ControlBlock {
 
   alignas(64) std::atomic<std::int32_t> closed_by{kOpen};  // the first rank that closed the group; it stays
   std::int32_t size = 0;
+  ArrivalGate<kSlots> all_posted, all_finished;  // of a group that waits at gates; see Exchange
 
   [[nodiscard]] RankBlock& rank(int rank) { return reinterpret_cast<RankBlock*>(this + 1)[rank]; }
   [[nodiscard]] bool is_open() const { return closed_by.load(std::memory_order_seq_cst) == kOpen; }

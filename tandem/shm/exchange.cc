@@ -12,12 +12,12 @@
 namespace tandem::shm {
 namespace {
 
-// Ranks that are bound to a core each do not see each other's.
-SpinBudget spin_budget(ControlBlock& control) {
+// The same answer on all ranks. Those that are bound to a core each do not see each other's.
+bool has_core_for_each(ControlBlock& control) {
   cpu_set_t cores;
   CPU_ZERO(&cores);
   for (int rank = 0; rank < control.size; ++rank) CPU_OR(&cores, &cores, &control.rank(rank).cores);
-  return CPU_COUNT(&cores) >= control.size ? SpinBudget{std::chrono::microseconds(50)} : SpinBudget{};
+  return CPU_COUNT(&cores) >= control.size;
 }
 
 std::uint32_t count_after(std::uint64_t ticket) { return static_cast<std::uint32_t>(ticket + 1); }
@@ -31,7 +31,8 @@ Exchange::Exchange(Meeting meeting, OnClose on_close, OnCall on_call)
       size_(control_.size),
       names_(std::move(meeting.names)),
       on_close_(std::move(on_close)),
-      spin_(spin_budget(control_)),
+      spin_(has_core_for_each(control_) ? SpinBudget{std::chrono::microseconds(50)} : SpinBudget{}),
+      has_gates_(!has_core_for_each(control_)),
       watch_(
           std::move(meeting.own_lifeline), std::move(meeting.lifelines), [this](int peer) { on_hang_up(peer); },
           std::move(on_call)) {
@@ -46,16 +47,17 @@ std::uint64_t Exchange::next() const {
   return posted_;
 }
 
-void Exchange::post(const Posting& posting) {
+bool Exchange::post(const Posting& posting) {
   block(rank_).posting(posted_) = posting;
   sign();
-  ++posted_;
+  const std::uint64_t ticket = posted_++;
   block(rank_).posted.advance();
+  return has_gates_ && control_.all_posted.arrive(ticket, static_cast<std::uint64_t>(size_));
 }
 
 void Exchange::await_postings(std::uint64_t ticket, const Limits& limits) {
   TANDEM_CHECK(ticket == finished_ && ticket < posted_, "collectives are waited for in the order of their start");
-  await(&RankBlock::posted, ticket, limits);
+  await(&RankBlock::posted, control_.all_posted, ticket, limits);
   const Posting& mine = posting(rank_, ticket);
   for (int rank = 0; rank < size_; ++rank) {
     const Posting& other = posting(rank, ticket);
@@ -72,21 +74,27 @@ void Exchange::finish(std::uint64_t ticket) {
   sign();
   ++finished_;
   block(rank_).finished.advance();
+  if (has_gates_) (void)control_.all_finished.arrive(ticket, static_cast<std::uint64_t>(size_));
 }
 
 void Exchange::await_finishes(std::uint64_t ticket, const Limits& limits) {
-  await(&RankBlock::finished, ticket, limits);
+  await(&RankBlock::finished, control_.all_finished, ticket, limits);
 }
 
-void Exchange::await(SharedCounter RankBlock::*counter, std::uint64_t ticket, const Limits& limits) {
+void Exchange::await(SharedCounter RankBlock::*counter, Gate& gate, std::uint64_t ticket, const Limits& limits) {
+  if (has_gates_) {
+    if (!gate.opened().has_reached(count_after(ticket))) sleep(counter, gate.opened(), ticket, limits);
+    return;
+  }
   for (int rank = 0; rank < size_; ++rank) {
     SharedCounter& waited_for = block(rank).*counter;
     if (waited_for.spin(count_after(ticket), spin_) && waited_for.has_reached(count_after(ticket))) continue;
-    sleep(counter, rank, ticket, limits);
+    sleep(counter, waited_for, ticket, limits);
   }
 }
 
-void Exchange::sleep(SharedCounter RankBlock::*counter, int rank, std::uint64_t ticket, const Limits& limits) {
+void Exchange::sleep(SharedCounter RankBlock::*counter, SharedCounter& waited_for, std::uint64_t ticket,
+                     const Limits& limits) {
   const auto waiting = [&] {
     std::string words = concat(describe(posting(rank_, ticket)), " #", ticket, ": rank ", name(rank_));
     const char* before = " waited for rank ";
@@ -95,8 +103,9 @@ void Exchange::sleep(SharedCounter RankBlock::*counter, int rank, std::uint64_t 
   };
   const std::stop_callback on_stop(limits.stop,
                                    [&] { close(Cause::kStopped, concat(waiting(), " until it was asked to stop")); });
-  const SharedCounter::Outcome outcome = sleep_and_call(counter, rank, ticket, limits);
+  const SharedCounter::Outcome outcome = sleep_and_call(counter, waited_for, ticket, limits);
   if (outcome == SharedCounter::Outcome::kReached) return;
+  if (has_gates_ && missing(counter, ticket).empty()) return;  // who came last died before it opened the gate
   if (outcome == SharedCounter::Outcome::kDeadline) {
     close(Cause::kDeadline, concat(waiting(),
                                    " until the deadline; it is stopped or stuck in its own work, or took another "
@@ -105,9 +114,8 @@ void Exchange::sleep(SharedCounter RankBlock::*counter, int rank, std::uint64_t 
   throw_closed();
 }
 
-SharedCounter::Outcome Exchange::sleep_and_call(SharedCounter RankBlock::*counter, int rank, std::uint64_t ticket,
-                                                const Limits& limits) {
-  SharedCounter& waited_for = block(rank).*counter;
+SharedCounter::Outcome Exchange::sleep_and_call(SharedCounter RankBlock::*counter, SharedCounter& waited_for,
+                                                std::uint64_t ticket, const Limits& limits) {
   const auto sleep_on = [&](SharedCounter* sleeping_on) {
     const MutexLock lock(sleeping_);
     sleeping_on_ = sleeping_on;

@@ -5,11 +5,11 @@
 // wait until all have finished. Collectives are numbered from 0; all ranks post the same ones in the same order.
 //
 // Threads: one, but close(), expire() and is_open() may be called from any. Blocking: the two waits, until their
-// limits; they spin a little if each rank can have a core of its own, then sleep. Peers that died or left are seen at
-// once; those that are missing at the deadline are called first if `limits` give them time to answer. Errors: PeerLost,
-// DeadlineExceeded, RunError (ranks came with different collectives), GroupAborted; each with what every rank did last.
-// The first one closes the group for all ranks and for ever: pending and later waits throw, except for what all ranks
-// had done before.
+// limits; they spin a little if each rank can have a core of its own, then sleep; else they sleep at a gate. Peers that
+// died or left are seen at once; those that are missing at the deadline are called first if `limits` give them time to
+// answer. Errors: PeerLost, DeadlineExceeded, RunError (ranks came with different collectives), GroupAborted; each with
+// what every rank did last. The first one closes the group for all ranks and for ever: pending and later waits throw,
+// except for what all ranks had done before.
 #pragma once
 #include <atomic>
 #include <cstdint>
@@ -48,7 +48,10 @@ class Exchange {
   [[nodiscard]] std::uint64_t next() const;
   /// Room for a payload of up to kInlineBytes in collective `ticket`.
   [[nodiscard]] std::byte* slot(int rank, std::uint64_t ticket) { return block(rank).slot(ticket); }
-  void post(const Posting& posting);
+  /// Where ranks sleep at gates: whether this one came last, which is true on one of them. Else false.
+  bool post(const Posting& posting);
+  /// Whether ranks sleep at gates, as they have no core each. The same on all.
+  [[nodiscard]] bool has_gates() const { return has_gates_; }
 
   /// What `rank` posted; for this rank's own, and after await_postings() for all.
   [[nodiscard]] const Posting& posting(int rank, std::uint64_t ticket) { return block(rank).posting(ticket); }
@@ -68,11 +71,13 @@ class Exchange {
   [[noreturn]] void throw_closed() const;
 
  private:
+  using Gate = ArrivalGate<kSlots>;
+
   RankBlock& block(int rank) const { return control_.rank(rank); }
-  void await(SharedCounter RankBlock::*counter, std::uint64_t ticket, const Limits& limits);
-  void sleep(SharedCounter RankBlock::*counter, int rank, std::uint64_t ticket, const Limits& limits);
-  SharedCounter::Outcome sleep_and_call(SharedCounter RankBlock::*counter, int rank, std::uint64_t ticket,
-                                        const Limits& limits);
+  void await(SharedCounter RankBlock::*counter, Gate& gate, std::uint64_t ticket, const Limits& limits);
+  void sleep(SharedCounter RankBlock::*counter, SharedCounter& waited_for, std::uint64_t ticket, const Limits& limits);
+  SharedCounter::Outcome sleep_and_call(SharedCounter RankBlock::*counter, SharedCounter& waited_for,
+                                        std::uint64_t ticket, const Limits& limits);
   void close(Cause cause, int lost, const std::string& why);
   void on_hang_up(int peer);
   void tell_closed();
@@ -87,6 +92,7 @@ class Exchange {
   const OnClose on_close_;
   std::atomic<bool> told_{false};
   const SpinBudget spin_;
+  const bool has_gates_;  // where spinning would only keep others from their core
   std::uint64_t posted_ = 0, finished_ = 0;
   Mutex sleeping_;
   SharedCounter* sleeping_on_ TANDEM_GUARDED_BY(sleeping_) = nullptr;  // or null

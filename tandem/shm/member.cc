@@ -9,6 +9,9 @@
 namespace tandem::shm {
 namespace {
 
+// Bytes of all ranks up to which one of them sums for all, where they have no core each.
+constexpr std::size_t kMostForOne = std::size_t{4} << 20;
+
 Posting posting_of(Operation operation, std::int64_t count, const Element& element, int root = 0) {
   Posting posting{.operation = operation, .root = root, .count = count};
   const std::size_t length = std::strlen(element.name);
@@ -38,13 +41,17 @@ std::uint64_t Member::start_all_reduce(void* data, std::int64_t count, const Ele
 }
 
 void Member::finish_all_reduce(std::uint64_t ticket, const Limits& limits) {
-  exchange_.await_postings(ticket, limits);
-  if (all_in_slots(ticket)) {
-    sum_slots(ticket);
+  if (is_summed_by_one(ticket)) {
+    sum_by_one(ticket, limits);
   } else {
-    sum_my_part(ticket);
+    exchange_.await_postings(ticket, limits);
+    if (all_in_slots(ticket)) {
+      sum_slots(ticket);
+    } else {
+      sum_my_part(ticket);
+    }
+    finish(ticket, limits);
   }
-  finish(ticket, limits);
   Started& mine = started(ticket);
   if (mine.copy) std::memcpy(mine.data, mine.copy.get(), mine.bytes);
   mine.copy.reset();
@@ -95,7 +102,7 @@ std::uint64_t Member::start(Posting posting, void* data, const Element& element,
     std::memcpy(mine.copy.get(), data, mine.bytes);
     posting.offset = exchange_.region()->offset_of(mine.copy.get());
   }
-  exchange_.post(posting);
+  mine.came_last = exchange_.post(posting);
   return ticket;
 }
 
@@ -134,6 +141,23 @@ void Member::sum_my_part(std::uint64_t ticket) {
   for (int rank = 0; rank < size(); ++rank) arrays_[static_cast<std::size_t>(rank)] = payload(rank, ticket);
   const EqualParts parts(exchange_.posting(rank(), ticket).count, size());
   started(ticket).element.sum(arrays_, parts.begin(rank()), parts.begin(rank() + 1));
+}
+
+// By what this rank posted, which is what all did: who came last finds out if not.
+bool Member::is_summed_by_one(std::uint64_t ticket) {
+  const std::size_t bytes = started(ticket).bytes;
+  return exchange_.has_gates() && bytes > kInlineBytes && bytes * static_cast<std::size_t>(size()) <= kMostForOne;
+}
+
+// The part of the others is done as they come.
+void Member::sum_by_one(std::uint64_t ticket, const Limits& limits) {
+  if (started(ticket).came_last) {
+    exchange_.await_postings(ticket, limits);
+    for (int rank = 0; rank < size(); ++rank) arrays_[static_cast<std::size_t>(rank)] = payload(rank, ticket);
+    started(ticket).element.sum(arrays_, 0, exchange_.posting(rank(), ticket).count);
+  }
+  exchange_.finish(ticket);
+  exchange_.await_finishes(ticket, limits);
 }
 
 }  // namespace tandem::shm

@@ -1,8 +1,9 @@
 // shm/member.h: the collectives of a host group on plain memory, seen from one rank.
 //
 // Payloads up to kInlineBytes travel with their posting: one wait. Larger ones are two waits: when all have posted
-// where their payload lies, each rank sums an equal part of the elements and writes it to everybody. A payload that is
-// not in the group's memory is copied there and back.
+// where their payload lies, each rank sums an equal part of the elements and writes it to everybody. Where ranks have
+// no core each, and payloads are of some MiB in all at most, the one that posts last sums them for all: the others,
+// which would have to wait for a core, wait once. A payload that is not in the group's memory is copied there and back.
 //
 // Threads: one, but abort() and expire() may be called from any. Blocking, errors: those of Exchange; after any throw
 // the group is closed for good and what the operation wrote to is garbage.
@@ -71,6 +72,7 @@ class Member {
     std::size_t bytes = 0;
     Element element{};
     std::shared_ptr<std::byte> copy;  // in the group's memory, if `data` is not
+    bool came_last = false;           // as Exchange::post() says
   };
 
   enum class Payload { kPost, kNone };
@@ -81,6 +83,8 @@ class Member {
   [[nodiscard]] bool all_in_slots(std::uint64_t ticket);
   void sum_slots(std::uint64_t ticket);
   void sum_my_part(std::uint64_t ticket);
+  [[nodiscard]] bool is_summed_by_one(std::uint64_t ticket);
+  void sum_by_one(std::uint64_t ticket, const Limits& limits);
 
   Exchange exchange_;
   const std::shared_ptr<Arena> arena_;

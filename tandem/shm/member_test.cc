@@ -2,12 +2,14 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sched.h>
 
 #include <algorithm>
 #include <cstring>
 
 #include "tandem/base/error.h"
 #include "tandem/base/testing/eventually.h"
+#include "tandem/base/text.h"
 #include "tandem/concurrency/testing/within.h"
 #include "tandem/shm/testing/thread_world.h"
 #include "tandem/shm/testing/tree_sum.h"
@@ -38,13 +40,38 @@ void expect_tree_sum(Member& member, T* data, std::int64_t count, const Element&
       << "rank " << member.rank() << " of " << member.size() << ", " << count << " x " << element.name;
 }
 
-class MemberSizes : public ::testing::TestWithParam<int> {};
+// Ranks that have a core each spin; others meet at gates (shm/arrival_gate.h).
+enum class Cores { kOfThisMachine, kOneForAll };
+
+struct Crew {
+  int size;
+  Cores cores;
+};
+
+class MemberSizes : public ::testing::TestWithParam<Crew> {
+ protected:
+  // What this thread may use, its ranks may.
+  void SetUp() override {
+    ASSERT_EQ(::sched_getaffinity(0, sizeof(before_), &before_), 0);
+    if (GetParam().cores == Cores::kOfThisMachine) return;
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    int first = 0;
+    while (!CPU_ISSET(first, &before_)) ++first;
+    CPU_SET(first, &one);
+    ASSERT_EQ(::sched_setaffinity(0, sizeof(one), &one), 0);
+  }
+  void TearDown() override { ::sched_setaffinity(0, sizeof(before_), &before_); }
+
+ private:
+  cpu_set_t before_{};
+};
 
 // Below and above what goes into a slot, and not divisible by anything.
 constexpr std::int64_t kCounts[] = {0, 1, 31, 128, 256, 257, 5003, 100'001};
 
 TEST_P(MemberSizes, AllReduceInTheGroupsMemoryGivesTheBitsOfTheTree) {
-  EXPECT_THAT(run_members(GetParam(),
+  EXPECT_THAT(run_members(GetParam().size,
                           [](Member& member) {
                             for (const std::int64_t count : kCounts) {
                               const auto memory = member.allocate(8 * static_cast<std::uint64_t>(count));
@@ -56,7 +83,7 @@ TEST_P(MemberSizes, AllReduceInTheGroupsMemoryGivesTheBitsOfTheTree) {
 }
 
 TEST_P(MemberSizes, AllReduceInOwnMemoryGivesTheBitsOfTheTree) {
-  EXPECT_THAT(run_members(GetParam(),
+  EXPECT_THAT(run_members(GetParam().size,
                           [](Member& member) {
                             for (const std::int64_t count : kCounts) {
                               std::vector<float> data(static_cast<std::size_t>(count));
@@ -67,7 +94,7 @@ TEST_P(MemberSizes, AllReduceInOwnMemoryGivesTheBitsOfTheTree) {
 }
 
 TEST_P(MemberSizes, ManyMayBeUnderWay) {
-  EXPECT_THAT(run_members(GetParam(),
+  EXPECT_THAT(run_members(GetParam().size,
                           [](Member& member) {
                             for (int round = 0; round < 5; ++round) {
                               std::vector<std::vector<float>> data;
@@ -87,7 +114,7 @@ TEST_P(MemberSizes, ManyMayBeUnderWay) {
 }
 
 TEST_P(MemberSizes, AFastRankDoesNotOverwriteWhatASlowOneReads) {
-  EXPECT_THAT(run_members(GetParam(),
+  EXPECT_THAT(run_members(GetParam().size,
                           [](Member& member) {
                             for (std::int64_t i = 0; i < 2000; ++i) {
                               double value = static_cast<double>(i * (member.rank() + 1));
@@ -101,7 +128,7 @@ TEST_P(MemberSizes, AFastRankDoesNotOverwriteWhatASlowOneReads) {
 }
 
 TEST_P(MemberSizes, BroadcastAndGatherKeepTheOrderOfRanks) {
-  EXPECT_THAT(run_members(GetParam(),
+  EXPECT_THAT(run_members(GetParam().size,
                           [](Member& member) {
                             for (const std::int64_t count : kCounts) {
                               const int root = static_cast<int>(count) % member.size();
@@ -125,7 +152,15 @@ TEST_P(MemberSizes, BroadcastAndGatherKeepTheOrderOfRanks) {
               Each(IsEmpty()));
 }
 
-INSTANTIATE_TEST_SUITE_P(Sizes, MemberSizes, ::testing::Values(1, 2, 3, 4, 5));
+INSTANTIATE_TEST_SUITE_P(Sizes, MemberSizes,
+                         ::testing::Values(Crew{1, Cores::kOfThisMachine}, Crew{2, Cores::kOfThisMachine},
+                                           Crew{3, Cores::kOfThisMachine}, Crew{4, Cores::kOfThisMachine},
+                                           Crew{5, Cores::kOfThisMachine}, Crew{2, Cores::kOneForAll},
+                                           Crew{5, Cores::kOneForAll}),
+                         [](const auto& tested) {
+                           return concat(tested.param.size, "_",
+                                         tested.param.cores == Cores::kOneForAll ? "on_one_core" : "ranks");
+                         });
 
 TEST(MemberTest, AllocatedMemoryIsZeroedAlsoWhenItWasUsedBefore) {
   EXPECT_THAT(run_members(1,

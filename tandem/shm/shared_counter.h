@@ -3,8 +3,8 @@
 // The lowest bit of its word says "closed", so that a close cannot slip in between a waiter's look and its sleep.
 // Counts have 31 bits and wrap around: waiters must not be 2^30 behind.
 //
-// Threads: advance() by the owner only, the rest by anyone, in any process that has mapped it. Spins for the budget,
-// then sleeps.
+// Threads: all, in any process that has mapped it; the owner alone calls advance(), where there is one. Spins for the
+// budget, then sleeps.
 #pragma once
 #include <atomic>
 #include <cstdint>

@@ -32,6 +32,17 @@ void expect_undisturbed(const Ended& ended, const fs::path& folder, const std::s
   EXPECT_THAT(log_of(folder), Not(HasSubstr("is lost")));
 }
 
+// Kills a rank, and stops the process that is started for it before it can have asked to be let in.
+bool stop_the_replacement_of(Child& launcher, int rank) {
+  const pid_t first = process_of(launcher, rank);
+  if (!kill_rank(launcher, rank)) return false;
+  while (launcher.is_running()) {
+    const pid_t next = process_of(launcher, rank);
+    if (next != 0 && next != first) return ::kill(next, SIGSTOP) == 0;
+  }
+  return false;
+}
+
 // Rank 0 holds the run folder, which another one needs.
 TEST(StoppedRanksTest, OneThatIsSilentUntilTheDeadlineIsLeftBehindAndTheRunHasTheSameBits) {
   const Recipe recipe = small_dd_ppo(60'000);
@@ -59,6 +70,32 @@ TEST(StoppedRanksTest, OneThatIsLeftBehindIsReplaced) {
   ASSERT_TRUE(signal_rank(launcher, 0, SIGSTOP));
   ASSERT_TRUE(says(launcher, folder, "rank 0 has joined, started again 1 time(s)", 1));
   expect_complete(launcher.wait(), folder, undisturbed_state(recipe), 4);
+}
+
+// Nobody else knows of it: the launcher, whose child it is, ends the wait.
+TEST(StoppedRanksTest, AReplacementThatIsStoppedBeforeItWasLetInIsReplacedAtTheDeadline) {
+  const TemporaryFolder scratch;
+  const fs::path folder = scratch / "run";
+  Child launcher(with_survivors(small_dd_ppo(100'000'000), folder, "replace", {"--deadline", "2"}));
+  ASSERT_TRUE(reaches_update(launcher, folder, 20));
+  ASSERT_TRUE(stop_the_replacement_of(launcher, 2));
+  ASSERT_TRUE(says(launcher, folder, "rank 2 has joined, started again 2 time(s)", 1));
+  launcher.signal(SIGTERM);
+  const Ended ended = launcher.wait();
+  EXPECT_EQ(ended.exit_code, 130) << ended.how() << "\n" << ended.err;
+  EXPECT_THAT(ended.err, HasSubstr("rank 2 has been stopped (SIGSTOP) for 2.0 s and nobody waits for it"));
+}
+
+TEST(StoppedRanksTest, AReplacementThatStaysStoppedDoesNotKeepTheLauncherWhenTheRunHasEnded) {
+  const Recipe recipe = small_dd_ppo(60'000);
+  const TemporaryFolder scratch;
+  const fs::path folder = scratch / "run";
+  Child launcher(with_survivors(recipe, folder, "replace", {"--deadline", "4"}));
+  ASSERT_TRUE(reaches_update(launcher, folder, 20));
+  ASSERT_TRUE(stop_the_replacement_of(launcher, 2));
+  const Ended ended = launcher.wait();
+  expect_complete(ended, folder, undisturbed_state(recipe), 3);
+  EXPECT_THAT(ended.err, HasSubstr("rank 2 has been stopped (SIGSTOP) for 4.0 s and nobody waits for it"));
 }
 
 // With survivors and without: nobody is lost before the deadline.
@@ -159,6 +196,25 @@ TEST(LongStoppedRanksTest, AfterALauncherWasStoppedForTwelveSecondsDeathsAreStil
   EXPECT_THAT(log_of(folder), AllOf(HasSubstr("rank 2 is lost (died: SIGKILL)"), Not(HasSubstr("rank 1 is lost"))));
   launcher.signal(SIGTERM);
   EXPECT_EQ(launcher.wait().exit_code, 130);
+}
+
+// Its ranks cannot tell it from one that is gone.
+TEST(LongStoppedRanksTest, WithoutAStoreUntilTheDeadlineTheRunEndsAndSaysSo) {
+  const Recipe recipe = small_dd_ppo(100'000'000);
+  const TemporaryFolder scratch;
+  const fs::path folder = scratch / "run";
+  Child launcher(with_survivors(recipe, folder, "continue", {"--deadline", "5"}));
+  ASSERT_TRUE(reaches_update(launcher, folder, 20));
+  launcher.signal(SIGSTOP);
+  ASSERT_TRUE(says(launcher, folder, "Z error", 1));
+  const Deadline patience = Deadline::after(1min);
+  while (!fs::exists(folder / "summary.json") && !patience.expired()) std::this_thread::sleep_for(10ms);
+  EXPECT_EQ(summary_of(folder).at("end").as_string(), "failed");
+  EXPECT_THAT(log_of(folder), HasSubstr("has not reached the store for 5 s"));
+  launcher.signal(SIGCONT);
+  const Ended ended = launcher.wait();
+  EXPECT_EQ(ended.exit_code, 3) << ended.err;
+  EXPECT_THAT(ended.err, HasSubstr("the store at 127.0.0.1"));
 }
 
 }  // namespace

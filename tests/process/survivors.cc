@@ -32,6 +32,14 @@ Recipe small_dd_ppo(std::int64_t steps) {
   return with_steps(with_setting(dd_ppo(), "normalize.observations=true"), steps);
 }
 
+Recipe solving_dd_ppo(std::int64_t steps) {
+  return {"CartPole",
+          {"--algo", "dd_ppo", "--env", "CartPole-v1", "--seed", "3", "--shards", "4", "--num-envs", "20",
+           "--minibatch-size", "200"},
+          steps,
+          2000};
+}
+
 Command training(const Recipe& recipe, const fs::path& folder) {
   Command command = train(recipe, folder, "cpu");
   std::ranges::replace(command.arguments, "checkpoint.every_updates=2", "checkpoint.every_updates=200");

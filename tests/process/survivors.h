@@ -15,6 +15,9 @@ inline constexpr int kSurvivingRanks = 4;
 
 /// DD-PPO with so many environment steps, for one rank or for kSurvivingRanks.
 Recipe small_dd_ppo(std::int64_t steps);
+/// DD-PPO that solves CartPole within 500,000 environment steps; more of them leave time for many faults. As four ranks
+/// with the defaults, on any number of ranks.
+Recipe solving_dd_ppo(std::int64_t steps);
 /// `tandem train` of it, with few checkpoints: these trainings are not about the disk.
 Command training(const Recipe& recipe, const std::filesystem::path& folder);
 /// The same on kSurvivingRanks under `tandem launch --on-death`, whose survivors take over; `more` flags of the

@@ -32,7 +32,8 @@ Every line that a rank prints begins with its rank. Ctrl-C is passed on; another
 SIGUSR1 and SIGUSR2 are passed on too. Nothing outlives the launcher, however it ends, but daemons.
 The exit code is that of the first rank that failed (128 and the number for a signal), or 130 when ranks were stopped: a
 rank that ends with 130 has not failed, is not started again, and the others are asked to end. A training that its
-survivors completed has not failed. A rank that its survivors went on without, since it was silent, is killed.
+survivors completed has not failed. A rank that its survivors went on without, since it was silent, is killed, and so is
+one that stays stopped (SIGSTOP) before they have let it in.
 )";
 
 void read_count(const char* flag, const std::string& text, std::int64_t least, std::int64_t most, int& value,

@@ -1,11 +1,13 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <optional>
 
 #include "tandem/app/commands/commands.h"
 #include "tandem/app/launch/supervisor.h"
 #include "tandem/base/error.h"
 #include "tandem/base/text.h"
+#include "tandem/comm/launcher_word.h"
 #include "tandem/comm/reconnecting_store.h"
 #include "tandem/comm/rendezvous.h"
 #include "tandem/comm/tcp_store.h"
@@ -42,6 +44,13 @@ ExitCode run_launch(const LaunchCommand& command) {
               return false;  // not known now; it is asked again
             }
           },
+      .patience_with_stopped = [&](int rank, int restarts) -> std::optional<std::chrono::milliseconds> {
+        try {
+          return comm::patience_with_stopped(*meeting, {rank, restarts});
+        } catch (const RunError&) {
+          return std::nullopt;  // likewise
+        }
+      },
   };
   const auto variables = [&](int rank, int restarts) -> std::vector<std::string> {
     return {

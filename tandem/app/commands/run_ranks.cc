@@ -170,6 +170,7 @@ class Part {
       return static_cast<ExitCode>(std::to_integer<int>(word.front()));
     }
     survival_.assignment = read_assignment(word);
+    (void)survival_.take_notes();  // rank 0 has logged its own of the same meetings before it spoke
     const TrainOptions options = options_of(survival_.assignment, flags_);
     if (options.survivors != Survivors::kEnd) survival_.start(ranks, deadline_of(options));
     const std::optional<RunEnd> end =

@@ -67,7 +67,6 @@ void Survival::start(const learner::Ranks& ranks, std::chrono::milliseconds dead
   if (has_started_ || is_joiner_) {
     has_started_ = true;
     share_newest(ranks, kept_);
-    noted_at_ = kept_.updates;  // which this rank got, and nobody made since
     return;
   }
   std::vector<comm::Life> all;
@@ -121,7 +120,7 @@ std::optional<comm::World> Survival::open_round(const comm::Round& round, const 
   } catch (const RunError& error) {
     const bool is_loss = is_loss_of_others(error) || rendezvous_->broken().stop_requested();
     if (stop.stop_requested() || !is_loss) throw;
-    add_note(concat("round ", round.number, " came to nothing: ", error.what()));
+    notes_.push_back(concat("round ", round.number, " came to nothing: ", error.what()));
     return std::nullopt;
   }
 }
@@ -139,22 +138,18 @@ void Survival::require_change(const comm::Round& round) {
 void Survival::note(const comm::Round& round) {
   for (const comm::Round::Loss& loss : round.lost) {
     const auto ago = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - noticed_).count();
-    add_note(concat("rank ", loss.who.rank, " is lost (", loss.how, "), noticed ", ago, " ms ago"));
+    notes_.push_back(concat("rank ", loss.who.rank, " is lost (", loss.how, "), noticed ", ago, " ms ago"));
   }
   for (const comm::Life& who : round.joined)
-    add_note(concat("rank ", who.rank, " has joined, started again ", who.restarts, " time(s)"));
+    notes_.push_back(concat("rank ", who.rank, " has joined, started again ", who.restarts, " time(s)"));
   std::string ranks;
   for (const comm::Life& who : round.members) ranks += concat(ranks.empty() ? "" : ", ", who.rank);
-  add_note(concat("the run goes on with rank(s) ", ranks, " of ", me_.world_size,
-                  ", which are numbered anew in this order: round ", round.number));
+  notes_.push_back(concat("the run goes on with rank(s) ", ranks, " of ", me_.world_size,
+                          ", which are numbered anew in this order: round ", round.number));
 }
 
-void Survival::note_cause(const std::exception& error) { add_note(concat("the ranks met anew: ", error.what())); }
-
-// Those from before an update are in the log, as the leader of that update has it.
-void Survival::add_note(std::string text) {
-  if (kept_.updates > std::exchange(noted_at_, kept_.updates)) notes_.clear();
-  notes_.push_back(std::move(text));
+void Survival::note_cause(const std::exception& error) {
+  notes_.push_back(concat("the ranks met anew: ", error.what()));
 }
 
 std::vector<std::string> Survival::take_notes() { return std::exchange(notes_, {}); }

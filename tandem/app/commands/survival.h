@@ -75,7 +75,6 @@ class Survival {
   [[nodiscard]] std::optional<comm::World> open_round(const comm::Round& round, const std::stop_token& stop);
   void require_change(const comm::Round& round);
   void note(const comm::Round& round);
-  void add_note(std::string text);
 
   const comm::LauncherEnvironment me_;
   const comm::WorldOptions options_;
@@ -87,7 +86,6 @@ class Survival {
   std::int64_t met_at_ = -1;  // updates at the last meeting
   Clock::time_point noticed_ = Clock::now();
   std::vector<std::string> notes_;
-  std::int64_t noted_at_ = -1;                                      // updates at the last of them
   std::optional<std::stop_callback<std::function<void()>>> guard_;  // last: it uses the others
 };
 

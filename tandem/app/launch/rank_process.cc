@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
+#include <fstream>
 #include <string_view>
 #include <system_error>
 
@@ -128,6 +129,15 @@ RankProcess::RankProcess(const std::vector<std::string>& command, const std::vec
 
 RankProcess::~RankProcess() {
   if (id_ >= 0) (void)reap();
+}
+
+// The letter behind the program's name, which may hold anything, in brackets.
+bool RankProcess::is_stopped() const {
+  std::ifstream file(concat("/proc/", id_, "/stat"));
+  std::string text;
+  std::getline(file, text);
+  const std::size_t end = text.rfind(')');
+  return end != std::string::npos && text.compare(end, 3, ") T") == 0;
 }
 
 void RankProcess::signal(int number) const {

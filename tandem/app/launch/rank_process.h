@@ -46,6 +46,8 @@ class RankProcess {
   [[nodiscard]] Descriptor& out() { return out_; }
   [[nodiscard]] Descriptor& err() { return err_; }
 
+  /// Whether it was stopped (SIGSTOP and its kin) and not continued since.
+  [[nodiscard]] bool is_stopped() const;
   /// Sends it to the whole group.
   void signal(int number) const;
   /// To be called once, after the exit event: kills what is left of the group, and says how the process ended.

@@ -8,6 +8,8 @@
 #include <deque>
 #include <limits>
 #include <optional>
+#include <string>
+#include <utility>
 
 #include "tandem/app/launch/launch_report.h"
 #include "tandem/app/launch/output_queue.h"
@@ -31,8 +33,9 @@ struct Seat {
 
   const int rank;
   int restarts = 0;
-  bool is_left_behind = false;         // and was killed
-  std::optional<RankProcess> process;  // nothing when it has ended
+  bool is_given_up = false;                              // and was killed
+  std::optional<std::chrono::milliseconds> stopped_for;  // as was seen; nothing when it runs
+  std::optional<RankProcess> process;                    // nothing when it has ended
   RankLines lines;
   Clock::time_point started;
 };
@@ -48,7 +51,7 @@ class Supervisor {
         err_(streams.err),
         warden_(options.ranks) {
     for (int rank = 0; rank < options.ranks; ++rank) seats_.emplace_back(rank);
-    if (witness.is_left_behind) look_at_ = Deadline::after(kLook);
+    if (witness.is_left_behind || witness.patience_with_stopped) look_at_ = Deadline::after(kLook);
   }
 
   int run() {
@@ -65,7 +68,8 @@ class Supervisor {
  private:
   void start(Seat& seat) {
     seat.started = Clock::now();
-    seat.is_left_behind = false;
+    seat.is_given_up = false;
+    seat.stopped_for.reset();
     seat.process.emplace(options_.command, variables_of_(seat.rank, seat.restarts), warden_, seat.rank);
   }
 
@@ -98,7 +102,7 @@ class Supervisor {
     if (!ended.empty()) settle(ended);
     if (happened(signals)) obey_signals();
     if (kill_at_.expired()) lose_patience();
-    if (look_at_.expired()) end_left_behind();
+    if (look_at_.expired()) look_at_processes();
   }
 
   std::size_t watch(int descriptor, short events) {
@@ -218,17 +222,34 @@ class Supervisor {
     }
     kill_all();
   }
-  // What was silent may hold what the others need, the run folder for one.
-  void end_left_behind() {
+  void look_at_processes() {
+    const Clock::time_point now = Clock::now();
+    const auto passed = std::chrono::duration_cast<std::chrono::milliseconds>(now - std::exchange(looked_, now));
     look_at_ = Deadline::after(kLook);
     for (Seat& seat : seats_) {
-      if (!seat.process || seat.is_left_behind) continue;
-      seat.is_left_behind = witness_.is_left_behind(seat.rank, seat.restarts);
-      if (!seat.is_left_behind) continue;
-      err_.add(concat("tandem: the others have gone on without rank ", seat.rank,
-                      ", which was silent; its process is killed\n"));
+      if (!seat.process || seat.is_given_up) continue;
+      const std::string why = why_given_up(seat, std::min(passed, 2 * kLook));
+      if (why.empty()) continue;
+      seat.is_given_up = true;
+      err_.add(concat("tandem: ", why, "; its process is killed\n"));
       seat.process->signal(SIGKILL);
     }
+  }
+  // Empty when it is not. `passed`: since the last look.
+  std::string why_given_up(Seat& seat, std::chrono::milliseconds passed) const {
+    // What was silent may hold what the others need, the run folder for one.
+    if (witness_.is_left_behind && witness_.is_left_behind(seat.rank, seat.restarts))
+      return concat("the others have gone on without rank ", seat.rank, ", which was silent");
+    if (!witness_.patience_with_stopped) return "";
+    if (!seat.process->is_stopped()) {
+      seat.stopped_for.reset();
+      return "";
+    }
+    seat.stopped_for = seat.stopped_for ? *seat.stopped_for + passed : std::chrono::milliseconds(0);
+    const auto patience = witness_.patience_with_stopped(seat.rank, seat.restarts);
+    if (!patience || *seat.stopped_for < *patience) return "";
+    return concat("rank ", seat.rank, " has been stopped (SIGSTOP) for ", in_seconds(*patience),
+                  " and nobody waits for it");
   }
   void kill_all() {
     kill_at_ = Deadline::infinite();
@@ -257,6 +278,7 @@ class Supervisor {
   Clock::time_point ending_since_;
   Deadline kill_at_ = Deadline::infinite();
   Deadline look_at_ = Deadline::infinite();
+  Clock::time_point looked_ = Clock::now();
 };
 
 }  // namespace

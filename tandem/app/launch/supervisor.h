@@ -4,7 +4,9 @@
 #pragma once
 #include <unistd.h>
 
+#include <chrono>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -25,6 +27,10 @@ struct LaunchWitness {
   /// Asked twice a second of each process that runs: whether the others have gone on without it. Such a one is killed,
   /// stopped or not, and has failed.
   std::function<bool(int rank, int restarts)> is_left_behind = {};
+  /// Asked twice a second of each process that is stopped (SIGSTOP): after how long of it the process is killed, which
+  /// is a failure. Nothing: others look out for it, and it may be stopped for ever. Time in which this process did not
+  /// look does not count.
+  std::function<std::optional<std::chrono::milliseconds>(int rank, int restarts)> patience_with_stopped = {};
 };
 
 /// Where the ranks' lines and the launcher's own words go.

@@ -7,15 +7,14 @@
 
 #include <array>
 #include <csignal>
-#include <cstdio>
 #include <fstream>
 #include <memory>
 #include <sstream>
 
+#include "tandem/app/launch/testing/supervised.h"
 #include "tandem/base/descriptor.h"
 #include "tandem/base/error.h"
 #include "tandem/base/testing/eventually.h"
-#include "tandem/base/testing/temporary_folder.h"
 #include "tandem/base/text.h"
 
 namespace tandem::app {
@@ -31,22 +30,11 @@ constexpr std::chrono::hours kNever{1};
 // So that a rank that should have been ended does not outlive a test that fails.
 constexpr const char* kWait = "sleep 300 & wait";
 
-std::vector<std::string> variables(int rank, int restarts) {
-  return {concat("RANK=", rank), concat("RESTARTS=", restarts)};
-}
-
 std::vector<std::string> lines_of(const std::string& text) {
   std::vector<std::string> lines;
   std::istringstream stream(text);
   for (std::string line; std::getline(stream, line);) lines.push_back(line);
   return lines;
-}
-
-std::string content_of(std::FILE* file) {
-  std::string text;
-  std::fseek(file, 0, SEEK_SET);
-  for (int c = std::fgetc(file); c != EOF; c = std::fgetc(file)) text.push_back(static_cast<char>(c));
-  return text;
 }
 
 // Neither gone nor a zombie that nobody waits for.
@@ -57,81 +45,7 @@ bool is_alive(pid_t process) {
   return text.substr(text.rfind(')') + 2, 1) != "Z";
 }
 
-struct Outcome {
-  int code = 0;
-  std::string out, err;
-};
-
-class SupervisorTest : public ::testing::Test {
- protected:
-  Outcome launch(const std::string& script, LaunchOptions options = {}, const LaunchWitness& witness = {}) {
-    options.command = {"/bin/sh", "-c", concat("cd ", folder.path().string(), "; ", script)};
-    const std::unique_ptr<std::FILE, int (*)(std::FILE*)> out(std::tmpfile(), std::fclose),
-        err(std::tmpfile(), std::fclose);
-    Outcome outcome;
-    outcome.code = supervise(options, variables, {::fileno(out.get()), ::fileno(err.get())}, witness);
-    outcome.out = content_of(out.get());
-    outcome.err = content_of(err.get());
-    return outcome;
-  }
-  // What a script has written with `echo $$ > NAME`; zero when it has not yet.
-  pid_t process_in(const std::string& name) const {
-    std::ifstream file(folder / name);
-    pid_t process = 0;
-    std::string end;
-    return file >> process && std::getline(file, end) && !file.eof() ? process : 0;
-  }
-
-  TemporaryFolder folder;
-};
-
-TEST_F(SupervisorTest, AWitnessHearsOfEachFailureBeforeTheRankIsStartedAgain) {
-  std::vector<std::string> heard;
-  const LaunchWitness witness{
-      .on_failure =
-          [&](int rank, int restarts, const std::string& how) {
-            heard.push_back(concat(rank, ".", restarts, " ", how, " ",
-                                   std::filesystem::exists(folder / "again") ? "late" : "first"));
-          },
-      .is_complete = {},
-      .is_left_behind = {}};
-  const Outcome outcome = launch("[ $RESTARTS = 1 ] && { touch again; exit 0; }; kill -KILL $$",
-                                 {.ranks = 1, .on_death = OnDeath::kReplace}, witness);
-  EXPECT_EQ(outcome.code, 0);
-  EXPECT_THAT(heard, ::testing::ElementsAre("0.0 SIGKILL first"));
-}
-
-TEST_F(SupervisorTest, FailuresDoNotCountWhenTheWorkIsComplete) {
-  const std::string script = "[ $RANK = 1 ] && exit 7; true";
-  for (const bool is_complete : {true, false}) {
-    const Outcome outcome = launch(script, {.ranks = 2, .on_death = OnDeath::kContinue},
-                                   {.on_failure = {}, .is_complete = [is_complete] { return is_complete; }});
-    EXPECT_EQ(outcome.code, is_complete ? 0 : 7);
-    EXPECT_EQ(outcome.err.find("the run failed") == std::string::npos, is_complete) << outcome.err;
-  }
-}
-
-// Stopped as it is, by itself.
-TEST_F(SupervisorTest, WhomTheOthersHaveLeftBehindIsKilled) {
-  const LaunchWitness witness{.on_failure = {}, .is_complete = {}, .is_left_behind = [&](int rank, int restarts) {
-                                return rank == 1 && restarts == 0 && process_in("rank1") != 0;
-                              }};
-  const Outcome outcome = launch("[ $RANK$RESTARTS = 10 ] && { echo $$ > rank1; kill -STOP $$; }; touch done$RANK",
-                                 {.ranks = 2, .on_death = OnDeath::kReplace, .max_restarts = 1}, witness);
-  EXPECT_EQ(outcome.code, 0);
-  EXPECT_THAT(outcome.err, AllOf(HasSubstr("the others have gone on without rank 1, which was silent"),
-                                 HasSubstr("rank 1 was ended by SIGKILL")));
-  EXPECT_TRUE(std::filesystem::exists(folder / "done1")) << "it was not started again";
-}
-
-// The others are asked to end, and may then say that their work is complete.
-TEST_F(SupervisorTest, AFailureThatEndsTheOthersCounts) {
-  const Outcome outcome = launch("[ $RANK = 1 ] && exit 7; trap 'exit 0' TERM; while :; do sleep 0.01; done",
-                                 {.ranks = 2, .on_death = OnDeath::kReplace, .max_restarts = 1},
-                                 {.on_failure = {}, .is_complete = [] { return true; }});
-  EXPECT_EQ(outcome.code, 7);
-  EXPECT_THAT(outcome.err, HasSubstr("the run failed"));
-}
+class SupervisorTest : public Supervised {};
 
 TEST_F(SupervisorTest, EveryLineCarriesItsRankOnItsStream) {
   const Outcome outcome = launch("echo out $RANK; echo err $RANK >&2; printf unfinished", {.ranks = 2});

@@ -1,0 +1,70 @@
+#include "tests/namespaces/cut_link.h"
+
+#include <gmock/gmock.h>
+
+#include <chrono>
+#include <random>
+#include <thread>
+
+#include "tandem/base/text.h"
+
+namespace tandem::namespaces_test {
+
+namespace fs = std::filesystem;
+using process_test::Child;
+using process_test::Command;
+using process_test::Ended;
+
+void CutLink::SetUp() {
+  if (hosts.refusal()) GTEST_SKIP() << *hosts.refusal();
+}
+
+void CutLink::start(const process_test::Recipe& recipe, int first, const std::vector<std::string>& more) {
+  Command mine = process_test::training(recipe, folder);
+  mine.arguments.insert(mine.arguments.end(), more.begin(), more.end());
+  ranks.clear();
+  for (int rank = 0; rank < kAllRanks; ++rank) {
+    mine.environment = {concat("RANK=", rank), concat("WORLD_SIZE=", kAllRanks),
+                        concat("MASTER_ADDR=", TwoHosts::address(0)), "MASTER_PORT=29500"};
+    mine.prepare = [this, host = rank < first ? 0 : 1] { hosts.enter(host); };
+    ranks.emplace_back(mine);
+  }
+}
+
+void CutLink::expect_finished(const std::string& state, std::size_t replicas) {
+  const JsonValue summary = process_test::summary_of(folder);
+  EXPECT_EQ(summary.at("end").as_string(), "finished");
+  EXPECT_EQ(summary.at("state_sha256").as_string(), state);
+  EXPECT_EQ(summary.at("replicas").as_array().size(), replicas);
+  process_test::expect_line_for_every_update(folder);
+}
+
+void CutLink::expect_undisturbed(const std::string& state) {
+  for (Child& rank : ranks) {
+    const Ended ended = rank.wait();
+    EXPECT_EQ(ended.exit_code, 0) << ended.err;
+  }
+  expect_finished(state, kAllRanks);
+  EXPECT_THAT(process_test::log_of(folder), ::testing::Not(::testing::HasSubstr("is lost")));
+}
+
+void CutLink::expect_to_wait_out(const process_test::Recipe& recipe, int cuts, unsigned seed) {
+  const std::string state = process_test::undisturbed_state(recipe);
+  for (const char* survivors : {"end", "take_over"}) {
+    std::mt19937 random(seed);
+    const auto draw = [&](int least, int most) { return std::uniform_int_distribution(least, most)(random); };
+    fs::remove_all(folder);
+    start(recipe, 2, {"--survivors", survivors});
+    for (int cut = 1; cut <= cuts; ++cut) {
+      SCOPED_TRACE(concat("survivors ", survivors, ", cut ", cut, " of seed ", seed));
+      ASSERT_TRUE(reaches_update(50 * cut)) << "it ended before all cuts; give it more steps";
+      std::this_thread::sleep_for(std::chrono::microseconds(draw(0, 50'000)));
+      hosts.cut();
+      std::this_thread::sleep_for(std::chrono::milliseconds(draw(200, 2000)));
+      hosts.mend();
+    }
+    expect_undisturbed(state);
+  }
+}
+
+}  // namespace tandem::namespaces_test

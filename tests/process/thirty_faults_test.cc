@@ -1,0 +1,138 @@
+// Thirty faults of one kind, of any ranks at any instants of a DD-PPO training: with survivors it goes on in time, with
+// restarts from the last checkpoint, and ends with the bits of a run that nobody disturbed. The seeds are fixed.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <csignal>
+#include <filesystem>
+#include <iostream>
+#include <random>
+#include <string>
+#include <thread>
+
+#include "survivors.h"
+#include "tandem/base/clock.h"
+#include "tandem/base/testing/temporary_folder.h"
+#include "tandem/base/text.h"
+
+namespace tandem::process_test {
+namespace {
+
+namespace fs = std::filesystem;
+using namespace std::chrono_literals;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+constexpr int kFaults = 30;
+constexpr double kToGoOn = 5, kToJoin = 10;  // seconds beyond the deadline, and of a joiner
+
+class Dice {
+ public:
+  explicit Dice(unsigned seed) : random_(seed) {}
+
+  int below(int end) { return std::uniform_int_distribution(0, end - 1)(random_); }
+  std::chrono::microseconds within(std::chrono::microseconds most) {
+    return std::chrono::microseconds(std::uniform_int_distribution<std::int64_t>(0, most.count())(random_));
+  }
+
+ private:
+  std::mt19937 random_;
+};
+
+// Faults that cost a rank each, which is replaced. CartPole is solved long before the last one: the steps are so many
+// that all find a training to disturb.
+void expect_to_survive(int signal, double deadline, unsigned seed) {
+  Dice dice(seed);
+  const TemporaryFolder scratch;
+  const fs::path folder = scratch / "run";
+  const Recipe recipe = solving_dd_ppo(2'000'000);
+  Child launcher(with_survivors(recipe, folder, "replace", {"--deadline", concat(deadline)}));
+  ASSERT_TRUE(reaches_update(launcher, folder, 5));
+  double longest = 0, longest_join = 0;
+  for (int fault = 1; fault <= kFaults; ++fault) {
+    const auto instant = dice.within(200ms);
+    const int victim = dice.below(kSurvivingRanks);
+    SCOPED_TRACE(concat("fault ", fault, " of seed ", seed, ": rank ", victim, " after ", instant.count(), " us"));
+    std::this_thread::sleep_for(instant);
+    ASSERT_TRUE(launcher.is_running()) << "it ended before all faults; give it more steps";
+    const int rounds = count_in(log_of(folder), "goes on after update");
+    const Clock::time_point start = Clock::now();
+    ASSERT_TRUE(signal_rank(launcher, victim, signal));
+    ASSERT_TRUE(says(launcher, folder, "goes on after update", rounds + 1)) << log_of(folder);
+    const Clock::time_point went_on = Clock::now();
+    longest = std::max(longest, seconds_since(start));
+    ASSERT_TRUE(says(launcher, folder, " has joined, started again ", fault)) << log_of(folder);
+    longest_join = std::max(longest_join, seconds_since(went_on));
+  }
+  std::cout << "goes on after " << longest << " s at most, a joiner is in " << longest_join << " s later at most\n";
+  const Ended ended = launcher.wait();
+  expect_complete(ended, folder, undisturbed_state(recipe), kSurvivingRanks);
+  EXPECT_FALSE(summary_of(folder).at("solved_at_env_steps").is_null());
+  EXPECT_LE(longest, kToGoOn + (signal == SIGKILL ? 0 : deadline));
+  EXPECT_LE(longest_join, kToJoin);
+}
+
+TEST(LongThirtyFaultsTest, KillsAreSurvivedAndCartPoleIsSolved) { expect_to_survive(SIGKILL, 30, 5); }
+
+TEST(LongThirtyFaultsTest, StopsThatLastAreSurvivedAndCartPoleIsSolved) { expect_to_survive(SIGSTOP, 2, 6); }
+
+// With survivors and without, nobody is lost.
+TEST(LongThirtyFaultsTest, StopsThatEndBeforeTheDeadlineChangeNoBit) {
+  constexpr unsigned kSeed = 8;
+  const Recipe recipe = small_dd_ppo(1'500'000);
+  const std::string state = undisturbed_state(recipe);
+  for (const char* survivors : {"end", "take_over"}) {
+    Dice dice(kSeed);
+    const TemporaryFolder scratch;
+    const fs::path folder = scratch / "run";
+    Command command = training(recipe, folder);
+    command.arguments.insert(command.arguments.end(), {"--survivors", survivors});
+    Child launcher(as_ranks(kSurvivingRanks, command, {"--on-death", "continue"}));
+    ASSERT_TRUE(reaches_update(launcher, folder, 20));
+    for (int fault = 1; fault <= kFaults; ++fault) {
+      const auto instant = dice.within(50ms), length = dice.within(1500ms);
+      const int victim = dice.below(kSurvivingRanks);
+      SCOPED_TRACE(concat("survivors ", survivors, ", stop ", fault, " of seed ", kSeed, ": rank ", victim, " after ",
+                          instant.count(), " us for ", length.count(), " us"));
+      std::this_thread::sleep_for(instant);
+      ASSERT_TRUE(signal_rank(launcher, victim, SIGSTOP)) << "it ended before all stops; give it more steps";
+      std::this_thread::sleep_for(length);
+      ASSERT_TRUE(signal_rank(launcher, victim, SIGCONT));
+    }
+    expect_complete(launcher.wait(), folder, state, kSurvivingRanks);
+    EXPECT_THAT(log_of(folder), Not(HasSubstr("is lost")));
+  }
+}
+
+// As torchrun does: a death ends all, and all are started again. Every other one dies while they start.
+TEST(LongThirtyFaultsTest, KillsThatEndAllAreResumedWithTheSameBits) {
+  constexpr unsigned kSeed = 9;
+  Dice dice(kSeed);
+  const Recipe recipe = small_dd_ppo(1'500'000);
+  const int updates = static_cast<int>(recipe.steps / recipe.rows);
+  const TemporaryFolder scratch;
+  const fs::path folder = scratch / "run";
+  Command command = training(recipe, folder);
+  command.arguments.insert(command.arguments.end(), {"--resume", "auto"});
+  const Command ranks = as_ranks(kSurvivingRanks, command, {"--on-death", "stop", "--grace", "1"});
+  for (int fault = 1; fault <= kFaults; ++fault) {
+    const auto instant = dice.within(fault % 2 == 0 ? 400ms : 20ms);
+    const int victim = dice.below(kSurvivingRanks), progress = dice.below(updates / (2 * kFaults));
+    SCOPED_TRACE(concat("kill ", fault, " of seed ", kSeed, ": rank ", victim, " after ", instant.count(), " us"));
+    Child launcher(ranks);
+    if (fault % 2 == 1) {
+      ASSERT_TRUE(reaches_update(launcher, folder, fault * updates / (2 * kFaults) + progress)) << log_of(folder);
+    }
+    std::this_thread::sleep_for(instant);
+    while (!kill_rank(launcher, victim))
+      ASSERT_TRUE(launcher.is_running()) << "it ended before all kills; give it more steps\n" << log_of(folder);
+    EXPECT_EQ(launcher.wait().exit_code, 128 + SIGKILL);
+  }
+  expect_complete(run(ranks), folder, undisturbed_state(recipe), kSurvivingRanks);
+  EXPECT_EQ(summary_of(folder).at("resumed").as_string(), "exactly");
+}
+
+}  // namespace
+}  // namespace tandem::process_test
