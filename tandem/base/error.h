@@ -59,6 +59,13 @@ class HungThread : public DeadlineExceeded {
   using DeadlineExceeded::DeadlineExceeded;
 };
 
+/// A call of code that is the user's, an environment's step say, took longer than it may. It is this process's own
+/// failure: nobody else is lost.
+class StalledCall : public DeadlineExceeded {
+ public:
+  using DeadlineExceeded::DeadlineExceeded;
+};
+
 /// Another member of the group failed first, and the group was aborted; that failure is the one to report.
 class GroupAborted : public RunError {
  public:

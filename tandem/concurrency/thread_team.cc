@@ -47,9 +47,9 @@ void ThreadTeam::run_erased(Call* call, void* callable) {
   }
   try {
     failures_.rethrow();
-  } catch (const GroupAborted&) {  // of the tasks whose waits were ended
+  } catch (const GroupAborted&) {  // NOLINT(bugprone-empty-catch): of the tasks whose waits were ended
   }
-  throw DeadlineExceeded(stalled);
+  throw StalledCall(stalled);
 }
 
 // Empty, or why the tasks had to end. They have returned.
@@ -72,7 +72,7 @@ void ThreadTeam::fail_hung(const std::string& why) const {
   std::string cause;
   try {
     failures_.rethrow();
-  } catch (const GroupAborted&) {
+  } catch (const GroupAborted&) {  // NOLINT(bugprone-empty-catch): of the tasks whose waits were ended
   } catch (const std::exception& error) {
     cause = concat(error.what(), "; ");
   }

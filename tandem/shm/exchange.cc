@@ -12,12 +12,12 @@
 namespace tandem::shm {
 namespace {
 
-// The same answer on all ranks. Those that are bound to a core each do not see each other's.
-bool has_core_for_each(ControlBlock& control) {
+// Of all ranks, and the same answer on all. Those that are bound to a core each do not see each other's.
+int cores_of(ControlBlock& control) {
   cpu_set_t cores;
   CPU_ZERO(&cores);
   for (int rank = 0; rank < control.size; ++rank) CPU_OR(&cores, &cores, &control.rank(rank).cores);
-  return CPU_COUNT(&cores) >= control.size;
+  return CPU_COUNT(&cores);
 }
 
 std::uint32_t count_after(std::uint64_t ticket) { return static_cast<std::uint32_t>(ticket + 1); }
@@ -31,8 +31,9 @@ Exchange::Exchange(Meeting meeting, OnClose on_close, OnCall on_call)
       size_(control_.size),
       names_(std::move(meeting.names)),
       on_close_(std::move(on_close)),
-      spin_(has_core_for_each(control_) ? SpinBudget{std::chrono::microseconds(50)} : SpinBudget{}),
-      has_gates_(!has_core_for_each(control_)),
+      cores_(cores_of(control_)),
+      spin_(cores_ >= size_ ? SpinBudget{std::chrono::microseconds(50)} : SpinBudget{}),
+      has_gates_(cores_ < size_),
       watch_(
           std::move(meeting.own_lifeline), std::move(meeting.lifelines), [this](int peer) { on_hang_up(peer); },
           std::move(on_call)) {

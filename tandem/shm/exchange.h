@@ -52,6 +52,8 @@ class Exchange {
   bool post(const Posting& posting);
   /// Whether ranks sleep at gates, as they have no core each. The same on all.
   [[nodiscard]] bool has_gates() const { return has_gates_; }
+  /// That the ranks may run on, all together. The same on all.
+  [[nodiscard]] int cores() const { return cores_; }
 
   /// What `rank` posted; for this rank's own, and after await_postings() for all.
   [[nodiscard]] const Posting& posting(int rank, std::uint64_t ticket) { return block(rank).posting(ticket); }
@@ -91,6 +93,7 @@ class Exchange {
   const std::vector<int> names_;
   const OnClose on_close_;
   std::atomic<bool> told_{false};
+  const int cores_;  // that the ranks may run on
   const SpinBudget spin_;
   const bool has_gates_;  // where spinning would only keep others from their core
   std::uint64_t posted_ = 0, finished_ = 0;

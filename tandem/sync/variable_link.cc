@@ -109,8 +109,8 @@ class LinkAcross final : public VariableLink {
       return client_.call(request, parts, limits);
     } catch (const PeerLost& lost) {
       if (lost.peer() != owner_) throw;
-      throw PeerLost(owner_, concat(lost.what(), "; its process held the parameters and the optimizer's state of the",
-                                    " run, which is over: go on from the last checkpoint"));
+      throw PeerLost(owner_,
+                     concat(lost.what(), "; its process held the parameters and the optimizer's state of the run"));
     }
   }
 

@@ -18,7 +18,6 @@
 namespace tandem::namespaces_test {
 namespace {
 
-namespace fs = std::filesystem;
 using namespace std::chrono_literals;
 using process_test::Child;
 using process_test::Ended;

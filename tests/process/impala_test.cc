@@ -96,7 +96,7 @@ TEST(ImpalaTest, AStageThatHangsEndsTheProcessAndTheRunCanGoOn) {
   for (const auto& [point, thread] :
        {Case{"impala.collect", "rollout"}, {"impala.load", "loader 0"}, {"impala.learn", "learner"}}) {
     SCOPED_TRACE(point);
-    const Recipe recipe = with_setting(impala("threads", 24 * kUpdateRows), "impala.stall_timeout=1");
+    const Recipe recipe = with_setting(impala("threads", 24 * kUpdateRows), "impala.stall_timeout=4");
     const TemporaryFolder scratch;
     const auto folder = scratch / "run";
     const Ended hung = run(train(recipe, folder, "cpu:2", std::string(point) + ":40:hang"));

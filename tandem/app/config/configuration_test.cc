@@ -11,6 +11,7 @@
 namespace tandem::app {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -344,6 +345,20 @@ TEST_F(ConfigurationTest, FaultsOfTheCommandLineAreReportedWithTheOthers) {
   } catch (const ConfigError& error) {
     EXPECT_THAT(error.faults(), ElementsAre("--sed: no such flag", HasSubstr("seed = -1")));
   }
+}
+
+// As runs and checkpoints of earlier builds have them in their texts.
+TEST(FormerNamesTest, OptionsAreKnownByThem) {
+  const auto flag = [](const char* key, const char* value) {
+    return Setting{key, RawValue::of_text(value), {Layer::kFlag, "--set"}};
+  };
+  const Configuration configuration =
+      configure({{},
+                 {flag("env", "CartPole-v1"), flag("algo", "dd_ppo"), flag("dd_ppo.survivors", "take_over"),
+                  flag("dd_ppo.deadline_seconds", "7")}},
+                {count_replicas, {}, "/"});
+  EXPECT_EQ(configuration.options.survivors, Survivors::kTakeOver);
+  EXPECT_THAT(configuration.yaml, AllOf(HasSubstr("\ndeadline_seconds: 7"), Not(HasSubstr("  survivors:"))));
 }
 
 TEST(PresetsTest, EachIsWithoutFaultAndNamesItsOwnEnvironment) {

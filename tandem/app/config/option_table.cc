@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "tandem/app/config/foreign_names.h"
+#include "tandem/app/config/former_names.h"
 #include "tandem/app/config/nearest_name.h"
 #include "tandem/base/text.h"
 
@@ -95,11 +96,12 @@ std::string OptionTable::unknown(const Setting& setting) const {
   return describe_fault(setting, "there is no such key; `tandem train --help` lists all of them");
 }
 
-std::vector<std::string> OptionTable::assign(const std::vector<Setting>& layer) {
+std::vector<std::string> OptionTable::assign(std::vector<Setting> layer) {
   constexpr int kMostUnknown = 20;  // more of them say nothing more: this is another program's file
   std::vector<std::string> faults;
   GivenSettings given;
   int unknown_keys = 0;
+  for (Setting& setting : layer) setting.key = current_name(setting.key);
   for (const Setting& setting : layer) {
     Option* option = find_mutable(setting.key);
     if (option == nullptr) {

@@ -110,7 +110,7 @@ class OptionTable {
   [[nodiscard]] std::vector<std::string> sections() const;
 
   /// Assigns the settings of one layer. Returns all faults, a sentence each; what has no fault is assigned.
-  [[nodiscard]] std::vector<std::string> assign(const std::vector<Setting>& layer);
+  [[nodiscard]] std::vector<std::string> assign(std::vector<Setting> layer);
 
   /// Sets `key` to what other options and the run's surroundings make of it, which `origin` tells. Returns the fault,
   /// if it is one.

@@ -273,7 +273,8 @@ void RunRecord::failed(const std::string& why) {
   place_.progress.finish();
   if (written_update_ == 0 && last_.updates == 0) return;  // nothing was made that one would want to know of
   try {
-    if (written_update_ != last_.updates) write_metrics();
+    // Where the others may go on they make an update again that not all have kept.
+    if (written_update_ != last_.updates && place_.kept == nullptr) write_metrics();
     Summary summary = summary_of(RunEnd::kFailed);
     summary.failure = why;
     write_file(place_.folder.paths().summary(), to_json(summary) + "\n");

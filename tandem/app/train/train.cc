@@ -198,7 +198,9 @@ bool can_go_on(const KeptState* kept, const std::exception& error) {
 }  // namespace
 
 bool is_loss_of_others(const std::exception& error) {
-  if (dynamic_cast<const HungThread*>(&error) != nullptr) return false;
+  if (dynamic_cast<const HungThread*>(&error) != nullptr || dynamic_cast<const StalledCall*>(&error) != nullptr) {
+    return false;
+  }
   return dynamic_cast<const PeerLost*>(&error) != nullptr || dynamic_cast<const GroupAborted*>(&error) != nullptr ||
          dynamic_cast<const DeadlineExceeded*>(&error) != nullptr;
 }

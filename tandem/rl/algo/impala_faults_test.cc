@@ -25,9 +25,9 @@ using ::testing::AnyOf;
 using ::testing::HasSubstr;
 
 constexpr int kReplicas = 2, kBatches = 40, kFragmentSteps = 4;
-constexpr std::chrono::seconds kStallLimit{2};
+constexpr std::chrono::seconds kStallLimit{3};
 // Of a call that comes back: the run has failed by then, and still waits.
-constexpr std::chrono::milliseconds kLateReturn = kStallLimit + std::chrono::milliseconds(400);
+constexpr std::chrono::milliseconds kLateReturn = kStallLimit + std::chrono::milliseconds(1500);
 constexpr std::chrono::seconds kAllEnds{60};  // far below the waits for the learner's batches and of its replicas
 
 enum class Victim { kEnvironment, kRolloutWorker, kLoader, kReplica };
@@ -45,7 +45,7 @@ class Saboteur {
     const bool returns = mishap_ == Mishap::kComesBack;
     (void)never_.pop({}, returns ? Deadline::after(kLateReturn) : Deadline::infinite());
   }
-  void await() { happened_.acquire(); }
+  [[nodiscard]] bool await() { return happened_.try_acquire_for(kAllEnds); }
   void let_go() { never_.close(); }
 
  private:
@@ -129,7 +129,10 @@ class SabotagedRun {
                  .kind = mishap_ == Mishap::kThrows ? FaultKind::kThrow : FaultKind::kHang});
     run_ = std::make_unique<ImpalaRun>(setup_);
     owner_ = std::jthread([this] { own(); });
-    if (victim_ != Victim::kLoader) return saboteur_->await();
+    if (victim_ != Victim::kLoader) {
+      ASSERT_TRUE(saboteur_->await()) << "the run has ended before its instant";
+      return;
+    }
     if (mishap_ == Mishap::kThrows) return;
     ASSERT_TRUE(eventually([] { return hanging_at_faults() == 1; }));
     if (mishap_ == Mishap::kHangs) return;

@@ -19,7 +19,6 @@
 namespace tandem::rl {
 namespace {
 
-constexpr std::chrono::minutes kLearnPatience{5};  // how long a replica waits for the others in one step
 constexpr std::size_t kShownName =
     12;  // of a policy: threads have 15 characters, and the last are the replica's number
 constexpr std::array kTimes{&LearnReport::load_seconds, &LearnReport::learn_seconds, &LearnReport::sync_seconds};
@@ -119,7 +118,7 @@ void MultiAgentRun::build_teams(const std::vector<sync::Placement>& placements) 
   for (std::size_t p = 0; p < map_.size(); ++p) {
     if (!map_[p].trained) continue;
     Seat& seat = seats_[p];
-    learner::TeamOptions options = team_options_of(setup_, setup_.ppo, seed_of(p), kLearnPatience);
+    learner::TeamOptions options = team_options_of(setup_, setup_.ppo, seed_of(p), patience_of(setup_.ppo));
     options.threads = map_[p].name.substr(0, kShownName);
     seat.team = std::make_unique<learner::ReplicaTeam>(
         placements, options,
@@ -232,7 +231,7 @@ void MultiAgentRun::learn(std::size_t policy, double progress) {
     for (int shard = placement.mine.begin; shard < placement.mine.end; ++shard)
       fragments.push_back(&worker(shard).fragment(policy));
     const auto local = static_cast<std::size_t>(placement.local);
-    seat.learned[local] = seat.ppo[local]->update(fragments, progress, kLearnPatience);
+    seat.learned[local] = seat.ppo[local]->update(fragments, progress, patience_of(setup_.ppo));
   });
 }
 

@@ -55,8 +55,7 @@ struct PpoOptions {
   std::optional<double> target_kl;  // stop the update's passes when approx_kl exceeds 1.5 times this
   AdvantageNormalization advantage_normalization = AdvantageNormalization::kMinibatch;
   LossKernel kernel = LossKernel::kAuto;
-  std::int64_t stall_timeout =
-      240;  // seconds that a step of an env group may take; less than others wait for its replica
+  std::int64_t stall_timeout = 120;  // seconds that a step of an env group may take; others wait twice as long or more
   Fragments fragments = Fragments::kEven;
   std::optional<SequenceOptions> sequences;  // of policies that remember; none: of others
 

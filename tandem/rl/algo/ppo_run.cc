@@ -17,8 +17,7 @@
 namespace tandem::rl {
 namespace {
 
-constexpr const char* kKlCoef = "kl_coef";        // of the next update, in the part "run"
-constexpr std::chrono::minutes kStepPatience{5};  // how long a replica waits for the others in one step
+constexpr const char* kKlCoef = "kl_coef";  // of the next update, in the part "run"
 
 std::vector<std::string> part_names(int shards) {
   std::vector<std::string> names{"state", "normalizers", "run"};
@@ -69,7 +68,7 @@ PpoRun::PpoRun(PpoSetup setup)
   }
   build_rollouts(placements);
   team_ = std::make_unique<learner::ReplicaTeam>(
-      placements, team_options_of(setup_, setup_.ppo, setup_.seed, kStepPatience),
+      placements, team_options_of(setup_, setup_.ppo, setup_.seed, patience_of(setup_.ppo)),
       [this](const sync::Placement& placement) { return policies_[static_cast<std::size_t>(placement.local)]; },
       setup_.ranks);
   watch_ = watch_steps(*team_, workers_, spec_.id, shards_.begin, setup_.ppo.num_envs / setup_.shards, setup_.ppo);
@@ -140,7 +139,7 @@ void PpoRun::collect_and_learn(learner::Member& member, RunReport& report) {
   report.sample_seconds = seconds_since(start);
   const double progress = static_cast<double>(env_steps_) / static_cast<double>(setup_.total_steps);
   const Clock::time_point learning = Clock::now();
-  report.learning = ppo_[local]->update(fragments_[local], progress, kStepPatience);
+  report.learning = ppo_[local]->update(fragments_[local], progress, patience_of(setup_.ppo));
   report.learning.all_seconds = seconds_since(learning);
 }
 

@@ -37,6 +37,11 @@ template <typename Setup, typename Options>
           .patience = patience};
 }
 
+/// How long a replica waits for the others in one step: longer than a step of an env group may hang on one of them.
+[[nodiscard]] inline Clock::duration patience_of(const PpoOptions& ppo) {
+  return std::max<Clock::duration>(std::chrono::minutes(5), 2 * std::chrono::seconds(ppo.stall_timeout));
+}
+
 /// Throws ConfigError when the options speak of sequences and the policy remembers nothing, or the other way round.
 void require_sequences_for(const ActorCritic& policy, bool has_sequences);
 

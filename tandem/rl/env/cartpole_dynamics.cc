@@ -26,8 +26,8 @@ constexpr double kPoleMoment = kPoleMass * kHalfLength;
 constexpr double kForce = 10.0;
 constexpr double kTimeStep = 0.02;
 
-// Of |angle| up to here the polynomials' remainders are below 1e-19. A pole that stands has at most kCartPoleFallen.
-constexpr double kSmallAngle = 0.3;
+// Of |angle| up to here the polynomials' remainders are below 3e-19. A pole that stands has at most kCartPoleFallen.
+constexpr double kSmallAngle = 0.21;
 static_assert(kSmallAngle > kCartPoleFallen);
 
 // Vectors pass by reference: by value they would pass in other registers on other processors.

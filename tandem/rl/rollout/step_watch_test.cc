@@ -20,7 +20,7 @@ TEST(StepWatchTest, NamesTheGroupThatIsStillInTheStepInWhichItWas) {
   EXPECT_EQ(watch.look(), "") << "it may just have begun";
   std::this_thread::sleep_for(25ms);
   const std::string late = watch.look();
-  EXPECT_THAT(late, HasSubstr("in one step: env group 1 (Slow-v0, environment 1) for 0.0"));
+  EXPECT_THAT(late, HasSubstr("in one step: env group 1 (Slow-v0, environment 1) for 0."));
   EXPECT_THAT(late, HasSubstr("0.02 s are allowed (its option)"));
   EXPECT_THAT(late, Not(HasSubstr("env group 0")));
 }
