@@ -110,7 +110,8 @@ class LinkAcross final : public VariableLink {
     } catch (const PeerLost& lost) {
       if (lost.peer() != owner_) throw;
       throw PeerLost(owner_,
-                     concat(lost.what(), "; its process held the parameters and the optimizer's state of the run"));
+                     concat(lost.what(), "; its process held the parameters and the optimizer's state of the run;",
+                            " unless survivors take over, go on from the last checkpoint"));
     }
   }
 

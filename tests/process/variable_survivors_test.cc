@@ -31,7 +31,8 @@ constexpr std::int64_t kGradientsOfUpdate = 4;  // of each replica: two passes o
 
 // PPO that only a signal ends.
 Recipe of_variables(const std::string& strategy) {
-  Recipe recipe = with_steps(cartpole(), 1'000'000'000);
+  // No update ends its passes early: all give equally many gradients.
+  Recipe recipe = with_setting(with_steps(cartpole(), 1'000'000'000), "ppo.target_kl=none");
   recipe.arguments.insert(recipe.arguments.end(), {"--strategy", strategy});
   if (strategy == "asynchronous") return with_setting(recipe, "asynchronous.drop_staler=3");
   return with_setting(with_setting(recipe, "sync_replicas.replicas_to_aggregate=3"), "sync_replicas.average_decay=0.9");
