@@ -33,7 +33,7 @@ add_custom_target(unit_tests)  # builds all programs with that label
 function(tandem_discover_tests target)
   cmake_parse_arguments(ARG "" "TIMEOUT" "LABELS" ${ARGN})
   if(NOT ARG_TIMEOUT)
-    set(ARG_TIMEOUT 120)
+    set(ARG_TIMEOUT 240)
   endif()
   if(unit IN_LIST ARG_LABELS)
     add_dependencies(unit_tests ${target})
