@@ -4,9 +4,10 @@
     sudo bench/two_hosts_step.py [--build build/release] [--rate-mbit 1000] [--smoke]
 
 The hosts are network namespaces of this machine with a cable that a token bucket (tc tbf) limits. Measures what plain TCP
-brings across it, both ways at a time, then runs bench/sync/step_bench and prints a line for each of its networks: the step,
-the bytes that each host must send for the gradients, 2 (h - 1) / h times theirs, and the step as a multiple of what these
-take at the cable's rate, which counts headers too, and over plain TCP. Needs root, ip, tc, unshare and nsenter.
+brings across it, both ways at a time, then runs bench/sync/step_bench and prints a few lines for each of its networks: the
+bytes that each host must send for the gradients, 2 (h - 1) / h times theirs; the sums of the gradients when nothing is computed,
+and a whole step, as multiples of what these bytes take at the cable's rate, which counts headers too, and over plain TCP; and
+what a step takes when each rank trains alone, which is all computing. Needs root, ip, tc, unshare and nsenter.
 """
 
 from __future__ import annotations
@@ -136,18 +137,20 @@ def main() -> None:
     with two_hosts(options.rate_mbit) as hosts:
         tcp_mbit = plain_tcp_mbit(hosts, 5 if options.smoke else 200)
         print(f"plain TCP over the cable of {options.rate_mbit} Mbit/s: {tcp_mbit:.0f} Mbit/s each way", flush=True)
+        ms: dict[str, float] = {}
         for line in run_ranks(hosts, program, ["--smoke"] if options.smoke else []):
-            if not line["case"].endswith("a step"):
+            network, case = line["case"].split(", ", 1)
+            ms[case] = line["value"]
+            if case != "the sums":
                 continue
-            millions = float(line["case"].split("M", 1)[0])
-            sent = 2 * (HOSTS - 1) / HOSTS * 4e6 * millions
+            sent = 2 * (HOSTS - 1) / HOSTS * 4e6 * float(network.split("M", 1)[0])
             wire_ms = sent * 8 / (options.rate_mbit * 1e6) * 1e3
-            print(
-                f"{line['case']}: {line['value']:.1f} ms; {sent / 1e6:.1f} MB a host take {wire_ms:.1f} ms at "
-                f"{options.rate_mbit} Mbit/s: {line['value'] / wire_ms:.2f} times, "
-                f"and {line['value'] / wire_ms * tcp_mbit / options.rate_mbit:.2f} times plain TCP",
-                flush=True,
-            )
+            print(f"{network}: {sent / 1e6:.1f} MB a host take {wire_ms:.1f} ms at {options.rate_mbit} Mbit/s")
+            for case in ("the sums", "a step"):
+                times = ms[case] / wire_ms
+                by_tcp = times * tcp_mbit / options.rate_mbit
+                print(f"  {case}: {ms[case]:.1f} ms, {times:.2f} times that, and {by_tcp:.2f} times plain TCP")
+            print(f"  a step alone: {ms['a step'] - ms['added']:.1f} ms", flush=True)
 
 
 if __name__ == "__main__":

@@ -36,13 +36,16 @@ class DdPpoStragglers(Bench):
         samples = {contender.name: Sample({}) for contender in contenders}
         seeds = SEEDS if size is Size.FULL else SEEDS[:1]
         for tail, uneven in TAILS.items():
-            rates, returns = {}, {}
-            for name in samples:
-                runs = [self._train(name, uneven, seed, size) for seed in seeds]
-                rates[name] = statistics.mean(done["env_steps_per_s"] for done in runs)
-                returns[name] = statistics.mean(done["episode_return_mean"] for done in runs)
-                samples[name].values[rate(tail)] = rates[name]
-                samples[name].facts[f"returns, {tail}"] = [done["episode_return_mean"] for done in runs]
+            runs = {name: [] for name in samples}
+            for seed in seeds:  # in turns, since machines change their speed
+                for name in samples:
+                    runs[name].append(self._train(name, uneven, seed, size))
+            mean = lambda name, key: statistics.mean(done[key] for done in runs[name])
+            rates = {name: mean(name, "env_steps_per_s") for name in samples}
+            returns = {name: mean(name, "episode_return_mean") for name in samples}
+            for name, sample in samples.items():
+                sample.values[rate(tail)] = rates[name]
+                sample.facts[f"returns, {tail}"] = [done["episode_return_mean"] for done in runs[name]]
             judged = samples[PREEMPT].values
             judged[f"{LOST}, {tail}"] = 100 * (1 - rates[TIME_OPTIMAL] / rates[PREEMPT])
             judged[f"{RETURN}, {tail}"] = 100 * (1 - returns[PREEMPT] / returns[WAIT_ALL])

@@ -2,8 +2,9 @@
 documentation says, each a process with a server, and as threads of one session."""
 
 import json
+from pathlib import Path
 
-from harness.model import Bench, Better, Contender, Metric, Sample, Size, WrongAnswer
+from harness.model import Bench, Better, Contender, Failed, Metric, Sample, Size, WrongAnswer
 from harness.process import run
 
 BESIDE, DROPPED, OF_TWO = "steps/s beside a straggler", "dropped of the fast", "steps/s of two"
@@ -28,17 +29,30 @@ class Straggler(Bench):
         return Contender(name, _measured_with_others)
 
     def round(self, contenders: list[Contender], size: Size) -> dict[str, Sample]:
+        """A turn of each of the two programs. TensorFlow's ends nobody else's measurement."""
         smoke = ["--smoke"] if size is Size.SMOKE else []
-        text = run([self.place.programs / "straggler_bench", *smoke]).stdout
-        names = [contender.name for contender in contenders]
-        if "tensorflow" in names:
-            text += run([self._python, self.place.root / "bench" / "peers" / "tensorflow_straggler.py", *smoke]).stdout
-        samples = {name: Sample({}) for name in names}
-        for line in map(json.loads, text.splitlines()):
-            samples[line["contender"]].values[line["case"]] = line["value"]
-        if BESIDE not in samples["tandem"].values:
-            raise WrongAnswer("the program printed no numbers")
+        names = [contender.name for contender in contenders if contender.name not in self.missing]
+        peers = [name for name in names if name in self.peer_names]
+        ours = [name for name in names if name not in peers]
+        samples = _samples([self.place.programs / "straggler_bench", *smoke], ours)
+        if peers:
+            script = self.place.root / "bench" / "peers" / "tensorflow_straggler.py"
+            try:
+                samples |= _samples([self._python, script, *smoke], peers)
+            except (Failed, WrongAnswer) as failure:
+                self.missing |= {name: f"{type(failure).__name__}: {failure}" for name in peers}
         return samples
+
+
+def _samples(command: list[str | Path], names: list[str]) -> dict[str, Sample]:
+    """What a program prints of these contenders."""
+    samples = {name: Sample({}) for name in names}
+    for line in map(json.loads, run(command).stdout.splitlines()):
+        samples[line["contender"]].values[line["case"]] = line["value"]
+    for name, sample in samples.items():
+        if not sample.values:
+            raise WrongAnswer(f"{command[0]} printed no numbers of {name}")
+    return samples
 
 
 def _measured_with_others(size: Size) -> Sample:

@@ -3,8 +3,9 @@
 //     tandem launch --ranks 2 -- step_bench [--smoke]
 //
 // An MLP on 8 rows, one thread a rank, SGD: sync::DataParallel over all ranks, against the same over a group of one, on
-// all ranks at the same time. Rank 0 prints the difference of the medians. All ranks must end with the same bits, and
-// the mean must be that of all ranks.
+// all ranks at the same time. Rank 0 prints the difference of the medians, and what the sums of the gradients take when
+// nothing is computed: all buckets started at once. All ranks must end with the same bits, and the mean must be that of
+// all ranks.
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 #include <torch/nn/modules/activation.h>
@@ -15,6 +16,7 @@
 
 #include <iostream>
 #include <memory>
+#include <stdexcept>
 #include <vector>
 
 #include "bench/timing.h"
@@ -44,6 +46,12 @@ std::shared_ptr<torch::nn::SequentialImpl> make_net(const Shape& shape) {
   return net;
 }
 
+std::int64_t elements_of(const torch::nn::Module& net) {
+  std::int64_t elements = 0;
+  for (const at::Tensor& parameter : net.parameters()) elements += parameter.numel();
+  return elements;
+}
+
 struct Batch {
   at::Tensor x, y;
 };
@@ -60,9 +68,29 @@ std::vector<double> time_steps(torch::nn::SequentialImpl& net, sync::DataParalle
   return seconds;
 }
 
-// Medians of the steps with all ranks and alone, in turns.
+// The sums of a step and nothing else.
+std::vector<double> time_sums(comm::Group& group, std::int64_t elements, int steps) {
+  const at::Tensor flat = group.allocate(elements, at::kFloat, at::kCPU);
+  const std::int64_t most = sync::kBucketBytes / flat.element_size();
+  const Limits limits{.deadline = Deadline::after(std::chrono::minutes(5)), .stop = {}};
+  std::vector<double> seconds;
+  for (int step = -1; step < steps; ++step) {
+    flat.fill_(group.rank() + 1);
+    group.barrier(limits);
+    const Clock::time_point start = Clock::now();
+    std::vector<comm::Pending> sums;
+    for (const at::Tensor& bucket : flat.split(most)) sums.push_back(group.start_all_reduce(bucket));
+    for (comm::Pending& sum : sums) sum.wait(limits);
+    if (step >= 0) seconds.push_back(seconds_since(start));
+    const double expected = group.size() * (group.size() + 1) / 2.0;
+    if (!at::all(flat == expected).item<bool>()) throw std::runtime_error("a sum is not that of all ranks");
+  }
+  return seconds;
+}
+
+// Medians of the steps with all ranks and alone, and of the sums, in turns.
 struct Times {
-  std::vector<double> together, alone;
+  std::vector<double> together, alone, sums;
 };
 
 Times time(const Shape& shape, const comm::World& world) {
@@ -77,6 +105,7 @@ Times time(const Shape& shape, const comm::World& world) {
     times.alone.push_back(Samples(time_steps(*own_net, alone, batch, shape.steps)).quantile(0.5));
     world.group->barrier({.deadline = Deadline::after(std::chrono::minutes(1)), .stop = {}});
     times.together.push_back(Samples(time_steps(*shared_net, together, batch, shape.steps)).quantile(0.5));
+    times.sums.push_back(Samples(time_sums(*world.group, elements_of(*shared_net), 1 + shape.steps / 4)).quantile(0.5));
   }
   together.require_same_state();
   return times;
@@ -90,7 +119,7 @@ int run(Size size) {
   for (const Shape& shape : shapes) {
     const Times times = time(shape, world);
     if (world.rank != 0) continue;
-    const Samples together(times.together), alone(times.alone);
+    const Samples together(times.together), alone(times.alone), sums(times.sums);
     print({.case_name = concat(shape.name, " parameters, added"),
            .contender = "tandem",
            .unit = "ms",
@@ -101,6 +130,11 @@ int run(Size size) {
            .unit = "ms",
            .value = 1e3 * together.quantile(0.5),
            .samples = times.together.size()});
+    print({.case_name = concat(shape.name, " parameters, the sums"),
+           .contender = "tandem",
+           .unit = "ms",
+           .value = 1e3 * sums.quantile(0.5),
+           .samples = times.sums.size()});
   }
   return 0;
 }

@@ -5,6 +5,9 @@
 #pragma once
 #include <string_view>
 
+/// Functions that are marked so become part of their callers, and are compiled for their callers' processors.
+#define TANDEM_INLINE [[gnu::always_inline]] inline
+
 namespace tandem {
 
 /// In ascending order: a processor that has one has all before it.

@@ -96,7 +96,16 @@ Carrier::Outcome Carrier::await_done(std::uint64_t ticket, const std::stop_token
 void Carrier::carry_all(const std::stop_token& stop) {
   const at::NoGradGuard no_grad;
   try {
-    while (!stop.stop_requested()) carry_batch(stop);
+    while (!stop.stop_requested()) {
+      const bool has_first = !carried_.empty();
+      if (has_first) {
+        layers_.between([&] { carried_.front().between->wait(layers_.asking(Phase::kBetween)); });
+      } else if (!await_started(summed_, stop)) {
+        break;
+      }
+      if (!sum_started(has_first ? Phase::kFromLeader : Phase::kInside, stop)) break;
+      if (has_first) hand_round_first();
+    }
   } catch (...) {
     const MutexLock lock(mutex_);
     failure_ = std::current_exception();
@@ -104,39 +113,36 @@ void Carrier::carry_all(const std::stop_token& stop) {
   changed_.notify_all();
 }
 
-void Carrier::carry_batch(const std::stop_token& stop) {
-  std::uint64_t first = 0, last = 0;
-  {
+// Those that the leader has started by now, which all others have started or will start without waiting for a result
+// that they have not got: the leader had not got it either. False when the thread is to end.
+bool Carrier::sum_started(Phase phase, const std::stop_token& stop) {
+  std::uint64_t end = summed_;
+  if (layers_.leads()) {
     const MutexLock lock(mutex_);
-    first = done_;
+    end = std::min(started_, done_ + kMostAtOnce);
   }
-  if (!await_started(first, stop)) return;
-  {
-    const MutexLock lock(mutex_);
-    last = std::min(started_, first + kMostAtOnce);
-  }
-  const at::Tensor end = at::full({1}, static_cast<std::int64_t>(last), at::kLong);
-  layers_.inside([&] { layers_.inner().broadcast(end, 0, layers_.asking(Phase::kInside)); });
-  last = static_cast<std::uint64_t>(end.item<std::int64_t>());
-  std::vector<at::Tensor> flats;
-  std::vector<Pending> between;
-  for (std::uint64_t ticket = first; ticket < last; ++ticket) {
-    const auto flat = await_started(ticket, stop);
-    if (!flat) return;
-    flats.push_back(*flat);
+  const at::Tensor said = at::full({1}, static_cast<std::int64_t>(end), at::kLong);
+  const auto hear = [&] { layers_.inner().broadcast(said, 0, layers_.asking(phase)); };
+  phase == Phase::kInside ? layers_.inside(hear) : layers_.from_leader(hear);
+  for (end = static_cast<std::uint64_t>(said.item<std::int64_t>()); summed_ < end; ++summed_) {
+    const auto flat = await_started(summed_, stop);
+    if (!flat) return false;
     layers_.inside([&] { layers_.inner().start_all_reduce(*flat).wait(layers_.asking(Phase::kInside)); });
-    layers_.between([&] { between.push_back(layers_.outer()->start_all_reduce(*flat)); });
+    carried_.push_back({*flat, {}});
+    layers_.between([&] { carried_.back().between = layers_.outer()->start_all_reduce(*flat); });
   }
-  for (std::size_t i = 0; i < flats.size(); ++i) {
-    layers_.between([&] { between[i].wait(layers_.asking(Phase::kBetween)); });
-    layers_.from_leader([&] { layers_.inner().broadcast(flats[i], 0, layers_.asking(Phase::kFromLeader)); });
-    {
-      const MutexLock lock(mutex_);
-      under_way_.pop_front();
-      ++done_;
-    }
-    changed_.notify_all();
+  return true;
+}
+
+void Carrier::hand_round_first() {
+  layers_.from_leader([&] { layers_.inner().broadcast(carried_.front().flat, 0, layers_.asking(Phase::kFromLeader)); });
+  carried_.pop_front();
+  {
+    const MutexLock lock(mutex_);
+    under_way_.pop_front();
+    ++done_;
   }
+  changed_.notify_all();
 }
 
 // Nothing when the thread is to end.

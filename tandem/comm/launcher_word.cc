@@ -16,6 +16,10 @@ bool is_left_behind(Store& part, const Life& who) { return part.find(left_key(wh
 std::optional<std::chrono::milliseconds> patience_with_stopped(Store& part, const Life& who) {
   if (!part.find(kBegunKey)) return std::nullopt;
   if (part.find(let_in_key(who)) && !part.find(kOverKey)) return std::nullopt;
+  return deadline_of_run(part);
+}
+
+std::optional<std::chrono::milliseconds> deadline_of_run(Store& part) {
   const std::optional<std::string> deadline = part.find(kDeadlineKey);
   return deadline ? std::optional(std::chrono::milliseconds(std::stoll(*deadline))) : std::nullopt;
 }

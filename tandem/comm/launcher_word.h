@@ -35,4 +35,7 @@ void tell_end(Store& part, const Life& who, const std::string& how);
 /// others look out for, and where ranks do not meet anew.
 [[nodiscard]] std::optional<std::chrono::milliseconds> patience_with_stopped(Store& part, const Life& who);
 
+/// The deadline of the run, after which its ranks take a silent one for lost; nothing where ranks do not meet anew.
+[[nodiscard]] std::optional<std::chrono::milliseconds> deadline_of_run(Store& part);
+
 }  // namespace tandem::comm

@@ -185,8 +185,8 @@ class LayeredMember final : public Group {
 
   void meet(const Limits& limits) {
     // Of this inner group, how many there are, and whether a thread carries collectives on. Only one of several layers
-    // has such a thread: it takes what was started in batches, and one that waits for a batch of its own before it
-    // starts the next would keep another layer's batch, which may hold both, waiting for ever.
+    // has such a thread: it hands a result round only when what was started meanwhile is summed inside, and an inner
+    // layer that did so too would wait for results that the outer one keeps until that is done.
     const at::Tensor place = at::zeros({3}, at::kLong);
     at::Tensor sizes;
     layers_.between([&] {

@@ -7,9 +7,10 @@
 // Layered groups may be inner or outer groups of others.
 //
 // Several all_reduces may be started at once. Where the outer group goes on alone and is not layered itself, so does
-// this one: a thread carries them on (comm/carrier.h), and the next are summed inside while the leaders exchange one.
-// Elsewhere the work is done in the wait. Waits count as operations here: they come at the same place among the starts
-// on all members.
+// this one: a thread carries them on (comm/carrier.h), and what is started while the leaders exchange one is summed
+// inside before its result is handed round, so a wait may last until the other members have started as many. Elsewhere
+// the work is done in the wait. Waits count as operations here: they come at the same place among the starts on all
+// members.
 //
 // Limits are those of waiting for one's own inner group; who waits for a leader, and so perhaps for another group's
 // members, waits up to some seconds longer, so that the group that misses a member is the one that says so.

@@ -20,9 +20,6 @@ namespace {
 template <typename T>
 using Accumulator = std::conditional_t<std::is_same_v<T, c10::Half> || std::is_same_v<T, c10::BFloat16>, float, T>;
 
-// Functions that are marked so become part of their callers, and are compiled for the callers' processors.
-#define TANDEM_INLINE [[gnu::always_inline]] inline
-
 template <typename T, int Begin, int End>
 TANDEM_INLINE Accumulator<T> sum_at(T* const* arrays, std::int64_t i) {
   if constexpr (End - Begin == 1) {

@@ -53,8 +53,8 @@ class ThreadTeam {
     std::function<void(const std::string&)> end;  // ends their waits, as on_failure
     Clock::duration grace{};                      // for them to return after that
   };
-  /// Between runs. Of tasks that had to end, run() throws the failure to report, or DeadlineExceeded with
-  /// what look() said; and HungThread when one has not returned even so: the team can then neither be used nor
+  /// Between runs. Of tasks that had to end, run() throws the failure to report, or StalledCall with what
+  /// look() said; and HungThread when one has not returned even so: the team can then neither be used nor
   /// destroyed, nor may what its tasks use be, before it does.
   void set_watch(Watch watch) { watch_ = std::move(watch); }
 

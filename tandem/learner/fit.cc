@@ -25,7 +25,7 @@ EpochReport run_epoch(ReplicaTeam& team, const FitOptions& options, const FitFun
     const std::int64_t minibatches = member.learner.batch().plan().minibatches;
     double sum = 0;
     for (std::int64_t b = 0; b < minibatches; ++b) {
-      const Limits limits{.deadline = Deadline::after(options.team.patience), .stop = {}};
+      const Limits limits{.deadline = Deadline::after(options.team.patience), .stop = member.lost};
       sum += member.learner.step(b, loss, 1.0, limits).step.loss;
     }
     if (member.replica.placement().local == 0) report.loss = sum / static_cast<double>(minibatches);

@@ -19,17 +19,24 @@ at::Tensor tensor_of(std::span<const T> elements, at::ScalarType type) {
 }
 
 template <typename T>
-std::vector<T> elements_of(const at::Tensor& tensor) {
-  std::vector<T> elements(static_cast<std::size_t>(tensor.numel()));
+void take_elements(const at::Tensor& tensor, std::vector<T>& elements) {
+  elements.resize(static_cast<std::size_t>(tensor.numel()));
   if (!elements.empty()) std::memcpy(elements.data(), tensor.const_data_ptr(), tensor.nbytes());
+}
+
+template <typename T>
+std::vector<T> elements_of(const at::Tensor& tensor) {
+  std::vector<T> elements;
+  take_elements(tensor, elements);
   return elements;
 }
 
 template <typename T>
-std::vector<std::vector<T>> gather_elements(comm::Group& group, const at::Tensor& mine, const Limits& limits) {
-  std::vector<std::vector<T>> all;
-  for (const at::Tensor& its : group.all_gather(mine, limits)) all.push_back(elements_of<T>(its));
-  return all;
+void gather_elements(comm::Group& group, const at::Tensor& mine, const Limits& limits,
+                     std::vector<std::vector<T>>& all) {
+  const std::vector<at::Tensor> given = group.all_gather(mine, limits);
+  all.resize(given.size());
+  for (std::size_t i = 0; i < given.size(); ++i) take_elements(given[i], all[i]);
 }
 
 }  // namespace
@@ -42,6 +49,18 @@ Ranks::Ranks(std::shared_ptr<comm::Group> group, std::string description, Clock:
 Ranks Ranks::with_boards(OpenBoard open_board) const {
   Ranks ranks = *this;
   ranks.open_board_ = std::move(open_board);
+  return ranks;
+}
+
+Ranks Ranks::out_of(int all) const {
+  Ranks ranks = *this;
+  ranks.all_ = all;
+  return ranks;
+}
+
+Ranks Ranks::with_losses(std::function<std::stop_token()> lost) const {
+  Ranks ranks = *this;
+  ranks.lost_ = std::move(lost);
   return ranks;
 }
 
@@ -64,7 +83,7 @@ std::vector<std::vector<double>> Ranks::gather(const std::vector<double>& mine) 
 
 void Ranks::gather(const std::vector<double>& mine, std::vector<std::vector<double>>& all) const {
   if (size() > 1) {
-    all = gather_elements<double>(*group_, tensor_of(std::span(mine), at::kDouble), limits());
+    gather_elements(*group_, tensor_of(std::span(mine), at::kDouble), limits(), all);
     return;
   }
   all.resize(1);
@@ -72,7 +91,9 @@ void Ranks::gather(const std::vector<double>& mine, std::vector<std::vector<doub
 }
 
 std::vector<std::vector<std::byte>> Ranks::gather(std::span<const std::byte> mine) const {
-  return gather_elements<std::byte>(*group_, tensor_of(mine, at::kByte), limits());
+  std::vector<std::vector<std::byte>> all;
+  gather_elements(*group_, tensor_of(mine, at::kByte), limits(), all);
+  return all;
 }
 
 std::vector<std::byte> Ranks::from(int root, std::span<const std::byte> roots) const {

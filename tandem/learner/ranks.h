@@ -11,11 +11,13 @@
 #pragma once
 #include <ATen/core/Tensor.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <functional>
 #include <memory>
 #include <span>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -38,9 +40,13 @@ class Ranks {
       std::function<ProgressBoard(int units, Range mine, std::chrono::milliseconds news, const Limits& limits)>;
   /// The same ranks, with boards.
   [[nodiscard]] Ranks with_boards(OpenBoard open_board) const;
+  /// The same ranks, of a run that has `all` of them when none is missing.
+  [[nodiscard]] Ranks out_of(int all) const;
 
   [[nodiscard]] int rank() const { return group_->rank(); }
   [[nodiscard]] int size() const { return group_->size(); }
+  /// Of the run, when none is missing: size() unless out_of() said more.
+  [[nodiscard]] int size_of_run() const { return std::max(size(), all_); }
   /// Rank 0, which writes what a run leaves behind.
   [[nodiscard]] bool leads() const { return rank() == 0; }
   [[nodiscard]] const std::shared_ptr<comm::Group>& group() const { return group_; }
@@ -65,6 +71,12 @@ class Ranks {
   [[nodiscard]] ProgressBoard open_board(int units, Range mine,
                                          std::chrono::milliseconds news = std::chrono::milliseconds(5)) const;
 
+  /// The same ranks, where `lost` gives a token that is requested when one of them is given up: it has died, or was
+  /// silent for too long. Asked again for each ReplicaTeam, from any thread.
+  [[nodiscard]] Ranks with_losses(std::function<std::stop_token()> lost) const;
+  /// That token: what waits for a rank by other means than the group ends with it. Never requested without.
+  [[nodiscard]] std::stop_token lost() const { return lost_ ? lost_() : std::stop_token(); }
+
   /// Ends the waits of all ranks, now and later, with the reason.
   void abort(const std::string& why) const { group_->abort(why); }
 
@@ -75,6 +87,8 @@ class Ranks {
   std::string description_;
   Clock::duration patience_;
   OpenBoard open_board_;
+  int all_ = 0;
+  std::function<std::stop_token()> lost_;
 };
 
 }  // namespace tandem::learner

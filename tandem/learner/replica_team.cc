@@ -26,12 +26,12 @@ void choose_matrix_kernels() {
 // Waits for all replicas, which the strategy has to know where it does not.
 class RestingShardSum final : public ShardSum {
  public:
-  RestingShardSum(comm::Group& group, sync::Strategy& strategy, Clock::duration patience)
-      : sum_(group, patience, {}), strategy_(strategy), patience_(patience) {}
+  RestingShardSum(comm::Group& group, sync::Strategy& strategy, Clock::duration patience, const std::stop_token& lost)
+      : sum_(group, patience, lost), strategy_(strategy), patience_(patience), lost_(lost) {}
 
   [[nodiscard]] const std::vector<double>& sum(std::span<const std::vector<double>> shards) override {
     const Span span("sum statistics");
-    strategy_.rest({.deadline = Deadline::after(patience_), .stop = {}});
+    strategy_.rest({.deadline = Deadline::after(patience_), .stop = lost_});
     return sum_.sum(shards);
   }
 
@@ -39,17 +39,19 @@ class RestingShardSum final : public ShardSum {
   comm::GroupShardSum sum_;
   sync::Strategy& strategy_;
   const Clock::duration patience_;
+  const std::stop_token lost_;
 };
 
 }  // namespace
 
 struct ReplicaTeam::Seat {
-  Seat(const sync::Placement& placement, const TeamOptions& options, const BuildModule& build, comm::Group& group)
+  Seat(const sync::Placement& placement, const TeamOptions& options, const BuildModule& build, comm::Group& group,
+       const std::stop_token& lost)
       : replica(placement, build(placement), options.run_seed, options.optimizer, options.flat),
         strategy(sync::make_strategy(options.strategy, replica, group)),
         learner(replica, *strategy, {.run_seed = options.run_seed, .rng = options.rng, .residence = options.residence}),
-        shard_sum(group, *strategy, options.patience),
-        member{replica, *strategy, learner, shard_sum, group} {}
+        shard_sum(group, *strategy, options.patience, lost),
+        member{replica, *strategy, learner, shard_sum, group, lost} {}
 
   sync::Replica replica;
   std::unique_ptr<sync::Strategy> strategy;
@@ -93,6 +95,7 @@ ReplicaTeam::ReplicaTeam(const std::vector<sync::Placement>& placements, const T
                          const BuildModule& build, const Ranks& ranks)
     : options_(options),
       ranks_(ranks),
+      lost_(ranks.lost()),
       groups_(comm::make_local_group(static_cast<int>(placements.size()))),
       members_(placements.size()),
       threads_(options.threads, static_cast<int>(placements.size())) {
@@ -103,15 +106,17 @@ ReplicaTeam::ReplicaTeam(const std::vector<sync::Placement>& placements, const T
 
 ReplicaTeam::~ReplicaTeam() = default;
 
+Limits ReplicaTeam::limits() const { return {.deadline = Deadline::after(options_.patience), .stop = lost_}; }
+
 void ReplicaTeam::take_seat(const sync::Placement& placement, const BuildModule& build) {
   device::use_one_core();
-  const Limits limits{.deadline = Deadline::after(options_.patience), .stop = {}};
+  const Limits limits = this->limits();
   const auto local = static_cast<std::size_t>(placement.local);
   if (ranks_.size() > 1) {
     groups_[local] =
         comm::make_layered_group(std::move(groups_[local]), ranks_.group(), limits, comm::Names::kOfTheRun);
   }
-  members_[local] = std::make_unique<Seat>(placement, options_, build, *groups_[local]);
+  members_[local] = std::make_unique<Seat>(placement, options_, build, *groups_[local], lost_);
   members_[local]->strategy->begin(limits);
 }
 
@@ -121,7 +126,7 @@ void ReplicaTeam::run_on_all(const std::function<void(Member&)>& work) {
     const double before = thread_cpu_seconds();
     guarded(local, [&] {
       work(seat.member);
-      seat.strategy->rest({.deadline = Deadline::after(options_.patience), .stop = {}});
+      seat.strategy->rest(limits());
     });
     seat.cpu_seconds += thread_cpu_seconds() - before;
   });
@@ -136,8 +141,7 @@ void ReplicaTeam::set_passes(std::uint64_t passes) {
 model::NamedTensors ReplicaTeam::state() {
   model::NamedTensors whole;
   run([&](Member& member) {
-    const Limits limits{.deadline = Deadline::after(options_.patience), .stop = {}};
-    model::NamedTensors its = member.strategy.whole_state(limits);
+    model::NamedTensors its = member.strategy.whole_state(limits());
     if (member.replica.placement().local == 0) whole = std::move(its);
   });
   return whole;

@@ -14,6 +14,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -32,7 +33,8 @@ struct Member {
   sync::Strategy& strategy;
   Learner& learner;
   ShardSum& shard_sum;
-  comm::Group& group;  // all replicas of the run
+  comm::Group& group;    // all replicas of the run
+  std::stop_token lost;  // see Ranks::lost(): for waits that the group's end does not end
 };
 
 struct TeamOptions {
@@ -101,11 +103,13 @@ class ReplicaTeam {
   void take_seat(const sync::Placement& placement, const BuildModule& build);
   void abort(int local, const std::string& why);
   void run_on_all(const std::function<void(Member&)>& work);
+  [[nodiscard]] Limits limits() const;
   template <typename Task>
   void guarded(int local, const Task& task);
 
   const TeamOptions options_;
   const Ranks ranks_;
+  const std::stop_token lost_;  // ends all waits
   std::vector<std::unique_ptr<comm::Group>> groups_;
   std::vector<std::unique_ptr<Seat>> members_;
   ThreadTeam threads_;  // last: joined before what its threads use is gone

@@ -5,6 +5,12 @@
 #include <torch/nn/module.h>
 #include <torch/types.h>
 
+#include <stop_token>
+#include <string>
+
+#include "tandem/base/clock.h"
+#include "tandem/base/error.h"
+#include "tandem/base/testing/eventually.h"
 #include "tandem/learner/testing/scale_team.h"
 
 namespace tandem::learner {
@@ -12,7 +18,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-ReplicaTeam make_team(const sync::StrategyOptions& strategy) {
+ReplicaTeam make_team(const sync::StrategyOptions& strategy, const Ranks& ranks = {}) {
   return {sync::place_on_cpu(2, 2),
           {.run_seed = 5,
            .rng = model::RngOrder::kShards,
@@ -21,7 +27,8 @@ ReplicaTeam make_team(const sync::StrategyOptions& strategy) {
            .strategy = strategy,
            .residence = {},
            .patience = 20s},
-          [](const sync::Placement&) { return std::make_shared<Scale>(); }};
+          [](const sync::Placement&) { return std::make_shared<Scale>(); },
+          ranks};
 }
 
 void load_eight_rows(Member& member) {
@@ -91,6 +98,33 @@ TEST(ReplicaTeamTest, GradientsOfAnAsynchronousTeamAreAllAccountedFor) {
   }
   EXPECT_EQ(gradients.sizes.steps, 6) << "each that is applied is a step";
   EXPECT_EQ(gradients.sizes.rows.sum, 6);
+}
+
+// As of a rank that is stopped: the group of the ranks may know nothing of who waits for variables and tokens.
+TEST(ReplicaTeamTest, ALossEndsTheWaitForATokenLongBeforeTheDeadline) {
+  std::stop_source lost;
+  ReplicaTeam team = make_team(sync::SyncReplicasOptions{}, Ranks().with_losses([&] { return lost.get_token(); }));
+  team.run(load_eight_rows);
+  std::string outcome;
+  const Clock::time_point start = Clock::now();
+  EXPECT_THROW(team.run([&](Member& member) {
+    if (member.replica.placement().replica == 1) {
+      EXPECT_TRUE(eventually([&] { return team.member(0).strategy.take_account()->replicas[0].offered == 1; }));
+      lost.request_stop();
+      return;  // to rest, which ends at once, too
+    }
+    member.learner.begin_pass(Order::kShuffled);
+    const Limits limits{.deadline = Deadline::after(20s), .stop = member.lost};
+    try {
+      (void)member.learner.step(0, loss_of(member), 1.0, limits);
+    } catch (const GroupAborted& error) {
+      outcome = error.what();
+      throw;
+    }
+  }),
+               RunError);
+  EXPECT_THAT(outcome, ::testing::HasSubstr("lacks those of replica 1"));
+  EXPECT_LT(seconds_since(start), 15);
 }
 
 TEST(ReplicaTeamTest, WhereAllStepTogetherThereIsNoReportOfGradients) {

@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "tandem/base/check.h"
+#include "tandem/base/cpu.h"
 #include "tandem/base/summation_tree.h"
 
 namespace tandem::model {
@@ -22,7 +23,7 @@ struct VectorOf {
 };
 
 template <typename T>
-[[gnu::always_inline]] inline double sum_block(const T* data, std::int64_t count) {
+TANDEM_INLINE double sum_block(const T* data, std::int64_t count) {
   using Raw = typename VectorOf<T>::Type;
   // Two accumulators a lane hide the latency of the addition; which one an element goes to is fixed as well.
   Doubles sums[2] = {};

@@ -10,14 +10,13 @@
 // each loader and learn() run on a thread of their own each, or, with Execution::kInline, all on the owner's, within
 // next() and drain(), always in the same order.
 // Blocking: each stage waits for the one before it when it has nothing, and for the one after it when that is full; the
-// learner waits until the owner takes its results; with a bound on policy lag that is waited for, a worker waits until
-// what it makes cannot become older. A learner that gets no batch for `starvation` fails with
-// DeadlineExceeded that says who produced last; so do next() and drain() when one call of produce(), load() or learn()
-// lasts longer than `stall`, and name its stage.
-// Errors: the first failure of any stage stops all; next() and drain() throw it with the stage's name. They throw
-// HungThread instead, which tells the failure, when a thread has not come back `grace` later. The destructor
-// aborts: what is on its way is dropped, and all threads are joined, however long a hung one takes. Inline, a call that
-// does not return keeps its owner.
+// learner waits until the owner takes its results, and with permits until it has one; with a bound on policy lag that
+// is waited for, a worker waits until what it makes cannot become older. A learner that gets no batch for `starvation`
+// fails with DeadlineExceeded that says who produced last; so do next() and drain() when one call of produce(), load()
+// or learn() lasts longer than `stall`, and name its stage. Errors: the first failure of any stage stops all; next()
+// and drain() throw it with the stage's name. They throw HungThread instead, which tells the failure, when a thread has
+// not come back `grace` later. The destructor aborts: what is on its way is dropped, and all threads are joined,
+// however long a hung one takes. Inline, a call that does not return keeps its owner.
 #pragma once
 #include <algorithm>
 #include <atomic>
@@ -29,6 +28,7 @@
 #include <vector>
 
 #include "tandem/concurrency/trace.h"
+#include "tandem/pipeline/batch_claims.h"
 #include "tandem/pipeline/inline_stages.h"
 #include "tandem/pipeline/lag_bound.h"
 #include "tandem/pipeline/loaded_buffers.h"
@@ -37,6 +37,7 @@
 #include "tandem/pipeline/stage_threads.h"
 #include "tandem/pipeline/stall_watch.h"
 #include "tandem/pipeline/start_window.h"
+#include "tandem/pipeline/step_permits.h"
 
 namespace tandem::pipeline {
 
@@ -52,8 +53,11 @@ struct PipelineOptions {
   std::size_t results = 16;
   Clock::duration starvation = std::chrono::seconds(300);
   Clock::duration stall = std::chrono::seconds(300);  // that one call of a stage may last
+  Clock::duration peers{0};                           // that one of the learner may wait for other ranks besides
   Clock::duration grace = std::chrono::seconds(60);   // for the threads to return once all is over
   std::optional<LagBound> lag_bound = {};             // none: batches may have any age
+  StepPermits* permits = nullptr;                     // of the learner's steps; null: it needs none. Not owned
+  BatchClaims* claims = nullptr;  // one for each batch; null: as many are made as produce() gives. Not owned
 };
 
 /// What the learner is about to learn from.
@@ -90,7 +94,8 @@ class LearnerPipeline {
         minibatches_({.slots = loaded_.size(), .passes = options.passes, .first_passes = options.first_passes}),
         results_(options.results),
         version_(version),
-        watch_(names(options), options.stall) {
+        watch_(watched(options)) {
+    TANDEM_CHECK(!drops() || options.permits == nullptr, "a batch that is dropped is no step");
     if (drops()) TANDEM_CHECK(work_.drop, "nothing says what becomes of batches that are too old");
     if (options.lag_bound && !drops()) window_.emplace(width(*options.lag_bound, options.passes));
     std::vector<Stage> stages = make_stages();
@@ -148,6 +153,12 @@ class LearnerPipeline {
     all.emplace_back("learner");
     return all;
   }
+  static std::vector<StallWatch::Stage> watched(const PipelineOptions& options) {
+    std::vector<StallWatch::Stage> stages;
+    for (std::string& name : names(options)) stages.push_back({std::move(name), options.stall});
+    stages.back().limit += options.peers;
+    return stages;
+  }
   [[nodiscard]] std::size_t stage_of_worker(int worker) const { return static_cast<std::size_t>(worker); }
   [[nodiscard]] std::size_t stage_of_loader(int loader) const {
     return static_cast<std::size_t>(options_.workers) + static_cast<std::size_t>(loader);
@@ -183,10 +194,9 @@ class LearnerPipeline {
     if (!worker.made) {
       if (const Progress progress = make(index, limits); progress != Progress::kMade) return progress;
     }
-    const std::int64_t samples = worker.made->tag.samples;
     if (!push(*worker.made, limits)) return Progress::kNone;
     worker.made.reset();
-    stats_.produced(samples, worker.working, worker.waited + (Clock::now() - worker.since));
+    stats_.produced(worker.working, worker.waited + (Clock::now() - worker.since));
     return Progress::kMade;
   }
 
@@ -205,8 +215,10 @@ class LearnerPipeline {
     const Clock::time_point asked = Clock::now();
     const std::optional<std::int64_t> number = window_ ? window_->begin(index, limits) : 0;
     if (!number) return Progress::kNone;
+    const bool is_due =
+        !draining_.load(std::memory_order_relaxed) && (options_.claims == nullptr || options_.claims->claim());
     const Clock::time_point begun = Clock::now();
-    if (!draining_.load(std::memory_order_relaxed)) {
+    if (is_due) {
       const StallWatch::Call call = watch_.enter(stage_of_worker(index));
       worker.made = work_.produce(index);
     }
@@ -216,6 +228,7 @@ class LearnerPipeline {
     }
     worker.made->tag.producer = index;
     worker.made->tag.number = *number;
+    stats_.sampled(worker.made->tag.samples);  // before anybody can have learned from them
     worker.waited = begun - asked;
     worker.since = Clock::now();
     worker.working = worker.since - begun;
@@ -245,6 +258,7 @@ class LearnerPipeline {
 
   // The pass, and with its last one the buffer, is over before the result is handed out, which may wait.
   Progress learn_once(const Limits& limits) {
+    if (options_.permits != nullptr && !options_.permits->await(limits)) return Progress::kNone;
     const Clock::time_point begun = Clock::now();
     const Deadline starved = Deadline::after(options_.starvation);
     const bool own_limit = starved.at() < limits.deadline.at();
@@ -267,6 +281,7 @@ class LearnerPipeline {
     const std::size_t queued = queue_.size();
     learned_.emplace(learn_from(pass->batch().buffer(), step));
     ++version_;
+    if (options_.permits != nullptr) options_.permits->use();
     stats_.learned({.queue_size = queued,
                     .waiting = got - begun,
                     .learning = Clock::now() - got,
@@ -309,8 +324,8 @@ class LearnerPipeline {
 
   [[noreturn]] void fail_stalled(const std::string& stalled) {
     threads_->fail(
-        concat("in one call: ", stalled, ", and ", std::chrono::duration<double>(options_.stall).count(),
-               " s are allowed (stall_timeout); ", queue_.history(), ", ", loaded_.ready(), " of ", loaded_.size(),
+        concat("in one call: ", stalled, " (stall_timeout); ", queue_.history(), ", ", loaded_.ready(), " of ",
+               loaded_.size(),
                " buffers ready for the learner. An environment or a device may hang, or be slower than that"),
         Deadline::after(options_.grace));
   }

@@ -49,9 +49,13 @@ double PipelineStats::Share::idle() const {
   return all > Clock::duration::zero() ? static_cast<double>(waiting.count()) / static_cast<double>(all.count()) : 0;
 }
 
-void PipelineStats::produced(std::int64_t samples, Clock::duration working, Clock::duration waiting) {
+void PipelineStats::sampled(std::int64_t samples) {
   MutexLock lock(mutex_);
   now_.samples_sampled += samples;
+}
+
+void PipelineStats::produced(Clock::duration working, Clock::duration waiting) {
+  MutexLock lock(mutex_);
   workers_.working += working;
   workers_.waiting += waiting;
 }
@@ -91,6 +95,7 @@ PipelineReport PipelineStats::report() {
   now_.queue_size = summary_of(queue_size_);
   now_.learner_idle = learner_.idle();
   now_.workers_idle = workers_.idle();
+  now_.learner_wait_seconds = std::chrono::duration<double>(learner_.waiting).count();
   learner_before_.add(learner_);
   workers_before_.add(workers_);
   now_.learner_idle_of_run = learner_before_.idle();

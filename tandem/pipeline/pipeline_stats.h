@@ -34,6 +34,7 @@ struct PipelineReport {
   PolicyLag lag, lag_of_run;         // since the last report; ever
   // Shares of their time in which they waited: since the last report, and ever.
   double learner_idle = 0, workers_idle = 0, learner_idle_of_run = 0, workers_idle_of_run = 0;
+  double learner_wait_seconds = 0;  // for batches, since the last report
 };
 
 /// A line for the person at the terminal: which side of the pipeline held the other up in the run, and what would help.
@@ -41,8 +42,10 @@ struct PipelineReport {
 
 class PipelineStats {
  public:
-  /// A rollout worker made a batch, after waiting for room in the queue with its last one.
-  void produced(std::int64_t samples, Clock::duration working, Clock::duration waiting);
+  /// A rollout worker made a batch of so many samples.
+  void sampled(std::int64_t samples);
+  /// And has handed it on; `waiting`: for its turn to begin, and for room in the queue.
+  void produced(Clock::duration working, Clock::duration waiting);
   void loaded(Clock::duration dequeue, Clock::duration load);
 
   struct Step {

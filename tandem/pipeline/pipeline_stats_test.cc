@@ -47,7 +47,7 @@ TEST(PipelineStatsTest, MeansAreOverTheLastFiftyBatches) {
 
 TEST(PipelineStatsTest, CountsSampledAndTrainedApart) {
   PipelineStats stats;
-  stats.produced(100, 1ms, 0ms);
+  stats.sampled(100);
   for (int pass = 0; pass < 3; ++pass) {
     stats.learned(
         {.queue_size = 0, .waiting = 0ms, .learning = 1ms, .samples = 100, .lag = pass, .first_pass = pass == 0});
@@ -64,7 +64,7 @@ TEST(PipelineStatsTest, IdleSharesAndLagsAreThoseSinceTheLastReport) {
   stats.learned({.queue_size = 0, .waiting = 10ms, .learning = 0ms, .samples = 1, .lag = 8, .first_pass = true});
   (void)stats.report();
   stats.learned({.queue_size = 0, .waiting = 3ms, .learning = 1ms, .samples = 1, .lag = 2, .first_pass = true});
-  stats.produced(1, 1ms, 1ms);
+  stats.produced(1ms, 1ms);
   const PipelineReport report = stats.report();
   EXPECT_DOUBLE_EQ(report.learner_idle, 0.75);
   EXPECT_DOUBLE_EQ(report.workers_idle, 0.5);

@@ -1,8 +1,8 @@
 // pipeline/stall_watch.h: which stage of a pipeline is inside a call of its user's code, and since when.
 //
-// A call that lasts longer than the limit is a stall: an environment or a loss that hangs cannot be told from one that
-// is very slow in any other way. Waits for another stage are no calls, so whoever waits for a stalled stage is not
-// blamed.
+// A call that lasts longer than its stage's limit is a stall: an environment or a loss that hangs cannot be told from
+// one that is very slow in any other way. Waits for another stage are no calls, so whoever waits for a stalled stage is
+// not blamed.
 //
 // Threads: all; a stage enters its own calls. Nothing blocks.
 #pragma once
@@ -20,9 +20,11 @@ namespace tandem::pipeline {
 
 class StallWatch {
  public:
-  /// `stages`: their names, "rollout 0".
-  StallWatch(std::vector<std::string> stages, Clock::duration limit)
-      : names_(std::move(stages)), limit_(limit), since_(names_.size()) {}
+  struct Stage {
+    std::string name;  // "rollout 0"
+    Clock::duration limit;
+  };
+  explicit StallWatch(std::vector<Stage> stages) : stages_(std::move(stages)), since_(stages_.size()) {}
 
   /// The stage is in a call while this lives.
   class Call {
@@ -39,30 +41,31 @@ class StallWatch {
   };
   [[nodiscard]] Call enter(std::size_t stage) { return Call(since_[stage]); }
 
-  [[nodiscard]] Clock::duration limit() const { return limit_; }
-  /// The stages that are over the limit, "loader 1 for 31 s, learner for 30 s"; empty when none is.
+  /// The stages that are over their limits, "loader 1 for 31 s, and 30 s are allowed"; empty when none is.
   [[nodiscard]] std::string stalled() const {
     std::string text;
     const Clock::time_point now = Clock::now();
-    for (std::size_t i = 0; i < names_.size(); ++i) {
+    for (std::size_t i = 0; i < stages_.size(); ++i) {
       const Clock::rep since = since_[i].load(std::memory_order_relaxed);
       if (since == kNone) continue;
       const Clock::duration lasts = now.time_since_epoch() - Clock::duration(since);
-      if (lasts < limit_) continue;
-      text += concat(text.empty() ? "" : ", ", names_[i], " for ",
-                     std::chrono::duration_cast<std::chrono::duration<double>>(lasts).count(), " s");
+      if (lasts < stages_[i].limit) continue;
+      text += concat(text.empty() ? "" : ", ", stages_[i].name, " for ", std::chrono::duration<double>(lasts).count(),
+                     " s, and ", std::chrono::duration<double>(stages_[i].limit).count(), " s are allowed");
     }
     return text;
   }
-  /// No stage can be over the limit before.
+  /// No stage can be over its limit before.
   [[nodiscard]] Deadline next_look() const {
     const Clock::time_point now = Clock::now();
-    Clock::duration most{0};
-    for (const std::atomic<Clock::rep>& each : since_) {
-      const Clock::rep since = each.load(std::memory_order_relaxed);
-      if (since != kNone) most = std::max(most, now.time_since_epoch() - Clock::duration(since));
+    Clock::duration least = Clock::duration::max();
+    for (std::size_t i = 0; i < stages_.size(); ++i) {
+      const Clock::rep since = since_[i].load(std::memory_order_relaxed);
+      const Clock::duration lasts =
+          since == kNone ? Clock::duration::zero() : now.time_since_epoch() - Clock::duration(since);
+      least = std::min(least, stages_[i].limit - lasts);
     }
-    return Deadline::after(limit_ - most);
+    return Deadline::after(least);
   }
 
  private:
@@ -71,8 +74,7 @@ class StallWatch {
     Since() : std::atomic<Clock::rep>(kNone) {}
   };
 
-  const std::vector<std::string> names_;
-  const Clock::duration limit_;
+  const std::vector<Stage> stages_;
   std::vector<Since> since_;
 };
 

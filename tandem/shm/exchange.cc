@@ -52,8 +52,9 @@ bool Exchange::post(const Posting& posting) {
   block(rank_).posting(posted_) = posting;
   sign();
   const std::uint64_t ticket = posted_++;
+  const bool came_last = has_gates_ && control_.all_posted.arrive(ticket, static_cast<std::uint64_t>(size_));
   block(rank_).posted.advance();
-  return has_gates_ && control_.all_posted.arrive(ticket, static_cast<std::uint64_t>(size_));
+  return came_last;
 }
 
 void Exchange::await_postings(std::uint64_t ticket, const Limits& limits) {
@@ -74,8 +75,8 @@ void Exchange::finish(std::uint64_t ticket) {
   TANDEM_CHECK(ticket == finished_, "collectives are finished in the order of their start");
   sign();
   ++finished_;
-  block(rank_).finished.advance();
   if (has_gates_) (void)control_.all_finished.arrive(ticket, static_cast<std::uint64_t>(size_));
+  block(rank_).finished.advance();
 }
 
 void Exchange::await_finishes(std::uint64_t ticket, const Limits& limits) {
@@ -106,7 +107,8 @@ void Exchange::sleep(SharedCounter RankBlock::*counter, SharedCounter& waited_fo
                                    [&] { close(Cause::kStopped, concat(waiting(), " until it was asked to stop")); });
   const SharedCounter::Outcome outcome = sleep_and_call(counter, waited_for, ticket, limits);
   if (outcome == SharedCounter::Outcome::kReached) return;
-  if (has_gates_ && missing(counter, ticket).empty()) return;  // who came last died before it opened the gate
+  // A rank counts itself when it has passed the gate: who is stopped, or dies, before it opened it is missing.
+  if (has_gates_ && missing(counter, ticket).empty()) return;  // it was opened just now
   if (outcome == SharedCounter::Outcome::kDeadline) {
     close(Cause::kDeadline, concat(waiting(),
                                    " until the deadline; it is stopped or stuck in its own work, or took another "

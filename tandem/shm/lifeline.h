@@ -17,7 +17,7 @@ struct Lifeline {
 
 /// Calls the rank at the other end. One that is gone, or has not answered many calls, is not called.
 void call(const Descriptor& others);
-/// Takes all calls that have come. False when nobody is left to call.
+/// Takes all calls that have come. False when nobody is left to call: whoever called is gone, too.
 [[nodiscard]] bool take_calls(const Descriptor& own);
 /// As if the rank died.
 void hang_up(const Descriptor& own);

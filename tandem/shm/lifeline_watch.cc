@@ -44,9 +44,11 @@ void LifelineWatch::watch(const std::stop_token& stop) {
       waits[peer].fd = -1;
       on_end_(static_cast<int>(peer));
     }
-    if (waits[own].fd >= 0 && waits[own].revents != 0) {
-      if (!take_calls(own_)) waits[own].fd = -1;
+    if (waits[own].fd < 0 || waits[own].revents == 0) continue;
+    if (take_calls(own_)) {
       on_call_();
+    } else {
+      waits[own].fd = -1;  // all others are gone: that is no call, and nobody waits for an answer
     }
   }
 }

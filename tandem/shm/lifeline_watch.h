@@ -14,7 +14,8 @@ namespace tandem::shm {
 
 class LifelineWatch {
  public:
-  /// Of the peers' lifelines, those that are open are watched; `on_end` gets the index of one that hung up.
+  /// Of the peers' lifelines, those that are open are watched; `on_end` gets the index of one that hung up. `on_call`:
+  /// a peer that is still there called this rank; that the last one hung up is no call.
   LifelineWatch(Descriptor own, std::vector<Descriptor> peers, std::function<void(int)> on_end,
                 std::function<void()> on_call);
 

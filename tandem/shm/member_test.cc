@@ -2,7 +2,6 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sched.h>
 
 #include <algorithm>
 #include <cstring>
@@ -11,6 +10,7 @@
 #include "tandem/base/testing/eventually.h"
 #include "tandem/base/text.h"
 #include "tandem/concurrency/testing/within.h"
+#include "tandem/shm/testing/cores.h"
 #include "tandem/shm/testing/thread_world.h"
 #include "tandem/shm/testing/tree_sum.h"
 
@@ -40,9 +40,6 @@ void expect_tree_sum(Member& member, T* data, std::int64_t count, const Element&
       << "rank " << member.rank() << " of " << member.size() << ", " << count << " x " << element.name;
 }
 
-// Ranks that have a core each spin; others meet at gates (shm/arrival_gate.h).
-enum class Cores { kOfThisMachine, kOneForAll };
-
 struct Crew {
   int size;
   Cores cores;
@@ -51,20 +48,11 @@ struct Crew {
 class MemberSizes : public ::testing::TestWithParam<Crew> {
  protected:
   // What this thread may use, its ranks may.
-  void SetUp() override {
-    ASSERT_EQ(::sched_getaffinity(0, sizeof(before_), &before_), 0);
-    if (GetParam().cores == Cores::kOfThisMachine) return;
-    cpu_set_t one;
-    CPU_ZERO(&one);
-    int first = 0;
-    while (!CPU_ISSET(first, &before_)) ++first;
-    CPU_SET(first, &one);
-    ASSERT_EQ(::sched_setaffinity(0, sizeof(one), &one), 0);
-  }
-  void TearDown() override { ::sched_setaffinity(0, sizeof(before_), &before_); }
+  void SetUp() override { bind_to(GetParam().cores); }
+  void TearDown() override { bind_to(before_); }
 
  private:
-  cpu_set_t before_{};
+  const cpu_set_t before_ = own_cores();
 };
 
 // Below and above what goes into a slot, and not divisible by anything.

@@ -132,13 +132,18 @@ void BucketExchange::start_others(const std::function<void()>& start) {
   }
 }
 
-void BucketExchange::wait(const Limits& limits) {
+void BucketExchange::wait(const Limits& limits, const OnSummed& on_summed) {
   for (std::size_t place = 0; place < pending_.size(); ++place) {
     try {
       pending_[place].wait(limits);
     } catch (const RunError&) {
       rethrow_with(words_of(place));
     }
+    if (place >= bucket_of_sum_.size()) continue;
+    const std::size_t index = bucket_of_sum_[place];
+    const bool is_last_piece = place + 1 == bucket_of_sum_.size() || bucket_of_sum_[place + 1] != index;
+    const Bucket& bucket = buckets_[index];
+    if (is_last_piece) on_summed(bucket.buffer, bucket.begin, bucket.end);
   }
   pending_.clear();
   bucket_of_sum_.clear();

@@ -42,9 +42,11 @@ class BucketExchange {
   /// Runs `start`, which starts more of the step's collectives. What fails there fails all sums that are under way, so
   /// the error says of the first of them what it was.
   void start_others(const std::function<void()>& start);
-  /// Returns when all sums are in place. Waits are in the order of the starts, so this comes before those of what the
-  /// caller started later. Errors say of which parameters the gradients were.
-  void wait(const Limits& limits);
+  /// Returns when all sums are in place, and says of each bucket's elements of a flat buffer that they are as soon as
+  /// they are; not of buffers that are summed in one piece. Waits are in the order of the starts, so this comes before
+  /// those of what the caller started later. Errors say of which parameters the gradients were.
+  using OnSummed = std::function<void(std::size_t buffer, std::int64_t begin, std::int64_t end)>;
+  void wait(const Limits& limits, const OnSummed& on_summed);
   /// When all of the step's collectives have been waited for. Collective at the first step.
   void end_step(const Limits& limits);
 

@@ -59,6 +59,7 @@ struct Trained {
   at::Tensor values;
   std::vector<std::int64_t> during_backward, in_all;  // lengths in the second step
   std::vector<const void*> order;
+  double norm = 0;  // of the mean gradient in the last step
 };
 
 template <typename Wrap>
@@ -81,7 +82,8 @@ Trained train_two_ranks(const Wrap& wrap, int steps) {
         const torch::Tensor loss = net->forward(x).square().mean();
         parallel.backward(loss, 2);
         if (rank == 0 && noted != nullptr) trained.during_backward = noted->started;
-        parallel.step();
+        const StepReport report = parallel.step();
+        if (rank == 0) trained.norm = report.grad_norm;
         if (rank == 0 && noted != nullptr) {
           trained.in_all = noted->started;
           trained.order = noted->started_at;
@@ -103,6 +105,7 @@ std::unique_ptr<comm::Group> noted(std::unique_ptr<comm::Group> group) {
 TEST(BucketExchangeTest, BucketsHaveTheBitsOfOnePieceAndAreStartedWhileTheBackwardPassRuns) {
   const Trained whole = train_two_ranks(as_it_is, 3), buckets = train_two_ranks(noted, 3);
   EXPECT_TRUE(torch::equal(whole.values, buckets.values));
+  EXPECT_EQ(whole.norm, buckets.norm) << "of squares that are added up as the buckets come";
   EXPECT_EQ(buckets.during_backward.size(), 4U) << "two buckets in two pieces each";
   EXPECT_EQ(buckets.in_all.size(), 6U) << "presence flags and tally are summed afterwards";
 }

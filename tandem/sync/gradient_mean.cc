@@ -44,6 +44,7 @@ GradientMean::GradientMean(Replica& replica, comm::Group& group, const MeanOptio
                  }),
       exchange_(replica.parameters(), group) {
   require_in_range(options);
+  squares_.resize(replica.parameters().buffers().size());
   if (!compression) return;
   buckets_ = buckets_of(replica.parameters(), gradients_.sum());
   compression_ = compression(buckets_, group);
@@ -74,7 +75,7 @@ MeanGradient GradientMean::reduce(std::int64_t step, const Limits& limits) {
     all_reduce(limits);
     gather_sparse(limits);
   }
-  MeanGradient mean{.wait_seconds = seconds_since(start)};
+  MeanGradient mean{.wait_seconds = seconds_since(start) - squares_seconds_};
   const Tally tally = gradients_.tally_view();
   if (tally.shards == 0) return mean;
   require_rows(tally, step);
@@ -84,12 +85,13 @@ MeanGradient GradientMean::reduce(std::int64_t step, const Limits& limits) {
     compress(scale, limits);
     scale = 1;
   }
-  const double wait_seconds = seconds_since(start);
+  const double wait_seconds = seconds_since(start) - squares_seconds_;
   const Span span("norm");
   mean = mean_of({.gradients = gradients_.sum(),
                   .parameters = replica_.parameters(),
                   .tally = tally,
                   .scale = scale,
+                  .squares = squares(),
                   .compression = compression_ ? compression_->describe() : "",
                   .whose = [&] { return where_not_finite(limits); }},
                  options_, step);
@@ -99,6 +101,7 @@ MeanGradient GradientMean::reduce(std::int64_t step, const Limits& limits) {
 }
 
 void GradientMean::all_reduce(const Limits& limits) {
+  squares_seconds_ = 0;
   if (group_.size() == 1) return;
   pending_.clear();
   if (compression_) {
@@ -110,9 +113,34 @@ void GradientMean::all_reduce(const Limits& limits) {
     for (const at::Tensor& sums : gradients_.buffer_sums()) pending_.push_back(group_.start_all_reduce(sums));
     pending_.push_back(group_.start_all_reduce(gradients_.tally()));
   });
-  if (!compression_) exchange_.wait(limits);
+  for (auto& each : squares_) {
+    if (each) each->begin();
+  }
+  if (!compression_) {
+    exchange_.wait(limits,
+                   [this](std::size_t b, std::int64_t begin, std::int64_t end) { take_squares(b, begin, end); });
+  }
   for (comm::Pending& pending : pending_) pending.wait(limits);
   if (!compression_) exchange_.end_step(limits);
+}
+
+// While the next sums are on their way, so that the norm needs no pass of its own over the gradients.
+void GradientMean::take_squares(std::size_t b, std::int64_t begin, std::int64_t end) {
+  const at::Tensor& sum = gradients_.sum().dense[b];
+  if (!sum.is_cpu() || options_.divisor == Divisor::kPresent) return;
+  const Span span("norm");
+  const Clock::time_point start = Clock::now();
+  if (!squares_[b]) squares_[b].emplace(sum);
+  squares_[b]->take(begin, end);
+  squares_seconds_ += seconds_since(start);
+}
+
+std::span<const std::optional<double>> GradientMean::squares() {
+  known_squares_.assign(squares_.size(), std::nullopt);
+  for (std::size_t b = 0; b < squares_.size(); ++b) {
+    if (squares_[b]) known_squares_[b] = squares_[b]->sum();
+  }
+  return known_squares_;
 }
 
 void GradientMean::start_flags() {

@@ -12,9 +12,11 @@
 #pragma once
 #include <memory>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "tandem/comm/group.h"
+#include "tandem/model/norm_of_parts.h"
 #include "tandem/sync/bucket_exchange.h"
 #include "tandem/sync/gradient_compression.h"
 #include "tandem/sync/mean_of_sums.h"
@@ -55,6 +57,8 @@ class GradientMean {
   [[nodiscard]] MeanGradient reduce(std::int64_t step, const Limits& limits);
   void all_reduce(const Limits& limits);
   void start_flags();
+  void take_squares(std::size_t buffer, std::int64_t begin, std::int64_t end);
+  [[nodiscard]] std::span<const std::optional<double>> squares();
   void compress(double scale, const Limits& limits);
   void gather_sparse(const Limits& limits);
   void average_buffers(double shards);
@@ -69,6 +73,9 @@ class GradientMean {
   std::vector<GradientBucket> buckets_;  // of the compression
   std::unique_ptr<GradientCompression> compression_;
   std::vector<comm::Pending> pending_;
+  std::vector<std::optional<model::SumOfSquaresByParts>> squares_;  // of buffers that are summed in buckets
+  std::vector<std::optional<double>> known_squares_;                // by buffer, of this step
+  double squares_seconds_ = 0;                                      // of this step, for what was added up on the way
   std::optional<std::size_t> bad_;  // slot of this replica's part, where each is looked at
 };
 

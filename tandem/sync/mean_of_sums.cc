@@ -86,11 +86,13 @@ void require_rows(const Tally& tally, std::int64_t step) {
                         "; no shard had a valid row"));
 }
 
-double norm_of(const model::FlatParameters::Gradients& gradients, const model::FlatParameters& parameters) {
+double norm_of(const model::FlatParameters::Gradients& gradients, const model::FlatParameters& parameters,
+               std::span<const std::optional<double>> squares) {
   double sum = 0;
   for (std::size_t b = 0; b < parameters.buffers().size(); ++b) {
     if (!parameters.buffers()[b].sparse) {
-      sum += model::sum_of_squares(gradients.dense[b]);
+      const std::optional<double> known = b < squares.size() ? squares[b] : std::nullopt;
+      sum += known ? *known : model::sum_of_squares(gradients.dense[b]);
       continue;
     }
     for (const at::Tensor& gradient : gradients.sparse[b]) {
@@ -111,7 +113,7 @@ MeanGradient mean_of(const Sums& sums, const MeanOptions& options, std::int64_t 
                     .loss = tally.loss / tally.weight,
                     .lr_factor = tally.rate / tally.shards};
   if (options.divisor == Divisor::kPresent) apply_present_divisor(sums);
-  mean.norm = norm_of(sums.gradients, sums.parameters) * mean.scale;
+  mean.norm = norm_of(sums.gradients, sums.parameters, sums.squares) * mean.scale;
   if (!std::isfinite(mean.norm)) fail_not_finite(sums, step);
   if (options.max_grad_norm) mean.scale *= clip_coefficient(options.max_grad_norm, mean.norm);
   return mean;

@@ -6,7 +6,9 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "tandem/model/flat_parameters.h"
 #include "tandem/sync/shard_gradients.h"
@@ -46,7 +48,9 @@ struct Sums {
   model::FlatParameters::Gradients& gradients;
   const model::FlatParameters& parameters;  // of this layout
   Tally tally;
-  double scale = 0;                      // from the sums to the mean
+  double scale = 0;  // from the sums to the mean
+  // Of flat buffers, where known; none with kPresent, which changes them.
+  std::span<const std::optional<double>> squares{};
   std::string compression{};             // by which the sums came, for messages
   std::function<std::string()> whose{};  // a sentence about where it was not finite; asked when a sum is not
 };
@@ -67,9 +71,9 @@ void require_rows(const Tally& tally, std::int64_t step);
 /// The coefficient of a gradient of norm `norm`, as torch's clip_grad_norm_: max_norm / (norm + 1e-6), at most 1.
 [[nodiscard]] double clip_coefficient(const std::optional<double>& max_norm, double norm);
 
-/// Euclidean norm of all gradients together.
-[[nodiscard]] double norm_of(const model::FlatParameters::Gradients& gradients,
-                             const model::FlatParameters& parameters);
+/// Euclidean norm of all gradients together. `squares`: the sum of squares of each flat buffer, where it is known.
+[[nodiscard]] double norm_of(const model::FlatParameters::Gradients& gradients, const model::FlatParameters& parameters,
+                             std::span<const std::optional<double>> squares = {});
 
 /// What a strategy reports of the step that applied `mean`, as the `step`-th.
 [[nodiscard]] StepReport report_of(const MeanGradient& mean, std::int64_t step);

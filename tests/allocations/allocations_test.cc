@@ -143,6 +143,14 @@ TEST(RunAllocationsTest, ImpalaThatNormalizes) {
   expect_no_allocations(run);
 }
 
+TEST(RunAllocationsTest, ImpalaWhoseGroupsTakeTurns) {
+  ImpalaSetup setup = impala();
+  setup.shards = 2;
+  setup.impala.splits = 2;
+  ImpalaRun run(std::move(setup));
+  expect_no_allocations(run);
+}
+
 // In turns on one thread it is the same code.
 TEST(RunAllocationsTest, ImpalaInline) {
   ImpalaSetup setup = impala();

@@ -91,24 +91,25 @@ INSTANTIATE_TEST_SUITE_P(
 
 INSTANTIATE_TEST_SUITE_P(
     Launch, BadFlagsTest,
-    ::testing::Values(BadFlags{"ImpalaOnRanks",
-                               "train --algo appo --env CartPole-v1 --ranks 2 --run-dir run",
-                               {"IMPALA and APPO learn in one process so far, and this run has 2 ranks"}},
-                      BadFlags{"LaunchOfNothing", "launch --ranks 2", {"no command to launch", "-- ./my_program"}},
-                      BadFlags{"LaunchWithoutRanks", "launch -- true", {"--ranks is not given"}},
-                      BadFlags{"LaunchOfNoRanks", "launch --ranks 0 -- true", {"--ranks 0", "from 1 to 1000"}},
-                      BadFlags{"LaunchWithoutDashes", "launch --ranks 2 true", {"'true'", "put it behind --"}},
-                      BadFlags{"LaunchOfAMissingProgram",
-                               "launch --ranks 2 -- ./nowhere",
-                               {"cannot start './nowhere'", "No such file", "in PATH"}},
-                      BadFlags{"LaunchWithAnUnknownWord",
-                               "launch --ranks 2 --on-death restart -- true",
-                               {"--on-death restart", "stop, continue or replace"}},
-                      BadFlags{
-                          "LaunchWithAnUnknownFlag", "launch --rank 2 -- true", {"--rank:", "nearest one is --ranks"}},
-                      BadFlags{"LaunchWithoutEffect",
-                               "launch --ranks 2 --max-restarts 2 -- true",
-                               {"--max-restarts 2", "no effect without --on-death replace"}}),
+    ::testing::Values(
+        BadFlags{"ImpalaOnRanksThatDrops",
+                 "train --algo appo --env CartPole-v1 --ranks 2 --run-dir run --set "
+                 "impala.max_policy_lag=2 --set impala.beyond_lag=drop",
+                 {"impala.beyond_lag = drop", "the learners of 2 ranks make equally many steps", "use wait"}},
+        BadFlags{"LaunchOfNothing", "launch --ranks 2", {"no command to launch", "-- ./my_program"}},
+        BadFlags{"LaunchWithoutRanks", "launch -- true", {"--ranks is not given"}},
+        BadFlags{"LaunchOfNoRanks", "launch --ranks 0 -- true", {"--ranks 0", "from 1 to 1000"}},
+        BadFlags{"LaunchWithoutDashes", "launch --ranks 2 true", {"'true'", "put it behind --"}},
+        BadFlags{"LaunchOfAMissingProgram",
+                 "launch --ranks 2 -- ./nowhere",
+                 {"cannot start './nowhere'", "No such file", "in PATH"}},
+        BadFlags{"LaunchWithAnUnknownWord",
+                 "launch --ranks 2 --on-death restart -- true",
+                 {"--on-death restart", "stop, continue or replace"}},
+        BadFlags{"LaunchWithAnUnknownFlag", "launch --rank 2 -- true", {"--rank:", "nearest one is --ranks"}},
+        BadFlags{"LaunchWithoutEffect",
+                 "launch --ranks 2 --max-restarts 2 -- true",
+                 {"--max-restarts 2", "no effect without --on-death replace"}}),
     name_of);
 
 INSTANTIATE_TEST_SUITE_P(

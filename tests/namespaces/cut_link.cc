@@ -3,17 +3,39 @@
 #include <gmock/gmock.h>
 
 #include <chrono>
-#include <random>
+#include <future>
 #include <thread>
 
 #include "tandem/base/text.h"
+#include "tests/process/faults.h"
 
 namespace tandem::namespaces_test {
 
 namespace fs = std::filesystem;
+using namespace std::chrono_literals;
 using process_test::Child;
 using process_test::Command;
 using process_test::Ended;
+
+Command as_rank(const TwoHosts& hosts, Command command, int rank, int first, int port) {
+  const int host = rank < first ? 0 : 1;
+  for (const std::string& variable :
+       {concat("RANK=", rank), concat("LOCAL_RANK=", rank - host * first), concat("WORLD_SIZE=", kAllRanks),
+        concat("MASTER_ADDR=", TwoHosts::address(0)), concat("MASTER_PORT=", port)})
+    command.environment.push_back(variable);
+  command.prepare = [&hosts, host] { hosts.enter(host); };
+  return command;
+}
+
+// A thread stays on the host that it enters; this one is to stay where it is.
+comm::HostedStore store_on_first(const TwoHosts& hosts) {
+  return std::async(std::launch::async,
+                    [&hosts] {
+                      hosts.enter(0);
+                      return comm::host_store(0, comm::Reach::kEverywhere);
+                    })
+      .get();
+}
 
 void CutLink::SetUp() {
   if (hosts.refusal()) GTEST_SKIP() << *hosts.refusal();
@@ -23,12 +45,7 @@ void CutLink::start(const process_test::Recipe& recipe, int first, const std::ve
   Command mine = process_test::training(recipe, folder);
   mine.arguments.insert(mine.arguments.end(), more.begin(), more.end());
   ranks.clear();
-  for (int rank = 0; rank < kAllRanks; ++rank) {
-    mine.environment = {concat("RANK=", rank), concat("WORLD_SIZE=", kAllRanks),
-                        concat("MASTER_ADDR=", TwoHosts::address(0)), "MASTER_PORT=29500"};
-    mine.prepare = [this, host = rank < first ? 0 : 1] { hosts.enter(host); };
-    ranks.emplace_back(mine);
-  }
+  for (int rank = 0; rank < kAllRanks; ++rank) ranks.emplace_back(as_rank(hosts, mine, rank, first, 29500));
 }
 
 void CutLink::expect_finished(const std::string& state, std::size_t replicas) {
@@ -51,16 +68,15 @@ void CutLink::expect_undisturbed(const std::string& state) {
 void CutLink::expect_to_wait_out(const process_test::Recipe& recipe, int cuts, unsigned seed) {
   const std::string state = process_test::undisturbed_state(recipe);
   for (const char* survivors : {"end", "take_over"}) {
-    std::mt19937 random(seed);
-    const auto draw = [&](int least, int most) { return std::uniform_int_distribution(least, most)(random); };
+    process_test::Dice dice(seed);
     fs::remove_all(folder);
     start(recipe, 2, {"--survivors", survivors});
     for (int cut = 1; cut <= cuts; ++cut) {
       SCOPED_TRACE(concat("survivors ", survivors, ", cut ", cut, " of seed ", seed));
       ASSERT_TRUE(reaches_update(50 * cut)) << "it ended before all cuts; give it more steps";
-      std::this_thread::sleep_for(std::chrono::microseconds(draw(0, 50'000)));
+      std::this_thread::sleep_for(dice.within(50ms));
       hosts.cut();
-      std::this_thread::sleep_for(std::chrono::milliseconds(draw(200, 2000)));
+      std::this_thread::sleep_for(dice.between(200ms, 2s));
       hosts.mend();
     }
     expect_undisturbed(state);

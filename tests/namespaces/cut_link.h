@@ -11,12 +11,19 @@
 #include <vector>
 
 #include "tandem/base/testing/temporary_folder.h"
+#include "tandem/comm/tcp_store.h"
 #include "tests/namespaces/two_hosts.h"
 #include "tests/process/survivors.h"
 
 namespace tandem::namespaces_test {
 
 inline constexpr int kAllRanks = 4;
+
+/// `command` as a launcher starts it for a rank, with the variables that all launchers set: the first `first` ranks on
+/// the first host, where the store is, the others on the second. `hosts` outlives the command.
+process_test::Command as_rank(const TwoHosts& hosts, process_test::Command command, int rank, int first, int port);
+/// A store of a launcher, on the first host.
+comm::HostedStore store_on_first(const TwoHosts& hosts);
 
 /// Skips the test where the system gives no namespaces.
 class CutLink : public ::testing::Test {

@@ -199,8 +199,11 @@ std::vector<Wrong> wrong_configurations() {
       {{"--ranks", "1", "--stragglers", "time_optimal"}, "dd_ppo.stragglers = time_optimal", "one env group"},
       {{"--replay", "/nowhere/rollouts.jsonl"}, "dd_ppo.replay = /nowhere/rollouts.jsonl", "No such file"},
       // Deaths.
-      {{"--survivors", "shrink"}, "survivors = shrink", "end or take_over"},
-      {{"--deadline", "5"}, "deadline_seconds = 5", "without survivors: take_over"},
+      {{"--survivors", "some"}, "survivors = some", "end, take_over or shrink"},
+      {{"--survivors", "shrink", "--algo", "ppo"}, "survivors = shrink", "those of PPO take_over"},
+      {{"--survivors", "shrink", "--replay", "/nowhere"}, "survivors = shrink", "makes the steps of its record"},
+      {{"--survivors", "shrink", "--set", "policy.recurrent=lstm"}, "survivors = shrink", "use take_over"},
+      {{"--deadline", "5"}, "deadline_seconds = 5", "without survivors: take_over or shrink"},
       {{"--survivors", "take_over", "--deadline", "0"}, "deadline_seconds = 0", "1"},
       // Where the ranks run.
       {{"--hosts-by", "0/1"}, "--hosts-by 0/1", "leave it out"},

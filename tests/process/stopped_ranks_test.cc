@@ -26,12 +26,6 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-// Of a run that is not interrupted: all ranks were in it to its end.
-void expect_undisturbed(const Ended& ended, const fs::path& folder, const std::string& state) {
-  expect_complete(ended, folder, state, 4);
-  EXPECT_THAT(log_of(folder), Not(HasSubstr("is lost")));
-}
-
 // Kills a rank, and stops the process that is started for it before it can have asked to be let in.
 bool stop_the_replacement_of(Child& launcher, int rank) {
   const pid_t first = process_of(launcher, rank);
@@ -142,6 +136,40 @@ TEST(StoppedRanksTest, WhoseMeetingFailsSaysInTheRecordThatTheRunFailedAndWhy) {
   EXPECT_EQ(ended.exit_code, 0) << ended.how() << "\n" << ended.out << ended.err;
   EXPECT_THAT(ended.err, HasSubstr("rank 3 ended with exit code 3"));
   EXPECT_EQ(state_of(folder), undisturbed_state(recipe));
+}
+
+// Those that ended with an error cannot end it, and a signal does not either.
+TEST(StoppedRanksTest, OneThatStaysStoppedDoesNotKeepTheLauncherWhenTheOthersHaveFailed) {
+  const TemporaryFolder scratch;
+  const fs::path folder = scratch / "run";
+  Child launcher(as_ranks(kSurvivingRanks, training(small_dd_ppo(100'000'000), folder),
+                          {"--on-death", "continue", "--grace", "2"}));
+  ASSERT_TRUE(reaches_update(launcher, folder, 20));
+  ASSERT_TRUE(signal_rank(launcher, 2, SIGSTOP));
+  ASSERT_TRUE(kill_rank(launcher, 1));
+  const Ended ended = launcher.wait();
+  EXPECT_EQ(ended.exit_code, 128 + SIGKILL) << ended.how();
+  EXPECT_THAT(ended.err, HasSubstr("rank 2 is stopped (SIGSTOP), and for 2.0 s nobody else has been left"));
+}
+
+// One is dead, two are stopped for good: the fourth has no majority.
+TEST(StoppedRanksTest, ThoseThatStayStoppedDoNotKeepTheLauncherWhenTheOthersDidNotPrevail) {
+  const TemporaryFolder scratch;
+  const fs::path folder = scratch / "run";
+  Child launcher(with_survivors(small_dd_ppo(100'000'000), folder, "continue", {"--deadline", "4"}));
+  ASSERT_TRUE(reaches_update(launcher, folder, 20));
+  // Found before the first signal: on a busy machine that takes a while.
+  const pid_t zero = process_of(launcher, 0), one = process_of(launcher, 1), two = process_of(launcher, 2);
+  ASSERT_TRUE(zero > 0 && one > 0 && two > 0);
+  for (const pid_t victim : {one, two}) ASSERT_EQ(::kill(victim, SIGSTOP), 0);
+  ASSERT_EQ(::kill(zero, SIGKILL), 0);
+  const Ended ended = launcher.wait();
+  EXPECT_EQ(ended.exit_code, 128 + SIGKILL) << ended.how();
+  for (const int victim : {1, 2}) {
+    EXPECT_THAT(ended.err, HasSubstr(concat("rank ", victim,
+                                            " is stopped (SIGSTOP), and for 4.0 s nobody else has been left: 2 rank")));
+  }
+  EXPECT_EQ(summary_of(folder).at("end").as_string(), "failed");
 }
 
 // A minute, with survivors and without; of any rank at any instant. It says how long the run took to go on.

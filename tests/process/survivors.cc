@@ -6,6 +6,7 @@
 #include <charconv>
 #include <chrono>
 #include <csignal>
+#include <sstream>
 #include <thread>
 
 #include "tandem/base/atomic_file.h"
@@ -88,6 +89,22 @@ void expect_complete(const Ended& ended, const fs::path& folder, const std::stri
   EXPECT_EQ(state_of(folder), state);
   EXPECT_EQ(summary_of(folder).at("replicas").as_array().size(), replicas);
   expect_line_for_every_update(folder);
+}
+
+void expect_undisturbed(const Ended& ended, const fs::path& folder, const std::string& state) {
+  expect_complete(ended, folder, state, kSurvivingRanks);
+  EXPECT_EQ(count_in(log_of(folder), "is lost"), 0) << log_of(folder);
+}
+
+// "... the run goes on with rank(s) 0, 2, 3 of 4, which ..."
+std::vector<int> newest_members(const fs::path& folder) {
+  const std::string log = log_of(folder), words = "the run goes on with rank(s) ";
+  const std::size_t at = log.rfind(words);
+  if (at == std::string::npos) return {};
+  std::istringstream names(log.substr(at + words.size(), log.find(" of ", at) - at - words.size()));
+  std::vector<int> members;
+  for (std::string name; std::getline(names, name, ',');) members.push_back(std::stoi(name));
+  return members;
 }
 
 std::string log_of(const fs::path& folder) { return text_of(folder / "log.txt"); }

@@ -35,6 +35,10 @@ bool kill_rank(const Child& launcher, int rank);
 /// The run must have ended well, with this state, so many replicas in its summary and a line for every update.
 void expect_complete(const Ended& ended, const std::filesystem::path& folder, const std::string& state,
                      std::size_t replicas);
+/// The same of a run that is not interrupted: all ranks were in it to its end.
+void expect_undisturbed(const Ended& ended, const std::filesystem::path& folder, const std::string& state);
+/// The ranks of the newest round, as log.txt names them; none when there was but the first.
+std::vector<int> newest_members(const std::filesystem::path& folder);
 /// log.txt so far.
 std::string log_of(const std::filesystem::path& folder);
 int count_in(const std::string& text, const std::string& part);

@@ -10,10 +10,12 @@
 #include <csignal>
 #include <filesystem>
 #include <random>
+#include <sstream>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "tandem/base/atomic_file.h"
 #include "tandem/base/testing/temporary_folder.h"
 #include "tandem/base/text.h"
 
@@ -26,6 +28,13 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 constexpr int kRanks = kSurvivingRanks;
+
+std::vector<JsonValue> lines_of(const fs::path& folder) {
+  std::vector<JsonValue> lines;
+  std::istringstream in(read_file(folder / "metrics.jsonl"));
+  for (std::string line; std::getline(in, line);) lines.push_back(read_json(line));
+  return lines;
+}
 
 TEST(SurvivorsTest, AfterTheDeathOfAnyRankTheRunHasTheBitsOfOneThatNobodyDisturbed) {
   constexpr unsigned kSeed = 7;
@@ -75,6 +84,27 @@ TEST(SurvivorsTest, WhoTakesOverWritesTheLineOfAnUpdateThatAllHaveMade) {
   const std::string log = log_of(folder);
   for (const int update : {3, 5, 7}) EXPECT_THAT(log, HasSubstr(concat("goes on after update ", update, ",")));
   for (const int rank : {0, 1, 2}) EXPECT_EQ(count_in(log, concat("rank ", rank, " is lost (died: SIGKILL)")), 1);
+}
+
+// A line is due every third update, and the last of eight has one always. Rank 0 dies when it is to write that.
+TEST(SurvivorsTest, WhoTakesOverAtTheEndWritesTheLastLineWithTheValuesOfThatUpdate) {
+  const Recipe recipe = with_setting(small_dd_ppo(1600), "log.every_updates=3");
+  const TemporaryFolder scratch;
+  expect_success(training(recipe, scratch / "undisturbed"));
+  Command command = with_survivors(recipe, scratch / "run", "continue");
+  command.environment.emplace_back("TANDEM_FAULT=metrics.append:3:kill");
+  const Ended ended = run(command);
+  EXPECT_EQ(ended.exit_code, 0) << ended.how() << "\n" << ended.out << ended.err;
+  EXPECT_THAT(log_of(scratch / "run"), HasSubstr("goes on after update 8,"));
+  const std::vector<JsonValue> lines = lines_of(scratch / "run"), undisturbed = lines_of(scratch / "undisturbed");
+  ASSERT_EQ(lines.size(), 3U);
+  ASSERT_EQ(undisturbed.size(), 3U);
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    for (const char* field : {"updates", "env_steps", "episodes"})
+      EXPECT_EQ(lines[i].at(field).as_int64(), undisturbed[i].at(field).as_int64()) << field;
+    for (const char* field : {"policy_loss", "value_loss", "approx_kl", "learning_rate"})
+      EXPECT_EQ(lines[i].at(field).as_double(), undisturbed[i].at(field).as_double()) << field;
+  }
 }
 
 TEST(SurvivorsTest, TheLastOfAllGoesOnAlone) {

@@ -20,8 +20,12 @@ Command synchronous(const Command& training, const std::vector<std::string>& set
   return under_strategy("sync_replicas", training, settings);
 }
 
-// Of 16 updates with two passes over two minibatches.
+// Of 16 updates with two passes over two minibatches, none of which ends early.
 constexpr std::int64_t kSteps = 4096, kGradientsOfEach = 64;
+
+Recipe of_whole_updates(Recipe recipe) {
+  return with_setting(with_steps(std::move(recipe), kSteps), "ppo.target_kl=none");
+}
 
 // With fewer, those that still work at the end of an update make its last steps, so nothing is left over.
 TEST(SyncReplicasTrainingTest, FewerOrMoreGradientsThanReplicasEndToo) {
@@ -29,7 +33,7 @@ TEST(SyncReplicasTrainingTest, FewerOrMoreGradientsThanReplicasEndToo) {
     SCOPED_TRACE(concat(aggregate, " gradients a step"));
     const TemporaryFolder scratch;
     const auto folder = scratch / "run";
-    const Ended ended = run(as_ranks(2, synchronous(train(with_steps(pendulum(), kSteps), folder, "cpu:2"),
+    const Ended ended = run(as_ranks(2, synchronous(train(of_whole_updates(pendulum()), folder, "cpu:2"),
                                                     {concat("sync_replicas.replicas_to_aggregate=", aggregate),
                                                      "sync_replicas.average_decay=0.9"})));
     EXPECT_EQ(ended.exit_code, 0) << ended.err;
@@ -43,7 +47,7 @@ TEST(SyncReplicasTrainingTest, FewerOrMoreGradientsThanReplicasEndToo) {
 TEST(SyncReplicasTrainingTest, AsynchronousTrainingAccountsForWhatItDrops) {
   const TemporaryFolder scratch;
   const auto folder = scratch / "run";
-  const Command training = train(with_steps(pendulum(), kSteps), folder, "cpu:2");
+  const Command training = train(of_whole_updates(pendulum()), folder, "cpu:2");
   const Ended ended = run(as_ranks(2, under_strategy("asynchronous", training, {"asynchronous.drop_staler=0"})));
   EXPECT_EQ(ended.exit_code, 0) << ended.err;
   expect_accounted_for(folder, {.of_each = kGradientsOfEach}, ended.err + ended.out);
@@ -54,7 +58,7 @@ TEST(SyncReplicasTrainingTest, TheNumbersOfTensorFlowEndToo) {
   const TemporaryFolder scratch;
   const auto folder = scratch / "run";
   const Ended ended =
-      run(as_ranks(2, synchronous(train(with_steps(cartpole(), kSteps), folder, "cpu:2"),
+      run(as_ranks(2, synchronous(train(of_whole_updates(cartpole()), folder, "cpu:2"),
                                   {"sync_replicas.acceptance=per_variable", "sync_replicas.sparse_mean=by_index",
                                    "sync_replicas.tokens=shared"})));
   EXPECT_EQ(ended.exit_code, 0) << ended.err;

@@ -1,21 +1,20 @@
 // Trainings under sync_replicas and asynchronous, whose variables lie in the process of the first rank, and that
-// process is killed again and again: they go on after the last update that was recorded, and all gradients are
-// accounted for.
+// process is killed again and again, or a process is stopped: they go on after the last update that was recorded, and
+// all gradients are accounted for.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <array>
 #include <chrono>
 #include <csignal>
 #include <filesystem>
-#include <iostream>
-#include <random>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "faults.h"
 #include "gradient_account.h"
-#include "survivors.h"
 #include "tandem/base/clock.h"
 #include "tandem/base/testing/eventually.h"
 #include "tandem/base/testing/temporary_folder.h"
@@ -26,7 +25,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kGoesOn = "goes on after update";
 constexpr std::int64_t kGradientsOfUpdate = 4;  // of each replica: two passes over two minibatches
 
 // PPO that only a signal ends.
@@ -38,33 +36,36 @@ Recipe of_variables(const std::string& strategy) {
   return with_setting(with_setting(recipe, "sync_replicas.replicas_to_aggregate=3"), "sync_replicas.average_decay=0.9");
 }
 
-// Whose process holds the variables: who was named first when the ranks met last.
-int holder_in(const fs::path& folder) {
-  const std::string log = log_of(folder), words = "the run goes on with rank(s) ";
-  const std::size_t at = log.rfind(words);
-  return at == std::string::npos ? 0 : std::stoi(log.substr(at + words.size()));
+// The same, where a replica nearly always waits for the variables, and all of them for the slowest.
+constexpr std::int64_t kWaitsOfUpdate = 64;
+Recipe that_waits_for_variables(const std::string& strategy) {
+  Recipe recipe{"CartPole",
+                {"--env", "CartPole-v1", "--seed", "11", "--shards", "4", "--num-envs", "8", "--rollout-steps", "32",
+                 "--epochs", "1", "--minibatches", std::to_string(kWaitsOfUpdate), "--set", "policy.hidden=16,16"},
+                1'000'000'000,
+                256};
+  recipe.arguments.insert(recipe.arguments.end(), {"--strategy", strategy});
+  recipe = with_setting(recipe, "ppo.target_kl=none");
+  return strategy == "asynchronous" ? with_setting(recipe, "asynchronous.wait_for_slower=1") : recipe;
 }
 
-struct Times {
-  double longest = 0, sum = 0;
-  void add(double seconds) {
-    longest = std::max(longest, seconds);
-    sum += seconds;
-  }
-};
+// Whose process holds the variables: who was named first when the ranks met last.
+int holder_in(const fs::path& folder) {
+  const std::vector<int> members = newest_members(folder);
+  return members.empty() ? 0 : members.front();
+}
 
 class VariableSurvivorsTest : public testing::TestWithParam<const char*> {
  public:
-  explicit VariableSurvivorsTest(const std::string& on_death = "replace")
-      : launcher_(with_survivors(of_variables(GetParam()), folder_, on_death)) {}
+  VariableSurvivorsTest() : VariableSurvivorsTest("replace", of_variables(GetParam()), kGradientsOfUpdate) {}
 
  protected:
   // At random instants, each in the 200 ms after the replacement of the one before has joined.
   void kill_each_holder(int kills, unsigned seed) {
-    std::mt19937 random(seed);
+    Dice dice(seed);
     ASSERT_TRUE(reaches_update(launcher_, folder_, 5));
     for (int kill = 0; kill < kills; ++kill) {
-      const auto instant = std::chrono::microseconds(std::uniform_int_distribution(0, 200'000)(random));
+      const auto instant = dice.within(std::chrono::milliseconds(200));
       SCOPED_TRACE(concat("kill ", kill, " of seed ", seed, " after ", instant.count(), " us"));
       std::this_thread::sleep_for(instant);
       const int holder = holder_in(folder_);
@@ -77,21 +78,15 @@ class VariableSurvivorsTest : public testing::TestWithParam<const char*> {
       ASSERT_TRUE(eventually([&] { return log_of(folder_).find(kGoesOn, joined) != std::string::npos; }));
       ASSERT_TRUE(reaches_update(launcher_, folder_, updates_in(folder_) + 1)) << launcher_.wait().err;
     }
-    std::cout << GetParam() << ": " << kills
-              << " times the process of the variables was killed; the next update was made "
-              << "after " << update_.longest << " s at most, " << update_.sum / kills << " s in the mean\n";
+    update_.report(concat("to the next update under ", GetParam()));
   }
 
   void kill_holder(int holder) {
-    const int rounds = count_in(log_of(folder_), kGoesOn);
-    const std::int64_t before = updates_in(folder_);
     const Clock::time_point start = Clock::now();
-    ASSERT_TRUE(kill_rank(launcher_, holder));
-    std::int64_t recorded = updates_in(folder_);
-    if (count_in(log_of(folder_), kGoesOn) > rounds) recorded = before;  // these may be lines of the next one already
-    ASSERT_TRUE(says(launcher_, folder_, kGoesOn, rounds + 1)) << launcher_.wait().err;
-    EXPECT_GE(went_on_after(folder_), recorded) << "the global step went back";
-    ASSERT_TRUE(reaches_update(launcher_, folder_, recorded + 1)) << launcher_.wait().err;
+    const std::optional<Loss> loss = lose_rank(launcher_, folder_, holder, SIGKILL);
+    ASSERT_TRUE(loss) << launcher_.wait().err;
+    EXPECT_GE(went_on_after(folder_), loss->recorded) << "the global step went back";
+    ASSERT_TRUE(reaches_update(launcher_, folder_, loss->recorded + 1)) << launcher_.wait().err;
     update_.add(seconds_since(start));
   }
 
@@ -103,9 +98,14 @@ class VariableSurvivorsTest : public testing::TestWithParam<const char*> {
     expect_line_for_every_update(folder_);
     expect_steps_of_all_updates(folder_);
     ExpectedGradients its = expected;
-    its.of_each = kGradientsOfUpdate * (summary_of(folder_).at("updates").as_int64() - went_on_after(folder_));
+    its.of_each = gradients_of_update_ * (summary_of(folder_).at("updates").as_int64() - went_on_after(folder_));
     expect_accounted_for(folder_, its, log_of(folder_));
   }
+
+  /// `gradients_of_update`: of each replica.
+  VariableSurvivorsTest(const std::string& on_death, const Recipe& recipe, std::int64_t gradients_of_update,
+                        const std::vector<std::string>& more = {})
+      : gradients_of_update_(gradients_of_update), launcher_(with_survivors(recipe, folder_, on_death, more)) {}
 
   [[nodiscard]] Child& launcher() { return launcher_; }
   [[nodiscard]] const fs::path& folder() const { return folder_; }
@@ -113,6 +113,7 @@ class VariableSurvivorsTest : public testing::TestWithParam<const char*> {
  private:
   const TemporaryFolder scratch_;
   const fs::path folder_ = scratch_ / "run";
+  const std::int64_t gradients_of_update_;
   Child launcher_;
   std::array<int, kSurvivingRanks> restarts_{};
   Times update_;
@@ -128,7 +129,7 @@ INSTANTIATE_TEST_SUITE_P(Strategies, VariableSurvivorsTest, testing::Values("syn
 
 class LastHolderTest : public VariableSurvivorsTest {
  public:
-  LastHolderTest() : VariableSurvivorsTest("continue") {}
+  LastHolderTest() : VariableSurvivorsTest("continue", of_variables(GetParam()), kGradientsOfUpdate) {}
 };
 
 // Under sync_replicas it gives all three gradients of a step by itself.
@@ -142,6 +143,34 @@ TEST_P(LastHolderTest, OneThatIsLeftGoesOnAlone) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Strategies, LastHolderTest, testing::Values("sync_replicas", "asynchronous"),
+                         [](const auto& strategy) { return std::string(strategy.param); });
+
+class SilentRankTest : public VariableSurvivorsTest {
+ public:
+  SilentRankTest()
+      : VariableSurvivorsTest("continue", that_waits_for_variables(GetParam()), kWaitsOfUpdate,
+                              {"--deadline", std::to_string(kDeadline)}) {}
+
+ protected:
+  // Wherever it is when the signal comes: the others go on within the deadline and five seconds.
+  void expect_survived(int victim, int signal, int deadline) {
+    ASSERT_TRUE(reaches_update(launcher(), folder(), 5));
+    const Clock::time_point start = Clock::now();
+    ASSERT_TRUE(signal_rank(launcher(), victim, signal));
+    ASSERT_TRUE(says(launcher(), folder(), kGoesOn, 1)) << launcher().wait().err;
+    EXPECT_LT(seconds_since(start), deadline + 5) << log_of(folder());
+    EXPECT_THAT(log_of(folder()), testing::HasSubstr(concat("rank ", victim, " is lost (")));
+    expect_whole({.replicas = 3});
+  }
+
+  static constexpr int kDeadline = 2;
+};
+
+TEST_P(SilentRankTest, TheStoppedHolderIsGivenUpAtTheDeadline) { expect_survived(0, SIGSTOP, kDeadline); }
+TEST_P(SilentRankTest, AStoppedFollowerIsGivenUpAtTheDeadline) { expect_survived(2, SIGSTOP, kDeadline); }
+TEST_P(SilentRankTest, AKilledFollowerIsGivenUpAtOnce) { expect_survived(2, SIGKILL, 0); }
+
+INSTANTIATE_TEST_SUITE_P(Strategies, SilentRankTest, testing::Values("sync_replicas", "asynchronous"),
                          [](const auto& strategy) { return std::string(strategy.param); });
 
 class LongVariableSurvivorsTest : public VariableSurvivorsTest {};

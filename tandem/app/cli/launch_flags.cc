@@ -33,7 +33,7 @@ SIGUSR1 and SIGUSR2 are passed on too. Nothing outlives the launcher, however it
 The exit code is that of the first rank that failed (128 and the number for a signal), or 130 when ranks were stopped: a
 rank that ends with 130 has not failed, is not started again, and the others are asked to end. A training that its
 survivors completed has not failed. A rank that its survivors went on without, since it was silent, is killed, and so is
-one that stays stopped (SIGSTOP) before they have let it in.
+one that stays stopped (SIGSTOP) before they have let it in, or when all others have ended and some of them failed.
 )";
 
 void read_count(const char* flag, const std::string& text, std::int64_t least, std::int64_t most, int& value,
@@ -53,7 +53,11 @@ LaunchFlags::LaunchFlags(CLI::App& command) {
   command
       .add_option("--on-death", on_death_, "When a rank fails: end the others, leave them, or start it again. [stop]")
       ->type_name("stop|continue|replace");
-  command.add_option("--grace", grace_, "How long ranks may take to end when asked to, before they are killed. [30]")
+  command
+      .add_option(
+          "--grace", grace_,
+          "How long ranks may take to end when asked to, before they are killed, and how long they may stay stopped "
+          "(SIGSTOP) when all others have ended and some failed. [30]")
       ->type_name("SECONDS");
   command.add_option("--max-restarts", max_restarts_, "How often each rank is started again. [3]")->type_name("N");
   command.footer(kLaunchExample);

@@ -15,9 +15,21 @@
 namespace tandem::app {
 namespace {
 
+using Patience = std::optional<std::chrono::milliseconds>;
+
 std::string new_run_id() {
   const auto now = std::chrono::system_clock::now().time_since_epoch();
   return concat("launch-", ::getpid(), "-", std::chrono::duration_cast<std::chrono::milliseconds>(now).count());
+}
+
+// What the store says; `unknown` when it does not answer now: it is asked again.
+template <typename Answer, typename Ask>
+Answer answer_of(const Ask& ask, Answer unknown) {
+  try {
+    return ask();
+  } catch (const RunError&) {
+    return unknown;
+  }
 }
 
 }  // namespace
@@ -38,19 +50,13 @@ ExitCode run_launch(const LaunchCommand& command) {
       .is_complete = [&] { return comm::Rendezvous::is_over(*meeting); },
       .is_left_behind =
           [&](int rank, int restarts) {
-            try {
-              return comm::is_left_behind(*meeting, {rank, restarts});
-            } catch (const RunError&) {
-              return false;  // not known now; it is asked again
-            }
+            return answer_of([&] { return comm::is_left_behind(*meeting, {rank, restarts}); }, false);
           },
-      .patience_with_stopped = [&](int rank, int restarts) -> std::optional<std::chrono::milliseconds> {
-        try {
-          return comm::patience_with_stopped(*meeting, {rank, restarts});
-        } catch (const RunError&) {
-          return std::nullopt;  // likewise
-        }
-      },
+      .patience_with_stopped =
+          [&](int rank, int restarts) {
+            return answer_of([&] { return comm::patience_with_stopped(*meeting, {rank, restarts}); }, Patience());
+          },
+      .patience_without_others = [&] { return answer_of([&] { return comm::deadline_of_run(*meeting); }, Patience()); },
   };
   const auto variables = [&](int rank, int restarts) -> std::vector<std::string> {
     return {

@@ -99,10 +99,12 @@ Assignment read_assignment(const std::vector<std::byte>& word) {
 // Both outlive them.
 learner::Ranks ranks_of(comm::World& world, const Survival& survival) {
   return learner::Ranks(world.group, world.description)
+      .out_of(survival.size_of_run())
       .with_boards([&](int units, tandem::Range mine, std::chrono::milliseconds news, Limits limits) {
         limits.stop = survival.broken();  // who opens a board waits in the store, where no death is seen
         return comm::open_board(world, units, mine, limits, {.every = news, .on_loss = say_lost_news});
-      });
+      })
+      .with_losses([&survival] { return survival.broken(); });
 }
 
 // Rank 0 says why there is nothing to do, and a launcher looks first at the rank that ends first.

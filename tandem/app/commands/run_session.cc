@@ -164,11 +164,12 @@ Surroundings surroundings_of(const rl::EnvRegistry& environments, int ranks) {
     return chosen == rl::Torso::kNone ? rl::Torso::kAuto : chosen;  // without images there is nothing to choose
   };
   surroundings.checks = {
-      {"algo",
+      {"impala.beyond_lag",
        [ranks](const TrainOptions& options) {
-         if (ranks == 1 || is_ppo(options.algo)) return;
-         throw ConfigError(concat("IMPALA and APPO learn in one process so far, and this run has ", ranks,
-                                  " ranks; start it as one, with several --devices"));
+         if (ranks == 1 || is_ppo(options.algo) || options.impala.beyond_lag == pipeline::BeyondLag::kWait) return;
+         throw ConfigError(concat("the learners of ", ranks,
+                                  " ranks make equally many steps, and which batches are too old differs from rank to "
+                                  "rank; use wait, or start the run as one process with several --devices"));
        }},
       {"shards",
        [ranks](const TrainOptions& options) {

@@ -37,6 +37,8 @@ class Survival {
   /// `options`: with which the ranks met first. Asks the store when this process may be one that joins.
   Survival(comm::LauncherEnvironment me, comm::WorldOptions options);
 
+  /// Ranks of the run when none is missing.
+  [[nodiscard]] int size_of_run() const { return me_.world_size; }
   /// Whether this process was started for one that died, while the others went on.
   [[nodiscard]] bool joins() const { return is_joiner_; }
   /// Collective. The first time: from now on ranks may die. Later: all get the newest state that any of them has.

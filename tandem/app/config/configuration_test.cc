@@ -225,6 +225,13 @@ TEST_F(ConfigurationTest, ImpalaSaysWhatDoesNotFitAndWhatItCannotDoSoFar) {
   EXPECT_THAT(faults("env: Mine-v0\nalgo: impala\nnum_envs: 9\nimpala.loaders: 3\nimpala.c_clip: 2\n"),
               ElementsAre(HasSubstr("does not divide among 2 rollout workers; 8 or 10 would"),
                           HasSubstr("is more than the 2 buffers"), HasSubstr("is more than rho_clip, 1")));
+  EXPECT_THAT(faults("env: Mine-v0\nalgo: impala\nnum_envs: 8\nimpala.splits: 3\n"),
+              ElementsAre(HasSubstr("does not divide the 4 environments that a rollout worker has of a shard (num_envs "
+                                    "8 / 2 workers / 1 shard); 2 or 4 would, or num_envs: 6 or 12")));
+  EXPECT_THAT(faults("env: Mine-v0\nalgo: appo\nnum_envs: 8\nshards: 4\nimpala.splits: 2\n"),
+              ElementsAre(HasSubstr("does not divide the 1 environment that a rollout worker has of a shard (num_envs "
+                                    "8 / 2 workers / 4 shards); 1 would, or num_envs: 16")));
+  EXPECT_THAT(faults("env: Mine-v0\nalgo: impala\nnum_envs: 8\nimpala.splits: 2\n"), IsEmpty());
   EXPECT_THAT(faults("env: Mine-v0\nalgo: impala\ndevices: cpu:2\nnormalize.observations: true\n"), IsEmpty());
   EXPECT_THAT(faults("env: Mine-v0\nalgo: impala\nnum_envs: 8\nshards: 3\n"),
               ElementsAre(HasSubstr("gives a batch the 4 environments of one rollout worker, which do not divide into "

@@ -57,7 +57,8 @@ void add_run_options(OptionTable& table, TrainOptions& options) {
 void add_survivor_options(OptionTable& table, TrainOptions& options) {
   table
       .add("survivors", options.survivors,
-           "When a rank dies, the others end, or take over its env groups and go on after the last complete update.")
+           "When a rank dies, the others end, or go on after the last complete update: take_over, with its env groups "
+           "too; shrink, with fewer of them, so that updates have fewer rows until it is replaced (dd_ppo).")
       .flag("--survivors")
       .only_with("algo", kPpos)
       .lives(Lifetime::kPart);
@@ -67,7 +68,7 @@ void add_survivor_options(OptionTable& table, TrainOptions& options) {
       .at_least(1)
       .at_most(86'400)
       .flag("--deadline")
-      .only_with("survivors", "take_over")
+      .only_with("survivors", std::vector<std::string>{"take_over", "shrink"})
       .lives(Lifetime::kPart);
 }
 
@@ -135,9 +136,14 @@ void add_impala_pipeline(OptionTable& table, rl::ImpalaOptions& impala) {
   };
   add("impala.execution", impala.execution,
       "threads: sampling and learning at the same time; inline: in turn on one thread, the same in every run.");
-  add("impala.workers", impala.workers, "Rollout workers, each with as many environments, on a thread each.")
+  add("impala.workers", impala.workers,
+      "Rollout workers of each rank, each with as many environments, on a thread each.")
       .within(1, 1024)
       .flag("--workers");
+  add("impala.splits", impala.splits,
+      "Parts of a worker's environments of each shard, which take turns on threads of their own where they are "
+      "several: while one steps, the policy acts for another.")
+      .within(1, 64);
   add("impala.queue", impala.queue, "Batches that wait for the learner before the workers must.")
       .within(1, kLargestCount);
   add("impala.buffers", impala.buffers, "Batches beside the learner, that which it learns from included.")
@@ -156,7 +162,9 @@ void add_impala_pipeline(OptionTable& table, rl::ImpalaOptions& impala) {
       "Seconds without a batch, after which the run fails.")
       .within(1, kLargestCount);
   add("impala.stall_timeout", impala.stall_timeout,
-      "Seconds that a rollout, the copy of a batch or a learner step may take, after which the run fails.")
+      "Seconds that a rollout, the copy of a batch or a learner step may take, after which the run fails; a learner "
+      "step of "
+      "several ranks as long again as it may wait for the others.")
       .within(1, kLargestCount);
 }
 

@@ -32,6 +32,7 @@ class Rules {
   void check_counts() {
     if (!is_ppo(options_.algo)) return check_impala();
     check_objective();
+    check_shrinking();
     if (options_.algo == Algorithm::kDdPpo) {
       check_dd_ppo();
       check_stragglers();
@@ -78,6 +79,19 @@ class Rules {
           "wait_all");
   }
 
+  void check_shrinking() {
+    if (options_.survivors != Survivors::kShrink || any_faulty({"survivors", "policy.recurrent"})) return;
+    if (options_.algo != Algorithm::kDdPpo) {
+      fault("survivors", "updates of fewer rows are DD-PPO's (algo: dd_ppo); those of PPO take_over");
+    } else if (options_.dd_ppo.replay) {
+      fault("survivors", "a replay makes the steps of its record, whoever is left; use take_over, or leave it out");
+    } else if (options_.policy.recurrent != Recurrence::kNone) {
+      fault("survivors",
+            "rollouts of a recurrent policy are cut into sequences of one length, all of the same number so far; use "
+            "take_over");
+    }
+  }
+
   // A rule that could only speak when all have finished would do nothing.
   void check_that_rollouts_can_end_early() {
     const pipeline::StragglerOptions& stragglers = options_.dd_ppo.stragglers;
@@ -94,8 +108,8 @@ class Rules {
   // And APPO, which has its options.
   void check_impala() {
     const std::string who = options_.algo == Algorithm::kAppo ? "APPO" : "IMPALA";
-    if (any_faulty({"num_envs", "shards", "devices", "impala.workers", "impala.loaders", "impala.buffers",
-                    "impala.c_clip", "impala.rho_clip"})) {
+    if (any_faulty({"num_envs", "shards", "devices", "impala.workers", "impala.splits", "impala.loaders",
+                    "impala.buffers", "impala.c_clip", "impala.rho_clip"})) {
       return;
     }
     for (const rl::ImpalaFault& problem :

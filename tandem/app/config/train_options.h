@@ -77,6 +77,7 @@ struct SyncReplicasSettings {
 enum class Survivors {
   kEnd,       // they end too
   kTakeOver,  // they go on after the last complete update, with all env groups
+  kShrink,    // likewise, with fewer: none makes more environment steps than before
 };
 
 /// What DD-PPO has besides PPO. Counts of a rank (a process of the run) become the run's totals before it starts, and
@@ -267,7 +268,8 @@ struct Choices<pipeline::Stragglers> {
 template <>
 struct Choices<Survivors> {
   static constexpr std::array kAll{Choice<Survivors>{Survivors::kEnd, "end"},
-                                   Choice<Survivors>{Survivors::kTakeOver, "take_over"}};
+                                   Choice<Survivors>{Survivors::kTakeOver, "take_over"},
+                                   Choice<Survivors>{Survivors::kShrink, "shrink"}};
 };
 template <>
 struct Choices<pipeline::BeyondLag> {

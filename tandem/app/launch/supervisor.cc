@@ -37,7 +37,7 @@ struct Seat {
   std::optional<std::chrono::milliseconds> stopped_for;  // as was seen; nothing when it runs
   std::optional<RankProcess> process;                    // nothing when it has ended
   RankLines lines;
-  Clock::time_point started;
+  Clock::time_point started, ran_at;  // the last look at which it was not stopped, or its start
 };
 
 class Supervisor {
@@ -51,7 +51,6 @@ class Supervisor {
         err_(streams.err),
         warden_(options.ranks) {
     for (int rank = 0; rank < options.ranks; ++rank) seats_.emplace_back(rank);
-    if (witness.is_left_behind || witness.patience_with_stopped) look_at_ = Deadline::after(kLook);
   }
 
   int run() {
@@ -67,7 +66,7 @@ class Supervisor {
 
  private:
   void start(Seat& seat) {
-    seat.started = Clock::now();
+    seat.started = seat.ran_at = Clock::now();
     seat.is_given_up = false;
     seat.stopped_for.reset();
     seat.process.emplace(options_.command, variables_of_(seat.rank, seat.restarts), warden_, seat.rank);
@@ -112,7 +111,6 @@ class Supervisor {
   [[nodiscard]] bool happened(std::size_t index) const { return polled_[index].revents != 0; }
 
   [[nodiscard]] int milliseconds_left() const {
-    if (kill_at_.is_infinite() && look_at_.is_infinite()) return -1;
     const auto left =
         std::chrono::ceil<std::chrono::milliseconds>(std::min(kill_at_.remaining(), look_at_.remaining())).count();
     return static_cast<int>(std::min<std::int64_t>(left, std::numeric_limits<int>::max()));
@@ -178,6 +176,7 @@ class Supervisor {
       end_all(SIGTERM);
     }
     failures_.push_back(std::move(failure));
+    failed_at_ = Clock::now();
   }
 
   // By its own account, or by a signal that came through here before the rank had a handler for it.
@@ -226,14 +225,41 @@ class Supervisor {
     const Clock::time_point now = Clock::now();
     const auto passed = std::chrono::duration_cast<std::chrono::milliseconds>(now - std::exchange(looked_, now));
     look_at_ = Deadline::after(kLook);
+    const auto counted = std::min(passed, 2 * kLook);
     for (Seat& seat : seats_) {
       if (!seat.process || seat.is_given_up) continue;
-      const std::string why = why_given_up(seat, std::min(passed, 2 * kLook));
+      if (!seat.process->is_stopped()) seat.ran_at = now;
+      const std::string why = why_given_up(seat, counted);
       if (why.empty()) continue;
       seat.is_given_up = true;
       err_.add(concat("tandem: ", why, "; its process is killed\n"));
       seat.process->signal(SIGKILL);
     }
+    end_who_is_alone(counted);
+  }
+  // Nobody else ends them: those that would look out for them have ended, and a stopped process hears no signal.
+  void end_who_is_alone(std::chrono::milliseconds passed) {
+    const bool is_alone = !is_ending_ && has_failed_beside_a_stopped_one() &&
+                          std::all_of(seats_.begin(), seats_.end(), [](const Seat& seat) {
+                            return !seat.process || (!seat.is_given_up && seat.process->is_stopped());
+                          });
+    if (!is_alone) return alone_for_.reset();
+    alone_for_ = alone_for_ ? *alone_for_ + passed : std::chrono::milliseconds(0);
+    const auto patience =
+        (witness_.patience_without_others ? witness_.patience_without_others() : std::nullopt).value_or(options_.grace);
+    if (*alone_for_ < patience) return;
+    for (const Seat& seat : seats_) {
+      if (!seat.process) continue;
+      err_.add(concat("tandem: rank ", seat.rank, " is stopped (SIGSTOP), and for ", in_seconds(patience),
+                      " nobody else has been left: ", failures_.size(),
+                      " rank(s) have failed; its process is killed\n"));
+    }
+    end_all(SIGKILL);
+  }
+  // Of those that are still there. What failed while all of these ran was overcome: they may stay stopped.
+  [[nodiscard]] bool has_failed_beside_a_stopped_one() const {
+    return std::any_of(seats_.begin(), seats_.end(),
+                       [this](const Seat& seat) { return seat.process && failed_at_ && seat.ran_at <= *failed_at_; });
   }
   // Empty when it is not. `passed`: since the last look.
   std::string why_given_up(Seat& seat, std::chrono::milliseconds passed) const {
@@ -269,15 +295,17 @@ class Supervisor {
   Warden warden_;
   std::deque<Seat> seats_;  // after the warden, which their processes refer to
   std::vector<pollfd> polled_;
-  std::vector<RankFailure> failures_;  // in their order; those that were replaced are not in it
-  std::vector<int> passed_on_;         // signals that may mean anything to the ranks
+  std::vector<RankFailure> failures_;           // in their order; those that were replaced are not in it
+  std::optional<Clock::time_point> failed_at_;  // the last of these
+  std::vector<int> passed_on_;                  // signals that may mean anything to the ranks
   bool is_ending_ = false;
   bool has_given_up_ = false;  // a failure ends the others: how they end is no success
   bool is_stopped_ = false;    // a rank said that it was stopped by a signal
   bool is_interrupted_ = false;
   Clock::time_point ending_since_;
   Deadline kill_at_ = Deadline::infinite();
-  Deadline look_at_ = Deadline::infinite();
+  Deadline look_at_ = Deadline::after(kLook);
+  std::optional<std::chrono::milliseconds> alone_for_;  // since nobody runs but those that are stopped
   Clock::time_point looked_ = Clock::now();
 };
 

@@ -31,6 +31,10 @@ struct LaunchWitness {
   /// is a failure. Nothing: others look out for it, and it may be stopped for ever. Time in which this process did not
   /// look does not count.
   std::function<std::optional<std::chrono::milliseconds>(int rank, int restarts)> patience_with_stopped = {};
+  /// Asked twice a second while all processes that still run are stopped, and a rank failed after one of them was last
+  /// seen running, so that nobody is left to look out for them: after how long of it they are killed, counted likewise.
+  /// Nothing: after the grace.
+  std::function<std::optional<std::chrono::milliseconds>()> patience_without_others = {};
 };
 
 /// Where the ranks' lines and the launcher's own words go.
@@ -46,10 +50,12 @@ struct LaunchStreams {
 /// when `witness` says that the work is complete all the same. A rank's lines carry "[rank] "; the report of failures
 /// comes last, on the error stream.
 ///
-/// Blocks until all ranks and what they started in their process groups are gone. SIGINT, SIGTERM and SIGHUP are passed
-/// on to the ranks, which are killed when they have not ended after the grace; a SIGINT that comes 0.3 s after it, or
-/// later, kills them at once. SIGUSR1 and SIGUSR2 are passed on. Throws ConfigError when the command cannot be executed
-/// and RunError when the system lacks something; no rank is left then.
+/// Blocks until all ranks and what they started in their process groups are gone. When all that still run are
+/// stopped (SIGSTOP), and a rank failed while one of these was or in the half second before, they are killed after
+/// `witness`'s patience or the grace. SIGINT, SIGTERM and SIGHUP are passed on to the ranks, which are killed when they
+/// have not ended after the grace; a SIGINT that comes 0.3 s after it, or later, kills them at once. SIGUSR1 and
+/// SIGUSR2 are passed on. Throws ConfigError when the command cannot be executed and RunError when the system lacks
+/// something; no rank is left then.
 [[nodiscard]] int supervise(const LaunchOptions& options, const VariablesOf& variables_of,
                             const LaunchStreams& streams = {}, const LaunchWitness& witness = {});
 

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <fstream>
@@ -88,6 +89,60 @@ TEST_F(WitnessTest, WhoIsStoppedWhileOthersWaitForItIsLeftAlone) {
   EXPECT_EQ(outcome.code, 0);
   EXPECT_EQ(outcome.err, "");
   EXPECT_TRUE(std::filesystem::exists(folder / "done"));
+}
+
+// What the others do first.
+const std::string kAwaitStopOf2 =
+    "while ! grep -qs '^State:.T' /proc/$(cat rank2 2>/dev/null)/status; do sleep 0.01; done; ";
+
+// With a patience of the witness, and without one, by the grace. The others' failure is what the launch ends with.
+TEST_F(WitnessTest, WhoIsStoppedAndAloneAfterAFailureIsKilled) {
+  const auto kOneSecond = std::chrono::milliseconds(1000);
+  for (const bool knows : {true, false}) {
+    LaunchWitness witness;
+    if (knows) witness.patience_without_others = [&] { return std::optional(kOneSecond); };
+    const LaunchOptions options{
+        .ranks = 3, .on_death = OnDeath::kContinue, .grace = knows ? std::chrono::hours(1) : kOneSecond};
+    const Outcome outcome = launch(
+        concat("[ $RANK = 2 ] && { echo $$ > rank2; kill -STOP $$; }; ", kAwaitStopOf2, "[ $RANK = 1 ] || exit 7"),
+        options, witness);
+    EXPECT_EQ(outcome.code, 7);
+    EXPECT_THAT(outcome.err, HasSubstr("rank 2 is stopped (SIGSTOP), and for 1.0 s nobody else has been left: 1 rank"));
+    EXPECT_THAT(outcome.err, ::testing::Not(HasSubstr("rank 1 ")));
+  }
+}
+
+// Rank 1 runs until it has been looked at for longer than the grace.
+TEST_F(WitnessTest, WhoIsStoppedBesideOneThatRunsIsLeftAlone) {
+  const Outcome outcome = launch(concat("[ $RANK = 2 ] && { echo $$ > rank2; kill -STOP $$; touch done2; exit 0; }; ",
+                                        kAwaitStopOf2, "[ $RANK = 0 ] && exit 7; sleep 2.5; kill -CONT $(cat rank2)"),
+                                 {.ranks = 3, .on_death = OnDeath::kContinue, .grace = std::chrono::milliseconds(500)});
+  EXPECT_EQ(outcome.code, 7);
+  EXPECT_TRUE(std::filesystem::exists(folder / "done2")) << outcome.err;
+}
+
+// They stop at the second look after the failure, and are continued after many looks at both.
+TEST_F(WitnessTest, AllThatAreStoppedLongAfterAFailureAreLeftAlone) {
+  bool has_failed = false;
+  int looks = 0;
+  std::vector<int> stopped(3);
+  const LaunchWitness witness{.on_failure = [&](int, int, const std::string&) { has_failed = true; },
+                              .is_left_behind =
+                                  [&](int rank, int) {
+                                    if (has_failed && rank == 2 && ++looks == 2) std::ofstream(folder / "stop");
+                                    return false;
+                                  },
+                              .patience_with_stopped = [&](int rank, int) -> std::optional<std::chrono::milliseconds> {
+                                ++stopped.at(static_cast<std::size_t>(rank));
+                                if (std::min(stopped[1], stopped[2]) >= 5) std::ofstream(folder / "go");
+                                return std::nullopt;
+                              }};
+  const Outcome outcome = launch(
+      "[ $RANK = 0 ] && exit 7; { while [ ! -e go ]; do sleep 0.01; done; kill -CONT $$; } & "
+      "while [ ! -e stop ]; do sleep 0.01; done; kill -STOP $$; touch done$RANK",
+      {.ranks = 3, .on_death = OnDeath::kContinue, .grace = std::chrono::milliseconds(500)}, witness);
+  EXPECT_EQ(outcome.code, 7);
+  for (const char* done : {"done1", "done2"}) EXPECT_TRUE(std::filesystem::exists(folder / done)) << outcome.err;
 }
 
 // The others are asked to end, and may then say that their work is complete.

@@ -1,5 +1,6 @@
 #include "tandem/app/run/rollout_record.h"
 
+#include <algorithm>
 #include <sstream>
 
 #include "tandem/app/run/run_folder.h"
@@ -21,12 +22,13 @@ std::vector<int> read_line(const std::string& line, std::size_t number, int grou
     throw DataError(concat("it is of update ", updates, "; a record begins with update 1 and leaves none out"));
   std::vector<int> steps;
   for (const JsonValue& its : value.at(kStepsOfGroups).as_array()) {
-    if (its.as_int64() < 1 || its.as_int64() > most)
-      throw DataError(concat("a group made ", its.as_int64(), " steps; here they make 1 to ", most));
+    if (its.as_int64() < 0 || its.as_int64() > most)
+      throw DataError(concat("a group made ", its.as_int64(), " steps; here they make ", most, " at most"));
     steps.push_back(static_cast<int>(its.as_int64()));
   }
   if (std::ssize(steps) != groups)
     throw DataError(concat("it has ", steps.size(), " env groups; here there are ", groups, ", as many as shards"));
+  if (std::ranges::all_of(steps, [](int its) { return its == 0; })) throw DataError("no group made a step");
   return steps;
 }
 

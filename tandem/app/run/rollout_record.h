@@ -1,5 +1,5 @@
 // app/run/rollout_record.h: rollouts.jsonl: how many steps each env group made in each update, where rollouts may end
-// early. A run that follows it has the same numbers.
+// early or groups rest (0). A run that follows it has the same numbers.
 //
 //   {"updates":1,"steps":[100,100,100,61]}
 //
@@ -31,7 +31,7 @@ class RolloutRecord {
 };
 
 /// The steps of each group, by update. `text`: of such a file; `name` for messages. Throws ConfigError when it is none,
-/// has a gap, or its groups are not `groups` or made more than `most` steps.
+/// has a gap, or its groups are not `groups`, made more than `most` steps or none of them any.
 [[nodiscard]] std::vector<std::vector<int>> read_rollouts(const std::string& text, const std::string& name, int groups,
                                                           int most);
 /// The file of `path`, or that of the run folder `path`.

@@ -50,7 +50,9 @@ TEST(RolloutRecordTest, WhatCannotBeFollowedIsRefusedWithItsLine) {
               HasSubstr("r.jsonl, line 2: it is of update 3"));
   EXPECT_THAT(fault_of("{\"updates\":1,\"steps\":[1,2,3]}\n"), HasSubstr("it has 3 env groups; here there are 2"));
   EXPECT_THAT(fault_of("{\"updates\":1,\"steps\":[1,11]}\n"), HasSubstr("a group made 11 steps"));
-  EXPECT_THAT(fault_of("{\"updates\":1,\"steps\":[1,0]}\n"), HasSubstr("a group made 0 steps"));
+  EXPECT_THAT(fault_of("{\"updates\":1,\"steps\":[1,-1]}\n"), HasSubstr("a group made -1 steps"));
+  EXPECT_THAT(fault_of("{\"updates\":1,\"steps\":[0,0]}\n"), HasSubstr("no group made a step"));
+  EXPECT_EQ(fault_of("{\"updates\":1,\"steps\":[1,0]}\n"), "");
   EXPECT_THAT(fault_of("steps\n"), HasSubstr("line 1"));
 }
 

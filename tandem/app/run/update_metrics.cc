@@ -122,10 +122,8 @@ std::optional<std::int64_t> last_update(const std::filesystem::path& file) {
   return line.at("updates").as_int64();
 }
 
-std::optional<UpdateMetrics> read_last(const std::filesystem::path& file, std::int64_t updates) {
-  const JsonValue line = read_last_line(file);
-  if (line.is_null() || line.at("updates").as_int64() != updates) return std::nullopt;
-  return UpdateMetrics{.updates = updates,
+UpdateMetrics from_line(const JsonValue& line) {
+  return UpdateMetrics{.updates = line.at("updates").as_int64(),
                        .env_steps = line.at("env_steps").as_int64(),
                        .wall_s = number(line, "wall_s"),
                        .env_steps_per_s = number(line, "env_steps_per_s"),
@@ -150,6 +148,12 @@ std::optional<UpdateMetrics> read_last(const std::filesystem::path& file, std::i
                        .learner = read_learner(line),
                        .gradients = read_gradients(line),
                        .policies = read_policies(line)};
+}
+
+std::optional<UpdateMetrics> read_last(const std::filesystem::path& file, std::int64_t updates) {
+  const JsonValue line = read_last_line(file);
+  if (line.is_null() || line.at("updates").as_int64() != updates) return std::nullopt;
+  return from_line(line);
 }
 
 }  // namespace tandem::app

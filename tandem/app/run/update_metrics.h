@@ -7,6 +7,7 @@
 
 #include "tandem/app/run/gradient_metrics.h"
 #include "tandem/app/run/policy_metrics.h"
+#include "tandem/base/json_reader.h"
 #include "tandem/metrics/sink.h"
 
 namespace tandem::app {
@@ -74,6 +75,9 @@ struct UpdateMetrics {
 
 /// The fields under their names, in this order.
 [[nodiscard]] Record to_record(const UpdateMetrics& metrics);
+
+/// What a line of metrics.jsonl says. Throws DataError when it is none of to_record()'s.
+[[nodiscard]] UpdateMetrics from_line(const JsonValue& line);
 
 /// The update of the last line of a metrics.jsonl; nothing where there is no line. Throws as read_last().
 [[nodiscard]] std::optional<std::int64_t> last_update(const std::filesystem::path& file);

@@ -109,6 +109,7 @@ rl::PpoSetup ppo_setup(const TrainOptions& options, const rl::EnvRegistry& envir
   setup.ppo = ppo_options(options);
   setup.normalizer = normalizer_options(options.normalize);
   if (options.algo == Algorithm::kDdPpo) setup.stragglers = straggler_setup(options, ranks);
+  if (options.survivors == Survivors::kShrink) setup.while_missing = rl::WhileMissing::kShareRests;
   return setup;
 }
 

@@ -8,6 +8,7 @@
 #include "tandem/app/train/run_summary.h"
 #include "tandem/base/atomic_file.h"
 #include "tandem/base/clock.h"
+#include "tandem/base/json_reader.h"
 #include "tandem/base/text.h"
 #include "tandem/metrics/append_file.h"
 #include "tandem/metrics/jsonl_sink.h"
@@ -83,6 +84,11 @@ PolicyMetrics policy_metrics(const rl::PolicyReport& report) {
   return metrics;
 }
 
+bool may_have_fewer_rows(const TrainOptions& options) {
+  return options.algo == Algorithm::kDdPpo && (options.survivors == Survivors::kShrink || options.dd_ppo.replay ||
+                                               options.dd_ppo.stragglers.policy != pipeline::Stragglers::kWaitAll);
+}
+
 }  // namespace
 
 RunRecord::RunRecord(const Configuration& configuration, const rl::TrainingRun& run, const TrainPlace& place)
@@ -102,12 +108,13 @@ void RunRecord::resumed(const RunProgress& progress, const std::string& remark, 
 }
 
 void RunRecord::begin() {
-  truncate_jsonl(place_.folder.paths().metrics(), "updates", run_.updates());
+  for (const auto& path : {place_.folder.paths().metrics(), place_.folder.paths().rollouts()})
+    truncate_jsonl(path, "updates", run_.updates());
   written_update_ = last_update(place_.folder.paths().metrics()).value_or(0);
   const bool was_late = write_kept_line();
   warn_of_lost_lines();
   // Should there be no update left to make, these are the last values.
-  last_ = read_last(place_.folder.paths().metrics(), run_.updates()).value_or(UpdateMetrics{});
+  last_ = last_known();
   store_.discard_after(run_.updates());
   first_step_ = run_.env_steps();
   sinks_.push_back(std::make_unique<JsonlSink>(place_.folder.paths().metrics()));
@@ -129,6 +136,11 @@ void RunRecord::begin() {
   started_ = saved_at_ = Clock::now();
 }
 
+UpdateMetrics RunRecord::last_known() const {
+  if (place_.kept != nullptr && !place_.kept->line.empty()) return from_line(read_json(place_.kept->line));
+  return read_last(place_.folder.paths().metrics(), run_.updates()).value_or(UpdateMetrics{});
+}
+
 void RunRecord::warn_of_lost_lines() {
   if (lines_every_ == 0 || written_update_ >= run_.updates() - run_.updates() % lines_every_) return;
   place_.log.warning(concat(place_.folder.paths().metrics().string(), " ends with update ", written_update_,
@@ -143,25 +155,29 @@ void RunRecord::write_metrics() {
 
 bool RunRecord::write_kept_line() {
   if (place_.kept == nullptr || place_.kept->line.empty() || written_update_ >= run_.updates()) return false;
+  if (!has_line(run_.updates())) return false;
   AppendFile(place_.folder.paths().metrics()).append(place_.kept->line + "\n");
   written_update_ = run_.updates();
   return true;
 }
 
-bool RunRecord::has_line() const { return last_.updates % options_.log.every_updates == 0; }
+bool RunRecord::has_line(std::int64_t update) const { return update % options_.log.every_updates == 0; }
 
-std::string RunRecord::line() const { return has_line() ? to_json(to_record(last_)) : ""; }
+std::string RunRecord::line() const { return to_json(to_record(last_)); }
 
 void RunRecord::write_line() {
-  if (has_line()) write_metrics();
+  if (has_line(last_.updates)) write_metrics();
 }
 
 std::string RunRecord::batch_text() const {
   if (!is_ppo(options_.algo)) {
     const rl::ImpalaOptions impala = impala_options(options_);
-    return concat(counted(impala.workers, "rollout worker"), " with ", impala.num_envs / impala.workers,
-                  " environments each; a batch has ", impala.batch_rows(), " rows, an update ",
-                  impala.batches_per_update, " learner steps");
+    const int ranks = run_.ranks().size();
+    return concat(counted(impala.workers, "rollout worker"), ranks > 1 ? " of each rank" : "", " with ",
+                  impala.num_envs / impala.workers, " environments each", ranks > 1 ? " over all ranks" : "",
+                  impala.splits > 1 ? concat(" in ", impala.splits, " splits") : "", "; a batch has ",
+                  impala.batch_rows(), " rows", ranks > 1 ? " in all" : "", ", an update ", impala.batches_per_update,
+                  " learner steps");
   }
   const rl::PpoOptions ppo = ppo_options(options_);
   if (run_.spec().agents > 1) {
@@ -169,8 +185,10 @@ std::string RunRecord::batch_text() const {
                   " agents in all; a policy's rows are the decisions of its agents, and a pass over them has ",
                   ppo.batch_rows() / ppo.minibatch_rows(), " minibatches");
   }
-  return concat("an update has ", ppo.batch_rows(), " rows in all, ", ppo.batch_rows() / run_.shards(),
-                " a shard; a minibatch ", ppo.minibatch_rows(), " in all",
+  // Where rollouts may end early, or groups rest: run_.why_numbers_differ() says how many do.
+  const char* at_most = may_have_fewer_rows(options_) ? "at most " : "";
+  return concat("an update has ", at_most, ppo.batch_rows(), " rows in all, ", ppo.batch_rows() / run_.shards(),
+                " a shard; a minibatch ", at_most, ppo.minibatch_rows(), " in all",
                 ppo.sequences ? concat(", with padding and burn-in, in sequences of ",
                                        rl::SequenceCut(ppo.rollout_steps, *ppo.sequences).window())
                               : "");
@@ -202,6 +220,7 @@ void RunRecord::account(const rl::RunReport& report) {
   // A run may go on as one rank, or under another strategy, than the one whose last line this began with.
   last_.ranks.reset();
   last_.gradients.reset();
+  last_.rollouts.reset();
   if (report.ranks.size() > 1) last_.ranks = rank_metrics(report.ranks);
   if (report.rollouts) {
     if (!rollouts_) open_rollouts(run_.updates() - 1);

@@ -29,9 +29,9 @@ class RunRecord {
   [[nodiscard]] const RunProgress& progress() const { return progress_; }
   /// One update was made.
   void account(const rl::RunReport& report);
-  /// The line of metrics.jsonl that the update which was accounted has; empty where it has none.
+  /// The update which was accounted as a line of metrics.jsonl, whether it is written there or not.
   [[nodiscard]] std::string line() const;
-  /// Writes that line, when no rank goes back behind the update any more.
+  /// Writes that line, if one of `log.every_updates` is due, when no rank goes back behind the update any more.
   void write_line();
   /// The run ends after this update, since this rank got this signal.
   void stopping(int rank, int signal);
@@ -49,7 +49,8 @@ class RunRecord {
   [[nodiscard]] Summary summary_of(RunEnd end) const;
   void write_metrics();
   bool write_kept_line();
-  [[nodiscard]] bool has_line() const;
+  [[nodiscard]] bool has_line(std::int64_t update) const;
+  [[nodiscard]] UpdateMetrics last_known() const;
   void open_rollouts(std::int64_t updates);
   void warn_of_lost_lines();
   void note_solved(const rl::RunReport& report);

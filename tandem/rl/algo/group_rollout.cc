@@ -8,13 +8,13 @@
 
 namespace tandem::rl {
 
-GroupRollout::GroupRollout(StragglerSetup setup, std::vector<RolloutWorker*> workers, int first_group, int steps,
+GroupRollout::GroupRollout(StragglerSetup setup, std::vector<RolloutGroup> groups, int first_group, int steps,
                            const std::optional<ProgressBoard>& board)
     : setup_(std::move(setup)),
-      workers_(std::move(workers)),
+      groups_(std::move(groups)),
       first_group_(first_group),
       board_(board),
-      windows_(workers_.size()) {
+      windows_(groups_.size()) {
   if (setup_.options.policy == pipeline::Stragglers::kWaitAll || !setup_.recorded.empty()) return;
   TANDEM_CHECK(board_.has_value(), "no board to see the other groups on");
   rule_.emplace(setup_.options, *board_, steps);
@@ -24,28 +24,41 @@ void GroupRollout::collect(std::int64_t update, const Normalizers& frozen) {
   if (!setup_.recorded.empty()) return collect_recorded(update, frozen);
   if (rule_) return collect_until_rule(update, frozen);
   const Clock::time_point start = Clock::now();
-  for (std::size_t i = 0; i < workers_.size(); ++i)
-    windows_[i] = {.steps = workers_[i]->collect(frozen).steps, .seconds = seconds_since(start)};
+  for (std::size_t i = 0; i < groups_.size(); ++i) {
+    if (groups_[i].unit) {
+      windows_[i] = {.steps = groups_[i].worker->collect(frozen).steps, .seconds = seconds_since(start)};
+    } else {
+      rest(i);
+    }
+  }
+}
+
+void GroupRollout::rest(std::size_t group) {
+  groups_[group].worker->rest();
+  windows_[group] = {};
 }
 
 void GroupRollout::collect_until_rule(std::int64_t update, const Normalizers& frozen) {
   const Clock::time_point start = Clock::now();
   rule_->begin(update, learn_seconds_.mean(), start);
   std::vector<std::size_t> under_way;
-  for (std::size_t i = 0; i < workers_.size(); ++i) {
-    workers_[i]->begin(frozen);
+  for (std::size_t i = 0; i < groups_.size(); ++i) {
+    if (!groups_[i].unit) {
+      rest(i);
+      continue;
+    }
+    groups_[i].worker->begin(frozen);
     under_way.push_back(i);
   }
   while (!under_way.empty()) {
     std::erase_if(under_way, [&](std::size_t i) {
-      RolloutWorker& worker = *workers_[i];
+      RolloutWorker& worker = *groups_[i].worker;
       worker.step(frozen);
       Progress progress{.round = update, .steps = worker.steps_made()};
-      const int unit = first_group_ + static_cast<int>(i);
-      board_->post(unit, progress);
+      board_->post(*groups_[i].unit, progress);
       if (!rule_->ends(worker.steps_made())) return false;
       progress.finished = true;
-      board_->post(unit, progress);
+      board_->post(*groups_[i].unit, progress);
       windows_[i] = {.steps = worker.end().steps, .seconds = seconds_since(start)};
       return true;
     });
@@ -59,10 +72,16 @@ void GroupRollout::collect_recorded(std::int64_t update, const Normalizers& froz
   }
   const Clock::time_point start = Clock::now();
   const std::vector<int>& steps = setup_.recorded[static_cast<std::size_t>(update)];
-  for (std::size_t i = 0; i < workers_.size(); ++i) {
-    workers_[i]->begin(frozen);
-    for (int t = 0; t < steps.at(static_cast<std::size_t>(first_group_) + i); ++t) workers_[i]->step(frozen);
-    windows_[i] = {.steps = workers_[i]->end().steps, .seconds = seconds_since(start)};
+  for (std::size_t i = 0; i < groups_.size(); ++i) {
+    const int its = steps.at(static_cast<std::size_t>(first_group_) + i);
+    if (its == 0) {
+      rest(i);
+      continue;
+    }
+    RolloutWorker& worker = *groups_[i].worker;
+    worker.begin(frozen);
+    for (int t = 0; t < its; ++t) worker.step(frozen);
+    windows_[i] = {.steps = worker.end().steps, .seconds = seconds_since(start)};
   }
 }
 

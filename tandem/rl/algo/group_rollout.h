@@ -30,17 +30,23 @@ struct StragglerSetup {
   }
 };
 
+/// A group of the replica.
+struct RolloutGroup {
+  RolloutWorker* worker = nullptr;  // not owned
+  std::optional<int> unit = {};     // its place on the board; nothing: it rests
+};
+
 /// What a group did in a rollout.
 struct GroupWindow {
-  int steps = 0;
+  int steps = 0;       // 0: it rested
   double seconds = 0;  // from the rollout's begin to the last of them
 };
 
 class GroupRollout {
  public:
-  /// `workers`: of the groups [first_group, ...) of the run, not owned. `board`: of all groups; needed when the policy
-  /// is not kWaitAll and nothing is recorded.
-  GroupRollout(StragglerSetup setup, std::vector<RolloutWorker*> workers, int first_group, int steps,
+  /// `groups`: [first_group, ...) of the run. `board`: of all that do not rest; needed when the policy is not kWaitAll
+  /// and nothing is recorded. A record says itself who rests: whose steps are 0.
+  GroupRollout(StragglerSetup setup, std::vector<RolloutGroup> groups, int first_group, int steps,
                const std::optional<ProgressBoard>& board);
 
   /// Makes the fragments of update `update`, counted from 0. Throws EnvError, and RunError when the record ends before.
@@ -52,11 +58,12 @@ class GroupRollout {
   [[nodiscard]] std::span<const GroupWindow> windows() const { return windows_; }
 
  private:
+  void rest(std::size_t group);
   void collect_until_rule(std::int64_t update, const Normalizers& frozen);
   void collect_recorded(std::int64_t update, const Normalizers& frozen);
 
   const StragglerSetup setup_;
-  const std::vector<RolloutWorker*> workers_;
+  const std::vector<RolloutGroup> groups_;
   const int first_group_;
   std::optional<ProgressBoard> board_;
   std::optional<pipeline::StragglerRule> rule_;

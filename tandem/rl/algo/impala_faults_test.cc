@@ -16,6 +16,7 @@
 #include "tandem/concurrency/bounded_queue.h"
 #include "tandem/rl/algo/impala_run.h"
 #include "tandem/rl/env/env_registry.h"
+#include "tandem/rl/env/testing/wrapped_envs.h"
 #include "tandem/rl/policy/mlp_policy.h"
 
 namespace tandem::rl {
@@ -56,22 +57,16 @@ class Saboteur {
   BoundedQueue<int> never_{1};
 };
 
-class SabotagedEnvs final : public EnvGroup {
+class SabotagedEnvs final : public testing::WrappedEnvs {
  public:
-  SabotagedEnvs(std::unique_ptr<EnvGroup> inner, Saboteur& saboteur) : inner_(std::move(inner)), saboteur_(saboteur) {}
-  [[nodiscard]] const Spec& spec() const override { return inner_->spec(); }
-  [[nodiscard]] int size() const override { return inner_->size(); }
-  void reset(std::span<const std::uint64_t> seeds, const EnvArrays& out) override { inner_->reset(seeds, out); }
+  SabotagedEnvs(std::unique_ptr<EnvGroup> inner, Saboteur& saboteur)
+      : WrappedEnvs(std::move(inner)), saboteur_(saboteur) {}
   void step(const EnvActions& actions, const EnvArrays& out) override {
     saboteur_.pass();
-    inner_->step(actions, out);
+    WrappedEnvs::step(actions, out);
   }
-  [[nodiscard]] bool can_save() const override { return false; }
-  [[nodiscard]] std::vector<std::byte> save() const override { return {}; }
-  void load(std::span<const std::byte> /*state*/, const EnvArrays& /*out*/) override {}
 
  private:
-  const std::unique_ptr<EnvGroup> inner_;
   Saboteur& saboteur_;
 };
 
@@ -113,6 +108,8 @@ class SabotagedRun {
     impala.kernel = LossKernel::kOff;
     impala.stall_timeout = kStallLimit.count();
     if (below(4) == 0) impala.max_policy_lag = below(4);
+    impala.splits = 1 + below(2);
+    impala.num_envs *= impala.splits;
     if (below(2) == 0) setup_.appo = AppoOptions{.target_update_steps = 1 + below(3)};
     setup_.total_steps = kBatches * impala.batch_rows();
     // Environments are stepped kFragmentSteps times as often as batches are made, and policies asked once more.
@@ -215,7 +212,7 @@ int threads_of_runs() {
   for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
     std::string name;
     std::getline(std::ifstream(task.path() / "comm"), name);
-    for (const char* of : {"rollout", "loader", "learner", "replica"}) threads += name.starts_with(of) ? 1 : 0;
+    for (const char* of : {"rollout", "envs", "loader", "learner", "replica"}) threads += name.starts_with(of) ? 1 : 0;
   }
   return threads;
 }

@@ -3,7 +3,7 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
-#include <cmath>
+#include <utility>
 
 #include "tandem/base/error.h"
 #include "tandem/base/fault_point.h"
@@ -19,22 +19,6 @@ constexpr const char* kTarget = "target";  // part of a checkpoint
 
 std::size_t index_of(int number) { return static_cast<std::size_t>(number); }
 
-ImpalaNumbers mean_of(const std::vector<ImpalaNumbers>& shards) {
-  ImpalaNumbers mean;
-  for (const auto number : {&ImpalaNumbers::policy_loss, &ImpalaNumbers::value_loss, &ImpalaNumbers::entropy,
-                            &ImpalaNumbers::approx_kl, &ImpalaNumbers::cut, &ImpalaNumbers::explained_variance}) {
-    int count = 0;
-    for (const ImpalaNumbers& shard : shards) {
-      // Of equal targets no variance can be explained. Any other number that is not one is to be seen.
-      if (number == &ImpalaNumbers::explained_variance && std::isnan(shard.*number)) continue;
-      mean.*number += shard.*number;
-      ++count;
-    }
-    mean.*number /= count;  // not a number when no shard has one
-  }
-  return mean;
-}
-
 void require_reproducible(const sync::StrategyOptions& strategy, int replicas) {
   if (replicas == 1 || sync::is_reproducible(strategy, replicas)) return;
   throw ConfigError(concat("the learner has ", replicas,
@@ -47,9 +31,12 @@ void require_reproducible(const sync::StrategyOptions& strategy, int replicas) {
 ImpalaLearner::ImpalaLearner(const ImpalaSetup& setup,
                              const std::function<std::shared_ptr<ActorCritic>()>& build_policy,
                              Clock::duration patience)
-    : setup_(setup), patience_(patience), numbers_(index_of(setup.shards)) {
+    : setup_(setup), patience_(patience) {
   const std::vector<sync::Placement> placements = setup_.ranks.place(setup_.devices, setup_.shards);
-  require_reproducible(setup_.strategy, placements.front().replicas);
+  replicas_ = placements.front().replicas;
+  shards_ = {placements.front().mine.begin, placements.back().mine.end};
+  numbers_.resize(index_of(shards_.size()));
+  require_reproducible(setup_.strategy, replicas_);
   for (const sync::Placement& placement : placements) {
     shard_devices_.insert(shard_devices_.end(), index_of(placement.mine.size()), placement.device);
     Seat& seat = seats_.emplace_back();
@@ -103,14 +90,15 @@ ImpalaLearner::Step ImpalaLearner::step(const ShardedTrajectory& batch, double l
   Step step;
   team_->run([&](learner::Member& member) {
     const sync::Placement& placement = member.replica.placement();
-    member.learner.batch().load_shards(batch.batches(placement.mine), batch.rows(), learner::Tail::kDrop);
+    const Range mine{placement.mine.begin - shards_.begin, placement.mine.end - shards_.begin};
+    member.learner.batch().load_shards(batch.batches(mine), setup_.impala.batch_rows(), learner::Tail::kDrop);
     member.learner.begin_pass(learner::Order::kSequential);
     Seat& seat = seats_[index_of(placement.local)];
     const learner::LearnerReport made = step_of(seat, member.learner, lr_factor);
     seat.wait_seconds = made.step.wait_seconds;
     if (placement.local == 0) step.grad_norm = made.step.grad_norm;
   });
-  step.numbers = mean_of(numbers_);
+  step.shards = numbers_;
   step.wait_seconds = std::ranges::min_element(seats_, {}, &Seat::wait_seconds)->wait_seconds;
   return step;
 }
@@ -120,14 +108,14 @@ learner::LearnerReport ImpalaLearner::step_of(Seat& seat, learner::Learner& lear
   const Limits limits{.deadline = Deadline::after(patience_), .stop = {}};
   if (seat.fused_impala || seat.fused_appo) {
     const auto gradients = [&](const learner::ShardRows& rows) {
-      ImpalaNumbers& numbers = numbers_[index_of(rows.shard)];
+      ImpalaNumbers& numbers = numbers_of(rows.shard);
       if (seat.fused_impala) return seat.fused_impala->run(rows, setup_.impala, numbers);
       return seat.fused_appo->run(rows, setup_.impala, *setup_.appo, numbers);
     };
     return learner.step(0, learner::GradientFunction(std::cref(gradients)), lr_factor, limits);
   }
   const auto loss = [&](const learner::ShardBatch& rows) {
-    ImpalaNumbers& numbers = numbers_[index_of(rows.shard)];
+    ImpalaNumbers& numbers = numbers_of(rows.shard);
     if (!seat.target) return impala_loss(*seat.policy, rows, setup_.impala, numbers);
     return appo_loss(*seat.policy, *seat.target, rows, setup_.impala, *setup_.appo, numbers);
   };
@@ -155,15 +143,25 @@ model::NamedTensors ImpalaLearner::target() const {
 
 learner::StateParts ImpalaLearner::save() {
   learner::StateParts parts;
-  parts.emplace_back("state", team_->state());
+  model::NamedTensors state = team_->state();  // of all ranks together
+  if (setup_.ranks.leads()) {
+    parts.emplace_back("state", std::move(state));
+    if (setup_.appo) parts.emplace_back(kTarget, target());
+  }
   for (int local = 0; local < team_->size(); ++local) {
     sync::Replica& replica = team_->member(local).replica;
     const Range mine = replica.placement().mine;
     for (int shard = mine.begin; shard < mine.end; ++shard)
       parts.emplace_back(shard_part(shard), stream_of(replica, shard));
   }
-  if (setup_.appo) parts.emplace_back(kTarget, target());
   return parts;
+}
+
+std::vector<std::string> ImpalaLearner::part_names() const {
+  std::vector<std::string> names{"state"};
+  if (setup_.appo) names.emplace_back(kTarget);
+  for (int shard = 0; shard < setup_.shards; ++shard) names.push_back(shard_part(shard));
+  return names;
 }
 
 void ImpalaLearner::load(const learner::ReadPart& read_part) {

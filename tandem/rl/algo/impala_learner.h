@@ -1,17 +1,19 @@
-// rl/algo/impala_learner.h: the learning half of IMPALA and APPO: the policy on every replica of this process, APPO's
-// target network beside each, and steps that all of them make on one batch.
+// rl/algo/impala_learner.h: the learning half of IMPALA and APPO: the policy on every replica of this rank, APPO's
+// target network beside each, and steps that all of them make on one batch, together with the replicas of other ranks.
 //
 // Each replica computes V-trace, losses and gradients of its shards of the batch; the strategy makes one step of them.
 // With the same shards any number of replicas gives the same bits. The target networks are equal as well: each takes
 // the weights of the policy beside it after the same steps.
 //
-// Threads: one at a time, which lends the work to the replicas' own. Blocking: step() waits until all replicas have
-// made it, save() as ReplicaTeam::state(). Failures: as ReplicaTeam; the first ends the others' waits, and the learner
-// is of no further use.
+// Threads: one at a time, which lends the work to the replicas' own. Blocking: step() waits until all replicas
+// of all ranks have made it, at most as long as the patience; save() as ReplicaTeam::state(). The constructor, step(),
+// save() and load() are collective. Failures: as ReplicaTeam; the first ends the others' waits, and the learner is of
+// no further use.
 #pragma once
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -35,10 +37,11 @@ class ImpalaLearner {
   ~ImpalaLearner();
 
   struct Step {
-    ImpalaNumbers numbers;  // means over the shards
+    std::span<const ImpalaNumbers> shards;  // of this rank's; until the next step
     double grad_norm = 0;
-    double wait_seconds = 0;  // for other replicas, of the one that waited least
+    double wait_seconds = 0;  // for other replicas, of the one of this rank that waited least
   };
+  /// `batch`: this rank's part of it.
   [[nodiscard]] Step step(const ShardedTrajectory& batch, double lr_factor);
   /// APPO's targets take the policy's weights.
   void renew_targets();
@@ -48,19 +51,25 @@ class ImpalaLearner {
   /// Of the first replica, alive.
   [[nodiscard]] const ActorCritic& policy() const { return *seats_.front().policy; }
   [[nodiscard]] const Weights& weights() const { return seats_.front().weights; }
-  /// Where each shard of a batch is learned from.
+  /// Of all ranks.
+  [[nodiscard]] int replicas() const { return replicas_; }
+  /// Of this rank.
+  [[nodiscard]] Range shards() const { return shards_; }
+  /// Where each of them is learned from.
   [[nodiscard]] const std::vector<c10::Device>& shard_devices() const { return shard_devices_; }
   /// A sentence for the log; see TrainingRun::gradients_by().
   [[nodiscard]] std::string gradients_by() const;
 
-  /// Passes over batches, and environment steps that they had, in this process.
+  /// Passes over batches, and environment steps that this rank's had, in this process.
   [[nodiscard]] std::uint64_t passes() const;
   [[nodiscard]] std::int64_t rows_trained() const;
 
   /// The target network's parameters and buffers; nothing of IMPALA.
   [[nodiscard]] model::NamedTensors target() const;
-  /// Parts "state", "shard-N" and, of APPO, "target", all of which load() takes.
+  /// This rank's share of the parts "state", "shard-N" and, of APPO, "target", all of which load() takes.
   [[nodiscard]] learner::StateParts save();
+  /// Of all ranks' parts.
+  [[nodiscard]] std::vector<std::string> part_names() const;
   void load(const learner::ReadPart& read_part);
 
  private:
@@ -76,13 +85,18 @@ class ImpalaLearner {
   void build_target(Seat& seat, const std::shared_ptr<ActorCritic>& like) const;
   void build_kernels(Seat& seat) const;
   [[nodiscard]] std::string why_no_kernels(const Seat& seat) const;  // in a clause; empty when there are
+  [[nodiscard]] ImpalaNumbers& numbers_of(int shard) {
+    return numbers_[static_cast<std::size_t>(shard - shards_.begin)];
+  }
   learner::LearnerReport step_of(Seat& seat, learner::Learner& learner, double lr_factor);
 
   const ImpalaSetup& setup_;
   const Clock::duration patience_;
+  int replicas_ = 1;
+  Range shards_;
   std::vector<c10::Device> shard_devices_;
-  std::vector<Seat> seats_;             // by replica
-  std::vector<ImpalaNumbers> numbers_;  // of the last step, by shard
+  std::vector<Seat> seats_;             // by replica of this rank
+  std::vector<ImpalaNumbers> numbers_;  // of the last step, by shard of this rank
   std::unique_ptr<learner::ReplicaTeam> team_;
 };
 

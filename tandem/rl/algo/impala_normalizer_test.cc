@@ -7,6 +7,7 @@
 #include "tandem/rl/algo/impala_run.h"
 #include "tandem/rl/algo/run_parts.h"
 #include "tandem/rl/env/env_registry.h"
+#include "tandem/rl/env/testing/wrapped_envs.h"
 #include "tandem/rl/policy/mlp_policy.h"
 
 namespace tandem::rl {
@@ -63,30 +64,24 @@ INSTANTIATE_TEST_SUITE_P(Both, ImpalaNormalizerTest,
                          });
 
 // Observations far from 0.
-class FarEnvs final : public EnvGroup {
+class FarEnvs final : public testing::WrappedEnvs {
  public:
   static constexpr float kFar = 1000;
-  explicit FarEnvs(std::unique_ptr<EnvGroup> inner) : inner_(std::move(inner)) {}
-  [[nodiscard]] const Spec& spec() const override { return inner_->spec(); }
-  [[nodiscard]] int size() const override { return inner_->size(); }
+  using WrappedEnvs::WrappedEnvs;
   void reset(std::span<const std::uint64_t> seeds, const EnvArrays& out) override {
-    inner_->reset(seeds, out);
+    WrappedEnvs::reset(seeds, out);
     shift(out.observation.front());
   }
   void step(const EnvActions& actions, const EnvArrays& out) override {
-    inner_->step(actions, out);
+    WrappedEnvs::step(actions, out);
     shift(out.observation.front());
   }
-  [[nodiscard]] bool can_save() const override { return false; }
-  [[nodiscard]] std::vector<std::byte> save() const override { return {}; }
-  void load(std::span<const std::byte> /*state*/, const EnvArrays& /*out*/) override {}
 
  private:
   void shift(std::byte* observation) const {
     auto* const floats = reinterpret_cast<float*>(observation);
     for (std::int64_t i = 0; i < size() * spec().observation.front().count(); ++i) floats[i] += kFar;
   }
-  const std::unique_ptr<EnvGroup> inner_;
 };
 
 // Tells what it is asked with.

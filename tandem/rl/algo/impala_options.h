@@ -20,12 +20,14 @@ enum class ImpalaExecution {
   kInline,   // no: all in turn on one thread, with the same numbers in every run; for debugging
 };
 
-/// A batch is what one rollout worker brings: rollout_steps of its num_envs / workers environments.
+/// A batch is what one rollout worker brings: rollout_steps of its num_envs / workers environments. Of several ranks
+/// each has such workers, and a batch is what one of each brings.
 struct ImpalaOptions {
   int num_envs = 8;  // of the run, over all workers
   int rollout_steps = 32;
   ImpalaExecution execution = ImpalaExecution::kThreads;
-  int workers = 2;  // rollout workers
+  int workers = 2;  // rollout workers of each rank
+  int splits = 1;   // of the environments that a worker has of a shard; they take turns (alternating_rollout.h)
   int queue = 2;    // batches that wait, before the workers do: a longer queue means older batches
   int buffers = 2;  // loaded batches, the one that is learned from included
   int loaders = 1;
@@ -76,6 +78,14 @@ struct ImpalaFault {
                              " of one rollout worker, which do not divide into ", shards, " shards; ",
                              counts_detail::nearest_multiples(shards * options.workers, options.num_envs), " would",
                              fewer.empty() ? "" : concat(", or shards: ", fewer))});
+  } else if (const std::int64_t shard_envs = batch_envs / shards; shard_envs % options.splits != 0) {
+    faults.push_back(
+        {"splits", concat(options.splits),
+         concat("does not divide the ", shard_envs, shard_envs == 1 ? " environment" : " environments",
+                " that a rollout worker has of a shard (num_envs ", options.num_envs, " / ", options.workers,
+                " workers / ", shards, shards == 1 ? " shard); " : " shards); ",
+                counts_detail::nearest_divisors(shard_envs, options.splits), " would, or num_envs: ",
+                counts_detail::nearest_multiples(shards * options.workers * options.splits, options.num_envs))});
   }
   if (options.loaders > options.buffers) {
     faults.push_back({"loaders", concat(options.loaders),

@@ -6,12 +6,16 @@
 
 #include <filesystem>
 #include <fstream>
+#include <set>
 #include <string>
+#include <tuple>
+#include <vector>
 
 #include "tandem/base/error.h"
 #include "tandem/base/testing/eventually.h"
 #include "tandem/rl/algo/run_parts.h"
 #include "tandem/rl/env/env_registry.h"
+#include "tandem/rl/env/testing/wrapped_envs.h"
 #include "tandem/rl/policy/mlp_policy.h"
 
 namespace tandem::rl {
@@ -161,23 +165,101 @@ TEST_P(ImpalaRunTest, ABoundOnPolicyLagHolds) {
   EXPECT_EQ(dropped.pipeline->samples_trained + dropped.pipeline->samples_dropped, 40 * kBatch);
 }
 
-// CartPole that fails in its 300th step.
-class Failing final : public EnvGroup {
+// Remembers where it was told to write.
+class Addressed final : public testing::WrappedEnvs {
  public:
-  explicit Failing(std::unique_ptr<EnvGroup> inner) : inner_(std::move(inner)) {}
-  [[nodiscard]] const Spec& spec() const override { return inner_->spec(); }
-  [[nodiscard]] int size() const override { return inner_->size(); }
-  void reset(std::span<const std::uint64_t> seeds, const EnvArrays& out) override { inner_->reset(seeds, out); }
+  Addressed(std::unique_ptr<EnvGroup> inner, std::set<const std::byte*>& rows)
+      : WrappedEnvs(std::move(inner)), rows_(rows) {}
   void step(const EnvActions& actions, const EnvArrays& out) override {
-    if (++steps_ == 300) throw EnvError("the pole broke");
-    inner_->step(actions, out);
+    rows_.insert(out.observation.front());
+    WrappedEnvs::step(actions, out);
   }
-  [[nodiscard]] bool can_save() const override { return inner_->can_save(); }
-  [[nodiscard]] std::vector<std::byte> save() const override { return inner_->save(); }
-  void load(std::span<const std::byte> state, const EnvArrays& out) override { inner_->load(state, out); }
 
  private:
-  const std::unique_ptr<EnvGroup> inner_;
+  std::set<const std::byte*>& rows_;
+};
+
+// Of the queue's slots each has rows of its own; a fragment that is copied there would have those of one.
+TEST(ImpalaRunInlineTest, EnvironmentsWriteIntoTheSlotsOfTheQueue) {
+  ImpalaSetup setup = impala_on("CartPole-v1", ImpalaExecution::kInline);
+  std::set<const std::byte*> rows;
+  setup.make_envs = [&rows, make = setup.make_envs, built = 0](int count) mutable -> std::unique_ptr<EnvGroup> {
+    const bool of_first_worker = built++ == 1;  // the first one tells the spec
+    if (!of_first_worker) return make(count);
+    return std::make_unique<Addressed>(make(count), rows);
+  };
+  const auto slots = static_cast<std::size_t>(setup.impala.queue + setup.impala.workers + setup.impala.loaders);
+  ImpalaRun run(std::move(setup));
+  (void)finish(run);
+  EXPECT_EQ(run.queue_slots().all, slots);
+  EXPECT_EQ(rows.size() % 16, 0u);
+  EXPECT_GE(rows.size(), 2u * 16) << "several slots";
+  EXPECT_LE(rows.size(), slots * 16);
+}
+
+ImpalaSetup split(ImpalaExecution execution) {
+  ImpalaSetup setup = impala_on("CartPole-v1", execution);
+  setup.impala.splits = 2;
+  setup.normalizer = {.observations = true, .rewards = true};
+  return setup;
+}
+
+TEST_P(ImpalaRunTest, WorkersWhoseGroupsTakeTurnsLoseNothing) {
+  ImpalaSetup setup = split(GetParam());
+  setup.shards = 2;  // an environment a group
+  ImpalaRun run(std::move(setup));
+  const RunReport last = finish(run);
+  EXPECT_EQ(last.pipeline->samples_trained, 40 * kBatch);
+  EXPECT_EQ(last.pipeline->steps, 40);
+  std::set<int> rows;
+  for (const Episode& episode : run.episodes().episodes()) rows.insert(episode.row);
+  EXPECT_EQ(rows, (std::set<int>{0, 1, 2, 3, 4, 5, 6, 7})) << "all environments end episodes";
+}
+
+TEST(ImpalaRunInlineTest, RunsWhoseGroupsTakeTurnsHaveTheSameBitsAndGoOnExactly) {
+  ImpalaRun first(split(ImpalaExecution::kInline)), second(split(ImpalaExecution::kInline));
+  for (int i = 0; i < 3; ++i) (void)first.update();
+  const learner::StateParts parts = first.save();
+  const auto resumed = second.load([&](const std::string& name) { return learner::part_of(parts, name); });
+  EXPECT_EQ(resumed, RolloutWorker::Resumed::kExactly);
+  (void)finish(first);
+  (void)finish(second);
+  EXPECT_EQ(second.state_sha256(), first.state_sha256());
+  ImpalaSetup whole = split(ImpalaExecution::kInline);
+  whole.impala.splits = 1;
+  EXPECT_NE(state_at_the_end(std::move(whole)), first.state_sha256()) << "random streams belong to the groups";
+}
+
+// Where the groups step does not matter to a learner that does not learn: each run samples the same.
+TEST(ImpalaRunThreadsTest, OnTheirOwnThreadsGroupsSampleWhatTheyDoInTurn) {
+  const auto episodes_of = [](ImpalaExecution execution) {
+    ImpalaSetup setup = split(execution);
+    setup.normalizer = {};
+    setup.shards = 2;
+    setup.impala.workers = 1;
+    setup.impala.learning_rate = 0;
+    ImpalaRun run(std::move(setup));
+    while (run.env_steps() < 40 * kBatch || !run.all_reported()) (void)run.update();
+    std::vector<std::tuple<double, std::int64_t, int, int>> all;
+    for (const Episode& each : run.episodes().episodes())
+      all.emplace_back(each.episode_return, each.length, each.step, each.row);
+    return all;
+  };
+  const auto in_turn = episodes_of(ImpalaExecution::kInline);
+  EXPECT_GT(in_turn.size(), 50u);
+  EXPECT_EQ(episodes_of(ImpalaExecution::kThreads), in_turn);
+}
+
+// CartPole that fails in its 300th step.
+class Failing final : public testing::WrappedEnvs {
+ public:
+  using WrappedEnvs::WrappedEnvs;
+  void step(const EnvActions& actions, const EnvArrays& out) override {
+    if (++steps_ == 300) throw EnvError("the pole broke");
+    WrappedEnvs::step(actions, out);
+  }
+
+ private:
   int steps_ = 0;
 };
 

@@ -20,9 +20,9 @@ namespace tandem::rl {
 struct ImpalaSetup {
   std::uint64_t seed = 0;
   std::int64_t total_steps = 100'000;  // environment steps over all environments; what schedules run over
-  // A batch is cut into so many shards of whole environments, which the replicas share; they decide the numbers.
+  // A batch has so many shards of whole environments, which the replicas of all ranks share; they decide the numbers.
   int shards = 1;
-  std::vector<c10::Device> devices{c10::Device(c10::kCPU)};  // of the learner, one replica each
+  std::vector<c10::Device> devices{c10::Device(c10::kCPU)};  // of this rank's learner, one replica each
   learner::Ranks ranks;
   ImpalaOptions impala;
   std::optional<AppoOptions> appo;  // none: IMPALA

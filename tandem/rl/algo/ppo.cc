@@ -163,7 +163,7 @@ void Ppo::normalize_over_minibatches() {
 learner::LearnerReport Ppo::step(std::int64_t minibatch, double lr_factor, Clock::duration patience) {
   minibatch_sums_.clear();
   const PpoMinibatch& shared = minibatches_[static_cast<std::size_t>(minibatch)];
-  const Limits limits{.deadline = Deadline::after(patience), .stop = {}};
+  const Limits limits{.deadline = Deadline::after(patience), .stop = member_.lost};
   if (fused_) {
     const auto gradients = [&](const learner::ShardRows& rows) {
       return fused_->run(rows, now_, shared, minibatch_sums_.emplace_back());

@@ -34,8 +34,10 @@ void slower_of(std::span<double* const, 4> times, std::span<const double, 4> oth
 }
 
 PpoSetup checked(PpoSetup setup) {
-  setup.ppo.fragments = setup.stragglers.may_end_early() ? Fragments::kUneven : Fragments::kEven;
+  setup.ppo.fragments = setup.has_uneven_rollouts() ? Fragments::kUneven : Fragments::kEven;
   std::vector<std::string> faults = faults_of(setup.ppo, setup.shards);
+  if (setup.has_uneven_rollouts() && setup.ppo.sequences)
+    faults.emplace_back("sequences: they are of one length, so fragments cannot have different numbers of steps");
   if (setup.total_steps < 1) faults.push_back(concat("total_steps is ", setup.total_steps, "; it must be at least 1"));
   if (!faults.empty()) throw ConfigError(std::move(faults));
   return setup;
@@ -94,24 +96,52 @@ void PpoRun::build_worker(int shard, ActorCritic& policy) {
   workers_.back()->reset(setup_.seed);
 }
 
+// By group of the run: its place among those that make steps; nothing when it rests.
+std::vector<std::optional<int>> PpoRun::find_working(const std::vector<sync::Placement>& placements) const {
+  std::vector<double> mine;
+  for (const sync::Placement& placement : placements)
+    mine.insert(mine.end(), {static_cast<double>(placement.mine.begin), static_cast<double>(placement.mine.end)});
+  std::vector<Range> replicas;
+  for (const std::vector<double>& its : setup_.ranks.gather(mine)) {
+    for (std::size_t i = 0; i < its.size(); i += 2)
+      replicas.push_back({static_cast<int>(its[i]), static_cast<int>(its[i + 1])});
+  }
+  const int present = setup_.ranks.size();
+  const bool rests = setup_.while_missing == WhileMissing::kShareRests;
+  return working_groups(replicas, present, rests ? setup_.ranks.size_of_run() : present);
+}
+
 void PpoRun::build_rollouts(const std::vector<sync::Placement>& placements) {
   const StragglerSetup& stragglers = setup_.stragglers;
+  const std::vector<std::optional<int>> units = find_working(placements);
+  const auto before = [&units](int group) {  // those that work and come before it
+    return static_cast<int>(
+        std::count_if(units.begin(), units.begin() + group, [](auto unit) { return unit.has_value(); }));
+  };
+  resting_ = setup_.shards - before(setup_.shards);
   std::optional<ProgressBoard> board;
   if (stragglers.may_end_early() && stragglers.recorded.empty())
-    board = setup_.ranks.open_board(setup_.shards, shards_);
+    board = setup_.ranks.open_board(before(setup_.shards), {before(shards_.begin), before(shards_.end)});
   for (const sync::Placement& placement : placements) {
-    std::vector<RolloutWorker*> workers;
-    for (int shard = placement.mine.begin; shard < placement.mine.end; ++shard) workers.push_back(&worker(shard));
+    std::vector<RolloutGroup> groups;
     std::vector<Fragment*>& fragments = fragments_.emplace_back();
-    for (RolloutWorker* worker : workers) fragments.push_back(&worker->fragment());
-    rollouts_.push_back(std::make_unique<GroupRollout>(stragglers, std::move(workers), placement.mine.begin,
+    for (int shard = placement.mine.begin; shard < placement.mine.end; ++shard) {
+      groups.push_back({.worker = &worker(shard), .unit = units[static_cast<std::size_t>(shard)]});
+      fragments.push_back(&worker(shard).fragment());
+    }
+    rollouts_.push_back(std::make_unique<GroupRollout>(stragglers, std::move(groups), placement.mine.begin,
                                                        setup_.ppo.rollout_steps, board));
   }
 }
 
 std::string PpoRun::why_numbers_differ() const {
-  if (setup_.stragglers.may_end_early() && setup_.stragglers.recorded.empty())
-    return "which rollouts end early, and where, depends on how long steps take; the run's record says it";
+  std::string why;
+  if (resting_ > 0) why = concat(resting_, " of ", setup_.shards, " env groups make no steps while ranks are missing");
+  if (setup_.stragglers.may_end_early() && setup_.stragglers.recorded.empty()) {
+    if (!why.empty()) why += ", and ";
+    why += "which rollouts end early, and where, depends on how long steps take";
+  }
+  if (!why.empty()) return why + "; the run's record says it";
   if (sync::is_reproducible(setup_.strategy, replicas())) return "";
   return "which gradients are applied, and when, depends on the order in which they come";
 }
@@ -206,13 +236,14 @@ void PpoRun::account_rollouts(RunReport& report) {
   double took = 0, would_have_taken = 0;
   for (const auto& [steps, seconds] : groups_) {
     env_steps_ += std::int64_t{steps} * envs;
-    if (setup_.stragglers.may_end_early()) rollouts.steps.push_back(steps);
+    if (setup_.has_uneven_rollouts()) rollouts.steps.push_back(steps);
     rollouts.rows_cut += std::int64_t{setup_.ppo.rollout_steps - steps} * envs;
+    if (steps == 0) continue;
     took = std::max(took, seconds);
     would_have_taken = std::max(would_have_taken, seconds * setup_.ppo.rollout_steps / steps);
   }
   if (setup_.stragglers.recorded.empty()) rollouts.saved_seconds = would_have_taken - took;  // a replay saves nothing
-  if (setup_.stragglers.may_end_early()) report.rollouts = std::move(rollouts);
+  if (setup_.has_uneven_rollouts()) report.rollouts = std::move(rollouts);
 }
 
 std::string PpoRun::params_sha256() { return params_sha256_of(policy()); }

@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <stop_token>
 #include <string>
 #include <utility>
@@ -26,6 +27,7 @@
 #include "tandem/rl/algo/ppo.h"
 #include "tandem/rl/algo/ppo_options.h"
 #include "tandem/rl/algo/training_run.h"
+#include "tandem/rl/algo/working_groups.h"
 #include "tandem/rl/policy/make_actor.h"
 #include "tandem/rl/policy/normalizer.h"
 #include "tandem/rl/policy/policy.h"
@@ -39,8 +41,9 @@ struct PpoSetup {
   int shards = 1;
   std::vector<c10::Device> devices{c10::Device(c10::kCPU)};  // of this rank, one replica each
   learner::Ranks ranks;
-  PpoOptions ppo;             // whose `fragments` follow from the next
-  StragglerSetup stragglers;  // whether env groups may end their rollouts before others
+  PpoOptions ppo;                                       // whose `fragments` follow from the next
+  StragglerSetup stragglers;                            // whether env groups may end their rollouts before others
+  WhileMissing while_missing = WhileMissing::kAllWork;  // what groups do while `ranks` are fewer than those of the run
   NormalizerOptions normalizer;
   ActorOptions actor;
   model::RngOrder rng = model::RngOrder::kShards;
@@ -48,6 +51,11 @@ struct PpoSetup {
   sync::GradientCheck gradient_check = sync::GradientCheck::kSum;
   std::function<std::unique_ptr<EnvGroup>(int count)> make_envs;
   PolicyFactory make_policy;
+
+  /// Whether groups may make different numbers of steps, which the reports then say.
+  [[nodiscard]] bool has_uneven_rollouts() const {
+    return stragglers.may_end_early() || while_missing == WhileMissing::kShareRests;
+  }
 };
 
 class PpoRun final : public TrainingRun {
@@ -94,6 +102,7 @@ class PpoRun final : public TrainingRun {
 
  private:
   void build_rollouts(const std::vector<sync::Placement>& placements);
+  [[nodiscard]] std::vector<std::optional<int>> find_working(const std::vector<sync::Placement>& placements) const;
   void build_worker(int shard, ActorCritic& policy);
   [[nodiscard]] RolloutWorker& worker(int shard) { return *workers_[static_cast<std::size_t>(shard - shards_.begin)]; }
   void collect_and_learn(learner::Member& member, RunReport& report);
@@ -109,6 +118,7 @@ class PpoRun final : public TrainingRun {
   std::int64_t updates_ = 0, env_steps_ = 0;
   int replicas_ = 1;
   Range shards_;                                         // of this rank
+  int resting_ = 0;                                      // env groups of the run that make no steps
   std::vector<std::shared_ptr<ActorCritic>> policies_;   // by replica of this rank
   std::vector<std::unique_ptr<RolloutWorker>> workers_;  // by shard of this rank
   std::vector<std::unique_ptr<GroupRollout>> rollouts_;  // by replica of this rank

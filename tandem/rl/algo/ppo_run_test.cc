@@ -10,6 +10,7 @@
 #include "tandem/base/error.h"
 #include "tandem/base/testing/eventually.h"
 #include "tandem/rl/env/env_registry.h"
+#include "tandem/rl/env/testing/wrapped_envs.h"
 #include "tandem/rl/policy/mlp_policy.h"
 
 namespace tandem::rl {
@@ -120,25 +121,18 @@ TEST(PpoRunTest, WholeFragmentsLearnAlikeWhetherOrNotTheyMightHaveEndedEarly) {
 }
 
 // Stands before an env group and lets others know how many steps it made.
-class Gated final : public EnvGroup {
+class Gated final : public testing::WrappedEnvs {
  public:
   using Gate = std::function<void()>;
   Gated(std::unique_ptr<EnvGroup> group, Gate before, Gate after)
-      : group_(std::move(group)), before_(std::move(before)), after_(std::move(after)) {}
-  [[nodiscard]] const Spec& spec() const override { return group_->spec(); }
-  [[nodiscard]] int size() const override { return group_->size(); }
-  void reset(std::span<const std::uint64_t> seeds, const EnvArrays& out) override { group_->reset(seeds, out); }
+      : WrappedEnvs(std::move(group)), before_(std::move(before)), after_(std::move(after)) {}
   void step(const EnvActions& actions, const EnvArrays& out) override {
     before_();
-    group_->step(actions, out);
+    WrappedEnvs::step(actions, out);
     after_();
   }
-  [[nodiscard]] bool can_save() const override { return group_->can_save(); }
-  [[nodiscard]] std::vector<std::byte> save() const override { return group_->save(); }
-  void load(std::span<const std::byte> state, const EnvArrays& out) override { group_->load(state, out); }
 
  private:
-  const std::unique_ptr<EnvGroup> group_;
   const Gate before_, after_;
 };
 

@@ -10,6 +10,7 @@
 #include "tandem/rl/algo/multi_agent_run.h"
 #include "tandem/rl/algo/ppo_run.h"
 #include "tandem/rl/env/env_registry.h"
+#include "tandem/rl/env/testing/wrapped_envs.h"
 #include "tandem/rl/policy/mlp_policy.h"
 
 namespace tandem::rl {
@@ -22,22 +23,15 @@ constexpr std::chrono::seconds kStepLimit{3};
 constexpr std::chrono::milliseconds kLateStep{4500};  // the run has failed by then, and still waits
 
 // One of its steps takes too long.
-class LateEnvs final : public EnvGroup {
+class LateEnvs final : public testing::WrappedEnvs {
  public:
-  LateEnvs(std::unique_ptr<EnvGroup> inner, int late_step) : inner_(std::move(inner)), late_step_(late_step) {}
-  [[nodiscard]] const Spec& spec() const override { return inner_->spec(); }
-  [[nodiscard]] int size() const override { return inner_->size(); }
-  void reset(std::span<const std::uint64_t> seeds, const EnvArrays& out) override { inner_->reset(seeds, out); }
+  LateEnvs(std::unique_ptr<EnvGroup> inner, int late_step) : WrappedEnvs(std::move(inner)), late_step_(late_step) {}
   void step(const EnvActions& actions, const EnvArrays& out) override {
     if (steps_++ == late_step_) std::this_thread::sleep_for(kLateStep);
-    inner_->step(actions, out);
+    WrappedEnvs::step(actions, out);
   }
-  [[nodiscard]] bool can_save() const override { return false; }
-  [[nodiscard]] std::vector<std::byte> save() const override { return {}; }
-  void load(std::span<const std::byte> /*state*/, const EnvArrays& /*out*/) override {}
 
  private:
-  const std::unique_ptr<EnvGroup> inner_;
   const int late_step_;
   int steps_ = 0;
 };

@@ -5,6 +5,7 @@
 
 #include "tandem/base/check.h"
 #include "tandem/device/one_core.h"
+#include "tandem/rl/rollout/group_results.h"
 
 namespace tandem::rl {
 
@@ -28,14 +29,14 @@ void copy_weights(const Weights& from, const Weights& to) {
   for (std::size_t i = 0; i < to.size(); ++i) to[i].copy_(from[i]);
 }
 
-Sampler::Sampler(std::shared_ptr<ActorCritic> policy, std::unique_ptr<RolloutWorker> worker,
+Sampler::Sampler(std::shared_ptr<ActorCritic> policy, std::unique_ptr<AlternatingRollout> rollout,
                  const Normalizers& normalizers)
     : policy_(std::move(policy)),
-      worker_(std::move(worker)),
+      rollout_(std::move(rollout)),
       weights_(weights_of(*policy_)),
       normalizers_(normalizers) {}
 
-std::int64_t Sampler::collect(pipeline::Published<Behaviour>& newest) {
+std::int64_t Sampler::collect(pipeline::Published<Behaviour>& newest, QueuedBatch& into) {
   device::use_one_core();
   {
     const auto reading = newest.read();
@@ -45,7 +46,9 @@ std::int64_t Sampler::collect(pipeline::Published<Behaviour>& newest) {
     }
     version_ = reading.version();
   }
-  (void)worker_->collect(normalizers_);
+  rollout_->collect(normalizers_, into.parts);
+  into.results.clear();
+  for (const auto& group : rollout_->groups()) append_results(*group, into.results);
   return version_;
 }
 

@@ -1,4 +1,4 @@
-// rl/algo/sampler.h: a rollout worker with a policy of its own, which takes the learner's newest weights, and the
+// rl/algo/sampler.h: a rollout worker's env groups and its policy, which takes the learner's newest weights, and the
 // normalisers that belong to them, before each fragment.
 //
 // Threads: single-thread, the rollout worker's; constructed, saved and loaded by others while that rests.
@@ -7,9 +7,10 @@
 #include <vector>
 
 #include "tandem/pipeline/published.h"
+#include "tandem/rl/algo/queued_batch.h"
 #include "tandem/rl/policy/normalizer.h"
 #include "tandem/rl/policy/policy.h"
-#include "tandem/rl/rollout/rollout_worker.h"
+#include "tandem/rl/rollout/alternating_rollout.h"
 
 namespace tandem::rl {
 
@@ -30,17 +31,18 @@ struct Behaviour {
 class Sampler {
  public:
   /// `policy` on the CPU. `normalizers`: of the run, for their memory.
-  Sampler(std::shared_ptr<ActorCritic> policy, std::unique_ptr<RolloutWorker> worker, const Normalizers& normalizers);
+  Sampler(std::shared_ptr<ActorCritic> policy, std::unique_ptr<AlternatingRollout> rollout,
+          const Normalizers& normalizers);
 
-  /// Collects a fragment with the newest, and returns their version. Throws EnvError.
-  std::int64_t collect(pipeline::Published<Behaviour>& newest);
+  /// Collects a batch with the newest, and returns their version. Throws EnvError.
+  std::int64_t collect(pipeline::Published<Behaviour>& newest, QueuedBatch& into);
   /// The next fragment takes the newest though their version is that of the last one.
   void forget() { version_ = -1; }
-  [[nodiscard]] RolloutWorker& worker() { return *worker_; }
+  [[nodiscard]] const AlternatingRollout& rollout() const { return *rollout_; }
 
  private:
   const std::shared_ptr<ActorCritic> policy_;
-  const std::unique_ptr<RolloutWorker> worker_;
+  const std::unique_ptr<AlternatingRollout> rollout_;
   const Weights weights_;
   Normalizers normalizers_;
   std::int64_t version_ = -1;

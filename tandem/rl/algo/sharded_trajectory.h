@@ -1,8 +1,9 @@
-// rl/algo/sharded_trajectory.h: a batch beside the learner: a trajectory cut into shards of whole environments, each on
-// the device of the replica that learns from it.
+// rl/algo/sharded_trajectory.h: a batch beside the learner, as a rank has it: a trajectory of each of its shards, on
+// the device of the replica that learns from the shard.
 //
-// Shard s of S has environments s * N / S to (s + 1) * N / S of the N, all steps of each, and the state that a policy
-// which remembers had before the first.
+// Shard s of the run's S has environments s * N / S to (s + 1) * N / S of the N that one rollout worker of all ranks
+// together steps, in env groups of their own, all steps of each, and the state that a policy which remembers had before
+// the first.
 //
 // Threads: single-thread; a loader fills it, then it is the learner's. Owns its memory, which is made once.
 #pragma once
@@ -11,26 +12,24 @@
 #include <vector>
 
 #include "tandem/base/summation_tree.h"
+#include "tandem/rl/algo/queued_batch.h"
 #include "tandem/rl/algo/trajectory.h"
 
 namespace tandem::rl {
 
 class ShardedTrajectory {
  public:
-  /// For trajectories of `rows` environments, a multiple of the shards. `devices`: by shard. `state_size`: as
-  /// Trajectory.
+  /// `rows`: environments of a shard. `devices`: by shard of this rank. `state_size`: as Trajectory.
   ShardedTrajectory(const Spec& spec, int steps, int rows, std::int64_t state_size,
                     std::span<const c10::Device> devices);
 
-  void copy_from(const Trajectory& whole);
+  /// Each shard has as many of its parts as the others, in their order.
+  void copy_from(const QueuedBatch& queued);
 
-  /// One batch for each of `shards`.
+  /// One batch for each of `shards`, counted from the rank's first.
   [[nodiscard]] std::span<const learner::Batch> batches(Range shards) const;
-  /// Of all shards: steps times environments.
-  [[nodiscard]] std::int64_t rows() const;
 
-  std::vector<Episode> episodes;  // that ended in the whole
-  NormalizerMoments moments;      // of the whole, as Trajectory
+  std::vector<double> results;  // as those of the queued batch
 
  private:
   std::vector<Trajectory> shards_;

@@ -29,16 +29,17 @@ struct LearnReport {
   double wait_seconds = 0;  // of these, until gradients and statistics of all replicas were summed
 };
 
-/// How far env groups came in a rollout, of runs in which some may end early.
+/// How far env groups came in a rollout, of runs in which some may end early or rest.
 struct RolloutReport {
-  std::vector<int> steps;     // of each environment, by group
+  std::vector<int> steps;     // of each environment, by group; 0: it rested
   std::int64_t rows_cut = 0;  // environment steps that were not made
   double saved_seconds = 0;   // what the slowest group would have taken beyond this, at the speed that it had
 };
 
-/// What a rank did in an update. Together the times are all of it.
+/// What a rank did in an update. Together the times are all of it; of runs that sample meanwhile, of its learner,
+/// which waits for batches while it does not learn.
 struct RankReport {
-  double sample_seconds = 0, learn_seconds = 0;  // of its slowest replica; waits left out
+  double sample_seconds = 0, learn_seconds = 0;  // of its slowest replica; waits for other ranks left out
   double wait_seconds = 0;                       // for other ranks and replicas, of the replica that waited least
   std::int64_t env_steps = 0;
 
@@ -65,7 +66,7 @@ struct RunReport {
   double episode_return_mean = 0;  // of the last 100 episodes, in the environment's own rewards
   double episode_length_mean = 0;
   std::int64_t episodes = 0;        // finished so far
-  std::vector<RankReport> ranks{};  // by rank, of runs that learn in turns with sampling; else empty
+  std::vector<RankReport> ranks{};  // by rank; none of one rank that samples meanwhile
   std::optional<RolloutReport> rollouts{};
   std::optional<pipeline::PipelineReport> pipeline{};  // of runs that sample and learn at the same time
   std::vector<PolicyReport> policies{};                // of runs of several agents

@@ -10,21 +10,18 @@ namespace {
 
 constexpr const char *kMaskColumn = "action_mask", *kStateColumn = "state";
 
-// From a Fragment or a Trajectory; of its environments those from first_row on.
-template <typename Steps>
-void copy_steps(const Steps& from, int first_row, Trajectory& to) {
+void copy_rows(const Fragment& from, Trajectory& to, int first_row) {
   const at::NoGradGuard no_grad;
-  const auto rows = [&](const at::Tensor& all) {
-    return all.size(1) == to.rows ? all : all.narrow(1, first_row, to.rows);
+  const auto copy = [&](const at::Tensor& source, const at::Tensor& target) {
+    (from.rows == to.rows ? target : target.narrow(1, first_row, from.rows)).copy_(source);
   };
-  for (std::size_t leaf = 0; leaf < to.observation.size(); ++leaf)
-    to.observation[leaf].copy_(rows(from.observation[leaf]));
-  if (to.action_mask.defined()) to.action_mask.copy_(rows(from.action_mask));
-  to.action.copy_(rows(from.action));
-  to.log_prob.copy_(rows(from.log_prob));
-  to.reward.copy_(rows(from.reward));
-  to.done.copy_(rows(from.done));
-  if (to.state.defined()) to.state.copy_(rows(from.state));
+  for (std::size_t leaf = 0; leaf < to.observation.size(); ++leaf) copy(from.observation[leaf], to.observation[leaf]);
+  if (to.action_mask.defined()) copy(from.action_mask, to.action_mask);
+  copy(from.action, to.action);
+  copy(from.log_prob, to.log_prob);
+  copy(from.reward, to.reward);
+  copy(from.done, to.done);
+  if (to.state.defined()) copy(from.state, to.state);
 }
 
 at::Tensor one_sequence(const at::Tensor& steps) { return steps.unsqueeze(0); }
@@ -32,7 +29,7 @@ at::Tensor one_sequence(const at::Tensor& steps) { return steps.unsqueeze(0); }
 }  // namespace
 
 Trajectory::Trajectory(const Spec& spec, int steps_, int rows_, std::int64_t state_size, c10::Device device)
-    : steps(steps_), rows(rows_), moments(spec, {}) {
+    : steps(steps_), rows(rows_) {
   const Fragment like(spec, steps, rows, KeptStates{.sequences = 1, .size = state_size});
   const auto memory = [device](const at::Tensor& of) { return at::zeros_like(of, of.options().device(device)); };
   for (const at::Tensor& leaf : like.observation) observation.push_back(memory(leaf));
@@ -51,9 +48,15 @@ Trajectory::Trajectory(const Spec& spec, int steps_, int rows_, std::int64_t sta
   if (state.defined()) batch_.states.emplace_back(kStateColumn, state);
 }
 
-void Trajectory::copy_from(const Fragment& fragment) { copy_steps(fragment, 0, *this); }
-
-void Trajectory::copy_from(const Trajectory& other, int first_row) { copy_steps(other, first_row, *this); }
+void Trajectory::copy_from(std::span<const Fragment> parts) {
+  int row = 0;
+  for (const Fragment& part : parts) {
+    TANDEM_CHECK(row + part.rows <= rows, "more than the ", rows, " environments of the trajectory");
+    copy_rows(part, *this, row);
+    row += part.rows;
+  }
+  TANDEM_CHECK(row == rows, row, " environments for a trajectory of ", rows);
+}
 
 TrajectoryView trajectory_view(const learner::Columns& columns, const learner::Columns& states) {
   TrajectoryView view;

@@ -5,12 +5,11 @@
 #include <ATen/core/Tensor.h>
 #include <c10/core/Device.h>
 
+#include <span>
 #include <vector>
 
 #include "tandem/learner/loaded_batch.h"
-#include "tandem/rl/policy/normalizer.h"
 #include "tandem/rl/policy/observation.h"
-#include "tandem/rl/rollout/episodes.h"
 #include "tandem/rl/rollout/fragment.h"
 
 namespace tandem::rl {
@@ -25,12 +24,9 @@ struct Trajectory {
   at::Tensor action_mask;                     // [T + 1, N, mask elements]; undefined without masks
   at::Tensor action, log_prob, reward, done;  // [T, N, ...], as the policy that acted left them
   at::Tensor state;                           // [1, N, state size], before the first step; or undefined
-  std::vector<Episode> episodes;              // that ended in it
-  NormalizerMoments moments;                  // of what it saw; of nothing until they are assigned
 
-  void copy_from(const Fragment& fragment);
-  /// Environments first_row to first_row + rows of the other.
-  void copy_from(const Trajectory& other, int first_row);
+  /// The environments of all parts, one after the other: as many, and of as many steps.
+  void copy_from(std::span<const Fragment> parts);
 
   /// One sequence for the learner: views, made once. Columns have T * N rows; observations and masks, of which there is
   /// one step more, are states.

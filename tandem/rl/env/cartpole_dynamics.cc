@@ -4,15 +4,14 @@
 #include <cmath>
 #include <cstring>
 
-// Plan: eight carts at a time, which a vector of the widest kind holds and narrower processors take in two or four. A
-// function that is marked TANDEM_INLINE becomes part of its callers and is compiled for their processors. Products and
-// sums are never contracted, so all widths round alike, and the widest is taken without asking what the run agreed on.
+// Plan: eight carts at a time, which a vector of the widest kind holds and narrower processors take in two or four.
+// Products and sums are never contracted, so all widths round alike, and the widest is taken without asking what the
+// run agreed on.
 namespace tandem::rl {
 namespace {
 
-#define TANDEM_INLINE [[gnu::always_inline]] inline
-
 constexpr std::size_t kLanes = 8;
+constexpr std::size_t kColumns = 4;  // of Carts, and elements of an observation
 using Doubles = double __attribute__((vector_size(kLanes * sizeof(double))));
 using Longs = std::int64_t __attribute__((vector_size(kLanes * sizeof(double))));
 using Floats = float __attribute__((vector_size(kLanes * sizeof(float))));
@@ -134,7 +133,6 @@ TANDEM_INLINE void step_eight(const std::int64_t* actions, const Carts& carts, f
 // The last carts, fewer than eight, among others that stand still.
 TANDEM_INLINE void step_rest(std::size_t count, const std::int64_t* actions, const Carts& carts, float* observation,
                              double* reward, std::uint8_t* terminated) {
-  constexpr std::size_t kColumns = 4;
   std::int64_t action[kLanes] = {};
   double columns[kColumns][kLanes] = {}, rewards[kLanes];
   float rows[kColumns * kLanes];
@@ -154,8 +152,9 @@ TANDEM_INLINE void step_all(std::size_t count, const std::int64_t* actions, cons
   std::size_t at = 0;
   const auto rest = [&] { return Carts{carts.x + at, carts.x_dot + at, carts.theta + at, carts.theta_dot + at}; };
   for (; at + kLanes <= count; at += kLanes)
-    step_eight(actions + at, rest(), observation + 4 * at, reward + at, terminated + at);
-  if (at < count) step_rest(count - at, actions + at, rest(), observation + 4 * at, reward + at, terminated + at);
+    step_eight(actions + at, rest(), observation + kColumns * at, reward + at, terminated + at);
+  if (at < count)
+    step_rest(count - at, actions + at, rest(), observation + kColumns * at, reward + at, terminated + at);
 }
 
 void step_portable(std::size_t count, const std::int64_t* actions, const Carts& carts, float* observation,

@@ -4,6 +4,7 @@
 #include <ATen/core/grad_mode.h>
 
 #include <cstring>
+#include <utility>
 
 #include "tandem/base/check.h"
 #include "tandem/base/philox.h"
@@ -17,20 +18,14 @@ namespace {
 std::byte* bytes_of(const at::Tensor& tensor) { return static_cast<std::byte*>(tensor.data_ptr()); }
 
 // [N, ...] for each leaf, as the environment writes it.
-std::vector<at::Tensor> one_step(const Fragment& fragment) {
+std::vector<at::Tensor> one_step(const Spec& spec, int rows) {
   std::vector<at::Tensor> leaves;
-  for (const at::Tensor& leaf : fragment.observation_at(0)) leaves.push_back(at::zeros_like(leaf));
+  const Fragment like(spec, 1, rows);
+  for (const at::Tensor& leaf : like.observation_at(0)) leaves.push_back(at::zeros_like(leaf));
   return leaves;
 }
 
 constexpr std::uint32_t kFormat = 1;
-
-Fragment fragment_for(const Spec& spec, const Actor& actor, const RolloutOptions& options, int rows) {
-  const at::Tensor state = actor.state();
-  if (!state.defined()) return {spec, options.steps, rows};
-  return {spec, options.steps, rows,
-          KeptStates{.sequences = SequenceCut(options.steps, options.sequences).count(), .size = state.size(1)}};
-}
 
 // Room in `all` for a row `at`, of as many rows as `like` or more.
 void make_room(at::Tensor& all, const at::Tensor& like, std::int64_t at) {
@@ -51,20 +46,37 @@ RolloutWorker::RolloutWorker(std::unique_ptr<EnvGroup> group, std::unique_ptr<Ac
       options_(options),
       rows_(group_->size() * group_->spec().agents),
       first_env_(first_env),
-      fragment_(fragment_for(group_->spec(), *actor_, options, rows_)),
       episodes_(rows_, first_env * group_->spec().agents),
       moments_(group_->spec(), options.normalizer),
-      final_(one_step(fragment_)),
+      present_(one_step(group_->spec(), rows_)),
+      final_(one_step(group_->spec(), rows_)),
       reward_(static_cast<std::size_t>(rows_)),
       discounted_(static_cast<std::size_t>(rows_)),
       terminated_(static_cast<std::size_t>(rows_)),
       truncated_(static_cast<std::size_t>(rows_)) {
-  if (options.normalizer.observations) raw_ = one_step(fragment_);
-  for (int t = 0; t <= options.steps; ++t) arrays_.push_back(arrays_at(t));
+  const Spec& spec = group_->spec();
+  if (spec.has_action_mask) present_mask_ = at::ones({rows_, mask_elements(spec.action)}, at::kByte);
+  arrays_.observation.resize(present_.size());
+  for (const at::Tensor& leaf : final_) arrays_.final_observation.push_back(bytes_of(leaf));
+  arrays_.reward = reward_.data();
+  arrays_.terminated = terminated_.data();
+  arrays_.truncated = truncated_.data();
   if (std::holds_alternative<Box>(group_->spec().action)) {
     box_.resize(static_cast<std::size_t>(rows_ * action_elements(group_->spec().action)));
   }
   if (options.time_limit == TimeLimit::kBootstrap) expect_truncated();
+}
+
+Fragment RolloutWorker::make_fragment() const {
+  const at::Tensor state = actor_->state();
+  if (!state.defined()) return {group_->spec(), options_.steps, rows_};
+  const KeptStates states{.sequences = SequenceCut(options_.steps, options_.sequences).count(), .size = state.size(1)};
+  return {group_->spec(), options_.steps, rows_, states};
+}
+
+Fragment& RolloutWorker::fragment() {
+  if (!own_) own_ = std::make_unique<Fragment>(make_fragment());
+  return *own_;
 }
 
 // Memory for one a row; more of them in one fragment make it grow.
@@ -82,25 +94,27 @@ void RolloutWorker::reset(std::uint64_t run_seed) {
     seeds.push_back(derive_seed(run_seed, SeedPurpose::kEnvGroup,
                                 static_cast<std::uint64_t>(first_env_) + static_cast<std::uint64_t>(env)));
   }
-  group_->reset(seeds, arrays_.back());
-  at_ = options_.steps;
+  group_->reset(seeds, present_arrays());
   actor_->episodes_ended(std::vector<std::uint8_t>(reward_.size(), 1));
   std::fill(discounted_.begin(), discounted_.end(), 0.0);
   episodes_ = EpisodeTracker(rows_, first_env_ * group_->spec().agents);
 }
 
-// The arrays that the environments write at time t: the fragment's own rows, unless a normaliser comes between.
-EnvArrays RolloutWorker::arrays_at(int t) {
-  EnvArrays arrays;
-  const std::vector<at::Tensor>& target = options_.normalizer.observations ? raw_ : fragment_.observation_at(t);
-  for (const at::Tensor& leaf : target) arrays.observation.push_back(bytes_of(leaf));
-  for (const at::Tensor& leaf : final_) arrays.final_observation.push_back(bytes_of(leaf));
-  if (fragment_.action_mask.defined())
-    arrays.action_mask = fragment_.action_mask.data_ptr<std::uint8_t>() + t * fragment_.action_mask.stride(0);
-  arrays.reward = reward_.data();
-  arrays.terminated = terminated_.data();
-  arrays.truncated = truncated_.data();
-  return arrays;
+// Where the environments write at time t: the fragment's own rows, unless a normaliser comes between.
+const EnvArrays& RolloutWorker::arrays_at(int t) {
+  const bool normalized = options_.normalizer.observations;
+  const std::vector<at::Tensor>& target = normalized ? present_ : fragment_->observation_at(t);
+  for (std::size_t leaf = 0; leaf < target.size(); ++leaf) arrays_.observation[leaf] = bytes_of(target[leaf]);
+  if (present_mask_.defined())
+    arrays_.action_mask = fragment_->action_mask.data_ptr<std::uint8_t>() + t * fragment_->action_mask.stride(0);
+  return arrays_;
+}
+
+// The same between fragments.
+const EnvArrays& RolloutWorker::present_arrays() {
+  for (std::size_t leaf = 0; leaf < present_.size(); ++leaf) arrays_.observation[leaf] = bytes_of(present_[leaf]);
+  if (present_mask_.defined()) arrays_.action_mask = present_mask_.data_ptr<std::uint8_t>();
+  return arrays_;
 }
 
 const Fragment& RolloutWorker::collect(const Normalizers& frozen) {
@@ -110,29 +124,41 @@ const Fragment& RolloutWorker::collect(const Normalizers& frozen) {
   return end();
 }
 
-void RolloutWorker::begin(const Normalizers& frozen) {
+void RolloutWorker::begin(const Normalizers& frozen, Fragment& into) {
   const at::NoGradGuard no_grad;
+  TANDEM_CHECK(into.rows == rows_, "a fragment of ", into.rows, " rows for a group of ", rows_);
+  fragment_ = &into;
   moments_.clear();
   truncated_at_.clear();
   actor_->refresh();
   // Where the last fragment ended, this one begins.
-  for (std::size_t leaf = 0; leaf < fragment_.observation.size(); ++leaf) {
-    if (raw_.empty()) fragment_.observation[leaf][0].copy_(fragment_.observation[leaf][at_]);
+  if (options_.normalizer.observations) {
+    normalize_into(0, frozen);
+  } else {
+    for (std::size_t leaf = 0; leaf < present_.size(); ++leaf) into.observation_at(0)[leaf].copy_(present_[leaf]);
   }
-  if (!raw_.empty()) normalize_into(0, frozen);
-  if (fragment_.action_mask.defined()) fragment_.action_mask[0].copy_(fragment_.action_mask[at_]);
+  if (present_mask_.defined()) into.action_mask[0].copy_(present_mask_);
   at_ = 0;
 }
 
 void RolloutWorker::step(const Normalizers& frozen) {
+  choose();
+  advance(frozen);
+}
+
+void RolloutWorker::choose() {
+  const at::NoGradGuard no_grad;
+  TANDEM_CHECK(fragment_ != nullptr && at_ < options_.steps, "step ", at_, " of a fragment of ", options_.steps);
+  keep_state(at_);
+  act(at_);
+}
+
+void RolloutWorker::advance(const Normalizers& frozen) {
   const at::NoGradGuard no_grad;
   const int t = at_;
-  TANDEM_CHECK(t < options_.steps, "step ", t, " of a fragment of ", options_.steps);
-  keep_state(t);
-  act(t);
   step_environments(t);
   record(t, frozen);
-  if (!raw_.empty()) {
+  if (options_.normalizer.observations) {
     gather_moments();
     normalize_into(t + 1, frozen);
   }
@@ -141,56 +167,72 @@ void RolloutWorker::step(const Normalizers& frozen) {
 
 const Fragment& RolloutWorker::end() {
   const at::NoGradGuard no_grad;
-  TANDEM_CHECK(at_ == options_.steps || (at_ > 0 && !fragment_.state.defined()), at_, " steps of a fragment of ",
-               options_.steps);
-  fragment_.steps = at_;
-  actor_->evaluate(fragment_.observation_at(at_), actor_->state(),
-                   fragment_.value.data_ptr<float>() + std::ptrdiff_t{at_} * rows_);
+  TANDEM_CHECK(fragment_ != nullptr && (at_ == options_.steps || (at_ > 0 && !fragment_->state.defined())), at_,
+               " steps of a fragment of ", options_.steps);
+  fragment_->steps = at_;
+  actor_->evaluate(fragment_->observation_at(at_), actor_->state(),
+                   fragment_->value.data_ptr<float>() + std::ptrdiff_t{at_} * rows_);
   bootstrap();
-  return fragment_;
+  keep_present();
+  return *std::exchange(fragment_, nullptr);
+}
+
+void RolloutWorker::keep_present() {
+  if (!options_.normalizer.observations) {
+    for (std::size_t leaf = 0; leaf < present_.size(); ++leaf)
+      present_[leaf].copy_(fragment_->observation_at(at_)[leaf]);
+  }
+  if (present_mask_.defined()) present_mask_.copy_(fragment_->action_mask[at_]);
+}
+
+void RolloutWorker::rest() {
+  Fragment& own = fragment();
+  TANDEM_CHECK(!own.state.defined(), "sequences of a fragment without steps");
+  moments_.clear();
+  own.steps = 0;
 }
 
 // Where a sequence begins.
 void RolloutWorker::keep_state(int t) {
-  if (!fragment_.state.defined() || t % options_.sequences.length != 0) return;
+  if (!fragment_->state.defined() || t % options_.sequences.length != 0) return;
   const std::int64_t sequence = t / options_.sequences.length;
-  if (sequence < fragment_.state.size(0)) fragment_.state[sequence].copy_(actor_->state());
+  if (sequence < fragment_->state.size(0)) fragment_->state[sequence].copy_(actor_->state());
 }
 
 void RolloutWorker::act(int t) {
   const Span span("act");
   const std::ptrdiff_t row = std::ptrdiff_t{t} * rows_;
-  Decisions decisions{.log_prob = fragment_.log_prob.data_ptr<float>() + row,
-                      .value = fragment_.value.data_ptr<float>() + row};
-  const std::int64_t stride = fragment_.action.stride(0) * t;
+  Decisions decisions{.log_prob = fragment_->log_prob.data_ptr<float>() + row,
+                      .value = fragment_->value.data_ptr<float>() + row};
+  const std::int64_t stride = fragment_->action.stride(0) * t;
   if (box_.empty()) {
-    decisions.discrete = fragment_.action.data_ptr<std::int64_t>() + stride;
+    decisions.discrete = fragment_->action.data_ptr<std::int64_t>() + stride;
   } else {
-    decisions.box = fragment_.action.data_ptr<float>() + stride;
+    decisions.box = fragment_->action.data_ptr<float>() + stride;
   }
-  const at::Tensor mask = fragment_.action_mask.defined() ? fragment_.action_mask[t] : at::Tensor();
-  actor_->act(fragment_.observation_at(t), mask, decisions);
+  const at::Tensor mask = fragment_->action_mask.defined() ? fragment_->action_mask[t] : at::Tensor();
+  actor_->act(fragment_->observation_at(t), mask, decisions);
 }
 
 void RolloutWorker::step_environments(int t) {
   const Span span("step environments");
   EnvActions actions;
-  const std::int64_t stride = fragment_.action.stride(0) * t;
+  const std::int64_t stride = fragment_->action.stride(0) * t;
   if (box_.empty()) {
-    actions.discrete = fragment_.action.const_data_ptr<std::int64_t>() + stride;
+    actions.discrete = fragment_->action.const_data_ptr<std::int64_t>() + stride;
   } else {
-    to_bounds(options_.family, std::get<Box>(group_->spec().action), fragment_.action.const_data_ptr<float>() + stride,
+    to_bounds(options_.family, std::get<Box>(group_->spec().action), fragment_->action.const_data_ptr<float>() + stride,
               rows_, box_.data());
     actions.box = box_.data();
   }
   const StepMark::Step step = mark_.enter();
-  group_->step(actions, arrays_[static_cast<std::size_t>(t) + 1]);
+  group_->step(actions, arrays_at(t + 1));
 }
 
 void RolloutWorker::record(int t, const Normalizers& frozen) {
   episodes_.record(t, reward_.data(), terminated_.data(), truncated_.data());
-  float* reward = fragment_.reward.data_ptr<float>() + std::ptrdiff_t{t} * rows_;
-  std::uint8_t* done = fragment_.done.data_ptr<std::uint8_t>() + std::ptrdiff_t{t} * rows_;
+  float* reward = fragment_->reward.data_ptr<float>() + std::ptrdiff_t{t} * rows_;
+  std::uint8_t* done = fragment_->done.data_ptr<std::uint8_t>() + std::ptrdiff_t{t} * rows_;
   bool any_done = false;
   for (std::size_t row = 0; row < reward_.size(); ++row) {
     done[row] = terminated_[row] | truncated_[row];
@@ -207,16 +249,16 @@ void RolloutWorker::record(int t, const Normalizers& frozen) {
 }
 
 void RolloutWorker::gather_moments() {
-  for (std::size_t leaf = 0; leaf < raw_.size(); ++leaf) {
-    const float* rows = raw_[leaf].const_data_ptr<float>();
+  for (std::size_t leaf = 0; leaf < present_.size(); ++leaf) {
+    const float* rows = present_[leaf].const_data_ptr<float>();
     const std::size_t size = moments_.observation[leaf].size();
     for (int row = 0; row < rows_; ++row) moments_.observation[leaf].add(rows + static_cast<std::size_t>(row) * size);
   }
 }
 
 void RolloutWorker::normalize_into(int t, const Normalizers& frozen) {
-  for (std::size_t leaf = 0; leaf < raw_.size(); ++leaf) {
-    frozen.normalize(leaf, raw_[leaf].const_data_ptr<float>(), fragment_.observation_at(t)[leaf].data_ptr<float>(),
+  for (std::size_t leaf = 0; leaf < present_.size(); ++leaf) {
+    frozen.normalize(leaf, present_[leaf].const_data_ptr<float>(), fragment_->observation_at(t)[leaf].data_ptr<float>(),
                      rows_);
   }
 }
@@ -231,13 +273,13 @@ void RolloutWorker::keep_truncated(int t, int row, const Normalizers& frozen) {
     const std::size_t bytes = final_[leaf].nbytes() / static_cast<std::size_t>(rows_);
     std::byte* to = bytes_of(all) + static_cast<std::size_t>(kept) * bytes;
     const std::byte* from = bytes_of(final_[leaf]) + static_cast<std::size_t>(row) * bytes;
-    if (raw_.empty()) {
+    if (!options_.normalizer.observations) {
       std::memcpy(to, from, bytes);
     } else {
       frozen.normalize(leaf, reinterpret_cast<const float*>(from), reinterpret_cast<float*>(to), 1);
     }
   }
-  if (!fragment_.state.defined()) return;
+  if (!fragment_->state.defined()) return;
   const at::Tensor state = actor_->state();
   make_room(truncated_state_, state, kept);
   truncated_state_[kept].copy_(state[row]);
@@ -252,7 +294,7 @@ void RolloutWorker::bootstrap() {
   truncated_value_.resize(truncated_at_.size());
   actor_->evaluate(truncated_views_, truncated_state_.defined() ? truncated_state_.narrow(0, 0, count) : at::Tensor(),
                    truncated_value_.data());
-  float* reward = fragment_.reward.data_ptr<float>();
+  float* reward = fragment_->reward.data_ptr<float>();
   for (std::size_t i = 0; i < truncated_at_.size(); ++i)
     reward[truncated_at_[i]] += static_cast<float>(options_.gamma) * truncated_value_[i];
 }
@@ -284,8 +326,7 @@ RolloutWorker::Resumed RolloutWorker::load(std::span<const std::byte> state, std
     reset(seed_for_new_episodes);
     return Resumed::kWithNewEpisodes;
   }
-  group_->load(environments, arrays_.back());
-  at_ = options_.steps;
+  group_->load(environments, present_arrays());
   return Resumed::kExactly;
 }
 

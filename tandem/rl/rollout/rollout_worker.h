@@ -1,12 +1,16 @@
 // rl/rollout/rollout_worker.h: steps one env group with a policy and writes a fragment.
 //
+// Into memory of its own, which is the same for each, or into memory of the caller's, such as a slot of a queue. The
+// environments write their observations there themselves, unless a normaliser comes between.
+//
 // Everything that decides what happens belongs to the group: its environments, its actor's random streams, its running
 // statistics. So a group's fragment does not depend on the replica, process or host that it runs on.
 //
 // Normalisers are frozen while a fragment is collected: the group gathers moments of what it sees, and the caller
 // merges those of all groups afterwards and hands the result to all of them.
 //
-// Threads: single-thread, the replica's that owns the group.
+// Threads: single-thread, the replica's that owns the group; or several in turn, each of which sees what the one before
+// did.
 #pragma once
 #include <cstdint>
 #include <functional>
@@ -46,17 +50,31 @@ class RolloutWorker {
   /// the run.
   void reset(std::uint64_t run_seed);
 
-  /// Steps the group `steps` times. Throws EnvError. Before the first call: reset() or load().
+  /// Memory for one of this worker's fragments.
+  [[nodiscard]] Fragment make_fragment() const;
+  /// The worker's own, made with the first call.
+  [[nodiscard]] Fragment& fragment();
+
+  /// Steps the group `steps` times and writes its own fragment. Throws EnvError. Before the first call: reset() or
+  /// load().
   const Fragment& collect(const Normalizers& frozen);
   /// The same step by step, for a fragment that may end early: begin(), step() once at least and `steps` times at most,
   /// end(). The next fragment goes on where this one ended. Not for policies that remember.
-  void begin(const Normalizers& frozen);
+  void begin(const Normalizers& frozen) { begin(frozen, fragment()); }
   void step(const Normalizers& frozen);
   const Fragment& end();
+  /// A fragment of no steps: the environments stay where they are. Not for policies that remember.
+  void rest();
+  /// Into memory of make_fragment(), the worker's until end(); what it held before does not matter.
+  void begin(const Normalizers& frozen, Fragment& into);
+  /// step() in two: the policy acts, and the environments take its actions.
+  void choose();
+  void advance(const Normalizers& frozen);
   /// Since begin(); between that and end().
   [[nodiscard]] int steps_made() const { return at_; }
+  /// In a fragment, at most.
+  [[nodiscard]] int steps() const { return options_.steps; }
 
-  [[nodiscard]] Fragment& fragment() { return fragment_; }
   [[nodiscard]] EnvGroup& group() { return *group_; }
   [[nodiscard]] Actor& actor() { return *actor_; }
   /// Whether the group is inside a step.
@@ -80,26 +98,33 @@ class RolloutWorker {
   void gather_moments();
   void normalize_into(int t, const Normalizers& frozen);
   void keep_state(int t);
+  void keep_present();
   void expect_truncated();
   void keep_truncated(int t, int row, const Normalizers& frozen);
   void bootstrap();
-  [[nodiscard]] EnvArrays arrays_at(int t);
+  [[nodiscard]] const EnvArrays& arrays_at(int t);
+  [[nodiscard]] const EnvArrays& present_arrays();
 
   const std::unique_ptr<EnvGroup> group_;
   const std::unique_ptr<Actor> actor_;
   const RolloutOptions options_;
   const int rows_, first_env_;
   StepMark mark_;
-  int at_ = 0;  // the row of the fragment that holds the present observation: as many steps were made since begin()
-  Fragment fragment_;
+  std::unique_ptr<Fragment> own_;
+  Fragment* fragment_ = nullptr;  // that is written; between begin() and end()
+  int at_ = 0;                    // its row with the present observation: as many steps were made since begin()
   EpisodeTracker episodes_;
   NormalizerMoments moments_;
+  // What the environments showed last, as they wrote it, per leaf [N, ...]: between fragments, since the next one's
+  // memory may be another; where observations are normalised, after every step.
+  std::vector<at::Tensor> present_;
+  at::Tensor present_mask_;  // [N, mask elements], between fragments; undefined without masks
   // Memory of one step.
-  std::vector<at::Tensor> raw_, final_;      // per leaf [N, ...]; raw_ only where observations are normalised
+  std::vector<at::Tensor> final_;            // per leaf [N, ...]
   std::vector<double> reward_, discounted_;  // [N]; discounted_: running discounted return, for reward scaling
   std::vector<std::uint8_t> terminated_, truncated_;
-  std::vector<EnvArrays> arrays_;  // by time, 0 .. T
-  std::vector<float> box_;         // [N, elements] within bounds
+  EnvArrays arrays_;        // where the next step goes
+  std::vector<float> box_;  // [N, elements] within bounds
   // Rows whose episode was cut short, and what they saw last: row i of truncated_observation_ and truncated_state_
   // belongs to truncated_at_[i].
   std::vector<std::ptrdiff_t> truncated_at_;       // t * N + row

@@ -114,6 +114,28 @@ TEST(RolloutWorkerTest, AFragmentThatEndsEarlyIsGoneOnWithWhereItEnded) {
   }
 }
 
+// Slots of a queue, say. Whatever a fragment's memory held before, the steps go on where the last ones ended.
+TEST(RolloutWorkerTest, FragmentsAreWrittenIntoTheMemoryThatIsGiven) {
+  for (const bool normalized : {false, true}) {
+    World given(0, {.observations = normalized}), own(0, {.observations = normalized});
+    Fragment slots[] = {given.worker.make_fragment(), given.worker.make_fragment()};
+    int step = 0;
+    for (const int slot : {0, 1, 1, 0}) {
+      Fragment& into = slots[slot];
+      for (at::Tensor* tensor : {&into.observation[0], &into.reward, &into.value}) tensor->fill_(-7);
+      given.worker.begin(given.normalizers, into);
+      for (int t = 0; t < kSteps; ++t, ++step) given.worker.step(given.normalizers);
+      EXPECT_EQ(&given.worker.end(), &into);
+      const Fragment& expected = own.worker.collect(own.normalizers);
+      EXPECT_TRUE(torch::equal(into.observation[0], expected.observation[0])) << step;
+      EXPECT_TRUE(torch::equal(into.reward, expected.reward));
+      EXPECT_TRUE(torch::equal(into.value, expected.value));
+      EXPECT_TRUE(torch::equal(into.done, expected.done));
+    }
+    EXPECT_THROW(given.worker.step(given.normalizers), InvariantError) << "the memory was given until end()";
+  }
+}
+
 TEST(RolloutWorkerTest, AFragmentHasAStepAndNoMoreThanItHasRoomFor) {
   World world(0);
   world.worker.begin(world.normalizers);

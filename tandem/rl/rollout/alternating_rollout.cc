@@ -1,0 +1,79 @@
+#include "tandem/rl/rollout/alternating_rollout.h"
+
+#include "tandem/base/check.h"
+#include "tandem/base/text.h"
+#include "tandem/concurrency/trace.h"
+#include "tandem/device/one_core.h"
+
+namespace tandem::rl {
+
+void AlternatingRollout::Split::operator()() const {
+  device::use_one_core();
+  for (RolloutWorker* group : groups) group->advance(*frozen);
+}
+
+// Whatever ends a rollout, the fragments are nobody's afterwards. Of several failures the first in order is told.
+class AlternatingRollout::AllStepped {
+ public:
+  explicit AllStepped(std::span<const std::unique_ptr<SideThread>> threads) : threads_(threads) {}
+  AllStepped(const AllStepped&) = delete;
+  AllStepped& operator=(const AllStepped&) = delete;
+  ~AllStepped() {
+    for (const auto& thread : threads_) {
+      try {
+        thread->wait();
+      } catch (...) {  // NOLINT(bugprone-empty-catch): another failure is on its way
+      }
+    }
+  }
+
+ private:
+  const std::span<const std::unique_ptr<SideThread>> threads_;
+};
+
+AlternatingRollout::AlternatingRollout(std::vector<std::unique_ptr<RolloutWorker>> groups, int splits,
+                                       Stepping stepping, const std::string& name, SpinBudget spin)
+    : groups_(std::move(groups)), splits_(static_cast<std::size_t>(splits)) {
+  TANDEM_CHECK(!groups_.empty() && splits > 0 && groups_.size() % splits_.size() == 0, groups_.size(),
+               " env groups in ", splits, " splits");
+  for (std::size_t i = 0; i < groups_.size(); ++i) {
+    TANDEM_CHECK(groups_[i]->steps() == groups_.front()->steps(), groups_[i]->steps(), " steps in one group and ",
+                 groups_.front()->steps(), " in another");
+    splits_[i % splits_.size()].groups.push_back(groups_[i].get());
+  }
+  if (stepping == Stepping::kInTurn || splits == 1) return;
+  for (std::size_t i = 0; i < splits_.size(); ++i)
+    threads_.push_back(std::make_unique<SideThread>(concat(name, " ", i), spin));
+}
+
+void AlternatingRollout::collect(const Normalizers& frozen, std::span<Fragment> into) {
+  const Span span("rollout");
+  TANDEM_CHECK(into.size() == groups_.size(), into.size(), " fragments for ", groups_.size(), " env groups");
+  for (Split& split : splits_) split.frozen = &frozen;
+  const AllStepped all_stepped(threads_);
+  const int steps = groups_.front()->steps();
+  for (int t = 0; t <= steps; ++t) {
+    for (std::size_t i = 0; i < splits_.size(); ++i) {
+      if (t > 0 && !threads_.empty()) {
+        const Span waiting("wait for environments");
+        threads_[i]->wait();
+      }
+      for (std::size_t group = i; group < groups_.size(); group += splits_.size()) {
+        if (t == 0) groups_[group]->begin(frozen, into[group]);
+        if (t == steps) {
+          (void)groups_[group]->end();
+        } else {
+          groups_[group]->choose();
+        }
+      }
+      if (t < steps) start(i);
+    }
+  }
+}
+
+void AlternatingRollout::start(std::size_t split) {
+  if (threads_.empty()) return splits_[split]();
+  threads_[split]->start(splits_[split]);
+}
+
+}  // namespace tandem::rl
