@@ -326,9 +326,9 @@ class ProcessTest(unittest.TestCase):
 
     def test_what_is_watched_is_timed_from_the_start(self):
         looks = iter([False, False, True])
-        done = self.python("import time; time.sleep(0.5)", watch=lambda: next(looks))
-        self.assertLess(done.watched_s, 0.4)
-        self.assertGreater(done.wall_s, 0.5)
+        done = self.python("import time; time.sleep(3)", watch=lambda: next(looks))
+        self.assertGreater(done.watched_s, 0)
+        self.assertLess(done.watched_s, done.wall_s - 1)
 
     def test_the_callers_number_of_threads_does_not_leak(self):
         os.environ["OMP_NUM_THREADS"] = "7"

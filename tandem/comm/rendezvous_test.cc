@@ -125,12 +125,12 @@ TEST_F(RendezvousTest, SurvivorsAgreeOnWhoIsLeftAndHowTheOthersDied) {
 
 // Without a launcher's word: it stops giving signs of life. No deadline would end the wait.
 TEST_F(RendezvousTest, AMemberThatFallsSilentIsLeftBehindAndIsToldSo) {
-  auto ranks = start(3, 300ms);
+  auto ranks = start(3, 2s);
   ranks[0].reset();
   auto one = meeting(*ranks[1], {}), two = meeting(*ranks[2], {});
   const Round round = one.get().value();
   EXPECT_THAT(round.members, ElementsAre(Life{1, 0}, Life{2, 0}));
-  EXPECT_THAT(round.lost.at(0).how, HasSubstr("no sign of life for 0.3 s"));
+  EXPECT_THAT(round.lost.at(0).how, HasSubstr("no sign of life for 2 s"));
   EXPECT_TRUE(two.get());
   EXPECT_TRUE(is_left_behind(*store_->part("meeting"), {0, 0}));
   EXPECT_FALSE(is_left_behind(*store_->part("meeting"), {1, 0}));
@@ -150,13 +150,13 @@ TEST_F(RendezvousTest, WhoGivesSignsOfLifeIsWaitedFor) {
 
 TEST_F(RendezvousTest, AtTheDeadlineWhoDidNotComeIsLeftBehind) {
   auto ranks = start(3);
-  auto first = meeting(*ranks[0], within(100ms)), second = meeting(*ranks[1], within(100ms));
+  auto first = meeting(*ranks[0], within(2s)), second = meeting(*ranks[1], within(2s));
   EXPECT_THAT(first.get()->members, ElementsAre(Life{0, 0}, Life{1, 0}));
   EXPECT_TRUE(second.get());
 }
 
 TEST_F(RendezvousTest, ASideThatDoesNotPrevailEnds) {
-  auto ranks = start(4, 200ms);
+  auto ranks = start(4, 2s);
   for (const std::size_t rank : {0U, 1U}) ranks[rank].reset();
   auto other = meeting(*ranks[3]);
   EXPECT_THAT(message_of<RunError>([&] { (void)ranks[2]->meet(in_time()); }),
@@ -220,9 +220,9 @@ TEST_F(RendezvousTest, TheDeathOfAMemberBreaksItsRoundAndNoLaterOne) {
 }
 
 TEST_F(RendezvousTest, TheSilenceOfAMemberBreaksItsRoundAtTheDeadline) {
-  auto ranks = start(2, kNever, 300ms);
+  auto ranks = start(2, kNever, 2s);
   ranks[1].reset();
-  EXPECT_EQ(await_break(*ranks[0]), "rank 1 gave no sign of life for 0.3 s");
+  EXPECT_EQ(await_break(*ranks[0]), "rank 1 gave no sign of life for 2 s");
 }
 
 // The meeting's own connection: the others' signs of life went on meanwhile, and it could not see them.

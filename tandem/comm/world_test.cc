@@ -279,7 +279,7 @@ TEST(WorldTest, AProcessOpensOneWorldAfterTheOther) {
     }
     if (rank == 0) return;
     try {  // what was said in earlier worlds is not heard
-      WorldOptions options = patient_for(50ms);
+      WorldOptions options = patient_for(2s);
       options.generation = 3;
       (void)open_world(rank_of(rank, 2, launcher), options, stand_in(key));
     } catch (const DeadlineExceeded& error) {

@@ -60,7 +60,7 @@ TEST(MeetingTest, EveryRankMapsTheSameMemoryAndKnowsAllOthers) {
 
 TEST(MeetingTest, MissingRanksAreNamedOnAllWhoCame) {
   const std::string key = unique_key("missing");
-  ProcessWorld world(2, [&](int rank, const Voice&) { (void)meet(options(rank, 4, key, rank == 0 ? 300ms : 60s)); });
+  ProcessWorld world(2, [&](int rank, const Voice&) { (void)meet(options(rank, 4, key, rank == 0 ? 2s : 60s)); });
   EXPECT_THAT(world.outcomes(), Each(HasSubstr("deadline passed while waiting for rank 2, 3 of 4")));
   EXPECT_THAT(abstract_sockets(), Not(HasSubstr(key)));
 }
@@ -110,7 +110,7 @@ TEST(MeetingTest, ARankThatDiesWhileOthersAreMissingIsNamed) {
     if (rank == 1) {
       // Dies when it has said who it is: rank 0 listens already.
       const Descriptor other = connect_to(concat("tandem/", key), mine.limits);
-      mine.limits.deadline = Deadline::after(50ms);
+      mine.limits.deadline = Deadline::after(2s);
       try {
         (void)meet(mine);
       } catch (const DeadlineExceeded&) {

@@ -131,7 +131,7 @@ std::string error_of_a_sum(const std::function<std::unique_ptr<comm::Group>(std:
     threads.emplace_back([&, rank] {
       const auto group = wrap(std::move(members[static_cast<std::size_t>(rank)]));
       const auto net = std::make_shared<WideNet>();
-      DataParallel parallel(net, *group, {.patience = rank == 0 ? Clock::duration(300ms) : 60s});
+      DataParallel parallel(net, *group, {.patience = rank == 0 ? Clock::duration(3s) : 60s});
       if (rank == 1) return;
       parallel.backward(net->forward(torch::ones({1, 4})).mean());
       try {

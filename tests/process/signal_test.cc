@@ -52,6 +52,18 @@ Command as_rank(int rank, int port, Command command) {
   return command;
 }
 
+// Not the launcher's warden, nor a rank that is still being loaded.
+bool catches_signals(pid_t process) {
+  std::string name;
+  std::ifstream(concat("/proc/", process, "/comm")) >> name;
+  if (name != "tandem") return false;
+  std::ifstream status(concat("/proc/", process, "/status"));
+  for (std::string line; std::getline(status, line);) {
+    if (line.starts_with("SigCgt:")) return (std::stoull(line.substr(7), nullptr, 16) & 1ULL << (SIGUSR1 - 1)) != 0;
+  }
+  return false;
+}
+
 // A run on two ranks (or alone), whose `scontrol` writes down what it was asked for.
 class SignalledRun {
  public:
@@ -114,18 +126,6 @@ class SignalledRun {
     return {std::istreambuf_iterator<char>(file), {}};
   }
 
-  // Not the launcher's warden, nor a rank that is still being loaded.
-  static bool catches_signals(pid_t process) {
-    std::string name;
-    std::ifstream(concat("/proc/", process, "/comm")) >> name;
-    if (name != "tandem") return false;
-    std::ifstream status(concat("/proc/", process, "/status"));
-    for (std::string line; std::getline(status, line);) {
-      if (line.starts_with("SigCgt:")) return (std::stoull(line.substr(7), nullptr, 16) & 1ULL << (SIGUSR1 - 1)) != 0;
-    }
-    return false;
-  }
-
   const Start start_;
   const TemporaryFolder scratch_;
   std::deque<Child> children_;
@@ -177,9 +177,10 @@ INSTANTIATE_TEST_SUITE_P(Seeds, RandomInstantTest, ::testing::Range(0, 16));
 TEST(SignalTest, ToAllAtOnceAndRepeatedIsOneStop) {
   SignalledRun run(Start::kLaunch);
   ASSERT_TRUE(reaches_update(run.first(), run.folder(), 2));
-  for (const pid_t rank : run.trainers()) ::kill(rank, SIGUSR1);
+  const std::vector<pid_t> ranks = run.trainers();
+  for (const pid_t rank : ranks) ::kill(rank, SIGUSR1);
   run.first().signal(SIGUSR1);
-  for (const pid_t rank : run.trainers()) ::kill(rank, SIGTERM);
+  for (const pid_t rank : ranks) ::kill(rank, SIGTERM);
   for (int i = 0; i < 3; ++i) run.first().signal(SIGINT);  // as timeout(1) does
   expect_stopped_run(run);
   EXPECT_EQ(run.asked(), "requeue 815\n");
@@ -204,8 +205,8 @@ TEST(SignalTest, ToTheLauncherDuringItsStartEndsAll) {
 TEST(SignalTest, ARunThatFinishesAllTheSameIsNotQueuedAgain) {
   const TemporaryFolder scratch;
   const auto folder = scratch / "run";
-  Command command = tandem({"train", "--env", "CartPole-v1", "--num-envs", "8", "--rollout-steps", "32768",
-                            "--total-steps", "262144", "--epochs", "1", "--run-dir", folder.string()});
+  Command command = tandem({"train", "--env", "CartPole-v1", "--num-envs", "8", "--rollout-steps", "131072",
+                            "--total-steps", "1048576", "--epochs", "1", "--run-dir", folder.string()});
   command.environment = {"PATH=/nonexistent", "SLURM_JOB_ID=815"};
   Child child(command);
   ASSERT_TRUE(eventually([&] {
@@ -264,7 +265,7 @@ TEST(SignalTest, AfterALostPeerASignalDoesNotWaitForIt) {
 TEST(SignalTest, ARankWhoseOthersDoNotComeEndsSoon) {
   const TemporaryFolder scratch;
   Child child(as_rank(0, free_port(), train(endless(), scratch / "run", "cpu:1")));
-  std::this_thread::sleep_for(std::chrono::seconds(2));
+  ASSERT_TRUE(eventually([&] { return catches_signals(child.id()); }));
   const auto start = std::chrono::steady_clock::now();
   child.signal(SIGTERM);
   const Ended ended = child.wait();

@@ -10,8 +10,9 @@
 #include <csignal>
 #include <cstdlib>
 #include <fstream>
-#include <thread>
+#include <functional>
 
+#include "survivors.h"
 #include "tandem/base/atomic_file.h"
 #include "tandem/base/descriptor.h"
 #include "tandem/base/testing/eventually.h"
@@ -104,8 +105,9 @@ TEST(TopTest, RefusesAFolderThatIsNoRun) {
   EXPECT_THAT(missing.err, HasSubstr("there is no run folder"));
 }
 
-// What a program writes to a terminal of 20 lines with 60 columns until it ends.
-std::string on_terminal(Command command) {
+// What a program writes to a terminal of 20 lines with 60 columns until it ends; `on_text` gets what there is by now.
+std::string on_terminal(
+    Command command, const std::function<void(const std::string&)>& on_text = [](auto&) {}) {
   const Descriptor master(::posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC));
   EXPECT_EQ(::grantpt(master.get()), 0);
   EXPECT_EQ(::unlockpt(master.get()), 0);
@@ -119,11 +121,16 @@ std::string on_terminal(Command command) {
   Child child(command);
   std::string text;
   char buffer[4096];
-  while (child.is_running()) {
+  // What it wrote last is read after its end.
+  for (bool is_running = true; is_running;) {
+    is_running = child.is_running();
     pollfd readable{master.get(), POLLIN, 0};
-    if (::poll(&readable, 1, 50) <= 0 || (readable.revents & POLLIN) == 0) continue;
-    const ssize_t size = ::read(master.get(), buffer, sizeof(buffer));
-    if (size > 0) text.append(buffer, static_cast<std::size_t>(size));
+    while (::poll(&readable, 1, is_running ? 50 : 0) > 0 && (readable.revents & POLLIN) != 0) {
+      const ssize_t size = ::read(master.get(), buffer, sizeof(buffer));
+      if (size <= 0) break;
+      text.append(buffer, static_cast<std::size_t>(size));
+    }
+    on_text(text);
   }
   EXPECT_EQ(child.wait().exit_code, 0);
   return text;
@@ -137,15 +144,14 @@ TEST(TopTest, OnATerminalItShowsFramesUntilTheRunHasEnded) {
   ASSERT_TRUE(eventually([&] { return fs::exists(folder / "status.json"); }));
   const std::string once = on_terminal(tandem({"top", folder.string(), "--once"}));
   EXPECT_THAT(once, AllOf(HasSubstr("running"), Not(HasSubstr("\033"))));
-  std::jthread later([&] {
-    std::this_thread::sleep_for(std::chrono::milliseconds(1800));
+  // The run is asked to end when three frames are there.
+  bool is_asked = false;
+  const std::string frames = on_terminal(tandem({"top", folder.string()}), [&](const std::string& text) {
+    if (is_asked || count_in(text, "\033[H") < 3) return;
+    is_asked = true;
     child.signal(SIGTERM);
   });
-  const std::string frames = on_terminal(tandem({"top", folder.string()}));
   EXPECT_TRUE(frames.starts_with("\033[?1049h")) << "the user's screen is kept";
-  std::size_t count = 0;
-  for (std::size_t at = frames.find("\033[H"); at != std::string::npos; at = frames.find("\033[H", at + 1)) ++count;
-  EXPECT_GE(count, 3U);
   const std::size_t back = frames.find("\033[?1049l");
   ASSERT_NE(back, std::string::npos);
   EXPECT_THAT(frames.substr(back), AllOf(HasSubstr("stopped"), HasSubstr("the run has ended")));

@@ -152,18 +152,18 @@ class SilentRankTest : public VariableSurvivorsTest {
                               {"--deadline", std::to_string(kDeadline)}) {}
 
  protected:
-  // Wherever it is when the signal comes: the others go on within the deadline and five seconds.
+  // Wherever it is when the signal comes. A wait that only its own limit of five minutes would end is none.
   void expect_survived(int victim, int signal, int deadline) {
     ASSERT_TRUE(reaches_update(launcher(), folder(), 5));
     const Clock::time_point start = Clock::now();
     ASSERT_TRUE(signal_rank(launcher(), victim, signal));
     ASSERT_TRUE(says(launcher(), folder(), kGoesOn, 1)) << launcher().wait().err;
-    EXPECT_LT(seconds_since(start), deadline + 5) << log_of(folder());
+    EXPECT_LT(seconds_since(start), deadline + 20) << log_of(folder());
     EXPECT_THAT(log_of(folder()), testing::HasSubstr(concat("rank ", victim, " is lost (")));
     expect_whole({.replicas = 3});
   }
 
-  static constexpr int kDeadline = 2;
+  static constexpr int kDeadline = 5;
 };
 
 TEST_P(SilentRankTest, TheStoppedHolderIsGivenUpAtTheDeadline) { expect_survived(0, SIGSTOP, kDeadline); }

@@ -227,8 +227,7 @@ void ImpalaRun::finish_together() {
     throw;
   }
   claims_->release(most);
-  permits_->open();
-  while (std::optional<Learned> learned = next()) account(std::move(*learned));
+  take_the_rest();
 }
 
 // On the worker's thread.
@@ -306,6 +305,12 @@ std::optional<ImpalaRun::Learned> ImpalaRun::next() {
   return guarded([this] { return pipeline_->next(); })();
 }
 
+// Nothing new comes any more: the last update has all passes that are left.
+void ImpalaRun::take_the_rest() {
+  if (permits_) permits_->open();
+  while (std::optional<Learned> learned = next()) account(std::move(*learned));
+}
+
 RunReport ImpalaRun::update() {
   if (!pipeline_) start();
   if (permits_) permits_->grant(setup_.impala.batches_per_update);
@@ -317,6 +322,7 @@ RunReport ImpalaRun::update() {
     steps += learned->dropped ? 0 : 1;
     account(std::move(*learned));
   }
+  if (env_steps_ >= setup_.total_steps) take_the_rest();
   return finish_update();
 }
 

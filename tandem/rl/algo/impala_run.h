@@ -119,6 +119,7 @@ class ImpalaRun final : public TrainingRun {
   void start();
   void quiesce();
   void finish_together();
+  void take_the_rest();
   [[nodiscard]] std::size_t expected_results() const;
   [[nodiscard]] std::optional<pipeline::Tagged<Queued>> produce(int worker);
   void load_batch(Queued& queued, ShardedTrajectory& into);

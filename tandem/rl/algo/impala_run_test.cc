@@ -87,10 +87,13 @@ TEST_P(ImpalaRunTest, ContinuousActionsAndSeveralPassesToo) {
   ImpalaSetup setup = impala_on("Pendulum-v1", GetParam());
   setup.impala.passes = 3;
   ImpalaRun run(std::move(setup));
-  (void)finish(run);
-  (void)run.state_sha256();
+  const RunReport last = finish(run);
   // The first batches get fewer passes: 1, 2, then 3 each.
-  EXPECT_EQ(run.work().front().rows, (1 + 2 + 38 * 3) * kBatch);
+  const std::int64_t passes = 1 + 2 + 38 * 3;
+  EXPECT_EQ(last.pipeline->samples_trained, passes * kBatch) << "the last update has all that are left";
+  EXPECT_EQ(last.pipeline->steps, passes);
+  (void)run.state_sha256();
+  EXPECT_EQ(run.work().front().rows, passes * kBatch);
 }
 
 INSTANTIATE_TEST_SUITE_P(Both, ImpalaRunTest, ::testing::Values(ImpalaExecution::kThreads, ImpalaExecution::kInline),

@@ -133,7 +133,7 @@ TEST(PpoMissingTest, WhoRestsIsNotWaitedForByARuleOfStragglers) {
     const auto await_first = [&] {
       if (steps[2] < kStepsOfGroup / 2) return;
       EXPECT_TRUE(eventually([&] { return steps[0] == kStepsOfGroup; }));
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
     };
     PpoSetup setup = with_half_missing();
     setup.devices.assign(2, c10::Device(c10::kCPU));
