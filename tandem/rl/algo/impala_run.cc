@@ -169,6 +169,12 @@ auto ImpalaRun::guarded(Work work) {
   };
 }
 
+// Inline, workers make batches in turn; all that were made have come to the learner before the pipeline starts again,
+// also in another process.
+int ImpalaRun::next_worker() const {
+  return static_cast<int>(env_steps_ / setup_.impala.batch_rows() % setup_.impala.workers);
+}
+
 void ImpalaRun::start() {
   const ImpalaOptions& impala = setup_.impala;
   learned_samples_ = env_steps_;
@@ -183,6 +189,7 @@ void ImpalaRun::start() {
                                                  ? pipeline::Execution::kInline
                                                  : pipeline::Execution::kThreads,
                                 .workers = impala.workers,
+                                .first_worker = next_worker(),
                                 .queue = count_of(impala.queue),
                                 .loaders = impala.loaders,
                                 .passes = impala.passes,

@@ -116,6 +116,7 @@ class ImpalaRun final : public TrainingRun {
   }
   template <typename Work>
   [[nodiscard]] auto guarded(Work work);
+  [[nodiscard]] int next_worker() const;
   void start();
   void quiesce();
   void finish_together();
