@@ -133,6 +133,7 @@ class ImpalaRun final : public TrainingRun {
   RunReport finish_update();
   void combine_ranks(RunReport& report);
   [[nodiscard]] std::vector<std::string> part_names() const;
+  void refuse_undivided(const model::NamedTensors& first_group) const;
 
   const ImpalaSetup setup_;
   Spec spec_;
