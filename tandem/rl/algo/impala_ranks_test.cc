@@ -237,6 +237,45 @@ TEST(ImpalaRanksOnThreadsTest, AFailureOfOneEndsTheOthersWithItsReason) {
   EXPECT_THAT(ends[0], AllOf(HasSubstr("rank 1 failed: "), HasSubstr("the pole broke")));
 }
 
+struct CloseAtTheEnd {
+  BoundedQueue<int>* const queue;
+  ~CloseAtTheEnd() {
+    if (queue != nullptr) queue->close();
+  }
+};
+
+// Its owner only sees that the group was aborted when it asks the others for something.
+TEST(ImpalaRanksOnThreadsTest, TheRankThatFailedReportsItsOwnFailureWhereverItsOwnerIs) {
+  std::atomic<bool> is_taken{false};  // by one group
+  BoundedQueue<int> until_it_fails(1), until_rank_0_has_ended(1);
+  const auto ends = on_ranks(2, [&](const learner::Ranks& ranks) -> std::string {
+    const CloseAtTheEnd tell{ranks.rank() == 0 ? &until_rank_0_has_ended : nullptr};
+    ImpalaSetup setup = ranked_setup({.name = ""}, ImpalaExecution::kThreads, 1, ranks);
+    if (ranks.rank() == 0) {
+      ImpalaRun run(std::move(setup));
+      (void)finish_ranked(run);
+      return "finished";
+    }
+    const auto fail = [&] {
+      if (is_taken.exchange(true)) return;
+      (void)until_it_fails.pop({}, Deadline::infinite());
+      throw DataError("the pole broke");
+    };
+    setup.make_envs = [make = setup.make_envs, fail](int count) {
+      return std::make_unique<BreakingEnvs>(make(count), 1, fail);
+    };
+    ImpalaRun run(std::move(setup));
+    const CloseAtTheEnd let_go{&until_it_fails};
+    (void)run.update();  // of the other worker's batches
+    until_it_fails.close();
+    (void)until_rank_0_has_ended.pop({}, Deadline::infinite());
+    (void)run.save();
+    return "saved";
+  });
+  EXPECT_THAT(ends[1], AllOf(::testing::StartsWith("failed: rollout "), HasSubstr("the pole broke")));
+  EXPECT_THAT(ends[0], AllOf(HasSubstr("rank 1 failed: "), HasSubstr("the pole broke")));
+}
+
 // Rank 0's learner waits all the while, longer than a step of its own may take: rank 1 tells of its failure only when
 // it has waited for the hanging thread, too.
 TEST(ImpalaRanksOnThreadsTest, ARankThatHangsIsTheOneThatIsBlamed) {
@@ -246,13 +285,7 @@ TEST(ImpalaRanksOnThreadsTest, ARankThatHangsIsTheOneThatIsBlamed) {
     if (!has_hung.exchange(true)) (void)until_rank_0_has_ended.pop({}, Deadline::infinite());
   };
   const auto ends = on_ranks(2, [&](const learner::Ranks& ranks) {
-    struct LastAct {
-      const std::function<void()> act;
-      ~LastAct() { act(); }
-    };
-    const LastAct let_go{[&] {
-      if (ranks.rank() == 0) until_rank_0_has_ended.close();
-    }};
+    const CloseAtTheEnd let_go{ranks.rank() == 0 ? &until_rank_0_has_ended : nullptr};
     return run_failing(ranks, hang);
   });
   EXPECT_THAT(ends[1], AllOf(HasSubstr("in one call: rollout "), HasSubstr("2 s are allowed")));
