@@ -10,6 +10,7 @@
 
 #include "tandem/base/error.h"
 #include "tandem/base/fault_point.h"
+#include "tandem/base/testing/armed_fault.h"
 #include "tandem/base/testing/eventually.h"
 #include "tandem/base/testing/temporary_folder.h"
 
@@ -129,6 +130,18 @@ TEST(FaultPointTest, DisarmedItDoesNothing) {
   disarm_fault();
   fault_point("here");
   EXPECT_EQ(fault_errno("here"), 0);
+}
+
+TEST(FaultPointTest, AnArmedFaultOfATestEndsWithItsScope) {
+  {
+    const ArmedFault fault({.point = "here", .passage = 2});
+    fault_point("here");
+  }
+  fault_point("here");
+  {
+    const ArmedFault fault({.point = "here"});
+    EXPECT_THROW(fault_point("here"), InjectedFault);
+  }
 }
 
 TEST(FaultPointTest, AnErrnoWhereThereIsNoSystemCallIsAnError) {

@@ -1,16 +1,27 @@
 #include "tandem/pipeline/inline_stages.h"
 
+#include "tandem/base/check.h"
 #include "tandem/base/rethrow.h"
 
 namespace tandem::pipeline {
 
+InlineStages::InlineStages(std::vector<Stage> stages, const Turns& turns)
+    : stages_(std::move(stages)), ended_(stages_.size(), 0), turns_(turns) {
+  TANDEM_CHECK(turns.count <= stages_.size(), turns.count, " of ", stages_.size(), " stages take turns");
+  TANDEM_CHECK(turns.first < turns.count || turns.first == 0, "stage ", turns.first, " takes no turns");
+}
+
 Progress InlineStages::round() {
   bool all_ended = true, made = false;
-  for (std::size_t i = 0; i < stages_.size(); ++i) {
-    const Progress progress = step(i);
+  std::optional<std::size_t> held_up;
+  for (std::size_t place = 0; place < stages_.size(); ++place) {
+    const std::size_t index = at_place(place);
+    const Progress progress = step(index);
     made = made || progress == Progress::kMade;
-    all_ended = all_ended && ended_[i] != 0;
+    all_ended = all_ended && ended_[index] != 0;
+    if (place < turns_.count && progress == Progress::kNone && ended_[index] == 0 && !held_up) held_up = index;
   }
+  if (held_up) turns_.first = *held_up;
   if (all_ended) return Progress::kEnded;
   return made ? Progress::kMade : Progress::kNone;
 }

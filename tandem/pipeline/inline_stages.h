@@ -4,15 +4,26 @@
 //
 // Threads: single-thread.
 #pragma once
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <utility>
 #include <vector>
 
 #include "tandem/pipeline/stage.h"
 
 namespace tandem::pipeline {
 
+/// The first `count` stages are alike and want the same room. The one that was held up first in a round goes first in
+/// the next, before the others in a circle, so that none of them is left behind.
+struct Turns {
+  std::size_t count = 0;
+  std::size_t first = 0;  // goes first in the first round; below `count`
+};
+
 class InlineStages {
  public:
-  explicit InlineStages(std::vector<Stage> stages) : stages_(std::move(stages)), ended_(stages_.size(), 0) {}
+  explicit InlineStages(std::vector<Stage> stages, const Turns& turns = {});
 
   /// Lets every stage that has not ended make one step, in their order, none waiting for anything. kNone: none of them
   /// could, so none will until the caller changes something; kEnded: all have ended. Throws what a stage throws, with
@@ -20,10 +31,14 @@ class InlineStages {
   Progress round();
 
  private:
+  [[nodiscard]] std::size_t at_place(std::size_t place) const {
+    return place < turns_.count ? (turns_.first + place) % turns_.count : place;
+  }
   Progress step(std::size_t index);
 
   const std::vector<Stage> stages_;
   std::vector<std::uint8_t> ended_;
+  Turns turns_;
 };
 
 }  // namespace tandem::pipeline

@@ -8,7 +8,7 @@
 //
 // Threads: the constructor, next(), drain() and the destructor belong to the owner. produce() of each worker, load() of
 // each loader and learn() run on a thread of their own each, or, with Execution::kInline, all on the owner's, within
-// next() and drain(), always in the same order.
+// next() and drain(), always in the same order: workers make and queue their batches in turn, one after the other.
 // Blocking: each stage waits for the one before it when it has nothing, and for the one after it when that is full; the
 // learner waits until the owner takes its results, and with permits until it has one; with a bound on policy lag that
 // is waited for, a worker waits until what it makes cannot become older. A learner that gets no batch for `starvation`
@@ -46,6 +46,7 @@ enum class Execution { kThreads, kInline };
 struct PipelineOptions {
   Execution execution = Execution::kThreads;
   int workers = 1;
+  int first_worker = 0;    // makes the first batch; with kInline, the others follow in turn
   std::size_t queue = 16;  // batches that wait for a loader, before the workers must
   int loaders = 1;         // at most as many as buffers
   int passes = 1;          // of the learner over each batch
@@ -100,7 +101,9 @@ class LearnerPipeline {
     if (options.lag_bound && !drops()) window_.emplace(width(*options.lag_bound, options.passes));
     std::vector<Stage> stages = make_stages();
     if (options.execution == Execution::kInline) {
-      inline_ = std::make_unique<InlineStages>(std::move(stages));
+      const auto of = [](int number) { return static_cast<std::size_t>(number); };
+      inline_ = std::make_unique<InlineStages>(std::move(stages),
+                                               Turns{.count = of(options.workers), .first = of(options.first_worker)});
     } else {
       threads_ = std::make_unique<StageThreads>(std::move(stages));
     }

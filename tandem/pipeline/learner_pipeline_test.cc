@@ -211,6 +211,41 @@ TEST_F(LearnerPipelineThreadsTest, OnOneThreadTwoRunsAreTheSame) {
   EXPECT_EQ(order(), order());
 }
 
+// Whatever holds them up, and wherever it is drained: so their batches are learned from equally often.
+TEST_F(LearnerPipelineThreadsTest, OnOneThreadWorkersTakeTurns) {
+  for (std::uint64_t seed = 0; seed < 40; ++seed) {
+    SCOPED_TRACE(seed);
+    Philox random(seed, 0);
+    const auto below = [&random](std::uint64_t end) { return static_cast<int>(random.below(end)); };
+    const int workers = 1 + below(4), first = below(static_cast<std::uint64_t>(workers)), passes = 1 + below(4);
+    std::optional<LagBound> bound;
+    if (below(2) == 0) bound = LagBound{.steps = below(12), .then = BeyondLag::kWait};
+    std::vector<int> turns, expected;
+    Numbers::Work work = counting(1'000'000);
+    work.learn = [&](int& buffer, const LearnStep& step) {
+      if (step.first_pass) turns.push_back(step.tag.producer);
+      return buffer;
+    };
+    BatchClaims claims(1, 0, 20 + below(60));
+    Numbers pipeline({.execution = Execution::kInline,
+                      .workers = workers,
+                      .first_worker = first,
+                      .queue = static_cast<std::size_t>(1 + below(5)),
+                      .loaders = 1 + below(3),
+                      .passes = passes,
+                      .first_passes = 1 + below(static_cast<std::uint64_t>(passes)),
+                      .results = static_cast<std::size_t>(1 + below(3)),
+                      .lag_bound = bound,
+                      .claims = &claims},
+                     {0, 0, 0}, work, 0, stats);
+    for (int result = below(200); result > 0 && pipeline.next(); --result) {
+    }
+    pipeline.drain(soon(), [](int) {});
+    for (std::size_t i = 0; i < turns.size(); ++i) expected.push_back((first + static_cast<int>(i)) % workers);
+    EXPECT_EQ(turns, expected);
+  }
+}
+
 TEST_F(LearnerPipelineThreadsTest, ALearnerWithoutBatchesNamesWhoProducedLast) {
   std::stop_source released;
   Numbers::Work work = counting(1);

@@ -36,6 +36,49 @@ TEST(InlineStagesTest, StagesTakeTurnsInTheirOrderUntilAllHaveEnded) {
   EXPECT_EQ(log, "abab.aa.");
 }
 
+// Makes one thing in each round where there is room for it.
+Stage wants_room(const std::string& name, int& room, std::string& log) {
+  return {.name = name, .step = [&log, &room, name](const Limits&) {
+            if (room == 0) return Progress::kNone;
+            --room;
+            log += name;
+            return Progress::kMade;
+          }};
+}
+
+TEST(InlineStagesTest, OfThoseThatTakeTurnsWhoWasHeldUpFirstGoesFirstInTheNextRound) {
+  for (const std::size_t first : {0, 2}) {
+    std::string log;
+    int room = 0;
+    InlineStages stages({wants_room("a", room, log), wants_room("b", room, log), wants_room("c", room, log)},
+                        {.count = 3, .first = first});
+    for (const int more : {1, 1, 1, 2, 0, 2, 3, 1, 1, 0, 1}) {
+      room += more;
+      (void)stages.round();
+      EXPECT_EQ(room, 0);
+    }
+    EXPECT_EQ(log, first == 0 ? "abcabcabcabca" : "cabcabcabcabc");
+  }
+}
+
+TEST(InlineStagesTest, OthersKeepTheirPlacesAndWhoHasEndedIsPassedOver) {
+  std::string log;
+  int room = 0;
+  InlineStages stages({counts_to("a", 1, log),
+                       wants_room("b", room, log),
+                       wants_room("c", room, log),
+                       {.name = "makes room",
+                        .step =
+                            [&](const Limits&) {
+                              ++room;
+                              log += ' ';
+                              return Progress::kMade;
+                            }}},
+                      {.count = 3});
+  for (int round = 0; round < 5; ++round) (void)stages.round();
+  EXPECT_EQ(log, "a ba. c b c ");
+}
+
 TEST(InlineStagesTest, SaysWhenNoStageCanGoOn) {
   InlineStages stages({{.name = "waits", .step = [](const Limits& limits) {
                           EXPECT_TRUE(limits.deadline.expired());

@@ -46,5 +46,22 @@ TEST(TuneTest, CtrlCShowsWhatWasMeasuredAndLeavesNothingBehind) {
   EXPECT_FALSE(std::filesystem::exists(place / "tuned.yaml"));
 }
 
+// It hangs where it writes the checkpoint that the first one asks for, or that of a run's end.
+TEST(TuneTest, ASecondCtrlCEndsItAtOnceAndLeavesNothingBehind) {
+  const TemporaryFolder scratch, place;
+  Command command = tandem({"tune", "--env", "CartPole-v1", "--shards", "2", "-o", place / "tuned.yaml"});
+  command.environment = {"TMPDIR=" + scratch.path().string(), "TANDEM_FAULT=checkpoint.begin:1:hang"};
+  Child child(command);
+  ASSERT_TRUE(trains_with(child, scratch.path(), "\nenv: CartPole-v1")) << child.wait().err;
+  while (child.is_running()) {
+    child.signal(SIGINT);
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  }
+  const Ended ended = child.wait();
+  EXPECT_EQ(ended.exit_code, 130) << ended.how() << "\n" << ended.err;
+  EXPECT_THAT(ended.err, HasSubstr("ended at once"));
+  EXPECT_TRUE(std::filesystem::is_empty(scratch.path()));
+}
+
 }  // namespace
 }  // namespace tandem::process_test

@@ -210,9 +210,10 @@ void require_promises_held(const TuneFindings& findings) {
 
 TuneFindings tune(const TuneCommand& command, const Configuration& given, Candidates& candidates,
                   const rl::EnvRegistry& environments) {
-  const StopSignals signals;
+  const TuneFolder folder;
+  const StopSignals signals([&folder] { folder.remove(); });
   const Screen screen(given.options.quiet);
-  const TuneRuns runs(environments, signals);
+  const TuneRuns runs(environments, signals, folder);
   TuneFindings findings{.work = work_text(given.options), .cores = available_cores(), .rounds = command.options.rounds};
   screen.show(concat("finding out how many steps take ", command.options.seconds, " s"));
   const std::optional<std::int64_t> env_steps = runs.steps_in(given, command.options.seconds);

@@ -36,25 +36,27 @@ std::int64_t steps_of_update(const TrainOptions& options) {
   return batch_rows(options) * (is_ppo(options.algo) ? 1 : options.impala.batches_per_update);
 }
 
-TuneRuns::TuneRuns(const rl::EnvRegistry& environments, const StopSignals& signals)
-    : environments_(environments), signals_(signals) {
+TuneFolder::TuneFolder() {
   std::string name = (std::filesystem::temp_directory_path() / "tandem-tune-XXXXXX").string();
   if (::mkdtemp(name.data()) == nullptr)
     throw RunError(concat("no folder for the runs can be made at ", name, "; TMPDIR says where another may be"));
-  folder_ = name;
+  path_ = name;
 }
 
-TuneRuns::~TuneRuns() { remove_folder(); }
-
-void TuneRuns::remove_folder() const {
-  std::error_code ignored;
-  std::filesystem::remove_all(folder_, ignored);
+// What comes into a folder while it is emptied keeps it there.
+void TuneFolder::remove() const {
+  constexpr int kTries = 100;
+  std::error_code error;
+  for (int i = 0; i < kTries; ++i) {
+    std::filesystem::remove_all(path_, error);
+    if (!error) return;
+  }
 }
 
 std::optional<RunSample> TuneRuns::run(const Configuration& configuration, std::int64_t env_steps) const {
   Configuration once = configuration;
   once.options.total_steps = std::max(env_steps, kLeastUpdates * steps_of_update(once.options));
-  const std::filesystem::path path = folder_ / "run";
+  const std::filesystem::path path = folder_.path() / "run";
   std::filesystem::remove_all(path);
   RunFolder folder = RunFolder::create(path, once.yaml);
   RunLog log(folder.paths().log(), Severity::kInfo);
@@ -67,7 +69,7 @@ std::optional<RunSample> TuneRuns::run(const Configuration& configuration, std::
                                  .signals = signals_,
                                  .end_process =
                                      [this](const HungThread& error) {
-                                       remove_folder();
+                                       folder_.remove();
                                        end_process(error);
                                      }})
                               .value();

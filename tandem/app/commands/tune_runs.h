@@ -16,14 +16,29 @@ namespace tandem::app {
 /// Environment steps of an update of such a run.
 [[nodiscard]] std::int64_t steps_of_update(const TrainOptions& options);
 
+/// A temporary folder for the runs.
+class TuneFolder {
+ public:
+  /// Throws RunError when the system has none.
+  TuneFolder();
+  /// Removes it.
+  ~TuneFolder() { remove(); }
+  TuneFolder(const TuneFolder&) = delete;
+  TuneFolder& operator=(const TuneFolder&) = delete;
+
+  [[nodiscard]] const std::filesystem::path& path() const { return path_; }
+  /// Also while another thread writes there, whose files then find no place. Throws nothing.
+  void remove() const;
+
+ private:
+  std::filesystem::path path_;
+};
+
 class TuneRuns {
  public:
-  /// Both outlive it. Throws RunError when the system has no folder for the runs.
-  TuneRuns(const rl::EnvRegistry& environments, const StopSignals& signals);
-  /// Removes the folder. A second Ctrl-C, which ends the process at once, leaves it.
-  ~TuneRuns();
-  TuneRuns(const TuneRuns&) = delete;
-  TuneRuns& operator=(const TuneRuns&) = delete;
+  /// All outlive it.
+  TuneRuns(const rl::EnvRegistry& environments, const StopSignals& signals, const TuneFolder& folder)
+      : environments_(environments), signals_(signals), folder_(folder) {}
 
   /// Trains for `env_steps`, or a little more where updates do not end there; at least some updates. Nothing when a
   /// signal ended it before. Throws as train().
@@ -34,11 +49,9 @@ class TuneRuns {
   [[nodiscard]] std::optional<std::int64_t> steps_in(const Configuration& configuration, double seconds) const;
 
  private:
-  void remove_folder() const;
-
   const rl::EnvRegistry& environments_;
   const StopSignals& signals_;
-  std::filesystem::path folder_;
+  const TuneFolder& folder_;
 };
 
 }  // namespace tandem::app

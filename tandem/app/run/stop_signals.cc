@@ -11,6 +11,7 @@
 #include <cstring>
 #include <ctime>
 #include <system_error>
+#include <utility>
 
 #include "tandem/app/exit_code.h"
 #include "tandem/base/check.h"
@@ -21,8 +22,9 @@ namespace {
 
 // Note [The way of a signal]
 // A handler may hardly do anything, and not request a stop: that takes locks. So it writes a byte into a pipe, which a
-// thread reads. The thread ends at the byte that the destructor writes.
-constexpr char kSignal = 's', kEnd = 'e';
+// thread reads. The thread ends at the byte that the destructor writes, and with it the process at the byte for a last
+// act.
+constexpr char kSignal = 's', kLastAct = 'l', kEnd = 'e';
 constexpr std::array<int, 4> kSignals{SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
 
 std::array<int, 2> pipe_ends{-1, -1};  // to read, to write
@@ -31,8 +33,10 @@ std::atomic<StopRequest> request{StopRequest::kNone};
 std::atomic<int> first_signal{0};
 std::atomic<std::int64_t> first_at{0};          // in nanoseconds of the monotonic clock
 constexpr std::int64_t kSameAct = 300'000'000;  // nanoseconds within which signals are one wish
+std::atomic<bool> has_last_act{false};          // which has not begun
 std::atomic<bool> in_use{false};
-static_assert(std::atomic<StopRequest>::is_always_lock_free && std::atomic<int>::is_always_lock_free,
+static_assert(std::atomic<StopRequest>::is_always_lock_free && std::atomic<int>::is_always_lock_free &&
+                  std::atomic<bool>::is_always_lock_free,
               "the handler uses them");
 
 void write_byte(char byte) { [[maybe_unused]] const ssize_t written = ::write(pipe_ends[1], &byte, 1); }
@@ -60,7 +64,11 @@ void on_signal(int number) {
     first_at = nanoseconds_now();
     write_byte(kSignal);
   } else if (number == SIGINT && nanoseconds_now() - first_at >= kSameAct) {
-    end_at_once();
+    if (has_last_act.exchange(false)) {
+      write_byte(kLastAct);
+    } else {
+      end_at_once();
+    }
   }
   errno = saved;
 }
@@ -73,20 +81,25 @@ void open_pipe() {
   in_use = true;
 }
 
-void listen(std::stop_source& source) {
+void listen(std::stop_source& source, const std::function<void()>& last_act) {
   for (char byte = 0; byte != kEnd;) {
     const ssize_t size = ::read(pipe_ends[0], &byte, 1);
     if (size < 0 && errno == EINTR) continue;
     if (size <= 0) return;
     if (byte == kSignal) source.request_stop();
+    if (byte == kLastAct) {
+      last_act();
+      end_at_once();
+    }
   }
 }
 
 }  // namespace
 
-StopSignals::StopSignals() {
+StopSignals::StopSignals(std::function<void()> last_act) : last_act_(std::move(last_act)) {
   open_pipe();
-  listener_.emplace("tandem-signals", [this](const std::stop_token&) { listen(source_); });
+  has_last_act = last_act_ != nullptr;
+  listener_.emplace("tandem-signals", [this](const std::stop_token&) { listen(source_, last_act_); });
   request = StopRequest::kNone;
   first_signal = 0;
   struct sigaction action {};

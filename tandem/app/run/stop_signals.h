@@ -10,6 +10,7 @@
 //
 // Threads: token() and asked() may be called from any thread. One object at a time in a process (InvariantError).
 #pragma once
+#include <functional>
 #include <optional>
 #include <stop_token>
 
@@ -22,8 +23,10 @@ enum class StopRequest { kNone, kEnd, kRequeue };
 
 class StopSignals {
  public:
-  /// Takes over the signals until the object is destroyed. Throws RunError when the system refuses.
-  StopSignals();
+  /// Takes over the signals until the object is destroyed. `last_act`: what is done before a SIGINT ends the process at
+  /// once, on a thread of its own while the others go on; it throws nothing, and one more SIGINT does not wait for it.
+  /// Throws RunError when the system refuses.
+  explicit StopSignals(std::function<void()> last_act = {});
   /// Handlers of others are back afterwards; a signal that ended the process by default is then ignored: what it asks
   /// for is about to happen, and a process whose work is done must not look killed.
   ~StopSignals();
@@ -37,8 +40,9 @@ class StopSignals {
   [[nodiscard]] int first() const;
 
  private:
+  const std::function<void()> last_act_;
   std::stop_source source_;
-  std::optional<Worker> listener_;  // last: it uses the source
+  std::optional<Worker> listener_;  // last: it uses the others
 };
 
 }  // namespace tandem::app

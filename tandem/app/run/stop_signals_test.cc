@@ -4,6 +4,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <csignal>
 #include <thread>
 #include <utility>
@@ -61,6 +62,34 @@ int exit_code_after(const std::vector<int>& numbers, std::chrono::milliseconds b
 TEST(StopSignalsTest, CtrlCAfterAnotherSignalEndsTheProcessAtOnce) {
   for (const int first : {SIGINT, SIGTERM, SIGUSR1, SIGUSR2})
     EXPECT_EQ(exit_code_after({first, SIGINT}, std::chrono::milliseconds(350)), static_cast<int>(ExitCode::kStopped));
+}
+
+TEST(StopSignalsTest, ALastActIsDoneBeforeTheProcessIsEndedAtOnceAndOneMoreCtrlCDoesNotWaitForIt) {
+  for (const bool returns : {true, false}) {
+    std::array<int, 2> said{};
+    ASSERT_EQ(::pipe(said.data()), 0);
+    const pid_t child = ::fork();
+    if (child == 0) {
+      ::close(STDERR_FILENO);
+      const StopSignals signals([&] {
+        if (::write(said[1], "x", 1) != 1) ::_exit(1);
+        while (!returns) ::pause();
+      });
+      for (;;) {
+        ::raise(SIGINT);
+        std::this_thread::sleep_for(std::chrono::milliseconds(350));
+      }
+    }
+    int status = 0;
+    EXPECT_EQ(::waitpid(child, &status, 0), child);
+    EXPECT_TRUE(WIFEXITED(status));
+    EXPECT_EQ(WEXITSTATUS(status), static_cast<int>(ExitCode::kStopped));
+    ::close(said[1]);
+    char what = 0, more = 0;
+    EXPECT_EQ(::read(said[0], &what, 1), 1);
+    EXPECT_EQ(::read(said[0], &more, 1), 0) << "once";
+    ::close(said[0]);
+  }
 }
 
 TEST(StopSignalsTest, OthersMayComeAgainAndAnyAtTheSameTime) {

@@ -42,6 +42,10 @@ std::string moved(const model::CheckpointInfo& info, const rl::TrainingRun& run)
 rl::RolloutWorker::Resumed load_parts(rl::TrainingRun& run, const model::Checkpoint& checkpoint) {
   try {
     return run.load([&](const std::string& part) { return checkpoint.read_part(part).tensors; });
+  } catch (const rl::OutdatedCheckpoint& error) {
+    throw CheckpointError(concat("this build cannot go on from ", checkpoint.folder().string(), ": ", error.what(),
+                                 "\nEnd the run with the build that began it, or train anew in another folder; `tandem "
+                                 "eval` and `tandem export` take its policy as before"));
   } catch (const CheckpointError& error) {
     throw CheckpointError(concat("the run as its config.yaml describes it cannot go on from ",
                                  checkpoint.folder().string(), ": ", error.what(),

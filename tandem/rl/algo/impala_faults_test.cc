@@ -10,8 +10,8 @@
 #include <thread>
 
 #include "tandem/base/error.h"
-#include "tandem/base/fault_point.h"
 #include "tandem/base/philox.h"
+#include "tandem/base/testing/armed_fault.h"
 #include "tandem/base/testing/eventually.h"
 #include "tandem/concurrency/bounded_queue.h"
 #include "tandem/rl/algo/impala_run.h"
@@ -118,12 +118,21 @@ class SabotagedRun {
     build();
   }
 
+  /// Whatever its test found, nothing of it is left to the next one.
+  ~SabotagedRun() {
+    if (owner_.joinable()) owner_.join();
+    let_go();
+  }
+  SabotagedRun(const SabotagedRun&) = delete;
+  SabotagedRun& operator=(const SabotagedRun&) = delete;
+
   /// Until the mishap.
   void start() {
-    if (victim_ == Victim::kLoader)
-      arm_fault({.point = "impala.load",
-                 .passage = instant_ + 1,
-                 .kind = mishap_ == Mishap::kThrows ? FaultKind::kThrow : FaultKind::kHang});
+    if (victim_ == Victim::kLoader) {
+      fault_.emplace(Fault{.point = "impala.load",
+                           .passage = instant_ + 1,
+                           .kind = mishap_ == Mishap::kThrows ? FaultKind::kThrow : FaultKind::kHang});
+    }
     run_ = std::make_unique<ImpalaRun>(setup_);
     owner_ = std::jthread([this] { own(); });
     if (victim_ != Victim::kLoader) {
@@ -134,7 +143,7 @@ class SabotagedRun {
     ASSERT_TRUE(eventually([] { return hanging_at_faults() == 1; }));
     if (mishap_ == Mishap::kHangs) return;
     std::this_thread::sleep_for(kLateReturn);
-    disarm_fault();
+    fault_.reset();
   }
 
   /// To its end.
@@ -155,12 +164,17 @@ class SabotagedRun {
       for (const ImpalaRun::Places& places : {run_->queue_slots(), run_->buffers()})
         EXPECT_EQ(places.idle + places.waiting + places.held, places.all);
     }
-    saboteur_->let_go();
-    disarm_fault();
+    let_go();
     run_.reset();
   }
 
  private:
+  // What hangs comes back.
+  void let_go() {
+    saboteur_->let_go();
+    fault_.reset();
+  }
+
   int below(int end) { return static_cast<int>(random_.below(static_cast<std::uint64_t>(end))); }
 
   // Policies are built for the learner's replicas, for APPO's target beside each, and then for the workers.
@@ -201,6 +215,7 @@ class SabotagedRun {
   std::optional<Saboteur> saboteur_;
   ImpalaSetup setup_;
   std::unique_ptr<ImpalaRun> run_;
+  std::optional<ArmedFault> fault_;  // at most one run at a time has one
   std::string failure_;
   bool hung_ = false, late_ = false;
   std::jthread owner_;

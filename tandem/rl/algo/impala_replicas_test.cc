@@ -80,6 +80,36 @@ INSTANTIATE_TEST_SUITE_P(Of, ImpalaReplicasTest,
                                                    sync::ParameterServerOptions{}}),
                          [](const auto& test) { return test.param.name; });
 
+// An earlier build gave a rollout worker one env group for all shards, as a run of one shard has it.
+TEST(ImpalaResumeTest, ACheckpointWithEnvGroupsOfWholeWorkersNamesItsCauseAndTheNumbers) {
+  ImpalaRun divided(replicated_setup({.name = ""}, 4, 2)), whole(replicated_setup({.name = ""}, 1, 1));
+  (void)divided.update();
+  (void)whole.update();
+  const learner::StateParts parts = divided.save(), undivided = whole.save();
+  ImpalaRun next(replicated_setup({.name = ""}, 4, 1));
+  const auto load = [&](const learner::StateParts& groups) {
+    (void)next.load([&](const std::string& name) {
+      return learner::part_of(name.starts_with("env-group-") ? groups : parts, name);
+    });
+  };
+  try {
+    load(undivided);
+    FAIL();
+  } catch (const OutdatedCheckpoint& error) {
+    EXPECT_THAT(error.what(),
+                HasSubstr("'env-group-0' has all 8 environments of a rollout worker, and this run's has 2 of them "
+                          "(num_envs 16 / 2 workers / 4 shards / 1 splits): an earlier build wrote it"));
+  }
+  load(parts);
+  ImpalaRun other(replicated_setup({.name = ""}, 4, 1));
+  try {  // other shards are no earlier build's doing
+    (void)other.load([&](const std::string& name) { return learner::part_of(undivided, name); });
+    FAIL();
+  } catch (const CheckpointError& error) {
+    EXPECT_EQ(dynamic_cast<const OutdatedCheckpoint*>(&error), nullptr) << error.what();
+  }
+}
+
 // What one step learns from a fragment of eight environments in so many shards.
 struct Learned {
   ImpalaNumbers numbers;

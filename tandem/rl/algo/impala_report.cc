@@ -61,7 +61,7 @@ void ImpalaRun::combine_ranks(RunReport& report) {
   const std::vector<double> of_pipeline = pipeline::numbers_of(*report.pipeline);
   mine.insert(mine.end(), of_pipeline.begin(), of_pipeline.end());
   std::vector<pipeline::PipelineReport> pipelines;
-  for (const std::vector<double>& rank : setup_.ranks.gather(mine)) {
+  for (const std::vector<double>& rank : gather_while_sampling(mine)) {
     const pipeline::PipelineReport& its = pipelines.emplace_back(pipeline::report_of(std::span(rank).subspan(4)));
     learning.load_seconds = std::max(learning.load_seconds, rank[0]);
     learning.learn_seconds = std::max(learning.learn_seconds, rank[1]);

@@ -162,11 +162,18 @@ auto ImpalaRun::guarded(Work work) {
     try {
       return work(arguments...);
     } catch (const std::exception& error) {
+      if (dynamic_cast<const GroupAborted*>(&error) == nullptr) has_failed_ = true;
       const learner::Ranks& ranks = setup_.ranks;
       if (ranks.size() > 1) ranks.abort(concat("rank ", ranks.rank(), " failed: ", error.what()));
       throw;
     }
   };
+}
+
+// Inline, workers make batches in turn; all that were made have come to the learner before the pipeline starts again,
+// also in another process.
+int ImpalaRun::next_worker() const {
+  return static_cast<int>(env_steps_ / setup_.impala.batch_rows() % setup_.impala.workers);
 }
 
 void ImpalaRun::start() {
@@ -183,6 +190,7 @@ void ImpalaRun::start() {
                                                  ? pipeline::Execution::kInline
                                                  : pipeline::Execution::kThreads,
                                 .workers = impala.workers,
+                                .first_worker = next_worker(),
                                 .queue = count_of(impala.queue),
                                 .loaders = impala.loaders,
                                 .passes = impala.passes,
@@ -220,7 +228,7 @@ void ImpalaRun::finish_together() {
   const std::int64_t mine = claims_->hold();
   std::int64_t most = mine;
   try {
-    for (const std::vector<double>& rank : setup_.ranks.gather({static_cast<double>(mine)}))
+    for (const std::vector<double>& rank : gather_while_sampling({static_cast<double>(mine)}))
       most = std::max(most, static_cast<std::int64_t>(rank.front()));
   } catch (...) {
     claims_->release(mine);
@@ -298,6 +306,17 @@ void ImpalaRun::publish() {
     copy_weights(learner_->weights(), copy.weights);
     copy.normalizers = normalizers_;
   });
+}
+
+// When the group was aborted because a thread of this rank has failed, that failure is the one to report.
+std::vector<std::vector<double>> ImpalaRun::gather_while_sampling(const std::vector<double>& mine) {
+  try {
+    return setup_.ranks.gather(mine);
+  } catch (const GroupAborted&) {
+    while (has_failed_ && next()) {
+    }
+    throw;
+  }
 }
 
 // A stall is seen here.

@@ -30,6 +30,7 @@
 // failure (DeadlineExceeded), and HungThread when its thread does not come back either: the run then cannot be
 // destroyed, only the process ended. A failure of one rank ends the others' updates with its reason.
 #pragma once
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -116,10 +117,12 @@ class ImpalaRun final : public TrainingRun {
   }
   template <typename Work>
   [[nodiscard]] auto guarded(Work work);
+  [[nodiscard]] int next_worker() const;
   void start();
   void quiesce();
   void finish_together();
   void take_the_rest();
+  [[nodiscard]] std::vector<std::vector<double>> gather_while_sampling(const std::vector<double>& mine);
   [[nodiscard]] std::size_t expected_results() const;
   [[nodiscard]] std::optional<pipeline::Tagged<Queued>> produce(int worker);
   void load_batch(Queued& queued, ShardedTrajectory& into);
@@ -133,6 +136,7 @@ class ImpalaRun final : public TrainingRun {
   RunReport finish_update();
   void combine_ranks(RunReport& report);
   [[nodiscard]] std::vector<std::string> part_names() const;
+  void refuse_undivided(const model::NamedTensors& first_group) const;
 
   const ImpalaSetup setup_;
   Spec spec_;
@@ -155,6 +159,7 @@ class ImpalaRun final : public TrainingRun {
   std::int64_t trained_before_ = 0, sampled_before_ = 0, dropped_before_ = 0;  // by the processes before this one
   std::int64_t dropped_ = 0;                                                   // samples that were too old, in all
 
+  std::atomic<bool> has_failed_{false};           // a thread of this rank, by itself
   std::optional<pipeline::BatchClaims> claims_;   // in environment steps of all ranks
   std::optional<pipeline::StepPermits> permits_;  // of several ranks
   std::int64_t steps_ = 0, learned_samples_ = 0;  // the learner thread's, while it runs

@@ -4,8 +4,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <numeric>
 #include <set>
 #include <string>
 #include <tuple>
@@ -191,13 +193,54 @@ TEST(ImpalaRunInlineTest, EnvironmentsWriteIntoTheSlotsOfTheQueue) {
     if (!of_first_worker) return make(count);
     return std::make_unique<Addressed>(make(count), rows);
   };
-  const auto slots = static_cast<std::size_t>(setup.impala.queue + setup.impala.workers + setup.impala.loaders);
+  const int slots = setup.impala.queue + setup.impala.workers + setup.impala.loaders;
   ImpalaRun run(std::move(setup));
   (void)finish(run);
-  EXPECT_EQ(run.queue_slots().all, slots);
+  EXPECT_EQ(run.queue_slots().all, static_cast<std::size_t>(slots));
   EXPECT_EQ(rows.size() % 16, 0u);
   EXPECT_GE(rows.size(), 2u * 16) << "several slots";
-  EXPECT_LE(rows.size(), slots * 16);
+  EXPECT_LE(rows.size(), static_cast<std::size_t>(slots) * 16);
+}
+
+// Counts its steps.
+class Counted final : public testing::WrappedEnvs {
+ public:
+  Counted(std::unique_ptr<EnvGroup> inner, std::int64_t& steps) : WrappedEnvs(std::move(inner)), steps_(steps) {}
+  void step(const EnvActions& actions, const EnvArrays& out) override {
+    ++steps_;
+    WrappedEnvs::step(actions, out);
+  }
+
+ private:
+  std::int64_t& steps_;
+};
+
+// A batch is 16 steps of a worker's group.
+TEST(ImpalaRunInlineTest, EachWorkersBatchesAreLearnedFromEquallyOftenWhereverTheRunIsSaved) {
+  std::vector<std::int64_t> steps(4, 0);
+  const auto setup = [&steps] {
+    ImpalaSetup with = impala_on("CartPole-v1", ImpalaExecution::kInline);
+    with.impala.workers = 4;
+    with.make_envs = [&steps, make = with.make_envs, built = 0](int count) mutable -> std::unique_ptr<EnvGroup> {
+      const int worker = built++ - 1;  // the first one tells the spec
+      if (worker < 0) return make(count);
+      return std::make_unique<Counted>(make(count), steps[static_cast<std::size_t>(worker)]);
+    };
+    return with;
+  };
+  ImpalaRun first(setup()), second(setup());
+  const auto expect_equally_often = [&](ImpalaRun& run) {
+    (void)run.update();
+    const learner::StateParts parts = run.save();
+    const auto [least, most] = std::ranges::minmax(steps);
+    EXPECT_LE(most - least, 16);
+    EXPECT_EQ(run.env_steps(), 2 * std::accumulate(steps.begin(), steps.end(), std::int64_t{0}));
+    return parts;
+  };
+  for (int i = 0; i < 2; ++i) (void)expect_equally_often(first);
+  const learner::StateParts parts = expect_equally_often(first);
+  (void)second.load([&](const std::string& name) { return learner::part_of(parts, name); });
+  while (second.env_steps() < 40 * kBatch) (void)expect_equally_often(second);
 }
 
 ImpalaSetup split(ImpalaExecution execution) {

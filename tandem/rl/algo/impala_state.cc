@@ -71,9 +71,30 @@ learner::StateParts ImpalaRun::save() {
   return gather_parts(setup_.ranks, std::move(parts));
 }
 
+// Once the shards were found to be as many as here.
+void ImpalaRun::refuse_undivided(const model::NamedTensors& first_group) const {
+  const std::string name = group_part(0);
+  const at::Tensor bytes = find(first_group, "state", name).contiguous();
+  const std::int64_t there = RolloutWorker::saved_envs(bytes_of(bytes));
+  const ImpalaOptions& impala = setup_.impala;
+  const std::int64_t of_worker = impala.num_envs / impala.workers;
+  if (setup_.shards == 1 || there != of_worker) return;
+  throw OutdatedCheckpoint(
+      concat("its part '", name, "' has all ", of_worker, " environments of a rollout worker, and this run's has ",
+             of_worker / setup_.shards / impala.splits, " of them (num_envs ", impala.num_envs, " / ", impala.workers,
+             " workers / ", setup_.shards, " shards / ", impala.splits,
+             " splits): an earlier build wrote it, in which a rollout worker had one env group for all shards, and "
+             "that cannot be divided. Only that build goes on from it"));
+}
+
 RolloutWorker::Resumed ImpalaRun::load(const learner::ReadPart& read_part) {
   quiesce();
-  const learner::StateParts parts = parts_from_leader(setup_.ranks, part_names(), read_part);
+  const auto read = [&](const std::string& name) {
+    model::NamedTensors tensors = read_part(name);
+    if (name == group_part(0)) refuse_undivided(tensors);
+    return tensors;
+  };
+  const learner::StateParts parts = parts_from_leader(setup_.ranks, part_names(), read);
   const auto part = [&parts](const std::string& name) { return learner::part_of(parts, name); };
   const model::NamedTensors run = part("run");
   const std::vector<std::int64_t> counters = counters_of(run, 7);

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "tandem/base/error.h"
 #include "tandem/learner/replica_team.h"
 #include "tandem/learner/state_parts.h"
 #include "tandem/pipeline/pipeline_stats.h"
@@ -15,6 +16,13 @@
 #include "tandem/rl/rollout/rollout_worker.h"
 
 namespace tandem::rl {
+
+/// A checkpoint that an earlier build wrote, and from which no settings let this one go on. The message says which
+/// build can.
+class OutdatedCheckpoint : public CheckpointError {
+ public:
+  using CheckpointError::CheckpointError;
+};
 
 /// What an update learned, over all shards of the run: the same on every replica, except for the times.
 struct LearnReport {
@@ -109,7 +117,7 @@ class TrainingRun {
   /// All that a checkpoint needs, in parts. Collective; all ranks get all parts.
   [[nodiscard]] virtual learner::StateParts save() = 0;
   /// Goes on from there. Collective; `read_part` of rank 0 is asked. Throws CheckpointError naming what is missing or
-  /// of another shape; the run is then of no further use.
+  /// of another shape, OutdatedCheckpoint where an earlier build is the cause; the run is then of no further use.
   virtual RolloutWorker::Resumed load(const learner::ReadPart& read_part) = 0;
 };
 

@@ -330,4 +330,10 @@ RolloutWorker::Resumed RolloutWorker::load(std::span<const std::byte> state, std
   return Resumed::kExactly;
 }
 
+std::int64_t RolloutWorker::saved_envs(std::span<const std::byte> state) {
+  StateReader in(state, "env group");
+  in.expect(kFormat, "its format");
+  return in.get<std::int64_t>();
+}
+
 }  // namespace tandem::rl

@@ -90,6 +90,8 @@ class RolloutWorker {
   /// `seed_for_new_episodes`. Throws CheckpointError on bytes that it cannot read.
   enum class Resumed { kExactly, kWithNewEpisodes };
   Resumed load(std::span<const std::byte> state, std::uint64_t seed_for_new_episodes);
+  /// Environments of the group that save() made these bytes of. Throws CheckpointError on bytes that it cannot read.
+  [[nodiscard]] static std::int64_t saved_envs(std::span<const std::byte> state);
 
  private:
   void act(int t);
