@@ -27,6 +27,12 @@ Placement placement_of(const torch::nn::Module& module, const comm::Group& group
           .device = parameters.front().device()};
 }
 
+// Gradients come from backward passes alone, so none is zeroed before.
+model::FlatParameters::Options flat_of(model::FlatParameters::Options options) {
+  options.start = model::FlatParameters::Options::Start::kNothing;
+  return options;
+}
+
 // The module's parameters, by flat buffer and slot.
 std::vector<std::vector<at::Tensor>> tensors_of_slots(Replica& replica) {
   const auto named = replica.module().named_parameters();
@@ -50,7 +56,7 @@ DataParallel::DataParallel(const std::shared_ptr<torch::nn::Module>& module, com
                            DataParallelOptions options)
     : options_(std::move(options)),
       group_(group),
-      replica_(placement_of(*module, group), module, 0, options_.optimizer, options_.flat),
+      replica_(placement_of(*module, group), module, 0, options_.optimizer, flat_of(options_.flat)),
       slots_(tensors_of_slots(replica_)),
       mean_(replica_, group, options_.mean, options_.compression) {
   if (replica_.has_optimizer() && replica_.placement().device.is_cpu() && mean_.means_come_in_buckets())
