@@ -24,12 +24,21 @@ struct Reaches {
   struct Place {
     std::size_t buffer = 0, slot = 0;
     bool dense = true;
+    at::Tensor unwritten;  // where its gradient belongs, when passes start with nothing
   };
   std::vector<Place> places;
   FlatParameters::Reached listener;
 };
 using Marks = std::shared_ptr<Reaches>;
 using Hook = torch::autograd::PostAccumulateGradHook;
+
+// A gradient that autograd has made where there was none.
+void write_first(at::Tensor& grad, const at::Tensor& view) {
+  if (!grad.defined() || grad.is_same(view)) return;
+  const at::NoGradGuard no_grad;
+  view.copy_(grad.is_sparse() ? grad.to_dense() : grad);
+  grad = view;
+}
 
 // Shares the marks, because a graph that is still alive may hold the parameter longer than FlatParameters lives.
 class ReachedHook final : public Hook {
@@ -39,8 +48,9 @@ class ReachedHook final : public Hook {
 
   void operator()(const at::Tensor& tensor) override {
     marks_->marks[index_] = 1;
-    if (next_) (*next_)(tensor);
     const Reaches::Place& place = marks_->places[index_];
+    if (place.unwritten.defined()) write_first(tensor.mutable_grad(), place.unwritten);
+    if (next_) (*next_)(tensor);
     if (place.dense && marks_->listener) marks_->listener(place.buffer, place.slot);
   }
   [[nodiscard]] bool shares(const Marks& marks) const { return marks_ == marks; }
@@ -94,6 +104,7 @@ struct FlatParameters::State {
   std::vector<at::Tensor> host_flags;  // per buffer; defined when the flags lie on another device
   std::vector<char> present;           // of one buffer while collect() works
   Gradients* bound = nullptr;
+  Options::Start start = Options::Start::kZeros;
 
   void move_in();
   void install_hooks();
@@ -132,7 +143,7 @@ void FlatParameters::State::install_hooks() {
   for (std::size_t b = 0; b < buffers.size(); ++b) {
     const std::vector<std::size_t>& members = layout.buffers[b].members;
     for (std::size_t s = 0; s < members.size(); ++s)
-      marks->places[members[s]] = {.buffer = b, .slot = s, .dense = !buffers[b].sparse};
+      marks->places[members[s]] = {.buffer = b, .slot = s, .dense = !buffers[b].sparse, .unwritten = {}};
   }
   for (std::size_t i = 0; i < layout.trainable.size(); ++i) {
     const auto& parameter = layout.trainable[i].tensor;
@@ -178,7 +189,12 @@ void FlatParameters::State::bind_slot(std::size_t b, std::size_t s, Gradients& g
   }
   at::Tensor& view = gradients.views[b][s];
   at::Tensor& grad = resident.parameter.mutable_grad();
-  if (!grad.is_same(view)) grad = view;
+  if (start == Options::Start::kNothing) {
+    grad.reset();
+    marks->places[layout.buffers[b].members[s]].unwritten = view;
+  } else if (!grad.is_same(view)) {
+    grad = view;
+  }
   resident.version = version_of(view);
 }
 
@@ -243,6 +259,7 @@ FlatParameters::FlatParameters(std::shared_ptr<torch::nn::Module> module, const 
   TANDEM_CHECK(module != nullptr, "FlatParameters needs a module");
   state_->layout = plan_flat_layout(*module, options);
   state_->module = std::move(module);
+  state_->start = options.start;
   for (const auto& parameter : state_->layout.trainable) state_->parameters.push_back(parameter.tensor);
   for (const auto& parameter : state_->layout.frozen) state_->frozen.push_back(parameter.names.front());
   state_->move_in();
@@ -254,6 +271,7 @@ FlatParameters::~FlatParameters() {
   state_->remove_hooks();
   if (!state_->bound) return;
   // The views may lie in a group's memory, which the group is free to take back now.
+  for (Reaches::Place& place : state_->marks->places) place.unwritten.reset();
   for (std::size_t b = 0; b < state_->buffers.size(); ++b) {
     for (auto& resident : state_->residents[b]) resident.parameter.mutable_grad().reset();
   }
@@ -301,7 +319,7 @@ void FlatParameters::bind(Gradients& gradients) {
   state_->bound = &gradients;
   std::ranges::fill(state_->marks->marks, 0);
   for (std::size_t b = 0; b < state_->buffers.size(); ++b) {
-    if (!state_->buffers[b].sparse) zero(gradients.flat[b]);
+    if (!state_->buffers[b].sparse && state_->start == Options::Start::kZeros) zero(gradients.flat[b]);
     for (std::size_t s = 0; s < state_->residents[b].size(); ++s) state_->bind_slot(b, s, gradients);
   }
 }

@@ -52,6 +52,10 @@ class FlatParameters {
   struct Options {
     std::vector<ParameterGroup> groups{};          // empty: one group of everything
     std::vector<std::string> sparse_parameters{};  // besides those of modules known to have sparse gradients
+    // What a dense parameter has as its .grad when passes begin. With kNothing the first pass that reaches it writes
+    // its gradient where kZeros has one more pass over memory and adds; an element of -0 then stays -0. Not for
+    // gradients that are written by hand, in place.
+    enum class Start { kZeros, kNothing } start = Start::kZeros;
   };
 
   /// Moves the parameters of `module` into flat buffers on their device. Throws ConfigError when a group's or a sparse
@@ -83,8 +87,9 @@ class FlatParameters {
   /// Gradient memory from `allocate` (a group's, so that peers can reach it), zeroed.
   [[nodiscard]] Gradients make_gradients(const Allocate& allocate) const;
 
-  /// Zeroes `gradients` and makes the next backward passes accumulate into it, whatever happened to the parameters'
-  /// .grad before (zero_grad(set_to_none) by user code, say). Sparse parameters start without a gradient. `gradients`
+  /// Makes the next backward passes accumulate into `gradients`, from zero, whatever happened to the parameters' .grad
+  /// before (zero_grad(set_to_none) by user code, say). Sparse parameters start without a gradient, dense ones as
+  /// Options::start says; what no pass reaches is zero from collect() on. `gradients`
   /// must stay alive until the next bind() or this object's end. Throws ConfigError when a parameter no longer lies in
   /// its flat buffer (module->to(), set_data() or an RNN's flatten_parameters() moved it) or was unfrozen meanwhile.
   void bind(Gradients& gradients);

@@ -5,11 +5,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <utility>
 
 #include "tandem/base/check.h"
 #include "tandem/base/error.h"
 #include "tandem/base/text.h"
+#include "tandem/model/update_journal.h"
+#include "tandem/model/update_plan.h"
 #include "tandem/model/update_rules.h"
 
 namespace tandem::model {
@@ -33,32 +36,17 @@ const char* short_name(at::ScalarType dtype) {
   }
 }
 
-// Neighbouring parameters of one group that are updated by the same calls.
-struct Run {
-  std::size_t first_slot = 0;
-  int group = 0;
-  std::vector<Stretch> stretches;    // cut at kMostAtOnce
-  std::vector<at::Tensor> unscaled;  // the gradients of each, as they came
+// Optimizer state and plans of one flat buffer.
+struct Part : BufferState {
+  explicit Part(const FlatBuffer& of) : whole({0, of.slots.size()}) { buffer = &of; }
+
+  std::vector<char> present;  // by slot: whether the update at hand is one of it
+  UpdatePlan whole;
+  // Of steps in parts.
+  std::map<std::int64_t, UpdatePlan> by_begin;  // of the part that begins at that element
+  std::vector<char> done;                       // by slot: whether a part of this step was of it
+  std::optional<UpdateJournal> numbers, counts;
 };
-
-// Optimizer state and plan of one flat buffer.
-struct Part {
-  const FlatBuffer* buffer = nullptr;
-  std::vector<Elements> kept;       // all elements, or what keep_only() said
-  std::vector<at::Tensor> moments;  // [elements kept] each; empty until they are needed
-  at::Tensor steps;                 // int64 [slots], on the parameters' device
-  at::Tensor host_steps;            // the same tensor when that is the CPU
-  at::Tensor scaled;                // scratch for scaled gradients; undefined for a sparse buffer
-  at::Tensor factor;                // a scalar: what scales them
-  RuleMemory memory;
-
-  // The cut into runs that was made last, and what it was made for.
-  std::vector<char> cut, wanted;  // per slot: kAbsent, kStarts or kContinues
-  const void* gradients = nullptr;
-  std::vector<Run> runs;
-};
-
-enum Cut : char { kAbsent, kStarts, kContinues };
 
 // Scalars are written in place: an operation for it costs a tenth of the whole update of a small policy.
 void set_scalar(at::Tensor& scalar, double value) {
@@ -81,6 +69,8 @@ struct Optimizer::State {
   std::vector<Part> parts;
   enum class Moments { kWhole, kPartial } moments = Moments::kWhole;  // of dense buffers
   bool has_memory = false;                                            // for moments
+  double scale = 1, lr_factor = 1;                                    // of the step at hand
+  enum class Step { kWhole, kInParts } step = Step::kWhole;
 
   [[nodiscard]] std::int64_t* steps_of(Part& part) const { return part.host_steps.mutable_data_ptr<std::int64_t>(); }
   [[nodiscard]] double lr_of_group(std::size_t group) const;
@@ -88,11 +78,15 @@ struct Optimizer::State {
   void take_memory();
   [[nodiscard]] bool is_partial(const Part& part) const { return moments == Moments::kPartial && !part.buffer->sparse; }
   [[nodiscard]] static std::string suffix_of(const Part& part);
-  void append_stretches(Part& part, const Elements& range, const at::Tensor& flat, Run& run);
-  void plan(Part& part, const at::Tensor& flags);
-  void make_runs(Part& part, const at::Tensor& flat);
-  void step_dense(Part& part, const at::Tensor& flat, const at::Tensor& flags, double scale, double lr_factor);
-  void step_sparse(Part& part, const std::vector<at::Tensor>& gradients, double scale, double lr_factor);
+  void keep_from_now();
+  [[nodiscard]] static Slots slots_in(const Part& part, const Elements& elements);
+  static void read_flags(Part& part, const at::Tensor& flags);
+  template <typename Before>
+  void apply(Part& part, UpdatePlan& plan, const Before& before);
+  void step_dense(Part& part, const at::Tensor& flat, const at::Tensor& flags);
+  void step_all(const FlatParameters::Gradients& gradients);
+  static void refuse_other_than_rows(const Part& part, const std::vector<at::Tensor>& gradients);
+  void step_sparse(Part& part, const std::vector<at::Tensor>& gradients);
 };
 
 // A group with the rate of group 0 has exactly that, whatever it is set to; others keep their ratio to it.
@@ -102,8 +96,7 @@ double Optimizer::State::lr_of_group(std::size_t group) const {
 }
 
 Part Optimizer::State::make_part(const FlatBuffer& buffer) const {
-  Part part;
-  part.buffer = &buffer;
+  Part part(buffer);
   part.kept = {{0, buffer.values.numel()}};
   const auto options = buffer.values.options();
   part.steps = at::zeros({static_cast<std::int64_t>(buffer.slots.size())}, options.dtype(at::kLong));
@@ -133,103 +126,65 @@ std::string Optimizer::State::suffix_of(const Part& part) {
   return concat(".", short_name(part.buffer->values.scalar_type()), part.buffer->sparse ? ".sparse" : "");
 }
 
-// Which slots are absent, start a run or continue one.
-void Optimizer::State::plan(Part& part, const at::Tensor& flags) {
-  const auto& slots = part.buffer->slots;
-  const std::int64_t* steps = steps_of(part);
+void Optimizer::State::read_flags(Part& part, const at::Tensor& flags) {
   const at::Tensor here = flags.is_cpu() ? flags : flags.cpu();
-  part.wanted.resize(slots.size());
+  part.present.resize(part.buffer->slots.size());
   AT_DISPATCH_FLOATING_TYPES_AND2(at::kHalf, at::kBFloat16, here.scalar_type(), "presence", [&] {
     const auto* present = here.const_data_ptr<scalar_t>();
-    for (std::size_t s = 0; s < slots.size(); ++s) {
-      if (present[s] == static_cast<scalar_t>(0)) {
-        part.wanted[s] = kAbsent;
-      } else if (s > 0 && part.wanted[s - 1] != kAbsent && slots[s].group == slots[s - 1].group &&
-                 same_update(rules[static_cast<std::size_t>(slots[s].group)], steps[s - 1], steps[s])) {
-        part.wanted[s] = kContinues;
-      } else {
-        part.wanted[s] = kStarts;
-      }
-    }
+    for (std::size_t s = 0; s < part.present.size(); ++s)
+      part.present[s] = present[s] == static_cast<scalar_t>(0) ? 0 : 1;
   });
 }
 
-void Optimizer::State::make_runs(Part& part, const at::Tensor& flat) {
-  const auto& slots = part.buffer->slots;
-  part.runs.clear();
-  for (std::size_t s = 0; s < slots.size();) {
-    if (part.wanted[s] == kAbsent) {
-      ++s;
-      continue;
-    }
-    Run run{s, slots[s].group, {}, {}};
-    const std::int64_t begin = slots[s].offset;
-    do ++s;
-    while (s < slots.size() && part.wanted[s] == kContinues);
-    // To the next slot, gap included: zeros stay zeros there.
-    const std::int64_t end = s < slots.size() ? slots[s].offset : part.buffer->values.numel();
-    append_stretches(part, {begin, end}, flat, run);
-    part.runs.push_back(std::move(run));
-  }
-  part.cut = part.wanted;
-  part.gradients = flat.const_data_ptr();
-}
-
-// Of the elements of `range`, those that are kept.
-void Optimizer::State::append_stretches(Part& part, const Elements& range, const at::Tensor& flat, Run& run) {
-  std::int64_t kept_before = 0;
-  for (const Elements& kept : part.kept) {
-    const std::int64_t end = std::min(range.end, kept.end);
-    for (std::int64_t at = std::max(range.begin, kept.begin); at < end; at += part.scaled.numel()) {
-      const auto size = std::min(part.scaled.numel(), end - at);
-      Stretch stretch{{part.buffer->values.narrow(0, at, size)}, {part.scaled.narrow(0, 0, size)}, {}};
-      for (std::size_t m = 0; m < part.moments.size(); ++m)
-        stretch.moments[m] = {part.moments[m].narrow(0, kept_before + at - kept.begin, size)};
-      run.stretches.push_back(std::move(stretch));
-      run.unscaled.push_back(flat.narrow(0, at, size));
-    }
-    kept_before += kept.size();
-  }
-}
-
-void Optimizer::State::step_dense(Part& part, const at::Tensor& flat, const at::Tensor& flags, double scale,
-                                  double lr_factor) {
-  plan(part, flags);
-  if (part.wanted != part.cut || part.gradients != flat.const_data_ptr()) make_runs(part, flat);
-  std::int64_t* steps = steps_of(part);
+// `before` is told of each stretch that is about to be written.
+template <typename Before>
+void Optimizer::State::apply(Part& part, UpdatePlan& plan, const Before& before) {
   set_scalar(part.factor, scale);
-  for (auto& run : part.runs) {
+  for (auto& run : plan.runs()) {
     const auto group = static_cast<std::size_t>(run.group);
     const auto& rule = rules[group];
-    const std::int64_t step = steps[run.first_slot] + 1;
-    set_scalar(part.memory.step[0], static_cast<double>(step));
+    const std::int64_t count = steps_of(part)[run.first_slot] + 1;
+    set_scalar(part.memory.step[0], static_cast<double>(count));
     const double lr_now = lr_of_group(group) * lr_factor;
     for (std::size_t i = 0; i < run.stretches.size(); ++i) {
       auto& stretch = run.stretches[i];
+      before(run.elements[i]);
       if (scale == 1 && !writes_gradients(rule)) {
         std::swap(stretch.gradients[0], run.unscaled[i]);
-        update(rule, lr_now, step, part.memory, stretch);
+        update(rule, lr_now, count, part.memory, stretch);
         std::swap(stretch.gradients[0], run.unscaled[i]);
       } else {
         at::mul_out(stretch.gradients[0], run.unscaled[i], part.factor);
-        update(rule, lr_now, step, part.memory, stretch);
+        update(rule, lr_now, count, part.memory, stretch);
       }
     }
   }
-  for (std::size_t s = 0; s < part.wanted.size(); ++s) steps[s] += part.wanted[s] == kAbsent ? 0 : 1;
+  plan.count(part);
+}
+
+void Optimizer::State::step_dense(Part& part, const at::Tensor& flat, const at::Tensor& flags) {
+  read_flags(part, flags);
+  for (std::size_t s = 0; s < part.done.size(); ++s) part.present[s] = part.done[s] != 0 ? 0 : part.present[s];
+  part.whole.make(part, rules, part.present, flat);
+  apply(part, part.whole, [](const Elements&) {});
   if (!part.steps.is_cpu()) part.steps.copy_(part.host_steps);
 }
 
-void Optimizer::State::step_sparse(Part& part, const std::vector<at::Tensor>& gradients, double scale,
-                                   double lr_factor) {
+// Before anything is written.
+void Optimizer::State::refuse_other_than_rows(const Part& part, const std::vector<at::Tensor>& gradients) {
+  for (std::size_t s = 0; s < part.buffer->slots.size(); ++s) {
+    if (!gradients[s].defined() || gradients[s].sparse_dim() == 1) continue;
+    throw DataError(concat("the sparse gradient of parameter \"", part.buffer->slots[s].name, "\" has ",
+                           gradients[s].sparse_dim(),
+                           " sparse dimensions; rows (one sparse dimension) can be applied"));
+  }
+}
+
+void Optimizer::State::step_sparse(Part& part, const std::vector<at::Tensor>& gradients) {
   std::int64_t* steps = steps_of(part);
   for (std::size_t s = 0; s < part.buffer->slots.size(); ++s) {
     if (!gradients[s].defined()) continue;
     const auto& slot = part.buffer->slots[s];
-    if (gradients[s].sparse_dim() != 1) {
-      throw DataError(concat("the sparse gradient of parameter \"", slot.name, "\" has ", gradients[s].sparse_dim(),
-                             " sparse dimensions; rows (one sparse dimension) can be applied"));
-    }
     const auto view = [&](const at::Tensor& flat) { return flat.narrow(0, slot.offset, slot.count).view(slot.shape); };
     at::Tensor gradient = gradients[s].coalesce();
     if (scale != 1) gradient = gradient.mul(scale).coalesce();
@@ -283,16 +238,97 @@ void Optimizer::keep_only(const std::vector<std::vector<Elements>>& kept) {
   }
 }
 
-void Optimizer::step(const FlatParameters::Gradients& gradients, double scale, double lr_factor) {
+void Optimizer::State::step_all(const FlatParameters::Gradients& gradients) {
   const at::NoGradGuard no_grad;
-  state_->take_memory();
-  for (std::size_t b = 0; b < state_->parts.size(); ++b) {
-    auto& part = state_->parts[b];
-    if (part.buffer->sparse) {
-      state_->step_sparse(part, gradients.sparse[b], scale, lr_factor);
+  take_memory();
+  for (std::size_t b = 0; b < parts.size(); ++b) {
+    if (parts[b].buffer->sparse) refuse_other_than_rows(parts[b], gradients.sparse[b]);
+  }
+  for (std::size_t b = 0; b < parts.size(); ++b) {
+    if (parts[b].buffer->sparse) {
+      step_sparse(parts[b], gradients.sparse[b]);
     } else {
-      state_->step_dense(part, gradients.flat[b], gradients.presence[b], scale, lr_factor);
+      step_dense(parts[b], gradients.flat[b], gradients.presence[b]);
     }
+  }
+}
+
+void Optimizer::step(const FlatParameters::Gradients& gradients, double scale, double lr_factor) {
+  TANDEM_CHECK(state_->step == State::Step::kWhole, "a step within a step in parts");
+  state_->scale = scale;
+  state_->lr_factor = lr_factor;
+  state_->step_all(gradients);
+}
+
+void Optimizer::State::keep_from_now() {
+  for (Part& part : parts) {
+    if (part.buffer->sparse) continue;
+    TANDEM_CHECK(!is_partial(part) && part.buffer->values.is_cpu(),
+                 "a step in parts of some moments, or not on the CPU");
+    part.done.assign(part.buffer->slots.size(), 0);
+    if (part.numbers) continue;
+    std::vector<at::Tensor> numbers = part.moments;
+    numbers.push_back(part.buffer->values);
+    part.numbers.emplace(std::move(numbers));
+    part.counts.emplace(std::vector<at::Tensor>{part.host_steps});
+  }
+}
+
+Slots Optimizer::State::slots_in(const Part& part, const Elements& elements) {
+  const auto& slots = part.buffer->slots;
+  const auto place_of = [&](std::int64_t element) {
+    return static_cast<std::size_t>(std::ranges::lower_bound(slots, element, {}, &ParameterSlot::offset) -
+                                    slots.begin());
+  };
+  const Slots found{place_of(elements.begin), place_of(elements.end)};
+  TANDEM_CHECK(found.begin < found.end && slots[found.begin].offset == elements.begin &&
+                   elements.end == (found.end < slots.size() ? slots[found.end].offset : part.buffer->values.numel()),
+               "elements ", elements.begin, " to ", elements.end, " are no whole parameters");
+  return found;
+}
+
+void Optimizer::begin_parts(double scale, double lr_factor) {
+  TANDEM_CHECK(state_->step == State::Step::kWhole, "a step in parts within another");
+  state_->take_memory();
+  state_->keep_from_now();
+  state_->step = State::Step::kInParts;
+  state_->scale = scale;
+  state_->lr_factor = lr_factor;
+}
+
+void Optimizer::step_part(const FlatParameters::Gradients& gradients, std::size_t buffer, const Elements& elements) {
+  TANDEM_CHECK(state_->step == State::Step::kInParts, "step_part() without begin_parts()");
+  const at::NoGradGuard no_grad;
+  Part& part = state_->parts[buffer];
+  const Slots slots = State::slots_in(part, elements);
+  part.present.resize(part.buffer->slots.size());
+  for (std::size_t s = slots.begin; s < slots.end; ++s) {
+    TANDEM_CHECK(part.done[s] == 0, "two updates of '", part.buffer->slots[s].name, "' in one step");
+    part.present[s] = part.done[s] = 1;
+  }
+  UpdatePlan& plan = part.by_begin.try_emplace(elements.begin, slots).first->second;
+  plan.make(part, state_->rules, part.present, gradients.flat[buffer]);
+  part.counts->keep(static_cast<std::int64_t>(slots.begin), static_cast<std::int64_t>(slots.end));
+  state_->apply(part, plan, [&part](const Elements& written) { part.numbers->keep(written.begin, written.end); });
+}
+
+void Optimizer::end_parts(const FlatParameters::Gradients& gradients) {
+  TANDEM_CHECK(state_->step == State::Step::kInParts, "end_parts() without begin_parts()");
+  state_->step_all(gradients);
+  state_->step = State::Step::kWhole;
+  for (Part& part : state_->parts) {
+    part.done.clear();
+    if (part.numbers) part.numbers->forget();
+    if (part.counts) part.counts->forget();
+  }
+}
+
+void Optimizer::undo_parts() noexcept {
+  state_->step = State::Step::kWhole;
+  for (Part& part : state_->parts) {
+    part.done.clear();
+    if (part.numbers) part.numbers->undo();
+    if (part.counts) part.counts->undo();
   }
 }
 

@@ -63,7 +63,21 @@ class Optimizer {
   /// Applies gradients * `scale` to every parameter whose presence flag is non-zero. `gradients` is not changed. The
   /// numbers do not depend on which other parameters are present. On CUDA it waits for the flags.
   /// The learning rate of group g is its own lr times `lr_factor`.
+  /// Throws DataError, and changes nothing, when a sparse gradient is not one of rows.
   void step(const FlatParameters::Gradients& gradients, double scale, double lr_factor);
+
+  /// The same in parts, of gradients that are known before the others, with the same bits: begin_parts(), any number of
+  /// step_part(), then end_parts() or, when the step fails, undo_parts(). For dense buffers on the CPU that keep all
+  /// moments. Memory, from the first begin_parts() on: as much again as the parameters and moments of such buffers, for
+  /// what the parts overwrite (update_journal.h).
+  void begin_parts(double scale, double lr_factor);
+  /// Updates the parameters in `elements` of dense buffer `buffer`, which are whole parameters and the gaps behind
+  /// them. All count as present, whatever their flags say. Each at most once in a step.
+  void step_part(const FlatParameters::Gradients& gradients, std::size_t buffer, const Elements& elements);
+  /// Updates all others that are present; the step stands. Throws DataError as step() does, and may then be undone.
+  void end_parts(const FlatParameters::Gradients& gradients);
+  /// Parameters, moments and step counts are again those of begin_parts(). Nothing outside a step in parts.
+  void undo_parts() noexcept;
 
   /// The options of each group, as they were given.
   [[nodiscard]] const std::vector<OptimizerOptions>& rules() const;

@@ -106,17 +106,17 @@ TEST(BucketExchangeTest, BucketsHaveTheBitsOfOnePieceAndAreStartedWhileTheBackwa
   const Trained whole = train_two_ranks(as_it_is, 3), buckets = train_two_ranks(noted, 3);
   EXPECT_TRUE(torch::equal(whole.values, buckets.values));
   EXPECT_EQ(whole.norm, buckets.norm) << "of squares that are added up as the buckets come";
-  EXPECT_EQ(buckets.during_backward.size(), 4U) << "two buckets in two pieces each";
-  EXPECT_EQ(buckets.in_all.size(), 6U) << "presence flags and tally are summed afterwards";
+  EXPECT_EQ(buckets.during_backward.size(), 5U) << "the rows, and two buckets in two pieces each";
+  EXPECT_EQ(buckets.in_all.size(), 7U) << "presence flags and tally are summed afterwards";
 }
 
 // At first from the last registered to the first; then as they became ready.
 TEST(BucketExchangeTest, FromTheSecondStepOnTheOrderIsThatOfReadiness) {
   const Trained first = train_two_ranks(noted, 1), later = train_two_ranks(noted, 2);
-  ASSERT_EQ(first.during_backward.size(), 4U);
-  ASSERT_EQ(later.during_backward.size(), 4U);
-  const auto last_in_memory = [](const Trained& trained) {
-    return std::max_element(trained.order.begin(), trained.order.begin() + 4) - trained.order.begin();
+  ASSERT_EQ(first.during_backward.size(), 5U);
+  ASSERT_EQ(later.during_backward.size(), 5U);
+  const auto last_in_memory = [](const Trained& trained) {  // behind the rows
+    return std::max_element(trained.order.begin() + 1, trained.order.begin() + 5) - trained.order.begin() - 1;
   };
   EXPECT_EQ(last_in_memory(first), 1);
   EXPECT_EQ(last_in_memory(later), 3);

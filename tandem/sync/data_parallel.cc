@@ -27,6 +27,12 @@ Placement placement_of(const torch::nn::Module& module, const comm::Group& group
           .device = parameters.front().device()};
 }
 
+// Gradients come from backward passes alone, so none is zeroed before.
+model::FlatParameters::Options flat_of(model::FlatParameters::Options options) {
+  options.start = model::FlatParameters::Options::Start::kNothing;
+  return options;
+}
+
 // The module's parameters, by flat buffer and slot.
 std::vector<std::vector<at::Tensor>> tensors_of_slots(Replica& replica) {
   const auto named = replica.module().named_parameters();
@@ -38,15 +44,23 @@ std::vector<std::vector<at::Tensor>> tensors_of_slots(Replica& replica) {
   return tensors;
 }
 
+void require_pass(const at::Tensor& loss, double rows) {
+  TANDEM_CHECK(rows > 0, "a loss over ", rows, " rows; a rank without rows calls finish()");
+  if (!loss.defined() || loss.numel() != 1 || !loss.requires_grad())
+    throw RunError("a pass takes the mean loss over the rows: a scalar with a gradient");
+}
+
 }  // namespace
 
 DataParallel::DataParallel(const std::shared_ptr<torch::nn::Module>& module, comm::Group& group,
                            DataParallelOptions options)
     : options_(std::move(options)),
       group_(group),
-      replica_(placement_of(*module, group), module, 0, options_.optimizer, options_.flat),
+      replica_(placement_of(*module, group), module, 0, options_.optimizer, flat_of(options_.flat)),
       slots_(tensors_of_slots(replica_)),
       mean_(replica_, group, options_.mean, options_.compression) {
+  if (replica_.has_optimizer() && replica_.placement().device.is_cpu() && mean_.means_come_in_buckets())
+    early_.emplace(replica_, group);
   require_same_model(replica_, group_, limits());
   broadcast_state(replica_, group_, 0, limits());
 }
@@ -63,45 +77,53 @@ void DataParallel::open() {
 }
 
 void DataParallel::accumulate(const at::Tensor& loss, double rows) {
+  require_pass(loss, rows);
   open();
   pass_ = Pass::kAccumulating;
   run_backward(loss, rows);
 }
 
 void DataParallel::backward(const at::Tensor& loss, double rows) {
+  require_pass(loss, rows);
   open();
   pass_ = Pass::kLast;
+  if (early_) early_->offer(rows_ + rows);
   mean_.begin_last_pass();
   run_backward(loss, rows);
 }
 
 void DataParallel::run_backward(const at::Tensor& loss, double rows) {
-  TANDEM_CHECK(rows > 0, "a loss over ", rows, " rows; a rank without rows calls finish()");
-  if (!loss.defined() || loss.numel() != 1 || !loss.requires_grad())
-    throw RunError("a pass takes the mean loss over the rows: a scalar with a gradient");
   torch::autograd::backward({loss}, {at::full({}, rows, loss.options()).expand_as(loss)});
   rows_ += rows;
   loss_ += rows * loss.item<double>();
 }
 
-MeanGradient DataParallel::form(double lr_factor) {
+void DataParallel::close() {
   TANDEM_CHECK(pass_ != Pass::kNone, "a step without a backward pass; a rank without rows calls finish()");
+  if (early_ && pass_ != Pass::kLast) early_->offer(rows_);  // passes of accumulate() alone
   mean_.close(rows_, loss_ / rows_);
   pass_ = Pass::kNone;
   rows_ = loss_ = 0;
-  return mean_.form(lr_factor, steps_, limits());
 }
 
 StepReport DataParallel::average() {
-  const MeanGradient mean = form(1);
+  close();
+  const MeanGradient mean = early_ ? early_->form(mean_, steps_, limits()) : mean_.form(1, steps_, limits());
   put_mean_in_place(mean.scale);
   return report_of(mean, ++steps_);
 }
 
 StepReport DataParallel::step(double lr_factor) {
-  const MeanGradient mean = form(lr_factor);
-  replica_.optimizer().step(mean_.sums(), mean.scale, mean.lr_factor);
+  close();
+  const MeanGradient mean = update(lr_factor);
   return report_of(mean, ++steps_);
+}
+
+MeanGradient DataParallel::update(double lr_factor) {
+  if (early_) return early_->step(mean_, lr_factor, steps_, limits());
+  const MeanGradient mean = mean_.form(lr_factor, steps_, limits());
+  replica_.optimizer().step(mean_.sums(), mean.scale, mean.lr_factor);
+  return mean;
 }
 
 // A parameter that no rank's loss reached has no .grad, so that optimizers pass it over.
@@ -129,7 +151,10 @@ void DataParallel::put_mean_in_place(double scale) {
 void DataParallel::finish() {
   TANDEM_CHECK(pass_ == Pass::kNone, "finish() after a backward pass without its step");
   const std::int64_t own_steps = steps_;
-  while (const std::optional<MeanGradient> mean = mean_.form_without_mine(steps_, limits())) {
+  const auto others_mean = [this] {
+    return early_ ? early_->form_without_mine(mean_, steps_, limits()) : mean_.form_without_mine(steps_, limits());
+  };
+  while (const std::optional<MeanGradient> mean = others_mean()) {
     if (replica_.has_optimizer()) replica_.optimizer().step(mean_.sums(), mean->scale, mean->lr_factor);
     ++steps_;
   }

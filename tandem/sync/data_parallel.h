@@ -11,7 +11,10 @@
 //     }
 //     parallel.finish();                                                     // also when others have more batches
 //
-// With optimizer options, step() stands for average() and optimizer.step(): one fused update of all parameters.
+// With optimizer options, step() stands for average() and optimizer.step(): one fused update of all parameters. Across
+// a network, on the CPU, it updates those whose gradients have come while it waits for the others, unless
+// max_grad_norm, Divisor::kPresent, GradientCheck::kEachReplica or a compression ask for all gradients first; this
+// takes as much memory as the parameters and the optimizer's moments once more (early_update.h).
 //
 // The mean is over rows, whatever each rank has: sum of rows x gradient over all ranks, divided by all rows. A
 // parameter that no rank's loss reached has no gradient and is left alone; one that some reached gets their share.
@@ -23,11 +26,14 @@
 //
 // Threads: one, that of the member of `group`. Blocking: the constructor, average(), step(), finish() and
 // require_same_state() wait for all ranks until `patience`. Errors: ConfigError when the models differ; PeerLost,
-// DeadlineExceeded or GroupAborted when a rank fails; RunError for gradients that are not finite.
+// DeadlineExceeded or GroupAborted when a rank fails; RunError for gradients that are not finite. Parameters and
+// optimizer state are then those of the last finished step.
 #pragma once
 #include <memory>
+#include <optional>
 #include <vector>
 
+#include "tandem/sync/early_update.h"
 #include "tandem/sync/gradient_mean.h"
 #include "tandem/sync/replica.h"
 #include "tandem/sync/strategy.h"
@@ -78,7 +84,8 @@ class DataParallel {
   [[nodiscard]] Limits limits() const { return {.deadline = Deadline::after(options_.patience), .stop = {}}; }
   void open();
   void run_backward(const at::Tensor& loss, double rows);
-  MeanGradient form(double lr_factor);
+  void close();
+  [[nodiscard]] MeanGradient update(double lr_factor);
   void put_mean_in_place(double scale);
 
   const DataParallelOptions options_;
@@ -86,6 +93,7 @@ class DataParallel {
   Replica replica_;
   const std::vector<std::vector<at::Tensor>> slots_;  // the parameters, by flat buffer and slot
   GradientMean mean_;
+  std::optional<EarlyUpdate> early_;                                    // where the gradients allow it
   enum class Pass { kNone, kAccumulating, kLast } pass_ = Pass::kNone;  // since the last step
   double rows_ = 0, loss_ = 0;  // since the last step: rows, and their losses' sum
   std::int64_t steps_ = 0;

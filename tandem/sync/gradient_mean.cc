@@ -51,31 +51,33 @@ GradientMean::GradientMean(Replica& replica, comm::Group& group, const MeanOptio
   if (group.size() == 1) compression_.reset();
 }
 
-MeanGradient GradientMean::form(double lr_factor, std::int64_t step, const Limits& limits) {
+MeanGradient GradientMean::form(double lr_factor, std::int64_t step, const Limits& limits,
+                                const WhileSumsCome& meanwhile) {
   gradients_.require_complete();
   gradients_.offer_rate(lr_factor);
-  MeanGradient mean = reduce(step, limits);
+  MeanGradient mean = reduce(step, limits, meanwhile);
   // Who left takes the factor from the tally, and then so does everybody, because it may be rounded there.
   if (gradients_.tally_view().left == 0) mean.lr_factor = lr_factor;
   return mean;
 }
 
-std::optional<MeanGradient> GradientMean::form_without_mine(std::int64_t step, const Limits& limits) {
+std::optional<MeanGradient> GradientMean::form_without_mine(std::int64_t step, const Limits& limits,
+                                                            const WhileSumsCome& meanwhile) {
   gradients_.offer_nothing();
-  MeanGradient mean = reduce(step, limits);
+  MeanGradient mean = reduce(step, limits, meanwhile);
   if (gradients_.tally_view().shards == 0) return std::nullopt;
   return mean;
 }
 
-MeanGradient GradientMean::reduce(std::int64_t step, const Limits& limits) {
+MeanGradient GradientMean::reduce(std::int64_t step, const Limits& limits, const WhileSumsCome& meanwhile) {
   const Clock::time_point start = Clock::now();
   {
     const Span span("sync");
     look_at_mine();
-    all_reduce(limits);
+    all_reduce(limits, meanwhile);
     gather_sparse(limits);
   }
-  MeanGradient mean{.wait_seconds = seconds_since(start) - squares_seconds_};
+  MeanGradient mean{.wait_seconds = seconds_since(start) - meanwhile_seconds_};
   const Tally tally = gradients_.tally_view();
   if (tally.shards == 0) return mean;
   require_rows(tally, step);
@@ -85,7 +87,7 @@ MeanGradient GradientMean::reduce(std::int64_t step, const Limits& limits) {
     compress(scale, limits);
     scale = 1;
   }
-  const double wait_seconds = seconds_since(start) - squares_seconds_;
+  const double wait_seconds = seconds_since(start) - meanwhile_seconds_;
   const Span span("norm");
   mean = mean_of({.gradients = gradients_.sum(),
                   .parameters = replica_.parameters(),
@@ -100,8 +102,8 @@ MeanGradient GradientMean::reduce(std::int64_t step, const Limits& limits) {
   return mean;
 }
 
-void GradientMean::all_reduce(const Limits& limits) {
-  squares_seconds_ = 0;
+void GradientMean::all_reduce(const Limits& limits, const WhileSumsCome& meanwhile) {
+  meanwhile_seconds_ = 0;
   if (group_.size() == 1) return;
   pending_.clear();
   if (compression_) {
@@ -116,9 +118,14 @@ void GradientMean::all_reduce(const Limits& limits) {
   for (auto& each : squares_) {
     if (each) each->begin();
   }
+  if (meanwhile.on_started) meanwhile.on_started();
   if (!compression_) {
-    exchange_.wait(limits,
-                   [this](std::size_t b, std::int64_t begin, std::int64_t end) { take_squares(b, begin, end); });
+    exchange_.wait(limits, [&](std::size_t b, std::int64_t begin, std::int64_t end) {
+      const Clock::time_point start = Clock::now();
+      take_squares(b, begin, end);
+      if (meanwhile.on_summed) meanwhile.on_summed(b, begin, end);
+      meanwhile_seconds_ += seconds_since(start);
+    });
   }
   for (comm::Pending& pending : pending_) pending.wait(limits);
   if (!compression_) exchange_.end_step(limits);
@@ -129,10 +136,8 @@ void GradientMean::take_squares(std::size_t b, std::int64_t begin, std::int64_t 
   const at::Tensor& sum = gradients_.sum().dense[b];
   if (!sum.is_cpu() || options_.divisor == Divisor::kPresent) return;
   const Span span("norm");
-  const Clock::time_point start = Clock::now();
   if (!squares_[b]) squares_[b].emplace(sum);
   squares_[b]->take(begin, end);
-  squares_seconds_ += seconds_since(start);
 }
 
 std::span<const std::optional<double>> GradientMean::squares() {

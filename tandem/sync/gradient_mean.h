@@ -10,6 +10,7 @@
 //
 // Threads: single-thread, the replica's. Blocking: form...() waits for all replicas until `limits`.
 #pragma once
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -26,6 +27,12 @@
 
 namespace tandem::sync {
 
+/// Is told of a step's sums while they are under way, on the replica's thread; each may be empty.
+struct WhileSumsCome {
+  std::function<void()> on_started;    // all are; now who started others before may wait for those
+  BucketExchange::OnSummed on_summed;  // of those that come in buckets
+};
+
 class GradientMean {
  public:
   /// Neither `replica` nor `group` is owned; the group's members are the run's replicas in order.
@@ -39,23 +46,31 @@ class GradientMean {
   /// Between open() and close() of the replica's only shard: the backward pass that follows is the step's last, and
   /// gradients may be summed over the replicas while it runs.
   void begin_last_pass() {
-    if (!compression_ && options_.check == GradientCheck::kSum) exchange_.begin_last_pass(gradients_.sum());
+    if (travel_as_they_come()) exchange_.begin_last_pass(gradients_.sum());
+  }
+  /// Whether sums come in buckets, one after the other, and the mean is 1 / weight times them, whatever comes later.
+  [[nodiscard]] bool means_come_in_buckets() const {
+    return travel_as_they_come() && exchange_.buckets() > 0 && !options_.max_grad_norm &&
+           options_.divisor == Divisor::kTotal;
   }
 
   /// After the last shard: sums over the run, and the module's buffers for the next step. Throws RunError when no row
   /// was valid, or naming the parameter when a sum is not finite, and the replicas as MeanOptions::check says;
   /// parameters are then as they were. `step`: for messages.
-  [[nodiscard]] MeanGradient form(double lr_factor, std::int64_t step, const Limits& limits);
+  [[nodiscard]] MeanGradient form(double lr_factor, std::int64_t step, const Limits& limits,
+                                  const WhileSumsCome& meanwhile = {});
   /// This replica's part of the others' form(); nothing once no replica offers anything.
-  [[nodiscard]] std::optional<MeanGradient> form_without_mine(std::int64_t step, const Limits& limits);
+  [[nodiscard]] std::optional<MeanGradient> form_without_mine(std::int64_t step, const Limits& limits,
+                                                              const WhileSumsCome& meanwhile = {});
 
   [[nodiscard]] model::FlatParameters::Gradients& sums() { return gradients_.sum(); }
   /// Null when gradients travel as they are.
   [[nodiscard]] GradientCompression* compression() { return compression_.get(); }
 
  private:
-  [[nodiscard]] MeanGradient reduce(std::int64_t step, const Limits& limits);
-  void all_reduce(const Limits& limits);
+  [[nodiscard]] bool travel_as_they_come() const { return !compression_ && options_.check == GradientCheck::kSum; }
+  [[nodiscard]] MeanGradient reduce(std::int64_t step, const Limits& limits, const WhileSumsCome& meanwhile);
+  void all_reduce(const Limits& limits, const WhileSumsCome& meanwhile);
   void start_flags();
   void take_squares(std::size_t buffer, std::int64_t begin, std::int64_t end);
   [[nodiscard]] std::span<const std::optional<double>> squares();
@@ -75,7 +90,7 @@ class GradientMean {
   std::vector<comm::Pending> pending_;
   std::vector<std::optional<model::SumOfSquaresByParts>> squares_;  // of buffers that are summed in buckets
   std::vector<std::optional<double>> known_squares_;                // by buffer, of this step
-  double squares_seconds_ = 0;                                      // of this step, for what was added up on the way
+  double meanwhile_seconds_ = 0;                                    // of this step, for what was done with what came
   std::optional<std::size_t> bad_;  // slot of this replica's part, where each is looked at
 };
 

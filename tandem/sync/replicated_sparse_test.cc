@@ -30,19 +30,19 @@ struct SparseAndDense : torch::nn::Module {
   torch::Tensor scale;
 };
 
-struct Outcome {
+struct WordsTrained {
   std::string sha256;
   torch::Tensor table, scale;
   double grad_norm = 0;
 };
 
-Outcome train_words(bool sparse, int replicas) {
-  std::vector<Outcome> all(static_cast<std::size_t>(replicas));
+WordsTrained train_words(bool sparse, int replicas) {
+  std::vector<WordsTrained> all(static_cast<std::size_t>(replicas));
   const std::vector<std::string> failures = run_world(
       kShards, replicas, {.max_grad_norm = 0.6, .divisor = {}},
       [&](Replica& replica, Replicated& strategy) {
         auto& words = dynamic_cast<SparseAndDense&>(replica.module());
-        Outcome& mine = all[static_cast<std::size_t>(replica.placement().replica)];
+        WordsTrained& mine = all[static_cast<std::size_t>(replica.placement().replica)];
         for (int step = 0; step < 3; ++step) {
           const StepReport report = step_over_shards(replica, strategy, [&](int shard) {
             (words.loss(shard) * (shard + 1.0)).backward();
@@ -56,12 +56,12 @@ Outcome train_words(bool sparse, int replicas) {
       },
       [&](int) { return std::make_shared<SparseAndDense>(sparse); });
   for (const std::string& failure : failures) EXPECT_EQ(failure, "");
-  for (const Outcome& other : all) EXPECT_EQ(other.sha256, all.front().sha256);
+  for (const WordsTrained& other : all) EXPECT_EQ(other.sha256, all.front().sha256);
   return all.front();
 }
 
 TEST(ReplicatedSparseTest, TheStepIsThatOfDenseGradients) {
-  const Outcome dense = train_words(false, 1), sparse = train_words(true, 2);
+  const WordsTrained dense = train_words(false, 1), sparse = train_words(true, 2);
   EXPECT_TRUE(torch::allclose(sparse.table, dense.table, 1e-5, 1e-6));
   EXPECT_TRUE(torch::allclose(sparse.scale, dense.scale, 1e-5, 1e-6));
   EXPECT_NEAR(sparse.grad_norm, dense.grad_norm, 1e-6);

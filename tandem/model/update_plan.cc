@@ -1,0 +1,83 @@
+#include "tandem/model/update_plan.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace tandem::model {
+namespace {
+
+// Of the elements of `range`, those that are kept.
+void append_stretches(const BufferState& state, const Elements& range, const at::Tensor& flat, Run& run) {
+  std::int64_t kept_before = 0;
+  for (const Elements& kept : state.kept) {
+    const std::int64_t end = std::min(range.end, kept.end);
+    for (std::int64_t at = std::max(range.begin, kept.begin); at < end; at += state.scaled.numel()) {
+      const auto size = std::min(state.scaled.numel(), end - at);
+      Stretch stretch{{state.buffer->values.narrow(0, at, size)}, {state.scaled.narrow(0, 0, size)}, {}};
+      for (std::size_t m = 0; m < state.moments.size(); ++m)
+        stretch.moments[m] = {state.moments[m].narrow(0, kept_before + at - kept.begin, size)};
+      run.stretches.push_back(std::move(stretch));
+      run.unscaled.push_back(flat.narrow(0, at, size));
+      run.elements.push_back({at, at + size});
+    }
+    kept_before += kept.size();
+  }
+}
+
+}  // namespace
+
+UpdatePlan::UpdatePlan(Slots slots) : slots_(slots), wanted_(slots.end - slots.begin) {}
+
+void UpdatePlan::make(const BufferState& state, const std::vector<OptimizerOptions>& rules,
+                      std::span<const char> present, const at::Tensor& flat) {
+  cut(state, rules, present);
+  if (wanted_ != made_ || gradients_ != flat.const_data_ptr()) make_runs(state, flat);
+}
+
+void UpdatePlan::cut(const BufferState& state, const std::vector<OptimizerOptions>& rules,
+                     std::span<const char> present) {
+  const auto& slots = state.buffer->slots;
+  const auto* steps = state.host_steps.const_data_ptr<std::int64_t>();
+  for (std::size_t i = 0; i < wanted_.size(); ++i) {
+    const std::size_t s = slots_.begin + i;
+    if (present[s] == 0) {
+      wanted_[i] = kAbsent;
+    } else if (i > 0 && wanted_[i - 1] != kAbsent && slots[s].group == slots[s - 1].group &&
+               same_update(rules[static_cast<std::size_t>(slots[s].group)], steps[s - 1], steps[s])) {
+      wanted_[i] = kContinues;
+    } else {
+      wanted_[i] = kStarts;
+    }
+  }
+}
+
+void UpdatePlan::make_runs(const BufferState& state, const at::Tensor& flat) {
+  const auto& slots = state.buffer->slots;
+  runs_.clear();
+  for (std::size_t i = 0; i < wanted_.size();) {
+    if (wanted_[i] == kAbsent) {
+      ++i;
+      continue;
+    }
+    const std::size_t first = slots_.begin + i;
+    Run run{first, slots[first].group, {}, {}, {}};
+    do ++i;
+    while (i < wanted_.size() && wanted_[i] == kContinues);
+    // To the next slot, gap included: zeros stay zeros there.
+    const std::size_t next = slots_.begin + i;
+    const std::int64_t end = next < slots.size() ? slots[next].offset : state.buffer->values.numel();
+    append_stretches(state, {slots[first].offset, end}, flat, run);
+    runs_.push_back(std::move(run));
+  }
+  made_ = wanted_;
+  gradients_ = flat.const_data_ptr();
+}
+
+void UpdatePlan::count(const BufferState& state) const {
+  auto* steps = state.host_steps.mutable_data_ptr<std::int64_t>();
+  for (std::size_t i = 0; i < wanted_.size(); ++i) steps[slots_.begin + i] += wanted_[i] == kAbsent ? 0 : 1;
+}
+
+}  // namespace tandem::model

@@ -1,0 +1,69 @@
+// model/update_plan.h: which calls make one update of neighbouring parameters of a flat buffer.
+//
+// Neighbours of one group that were updated equally often, as far as the rule cares, go through the same calls. How
+// they are cut does not change the numbers (update_rules.h).
+//
+// Internal to Optimizer. Threads: single-thread, the replica's.
+#pragma once
+#include <ATen/core/Tensor.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "tandem/model/optimizer.h"
+#include "tandem/model/update_rules.h"
+
+namespace tandem::model {
+
+/// What an optimizer has of one flat buffer.
+struct BufferState {
+  const FlatBuffer* buffer = nullptr;
+  std::vector<Elements> kept;       // all elements, or what keep_only() said
+  std::vector<at::Tensor> moments;  // [elements kept] each; empty until they are needed
+  at::Tensor steps;                 // int64 [slots], on the parameters' device
+  at::Tensor host_steps;            // the same tensor when that is the CPU
+  at::Tensor scaled;                // scratch for scaled gradients; undefined for a sparse buffer
+  at::Tensor factor;                // a scalar: what scales them
+  RuleMemory memory;
+};
+
+/// Slots begin .. end-1 of a flat buffer.
+struct Slots {
+  std::size_t begin = 0, end = 0;
+};
+
+/// Neighbouring parameters of one group that are updated by the same calls.
+struct Run {
+  std::size_t first_slot = 0;
+  int group = 0;
+  std::vector<Stretch> stretches;    // no longer than the scratch for scaled gradients
+  std::vector<at::Tensor> unscaled;  // the gradients of each, as they came
+  std::vector<Elements> elements;    // of each, in the flat buffer
+};
+
+class UpdatePlan {
+ public:
+  explicit UpdatePlan(Slots slots);
+
+  /// For those of its slots that are `present`, by slot of the buffer, and gradients in `flat`. Does nothing when the
+  /// last plan was for the same.
+  void make(const BufferState& state, const std::vector<OptimizerOptions>& rules, std::span<const char> present,
+            const at::Tensor& flat);
+  [[nodiscard]] std::vector<Run>& runs() { return runs_; }
+  /// Adds one to the step count of each slot that has a part in the update.
+  void count(const BufferState& state) const;
+
+ private:
+  enum Cut : char { kAbsent, kStarts, kContinues };
+  void cut(const BufferState& state, const std::vector<OptimizerOptions>& rules, std::span<const char> present);
+  void make_runs(const BufferState& state, const at::Tensor& flat);
+
+  const Slots slots_;
+  std::vector<char> wanted_, made_;  // a Cut for each slot: now, and when the runs were made
+  const void* gradients_ = nullptr;  // that they were made for
+  std::vector<Run> runs_;
+};
+
+}  // namespace tandem::model
