@@ -207,8 +207,10 @@ bool FlatParameters::State::collect_dense(std::size_t b, std::size_t s, Gradient
   // Module::zero_grad(false) puts a detached alias of the view in its place.
   if (grad.is_same(view) || is_alias(grad, view)) {
     if (marks->marks[layout.buffers[b].members[s]]) return true;
-    // Not by a backward pass: zero_grad(), or a gradient computed by hand.
-    return version_of(view) != resident.version && view.count_nonzero().item<std::int64_t>() > 0;
+    // Not by a backward pass: zero_grad(), a gradient computed by hand, or that of an earlier step put back.
+    if (version_of(view) != resident.version && view.count_nonzero().item<std::int64_t>() > 0) return true;
+    if (start == Options::Start::kNothing) view.zero_();
+    return false;
   }
   if (!grad.defined()) {
     view.zero_();

@@ -38,6 +38,12 @@ struct ParameterGroup {
   std::vector<std::string> prefixes;
 };
 
+/// Elements begin .. end-1 of a flat buffer.
+struct Elements {
+  std::int64_t begin = 0, end = 0;
+  [[nodiscard]] std::int64_t size() const { return end - begin; }
+};
+
 /// All parameters of one dtype, dense or sparse.
 struct FlatBuffer {
   at::Tensor values;                 // [count]
@@ -54,7 +60,8 @@ class FlatParameters {
     std::vector<std::string> sparse_parameters{};  // besides those of modules known to have sparse gradients
     // What a dense parameter has as its .grad when passes begin. With kNothing the first pass that reaches it writes
     // its gradient where kZeros has one more pass over memory and adds; an element of -0 then stays -0. Not for
-    // gradients that are written by hand, in place.
+    // gradients that are written by hand, in place; and a .grad that user code put aside, which is a view of this
+    // memory, is overwritten by the next pass, not added to.
     enum class Start { kZeros, kNothing } start = Start::kZeros;
   };
 

@@ -75,5 +75,19 @@ TEST(FlatParametersStartTest, AGradientIsUndefinedUntilAPassMakesItAndInFlatMemo
   }
 }
 
+TEST(FlatParametersStartTest, AGradientOfAnEarlierStepThatIsPutBackCountsForNothing) {
+  Bound bound(Start::kNothing);
+  bound.flat.bind(bound.gradients);
+  bound.net->loss_both().backward();
+  bound.flat.collect();
+  const at::Tensor aside = bound.net->right->weight.grad();
+  bound.flat.bind(bound.gradients);
+  bound.net->loss_left(1).backward();
+  bound.net->right->weight.mutable_grad() = aside;
+  bound.flat.collect();
+  EXPECT_EQ(bound.gradients.presence[0].sum().item<float>(), 4) << "of six parameters";
+  EXPECT_EQ(aside.abs().sum().item<float>(), 0) << "others may have a gradient there, to which it would be added";
+}
+
 }  // namespace
 }  // namespace tandem::model

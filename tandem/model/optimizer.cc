@@ -11,6 +11,7 @@
 #include "tandem/base/check.h"
 #include "tandem/base/error.h"
 #include "tandem/base/text.h"
+#include "tandem/model/slot_alignment.h"
 #include "tandem/model/update_journal.h"
 #include "tandem/model/update_plan.h"
 #include "tandem/model/update_rules.h"
@@ -38,14 +39,18 @@ const char* short_name(at::ScalarType dtype) {
 
 // Optimizer state and plans of one flat buffer.
 struct Part : BufferState {
-  explicit Part(const FlatBuffer& of) : whole({0, of.slots.size()}) { buffer = &of; }
+  explicit Part(const FlatBuffer& of)
+      : present(of.slots.size()), due(of.slots.size()), whole(of, {0, of.values.numel()}), done(of.slots.size()) {
+    buffer = &of;
+  }
+  [[nodiscard]] std::size_t slots() const { return present.size(); }
 
-  std::vector<char> present;  // by slot: whether the update at hand is one of it
+  std::vector<char> present, due;  // by slot: whether the step is one of it; and whether the update at hand is
   UpdatePlan whole;
   // Of steps in parts.
-  std::map<std::int64_t, UpdatePlan> by_begin;  // of the part that begins at that element
-  std::vector<char> done;                       // by slot: whether a part of this step was of it
-  std::optional<UpdateJournal> numbers, counts;
+  std::map<std::pair<std::int64_t, std::int64_t>, UpdatePlan> by_elements;
+  std::vector<std::int64_t> done;  // by slot: elements of its extent that parts of this step were of
+  std::optional<UpdateJournal> journal;
 };
 
 // Scalars are written in place: an operation for it costs a tenth of the whole update of a small policy.
@@ -79,11 +84,10 @@ struct Optimizer::State {
   [[nodiscard]] bool is_partial(const Part& part) const { return moments == Moments::kPartial && !part.buffer->sparse; }
   [[nodiscard]] static std::string suffix_of(const Part& part);
   void keep_from_now();
-  [[nodiscard]] static Slots slots_in(const Part& part, const Elements& elements);
   static void read_flags(Part& part, const at::Tensor& flags);
-  template <typename Before>
-  void apply(Part& part, UpdatePlan& plan, const Before& before);
+  void apply(Part& part, UpdatePlan& plan);
   void step_dense(Part& part, const at::Tensor& flat, const at::Tensor& flags);
+  void count_steps(Part& part) const;
   void step_all(const FlatParameters::Gradients& gradients);
   static void refuse_other_than_rows(const Part& part, const std::vector<at::Tensor>& gradients);
   void step_sparse(Part& part, const std::vector<at::Tensor>& gradients);
@@ -128,7 +132,6 @@ std::string Optimizer::State::suffix_of(const Part& part) {
 
 void Optimizer::State::read_flags(Part& part, const at::Tensor& flags) {
   const at::Tensor here = flags.is_cpu() ? flags : flags.cpu();
-  part.present.resize(part.buffer->slots.size());
   AT_DISPATCH_FLOATING_TYPES_AND2(at::kHalf, at::kBFloat16, here.scalar_type(), "presence", [&] {
     const auto* present = here.const_data_ptr<scalar_t>();
     for (std::size_t s = 0; s < part.present.size(); ++s)
@@ -136,9 +139,7 @@ void Optimizer::State::read_flags(Part& part, const at::Tensor& flags) {
   });
 }
 
-// `before` is told of each stretch that is about to be written.
-template <typename Before>
-void Optimizer::State::apply(Part& part, UpdatePlan& plan, const Before& before) {
+void Optimizer::State::apply(Part& part, UpdatePlan& plan) {
   set_scalar(part.factor, scale);
   for (auto& run : plan.runs()) {
     const auto group = static_cast<std::size_t>(run.group);
@@ -148,7 +149,7 @@ void Optimizer::State::apply(Part& part, UpdatePlan& plan, const Before& before)
     const double lr_now = lr_of_group(group) * lr_factor;
     for (std::size_t i = 0; i < run.stretches.size(); ++i) {
       auto& stretch = run.stretches[i];
-      before(run.elements[i]);
+      if (step == Step::kInParts) part.journal->keep(run.elements[i].begin, run.elements[i].end);
       if (scale == 1 && !writes_gradients(rule)) {
         std::swap(stretch.gradients[0], run.unscaled[i]);
         update(rule, lr_now, count, part.memory, stretch);
@@ -159,14 +160,23 @@ void Optimizer::State::apply(Part& part, UpdatePlan& plan, const Before& before)
       }
     }
   }
-  plan.count(part);
 }
 
 void Optimizer::State::step_dense(Part& part, const at::Tensor& flat, const at::Tensor& flags) {
   read_flags(part, flags);
-  for (std::size_t s = 0; s < part.done.size(); ++s) part.present[s] = part.done[s] != 0 ? 0 : part.present[s];
-  part.whole.make(part, rules, part.present, flat);
-  apply(part, part.whole, [](const Elements&) {});
+  for (std::size_t s = 0; s < part.slots(); ++s) {
+    const auto all = extent_of(*part.buffer, s).size();
+    TANDEM_CHECK(part.done[s] == 0 || part.done[s] == all, "parts of a step had ", part.done[s], " of ", all,
+                 " elements of '", part.buffer->slots[s].name, "'");
+    part.due[s] = part.done[s] != 0 ? 0 : part.present[s];
+    part.present[s] = part.done[s] != 0 ? 1 : part.present[s];
+  }
+  part.whole.make(part, rules, part.due, flat);
+  apply(part, part.whole);
+}
+
+void Optimizer::State::count_steps(Part& part) const {
+  for (std::size_t s = 0; s < part.slots(); ++s) steps_of(part)[s] += part.present[s];
   if (!part.steps.is_cpu()) part.steps.copy_(part.host_steps);
 }
 
@@ -245,11 +255,13 @@ void Optimizer::State::step_all(const FlatParameters::Gradients& gradients) {
     if (parts[b].buffer->sparse) refuse_other_than_rows(parts[b], gradients.sparse[b]);
   }
   for (std::size_t b = 0; b < parts.size(); ++b) {
-    if (parts[b].buffer->sparse) {
-      step_sparse(parts[b], gradients.sparse[b]);
-    } else {
-      step_dense(parts[b], gradients.flat[b], gradients.presence[b]);
-    }
+    if (!parts[b].buffer->sparse) step_dense(parts[b], gradients.flat[b], gradients.presence[b]);
+  }
+  for (std::size_t b = 0; b < parts.size(); ++b) {
+    if (parts[b].buffer->sparse) step_sparse(parts[b], gradients.sparse[b]);
+  }
+  for (Part& part : parts) {
+    if (!part.buffer->sparse) count_steps(part);
   }
 }
 
@@ -265,26 +277,12 @@ void Optimizer::State::keep_from_now() {
     if (part.buffer->sparse) continue;
     TANDEM_CHECK(!is_partial(part) && part.buffer->values.is_cpu(),
                  "a step in parts of some moments, or not on the CPU");
-    part.done.assign(part.buffer->slots.size(), 0);
-    if (part.numbers) continue;
+    std::ranges::fill(part.done, 0);
+    if (part.journal) continue;
     std::vector<at::Tensor> numbers = part.moments;
     numbers.push_back(part.buffer->values);
-    part.numbers.emplace(std::move(numbers));
-    part.counts.emplace(std::vector<at::Tensor>{part.host_steps});
+    part.journal.emplace(std::move(numbers));
   }
-}
-
-Slots Optimizer::State::slots_in(const Part& part, const Elements& elements) {
-  const auto& slots = part.buffer->slots;
-  const auto place_of = [&](std::int64_t element) {
-    return static_cast<std::size_t>(std::ranges::lower_bound(slots, element, {}, &ParameterSlot::offset) -
-                                    slots.begin());
-  };
-  const Slots found{place_of(elements.begin), place_of(elements.end)};
-  TANDEM_CHECK(found.begin < found.end && slots[found.begin].offset == elements.begin &&
-                   elements.end == (found.end < slots.size() ? slots[found.end].offset : part.buffer->values.numel()),
-               "elements ", elements.begin, " to ", elements.end, " are no whole parameters");
-  return found;
 }
 
 void Optimizer::begin_parts(double scale, double lr_factor) {
@@ -300,16 +298,24 @@ void Optimizer::step_part(const FlatParameters::Gradients& gradients, std::size_
   TANDEM_CHECK(state_->step == State::Step::kInParts, "step_part() without begin_parts()");
   const at::NoGradGuard no_grad;
   Part& part = state_->parts[buffer];
-  const Slots slots = State::slots_in(part, elements);
-  part.present.resize(part.buffer->slots.size());
+  const FlatBuffer& all = *part.buffer;
+  const auto is_border = [&all](std::int64_t element) {
+    return element == all.values.numel() || aligned(element, all.values.scalar_type()) == element;
+  };
+  TANDEM_CHECK(elements.begin >= 0 && elements.begin < elements.end && elements.end <= all.values.numel() &&
+                   is_border(elements.begin) && is_border(elements.end),
+               "a part of the elements ", elements.begin, " to ", elements.end, " of ", all.values.numel());
+  const Slots slots = slots_in(all, elements);
   for (std::size_t s = slots.begin; s < slots.end; ++s) {
-    TANDEM_CHECK(part.done[s] == 0, "two updates of '", part.buffer->slots[s].name, "' in one step");
-    part.present[s] = part.done[s] = 1;
+    const Elements extent = extent_of(all, s);
+    part.done[s] += std::min(extent.end, elements.end) - std::max(extent.begin, elements.begin);
+    TANDEM_CHECK(part.done[s] <= extent.size(), "two updates of '", all.slots[s].name, "' in one step");
+    part.due[s] = 1;
   }
-  UpdatePlan& plan = part.by_begin.try_emplace(elements.begin, slots).first->second;
-  plan.make(part, state_->rules, part.present, gradients.flat[buffer]);
-  part.counts->keep(static_cast<std::int64_t>(slots.begin), static_cast<std::int64_t>(slots.end));
-  state_->apply(part, plan, [&part](const Elements& written) { part.numbers->keep(written.begin, written.end); });
+  const auto key = std::pair(elements.begin, elements.end);
+  UpdatePlan& plan = part.by_elements.try_emplace(key, all, elements).first->second;
+  plan.make(part, state_->rules, part.due, gradients.flat[buffer]);
+  state_->apply(part, plan);
 }
 
 void Optimizer::end_parts(const FlatParameters::Gradients& gradients) {
@@ -317,18 +323,16 @@ void Optimizer::end_parts(const FlatParameters::Gradients& gradients) {
   state_->step_all(gradients);
   state_->step = State::Step::kWhole;
   for (Part& part : state_->parts) {
-    part.done.clear();
-    if (part.numbers) part.numbers->forget();
-    if (part.counts) part.counts->forget();
+    std::ranges::fill(part.done, 0);
+    if (part.journal) part.journal->forget();
   }
 }
 
 void Optimizer::undo_parts() noexcept {
   state_->step = State::Step::kWhole;
   for (Part& part : state_->parts) {
-    part.done.clear();
-    if (part.numbers) part.numbers->undo();
-    if (part.counts) part.counts->undo();
+    std::ranges::fill(part.done, 0);
+    if (part.journal) part.journal->undo();
   }
 }
 

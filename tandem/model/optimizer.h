@@ -30,12 +30,6 @@ struct SgdOptions {
 struct RmspropOptions {
   double lr = 1e-2, alpha = 0.99, eps = 1e-8, weight_decay = 0, momentum = 0;
 };
-/// Elements begin .. end-1 of a flat buffer.
-struct Elements {
-  std::int64_t begin = 0, end = 0;
-  [[nodiscard]] std::int64_t size() const { return end - begin; }
-};
-
 /// A moment of which an optimizer keeps a part: those elements of dense buffer `buffer` that it was told to keep, one
 /// after the other.
 struct PartialMoment {
@@ -71,12 +65,15 @@ class Optimizer {
   /// moments. Memory, from the first begin_parts() on: as much again as the parameters and moments of such buffers, for
   /// what the parts overwrite (update_journal.h).
   void begin_parts(double scale, double lr_factor);
-  /// Updates the parameters in `elements` of dense buffer `buffer`, which are whole parameters and the gaps behind
-  /// them. All count as present, whatever their flags say. Each at most once in a step.
+  /// Updates `elements` of dense buffer `buffer`, which begin and end at multiples of 64 bytes or with the buffer. All
+  /// parameters in them count as present, whatever their flags say. Of a parameter, and of the gap behind it, all
+  /// elements or none must be updated so before end_parts(), each once and in any order.
   void step_part(const FlatParameters::Gradients& gradients, std::size_t buffer, const Elements& elements);
-  /// Updates all others that are present; the step stands. Throws DataError as step() does, and may then be undone.
+  /// Updates all other parameters that are present, and counts the step: it stands. Throws DataError as step() does,
+  /// and InvariantError when a part of a parameter is missing; both may then be undone.
   void end_parts(const FlatParameters::Gradients& gradients);
-  /// Parameters, moments and step counts are again those of begin_parts(). Nothing outside a step in parts.
+  /// Parameters, moments and step counts are again those of begin_parts(), but for sparse buffers whose update failed
+  /// for want of memory. Nothing outside a step in parts.
   void undo_parts() noexcept;
 
   /// The options of each group, as they were given.

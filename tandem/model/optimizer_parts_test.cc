@@ -1,4 +1,5 @@
 #include <ATen/ATen.h>
+#include <ATen/Parallel.h>
 #include <gtest/gtest.h>
 #include <torch/nn/module.h>
 #include <torch/nn/modules/embedding.h>
@@ -65,6 +66,17 @@ struct Trained {
   Optimizer optimizer;
 };
 
+class ThreadCount {
+ public:
+  explicit ThreadCount(int count) : before_(at::get_num_threads()) { at::set_num_threads(count); }
+  ~ThreadCount() { at::set_num_threads(before_); }
+  ThreadCount(const ThreadCount&) = delete;
+  ThreadCount& operator=(const ThreadCount&) = delete;
+
+ private:
+  const int before_;
+};
+
 bool equal(const std::vector<at::Tensor>& a, const std::vector<at::Tensor>& b) {
   return std::ranges::equal(a, b, [](const at::Tensor& x, const at::Tensor& y) { return x.equal(y); });
 }
@@ -75,8 +87,10 @@ std::vector<OptimizerOptions> rules() {
           RmspropOptions{.lr = 1e-3, .weight_decay = 0.05, .momentum = 0.7}};
 }
 
-// Parameter `absent` differs from step to step, so counts do.
+// Parameter `absent` differs from step to step, so counts do. Three threads share out what operations leave them at
+// elements that are no borders of vectors.
 TEST(OptimizerPartsTest, PartsInAnyOrderHaveTheBitsOfOneStep) {
+  const ThreadCount threads(3);
   for (const OptimizerOptions& rule : rules()) {
     Trained whole(rule), parts(rule);
     for (int step = 0; step < 6; ++step) {
@@ -85,7 +99,12 @@ TEST(OptimizerPartsTest, PartsInAnyOrderHaveTheBitsOfOneStep) {
       whole.optimizer.step(whole.gradients, 0.125, 0.5);
       parts.optimizer.begin_parts(0.125, 0.5);
       parts.optimizer.step_part(parts.gradients, 0, parts.elements(5, 8));
-      if (step % 2 == 0) parts.optimizer.step_part(parts.gradients, 0, parts.elements(3, 5));
+      if (step % 2 == 0) {  // two, cut within the larger of them
+        const Elements both = parts.elements(3, 5);
+        const std::int64_t cut = both.begin + 256 * (step + 1);
+        parts.optimizer.step_part(parts.gradients, 0, {cut, both.end});
+        parts.optimizer.step_part(parts.gradients, 0, {both.begin, cut});
+      }
       parts.optimizer.end_parts(parts.gradients);
       ASSERT_TRUE(equal(whole.state(), parts.state())) << "rule " << rule.index() << ", step " << step;
     }
@@ -127,17 +146,28 @@ TEST(OptimizerPartsTest, ASparseGradientThatIsNotOfRowsChangesNothing) {
   EXPECT_TRUE(equal(before, trained.state()));
 }
 
-TEST(OptimizerPartsTest, PartsAreWholeParametersEachOnce) {
+TEST(OptimizerPartsTest, PartsMakeWholeParametersEachOnce) {
   Trained trained(AdamOptions{});
   trained.fill(0, 1);
+  const std::vector<at::Tensor> before = trained.state();
   const Elements part = trained.elements(2, 4);
-  EXPECT_THROW(trained.optimizer.step_part(trained.gradients, 0, part), InvariantError) << "before begin_parts()";
+  const auto step_part = [&](std::int64_t begin, std::int64_t end) {
+    trained.optimizer.step_part(trained.gradients, 0, {begin, end});
+  };
+  EXPECT_THROW(step_part(part.begin, part.end), InvariantError) << "before begin_parts()";
   trained.optimizer.begin_parts(1, 1);
-  EXPECT_THROW(trained.optimizer.step_part(trained.gradients, 0, {part.begin + 16, part.end}), InvariantError);
-  EXPECT_THROW(trained.optimizer.step_part(trained.gradients, 0, {part.begin, part.end - 16}), InvariantError);
+  EXPECT_THROW(step_part(part.begin + 8, part.end), InvariantError) << "no whole cache lines";
+  EXPECT_THROW(step_part(part.begin, trained.flat.buffers()[0].values.numel() + 16), InvariantError);
   EXPECT_THROW(trained.optimizer.step(trained.gradients, 1, 1), InvariantError);
-  trained.optimizer.step_part(trained.gradients, 0, part);
-  EXPECT_THROW(trained.optimizer.step_part(trained.gradients, 0, part), InvariantError);
+  step_part(part.begin, part.end);
+  EXPECT_THROW(step_part(part.begin, part.begin + 16), InvariantError) << "twice";
+  trained.optimizer.undo_parts();
+
+  trained.optimizer.begin_parts(1, 1);
+  step_part(part.begin + 16, part.end);
+  EXPECT_THROW(trained.optimizer.end_parts(trained.gradients), InvariantError) << "16 elements are missing";
+  trained.optimizer.undo_parts();
+  EXPECT_TRUE(equal(before, trained.state()));
 }
 
 }  // namespace

@@ -25,13 +25,11 @@ UpdateJournal::UpdateJournal(std::vector<at::Tensor> vectors) : vectors_(std::mo
   for (const at::Tensor& vector : vectors_) {
     TANDEM_CHECK(vector.is_cpu() && vector.is_contiguous() && vector.sizes() == vectors_.front().sizes(),
                  "a journal of vectors of unequal length, or not in CPU memory");
+    copies_.push_back(at::empty_like(vector));
   }
 }
 
 void UpdateJournal::keep(std::int64_t begin, std::int64_t end) {
-  if (copies_.empty()) {
-    for (const at::Tensor& vector : vectors_) copies_.push_back(at::empty_like(vector));
-  }
   kept_.push_back({begin, end});
   for (std::size_t i = 0; i < vectors_.size(); ++i) copy_elements(vectors_[i], copies_[i], begin, end);
 }

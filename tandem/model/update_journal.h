@@ -3,8 +3,8 @@
 // Of vectors that are updated together, at the same elements: parameters and their moments, say. keep() comes before
 // the elements are written; undo() brings their bits back, forget() lets the update stand.
 //
-// Internal to Optimizer. Threads: single-thread, the replica's. Memory: as much again as the vectors, taken at the
-// first keep() and then kept, so that later steps allocate nothing.
+// Internal to Optimizer. Threads: single-thread, the replica's. Memory: as much again as the vectors, taken when it is
+// made.
 #pragma once
 #include <ATen/core/Tensor.h>
 

@@ -28,7 +28,23 @@ void append_stretches(const BufferState& state, const Elements& range, const at:
 
 }  // namespace
 
-UpdatePlan::UpdatePlan(Slots slots) : slots_(slots), wanted_(slots.end - slots.begin) {}
+Elements extent_of(const FlatBuffer& buffer, std::size_t slot) {
+  const std::int64_t end = slot + 1 < buffer.slots.size() ? buffer.slots[slot + 1].offset : buffer.values.numel();
+  return {buffer.slots[slot].offset, end};
+}
+
+Slots slots_in(const FlatBuffer& buffer, const Elements& elements) {
+  const auto first_at = [&](std::int64_t element) {
+    return static_cast<std::size_t>(std::ranges::lower_bound(buffer.slots, element, {}, &ParameterSlot::offset) -
+                                    buffer.slots.begin());
+  };
+  std::size_t begin = first_at(elements.begin);
+  if (begin > 0 && extent_of(buffer, begin - 1).end > elements.begin) --begin;
+  return {begin, first_at(elements.end)};
+}
+
+UpdatePlan::UpdatePlan(const FlatBuffer& buffer, const Elements& elements)
+    : elements_(elements), slots_(slots_in(buffer, elements)), wanted_(slots_.end - slots_.begin) {}
 
 void UpdatePlan::make(const BufferState& state, const std::vector<OptimizerOptions>& rules,
                       std::span<const char> present, const at::Tensor& flat) {
@@ -66,18 +82,12 @@ void UpdatePlan::make_runs(const BufferState& state, const at::Tensor& flat) {
     do ++i;
     while (i < wanted_.size() && wanted_[i] == kContinues);
     // To the next slot, gap included: zeros stay zeros there.
-    const std::size_t next = slots_.begin + i;
-    const std::int64_t end = next < slots.size() ? slots[next].offset : state.buffer->values.numel();
-    append_stretches(state, {slots[first].offset, end}, flat, run);
+    const std::int64_t end = extent_of(*state.buffer, slots_.begin + i - 1).end;
+    append_stretches(state, {std::max(slots[first].offset, elements_.begin), std::min(end, elements_.end)}, flat, run);
     runs_.push_back(std::move(run));
   }
   made_ = wanted_;
   gradients_ = flat.const_data_ptr();
-}
-
-void UpdatePlan::count(const BufferState& state) const {
-  auto* steps = state.host_steps.mutable_data_ptr<std::int64_t>();
-  for (std::size_t i = 0; i < wanted_.size(); ++i) steps[slots_.begin + i] += wanted_[i] == kAbsent ? 0 : 1;
 }
 
 }  // namespace tandem::model

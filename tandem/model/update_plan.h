@@ -1,7 +1,8 @@
 // model/update_plan.h: which calls make one update of neighbouring parameters of a flat buffer.
 //
 // Neighbours of one group that were updated equally often, as far as the rule cares, go through the same calls. How
-// they are cut does not change the numbers (update_rules.h).
+// they are cut does not change the numbers (update_rules.h). A plan may be of a part of the buffer that begins or ends
+// within a parameter.
 //
 // Internal to Optimizer. Threads: single-thread, the replica's.
 #pragma once
@@ -33,6 +34,10 @@ struct BufferState {
 struct Slots {
   std::size_t begin = 0, end = 0;
 };
+/// Those of which `elements` has some, or some of the gap behind them.
+[[nodiscard]] Slots slots_in(const FlatBuffer& buffer, const Elements& elements);
+/// A slot and the gap behind it.
+[[nodiscard]] Elements extent_of(const FlatBuffer& buffer, std::size_t slot);
 
 /// Neighbouring parameters of one group that are updated by the same calls.
 struct Run {
@@ -45,21 +50,21 @@ struct Run {
 
 class UpdatePlan {
  public:
-  explicit UpdatePlan(Slots slots);
+  /// Of these elements of `buffer`.
+  UpdatePlan(const FlatBuffer& buffer, const Elements& elements);
 
   /// For those of its slots that are `present`, by slot of the buffer, and gradients in `flat`. Does nothing when the
   /// last plan was for the same.
   void make(const BufferState& state, const std::vector<OptimizerOptions>& rules, std::span<const char> present,
             const at::Tensor& flat);
   [[nodiscard]] std::vector<Run>& runs() { return runs_; }
-  /// Adds one to the step count of each slot that has a part in the update.
-  void count(const BufferState& state) const;
 
  private:
   enum Cut : char { kAbsent, kStarts, kContinues };
   void cut(const BufferState& state, const std::vector<OptimizerOptions>& rules, std::span<const char> present);
   void make_runs(const BufferState& state, const at::Tensor& flat);
 
+  const Elements elements_;
   const Slots slots_;
   std::vector<char> wanted_, made_;  // a Cut for each slot: now, and when the runs were made
   const void* gradients_ = nullptr;  // that they were made for

@@ -39,7 +39,8 @@ void BucketExchange::cut(std::size_t b) {
     bucket_of_[b][s] = buckets_.size();
     const std::int64_t enough = elements_in(buckets_.empty() ? kFirstBucketBytes : kBucketBytes, b);
     if (s > 0 && end - slots[s].offset < enough) continue;
-    buckets_.push_back({.buffer = b, .parameters = end_slot - s, .begin = s == 0 ? 0 : slots[s].offset, .end = end});
+    buckets_.push_back(
+        {.buffer = b, .parameters = end_slot - s, .elements = {s == 0 ? 0 : slots[s].offset, end}, .missing = 0});
     end = slots[s].offset;
     end_slot = s;
   }
@@ -69,16 +70,16 @@ void BucketExchange::reached(std::size_t buffer, std::size_t slot) {
 }
 
 void BucketExchange::start_next() {
-  const std::size_t index = started_++;
-  const Bucket& bucket = buckets_[index];
+  const Bucket& bucket = buckets_[started_++];
   const at::NoGradGuard no_grad;
-  const std::int64_t usual = elements_in(kBucketBytes, bucket.buffer), all = bucket.end - bucket.begin;
+  const std::int64_t usual = elements_in(kBucketBytes, bucket.buffer), all = bucket.elements.size();
   const auto pieces = static_cast<int>(std::max<std::int64_t>(1, (all + usual / 2) / usual));
   const EqualParts parts(all, pieces);
   for (int piece = 0; piece < pieces; ++piece) {
-    bucket_of_sum_.push_back(index);
-    const std::int64_t begin = parts.begin(piece), length = parts.begin(piece + 1) - begin;
-    start(gradients_->flat[bucket.buffer].narrow(0, bucket.begin + begin, length));
+    const model::Elements elements{bucket.elements.begin + parts.begin(piece),
+                                   bucket.elements.begin + parts.begin(piece + 1)};
+    pieces_.push_back({.buffer = bucket.buffer, .elements = elements, .bucket = bucket.elements});
+    start(gradients_->flat[bucket.buffer].narrow(0, elements.begin, elements.size()));
   }
 }
 
@@ -96,15 +97,15 @@ std::string BucketExchange::words_of(std::size_t place) const {
     return concat("the sum of ", what, " ", first, first == last ? "" : concat("..", last), ": ");
   };
   const std::vector<model::FlatBuffer>& buffers = parameters_.buffers();
-  if (place < bucket_of_sum_.size()) {
-    const Bucket& bucket = buckets_[bucket_of_sum_[place]];
+  if (place < pieces_.size()) {
+    const model::Elements& bucket = pieces_[place].bucket;
     std::vector<std::string> names;
-    for (const model::ParameterSlot& slot : buffers[bucket.buffer].slots) {
+    for (const model::ParameterSlot& slot : buffers[pieces_[place].buffer].slots) {
       if (slot.offset >= bucket.begin && slot.offset < bucket.end) names.push_back(slot.name);
     }
     return words("the gradients", names.front(), names.back());
   }
-  std::size_t left = place - bucket_of_sum_.size();
+  std::size_t left = place - pieces_.size();
   for (std::size_t b = 0; b < buffers.size(); ++b) {
     if (!gradients_->flat[b].defined() || left-- > 0) continue;
     return words(buckets_.empty() ? "the gradients" : "the presence flags", buffers[b].slots.front().name,
@@ -139,14 +140,10 @@ void BucketExchange::wait(const Limits& limits, const OnSummed& on_summed) {
     } catch (const RunError&) {
       rethrow_with(words_of(place));
     }
-    if (place >= bucket_of_sum_.size()) continue;
-    const std::size_t index = bucket_of_sum_[place];
-    const bool is_last_piece = place + 1 == bucket_of_sum_.size() || bucket_of_sum_[place + 1] != index;
-    const Bucket& bucket = buckets_[index];
-    if (is_last_piece) on_summed(bucket.buffer, bucket.begin, bucket.end);
+    if (place < pieces_.size()) on_summed(pieces_[place]);
   }
   pending_.clear();
-  bucket_of_sum_.clear();
+  pieces_.clear();
   started_ = 0;
 }
 

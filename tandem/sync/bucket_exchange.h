@@ -42,10 +42,15 @@ class BucketExchange {
   /// Runs `start`, which starts more of the step's collectives. What fails there fails all sums that are under way, so
   /// the error says of the first of them what it was.
   void start_others(const std::function<void()>& start);
-  /// Returns when all sums are in place, and says of each bucket's elements of a flat buffer that they are as soon as
-  /// they are; not of buffers that are summed in one piece. Waits are in the order of the starts, so this comes before
-  /// those of what the caller started later. Errors say of which parameters the gradients were.
-  using OnSummed = std::function<void(std::size_t buffer, std::int64_t begin, std::int64_t end)>;
+  /// Elements of a flat buffer that were summed in one piece, and those of the bucket that it is part of.
+  struct Piece {
+    std::size_t buffer = 0;
+    model::Elements elements, bucket;
+  };
+  using OnSummed = std::function<void(const Piece&)>;
+  /// Returns when all sums are in place, and says so of each piece of a bucket as soon as it is; not of buffers that
+  /// are summed without buckets. Waits are in the order of the starts, so this comes before those of what the caller
+  /// started later. Errors say of which parameters the gradients were.
   void wait(const Limits& limits, const OnSummed& on_summed);
   /// When all of the step's collectives have been waited for. Collective at the first step.
   void end_step(const Limits& limits);
@@ -55,8 +60,8 @@ class BucketExchange {
  private:
   struct Bucket {
     std::size_t buffer = 0, parameters = 0;
-    std::int64_t begin = 0, end = 0;  // elements of the flat buffer
-    std::size_t missing = 0;          // of its parameters, in this pass
+    model::Elements elements;
+    std::size_t missing = 0;  // of its parameters, in this pass
   };
   void cut(std::size_t buffer);
   void reached(std::size_t buffer, std::size_t slot);
@@ -70,7 +75,7 @@ class BucketExchange {
   std::vector<Bucket> buckets_;                      // in the order of their starts
   std::vector<std::vector<std::size_t>> bucket_of_;  // by buffer and slot
   std::vector<std::size_t> ready_order_;             // of this step, as the next
-  std::vector<std::size_t> bucket_of_sum_;           // by place among the sums, of which a bucket may have several
+  std::vector<Piece> pieces_;                        // by place among the sums
   model::FlatParameters::Gradients* gradients_ = nullptr;
   std::size_t started_ = 0;
   std::vector<comm::Pending> pending_;

@@ -59,13 +59,13 @@ DataParallel::DataParallel(const std::shared_ptr<torch::nn::Module>& module, com
       replica_(placement_of(*module, group), module, 0, options_.optimizer, flat_of(options_.flat)),
       slots_(tensors_of_slots(replica_)),
       mean_(replica_, group, options_.mean, options_.compression) {
-  if (replica_.has_optimizer() && replica_.placement().device.is_cpu() && mean_.means_come_in_buckets())
-    early_.emplace(replica_, group);
+  if (replica_.has_optimizer() && mean_.means_come_in_buckets()) early_.emplace(replica_, group);
   require_same_model(replica_, group_, limits());
   broadcast_state(replica_, group_, 0, limits());
 }
 
 void DataParallel::open() {
+  require_no_failed_pass();
   TANDEM_CHECK(pass_ != Pass::kLast,
                "a pass after backward(), before average() or step(): use accumulate() for all but the last");
   if (optimizers_ == Optimizers::kDiffer) {
@@ -74,22 +74,23 @@ void DataParallel::open() {
         "too; hand the optimizer to DataParallel and use step(), or give all ranks as many batches");
   }
   if (pass_ == Pass::kNone) mean_.open(replica_.placement().mine.begin);
+  pass_ = Pass::kFailed;  // until the pass has ended
 }
 
 void DataParallel::accumulate(const at::Tensor& loss, double rows) {
   require_pass(loss, rows);
   open();
-  pass_ = Pass::kAccumulating;
   run_backward(loss, rows);
+  pass_ = Pass::kAccumulating;
 }
 
 void DataParallel::backward(const at::Tensor& loss, double rows) {
   require_pass(loss, rows);
   open();
-  pass_ = Pass::kLast;
   if (early_) early_->offer(rows_ + rows);
   mean_.begin_last_pass();
   run_backward(loss, rows);
+  pass_ = Pass::kLast;
 }
 
 void DataParallel::run_backward(const at::Tensor& loss, double rows) {
@@ -98,10 +99,18 @@ void DataParallel::run_backward(const at::Tensor& loss, double rows) {
   loss_ += rows * loss.item<double>();
 }
 
+void DataParallel::require_no_failed_pass() const {
+  if (pass_ != Pass::kFailed) return;
+  throw RunError(
+      "a backward pass of this step has failed, so its gradients are incomplete while the other ranks wait for them; "
+      "end this rank, or leave out a batch before its backward pass");
+}
+
 void DataParallel::close() {
+  require_no_failed_pass();
   TANDEM_CHECK(pass_ != Pass::kNone, "a step without a backward pass; a rank without rows calls finish()");
-  if (early_ && pass_ != Pass::kLast) early_->offer(rows_);  // passes of accumulate() alone
   mean_.close(rows_, loss_ / rows_);
+  if (early_ && pass_ != Pass::kLast) early_->offer(rows_);  // passes of accumulate() alone
   pass_ = Pass::kNone;
   rows_ = loss_ = 0;
 }
@@ -149,6 +158,7 @@ void DataParallel::put_mean_in_place(double scale) {
 }
 
 void DataParallel::finish() {
+  require_no_failed_pass();
   TANDEM_CHECK(pass_ == Pass::kNone, "finish() after a backward pass without its step");
   const std::int64_t own_steps = steps_;
   const auto others_mean = [this] {

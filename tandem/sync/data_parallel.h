@@ -19,7 +19,7 @@
 // The mean is over rows, whatever each rank has: sum of rows x gradient over all ranks, divided by all rows. A
 // parameter that no rank's loss reached has no gradient and is left alone; one that some reached gets their share.
 // Gradients of Embedding(sparse) stay sparse. Floating buffers (batch norm) become the mean of the ranks'. zero_grad()
-// is not needed.
+// is not needed: the first pass after a step overwrites .grad, which until then holds what the step left there.
 //
 // Parameters and gradients are views into flat memory; moving the module to another device or dtype afterwards is an
 // error at the next backward().
@@ -56,7 +56,8 @@ class DataParallel {
 
   /// Backward pass of the mean loss over `rows` rows, the last before average() or step(): across a network, gradients
   /// are summed over the ranks while it still runs. Nothing may write to a gradient after the pass has made it. Throws
-  /// ConfigError when a parameter was moved, and InvariantError for rows <= 0.
+  /// ConfigError when a parameter was moved, and InvariantError for rows <= 0. After a pass that throws within autograd
+  /// every further call throws RunError: the others wait for what this rank cannot give.
   void backward(const at::Tensor& loss, double rows = 1);
   /// The same for passes before the last one, whose gradients add up; nothing is exchanged.
   void accumulate(const at::Tensor& loss, double rows = 1);
@@ -84,6 +85,7 @@ class DataParallel {
   [[nodiscard]] Limits limits() const { return {.deadline = Deadline::after(options_.patience), .stop = {}}; }
   void open();
   void run_backward(const at::Tensor& loss, double rows);
+  void require_no_failed_pass() const;
   void close();
   [[nodiscard]] MeanGradient update(double lr_factor);
   void put_mean_in_place(double scale);
@@ -93,8 +95,9 @@ class DataParallel {
   Replica replica_;
   const std::vector<std::vector<at::Tensor>> slots_;  // the parameters, by flat buffer and slot
   GradientMean mean_;
-  std::optional<EarlyUpdate> early_;                                    // where the gradients allow it
-  enum class Pass { kNone, kAccumulating, kLast } pass_ = Pass::kNone;  // since the last step
+  std::optional<EarlyUpdate> early_;  // where the gradients allow it
+  // Of the step at hand. kFailed: a pass threw, so its gradients are incomplete, and sums may be under way.
+  enum class Pass { kNone, kAccumulating, kLast, kFailed } pass_ = Pass::kNone;
   double rows_ = 0, loss_ = 0;  // since the last step: rows, and their losses' sum
   std::int64_t steps_ = 0;
   enum class Optimizers { kEqual, kDiffer } optimizers_ = Optimizers::kEqual;

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <torch/csrc/autograd/autograd.h>
 #include <torch/nn/module.h>
 #include <torch/nn/modules/batchnorm.h>
 #include <torch/nn/modules/embedding.h>
@@ -235,6 +236,21 @@ TEST(DataParallelTest, ALossThatIsNoScalarIsRefused) {
     parallel.backward(net.forward(torch::arange(3)), 3);
   });
   EXPECT_THAT(outcomes.front(), HasSubstr("a scalar with a gradient"));
+}
+
+TEST(DataParallelTest, AfterAPassThatFailedEveryCallSaysSo) {
+  const auto outcomes = run_ranks(1, with_sgd(), [](DataParallel& parallel, Net& net, int) {
+    const torch::Tensor loss = loss_of(net, words_of(0, 0));
+    torch::autograd::backward({loss}, {});
+    EXPECT_ANY_THROW(parallel.backward(loss, 1)) << "its graph is gone";
+    const auto says_so = ::testing::ThrowsMessage<RunError>(HasSubstr("a backward pass of this step has failed"));
+    EXPECT_THAT([&] { parallel.step(); }, says_so);
+    EXPECT_THAT([&] { parallel.average(); }, says_so);
+    EXPECT_THAT([&] { parallel.finish(); }, says_so);
+    EXPECT_THAT([&] { parallel.backward(loss_of(net, words_of(0, 0)), 1); }, says_so);
+    EXPECT_THAT([&] { parallel.accumulate(loss_of(net, words_of(0, 0)), 1); }, says_so);
+  });
+  EXPECT_THAT(outcomes, kNoFailures);
 }
 
 TEST(DataParallelTest, ForwardPassesInBfloat16GiveGradientsInFloatAndTheSameBitsEverywhere) {

@@ -16,8 +16,8 @@ MeanGradient EarlyUpdate::step(GradientMean& gradients, double lr_factor, std::i
     const MeanGradient mean = gradients.form(lr_factor, step, limits,
                                              {.on_started = [&] { begin(lr_factor, limits); },
                                               .on_summed =
-                                                  [&](std::size_t buffer, std::int64_t first, std::int64_t end) {
-                                                    if (scale_) summed(gradients.sums(), buffer, {first, end});
+                                                  [&](const BucketExchange::Piece& piece) {
+                                                    if (scale_) summed(gradients.sums(), piece);
                                                   }});
     const Span span("optimizer");
     if (scale_) {
@@ -37,7 +37,7 @@ MeanGradient EarlyUpdate::step(GradientMean& gradients, double lr_factor, std::i
 void EarlyUpdate::begin(double lr_factor, const Limits& limits) {
   scale_.reset();
   const StepWeight::Total total = weight_.wait(limits);
-  if (total.left > 0 || !(total.weight > 0)) return;
+  if (total.left > 0 || !(total.weight > 0) || !replica_.placement().device.is_cpu()) return;
   scale_ = 1 / total.weight;
   replica_.optimizer().begin_parts(*scale_, lr_factor);
 }
@@ -56,16 +56,15 @@ void EarlyUpdate::take_presence(const model::FlatParameters::Gradients& mine) {
   }
 }
 
-void EarlyUpdate::summed(const model::FlatParameters::Gradients& sums, std::size_t buffer,
-                         const model::Elements& elements) {
-  if (elements.size() == 0) return;  // parameters without an element
-  const std::vector<model::ParameterSlot>& slots = replica_.parameters().buffers()[buffer].slots;
+void EarlyUpdate::summed(const model::FlatParameters::Gradients& sums, const BucketExchange::Piece& piece) {
+  if (piece.elements.size() == 0) return;  // parameters without an element
+  const std::vector<model::ParameterSlot>& slots = replica_.parameters().buffers()[piece.buffer].slots;
   for (std::size_t s = 0; s < slots.size(); ++s) {
-    const bool is_inside = slots[s].offset >= elements.begin && slots[s].offset < elements.end;
-    if (is_inside && present_[buffer][s] == 0) return;  // perhaps no rank's loss reached it
+    const bool is_inside = slots[s].offset >= piece.bucket.begin && slots[s].offset < piece.bucket.end;
+    if (is_inside && present_[piece.buffer][s] == 0) return;  // perhaps no rank's loss reached it
   }
   const Span span("optimizer");
-  replica_.optimizer().step_part(sums, buffer, elements);
+  replica_.optimizer().step_part(sums, piece.buffer, piece.elements);
 }
 
 MeanGradient EarlyUpdate::form(GradientMean& gradients, std::int64_t step, const Limits& limits) {

@@ -1,16 +1,17 @@
-// sync/early_update.h: a step that updates the parameters of each bucket of gradients as soon as its sum over the ranks
-// is in place, while later ones are still on the wire.
+// sync/early_update.h: a step that updates the parameters of each piece of a bucket of gradients as soon as its sum
+// over the ranks is in place, while later ones are still on the wire.
 //
 // The mean is known with the sum: what it is divided by was summed first (step_weight.h). Parameters that this rank's
-// loss reached are present for sure, so a bucket of only such parameters is updated at once; the others when all flags
-// are there. The bits are those of one update at the end, and the same on all ranks, whichever of them updates what
-// early. A step in which ranks have left is updated at the end, because they take the factor of the learning rate from
-// sums that come last.
+// loss reached are present for sure, so a bucket of only such parameters is updated piece by piece; the others when all
+// flags are there. The bits are those of one update at the end, and the same on all ranks, whichever of them updates
+// what early. A step in which ranks have left is updated at the end, because they take the factor of the learning rate
+// from sums that come last.
 //
 // Whatever fails, the parameters, the optimizer's moments and step counts are then those before the step: what early
 // updates overwrite is kept until all sums were found finite (Optimizer::begin_parts(), with its cost in memory).
 //
-// Only for gradients that are summed in buckets in CPU memory, divided by their total weight and not clipped.
+// Only for gradients that are summed in buckets, divided by their total weight and not clipped. A rank whose parameters
+// are not in CPU memory takes part in the same collectives, and updates at the end.
 //
 // Threads: single-thread, the replica's. Blocking: step() and form...() wait for all ranks until `limits`.
 #pragma once
@@ -44,7 +45,7 @@ class EarlyUpdate {
  private:
   void begin(double lr_factor, const Limits& limits);
   void take_presence(const model::FlatParameters::Gradients& mine);
-  void summed(const model::FlatParameters::Gradients& sums, std::size_t buffer, const model::Elements& elements);
+  void summed(const model::FlatParameters::Gradients& sums, const BucketExchange::Piece& piece);
 
   Replica& replica_;
   StepWeight weight_;

@@ -120,10 +120,10 @@ void GradientMean::all_reduce(const Limits& limits, const WhileSumsCome& meanwhi
   }
   if (meanwhile.on_started) meanwhile.on_started();
   if (!compression_) {
-    exchange_.wait(limits, [&](std::size_t b, std::int64_t begin, std::int64_t end) {
+    exchange_.wait(limits, [&](const BucketExchange::Piece& piece) {
       const Clock::time_point start = Clock::now();
-      take_squares(b, begin, end);
-      if (meanwhile.on_summed) meanwhile.on_summed(b, begin, end);
+      take_squares(piece);
+      if (meanwhile.on_summed) meanwhile.on_summed(piece);
       meanwhile_seconds_ += seconds_since(start);
     });
   }
@@ -132,12 +132,13 @@ void GradientMean::all_reduce(const Limits& limits, const WhileSumsCome& meanwhi
 }
 
 // While the next sums are on their way, so that the norm needs no pass of its own over the gradients.
-void GradientMean::take_squares(std::size_t b, std::int64_t begin, std::int64_t end) {
-  const at::Tensor& sum = gradients_.sum().dense[b];
+void GradientMean::take_squares(const BucketExchange::Piece& piece) {
+  const at::Tensor& sum = gradients_.sum().dense[piece.buffer];
   if (!sum.is_cpu() || options_.divisor == Divisor::kPresent) return;
   const Span span("norm");
-  if (!squares_[b]) squares_[b].emplace(sum);
-  squares_[b]->take(begin, end);
+  std::optional<model::SumOfSquaresByParts>& squares = squares_[piece.buffer];
+  if (!squares) squares.emplace(sum);
+  squares->take(piece.elements.begin, piece.elements.end);
 }
 
 std::span<const std::optional<double>> GradientMean::squares() {

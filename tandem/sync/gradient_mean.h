@@ -72,7 +72,7 @@ class GradientMean {
   [[nodiscard]] MeanGradient reduce(std::int64_t step, const Limits& limits, const WhileSumsCome& meanwhile);
   void all_reduce(const Limits& limits, const WhileSumsCome& meanwhile);
   void start_flags();
-  void take_squares(std::size_t buffer, std::int64_t begin, std::int64_t end);
+  void take_squares(const BucketExchange::Piece& piece);
   [[nodiscard]] std::span<const std::optional<double>> squares();
   void compress(double scale, const Limits& limits);
   void gather_sparse(const Limits& limits);
