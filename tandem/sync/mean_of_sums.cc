@@ -30,7 +30,7 @@ void apply_present_divisor(const Sums& sums) {
   if (const std::optional<std::size_t> bad = first_not_finite(sums.gradients, sums.parameters)) {
     const model::ParameterSlot& slot = slot_of(sums.parameters, *bad);
     throw RunError(concat("step ", step, ": the gradient of '", slot.name, "' ", c10::IntArrayRef(slot.shape),
-                          " summed over all shards is not finite",
+                          " summed over ", sums.of, " is not finite",
                           sums.compression.empty() ? "" : concat(" after ", sums.compression), whose,
                           " The learning rate may be too high, or the loss divides by zero. The parameters are ",
                           "those of step ", step, "."));

@@ -27,7 +27,7 @@ enum class Divisor {
 struct MeanOptions {
   std::optional<double> max_grad_norm{};  // clip the mean gradient to this global norm; none: no clipping
   Divisor divisor = Divisor::kTotal;
-  GradientCheck check = GradientCheck::kSum;  // not of sync_replicas
+  GradientCheck check = GradientCheck::kSum;
 };
 
 /// The mean is `scale` times the sums, which are in place.
@@ -53,6 +53,7 @@ struct Sums {
   std::span<const std::optional<double>> squares{};
   std::string compression{};             // by which the sums came, for messages
   std::function<std::string()> whose{};  // a sentence about where it was not finite; asked when a sum is not
+  std::string of = "all shards";         // what was added up, for messages
 };
 
 /// The first slot, over all buffers in order, whose gradient is not finite; none when all are.

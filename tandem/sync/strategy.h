@@ -28,12 +28,16 @@ enum class Verdict { kApplied, kAccepted, kDropped };
 
 struct StepReport {
   Verdict verdict = Verdict::kApplied;
-  std::int64_t step = 0;       // optimizer steps since begin()
+  std::int64_t step = 0;       // optimizer steps since begin(); of the whole run under SyncReplicas
   std::int64_t staleness = 0;  // steps between the parameters that the gradients were made with and those they met
   double weight = 0;           // of all shards together
   double loss = 0;             // weighted mean over all shards
   double grad_norm = 0;        // of the mean gradient, before clipping
   double wait_seconds = 0;     // spent in collectives: waiting for the others, and adding
+  // Where a step is made of the first offers to come (SyncReplicas): the one that this offer is part of or, dropped,
+  // came too late for, as `step` counts it; and how many gradients of how many it had then, or was made of.
+  std::int64_t part_of = 0;
+  std::int64_t gradients = 1, of_gradients = 1;
 };
 
 class Strategy {

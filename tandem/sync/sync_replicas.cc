@@ -34,6 +34,16 @@ const SyncReplicasOptions& checked(const SyncReplicasOptions& options, int repli
         "sync_replicas: initial_tokens is of shared tokens; with its own tokens every replica has one of the first "
         "step");
   }
+  if (options.acceptance == Acceptance::kPerVariable && options.mean.divisor == Divisor::kPresent) {
+    throw ConfigError(
+        "sync_replicas: Acceptance::kPerVariable has divided each variable by the gradients that had it, and "
+        "Divisor::kPresent would do so again; leave the divisor at kTotal");
+  }
+  if (options.mean.check == GradientCheck::kEachReplica) {
+    throw ConfigError(
+        "sync_replicas: a replica's gradient is looked at before it is added to any other, so GradientCheck::"
+        "kEachReplica (gradient_check: each_replica) has nothing to add; leave it out");
+  }
   (void)TokenProtocol(protocol_of(options, replicas));
   return options;
 }
@@ -151,6 +161,9 @@ StepReport SyncReplicas::step(double lr_factor, const Limits& limits) {
   StepReport report = report_of(mine, outcome.step);
   report.verdict = outcome.verdict;
   report.staleness = outcome.staleness;
+  report.part_of = outcome.part_of;
+  report.gradients = outcome.gradients;
+  report.of_gradients = options_.replicas_to_aggregate.value_or(group_.size());
   if (outcome.verdict == Verdict::kApplied) {
     report.weight = outcome.weight;
     report.loss = outcome.loss;
@@ -175,7 +188,11 @@ MeanGradient SyncReplicas::own_mean(const Tally& tally) {
     }
   }
   if (!(tally.weight > 0)) return {};
-  return mean_of({.gradients = added, .parameters = replica_.parameters(), .tally = tally, .scale = 1 / tally.weight},
+  return mean_of({.gradients = added,
+                  .parameters = replica_.parameters(),
+                  .tally = tally,
+                  .scale = 1 / tally.weight,
+                  .of = concat("the shards of replica ", group_.rank(), ", before any other's was added,")},
                  {}, member_.steps());
 }
 

@@ -10,7 +10,9 @@
 //
 // Reports: kApplied: in the step that was made meanwhile, whose weight, loss and norm (of the mean, before clipping)
 // are told; kAccepted: in a step that lacks others still, and kDropped: too late by `staleness` steps; weight, loss and
-// norm are the replica's own then. `step` is that of the values which the replica now holds.
+// norm are the replica's own then. `step` is that of the values which the replica now holds. It counts those of the
+// whole run: begin(), a checkpoint or another process that takes over never set it back, and it is at least the number
+// of updates that the optimizer's state tells.
 //
 // Buffers (batch norm) are each replica's own until begin(), leave() or whole_state() makes them the mean over the
 // replicas, also where parameters have the bits of Replicated. Who waits for all others between steps says so by

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <torch/types.h>
 
+#include <cmath>
 #include <latch>
 
 #include "tandem/base/error.h"
@@ -76,7 +77,7 @@ TEST(SyncReplicasEndsTest, BeginMayBeCalledAgainAndKeepsWhatWasGiven) {
                                         [&](Replica& replica, SyncReplicas& strategy) {
                                           for (int epoch = 0; epoch < 3; ++epoch) {
                                             for (int i = 0; i < 4; ++i)
-                                              EXPECT_EQ(step_linear(replica, strategy).step, i + 1);
+                                              EXPECT_EQ(step_linear(replica, strategy).step, 4 * epoch + i + 1);
                                             strategy.begin(in_a_minute());
                                           }
                                           values[static_cast<std::size_t>(replica.placement().replica)] =
@@ -169,6 +170,31 @@ TEST(SyncReplicasEndsTest, AStepWithoutAnyRowsFailsOnAll) {
   EXPECT_THAT(outcomes, Each(HasSubstr("no shard had a valid row")));
 }
 
+TEST(SyncReplicasEndsTest, TheStepGoesOnFromWhatTheOptimizerHasDone) {
+  model::NamedTensors state;
+  const auto first = run_synchronous({.build = build_linear()}, [&](Replica& replica, SyncReplicas& strategy) {
+    for (int i = 0; i < 3; ++i) (void)step_linear(replica, strategy);
+    for (const auto& [name, tensor] : strategy.whole_state(in_a_minute())) state.emplace_back(name, tensor.clone());
+  });
+  EXPECT_THAT(first, Each(""));
+  const auto second = run_synchronous({.build = build_linear()}, [&](Replica& replica, SyncReplicas& strategy) {
+    strategy.load_whole_state(state);
+    EXPECT_EQ(step_linear(replica, strategy).step, 4);
+  });
+  EXPECT_THAT(second, Each(""));
+}
+
+TEST(SyncReplicasEndsTest, AGradientThatIsNotFiniteSaysWhose) {
+  const auto outcomes = run_synchronous({.build = build_linear()}, [](Replica& replica, SyncReplicas& strategy) {
+    const int me = replica.placement().replica;
+    strategy.open(me);
+    (dynamic_cast<Linear&>(replica.module()).loss(me) * (me == 1 ? std::nan("") : 1.0)).backward();
+    strategy.close(1, 0.0);
+    (void)strategy.step(1.0, in_a_minute());
+  });
+  EXPECT_THAT(outcomes[1], HasSubstr("the gradient of 'values' [8] summed over the shards of replica 1"));
+}
+
 TEST(SyncReplicasEndsTest, OptionsOutOfRangeAreRefused) {
   const auto refused = [](const SyncReplicasOptions& options) {
     return run_synchronous({.options = options, .build = build_linear()}, [](Replica&, SyncReplicas&) {});
@@ -178,6 +204,9 @@ TEST(SyncReplicasEndsTest, OptionsOutOfRangeAreRefused) {
   EXPECT_THAT(refused({.initial_tokens = 2}), Each(HasSubstr("initial_tokens")));
   EXPECT_THAT(refused({.replicas_to_aggregate = 4, .tokens = Tokens::kShared, .initial_tokens = 1}),
               Each(HasSubstr("1 given, 2 needed")));
+  EXPECT_THAT(refused({.mean = {.divisor = Divisor::kPresent}, .acceptance = Acceptance::kPerVariable}),
+              Each(HasSubstr("leave the divisor at kTotal")));
+  EXPECT_THAT(refused({.mean = {.check = GradientCheck::kEachReplica}}), Each(HasSubstr("kEachReplica")));
   EXPECT_THAT(refused({.averaging = AveragingOptions{.decay = 1}}), Each(HasSubstr("decay of 1")));
   EXPECT_THAT(refused({.averaging = AveragingOptions{.of = {"values", "nothing"}}}), Each(HasSubstr("'nothing'")));
 }

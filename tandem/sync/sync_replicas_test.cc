@@ -100,7 +100,12 @@ TEST(SyncReplicasTest, OneReplicaWithSeveralGradientsAStepIsOneWithTheWholeBatch
                                                           rows += 1 + shard;
                                                         }
                                                         training.close(rows, 0.0);
-                                                        verdicts.push_back(training.step(1.0, kNoLimits).verdict);
+                                                        const StepReport report = training.step(1.0, kNoLimits);
+                                                        verdicts.push_back(report.verdict);
+                                                        if (passes == 1) continue;
+                                                        EXPECT_EQ(report.part_of, step + 1);
+                                                        EXPECT_EQ(report.gradients, pass + 1);
+                                                        EXPECT_EQ(report.of_gradients, kGradients);
                                                       }
                                                     }
                                                   });
@@ -135,6 +140,8 @@ TEST(SyncReplicasTest, OfBackupReplicasExactlyTheFirstToComeAreAveraged) {
                           EXPECT_EQ(late.staleness, 1);
                           EXPECT_EQ(late.weight, 1);
                           EXPECT_EQ(late.step, 1);
+                          EXPECT_EQ(late.part_of, 2) << "which has no gradient yet";
+                          EXPECT_EQ(late.gradients, 0);
                           expect_all(linear_values(replica), -0.5 * 1.5);
                         }
                         if (me == 1) {
@@ -146,6 +153,9 @@ TEST(SyncReplicasTest, OfBackupReplicasExactlyTheFirstToComeAreAveraged) {
                           const StepReport report = step_linear(replica, strategy);
                           EXPECT_EQ(report.verdict, Verdict::kApplied);
                           EXPECT_EQ(report.weight, 2);
+                          EXPECT_EQ(report.part_of, 2);
+                          EXPECT_EQ(report.gradients, 2);
+                          EXPECT_EQ(report.of_gradients, 2);
                           second_step.count_down();
                         }
                         expect_all(linear_values(replica), -0.5 * (1.5 + 2.5));

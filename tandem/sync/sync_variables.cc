@@ -18,11 +18,14 @@ SyncVariables::SyncVariables(Replica& like, SyncVariablesOptions options)
   load(like);
 }
 
-// Everybody is there before anybody steps.
+// Everybody is there before anybody steps. The count of steps goes on, also where another process has made them.
 void SyncVariables::start_anew(Replica& from) {
+  const std::int64_t step = std::max(protocol_ ? protocol_->step() : 0, home_.updates());
   protocol_.emplace(options_.protocol);
+  protocol_->set_step(step);
   for (int worker = 0; worker < options_.protocol.workers; ++worker) protocol_->join(worker);
   accumulator_ = make_accumulator(options_.protocol.acceptance, options_.sparse_mean, home_.parameters());
+  accumulator_->set_step(step);
   averages_.reset();
   if (options_.averaging) averages_.emplace(from.parameters(), *options_.averaging);
   factors_.clear();
@@ -77,7 +80,11 @@ void SyncVariables::exchange(const Offer& offer, const model::FlatParameters::Gr
 Outcome SyncVariables::offer_gradient(const Offer& offer, const model::FlatParameters::Gradients& gradients) {
   require_present(offer.replica);
   const TokenProtocol::Judgement judgement = protocol_->offer(offer.replica);
-  Outcome outcome{.verdict = Verdict::kDropped, .staleness = judgement.staleness, .step = judgement.step};
+  Outcome outcome{.verdict = Verdict::kDropped,
+                  .staleness = judgement.staleness,
+                  .step = judgement.step,
+                  .part_of = judgement.step + 1,
+                  .gradients = std::ssize(protocol_->accepted())};
   if (!judgement.is_accepted) return outcome;
   outcome.verdict = Verdict::kAccepted;
   const bool is_added = accumulator_->add({.id = judgement.id,
@@ -202,6 +209,7 @@ void SyncVariables::make_step() {
   const Outcome outcome{.verdict = Verdict::kApplied,
                         .staleness = 0,
                         .step = step + 1,
+                        .part_of = step + 1,
                         .gradients = std::ssize(newest_),
                         .weight = mean.weight,
                         .loss = mean.loss,

@@ -4,6 +4,8 @@
 #include <ATen/core/grad_mode.h>
 #include <torch/nn/module.h>
 
+#include <algorithm>
+
 #include "tandem/base/check.h"
 #include "tandem/base/text.h"
 
@@ -88,6 +90,16 @@ void VariableHome::store(Replica& to) {
   const at::NoGradGuard no_grad;
   copy_values(parameters_, to.parameters());
   copy_state(optimizer_, to.optimizer());
+}
+
+// Step counts are the only whole numbers of an optimizer's state.
+std::int64_t VariableHome::updates() {
+  std::int64_t most = 0;
+  for (const auto& [name, tensor] : optimizer_.state()) {
+    if (tensor.scalar_type() != at::kLong || tensor.numel() == 0) continue;
+    most = std::max(most, tensor.max().item<std::int64_t>());
+  }
+  return most;
 }
 
 std::vector<at::Tensor> VariableHome::state() { return state_of(parameters_, optimizer_); }

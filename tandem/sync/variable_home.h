@@ -6,6 +6,7 @@
 #pragma once
 #include <ATen/core/Tensor.h>
 
+#include <cstdint>
 #include <vector>
 
 #include "tandem/sync/replica.h"
@@ -27,6 +28,8 @@ class VariableHome {
   /// The values, one tensor a buffer, and then the optimizer's state: in place, in the order that state_of() gives
   /// those of a replica.
   [[nodiscard]] std::vector<at::Tensor> state();
+  /// Updates of the parameter that has had most of them.
+  [[nodiscard]] std::int64_t updates();
   /// Gradient memory of this layout.
   [[nodiscard]] model::FlatParameters::Gradients make_gradients() const;
 

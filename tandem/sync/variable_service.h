@@ -42,8 +42,9 @@ struct Outcome {
   Verdict verdict = Verdict::kApplied;
   std::int64_t staleness = 0;
   // Of the step that it is part of, where several gradients make up one:
-  std::int64_t step = 0;       // made since the variables were loaded, when the values were read
-  std::int64_t gradients = 1;  // in the step
+  std::int64_t step = 0;       // made by the time that the values were read
+  std::int64_t part_of = 0;    // that this offer is part of or, dropped, came too late for
+  std::int64_t gradients = 1;  // that had come for it
   double weight = 0, loss = 0, grad_norm = 0;
 };
 

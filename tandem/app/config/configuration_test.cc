@@ -242,6 +242,8 @@ TEST_F(ConfigurationTest, ImpalaSaysWhatDoesNotFitAndWhatItCannotDoSoFar) {
   EXPECT_THAT(faults("env: Mine-v0\nalgo: appo\ndevices: cpu:2\nstrategy: asynchronous\n"),
               ElementsAre(HasSubstr("all 2 replicas of APPO's learner make each step")));
   EXPECT_THAT(faults("env: Mine-v0\nalgo: appo\nstrategy: asynchronous\n"), IsEmpty());
+  EXPECT_THAT(faults("env: Mine-v0\nstrategy: sync_replicas\ngradient_check: each_replica\n"),
+              ElementsAre(HasSubstr("sync_replicas looks at each replica's gradient as it is")));
   EXPECT_THAT(faults("env: Mine-v0\nalgo: appo\nimpala.beyond_lag: drop\n"),
               ElementsAre(HasSubstr("has no effect without impala.max_policy_lag")));
   EXPECT_THAT(faults("env: Mine-v0\nalgo: impala\nppo.gamma: 0.9\n"),

@@ -17,6 +17,7 @@ class Rules {
   std::vector<std::string> faults() {
     check_env();
     check_counts();
+    check_gradient_check();
     check_effects();
     return std::move(faults_);
   }
@@ -46,6 +47,12 @@ class Rules {
       const std::string key = table_.find(problem.key) != nullptr ? problem.key : "ppo." + problem.key;
       fault(key, problem.problem);
     }
+  }
+
+  void check_gradient_check() {
+    if (any_faulty({"gradient_check", "strategy"}) || options_.strategy != sync::StrategyKind::kSyncReplicas) return;
+    if (options_.gradient_check == sync::GradientCheck::kSum) return;
+    fault("gradient_check", "sync_replicas looks at each replica's gradient as it is; leave it at sum");
   }
 
   void check_objective() {

@@ -9,8 +9,8 @@
 
 #include "tandem/base/error.h"
 #include "tandem/base/testing/eventually.h"
-#include "tandem/comm/local_group.h"
 #include "tandem/concurrency/bounded_queue.h"
+#include "tandem/learner/testing/local_ranks.h"
 #include "tandem/rl/algo/impala_run.h"
 #include "tandem/rl/algo/testing/small_impala.h"
 #include "tandem/rl/env/testing/wrapped_envs.h"
@@ -59,15 +59,13 @@ RunReport finish_ranked(ImpalaRun& run) {
 // Each rank on a thread; what it returns, or "failed: " and why.
 using OneRank = std::function<std::string(const learner::Ranks&)>;
 std::vector<std::string> on_ranks(int count, const OneRank& work) {
-  std::vector<std::shared_ptr<comm::Group>> members;
-  for (auto& member : comm::make_local_group(count)) members.push_back(std::move(member));
+  const std::vector<learner::Ranks> members = learner::make_local_ranks(count);
   std::vector<std::string> results(members.size());
   std::vector<std::jthread> threads;
   for (std::size_t rank = 0; rank < members.size(); ++rank) {
     threads.emplace_back([&, rank] {
-      const learner::Ranks ranks(members[rank]);
       try {
-        results[rank] = work(ranks);
+        results[rank] = work(members[rank]);
       } catch (const std::exception& error) {
         results[rank] = concat("failed: ", error.what());
       }

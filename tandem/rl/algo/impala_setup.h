@@ -7,13 +7,13 @@
 #include <vector>
 
 #include "tandem/learner/ranks.h"
+#include "tandem/learner/replica_team.h"
 #include "tandem/model/shard_random.h"
 #include "tandem/rl/algo/appo_options.h"
 #include "tandem/rl/algo/impala_options.h"
 #include "tandem/rl/env/env_group.h"
 #include "tandem/rl/policy/make_actor.h"
 #include "tandem/rl/policy/normalizer.h"
-#include "tandem/sync/strategies.h"
 
 namespace tandem::rl {
 

@@ -14,7 +14,6 @@
 #include "tandem/rl/algo/run_parts.h"
 #include "tandem/rl/policy/recurrent.h"
 #include "tandem/rl/rollout/group_results.h"
-#include "tandem/sync/strategies.h"
 
 namespace tandem::rl {
 namespace {

@@ -19,7 +19,6 @@
 #include "tandem/rl/policy/policy.h"
 #include "tandem/rl/rollout/episodes.h"
 #include "tandem/rl/rollout/step_watch.h"
-#include "tandem/sync/strategies.h"
 
 namespace tandem::rl {
 
