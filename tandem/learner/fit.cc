@@ -12,7 +12,7 @@
 namespace tandem::learner {
 namespace {
 
-// One pass over the loaded rows on every replica; what replica 0 of this process saw of it.
+// One pass over the loaded rows on every replica; what replica 0 of this process saw of it, with the rows of the run.
 EpochReport run_epoch(ReplicaTeam& team, const FitOptions& options, const FitFunctions& functions) {
   EpochReport report;
   const Clock::time_point start = Clock::now();
@@ -30,7 +30,15 @@ EpochReport run_epoch(ReplicaTeam& team, const FitOptions& options, const FitFun
     }
     if (member.replica.placement().local == 0) report.loss = sum / static_cast<double>(minibatches);
   });
-  report.rows_per_s = static_cast<double>(team.member(0).learner.batch().plan().used) / seconds_since(start);
+  const double seconds = seconds_since(start);
+  const Member first = team.member(0);
+  const LoadPlan& plan = first.learner.batch().plan();  // of all shards, and so the same on every replica
+  report.rows_per_s = static_cast<double>(plan.used) / seconds;
+  report.offered = plan.offered;
+  report.used = plan.used;
+  report.dropped = plan.dropped;
+  report.padded = plan.padded;
+  report.notice = plan.notice;
   return report;
 }
 

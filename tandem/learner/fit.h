@@ -7,8 +7,9 @@
 //
 // Threads: from one; `build` and `loss` are called on the replicas' threads, one replica's model each, `on_epoch` on
 // the caller's. Blocking: until all epochs are done. Errors: ConfigError and DataError before the first step, RunError
-// from one, and what `build`, `loss` or `on_epoch` throw; then the waits of all ranks end. The numbers do not depend on
-// the devices, only on `shards` and the options.
+// from one, and what `build`, `loss` or `on_epoch` throw; then the waits of all ranks end. A minibatch that the rows
+// cannot fill, or the shards do not divide, is no error: each EpochReport says what became of it, and of every row. The
+// numbers do not depend on the devices, only on `shards` and the options.
 #pragma once
 #include <ATen/core/Tensor.h>
 #include <torch/nn/module.h>
@@ -33,11 +34,15 @@ struct FitOptions {
   TeamOptions team{.optimizer = {model::AdamOptions{}}};
 };
 
-/// One pass over the rows, as replica 0 of this process saw it.
+/// One pass over the rows: loss and time as replica 0 of this process saw them, counts of rows over the whole run, the
+/// same on every rank.
 struct EpochReport {
   std::int64_t epoch = 0;  // from 1
   double loss = 0;         // mean over its steps, each before its update
   double rows_per_s = 0;   // over all shards
+  std::int64_t offered = 0, used = 0, dropped = 0,
+               padded = 0;  // rows, as LoadPlan counts them: dropped and padded under that Tail, wrapped ones as used
+  std::string notice;       // when steps have another number of rows than minibatch_rows: how many, and why; else empty
 };
 
 /// What is not a matter of the model's type: see fit().
@@ -52,7 +57,8 @@ struct FitFunctions {
 /// Builds a model for each replica (all with the same values, drawn from the run's seed), trains them and returns one,
 /// on the first device. `rows`: [rows, ...] tensors of the same number of rows, all of them on every rank; each shard
 /// takes its part. `build()`: a std::shared_ptr to a module, or its holder. `loss(net, rows)`: the mean over the
-/// shard's rows, a scalar; `net` is the module that `build` made.
+/// shard's rows, a scalar; `net` is the module that `build` made. Under Tail::kPad only the first `rows.valid_rows` of
+/// them may count.
 template <typename Build, typename Loss>
 [[nodiscard]] auto fit(const FitOptions& options, const Columns& rows, const Build& build, const Loss& loss,
                        const std::function<void(const EpochReport&)>& on_epoch = {}, const Ranks& ranks = {}) {

@@ -14,6 +14,7 @@
 namespace tandem::learner {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 // y = 3 x0 - x1, in 64 rows.
@@ -93,6 +94,62 @@ TEST(FitTest, BadInputIsNamedBeforeTheFirstStep) {
   options.epochs = 1;
   options.shards = 1;
   EXPECT_THAT(message_of<ConfigError>(run(line())), HasSubstr("2 replicas"));
+}
+
+// The last of two epochs over the first `count` rows.
+EpochReport second_epoch_of(FitOptions options, std::int64_t count) {
+  options.epochs = 2;
+  Columns some;
+  for (const auto& [name, values] : line()) some.emplace_back(name, values.narrow(0, 0, count));
+  const auto loss = [](torch::nn::LinearImpl& net, const ShardBatch& rows) {
+    const std::int64_t valid = rows.valid_rows;  // what pads comes last
+    return torch::mse_loss(net.forward(rows["x"]).narrow(0, 0, valid), rows["y"].narrow(0, 0, valid));
+  };
+  EpochReport report;
+  (void)fit(options, some, kBuild, loss, [&](const EpochReport& epoch) { report = epoch; });
+  return report;
+}
+
+TEST(FitTest, AMinibatchLargerThanTheRowsIsLoweredAndSaid) {
+  FitOptions options = options_on("cpu:2");
+  options.minibatch_rows = 1000;
+  const EpochReport report = second_epoch_of(options, 64);
+  EXPECT_THAT(report.notice, AllOf(HasSubstr("1000 rows"), HasSubstr("lowered to 64 rows")));
+  EXPECT_EQ(report.used, 64);
+  EXPECT_EQ(report.dropped, 0);
+}
+
+TEST(FitTest, AMinibatchThatTheShardsDoNotDivideIsRoundedDownAndSaid) {
+  FitOptions options = options_on("cpu:2");
+  options.minibatch_rows = 18;
+  EXPECT_THAT(second_epoch_of(options, 64).notice, AllOf(HasSubstr("18 rows"), HasSubstr("rounded down to 16")));
+}
+
+// The counts are those of the run, on any number of replicas.
+TEST(FitTest, EveryRowOfAnEpochIsAccountedFor) {
+  for (const char* devices : {"cpu:1", "cpu:4"}) {
+    FitOptions options = options_on(devices);
+    const EpochReport dropping = second_epoch_of(options, 61);
+    EXPECT_EQ(dropping.epoch, 2);
+    EXPECT_EQ(dropping.offered, 61);
+    EXPECT_EQ(dropping.used, 48);
+    EXPECT_EQ(dropping.dropped, 13);
+    EXPECT_EQ(dropping.padded, 0);
+    options.tail = Tail::kPad;
+    const EpochReport padding = second_epoch_of(options, 61);
+    EXPECT_EQ(padding.offered, 61);
+    EXPECT_EQ(padding.used, 61);
+    EXPECT_EQ(padding.dropped, 0);
+    EXPECT_EQ(padding.padded, 3);
+  }
+}
+
+TEST(FitTest, AnEpochOfWholeMinibatchesHasNothingToSay) {
+  const EpochReport report = second_epoch_of(options_on("cpu:2"), 64);
+  EXPECT_EQ(report.notice, "");
+  EXPECT_EQ(report.offered, 64);
+  EXPECT_EQ(report.used, 64);
+  EXPECT_EQ(report.dropped + report.padded, 0);
 }
 
 TEST(FitTest, WhatTheLossThrowsEndsIt) {

@@ -32,14 +32,18 @@ std::int64_t sequences_per_shard_minibatch(const LoadRequest& request, LoadPlan&
     return 1;
   }
   if (sequences > most) {
-    plan.notice = concat("a minibatch of ", request.minibatch_rows, " rows is more than the ",
-                         most * plan.sequence_length * request.shards, " rows that were loaded; it is lowered to them");
+    plan.notice = concat("a minibatch of ", request.minibatch_rows, " rows is more than the ", request.rows,
+                         " rows that were loaded; it is lowered to ", most * plan.sequence_length * request.shards,
+                         " rows, ", most * plan.sequence_length, " for each of ", request.shards, " shards");
     return most;
   }
   if (sequences * plan.sequence_length * request.shards != request.minibatch_rows) {
+    const std::string share = plan.sequence_length == 1
+                                  ? concat(sequences, " rows")
+                                  : concat(sequences, " sequences of ", plan.sequence_length, " rows");
     plan.notice = concat("a minibatch of ", request.minibatch_rows, " rows is rounded down to ",
-                         sequences * plan.sequence_length * request.shards, ": ", sequences, " sequences of ",
-                         plan.sequence_length, " rows for each of ", request.shards, " shards");
+                         sequences * plan.sequence_length * request.shards, ": ", share, " for each of ",
+                         request.shards, " shards");
   }
   return sequences;
 }

@@ -3,7 +3,8 @@
 // After RLlib's LocalSyncParallelOptimizer.load_data, with shards in the place of devices: the batch is cut into equal
 // shards in the order of its rows, a replica keeps its shards one after the other, and minibatch b is slice b of every
 // shard. What is used and dropped depends on the shards alone, never on the devices. What the batch has beyond a
-// multiple of the shards, fewer sequences than there are shards, goes to the first ones, one each at their end.
+// multiple of the shards, fewer sequences than there are shards, goes to the first ones, one each at their end. RLlib
+// drops the tail before it splits; here each shard drops its own, in each pass (docs/decisions/0041).
 #pragma once
 #include <cstdint>
 #include <string>

@@ -61,13 +61,29 @@ TEST(LoadPlanTest, AMinibatchLargerThanTheDataIsLoweredToAllOfIt) {
   const LoadPlan plan = plan_load({.rows = 10, .shards = 2, .minibatch_rows = 64});
   EXPECT_EQ(plan.minibatch_shard_rows(), 5);
   EXPECT_EQ(plan.minibatches, 1);
-  EXPECT_THAT(plan.notice, HasSubstr("lowered"));
+  EXPECT_THAT(plan.notice, HasSubstr("64 rows is more than the 10 rows"));
+  EXPECT_THAT(plan.notice, HasSubstr("lowered to 10 rows, 5 for each of 2 shards"));
+}
+
+TEST(LoadPlanTest, AMinibatchIsLoweredToWhatEveryShardCanFill) {
+  const LoadPlan dropping = plan_load({.rows = 11, .shards = 2, .minibatch_rows = 64});
+  EXPECT_THAT(dropping.notice, HasSubstr("more than the 11 rows that were loaded; it is lowered to 10 rows"));
+  EXPECT_EQ(dropping.dropped, 1);
+  const LoadPlan padding = plan_load({.rows = 11, .shards = 2, .minibatch_rows = 64, .tail = Tail::kPad});
+  EXPECT_THAT(padding.notice, HasSubstr("more than the 11 rows that were loaded; it is lowered to 12 rows"));
+  EXPECT_EQ(padding.padded, 1);
 }
 
 TEST(LoadPlanTest, AMinibatchThatShardsDoNotDivideIsRoundedDownAndSaid) {
   const LoadPlan plan = plan_load({.rows = 100, .shards = 3, .minibatch_rows = 32});
   EXPECT_EQ(plan.minibatch_shard_rows(), 10);
-  EXPECT_THAT(plan.notice, HasSubstr("rounded down to 30"));
+  EXPECT_THAT(plan.notice, HasSubstr("rounded down to 30: 10 rows for each of 3 shards"));
+}
+
+TEST(LoadPlanTest, AMinibatchThatSequencesDoNotFillIsRoundedDownAndSaid) {
+  const LoadPlan plan = plan_load({.rows = 24, .sequences = 8, .shards = 2, .minibatch_rows = 14});
+  EXPECT_EQ(plan.minibatch_sequences, 2);
+  EXPECT_THAT(plan.notice, HasSubstr("rounded down to 12: 2 sequences of 3 rows for each of 2 shards"));
 }
 
 TEST(LoadPlanTest, WhatCannotBeCutIsRefusedWithItsNumbers) {
