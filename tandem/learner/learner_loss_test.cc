@@ -69,6 +69,19 @@ TEST(LearnerLossTest, ALossThatIsNotFiniteNamesReplicaShardAndMinibatch) {
               HasSubstr("replica 1 on cpu, shard 1: the loss of minibatch 0 is nan"));
 }
 
+// The loss itself goes round the parameter, whose gradient a backward pass would refuse before anybody looked at it.
+TEST(LearnerLossTest, AGradientReplacedByOneOfAnotherShapeNamesReplicaDeviceShardParameterAndBothShapes) {
+  EXPECT_THAT(failure_of(4, 2,
+                         [](Scale& net, const ShardBatch& rows) {
+                           if (rows.shard == 3) net.weight.mutable_grad() = torch::ones({2}, torch::kDouble);
+                           torch::Tensor loss = torch::ones({}, torch::kDouble);
+                           loss.set_requires_grad(true);
+                           return ShardLoss{.loss = loss, .weight = 1, .outputs = {}};
+                         }),
+              AllOf(HasSubstr("replica 1 on cpu, shard 3: "), HasSubstr("parameter \"weight\"'s has shape [2], Double"),
+                    HasSubstr("the parameter has [3], Double")));
+}
+
 // Shard s has the loss s + 1 and the weight s + 1. Of three shards the first replica keeps two.
 TEST(LearnerLossTest, ReportsGiveTheWeightedMeanOfEachReplicaAndOfAll) {
   ReplicaTeam team = make_scale_team(3, 2);

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""reaches.py TANDEM RETURN [--seeds N] [--needed M] [--at-end | --stays-below] -- TRAIN ARGUMENTS...
+"""reaches.py TANDEM RETURN [--seeds N] [--needed M] [--within STEPS | --at-end | --stays-below] -- TRAIN ARGUMENTS...
 
 Trains with seeds 1..N and fails unless the mean return of the last 100 episodes reached RETURN in M of the runs, at some
-update of the run or, with --at-end, at its last one; with --stays-below, unless M of the runs never reached it. Prints a
-line for each seed.
+update of the run, with --within at one after no more than STEPS environment steps, or, with --at-end, at its last one;
+with --stays-below, unless M of the runs never reached it. Prints a line for each seed.
 """
 
 import argparse
@@ -25,8 +25,10 @@ def main() -> int:
     parser.add_argument("wanted", type=float, metavar="RETURN")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--needed", type=int, help="of the seeds (all)")
-    parser.add_argument("--at-end", action="store_true")
-    parser.add_argument("--stays-below", action="store_true", help="what a task asks for, this cannot learn")
+    judged = parser.add_mutually_exclusive_group()
+    judged.add_argument("--within", type=int, metavar="STEPS", help="environment steps until it is reached")
+    judged.add_argument("--at-end", action="store_true")
+    judged.add_argument("--stays-below", action="store_true", help="what a task asks for, this cannot learn")
     parser.add_argument("train", nargs="+")
     options = parser.parse_args()
     needed = options.seeds if options.needed is None else options.needed
@@ -42,7 +44,8 @@ def main() -> int:
         if options.stays_below:
             good += reached is None
         else:
-            good += last >= options.wanted if options.at_end else reached is not None
+            in_time = reached is not None and (options.within is None or reached <= options.within)
+            good += last >= options.wanted if options.at_end else in_time
         best = max(mean for _, mean in all_returns)
         print(f"seed {seed}: reached {options.wanted:g} at {reached}, best {best:.1f}, {last:.1f} at {steps}", flush=True)
     print(f"{good} of {options.seeds} runs, {needed} wanted")

@@ -4,11 +4,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <atomic>
+#include <cstring>
+#include <span>
 #include <thread>
 
 #include "tandem/base/error.h"
 #include "tandem/base/testing/eventually.h"
+#include "tandem/rl/env/env_adapter.h"
 #include "tandem/rl/env/env_registry.h"
 #include "tandem/rl/env/testing/wrapped_envs.h"
 #include "tandem/rl/policy/mlp_policy.h"
@@ -58,6 +62,60 @@ TEST(PpoRunTest, EveryTopologyGivesTheSameBitsForContinuousNormalisedRuns) {
   };
   const std::string expected = state_after(setup(1), 8);
   for (const int replicas : {2, 4}) EXPECT_EQ(state_after(setup(replicas), 8), expected) << replicas;
+}
+
+TEST(PpoRunTest, EveryTopologyGivesTheSameBitsForSquashedActions) {
+  const auto setup = [](int shards, int replicas) {
+    PpoSetup s = setup_for("Pendulum-v1", shards, replicas);
+    s.make_policy = [](const Spec& spec, at::Generator generator) {
+      return std::make_shared<MlpPolicy>(
+          spec, MlpPolicyOptions{.family = ActionFamily::kSquashedNormal, .log_std_init = -1}, generator);
+    };
+    return s;
+  };
+  const std::string expected = state_after(setup(4, 1), 4);
+  for (const int replicas : {2, 3, 4}) EXPECT_EQ(state_after(setup(4, replicas), 4), expected) << replicas;
+  EXPECT_NE(state_after(setup(2, 1), 4), expected);
+}
+
+// Shows two numbers, which two choices are to name; they decide what comes next.
+struct TwoChoices {
+  static Spec spec() {
+    return {.id = "TwoChoices-v0",
+            .observation = {{.name = "obs", .shape = {2}}},
+            .action = MultiDiscrete{{3, 2}},
+            .max_episode_steps = 7};
+  }
+  using Shown = std::array<float, 2>;
+
+  Shown reset(NumpyGenerator& random) {
+    wanted = {random.integers(0, 3), random.integers(0, 2)};
+    return shown();
+  }
+  StepResult<Shown> step(std::span<const std::int64_t> chosen) {
+    const double reward = (chosen[0] == wanted[0] ? 1.0 : 0.0) + (chosen[1] == wanted[1] ? 0.5 : 0.0);
+    wanted = {(wanted[0] + chosen[0] + 1) % 3, (wanted[1] + chosen[1]) % 2};
+    return {shown(), reward};
+  }
+  std::array<std::int64_t, 2> save() const { return wanted; }
+  Shown load(std::span<const std::byte> bytes) {
+    std::memcpy(wanted.data(), bytes.data(), sizeof(wanted));
+    return shown();
+  }
+  Shown shown() const { return {static_cast<float>(wanted[0]), static_cast<float>(wanted[1])}; }
+
+  std::array<std::int64_t, 2> wanted{};
+};
+
+TEST(PpoRunTest, EveryTopologyGivesTheSameBitsForSeveralChoicesMadeTogether) {
+  const auto setup = [](int shards, int replicas) {
+    PpoSetup s = setup_for("CartPole-v1", shards, replicas);
+    s.make_envs = [](int count) { return std::make_unique<EnvGroupOf<TwoChoices>>(count); };
+    return s;
+  };
+  const std::string expected = state_after(setup(4, 1), 4);
+  for (const int replicas : {2, 3, 4}) EXPECT_EQ(state_after(setup(4, replicas), 4), expected) << replicas;
+  EXPECT_NE(state_after(setup(2, 1), 4), expected);
 }
 
 // The coefficient is part of what goes on, and the sum that it follows is that of all shards.
