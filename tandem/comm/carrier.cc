@@ -98,33 +98,19 @@ void Carrier::carry_all(const std::stop_token& stop) {
   try {
     while (!stop.stop_requested()) {
       const bool has_first = !carried_.empty();
-      if (!has_first && !await_started(summed_, stop)) break;
-      if (has_first && !has_started_more()) await_first();
+      if (has_first) {
+        layers_.between([&] { carried_.front().between->wait(layers_.asking(Phase::kBetween)); });
+      } else if (!await_started(summed_, stop)) {
+        break;
+      }
       if (!sum_started(has_first ? Phase::kFromLeader : Phase::kInside, stop)) break;
-      if (!has_first) continue;
-      await_first();
-      hand_round_first();
+      if (has_first) hand_round_first();
     }
   } catch (...) {
     const MutexLock lock(mutex_);
     failure_ = std::current_exception();
   }
   changed_.notify_all();
-}
-
-// What was started since the last look is summed before the leaders' exchange is waited for: it may end any time, and
-// then the wire needs the next.
-bool Carrier::has_started_more() const {
-  const MutexLock lock(mutex_);
-  return started_ > summed_ && summed_ < done_ + kMostAtOnce;
-}
-
-// The leaders' exchange of the first of those carried. Again does nothing.
-void Carrier::await_first() {
-  std::optional<Pending>& between = carried_.front().between;
-  if (!between) return;
-  layers_.between([&] { between->wait(layers_.asking(Phase::kBetween)); });
-  between.reset();
 }
 
 // Those that the leader has started by now, which all others have started or will start without waiting for a result

@@ -46,14 +46,12 @@ class Carrier {
   // Summed inside.
   struct Carried {
     at::Tensor flat;
-    std::optional<Pending> between;  // the leader's, until it was waited for
+    std::optional<Pending> between;  // the leader's
   };
   enum class Outcome { kDone, kDeadline, kStopped };
 
   Outcome await_done(std::uint64_t ticket, const std::stop_token& stop, const Deadline& deadline);
   void carry_all(const std::stop_token& stop);
-  [[nodiscard]] bool has_started_more() const;
-  void await_first();
   bool sum_started(Layers::Phase phase, const std::stop_token& stop);
   void hand_round_first();
   std::optional<at::Tensor> await_started(std::uint64_t ticket, const std::stop_token& stop);

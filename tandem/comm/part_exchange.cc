@@ -7,8 +7,6 @@ namespace {
 
 // Small, so that little is on its way when the first chunk can be summed, and when the last one was.
 constexpr std::int64_t kChunkBytes = std::int64_t{1} << 19;
-// Chunks that may arrive before the first of them was summed: half a bucket of two members.
-constexpr std::int64_t kAhead = 4;
 
 std::int64_t ceil_of(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
@@ -23,21 +21,17 @@ PartExchange::PartExchange(PeerLinks& links, std::uint64_t number, const Vector&
       chunk_elements_(std::min(kChunkBytes / static_cast<std::int64_t>(vector.element_bytes), parts_.largest())),
       chunks_(ceil_of(parts_.largest(), chunk_elements_)),
       scratch_(scratch) {
-  const auto slots = static_cast<std::size_t>(std::min(kAhead, chunks_) * links.size());
+  const std::size_t slots = 2 * static_cast<std::size_t>(links.size());
   scratch_.resize(std::max(scratch_.size(), slots * bytes({0, chunk_elements_})));
 }
 
-void PartExchange::begin() {
-  post_receives(kAhead);
-  send_parts(0);
-}
+void PartExchange::begin() { swap_parts(0); }
 
 void PartExchange::send_all(const std::function<void()>& between) {
   for (std::int64_t chunk = 0; chunk < chunks_; ++chunk) {
-    if (chunk + 1 < chunks_) send_parts(chunk + 1);
+    if (chunk + 1 < chunks_) swap_parts(chunk + 1);
     sum_chunk(chunk);
-    post_receives(chunk + 1 + kAhead);
-    send_sums(chunk);
+    gather_sums(chunk);
     between();
   }
 }
@@ -53,36 +47,17 @@ PartExchange::Span PartExchange::chunk_of(int owner, std::int64_t chunk) const {
 }
 
 std::byte* PartExchange::scratch_of(int peer, std::int64_t chunk) {
-  const std::int64_t kept = std::min(kAhead, chunks_);
-  return scratch_.data() + static_cast<std::size_t>(kept * peer + chunk % kept) * bytes({0, chunk_elements_});
+  return scratch_.data() + static_cast<std::size_t>(2 * peer + chunk % 2) * bytes({0, chunk_elements_});
 }
 
-// Of the parts up to chunk `end`, and of the sums up to the one before, in the order in which peers send them: part 0,
-// then each part and the sum of the chunk before it, and the last sum. A chunk's scratch memory is free again when it
-// was summed. A sum may overwrite what it is the sum of: its owner had received all of that.
-void PartExchange::post_receives(std::int64_t end) {
-  const auto receive_sums = [&](std::int64_t chunk) {
-    for (int peer = 0; peer < links_.size(); ++peer) {
-      const Span theirs = chunk_of(peer, chunk);
-      if (peer == links_.rank() || theirs.count == 0) continue;
-      others_.push_back(links_.receive(number_, peer, at(theirs), bytes(theirs)));
-    }
-  };
-  for (; posted_ < std::min(end, chunks_); ++posted_) {
-    std::vector<Transfer>& arriving = arriving_.emplace_back();
-    const Span mine = chunk_of(links_.rank(), posted_);
-    for (int peer = 0; peer < links_.size(); ++peer) {
-      if (peer == links_.rank() || mine.count == 0) continue;
-      arriving.push_back(links_.receive(number_, peer, scratch_of(peer, posted_), bytes(mine)));
-    }
-    if (posted_ > 0) receive_sums(posted_ - 1);
-    if (posted_ + 1 == chunks_) receive_sums(posted_);
-  }
-}
-
-void PartExchange::send_parts(std::int64_t chunk) {
+// The scratch memory of a chunk is free again: the one before the last was summed.
+void PartExchange::swap_parts(std::int64_t chunk) {
+  std::vector<Transfer>& arriving = arriving_.emplace_back();
+  const Span mine = chunk_of(links_.rank(), chunk);
   for (int peer = 0; peer < links_.size(); ++peer) {
-    if (peer != links_.rank()) send(peer, chunk_of(peer, chunk));
+    if (peer == links_.rank()) continue;
+    if (mine.count > 0) arriving.push_back(links_.receive(number_, peer, scratch_of(peer, chunk), bytes(mine)));
+    send(peer, chunk_of(peer, chunk));
   }
 }
 
@@ -97,10 +72,14 @@ void PartExchange::sum_chunk(std::int64_t chunk) {
   vector_.sum(arrays, 0, mine.count);
 }
 
-void PartExchange::send_sums(std::int64_t chunk) {
+// An owner sends the sum of a chunk when it has received that chunk from all, so what it sends may overwrite it.
+void PartExchange::gather_sums(std::int64_t chunk) {
   const Span mine = chunk_of(links_.rank(), chunk);
   for (int peer = 0; peer < links_.size(); ++peer) {
-    if (peer != links_.rank()) send(peer, mine);
+    if (peer == links_.rank()) continue;
+    const Span theirs = chunk_of(peer, chunk);
+    if (theirs.count > 0) others_.push_back(links_.receive(number_, peer, at(theirs), bytes(theirs)));
+    send(peer, mine);
   }
 }
 

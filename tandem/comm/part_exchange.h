@@ -4,9 +4,6 @@
 // vector. The owner sums what came along the tree. Stage two: it sends the sum to all. Both go in chunks, so that one
 // chunk is summed while the next is on its way: a member sends and receives 2(n-1)/n times the vector.
 //
-// A payload leaves only when its receiver has said that there is memory for it. So receives are posted well before the
-// sending thread comes to them, which may take a while where cores are scarce: the wire goes on meanwhile.
-//
 // Threads: the sending thread of the links.
 #pragma once
 #include <cstdint>
@@ -48,10 +45,9 @@ class PartExchange {
   // A chunk of the part of member `owner`; empty when the part has ended before.
   [[nodiscard]] Span chunk_of(int owner, std::int64_t chunk) const;
   [[nodiscard]] std::byte* scratch_of(int peer, std::int64_t chunk);
-  void post_receives(std::int64_t end);
-  void send_parts(std::int64_t chunk);
+  void swap_parts(std::int64_t chunk);
   void sum_chunk(std::int64_t chunk);
-  void send_sums(std::int64_t chunk);
+  void gather_sums(std::int64_t chunk);
   void send(int peer, const Span& span);
   [[nodiscard]] std::byte* at(const Span& span) const;
   [[nodiscard]] std::size_t bytes(const Span& span) const;
@@ -61,9 +57,8 @@ class PartExchange {
   const Vector vector_;
   const EqualParts parts_;
   const std::int64_t chunk_elements_, chunks_;
-  std::vector<std::byte>& scratch_;             // kAhead chunks from each member
-  std::int64_t posted_ = 0;                     // chunks of stage one that are received
-  std::deque<std::vector<Transfer>> arriving_;  // of stage one, a chunk each, that are not summed
+  std::vector<std::byte>& scratch_;             // two chunks from each member
+  std::deque<std::vector<Transfer>> arriving_;  // of stage one, a chunk each
   std::vector<Transfer> others_;                // what else must have ended
 };
 
