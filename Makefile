@@ -16,10 +16,10 @@ SECONDS ?= 300
 RUN ?= runs/cartpole-$(shell date +%Y%m%d-%H%M%S)
 export JOBS
 
-.PHONY: help train test parity bench bench-smoke count check check-all build install fuzz test-asan test-gpu test-namespaces clean distclean
+.PHONY: help train test parity bench bench-smoke count check check-all build install fuzz test-asan test-gpu test-learn test-namespaces test-slow clean distclean
 
 help: ## this list (what a bare `make` does)
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' Makefile
 	@sed -n '/^#   /s/^#/ /p' Makefile
 
 build: ## the library, the program and the examples, in build/release/bin
@@ -74,8 +74,18 @@ test-gpu: ## the tests that need a CUDA device
 
 test-namespaces: ## the tests with two hosts, which are network namespaces of this machine (as root)
 	@tools/bootstrap
-	@tools/build release tandem_namespaces_tests
+	@tools/build release
 	@tools/test release --label namespaces
+
+test-slow: ## the tests that take minutes each: 30 faults at random instants, 100k steps on every topology; over an hour (as root)
+	@tools/bootstrap
+	@tools/build release
+	@tools/test release --label slow
+
+test-learn: ## trainings that must reach their returns, with several seeds each: hours
+	@tools/bootstrap
+	@tools/build release
+	@tools/test release --label learn
 
 test-asan: ## the unit tests, and those with several processes, under AddressSanitizer and UndefinedBehaviorSanitizer
 	@tools/bootstrap --check
