@@ -30,7 +30,11 @@ if(NOT TANDEM_TORCH_ROOT)
           "Run tools/bootstrap, or point to one that you have: cmake -DLIBTORCH=/path/to/libtorch")
 endif()
 
-file(STRINGS ${TANDEM_TORCH_ROOT}/include/torch/headeronly/version.h version_lines REGEX "define TORCH_VERSION_(MAJOR|MINOR|PATCH)")
+set(version_header ${TANDEM_TORCH_ROOT}/include/torch/headeronly/version.h)
+if(NOT EXISTS ${version_header})  # where older ones have it
+  set(version_header ${TANDEM_TORCH_ROOT}/include/torch/csrc/api/include/torch/version.h)
+endif()
+file(STRINGS ${version_header} version_lines REGEX "define TORCH_VERSION_(MAJOR|MINOR|PATCH)")
 string(REGEX MATCHALL "[0-9]+" version_parts "${version_lines}")
 list(JOIN version_parts "." TANDEM_TORCH_VERSION)
 if(TANDEM_TORCH_VERSION VERSION_LESS 2.11)

@@ -2,6 +2,8 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
+
 #include "tandem/comm/layered_group.h"
 #include "tandem/comm/local_group.h"
 #include "tandem/concurrency/failures.h"
@@ -100,6 +102,9 @@ ReplicaTeam::ReplicaTeam(const std::vector<sync::Placement>& placements, const T
       members_(placements.size()),
       threads_(options.threads, static_cast<int>(placements.size())) {
   choose_matrix_kernels();
+  const bool is_cuda = std::any_of(placements.begin(), placements.end(),
+                                   [](const sync::Placement& placement) { return placement.device.is_cuda(); });
+  if (is_cuda) device::choose_cuda_kernels(options.cuda_kernels);
   threads_.run(
       [&](int local) { guarded(local, [&] { take_seat(placements[static_cast<std::size_t>(local)], build); }); });
 }

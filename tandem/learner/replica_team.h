@@ -20,6 +20,7 @@
 
 #include "tandem/comm/group_shard_sum.h"
 #include "tandem/concurrency/thread_team.h"
+#include "tandem/device/cuda_kernels.h"
 #include "tandem/learner/gradient_report.h"
 #include "tandem/learner/learner.h"
 #include "tandem/learner/ranks.h"
@@ -43,9 +44,10 @@ struct TeamOptions {
   std::vector<model::OptimizerOptions> optimizer{};  // one, or one a parameter group
   model::FlatParameters::Options flat{};
   sync::StrategyOptions strategy{};
-  Residence residence = Residence::kDevice;            // of the learners' batches
-  Clock::duration patience = std::chrono::minutes(5);  // how long a replica waits for the others
-  std::string threads = "replica";                     // their name, in a profile say, before the replica's number
+  Residence residence = Residence::kDevice;                                // of the learners' batches
+  device::CudaKernels cuda_kernels = device::CudaKernels::kDeterministic;  // when replicas are on CUDA devices
+  Clock::duration patience = std::chrono::minutes(5);                      // how long a replica waits for the others
+  std::string threads = "replica";  // their name, in a profile say, before the replica's number
 };
 
 class ReplicaTeam {

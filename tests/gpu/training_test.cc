@@ -1,4 +1,5 @@
 // Training on a CUDA device: the same sums as on the CPU, and the same bits each time.
+#include <ATen/Context.h>
 #include <gtest/gtest.h>
 #include <torch/nn/modules/activation.h>
 #include <torch/nn/modules/container/sequential.h>
@@ -70,6 +71,18 @@ TEST(CudaTrainingTest, HasTheSameBitsEachTime) { EXPECT_EQ(train("cuda:0", 2).sh
 
 TEST(CudaTrainingTest, ABatchThatStaysOnTheHostGivesTheSameBits) {
   EXPECT_EQ(train("cuda:0", 2).sha256, train("cuda:0", 2, learner::Residence::kHost).sha256);
+}
+
+// The gradient of a table whose rows are looked up many times each: sums that come about by atomic instructions.
+TEST(CudaTrainingTest, SumsOfThreadsThatMeetHaveTheSameBitsEachTime) {
+  (void)train("cuda:0", 1);  // a team on a CUDA device, which takes deterministic kernels
+  EXPECT_TRUE(at::globalContext().deterministicAlgorithms());
+  torch::manual_seed(3);
+  const at::Tensor rows = at::randint(16, {200'000}, at::kLong).to(at::kCUDA),
+                   values = at::randn({200'000, 8}).to(at::kCUDA);
+  const auto sum = [&] { return at::zeros({16, 8}, values.options()).index_add(0, rows, values).cpu(); };
+  const at::Tensor first = sum();
+  for (int again = 0; again < 10; ++again) EXPECT_TRUE(at::equal(first, sum()));
 }
 
 TEST(CudaTrainingTest, ModelsLiveOnTheDevice) {

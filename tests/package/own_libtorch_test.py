@@ -81,6 +81,19 @@ class OwnLibTorchTest(unittest.TestCase):
         self.assertIn(f"LIBTORCH={self.sources} holds no lib/libtorch_cpu.so", refused.stderr)
         self.assert_nothing_downloaded()
 
+    def test_one_that_is_too_old_is_refused_by_its_version(self):
+        old = self.sources.parent / "old"
+        headers = old / "include/torch/csrc/api/include/torch"  # where it has its version.h, and no torch/headeronly
+        headers.mkdir(parents=True)
+        (headers / "torch.h").touch()
+        (headers / "version.h").write_text("".join(
+            f"#define TORCH_VERSION_{part} {number}\n" for part, number in (("MAJOR", 2), ("MINOR", 8), ("PATCH", 1))))
+        (old / "lib").mkdir()
+        (old / "lib/libtorch_cpu.so").touch()
+        refused = self.tool("tools/build", "release", "help", CMAKE_ARGS=ONLY_PROGRAM, LIBTORCH=str(old))
+        self.assertNotEqual(refused.returncode, 0)
+        self.assertRegex(refused.stdout + refused.stderr, r"LibTorch 2\.8\.1 in \S+ is too old:\s+tandem needs 2\.11")
+
     def test_without_one_the_index_is_asked(self):
         asked = self.tool("tools/bootstrap")
         self.assertEqual(asked.returncode, 2)

@@ -38,6 +38,10 @@ void add_run_options(OptionTable& table, TrainOptions& options) {
            "each_replica: an error about a gradient that is not finite names the replica, for a pass over all "
            "gradients.")
       .lives(Lifetime::kPart);
+  table.add(
+      "cuda_kernels", options.cuda_kernels,
+      "On CUDA devices. deterministic: the same bits in each run, and an error about an operation that has no such "
+      "kernel; fastest: runs differ in the last bits.");
   table.add("rng", options.rng, "unordered: a loss may draw from torch's default generator.");
   table.add("num_envs", options.ppo.num_envs, "Environments of the run, over all shards.")
       .within(1, kLargestCount)

@@ -11,6 +11,7 @@
 
 #include "tandem/app/config/choices.h"
 #include "tandem/app/config/option_table.h"
+#include "tandem/device/cuda_kernels.h"
 #include "tandem/pipeline/straggler_rule.h"
 #include "tandem/rl/algo/appo_options.h"
 #include "tandem/rl/algo/impala_options.h"
@@ -130,6 +131,7 @@ struct TrainOptions {
   AsynchronousSettings asynchronous = {};
   SyncReplicasSettings sync_replicas = {};
   Rng rng = Rng::kShards;
+  device::CudaKernels cuda_kernels = device::CudaKernels::kDeterministic;
   rl::PpoOptions ppo = {};        // its num_envs and rollout_steps are those of every algorithm; but for sequences
   rl::ImpalaOptions impala = {};  // but for those two, which impala_options() fills in; also of APPO
   rl::AppoOptions appo = {};
@@ -194,6 +196,12 @@ struct Choices<Resume> {
 template <>
 struct Choices<Rng> {
   static constexpr std::array kAll{Choice<Rng>{Rng::kShards, "shards"}, Choice<Rng>{Rng::kUnordered, "unordered"}};
+};
+template <>
+struct Choices<device::CudaKernels> {
+  using Kernels = device::CudaKernels;
+  static constexpr std::array kAll{Choice<Kernels>{Kernels::kDeterministic, "deterministic"},
+                                   Choice<Kernels>{Kernels::kFastest, "fastest"}};
 };
 template <>
 struct Choices<sync::StrategyKind> {

@@ -16,7 +16,7 @@ constexpr const char* kPlace = "tandem tune";
 bool depends_on_timing(const TrainOptions& given) {
   const bool ends_early = given.algo == Algorithm::kDdPpo && !given.dd_ppo.replay &&
                           given.dd_ppo.stragglers.policy != pipeline::Stragglers::kWaitAll;
-  return ends_early || given.rng == Rng::kUnordered;
+  return ends_early || given.rng == Rng::kUnordered || given.cuda_kernels == device::CudaKernels::kFastest;
 }
 
 std::string key_of(Vary what, const TrainOptions& given) {

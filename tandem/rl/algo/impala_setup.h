@@ -6,6 +6,7 @@
 #include <optional>
 #include <vector>
 
+#include "tandem/device/cuda_kernels.h"
 #include "tandem/learner/ranks.h"
 #include "tandem/learner/replica_team.h"
 #include "tandem/model/shard_random.h"
@@ -29,6 +30,7 @@ struct ImpalaSetup {
   NormalizerOptions normalizer;
   ActorOptions actor;
   model::RngOrder rng = model::RngOrder::kShards;
+  device::CudaKernels cuda_kernels = device::CudaKernels::kDeterministic;
   sync::StrategyOptions strategy;  // but for its mean
   sync::GradientCheck gradient_check = sync::GradientCheck::kSum;
   std::function<std::unique_ptr<EnvGroup>(int count)> make_envs;

@@ -20,6 +20,7 @@
 #include <string>
 #include <vector>
 
+#include "tandem/device/cuda_kernels.h"
 #include "tandem/learner/replica_team.h"
 #include "tandem/learner/state_parts.h"
 #include "tandem/rl/algo/ppo.h"
@@ -42,6 +43,7 @@ struct MultiAgentSetup {
   PpoOptions ppo;  // of every policy that is trained
   ActorOptions actor;
   model::RngOrder rng = model::RngOrder::kShards;
+  device::CudaKernels cuda_kernels = device::CudaKernels::kDeterministic;
   sync::StrategyOptions strategy;  // but for its mean; one whose numbers do not depend on time
   sync::GradientCheck gradient_check = sync::GradientCheck::kSum;
   PolicyMapOptions policies;

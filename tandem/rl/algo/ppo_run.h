@@ -21,6 +21,7 @@
 #include <utility>
 #include <vector>
 
+#include "tandem/device/cuda_kernels.h"
 #include "tandem/learner/replica_team.h"
 #include "tandem/learner/state_parts.h"
 #include "tandem/rl/algo/group_rollout.h"
@@ -47,6 +48,7 @@ struct PpoSetup {
   NormalizerOptions normalizer;
   ActorOptions actor;
   model::RngOrder rng = model::RngOrder::kShards;
+  device::CudaKernels cuda_kernels = device::CudaKernels::kDeterministic;
   sync::StrategyOptions strategy;  // but for its mean
   sync::GradientCheck gradient_check = sync::GradientCheck::kSum;
   std::function<std::unique_ptr<EnvGroup>(int count)> make_envs;

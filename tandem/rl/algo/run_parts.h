@@ -33,6 +33,7 @@ template <typename Setup, typename Options>
           .strategy = sync::with_mean(setup.strategy, {.max_grad_norm = options.max_grad_norm,
                                                        .divisor = sync::Divisor::kTotal,
                                                        .check = setup.gradient_check}),
+          .cuda_kernels = setup.cuda_kernels,
           .patience = patience};
 }
 
