@@ -13,7 +13,7 @@ import xml.etree.ElementTree
 from pathlib import Path
 
 import run as program
-from harness.compiled import read_lines
+from harness.compiled import CompiledBench, read_lines
 from harness.measure import Result, measure
 from harness.model import (
     Bench,
@@ -21,6 +21,7 @@ from harness.model import (
     Contender,
     Failed,
     Metric,
+    Place,
     Sample,
     Size,
     Summary,
@@ -294,6 +295,22 @@ class CompiledTest(unittest.TestCase):
         self.assertEqual(samples["tandem"].values, {"2 x 1 KiB": 3, "2 x 2 KiB": 4})
         self.assertEqual(samples["tandem"].facts["2 x 1 KiB"], {"p99": 9, "samples": 5})
         self.assertEqual(samples["memcpy"].values, {"2 x 1 KiB": 1})
+
+    def test_a_case_has_its_own_limit_and_times(self):
+        class Compiled(CompiledBench):
+            program, unit, better = "program", "us", Better.LOWER
+            inside = ("tandem", "memcpy")
+            limits, targets = {"2 x 2 KiB": 3.5}, {"2 x 1 KiB": {"memcpy": 0.25}}
+
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "program"
+            path.write_text(f"#!/bin/sh\ncat <<'LINES'\n{self.LINES}\nLINES\n")
+            path.chmod(0o755)
+            place = Place(root=Path(folder), programs=Path(folder), peers=None, scratch=Path(folder))
+            result = measure(Compiled(place), Size.FULL, repeats=1)
+        first, second = result.metrics
+        self.assertEqual((first.at_most, dict(first.at_least_times), result.met(first)), (None, {"memcpy": 0.25}, True))
+        self.assertEqual((second.at_most, dict(second.at_least_times), result.met(second)), (3.5, {}, False))
 
     def test_nothing_and_another_unit_are_wrong_answers(self):
         with self.assertRaisesRegex(WrongAnswer, "no numbers"):
