@@ -8,11 +8,9 @@ import os
 import sys
 import tempfile
 import unittest
-import unittest.mock
 import xml.etree.ElementTree
 from pathlib import Path
 
-import run as program
 from harness.compiled import CompiledBench, read_lines
 from harness.measure import Result, measure
 from harness.model import (
@@ -355,35 +353,6 @@ class ProcessTest(unittest.TestCase):
             self.assertEqual(self.python(code, environment={"OMP_NUM_THREADS": "1"}).stdout, "1\n")
         finally:
             del os.environ["OMP_NUM_THREADS"]
-
-
-class SuiteTest(unittest.TestCase):
-    def test_a_run_that_is_stopped_shows_what_it_has(self):
-        class Stopped(FakeBench):
-            def contenders(self):
-                raise KeyboardInterrupt
-
-        with tempfile.TemporaryDirectory() as folder:
-            (Path(folder) / "bin").mkdir()
-            (Path(folder) / "bin" / "tandem").write_text('#!/bin/sh\necho \'{"version":"0"}\'\n')
-            (Path(folder) / "bin" / "tandem").chmod(0o755)
-            made = {"fake": lambda place: FakeBench([1], [1]), "slow": lambda place: Stopped([], [])}
-            with (
-                unittest.mock.patch.object(program, "known_benches", lambda: made),
-                unittest.mock.patch.object(sys, "argv", ["run.py", "--smoke", "--build", folder]),
-                contextlib.redirect_stdout(io.StringIO()) as out,
-                contextlib.redirect_stderr(io.StringIO()) as err,
-            ):
-                self.assertEqual(program.main(), 130)
-            self.assertEqual(len(json.loads((Path(folder) / "bench.json").read_text())["benches"]), 1)
-        self.assertIn("Stopped after 1 of 2 benches.", out.getvalue())
-        self.assertIn("fake is done, 1 of 2, after 0:0", err.getvalue())
-
-    def test_every_file_of_the_suite_is_a_bench_of_its_own_name(self):
-        benches = program.known_benches()
-        files = {path.stem for path in (Path(__file__).parent / "suite").glob("*.py")}
-        self.assertEqual(set(benches), files)
-        self.assertTrue(all(bench.question for bench in benches.values()))
 
 
 if __name__ == "__main__":
