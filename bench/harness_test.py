@@ -12,7 +12,7 @@ import xml.etree.ElementTree
 from pathlib import Path
 
 from harness.compiled import CompiledBench, read_lines
-from harness.measure import Result, measure
+from harness.measure import measure
 from harness.model import (
     Bench,
     Better,
@@ -177,7 +177,13 @@ class ReportTest(unittest.TestCase):
         json.dumps(to_json(result), allow_nan=False)
 
     def test_a_failure_before_any_contender_still_prints(self):
-        self.assertIn("FAILED: Failed: early", table([Result("fake", "?", failure="Failed: early")]))
+        class Early(FakeBench):
+            def contenders(self):
+                raise Failed("early")
+
+        result = measure(Early([], []), Size.FULL, repeats=1)
+        self.assertIn("FAILED: Failed: early", table([result]))
+        self.assertEqual(to_json(result)["failure"], "Failed: early")
 
 
 class PictureTest(unittest.TestCase):
