@@ -40,7 +40,7 @@ parity: ## comparisons with the Python packages torch, gymnasium, numpy, tensorf
 	@tools/build release
 	@tools/test release --label parity
 
-bench: ## the benches, with their peers beside them, 6 GB from the Python index (ARGS="--repeats 9 ppo_cartpole", ...)
+bench: ## the benches, with their peers beside them, 6 GB from the Python index (ARGS="--repeats 9 ppo_cartpole", ARGS=--strict, ...)
 	@tools/bootstrap
 	@tools/build release
 	@bench/run.py $(ARGS)

@@ -8,19 +8,18 @@ import os
 import sys
 import tempfile
 import unittest
-import unittest.mock
 import xml.etree.ElementTree
 from pathlib import Path
 
-import run as program
-from harness.compiled import read_lines
-from harness.measure import Result, measure
+from harness.compiled import CompiledBench, read_lines
+from harness.measure import measure
 from harness.model import (
     Bench,
     Better,
     Contender,
     Failed,
     Metric,
+    Place,
     Sample,
     Size,
     Summary,
@@ -178,7 +177,13 @@ class ReportTest(unittest.TestCase):
         json.dumps(to_json(result), allow_nan=False)
 
     def test_a_failure_before_any_contender_still_prints(self):
-        self.assertIn("FAILED: Failed: early", table([Result("fake", "?", failure="Failed: early")]))
+        class Early(FakeBench):
+            def contenders(self):
+                raise Failed("early")
+
+        result = measure(Early([], []), Size.FULL, repeats=1)
+        self.assertIn("FAILED: Failed: early", table([result]))
+        self.assertEqual(to_json(result)["failure"], "Failed: early")
 
 
 class PictureTest(unittest.TestCase):
@@ -295,6 +300,22 @@ class CompiledTest(unittest.TestCase):
         self.assertEqual(samples["tandem"].facts["2 x 1 KiB"], {"p99": 9, "samples": 5})
         self.assertEqual(samples["memcpy"].values, {"2 x 1 KiB": 1})
 
+    def test_a_case_has_its_own_limit_and_times(self):
+        class Compiled(CompiledBench):
+            program, unit, better = "program", "us", Better.LOWER
+            inside = ("tandem", "memcpy")
+            limits, targets = {"2 x 2 KiB": 3.5}, {"2 x 1 KiB": {"memcpy": 0.25}}
+
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "program"
+            path.write_text(f"#!/bin/sh\ncat <<'LINES'\n{self.LINES}\nLINES\n")
+            path.chmod(0o755)
+            place = Place(root=Path(folder), programs=Path(folder), peers=None, scratch=Path(folder))
+            result = measure(Compiled(place), Size.FULL, repeats=1)
+        first, second = result.metrics
+        self.assertEqual((first.at_most, dict(first.at_least_times), result.met(first)), (None, {"memcpy": 0.25}, True))
+        self.assertEqual((second.at_most, dict(second.at_least_times), result.met(second)), (3.5, {}, False))
+
     def test_nothing_and_another_unit_are_wrong_answers(self):
         with self.assertRaisesRegex(WrongAnswer, "no numbers"):
             read_lines("", "us")
@@ -338,35 +359,6 @@ class ProcessTest(unittest.TestCase):
             self.assertEqual(self.python(code, environment={"OMP_NUM_THREADS": "1"}).stdout, "1\n")
         finally:
             del os.environ["OMP_NUM_THREADS"]
-
-
-class SuiteTest(unittest.TestCase):
-    def test_a_run_that_is_stopped_shows_what_it_has(self):
-        class Stopped(FakeBench):
-            def contenders(self):
-                raise KeyboardInterrupt
-
-        with tempfile.TemporaryDirectory() as folder:
-            (Path(folder) / "bin").mkdir()
-            (Path(folder) / "bin" / "tandem").write_text('#!/bin/sh\necho \'{"version":"0"}\'\n')
-            (Path(folder) / "bin" / "tandem").chmod(0o755)
-            made = {"fake": lambda place: FakeBench([1], [1]), "slow": lambda place: Stopped([], [])}
-            with (
-                unittest.mock.patch.object(program, "known_benches", lambda: made),
-                unittest.mock.patch.object(sys, "argv", ["run.py", "--smoke", "--build", folder]),
-                contextlib.redirect_stdout(io.StringIO()) as out,
-                contextlib.redirect_stderr(io.StringIO()) as err,
-            ):
-                self.assertEqual(program.main(), 130)
-            self.assertEqual(len(json.loads((Path(folder) / "bench.json").read_text())["benches"]), 1)
-        self.assertIn("Stopped after 1 of 2 benches.", out.getvalue())
-        self.assertIn("fake is done, 1 of 2, after 0:0", err.getvalue())
-
-    def test_every_file_of_the_suite_is_a_bench_of_its_own_name(self):
-        benches = program.known_benches()
-        files = {path.stem for path in (Path(__file__).parent / "suite").glob("*.py")}
-        self.assertEqual(set(benches), files)
-        self.assertTrue(all(bench.question for bench in benches.values()))
 
 
 if __name__ == "__main__":

@@ -6,8 +6,8 @@ median of their rounds, the ratio of the medians, and the spread from the lowest
 ratios of one run: absolute figures differ between machines and hours. All samples, with machine, commit and versions,
 go to a JSON file, and the ratios to a picture beside it.
 
-Exit status: 0 when all benches gave results, targets reached or not; 1 when one failed or an answer was wrong;
-2 for wrong usage; 130 when Ctrl-C ended it, with the results until then.
+Exit status: 0 when all benches gave results, targets reached or not; 1 when one failed or an answer was wrong, and with
+--strict also when a target was missed; 2 for wrong usage; 130 when Ctrl-C ended it, with the results until then.
 """
 
 import argparse
@@ -40,6 +40,9 @@ def arguments(names: list[str]) -> argparse.Namespace:
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"what to measure (all): {', '.join(names)}")
     parser.add_argument("--repeats", type=int, default=5, help="rounds of each bench (5)")
     parser.add_argument("--smoke", action="store_true", help="once and tiny: do they run, and are answers right?")
+    parser.add_argument(
+        "--strict", action="store_true", help="end with 1 when a target is MISSED; one that is not judged is none"
+    )
     peers = parser.add_mutually_exclusive_group()
     peers.add_argument("--no-install", action="store_true", help="take only peers that are installed already")
     peers.add_argument("--no-peers", action="store_true", help="leave peers from the Python index out")
@@ -52,6 +55,8 @@ def arguments(names: list[str]) -> argparse.Namespace:
         parser.error(f"no such bench: {', '.join(unknown)} (there are {', '.join(names)})")
     if options.repeats < 1:
         parser.error("--repeats must be at least 1")
+    if options.strict and options.smoke:
+        parser.error("--strict has no effect with --smoke: so little work reaches and misses no target")
     if not (options.build / "bin" / "tandem").exists():
         parser.error(f"{options.build}/bin/tandem is not there; build it with `make build`")
     return options
@@ -75,6 +80,10 @@ def report(options: argparse.Namespace, started: dict, results: list[Result]) ->
         "tandem": machine.describe_tandem(options.build / "bin"),
         "benches": [to_json(result) for result in results],
     }
+
+
+def missed_targets(results: list[Result]) -> list[str]:
+    return [f"{result.name}: {metric.name}" for result in results for metric in result.metrics if result.met(metric) is False]
 
 
 def caption(document: dict) -> str:
@@ -139,7 +148,10 @@ def main() -> int:
     if stopped:
         print(f"Stopped after {len(results)} of {len(names)} benches.")
         return 130
-    return 1 if failed else 0
+    missed = missed_targets(results) if options.strict else []
+    for target in missed:
+        print(f"bench: missed: {target}", file=sys.stderr)
+    return 1 if failed or missed else 0
 
 
 if __name__ == "__main__":

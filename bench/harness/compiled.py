@@ -20,6 +20,7 @@ class CompiledBench(Bench):
     unit = ""
     better = Better.HIGHER
     targets: Mapping[str, Mapping[str, float]] = {}  # by case: how many times better than which contender
+    limits: Mapping[str, float] = {}  # by case: what the first contender's number is at most
     inside: tuple[str, ...] = ("tandem",)  # contenders that the program itself measures
 
     def contenders(self) -> list[Contender]:
@@ -30,7 +31,7 @@ class CompiledBench(Bench):
         samples = read_lines(run([self.place.programs / self.program, *arguments]).stdout, self.unit)
         cases = samples[self.inside[0]].values
         self.metrics = tuple(
-            Metric(case, self.unit, self.better, at_least_times=self.targets.get(case, {})) for case in cases
+            Metric(case, self.unit, self.better, self.limits.get(case), self.targets.get(case, {})) for case in cases
         )
         outside = [contender for contender in contenders if contender.name not in self.inside]
         return samples | {contender.name: contender.measure(size) for contender in outside}

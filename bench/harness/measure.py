@@ -30,6 +30,8 @@ class Result:
         return Summary.of(values) if values else None
 
     def ratio(self, metric: Metric, other: str) -> float | None:
+        if not self.contenders:  # it failed before it had any
+            return None
         ours, theirs = self.summary(self.contenders[0], metric), self.summary(other, metric)
         return times_better(metric, ours.median, theirs.median) if ours and theirs else None
 

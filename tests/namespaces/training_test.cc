@@ -4,6 +4,7 @@
 #include <deque>
 #include <filesystem>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -56,9 +57,13 @@ TEST(TwoHostsTrainingTest, FashionMnistHasTheBitsOfOneProcess) {
   const Ended alone = run(fashion_mnist({"--devices", "cpu:2"}));
   ASSERT_EQ(alone.exit_code, 0) << alone.err;
   const std::string expected = result_of(alone.out).at("state_sha256").as_string();
-  for (const auto& [ranks, devices] : {std::pair{4, "cpu"}, std::pair{2, "cpu:2"}}) {
-    const JsonValue result = result_of(train_on(hosts, ranks, fashion_mnist({"--devices", devices})));
-    EXPECT_EQ(result.at("state_sha256").as_string(), expected) << ranks << " ranks";
+  for (const auto& [ranks, devices, strategy] :
+       {std::tuple{4, "cpu", "replicated"}, std::tuple{2, "cpu:2", "replicated"}, std::tuple{4, "cpu", "divided"}}) {
+    SCOPED_TRACE(concat(ranks, " ranks, ", strategy));
+    const JsonValue result =
+        result_of(train_on(hosts, ranks, fashion_mnist({"--devices", devices, "--strategy", strategy})));
+    EXPECT_EQ(result.at("state_sha256").as_string(), expected);
+    EXPECT_EQ(result.at("replicas").as_array().size(), 4u);
     for (const JsonValue& replica : result.at("replicas").as_array()) {
       EXPECT_EQ(replica.at("rows").as_int64(), 14'976);
       EXPECT_GT(replica.at("thread_cpu_s").as_double(), 0);

@@ -3,10 +3,19 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <torch/nn/modules/activation.h>
+#include <torch/nn/modules/container/sequential.h>
+#include <torch/nn/modules/linear.h>
 #include <torch/types.h>
+#include <torch/utils.h>
+
+#include <functional>
+#include <iostream>
+#include <memory>
 
 #include "tandem/comm/testing/group_laws.h"
 #include "tandem/comm/world.h"
+#include "tandem/sync/data_parallel.h"
 
 namespace tandem::namespaces_test {
 namespace {
@@ -21,7 +30,7 @@ using ::testing::HasSubstr;
 using ::testing::StartsWith;
 using ::testing::StrEq;
 
-constexpr int kRanks = 4;
+constexpr int kHosts = 2, kRanks = 4;
 
 comm::LauncherEnvironment rank_of(int rank) {
   return {.launcher = comm::Launcher::kVariables,
@@ -40,7 +49,7 @@ class TwoHostsTest : public ::testing::Test {
   // Ranks 0 and 1 on the first host, 2 and 3 on the second.
   std::vector<std::string> run(comm::Backend backend, const std::function<void(World&, const Voice&)>& work) {
     ProcessWorld processes(kRanks, [&](int rank, const Voice& voice) {
-      hosts.enter(rank / 2);
+      hosts.enter(rank * kHosts / kRanks);
       WorldOptions options;
       options.backend = backend;
       World world = comm::open_world(rank_of(rank), options);
@@ -78,22 +87,64 @@ TEST_F(TwoHostsTest, HostIsRefused) {
               Each(StartsWith("backend host: the ranks are not on one host")));
 }
 
+// Bytes that this host sends for each time that all ranks do the work, once they are connected.
+double bytes_of(const World& world, const std::function<void()>& work) {
+  work();
+  world.group->barrier(comm::within_a_minute());
+  const std::int64_t before = bytes_sent();
+  world.group->barrier(comm::within_a_minute());
+  constexpr int kTimes = 5;
+  for (int i = 0; i < kTimes; ++i) work();
+  world.group->barrier(comm::within_a_minute());
+  return static_cast<double>(bytes_sent() - before) / kTimes;
+}
+
 // 2 (h - 1) / h times the payload for h hosts, however many ranks they have.
+void expect_sent_once_a_host(const World& world, double bytes, double payload, const Voice& voice) {
+  const double share = bytes / (2.0 * (kHosts - 1) / kHosts * payload);
+  if (world.local_rank == 0) std::cout << concat("each host sent ", share, " times what it must\n") << std::flush;
+  if (share < 0.95 || share > 1.1) voice.say(concat("each host sent ", share, " times what it must"));
+}
+
 TEST_F(TwoHostsTest, ASumCrossesTheCableOnceAHost) {
   const auto outcomes = run(comm::Backend::kAuto, [](World& world, const Voice& voice) {
     const torch::Tensor flat = world.group->allocate(2'000'000, torch::kFloat, torch::kCPU);
-    const auto sum = [&] { world.group->start_all_reduce(flat).wait(comm::within_a_minute()); };
-    sum();
-    world.group->barrier(comm::within_a_minute());
-    const std::int64_t before = bytes_sent();
-    world.group->barrier(comm::within_a_minute());
-    constexpr int kSums = 5;
-    for (int i = 0; i < kSums; ++i) sum();
-    world.group->barrier(comm::within_a_minute());
-    const double share = static_cast<double>(bytes_sent() - before) / (kSums * static_cast<double>(flat.nbytes()));
-    if (share < 0.95 || share > 1.1) voice.say(concat("each host sent ", share, " times the payload"));
+    const double bytes = bytes_of(world, [&] { world.group->start_all_reduce(flat).wait(comm::within_a_minute()); });
+    expect_sent_once_a_host(world, bytes, static_cast<double>(flat.nbytes()), voice);
   });
   EXPECT_THAT(outcomes, Each(StrEq("")));
+}
+
+// A training loop of a LibTorch program, whose gradients are means for an optimizer of its own, or updates too.
+void train(World& world, const sync::DataParallelOptions& options, const Voice& voice) {
+  constexpr int kInputs = 64, kWidth = 1200, kRows = 4;
+  at::set_num_threads(1);
+  const auto net = std::make_shared<torch::nn::SequentialImpl>(
+      torch::nn::Linear(kInputs, kWidth), torch::nn::Tanh(), torch::nn::Linear(kWidth, kWidth), torch::nn::Tanh(),
+      torch::nn::Linear(kWidth, kWidth), torch::nn::Tanh(), torch::nn::Linear(kWidth, 1));
+  sync::DataParallel parallel(net, *world.group, options);
+  const torch::Tensor x = torch::full({kRows, kInputs}, 0.01 * (world.rank + 1));
+  const double bytes = bytes_of(world, [&] {
+    parallel.backward(net->forward(x).square().mean(), kRows);
+    if (options.optimizer.empty()) {
+      parallel.average();
+    } else {
+      parallel.step();
+    }
+  });
+  double gradients = 0;
+  for (const torch::Tensor& parameter : net->parameters()) gradients += static_cast<double>(parameter.grad().nbytes());
+  expect_sent_once_a_host(world, bytes, gradients, voice);
+  parallel.finish();
+}
+
+TEST_F(TwoHostsTest, TheGradientsOfAStepOfDataParallelCrossTheCableOnceAHost) {
+  for (const sync::DataParallelOptions& options :
+       {sync::DataParallelOptions{}, sync::DataParallelOptions{.optimizer = {model::AdamOptions{}}}}) {
+    SCOPED_TRACE(options.optimizer.empty() ? "average()" : "step()");
+    EXPECT_THAT(run(comm::Backend::kAuto, [&](World& world, const Voice& voice) { train(world, options, voice); }),
+                Each(StrEq("")));
+  }
 }
 
 }  // namespace

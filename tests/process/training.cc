@@ -110,6 +110,7 @@ Command under_strategy(const std::string& strategy, Command training, const std:
 
 Command as_ranks(int ranks, const Command& command, const std::vector<std::string>& flags) {
   Command launched = command;
+  launched.program = TANDEM_PROGRAM;
   launched.arguments = {"launch", "--ranks", std::to_string(ranks)};
   launched.arguments.insert(launched.arguments.end(), flags.begin(), flags.end());
   launched.arguments.insert(launched.arguments.end(), {"--", command.program.string()});
