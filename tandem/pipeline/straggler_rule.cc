@@ -15,9 +15,11 @@ void StragglerRule::begin(std::int64_t round, std::optional<double> learn_second
   round_ = round;
   learn_seconds_ = learn_seconds;
   began_ = now;
+  seen_.assign(static_cast<std::size_t>(board_.units()), {.steps = 0, .changes = 0, .changed = now});
 }
 
-bool StragglerRule::ends(int steps, Clock::time_point now) const {
+bool StragglerRule::ends(int steps, Clock::time_point now) {
+  if (options_.policy == Stragglers::kTimeOptimal) look(now);
   if (steps >= steps_) return true;
   if (steps < least_) return false;
   switch (options_.policy) {
@@ -26,9 +28,19 @@ bool StragglerRule::ends(int steps, Clock::time_point now) const {
     case Stragglers::kPreempt:
       return enough_have_finished();
     case Stragglers::kTimeOptimal:
-      return learn_seconds_ ? costs_more_than_it_brings(now) : enough_have_finished();
+      if (!learn_seconds_) return enough_have_finished();
+      return costs_more_than_it_brings(now) && !round_goes_on_anyway(steps, now);
   }
   return false;
+}
+
+void StragglerRule::look(Clock::time_point now) {
+  for (int unit = 0; unit < board_.units(); ++unit) {
+    const tandem::Progress its = board_.look(unit);
+    Seen& seen = seen_[static_cast<std::size_t>(unit)];
+    if (its.round != round_ || its.steps == seen.steps) continue;
+    seen = {.steps = its.steps, .changes = seen.changes + 1, .changed = now};
+  }
 }
 
 // A unit in a later round has finished this one.
@@ -52,6 +64,19 @@ bool StragglerRule::costs_more_than_it_brings(Clock::time_point now) const {
     if (!its.finished) unfinished += its.steps;
   }
   return unfinished / time * (time + *learn_seconds_) < all;
+}
+
+// Its own last step was posted before it asks, so a unit does not wait for itself.
+bool StragglerRule::round_goes_on_anyway(int steps, Clock::time_point now) const {
+  const Clock::duration time = now - began_, mine = time / steps;
+  for (int unit = 0; unit < board_.units(); ++unit) {
+    const tandem::Progress its = board_.look(unit);
+    if (its.round > round_ || (its.round == round_ && its.finished)) continue;
+    if (its.round < round_ || its.steps < least_) return true;
+    const Seen& seen = seen_[static_cast<std::size_t>(unit)];
+    if (now - seen.changed > std::max(mine, time / std::max(1, seen.changes))) return true;
+  }
+  return false;
 }
 
 }  // namespace tandem::pipeline

@@ -11,6 +11,10 @@
 //                 a second; a unit that has finished adds nothing, so S is concave and the best t is the first where
 //                 S'(t) < S(t) / (t + L). S' is taken as the sum of steps / t over the units that have not finished.
 //                 Until L is known it does as preempt does.
+//                 A round lasts at least until every unit has ended the step that it is in, and has made what it makes
+//                 in any case; until then going on costs nothing. So nobody ends while another one has yet to make
+//                 those, or seems stuck: its step takes longer than steps of the unit that asks take in the mean, and
+//                 than its own so far.
 //
 // Each unit decides for itself, on what the board shows at that moment. No two runs need decide alike: what came of it
 // must be recorded.
@@ -19,6 +23,7 @@
 #pragma once
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 #include "tandem/base/clock.h"
 #include "tandem/concurrency/progress_board.h"
@@ -41,15 +46,24 @@ class StragglerRule {
   /// A round begins. `learn_seconds`: what learning after it will take, as measured; nothing before the first.
   void begin(std::int64_t round, std::optional<double> learn_seconds, Clock::time_point now = Clock::now());
 
-  /// Whether a unit that has made `steps` is to end here.
-  [[nodiscard]] bool ends(int steps, Clock::time_point now = Clock::now()) const;
+  /// Whether a unit that has made `steps` is to end here. Ask after each of its steps: how long others have been in
+  /// theirs is known from what was seen of them before.
+  [[nodiscard]] bool ends(int steps, Clock::time_point now = Clock::now());
 
   /// Steps that a unit makes in any case.
   [[nodiscard]] int least_steps() const { return least_; }
 
  private:
+  // What was seen of a unit in this round.
+  struct Seen {
+    int steps = 0, changes = 0;
+    Clock::time_point changed;
+  };
+
+  void look(Clock::time_point now);
   [[nodiscard]] bool enough_have_finished() const;
   [[nodiscard]] bool costs_more_than_it_brings(Clock::time_point now) const;
+  [[nodiscard]] bool round_goes_on_anyway(int steps, Clock::time_point now) const;
 
   const StragglerOptions options_;
   const ProgressBoard board_;
@@ -57,6 +71,7 @@ class StragglerRule {
   std::int64_t round_ = 0;
   std::optional<double> learn_seconds_;
   Clock::time_point began_;
+  std::vector<Seen> seen_;
 };
 
 }  // namespace tandem::pipeline

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 namespace tandem::pipeline {
 namespace {
 
@@ -27,14 +29,14 @@ StragglerRule rule_of(Stragglers policy, const ProgressBoard& board, std::option
 }
 
 TEST(StragglerRuleTest, WaitAllMakesAllSteps) {
-  const StragglerRule rule = rule_of(Stragglers::kWaitAll, board_of(8, 7, 99));
+  StragglerRule rule = rule_of(Stragglers::kWaitAll, board_of(8, 7, 99));
   EXPECT_FALSE(rule.ends(99, kBegin + 100s));
   EXPECT_TRUE(rule.ends(100, kBegin));
 }
 
 TEST(StragglerRuleTest, PreemptEndsOnceTheShareHasFinishedAndAQuarterIsMade) {
   for (int finished = 0; finished <= 10; ++finished) {
-    const StragglerRule rule = rule_of(Stragglers::kPreempt, board_of(10, finished, 50));
+    StragglerRule rule = rule_of(Stragglers::kPreempt, board_of(10, finished, 50));
     EXPECT_EQ(rule.ends(50, kBegin), finished >= 6) << finished;
     EXPECT_FALSE(rule.ends(24, kBegin));
     EXPECT_EQ(rule.ends(25, kBegin), finished >= 6) << finished;
@@ -64,9 +66,51 @@ TEST(StragglerRuleTest, TimeOptimalEndsWhereStepsASecondWouldFall) {
   EXPECT_FALSE(rule_of(Stragglers::kTimeOptimal, board).ends(24, kBegin + 1s));
 }
 
+// Six of eight have finished; unit 6 makes its steps as unit 7 does, one every 10 ms, but is seen only at some of them.
+// After the 60th of its own unit 7 would end.
+class TwoLeftTest : public ::testing::Test {
+ protected:
+  TwoLeftTest() { rule_.begin(3, 0.01, kBegin); }
+
+  // Unit 7 has made `steps`, and `other` of unit 6 are on the board.
+  bool ends(int steps, int other) {
+    board_.post(6, {.round = 3, .steps = other});
+    board_.post(7, {.round = 3, .steps = steps});
+    return rule_.ends(steps, kBegin + steps * 10ms);
+  }
+
+ private:
+  ProgressBoard board_ = board_of(8, 6, 0);
+  StragglerRule rule_{{.policy = Stragglers::kTimeOptimal}, board_, kSteps};
+};
+
+TEST_F(TwoLeftTest, TimeOptimalGoesOnWhileAnotherIsStuckInAStep) {
+  for (int steps = 1; steps < 60; ++steps) (void)ends(steps, std::min(steps, 57));
+  EXPECT_FALSE(ends(60, 57));
+  EXPECT_FALSE(ends(61, 57));
+  EXPECT_TRUE(ends(62, 58));
+}
+
+TEST_F(TwoLeftTest, TimeOptimalTakesNoUnitForStuckThatStepsAsItDid) {
+  for (int steps = 1; steps < 60; ++steps) (void)ends(steps, steps / 8 * 8);  // news come every 80 ms
+  EXPECT_TRUE(ends(60, 56));
+}
+
+TEST_F(TwoLeftTest, TimeOptimalGoesOnWhileAnotherHasYetToMakeItsLeast) {
+  for (int steps = 1; steps < 60; ++steps) (void)ends(steps, (steps + 2) / 3);
+  EXPECT_FALSE(ends(60, 20));
+  EXPECT_TRUE(ends(75, 25));
+}
+
+TEST(StragglerRuleTest, TimeOptimalGoesOnWhileAnotherHasNotBegun) {
+  ProgressBoard board = board_of(8, 6, 60);
+  board.post(6, {.round = 2, .steps = kSteps, .finished = true});
+  EXPECT_FALSE(rule_of(Stragglers::kTimeOptimal, board, 0.01).ends(60, kBegin + 600ms));
+}
+
 TEST(StragglerRuleTest, TimeOptimalDoesAsPreemptBeforeLearningWasMeasured) {
   for (int finished = 0; finished <= 7; ++finished) {
-    const StragglerRule rule = rule_of(Stragglers::kTimeOptimal, board_of(8, finished, 25), std::nullopt);
+    StragglerRule rule = rule_of(Stragglers::kTimeOptimal, board_of(8, finished, 25), std::nullopt);
     EXPECT_EQ(rule.ends(50, kBegin + 1s), finished >= 5) << finished;
     EXPECT_FALSE(rule.ends(24, kBegin + 1s));
   }

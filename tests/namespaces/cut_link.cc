@@ -67,12 +67,13 @@ void CutLink::expect_undisturbed(const std::string& state) {
 
 void CutLink::expect_to_wait_out(const process_test::Recipe& recipe, int cuts, unsigned seed) {
   const std::string state = process_test::undisturbed_state(recipe);
+  process_test::Dice dice(seed);
   for (const char* survivors : {"end", "take_over"}) {
-    process_test::Dice dice(seed);
     fs::remove_all(folder);
-    start(recipe, 2, {"--survivors", survivors});
+    const int first = 1 + dice.below(kAllRanks - 1);
+    start(recipe, first, {"--survivors", survivors});
     for (int cut = 1; cut <= cuts; ++cut) {
-      SCOPED_TRACE(concat("survivors ", survivors, ", cut ", cut, " of seed ", seed));
+      SCOPED_TRACE(concat("survivors ", survivors, ", ", first, " ranks with the store, cut ", cut, " of seed ", seed));
       ASSERT_TRUE(reaches_update(50 * cut)) << "it ended before all cuts; give it more steps";
       std::this_thread::sleep_for(dice.within(50ms));
       hosts.cut();

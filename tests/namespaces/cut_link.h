@@ -37,7 +37,8 @@ class CutLink : public ::testing::Test {
   }
   /// All ranks must end with 0, and nobody may have been lost.
   void expect_undisturbed(const std::string& state);
-  /// Cuts the cable so often, for up to two seconds each, at random instants; nobody is lost.
+  /// Cuts the cable so often, for up to two seconds each, at random instants; nobody is lost. Ranks of each host are
+  /// drawn, too.
   void expect_to_wait_out(const process_test::Recipe& recipe, int cuts, unsigned seed);
   /// The run must have finished, with this state.
   void expect_finished(const std::string& state, std::size_t replicas);

@@ -25,7 +25,7 @@ using process_test::Child;
 using process_test::Command;
 using process_test::Ended;
 
-constexpr int kLongCuts = 30, kRanksOfHost = 2;
+constexpr int kLongCuts = 30;
 constexpr Clock::duration kHostDeadline = 1s, kAgentGrace = 300ms;  // of the launcher
 
 // What torchrun does over two hosts: it hosts the store, on the first of them. When a host was not reached until the
@@ -35,13 +35,15 @@ class RestartedRanks {
   RestartedRanks(const TwoHosts& hosts, Command command)
       : hosts_(hosts), command_(std::move(command)), store_(store_on_first(hosts)) {}
 
-  void start() {
+  // So many ranks on the first host, the others on the second.
+  void start(int first) {
     ranks_.clear();
     for (int rank = 0; rank < kAllRanks; ++rank) {
+      const int of_host = rank < first ? first : kAllRanks - first;
       Command mine = command_;
       mine.environment = {"TORCHELASTIC_RUN_ID=cuts", "TORCHELASTIC_USE_AGENT_STORE=True",
-                          concat("TORCHELASTIC_RESTART_COUNT=", starts_), concat("LOCAL_WORLD_SIZE=", kRanksOfHost)};
-      ranks_.emplace_back(as_rank(hosts_, mine, rank, kRanksOfHost, store_.port));
+                          concat("TORCHELASTIC_RESTART_COUNT=", starts_), concat("LOCAL_WORLD_SIZE=", of_host)};
+      ranks_.emplace_back(as_rank(hosts_, mine, rank, first, store_.port));
     }
     ++starts_;
   }
@@ -102,10 +104,11 @@ TEST_F(LongThirtyRestartsTest, CutsBeyondTheDeadlineAreResumedWithTheSameBits) {
   for (int cut = 1; cut <= kLongCuts; ++cut) {
     const bool is_of_start = cut % 2 == 0;
     const auto instant = dice.within(is_of_start ? 1500ms : 50ms), beyond = dice.within(2s);
-    const int progress = 1 + dice.below(60);
-    SCOPED_TRACE(concat("cut ", cut, " of seed ", kSeed, ": after ", instant.count(), " us"));
+    const int progress = 1 + dice.below(60), first = 1 + dice.below(kAllRanks - 1);
+    SCOPED_TRACE(
+        concat("cut ", cut, " of seed ", kSeed, ": after ", instant.count(), " us, ", first, " ranks with the store"));
     const std::int64_t made = process_test::updates_in(folder);
-    restarted.start();
+    restarted.start(first);
     if (!is_of_start) {
       ASSERT_TRUE(process_test::reaches_update(restarted.first(), folder, made + progress));
     }
@@ -118,7 +121,7 @@ TEST_F(LongThirtyRestartsTest, CutsBeyondTheDeadlineAreResumedWithTheSameBits) {
   }
   std::cout << killed << " ranks had to be killed; " << process_test::updates_in(folder) << " updates were made\n";
   EXPECT_LT(process_test::updates_in(folder), recipe.steps / recipe.rows);
-  restarted.start();
+  restarted.start(2);
   restarted.expect_success();
   expect_finished(process_test::undisturbed_state(recipe), kAllRanks);
   EXPECT_EQ(process_test::summary_of(folder).at("resumed").as_string(), "exactly");

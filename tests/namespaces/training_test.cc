@@ -1,9 +1,13 @@
 // Training on two hosts: the bits of one process.
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <csignal>
 #include <deque>
 #include <filesystem>
+#include <sstream>
 #include <string>
+#include <thread>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -18,9 +22,13 @@
 namespace tandem::namespaces_test {
 namespace {
 
+namespace fs = std::filesystem;
 using process_test::Child;
 using process_test::Command;
 using process_test::Ended;
+
+// Ranks, half of them on each host, and the devices of each.
+constexpr std::pair<int, const char*> kTopologies[]{{4, "cpu"}, {2, "cpu:2"}};
 
 // The last line that a program printed.
 JsonValue result_of(const std::string& out) {
@@ -35,8 +43,8 @@ Command fashion_mnist(std::vector<std::string> more) {
   return command;
 }
 
-// `ranks` processes, the first half of them on the first host, which must succeed; what rank 0 printed.
-std::string train_on(const TwoHosts& hosts, int ranks, const Command& command) {
+// `ranks` processes, the first half of them on the first host.
+std::deque<Child> start_on(const TwoHosts& hosts, int ranks, const Command& command) {
   std::deque<Child> children;
   for (int rank = 0; rank < ranks; ++rank) {
     Command mine = command;
@@ -45,10 +53,20 @@ std::string train_on(const TwoHosts& hosts, int ranks, const Command& command) {
     mine.prepare = [&hosts, host = rank * 2 / ranks] { hosts.enter(host); };
     children.emplace_back(mine);
   }
+  return children;
+}
+
+// Waits for all, which must succeed; what rank 0 printed.
+std::string expect_success(std::deque<Child>& ranks) {
   std::vector<Ended> ended;
-  for (Child& child : children) ended.push_back(child.wait());
+  for (Child& rank : ranks) ended.push_back(rank.wait());
   for (const Ended& rank : ended) EXPECT_EQ(rank.exit_code, 0) << rank.err;
   return ended.front().out;
+}
+
+std::string train_on(const TwoHosts& hosts, int ranks, const Command& command) {
+  std::deque<Child> children = start_on(hosts, ranks, command);
+  return expect_success(children);
 }
 
 TEST(TwoHostsTrainingTest, FashionMnistHasTheBitsOfOneProcess) {
@@ -72,14 +90,14 @@ TEST(TwoHostsTrainingTest, FashionMnistHasTheBitsOfOneProcess) {
 }
 
 // Four environments, shards and replicas, all in all.
-Command dd_ppo(const std::filesystem::path& folder, const std::string& devices) {
+Command dd_ppo(const fs::path& folder, const std::string& devices) {
   return {TANDEM_PROGRAM, {"train",  "--algo",           "dd_ppo",    "--env",      "CartPole-v1", "--seed",
                            "21",     "--shards",         "4",         "--num-envs", "4",           "--rollout-steps",
                            "50",     "--minibatch-size", "40",        "--epochs",   "2",           "--total-steps",
                            "100000", "--quiet",          "--devices", devices,      "--run-dir",   folder.string()}};
 }
 
-std::string state_of(const std::filesystem::path& folder) {
+std::string state_of(const fs::path& folder) {
   const JsonValue summary = read_json(read_file(folder / "summary.json"));
   EXPECT_EQ(summary.at("env_steps").as_int64(), 100'000);
   EXPECT_EQ(summary.at("replicas").as_array().size(), 4u);
@@ -93,10 +111,98 @@ TEST(TwoHostsTrainingTest, DdPpoHasTheBitsOfOneProcessAfter100kSteps) {
   const Ended alone = run(dd_ppo(scratch / "alone", "cpu:4"));
   ASSERT_EQ(alone.exit_code, 0) << alone.err;
   const std::string expected = state_of(scratch / "alone");
-  for (const auto& [ranks, devices] : {std::pair{4, "cpu"}, std::pair{2, "cpu:2"}}) {
+  for (const auto& [ranks, devices] : kTopologies) {
     const auto folder = scratch / std::to_string(ranks);
     train_on(hosts, ranks, dd_ppo(folder, devices));
     EXPECT_EQ(state_of(folder), expected) << ranks << " ranks";
+  }
+}
+
+// Environment steps that rollouts which ended early did not make.
+std::int64_t rows_cut(const fs::path& run) {
+  std::int64_t sum = 0;
+  std::istringstream lines(read_file(run / "metrics.jsonl"));
+  for (std::string line; std::getline(lines, line);) sum += read_json(line).at("rows_cut").as_int64();
+  return sum;
+}
+
+// Rollouts take longer than learning, and long enough for news of the other host.
+Command with_early_ends(const fs::path& folder, const std::string& devices, const std::string& policy) {
+  Command command{TANDEM_PROGRAM,
+                  {"train",
+                   "--algo",
+                   "dd_ppo",
+                   "--env",
+                   "CartPole-v1",
+                   "--seed",
+                   "22",
+                   "--shards",
+                   "4",
+                   "--num-envs",
+                   "4",
+                   "--rollout-steps",
+                   "1000",
+                   "--minibatch-size",
+                   "2000",
+                   "--epochs",
+                   "1",
+                   "--total-steps",
+                   "120000",
+                   "--stragglers",
+                   policy,
+                   "--set",
+                   "dd_ppo.least_frac=0.1",
+                   "--quiet",
+                   "--devices",
+                   devices,
+                   "--run-dir",
+                   folder.string()}};
+  if (policy == "preempt") command.arguments.insert(command.arguments.end(), {"--set", "dd_ppo.sync_frac=0.5"});
+  return command;
+}
+
+// One rank a host. That of the second is stopped for a moment, again and again: it is behind then, and ends its
+// rollouts early when it has heard of the other host.
+void train_with_a_straggler(const TwoHosts& hosts, const Command& command) {
+  std::deque<Child> ranks = start_on(hosts, 2, command);
+  while (ranks.back().is_running()) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    ranks.back().signal(SIGSTOP);
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    ranks.back().signal(SIGCONT);
+  }
+  expect_success(ranks);
+}
+
+TEST(TwoHostsTrainingTest, ARunWhoseRolloutsEndEarlyIsReplayedFromItsRecordOnAnyTopology) {
+  const TwoHosts hosts;
+  if (hosts.refusal()) GTEST_SKIP() << *hosts.refusal();
+  for (const std::string policy : {"preempt", "time_optimal"}) {
+    SCOPED_TRACE(policy);
+    const TemporaryFolder scratch;
+    const fs::path recorded = scratch / "run";
+    train_with_a_straggler(hosts, with_early_ends(recorded, "cpu", policy));
+    EXPECT_GT(rows_cut(recorded), 0) << "no rollout ended early: there was nothing to replay";
+    const std::string expected = read_json(read_file(recorded / "summary.json")).at("state_sha256").as_string();
+    const auto replay = [&](const std::string& name, const std::string& devices) {
+      Command command = with_early_ends(scratch / name, devices, policy);
+      command.arguments.insert(command.arguments.end(), {"--replay", recorded.string()});
+      return command;
+    };
+    const auto expect_same = [&](const std::string& name) {
+      const JsonValue summary = read_json(read_file(scratch / name / "summary.json"));
+      EXPECT_EQ(summary.at("state_sha256").as_string(), expected) << name;
+      EXPECT_EQ(summary.at("replicas").as_array().size(), 4u) << name;
+      EXPECT_EQ(read_file(scratch / name / "rollouts.jsonl"), read_file(recorded / "rollouts.jsonl")) << name;
+    };
+    const Ended alone = run(replay("alone", "cpu:4"));
+    ASSERT_EQ(alone.exit_code, 0) << alone.err;
+    expect_same("alone");
+    for (const auto& [ranks, devices] : kTopologies) {
+      const std::string name = concat(ranks, " ranks");
+      train_on(hosts, ranks, replay(name, devices));
+      expect_same(name);
+    }
   }
 }
 

@@ -106,6 +106,19 @@ Recipe preempted() {
   return with_setting(with_setting(recipe, "dd_ppo.sync_frac=0.25"), "dd_ppo.least_frac=0.1");
 }
 
+// Rollouts that take longer than learning from them: shorter ones are hardly worth an early end.
+Recipe under_time_optimal() {
+  Recipe recipe = with_steps(changing(), 40'000);
+  const auto change = [&recipe](const char* flag, const char* value) {
+    *std::next(std::ranges::find(recipe.arguments, flag)) = value;
+  };
+  change("--rollout-steps", "1000");
+  change("--minibatch-size", "2000");
+  change("--epochs", "1");
+  recipe.arguments.insert(recipe.arguments.end(), {"--stragglers", "time_optimal"});
+  return with_setting(recipe, "dd_ppo.least_frac=0.1");
+}
+
 // Two ranks. Which group comes first is left to the machine; where each ended is in the record.
 void train_preempted(const Recipe& recipe, const std::filesystem::path& folder) {
   expect_success(with_ranks(2, train(recipe, folder, "cpu")));
@@ -138,6 +151,14 @@ TEST(DdPpoTest, ARunWithPreemptionIsReplayedFromItsRecordOnAnyTopology) {
               AllOf(HasSubstr("dd_ppo.replay"), HasSubstr("the record ends after"), HasSubstr("ask for at most")));
   for (const Topology& topology : {Topology{1, "cpu:2"}, Topology{1, "cpu:4"}, Topology{4, "cpu"}})
     expect_replay(recipe, run, topology);
+}
+
+TEST(DdPpoTest, ARunUnderTimeOptimalIsReplayedFromItsRecordOnAnyTopology) {
+  const TemporaryFolder scratch;
+  const Recipe recipe = under_time_optimal();
+  train_preempted(recipe, scratch / "run");
+  for (const Topology& topology : {Topology{1, "cpu:4"}, Topology{2, "cpu:2"}, Topology{4, "cpu"}})
+    expect_replay(recipe, scratch / "run", topology);
 }
 
 TEST(LongDdPpoTest, ARunOf100kStepsWithPreemptionIsReplayedOnAnyTopology) {

@@ -10,6 +10,7 @@
 #include <string>
 
 #include "survivors.h"
+#include "tandem/base/clock.h"
 
 namespace tandem::process_test {
 
@@ -30,10 +31,17 @@ class Dice {
   std::mt19937 random_;
 };
 
-/// Seconds that something took, again and again. They are reported, not judged: a busy machine is no fault.
+/// What docs/dd_ppo.md promises for runs as small as these, in seconds: from a loss that is noticed, or from the
+/// deadline where one had to be waited for, to the first update that the others make; and from then, or from a kill, to
+/// the first update that the replacement makes with them. Sanitizers take several times as long.
+[[nodiscard]] double to_go_on_within();
+[[nodiscard]] double to_join_within();
+
+/// Seconds that something took, again and again.
 class Times {
  public:
   void add(double seconds);
+  [[nodiscard]] double longest() const { return longest_; }
   /// Prints the longest and the mean, and makes them properties of the running test.
   void report(const std::string& what) const;
 
@@ -44,11 +52,20 @@ class Times {
 
 /// A rank that is lost, and how the others went on.
 struct Loss {
-  std::int64_t recorded = 0;  // lines of metrics.jsonl that stood when it was signalled
-  double seconds = 0;         // from then on
+  std::int64_t recorded = 0;    // lines of metrics.jsonl that stood when it was signalled
+  Clock::time_point signalled;  // the rank
+  Clock::time_point went_on;    // the others: their first update after it was recorded
+
+  [[nodiscard]] double seconds() const { return std::chrono::duration<double>(went_on - signalled).count(); }
 };
 
-/// Signals a rank so that the others have to go on without it, and waits until they do. Nothing when they do not.
+/// Signals a rank so that the others have to go on without it, and waits until they have made an update. Nothing when
+/// they do not.
 std::optional<Loss> lose_rank(Child& launcher, const std::filesystem::path& folder, int rank, int signal);
+/// Waits until the first update of the newest round is recorded, whether or not the run ends then.
+bool makes_an_update(Child& child, const std::filesystem::path& folder);
+/// Waits until log.txt names so many replacements that were let in, and for the first update after it; how long that
+/// took since then.
+std::optional<double> join(Child& launcher, const std::filesystem::path& folder, int times, Clock::time_point since);
 
 }  // namespace tandem::process_test

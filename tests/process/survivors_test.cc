@@ -9,12 +9,14 @@
 #include <chrono>
 #include <csignal>
 #include <filesystem>
+#include <optional>
 #include <random>
 #include <sstream>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "faults.h"
 #include "tandem/base/atomic_file.h"
 #include "tandem/base/testing/temporary_folder.h"
 #include "tandem/base/text.h"
@@ -49,7 +51,9 @@ TEST(SurvivorsTest, AfterTheDeathOfAnyRankTheRunHasTheBitsOfOneThatNobodyDisturb
     Child launcher(with_survivors(recipe, folder, "continue"));
     ASSERT_TRUE(reaches_update(launcher, folder, 20));
     std::this_thread::sleep_for(instant);
-    ASSERT_TRUE(kill_rank(launcher, victim));
+    const std::optional<Loss> loss = lose_rank(launcher, folder, victim, SIGKILL);
+    ASSERT_TRUE(loss) << log_of(folder);
+    EXPECT_LE(loss->seconds(), to_go_on_within());
     const Ended ended = launcher.wait();
     expect_complete(ended, folder, state, 3);
     EXPECT_THAT(log_of(folder), AllOf(HasSubstr(concat("rank ", victim, " is lost (died: SIGKILL)")),
@@ -135,8 +139,13 @@ TEST(SurvivorsTest, AReplacementJoinsAndGetsTheStateFromTheOthers) {
   const fs::path folder = scratch / "run";
   Child launcher(with_survivors(recipe, folder, "replace"));
   ASSERT_TRUE(reaches_update(launcher, folder, 20));
-  ASSERT_TRUE(kill_rank(launcher, 0));
-  ASSERT_TRUE(says(launcher, folder, "rank 0 has joined, started again 1 time(s)", 1));
+  const std::optional<Loss> loss = lose_rank(launcher, folder, 0, SIGKILL);
+  ASSERT_TRUE(loss) << log_of(folder);
+  EXPECT_LE(loss->seconds(), to_go_on_within());
+  const std::optional<double> joined = join(launcher, folder, 1, loss->signalled);
+  ASSERT_TRUE(joined) << log_of(folder);
+  EXPECT_LE(*joined, to_join_within());
+  EXPECT_THAT(log_of(folder), HasSubstr("rank 0 has joined, started again 1 time(s)"));
   expect_complete(launcher.wait(), folder, undisturbed_state(recipe), 4);
 }
 

@@ -40,13 +40,17 @@ void expect_to_survive(int signal, double deadline, unsigned seed) {
     ASSERT_TRUE(launcher.is_running()) << "it ended before all faults; give it more steps";
     const std::optional<Loss> loss = lose_rank(launcher, folder, victim, signal);
     ASSERT_TRUE(loss) << log_of(folder);
-    to_go_on.add(loss->seconds);
-    const Clock::time_point went_on = Clock::now();
-    ASSERT_TRUE(says(launcher, folder, " has joined, started again ", fault)) << log_of(folder);
-    to_join.add(seconds_since(went_on));
+    to_go_on.add(loss->seconds());
+    // One that is only stopped is killed, and replaced, when the others have gone on.
+    const std::optional<double> joined =
+        join(launcher, folder, fault, signal == SIGKILL ? loss->signalled : loss->went_on);
+    ASSERT_TRUE(joined) << log_of(folder);
+    to_join.add(*joined);
   }
   to_go_on.report("to go on");
   to_join.report("to join");
+  EXPECT_LE(to_go_on.longest(), (signal == SIGKILL ? 0 : deadline) + to_go_on_within());
+  EXPECT_LE(to_join.longest(), to_join_within());
   const Ended ended = launcher.wait();
   expect_complete(ended, folder, undisturbed_state(recipe), kSurvivingRanks);
   EXPECT_FALSE(summary_of(folder).at("solved_at_env_steps").is_null());

@@ -67,7 +67,7 @@ class SimulatedRank {
     return Philox(seed_, 2 * static_cast<std::uint64_t>(update) + (work == Work::kLearning ? 1 : 0));
   }
 
-  int roll_out(const pipeline::StragglerRule& rule, int update) {
+  int roll_out(pipeline::StragglerRule& rule, int update) {
     Philox random = costs(update, Work::kRollout);
     const Clock::time_point start = Clock::now();
     double due = 0, slept = 0;  // ms since the start

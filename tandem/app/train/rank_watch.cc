@@ -6,6 +6,7 @@
 #include <chrono>
 #include <limits>
 #include <span>
+#include <utility>
 
 #include "tandem/base/error.h"
 #include "tandem/base/text.h"
@@ -52,6 +53,7 @@ RankWatch::RankWatch(const rl::TrainingRun& run, const learner::Ranks& ranks)
       board_(ranks.open_board(ranks.size(), {ranks.rank(), ranks.rank() + 1}, kBeat / 2)),
       status_{.ranks = introduce(ranks)},
       seen_(static_cast<std::size_t>(ranks.size())),
+      made_(static_cast<std::size_t>(ranks.size())),
       worker_("watch", [this](const std::stop_token& stop) { watch(stop); }) {}
 
 void RankWatch::publish(std::filesystem::path file, RunStatus known, RunLog& log) {
@@ -72,8 +74,11 @@ void RankWatch::made(const rl::RunReport& report) {
   status_.env_steps_per_s = static_cast<double>(run_.env_steps() - first_step_) / seconds_since(started_);
   for (std::size_t rank = 0; rank < report.ranks.size(); ++rank) {
     const rl::RankReport& its = report.ranks[rank];
-    status_.ranks[rank].env_steps_per_s = static_cast<double>(its.env_steps) / its.seconds();
-    status_.ranks[rank].wait_share = its.wait_seconds / its.seconds();
+    rl::RankReport& all = made_[rank];
+    all.sample_seconds += its.sample_seconds;
+    all.learn_seconds += its.learn_seconds;
+    all.wait_seconds += its.wait_seconds;
+    all.env_steps += its.env_steps;
   }
   if (report.ranks.empty() && status_.ranks.size() == 1) status_.ranks[0].env_steps_per_s = status_.env_steps_per_s;
 }
@@ -126,6 +131,16 @@ void RankWatch::look() {
   }
 }
 
+// Of the updates since the last time, if there were any: single ones differ much.
+void RankWatch::take_rates() {
+  for (std::size_t rank = 0; rank < made_.size(); ++rank) {
+    const rl::RankReport its = std::exchange(made_[rank], {});
+    if (its.seconds() <= 0) continue;
+    status_.ranks[rank].env_steps_per_s = static_cast<double>(its.env_steps) / its.seconds();
+    status_.ranks[rank].wait_share = its.wait_seconds / its.seconds();
+  }
+}
+
 // Without the lock while the disk works, so that the training never waits for it.
 void RankWatch::write(const std::string& state) {
   RunStatus status;
@@ -134,6 +149,7 @@ void RankWatch::write(const std::string& state) {
     MutexLock lock(mutex_);
     if (!file_) return;
     look();
+    take_rates();
     status = status_;
     file = *file_;
   }

@@ -48,6 +48,7 @@ class RankWatch {
   void watch(const std::stop_token& stop);
   void post();
   void look() TANDEM_REQUIRES(mutex_);
+  void take_rates() TANDEM_REQUIRES(mutex_);
   void write(const std::string& state);
 
   const rl::TrainingRun& run_;
@@ -64,7 +65,8 @@ class RankWatch {
   std::int64_t first_step_ TANDEM_GUARDED_BY(mutex_) = 0;
   Clock::time_point started_ TANDEM_GUARDED_BY(mutex_) = Clock::now();
   std::vector<Seen> seen_ TANDEM_GUARDED_BY(mutex_);
-  Worker worker_;  // last: it uses the others
+  std::vector<rl::RankReport> made_ TANDEM_GUARDED_BY(mutex_);  // by the ranks, since their rates were taken
+  Worker worker_;                                               // last: it uses the others
 };
 
 }  // namespace tandem::app
