@@ -160,7 +160,7 @@ TEST_P(LongThirtyCutsTest, WithSurvivorsAndReplacementsCartPoleIsSolved) {
 }
 
 // With half of the ranks, and the first of them; with most.
-INSTANTIATE_TEST_SUITE_P(RanksWithTheStore, LongThirtyCutsTest, ::testing::Values(2, 3));
+INSTANTIATE_TEST_SUITE_P(LongRanksWithTheStore, LongThirtyCutsTest, ::testing::Values(2, 3));
 
 }  // namespace
 }  // namespace tandem::namespaces_test
