@@ -86,20 +86,23 @@ class FollowingLink final : public VariableLink {
     }
   }
 
+  // In order of rank, for the owner comes before its standby: who is the standby of an owner that lives, since another
+  // has died, asks there before it waits here.
   Outcome find(const Limits& limits) {
-    if (succession_.await_here(limits)) {
-      link_ = link_within(succession_.variables(), replica_);
-      owner_ = succession_.me();
-      return link_->recall(told_, limits).value();
-    }
-    for (int other = 0; other < succession_.size(); ++other) {
-      if (other == succession_.me()) continue;
-      const std::optional<Outcome> fate = ask(other, limits);
+    for (int process = 0; process < succession_.size(); ++process) {
+      const std::optional<Outcome> fate = process == succession_.me() ? ask_here(limits) : ask(process, limits);
       if (fate) return *fate;
     }
     throw PeerLost(owner_, concat("replica ", replica_.placement().replica, " has lost the owner of the variables,",
                                   " replica ", owner_, ", and finds no process that has taken over: its standby has",
                                   " died, too; go on from the last checkpoint"));
+  }
+
+  std::optional<Outcome> ask_here(const Limits& limits) {
+    if (!succession_.await_here(limits)) return std::nullopt;
+    link_ = link_within(succession_.variables(), replica_);
+    owner_ = succession_.me();
+    return link_->recall(told_, limits);
   }
 
   // Nothing where the variables are not, nor will be.

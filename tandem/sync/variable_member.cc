@@ -189,8 +189,9 @@ void VariableMember::prepare_step(const Limits& limits) {
 }
 
 std::optional<GradientAccount> VariableMember::take_account() {
-  if (service() == nullptr) return std::nullopt;
-  return service()->take_account();
+  const bool is_its = succession_ ? succession_->is_owner() : group_.rank() == 0;
+  if (!is_its || !service_) return std::nullopt;
+  return service_->take_account();
 }
 
 void VariableMember::abort(const std::string& why) {
