@@ -17,6 +17,7 @@
 #include <functional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tandem/base/summation_tree.h"
@@ -52,6 +53,11 @@ class Group {
   /// Whether collectives that were started go on while the member's thread does something else. Where not, the work is
   /// done in the wait, and starting early gains nothing.
   [[nodiscard]] virtual bool goes_on_alone() const { return false; }
+
+  /// Why nobody may count on outliving the death of another member, as the launcher of their processes says
+  /// (launcher_environment.h); empty where they may. Set before the group is used.
+  [[nodiscard]] const std::string& why_none_survive() const { return why_none_survive_; }
+  void set_why_none_survive(std::string why) { why_none_survive_ = std::move(why); }
 
   /// Zeroed memory on `device` for collectives, where the group reaches it at the least cost.
   [[nodiscard]] virtual at::Tensor allocate(std::int64_t count, at::ScalarType dtype, at::Device device) = 0;
@@ -97,6 +103,9 @@ class Group {
  protected:
   friend class Pending;
   virtual void finish(std::uint64_t ticket, const Limits& limits) = 0;
+
+ private:
+  std::string why_none_survive_;
 };
 
 inline void Pending::wait(const Limits& limits) { group_->finish(ticket_, limits); }

@@ -168,6 +168,29 @@ const char* name_of(Launcher launcher) {
   return "no launcher";
 }
 
+// Started by hand, or by a launcher that is not known: nobody is known to end the others.
+std::string why_none_survive(const LauncherEnvironment& environment) {
+  if (environment.on_death == OnDeath::kLeavesThem) return "";
+  switch (environment.launcher) {
+    case Launcher::kSingleProcess:
+    case Launcher::kVariables:
+      break;
+    case Launcher::kTandem:
+      return "tandem launch ends all ranks when one dies; add --on-death continue, or replace, before its --";
+    case Launcher::kTorchrun:
+      return "torchrun ends all ranks when one dies, and starts all of them again: nobody survives; start the ranks "
+             "with `tandem launch --on-death continue` or srun --kill-on-bad-exit=0";
+    case Launcher::kOpenMpi:
+      return "mpirun ends all ranks when one dies: nobody survives; start the ranks with `tandem launch --on-death "
+             "continue`";
+    case Launcher::kSlurm:
+      return "srun may end all ranks when one dies, and does not tell them whether it will; `export "
+             "SLURM_KILL_BAD_EXIT=0` in the job's script, which stands for srun --kill-on-bad-exit=0 and reaches the "
+             "ranks";
+  }
+  return "";
+}
+
 LauncherEnvironment read_launcher_environment(const Lookup& lookup) {
   LauncherVariables variables(lookup);
   LauncherEnvironment found;

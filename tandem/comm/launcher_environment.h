@@ -57,6 +57,9 @@ using Lookup = std::function<std::optional<std::string>(const std::string& name)
 /// The same from any source of variables, without the host's name. A variable that is empty counts as not set.
 [[nodiscard]] LauncherEnvironment read_launcher_environment(const Lookup& lookup);
 
+/// Why nobody may count on outliving the death of another rank, with what would let them; empty where they may.
+[[nodiscard]] std::string why_none_survive(const LauncherEnvironment& environment);
+
 /// For the log: "rank 1 of 4 (local rank 1 of 2) on gpu-a, by torchrun; store at 10.0.0.1:29500, which ...".
 [[nodiscard]] std::string describe(const LauncherEnvironment& environment);
 

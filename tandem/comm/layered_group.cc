@@ -225,7 +225,10 @@ class LayeredMember final : public Group {
 
 std::unique_ptr<Group> make_layered_group(std::unique_ptr<Group> inner, std::shared_ptr<Group> outer,
                                           const Limits& limits, Names names) {
-  return std::make_unique<LayeredMember>(std::move(inner), std::move(outer), limits, names);
+  const std::string why_none_survive = (outer ? *outer : *inner).why_none_survive();
+  auto layered = std::make_unique<LayeredMember>(std::move(inner), std::move(outer), limits, names);
+  layered->set_why_none_survive(why_none_survive);
+  return layered;
 }
 
 }  // namespace tandem::comm

@@ -203,6 +203,7 @@ World enter(std::unique_ptr<Store> store, const LauncherEnvironment& me, const W
               .store = std::move(store)};
   world.description = describe(world, me.launcher, choice.why);
   world.group = make_group(world, all, options, network);
+  if (world.size > 1) world.group->set_why_none_survive(why_none_survive(me));
   return world;
 }
 

@@ -25,18 +25,32 @@ Limits a_little_longer(const Limits& limits) {
 MessageClient::MessageClient(const ServerAddress& server, int member, const Limits& limits)
     : connection_(dial(server.contact, {.member = member}, limits), server.member, server.name) {}
 
-Message MessageClient::call(std::uint32_t kind, std::span<const Bytes> parts, const Limits& limits) {
-  Message answer;
+template <typename Step>
+Message MessageClient::attempt(const Step& step) {
   try {
-    const Limits whole = a_little_longer(limits);
-    connection_.send(kind, patience_of(limits), parts, whole);
-    answer = connection_.receive(whole);
+    return step();
   } catch (const PeerLost&) {
     throw_farewell_or_rethrow();
   } catch (const RunError&) {
     hang_up();  // an answer that came later would be taken for that of another request
     throw;
   }
+}
+
+Message MessageClient::call(std::uint32_t kind, std::span<const Bytes> parts, const Limits& limits) {
+  ask(kind, parts, limits);
+  return await_answer(limits);
+}
+
+void MessageClient::ask(std::uint32_t kind, std::span<const Bytes> parts, const Limits& limits) {
+  (void)attempt([&] {
+    connection_.send(kind, patience_of(limits), parts, a_little_longer(limits));
+    return Message{};
+  });
+}
+
+Message MessageClient::await_answer(const Limits& limits) {
+  Message answer = attempt([&] { return connection_.receive(a_little_longer(limits)); });
   if (answer.kind == kFarewell) hang_up();
   if (answer.kind == kFarewell || answer.kind == kFailure) throw_failure(answer);
   return answer;
@@ -51,7 +65,7 @@ void MessageClient::throw_farewell_or_rethrow() {
     hang_up();
   }
   if (farewell.kind == kFarewell) throw_failure(farewell);
-  throw;  // what call() caught
+  throw;  // what attempt() caught
 }
 
 }  // namespace tandem::net

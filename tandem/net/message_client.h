@@ -25,10 +25,15 @@ class MessageClient {
   MessageClient(const ServerAddress& server, int member, const Limits& limits);
 
   [[nodiscard]] Message call(std::uint32_t kind, std::span<const Bytes> parts, const Limits& limits);
+  /// The same in two, for who has something to do meanwhile: ask() returns when the system has taken the request.
+  void ask(std::uint32_t kind, std::span<const Bytes> parts, const Limits& limits);
+  [[nodiscard]] Message await_answer(const Limits& limits);
   /// Ends this member's part, now and later.
   void hang_up() { connection_.hang_up(); }
 
  private:
+  template <typename Step>
+  Message attempt(const Step& step);
   [[noreturn]] void throw_farewell_or_rethrow();
 
   Connection connection_;

@@ -23,8 +23,9 @@
 
 namespace tandem::sync {
 
-/// What became of the gradient that was offered: of all of it, whatever it has for each parameter.
-enum class Verdict { kApplied, kAccepted, kDropped };
+/// What became of the gradient that was offered: of all of it, whatever it has for each parameter. kLost: the process
+/// that held the variables died with it, and another has taken over (SyncReplicas); it is part of no step.
+enum class Verdict { kApplied, kAccepted, kDropped, kLost };
 
 struct StepReport {
   Verdict verdict = Verdict::kApplied;

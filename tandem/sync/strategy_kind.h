@@ -46,6 +46,12 @@ enum class OnDeath {
   kGoOn,  // they go on, as if it had left
 };
 
+/// Whether the variables of kSyncReplicas outlive the process that holds them. Of OnDeath::kGoOn.
+enum class Standby {
+  kNone,      // no: its death ends the run
+  kNextRank,  // yes: the next rank that lives makes each step, too, before there are tokens of the next, and takes over
+};
+
 /// What the learning rate of a step is multiplied by.
 enum class RateScaling {
   kNone,

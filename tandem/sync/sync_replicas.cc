@@ -23,7 +23,8 @@ TokenProtocol::Options protocol_of(const SyncReplicasOptions& options, int repli
           .acceptance = options.acceptance};
 }
 
-const SyncReplicasOptions& checked(const SyncReplicasOptions& options, int replicas) {
+const SyncReplicasOptions& checked(const SyncReplicasOptions& options, const comm::Group& group) {
+  const int replicas = group.size();
   require_in_range(options.mean);
   if (options.max_replica_grad_norm && !(*options.max_replica_grad_norm > 0)) {
     throw ConfigError(concat("sync_replicas: max_replica_grad_norm is ", *options.max_replica_grad_norm,
@@ -44,8 +45,26 @@ const SyncReplicasOptions& checked(const SyncReplicasOptions& options, int repli
         "sync_replicas: a replica's gradient is looked at before it is added to any other, so GradientCheck::"
         "kEachReplica (gradient_check: each_replica) has nothing to add; leave it out");
   }
+  if (options.on_death == OnDeath::kGoOn && !group.why_none_survive().empty()) {
+    throw ConfigError(concat("sync_replicas: OnDeath::kGoOn has the others go on when a process dies, and ",
+                             group.why_none_survive(), "; or give OnDeath::kEnd"));
+  }
+  if (options.standby != Standby::kNone && options.on_death != OnDeath::kGoOn) {
+    throw ConfigError(
+        "sync_replicas: a standby takes over so that the others go on, and OnDeath::kEnd ends the run at a death; give "
+        "OnDeath::kGoOn, or Standby::kNone");
+  }
   (void)TokenProtocol(protocol_of(options, replicas));
   return options;
+}
+
+VariableMember::MakeSuccession succession_of(const SyncReplicasOptions& options, int me) {
+  if (options.standby == Standby::kNone) return {};
+  return [me, patience = options.standby_patience](const std::shared_ptr<VariableService>& service,
+                                                   const std::vector<std::string>& names) {
+    return std::make_unique<Succession>(std::static_pointer_cast<SyncVariables>(service),
+                                        Succession::Options{.me = me, .names = names, .patience = patience});
+  };
 }
 
 SyncVariablesOptions variables_of(const SyncReplicasOptions& options, int replicas) {
@@ -70,7 +89,7 @@ SyncReplicasOptions tensorflow_compatible() {
 SyncReplicas::SyncReplicas(Replica& replica, comm::Group& group, const SyncReplicasOptions& options)
     : replica_(replica),
       group_(group),
-      options_(checked(options, group.size())),
+      options_(checked(options, group)),
       gradients_(replica,
                  [&replica](std::int64_t count, at::ScalarType dtype) {
                    return at::zeros({count}, at::TensorOptions().dtype(dtype).device(replica.placement().device));
@@ -80,9 +99,10 @@ SyncReplicas::SyncReplicas(Replica& replica, comm::Group& group, const SyncRepli
           [variables = variables_of(options, group.size())](Replica& like) {
             return std::make_shared<SyncVariables>(like, variables);
           },
-          [this](VariableService&) {
-            if (averages_) variables()->load_averages(averages_->averages());
-          }) {}
+          [this](VariableService& service) {
+            if (averages_) static_cast<SyncVariables&>(service).load_averages(averages_->averages());
+          },
+          succession_of(options, group.rank())) {}
 
 // --- making all equal ------------------------------------------------------------------------------------------------
 

@@ -18,9 +18,13 @@
 // replicas, also where parameters have the bits of Replicated. Who waits for all others between steps says so by
 // rest(). Then, and when a replica leaves, a step is made of the gradients of those that work on: at most one of each,
 // unless replicas give several, when they give the others', too. A replica that dies ends the run for all, or, with
-// OnDeath::kGoOn, counts as one that has left. Replica 0's process holds the variables: its death ends the run. The
+// OnDeath::kGoOn, counts as one that has left. Replica 0's process holds the variables: its death ends the run, unless
+// Standby::kNextRank has another process take over after the step that was made last (succession.h). The
 // group may have failed by then, so under kGoOn leave() does without it and buffers stay each replica's own; begin(),
 // whole_state() and load_whole_state() need all replicas.
+//
+// kLost: the owner of the variables died with the gradient, and nobody knows what became of it: it counts as offered,
+// and neither as applied nor as dropped.
 //
 // Blocking: step() waits for the next token, resume() too; begin(), leave() and whole_state() wait for all replicas.
 // Errors: besides those of Strategy, PeerLost from step() when another replica's process died without leaving, naming
@@ -54,6 +58,8 @@ struct SyncReplicasOptions {
   std::optional<int> initial_tokens{};  // of Tokens::kShared, for the first step; nothing: replicas_to_aggregate
   RateScaling rate_scaling = RateScaling::kNone;
   OnDeath on_death = OnDeath::kEnd;
+  Standby standby = Standby::kNone;                            // kNextRank: each replica in a process of its own
+  Clock::duration standby_patience = std::chrono::minutes(1);  // with one that is silent; the run fails then
   std::optional<AveragingOptions> averaging{};
 };
 
@@ -89,8 +95,12 @@ class SyncReplicas final : public Strategy {
   void abort(const std::string& why) override;
   [[nodiscard]] std::optional<GradientAccount> take_account() override { return member_.take_account(); }
 
-  /// The run's variables, in the process of replica 0; null in others.
+  /// The run's variables, in the process that owns them: that of replica 0 unless it died; null in others.
   [[nodiscard]] SyncVariables* variables() { return static_cast<SyncVariables*>(member_.service()); }
+  /// In that process: the replica whose process keeps them, too. Nothing in others, and where there is none.
+  [[nodiscard]] std::optional<int> standby() const {
+    return member_.succession() ? member_.succession()->standby() : std::nullopt;
+  }
 
  private:
   [[nodiscard]] MeanGradient own_mean(const Tally& tally);

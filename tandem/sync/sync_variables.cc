@@ -33,6 +33,7 @@ void SyncVariables::start_anew(Replica& from) {
   sizes_ = {};
   newest_.clear();
   outcomes_.assign(static_cast<std::size_t>(options_.protocol.workers), {});
+  applied_.assign(static_cast<std::size_t>(options_.protocol.workers), -1);
 }
 
 // Whoever waits for one that rests does so elsewhere, and learns of its end there. At the end of a run some are gone
@@ -114,9 +115,7 @@ void SyncVariables::resume(int replica, const Limits& limits, const Read& read) 
   const MutexLock lock(mutex_);
   require_whole();
   require_alive(replica, limits);
-  const bool is_there = protocol_->is_present(replica);
-  if (!is_there) protocol_->join(replica);
-  if (is_there && protocol_->has_token(replica)) return;
+  if (!protocol_->is_present(replica)) protocol_->join(replica);
   if (!protocol_->has_token(replica)) await_token(replica, limits);
   read({.step = protocol_->step()}, home_.parameters().buffers());
 }
@@ -204,8 +203,6 @@ void SyncVariables::make_step() {
     mean.lr_factor = factors.front();
   if (options_.rate_scaling == RateScaling::kByGradients)
     mean.lr_factor *= static_cast<double>(newest_.size()) / options_.protocol.aggregate;
-  home_.optimizer().step(sums, mean.scale, mean.lr_factor);
-  if (averages_) averages_->update(home_.parameters().buffers());
   const Outcome outcome{.verdict = Verdict::kApplied,
                         .staleness = 0,
                         .step = step + 1,
@@ -214,11 +211,27 @@ void SyncVariables::make_step() {
                         .weight = mean.weight,
                         .loss = mean.loss,
                         .grad_norm = mean.norm};
+  for (const GradientId& each : newest_) {
+    outcomes_[static_cast<std::size_t>(each.worker)] = outcome;
+    applied_[static_cast<std::size_t>(each.worker)] = each.sequence;
+  }
+  update(mean, sums);
   const auto gradients = static_cast<double>(outcome.gradients);
   const double rows = std::exchange(rows_, 0);
   sizes_.add({.steps = 1, .gradients = {gradients, gradients, gradients}, .rows = {rows, rows, rows}});
-  for (const GradientId& each : newest_) outcomes_[static_cast<std::size_t>(each.worker)] = outcome;
   protocol_->advance();
+}
+
+// Here and, where there is another process that keeps the variables, there at the same time.
+void SyncVariables::update(const MeanGradient& mean, const model::FlatParameters::Gradients& sums) {
+  KeptRecord record;
+  if (elsewhere_ != nullptr) {
+    record = this->record(mean.scale, mean.lr_factor);
+    elsewhere_->begin_step(record, sums);
+  }
+  home_.optimizer().step(sums, mean.scale, mean.lr_factor);
+  if (averages_) averages_->update(home_.parameters().buffers());
+  if (elsewhere_ != nullptr) elsewhere_->finish_step(record, [this]() TANDEM_REQUIRES(mutex_) { return state(); });
 }
 
 // --- what became of it ----------------------------------------------------------------------------------------------

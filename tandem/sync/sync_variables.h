@@ -6,13 +6,17 @@
 //
 // Threads, blocking, errors: as VariableService. exchange() and resume() wait for a token of the replica; both throw
 // PeerLost when it is taken for dead meanwhile. A step that cannot be made (a sum that is not finite) fails the run.
+//
+// Those of another process may keep up with these, step by step, and go on from there (succession.h).
 #pragma once
 #include <memory>
 #include <optional>
+#include <set>
 #include <vector>
 
 #include "tandem/sync/gradient_account.h"
 #include "tandem/sync/gradient_accumulator.h"
+#include "tandem/sync/kept_record.h"
 #include "tandem/sync/mean_of_sums.h"
 #include "tandem/sync/moving_average.h"
 #include "tandem/sync/token_protocol.h"
@@ -40,6 +44,7 @@ class SyncVariables final : public VariableService {
   void end_rest() override {}
   void resume(int replica, const Limits& limits, const Read& read) override;
   void leave(int replica) override;
+  [[nodiscard]] Outcome recall(int replica, const Recalled& told) override;
   void lose(int replica, const std::exception_ptr& why) override;
   [[nodiscard]] GradientAccount take_account() override;
 
@@ -50,6 +55,20 @@ class SyncVariables final : public VariableService {
   [[nodiscard]] std::vector<GradientTotals> totals() const;
   /// The gradients of the newest step, in order of arrival.
   [[nodiscard]] std::vector<GradientId> newest() const;
+
+  // --- kept by two processes ---
+  /// Each step to come is made there, too, before there are tokens of the next; not owned. Nullptr: no step is.
+  void keep_elsewhere(KeptElsewhere* elsewhere);
+  /// The variables as they are: shown under the lock.
+  void show_whole(const std::function<void(const KeptRecord&, const std::vector<at::Tensor>& state)>& show);
+
+  /// In the process that keeps them: `write` is shown the tensors that it is to write the owner's into.
+  void adopt(const KeptRecord& record, const ReadState& write);
+  /// Makes the owner's next step, with the same bits.
+  void follow(const KeptRecord& record, const model::FlatParameters::Gradients& sums);
+  /// The owner is gone: goes on after the step that was followed last. Of the replicas `mine`, of this process, and
+  /// `others` are still there, and each will say so by recall() before it does anything else.
+  void take_over(int mine, const std::set<int>& others);
 
  private:
   void start_anew(Replica& from) override TANDEM_REQUIRES(mutex_);
@@ -68,6 +87,9 @@ class SyncVariables final : public VariableService {
   void require_present(int replica) const TANDEM_REQUIRES(mutex_);
   [[nodiscard]] std::vector<GradientTotals> totals_by_replica() const TANDEM_REQUIRES(mutex_);
   void await_token(int replica, const Limits& limits) TANDEM_REQUIRES(mutex_);
+  /// The optimizer's update and that of the averages; returns when they are kept elsewhere, too.
+  void update(const MeanGradient& mean, const model::FlatParameters::Gradients& sums) TANDEM_REQUIRES(mutex_);
+  [[nodiscard]] KeptRecord record(double scale, double lr_factor) TANDEM_REQUIRES(mutex_);
 
   const SyncVariablesOptions options_;
   std::optional<TokenProtocol> protocol_ TANDEM_GUARDED_BY(mutex_);
@@ -78,6 +100,9 @@ class SyncVariables final : public VariableService {
   StepSizes sizes_ TANDEM_GUARDED_BY(mutex_);                // since the account was taken
   std::vector<Outcome> outcomes_ TANDEM_GUARDED_BY(mutex_);  // by replica: of the step its last gradient went into
   std::vector<GradientId> newest_ TANDEM_GUARDED_BY(mutex_);
+  std::vector<std::int64_t> applied_ TANDEM_GUARDED_BY(mutex_);  // by replica: KeptSeat::applied
+  KeptElsewhere* elsewhere_ TANDEM_GUARDED_BY(mutex_) = nullptr;
+  KeptRecord kept_ TANDEM_GUARDED_BY(mutex_);  // of the owner's variables, where they are kept
 };
 
 }  // namespace tandem::sync

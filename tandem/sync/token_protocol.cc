@@ -111,6 +111,35 @@ void TokenProtocol::give_back(Seat& it) {
   }
 }
 
+// --- going on elsewhere ---------------------------------------------------------------------------------------------
+
+TokenProtocol::Record TokenProtocol::record() const {
+  Record record{.step = step_ + (is_taken_ ? 1 : 0), .seats = {}};
+  for (const Seat& each : seats_) record.seats.push_back({each.totals, each.place == Place::kAway ? 0 : 1});
+  for (const GradientId& each : taken_) ++record.seats[static_cast<std::size_t>(each.worker)].totals.applied;
+  return record;
+}
+
+void TokenProtocol::restore(const Record& record) {
+  TANDEM_CHECK(record.seats.size() == seats_.size(), "a record of ", record.seats.size(), " workers for ",
+               seats_.size());
+  set_step(record.step);
+  for (std::size_t worker = 0; worker < seats_.size(); ++worker) {
+    seats_[worker].totals = record.seats[worker].totals;
+    seats_[worker].sequence = seats_[worker].totals.offered;
+  }
+}
+
+// What either side knows of is the beginning of what there was, in the same order.
+void TokenProtocol::recall(int worker, std::int64_t offered, std::int64_t dropped) {
+  Seat& it = seat(worker);
+  GradientTotals& totals = it.totals;
+  totals.offered = it.sequence = std::max(totals.offered, offered);
+  totals.dropped = std::max(totals.dropped, dropped);
+  TANDEM_CHECK(totals.in_flight() >= 0, "worker ", worker, " recalls ", offered, " gradients, ", dropped,
+               " of them dropped, and ", totals.applied, " were applied");
+}
+
 // --- a worker's turn ------------------------------------------------------------------------------------------------
 
 std::optional<std::int64_t> TokenProtocol::take_token(int worker) {

@@ -61,6 +61,25 @@ class TokenProtocol {
   [[nodiscard]] bool is_present(int worker) const { return seat(worker).place != Place::kAway; }
   [[nodiscard]] bool is_resting(int worker) const { return seat(worker).place == Place::kResting; }
 
+  // --- going on elsewhere ---
+  struct SeatRecord {
+    GradientTotals totals;
+    std::int64_t is_present = 0;
+  };
+  /// All that another process needs to go on when this one has died.
+  struct Record {
+    std::int64_t step = 0;
+    std::vector<SeatRecord> seats;  // of each worker
+  };
+  /// As it will be when the gradients that are taken have been applied, or, when none are, as it is. What is accepted
+  /// for the step after that is not in it: when this process dies it is in flight for ever.
+  [[nodiscard]] Record record() const;
+  /// Goes on from a record. Before anybody joined; who was present, and lives, is to join then.
+  void restore(const Record& record);
+  /// A worker that comes from the process which has died says how many gradients it offered there, and of how many it
+  /// was told that they are dropped. Those of which neither it nor the record knows the end are in flight for ever.
+  void recall(int worker, std::int64_t offered, std::int64_t dropped);
+
   // --- a worker's turn ---
   /// A token, where one is to be had: the step that the next gradient is for. The worker has none.
   [[nodiscard]] std::optional<std::int64_t> take_token(int worker);

@@ -205,5 +205,47 @@ TEST(TokenProtocolTest, TheStepIsNotSetBack) {
   EXPECT_EQ(protocol.take_token(0), 7);
 }
 
+// --- going on elsewhere ---------------------------------------------------------------------------------------------
+
+// What was accepted for the step after it is not in a record, what is being applied is.
+TEST(TokenProtocolTest, ARecordHasTheStepThatIsTakenAndNoLater) {
+  TokenProtocol protocol = started({.workers = 2, .aggregate = 1});
+  EXPECT_EQ(protocol.record().step, 0);
+  for (const int worker : {0, 1}) (void)protocol.take_token(worker);
+  (void)protocol.offer(0);
+  (void)protocol.offer(1);
+  EXPECT_EQ(protocol.record().step, 0);
+  (void)protocol.take();
+  const TokenProtocol::Record record = protocol.record();
+  EXPECT_EQ(record.step, 1);
+  EXPECT_EQ(record.seats[0].totals.applied, 1);
+  EXPECT_EQ(record.seats[1].totals.dropped, 1);
+  protocol.advance();
+  EXPECT_EQ(protocol.record().step, 1);
+  EXPECT_EQ(protocol.record().seats[0].totals.applied, 1);
+  protocol.leave(1);
+  EXPECT_EQ(protocol.record().seats[1].is_present, 0);
+}
+
+TEST(TokenProtocolTest, ARestoredProtocolGoesOnWithTheStepTheTotalsAndTheSequences) {
+  TokenProtocol first = started({.workers = 2, .aggregate = 2});
+  for (const int worker : {0, 1}) (void)compute(first, worker);
+  (void)make_step(first);
+  const TokenProtocol::Record record = first.record();
+  (void)compute(first, 0);  // and this is lost with the first
+  TokenProtocol second({.workers = 2, .aggregate = 2});
+  second.restore(record);
+  second.recall(0, 2, 0);
+  second.join(0);
+  EXPECT_EQ(second.totals(0).in_flight(), 1);
+  EXPECT_EQ(second.take_token(0), 1);
+  EXPECT_EQ(second.offer(0).id, (GradientId{0, 2}));
+  EXPECT_THAT(make_step(second), ElementsAre(GradientId{0, 2}));
+  EXPECT_EQ(second.totals(0).offered, 3);
+  EXPECT_EQ(second.totals(0).applied, 2);
+  EXPECT_EQ(second.totals(0).in_flight(), 1) << "for ever";
+  EXPECT_EQ(second.totals(1).applied, 1);
+}
+
 }  // namespace
 }  // namespace tandem::sync

@@ -4,6 +4,7 @@
 #include <ATen/core/grad_mode.h>
 
 #include <optional>
+#include <span>
 #include <utility>
 
 #include "tandem/base/error.h"
@@ -32,9 +33,17 @@ class LinkWithin final : public VariableLink {
   }
 
   void rest(const Limits&) override { variables_->rest(replica_.placement().replica); }
-  void resume(const Limits& limits) override {
+  std::int64_t resume(const Limits& limits) override {
+    std::int64_t step = 0;
     variables_->resume(replica_.placement().replica, limits,
-                       [this](const Outcome&, const std::vector<model::FlatBuffer>& values) { take(values); });
+                       [&](const Outcome& outcome, const std::vector<model::FlatBuffer>& values) {
+                         step = outcome.step;
+                         take(values);
+                       });
+    return step;
+  }
+  std::optional<Outcome> recall(const Recalled& told, const Limits&) override {
+    return variables_->recall(replica_.placement().replica, told);
   }
   void leave(const Limits&) override { variables_->leave(replica_.placement().replica); }
   void depart(const std::vector<at::Tensor>& state, const Limits& limits) override {
@@ -92,9 +101,15 @@ class LinkAcross final : public VariableLink {
   }
 
   void rest(const Limits& limits) override { (void)call(kRest, {}, limits); }
-  void resume(const Limits& limits) override {
+  std::int64_t resume(const Limits& limits) override {
     const net::Message answer = call(kResume, {}, limits);
-    if (answer.kind == kValues) (void)read_values(answer, replica_.parameters());
+    return answer.kind == kValues ? read_values(answer, replica_.parameters()).step : 0;
+  }
+  std::optional<Outcome> recall(const Recalled& told, const Limits& limits) override {
+    const net::Bytes bytes = std::as_bytes(std::span(&told, 1));
+    const net::Message answer = call(kRecall, {&bytes, 1}, limits);
+    if (answer.kind == kNotHere) return std::nullopt;
+    return read_fate(answer);
   }
   void leave(const Limits& limits) override { (void)call(kLeave, {}, limits); }
   void depart(const std::vector<at::Tensor>& state, const Limits& limits) override {

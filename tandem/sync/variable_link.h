@@ -3,7 +3,9 @@
 // Threads: a link belongs to its replica's thread; abort() from any. Blocking: until `limits`. Errors: those of
 // VariableService, wherever they lie; PeerLost when their process is gone.
 #pragma once
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,9 +23,11 @@ class VariableLink {
   /// parameters.
   virtual Outcome exchange(const Offer& offer, const model::FlatParameters::Gradients* gradients,
                            const Limits& limits) = 0;
-  /// See VariableService. resume() reads the values, too.
+  /// See VariableService. resume() reads the values, too, and returns their step, where steps are counted.
   virtual void rest(const Limits& limits) = 0;
-  virtual void resume(const Limits& limits) = 0;
+  virtual std::int64_t resume(const Limits& limits) = 0;
+  /// See VariableService; nothing where the variables are not.
+  [[nodiscard]] virtual std::optional<Outcome> recall(const Recalled& told, const Limits& limits) = 0;
   /// Nobody waits for this replica any more.
   virtual void leave(const Limits& limits) = 0;
   /// Leaves and waits until all have left; `state`, as state_of() and what else the variables keep, is then theirs. The

@@ -5,12 +5,15 @@
 
 #include <algorithm>
 #include <cstring>
+#include <set>
 #include <utility>
 
 #include "tandem/base/check.h"
+#include "tandem/base/error.h"
 #include "tandem/base/process_name.h"
 #include "tandem/base/text.h"
 #include "tandem/model/named_copy.h"
+#include "tandem/sync/following_link.h"
 #include "tandem/sync/replica_state.h"
 #include "tandem/sync/variable_registry.h"
 
@@ -31,8 +34,13 @@ std::string name_of(int replica) { return concat("replica ", replica, " (", proc
 
 }  // namespace
 
-VariableMember::VariableMember(Replica& replica, comm::Group& group, MakeService make_service, Loaded loaded)
-    : replica_(replica), group_(group), make_service_(std::move(make_service)), loaded_(std::move(loaded)) {}
+VariableMember::VariableMember(Replica& replica, comm::Group& group, MakeService make_service, Loaded loaded,
+                               MakeSuccession make_succession)
+    : replica_(replica),
+      group_(group),
+      make_service_(std::move(make_service)),
+      loaded_(std::move(loaded)),
+      make_succession_(std::move(make_succession)) {}
 
 void VariableMember::begin(const Limits& limits) {
   require_same_model(replica_, group_, limits);
@@ -45,6 +53,10 @@ void VariableMember::begin(const Limits& limits) {
 void VariableMember::connect(const Limits& limits) {
   const std::vector<std::string> keys = gather_text(group_, process_key(), limits);
   const std::vector<std::string> names = gather_text(group_, name_of(group_.rank()), limits);
+  if (make_succession_) {
+    connect_to_all(keys, names, limits);
+    return;
+  }
   std::string entry, contact;
   if (group_.rank() == 0) {
     service_ = make_service_(replica_);
@@ -64,12 +76,30 @@ void VariableMember::connect(const Limits& limits) {
   group_.barrier(limits);  // until here replica 0's variables must live
 }
 
+// All that any of them may have to do later is there from the beginning: when a process has died, the group is over.
+void VariableMember::connect_to_all(const std::vector<std::string>& keys, const std::vector<std::string>& names,
+                                    const Limits& limits) {
+  const std::set<std::string> processes(keys.begin(), keys.end());
+  if (processes.size() < 2 || processes.size() < keys.size()) {
+    throw ConfigError(concat("sync_replicas: a standby keeps the variables for the death of a process, and ",
+                             keys.size(), " replicas are in ", processes.size(),
+                             "; start at least two processes with one replica each, or do without (Standby::kNone)"));
+  }
+  link_.reset();  // of a former begin()
+  service_ = make_service_(replica_);
+  succession_ = make_succession_(service_, names);
+  succession_->meet(gather_text(group_, succession_->contact(), limits));
+  link_ = link_that_follows(*succession_, replica_, limits);
+  group_.barrier(limits);
+}
+
 // Replica 0's state becomes everybody's, and the variables'. Nobody steps before they are loaded, nor before all may.
 void VariableMember::start_anew(const Limits& limits) {
   broadcast_state(replica_, group_, 0, limits);
   if (group_.rank() == 0) {
     service_->load(replica_);
     if (loaded_) loaded_(*service_);
+    if (succession_) succession_->own();
   }
   group_.barrier(limits);
   link_->resume(limits);
@@ -107,7 +137,10 @@ void VariableMember::depart(const model::NamedTensors& also, const Limits& limit
   for (const auto& [name, tensor] : also) state.push_back(tensor);
   link_->depart(state, limits);
   replica_.optimizer().state_changed();
-  if (group_.rank() == 0) service_->await_departed(limits);
+  if (succession_)
+    succession_->finish(limits);
+  else if (group_.rank() == 0)
+    service_->await_departed(limits);
   stage_ = Stage::kNew;  // begin() connects anew
 }
 
@@ -156,7 +189,8 @@ void VariableMember::prepare_step(const Limits& limits) {
 }
 
 std::optional<GradientAccount> VariableMember::take_account() {
-  if (group_.rank() != 0 || !service_) return std::nullopt;
+  const bool is_its = succession_ ? succession_->is_owner() : group_.rank() == 0;
+  if (!is_its || !service_) return std::nullopt;
   return service_->take_account();
 }
 

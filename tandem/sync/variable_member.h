@@ -13,9 +13,11 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "tandem/comm/group.h"
 #include "tandem/sync/replica.h"
+#include "tandem/sync/succession.h"
 #include "tandem/sync/variable_link.h"
 #include "tandem/sync/variable_server.h"
 
@@ -27,8 +29,13 @@ class VariableMember {
   using MakeService = std::function<std::shared_ptr<VariableService>(Replica& like)>;
   /// Called by replica 0 when the variables have taken its values, before anybody steps.
   using Loaded = std::function<void(VariableService& service)>;
-  /// Neither `replica` nor `group` is owned; the group's members are the run's replicas in order.
-  VariableMember(Replica& replica, comm::Group& group, MakeService make_service, Loaded loaded = {});
+  /// Makes what has the variables go on in another process when theirs dies; `names`: of all replicas.
+  using MakeSuccession = std::function<std::unique_ptr<Succession>(const std::shared_ptr<VariableService>& service,
+                                                                   const std::vector<std::string>& names)>;
+  /// Neither `replica` nor `group` is owned; the group's members are the run's replicas in order. Without
+  /// `make_succession` the variables end with the process of replica 0; with it each replica has a process of its own.
+  VariableMember(Replica& replica, comm::Group& group, MakeService make_service, Loaded loaded = {},
+                 MakeSuccession make_succession = {});
 
   /// After steps all take the shared variables; before the first one, or after load(), those of replica 0.
   void begin(const Limits& limits);
@@ -57,8 +64,12 @@ class VariableMember {
   /// Of this replica since begin().
   [[nodiscard]] std::int64_t steps() const { return steps_; }
   [[nodiscard]] VariableLink& link() { return *link_; }
-  /// In the process of replica 0; null in others.
-  [[nodiscard]] VariableService* service() { return service_.get(); }
+  /// In the process that owns them, that of replica 0 unless it died; null in others.
+  [[nodiscard]] VariableService* service() {
+    return succession_ && !succession_->is_owner() ? nullptr : service_.get();
+  }
+  /// Null where the variables end with the process of replica 0.
+  [[nodiscard]] const Succession* succession() const { return succession_.get(); }
   /// See Strategy.
   [[nodiscard]] std::optional<GradientAccount> take_account();
 
@@ -66,6 +77,8 @@ class VariableMember {
   // kLoaded: replica 0 holds what the variables are to become.
   enum class Stage { kNew, kLoaded, kRunning, kLeft };
   void connect(const Limits& limits);
+  void connect_to_all(const std::vector<std::string>& keys, const std::vector<std::string>& names,
+                      const Limits& limits);
   void start_anew(const Limits& limits);
   void take_variables(const Limits& limits);
   void average_buffers(const Limits& limits);
@@ -75,8 +88,10 @@ class VariableMember {
   comm::Group& group_;
   const MakeService make_service_;
   const Loaded loaded_;
+  const MakeSuccession make_succession_;
   std::shared_ptr<VariableService> service_;
   std::unique_ptr<VariableServer> server_;  // of replica 0, when there are other processes
+  std::unique_ptr<Succession> succession_;  // in place of that
   std::unique_ptr<VariableLink> link_;
   Stage stage_ = Stage::kNew;
   std::int64_t steps_ = 0;           // since begin()

@@ -5,59 +5,17 @@
 
 #include <cstring>
 
-#include "tandem/base/error.h"
-#include "tandem/base/text.h"
+#include "tandem/sync/message_reader.h"
 
 namespace tandem::sync {
 namespace {
-
-// Takes pieces off the front.
-class Reader {
- public:
-  explicit Reader(net::Bytes bytes) : rest_(bytes) {}
-
-  void read(void* into, std::size_t size) {
-    if (size > rest_.size()) fail();
-    if (size > 0) std::memcpy(into, rest_.data(), size);
-    rest_ = rest_.subspan(size);
-  }
-  template <typename T>
-  T read() {
-    T value{};
-    read(&value, sizeof(value));
-    return value;
-  }
-  at::Tensor read_tensor(at::IntArrayRef shape, at::ScalarType dtype) {
-    const at::Tensor tensor = at::empty(shape, dtype);
-    read(tensor.data_ptr(), tensor.nbytes());
-    return tensor;
-  }
-  void read_into(const at::Tensor& tensor) {
-    if (tensor.is_cpu() && tensor.is_contiguous()) {
-      read(tensor.mutable_data_ptr(), tensor.nbytes());
-    } else {
-      tensor.copy_(read_tensor(tensor.sizes(), tensor.scalar_type()));
-    }
-  }
-  void require_end() const {
-    if (!rest_.empty()) fail();
-  }
-
- private:
-  [[noreturn]] void fail() const {
-    throw RunError(concat("a message about the shared variables ends ", rest_.size(),
-                          " bytes from where the model's layout says; the ranks hold different models or versions"));
-  }
-  net::Bytes rest_;
-};
 
 at::Tensor counted(std::int64_t count) { return at::full({1}, count, at::kLong); }
 
 }  // namespace
 
-OfferMessage::OfferMessage(const Offer& offer, const model::FlatParameters::Gradients* gradients)
-    : head_{.offer = offer, .has_gradient = gradients != nullptr ? 1 : 0} {
-  parts_.push_back(std::as_bytes(std::span(&head_, 1)));
+GradientParts::GradientParts(net::Bytes head, const model::FlatParameters::Gradients* gradients) {
+  parts_.push_back(head);
   if (gradients == nullptr) return;
   for (std::size_t b = 0; b < gradients->flat.size(); ++b) {
     if (gradients->flat[b].defined()) add(gradients->flat[b]);
@@ -70,17 +28,14 @@ OfferMessage::OfferMessage(const Offer& offer, const model::FlatParameters::Grad
   }
 }
 
-void OfferMessage::add(const at::Tensor& tensor) {
+void GradientParts::add(const at::Tensor& tensor) {
   tensors_.push_back(tensor.detach().cpu().contiguous());
   parts_.emplace_back(static_cast<const std::byte*>(tensors_.back().const_data_ptr()), tensors_.back().nbytes());
 }
 
-bool read_offer(const net::Message& message, const std::vector<model::FlatBuffer>& layout, Offer& offer,
-                model::FlatParameters::Gradients& gradients) {
-  Reader reader(message.bytes);
-  const auto head = reader.read<OfferHead>();
-  offer = head.offer;
-  for (std::size_t b = 0; head.has_gradient != 0 && b < layout.size(); ++b) {
+void read_gradient(MessageReader& reader, const std::vector<model::FlatBuffer>& layout,
+                   model::FlatParameters::Gradients& gradients) {
+  for (std::size_t b = 0; b < layout.size(); ++b) {
     if (!layout[b].sparse) {
       reader.read(gradients.flat[b].mutable_data_ptr(), gradients.flat[b].nbytes());
       continue;
@@ -97,6 +52,18 @@ bool read_offer(const net::Message& message, const std::vector<model::FlatBuffer
       slot = at::_sparse_coo_tensor_unsafe(indices, values, layout[b].slots[s].shape)._coalesced_(true);
     }
   }
+}
+
+OfferMessage::OfferMessage(const Offer& offer, const model::FlatParameters::Gradients* gradients)
+    : head_{.offer = offer, .has_gradient = gradients != nullptr ? 1 : 0},
+      parts_(std::as_bytes(std::span(&head_, 1)), gradients) {}
+
+bool read_offer(const net::Message& message, const std::vector<model::FlatBuffer>& layout, Offer& offer,
+                model::FlatParameters::Gradients& gradients) {
+  MessageReader reader(message.bytes);
+  const auto head = reader.read<OfferHead>();
+  offer = head.offer;
+  if (head.has_gradient != 0) read_gradient(reader, layout, gradients);
   reader.require_end();
   return head.has_gradient != 0;
 }
@@ -117,11 +84,30 @@ net::Message values_message(const Outcome& outcome, const std::vector<model::Fla
 
 Outcome read_values(const net::Message& message, const model::FlatParameters& parameters) {
   const at::NoGradGuard no_grad;
-  Reader reader(message.bytes);
+  MessageReader reader(message.bytes);
   const auto outcome = reader.read<Outcome>();
   for (const model::FlatBuffer& buffer : parameters.buffers()) reader.read_into(buffer.values);
   reader.require_end();
   return outcome;
+}
+
+net::Message fate_message(const Outcome& fate) {
+  const auto bytes = std::as_bytes(std::span(&fate, 1));
+  return {.kind = kFate, .patience = -1, .bytes = {bytes.begin(), bytes.end()}};
+}
+
+Outcome read_fate(const net::Message& message) {
+  MessageReader reader(message.bytes);
+  const auto fate = reader.read<Outcome>();
+  reader.require_end();
+  return fate;
+}
+
+Recalled read_recalled(const net::Message& message) {
+  MessageReader reader(message.bytes);
+  const auto told = reader.read<Recalled>();
+  reader.require_end();
+  return told;
 }
 
 net::Message state_message(const std::vector<at::Tensor>& state) {
@@ -136,7 +122,7 @@ net::Message state_message(const std::vector<at::Tensor>& state) {
 
 void read_state(const net::Message& message, const std::vector<at::Tensor>& into) {
   const at::NoGradGuard no_grad;
-  Reader reader(message.bytes);
+  MessageReader reader(message.bytes);
   for (const at::Tensor& tensor : into) reader.read_into(tensor);
   reader.require_end();
 }

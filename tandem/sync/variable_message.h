@@ -13,28 +13,62 @@
 
 namespace tandem::sync {
 
-enum VariableRequest : std::uint32_t { kExchange = 1, kRest, kResume, kLeave, kDepart, kValues, kState, kDone };
+enum VariableRequest : std::uint32_t {
+  kExchange = 1,
+  kRest,
+  kResume,
+  kLeave,
+  kDepart,
+  kRecall,  // Recalled; answered by kFate with an Outcome, or kNotHere
+  // Of the owner to the process that keeps the variables besides (succession.h):
+  kKeepWhole,
+  kKeepStep,
+  kKeepEnd,
+  // Answers:
+  kValues,
+  kState,
+  kFate,
+  kNotHere,
+  kDone
+};
+
+/// A gradient (nullptr: none) behind `head`, which is not kept, as the parts of a message. Keeps the tensors, whose
+/// memory it points into, alive.
+class GradientParts {
+ public:
+  GradientParts(net::Bytes head, const model::FlatParameters::Gradients* gradients);
+  GradientParts(const GradientParts&) = delete;
+  GradientParts& operator=(const GradientParts&) = delete;
+
+  [[nodiscard]] std::span<const net::Bytes> get() const { return parts_; }
+
+ private:
+  void add(const at::Tensor& tensor);
+
+  std::vector<at::Tensor> tensors_;
+  std::vector<net::Bytes> parts_;
+};
+
+class MessageReader;
+/// Reads the gradient of a GradientParts into `gradients`. Throws RunError for bytes of another layout.
+void read_gradient(MessageReader& reader, const std::vector<model::FlatBuffer>& layout,
+                   model::FlatParameters::Gradients& gradients);
 
 struct OfferHead {
   Offer offer;
   std::int64_t has_gradient = 0;
 };
 
-/// An offer with its gradient, or without. Keeps the tensors, whose memory it points into, alive.
+/// An offer with its gradient, or without; see GradientParts.
 class OfferMessage {
  public:
   OfferMessage(const Offer& offer, const model::FlatParameters::Gradients* gradients);
-  OfferMessage(const OfferMessage&) = delete;
-  OfferMessage& operator=(const OfferMessage&) = delete;
 
-  [[nodiscard]] std::span<const net::Bytes> parts() const { return parts_; }
+  [[nodiscard]] std::span<const net::Bytes> parts() const { return parts_.get(); }
 
  private:
-  void add(const at::Tensor& tensor);
-
   const OfferHead head_;
-  std::vector<at::Tensor> tensors_;
-  std::vector<net::Bytes> parts_;
+  const GradientParts parts_;
 };
 
 /// Reads an OfferMessage; the gradient goes into `gradients`. Returns whether there is one. Throws RunError for bytes
@@ -45,6 +79,11 @@ bool read_offer(const net::Message& message, const std::vector<model::FlatBuffer
 [[nodiscard]] net::Message values_message(const Outcome& outcome, const std::vector<model::FlatBuffer>& values);
 /// Reads it into flat parameters. Throws RunError for bytes of another layout.
 Outcome read_values(const net::Message& message, const model::FlatParameters& parameters);
+
+/// What kRecall says and kFate answers.
+[[nodiscard]] net::Message fate_message(const Outcome& fate);
+Outcome read_fate(const net::Message& message);
+Recalled read_recalled(const net::Message& message);
 
 /// Tensors on the CPU, and those of the same shapes on any device that are to hold the same. The latter throws as
 /// read_values().

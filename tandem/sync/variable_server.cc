@@ -10,17 +10,15 @@
 
 namespace tandem::sync {
 
-VariableServer::VariableServer(std::shared_ptr<VariableService> variables, std::vector<std::string> names)
+VariableServer::VariableServer(std::shared_ptr<VariableService> variables, std::vector<std::string> names,
+                               ServerHooks hooks)
     : variables_(std::move(variables)),
       names_(std::move(names)),
+      hooks_(std::move(hooks)),
       gradients_(names_.size()),
       server_([this](int replica, const net::Message& request,
                      const Limits& limits) { return serve(replica, request, limits); },
-              [this](int replica, const std::string& how) {
-                const std::string& name = names_.at(static_cast<std::size_t>(replica));
-                variables_->lose(
-                    replica, std::make_exception_ptr(PeerLost(replica, concat(name, " is lost to the run: ", how))));
-              }) {
+              [this](int member, const std::string& how) { lose(member, how); }) {
   variables_->on_failure([this](const std::exception_ptr& why) {
     try {
       std::rethrow_exception(why);
@@ -32,8 +30,21 @@ VariableServer::VariableServer(std::shared_ptr<VariableService> variables, std::
 
 VariableServer::~VariableServer() { variables_->on_failure({}); }
 
+void VariableServer::lose(int member, const std::string& how) {
+  const auto index = static_cast<std::size_t>(member);
+  const std::string name = index < names_.size() ? names_[index] : concat("member ", member);
+  const auto why = std::make_exception_ptr(PeerLost(member, concat(name, " is lost to the run: ", how)));
+  if (hooks_.lose)
+    hooks_.lose(member, why);
+  else
+    variables_->lose(member, why);
+}
+
 net::Message VariableServer::serve(int replica, const net::Message& request, const Limits& limits) {
   device::use_one_core();  // updates of several replicas come one after the other, on as many threads
+  if (hooks_.answer) {
+    if (std::optional<net::Message> other = hooks_.answer(replica, request, limits)) return std::move(*other);
+  }
   net::Message answer{.kind = kDone, .patience = -1, .bytes = {}};
   const VariableService::Read read = [&](const Outcome& outcome, const std::vector<model::FlatBuffer>& values) {
     answer = values_message(outcome, values);

@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "tandem/base/check.h"
 #include "tandem/base/error.h"
 #include "tandem/base/text.h"
 
@@ -48,6 +49,10 @@ void VariableService::lose(int replica, const std::exception_ptr& why) {
 void VariableService::require_alive(int replica, const Limits& limits) {
   if (limits.stop.stop_requested())
     throw GroupAborted(concat("replica ", replica, " asked for the variables and was stopped, or died, meanwhile"));
+}
+
+Outcome VariableService::recall(int replica, const Recalled&) {
+  TANDEM_CHECK(false, "replica ", replica, " recalls its gradients to variables that cannot take over");
 }
 
 void VariableService::let_go(int replica) {

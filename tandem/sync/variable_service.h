@@ -48,6 +48,13 @@ struct Outcome {
   double weight = 0, loss = 0, grad_norm = 0;
 };
 
+/// What a replica says of itself to variables that have taken over from those which died.
+struct Recalled {
+  std::int64_t offered = 0;    // gradients, those of which nothing was heard too
+  std::int64_t dropped = 0;    // of them, by what it was told
+  bool is_unanswered = false;  // whether nothing was heard of the last one
+};
+
 class VariableService {
  public:
   virtual ~VariableService() = default;
@@ -69,6 +76,9 @@ class VariableService {
   virtual void resume(int replica, const Limits& limits, const Read& read) = 0;
   /// Nobody waits for the replica any more.
   virtual void leave(int replica) = 0;
+  /// The replica comes from variables that died, where these have taken over: what became of its last gradient, kLost
+  /// if nobody can know. Throws InvariantError where variables cannot take over.
+  [[nodiscard]] virtual Outcome recall(int replica, const Recalled& told);
 
   using ReadState = std::function<void(const std::vector<at::Tensor>& state)>;
   /// Leaves, waits until nobody is there any more, and shows the values, the optimizer's state, and what else the
@@ -114,6 +124,8 @@ class VariableService {
   [[nodiscard]] virtual std::vector<at::Tensor> state() TANDEM_REQUIRES(mutex_);
 
   [[nodiscard]] bool has_failed() const TANDEM_REQUIRES(mutex_) { return failure_ != nullptr; }
+  /// The replica has left and is still to read what depart() shows.
+  void expect_reader(int replica) TANDEM_REQUIRES(mutex_) { reading_.insert(replica); }
   /// Of a replica whose process died the last request may come after its loss was told: its stop is requested before.
   static void require_alive(int replica, const Limits& limits);
   void require_whole() const TANDEM_REQUIRES(mutex_);

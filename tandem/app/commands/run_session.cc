@@ -115,30 +115,9 @@ void keep_profile(const Profile& profile, RunLog& log) {
 // Of a launcher that leaves them none.
 void require_survivors(const TrainOptions& options) {
   if (options.survivors == Survivors::kEnd) return;
-  const comm::LauncherEnvironment me = comm::launcher_environment();
-  if (me.on_death == comm::OnDeath::kLeavesThem) return;
-  switch (me.launcher) {
-    case comm::Launcher::kSingleProcess:
-    case comm::Launcher::kVariables:  // nobody is known to end the others
-      return;
-    case comm::Launcher::kTandem:
-      throw ConfigError(
-          "tandem launch ends all ranks when one dies; add --on-death continue, or replace, before its --");
-    case comm::Launcher::kTorchrun:
-      throw ConfigError(
-          "torchrun ends all ranks when one dies, and starts all of them again: nobody survives; use survivors: "
-          "end with --resume auto, which goes on from the last checkpoint, or start the ranks with `tandem launch "
-          "--on-death continue` or srun --kill-on-bad-exit=0");
-    case comm::Launcher::kOpenMpi:
-      throw ConfigError(
-          "mpirun ends all ranks when one dies: nobody survives; use survivors: end with --resume auto, which "
-          "goes on from the last checkpoint, or start the ranks with `tandem launch --on-death continue`");
-    case comm::Launcher::kSlurm:
-      throw ConfigError(
-          "srun may end all ranks when one dies, and does not tell them whether it will; `export "
-          "SLURM_KILL_BAD_EXIT=0` in the job's script, which stands for srun --kill-on-bad-exit=0 and reaches the "
-          "ranks");
-  }
+  const std::string why = comm::why_none_survive(comm::launcher_environment());
+  if (why.empty()) return;
+  throw ConfigError(concat(why, "; or use survivors: end with --resume auto, which goes on from the last checkpoint"));
 }
 
 }  // namespace

@@ -1,0 +1,298 @@
+#include "tandem/sync/succession.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "tandem/base/error.h"
+#include "tandem/base/text.h"
+#include "tandem/net/contact.h"
+#include "tandem/sync/kept_message.h"
+#include "tandem/sync/message_reader.h"
+
+namespace tandem::sync {
+namespace {
+
+constexpr auto kToConnect = std::chrono::seconds(5);  // a process that lives takes no longer to answer its door
+
+}  // namespace
+
+Succession::Succession(std::shared_ptr<SyncVariables> variables, Options options)
+    : variables_(std::move(variables)), options_(std::move(options)), sums_(variables_->make_gradients()) {
+  server_ = std::make_unique<VariableServer>(
+      variables_, options_.names,
+      ServerHooks{.answer = [this](int member, const net::Message& request,
+                                   const Limits& limits) { return answer(member, request, limits); },
+                  .lose = [this](int member, const std::exception_ptr& why) { lose(member, why); }});
+}
+
+// The door first: its threads start watches, and its waits end with `over_`.
+Succession::~Succession() {
+  over_.request_stop();
+  server_.reset();
+  variables_->keep_elsewhere(nullptr);
+  std::vector<std::unique_ptr<Worker>> watches;
+  const MutexLock lock(mutex_);
+  watches_.swap(watches);
+}
+
+void Succession::meet(std::vector<std::string> contacts) {
+  const MutexLock lock(mutex_);
+  contacts_ = std::move(contacts);
+}
+
+net::ServerAddress Succession::address(int replica) const {
+  const MutexLock lock(mutex_);
+  const auto index = static_cast<std::size_t>(replica);
+  return {.contact = contacts_.at(index), .member = replica, .name = options_.names[index]};
+}
+
+Limits Succession::patience() const {
+  return {.deadline = Deadline::after(options_.patience), .stop = over_.get_token()};
+}
+
+Limits Succession::to_connect() const { return {.deadline = Deadline::after(kToConnect), .stop = over_.get_token()}; }
+
+// --- roles ----------------------------------------------------------------------------------------------------------
+
+void Succession::become(Role role) {
+  {
+    const MutexLock lock(mutex_);
+    role_ = role;
+    owns_ = owns_ || role == Role::kOwner;
+  }
+  changed_.notify_all();
+}
+
+Succession::Role Succession::role() const {
+  const MutexLock lock(mutex_);
+  return role_;
+}
+
+bool Succession::is_owner() const {
+  const MutexLock lock(mutex_);
+  return owns_;
+}
+
+std::optional<int> Succession::standby() const {
+  const MutexLock lock(mutex_);
+  return standby_;
+}
+
+void Succession::set_standby(std::optional<int> standby) {
+  const MutexLock lock(mutex_);
+  standby_ = standby;
+}
+
+bool Succession::await_here(const Limits& limits) {
+  const MutexLock lock(mutex_);
+  const auto is_settled = [this]()
+                              TANDEM_REQUIRES(mutex_) { return role_ != Role::kStandby && role_ != Role::kSucceeding; };
+  if (changed_.wait(mutex_, limits.stop, limits.deadline, is_settled)) return role_ == Role::kOwner;
+  const std::string what = concat("the standby of the variables (replica ", options_.me, ") waited for ",
+                                  options_.names[static_cast<std::size_t>(owner_)], ", their owner, to end");
+  if (limits.stop.stop_requested()) throw GroupAborted(what + ", and was stopped");
+  throw DeadlineExceeded(what + "; the deadline passed");
+}
+
+void Succession::own() {
+  variables_->keep_elsewhere(this);
+  variables_->show_whole([this](const KeptRecord& record, const std::vector<at::Tensor>& state) {
+    if (!client_ || !give_whole(record, state)) appoint(record, state);
+  });
+  become(Role::kOwner);
+}
+
+// Who is done closes its door, so that it is not waited for by an owner that comes later.
+void Succession::finish(const Limits& limits) {
+  if (await_here(limits)) {
+    variables_->leave(options_.me);  // whose owner died meanwhile is counted on here
+    variables_->await_departed(limits);
+    variables_->show_whole([this](const KeptRecord&, const std::vector<at::Tensor>&) { end_elsewhere(); });
+  }
+  become(Role::kOver);
+  server_.reset();
+}
+
+// --- the owner's part -----------------------------------------------------------------------------------------------
+
+void Succession::begin_step(const KeptRecord& record, const model::FlatParameters::Gradients& sums) {
+  if (!client_) return;
+  try {
+    client_->ask(kKeepStep, StepMessage(record, sums).parts(), patience());
+  } catch (const PeerLost&) {
+    lose_standby();
+  }
+}
+
+void Succession::finish_step(const KeptRecord& record, const State& state) {
+  try {
+    if (client_) (void)client_->await_answer(patience());
+  } catch (const PeerLost&) {
+    lose_standby();
+  }
+  if (!client_) appoint(record, state());
+}
+
+void Succession::end_elsewhere() {
+  try {
+    if (client_) (void)client_->call(kKeepEnd, {}, patience());
+  } catch (const PeerLost&) {
+    lose_standby();
+  }
+}
+
+void Succession::lose_standby() {
+  client_.reset();
+  if (const std::optional<int> former = standby()) gone_.insert(*former);
+  set_standby(std::nullopt);
+}
+
+void Succession::appoint(const KeptRecord& record, const std::vector<at::Tensor>& state) {
+  for (int replica = 0; replica < size(); ++replica) {
+    if (replica == options_.me || gone_.contains(replica)) continue;
+    try {
+      client_ = std::make_unique<net::MessageClient>(address(replica), options_.me, to_connect());
+    } catch (const GroupAborted&) {
+      throw;
+    } catch (const RunError&) {
+      gone_.insert(replica);
+      continue;
+    }
+    set_standby(replica);
+    if (give_whole(record, state)) return;
+  }
+}
+
+// False when the standby has died.
+bool Succession::give_whole(const KeptRecord& record, const std::vector<at::Tensor>& state) {
+  const std::vector<std::byte> head = bytes_of(record);
+  std::vector<at::Tensor> tensors;
+  std::vector<net::Bytes> parts{head};
+  for (const at::Tensor& each : state) {
+    const at::Tensor& whole = tensors.emplace_back(each.contiguous());
+    parts.emplace_back(static_cast<const std::byte*>(whole.const_data_ptr()), whole.nbytes());
+  }
+  try {
+    (void)client_->call(kKeepWhole, parts, patience());
+    return true;
+  } catch (const PeerLost&) {
+    lose_standby();
+    return false;
+  }
+}
+
+// --- the standby's part ---------------------------------------------------------------------------------------------
+
+std::optional<net::Message> Succession::answer(int member, const net::Message& request, const Limits& limits) {
+  net::Message done{.kind = kDone, .patience = -1, .bytes = {}};
+  switch (request.kind) {
+    case kRecall:
+      if (await_here(limits)) return fate_message(variables_->recall(member, read_recalled(request)));
+      done.kind = kNotHere;
+      break;
+    case kKeepWhole:
+      keep_whole(member, request);
+      break;
+    case kKeepStep:
+      keep_step(request);
+      break;
+    case kKeepEnd:
+      become(Role::kOver);
+      break;
+    default:
+      return std::nullopt;
+  }
+  return done;
+}
+
+void Succession::keep_whole(int owner, const net::Message& message) {
+  MessageReader reader(message.bytes);
+  const KeptRecord record = read_record(reader);
+  variables_->adopt(record, [&](const std::vector<at::Tensor>& state) {
+    for (const at::Tensor& each : state) reader.read_into(each);
+  });
+  reader.require_end();
+  {
+    const MutexLock lock(mutex_);
+    owner_ = owner;
+  }
+  become(Role::kStandby);
+}
+
+void Succession::keep_step(const net::Message& message) {
+  MessageReader reader(message.bytes);
+  const KeptRecord record = read_record(reader);
+  read_gradient(reader, variables_->layout(), sums_);
+  reader.require_end();
+  variables_->follow(record, sums_);
+}
+
+void Succession::lose(int member, const std::exception_ptr& why) {
+  {
+    const MutexLock lock(mutex_);
+    if (role_ != Role::kOwner && (role_ != Role::kStandby || member != owner_)) return;
+    if (role_ == Role::kStandby) role_ = Role::kSucceeding;
+  }
+  if (role() == Role::kSucceeding)
+    succeed(member);
+  else if (member < size())
+    variables_->lose(member, why);
+}
+
+// --- from one to the other ------------------------------------------------------------------------------------------
+
+void Succession::succeed(int former) {
+  try {
+    const std::vector<std::shared_ptr<net::Connection>> others = call_the_roll();
+    std::set<int> alive;
+    for (const auto& each : others) alive.insert(each->peer());
+    if (alive.contains(former)) {  // it lives, and has another standby by now
+      become(Role::kBystander);
+      return;
+    }
+    gone_.insert(former);
+    variables_->take_over(options_.me, alive);
+    own();
+    for (const auto& each : others) watch(each);
+  } catch (const GroupAborted&) {
+    become(Role::kOver);  // this process ends as well
+  } catch (...) {
+    variables_->fail(std::current_exception());
+    become(Role::kOwner);  // whoever asks is told
+  }
+}
+
+// A connection to each process that lives, by which its death is noticed also before it asks for anything.
+std::vector<std::shared_ptr<net::Connection>> Succession::call_the_roll() {
+  std::vector<std::shared_ptr<net::Connection>> others;
+  for (int replica = 0; replica < size(); ++replica) {
+    if (replica == options_.me) continue;
+    const net::ServerAddress there = address(replica);
+    try {
+      others.push_back(std::make_shared<net::Connection>(
+          net::dial(there.contact, {.member = size() + options_.me}, to_connect()), replica, there.name));
+    } catch (const GroupAborted&) {
+      throw;
+    } catch (const RunError&) {  // NOLINT(bugprone-empty-catch): it is not there
+    }
+  }
+  return others;
+}
+
+// Who has come as a replica meanwhile is lost by its own connection, at the same time.
+void Succession::watch(const std::shared_ptr<net::Connection>& connection) {
+  const MutexLock lock(mutex_);
+  watches_.push_back(
+      std::make_unique<Worker>(concat("watch-", connection->peer()), [this, connection](const std::stop_token& stop) {
+        try {
+          for (;;) (void)connection->receive({.deadline = Deadline::infinite(), .stop = stop});
+        } catch (const PeerLost&) {
+          variables_->lose(connection->peer(), std::current_exception());
+        } catch (const RunError&) {  // NOLINT(bugprone-empty-catch): the run is over
+        }
+      }));
+}
+
+}  // namespace tandem::sync
