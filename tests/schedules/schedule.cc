@@ -50,23 +50,6 @@ sync::Outcome offer(const Schedule& schedule, int k, sync::Replica& replica, syn
                        &gradients, limits);
 }
 
-void end_life(End end, const Schedule& schedule, int k, sync::Replica& replica, sync::VariableLink& link,
-              Account& account) {
-  if (end == End::kLeave) {
-    link.depart(sync::state_of(replica), patience());
-    return;
-  }
-  ++account.deaths;
-  if (end == End::kDieWaiting) {
-    ++account.uncertain;
-    try {
-      (void)offer(schedule, k, replica, link, within(std::chrono::milliseconds(1)));
-    } catch (const DeadlineExceeded&) {  // NOLINT(bugprone-empty-catch): it waits for others, and dies
-    }
-  }
-  link.abort("its schedule says so");
-}
-
 }  // namespace
 
 Schedule draw(std::uint64_t number) {
@@ -101,21 +84,33 @@ std::shared_ptr<sync::SyncVariables> make_variables(const Schedule& schedule) {
   return variables;
 }
 
-Account play(const Schedule& schedule, int worker, const Connect& connect) {
-  const Worker& plan = schedule.workers[static_cast<std::size_t>(worker)];
-  std::this_thread::sleep_for(std::chrono::milliseconds(plan.comes_after_ms));
+Account& Account::operator+=(const Account& other) {
+  offered += other.offered;
+  dropped += other.dropped;
+  uncertain += other.uncertain;
+  deaths += other.deaths;
+  return *this;
+}
+
+Account play(const Schedule& schedule, int worker, const Life& life, const Connect& connect, const Die& die) {
   sync::Replica replica = make_replica(worker, schedule);
+  const std::unique_ptr<sync::VariableLink> link = connect(replica);
+  link->resume(patience());
   Account account;
-  for (const Life& life : plan.lives) {
-    const std::unique_ptr<sync::VariableLink> link = connect(replica);
-    link->resume(patience());
-    for (int i = 0; i < life.gradients; ++i) {
-      const sync::Outcome outcome = offer(schedule, worker, replica, *link, patience());
-      ++account.offered;
-      account.dropped += outcome.verdict == sync::Verdict::kDropped ? 1 : 0;
-    }
-    end_life(life.end, schedule, worker, replica, *link, account);
+  for (int i = 0; i < life.gradients; ++i) {
+    const sync::Outcome outcome = offer(schedule, worker, replica, *link, patience());
+    ++account.offered;
+    account.dropped += outcome.verdict == sync::Verdict::kDropped ? 1 : 0;
   }
+  if (life.end == End::kLeave) {
+    link->depart(sync::state_of(replica), patience());
+    return account;
+  }
+  account.deaths = 1;
+  account.uncertain = life.end == End::kDieWaiting ? 1 : 0;
+  die(account, *link, [&](const Limits& limits) {
+    if (life.end == End::kDieWaiting) (void)offer(schedule, worker, replica, *link, limits);
+  });
   return account;
 }
 

@@ -40,6 +40,8 @@ struct Account {
   std::int64_t dropped = 0;    // of these
   std::int64_t uncertain = 0;  // offered besides, but it died before the answer
   std::int64_t deaths = 0;
+
+  Account& operator+=(const Account& other);
 };
 
 /// A worker's replica; the gradient of worker k is 1 at element k. Applied ones are counted by the values then: element
@@ -50,8 +52,13 @@ struct Account {
 [[nodiscard]] std::shared_ptr<sync::SyncVariables> make_variables(const Schedule& schedule);
 
 using Connect = std::function<std::unique_ptr<sync::VariableLink>(sync::Replica& replica)>;
-/// Lives the worker's lives.
-[[nodiscard]] Account play(const Schedule& schedule, int worker, const Connect& connect);
+/// How a worker dies, which `so_far` counts already. `last` makes the offer that it dies in, if it does in one, and
+/// returns when it has an answer.
+using Die = std::function<void(const Account& so_far, sync::VariableLink& link,
+                               const std::function<void(const Limits&)>& last)>;
+/// Lives one of the worker's lives. Returns only from one that was left, or where `die` does.
+[[nodiscard]] Account play(const Schedule& schedule, int worker, const Life& life, const Connect& connect,
+                           const Die& die);
 
 /// Compares what the workers know with the totals and values of the variables, when all have gone. A line for each
 /// thing that does not add up.

@@ -2,6 +2,7 @@
 // offered = applied + dropped + in flight at a death.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <csignal>
 #include <filesystem>
@@ -24,6 +25,28 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// Of a thread: it goes without a word.
+void end_connection(const Account& /*so_far*/, sync::VariableLink& link,
+                    const std::function<void(const Limits&)>& last) {
+  try {
+    last(within(std::chrono::milliseconds(1)));
+  } catch (const DeadlineExceeded&) {  // NOLINT(bugprone-empty-catch): it waits for others, and dies
+  }
+  link.abort("its schedule says so");
+}
+
+Account live_on_a_thread(const Schedule& schedule, int worker, const std::shared_ptr<sync::SyncVariables>& variables) {
+  const Worker& plan = schedule.workers[static_cast<std::size_t>(worker)];
+  std::this_thread::sleep_for(std::chrono::milliseconds(plan.comes_after_ms));
+  Account account;
+  for (const Life& life : plan.lives) {
+    account += play(
+        schedule, worker, life, [&](sync::Replica& replica) { return sync::link_within(variables, replica); },
+        end_connection);
+  }
+  return account;
+}
+
 void expect_accounted_for_on_threads(std::uint64_t number) {
   SCOPED_TRACE(concat("schedule ", number));
   const Schedule schedule = draw(number);
@@ -34,8 +57,7 @@ void expect_accounted_for_on_threads(std::uint64_t number) {
   for (int worker = 0; worker < std::ssize(schedule.workers); ++worker) {
     threads.emplace_back([&, worker] {
       try {
-        accounts[static_cast<std::size_t>(worker)] =
-            play(schedule, worker, [&](sync::Replica& replica) { return sync::link_within(variables, replica); });
+        accounts[static_cast<std::size_t>(worker)] = live_on_a_thread(schedule, worker, variables);
       } catch (...) {
         failures.add(concat("worker ", worker), std::current_exception());
       }
@@ -71,15 +93,52 @@ void own(const Schedule& schedule, const fs::path& folder, const shm::Voice& voi
   for (const double each : values_of(*variables, schedule)) voice.say(concat(each, " "));
 }
 
+void say(const Account& account, const shm::Voice& voice) {
+  voice.say(concat(account.offered, " ", account.dropped, " ", account.uncertain, " ", account.deaths, " "));
+}
+
+[[nodiscard]] bool hear(std::istream& in, Account& account) {
+  return static_cast<bool>(in >> account.offered >> account.dropped >> account.uncertain >> account.deaths);
+}
+
+// A life in a process of its own, whose death is a SIGKILL with its connection open.
+void live(const Schedule& schedule, int worker, const Life& life, const std::string& contact, const shm::Voice& voice) {
+  const auto connect = [&](sync::Replica& replica) {
+    return sync::link_across({.contact = contact, .member = 0, .name = "the owner"}, replica,
+                             within(std::chrono::seconds(60)));
+  };
+  const auto be_killed = [&voice](const Account& so_far, sync::VariableLink& /*link*/,
+                                  const std::function<void(const Limits&)>& last) {
+    say(so_far, voice);  // of the last gradient nobody will know
+    const std::jthread killer([] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      ::kill(::getpid(), SIGKILL);
+    });
+    last(within(std::chrono::seconds(60)));
+    ::kill(::getpid(), SIGKILL);
+  };
+  say(play(schedule, worker, life, connect, be_killed), voice);
+}
+
 void work(const Schedule& schedule, int worker, const fs::path& folder, const shm::Voice& voice) {
   await(folder / "contact");
   const std::string contact = read_file(folder / "contact");
-  const Account account = play(schedule, worker, [&](sync::Replica& replica) {
-    return sync::link_across({.contact = contact, .member = 0, .name = "the owner"}, replica,
-                             within(std::chrono::seconds(60)));
-  });
-  voice.say(concat(account.offered, " ", account.dropped, " ", account.uncertain, " ", account.deaths));
-  if (schedule.workers[static_cast<std::size_t>(worker)].lives.back().end != End::kLeave) ::raise(SIGKILL);
+  const Worker& plan = schedule.workers[static_cast<std::size_t>(worker)];
+  std::this_thread::sleep_for(std::chrono::milliseconds(plan.comes_after_ms));
+  Account all;
+  for (const Life& life : plan.lives) {
+    shm::ProcessWorld process(1,
+                              [&](int /*rank*/, const shm::Voice& its) { live(schedule, worker, life, contact, its); });
+    const std::string said = process.outcome(0);
+    std::istringstream in(said);
+    Account account;
+    std::string end;
+    if (!hear(in, account)) throw RunError(said);
+    std::getline(in >> std::ws, end);
+    if (end != (life.end == End::kLeave ? "" : "signal 9")) throw RunError(concat("a life ended with '", end, "'"));
+    all += account;
+  }
+  say(all, voice);
 }
 
 void expect_accounted_for_as_processes(std::uint64_t number) {
@@ -94,8 +153,7 @@ void expect_accounted_for_as_processes(std::uint64_t number) {
     const std::string said = world.outcome(static_cast<int>(worker) + 1);
     std::istringstream in(said);
     Account& account = accounts.emplace_back();
-    EXPECT_TRUE(in >> account.offered >> account.dropped >> account.uncertain >> account.deaths)
-        << "worker " << worker << ": " << said;
+    EXPECT_TRUE(hear(in, account)) << "worker " << worker << ": " << said;
   }
   write_file(folder / "done", "");
   const std::string said = world.outcome(0);
