@@ -3,6 +3,7 @@
 #include <sys/resource.h>
 
 #include "bad_input.h"
+#include "tandem/base/testing/address_sanitizer.h"
 
 namespace tandem::process_test {
 namespace {
@@ -150,7 +151,7 @@ TEST(BadFlagsTogetherTest, AreAllReportedAtOnce) {
       {"7 faults", "CartPol-v1", "seed = ten", "total_steps = 0", "gpu:1", "--sed", "ppo.gama", "ppo.gamma"});
 }
 
-#if !defined(__SANITIZE_ADDRESS__)  // which needs more than the limit for itself
+#ifndef TANDEM_ADDRESS_SANITIZER  // which needs more than the limit for itself
 TEST(BadFlagsTogetherTest, MoreThanTheMemoryHoldsIsNoDefect) {
   const TemporaryFolder folder;
   for (const char* arguments : {"train --env CartPole-v1 --num-envs 1000000 --rollout-steps 1000 --minibatch-size 1000",

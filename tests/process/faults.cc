@@ -6,17 +6,13 @@
 #include <iostream>
 #include <thread>
 
+#include "tandem/base/testing/address_sanitizer.h"
 #include "tandem/base/text.h"
 
 namespace tandem::process_test {
 namespace {
 
-#if defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define TANDEM_TEST_SANITIZED
-#endif
-#endif
-#ifdef TANDEM_TEST_SANITIZED
+#ifdef TANDEM_ADDRESS_SANITIZER
 constexpr double kSlowness = 4;
 #else
 constexpr double kSlowness = 1;

@@ -6,6 +6,7 @@
 #include <stdexcept>
 #include <tuple>
 
+#include "tandem/base/testing/address_sanitizer.h"
 #include "tandem/rl/algo/impala_run.h"
 #include "tandem/rl/algo/ppo_run.h"
 #include "tandem/rl/env/env_registry.h"
@@ -60,12 +61,7 @@ class Doors {
 };
 
 // Under AddressSanitizer, which makes them take minutes, fewer steps look for masked actions, and none has to learn.
-#if defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define TANDEM_TEST_SANITIZED
-#endif
-#endif
-#ifdef TANDEM_TEST_SANITIZED
+#ifdef TANDEM_ADDRESS_SANITIZER
 constexpr std::int64_t kTotal = 50'000;
 constexpr double kLearned = -1, kAllBut = 2;
 #else
