@@ -15,7 +15,7 @@ void StragglerRule::begin(std::int64_t round, std::optional<double> learn_second
   round_ = round;
   learn_seconds_ = learn_seconds;
   began_ = now;
-  seen_.assign(static_cast<std::size_t>(board_.units()), {.steps = 0, .changes = 0, .changed = now});
+  seen_.assign(static_cast<std::size_t>(board_.units()), {.newest = {}, .changes = 0, .changed = now});
 }
 
 bool StragglerRule::ends(int steps, Clock::time_point now) {
@@ -38,8 +38,11 @@ void StragglerRule::look(Clock::time_point now) {
   for (int unit = 0; unit < board_.units(); ++unit) {
     const tandem::Progress its = board_.look(unit);
     Seen& seen = seen_[static_cast<std::size_t>(unit)];
-    if (its.round != round_ || its.steps == seen.steps) continue;
-    seen = {.steps = its.steps, .changes = seen.changes + 1, .changed = now};
+    const int before = seen.newest.round == round_ ? seen.newest.steps : 0;
+    seen.newest = its;
+    if (its.round != round_ || its.steps == before) continue;
+    ++seen.changes;
+    seen.changed = now;
   }
 }
 
@@ -57,8 +60,7 @@ bool StragglerRule::costs_more_than_it_brings(Clock::time_point now) const {
   const double time = std::chrono::duration<double>(now - began_).count();
   if (time <= 0) return false;
   double all = 0, unfinished = 0;
-  for (int unit = 0; unit < board_.units(); ++unit) {
-    const tandem::Progress its = board_.look(unit);
+  for (const auto& [its, changes, changed] : seen_) {
     if (its.round != round_) continue;
     all += its.steps;
     if (!its.finished) unfinished += its.steps;
@@ -69,12 +71,10 @@ bool StragglerRule::costs_more_than_it_brings(Clock::time_point now) const {
 // Its own last step was posted before it asks, so a unit does not wait for itself.
 bool StragglerRule::round_goes_on_anyway(int steps, Clock::time_point now) const {
   const Clock::duration time = now - began_, mine = time / steps;
-  for (int unit = 0; unit < board_.units(); ++unit) {
-    const tandem::Progress its = board_.look(unit);
+  for (const auto& [its, changes, changed] : seen_) {
     if (its.round > round_ || (its.round == round_ && its.finished)) continue;
     if (its.round < round_ || its.steps < least_) return true;
-    const Seen& seen = seen_[static_cast<std::size_t>(unit)];
-    if (now - seen.changed > std::max(mine, time / std::max(1, seen.changes))) return true;
+    if (now - changed > std::max(mine, time / std::max(1, changes))) return true;
   }
   return false;
 }

@@ -56,7 +56,8 @@ class StragglerRule {
  private:
   // What was seen of a unit in this round.
   struct Seen {
-    int steps = 0, changes = 0;
+    tandem::Progress newest;
+    int changes = 0;  // of its steps
     Clock::time_point changed;
   };
 

@@ -9,8 +9,6 @@
 namespace tandem::sync {
 namespace {
 
-constexpr auto kToConnect = std::chrono::seconds(5);
-
 class FollowingLink final : public VariableLink {
  public:
   FollowingLink(Succession& succession, Replica& replica, const Limits& limits)
@@ -107,7 +105,7 @@ class FollowingLink final : public VariableLink {
 
   // Nothing where the variables are not, nor will be.
   std::optional<Outcome> ask(int other, const Limits& limits) {
-    const Limits soon{.deadline = Deadline::after(std::min<Clock::duration>(kToConnect, limits.deadline.remaining())),
+    const Limits soon{.deadline = Deadline::after(std::min(Succession::kToConnect, limits.deadline.remaining())),
                       .stop = limits.stop};
     std::unique_ptr<VariableLink> link;
     try {

@@ -24,7 +24,7 @@ class StepMessage {
 
  private:
   const std::vector<std::byte> head_;
-  const GradientParts parts_;
+  const MessageParts parts_;
 };
 
 }  // namespace tandem::sync

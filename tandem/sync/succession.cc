@@ -12,11 +12,6 @@
 #include "tandem/sync/message_reader.h"
 
 namespace tandem::sync {
-namespace {
-
-constexpr auto kToConnect = std::chrono::seconds(5);  // a process that lives takes no longer to answer its door
-
-}  // namespace
 
 Succession::Succession(std::shared_ptr<SyncVariables> variables, Options options)
     : variables_(std::move(variables)), options_(std::move(options)), sums_(variables_->make_gradients()) {
@@ -168,14 +163,8 @@ void Succession::appoint(const KeptRecord& record, const std::vector<at::Tensor>
 // False when the standby has died.
 bool Succession::give_whole(const KeptRecord& record, const std::vector<at::Tensor>& state) {
   const std::vector<std::byte> head = bytes_of(record);
-  std::vector<at::Tensor> tensors;
-  std::vector<net::Bytes> parts{head};
-  for (const at::Tensor& each : state) {
-    const at::Tensor& whole = tensors.emplace_back(each.contiguous());
-    parts.emplace_back(static_cast<const std::byte*>(whole.const_data_ptr()), whole.nbytes());
-  }
   try {
-    (void)client_->call(kKeepWhole, parts, patience());
+    (void)client_->call(kKeepWhole, MessageParts(head, state).get(), patience());
     return true;
   } catch (const PeerLost&) {
     lose_standby();

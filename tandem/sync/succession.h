@@ -33,6 +33,9 @@ namespace tandem::sync {
 
 class Succession final : private KeptElsewhere {
  public:
+  /// A process that lives takes no longer to answer its door.
+  static constexpr Clock::duration kToConnect = std::chrono::seconds(5);
+
   struct Options {
     int me = 0;                                          // replica of this process
     std::vector<std::string> names{};                    // of all, for messages

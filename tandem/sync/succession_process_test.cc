@@ -5,6 +5,7 @@
 
 #include <csignal>
 #include <filesystem>
+#include <numeric>
 #include <sstream>
 #include <thread>
 
@@ -133,6 +134,23 @@ void expect_accounted_for(ProcessWorld& world, int replicas, const std::vector<i
   }
 }
 
+// Says that it has made a first step.
+Counts begin(Replica& replica, SyncReplicas& strategy, const Voice& voice) {
+  Counts counts;
+  step_and_count(replica, strategy, counts, voice);
+  voice.say("stepped; ");
+  return counts;
+}
+
+void await_all_begun(ProcessWorld& world, int replicas) {
+  for (int rank = 0; rank < replicas; ++rank) EXPECT_TRUE(world.hears(rank, "stepped; ")) << world.said(rank);
+}
+
+void kill_rank(ProcessWorld& world, int rank) {
+  world.signal(rank, SIGKILL);
+  EXPECT_THAT(world.outcome(rank), HasSubstr("signal 9"));
+}
+
 // Makes steps until `file` is there, and then some more.
 void train_until(const fs::path& file, Replica& replica, SyncReplicas& strategy, Counts& counts, const Voice& voice) {
   while (!fs::exists(file)) step_and_count(replica, strategy, counts, voice);
@@ -151,20 +169,15 @@ TEST(SuccessionProcessTest, AtWhateverInstantTheOwnerIsKilledTheOthersGoOn) {
     ProcessWorld world =
         world_of(replicas, aggregate)
             .as_processes([path = folder.path()](Replica& replica, SyncReplicas& strategy, const Voice& voice) {
-              Counts counts;
-              step_and_count(replica, strategy, counts, voice);
-              voice.say("stepped; ");
+              Counts counts = begin(replica, strategy, voice);
               train_until(path / "killed", replica, strategy, counts, voice);
               say_account(replica, strategy, counts, voice);
             });
-    std::vector<int> survivors;
-    for (int rank = 0; rank < replicas; ++rank) {
-      EXPECT_TRUE(world.hears(rank, "stepped; ")) << world.said(rank);
-      if (rank > 0) survivors.push_back(rank);
-    }
+    await_all_begun(world, replicas);
+    std::vector<int> survivors(static_cast<std::size_t>(replicas - 1));
+    std::iota(survivors.begin(), survivors.end(), 1);
     std::this_thread::sleep_for(std::chrono::microseconds(random.below(20'000)));
-    world.signal(0, SIGKILL);
-    EXPECT_THAT(world.outcome(0), HasSubstr("signal 9"));
+    kill_rank(world, 0);
     write_file(folder / "killed", "");
     expect_accounted_for(world, replicas, survivors);
     for (const int rank : survivors) lost += ended(world.said(rank), replicas).counts.lost;
@@ -182,9 +195,7 @@ TEST(SuccessionProcessTest, OneAfterTheOtherTakesOver) {
     ProcessWorld world =
         world_of(kReplicas, 3)
             .as_processes([path = folder.path()](Replica& replica, SyncReplicas& strategy, const Voice& voice) {
-              Counts counts;
-              step_and_count(replica, strategy, counts, voice);
-              voice.say("stepped; ");
+              Counts counts = begin(replica, strategy, voice);
               for (int death = 0; death < kReplicas - 1; ++death) {
                 train_until(path / concat(death), replica, strategy, counts, voice);
                 if (replica.placement().replica != death + 1 || !strategy.variables()) continue;
@@ -193,11 +204,10 @@ TEST(SuccessionProcessTest, OneAfterTheOtherTakesOver) {
               }
               say_account(replica, strategy, counts, voice);
             });
-    for (int rank = 0; rank < kReplicas; ++rank) EXPECT_TRUE(world.hears(rank, "stepped; ")) << world.said(rank);
+    await_all_begun(world, kReplicas);
     for (int death = 0; death < kReplicas - 1; ++death) {
       std::this_thread::sleep_for(std::chrono::microseconds(random.below(5'000)));
-      world.signal(death, SIGKILL);
-      (void)world.outcome(death);
+      kill_rank(world, death);
       write_file(folder / concat(death), "");
       const std::string standby = death + 2 < kReplicas ? concat(death + 2) : "none";
       EXPECT_TRUE(world.hears(death + 1, concat("owner at ", death, ", standby ", standby, "; ")))
@@ -214,9 +224,7 @@ TEST(SuccessionProcessTest, WhoNoticesLateFindsTheOwnerThatMadeItTheStandby) {
   ProcessWorld world =
       world_of(kReplicas, 1)
           .as_processes([path = folder.path()](Replica& replica, SyncReplicas& strategy, const Voice& voice) {
-            Counts counts;
-            step_and_count(replica, strategy, counts, voice);
-            voice.say("stepped; ");
+            Counts counts = begin(replica, strategy, voice);
             const int me = replica.placement().replica;
             while (me == 2 && !fs::exists(path / "1 owns")) std::this_thread::sleep_for(1ms);
             while (me == 1 && !strategy.variables()) step_and_count(replica, strategy, counts, voice);
@@ -224,9 +232,8 @@ TEST(SuccessionProcessTest, WhoNoticesLateFindsTheOwnerThatMadeItTheStandby) {
             train_until(path / "1 owns", replica, strategy, counts, voice);
             say_account(replica, strategy, counts, voice);
           });
-  for (int rank = 0; rank < kReplicas; ++rank) EXPECT_TRUE(world.hears(rank, "stepped; ")) << world.said(rank);
-  world.signal(0, SIGKILL);
-  (void)world.outcome(0);
+  await_all_begun(world, kReplicas);
+  kill_rank(world, 0);
   expect_accounted_for(world, kReplicas, {1, 2});
 }
 
@@ -237,21 +244,17 @@ TEST(SuccessionProcessTest, AStandbyThatDiesIsReplacedBeforeTheOwnerDies) {
   ProcessWorld world =
       world_of(kReplicas, 2)
           .as_processes([path = folder.path()](Replica& replica, SyncReplicas& strategy, const Voice& voice) {
-            Counts counts;
-            step_and_count(replica, strategy, counts, voice);
-            voice.say("stepped; ");
+            Counts counts = begin(replica, strategy, voice);
             train_until(path / "standby is dead", replica, strategy, counts, voice);
             if (strategy.variables()) voice.say(concat("standby ", strategy.standby().value_or(-1), "; "));
             train_until(path / "owner is dead", replica, strategy, counts, voice);
             say_account(replica, strategy, counts, voice);
           });
-  for (int rank = 0; rank < kReplicas; ++rank) EXPECT_TRUE(world.hears(rank, "stepped; ")) << world.said(rank);
-  world.signal(1, SIGKILL);
-  (void)world.outcome(1);
+  await_all_begun(world, kReplicas);
+  kill_rank(world, 1);
   write_file(folder / "standby is dead", "");
   EXPECT_TRUE(world.hears(0, "standby 2; ")) << world.said(0);
-  world.signal(0, SIGKILL);
-  (void)world.outcome(0);
+  kill_rank(world, 0);
   write_file(folder / "owner is dead", "");
   expect_accounted_for(world, kReplicas, {2, 3});
 }
@@ -264,15 +267,13 @@ TEST(SuccessionProcessTest, AnOwnerThatDiesAtTheEndIsSurvived) {
     Philox random(instant);
     ProcessWorld world = world_of(kReplicas, 1 + static_cast<int>(random.below(4)))
                              .as_processes([](Replica& replica, SyncReplicas& strategy, const Voice& voice) {
-                               Counts counts;
-                               step_and_count(replica, strategy, counts, voice);
-                               voice.say("stepped; ");
+                               Counts counts = begin(replica, strategy, voice);
                                const int more = 5 + 10 * replica.placement().replica;
                                for (int i = 0; i < more; ++i) step_and_count(replica, strategy, counts, voice);
                                strategy.leave(within(60s));
                                voice.say(model::state_sha256(replica.named_state()));
                              });
-    for (int rank = 0; rank < kReplicas; ++rank) EXPECT_TRUE(world.hears(rank, "stepped; ")) << world.said(rank);
+    await_all_begun(world, kReplicas);
     std::this_thread::sleep_for(std::chrono::microseconds(random.below(8'000)));
     world.signal(0, SIGKILL);
     const std::string first = world.outcome(1);
@@ -285,31 +286,18 @@ TEST(SuccessionProcessTest, OwnerAndStandbyThatDieTogetherArePeerLost) {
   const TemporaryFolder folder;
   ProcessWorld world =
       world_of(3, 2).as_processes([path = folder.path()](Replica& replica, SyncReplicas& strategy, const Voice& voice) {
-        Counts counts;
-        step_and_count(replica, strategy, counts, voice);
-        voice.say("stepped; ");
+        Counts counts = begin(replica, strategy, voice);
         if (replica.placement().replica == 2) {
           while (!fs::exists(path / "dead")) std::this_thread::sleep_for(1ms);
         }
         train_until(path / "never", replica, strategy, counts, voice);
       });
-  for (const int rank : {0, 1, 2}) EXPECT_TRUE(world.hears(rank, "stepped; "));
+  await_all_begun(world, 3);
   for (const int rank : {0, 1}) world.signal(rank, SIGSTOP);
   for (const int rank : {0, 1}) world.signal(rank, SIGKILL);
   for (const int rank : {0, 1}) (void)world.outcome(rank);
   write_file(folder / "dead", "");
   EXPECT_THAT(world.outcome(2), AllOf(HasSubstr("its standby has died"), HasSubstr("the last checkpoint")));
-}
-
-void step_both_parts(Replica& replica, SyncReplicas& strategy) {
-  auto& net = dynamic_cast<LinearAndTable&>(replica.module());
-  for (int shard = replica.placement().mine.begin; shard < replica.placement().mine.end; ++shard) {
-    strategy.open(shard);
-    (net.loss(shard) + net.table(torch::tensor({shard % 4, 4})).square().sum() + net.table(torch::tensor({4})).sum())
-        .backward();
-    strategy.close(1, 0.0);
-  }
-  (void)strategy.step(1.0, within(60s));
 }
 
 TEST(SuccessionProcessTest, WithoutADeathTheBitsAreThoseWithoutAStandby) {
@@ -322,9 +310,9 @@ TEST(SuccessionProcessTest, WithoutADeathTheBitsAreThoseWithoutAStandby) {
         .build = [](int) { return std::make_shared<LinearAndTable>(); },
         .optimizer = model::AdamOptions{.lr = 0.1}};
     ProcessWorld world = of_processes.as_processes([](Replica& replica, SyncReplicas& strategy, const Voice& voice) {
-      for (int i = 0; i < 5; ++i) step_both_parts(replica, strategy);
+      for (int i = 0; i < 5; ++i) (void)step_linear_and_table(replica, strategy);
       (void)strategy.whole_state(within(60s));
-      for (int i = 0; i < 5; ++i) step_both_parts(replica, strategy);
+      for (int i = 0; i < 5; ++i) (void)step_linear_and_table(replica, strategy);
       strategy.leave(within(60s));
       voice.say(model::state_sha256(replica.named_state()));
     });

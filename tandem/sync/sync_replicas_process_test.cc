@@ -24,17 +24,6 @@ using ::testing::Each;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-StepReport step_both(Replica& replica, Strategy& strategy) {
-  auto& net = dynamic_cast<LinearAndTable&>(replica.module());
-  for (int shard = replica.placement().mine.begin; shard < replica.placement().mine.end; ++shard) {
-    strategy.open(shard);
-    (net.loss(shard) + net.table(torch::tensor({shard % 4, 4})).square().sum() + net.table(torch::tensor({4})).sum())
-        .backward();
-    strategy.close(1, 0.0);
-  }
-  return strategy.step(1.0, within(60s));
-}
-
 // Threads and processes, and Replicated.
 TEST(SyncReplicasProcessTest, ProcessesGiveTheBitsOfReplicated) {
   constexpr int kSteps = 5;
@@ -42,7 +31,7 @@ TEST(SyncReplicasProcessTest, ProcessesGiveTheBitsOfReplicated) {
   EXPECT_THAT(run_world(
                   6, 1, {},
                   [&](Replica& replica, Replicated& strategy) {
-                    for (int i = 0; i < kSteps; ++i) (void)step_both(replica, strategy);
+                    for (int i = 0; i < kSteps; ++i) (void)step_linear_and_table(replica, strategy);
                     expected[0] = model::state_sha256(replica.named_state());
                   },
                   [](int) { return std::make_shared<LinearAndTable>(); }),
@@ -55,7 +44,7 @@ TEST(SyncReplicasProcessTest, ProcessesGiveTheBitsOfReplicated) {
         strategy.rest(within(60s));
         strategy.resume(within(60s));
       }
-      const StepReport report = step_both(replica, strategy);
+      const StepReport report = step_linear_and_table(replica, strategy);
       if (report.verdict != Verdict::kApplied || report.weight != 6 || report.step != i + 1)
         voice.say("not as all others; ");
     }

@@ -14,7 +14,7 @@ at::Tensor counted(std::int64_t count) { return at::full({1}, count, at::kLong);
 
 }  // namespace
 
-GradientParts::GradientParts(net::Bytes head, const model::FlatParameters::Gradients* gradients) {
+MessageParts::MessageParts(net::Bytes head, const model::FlatParameters::Gradients* gradients) {
   parts_.push_back(head);
   if (gradients == nullptr) return;
   for (std::size_t b = 0; b < gradients->flat.size(); ++b) {
@@ -28,7 +28,12 @@ GradientParts::GradientParts(net::Bytes head, const model::FlatParameters::Gradi
   }
 }
 
-void GradientParts::add(const at::Tensor& tensor) {
+MessageParts::MessageParts(net::Bytes head, const std::vector<at::Tensor>& tensors) {
+  parts_.push_back(head);
+  for (const at::Tensor& tensor : tensors) add(tensor);
+}
+
+void MessageParts::add(const at::Tensor& tensor) {
   tensors_.push_back(tensor.detach().cpu().contiguous());
   parts_.emplace_back(static_cast<const std::byte*>(tensors_.back().const_data_ptr()), tensors_.back().nbytes());
 }

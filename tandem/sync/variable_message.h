@@ -32,13 +32,14 @@ enum VariableRequest : std::uint32_t {
   kDone
 };
 
-/// A gradient (nullptr: none) behind `head`, which is not kept, as the parts of a message. Keeps the tensors, whose
-/// memory it points into, alive.
-class GradientParts {
+/// A gradient (nullptr: none), or tensors, behind `head`, which is not kept, as the parts of a message. Keeps the
+/// tensors, whose memory it points into, alive.
+class MessageParts {
  public:
-  GradientParts(net::Bytes head, const model::FlatParameters::Gradients* gradients);
-  GradientParts(const GradientParts&) = delete;
-  GradientParts& operator=(const GradientParts&) = delete;
+  MessageParts(net::Bytes head, const model::FlatParameters::Gradients* gradients);
+  MessageParts(net::Bytes head, const std::vector<at::Tensor>& tensors);
+  MessageParts(const MessageParts&) = delete;
+  MessageParts& operator=(const MessageParts&) = delete;
 
   [[nodiscard]] std::span<const net::Bytes> get() const { return parts_; }
 
@@ -50,7 +51,7 @@ class GradientParts {
 };
 
 class MessageReader;
-/// Reads the gradient of a GradientParts into `gradients`. Throws RunError for bytes of another layout.
+/// Reads the gradient of a MessageParts into `gradients`. Throws RunError for bytes of another layout.
 void read_gradient(MessageReader& reader, const std::vector<model::FlatBuffer>& layout,
                    model::FlatParameters::Gradients& gradients);
 
@@ -59,7 +60,7 @@ struct OfferHead {
   std::int64_t has_gradient = 0;
 };
 
-/// An offer with its gradient, or without; see GradientParts.
+/// An offer with its gradient, or without; see MessageParts.
 class OfferMessage {
  public:
   OfferMessage(const Offer& offer, const model::FlatParameters::Gradients* gradients);
@@ -68,7 +69,7 @@ class OfferMessage {
 
  private:
   const OfferHead head_;
-  const GradientParts parts_;
+  const MessageParts parts_;
 };
 
 /// Reads an OfferMessage; the gradient goes into `gradients`. Returns whether there is one. Throws RunError for bytes

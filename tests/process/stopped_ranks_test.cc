@@ -196,8 +196,8 @@ TEST(LongStoppedRanksTest, AMinuteIsWaitedForOrSurvived) {
     const TemporaryFolder scratch;
     const fs::path folder = scratch / "run";
     Command command = training(recipe, folder);
-    command.arguments.insert(command.arguments.end(), {"--survivors", survivors, "--deadline", concat(kDeadline)});
-    if (survivors == "end") command.arguments.resize(command.arguments.size() - 2);
+    command.arguments.insert(command.arguments.end(), {"--survivors", survivors});
+    if (survivors != "end") command.arguments.insert(command.arguments.end(), {"--deadline", concat(kDeadline)});
     Child launcher(as_ranks(kSurvivingRanks, command, {"--on-death", "continue"}));
     ASSERT_TRUE(reaches_update(launcher, folder, updates));
     std::this_thread::sleep_for(instant);

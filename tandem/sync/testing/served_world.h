@@ -130,6 +130,18 @@ inline StepReport step_linear(Replica& replica, Strategy& strategy,
   return strategy.step(1.0, limits);
 }
 
+/// One step of the replica's shards, each with weight 1, with sparse gradients of a LinearAndTable besides.
+inline StepReport step_linear_and_table(Replica& replica, Strategy& strategy) {
+  auto& net = dynamic_cast<LinearAndTable&>(replica.module());
+  for (int shard = replica.placement().mine.begin; shard < replica.placement().mine.end; ++shard) {
+    strategy.open(shard);
+    (net.loss(shard) + net.table(torch::tensor({shard % 4, 4})).square().sum() + net.table(torch::tensor({4})).sum())
+        .backward();
+    strategy.close(1, 0.0);
+  }
+  return strategy.step(1.0, in_a_minute());
+}
+
 /// Lets threads act in a given order: each entry is the thread whose turn it is.
 class Script {
  public:
