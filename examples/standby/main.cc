@@ -1,4 +1,4 @@
-// Ranks train a model, and the process that holds its variables may die: the next rank has made each step, too, and
+// Ranks train a model, and the process that holds its variables may die: another rank has made each step, too, and
 // takes over.
 //
 //     tandem launch --ranks 3 --on-death continue -- standby 100
@@ -25,7 +25,7 @@ void train(std::int64_t dies_at) {
   const learner::Ranks ranks(world.group);
   sync::SyncReplicasOptions strategy;
   strategy.on_death = sync::OnDeath::kGoOn;
-  strategy.standby = sync::Standby::kNextRank;
+  strategy.standby = sync::Standby::kAnotherRank;
   learner::ReplicaTeam team(
       ranks.place({c10::kCPU}, ranks.size()), {.optimizer = {model::SgdOptions{.lr = 0.3}}, .strategy = strategy},
       [](const sync::Placement&) { return std::make_shared<torch::nn::LinearImpl>(4, 1); }, ranks);

@@ -12,7 +12,7 @@ namespace tandem::learner {
 
 struct ReplicaGradients {
   sync::GradientTotals totals;  // since its team was made, or its state loaded
-  double waited_seconds = 0;    // for other replicas and for their gradients, since its team was made
+  double waited_seconds = 0;    // for other replicas and for their gradients, in steps that its Learner made
 };
 
 struct GradientReport {

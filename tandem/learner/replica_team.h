@@ -87,7 +87,7 @@ class ReplicaTeam {
   void load_state(const model::NamedTensors& state);
 
   /// Rows learned from so far, every pass counted, seconds of CPU used in run(), and what became of the gradients, by
-  /// each replica of the run.
+  /// each replica of the run. Rows and gradients: of steps that Member::learner made, not the strategy alone.
   /// Collective: all ranks ask, and wait within the ranks' patience.
   struct Work {
     std::int64_t rows = 0;

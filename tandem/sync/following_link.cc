@@ -84,13 +84,13 @@ class FollowingLink final : public VariableLink {
     }
   }
 
-  // In order of rank, for the owner comes before its standby: who is the standby of an owner that lives, since another
-  // has died, asks there before it waits here.
+  // Here last: who is the standby of an owner that lives, since another has died, asks there before it waits here.
   Outcome find(const Limits& limits) {
     for (int process = 0; process < succession_.size(); ++process) {
-      const std::optional<Outcome> fate = process == succession_.me() ? ask_here(limits) : ask(process, limits);
-      if (fate) return *fate;
+      if (process == succession_.me()) continue;
+      if (const std::optional<Outcome> fate = ask(process, limits)) return *fate;
     }
+    if (const std::optional<Outcome> fate = ask_here(limits)) return *fate;
     throw PeerLost(owner_, concat("replica ", replica_.placement().replica, " has lost the owner of the variables,",
                                   " replica ", owner_, ", and finds no process that has taken over: its standby has",
                                   " died, too; go on from the last checkpoint"));

@@ -48,8 +48,10 @@ enum class OnDeath {
 
 /// Whether the variables of kSyncReplicas outlive the process that holds them. Of OnDeath::kGoOn.
 enum class Standby {
-  kNone,      // no: its death ends the run
-  kNextRank,  // yes: the next rank that lives makes each step, too, before there are tokens of the next, and takes over
+  kNone,  // no: its death ends the run
+  // Yes: another rank makes each step, too, before there are tokens of the next, and takes over. One on another host,
+  // where there is one.
+  kAnotherRank,
 };
 
 /// What the learning rate of a step is multiplied by.

@@ -32,15 +32,15 @@ Succession::~Succession() {
   watches_.swap(watches);
 }
 
-void Succession::meet(std::vector<std::string> contacts) {
+void Succession::meet(std::vector<Door> doors) {
   const MutexLock lock(mutex_);
-  contacts_ = std::move(contacts);
+  doors_ = std::move(doors);
 }
 
 net::ServerAddress Succession::address(int replica) const {
   const MutexLock lock(mutex_);
   const auto index = static_cast<std::size_t>(replica);
-  return {.contact = contacts_.at(index), .member = replica, .name = options_.names[index]};
+  return {.contact = doors_.at(index).contact, .member = replica, .name = options_.names[index]};
 }
 
 Limits Succession::patience() const {
@@ -144,9 +144,23 @@ void Succession::lose_standby() {
   set_standby(std::nullopt);
 }
 
-void Succession::appoint(const KeptRecord& record, const std::vector<at::Tensor>& state) {
+// A host takes all its processes with it.
+std::vector<int> Succession::candidates() const {
+  std::vector<int> replicas;
   for (int replica = 0; replica < size(); ++replica) {
-    if (replica == options_.me || gone_.contains(replica)) continue;
+    if (replica != options_.me && !gone_.contains(replica)) replicas.push_back(replica);
+  }
+  const MutexLock lock(mutex_);
+  const auto host = [this](int replica)
+                        TANDEM_REQUIRES(mutex_) { return doors_.at(static_cast<std::size_t>(replica)).host; };
+  const std::string mine = host(options_.me);
+  std::stable_partition(replicas.begin(), replicas.end(),
+                        [&](int replica) { return mine.empty() || host(replica) != mine; });
+  return replicas;
+}
+
+void Succession::appoint(const KeptRecord& record, const std::vector<at::Tensor>& state) {
+  for (const int replica : candidates()) {
     try {
       client_ = std::make_unique<net::MessageClient>(address(replica), options_.me, to_connect());
     } catch (const GroupAborted&) {

@@ -3,10 +3,10 @@
 // becomes the owner, goes on from there, and has another one keep the variables before it lets anybody in.
 //
 // Each replica of the run has a process of its own, and each of these an object of this class: a door at which the
-// others ask, and memory for the variables. Replica 0's begins as the owner. The standby is the lowest of the other
-// ranks that live; the owner sends it the whole state once, and then the sums that each step is made of. A step whose
-// standby has died is kept by the next one, as a whole, before it counts. Where nobody else lives the owner goes on
-// alone.
+// others ask, and memory for the variables. Replica 0's begins as the owner. The standby is the lowest of the ranks
+// that live on other hosts than the owner, or on its own where there are no others; the owner sends it the whole state
+// once, and then the sums that each step is made of. A step whose standby has died is kept by the next one, as a whole,
+// before it counts. Where nobody else lives the owner goes on alone.
 //
 // A process is dead when its connections end and it answers no other. So no two can be owners as long as processes
 // die; one that is silent is waited for, and a standby that is silent for `patience` fails the run.
@@ -49,8 +49,12 @@ class Succession final : private KeptElsewhere {
 
   /// Where this process is asked, until finish().
   [[nodiscard]] const std::string& contact() const { return server_->contact(); }
+  /// Where a process is asked, and what its host is known by (comm/host_map.h): empty when nobody knows.
+  struct Door {
+    std::string contact, host{};
+  };
   /// Those of all, in order of the replicas. Before own() of any.
-  void meet(std::vector<std::string> contacts);
+  void meet(std::vector<Door> doors);
   /// This process's variables are the run's, as they are now: returns when a standby has them. Again after each load.
   void own();
   /// After the replica has left: the owner waits for all that live to have left and read the last state, the standby
@@ -84,6 +88,7 @@ class Succession final : private KeptElsewhere {
   [[nodiscard]] std::vector<std::shared_ptr<net::Connection>> call_the_roll();
   void watch(const std::shared_ptr<net::Connection>& connection);
   void appoint(const KeptRecord& record, const std::vector<at::Tensor>& state);
+  [[nodiscard]] std::vector<int> candidates() const;
   [[nodiscard]] bool give_whole(const KeptRecord& record, const std::vector<at::Tensor>& state);
   void end_elsewhere();
   void lose_standby();
@@ -102,7 +107,7 @@ class Succession final : private KeptElsewhere {
   bool owns_ TANDEM_GUARDED_BY(mutex_) = false;
   int owner_ TANDEM_GUARDED_BY(mutex_) = 0;  // that this process is the standby of
   std::optional<int> standby_ TANDEM_GUARDED_BY(mutex_);
-  std::vector<std::string> contacts_ TANDEM_GUARDED_BY(mutex_);
+  std::vector<Door> doors_ TANDEM_GUARDED_BY(mutex_);
   std::unique_ptr<net::MessageClient> client_;  // to the standby; used with the variables' lock
   std::set<int> gone_;                          // likewise: cannot be a standby any more
   model::FlatParameters::Gradients sums_;       // of the step to keep; used by the door's thread for the owner

@@ -76,7 +76,7 @@ SyncWorld world_of(int replicas, int aggregate) {
           .options = {.replicas_to_aggregate = aggregate,
                       .rate_scaling = RateScaling::kByGradients,
                       .on_death = OnDeath::kGoOn,
-                      .standby = Standby::kNextRank,
+                      .standby = Standby::kAnotherRank,
                       .averaging = AveragingOptions{.decay = 0.5}},
           .build = [replicas](int) { return std::make_shared<Places>(replicas); },
           .optimizer = model::SgdOptions{.lr = static_cast<double>(aggregate)}};
@@ -302,7 +302,7 @@ TEST(SuccessionProcessTest, OwnerAndStandbyThatDieTogetherArePeerLost) {
 
 TEST(SuccessionProcessTest, WithoutADeathTheBitsAreThoseWithoutAStandby) {
   std::vector<std::string> hashes;
-  for (const Standby standby : {Standby::kNone, Standby::kNextRank}) {
+  for (const Standby standby : {Standby::kNone, Standby::kAnotherRank}) {
     const SyncWorld of_processes{
         .shards = 4,
         .replicas = 2,

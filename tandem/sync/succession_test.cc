@@ -34,17 +34,20 @@ struct Process {
   std::unique_ptr<Succession> succession;
 };
 
-std::vector<std::unique_ptr<Process>> processes(int count, SyncVariablesOptions options = {}) {
+// As if on the hosts that these letters are for; all on hosts that nobody knows without them.
+std::vector<std::unique_ptr<Process>> processes(int count, SyncVariablesOptions options = {},
+                                                const std::string& hosts = "") {
   options.protocol.workers = count;
   options.on_death = OnDeath::kGoOn;
   options.averaging = AveragingOptions{.decay = 0.5};
   std::vector<std::unique_ptr<Process>> all;
-  std::vector<std::string> contacts;
+  std::vector<Succession::Door> doors;
   for (int me = 0; me < count; ++me) {
     all.push_back(std::make_unique<Process>(me, count, options));
-    contacts.push_back(all.back()->succession->contact());
+    const std::string host = hosts.empty() ? "" : hosts.substr(static_cast<std::size_t>(me), 1);
+    doors.push_back({all.back()->succession->contact(), host});
   }
-  for (const auto& each : all) each->succession->meet(contacts);
+  for (const auto& each : all) each->succession->meet(doors);
   all.front()->succession->own();
   return all;
 }
@@ -139,6 +142,27 @@ TEST(SuccessionTest, TheStandbyGoesOnFromTheStepThatItHas) {
   EXPECT_TRUE(same_bits(state_of(*all[2]->variables), state_of(*all[1]->variables)));
 }
 
+TEST(SuccessionTest, AStandbyIsOnAnotherHostWhereThereIsOne) {
+  const auto standby_after = [](const std::string& hosts, const std::vector<int>& dead) {
+    auto all = processes(4, {.protocol = {.aggregate = 1}}, hosts);
+    for (const int each : dead) all[static_cast<std::size_t>(each)].reset();
+    for (const auto& each : all) {
+      if (!each || (each != all.front() && !each->succession->await_here(within(60s)))) continue;
+      const std::unique_ptr<VariableLink> link = link_within(each->variables, each->replica);
+      (void)link->resume(within(60s));
+      (void)offer(*each, *link, 0);  // whose step has the standby confirmed
+      return concat(each->replica.placement().replica, " to ", each->succession->standby().value_or(-1));
+    }
+    return std::string();
+  };
+  EXPECT_EQ(standby_after("aabb", {}), "0 to 2");
+  EXPECT_EQ(standby_after("aabb", {2}), "0 to 3");
+  EXPECT_EQ(standby_after("aabb", {2, 3}), "0 to 1") << "of the same host, for there is no other";
+  EXPECT_EQ(standby_after("aabb", {0}), "2 to 1");
+  EXPECT_EQ(standby_after("aabb", {1, 0}), "2 to 3") << "a whole host";
+  EXPECT_EQ(standby_after("", {}), "0 to 1");
+}
+
 // It is told what the record has, what is lost is in flight, and nothing is counted twice.
 TEST(SuccessionTest, AReplicaLearnsWhatBecameOfItsLastGradient) {
   auto all = processes(2, {.protocol = {.aggregate = 1}});
@@ -178,7 +202,7 @@ void expect_refused(const SyncReplicasOptions& options, const std::string& why_n
 }
 
 TEST(SuccessionTest, WhatNobodySurvivesIsRefusedBeforeTheStart) {
-  expect_refused({.standby = Standby::kNextRank}, "", "OnDeath::kEnd ends the run");
+  expect_refused({.standby = Standby::kAnotherRank}, "", "OnDeath::kEnd ends the run");
   expect_refused({.on_death = OnDeath::kGoOn}, "the launcher ends all", "the launcher ends all; or give OnDeath::kEnd");
 }
 

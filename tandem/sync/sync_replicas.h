@@ -19,7 +19,7 @@
 // rest(). Then, and when a replica leaves, a step is made of the gradients of those that work on: at most one of each,
 // unless replicas give several, when they give the others', too. A replica that dies ends the run for all, or, with
 // OnDeath::kGoOn, counts as one that has left. Replica 0's process holds the variables: its death ends the run, unless
-// Standby::kNextRank has another process take over after the step that was made last (succession.h). The
+// Standby::kAnotherRank has another process take over after the step that was made last (succession.h). The
 // group may have failed by then, so under kGoOn leave() does without it and buffers stay each replica's own; begin(),
 // whole_state() and load_whole_state() need all replicas.
 //
@@ -58,7 +58,7 @@ struct SyncReplicasOptions {
   std::optional<int> initial_tokens{};  // of Tokens::kShared, for the first step; nothing: replicas_to_aggregate
   RateScaling rate_scaling = RateScaling::kNone;
   OnDeath on_death = OnDeath::kEnd;
-  Standby standby = Standby::kNone;                            // kNextRank: each replica in a process of its own
+  Standby standby = Standby::kNone;                            // kAnotherRank: each replica in a process of its own
   Clock::duration standby_patience = std::chrono::minutes(1);  // with one that is silent; the run fails then
   std::optional<AveragingOptions> averaging{};
 };

@@ -12,6 +12,7 @@
 #include "tandem/base/error.h"
 #include "tandem/base/process_name.h"
 #include "tandem/base/text.h"
+#include "tandem/comm/host_map.h"
 #include "tandem/model/named_copy.h"
 #include "tandem/sync/following_link.h"
 #include "tandem/sync/replica_state.h"
@@ -88,7 +89,11 @@ void VariableMember::connect_to_all(const std::vector<std::string>& keys, const 
   link_.reset();  // of a former begin()
   service_ = make_service_(replica_);
   succession_ = make_succession_(service_, names);
-  succession_->meet(gather_text(group_, succession_->contact(), limits));
+  const std::vector<std::string> contacts = gather_text(group_, succession_->contact(), limits);
+  const std::vector<std::string> hosts = gather_text(group_, comm::this_host("").key, limits);
+  std::vector<Succession::Door> doors;
+  for (std::size_t i = 0; i < contacts.size(); ++i) doors.push_back({contacts[i], hosts[i]});
+  succession_->meet(std::move(doors));
   link_ = link_that_follows(*succession_, replica_, limits);
   group_.barrier(limits);
 }
