@@ -1,10 +1,13 @@
 #include "tandem/sync/following_link.h"
 
 #include <algorithm>
+#include <chrono>
+#include <set>
 #include <utility>
 
 #include "tandem/base/error.h"
 #include "tandem/base/text.h"
+#include "tandem/comm/pause.h"
 
 namespace tandem::sync {
 namespace {
@@ -13,8 +16,7 @@ class FollowingLink final : public VariableLink {
  public:
   FollowingLink(Succession& succession, Replica& replica, const Limits& limits)
       : succession_(succession), replica_(replica) {
-    link_ = succession.me() == owner_ ? link_within(succession.variables(), replica)
-                                      : link_across(succession.address(owner_), replica, limits);
+    link_ = link_to(owner_, limits);
   }
 
   Outcome exchange(const Offer& offer, const model::FlatParameters::Gradients* gradients,
@@ -84,48 +86,69 @@ class FollowingLink final : public VariableLink {
     }
   }
 
-  // Here last: who is the standby of an owner that lives, since another has died, asks there before it waits here.
+  // A process may be the standby by the time that the others have been asked, and its owner be dead by then: so nobody
+  // has the variables when two rounds, one after the other, say so.
   Outcome find(const Limits& limits) {
-    for (int process = 0; process < succession_.size(); ++process) {
-      if (process == succession_.me()) continue;
-      if (const std::optional<Outcome> fate = ask(process, limits)) return *fate;
+    std::set<int> dead;
+    for (int rounds_without = 0; rounds_without < 2;) {
+      ++rounds_without;
+      for (int process = 0; process < succession_.size(); ++process) {
+        if (dead.contains(process)) continue;
+        std::optional<Succession::Whereabouts> place = Succession::Whereabouts::kUndecided;
+        try {
+          place = succession_.ask_where(process, to_answer(limits));
+        } catch (const DeadlineExceeded&) {  // NOLINT(bugprone-empty-catch): it is silent, so nothing is decided
+        }
+        if (place == Succession::Whereabouts::kHere) {
+          if (const std::optional<Outcome> fate = recall_from(process, limits)) return *fate;
+        }
+        if (!place) dead.insert(process);
+        if (place == Succession::Whereabouts::kHere || place == Succession::Whereabouts::kUndecided) rounds_without = 0;
+      }
+      wait_a_little(limits);
     }
-    if (const std::optional<Outcome> fate = ask_here(limits)) return *fate;
-    throw PeerLost(owner_, concat("replica ", replica_.placement().replica, " has lost the owner of the variables,",
-                                  " replica ", owner_, ", and finds no process that has taken over: its standby has",
-                                  " died, too; go on from the last checkpoint"));
+    throw PeerLost(owner_, concat(name(), " has lost the owner of the variables, replica ", owner_,
+                                  ", and finds no process that has taken over: its standby has died, too; go on from ",
+                                  "the last checkpoint"));
   }
 
-  std::optional<Outcome> ask_here(const Limits& limits) {
-    if (!succession_.await_here(limits)) return std::nullopt;
-    link_ = link_within(succession_.variables(), replica_);
-    owner_ = succession_.me();
-    return link_->recall(told_, limits);
+  static Limits to_answer(const Limits& limits) {
+    return {.deadline = Deadline::after(std::min(Succession::kToConnect, limits.deadline.remaining())),
+            .stop = limits.stop};
   }
 
-  // Nothing where the variables are not, nor will be.
-  std::optional<Outcome> ask(int other, const Limits& limits) {
-    const Limits soon{.deadline = Deadline::after(std::min(Succession::kToConnect, limits.deadline.remaining())),
-                      .stop = limits.stop};
-    std::unique_ptr<VariableLink> link;
-    try {
-      link = link_across(succession_.address(other), replica_, soon);
-    } catch (const GroupAborted&) {
-      throw;
-    } catch (const RunError&) {
-      return std::nullopt;
+  // A standby hears of its owner's death as soon as the others.
+  void wait_a_little(const Limits& limits) const {
+    if (limits.stop.stop_requested()) throw GroupAborted(concat(name(), " looked for the variables, and was stopped"));
+    if (limits.deadline.expired()) {
+      throw DeadlineExceeded(concat(name(), " looked for the variables until the deadline: replica ", owner_,
+                                    ", which had them, is lost, and nobody has taken over; likely its standby, or who ",
+                                    "has them now, is stopped or behind a cut network"));
     }
+    comm::pause(std::chrono::milliseconds(1), limits);
+  }
+
+  // Nothing when they are no longer there.
+  std::optional<Outcome> recall_from(int process, const Limits& limits) {
     try {
+      std::unique_ptr<VariableLink> link = link_to(process, limits);
       std::optional<Outcome> fate = link->recall(told_, limits);
       if (!fate) return std::nullopt;
       link_ = std::move(link);
-      owner_ = other;
+      owner_ = process;
       return fate;
     } catch (const PeerLost& lost) {
-      if (lost.peer() != other) throw;
+      if (lost.peer() != process) throw;
       return std::nullopt;
     }
   }
+
+  [[nodiscard]] std::unique_ptr<VariableLink> link_to(int process, const Limits& limits) const {
+    return succession_.me() == process ? link_within(succession_.variables(), replica_)
+                                       : link_across(succession_.address(process), replica_, limits);
+  }
+
+  [[nodiscard]] std::string name() const { return concat("replica ", replica_.placement().replica); }
 
   Succession& succession_;
   Replica& replica_;

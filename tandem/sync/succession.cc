@@ -12,14 +12,22 @@
 #include "tandem/sync/message_reader.h"
 
 namespace tandem::sync {
+namespace {
+
+// Who comes to a door: a replica, or its process, which comes to see who is left, or to ask one question. A door knows
+// one connection of each by number, and what the end of a replica's means, the end of the others' does not.
+int roll_caller(int replica, int replicas) { return replicas + replica; }
+int asker(int replica, int replicas) { return 2 * replicas + replica; }
+
+}  // namespace
 
 Succession::Succession(std::shared_ptr<SyncVariables> variables, Options options)
     : variables_(std::move(variables)), options_(std::move(options)), sums_(variables_->make_gradients()) {
   server_ = std::make_unique<VariableServer>(
       variables_, options_.names,
-      ServerHooks{.answer = [this](int member, const net::Message& request,
-                                   const Limits& limits) { return answer(member, request, limits); },
-                  .lose = [this](int member, const std::exception_ptr& why) { lose(member, why); }});
+      ServerHooks{
+          .answer = [this](int member, const net::Message& request, const Limits&) { return answer(member, request); },
+          .lose = [this](int member, const std::exception_ptr& why) { lose(member, why); }});
 }
 
 // The door first: its threads start watches, and its waits end with `over_`.
@@ -78,6 +86,43 @@ std::optional<int> Succession::standby() const {
 void Succession::set_standby(std::optional<int> standby) {
   const MutexLock lock(mutex_);
   standby_ = standby;
+}
+
+Succession::Whereabouts Succession::whereabouts() const {
+  switch (role()) {
+    case Role::kOwner:
+      return Whereabouts::kHere;
+    case Role::kStandby:
+    case Role::kSucceeding:
+      return Whereabouts::kUndecided;
+    case Role::kBystander:
+    case Role::kOver:
+      break;
+  }
+  return Whereabouts::kNotHere;
+}
+
+std::optional<Succession::Whereabouts> Succession::ask_where(int replica, const Limits& limits) const {
+  if (replica == options_.me) return whereabouts();
+  std::optional<net::MessageClient> client;
+  try {
+    client.emplace(address(replica), asker(options_.me, size()), limits);
+  } catch (const GroupAborted&) {
+    throw;
+  } catch (const DeadlineExceeded&) {
+    throw;
+  } catch (const RunError&) {
+    return std::nullopt;
+  }
+  try {
+    const std::uint32_t answer = client->call(kWhere, {}, limits).kind;
+    return answer == kHere        ? Whereabouts::kHere
+           : answer == kUndecided ? Whereabouts::kUndecided
+                                  : Whereabouts::kNotHere;
+  } catch (const PeerLost& lost) {
+    if (lost.peer() != replica) throw;
+    return std::nullopt;
+  }
 }
 
 bool Succession::await_here(const Limits& limits) {
@@ -188,11 +233,16 @@ bool Succession::give_whole(const KeptRecord& record, const std::vector<at::Tens
 
 // --- the standby's part ---------------------------------------------------------------------------------------------
 
-std::optional<net::Message> Succession::answer(int member, const net::Message& request, const Limits& limits) {
+std::optional<net::Message> Succession::answer(int member, const net::Message& request) {
   net::Message done{.kind = kDone, .patience = -1, .bytes = {}};
   switch (request.kind) {
+    case kWhere: {
+      const Whereabouts place = whereabouts();
+      done.kind = place == Whereabouts::kHere ? kHere : place == Whereabouts::kUndecided ? kUndecided : kNotHere;
+      break;
+    }
     case kRecall:
-      if (await_here(limits)) return fate_message(variables_->recall(member, read_recalled(request)));
+      if (whereabouts() == Whereabouts::kHere) return fate_message(variables_->recall(member, read_recalled(request)));
       done.kind = kNotHere;
       break;
     case kKeepWhole:
@@ -275,7 +325,7 @@ std::vector<std::shared_ptr<net::Connection>> Succession::call_the_roll() {
     const net::ServerAddress there = address(replica);
     try {
       others.push_back(std::make_shared<net::Connection>(
-          net::dial(there.contact, {.member = size() + options_.me}, to_connect()), replica, there.name));
+          net::dial(there.contact, {.member = roll_caller(options_.me, size())}, to_connect()), replica, there.name));
     } catch (const GroupAborted&) {
       throw;
     } catch (const RunError&) {  // NOLINT(bugprone-empty-catch): it is not there

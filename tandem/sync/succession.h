@@ -67,10 +67,15 @@ class Succession final : private KeptElsewhere {
   [[nodiscard]] std::optional<int> standby() const;
 
   // --- for links (following_link.h) ---
+  // kUndecided: the standby, who has the variables soon if their owner is dead.
+  enum class Whereabouts { kHere, kNotHere, kUndecided };
+  /// What the process of a replica says; nothing when it is not there.
+  [[nodiscard]] std::optional<Whereabouts> ask_where(int replica, const Limits& limits) const;
   [[nodiscard]] const std::shared_ptr<SyncVariables>& variables() const { return variables_; }
   [[nodiscard]] int me() const { return options_.me; }
   [[nodiscard]] int size() const { return static_cast<int>(options_.names.size()); }
   [[nodiscard]] net::ServerAddress address(int replica) const;
+
   /// Whether this process owns the variables; a standby waits until it does, or until the run is over.
   [[nodiscard]] bool await_here(const Limits& limits);
 
@@ -80,7 +85,7 @@ class Succession final : private KeptElsewhere {
   void begin_step(const KeptRecord& record, const model::FlatParameters::Gradients& sums) override;
   void finish_step(const KeptRecord& record, const State& state) override;
 
-  [[nodiscard]] std::optional<net::Message> answer(int member, const net::Message& request, const Limits& limits);
+  [[nodiscard]] std::optional<net::Message> answer(int member, const net::Message& request);
   void lose(int member, const std::exception_ptr& why);
   void keep_whole(int owner, const net::Message& message);
   void keep_step(const net::Message& message);
@@ -95,6 +100,7 @@ class Succession final : private KeptElsewhere {
   void set_standby(std::optional<int> standby);
   void become(Role role);
   [[nodiscard]] Role role() const;
+  [[nodiscard]] Whereabouts whereabouts() const;
   [[nodiscard]] Limits patience() const;
   [[nodiscard]] Limits to_connect() const;
 

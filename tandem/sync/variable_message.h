@@ -19,6 +19,7 @@ enum VariableRequest : std::uint32_t {
   kResume,
   kLeave,
   kDepart,
+  kWhere,   // whether the variables are here; answered by kHere, kNotHere or kUndecided
   kRecall,  // Recalled; answered by kFate with an Outcome, or kNotHere
   // Of the owner to the process that keeps the variables besides (succession.h):
   kKeepWhole,
@@ -28,7 +29,9 @@ enum VariableRequest : std::uint32_t {
   kValues,
   kState,
   kFate,
+  kHere,
   kNotHere,
+  kUndecided,
   kDone
 };
 

@@ -1,5 +1,5 @@
-// sync_replicas on two hosts: gradients are accounted for whoever is slow, and the death of a whole host is survived.
-// That its bits are those of one process is in training_test.cc.
+// sync_replicas on two hosts: gradients are accounted for whoever is slow, and the death of a process or a whole host
+// is survived. That its bits are those of one process is in training_test.cc.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -48,20 +48,26 @@ TEST_F(TwoHostsSyncReplicasTest, AStragglerIsNotWaitedForAndItsGradientsAreAccou
   EXPECT_GT(process_test::dropped_in(folder), 0);
 }
 
-// Rank 0 kills itself at step 100, and rank 1 dies in the same moment, as on a host that fails.
-TEST_F(TwoHostsSyncReplicasTest, TheDeathOfTheHostThatHasTheVariablesIsSurvived) {
+// Rank 0 kills itself at step 100, alone, so that who takes over is on the other host and has its standby on the first;
+// or rank 1 dies in the same moment, as on a host that fails.
+TEST_F(TwoHostsSyncReplicasTest, TheDeathOfTheProcessOrHostThatHasTheVariablesIsSurvived) {
   constexpr int kFirst = 2;
   const comm::HostedStore store = store_on_first(hosts);  // of a launcher that outlives the host's ranks
   Command command{STANDBY_PROGRAM, {"100"}};
   command.environment = {"TANDEM_RUN_ID=standby", "TANDEM_ON_DEATH=continue", "TANDEM_RANK_RESTARTS=0"};
-  for (int rank = 0; rank < kAllRanks; ++rank) ranks.emplace_back(as_rank(hosts, command, rank, kFirst, store.port));
-  EXPECT_EQ(ranks[0].wait().signal, SIGKILL);
-  ranks[1].signal(SIGKILL);
-  (void)ranks[1].wait();
-  for (int rank = kFirst; rank < kAllRanks; ++rank) {
-    const Ended ended = ranks[static_cast<std::size_t>(rank)].wait();
-    EXPECT_EQ(ended.exit_code, 0) << ended.err;
-    EXPECT_THAT(ended.out, AllOf(HasSubstr(concat("rank ", rank, " of 4: 300 steps")), Not(HasSubstr("nan"))));
+  for (const int dead : {1, kFirst}) {
+    SCOPED_TRACE(concat(dead, " dead"));
+    ranks.clear();
+    for (int rank = 0; rank < kAllRanks; ++rank) ranks.emplace_back(as_rank(hosts, command, rank, kFirst, store.port));
+    EXPECT_EQ(ranks[0].wait().signal, SIGKILL);
+    for (int rank = 1; rank < kAllRanks; ++rank) {
+      if (rank < dead) ranks[static_cast<std::size_t>(rank)].signal(SIGKILL);
+    }
+    for (int rank = dead; rank < kAllRanks; ++rank) {
+      const Ended ended = ranks[static_cast<std::size_t>(rank)].wait();
+      EXPECT_EQ(ended.exit_code, 0) << ended.err;
+      EXPECT_THAT(ended.out, AllOf(HasSubstr(concat("rank ", rank, " of 4: 300 steps")), Not(HasSubstr("nan"))));
+    }
   }
 }
 
