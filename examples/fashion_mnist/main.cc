@@ -244,9 +244,12 @@ void train(const Options& options, const learner::Ranks& ranks) {
         member.learner.batch().load({.columns = {{"pixels", train.pixels}, {"labels", train.labels}}, .states = {}},
                                     options.batch_size, learner::Tail::kDrop);
     if (member.replica.placement().replica == 0) {
+      const sync::Placement& place = member.replica.placement();
       std::cerr << concat("fashion_mnist: ", plan.offered, " images, ", plan.used, " in each epoch; a step takes ",
                           plan.minibatch_shard_rows() * options.shards, " of them, ", plan.minibatch_shard_rows(),
-                          " a shard\n", plan.notice, plan.notice.empty() ? "" : "\n");
+                          " a shard; the first of ", place.replicas, " replicas has ",
+                          plan.minibatch_shard_rows() * place.mine.size(), "\n", plan.notice,
+                          plan.notice.empty() ? "" : "\n");
     }
   });
   Result result;

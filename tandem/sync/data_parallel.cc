@@ -60,7 +60,15 @@ DataParallel::DataParallel(const std::shared_ptr<torch::nn::Module>& module, com
       slots_(tensors_of_slots(replica_)),
       mean_(replica_, group, options_.mean, options_.compression) {
   if (replica_.has_optimizer() && mean_.means_come_in_buckets()) early_.emplace(replica_, group);
+  if (options_.check_state_every < 0)
+    throw ConfigError(concat("check_state_every is ", options_.check_state_every, "; give steps, or 0 for no check"));
   require_same_model(replica_, group_, limits());
+  broadcast_state(replica_, group_, 0, limits());
+}
+
+void DataParallel::synchronise() {
+  require_no_failed_pass();
+  TANDEM_CHECK(pass_ == Pass::kNone, "synchronise() after a backward pass without its step");
   broadcast_state(replica_, group_, 0, limits());
 }
 
@@ -119,13 +127,21 @@ StepReport DataParallel::average() {
   close();
   const MeanGradient mean = early_ ? early_->form(mean_, steps_, limits()) : mean_.form(1, steps_, limits());
   put_mean_in_place(mean.scale);
-  return report_of(mean, ++steps_);
+  count_step(mean);
+  return report_of(mean, steps_);
 }
 
 StepReport DataParallel::step(double lr_factor) {
   close();
   const MeanGradient mean = update(lr_factor);
-  return report_of(mean, ++steps_);
+  count_step(mean);
+  return report_of(mean, steps_);
+}
+
+void DataParallel::count_step(const MeanGradient& mean) {
+  ++steps_;
+  if (options_.check_state_every == 0 || steps_ % options_.check_state_every != 0) return;
+  if (replica_.has_optimizer() || mean.left == 0) require_same_state();
 }
 
 MeanGradient DataParallel::update(double lr_factor) {
@@ -166,7 +182,7 @@ void DataParallel::finish() {
   };
   while (const std::optional<MeanGradient> mean = others_mean()) {
     if (replica_.has_optimizer()) replica_.optimizer().step(mean_.sums(), mean->scale, mean->lr_factor);
-    ++steps_;
+    count_step(*mean);
   }
   if (replica_.has_optimizer()) return;
   std::vector<double> all(static_cast<std::size_t>(group_.size()));

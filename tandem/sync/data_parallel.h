@@ -24,8 +24,8 @@
 // Parameters and gradients are views into flat memory; moving the module to another device or dtype afterwards is an
 // error at the next backward().
 //
-// Threads: one, that of the member of `group`. Blocking: the constructor, average(), step(), finish() and
-// require_same_state() wait for all ranks until `patience`. Errors: ConfigError when the models differ; PeerLost,
+// Threads: one, that of the member of `group`. Blocking: the constructor, average(), step(), finish(), synchronise()
+// and require_same_state() wait for all ranks until `patience`. Errors: ConfigError when the models differ; PeerLost,
 // DeadlineExceeded or GroupAborted when a rank fails; RunError for gradients that are not finite. Parameters and
 // optimizer state are then those of the last finished step.
 #pragma once
@@ -45,6 +45,7 @@ struct DataParallelOptions {
   model::FlatParameters::Options flat{};             // parameter groups, and parameters whose gradients are sparse
   MeanOptions mean{};                                // clipping by global norm; what a sum is divided by
   MakeCompression compression{};                     // how gradients travel; alone, nothing travels
+  std::int64_t check_state_every = 1000;             // steps between two calls of require_same_state(); 0: none
   Clock::duration patience = std::chrono::minutes(5);
 };
 
@@ -73,7 +74,14 @@ class DataParallel {
   /// known here, then differ where the steps did, and further passes throw RunError.
   void finish();
 
+  /// Gives all ranks rank 0's parameters, buffers and optimizer state once more: after a checkpoint was loaded on rank
+  /// 0 alone, or each epoch where the ranks' own optimizers round differently. Between steps.
+  void synchronise();
+
   /// Throws RunError naming tensor and ranks unless all ranks hold the same parameters, buffers and optimizer state.
+  /// average() and step() do so every `check_state_every` steps: of the parameters with which the gradients were made,
+  /// and of those that the step has made. Not where ranks have finished whose optimizers are not known here: what they
+  /// hold is behind.
   void require_same_state();
 
   /// What this rank's compression remembers, alive and in place; see gradient_compression.h. Empty without one.
@@ -88,6 +96,7 @@ class DataParallel {
   void require_no_failed_pass() const;
   void close();
   [[nodiscard]] MeanGradient update(double lr_factor);
+  void count_step(const MeanGradient& mean);
   void put_mean_in_place(double scale);
 
   const DataParallelOptions options_;

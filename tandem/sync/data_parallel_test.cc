@@ -225,6 +225,75 @@ TEST(DataParallelTest, ARankThatDriftsIsNamedWithTheTensor) {
               ::testing::Each(AllOf(HasSubstr("'parameters.first.bias'"), HasSubstr("of replica 2 differs"))));
 }
 
+DataParallelOptions checked_every(std::int64_t steps) {
+  DataParallelOptions options = with_sgd();
+  options.check_state_every = steps;
+  return options;
+}
+
+void train(DataParallel& parallel, Net& net, int rank, int steps) {
+  for (int step = 0; step < steps; ++step) {
+    parallel.backward(loss_of(net, words_of(rank, step)), rank + 1);
+    parallel.step();
+  }
+}
+
+TEST(DataParallelTest, ARankThatDriftsIsFoundByTheNextStepThatLooks) {
+  const auto outcomes = run_ranks(3, checked_every(3), [&](DataParallel& parallel, Net& net, int rank) {
+    if (rank == 1) {
+      const torch::NoGradGuard no_grad;
+      net.first->bias[1].add_(1e-6);
+    }
+    EXPECT_NO_THROW(train(parallel, net, rank, 2));
+    train(parallel, net, rank, 1);
+  });
+  EXPECT_THAT(outcomes,
+              ::testing::Each(AllOf(HasSubstr("'parameters.first.bias'"), HasSubstr("of replica 1 differs"))));
+}
+
+TEST(DataParallelTest, ARankThatHasFinishedLooksWithTheOthers) {
+  EXPECT_THAT(run_ranks(3, checked_every(1),
+                        [&](DataParallel& parallel, Net& net, int rank) {
+                          train(parallel, net, rank, 2 * rank);
+                          parallel.finish();
+                        }),
+              kNoFailures);
+}
+
+TEST(DataParallelTest, WhatARankHoldsThatHasFinishedWithAnOptimizerOfItsOwnIsNotLookedAt) {
+  DataParallelOptions options = checked_every(1);
+  options.optimizer.clear();
+  EXPECT_THAT(run_ranks(3, options,
+                        [&](DataParallel& parallel, Net& net, int rank) {
+                          torch::optim::SGD sgd(net.parameters(), torch::optim::SGDOptions(0.1));
+                          for (int step = 0; step < 1 + rank; ++step) {
+                            parallel.backward(loss_of(net, words_of(rank, step)), rank + 1);
+                            parallel.average();
+                            sgd.step();
+                          }
+                          parallel.finish();
+                        }),
+              kNoFailures);
+}
+
+TEST(DataParallelTest, RanksThatWereSynchronisedHoldWhatRankZeroHolds) {
+  EXPECT_THAT(run_ranks(3, with_sgd(),
+                        [&](DataParallel& parallel, Net& net, int rank) {
+                          train(parallel, net, rank, 1);
+                          const torch::NoGradGuard no_grad;
+                          net.first->bias.fill_(1 + rank);
+                          parallel.synchronise();
+                          EXPECT_TRUE(net.first->bias.eq(1).all().item<bool>());
+                          parallel.require_same_state();
+                        }),
+              kNoFailures);
+}
+
+TEST(DataParallelTest, ANegativeCountOfStepsIsRefused) {
+  EXPECT_THAT(run_ranks(1, checked_every(-1), [](DataParallel&, Net&, int) {}),
+              ::testing::Each(HasSubstr("check_state_every is -1")));
+}
+
 TEST(DataParallelTest, DifferentModelsAreRefusedWithShapesOfEachRank) {
   const auto outcomes = run_ranks(
       2, with_sgd(), [](DataParallel&, Net&, int) {}, [](int rank) { return 4 + rank; });

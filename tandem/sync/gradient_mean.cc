@@ -81,7 +81,7 @@ MeanGradient GradientMean::reduce(std::int64_t step, const Limits& limits, const
   const Tally tally = gradients_.tally_view();
   if (tally.shards == 0) return mean;
   require_rows(tally, step);
-  double scale = 1 / tally.weight;
+  double scale = scale_of(tally, options_.divisor);
   if (compression_) {
     const Span span("sync");
     compress(scale, limits);

@@ -106,12 +106,17 @@ double clip_coefficient(const std::optional<double>& max_norm, double norm) {
   return max_norm ? std::min(1.0, *max_norm / (norm + 1e-6)) : 1.0;
 }
 
+double scale_of(const Tally& tally, Divisor divisor) {
+  return (divisor == Divisor::kShard ? tally.shards : 1) / tally.weight;
+}
+
 MeanGradient mean_of(const Sums& sums, const MeanOptions& options, std::int64_t step) {
   const Tally& tally = sums.tally;
   MeanGradient mean{.scale = sums.scale,
                     .weight = tally.weight,
                     .loss = tally.loss / tally.weight,
-                    .lr_factor = tally.rate / tally.shards};
+                    .lr_factor = tally.rate / tally.shards,
+                    .left = tally.left};
   if (options.divisor == Divisor::kPresent) apply_present_divisor(sums);
   mean.norm = norm_of(sums.gradients, sums.parameters, sums.squares) * mean.scale;
   if (!std::isfinite(mean.norm)) fail_not_finite(sums, step);

@@ -22,6 +22,8 @@ enum class Divisor {
   kTotal,    // the weight of all shards: one without a gradient counts as zero (the mean of the whole batch)
   kPresent,  // the share of the shards that have a gradient for the parameter (RLlib's average_gradients);
              // takes the shards' weights as equal, and sparse gradients as kTotal does
+  kShard,    // the mean weight of a shard: shards of equal weight add up (tensorpack's average=False), so the
+             // mean of kTotal times the number of shards that had a pass
 };
 
 struct MeanOptions {
@@ -37,6 +39,7 @@ struct MeanGradient {
   double loss = 0;       // weighted mean over all shards
   double norm = 0;       // of the mean, before clipping
   double lr_factor = 1;  // of the replicas that offered
+  double left = 0;       // shards of replicas that have left
   double wait_seconds = 0;
 };
 
@@ -55,6 +58,9 @@ struct Sums {
   std::function<std::string()> whose{};  // a sentence about where it was not finite; asked when a sum is not
   std::string of = "all shards";         // what was added up, for messages
 };
+
+/// From the sums over the shards of `tally`, which has a weight, to their mean, before clipping.
+[[nodiscard]] double scale_of(const Tally& tally, Divisor divisor);
 
 /// The first slot, over all buffers in order, whose gradient is not finite; none when all are.
 [[nodiscard]] std::optional<std::size_t> first_not_finite(const model::FlatParameters::Gradients& gradients,

@@ -4,6 +4,7 @@
 #include <ATen/core/grad_mode.h>
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cstring>
 #include <sstream>
@@ -70,28 +71,43 @@ void compare(const std::vector<std::string>& descriptions) {
   }
 }
 
-// 128 bits of a tensor's bytes: two 64-bit sums that no exchange or change of a few elements leaves alike. Against
-// accidents, not against malice.
-void append_digest(const at::Tensor& tensor, std::vector<std::int64_t>& digests) {
-  const at::Tensor bytes = tensor.detach().to(at::kCPU).contiguous();
-  const auto* at = static_cast<const std::byte*>(bytes.const_data_ptr());
-  const std::size_t size = bytes.nbytes();
-  std::uint64_t low = size, high = ~size;
-  const auto mix = [&](std::uint64_t word) {
+// Two 64-bit sums of 64-bit words that no exchange or change of a few of them leaves alike.
+struct Digest {
+  std::uint64_t low, high;
+  void mix(std::uint64_t word) {
     low = (low ^ word) * 0x9E3779B97F4A7C15U;
     low ^= low >> 32;
     high = std::rotl(high + word, 29) * 0xC2B2AE3D27D4EB4FU;
-  };
-  for (std::size_t i = 0; i + 8 <= size; i += 8) {
-    std::uint64_t word = 0;
-    std::memcpy(&word, at + i, 8);
-    mix(word);
   }
-  std::uint64_t rest = 0;
-  if (size % 8 != 0) std::memcpy(&rest, at + size / 8 * 8, size % 8);
-  mix(rest);
-  digests.push_back(static_cast<std::int64_t>(low));
-  digests.push_back(static_cast<std::int64_t>(high));
+};
+
+std::uint64_t word_at(const std::byte* at, std::size_t size = sizeof(std::uint64_t)) {
+  std::uint64_t word = 0;
+  std::memcpy(&word, at, size);
+  return word;
+}
+
+// 128 bits of a tensor's bytes. Against accidents, not against malice. Words go to several digests in turn, so that
+// one's multiplications need not wait for the other's.
+void append_digest(const at::Tensor& tensor, std::vector<std::int64_t>& digests) {
+  constexpr std::size_t kLanes = 4, kWord = sizeof(std::uint64_t);
+  const at::Tensor bytes = tensor.detach().to(at::kCPU).contiguous();
+  const auto* at = static_cast<const std::byte*>(bytes.const_data_ptr());
+  const std::size_t size = bytes.nbytes();
+  std::array<Digest, kLanes> lanes;
+  for (std::size_t lane = 0; lane < kLanes; ++lane) lanes[lane] = {.low = size + lane, .high = ~size};
+  std::size_t i = 0;
+  for (; i + kLanes * kWord <= size; i += kLanes * kWord) {
+    for (std::size_t lane = 0; lane < kLanes; ++lane) lanes[lane].mix(word_at(at + i + lane * kWord));
+  }
+  for (std::size_t lane = 0; i < size; i += kWord, ++lane) lanes[lane].mix(word_at(at + i, std::min(kWord, size - i)));
+  Digest& whole = lanes.front();
+  for (std::size_t lane = 1; lane < kLanes; ++lane) {
+    whole.mix(lanes[lane].low);
+    whole.mix(lanes[lane].high);
+  }
+  digests.push_back(static_cast<std::int64_t>(whole.low));
+  digests.push_back(static_cast<std::int64_t>(whole.high));
 }
 
 }  // namespace
@@ -134,7 +150,8 @@ void require_same_state(Replica& replica, comm::Group& group, const Limits& limi
     if (others.empty()) continue;
     throw RunError(concat("the replicas have drifted apart: '", state[tensor].first, "' ", state[tensor].second.sizes(),
                           " of replica ", others, " differs from replica 0's. Something changed it outside of the ",
-                          "strategy's step, or the replicas run on different instruction sets or libraries"));
+                          "strategy's step, or the replicas run on different instruction sets or libraries: compare ",
+                          "their hosts, and how each is built and started"));
   }
 }
 

@@ -26,7 +26,8 @@ void Replicated::leave(const Limits& limits) {
   }
 }
 
-model::NamedTensors Replicated::whole_state(const Limits&) {
+model::NamedTensors Replicated::whole_state(const Limits& limits) {
+  require_same_state(replica_, group_, limits);
   return replica_.placement().local == 0 ? replica_.named_state() : model::NamedTensors{};
 }
 

@@ -1,9 +1,10 @@
 // sync/replicated.h: synchronous data parallelism, every replica with all parameters and its own optimizer state.
 //
 // Each step the mean gradient over all shards of the run is formed once (gradient_mean.h); then every replica makes the
-// same update. State is therefore bit-identical on all replicas, and on any number of them. As tensorpack's
-// SyncMultiGPUReplicatedBuilder and RLlib's LocalSyncParallelOptimizer, whose average over the towers that have a
-// gradient is available as Divisor::kPresent.
+// same update. State is therefore bit-identical on all replicas, and on any number of them; whole_state() looks whether
+// it is, and throws RunError naming tensor and replicas where something has changed it elsewhere. As tensorpack's
+// SyncMultiGPUReplicatedBuilder, whose sum in place of the average is Divisor::kShard, and RLlib's
+// LocalSyncParallelOptimizer, whose average over the towers that have a gradient is Divisor::kPresent.
 #pragma once
 #include "tandem/comm/group.h"
 #include "tandem/sync/gradient_mean.h"

@@ -61,6 +61,16 @@ TEST(ReplicatedWeightTest, AShardThatLacksAParameterCountsAsZeroOrNotAtAll) {
   }
 }
 
+// tensorpack's average=False, of shards in place of towers.
+TEST(ReplicatedWeightTest, ShardsOfEqualWeightAddUp) {
+  for (const int replicas : {1, 2, 3}) {
+    const Moved sum = step_from_zero(3, replicas, Divisor::kShard,
+                                     [](Pair& pair, int shard) { return 5 * pass_with_a_rare_parameter(pair, shard); });
+    EXPECT_DOUBLE_EQ(5 * sum.common, -0.5 * 6);
+    EXPECT_DOUBLE_EQ(5 * sum.rare, -0.5 * 4);
+  }
+}
+
 TEST(ReplicatedWeightTest, AShardWithoutRowsLeavesTheMeanToTheOthers) {
   for (const int replicas : {1, 2}) {
     const Moved moved = step_from_zero(2, replicas, Divisor::kTotal, [](Pair& pair, int shard) {

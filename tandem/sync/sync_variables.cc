@@ -194,9 +194,11 @@ void SyncVariables::make_step() {
   newest_ = protocol_->take();
   const auto [sums, tally] = accumulator_->take();
   require_rows(tally, step);
-  MeanGradient mean =
-      mean_of({.gradients = sums, .parameters = home_.parameters(), .tally = tally, .scale = 1 / tally.weight},
-              options_.mean, step);
+  MeanGradient mean = mean_of({.gradients = sums,
+                               .parameters = home_.parameters(),
+                               .tally = tally,
+                               .scale = scale_of(tally, options_.mean.divisor)},
+                              options_.mean, step);
   // As it was given, where all gave the same: their mean may be rounded.
   const std::vector<double> factors = std::exchange(factors_, {});
   if (std::all_of(factors.begin(), factors.end(), [&](double each) { return each == factors.front(); }))
