@@ -56,7 +56,7 @@ class FollowingLink final : public VariableLink {
 
  private:
   [[nodiscard]] bool is_owner(const PeerLost& lost) const {
-    return lost.peer() == owner_ && owner_ != succession_.me();
+    return lost.peer() == owner_ && !succession_.variables_here(owner_);
   }
 
   // Asks again wherever the variables are by then.
@@ -144,8 +144,8 @@ class FollowingLink final : public VariableLink {
   }
 
   [[nodiscard]] std::unique_ptr<VariableLink> link_to(int process, const Limits& limits) const {
-    return succession_.me() == process ? link_within(succession_.variables(), replica_)
-                                       : link_across(succession_.address(process), replica_, limits);
+    const std::shared_ptr<VariableService> here = succession_.variables_here(process);
+    return here ? link_within(here, replica_) : link_across(succession_.address(process), replica_, limits);
   }
 
   [[nodiscard]] std::string name() const { return concat("replica ", replica_.placement().replica); }

@@ -43,6 +43,12 @@ Succession::~Succession() {
 void Succession::meet(std::vector<Door> doors) {
   const MutexLock lock(mutex_);
   doors_ = std::move(doors);
+  doors_.at(static_cast<std::size_t>(options_.me)).variables = variables_;
+}
+
+std::shared_ptr<VariableService> Succession::variables_here(int replica) const {
+  const MutexLock lock(mutex_);
+  return doors_.at(static_cast<std::size_t>(replica)).variables;
 }
 
 net::ServerAddress Succession::address(int replica) const {
@@ -185,22 +191,32 @@ void Succession::end_elsewhere() {
 
 void Succession::lose_standby() {
   client_.reset();
-  if (const std::optional<int> former = standby()) gone_.insert(*former);
+  if (const std::optional<int> former = standby()) give_up(*former);
   set_standby(std::nullopt);
 }
 
-// A host takes all its processes with it.
+// With its process.
+void Succession::give_up(int replica) {
+  const MutexLock lock(mutex_);
+  const std::string& process = doors_.at(static_cast<std::size_t>(replica)).process;
+  gone_.insert(replica);
+  for (int other = 0; !process.empty() && other < size(); ++other) {
+    if (doors_[static_cast<std::size_t>(other)].process == process) gone_.insert(other);
+  }
+}
+
+// A process takes all its replicas with it, and a host all its processes.
 std::vector<int> Succession::candidates() const {
+  const MutexLock lock(mutex_);
+  const auto door = [this](int replica)
+                        TANDEM_REQUIRES(mutex_) -> const Door& { return doors_.at(static_cast<std::size_t>(replica)); };
   std::vector<int> replicas;
   for (int replica = 0; replica < size(); ++replica) {
-    if (replica != options_.me && !gone_.contains(replica)) replicas.push_back(replica);
+    if (!door(replica).variables && !gone_.contains(replica)) replicas.push_back(replica);
   }
-  const MutexLock lock(mutex_);
-  const auto host = [this](int replica)
-                        TANDEM_REQUIRES(mutex_) { return doors_.at(static_cast<std::size_t>(replica)).host; };
-  const std::string mine = host(options_.me);
+  const std::string& mine = door(options_.me).host;
   std::stable_partition(replicas.begin(), replicas.end(),
-                        [&](int replica) { return mine.empty() || host(replica) != mine; });
+                        [&](int replica) { return mine.empty() || door(replica).host != mine; });
   return replicas;
 }
 
@@ -305,7 +321,9 @@ void Succession::succeed(int former) {
       become(Role::kBystander);
       return;
     }
-    gone_.insert(former);
+    for (int replica = 0; replica < size(); ++replica) {
+      if (!alive.contains(replica)) gone_.insert(replica);
+    }
     variables_->take_over(options_.me, alive);
     own();
     for (const auto& each : others) watch(each);

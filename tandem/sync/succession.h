@@ -2,11 +2,11 @@
 // standby, which has made every step before there are tokens of the next. When the owner's process dies the standby
 // becomes the owner, goes on from there, and has another one keep the variables before it lets anybody in.
 //
-// Each replica of the run has a process of its own, and each of these an object of this class: a door at which the
-// others ask, and memory for the variables. Replica 0's begins as the owner. The standby is the lowest of the ranks
-// that live on other hosts than the owner, or on its own where there are no others; the owner sends it the whole state
-// once, and then the sums that each step is made of. A step whose standby has died is kept by the next one, as a whole,
-// before it counts. Where nobody else lives the owner goes on alone.
+// Each replica of the run has an object of this class: a door at which the others ask, and memory for the variables.
+// Replica 0's begins as the owner. The standby is the lowest of the replicas that live on other hosts than the owner,
+// or in other processes of its own where there are no other hosts; the owner sends it the whole state once, and then
+// the sums that each step is made of. A step whose standby has died is kept by the next one, as a whole, before it
+// counts. Where no other process lives the owner goes on alone.
 //
 // A process is dead when its connections end and it answers no other. So no two can be owners as long as processes
 // die; one that is silent is waited for, and a standby that is silent for `patience` fails the run.
@@ -37,31 +37,33 @@ class Succession final : private KeptElsewhere {
   static constexpr Clock::duration kToConnect = std::chrono::seconds(5);
 
   struct Options {
-    int me = 0;                                          // replica of this process
+    int me = 0;                                          // this replica
     std::vector<std::string> names{};                    // of all, for messages
     Clock::duration patience = std::chrono::minutes(1);  // with a standby that is silent
   };
-  /// `variables`: this process's, of the same options everywhere.
+  /// `variables`: this replica's, of the same options everywhere.
   Succession(std::shared_ptr<SyncVariables> variables, Options options);
   ~Succession() override;
   Succession(const Succession&) = delete;
   Succession& operator=(const Succession&) = delete;
 
-  /// Where this process is asked, until finish().
+  /// Where this replica is asked, until finish().
   [[nodiscard]] const std::string& contact() const { return server_->contact(); }
-  /// Where a process is asked, and what its host is known by (comm/host_map.h): empty when nobody knows.
+  /// Where a replica is asked. What its host is known by (comm/host_map.h), and its process: empty when nobody knows.
+  /// Its variables where it is of this process.
   struct Door {
-    std::string contact, host{};
+    std::string contact, host{}, process{};
+    std::shared_ptr<VariableService> variables{};
   };
   /// Those of all, in order of the replicas. Before own() of any.
   void meet(std::vector<Door> doors);
-  /// This process's variables are the run's, as they are now: returns when a standby has them. Again after each load.
+  /// This replica's variables are the run's, as they are now: returns when a standby has them. Again after each load.
   void own();
   /// After the replica has left: the owner waits for all that live to have left and read the last state, the standby
   /// for the owner to say so, in whose place it may have to do that. Others go at once. Nothing is answered afterwards.
   void finish(const Limits& limits);
 
-  /// Whether this process's variables are, or at their end were, the run's.
+  /// Whether this replica's variables are, or at their end were, the run's.
   [[nodiscard]] bool is_owner() const;
   /// Who has the newest step besides the owner; known to the owner. Nothing when nobody else lives.
   [[nodiscard]] std::optional<int> standby() const;
@@ -69,14 +71,14 @@ class Succession final : private KeptElsewhere {
   // --- for links (following_link.h) ---
   // kUndecided: the standby, who has the variables soon if their owner is dead.
   enum class Whereabouts { kHere, kNotHere, kUndecided };
-  /// What the process of a replica says; nothing when it is not there.
+  /// What a replica says; nothing when it is not there.
   [[nodiscard]] std::optional<Whereabouts> ask_where(int replica, const Limits& limits) const;
-  [[nodiscard]] const std::shared_ptr<SyncVariables>& variables() const { return variables_; }
-  [[nodiscard]] int me() const { return options_.me; }
+  /// A replica's, where it is of this process; else null.
+  [[nodiscard]] std::shared_ptr<VariableService> variables_here(int replica) const;
   [[nodiscard]] int size() const { return static_cast<int>(options_.names.size()); }
   [[nodiscard]] net::ServerAddress address(int replica) const;
 
-  /// Whether this process owns the variables; a standby waits until it does, or until the run is over.
+  /// Whether this replica owns the variables; a standby waits until it does, or until the run is over.
   [[nodiscard]] bool await_here(const Limits& limits);
 
  private:
@@ -97,6 +99,7 @@ class Succession final : private KeptElsewhere {
   [[nodiscard]] bool give_whole(const KeptRecord& record, const std::vector<at::Tensor>& state);
   void end_elsewhere();
   void lose_standby();
+  void give_up(int replica);
   void set_standby(std::optional<int> standby);
   void become(Role role);
   [[nodiscard]] Role role() const;

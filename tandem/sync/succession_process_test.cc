@@ -5,6 +5,7 @@
 
 #include <csignal>
 #include <filesystem>
+#include <map>
 #include <numeric>
 #include <sstream>
 #include <thread>
@@ -52,13 +53,17 @@ void step_and_count(Replica& replica, SyncReplicas& strategy, Counts& counts, co
   counts.lost += report.verdict == Verdict::kLost ? 1 : 0;
 }
 
+// How a replica begins what it says last.
+std::string end_of(int replica) { return concat("replica ", replica, " ends "); }
+
 // What a survivor says last: its numbers, and the hash of what it has in the end; the owner says the totals of all, and
 // the values.
 void say_account(Replica& replica, SyncReplicas& strategy, const Counts& counts, const Voice& voice) {
   strategy.leave(within(60s));
   const int replicas = replica.placement().replicas;
-  std::string text = concat("ends ", counts.offered, " ", counts.dropped, " ", counts.lost, " ", counts.step, " ",
-                            model::state_sha256(replica.named_state()), " ", strategy.variables() != nullptr);
+  std::string text =
+      concat(end_of(replica.placement().replica), counts.offered, " ", counts.dropped, " ", counts.lost, " ",
+             counts.step, " ", model::state_sha256(replica.named_state()), " ", strategy.variables() != nullptr);
   if (SyncVariables* variables = strategy.variables()) {
     const std::vector<GradientTotals> totals = variables->totals();
     for (int k = 0; k < replicas; ++k) {
@@ -89,8 +94,8 @@ struct Ended {
   std::vector<double> values{};
 };
 
-Ended ended(const std::string& outcome, int replicas) {
-  const std::string mark = "ends ";
+Ended ended(const std::string& outcome, int replica, int replicas) {
+  const std::string mark = end_of(replica);
   Ended ended;
   const auto at = outcome.rfind(mark);
   EXPECT_TRUE(at != std::string::npos && outcome.ends_with(" end")) << outcome;
@@ -110,11 +115,17 @@ Ended ended(const std::string& outcome, int replicas) {
 
 // All `survivors` have the same state, one of them owns the variables, and every gradient is accounted for: offered =
 // applied + dropped + in flight at a death or at the end; none was applied twice.
-void expect_accounted_for(ProcessWorld& world, int replicas, const std::vector<int>& survivors) {
+void expect_accounted_for(ProcessWorld& world, int replicas, const std::vector<int>& survivors,
+                          int replicas_a_process = 1) {
   std::vector<Ended> all(static_cast<std::size_t>(replicas));
+  std::map<int, std::string> outcomes;
+  for (const int rank : survivors) {
+    const int process = rank / replicas_a_process;
+    if (!outcomes.contains(process)) outcomes[process] = world.outcome(process);
+  }
   const Ended* owner = nullptr;
   for (const int rank : survivors) {
-    Ended& its = all[static_cast<std::size_t>(rank)] = ended(world.outcome(rank), replicas);
+    Ended& its = all[static_cast<std::size_t>(rank)] = ended(outcomes[rank / replicas_a_process], rank, replicas);
     EXPECT_EQ(its.hash, all[static_cast<std::size_t>(survivors.front())].hash);
     if (its.totals.empty()) continue;
     EXPECT_EQ(owner, nullptr) << "two processes own the variables";
@@ -180,7 +191,7 @@ TEST(SuccessionProcessTest, AtWhateverInstantTheOwnerIsKilledTheOthersGoOn) {
     kill_rank(world, 0);
     write_file(folder / "killed", "");
     expect_accounted_for(world, replicas, survivors);
-    for (const int rank : survivors) lost += ended(world.said(rank), replicas).counts.lost;
+    for (const int rank : survivors) lost += ended(world.said(rank), rank, replicas).counts.lost;
   }
   EXPECT_GT(lost, 0) << "nobody was told of a gradient that died with the owner";
 }
@@ -322,11 +333,44 @@ TEST(SuccessionProcessTest, WithoutADeathTheBitsAreThoseWithoutAStandby) {
   EXPECT_THAT(hashes, ::testing::Each(hashes[0]));
 }
 
+// A standby is never of the owner's process.
+TEST(SuccessionProcessTest, AProcessTakesAllItsReplicasAlong) {
+  constexpr int kReplicas = 6, kEach = 2;
+  for (std::uint64_t instant = 0; instant < 5; ++instant) {
+    SCOPED_TRACE(concat("instant ", instant));
+    Philox random(instant);
+    const TemporaryFolder folder;
+    SyncWorld of_threads = world_of(kReplicas, 1 + static_cast<int>(random.below(4)));
+    of_threads.replicas_a_process = kEach;
+    ProcessWorld world =
+        of_threads.as_processes([path = folder.path()](Replica& replica, SyncReplicas& strategy, const Voice& voice) {
+          Counts counts = begin(replica, strategy, voice);
+          for (int death = 0; death < 2; ++death) {
+            train_until(path / concat(death), replica, strategy, counts, voice);
+            if (!strategy.variables()) continue;
+            voice.say(concat(replica.placement().replica, " owns after ", death, ", standby ",
+                             strategy.standby().value_or(-1), "; "));
+          }
+          say_account(replica, strategy, counts, voice);
+        });
+    for (int process = 0; process < kReplicas / kEach; ++process)
+      EXPECT_TRUE(world.hears(process, "stepped; stepped; ")) << world.said(process);
+    for (int death = 0; death < 2; ++death) {
+      std::this_thread::sleep_for(std::chrono::microseconds(random.below(5'000)));
+      kill_rank(world, death);
+      write_file(folder / concat(death), "");
+      const std::string expected = concat(2 * death + 2, " owns after ", death, ", standby ", death == 0 ? 4 : -1, ";");
+      EXPECT_TRUE(world.hears(death + 1, expected)) << world.said(death + 1);
+    }
+    expect_accounted_for(world, kReplicas, {4, 5}, kEach);
+  }
+}
+
 TEST(SuccessionProcessTest, ReplicasOfOneProcessAreRefused) {
   const std::vector<std::string> outcomes =
       run_synchronous(world_of(2, 2), [](Replica&, SyncReplicas&) { FAIL() << "it began"; });
   for (const std::string& outcome : outcomes)
-    EXPECT_THAT(outcome, HasSubstr("2 replicas are in 1; start at least two processes"));
+    EXPECT_THAT(outcome, HasSubstr("all 2 replicas are in one; start at least two"));
 }
 
 }  // namespace

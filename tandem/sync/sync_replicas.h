@@ -58,7 +58,7 @@ struct SyncReplicasOptions {
   std::optional<int> initial_tokens{};  // of Tokens::kShared, for the first step; nothing: replicas_to_aggregate
   RateScaling rate_scaling = RateScaling::kNone;
   OnDeath on_death = OnDeath::kEnd;
-  Standby standby = Standby::kNone;                            // kAnotherRank: each replica in a process of its own
+  Standby standby = Standby::kNone;                            // kAnotherRank: of at least two processes
   Clock::duration standby_patience = std::chrono::minutes(1);  // with one that is silent; the run fails then
   std::optional<AveragingOptions> averaging{};
 };

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <set>
 #include <utility>
 
 #include "tandem/base/check.h"
@@ -80,19 +79,24 @@ void VariableMember::connect(const Limits& limits) {
 // All that any of them may have to do later is there from the beginning: when a process has died, the group is over.
 void VariableMember::connect_to_all(const std::vector<std::string>& keys, const std::vector<std::string>& names,
                                     const Limits& limits) {
-  const std::set<std::string> processes(keys.begin(), keys.end());
-  if (processes.size() < 2 || processes.size() < keys.size()) {
-    throw ConfigError(concat("sync_replicas: a standby keeps the variables for the death of a process, and ",
-                             keys.size(), " replicas are in ", processes.size(),
-                             "; start at least two processes with one replica each, or do without (Standby::kNone)"));
+  if (std::all_of(keys.begin(), keys.end(), [](auto& key) { return key == process_key(); })) {
+    throw ConfigError(concat("sync_replicas: a standby keeps the variables for the death of a process, and all ",
+                             keys.size(), " replicas are in one; start at least two, or do without (Standby::kNone)"));
   }
   link_.reset();  // of a former begin()
   service_ = make_service_(replica_);
   succession_ = make_succession_(service_, names);
   const std::vector<std::string> contacts = gather_text(group_, succession_->contact(), limits);
   const std::vector<std::string> hosts = gather_text(group_, comm::this_host("").key, limits);
+  const std::vector<std::string> entries = gather_text(group_, enter_variables(service_), limits);
   std::vector<Succession::Door> doors;
-  for (std::size_t i = 0; i < contacts.size(); ++i) doors.push_back({contacts[i], hosts[i]});
+  for (std::size_t i = 0; i < contacts.size(); ++i) {
+    const bool is_here = keys[i] == process_key();
+    doors.push_back({.contact = contacts[i],
+                     .host = hosts[i],
+                     .process = keys[i],
+                     .variables = is_here ? find_variables(entries[i]) : nullptr});
+  }
   succession_->meet(std::move(doors));
   link_ = link_that_follows(*succession_, replica_, limits);
   group_.barrier(limits);

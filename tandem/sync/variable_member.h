@@ -33,7 +33,7 @@ class VariableMember {
   using MakeSuccession = std::function<std::unique_ptr<Succession>(const std::shared_ptr<VariableService>& service,
                                                                    const std::vector<std::string>& names)>;
   /// Neither `replica` nor `group` is owned; the group's members are the run's replicas in order. Without
-  /// `make_succession` the variables end with the process of replica 0; with it each replica has a process of its own.
+  /// `make_succession` the variables end with the process of replica 0; with it there are at least two processes.
   VariableMember(Replica& replica, comm::Group& group, MakeService make_service, Loaded loaded = {},
                  MakeSuccession make_succession = {});
 

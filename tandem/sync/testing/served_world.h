@@ -32,6 +32,7 @@ struct ServedWorld {
   Options options{};
   BuildModule build{};
   model::OptimizerOptions optimizer = model::SgdOptions{.lr = 0.5};
+  int replicas_a_process = 1;  // of as_processes(); divides `replicas`
 
   void play(int rank, comm::Group& group, const Work& work) const {
     Replica replica(place_on_cpu(shards, replicas)[static_cast<std::size_t>(rank)], build(rank), 1, {optimizer});
@@ -65,14 +66,23 @@ struct ServedWorld {
     return outcomes;
   }
 
-  /// Each replica in a process of its own, on this host; what it says is its outcome.
+  /// On threads of processes of this host; what they say is a process's outcome.
   using ProcessWork = std::function<void(Replica&, StrategyType&, const shm::Voice&)>;
   [[nodiscard]] shm::ProcessWorld as_processes(const ProcessWork& work) const {
     const std::string key = shm::unique_key("served");
-    return shm::ProcessWorld(replicas, [=, *this](int rank, const shm::Voice& voice) {
-      const auto group = comm::make_host_group(
-          {.rank = rank, .size = replicas, .key = key, .limits = within(std::chrono::seconds(60))});
-      play(rank, *group, [&](Replica& replica, StrategyType& strategy) { work(replica, strategy, voice); });
+    return shm::ProcessWorld(replicas / replicas_a_process, [=, *this](int process, const shm::Voice& voice) {
+      std::vector<std::jthread> threads;
+      for (int thread = 0; thread < replicas_a_process; ++thread) {
+        threads.emplace_back([&, rank = process * replicas_a_process + thread] {
+          try {
+            const auto group = comm::make_host_group(
+                {.rank = rank, .size = replicas, .key = key, .limits = within(std::chrono::seconds(60))});
+            play(rank, *group, [&](Replica& replica, StrategyType& strategy) { work(replica, strategy, voice); });
+          } catch (const std::exception& error) {
+            voice.say(error.what());
+          }
+        });
+      }
     });
   }
 };
