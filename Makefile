@@ -41,12 +41,12 @@ parity: ## comparisons with the Python packages torch, gymnasium, numpy, tensorf
 	@tools/test release --label parity
 
 bench: ## the benches, with their peers beside them, 6 GB from the Python index (ARGS="--repeats 9 ppo_cartpole", ARGS=--strict, ...)
-	@tools/bootstrap
+	@tools/bootstrap --bench
 	@tools/build release
 	@bench/run.py $(ARGS)
 
 bench-smoke: ## whether every bench and every peer runs, and whether the answers are right
-	@tools/bootstrap
+	@tools/bootstrap --bench
 	@tools/build release
 	@bench/run.py --smoke $(ARGS)
 

@@ -1,16 +1,12 @@
 #include "bench/comm/rank_processes.h"
 
 #include <ATen/ATen.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
-#include <csignal>
 #include <cstring>
-#include <iostream>
 
+#include "bench/forked_ranks.h"
 #include "tandem/base/error.h"
 #include "tandem/base/text.h"
 #include "tandem/comm/c10d_group.h"
@@ -81,18 +77,6 @@ std::vector<double> work(const World& world, int rank, double seconds, Size size
   return times;
 }
 
-[[noreturn]] void run_rank(const World& world, int rank, double seconds, Size size, int out) {
-  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  try {
-    const std::vector<double> times = work(world, rank, seconds, size);
-    if (rank == 0) (void)!::write(out, times.data(), times.size() * sizeof(double));
-    ::_exit(0);
-  } catch (const std::exception& error) {
-    std::cerr << "rank " << rank << ": " << error.what() << '\n';
-    ::_exit(1);
-  }
-}
-
 }  // namespace
 
 std::vector<double> time_between_processes(Transport transport, int ranks, std::int64_t bytes, double seconds,
@@ -103,24 +87,7 @@ std::vector<double> time_between_processes(Transport transport, int ranks, std::
                     .key = concat("bench/", ::getpid(), "/", ++groups),
                     .port = comm::listen_on(0, comm::Reach::kThisHost).port,  // free now, and likely still then
                     .bytes = bytes};
-  std::array<int, 2> ends{};
-  if (::pipe(ends.data()) != 0) throw RunError("pipe");
-  std::vector<pid_t> processes;
-  for (int rank = 0; rank < ranks; ++rank) {
-    processes.push_back(::fork());
-    if (processes.back() == 0) run_rank(world, rank, seconds, size, ends[1]);
-  }
-  ::close(ends[1]);
-  std::vector<double> times;
-  for (double time = 0; ::read(ends[0], &time, sizeof(time)) == sizeof(time);) times.push_back(time);
-  ::close(ends[0]);
-  bool failed = false;
-  for (const pid_t process : processes) {
-    int status = 0;
-    failed |= ::waitpid(process, &status, 0) != process || status != 0;
-  }
-  if (failed || times.empty()) throw RunError(concat(ranks, " processes x ", bytes, " bytes failed"));
-  return times;
+  return run_forked(ranks, [&](int rank) { return work(world, rank, seconds, size); }).front();
 }
 
 }  // namespace tandem::bench

@@ -20,7 +20,8 @@ class Straggler(Bench):
     )
 
     def contenders(self) -> list[Contender]:
-        ours = [Contender(name, _measured_with_others) for name in ("tandem", "two alone", "replicated", "no exchange")]
+        names = ("tandem", "two alone", "replicated", "tandem, processes", "tandem, standby", "no exchange")
+        ours = [Contender(name, _measured_with_others) for name in names]
         names = ("tensorflow", "tensorflow, waiting", "tensorflow, one session")
         return self.with_peers(ours, {name: lambda name=name: self._tensorflow(name) for name in names})
 

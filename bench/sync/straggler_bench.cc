@@ -5,8 +5,9 @@
 // An MLP of 94,218 parameters on 64 rows a worker, cross entropy, plain SGD; workers are threads, one of which sleeps
 // 200 ms a step where there is a straggler. Prints steps a second: of sync_replicas with three workers and two
 // gradients a step, of two workers alone, and of replicated, which waits; and the share of the fast workers' gradients
-// that were dropped. All workers must end with the same state. What two workers do that exchange nothing is the limit
-// for two. Medians of several turns each, one after the other, because a machine that is shared has slow seconds.
+// that were dropped. Two workers are processes, too, and processes that a standby protects against the death of the one
+// that holds the variables. All workers must end with the same state. What two workers do that exchange nothing is the
+// limit for two. Medians of several turns each, one after the other, because a machine that is shared has slow seconds.
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 #include <torch/nn/functional/loss.h>
@@ -14,6 +15,7 @@
 #include <torch/nn/modules/container/sequential.h>
 #include <torch/nn/modules/linear.h>
 #include <torch/types.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -22,11 +24,14 @@
 #include <thread>
 #include <vector>
 
+#include "bench/forked_ranks.h"
 #include "bench/timing.h"
 #include "tandem/base/error.h"
 #include "tandem/base/text.h"
+#include "tandem/comm/host_group.h"
 #include "tandem/comm/local_group.h"
 #include "tandem/concurrency/failures.h"
+#include "tandem/sync/replica_state.h"
 #include "tandem/sync/strategies.h"
 
 namespace tandem::bench {
@@ -37,10 +42,12 @@ constexpr std::array kWidths{100, 256, 256, 10};
 constexpr auto kSleep = std::chrono::milliseconds(200);
 
 enum class Last { kFast, kStraggles };  // of the workers, the last
+enum class Workers { kThreads, kProcesses };
 
 struct Case {
   const char *name, *contender;
   int workers;
+  Workers are;
   Last last;
   sync::StrategyOptions strategy;
   std::int64_t steps;
@@ -76,9 +83,8 @@ at::Tensor loss_of(torch::nn::SequentialImpl& net, const Rows& rows) {
 Limits patience() { return {.deadline = Deadline::after(std::chrono::minutes(2)), .stop = {}}; }
 
 struct Worker {
-  std::int64_t offered = 0, dropped = 0;
-  double seconds = 0;  // from the end of the warm-up to the last step
-  std::string state;
+  double offered = 0, dropped = 0;  // gradients
+  double seconds = 0;               // from the end of the warm-up to the last step
 };
 
 Worker train(const Case& which, int worker, comm::Group& group) {
@@ -106,7 +112,7 @@ Worker train(const Case& which, int worker, comm::Group& group) {
   }
   result.seconds = seconds_since(start);
   strategy->leave(patience());
-  result.state = model::state_sha256(replica.state());
+  require_same_state(replica, group, patience());
   return result;
 }
 
@@ -132,7 +138,7 @@ double measure_without_exchange(std::int64_t steps) {
   return static_cast<double>(steps) / std::max(seconds[0], seconds[1]);
 }
 
-Result measure(const Case& which) {
+std::vector<Worker> train_threads(const Case& which) {
   const auto groups = comm::make_local_group(which.workers);
   std::vector<Worker> workers(groups.size());
   Failures failures;
@@ -150,15 +156,34 @@ Result measure(const Case& which) {
   }
   threads.clear();
   failures.rethrow();
-  std::int64_t offered = 0, dropped = 0;
+  return workers;
+}
+
+std::vector<Worker> train_processes(const Case& which) {
+  static int groups = 0;
+  const std::string key = concat("straggler_bench/", ::getpid(), "/", ++groups);
+  std::vector<Worker> workers;
+  for (const std::vector<double>& numbers : run_forked(which.workers, [&](int worker) -> std::vector<double> {
+         const auto group =
+             comm::make_host_group({.rank = worker, .size = which.workers, .key = key, .limits = patience()});
+         const Worker result = train(which, worker, *group);
+         return {result.offered, result.dropped, result.seconds};
+       })) {
+    workers.push_back({.offered = numbers.at(0), .dropped = numbers.at(1), .seconds = numbers.at(2)});
+  }
+  return workers;
+}
+
+Result measure(const Case& which) {
+  const std::vector<Worker> workers = which.are == Workers::kThreads ? train_threads(which) : train_processes(which);
+  double offered = 0, dropped = 0;
   for (const Worker& each : workers) {
-    if (each.state != workers.front().state) throw RunError(concat(which.contender, ": workers end with other states"));
     const bool is_fast = which.last == Last::kFast || &each != &workers.back();
     offered += is_fast ? each.offered : 0;
     dropped += is_fast ? each.dropped : 0;
   }
   return {.steps_a_second = static_cast<double>(which.steps) / workers.front().seconds,
-          .dropped_percent = 100.0 * static_cast<double>(dropped) / static_cast<double>(offered)};
+          .dropped_percent = 100 * dropped / offered};
 }
 
 struct Turns {
@@ -170,11 +195,17 @@ int run(Size size) {
   const std::int64_t many = is_full ? 1000 : 20, few = is_full ? 6 : 2;
   const int turns = is_full ? 5 : 1;
   const sync::SyncReplicasOptions two{.replicas_to_aggregate = 2};
+  sync::SyncReplicasOptions protected_two = two;
+  protected_two.on_death = sync::OnDeath::kGoOn;
+  protected_two.standby = sync::Standby::kAnotherRank;
+  const char *beside = "steps/s beside a straggler", *of_two = "steps/s of two";
   const std::vector<Case> cases{
-      {"steps/s beside a straggler", "tandem", 3, Last::kStraggles, two, many},
-      {"steps/s beside a straggler", "two alone", 2, Last::kFast, two, many},
-      {"steps/s beside a straggler", "replicated", 3, Last::kStraggles, sync::ReplicatedOptions{}, few},
-      {"steps/s of two", "tandem", 2, Last::kFast, two, many},
+      {beside, "tandem", 3, Workers::kThreads, Last::kStraggles, two, many},
+      {beside, "two alone", 2, Workers::kThreads, Last::kFast, two, many},
+      {beside, "replicated", 3, Workers::kThreads, Last::kStraggles, sync::ReplicatedOptions{}, few},
+      {of_two, "tandem", 2, Workers::kThreads, Last::kFast, two, many},
+      {of_two, "tandem, processes", 2, Workers::kProcesses, Last::kFast, two, many},
+      {of_two, "tandem, standby", 2, Workers::kProcesses, Last::kFast, protected_two, many},
   };
   std::vector<Turns> measured(cases.size());
   std::vector<double> without_exchange;
@@ -197,7 +228,7 @@ int run(Size size) {
   for (std::size_t i = 0; i < cases.size(); ++i)
     print_median(cases[i].name, cases[i].contender, "1/s", measured[i].steps_a_second);
   print_median("dropped of the fast", cases.front().contender, "%", measured.front().dropped_percent);
-  print_median(cases.back().name, "no exchange", "1/s", without_exchange);
+  print_median(of_two, "no exchange", "1/s", without_exchange);
   return 0;
 }
 
