@@ -87,7 +87,9 @@ std::vector<double> time_between_processes(Transport transport, int ranks, std::
                     .key = concat("bench/", ::getpid(), "/", ++groups),
                     .port = comm::listen_on(0, comm::Reach::kThisHost).port,  // free now, and likely still then
                     .bytes = bytes};
-  return run_forked(ranks, [&](int rank) { return work(world, rank, seconds, size); }).front();
+  return run_forked(concat("sums of ", bytes, " bytes"), ranks,
+                    [&](int rank) { return work(world, rank, seconds, size); })
+      .front();
 }
 
 }  // namespace tandem::bench

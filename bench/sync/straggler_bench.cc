@@ -112,7 +112,7 @@ Worker train(const Case& which, int worker, comm::Group& group) {
   }
   result.seconds = seconds_since(start);
   strategy->leave(patience());
-  require_same_state(replica, group, patience());
+  require_same_state(replica, group, "The bench measured nothing", patience());
   return result;
 }
 
@@ -163,7 +163,8 @@ std::vector<Worker> train_processes(const Case& which) {
   static int groups = 0;
   const std::string key = concat("straggler_bench/", ::getpid(), "/", ++groups);
   std::vector<Worker> workers;
-  for (const std::vector<double>& numbers : run_forked(which.workers, [&](int worker) -> std::vector<double> {
+  for (const std::vector<double>& numbers :
+       run_forked(which.contender, which.workers, [&](int worker) -> std::vector<double> {
          const auto group =
              comm::make_host_group({.rank = worker, .size = which.workers, .key = key, .limits = patience()});
          const Worker result = train(which, worker, *group);

@@ -27,13 +27,16 @@ template <typename Module>
   return all;
 }
 
-/// The parameters and buffers of a module, alive, by the names that they have in a run's "state".
+/// The parameters and buffers of a module, alive, by the names that they have in a run's "state". Not the buffers that
+/// are registered and never given a value, as those of a norm without running statistics.
 template <typename Module>
 [[nodiscard]] NamedTensors named_state_of(const Module& module) {
   NamedTensors all;
   for (const auto& item : module.named_parameters())
     all.emplace_back("parameters." + item.key(), item.value().detach());
-  for (const auto& item : module.named_buffers()) all.emplace_back("buffers." + item.key(), item.value());
+  for (const auto& item : module.named_buffers()) {
+    if (item.value().defined()) all.emplace_back("buffers." + item.key(), item.value());
+  }
   return all;
 }
 

@@ -187,6 +187,8 @@ Listener::Listener() : socket_(listen_on_any()), secret_(make_secret()) {
   for (const std::string& address : own_addresses()) contact_ += " " + address;
 }
 
+void Listener::shut() { ::shutdown(socket_.get(), SHUT_RDWR); }
+
 Listener::Accepted Listener::accept(const Limits& limits) {
   pollfd wait{socket_.get(), POLLIN, 0};
   poll_until({&wait, 1}, limits, "a connection");

@@ -5,7 +5,8 @@
 // which the first that answers with the listener's secret is taken: so it does not matter which of them a peer can
 // reach, nor who else listens at the same port elsewhere.
 //
-// Threads: single-thread. Blocking: accept() and dial() wait until `limits`, with DeadlineExceeded or GroupAborted.
+// Threads: single-thread, but for shut(). Blocking: accept() and dial() wait until `limits`, with DeadlineExceeded or
+// GroupAborted.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -35,6 +36,8 @@ class Listener {
     Greeting greeting;
   };
   [[nodiscard]] Accepted accept(const Limits& limits);
+  /// From when this returns nobody can connect any more; accept() finds no one. Threads: all.
+  void shut();
 
  private:
   Descriptor socket_;

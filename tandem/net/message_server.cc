@@ -75,11 +75,12 @@ class ServedMember {
     const std::stop_token gone = gone_.get_token();
     while (const std::optional<Message> request = requests_.pop(gone)) {
       try {
-        const Message answer = answer_to(*request, limits_of(*request, gone));
-        const Bytes bytes = answer.bytes;
+        const std::optional<Message> answer = answer_to(*request, limits_of(*request, gone));
+        if (!answer) return;
+        const Bytes bytes = answer->bytes;
         {
           const MutexLock lock(sending_);
-          connection_.send(answer.kind, -1, {&bytes, 1}, {.deadline = Deadline::infinite(), .stop = gone});
+          connection_.send(answer->kind, -1, {&bytes, 1}, {.deadline = Deadline::infinite(), .stop = gone});
         }
         say_farewell();
       } catch (const RunError&) {
@@ -117,9 +118,13 @@ class ServedMember {
     connection_.send(farewell->kind, -1, {&bytes, 1}, {.deadline = Deadline::after({}), .stop = {}});
   }
 
-  Message answer_to(const Message& request, const Limits& limits) {
+  // Nothing when it was cut short by the end of the server or of the member: the connection's end says which.
+  std::optional<Message> answer_to(const Message& request, const Limits& limits) {
     try {
       return serve_(connection_.peer(), request, limits);
+    } catch (const GroupAborted& error) {
+      if (limits.stop.stop_requested()) return std::nullopt;
+      return failure_message(error);
     } catch (const std::exception& error) {
       return failure_message(error);
     }
@@ -165,6 +170,11 @@ struct MessageServer::State {
     }
   }
 
+  void shut_door() {
+    door.request_stop();  // first: a listener that is shut finds nobody, again and again
+    listener.shut();
+  }
+
   void tell_all(const Message& farewell) {
     const MutexLock lock(mutex);
     if (is_ending) return;
@@ -186,6 +196,8 @@ MessageServer::MessageServer(Serve serve, Lost lost)
 MessageServer::~MessageServer() = default;
 
 void MessageServer::tell_all(const std::exception& why) { state_->tell_all(failure_message(why, kFarewell)); }
+
+void MessageServer::shut_door() { state_->shut_door(); }
 
 const std::string& MessageServer::contact() const { return state_->listener.contact(); }
 

@@ -30,6 +30,10 @@ class MessageServer {
   /// just being answered is passed over. Threads: all, also from `lost`.
   void tell_all(const std::exception& why);
 
+  /// Lets nobody in any more, from when this returns: who dials is told at once that there is no one. Who is in stays.
+  /// Waits for nobody. Threads: all.
+  void shut_door();
+
   /// For MessageClient, by whatever way reaches the others.
   [[nodiscard]] const std::string& contact() const;
 

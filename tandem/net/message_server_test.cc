@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <future>
 #include <optional>
 #include <thread>
 
@@ -178,6 +179,39 @@ TEST(MessageServerTest, AServerThatIsGoneIsNamed) {
     EXPECT_EQ(error.peer(), 0);
     EXPECT_THAT(error.what(), HasSubstr("replica 0 (the server)"));
   }
+}
+
+TEST(MessageServerTest, ADoorThatIsShutIsSeenAtOnceAndWhoIsInStays) {
+  MessageServer server(echo, ignore);
+  MessageClient in(address_of(server), 1, within(30s));
+  server.shut_door();
+  try {
+    const MessageClient late(address_of(server), 2, within(30s));
+    ADD_FAILURE() << "it was let in";
+  } catch (const RunError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("cannot connect to a member of the run"));
+  }
+  EXPECT_NO_THROW((void)ask(in, 1, {}, within(30s)));
+}
+
+TEST(MessageServerTest, ARequestThatTheEndOfTheServerCutsShortIsThatEnd) {
+  std::promise<void> is_served;
+  auto server = std::make_unique<MessageServer>(
+      [&](int, const Message&, const Limits& limits) -> Message {
+        is_served.set_value();
+        Mutex mutex;
+        CondVar never;
+        const MutexLock lock(mutex);
+        (void)never.wait(mutex, limits.stop, Deadline::after(30s), [] { return false; });
+        throw GroupAborted("it waited, and was stopped");
+      },
+      ignore);
+  MessageClient client(address_of(*server), 1, within(30s));
+  const std::jthread end([&] {
+    is_served.get_future().wait();
+    server.reset();
+  });
+  EXPECT_THROW((void)ask(client, 1, {}, within(30s)), PeerLost);
 }
 
 // Also when it has gone before the member asks.

@@ -196,6 +196,11 @@ model::NamedTensors DataParallel::compression_state() {
   return mean_.compression() == nullptr ? model::NamedTensors{} : mean_.compression()->state();
 }
 
-void DataParallel::require_same_state() { sync::require_same_state(replica_, group_, limits()); }
+void DataParallel::require_same_state() {
+  constexpr const char* kAdvice =
+      "Where an optimizer of your own rounds differently on the ranks' hosts, call synchronise() from time to time and "
+      "set check_state_every to 0; else go on from the last checkpoint";
+  sync::require_same_state(replica_, group_, concat("This is after step ", steps_, ". ", kAdvice), limits());
+}
 
 }  // namespace tandem::sync

@@ -13,7 +13,7 @@
 //
 // With optimizer options, step() stands for average() and optimizer.step(): one fused update of all parameters. Across
 // a network, on the CPU, it updates those whose gradients have come while it waits for the others, unless
-// max_grad_norm, Divisor::kPresent, GradientCheck::kEachReplica or a compression ask for all gradients first; this
+// max_grad_norm, a divisor but kTotal, GradientCheck::kEachReplica or a compression ask for all gradients first; this
 // takes as much memory as the parameters and the optimizer's moments once more (early_update.h).
 //
 // The mean is over rows, whatever each rank has: sum of rows x gradient over all ranks, divided by all rows. A
@@ -26,8 +26,8 @@
 //
 // Threads: one, that of the member of `group`. Blocking: the constructor, average(), step(), finish(), synchronise()
 // and require_same_state() wait for all ranks until `patience`. Errors: ConfigError when the models differ; PeerLost,
-// DeadlineExceeded or GroupAborted when a rank fails; RunError for gradients that are not finite. Parameters and
-// optimizer state are then those of the last finished step.
+// DeadlineExceeded or GroupAborted when a rank fails; RunError for gradients that are not finite, and for ranks whose
+// state differs. Parameters and optimizer state are then those of the last finished step.
 #pragma once
 #include <memory>
 #include <optional>
@@ -75,7 +75,8 @@ class DataParallel {
   void finish();
 
   /// Gives all ranks rank 0's parameters, buffers and optimizer state once more: after a checkpoint was loaded on rank
-  /// 0 alone, or each epoch where the ranks' own optimizers round differently. Between steps.
+  /// 0 alone, or each epoch where the ranks' own optimizers round differently (with check_state_every = 0,
+  /// which else finds that). Between steps.
   void synchronise();
 
   /// Throws RunError naming tensor and ranks unless all ranks hold the same parameters, buffers and optimizer state.

@@ -289,6 +289,20 @@ TEST(DataParallelTest, RanksThatWereSynchronisedHoldWhatRankZeroHolds) {
               kNoFailures);
 }
 
+TEST(DataParallelTest, RanksThatAreNotComparedMayDrift) {
+  EXPECT_THAT(run_ranks(2, checked_every(0),
+                        [&](DataParallel& parallel, Net& net, int rank) {
+                          {
+                            const torch::NoGradGuard no_grad;
+                            net.first->bias[1].add_(1e-6 * rank);
+                          }
+                          train(parallel, net, rank, 3);
+                          parallel.synchronise();
+                          parallel.require_same_state();
+                        }),
+              kNoFailures);
+}
+
 TEST(DataParallelTest, ANegativeCountOfStepsIsRefused) {
   EXPECT_THAT(run_ranks(1, checked_every(-1), [](DataParallel&, Net&, int) {}),
               ::testing::Each(HasSubstr("check_state_every is -1")));

@@ -56,7 +56,7 @@ class FollowingLink final : public VariableLink {
 
  private:
   [[nodiscard]] bool is_owner(const PeerLost& lost) const {
-    return lost.peer() == owner_ && !succession_.variables_here(owner_);
+    return lost.peer() == owner_ && owner_ != replica_.placement().replica;
   }
 
   // Asks again wherever the variables are by then.
@@ -86,29 +86,29 @@ class FollowingLink final : public VariableLink {
     }
   }
 
-  // A process may be the standby by the time that the others have been asked, and its owner be dead by then: so nobody
+  // A replica may be the standby by the time that the others have been asked, and its owner be dead by then: so nobody
   // has the variables when two rounds, one after the other, say so.
   Outcome find(const Limits& limits) {
     std::set<int> dead;
     for (int rounds_without = 0; rounds_without < 2;) {
       ++rounds_without;
-      for (int process = 0; process < succession_.size(); ++process) {
-        if (dead.contains(process)) continue;
+      for (int replica = 0; replica < succession_.size(); ++replica) {
+        if (dead.contains(replica)) continue;
         std::optional<Succession::Whereabouts> place = Succession::Whereabouts::kUndecided;
         try {
-          place = succession_.ask_where(process, to_answer(limits));
+          place = succession_.ask_where(replica, to_answer(limits));
         } catch (const DeadlineExceeded&) {  // NOLINT(bugprone-empty-catch): it is silent, so nothing is decided
         }
         if (place == Succession::Whereabouts::kHere) {
-          if (const std::optional<Outcome> fate = recall_from(process, limits)) return *fate;
+          if (const std::optional<Outcome> fate = recall_from(replica, limits)) return *fate;
         }
-        if (!place) dead.insert(process);
+        if (!place) dead.insert(replica);
         if (place == Succession::Whereabouts::kHere || place == Succession::Whereabouts::kUndecided) rounds_without = 0;
       }
       wait_a_little(limits);
     }
     throw PeerLost(owner_, concat(name(), " has lost the owner of the variables, replica ", owner_,
-                                  ", and finds no process that has taken over: its standby has died, too; go on from ",
+                                  ", and finds none that has taken over: its standby has died, too; go on from ",
                                   "the last checkpoint"));
   }
 
@@ -129,23 +129,32 @@ class FollowingLink final : public VariableLink {
   }
 
   // Nothing when they are no longer there.
-  std::optional<Outcome> recall_from(int process, const Limits& limits) {
+  std::optional<Outcome> recall_from(int replica, const Limits& limits) {
+    std::unique_ptr<VariableLink> link;
     try {
-      std::unique_ptr<VariableLink> link = link_to(process, limits);
+      link = link_to(replica, limits);
+    } catch (const GroupAborted&) {
+      throw;
+    } catch (const DeadlineExceeded&) {
+      throw;
+    } catch (const RunError&) {  // it has died since it answered
+      return std::nullopt;
+    }
+    try {
       std::optional<Outcome> fate = link->recall(told_, limits);
       if (!fate) return std::nullopt;
       link_ = std::move(link);
-      owner_ = process;
+      owner_ = replica;
       return fate;
     } catch (const PeerLost& lost) {
-      if (lost.peer() != process) throw;
+      if (lost.peer() != replica) throw;
       return std::nullopt;
     }
   }
 
-  [[nodiscard]] std::unique_ptr<VariableLink> link_to(int process, const Limits& limits) const {
-    const std::shared_ptr<VariableService> here = succession_.variables_here(process);
-    return here ? link_within(here, replica_) : link_across(succession_.address(process), replica_, limits);
+  [[nodiscard]] std::unique_ptr<VariableLink> link_to(int replica, const Limits& limits) const {
+    const std::shared_ptr<VariableService> here = succession_.variables_here(replica);
+    return here ? link_within(here, replica_) : link_across(succession_.address(replica), replica_, limits);
   }
 
   [[nodiscard]] std::string name() const { return concat("replica ", replica_.placement().replica); }

@@ -37,7 +37,7 @@ struct MeanGradient {
   double scale = 0;
   double weight = 0;     // of all shards together
   double loss = 0;       // weighted mean over all shards
-  double norm = 0;       // of the mean, before clipping
+  double norm = 0;       // of the mean, or with kShard the sum, before clipping
   double lr_factor = 1;  // of the replicas that offered
   double left = 0;       // shards of replicas that have left
   double wait_seconds = 0;

@@ -54,7 +54,7 @@ void OwnerUpdates::leave(const Limits& limits) {
 }
 
 model::NamedTensors OwnerUpdates::whole_state(const Limits& limits) {
-  require_same_state(replica_, group_, limits);
+  require_same_state(replica_, group_, kNoStateOfDrifted, limits);
   const at::NoGradGuard no_grad;
   const bool is_asked = replica_.placement().local == 0;
   model::NamedTensors whole = is_asked ? replica_.named_state() : model::NamedTensors{};

@@ -129,7 +129,8 @@ void broadcast_state(Replica& replica, comm::Group& group, int root, const Limit
   if (replica.has_optimizer()) replica.optimizer().state_changed();
 }
 
-void require_same_state(Replica& replica, comm::Group& group, const Limits& limits) {
+void require_same_state(Replica& replica, comm::Group& group, std::string_view advice, const Limits& limits) {
+  if (group.size() == 1) return;
   const model::NamedTensors state = replica.named_state();
   std::vector<std::int64_t> digests;
   for (const auto& [name, tensor] : state) append_digest(tensor, digests);
@@ -138,7 +139,7 @@ void require_same_state(Replica& replica, comm::Group& group, const Limits& limi
     if (all[member].numel() == all[0].numel()) continue;
     throw RunError(concat("the replicas have drifted apart: replica ", member, " has ", all[member].numel() / 2,
                           " tensors of state, replica 0 has ", all[0].numel() / 2,
-                          "; something was registered on one of them after the start"));
+                          "; something was registered on one of them after the start. ", advice));
   }
   for (std::size_t tensor = 0; tensor < state.size(); ++tensor) {
     std::string others;
@@ -150,8 +151,7 @@ void require_same_state(Replica& replica, comm::Group& group, const Limits& limi
     if (others.empty()) continue;
     throw RunError(concat("the replicas have drifted apart: '", state[tensor].first, "' ", state[tensor].second.sizes(),
                           " of replica ", others, " differs from replica 0's. Something changed it outside of the ",
-                          "strategy's step, or the replicas run on different instruction sets or libraries: compare ",
-                          "their hosts, and how each is built and started"));
+                          "strategy's step, or the replicas run on different instruction sets or libraries. ", advice));
   }
 }
 

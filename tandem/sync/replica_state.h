@@ -3,6 +3,8 @@
 // Threads: the replica's. All functions are collective: every replica of the group calls them, in the same order, and
 // waits for the others until `limits`; errors of the group besides those named.
 #pragma once
+#include <string_view>
+
 #include "tandem/comm/group.h"
 #include "tandem/sync/replica.h"
 
@@ -15,8 +17,13 @@ void require_same_model(Replica& replica, comm::Group& group, const Limits& limi
 /// Gives all replicas the values of replica `root`: parameters, buffers, optimizer state.
 void broadcast_state(Replica& replica, comm::Group& group, int root, const Limits& limits);
 
-/// Throws RunError on every replica unless all hold the same bits; names the first tensor that differs and the replicas
-/// that differ from replica 0 in it. Exchanges 128 bits a tensor; takes one pass over the state.
-void require_same_state(Replica& replica, comm::Group& group, const Limits& limits);
+/// Throws RunError on every replica unless all hold the same bits; names the first tensor that differs, the replicas
+/// that differ from replica 0 in it, and what can be done: `advice`, a sentence. Exchanges 128 bits a tensor; takes one
+/// pass over the state.
+void require_same_state(Replica& replica, comm::Group& group, std::string_view advice, const Limits& limits);
+
+/// The advice of a strategy that gives no state of replicas that differ.
+inline constexpr std::string_view kNoStateOfDrifted =
+    "No checkpoint is written of this state: go on from the last one, on hosts of one kind";
 
 }  // namespace tandem::sync

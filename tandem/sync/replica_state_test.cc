@@ -6,6 +6,8 @@
 #include <torch/nn/module.h>
 #include <torch/types.h>
 
+#include "tandem/base/error.h"
+#include "tandem/base/text.h"
 #include "tandem/sync/testing/replica_world.h"
 
 namespace tandem::sync {
@@ -60,6 +62,47 @@ TEST(ReplicaStateTest, ADifferenceBehindTheParametersIsShownAsItIs) {
       [](int replica) { return std::make_shared<Counted>(replica == 0 ? 1 : 100); });
   EXPECT_THAT(outcomes[0] + outcomes[1], AllOf(HasSubstr("replica 0 has 1 parameters; state buffers.0 Float"),
                                                HasSubstr("replica 1 has 1 parameters; state buffers.0 Float")));
+}
+
+// Buffers of 1 to 70 bytes, and one that is registered and never given a value, as those of InstanceNorm.
+struct Bytes : torch::nn::Module {
+  Bytes() {
+    register_parameter("a", torch::ones({2}));
+    register_buffer("never", torch::Tensor());
+    for (std::int64_t size = 1; size <= 70; ++size)
+      register_buffer(concat("b", size), torch::zeros({size}, torch::kByte));
+  }
+};
+
+std::string drift_of(Replica& replica, comm::Group& group) {
+  try {
+    require_same_state(replica, group, "Look.", kNoLimits);
+    return "";
+  } catch (const RunError& error) {
+    return error.what();
+  }
+}
+
+TEST(ReplicaStateTest, AnyByteThatDiffersIsFoundInItsTensor) {
+  const auto groups = comm::make_local_group(2);
+  std::vector<std::jthread> threads;
+  for (int rank = 0; rank < 2; ++rank) {
+    threads.emplace_back([&, rank] {
+      comm::Group& group = *groups[static_cast<std::size_t>(rank)];
+      Replica replica(place_on_cpu(2, 2)[static_cast<std::size_t>(rank)], std::make_shared<Bytes>(), 1, {});
+      EXPECT_EQ(drift_of(replica, group), "");
+      for (const auto& buffer : replica.module().named_buffers()) {
+        if (!buffer.value().defined()) continue;
+        for (std::int64_t at = 0; at < buffer.value().numel(); ++at) {
+          if (rank == 1) buffer.value()[at].fill_(1);
+          EXPECT_THAT(drift_of(replica, group), AllOf(HasSubstr(concat("'buffers.", buffer.key(), "'")),
+                                                      HasSubstr("replica 1"), HasSubstr("Look.")))
+              << "byte " << at;
+          if (rank == 1) buffer.value()[at].fill_(0);
+        }
+      }
+    });
+  }
 }
 
 }  // namespace

@@ -27,7 +27,7 @@ void Replicated::leave(const Limits& limits) {
 }
 
 model::NamedTensors Replicated::whole_state(const Limits& limits) {
-  require_same_state(replica_, group_, limits);
+  require_same_state(replica_, group_, kNoStateOfDrifted, limits);
   return replica_.placement().local == 0 ? replica_.named_state() : model::NamedTensors{};
 }
 

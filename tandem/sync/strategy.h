@@ -76,7 +76,8 @@ class Strategy {
 
   /// Parameters, buffers and optimizer state under the names that the module gives them, whole and laid out alike under
   /// every strategy, for hashes and checkpoints. Between steps; collective. Given to the first replica of each process,
-  /// nothing to its others. Tensors may be the live ones, which the next step changes.
+  /// nothing to its others. Tensors may be the live ones, which the next step changes. Throws RunError naming tensor
+  /// and replicas where those that update their parameters themselves no longer hold the same.
   [[nodiscard]] virtual model::NamedTensors whole_state(const Limits& limits) = 0;
   /// Takes what whole_state() gave, under any strategy and on any number of replicas. Every replica calls it; none
   /// waits for the others. Throws CheckpointError listing what is missing or of another shape; nothing is changed then.

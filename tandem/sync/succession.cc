@@ -14,8 +14,8 @@
 namespace tandem::sync {
 namespace {
 
-// Who comes to a door: a replica, or its process, which comes to see who is left, or to ask one question. A door knows
-// one connection of each by number, and what the end of a replica's means, the end of the others' does not.
+// Who comes to a door: a replica, or its succession, which comes to see who is left, or to ask one question. A door
+// knows one connection of each by number, and what the end of a replica's means, the end of the others' does not.
 int roll_caller(int replica, int replicas) { return replicas + replica; }
 int asker(int replica, int replicas) { return 2 * replicas + replica; }
 
@@ -30,10 +30,15 @@ Succession::Succession(std::shared_ptr<SyncVariables> variables, Options options
           .lose = [this](int member, const std::exception_ptr& why) { lose(member, why); }});
 }
 
-// The door first: its threads start watches, and its waits end with `over_`.
+// The door is shut before anything else shows the end, so that who looks at it then sees it. The door's threads start
+// watches, and their waits end with `over_`. Then an owner that ends before the others have left is dead to them all,
+// also to replicas of its process, which would go on with variables that others have taken over: a step of theirs ends
+// with `over_`, too.
 Succession::~Succession() {
+  if (server_) server_->shut_door();
   over_.request_stop();
   server_.reset();
+  if (role() == Role::kOwner) variables_->fail(std::make_exception_ptr(has_ended()));
   variables_->keep_elsewhere(nullptr);
   std::vector<std::unique_ptr<Worker>> watches;
   const MutexLock lock(mutex_);
@@ -43,7 +48,6 @@ Succession::~Succession() {
 void Succession::meet(std::vector<Door> doors) {
   const MutexLock lock(mutex_);
   doors_ = std::move(doors);
-  doors_.at(static_cast<std::size_t>(options_.me)).variables = variables_;
 }
 
 std::shared_ptr<VariableService> Succession::variables_here(int replica) const {
@@ -163,22 +167,33 @@ void Succession::finish(const Limits& limits) {
 
 // --- the owner's part -----------------------------------------------------------------------------------------------
 
+PeerLost Succession::has_ended() const {
+  const std::string& name = options_.names[static_cast<std::size_t>(options_.me)];
+  return {options_.me, concat(name, ", the owner of the variables, ended before the others had left")};
+}
+
 void Succession::begin_step(const KeptRecord& record, const model::FlatParameters::Gradients& sums) {
   if (!client_) return;
   try {
     client_->ask(kKeepStep, StepMessage(record, sums).parts(), patience());
   } catch (const PeerLost&) {
     lose_standby();
+  } catch (const GroupAborted&) {
+    throw has_ended();
   }
 }
 
 void Succession::finish_step(const KeptRecord& record, const State& state) {
   try {
-    if (client_) (void)client_->await_answer(patience());
-  } catch (const PeerLost&) {
-    lose_standby();
+    try {
+      if (client_) (void)client_->await_answer(patience());
+    } catch (const PeerLost&) {
+      lose_standby();
+    }
+    if (!client_) appoint(record, state());
+  } catch (const GroupAborted&) {
+    throw has_ended();
   }
-  if (!client_) appoint(record, state());
 }
 
 void Succession::end_elsewhere() {
@@ -191,18 +206,18 @@ void Succession::end_elsewhere() {
 
 void Succession::lose_standby() {
   client_.reset();
-  if (const std::optional<int> former = standby()) give_up(*former);
+  if (const std::optional<int> former = standby()) gone_.insert(*former);
   set_standby(std::nullopt);
 }
 
-// With its process.
-void Succession::give_up(int replica) {
+std::vector<int> Succession::of_process_of(int replica) const {
   const MutexLock lock(mutex_);
   const std::string& process = doors_.at(static_cast<std::size_t>(replica)).process;
-  gone_.insert(replica);
+  std::vector<int> replicas{replica};
   for (int other = 0; !process.empty() && other < size(); ++other) {
-    if (doors_[static_cast<std::size_t>(other)].process == process) gone_.insert(other);
+    if (other != replica && doors_[static_cast<std::size_t>(other)].process == process) replicas.push_back(other);
   }
+  return replicas;
 }
 
 // A process takes all its replicas with it, and a host all its processes.
@@ -222,10 +237,14 @@ std::vector<int> Succession::candidates() const {
 
 void Succession::appoint(const KeptRecord& record, const std::vector<at::Tensor>& state) {
   for (const int replica : candidates()) {
+    if (gone_.contains(replica)) continue;  // by now
     try {
       client_ = std::make_unique<net::MessageClient>(address(replica), options_.me, to_connect());
     } catch (const GroupAborted&) {
       throw;
+    } catch (const DeadlineExceeded&) {  // its host does not answer: nobody else there will
+      for (const int each : of_process_of(replica)) gone_.insert(each);
+      continue;
     } catch (const RunError&) {
       gone_.insert(replica);
       continue;
@@ -291,6 +310,8 @@ void Succession::keep_whole(int owner, const net::Message& message) {
 }
 
 void Succession::keep_step(const net::Message& message) {
+  const MutexLock lock(keeping_);
+  if (role() != Role::kStandby) throw RunError("a step to keep for an owner that is gone");
   MessageReader reader(message.bytes);
   const KeptRecord record = read_record(reader);
   read_gradient(reader, variables_->layout(), sums_);
@@ -324,6 +345,7 @@ void Succession::succeed(int former) {
     for (int replica = 0; replica < size(); ++replica) {
       if (!alive.contains(replica)) gone_.insert(replica);
     }
+    { const MutexLock kept(keeping_); }  // a step that came before the owner's end; none comes any more
     variables_->take_over(options_.me, alive);
     own();
     for (const auto& each : others) watch(each);
@@ -335,17 +357,20 @@ void Succession::succeed(int former) {
   }
 }
 
-// A connection to each process that lives, by which its death is noticed also before it asks for anything.
+// A connection to each replica that lives, by which its death is noticed also before it asks for anything.
 std::vector<std::shared_ptr<net::Connection>> Succession::call_the_roll() {
   std::vector<std::shared_ptr<net::Connection>> others;
+  std::set<int> silent;
   for (int replica = 0; replica < size(); ++replica) {
-    if (replica == options_.me) continue;
+    if (replica == options_.me || silent.contains(replica)) continue;
     const net::ServerAddress there = address(replica);
     try {
       others.push_back(std::make_shared<net::Connection>(
           net::dial(there.contact, {.member = roll_caller(options_.me, size())}, to_connect()), replica, there.name));
     } catch (const GroupAborted&) {
       throw;
+    } catch (const DeadlineExceeded&) {  // nor will others of its process answer
+      for (const int each : of_process_of(replica)) silent.insert(each);
     } catch (const RunError&) {  // NOLINT(bugprone-empty-catch): it is not there
     }
   }

@@ -8,8 +8,9 @@
 // the sums that each step is made of. A step whose standby has died is kept by the next one, as a whole, before it
 // counts. Where no other process lives the owner goes on alone.
 //
-// A process is dead when its connections end and it answers no other. So no two can be owners as long as processes
-// die; one that is silent is waited for, and a standby that is silent for `patience` fails the run.
+// A replica is dead when its connections end and its door answers nobody: because its process is, or because it failed.
+// So no two can be owners as long as replicas die; one that is silent is waited for, and a standby that is silent for
+// `patience` fails the run.
 //
 // Threads: constructed, met and destroyed by the replica's; all else from any. Blocking: own(), finish() and
 // await_here(), as said there; the destructor for no other process. Errors: what a link throws, and PeerLost where
@@ -22,6 +23,7 @@
 #include <string>
 #include <vector>
 
+#include "tandem/base/error.h"
 #include "tandem/base/mutex.h"
 #include "tandem/concurrency/worker.h"
 #include "tandem/net/message_client.h"
@@ -99,7 +101,10 @@ class Succession final : private KeptElsewhere {
   [[nodiscard]] bool give_whole(const KeptRecord& record, const std::vector<at::Tensor>& state);
   void end_elsewhere();
   void lose_standby();
-  void give_up(int replica);
+  /// What replicas of this process are told that make a step when the owner ends: they look for the next one.
+  [[nodiscard]] PeerLost has_ended() const;
+  /// Those that die with it; itself first.
+  [[nodiscard]] std::vector<int> of_process_of(int replica) const;
   void set_standby(std::optional<int> standby);
   void become(Role role);
   [[nodiscard]] Role role() const;
@@ -110,6 +115,7 @@ class Succession final : private KeptElsewhere {
   const std::shared_ptr<SyncVariables> variables_;
   const Options options_;
   std::stop_source over_;
+  Mutex keeping_;  // a step of the owner is being made here
   mutable Mutex mutex_;
   CondVar changed_;
   Role role_ TANDEM_GUARDED_BY(mutex_) = Role::kBystander;

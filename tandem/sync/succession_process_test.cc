@@ -6,7 +6,6 @@
 #include <csignal>
 #include <filesystem>
 #include <map>
-#include <numeric>
 #include <sstream>
 #include <thread>
 
@@ -75,7 +74,7 @@ void say_account(Replica& replica, SyncReplicas& strategy, const Counts& counts,
   voice.say(text + " end");
 }
 
-SyncWorld world_of(int replicas, int aggregate) {
+SyncWorld world_of(int replicas, int aggregate, int replicas_a_process = 1) {
   return {.shards = replicas,
           .replicas = replicas,
           .options = {.replicas_to_aggregate = aggregate,
@@ -84,7 +83,8 @@ SyncWorld world_of(int replicas, int aggregate) {
                       .standby = Standby::kAnotherRank,
                       .averaging = AveragingOptions{.decay = 0.5}},
           .build = [replicas](int) { return std::make_shared<Places>(replicas); },
-          .optimizer = model::SgdOptions{.lr = static_cast<double>(aggregate)}};
+          .optimizer = model::SgdOptions{.lr = static_cast<double>(aggregate)},
+          .replicas_a_process = replicas_a_process};
 }
 
 struct Ended {
@@ -153,8 +153,8 @@ Counts begin(Replica& replica, SyncReplicas& strategy, const Voice& voice) {
   return counts;
 }
 
-void await_all_begun(ProcessWorld& world, int replicas) {
-  for (int rank = 0; rank < replicas; ++rank) EXPECT_TRUE(world.hears(rank, "stepped; ")) << world.said(rank);
+void await_all_begun(ProcessWorld& world, int processes, const std::string& words = "stepped; ") {
+  for (int process = 0; process < processes; ++process) EXPECT_TRUE(world.hears(process, words)) << world.said(process);
 }
 
 void kill_rank(ProcessWorld& world, int rank) {
@@ -185,8 +185,8 @@ TEST(SuccessionProcessTest, AtWhateverInstantTheOwnerIsKilledTheOthersGoOn) {
               say_account(replica, strategy, counts, voice);
             });
     await_all_begun(world, replicas);
-    std::vector<int> survivors(static_cast<std::size_t>(replicas - 1));
-    std::iota(survivors.begin(), survivors.end(), 1);
+    std::vector<int> survivors;
+    for (int rank = 1; rank < replicas; ++rank) survivors.push_back(rank);
     std::this_thread::sleep_for(std::chrono::microseconds(random.below(20'000)));
     kill_rank(world, 0);
     write_file(folder / "killed", "");
@@ -340,21 +340,19 @@ TEST(SuccessionProcessTest, AProcessTakesAllItsReplicasAlong) {
     SCOPED_TRACE(concat("instant ", instant));
     Philox random(instant);
     const TemporaryFolder folder;
-    SyncWorld of_threads = world_of(kReplicas, 1 + static_cast<int>(random.below(4)));
-    of_threads.replicas_a_process = kEach;
     ProcessWorld world =
-        of_threads.as_processes([path = folder.path()](Replica& replica, SyncReplicas& strategy, const Voice& voice) {
-          Counts counts = begin(replica, strategy, voice);
-          for (int death = 0; death < 2; ++death) {
-            train_until(path / concat(death), replica, strategy, counts, voice);
-            if (!strategy.variables()) continue;
-            voice.say(concat(replica.placement().replica, " owns after ", death, ", standby ",
-                             strategy.standby().value_or(-1), "; "));
-          }
-          say_account(replica, strategy, counts, voice);
-        });
-    for (int process = 0; process < kReplicas / kEach; ++process)
-      EXPECT_TRUE(world.hears(process, "stepped; stepped; ")) << world.said(process);
+        world_of(kReplicas, 1 + static_cast<int>(random.below(4)), kEach)
+            .as_processes([path = folder.path()](Replica& replica, SyncReplicas& strategy, const Voice& voice) {
+              Counts counts = begin(replica, strategy, voice);
+              for (int death = 0; death < 2; ++death) {
+                train_until(path / concat(death), replica, strategy, counts, voice);
+                if (!strategy.variables()) continue;
+                voice.say(concat(replica.placement().replica, " owns after ", death, ", standby ",
+                                 strategy.standby().value_or(-1), "; "));
+              }
+              say_account(replica, strategy, counts, voice);
+            });
+    await_all_begun(world, kReplicas / kEach, "stepped; stepped; ");
     for (int death = 0; death < 2; ++death) {
       std::this_thread::sleep_for(std::chrono::microseconds(random.below(5'000)));
       kill_rank(world, death);
@@ -363,6 +361,30 @@ TEST(SuccessionProcessTest, AProcessTakesAllItsReplicasAlong) {
       EXPECT_TRUE(world.hears(death + 1, expected)) << world.said(death + 1);
     }
     expect_accounted_for(world, kReplicas, {4, 5}, kEach);
+  }
+}
+
+// To the others it is dead, also to the one in its process, which goes on with those that another replica keeps.
+TEST(SuccessionProcessTest, AnOwnerThatFailsIsSurvivedWhileItsProcessLives) {
+  constexpr int kReplicas = 4, kEach = 2;
+  for (const int aggregate : {1, 2, 3}) {
+    SCOPED_TRACE(concat("aggregate ", aggregate));
+    const TemporaryFolder folder;
+    ProcessWorld world =
+        world_of(kReplicas, aggregate, kEach)
+            .as_processes([path = folder.path()](Replica& replica, SyncReplicas& strategy, const Voice& voice) {
+              Counts counts = begin(replica, strategy, voice);
+              if (replica.placement().replica == 0) {
+                while (counts.step < 20) step_and_count(replica, strategy, counts, voice);
+                throw RunError("its disk is full; ");
+              }
+              train_until(path / "failed", replica, strategy, counts, voice);
+              say_account(replica, strategy, counts, voice);
+            });
+    await_all_begun(world, kReplicas / kEach, "stepped; stepped; ");
+    EXPECT_TRUE(world.hears(0, "its disk is full; ")) << world.said(0);
+    write_file(folder / "failed", "");
+    expect_accounted_for(world, kReplicas, {1, 2, 3}, kEach);
   }
 }
 

@@ -34,9 +34,10 @@ struct Process {
   std::unique_ptr<Succession> succession;
 };
 
-// As if on the hosts that these letters are for; all on hosts that nobody knows without them.
+// As if on the hosts, and in the processes, that these letters are for; without them on hosts that nobody knows, each
+// in a process of its own.
 std::vector<std::unique_ptr<Process>> processes(int count, SyncVariablesOptions options = {},
-                                                const std::string& hosts = "") {
+                                                const std::string& hosts = "", const std::string& of_process = "") {
   options.protocol.workers = count;
   options.on_death = OnDeath::kGoOn;
   options.averaging = AveragingOptions{.decay = 0.5};
@@ -44,10 +45,19 @@ std::vector<std::unique_ptr<Process>> processes(int count, SyncVariablesOptions 
   std::vector<Succession::Door> doors;
   for (int me = 0; me < count; ++me) {
     all.push_back(std::make_unique<Process>(me, count, options));
-    const std::string host = hosts.empty() ? "" : hosts.substr(static_cast<std::size_t>(me), 1);
-    doors.push_back({all.back()->succession->contact(), host});
+    const auto letter = [me](const std::string& of) {
+      return of.empty() ? "" : of.substr(static_cast<std::size_t>(me), 1);
+    };
+    doors.push_back({all.back()->succession->contact(), letter(hosts), letter(of_process)});
   }
-  for (const auto& each : all) each->succession->meet(doors);
+  for (std::size_t me = 0; me < all.size(); ++me) {
+    std::vector<Succession::Door> its = doors;
+    for (std::size_t other = 0; other < all.size(); ++other) {
+      if (other == me || (!its[me].process.empty() && its[other].process == its[me].process))
+        its[other].variables = all[other]->variables;
+    }
+    all[me]->succession->meet(std::move(its));
+  }
   all.front()->succession->own();
   return all;
 }
@@ -142,9 +152,10 @@ TEST(SuccessionTest, TheStandbyGoesOnFromTheStepThatItHas) {
   EXPECT_TRUE(same_bits(state_of(*all[2]->variables), state_of(*all[1]->variables)));
 }
 
-TEST(SuccessionTest, AStandbyIsOnAnotherHostWhereThereIsOne) {
-  const auto standby_after = [](const std::string& hosts, const std::vector<int>& dead) {
-    auto all = processes(4, {.protocol = {.aggregate = 1}}, hosts);
+TEST(SuccessionTest, AStandbyIsOnAnotherHostWhereThereIsOneAndNeverOfTheSameProcess) {
+  const auto standby_after = [](const std::string& hosts, const std::vector<int>& dead,
+                                const std::string& of_process = "") {
+    auto all = processes(4, {.protocol = {.aggregate = 1}}, hosts, of_process);
     for (const int each : dead) all[static_cast<std::size_t>(each)].reset();
     for (const auto& each : all) {
       if (!each || (each != all.front() && !each->succession->await_here(within(60s)))) continue;
@@ -161,6 +172,11 @@ TEST(SuccessionTest, AStandbyIsOnAnotherHostWhereThereIsOne) {
   EXPECT_EQ(standby_after("aabb", {0}), "2 to 1");
   EXPECT_EQ(standby_after("aabb", {1, 0}), "2 to 3") << "a whole host";
   EXPECT_EQ(standby_after("", {}), "0 to 1");
+  EXPECT_EQ(standby_after("", {}, "ppqq"), "0 to 2");
+  EXPECT_EQ(standby_after("", {2}, "ppqq"), "0 to 3") << "whose process lives";
+  EXPECT_EQ(standby_after("", {2, 3}, "ppqq"), "0 to -1") << "nobody";
+  EXPECT_EQ(standby_after("", {1, 0}, "ppqq"), "2 to -1");
+  EXPECT_EQ(standby_after("aaab", {}, "ppqr"), "0 to 3");
 }
 
 // It is told what the record has, what is lost is in flight, and nothing is counted twice.

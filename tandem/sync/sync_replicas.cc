@@ -211,7 +211,7 @@ MeanGradient SyncReplicas::own_mean(const Tally& tally) {
   return mean_of({.gradients = added,
                   .parameters = replica_.parameters(),
                   .tally = tally,
-                  .scale = 1 / tally.weight,
+                  .scale = scale_of(tally, options_.mean.divisor),
                   .of = concat("the shards of replica ", group_.rank(), ", before any other's was added,")},
                  {}, member_.steps());
 }

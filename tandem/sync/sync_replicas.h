@@ -95,9 +95,10 @@ class SyncReplicas final : public Strategy {
   void abort(const std::string& why) override;
   [[nodiscard]] std::optional<GradientAccount> take_account() override { return member_.take_account(); }
 
-  /// The run's variables, in the process that owns them: that of replica 0 unless it died; null in others.
+  /// The run's variables, of the replica that owns them: replica 0 unless it died. Null of others, but for those of
+  /// replica 0's process where there is no standby.
   [[nodiscard]] SyncVariables* variables() { return static_cast<SyncVariables*>(member_.service()); }
-  /// In that process: the replica whose process keeps them, too. Nothing in others, and where there is none.
+  /// Of the owner: the replica that keeps them, too. Nothing of others, and where there is none.
   [[nodiscard]] std::optional<int> standby() const {
     return member_.succession() ? member_.succession()->standby() : std::nullopt;
   }

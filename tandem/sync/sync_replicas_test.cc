@@ -71,7 +71,8 @@ std::string hash_after_steps(const StrategyOptions& strategy, int replicas) {
 // without one, uneven rows, learning rate and all.
 TEST(SyncReplicasTest, AsManyGradientsAsReplicasGiveTheBitsOfReplicated) {
   for (const MeanOptions& mean :
-       {MeanOptions{.max_grad_norm = 0.3}, MeanOptions{.max_grad_norm = {}, .divisor = Divisor::kPresent}}) {
+       {MeanOptions{.max_grad_norm = 0.3}, MeanOptions{.max_grad_norm = {}, .divisor = Divisor::kPresent},
+        MeanOptions{.max_grad_norm = 0.3, .divisor = Divisor::kShard}}) {
     const std::string expected = hash_after_steps(ReplicatedOptions{.mean = mean}, 2);
     for (const int replicas : {1, 2, 3, 4})
       EXPECT_EQ(hash_after_steps(SyncReplicasOptions{.mean = mean}, replicas), expected) << replicas << " replicas";

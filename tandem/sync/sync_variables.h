@@ -66,7 +66,7 @@ class SyncVariables final : public VariableService {
   void adopt(const KeptRecord& record, const ReadState& write);
   /// Makes the owner's next step, with the same bits.
   void follow(const KeptRecord& record, const model::FlatParameters::Gradients& sums);
-  /// The owner is gone: goes on after the step that was followed last. Of the replicas `mine`, of this process, and
+  /// The owner is gone: goes on after the step that was followed last. Of the replicas `mine`, this one, and
   /// `others` are still there, and each will say so by recall() before it does anything else.
   void take_over(int mine, const std::set<int>& others);
 

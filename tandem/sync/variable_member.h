@@ -64,7 +64,8 @@ class VariableMember {
   /// Of this replica since begin().
   [[nodiscard]] std::int64_t steps() const { return steps_; }
   [[nodiscard]] VariableLink& link() { return *link_; }
-  /// In the process that owns them, that of replica 0 unless it died; null in others.
+  /// Of the replica that owns them: replica 0 unless it died. Null of others, but for those of replica 0's process
+  /// without a succession.
   [[nodiscard]] VariableService* service() {
     return succession_ && !succession_->is_owner() ? nullptr : service_.get();
   }

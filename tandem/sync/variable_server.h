@@ -31,6 +31,8 @@ class VariableServer {
   ~VariableServer();
 
   [[nodiscard]] const std::string& contact() const { return server_.contact(); }
+  /// Lets nobody in any more; see MessageServer.
+  void shut_door() { server_.shut_door(); }
 
  private:
   [[nodiscard]] net::Message serve(int replica, const net::Message& request, const Limits& limits);

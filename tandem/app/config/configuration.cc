@@ -105,7 +105,6 @@ class Assembly {
     append(faults_, rule_faults(options_, table_, replicas_));
     run_checks();
     if (!faults_.empty()) throw ConfigError(faults_);
-    note_batch();
     return {options_, config_text(table_, title, record_text_), std::move(notes_)};
   }
 
@@ -162,19 +161,6 @@ class Assembly {
     } catch (const ConfigError& error) {
       for (const std::string& fault : error.faults()) faults_.push_back(table_.fault("devices", fault));
     }
-  }
-
-  // Counts are those of the run; who thinks of a replica's finds them here.
-  void note_batch() {
-    if (replicas_ == 1) return;
-    const auto split = [this](std::int64_t rows) {
-      const bool is_even = *options_.shards % replicas_ == 0;
-      return concat(rows, " rows, ", rows / replicas_, is_even ? " a replica" : " a replica on average");
-    };
-    std::string note = concat(replicas_, " replicas: a batch has ", split(batch_rows(options_)));
-    if (is_ppo(options_.algo) && options_.policy.recurrent == Recurrence::kNone)
-      note += concat("; a minibatch has ", split(options_.ppo.minibatch_rows()));
-    notes_.push_back(std::move(note));
   }
 
   void resolve_torso() {

@@ -156,8 +156,6 @@ TEST_F(ConfigurationTest, AutoShardsAreOneAReplicaAndSaidSo) {
   const Configuration configuration = configure("env: Mine-v0\ndevices: cpu:2\n");
   EXPECT_EQ(configuration.options.shards, 2);
   EXPECT_THAT(configuration.notes, Contains("shards: auto is 2, one for each replica of cpu:2"));
-  EXPECT_THAT(configuration.notes,
-              Contains(HasSubstr("2 replicas: a batch has 1024 rows, 512 a replica; a minibatch")));
 }
 
 TEST_F(ConfigurationTest, AnAutoTorsoIsChosenForImagesSaidAndRecorded) {

@@ -127,6 +127,7 @@ void RunRecord::begin() {
   place_.log.info(concat(options_.env, ": ", counted(run_.replicas(), "replica"), " on ", options_.devices,
                          run_.ranks().size() > 1 ? concat(" of each of ", run_.ranks().size(), " ranks") : "", ", ",
                          counted(run_.shards(), "shard"), "; ", batch_text()));
+  if (run_.replicas() > 1) place_.progress.say(concat(run_.replicas(), " replicas: ", batch_text()));
   place_.log.info(run_.gradients_by());
   const std::string why = run_.why_numbers_differ();
   if (!why.empty()) {
@@ -170,14 +171,17 @@ void RunRecord::write_line() {
 }
 
 std::string RunRecord::batch_text() const {
+  const auto rows_text = [this](std::int64_t rows) {
+    const bool is_even = run_.shards() % run_.replicas() == 0;
+    return concat(rows, " rows, ", rows / run_.replicas(), is_even ? " a replica" : " a replica on average");
+  };
   if (!is_ppo(options_.algo)) {
     const rl::ImpalaOptions impala = impala_options(options_);
     const int ranks = run_.ranks().size();
     return concat(counted(impala.workers, "rollout worker"), ranks > 1 ? " of each rank" : "", " with ",
                   impala.num_envs / impala.workers, " environments each", ranks > 1 ? " over all ranks" : "",
                   impala.splits > 1 ? concat(" in ", impala.splits, " splits") : "", "; a batch has ",
-                  impala.batch_rows(), " rows", ranks > 1 ? " in all" : "", ", an update ", impala.batches_per_update,
-                  " learner steps");
+                  rows_text(impala.batch_rows()), ", an update ", impala.batches_per_update, " learner steps");
   }
   const rl::PpoOptions ppo = ppo_options(options_);
   if (run_.spec().agents > 1) {
@@ -187,8 +191,8 @@ std::string RunRecord::batch_text() const {
   }
   // Where rollouts may end early, or groups rest: run_.why_numbers_differ() says how many do.
   const char* at_most = may_have_fewer_rows(options_) ? "at most " : "";
-  return concat("an update has ", at_most, ppo.batch_rows(), " rows in all, ", ppo.batch_rows() / run_.shards(),
-                " a shard; a minibatch ", at_most, ppo.minibatch_rows(), " in all",
+  return concat("an update has ", at_most, rows_text(ppo.batch_rows()), ", ", ppo.batch_rows() / run_.shards(),
+                " a shard; a minibatch ", at_most, rows_text(ppo.minibatch_rows()),
                 ppo.sequences ? concat(", with padding and burn-in, in sequences of ",
                                        rl::SequenceCut(ppo.rollout_steps, *ppo.sequences).window())
                               : "");

@@ -16,6 +16,7 @@
 #include "tandem/comm/host_group.h"
 #include "tandem/comm/local_group.h"
 #include "tandem/concurrency/testing/within.h"
+#include "tandem/device/one_core.h"
 #include "tandem/shm/testing/process_world.h"
 #include "tandem/sync/asynchronous.h"
 #include "tandem/sync/sync_replicas.h"
@@ -71,6 +72,7 @@ struct ServedWorld {
   [[nodiscard]] shm::ProcessWorld as_processes(const ProcessWork& work) const {
     const std::string key = shm::unique_key("served");
     return shm::ProcessWorld(replicas / replicas_a_process, [=, *this](int process, const shm::Voice& voice) {
+      device::use_one_core();  // first: LibTorch makes its pool anew in a forked process, and not for two at a time
       std::vector<std::jthread> threads;
       for (int thread = 0; thread < replicas_a_process; ++thread) {
         threads.emplace_back([&, rank = process * replicas_a_process + thread] {
