@@ -36,7 +36,7 @@ class Listener {
     Greeting greeting;
   };
   [[nodiscard]] Accepted accept(const Limits& limits);
-  /// From when this returns nobody can connect any more; accept() finds no one. Threads: all.
+  /// From when this returns nobody can connect any more; accept() gives at most whom it is just greeting. Threads: all.
   void shut();
 
  private:

@@ -6,7 +6,8 @@
 //
 // Threads: constructed and destroyed by one; `serve` and `lost` are called on the server's threads, for different
 // members at the same time. Blocking: nothing here waits for a member; the destructor cuts all connections.
-// Errors: what `serve` throws is thrown by the member's MessageClient::call().
+// Errors: what `serve` throws is thrown by the member's MessageClient::call(), unless it is GroupAborted because the
+// server ends: then the connection ends unanswered, and call() throws PeerLost.
 #pragma once
 #include <functional>
 #include <memory>
@@ -30,8 +31,8 @@ class MessageServer {
   /// just being answered is passed over. Threads: all, also from `lost`.
   void tell_all(const std::exception& why);
 
-  /// Lets nobody in any more, from when this returns: who dials is told at once that there is no one. Who is in stays.
-  /// Waits for nobody. Threads: all.
+  /// Lets in nobody who dials after this has returned: they are told at once that there is no one. Who is in, or just
+  /// being let in, stays. Waits for nobody. Threads: all.
   void shut_door();
 
   /// For MessageClient, by whatever way reaches the others.

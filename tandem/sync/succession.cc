@@ -25,9 +25,9 @@ Succession::Succession(std::shared_ptr<SyncVariables> variables, Options options
     : variables_(std::move(variables)), options_(std::move(options)), sums_(variables_->make_gradients()) {
   server_ = std::make_unique<VariableServer>(
       variables_, options_.names,
-      ServerHooks{
-          .answer = [this](int member, const net::Message& request, const Limits&) { return answer(member, request); },
-          .lose = [this](int member, const std::exception_ptr& why) { lose(member, why); }});
+      ServerHooks{.answer = [this](int member, const net::Message& request,
+                                   const Limits& limits) { return answer(member, request, limits); },
+                  .lose = [this](int member, const std::exception_ptr& why) { lose(member, why); }});
 }
 
 // The door is shut before anything else shows the end, so that who looks at it then sees it. The door's threads start
@@ -268,7 +268,7 @@ bool Succession::give_whole(const KeptRecord& record, const std::vector<at::Tens
 
 // --- the standby's part ---------------------------------------------------------------------------------------------
 
-std::optional<net::Message> Succession::answer(int member, const net::Message& request) {
+std::optional<net::Message> Succession::answer(int member, const net::Message& request, const Limits& limits) {
   net::Message done{.kind = kDone, .patience = -1, .bytes = {}};
   switch (request.kind) {
     case kWhere: {
@@ -281,7 +281,7 @@ std::optional<net::Message> Succession::answer(int member, const net::Message& r
       done.kind = kNotHere;
       break;
     case kKeepWhole:
-      keep_whole(member, request);
+      keep_whole(member, request, limits);
       break;
     case kKeepStep:
       keep_step(request);
@@ -295,18 +295,24 @@ std::optional<net::Message> Succession::answer(int member, const net::Message& r
   return done;
 }
 
-void Succession::keep_whole(int owner, const net::Message& message) {
-  MessageReader reader(message.bytes);
-  const KeptRecord record = read_record(reader);
-  variables_->adopt(record, [&](const std::vector<at::Tensor>& state) {
-    for (const at::Tensor& each : state) reader.read_into(each);
-  });
-  reader.require_end();
+// An owner whose end was noticed before this was its standby is lost now; one of which this was it already, meanwhile.
+void Succession::keep_whole(int owner, const net::Message& message, const Limits& limits) {
   {
+    const MutexLock kept(keeping_);
+    MessageReader reader(message.bytes);
+    const KeptRecord record = read_record(reader);
+    variables_->adopt(record, [&](const std::vector<at::Tensor>& state) {
+      for (const at::Tensor& each : state) reader.read_into(each);
+    });
+    reader.require_end();
     const MutexLock lock(mutex_);
+    if (role_ == Role::kSucceeding) return;
     owner_ = owner;
+    role_ = Role::kStandby;
   }
-  become(Role::kStandby);
+  if (limits.stop.stop_requested())
+    lose(owner,
+         std::make_exception_ptr(PeerLost(owner, concat(address(owner).name, " ended while a standby was made"))));
 }
 
 void Succession::keep_step(const net::Message& message) {

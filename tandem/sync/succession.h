@@ -9,8 +9,9 @@
 // counts. Where no other process lives the owner goes on alone.
 //
 // A replica is dead when its connections end and its door answers nobody: because its process is, or because it failed.
-// So no two can be owners as long as replicas die; one that is silent is waited for, and a standby that is silent for
-// `patience` fails the run.
+// One that fails beside others of its process, which ask the variables there without a connection, must abort its
+// strategy. So no two can be owners as long as replicas die; one that is silent is waited for, and a standby that is
+// silent for `patience` fails the run.
 //
 // Threads: constructed, met and destroyed by the replica's; all else from any. Blocking: own(), finish() and
 // await_here(), as said there; the destructor for no other process. Errors: what a link throws, and PeerLost where
@@ -89,9 +90,9 @@ class Succession final : private KeptElsewhere {
   void begin_step(const KeptRecord& record, const model::FlatParameters::Gradients& sums) override;
   void finish_step(const KeptRecord& record, const State& state) override;
 
-  [[nodiscard]] std::optional<net::Message> answer(int member, const net::Message& request);
+  [[nodiscard]] std::optional<net::Message> answer(int member, const net::Message& request, const Limits& limits);
   void lose(int member, const std::exception_ptr& why);
-  void keep_whole(int owner, const net::Message& message);
+  void keep_whole(int owner, const net::Message& message, const Limits& limits);
   void keep_step(const net::Message& message);
   void succeed(int former);
   [[nodiscard]] std::vector<std::shared_ptr<net::Connection>> call_the_roll();

@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "tandem/base/error.h"
+#include "tandem/base/testing/eventually.h"
 #include "tandem/base/text.h"
 #include "tandem/concurrency/testing/within.h"
 #include "tandem/sync/testing/replica_world.h"
@@ -20,11 +21,11 @@ using namespace std::chrono_literals;
 
 // A replica, and its process's part of the succession.
 struct Process {
-  Process(int me, int replicas, const SyncVariablesOptions& options)
+  Process(int me, int replicas, const SyncVariablesOptions& options, std::chrono::milliseconds patience)
       : replica({.replica = me, .replicas = replicas, .shards = replicas, .mine = {me, me + 1}},
                 std::make_shared<LinearAndTable>(), 1, {model::AdamOptions{.lr = 0.1}}),
         variables(std::make_shared<SyncVariables>(replica, options)) {
-    Succession::Options mine{.me = me};
+    Succession::Options mine{.me = me, .names = {}, .patience = patience};
     for (int each = 0; each < replicas; ++each) mine.names.push_back(concat("replica ", each));
     succession = std::make_unique<Succession>(variables, mine);
   }
@@ -37,14 +38,15 @@ struct Process {
 // As if on the hosts, and in the processes, that these letters are for; without them on hosts that nobody knows, each
 // in a process of its own.
 std::vector<std::unique_ptr<Process>> processes(int count, SyncVariablesOptions options = {},
-                                                const std::string& hosts = "", const std::string& of_process = "") {
+                                                const std::string& hosts = "", const std::string& of_process = "",
+                                                std::chrono::milliseconds patience = 60s) {
   options.protocol.workers = count;
   options.on_death = OnDeath::kGoOn;
   options.averaging = AveragingOptions{.decay = 0.5};
   std::vector<std::unique_ptr<Process>> all;
   std::vector<Succession::Door> doors;
   for (int me = 0; me < count; ++me) {
-    all.push_back(std::make_unique<Process>(me, count, options));
+    all.push_back(std::make_unique<Process>(me, count, options, patience));
     const auto letter = [me](const std::string& of) {
       return of.empty() ? "" : of.substr(static_cast<std::size_t>(me), 1);
     };
@@ -220,6 +222,20 @@ void expect_refused(const SyncReplicasOptions& options, const std::string& why_n
 TEST(SuccessionTest, WhatNobodySurvivesIsRefusedBeforeTheStart) {
   expect_refused({.standby = Standby::kAnotherRank}, "", "OnDeath::kEnd ends the run");
   expect_refused({.on_death = OnDeath::kGoOn}, "the launcher ends all", "the launcher ends all; or give OnDeath::kEnd");
+}
+
+// The end of the owner is noticed before the state that it sent has made this a standby.
+TEST(SuccessionTest, WhoseOwnerEndsWhileItAdoptsTheStateTakesOver) {
+  auto all = processes(3, {}, "", "", 1s);
+  all[1].reset();
+  const std::vector<at::Tensor> state = state_of(*all[0]->variables);
+  all[2]->variables->show_whole([&](const KeptRecord&, const auto&) {
+    EXPECT_THROW(all[0]->succession->own(), DeadlineExceeded);  // what it sent is not adopted meanwhile
+    all[0].reset();
+  });
+  EXPECT_TRUE(eventually([&] { return all[2]->succession->is_owner(); }));
+  EXPECT_EQ(all[2]->succession->ask_where(2, {}), Succession::Whereabouts::kHere);
+  EXPECT_TRUE(same_bits(state_of(*all[2]->variables), state));
 }
 
 }  // namespace
