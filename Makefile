@@ -2,7 +2,7 @@
 #
 #   LIBTORCH=DIR     use this LibTorch (unpacked, or an installed torch package) instead of downloading one
 #   PREFIX=DIR       where `make install` installs (/usr/local)
-#   JOBS=N           compilers and tests at a time (the number of cores)
+#   JOBS=N           compilers and tests at a time (the number of cores, and one test more)
 #   SECONDS=N        how long each fuzz target of `make fuzz` runs (300)
 
 SHELL := /bin/bash
@@ -11,10 +11,8 @@ SHELL := /bin/bash
 MAKEFLAGS += --no-print-directory
 
 PREFIX ?= /usr/local
-JOBS ?= $(shell nproc 2>/dev/null || sysctl -n hw.ncpu)
 SECONDS ?= 300
 RUN ?= runs/cartpole-$(shell date +%Y%m%d-%H%M%S)
-export JOBS
 
 .PHONY: help train test parity bench bench-smoke count check check-all build install fuzz test-asan test-gpu test-learn test-namespaces test-slow clean distclean
 

@@ -23,26 +23,30 @@ endif()
 add_library(tandem_testing INTERFACE)
 target_link_libraries(tandem_testing INTERFACE tandem_warnings tandem_quick_build GTest::gmock GTest::gtest_main)
 
-# tandem_discover_tests(TARGET LABELS unit... [TIMEOUT seconds]): every test of a GoogleTest program as a test of its own,
-# so that one that crashes takes no other with it. Under a sanitizer, where starting a program takes long, the program is one.
+# tandem_discover_tests(TARGET LABELS unit...): every suite of a GoogleTest program as a test of its own, so that one that crashes
+# takes no other suite with it. Tests that start programs themselves are found one by one instead (gtest_discover_tests).
+#
+# ctest begins with those of the highest COST, so that no long one is left when the others are done: 100 for whole programs,
+# 50 for processes, and for units the more the higher the layer.
 #
 # Labels: unit (a layer by itself), process (several processes, killed ones too), gpu (needs a CUDA
 # device), parity (needs Python packages), learn (trains until it is good), slow (takes more than seconds), namespaces (makes
 # network namespaces).
 add_custom_target(unit_tests)  # builds all programs with that label
 function(tandem_discover_tests target)
-  cmake_parse_arguments(ARG "" "TIMEOUT" "LABELS" ${ARGN})
-  if(NOT ARG_TIMEOUT)
-    set(ARG_TIMEOUT 240)
-  endif()
+  cmake_parse_arguments(ARG "" "" "LABELS" ${ARGN})
   if(unit IN_LIST ARG_LABELS)
     add_dependencies(unit_tests ${target})
   endif()
-  if(TANDEM_SANITIZE)
-    math(EXPR timeout "${ARG_TIMEOUT} * 10")
-    add_test(NAME ${target} COMMAND ${target})
-    set_tests_properties(${target} PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT ${timeout})
-  else()
-    gtest_discover_tests(${target} DISCOVERY_TIMEOUT 60 PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT ${ARG_TIMEOUT})
-  endif()
+  get_target_property(lower unit_tests MANUALLY_ADDED_DEPENDENCIES)
+  list(LENGTH lower cost)
+  set(suites ${CMAKE_CURRENT_BINARY_DIR}/${target}_suites.cmake)
+  add_custom_command(TARGET ${target} POST_BUILD BYPRODUCTS ${suites} VERBATIM
+                     COMMAND ${CMAKE_COMMAND} -D PROGRAM=$<TARGET_FILE:${target}> -D OUT=${suites} -D "LABELS=${ARG_LABELS}"
+                             -D COST=${cost} -D TIMEOUT=900 -P ${PROJECT_SOURCE_DIR}/cmake/AddTestSuites.cmake)
+  # What ctest reads must be there before the program is.
+  set(include ${CMAKE_CURRENT_BINARY_DIR}/${target}_include.cmake)
+  file(WRITE ${include} "if(EXISTS [==[${suites}]==])\n  include([==[${suites}]==])\nelse()\n"
+                        "  add_test(${target}_NOT_BUILT ${target}_NOT_BUILT)\nendif()\n")
+  set_property(DIRECTORY APPEND PROPERTY TEST_INCLUDE_FILES ${include})
 endfunction()

@@ -6,6 +6,8 @@
 #include <functional>
 #include <set>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "tandem/base/text.h"
 #include "tandem/sync/token_protocol.h"
@@ -54,6 +56,11 @@ class Explorer {
   void explore() {
     const TokenProtocol begun = all_joined(options_);
     visit({.protocol = begun, .kept = {.record = begun.record(), .counted = {}}});
+    while (!frontier_.empty()) {
+      const Explored state = std::move(frontier_.back());
+      frontier_.pop_back();
+      go_on_from(state);
+    }
   }
   [[nodiscard]] std::size_t states() const { return seen_.size(); }
   [[nodiscard]] std::size_t finished() const { return finished_; }
@@ -81,7 +88,10 @@ class Explorer {
       ++finished_;
       return;
     }
-    if (!seen_.insert(key_of(state)).second) return;
+    if (seen_.insert(key_of(state)).second) frontier_.push_back(state);
+  }
+
+  void go_on_from(const Explored& state) {
     bool goes_on = false, anybody = false;
     for (int worker = 0; worker < options_.workers; ++worker) {
       if (!state.protocol.is_present(worker)) continue;
@@ -262,6 +272,7 @@ class Explorer {
   const TokenProtocol::Options options_;
   const Most most_;
   std::set<std::string> seen_;
+  std::vector<Explored> frontier_;  // seen, and where they lead to not yet
   std::size_t finished_ = 0;
 };
 
