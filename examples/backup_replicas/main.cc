@@ -26,6 +26,7 @@ int main() {
       if (report.step >= 300 && me == 0) std::cout << "mean squared error " << report.loss << '\n';
     }
   });
-  for (const auto& [gradients, waited] : team.take_gradients()->replicas)
+  const auto report = team.take_gradients();
+  for (const auto& [gradients, waited] : report->replicas)
     std::cout << gradients.applied << " gradients used, " << gradients.dropped << " too late\n";
 }

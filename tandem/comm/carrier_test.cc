@@ -36,7 +36,9 @@ class SlowWire final : public ForwardingGroup {
 
  protected:
   void finish(std::uint64_t ticket, const Limits& limits) override {
-    if (ticket == 0) EXPECT_TRUE(eventually([&] { return between_.may_end.try_wait(); }));
+    if (ticket == 0) {
+      EXPECT_TRUE(eventually([&] { return between_.may_end.try_wait(); }));
+    }
     ForwardingGroup::finish(ticket, limits);
   }
 
