@@ -1,6 +1,7 @@
 # Run after a GoogleTest program is linked: writes to OUT the tests of ctest, one for each suite of PROGRAM, with LABELS, COST and
 # TIMEOUT. Not one a case, since each process that loads LibTorch spends a quarter of a second on that; and not one a program,
-# since AddressSanitizer takes ever longer for an allocation the more of them there were from different places.
+# since AddressSanitizer takes ever longer for an allocation the more of them there were from different places. LibTorch's threads
+# do not spin where they wait for each other, as they do by default: several tests share the cores.
 execute_process(COMMAND ${PROGRAM} --gtest_list_tests OUTPUT_VARIABLE listed TIMEOUT 60 COMMAND_ERROR_IS_FATAL ANY)
 string(REPLACE "\n" ";" lines "${listed}")
 set(tests "")
@@ -8,7 +9,8 @@ foreach(line IN LISTS lines)
   if(line MATCHES "^([A-Za-z0-9_/]+)\\.( +#.*)?$")
     set(suite ${CMAKE_MATCH_1})
     string(APPEND tests "add_test([==[${suite}]==] [==[${PROGRAM}]==] [==[--gtest_filter=${suite}.*]==])\n"
-                        "set_tests_properties([==[${suite}]==] PROPERTIES LABELS [==[${LABELS}]==] COST ${COST} TIMEOUT ${TIMEOUT})\n")
+                        "set_tests_properties([==[${suite}]==] PROPERTIES LABELS [==[${LABELS}]==] COST ${COST} TIMEOUT ${TIMEOUT}\n"
+                        "                     ENVIRONMENT OMP_WAIT_POLICY=passive)\n")
   endif()
 endforeach()
 if(tests STREQUAL "")
