@@ -3,15 +3,14 @@
 # since AddressSanitizer takes ever longer for an allocation the more of them there were from different places. LibTorch's threads
 # do not spin where they wait for each other, as they do by default: several tests share the cores.
 execute_process(COMMAND ${PROGRAM} --gtest_list_tests OUTPUT_VARIABLE listed TIMEOUT 60 COMMAND_ERROR_IS_FATAL ANY)
-string(REPLACE "\n" ";" lines "${listed}")
+# Only names are made a list: what is printed of parameters may have semicolons and brackets, by which CMake splits or joins.
+string(REGEX MATCHALL "\n[A-Za-z0-9_/]+\\.[ \n]" suites "\n${listed}")
 set(tests "")
-foreach(line IN LISTS lines)
-  if(line MATCHES "^([A-Za-z0-9_/]+)\\.( +#.*)?$")
-    set(suite ${CMAKE_MATCH_1})
-    string(APPEND tests "add_test([==[${suite}]==] [==[${PROGRAM}]==] [==[--gtest_filter=${suite}.*]==])\n"
-                        "set_tests_properties([==[${suite}]==] PROPERTIES LABELS [==[${LABELS}]==] COST ${COST} TIMEOUT ${TIMEOUT}\n"
-                        "                     ENVIRONMENT OMP_WAIT_POLICY=passive)\n")
-  endif()
+foreach(suite IN LISTS suites)
+  string(REGEX REPLACE "[. \n]" "" suite "${suite}")
+  string(APPEND tests "add_test([==[${suite}]==] [==[${PROGRAM}]==] [==[--gtest_filter=${suite}.*]==])\n"
+                      "set_tests_properties([==[${suite}]==] PROPERTIES LABELS [==[${LABELS}]==] COST ${COST} TIMEOUT ${TIMEOUT}\n"
+                      "                     ENVIRONMENT OMP_WAIT_POLICY=passive)\n")
 endforeach()
 if(tests STREQUAL "")
   message(FATAL_ERROR "${PROGRAM} has no tests")
