@@ -72,6 +72,26 @@ TEST(DdPpoTest, ARunGoesOnExactlyOnOtherRanks) {
   EXPECT_EQ(state_of(folder), state_of(scratch / "whole"));
 }
 
+// Fragments then differ in length from shard to shard, and how many steps an update makes is known afterwards only.
+TEST(DdPpoTest, CompleteEpisodesGiveTheSameBitsOnAnyRanksAndAfterAResume) {
+  const TemporaryFolder scratch;
+  const Recipe recipe = with_setting(changing(), "ppo.batch_mode=complete_episodes");
+  expect_success(train(recipe, scratch / "1", "cpu:4"));
+  expect_success(with_ranks(2, train(recipe, scratch / "2", "cpu:2")));
+  EXPECT_EQ(state_of(scratch / "2"), state_of(scratch / "1"));
+  expect_success(with_ranks(4, train(with_steps(recipe, recipe.steps / 2), scratch / "4", "cpu")));
+  Command more = resume(scratch / "4", "cpu:2");
+  more.arguments.insert(more.arguments.end(), {"--total-steps", std::to_string(recipe.steps)});
+  expect_success(with_ranks(2, more));
+  EXPECT_EQ(summary_of(scratch / "4").at("resumed").as_string(), "exactly");
+  EXPECT_EQ(state_of(scratch / "4"), state_of(scratch / "1"));
+  const std::int64_t made = summary_of(scratch / "1").at("env_steps").as_int64();
+  EXPECT_GE(made, recipe.steps);
+  EXPECT_EQ(summary_of(scratch / "4").at("env_steps").as_int64(), made);
+  // Its last update went far beyond the steps that were asked for, and it has ended all the same.
+  expect_success(resume(scratch / "1", "cpu"));
+}
+
 // What --ranks and the counts of a rank become is in the run's config.yaml.
 TEST(DdPpoTest, CountsOfARankAreTotalsInTheRecord) {
   const TemporaryFolder scratch;
@@ -183,7 +203,10 @@ std::vector<Wrong> wrong_configurations() {
       {set("framework=tf"), "framework = tf", "LibTorch"},
       {set("num_gpus=1"), "num_gpus = 1", "devices"},
       {set("num_gpus_per_worker=1"), "num_gpus_per_worker = 1", "devices"},
-      {set("batch_mode=complete_episodes"), "batch_mode = complete_episodes", "rollout_steps"},
+      {set("batch_mode=complete_episodes"), "batch_mode = complete_episodes", "ppo.batch_mode"},
+      {{"--batch-mode", "complete_episodes", "--stragglers", "preempt"}, "ppo.batch_mode", "wait_all"},
+      {{"--batch-mode", "complete_episodes", "--survivors", "shrink"}, "ppo.batch_mode", "take_over"},
+      {{"--batch-mode", "complete_episodes", "--set", "policy.recurrent=lstm"}, "ppo.batch_mode", "truncate_episodes"},
       {set("num_workers=0"), "num_workers = 0", "at least one"},
       {{"--ranks", "0"}, "--ranks 0", "from 1 to 1000"},
       {{"--ranks", "two"}, "--ranks two", "an integer"},

@@ -27,6 +27,7 @@
 #include "tandem/rl/policy/action_family.h"
 #include "tandem/rl/policy/normalizer.h"
 #include "tandem/rl/policy/torso.h"
+#include "tandem/rl/rollout/complete_episodes.h"
 #include "tandem/sync/replica.h"
 
 namespace tandem::app {
@@ -178,6 +179,11 @@ Surroundings surroundings_of(const rl::EnvRegistry& environments, int ranks) {
        [spec_of, has_one_agent](const TrainOptions& options) {
          if (has_one_agent(options)) (void)rl::chosen_torso(options.policy.torso, spec_of(options));
        }},
+      {"ppo.batch_mode",
+       [spec_of, has_one_agent](const TrainOptions& options) {
+         if (is_ppo(options.algo) && options.ppo.completes_episodes() && has_one_agent(options))
+           (void)rl::CompleteEpisodes::most_steps(spec_of(options), options.ppo.rollout_steps);
+       }},
       {"survivors", require_survivors},
       {"dd_ppo.replay", [](const TrainOptions& options) { (void)recorded_rollouts(options); }},
       {"normalize.observations",
@@ -207,8 +213,8 @@ std::optional<model::Checkpoint> checkpoint_to_resume(const RunPaths& paths, Con
       changed_since(config_of(*checkpoint), options, paths.config().string(), checkpoint->folder().string());
   if (!changes.empty()) throw ConfigError(std::move(changes));
   const std::int64_t made = env_steps_of(*checkpoint);
-  // The last update of a run may go beyond its total.
-  if (made - options.total_steps >= batch_rows(options)) {
+  // The last update of a run may go beyond its total: how far is not known where it completes episodes.
+  if (!options.ppo.completes_episodes() && made - options.total_steps >= batch_rows(options)) {
     throw ConfigError(concat("total_steps = ", options.total_steps, ": the run has made ", made,
                              " environment steps already, and steps are not taken back; ask for more than ", made,
                              ", or train anew in another folder"));

@@ -25,7 +25,7 @@ constexpr std::array kForeign{
     Foreign{"num_rollout_workers", "ranks are started by --ranks or a launcher, and there is at least one"},
     Foreign{"num_gpus", "every rank learns on its own devices: name them with devices"},
     Foreign{"num_gpus_per_worker", "every rank learns on its own devices: name them with devices"},
-    Foreign{"batch_mode", "a rollout always has rollout_steps steps, and episodes go on in the next one"},
+    Foreign{"batch_mode", "here it is ppo.batch_mode"},
     Foreign{"framework", "there is one, LibTorch; leave it out"},
     Foreign{"torch_distributed_backend", "ranks exchange as the flag --backend says"},
     Foreign{"keep_local_weights_in_sync", "the parameters of all ranks always are; leave it out"},

@@ -88,6 +88,10 @@ void add_ppo_learning(OptionTable& table, rl::PpoOptions& ppo) {
   const auto add = [&table](const char* key, auto& field, const char* help) -> Option& {
     return table.add(key, field, help).only_with("algo", kPpos);
   };
+  add("ppo.batch_mode", ppo.batch_mode,
+      "Where a rollout ends: truncate_episodes, after rollout_steps; complete_episodes, with the episodes under way "
+      "then, and the next one begins new ones.")
+      .flag("--batch-mode");
   add("ppo.epochs", ppo.epochs, "Passes over each rollout.").at_least(1).flag("--epochs");
   add("ppo.minibatches", ppo.minibatches, "Optimizer steps of a pass.")
       .at_least(1)

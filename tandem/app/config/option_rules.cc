@@ -34,6 +34,7 @@ class Rules {
     if (!is_ppo(options_.algo)) return check_impala();
     check_objective();
     check_shrinking();
+    check_batch_mode();
     if (options_.algo == Algorithm::kDdPpo) {
       check_dd_ppo();
       check_stragglers();
@@ -84,6 +85,24 @@ class Rules {
     fault(dd_ppo.replay ? "dd_ppo.replay" : "dd_ppo.stragglers",
           "rollouts of a recurrent policy are cut into sequences of one length and do not end early so far; use "
           "wait_all");
+  }
+
+  void check_batch_mode() {
+    if (!options_.ppo.completes_episodes() || any_faulty({"ppo.batch_mode", "policy.recurrent"})) return;
+    if (options_.policy.recurrent != Recurrence::kNone) {
+      fault("ppo.batch_mode",
+            "rollouts of a recurrent policy are cut into sequences of one length, all of the same number so far; use "
+            "truncate_episodes");
+    } else if (options_.algo == Algorithm::kDdPpo && !any_faulty({"dd_ppo.stragglers"}) &&
+               options_.dd_ppo.stragglers.policy != pipeline::Stragglers::kWaitAll) {
+      fault("ppo.batch_mode",
+            concat("a rollout that ends early, as dd_ppo.stragglers: ", word_of(options_.dd_ppo.stragglers.policy),
+                   " has it, cuts episodes; use wait_all, or truncate_episodes"));
+    } else if (options_.algo == Algorithm::kDdPpo && options_.dd_ppo.replay) {
+      fault("ppo.batch_mode", "the record of dd_ppo.replay says where rollouts end; use truncate_episodes");
+    } else if (options_.survivors == Survivors::kShrink) {
+      fault("ppo.batch_mode", "who rests is recorded with survivors: shrink by numbers of steps; use take_over");
+    }
   }
 
   void check_shrinking() {

@@ -168,7 +168,7 @@ struct TrainOptions {
   return impala;
 }
 
-/// Environment steps that come to a learner at once.
+/// Environment steps that come to a learner at once; at least, where episodes are completed.
 [[nodiscard]] inline std::int64_t batch_rows(const TrainOptions& options) {
   return is_ppo(options.algo) ? options.ppo.batch_rows() : impala_options(options).batch_rows();
 }
@@ -255,6 +255,12 @@ template <>
 struct Choices<rl::Schedule> {
   static constexpr std::array kAll{Choice<rl::Schedule>{rl::Schedule::kConstant, "constant"},
                                    Choice<rl::Schedule>{rl::Schedule::kLinear, "linear"}};
+};
+template <>
+struct Choices<rl::BatchMode> {
+  using Mode = rl::BatchMode;
+  static constexpr std::array kAll{Choice<Mode>{Mode::kTruncateEpisodes, "truncate_episodes"},
+                                   Choice<Mode>{Mode::kCompleteEpisodes, "complete_episodes"}};
 };
 template <>
 struct Choices<rl::TimeLimit> {

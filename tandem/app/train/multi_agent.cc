@@ -57,6 +57,10 @@ std::vector<Surroundings::Check> multi_agent_checks(const rl::EnvRegistry& envir
   with_agents("env_restarts", [](const TrainOptions& options, const Entry& entry) {
     refuse(options.env_restarts > 0, entry, "and such environments are not made anew when they fail; leave it at 0");
   });
+  with_agents("ppo.batch_mode", [](const TrainOptions& options, const Entry& entry) {
+    refuse(options.ppo.completes_episodes(), entry,
+           "whose episodes go on in the next rollout so far; use truncate_episodes");
+  });
   with_agents("policy.recurrent", [](const TrainOptions& options, const Entry& entry) {
     refuse(options.policy.recurrent != Recurrence::kNone, entry, "whose policies remember nothing so far; use none");
   });

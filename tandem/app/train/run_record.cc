@@ -190,9 +190,9 @@ std::string RunRecord::batch_text() const {
                   ppo.batch_rows() / ppo.minibatch_rows(), " minibatches");
   }
   // Where rollouts may end early, or groups rest: run_.why_numbers_differ() says how many do.
-  const char* at_most = may_have_fewer_rows(options_) ? "at most " : "";
-  return concat("an update has ", at_most, rows_text(ppo.batch_rows()), ", ", ppo.batch_rows() / run_.shards(),
-                " a shard; a minibatch ", at_most, rows_text(ppo.minibatch_rows()),
+  const char* bound = may_have_fewer_rows(options_) ? "at most " : ppo.completes_episodes() ? "at least " : "";
+  return concat("an update has ", bound, rows_text(ppo.batch_rows()), ", ", ppo.batch_rows() / run_.shards(),
+                " a shard; a minibatch ", bound, rows_text(ppo.minibatch_rows()),
                 ppo.sequences ? concat(", with padding and burn-in, in sequences of ",
                                        rl::SequenceCut(ppo.rollout_steps, *ppo.sequences).window())
                               : "");

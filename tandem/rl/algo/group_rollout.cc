@@ -7,6 +7,13 @@
 #include "tandem/base/text.h"
 
 namespace tandem::rl {
+namespace {
+
+GroupWindow window_of(const Fragment& fragment, int steps, Clock::time_point start) {
+  return {.steps = steps, .rows = fragment.steps * fragment.rows, .seconds = seconds_since(start)};
+}
+
+}  // namespace
 
 GroupRollout::GroupRollout(StragglerSetup setup, std::vector<RolloutGroup> groups, int first_group, int steps,
                            const std::optional<ProgressBoard>& board)
@@ -25,16 +32,23 @@ void GroupRollout::collect(std::int64_t update, const Normalizers& frozen) {
   if (rule_) return collect_until_rule(update, frozen);
   const Clock::time_point start = Clock::now();
   for (std::size_t i = 0; i < groups_.size(); ++i) {
-    if (groups_[i].unit) {
-      windows_[i] = {.steps = groups_[i].worker->collect(frozen).steps, .seconds = seconds_since(start)};
-    } else {
+    if (!groups_[i].unit) {
       rest(i);
+      continue;
     }
+    RolloutWorker& worker = *groups_[i].worker;
+    CompleteEpisodes* complete = groups_[i].complete;
+    const Fragment& fragment = complete != nullptr ? complete->collect(update, frozen) : worker.collect(frozen);
+    windows_[i] = window_of(fragment, worker.steps_made(), start);
   }
 }
 
 void GroupRollout::rest(std::size_t group) {
-  groups_[group].worker->rest();
+  if (groups_[group].complete != nullptr) {
+    groups_[group].complete->rest();
+  } else {
+    groups_[group].worker->rest();
+  }
   windows_[group] = {};
 }
 
@@ -59,7 +73,7 @@ void GroupRollout::collect_until_rule(std::int64_t update, const Normalizers& fr
       if (!rule_->ends(worker.steps_made())) return false;
       progress.finished = true;
       board_->post(*groups_[i].unit, progress);
-      windows_[i] = {.steps = worker.end().steps, .seconds = seconds_since(start)};
+      windows_[i] = window_of(worker.end(), worker.steps_made(), start);
       return true;
     });
   }
@@ -81,7 +95,7 @@ void GroupRollout::collect_recorded(std::int64_t update, const Normalizers& froz
     RolloutWorker& worker = *groups_[i].worker;
     worker.begin(frozen);
     for (int t = 0; t < its; ++t) worker.step(frozen);
-    windows_[i] = {.steps = worker.end().steps, .seconds = seconds_since(start)};
+    windows_[i] = window_of(worker.end(), worker.steps_made(), start);
   }
 }
 

@@ -1,5 +1,5 @@
 // rl/algo/group_rollout.h: how the env groups of a replica make their fragments for an update: all steps, until a rule
-// ends it (pipeline/straggler_rule.h), or as many as another run recorded.
+// ends it (pipeline/straggler_rule.h), as many as another run recorded, or until episodes end.
 //
 // Where fragments may end early, the groups of a replica go step by step together, so that none of them is always the
 // last to come. What a group sees does not depend on that.
@@ -16,6 +16,7 @@
 #include "tandem/metrics/window_stat.h"
 #include "tandem/pipeline/straggler_rule.h"
 #include "tandem/rl/policy/normalizer.h"
+#include "tandem/rl/rollout/complete_episodes.h"
 #include "tandem/rl/rollout/rollout_worker.h"
 
 namespace tandem::rl {
@@ -30,22 +31,24 @@ struct StragglerSetup {
   }
 };
 
-/// A group of the replica.
+/// A group of the replica. Pointers are not owned.
 struct RolloutGroup {
-  RolloutWorker* worker = nullptr;  // not owned
-  std::optional<int> unit = {};     // its place on the board; nothing: it rests
+  RolloutWorker* worker = nullptr;
+  CompleteEpisodes* complete = nullptr;  // around the worker, where episodes are completed; else null
+  std::optional<int> unit = {};          // its place on the board; nothing: it rests
 };
 
 /// What a group did in a rollout.
 struct GroupWindow {
   int steps = 0;       // 0: it rested
+  int rows = 0;        // of the fragment: steps of each of its environments that count
   double seconds = 0;  // from the rollout's begin to the last of them
 };
 
 class GroupRollout {
  public:
   /// `groups`: [first_group, ...) of the run. `board`: of all that do not rest; needed when the policy is not kWaitAll
-  /// and nothing is recorded. A record says itself who rests: whose steps are 0.
+  /// and nothing is recorded. A record says itself who rests: whose steps are 0. Episodes are completed under kWaitAll.
   GroupRollout(StragglerSetup setup, std::vector<RolloutGroup> groups, int first_group, int steps,
                const std::optional<ProgressBoard>& board);
 

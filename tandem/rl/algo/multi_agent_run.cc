@@ -25,6 +25,8 @@ constexpr std::array kTimes{&LearnReport::load_seconds, &LearnReport::learn_seco
 MultiAgentSetup checked(MultiAgentSetup setup) {
   std::vector<std::string> faults = faults_of(setup.ppo, setup.shards);
   if (setup.total_steps < 1) faults.push_back(concat("total_steps is ", setup.total_steps, "; it must be at least 1"));
+  if (setup.ppo.completes_episodes())
+    faults.emplace_back("episodes of several agents go on in the next rollout so far: leave batch_mode");
   if (setup.ppo.sequences) faults.emplace_back("policies of several agents remember nothing so far: leave sequences");
   if (!sync::is_reproducible(setup.strategy, 2))
     faults.emplace_back(

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "tandem/rl/rollout/batch_mode.h"
 #include "tandem/rl/rollout/sequences.h"
 #include "tandem/rl/rollout/time_limit.h"
 
@@ -25,14 +26,15 @@ enum class LossKernel {
 /// Whether the shards' fragments have equally many steps.
 enum class Fragments {
   kEven,
-  kUneven,  // some may end early; a minibatch has a part of each, and rows count alike
+  kUneven,  // some may end earlier than others; a minibatch has a part of each, and rows count alike
 };
 
 /// Counts are totals of the run, so that they mean the same on any topology.
 struct PpoOptions {
   int num_envs = 8;
   int rollout_steps = 128;  // of each environment, between updates
-  int epochs = 4;           // passes over the rollout
+  BatchMode batch_mode = BatchMode::kTruncateEpisodes;
+  int epochs = 4;  // passes over the rollout
   // One of the two:
   std::optional<std::int64_t> minibatches = 4;  // of a pass
   std::optional<std::int64_t> minibatch_size;   // rows over all shards
@@ -59,6 +61,8 @@ struct PpoOptions {
   Fragments fragments = Fragments::kEven;
   std::optional<SequenceOptions> sequences;  // of policies that remember; none: of others
 
+  [[nodiscard]] bool completes_episodes() const { return batch_mode == BatchMode::kCompleteEpisodes; }
+  /// Of an update; at least, where it completes episodes.
   [[nodiscard]] std::int64_t batch_rows() const { return std::int64_t{num_envs} * rollout_steps; }
   /// Sequences of a rollout, where it is cut into some.
   [[nodiscard]] std::int64_t batch_sequences() const {

@@ -34,10 +34,15 @@ void slower_of(std::span<double* const, 4> times, std::span<const double, 4> oth
 }
 
 PpoSetup checked(PpoSetup setup) {
-  setup.ppo.fragments = setup.has_uneven_rollouts() ? Fragments::kUneven : Fragments::kEven;
+  const bool complete = setup.ppo.completes_episodes();
+  setup.ppo.fragments = setup.has_uneven_rollouts() || complete ? Fragments::kUneven : Fragments::kEven;
   std::vector<std::string> faults = faults_of(setup.ppo, setup.shards);
   if (setup.has_uneven_rollouts() && setup.ppo.sequences)
     faults.emplace_back("sequences: they are of one length, so fragments cannot have different numbers of steps");
+  if (complete && setup.ppo.sequences)
+    faults.emplace_back("complete_episodes: sequences are of one length, and episodes are not; use truncate_episodes");
+  if (complete && setup.has_uneven_rollouts())
+    faults.emplace_back("complete_episodes: no rollout may end early, none follow a record, and no group rest");
   if (setup.total_steps < 1) faults.push_back(concat("total_steps is ", setup.total_steps, "; it must be at least 1"));
   if (!faults.empty()) throw ConfigError(std::move(faults));
   return setup;
@@ -84,7 +89,9 @@ PpoRun::~PpoRun() = default;
 
 void PpoRun::build_worker(int shard, ActorCritic& policy) {
   const int envs = setup_.ppo.num_envs / setup_.shards;
-  const RolloutOptions options{.steps = setup_.ppo.rollout_steps,
+  const int steps = setup_.ppo.rollout_steps;
+  const bool complete = setup_.ppo.completes_episodes();
+  const RolloutOptions options{.steps = complete ? CompleteEpisodes::most_steps(spec_, steps) : steps,
                                .gamma = setup_.ppo.gamma,
                                .time_limit = setup_.ppo.time_limit,
                                .family = policy.family(),
@@ -94,6 +101,7 @@ void PpoRun::build_worker(int shard, ActorCritic& policy) {
   std::unique_ptr<Actor> actor = make_actor(policy, setup_.actor, group->size() * spec_.agents, setup_.seed, shard);
   workers_.push_back(std::make_unique<RolloutWorker>(std::move(group), std::move(actor), options, shard * envs));
   workers_.back()->reset(setup_.seed);
+  if (complete) complete_.push_back(std::make_unique<CompleteEpisodes>(*workers_.back(), steps, setup_.seed));
 }
 
 // By group of the run: its place among those that make steps; nothing when it rests.
@@ -126,8 +134,11 @@ void PpoRun::build_rollouts(const std::vector<sync::Placement>& placements) {
     std::vector<RolloutGroup> groups;
     std::vector<Fragment*>& fragments = fragments_.emplace_back();
     for (int shard = placement.mine.begin; shard < placement.mine.end; ++shard) {
-      groups.push_back({.worker = &worker(shard), .unit = units[static_cast<std::size_t>(shard)]});
-      fragments.push_back(&worker(shard).fragment());
+      CompleteEpisodes* complete =
+          complete_.empty() ? nullptr : complete_[static_cast<std::size_t>(shard - shards_.begin)].get();
+      groups.push_back(
+          {.worker = &worker(shard), .complete = complete, .unit = units[static_cast<std::size_t>(shard)]});
+      fragments.push_back(complete != nullptr ? &complete->fragment() : &worker(shard).fragment());
     }
     rollouts_.push_back(std::make_unique<GroupRollout>(stragglers, std::move(groups), placement.mine.begin,
                                                        setup_.ppo.rollout_steps, board));
@@ -197,8 +208,8 @@ RunReport PpoRun::finish_update(const std::vector<RunReport>& replicas) {
   }
   mine.insert(mine.end(), {learn, wait});
   for (const auto& rollout : rollouts_) {
-    for (const auto& [steps, seconds] : rollout->windows())
-      mine.insert(mine.end(), {static_cast<double>(steps), seconds});
+    for (const auto& [steps, rows, seconds] : rollout->windows())
+      mine.insert(mine.end(), {static_cast<double>(steps), static_cast<double>(rows), seconds});
   }
   for (const auto& worker : workers_) append_results(*worker, mine);
 
@@ -215,10 +226,11 @@ RunReport PpoRun::finish_update(const std::vector<RunReport>& replicas) {
     rank = {.sample_seconds = all[0], .learn_seconds = all[6], .wait_seconds = all[7], .env_steps = 0};
     all = all.subspan(8);
     for (std::size_t i = 0; i < its_groups; ++i) {
-      groups_.push_back({.steps = static_cast<int>(all[2 * i]), .seconds = all[2 * i + 1]});
-      rank.env_steps += std::int64_t{groups_.back().steps} * (setup_.ppo.num_envs / setup_.shards);
+      const auto its = all.subspan(3 * i, 3);
+      groups_.push_back({.steps = static_cast<int>(its[0]), .rows = static_cast<int>(its[1]), .seconds = its[2]});
+      rank.env_steps += groups_.back().rows;
     }
-    take_results(all.subspan(2 * its_groups), group_moments_, normalizers_, new_episodes_);
+    take_results(all.subspan(3 * its_groups), group_moments_, normalizers_, new_episodes_);
   }
   for (const auto& rollout : rollouts_) rollout->learned(learning);
   episodes_.add(new_episodes_);
@@ -234,8 +246,8 @@ void PpoRun::account_rollouts(RunReport& report) {
   const int envs = setup_.ppo.num_envs / setup_.shards;
   RolloutReport rollouts;
   double took = 0, would_have_taken = 0;
-  for (const auto& [steps, seconds] : groups_) {
-    env_steps_ += std::int64_t{steps} * envs;
+  for (const auto& [steps, rows, seconds] : groups_) {
+    env_steps_ += rows;
     if (setup_.has_uneven_rollouts()) rollouts.steps.push_back(steps);
     rollouts.rows_cut += std::int64_t{setup_.ppo.rollout_steps - steps} * envs;
     if (steps == 0) continue;
@@ -304,7 +316,8 @@ RolloutWorker::Resumed PpoRun::load(const learner::ReadPart& read_part) {
       const std::string group = group_part(shard);
       load_stream(part(shard_part(shard)), replica, shard);
       const at::Tensor bytes = find(part(group), "state", group).contiguous();
-      if (worker(shard).load(bytes_of(bytes), seed) != RolloutWorker::Resumed::kExactly) inexact = 1;
+      const bool exact = worker(shard).load(bytes_of(bytes), seed) == RolloutWorker::Resumed::kExactly;
+      if (!exact && !setup_.ppo.completes_episodes()) inexact = 1;  // whose updates begin new episodes in any case
     }
   }
   for (const std::vector<double>& rank : setup_.ranks.gather({inexact})) inexact = std::max(inexact, rank.front());

@@ -119,12 +119,13 @@ class PpoRun final : public TrainingRun {
   EpisodeWindow episodes_;
   std::int64_t updates_ = 0, env_steps_ = 0;
   int replicas_ = 1;
-  Range shards_;                                         // of this rank
-  int resting_ = 0;                                      // env groups of the run that make no steps
-  std::vector<std::shared_ptr<ActorCritic>> policies_;   // by replica of this rank
-  std::vector<std::unique_ptr<RolloutWorker>> workers_;  // by shard of this rank
-  std::vector<std::unique_ptr<GroupRollout>> rollouts_;  // by replica of this rank
-  std::vector<std::vector<Fragment*>> fragments_;        // by replica of this rank, of its shards
+  Range shards_;                                             // of this rank
+  int resting_ = 0;                                          // env groups of the run that make no steps
+  std::vector<std::shared_ptr<ActorCritic>> policies_;       // by replica of this rank
+  std::vector<std::unique_ptr<RolloutWorker>> workers_;      // by shard of this rank
+  std::vector<std::unique_ptr<CompleteEpisodes>> complete_;  // likewise, around them; none where episodes are cut
+  std::vector<std::unique_ptr<GroupRollout>> rollouts_;      // by replica of this rank
+  std::vector<std::vector<Fragment*>> fragments_;            // by replica of this rank, of its shards
   std::unique_ptr<StepWatch> watch_;
   std::unique_ptr<learner::ReplicaTeam> team_;
   std::vector<std::unique_ptr<Ppo>> ppo_;  // by replica of this rank

@@ -23,6 +23,12 @@ void EpisodeTracker::record(int step, const double* reward, const std::uint8_t* 
   }
 }
 
+void EpisodeTracker::keep_within(std::span<const int> steps) {
+  std::erase_if(finished_, [&](const Episode& episode) {
+    return episode.step >= steps[static_cast<std::size_t>(episode.row - first_row_)];
+  });
+}
+
 void EpisodeWindow::add(std::span<Episode> episodes) {
   std::sort(episodes.begin(), episodes.end(),
             [](const Episode& a, const Episode& b) { return std::tie(a.step, a.row) < std::tie(b.step, b.row); });

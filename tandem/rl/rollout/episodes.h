@@ -27,6 +27,8 @@ class EpisodeTracker {
   /// Those that ended since clear_finished(), whose memory stays for the next ones.
   [[nodiscard]] const std::vector<Episode>& finished() const { return finished_; }
   void clear_finished() { finished_.clear(); }
+  /// Forgets those that ended after the first `steps` [rows] steps of their row.
+  void keep_within(std::span<const int> steps);
 
   /// Of the episodes under way, by row; written to when a checkpoint is loaded.
   std::vector<double> running_return;

@@ -1,0 +1,88 @@
+#include "tandem/rl/rollout/complete_episodes.h"
+
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+
+#include <algorithm>
+
+#include "tandem/base/check.h"
+#include "tandem/base/error.h"
+#include "tandem/base/philox.h"
+#include "tandem/base/text.h"
+#include "tandem/concurrency/trace.h"
+
+namespace tandem::rl {
+
+int CompleteEpisodes::most_steps(const Spec& spec, int steps) {
+  if (spec.max_episode_steps < 1) {
+    throw ConfigError(concat("the episodes of ", spec.id,
+                             " have no time limit, and a rollout that waits for their ends might go on for ever; give "
+                             "it one (Spec::max_episode_steps), or use truncate_episodes"));
+  }
+  return steps + spec.max_episode_steps - 1;  // the step before the last of those may have begun an episode
+}
+
+CompleteEpisodes::CompleteEpisodes(RolloutWorker& worker, int steps, std::uint64_t run_seed)
+    : worker_(worker),
+      steps_(steps),
+      run_seed_(run_seed),
+      made_(static_cast<std::size_t>(worker.fragment().rows)),
+      fragment_(worker.group().spec(), worker.steps() * worker.fragment().rows, 1) {
+  TANDEM_CHECK(!worker.fragment().state.defined(), "sequences of episodes that differ in length");
+  TANDEM_CHECK(worker.steps() == most_steps(worker.group().spec(), steps), worker.steps(), " steps at most");
+}
+
+const Fragment& CompleteEpisodes::collect(std::int64_t update, const Normalizers& frozen) {
+  const Span span("rollout");
+  worker_.reset(derive_seed(run_seed_, SeedPurpose::kEnvGroup, static_cast<std::uint64_t>(update + 1) << 32));
+  sample(frozen);
+  worker_.episodes().keep_within(made_);
+  join();
+  return fragment_;
+}
+
+void CompleteEpisodes::rest() {
+  worker_.rest();
+  fragment_.steps = 0;
+}
+
+void CompleteEpisodes::sample(const Normalizers& frozen) {
+  std::fill(made_.begin(), made_.end(), 0);
+  worker_.begin(frozen);
+  const std::uint8_t* done = worker_.fragment().done.const_data_ptr<std::uint8_t>();
+  for (std::size_t left = made_.size(); left > 0; done += made_.size()) {
+    worker_.step(frozen);
+    if (worker_.steps_made() < steps_) continue;
+    for (std::size_t row = 0; row < made_.size(); ++row) {
+      if (made_[row] > 0 || done[row] == 0) continue;
+      made_[row] = worker_.steps_made();
+      --left;
+    }
+  }
+  (void)worker_.end();
+}
+
+void CompleteEpisodes::join() {
+  const at::NoGradGuard no_grad;
+  const Fragment& from = worker_.fragment();
+  std::int64_t begin = 0;
+  for (std::size_t row = 0; row < made_.size(); ++row) {
+    const auto copy = [&](const at::Tensor& its, const at::Tensor& joined) {
+      joined.select(1, 0)
+          .narrow(0, begin, made_[row])
+          .copy_(its.select(1, static_cast<std::int64_t>(row)).narrow(0, 0, made_[row]));
+    };
+    for (std::size_t leaf = 0; leaf < from.observation.size(); ++leaf)
+      copy(from.observation[leaf], fragment_.observation[leaf]);
+    if (from.action_mask.defined()) copy(from.action_mask, fragment_.action_mask);
+    copy(from.action, fragment_.action);
+    copy(from.log_prob, fragment_.log_prob);
+    copy(from.value, fragment_.value);
+    copy(from.reward, fragment_.reward);
+    copy(from.done, fragment_.done);
+    begin += made_[row];
+  }
+  fragment_.steps = static_cast<int>(begin);
+}
+
+}  // namespace tandem::rl
