@@ -44,8 +44,8 @@ void require_instruction_set(InstructionSet set) {
   if (set > here) {
     throw ConfigError(
         concat("instruction set ", name_of(set), " was asked for, and this processor has ", name_of(here),
-               ": a run keeps the instruction set that it began with; start a new run on this machine, or ",
-               "begin runs that are to move between machines with the lowest common one"));
+               ": a run keeps the instruction set that it began with; begin runs that are to move between machines, or ",
+               "to get ranks on others, with the lowest that all have"));
   }
 }
 

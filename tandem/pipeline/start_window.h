@@ -12,9 +12,8 @@
 #pragma once
 #include <algorithm>
 #include <cstdint>
-#include <deque>
 #include <optional>
-#include <set>
+#include <vector>
 
 #include "tandem/base/check.h"
 #include "tandem/base/mutex.h"
@@ -24,7 +23,10 @@ namespace tandem::pipeline {
 
 class StartWindow {
  public:
-  explicit StartWindow(std::int64_t width) : width_(width) { TANDEM_CHECK(width > 0); }
+  explicit StartWindow(std::int64_t width) : width_(width) {
+    TANDEM_CHECK(width > 0);
+    over_.resize(static_cast<std::size_t>(width));
+  }
 
   /// The number of the batch that `producer` begins. Empty when stopped or too late; then it keeps its place before
   /// those that ask later, until it withdraws.
@@ -34,13 +36,13 @@ class StartWindow {
       MutexLock lock(mutex_);
       if (std::ranges::find(asking_, producer) == asking_.end()) asking_.push_back(producer);
       const auto open = [&]() TANDEM_REQUIRES(mutex_) {
-        return asking_.front() == producer && (under_way_.empty() || next_ < *under_way_.begin() + width_);
+        return asking_.front() == producer && next_ < oldest_ + width_;
       };
       moved_.wait(mutex_, limits.stop, limits.deadline, open);
       if (!open()) return std::nullopt;
-      asking_.pop_front();
+      asking_.erase(asking_.begin());
       number = next_++;
-      under_way_.insert(number);
+      over_[place(number)] = false;
     }
     moved_.notify_all();
     return number;
@@ -57,7 +59,9 @@ class StartWindow {
   void end(std::int64_t number) {
     {
       MutexLock lock(mutex_);
-      TANDEM_CHECK(under_way_.erase(number) == 1, "batch ", number, " is not under way");
+      TANDEM_CHECK(number >= oldest_ && number < next_ && !over_[place(number)], "batch ", number, " is not under way");
+      over_[place(number)] = true;
+      while (oldest_ < next_ && over_[place(oldest_)]) ++oldest_;
     }
     moved_.notify_all();
   }
@@ -65,12 +69,14 @@ class StartWindow {
   [[nodiscard]] std::size_t waiters() const { return moved_.waiters(); }
 
  private:
+  [[nodiscard]] std::size_t place(std::int64_t number) const { return static_cast<std::size_t>(number % width_); }
+
   const std::int64_t width_;
   Mutex mutex_;
   CondVar moved_;
-  std::deque<int> asking_ TANDEM_GUARDED_BY(mutex_);  // in the order in which they came
-  std::int64_t next_ TANDEM_GUARDED_BY(mutex_) = 0;
-  std::set<std::int64_t> under_way_ TANDEM_GUARDED_BY(mutex_);
+  std::vector<int> asking_ TANDEM_GUARDED_BY(mutex_);  // in the order in which they came
+  std::int64_t oldest_ TANDEM_GUARDED_BY(mutex_) = 0, next_ TANDEM_GUARDED_BY(mutex_) = 0;
+  std::vector<char> over_ TANDEM_GUARDED_BY(mutex_);  // of those from oldest_ to next_, in a ring
 };
 
 }  // namespace tandem::pipeline

@@ -62,8 +62,13 @@ TEST(StartWindowTest, AStopEndsTheWait) {
 }
 
 TEST(StartWindowTest, WhatIsNotUnderWayCannotEnd) {
-  StartWindow window(1);
+  StartWindow window(2);
   EXPECT_THROW(window.end(0), InvariantError);
+  for (std::int64_t number = 0; number < 2; ++number) EXPECT_EQ(window.begin(0, at_once()), number);
+  window.end(1);
+  EXPECT_THROW(window.end(1), InvariantError) << "it is over already";
+  window.end(0);
+  EXPECT_THROW(window.end(0), InvariantError) << "so is all before 2";
 }
 
 }  // namespace

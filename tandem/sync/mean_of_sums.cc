@@ -1,6 +1,7 @@
 #include "tandem/sync/mean_of_sums.h"
 
 #include <ATen/ATen.h>
+#include <ATen/Dispatch.h>
 
 #include <algorithm>
 #include <cmath>
@@ -23,6 +24,22 @@ void apply_present_divisor(const Sums& sums) {
       if (present > 0 && present < shards) sums.gradients.views[b][slot].mul_(shards / present);
     }
   }
+}
+
+std::int64_t count_untouched(const Sums& sums) {
+  std::int64_t untouched = 0;
+  for (std::size_t b = 0; b < sums.parameters.buffers().size(); ++b) {
+    if (sums.parameters.buffers()[b].sparse) {
+      untouched += std::ranges::count_if(sums.gradients.sparse[b], [](const auto& sum) { return !sum.defined(); });
+      continue;
+    }
+    const at::Tensor presence = sums.gradients.presence[b].cpu();
+    AT_DISPATCH_FLOATING_TYPES_AND2(at::kHalf, at::kBFloat16, presence.scalar_type(), "presence", [&] {
+      const auto* flags = presence.const_data_ptr<scalar_t>();
+      untouched += std::count(flags, flags + presence.numel(), static_cast<scalar_t>(0));
+    });
+  }
+  return untouched;
 }
 
 [[noreturn]] void fail_not_finite(const Sums& sums, std::int64_t step) {
@@ -71,6 +88,7 @@ StepReport report_of(const MeanGradient& mean, std::int64_t step) {
           .weight = mean.weight,
           .loss = mean.loss,
           .grad_norm = mean.norm,
+          .untouched = mean.untouched,
           .wait_seconds = mean.wait_seconds};
 }
 
@@ -117,6 +135,7 @@ MeanGradient mean_of(const Sums& sums, const MeanOptions& options, std::int64_t 
                     .loss = tally.loss / tally.weight,
                     .lr_factor = tally.rate / tally.shards,
                     .left = tally.left};
+  mean.untouched = count_untouched(sums);
   if (options.divisor == Divisor::kPresent) apply_present_divisor(sums);
   mean.norm = norm_of(sums.gradients, sums.parameters, sums.squares) * mean.scale;
   if (!std::isfinite(mean.norm)) fail_not_finite(sums, step);

@@ -40,6 +40,7 @@ struct MeanGradient {
   double norm = 0;       // of the mean, or with kShard the sum, before clipping
   double lr_factor = 1;  // of the replicas that offered
   double left = 0;       // shards of replicas that have left
+  std::int64_t untouched = 0;  // parameters without a gradient of any shard
   double wait_seconds = 0;
 };
 

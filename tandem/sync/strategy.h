@@ -34,6 +34,7 @@ struct StepReport {
   double weight = 0;           // of all shards together
   double loss = 0;             // weighted mean over all shards
   double grad_norm = 0;        // of the mean gradient, before clipping
+  std::int64_t untouched = 0;  // parameters that no shard's loss reached: the step leaves them and their moments alone
   double wait_seconds = 0;     // spent in collectives: waiting for the others, and adding
   // Where a step is made of the first offers to come (SyncReplicas): the one that this offer is part of or, dropped,
   // came too late for, as `step` counts it; and how many gradients of how many it had then, or was made of.

@@ -128,6 +128,13 @@ TEST(RunAllocationsTest, Appo) {
   expect_no_allocations(run);
 }
 
+TEST(RunAllocationsTest, ImpalaWhoseBatchesWaitForABoundOnTheirLag) {
+  ImpalaSetup setup = impala();
+  setup.impala.max_policy_lag = 6;
+  ImpalaRun run(std::move(setup));
+  expect_no_allocations(run);
+}
+
 TEST(RunAllocationsTest, ImpalaOnTwoReplicas) {
   ImpalaSetup setup = impala();
   setup.shards = 2;

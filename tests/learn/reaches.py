@@ -14,9 +14,10 @@ from pathlib import Path
 
 
 def returns(run: Path) -> list[tuple[int, float]]:
-    """(env_steps, mean return of the last 100 episodes) of each update that has one."""
+    """(env_steps, mean return of the last 100 episodes) of each update that has so many: the first to end are often not
+    like the rest."""
     lines = (json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines())
-    return [(line["env_steps"], line["episode_return_mean"]) for line in lines if line["episode_return_mean"] is not None]
+    return [(line["env_steps"], line["episode_return_mean"]) for line in lines if line["episodes"] >= 100]
 
 
 def main() -> int:

@@ -3,6 +3,7 @@
     python env_parity.py path/to/env_trace [--episodes 100]
 
 For each environment:
+  spec      shape and bounds of observations and actions, time limit, and the reward threshold where gymnasium has one
   resets    the state and the observation after reset(seed) are equal to the last bit, for small and large seeds
   steps     100 whole episodes in lockstep, each step from gymnasium's own state: state, observation and reward agree
             within 1e-9, both end flags are equal, and the start state of every following episode is equal to the last bit
@@ -94,6 +95,25 @@ def text_of(action):
     return str(action) if isinstance(action, int) else f"{float(action):.17g}"
 
 
+def compare_spec(program, name):
+    process = subprocess.run([program, name, "1"], input="spec\n", capture_output=True, text=True, check=True)
+    ours, env, report = json.loads(process.stdout), gymnasium.make(name), Report(f"{name} spec")
+    finite = lambda bounds: numpy.float32(numpy.clip(numpy.asarray(bounds, dtype=float), -1e38, 1e38))
+    seen, action = env.observation_space, env.action_space
+    report.close_to("shape of observations", ours["shape"], seen.shape, 0.0)
+    # Gymnasium keeps bounds in float32.
+    for ours_name, theirs in (("low", seen.low), ("high", seen.high)):
+        report.close_to(f"{ours_name} of observations", numpy.float32(ours[ours_name]), finite(theirs), 0.0)
+    is_box = isinstance(action, gymnasium.spaces.Box)
+    low, high = (action.low, action.high) if is_box else ([0], [action.n - 1])
+    report.close_to("lowest action", numpy.float32(ours["action_low"]), low, 0.0)
+    report.close_to("highest action", numpy.float32(ours["action_high"]), high, 0.0)
+    report.close_to("time limit", ours["limit"], [gymnasium.spec(name).max_episode_steps], 0.0)
+    if gymnasium.spec(name).reward_threshold is not None:
+        report.close_to("reward threshold", ours["threshold"], [gymnasium.spec(name).reward_threshold], 0.0)
+    return report.close()
+
+
 def compare_resets(program, name):
     seeds = SEEDS + list(range(100, 300))
     report = Report(f"{name} resets")
@@ -182,6 +202,7 @@ def main():
     print(f"gymnasium {gymnasium.__version__}, numpy {numpy.__version__}")
     faults = compare_generator(arguments.program)
     for name in ENVIRONMENTS:
+        faults += compare_spec(arguments.program, name)
         faults += compare_resets(arguments.program, name)
         faults += compare_episodes(arguments.program, name, arguments.episodes, inject=True)
         if name not in DIVERGING:

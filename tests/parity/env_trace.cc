@@ -4,9 +4,11 @@
 //     reset SEED...          one seed an environment
 //     step ACTION...         one action an environment
 //     set ENV ELAPSED X...   puts a state into one environment; no answer
+//     spec                   what the environments show and take, the time limit and the threshold (none: nan)
 //   env_trace random SEED    draws from the generator, one line a kind of draw
 //
 // Numbers have 17 digits: a float64 comes back as it was.
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <functional>
@@ -52,6 +54,8 @@ class Trace {
         int env = 0, elapsed = 0;
         words >> env >> elapsed;
         group_->set_state(env, read<double>(words), elapsed);
+      } else if (command == "spec") {
+        answer_spec();
       } else {
         throw ConfigError("unknown command: " + line);
       }
@@ -74,6 +78,30 @@ class Trace {
       const auto actions = read<std::int64_t>(words);
       group_->step({.discrete = actions.data()}, buffers_.arrays());
     }
+  }
+
+  void answer_spec() const {
+    const Spec& spec = group_->spec();
+    const Leaf& seen = spec.observation.front();
+    std::vector<double> low, high;  // of a Box, or the first and the last action
+    if (const auto* box = std::get_if<Box>(&spec.action)) {
+      low = box->low;
+      high = box->high;
+    } else {
+      low = {0};
+      high = {static_cast<double>(std::get<Discrete>(spec.action).n - 1)};
+    }
+    std::cout << "{\"shape\":" << json_list(seen.shape) << ",\"low\":" << json_list(finite(seen.low))
+              << ",\"high\":" << json_list(finite(seen.high)) << ",\"action_low\":" << json_list(low)
+              << ",\"action_high\":" << json_list(high) << ",\"limit\":[" << spec.max_episode_steps
+              << "],\"threshold\":" << json_list(spec.reward_threshold ? std::vector{*spec.reward_threshold} : std::vector<double>{})
+              << "}" << std::endl;
+  }
+
+  // JSON knows no infinity; nor does it matter beyond float32.
+  static std::vector<double> finite(std::vector<double> bounds) {
+    for (double& bound : bounds) bound = std::clamp(bound, -1e38, 1e38);
+    return bounds;
   }
 
   void answer() const {

@@ -30,7 +30,8 @@ class ReadmeTest(unittest.TestCase):
                 shown[path] = text
                 self.assertEqual(text, (ROOT / path).read_text(), f"{document.name} differs from {path}")
         programs = [f"tests/readme/{file.name}" for file in HERE.glob("*.cc")]
-        self.assertEqual(sorted(shown), sorted([*programs, "tests/package/first_programs/CMakeLists.txt"]))
+        projects = [f"tests/package/{name}/CMakeLists.txt" for name in ("first_programs", "tutorial")]
+        self.assertEqual(sorted(shown), sorted([*programs, *projects]))
 
     def losses_of(self, *command):
         done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=240)
@@ -46,6 +47,13 @@ class ReadmeTest(unittest.TestCase):
         for run in runs:
             for mine, theirs in zip(self.losses_of(*run), alone, strict=True):
                 self.assertAlmostEqual(mine, theirs, delta=0.01 * theirs)
+
+    def test_an_error_ends_the_tutorial_with_its_own_exit_code(self):
+        wrong = {**os.environ, "RANK": "2", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29500"}
+        for program in ("TUTORIAL_SEVERAL", "TUTORIAL_MORE"):
+            done = subprocess.run([os.environ[program]], env=wrong, capture_output=True, text=True, timeout=60)
+            self.assertEqual(done.returncode, 3, done.stderr)
+            self.assertRegex(done.stderr, "RANK")
 
     def test_the_tutorial_with_compressed_gradients_learns(self):
         runs = [[os.environ["TUTORIAL_MORE"]]]

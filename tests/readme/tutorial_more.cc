@@ -11,7 +11,7 @@
 using namespace tandem;
 
 // The regression with compressed gradients, forward passes in bfloat16 and batch norm over all ranks.
-int main(int argc, char** argv) {
+int main(int argc, char** argv) try {
   const comm::LauncherEnvironment me = comm::launcher_environment();
   comm::World world = comm::open_world(me, {}), statistics = comm::open_world_beside(world, me);
   torch::manual_seed(1);
@@ -36,4 +36,7 @@ int main(int argc, char** argv) {
     if (world.rank == 0) std::cout << "epoch " << epoch << " loss " << sum / 16 << '\n';
   }
   if (world.rank == 0 && argc > 1) model::save_weights_torch(*net, argv[1]);
+} catch (const std::exception& error) {
+  std::cerr << error.what() << '\n';
+  return 3;
 }

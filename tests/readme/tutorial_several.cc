@@ -7,7 +7,7 @@
 using namespace tandem;
 
 // The same regression on several processes.
-int main() {
+int main() try {
   const comm::World world = comm::open_world(comm::launcher_environment(), {});
   torch::manual_seed(1);
   const torch::Tensor x = torch::randn({4096, 8}), y = x.sum(1, true).tanh();
@@ -15,6 +15,7 @@ int main() {
   sync::DataParallel parallel(net.ptr(), *world.group);
   torch::optim::Adam optimizer(net->parameters(), /*lr=*/1e-2);
   const int rows = 256 / world.size;  // of each rank in a step
+  if (world.rank == 0) std::cout << world.description << "; a step has 256 rows, " << rows << " of each rank\n";
   for (int epoch = 0; epoch < 10; ++epoch) {
     double sum = 0;
     for (int at = world.rank * rows; at < 4096; at += 256) {
@@ -26,4 +27,7 @@ int main() {
     if (world.rank == 0) std::cout << "epoch " << epoch << " loss " << sum / 16 << '\n';
   }
   parallel.finish();
+} catch (const std::exception& error) {
+  std::cerr << error.what() << '\n';
+  return 3;
 }

@@ -11,7 +11,7 @@ namespace {
 std::optional<ExitCode> go_on(const ResumeCommand& command, const rl::EnvRegistry& environments, Leader& leader) {
   RunFolder folder = RunFolder::open(command.run);
   Configuration configuration =
-      reconfigure(folder.paths().config(), command.flags, surroundings_of(environments, leader.ranks().size()));
+      reconfigure(folder.paths().config(), command.flags, surroundings_of(environments, leader));
   const std::optional<model::Checkpoint> checkpoint = checkpoint_to_resume(folder.paths(), configuration);
   if (has_ended(folder.paths(), configuration.options, checkpoint))
     return say_ended(folder.paths(), configuration.options, leader);

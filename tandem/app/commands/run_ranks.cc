@@ -9,6 +9,7 @@
 #include <utility>
 #include <variant>
 
+#include "tandem/app/commands/common_instructions.h"
 #include "tandem/app/commands/run_session.h"
 #include "tandem/app/run/run_lock.h"
 #include "tandem/app/train/build_run.h"
@@ -150,8 +151,8 @@ class Part {
 
   using Lead = std::function<std::optional<ExitCode>(Leader&)>;
 
-  std::optional<ExitCode> lead_others(const learner::Ranks& ranks, const Lead& lead) {
-    Leader leader(ranks, signals_, survival_);
+  std::optional<ExitCode> lead_others(const learner::Ranks& ranks, InstructionSet instructions, const Lead& lead) {
+    Leader leader(ranks, instructions, signals_, survival_);
     try {
       return lead(leader);
     } catch (const ConfigError&) {
@@ -252,8 +253,11 @@ ExitCode train_in_rounds(comm::World first, Part& part, Survival& survival, cons
     const learner::Ranks ranks = ranks_of(world, survival);
     survival.guard(ranks);
     try {
-      const std::optional<ExitCode> end =
-          ranks.leads() ? part.lead_others(ranks, is_first ? lead_first : lead_on) : part.follow_leader(ranks);
+      // Later rounds go on with the first one's.
+      const InstructionSet instructions = is_first ? common_instructions(ranks) : detect_instruction_set();
+      const std::optional<ExitCode> end = ranks.leads()
+                                              ? part.lead_others(ranks, instructions, is_first ? lead_first : lead_on)
+                                              : part.follow_leader(ranks);
       if (end) return *end;
     } catch (const std::exception& error) {
       ranks.abort(concat("rank ", ranks.rank(), " failed: ", error.what()));
@@ -298,7 +302,7 @@ ExitCode run_on_all_ranks(const comm::WorldWords& words, const std::vector<Setti
           "one of several; start it as in tandem launch --ranks 2 -- tandem train ...");
     }
     const learner::Ranks alone;
-    return part.lead_others(alone, lead).value();
+    return part.lead_others(alone, detect_instruction_set(), lead).value();
   }
   std::optional<comm::World> met;
   if (survival.joins()) {

@@ -11,6 +11,7 @@
 #include "tandem/app/config/configuration.h"
 #include "tandem/app/exit_code.h"
 #include "tandem/app/run/stop_signals.h"
+#include "tandem/base/cpu.h"
 #include "tandem/comm/world_words.h"
 #include "tandem/learner/ranks.h"
 #include "tandem/rl/env/env_registry.h"
@@ -20,11 +21,12 @@ namespace tandem::app {
 /// Rank 0's hold on the others, which wait for one of the two words.
 class Leader {
  public:
-  /// All outlive it.
-  Leader(const learner::Ranks& ranks, const StopSignals& signals, Survival& survival)
-      : ranks_(ranks), signals_(signals), survival_(survival) {}
+  /// All outlive it. `instructions`: what the processors of all ranks have.
+  Leader(const learner::Ranks& ranks, InstructionSet instructions, const StopSignals& signals, Survival& survival)
+      : ranks_(ranks), instructions_(instructions), signals_(signals), survival_(survival) {}
 
   [[nodiscard]] const learner::Ranks& ranks() const { return ranks_; }
+  [[nodiscard]] InstructionSet instructions() const { return instructions_; }
   [[nodiscard]] const StopSignals& signals() const { return signals_; }
   [[nodiscard]] Survival& survival() { return survival_; }
   /// All are to train this now, in this folder.
@@ -34,6 +36,7 @@ class Leader {
 
  private:
   const learner::Ranks& ranks_;
+  const InstructionSet instructions_;
   const StopSignals& signals_;
   Survival& survival_;
   bool has_spoken_ = false;

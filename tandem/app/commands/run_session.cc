@@ -123,7 +123,7 @@ void require_survivors(const TrainOptions& options) {
 
 }  // namespace
 
-Surroundings surroundings_of(const rl::EnvRegistry& environments, int ranks) {
+Surroundings surroundings_of(const rl::EnvRegistry& environments, int ranks, InstructionSet instructions) {
   const auto spec_of = [&environments](const TrainOptions& options) {
     return with_plugins(environments, options).spec(options.env);
   };
@@ -132,6 +132,7 @@ Surroundings surroundings_of(const rl::EnvRegistry& environments, int ranks) {
   };
   Surroundings surroundings;
   surroundings.ranks = ranks;
+  surroundings.instructions = instructions;
   surroundings.count_replicas = [ranks](const std::string& devices) {
     return static_cast<int>(device::parse_device_set(devices).size()) * ranks;
   };
@@ -195,6 +196,10 @@ Surroundings surroundings_of(const rl::EnvRegistry& environments, int ranks) {
   for (Surroundings::Check& check : multi_agent_checks(environments)) surroundings.checks.push_back(std::move(check));
   surroundings.folder = std::filesystem::current_path();
   return surroundings;
+}
+
+Surroundings surroundings_of(const rl::EnvRegistry& environments, const Leader& leader) {
+  return surroundings_of(environments, leader.ranks().size(), leader.instructions());
 }
 
 std::optional<model::Checkpoint> newest_checkpoint(const RunPaths& paths) {

@@ -7,6 +7,7 @@
 #include "tandem/app/config/configuration.h"
 #include "tandem/app/exit_code.h"
 #include "tandem/app/run/run_folder.h"
+#include "tandem/base/cpu.h"
 #include "tandem/base/error.h"
 #include "tandem/learner/ranks.h"
 #include "tandem/model/checkpoint.h"
@@ -14,9 +15,12 @@
 
 namespace tandem::app {
 
-/// This machine's devices, `environments` with the plugins that the options name, which outlive the result, and how
-/// many ranks share the work.
-[[nodiscard]] Surroundings surroundings_of(const rl::EnvRegistry& environments, int ranks);
+/// This machine's devices, `environments` with the plugins that the options name, which outlive the result, how many
+/// ranks share the work, and the most instructions that all of them have.
+[[nodiscard]] Surroundings surroundings_of(const rl::EnvRegistry& environments, int ranks,
+                                           InstructionSet instructions = detect_instruction_set());
+/// Those of the ranks that have met.
+[[nodiscard]] Surroundings surroundings_of(const rl::EnvRegistry& environments, const Leader& leader);
 
 /// The newest checkpoint of a run, checked; nothing when it was never saved.
 [[nodiscard]] std::optional<model::Checkpoint> newest_checkpoint(const RunPaths& paths);

@@ -23,7 +23,7 @@ std::optional<ExitCode> go_on(ConfigSources sources, const std::filesystem::path
                               const rl::EnvRegistry& environments, Leader& leader) {
   RunFolder folder = RunFolder::open(path);
   sources.recorded = folder.paths().config();
-  Configuration configuration = configure(sources, surroundings_of(environments, leader.ranks().size()));
+  Configuration configuration = configure(sources, surroundings_of(environments, leader));
   const std::optional<model::Checkpoint> checkpoint = checkpoint_to_resume(folder.paths(), configuration);
   if (has_ended(folder.paths(), configuration.options, checkpoint))
     return say_ended(folder.paths(), configuration.options, leader);
@@ -42,7 +42,7 @@ bool goes_on(const TrainOptions& options) {
 std::optional<ExitCode> lead(const TrainCommand& command, const rl::EnvRegistry& environments, Leader& leader) {
   const TrainOptions asked = asked_for(command.sources);
   if (goes_on(asked)) return go_on(command.sources, *asked.run_dir, environments, leader);
-  Configuration configuration = configure(command.sources, surroundings_of(environments, leader.ranks().size()));
+  Configuration configuration = configure(command.sources, surroundings_of(environments, leader));
   const TrainOptions& options = configuration.options;
   const std::filesystem::path path =
       options.run_dir ? *options.run_dir

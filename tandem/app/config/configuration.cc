@@ -101,6 +101,7 @@ class Assembly {
   Configuration finish(const char* title) {
     resolve_counts_of_rank();
     resolve_shards();
+    resolve_instructions();
     resolve_torso();
     append(faults_, rule_faults(options_, table_, replicas_));
     run_checks();
@@ -161,6 +162,20 @@ class Assembly {
     } catch (const ConfigError& error) {
       for (const std::string& fault : error.faults()) faults_.push_back(table_.fault("devices", fault));
     }
+  }
+
+  void resolve_instructions() {
+    const InstructionSet most = surroundings_.instructions;
+    if (options_.instructions && *options_.instructions > most && !table_.at("instructions").is_faulty()) {
+      faults_.push_back(table_.fault(
+          "instructions", concat("the processors of this run have ", name_of(most), " at most; begin runs that are to ",
+                                 "move between machines with the lowest that all have. --set instructions=",
+                                 name_of(most), " goes on here with other last bits, and a resume is recorded as inexact")));
+    }
+    if (options_.instructions) return;
+    options_.instructions = most;
+    if (most < detect_instruction_set())
+      notes_.push_back(concat("instructions: auto is ", name_of(most), ", which the processors of all ranks have"));
   }
 
   void resolve_torso() {

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "tandem/app/config/train_options.h"
+#include "tandem/base/cpu.h"
 
 namespace tandem::app {
 
@@ -43,6 +44,8 @@ struct Surroundings {
   /// What `shards: auto` becomes. Not given: one shard for each replica.
   std::function<std::int64_t(const std::string& devices)> default_shards = {};
   int ranks = 1;  // that the run starts on
+  /// What `instructions: auto` becomes: the most that the processors of all ranks have.
+  InstructionSet instructions = detect_instruction_set();
   /// What `policy.torso: auto` becomes; kAuto where there is nothing to choose. Throws ConfigError. Not given: kAuto.
   std::function<rl::Torso(const TrainOptions&)> choose_torso = {};
 };

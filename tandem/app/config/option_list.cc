@@ -27,6 +27,12 @@ void add_run_options(OptionTable& table, TrainOptions& options) {
       .absent_as("auto")
       .flag("--shards");
   table
+      .add("instructions", options.instructions,
+           "Vector instructions with which MLP policies act and learn on the CPU; others have other last bits. auto: "
+           "the most that the processors of all ranks have; the run keeps them.")
+      .absent_as("auto")
+      .lives(Lifetime::kPart);
+  table
       .add(
           "strategy", options.strategy,
           "Who keeps optimizer state and updates what. The numbers are the same, except with asynchronous, which waits "
@@ -88,10 +94,6 @@ void add_ppo_learning(OptionTable& table, rl::PpoOptions& ppo) {
   const auto add = [&table](const char* key, auto& field, const char* help) -> Option& {
     return table.add(key, field, help).only_with("algo", kPpos);
   };
-  add("ppo.batch_mode", ppo.batch_mode,
-      "Where a rollout ends: truncate_episodes, after rollout_steps; complete_episodes, with the episodes under way "
-      "then, and the next one begins new ones.")
-      .flag("--batch-mode");
   add("ppo.epochs", ppo.epochs, "Passes over each rollout.").at_least(1).flag("--epochs");
   add("ppo.minibatches", ppo.minibatches, "Optimizer steps of a pass.")
       .at_least(1)
@@ -107,6 +109,10 @@ void add_ppo_learning(OptionTable& table, rl::PpoOptions& ppo) {
   add("ppo.learning_rate_schedule", ppo.learning_rate_schedule, "linear: down to 0 at total_steps.");
   add("ppo.adam_eps", ppo.adam_eps, "Added to the root of Adam's second moment.").above(0).at_most(1);
   add("ppo.max_grad_norm", ppo.max_grad_norm, "Gradients are scaled down to this norm.").above(0);
+  add("ppo.batch_mode", ppo.batch_mode,
+      "Where a rollout ends: truncate_episodes, after rollout_steps; complete_episodes, with the episodes under way "
+      "then, and the next one begins new ones.")
+      .flag("--batch-mode");
 }
 
 void add_ppo_objective(OptionTable& table, rl::PpoOptions& ppo) {

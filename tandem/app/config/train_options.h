@@ -11,6 +11,7 @@
 
 #include "tandem/app/config/choices.h"
 #include "tandem/app/config/option_table.h"
+#include "tandem/base/cpu.h"
 #include "tandem/device/cuda_kernels.h"
 #include "tandem/pipeline/straggler_rule.h"
 #include "tandem/rl/algo/appo_options.h"
@@ -122,6 +123,7 @@ struct TrainOptions {
   std::int64_t seed = 0;
   std::string devices = "cpu";
   std::optional<std::int64_t> shards = {};  // nothing: as many as replicas
+  std::optional<InstructionSet> instructions = {};  // of MLP policies' loops; nothing: the most that all ranks have
   std::int64_t env_restarts = 0;            // failed environments that are made anew; then one ends the run
   Survivors survivors = Survivors::kEnd;
   double deadline_seconds = 30;  // without a sign of life, after which survivors take a rank for lost
@@ -196,6 +198,12 @@ struct Choices<Resume> {
 template <>
 struct Choices<Rng> {
   static constexpr std::array kAll{Choice<Rng>{Rng::kShards, "shards"}, Choice<Rng>{Rng::kUnordered, "unordered"}};
+};
+template <>
+struct Choices<InstructionSet> {
+  using Set = InstructionSet;
+  static constexpr std::array kAll{Choice<Set>{Set::kPortable, "portable"}, Choice<Set>{Set::kAvx2, "avx2"},
+                                   Choice<Set>{Set::kAvx512, "avx512"}};
 };
 template <>
 struct Choices<device::CudaKernels> {

@@ -60,6 +60,7 @@ Setup common_setup(const TrainOptions& options, const learner::Ranks& ranks) {
   setup.strategy = strategy_options(options);
   setup.gradient_check = options.gradient_check;
   setup.actor.noise_hold_steps = static_cast<int>(options.policy.sde_sample_freq);
+  if (options.instructions) setup.actor.instruction_set = *options.instructions;
   setup.cuda_kernels = options.cuda_kernels;
   setup.rng = options.rng == Rng::kShards ? model::RngOrder::kShards : model::RngOrder::kUnordered;
   return setup;

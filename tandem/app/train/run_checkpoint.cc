@@ -1,6 +1,7 @@
 #include "tandem/app/train/run_checkpoint.h"
 
 #include <ATen/Version.h>
+#include <c10/core/DeviceType.h>
 #include <torch/version.h>
 
 #include "tandem/app/config/configuration.h"
@@ -8,12 +9,14 @@
 #include "tandem/base/error.h"
 #include "tandem/base/text.h"
 #include "tandem/base/version.h"
+#include "tandem/device/device_set.h"
 
 namespace tandem::app {
 namespace {
 
 constexpr const char* kSolved = "solved_at_env_steps";
 constexpr const char* kGradients = "gradients";  // what computes them: other loops round otherwise
+constexpr const char* kDeviceType = "devices";
 constexpr const char* kInexact = "inexact";      // counter: 1 once a resume was inexact
 
 std::string text_of(const model::CheckpointInfo& info, const std::string& key) {
@@ -23,18 +26,27 @@ std::string text_of(const model::CheckpointInfo& info, const std::string& key) {
 
 bool has_counter(const model::CheckpointInfo& info, const std::string& key) { return info.counters.count(key) > 0; }
 
+constexpr const char* kCpu = "cpu";
+
+std::string device_type(const TrainOptions& options) {
+  return c10::DeviceTypeName(device::parse_device_set(options.devices).front().type(), true);
+}
+
 // What differs from where the checkpoint was written, in a sentence; or nothing.
-std::string moved(const model::CheckpointInfo& info, const rl::TrainingRun& run) {
+std::string moved(const model::CheckpointInfo& info, const TrainOptions& now, const rl::TrainingRun& run) {
   std::string remark;
-  const auto compare = [&](const char* key, const std::string& now) {
+  const auto compare = [&](const char* key, const std::string& here) {
     const std::string then = text_of(info, key);
-    if (then == now) return;
+    if (then == here) return;
     remark += concat(remark.empty() ? "" : "; ", key, " was ", then.empty() ? "an earlier version's" : then, " and is ",
-                     now, " now");
+                     here, " now");
   };
   compare("torch", torch_version());
-  compare("cpu", instruction_sets());
+  compare("cpu", instruction_sets(now));
+  compare(kDeviceType, device_type(now));
   compare(kGradients, run.gradients_by());
+  if (device_type(now) != kCpu && now.cuda_kernels == device::CudaKernels::kFastest)
+    remark += concat(remark.empty() ? "" : "; ", "cuda_kernels: fastest has other last bits in each run");
   return remark;
 }
 
@@ -59,20 +71,22 @@ rl::RolloutWorker::Resumed load_parts(rl::TrainingRun& run, const model::Checkpo
 
 std::string torch_version() { return TORCH_VERSION; }
 
-std::string instruction_sets() {
-  return concat(name_of(detect_instruction_set()), ", LibTorch ", at::get_cpu_capability());
+std::string instruction_sets(const TrainOptions& options) {
+  return concat(name_of(options.instructions.value_or(detect_instruction_set())), ", LibTorch ",
+                at::get_cpu_capability());
 }
 
-void save_run(const rl::TrainingRun& run, Algorithm algo, const learner::StateParts& parts, const RunProgress& progress,
+void save_run(const rl::TrainingRun& run, const TrainOptions& options, const learner::StateParts& parts, const RunProgress& progress,
               const std::string& config, model::CheckpointStore& store) {
   model::CheckpointWriter writer = store.begin(run.updates());
   for (const auto& [name, tensors] : parts) writer.write_part(name, tensors);
-  model::CheckpointInfo info{.kind = std::string(word_of(algo)),
+  model::CheckpointInfo info{.kind = std::string(word_of(options.algo)),
                              .tandem_version = kVersion,
                              .counters = {{"updates", run.updates()}, {"env_steps", run.env_steps()}},
                              .metadata = {{"config", config},
                                           {"torch", torch_version()},
-                                          {"cpu", instruction_sets()},
+                                          {"cpu", instruction_sets(options)},
+                                          {kDeviceType, device_type(options)},
                                           {kGradients, run.gradients_by()}},
                              .score = {}};
   if (progress.solved_at_env_steps) info.counters[kSolved] = *progress.solved_at_env_steps;
@@ -87,14 +101,15 @@ std::int64_t metrics_interval(const model::Checkpoint& checkpoint) {
   return read_recorded(config_of(checkpoint), checkpoint.folder().string()).log.every_updates;
 }
 
-RunProgress load_run(rl::TrainingRun& run, Algorithm algo, const model::Checkpoint& checkpoint, std::string& remark) {
+RunProgress load_run(rl::TrainingRun& run, const TrainOptions& options, const model::Checkpoint& checkpoint,
+                     std::string& remark) {
   const model::CheckpointInfo& info = checkpoint.info();
-  if (info.kind != word_of(algo)) {
-    throw CheckpointError(
-        concat(checkpoint.folder().string(), " is a checkpoint of '", info.kind, "', not of '", word_of(algo), "'"));
+  if (info.kind != word_of(options.algo)) {
+    throw CheckpointError(concat(checkpoint.folder().string(), " is a checkpoint of '", info.kind, "', not of '",
+                                 word_of(options.algo), "'"));
   }
   const auto resumed = load_parts(run, checkpoint);
-  remark = moved(info, run);
+  remark = moved(info, options, run);
   if (resumed == rl::RolloutWorker::Resumed::kWithNewEpisodes) {
     remark += concat(remark.empty() ? "" : "; ", run.spec().id, " cannot save its state, so new episodes were started");
   }

@@ -18,14 +18,15 @@ struct RunProgress {
   ResumeExactness resumed = ResumeExactness::kNeverResumed;
 };
 
-/// LibTorch's version and vector instructions, and Tandem's: within these the same numbers come again.
+/// LibTorch's version, and the vector instructions of the run's own loops and of LibTorch: within these the same numbers
+/// come again.
 [[nodiscard]] std::string torch_version();
-[[nodiscard]] std::string instruction_sets();
+[[nodiscard]] std::string instruction_sets(const TrainOptions& options);
 
 /// Writes a checkpoint of the run as it is between two updates; `parts`: what run.save() gave; `config`: its
 /// config.yaml. Returns when the disk holds it.
-void save_run(const rl::TrainingRun& run, Algorithm algo, const learner::StateParts& parts, const RunProgress& progress,
-              const std::string& config, model::CheckpointStore& store);
+void save_run(const rl::TrainingRun& run, const TrainOptions& options, const learner::StateParts& parts,
+              const RunProgress& progress, const std::string& config, model::CheckpointStore& store);
 
 /// Updates of a line of metrics.jsonl in the run that wrote the checkpoint.
 [[nodiscard]] std::int64_t metrics_interval(const model::Checkpoint& checkpoint);
@@ -34,9 +35,10 @@ void save_run(const rl::TrainingRun& run, Algorithm algo, const learner::StatePa
 
 /// Brings `run` to the state of the checkpoint. Collective, as TrainingRun::load(). Returns what save_run() was given,
 /// with `resumed` as it is now; `remark` says why the run's numbers may from here on differ from those of an
-/// uninterrupted one, and is empty when they do not. Throws CheckpointError when the checkpoint is of another kind of
+/// uninterrupted one (another LibTorch, other instructions, another type of devices, new episodes), and is empty when
+/// they do not. Throws CheckpointError when the checkpoint is of another kind of
 /// run or another model.
-[[nodiscard]] RunProgress load_run(rl::TrainingRun& run, Algorithm algo, const model::Checkpoint& checkpoint,
-                                   std::string& remark);
+[[nodiscard]] RunProgress load_run(rl::TrainingRun& run, const TrainOptions& options,
+                                   const model::Checkpoint& checkpoint, std::string& remark);
 
 }  // namespace tandem::app

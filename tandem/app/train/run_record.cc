@@ -279,7 +279,7 @@ bool RunRecord::checkpoint_due(std::int64_t saved_updates) const {
 }
 
 void RunRecord::checkpoint(const learner::StateParts& parts) {
-  save_run(run_, options_.algo, parts, progress_, config_, store_);
+  save_run(run_, options_, parts, progress_, config_, store_);
   saved_at_ = Clock::now();
   place_.log.debug(concat("checkpoint after update ", run_.updates()));
 }

@@ -18,7 +18,7 @@ Summary summary_of(const TrainOptions& options, const RunProgress& progress, Run
           .peak_rss_mb = peak_rss_mb(),
           .replicas = {},
           .torch = torch_version(),
-          .cpu = instruction_sets()};
+          .cpu = instruction_sets(options)};
 }
 
 }  // namespace tandem::app

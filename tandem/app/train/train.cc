@@ -219,7 +219,7 @@ std::optional<Trained> train(const Configuration& configuration, const rl::EnvRe
     go_on(run, *kept, record, options.log.every_updates);
   } else if (from) {
     std::string remark;
-    const RunProgress progress = load_run(run, options.algo, *from, remark);
+    const RunProgress progress = load_run(run, options, *from, remark);
     record.resumed(progress, remark, metrics_interval(*from));
     training.resumed();
   }

@@ -170,10 +170,15 @@ auto ImpalaRun::guarded(Work work) {
   };
 }
 
-// Inline, workers make batches in turn; all that were made have come to the learner before the pipeline starts again,
-// also in another process.
-int ImpalaRun::next_worker() const {
-  return static_cast<int>(env_steps_ / setup_.impala.batch_rows() % setup_.impala.workers);
+// All batches that were made have come to the learner before the pipeline starts again, also in another process.
+std::int64_t ImpalaRun::batches_made() const { return env_steps_ / setup_.impala.batch_rows(); }
+
+// Inline, workers make batches in turn.
+int ImpalaRun::next_worker() const { return static_cast<int>(batches_made() % setup_.impala.workers); }
+
+// The first batches of the run get fewer, not those after each checkpoint.
+int ImpalaRun::first_passes() const {
+  return static_cast<int>(std::min<std::int64_t>(setup_.impala.passes, 1 + batches_made()));
 }
 
 void ImpalaRun::start() {
@@ -194,7 +199,7 @@ void ImpalaRun::start() {
                                 .queue = count_of(impala.queue),
                                 .loaders = impala.loaders,
                                 .passes = impala.passes,
-                                .first_passes = 1,
+                                .first_passes = first_passes(),
                                 .results = count_of(impala.batches_per_update),
                                 .starvation = std::chrono::seconds(impala.learner_queue_timeout),
                                 .stall = std::chrono::seconds(impala.stall_timeout),

@@ -118,6 +118,8 @@ class ImpalaRun final : public TrainingRun {
   template <typename Work>
   [[nodiscard]] auto guarded(Work work);
   [[nodiscard]] int next_worker() const;
+  [[nodiscard]] int first_passes() const;
+  [[nodiscard]] std::int64_t batches_made() const;
   void start();
   void quiesce();
   void finish_together();

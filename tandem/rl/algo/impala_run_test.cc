@@ -89,8 +89,10 @@ TEST_P(ImpalaRunTest, ContinuousActionsAndSeveralPassesToo) {
   ImpalaSetup setup = impala_on("Pendulum-v1", GetParam());
   setup.impala.passes = 3;
   ImpalaRun run(std::move(setup));
+  (void)run.update();
+  (void)run.save();
   const RunReport last = finish(run);
-  // The first batches get fewer passes: 1, 2, then 3 each.
+  // The first batches of the run get fewer passes: 1, 2, then 3 each.
   const std::int64_t passes = 1 + 2 + 38 * 3;
   EXPECT_EQ(last.pipeline->samples_trained, passes * kBatch) << "the last update has all that are left";
   EXPECT_EQ(last.pipeline->steps, passes);

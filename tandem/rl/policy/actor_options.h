@@ -14,8 +14,8 @@ struct ActorOptions {
   /// Steps for which state-dependent noise is held (sde_sample_freq of stable-baselines3); 0: for a whole rollout or
   /// episode.
   int noise_hold_steps = 4;
-  /// Of the loops that run MLP policies on the CPU. Another one gives other last bits; a resumed run takes that of its
-  /// machine, and records it as inexact when it differs.
+  /// Of the loops that run MLP policies on the CPU, and of the kernels that compute their gradients. Another one gives
+  /// other last bits.
   InstructionSet instruction_set = detect_instruction_set();
 };
 

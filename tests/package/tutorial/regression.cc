@@ -1,0 +1,1 @@
+../../readme/tutorial_several.cc
