@@ -41,6 +41,10 @@ Recipe endless() {
   return recipe;
 }
 
+Recipe endless_dd_ppo() {
+  return with_setting(with_steps(dd_ppo(), 1'000'000'000), "ppo.learning_rate_schedule=constant");
+}
+
 std::string search_path() { return std::getenv("PATH"); }  // NOLINT(concurrency-mt-unsafe): nobody changes it
 
 // One of two ranks that no launcher looks after; rank 0 hosts the store.
@@ -67,10 +71,10 @@ bool catches_signals(pid_t process) {
 // A run on two ranks (or alone), whose `scontrol` writes down what it was asked for.
 class SignalledRun {
  public:
-  explicit SignalledRun(Start start) : start_(start) {
+  explicit SignalledRun(Start start, const Recipe& recipe = endless()) : start_(start) {
     std::ofstream(scratch_ / "scontrol") << "#!/bin/sh\necho \"$@\" >> " << asked_file().string() << "\n";
     fs::permissions(scratch_ / "scontrol", fs::perms::owner_all);
-    Command command = train(endless(), folder(), "cpu:1");
+    Command command = train(recipe, folder(), "cpu:1");
     command.environment = {concat("PATH=", scratch_.path().string(), ":", search_path()), "SLURM_JOB_ID=815"};
     if (start == Start::kRanks) command.arguments.insert(command.arguments.end(), {"--ranks", "2"});
     if (start == Start::kLaunch) command = as_ranks(2, command);
@@ -140,13 +144,13 @@ void expect_stopped_run(SignalledRun& run) {
 }
 
 // The state two updates later equals that of a run that nobody stopped.
-void expect_goes_on_exactly(SignalledRun& run) {
-  const std::int64_t steps = (summary_of(run.folder()).at("updates").as_int64() + 2) * endless().rows;
+void expect_goes_on_exactly(SignalledRun& run, const Recipe& recipe) {
+  const std::int64_t steps = (summary_of(run.folder()).at("updates").as_int64() + 2) * recipe.rows;
   Command resumed = resume(run.folder(), "cpu:2");
   resumed.arguments.insert(resumed.arguments.end(), {"--total-steps", std::to_string(steps)});
   expect_success(resumed);
   EXPECT_EQ(summary_of(run.folder()).at("resumed").as_string(), "exactly");
-  EXPECT_EQ(state_of(run.folder()), uninterrupted_state(with_steps(endless(), steps)));
+  EXPECT_EQ(state_of(run.folder()), uninterrupted_state(with_steps(recipe, steps)));
 }
 
 // From the instant at which the last rank can be asked, which is before the ranks have met, over the first updates.
@@ -156,19 +160,21 @@ TEST_P(RandomInstantTest, ASignalLeavesOneCheckpointThatGoesOnExactly) {
   std::mt19937 random(static_cast<unsigned>(GetParam()));
   const Start start = kStarts[static_cast<std::size_t>(GetParam()) % kStarts.size()];
   const int number = kSignals[static_cast<std::size_t>(GetParam()) / kStarts.size() % kSignals.size()];
-  SignalledRun run(start);
+  const bool is_dd_ppo = (GetParam() + GetParam() / 4) % 2 == 0;  // with each start and each signal
+  const Recipe recipe = is_dd_ppo ? endless_dd_ppo() : endless();
+  SignalledRun run(start, recipe);
   const std::vector<pid_t> trainers = run.trainers();
   ASSERT_EQ(trainers.size(), run.ranks());
   const auto delay = std::chrono::microseconds(std::uniform_int_distribution(0, 700'000)(random));
   const pid_t hit = trainers[std::uniform_int_distribution<std::size_t>(0, trainers.size() - 1)(random)];
   SCOPED_TRACE(
-      concat(kStartNames[static_cast<std::size_t>(start)], ", signal ", number, " after ", delay.count(), " us"));
+      concat(recipe.name, " ", kStartNames[static_cast<std::size_t>(start)], ", signal ", number, " after ", delay.count(), " us"));
   std::this_thread::sleep_for(delay);
   ::kill(hit, number);
   expect_stopped_run(run);
   EXPECT_EQ(run.asked(), number == SIGUSR1 ? "requeue 815\n" : "");
   EXPECT_THAT(read_file(run.folder() / "log.txt"), HasSubstr(concat(" got SIG", ::sigabbrev_np(number))));
-  expect_goes_on_exactly(run);
+  expect_goes_on_exactly(run, recipe);
 }
 
 INSTANTIATE_TEST_SUITE_P(Seeds, RandomInstantTest, ::testing::Range(0, 16));

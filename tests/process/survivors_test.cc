@@ -77,6 +77,26 @@ TEST(SurvivorsTest, PpoHasTheBitsOfAnUndisturbedRunUnderAnyStrategyThatWaitsForA
   }
 }
 
+// Where groups end depends on clocks and on who lives; what the record says of it is enough for the same numbers.
+TEST(SurvivorsTest, ARunWhoseRolloutsEndEarlyGoesOnAndIsReplayedFromItsRecord) {
+  Recipe recipe = small_dd_ppo(60'000);
+  recipe.arguments.insert(recipe.arguments.end(), {"--stragglers", "preempt"});
+  recipe = with_setting(with_setting(recipe, "dd_ppo.sync_frac=0.25"), "dd_ppo.least_frac=0.1");
+  const TemporaryFolder scratch;
+  const fs::path folder = scratch / "run";
+  Child launcher(with_survivors(recipe, folder, "continue"));
+  ASSERT_TRUE(reaches_update(launcher, folder, 20));
+  ASSERT_TRUE(kill_rank(launcher, 2));
+  const Ended ended = launcher.wait();
+  ASSERT_EQ(ended.exit_code, 0) << ended.how() << "\n" << ended.out << ended.err;
+  EXPECT_GE(went_on_after(folder), 20);
+  expect_line_for_every_update(folder);
+  Command replay = train(recipe, scratch / "replay", "cpu:4");
+  replay.arguments.insert(replay.arguments.end(), {"--replay", folder.string()});
+  expect_success(replay);
+  EXPECT_EQ(state_of(scratch / "replay"), state_of(folder));
+}
+
 // Each leader dies when it is to write its third line, before it does. The others have all kept that update.
 TEST(SurvivorsTest, WhoTakesOverWritesTheLineOfAnUpdateThatAllHaveMade) {
   const Recipe recipe = small_dd_ppo(1600);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstdint>
 #include <cstdio>
 
 #include "tandem/base/check.h"
@@ -66,6 +67,18 @@ AxisTicks axis_ticks(double low, double high, int most) {
     std::snprintf(label.data(), label.size(), "%.*f%s", decimals, value / unit.size, value == 0 ? "" : unit.name);
     ticks.values.push_back(std::clamp(value, low, high));
     ticks.labels.emplace_back(value == 0 ? "0" : label.data());
+  }
+  return ticks;
+}
+
+AxisTicks power_ticks(double low, double high, int most) {
+  TANDEM_CHECK(low < high && low >= 0 && high < 62 && most >= 2, low, " .. ", high, " in ", most);
+  const int first = static_cast<int>(std::ceil(low)), last = static_cast<int>(std::floor(high));
+  const int step = (last - first) / most + 1;
+  AxisTicks ticks;
+  for (int exponent = first; exponent <= last; exponent += step) {
+    ticks.values.push_back(exponent);
+    ticks.labels.push_back(std::to_string(std::int64_t{1} << exponent));
   }
   return ticks;
 }

@@ -16,6 +16,9 @@ struct AxisTicks {
 /// (at least 2). `low` < `high`, both finite.
 [[nodiscard]] AxisTicks axis_ticks(double low, double high, int most);
 
+/// Ticks at powers of two, written out, whose values are the exponents: "1", "4", "16". As above.
+[[nodiscard]] AxisTicks power_ticks(double low, double high, int most);
+
 /// The range to show for data from `low` to `high`: a little wider, from zero where that is near, and never empty.
 struct AxisRange {
   double low = 0, high = 1;

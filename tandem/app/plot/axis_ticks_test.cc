@@ -40,6 +40,13 @@ TEST(AxisTicksTest, KeepTheirPromisesForAnyRange) {
   }
 }
 
+TEST(PowerTicksTest, ArePowersOfTwoAsManyAsThereIsRoomFor) {
+  EXPECT_EQ(power_ticks(0, 3.5, 9).labels, (std::vector<std::string>{"1", "2", "4", "8"}));
+  EXPECT_EQ(power_ticks(0, 3.5, 9).values, (std::vector<double>{0, 1, 2, 3}));
+  EXPECT_EQ(power_ticks(0, 13.3, 9).labels, (std::vector<std::string>{"1", "4", "16", "64", "256", "1024", "4096"}));
+  EXPECT_EQ(power_ticks(0, 9, 9).labels.size(), 5u);
+}
+
 TEST(AxisRangeTest, IsALittleWiderAndStartsAtZeroWhereThatIsNear) {
   EXPECT_EQ(axis_range(20, 500).low, 0);
   EXPECT_GT(axis_range(20, 500).high, 500);

@@ -54,22 +54,18 @@ void Canvas::trace(std::span<const Point> points) {
   for (const Point& point : points) cairo_line_to(cairo_, point.x, point.y);
 }
 
-void Canvas::polyline(std::span<const Point> points, double width, Color color) {
+void Canvas::polyline(std::span<const Point> points, double width, Color color, Stroke stroke) {
+  constexpr std::array<double, 2> kDashes{4, 4};
   set_color(color);
   cairo_set_line_width(cairo_, width);
+  if (stroke == Stroke::kDashed) cairo_set_dash(cairo_, kDashes.data(), static_cast<int>(kDashes.size()), 0);
   trace(points);
   cairo_stroke(cairo_);
-}
-
-void Canvas::line(Point from, Point to, double width, Color color) {
-  polyline(std::array<Point, 2>{from, to}, width, color);
-}
-
-void Canvas::dashed_line(Point from, Point to, double width, Color color) {
-  constexpr std::array<double, 2> kDashes{4, 4};
-  cairo_set_dash(cairo_, kDashes.data(), static_cast<int>(kDashes.size()), 0);
-  line(from, to, width, color);
   cairo_set_dash(cairo_, nullptr, 0, 0);
+}
+
+void Canvas::line(Point from, Point to, double width, Color color, Stroke stroke) {
+  polyline(std::array<Point, 2>{from, to}, width, color, stroke);
 }
 
 void Canvas::disc(Point center, double radius, Color color) {

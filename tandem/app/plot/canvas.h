@@ -40,9 +40,8 @@ class Canvas {
   Canvas(const Canvas&) = delete;
   Canvas& operator=(const Canvas&) = delete;
 
-  void line(Point from, Point to, double width, Color color);
-  void dashed_line(Point from, Point to, double width, Color color);
-  void polyline(std::span<const Point> points, double width, Color color);
+  void line(Point from, Point to, double width, Color color, Stroke stroke = Stroke::kSolid);
+  void polyline(std::span<const Point> points, double width, Color color, Stroke stroke = Stroke::kSolid);
   void disc(Point center, double radius, Color color);
   /// `at`: the base line.
   void text(Point at, std::string_view text, const TextStyle& style);

@@ -28,19 +28,24 @@ constexpr std::array<Color, 8> kCurveColors{{{0.10, 0.36, 0.70},
 
 constexpr int kMostTicks = 9;
 
-Color color_of(std::size_t curve) { return kCurveColors[curve % kCurveColors.size()]; }
+Color color_of(const Chart& chart, std::size_t curve) {
+  return kCurveColors[chart.curves[curve].color_of.value_or(curve) % kCurveColors.size()];
+}
 
 // Where numbers lie in the picture.
 struct Frame {
-  AxisRange x, y;
+  AxisRange x, y;  // x as scaled
   Point upper_left, lower_right;
 
-  [[nodiscard]] Point place(Point point) const {
-    const double across = (point.x - x.low) / (x.high - x.low), up = (point.y - y.low) / (y.high - y.low);
-    return {upper_left.x + across * (lower_right.x - upper_left.x),
-            lower_right.y - up * (lower_right.y - upper_left.y)};
+  [[nodiscard]] double across(double scaled) const {
+    return upper_left.x + (scaled - x.low) / (x.high - x.low) * (lower_right.x - upper_left.x);
+  }
+  [[nodiscard]] double up(double value) const {
+    return lower_right.y - (value - y.low) / (y.high - y.low) * (lower_right.y - upper_left.y);
   }
 };
+
+double scaled(Scale scale, double x) { return scale == Scale::kLog2 ? std::log2(std::max(1.0, x)) : x; }
 
 // The next tick where a run ends just before it, as runs do that stop at the first update after their last step.
 double up_to_tick(double last) {
@@ -61,8 +66,8 @@ Frame frame_of(const Chart& chart) {
   double last_x = 0, first_x = kFar, low = kFar, high = -kFar;
   for (const Curve& curve : chart.curves) {
     for (const Point& point : curve.points) {
-      first_x = std::min(first_x, point.x);
-      last_x = std::max(last_x, point.x);
+      first_x = std::min(first_x, scaled(chart.x_scale, point.x));
+      last_x = std::max(last_x, scaled(chart.x_scale, point.x));
       low = std::min(low, point.y);
       high = std::max(high, point.y);
     }
@@ -73,7 +78,8 @@ Frame frame_of(const Chart& chart) {
   }
   Frame frame;
   if (low <= high) frame.y = axis_range(low, high);
-  frame.x = {std::min(0.0, first_x), last_x > 0 ? up_to_tick(last_x) : 1};
+  const bool ends_at_tick = chart.x_scale == Scale::kLinear && last_x > 0;
+  frame.x = {std::min(0.0, first_x), ends_at_tick ? up_to_tick(last_x) : last_x > 0 ? last_x : 1};
   return frame;
 }
 
@@ -107,14 +113,15 @@ class Drawing {
     const double left = frame_.upper_left.x, right = frame_.lower_right.x, bottom = frame_.lower_right.y;
     const AxisTicks y = axis_ticks(frame_.y.low, frame_.y.high, 6);
     for (std::size_t i = 0; i < y.values.size(); ++i) {
-      const double at = frame_.place({0, y.values[i]}).y;
+      const double at = frame_.up(y.values[i]);
       canvas_.line({left, at}, {right, at}, 1, kGrid);
       canvas_.text({left - 8, at + 4}, y.labels[i], {kLabel.size, kLabel.color, kLabel.weight, Align::kRight});
     }
     canvas_.line({left, bottom}, {right, bottom}, 1, kSoft);
-    const AxisTicks x = axis_ticks(frame_.x.low, frame_.x.high, kMostTicks);
+    const AxisTicks x = chart_.x_scale == Scale::kLog2 ? power_ticks(frame_.x.low, frame_.x.high, kMostTicks)
+                                                       : axis_ticks(frame_.x.low, frame_.x.high, kMostTicks);
     for (std::size_t i = 0; i < x.values.size(); ++i) {
-      const double at = frame_.place({x.values[i], 0}).x;
+      const double at = frame_.across(x.values[i]);
       canvas_.line({at, bottom}, {at, bottom + 4}, 1, kSoft);
       canvas_.text({at, bottom + 18}, x.labels[i], {kLabel.size, kLabel.color, kLabel.weight, Align::kCenter});
     }
@@ -124,8 +131,8 @@ class Drawing {
 
   void threshold() {
     if (!chart_.threshold) return;
-    const double at = frame_.place({0, *chart_.threshold}).y;
-    canvas_.dashed_line({frame_.upper_left.x, at}, {frame_.lower_right.x, at}, 1.2, kGoal);
+    const double at = frame_.up(*chart_.threshold);
+    canvas_.line({frame_.upper_left.x, at}, {frame_.lower_right.x, at}, 1.2, kGoal, Stroke::kDashed);
     // On the side of the line where no curve ends.
     const bool reached = std::ranges::any_of(chart_.curves, [this](const Curve& curve) {
       return !curve.points.empty() && curve.points.back().y >= *chart_.threshold;
@@ -137,7 +144,8 @@ class Drawing {
   [[nodiscard]] std::vector<Point> placed(const std::vector<Point>& points) const {
     std::vector<Point> places;
     places.reserve(points.size());
-    for (const Point& point : points) places.push_back(frame_.place(point));
+    for (const Point& point : points)
+      places.push_back({frame_.across(scaled(chart_.x_scale, point.x)), frame_.up(point.y)});
     return places;
   }
 
@@ -147,10 +155,12 @@ class Drawing {
     for (std::size_t i = 0; i < chart_.curves.size(); ++i) {
       const std::vector<Point>& points = chart_.curves[i].points;
       if (points.empty()) continue;
-      canvas_.polyline(placed(thin_out(points, kMostPoints)), 1, color_of(i).with_alpha(0.35));
+      const Color color = color_of(chart_, i);
+      const Stroke stroke = chart_.curves[i].stroke;
+      canvas_.polyline(placed(thin_out(points, kMostPoints)), 1, color.with_alpha(0.35), stroke);
       const std::vector<Point> smoothed = placed(thin_out(smooth(points, points.size() / 60), kMostPoints));
-      canvas_.polyline(smoothed, 2.2, color_of(i));
-      canvas_.disc(smoothed.back(), 3.6, color_of(i));
+      canvas_.polyline(smoothed, 2.2, color, stroke);
+      canvas_.disc(smoothed.back(), 3.6, color);
     }
     canvas_.end_clip();
   }
@@ -174,7 +184,8 @@ class Drawing {
   void legend() {
     for (std::size_t i = 0; i < legend_places_.size(); ++i) {
       const Point at = legend_places_[i];
-      canvas_.line({at.x, at.y - 3.5}, {at.x + kStroke, at.y - 3.5}, 2.2, color_of(i));
+      canvas_.line({at.x, at.y - 3.5}, {at.x + kStroke, at.y - 3.5}, 2.2, color_of(chart_, i),
+                   chart_.curves[i].stroke);
       canvas_.text({at.x + kStroke + 6, at.y}, label(i), kLegendText);
     }
   }

@@ -12,11 +12,17 @@
 
 namespace tandem::app {
 
+enum class Scale {
+  kLinear,  // from zero
+  kLog2,    // of values from 1 on: twice as many is as far everywhere
+};
+
 struct Chart {
   std::string title, subtitle;
   std::string x_label, y_label;
   std::optional<double> threshold = {};  // a line across, at which the task counts as solved
   std::vector<Curve> curves = {};
+  Scale x_scale = Scale::kLinear;
 };
 
 /// The size of a picture, in points of 1/72 inch; PNG has two pixels a point.

@@ -50,6 +50,21 @@ TEST_F(ChartTest, ARunWithoutPointsIsAnEmptyPicture) {
   EXPECT_NO_THROW(write_chart(chart, folder / "one.png"));
 }
 
+// The distances between 1, 2 and 4 are equal on a scale of powers, and the dashes of a curve are drawn.
+TEST_F(ChartTest, AScaleOfPowersAndDashesDrawOtherPictures) {
+  const auto svg = [this](Scale scale, Stroke stroke) {
+    Chart chart = chart_of({{"a", {{1, 1}, {2, 2}, {4, 3}}, stroke}});
+    chart.threshold.reset();  // a dashed line
+    chart.x_scale = scale;
+    write_chart(chart, folder / "a.svg");
+    return read_file(folder / "a.svg");
+  };
+  const std::string linear = svg(Scale::kLinear, Stroke::kSolid), powers = svg(Scale::kLog2, Stroke::kSolid);
+  EXPECT_NE(linear, powers);
+  EXPECT_THAT(powers, ::testing::Not(::testing::HasSubstr("stroke-dasharray")));
+  EXPECT_THAT(svg(Scale::kLog2, Stroke::kDashed), ::testing::HasSubstr("stroke-dasharray"));
+}
+
 TEST_F(ChartTest, ManyLongLabelsStillLeaveRoomForCurves) {
   std::vector<Curve> curves;
   for (int i = 0; i < 200; ++i) curves.push_back({std::string(40, 'n'), {{0, 1}, {10, 2}}});

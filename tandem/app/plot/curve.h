@@ -4,6 +4,7 @@
 #pragma once
 #include <cstddef>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -15,9 +16,13 @@ struct Point {
   friend bool operator==(const Point&, const Point&) = default;
 };
 
+enum class Stroke { kSolid, kDashed };
+
 struct Curve {
   std::string label;
   std::vector<Point> points;  // x rises
+  Stroke stroke = Stroke::kSolid;
+  std::optional<std::size_t> color_of = {};  // the curve, by number, whose color it has; nothing: one of its own
 };
 
 /// Fields `x` and `y` of the lines of a metrics.jsonl. Lines without a number in either are left out, and so is an

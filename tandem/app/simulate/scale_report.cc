@@ -1,7 +1,6 @@
 #include "tandem/app/simulate/scale_report.h"
 
 #include <array>
-#include <cmath>
 #include <cstdio>
 
 #include "tandem/app/config/train_options.h"
@@ -72,14 +71,14 @@ void write_points(JsonWriter& json, const std::vector<ScalePoint>& points) {
   json.end_array();
 }
 
-void add_curves(const std::vector<ScalePoint>& points, const std::string& suffix, Chart& chart) {
+void add_curves(const std::vector<ScalePoint>& points, const std::string& suffix, Stroke stroke, Chart& chart) {
   for (std::size_t policy = 0; policy < std::size(kPolicies); ++policy) {
     Curve& curve = chart.curves.emplace_back();
     curve.label = concat(word_of(kPolicies[policy]), suffix);
-    for (const ScalePoint& point : points) {
-      curve.points.push_back(
-          {std::log2(static_cast<double>(point.ranks)), efficiency(point, policy, of_one_rank(points))});
-    }
+    curve.stroke = stroke;
+    curve.color_of = policy;
+    for (const ScalePoint& point : points)
+      curve.points.push_back({static_cast<double>(point.ranks), efficiency(point, policy, of_one_rank(points))});
   }
 }
 
@@ -113,10 +112,11 @@ std::string to_json(const ScaleFindings& findings) {
 Chart chart_of(const ScaleFindings& findings) {
   Chart chart{.title = "Efficiency of DD-PPO by number of ranks",
               .subtitle = work_text(findings.options.work),
-              .x_label = "log2 of the ranks",
-              .y_label = "efficiency"};
-  add_curves(findings.measured, "", chart);
-  add_curves(findings.modelled, ", model", chart);
+              .x_label = "ranks",
+              .y_label = "efficiency",
+              .x_scale = Scale::kLog2};
+  add_curves(findings.measured, "", Stroke::kSolid, chart);
+  add_curves(findings.modelled, ", model", Stroke::kDashed, chart);
   return chart;
 }
 

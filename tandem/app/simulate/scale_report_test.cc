@@ -31,7 +31,7 @@ TEST(ScaleReportTest, ThePictureHasACurveAPolicyMeasuredAndModelled) {
   const Chart chart = chart_of(findings());
   ASSERT_EQ(chart.curves.size(), 6u);
   EXPECT_EQ(chart.curves[1].label, "preempt");
-  EXPECT_EQ(chart.curves[1].points.back(), (Point{3, 0.75}));
+  EXPECT_EQ(chart.curves[1].points.back(), (Point{8, 0.75}));
   EXPECT_EQ(chart.curves[4].label, "preempt, model");
 }
 
