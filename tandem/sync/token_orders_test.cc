@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "tandem/base/testing/address_sanitizer.h"
 #include "tandem/base/text.h"
 #include "tandem/sync/token_protocol.h"
 
@@ -301,10 +302,19 @@ std::size_t explore_all(const std::function<Explorer::Most(int workers)>& most_o
   return states;
 }
 
+// Under AddressSanitizer the same code in fewer orders.
+#ifdef TANDEM_ADDRESS_SANITIZER
+constexpr int kFewerComingsAndGoings = 1;
+#else
+constexpr int kFewerComingsAndGoings = 0;
+#endif
+
 // Up to 3 workers and 3 steps, with as many comings and goings among 2, and one among 3: no order of events ends in a
 // deadlock, loses a token or an accepted gradient, or counts one twice.
 TEST(TokenOrdersTest, EveryOrderOfEventsGoesOnAndAddsUp) {
-  EXPECT_GT(explore_all([](int workers) -> Explorer::Most { return {.comings_and_goings = workers < 3 ? 3 : 1}; }),
+  EXPECT_GT(explore_all([](int workers) -> Explorer::Most {
+              return {.comings_and_goings = (workers < 3 ? 3 : 1) - kFewerComingsAndGoings};
+            }),
             10'000U);
 }
 
@@ -312,7 +322,8 @@ TEST(TokenOrdersTest, EveryOrderOfEventsGoesOnAndAddsUp) {
 // back, and what was on its way is in flight for ever.
 TEST(TokenOrdersTest, TheDeathOfTheOwnerAtAnyPlaceGoesOnAndAddsUp) {
   EXPECT_GT(explore_all([](int workers) -> Explorer::Most {
-              return {.comings_and_goings = workers < 3 ? 2 : 0, .deaths_of_owner = workers - 1};
+              return {.comings_and_goings = workers < 3 ? 2 - kFewerComingsAndGoings : 0,
+                      .deaths_of_owner = std::max(0, workers - 1 - kFewerComingsAndGoings)};
             }),
             10'000U);
 }

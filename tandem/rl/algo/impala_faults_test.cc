@@ -11,6 +11,7 @@
 
 #include "tandem/base/error.h"
 #include "tandem/base/philox.h"
+#include "tandem/base/testing/address_sanitizer.h"
 #include "tandem/base/testing/armed_fault.h"
 #include "tandem/base/testing/eventually.h"
 #include "tandem/concurrency/bounded_queue.h"
@@ -234,7 +235,11 @@ int threads_of_runs() {
 
 class ImpalaFaultsTest : public ::testing::TestWithParam<Victim> {
  protected:
-  static constexpr std::uint64_t kSeeds = 50;  // times four victims
+#ifdef TANDEM_ADDRESS_SANITIZER
+  static constexpr std::uint64_t kSeeds = 20;  // times four victims
+#else
+  static constexpr std::uint64_t kSeeds = 50;
+#endif
 
   // One run at a time is under way; those in which something hangs wait for their ends together.
   static void together(const std::vector<Mishap>& mishaps, Victim victim) {
