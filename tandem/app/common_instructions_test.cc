@@ -12,27 +12,38 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 TEST(CommonInstructionsTest, AreTheMostThatAllRanksHave) {
+  using enum InstructionSet;
   const auto common = [](InstructionSet first, InstructionSet second) {
-    return common_instructions({{first, "AVX2"}, {second, "AVX2"}});
+    return lowest_of({{first, "AVX2"}, {second, "AVX2"}});
   };
-  EXPECT_EQ(common(InstructionSet::kAvx512, InstructionSet::kAvx512), InstructionSet::kAvx512);
-  EXPECT_EQ(common(InstructionSet::kAvx512, InstructionSet::kAvx2), InstructionSet::kAvx2);
-  EXPECT_EQ(common(InstructionSet::kPortable, InstructionSet::kAvx2), InstructionSet::kPortable);
+  EXPECT_EQ(common(kAvx512, kAvx512), kAvx512);
+  EXPECT_EQ(common(kAvx512, kAvx2), kAvx2);
+  EXPECT_EQ(common(kPortable, kAvx2), kPortable);
 }
 
 TEST(CommonInstructionsTest, OfASingleProcessAreItsOwn) {
-  EXPECT_EQ(common_instructions(learner::Ranks()), detect_instruction_set());
+  const std::vector<InstructionsOfRank> alone = instructions_of(learner::Ranks());
+  ASSERT_EQ(alone.size(), 1u);
+  EXPECT_EQ(lowest_of(alone), detect_instruction_set());
+  EXPECT_NO_THROW(require_one_choice(alone));
+}
+
+std::string refusal(const std::vector<std::string>& choices) {
+  std::vector<InstructionsOfRank> of_ranks;
+  for (const std::string& chosen : choices) of_ranks.push_back({InstructionSet::kAvx2, chosen});
+  try {
+    require_one_choice(of_ranks);
+  } catch (const ConfigError& error) {
+    return error.what();
+  }
+  return "none";
 }
 
 TEST(CommonInstructionsTest, WhereLibTorchChoseDifferentlyTheErrorNamesTheRanksAndTheRemedy) {
-  constexpr InstructionSet kOwn = InstructionSet::kAvx2;
-  try {
-    (void)common_instructions({{kOwn, "AVX512"}, {kOwn, "AVX2"}, {kOwn, "AVX512"}});
-    FAIL() << "nothing was thrown";
-  } catch (const ConfigError& error) {
-    EXPECT_THAT(error.what(), AllOf(HasSubstr("AVX512 on ranks 0, 2, AVX2 on rank 1"),
-                                    HasSubstr("start all ranks with ATEN_CPU_CAPABILITY=avx2")));
-  }
+  EXPECT_EQ(refusal({"AVX2", "AVX2"}), "none");
+  EXPECT_THAT(refusal({"AVX512", "AVX2", "AVX512"}), AllOf(HasSubstr("AVX512 on ranks 0, 2, AVX2 on rank 1"),
+                                                           HasSubstr("all ranks with ATEN_CPU_CAPABILITY=avx2")));
+  EXPECT_THAT(refusal({"AVX512", "NO AVX"}), HasSubstr("ATEN_CPU_CAPABILITY=default"));
 }
 
 }  // namespace

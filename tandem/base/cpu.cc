@@ -42,10 +42,10 @@ InstructionSet detect_instruction_set() {
 void require_instruction_set(InstructionSet set) {
   const InstructionSet here = detect_instruction_set();
   if (set > here) {
-    throw ConfigError(
-        concat("instruction set ", name_of(set), " was asked for, and this processor has ", name_of(here),
-               ": a run keeps the instruction set that it began with; begin runs that are to move between machines, or ",
-               "to get ranks on others, with the lowest that all have"));
+    throw ConfigError(concat(
+        "instruction set ", name_of(set), " was asked for, and this processor has ", name_of(here),
+        ": a run keeps the instruction set that it began with; begin runs that are to move between machines, or ",
+        "to get ranks on others, with the lowest that all have"));
   }
 }
 

@@ -1,7 +1,8 @@
 // base/cpu.h: which vector instructions the numeric loops of this library use.
 //
 // Results of one instruction set are the same on every processor that has it, and differ in the last bits from those of
-// another. So the ranks of a run of `tandem train` agree on the lowest common one at the start, and a resumed run keeps it.
+// another. So the ranks of a run of `tandem train` agree on the lowest common one at the start, and a resumed run keeps
+// it.
 #pragma once
 #include <string_view>
 

@@ -35,9 +35,8 @@ class StartWindow {
     {
       MutexLock lock(mutex_);
       if (std::ranges::find(asking_, producer) == asking_.end()) asking_.push_back(producer);
-      const auto open = [&]() TANDEM_REQUIRES(mutex_) {
-        return asking_.front() == producer && next_ < oldest_ + width_;
-      };
+      const auto open = [&]()
+                            TANDEM_REQUIRES(mutex_) { return asking_.front() == producer && next_ < oldest_ + width_; };
       moved_.wait(mutex_, limits.stop, limits.deadline, open);
       if (!open()) return std::nullopt;
       asking_.erase(asking_.begin());

@@ -35,11 +35,11 @@ struct MeanOptions {
 /// The mean is `scale` times the sums, which are in place.
 struct MeanGradient {
   double scale = 0;
-  double weight = 0;     // of all shards together
-  double loss = 0;       // weighted mean over all shards
-  double norm = 0;       // of the mean, or with kShard the sum, before clipping
-  double lr_factor = 1;  // of the replicas that offered
-  double left = 0;       // shards of replicas that have left
+  double weight = 0;           // of all shards together
+  double loss = 0;             // weighted mean over all shards
+  double norm = 0;             // of the mean, or with kShard the sum, before clipping
+  double lr_factor = 1;        // of the replicas that offered
+  double left = 0;             // shards of replicas that have left
   std::int64_t untouched = 0;  // parameters without a gradient of any shard
   double wait_seconds = 0;
 };

@@ -188,6 +188,7 @@ StepReport SyncReplicas::step(double lr_factor, const Limits& limits) {
     report.weight = outcome.weight;
     report.loss = outcome.loss;
     report.grad_norm = outcome.grad_norm;
+    report.untouched = outcome.untouched;
   }
   report.wait_seconds = seconds_since(start);
   return report;

@@ -79,6 +79,35 @@ TEST(SyncReplicasTest, AsManyGradientsAsReplicasGiveTheBitsOfReplicated) {
   }
 }
 
+// Of three parameters all losses reach the first, that of replica 1 alone the second.
+struct ThreeScalars : torch::nn::Module {
+  ThreeScalars() {
+    for (const char* name : {"all", "some", "none"}) register_parameter(name, torch::ones({1}));
+  }
+};
+
+TEST(SyncReplicasTest, AParameterIsUntouchedWhenNoGradientOfTheStepHasIt) {
+  std::array<std::int64_t, 2> untouched{-1, -1};
+  (void)state_after({.shards = 2,
+                     .replicas = 2,
+                     .strategy = SyncReplicasOptions{},
+                     .optimizer = {model::SgdOptions{.lr = 0.1}},
+                     .flat = {},
+                     .build = [] { return std::make_shared<ThreeScalars>(); }},
+                    [&](Replica& replica, Strategy& training) {
+                      const int me = replica.placement().replica;
+                      const auto parameters = replica.module().named_parameters();
+                      training.open(me);
+                      torch::Tensor loss = parameters["all"].sum();
+                      if (me == 1) loss = loss + parameters["some"].sum();
+                      loss.backward();
+                      training.close(1, loss.item<double>());
+                      untouched[static_cast<std::size_t>(me)] = training.step(1.0, kNoLimits).untouched;
+                    });
+  EXPECT_EQ(untouched[0], 1);
+  EXPECT_EQ(untouched[1], 1);
+}
+
 TEST(SyncReplicasTest, OneReplicaWithSeveralGradientsAStepIsOneWithTheWholeBatch) {
   static constexpr int kGradients = 4, kSteps = 5;
   const auto run = [](const StrategyOptions& strategy, int passes) {

@@ -212,7 +212,8 @@ void SyncVariables::make_step() {
                         .gradients = std::ssize(newest_),
                         .weight = mean.weight,
                         .loss = mean.loss,
-                        .grad_norm = mean.norm};
+                        .grad_norm = mean.norm,
+                        .untouched = mean.untouched};
   for (const GradientId& each : newest_) {
     outcomes_[static_cast<std::size_t>(each.worker)] = outcome;
     applied_[static_cast<std::size_t>(each.worker)] = each.sequence;

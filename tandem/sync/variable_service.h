@@ -46,6 +46,7 @@ struct Outcome {
   std::int64_t part_of = 0;    // that this offer is part of or, dropped, came too late for
   std::int64_t gradients = 1;  // that had come for it
   double weight = 0, loss = 0, grad_norm = 0;
+  std::int64_t untouched = 0;  // parameters that none of them had a gradient for
 };
 
 /// What a replica says of itself to variables that have taken over from those which died.

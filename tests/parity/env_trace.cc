@@ -4,7 +4,8 @@
 //     reset SEED...          one seed an environment
 //     step ACTION...         one action an environment
 //     set ENV ELAPSED X...   puts a state into one environment; no answer
-//     spec                   what the environments show and take, the time limit and the threshold (none: nan)
+//     spec                   what the environments show and take, the time limit and the threshold (none: an empty
+//     list)
 //   env_trace random SEED    draws from the generator, one line a kind of draw
 //
 // Numbers have 17 digits: a float64 comes back as it was.
@@ -94,8 +95,9 @@ class Trace {
     std::cout << "{\"shape\":" << json_list(seen.shape) << ",\"low\":" << json_list(finite(seen.low))
               << ",\"high\":" << json_list(finite(seen.high)) << ",\"action_low\":" << json_list(low)
               << ",\"action_high\":" << json_list(high) << ",\"limit\":[" << spec.max_episode_steps
-              << "],\"threshold\":" << json_list(spec.reward_threshold ? std::vector{*spec.reward_threshold} : std::vector<double>{})
-              << "}" << std::endl;
+              << "],\"threshold\":"
+              << json_list(spec.reward_threshold ? std::vector{*spec.reward_threshold} : std::vector<double>{}) << "}"
+              << std::endl;
   }
 
   // JSON knows no infinity; nor does it matter beyond float32.

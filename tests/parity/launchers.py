@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Starts `tandem train` and examples/fashion_mnist as two ranks by each launcher that is there; each must end as the same
-training in one process does.
+"""Starts `tandem train` and examples/fashion_mnist as two ranks by torchrun, mpirun and as srun does; each must end as the
+same training in one process does.
 
 usage: launchers.py PATH/TO/tandem PATH/TO/fashion_mnist DATA
 
@@ -59,12 +59,28 @@ def run(command, **variables):
 def outputs_of(processes):
     """What they printed to stdout, all in one; RuntimeError when one fails."""
     texts = []
-    for process in processes:
-        out, err = process.communicate(timeout=PATIENCE_S)
-        if process.returncode != 0:
-            raise RuntimeError(f"{process.args[0]} ended with {process.returncode}: {out[-2000:]}{err[-2000:]}")
-        texts.append(out)
+    try:
+        for process in processes:
+            out, err = process.communicate(timeout=PATIENCE_S)
+            if process.returncode != 0:
+                raise RuntimeError(f"{process.args[0]} ended with {process.returncode}: {out[-2000:]}{err[-2000:]}")
+            texts.append(out)
+    finally:
+        for process in processes:
+            end(process)
     return "".join(texts)
+
+
+def end(process):
+    """With the ranks that it has started: a launcher that is asked to ends them."""
+    if process.poll() is not None:
+        return
+    process.terminate()
+    try:
+        process.wait(30)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
 
 
 def first_images(data, to):

@@ -144,8 +144,8 @@ Recipe under_time_optimal() {
   return with_setting(recipe, "dd_ppo.least_frac=0.1");
 }
 
-// Two ranks. Which group comes first, and whether any is worth an early end, is left to the machine; where each ended is
-// in the record. Trains anew, a few times at most, while there is nothing to replay.
+// Two ranks. Which group comes first, and whether any is worth an early end, is left to the machine; where each ended
+// is in the record. Trains anew, a few times at most, while there is nothing to replay.
 void train_preempted(const Recipe& recipe, const std::filesystem::path& folder) {
   constexpr int kTimes = 5;
   for (int time = 0; time < kTimes; ++time) {

@@ -82,6 +82,20 @@ TEST(RanksTest, WhatTheUserCanFixIsSaidByRank0AndEndsAll) {
   EXPECT_FALSE(std::filesystem::exists(folder));
 }
 
+// Rank 1's LibTorch computes with what every processor has.
+TEST(RanksTest, WhereLibTorchChoosesOtherInstructionsNothingIsBegunAndRankZeroSaysWhy) {
+  const TemporaryFolder scratch;
+  const auto folder = scratch / "run";
+  const Command training = train(cartpole(), folder, "cpu:1");
+  std::string line = "if [ $RANK = 1 ]; then export ATEN_CPU_CAPABILITY=default; fi; exec " + training.program.string();
+  for (const std::string& word : training.arguments) line += " '" + word + "'";
+  const Ended ended = run(as_ranks(2, {.program = "sh", .arguments = {"-c", line}}));
+  EXPECT_EQ(ended.exit_code, 2) << ended.err;
+  EXPECT_THAT(ended.err, AllOf(HasSubstr("[0] tandem: "), HasSubstr("DEFAULT on rank 1"),
+                               HasSubstr("ATEN_CPU_CAPABILITY=default"), Not(HasSubstr("[1]"))));
+  EXPECT_FALSE(std::filesystem::exists(folder));
+}
+
 // The times of a rank are its whole update, and the figures are of all ranks.
 TEST(RanksTest, MetricsAreOfAllRanks) {
   const TemporaryFolder scratch;
@@ -98,6 +112,13 @@ TEST(RanksTest, MetricsAreOfAllRanks) {
   EXPECT_LT(three.at("rank_env_steps_per_s_min").as_double(), three.at("rank_env_steps_per_s_max").as_double())
       << "of four shards the first rank has two";
   EXPECT_DOUBLE_EQ(three.at("rank_sample_ms_max").as_double(), three.at("sample_ms").as_double());
+  // Each learns from its own rows: what the run reports is their mean by rows, and lies between them.
+  for (const std::string figure : {"policy_loss", "value_loss", "entropy", "approx_kl", "clip_fraction"}) {
+    EXPECT_LE(three.at("rank_" + figure + "_min").as_double(), three.at(figure).as_double()) << figure;
+    EXPECT_GE(three.at("rank_" + figure + "_max").as_double(), three.at(figure).as_double()) << figure;
+  }
+  EXPECT_LT(three.at("rank_value_loss_min").as_double(), three.at("rank_value_loss_max").as_double());
+  EXPECT_EQ(2 * three.at("rank_rows_trained_min").as_double(), three.at("rank_rows_trained_max").as_double());
   EXPECT_EQ(three.at("kl_coef").as_double(), 0.2);
   expect_success(train(with_steps(cartpole(), 1024), scratch / "one", "cpu:1"));
   const JsonValue one = summary_of(scratch / "one");

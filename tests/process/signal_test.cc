@@ -167,8 +167,8 @@ TEST_P(RandomInstantTest, ASignalLeavesOneCheckpointThatGoesOnExactly) {
   ASSERT_EQ(trainers.size(), run.ranks());
   const auto delay = std::chrono::microseconds(std::uniform_int_distribution(0, 700'000)(random));
   const pid_t hit = trainers[std::uniform_int_distribution<std::size_t>(0, trainers.size() - 1)(random)];
-  SCOPED_TRACE(
-      concat(recipe.name, " ", kStartNames[static_cast<std::size_t>(start)], ", signal ", number, " after ", delay.count(), " us"));
+  SCOPED_TRACE(concat(recipe.name, " ", kStartNames[static_cast<std::size_t>(start)], ", signal ", number, " after ",
+                      delay.count(), " us"));
   std::this_thread::sleep_for(delay);
   ::kill(hit, number);
   expect_stopped_run(run);

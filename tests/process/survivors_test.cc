@@ -91,10 +91,14 @@ TEST(SurvivorsTest, ARunWhoseRolloutsEndEarlyGoesOnAndIsReplayedFromItsRecord) {
   ASSERT_EQ(ended.exit_code, 0) << ended.how() << "\n" << ended.out << ended.err;
   EXPECT_GE(went_on_after(folder), 20);
   expect_line_for_every_update(folder);
+  double rows_cut = 0;
+  for (const JsonValue& line : lines_of(folder)) rows_cut += line.at("rows_cut").as_double();
+  EXPECT_GT(rows_cut, 0) << "no rollout ended early";
   Command replay = train(recipe, scratch / "replay", "cpu:4");
   replay.arguments.insert(replay.arguments.end(), {"--replay", folder.string()});
   expect_success(replay);
   EXPECT_EQ(state_of(scratch / "replay"), state_of(folder));
+  EXPECT_EQ(read_file(scratch / "replay" / "rollouts.jsonl"), read_file(folder / "rollouts.jsonl"));
 }
 
 // Each leader dies when it is to write its third line, before it does. The others have all kept that update.

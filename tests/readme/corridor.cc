@@ -1,6 +1,5 @@
 #include <tandem/rl/env/plugin.h>
 using namespace tandem::rl;
-
 struct Corridor {  // walk to the end of a corridor
   using Place = std::array<float, 1>;
   static Spec spec() {

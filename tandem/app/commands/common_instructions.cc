@@ -3,7 +3,11 @@
 #include <ATen/Version.h>
 
 #include <algorithm>
+#include <array>
+#include <cctype>
+#include <cstddef>
 #include <span>
+#include <string_view>
 
 #include "tandem/base/error.h"
 #include "tandem/base/text.h"
@@ -11,17 +15,19 @@
 namespace tandem::app {
 namespace {
 
-// In ascending order; LibTorch's words for the variable that asks for them are the same in small letters.
-constexpr const char* kChosenByLibTorch[] = {"DEFAULT", "AVX2", "AVX512"};
+// In ascending order. The variable that asks for them takes the same words in small letters.
+constexpr std::array<std::string_view, 3> kChosenByLibTorch{"DEFAULT", "AVX2", "AVX512"};
 
-int order_of(const std::string& chosen) {
-  const auto found = std::ranges::find(kChosenByLibTorch, chosen);
-  return found == std::end(kChosenByLibTorch) ? 0 : static_cast<int>(found - std::begin(kChosenByLibTorch));
+std::size_t order_of(std::string_view chosen) {
+  const auto* const found = std::ranges::find(kChosenByLibTorch, chosen);
+  return found == kChosenByLibTorch.end() ? 0 : static_cast<std::size_t>(found - kChosenByLibTorch.begin());
 }
 
-std::string lower_case(std::string text) {
-  std::ranges::transform(text, text.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return text;
+// "avx2" of the lowest that any rank has.
+std::string word_of_lowest(const std::vector<std::string>& choices) {
+  std::string word(kChosenByLibTorch[order_of(*std::ranges::min_element(choices, {}, order_of))]);
+  std::ranges::transform(word, word.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return word;
 }
 
 // "AVX2 on ranks 1, 3".
@@ -35,6 +41,23 @@ std::string those_with(const std::string& chosen, const std::vector<Instructions
   return concat(chosen, count == 1 ? " on rank " : " on ranks ", ranks);
 }
 
+}  // namespace
+
+std::vector<InstructionsOfRank> instructions_of(const learner::Ranks& ranks) {
+  const std::string mine = concat(name_of(detect_instruction_set()), " ", at::get_cpu_capability());
+  std::vector<InstructionsOfRank> all;
+  for (const std::vector<std::byte>& bytes : ranks.gather(std::as_bytes(std::span(mine)))) {
+    const std::string its(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+    const std::size_t space = its.find(' ');
+    all.push_back({.own = instruction_set(its.substr(0, space)), .libtorch = its.substr(space + 1)});
+  }
+  return all;
+}
+
+InstructionSet lowest_of(const std::vector<InstructionsOfRank>& of_ranks) {
+  return std::ranges::min(of_ranks, {}, &InstructionsOfRank::own).own;
+}
+
 void require_one_choice(const std::vector<InstructionsOfRank>& of_ranks) {
   std::vector<std::string> choices;
   for (const InstructionsOfRank& its : of_ranks) {
@@ -43,28 +66,10 @@ void require_one_choice(const std::vector<InstructionsOfRank>& of_ranks) {
   if (choices.size() == 1) return;
   std::string listed;
   for (const std::string& chosen : choices) listed += concat(listed.empty() ? "" : ", ", those_with(chosen, of_ranks));
-  throw ConfigError(concat("the ranks' processors differ, and LibTorch computes with other instructions on each: ", listed,
-                           ". Their results differ in the last bits, so the ranks would drift apart; start all ranks ",
-                           "with ATEN_CPU_CAPABILITY=",
-                           lower_case(*std::ranges::min_element(choices, {}, order_of))));
-}
-
-}  // namespace
-
-InstructionSet common_instructions(const std::vector<InstructionsOfRank>& of_ranks) {
-  require_one_choice(of_ranks);
-  return std::ranges::min(of_ranks, {}, &InstructionsOfRank::own).own;
-}
-
-InstructionSet common_instructions(const learner::Ranks& ranks) {
-  const std::string mine = concat(name_of(detect_instruction_set()), " ", at::get_cpu_capability());
-  std::vector<InstructionsOfRank> all;
-  for (const std::vector<std::byte>& bytes : ranks.gather(std::as_bytes(std::span(mine)))) {
-    const std::string its(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-    const std::size_t space = its.find(' ');
-    all.push_back({.own = instruction_set(its.substr(0, space)), .libtorch = its.substr(space + 1)});
-  }
-  return common_instructions(all);
+  throw ConfigError(concat(
+      "LibTorch computes with other instructions from rank to rank: ", listed,
+      "; their processors differ, or ATEN_CPU_CAPABILITY does. Their results would differ in the ",
+      "last bits, and the ranks drift apart; start all ranks with ATEN_CPU_CAPABILITY=", word_of_lowest(choices)));
 }
 
 }  // namespace tandem::app

@@ -1,7 +1,7 @@
 // app/commands/common_instructions.h: the vector instructions that the processors of all ranks have.
 //
-// Another set gives other last bits, so ranks that each took their own best would have the numbers of no single machine,
-// and, where each updates parameters of its own, drift apart.
+// Another set gives other last bits, so ranks that each took their own best would have the numbers of no single
+// machine, and, where each updates parameters of its own, drift apart.
 #pragma once
 #include <string>
 #include <vector>
@@ -12,15 +12,18 @@
 namespace tandem::app {
 
 struct InstructionsOfRank {
-  InstructionSet own = InstructionSet::kPortable;  // of Tandem's loops
-  std::string libtorch = {};                       // as LibTorch calls what it chose
+  InstructionSet own = InstructionSet::kPortable;  // the most that Tandem's loops could use there
+  std::string libtorch = {};                       // what LibTorch has chosen for itself, as it calls it
 };
 
-/// The most that all have of Tandem's own. LibTorch chooses for itself in each process: throws ConfigError, naming what
-/// each rank's chose and the variable that has them choose alike, where they differ.
-[[nodiscard]] InstructionSet common_instructions(const std::vector<InstructionsOfRank>& of_ranks);
+/// Of each rank. Collective.
+[[nodiscard]] std::vector<InstructionsOfRank> instructions_of(const learner::Ranks& ranks);
 
-/// The same of ranks that have met; collective, and where it throws, all throw.
-[[nodiscard]] InstructionSet common_instructions(const learner::Ranks& ranks);
+/// The most that all have of Tandem's.
+[[nodiscard]] InstructionSet lowest_of(const std::vector<InstructionsOfRank>& of_ranks);
+
+/// Throws ConfigError where LibTorch has not chosen alike, naming what it chose on each rank and the variable that has
+/// it.
+void require_one_choice(const std::vector<InstructionsOfRank>& of_ranks);
 
 }  // namespace tandem::app

@@ -151,9 +151,11 @@ class Part {
 
   using Lead = std::function<std::optional<ExitCode>(Leader&)>;
 
-  std::optional<ExitCode> lead_others(const learner::Ranks& ranks, InstructionSet instructions, const Lead& lead) {
-    Leader leader(ranks, instructions, signals_, survival_);
+  std::optional<ExitCode> lead_others(const learner::Ranks& ranks, const std::vector<InstructionsOfRank>& instructions,
+                                      const Lead& lead) {
+    Leader leader(ranks, lowest_of(instructions), signals_, survival_);
     try {
+      if (survival_.assignment.config.empty()) require_one_choice(instructions);
       return lead(leader);
     } catch (const ConfigError&) {
       try {
@@ -166,8 +168,12 @@ class Part {
     }
   }
 
-  std::optional<ExitCode> follow_leader(const learner::Ranks& ranks) {
+  std::optional<ExitCode> follow_leader(const learner::Ranks& ranks,
+                                        const std::vector<InstructionsOfRank>& instructions) {
     const std::vector<std::byte> word = ranks.from_leader({});
+    // Who joins does as the others do, or leaves them.
+    if (survival_.joins())
+      require_one_choice({instructions.front(), instructions[static_cast<std::size_t>(ranks.rank())]});
     if (word.front() != kTrain) {
       await_end_of_leader(ranks);
       return static_cast<ExitCode>(std::to_integer<int>(word.front()));
@@ -253,11 +259,11 @@ ExitCode train_in_rounds(comm::World first, Part& part, Survival& survival, cons
     const learner::Ranks ranks = ranks_of(world, survival);
     survival.guard(ranks);
     try {
-      // Later rounds go on with the first one's.
-      const InstructionSet instructions = is_first ? common_instructions(ranks) : detect_instruction_set();
+      // Of a rank that has joined, too.
+      const std::vector<InstructionsOfRank> instructions = instructions_of(ranks);
       const std::optional<ExitCode> end = ranks.leads()
                                               ? part.lead_others(ranks, instructions, is_first ? lead_first : lead_on)
-                                              : part.follow_leader(ranks);
+                                              : part.follow_leader(ranks, instructions);
       if (end) return *end;
     } catch (const std::exception& error) {
       ranks.abort(concat("rank ", ranks.rank(), " failed: ", error.what()));
@@ -302,7 +308,7 @@ ExitCode run_on_all_ranks(const comm::WorldWords& words, const std::vector<Setti
           "one of several; start it as in tandem launch --ranks 2 -- tandem train ...");
     }
     const learner::Ranks alone;
-    return part.lead_others(alone, detect_instruction_set(), lead).value();
+    return part.lead_others(alone, instructions_of(alone), lead).value();
   }
   std::optional<comm::World> met;
   if (survival.joins()) {

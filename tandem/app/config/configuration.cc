@@ -89,6 +89,7 @@ class Assembly {
     const OptionTable was = option_table(before);
     resolve_counts_of_rank();
     if (!options_.shards && !table_.at("shards").is_faulty()) options_.shards = before.shards;  // auto was asked for
+    if (!options_.instructions && !table_.at("instructions").is_faulty()) options_.instructions = before.instructions;
     if (options_.policy.torso.kind == rl::Torso::kAuto) options_.policy.torso.kind = before.policy.torso.kind;
     for (const auto& option : table_.options()) {
       const std::string then = was.at(option->key()).text();
@@ -168,9 +169,10 @@ class Assembly {
     const InstructionSet most = surroundings_.instructions;
     if (options_.instructions && *options_.instructions > most && !table_.at("instructions").is_faulty()) {
       faults_.push_back(table_.fault(
-          "instructions", concat("the processors of this run have ", name_of(most), " at most; begin runs that are to ",
-                                 "move between machines with the lowest that all have. --set instructions=",
-                                 name_of(most), " goes on here with other last bits, and a resume is recorded as inexact")));
+          "instructions",
+          concat("the processors of all ranks have ", name_of(most), " at most; instructions: ", name_of(most),
+                 " works here, with other last bits: a resume is then recorded as inexact. Begin runs that ",
+                 "are to move between machines with the lowest that all have")));
     }
     if (options_.instructions) return;
     options_.instructions = most;

@@ -126,6 +126,11 @@ TEST_F(ConfigurationTest, ARunKeepsTheInstructionsThatItBeganWith) {
   EXPECT_EQ(app::reconfigure(config, {}, young).options.instructions, InstructionSet::kAvx2);
   EXPECT_EQ(app::reconfigure(config, {flag("instructions", "avx512")}, young).options.instructions,
             InstructionSet::kAvx512);
+  const auto again = [&](const char* word) {
+    return app::configure({{}, {flag("env", "Mine-v0"), flag("instructions", word)}, {}, config}, young);
+  };
+  EXPECT_EQ(again("auto").options.instructions, InstructionSet::kAvx2) << "that of the run";
+  EXPECT_EQ(again("avx512").options.instructions, InstructionSet::kAvx512);
 }
 
 TEST_F(ConfigurationTest, InstructionsThatNotAllRanksHaveAreAFault) {
@@ -138,7 +143,7 @@ TEST_F(ConfigurationTest, InstructionsThatNotAllRanksHaveAreAFault) {
     FAIL() << "nothing was thrown";
   } catch (const ConfigError& error) {
     EXPECT_THAT(error.faults(), ElementsAre(AllOf(HasSubstr("instructions = avx2"), HasSubstr("portable at most"),
-                                                  HasSubstr("--set instructions=portable"))));
+                                                  HasSubstr("instructions: portable works here"))));
   }
   EXPECT_THAT(faults("env: Mine-v0\ninstructions: sse\n"), ElementsAre(HasSubstr("instructions = sse")));
 }

@@ -122,9 +122,9 @@ struct TrainOptions {
   std::int64_t total_steps = 500'000;  // environment steps over all environments
   std::int64_t seed = 0;
   std::string devices = "cpu";
-  std::optional<std::int64_t> shards = {};  // nothing: as many as replicas
+  std::optional<std::int64_t> shards = {};          // nothing: as many as replicas
   std::optional<InstructionSet> instructions = {};  // of MLP policies' loops; nothing: the most that all ranks have
-  std::int64_t env_restarts = 0;            // failed environments that are made anew; then one ends the run
+  std::int64_t env_restarts = 0;                    // failed environments that are made anew; then one ends the run
   Survivors survivors = Survivors::kEnd;
   double deadline_seconds = 30;  // without a sign of life, after which survivors take a rank for lost
   sync::StrategyKind strategy = sync::StrategyKind::kReplicated;

@@ -184,8 +184,7 @@ class Drawing {
   void legend() {
     for (std::size_t i = 0; i < legend_places_.size(); ++i) {
       const Point at = legend_places_[i];
-      canvas_.line({at.x, at.y - 3.5}, {at.x + kStroke, at.y - 3.5}, 2.2, color_of(chart_, i),
-                   chart_.curves[i].stroke);
+      canvas_.line({at.x, at.y - 3.5}, {at.x + kStroke, at.y - 3.5}, 2.2, color_of(chart_, i), chart_.curves[i].stroke);
       canvas_.text({at.x + kStroke + 6, at.y}, label(i), kLegendText);
     }
   }

@@ -3,6 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <sstream>
+#include <string>
+#include <vector>
+
 #include "tandem/base/atomic_file.h"
 #include "tandem/base/error.h"
 #include "tandem/base/testing/temporary_folder.h"
@@ -50,6 +54,20 @@ TEST_F(ChartTest, ARunWithoutPointsIsAnEmptyPicture) {
   EXPECT_NO_THROW(write_chart(chart, folder / "one.png"));
 }
 
+// The numbers of the longest path in it, by twos.
+std::vector<double> places_of_curve(const std::string& svg) {
+  std::vector<double> longest;
+  for (std::size_t at = svg.find(" d=\"M"); at != std::string::npos; at = svg.find(" d=\"M", at + 1)) {
+    std::string path = svg.substr(at + 4, svg.find('"', at + 4) - at - 4);
+    for (char& c : path) c = c == 'M' || c == 'L' ? ' ' : c;
+    std::istringstream words(path);
+    std::vector<double> places;
+    for (double place = 0; words >> place;) places.push_back(place);
+    if (places.size() > longest.size()) longest = std::move(places);
+  }
+  return longest;
+}
+
 // The distances between 1, 2 and 4 are equal on a scale of powers, and the dashes of a curve are drawn.
 TEST_F(ChartTest, AScaleOfPowersAndDashesDrawOtherPictures) {
   const auto svg = [this](Scale scale, Stroke stroke) {
@@ -60,7 +78,11 @@ TEST_F(ChartTest, AScaleOfPowersAndDashesDrawOtherPictures) {
     return read_file(folder / "a.svg");
   };
   const std::string linear = svg(Scale::kLinear, Stroke::kSolid), powers = svg(Scale::kLog2, Stroke::kSolid);
-  EXPECT_NE(linear, powers);
+  const std::vector<double> even = places_of_curve(powers), uneven = places_of_curve(linear);
+  ASSERT_EQ(even.size(), 6u) << powers;
+  ASSERT_EQ(uneven.size(), 6u);
+  EXPECT_NEAR(even[4] - even[2], even[2] - even[0], 0.01);
+  EXPECT_NEAR(uneven[4] - uneven[2], 2 * (uneven[2] - uneven[0]), 0.01);
   EXPECT_THAT(powers, ::testing::Not(::testing::HasSubstr("stroke-dasharray")));
   EXPECT_THAT(svg(Scale::kLog2, Stroke::kDashed), ::testing::HasSubstr("stroke-dasharray"));
 }

@@ -25,6 +25,11 @@ void add_learner(const LearnerMetrics& learner, Record& record) {
   record.add("samples_dropped", learner.samples_dropped);
   record.add("policy_lag_mean", learner.policy_lag_mean).add("policy_lag_max", learner.policy_lag_max);
   record.add("learner_queue_size", learner.learner_queue_size);
+  record.add("learner_queue_size_std", learner.learner_queue_size_std);
+  record.add("learner_queue_size_min", learner.learner_queue_size_min);
+  record.add("learner_queue_size_median", learner.learner_queue_size_median);
+  record.add("learner_queue_size_q90", learner.learner_queue_size_q90);
+  record.add("learner_queue_size_max", learner.learner_queue_size_max);
   record.add("learner_grad_time_ms", learner.learner_grad_time_ms);
   record.add("learner_load_time_ms", learner.learner_load_time_ms);
   record.add("learner_load_wait_time_ms", learner.learner_load_wait_time_ms);
@@ -43,12 +48,32 @@ OverRanks read_over_ranks(const std::string& name, const JsonValue& line) {
           .max = number(line, "rank_" + name + "_max")};
 }
 
+void add_rank_learning(const RankLearningMetrics& learning, Record& record) {
+  add_over_ranks("rows_trained", learning.rows_trained, record);
+  add_over_ranks("policy_loss", learning.policy_loss, record);
+  add_over_ranks("value_loss", learning.value_loss, record);
+  add_over_ranks("entropy", learning.entropy, record);
+  add_over_ranks("approx_kl", learning.approx_kl, record);
+  add_over_ranks("clip_fraction", learning.clip_fraction, record);
+}
+
+std::optional<RankLearningMetrics> read_rank_learning(const JsonValue& line) {
+  if (line.find("rank_rows_trained_min") == nullptr) return std::nullopt;
+  return RankLearningMetrics{.rows_trained = read_over_ranks("rows_trained", line),
+                             .policy_loss = read_over_ranks("policy_loss", line),
+                             .value_loss = read_over_ranks("value_loss", line),
+                             .entropy = read_over_ranks("entropy", line),
+                             .approx_kl = read_over_ranks("approx_kl", line),
+                             .clip_fraction = read_over_ranks("clip_fraction", line)};
+}
+
 std::optional<RankMetrics> read_ranks(const JsonValue& line) {
   if (line.find("rank_wait_ms_min") == nullptr) return std::nullopt;
   return RankMetrics{.sample_ms = read_over_ranks("sample_ms", line),
                      .learn_ms = read_over_ranks("learn_ms", line),
                      .wait_ms = read_over_ranks("wait_ms", line),
-                     .env_steps_per_s = read_over_ranks("env_steps_per_s", line)};
+                     .env_steps_per_s = read_over_ranks("env_steps_per_s", line),
+                     .learning = read_rank_learning(line)};
 }
 
 std::optional<RolloutMetrics> read_rollouts(const JsonValue& line) {
@@ -65,6 +90,11 @@ std::optional<LearnerMetrics> read_learner(const JsonValue& line) {
                         .policy_lag_mean = number(line, "policy_lag_mean"),
                         .policy_lag_max = line.at("policy_lag_max").as_int64(),
                         .learner_queue_size = number(line, "learner_queue_size"),
+                        .learner_queue_size_std = number(line, "learner_queue_size_std"),
+                        .learner_queue_size_min = number(line, "learner_queue_size_min"),
+                        .learner_queue_size_median = number(line, "learner_queue_size_median"),
+                        .learner_queue_size_q90 = number(line, "learner_queue_size_q90"),
+                        .learner_queue_size_max = number(line, "learner_queue_size_max"),
                         .learner_grad_time_ms = number(line, "learner_grad_time_ms"),
                         .learner_load_time_ms = number(line, "learner_load_time_ms"),
                         .learner_load_wait_time_ms = number(line, "learner_load_wait_time_ms"),
@@ -108,6 +138,7 @@ Record to_record(const UpdateMetrics& metrics) {
     add_over_ranks("learn_ms", metrics.ranks->learn_ms, record);
     add_over_ranks("wait_ms", metrics.ranks->wait_ms, record);
     add_over_ranks("env_steps_per_s", metrics.ranks->env_steps_per_s, record);
+    if (metrics.ranks->learning) add_rank_learning(*metrics.ranks->learning, record);
   }
   if (metrics.rollouts) record.add("rows_cut", metrics.rollouts->rows_cut).add("saved_ms", metrics.rollouts->saved_ms);
   if (metrics.learner) add_learner(*metrics.learner, record);

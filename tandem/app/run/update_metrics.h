@@ -20,7 +20,9 @@ struct LearnerMetrics {
   std::int64_t samples_dropped = 0;  // too old to be learned from, of this process
   double policy_lag_mean = 0;        // learner steps between a batch's policy and its use, in this update
   std::int64_t policy_lag_max = 0;
-  double learner_queue_size = 0;  // batches that waited, mean
+  double learner_queue_size = 0;  // batches that waited, mean; and more of the same 50
+  double learner_queue_size_std = 0, learner_queue_size_min = 0, learner_queue_size_median = 0;
+  double learner_queue_size_q90 = 0, learner_queue_size_max = 0;
   double learner_grad_time_ms = 0, learner_load_time_ms = 0, learner_load_wait_time_ms = 0, learner_dequeue_time_ms = 0;
   double learner_idle = 0, workers_idle = 0;  // shares of their time in this update
 
@@ -43,11 +45,20 @@ struct OverRanks {
 };
 [[nodiscard]] OverRanks over_ranks(const std::vector<double>& figures);
 
+/// What the ranks learned from, each from its own rows; of those that had any.
+struct RankLearningMetrics {
+  OverRanks rows_trained;  // each pass counts
+  OverRanks policy_loss, value_loss, entropy, approx_kl, clip_fraction;
+
+  friend bool operator==(const RankLearningMetrics&, const RankLearningMetrics&) = default;
+};
+
 /// Of a run on several ranks, in one update. The three times of a rank are together all of its update.
 struct RankMetrics {
   OverRanks sample_ms, learn_ms;  // waits left out
   OverRanks wait_ms;              // for other ranks
   OverRanks env_steps_per_s;
+  std::optional<RankLearningMetrics> learning = {};  // of PPO
 
   friend bool operator==(const RankMetrics&, const RankMetrics&) = default;
 };

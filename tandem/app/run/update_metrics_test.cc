@@ -61,7 +61,13 @@ TEST(UpdateMetricsTest, ThoseOfRanksAreReadAsTheyWereWritten) {
   metrics.ranks = RankMetrics{.sample_ms = over_ranks({3, 1, 8}),
                               .learn_ms = over_ranks({4}),
                               .wait_ms = over_ranks({5, 6}),
-                              .env_steps_per_s = over_ranks({7, 9})};
+                              .env_steps_per_s = over_ranks({7, 9}),
+                              .learning = RankLearningMetrics{.rows_trained = over_ranks({10, 20}),
+                                                              .policy_loss = over_ranks({11}),
+                                                              .value_loss = over_ranks({12, 14}),
+                                                              .entropy = over_ranks({13}),
+                                                              .approx_kl = over_ranks({0.5, 0.25}),
+                                                              .clip_fraction = over_ranks({0.1, 0.2})}};
   EXPECT_EQ(metrics.ranks->sample_ms, (OverRanks{.min = 1, .mean = 4, .max = 8}));
   JsonlSink(file).write(to_record(metrics));
   EXPECT_EQ(read_last(file, 1), metrics);
@@ -122,6 +128,11 @@ TEST(UpdateMetricsTest, ThoseOfALearnerAreReadAsTheyWereWritten) {
                                    .policy_lag_mean = 4.5,
                                    .policy_lag_max = 5,
                                    .learner_queue_size = 6,
+                                   .learner_queue_size_std = 1.5,
+                                   .learner_queue_size_min = 0,
+                                   .learner_queue_size_median = 6.5,
+                                   .learner_queue_size_q90 = 11,
+                                   .learner_queue_size_max = 12,
                                    .learner_grad_time_ms = 7,
                                    .learner_load_time_ms = 8,
                                    .learner_load_wait_time_ms = 9,

@@ -17,7 +17,8 @@ namespace {
 constexpr const char* kSolved = "solved_at_env_steps";
 constexpr const char* kGradients = "gradients";  // what computes them: other loops round otherwise
 constexpr const char* kDeviceType = "devices";
-constexpr const char* kInexact = "inexact";      // counter: 1 once a resume was inexact
+constexpr const char* kCpu = "cpu";          // such a type
+constexpr const char* kInexact = "inexact";  // counter: 1 once a resume was inexact
 
 std::string text_of(const model::CheckpointInfo& info, const std::string& key) {
   const auto found = info.metadata.find(key);
@@ -25,8 +26,6 @@ std::string text_of(const model::CheckpointInfo& info, const std::string& key) {
 }
 
 bool has_counter(const model::CheckpointInfo& info, const std::string& key) { return info.counters.count(key) > 0; }
-
-constexpr const char* kCpu = "cpu";
 
 std::string device_type(const TrainOptions& options) {
   return c10::DeviceTypeName(device::parse_device_set(options.devices).front().type(), true);
@@ -76,8 +75,8 @@ std::string instruction_sets(const TrainOptions& options) {
                 at::get_cpu_capability());
 }
 
-void save_run(const rl::TrainingRun& run, const TrainOptions& options, const learner::StateParts& parts, const RunProgress& progress,
-              const std::string& config, model::CheckpointStore& store) {
+void save_run(const rl::TrainingRun& run, const TrainOptions& options, const learner::StateParts& parts,
+              const RunProgress& progress, const std::string& config, model::CheckpointStore& store) {
   model::CheckpointWriter writer = store.begin(run.updates());
   for (const auto& [name, tensors] : parts) writer.write_part(name, tensors);
   model::CheckpointInfo info{.kind = std::string(word_of(options.algo)),

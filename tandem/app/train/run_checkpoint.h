@@ -18,8 +18,8 @@ struct RunProgress {
   ResumeExactness resumed = ResumeExactness::kNeverResumed;
 };
 
-/// LibTorch's version, and the vector instructions of the run's own loops and of LibTorch: within these the same numbers
-/// come again.
+/// LibTorch's version, and the vector instructions of the run's own loops and of LibTorch: within these the same
+/// numbers come again.
 [[nodiscard]] std::string torch_version();
 [[nodiscard]] std::string instruction_sets(const TrainOptions& options);
 
@@ -35,9 +35,8 @@ void save_run(const rl::TrainingRun& run, const TrainOptions& options, const lea
 
 /// Brings `run` to the state of the checkpoint. Collective, as TrainingRun::load(). Returns what save_run() was given,
 /// with `resumed` as it is now; `remark` says why the run's numbers may from here on differ from those of an
-/// uninterrupted one (another LibTorch, other instructions, another type of devices, new episodes), and is empty when
-/// they do not. Throws CheckpointError when the checkpoint is of another kind of
-/// run or another model.
+/// uninterrupted one (another LibTorch, other instructions or kernels, another type of devices, new episodes), and is
+/// empty when they do not. Throws CheckpointError when the checkpoint is of another kind of run or another model.
 [[nodiscard]] RunProgress load_run(rl::TrainingRun& run, const TrainOptions& options,
                                    const model::Checkpoint& checkpoint, std::string& remark);
 

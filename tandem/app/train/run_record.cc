@@ -26,12 +26,37 @@ LearnerMetrics learner_metrics(const pipeline::PipelineReport& report) {
           .policy_lag_mean = report.lag.mean(),
           .policy_lag_max = report.lag.max(),
           .learner_queue_size = report.queue_size.mean,
+          .learner_queue_size_std = report.queue_size.standard_deviation,
+          .learner_queue_size_min = report.queue_size.min,
+          .learner_queue_size_median = report.queue_size.median,
+          .learner_queue_size_q90 = report.queue_size.quantile_90,
+          .learner_queue_size_max = report.queue_size.max,
           .learner_grad_time_ms = report.grad_ms,
           .learner_load_time_ms = report.load_ms,
           .learner_load_wait_time_ms = report.load_wait_ms,
           .learner_dequeue_time_ms = report.dequeue_ms,
           .learner_idle = report.learner_idle,
           .workers_idle = report.workers_idle};
+}
+
+std::optional<RankLearningMetrics> rank_learning(const std::vector<rl::RankReport>& ranks) {
+  std::vector<double> rows, policy_loss, value_loss, entropy, approx_kl, clip_fraction;
+  for (const rl::RankReport& rank : ranks) {
+    if (!rank.learning) continue;
+    rows.push_back(rank.learning->rows);
+    policy_loss.push_back(rank.learning->policy_loss);
+    value_loss.push_back(rank.learning->value_loss);
+    entropy.push_back(rank.learning->entropy);
+    approx_kl.push_back(rank.learning->approx_kl);
+    clip_fraction.push_back(rank.learning->clip_fraction);
+  }
+  if (rows.empty()) return std::nullopt;
+  return RankLearningMetrics{.rows_trained = over_ranks(rows),
+                             .policy_loss = over_ranks(policy_loss),
+                             .value_loss = over_ranks(value_loss),
+                             .entropy = over_ranks(entropy),
+                             .approx_kl = over_ranks(approx_kl),
+                             .clip_fraction = over_ranks(clip_fraction)};
 }
 
 RankMetrics rank_metrics(const std::vector<rl::RankReport>& ranks) {
@@ -45,7 +70,8 @@ RankMetrics rank_metrics(const std::vector<rl::RankReport>& ranks) {
   return {.sample_ms = over_ranks(sample),
           .learn_ms = over_ranks(learn),
           .wait_ms = over_ranks(wait),
-          .env_steps_per_s = over_ranks(rate)};
+          .env_steps_per_s = over_ranks(rate),
+          .learning = rank_learning(ranks)};
 }
 
 GradientMetrics gradient_metrics(const std::vector<learner::ReplicaGradients>& replicas, const sync::StepSizes& sizes) {

@@ -48,6 +48,18 @@ PpoSetup checked(PpoSetup setup) {
   return setup;
 }
 
+// Of sums over rows, which come first: a rank whose groups all rest has none.
+std::optional<RankReport::Learning> learning_of(std::span<const double, 6> sums) {
+  const double rows = sums[0];
+  if (rows == 0) return std::nullopt;
+  return RankReport::Learning{.rows = rows,
+                              .policy_loss = sums[1] / rows,
+                              .value_loss = sums[2] / rows,
+                              .entropy = sums[3] / rows,
+                              .approx_kl = sums[4] / rows,
+                              .clip_fraction = sums[5] / rows};
+}
+
 }  // namespace
 
 PpoRun::PpoRun(PpoSetup setup)
@@ -202,11 +214,15 @@ RunReport PpoRun::finish_update(const std::vector<RunReport>& replicas) {
   for (const RunReport& other : replicas) learning = std::min(learning, other.learning.all_seconds);
   mine.push_back(learning);
   double learn = 0, wait = replicas.front().learning.wait_seconds;
+  PpoSums learned;
   for (const RunReport& its : replicas) {
     learn = std::max(learn, its.learning.all_seconds - its.learning.wait_seconds);
     wait = std::min(wait, its.learning.wait_seconds);
+    learned.add(its.learning.of_replica);
   }
-  mine.insert(mine.end(), {learn, wait});
+  report.learning.of_replica = {};  // the report is that of the run
+  mine.insert(mine.end(), {learn, wait, learned.rows, learned.policy_loss, learned.value_loss, learned.entropy,
+                           learned.approx_kl, learned.clipped});
   for (const auto& rollout : rollouts_) {
     for (const auto& [steps, rows, seconds] : rollout->windows())
       mine.insert(mine.end(), {static_cast<double>(steps), static_cast<double>(rows), seconds});
@@ -224,7 +240,8 @@ RunReport PpoRun::finish_update(const std::vector<RunReport>& replicas) {
     learning = std::min(learning, all[5]);
     RankReport& rank = report.ranks.emplace_back();
     rank = {.sample_seconds = all[0], .learn_seconds = all[6], .wait_seconds = all[7], .env_steps = 0};
-    all = all.subspan(8);
+    rank.learning = learning_of(all.subspan<8, 6>());
+    all = all.subspan(14);
     for (std::size_t i = 0; i < its_groups; ++i) {
       const auto its = all.subspan(3 * i, 3);
       groups_.push_back({.steps = static_cast<int>(its[0]), .rows = static_cast<int>(its[1]), .seconds = its[2]});
