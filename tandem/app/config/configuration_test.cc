@@ -115,39 +115,6 @@ TEST_F(ConfigurationTest, TheResolvedTextOfEveryPresetReadsBack) {
   }
 }
 
-TEST_F(ConfigurationTest, ARunKeepsTheInstructionsThatItBeganWith) {
-  Surroundings old = surroundings, young = surroundings;
-  old.instructions = InstructionSet::kAvx2;
-  young.instructions = InstructionSet::kAvx512;
-  const Configuration began = app::configure({file("env: Mine-v0\n")}, old);
-  EXPECT_THAT(began.yaml, HasSubstr("instructions: avx2"));
-  const std::filesystem::path config = folder / "config.yaml";
-  write_file(config, began.yaml);
-  EXPECT_EQ(app::reconfigure(config, {}, young).options.instructions, InstructionSet::kAvx2);
-  EXPECT_EQ(app::reconfigure(config, {flag("instructions", "avx512")}, young).options.instructions,
-            InstructionSet::kAvx512);
-  const auto again = [&](const char* word) {
-    return app::configure({{}, {flag("env", "Mine-v0"), flag("instructions", word)}, {}, config}, young);
-  };
-  EXPECT_EQ(again("auto").options.instructions, InstructionSet::kAvx2) << "that of the run";
-  EXPECT_EQ(again("avx512").options.instructions, InstructionSet::kAvx512);
-}
-
-TEST_F(ConfigurationTest, InstructionsThatNotAllRanksHaveAreAFault) {
-  Surroundings old = surroundings;
-  old.instructions = InstructionSet::kPortable;
-  EXPECT_THAT(app::configure({file("env: Mine-v0\n")}, old).options.instructions, InstructionSet::kPortable);
-  const std::filesystem::path asks = file("env: Mine-v0\ninstructions: avx2\n");
-  try {
-    (void)app::configure({asks}, old);
-    FAIL() << "nothing was thrown";
-  } catch (const ConfigError& error) {
-    EXPECT_THAT(error.faults(), ElementsAre(AllOf(HasSubstr("instructions = avx2"), HasSubstr("portable at most"),
-                                                  HasSubstr("instructions: portable works here"))));
-  }
-  EXPECT_THAT(faults("env: Mine-v0\ninstructions: sse\n"), ElementsAre(HasSubstr("instructions = sse")));
-}
-
 TEST_F(ConfigurationTest, CountsOfARankBecomeTotalsOfTheRanksThatTheRunStartsOn) {
   Surroundings three = surroundings;
   three.ranks = 3;

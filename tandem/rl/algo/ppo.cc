@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <limits>
+#include <utility>
 
 #include "tandem/base/check.h"
 #include "tandem/base/clock.h"
@@ -56,7 +57,7 @@ void set_advantage_moments(const double* power_sum, PpoMinibatch& minibatch) {
 }  // namespace
 
 Ppo::Ppo(learner::Member member, ActorCritic& policy, const PpoOptions& options, InstructionSet set)
-    : member_(member), policy_(policy), options_(options), now_(options), set_(set) {
+    : member_(std::move(member)), policy_(policy), options_(options), now_(options), set_(set) {
   if (options.kernel == LossKernel::kOff || !why_not_fused(policy).empty()) return;
   fused_ = std::make_unique<FusedPpo<float>>(dynamic_cast<MlpPolicy&>(policy), set);
 }
