@@ -6,43 +6,36 @@
 #include <string>
 #include <vector>
 
-#include "tandem/app/program.h"
 #include "tandem/app/run/run_folder.h"
+#include "tandem/app/testing/run_captured.h"
 #include "tandem/base/atomic_file.h"
 #include "tandem/base/cpu.h"
 #include "tandem/base/json_reader.h"
 #include "tandem/base/testing/temporary_folder.h"
 #include "tandem/model/checkpoint_store.h"
-#include "tandem/rl/env/env_registry.h"
 
 namespace tandem::app {
 namespace {
 
 using ::testing::HasSubstr;
 
-void run_quietly(const std::vector<std::string>& arguments) {
-  std::vector<const char*> argv{"tandem"};
-  for (const std::string& argument : arguments) argv.push_back(argument.c_str());
-  ::testing::internal::CaptureStdout();
-  ::testing::internal::CaptureStderr();
-  const int code = run_program(static_cast<int>(argv.size()), argv.data(), rl::EnvRegistry::native());
-  (void)::testing::internal::GetCapturedStdout();
-  const std::string err = ::testing::internal::GetCapturedStderr();
-  ASSERT_EQ(code, 0) << err;
+void expect_success(const std::vector<std::string>& arguments) {
+  const Outcome ended = run_captured(arguments);
+  ASSERT_EQ(ended.code, 0) << ended.err;
 }
 
 class MovedRunTest : public ::testing::Test {
  protected:
   void train(const std::string& name, const std::string& steps, const std::string& instructions) {
     // What is scheduled over total_steps would differ in runs of other lengths.
-    run_quietly({"train", "--env", "CartPole-v1", "--seed", "3", "--total-steps", steps, "--set", "policy.hidden=8",
-                 "--set", "ppo.learning_rate_schedule=constant", "--set", "ppo.clip_range_schedule=constant", "--set",
-                 "instructions=" + instructions, "--run-dir", scratch / name});
+    expect_success({"train", "--env", "CartPole-v1", "--seed", "3", "--total-steps", steps, "--set", "policy.hidden=8",
+                    "--set", "ppo.learning_rate_schedule=constant", "--set", "ppo.clip_range_schedule=constant",
+                    "--set", "instructions=" + instructions, "--run-dir", scratch / name});
   }
   void resume(const std::string& name, const std::vector<std::string>& more = {}) {
     std::vector<std::string> arguments{"resume", scratch / name, "--total-steps", "2048"};
     arguments.insert(arguments.end(), more.begin(), more.end());
-    run_quietly(arguments);
+    expect_success(arguments);
   }
   std::string summary(const std::string& name, const std::string& key) {
     return read_json_file(RunPaths{scratch / name}.summary()).at(key).as_string();

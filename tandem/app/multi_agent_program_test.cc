@@ -2,34 +2,16 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "tandem/app/program.h"
+#include "tandem/app/testing/run_captured.h"
 #include "tandem/base/atomic_file.h"
 #include "tandem/base/json_reader.h"
 #include "tandem/base/testing/temporary_folder.h"
-#include "tandem/rl/env/env_registry.h"
 
 namespace tandem::app {
 namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
-
-struct SeveralOutcome {
-  int code = 0;
-  std::string out, err;
-};
-
-SeveralOutcome run_several(const std::vector<std::string>& arguments) {
-  std::vector<const char*> argv{"tandem"};
-  for (const std::string& argument : arguments) argv.push_back(argument.c_str());
-  ::testing::internal::CaptureStdout();
-  ::testing::internal::CaptureStderr();
-  SeveralOutcome outcome;
-  outcome.code = run_program(static_cast<int>(argv.size()), argv.data(), rl::EnvRegistry::native());
-  outcome.out = ::testing::internal::GetCapturedStdout();
-  outcome.err = ::testing::internal::GetCapturedStderr();
-  return outcome;
-}
 
 std::vector<std::string> small(const std::string& env, const std::string& folder, std::vector<std::string> more = {}) {
   std::vector<std::string> arguments{"train", "--env", env, "--run-dir", folder, "--num-envs", "4"};
@@ -42,7 +24,7 @@ std::vector<std::string> small(const std::string& env, const std::string& folder
 TEST(MultiAgentProgramTest, ARunHasNumbersOfEachPolicyAndExportsEach) {
   const TemporaryFolder folder;
   const std::string run = folder / "a";
-  const SeveralOutcome trained = run_several(small("KuhnPoker-v0", run, {"--devices", "cpu:2"}));
+  const Outcome trained = run_captured(small("KuhnPoker-v0", run, {"--devices", "cpu:2"}));
   ASSERT_EQ(trained.code, 0) << trained.err;
   EXPECT_THAT(trained.out, HasSubstr("--policy player_0 -o policy.pt"));
   const JsonValue summary = read_json(read_file(folder / "a" / "summary.json"));
@@ -55,23 +37,23 @@ TEST(MultiAgentProgramTest, ARunHasNumbersOfEachPolicyAndExportsEach) {
   EXPECT_EQ(summary.at("replicas").as_array().size(), 2U);
   EXPECT_THAT(read_file(folder / "a" / "metrics.jsonl"), HasSubstr("\"policy/player_1/value_loss\":"));
 
-  const SeveralOutcome exported = run_several({"export", run, "--policy", "player_1", "-o", folder / "p.pt"});
+  const Outcome exported = run_captured({"export", run, "--policy", "player_1", "-o", folder / "p.pt"});
   EXPECT_EQ(exported.code, 0) << exported.err;
   EXPECT_TRUE(std::filesystem::exists(folder / "p.safetensors"));
-  EXPECT_THAT(run_several({"export", run, "-o", folder / "p.pt"}).err,
+  EXPECT_THAT(run_captured({"export", run, "-o", folder / "p.pt"}).err,
               AllOf(HasSubstr("say which with --policy"), HasSubstr("player_0, player_1")));
-  EXPECT_THAT(run_several({"export", run, "--policy", "x", "-o", folder / "p.pt"}).err, HasSubstr("no such policy"));
-  EXPECT_EQ(run_several({"inspect", run}).code, 0);
-  EXPECT_EQ(run_several({"plot", run, "-o", folder / "c.svg"}).code, 0);
+  EXPECT_THAT(run_captured({"export", run, "--policy", "x", "-o", folder / "p.pt"}).err, HasSubstr("no such policy"));
+  EXPECT_EQ(run_captured({"inspect", run}).code, 0);
+  EXPECT_EQ(run_captured({"plot", run, "-o", folder / "c.svg"}).code, 0);
 }
 
 TEST(MultiAgentProgramTest, EvaluationHasReturnsOfEachAgentAndPolicy) {
   const TemporaryFolder folder;
-  ASSERT_EQ(run_several(small("KuhnPoker-v0", folder / "kuhn")).code, 0);
+  ASSERT_EQ(run_captured(small("KuhnPoker-v0", folder / "kuhn")).code, 0);
   const auto evaluated = [&](std::vector<std::string> more) {
     std::vector<std::string> arguments{"eval", folder / "kuhn", "--episodes", "40", "--json"};
     arguments.insert(arguments.end(), more.begin(), more.end());
-    const SeveralOutcome outcome = run_several(arguments);
+    const Outcome outcome = run_captured(arguments);
     EXPECT_EQ(outcome.code, 0) << outcome.err;
     return outcome.out;
   };
@@ -98,11 +80,11 @@ TEST(MultiAgentProgramTest, EvaluationHasReturnsOfEachAgentAndPolicy) {
   EXPECT_NE(drawn, evaluated({})) << "other games";
 
   // A shared policy, whose return is the mean over its agents.
-  ASSERT_EQ(run_several(small("MultiAgentCartPole-v0", folder / "carts")).code, 0);
-  const SeveralOutcome text = run_several({"eval", folder / "carts", "--episodes", "3"});
+  ASSERT_EQ(run_captured(small("MultiAgentCartPole-v0", folder / "carts")).code, 0);
+  const Outcome text = run_captured({"eval", folder / "carts", "--episodes", "3"});
   EXPECT_THAT(text.out, AllOf(HasSubstr("summed over the agents"), HasSubstr("agent cart_3 (policy "),
                               HasSubstr("cart_0, cart_1, cart_2, cart_3)"), HasSubstr("not solved")));
-  const JsonValue carts = read_json(run_several({"eval", folder / "carts", "--episodes", "3", "--json"}).out);
+  const JsonValue carts = read_json(run_captured({"eval", folder / "carts", "--episodes", "3", "--json"}).out);
   double sum = 0;
   for (const JsonValue& cart : carts.at("agents").as_array()) {
     EXPECT_EQ(cart.at("return_mean").as_double(), cart.at("length_mean").as_double()) << "a reward of 1 a step";
@@ -123,12 +105,12 @@ TEST(MultiAgentProgramTest, AStoppedRunGoesOnToTheSameStateOnOtherReplicas) {
   const auto state = [&](const char* run) {
     return read_json(read_file(folder / run / "summary.json")).at("state_sha256").as_string();
   };
-  ASSERT_EQ(run_several(small("MultiAgentCartPole-v0", folder / "whole", policies)).code, 0);
+  ASSERT_EQ(run_captured(small("MultiAgentCartPole-v0", folder / "whole", policies)).code, 0);
   std::vector<std::string> half = small("MultiAgentCartPole-v0", folder / "half", policies);
   *std::ranges::find(half, "256") = "128";
-  ASSERT_EQ(run_several(half).code, 0);
+  ASSERT_EQ(run_captured(half).code, 0);
   EXPECT_NE(state("half"), state("whole"));
-  const SeveralOutcome resumed = run_several({"resume", folder / "half", "--total-steps", "256", "--devices", "cpu:4"});
+  const Outcome resumed = run_captured({"resume", folder / "half", "--total-steps", "256", "--devices", "cpu:4"});
   ASSERT_EQ(resumed.code, 0) << resumed.err;
   EXPECT_EQ(state("half"), state("whole"));
   const JsonValue summary = read_json(read_file(folder / "half" / "summary.json"));
@@ -142,7 +124,7 @@ TEST(MultiAgentProgramTest, WrongSettingsAreRefusedAllAtOnceAndLeaveNoFolder) {
   const auto refused = [&](const std::string& env, std::vector<std::string> settings) {
     std::vector<std::string> more;
     for (std::string& setting : settings) more.insert(more.end(), {"--set", std::move(setting)});
-    const SeveralOutcome outcome = run_several(small(env, folder / "no", more));
+    const Outcome outcome = run_captured(small(env, folder / "no", more));
     EXPECT_EQ(outcome.code, 2);
     EXPECT_FALSE(std::filesystem::exists(folder / "no"));
     return outcome.err;
@@ -155,18 +137,18 @@ TEST(MultiAgentProgramTest, WrongSettingsAreRefusedAllAtOnceAndLeaveNoFolder) {
   EXPECT_THAT(refused("KuhnPoker-v0", {"multi_agent.mapping=player_0"}), HasSubstr("is no rule of a mapping"));
   EXPECT_THAT(refused("KuhnPoker-v0", {"policy.head=normal"}), HasSubstr("policy.head"));
   EXPECT_THAT(refused("CartPole-v1", {"multi_agent.policies=a"}), HasSubstr("CartPole-v1 has one agent"));
-  const SeveralOutcome impala =
-      run_several({"train", "--env", "KuhnPoker-v0", "--algo", "impala", "--run-dir", folder / "no"});
+  const Outcome impala =
+      run_captured({"train", "--env", "KuhnPoker-v0", "--algo", "impala", "--run-dir", folder / "no"});
   EXPECT_EQ(impala.code, 2);
   EXPECT_THAT(impala.err, HasSubstr("algo: ppo alone trains"));
 }
 
 TEST(MultiAgentProgramTest, EnvironmentsAreListedAndDescribedWithTheirAgents) {
-  EXPECT_THAT(run_several({"envs"}).out,
+  EXPECT_THAT(run_captured({"envs"}).out,
               AllOf(HasSubstr("KuhnPoker-v0"), HasSubstr("cart_0, cart_1, cart_2, cart_3"), HasSubstr("CartPole-v1")));
-  EXPECT_THAT(run_several({"envs", "KuhnPoker-v0"}).out,
+  EXPECT_THAT(run_captured({"envs", "KuhnPoker-v0"}).out,
               AllOf(HasSubstr("agent player_1"), HasSubstr("Discrete(4), masked"), HasSubstr("Shipped settings")));
-  const JsonValue all = read_json(run_several({"envs", "KuhnPoker-v0", "--json"}).out);
+  const JsonValue all = read_json(run_captured({"envs", "KuhnPoker-v0", "--json"}).out);
   EXPECT_EQ(all.as_array().at(0).at("agent_specs").as_array().at(1).at("name").as_string(), "player_1");
   EXPECT_EQ(all.as_array().at(0).at("agents").as_int64(), 2);
 }

@@ -33,6 +33,10 @@ TEST(OptionWordsTest, TheLibraryKnowsAllOfThem) {
                      [](const PolicySettings& policy) { (void)rl::action_family(*policy.head); });
 }
 
+TEST(OptionWordsTest, InstructionsAreCalledAsTheLibraryCallsThem) {
+  for (const auto& [set, word] : Choices<InstructionSet>::kAll) EXPECT_EQ(word, name_of(set));
+}
+
 TEST(OptionWordsTest, DefaultsAreThoseOfTheLibrary) {
   const TrainOptions options;
   const rl::MlpPolicyOptions policy;

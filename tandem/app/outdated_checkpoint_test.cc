@@ -6,11 +6,10 @@
 #include <string>
 #include <vector>
 
-#include "tandem/app/program.h"
 #include "tandem/app/run/run_folder.h"
+#include "tandem/app/testing/run_captured.h"
 #include "tandem/base/testing/temporary_folder.h"
 #include "tandem/model/checkpoint_store.h"
-#include "tandem/rl/env/env_registry.h"
 
 namespace tandem::app {
 namespace {
@@ -19,25 +18,12 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-// The exit code; `err`: what it printed there.
-int run_quietly(const std::vector<std::string>& arguments, std::string& err) {
-  std::vector<const char*> argv{"tandem"};
-  for (const std::string& argument : arguments) argv.push_back(argument.c_str());
-  ::testing::internal::CaptureStdout();
-  ::testing::internal::CaptureStderr();
-  const int code = run_program(static_cast<int>(argv.size()), argv.data(), rl::EnvRegistry::native());
-  (void)::testing::internal::GetCapturedStdout();
-  err = ::testing::internal::GetCapturedStderr();
-  return code;
-}
-
 void train_impala(const std::string& folder, const std::string& shards) {
-  std::string err;
-  const int code = run_quietly({"train", "--algo", "impala", "--env", "CartPole-v1", "--num-envs", "8",
-                                "--rollout-steps", "16", "--total-steps", "512", "--set", "impala.batches_per_update=4",
-                                "--set", "policy.hidden=8", "--shards", shards, "--run-dir", folder},
-                               err);
-  ASSERT_EQ(code, 0) << err;
+  const Outcome trained =
+      run_captured({"train", "--algo", "impala", "--env", "CartPole-v1", "--num-envs", "8", "--rollout-steps", "16",
+                    "--total-steps", "512", "--set", "impala.batches_per_update=4", "--set", "policy.hidden=8",
+                    "--shards", shards, "--run-dir", folder});
+  ASSERT_EQ(trained.code, 0) << trained.err;
 }
 
 // Writes the newest checkpoint of `run` again, with the env groups of `other`.
@@ -66,14 +52,17 @@ TEST(OutdatedCheckpointTest, OneWithEnvGroupsOfWholeWorkersIsRefusedWithItsCause
   train_impala(scratch / "run", "2");
   train_impala(scratch / "whole", "1");
   give_groups_of({scratch / "whole"}, {scratch / "run"});
-  std::string err;
-  EXPECT_EQ(run_quietly({"resume", scratch / "run", "--total-steps", "1024"}, err), 3);
-  EXPECT_THAT(err, AllOf(HasSubstr("this build cannot go on from "),
-                         HasSubstr("'env-group-0' has all 4 environments of a rollout worker, and this run's has 2"),
-                         HasSubstr("(num_envs 8 / 2 workers / 2 shards / 1 splits): an earlier build wrote it"),
-                         HasSubstr("End the run with the build that began it"), Not(HasSubstr("config.yaml back"))));
-  EXPECT_EQ(run_quietly({"eval", scratch / "run", "--episodes", "1"}, err), 0) << err;
-  EXPECT_EQ(run_quietly({"export", scratch / "run", "-o", scratch / "policy.pt"}, err), 0) << err;
+  const Outcome resumed = run_captured({"resume", scratch / "run", "--total-steps", "1024"});
+  EXPECT_EQ(resumed.code, 3);
+  EXPECT_THAT(resumed.err,
+              AllOf(HasSubstr("this build cannot go on from "),
+                    HasSubstr("'env-group-0' has all 4 environments of a rollout worker, and this run's has 2"),
+                    HasSubstr("(num_envs 8 / 2 workers / 2 shards / 1 splits): an earlier build wrote it"),
+                    HasSubstr("End the run with the build that began it"), Not(HasSubstr("config.yaml back"))));
+  const Outcome played = run_captured({"eval", scratch / "run", "--episodes", "1"});
+  EXPECT_EQ(played.code, 0) << played.err;
+  const Outcome exported = run_captured({"export", scratch / "run", "-o", scratch / "policy.pt"});
+  EXPECT_EQ(exported.code, 0) << exported.err;
 }
 
 }  // namespace

@@ -1,6 +1,4 @@
 // The program as its users meet it: what it does, prints and returns.
-#include "tandem/app/program.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -8,6 +6,7 @@
 #include <cmath>
 
 #include "tandem/app/run/run_folder.h"
+#include "tandem/app/testing/run_captured.h"
 #include "tandem/base/atomic_file.h"
 #include "tandem/base/json_reader.h"
 #include "tandem/base/testing/temporary_folder.h"
@@ -53,28 +52,15 @@ struct Echo {
   std::array<float, 1> load(std::span<const std::byte>) { return {1}; }
 };
 
-struct Outcome {
-  int code = 0;
-  std::string out, err;
-};
-
 class ProgramTest : public ::testing::Test {
  protected:
   static Outcome run(const std::vector<std::string>& arguments) {
-    std::vector<const char*> argv{"tandem"};
-    for (const std::string& argument : arguments) argv.push_back(argument.c_str());
     rl::EnvRegistry environments = rl::EnvRegistry::native();
     environments.add<Walk<Trouble::kNone>>();
     environments.add<Walk<Trouble::kNan>>();
     environments.add<Walk<Trouble::kThrow>>();
     environments.add<Echo>();
-    ::testing::internal::CaptureStdout();
-    ::testing::internal::CaptureStderr();
-    Outcome outcome;
-    outcome.code = run_program(static_cast<int>(argv.size()), argv.data(), environments);
-    outcome.out = ::testing::internal::GetCapturedStdout();
-    outcome.err = ::testing::internal::GetCapturedStderr();
-    return outcome;
+    return run_captured(arguments, environments);
   }
   // A run of one or a few updates.
   Outcome train(const std::string& name, const std::string& env, std::vector<std::string> more = {}) {

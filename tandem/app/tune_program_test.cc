@@ -2,11 +2,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "tandem/app/program.h"
+#include "tandem/app/testing/run_captured.h"
 #include "tandem/base/atomic_file.h"
 #include "tandem/base/json_reader.h"
 #include "tandem/base/testing/temporary_folder.h"
-#include "tandem/rl/env/env_registry.h"
 
 namespace tandem::app {
 namespace {
@@ -17,29 +16,13 @@ using ::testing::IsEmpty;
 
 class TuneProgramTest : public ::testing::Test {
  protected:
-  struct Outcome {
-    int code = 0;
-    std::string out, err;
-  };
-
-  static Outcome run(const std::vector<std::string>& arguments) {
-    std::vector<const char*> argv{"tandem"};
-    for (const std::string& argument : arguments) argv.push_back(argument.c_str());
-    ::testing::internal::CaptureStdout();
-    ::testing::internal::CaptureStderr();
-    Outcome outcome;
-    outcome.code = run_program(static_cast<int>(argv.size()), argv.data(), rl::EnvRegistry::native());
-    outcome.out = ::testing::internal::GetCapturedStdout();
-    outcome.err = ::testing::internal::GetCapturedStderr();
-    return outcome;
-  }
   // Runs of some ten milliseconds.
   Outcome tune(std::vector<std::string> more, const std::string& output = "tuned.yaml") {
     std::vector<std::string> arguments{"tune", "--env", "CartPole-v1", "--num-envs", "4", "--rollout-steps", "16"};
     arguments.insert(arguments.end(), {"--minibatches", "2", "--epochs", "1", "--set", "policy.hidden=8"});
     arguments.insert(arguments.end(), {"--seconds", "0.01", "--rounds", "2", "-o", at(output)});
     arguments.insert(arguments.end(), more.begin(), more.end());
-    return run(arguments);
+    return run_captured(arguments);
   }
   std::string at(const std::string& name) { return folder / name; }
 
@@ -60,7 +43,8 @@ TEST_F(TuneProgramTest, RealRunsLeadToAFileThatTrainTakes) {
   EXPECT_THAT(tuned.err, AllOf(HasSubstr("round 1 of 2, run 1 of 16, as given"), HasSubstr("left, devices cpu:1")));
 
   const JsonValue& chosen = layouts.at(static_cast<std::size_t>(found.at("chosen").as_int64()));
-  const Outcome trained = run({"train", at("tuned.yaml"), "--total-steps", "128", "--run-dir", at("run"), "--quiet"});
+  const Outcome trained =
+      run_captured({"train", at("tuned.yaml"), "--total-steps", "128", "--run-dir", at("run"), "--quiet"});
   ASSERT_EQ(trained.code, 0) << trained.err;
   const std::string config = read_file(folder / "run" / "config.yaml");
   EXPECT_THAT(config, AllOf(HasSubstr("\nshards: 2"), HasSubstr("\nnum_envs: 4")));
@@ -81,12 +65,13 @@ TEST_F(TuneProgramTest, ReplicasAreTriedWithTheShardsThatAutoMeans) {
 }
 
 TEST_F(TuneProgramTest, PipelinesAndSeveralAgentsAreTunedToo) {
-  const Outcome impala = run({"tune", "--algo", "impala", "--env", "CartPole-v1", "--vary", "workers,loaders",
-                              "--seconds", "0.01", "--rounds", "1", "--set", "policy.hidden=8", "-o", at("a.yaml")});
+  const Outcome impala =
+      run_captured({"tune", "--algo", "impala", "--env", "CartPole-v1", "--vary", "workers,loaders", "--seconds",
+                    "0.01", "--rounds", "1", "--set", "policy.hidden=8", "-o", at("a.yaml")});
   ASSERT_EQ(impala.code, 0) << impala.err;
   EXPECT_THAT(impala.out, AllOf(HasSubstr("impala.workers 1, impala.loaders 2  other"), HasSubstr("as given")));
-  const Outcome several = run({"tune", "--env", "KuhnPoker-v0", "--vary", "minibatch", "--seconds", "0.01", "--rounds",
-                               "1", "--set", "policy.hidden=8", "-o", at("b.yaml")});
+  const Outcome several = run_captured({"tune", "--env", "KuhnPoker-v0", "--vary", "minibatch", "--seconds", "0.01",
+                                        "--rounds", "1", "--set", "policy.hidden=8", "-o", at("b.yaml")});
   ASSERT_EQ(several.code, 0) << several.err;
   EXPECT_THAT(several.out, HasSubstr("ppo.minibatches"));
 }

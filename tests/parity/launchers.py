@@ -18,6 +18,8 @@ import subprocess
 import sys
 import tempfile
 
+from processes import end
+
 RANKS, PATIENCE_S = 2, 240
 IMAGES = {"train": 4096, "t10k": 1024}
 TRAINING = ["train", "--env", "CartPole-v1", "--seed", "11", "--shards", "2", "--num-envs", "8", "--rollout-steps", "32",
@@ -71,18 +73,6 @@ def outputs_of(processes):
     return "".join(texts)
 
 
-def end(process):
-    """With the ranks that it has started: a launcher that is asked to ends them."""
-    if process.poll() is not None:
-        return
-    process.terminate()
-    try:
-        process.wait(30)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
-
-
 def first_images(data, to):
     """Smaller files in the same format: a big-endian header, whose second number is the count, and then items."""
     for name, count in IMAGES.items():
@@ -120,12 +110,12 @@ def main():
         few = pathlib.Path(name) / "data"
         few.mkdir()
         first_images(data, few)
-        for what, make in (("tandem train", training), ("fashion_mnist", classifying)):
+        for what, make, program in (("tandem train", training, tandem), ("fashion_mnist", classifying, fashion_mnist)):
             states = {}
             for launcher in ("alone", *LAUNCHERS):
                 folder = pathlib.Path(name) / f"{what}-{launcher}"
                 folder.mkdir()
-                command, state_in = make(tandem if make is training else fashion_mnist, few, folder)
+                command, state_in = make(program, few, folder)
                 try:
                     processes = [run(command)] if launcher == "alone" else LAUNCHERS[launcher](command)
                     states[launcher] = state_in(outputs_of(processes))

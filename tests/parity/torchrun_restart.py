@@ -19,6 +19,8 @@ import sys
 import tempfile
 import time
 
+from processes import end
+
 RANKS, KILLS = 2, 6
 UPDATE_STEPS = 8 * 32  # environments x rows
 SETTINGS = ["--env", "CartPole-v1", "--seed", "11", "--shards", "4", "--num-envs", "8", "--rollout-steps", "32", "--epochs", "2",
@@ -38,16 +40,6 @@ def torchrun(command, restarts, output, **environment):
     with output.open("w") as file:
         return subprocess.Popen([sys.executable, "-m", "torch.distributed.run", *flags, *command, "--resume", "auto"],
                                 env={**os.environ, "OMP_NUM_THREADS": "1", **environment}, stdout=file, stderr=file)
-
-
-def end(run):
-    """Of one that did not end by itself: torchrun ends its ranks."""
-    run.terminate()
-    try:
-        run.wait(60)
-    except subprocess.TimeoutExpired:
-        run.kill()
-        run.wait()
 
 
 def fault_of_end(run, restarted, whole, starts_wanted):

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <cstddef>
 #include <span>
 #include <string_view>
@@ -15,19 +14,15 @@
 namespace tandem::app {
 namespace {
 
-// In ascending order. The variable that asks for them takes the same words in small letters.
-constexpr std::array<std::string_view, 3> kChosenByLibTorch{"DEFAULT", "AVX2", "AVX512"};
+struct Capability {
+  std::string_view chosen, asked_by;  // as LibTorch says it, and as the variable does
+};
+constexpr std::array<Capability, 3> kCapabilities{{{"DEFAULT", "default"}, {"AVX2", "avx2"}, {"AVX512", "avx512"}}};
 
+// In kCapabilities, which ascend; the first of words that are not there.
 std::size_t order_of(std::string_view chosen) {
-  const auto* const found = std::ranges::find(kChosenByLibTorch, chosen);
-  return found == kChosenByLibTorch.end() ? 0 : static_cast<std::size_t>(found - kChosenByLibTorch.begin());
-}
-
-// "avx2" of the lowest that any rank has.
-std::string word_of_lowest(const std::vector<std::string>& choices) {
-  std::string word(kChosenByLibTorch[order_of(*std::ranges::min_element(choices, {}, order_of))]);
-  std::ranges::transform(word, word.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return word;
+  const auto* const found = std::ranges::find(kCapabilities, chosen, &Capability::chosen);
+  return found == kCapabilities.end() ? 0 : static_cast<std::size_t>(found - kCapabilities.begin());
 }
 
 // "AVX2 on ranks 1, 3".
@@ -66,10 +61,11 @@ void require_one_choice(const std::vector<InstructionsOfRank>& of_ranks) {
   if (choices.size() == 1) return;
   std::string listed;
   for (const std::string& chosen : choices) listed += concat(listed.empty() ? "" : ", ", those_with(chosen, of_ranks));
-  throw ConfigError(concat(
-      "LibTorch computes with other instructions from rank to rank: ", listed,
-      "; their processors differ, or ATEN_CPU_CAPABILITY does. Their results would differ in the ",
-      "last bits, and the ranks drift apart; start all ranks with ATEN_CPU_CAPABILITY=", word_of_lowest(choices)));
+  const std::size_t lowest = order_of(*std::ranges::min_element(choices, {}, order_of));
+  throw ConfigError(concat("LibTorch computes with other instructions from rank to rank: ", listed,
+                           "; their processors differ, or ATEN_CPU_CAPABILITY does. Their results would differ in the ",
+                           "last bits, and the ranks drift apart; start all ranks with ATEN_CPU_CAPABILITY=",
+                           kCapabilities[lowest].asked_by));
 }
 
 }  // namespace tandem::app

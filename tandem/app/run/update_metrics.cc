@@ -1,9 +1,11 @@
 #include "tandem/app/run/update_metrics.h"
 
 #include <algorithm>
+#include <array>
 #include <numeric>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "tandem/app/run/written_number.h"
 #include "tandem/base/atomic_file.h"
@@ -48,23 +50,24 @@ OverRanks read_over_ranks(const std::string& name, const JsonValue& line) {
           .max = number(line, "rank_" + name + "_max")};
 }
 
+constexpr std::array kRankLearning{
+    std::pair{"rows_trained", &RankLearningMetrics::rows_trained},
+    std::pair{"policy_loss", &RankLearningMetrics::policy_loss},
+    std::pair{"value_loss", &RankLearningMetrics::value_loss},
+    std::pair{"entropy", &RankLearningMetrics::entropy},
+    std::pair{"approx_kl", &RankLearningMetrics::approx_kl},
+    std::pair{"clip_fraction", &RankLearningMetrics::clip_fraction},
+};
+
 void add_rank_learning(const RankLearningMetrics& learning, Record& record) {
-  add_over_ranks("rows_trained", learning.rows_trained, record);
-  add_over_ranks("policy_loss", learning.policy_loss, record);
-  add_over_ranks("value_loss", learning.value_loss, record);
-  add_over_ranks("entropy", learning.entropy, record);
-  add_over_ranks("approx_kl", learning.approx_kl, record);
-  add_over_ranks("clip_fraction", learning.clip_fraction, record);
+  for (const auto& [name, figure] : kRankLearning) add_over_ranks(name, learning.*figure, record);
 }
 
 std::optional<RankLearningMetrics> read_rank_learning(const JsonValue& line) {
   if (line.find("rank_rows_trained_min") == nullptr) return std::nullopt;
-  return RankLearningMetrics{.rows_trained = read_over_ranks("rows_trained", line),
-                             .policy_loss = read_over_ranks("policy_loss", line),
-                             .value_loss = read_over_ranks("value_loss", line),
-                             .entropy = read_over_ranks("entropy", line),
-                             .approx_kl = read_over_ranks("approx_kl", line),
-                             .clip_fraction = read_over_ranks("clip_fraction", line)};
+  RankLearningMetrics learning;
+  for (const auto& [name, figure] : kRankLearning) learning.*figure = read_over_ranks(name, line);
+  return learning;
 }
 
 std::optional<RankMetrics> read_ranks(const JsonValue& line) {

@@ -40,23 +40,23 @@ LearnerMetrics learner_metrics(const pipeline::PipelineReport& report) {
 }
 
 std::optional<RankLearningMetrics> rank_learning(const std::vector<rl::RankReport>& ranks) {
-  std::vector<double> rows, policy_loss, value_loss, entropy, approx_kl, clip_fraction;
+  using Learning = rl::RankReport::Learning;
+  std::vector<Learning> all;
   for (const rl::RankReport& rank : ranks) {
-    if (!rank.learning) continue;
-    rows.push_back(rank.learning->rows);
-    policy_loss.push_back(rank.learning->policy_loss);
-    value_loss.push_back(rank.learning->value_loss);
-    entropy.push_back(rank.learning->entropy);
-    approx_kl.push_back(rank.learning->approx_kl);
-    clip_fraction.push_back(rank.learning->clip_fraction);
+    if (rank.learning) all.push_back(*rank.learning);
   }
-  if (rows.empty()) return std::nullopt;
-  return RankLearningMetrics{.rows_trained = over_ranks(rows),
-                             .policy_loss = over_ranks(policy_loss),
-                             .value_loss = over_ranks(value_loss),
-                             .entropy = over_ranks(entropy),
-                             .approx_kl = over_ranks(approx_kl),
-                             .clip_fraction = over_ranks(clip_fraction)};
+  if (all.empty()) return std::nullopt;
+  const auto over = [&all](double Learning::*figure) {
+    std::vector<double> figures;
+    for (const Learning& its : all) figures.push_back(its.*figure);
+    return over_ranks(figures);
+  };
+  return RankLearningMetrics{.rows_trained = over(&Learning::rows),
+                             .policy_loss = over(&Learning::policy_loss),
+                             .value_loss = over(&Learning::value_loss),
+                             .entropy = over(&Learning::entropy),
+                             .approx_kl = over(&Learning::approx_kl),
+                             .clip_fraction = over(&Learning::clip_fraction)};
 }
 
 RankMetrics rank_metrics(const std::vector<rl::RankReport>& ranks) {

@@ -223,7 +223,6 @@ void Ppo::finish(LearnReport& report) {
   for (std::size_t i = 0; i < shards.size(); ++i) {
     const PpoSums& s = sums_[i];
     shards[i].assign({s.rows, s.policy_loss, s.value_loss, s.entropy, s.approx_kl, s.clipped});
-    report.of_replica.add(s);
   }
   const std::vector<double>& all = sum(shards);
   report.policy_loss = all[1] / all[0];

@@ -31,6 +31,8 @@ class Ppo {
 
   /// Learns from one fragment a shard of this replica. `progress`: share of the run that is done, for schedules.
   LearnReport update(std::span<Fragment* const> fragments, double progress, Clock::duration patience);
+  /// Of the last update(), a shard of the replica each.
+  [[nodiscard]] std::span<const PpoSums> sums() const { return sums_; }
 
   /// The weight of the divergence in the next update. Changes with each where it is adapted, so checkpoints keep it.
   [[nodiscard]] double kl_coef() const { return now_.kl_coef; }

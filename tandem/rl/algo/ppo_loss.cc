@@ -20,6 +20,15 @@ at::Tensor value_loss(const at::Tensor& value, const PpoRows& rows, const PpoOpt
 
 }  // namespace
 
+void PpoSums::add(const PpoSums& other) {
+  rows += other.rows;
+  policy_loss += other.policy_loss;
+  value_loss += other.value_loss;
+  entropy += other.entropy;
+  approx_kl += other.approx_kl;
+  clipped += other.clipped;
+}
+
 learner::ShardLoss ppo_loss(ActorCritic& policy, const learner::ShardBatch& batch, const PpoOptions& options,
                             const PpoMinibatch& minibatch, PpoSums& sums) {
   PpoRows rows = ppo_rows(batch.columns, batch.states);

@@ -14,7 +14,6 @@
 
 #include "tandem/learner/loss.h"
 #include "tandem/rl/algo/ppo_options.h"
-#include "tandem/rl/algo/ppo_sums.h"
 #include "tandem/rl/policy/policy.h"
 
 namespace tandem::rl {
@@ -23,6 +22,12 @@ namespace tandem::rl {
 struct PpoMinibatch {
   double clip_range = 0.2;
   double advantage_mean = 0, advantage_scale = 1;  // A = (advantage - mean) * scale
+};
+
+/// Sums over rows of one shard; the update's means are their sums over everything, divided by rows.
+struct PpoSums {
+  double rows = 0, policy_loss = 0, value_loss = 0, entropy = 0, approx_kl = 0, clipped = 0;
+  void add(const PpoSums& other);
 };
 
 /// The loss of one shard's rows, whose columns are those of ppo_columns(). Adds the shard's sums to `sums`.

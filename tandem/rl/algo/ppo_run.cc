@@ -214,13 +214,14 @@ RunReport PpoRun::finish_update(const std::vector<RunReport>& replicas) {
   for (const RunReport& other : replicas) learning = std::min(learning, other.learning.all_seconds);
   mine.push_back(learning);
   double learn = 0, wait = replicas.front().learning.wait_seconds;
-  PpoSums learned;
   for (const RunReport& its : replicas) {
     learn = std::max(learn, its.learning.all_seconds - its.learning.wait_seconds);
     wait = std::min(wait, its.learning.wait_seconds);
-    learned.add(its.learning.of_replica);
   }
-  report.learning.of_replica = {};  // the report is that of the run
+  PpoSums learned;
+  for (const auto& ppo : ppo_) {
+    for (const PpoSums& of_shard : ppo->sums()) learned.add(of_shard);
+  }
   mine.insert(mine.end(), {learn, wait, learned.rows, learned.policy_loss, learned.value_loss, learned.entropy,
                            learned.approx_kl, learned.clipped});
   for (const auto& rollout : rollouts_) {

@@ -11,7 +11,6 @@
 #include "tandem/learner/replica_team.h"
 #include "tandem/learner/state_parts.h"
 #include "tandem/pipeline/pipeline_stats.h"
-#include "tandem/rl/algo/ppo_sums.h"
 #include "tandem/rl/env/spec.h"
 #include "tandem/rl/rollout/episodes.h"
 #include "tandem/rl/rollout/rollout_worker.h"
@@ -25,8 +24,7 @@ class OutdatedCheckpoint : public CheckpointError {
   using CheckpointError::CheckpointError;
 };
 
-/// What an update learned, over all shards of the run: the same on every replica, except for the times and
-/// `of_replica`.
+/// What an update learned, over all shards of the run: the same on every replica, except for the times.
 struct LearnReport {
   double policy_loss = 0, value_loss = 0, entropy = 0, approx_kl = 0, clip_fraction = 0;  // means over all minibatches
   double explained_variance = 0;             // 1 - Var[target - value] / Var[target]; NaN when targets are all equal
@@ -37,7 +35,6 @@ struct LearnReport {
   double load_seconds = 0, learn_seconds = 0, sync_seconds = 0;
   double all_seconds = 0;   // of learning, waits for the other replicas included
   double wait_seconds = 0;  // of these, until gradients and statistics of all replicas were summed
-  PpoSums of_replica{};     // of PPO: over the shards of the replica that reports
 };
 
 /// How far env groups came in a rollout, of runs in which some may end early or rest.
