@@ -183,6 +183,26 @@ TEST(TcpStoreTest, AStoreForThisHostListensOnTheLoopbackOnly) {
   EXPECT_THAT(address_of(Reach::kEverywhere), ::testing::AnyOf("::", "0.0.0.0"));
 }
 
+TEST(TcpStoreTest, AThreadThatConnectsAtOnceDoesNotKeepItsHostFromAnswering) {
+  for (int time = 0; time < 50; ++time) {
+    const int port = free_port();
+    HostedStore hosted;  // longer than who connects
+    const std::jthread other([port] {
+      std::unique_ptr<Store> store;
+      while (store == nullptr) {
+        try {
+          store = connect_to_store({"127.0.0.1", port}, within(0s));
+        } catch (const DeadlineExceeded&) {
+          std::this_thread::yield();  // nobody listens yet
+        }
+      }
+      store->set("key", "value");
+    });
+    hosted = host_store(port, Reach::kThisHost);
+    EXPECT_EQ(hosted.store->get("key", soon()), "value");
+  }
+}
+
 TEST(TcpStoreTest, AMasterThatDoesNotListenIsNamedWithTheCause) {
   const int port = free_port();
   EXPECT_THAT(message_of<DeadlineExceeded>([&] {

@@ -79,6 +79,8 @@ Attempt try_to_connect(const Endpoint& endpoint, const Deadline& deadline) {
 // A descriptor's number is given again when it was closed, the number of its file is not.
 using Socket = std::pair<int, ino_t>;
 
+Mutex one_connects;  // or the connections of another thread would be taken for ours
+
 // The connections of this process to the address.
 std::set<Socket> connections_to(const Endpoint& endpoint) {
   std::set<Socket> sockets;
@@ -187,9 +189,10 @@ std::string await_listener(const Endpoint& endpoint, const Limits& limits) {
   }
 }
 
-void limit_replies(const Endpoint& endpoint, std::chrono::milliseconds limit, const std::function<void()>& connect) {
-  static Mutex one_at_a_time;  // or the connections of another thread would be taken for ours
-  const MutexLock lock(one_at_a_time);
+ConnectTurn::ConnectTurn() : lock_(one_connects) {}
+
+void limit_replies(const ConnectTurn& /*turn*/, const Endpoint& endpoint, std::chrono::milliseconds limit,
+                   const std::function<void()>& connect) {
   const std::set<Socket> before = connections_to(endpoint);
   const auto for_each_new = [&](const auto& action) {
     for (const Socket& socket : connections_to(endpoint)) {

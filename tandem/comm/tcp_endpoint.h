@@ -8,6 +8,7 @@
 #include <string>
 
 #include "tandem/base/descriptor.h"
+#include "tandem/base/mutex.h"
 #include "tandem/comm/launcher_environment.h"
 #include "tandem/concurrency/limits.h"
 
@@ -29,8 +30,21 @@ struct Listener {
 /// of a name may take longer than the limits allow.
 [[nodiscard]] std::string await_listener(const Endpoint& endpoint, const Limits& limits);
 
+/// The turn of one thread of this process to connect; the others wait for theirs until it is destroyed. Who hosts takes
+/// it before listening: who connects to it needs answers in a turn of their own.
+class ConnectTurn {
+ public:
+  ConnectTurn();
+  ConnectTurn(const ConnectTurn&) = delete;
+  ConnectTurn& operator=(const ConnectTurn&) = delete;
+
+ private:
+  MutexLock lock_;
+};
+
 /// Calls `connect`, which may open connections to that address (a number) in ways that cannot be told a limit. Cuts
 /// them when it does not return within the limit; afterwards each fails when a send or a receive takes longer.
-void limit_replies(const Endpoint& endpoint, std::chrono::milliseconds limit, const std::function<void()>& connect);
+void limit_replies(const ConnectTurn& turn, const Endpoint& endpoint, std::chrono::milliseconds limit,
+                   const std::function<void()>& connect);
 
 }  // namespace tandem::comm

@@ -100,14 +100,15 @@ class TcpStore final : public Store {
 };
 
 // `options` say where, and who serves. The connection's replies are limited.
-std::unique_ptr<Store> make_store(const std::string& address, const c10d::TCPStoreOptions& options,
-                                  const std::string& name, std::chrono::milliseconds reply_limit) {
+std::unique_ptr<Store> make_store(const ConnectTurn& turn, const std::string& address,
+                                  const c10d::TCPStoreOptions& options, const std::string& name,
+                                  std::chrono::milliseconds reply_limit) {
   auto connection = std::make_shared<Connection>();
   connection->name = "the store at " + name;
   connection->address = address;
   c10::intrusive_ptr<c10d::TCPStore> store;
   try {
-    limit_replies({address, options.port}, reply_limit,
+    limit_replies(turn, {address, options.port}, reply_limit,
                   [&] { store = c10::make_intrusive<c10d::TCPStore>(address, options); });
   } catch (const c10::Error& error) {
     throw RunError(concat("cannot use ", connection->name, ": ", error.what_without_backtrace(),
@@ -139,11 +140,12 @@ C10dStore c10d_store_of(Store& store) {
 }
 
 HostedStore host_store(int port, Reach reach) {
+  const ConnectTurn turn;
   Listener listener = listen_on(port, reach);
   c10d::TCPStoreOptions options = options_for(listener.port);
   options.isServer = true;
   options.masterListenFd = listener.socket.release();  // the server closes it
-  auto store = make_store("127.0.0.1", options, concat("port ", listener.port, " of this process"), kReplyLimit);
+  auto store = make_store(turn, "127.0.0.1", options, concat("port ", listener.port, " of this process"), kReplyLimit);
   return {std::move(store), listener.port};
 }
 
@@ -152,7 +154,7 @@ std::unique_ptr<Store> connect_to_store(const Endpoint& endpoint, const Limits& 
   const std::string address = await_listener(endpoint, limits);
   c10d::TCPStoreOptions options = options_for(endpoint.port);
   options.timeout = std::max(reply_limit, std::chrono::milliseconds(1s));  // c10d counts whole seconds; it listens
-  return make_store(address, options, concat(endpoint.address, ":", endpoint.port), reply_limit);
+  return make_store(ConnectTurn(), address, options, concat(endpoint.address, ":", endpoint.port), reply_limit);
 }
 
 std::unique_ptr<Store> open_store(const LauncherEnvironment& me, int generation, const Limits& limits) {
