@@ -77,10 +77,12 @@ const LoadPlan& LoadedBatch::load_uneven(const std::vector<Batch>& shards, std::
   tail_ = Tail::kDrop;
   forget();
   for (std::size_t i = 0; i < shards.size(); ++i) {
-    TANDEM_CHECK(shards[i].states.empty(), "sequences are not cut unevenly");
     const std::int64_t rows = rows_of(shards[i].columns);
-    take(shards[i], {.first = 0, .count = rows}, shards_[i]);
-    shards_[i].uneven_rows = rows;
+    const std::int64_t sequences = shards[i].states.empty() ? rows : rows_of(shards[i].states);
+    TANDEM_CHECK(sequences == 0 ? rows == 0 : rows % sequences == 0, rows, " rows of ", sequences, " sequences");
+    shards_[i].length = sequences == 0 ? 1 : rows / sequences;
+    shards_[i].uneven = sequences;
+    take(shards[i], {.first = 0, .count = sequences}, shards_[i]);
   }
   return plan_;
 }
@@ -94,13 +96,14 @@ void LoadedBatch::forget() {
     }
     shard.sequences.reset();
     shard.rows.reset();
-    shard.uneven_rows = -1;
+    shard.length = plan_.sequence_length;
+    shard.uneven = -1;
   }
 }
 
 void LoadedBatch::take(const Batch& batch, const Portion& portion, Shard& shard) {
   try {
-    keep(batch.columns, portion, plan_.sequence_length, shard.columns);
+    keep(batch.columns, portion, shard.length, shard.columns);
     keep(batch.states, portion, 1, shard.states);
   } catch (const c10::OutOfMemoryError& error) {
     throw RunError(
@@ -129,8 +132,8 @@ void LoadedBatch::begin_pass(Order order, std::uint64_t run_seed, std::uint64_t 
   for (std::size_t i = 0; i < shards_.size(); ++i) {
     Shard& shard = shards_[i];
     const int number = placement_.mine.begin + static_cast<int>(i);
-    const bool is_even = shard.uneven_rows < 0;
-    const std::int64_t held = is_even ? plan_.sequences_of(number) : shard.uneven_rows;
+    const bool is_even = shard.uneven < 0;
+    const std::int64_t held = is_even ? plan_.sequences_of(number) : shard.uneven;
     const std::int64_t positions = is_even ? plan_.minibatches * plan_.minibatch_sequences : held;
     if (order == Order::kSequential && positions <= held) {
       shard.sequences = shard.rows = at::Tensor();
@@ -150,7 +153,7 @@ void LoadedBatch::begin_pass(Order order, std::uint64_t run_seed, std::uint64_t 
     order_.resize(static_cast<std::size_t>(positions));
     const at::Tensor chosen = at::tensor(order_, at::kLong);
     const c10::Device beside = residence_ == Residence::kHost ? c10::Device(c10::kCPU) : placement_.device;
-    shard.rows = rows_of_sequences(chosen, plan_.sequence_length).to(beside);
+    shard.rows = rows_of_sequences(chosen, shard.length).to(beside);
     shard.sequences = chosen.to(beside);
   }
 }
@@ -163,10 +166,10 @@ const LoadedBatch::Shard& LoadedBatch::shard_at(int shard, std::int64_t minibatc
 }
 
 LoadedBatch::Slice LoadedBatch::slice_of(const Shard& shard, std::int64_t minibatch) const {
-  const std::int64_t rows = plan_.minibatch_shard_rows();
-  if (shard.uneven_rows < 0) return {.first = minibatch * rows, .rows = rows};
-  const auto cut = [&](std::int64_t part) { return shard.uneven_rows * part / plan_.minibatches; };
-  return {.first = cut(minibatch), .rows = cut(minibatch + 1) - cut(minibatch)};
+  const std::int64_t count = plan_.minibatch_sequences;
+  if (shard.uneven < 0) return {.first = minibatch * count, .count = count, .length = shard.length};
+  const auto cut = [&](std::int64_t part) { return shard.uneven * part / plan_.minibatches; };
+  return {.first = cut(minibatch), .count = cut(minibatch + 1) - cut(minibatch), .length = shard.length};
 }
 
 // Elements [first, first + count) of the order, on the replica's device. Copies from pinned memory are not waited for:
@@ -192,14 +195,14 @@ Columns LoadedBatch::select(const Columns& columns, const at::Tensor& order, std
 
 at::Tensor LoadedBatch::column_of_minibatch(const std::string& name, int shard, std::int64_t minibatch) const {
   const Shard& from = shard_at(shard, minibatch);
-  const auto [first, rows] = slice_of(from, minibatch);
-  return select(column(from.columns, name), from.rows, first, rows);
+  const Slice slice = slice_of(from, minibatch);
+  return select(column(from.columns, name), from.rows, slice.first_row(), slice.rows());
 }
 
 // Of a minibatch that has padding, those before it.
 std::int64_t LoadedBatch::valid_rows(int shard, const Slice& slice) const {
-  if (tail_ != Tail::kPad) return slice.rows;
-  return std::clamp<std::int64_t>(plan_.rows_of(shard) - slice.first, 0, slice.rows);
+  if (tail_ != Tail::kPad) return slice.rows();
+  return std::clamp<std::int64_t>(plan_.rows_of(shard) - slice.first_row(), 0, slice.rows());
 }
 
 ShardRows LoadedBatch::rows_of_minibatch(int shard, std::int64_t minibatch) const {
@@ -212,12 +215,12 @@ ShardRows LoadedBatch::rows_of_minibatch(int shard, std::int64_t minibatch) cons
                    .columns = from.columns,
                    .states = from.states,
                    .order = {},
-                   .first = slice.first,
-                   .rows = slice.rows,
+                   .first = slice.first_row(),
+                   .rows = slice.rows(),
                    .valid_rows = valid_rows(shard, slice)};
   if (from.rows.defined()) {
     result.order =
-        std::span(from.rows.const_data_ptr<std::int64_t>() + slice.first, static_cast<std::size_t>(slice.rows));
+        std::span(from.rows.const_data_ptr<std::int64_t>() + slice.first_row(), static_cast<std::size_t>(slice.rows()));
   }
   return result;
 }
@@ -226,17 +229,16 @@ ShardBatch LoadedBatch::minibatch(int shard, std::int64_t minibatch) const {
   const Span span("take minibatch");
   const Shard& from = shard_at(shard, minibatch);
   const Slice slice = slice_of(from, minibatch);
-  const auto [first, rows] = slice;
-  const std::int64_t sequences = plan_.minibatch_sequences;
   ShardBatch batch{.shard = shard,
                    .minibatch = minibatch,
-                   .rows = rows,
+                   .rows = slice.rows(),
                    .valid_rows = valid_rows(shard, slice),
-                   .columns = select(from.columns, from.rows, first, rows),
-                   .states = select(from.states, from.sequences, minibatch * sequences, sequences),
+                   .columns = select(from.columns, from.rows, slice.first_row(), slice.rows()),
+                   .states = select(from.states, from.sequences, slice.first, slice.count),
                    .valid = {}};
-  if (batch.valid_rows < rows) {
-    batch.valid = at::arange(rows, at::TensorOptions().dtype(at::kLong).device(placement_.device)) < batch.valid_rows;
+  if (batch.valid_rows < batch.rows) {
+    batch.valid =
+        at::arange(batch.rows, at::TensorOptions().dtype(at::kLong).device(placement_.device)) < batch.valid_rows;
   }
   return batch;
 }

@@ -74,8 +74,9 @@ class LoadedBatch {
     return load_shards(std::span(shards), minibatch_rows, tail);
   }
 
-  /// The same for shards of different rows. Each is cut into `minibatches` parts whose rows differ by one at most; a
-  /// minibatch has one of each shard, so that its rows differ from shard to shard, and may be none.
+  /// The same for shards of different rows, or sequences, whose lengths may differ from shard to shard. Each is cut
+  /// into `minibatches` parts whose rows, or sequences, differ by one at most; a minibatch has one of each shard, so
+  /// that its rows differ from shard to shard, and may be none.
   const LoadPlan& load_uneven(const std::vector<Batch>& shards, std::int64_t minibatches);
 
   /// The order of the next pass: a function of the run's seed, the shard and the number of the pass alone.
@@ -98,11 +99,15 @@ class LoadedBatch {
  private:
   struct Shard {
     Columns columns, states;
-    at::Tensor sequences, rows;     // order of the pass, beside the columns; undefined when it is just theirs
-    std::int64_t uneven_rows = -1;  // that it has, after load_uneven()
+    at::Tensor sequences, rows;  // order of the pass, beside the columns; undefined when it is just theirs
+    std::int64_t length = 1;     // rows of a sequence
+    std::int64_t uneven = -1;    // sequences that it has, after load_uneven()
   };
+  // Sequences of the order of the pass.
   struct Slice {
-    std::int64_t first = 0, rows = 0;
+    std::int64_t first = 0, count = 0, length = 1;
+    [[nodiscard]] std::int64_t first_row() const { return first * length; }
+    [[nodiscard]] std::int64_t rows() const { return count * length; }
   };
   [[nodiscard]] Slice slice_of(const Shard& shard, std::int64_t minibatch) const;
   [[nodiscard]] std::int64_t valid_rows(int shard, const Slice& slice) const;

@@ -85,6 +85,40 @@ TEST(LoadedBatchTest, UnevenShardsAreCutIntoAsManyMinibatchesWithEveryRowOnceInA
   }
 }
 
+// Three rows a sequence in one shard, two in the other, of which it has none in most minibatches.
+TEST(LoadedBatchTest, UnevenShardsOfSequencesAreCutBetweenThemAndBringTheirStates) {
+  const auto sequences = [](std::int64_t count, std::int64_t length) {
+    Batch batch{.columns = {{"x", torch::arange(count * length)}}, .states = {{"state", torch::arange(count)}}};
+    return batch;
+  };
+  LoadedBatch loaded(kSecond);
+  loaded.load_uneven({sequences(11, 3), sequences(2, 2)}, 5);
+  for (const Order order : {Order::kSequential, Order::kShuffled}) {
+    loaded.begin_pass(order, 1, 0);
+    for (const auto& [shard, count, length] : {std::tuple{2, 11, 3}, std::tuple{3, 2, 2}}) {
+      std::set<std::int64_t> seen;
+      for (std::int64_t b = 0; b < 5; ++b) {
+        const ShardBatch batch = loaded.minibatch(shard, b);
+        const at::Tensor& state = column(batch.states, "state");
+        ASSERT_EQ(batch.rows, state.size(0) * length);
+        EXPECT_TRUE(torch::equal(loaded.column_of_minibatch("x", shard, b), batch["x"]));
+        for (std::int64_t k = 0; k < state.size(0); ++k) {
+          const auto sequence = state[k].item<std::int64_t>();
+          seen.insert(sequence);
+          EXPECT_TRUE(torch::equal(batch["x"].narrow(0, k * length, length),
+                                   torch::arange(sequence * length, (sequence + 1) * length)));
+        }
+      }
+      EXPECT_EQ(std::ssize(seen), count);
+    }
+  }
+  // A shard without any, beside one that has some.
+  loaded.load_uneven({sequences(0, 0), sequences(4, 2)}, 2);
+  loaded.begin_pass(Order::kShuffled, 1, 0);
+  EXPECT_EQ(loaded.minibatch(2, 1).rows, 0);
+  EXPECT_EQ(loaded.minibatch(3, 1).rows, 4);
+}
+
 TEST(LoadedBatchTest, RowsWhereTheyLieAreThoseOfTheMinibatch) {
   for (const Tail tail : {Tail::kDrop, Tail::kWrap, Tail::kPad}) {
     LoadedBatch loaded(kSecond);

@@ -21,6 +21,8 @@
 //
 // Threads: one object a thread that steps units. Does not block.
 #pragma once
+#include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <optional>
 #include <vector>
@@ -36,6 +38,11 @@ struct StragglerOptions {
   Stragglers policy = Stragglers::kWaitAll;
   double sync_frac = 0.6;  // of kPreempt, and of kTimeOptimal's first round: share of the units that must have finished
   double least_frac = 0.25;  // share of its steps that a unit makes in any case
+
+  /// Of `steps`, those that it makes in any case.
+  [[nodiscard]] int least_steps(int steps) const {
+    return std::clamp(static_cast<int>(std::ceil(least_frac * steps)), 1, steps);
+  }
 };
 
 class StragglerRule {

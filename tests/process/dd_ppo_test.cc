@@ -125,10 +125,10 @@ TEST(DdPpoTest, CountsOfARankAreTotalsInTheRecord) {
               HasSubstr("num_envs = 7 (dd_ppo.envs_per_rank: 7 on each of 1 rank): the run began with 10"));
 }
 
-Recipe preempted() {
+Recipe preempted(const std::string& least_frac = "0.1") {
   Recipe recipe = changing();
   recipe.arguments.insert(recipe.arguments.end(), {"--stragglers", "preempt"});
-  return with_setting(with_setting(recipe, "dd_ppo.sync_frac=0.25"), "dd_ppo.least_frac=0.1");
+  return with_setting(with_setting(recipe, "dd_ppo.sync_frac=0.25"), "dd_ppo.least_frac=" + least_frac);
 }
 
 // Rollouts that take longer than learning from them: shorter ones are hardly worth an early end.
@@ -184,6 +184,15 @@ TEST(DdPpoTest, ARunWithPreemptionIsReplayedFromItsRecordOnAnyTopology) {
     expect_replay(recipe, run, topology);
 }
 
+// Sequences of five steps, so that half a rollout has one for each of the five minibatches.
+TEST(DdPpoTest, ARecurrentPolicyUnderPreemptionIsReplayedFromItsRecordOnAnyTopology) {
+  const TemporaryFolder scratch;
+  const Recipe recipe = with_setting(with_setting(preempted("0.5"), "policy.recurrent=gru"), "policy.max_seq_len=5");
+  train_preempted(recipe, scratch / "run");
+  for (const Topology& topology : {Topology{1, "cpu:4"}, Topology{2, "cpu:2"}})
+    expect_replay(recipe, scratch / "run", topology);
+}
+
 TEST(DdPpoTest, ARunUnderTimeOptimalIsReplayedFromItsRecordOnAnyTopology) {
   const TemporaryFolder scratch;
   const Recipe recipe = under_time_optimal();
@@ -217,7 +226,6 @@ std::vector<Wrong> wrong_configurations() {
       {set("batch_mode=complete_episodes"), "batch_mode = complete_episodes", "ppo.batch_mode"},
       {{"--batch-mode", "complete_episodes", "--stragglers", "preempt"}, "ppo.batch_mode", "wait_all"},
       {{"--batch-mode", "complete_episodes", "--survivors", "shrink"}, "ppo.batch_mode", "take_over"},
-      {{"--batch-mode", "complete_episodes", "--set", "policy.recurrent=lstm"}, "ppo.batch_mode", "truncate_episodes"},
       {set("num_workers=0"), "num_workers = 0", "at least one"},
       {{"--ranks", "0"}, "--ranks 0", "from 1 to 1000"},
       {{"--ranks", "two"}, "--ranks two", "an integer"},
@@ -249,7 +257,9 @@ std::vector<Wrong> wrong_configurations() {
       {set("dd_ppo.sync_frac=0.5"), "dd_ppo.sync_frac = 0.5", "without dd_ppo.stragglers: preempt"},
       {{"--stragglers", "preempt", "--set", "dd_ppo.sync_frac=1.5"}, "dd_ppo.sync_frac = 1.5", "1"},
       {{"--stragglers", "preempt", "--set", "dd_ppo.least_frac=0"}, "dd_ppo.least_frac = 0", "above 0"},
-      {{"--stragglers", "preempt", "--set", "policy.recurrent=lstm"}, "dd_ppo.stragglers = preempt", "wait_all"},
+      {{"--stragglers", "time_optimal", "--set", "policy.recurrent=lstm"},
+       "dd_ppo.least_frac = 0.25",
+       "5 sequences of each shard; at least 0.33 gives"},
       {{"--stragglers", "preempt"}, "dd_ppo.sync_frac = 0.6", "ask for at most 0.5"},
       {{"--ranks", "1", "--stragglers", "time_optimal"}, "dd_ppo.stragglers = time_optimal", "one env group"},
       {{"--replay", "/nowhere/rollouts.jsonl"}, "dd_ppo.replay = /nowhere/rollouts.jsonl", "No such file"},
@@ -257,7 +267,6 @@ std::vector<Wrong> wrong_configurations() {
       {{"--survivors", "some"}, "survivors = some", "end, take_over or shrink"},
       {{"--survivors", "shrink", "--algo", "ppo"}, "survivors = shrink", "those of PPO take_over"},
       {{"--survivors", "shrink", "--replay", "/nowhere"}, "survivors = shrink", "makes the steps of its record"},
-      {{"--survivors", "shrink", "--set", "policy.recurrent=lstm"}, "survivors = shrink", "use take_over"},
       {{"--deadline", "5"}, "deadline_seconds = 5", "without survivors: take_over or shrink"},
       {{"--survivors", "take_over", "--deadline", "0"}, "deadline_seconds = 0", "1"},
       // Where the ranks run.

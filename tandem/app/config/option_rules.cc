@@ -43,11 +43,13 @@ class Rules {
                     "policy.recurrent", "policy.max_seq_len", "policy.burn_in"})) {
       return;
     }
-    for (const rl::PpoFault& problem :
-         rl::count_faults(ppo_options(options_), options_.shards.value_or(1), replicas_)) {
+    const rl::PpoOptions ppo = ppo_options(options_);
+    const std::vector<rl::PpoFault> problems = rl::count_faults(ppo, options_.shards.value_or(1), replicas_);
+    for (const rl::PpoFault& problem : problems) {
       const std::string key = table_.find(problem.key) != nullptr ? problem.key : "ppo." + problem.key;
       fault(key, problem.problem);
     }
+    if (problems.empty()) check_minibatches_of_early_ends(ppo);
   }
 
   void check_gradient_check() {
@@ -75,26 +77,28 @@ class Rules {
   }
 
   void check_stragglers() {
-    if (any_faulty(
-            {"dd_ppo.stragglers", "dd_ppo.least_frac", "policy.recurrent", "num_envs", "rollout_steps", "shards"}))
-      return;
+    if (any_faulty({"dd_ppo.stragglers", "dd_ppo.least_frac", "num_envs", "rollout_steps", "shards"})) return;
     const DdPpoSettings& dd_ppo = options_.dd_ppo;
-    if (dd_ppo.stragglers.policy == pipeline::Stragglers::kWaitAll && !dd_ppo.replay) return;
-    if (!dd_ppo.replay) check_that_rollouts_can_end_early();
-    if (options_.policy.recurrent == Recurrence::kNone) return;
-    fault(dd_ppo.replay ? "dd_ppo.replay" : "dd_ppo.stragglers",
-          "rollouts of a recurrent policy are cut into sequences of one length and do not end early so far; use "
-          "wait_all");
+    if (dd_ppo.stragglers.policy == pipeline::Stragglers::kWaitAll || dd_ppo.replay) return;
+    check_that_rollouts_can_end_early();
+  }
+
+  // The counts fit each other.
+  void check_minibatches_of_early_ends(const rl::PpoOptions& ppo) {
+    const pipeline::StragglerOptions& stragglers = options_.dd_ppo.stragglers;
+    if (options_.algo != Algorithm::kDdPpo || stragglers.policy == pipeline::Stragglers::kWaitAll ||
+        options_.dd_ppo.replay || any_faulty({"dd_ppo.stragglers", "dd_ppo.least_frac"})) {
+      return;
+    }
+    for (const rl::PpoFault& problem : rl::early_end_faults(ppo, options_.shards.value_or(1), stragglers.least_frac,
+                                                            stragglers.least_steps(ppo.rollout_steps)))
+      fault("dd_ppo." + problem.key, problem.problem);
   }
 
   void check_batch_mode() {
-    if (!options_.ppo.completes_episodes() || any_faulty({"ppo.batch_mode", "policy.recurrent"})) return;
-    if (options_.policy.recurrent != Recurrence::kNone) {
-      fault("ppo.batch_mode",
-            "rollouts of a recurrent policy are cut into sequences of one length, all of the same number so far; use "
-            "truncate_episodes");
-    } else if (options_.algo == Algorithm::kDdPpo && !any_faulty({"dd_ppo.stragglers"}) &&
-               options_.dd_ppo.stragglers.policy != pipeline::Stragglers::kWaitAll) {
+    if (!options_.ppo.completes_episodes() || any_faulty({"ppo.batch_mode"})) return;
+    if (options_.algo == Algorithm::kDdPpo && !any_faulty({"dd_ppo.stragglers"}) &&
+        options_.dd_ppo.stragglers.policy != pipeline::Stragglers::kWaitAll) {
       fault("ppo.batch_mode",
             concat("a rollout that ends early, as dd_ppo.stragglers: ", word_of(options_.dd_ppo.stragglers.policy),
                    " has it, cuts episodes; use wait_all, or truncate_episodes"));
@@ -106,15 +110,11 @@ class Rules {
   }
 
   void check_shrinking() {
-    if (options_.survivors != Survivors::kShrink || any_faulty({"survivors", "policy.recurrent"})) return;
+    if (options_.survivors != Survivors::kShrink || any_faulty({"survivors"})) return;
     if (options_.algo != Algorithm::kDdPpo) {
       fault("survivors", "updates of fewer rows are DD-PPO's (algo: dd_ppo); those of PPO take_over");
     } else if (options_.dd_ppo.replay) {
       fault("survivors", "a replay makes the steps of its record, whoever is left; use take_over, or leave it out");
-    } else if (options_.policy.recurrent != Recurrence::kNone) {
-      fault("survivors",
-            "rollouts of a recurrent policy are cut into sequences of one length, all of the same number so far; use "
-            "take_over");
     }
   }
 

@@ -125,7 +125,7 @@ void Ppo::load(std::span<Fragment* const> fragments) {
   if (options_.fragments == Fragments::kEven) {
     member_.learner.batch().load_shards(batches_, options_.minibatch_rows(), learner::Tail::kDrop);
   } else {
-    member_.learner.batch().load_uneven(batches_, options_.batch_rows() / options_.minibatch_rows());
+    member_.learner.batch().load_uneven(batches_, options_.pass_minibatches());
   }
   if (options_.sequences) batches_.clear();  // copies, where the others are views
 }

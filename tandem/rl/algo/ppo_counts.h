@@ -12,7 +12,7 @@
 namespace tandem::rl {
 
 struct PpoFault {
-  std::string key, value;  // of PpoOptions
+  std::string key, value;  // of PpoOptions, or of the stragglers'
   std::string problem;     // and what would work
 };
 
@@ -47,7 +47,7 @@ inline std::vector<PpoFault> sequence_faults(const PpoOptions& options, std::int
                     nearest_divisors(options.batch_rows(), *options.minibatch_size), " would")}};
   }
   const std::int64_t of_shard = options.batch_sequences() / shards;
-  const std::int64_t minibatches = options.sequence_minibatches();
+  const std::int64_t minibatches = options.pass_minibatches();
   if (of_shard % minibatches == 0) return {};
   const std::string key = options.minibatches ? "minibatches" : "minibatch_size";
   return {{key, concat(options.minibatches ? minibatches : *options.minibatch_size),
@@ -90,6 +90,24 @@ inline std::vector<PpoFault> minibatch_faults(const PpoOptions& options, std::in
       {"num_envs", concat(options.num_envs),
        concat("does not divide into ", shards, " shards; ", counts_detail::nearest_multiples(shards, options.num_envs),
               " would", fewer.empty() ? "" : ", or shards: ", fewer)}};
+}
+
+/// Whether a minibatch has something to learn from when every env group ends its rollout after `least_steps` steps,
+/// which is what least_frac makes of it. Counts as count_faults() wants them.
+[[nodiscard]] inline std::vector<PpoFault> early_end_faults(const PpoOptions& options, std::int64_t shards,
+                                                            double least_frac, int least_steps) {
+  const std::int64_t envs = options.num_envs / shards, minibatches = options.pass_minibatches();
+  const auto units = [&](int steps) {
+    return envs * (options.sequences ? SequenceCut(steps, *options.sequences).count() : steps);
+  };
+  if (units(least_steps) >= minibatches) return {};
+  int enough = least_steps;
+  while (enough < options.rollout_steps && units(enough) < minibatches) ++enough;
+  return {{"least_frac", concat(least_frac),
+           concat("lets env groups end rollouts after ", least_steps, " steps, which gives the ", minibatches,
+                  " minibatches of a pass ", units(least_steps), options.sequences ? " sequences" : " rows",
+                  " of each shard; at least ", static_cast<double>(enough) / options.rollout_steps,
+                  " gives each of them one")}};
 }
 
 }  // namespace tandem::rl

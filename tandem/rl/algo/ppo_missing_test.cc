@@ -154,16 +154,5 @@ TEST(PpoMissingTest, WhoRestsIsNotWaitedForByARuleOfStragglers) {
   }
 }
 
-TEST(PpoMissingTest, SequencesOfOneLengthAreRefused) {
-  PpoSetup setup = with_half_missing();
-  setup.ppo.sequences = SequenceOptions{};
-  try {
-    (void)PpoRun(setup);
-    FAIL() << "was built";
-  } catch (const ConfigError& error) {
-    EXPECT_THAT(error.what(), HasSubstr("fragments cannot have different numbers of steps"));
-  }
-}
-
 }  // namespace
 }  // namespace tandem::rl

@@ -59,8 +59,6 @@ std::vector<std::string> faults_of(const PpoOptions& options, int shards) {
   faults.positive("clip_range", options.clip_range);
   faults.positive("clip_range_value", options.clip_range_value);
   faults.not_negative("entropy_coef", options.entropy_coef);
-  faults.require(options.fragments == Fragments::kEven || !options.sequences,
-                 "fragments are uneven, and sequences are cut from even ones only");
   faults.not_negative("kl_coef", options.kl_coef);
   faults.positive("kl_coef_target", options.kl_coef_target);
   faults.require(!options.kl_coef_target || options.kl_coef != 0,

@@ -68,13 +68,13 @@ struct PpoOptions {
   [[nodiscard]] std::int64_t batch_sequences() const {
     return std::int64_t{num_envs} * SequenceCut(rollout_steps, *sequences).count();
   }
-  /// Minibatches of a pass over sequences.
-  [[nodiscard]] std::int64_t sequence_minibatches() const {
+  /// Minibatches of a pass.
+  [[nodiscard]] std::int64_t pass_minibatches() const {
     return minibatches ? *minibatches : batch_rows() / *minibatch_size;
   }
   /// Rows of a minibatch over all shards; of sequences with their burn-in and padding.
   [[nodiscard]] std::int64_t minibatch_rows() const {
-    if (sequences) return batch_sequences() / sequence_minibatches() * SequenceCut(rollout_steps, *sequences).window();
+    if (sequences) return batch_sequences() / pass_minibatches() * SequenceCut(rollout_steps, *sequences).window();
     return minibatch_size ? *minibatch_size : batch_rows() / minibatches.value_or(1);
   }
 };

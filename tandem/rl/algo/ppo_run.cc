@@ -10,6 +10,7 @@
 #include "tandem/base/error.h"
 #include "tandem/base/philox.h"
 #include "tandem/base/text.h"
+#include "tandem/rl/algo/ppo_counts.h"
 #include "tandem/rl/algo/run_parts.h"
 #include "tandem/rl/rollout/gae.h"
 #include "tandem/rl/rollout/group_results.h"
@@ -37,10 +38,11 @@ PpoSetup checked(PpoSetup setup) {
   const bool complete = setup.ppo.completes_episodes();
   setup.ppo.fragments = setup.has_uneven_rollouts() || complete ? Fragments::kUneven : Fragments::kEven;
   std::vector<std::string> faults = faults_of(setup.ppo, setup.shards);
-  if (setup.has_uneven_rollouts() && setup.ppo.sequences)
-    faults.emplace_back("sequences: they are of one length, so fragments cannot have different numbers of steps");
-  if (complete && setup.ppo.sequences)
-    faults.emplace_back("complete_episodes: sequences are of one length, and episodes are not; use truncate_episodes");
+  if (const StragglerSetup& its = setup.stragglers; faults.empty() && its.may_end_early() && its.recorded.empty()) {
+    const int least = its.options.least_steps(setup.ppo.rollout_steps);
+    for (const PpoFault& fault : early_end_faults(setup.ppo, setup.shards, its.options.least_frac, least))
+      faults.push_back(concat(fault.key, " = ", fault.value, ": ", fault.problem));
+  }
   if (complete && setup.has_uneven_rollouts())
     faults.emplace_back("complete_episodes: no rollout may end early, none follow a record, and no group rest");
   if (setup.total_steps < 1) faults.push_back(concat("total_steps is ", setup.total_steps, "; it must be at least 1"));

@@ -24,27 +24,54 @@ std::vector<std::int64_t> pieces(std::int64_t steps, const SequenceOptions& opti
   return lengths;
 }
 
+// The steps of one environment, among the rows of the fragment's columns and of its states, a step or sequence after
+// the other with so many rows in between.
+struct Run {
+  int steps = 0;
+  std::int64_t first = 0, first_state = 0, stride = 1;
+};
+
+std::vector<Run> runs_of(const Fragment& fragment, const SequenceOptions& options) {
+  std::vector<Run> runs;
+  if (fragment.joined.empty()) {
+    for (int row = 0; row < fragment.rows; ++row)
+      runs.push_back({.steps = fragment.steps, .first = row, .first_state = row, .stride = fragment.rows});
+    return runs;
+  }
+  Run next;
+  for (const int steps : fragment.joined) {
+    next.steps = steps;
+    runs.push_back(next);
+    next.first += steps;
+    next.first_state += SequenceCut(steps, options).count();
+  }
+  return runs;
+}
+
 }  // namespace
 
 learner::Batch ppo_sequences(const Fragment& fragment, const SequenceOptions& options) {
-  const SequenceCut cut(fragment.steps, options);
-  std::vector<std::int64_t> rows;  // of the fragment, by the rows of the sequences
+  const std::vector<Run> runs = runs_of(fragment, options);
+  const int window = SequenceCut(std::ranges::max(runs, {}, &Run::steps).steps, options).window();
+  std::vector<std::int64_t> rows, states;  // of the fragment, by the rows of the sequences, and by sequence
   std::vector<std::uint8_t> learned;
-  for (int row = 0; row < fragment.rows; ++row) {
+  for (const Run& run : runs) {
+    const SequenceCut cut(run.steps, options);
     for (int k = 0; k < cut.count(); ++k) {
-      for (int i = 0; i < cut.window(); ++i) {
-        const int step = std::min(cut.begin(k) + i, fragment.steps - 1);
-        rows.push_back(std::int64_t{step} * fragment.rows + row);
+      states.push_back(run.first_state + k * run.stride);
+      for (int i = 0; i < window; ++i) {
+        const int step = std::min(cut.begin(k) + i, run.steps - 1);
+        rows.push_back(run.first + step * run.stride);
         learned.push_back(cut.learns(k, i) ? 1 : 0);
       }
     }
   }
   const at::Tensor order = at::tensor(rows, at::kLong);
   learner::Batch batch = ppo_columns(fragment);
-  batch.columns.emplace_back(kDoneColumn, fragment.done.flatten());
+  batch.columns.emplace_back(kDoneColumn, fragment.made(fragment.done).flatten());
   for (auto& [name, column] : batch.columns) column = column.index_select(0, order);
   batch.columns.emplace_back(kLearnedColumn, at::tensor(learned, at::kByte));
-  batch.states.emplace_back("state", fragment.state.transpose(0, 1).flatten(0, 1));
+  batch.states.emplace_back("state", fragment.state.flatten(0, 1).index_select(0, at::tensor(states, at::kLong)));
   return batch;
 }
 

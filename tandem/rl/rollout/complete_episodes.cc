@@ -12,6 +12,14 @@
 #include "tandem/concurrency/trace.h"
 
 namespace tandem::rl {
+namespace {
+
+KeptStates states_of_all(const Fragment& fragment) {
+  if (!fragment.state.defined()) return {};
+  return {.sequences = fragment.state.size(0) * fragment.rows, .size = fragment.state.size(2)};
+}
+
+}  // namespace
 
 int CompleteEpisodes::most_steps(const Spec& spec, int steps) {
   if (spec.max_episode_steps < 1) {
@@ -27,8 +35,7 @@ CompleteEpisodes::CompleteEpisodes(RolloutWorker& worker, int steps, std::uint64
       steps_(steps),
       run_seed_(run_seed),
       made_(static_cast<std::size_t>(worker.fragment().rows)),
-      fragment_(worker.group().spec(), worker.steps() * worker.fragment().rows, 1) {
-  TANDEM_CHECK(!worker.fragment().state.defined(), "sequences of episodes that differ in length");
+      fragment_(worker.group().spec(), worker.steps() * worker.fragment().rows, 1, states_of_all(worker.fragment())) {
   TANDEM_CHECK(worker.steps() == most_steps(worker.group().spec(), steps), worker.steps(), " steps at most");
 }
 
@@ -44,6 +51,7 @@ const Fragment& CompleteEpisodes::collect(std::int64_t update, const Normalizers
 void CompleteEpisodes::rest() {
   worker_.rest();
   fragment_.steps = 0;
+  fragment_.joined.clear();
 }
 
 void CompleteEpisodes::sample(const Normalizers& frozen) {
@@ -65,7 +73,7 @@ void CompleteEpisodes::sample(const Normalizers& frozen) {
 void CompleteEpisodes::join() {
   const at::NoGradGuard no_grad;
   const Fragment& from = worker_.fragment();
-  std::int64_t begin = 0;
+  std::int64_t begin = 0, begin_state = 0;
   for (std::size_t row = 0; row < made_.size(); ++row) {
     const auto copy = [&](const at::Tensor& its, const at::Tensor& joined) {
       joined.select(1, 0)
@@ -81,8 +89,15 @@ void CompleteEpisodes::join() {
     copy(from.reward, fragment_.reward);
     copy(from.done, fragment_.done);
     begin += made_[row];
+    if (!from.state.defined()) continue;
+    const std::int64_t sequences = SequenceCut(made_[row], worker_.sequences()).count();
+    fragment_.state.select(1, 0)
+        .narrow(0, begin_state, sequences)
+        .copy_(from.state.select(1, static_cast<std::int64_t>(row)).narrow(0, 0, sequences));
+    begin_state += sequences;
   }
   fragment_.steps = static_cast<int>(begin);
+  fragment_.joined = made_;
 }
 
 }  // namespace tandem::rl

@@ -6,7 +6,8 @@
 // group until the last of them is, and what it does meanwhile is in no fragment and no episode's return.
 //
 // A fragment has one column: the episodes of the first environment, one behind the other, then those of the second and
-// so on. Each ends with `done`, which is all that gae.h has to know of it.
+// so on. Each ends with `done`, which is all that gae.h has to know of it. Sequences for a policy that remembers are
+// cut from the steps of each environment by themselves.
 //
 // The episodes of update u are seeded by the run's seed, the environment's number in the run, and u. So they depend on
 // nothing before but the policy: a resumed run has the same, whether its environments can be saved or not.
@@ -29,7 +30,7 @@ class CompleteEpisodes {
   /// Throws ConfigError when its episodes have no time limit.
   [[nodiscard]] static int most_steps(const Spec& spec, int steps);
 
-  /// `worker`: of a policy that remembers nothing; must outlive this.
+  /// `worker` must outlive this.
   CompleteEpisodes(RolloutWorker& worker, int steps, std::uint64_t run_seed);
 
   /// Makes the fragment of update `update`, counted from 0. Throws EnvError.

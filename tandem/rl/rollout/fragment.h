@@ -24,6 +24,8 @@ struct Fragment {
 
   int steps;  // T that were made: all that there is memory for, or fewer
   int rows;
+  // Of a fragment of one row that has the steps of several environments, one behind the other: how many of each.
+  std::vector<int> joined;
   std::vector<at::Tensor> observation;  // per leaf [T + 1, N, ...]; row T is what the next fragment starts with
   at::Tensor action_mask;               // [T + 1, N, mask elements] uint8; undefined without masks
   at::Tensor action;    // [T, N, elements] int64 or float32; without the last dimension when it is 1 and discrete
@@ -31,7 +33,9 @@ struct Fragment {
   at::Tensor value;     // [T + 1, N] float32; row T bootstraps
   at::Tensor reward;    // [T, N] float32, as the learner sees it (scaled; with the bootstrap of truncated episodes)
   at::Tensor done;      // [T, N] uint8: the episode ended with this step
-  at::Tensor state;  // [sequences, N, state size] float32: before the first step of each; see sequences.h; or undefined
+  // [sequences, N, state size] float32: before the first step of each; see sequences.h; or undefined. Sequences of
+  // joined environments are one behind the other, too, as many of each as of a row of its steps.
+  at::Tensor state;
   at::Tensor advantage, value_target;  // [T, N] float32, filled by compute_gae()
 
   /// What belongs to the steps that were made, of a tensor [T, N, ...] or [T + 1, N, ...] of the fragment.

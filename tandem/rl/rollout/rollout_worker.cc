@@ -167,8 +167,7 @@ void RolloutWorker::advance(const Normalizers& frozen) {
 
 const Fragment& RolloutWorker::end() {
   const at::NoGradGuard no_grad;
-  TANDEM_CHECK(fragment_ != nullptr && (at_ == options_.steps || (at_ > 0 && !fragment_->state.defined())), at_,
-               " steps of a fragment of ", options_.steps);
+  TANDEM_CHECK(fragment_ != nullptr && at_ > 0, at_, " steps of a fragment of ", options_.steps);
   fragment_->steps = at_;
   actor_->evaluate(fragment_->observation_at(at_), actor_->state(),
                    fragment_->value.data_ptr<float>() + std::ptrdiff_t{at_} * rows_);
@@ -186,10 +185,8 @@ void RolloutWorker::keep_present() {
 }
 
 void RolloutWorker::rest() {
-  Fragment& own = fragment();
-  TANDEM_CHECK(!own.state.defined(), "sequences of a fragment without steps");
   moments_.clear();
-  own.steps = 0;
+  fragment().steps = 0;
 }
 
 // Where a sequence begins.

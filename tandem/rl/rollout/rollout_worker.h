@@ -59,11 +59,11 @@ class RolloutWorker {
   /// load().
   const Fragment& collect(const Normalizers& frozen);
   /// The same step by step, for a fragment that may end early: begin(), step() once at least and `steps` times at most,
-  /// end(). The next fragment goes on where this one ended. Not for policies that remember.
+  /// end(). The next fragment goes on where this one ended.
   void begin(const Normalizers& frozen) { begin(frozen, fragment()); }
   void step(const Normalizers& frozen);
   const Fragment& end();
-  /// A fragment of no steps: the environments stay where they are. Not for policies that remember.
+  /// A fragment of no steps: the environments stay where they are.
   void rest();
   /// Into memory of make_fragment(), the worker's until end(); what it held before does not matter.
   void begin(const Normalizers& frozen, Fragment& into);
@@ -74,6 +74,8 @@ class RolloutWorker {
   [[nodiscard]] int steps_made() const { return at_; }
   /// In a fragment, at most.
   [[nodiscard]] int steps() const { return options_.steps; }
+  /// At whose begins states are kept, of policies that have them.
+  [[nodiscard]] const SequenceOptions& sequences() const { return options_.sequences; }
 
   [[nodiscard]] EnvGroup& group() { return *group_; }
   [[nodiscard]] Actor& actor() { return *actor_; }

@@ -25,15 +25,15 @@ struct SequenceOptions {
 
 class SequenceCut {
  public:
-  /// length >= 1, burn_in >= 0.
+  /// steps >= 0, length >= 1, burn_in >= 0.
   SequenceCut(int steps, const SequenceOptions& options) : steps_(steps), options_(options) {
-    TANDEM_CHECK(steps >= 1 && options.length >= 1 && options.burn_in >= 0, steps, " steps in sequences of ",
+    TANDEM_CHECK(steps >= 0 && options.length >= 1 && options.burn_in >= 0, steps, " steps in sequences of ",
                  options.burn_in, " + ", options.length);
   }
 
-  /// Sequences of one row of the fragment.
+  /// Sequences of one row of the fragment; without steps there is none.
   [[nodiscard]] int count() const {
-    return std::max(1, (steps_ - options_.burn_in + options_.length - 1) / options_.length);
+    return steps_ == 0 ? 0 : std::max(1, (steps_ - options_.burn_in + options_.length - 1) / options_.length);
   }
   /// Steps of a sequence, burn-in and padding included.
   [[nodiscard]] int window() const { return std::min(steps_, options_.burn_in + options_.length); }

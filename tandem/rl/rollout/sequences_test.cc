@@ -39,5 +39,11 @@ TEST(SequenceCutTest, BurnInComesBeforeWhatIsLearnedFrom) {
   EXPECT_TRUE(cut.learns(1, 2));
 }
 
+TEST(SequenceCutTest, WithoutStepsThereIsNoSequence) {
+  const SequenceCut cut(0, {.length = 4, .burn_in = 2});
+  EXPECT_EQ(cut.count(), 0);
+  EXPECT_EQ(cut.window(), 0);
+}
+
 }  // namespace
 }  // namespace tandem::rl
