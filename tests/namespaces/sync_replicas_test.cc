@@ -54,9 +54,11 @@ TEST_F(TwoHostsSyncReplicasTest, TheDeathOfTheProcessOrHostThatHasTheVariablesIs
   constexpr int kFirst = 2;
   const comm::HostedStore store = store_on_first(hosts);  // of a launcher that outlives the host's ranks
   Command command{STANDBY_PROGRAM, {"100"}};
-  command.environment = {"TANDEM_RUN_ID=standby", "TANDEM_ON_DEATH=continue", "TANDEM_RANK_RESTARTS=0"};
   for (const int dead : {1, kFirst}) {
     SCOPED_TRACE(concat(dead, " dead"));
+    // Runs of their own, or one would take what the store has of the other for its ranks' addresses.
+    command.environment = {concat("TANDEM_RUN_ID=", dead, "-dead"), "TANDEM_ON_DEATH=continue",
+                           "TANDEM_RANK_RESTARTS=0"};
     ranks.clear();
     for (int rank = 0; rank < kAllRanks; ++rank) ranks.emplace_back(as_rank(hosts, command, rank, kFirst, store.port));
     EXPECT_EQ(ranks[0].wait().signal, SIGKILL);
