@@ -4,8 +4,9 @@
 //
 // An MLP on 8 rows, one thread a rank, SGD: sync::DataParallel over all ranks, against the same over a group of one, on
 // all ranks at the same time. Rank 0 prints the difference of the medians, what a step takes from its first bucket on,
-// before which there is nothing that the computing could hide, and what the sums of the gradients take when nothing is
-// computed: all buckets started at once. All ranks must end with the same bits, and the mean must be that of all ranks.
+// before which nothing is on the wire that computing could be hidden behind, and what the sums of the gradients take
+// when nothing is computed: all buckets started at once. All ranks must end with the same bits, and the mean must be
+// that of all ranks.
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 #include <torch/nn/modules/activation.h>

@@ -165,10 +165,12 @@ const LoadedBatch::Shard& LoadedBatch::shard_at(int shard, std::int64_t minibatc
   return shards_[static_cast<std::size_t>(shard - placement_.mine.begin)];
 }
 
-LoadedBatch::Slice LoadedBatch::slice_of(const Shard& shard, std::int64_t minibatch) const {
+// What uneven shards have left over goes to other minibatches in each of them.
+LoadedBatch::Slice LoadedBatch::slice_of(int number, const Shard& shard, std::int64_t minibatch) const {
   const std::int64_t count = plan_.minibatch_sequences;
   if (shard.uneven < 0) return {.first = minibatch * count, .count = count, .length = shard.length};
-  const auto cut = [&](std::int64_t part) { return shard.uneven * part / plan_.minibatches; };
+  const std::int64_t first_to_get_more = number % plan_.minibatches;
+  const auto cut = [&](std::int64_t part) { return (shard.uneven * part + first_to_get_more) / plan_.minibatches; };
   return {.first = cut(minibatch), .count = cut(minibatch + 1) - cut(minibatch), .length = shard.length};
 }
 
@@ -195,7 +197,7 @@ Columns LoadedBatch::select(const Columns& columns, const at::Tensor& order, std
 
 at::Tensor LoadedBatch::column_of_minibatch(const std::string& name, int shard, std::int64_t minibatch) const {
   const Shard& from = shard_at(shard, minibatch);
-  const Slice slice = slice_of(from, minibatch);
+  const Slice slice = slice_of(shard, from, minibatch);
   return select(column(from.columns, name), from.rows, slice.first_row(), slice.rows());
 }
 
@@ -209,7 +211,7 @@ ShardRows LoadedBatch::rows_of_minibatch(int shard, std::int64_t minibatch) cons
   const Shard& from = shard_at(shard, minibatch);
   TANDEM_CHECK(!from.rows.defined() || from.rows.is_cpu(), "rows on ", placement_.device.str(),
                " can only be gathered there");
-  const Slice slice = slice_of(from, minibatch);
+  const Slice slice = slice_of(shard, from, minibatch);
   ShardRows result{.shard = shard,
                    .minibatch = minibatch,
                    .columns = from.columns,
@@ -228,7 +230,7 @@ ShardRows LoadedBatch::rows_of_minibatch(int shard, std::int64_t minibatch) cons
 ShardBatch LoadedBatch::minibatch(int shard, std::int64_t minibatch) const {
   const Span span("take minibatch");
   const Shard& from = shard_at(shard, minibatch);
-  const Slice slice = slice_of(from, minibatch);
+  const Slice slice = slice_of(shard, from, minibatch);
   ShardBatch batch{.shard = shard,
                    .minibatch = minibatch,
                    .rows = slice.rows(),

@@ -109,7 +109,7 @@ class LoadedBatch {
     [[nodiscard]] std::int64_t first_row() const { return first * length; }
     [[nodiscard]] std::int64_t rows() const { return count * length; }
   };
-  [[nodiscard]] Slice slice_of(const Shard& shard, std::int64_t minibatch) const;
+  [[nodiscard]] Slice slice_of(int number, const Shard& shard, std::int64_t minibatch) const;
   [[nodiscard]] std::int64_t valid_rows(int shard, const Slice& slice) const;
   [[nodiscard]] const Shard& shard_at(int shard, std::int64_t minibatch) const;
   // Sequences of the batch that belong to one shard: [first, first + count), and one elsewhere, unless it is negative.

@@ -85,6 +85,19 @@ TEST(LoadedBatchTest, UnevenShardsAreCutIntoAsManyMinibatchesWithEveryRowOnceInA
   }
 }
 
+// 6 rows in 5 minibatches: one has 2, another one in each shard.
+TEST(LoadedBatchTest, WhatUnevenShardsHaveLeftOverGoesToOtherMinibatchesInEach) {
+  LoadedBatch loaded(kSecond);
+  loaded.load_uneven({rows(6), rows(6)}, 5);
+  std::vector<std::int64_t> of_second, of_third;
+  for (std::int64_t b = 0; b < 5; ++b) {
+    of_second.push_back(loaded.minibatch(2, b).rows);
+    of_third.push_back(loaded.minibatch(3, b).rows);
+  }
+  EXPECT_EQ(of_second, (std::vector<std::int64_t>{1, 1, 2, 1, 1}));
+  EXPECT_EQ(of_third, (std::vector<std::int64_t>{1, 2, 1, 1, 1}));
+}
+
 // Three rows a sequence in one shard, two in the other, of which it has none in most minibatches.
 TEST(LoadedBatchTest, UnevenShardsOfSequencesAreCutBetweenThemAndBringTheirStates) {
   const auto sequences = [](std::int64_t count, std::int64_t length) {

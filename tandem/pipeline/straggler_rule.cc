@@ -1,11 +1,15 @@
 #include "tandem/pipeline/straggler_rule.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace tandem::pipeline {
 
 StragglerRule::StragglerRule(const StragglerOptions& options, ProgressBoard board, int steps)
-    : options_(options), board_(std::move(board)), steps_(steps), least_(options.least_steps(steps)) {}
+    : options_(options),
+      board_(std::move(board)),
+      steps_(steps),
+      least_(std::clamp(static_cast<int>(std::ceil(options.least_frac * steps)), 1, steps)) {}
 
 void StragglerRule::begin(std::int64_t round, std::optional<double> learn_seconds, Clock::time_point now) {
   round_ = round;

@@ -21,8 +21,6 @@
 //
 // Threads: one object a thread that steps units. Does not block.
 #pragma once
-#include <algorithm>
-#include <cmath>
 #include <cstdint>
 #include <optional>
 #include <vector>
@@ -38,11 +36,6 @@ struct StragglerOptions {
   Stragglers policy = Stragglers::kWaitAll;
   double sync_frac = 0.6;  // of kPreempt, and of kTimeOptimal's first round: share of the units that must have finished
   double least_frac = 0.25;  // share of its steps that a unit makes in any case
-
-  /// Of `steps`, those that it makes in any case.
-  [[nodiscard]] int least_steps(int steps) const {
-    return std::clamp(static_cast<int>(std::ceil(least_frac * steps)), 1, steps);
-  }
 };
 
 class StragglerRule {
@@ -53,7 +46,8 @@ class StragglerRule {
   /// A round begins. `learn_seconds`: what learning after it will take, as measured; nothing before the first.
   void begin(std::int64_t round, std::optional<double> learn_seconds, Clock::time_point now = Clock::now());
 
-  /// Whether a unit that has made `steps` is to end here. Ask after each of its steps: how long others have been in
+  /// Whether a unit that has made `steps` is to end here. Who finishes first has made all its steps: nobody ends before
+  /// somebody has finished, where sync_frac is above 0. Ask after each of its steps: how long others have been in
   /// theirs is known from what was seen of them before.
   [[nodiscard]] bool ends(int steps, Clock::time_point now = Clock::now());
 

@@ -125,21 +125,22 @@ TEST(DdPpoTest, CountsOfARankAreTotalsInTheRecord) {
               HasSubstr("num_envs = 7 (dd_ppo.envs_per_rank: 7 on each of 1 rank): the run began with 10"));
 }
 
-Recipe preempted(const std::string& least_frac = "0.1") {
+Recipe preempted() {
   Recipe recipe = changing();
   recipe.arguments.insert(recipe.arguments.end(), {"--stragglers", "preempt"});
-  return with_setting(with_setting(recipe, "dd_ppo.sync_frac=0.25"), "dd_ppo.least_frac=" + least_frac);
+  return with_setting(with_setting(recipe, "dd_ppo.sync_frac=0.25"), "dd_ppo.least_frac=0.1");
+}
+
+Recipe with_flag(Recipe recipe, const char* flag, const char* value) {
+  *std::next(std::ranges::find(recipe.arguments, flag)) = value;
+  return recipe;
 }
 
 // Rollouts that take longer than learning from them: shorter ones are hardly worth an early end.
 Recipe under_time_optimal() {
   Recipe recipe = with_steps(changing(), 40'000);
-  const auto change = [&recipe](const char* flag, const char* value) {
-    *std::next(std::ranges::find(recipe.arguments, flag)) = value;
-  };
-  change("--rollout-steps", "1000");
-  change("--minibatch-size", "2000");
-  change("--epochs", "1");
+  recipe = with_flag(with_flag(recipe, "--rollout-steps", "1000"), "--minibatch-size", "2000");
+  recipe = with_flag(recipe, "--epochs", "1");
   recipe.arguments.insert(recipe.arguments.end(), {"--stragglers", "time_optimal"});
   return with_setting(recipe, "dd_ppo.least_frac=0.1");
 }
@@ -169,25 +170,34 @@ void expect_replay(const Recipe& recipe, const std::filesystem::path& run, const
   EXPECT_EQ(read_file(scratch / "replay" / "rollouts.jsonl"), read_file(run / "rollouts.jsonl"));
 }
 
+void expect_refused_replay(const Recipe& recipe, const std::filesystem::path& run,
+                           const ::testing::Matcher<std::string>& why) {
+  const TemporaryFolder scratch;
+  Command replay = train(recipe, scratch / "replay", "cpu:2");
+  replay.arguments.insert(replay.arguments.end(), {"--replay", run.string()});
+  const Ended refused = tandem::process_test::run(replay);
+  EXPECT_EQ(refused.exit_code, 2);
+  EXPECT_THAT(refused.err, AllOf(HasSubstr("dd_ppo.replay"), why));
+}
+
 TEST(DdPpoTest, ARunWithPreemptionIsReplayedFromItsRecordOnAnyTopology) {
   const TemporaryFolder scratch;
   const Recipe recipe = preempted();
   const auto run = scratch / "run";
   train_preempted(recipe, run);
-  Command longer = train(with_steps(recipe, 2 * recipe.steps), scratch / "longer", "cpu:2");
-  longer.arguments.insert(longer.arguments.end(), {"--replay", run.string()});
-  const Ended refused = tandem::process_test::run(longer);
-  EXPECT_EQ(refused.exit_code, 2);
-  EXPECT_THAT(refused.err,
-              AllOf(HasSubstr("dd_ppo.replay"), HasSubstr("the record ends after"), HasSubstr("ask for at most")));
+  expect_refused_replay(with_steps(recipe, 2 * recipe.steps), run,
+                        AllOf(HasSubstr("the record ends after"), HasSubstr("ask for at most")));
+  expect_refused_replay(with_flag(with_flag(recipe, "--rollout-steps", "100"), "--minibatch-size", "4"), run,
+                        AllOf(HasSubstr("update 1 has groups of 50 steps at most, which are 50 rows"),
+                              HasSubstr("fewer than the 100 minibatches")));
   for (const Topology& topology : {Topology{1, "cpu:2"}, Topology{1, "cpu:4"}, Topology{4, "cpu"}})
     expect_replay(recipe, run, topology);
 }
 
-// Sequences of five steps, so that half a rollout has one for each of the five minibatches.
+// Of a rollout that ends after five of its 50 steps there is one sequence for five minibatches.
 TEST(DdPpoTest, ARecurrentPolicyUnderPreemptionIsReplayedFromItsRecordOnAnyTopology) {
   const TemporaryFolder scratch;
-  const Recipe recipe = with_setting(with_setting(preempted("0.5"), "policy.recurrent=gru"), "policy.max_seq_len=5");
+  const Recipe recipe = with_setting(with_setting(preempted(), "policy.recurrent=gru"), "policy.max_seq_len=5");
   train_preempted(recipe, scratch / "run");
   for (const Topology& topology : {Topology{1, "cpu:4"}, Topology{2, "cpu:2"}})
     expect_replay(recipe, scratch / "run", topology);
@@ -257,9 +267,6 @@ std::vector<Wrong> wrong_configurations() {
       {set("dd_ppo.sync_frac=0.5"), "dd_ppo.sync_frac = 0.5", "without dd_ppo.stragglers: preempt"},
       {{"--stragglers", "preempt", "--set", "dd_ppo.sync_frac=1.5"}, "dd_ppo.sync_frac = 1.5", "1"},
       {{"--stragglers", "preempt", "--set", "dd_ppo.least_frac=0"}, "dd_ppo.least_frac = 0", "above 0"},
-      {{"--stragglers", "time_optimal", "--set", "policy.recurrent=lstm"},
-       "dd_ppo.least_frac = 0.25",
-       "5 sequences of each shard; at least 0.33 gives"},
       {{"--stragglers", "preempt"}, "dd_ppo.sync_frac = 0.6", "ask for at most 0.5"},
       {{"--ranks", "1", "--stragglers", "time_optimal"}, "dd_ppo.stragglers = time_optimal", "one env group"},
       {{"--replay", "/nowhere/rollouts.jsonl"}, "dd_ppo.replay = /nowhere/rollouts.jsonl", "No such file"},

@@ -43,13 +43,11 @@ class Rules {
                     "policy.recurrent", "policy.max_seq_len", "policy.burn_in"})) {
       return;
     }
-    const rl::PpoOptions ppo = ppo_options(options_);
-    const std::vector<rl::PpoFault> problems = rl::count_faults(ppo, options_.shards.value_or(1), replicas_);
-    for (const rl::PpoFault& problem : problems) {
+    for (const rl::PpoFault& problem :
+         rl::count_faults(ppo_options(options_), options_.shards.value_or(1), replicas_)) {
       const std::string key = table_.find(problem.key) != nullptr ? problem.key : "ppo." + problem.key;
       fault(key, problem.problem);
     }
-    if (problems.empty()) check_minibatches_of_early_ends(ppo);
   }
 
   void check_gradient_check() {
@@ -81,18 +79,6 @@ class Rules {
     const DdPpoSettings& dd_ppo = options_.dd_ppo;
     if (dd_ppo.stragglers.policy == pipeline::Stragglers::kWaitAll || dd_ppo.replay) return;
     check_that_rollouts_can_end_early();
-  }
-
-  // The counts fit each other.
-  void check_minibatches_of_early_ends(const rl::PpoOptions& ppo) {
-    const pipeline::StragglerOptions& stragglers = options_.dd_ppo.stragglers;
-    if (options_.algo != Algorithm::kDdPpo || stragglers.policy == pipeline::Stragglers::kWaitAll ||
-        options_.dd_ppo.replay || any_faulty({"dd_ppo.stragglers", "dd_ppo.least_frac"})) {
-      return;
-    }
-    for (const rl::PpoFault& problem : rl::early_end_faults(ppo, options_.shards.value_or(1), stragglers.least_frac,
-                                                            stragglers.least_steps(ppo.rollout_steps)))
-      fault("dd_ppo." + problem.key, problem.problem);
   }
 
   void check_batch_mode() {

@@ -191,6 +191,8 @@ std::vector<std::vector<int>> recorded_rollouts(const TrainOptions& options) {
   try {
     std::vector<std::vector<int>> rollouts = follow_record(options, read_file(rollouts_of(*options.dd_ppo.replay)));
     require_steps(rollouts, options);
+    const std::string fault = rl::record_fault(ppo_options(options), options.shards.value_or(1), rollouts);
+    if (!fault.empty()) throw ConfigError(fault);
     return rollouts;
   } catch (const RunError& error) {
     throw ConfigError(error.what());  // that it cannot be read

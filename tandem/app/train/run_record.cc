@@ -219,7 +219,7 @@ std::string RunRecord::batch_text() const {
   const char* bound = may_have_fewer_rows(options_) ? "at most " : ppo.completes_episodes() ? "at least " : "";
   return concat("an update has ", bound, rows_text(ppo.batch_rows()), ", ", ppo.batch_rows() / run_.shards(),
                 " a shard; a minibatch ", bound, rows_text(ppo.minibatch_rows()),
-                ppo.sequences ? concat(", with padding and burn-in, in sequences of ",
+                ppo.sequences ? concat(", with padding and burn-in, in sequences of ", bound,
                                        rl::SequenceCut(ppo.rollout_steps, *ppo.sequences).window())
                               : "");
 }

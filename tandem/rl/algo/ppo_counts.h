@@ -2,6 +2,8 @@
 //
 // All in this header, since the program's configuration, which is without LibTorch, asks as well.
 #pragma once
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -12,7 +14,7 @@
 namespace tandem::rl {
 
 struct PpoFault {
-  std::string key, value;  // of PpoOptions, or of the stragglers'
+  std::string key, value;  // of PpoOptions
   std::string problem;     // and what would work
 };
 
@@ -92,22 +94,22 @@ inline std::vector<PpoFault> minibatch_faults(const PpoOptions& options, std::in
               " would", fewer.empty() ? "" : ", or shards: ", fewer)}};
 }
 
-/// Whether a minibatch has something to learn from when every env group ends its rollout after `least_steps` steps,
-/// which is what least_frac makes of it. Counts as count_faults() wants them.
-[[nodiscard]] inline std::vector<PpoFault> early_end_faults(const PpoOptions& options, std::int64_t shards,
-                                                            double least_frac, int least_steps) {
+/// Of recorded rollouts, the steps of each env group by update: what is wrong with the first update that leaves a
+/// minibatch without rows; empty when none does. Counts as count_faults() wants them. (Rules that end rollouts early
+/// leave none: who finishes first has made all its steps.)
+[[nodiscard]] inline std::string record_fault(const PpoOptions& options, std::int64_t shards,
+                                              const std::vector<std::vector<int>>& recorded) {
   const std::int64_t envs = options.num_envs / shards, minibatches = options.pass_minibatches();
-  const auto units = [&](int steps) {
-    return envs * (options.sequences ? SequenceCut(steps, *options.sequences).count() : steps);
-  };
-  if (units(least_steps) >= minibatches) return {};
-  int enough = least_steps;
-  while (enough < options.rollout_steps && units(enough) < minibatches) ++enough;
-  return {{"least_frac", concat(least_frac),
-           concat("lets env groups end rollouts after ", least_steps, " steps, which gives the ", minibatches,
-                  " minibatches of a pass ", units(least_steps), options.sequences ? " sequences" : " rows",
-                  " of each shard; at least ", static_cast<double>(enough) / options.rollout_steps,
-                  " gives each of them one")}};
+  for (std::size_t update = 0; update < recorded.size(); ++update) {
+    int most = 0;
+    for (const int steps : recorded[update]) most = std::max(most, steps);
+    const std::int64_t rows = envs * (options.sequences ? SequenceCut(most, *options.sequences).count() : most);
+    if (rows >= minibatches) continue;
+    return concat("update ", update + 1, " has groups of ", most, " steps at most, which are ", rows,
+                  options.sequences ? " sequences" : " rows", ", fewer than the ", minibatches,
+                  " minibatches of a pass; ask for as many as the recorded run had");
+  }
+  return "";
 }
 
 }  // namespace tandem::rl

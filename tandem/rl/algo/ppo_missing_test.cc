@@ -9,7 +9,6 @@
 #include <memory>
 #include <thread>
 
-#include "tandem/base/error.h"
 #include "tandem/base/testing/eventually.h"
 #include "tandem/rl/algo/ppo_run.h"
 #include "tandem/rl/env/env_registry.h"

@@ -38,11 +38,12 @@ PpoSetup checked(PpoSetup setup) {
   const bool complete = setup.ppo.completes_episodes();
   setup.ppo.fragments = setup.has_uneven_rollouts() || complete ? Fragments::kUneven : Fragments::kEven;
   std::vector<std::string> faults = faults_of(setup.ppo, setup.shards);
-  if (const StragglerSetup& its = setup.stragglers; faults.empty() && its.may_end_early() && its.recorded.empty()) {
-    const int least = its.options.least_steps(setup.ppo.rollout_steps);
-    for (const PpoFault& fault : early_end_faults(setup.ppo, setup.shards, its.options.least_frac, least))
-      faults.push_back(concat(fault.key, " = ", fault.value, ": ", fault.problem));
+  if (faults.empty()) {  // a record is judged by counts that fit
+    const std::string fault = record_fault(setup.ppo, setup.shards, setup.stragglers.recorded);
+    if (!fault.empty()) faults.push_back("stragglers.recorded: " + fault);
   }
+  if (const double share = setup.stragglers.options.sync_frac; !(share > 0))
+    faults.push_back(concat("stragglers.sync_frac is ", share, "; it must be above 0"));
   if (complete && setup.has_uneven_rollouts())
     faults.emplace_back("complete_episodes: no rollout may end early, none follow a record, and no group rest");
   if (setup.total_steps < 1) faults.push_back(concat("total_steps is ", setup.total_steps, "; it must be at least 1"));

@@ -18,8 +18,8 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 // What makes groups uneven.
-enum class Uneven { kEarlyEnds, kResting, kCompleteEpisodes };
-constexpr Uneven kAll[] = {Uneven::kEarlyEnds, Uneven::kResting, Uneven::kCompleteEpisodes};
+enum class Uneven { kEarlyEnds, kResting, kMissing, kCompleteEpisodes };
+constexpr Uneven kAll[] = {Uneven::kEarlyEnds, Uneven::kResting, Uneven::kMissing, Uneven::kCompleteEpisodes};
 
 PpoSetup uneven_ppo(Uneven uneven, const SequenceOptions& sequences, int replicas = 1) {
   PpoSetup setup;
@@ -40,6 +40,10 @@ PpoSetup uneven_ppo(Uneven uneven, const SequenceOptions& sequences, int replica
       break;
     case Uneven::kResting:
       setup.stragglers.recorded = {{32, 0, 20, 0}, {0, 32, 0, 0}, {32, 0, 0, 8}, {1, 0, 32, 0}};
+      break;
+    case Uneven::kMissing:  // one rank of two, and with it half of the groups
+      setup.ranks = learner::Ranks().out_of(2);
+      setup.while_missing = WhileMissing::kShareRests;
       break;
     case Uneven::kCompleteEpisodes:
       setup.ppo.batch_mode = BatchMode::kCompleteEpisodes;
@@ -92,8 +96,9 @@ TEST(UnevenSequencesTest, PaddingAndBurnInCountForNothingInTheMeans) {
   }
 }
 
+// Which groups rest while a rank is missing follows from the replicas.
 TEST(UnevenSequencesTest, EveryTopologyGivesTheSameBitsAlsoAfterALoad) {
-  for (const Uneven uneven : kAll) {
+  for (const Uneven uneven : {Uneven::kEarlyEnds, Uneven::kResting, Uneven::kCompleteEpisodes}) {
     PpoRun whole(uneven_ppo(uneven, {10, 3}));
     for (int i = 0; i < 4; ++i) (void)whole.update();
     PpoRun first(uneven_ppo(uneven, {10, 3}, 2));
@@ -107,16 +112,15 @@ TEST(UnevenSequencesTest, EveryTopologyGivesTheSameBitsAlsoAfterALoad) {
   }
 }
 
-// 8 of 32 steps are one sequence of each of a shard's two environments.
-TEST(UnevenSequencesTest, EndsThatMayLeaveAMinibatchWithoutSequencesAreRefused) {
+// 9 steps are one sequence of each of a shard's two environments.
+TEST(UnevenSequencesTest, ARecordThatLeavesAMinibatchWithoutSequencesIsRefused) {
   PpoSetup setup = uneven_ppo(Uneven::kEarlyEnds, {10, 0});
-  setup.stragglers.recorded.clear();
-  setup.stragglers.options.policy = pipeline::Stragglers::kPreempt;
   setup.ppo.minibatches = 4;
+  setup.stragglers.recorded = {{32, 9, 20, 1}, {5, 9, 8, 9}};
   EXPECT_THAT(message_of<ConfigError>([&] { const PpoRun run(setup); }),
-              AllOf(HasSubstr("least_frac = 0.25"), HasSubstr("after 8 steps"), HasSubstr("the 4 minibatches"),
-                    HasSubstr("2 sequences of each shard; at least 0.34375 gives")));
-  setup.stragglers.options.least_frac = 0.34375;
+              AllOf(HasSubstr("update 2 has groups of 9 steps at most"), HasSubstr("2 sequences"),
+                    HasSubstr("fewer than the 4 minibatches")));
+  setup.stragglers.recorded.pop_back();
   EXPECT_NO_THROW(PpoRun{setup});
 }
 
