@@ -213,7 +213,7 @@ std::string RunRecord::batch_text() const {
   if (run_.spec().agents > 1) {
     return concat("an update has ", ppo.batch_rows(), " environment steps of ", run_.spec().agents,
                   " agents in all; a policy's rows are the decisions of its agents, and a pass over them has ",
-                  ppo.batch_rows() / ppo.minibatch_rows(), " minibatches");
+                  ppo.pass_minibatches(), " minibatches");
   }
   // Where rollouts may end early, or groups rest: run_.why_numbers_differ() says how many do.
   const char* bound = may_have_fewer_rows(options_) ? "at most " : ppo.completes_episodes() ? "at least " : "";

@@ -213,7 +213,7 @@ void MultiAgentRun::take_results(std::span<const double> numbers) {
 
 // Of each minibatch some shard must have a row.
 void MultiAgentRun::require_decisions() const {
-  const std::int64_t minibatches = setup_.ppo.batch_rows() / setup_.ppo.minibatch_rows();
+  const std::int64_t minibatches = setup_.ppo.pass_minibatches();
   for (std::size_t p = 0; p < map_.size(); ++p) {
     if (!map_[p].trained || seats_[p].most_decisions >= minibatches) continue;
     throw RunError(concat("policy '", map_[p].name, "' made ", seats_[p].decisions, " decisions in update ",

@@ -8,32 +8,21 @@
 #include "tandem/base/testing/message_of.h"
 #include "tandem/base/text.h"
 #include "tandem/rl/algo/ppo_run.h"
-#include "tandem/rl/env/env_registry.h"
-#include "tandem/rl/policy/recurrent_policy.h"
+#include "tandem/rl/algo/testing/recurrent_ppo.h"
 
 namespace tandem::rl {
 namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using testing::recurrent_ppo;
 
 // What makes groups uneven.
 enum class Uneven { kEarlyEnds, kResting, kMissing, kCompleteEpisodes };
 constexpr Uneven kAll[] = {Uneven::kEarlyEnds, Uneven::kResting, Uneven::kMissing, Uneven::kCompleteEpisodes};
 
 PpoSetup uneven_ppo(Uneven uneven, const SequenceOptions& sequences, int replicas = 1) {
-  PpoSetup setup;
-  setup.seed = 3;
-  setup.total_steps = 4096;
-  setup.shards = 4;
-  setup.devices = std::vector<c10::Device>(static_cast<std::size_t>(replicas), c10::Device(c10::kCPU));
-  setup.ppo.num_envs = 8;
-  setup.ppo.rollout_steps = 32;
-  setup.ppo.epochs = 2;
-  setup.ppo.minibatches = 2;
-  setup.ppo.sequences = sequences;
-  setup.make_envs = [](int count) { return EnvRegistry::native().make("MaskedCartPole-v1", count); };
-  setup.make_policy = recurrent_policy_factory({.mlp = {.hidden = {16}}, .size = 8});
+  PpoSetup setup = recurrent_ppo(sequences, replicas);
   switch (uneven) {
     case Uneven::kEarlyEnds:
       setup.stragglers.recorded = {{32, 9, 20, 1}, {5, 32, 31, 13}, {32, 32, 2, 8}, {17, 16, 15, 14}};

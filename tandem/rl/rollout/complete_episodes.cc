@@ -75,11 +75,13 @@ void CompleteEpisodes::join() {
   const Fragment& from = worker_.fragment();
   std::int64_t begin = 0, begin_state = 0;
   for (std::size_t row = 0; row < made_.size(); ++row) {
-    const auto copy = [&](const at::Tensor& its, const at::Tensor& joined) {
+    const auto append = [row](const at::Tensor& its, std::int64_t count, const at::Tensor& joined,
+                              std::int64_t offset) {
       joined.select(1, 0)
-          .narrow(0, begin, made_[row])
-          .copy_(its.select(1, static_cast<std::int64_t>(row)).narrow(0, 0, made_[row]));
+          .narrow(0, offset, count)
+          .copy_(its.select(1, static_cast<std::int64_t>(row)).narrow(0, 0, count));
     };
+    const auto copy = [&](const at::Tensor& its, const at::Tensor& joined) { append(its, made_[row], joined, begin); };
     for (std::size_t leaf = 0; leaf < from.observation.size(); ++leaf)
       copy(from.observation[leaf], fragment_.observation[leaf]);
     if (from.action_mask.defined()) copy(from.action_mask, fragment_.action_mask);
@@ -91,9 +93,7 @@ void CompleteEpisodes::join() {
     begin += made_[row];
     if (!from.state.defined()) continue;
     const std::int64_t sequences = SequenceCut(made_[row], worker_.sequences()).count();
-    fragment_.state.select(1, 0)
-        .narrow(0, begin_state, sequences)
-        .copy_(from.state.select(1, static_cast<std::int64_t>(row)).narrow(0, 0, sequences));
+    append(from.state, sequences, fragment_.state, begin_state);
     begin_state += sequences;
   }
   fragment_.steps = static_cast<int>(begin);
