@@ -6,9 +6,10 @@
 The hosts are network namespaces of this machine with a cable that a token bucket (tc tbf) limits. Measures what plain TCP
 brings across it, both ways at a time, then runs bench/sync/step_bench and prints a few lines for each of its networks: the
 bytes that each host must send for the gradients, 2 (h - 1) / h times theirs; the sums of the gradients when nothing is computed,
-a step from its first bucket on, when what is computed is hidden behind the wire, and a whole step, as multiples of what these
-bytes take at the cable's rate, which counts headers too, and over plain TCP; and what a step takes when each rank trains alone,
-which is all computing. On a machine with fewer cores than ranks that takes longer, and more of it comes before the first bucket.
+a step from the first buckets on, that is, from when all ranks have one and computing is hidden behind the wire, and a whole step,
+as multiples of what these bytes take at the cable's rate, which counts headers too, and over plain TCP; and what a step takes when
+each rank trains alone, which is all computing. On a machine with fewer cores than ranks that takes longer, and more of it comes
+before the first buckets.
 Needs root, ip, tc, unshare and nsenter.
 """
 
@@ -149,7 +150,7 @@ def main() -> None:
             sent = 2 * (HOSTS - 1) / HOSTS * 4e6 * float(network.split("M", 1)[0])
             wire_ms = sent * 8 / (options.rate_mbit * 1e6) * 1e3
             print(f"{network}: {sent / 1e6:.1f} MB a host take {wire_ms:.1f} ms at {options.rate_mbit} Mbit/s")
-            for case in ("the sums", "from its first bucket", "a step"):
+            for case in ("the sums", "from the first buckets", "a step"):
                 times = ms[case] / wire_ms
                 by_tcp = times * tcp_mbit / options.rate_mbit
                 print(f"  {case}: {ms[case]:.1f} ms, {times:.2f} times that, and {by_tcp:.2f} times plain TCP")

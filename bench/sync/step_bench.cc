@@ -3,10 +3,10 @@
 //     tandem launch --ranks 2 -- step_bench [--smoke]
 //
 // An MLP on 8 rows, one thread a rank, SGD: sync::DataParallel over all ranks, against the same over a group of one, on
-// all ranks at the same time. Rank 0 prints the difference of the medians, what a step takes from its first bucket on,
-// before which nothing is on the wire that computing could be hidden behind, and what the sums of the gradients take
-// when nothing is computed: all buckets started at once. All ranks must end with the same bits, and the mean must be
-// that of all ranks.
+// all ranks at the same time. Rank 0 prints the difference of the medians, what a step takes from the instant on at
+// which all ranks have their first bucket, before which there is no sum on the wire that computing could be hidden
+// behind, and what the sums of the gradients take when nothing is computed: all buckets started at once. All ranks must
+// end with the same bits, and the mean must be that of all ranks. They read one clock: all run on this machine.
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 #include <torch/nn/modules/activation.h>
@@ -15,6 +15,8 @@
 #include <torch/types.h>
 #include <torch/utils.h>
 
+#include <algorithm>
+#include <chrono>
 #include <iostream>
 #include <memory>
 #include <stdexcept>
@@ -58,28 +60,43 @@ struct Batch {
   at::Tensor x, y;
 };
 
+double now() { return std::chrono::duration<double>(Clock::now().time_since_epoch()).count(); }
+
 struct StepSeconds {
   std::vector<double> whole, from_first_bucket;
 };
 
-StepSeconds time_steps(torch::nn::SequentialImpl& net, sync::DataParallel& parallel, const Batch& batch, int steps) {
+// The latest of all ranks, of each step.
+std::vector<double> latest(comm::Group& group, const std::vector<double>& mine) {
+  std::vector<double> all(mine.size() * static_cast<std::size_t>(group.size())), last = mine;
+  group.all_gather(mine, all, {.deadline = Deadline::after(std::chrono::minutes(1)), .stop = {}});
+  for (std::size_t i = 0; i < all.size(); ++i) last[i % mine.size()] = std::max(last[i % mine.size()], all[i]);
+  return last;
+}
+
+StepSeconds time_steps(torch::nn::SequentialImpl& net, sync::DataParallel& parallel, comm::Group& group,
+                       const Batch& batch, int steps) {
   StepSeconds seconds;
+  std::vector<double> first_buckets, ends;         // seconds of the clock
   const std::size_t last_hidden = net.size() - 3;  // its gradients and those behind it are the first bucket
   for (int step = -kWarmUp; step < steps; ++step) {
     const Clock::time_point start = Clock::now();
-    Clock::time_point first_bucket;
+    double first_bucket = 0;
     at::Tensor x = batch.x;
     std::size_t layer = 0;
     for (torch::nn::AnyModule& module : net) {
-      if (layer++ == last_hidden) x.register_hook([&](const at::Tensor&) { first_bucket = Clock::now(); });
+      if (layer++ == last_hidden) x.register_hook([&](const at::Tensor&) { first_bucket = now(); });
       x = module.forward(x);
     }
     parallel.backward(at::mse_loss(x, batch.y), kRows);
     parallel.step();
     if (step < 0) continue;
     seconds.whole.push_back(seconds_since(start));
-    seconds.from_first_bucket.push_back(seconds_since(first_bucket));
+    first_buckets.push_back(first_bucket);
+    ends.push_back(now());
   }
+  const std::vector<double> all_have_one = latest(group, first_buckets);
+  for (std::size_t i = 0; i < ends.size(); ++i) seconds.from_first_bucket.push_back(ends[i] - all_have_one[i]);
   return seconds;
 }
 
@@ -119,9 +136,9 @@ Times time(const Shape& shape, const comm::World& world) {
   sync::DataParallel together(shared_net, *world.group, options), alone(own_net, *single.front(), options);
   Times times;
   for (int repeat = 0; repeat < kRepeats; ++repeat) {
-    times.alone.push_back(median(time_steps(*own_net, alone, batch, shape.steps).whole));
+    times.alone.push_back(median(time_steps(*own_net, alone, *single.front(), batch, shape.steps).whole));
     world.group->barrier({.deadline = Deadline::after(std::chrono::minutes(1)), .stop = {}});
-    const StepSeconds steps = time_steps(*shared_net, together, batch, shape.steps);
+    const StepSeconds steps = time_steps(*shared_net, together, *world.group, batch, shape.steps);
     times.together.push_back(median(steps.whole));
     times.from_first_bucket.push_back(median(steps.from_first_bucket));
     times.sums.push_back(median(time_sums(*world.group, elements_of(*shared_net), 1 + shape.steps / 4)));
@@ -148,7 +165,7 @@ int run(Size size) {
     };
     report("added", together - median(times.alone));
     report("a step", together);
-    report("from its first bucket", median(times.from_first_bucket));
+    report("from the first buckets", median(times.from_first_bucket));
     report("the sums", median(times.sums));
   }
   return 0;

@@ -11,6 +11,7 @@
 #include "tandem/base/check.h"
 #include "tandem/base/error.h"
 #include "tandem/base/text.h"
+#include "tandem/model/home_copy.h"
 #include "tandem/model/slot_alignment.h"
 #include "tandem/model/update_journal.h"
 #include "tandem/model/update_plan.h"
@@ -64,6 +65,29 @@ void set_scalar(at::Tensor& scalar, double value) {
   }
 }
 
+std::string suffix_of(const Part& part) {
+  return concat(".", short_name(part.buffer->values.scalar_type()), part.buffer->sparse ? ".sparse" : "");
+}
+
+void read_flags(Part& part, const at::Tensor& flags) {
+  const at::Tensor here = flags.is_cpu() ? flags : flags.cpu();
+  AT_DISPATCH_FLOATING_TYPES_AND2(at::kHalf, at::kBFloat16, here.scalar_type(), "presence", [&] {
+    const auto* present = here.const_data_ptr<scalar_t>();
+    for (std::size_t s = 0; s < part.present.size(); ++s)
+      part.present[s] = present[s] == static_cast<scalar_t>(0) ? 0 : 1;
+  });
+}
+
+// Before anything is written.
+void refuse_other_than_rows(const Part& part, const std::vector<at::Tensor>& gradients) {
+  for (std::size_t s = 0; s < part.buffer->slots.size(); ++s) {
+    if (!gradients[s].defined() || gradients[s].sparse_dim() == 1) continue;
+    throw DataError(concat("the sparse gradient of parameter \"", part.buffer->slots[s].name, "\" has ",
+                           gradients[s].sparse_dim(),
+                           " sparse dimensions; rows (one sparse dimension) can be applied"));
+  }
+}
+
 }  // namespace
 
 struct Optimizer::State {
@@ -76,20 +100,18 @@ struct Optimizer::State {
   bool has_memory = false;                                            // for moments
   double scale = 1, lr_factor = 1;                                    // of the step at hand
   enum class Step { kWhole, kInParts } step = Step::kWhole;
+  std::optional<HomeCopy> home{};  // of keep_at()
 
   [[nodiscard]] std::int64_t* steps_of(Part& part) const { return part.host_steps.mutable_data_ptr<std::int64_t>(); }
   [[nodiscard]] double lr_of_group(std::size_t group) const;
   [[nodiscard]] Part make_part(const FlatBuffer& buffer) const;
   void take_memory();
   [[nodiscard]] bool is_partial(const Part& part) const { return moments == Moments::kPartial && !part.buffer->sparse; }
-  [[nodiscard]] static std::string suffix_of(const Part& part);
   void keep_from_now();
-  static void read_flags(Part& part, const at::Tensor& flags);
   void apply(Part& part, UpdatePlan& plan);
   void step_dense(Part& part, const at::Tensor& flat, const at::Tensor& flags);
   void count_steps(Part& part) const;
   void step_all(const FlatParameters::Gradients& gradients);
-  static void refuse_other_than_rows(const Part& part, const std::vector<at::Tensor>& gradients);
   void step_sparse(Part& part, const std::vector<at::Tensor>& gradients);
 };
 
@@ -124,19 +146,6 @@ void Optimizer::State::take_memory() {
     part.scaled = at::zeros({most}, options);
     if (needs_scratch(rules.front())) part.memory.scratch = at::empty({most}, options);
   }
-}
-
-std::string Optimizer::State::suffix_of(const Part& part) {
-  return concat(".", short_name(part.buffer->values.scalar_type()), part.buffer->sparse ? ".sparse" : "");
-}
-
-void Optimizer::State::read_flags(Part& part, const at::Tensor& flags) {
-  const at::Tensor here = flags.is_cpu() ? flags : flags.cpu();
-  AT_DISPATCH_FLOATING_TYPES_AND2(at::kHalf, at::kBFloat16, here.scalar_type(), "presence", [&] {
-    const auto* present = here.const_data_ptr<scalar_t>();
-    for (std::size_t s = 0; s < part.present.size(); ++s)
-      part.present[s] = present[s] == static_cast<scalar_t>(0) ? 0 : 1;
-  });
 }
 
 void Optimizer::State::apply(Part& part, UpdatePlan& plan) {
@@ -178,16 +187,6 @@ void Optimizer::State::step_dense(Part& part, const at::Tensor& flat, const at::
 void Optimizer::State::count_steps(Part& part) const {
   for (std::size_t s = 0; s < part.slots(); ++s) steps_of(part)[s] += part.present[s];
   if (!part.steps.is_cpu()) part.steps.copy_(part.host_steps);
-}
-
-// Before anything is written.
-void Optimizer::State::refuse_other_than_rows(const Part& part, const std::vector<at::Tensor>& gradients) {
-  for (std::size_t s = 0; s < part.buffer->slots.size(); ++s) {
-    if (!gradients[s].defined() || gradients[s].sparse_dim() == 1) continue;
-    throw DataError(concat("the sparse gradient of parameter \"", part.buffer->slots[s].name, "\" has ",
-                           gradients[s].sparse_dim(),
-                           " sparse dimensions; rows (one sparse dimension) can be applied"));
-  }
 }
 
 void Optimizer::State::step_sparse(Part& part, const std::vector<at::Tensor>& gradients) {
@@ -240,11 +239,24 @@ Optimizer::Optimizer(FlatParameters& parameters, std::vector<OptimizerOptions> p
 Optimizer::~Optimizer() = default;
 
 void Optimizer::keep_only(const std::vector<std::vector<Elements>>& kept) {
-  TANDEM_CHECK(!state_->has_memory && kept.size() == state_->parts.size(), "keep_only() after the first use, or for ",
-               kept.size(), " of ", state_->parts.size(), " buffers");
+  TANDEM_CHECK(!state_->has_memory && !state_->home && kept.size() == state_->parts.size(),
+               "keep_only() after keep_at() or the first use, or for ", kept.size(), " of ", state_->parts.size(),
+               " buffers");
   state_->moments = State::Moments::kPartial;
   for (std::size_t b = 0; b < kept.size(); ++b) {
     if (!state_->parts[b].buffer->sparse) state_->parts[b].kept = kept[b];
+  }
+}
+
+void Optimizer::keep_at(at::Device home) {
+  TANDEM_CHECK(!state_->has_memory && !state_->home && state_->moments == State::Moments::kPartial,
+               "keep_at() before keep_only(), after the first use, or twice");
+  std::vector<std::vector<Elements>> kept;
+  for (const Part& part : state_->parts) kept.push_back(part.kept);
+  state_->home.emplace(state_->parameters, std::move(kept), home);
+  for (std::size_t b = 0; Part & part : state_->parts) {
+    part.buffer = &state_->home->buffers()[b++];
+    if (!part.buffer->sparse) part.memory.step = {at::zeros({}, at::device(home).dtype(at::kFloat))};
   }
 }
 
@@ -269,14 +281,17 @@ void Optimizer::step(const FlatParameters::Gradients& gradients, double scale, d
   TANDEM_CHECK(state_->step == State::Step::kWhole, "a step within a step in parts");
   state_->scale = scale;
   state_->lr_factor = lr_factor;
-  state_->step_all(gradients);
+  if (!state_->home) return state_->step_all(gradients);
+  const at::NoGradGuard no_grad;
+  state_->step_all(state_->home->bring(gradients));
+  state_->home->give();
 }
 
 void Optimizer::State::keep_from_now() {
   for (Part& part : parts) {
     if (part.buffer->sparse) continue;
-    TANDEM_CHECK(!is_partial(part) && part.buffer->values.is_cpu(),
-                 "a step in parts of some moments, or not on the CPU");
+    TANDEM_CHECK(!is_partial(part) && !home && part.buffer->values.is_cpu(),
+                 "a step in parts of some moments, in a copy, or not on the CPU");
     std::ranges::fill(part.done, 0);
     if (part.journal) continue;
     std::vector<at::Tensor> numbers = part.moments;
@@ -355,7 +370,7 @@ std::vector<std::pair<std::string, at::Tensor>> Optimizer::state() const {
   state_->take_memory();
   std::vector<std::pair<std::string, at::Tensor>> all;
   for (const auto& part : state_->parts) {
-    const std::string suffix = State::suffix_of(part);
+    const std::string suffix = suffix_of(part);
     for (std::size_t m = 0; m < part.moments.size() && !state_->is_partial(part); ++m)
       all.emplace_back(state_->names[m] + suffix, part.moments[m]);
     all.emplace_back("step" + suffix, part.steps);
@@ -369,12 +384,14 @@ std::vector<PartialMoment> Optimizer::partial_moments() const {
   for (std::size_t b = 0; b < state_->parts.size(); ++b) {
     const Part& part = state_->parts[b];
     for (std::size_t m = 0; m < part.moments.size() && state_->is_partial(part); ++m)
-      all.push_back({.name = state_->names[m] + State::suffix_of(part), .buffer = b, .kept = part.moments[m]});
+      all.push_back({.name = state_->names[m] + suffix_of(part), .buffer = b, .kept = part.moments[m]});
   }
   return all;
 }
 
 void Optimizer::state_changed() {
+  const at::NoGradGuard no_grad;
+  if (state_->home) state_->home->take_values();
   for (auto& part : state_->parts) {
     if (!part.steps.is_cpu()) part.host_steps.copy_(part.steps);
   }

@@ -53,6 +53,11 @@ class Optimizer {
   /// order, beginning and ending at multiples of 64 bytes. Step counts are kept for all parameters, and sparse buffers
   /// whole. Before the first step() and state(): memory for moments is taken there.
   void keep_only(const std::vector<std::vector<Elements>>& kept);
+  /// From now on dense buffers are updated on `home`, in a copy of the values that lies there with the moments
+  /// (home_copy.h): step() brings the gradients of what is kept there, gives the parameters the new values and waits
+  /// for both. With the arithmetic of that device. After keep_only(), before the first step() and state(). Who writes
+  /// to parameters by other means calls state_changed().
+  void keep_at(at::Device home);
 
   /// Applies gradients * `scale` to every parameter whose presence flag is non-zero. `gradients` is not changed. The
   /// numbers do not depend on which other parameters are present. On CUDA it waits for the flags.
@@ -62,8 +67,8 @@ class Optimizer {
 
   /// The same in parts, of gradients that are known before the others, with the same bits: begin_parts(), any number of
   /// step_part(), then end_parts() or, when the step fails, undo_parts(). For dense buffers on the CPU that keep all
-  /// moments. Memory, from the first begin_parts() on: as much again as the parameters and moments of such buffers, for
-  /// what the parts overwrite (update_journal.h).
+  /// moments, in place. Memory, from the first begin_parts() on: as much again as the parameters and moments of such
+  /// buffers, for what the parts overwrite (update_journal.h).
   void begin_parts(double scale, double lr_factor);
   /// Updates `elements` of dense buffer `buffer`, which begin and end at multiples of 64 bytes or with the buffer. All
   /// parameters in them count as present, whatever their flags say. Of a parameter, and of the gap behind it, all
@@ -89,7 +94,7 @@ class Optimizer {
   /// Without the moments of which a part is kept, which partial_moments() has.
   [[nodiscard]] std::vector<std::pair<std::string, at::Tensor>> state() const;
   [[nodiscard]] std::vector<PartialMoment> partial_moments() const;
-  /// Tells the optimizer that the tensors of state() were written to (a broadcast or a load).
+  /// Tells the optimizer that the tensors of state(), or parameters, were written to (a broadcast or a load).
   void state_changed();
 
  private:

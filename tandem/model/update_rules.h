@@ -25,7 +25,7 @@ struct Stretch {
 
 /// What the rules need besides, made once for each flat buffer.
 struct RuleMemory {
-  std::vector<at::Tensor> step;  // one float32 scalar on the parameters' device: the step that update() is told
+  std::vector<at::Tensor> step;  // one float32 scalar where values are updated: the step that update() is told
   at::Tensor scratch;            // RMSprop's denominator, as long as the longest stretch; undefined for the others
 };
 

@@ -4,8 +4,9 @@
 //
 // Each step the mean gradient over all shards of the run is formed once, on all replicas (gradient_mean.h): norm and
 // clipping take the whole of it. The owners then update their elements and hand the new values round. The arithmetic of
-// an element is that of Replicated, so parameters and optimizer state have the same bits. Step counts of parameters,
-// and all of sparse buffers, are kept and updated by every replica.
+// an element is that of Replicated, so parameters and optimizer state have the same bits, unless Optimizer::keep_at()
+// has it done on another kind of device. Step counts of parameters, and all of sparse buffers, are kept and updated by
+// every replica.
 //
 // Threads: see Strategy. Errors: after the failure of a peer the parameters are of no step, some updated and some not.
 #pragma once

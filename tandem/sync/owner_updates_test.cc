@@ -136,6 +136,25 @@ TEST_P(OwnerUpdatesLawTest, EveryStrategyHasTheSameStateOnAnyNumberOfReplicas) {
   }
 }
 
+// As variables in the host's memory are, of replicas that compute elsewhere; here the copy lies on the same device.
+TEST_P(OwnerUpdatesLawTest, WhatIsUpdatedInACopyHasTheSameStateAndGoesOnFromACheckpoint) {
+  const auto whole = [](Replica& replica, Strategy& of) { train_owned(replica, of, 0, kSteps); };
+  const auto start = [](Replica& replica, Strategy& of) { train_owned(replica, of, 0, 4); };
+  for (const StrategyOptions& strategy : strategies()) {
+    if (std::holds_alternative<ReplicatedOptions>(strategy)) continue;
+    const StrategyWorld in_place = world_of(case_, strategy, 2);
+    StrategyWorld copied = in_place;
+    copied.before_begin = [](Replica& replica) { replica.optimizer().keep_at(torch::kCPU); };
+    const model::NamedTensors saved = state_after(copied, start);
+    const auto rest = [&saved](Replica& replica, Strategy& of) {
+      of.load_whole_state(saved);
+      train_owned(replica, of, 4, kSteps);
+    };
+    EXPECT_EQ(model::state_sha256(state_after(copied, rest)), model::state_sha256(state_after(in_place, whole)))
+        << "strategy " << strategy.index();
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Cases, OwnerUpdatesLawTest, ::testing::Range<std::size_t>(0, 10),
                          [](const auto& chosen) { return std::string(cases()[chosen.param].name); });
 

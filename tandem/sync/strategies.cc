@@ -27,14 +27,14 @@ std::unique_ptr<Strategy> make(const SyncReplicasOptions& options, Replica& repl
 
 }  // namespace
 
-StrategyOptions options_of(StrategyKind kind, Servers servers) {
+StrategyOptions options_of(StrategyKind kind) {
   switch (kind) {
     case StrategyKind::kReplicated:
       return ReplicatedOptions{};
     case StrategyKind::kDivided:
       return DividedOptions{};
     case StrategyKind::kParameterServer:
-      return ParameterServerOptions{.mean = {}, .servers = servers};
+      return ParameterServerOptions{};
     case StrategyKind::kAsynchronous:
       return AsynchronousOptions{};
     case StrategyKind::kSyncReplicas:

@@ -23,8 +23,8 @@ namespace tandem::sync {
 using StrategyOptions =
     std::variant<ReplicatedOptions, DividedOptions, ParameterServerOptions, AsynchronousOptions, SyncReplicasOptions>;
 
-/// The options of a strategy that was only named. `servers`: of kParameterServer; the others have none.
-[[nodiscard]] StrategyOptions options_of(StrategyKind kind, Servers servers = Servers::kAll);
+/// The options of a strategy that was only named.
+[[nodiscard]] StrategyOptions options_of(StrategyKind kind);
 
 /// The same strategy with another mean: clipping is the training algorithm's business, the strategy the user's.
 [[nodiscard]] StrategyOptions with_mean(StrategyOptions options, const MeanOptions& mean);

@@ -15,6 +15,14 @@ enum class StrategyKind { kReplicated, kDivided, kParameterServer, kAsynchronous
 /// Which replicas of the run serve variables under kParameterServer.
 enum class Servers { kAll, kFirst };
 
+/// Where variables are updated and lie with their optimizer state under kParameterServer.
+enum class Variables {
+  kOnDevices,  // on their server's own device
+  // In the host's memory, whatever device their server computes on, but for tables of sparse gradients. Who writes to
+  // such a replica's parameters between steps tells its optimizer, by state_changed().
+  kOnCpu,
+};
+
 /// What an asynchronous replica's mean gradient is multiplied by.
 enum class Scaling {
   kByReplicas,  // 1/N for N replicas: N steps together move as far as one synchronous step

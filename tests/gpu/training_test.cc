@@ -22,10 +22,12 @@ struct Trained {
   std::string sha256;
   std::vector<at::Tensor> parameters;  // on the CPU
   double loss = 0;                     // of the last step
+  bool moments_on_cpu = false;         // those that the first replica keeps a part of
 };
 
 // A small net fitted to the same data on any device.
-Trained train(const std::string& devices, int shards, learner::Residence residence = learner::Residence::kDevice) {
+Trained train(const std::string& devices, int shards, learner::Residence residence = learner::Residence::kDevice,
+              const sync::StrategyOptions& strategy = sync::ReplicatedOptions{}) {
   torch::manual_seed(1);
   const at::Tensor x = at::randn({kRows, 6}), y = x.sum(1, true).tanh();
   const auto build = [](const sync::Placement&) {
@@ -34,7 +36,7 @@ Trained train(const std::string& devices, int shards, learner::Residence residen
   };
   learner::TeamOptions options;
   options.optimizer = {model::AdamOptions{.lr = 1e-2}};
-  options.strategy = sync::ReplicatedOptions{.mean = {.max_grad_norm = 1.0}};
+  options.strategy = sync::with_mean(strategy, {.max_grad_norm = 1.0});
   options.residence = residence;
   learner::ReplicaTeam team(sync::place_replicas(device::parse_device_set(devices), shards), options, build);
   Trained trained;
@@ -52,6 +54,8 @@ Trained train(const std::string& devices, int shards, learner::Residence residen
       }
     }
   });
+  for (const model::PartialMoment& moment : team.member(0).replica.optimizer().partial_moments())
+    trained.moments_on_cpu = moment.kept.is_cpu();
   const model::NamedTensors named = model::named_parameters_of(team.member(0).replica.module());
   trained.sha256 = model::bytes_sha256(named);
   for (const auto& [name, tensor] : named) trained.parameters.push_back(tensor.detach().cpu());
@@ -71,6 +75,18 @@ TEST(CudaTrainingTest, HasTheSameBitsEachTime) { EXPECT_EQ(train("cuda:0", 2).sh
 
 TEST(CudaTrainingTest, ABatchThatStaysOnTheHostGivesTheSameBits) {
   EXPECT_EQ(train("cuda:0", 2).sha256, train("cuda:0", 2, learner::Residence::kHost).sha256);
+}
+
+TEST(CudaTrainingTest, VariablesOnTheCpuReachTheParametersOfThoseOnTheDevice) {
+  using sync::ParameterServerOptions;
+  const Trained device = train("cuda:0", 2, learner::Residence::kDevice, ParameterServerOptions{});
+  const Trained cpu = train("cuda:0", 2, learner::Residence::kDevice,
+                            ParameterServerOptions{.mean = {}, .variables = sync::Variables::kOnCpu});
+  EXPECT_FALSE(device.moments_on_cpu);
+  EXPECT_TRUE(cpu.moments_on_cpu);
+  ASSERT_EQ(cpu.parameters.size(), device.parameters.size());
+  for (std::size_t i = 0; i < cpu.parameters.size(); ++i)
+    EXPECT_TRUE(at::allclose(cpu.parameters[i], device.parameters[i], 1e-4, 1e-5)) << "parameter " << i;
 }
 
 // The gradient of a table whose rows are looked up many times each: sums that come about by atomic instructions.

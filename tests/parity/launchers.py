@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""Starts `tandem train` and examples/fashion_mnist as two ranks by torchrun, mpirun and as srun does; each must end as the
-same training in one process does.
+"""Starts `tandem train` with PPO and with DD-PPO, and examples/fashion_mnist, as two ranks by torchrun, mpirun and as srun
+does; each must end as the same training in one process does.
 
 usage: launchers.py PATH/TO/tandem PATH/TO/fashion_mnist DATA
 
 torchrun is this Python's, mpirun the system's. srun needs a cluster's daemons, so its ranks are started with the variables
 that it gives them. DATA: the folder of Fashion-MNIST, of which the first images are taken.
 """
+import functools
 import gzip
 import json
 import os
@@ -83,9 +84,9 @@ def first_images(data, to):
             (to / file).write_bytes(gzip.compress(content, 1))
 
 
-def training(tandem, _data, folder):
+def training(tandem, _data, folder, algo):
     run_folder = folder / "run"
-    return ([tandem, *TRAINING, "--run-dir", str(run_folder)],
+    return ([tandem, *TRAINING, "--algo", algo, "--run-dir", str(run_folder)],
             lambda _printed: json.loads((run_folder / "summary.json").read_text())["state_sha256"])
 
 
@@ -110,7 +111,9 @@ def main():
         few = pathlib.Path(name) / "data"
         few.mkdir()
         first_images(data, few)
-        for what, make, program in (("tandem train", training, tandem), ("fashion_mnist", classifying, fashion_mnist)):
+        for what, make, program in (("ppo", functools.partial(training, algo="ppo"), tandem),
+                                    ("dd_ppo", functools.partial(training, algo="dd_ppo"), tandem),
+                                    ("fashion_mnist", classifying, fashion_mnist)):
             states = {}
             for launcher in ("alone", *LAUNCHERS):
                 folder = pathlib.Path(name) / f"{what}-{launcher}"

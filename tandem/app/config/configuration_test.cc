@@ -286,14 +286,15 @@ std::string place_of(const std::string& line_start, const std::string& yaml) {
 // Who serves variables was recorded, and has no effect under another strategy: nobody asks for it there.
 TEST_F(ConfigurationTest, AResumedRunMayTakeAnotherStrategy) {
   const Configuration first =
-      configure("env: CartPole-v1\nstrategy: parameter_server\nparameter_server: {servers: first}\n");
-  EXPECT_EQ(first.options.servers, sync::Servers::kFirst);
+      configure("env: CartPole-v1\nstrategy: parameter_server\nparameter_server: {servers: first, variables: cpu}\n");
+  EXPECT_EQ(first.options.parameter_server.servers, sync::Servers::kFirst);
+  EXPECT_EQ(first.options.parameter_server.variables, sync::Variables::kOnCpu);
   EXPECT_THAT(first.yaml, HasSubstr("servers: first"));
   const std::filesystem::path config = file(first.yaml);
   const Configuration again = app::reconfigure(config, {flag("strategy", "divided")}, surroundings);
   EXPECT_EQ(again.options.strategy, sync::StrategyKind::kDivided);
-  EXPECT_THAT(again.yaml, Not(HasSubstr("servers")));
-  EXPECT_EQ(app::reconfigure(config, {}, surroundings).options.servers, sync::Servers::kFirst);
+  EXPECT_THAT(again.yaml, AllOf(Not(HasSubstr("servers")), Not(HasSubstr("variables"))));
+  EXPECT_EQ(app::reconfigure(config, {}, surroundings).options.parameter_server.servers, sync::Servers::kFirst);
   EXPECT_THROW((void)app::reconfigure(config, {flag("strategy", "divided"), flag("parameter_server.servers", "all")},
                                       surroundings),
                ConfigError);

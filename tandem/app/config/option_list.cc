@@ -1,4 +1,5 @@
 #include "tandem/app/config/dd_ppo_options.h"
+#include "tandem/app/config/strategy_options.h"
 #include "tandem/app/config/train_options.h"
 
 namespace tandem::app {
@@ -79,14 +80,6 @@ void add_survivor_options(OptionTable& table, TrainOptions& options) {
       .at_most(86'400)
       .flag("--deadline")
       .only_with("survivors", std::vector<std::string>{"take_over", "shrink"})
-      .lives(Lifetime::kPart);
-}
-
-void add_strategy_options(OptionTable& table, TrainOptions& options) {
-  table
-      .add("parameter_server.servers", options.servers,
-           "Replicas that update variables: all, each some of them by least load in bytes; first, the first one all.")
-      .only_with("strategy", "parameter_server")
       .lives(Lifetime::kPart);
 }
 
@@ -266,65 +259,6 @@ void add_multi_agent_options(OptionTable& table, MultiAgentSettings& multi_agent
             "Policies that learn; the others stay as they start. Empty: all learn.");
 }
 
-void add_asynchronous_options(OptionTable& table, AsynchronousSettings& asynchronous) {
-  table
-      .add("asynchronous.scaling", asynchronous.scaling,
-           "by_replicas: a replica's gradient counts 1/N of N replicas; none: in full.")
-      .only_with("strategy", "asynchronous")
-      .lives(Lifetime::kPart);
-  table
-      .add("asynchronous.wait_for_slower", asynchronous.wait_for_slower,
-           "Most steps that a replica may be ahead of the slowest; then it waits.")
-      .within(0, kLargestCount)
-      .instead_of("asynchronous.drop_staler")
-      .only_with("strategy", "asynchronous")
-      .lives(Lifetime::kPart);
-  table
-      .add("asynchronous.drop_staler", asynchronous.drop_staler,
-           "A gradient is dropped when more updates than this were made since its parameters were read.")
-      .within(0, kLargestCount)
-      .instead_of("asynchronous.wait_for_slower")
-      .only_with("strategy", "asynchronous")
-      .lives(Lifetime::kPart);
-}
-
-void add_sync_replicas_options(OptionTable& table, SyncReplicasSettings& sync_replicas) {
-  const auto of_strategy = [](Option& option) { option.only_with("strategy", "sync_replicas").lives(Lifetime::kPart); };
-  of_strategy(
-      table
-          .add("sync_replicas.replicas_to_aggregate", sync_replicas.replicas_to_aggregate,
-               "Gradients of a step; fewer than replicas: what comes later is dropped; more: each gives several.")
-          .within(1, kLargestCount)
-          .absent_as("all"));
-  of_strategy(table.add("sync_replicas.acceptance", sync_replicas.acceptance,
-                        "whole: a step is the mean over rows of the first gradients, each with all its parameters; "
-                        "per_variable: over gradients, of each parameter on its own, as in TensorFlow."));
-  of_strategy(
-      table.add("sync_replicas.sparse_mean", sync_replicas.sparse_mean,
-                "by_count: rows of sparse gradients are divided as all others; by_index: by those that have them."));
-  of_strategy(table.add("sync_replicas.tokens", sync_replicas.tokens,
-                        "Who may compute for a step: own, each replica once; shared, whoever comes first."));
-  of_strategy(table
-                  .add("sync_replicas.initial_tokens", sync_replicas.initial_tokens,
-                       "Of tokens: shared, for the first step, beside one gradient of each replica.")
-                  .within(0, kLargestCount)
-                  .absent_as("as_aggregated"));
-  of_strategy(table.add("sync_replicas.rate_scaling", sync_replicas.rate_scaling,
-                        "by_gradients: a step of fewer gradients than usual has a learning rate as much lower."));
-  of_strategy(table
-                  .add("sync_replicas.max_replica_grad_norm", sync_replicas.max_replica_grad_norm,
-                       "Each replica's gradient is scaled down to this norm, before the mean is formed.")
-                  .above(0));
-  of_strategy(
-      table
-          .add("sync_replicas.average_decay", sync_replicas.average_decay,
-               "Keeps moving averages of the parameters in checkpoints: average = decay x average + (1 - decay) x "
-               "parameter.")
-          .within(0, 0.999999999));
-  of_strategy(table.add("sync_replicas.average_of", sync_replicas.average_of,
-                        "Parameters that are averaged, or what their names begin with; empty: all."));
-}
-
 void add_normalize_options(OptionTable& table, NormalizeSettings& normalize) {
   table.add("normalize.observations", normalize.observations, "Bring observations to mean 0 and deviation 1.");
   table.add("normalize.rewards", normalize.rewards,
@@ -372,7 +306,6 @@ OptionTable option_table(TrainOptions& options) {
   OptionTable table;
   add_run_options(table, options);
   add_survivor_options(table, options);
-  add_strategy_options(table, options);
   add_ppo_learning(table, options.ppo);
   add_ppo_objective(table, options.ppo);
   add_dd_ppo_options(table, options.dd_ppo);
@@ -381,8 +314,7 @@ OptionTable option_table(TrainOptions& options) {
   add_appo_options(table, options.appo);
   add_policy_options(table, options.policy);
   add_multi_agent_options(table, options.multi_agent);
-  add_asynchronous_options(table, options.asynchronous);
-  add_sync_replicas_options(table, options.sync_replicas);
+  add_strategy_options(table, options);
   add_normalize_options(table, options.normalize);
   add_folder_options(table, options);
   return table;

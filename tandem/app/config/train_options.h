@@ -55,6 +55,12 @@ struct PolicySettings {
   int max_seq_len = 32, burn_in = 0;  // as rl::SequenceOptions
 };
 
+/// As sync::ParameterServerOptions.
+struct ParameterServerSettings {
+  sync::Servers servers = sync::Servers::kAll;
+  sync::Variables variables = sync::Variables::kOnDevices;
+};
+
 /// As sync::AsynchronousOptions; at most one of the two bounds.
 struct AsynchronousSettings {
   sync::Scaling scaling = sync::Scaling::kByReplicas;
@@ -129,7 +135,7 @@ struct TrainOptions {
   double deadline_seconds = 30;  // without a sign of life, after which survivors take a rank for lost
   sync::StrategyKind strategy = sync::StrategyKind::kReplicated;
   sync::GradientCheck gradient_check = sync::GradientCheck::kSum;
-  sync::Servers servers = sync::Servers::kAll;  // of parameter_server
+  ParameterServerSettings parameter_server = {};
   AsynchronousSettings asynchronous = {};
   SyncReplicasSettings sync_replicas = {};
   Rng rng = Rng::kShards;
@@ -223,6 +229,11 @@ template <>
 struct Choices<sync::Servers> {
   static constexpr std::array kAll{Choice<sync::Servers>{sync::Servers::kAll, "all"},
                                    Choice<sync::Servers>{sync::Servers::kFirst, "first"}};
+};
+template <>
+struct Choices<sync::Variables> {
+  using Value = sync::Variables;
+  static constexpr std::array kAll{Choice<Value>{Value::kOnDevices, "devices"}, Choice<Value>{Value::kOnCpu, "cpu"}};
 };
 template <>
 struct Choices<sync::Scaling> {

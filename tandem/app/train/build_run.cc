@@ -42,10 +42,16 @@ sync::AsynchronousOptions asynchronous_options(const AsynchronousSettings& setti
   return asynchronous;
 }
 
+sync::ParameterServerOptions parameter_server_options(const ParameterServerSettings& settings) {
+  return {.mean = {}, .servers = settings.servers, .variables = settings.variables};
+}
+
 sync::StrategyOptions strategy_options(const TrainOptions& options) {
   if (options.strategy == sync::StrategyKind::kAsynchronous) return asynchronous_options(options.asynchronous);
   if (options.strategy == sync::StrategyKind::kSyncReplicas) return sync_replicas_options(options.sync_replicas);
-  return sync::options_of(options.strategy, options.servers);
+  if (options.strategy == sync::StrategyKind::kParameterServer)
+    return parameter_server_options(options.parameter_server);
+  return sync::options_of(options.strategy);
 }
 
 using Restarts = std::shared_ptr<rl::RestartBudget>;

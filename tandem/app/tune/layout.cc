@@ -194,6 +194,10 @@ Learning learning_of(Vary what, const TrainOptions& given) {
   if (what == Vary::kLoaders) return Learning::kSameButForTiming;
   if (what != Vary::kDevices && what != Vary::kStrategy) return Learning::kOther;
   if (sync::depends_on_speed(given.strategy)) return Learning::kOther;
+  // The CPU's arithmetic, where the other strategies have the devices'.
+  if (what == Vary::kStrategy && given.strategy == sync::StrategyKind::kParameterServer &&
+      given.parameter_server.variables == sync::Variables::kOnCpu)
+    return Learning::kOther;
   return depends_on_timing(given) ? Learning::kSameButForTiming : Learning::kSameBits;
 }
 

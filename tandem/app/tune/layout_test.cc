@@ -85,6 +85,12 @@ TEST(LayoutTest, WhatChangesLearningIsMarked) {
   EXPECT_EQ(learning_of(Vary::kDevices, given), Learning::kOther);
   EXPECT_FALSE(applies(Vary::kStrategy, given));
   given = ppo(2);
+  given.strategy = sync::StrategyKind::kParameterServer;
+  EXPECT_EQ(learning_of(Vary::kStrategy, given), Learning::kSameBits);
+  given.parameter_server.variables = sync::Variables::kOnCpu;
+  EXPECT_EQ(learning_of(Vary::kStrategy, given), Learning::kOther);
+  EXPECT_EQ(learning_of(Vary::kDevices, given), Learning::kSameBits);
+  given = ppo(2);
   given.rng = Rng::kUnordered;
   EXPECT_EQ(learning_of(Vary::kDevices, given), Learning::kSameButForTiming);
   given = ppo(2);

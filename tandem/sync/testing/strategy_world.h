@@ -18,6 +18,7 @@ struct StrategyWorld {
   std::vector<model::OptimizerOptions> optimizer{};
   model::FlatParameters::Options flat{};
   std::function<std::shared_ptr<torch::nn::Module>()> build;
+  std::function<void(Replica&)> before_begin = [](Replica&) {};
 };
 
 using StrategyWork = std::function<void(Replica&, Strategy&)>;
@@ -35,6 +36,7 @@ inline model::NamedTensors state_after(const StrategyWorld& world, const Strateg
       try {
         Replica replica(placements[r], world.build(), 1, world.optimizer, world.flat);
         const std::unique_ptr<Strategy> strategy = make_strategy(world.strategy, replica, *groups[r]);
+        world.before_begin(replica);
         strategy->begin(kNoLimits);
         work(replica, *strategy);
         for (const auto& [name, tensor] : strategy->whole_state(kNoLimits))
