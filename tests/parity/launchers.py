@@ -24,7 +24,7 @@ from processes import end
 RANKS, PATIENCE_S = 2, 240
 IMAGES = {"train": 4096, "t10k": 1024}
 TRAINING = ["train", "--env", "CartPole-v1", "--seed", "11", "--shards", "2", "--num-envs", "8", "--rollout-steps", "32",
-            "--total-steps", "4096", "--quiet"]
+            "--minibatches", "4", "--total-steps", "4096", "--quiet"]
 
 
 def by_torchrun(command):
