@@ -5,6 +5,8 @@
 #include <utility>
 #include <vector>
 
+#include "tandem/comm/broken_pipe.h"
+
 namespace tandem::comm {
 namespace {
 
@@ -18,12 +20,14 @@ PeerWire::PeerWire(c10::intrusive_ptr<c10d::Backend> backend) : backend_(std::mo
 
 C10dWork PeerWire::send(int peer, const void* from, std::size_t bytes, Tag tag) {
   std::vector<at::Tensor> payload = bytes_at(from, bytes);
+  const BrokenPipeMask mask;
   const MutexLock lock(starting_);
   return backend_->send(payload, peer, static_cast<int>(tag));
 }
 
 C10dWork PeerWire::receive(int peer, void* to, std::size_t bytes, Tag tag) {
   std::vector<at::Tensor> payload = bytes_at(to, bytes);
+  const BrokenPipeMask mask;  // Gloo tells the peer what it may send
   const MutexLock lock(starting_);
   return backend_->recv(payload, peer, static_cast<int>(tag));
 }

@@ -1,7 +1,8 @@
 // comm/peer_wire.h: starts to send and receive bytes over a c10d backend. Internal to comm/peer_links.
 //
 // Threads: any; the backend starts one operation at a time. Blocking: nothing but for that. Errors: those of the
-// backend, of a peer that is gone. What is sent or received into must live until the work is done, or the wire cut.
+// backend, of a peer that is gone; whichever thread is first to write to one gets no signal of a broken pipe. What is
+// sent or received into must live until the work is done, or the wire cut.
 #pragma once
 #include <cstddef>
 #include <cstdint>
