@@ -76,7 +76,9 @@ TEST(ImpalaRanksTest, TotalsAreOfAllRanks) {
         EXPECT_EQ(replica.at("rows").as_int64(), trained / 2);
       EXPECT_GT(summary.at("episodes").as_int64(), 100);
       EXPECT_GT(summary.at("rank_wait_ms_max").as_double(), 0);
-      EXPECT_GT(summary.at("rank_env_steps_per_s_min").as_double(), 0);
+      if (algo == "impala") {  // of two passes over each batch, the last update may have the second ones alone
+        EXPECT_GT(summary.at("rank_env_steps_per_s_min").as_double(), 0);
+      }
       expect_line_for_every_update(folder);
     }
   }

@@ -37,7 +37,8 @@ void add_run_options(OptionTable& table, TrainOptions& options) {
       .add(
           "strategy", options.strategy,
           "Who keeps optimizer state and updates what. The numbers are the same, except with asynchronous, which waits "
-          "for nobody, and sync_replicas, which makes steps of the first gradients to come.")
+          "for nobody, sync_replicas, which makes steps of the first gradients to come, and parameter_server whose "
+          "variables lie on the CPU beside CUDA replicas.")
       .flag("--strategy")
       .lives(Lifetime::kPart);
   table
