@@ -137,10 +137,11 @@ TEST(MultiAgentProgramTest, WrongSettingsAreRefusedAllAtOnceAndLeaveNoFolder) {
   EXPECT_THAT(refused("KuhnPoker-v0", {"multi_agent.mapping=player_0"}), HasSubstr("is no rule of a mapping"));
   EXPECT_THAT(refused("KuhnPoker-v0", {"policy.head=normal"}), HasSubstr("policy.head"));
   EXPECT_THAT(refused("CartPole-v1", {"multi_agent.policies=a"}), HasSubstr("CartPole-v1 has one agent"));
-  const Outcome impala =
-      run_captured({"train", "--env", "KuhnPoker-v0", "--algo", "impala", "--run-dir", folder / "no"});
-  EXPECT_EQ(impala.code, 2);
-  EXPECT_THAT(impala.err, HasSubstr("algo: ppo alone trains"));
+  const Outcome dd_ppo =
+      run_captured({"train", "--env", "KuhnPoker-v0", "--algo", "dd_ppo", "--run-dir", folder / "no"});
+  EXPECT_EQ(dd_ppo.code, 2);
+  EXPECT_THAT(dd_ppo.err, HasSubstr("ppo, impala and appo train"));
+  EXPECT_THAT(refused("KuhnPoker-v0", {"algo=impala", "impala.splits=2"}), HasSubstr("step in one split"));
 }
 
 TEST(MultiAgentProgramTest, EnvironmentsAreListedAndDescribedWithTheirAgents) {

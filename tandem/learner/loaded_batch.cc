@@ -68,7 +68,8 @@ const LoadPlan& LoadedBatch::load_shards(std::span<const Batch> shards, std::int
   return plan_;
 }
 
-const LoadPlan& LoadedBatch::load_uneven(const std::vector<Batch>& shards, std::int64_t minibatches) {
+const LoadPlan& LoadedBatch::load_uneven(std::span<const Batch> shards, std::int64_t minibatches) {
+  const Span span("load");
   TANDEM_CHECK(static_cast<int>(shards.size()) == placement_.mine.size(), shards.size(), " batches for ",
                placement_.mine.size(), " shards");
   TANDEM_CHECK(minibatches >= 1, minibatches, " minibatches");
@@ -107,7 +108,7 @@ void LoadedBatch::take(const Batch& batch, const Portion& portion, Shard& shard)
     keep(batch.states, portion, 1, shard.states);
   } catch (const c10::OutOfMemoryError& error) {
     throw RunError(
-        concat("a batch of ", plan_.offered, " rows does not fit on ", placement_.device.str(),
+        concat("a batch of ", rows_of(batch.columns), " rows does not fit on ", placement_.device.str(),
                "; load smaller ones, or keep it on the host (Residence::kHost): ", error.what_without_backtrace()));
   }
 }

@@ -52,6 +52,12 @@ Ranks Ranks::with_boards(OpenBoard open_board) const {
   return ranks;
 }
 
+Ranks Ranks::with_patience(Clock::duration patience) const {
+  Ranks ranks = *this;
+  ranks.patience_ = patience;
+  return ranks;
+}
+
 Ranks Ranks::out_of(int all) const {
   Ranks ranks = *this;
   ranks.all_ = all;

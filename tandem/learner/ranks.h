@@ -40,6 +40,8 @@ class Ranks {
       std::function<ProgressBoard(int units, Range mine, std::chrono::milliseconds news, const Limits& limits)>;
   /// The same ranks, with boards.
   [[nodiscard]] Ranks with_boards(OpenBoard open_board) const;
+  /// The same ranks, which wait so long for each other.
+  [[nodiscard]] Ranks with_patience(Clock::duration patience) const;
   /// The same ranks, of a run that has `all` of them when none is missing.
   [[nodiscard]] Ranks out_of(int all) const;
 

@@ -158,6 +158,19 @@ TEST(RunAllocationsTest, ImpalaWhoseGroupsTakeTurns) {
   expect_no_allocations(run);
 }
 
+TEST(RunAllocationsTest, ImpalaOfSeveralAgents) {
+  for (const char* env : {"KuhnPoker-v0", "MultiAgentCartPole-v0"}) {
+    ImpalaSetup setup = impala();
+    setup.agents = SeveralAgents{
+        .policies = {},
+        .make_envs = [env](int count) { return EnvRegistry::native().find_multi_agent(env)->make(count); },
+        .make_policy = [make = mlp_policies()](const MappedPolicy& policy,
+                                               at::Generator generator) { return make(policy.spec, generator); }};
+    ImpalaRun run(std::move(setup));
+    expect_no_allocations(run, 1);  // its list of policies
+  }
+}
+
 // In turns on one thread it is the same code.
 TEST(RunAllocationsTest, ImpalaInline) {
   ImpalaSetup setup = impala();

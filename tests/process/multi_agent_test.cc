@@ -37,6 +37,38 @@ TEST(MultiAgentTest, AKilledRunOfRanksGoesOnToTheSameState) {
   EXPECT_EQ(state_of(scratch / "run"), uninterrupted_state(kuhn_poker()));
 }
 
+Recipe kuhn_poker_by(const std::string& algo) {
+  return {"several agents by " + algo,
+          {"--env", "KuhnPoker-v0", "--algo", algo, "--seed", "5", "--shards", "4", "--num-envs", "16",
+           "--rollout-steps", "16", "--set", "impala.execution=inline", "--set", "impala.batches_per_update=2"},
+          2048,
+          256};
+}
+
+TEST(MultiAgentTest, LearnersBesideTheRolloutsHaveTheSameStateOnAnyRanks) {
+  for (const char* algo : {"impala", "appo"}) {
+    const TemporaryFolder scratch;
+    expect_success(train(kuhn_poker_by(algo), scratch / "1", "cpu:1"));
+    expect_success(as_ranks(2, train(kuhn_poker_by(algo), scratch / "2", "cpu:2")));
+    EXPECT_EQ(state_of(scratch / "2"), state_of(scratch / "1")) << algo;
+    EXPECT_GT(summary_of(scratch / "2").at("policy/player_1/decisions").as_int64(), 0);
+    const Ended evaluated = run(tandem({"eval", (scratch / "2").string(), "--episodes", "2"}));
+    EXPECT_THAT(evaluated.out, HasSubstr("player_1")) << evaluated.err;
+    expect_success(
+        tandem({"export", (scratch / "2").string(), "--policy", "player_1", "-o", (scratch / "player_1.pt").string()}));
+  }
+}
+
+TEST(MultiAgentTest, AKilledRunWithLearnersBesideTheRolloutsGoesOnToTheSameState) {
+  const TemporaryFolder scratch;
+  const Recipe recipe = kuhn_poker_by("appo");
+  const Ended killed = run(as_ranks(2, train(recipe, scratch / "run", "cpu:1", "checkpoint.before_manifest:3:kill")));
+  EXPECT_NE(killed.exit_code, 0);
+  expect_success(resume(scratch / "run", "cpu:4"));
+  EXPECT_EQ(summary_of(scratch / "run").at("resumed").as_string(), "exactly");
+  EXPECT_EQ(state_of(scratch / "run"), uninterrupted_state(recipe));
+}
+
 std::vector<std::string> with_plugin(std::vector<std::string> words) {
   words.insert(words.end(), {"--plugin", AGENTS_PLUGIN});
   return words;
@@ -67,8 +99,8 @@ TEST(MultiAgentTest, WhatSeveralAgentsDoNotGoWithIsRefusedOfAPluginsToo) {
     EXPECT_EQ(ended.exit_code, 2) << ended.out;
     return ended.err;
   };
-  EXPECT_THAT(refusal({"--env", "Echo-v0", "--algo", "impala", "--set", "multi_agent.policies_to_train=middle"}),
-              AllOf(HasSubstr("algo: ppo alone trains"), HasSubstr("'middle' is to be trained")));
+  EXPECT_THAT(refusal({"--env", "Echo-v0", "--algo", "dd_ppo", "--set", "multi_agent.policies_to_train=middle"}),
+              AllOf(HasSubstr("ppo, impala and appo train"), HasSubstr("'middle' is to be trained")));
   EXPECT_THAT(refusal({"--env", "Coin-v0", "--set", "multi_agent.policies=left"}), HasSubstr("Coin-v0 has one agent"));
 }
 

@@ -121,6 +121,12 @@ rl::PpoSetup ppo_setup(const TrainOptions& options, const rl::EnvRegistry& envir
   return setup;
 }
 
+rl::NamedPolicyFactory named_policy_factory(const PolicySettings& settings) {
+  return [factory = policy_factory(settings)](const rl::MappedPolicy& policy, at::Generator generator) {
+    return factory(policy.spec, std::move(generator));
+  };
+}
+
 rl::MultiAgentSetup multi_agent_setup(const TrainOptions& options, const rl::MultiAgentEntry& entry,
                                       const learner::Ranks& ranks) {
   auto setup = common_setup<rl::MultiAgentSetup>(options, ranks);
@@ -128,20 +134,31 @@ rl::MultiAgentSetup multi_agent_setup(const TrainOptions& options, const rl::Mul
   setup.ppo = ppo_options(options);
   setup.policies = map_options(options.multi_agent);
   setup.make_envs = entry.make;
-  setup.make_policy = [factory = policy_factory(options.policy)](const rl::MappedPolicy& policy,
-                                                                 at::Generator generator) {
-    return factory(policy.spec, std::move(generator));
-  };
+  setup.make_policy = named_policy_factory(options.policy);
   return setup;
+}
+
+void set_impala(const TrainOptions& options, rl::ImpalaSetup& setup) {
+  set_replicas(options, setup);
+  setup.impala = impala_options(options);
+  if (options.algo == Algorithm::kAppo) setup.appo = options.appo;
 }
 
 rl::ImpalaSetup impala_setup(const TrainOptions& options, const rl::EnvRegistry& environments,
                              const learner::Ranks& ranks, const Restarts& restarts) {
   auto setup = one_agent_setup<rl::ImpalaSetup>(options, environments, ranks, restarts);
-  set_replicas(options, setup);
-  setup.impala = impala_options(options);
-  if (options.algo == Algorithm::kAppo) setup.appo = options.appo;
+  set_impala(options, setup);
   setup.normalizer = normalizer_options(options.normalize);
+  return setup;
+}
+
+rl::ImpalaSetup multi_agent_impala_setup(const TrainOptions& options, const rl::MultiAgentEntry& entry,
+                                         const learner::Ranks& ranks) {
+  auto setup = common_setup<rl::ImpalaSetup>(options, ranks);
+  set_impala(options, setup);
+  setup.agents = rl::SeveralAgents{.policies = map_options(options.multi_agent),
+                                   .make_envs = entry.make,
+                                   .make_policy = named_policy_factory(options.policy)};
   return setup;
 }
 
@@ -207,14 +224,15 @@ std::vector<std::vector<int>> recorded_rollouts(const TrainOptions& options) {
 
 std::unique_ptr<rl::TrainingRun> make_run(const TrainOptions& options, const rl::EnvRegistry& environments,
                                           const learner::Ranks& ranks, const Restarts& restarts) {
-  if (const rl::MultiAgentEntry* entry = environments.find_multi_agent(options.env))
-    return std::make_unique<rl::MultiAgentRun>(multi_agent_setup(options, *entry, ranks));
+  const rl::MultiAgentEntry* agents = environments.find_multi_agent(options.env);
   switch (options.algo) {
     case Algorithm::kPpo:
     case Algorithm::kDdPpo:
+      if (agents != nullptr) return std::make_unique<rl::MultiAgentRun>(multi_agent_setup(options, *agents, ranks));
       return std::make_unique<rl::PpoRun>(ppo_setup(options, environments, ranks, restarts));
     case Algorithm::kImpala:
     case Algorithm::kAppo:
+      if (agents != nullptr) return std::make_unique<rl::ImpalaRun>(multi_agent_impala_setup(options, *agents, ranks));
       return std::make_unique<rl::ImpalaRun>(impala_setup(options, environments, ranks, restarts));
   }
   return nullptr;

@@ -46,7 +46,7 @@ std::vector<Surroundings::Check> multi_agent_checks(const rl::EnvRegistry& envir
                       }});
   };
   with_agents("algo", [](const TrainOptions& options, const Entry& entry) {
-    refuse(options.algo != Algorithm::kPpo, entry, "which algo: ppo alone trains so far");
+    refuse(options.algo == Algorithm::kDdPpo, entry, "which ppo, impala and appo train, dd_ppo not so far");
   });
   with_agents("strategy", [](const TrainOptions& options, const Entry& entry) {
     refuse(
@@ -60,6 +60,9 @@ std::vector<Surroundings::Check> multi_agent_checks(const rl::EnvRegistry& envir
   with_agents("ppo.batch_mode", [](const TrainOptions& options, const Entry& entry) {
     refuse(options.ppo.completes_episodes(), entry,
            "whose episodes go on in the next rollout so far; use truncate_episodes");
+  });
+  with_agents("impala.splits", [](const TrainOptions& options, const Entry& entry) {
+    refuse(options.impala.splits != 1, entry, "which step in one split so far; use 1");
   });
   with_agents("policy.recurrent", [](const TrainOptions& options, const Entry& entry) {
     refuse(options.policy.recurrent != Recurrence::kNone, entry, "whose policies remember nothing so far; use none");
@@ -100,7 +103,7 @@ TrainedPolicy load_policy(const model::Checkpoint& checkpoint, const TrainOption
   }
   TrainedPolicy trained{.policy = policy_factory(options.policy)(found->spec, at::detail::createCPUGenerator(0)),
                         .normalizers = rl::Normalizers(found->spec, {})};
-  model::copy_named(model_part(checkpoint.read_part(rl::MultiAgentRun::policy_part(found->name)).tensors),
+  model::copy_named(model_part(checkpoint.read_part(rl::policy_part(found->name)).tensors),
                     model::named_state_of(*trained.policy));
   trained.policy->eval();
   return trained;

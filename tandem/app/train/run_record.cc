@@ -207,7 +207,10 @@ std::string RunRecord::batch_text() const {
     return concat(counted(impala.workers, "rollout worker"), ranks > 1 ? " of each rank" : "", " with ",
                   impala.num_envs / impala.workers, " environments each", ranks > 1 ? " over all ranks" : "",
                   impala.splits > 1 ? concat(" in ", impala.splits, " splits") : "", "; a batch has ",
-                  rows_text(impala.batch_rows()), ", an update ", impala.batches_per_update, " learner steps");
+                  run_.spec().agents > 1 ? concat(impala.batch_rows(), " environment steps of ", run_.spec().agents,
+                                                  " agents in all; a policy's rows are the decisions of its agents")
+                                         : rows_text(impala.batch_rows()),
+                  ", an update ", impala.batches_per_update, " learner steps");
   }
   const rl::PpoOptions ppo = ppo_options(options_);
   if (run_.spec().agents > 1) {

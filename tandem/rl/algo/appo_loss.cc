@@ -25,7 +25,8 @@ learner::ShardLoss appo_loss(ActorCritic& policy, ActorCritic& target, const lea
       vtrace({.log_ratio = before.log_prob - seen.log_prob,
               .reward = seen.reward,
               .discount = options.gamma * (1 - seen.done.to(seen.reward.scalar_type())),
-              .value = now.value.detach()},
+              .value = now.value.detach(),
+              .next = seen.next},
              {.rho_clip = options.rho_clip, .c_clip = options.c_clip, .policy_rho_clip = options.rho_clip});
   const at::Tensor correction = (seen.log_prob - before.log_prob).exp().clamp_max(kMostCorrection);
   const at::Tensor ratio = correction * (now.log_prob - seen.log_prob).exp();
@@ -42,7 +43,7 @@ learner::ShardLoss appo_loss(ActorCritic& policy, ActorCritic& target, const lea
   const at::Tensor approx_kl = (log_ratio.exp() - 1 - log_ratio).mean();
   const at::Tensor cut = ((ratio - 1).abs() > appo.clip_range).to(at::kFloat).mean();
   numbers = numbers_of({policy_loss, value_loss, entropy, approx_kl, cut}, error, targets.value_target);
-  return {.loss = loss, .weight = static_cast<double>(seen.steps * seen.rows), .outputs = {}};
+  return {.loss = loss, .weight = static_cast<double>(seen.count()), .outputs = {}};
 }
 
 }  // namespace tandem::rl

@@ -43,7 +43,7 @@ struct Sums {
 template <typename Real, typename PolicyPart>
 Sums differentiate(FusedBlock<Real>& block, const TrajectoryView& seen, const VtraceMemory& trace,
                    const ImpalaOptions& options, const PolicyPart& policy_part) {
-  const std::int64_t count = seen.steps * seen.rows;
+  const std::int64_t count = seen.count();
   Sums sums;
   block.begin(rows_of(seen));
   each_block(0, count, [&](std::int64_t first, std::int64_t samples) {
@@ -81,6 +81,7 @@ learner::WrittenLoss loss_of(const Sums& sums, const VtraceMemory& trace, const 
   const double of_targets = variance(rows, [&](std::size_t i) { return trace.value_target[i]; });
   const double of_errors = variance(rows, [&](std::size_t i) { return trace.value_target[i] - trace.value[i]; });
   numbers = {
+      .rows = static_cast<std::int64_t>(rows),
       .policy_loss = sums.policy_loss / count,
       .value_loss = sums.value_loss / count,
       .entropy = sums.entropy / count,
@@ -99,16 +100,19 @@ template <typename Real>
 void VtraceMemory::take(const TrajectoryView& seen, double gamma) {
   steps = seen.steps;
   rows = seen.rows;
-  const auto count = static_cast<std::size_t>(steps * rows);
+  next = seen.next.defined() ? memory_of<std::int64_t>(seen.next, "next") : nullptr;
+  const auto count = static_cast<std::size_t>(seen.count()), beyond = static_cast<std::size_t>(seen.beyond);
   const Real* log_probs = memory_of<Real>(seen.log_prob, "log_prob");
   const Real* rewards = memory_of<Real>(seen.reward, "reward");
   const auto* dones = memory_of<std::uint8_t>(seen.done, "done");
-  acted.assign(log_probs, log_probs + count);
-  reward.assign(rewards, rewards + count);
-  discount.resize(count);
+  for (std::vector<double>* each : {&acted, &reward, &discount, &log_ratio, &value_target, &advantage, &value}) {
+    // Decisions are another number in each batch.
+    if (next != nullptr && each->capacity() < count + beyond) each->reserve(2 * (count + beyond));
+    each->resize(each == &value ? count + beyond : count);
+  }
+  std::copy_n(log_probs, count, acted.begin());
+  std::copy_n(rewards, count, reward.begin());
   std::transform(dones, dones + count, discount.begin(), [gamma](std::uint8_t done) { return done != 0 ? 0 : gamma; });
-  for (std::vector<double>* each : {&log_ratio, &value_target, &advantage}) each->resize(count);
-  value.resize(count + static_cast<std::size_t>(rows));
 }
 
 void VtraceMemory::trace(const ImpalaOptions& options) {
@@ -118,6 +122,7 @@ void VtraceMemory::trace(const ImpalaOptions& options) {
                                .reward = reward.data(),
                                .discount = discount.data(),
                                .value = value.data(),
+                               .next = next,
                                .value_target = value_target.data(),
                                .advantage = advantage.data()},
          {.rho_clip = options.rho_clip, .c_clip = options.c_clip, .policy_rho_clip = options.rho_clip});
@@ -129,14 +134,14 @@ learner::WrittenLoss FusedImpala<Real>::run(const learner::ShardRows& rows, cons
   take_view(rows.columns, rows.states, seen_);
   const TrajectoryView& seen = seen_;
   trace_.take<Real>(seen, options.gamma);
-  const std::int64_t count = seen.steps * seen.rows;
+  const std::int64_t count = seen.count();
   block_.begin(rows_of(seen));
   each_block(0, count, [&](std::int64_t first, std::int64_t samples) {
     take_block(block_, first, samples);
     std::copy_n(block_.log_prob(), samples, trace_.log_ratio.begin() + first);
     std::copy_n(block_.value(), samples, trace_.value.begin() + first);
   });
-  evaluate_values(block_, count, count + seen.rows, trace_.value);  // what the last step led to
+  evaluate_values(block_, count, count + seen.beyond, trace_.value);  // what the last step led to
   for (std::size_t i = 0; i < trace_.acted.size(); ++i) trace_.log_ratio[i] -= trace_.acted[i];
   trace_.trace(options);
   const auto policy_part = [&](std::size_t row, double log_prob, Sums& sums) {
@@ -156,9 +161,10 @@ learner::WrittenLoss FusedAppo<Real>::run(const learner::ShardRows& rows, const 
   take_view(rows.columns, rows.states, seen_);
   const TrajectoryView& seen = seen_;
   trace_.take<Real>(seen, options.gamma);
-  const std::int64_t count = seen.steps * seen.rows;
+  const std::int64_t count = seen.count();
   block_.begin(rows_of(seen));
-  evaluate_values(block_, 0, count + seen.rows, trace_.value);
+  evaluate_values(block_, 0, count + seen.beyond, trace_.value);
+  if (seen.next.defined()) before_.reserve(trace_.acted.capacity());
   before_.resize(static_cast<std::size_t>(count));
   target_.begin(rows_of(seen));
   each_block(0, count, [&](std::int64_t first, std::int64_t samples) {

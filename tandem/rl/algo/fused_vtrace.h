@@ -30,8 +30,9 @@ struct VtraceMemory {
   void trace(const ImpalaOptions& options);
 
   std::int64_t steps = 0, rows = 0;
+  const std::int64_t* next = nullptr;           // of decisions; of the view's memory
   std::vector<double> acted, reward, discount;  // [T, N]
-  std::vector<double> log_ratio, value;         // [T, N], [T + 1, N]
+  std::vector<double> log_ratio, value;         // [T, N], [T + 1, N]; of decisions [C], [C + B]
   std::vector<double> value_target, advantage;  // [T, N]
 };
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "tandem/base/check.h"
 #include "tandem/base/error.h"
 #include "tandem/base/fault_point.h"
 #include "tandem/base/text.h"
@@ -15,8 +16,6 @@
 namespace tandem::rl {
 namespace {
 
-constexpr const char* kTarget = "target";  // part of a checkpoint
-
 std::size_t index_of(int number) { return static_cast<std::size_t>(number); }
 
 void require_reproducible(const sync::StrategyOptions& strategy, int replicas) {
@@ -26,11 +25,16 @@ void require_reproducible(const sync::StrategyOptions& strategy, int replicas) {
                            "replica"));
 }
 
+// What a shard without rows says of them; `loss` has no weight.
+template <typename Loss>
+Loss nothing_of(ImpalaNumbers& numbers, Loss loss) {
+  numbers = {};
+  return loss;
+}
+
 }  // namespace
 
-ImpalaLearner::ImpalaLearner(const ImpalaSetup& setup,
-                             const std::function<std::shared_ptr<ActorCritic>()>& build_policy,
-                             Clock::duration patience)
+ImpalaLearner::ImpalaLearner(const ImpalaSetup& setup, const LearnedPolicy& learned, Clock::duration patience)
     : setup_(setup), patience_(patience) {
   const std::vector<sync::Placement> placements = setup_.ranks.place(setup_.devices, setup_.shards);
   replicas_ = placements.front().replicas;
@@ -40,17 +44,19 @@ ImpalaLearner::ImpalaLearner(const ImpalaSetup& setup,
   for (const sync::Placement& placement : placements) {
     shard_devices_.insert(shard_devices_.end(), index_of(placement.mine.size()), placement.device);
     Seat& seat = seats_.emplace_back();
-    seat.policy = build_policy();
+    seat.policy = learned.build();
     seat.policy->to(placement.device);
   }
   require_sequences_for(policy(), setup_.impala.sequence_length.has_value());
+  learner::TeamOptions options = team_options_of(setup_, setup_.impala, learned.seed, patience);
+  options.threads = learned.threads;
   team_ = std::make_unique<learner::ReplicaTeam>(
-      placements, team_options_of(setup_, setup_.impala, setup_.seed, patience),
+      placements, options,
       [this](const sync::Placement& placement) { return seats_[index_of(placement.local)].policy; }, setup_.ranks);
   for (const sync::Placement& placement : placements) {
     Seat& seat = seats_[index_of(placement.local)];
     seat.weights = weights_of(*seat.policy);
-    if (setup_.appo) build_target(seat, build_policy());
+    if (setup_.appo) build_target(seat, learned.build());
     build_kernels(seat);
   }
 }
@@ -86,12 +92,13 @@ std::string ImpalaLearner::gradients_by() const {
   return rl::gradients_by(why_no_kernels(seats_.front()), setup_.actor.instruction_set);
 }
 
-ImpalaLearner::Step ImpalaLearner::step(const ShardedTrajectory& batch, double lr_factor) {
+ImpalaLearner::Step ImpalaLearner::step(std::span<const learner::Batch> batch, double lr_factor) {
+  TANDEM_CHECK(std::ssize(batch) == shards_.size(), batch.size(), " batches for ", shards_.size(), " shards");
   Step step;
   team_->run([&](learner::Member& member) {
     const sync::Placement& placement = member.replica.placement();
-    const Range mine{placement.mine.begin - shards_.begin, placement.mine.end - shards_.begin};
-    member.learner.batch().load_shards(batch.batches(mine), setup_.impala.batch_rows(), learner::Tail::kDrop);
+    member.learner.batch().load_uneven(
+        batch.subspan(index_of(placement.mine.begin - shards_.begin), index_of(placement.mine.size())), 1);
     member.learner.begin_pass(learner::Order::kSequential);
     Seat& seat = seats_[index_of(placement.local)];
     const learner::LearnerReport made = step_of(seat, member.learner, lr_factor);
@@ -109,6 +116,7 @@ learner::LearnerReport ImpalaLearner::step_of(Seat& seat, learner::Learner& lear
   if (seat.fused_impala || seat.fused_appo) {
     const auto gradients = [&](const learner::ShardRows& rows) {
       ImpalaNumbers& numbers = numbers_of(rows.shard);
+      if (rows.rows == 0) return nothing_of(numbers, learner::WrittenLoss{});
       if (seat.fused_impala) return seat.fused_impala->run(rows, setup_.impala, numbers);
       return seat.fused_appo->run(rows, setup_.impala, *setup_.appo, numbers);
     };
@@ -116,6 +124,7 @@ learner::LearnerReport ImpalaLearner::step_of(Seat& seat, learner::Learner& lear
   }
   const auto loss = [&](const learner::ShardBatch& rows) {
     ImpalaNumbers& numbers = numbers_of(rows.shard);
+    if (rows.rows == 0) return nothing_of(numbers, learner::ShardLoss{});
     if (!seat.target) return impala_loss(*seat.policy, rows, setup_.impala, numbers);
     return appo_loss(*seat.policy, *seat.target, rows, setup_.impala, *setup_.appo, numbers);
   };
@@ -130,50 +139,22 @@ void ImpalaLearner::renew_targets() {
 
 std::uint64_t ImpalaLearner::passes() const { return team_->member(0).learner.passes(); }
 
-std::int64_t ImpalaLearner::rows_trained() const {
-  std::int64_t rows = 0;
-  for (int local = 0; local < team_->size(); ++local) rows += team_->member(local).learner.rows_trained();
-  return rows;
-}
-
 model::NamedTensors ImpalaLearner::target() const {
   const Seat& first = seats_.front();
   return first.target ? model::named_state_of(*first.target) : model::NamedTensors{};
 }
 
-learner::StateParts ImpalaLearner::save() {
-  learner::StateParts parts;
-  model::NamedTensors state = team_->state();  // of all ranks together
-  if (setup_.ranks.leads()) {
-    parts.emplace_back("state", std::move(state));
-    if (setup_.appo) parts.emplace_back(kTarget, target());
-  }
-  for (int local = 0; local < team_->size(); ++local) {
-    sync::Replica& replica = team_->member(local).replica;
-    const Range mine = replica.placement().mine;
-    for (int shard = mine.begin; shard < mine.end; ++shard)
-      parts.emplace_back(shard_part(shard), stream_of(replica, shard));
-  }
-  return parts;
-}
-
-std::vector<std::string> ImpalaLearner::part_names() const {
-  std::vector<std::string> names{"state"};
-  if (setup_.appo) names.emplace_back(kTarget);
-  for (int shard = 0; shard < setup_.shards; ++shard) names.push_back(shard_part(shard));
-  return names;
-}
-
-void ImpalaLearner::load(const learner::ReadPart& read_part) {
-  team_->load_state(read_part("state"));
-  for (int local = 0; local < team_->size(); ++local) {
-    sync::Replica& replica = team_->member(local).replica;
-    const Range mine = replica.placement().mine;
-    for (int shard = mine.begin; shard < mine.end; ++shard) load_stream(read_part(shard_part(shard)), replica, shard);
-  }
-  if (!setup_.appo) return;
-  const model::NamedTensors target = read_part(kTarget);
+void ImpalaLearner::load_target(const model::NamedTensors& target) {
   for (const Seat& seat : seats_) model::copy_named(target, model::named_state_of(*seat.target));
+}
+
+at::Generator& ImpalaLearner::generator(int shard) {
+  for (int local = 0; local < team_->size(); ++local) {
+    sync::Replica& replica = team_->member(local).replica;
+    const Range mine = replica.placement().mine;
+    if (shard >= mine.begin && shard < mine.end) return replica.generator(shard);
+  }
+  TANDEM_CHECK(false, "shard ", shard, " of another rank");
 }
 
 }  // namespace tandem::rl

@@ -1,14 +1,14 @@
-// rl/algo/impala_learner.h: the learning half of IMPALA and APPO: the policy on every replica of this rank, APPO's
-// target network beside each, and steps that all of them make on one batch, together with the replicas of other ranks.
+// rl/algo/impala_learner.h: the learning half of IMPALA and APPO: a policy on every replica of this rank, APPO's target
+// network beside each, and steps that all of them make on one batch, together with the replicas of other ranks. Runs of
+// several policies have one for each.
 //
 // Each replica computes V-trace, losses and gradients of its shards of the batch; the strategy makes one step of them.
 // With the same shards any number of replicas gives the same bits. The target networks are equal as well: each takes
 // the weights of the policy beside it after the same steps.
 //
 // Threads: one at a time, which lends the work to the replicas' own. Blocking: step() waits until all replicas
-// of all ranks have made it, at most as long as the patience; save() as ReplicaTeam::state(). The constructor, step(),
-// save() and load() are collective. Failures: as ReplicaTeam; the first ends the others' waits, and the learner is of
-// no further use.
+// of all ranks have made it, at most as long as the patience. The constructor and step() are collective. Failures: as
+// ReplicaTeam; the first ends the others' waits, and the learner is of no further use.
 #pragma once
 #include <cstdint>
 #include <functional>
@@ -18,22 +18,26 @@
 #include <vector>
 
 #include "tandem/learner/replica_team.h"
-#include "tandem/learner/state_parts.h"
 #include "tandem/rl/algo/fused_vtrace.h"
 #include "tandem/rl/algo/impala_loss.h"
 #include "tandem/rl/algo/impala_setup.h"
-#include "tandem/rl/algo/sampler.h"
-#include "tandem/rl/algo/sharded_trajectory.h"
+#include "tandem/rl/algo/weights.h"
 
 namespace tandem::rl {
 
+/// Whom a learner makes better.
+struct LearnedPolicy {
+  std::function<std::shared_ptr<ActorCritic>()> build;  // with the same parameters each time, on the CPU
+  std::uint64_t seed = 0;                               // of all that learning draws
+  std::string threads = "replica";                      // the replicas' threads' name
+};
+
 class ImpalaLearner {
  public:
-  /// `build_policy` gives the same parameters each time, on the CPU. `patience`: how long a replica waits for the
-  /// others. `setup` must outlive the learner. Throws ConfigError for shards that the replicas cannot share, and for
-  /// several replicas under a strategy whose numbers depend on which of them is fast.
-  ImpalaLearner(const ImpalaSetup& setup, const std::function<std::shared_ptr<ActorCritic>()>& build_policy,
-                Clock::duration patience);
+  /// `patience`: how long a replica waits for the others. `setup` must outlive the learner. Throws ConfigError for
+  /// shards that the replicas cannot share, and for several replicas under a strategy whose numbers depend on which of
+  /// them is fast.
+  ImpalaLearner(const ImpalaSetup& setup, const LearnedPolicy& learned, Clock::duration patience);
   ~ImpalaLearner();
 
   struct Step {
@@ -41,8 +45,8 @@ class ImpalaLearner {
     double grad_norm = 0;
     double wait_seconds = 0;  // for other replicas, of the one of this rank that waited least
   };
-  /// `batch`: this rank's part of it.
-  [[nodiscard]] Step step(const ShardedTrajectory& batch, double lr_factor);
+  /// `batch`: trajectories or decisions, by shard of this rank. A shard may have no rows, but not all of all ranks.
+  [[nodiscard]] Step step(std::span<const learner::Batch> batch, double lr_factor);
   /// APPO's targets take the policy's weights.
   void renew_targets();
 
@@ -60,17 +64,14 @@ class ImpalaLearner {
   /// A sentence for the log; see TrainingRun::gradients_by().
   [[nodiscard]] std::string gradients_by() const;
 
-  /// Passes over batches, and environment steps that this rank's had, in this process.
+  /// Passes over batches.
   [[nodiscard]] std::uint64_t passes() const;
-  [[nodiscard]] std::int64_t rows_trained() const;
 
   /// The target network's parameters and buffers; nothing of IMPALA.
   [[nodiscard]] model::NamedTensors target() const;
-  /// This rank's share of the parts "state", "shard-N" and, of APPO, "target", all of which load() takes.
-  [[nodiscard]] learner::StateParts save();
-  /// Of all ranks' parts.
-  [[nodiscard]] std::vector<std::string> part_names() const;
-  void load(const learner::ReadPart& read_part);
+  void load_target(const model::NamedTensors& target);
+  /// The random stream of one of this rank's shards.
+  [[nodiscard]] at::Generator& generator(int shard);
 
  private:
   // Of one replica.

@@ -18,7 +18,8 @@ learner::ShardLoss impala_loss(ActorCritic& policy, const learner::ShardBatch& b
       vtrace({.log_ratio = log_ratio,
               .reward = seen.reward,
               .discount = options.gamma * (1 - seen.done.to(seen.reward.scalar_type())),
-              .value = now.value.detach()},
+              .value = now.value.detach(),
+              .next = seen.next},
              {.rho_clip = options.rho_clip, .c_clip = options.c_clip, .policy_rho_clip = options.rho_clip});
   const at::Tensor error = targets.value_target - now.value.narrow(0, 0, seen.steps);
   const at::Tensor policy_loss = -(targets.advantage * now.log_prob).mean();
@@ -31,7 +32,7 @@ learner::ShardLoss impala_loss(ActorCritic& policy, const learner::ShardBatch& b
   const at::Tensor approx_kl = (ratio - 1 - log_ratio).mean();
   const at::Tensor cut = (ratio > options.rho_clip).to(at::kFloat).mean();
   numbers = numbers_of({policy_loss, value_loss, entropy, approx_kl, cut}, error, targets.value_target);
-  return {.loss = loss, .weight = static_cast<double>(seen.steps * seen.rows), .outputs = {}};
+  return {.loss = loss, .weight = static_cast<double>(seen.count()), .outputs = {}};
 }
 
 }  // namespace tandem::rl

@@ -5,6 +5,8 @@
 //     value  = mean((v_s - V(x_s))^2)
 //     loss   = policy + value_coef * value - entropy_coef * mean(entropy)
 #pragma once
+#include <cstdint>
+
 #include "tandem/learner/loss.h"
 #include "tandem/rl/algo/impala_options.h"
 #include "tandem/rl/policy/policy.h"
@@ -13,6 +15,7 @@ namespace tandem::rl {
 
 /// Means over the steps of one batch.
 struct ImpalaNumbers {
+  std::int64_t rows = 0;  // that they are over
   double policy_loss = 0, value_loss = 0, entropy = 0;
   double approx_kl = 0;           // of the policy that acted from the one that learns: mean(r - 1 - log r)
   double cut = 0;                 // share of the ratios above rho_clip

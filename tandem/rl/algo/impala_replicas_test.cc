@@ -4,8 +4,11 @@
 #include <gtest/gtest.h>
 
 #include "tandem/base/error.h"
+#include "tandem/rl/algo/impala_learner.h"
 #include "tandem/rl/algo/impala_run.h"
 #include "tandem/rl/algo/run_parts.h"
+#include "tandem/rl/algo/sharded_trajectory.h"
+#include "tandem/rl/algo/step_news.h"
 #include "tandem/rl/algo/testing/small_impala.h"
 #include "tandem/rl/policy/mlp_policy.h"
 
@@ -119,7 +122,8 @@ Learned learned_from(const Fragment& whole, const Variant& variant, int shards) 
   const ImpalaSetup setup = replicated_setup(variant, shards, shards);
   const Spec spec = setup.make_envs(1)->spec();
   ImpalaLearner learner(
-      setup, [&] { return setup.make_policy(spec, at::detail::createCPUGenerator(7)); }, std::chrono::minutes(1));
+      setup, {.build = [&] { return setup.make_policy(spec, at::detail::createCPUGenerator(7)); }, .seed = setup.seed},
+      std::chrono::minutes(1));
   const int rows = whole.rows / shards;
   const std::int64_t state_size = whole.state.defined() ? whole.state.size(2) : 0;
   ShardedTrajectory batch(spec, whole.steps, rows, state_size, learner.shard_devices());
@@ -139,7 +143,7 @@ Learned learned_from(const Fragment& whole, const Variant& variant, int shards) 
     take(whole.state, part.state);
   }
   batch.copy_from(queued);
-  const ImpalaLearner::Step step = learner.step(batch, 1);
+  const ImpalaLearner::Step step = learner.step(batch.batches(), 1);
   return {.numbers = mean_of(step.shards), .grad_norm = step.grad_norm};
 }
 

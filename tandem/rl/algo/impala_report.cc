@@ -5,7 +5,6 @@
 
 #include "tandem/pipeline/report_numbers.h"
 #include "tandem/rl/algo/impala_run.h"
-#include "tandem/rl/algo/run_parts.h"
 
 namespace tandem::rl {
 
@@ -13,18 +12,12 @@ void ImpalaRun::account(Learned learned) {
   ++unreported_;
   env_steps_ += learned.new_samples;
   own_steps_ += learned.own_samples;
-  if (learned.episodes) episodes_.add(told_[learned.episodes->index()]);
+  work_->account(learned.telling->index(), learned.dropped);
   if (learned.dropped) {
     dropped_ += learned.new_samples;
     return;
   }
   ++sums_.minibatches;
-  sums_.policy_loss += learned.numbers.policy_loss;
-  sums_.value_loss += learned.numbers.value_loss;
-  sums_.entropy += learned.numbers.entropy;
-  sums_.approx_kl += learned.numbers.approx_kl;
-  sums_.clip_fraction += learned.numbers.cut;
-  sums_.explained_variance += learned.numbers.explained_variance;
   sums_.grad_norm += learned.grad_norm;
   sums_.learning_rate = learned.learning_rate;
   sums_.learn_seconds += learned.learn_seconds;
@@ -38,10 +31,8 @@ RunReport ImpalaRun::finish_update() {
                    .sample_seconds = std::numeric_limits<double>::quiet_NaN()};  // it happens meanwhile
   LearnReport& learning = report.learning;
   const auto count = static_cast<double>(learning.minibatches);  // of none the means are not a number
-  for (double* mean : {&learning.policy_loss, &learning.value_loss, &learning.entropy, &learning.approx_kl,
-                       &learning.clip_fraction, &learning.explained_variance, &learning.grad_norm}) {
-    *mean /= count;
-  }
+  learning.grad_norm /= count;
+  work_->add_to(report);
   report.pipeline = stats_.report();
   learning.load_seconds = 1e-3 * report.pipeline->load_ms * count;
   if (setup_.ranks.size() > 1) combine_ranks(report);
@@ -49,7 +40,6 @@ RunReport ImpalaRun::finish_update() {
   report.pipeline->samples_sampled += sampled_before_;
   report.pipeline->samples_trained += trained_before_;
   report.pipeline->samples_dropped += dropped_before_;
-  report_episodes(episodes_, report);
   return report;
 }
 

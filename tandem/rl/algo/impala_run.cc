@@ -1,14 +1,15 @@
 #include "tandem/rl/algo/impala_run.h"
 
-#include <ATen/ATen.h>
-
 #include <algorithm>
+#include <numeric>
 
+#include "tandem/base/check.h"
 #include "tandem/base/error.h"
 #include "tandem/base/fault_point.h"
-#include "tandem/base/philox.h"
 #include "tandem/base/text.h"
 #include "tandem/device/one_core.h"
+#include "tandem/rl/algo/multi_agent_impala.h"
+#include "tandem/rl/algo/single_agent_impala.h"
 
 namespace tandem::rl {
 namespace {
@@ -39,6 +40,14 @@ ImpalaSetup checked(ImpalaSetup setup) {
     if (!(appo.clip_range > 0)) faults.push_back(concat("clip_range is ", appo.clip_range, "; it must be above 0"));
     if (!(appo.kl_coef >= 0)) faults.push_back(concat("kl_coef is ", appo.kl_coef, "; it must not be below 0"));
   }
+  if (setup.agents) {
+    if (impala.splits != 1)
+      faults.push_back(concat("splits is ", impala.splits, "; environments with several agents step in one so far"));
+    if (impala.sequence_length)
+      faults.emplace_back("policies of several agents remember nothing so far: leave sequence_length");
+    if (setup.normalizer.observations || setup.normalizer.rewards)
+      faults.emplace_back("nothing is normalised of several agents so far: leave normalizer");
+  }
   if (setup.ranks.size() > 1 && impala.max_policy_lag && impala.beyond_lag == pipeline::BeyondLag::kDrop)
     faults.push_back(concat("beyond_lag is drop, and the run has ", setup.ranks.size(),
                             " ranks, which make equally many learner steps; use wait, or one rank"));
@@ -54,19 +63,6 @@ std::optional<pipeline::LagBound> lag_bound(const ImpalaOptions& impala) {
 // Those that wait, those that workers hold until there is room, and those that loaders are copying.
 std::size_t slots_for(const ImpalaOptions& impala) { return count_of(impala.queue + impala.workers + impala.loaders); }
 
-// Of one batch, so that it seldom grows: as many as there are when each lasts for 16 steps.
-void expect_episodes(std::vector<Episode>& episodes, const ImpalaOptions& impala) {
-  episodes.reserve(count_of(impala.num_envs / impala.workers) * count_of(1 + impala.rollout_steps / 16));
-}
-
-// How the splits of a worker step.
-Stepping stepping_of(const ImpalaOptions& impala) {
-  return impala.execution == ImpalaExecution::kInline ? Stepping::kInTurn : Stepping::kOwnThreads;
-}
-
-// Workers, the threads of their splits and the learner wait for each other.
-SpinBudget spin_of(const ImpalaOptions& impala) { return spin_budget_for(impala.workers * (1 + impala.splits) + 1); }
-
 // How long a replica waits for the others. Those of other ranks may wait for samples, or for one that hangs there.
 Clock::duration patience_of(const ImpalaSetup& setup) {
   const std::chrono::seconds stall(setup.impala.stall_timeout), starvation(setup.impala.learner_queue_timeout);
@@ -78,77 +74,18 @@ Clock::duration patience_of(const ImpalaSetup& setup) {
 
 ImpalaRun::ImpalaRun(ImpalaSetup setup)
     : setup_(checked(std::move(setup))),
-      spec_(setup_.make_envs(1)->spec()),
-      normalizers_(spec_, setup_.normalizer),
       slots_(slots_for(setup_.impala)),
-      told_(count_of(setup_.impala.batches_per_update) + 2),  // they wait; one is the learner's, one the owner's
-      told_slots_(told_.size()) {
-  if (spec_.agents != 1) {
-    throw ConfigError(concat(spec_.id, " has ", spec_.agents, " agents in an environment; IMPALA trains one"));
+      tellings_(count_of(setup_.impala.batches_per_update) + 2) {  // they wait; one is the learner's, one the owner's
+  const ImpalaMemory memory{
+      .slots = slots_.size(), .buffers = count_of(setup_.impala.buffers), .tellings = tellings_.size()};
+  if (setup_.agents) {
+    work_ = std::make_unique<MultiAgentImpala>(setup_, memory, patience_of(setup_));
+  } else {
+    work_ = std::make_unique<SingleAgentImpala>(setup_, memory, patience_of(setup_));
   }
-  learner_ = std::make_unique<ImpalaLearner>(
-      setup_, [this] { return build_policy(); }, patience_of(setup_));
-  news_ = std::make_unique<StepNews>(setup_.ranks, spec_, setup_.normalizer);
-  behaviour_ = std::make_unique<pipeline::Published<Behaviour>>(setup_.impala.workers, [this] {
-    return Behaviour{.weights = copies_of(learner_->weights()), .normalizers = normalizers_};
-  });
-  for (int worker = 0; worker < setup_.impala.workers; ++worker) build_sampler(worker);
-  for (std::size_t i = 0; i < slots_.size(); ++i) {
-    QueuedBatch& slot = queued_.emplace_back();
-    for (const auto& group : samplers_.front()->rollout().groups()) slot.parts.push_back(group->make_fragment());
-    slot.results.reserve(expected_results());
-  }
-  const Fragment& part = queued_.front().parts.front();
-  const std::int64_t state_size = part.state.defined() ? part.state.size(2) : 0;
-  for (int i = 0; i < setup_.impala.buffers; ++i) {
-    buffers_.emplace_back(spec_, part.steps, part.rows * setup_.impala.splits, state_size, learner_->shard_devices());
-  }
-  for (ShardedTrajectory& batch : buffers_) batch.results.reserve(expected_results());
-  for (std::vector<Episode>& episodes : told_) expect_episodes(episodes, setup_.impala);
 }
 
 ImpalaRun::~ImpalaRun() = default;
-
-// The same parameters for each.
-std::shared_ptr<ActorCritic> ImpalaRun::build_policy() const {
-  at::Generator generator = at::detail::createCPUGenerator(derive_seed(setup_.seed, SeedPurpose::kParameters, 0));
-  return setup_.make_policy(spec_, generator);
-}
-
-void ImpalaRun::build_sampler(int worker) {
-  const int envs = setup_.impala.num_envs / setup_.impala.workers / setup_.shards / setup_.impala.splits;
-  std::shared_ptr<ActorCritic> policy = build_policy();
-  policy->eval();
-  const RolloutOptions options{.steps = setup_.impala.rollout_steps,
-                               .gamma = setup_.impala.gamma,
-                               .time_limit = setup_.impala.time_limit,
-                               .family = policy->family(),
-                               .sequences = {.length = setup_.impala.rollout_steps},
-                               .normalizer = setup_.normalizer};
-  std::vector<std::unique_ptr<RolloutWorker>> groups;
-  const Range numbers = group_numbers(worker);
-  for (int number = numbers.begin; number < numbers.end; ++number) {
-    std::unique_ptr<EnvGroup> envs_of_group = setup_.make_envs(envs);
-    std::unique_ptr<Actor> actor = make_actor(*policy, setup_.actor, envs, setup_.seed, number);
-    groups.push_back(
-        std::make_unique<RolloutWorker>(std::move(envs_of_group), std::move(actor), options, number * envs));
-    groups.back()->reset(setup_.seed);
-  }
-  auto rollout =
-      std::make_unique<AlternatingRollout>(std::move(groups), setup_.impala.splits, stepping_of(setup_.impala),
-                                           concat("envs ", worker), spin_of(setup_.impala));
-  samplers_.push_back(std::make_unique<Sampler>(std::move(policy), std::move(rollout), normalizers_));
-}
-
-// Numbers that the env groups of this rank bring with a batch.
-std::size_t ImpalaRun::expected_results() const {
-  const NormalizerMoments moments(spec_, setup_.normalizer);
-  std::size_t of_a_group = 2 + 2 * moments.discounted_return.size();
-  for (const RunningMoments& leaf : moments.observation) of_a_group += 1 + 2 * leaf.size();
-  std::vector<Episode> episodes;
-  expect_episodes(episodes, setup_.impala);
-  return count_of(group_numbers(0).size()) * of_a_group + 4 * episodes.capacity();
-}
 
 std::string ImpalaRun::why_numbers_differ() const {
   if (setup_.impala.execution == ImpalaExecution::kInline) return "";
@@ -186,10 +123,10 @@ void ImpalaRun::start() {
   learned_samples_ = env_steps_;
   claims_.emplace(impala.batch_rows(), env_steps_, setup_.total_steps);
   if (setup_.ranks.size() > 1) permits_.emplace();
-  for (const auto& sampler : samplers_) sampler->forget();
-  publish();
-  std::vector<ShardedTrajectory*> buffers;
-  for (ShardedTrajectory& buffer : buffers_) buffers.push_back(&buffer);
+  work_->forget();
+  work_->publish(steps_);
+  std::vector<std::size_t> buffers(count_of(impala.buffers));
+  std::iota(buffers.begin(), buffers.end(), std::size_t{0});
   pipeline_ = std::make_unique<Pipeline>(
       pipeline::PipelineOptions{.execution = impala.execution == ImpalaExecution::kInline
                                                  ? pipeline::Execution::kInline
@@ -211,10 +148,9 @@ void ImpalaRun::start() {
       std::move(buffers),
       Pipeline::Work{
           .produce = guarded([this](int worker) { return produce(worker); }),
-          .load = guarded([this](Queued& queued, ShardedTrajectory* into) { load_batch(queued, *into); }),
-          .learn = guarded(
-              [this](ShardedTrajectory* batch, const pipeline::LearnStep& step) { return learn(*batch, step); }),
-          .drop = [this](ShardedTrajectory* batch, const pipeline::LearnStep& step) { return drop(*batch, step); }},
+          .load = guarded([this](Queued& queued, std::size_t buffer) { load_batch(queued, buffer); }),
+          .learn = guarded([this](std::size_t buffer, const pipeline::LearnStep& step) { return learn(buffer, step); }),
+          .drop = [this](std::size_t buffer, const pipeline::LearnStep& step) { return drop(buffer, step); }},
       steps_, stats_);
 }
 
@@ -243,74 +179,66 @@ void ImpalaRun::finish_together() {
   take_the_rest();
 }
 
+// Of this rank's shards.
+std::int64_t ImpalaRun::own_batch_rows() const {
+  return setup_.impala.batch_rows() / setup_.shards * work_->shards().size();
+}
+
 // On the worker's thread.
 std::optional<pipeline::Tagged<ImpalaRun::Queued>> ImpalaRun::produce(int worker) {
+  device::use_one_core();
   fault_point("impala.collect");
   std::optional<SlotPool::Lease> slot = slots_.try_acquire();
   TANDEM_CHECK(slot.has_value(), "no slot for a batch");
-  QueuedBatch& batch = queued_[slot->index()];
-  const std::int64_t version = samplers_[count_of(worker)]->collect(*behaviour_, batch);
-  std::int64_t rows = 0;
-  for (const Fragment& part : batch.parts) rows += std::int64_t{part.steps} * part.rows;
-  return pipeline::Tagged<Queued>{.data = {.slot = std::move(*slot)}, .tag = {.version = version, .samples = rows}};
+  const std::int64_t version = work_->collect(worker, slot->index());
+  return pipeline::Tagged<Queued>{.data = {.slot = std::move(*slot)},
+                                  .tag = {.version = version, .samples = own_batch_rows()}};
 }
 
 // On the loader's thread.
-void ImpalaRun::load_batch(Queued& queued, ShardedTrajectory& into) {
+void ImpalaRun::load_batch(Queued& queued, std::size_t buffer) {
   device::use_one_core();
   fault_point("impala.load");
-  into.copy_from(queued_[queued.slot.index()]);
+  work_->load_batch(queued.slot.index(), buffer);
   queued.slot.give_back();
 }
 
 // On the learner's thread, which lends the work to the replicas'.
-ImpalaRun::Learned ImpalaRun::learn(ShardedTrajectory& batch, const pipeline::LearnStep& step) {
+ImpalaRun::Learned ImpalaRun::learn(std::size_t buffer, const pipeline::LearnStep& step) {
   device::use_one_core();
   const Clock::time_point begun = Clock::now();
   const double progress = static_cast<double>(learned_samples_) / static_cast<double>(setup_.total_steps);
   const double lr_factor = scheduled(1.0, setup_.impala.learning_rate_schedule, progress);
-  const ImpalaLearner::Step made = learner_->step(batch, lr_factor);
+  const ImpalaWork::Step made = work_->step(buffer, lr_factor);
   Learned learned;
   learned.grad_norm = made.grad_norm;
   learned.sync_seconds = made.wait_seconds;
   ++steps_;
-  if (setup_.appo && steps_ % setup_.appo->target_update_steps == 0) learner_->renew_targets();
-  exchange(batch, step, made.shards, learned);
-  publish();
+  trained_ += step.tag.samples;
+  if (setup_.appo && steps_ % setup_.appo->target_update_steps == 0) work_->renew_targets();
+  exchange(buffer, step, learned);
+  work_->publish(steps_);
   learned.learning_rate = setup_.impala.learning_rate * lr_factor;
   learned.learn_seconds = seconds_since(begun) - learned.sync_seconds;
   return learned;
 }
 
-ImpalaRun::Learned ImpalaRun::drop(ShardedTrajectory& batch, const pipeline::LearnStep& step) {
+ImpalaRun::Learned ImpalaRun::drop(std::size_t buffer, const pipeline::LearnStep& step) {
   Learned nothing;
   nothing.dropped = true;
-  exchange(batch, step, {}, nothing);
+  exchange(buffer, step, nothing);
   return nothing;
 }
 
-void ImpalaRun::exchange(const ShardedTrajectory& batch, const pipeline::LearnStep& step,
-                         std::span<const ImpalaNumbers> shards, Learned& learned) {
+void ImpalaRun::exchange(std::size_t buffer, const pipeline::LearnStep& step, Learned& learned) {
   const Clock::time_point begun = Clock::now();
-  learned.episodes = told_slots_.try_acquire();
-  TANDEM_CHECK(learned.episodes.has_value(), "no room for episodes");
-  StepNews::Mine mine{.new_samples = 0, .shards = shards, .results = {}};
-  if (step.first_pass) {
-    mine.new_samples = learned.own_samples = step.tag.samples;
-    mine.results = batch.results;
-  }
-  const StepNews::News news = news_->exchange(mine, normalizers_, told_[learned.episodes->index()]);
-  learned.numbers = news.numbers;
-  learned.new_samples = news.new_samples;
-  learned_samples_ += news.new_samples;
+  learned.telling = tellings_.try_acquire();
+  TANDEM_CHECK(learned.telling.has_value(), "no room to tell of a batch");
+  learned.own_samples = step.first_pass ? step.tag.samples : 0;
+  learned.new_samples = work_->exchange(buffer, {.new_samples = learned.own_samples, .dropped = learned.dropped},
+                                        learned.telling->index());
+  learned_samples_ += learned.new_samples;
   if (setup_.ranks.size() > 1) learned.sync_seconds += seconds_since(begun);
-}
-
-void ImpalaRun::publish() {
-  behaviour_->publish(steps_, [this](Behaviour& copy) {
-    copy_weights(learner_->weights(), copy.weights);
-    copy.normalizers = normalizers_;
-  });
 }
 
 // When the group was aborted because a thread of this rank has failed, that failure is the one to report.

@@ -3,13 +3,13 @@
 //     ImpalaRun run(setup);
 //     while (run.env_steps() < setup.total_steps) print(run.update().episode_return_mean);
 //
-// Each rollout worker has a copy of the policy and, for every shard, env groups that take turns, one for each of its
-// splits (alternating_rollout.h). It takes the newest weights and collects their fragments in a slot of the queue;
-// loaders copy them beside the learner's replicas; these make a step with V-trace together, and the learner publishes
-// its weights (impala_learner.h). APPO is the same with another loss (appo_loss.h) and a target network, which the
-// learner alone has. They go on between the calls of update() as well. Which batch is learned from when depends on who
-// is faster, so no two runs have the same numbers, except with ImpalaExecution::kInline: then, with the same shards and
-// splits, any number of replicas and ranks gives the same bits.
+// Each rollout worker has a copy of the policy and env groups for every shard. It takes the newest weights and collects
+// their fragments in a slot of the queue; loaders copy them beside the learner's replicas; these make a step with
+// V-trace together, and the learner publishes its weights (impala_learner.h). APPO is the same with another loss
+// (appo_loss.h) and a target network, which the learner alone has. They go on between the calls of update() as well.
+// Which batch is learned from when depends on who is faster, so no two runs have the same numbers, except with
+// ImpalaExecution::kInline: then, with the same shards and splits, any number of replicas and ranks gives the same
+// bits.
 //
 // Every rank of a run has such an object, with workers, queue, loaders and learner for its own shards: worker w of all
 // ranks together steps num_envs / workers environments. The learners make each step together, each from the batch that
@@ -21,8 +21,8 @@
 // nothing that was sampled is lost; the next update() starts the workers again. Together the workers sample
 // total_steps, rounded up to whole batches.
 //
-// Observations and rewards may be normalised: a batch brings the moments of what its worker saw, which count, once the
-// learner comes to it, for the fragments that begin after that; they are published with the weights.
+// What is sampled and learned is the same for all of that (impala_work.h): of environments with one agent, its policy
+// (single_agent_impala.h); of those with several, a policy for each that is trained (multi_agent_impala.h).
 //
 // Threads: as TrainingRun; all functions that wait are collective. Blocking: update() waits until the learner has made
 // batches_per_update steps, or there is nothing more to learn from; a failure of any thread ends it with that failure
@@ -31,21 +31,16 @@
 // destroyed, only the process ended. A failure of one rank ends the others' updates with its reason.
 #pragma once
 #include <atomic>
-#include <functional>
 #include <memory>
 #include <optional>
-#include <span>
 #include <string>
 #include <vector>
 
 #include "tandem/concurrency/slot_pool.h"
 #include "tandem/pipeline/batch_claims.h"
 #include "tandem/pipeline/learner_pipeline.h"
-#include "tandem/rl/algo/impala_learner.h"
 #include "tandem/rl/algo/impala_setup.h"
-#include "tandem/rl/algo/sampler.h"
-#include "tandem/rl/algo/sharded_trajectory.h"
-#include "tandem/rl/algo/step_news.h"
+#include "tandem/rl/algo/impala_work.h"
 #include "tandem/rl/algo/training_run.h"
 
 namespace tandem::rl {
@@ -64,14 +59,13 @@ class ImpalaRun final : public TrainingRun {
   [[nodiscard]] std::int64_t updates() const override { return updates_; }
   /// Of the batches that came to the learners, those included that were too old to be learned from.
   [[nodiscard]] std::int64_t env_steps() const override { return env_steps_; }
-  [[nodiscard]] const EpisodeWindow& episodes() const override { return episodes_; }
-  [[nodiscard]] const Spec& spec() const override { return spec_; }
-  /// Of all ranks.
-  [[nodiscard]] int replicas() const override { return learner_->replicas(); }
+  [[nodiscard]] const EpisodeWindow& episodes() const override { return work_->episodes(); }
+  [[nodiscard]] const Spec& spec() const override { return work_->spec(); }
+  [[nodiscard]] int replicas() const override { return work_->replicas(); }
   [[nodiscard]] int shards() const override { return setup_.shards; }
   [[nodiscard]] const learner::Ranks& ranks() const override { return setup_.ranks; }
   [[nodiscard]] std::string why_numbers_differ() const override;
-  [[nodiscard]] std::string gradients_by() const override { return learner_->gradients_by(); }
+  [[nodiscard]] std::string gradients_by() const override { return work_->gradients_by(); }
 
   [[nodiscard]] std::string params_sha256() override;
   [[nodiscard]] std::string state_sha256() override;
@@ -88,75 +82,54 @@ class ImpalaRun final : public TrainingRun {
   [[nodiscard]] Places queue_slots() const;
   [[nodiscard]] Places buffers() const;
 
-  /// "normalizers", "run", those of ImpalaLearner::save(), and one part for every env group.
+  /// "run", and those of ImpalaWork.
   [[nodiscard]] learner::StateParts save() override;
   RolloutWorker::Resumed load(const learner::ReadPart& read_part) override;
 
  private:
-  // A batch in the queue: the slot of queued_ that holds it.
+  // A batch in the queue: the slot that holds it.
   struct Queued {
     SlotPool::Lease slot;
   };
   struct Learned {
-    ImpalaNumbers numbers;
     double grad_norm = 0, learning_rate = 0, learn_seconds = 0, sync_seconds = 0;
-    std::int64_t new_samples = 0;             // of all ranks
-    std::int64_t own_samples = 0;             // of these, this rank's
-    bool dropped = false;                     // too old to be learned from
-    std::optional<SlotPool::Lease> episodes;  // of told_: where those of new batches are
+    std::int64_t new_samples = 0;            // of all ranks
+    std::int64_t own_samples = 0;            // of these, this rank's
+    bool dropped = false;                    // too old to be learned from
+    std::optional<SlotPool::Lease> telling;  // of what was learned, and of new batches
   };
-  using Pipeline = pipeline::LearnerPipeline<Queued, ShardedTrajectory*, Learned>;
+  using Pipeline = pipeline::LearnerPipeline<Queued, std::size_t, Learned>;
 
-  [[nodiscard]] std::shared_ptr<ActorCritic> build_policy() const;
-  void build_sampler(int worker);
-  // Env groups of the run are counted by worker, shard and split; those of a worker on this rank follow each other.
-  [[nodiscard]] Range group_numbers(int worker) const {
-    const Range shards = learner_->shards();
-    const int first = worker * setup_.shards, splits = setup_.impala.splits;
-    return {(first + shards.begin) * splits, (first + shards.end) * splits};
-  }
   template <typename Work>
   [[nodiscard]] auto guarded(Work work);
   [[nodiscard]] int next_worker() const;
   [[nodiscard]] int first_passes() const;
   [[nodiscard]] std::int64_t batches_made() const;
+  [[nodiscard]] std::int64_t own_batch_rows() const;
   void start();
   void quiesce();
   void finish_together();
   void take_the_rest();
   [[nodiscard]] std::vector<std::vector<double>> gather_while_sampling(const std::vector<double>& mine);
-  [[nodiscard]] std::size_t expected_results() const;
   [[nodiscard]] std::optional<pipeline::Tagged<Queued>> produce(int worker);
-  void load_batch(Queued& queued, ShardedTrajectory& into);
-  [[nodiscard]] Learned learn(ShardedTrajectory& batch, const pipeline::LearnStep& step);
-  [[nodiscard]] Learned drop(ShardedTrajectory& batch, const pipeline::LearnStep& step);
-  void exchange(const ShardedTrajectory& batch, const pipeline::LearnStep& step, std::span<const ImpalaNumbers> shards,
-                Learned& learned);
-  void publish();
+  void load_batch(Queued& queued, std::size_t buffer);
+  [[nodiscard]] Learned learn(std::size_t buffer, const pipeline::LearnStep& step);
+  [[nodiscard]] Learned drop(std::size_t buffer, const pipeline::LearnStep& step);
+  void exchange(std::size_t buffer, const pipeline::LearnStep& step, Learned& learned);
   [[nodiscard]] std::optional<Learned> next();
   void account(Learned learned);
   RunReport finish_update();
   void combine_ranks(RunReport& report);
-  [[nodiscard]] std::vector<std::string> part_names() const;
-  void refuse_undivided(const model::NamedTensors& first_group) const;
 
   const ImpalaSetup setup_;
-  Spec spec_;
-  Normalizers normalizers_;  // the learner thread's, while it runs
-  EpisodeWindow episodes_;
   std::int64_t updates_ = 0, env_steps_ = 0;
-  LearnReport sums_;            // of the update that is under way
+  LearnReport sums_;            // of the update that is under way: times and sizes of steps
   std::int64_t own_steps_ = 0;  // of this rank's environments, likewise
   int unreported_ = 0;          // batches, dropped ones too
 
-  std::unique_ptr<ImpalaLearner> learner_;
-  std::vector<std::unique_ptr<Sampler>> samplers_;  // by worker
-  std::vector<QueuedBatch> queued_;                 // slots of the queue, and those that are written and loaded from
-  std::vector<ShardedTrajectory> buffers_;          // beside the learner
-  SlotPool slots_;                                  // of queued_
-  std::vector<std::vector<Episode>> told_;          // on their way to the owner
-  SlotPool told_slots_;
-  std::unique_ptr<pipeline::Published<Behaviour>> behaviour_;
+  SlotPool slots_;     // of the queue, and those that are written and loaded from
+  SlotPool tellings_;  // on their way to the owner
+  std::unique_ptr<ImpalaWork> work_;
   pipeline::PipelineStats stats_;
   std::int64_t trained_before_ = 0, sampled_before_ = 0, dropped_before_ = 0;  // by the processes before this one
   std::int64_t dropped_ = 0;                                                   // samples that were too old, in all
@@ -164,9 +137,9 @@ class ImpalaRun final : public TrainingRun {
   std::atomic<bool> has_failed_{false};           // a thread of this rank, by itself
   std::optional<pipeline::BatchClaims> claims_;   // in environment steps of all ranks
   std::optional<pipeline::StepPermits> permits_;  // of several ranks
-  std::int64_t steps_ = 0, learned_samples_ = 0;  // the learner thread's, while it runs
-  std::unique_ptr<StepNews> news_;                // likewise
-  std::unique_ptr<Pipeline> pipeline_;            // last: its threads use all of the above
+  // The learner thread's, while it runs; the last: environment steps of this rank, each pass counted.
+  std::int64_t steps_ = 0, learned_samples_ = 0, trained_ = 0;
+  std::unique_ptr<Pipeline> pipeline_;  // last: its threads use all of the above
 };
 
 }  // namespace tandem::rl

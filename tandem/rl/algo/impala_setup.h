@@ -12,6 +12,7 @@
 #include "tandem/model/shard_random.h"
 #include "tandem/rl/algo/appo_options.h"
 #include "tandem/rl/algo/impala_options.h"
+#include "tandem/rl/algo/several_agents.h"
 #include "tandem/rl/env/env_group.h"
 #include "tandem/rl/policy/make_actor.h"
 #include "tandem/rl/policy/normalizer.h"
@@ -35,6 +36,7 @@ struct ImpalaSetup {
   sync::GradientCheck gradient_check = sync::GradientCheck::kSum;
   std::function<std::unique_ptr<EnvGroup>(int count)> make_envs;
   PolicyFactory make_policy;
+  std::optional<SeveralAgents> agents;  // of environments with several, in place of the two above
 };
 
 }  // namespace tandem::rl

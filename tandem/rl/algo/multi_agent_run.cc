@@ -9,17 +9,13 @@
 
 #include "tandem/base/clock.h"
 #include "tandem/base/error.h"
-#include "tandem/base/philox.h"
 #include "tandem/base/text.h"
+#include "tandem/rl/algo/policy_reports.h"
 #include "tandem/rl/algo/run_parts.h"
-#include "tandem/rl/policy/recurrent.h"
-#include "tandem/rl/rollout/group_results.h"
 
 namespace tandem::rl {
 namespace {
 
-constexpr std::size_t kShownName =
-    12;  // of a policy: threads have 15 characters, and the last are the replica's number
 constexpr std::array kTimes{&LearnReport::load_seconds, &LearnReport::learn_seconds, &LearnReport::sync_seconds};
 
 MultiAgentSetup checked(MultiAgentSetup setup) {
@@ -37,25 +33,6 @@ MultiAgentSetup checked(MultiAgentSetup setup) {
   return setup;
 }
 
-// What the policies learned on average, and how long all of it took.
-LearnReport mean_of(const std::vector<PolicyReport>& policies) {
-  constexpr std::array kMeans{&LearnReport::policy_loss,        &LearnReport::value_loss,    &LearnReport::entropy,
-                              &LearnReport::approx_kl,          &LearnReport::clip_fraction, &LearnReport::grad_norm,
-                              &LearnReport::explained_variance, &LearnReport::learning_rate, &LearnReport::clip_range,
-                              &LearnReport::entropy_coef,       &LearnReport::kl_coef};
-  LearnReport mean;
-  double trained = 0;
-  for (const PolicyReport& policy : policies) {
-    if (!policy.learning) continue;
-    ++trained;
-    mean.minibatches += policy.learning->minibatches;
-    for (const auto field : kMeans) mean.*field += *policy.learning.*field;
-    for (const auto field : kTimes) mean.*field += *policy.learning.*field;
-  }
-  for (const auto field : kMeans) mean.*field /= trained;
-  return mean;
-}
-
 }  // namespace
 
 MultiAgentRun::MultiAgentRun(MultiAgentSetup setup)
@@ -64,6 +41,7 @@ MultiAgentRun::MultiAgentRun(MultiAgentSetup setup)
       map_(policy_map(agents_, setup_.policies)),
       spec_(whole_spec(agents_)),
       seats_(map_.size()) {
+  results_.policies.resize(map_.size());
   const std::vector<sync::Placement> placements = setup_.ranks.place(setup_.devices, setup_.shards);
   replicas_ = placements.front().replicas;
   shards_ = {placements.front().mine.begin, placements.back().mine.end};
@@ -78,40 +56,26 @@ MultiAgentRun::MultiAgentRun(MultiAgentSetup setup)
 
 MultiAgentRun::~MultiAgentRun() = default;
 
-std::uint64_t MultiAgentRun::seed_of(std::size_t policy) const {
-  return derive_seed(setup_.seed, SeedPurpose::kPolicy, policy);
-}
-
 void MultiAgentRun::build_policy(std::size_t policy, const std::vector<sync::Placement>& placements) {
   for (const sync::Placement& placement : placements) {
-    at::Generator generator = at::detail::createCPUGenerator(derive_seed(seed_of(policy), SeedPurpose::kParameters, 0));
-    std::shared_ptr<ActorCritic> module = setup_.make_policy(map_[policy], generator);
-    if (dynamic_cast<const RecurrentActorCritic*>(module.get()) != nullptr)
-      throw ConfigError(concat("policy '", map_[policy].name, "' remembers; those of several agents do not so far"));
+    std::shared_ptr<ActorCritic> module =
+        make_mapped_policy(setup_.make_policy, map_[policy], seed_of_policy(setup_.seed, policy));
     module->to(setup_.devices[static_cast<std::size_t>(placement.local)]);
-    if (!map_[policy].trained) module->eval();
     seats_[policy].modules.push_back(std::move(module));
   }
 }
 
 void MultiAgentRun::build_worker(int shard, int local) {
   const int envs = setup_.ppo.num_envs / setup_.shards;
-  std::vector<PolicySeat> seats;
-  for (std::size_t p = 0; p < map_.size(); ++p) {
-    ActorCritic& module = *seats_[p].modules[static_cast<std::size_t>(local)];
-    const auto rows = static_cast<std::int64_t>(map_[p].agents.size()) * envs;
-    seats.push_back({.agents = map_[p].agents,
-                     .spec = map_[p].spec,
-                     .family = module.family(),
-                     .actor = make_actor(module, setup_.actor, rows, seed_of(p), shard),
-                     .learns = map_[p].trained});
-  }
+  std::vector<std::shared_ptr<ActorCritic>> policies;
+  for (const Seat& seat : seats_) policies.push_back(seat.modules[static_cast<std::size_t>(local)]);
   const MultiAgentRolloutOptions options{.steps = setup_.ppo.rollout_steps,
                                          .gamma = setup_.ppo.gamma,
                                          .gae_lambda = setup_.ppo.gae_lambda,
                                          .time_limit = setup_.ppo.time_limit};
-  workers_.push_back(
-      std::make_unique<MultiAgentWorker>(setup_.make_envs(envs), std::move(seats), options, shard * envs));
+  workers_.push_back(std::make_unique<MultiAgentWorker>(
+      setup_.make_envs(envs), policy_seats(map_, policies, setup_.actor, envs, setup_.seed, shard), options,
+      shard * envs));
   workers_.back()->reset(setup_.seed);
 }
 
@@ -119,8 +83,9 @@ void MultiAgentRun::build_teams(const std::vector<sync::Placement>& placements) 
   for (std::size_t p = 0; p < map_.size(); ++p) {
     if (!map_[p].trained) continue;
     Seat& seat = seats_[p];
-    learner::TeamOptions options = team_options_of(setup_, setup_.ppo, seed_of(p), patience_of(setup_.ppo));
-    options.threads = map_[p].name.substr(0, kShownName);
+    learner::TeamOptions options =
+        team_options_of(setup_, setup_.ppo, seed_of_policy(setup_.seed, p), patience_of(setup_.ppo));
+    options.threads = threads_of_policy(map_[p].name);
     seat.team = std::make_unique<learner::ReplicaTeam>(
         placements, options,
         [&seat](const sync::Placement& placement) { return seat.modules[static_cast<std::size_t>(placement.local)]; },
@@ -138,14 +103,11 @@ learner::ReplicaTeam& MultiAgentRun::any_team() const {
 }
 
 std::string MultiAgentRun::gradients_by() const {
-  std::string text;
+  std::vector<GradientsOfPolicy> policies;
   for (std::size_t p = 0; p < map_.size(); ++p) {
-    if (seats_[p].ppo.empty()) continue;
-    const std::string its = seats_[p].ppo.front()->gradients_by();
-    if (text.empty()) text = its;
-    if (its != text) text += concat("; of policy ", map_[p].name, ": ", its);
+    if (!seats_[p].ppo.empty()) policies.push_back({map_[p].name, seats_[p].ppo.front()->gradients_by()});
   }
-  return text;
+  return rl::gradients_by(policies);
 }
 
 RunReport MultiAgentRun::update() {
@@ -181,44 +143,21 @@ double MultiAgentRun::collect() {
 // What belongs to the whole run, in the order of the groups, on one thread of every rank.
 void MultiAgentRun::gather_results() {
   std::vector<double> mine;
-  for (const auto& worker : workers_) {
-    append_episodes(worker->take_episodes(), mine);
-    for (std::size_t p = 0; p < map_.size(); ++p) {
-      append_episodes(worker->take_episodes(p), mine);
-      mine.push_back(map_[p].trained ? worker->fragment(p).steps : 0);
-    }
-  }
-  for (Seat& seat : seats_) seat.decisions = seat.most_decisions = 0;
-  for (const std::vector<double>& rank : setup_.ranks.gather(mine)) take_results(rank);
-  episodes_.add(new_episodes_);
-  new_episodes_.clear();
-  for (Seat& seat : seats_) {
-    seat.episodes.add(seat.new_episodes);
-    seat.new_episodes.clear();
-  }
-}
-
-void MultiAgentRun::take_results(std::span<const double> numbers) {
-  while (!numbers.empty()) {
-    take_episodes(numbers, new_episodes_);
-    for (Seat& seat : seats_) {
-      take_episodes(numbers, seat.new_episodes);
-      const auto decisions = static_cast<std::int64_t>(numbers.front());
-      numbers = numbers.subspan(1);
-      seat.decisions += decisions;
-      seat.most_decisions = std::max(seat.most_decisions, decisions);
-    }
-  }
+  for (const auto& worker : workers_) append_results(*worker, mine);
+  results_.clear();
+  for (const std::vector<double>& rank : setup_.ranks.gather(mine)) take_results(rank, results_);
+  episodes_.add(results_.episodes);
+  for (std::size_t p = 0; p < map_.size(); ++p) seats_[p].episodes.add(results_.policies[p].episodes);
 }
 
 // Of each minibatch some shard must have a row.
 void MultiAgentRun::require_decisions() const {
   const std::int64_t minibatches = setup_.ppo.pass_minibatches();
   for (std::size_t p = 0; p < map_.size(); ++p) {
-    if (!map_[p].trained || seats_[p].most_decisions >= minibatches) continue;
-    throw RunError(concat("policy '", map_[p].name, "' made ", seats_[p].decisions, " decisions in update ",
-                          updates_ + 1, ", ", seats_[p].most_decisions, " at most in an env group, and a pass has ",
-                          minibatches,
+    const AgentResults::OfPolicy& its = results_.policies[p];
+    if (!map_[p].trained || its.most_decisions >= minibatches) continue;
+    throw RunError(concat("policy '", map_[p].name, "' made ", its.decisions, " decisions in update ", updates_ + 1,
+                          ", ", its.most_decisions, " at most in an env group, and a pass has ", minibatches,
                           " minibatches, which would be empty; its agents act seldom: raise "
                           "rollout_steps or num_envs, or lower the minibatches"));
   }
@@ -263,7 +202,7 @@ void MultiAgentRun::take_slowest(double& sample_seconds) {
 PolicyReport MultiAgentRun::report_of(std::size_t policy) const {
   const Seat& seat = seats_[policy];
   PolicyReport report{.name = map_[policy].name,
-                      .decisions = seat.decisions,
+                      .decisions = results_.policies[policy].decisions,
                       .learning = {},
                       .episode_return_mean = seat.episodes.mean_return(),
                       .episode_length_mean = seat.episodes.mean_length(),
@@ -275,15 +214,7 @@ PolicyReport MultiAgentRun::report_of(std::size_t policy) const {
 std::vector<learner::ReplicaTeam::Work> MultiAgentRun::work() const {
   std::vector<learner::ReplicaTeam::Work> all;
   for (const Seat& seat : seats_) {
-    if (!seat.team) continue;
-    const std::vector<learner::ReplicaTeam::Work> its = seat.team->work();
-    all.resize(its.size());
-    for (std::size_t i = 0; i < its.size(); ++i) {
-      all[i].rows += its[i].rows;
-      all[i].cpu_seconds += its[i].cpu_seconds;
-      all[i].staleness.offered += its[i].staleness.offered;
-      all[i].staleness.wait_seconds += its[i].staleness.wait_seconds;
-    }
+    if (seat.team) add_work(seat.team->work(), all);
   }
   return all;
 }

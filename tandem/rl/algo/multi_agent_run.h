@@ -23,16 +23,12 @@
 #include "tandem/device/cuda_kernels.h"
 #include "tandem/learner/replica_team.h"
 #include "tandem/learner/state_parts.h"
+#include "tandem/rl/algo/agent_policies.h"
 #include "tandem/rl/algo/ppo.h"
 #include "tandem/rl/algo/training_run.h"
-#include "tandem/rl/env/policy_map.h"
-#include "tandem/rl/policy/make_actor.h"
-#include "tandem/rl/rollout/multi_agent_worker.h"
+#include "tandem/rl/rollout/agent_results.h"
 
 namespace tandem::rl {
-
-/// Makes a policy of the run by its name; as PolicyFactory.
-using NamedPolicyFactory = std::function<std::shared_ptr<ActorCritic>(const MappedPolicy& policy, at::Generator)>;
 
 struct MultiAgentSetup {
   std::uint64_t seed = 0;
@@ -90,9 +86,6 @@ class MultiAgentRun final : public TrainingRun {
   [[nodiscard]] learner::StateParts save() override;
   RolloutWorker::Resumed load(const learner::ReadPart& read_part) override;
 
-  /// The name of the part with a policy's parameters.
-  [[nodiscard]] static std::string policy_part(const std::string& name) { return "policy-" + name; }
-
  private:
   // One policy of the run.
   struct Seat {
@@ -100,10 +93,7 @@ class MultiAgentRun final : public TrainingRun {
     std::unique_ptr<learner::ReplicaTeam> team;         // null: it is not trained
     std::vector<std::unique_ptr<Ppo>> ppo;              // by replica of this rank; likewise
     EpisodeWindow episodes;
-    std::int64_t decisions = 0;         // of the last update
-    std::int64_t most_decisions = 0;    // of one group in it
-    std::vector<Episode> new_episodes;  // of the last update
-    std::vector<LearnReport> learned;   // by replica of this rank
+    std::vector<LearnReport> learned;  // by replica of this rank
   };
 
   void build_policy(std::size_t policy, const std::vector<sync::Placement>& placements);
@@ -113,16 +103,14 @@ class MultiAgentRun final : public TrainingRun {
     return *workers_[static_cast<std::size_t>(shard - shards_.begin)];
   }
   [[nodiscard]] learner::ReplicaTeam& any_team() const;
-  [[nodiscard]] std::uint64_t seed_of(std::size_t policy) const;
 
   double collect();
   void gather_results();
-  void take_results(std::span<const double> numbers);
   void require_decisions() const;
   void learn(std::size_t policy, double progress);
   void take_slowest(double& sample_seconds);
   [[nodiscard]] PolicyReport report_of(std::size_t policy) const;
-  [[nodiscard]] model::NamedTensors progress_part(std::size_t policy) const;
+  [[nodiscard]] model::NamedTensors progress_of(std::size_t policy) const;
   [[nodiscard]] model::NamedTensors state_of(std::size_t policy);
   void load_policy(std::size_t policy, const learner::StateParts& parts);
   bool load_shard(int local, int shard, const learner::StateParts& parts, std::uint64_t seed);
@@ -132,7 +120,7 @@ class MultiAgentRun final : public TrainingRun {
   PolicyMap map_;
   Spec spec_;
   EpisodeWindow episodes_;
-  std::vector<Episode> new_episodes_;
+  AgentResults results_;  // of the last update
   std::int64_t updates_ = 0, env_steps_ = 0;
   int replicas_ = 1;
   Range shards_;                                            // of this rank

@@ -5,7 +5,6 @@
 
 #include "tandem/base/error.h"
 #include "tandem/base/philox.h"
-#include "tandem/base/text.h"
 #include "tandem/model/named_copy.h"
 #include "tandem/rl/algo/multi_agent_run.h"
 #include "tandem/rl/algo/run_parts.h"
@@ -15,24 +14,17 @@ namespace {
 
 constexpr const char* kKlCoefOfPolicy = "kl_coef";  // of the next update, where it is adapted
 
-std::string progress_name(const std::string& policy) { return "progress-" + policy; }
-std::string generator_name(const std::string& policy) { return "generator." + policy; }
-
 std::vector<std::string> parts_of_policies(const PolicyMap& map, int shards) {
   std::vector<std::string> names{"run"};
   for (const MappedPolicy& policy : map) {
-    names.push_back(MultiAgentRun::policy_part(policy.name));
-    names.push_back(progress_name(policy.name));
+    names.push_back(policy_part(policy.name));
+    names.push_back(progress_part(policy.name));
   }
   for (int shard = 0; shard < shards; ++shard) {
     names.push_back(shard_part(shard));
     names.push_back(group_part(shard));
   }
   return names;
-}
-
-void append_under(const std::string& policy, const model::NamedTensors& tensors, model::NamedTensors& all) {
-  for (const auto& [name, tensor] : tensors) all.emplace_back(concat(policy, "/", name), tensor);
 }
 
 }  // namespace
@@ -54,7 +46,7 @@ model::NamedTensors MultiAgentRun::state_of(std::size_t policy) {
   return seats_[policy].team ? seats_[policy].team->state() : model::named_state_of(this->policy(policy));
 }
 
-model::NamedTensors MultiAgentRun::progress_part(std::size_t policy) const {
+model::NamedTensors MultiAgentRun::progress_of(std::size_t policy) const {
   const Seat& seat = seats_[policy];
   const auto passes = seat.team ? static_cast<std::int64_t>(seat.team->member(0).learner.passes()) : 0;
   model::NamedTensors part = run_part_of({passes, seat.episodes.total()}, seat.episodes);
@@ -69,7 +61,7 @@ learner::StateParts MultiAgentRun::save() {
     model::NamedTensors state = state_of(p);
     if (!setup_.ranks.leads()) continue;
     parts.emplace_back(policy_part(map_[p].name), std::move(state));
-    parts.emplace_back(progress_name(map_[p].name), progress_part(p));
+    parts.emplace_back(progress_part(map_[p].name), progress_of(p));
   }
   if (setup_.ranks.leads())
     parts.emplace_back("run", run_part_of({updates_, env_steps_, episodes_.total()}, episodes_));
@@ -97,7 +89,7 @@ void MultiAgentRun::load_policy(std::size_t policy, const learner::StateParts& p
   } else {
     for (const auto& module : seat.modules) model::copy_named(state, model::named_state_of(*module));
   }
-  const std::string name = progress_name(map_[policy].name);
+  const std::string name = progress_part(map_[policy].name);
   const model::NamedTensors& progress = learner::part_of(parts, name);
   const std::vector<std::int64_t> counters = counters_of(progress, 2);
   restore_episodes(progress, counters[1], seat.episodes);

@@ -302,7 +302,7 @@ learner::StateParts PpoRun::save() {
     sync::Replica& replica = team_->member(local).replica;
     const Range mine = replica.placement().mine;
     for (int shard = mine.begin; shard < mine.end; ++shard) {
-      parts.emplace_back(shard_part(shard), stream_of(replica, shard));
+      parts.emplace_back(shard_part(shard), stream_of(replica.generator(shard)));
       parts.emplace_back(group_part(shard), model::NamedTensors{{"state", tensor_of(worker(shard).save())}});
     }
   }
@@ -335,7 +335,7 @@ RolloutWorker::Resumed PpoRun::load(const learner::ReadPart& read_part) {
     const Range mine = replica.placement().mine;
     for (int shard = mine.begin; shard < mine.end; ++shard) {
       const std::string group = group_part(shard);
-      load_stream(part(shard_part(shard)), replica, shard);
+      load_stream(part(shard_part(shard)), replica.generator(shard), shard);
       const at::Tensor bytes = find(part(group), "state", group).contiguous();
       const bool exact = worker(shard).load(bytes_of(bytes), seed) == RolloutWorker::Resumed::kExactly;
       if (!exact && !setup_.ppo.completes_episodes()) inexact = 1;  // whose updates begin new episodes in any case

@@ -46,12 +46,10 @@ void report_episodes(const EpisodeWindow& episodes, RunReport& report) {
 std::string shard_part(int shard) { return concat("shard-", shard); }
 std::string group_part(int group) { return concat("env-group-", group); }
 
-model::NamedTensors stream_of(sync::Replica& replica, int shard) {
-  return {{kGenerator, replica.generator(shard).get_state()}};
-}
+model::NamedTensors stream_of(at::Generator& generator) { return {{kGenerator, generator.get_state()}}; }
 
-void load_stream(const model::NamedTensors& part, sync::Replica& replica, int shard) {
-  replica.generator(shard).set_state(find(part, kGenerator, shard_part(shard)));
+void load_stream(const model::NamedTensors& part, at::Generator& generator, int shard) {
+  generator.set_state(find(part, kGenerator, shard_part(shard)));
 }
 
 at::Tensor tensor_of(const std::vector<std::byte>& bytes) {

@@ -72,10 +72,17 @@ void report_episodes(const EpisodeWindow& episodes, RunReport& report);
 
 [[nodiscard]] std::string shard_part(int shard);
 [[nodiscard]] std::string group_part(int group);
+/// Appends the parts of env groups that are numbered from `first`, of RolloutWorker or MultiAgentWorker.
+template <typename Groups>
+void save_groups(const Groups& groups, int first, learner::StateParts& parts);
+/// What they wrote; kWithNewEpisodes when one of them could not go on.
+template <typename Groups>
+[[nodiscard]] RolloutWorker::Resumed load_groups(const learner::StateParts& parts, const Groups& groups, int first,
+                                                 std::uint64_t seed_of_new_episodes);
 /// What shard_part() holds of a replica's own: the random stream of a shard.
-[[nodiscard]] model::NamedTensors stream_of(sync::Replica& replica, int shard);
+[[nodiscard]] model::NamedTensors stream_of(at::Generator& generator);
 /// Sets it again. Throws CheckpointError when the part has none.
-void load_stream(const model::NamedTensors& part, sync::Replica& replica, int shard);
+void load_stream(const model::NamedTensors& part, at::Generator& generator, int shard);
 
 [[nodiscard]] at::Tensor tensor_of(const std::vector<std::byte>& bytes);
 /// Of a contiguous tensor, which outlives the result.
@@ -90,5 +97,24 @@ void load_stream(const model::NamedTensors& part, sync::Replica& replica, int sh
 /// Its counters. Throws CheckpointError when there are not `count`.
 [[nodiscard]] std::vector<std::int64_t> counters_of(const model::NamedTensors& run, std::size_t count);
 void restore_episodes(const model::NamedTensors& run, std::int64_t total, EpisodeWindow& episodes);
+
+template <typename Groups>
+void save_groups(const Groups& groups, int first, learner::StateParts& parts) {
+  for (const auto& group : groups)
+    parts.emplace_back(group_part(first++), model::NamedTensors{{"state", tensor_of(group->save())}});
+}
+
+template <typename Groups>
+RolloutWorker::Resumed load_groups(const learner::StateParts& parts, const Groups& groups, int first,
+                                   std::uint64_t seed_of_new_episodes) {
+  RolloutWorker::Resumed resumed = RolloutWorker::Resumed::kExactly;
+  for (const auto& group : groups) {
+    const std::string name = group_part(first++);
+    const at::Tensor bytes = find(learner::part_of(parts, name), "state", name).contiguous();
+    if (group->load(bytes_of(bytes), seed_of_new_episodes) != RolloutWorker::Resumed::kExactly)
+      resumed = RolloutWorker::Resumed::kWithNewEpisodes;
+  }
+  return resumed;
+}
 
 }  // namespace tandem::rl

@@ -8,19 +8,12 @@
 
 #include "tandem/pipeline/published.h"
 #include "tandem/rl/algo/queued_batch.h"
+#include "tandem/rl/algo/weights.h"
 #include "tandem/rl/policy/normalizer.h"
 #include "tandem/rl/policy/policy.h"
 #include "tandem/rl/rollout/alternating_rollout.h"
 
 namespace tandem::rl {
-
-/// Parameters and buffers of a module, in its order.
-using Weights = std::vector<at::Tensor>;
-/// The module's own, alive.
-[[nodiscard]] Weights weights_of(torch::nn::Module& module);
-/// Memory on the CPU for the like of them, with their present values.
-[[nodiscard]] Weights copies_of(const Weights& weights);
-void copy_weights(const Weights& from, const Weights& to);
 
 /// What a fragment is collected with.
 struct Behaviour {

@@ -22,8 +22,4 @@ void ShardedTrajectory::copy_from(const QueuedBatch& queued) {
   results = queued.results;
 }
 
-std::span<const learner::Batch> ShardedTrajectory::batches(Range shards) const {
-  return std::span(batches_).subspan(static_cast<std::size_t>(shards.begin), static_cast<std::size_t>(shards.size()));
-}
-
 }  // namespace tandem::rl

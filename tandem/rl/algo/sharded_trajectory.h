@@ -11,7 +11,6 @@
 #include <span>
 #include <vector>
 
-#include "tandem/base/summation_tree.h"
 #include "tandem/rl/algo/queued_batch.h"
 #include "tandem/rl/algo/trajectory.h"
 
@@ -26,8 +25,8 @@ class ShardedTrajectory {
   /// Each shard has as many of its parts as the others, in their order.
   void copy_from(const QueuedBatch& queued);
 
-  /// One batch for each of `shards`, counted from the rank's first.
-  [[nodiscard]] std::span<const learner::Batch> batches(Range shards) const;
+  /// By shard.
+  [[nodiscard]] std::span<const learner::Batch> batches() const { return batches_; }
 
   std::vector<double> results;  // as those of the queued batch
 

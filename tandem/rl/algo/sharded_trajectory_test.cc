@@ -51,7 +51,7 @@ TEST(ShardedTrajectoryTest, AShardHasItsGroupsOneAfterTheOther) {
       cut.copy_from(whole);
       EXPECT_EQ(cut.results, whole.results);
       for (int shard = 0; shard < shards; ++shard) {
-        const learner::Batch& batch = cut.batches({shard, shard + 1}).front();
+        const learner::Batch& batch = cut.batches()[static_cast<std::size_t>(shard)];
         const TrajectoryView view = trajectory_view(batch.columns, batch.states);
         const at::Tensor envs = at::arange(shard * rows, (shard + 1) * rows);
         const at::Tensor steps = at::cat({envs, envs + 10}), with_last = at::cat({steps, envs + 20});

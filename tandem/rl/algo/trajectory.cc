@@ -8,8 +8,6 @@
 namespace tandem::rl {
 namespace {
 
-constexpr const char *kMaskColumn = "action_mask", *kStateColumn = "state";
-
 void copy_rows(const Fragment& from, Trajectory& to, int first_row) {
   const at::NoGradGuard no_grad;
   const auto copy = [&](const at::Tensor& source, const at::Tensor& target) {
@@ -65,27 +63,40 @@ TrajectoryView trajectory_view(const learner::Columns& columns, const learner::C
 }
 
 void take_view(const learner::Columns& columns, const learner::Columns& states, TrajectoryView& view) {
-  TANDEM_CHECK(columns.size() == 4 && !states.empty(), "columns of another kind of batch");
-  const at::Tensor& first = states.front().second;  // [1, T + 1, N, ...]
+  const bool of_decisions = columns.size() == 5 && columns[4].first == kNextColumn;
+  TANDEM_CHECK((columns.size() == 4 || of_decisions) && !states.empty(), "columns of another kind of batch");
+  const at::Tensor& first = states.front().second;  // [1, T + 1, N, ...]; of decisions: [1, C + B, ...]
   TANDEM_CHECK(first.size(0) == 1, first.size(0), " trajectories in one minibatch");
-  view.steps = first.size(1) - 1;
-  view.rows = first.size(2);
+  view.steps = of_decisions ? columns[0].second.size(0) : first.size(1) - 1;
+  view.rows = of_decisions ? 1 : first.size(2);
+  view.beyond = of_decisions ? first.size(1) - view.steps : view.rows;
   view.observation.clear();
   view.action_mask.reset();
+  view.next.reset();
   view.state.reset();
   view.action = columns[0].second;
-  view.log_prob = columns[1].second.view({view.steps, view.rows});
-  view.reward = columns[2].second.view({view.steps, view.rows});
-  view.done = columns[3].second.view({view.steps, view.rows});
+  const auto by_step = [&](const at::Tensor& column) {
+    return of_decisions ? column : column.view({view.steps, view.rows});
+  };
+  view.log_prob = by_step(columns[1].second);
+  view.reward = by_step(columns[2].second);
+  view.done = by_step(columns[3].second);
+  if (of_decisions) view.next = columns[4].second;
   for (const auto& [name, state] : states) {
+    const at::Tensor all_rows = name == kStateColumn || of_decisions ? state.squeeze(0) : state.flatten(0, 2);
     if (name == kMaskColumn) {
-      view.action_mask = state.flatten(0, 2);
+      view.action_mask = all_rows;
     } else if (name == kStateColumn) {
-      view.state = state.squeeze(0);
+      view.state = all_rows;
     } else {
-      view.observation.push_back(state.flatten(0, 2));
+      view.observation.push_back(all_rows);
     }
   }
+}
+
+std::vector<std::int64_t> TrajectoryView::shape_of_values() const {
+  if (next.defined()) return {steps + beyond};
+  return {steps + 1, rows};
 }
 
 }  // namespace tandem::rl

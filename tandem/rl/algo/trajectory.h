@@ -5,6 +5,7 @@
 #include <ATen/core/Tensor.h>
 #include <c10/core/Device.h>
 
+#include <cstdint>
 #include <span>
 #include <vector>
 
@@ -36,15 +37,24 @@ struct Trajectory {
   learner::Batch batch_;
 };
 
-/// A batch of that kind by the meaning of its columns, [T, N, ...] and [T + 1, N, ...].
+/// A batch of that kind, or of decisions (decision_trajectory.h), by the meaning of its columns. Of N environments' T
+/// steps, [T, N, ...] and [T + 1, N, ...]; of C decisions and B rows beyond them [C, ...] and [C + B, ...].
 struct TrajectoryView {
-  std::int64_t steps = 0, rows = 0;
-  Observation observation;            // [(T + 1) * N, ...]
-  at::Tensor action_mask;             // [(T + 1) * N, ...]; undefined without masks
+  std::int64_t steps = 0, rows = 0;   // of decisions: C, and 1
+  std::int64_t beyond = 0;            // rows that only bootstrap: N; of decisions: B
+  Observation observation;            // [T * N + beyond, ...]
+  at::Tensor action_mask;             // [T * N + beyond, ...]; undefined without masks
   at::Tensor action;                  // [T * N, ...]
-  at::Tensor log_prob, reward, done;  // [T, N]
+  at::Tensor log_prob, reward, done;  // [T, N]; of decisions: [C]
+  at::Tensor next;                    // of decisions: [C], see vtrace.h; else undefined
   at::Tensor state;                   // [N, state size], or undefined
+
+  [[nodiscard]] std::int64_t count() const { return steps * rows; }
+  /// For a number of each row, those beyond included: [T + 1, N]; of decisions: [C + B].
+  [[nodiscard]] std::vector<std::int64_t> shape_of_values() const;
 };
+/// The names of columns and states that are told apart by them.
+inline constexpr const char *kMaskColumn = "action_mask", *kStateColumn = "state", *kNextColumn = "next";
 [[nodiscard]] TrajectoryView trajectory_view(const learner::Columns& columns, const learner::Columns& states);
 /// The same into one that is used again.
 void take_view(const learner::Columns& columns, const learner::Columns& states, TrajectoryView& view);

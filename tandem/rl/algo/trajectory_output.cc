@@ -27,14 +27,14 @@ PolicyOutput forward(ActorCritic& policy, const TrajectoryView& seen, const Impa
 }  // namespace
 
 TrajectoryOutput output_of(ActorCritic& policy, const TrajectoryView& seen, const ImpalaOptions& options) {
-  const std::int64_t count = seen.steps * seen.rows, all = count + seen.rows;
+  const std::int64_t count = seen.count(), all = count + seen.beyond;
   const PolicyOutput output = forward(policy, seen, options);
   const auto first_rows = [count](const at::Tensor& tensor) { return tensor.narrow(0, 0, count); };
   const at::Tensor mask = seen.action_mask.defined() ? first_rows(seen.action_mask) : at::Tensor();
   TrajectoryOutput result{.distribution = policy.distribution(map_rows(output, all, first_rows), mask),
                           .log_prob = {},
-                          .value = output.value.view({seen.steps + 1, seen.rows})};
-  result.log_prob = result.distribution->log_prob(seen.action).view({seen.steps, seen.rows});
+                          .value = output.value.view(seen.shape_of_values())};
+  result.log_prob = result.distribution->log_prob(seen.action).view(seen.log_prob.sizes());
   return result;
 }
 
@@ -46,7 +46,8 @@ ImpalaNumbers numbers_of(const std::vector<at::Tensor>& means, const at::Tensor&
   const at::Tensor numbers = at::stack(all).to(at::kCPU, at::kDouble);
   const double* number = numbers.const_data_ptr<double>();
   const double of_targets = number[6];
-  return {.policy_loss = number[0],
+  return {.rows = error.numel(),
+          .policy_loss = number[0],
           .value_loss = number[1],
           .entropy = number[2],
           .approx_kl = number[3],

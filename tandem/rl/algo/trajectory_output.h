@@ -15,8 +15,8 @@ namespace tandem::rl {
 
 struct TrajectoryOutput {
   std::unique_ptr<model::Distribution> distribution;  // of T * N rows
-  at::Tensor log_prob;                                // [T, N], of the actions taken
-  at::Tensor value;                                   // [T + 1, N]
+  at::Tensor log_prob;                                // [T, N], of the actions taken; of decisions [C]
+  at::Tensor value;                                   // [T + 1, N]; of decisions [C + B]
 };
 /// `policy` is a RecurrentActorCritic where the options have a sequence_length.
 [[nodiscard]] TrajectoryOutput output_of(ActorCritic& policy, const TrajectoryView& seen, const ImpalaOptions& options);

@@ -13,6 +13,9 @@
 //
 // The end of an episode cuts the sum. A terminated episode is worth nothing from there on. Of a truncated one, r_t
 // includes gamma * V(last observation), as rollout_worker.h writes it, so it is not taken for an end of the task.
+//
+// Agents that wait for others decide at different times. Their decisions lie one behind the other, and each is told the
+// row of the same agent's next one, which takes the place of s + 1 (decision_log.h).
 #pragma once
 #include <ATen/core/Tensor.h>
 
@@ -28,14 +31,17 @@ struct VtraceOptions {
 
 /// T steps of N rows, time-major, of one floating type and device. `value` [T + 1, N]: of the policy that learns; the
 /// last row bootstraps. The others are [T, N].
+///
+/// With `next`, C decisions: `value` [C + B], of which the last B bootstrap, and the others are [C].
 struct VtraceInput {
   at::Tensor log_ratio;  // log pi - log mu of the actions taken
   at::Tensor reward;
   at::Tensor discount;  // zero where an episode ended with the step
   at::Tensor value;
+  at::Tensor next = {};  // [C] int64, each further on than its own row, or -1 where the episode ends; or undefined
 };
 
-/// [T, N], constants to autograd.
+/// As rewards, constants to autograd.
 struct VtraceTargets {
   at::Tensor value_target, advantage;
 };
@@ -43,15 +49,18 @@ struct VtraceTargets {
 /// Throws InvariantError for shapes that do not fit each other.
 [[nodiscard]] VtraceTargets vtrace(const VtraceInput& input, const VtraceOptions& options);
 
-/// The same by tensor operations, on any device: what vtrace() does of tensors that do not lie in memory.
+/// The same by tensor operations, on any device, without `next`: what vtrace() does of tensors that do not lie in
+/// memory. Decisions with `next` it brings there.
 [[nodiscard]] VtraceTargets vtrace_by_operations(const VtraceInput& input, const VtraceOptions& options);
 
 /// The same of numbers in memory, float or double, shapes as above; value_target and advantage are [T, N] and written.
+/// With `next`, steps are decisions and rows is 1.
 /// Each step is computed in double, and v(s + 1) taken as it was written. Tensors that lie on the CPU are such numbers.
 template <typename Real>
 struct VtraceNumbers {
   std::int64_t steps = 0, rows = 0;
   const Real *log_ratio = nullptr, *reward = nullptr, *discount = nullptr, *value = nullptr;
+  const std::int64_t* next = nullptr;
   Real *value_target = nullptr, *advantage = nullptr;
 };
 template <typename Real>

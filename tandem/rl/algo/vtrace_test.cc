@@ -6,8 +6,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <vector>
 
 #include "tandem/base/error.h"
+#include "tandem/base/philox.h"
 
 namespace tandem::rl {
 namespace {
@@ -119,6 +121,68 @@ TEST(VtraceTest, TargetsCarryNoGradient) {
   input.log_ratio.requires_grad_();
   const VtraceTargets targets = vtrace(input, {});
   EXPECT_FALSE(targets.value_target.requires_grad() || targets.advantage.requires_grad());
+}
+
+// The steps of all rows, in an order that keeps each row's own, as decisions that are told what follows them.
+struct AsDecisions {
+  VtraceInput input;
+  std::vector<std::int64_t> row_of, step_of;  // by decision
+};
+AsDecisions as_decisions(const VtraceInput& steps) {
+  const std::int64_t count = steps.reward.size(0), rows = steps.reward.size(1);
+  std::vector<std::int64_t> made(static_cast<std::size_t>(rows), 0), row_of, step_of, next;
+  std::vector<std::int64_t> last(static_cast<std::size_t>(rows), -1);
+  Philox random(5, 0);
+  while (std::ssize(row_of) < count * rows) {  // agents act when it is their turn
+    const auto row = static_cast<std::size_t>(random.below(static_cast<std::uint64_t>(rows)));
+    if (made[row] == count) continue;
+    const std::int64_t at = std::ssize(row_of);
+    if (last[row] >= 0) next[static_cast<std::size_t>(last[row])] = at;
+    const bool ends = steps.discount[made[row]][static_cast<std::int64_t>(row)].item<double>() == 0;
+    last[row] = ends ? -1 : at;
+    row_of.push_back(static_cast<std::int64_t>(row));
+    step_of.push_back(made[row]++);
+    next.push_back(-1);
+  }
+  std::vector<std::int64_t> value_rows = row_of, value_steps = step_of;
+  for (std::size_t row = 0; row < last.size(); ++row) {
+    if (last[row] < 0) continue;
+    next[static_cast<std::size_t>(last[row])] = std::ssize(value_rows);
+    value_rows.push_back(static_cast<std::int64_t>(row));
+    value_steps.push_back(count);
+  }
+  const auto chosen = [](const at::Tensor& from, const std::vector<std::int64_t>& of_step,
+                         const std::vector<std::int64_t>& of_row) {
+    return from.index({torch::tensor(of_step), torch::tensor(of_row)});
+  };
+  return {.input = {.log_ratio = chosen(steps.log_ratio, step_of, row_of),
+                    .reward = chosen(steps.reward, step_of, row_of),
+                    .discount = chosen(steps.discount, step_of, row_of),
+                    .value = chosen(steps.value, value_steps, value_rows),
+                    .next = torch::tensor(next)},
+          .row_of = row_of,
+          .step_of = step_of};
+}
+
+TEST(VtraceTest, DecisionsWithWhatFollowsThemHaveTheTargetsOfTheirAgents) {
+  const VtraceInput steps = random_steps(9, 6, 0.15);
+  steps.discount[8][2].zero_();
+  const AsDecisions decisions = as_decisions(steps);
+  EXPECT_EQ(decisions.input.value.size(0), 9 * 6 + 5) << "one ends with its last step";
+  const VtraceOptions options{1.3, 0.8, 2.0};
+  const VtraceTargets targets = vtrace(decisions.input, options);
+  for (std::size_t i = 0; i < decisions.row_of.size(); ++i) {
+    const Row at{steps, decisions.row_of[i]};
+    const auto n = static_cast<std::int64_t>(i);
+    EXPECT_NEAR(targets.value_target[n].item<double>(), target_by_definition(at, decisions.step_of[i], options), 1e-12);
+    EXPECT_NEAR(targets.advantage[n].item<double>(), advantage_by_definition(at, decisions.step_of[i], options), 1e-12);
+  }
+}
+
+TEST(VtraceTest, RefusesDecisionsOfAnotherShape) {
+  VtraceInput input = as_decisions(random_steps(3, 2, 0)).input;
+  input.next = input.next.slice(0, 1);
+  EXPECT_THROW((void)vtrace(input, {}), InvariantError);
 }
 
 TEST(VtraceTest, RefusesValuesWithoutTheBootstrap) {

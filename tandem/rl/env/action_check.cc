@@ -63,7 +63,8 @@ void check_actions(const Spec& spec, std::size_t rows, const EnvActions& actions
 
 void check_mask(const ActionSpace& space, std::span<const std::uint8_t> allowed) {
   const auto* multi = std::get_if<MultiDiscrete>(&space);
-  const std::vector<std::int64_t> choices = multi != nullptr ? multi->n : std::vector{mask_elements(space)};
+  const std::int64_t one = mask_elements(space);
+  const std::span<const std::int64_t> choices = multi != nullptr ? std::span(multi->n) : std::span(&one, 1);
   std::size_t begin = 0;
   for (std::size_t choice = 0; choice < choices.size(); ++choice) {
     const auto options = allowed.subspan(begin, static_cast<std::size_t>(choices[choice]));

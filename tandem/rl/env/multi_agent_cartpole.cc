@@ -22,8 +22,8 @@ void MultiAgentCartPole::show(std::size_t cart) {
 }
 
 void MultiAgentCartPole::reset(NumpyGenerator& random) {
-  std::vector<std::uint64_t> seeds;
-  for (std::size_t cart = 0; cart < kCarts; ++cart) seeds.push_back(random.next_uint64());
+  std::array<std::uint64_t, kCarts> seeds{};
+  for (std::uint64_t& seed : seeds) seed = random.next_uint64();
   carts_->reset(seeds, buffers_->arrays());
   fallen_ = {};
   for (std::size_t cart = 0; cart < kCarts; ++cart) show(cart);

@@ -76,7 +76,7 @@ AgentRows::Column column_of(const at::Tensor& tensor) {
   return {static_cast<std::byte*>(tensor.data_ptr()), tensor.nbytes() / static_cast<std::size_t>(tensor.size(0))};
 }
 
-void copy_row(const std::vector<AgentRows::Column>& from, std::size_t row, const std::vector<AgentRows::Column>& to,
+void copy_row(std::span<const AgentRows::Column> from, std::size_t row, std::span<const AgentRows::Column> to,
               std::size_t to_row) {
   TANDEM_CHECK(from.size() == to.size(), from.size(), " columns and ", to.size());
   for (std::size_t i = 0; i < from.size(); ++i)

@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "tandem/rl/env/multi_agent_group.h"
@@ -58,7 +59,7 @@ class AgentRows {
 
 /// Those of a tensor [rows, ...] that is contiguous and outlives the result.
 [[nodiscard]] AgentRows::Column column_of(const at::Tensor& tensor);
-void copy_row(const std::vector<AgentRows::Column>& from, std::size_t row, const std::vector<AgentRows::Column>& to,
+void copy_row(std::span<const AgentRows::Column> from, std::size_t row, std::span<const AgentRows::Column> to,
               std::size_t to_row);
 
 }  // namespace tandem::rl

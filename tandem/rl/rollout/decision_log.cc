@@ -10,29 +10,45 @@ namespace {
 // Each row completes a decision a step at most, and one that was open before.
 int capacity_for(int steps, std::size_t rows) { return (steps + 1) * static_cast<int>(rows); }
 
-std::vector<AgentRows::Column> columns_of(const Fragment& fragment) {
-  std::vector<AgentRows::Column> columns;
+void list_columns(const Fragment& fragment, std::vector<AgentRows::Column>& columns) {
+  columns.clear();
   for (const at::Tensor& leaf : fragment.observation) columns.push_back(column_of(leaf));
   if (fragment.action_mask.defined()) columns.push_back(column_of(fragment.action_mask));
   for (const at::Tensor* each : {&fragment.action, &fragment.log_prob, &fragment.value})
     columns.push_back(column_of(*each));
-  return columns;
+}
+
+// Of these, the ones that say what an agent sees come first.
+std::size_t seen_columns(const Fragment& fragment) {
+  return fragment.observation.size() + (fragment.action_mask.defined() ? 1 : 0);
 }
 
 }  // namespace
 
 DecisionLog::DecisionLog(const Spec& spec, int steps, std::size_t agents, std::size_t envs)
-    : capacity_(capacity_for(steps, agents * envs)),
-      fragment_(spec, capacity_, 1),
-      columns_(columns_of(fragment_)),
+    : spec_(spec),
+      capacity_(capacity_for(steps, agents * envs)),
       open_(spec, agents, envs),
       state_(agents * envs, State::kNone),
       last_(agents * envs, kNoDecision),
-      next_(static_cast<std::size_t>(capacity_)),
       next_value_(static_cast<std::size_t>(capacity_)) {}
 
-void DecisionLog::begin() {
-  fragment_.steps = 0;
+// Beyond the fragment there is one row an agent at most.
+DecisionFragment DecisionLog::make_fragment() const {
+  return {.decisions = Fragment(spec_, capacity_ + static_cast<int>(state_.size()), 1),
+          .next = std::vector<std::int64_t>(static_cast<std::size_t>(capacity_))};
+}
+
+DecisionFragment& DecisionLog::own() {
+  if (!own_) own_ = std::make_unique<DecisionFragment>(make_fragment());
+  return *own_;
+}
+
+void DecisionLog::begin(DecisionFragment& into) {
+  into_ = &into;
+  list_columns(into.decisions, columns_);
+  into.decisions.steps = 0;
+  into.beyond = 0;
   std::ranges::fill(last_, kNoDecision);
 }
 
@@ -49,15 +65,16 @@ void DecisionLog::decide(const AgentRows& now) {
 
 // Moves the row's open decision into the fragment.
 void DecisionLog::complete(std::size_t row) {
-  TANDEM_CHECK(fragment_.steps < capacity_, fragment_.steps, " decisions");
-  const int at = fragment_.steps++;
+  Fragment& decisions = into_->decisions;
+  TANDEM_CHECK(decisions.steps < capacity_, decisions.steps, " decisions");
+  const int at = decisions.steps++;
   const auto i = static_cast<std::size_t>(at);
   copy_row(open_.columns(), row, columns_, i);
-  fragment_.reward.data_ptr<float>()[i] = static_cast<float>(open_.reward[row]);
+  decisions.reward.data_ptr<float>()[i] = static_cast<float>(open_.reward[row]);
   const bool ends = state_[row] == State::kEnded;
-  fragment_.done.data_ptr<std::uint8_t>()[i] = ends ? 1 : 0;
-  next_[i] = ends ? kEpisodeEnds : kBeyondFragment;
-  if (last_[row] != kNoDecision) next_[static_cast<std::size_t>(last_[row])] = at;
+  decisions.done.data_ptr<std::uint8_t>()[i] = ends ? 1 : 0;
+  into_->next[i] = ends ? kEpisodeEnds : kBeyondFragment;
+  if (last_[row] != kNoDecision) into_->next[static_cast<std::size_t>(last_[row])] = at;
   last_[row] = ends ? kNoDecision : at;
   state_[row] = State::kNone;
 }
@@ -73,27 +90,49 @@ void DecisionLog::earn(const AgentRows& now, const float* rest) {
   }
 }
 
-Fragment& DecisionLog::end(const AgentRows& now, const float* next_value, double gamma, double lambda) {
+// At the fragment's end: those whose outcome is known.
+void DecisionLog::complete_all(const AgentRows& now) {
   for (std::size_t row = 0; row < state_.size(); ++row) {
     const bool acts_next = now.acts[row] != 0;
     if (state_[row] == State::kEnded || (state_[row] == State::kOpen && acts_next)) complete(row);
+  }
+  completed_ = into_->decisions.steps;
+}
+
+Fragment& DecisionLog::end(const AgentRows& now, const float* next_value, double gamma, double lambda) {
+  complete_all(now);
+  for (std::size_t row = 0; row < state_.size(); ++row) {
     if (last_[row] == kNoDecision) continue;
     next_value_[static_cast<std::size_t>(last_[row])] =
         state_[row] == State::kOpen ? open_.value.const_data_ptr<float>()[row] : next_value[row];
   }
   compute_advantages(gamma, lambda);
-  return fragment_;
+  return into_->decisions;
+}
+
+void DecisionLog::end_with_next(const AgentRows& now) {
+  complete_all(now);
+  const std::size_t seen = seen_columns(into_->decisions);
+  for (std::size_t row = 0; row < state_.size(); ++row) {
+    if (last_[row] == kNoDecision) continue;
+    const int at = into_->decisions.steps + into_->beyond++;
+    const AgentRows& follows = state_[row] == State::kOpen ? open_ : now;
+    copy_row(std::span(follows.columns()).first(seen), row, std::span(columns_).first(seen),
+             static_cast<std::size_t>(at));
+    into_->next[static_cast<std::size_t>(last_[row])] = at;
+  }
 }
 
 // An agent's next decision comes later in the fragment, so that backwards its advantage is there already.
 void DecisionLog::compute_advantages(double gamma, double lambda) {
   const auto discount = static_cast<float>(gamma), decay = static_cast<float>(gamma * lambda);
-  const float* value = fragment_.value.const_data_ptr<float>();
-  const float* reward = fragment_.reward.const_data_ptr<float>();
-  float* advantage = fragment_.advantage.data_ptr<float>();
-  float* target = fragment_.value_target.data_ptr<float>();
-  for (int i = fragment_.steps - 1; i >= 0; --i) {
-    const std::int32_t next = next_[static_cast<std::size_t>(i)];
+  const Fragment& decisions = into_->decisions;
+  const float* value = decisions.value.const_data_ptr<float>();
+  const float* reward = decisions.reward.const_data_ptr<float>();
+  float* advantage = decisions.advantage.data_ptr<float>();
+  float* target = decisions.value_target.data_ptr<float>();
+  for (int i = decisions.steps - 1; i >= 0; --i) {
+    const std::int64_t next = into_->next[static_cast<std::size_t>(i)];
     const float goes_on = next == kEpisodeEnds ? 0.0F : 1.0F;
     const float next_value = next >= 0 ? value[next] : next_value_[static_cast<std::size_t>(i)];
     const float next_advantage = next >= 0 ? advantage[next] : 0.0F;

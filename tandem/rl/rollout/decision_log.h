@@ -5,14 +5,17 @@
 // reward, and discounts count decisions. What is complete goes into a fragment of one column, one decision behind the
 // other; what is not stays open and goes into the next fragment, with the probability and value that it was made with.
 //
-// The advantages are those of gae.h along each agent's own decisions. Where a fragment ends within an episode, the next
-// decision's value stands for what follows: of the agent's next observation when it acts next, else of its open
-// decision. An agent that acts in every step has the rows and numbers that it would have alone.
+// What follows a decision is the same agent's next one. Where a fragment ends within an episode, that is its open
+// decision, or, when it acts next, what it sees now. For PPO the value of it that the acting policy had is used, and
+// the advantages are those of gae.h along each agent's own decisions. For V-trace each decision is told the row of its
+// next one, and what lies beyond the fragment gets rows of its own behind the decisions, for the learner to evaluate.
+// An agent that acts in every step has the rows and numbers that it would have alone.
 //
 // Threads: single-thread, as the env group.
 #pragma once
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "tandem/rl/env/state_bytes.h"
@@ -21,23 +24,42 @@
 
 namespace tandem::rl {
 
+/// Decisions one behind the other.
+struct DecisionFragment {
+  static constexpr std::int64_t kEpisodeEnds = -1;
+
+  Fragment decisions;              // one column; its steps are those that are complete
+  std::vector<std::int64_t> next;  // by decision: the row of what follows it, or kEpisodeEnds
+  int beyond = 0;                  // rows of observations and masks behind those of the decisions, that only follow
+};
+
 class DecisionLog {
  public:
   /// For fragments of `steps` steps.
   DecisionLog(const Spec& spec, int steps, std::size_t agents, std::size_t envs);
 
-  /// A fragment begins; what was open stays so.
-  void begin();
+  /// Memory for one of them.
+  [[nodiscard]] DecisionFragment make_fragment() const;
+
+  /// A fragment begins, in the log's own memory, which is made with the first, or in the caller's; what was open stays
+  /// so.
+  void begin() { begin(own()); }
+  void begin(DecisionFragment& into);
   /// Rows whose agent acts have decided: what they had open before is complete.
   void decide(const AgentRows& now);
   /// The step's rewards and ends. `rest` [rows]: what is added to the reward of an episode that was cut short; null:
   /// nothing.
   void earn(const AgentRows& now, const float* rest);
-  /// The fragment ends; `next_value` [rows]: of the present observations. The fragment's steps are the decisions that
-  /// are complete, its rows 1, and its advantages and targets computed. Valid until the next begin().
+  /// The fragment ends, with advantages and targets; `next_value` [rows]: of the present observations. Valid until the
+  /// next begin().
   Fragment& end(const AgentRows& now, const float* next_value, double gamma, double lambda);
+  /// The fragment ends, with what follows each decision, and without advantages.
+  void end_with_next(const AgentRows& now);
 
-  [[nodiscard]] Fragment& fragment() { return fragment_; }
+  /// Decisions of the last fragment.
+  [[nodiscard]] int completed() const { return completed_; }
+  /// The log's own.
+  [[nodiscard]] Fragment& fragment() { return own().decisions; }
 
   /// What is open, between fragments. Nothing of a decision is left of a log that was cleared.
   void save(StateWriter& out) const;
@@ -46,19 +68,24 @@ class DecisionLog {
 
  private:
   enum class State : std::uint8_t { kNone, kOpen, kEnded };  // kEnded: complete, and not yet in the fragment
-  static constexpr std::int32_t kNoDecision = -1, kEpisodeEnds = -1, kBeyondFragment = -2;
+  static constexpr std::int32_t kNoDecision = -1;
+  static constexpr std::int64_t kEpisodeEnds = DecisionFragment::kEpisodeEnds, kBeyondFragment = -2;
 
+  [[nodiscard]] DecisionFragment& own();
   void complete(std::size_t row);
+  void complete_all(const AgentRows& now);
   void compute_advantages(double gamma, double lambda);
 
+  const Spec spec_;
   const int capacity_;
-  Fragment fragment_;
-  std::vector<AgentRows::Column> columns_;  // of the fragment
-  AgentRows open_;                          // by row; `reward` is what it earned so far
-  std::vector<State> state_;                // by row
-  std::vector<std::int32_t> last_;          // by row: its last decision in the fragment that has none after it so far
-  std::vector<std::int32_t> next_;          // by decision: the agent's next one, or kEpisodeEnds or kBeyondFragment
-  std::vector<float> next_value_;           // by decision: of the one beyond the fragment
+  std::unique_ptr<DecisionFragment> own_;
+  DecisionFragment* into_ = nullptr;        // that is written; between begin() and an end
+  std::vector<AgentRows::Column> columns_;  // of it
+  int completed_ = 0;
+  AgentRows open_;                  // by row; `reward` is what it earned so far
+  std::vector<State> state_;        // by row
+  std::vector<std::int32_t> last_;  // by row: its last decision in the fragment that has none after it so far
+  std::vector<float> next_value_;   // by decision: of the one beyond the fragment
 };
 
 }  // namespace tandem::rl

@@ -1,5 +1,6 @@
 #include "tandem/rl/rollout/decision_log.h"
 
+#include <ATen/ATen.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -55,6 +56,38 @@ TEST(DecisionLogTest, WhoActsNextHasTheValueOfWhatItSees) {
   one.log.begin();
   one.now.acts[0] = 0;
   EXPECT_THAT(one.advantages(100), ElementsAre()) << "it is not there twice";
+}
+
+// For V-trace: the open decision itself, as it was seen, is what follows the one before; in the next fragment it is a
+// decision of its own.
+TEST(DecisionLogTest, AnOpenDecisionFollowsAsItWasSeen) {
+  OneLog one;
+  DecisionFragment fragment = one.log.make_fragment();
+  const auto see = [&](float what) { one.now.observation[0].fill_(what); };
+  const auto seen_at = [&](std::int64_t row) { return fragment.decisions.observation[0].flatten()[row].item<float>(); };
+  one.log.begin(fragment);
+  see(1);
+  one.decide(0);
+  one.wait(0.5);
+  see(2);
+  one.decide(0);
+  one.wait(0.25);
+  see(3);  // while it waits
+  one.log.end_with_next(one.now);
+  EXPECT_EQ(fragment.decisions.steps, 1);
+  EXPECT_EQ(one.log.completed(), 1);
+  EXPECT_EQ(fragment.beyond, 1);
+  EXPECT_EQ(fragment.next[0], 1);
+  EXPECT_EQ(seen_at(0), 1);
+  EXPECT_EQ(seen_at(1), 2);
+  one.log.begin(fragment);
+  one.wait(0.25);
+  one.now.acts[0] = 1;
+  one.log.end_with_next(one.now);
+  EXPECT_EQ(fragment.decisions.steps, 1);
+  EXPECT_EQ(seen_at(0), 2);
+  EXPECT_EQ(seen_at(1), 3) << "it acts next";
+  EXPECT_EQ(fragment.decisions.reward.flatten()[0].item<float>(), 0.5F);
 }
 
 TEST(DecisionLogTest, WhatIsEarnedWhileOthersActIsTheDecisions) {

@@ -74,6 +74,28 @@ void MultiAgentWorker::collect() {
   }
 }
 
+void MultiAgentWorker::collect(std::span<const std::unique_ptr<DecisionFragment>> into) {
+  const Span span("rollout");
+  const at::NoGradGuard no_grad;
+  TANDEM_CHECK(into.size() == seats_.size(), into.size(), " fragments for ", seats_.size(), " policies");
+  for (std::size_t policy = 0; policy < seats_.size(); ++policy) {
+    Seat& seat = seats_[policy];
+    seat.policy.actor->refresh();
+    if (seat.log) seat.log->begin(*into[policy]);
+  }
+  for (int t = 0; t < options_.steps; ++t) step(t);
+  for (Seat& seat : seats_) {
+    if (seat.log) seat.log->end_with_next(seat.now);
+  }
+}
+
+std::vector<std::unique_ptr<DecisionFragment>> MultiAgentWorker::make_fragments() const {
+  std::vector<std::unique_ptr<DecisionFragment>> fragments;
+  for (const Seat& seat : seats_)
+    fragments.push_back(seat.log ? std::make_unique<DecisionFragment>(seat.log->make_fragment()) : nullptr);
+  return fragments;
+}
+
 void MultiAgentWorker::step(int t) {
   for (Seat& seat : seats_) {
     const Span span("act");
@@ -142,10 +164,14 @@ void MultiAgentWorker::record(Seat& seat, int t) {
   if (any) seat.policy.actor->episodes_ended(seat.done);
 }
 
-std::vector<Episode> MultiAgentWorker::take_episodes() { return std::exchange(finished_, {}); }
+int MultiAgentWorker::decisions(std::size_t policy) const {
+  const std::optional<DecisionLog>& log = seats_[policy].log;
+  return log ? log->completed() : 0;
+}
 
-std::vector<Episode> MultiAgentWorker::take_episodes(std::size_t policy) {
-  return std::exchange(seats_[policy].finished, {});
+void MultiAgentWorker::clear_episodes() {
+  finished_.clear();
+  for (Seat& seat : seats_) seat.finished.clear();
 }
 
 std::vector<std::byte> MultiAgentWorker::save() const {

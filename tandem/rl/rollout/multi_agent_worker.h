@@ -5,7 +5,7 @@
 // an actor for each policy, with a random stream of its own. So fragments do not depend on the replica, process or host
 // that the group runs on. Policies must be memoryless, and observations and rewards are taken as they are.
 //
-// Threads: single-thread, the replica's that owns the group.
+// Threads: single-thread, the replica's or the rollout worker's that owns the group.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -46,19 +46,30 @@ class MultiAgentWorker {
 
   /// Starts new episodes, seeded from the run's seed and each environment's number in the run.
   void reset(std::uint64_t run_seed);
-  /// Steps the group `steps` times. Throws EnvError. Before the first call: reset() or load().
+  /// Steps the group `steps` times, into memory of the worker's own, and computes advantages. Throws EnvError. Before
+  /// the first call: reset() or load().
   void collect();
+  /// The same into the caller's memory, with what follows each decision in place of advantages. `into`: as
+  /// make_fragments() makes it.
+  void collect(std::span<const std::unique_ptr<DecisionFragment>> into);
+  /// By policy; null for those that do not learn.
+  [[nodiscard]] std::vector<std::unique_ptr<DecisionFragment>> make_fragments() const;
 
   /// Whether the group is inside a step.
   [[nodiscard]] const StepMark& mark() const { return mark_; }
 
-  /// What the last collect() gave a policy to learn from: a column of its decisions, with advantages. Of seats that
-  /// learn.
+  /// What the last collect() into the worker's own memory gave a policy to learn from: a column of its decisions. Of
+  /// seats that learn.
   [[nodiscard]] Fragment& fragment(std::size_t policy) { return seats_[policy].log->fragment(); }
-  /// Episodes that ended since the last call: of the environments, with the return summed over their agents, and of the
-  /// agents of one policy, whose lengths are steps of the environment until their own end.
-  [[nodiscard]] std::vector<Episode> take_episodes();
-  [[nodiscard]] std::vector<Episode> take_episodes(std::size_t policy);
+  [[nodiscard]] std::size_t policies() const { return seats_.size(); }
+  /// How many decisions the last collect() completed; of a policy that does not learn none.
+  [[nodiscard]] int decisions(std::size_t policy) const;
+  /// Episodes that ended since clear_episodes(), whose memory stays for the next ones: of the environments, with the
+  /// return summed over their agents, and of the agents of one policy, whose lengths are steps of the environment until
+  /// their own end.
+  [[nodiscard]] const std::vector<Episode>& episodes() const { return finished_; }
+  [[nodiscard]] const std::vector<Episode>& episodes(std::size_t policy) const { return seats_[policy].finished; }
+  void clear_episodes();
 
   /// As RolloutWorker's, with the decisions whose outcome is not known yet.
   [[nodiscard]] std::vector<std::byte> save() const;

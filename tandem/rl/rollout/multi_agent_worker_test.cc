@@ -7,6 +7,7 @@
 #include "tandem/rl/env/env_registry.h"
 #include "tandem/rl/env/kuhn_poker.h"
 #include "tandem/rl/env/multi_agent_cartpole.h"
+#include "tandem/rl/env/testing/one_agent.h"
 #include "tandem/rl/policy/make_actor.h"
 #include "tandem/rl/policy/mlp_policy.h"
 #include "tandem/rl/rollout/gae.h"
@@ -16,31 +17,6 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::FloatNear;
-
-// An environment of one agent as one of several.
-class OneAgent final : public MultiAgentGroup {
- public:
-  explicit OneAgent(std::unique_ptr<EnvGroup> inner) : inner_(std::move(inner)) {
-    const Spec& spec = inner_->spec();
-    spec_ = {.id = spec.id, .agents = {{.name = "one", .observation = spec.observation, .action = spec.action}}};
-  }
-  [[nodiscard]] const MultiAgentSpec& spec() const override { return spec_; }
-  [[nodiscard]] int size() const override { return inner_->size(); }
-  void reset(std::span<const std::uint64_t> seeds, std::span<const AgentArrays> out) override {
-    inner_->reset(seeds, out[0].env);
-    std::fill_n(out[0].acts, size(), std::uint8_t{1});
-  }
-  void step(std::span<const EnvActions> actions, std::span<const AgentArrays> out) override {
-    inner_->step(actions[0], out[0].env);
-  }
-  [[nodiscard]] bool can_save() const override { return false; }
-  [[nodiscard]] std::vector<std::byte> save() const override { return {}; }
-  void load(std::span<const std::byte>, std::span<const AgentArrays>) override {}
-
- private:
-  const std::unique_ptr<EnvGroup> inner_;
-  MultiAgentSpec spec_;
-};
 
 constexpr std::uint64_t kRunSeed = 5;
 constexpr int kEnvironments = 3, kFragmentSteps = 40;
@@ -81,7 +57,7 @@ TEST(MultiAgentWorkerTest, AnAgentThatActsInEveryStepHasTheNumbersThatItHasAlone
           {.steps = kFragmentSteps, .gamma = 0.9, .time_limit = limit, .family = family, .normalizer = {}}, 6);
       std::vector<PolicySeat> seats;
       seats.push_back({.agents = {0}, .spec = alone.policy.spec(), .family = family, .actor = alone.actor()});
-      MultiAgentWorker several(std::make_unique<OneAgent>(EnvRegistry::native().make(env, kEnvironments)),
+      MultiAgentWorker several(std::make_unique<testing::OneAgent>(EnvRegistry::native().make(env, kEnvironments)),
                                std::move(seats),
                                {.steps = kFragmentSteps, .gamma = 0.9, .gae_lambda = 0.8, .time_limit = limit}, 6);
       worker.reset(kRunSeed);
@@ -95,7 +71,8 @@ TEST(MultiAgentWorkerTest, AnAgentThatActsInEveryStepHasTheNumbersThatItHasAlone
         expect_the_same(worker.fragment(), several.fragment(0));
         const std::vector<Episode> expected = worker.episodes().finished();
         worker.episodes().clear_finished();
-        const std::vector<Episode> whole = several.take_episodes(), its = several.take_episodes(0);
+        const std::vector<Episode> whole = several.episodes(), its = several.episodes(0);
+        several.clear_episodes();
         ASSERT_EQ(its.size(), expected.size());
         ASSERT_EQ(whole.size(), expected.size());
         for (std::size_t i = 0; i < its.size(); ++i) {
@@ -111,6 +88,52 @@ TEST(MultiAgentWorkerTest, AnAgentThatActsInEveryStepHasTheNumbersThatItHasAlone
       EXPECT_GT(episodes, 0U);
     }
   }
+}
+
+// In V-trace's form the same decisions, each with the row of what it sees a step later.
+TEST(MultiAgentWorkerTest, WhatFollowsADecisionIsWhatItsAgentSeesNext) {
+  Alone alone("CartPole-v1");
+  RolloutWorker worker(EnvRegistry::native().make("CartPole-v1", kEnvironments), alone.actor(),
+                       {.steps = kFragmentSteps, .family = alone.policy.family(), .normalizer = {}}, 6);
+  std::vector<PolicySeat> seats;
+  seats.push_back({.agents = {0}, .spec = alone.policy.spec(), .actor = alone.actor()});
+  MultiAgentWorker several(
+      std::make_unique<testing::OneAgent>(EnvRegistry::native().make("CartPole-v1", kEnvironments)), std::move(seats),
+      {.steps = kFragmentSteps}, 6);
+  worker.reset(kRunSeed);
+  several.reset(kRunSeed);
+  const std::vector<std::unique_ptr<DecisionFragment>> fragments = several.make_fragments();
+  bool ended_at_the_end = false;
+  for (int i = 0; i < 6; ++i) {
+    (void)worker.collect(Normalizers(alone.policy.spec(), {}));
+    several.collect(fragments);
+    Fragment& expected = worker.fragment();
+    DecisionFragment& made = *fragments[0];
+    const int count = expected.steps * expected.rows;
+    ASSERT_EQ(made.decisions.steps, count);
+    EXPECT_EQ(several.decisions(0), count);
+    EXPECT_TRUE(
+        at::equal(expected.made(expected.reward).flatten(), made.decisions.made(made.decisions.reward).flatten()));
+    const at::Tensor seen = expected.observation[0].flatten(0, 1), theirs = made.decisions.observation[0].flatten(0, 1);
+    const auto* done = expected.done.const_data_ptr<std::uint8_t>();
+    int beyond = 0;
+    for (int row = 0; row < count; ++row) {
+      const std::int64_t next = made.next[static_cast<std::size_t>(row)];
+      if (done[row] != 0) {
+        EXPECT_EQ(next, DecisionFragment::kEpisodeEnds);
+        ended_at_the_end = ended_at_the_end || row >= count - expected.rows;
+        continue;
+      }
+      if (row >= count - expected.rows) {
+        EXPECT_EQ(next, count + beyond++);
+      } else {
+        EXPECT_EQ(next, row + expected.rows);
+      }
+      EXPECT_TRUE(at::equal(theirs[next], seen[row + expected.rows])) << row;
+    }
+    EXPECT_EQ(made.beyond, beyond);
+  }
+  EXPECT_TRUE(ended_at_the_end) << "of such a row nothing follows, and nothing is kept";
 }
 
 // Plays moves that were written down, with values and probabilities that tell decisions apart.
@@ -173,12 +196,12 @@ TEST(MultiAgentWorkerTest, ADecisionIsCompleteWhenItsAgentDecidesAgainOrEnds) {
   Fragment& second = worker.fragment(1);
   EXPECT_THAT(numbers_in(second, second.value), ElementsAre(2, 5));
   EXPECT_THAT(numbers_in(second, second.reward), ElementsAre(1, -1));
-  const std::vector<Episode> episodes = worker.take_episodes(0);
+  const std::vector<Episode> episodes = worker.episodes(0);
   ASSERT_EQ(episodes.size(), 2U);
   EXPECT_EQ(episodes[0].episode_return, -1);
   EXPECT_EQ(episodes[0].length, 3);
   EXPECT_EQ(episodes[1].length, 2);
-  EXPECT_EQ(worker.take_episodes()[0].episode_return, 0) << "of both together";
+  EXPECT_EQ(worker.episodes()[0].episode_return, 0) << "of both together";
 }
 
 TEST(MultiAgentWorkerTest, AnOpenDecisionGoesIntoTheNextFragmentAndWhatFollowsHasItsValue) {
@@ -199,6 +222,29 @@ TEST(MultiAgentWorkerTest, AnOpenDecisionGoesIntoTheNextFragmentAndWhatFollowsHa
   EXPECT_THAT(numbers_in(first, first.reward), ElementsAre(1));
 }
 
+// player_0 checks, player_1 bets: what follows the check is what player_0 sees now, when it acts next. Then player_0
+// folds, and the second deal's bet is open: of a decision after it in the fragment it would be what follows.
+TEST(MultiAgentWorkerTest, WhatFollowsTheLastDecisionLiesBeyondTheOthers) {
+  MultiAgentWorker worker = two_players(2);
+  worker.reset(kRunSeed);
+  const std::vector<std::unique_ptr<DecisionFragment>> fragments = worker.make_fragments();
+  worker.collect(fragments);
+  DecisionFragment& first = *fragments[0];
+  EXPECT_EQ(first.decisions.steps, 1);
+  EXPECT_EQ(first.beyond, 1);
+  EXPECT_EQ(first.next[0], 1);
+  const at::Tensor seen = first.decisions.observation[0].select(1, 0);
+  EXPECT_FALSE(at::equal(seen[0], seen[1])) << "the second player's bet has been seen";
+  const at::Tensor mask = first.decisions.action_mask.select(1, 0);
+  EXPECT_FALSE(at::equal(mask[0], mask[1])) << "call or fold";
+  EXPECT_EQ(fragments[1]->decisions.steps, 0);
+  EXPECT_EQ(fragments[1]->beyond, 0);
+  worker.collect(fragments);
+  EXPECT_EQ(first.next[0], DecisionFragment::kEpisodeEnds);
+  EXPECT_EQ(first.beyond, 0);
+  EXPECT_EQ(fragments[1]->next[0], DecisionFragment::kEpisodeEnds);
+}
+
 TEST(MultiAgentWorkerTest, ASavedGroupGoesOnWithOpenDecisions) {
   MultiAgentWorker whole = two_players(2), other = two_players(2);
   whole.reset(kRunSeed);
@@ -214,7 +260,9 @@ TEST(MultiAgentWorkerTest, ASavedGroupGoesOnWithOpenDecisions) {
       EXPECT_EQ(numbers_in(a, a.advantage), numbers_in(b, b.advantage));
       EXPECT_EQ(numbers_in(a, a.observation[0]), numbers_in(b, b.observation[0]));
     }
-    const std::vector<Episode> its = whole.take_episodes(0), others = other.take_episodes(0);
+    const std::vector<Episode> its = whole.episodes(0), others = other.episodes(0);
+    whole.clear_episodes();
+    other.clear_episodes();
     ASSERT_EQ(its.size(), others.size());
     for (std::size_t e = 0; e < its.size(); ++e) EXPECT_EQ(its[e].length, others[e].length);
   }
@@ -234,7 +282,7 @@ TEST(MultiAgentWorkerTest, AgentsOutOfTheGameDecideNothing) {
                           {.steps = 200}, 0);
   worker.reset(kRunSeed);
   worker.collect();
-  const std::vector<Episode> agents = worker.take_episodes(0), whole = worker.take_episodes();
+  const std::vector<Episode> agents = worker.episodes(0), whole = worker.episodes();
   ASSERT_GT(whole.size(), 3U);
   Fragment& fragment = worker.fragment(0);
   EXPECT_LT(fragment.steps, 200 * 4 * kPairs) << "some waited";

@@ -1,0 +1,21 @@
+// rl/algo/several_agents.h: environments with several agents, and who makes the policies.
+#pragma once
+#include <functional>
+#include <memory>
+
+#include "tandem/rl/env/multi_agent_group.h"
+#include "tandem/rl/env/policy_map.h"
+#include "tandem/rl/policy/policy.h"
+
+namespace tandem::rl {
+
+/// Makes a policy of the run by its name; as PolicyFactory.
+using NamedPolicyFactory = std::function<std::shared_ptr<ActorCritic>(const MappedPolicy& policy, at::Generator)>;
+
+struct SeveralAgents {
+  PolicyMapOptions policies;
+  std::function<std::unique_ptr<MultiAgentGroup>(int count)> make_envs;
+  NamedPolicyFactory make_policy;
+};
+
+}  // namespace tandem::rl

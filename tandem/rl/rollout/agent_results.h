@@ -1,0 +1,36 @@
+// rl/rollout/agent_results.h: what env groups of several agents report to the whole run after a fragment: finished
+// episodes, of environments and of each policy's agents, and how many decisions each policy made, as numbers that
+// travel between ranks.
+//
+// Threads: single-thread.
+#pragma once
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "tandem/rl/rollout/episodes.h"
+#include "tandem/rl/rollout/multi_agent_worker.h"
+
+namespace tandem::rl {
+
+/// Of all groups.
+struct AgentResults {
+  struct OfPolicy {
+    std::vector<Episode> episodes;
+    std::int64_t decisions = 0, most_decisions = 0;  // that are complete, in fragments to learn from; of one group
+  };
+  std::vector<Episode> episodes;  // of environments
+  std::vector<OfPolicy> policies;
+
+  /// Nothing of `policies`; memory stays.
+  void clear();
+};
+
+/// Appends one group's results to `numbers`; its finished episodes are taken.
+void append_results(MultiAgentWorker& worker, std::vector<double>& numbers);
+
+/// Adds the results of the groups in `numbers` to `results`, which has all policies. Throws InvariantError when the
+/// numbers do not add up.
+void take_results(std::span<const double> numbers, AgentResults& results);
+
+}  // namespace tandem::rl
