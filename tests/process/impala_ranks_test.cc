@@ -8,6 +8,7 @@
 
 #include "survivors.h"
 #include "tandem/base/testing/temporary_folder.h"
+#include "tandem/base/text.h"
 #include "training.h"
 
 namespace tandem::process_test {
@@ -57,7 +58,7 @@ TEST(ImpalaRanksTest, OnOneThreadEachAppoThatNormalizesHasTheSameStateOnAnyRanks
 TEST(ImpalaRanksTest, TotalsAreOfAllRanks) {
   for (const std::string algo : {"impala", "appo"}) {
     for (const std::string strategy : {"replicated", "divided", "parameter_server"}) {
-      SCOPED_TRACE(algo + " " + strategy);
+      SCOPED_TRACE(concat(algo, " ", strategy));
       const std::int64_t steps = 40 * kRankedUpdateRows;
       const TemporaryFolder scratch;
       const auto folder = scratch / "run";

@@ -85,8 +85,9 @@ void MultiAgentImpala::build_sampler(int worker) {
 // Of `agents` in each environment of a batch, so that memory for them seldom grows.
 std::size_t MultiAgentImpala::expected_episodes(std::size_t agents) const {
   const ImpalaOptions& impala = setup_.impala;
-  const auto most = static_cast<std::size_t>(impala.num_envs / impala.workers * (1 + impala.rollout_steps / 2));
-  return std::min(most * agents, kMostExpectedEpisodes);
+  const auto envs = static_cast<std::size_t>(impala.num_envs / impala.workers);
+  const auto most_of_each = static_cast<std::size_t>(impala.rollout_steps) / 2 + 1;
+  return std::min(envs * most_of_each * agents, kMostExpectedEpisodes);
 }
 
 void MultiAgentImpala::build_memory(const ImpalaMemory& memory) {

@@ -33,7 +33,7 @@ Game carts(std::vector<std::string> trained = {}) {
                        .policies_to_train = std::move(trained)}};
 }
 
-ImpalaSetup several_agents(const Game& game, testing::SmallImpala run = {}) {
+ImpalaSetup several_agents(const Game& game, const testing::SmallImpala& run = {}) {
   ImpalaSetup setup = testing::small_impala(run);
   setup.total_steps = kGameSteps;
   setup.make_envs = nullptr;
