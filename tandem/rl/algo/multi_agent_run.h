@@ -113,7 +113,7 @@ class MultiAgentRun final : public TrainingRun {
   [[nodiscard]] model::NamedTensors progress_of(std::size_t policy) const;
   [[nodiscard]] model::NamedTensors state_of(std::size_t policy);
   void load_policy(std::size_t policy, const learner::StateParts& parts);
-  bool load_shard(int local, int shard, const learner::StateParts& parts, std::uint64_t seed);
+  void load_streams(int local, int shard, const learner::StateParts& parts);
 
   const MultiAgentSetup setup_;
   const MultiAgentSpec agents_;

@@ -75,9 +75,9 @@ learner::StateParts MultiAgentRun::save() {
                                 seats_[p].team->member(local).replica.generator(shard).get_state());
       }
       parts.emplace_back(shard_part(shard), std::move(generators));
-      parts.emplace_back(group_part(shard), model::NamedTensors{{"state", tensor_of(worker(shard).save())}});
     }
   }
+  save_groups(workers_, shards_.begin, parts);
   return gather_parts(setup_.ranks, std::move(parts));
 }
 
@@ -100,16 +100,13 @@ void MultiAgentRun::load_policy(std::size_t policy, const learner::StateParts& p
   for (const auto& ppo : seat.ppo) ppo->set_kl_coef(kl_coef);
 }
 
-// Returns whether the group goes on exactly.
-bool MultiAgentRun::load_shard(int local, int shard, const learner::StateParts& parts, std::uint64_t seed) {
-  const std::string streams = shard_part(shard), group = group_part(shard);
+void MultiAgentRun::load_streams(int local, int shard, const learner::StateParts& parts) {
+  const std::string streams = shard_part(shard);
   for (std::size_t p = 0; p < map_.size(); ++p) {
     if (!seats_[p].team) continue;
     const at::Tensor& state = find(learner::part_of(parts, streams), generator_name(map_[p].name), streams);
     seats_[p].team->member(local).replica.generator(shard).set_state(state);
   }
-  const at::Tensor bytes = find(learner::part_of(parts, group), "state", group).contiguous();
-  return worker(shard).load(bytes_of(bytes), seed) == RolloutWorker::Resumed::kExactly;
 }
 
 RolloutWorker::Resumed MultiAgentRun::load(const learner::ReadPart& read_part) {
@@ -123,13 +120,11 @@ RolloutWorker::Resumed MultiAgentRun::load(const learner::ReadPart& read_part) {
   // New episodes, where they must be, are others than those of the run's beginning.
   const std::uint64_t seed =
       derive_seed(setup_.seed, SeedPurpose::kEnvGroup, static_cast<std::uint64_t>(updates_) << 32);
-  double inexact = 0;
   for (int local = 0; local < any_team().size(); ++local) {
     const Range mine = any_team().member(local).replica.placement().mine;
-    for (int shard = mine.begin; shard < mine.end; ++shard) {
-      if (!load_shard(local, shard, parts, seed)) inexact = 1;
-    }
+    for (int shard = mine.begin; shard < mine.end; ++shard) load_streams(local, shard, parts);
   }
+  double inexact = load_groups(parts, workers_, shards_.begin, seed) == RolloutWorker::Resumed::kExactly ? 0 : 1;
   for (const std::vector<double>& rank : setup_.ranks.gather({inexact})) inexact = std::max(inexact, rank.front());
   return inexact > 0 ? RolloutWorker::Resumed::kWithNewEpisodes : RolloutWorker::Resumed::kExactly;
 }
