@@ -176,6 +176,17 @@ class ReportTest(unittest.TestCase):
         self.assertEqual((its["median"], its["low"], its["values"]), (None, 2.0, [2.0, None, None]))
         json.dumps(to_json(result), allow_nan=False)
 
+    def test_what_the_machine_lacks_is_no_failure_and_no_result(self):
+        class ElsewhereBench(FakeBench):
+            def contenders(self):
+                raise Unavailable("it needs a device")
+
+        result = measure(ElsewhereBench([], []), Size.FULL, repeats=1)
+        self.assertIsNone(result.failure)
+        self.assertIn("not run: it needs a device", table([result]))
+        self.assertEqual(to_json(result)["not_run"], "it needs a device")
+        self.assertEqual(to_json(result)["metrics"], [])
+
     def test_a_failure_before_any_contender_still_prints(self):
         class Early(FakeBench):
             def contenders(self):

@@ -2,7 +2,7 @@
 # an error that says so.
 #
 #   TANDEM_GLOO_INCLUDE   Gloo's headers (Debian: libgloo-dev), for one source of tandem_comm; Gloo's code is in LibTorch
-#   TANDEM_CUDA_INCLUDE, TANDEM_NCCL_INCLUDE   CUDA's headers and nccl.h, for libtandem_nccl.so, which is loaded when it is needed
+#   TANDEM_NCCL_INCLUDE   nccl.h, for libtandem_nccl.so, which is loaded when it is needed and needs CUDA's headers (TandemCuda.cmake)
 if(NOT TARGET tandem_comm)  # a build of the layers without LibTorch
   return()
 endif()
@@ -14,17 +14,12 @@ if(TANDEM_GLOO_INCLUDE)
 endif()
 message(STATUS "Gloo headers: ${TANDEM_GLOO_INCLUDE}")
 
-# Of the wheel, LibTorch's own CUDA packages come first: their nccl.h is that of the NCCL which is loaded.
-file(GLOB wheel_includes ${TANDEM_TORCH_ROOT}/../nvidia/*/include)
-find_path(TANDEM_CUDA_INCLUDE cusolverDn.h HINTS ${wheel_includes} /usr/local/cuda/include DOC "Folder of CUDA's headers")
-find_path(TANDEM_NCCL_INCLUDE nccl.h HINTS ${wheel_includes} /usr/local/cuda/include DOC "Folder of nccl.h")
-if(TANDEM_CUDA_INCLUDE AND TANDEM_NCCL_INCLUDE AND EXISTS ${TANDEM_TORCH_ROOT}/lib/libtorch_cuda.so)
-  add_library(tandem_nccl MODULE ${PROJECT_SOURCE_DIR}/tandem/comm/nccl/process_group.cc)
-  target_include_directories(tandem_nccl PRIVATE ${PROJECT_SOURCE_DIR})
-  target_include_directories(tandem_nccl SYSTEM PRIVATE ${TANDEM_CUDA_INCLUDE} ${TANDEM_NCCL_INCLUDE})
+# The wheel's nccl.h is that of the NCCL which is loaded.
+find_path(TANDEM_NCCL_INCLUDE nccl.h HINTS ${TANDEM_WHEEL_INCLUDES} /usr/local/cuda/include DOC "Folder of nccl.h")
+if(TANDEM_NCCL_INCLUDE AND TARGET tandem_cuda)
+  tandem_cuda_module(tandem_nccl ${PROJECT_SOURCE_DIR}/tandem/comm/nccl/process_group.cc)
+  target_include_directories(tandem_nccl SYSTEM PRIVATE ${TANDEM_NCCL_INCLUDE})
   target_compile_definitions(tandem_nccl PRIVATE USE_C10D_NCCL)
-  target_link_libraries(tandem_nccl PRIVATE tandem_torch ${TANDEM_TORCH_ROOT}/lib/libtorch_cuda.so
-                        ${TANDEM_TORCH_ROOT}/lib/libc10_cuda.so)
   set_source_files_properties(${PROJECT_SOURCE_DIR}/tandem/comm/nccl_backend.cc TARGET_DIRECTORY tandem_comm PROPERTIES
                               COMPILE_DEFINITIONS TANDEM_NCCL)
   add_dependencies(tandem_comm tandem_nccl)

@@ -44,9 +44,11 @@ write_basic_package_version_file(${PROJECT_BINARY_DIR}/tandemConfigVersion.cmake
 configure_file(${PROJECT_SOURCE_DIR}/cmake/TandemTorch.cmake ${PROJECT_BINARY_DIR}/TandemTorch.cmake COPYONLY)
 
 install(TARGETS ${targets} EXPORT tandemTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
-if(TARGET tandem_nccl)
-  install(TARGETS tandem_nccl LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
-endif()
+foreach(module tandem_cuda tandem_nccl)
+  if(TARGET ${module})
+    install(TARGETS ${module} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+  endif()
+endforeach()
 install(EXPORT tandemTargets NAMESPACE tandem:: DESTINATION ${package_dir})
 export(EXPORT tandemTargets NAMESPACE tandem:: FILE ${PROJECT_BINARY_DIR}/tandemTargets.cmake)
 install(FILES ${PROJECT_BINARY_DIR}/tandemConfig.cmake ${PROJECT_BINARY_DIR}/tandemConfigVersion.cmake

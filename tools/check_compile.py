@@ -16,7 +16,7 @@ from check_layers import layer_of, read_layers
 ROOT = Path(__file__).resolve().parent.parent
 BUILD = ROOT / "build" / "check"
 JOBS = int(os.environ.get("JOBS") or os.cpu_count() or 1)
-BUILT_ELSEWHERE = ("fuzz/", "tests/package/", "tandem/comm/nccl/")  # the last one where there is no CUDA
+BUILT_ELSEWHERE = ("fuzz/", "tests/package/", "tandem/comm/nccl/", "tandem/device/cuda/")  # the last two where there is no CUDA
 INCLUDE = re.compile(r'^\s*#\s*include\s*"(tandem/[^"]+)"', re.MULTILINE)
 
 

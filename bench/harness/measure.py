@@ -6,12 +6,12 @@ import sys
 import traceback
 from dataclasses import dataclass, field
 
-from harness.model import Bench, Failed, Metric, Samples, Size, Summary, WrongAnswer, times_better
+from harness.model import Bench, Failed, Metric, Samples, Size, Summary, Unavailable, WrongAnswer, times_better
 
 
 @dataclass
 class Result:
-    """What is known of one bench at the end. `failure`: why there are no numbers."""
+    """What is known of one bench at the end. `failure`: why there are no numbers. `not_run`: what the machine lacks for it."""
 
     name: str
     question: str
@@ -22,6 +22,7 @@ class Result:
     missing: dict[str, str] = field(default_factory=dict)
     samples: Samples = field(default_factory=dict)
     failure: str | None = None
+    not_run: str | None = None
 
     def summary(self, contender: str, metric: Metric) -> Summary | None:
         values = [
@@ -60,7 +61,12 @@ def measure(bench: Bench, size: Size, repeats: int) -> Result:
     """A smoke round checks the answers and warms up; `repeats` full rounds follow unless `size` is SMOKE."""
     result = Result(bench.name, bench.question, size)
     try:
-        contenders = bench.contenders()
+        try:
+            contenders = bench.contenders()
+        except Unavailable as why:
+            _say(f"{bench.name}: not run: {why}")
+            result.not_run = str(why)
+            return result
         result.contenders = [contender.name for contender in contenders]
         result.versions = {contender.name: contender.version for contender in contenders if contender.version}
         _say(f"{bench.name}: are the answers of {', '.join(result.contenders)} right?")

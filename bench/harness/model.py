@@ -67,7 +67,7 @@ class Place:
 
 
 class Unavailable(Exception):
-    """A peer is not there; says why."""
+    """A peer is not there, or what a bench needs of the machine; says why."""
 
 
 Samples = dict[str, list[Sample]]  # by contender, in the order of the rounds
@@ -86,6 +86,7 @@ class Bench:
         self.peer_names: set[str] = set()  # contenders that are not ours
 
     def contenders(self) -> list[Contender]:
+        """Throws Unavailable where the machine lacks what the whole bench needs: it is reported as not run."""
         raise NotImplementedError
 
     def with_peers(self, chosen: list[Contender], peers: dict[str, Callable[[], Contender]]) -> list[Contender]:

@@ -41,6 +41,7 @@ def to_json(result: Result) -> dict[str, Any]:
         "versions": result.versions,
         "missing": result.missing,
         "failure": result.failure,
+        "not_run": result.not_run,
         "metrics": metrics,
         "facts": facts,
     }
@@ -58,6 +59,9 @@ def table(results: Iterable[Result]) -> str:
     for result in results:
         if result.failure:
             lines.append((result.name, "FAILED: " + result.failure.splitlines()[0]) + ("",) * (len(head) - 2))
+            continue
+        if result.not_run:
+            lines.append((result.name, "not run: " + result.not_run) + ("",) * (len(head) - 2))
             continue
         for metric in result.metrics:
             others = [other for other in result.contenders[1:] if result.summary(other, metric) is not None]

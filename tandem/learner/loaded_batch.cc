@@ -95,8 +95,7 @@ void LoadedBatch::forget() {
     for (Columns* columns : {&shard.columns, &shard.states}) {
       for (auto& [name, column] : *columns) column.reset();
     }
-    shard.sequences.reset();
-    shard.rows.reset();
+    for (at::Tensor* order : {&shard.sequences, &shard.rows, &shard.host_rows}) order->reset();
     shard.length = plan_.sequence_length;
     shard.uneven = -1;
   }
@@ -137,7 +136,7 @@ void LoadedBatch::begin_pass(Order order, std::uint64_t run_seed, std::uint64_t 
     const std::int64_t held = is_even ? plan_.sequences_of(number) : shard.uneven;
     const std::int64_t positions = is_even ? plan_.minibatches * plan_.minibatch_sequences : held;
     if (order == Order::kSequential && positions <= held) {
-      shard.sequences = shard.rows = at::Tensor();
+      shard.sequences = shard.rows = shard.host_rows = at::Tensor();
       continue;
     }
     order_.resize(static_cast<std::size_t>(held));
@@ -154,7 +153,8 @@ void LoadedBatch::begin_pass(Order order, std::uint64_t run_seed, std::uint64_t 
     order_.resize(static_cast<std::size_t>(positions));
     const at::Tensor chosen = at::tensor(order_, at::kLong);
     const c10::Device beside = residence_ == Residence::kHost ? c10::Device(c10::kCPU) : placement_.device;
-    shard.rows = rows_of_sequences(chosen, shard.length).to(beside);
+    shard.host_rows = rows_of_sequences(chosen, shard.length);
+    shard.rows = shard.host_rows.to(beside);
     shard.sequences = chosen.to(beside);
   }
 }
@@ -196,10 +196,27 @@ Columns LoadedBatch::select(const Columns& columns, const at::Tensor& order, std
   return result;
 }
 
+void LoadedBatch::copy_selected(const Columns& columns, const at::Tensor& order, std::int64_t first, std::int64_t count,
+                                Columns& memory) const {
+  for (std::size_t i = 0; i < columns.size(); ++i) {
+    const at::Tensor& from = columns[i].second;
+    at::Tensor& to = memory[i].second;
+    if (order.defined() && from.device() == placement_.device) {
+      at::index_select_out(to, from, 0, order.narrow(0, first, count));
+    } else {
+      to.copy_(select(from, order, first, count));
+    }
+  }
+}
+
 at::Tensor LoadedBatch::column_of_minibatch(const std::string& name, int shard, std::int64_t minibatch) const {
   const Shard& from = shard_at(shard, minibatch);
   const Slice slice = slice_of(shard, from, minibatch);
   return select(column(from.columns, name), from.rows, slice.first_row(), slice.rows());
+}
+
+std::int64_t LoadedBatch::rows_in(int shard, std::int64_t minibatch) const {
+  return slice_of(shard, shard_at(shard, minibatch), minibatch).rows();
 }
 
 // Of a minibatch that has padding, those before it.
@@ -210,8 +227,6 @@ std::int64_t LoadedBatch::valid_rows(int shard, const Slice& slice) const {
 
 ShardRows LoadedBatch::rows_of_minibatch(int shard, std::int64_t minibatch) const {
   const Shard& from = shard_at(shard, minibatch);
-  TANDEM_CHECK(!from.rows.defined() || from.rows.is_cpu(), "rows on ", placement_.device.str(),
-               " can only be gathered there");
   const Slice slice = slice_of(shard, from, minibatch);
   ShardRows result{.shard = shard,
                    .minibatch = minibatch,
@@ -221,9 +236,9 @@ ShardRows LoadedBatch::rows_of_minibatch(int shard, std::int64_t minibatch) cons
                    .first = slice.first_row(),
                    .rows = slice.rows(),
                    .valid_rows = valid_rows(shard, slice)};
-  if (from.rows.defined()) {
-    result.order =
-        std::span(from.rows.const_data_ptr<std::int64_t>() + slice.first_row(), static_cast<std::size_t>(slice.rows()));
+  if (from.host_rows.defined()) {
+    result.order = std::span(from.host_rows.const_data_ptr<std::int64_t>() + slice.first_row(),
+                             static_cast<std::size_t>(slice.rows()));
   }
   return result;
 }
@@ -244,6 +259,20 @@ ShardBatch LoadedBatch::minibatch(int shard, std::int64_t minibatch) const {
         at::arange(batch.rows, at::TensorOptions().dtype(at::kLong).device(placement_.device)) < batch.valid_rows;
   }
   return batch;
+}
+
+void LoadedBatch::copy_minibatch(int shard, std::int64_t minibatch, ShardBatch& memory) const {
+  const Shard& from = shard_at(shard, minibatch);
+  const Slice slice = slice_of(shard, from, minibatch);
+  TANDEM_CHECK(memory.rows == slice.rows() && memory.columns.size() == from.columns.size() &&
+                   memory.states.size() == from.states.size(),
+               slice.rows(), " rows of ", from.columns.size(), " columns into ", memory.rows, " of ",
+               memory.columns.size());
+  memory.shard = shard;
+  memory.minibatch = minibatch;
+  memory.valid_rows = valid_rows(shard, slice);
+  copy_selected(from.columns, from.rows, slice.first_row(), slice.rows(), memory.columns);
+  copy_selected(from.states, from.sequences, slice.first, slice.count, memory.states);
 }
 
 }  // namespace tandem::learner

@@ -40,7 +40,8 @@ struct ShardRows {
   std::int64_t minibatch = 0;
   const Columns& columns;  // of the whole shard, on the device or the host as Residence says
   const Columns& states;
-  std::span<const std::int64_t> order;  // row i of the minibatch is row order[i] of the columns; empty: first + i
+  std::span<const std::int64_t> order;  // row i of the minibatch is row order[i] of the columns; empty: first + i.
+                                        // On the host wherever the columns lie
   std::int64_t first = 0;
   std::int64_t rows = 0;  // padding included, which comes last
   std::int64_t valid_rows = 0;
@@ -89,9 +90,14 @@ class LoadedBatch {
   /// are whole, else gathered. Throws InvariantError when either is out of range, or nothing was loaded.
   [[nodiscard]] ShardBatch minibatch(int shard, std::int64_t minibatch) const;
 
-  /// The same without gathering: valid until the next begin_pass() or load. Throws as minibatch() does, and
-  /// InvariantError when the order lies on another device than the CPU.
+  /// The same without gathering: valid until the next begin_pass() or load. Throws as minibatch() does.
   [[nodiscard]] ShardRows rows_of_minibatch(int shard, std::int64_t minibatch) const;
+
+  /// The same into the columns and states of `memory`, tensors as those of a minibatch() with as many rows.
+  void copy_minibatch(int shard, std::int64_t minibatch, ShardBatch& memory) const;
+
+  /// Rows of `shard` in that minibatch, padding included. Throws as minibatch() does.
+  [[nodiscard]] std::int64_t rows_in(int shard, std::int64_t minibatch) const;
 
   /// One column of a minibatch, for statistics that are wanted before its step. Throws as minibatch() does, and
   /// DataError when there is no such column.
@@ -103,6 +109,7 @@ class LoadedBatch {
   struct Shard {
     Columns columns, states;
     at::Tensor sequences, rows;  // order of the pass, beside the columns; undefined when it is just theirs
+    at::Tensor host_rows;        // the same as rows, on the host
     std::int64_t length = 1;     // rows of a sequence
     std::int64_t uneven = -1;    // sequences that it has, after load_uneven()
   };
@@ -126,6 +133,8 @@ class LoadedBatch {
                                   std::int64_t count) const;
   [[nodiscard]] Columns select(const Columns& columns, const at::Tensor& order, std::int64_t first,
                                std::int64_t count) const;
+  void copy_selected(const Columns& columns, const at::Tensor& order, std::int64_t first, std::int64_t count,
+                     Columns& memory) const;
 
   const sync::Placement placement_;
   const Residence residence_;

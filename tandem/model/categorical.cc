@@ -7,6 +7,7 @@
 
 #include "tandem/base/error.h"
 #include "tandem/base/text.h"
+#include "tandem/model/row_pick.h"
 
 namespace tandem::model {
 namespace {
@@ -63,7 +64,7 @@ at::Tensor Categorical::log_prob(const at::Tensor& actions) const {
     throw ConfigError(concat("Categorical: actions of shape ", actions.sizes(), " do not fit logits of shape ",
                              log_probs_.sizes(), "; they must be ", batch));
   }
-  return log_probs_.gather(-1, index.to(at::kLong)).squeeze(-1);
+  return pick(log_probs_, index.to(at::kLong)).squeeze(-1);
 }
 
 at::Tensor Categorical::finite_log_probs() const {

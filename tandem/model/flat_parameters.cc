@@ -284,6 +284,7 @@ int FlatParameters::groups() const { return state_->layout.groups; }
 const std::vector<std::string>& FlatParameters::frozen() const { return state_->frozen; }
 const std::vector<at::Tensor>& FlatParameters::parameters() const { return state_->parameters; }
 torch::nn::Module& FlatParameters::module() const { return *state_->module; }
+FlatParameters::Options::Start FlatParameters::start() const { return state_->start; }
 
 FlatParameters::Gradients FlatParameters::make_gradients(const Allocate& allocate) const {
   const at::NoGradGuard no_grad;

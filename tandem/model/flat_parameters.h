@@ -79,6 +79,7 @@ class FlatParameters {
   /// Every trainable parameter in the module's order.
   [[nodiscard]] const std::vector<at::Tensor>& parameters() const;
   [[nodiscard]] torch::nn::Module& module() const;
+  [[nodiscard]] Options::Start start() const;
 
   /// A set of gradient memory that the parameters' .grad can be bound to: for dense buffer b, `flat[b]` is
   /// [count + slots]: the gradients, then one presence flag a slot (1 once a backward pass reached the parameter).

@@ -135,7 +135,8 @@ void add_ppo_objective(OptionTable& table, rl::PpoOptions& ppo) {
       "Seconds that one step of an env group may take, after which the run fails.")
       .within(1, kLargestCount);
   add("ppo.kernel", ppo.kernel,
-      "auto: fused kernels for losses and gradients of MLP policies; off: tensor operations and autograd.");
+      "auto: fused kernels for losses and gradients of MLP policies, on a CUDA device as recorded, else as off; off: "
+      "tensor operations and autograd; recorded: these as a CUDA graph, or an error.");
 }
 
 void add_impala_pipeline(OptionTable& table, rl::ImpalaOptions& impala) {
@@ -192,7 +193,8 @@ void add_impala_objective(OptionTable& table, rl::ImpalaOptions& impala) {
   add("impala.entropy_coef", impala.entropy_coef, "Weight of the entropy bonus.").at_least(0);
   add("impala.value_coef", impala.value_coef, "Weight of the value's squared error.").at_least(0);
   add("impala.kernel", impala.kernel,
-      "auto: fused kernels for losses and gradients of MLP policies; off: tensor operations and autograd.");
+      "auto: fused kernels for losses and gradients of MLP policies, on a CUDA device as recorded, else as off; off: "
+      "tensor operations and autograd; recorded: these as a CUDA graph, or an error.");
 }
 
 void add_appo_options(OptionTable& table, rl::AppoOptions& appo) {

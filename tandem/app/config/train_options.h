@@ -317,6 +317,7 @@ struct Choices<sync::GradientCheck> {
 template <>
 struct Choices<rl::LossKernel> {
   static constexpr std::array kAll{Choice<rl::LossKernel>{rl::LossKernel::kAuto, "auto"},
+                                   Choice<rl::LossKernel>{rl::LossKernel::kRecorded, "recorded"},
                                    Choice<rl::LossKernel>{rl::LossKernel::kOff, "off"}};
 };
 template <>

@@ -19,6 +19,12 @@ TrajectoryOutput constant_output(ActorCritic& target, const TrajectoryView& seen
 
 learner::ShardLoss appo_loss(ActorCritic& policy, ActorCritic& target, const learner::ShardBatch& batch,
                              const ImpalaOptions& options, const AppoOptions& appo, ImpalaNumbers& numbers) {
+  return read_numbers(appo_loss_on_device(policy, target, batch, options, appo), learner::rows_of(batch.columns),
+                      numbers);
+}
+
+learner::DeviceLoss appo_loss_on_device(ActorCritic& policy, ActorCritic& target, const learner::ShardBatch& batch,
+                                        const ImpalaOptions& options, const AppoOptions& appo) {
   const TrajectoryView seen = trajectory_view(batch.columns, batch.states);
   const TrajectoryOutput now = output_of(policy, seen, options), before = constant_output(target, seen, options);
   const VtraceTargets targets =
@@ -42,8 +48,9 @@ learner::ShardLoss appo_loss(ActorCritic& policy, ActorCritic& target, const lea
   const at::Tensor log_ratio = now.log_prob - before.log_prob;
   const at::Tensor approx_kl = (log_ratio.exp() - 1 - log_ratio).mean();
   const at::Tensor cut = ((ratio - 1).abs() > appo.clip_range).to(at::kFloat).mean();
-  numbers = numbers_of({policy_loss, value_loss, entropy, approx_kl, cut}, error, targets.value_target);
-  return {.loss = loss, .weight = static_cast<double>(seen.count()), .outputs = {}};
+  return {
+      .loss = loss,
+      .numbers = numbers_on_device({policy_loss, value_loss, entropy, approx_kl, cut}, error, targets.value_target)};
 }
 
 }  // namespace tandem::rl

@@ -24,5 +24,9 @@ namespace tandem::rl {
 [[nodiscard]] learner::ShardLoss appo_loss(ActorCritic& policy, ActorCritic& target, const learner::ShardBatch& batch,
                                            const ImpalaOptions& options, const AppoOptions& appo,
                                            ImpalaNumbers& numbers);
+/// As impala_loss_on_device().
+[[nodiscard]] learner::DeviceLoss appo_loss_on_device(ActorCritic& policy, ActorCritic& target,
+                                                      const learner::ShardBatch& batch, const ImpalaOptions& options,
+                                                      const AppoOptions& appo);
 
 }  // namespace tandem::rl

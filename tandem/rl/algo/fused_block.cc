@@ -23,11 +23,6 @@ std::string why_not_fused(const ActorCritic& policy) {
   return "";
 }
 
-std::string gradients_by(const std::string& why_not, InstructionSet set) {
-  if (why_not.empty()) return concat("Losses and gradients are computed by fused kernels (", name_of(set), ")");
-  return concat("Losses and gradients are computed by tensor operations and autograd, not by fused kernels: ", why_not);
-}
-
 template <typename T>
 const T* memory_of(const at::Tensor& column, const char* name) {
   TANDEM_CHECK(column.is_cpu() && column.is_contiguous() && column.scalar_type() == c10::CppTypeToScalarType<T>(),

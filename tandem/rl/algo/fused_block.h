@@ -27,9 +27,6 @@ namespace tandem::rl {
 /// float32 on the CPU, nothing of it frozen, with categorical, multi-categorical or normal actions.
 [[nodiscard]] std::string why_not_fused(const ActorCritic& policy);
 
-/// TrainingRun::gradients_by() of who has fused kernels unless there is a reason why not, a clause.
-[[nodiscard]] std::string gradients_by(const std::string& why_not, InstructionSet set);
-
 /// [rows, ...] on the CPU, contiguous. There may be more rows of observations and masks than of actions.
 struct FusedRows {
   const Observation& observation;

@@ -12,6 +12,7 @@
 #include "tandem/model/named_copy.h"
 #include "tandem/rl/algo/appo_loss.h"
 #include "tandem/rl/algo/run_parts.h"
+#include "tandem/rl/algo/trajectory_output.h"
 
 namespace tandem::rl {
 namespace {
@@ -53,11 +54,12 @@ ImpalaLearner::ImpalaLearner(const ImpalaSetup& setup, const LearnedPolicy& lear
   team_ = std::make_unique<learner::ReplicaTeam>(
       placements, options,
       [this](const sync::Placement& placement) { return seats_[index_of(placement.local)].policy; }, setup_.ranks);
+  gradients_ = choose(learned);
   for (const sync::Placement& placement : placements) {
     Seat& seat = seats_[index_of(placement.local)];
     seat.weights = weights_of(*seat.policy);
     if (setup_.appo) build_target(seat, learned.build());
-    build_kernels(seat);
+    build_gradients(seat, team_->member(placement.local).replica);
   }
 }
 
@@ -71,25 +73,32 @@ void ImpalaLearner::build_target(Seat& seat, const std::shared_ptr<ActorCritic>&
   copy_weights(seat.weights, seat.target_weights);
 }
 
-std::string ImpalaLearner::why_no_kernels(const Seat& seat) const {
-  if (setup_.impala.kernel == LossKernel::kOff) return "impala.kernel is off";
-  if (setup_.appo && setup_.appo->kl_coef > 0) return "there are none for appo.kl_coef above 0";
-  return why_not_fused(*seat.policy);
+GradientChoice ImpalaLearner::choose(const LearnedPolicy& learned) const {
+  const bool has_kl = setup_.appo && setup_.appo->kl_coef > 0;
+  return choose_gradients({.policy = policy(),
+                           .wanted = setup_.impala.kernel,
+                           .option = "impala.kernel",
+                           .no_kernels = has_kl ? "there are none for appo.kl_coef above 0" : "",
+                           .no_replay = learned.batches == BatchesOf::kDecisions ? "batches differ in their rows" : "",
+                           .set = setup_.actor.instruction_set});
 }
 
-void ImpalaLearner::build_kernels(Seat& seat) const {
-  if (!why_no_kernels(seat).empty()) return;
-  const auto& policy = dynamic_cast<const MlpPolicy&>(*seat.policy);
+void ImpalaLearner::build_gradients(Seat& seat, sync::Replica& replica) const {
   const InstructionSet set = setup_.actor.instruction_set;
-  if (seat.target) {
-    seat.fused_appo = std::make_unique<FusedAppo<float>>(policy, dynamic_cast<const MlpPolicy&>(*seat.target), set);
-  } else {
-    seat.fused_impala = std::make_unique<FusedImpala<float>>(policy, set);
+  if (gradients_.way == GradientWay::kFused) {
+    const auto& policy = dynamic_cast<const MlpPolicy&>(*seat.policy);
+    if (seat.target) {
+      seat.fused_appo = std::make_unique<FusedAppo<float>>(policy, dynamic_cast<const MlpPolicy&>(*seat.target), set);
+    } else {
+      seat.fused_impala = std::make_unique<FusedImpala<float>>(policy, set);
+    }
+  } else if (gradients_.way == GradientWay::kReplayed) {
+    seat.replayed = std::make_unique<learner::ReplayedLoss>(
+        replica, [this, &seat](const learner::ShardBatch& rows, const at::Tensor& /*constants*/) {
+          if (!seat.target) return impala_loss_on_device(*seat.policy, rows, setup_.impala);
+          return appo_loss_on_device(*seat.policy, *seat.target, rows, setup_.impala, *setup_.appo);
+        });
   }
-}
-
-std::string ImpalaLearner::gradients_by() const {
-  return rl::gradients_by(why_no_kernels(seats_.front()), setup_.actor.instruction_set);
 }
 
 ImpalaLearner::Step ImpalaLearner::step(std::span<const learner::Batch> batch, double lr_factor) {
@@ -101,7 +110,7 @@ ImpalaLearner::Step ImpalaLearner::step(std::span<const learner::Batch> batch, d
         batch.subspan(index_of(placement.mine.begin - shards_.begin), index_of(placement.mine.size())), 1);
     member.learner.begin_pass(learner::Order::kSequential);
     Seat& seat = seats_[index_of(placement.local)];
-    const learner::LearnerReport made = step_of(seat, member.learner, lr_factor);
+    const learner::LearnerReport made = step_of(seat, member, lr_factor);
     seat.wait_seconds = made.step.wait_seconds;
     if (placement.local == 0) step.grad_norm = made.step.grad_norm;
   });
@@ -110,7 +119,7 @@ ImpalaLearner::Step ImpalaLearner::step(std::span<const learner::Batch> batch, d
   return step;
 }
 
-learner::LearnerReport ImpalaLearner::step_of(Seat& seat, learner::Learner& learner, double lr_factor) {
+learner::LearnerReport ImpalaLearner::step_of(Seat& seat, learner::Member& member, double lr_factor) {
   fault_point("impala.learn");
   const Limits limits{.deadline = Deadline::after(patience_), .stop = {}};
   if (seat.fused_impala || seat.fused_appo) {
@@ -120,15 +129,27 @@ learner::LearnerReport ImpalaLearner::step_of(Seat& seat, learner::Learner& lear
       if (seat.fused_impala) return seat.fused_impala->run(rows, setup_.impala, numbers);
       return seat.fused_appo->run(rows, setup_.impala, *setup_.appo, numbers);
     };
-    return learner.step(0, learner::GradientFunction(std::cref(gradients)), lr_factor, limits);
+    return member.learner.step(0, learner::GradientFunction(std::cref(gradients)), lr_factor, limits);
   }
+  if (seat.replayed) return replay(seat, member, lr_factor, limits);
   const auto loss = [&](const learner::ShardBatch& rows) {
     ImpalaNumbers& numbers = numbers_of(rows.shard);
     if (rows.rows == 0) return nothing_of(numbers, learner::ShardLoss{});
     if (!seat.target) return impala_loss(*seat.policy, rows, setup_.impala, numbers);
     return appo_loss(*seat.policy, *seat.target, rows, setup_.impala, *setup_.appo, numbers);
   };
-  return learner.step(0, learner::LossFunction(std::cref(loss)), lr_factor, limits);
+  return member.learner.step(0, learner::LossFunction(std::cref(loss)), lr_factor, limits);
+}
+
+learner::LearnerReport ImpalaLearner::replay(Seat& seat, learner::Member& member, double lr_factor,
+                                             const Limits& limits) {
+  learner::LearnerReport report = member.learner.step(0, *seat.replayed, {}, lr_factor, limits);
+  const Range mine = member.replica.placement().mine;
+  for (int shard = mine.begin; shard < mine.end; ++shard) {
+    const std::int64_t rows = member.learner.batch().rows_in(shard, 0);
+    numbers_of(shard) = rows == 0 ? ImpalaNumbers{} : rl::numbers_of(rows, seat.replayed->numbers(shard));
+  }
+  return report;
 }
 
 void ImpalaLearner::renew_targets() {

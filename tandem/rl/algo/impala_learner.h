@@ -19,17 +19,25 @@
 
 #include "tandem/learner/replica_team.h"
 #include "tandem/rl/algo/fused_vtrace.h"
+#include "tandem/rl/algo/gradient_way.h"
 #include "tandem/rl/algo/impala_loss.h"
 #include "tandem/rl/algo/impala_setup.h"
 #include "tandem/rl/algo/weights.h"
 
 namespace tandem::rl {
 
+/// What the batches of a policy are made of.
+enum class BatchesOf {
+  kTrajectories,  // trajectory.h: all of one shape
+  kDecisions,     // decision_trajectory.h: as many as there were
+};
+
 /// Whom a learner makes better.
 struct LearnedPolicy {
   std::function<std::shared_ptr<ActorCritic>()> build;  // with the same parameters each time, on the CPU
   std::uint64_t seed = 0;                               // of all that learning draws
   std::string threads = "replica";                      // the replicas' threads' name
+  BatchesOf batches = BatchesOf::kTrajectories;
 };
 
 class ImpalaLearner {
@@ -62,7 +70,7 @@ class ImpalaLearner {
   /// Where each of them is learned from.
   [[nodiscard]] const std::vector<c10::Device>& shard_devices() const { return shard_devices_; }
   /// A sentence for the log; see TrainingRun::gradients_by().
-  [[nodiscard]] std::string gradients_by() const;
+  [[nodiscard]] const std::string& gradients_by() const { return gradients_.sentence; }
 
   /// Passes over batches.
   [[nodiscard]] std::uint64_t passes() const;
@@ -80,16 +88,18 @@ class ImpalaLearner {
     Weights weights, target_weights;                   // theirs, alive
     std::unique_ptr<FusedImpala<float>> fused_impala;  // of the algorithm, or null
     std::unique_ptr<FusedAppo<float>> fused_appo;
-    double wait_seconds = 0;  // in the last step
+    std::unique_ptr<learner::ReplayedLoss> replayed;  // of either, likewise
+    double wait_seconds = 0;                          // in the last step
   };
 
   void build_target(Seat& seat, const std::shared_ptr<ActorCritic>& like) const;
-  void build_kernels(Seat& seat) const;
-  [[nodiscard]] std::string why_no_kernels(const Seat& seat) const;  // in a clause; empty when there are
+  [[nodiscard]] GradientChoice choose(const LearnedPolicy& learned) const;
+  void build_gradients(Seat& seat, sync::Replica& replica) const;
   [[nodiscard]] ImpalaNumbers& numbers_of(int shard) {
     return numbers_[static_cast<std::size_t>(shard - shards_.begin)];
   }
-  learner::LearnerReport step_of(Seat& seat, learner::Learner& learner, double lr_factor);
+  learner::LearnerReport step_of(Seat& seat, learner::Member& member, double lr_factor);
+  learner::LearnerReport replay(Seat& seat, learner::Member& member, double lr_factor, const Limits& limits);
 
   const ImpalaSetup& setup_;
   const Clock::duration patience_;
@@ -97,6 +107,7 @@ class ImpalaLearner {
   Range shards_;
   std::vector<c10::Device> shard_devices_;
   std::vector<Seat> seats_;             // by replica of this rank
+  GradientChoice gradients_;            // of all seats
   std::vector<ImpalaNumbers> numbers_;  // of the last step, by shard of this rank
   std::unique_ptr<learner::ReplicaTeam> team_;
 };

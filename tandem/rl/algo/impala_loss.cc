@@ -11,6 +11,11 @@ namespace tandem::rl {
 
 learner::ShardLoss impala_loss(ActorCritic& policy, const learner::ShardBatch& batch, const ImpalaOptions& options,
                                ImpalaNumbers& numbers) {
+  return read_numbers(impala_loss_on_device(policy, batch, options), learner::rows_of(batch.columns), numbers);
+}
+
+learner::DeviceLoss impala_loss_on_device(ActorCritic& policy, const learner::ShardBatch& batch,
+                                          const ImpalaOptions& options) {
   const TrajectoryView seen = trajectory_view(batch.columns, batch.states);
   const TrajectoryOutput now = output_of(policy, seen, options);
   const at::Tensor log_ratio = (now.log_prob - seen.log_prob).detach();
@@ -31,8 +36,9 @@ learner::ShardLoss impala_loss(ActorCritic& policy, const learner::ShardBatch& b
   const at::Tensor ratio = log_ratio.exp();
   const at::Tensor approx_kl = (ratio - 1 - log_ratio).mean();
   const at::Tensor cut = (ratio > options.rho_clip).to(at::kFloat).mean();
-  numbers = numbers_of({policy_loss, value_loss, entropy, approx_kl, cut}, error, targets.value_target);
-  return {.loss = loss, .weight = static_cast<double>(seen.count()), .outputs = {}};
+  return {
+      .loss = loss,
+      .numbers = numbers_on_device({policy_loss, value_loss, entropy, approx_kl, cut}, error, targets.value_target)};
 }
 
 }  // namespace tandem::rl

@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "tandem/learner/loss.h"
+#include "tandem/learner/replayed_loss.h"
 #include "tandem/rl/algo/impala_options.h"
 #include "tandem/rl/policy/policy.h"
 
@@ -25,5 +26,9 @@ struct ImpalaNumbers {
 /// The loss of one trajectory's batch. Writes its numbers to `numbers`.
 [[nodiscard]] learner::ShardLoss impala_loss(ActorCritic& policy, const learner::ShardBatch& batch,
                                              const ImpalaOptions& options, ImpalaNumbers& numbers);
+/// The same with the numbers left where they are (numbers_of() of trajectory_output.h takes them), for a
+/// learner::ReplayedLoss. On a CUDA device not for decisions, which are traced on the host.
+[[nodiscard]] learner::DeviceLoss impala_loss_on_device(ActorCritic& policy, const learner::ShardBatch& batch,
+                                                        const ImpalaOptions& options);
 
 }  // namespace tandem::rl

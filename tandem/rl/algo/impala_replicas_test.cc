@@ -50,6 +50,24 @@ std::string state_of(const Variant& variant, int shards, int replicas) {
   return run.state_sha256();
 }
 
+TEST(ImpalaRecordedTest, RecordedPassesHaveTheBitsAndTheNumbersOfAutograd) {
+  for (const bool appo : {false, true}) {
+    const auto setup = [appo](LossKernel kernel, int replicas) {
+      return replicated_setup({.name = "Recorded", .appo = appo, .kernel = kernel}, 4, replicas);
+    };
+    ImpalaRun autograd(setup(LossKernel::kOff, 1));
+    const LearnReport wanted = run_to_the_end(autograd).learning;
+    for (const int replicas : {1, 2}) {
+      ImpalaRun recorded(setup(LossKernel::kRecorded, replicas));
+      const LearnReport now = run_to_the_end(recorded).learning;
+      EXPECT_EQ(recorded.state_sha256(), autograd.state_sha256()) << (appo ? "APPO" : "IMPALA") << " on " << replicas;
+      for (const auto of : {&LearnReport::policy_loss, &LearnReport::value_loss, &LearnReport::entropy,
+                            &LearnReport::approx_kl, &LearnReport::clip_fraction, &LearnReport::explained_variance})
+        EXPECT_EQ(now.*of, wanted.*of) << replicas;
+    }
+  }
+}
+
 class ImpalaReplicasTest : public ::testing::TestWithParam<Variant> {};
 
 TEST_P(ImpalaReplicasTest, WithTheSameShardsAnyNumberOfReplicasGivesTheSameBits) {

@@ -56,7 +56,8 @@ void MultiAgentImpala::build_seats(Clock::duration patience) {
     seats_[p].learner = std::make_unique<ImpalaLearner>(setup_,
                                                         LearnedPolicy{.build = [this, p] { return build_policy(p); },
                                                                       .seed = seed_of_policy(setup_.seed, p),
-                                                                      .threads = threads_of_policy(map_[p].name)},
+                                                                      .threads = threads_of_policy(map_[p].name),
+                                                                      .batches = BatchesOf::kDecisions},
                                                         patience);
   }
 }

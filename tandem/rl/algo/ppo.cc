@@ -28,10 +28,10 @@ std::array<double, 3> power_sums(const at::Tensor& numbers) {
   return {static_cast<double>(flat.numel()), sum, squares};
 }
 
-// The same of the rows of a column that lies on the CPU.
-std::array<double, 3> power_sums(const learner::ShardRows& rows, const char* name) {
-  const at::Tensor& column = learner::column(rows.columns, name);
-  TANDEM_CHECK(column.is_contiguous(), "column ", name, " is not contiguous");
+// The same of some rows of a column that lies on the CPU.
+std::array<double, 3> power_sums(const learner::ShardRows& rows, const at::Tensor& column) {
+  TANDEM_CHECK(column.is_cpu() && column.is_contiguous(), "a column on ", column.device().str(), " of strides ",
+               column.strides());
   const float* number = column.const_data_ptr<float>();
   double sum = 0, squares = 0;
   for (std::int64_t i = 0; i < rows.rows; ++i) {
@@ -57,14 +57,24 @@ void set_advantage_moments(const double* power_sum, PpoMinibatch& minibatch) {
 }  // namespace
 
 Ppo::Ppo(learner::Member member, ActorCritic& policy, const PpoOptions& options, InstructionSet set)
-    : member_(std::move(member)), policy_(policy), options_(options), now_(options), set_(set) {
-  if (options.kernel == LossKernel::kOff || !why_not_fused(policy).empty()) return;
-  fused_ = std::make_unique<FusedPpo<float>>(dynamic_cast<MlpPolicy&>(policy), set);
-}
-
-std::string Ppo::gradients_by() const {
-  if (options_.kernel == LossKernel::kOff) return rl::gradients_by("ppo.kernel is off", set_);
-  return rl::gradients_by(why_not_fused(policy_), set_);
+    : member_(std::move(member)),
+      policy_(policy),
+      options_(options),
+      now_(options),
+      gradients_(choose_gradients(
+          {.policy = policy,
+           .wanted = options.kernel,
+           .option = "ppo.kernel",
+           .no_replay = options.fragments == Fragments::kUneven ? "minibatches differ in their rows" : "",
+           .set = set})) {
+  if (gradients_.way == GradientWay::kFused) {
+    fused_ = std::make_unique<FusedPpo<float>>(dynamic_cast<MlpPolicy&>(policy), set);
+  } else if (gradients_.way == GradientWay::kReplayed) {
+    replayed_ = std::make_unique<learner::ReplayedLoss>(
+        member_.replica, [this](const learner::ShardBatch& rows, const at::Tensor& constants) {
+          return ppo_loss_on_device(policy_, rows, options_, constants);
+        });
+  }
 }
 
 LearnReport Ppo::update(std::span<Fragment* const> fragments, double progress, Clock::duration patience) {
@@ -141,10 +151,13 @@ void Ppo::normalize_over_batch(std::span<Fragment* const> fragments) {
 
 Ppo::PowerSums Ppo::advantage_sums(int shard, std::int64_t minibatch) {
   const learner::LoadedBatch& batch = member_.learner.batch();
-  if (fused_) return power_sums(batch.rows_of_minibatch(shard, minibatch), "advantage");
-  const at::Tensor advantage = batch.column_of_minibatch("advantage", shard, minibatch);
-  if (!options_.sequences) return power_sums(advantage);
-  return power_sums(advantage.masked_select(batch.column_of_minibatch(kLearnedColumn, shard, minibatch) != 0));
+  if (options_.sequences) {
+    const at::Tensor advantage = batch.column_of_minibatch("advantage", shard, minibatch);
+    return power_sums(advantage.masked_select(batch.column_of_minibatch(kLearnedColumn, shard, minibatch) != 0));
+  }
+  // Of the fragment, so that no device is waited for.
+  const auto local = static_cast<std::size_t>(shard - member_.replica.placement().mine.begin);
+  return power_sums(batch.rows_of_minibatch(shard, minibatch), learner::column(batches_[local].columns, "advantage"));
 }
 
 // The moments of all minibatches of the pass in one sum, since their rows are known once its order is.
@@ -171,12 +184,24 @@ learner::LearnerReport Ppo::step(std::int64_t minibatch, double lr_factor, Clock
     };
     return member_.learner.step(minibatch, learner::GradientFunction(std::cref(gradients)), lr_factor, limits);
   }
+  if (replayed_) return replay(minibatch, lr_factor, limits);
   const auto loss = [&](const learner::ShardBatch& rows) {
     PpoSums& sums = minibatch_sums_.emplace_back();
     if (rows.rows == 0) return learner::ShardLoss{};  // of uneven fragments
     return ppo_loss(policy_, rows, now_, shared, sums);
   };
   return member_.learner.step(minibatch, learner::LossFunction(std::cref(loss)), lr_factor, limits);
+}
+
+learner::LearnerReport Ppo::replay(std::int64_t minibatch, double lr_factor, const Limits& limits) {
+  const PpoConstants constants = ppo_constants(now_, minibatches_[static_cast<std::size_t>(minibatch)]);
+  learner::LearnerReport report = member_.learner.step(minibatch, *replayed_, constants, lr_factor, limits);
+  const Range mine = member_.replica.placement().mine;
+  for (int shard = mine.begin; shard < mine.end; ++shard) {
+    const auto rows = static_cast<double>(member_.learner.batch().rows_in(shard, minibatch));
+    minibatch_sums_.push_back(ppo_sums_of(rows, replayed_->numbers(shard)));
+  }
+  return report;
 }
 
 // Returns whether the update goes on.

@@ -13,6 +13,7 @@
 
 #include "tandem/learner/replica_team.h"
 #include "tandem/rl/algo/fused_ppo.h"
+#include "tandem/rl/algo/gradient_way.h"
 #include "tandem/rl/algo/ppo_loss.h"
 #include "tandem/rl/algo/ppo_options.h"
 #include "tandem/rl/algo/training_run.h"
@@ -27,7 +28,7 @@ class Ppo {
   Ppo(learner::Member member, ActorCritic& policy, const PpoOptions& options, InstructionSet set);
 
   /// See TrainingRun.
-  [[nodiscard]] std::string gradients_by() const;
+  [[nodiscard]] const std::string& gradients_by() const { return gradients_.sentence; }
 
   /// Learns from one fragment a shard of this replica. `progress`: share of the run that is done, for schedules.
   LearnReport update(std::span<Fragment* const> fragments, double progress, Clock::duration patience);
@@ -51,6 +52,7 @@ class Ppo {
   void normalize_over_minibatches();
   [[nodiscard]] PowerSums advantage_sums(int shard, std::int64_t minibatch);
   learner::LearnerReport step(std::int64_t minibatch, double lr_factor, Clock::duration patience);
+  learner::LearnerReport replay(std::int64_t minibatch, double lr_factor, const Limits& limits);
   bool run_pass(Clock::duration patience, double lr_factor, LearnReport& report);
   bool kl_exceeded();
   [[nodiscard]] ShardNumbers& no_numbers(std::size_t shards);
@@ -62,14 +64,15 @@ class Ppo {
   ActorCritic& policy_;
   const PpoOptions options_;
   PpoOptions now_;  // with what the update at hand has of scheduled and adapted weights
-  const InstructionSet set_;
-  std::unique_ptr<FusedPpo<float>> fused_;  // null: tensor operations and autograd
-  std::vector<PpoMinibatch> minibatches_;   // of the pass
-  std::vector<PpoSums> sums_;               // of the update, a shard each
-  std::vector<PpoSums> minibatch_sums_;     // of the minibatch, a shard each
-  std::vector<learner::Batch> batches_;     // what is loaded, a shard each
-  ShardNumbers numbers_;                    // memory of what sum() takes
-  double sum_seconds_ = 0;                  // of statistics over all shards, in this update
+  const GradientChoice gradients_;
+  std::unique_ptr<FusedPpo<float>> fused_;           // of GradientWay::kFused, or null
+  std::unique_ptr<learner::ReplayedLoss> replayed_;  // likewise
+  std::vector<PpoMinibatch> minibatches_;            // of the pass
+  std::vector<PpoSums> sums_;                        // of the update, a shard each
+  std::vector<PpoSums> minibatch_sums_;              // of the minibatch, a shard each
+  std::vector<learner::Batch> batches_;              // what is loaded, a shard each
+  ShardNumbers numbers_;                             // memory of what sum() takes
+  double sum_seconds_ = 0;                           // of statistics over all shards, in this update
   std::atomic<Phase> phase_{Phase::kWait};
 };
 

@@ -12,7 +12,11 @@
 #pragma once
 #include <ATen/core/Tensor.h>
 
+#include <array>
+#include <span>
+
 #include "tandem/learner/loss.h"
+#include "tandem/learner/replayed_loss.h"
 #include "tandem/rl/algo/ppo_options.h"
 #include "tandem/rl/policy/policy.h"
 
@@ -33,5 +37,16 @@ struct PpoSums {
 /// The loss of one shard's rows, whose columns are those of ppo_columns(). Adds the shard's sums to `sums`.
 [[nodiscard]] learner::ShardLoss ppo_loss(ActorCritic& policy, const learner::ShardBatch& batch,
                                           const PpoOptions& options, const PpoMinibatch& minibatch, PpoSums& sums);
+
+/// The same for a learner::ReplayedLoss: with `constants` in place of what changes from step to step, the means in
+/// place of sums, and nothing read on the host. Whether there is a penalty for KL, `options` say. Policies whose
+/// entropy is an estimate draw random numbers, and are not for this.
+[[nodiscard]] learner::DeviceLoss ppo_loss_on_device(ActorCritic& policy, const learner::ShardBatch& batch,
+                                                     const PpoOptions& options, const at::Tensor& constants);
+/// In the order in which it reads them.
+using PpoConstants = std::array<double, 7>;
+[[nodiscard]] PpoConstants ppo_constants(const PpoOptions& options, const PpoMinibatch& minibatch);
+/// The sums over `rows` rows of DeviceLoss::numbers.
+[[nodiscard]] PpoSums ppo_sums_of(double rows, std::span<const double> means);
 
 }  // namespace tandem::rl

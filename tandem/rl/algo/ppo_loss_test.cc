@@ -5,6 +5,9 @@
 #include <torch/types.h>
 
 #include <cmath>
+#include <vector>
+
+#include "tandem/rl/policy/mlp_policy.h"
 
 namespace tandem::rl {
 namespace {
@@ -88,6 +91,44 @@ TEST(PpoLossTest, EntropyIsABonus) {
   const Numbers with = computed(options, {});
   EXPECT_NEAR(with.loss, without - 0.5 * std::log(2.0), 1e-6);
   EXPECT_NEAR(with.sums.entropy, 2 * std::log(2.0), 1e-6);
+}
+
+// The same operations on the same numbers, which are told in another way.
+TEST(PpoLossTest, NumbersOnTheDeviceGiveTheBitsOfNumbersOnTheHost) {
+  const Spec spec = two_actions();
+  PpoOptions options;
+  options.entropy_coef = 0.013;
+  options.kl_coef = 0.21;
+  const PpoMinibatch minibatch{.clip_range = 0.17, .advantage_mean = 0.37, .advantage_scale = 1.9};
+  learner::ShardBatch batch = rows();
+  batch.columns.back().second = torch::tensor({0.3F, -1.2F}).reshape({2, 1});
+  MlpPolicy policy(spec, {.hidden = {8}}, at::detail::createCPUGenerator(3));
+  const auto gradients = [&policy] {
+    std::vector<torch::Tensor> all;
+    for (torch::Tensor& parameter : policy.parameters()) {
+      all.push_back(parameter.grad().clone());
+      parameter.mutable_grad().reset();
+    }
+    return all;
+  };
+  PpoSums wanted;
+  const learner::ShardLoss host = ppo_loss(policy, batch, options, minibatch, wanted);
+  host.loss.backward();
+  const std::vector<torch::Tensor> wanted_gradients = gradients();
+
+  const PpoConstants constants = ppo_constants(options, minibatch);
+  const learner::DeviceLoss made =
+      ppo_loss_on_device(policy, batch, options, torch::tensor(c10::ArrayRef<double>(constants), torch::kDouble));
+  made.loss.backward();
+  EXPECT_TRUE(made.loss.equal(host.loss)) << made.loss << " and " << host.loss;
+  const torch::Tensor means = made.numbers.to(torch::kDouble);
+  const PpoSums sums = ppo_sums_of(2, {means.const_data_ptr<double>(), 5});
+  for (const auto of : {&PpoSums::rows, &PpoSums::policy_loss, &PpoSums::value_loss, &PpoSums::entropy,
+                        &PpoSums::approx_kl, &PpoSums::clipped})
+    EXPECT_EQ(sums.*of, wanted.*of);
+  const std::vector<torch::Tensor> gradients_now = gradients();
+  for (std::size_t i = 0; i < gradients_now.size(); ++i)
+    EXPECT_TRUE(gradients_now[i].equal(wanted_gradients[i])) << "parameter " << i;
 }
 
 }  // namespace

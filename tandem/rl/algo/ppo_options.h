@@ -17,10 +17,11 @@ enum class Schedule { kConstant, kLinear };
 /// Over which rows advantages are brought to mean 0 and deviation 1; always over all shards of the run.
 enum class AdvantageNormalization { kNone, kMinibatch, kBatch };
 
-/// How the loss and its gradients are computed. Both give the same numbers to rounding, not the same bits.
+/// How the loss and its gradients are computed. All give the same numbers to rounding, the last two the same bits.
 enum class LossKernel {
-  kAuto,  // by fused_block.h where the policy allows it
-  kOff,   // always by tensor operations and autograd
+  kAuto,      // by fused kernels, else recorded on a CUDA device, else as kOff: what the policy allows (gradient_way.h)
+  kRecorded,  // tensor operations and autograd, recorded (learner/replayed_loss.h); where that cannot be, an error
+  kOff,       // tensor operations and autograd
 };
 
 /// Whether the shards' fragments have equally many steps.

@@ -50,6 +50,25 @@ TEST(PpoRunTest, EveryTopologyGivesTheSameBitsForDiscreteActions) {
   EXPECT_NE(state_after(setup_for("CartPole-v1", 2, 1), 4), expected);
 }
 
+// What changes from step to step is among it: schedules, an adapted weight, the end of passes by a target.
+TEST(PpoRunTest, RecordedPassesHaveTheBitsOfAutograd) {
+  for (const char* env : {"CartPole-v1", "Pendulum-v1"}) {
+    const auto setup = [env](LossKernel kernel, int replicas) {
+      PpoSetup s = setup_for(env, 4, replicas);
+      s.ppo.kernel = kernel;
+      s.ppo.entropy_coef = 0.01;
+      s.ppo.entropy_coef_schedule = s.ppo.clip_range_schedule = Schedule::kLinear;
+      s.ppo.kl_coef = 0.2;
+      s.ppo.kl_coef_target = 0.001;
+      s.ppo.target_kl = 0.02;
+      return s;
+    };
+    const std::string expected = state_after(setup(LossKernel::kOff, 1), 6);
+    for (const int replicas : {1, 2})
+      EXPECT_EQ(state_after(setup(LossKernel::kRecorded, replicas), 6), expected) << env << " on " << replicas;
+  }
+}
+
 TEST(PpoRunTest, EveryTopologyGivesTheSameBitsForContinuousNormalisedRuns) {
   const auto setup = [](int replicas) {
     PpoSetup s = setup_for("Pendulum-v1", 4, replicas);

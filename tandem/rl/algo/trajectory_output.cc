@@ -38,21 +38,28 @@ TrajectoryOutput output_of(ActorCritic& policy, const TrajectoryView& seen, cons
   return result;
 }
 
-ImpalaNumbers numbers_of(const std::vector<at::Tensor>& means, const at::Tensor& error,
-                         const at::Tensor& value_target) {
-  std::vector<at::Tensor> all = means;
-  all.push_back(error.var(/*unbiased=*/false));
-  all.push_back(value_target.var(/*unbiased=*/false));
-  const at::Tensor numbers = at::stack(all).to(at::kCPU, at::kDouble);
-  const double* number = numbers.const_data_ptr<double>();
-  const double of_targets = number[6];
-  return {.rows = error.numel(),
-          .policy_loss = number[0],
-          .value_loss = number[1],
-          .entropy = number[2],
-          .approx_kl = number[3],
-          .cut = number[4],
-          .explained_variance = of_targets > 0 ? 1 - number[5] / of_targets : std::numeric_limits<double>::quiet_NaN()};
+at::Tensor numbers_on_device(std::vector<at::Tensor> means, const at::Tensor& error, const at::Tensor& value_target) {
+  means.push_back(error.var(/*unbiased=*/false));
+  means.push_back(value_target.var(/*unbiased=*/false));
+  return at::stack(means);
+}
+
+ImpalaNumbers numbers_of(std::int64_t rows, std::span<const double> numbers) {
+  const double of_targets = numbers[6];
+  return {
+      .rows = rows,
+      .policy_loss = numbers[0],
+      .value_loss = numbers[1],
+      .entropy = numbers[2],
+      .approx_kl = numbers[3],
+      .cut = numbers[4],
+      .explained_variance = of_targets > 0 ? 1 - numbers[5] / of_targets : std::numeric_limits<double>::quiet_NaN()};
+}
+
+learner::ShardLoss read_numbers(const learner::DeviceLoss& made, std::int64_t rows, ImpalaNumbers& numbers) {
+  const at::Tensor here = made.numbers.to(at::kCPU, at::kDouble);
+  numbers = numbers_of(rows, {here.const_data_ptr<double>(), static_cast<std::size_t>(here.numel())});
+  return {.loss = made.loss, .weight = static_cast<double>(rows), .outputs = {}};
 }
 
 }  // namespace tandem::rl

@@ -2,9 +2,12 @@
 //
 // Threads: any.
 #pragma once
+#include <cstdint>
 #include <memory>
+#include <span>
 #include <vector>
 
+#include "tandem/learner/replayed_loss.h"
 #include "tandem/model/distribution.h"
 #include "tandem/rl/algo/impala_loss.h"
 #include "tandem/rl/algo/impala_options.h"
@@ -21,8 +24,14 @@ struct TrajectoryOutput {
 /// `policy` is a RecurrentActorCritic where the options have a sequence_length.
 [[nodiscard]] TrajectoryOutput output_of(ActorCritic& policy, const TrajectoryView& seen, const ImpalaOptions& options);
 
-/// `means`: scalars of policy_loss, value_loss, entropy, approx_kl and cut. `error`: value target less value.
-[[nodiscard]] ImpalaNumbers numbers_of(const std::vector<at::Tensor>& means, const at::Tensor& error,
-                                       const at::Tensor& value_target);
+/// On the device. `means`: scalars of policy_loss, value_loss, entropy, approx_kl and cut. `error`: value target less
+/// value.
+[[nodiscard]] at::Tensor numbers_on_device(std::vector<at::Tensor> means, const at::Tensor& error,
+                                           const at::Tensor& value_target);
+/// The same on the host, of `rows` rows.
+[[nodiscard]] ImpalaNumbers numbers_of(std::int64_t rows, std::span<const double> numbers);
+/// Of a loss that leaves its numbers on the device; waits for it. Writes them to `numbers`.
+[[nodiscard]] learner::ShardLoss read_numbers(const learner::DeviceLoss& made, std::int64_t rows,
+                                              ImpalaNumbers& numbers);
 
 }  // namespace tandem::rl

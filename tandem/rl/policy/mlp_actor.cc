@@ -18,9 +18,8 @@ std::size_t elements(std::int64_t rows, std::int64_t size) { return static_cast<
 bool MlpActor::can_run(const MlpPolicy& policy) {
   if (policy.has_torso()) return false;
   const auto parameters = policy.parameters();
-  return std::ranges::all_of(parameters, [](const at::Tensor& parameter) {
-    return parameter.is_cpu() && parameter.scalar_type() == at::kFloat;
-  });
+  return std::ranges::all_of(parameters,
+                             [](const at::Tensor& parameter) { return parameter.scalar_type() == at::kFloat; });
 }
 
 MlpActor::MlpActor(const MlpPolicy& policy, const ActorOptions& options, std::int64_t rows, std::uint64_t seed)
@@ -40,7 +39,7 @@ void MlpActor::refresh() {
   inference_.refresh();
   sampler_.renew();
   if (log_std_.empty()) return;
-  const at::Tensor log_std = policy_.log_std().detach().contiguous();
+  const at::Tensor log_std = policy_.log_std().detach().cpu().contiguous();
   std::copy_n(log_std.const_data_ptr<float>(), log_std_.size(), log_std_.begin());
 }
 

@@ -19,7 +19,8 @@ namespace tandem::rl {
 
 class MlpActor final : public Actor {
  public:
-  /// Whether the policy has no torso, and its parameters are float32 on the CPU.
+  /// Whether the policy has no torso, and its parameters are float32. They may lie on another device: refresh() copies
+  /// them.
   [[nodiscard]] static bool can_run(const MlpPolicy& policy);
 
   /// For `rows` rows a step. `seed`: of the group's random stream. Throws ConfigError when !can_run(policy), or when

@@ -21,9 +21,11 @@ std::vector<PackedLayer> make_layers(const Mlp* net) {
   return layers;
 }
 
+// From whatever device; where that is the CPU, nothing is copied before.
 void pack(const Mlp* net, std::vector<PackedLayer>& layers) {
   for (std::size_t i = 0; i < layers.size(); ++i) {
-    const at::Tensor weight = net->layers()[i]->weight.contiguous(), bias = net->layers()[i]->bias.contiguous();
+    const at::Tensor weight = net->layers()[i]->weight.cpu().contiguous(),
+                     bias = net->layers()[i]->bias.cpu().contiguous();
     layers[i].pack(weight.const_data_ptr<float>(), bias.const_data_ptr<float>());
   }
 }
@@ -51,11 +53,9 @@ MlpInference::MlpInference(const MlpPolicy& policy, std::int64_t max_rows, Instr
       critic_(make_layers(&policy_.critic())) {
   TANDEM_CHECK(!policy.has_torso(), "these loops have no convolutions");
   for (const at::Tensor& parameter : policy_.parameters()) {
-    if (!parameter.is_cpu() || parameter.scalar_type() != at::kFloat) {
-      throw ConfigError(concat("this inference needs a policy of float32 on the CPU; a parameter is ",
-                               parameter.scalar_type(), " on ", parameter.device().str(),
-                               ". Use its forward() instead"));
-    }
+    if (parameter.scalar_type() == at::kFloat) continue;
+    throw ConfigError(concat("this inference needs a policy of float32; a parameter is ", parameter.scalar_type(),
+                             ". Use its forward() instead"));
   }
   for (AlignedFloats& scratch : shared_) scratch = AlignedFloats(max_rows * widest(trunk_));
   for (AlignedFloats& scratch : own_) scratch = AlignedFloats(max_rows * std::max(widest(actor_), widest(critic_)));

@@ -18,11 +18,12 @@ namespace tandem::rl {
 
 class MlpInference {
  public:
-  /// For up to `max_rows` rows a call. Throws ConfigError when the policy is not float32 on the CPU, or this processor
-  /// does not have `set`. Reads the parameters, as refresh() does.
+  /// For up to `max_rows` rows a call. Throws ConfigError when the policy is not float32, or this processor does not
+  /// have `set`. Reads the parameters, as refresh() does.
   MlpInference(const MlpPolicy& policy, std::int64_t max_rows, InstructionSet set);
 
-  /// Copies the parameters as they are now. Call it after every update of them: once before each rollout.
+  /// Copies the parameters as they are now, from whatever device they lie on. Call it after every update of them: once
+  /// before each rollout.
   void refresh();
 
   /// Where run() writes; the caller owns it. What is null is not computed.

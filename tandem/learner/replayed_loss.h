@@ -1,0 +1,72 @@
+// learner/replayed_loss.h: a loss whose two passes are recorded at the replica's first steps and replayed in all others
+// (device/recorded_work.h), for models so small that starting their kernels takes longer than the kernels do.
+//
+// What is recorded is the same work on the same memory each time. The rows of a step are therefore copied to where
+// those of the first lay, numbers that change from step to step are handed in as a tensor on the device, and whatever
+// the host wants to know is read after the passes, not within.
+//
+// The bits are those of the same loss as a LossFunction. Every parameter of the module takes part in each step, and
+// hooks on them are told of the recording, not of its replays. Gradients begin at zero
+// (FlatParameters::Options::Start). Threads: single-thread, the replica's. Blocking: run() waits for the device, for
+// the loss.
+#pragma once
+#include <ATen/core/Tensor.h>
+
+#include <functional>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "tandem/device/recorded_work.h"
+#include "tandem/learner/loaded_batch.h"
+#include "tandem/learner/loss.h"
+#include "tandem/sync/replica.h"
+
+namespace tandem::learner {
+
+/// What a loss that can be recorded gives, on the replica's device.
+struct DeviceLoss {
+  at::Tensor loss;     // scalar: the mean over the shard's rows
+  at::Tensor numbers;  // [n]: whatever is wanted on the host
+};
+
+/// Computes the loss of one shard with the replica's module. It may do what record_work() allows, draws no random
+/// numbers and keeps nothing of what it computes. `constants`: [k] float64, those of the step.
+using RecordableLoss = std::function<DeviceLoss(const ShardBatch& rows, const at::Tensor& constants)>;
+
+class ReplayedLoss {
+ public:
+  /// `replica` is not owned. `loss` lives as long as this, and so does whatever it refers to.
+  /// Throws InvariantError when the replica's gradients begin with nothing.
+  ReplayedLoss(sync::Replica& replica, RecordableLoss loss);
+  ReplayedLoss(const ReplayedLoss&) = delete;
+  ReplayedLoss& operator=(const ReplayedLoss&) = delete;
+
+  /// The loss of `shard` of the replica in `minibatch` of the pass, whose rows must all be valid, and its gradients:
+  /// adds weight times them to what the parameters have as .grad, between Strategy::open() and close(). The weight is
+  /// the number of rows; without any nothing is done. `constants`: as many in each step. A minibatch of another number
+  /// of rows than the one before is recorded anew. Throws as record_work(), and InvariantError for padded rows.
+  WrittenLoss run(const LoadedBatch& batch, int shard, std::int64_t minibatch, std::span<const double> constants);
+
+  /// DeviceLoss::numbers of the shard's last run() with rows.
+  [[nodiscard]] std::span<const double> numbers(int shard) const;
+
+ private:
+  struct Shard {
+    ShardBatch rows;          // memory of its own
+    at::Tensor constants;     // [k], likewise
+    at::Tensor results;       // [1 + n] float64: the loss, and the numbers
+    at::Tensor host_results;  // the same
+    std::int64_t runs = 0;    // of this memory
+    std::unique_ptr<device::RecordedWork> passes;
+  };
+  void take(const LoadedBatch& batch, int number, std::int64_t minibatch, std::span<const double> constants,
+            Shard& shard) const;
+  void differentiate(Shard& shard) const;
+
+  const sync::Placement placement_;
+  const RecordableLoss loss_;
+  std::vector<Shard> shards_;  // of the replica
+};
+
+}  // namespace tandem::learner

@@ -1,0 +1,81 @@
+#include "tandem/rl/algo/gradient_way.h"
+
+#include <algorithm>
+#include <functional>
+#include <variant>
+
+#include "tandem/base/error.h"
+#include "tandem/base/text.h"
+#include "tandem/device/recorded_work.h"
+#include "tandem/rl/algo/fused_block.h"
+#include "tandem/rl/policy/mlp_policy.h"
+
+namespace tandem::rl {
+namespace {
+
+std::string first_reason(const std::string& one, const std::string& other) { return one.empty() ? other : one; }
+
+// Choices of unequal sizes are padded by tables that the host makes anew each time.
+bool has_equal_choices(const ActionSpace& space) {
+  const auto* choices = std::get_if<MultiDiscrete>(&space);
+  return choices == nullptr || std::ranges::adjacent_find(choices->n, std::not_equal_to()) == choices->n.end();
+}
+
+GradientChoice autograd(const std::string& why) {
+  return {GradientWay::kAutograd,
+          concat("Losses and gradients are computed by tensor operations and autograd, not by fused kernels: ", why)};
+}
+
+GradientChoice replayed(bool on_cpu) {
+  return {GradientWay::kReplayed,
+          concat("Losses and gradients are computed by tensor operations and autograd, recorded ",
+                 on_cpu ? "once and, on a CPU, done again each time" : "once as a CUDA graph")};
+}
+
+}  // namespace
+
+std::string why_not_replayed(const ActorCritic& policy) {
+  const auto* mlp = dynamic_cast<const MlpPolicy*>(&policy);
+  if (mlp == nullptr) return "the policy is no MLP policy";
+  if (mlp->has_torso()) return "the policy has a torso for images";
+  const bool all_floats = std::ranges::all_of(policy.spec().observation,
+                                              [](const Leaf& leaf) { return leaf.type == ElementType::kFloat32; });
+  if (!all_floats) return "observations have integers";
+  const bool has_entropy = policy.family() == ActionFamily::kCategorical ||
+                           policy.family() == ActionFamily::kMultiCategorical ||
+                           policy.family() == ActionFamily::kNormal;
+  if (!has_entropy) return concat("the entropy of ", name_of(policy.family()), " actions is estimated");
+  if (!has_equal_choices(policy.spec().action)) return "the choices of an action have different numbers of options";
+  for (const auto& parameter : policy.named_parameters()) {
+    if (!parameter.value().requires_grad()) return concat(parameter.key(), " is frozen");
+  }
+  return device::why_not_recorded(policy.parameters().front().device());
+}
+
+GradientChoice choose_gradients(const GradientQuestion& question) {
+  const bool on_cpu = question.policy.parameters().front().is_cpu();
+  const auto not_replayed = [&] { return first_reason(question.no_replay, why_not_replayed(question.policy)); };
+  switch (question.wanted) {
+    case LossKernel::kOff:
+      return autograd(concat(question.option, " is off"));
+    case LossKernel::kRecorded:
+      if (const std::string why = not_replayed(); !why.empty()) {
+        throw ConfigError(concat(question.option, ": recorded was asked for, but losses and gradients of this policy ",
+                                 "cannot be recorded: ", why, "; use auto or off"));
+      }
+      return replayed(on_cpu);
+    case LossKernel::kAuto:
+      break;
+  }
+  const std::string not_fused = first_reason(question.no_kernels, why_not_fused(question.policy));
+  if (not_fused.empty()) {
+    return {GradientWay::kFused,
+            concat("Losses and gradients are computed by fused kernels (", name_of(question.set), ")")};
+  }
+  if (on_cpu) return autograd(not_fused);  // where nothing is won by recording
+  if (const std::string why = not_replayed(); !why.empty())
+    return autograd(concat(not_fused, "; nor as a CUDA graph: ", why));
+  return replayed(on_cpu);
+}
+
+}  // namespace tandem::rl

@@ -1,0 +1,41 @@
+// rl/algo/gradient_way.h: how the losses and gradients of a policy are computed; chosen once, before it learns.
+#pragma once
+#include <string>
+
+#include "tandem/base/cpu.h"
+#include "tandem/rl/algo/ppo_options.h"
+#include "tandem/rl/policy/policy.h"
+
+namespace tandem::rl {
+
+/// kFused gives the numbers of the others to rounding, kReplayed the bits of kAutograd.
+enum class GradientWay {
+  kFused,     // by fused_block.h
+  kReplayed,  // by tensor operations and autograd, recorded (learner/replayed_loss.h): on a CUDA device a graph
+  kAutograd,  // by tensor operations and autograd
+};
+
+/// Why a policy's passes cannot be recorded, in a clause; empty when they can: an MlpPolicy with features of floats, no
+/// frozen parameter and actions whose entropy has a closed form, on a device of which work is recorded. Other policies
+/// may wait for the device, or copy to it. Threads: all. Throws as device::why_not_recorded().
+[[nodiscard]] std::string why_not_replayed(const ActorCritic& policy);
+
+/// What is known of who asks; each reason is a clause, or empty.
+struct GradientQuestion {
+  const ActorCritic& policy;
+  LossKernel wanted = LossKernel::kAuto;
+  const char* option = "kernel";  // where that was said, for messages
+  std::string no_kernels = {};    // why this loss has none
+  std::string no_replay = {};     // why this loss, or its batches, cannot be recorded
+  InstructionSet set = InstructionSet::kPortable;
+};
+
+struct GradientChoice {
+  GradientWay way = GradientWay::kAutograd;
+  std::string sentence;  // for the log: see TrainingRun::gradients_by()
+};
+
+/// Throws ConfigError naming the reason when kRecorded is wanted and cannot be.
+[[nodiscard]] GradientChoice choose_gradients(const GradientQuestion& question);
+
+}  // namespace tandem::rl
