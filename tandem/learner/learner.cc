@@ -55,13 +55,6 @@ LearnerReport Learner::step(std::int64_t minibatch, const GradientFunction& grad
                     [&](int shard, LearnerReport& report) { return run_shard(shard, minibatch, gradients, report); });
 }
 
-LearnerReport Learner::step(std::int64_t minibatch, ReplayedLoss& loss, std::span<const double> constants,
-                            double lr_factor, const Limits& limits) {
-  return run_shards(minibatch, lr_factor, limits, [&](int shard, LearnerReport& report) {
-    return run_shard(shard, minibatch, loss, constants, report);
-  });
-}
-
 template <typename RunShard>
 LearnerReport Learner::run_shards(std::int64_t minibatch, double lr_factor, const Limits& limits,
                                   const RunShard& run_shard) {
@@ -104,30 +97,16 @@ double Learner::run_shard(int shard, std::int64_t minibatch, const GradientFunct
   const ShardRows rows = batch_.rows_of_minibatch(shard, minibatch);
   const model::ShardRandomScope random(replica_.generator(shard));
   strategy_.open(shard);
-  const WrittenLoss result = gradients_of(rows, gradients);
+  WrittenLoss result = gradients_of(rows, gradients);
   require_own_random(random, shard);
-  return close_written(shard, minibatch, rows.valid_rows, result, report);
-}
-
-double Learner::run_shard(int shard, std::int64_t minibatch, ReplayedLoss& loss, std::span<const double> constants,
-                          LearnerReport& report) {
-  const model::ShardRandomScope random(replica_.generator(shard));
-  strategy_.open(shard);
-  const WrittenLoss result = loss.run(batch_, shard, minibatch, constants);
-  require_own_random(random, shard);
-  return close_written(shard, minibatch, batch_.rows_in(shard, minibatch), result, report);
-}
-
-double Learner::close_written(int shard, std::int64_t minibatch, std::int64_t valid_rows, WrittenLoss loss,
-                              LearnerReport& report) {
-  if (loss.weight > 0) {
+  if (result.weight > 0) {
     replica_.parameters().mark_written();
   } else {
-    loss.loss = 0;
+    result.loss = 0;
   }
-  close_shard(shard, minibatch, loss, report);
-  report.rows += valid_rows;
-  return loss.weight;
+  close_shard(shard, minibatch, result, report);
+  report.rows += rows.valid_rows;
+  return result.weight;
 }
 
 void Learner::require_own_random(const model::ShardRandomScope& random, int shard) const {

@@ -6,12 +6,10 @@
 // Threads: single-thread, the replica's. Blocking: step() waits for the other replicas where the strategy does.
 #pragma once
 #include <cstdint>
-#include <span>
 #include <vector>
 
 #include "tandem/learner/loaded_batch.h"
 #include "tandem/learner/loss.h"
-#include "tandem/learner/replayed_loss.h"
 #include "tandem/model/shard_random.h"
 #include "tandem/sync/replica.h"
 #include "tandem/sync/staleness_totals.h"
@@ -52,9 +50,6 @@ class Learner {
   /// The same with gradients that `gradients` writes itself, in place of the backward passes. All of them are there at
   /// once, so none is exchanged before the last is.
   LearnerReport step(std::int64_t minibatch, const GradientFunction& gradients, double lr_factor, const Limits& limits);
-  /// The same with passes that are recorded once and replayed. `constants`: those of this step.
-  LearnerReport step(std::int64_t minibatch, ReplayedLoss& loss, std::span<const double> constants, double lr_factor,
-                     const Limits& limits);
 
   /// Passes begun so far: with the run's seed all that the order of rows depends on. For checkpoints.
   [[nodiscard]] std::uint64_t passes() const { return passes_; }
@@ -69,10 +64,6 @@ class Learner {
   LearnerReport run_shards(std::int64_t minibatch, double lr_factor, const Limits& limits, const RunShard& run_shard);
   double run_shard(int shard, std::int64_t minibatch, const LossFunction& loss, LearnerReport& report);
   double run_shard(int shard, std::int64_t minibatch, const GradientFunction& gradients, LearnerReport& report);
-  double run_shard(int shard, std::int64_t minibatch, ReplayedLoss& loss, std::span<const double> constants,
-                   LearnerReport& report);
-  double close_written(int shard, std::int64_t minibatch, std::int64_t valid_rows, WrittenLoss loss,
-                       LearnerReport& report);
   void require_own_random(const model::ShardRandomScope& random, int shard) const;
   void close_shard(int shard, std::int64_t minibatch, const WrittenLoss& loss, LearnerReport& report);
 

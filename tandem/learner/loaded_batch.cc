@@ -215,10 +215,6 @@ at::Tensor LoadedBatch::column_of_minibatch(const std::string& name, int shard, 
   return select(column(from.columns, name), from.rows, slice.first_row(), slice.rows());
 }
 
-std::int64_t LoadedBatch::rows_in(int shard, std::int64_t minibatch) const {
-  return slice_of(shard, shard_at(shard, minibatch), minibatch).rows();
-}
-
 // Of a minibatch that has padding, those before it.
 std::int64_t LoadedBatch::valid_rows(int shard, const Slice& slice) const {
   if (tail_ != Tail::kPad) return slice.rows();

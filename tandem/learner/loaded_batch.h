@@ -96,9 +96,6 @@ class LoadedBatch {
   /// The same into the columns and states of `memory`, tensors as those of a minibatch() with as many rows.
   void copy_minibatch(int shard, std::int64_t minibatch, ShardBatch& memory) const;
 
-  /// Rows of `shard` in that minibatch, padding included. Throws as minibatch() does.
-  [[nodiscard]] std::int64_t rows_in(int shard, std::int64_t minibatch) const;
-
   /// One column of a minibatch, for statistics that are wanted before its step. Throws as minibatch() does, and
   /// DataError when there is no such column.
   [[nodiscard]] at::Tensor column_of_minibatch(const std::string& name, int shard, std::int64_t minibatch) const;

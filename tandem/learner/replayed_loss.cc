@@ -31,21 +31,20 @@ ReplayedLoss::ReplayedLoss(sync::Replica& replica, RecordableLoss loss)
                "a replay adds to gradients that are there");
 }
 
-void ReplayedLoss::take(const LoadedBatch& batch, int number, std::int64_t minibatch, std::span<const double> constants,
+void ReplayedLoss::take(const LoadedBatch& batch, const ShardRows& rows, std::span<const double> constants,
                         Shard& shard) const {
   const at::NoGradGuard no_grad;
   const Span span("take minibatch");
   const auto count = static_cast<std::int64_t>(constants.size());
-  if (shard.runs > 0 && shard.rows.rows == batch.rows_in(number, minibatch)) {
-    batch.copy_minibatch(number, minibatch, shard.rows);
+  if (shard.runs > 0 && shard.rows.rows == rows.rows) {
+    batch.copy_minibatch(rows.shard, rows.minibatch, shard.rows);
   } else {
     shard = Shard{};
-    shard.rows = batch.minibatch(number, minibatch);
+    shard.rows = batch.minibatch(rows.shard, rows.minibatch);
     copy_to_own_memory(shard.rows.columns);
     copy_to_own_memory(shard.rows.states);
     shard.constants = at::zeros({count}, at::device(placement_.device).dtype(at::kDouble));
   }
-  TANDEM_CHECK(shard.rows.valid_rows == shard.rows.rows, shard.rows.valid_rows, " valid rows of ", shard.rows.rows);
   TANDEM_CHECK(shard.constants.numel() == count, count, " constants, ", shard.constants.numel(), " before");
   shard.constants.copy_(at::tensor(c10::ArrayRef<double>(constants.data(), constants.size()), at::kDouble));
 }
@@ -59,22 +58,19 @@ void ReplayedLoss::differentiate(Shard& shard) const {
   shard.results = at::cat({made.loss.detach().reshape({1}).to(at::kDouble), made.numbers.detach().to(at::kDouble)});
 }
 
-WrittenLoss ReplayedLoss::run(const LoadedBatch& batch, int shard, std::int64_t minibatch,
-                              std::span<const double> constants) {
-  if (batch.rows_in(shard, minibatch) == 0) return {};
-  Shard& its = shards_[static_cast<std::size_t>(shard - placement_.mine.begin)];
-  take(batch, shard, minibatch, constants, its);
-  {
-    const Span span("loss and gradients");
-    if (its.runs < kRunsBefore) {
-      differentiate(its);
-    } else {
-      if (!its.passes) its.passes = device::record_work(placement_.device, [this, &its] { differentiate(its); });
-      its.passes->replay();
-    }
-    ++its.runs;
-    its.host_results = its.results.cpu();
+WrittenLoss ReplayedLoss::run(const LoadedBatch& batch, const ShardRows& rows, std::span<const double> constants) {
+  if (rows.rows == 0) return {};
+  TANDEM_CHECK(rows.valid_rows == rows.rows, rows.valid_rows, " valid rows of ", rows.rows);
+  Shard& its = shards_[static_cast<std::size_t>(rows.shard - placement_.mine.begin)];
+  take(batch, rows, constants, its);
+  if (its.runs < kRunsBefore) {
+    differentiate(its);
+  } else {
+    if (!its.passes) its.passes = device::record_work(placement_.device, [this, &its] { differentiate(its); });
+    its.passes->replay();
   }
+  ++its.runs;
+  its.host_results = its.results.cpu();
   return {.loss = its.host_results.const_data_ptr<double>()[0], .weight = static_cast<double>(its.rows.rows)};
 }
 

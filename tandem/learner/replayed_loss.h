@@ -42,11 +42,11 @@ class ReplayedLoss {
   ReplayedLoss(const ReplayedLoss&) = delete;
   ReplayedLoss& operator=(const ReplayedLoss&) = delete;
 
-  /// The loss of `shard` of the replica in `minibatch` of the pass, whose rows must all be valid, and its gradients:
-  /// adds weight times them to what the parameters have as .grad, between Strategy::open() and close(). The weight is
-  /// the number of rows; without any nothing is done. `constants`: as many in each step. A minibatch of another number
-  /// of rows than the one before is recorded anew. Throws as record_work(), and InvariantError for padded rows.
-  WrittenLoss run(const LoadedBatch& batch, int shard, std::int64_t minibatch, std::span<const double> constants);
+  /// A GradientFunction but for its other arguments: the loss of `rows`, which `batch` gave and which must all be
+  /// valid, and its gradients. The weight is the number of rows; without any nothing is done. `constants`: as many in
+  /// each step. A minibatch of another number of rows than the one before is recorded anew. Throws as record_work(),
+  /// and InvariantError for padded rows.
+  WrittenLoss run(const LoadedBatch& batch, const ShardRows& rows, std::span<const double> constants);
 
   /// DeviceLoss::numbers of the shard's last run() with rows.
   [[nodiscard]] std::span<const double> numbers(int shard) const;
@@ -60,8 +60,7 @@ class ReplayedLoss {
     std::int64_t runs = 0;    // of this memory
     std::unique_ptr<device::RecordedWork> passes;
   };
-  void take(const LoadedBatch& batch, int number, std::int64_t minibatch, std::span<const double> constants,
-            Shard& shard) const;
+  void take(const LoadedBatch& batch, const ShardRows& rows, std::span<const double> constants, Shard& shard) const;
   void differentiate(Shard& shard) const;
 
   const sync::Placement placement_;

@@ -6,6 +6,7 @@
 #include <torch/utils.h>
 
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <set>
@@ -52,6 +53,12 @@ Batch curve_batch(int rows = kRowsOfAll) {
   return {.columns = {{"x", x}, {"y", x.sum(1).sin()}}, .states = {}};
 }
 
+LearnerReport replay(Member& member, std::int64_t minibatch, ReplayedLoss& loss,
+                     const std::vector<double>& constants = {}) {
+  const auto gradients = [&](const ShardRows& rows) { return loss.run(member.learner.batch(), rows, constants); };
+  return member.learner.step(minibatch, GradientFunction(std::cref(gradients)), 1.0, sync::kNoLimits);
+}
+
 // Another weight of the error in each step.
 double factor_of(std::int64_t minibatch) { return 1 + 0.25 * static_cast<double>(minibatch); }
 
@@ -82,7 +89,7 @@ OutcomeOfCurve train_curve(By by, int replicas, std::int64_t minibatch_rows, int
       for (std::int64_t b = 0; b < member.learner.batch().plan().minibatches; ++b) {
         if (first) outcome.largest.clear();
         if (by == By::kReplays) {
-          member.learner.step(b, replayed, std::vector{factor_of(b)}, 1.0, sync::kNoLimits);
+          replay(member, b, replayed, {factor_of(b)});
           for (int shard = 0; first && shard < member.replica.placement().mine.end; ++shard)
             outcome.largest.push_back(replayed.numbers(shard).front());
           continue;
@@ -130,7 +137,7 @@ TEST(ReplayedLossTest, RowsLieInTheSameMemoryFromStepToStep) {
       member.learner.batch().load(batch, 24, Tail::kDrop);
       member.learner.begin_pass(order);
       for (std::int64_t b = 0; b < 4; ++b) {
-        const LearnerReport report = member.learner.step(b, replayed, std::vector{factor_of(b)}, 1.0, sync::kNoLimits);
+        const LearnerReport report = replay(member, b, replayed, {factor_of(b)});
         EXPECT_EQ(report.rows, 24);
         EXPECT_EQ(replayed.numbers(0).front(), factor_of(b));
       }
@@ -157,7 +164,7 @@ TEST(ReplayedLossTest, MinibatchesOfOtherRowsAreRecordedAnew) {
       const torch::Tensor wanted = error_of(net, all).detach().to(at::kDouble);
       member.learner.batch().load_uneven(std::vector{mine, curve_batch(rows_of_other)}, 1);
       member.learner.begin_pass(Order::kSequential);
-      const LearnerReport report = member.learner.step(0, replayed, {}, 1.0, sync::kNoLimits);
+      const LearnerReport report = replay(member, 0, replayed);
       EXPECT_EQ(report.rows, rows + rows_of_other);
       EXPECT_EQ(report.step.weight, rows + rows_of_other);
       const std::span<const double> numbers = replayed.numbers(0);
@@ -181,8 +188,8 @@ TEST(ReplayedLossTest, PaddingAndNumbersBeforeTheFirstRunAreRefused) {
     EXPECT_THROW((void)replayed.numbers(0), InvariantError);
     member.learner.batch().load(batch, 8, Tail::kPad);
     member.learner.begin_pass(Order::kShuffled);
-    member.learner.step(0, replayed, {}, 1.0, sync::kNoLimits);
-    member.learner.step(1, replayed, {}, 1.0, sync::kNoLimits);  // two rows and six of padding
+    replay(member, 0, replayed);
+    replay(member, 1, replayed);  // two rows and six of padding
   }),
                InvariantError);
 }

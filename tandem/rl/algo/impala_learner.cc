@@ -110,7 +110,7 @@ ImpalaLearner::Step ImpalaLearner::step(std::span<const learner::Batch> batch, d
         batch.subspan(index_of(placement.mine.begin - shards_.begin), index_of(placement.mine.size())), 1);
     member.learner.begin_pass(learner::Order::kSequential);
     Seat& seat = seats_[index_of(placement.local)];
-    const learner::LearnerReport made = step_of(seat, member, lr_factor);
+    const learner::LearnerReport made = step_of(seat, member.learner, lr_factor);
     seat.wait_seconds = made.step.wait_seconds;
     if (placement.local == 0) step.grad_norm = made.step.grad_norm;
   });
@@ -119,37 +119,30 @@ ImpalaLearner::Step ImpalaLearner::step(std::span<const learner::Batch> batch, d
   return step;
 }
 
-learner::LearnerReport ImpalaLearner::step_of(Seat& seat, learner::Member& member, double lr_factor) {
+learner::LearnerReport ImpalaLearner::step_of(Seat& seat, learner::Learner& learner, double lr_factor) {
   fault_point("impala.learn");
   const Limits limits{.deadline = Deadline::after(patience_), .stop = {}};
-  if (seat.fused_impala || seat.fused_appo) {
+  if (gradients_.way != GradientWay::kAutograd) {
     const auto gradients = [&](const learner::ShardRows& rows) {
       ImpalaNumbers& numbers = numbers_of(rows.shard);
       if (rows.rows == 0) return nothing_of(numbers, learner::WrittenLoss{});
+      if (seat.replayed) {
+        const learner::WrittenLoss loss = seat.replayed->run(learner.batch(), rows, {});
+        numbers = rl::numbers_of(rows.rows, seat.replayed->numbers(rows.shard));
+        return loss;
+      }
       if (seat.fused_impala) return seat.fused_impala->run(rows, setup_.impala, numbers);
       return seat.fused_appo->run(rows, setup_.impala, *setup_.appo, numbers);
     };
-    return member.learner.step(0, learner::GradientFunction(std::cref(gradients)), lr_factor, limits);
+    return learner.step(0, learner::GradientFunction(std::cref(gradients)), lr_factor, limits);
   }
-  if (seat.replayed) return replay(seat, member, lr_factor, limits);
   const auto loss = [&](const learner::ShardBatch& rows) {
     ImpalaNumbers& numbers = numbers_of(rows.shard);
     if (rows.rows == 0) return nothing_of(numbers, learner::ShardLoss{});
     if (!seat.target) return impala_loss(*seat.policy, rows, setup_.impala, numbers);
     return appo_loss(*seat.policy, *seat.target, rows, setup_.impala, *setup_.appo, numbers);
   };
-  return member.learner.step(0, learner::LossFunction(std::cref(loss)), lr_factor, limits);
-}
-
-learner::LearnerReport ImpalaLearner::replay(Seat& seat, learner::Member& member, double lr_factor,
-                                             const Limits& limits) {
-  learner::LearnerReport report = member.learner.step(0, *seat.replayed, {}, lr_factor, limits);
-  const Range mine = member.replica.placement().mine;
-  for (int shard = mine.begin; shard < mine.end; ++shard) {
-    const std::int64_t rows = member.learner.batch().rows_in(shard, 0);
-    numbers_of(shard) = rows == 0 ? ImpalaNumbers{} : rl::numbers_of(rows, seat.replayed->numbers(shard));
-  }
-  return report;
+  return learner.step(0, learner::LossFunction(std::cref(loss)), lr_factor, limits);
 }
 
 void ImpalaLearner::renew_targets() {

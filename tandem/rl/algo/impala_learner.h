@@ -98,8 +98,7 @@ class ImpalaLearner {
   [[nodiscard]] ImpalaNumbers& numbers_of(int shard) {
     return numbers_[static_cast<std::size_t>(shard - shards_.begin)];
   }
-  learner::LearnerReport step_of(Seat& seat, learner::Member& member, double lr_factor);
-  learner::LearnerReport replay(Seat& seat, learner::Member& member, double lr_factor, const Limits& limits);
+  learner::LearnerReport step_of(Seat& seat, learner::Learner& learner, double lr_factor);
 
   const ImpalaSetup& setup_;
   const Clock::duration patience_;

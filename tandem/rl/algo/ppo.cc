@@ -178,13 +178,13 @@ learner::LearnerReport Ppo::step(std::int64_t minibatch, double lr_factor, Clock
   minibatch_sums_.clear();
   const PpoMinibatch& shared = minibatches_[static_cast<std::size_t>(minibatch)];
   const Limits limits{.deadline = Deadline::after(patience), .stop = member_.lost};
-  if (fused_) {
+  if (fused_ || replayed_) {
     const auto gradients = [&](const learner::ShardRows& rows) {
-      return fused_->run(rows, now_, shared, minibatch_sums_.emplace_back());
+      PpoSums& sums = minibatch_sums_.emplace_back();
+      return fused_ ? fused_->run(rows, now_, shared, sums) : replay(rows, shared, sums);
     };
     return member_.learner.step(minibatch, learner::GradientFunction(std::cref(gradients)), lr_factor, limits);
   }
-  if (replayed_) return replay(minibatch, lr_factor, limits);
   const auto loss = [&](const learner::ShardBatch& rows) {
     PpoSums& sums = minibatch_sums_.emplace_back();
     if (rows.rows == 0) return learner::ShardLoss{};  // of uneven fragments
@@ -193,15 +193,10 @@ learner::LearnerReport Ppo::step(std::int64_t minibatch, double lr_factor, Clock
   return member_.learner.step(minibatch, learner::LossFunction(std::cref(loss)), lr_factor, limits);
 }
 
-learner::LearnerReport Ppo::replay(std::int64_t minibatch, double lr_factor, const Limits& limits) {
-  const PpoConstants constants = ppo_constants(now_, minibatches_[static_cast<std::size_t>(minibatch)]);
-  learner::LearnerReport report = member_.learner.step(minibatch, *replayed_, constants, lr_factor, limits);
-  const Range mine = member_.replica.placement().mine;
-  for (int shard = mine.begin; shard < mine.end; ++shard) {
-    const auto rows = static_cast<double>(member_.learner.batch().rows_in(shard, minibatch));
-    minibatch_sums_.push_back(ppo_sums_of(rows, replayed_->numbers(shard)));
-  }
-  return report;
+learner::WrittenLoss Ppo::replay(const learner::ShardRows& rows, const PpoMinibatch& shared, PpoSums& sums) {
+  const learner::WrittenLoss loss = replayed_->run(member_.learner.batch(), rows, ppo_constants(now_, shared));
+  if (loss.weight > 0) sums = ppo_sums_of(loss.weight, replayed_->numbers(rows.shard));
+  return loss;
 }
 
 // Returns whether the update goes on.

@@ -52,7 +52,7 @@ class Ppo {
   void normalize_over_minibatches();
   [[nodiscard]] PowerSums advantage_sums(int shard, std::int64_t minibatch);
   learner::LearnerReport step(std::int64_t minibatch, double lr_factor, Clock::duration patience);
-  learner::LearnerReport replay(std::int64_t minibatch, double lr_factor, const Limits& limits);
+  learner::WrittenLoss replay(const learner::ShardRows& rows, const PpoMinibatch& shared, PpoSums& sums);
   bool run_pass(Clock::duration patience, double lr_factor, LearnReport& report);
   bool kl_exceeded();
   [[nodiscard]] ShardNumbers& no_numbers(std::size_t shards);

@@ -31,6 +31,18 @@ struct Changing {
   Number entropy_coef, kl_coef;
 };
 
+// From PpoConstants, in their order.
+template <typename Number>
+Changing<Number> changing_of(std::span<const Number> each) {
+  return {.advantage_mean = each[0],
+          .advantage_scale = each[1],
+          .lowest_ratio = each[2],
+          .highest_ratio = each[3],
+          .clip_range = each[4],
+          .entropy_coef = each[5],
+          .kl_coef = each[6]};
+}
+
 // `numbers` of the result: means of policy loss, value loss, entropy, KL and the share of clipped ratios.
 template <typename Number>
 learner::DeviceLoss loss_of(ActorCritic& policy, PpoRows& rows, const PpoOptions& options,
@@ -69,15 +81,8 @@ void PpoSums::add(const PpoSums& other) {
 learner::ShardLoss ppo_loss(ActorCritic& policy, const learner::ShardBatch& batch, const PpoOptions& options,
                             const PpoMinibatch& minibatch, PpoSums& sums) {
   PpoRows rows = ppo_rows(batch.columns, batch.states);
-  const auto [mean, scale, low, high, clip, entropy_coef, kl_coef] = ppo_constants(options, minibatch);
-  const learner::DeviceLoss made = loss_of(policy, rows, options,
-                                           Changing<double>{.advantage_mean = mean,
-                                                            .advantage_scale = scale,
-                                                            .lowest_ratio = low,
-                                                            .highest_ratio = high,
-                                                            .clip_range = clip,
-                                                            .entropy_coef = entropy_coef,
-                                                            .kl_coef = kl_coef});
+  const PpoConstants constants = ppo_constants(options, minibatch);
+  const learner::DeviceLoss made = loss_of(policy, rows, options, changing_of<double>(constants));
   const at::Tensor means = made.numbers.to(at::kCPU, at::kDouble);
   const auto count = static_cast<double>(rows.log_prob.size(0));
   sums.add(ppo_sums_of(count, {means.const_data_ptr<double>(), static_cast<std::size_t>(means.numel())}));
@@ -90,14 +95,7 @@ learner::DeviceLoss ppo_loss_on_device(ActorCritic& policy, const learner::Shard
   // In the precision that a number on the host would be taken in.
   const std::vector<at::Tensor> each = constants.to(rows.advantage.scalar_type()).unbind();
   TANDEM_CHECK(each.size() == std::tuple_size_v<PpoConstants>, each.size(), " constants");
-  return loss_of(policy, rows, options,
-                 Changing<at::Tensor>{.advantage_mean = each[0],
-                                      .advantage_scale = each[1],
-                                      .lowest_ratio = each[2],
-                                      .highest_ratio = each[3],
-                                      .clip_range = each[4],
-                                      .entropy_coef = each[5],
-                                      .kl_coef = each[6]});
+  return loss_of(policy, rows, options, changing_of<at::Tensor>(each));
 }
 
 PpoConstants ppo_constants(const PpoOptions& options, const PpoMinibatch& minibatch) {
