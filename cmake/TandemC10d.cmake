@@ -8,7 +8,7 @@ if(NOT TARGET tandem_comm)  # a build of the layers without LibTorch
 endif()
 find_path(TANDEM_GLOO_INCLUDE gloo/transport/device.h DOC "Folder of Gloo's headers")
 if(TANDEM_GLOO_INCLUDE)
-  set_source_files_properties(${PROJECT_SOURCE_DIR}/tandem/comm/gloo_backend.cc TARGET_DIRECTORY tandem_comm PROPERTIES
+  set_source_files_properties(${PROJECT_SOURCE_DIR}/tandem/comm/links/gloo_backend.cc TARGET_DIRECTORY tandem_comm PROPERTIES
                               COMPILE_DEFINITIONS "TANDEM_GLOO;USE_C10D_GLOO" INCLUDE_DIRECTORIES ${TANDEM_GLOO_INCLUDE}
                               SKIP_PRECOMPILE_HEADERS ON)
 endif()
@@ -20,7 +20,7 @@ if(TANDEM_NCCL_INCLUDE AND TARGET tandem_cuda)
   tandem_cuda_module(tandem_nccl ${PROJECT_SOURCE_DIR}/tandem/comm/nccl/process_group.cc)
   target_include_directories(tandem_nccl SYSTEM PRIVATE ${TANDEM_NCCL_INCLUDE})
   target_compile_definitions(tandem_nccl PRIVATE USE_C10D_NCCL)
-  set_source_files_properties(${PROJECT_SOURCE_DIR}/tandem/comm/nccl_backend.cc TARGET_DIRECTORY tandem_comm PROPERTIES
+  set_source_files_properties(${PROJECT_SOURCE_DIR}/tandem/comm/links/nccl_backend.cc TARGET_DIRECTORY tandem_comm PROPERTIES
                               COMPILE_DEFINITIONS TANDEM_NCCL)
   add_dependencies(tandem_comm tandem_nccl)
   message(STATUS "NCCL headers: ${TANDEM_NCCL_INCLUDE}")

@@ -1,13 +1,14 @@
 # One CMake target a layer of the architecture (docs/architecture.md).
 #
-#   tandem_layer(NAME base [TORCH] [ALONE] [DEPENDS other layers...] [NEVER layers...] [LINK libraries...] [FOLDER rl/env])
+#   tandem_layer(NAME base [TORCH] [ALONE] [DEPENDS other layers...] [NEVER layers...] [LINK libraries...] [FOLDER rl/env]
+#                [WINGS folders...])
 #
-# builds libtandem_<name> from every *.cc of the folder, and tandem_<name>_tests from its *_test.cc. TORCH says that the
+# builds libtandem_<name> from every *.cc of the folder and of its WINGS, and tandem_<name>_tests from their *_test.cc. TORCH says that the
 # layer includes LibTorch; the others must not. ALONE: its sources are compiled one by one (tandem_unite). A dependency is what
 # the layer may include, directly or through another, minus what it must NEVER include; tools/check_layers.py reads the same
 # declarations. With TANDEM_TORCH_LAYERS=OFF the layers with TORCH are left out.
 function(tandem_layer)
-  cmake_parse_arguments(ARG "TORCH;ALONE" "NAME;FOLDER" "DEPENDS;NEVER;LINK" ${ARGN})
+  cmake_parse_arguments(ARG "TORCH;ALONE" "NAME;FOLDER" "DEPENDS;NEVER;LINK;WINGS" ${ARGN})
   if(ARG_TORCH AND NOT TANDEM_TORCH_LAYERS)
     return()
   endif()
@@ -15,7 +16,9 @@ function(tandem_layer)
     set(ARG_FOLDER ${ARG_NAME})
   endif()
   set(dir ${PROJECT_SOURCE_DIR}/tandem/${ARG_FOLDER})
-  file(GLOB sources CONFIGURE_DEPENDS ${dir}/*.cc)
+  list(TRANSFORM ARG_WINGS PREPEND ${dir}/)
+  list(TRANSFORM ARG_WINGS APPEND /*.cc)
+  file(GLOB sources CONFIGURE_DEPENDS ${dir}/*.cc ${ARG_WINGS})
   set(tests ${sources})
   list(FILTER sources EXCLUDE REGEX "_test\\.cc$")
   list(FILTER tests INCLUDE REGEX "_test\\.cc$")

@@ -42,7 +42,7 @@ def read_layers(root: Path) -> tuple[dict[str, Layer], list[str]]:
     layers: dict[str, Layer] = {}
     faults = []
     for words in declarations(root):
-        values: dict[str, list[str]] = {"NAME": [], "FOLDER": [], "DEPENDS": [], "NEVER": [], "LINK": []}
+        values: dict[str, list[str]] = {"NAME": [], "FOLDER": [], "DEPENDS": [], "NEVER": [], "LINK": [], "WINGS": []}
         key = ""
         for word in words:
             if word in values or word == "TORCH":

@@ -22,7 +22,7 @@ RULES = [
     (LIBRARY, r"^tandem/concurrency/", r"\bstd::j?thread\s+\w|\bstd::j?thread\s*[({]|\bstd::async\b",
      "threads are started by tandem/concurrency alone: named, joined, their failures caught"),
     (LIBRARY, r"^$", r"\bsleep_for\b|\busleep\s*\(|\bsleep_until\b", "a sleep synchronises nothing; wait for what you need"),
-    (LIBRARY, r"^tandem/comm/launcher_environment\.cc$", r"\bgetenv\s*\(", "the library does not read the environment"),
+    (LIBRARY, r"^tandem/comm/store/launcher_environment\.cc$", r"\bgetenv\s*\(", "the library does not read the environment"),
     (LIBRARY, r"^$", r"\bstd::c(out|err|log)\b|\b(std::)?f?printf\s*\(|\bputs\s*\(", "the library does not print"),
     (LIBRARY, r"^tandem/base/fault_point\.cc$", r"\b(std::|_)?(quick_)?[eE]xit\s*\(|\bstd::(abort|terminate)\s*\(",
      "the library does not end the process; throw one of tandem/base/error.h"),

@@ -13,7 +13,7 @@
 #include "bench/comm/rank_processes.h"
 #include "bench/timing.h"
 #include "tandem/base/text.h"
-#include "tandem/comm/c10d_group.h"
+#include "tandem/comm/links/c10d_group.h"
 #include "tandem/comm/local_group.h"
 #include "tandem/concurrency/spin.h"
 #include "tandem/concurrency/thread_team.h"

@@ -9,9 +9,9 @@
 #include "bench/forked_ranks.h"
 #include "tandem/base/error.h"
 #include "tandem/base/text.h"
-#include "tandem/comm/c10d_group.h"
 #include "tandem/comm/host_group.h"
-#include "tandem/comm/tcp_store.h"
+#include "tandem/comm/links/c10d_group.h"
+#include "tandem/comm/store/tcp_store.h"
 
 namespace tandem::bench {
 namespace {

@@ -17,10 +17,10 @@
 #include <vector>
 
 #include "tandem/base/philox.h"
-#include "tandem/rl/algo/ppo_run.h"
+#include "tandem/rl/algo/ppo/ppo_run.h"
 #include "tandem/rl/env/env_buffers.h"
 #include "tandem/rl/env/env_registry.h"
-#include "tandem/rl/policy/mlp_kernels.h"
+#include "tandem/rl/policy/kernels/mlp_kernels.h"
 #include "tandem/rl/policy/mlp_policy.h"
 
 namespace tandem::bench {

@@ -12,7 +12,7 @@
 #include "tandem/base/cpu.h"
 #include "tandem/base/json_reader.h"
 #include "tandem/base/testing/temporary_folder.h"
-#include "tandem/model/checkpoint_store.h"
+#include "tandem/model/files/checkpoint_store.h"
 
 namespace tandem::app {
 namespace {

@@ -9,7 +9,7 @@
 #include "tandem/app/run/run_folder.h"
 #include "tandem/app/testing/run_captured.h"
 #include "tandem/base/testing/temporary_folder.h"
-#include "tandem/model/checkpoint_store.h"
+#include "tandem/model/files/checkpoint_store.h"
 
 namespace tandem::app {
 namespace {

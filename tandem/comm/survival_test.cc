@@ -4,9 +4,9 @@
 
 #include "tandem/base/testing/free_port.h"
 #include "tandem/base/text.h"
-#include "tandem/comm/launcher_environment.h"
 #include "tandem/comm/layered_group.h"
 #include "tandem/comm/local_group.h"
+#include "tandem/comm/store/launcher_environment.h"
 #include "tandem/comm/world.h"
 #include "tandem/concurrency/testing/within.h"
 #include "tandem/shm/testing/process_world.h"

@@ -8,12 +8,12 @@
 #include "tandem/base/check.h"
 #include "tandem/base/error.h"
 #include "tandem/base/text.h"
-#include "tandem/comm/c10d_group.h"
 #include "tandem/comm/host_group.h"
 #include "tandem/comm/layered_group.h"
+#include "tandem/comm/links/c10d_group.h"
 #include "tandem/comm/local_group.h"
-#include "tandem/comm/tcp_store.h"
-#include "tandem/comm/token.h"
+#include "tandem/comm/store/tcp_store.h"
+#include "tandem/comm/store/token.h"
 
 namespace tandem::comm {
 namespace {

@@ -16,11 +16,11 @@
 #include <string>
 #include <vector>
 
-#include "tandem/comm/c10d_group.h"
 #include "tandem/comm/group.h"
 #include "tandem/comm/host_map.h"
-#include "tandem/comm/launcher_environment.h"
-#include "tandem/comm/store.h"
+#include "tandem/comm/links/c10d_group.h"
+#include "tandem/comm/store/launcher_environment.h"
+#include "tandem/comm/store/store.h"
 
 namespace tandem::comm {
 

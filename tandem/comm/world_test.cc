@@ -8,7 +8,7 @@
 #include "tandem/base/testing/eventually.h"
 #include "tandem/base/testing/free_port.h"
 #include "tandem/comm/host_group.h"
-#include "tandem/comm/tcp_store.h"
+#include "tandem/comm/store/tcp_store.h"
 #include "tandem/comm/testing/group_laws.h"
 #include "tandem/comm/testing/store_process.h"
 #include "tandem/comm/world_board.h"

@@ -6,7 +6,7 @@
 #include "tandem/base/check.h"
 #include "tandem/base/error.h"
 #include "tandem/base/text.h"
-#include "tandem/model/safetensors.h"
+#include "tandem/model/files/safetensors.h"
 
 namespace tandem::learner {
 namespace {

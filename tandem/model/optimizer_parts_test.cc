@@ -24,8 +24,8 @@ bool takes_rows(const OptimizerOptions& rule) {
 
 // Eight parameters of sizes that are no multiples of a cache line, some larger than what is updated by one call, and,
 // where the rule takes them, a table whose gradients are sparse.
-struct Net : torch::nn::Module {
-  explicit Net(const OptimizerOptions& rule) {
+struct MixedSizes : torch::nn::Module {
+  explicit MixedSizes(const OptimizerOptions& rule) {
     for (const std::int64_t width : {700, 3, 401, 17})
       register_module("of" + std::to_string(width), torch::nn::Linear(width, 401));
     if (takes_rows(rule))
@@ -37,7 +37,7 @@ struct Net : torch::nn::Module {
 };
 
 struct Trained {
-  explicit Trained(const OptimizerOptions& rule) : flat(std::make_shared<Net>(rule), {}), optimizer(flat, {rule}) {
+  explicit Trained(const OptimizerOptions& rule) : flat(std::make_shared<MixedSizes>(rule), {}), optimizer(flat, {rule}) {
     gradients = flat.make_gradients([](std::int64_t count, at::ScalarType dtype) { return at::empty({count}, dtype); });
   }
   // Gradients that tell the step; parameter `absent` has none.

@@ -33,8 +33,8 @@
 #include <optional>
 #include <vector>
 
-#include "tandem/sync/early_update.h"
-#include "tandem/sync/gradient_mean.h"
+#include "tandem/sync/mean/early_update.h"
+#include "tandem/sync/mean/gradient_mean.h"
 #include "tandem/sync/replica.h"
 #include "tandem/sync/strategy.h"
 

@@ -11,7 +11,7 @@
 // Threads: see Strategy. Errors: after the failure of a peer the parameters are of no step, some updated and some not.
 #pragma once
 #include "tandem/comm/group.h"
-#include "tandem/sync/gradient_mean.h"
+#include "tandem/sync/mean/gradient_mean.h"
 #include "tandem/sync/ownership.h"
 #include "tandem/sync/replica.h"
 #include "tandem/sync/strategy.h"

@@ -1,7 +1,7 @@
 #include "tandem/sync/replicated.h"
 
 #include "tandem/concurrency/trace.h"
-#include "tandem/model/named_copy.h"
+#include "tandem/model/files/named_copy.h"
 #include "tandem/sync/replica_state.h"
 
 namespace tandem::sync {

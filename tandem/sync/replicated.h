@@ -7,7 +7,7 @@
 // LocalSyncParallelOptimizer, whose average over the towers that have a gradient is Divisor::kPresent.
 #pragma once
 #include "tandem/comm/group.h"
-#include "tandem/sync/gradient_mean.h"
+#include "tandem/sync/mean/gradient_mean.h"
 #include "tandem/sync/replica.h"
 #include "tandem/sync/strategy.h"
 

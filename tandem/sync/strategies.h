@@ -11,12 +11,12 @@
 #include <memory>
 #include <variant>
 
-#include "tandem/sync/asynchronous.h"
 #include "tandem/sync/divided.h"
 #include "tandem/sync/parameter_server.h"
 #include "tandem/sync/replicated.h"
 #include "tandem/sync/strategy_kind.h"
-#include "tandem/sync/sync_replicas.h"
+#include "tandem/sync/variables/asynchronous.h"
+#include "tandem/sync/variables/sync_replicas.h"
 
 namespace tandem::sync {
 

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "allocation_count.h"
-#include "tandem/rl/algo/impala_run.h"
-#include "tandem/rl/algo/ppo_run.h"
+#include "tandem/rl/algo/impala/impala_run.h"
+#include "tandem/rl/algo/ppo/ppo_run.h"
 #include "tandem/rl/env/env_registry.h"
 #include "tandem/rl/policy/mlp_policy.h"
 

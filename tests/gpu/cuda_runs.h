@@ -1,7 +1,7 @@
 // Runs of which the policy lies on the first CUDA device.
 #pragma once
 #include "tandem/device/device_set.h"
-#include "tandem/rl/algo/ppo_run.h"
+#include "tandem/rl/algo/ppo/ppo_run.h"
 #include "tandem/rl/algo/testing/small_impala.h"
 #include "tandem/rl/env/env_registry.h"
 #include "tandem/rl/policy/mlp_policy.h"

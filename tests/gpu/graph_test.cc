@@ -6,8 +6,8 @@
 #include "cuda_runs.h"
 #include "tandem/base/error.h"
 #include "tandem/device/recorded_work.h"
-#include "tandem/rl/algo/impala_run.h"
-#include "tandem/rl/algo/ppo_run.h"
+#include "tandem/rl/algo/impala/impala_run.h"
+#include "tandem/rl/algo/ppo/ppo_run.h"
 
 namespace tandem::rl {
 namespace {

@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "cuda_runs.h"
-#include "tandem/rl/algo/ppo_run.h"
+#include "tandem/rl/algo/ppo/ppo_run.h"
 
 namespace tandem::rl {
 namespace {

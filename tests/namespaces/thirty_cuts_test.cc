@@ -14,7 +14,7 @@
 
 #include "tandem/base/clock.h"
 #include "tandem/base/text.h"
-#include "tandem/comm/tcp_store.h"
+#include "tandem/comm/store/tcp_store.h"
 #include "tests/namespaces/cut_link.h"
 #include "tests/process/faults.h"
 

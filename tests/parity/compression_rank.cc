@@ -15,10 +15,10 @@
 
 #include "tandem/base/atomic_file.h"
 #include "tandem/comm/world.h"
-#include "tandem/model/safetensors.h"
-#include "tandem/sync/cast_compression.h"
+#include "tandem/model/files/safetensors.h"
 #include "tandem/sync/data_parallel.h"
-#include "tandem/sync/power_sgd_compression.h"
+#include "tandem/sync/mean/cast_compression.h"
+#include "tandem/sync/mean/power_sgd_compression.h"
 
 namespace {
 

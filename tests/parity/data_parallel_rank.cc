@@ -18,7 +18,7 @@
 #include <iostream>
 
 #include "tandem/comm/world.h"
-#include "tandem/model/safetensors.h"
+#include "tandem/model/files/safetensors.h"
 #include "tandem/sync/data_parallel.h"
 
 namespace {

@@ -9,11 +9,11 @@
 #include <vector>
 
 #include "tandem/base/text.h"
-#include "tandem/model/categorical.h"
-#include "tandem/model/multi_categorical.h"
-#include "tandem/model/normal.h"
-#include "tandem/model/squashed_normal.h"
-#include "tandem/model/state_dependent_noise.h"
+#include "tandem/model/distribution/categorical.h"
+#include "tandem/model/distribution/multi_categorical.h"
+#include "tandem/model/distribution/normal.h"
+#include "tandem/model/distribution/squashed_normal.h"
+#include "tandem/model/distribution/state_dependent_noise.h"
 
 namespace {
 

@@ -19,8 +19,8 @@
 #include <string>
 
 #include "tandem/base/error.h"
-#include "tandem/rl/env/classic_group.h"
 #include "tandem/rl/env/env_buffers.h"
+#include "tandem/rl/env/native/classic_group.h"
 
 namespace tandem::rl {
 namespace {

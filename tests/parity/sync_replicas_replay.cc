@@ -26,8 +26,8 @@
 #include "tandem/base/text.h"
 #include "tandem/comm/local_group.h"
 #include "tandem/concurrency/failures.h"
-#include "tandem/model/safetensors.h"
-#include "tandem/sync/sync_replicas.h"
+#include "tandem/model/files/safetensors.h"
+#include "tandem/sync/variables/sync_replicas.h"
 
 namespace {
 

@@ -1,8 +1,8 @@
 #include <tandem/comm/world.h>
 #include <tandem/model/autocast.h>
-#include <tandem/model/torch_file.h>
+#include <tandem/model/files/torch_file.h>
 #include <tandem/sync/data_parallel.h>
-#include <tandem/sync/power_sgd_compression.h>
+#include <tandem/sync/mean/power_sgd_compression.h>
 #include <tandem/sync/sync_batch_norm.h>
 #include <torch/torch.h>
 

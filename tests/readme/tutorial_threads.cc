@@ -1,4 +1,4 @@
-#include <tandem/rl/algo/impala_run.h>
+#include <tandem/rl/algo/impala/impala_run.h>
 #include <tandem/rl/env/env_registry.h>
 #include <tandem/rl/policy/mlp_policy.h>
 

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "tandem/sync/sync_variables.h"
-#include "tandem/sync/variable_link.h"
+#include "tandem/sync/variables/sync_variables.h"
+#include "tandem/sync/variables/variable_link.h"
 
 namespace tandem::schedules {
 

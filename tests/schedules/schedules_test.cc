@@ -17,7 +17,7 @@
 #include "tandem/concurrency/failures.h"
 #include "tandem/concurrency/testing/within.h"
 #include "tandem/shm/testing/process_world.h"
-#include "tandem/sync/variable_server.h"
+#include "tandem/sync/variables/variable_server.h"
 #include "tests/schedules/schedule.h"
 
 namespace tandem::schedules {

@@ -15,7 +15,7 @@
 #include "tandem/app/simulate/scale_options.h"
 #include "tandem/app/tune/tune_options.h"
 #include "tandem/comm/world_words.h"
-#include "tandem/rl/policy/actor_options.h"
+#include "tandem/rl/policy/actor/actor_options.h"
 
 namespace tandem::app {
 

@@ -2,7 +2,7 @@
 #pragma once
 #include <string>
 
-#include "tandem/model/checkpoint.h"
+#include "tandem/model/files/checkpoint.h"
 
 namespace tandem::app {
 

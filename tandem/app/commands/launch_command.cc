@@ -7,10 +7,10 @@
 #include "tandem/app/launch/supervisor.h"
 #include "tandem/base/error.h"
 #include "tandem/base/text.h"
-#include "tandem/comm/launcher_word.h"
-#include "tandem/comm/reconnecting_store.h"
-#include "tandem/comm/rendezvous.h"
-#include "tandem/comm/tcp_store.h"
+#include "tandem/comm/store/launcher_word.h"
+#include "tandem/comm/store/reconnecting_store.h"
+#include "tandem/comm/store/rendezvous.h"
+#include "tandem/comm/store/tcp_store.h"
 
 namespace tandem::app {
 namespace {

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "tandem/app/config/train_options.h"
-#include "tandem/model/checkpoint.h"
+#include "tandem/model/files/checkpoint.h"
 #include "tandem/rl/env/env_registry.h"
 
 namespace tandem::app {

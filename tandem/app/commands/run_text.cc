@@ -8,7 +8,7 @@
 #include "tandem/base/json_reader.h"
 #include "tandem/base/json_writer.h"
 #include "tandem/base/text.h"
-#include "tandem/model/checkpoint_store.h"
+#include "tandem/model/files/checkpoint_store.h"
 
 namespace tandem::app {
 namespace {

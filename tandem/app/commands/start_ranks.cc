@@ -7,7 +7,7 @@
 #include "tandem/app/commands/commands.h"
 #include "tandem/base/error.h"
 #include "tandem/base/text.h"
-#include "tandem/comm/launcher_environment.h"
+#include "tandem/comm/store/launcher_environment.h"
 #include "tandem/comm/world.h"
 #include "tandem/device/device_set.h"
 

@@ -8,7 +8,7 @@
 #include "tandem/app/train/train.h"
 #include "tandem/base/error.h"
 #include "tandem/base/text.h"
-#include "tandem/comm/tcp_store.h"
+#include "tandem/comm/store/tcp_store.h"
 
 namespace tandem::app {
 namespace {

@@ -19,8 +19,8 @@
 
 #include "tandem/app/train/kept_state.h"
 #include "tandem/base/clock.h"
-#include "tandem/comm/launcher_environment.h"
-#include "tandem/comm/rendezvous.h"
+#include "tandem/comm/store/launcher_environment.h"
+#include "tandem/comm/store/rendezvous.h"
 #include "tandem/comm/world.h"
 #include "tandem/learner/ranks.h"
 

@@ -14,7 +14,7 @@
 #include "tandem/base/check.h"
 #include "tandem/base/error.h"
 #include "tandem/base/text.h"
-#include "tandem/comm/launcher_environment.h"
+#include "tandem/comm/store/launcher_environment.h"
 #include "tandem/concurrency/spin.h"
 #include "tandem/device/device_set.h"
 

@@ -10,7 +10,7 @@
 #include "tandem/base/json_writer.h"
 #include "tandem/base/text.h"
 #include "tandem/base/version.h"
-#include "tandem/comm/c10d_group.h"
+#include "tandem/comm/links/c10d_group.h"
 
 namespace tandem::app {
 namespace {

@@ -4,7 +4,7 @@
 #include <initializer_list>
 
 #include "tandem/base/text.h"
-#include "tandem/rl/algo/ppo_counts.h"
+#include "tandem/rl/algo/ppo/ppo_counts.h"
 
 namespace tandem::app {
 namespace {

@@ -9,8 +9,8 @@
 #include "tandem/base/atomic_file.h"
 #include "tandem/base/error.h"
 #include "tandem/device/device_set.h"
-#include "tandem/rl/algo/impala_run.h"
-#include "tandem/rl/algo/ppo_run.h"
+#include "tandem/rl/algo/impala/impala_run.h"
+#include "tandem/rl/algo/ppo/ppo_run.h"
 #include "tandem/rl/policy/mlp_policy.h"
 #include "tandem/rl/policy/recurrent_policy.h"
 

@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "tandem/app/config/train_options.h"
-#include "tandem/model/checkpoint.h"
+#include "tandem/model/files/checkpoint.h"
 #include "tandem/rl/env/env_registry.h"
-#include "tandem/rl/policy/actor_options.h"
+#include "tandem/rl/policy/actor/actor_options.h"
 #include "tandem/rl/policy/normalizer.h"
 #include "tandem/rl/policy/policy.h"
 

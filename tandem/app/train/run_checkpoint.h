@@ -7,7 +7,7 @@
 
 #include "tandem/app/config/train_options.h"
 #include "tandem/app/run/summary.h"
-#include "tandem/model/checkpoint_store.h"
+#include "tandem/model/files/checkpoint_store.h"
 #include "tandem/rl/algo/training_run.h"
 
 namespace tandem::app {

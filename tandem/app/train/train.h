@@ -12,7 +12,7 @@
 #include "tandem/app/train/kept_state.h"
 #include "tandem/base/error.h"
 #include "tandem/learner/ranks.h"
-#include "tandem/model/checkpoint.h"
+#include "tandem/model/files/checkpoint.h"
 #include "tandem/rl/env/env_registry.h"
 
 namespace tandem::app {

@@ -7,7 +7,7 @@
 #include <memory>
 #include <string>
 
-#include "tandem/comm/tcp_store.h"
+#include "tandem/comm/store/tcp_store.h"
 #include "tandem/shm/testing/process_world.h"
 
 namespace tandem::comm {

@@ -2,7 +2,7 @@
 #pragma once
 #include <ATen/core/Tensor.h>
 
-#include "tandem/model/distribution.h"
+#include "tandem/model/distribution/distribution.h"
 
 namespace tandem::rl {
 

@@ -17,8 +17,8 @@
 #include <string>
 #include <vector>
 
-#include "tandem/rl/policy/action_gradient.h"
-#include "tandem/rl/policy/mlp_gradient.h"
+#include "tandem/rl/policy/kernels/action_gradient.h"
+#include "tandem/rl/policy/kernels/mlp_gradient.h"
 #include "tandem/rl/policy/observation.h"
 
 namespace tandem::rl {

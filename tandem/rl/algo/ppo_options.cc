@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "tandem/base/text.h"
-#include "tandem/rl/algo/ppo_counts.h"
+#include "tandem/rl/algo/ppo/ppo_counts.h"
 
 namespace tandem::rl {
 namespace {

@@ -6,11 +6,11 @@
 #include "tandem/base/edit_distance.h"
 #include "tandem/base/error.h"
 #include "tandem/base/text.h"
-#include "tandem/rl/env/catch.h"
-#include "tandem/rl/env/classic_group.h"
-#include "tandem/rl/env/kuhn_poker.h"
-#include "tandem/rl/env/memory_envs.h"
-#include "tandem/rl/env/multi_agent_cartpole.h"
+#include "tandem/rl/env/native/catch.h"
+#include "tandem/rl/env/native/classic_group.h"
+#include "tandem/rl/env/native/kuhn_poker.h"
+#include "tandem/rl/env/native/memory_envs.h"
+#include "tandem/rl/env/native/multi_agent_cartpole.h"
 #include "tandem/rl/env/plugin_library.h"
 
 namespace tandem::rl {

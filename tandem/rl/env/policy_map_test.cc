@@ -4,8 +4,8 @@
 #include <gtest/gtest.h>
 
 #include "tandem/base/error.h"
-#include "tandem/rl/env/kuhn_poker.h"
-#include "tandem/rl/env/multi_agent_cartpole.h"
+#include "tandem/rl/env/native/kuhn_poker.h"
+#include "tandem/rl/env/native/multi_agent_cartpole.h"
 
 namespace tandem::rl {
 namespace {

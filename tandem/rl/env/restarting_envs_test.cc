@@ -9,9 +9,9 @@
 
 #include "tandem/base/error.h"
 #include "tandem/base/testing/message_of.h"
-#include "tandem/rl/env/classic_group.h"
 #include "tandem/rl/env/env_adapter.h"
 #include "tandem/rl/env/env_buffers.h"
+#include "tandem/rl/env/native/classic_group.h"
 
 namespace tandem::rl {
 namespace {

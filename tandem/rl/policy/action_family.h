@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "tandem/model/distribution.h"
+#include "tandem/model/distribution/distribution.h"
 #include "tandem/rl/env/spec.h"
 
 namespace tandem::rl {

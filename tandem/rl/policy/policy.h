@@ -24,7 +24,7 @@
 #include <utility>
 #include <vector>
 
-#include "tandem/model/distribution.h"
+#include "tandem/model/distribution/distribution.h"
 #include "tandem/rl/policy/action_family.h"
 #include "tandem/rl/policy/observation.h"
 

@@ -2,7 +2,7 @@
 
 #include "tandem/base/atomic_file.h"
 #include "tandem/base/text.h"
-#include "tandem/model/safetensors.h"
+#include "tandem/model/files/safetensors.h"
 
 namespace tandem::rl {
 

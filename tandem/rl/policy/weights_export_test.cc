@@ -6,7 +6,7 @@
 #include "tandem/base/atomic_file.h"
 #include "tandem/base/error.h"
 #include "tandem/base/testing/temporary_folder.h"
-#include "tandem/model/safetensors.h"
+#include "tandem/model/files/safetensors.h"
 #include "tandem/model/testing/seeded.h"
 #include "tandem/rl/policy/mlp_policy.h"
 

@@ -12,7 +12,7 @@
 
 #include "tandem/rl/env/multi_agent_group.h"
 #include "tandem/rl/policy/action_family.h"
-#include "tandem/rl/policy/actor.h"
+#include "tandem/rl/policy/actor/actor.h"
 
 namespace tandem::rl {
 

@@ -15,7 +15,7 @@
 
 #include "tandem/rl/env/multi_agent_group.h"
 #include "tandem/rl/policy/action_family.h"
-#include "tandem/rl/policy/actor.h"
+#include "tandem/rl/policy/actor/actor.h"
 #include "tandem/rl/rollout/decision_log.h"
 #include "tandem/rl/rollout/episodes.h"
 #include "tandem/rl/rollout/rollout_worker.h"

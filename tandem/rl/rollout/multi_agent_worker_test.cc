@@ -5,10 +5,10 @@
 #include <gtest/gtest.h>
 
 #include "tandem/rl/env/env_registry.h"
-#include "tandem/rl/env/kuhn_poker.h"
-#include "tandem/rl/env/multi_agent_cartpole.h"
+#include "tandem/rl/env/native/kuhn_poker.h"
+#include "tandem/rl/env/native/multi_agent_cartpole.h"
 #include "tandem/rl/env/testing/one_agent.h"
-#include "tandem/rl/policy/make_actor.h"
+#include "tandem/rl/policy/actor/make_actor.h"
 #include "tandem/rl/policy/mlp_policy.h"
 #include "tandem/rl/rollout/gae.h"
 

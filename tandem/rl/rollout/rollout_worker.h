@@ -20,7 +20,7 @@
 
 #include "tandem/rl/env/env_group.h"
 #include "tandem/rl/policy/action_family.h"
-#include "tandem/rl/policy/actor.h"
+#include "tandem/rl/policy/actor/actor.h"
 #include "tandem/rl/policy/normalizer.h"
 #include "tandem/rl/rollout/episodes.h"
 #include "tandem/rl/rollout/fragment.h"

@@ -18,9 +18,9 @@
 #include "tandem/concurrency/testing/within.h"
 #include "tandem/device/one_core.h"
 #include "tandem/shm/testing/process_world.h"
-#include "tandem/sync/asynchronous.h"
-#include "tandem/sync/sync_replicas.h"
 #include "tandem/sync/testing/replica_world.h"
+#include "tandem/sync/variables/asynchronous.h"
+#include "tandem/sync/variables/sync_replicas.h"
 
 namespace tandem::sync {
 

@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <vector>
 
-#include "tandem/rl/algo/ppo_run.h"
+#include "tandem/rl/algo/ppo/ppo_run.h"
 #include "tandem/rl/env/env_registry.h"
 #include "tandem/rl/policy/recurrent_policy.h"
 

@@ -1,0 +1,137 @@
+#include "tandem/comm/links/c10d_group.h"
+
+#include <arpa/inet.h>
+#include <netdb.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <array>
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
+
+#include "tandem/base/descriptor.h"
+#include "tandem/base/error.h"
+#include "tandem/base/process_name.h"
+#include "tandem/base/text.h"
+#include "tandem/comm/links/broken_pipe.h"
+#include "tandem/comm/links/gloo_backend.h"
+#include "tandem/comm/links/linked_member.h"
+#include "tandem/comm/links/nccl_backend.h"
+#include "tandem/comm/store/c10d_store.h"
+
+namespace tandem::comm {
+namespace {
+
+using namespace std::chrono_literals;
+
+struct AddressInfo {
+  ~AddressInfo() {
+    if (first != nullptr) ::freeaddrinfo(first);
+  }
+  addrinfo* first = nullptr;
+};
+
+// The address of this host on the way to `address`, a number. Nothing is sent.
+std::string own_address_towards(const std::string& address) {
+  AddressInfo target;
+  addrinfo hints{};
+  hints.ai_flags = AI_NUMERICHOST;
+  hints.ai_socktype = SOCK_DGRAM;
+  sockaddr_storage own{};
+  socklen_t length = sizeof(own);
+  std::array<char, NI_MAXHOST> text{};
+  if (::getaddrinfo(address.c_str(), "9", &hints, &target.first) != 0) return address;
+  const Descriptor socket(::socket(target.first->ai_family, SOCK_DGRAM, 0));
+  if (::connect(socket.get(), target.first->ai_addr, target.first->ai_addrlen) != 0 ||
+      ::getsockname(socket.get(), reinterpret_cast<sockaddr*>(&own), &length) != 0 ||
+      ::getnameinfo(reinterpret_cast<sockaddr*>(&own), length, text.data(), text.size(), nullptr, 0, NI_NUMERICHOST) !=
+          0) {
+    return address;
+  }
+  return text.data();
+}
+
+bool is_loopback(const std::string& address) { return address.starts_with("127.") || address == "::1"; }
+
+// What the members tell each other before they connect.
+struct Introduction {
+  std::string name, own_address, store_address;
+
+  [[nodiscard]] std::string text() const { return concat(name, "\n", own_address, "\n", store_address); }
+  static Introduction parse(const std::string& text) {
+    const std::size_t first = text.find('\n'), second = text.find('\n', first + 1);
+    return {text.substr(0, first), text.substr(first + 1, second - first - 1), text.substr(second + 1)};
+  }
+};
+
+// A rank on the store's own host may reach it by loopback, where others cannot reach the rank: they know a better one.
+std::string network_for(const Introduction& me, const std::vector<Introduction>& all) {
+  if (!is_loopback(me.own_address)) return me.own_address;
+  const auto far = std::find_if(all.begin(), all.end(), [](auto& each) { return !is_loopback(each.store_address); });
+  return far == all.end() ? me.own_address : far->store_address;
+}
+
+std::chrono::milliseconds patience_for(const Limits& limits) {
+  constexpr std::chrono::milliseconds kLongest = 10min;
+  return std::clamp(std::chrono::duration_cast<std::chrono::milliseconds>(
+                        std::min(limits.deadline.remaining(), Clock::duration(kLongest))),
+                    std::chrono::milliseconds(1s), kLongest);
+}
+
+void check(const C10dGroupOptions& options) {
+  std::vector<std::string> faults;
+  if (options.size < 1) faults.push_back(concat("c10d group: a size of ", options.size));
+  if (options.rank < 0 || options.rank >= options.size)
+    faults.push_back(concat("c10d group: rank ", options.rank, " of ", options.size));
+  if (!options.names.empty() && std::ssize(options.names) != options.size)
+    faults.push_back(concat("c10d group: ", options.names.size(), " names for ", options.size, " members"));
+  if (options.store == nullptr && options.size > 1) faults.emplace_back("c10d group: no store to meet the others at");
+  if (!faults.empty()) throw ConfigError(std::move(faults));
+}
+
+LinkedMemberOptions meet_over_gloo(const C10dGroupOptions& options) {
+  check(options);
+  if (!has_gloo()) (void)make_gloo_backend({});  // throws what is missing
+  const auto name_of = [&](int rank) {
+    return options.names.empty() ? rank : options.names[static_cast<std::size_t>(rank)];
+  };
+  if (options.size == 1)
+    return {.rank = 0, .names = {{name_of(0), process_name()}}, .backend = {}, .device_backend = {}};
+  const C10dStore store = c10d_store_of(*options.store);
+  const Introduction me{process_name(), own_address_towards(store.address), store.address};
+  std::vector<Introduction> all;
+  LinkedMemberOptions member{.rank = options.rank, .names = {}, .backend = {}, .device_backend = {}};
+  for (const std::string& text :
+       exchange(*options.store, "introduction", options.rank, options.size, me.text(), options.limits)) {
+    all.push_back(Introduction::parse(text));
+    member.names.push_back({name_of(static_cast<int>(member.names.size())), all.back().name});
+  }
+  const BrokenPipeMask mask;
+  member.backend = make_gloo_backend({.store = c10::make_intrusive<c10d::PrefixStore>("gloo", store.store),
+                                      .rank = options.rank,
+                                      .size = options.size,
+                                      .network = options.network.empty() ? network_for(me, all) : options.network,
+                                      .patience = patience_for(options.limits)});
+  return member;
+}
+
+}  // namespace
+
+std::unique_ptr<Group> make_gloo_group(const C10dGroupOptions& options) {
+  return make_linked_member(meet_over_gloo(options));
+}
+
+std::unique_ptr<Group> make_nccl_group(const C10dGroupOptions& options, int device_index) {
+  require_nccl();
+  LinkedMemberOptions member = meet_over_gloo(options);
+  if (options.size > 1) {
+    const BrokenPipeMask mask;
+    member.device_backend =
+        make_nccl_backend({.store = c10::make_intrusive<c10d::PrefixStore>("nccl", c10d_store_of(*options.store).store),
+                           .rank = options.rank,
+                           .size = options.size,
+                           .device_index = device_index});
+  }
+  return make_linked_member(std::move(member));
+}
+
+}  // namespace tandem::comm

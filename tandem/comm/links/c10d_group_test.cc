@@ -1,0 +1,400 @@
+#include "tandem/comm/links/c10d_group.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <torch/types.h>
+
+#include <algorithm>
+#include <array>
+#include <exception>
+#include <filesystem>
+#include <fstream>
+#include <utility>
+
+#include "tandem/base/error.h"
+#include "tandem/comm/store/memory_store.h"
+#include "tandem/comm/testing/group_laws.h"
+#include "tandem/comm/testing/store_process.h"
+#include "tandem/concurrency/testing/within.h"
+
+namespace tandem::comm {
+namespace {
+
+using namespace std::chrono_literals;
+using shm::ProcessWorld;
+using shm::Voice;
+using ::testing::AllOf;
+using ::testing::Each;
+using ::testing::HasSubstr;
+
+const auto kDtypes = {torch::kFloat, torch::kDouble, torch::kHalf, torch::kBFloat16, torch::kLong};
+
+std::unique_ptr<Group> join_gloo(int rank, int size, int port) {
+  const auto store = connect_to_store({"127.0.0.1", port}, within(60s));
+  const auto part = store->part("group");
+  return make_gloo_group({.rank = rank, .size = size, .store = part.get(), .limits = within(60s)});
+}
+
+using RankWork = std::function<void(Group&, const Voice&)>;
+
+// Ranks that are processes, which a test may stop and kill.
+class Ranks {
+ public:
+  Ranks(int size, const RankWork& work)
+      : world_(size, [&](int rank, const Voice& voice) {
+          const auto group = join_gloo(rank, size, store_.port());
+          work(*group, voice);
+          group->barrier(within(60s));
+        }) {}
+  ProcessWorld& operator*() { return world_; }
+  ProcessWorld* operator->() { return &world_; }
+
+ private:
+  StoreProcess store_;
+  ProcessWorld world_;
+};
+
+std::vector<std::string> run_gloo_ranks(int size, const RankWork& work) { return Ranks(size, work)->outcomes(); }
+
+// Ranks that are threads of this process.
+std::vector<std::string> run_threads(int size, const std::function<std::string(Group&)>& work) {
+  const HostedStore hosted = host_store(0, Reach::kThisHost);
+  std::vector<std::string> outcomes(static_cast<std::size_t>(size));
+  std::vector<std::jthread> threads;
+  for (int rank = 0; rank < size; ++rank) {
+    threads.emplace_back([&, rank] {
+      std::string& outcome = outcomes[static_cast<std::size_t>(rank)];
+      try {
+        outcome = work(*join_gloo(rank, size, hosted.port));
+      } catch (const std::exception& error) {
+        outcome = error.what();
+      }
+    });
+  }
+  threads.clear();
+  return outcomes;
+}
+
+class C10dGroupTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (!has_gloo()) GTEST_SKIP() << "built without Gloo";
+  }
+};
+class C10dGroupSizes : public ::testing::TestWithParam<int> {
+ protected:
+  void SetUp() override {
+    if (!has_gloo()) GTEST_SKIP() << "built without Gloo";
+  }
+};
+
+TEST_P(C10dGroupSizes, AllReduceGivesTheBitsOfTheLocalGroup) {
+  EXPECT_THAT(run_gloo_ranks(GetParam(),
+                             [](Group& group, const Voice& voice) {
+                               voice.say(faults_of_sums(group, kDtypes, {0, 1, 5, 1023, 1025, 20'001}));
+                               voice.say(faults_of_sums(group, {torch::kFloat}, {3'000'001}));
+                             }),
+              Each(""));
+}
+
+TEST_P(C10dGroupSizes, APartOfATensorIsReducedAndNothingElse) {
+  EXPECT_THAT(run_gloo_ranks(GetParam(), [](Group& group, const Voice& voice) { voice.say(faults_of_parts(group)); }),
+              Each(""));
+}
+
+TEST_P(C10dGroupSizes, GatherAndBroadcastKeepTheOrderOfRanks) {
+  EXPECT_THAT(run_gloo_ranks(GetParam(),
+                             [](Group& group, const Voice& voice) {
+                               voice.say(faults_of_copies(group) + faults_of_shared_parts(group));
+                             }),
+              Each(""));
+}
+
+TEST_P(C10dGroupSizes, WhoIsMissingAtADeadlineIsAskedFirst) {
+  EXPECT_THAT(
+      run_gloo_ranks(GetParam(), [](Group& group, const Voice& voice) { voice.say(faults_of_questions(group)); }),
+      Each(""));
+}
+
+TEST_P(C10dGroupSizes, RanksMayBeThreadsOfOneProcess) {
+  EXPECT_THAT(
+      run_threads(GetParam(),
+                  [](Group& group) {
+                    std::string faults = faults_of_sums(group, {torch::kFloat}, {7, 3000}) + faults_of_copies(group);
+                    group.barrier(within(60s));
+                    return faults;
+                  }),
+      Each(""));
+}
+
+INSTANTIATE_TEST_SUITE_P(Sizes, C10dGroupSizes, ::testing::Values(1, 2, 3, 4));
+
+TEST_F(C10dGroupTest, ManyMayBeStartedAtOnceAndAreExecutedInOrder) {
+  EXPECT_THAT(run_gloo_ranks(2,
+                             [](Group& group, const Voice& voice) {
+                               std::vector<torch::Tensor> flats;
+                               std::vector<Pending> pending;
+                               for (int i = 0; i < 40; ++i) {
+                                 flats.push_back(torch::full({i * 997}, i + group.rank(), torch::kFloat));
+                                 pending.push_back(group.start_all_reduce(flats.back()));
+                               }
+                               for (Pending& each : pending) each.wait(within(60s));
+                               for (int i = 0; i < 40; ++i) {
+                                 const auto index = static_cast<std::size_t>(i);
+                                 if (!torch::equal(flats[index], torch::full({i * 997}, 2 * i + 1, torch::kFloat)))
+                                   voice.say(concat(i, " differs; "));
+                               }
+                             }),
+              Each(""));
+}
+
+TEST_F(C10dGroupTest, SumsThatFollowEachOtherAreNotMixedWhoeverStartsThemEarly) {
+  const std::vector<std::int64_t> counts{700'003, 1'300'000, 5, 900'000, 2000, 600'000, 0, 1'000'000};
+  const auto outcomes = run_gloo_ranks(3, [&](Group& group, const Voice& voice) {
+    const std::size_t ahead = group.rank() == 0 ? counts.size() : static_cast<std::size_t>(group.rank()) + 1;
+    std::vector<torch::Tensor> flats;
+    std::vector<Pending> pending;
+    for (std::size_t done = 0; done < counts.size(); ++done) {
+      while (flats.size() < std::min(done + ahead, counts.size())) {
+        flats.push_back(stamped(group.rank(), counts[flats.size()], torch::kFloat));
+        pending.push_back(group.start_all_reduce(flats.back()));
+      }
+      pending[done].wait(within(60s));
+      if (!torch::equal(flats[done], sum_of_local_group(3, counts[done], torch::kFloat)))
+        voice.say(concat(done, " differs; "));
+    }
+  });
+  EXPECT_THAT(outcomes, Each(""));
+}
+
+TEST_F(C10dGroupTest, AnotherDtypeIsNamedOnAllRanks) {
+  const auto outcomes = run_gloo_ranks(3, [](Group& group, const Voice&) {
+    group.start_all_reduce(torch::zeros({8}, group.rank() == 1 ? torch::kDouble : torch::kFloat)).wait(within(60s));
+  });
+  EXPECT_THAT(outcomes, Each(AllOf(HasSubstr("collective #0 differs"), HasSubstr("8 x Float"), HasSubstr("8 x Double"),
+                                   HasSubstr("rank 1"))));
+}
+
+TEST_F(C10dGroupTest, AnotherSizeIsNamedAndNothingIsWrittenBeyondATensor) {
+  const auto outcomes = run_gloo_ranks(2, [](Group& group, const Voice&) {
+    Pending first = group.start_all_reduce(torch::zeros({1'000'000}));
+    Pending second = group.start_all_reduce(torch::zeros({100'000 * (1 + group.rank())}));
+    for (Pending* each : {&first, &second}) each->wait(within(60s));
+  });
+  EXPECT_THAT(outcomes, Each(AllOf(HasSubstr("collective #1 differs"), HasSubstr("all_reduce of 100000 x Float"),
+                                   HasSubstr("of 200000 x Float"))));
+}
+
+TEST_F(C10dGroupTest, AnotherOperationIsNamedAndTheGroupStaysClosed) {
+  const auto outcomes = run_gloo_ranks(2, [](Group& group, const Voice& voice) {
+    group.barrier(within(60s));
+    try {
+      if (group.rank() == 0) {
+        group.broadcast(torch::zeros({3}), 0, within(60s));
+      } else {
+        (void)group.all_gather(torch::zeros({3, 2}), within(60s));
+      }
+    } catch (const RunError& error) {
+      voice.say("first: ");
+    }
+    (void)group.start_all_reduce(torch::zeros({3}));
+  });
+  EXPECT_THAT(outcomes,
+              Each(AllOf(HasSubstr("first: "), HasSubstr("#1 differs"), HasSubstr("broadcast of 3 x Float from rank 0"),
+                         HasSubstr("all_gather of 6 x Float in rows of 2"))));
+}
+
+TEST_F(C10dGroupTest, RowsOfAnotherLengthAreNamed) {
+  const auto outcomes = run_gloo_ranks(2, [](Group& group, const Voice&) {
+    (void)group.all_gather(torch::zeros({3 - group.rank(), 2 + group.rank()}), within(60s));
+  });
+  EXPECT_THAT(outcomes, Each(AllOf(HasSubstr("6 x Float in rows of 2"), HasSubstr("6 x Float in rows of 3"))));
+}
+
+TEST_F(C10dGroupTest, ThreadsThatWriteToPeersBlockTheSignalOfABrokenPipe) {
+  const auto outcomes = run_gloo_ranks(2, [](Group& group, const Voice& voice) {
+    group.barrier(within(60s));
+    for (const auto& thread : std::filesystem::directory_iterator("/proc/self/task")) {
+      std::ifstream status(thread.path() / "status");
+      std::string name, blocked;
+      for (std::string line; std::getline(status, line);) {
+        if (line.starts_with("Name:")) name = line.substr(6);
+        if (line.starts_with("SigBlk:")) blocked = line.substr(8);
+      }
+      const bool writes = name.starts_with("gloo") || name.starts_with("hear-rank") || name == "c10d-group";
+      if (writes) voice.say((std::stoull(blocked, nullptr, 16) >> (SIGPIPE - 1) & 1) != 0 ? "+" : name);
+    }
+  });
+  EXPECT_THAT(outcomes, Each("+++"));
+}
+
+TEST_F(C10dGroupTest, ADtypeThatCannotBeSummedIsRefused) {
+  const auto outcomes = run_gloo_ranks(
+      1, [](Group& group, const Voice&) { group.start_all_reduce(torch::zeros({8}, torch::kBool)).wait(within(60s)); });
+  EXPECT_THAT(outcomes.front(), HasSubstr("Bool cannot be summed"));
+}
+
+TEST_F(C10dGroupTest, AKilledRankIsPeerLostOnAllOthers) {
+  for (const std::int64_t count : {200, 2'000'000}) {
+    const auto outcomes = run_gloo_ranks(3, [&](Group& group, const Voice& voice) {
+      try {
+        group.start_all_reduce(torch::zeros({count})).wait(within(60s));
+        if (group.rank() == 1) ::raise(SIGKILL);
+        for (;;) group.start_all_reduce(torch::zeros({count})).wait(within(24h));
+      } catch (const PeerLost& lost) {
+        voice.say(concat("lost ", lost.peer(), ": "));
+        throw;
+      }
+    });
+    const auto named = AllOf(HasSubstr("lost 1: "), HasSubstr(concat("all_reduce of ", count, " x Float")),
+                             HasSubstr("rank 1 (process "), HasSubstr("last sign of life"));
+    EXPECT_THAT(outcomes[0], named);
+    EXPECT_THAT(outcomes[2], named);
+  }
+}
+
+TEST_F(C10dGroupTest, ARankThatIsKilledWhileDataFlowsIsPeerLost) {
+  Ranks ranks(3, [](Group& group, const Voice& voice) {
+    const std::array<torch::Tensor, 2> flats{torch::zeros({1'000'000}), torch::zeros({1'000'000})};
+    Pending first = group.start_all_reduce(flats[0]);
+    for (std::size_t i = 1;; ++i) {
+      Pending second = group.start_all_reduce(flats[i % 2]);
+      std::exchange(first, second).wait(within(24h));
+      if (i == 3) voice.say("running ");
+    }
+  });
+  ASSERT_TRUE(ranks->hears(2, "running "));
+  ranks->signal(2, SIGKILL);
+  for (const int rank : {0, 1})
+    EXPECT_THAT(ranks->outcome(rank), AllOf(HasSubstr("rank 2 (process "), HasSubstr("died")));
+}
+
+TEST_F(C10dGroupTest, AStoppedRankIsNamedAtTheDeadline) {
+  for (const std::int64_t count : {200, 2'000'000}) {
+    Ranks ranks(3, [&](Group& group, const Voice& voice) {
+      group.barrier(within(60s));
+      voice.say("met ");
+      if (group.rank() == 1) ::raise(SIGSTOP);
+      try {
+        group.start_all_reduce(torch::zeros({count})).wait(within(1s));
+      } catch (const DeadlineExceeded&) {
+        voice.say("late: ");
+        throw;
+      }
+    });
+    const std::string first = ranks->outcome(0), second = ranks->outcome(2);
+    EXPECT_THAT(first + second, HasSubstr("late: "));
+    const auto named =
+        AllOf(HasSubstr("waited for rank 1 until the deadline"),
+              HasSubstr(concat("all_reduce of ", count, " x Float #1")), HasSubstr("began last #0 barrier"));
+    EXPECT_THAT(first, named);
+    EXPECT_THAT(second, named);
+    ranks->signal(1, SIGCONT);
+    EXPECT_THAT(ranks->outcome(1), HasSubstr("closed by rank"));
+  }
+}
+
+TEST_F(C10dGroupTest, AbortReachesTheOthersPastARankThatIsStopped) {
+  Ranks ranks(3, [](Group& group, const Voice& voice) {
+    group.barrier(within(60s));
+    if (group.rank() == 1) ::raise(SIGSTOP);
+    if (group.rank() == 2) {
+      voice.say("here ");
+      group.abort("enough");
+    }
+    for (;;) group.barrier(within(24h));
+  });
+  for (const int rank : {0, 2}) EXPECT_THAT(ranks->outcome(rank), HasSubstr("closed by rank 2: enough"));
+}
+
+TEST_F(C10dGroupTest, AbortFromAnotherThreadEndsAWait) {
+  Ranks ranks(2, [](Group& group, const Voice&) {
+    if (group.rank() == 1) ::pause();  // the other waits for it
+    Pending pending = group.start_all_reduce(torch::zeros({3}));
+    const std::jthread aborting([&] { group.abort("enough"); });
+    pending.wait(within(24h));
+  });
+  EXPECT_THAT(ranks->outcome(0), HasSubstr("closed by rank 0: enough"));
+}
+
+TEST_F(C10dGroupTest, AStopRequestEndsAWait) {
+  const auto outcomes = run_gloo_ranks(2, [](Group& group, const Voice&) {
+    std::stop_source stop;
+    stop.request_stop();
+    if (group.rank() == 0) group.barrier({.deadline = Deadline::infinite(), .stop = stop.get_token()});
+    for (;;) group.barrier(within(24h));
+  });
+  EXPECT_THAT(outcomes, Each(HasSubstr("until it was asked to stop")));
+}
+
+TEST_F(C10dGroupTest, ARankThatLeavesFailsOnlyWhatNeedsIt) {
+  sigset_t go;
+  sigemptyset(&go);
+  sigaddset(&go, SIGUSR1);
+  pthread_sigmask(SIG_BLOCK, &go, nullptr);
+  StoreProcess store;
+  ProcessWorld world(3, [&](int rank, const Voice& voice) {
+    auto group = join_gloo(rank, 3, store.port());
+    group->barrier(within(60s));
+    if (rank == 1) return;
+    voice.say("passed ");
+    int number = 0;
+    sigwait(&go, &number);
+    group->barrier(within(24h));
+  });
+  EXPECT_EQ(world.outcome(1), "");
+  for (const int rank : {0, 2}) EXPECT_TRUE(world.hears(rank, "passed "));
+  for (const int rank : {0, 2}) world.signal(rank, SIGUSR1);
+  for (const int rank : {0, 2}) {
+    EXPECT_THAT(world.outcome(rank),
+                AllOf(HasSubstr("passed "), HasSubstr("; rank 1 (process "), HasSubstr("left the group")));
+  }
+}
+
+TEST_F(C10dGroupTest, ImpossibleOptionsAreNamedTogether) {
+  try {
+    (void)make_gloo_group({.rank = 3, .size = 2});
+    FAIL();
+  } catch (const ConfigError& error) {
+    EXPECT_EQ(error.faults().size(), 2U);
+  }
+}
+
+TEST_F(C10dGroupTest, AnUnknownNetworkIsAConfigError) {
+  const HostedStore hosted = host_store(0, Reach::kThisHost);
+  const auto join_by = [&](int rank) {
+    const auto store = connect_to_store({"127.0.0.1", hosted.port}, within(60s));
+    (void)make_gloo_group(
+        {.rank = rank, .size = 2, .store = store.get(), .network = "no-such-thing", .limits = within(60s)});
+  };
+  std::jthread other([&] { EXPECT_THROW(join_by(1), ConfigError); });
+  EXPECT_THROW(join_by(0), ConfigError);
+}
+
+TEST_F(C10dGroupTest, AStoreOfOneProcessIsRefused) {
+  const auto store = make_memory_store();
+  EXPECT_THROW((void)make_gloo_group({.rank = 0, .size = 2, .store = store.get()}), ConfigError);
+}
+
+TEST(C10dGroupBuildTest, WithoutCudaNcclIsAConfigErrorBeforeAnybodyIsMet) {
+  if (at::hasCUDA()) GTEST_SKIP() << "there is a device";
+  EXPECT_THROW((void)make_nccl_group({.rank = 0, .size = 1}, 0), ConfigError);
+}
+
+// With Gloo in the build a group of two needs a store; without it, there is no group at all.
+TEST(C10dGroupBuildTest, AGroupThatCannotBeSaysWhatIsMissing) {
+  try {
+    (void)make_gloo_group({.rank = 0, .size = 2});
+    FAIL();
+  } catch (const ConfigError& error) {
+    EXPECT_THAT(error.what(), HasSubstr(has_gloo() ? "no store to meet" : "libgloo-dev"));
+  }
+}
+
+TEST_F(C10dGroupTest, AWaitCanBeMadeToExpire) {
+  EXPECT_THAT(run_gloo_ranks(2, [](Group& group, const Voice&) { expire_first_member(group); }),
+              Each(HasSubstr("closed by rank 0: barrier #1: rank 0 waited for rank 1 until the deadline")));
+}
+
+}  // namespace
+}  // namespace tandem::comm

@@ -1,0 +1,62 @@
+#include "tandem/comm/links/gloo_backend.h"
+
+#include "tandem/base/error.h"
+#include "tandem/base/text.h"
+#include "tandem/comm/links/c10d_group.h"
+
+#ifdef TANDEM_GLOO
+#include <net/if.h>
+
+#include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
+
+namespace tandem::comm {
+
+bool has_gloo() { return true; }
+
+namespace {
+
+using Gloo = c10d::ProcessGroupGloo;
+
+std::shared_ptr<gloo::transport::Device> device_for(const std::string& network) {
+  try {
+    return ::if_nametoindex(network.c_str()) != 0 ? Gloo::createDeviceForInterface(network)
+                                                  : Gloo::createDeviceForHostname(network);
+  } catch (const std::exception& error) {
+    throw ConfigError(concat("Gloo cannot listen on '", network, "': ", error.what(),
+                             "; name an interface or an address of this host, as `ip address` lists them"));
+  }
+}
+
+}  // namespace
+
+c10::intrusive_ptr<c10d::Backend> make_gloo_backend(const GlooOptions& options) {
+  const auto own = Gloo::Options::create(options.patience);
+  own->devices.push_back(device_for(options.network));
+  own->threads = 1;  // for collectives, of which we use none
+  try {
+    return c10::make_intrusive<Gloo>(options.store, options.rank, options.size, own);
+  } catch (const std::exception& error) {
+    throw RunError(concat("rank ", options.rank, " of ", options.size, " cannot connect to the others over '",
+                          options.network, "': ", error.what(),
+                          "; likely another rank failed while starting, a firewall is between them, or their "
+                          "addresses are of different networks: choose one that all of them reach"));
+  }
+}
+
+}  // namespace tandem::comm
+
+#else
+
+namespace tandem::comm {
+
+bool has_gloo() { return false; }
+
+c10::intrusive_ptr<c10d::Backend> make_gloo_backend(const GlooOptions&) {
+  throw ConfigError(
+      "this build has no Gloo: its headers were not found when it was configured; install them (Debian: libgloo-dev), "
+      "configure again and build");
+}
+
+}  // namespace tandem::comm
+
+#endif

@@ -1,0 +1,274 @@
+#include "tandem/comm/links/linked_member.h"
+
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+#include <c10/core/Event.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <deque>
+#include <utility>
+
+#include "tandem/base/check.h"
+#include "tandem/base/error.h"
+#include "tandem/base/text.h"
+#include "tandem/comm/close_signal.h"
+#include "tandem/comm/links/broken_pipe.h"
+#include "tandem/comm/links/link_collective.h"
+#include "tandem/comm/links/peer_links.h"
+#include "tandem/comm/question_bell.h"
+#include "tandem/concurrency/wait_and_ask.h"
+
+namespace tandem::comm {
+namespace {
+
+using shm::Operation;
+
+shm::Posting posting_of(Operation operation, std::int64_t count, at::ScalarType dtype, int root = 0) {
+  shm::Posting posting{.operation = operation, .root = root, .count = count};
+  const std::string_view name = c10::toString(dtype);
+  TANDEM_CHECK(name.size() < posting.type.size(), name);
+  std::copy(name.begin(), name.end(), posting.type.begin());
+  return posting;
+}
+
+std::int64_t row_of(const at::Tensor& tensor) {
+  std::int64_t row = 1;
+  for (std::int64_t i = 1; i < tensor.dim(); ++i) row *= tensor.size(i);
+  return row;
+}
+
+class LinkedMember final : public Group {
+ public:
+  explicit LinkedMember(LinkedMemberOptions options)
+      : devices_(std::move(options.device_backend)),
+        links_(
+            std::move(options.backend), options.rank, options.names,
+            [this](const std::string& failure) { on_close(failure); }, [this] { questions_.ring(); }),
+        sender_("c10d-group", [this](const std::stop_token& stop) { execute_all(stop); }) {}
+  ~LinkedMember() override { links_.leave(); }
+
+  [[nodiscard]] int rank() const override { return links_.rank(); }
+  [[nodiscard]] int size() const override { return links_.size(); }
+  [[nodiscard]] bool goes_on_alone() const override { return true; }
+
+  [[nodiscard]] at::Tensor allocate(std::int64_t count, at::ScalarType dtype, at::Device device) override {
+    return at::zeros({count}, at::TensorOptions().dtype(dtype).device(device));
+  }
+
+  Pending start_all_reduce(const at::Tensor& flat) override {
+    TANDEM_CHECK(flat.dim() == 1 && flat.is_contiguous(), "a group reduces flat tensors, got ", flat.dim(),
+                 " dimensions");
+    TANDEM_CHECK(tree_reduce_of(flat.scalar_type()) != nullptr, c10::toString(flat.scalar_type()), " cannot be summed");
+    return {*this, start({posting_of(Operation::kAllReduce, flat.numel(), flat.scalar_type())}, flat)};
+  }
+
+  void broadcast(const at::Tensor& flat, int root, const Limits& limits) override {
+    TANDEM_CHECK(flat.is_contiguous(), "a group broadcasts contiguous tensors");
+    TANDEM_CHECK(root >= 0 && root < size(), "root ", root, " of ", size());
+    const Announcement announcement{
+        posting_of(Operation::kBroadcast, flat.numel(), flat.scalar_type(), links_.name(root))};
+    (void)complete(start(announcement, flat, root), limits);
+  }
+
+  [[nodiscard]] std::vector<at::Tensor> all_gather(const at::Tensor& mine, const Limits& limits) override {
+    const Announcement announcement{.posting = posting_of(Operation::kAllGather, mine.numel(), mine.scalar_type()),
+                                    .row = row_of(mine)};
+    std::vector<at::Tensor> all = complete(start(announcement, mine.contiguous()), limits).gathered;
+    std::vector<std::int64_t> shape = mine.sizes().vec();
+    for (at::Tensor& each : all) {
+      if (!shape.empty()) shape.front() = announcement.row == 0 ? 0 : each.numel() / announcement.row;
+      each = each.view(shape).to(mine.device());
+    }
+    return all;
+  }
+
+  void all_gather(std::span<const double> mine, std::span<double> all, const Limits& limits) override {
+    TANDEM_CHECK(all.size() == mine.size() * static_cast<std::size_t>(size()), all.size(), " for ", size(), " x ",
+                 mine.size());
+    const at::Tensor copy = at::empty({std::ssize(mine)}, at::kDouble);
+    if (!mine.empty()) std::memcpy(copy.data_ptr(), mine.data(), mine.size_bytes());
+    const LinkTask done =
+        complete(start({posting_of(Operation::kAllGatherEqual, std::ssize(mine), at::kDouble)}, copy), limits);
+    for (std::size_t rank = 0; rank < done.gathered.size() && !mine.empty(); ++rank) {
+      std::memcpy(&all[rank * mine.size()], done.gathered[rank].data_ptr(), mine.size_bytes());
+    }
+  }
+
+  // A gather that puts what others have where it belongs, if that is in one piece on this host.
+  void share_parts(const at::Tensor& flat, std::span<const OwnedPart> parts, const Limits& limits) override {
+    TANDEM_CHECK(flat.dim() == 1 && flat.is_contiguous(), "a group shares parts of flat tensors, got ", flat.dim(),
+                 " dimensions");
+    const at::Tensor mine = packed(flat, parts, rank());
+    std::vector<at::Tensor> memory;
+    for (int each = 0; each < size() && flat.is_cpu(); ++each) memory.push_back(packed(flat, parts, each));
+    const Announcement announcement{.posting = posting_of(Operation::kAllGather, mine.numel(), mine.scalar_type())};
+    const LinkTask done = complete(start(announcement, mine, /*root=*/0, std::move(memory)), limits);
+    for (int each = 0; each < size(); ++each)
+      unpack(done.gathered[static_cast<std::size_t>(each)].to(flat.device()), flat, parts, each);
+  }
+
+  void barrier(const Limits& limits) override {
+    (void)complete(start({shm::Posting{.operation = Operation::kBarrier}}, {}), limits);
+  }
+
+  void abort(const std::string& why) override { links_.close(shm::Cause::kAborted, why); }
+  void expire() override {
+    if (links_.waiting_for().empty()) return;  // nobody could be named
+    const MutexLock lock(mutex_);
+    if (!waits_) return;
+    hurried_ = true;
+    changed_.notify_all();
+  }
+  void on_close(std::function<void(const std::string&)> listener) override { failed_.listen(std::move(listener)); }
+  void on_question(std::function<void()> listener) override { questions_.listen(std::move(listener)); }
+
+ protected:
+  void finish(std::uint64_t ticket, const Limits& limits) override { (void)complete(ticket, limits); }
+
+ private:
+  std::uint64_t start(const Announcement& announcement, const at::Tensor& tensor, int root = 0,
+                      std::vector<at::Tensor> memory = {}) {
+    LinkTask task{
+        .announcement = announcement, .tensor = tensor, .root = root, .ready = {}, .gathered = std::move(memory)};
+    task.announcement.by_device = devices_ && tensor.defined() && tensor.is_cuda();
+    if (tensor.defined() && !tensor.is_cpu()) {
+      task.ready = std::make_unique<c10::Event>(tensor.device().type());
+      task.ready->record(c10::impl::VirtualGuardImpl(tensor.device().type()).getStream(tensor.device()));
+    }
+    if (!links_.is_open()) links_.throw_closed();
+    const MutexLock lock(mutex_);
+    tasks_.push_back(std::move(task));
+    changed_.notify_all();
+    return started_++;
+  }
+
+  LinkTask complete(std::uint64_t ticket, const Limits& limits) {
+    {
+      const MutexLock lock(mutex_);
+      TANDEM_CHECK(ticket == completed_ && ticket < started_, "collectives are waited for in the order of their start");
+    }
+    const WaitOutcome outcome = wait_and_ask(
+        limits, [&](const Deadline& deadline) { return await(ticket, deadline, limits.stop); }, [&] { links_.ask(); });
+    {
+      const MutexLock lock(mutex_);
+      if (executed_ > ticket) {
+        ++completed_;
+        LinkTask task = std::move(tasks_.front());
+        tasks_.pop_front();
+        return task;
+      }
+    }
+    if (outcome == WaitOutcome::kDeadline) {
+      links_.close(shm::Cause::kDeadline,
+                   concat(links_.waiting(), " until the deadline; it is stopped or stuck in its own work, or took ",
+                          "another branch than the others"));
+    } else if (outcome == WaitOutcome::kStopped) {
+      links_.close(shm::Cause::kStopped, concat(links_.waiting(), " until it was asked to stop"));
+    }
+    links_.throw_closed();
+  }
+
+  // Until the collective is executed, or the links are closed.
+  WaitOutcome await(std::uint64_t ticket, const Deadline& deadline, const std::stop_token& stop) {
+    const MutexLock lock(mutex_);
+    const auto over = [&]() TANDEM_REQUIRES(mutex_) { return executed_ > ticket || closed_; };
+    waits_ = true;
+    hurried_ = false;
+    (void)changed_.wait(mutex_, stop, deadline, [&]() TANDEM_REQUIRES(mutex_) { return over() || hurried_; });
+    waits_ = false;
+    if (over()) return WaitOutcome::kReady;
+    return stop.stop_requested() ? WaitOutcome::kStopped : WaitOutcome::kDeadline;
+  }
+
+  // `failure` is empty when this member leaves.
+  void on_close(const std::string& failure) {
+    {
+      const MutexLock lock(mutex_);
+      closed_ = true;
+    }
+    changed_.notify_all();
+    if (devices_) devices_->abort();
+    if (!failure.empty()) failed_.give(failure);
+  }
+
+  // --- the sending thread ---
+
+  void execute_all(const std::stop_token&) {
+    const BrokenPipeMask mask;
+    const at::NoGradGuard no_grad;
+    try {
+      std::unique_ptr<LinkCollective> current, following;
+      // The following one is announced, and begun, before the current one ends: so the wire does not idle in between.
+      const auto look_ahead = [&] {
+        if (!following) following = announce_following();
+      };
+      while (current || (current = announce_next())) {
+        current->send(look_ahead);
+        look_ahead();
+        if (following) following->begin_early();
+        current->end();
+        current = std::exchange(following, nullptr);
+        const MutexLock lock(mutex_);
+        ++executed_;
+        changed_.notify_all();
+      }
+    } catch (const std::exception& error) {
+      links_.close(shm::Cause::kAborted, error.what());  // unless that is what was thrown
+    }
+    links_.take_leave();
+  }
+
+  // Null when the links are closed. A task stays where it is until the caller takes it.
+  std::unique_ptr<LinkCollective> announce_next() {
+    LinkTask* task = nullptr;
+    {
+      const MutexLock lock(mutex_);
+      changed_.wait(mutex_, std::stop_token(),
+                    [&]() TANDEM_REQUIRES(mutex_) { return closed_ || executed_ < started_; });
+      if (closed_) return nullptr;
+      task = &tasks_[executed_ - completed_];
+    }
+    return announce(*task);
+  }
+
+  // Null when there is none, or a device may have to write its tensor first.
+  std::unique_ptr<LinkCollective> announce_following() {
+    LinkTask* task = nullptr;
+    {
+      const MutexLock lock(mutex_);
+      if (executed_ + 1 < started_) task = &tasks_[executed_ + 1 - completed_];
+    }
+    return task != nullptr && !task->ready ? announce(*task) : nullptr;
+  }
+
+  std::unique_ptr<LinkCollective> announce(LinkTask& task) {
+    return std::make_unique<LinkCollective>(links_, devices_.get(), task, memory_[announced_++ % memory_.size()]);
+  }
+
+  // Comes first, so that it is there until the links are gone.
+  std::array<LinkMemory, PeerLinks::kAtOnce> memory_;
+  std::uint64_t announced_ = 0;
+  Mutex mutex_;
+  CondVar changed_;
+  std::deque<LinkTask> tasks_ TANDEM_GUARDED_BY(mutex_);  // those that are not completed
+  std::uint64_t started_ TANDEM_GUARDED_BY(mutex_) = 0, executed_ TANDEM_GUARDED_BY(mutex_) = 0,
+                         completed_ TANDEM_GUARDED_BY(mutex_) = 0;
+  bool closed_ TANDEM_GUARDED_BY(mutex_) = false;
+  bool waits_ TANDEM_GUARDED_BY(mutex_) = false, hurried_ TANDEM_GUARDED_BY(mutex_) = false;  // the member's thread
+  CloseSignal failed_;
+  QuestionBell questions_;
+  const c10::intrusive_ptr<c10d::Backend> devices_;  // or none
+  PeerLinks links_;
+  Worker sender_;
+};
+
+}  // namespace
+
+std::unique_ptr<Group> make_linked_member(LinkedMemberOptions options) {
+  return std::make_unique<LinkedMember>(std::move(options));
+}
+
+}  // namespace tandem::comm

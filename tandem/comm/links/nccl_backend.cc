@@ -1,0 +1,61 @@
+#include "tandem/comm/links/nccl_backend.h"
+
+#include <dlfcn.h>
+
+#include "tandem/base/error.h"
+#include "tandem/base/text.h"
+#include "tandem/comm/links/c10d_group.h"
+#include "tandem/device/cuda_library.h"
+
+namespace tandem::comm {
+
+#ifdef TANDEM_NCCL
+
+bool has_nccl() { return true; }
+
+namespace {
+
+MakeNccl* load_nccl() {
+  device::require_cuda();
+  void* library = ::dlopen(kNcclLibrary, RTLD_NOW | RTLD_LOCAL);
+  void* symbol = library == nullptr ? nullptr : ::dlsym(library, kNcclSymbol);
+  if (symbol != nullptr) return reinterpret_cast<MakeNccl*>(symbol);
+  const char* reason = ::dlerror();  // NOLINT(concurrency-mt-unsafe): glibc keeps one a thread
+  throw ConfigError(concat("NCCL was asked for, but ", kNcclLibrary,
+                           " cannot be loaded: ", reason == nullptr ? "unknown reason" : reason,
+                           "; it lies where tandem's libraries were built or installed: add that folder to "
+                           "LD_LIBRARY_PATH"));
+}
+
+MakeNccl* nccl() {
+  static MakeNccl* const make = load_nccl();
+  return make;
+}
+
+}  // namespace
+
+void require_nccl() { (void)nccl(); }
+
+c10::intrusive_ptr<c10d::Backend> make_nccl_backend(const NcclOptions& options) {
+  return c10::intrusive_ptr<c10d::Backend>::reclaim(nccl()(options));
+}
+
+#else
+
+bool has_nccl() { return false; }
+
+void require_nccl() {
+  throw ConfigError(
+      "this build has no NCCL: when it was configured, CUDA's headers or nccl.h were not found, or LibTorch was one "
+      "without CUDA; name their folder with -DTANDEM_CUDA_INCLUDE=DIR and -DTANDEM_NCCL_INCLUDE=DIR, configure again "
+      "and build");
+}
+
+c10::intrusive_ptr<c10d::Backend> make_nccl_backend(const NcclOptions&) {
+  require_nccl();
+  return {};
+}
+
+#endif
+
+}  // namespace tandem::comm

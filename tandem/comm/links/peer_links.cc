@@ -1,0 +1,400 @@
+#include "tandem/comm/links/peer_links.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "tandem/base/check.h"
+#include "tandem/base/error.h"
+#include "tandem/base/text.h"
+#include "tandem/comm/links/broken_pipe.h"
+
+namespace tandem::comm {
+namespace {
+
+using namespace std::chrono_literals;
+
+// Note [No time limit is left to Gloo]
+// When a wait of Gloo runs out of time, it cuts the connections to all peers, who then see that and not the reason. So
+// its waits get a limit that never comes, and are ended by Work::abort(), which leaves the connections as they are.
+constexpr std::chrono::milliseconds kForever = std::chrono::hours(24 * 365);
+constexpr std::chrono::milliseconds kFarewell = 100ms;
+constexpr Clock::duration kVerdict = 1s;
+
+using Tag = PeerWire::Tag;
+
+// Gloo's texts go on with advice.
+std::string first_sentence(const std::string& text) { return text.substr(0, text.find(". ")); }
+
+}  // namespace
+
+PeerLinks::PeerLinks(c10::intrusive_ptr<c10d::Backend> backend, int rank, std::vector<MemberName> names,
+                     OnClose on_close, OnQuestion on_question)
+    : wire_(std::move(backend)),
+      rank_(rank),
+      names_(std::move(names)),
+      on_close_(std::move(on_close)),
+      on_question_(std::move(on_question)),
+      records_(names_.size()),
+      ears_(names_.size()) {
+  for (Round& round : rounds_) {
+    round.heard.resize(names_.size());
+    round.said.resize(names_.size());
+  }
+  {
+    const MutexLock lock(mutex_);
+    for (int each = 0; each < size(); ++each) {
+      record(each).name = concat("rank ", name(each), " (", names_[static_cast<std::size_t>(each)].process, ")");
+    }
+  }
+  try {
+    for (int peer = 0; peer < size(); ++peer) {
+      if (peer == rank_) continue;
+      ears_[static_cast<std::size_t>(peer)].listener =
+          std::make_unique<Worker>(concat("hear-rank-", peer), [this, peer](const std::stop_token&) { listen(peer); });
+    }
+  } catch (...) {
+    end();  // those that listen already wait for ever otherwise
+    throw;
+  }
+}
+
+PeerLinks::~PeerLinks() { end(); }
+
+// The connections are closed while the memory that may still be written to is there.
+void PeerLinks::end() noexcept {
+  leave();
+  for (Ear& ear : ears_) ear.listener.reset();
+  for (Ear& ear : ears_) ear.works = {};
+  {
+    const MutexLock lock(mutex_);
+    progress_ = {};
+    questions_.clear();
+  }
+  for (Round& round : rounds_) round.announcing.clear();
+  farewells_.clear();
+  wire_.cut();
+}
+
+// --- announcements ---------------------------------------------------------------------------------------------------
+
+std::uint64_t PeerLinks::announce(const Announcement& announcement, const void* payload, std::size_t bytes) {
+  TANDEM_CHECK(bytes <= kInlinePayload, bytes, " bytes in a message");
+  const std::uint64_t number = announced_++;
+  {
+    const MutexLock lock(mutex_);
+    TANDEM_CHECK(number - number_ < kAtOnce, "collective #", number, " is announced before #", number_, " has ended");
+    progress(number).phase = Phase::kAnnounced;
+    record(rank_).begins(number, announcement);
+  }
+  PeerMessage& outgoing = round(number).outgoing;
+  outgoing.kind = PeerMessage::Kind::kCollective;
+  outgoing.number = number;
+  outgoing.announcement = announcement;
+  outgoing.bytes = static_cast<std::uint32_t>(bytes);
+  if (bytes > 0) std::memcpy(outgoing.payload.data(), payload, bytes);
+  round(number).said[static_cast<std::size_t>(rank_)] = &outgoing;
+  for (int peer = 0; peer < size(); ++peer) {
+    if (peer == rank_) continue;
+    round(number).announcing.push_back(
+        admit(number, peer, [&] { return wire_.send(peer, &outgoing, outgoing.used(), Tag::kMessages); }));
+  }
+  return number;
+}
+
+bool PeerLinks::have_all_announced(std::uint64_t number) const {
+  const MutexLock lock(mutex_);
+  const auto has_announced = [&](const PeerRecord& peer) {
+    return &peer == &record(rank_) || std::ranges::any_of(peer.inbox, [&](const auto& message) {
+      return message->number == number && agree(message->announcement, round(number).outgoing.announcement);
+    });
+  };
+  return std::ranges::all_of(records_, has_announced);
+}
+
+void PeerLinks::await_all(std::uint64_t number) {
+  int left = -1;
+  {
+    const MutexLock lock(mutex_);
+    if (progress(number).phase == Phase::kTransfers) return;
+    const auto ready = [&]() TANDEM_REQUIRES(mutex_) {
+      const std::vector<int> peers = missing_announcements();
+      const auto gone =
+          std::ranges::find_if(peers, [&](int peer) TANDEM_REQUIRES(mutex_) { return record(peer).has_left; });
+      if (gone != peers.end()) left = *gone;
+      return peers.empty() || left >= 0 || closing_;
+    };
+    changed_.wait(mutex_, std::stop_token(), ready);
+  }
+  if (left >= 0) lose(left, "");
+  take_announcements(number);
+  compare_announcements(number);
+}
+
+void PeerLinks::take_announcements(std::uint64_t number) {
+  if (!is_open()) throw_closed();
+  const MutexLock lock(mutex_);
+  progress(number).phase = Phase::kTransfers;
+  for (int peer = 0; peer < size(); ++peer) {
+    if (peer == rank_) continue;
+    const auto index = static_cast<std::size_t>(peer);
+    round(number).heard[index] = std::move(record(peer).inbox.front());
+    round(number).said[index] = round(number).heard[index].get();
+    record(peer).inbox.pop_front();
+  }
+}
+
+void PeerLinks::compare_announcements(std::uint64_t number) {
+  const PeerMessage& mine = said(number, rank_);
+  for (int peer = 0; peer < size(); ++peer) {
+    const PeerMessage& theirs = said(number, peer);
+    TANDEM_CHECK(theirs.number == number, "collective #", theirs.number, " of rank ", peer, " at #", number);
+    if (agree(mine.announcement, theirs.announcement)) continue;
+    close(shm::Cause::kMismatch,
+          concat("collective #", number, " differs: rank ", name(rank_), " came with ", describe(mine.announcement),
+                 ", rank ", name(peer), " with ", describe(theirs.announcement),
+                 "; the ranks took different branches, or their models differ"));
+    throw_closed();
+  }
+}
+
+void PeerLinks::finish(std::uint64_t number) {
+  for (const Transfer& transfer : round(number).announcing) wait(transfer);
+  round(number).announcing.clear();
+  const MutexLock lock(mutex_);
+  TANDEM_CHECK(number == number_, "collective #", number, " is finished before #", number_);
+  progress(number) = {};
+  ++number_;
+}
+
+// The questions to a member that is stopped are kept until the end.
+void PeerLinks::ask() {
+  question_.kind = PeerMessage::Kind::kQuestion;
+  for (const int peer : waiting_for()) {
+    try {
+      C10dWork work = wire_.send(peer, &question_, question_.used(), Tag::kMessages);
+      const MutexLock lock(mutex_);
+      if (closing_) work->abort();
+      questions_.push_back(std::move(work));
+    } catch (const std::exception&) {
+      continue;  // it is gone; who listens to it says so
+    }
+  }
+}
+
+// --- transfers -------------------------------------------------------------------------------------------------------
+
+Transfer PeerLinks::send(std::uint64_t number, int peer, const void* from, std::size_t bytes) {
+  return admit(number, peer, [&] { return wire_.send(peer, from, bytes, Tag::kPayloads); });
+}
+
+Transfer PeerLinks::receive(std::uint64_t number, int peer, void* to, std::size_t bytes) {
+  return admit(number, peer, [&] { return wire_.receive(peer, to, bytes, Tag::kPayloads); });
+}
+
+Transfer PeerLinks::admit(std::uint64_t number, int peer, const std::function<C10dWork()>& start) {
+  if (!is_open()) throw_closed();
+  C10dWork work;
+  try {
+    work = start();
+  } catch (const std::exception& error) {
+    await_verdict(peer, error.what());
+  }
+  const MutexLock lock(mutex_);
+  if (closing_) work->abort();
+  progress(number).in_flight.push_back(work);
+  return {peer, std::move(work)};
+}
+
+void PeerLinks::wait(const Transfer& transfer) {
+  {
+    const MutexLock lock(mutex_);
+    transferring_ = transfer.peer;
+  }
+  bool done = false;
+  try {
+    done = transfer.work->wait(kForever);
+  } catch (const std::exception& error) {
+    await_verdict(transfer.peer, error.what());
+  }
+  if (!done) throw_closed();
+  const MutexLock lock(mutex_);
+  transferring_ = -1;
+}
+
+// The peer may have said why it went: the thread that listens to it knows.
+void PeerLinks::await_verdict(int peer, const std::string& what) {
+  {
+    const MutexLock lock(mutex_);
+    const auto known = [&]() TANDEM_REQUIRES(mutex_) { return closing_ || record(peer).has_left; };
+    changed_.wait(mutex_, Deadline::after(kVerdict), known);
+  }
+  lose(peer, what);
+  throw_closed();
+}
+
+void PeerLinks::lose(int peer, const std::string& what) {
+  std::string how;
+  {
+    const MutexLock lock(mutex_);
+    how = concat("; ", record(peer).name,
+                 record(peer).has_left ? " left the group"
+                                       : concat(" died, or the connection to it broke (", first_sentence(what), ")"));
+  }
+  close({Ending::kFailed, shm::Cause::kLost, rank_, peer, waiting() + how});
+}
+
+// --- what peers say --------------------------------------------------------------------------------------------------
+
+// Two receives are always posted: while one is being filled, Gloo tells only the other of a connection that breaks. So
+// is what came before the break read before its end is noticed.
+void PeerLinks::listen(int peer) {
+  const BrokenPipeMask mask;
+  Ear& ear = ears_[static_cast<std::size_t>(peer)];
+  std::string failure;
+  for (const std::size_t slot : {0U, 1U}) post_receive(peer, slot, failure);
+  for (std::size_t slot = 0; is_open(); slot = 1 - slot) {
+    if (!ear.works[slot]) return on_hang_up(peer, failure);
+    try {
+      if (!ear.works[slot]->wait(kForever)) return;
+    } catch (const std::exception& error) {
+      return on_hang_up(peer, error.what());
+    }
+    on_message(peer, std::move(ear.messages[slot]));
+    post_receive(peer, slot, failure);
+  }
+}
+
+void PeerLinks::post_receive(int peer, std::size_t slot, std::string& failure) {
+  Ear& ear = ears_[static_cast<std::size_t>(peer)];
+  ear.messages[slot] = std::make_unique<PeerMessage>();
+  C10dWork work;
+  try {
+    work = wire_.receive(peer, ear.messages[slot].get(), sizeof(PeerMessage), Tag::kMessages);
+  } catch (const std::exception& error) {
+    failure = error.what();
+  }
+  const MutexLock lock(mutex_);
+  if (work && closing_) work->abort();
+  ear.works[slot] = std::move(work);
+}
+
+void PeerLinks::on_message(int peer, std::unique_ptr<PeerMessage> message) {
+  if (message->kind == PeerMessage::Kind::kQuestion) return on_question_();
+  if (message->kind == PeerMessage::Kind::kFailure) {
+    const auto* text = reinterpret_cast<const char*>(message->payload.data());
+    return close({Ending::kFailed, message->cause, peer, message->lost, std::string(text, message->bytes)});
+  }
+  {
+    const MutexLock lock(mutex_);
+    if (message->kind == PeerMessage::Kind::kLeave) {
+      record(peer).has_left = true;
+      record(peer).last_sign = Clock::now();
+    } else {
+      record(peer).begins(message->number, message->announcement);
+      record(peer).inbox.push_back(std::move(message));
+    }
+  }
+  changed_.notify_all();
+}
+
+// The end of a peer that left is no news; who needs it yet will find out.
+void PeerLinks::on_hang_up(int peer, const std::string& what) {
+  {
+    const MutexLock lock(mutex_);
+    if (record(peer).has_left) return;
+  }
+  lose(peer, what);
+}
+
+// --- the end ---------------------------------------------------------------------------------------------------------
+
+void PeerLinks::leave() { close({Ending::kLeft, shm::Cause::kAborted, rank_, rank_, "it left the group"}); }
+
+void PeerLinks::close(Closing closing) {
+  std::vector<C10dWork> works;
+  std::string failure;
+  {
+    const MutexLock lock(mutex_);
+    if (closing_) return;
+    closing_ = std::move(closing);
+    if (closing_->ending == Ending::kFailed) failure = why_closed();
+    works = questions_;
+    for (const Progress& each : progress_) works.insert(works.end(), each.in_flight.begin(), each.in_flight.end());
+    for (const Ear& ear : ears_) works.insert(works.end(), ear.works.begin(), ear.works.end());
+  }
+  changed_.notify_all();
+  for (const C10dWork& work : works) {
+    if (work) work->abort();
+  }
+  on_close_(failure);
+}
+
+void PeerLinks::take_leave() {
+  leave();
+  {
+    const MutexLock lock(mutex_);
+    if (closing_->by != rank_) return;  // whoever closed them has told everybody
+    farewell_.kind = closing_->ending == Ending::kLeft ? PeerMessage::Kind::kLeave : PeerMessage::Kind::kFailure;
+    farewell_.number = number_;
+    farewell_.cause = closing_->cause;
+    farewell_.lost = closing_->lost;
+    auto* text = reinterpret_cast<char*>(farewell_.payload.data());
+    farewell_.bytes = static_cast<std::uint32_t>(closing_->why.copy(text, farewell_.payload.size()));
+  }
+  for (int peer = 0; peer < size(); ++peer) {
+    if (peer == rank_) continue;
+    try {
+      farewells_.push_back(wire_.send(peer, &farewell_, farewell_.used(), Tag::kMessages));
+    } catch (const std::exception&) {
+      continue;  // it is gone already
+    }
+  }
+  for (const C10dWork& farewell : farewells_) {
+    try {
+      farewell->wait(kFarewell);
+    } catch (const std::exception&) {
+      continue;  // gone, or stopped
+    }
+  }
+}
+
+void PeerLinks::throw_closed() const {
+  const MutexLock lock(mutex_);
+  const auto by = closing_->by == rank_ ? shm::ClosedBy::kMe : shm::ClosedBy::kAnother;
+  shm::throw_closed(closing_->cause, by, closing_->lost, why_closed());
+}
+
+std::string PeerLinks::why_closed() const {
+  std::string message =
+      concat("the c10d group of ", size(), " ranks was closed by rank ", name(closing_->by), ": ", closing_->why);
+  for (const PeerRecord& each : records_) message += concat("\n  ", describe(each));
+  return message;
+}
+
+std::vector<int> PeerLinks::missing() const {
+  const Phase phase = progress(number_).phase;
+  if (phase == Phase::kAnnounced) return missing_announcements();
+  return phase == Phase::kTransfers && transferring_ >= 0 ? std::vector{transferring_} : std::vector<int>{};
+}
+
+std::vector<int> PeerLinks::missing_announcements() const {
+  std::vector<int> peers;
+  for (int peer = 0; peer < size(); ++peer) {
+    if (peer != rank_ && record(peer).inbox.empty()) peers.push_back(peer);
+  }
+  return peers;
+}
+
+std::string PeerLinks::waiting() const {
+  const MutexLock lock(mutex_);
+  if (progress(number_).phase == Phase::kIdle)
+    return concat("rank ", name(rank_), " had not begun collective #", number_);
+  const auto& begun = record(rank_).begun;
+  const auto it = std::ranges::find(begun, number_, [](const auto& each) { return each.first; });
+  std::string ranks;
+  for (const int peer : missing()) ranks += concat(ranks.empty() ? " waited for rank " : ", ", name(peer));
+  return concat(describe(it->second), " #", number_, ": rank ", name(rank_), ranks.empty() ? " was at it" : ranks);
+}
+
+}  // namespace tandem::comm

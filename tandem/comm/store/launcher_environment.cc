@@ -1,0 +1,249 @@
+#include "tandem/comm/store/launcher_environment.h"
+
+#include <cstdint>
+#include <cstdlib>
+
+#include "tandem/base/process_name.h"
+#include "tandem/base/text.h"
+#include "tandem/comm/store/launcher_variables.h"
+#include "tandem/comm/store/slurm_node_list.h"
+
+namespace tandem::comm {
+namespace {
+
+constexpr int kMostRanks = 1'000'000, kMostRestarts = 1'000'000'000, kLastPort = 65535;
+
+// What the variables of one launcher are called.
+struct VariableNames {
+  std::string rank, world_size, local_rank, local_size;
+};
+
+Launcher find_launcher(const LauncherVariables& variables) {
+  if (variables.has("TANDEM_RUN_ID")) return Launcher::kTandem;
+  if (variables.has("TORCHELASTIC_RUN_ID")) return Launcher::kTorchrun;
+  if (variables.has("OMPI_COMM_WORLD_RANK") || variables.has("OMPI_COMM_WORLD_SIZE")) return Launcher::kOpenMpi;
+  if (variables.has("RANK") || variables.has("WORLD_SIZE")) return Launcher::kVariables;
+  if (variables.has("SLURM_PROCID")) return Launcher::kSlurm;
+  return Launcher::kSingleProcess;
+}
+
+VariableNames names_for(Launcher launcher, const LauncherVariables& variables) {
+  switch (launcher) {
+    case Launcher::kOpenMpi:
+      return {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
+              "OMPI_COMM_WORLD_LOCAL_SIZE"};
+    case Launcher::kSlurm:  // of the step where there is one: a job may run several, of other sizes
+      return {"SLURM_PROCID", variables.first_set({"SLURM_STEP_NUM_TASKS", "SLURM_NTASKS"}), "SLURM_LOCALID", ""};
+    default:
+      return {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"};
+  }
+}
+
+// `name` counts from zero to one less than `count_name` says.
+void require_below(const std::string& name, std::optional<int> value, const std::string& count_name,
+                   std::optional<int> count, LauncherVariables& variables) {
+  if (!value || !count || *value < *count) return;
+  variables.add_fault(
+      concat(name, " = ", *value, ": ", count_name, " is ", *count, ", so it is from 0 to ", *count - 1));
+}
+
+void read_ranks(const VariableNames& names, LauncherVariables& variables, LauncherEnvironment& found) {
+  const auto size = variables.required_number(names.world_size, 1, kMostRanks, "it is the number of ranks");
+  const auto rank = variables.required_number(names.rank, 0, kMostRanks - 1,
+                                              "it is the number of this process, below " + names.world_size);
+  // Who starts processes by hand, or one a container, may leave these out.
+  const bool is_left_out = found.launcher == Launcher::kVariables && !variables.has(names.local_rank);
+  const auto local_rank = is_left_out ? std::optional(0)
+                                      : variables.required_number(names.local_rank, 0, kMostRanks - 1,
+                                                                  concat(name_of(found.launcher), " sets it"));
+  if (!names.local_size.empty()) found.local_size = variables.number(names.local_size, 1, kMostRanks);
+  require_below(names.rank, rank, names.world_size, size, variables);
+  require_below(names.local_rank, local_rank, names.local_size, found.local_size, variables);
+  if (found.local_size && size && *found.local_size > *size) {
+    variables.add_fault(concat(names.local_size, " = ", *found.local_size, ": more than all ranks, of which ",
+                               names.world_size, " says there are ", *size));
+  }
+  found.rank = rank.value_or(0);
+  found.world_size = size.value_or(kMostRanks);  // with a fault: what several ranks need is looked at all the same
+  found.local_rank = local_rank.value_or(0);
+}
+
+// RANK and WORLD_SIZE that somebody exported once win over nothing: next to Open MPI or Slurm they must agree.
+void compare(const char* name, const std::string& other, LauncherVariables& variables) {
+  const auto mine = variables.text(name), theirs = variables.text(other);
+  if (mine && theirs && *mine != *theirs) {
+    variables.add_fault(concat(name, " = ", *mine, ": contradicts ", other, " = ", *theirs, "; unset one of them"));
+  }
+}
+
+void find_contradictions(Launcher launcher, LauncherVariables& variables) {
+  const bool is_of_job = variables.text("SLURM_NTASKS").value_or("1") != "1" && variables.has("SLURM_PROCID");
+  Launcher other = Launcher::kSingleProcess;
+  if (launcher == Launcher::kOpenMpi) other = launcher;
+  if (launcher == Launcher::kVariables && is_of_job) other = Launcher::kSlurm;
+  if (other == Launcher::kSingleProcess) return;
+  const VariableNames names = names_for(other, variables);
+  compare("RANK", names.rank, variables);
+  compare("WORLD_SIZE", names.world_size, variables);
+}
+
+std::string run_id_of(Launcher launcher, const LauncherVariables& variables) {
+  const auto text = [&](const char* name) { return variables.text(name).value_or(""); };
+  switch (launcher) {
+    case Launcher::kTandem:
+      return text("TANDEM_RUN_ID");
+    case Launcher::kTorchrun:
+      return text("TORCHELASTIC_RUN_ID");
+    case Launcher::kOpenMpi:
+      return text(variables.first_set({"PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid"}).c_str());
+    case Launcher::kSlurm:
+      return concat(text("SLURM_JOB_ID"), variables.has("SLURM_STEP_ID") ? "." : "", text("SLURM_STEP_ID"));
+    default:
+      return "";
+  }
+}
+
+// A port that all ranks of a run compute alike, below those that the system gives out by itself.
+int port_of_run(const std::string& run_id) {
+  std::uint32_t hash = 2166136261U;  // FNV-1a
+  for (const char c : run_id) hash = (hash ^ static_cast<unsigned char>(c)) * 16777619U;
+  return static_cast<int>(20000 + hash % 10000);
+}
+
+std::optional<std::string> master_address(const LauncherVariables& variables, const LauncherEnvironment& found) {
+  if (const auto address = variables.text("MASTER_ADDR")) return address;
+  if (found.launcher == Launcher::kOpenMpi && found.local_size == found.world_size) return "127.0.0.1";
+  if (found.launcher != Launcher::kSlurm) return std::nullopt;
+  const auto nodes =
+      variables.text(variables.first_set({"SLURM_STEP_NODELIST", "SLURM_JOB_NODELIST", "SLURM_NODELIST"}));
+  return nodes ? first_host(*nodes) : std::nullopt;
+}
+
+void read_master(LauncherVariables& variables, LauncherEnvironment& found) {
+  const bool is_needed = found.world_size > 1;
+  if (const auto address = master_address(variables, found)) {
+    found.master.address = *address;
+  } else if (is_needed) {
+    const auto nodes = variables.text("SLURM_JOB_NODELIST");
+    variables.add_fault(
+        concat("MASTER_ADDR is not set: ", name_of(found.launcher), " does not say where rank 0 is",
+               found.launcher == Launcher::kSlurm && nodes ? concat(" (SLURM_JOB_NODELIST = ", *nodes, ")") : "",
+               "; set it on all ranks to the address of rank 0's host, such as 10.0.0.1, or 127.0.0.1 on one machine"));
+  }
+  if (variables.has("MASTER_PORT")) {
+    found.master.port = variables.number("MASTER_PORT", 1, kLastPort).value_or(0);
+  } else if (is_needed && !found.run_id.empty() && !found.launcher_hosts_store) {
+    found.master.port = port_of_run(found.run_id);
+  } else if (is_needed) {
+    variables.add_fault(
+        "MASTER_PORT is not set: the store of the run listens there; set one free port, such as 29500, on all ranks");
+  }
+}
+
+bool does_torchrun_host_store(LauncherVariables& variables) {
+  const std::string value = variables.text("TORCHELASTIC_USE_AGENT_STORE").value_or("False");
+  if (value != "True" && value != "False") {
+    variables.add_fault(concat("TORCHELASTIC_USE_AGENT_STORE = ", value, ": expected True or False"));
+  }
+  return value == "True";
+}
+
+}  // namespace
+
+const char* name_of(Launcher launcher) {
+  switch (launcher) {
+    case Launcher::kTandem:
+      return "tandem launch";
+    case Launcher::kTorchrun:
+      return "torchrun";
+    case Launcher::kOpenMpi:
+      return "Open MPI";
+    case Launcher::kSlurm:
+      return "Slurm";
+    case Launcher::kVariables:
+      return "RANK and WORLD_SIZE";
+    case Launcher::kSingleProcess:
+      break;
+  }
+  return "no launcher";
+}
+
+// Started by hand, or by a launcher that is not known: nobody is known to end the others.
+std::string why_none_survive(const LauncherEnvironment& environment) {
+  if (environment.on_death == OnDeath::kLeavesThem) return "";
+  switch (environment.launcher) {
+    case Launcher::kSingleProcess:
+    case Launcher::kVariables:
+      break;
+    case Launcher::kTandem:
+      return "tandem launch ends all ranks when one dies; add --on-death continue, or replace, before its --";
+    case Launcher::kTorchrun:
+      return "torchrun ends all ranks when one dies, and starts all of them again: nobody survives; start the ranks "
+             "with `tandem launch --on-death continue` or srun --kill-on-bad-exit=0";
+    case Launcher::kOpenMpi:
+      return "mpirun ends all ranks when one dies: nobody survives; start the ranks with `tandem launch --on-death "
+             "continue`";
+    case Launcher::kSlurm:
+      return "srun may end all ranks when one dies, and does not tell them whether it will; `export "
+             "SLURM_KILL_BAD_EXIT=0` in the job's script, which stands for srun --kill-on-bad-exit=0 and reaches the "
+             "ranks";
+  }
+  return "";
+}
+
+LauncherEnvironment read_launcher_environment(const Lookup& lookup) {
+  LauncherVariables variables(lookup);
+  LauncherEnvironment found;
+  found.launcher = find_launcher(variables);
+  if (found.launcher == Launcher::kSingleProcess) return found;
+  read_ranks(names_for(found.launcher, variables), variables, found);
+  find_contradictions(found.launcher, variables);
+  found.run_id = run_id_of(found.launcher, variables);
+  if (found.launcher == Launcher::kTandem) {
+    found.launcher_hosts_store = true;
+    found.rank_restarts = variables.number("TANDEM_RANK_RESTARTS", 0, kMostRestarts).value_or(0);
+    const std::string on_death = variables.text("TANDEM_ON_DEATH").value_or("stop");
+    found.on_death = on_death == "stop" ? OnDeath::kEndsAll : OnDeath::kLeavesThem;
+  }
+  if (found.launcher == Launcher::kTorchrun) {
+    found.launcher_hosts_store = does_torchrun_host_store(variables);
+    found.on_death = OnDeath::kEndsAll;
+    found.restart_count = variables.number("TORCHELASTIC_RESTART_COUNT", 0, kMostRestarts).value_or(0);
+  }
+  if (found.launcher == Launcher::kOpenMpi) found.on_death = OnDeath::kEndsAll;
+  if (found.launcher == Launcher::kSlurm) {
+    // The option of srun does not reach the ranks; this variable, which stands for it, does.
+    found.on_death =
+        variables.text("SLURM_KILL_BAD_EXIT").value_or("") == "0" ? OnDeath::kLeavesThem : OnDeath::kUnknown;
+    found.restart_count = variables.number("SLURM_RESTART_COUNT", 0, kMostRestarts).value_or(0);
+  }
+  read_master(variables, found);
+  variables.finish();
+  return found;
+}
+
+LauncherEnvironment launcher_environment() {
+  LauncherEnvironment found = read_launcher_environment([](const std::string& name) -> std::optional<std::string> {
+    const char* value = std::getenv(name.c_str());  // NOLINT(concurrency-mt-unsafe): the header says so
+    return value == nullptr ? std::nullopt : std::optional<std::string>(value);
+  });
+  found.host_name = host_name();
+  return found;
+}
+
+std::string describe(const LauncherEnvironment& environment) {
+  const LauncherEnvironment& me = environment;
+  std::string text = concat("rank ", me.rank, " of ", me.world_size, " (local rank ", me.local_rank);
+  if (me.local_size) text += concat(" of ", *me.local_size);
+  text += concat(")", me.host_name.empty() ? "" : " on ", me.host_name, ", by ", name_of(me.launcher));
+  if (me.master.port != 0) {
+    text += concat("; store at ", me.master.address, ":", me.master.port, ", hosted by ",
+                   me.launcher_hosts_store ? name_of(me.launcher) : "rank 0");
+  }
+  if (!me.run_id.empty()) text += concat("; run ", me.run_id);
+  if (me.restart_count > 0) text += concat(", restart ", me.restart_count);
+  if (me.rank_restarts > 0) text += concat(", restart ", me.rank_restarts, " of this rank");
+  return text;
+}
+
+}  // namespace tandem::comm

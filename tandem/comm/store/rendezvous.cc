@@ -1,0 +1,390 @@
+#include "tandem/comm/store/rendezvous.h"
+
+#include <algorithm>
+#include <sstream>
+#include <utility>
+
+#include "tandem/base/check.h"
+#include "tandem/base/error.h"
+#include "tandem/base/text.h"
+#include "tandem/comm/store/census.h"
+#include "tandem/comm/store/reconnecting_store.h"
+#include "tandem/comm/store/rendezvous_keys.h"
+
+namespace tandem::comm {
+namespace {
+
+constexpr std::chrono::milliseconds kLook{20};  // from one look at the store to the next in a wait
+
+std::string text_of(const std::vector<Life>& lives) {
+  std::string text;
+  for (const Life& life : lives) text += concat(text.empty() ? "" : " ", name_of(life));
+  return text;
+}
+
+std::vector<Life> lives_of(const std::string& text) {
+  std::vector<Life> lives;
+  std::istringstream in(text);
+  char dot = 0;
+  for (Life life; in >> life.rank >> dot >> life.restarts;) lives.push_back(life);
+  return lives;
+}
+
+std::string beat_key(const Life& who) { return "beat/" + name_of(who); }
+std::string here_key(int round, const Life& who) { return concat("round/", round, "/here/", name_of(who)); }
+std::string members_key(int round) { return concat("round/", round, "/members"); }
+
+int count_of(Store& store, const std::string& key) {
+  const std::optional<std::string> text = store.find(key);
+  return text ? std::stoi(*text) : 0;
+}
+
+// Who has asked to be let in, lives, and was not. `settled`: of how many, from the first on, that is known for good.
+std::vector<Life> waiting(Store& store, int& settled) {
+  std::vector<Life> found;
+  const int all = count_of(store, "joiners");
+  for (int number = settled + 1; number <= all; ++number) {
+    const std::optional<std::string> text = store.find(concat("join/", number));
+    if (!text) continue;  // counted, and about to say who it is
+    const Life who = lives_of(*text).front();
+    if (store.find(let_in_key(who)) || store.find(end_key(who))) {
+      if (settled == number - 1) settled = number;
+    } else {
+      found.push_back(who);
+    }
+  }
+  return found;
+}
+
+bool has(const std::vector<Life>& lives, const Life& who) {
+  return std::find(lives.begin(), lives.end(), who) != lives.end();
+}
+
+std::string seconds_text(std::chrono::milliseconds span) {
+  return concat(std::chrono::duration<double>(span).count(), " s");
+}
+
+}  // namespace
+
+Rendezvous::Rendezvous(const Connect& connect, const Life& me, const Options& options)
+    : me_(me),
+      options_(options),
+      store_(make_reconnecting_store([connect] { return connect({}); })),
+      deadline_(options.deadline),
+      worker_("rendezvous", [this, connect](const std::stop_token& stop) { beat(connect, stop); }) {}
+
+bool Rendezvous::has_begun(Store& part) { return part.find(kBegunKey).has_value(); }
+bool Rendezvous::is_over(Store& part) { return part.find(kOverKey).has_value(); }
+void Rendezvous::close() { (void)store_->add(kOverKey, 1); }  // answered before anybody sees it, unlike set()
+
+bool Rendezvous::end_without_the_silent() {
+  if (!is_over(*store_)) return false;
+  const std::chrono::milliseconds silence = std::min(options_.silence, deadline());
+  for (Seen& seen : members_seen()) {
+    if (look_at(*store_, seen, silence) == Seen::State::kSilent && seen.who != me_)
+      store_->set(left_key(seen.who), "was silent when the run ended");
+  }
+  return true;
+}
+
+void Rendezvous::begin(std::vector<Life> members) {
+  const auto mine = std::find(members.begin(), members.end(), me_);
+  TANDEM_CHECK(mine != members.end());
+  round_ = {.number = 0, .members = {}, .mine = static_cast<int>(mine - members.begin()), .lost = {}, .joined = {}};
+  round_.members = std::move(members);
+  watch(round_.members, 0);
+  store_->set(members_key(0), text_of(round_.members));  // all of them say the same
+  store_->set(let_in_key(me_), "1");
+  store_->set(kDeadlineKey, concat(deadline().count()));
+  store_->set(kBegunKey, "1");
+}
+
+std::vector<Rendezvous::Seen> Rendezvous::unseen(const std::vector<Life>& members) {
+  std::vector<Seen> all;
+  for (const Life& who : members) all.push_back({.who = who});
+  return all;
+}
+
+void Rendezvous::watch(const std::vector<Life>& members, int round) {
+  MutexLock lock(mutex_);
+  watch_ = {.round = round, .members = unseen(members)};
+  waits_.store(false, std::memory_order_relaxed);  // until the next look
+  broken_ = std::stop_source();
+  why_broken_.clear();
+}
+
+Rendezvous::Watch Rendezvous::watched() const {
+  MutexLock lock(mutex_);
+  return watch_;
+}
+
+void Rendezvous::set_deadline(std::chrono::milliseconds deadline) {
+  MutexLock lock(mutex_);
+  deadline_ = deadline;
+}
+
+std::chrono::milliseconds Rendezvous::deadline() const {
+  MutexLock lock(mutex_);
+  return deadline_;
+}
+
+std::stop_token Rendezvous::broken() const {
+  MutexLock lock(mutex_);
+  return broken_.get_token();
+}
+
+std::string Rendezvous::why_broken() const {
+  MutexLock lock(mutex_);
+  return why_broken_;
+}
+
+// Who listens is called without the lock.
+void Rendezvous::break_round(int round, const std::string& why) {
+  std::optional<std::stop_source> broken;
+  {
+    MutexLock lock(mutex_);
+    if (watch_.round != round || broken_.stop_requested()) return;
+    why_broken_ = why;
+    broken = broken_;
+  }
+  broken->request_stop();
+}
+
+// Looks at a member once more: kAwaited of one that lives.
+Rendezvous::Seen::State Rendezvous::look_at(Store& store, Seen& seen, std::chrono::milliseconds silence) {
+  std::optional<std::string> beat = store.find(beat_key(seen.who));
+  if (beat != seen.beat) {
+    seen.beat = std::move(beat);
+    seen.sign = Clock::now();
+  }
+  if (store.find(end_key(seen.who))) return Seen::State::kDead;
+  return Clock::now() - seen.sign < silence ? Seen::State::kAwaited : Seen::State::kSilent;
+}
+
+// Why the round cannot go on; empty as long as it can.
+std::string Rendezvous::fault_of(Store& store, Watch& seen, std::chrono::milliseconds deadline) const {
+  const auto patience = std::min(deadline, options_.silence) / 2;
+  std::string fault;
+  for (Seen& member : seen.members) {
+    const Seen::State state = look_at(store, member, deadline);
+    const Clock::time_point now = Clock::now();
+    if (now - std::exchange(seen.looked, now) > patience) {  // this process was stopped, or the store was
+      for (Seen& any : seen.members) any.sign = now;
+      return "";
+    }
+    if (member.who == me_ || state == Seen::State::kAwaited) continue;
+    fault = concat("rank ", member.who.rank,
+                   state == Seen::State::kDead ? " has ended" : " gave no sign of life for " + seconds_text(deadline));
+  }
+  if (fault.empty() && !seen.members.empty() && count_of(store, "latest") > seen.round)
+    return concat("the others have met without rank ", me_.rank);
+  return fault;
+}
+
+void Rendezvous::look_around(Store& store) {
+  Watch seen = watched();
+  const std::string fault = fault_of(store, seen, deadline());
+  const int round = seen.round;
+  {
+    MutexLock lock(mutex_);
+    if (watch_.round == round) watch_ = std::move(seen);
+  }
+  if (!fault.empty()) break_round(round, fault);
+}
+
+void Rendezvous::beat(const Connect& connect, const std::stop_token& stop) {
+  std::unique_ptr<Store> store;
+  int settled = 0;
+  Clock::time_point reached = Clock::now();
+  while (!stop.stop_requested()) {
+    try {
+      if (!store) store = make_reconnecting_store([&] { return connect(stop); });
+      (void)store->add(beat_key(me_), 1);
+      note_waiting(waiting(*store, settled));
+      look_around(*store);
+      reached = Clock::now();
+    } catch (const std::exception& error) {  // whatever it is, its silence must be told
+      waits_.store(false, std::memory_order_relaxed);
+      lose_store(reached, error);
+    }
+    MutexLock lock(mutex_);
+    (void)never_.wait(mutex_, stop, Deadline::after(options_.beat), [] { return false; });
+  }
+}
+
+void Rendezvous::note_waiting(std::vector<Life> lives) {
+  MutexLock lock(mutex_);
+  for (const Seen& member : watch_.members) std::erase(lives, member.who);  // who has only not been told so yet
+  waits_.store(!lives.empty(), std::memory_order_relaxed);
+}
+
+// The others have taken this rank for lost by then, if they reach it.
+void Rendezvous::lose_store(Clock::time_point reached, const std::exception& error) {
+  const std::chrono::milliseconds limit = deadline();
+  if (Clock::now() - reached < limit) return;
+  break_round(watched().round,
+              concat("rank ", me_.rank, " has not reached the store for ", seconds_text(limit), ": ", error.what()));
+}
+
+// Looks at a member once more; whether it has ended or fallen silent.
+bool Rendezvous::is_gone(Seen& seen) {
+  seen.state = look_at(*store_, seen, options_.silence);
+  if (seen.who == me_ && seen.state == Seen::State::kSilent) seen.state = Seen::State::kAwaited;
+  return seen.state != Seen::State::kAwaited;
+}
+
+// Looks at the members once more; whether each has come, ended or fallen silent.
+bool Rendezvous::is_decided(std::vector<Seen>& members) {
+  bool all = true;
+  for (Seen& seen : members) {
+    if (is_gone(seen)) continue;
+    if (store_->find(here_key(round_.number + 1, seen.who))) {
+      seen.state = Seen::State::kHere;
+    } else {
+      all = false;
+    }
+  }
+  return all;
+}
+
+void Rendezvous::require_prevalence(const std::vector<Seen>& members) const {
+  Census census{.members = static_cast<int>(members.size()), .here = 0, .dead = 0, .has_first = false};
+  std::string missing;
+  for (const Seen& seen : members) {
+    if (seen.state == Seen::State::kDead) {
+      ++census.dead;
+      continue;
+    }
+    if (census.here == 0 && missing.empty()) census.has_first = seen.state == Seen::State::kHere;
+    if (seen.state == Seen::State::kHere) {
+      ++census.here;
+    } else {
+      missing += concat(missing.empty() ? "" : ", ", seen.who.rank);
+    }
+  }
+  if (prevails(census)) return;
+  throw RunError(concat("of ", census.members, " ranks ", census.here, " are left here, ", census.dead,
+                        " have ended, and nothing is known of rank(s) ", missing,
+                        ", which may go on elsewhere: so these do not. Likely the network between hosts is cut, or "
+                        "they were stopped; the last checkpoint is whole, and `tandem resume` goes on from it"));
+}
+
+void Rendezvous::decide(int number, const std::vector<Seen>& members) {
+  std::vector<Life> next;
+  for (const Seen& seen : members) {
+    if (seen.state == Seen::State::kHere) next.push_back(seen.who);
+  }
+  if (!(next.front() == me_)) return;
+  int settled = 0;
+  for (const Life& who : waiting(*store_, settled)) next.push_back(who);
+  const std::string mine = text_of(next);
+  if (store_->compare_set(members_key(number), "", mine) != mine)
+    return;  // an earlier first one was not dead after all
+  for (const Life& who : next) store_->set(let_in_key(who), "1");
+  store_->set("latest", concat(number));
+  for (const Seen& seen : members) {
+    if (seen.state == Seen::State::kSilent) {
+      store_->set(left_key(seen.who), "gave no sign of life for " + seconds_text(options_.silence));
+    } else if (seen.state == Seen::State::kAwaited) {
+      store_->set(left_key(seen.who), "did not come");
+    }
+  }
+}
+
+std::string Rendezvous::how_lost(const Life& who) {
+  if (const std::optional<std::string> how = store_->find(left_key(who))) return *how;  // a launcher ended it since
+  if (const std::optional<std::string> how = store_->find(end_key(who))) return "died: " + *how;
+  return concat("gave no sign of life for ", seconds_text(options_.silence), ", or did not come");
+}
+
+std::optional<Round> Rendezvous::enter(int number, std::vector<Life> members) {
+  const auto mine = std::find(members.begin(), members.end(), me_);
+  if (mine == members.end()) {
+    throw LeftBehind(concat("rank ", me_.rank, " was silent for so long (it was stopped, or cut off) that the others (",
+                            text_of(members), ", rank.restarts) have gone on without it"));
+  }
+  Round next{
+      .number = number, .members = {}, .mine = static_cast<int>(mine - members.begin()), .lost = {}, .joined = {}};
+  for (const Life& who : round_.members) {
+    if (!has(members, who)) next.lost.push_back({who, how_lost(who)});
+  }
+  for (const Life& who : members) {
+    if (!has(round_.members, who)) next.joined.push_back(who);
+  }
+  next.members = std::move(members);
+  watch(next.members, number);
+  round_ = next;
+  return next;
+}
+
+void Rendezvous::pause(const Limits& limits, const std::string& doing) {
+  if (limits.stop.stop_requested()) throw GroupAborted(concat("stopped while ", doing));
+  MutexLock lock(mutex_);
+  (void)never_.wait(mutex_, limits.stop, Deadline::after(kLook), [] { return false; });
+}
+
+// With the signs of life that were seen before, unless they are old because this process was stopped.
+std::vector<Rendezvous::Seen> Rendezvous::members_seen() const {
+  Watch seen = watched();
+  return Clock::now() - seen.looked > options_.silence / 2 ? unseen(round_.members) : std::move(seen.members);
+}
+
+std::optional<Round> Rendezvous::meet(const Limits& limits) {
+  const int number = round_.number + 1;
+  store_->set(here_key(number, me_), "1");
+  std::vector<Seen> members = members_seen();
+  for (Clock::time_point heard = Clock::now();;) {
+    if (end_without_the_silent()) return std::nullopt;
+    if (const std::optional<std::string> text = store_->find(members_key(number)))
+      return enter(number, lives_of(*text));
+    const bool decided = is_decided(members);
+    const Clock::time_point now = Clock::now();
+    if (now - std::exchange(heard, now) > options_.silence / 2 && !limits.deadline.expired()) {
+      members = unseen(round_.members);  // time in which nothing was heard is nobody's silence
+    } else if (decided || limits.deadline.expired()) {
+      // Who lives and is busy for longer than everybody is willing to wait is left behind.
+      require_prevalence(members);
+      decide(number, members);
+    }
+    pause(limits, concat("meeting the ranks that are left, in round ", number));
+  }
+}
+
+void Rendezvous::require_anybody(std::vector<Seen>& members, Clock::time_point& heard) {
+  if (members.empty()) return;
+  bool is_anybody = false;
+  for (Seen& seen : members) is_anybody = !is_gone(seen) || is_anybody;
+  const Clock::time_point now = Clock::now();
+  if (now - std::exchange(heard, now) > options_.silence / 2) {
+    for (Seen& seen : members) seen.sign = now;  // time in which nothing was heard is nobody's silence
+    return;
+  }
+  if (is_anybody) return;
+  throw RunError(concat("rank ", me_.rank, " was started again to join a run, and all ", members.size(),
+                        " ranks of it have ended or give no sign of life; the last checkpoint is whole, and `tandem ",
+                        "resume` goes on from it"));
+}
+
+std::optional<Round> Rendezvous::join(const Limits& limits) {
+  store_->set(concat("join/", store_->add("joiners", 1)), name_of(me_));
+  std::vector<Seen> members;  // of the newest round
+  Clock::time_point heard = Clock::now();
+  for (int looked = -1;;) {
+    if (is_over(*store_)) return std::nullopt;
+    for (const int latest = count_of(*store_, "latest"); looked < latest;) {
+      ++looked;
+      const std::optional<std::string> text = store_->find(members_key(looked));
+      if (!text) continue;
+      if (has(lives_of(*text), me_)) return enter(looked, lives_of(*text));
+      members = unseen(lives_of(*text));
+    }
+    require_anybody(members, heard);
+    if (limits.deadline.expired()) {
+      throw DeadlineExceeded(concat("rank ", me_.rank, " was started again to join a run, and nobody let it in: ",
+                                    "likely the others have ended, or are in an update that takes longer than that"));
+    }
+    pause(limits, "waiting to join");
+  }
+}
+
+}  // namespace tandem::comm

@@ -1,0 +1,273 @@
+// What holds for every store, and for the one over TCP alone.
+#include "tandem/comm/store/store.h"
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <netdb.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <thread>
+
+#include "tandem/base/error.h"
+#include "tandem/base/testing/free_port.h"
+#include "tandem/base/testing/message_of.h"
+#include "tandem/base/text.h"
+#include "tandem/comm/store/memory_store.h"
+#include "tandem/comm/store/tcp_store.h"
+#include "tandem/concurrency/testing/within.h"
+
+namespace tandem::comm {
+namespace {
+
+using namespace std::chrono_literals;
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+Limits soon() { return within(60s); }
+
+// Stores of the same values for two ranks.
+enum class Kind { kMemory, kTcp };
+class StoreTest : public ::testing::TestWithParam<Kind> {
+ protected:
+  void SetUp() override {
+    if (GetParam() == Kind::kTcp) {
+      HostedStore hosted = host_store(0, Reach::kThisHost);
+      mine = std::move(hosted.store);
+      yours = connect_to_store({"127.0.0.1", hosted.port}, soon());
+    } else {
+      mine = make_memory_store();
+      yours = mine->part("");
+      mine = mine->part("");
+    }
+  }
+  std::unique_ptr<Store> mine, yours;
+};
+INSTANTIATE_TEST_SUITE_P(Kinds, StoreTest, ::testing::Values(Kind::kMemory, Kind::kTcp),
+                         [](const auto& kind) { return kind.param == Kind::kTcp ? "Tcp" : "Memory"; });
+
+TEST_P(StoreTest, WhatOneSetsTheOtherGets) {
+  const std::string bytes("a\0b\n", 4);
+  mine->set("key", bytes);
+  EXPECT_EQ(yours->get("key", soon()), bytes);
+  EXPECT_EQ(yours->find("key"), bytes);
+  EXPECT_EQ(yours->find("other"), std::nullopt);
+}
+
+TEST_P(StoreTest, GetWaitsUntilTheValueIsThere) {
+  std::string got;
+  {
+    const std::jthread waiter([&] { got = yours->get("key", soon()); });
+    mine->set("key", "late");
+  }
+  EXPECT_EQ(got, "late");
+}
+
+TEST_P(StoreTest, AWaitThatEndsLeavesTheStoreAsItWas) {
+  EXPECT_THAT(message_of<DeadlineExceeded>([&] { (void)mine->get("key", within(1ms)); }),
+              HasSubstr("nobody set 'key' before the deadline"));
+  std::stop_source stop;
+  stop.request_stop();
+  EXPECT_THAT(message_of<GroupAborted>([&] { (void)mine->get("key", {.stop = stop.get_token()}); }),
+              HasSubstr("stopped"));
+  mine->set("key", "value");
+  EXPECT_EQ(mine->get("key", within(0s)), "value");
+}
+
+TEST_P(StoreTest, AStopEndsAWaitWithoutDeadline) {
+  std::stop_source stop;
+  std::string message;
+  {
+    const std::jthread waiter(
+        [&] { message = message_of<GroupAborted>([&] { (void)yours->get("key", {.stop = stop.get_token()}); }); });
+    stop.request_stop();
+  }
+  EXPECT_THAT(message, HasSubstr("stopped"));
+}
+
+TEST_P(StoreTest, CountersAddUp) {
+  EXPECT_EQ(mine->add("count", 3), 3);
+  EXPECT_EQ(yours->add("count", -5), -2);
+  EXPECT_EQ(yours->get("count", soon()), "-2");
+}
+
+TEST_P(StoreTest, CompareSetChangesOnlyWhatIsExpected) {
+  EXPECT_EQ(mine->compare_set("leader", "one", "two"), "");
+  EXPECT_EQ(mine->find("leader"), std::nullopt);
+  EXPECT_EQ(mine->compare_set("leader", "", "one"), "one");
+  EXPECT_EQ(yours->compare_set("leader", "", "two"), "one");
+  EXPECT_EQ(yours->compare_set("leader", "one", "two"), "two");
+  EXPECT_EQ(mine->get("leader", soon()), "two");
+}
+
+TEST_P(StoreTest, PartsDoNotSeeEachOther) {
+  mine->part("a")->set("key", "of a");
+  EXPECT_EQ(yours->part("b")->find("key"), std::nullopt);
+  EXPECT_EQ(yours->part("a")->find("key"), "of a");
+}
+
+TEST_P(StoreTest, AnExchangeGivesTheValuesOfAllRanks) {
+  std::vector<std::string> got;
+  {
+    const std::jthread other([&] { got = exchange(*yours, "address", 1, 2, "of 1", soon()); });
+    EXPECT_THAT(exchange(*mine, "address", 0, 2, "of 0", soon()), ElementsAre("of 0", "of 1"));
+  }
+  EXPECT_THAT(got, ElementsAre("of 0", "of 1"));
+}
+
+TEST_P(StoreTest, AnExchangeNamesTheRanksThatAreMissing) {
+  mine->set("address/2", "of 2");
+  EXPECT_THAT(
+      message_of<DeadlineExceeded>([&] { (void)exchange(*mine, "address", 1, 4, "of 1", within(1ms)); }),
+      AllOf(HasSubstr("rank 1 waited"), HasSubstr("for ranks 0, 3 of 4 to bring 'address'"), HasSubstr(mine->name())));
+}
+
+LauncherEnvironment rank_of_two(int rank, int port) {
+  return {.launcher = Launcher::kVariables, .rank = rank, .world_size = 2, .master = {"127.0.0.1", port}};
+}
+
+TEST(OpenStoreTest, RankZeroHostsWhatTheLauncherDoesNot) {
+  const int port = free_port();
+  std::string got;
+  std::jthread other([&] { got = open_store(rank_of_two(1, port), 0, soon())->get("key", soon()); });
+  const std::unique_ptr<Store> store = open_store(rank_of_two(0, port), 0, soon());
+  store->set("key", "value");
+  other.join();
+  EXPECT_EQ(got, "value");
+}
+
+TEST(OpenStoreTest, NeitherOtherRunsNorRestartsNorGenerationsAreSeen) {
+  const HostedStore hosted = host_store(0, Reach::kThisHost);
+  LauncherEnvironment me = rank_of_two(1, hosted.port);
+  me.launcher_hosts_store = true;
+  me.run_id = "a";
+  open_store(me, 0, soon())->set("key", "value");
+  EXPECT_EQ(open_store(me, 0, soon())->find("key"), "value");
+  EXPECT_EQ(open_store(me, 1, soon())->find("key"), std::nullopt);
+  LauncherEnvironment restarted = me, other_run = me;
+  restarted.restart_count = 1;
+  other_run.run_id = "b";
+  EXPECT_EQ(open_store(restarted, 0, soon())->find("key"), std::nullopt);
+  EXPECT_EQ(open_store(other_run, 0, soon())->find("key"), std::nullopt);
+}
+
+TEST(OpenStoreTest, ASingleProcessNeedsNoServer) {
+  const std::unique_ptr<Store> store = open_store({}, 0, within(0s));
+  EXPECT_EQ(store->add("count", 1), 1);
+}
+
+TEST(TcpStoreTest, APortInUseIsNamed) {
+  const HostedStore hosted = host_store(0, Reach::kThisHost);
+  for (const Reach reach : {Reach::kThisHost, Reach::kEverywhere}) {
+    EXPECT_THAT(message_of<RunError>([&] { (void)host_store(hosted.port, reach); }),
+                AllOf(HasSubstr(concat("port ", hosted.port)), HasSubstr("Address already in use"),
+                      HasSubstr("choose another MASTER_PORT")));
+  }
+}
+
+TEST(TcpStoreTest, AStoreForThisHostListensOnTheLoopbackOnly) {
+  const auto address_of = [](Reach reach) {
+    const Listener listener = listen_on(0, reach);
+    sockaddr_storage address{};
+    socklen_t size = sizeof(address);
+    ::getsockname(listener.socket.get(), reinterpret_cast<sockaddr*>(&address), &size);
+    std::array<char, NI_MAXHOST> text{};
+    ::getnameinfo(reinterpret_cast<sockaddr*>(&address), size, text.data(), text.size(), nullptr, 0, NI_NUMERICHOST);
+    return std::string(text.data());
+  };
+  EXPECT_EQ(address_of(Reach::kThisHost), "127.0.0.1");
+  EXPECT_THAT(address_of(Reach::kEverywhere), ::testing::AnyOf("::", "0.0.0.0"));
+}
+
+TEST(TcpStoreTest, AThreadThatConnectsAtOnceDoesNotKeepItsHostFromAnswering) {
+  for (int time = 0; time < 50; ++time) {
+    const int port = free_port();
+    HostedStore hosted;  // longer than who connects
+    const std::jthread other([port](const std::stop_token& stop) {
+      std::unique_ptr<Store> store;
+      while (store == nullptr && !stop.stop_requested()) {
+        try {
+          store = connect_to_store({"127.0.0.1", port}, within(0s));
+        } catch (const DeadlineExceeded&) {
+          std::this_thread::yield();  // nobody listens yet
+        }
+      }
+      if (store != nullptr) store->set("key", "value");
+    });
+    hosted = host_store(port, Reach::kThisHost);
+    EXPECT_EQ(hosted.store->get("key", soon()), "value");
+  }
+}
+
+TEST(TcpStoreTest, AMasterThatDoesNotListenIsNamedWithTheCause) {
+  const int port = free_port();
+  EXPECT_THAT(message_of<DeadlineExceeded>([&] {
+                (void)connect_to_store({"127.0.0.1", port}, within(1ms));
+              }),
+              AllOf(HasSubstr(concat("cannot reach the store at 127.0.0.1:", port)), HasSubstr("Connection refused"),
+                    HasSubstr("MASTER_ADDR")));
+  EXPECT_THAT(message_of<DeadlineExceeded>([&] {
+                (void)connect_to_store({"no-such-host.invalid", port}, within(1ms));
+              }),
+              HasSubstr(concat("cannot reach the store at no-such-host.invalid:", port)));
+  std::stop_source stop;
+  stop.request_stop();
+  EXPECT_THAT(message_of<GroupAborted>([&] {
+                (void)connect_to_store({"127.0.0.1", port}, {.stop = stop.get_token()});
+              }),
+              HasSubstr("stopped"));
+}
+
+TEST(TcpStoreTest, AListenerThatIsNoStoreIsNamed) {
+  const Listener listener = listen_on(0, Reach::kThisHost);  // the system accepts for it, and it never answers
+  EXPECT_THAT(message_of<RunError>([&] {
+                (void)connect_to_store({"127.0.0.1", listener.port}, soon(), 50ms);
+              }),
+              AllOf(HasSubstr(concat("cannot use the store at 127.0.0.1:", listener.port)), HasSubstr("no store")));
+}
+
+TEST(TcpStoreTest, AStoreWhoseHostIsGoneIsLostForGood) {
+  HostedStore hosted = host_store(0, Reach::kThisHost);
+  const std::unique_ptr<Store> store = connect_to_store({"127.0.0.1", hosted.port}, soon());
+  hosted.store.reset();
+  EXPECT_THAT(message_of<RunError>([&] { (void)store->get("key", soon()); }),
+              AllOf(HasSubstr(concat("the store at 127.0.0.1:", hosted.port, " was lost while looking for 'key'")),
+                    HasSubstr("has ended or was stopped")));
+  EXPECT_THAT(message_of<RunError>([&] { store->set("key", "value"); }), HasSubstr("was lost before setting 'key'"));
+}
+
+TEST(TcpStoreTest, SettingNoticesThatTheHostIsGone) {
+  HostedStore hosted = host_store(0, Reach::kThisHost);
+  const std::unique_ptr<Store> store = connect_to_store({"127.0.0.1", hosted.port}, soon());
+  hosted.store.reset();
+  EXPECT_THROW(store->set("key", "value"), RunError);
+}
+
+TEST(TcpStoreTest, AStoreWhoseHostIsStoppedIsLostAfterTheReplyLimit) {
+  std::array<int, 2> pipe{};
+  ASSERT_EQ(::pipe2(pipe.data(), O_CLOEXEC), 0);
+  const pid_t host = ::fork();
+  ASSERT_GE(host, 0);
+  if (host == 0) {
+    const HostedStore hosted = host_store(0, Reach::kThisHost);
+    [[maybe_unused]] const ssize_t written = ::write(pipe[1], &hosted.port, sizeof(hosted.port));
+    ::pause();
+  }
+  int port = 0;
+  ASSERT_EQ(::read(pipe[0], &port, sizeof(port)), static_cast<ssize_t>(sizeof(port)));
+  const std::unique_ptr<Store> store = connect_to_store({"127.0.0.1", port}, soon(), 50ms);
+  store->set("key", "value");
+  ::kill(host, SIGSTOP);
+  ::waitpid(host, nullptr, WUNTRACED);
+  EXPECT_THAT(message_of<RunError>([&] { (void)store->add("count", 1); }),
+              HasSubstr("was lost while adding to 'count'"));
+  ::kill(host, SIGKILL);
+  ::waitpid(host, nullptr, 0);
+}
+
+}  // namespace
+}  // namespace tandem::comm

@@ -1,0 +1,217 @@
+#include "tandem/comm/store/tcp_endpoint.h"
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <filesystem>
+#include <memory>
+#include <set>
+#include <string_view>
+#include <system_error>
+#include <utility>
+
+#include "tandem/base/error.h"
+#include "tandem/base/mutex.h"
+#include "tandem/base/text.h"
+#include "tandem/comm/links/nameless_lookups.h"
+#include "tandem/comm/store/pause.h"
+#include "tandem/concurrency/worker.h"
+
+namespace tandem::comm {
+namespace {
+
+using namespace std::chrono_literals;
+constexpr auto kBetweenAttempts = 100ms, kOneAttempt = 1000ms;
+
+using Addresses = std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)>;
+
+struct Attempt {
+  std::string address;  // empty: nobody answered
+  std::string cause;
+};
+
+std::string text_of(const sockaddr* address, socklen_t size) {
+  std::array<char, NI_MAXHOST> text{};
+  ::getnameinfo(address, size, text.data(), text.size(), nullptr, 0, NI_NUMERICHOST);
+  // c10d reaches IPv4 addresses through IPv6 sockets, which show them like this.
+  const std::string_view whole = text.data();
+  constexpr std::string_view kMapped = "::ffff:";
+  return std::string(whole.starts_with(kMapped) ? whole.substr(kMapped.size()) : whole);
+}
+
+std::string connect_failure(const addrinfo& to, Clock::duration limit) {
+  const Descriptor socket(::socket(to.ai_family, to.ai_socktype | SOCK_NONBLOCK | SOCK_CLOEXEC, to.ai_protocol));
+  if (!socket.is_open()) return std::generic_category().message(errno);
+  if (::connect(socket.get(), to.ai_addr, to.ai_addrlen) == 0) return "";
+  if (errno != EINPROGRESS) return std::generic_category().message(errno);
+  pollfd waiting{socket.get(), POLLOUT, 0};
+  const auto milliseconds = std::chrono::ceil<std::chrono::milliseconds>(limit).count();
+  if (::poll(&waiting, 1, static_cast<int>(milliseconds)) <= 0) return "no answer";
+  int error = 0;
+  socklen_t size = sizeof(error);
+  ::getsockopt(socket.get(), SOL_SOCKET, SO_ERROR, &error, &size);
+  return error == 0 ? "" : std::generic_category().message(error);
+}
+
+Attempt try_to_connect(const Endpoint& endpoint, const Deadline& deadline) {
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_STREAM;
+  addrinfo* found = nullptr;
+  const int failure = ::getaddrinfo(endpoint.address.c_str(), std::to_string(endpoint.port).c_str(), &hints, &found);
+  if (failure != 0) return {"", ::gai_strerror(failure)};
+  const Addresses addresses(found, ::freeaddrinfo);
+  std::string cause;
+  for (const addrinfo* to = addresses.get(); to != nullptr; to = to->ai_next) {
+    cause = connect_failure(*to, std::min<Clock::duration>(deadline.remaining(), kOneAttempt));
+    if (cause.empty()) return {text_of(to->ai_addr, to->ai_addrlen), ""};
+  }
+  return {"", cause};
+}
+
+// A descriptor's number is given again when it was closed, the number of its file is not.
+using Socket = std::pair<int, ino_t>;
+
+Mutex one_connects;  // or the connections of another thread would be taken for ours
+
+// The connections of this process to the address.
+std::set<Socket> connections_to(const Endpoint& endpoint) {
+  std::set<Socket> sockets;
+  std::error_code error;
+  const std::filesystem::directory_iterator descriptors("/proc/self/fd", error);
+  if (error) throw RunError("cannot list the connections of this process, /proc/self/fd: " + error.message());
+  for (const auto& entry : descriptors) {
+    const int descriptor = std::stoi(entry.path().filename());
+    struct stat file {};
+    sockaddr_storage peer{};
+    socklen_t size = sizeof(peer);
+    auto* const address = reinterpret_cast<sockaddr*>(&peer);
+    if (::getpeername(descriptor, address, &size) != 0) continue;
+    int port = 0;
+    if (peer.ss_family == AF_INET) port = ntohs(reinterpret_cast<const sockaddr_in*>(&peer)->sin_port);
+    if (peer.ss_family == AF_INET6) port = ntohs(reinterpret_cast<const sockaddr_in6*>(&peer)->sin6_port);
+    if (port == endpoint.port && text_of(address, size) == endpoint.address && ::fstat(descriptor, &file) == 0)
+      sockets.insert({descriptor, file.st_ino});
+  }
+  return sockets;
+}
+
+// Tells one thread that another is done, also when it throws.
+struct Finish {
+  struct Guard {
+    ~Guard() {
+      {
+        const MutexLock lock(finish.mutex);
+        finish.is_done = true;
+      }
+      finish.changed.notify_all();
+    }
+    Finish& finish;
+  };
+  bool wait(std::chrono::milliseconds limit) {
+    const MutexLock lock(mutex);
+    return changed.wait(mutex, Deadline::after(limit), [this]() TANDEM_REQUIRES(mutex) { return is_done; });
+  }
+
+  Mutex mutex;
+  CondVar changed;
+  bool is_done TANDEM_GUARDED_BY(mutex) = false;
+};
+
+Descriptor bound_socket(int port, Reach reach, int family) {
+  Descriptor socket(::socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  if (!socket.is_open()) return socket;
+  const int yes = 1, no = 0;
+  ::setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));  // a run may follow at once on the last
+  int failure = 0;
+  if (family == AF_INET6) {
+    ::setsockopt(socket.get(), IPPROTO_IPV6, IPV6_V6ONLY, &no, sizeof(no));
+    sockaddr_in6 address{};
+    address.sin6_family = AF_INET6;
+    address.sin6_port = htons(static_cast<std::uint16_t>(port));
+    failure = ::bind(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address));
+  } else {
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_port = htons(static_cast<std::uint16_t>(port));
+    address.sin_addr.s_addr = htonl(reach == Reach::kThisHost ? INADDR_LOOPBACK : INADDR_ANY);
+    failure = ::bind(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address));
+  }
+  if (failure != 0 || ::listen(socket.get(), SOMAXCONN) != 0) socket.close();
+  return socket;
+}
+
+int port_of(const Descriptor& socket) {
+  sockaddr_storage address{};
+  socklen_t size = sizeof(address);
+  ::getsockname(socket.get(), reinterpret_cast<sockaddr*>(&address), &size);
+  return ntohs(address.ss_family == AF_INET6 ? reinterpret_cast<const sockaddr_in6*>(&address)->sin6_port
+                                             : reinterpret_cast<const sockaddr_in*>(&address)->sin_port);
+}
+
+}  // namespace
+
+Listener listen_on(int port, Reach reach) {
+  Listener listener;
+  if (reach == Reach::kEverywhere) listener.socket = bound_socket(port, reach, AF_INET6);  // takes IPv4 too
+  const bool is_taken = !listener.socket.is_open() && reach == Reach::kEverywhere && errno == EADDRINUSE;
+  if (!listener.socket.is_open() && !is_taken) listener.socket = bound_socket(port, reach, AF_INET);
+  if (!listener.socket.is_open()) {
+    throw RunError(concat("cannot host the store on port ", port, ": ", std::generic_category().message(errno),
+                          "; likely another run or program listens there: choose another MASTER_PORT for all ranks, or "
+                          "end it (`ss -ltnp` shows who it is)"));
+  }
+  listener.port = port_of(listener.socket);
+  return listener;
+}
+
+std::string await_listener(const Endpoint& endpoint, const Limits& limits) {
+  const Clock::time_point begin = Clock::now();
+  for (;;) {
+    Attempt attempt = try_to_connect(endpoint, limits.deadline);
+    if (!attempt.address.empty()) return attempt.address;
+    const std::string failure = concat("cannot reach the store at ", endpoint.address, ":", endpoint.port);
+    if (limits.stop.stop_requested()) throw GroupAborted(failure + " before the wait was stopped: " + attempt.cause);
+    if (limits.deadline.expired()) {
+      const std::chrono::duration<double> waited = Clock::now() - begin;
+      throw DeadlineExceeded(concat(failure, " within ", waited.count(), " s: ", attempt.cause,
+                                    "; likely its host (rank 0, or the launcher) is not running or has failed, or "
+                                    "MASTER_ADDR and MASTER_PORT are not its address, or a firewall is between"));
+    }
+    pause(kBetweenAttempts, limits);
+  }
+}
+
+ConnectTurn::ConnectTurn() : lock_(one_connects) {}
+
+void limit_replies(const ConnectTurn& /*turn*/, const Endpoint& endpoint, std::chrono::milliseconds limit,
+                   const std::function<void()>& connect) {
+  const std::set<Socket> before = connections_to(endpoint);
+  const auto for_each_new = [&](const auto& action) {
+    for (const Socket& socket : connections_to(endpoint)) {
+      if (!before.contains(socket)) action(socket.first);
+    }
+  };
+  Finish finish;
+  Worker worker("tandem-connect", [&](const std::stop_token&) {
+    const Finish::Guard guard{finish};
+    const NamelessLookups nobody_needs_the_name_of_the_address;
+    connect();
+  });
+  while (!finish.wait(limit)) for_each_new([](int socket) { ::shutdown(socket, SHUT_RDWR); });
+  worker.join();
+  const timeval time{.tv_sec = limit.count() / 1000, .tv_usec = limit.count() % 1000 * 1000};
+  for_each_new([&](int socket) {
+    ::setsockopt(socket, SOL_SOCKET, SO_RCVTIMEO, &time, sizeof(time));
+    ::setsockopt(socket, SOL_SOCKET, SO_SNDTIMEO, &time, sizeof(time));
+  });
+}
+
+}  // namespace tandem::comm

@@ -1,0 +1,37 @@
+// model/categorical.h: one of n choices, from unnormalised log-probabilities.
+#pragma once
+#include "tandem/model/distribution/distribution.h"
+
+namespace tandem::model {
+
+/// Actions are int64 of the batch's shape [...]; [..., 1] is taken as well, since environments store them so.
+class Categorical final : public Distribution {
+ public:
+  /// `logits` [..., n]. `mask` [..., n] or one that broadcasts to it, bool or uint8, non-zero where a choice is
+  /// allowed; undefined: all are. Masked choices have probability 0, log_prob -inf and add nothing to entropy or
+  /// gradients (Huang and Ontanon 2022, "A Closer Look at Invalid Action Masking"). Exclude choices by the mask and not
+  /// by logits of -inf, which make the entropy NaN. Throws ConfigError when a row of a mask on the CPU allows nothing;
+  /// on other devices, where looking would wait for the device, such a row gives NaN.
+  explicit Categorical(const at::Tensor& logits, const at::Tensor& mask = {});
+
+  [[nodiscard]] const char* family() const override { return "Categorical"; }
+  [[nodiscard]] std::vector<at::Tensor> parameters() const override { return {logits_}; }
+  [[nodiscard]] at::Tensor sample(at::Generator generator) const override;
+  [[nodiscard]] at::Tensor mode() const override;
+  [[nodiscard]] at::Tensor log_prob(const at::Tensor& actions) const override;
+  [[nodiscard]] at::Tensor entropy() const override;
+  [[nodiscard]] at::Tensor kl(const Distribution& other) const override;
+
+  /// Normalised log-probabilities [..., n], -inf where masked.
+  [[nodiscard]] const at::Tensor& log_probs() const { return log_probs_; }
+  [[nodiscard]] at::Tensor probs() const { return log_probs_.exp(); }
+
+ private:
+  /// log_probs_ with 0 in the place of -inf, for products with a probability of 0.
+  [[nodiscard]] at::Tensor finite_log_probs() const;
+
+  at::Tensor logits_, log_probs_;
+  at::Tensor excluded_;  // bool, true where masked; undefined without a mask
+};
+
+}  // namespace tandem::model

@@ -1,0 +1,166 @@
+#include "tandem/model/distribution/row_sampling.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numbers>
+
+#include "tandem/base/error.h"
+#include "tandem/base/text.h"
+#include "tandem/model/distribution/squashed_normal.h"
+#include "tandem/model/distribution/state_dependent_noise.h"
+
+namespace tandem::model {
+namespace {
+
+const float kHalfLogTwoPiF = static_cast<float>(0.5 * std::log(2 * std::numbers::pi));
+
+struct Choice {
+  std::int64_t action;
+  float log_prob;
+};
+
+[[noreturn]] void fail_choice(const float* logits, const std::uint8_t* mask, std::int64_t n, std::int64_t row) {
+  const bool some_allowed = mask == nullptr || std::any_of(mask, mask + n, [](std::uint8_t m) { return m != 0; });
+  if (!some_allowed) {
+    throw EnvError(concat("the action mask of row ", row, " allows none of ", n,
+                          " choices; an environment must always leave one"));
+  }
+  const auto* bad = std::find_if(logits, logits + n, [](float x) { return !std::isfinite(x); });
+  throw RunError(concat("the policy's logit ", bad - logits, " of row ", row, " is ", bad == logits + n ? 0 : *bad,
+                        ": it has diverged; a smaller learning rate or gradient clipping usually helps"));
+}
+
+// The largest allowed logit is subtracted first, as log_softmax does, so that the sum lies in [1, n].
+Choice choose(const float* logits, const std::uint8_t* mask, std::int64_t n, std::int64_t row, Philox* random) {
+  const auto allowed = [&](std::int64_t i) { return mask == nullptr || mask[i] != 0; };
+  std::int64_t best = -1;
+  for (std::int64_t i = 0; i < n; ++i) {
+    if (allowed(i) && (best < 0 || logits[i] > logits[best])) best = i;
+  }
+  if (best < 0) fail_choice(logits, mask, n, row);
+  const float largest = logits[best];
+  float sum = 0;
+  for (std::int64_t i = 0; i < n; ++i) {
+    if (allowed(i)) sum += std::exp(logits[i] - largest);
+  }
+  if (!(sum >= 1 && sum <= static_cast<float>(n))) fail_choice(logits, mask, n, row);  // NaN and infinity end here
+
+  std::int64_t action = best;
+  if (random != nullptr) {
+    // Inverse of the cumulative distribution. The same terms are added in the same order, so the last one reaches
+    // `sum`.
+    const double threshold = random->uniform_double() * static_cast<double>(sum);
+    float cumulative = 0;
+    for (std::int64_t i = 0; i < n; ++i) {
+      if (!allowed(i)) continue;
+      cumulative += std::exp(logits[i] - largest);
+      action = i;
+      if (static_cast<double>(cumulative) > threshold) break;
+    }
+  }
+  return {action, logits[action] - largest - std::log(sum)};
+}
+
+void require_finite(float log_prob, std::int64_t row) {
+  if (!std::isfinite(log_prob)) {
+    throw RunError(concat("the policy's action of row ", row, " has log-probability ", log_prob,
+                          ": mean or standard deviation is not finite, it has diverged; a smaller learning rate or "
+                          "gradient clipping usually helps"));
+  }
+}
+
+float standard_normal(Philox* random) { return random == nullptr ? 0.0F : static_cast<float>(random->normal()); }
+
+}  // namespace
+
+void sample_categorical(const CategoricalRows& from, Philox* random, std::int64_t* actions, float* log_prob) {
+  for (std::int64_t row = 0; row < from.rows; ++row) {
+    const std::uint8_t* mask = from.mask == nullptr ? nullptr : from.mask + row * from.n;
+    const Choice choice = choose(from.logits + row * from.n, mask, from.n, row, random);
+    actions[row] = choice.action;
+    log_prob[row] = choice.log_prob;
+  }
+}
+
+void sample_multi_categorical(const MultiCategoricalRows& from, Philox* random, std::int64_t* actions,
+                              float* log_prob) {
+  const float* logits = from.logits;
+  const std::uint8_t* mask = from.mask;
+  for (std::int64_t row = 0; row < from.rows; ++row) {
+    float total = 0;
+    for (const std::int64_t n : from.nvec) {
+      const Choice choice = choose(logits, mask, n, row, random);
+      *actions++ = choice.action;
+      total += choice.log_prob;
+      logits += n;
+      if (mask != nullptr) mask += n;
+    }
+    log_prob[row] = total;
+  }
+}
+
+void sample_normal(const NormalRows& from, Philox* random, float* actions, float* log_prob) {
+  for (std::int64_t row = 0; row < from.rows; ++row) {
+    const float* mean = from.mean + row * from.size;
+    const float* log_std = from.log_std + row * from.log_std_stride;
+    float* action = actions + row * from.size;
+    float total = 0;
+    for (std::int64_t i = 0; i < from.size; ++i) {
+      action[i] = mean[i] + std::exp(log_std[i]) * standard_normal(random);
+      // From the rounded action and not from the draw: it is what log_prob() of the stored action will see.
+      const float z = (action[i] - mean[i]) * std::exp(-log_std[i]);
+      total += -0.5F * z * z - log_std[i] - kHalfLogTwoPiF;
+    }
+    require_finite(total, row);
+    log_prob[row] = total;
+  }
+}
+
+void sample_squashed_normal(const NormalRows& from, Philox* random, float* actions, float* log_prob) {
+  const auto limit = static_cast<float>(SquashedNormal::limit(at::kFloat));
+  for (std::int64_t row = 0; row < from.rows; ++row) {
+    const float* mean = from.mean + row * from.size;
+    const float* log_std = from.log_std + row * from.log_std_stride;
+    float* action = actions + row * from.size;
+    float total = 0;
+    for (std::int64_t i = 0; i < from.size; ++i) {
+      action[i] = std::clamp(std::tanh(mean[i] + std::exp(log_std[i]) * standard_normal(random)), -limit, limit);
+      const float u = std::atanh(action[i]);
+      const float z = (u - mean[i]) * std::exp(-log_std[i]);
+      const float softplus = std::max(-2 * u, 0.0F) + std::log1p(std::exp(-2 * std::fabs(u)));
+      total += -0.5F * z * z - log_std[i] - kHalfLogTwoPiF - 2 * (std::numbers::ln2_v<float> - u - softplus);
+    }
+    require_finite(total, row);
+    log_prob[row] = total;
+  }
+}
+
+void sample_with_noise(const NoiseRows& from, float* actions, float* log_prob) {
+  for (std::int64_t row = 0; row < from.rows; ++row) {
+    const float* mean = from.mean + row * from.size;
+    const float* latent = from.latent + row * from.features;
+    const float* matrix = from.matrices == nullptr ? nullptr : from.matrices + row * from.features * from.size;
+    float* action = actions + row * from.size;
+    float total = 0;
+    for (std::int64_t i = 0; i < from.size; ++i) {
+      float noise = 0, variance = 0;
+      for (std::int64_t f = 0; f < from.features; ++f) {
+        if (matrix != nullptr) noise += latent[f] * matrix[f * from.size + i];
+        variance += latent[f] * latent[f] * from.variance[f * from.size + i];
+      }
+      variance += static_cast<float>(StateDependentNoise::kVarianceFloor);
+      action[i] = mean[i] + noise;
+      const float shift = action[i] - mean[i];
+      total += -0.5F * (shift * shift / variance + std::log(variance)) - kHalfLogTwoPiF;
+    }
+    require_finite(total, row);
+    log_prob[row] = total;
+  }
+}
+
+void draw_noise_matrix(const float* log_std, std::int64_t count, Philox& random, float* matrix) {
+  for (std::int64_t i = 0; i < count; ++i) matrix[i] = std::exp(log_std[i]) * standard_normal(&random);
+}
+
+}  // namespace tandem::model

@@ -1,0 +1,224 @@
+#include "tandem/model/files/checkpoint_store.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cstdio>
+#include <set>
+#include <utility>
+
+#include "tandem/base/atomic_file.h"
+#include "tandem/base/check.h"
+#include "tandem/base/error.h"
+#include "tandem/base/fault_point.h"
+#include "tandem/base/text.h"
+
+namespace tandem::model {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kAside = ".old";
+constexpr std::size_t kDigits = 12;
+
+bool is_whole(const fs::path& folder) {
+  std::error_code ignored;
+  return fs::exists(folder / kManifestFile, ignored);
+}
+
+// Updates of "u000000000012" or "u000000000012.old"; nothing for other names.
+std::optional<std::int64_t> updates_of(std::string_view name) {
+  if (name.ends_with(kAside)) name.remove_suffix(kAside.size());
+  if (!name.starts_with('u') || name.size() < kDigits + 1) return std::nullopt;
+  std::int64_t updates = 0;
+  const auto [end, error] = std::from_chars(name.data() + 1, name.data() + name.size(), updates);
+  if (error != std::errc() || end != name.data() + name.size() || updates < 0) return std::nullopt;
+  return updates;
+}
+
+// Every number of updates that a folder here is named after, whole or not.
+std::set<std::int64_t> numbers_in(const fs::path& folder) {
+  std::set<std::int64_t> numbers;
+  std::error_code error;
+  if (!fs::exists(folder, error)) return numbers;
+  for (auto entry = fs::directory_iterator(folder, error); !error && entry != fs::directory_iterator();
+       entry.increment(error)) {
+    if (const auto updates = updates_of(entry->path().filename().string())) numbers.insert(*updates);
+  }
+  if (error) throw_file_error("list", folder, error.value());
+  return numbers;
+}
+
+void remove_folder(const fs::path& folder) {
+  std::error_code error;
+  fs::remove_all(folder, error);
+  if (error) throw_file_error("remove", folder, error.value());
+}
+
+void rename_folder(const fs::path& from, const fs::path& to) {
+  std::error_code error;
+  fs::rename(from, to, error);
+  if (error) throw_file_error("rename", from, error.value());
+  sync_folder(from.parent_path());
+}
+
+std::optional<double> score_of(const CheckpointStore& store, std::int64_t updates) {
+  try {
+    return store.open(updates).info().score;
+  } catch (const CheckpointError&) {
+    return std::nullopt;  // damaged, which latest() and open() report: it cannot be the best
+  }
+}
+
+// The checkpoint when all of it is as it was written; otherwise nothing, and `damage` says why.
+std::optional<Checkpoint> open_whole(const CheckpointStore& store, std::int64_t updates, std::string& damage) {
+  try {
+    auto found = store.open(updates);
+    found.verify();
+    return found;
+  } catch (const CheckpointError& error) {
+    damage = error.what();
+    return std::nullopt;
+  }
+}
+
+// Those with a score, best first.
+std::vector<std::int64_t> by_score(const CheckpointStore& store) {
+  std::vector<std::pair<double, std::int64_t>> scored;
+  for (const auto updates : store.list()) {
+    if (const auto score = score_of(store, updates)) scored.emplace_back(*score, updates);
+  }
+  std::ranges::sort(scored, std::ranges::greater());
+  std::vector<std::int64_t> ordered;
+  for (const auto& entry : scored) ordered.push_back(entry.second);
+  return ordered;
+}
+
+}  // namespace
+
+CheckpointStore::CheckpointStore(fs::path folder, CheckpointRetention retention)
+    : folder_(std::move(folder)), retention_(retention) {
+  if (retention.last < 1 || retention.best < 0) {
+    throw ConfigError(concat("checkpoints to keep: the last ", retention.last, " and the best ", retention.best,
+                             "; at least the last 1 and the best 0 are needed"));
+  }
+}
+
+fs::path CheckpointStore::folder_of(std::int64_t updates) const {
+  std::array<char, 32> name{};
+  std::snprintf(name.data(), name.size(), "u%0*lld", static_cast<int>(kDigits), static_cast<long long>(updates));
+  return folder_ / name.data();
+}
+
+fs::path CheckpointStore::set_aside(std::int64_t updates) const { return folder_of(updates) += kAside; }
+
+std::optional<fs::path> CheckpointStore::find(std::int64_t updates) const {
+  for (auto path : {folder_of(updates), set_aside(updates)}) {
+    if (is_whole(path)) return path;
+  }
+  return std::nullopt;
+}
+
+std::vector<std::int64_t> CheckpointStore::list() const {
+  std::vector<std::int64_t> whole;
+  for (const auto updates : numbers_in(folder_)) {
+    if (find(updates)) whole.push_back(updates);
+  }
+  return whole;
+}
+
+Checkpoint CheckpointStore::open(std::int64_t updates) const {
+  if (const auto path = find(updates)) return Checkpoint::open(*path);
+  std::string there;
+  for (const auto other : list()) there += concat(there.empty() ? "" : ", ", other);
+  throw CheckpointError(concat("there is no checkpoint after ", updates, " updates in ", folder_.string(),
+                               "; there is ", there.empty() ? "none" : concat("one after ", there)));
+}
+
+std::optional<Checkpoint> CheckpointStore::latest() const {
+  const auto all = list();
+  if (all.empty()) return std::nullopt;
+  std::string damage;
+  auto newest = open_whole(*this, all.back(), damage);
+  if (newest) return newest;
+  for (auto older = std::next(all.rbegin()); older != all.rend(); ++older) {
+    std::string ignored;
+    if (const auto whole = open_whole(*this, *older, ignored)) {
+      throw CheckpointError(concat("the newest checkpoint cannot be used: ", damage, ". The one after ", *older,
+                                   " updates, ", whole->folder().string(), ", is whole; to go on from there, move ",
+                                   find(all.back())->string(), " away"));
+    }
+  }
+  throw CheckpointError(concat("the newest checkpoint cannot be used, and no older one is whole: ", damage));
+}
+
+std::optional<Checkpoint> CheckpointStore::best() const {
+  const auto ordered = by_score(*this);
+  if (ordered.empty()) return std::nullopt;
+  auto found = open(ordered.front());
+  found.verify();
+  return found;
+}
+
+CheckpointWriter CheckpointStore::begin(std::int64_t updates) {
+  TANDEM_CHECK(updates >= 0, updates, " updates");
+  std::error_code error;
+  fs::create_directories(folder_, error);
+  if (error) throw_file_error("create", folder_, error.value());
+  clean();
+  const fs::path fresh = folder_of(updates);
+  if (is_whole(fresh)) rename_folder(fresh, set_aside(updates));
+  fault_point("checkpoint.set_aside");
+  CheckpointWriter writer(*this, updates);  // from here on, it puts things back
+  if (!fs::create_directory(fresh, error) || error) throw_file_error("create", fresh, error ? error.value() : EEXIST);
+  sync_folder(folder_);
+  fault_point("checkpoint.begin");
+  return writer;
+}
+
+// Interrupted writings go; a checkpoint that one of them had set aside takes its place again.
+void CheckpointStore::clean() const {
+  for (const auto updates : numbers_in(folder_)) {
+    const fs::path fresh = folder_of(updates), aside = set_aside(updates);
+    if (!is_whole(fresh)) {
+      remove_folder(fresh);
+      if (is_whole(aside)) rename_folder(aside, fresh);
+    }
+    remove_folder(aside);
+  }
+}
+
+void CheckpointStore::prune() const {
+  const auto all = list();
+  const auto last = static_cast<std::size_t>(retention_.last);
+  std::set<std::int64_t> kept(all.size() > last ? all.end() - retention_.last : all.begin(), all.end());
+  auto best = by_score(*this);
+  best.resize(std::min(best.size(), static_cast<std::size_t>(retention_.best)));
+  kept.insert(best.begin(), best.end());
+  for (const auto updates : all) {
+    if (!kept.contains(updates)) remove(updates);
+  }
+}
+
+void CheckpointStore::discard_after(std::int64_t updates) {
+  for (const auto newer : list()) {
+    if (newer > updates) remove(newer);
+  }
+}
+
+// First it ceases to be a checkpoint, then its parts go: never a manifest without all of them.
+void CheckpointStore::remove(std::int64_t updates) const {
+  fault_point("checkpoint.before_prune");
+  for (const auto& folder : {set_aside(updates), folder_of(updates)}) {
+    if (!is_whole(folder)) continue;
+    std::error_code error;
+    fs::remove(folder / kManifestFile, error);
+    if (error) throw_file_error("remove", folder / kManifestFile, error.value());
+    sync_folder(folder);
+    fault_point("checkpoint.prune");
+    remove_folder(folder);
+  }
+  fault_point("checkpoint.pruned");
+}
+
+}  // namespace tandem::model

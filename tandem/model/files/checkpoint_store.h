@@ -1,0 +1,99 @@
+// model/checkpoint_store.h: the checkpoints of a run: a folder of u<updates, 12 digits>/ folders.
+//
+//   CheckpointWriter writer = store.begin(updates);
+//   writer.write_part("model", tensors);
+//   writer.commit(info);
+//
+// At any instant, also if the process is killed or the power fails, what was committed before is whole. Each part is
+// written aside, synced and renamed; the manifest last. One that is written again is first set aside (".old") and
+// removed only when the new one is whole. What an interrupted writing left is removed by the next begin().
+//
+// With several ranks, one writes all parts: those of the others come to it (learner/state_parts.h).
+//
+// Threads: single-thread, and one process at a time may begin(). Blocks on the disk.
+// Errors: CheckpointError with path and reason (disk full, say); earlier checkpoints are then untouched.
+// Fault points: checkpoint.set_aside, checkpoint.begin, checkpoint.part_written, checkpoint.before_manifest,
+// checkpoint.after_manifest, checkpoint.before_prune, checkpoint.prune, checkpoint.pruned, and those of AtomicFile.
+#pragma once
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tandem/model/files/checkpoint.h"
+
+namespace tandem::model {
+
+/// Which checkpoints stay when a new one was committed.
+struct CheckpointRetention {
+  int last = 3;  // the newest; at least 1
+  int best = 1;  // those with the highest score of all, be they among the newest or not; of equal ones the newer
+};
+
+class CheckpointStore;
+
+class CheckpointWriter {
+ public:
+  CheckpointWriter(CheckpointWriter&& other) noexcept;
+  CheckpointWriter& operator=(CheckpointWriter&&) = delete;
+  /// Without commit(), what was written is removed, and a checkpoint that was set aside is back.
+  ~CheckpointWriter();
+
+  [[nodiscard]] const std::filesystem::path& folder() const { return folder_; }
+  /// Writes one part, now. Its name must be is_part_name() and new.
+  void write_part(const std::string& name, const NamedTensors& tensors, const SafetensorsMetadata& metadata = {});
+  /// Makes it a checkpoint, then removes those that the store need not keep. Call it once, last.
+  void commit(const CheckpointInfo& info);
+
+ private:
+  friend class CheckpointStore;
+  CheckpointWriter(CheckpointStore& store, std::int64_t updates);
+  void abandon() noexcept;
+
+  CheckpointStore* store_;  // null once committed or moved from
+  std::int64_t updates_;
+  std::filesystem::path folder_;
+  std::vector<CheckpointPart> parts_;
+};
+
+class CheckpointStore {
+ public:
+  /// The folder is made by the first begin(). Throws ConfigError when the retention keeps nothing.
+  explicit CheckpointStore(std::filesystem::path folder, CheckpointRetention retention = {});
+
+  [[nodiscard]] const std::filesystem::path& folder() const { return folder_; }
+
+  /// Starts the checkpoint after `updates` updates; removes what interrupted writings left behind. The store must
+  /// outlive the writer.
+  [[nodiscard]] CheckpointWriter begin(std::int64_t updates);
+
+  /// Updates of every checkpoint that has a manifest, oldest first. Their content is not checked.
+  [[nodiscard]] std::vector<std::int64_t> list() const;
+  /// The checkpoint after that many updates. Throws CheckpointError that lists those that there are.
+  [[nodiscard]] Checkpoint open(std::int64_t updates) const;
+  /// The newest, with every digest compared; nothing when there is none. When it is damaged, throws CheckpointError
+  /// that says how, and which older one is whole and can be named instead: going back is for the user to decide.
+  [[nodiscard]] std::optional<Checkpoint> latest() const;
+  /// The one with the highest score; nothing when none has one.
+  [[nodiscard]] std::optional<Checkpoint> best() const;
+
+  /// Removes the checkpoints after that many updates: for a run that goes on from an older one, whose newer ones
+  /// belong to a course of events that it leaves.
+  void discard_after(std::int64_t updates);
+
+ private:
+  friend class CheckpointWriter;
+  [[nodiscard]] std::filesystem::path folder_of(std::int64_t updates) const;
+  [[nodiscard]] std::filesystem::path set_aside(std::int64_t updates) const;
+  [[nodiscard]] std::optional<std::filesystem::path> find(std::int64_t updates) const;
+  void clean() const;
+  void prune() const;
+  void remove(std::int64_t updates) const;
+
+  std::filesystem::path folder_;
+  CheckpointRetention retention_;
+};
+
+}  // namespace tandem::model

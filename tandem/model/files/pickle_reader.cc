@@ -1,0 +1,369 @@
+#include "tandem/model/files/pickle_reader.h"
+
+#include <ATen/ATen.h>
+#include <ATen/core/Dict.h>
+#include <ATen/core/List.h>
+#include <ATen/core/jit_type.h>
+
+#include <array>
+#include <bit>
+#include <cstring>
+#include <map>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "tandem/base/error.h"
+#include "tandem/base/text.h"
+
+// A pickle is a program for a stack machine. These are the operations of protocol 2 that data of the kinds above needs.
+namespace tandem::model {
+namespace {
+
+constexpr int kMostNesting = 64;  // of containers: reading and destroying them is recursive
+
+// What lies on the stack.
+struct Item {
+  enum class Kind { kValue, kMark, kGlobal, kTuple, kStorage } kind = Kind::kValue;
+  at::IValue value{};            // kStorage: its elements
+  std::string name{};            // kGlobal: "module name"
+  std::vector<Item> elements{};  // kTuple
+  int nesting = 0;
+};
+using Kind = Item::Kind;
+
+constexpr std::array<std::pair<std::string_view, at::ScalarType>, 10> kStorages{
+    {{"torch DoubleStorage", at::kDouble},
+     {"torch FloatStorage", at::kFloat},
+     {"torch HalfStorage", at::kHalf},
+     {"torch BFloat16Storage", at::kBFloat16},
+     {"torch LongStorage", at::kLong},
+     {"torch IntStorage", at::kInt},
+     {"torch ShortStorage", at::kShort},
+     {"torch CharStorage", at::kChar},
+     {"torch ByteStorage", at::kByte},
+     {"torch BoolStorage", at::kBool}}};
+
+class Reader {
+ public:
+  Reader(std::string_view pickle, const LoadStorage& load_storage) : pickle_(pickle), load_storage_(load_storage) {}
+
+  at::IValue run() {
+    while (!execute(take(1)[0])) {
+    }
+    at::IValue result = plain(pop());
+    if (!stack_.empty()) fail("values are left over");
+    return result;
+  }
+
+ private:
+  [[noreturn]] void fail(const std::string& why) const {
+    throw CheckpointError(concat("the pickle is not what can be read here: byte ", at_, ": ", why));
+  }
+
+  std::string_view take(std::uint64_t count) {
+    if (count > pickle_.size() - at_) fail("it ends in the middle of an operation");
+    at_ += count;
+    return pickle_.substr(at_ - count, count);
+  }
+  // Little-endian.
+  std::uint64_t unsigned_number(std::size_t bytes) {
+    std::uint64_t number = 0;
+    const std::string_view from = take(bytes);
+    for (std::size_t i = bytes; i-- > 0;) number = number << 8 | static_cast<unsigned char>(from[i]);
+    return number;
+  }
+  std::int64_t signed_number(std::size_t bytes) {
+    if (bytes > 8) fail("an integer of more than 64 bits");
+    if (bytes == 0) return 0;
+    const auto shift = static_cast<int>(64 - 8 * bytes);
+    return static_cast<std::int64_t>(unsigned_number(bytes) << shift) >> shift;
+  }
+  double big_endian_double() {
+    const std::string_view from = take(8);
+    std::uint64_t bits = 0;
+    for (const char byte : from) bits = bits << 8 | static_cast<unsigned char>(byte);
+    return std::bit_cast<double>(bits);
+  }
+  std::string line() {
+    const std::size_t end = pickle_.find('\n', at_);
+    if (end == std::string_view::npos) fail("a name without an end");
+    const std::string_view text = take(end - at_ + 1);
+    return std::string(text.substr(0, text.size() - 1));
+  }
+
+  void push(at::IValue value) { stack_.push_back({.value = std::move(value)}); }
+  Item pop() {
+    if (stack_.empty() || stack_.back().kind == Kind::kMark) fail("a value is missing");
+    Item item = std::move(stack_.back());
+    stack_.pop_back();
+    return item;
+  }
+  Item& top() {
+    if (stack_.empty()) fail("a value is missing");
+    return stack_.back();
+  }
+  std::vector<Item> pop_to_mark() {
+    std::vector<Item> items;
+    while (!stack_.empty() && stack_.back().kind != Kind::kMark) {
+      items.insert(items.begin(), std::move(stack_.back()));
+      stack_.pop_back();
+    }
+    if (stack_.empty()) fail("a mark is missing");
+    stack_.pop_back();
+    return items;
+  }
+  void push_tuple(std::vector<Item> elements) {
+    Item tuple{.kind = Kind::kTuple};
+    for (const Item& element : elements) nest(tuple, element);
+    tuple.elements = std::move(elements);
+    stack_.push_back(std::move(tuple));
+  }
+  void push_last_as_tuple(std::size_t count) {
+    std::vector<Item> elements(count);
+    while (count > 0) elements[--count] = pop();
+    push_tuple(std::move(elements));
+  }
+  void nest(Item& outer, const Item& inner) const {
+    outer.nesting = std::max(outer.nesting, inner.nesting + 1);
+    if (outer.nesting > kMostNesting) fail(concat("containers are nested more than ", kMostNesting, " deep"));
+  }
+
+  // As a value of its own.
+  [[nodiscard]] at::IValue plain(const Item& item) const {
+    if (item.kind == Kind::kValue) return item.value;
+    if (item.kind != Kind::kTuple) fail(concat("a bare '", item.name, "'; only data can be read"));
+    std::vector<at::IValue> elements;
+    for (const Item& element : item.elements) elements.push_back(plain(element));
+    return c10::ivalue::Tuple::create(std::move(elements));
+  }
+  [[nodiscard]] std::int64_t integer(const Item& item) const {
+    if (item.kind != Kind::kValue || !item.value.isInt()) fail("an integer was expected");
+    return item.value.toInt();
+  }
+  [[nodiscard]] std::string text(const Item& item) const {
+    if (item.kind != Kind::kValue || !item.value.isString()) fail("a string was expected");
+    return item.value.toStringRef();
+  }
+  [[nodiscard]] std::vector<std::int64_t> integers(const Item& item) const {
+    if (item.kind != Kind::kTuple) fail("a tuple of integers was expected");
+    std::vector<std::int64_t> all;
+    for (const Item& element : item.elements) all.push_back(integer(element));
+    return all;
+  }
+
+  void append(const std::vector<Item>& items) {
+    Item& list = top();
+    if (list.kind != Kind::kValue || !list.value.isList()) fail("something is appended to what is no list");
+    auto values = list.value.toList();
+    for (const Item& item : items) {
+      nest(list, item);
+      values.push_back(plain(item));
+    }
+  }
+  void set_items(const std::vector<Item>& items) {
+    Item& dict = top();
+    if (dict.kind != Kind::kValue || !dict.value.isGenericDict() || items.size() % 2 != 0)
+      fail("something is put into what is no dict");
+    auto values = dict.value.toGenericDict();
+    for (std::size_t i = 0; i < items.size(); i += 2) {
+      const at::IValue key = plain(items[i]);
+      if (!key.isString() && !key.isInt() && !key.isDouble() && !key.isBool())
+        fail(concat("a dict with a key of kind ", key.tagKind()));
+      nest(dict, items[i + 1]);
+      values.insert_or_assign(key, plain(items[i + 1]));
+    }
+  }
+
+  // ("storage", type, key, location, count)
+  void push_storage() {
+    const Item id = pop();
+    if (id.kind != Kind::kTuple || id.elements.size() < 5 || text(id.elements[0]) != "storage" ||
+        id.elements[1].kind != Kind::kGlobal) {
+      fail("a reference to something other than a storage");
+    }
+    std::optional<at::ScalarType> dtype;
+    for (const auto& [name, type] : kStorages) {
+      if (name == id.elements[1].name) dtype = type;
+    }
+    if (!dtype) fail(concat("a storage of kind '", id.elements[1].name, "'"));
+    const std::int64_t count = integer(id.elements[4]);
+    if (count < 0) fail("a storage of negative size");
+    stack_.push_back({.kind = Kind::kStorage, .value = load_storage_(text(id.elements[2]), *dtype, count)});
+  }
+
+  // (storage, offset, sizes, strides, requires_grad, hooks)
+  at::Tensor tensor(const std::vector<Item>& arguments) {
+    if (arguments.size() < 4 || arguments[0].kind != Kind::kStorage) fail("a tensor without a storage");
+    const at::Tensor& storage = arguments[0].value.toTensor();
+    const std::int64_t offset = integer(arguments[1]);
+    const std::vector<std::int64_t> sizes = integers(arguments[2]), strides = integers(arguments[3]);
+    if (sizes.size() != strides.size() || offset < 0) fail("a tensor with impossible sizes");
+    std::int64_t last = offset;
+    bool is_empty = false;
+    for (std::size_t d = 0; d < sizes.size(); ++d) {
+      if (sizes[d] < 0 || strides[d] < 0) fail("a tensor with impossible sizes");
+      if (sizes[d] == 0) is_empty = true;
+      std::int64_t reach = 0;
+      if (sizes[d] > 0 &&
+          (__builtin_mul_overflow(sizes[d] - 1, strides[d], &reach) || __builtin_add_overflow(last, reach, &last)))
+        fail("a tensor with impossible sizes");
+    }
+    if (is_empty) return at::empty(sizes, storage.options());
+    if (last >= storage.numel()) fail("a tensor that reaches beyond its storage");
+    if (c10::multiply_integers(sizes) > storage.numel()) fail("a tensor whose elements overlap");
+    return storage.as_strided(sizes, strides, offset).clone();
+  }
+
+  void reduce() {
+    const Item arguments = pop(), function = pop();
+    if (function.kind != Kind::kGlobal || arguments.kind != Kind::kTuple) fail("a call of what is no function");
+    if (function.name == "collections OrderedDict" && arguments.elements.empty()) return push(empty_dict());
+    if (function.name == "torch._utils _rebuild_tensor_v2") return push(tensor(arguments.elements));
+    if (function.name == "torch._utils _rebuild_parameter" && !arguments.elements.empty())
+      return push(plain(arguments.elements[0]));
+    fail(concat("a value made by '", function.name, "'; save plain data: state_dict(), not the module"));
+  }
+
+  static at::IValue empty_dict() { return c10::impl::GenericDict(c10::AnyType::get(), c10::AnyType::get()); }
+
+  // Whether it was the last operation.
+  bool execute(char operation) {
+    switch (operation) {
+      case '\x80':  // PROTO
+        if (unsigned_number(1) != 2) fail("another protocol than 2, which torch.save() takes unless told otherwise");
+        return false;
+      case '.':
+        return true;
+      case '(':
+        stack_.push_back({.kind = Kind::kMark});
+        return false;
+      case 'c': {  // GLOBAL
+        std::string module = line();
+        stack_.push_back({.kind = Kind::kGlobal, .name = concat(module, " ", line())});
+        return false;
+      }
+      case 'Q':  // BINPERSID
+        push_storage();
+        return false;
+      case 'R':
+        reduce();
+        return false;
+      case 'b':  // BUILD: attributes of a dict, such as _metadata of state_dict()
+        (void)pop();
+        if (top().kind != Kind::kValue) fail("attributes of what is no dict");
+        return false;
+      default:
+        return execute_memo(operation) || execute_container(operation) || execute_scalar(operation)
+                   ? false
+                   : (fail(concat("operation ", static_cast<int>(static_cast<unsigned char>(operation)))), true);
+    }
+  }
+
+  // Whether it was one of these.
+  bool execute_memo(char operation) {
+    switch (operation) {
+      case 'q':  // BINPUT
+      case 'r': {
+        const std::uint64_t index = unsigned_number(operation == 'q' ? 1 : 4);
+        memo_[index] = top();
+        return true;
+      }
+      case 'h':  // BINGET
+      case 'j': {
+        const auto found = memo_.find(unsigned_number(operation == 'h' ? 1 : 4));
+        if (found == memo_.end()) fail("a reference to what was not there before");
+        stack_.push_back(found->second);
+        return true;
+      }
+      default:
+        return false;
+    }
+  }
+
+  bool execute_container(char operation) {
+    switch (operation) {
+      case '}':
+        push(empty_dict());
+        return true;
+      case ']':
+        push(c10::impl::GenericList(c10::AnyType::get()));
+        return true;
+      case ')':
+        push_tuple({});
+        return true;
+      case 't':
+        push_tuple(pop_to_mark());
+        return true;
+      case '\x85':
+      case '\x86':
+      case '\x87':
+        push_last_as_tuple(static_cast<std::size_t>(operation - '\x84'));
+        return true;
+      case 'a': {
+        const Item item = pop();
+        append({item});
+        return true;
+      }
+      case 'e':
+        append(pop_to_mark());
+        return true;
+      case 's': {
+        Item value = pop(), key = pop();
+        set_items({std::move(key), std::move(value)});
+        return true;
+      }
+      case 'u':
+        set_items(pop_to_mark());
+        return true;
+      default:
+        return false;
+    }
+  }
+
+  bool execute_scalar(char operation) {
+    switch (operation) {
+      case 'N':
+        push({});
+        return true;
+      case '\x88':
+      case '\x89':
+        push(operation == '\x88');
+        return true;
+      case 'J':
+        push(signed_number(4));
+        return true;
+      case 'K':
+        push(static_cast<std::int64_t>(unsigned_number(1)));
+        return true;
+      case 'M':
+        push(static_cast<std::int64_t>(unsigned_number(2)));
+        return true;
+      case '\x8a':  // LONG1
+        push(signed_number(unsigned_number(1)));
+        return true;
+      case 'G':
+        push(big_endian_double());
+        return true;
+      case 'X':  // BINUNICODE
+        push(std::string(take(unsigned_number(4))));
+        return true;
+      default:
+        return false;
+    }
+  }
+
+  const std::string_view pickle_;
+  const LoadStorage& load_storage_;
+  std::size_t at_ = 0;
+  std::vector<Item> stack_;
+  std::map<std::uint64_t, Item> memo_;
+};
+
+}  // namespace
+
+at::IValue read_pickle(std::string_view pickle, const LoadStorage& load_storage) {
+  return Reader(pickle, load_storage).run();
+}
+
+}  // namespace tandem::model

@@ -1,0 +1,168 @@
+#include "tandem/model/files/safetensors_format.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstring>
+#include <limits>
+#include <utility>
+
+#include "tandem/base/check.h"
+#include "tandem/base/error.h"
+#include "tandem/base/json_reader.h"
+#include "tandem/base/json_writer.h"
+#include "tandem/base/text.h"
+
+namespace tandem::model {
+namespace {
+
+static_assert(std::endian::native == std::endian::little, "files hold the bytes of memory as they are");
+
+constexpr std::uint64_t kLengthBytes = 8;
+constexpr std::uint64_t kDataAlignment = 8;
+constexpr std::size_t kMostDimensions = 64;  // torch's own limit
+constexpr std::string_view kMetadataKey = "__metadata__";
+
+struct TypeRow {
+  SafetensorsType type;
+  std::string_view name;
+  std::uint64_t size;
+};
+constexpr std::array<TypeRow, 10> kTypes{{{SafetensorsType::kF64, "F64", 8},
+                                          {SafetensorsType::kF32, "F32", 4},
+                                          {SafetensorsType::kF16, "F16", 2},
+                                          {SafetensorsType::kBF16, "BF16", 2},
+                                          {SafetensorsType::kI64, "I64", 8},
+                                          {SafetensorsType::kI32, "I32", 4},
+                                          {SafetensorsType::kI16, "I16", 2},
+                                          {SafetensorsType::kI8, "I8", 1},
+                                          {SafetensorsType::kU8, "U8", 1},
+                                          {SafetensorsType::kBool, "BOOL", 1}}};
+
+const TypeRow& row_of(SafetensorsType type) {
+  const auto row = std::ranges::find(kTypes, type, &TypeRow::type);
+  TANDEM_CHECK(row != kTypes.end(), "type ", static_cast<int>(type));
+  return *row;
+}
+
+template <typename... Values>
+[[noreturn]] void refuse(const Values&... values) {
+  throw CheckpointError(concat("not a whole safetensors file: ", values...));
+}
+
+SafetensorsType parse_type(const std::string& text, const std::string& tensor) {
+  const auto row = std::ranges::find(kTypes, std::string_view(text), &TypeRow::name);
+  if (row == kTypes.end()) refuse("tensor \"", tensor, "\" has dtype \"", text, "\", which is not one that is read");
+  return row->type;
+}
+
+// Bytes of a tensor, refusing shapes whose product does not fit (zeros left out: strides are products as well).
+std::uint64_t bytes_of(const SafetensorsEntry& entry) {
+  constexpr std::uint64_t kMost = std::numeric_limits<std::int64_t>::max();
+  if (entry.shape.size() > kMostDimensions)
+    refuse("tensor \"", entry.name, "\" has ", entry.shape.size(), " dimensions");
+  std::uint64_t bytes = size_of(entry.type);
+  bool empty = false;
+  for (const auto size : entry.shape) {
+    if (size < 0) refuse("tensor \"", entry.name, "\" has a dimension of ", size);
+    empty = empty || size == 0;
+    const auto factor = static_cast<std::uint64_t>(std::max<std::int64_t>(size, 1));
+    if (bytes > kMost / factor) refuse("the shape of tensor \"", entry.name, "\" has too many elements");
+    bytes *= factor;
+  }
+  return empty ? 0 : bytes;
+}
+
+SafetensorsEntry parse_entry(const std::string& name, const JsonValue& value) {
+  SafetensorsEntry entry{name, parse_type(value.at("dtype").as_string(), name), {}, 0, 0};
+  if (value.as_object().size() != 3) refuse("tensor \"", name, "\" has more than dtype, shape and data_offsets");
+  for (const auto& size : value.at("shape").as_array()) entry.shape.push_back(size.as_int64());
+  const auto& offsets = value.at("data_offsets").as_array();
+  if (offsets.size() != 2) refuse("tensor \"", name, "\" has ", offsets.size(), " data_offsets; 2 are needed");
+  entry.begin = offsets[0].as_uint64();
+  entry.end = offsets[1].as_uint64();
+  return entry;
+}
+
+// Sorts by place and makes sure that the entries cover the data exactly.
+void check_cover(SafetensorsLayout& layout, std::uint64_t data_bytes) {
+  std::ranges::stable_sort(layout.entries, {}, [](const SafetensorsEntry& e) { return std::pair(e.begin, e.end); });
+  std::uint64_t at = 0;
+  for (const auto& entry : layout.entries) {
+    if (entry.begin != at || entry.end < entry.begin || entry.end > data_bytes) {
+      refuse("tensor \"", entry.name, "\" says that it lies at bytes ", entry.begin, " to ", entry.end, " of the ",
+             data_bytes, " bytes of data; it should begin at ", at,
+             " and end within them (a file that was cut off looks like this)");
+    }
+    if (const auto needed = bytes_of(entry); entry.end - entry.begin != needed) {
+      refuse("tensor \"", entry.name, "\" has ", entry.end - entry.begin, " bytes where its shape and dtype need ",
+             needed);
+    }
+    at = entry.end;
+  }
+  if (at != data_bytes)
+    refuse(data_bytes - at, " bytes after the last tensor, which ends at byte ", layout.data_begin + at);
+}
+
+}  // namespace
+
+std::string_view name_of(SafetensorsType type) { return row_of(type).name; }
+std::uint64_t size_of(SafetensorsType type) { return row_of(type).size; }
+
+SafetensorsLayout parse_safetensors(std::span<const std::byte> file) {
+  if (file.size() < kLengthBytes) refuse("it has ", file.size(), " bytes; the length of the header alone takes 8");
+  std::uint64_t length = 0;
+  std::memcpy(&length, file.data(), kLengthBytes);
+  if (length > kMostSafetensorsHeader) {
+    refuse("byte 0: a header of ", length, " bytes; at most ", kMostSafetensorsHeader, " are read");
+  }
+  if (length > file.size() - kLengthBytes) {
+    refuse("byte 0: a header of ", length, " bytes, but ", file.size() - kLengthBytes, " follow");
+  }
+  const std::string_view text(reinterpret_cast<const char*>(file.data()) + kLengthBytes, length);
+  if (!text.starts_with('{')) refuse("byte 8: the header does not begin with '{'");
+
+  SafetensorsLayout layout;
+  layout.data_begin = kLengthBytes + length;
+  try {
+    const JsonValue header = read_json(text);
+    for (const auto& [name, value] : header.as_object()) {
+      if (name != kMetadataKey) {
+        layout.entries.push_back(parse_entry(name, value));
+        continue;
+      }
+      for (const auto& [key, entry] : value.as_object()) layout.metadata.emplace(key, entry.as_string());
+    }
+  } catch (const JsonError& error) {
+    refuse("header, counted from byte 8: ", error.what());
+  }
+  check_cover(layout, file.size() - layout.data_begin);
+  return layout;
+}
+
+std::string make_safetensors_header(std::vector<SafetensorsEntry>& entries, const SafetensorsMetadata& metadata) {
+  JsonWriter json;
+  json.begin_object();
+  if (!metadata.empty()) {
+    json.key(kMetadataKey).begin_object();
+    for (const auto& [key, value] : metadata) json.key(key).value(value);
+    json.end_object();
+  }
+  std::uint64_t at = 0;
+  for (auto& entry : entries) {
+    TANDEM_CHECK(entry.name != kMetadataKey, "a tensor cannot be named ", kMetadataKey);
+    entry.begin = at;
+    entry.end = at += bytes_of(entry);
+    json.key(entry.name).begin_object().key("dtype").value(name_of(entry.type)).key("shape").begin_array();
+    for (const auto size : entry.shape) json.value(size);
+    json.end_array().key("data_offsets").begin_array().value(entry.begin).value(entry.end).end_array().end_object();
+  }
+  std::string text = json.end_object().text();
+  text.append((kDataAlignment - text.size() % kDataAlignment) % kDataAlignment, ' ');
+  const std::uint64_t length = text.size();
+  std::string header(kLengthBytes, '\0');
+  std::memcpy(header.data(), &length, kLengthBytes);
+  return header + text;
+}
+
+}  // namespace tandem::model

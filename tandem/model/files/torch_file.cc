@@ -1,0 +1,139 @@
+#include "tandem/model/files/torch_file.h"
+
+#include <ATen/ATen.h>
+#include <ATen/core/Dict.h>
+#include <ATen/core/List.h>
+#include <ATen/core/jit_type.h>
+#include <caffe2/serialize/inline_container.h>
+#include <torch/csrc/jit/serialization/pickler.h>
+#include <torch/nn/module.h>
+
+#include <sstream>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tandem/base/atomic_file.h"
+#include "tandem/base/check.h"
+#include "tandem/base/error.h"
+#include "tandem/base/text.h"
+#include "tandem/model/files/named_copy.h"
+#include "tandem/model/files/pickle_reader.h"
+
+namespace tandem::model {
+namespace {
+
+// The same with tensors that have nothing else in their storages, on the CPU.
+at::IValue packed(const at::IValue& value) {
+  if (value.isTensor()) {
+    const at::Tensor& tensor = value.toTensor();
+    TANDEM_CHECK(tensor.defined() && tensor.layout() == at::kStrided, "only dense tensors can be saved");
+    return tensor.detach().cpu().clone(at::MemoryFormat::Contiguous);
+  }
+  if (value.isGenericDict()) {
+    c10::impl::GenericDict dict(c10::AnyType::get(), c10::AnyType::get());
+    for (const auto& entry : value.toGenericDict()) dict.insert(entry.key(), packed(entry.value()));
+    return dict;
+  }
+  if (value.isList()) {
+    c10::impl::GenericList list(c10::AnyType::get());
+    for (const at::IValue& element : value.toListRef()) list.push_back(packed(element));
+    return list;
+  }
+  if (value.isTuple()) {
+    std::vector<at::IValue> elements;
+    for (const at::IValue& element : value.toTupleRef().elements()) elements.push_back(packed(element));
+    return c10::ivalue::Tuple::create(std::move(elements));
+  }
+  return value;
+}
+
+NamedTensors live_state_of(const torch::nn::Module& module) {
+  NamedTensors all;
+  for (const auto& item : module.named_parameters()) all.emplace_back(item.key(), item.value().detach());
+  for (const auto& item : module.named_buffers()) {
+    if (item.value().defined()) all.emplace_back(item.key(), item.value());
+  }
+  return all;
+}
+
+at::IValue read(caffe2::serialize::PyTorchStreamReader& reader) {
+  if (reader.hasRecord("byteorder")) {
+    const auto [order, size] = reader.getRecord("byteorder");
+    if (std::string_view(static_cast<const char*>(order.get()), size) != "little")
+      throw CheckpointError("its numbers are big-endian");
+  }
+  const auto [pickle, size] = reader.getRecord("data.pkl");
+  return read_pickle(
+      {static_cast<const char*>(pickle.get()), size},
+      [&reader](const std::string& key, at::ScalarType dtype, std::int64_t count) {
+        const std::string name = "data/" + key;
+        const std::size_t bytes = reader.getRecordSize(name);
+        if (bytes % c10::elementSize(dtype) != 0 || bytes / c10::elementSize(dtype) != static_cast<std::size_t>(count))
+          throw CheckpointError(concat("storage ", key, " has ", bytes, " bytes for ", count, " of ", dtype));
+        at::Tensor elements = at::empty({count}, dtype);
+        if (count > 0) reader.getRecord(name, elements.mutable_data_ptr(), bytes);
+        return elements;
+      });
+}
+
+}  // namespace
+
+void save_torch_file(const at::IValue& value, const std::filesystem::path& path) {
+  std::string pickle, file;
+  torch::jit::Pickler pickler([&pickle](const char* data, std::size_t size) { pickle.append(data, size); }, nullptr,
+                              nullptr, nullptr, nullptr, /*tag_aggregates=*/false);
+  pickler.protocol();
+  pickler.pushIValue(packed(value));
+  pickler.stop();
+  caffe2::serialize::PyTorchStreamWriter writer([&file](const void* data, std::size_t size) {
+    file.append(static_cast<const char*>(data), size);
+    return size;
+  });
+  writer.writeRecord("data.pkl", pickle.data(), pickle.size());
+  writer.writeRecord("byteorder", "little", 6);
+  const std::vector<at::Tensor>& tensors = pickler.tensorData();
+  for (std::size_t i = 0; i < tensors.size(); ++i)
+    writer.writeRecord(concat("data/", i), tensors[i].const_data_ptr(), tensors[i].nbytes());
+  writer.writeEndOfFile();
+  write_file(path, file);
+}
+
+at::IValue load_torch_file(const std::filesystem::path& path) {
+  std::istringstream content(read_file(path));
+  try {
+    caffe2::serialize::PyTorchStreamReader reader(&content);
+    return read(reader);
+  } catch (const c10::Error& error) {
+    throw CheckpointError(concat(path.string(), " is no file of torch.save(): ", error.what_without_backtrace()));
+  } catch (const CheckpointError& error) {
+    throw CheckpointError(concat(path.string(), ": ", error.what()));
+  }
+}
+
+void save_weights_torch(const torch::nn::Module& module, const std::filesystem::path& path) {
+  c10::impl::GenericDict state(c10::AnyType::get(), c10::AnyType::get());
+  for (const auto& [name, tensor] : live_state_of(module)) state.insert(name, tensor);
+  save_torch_file(state, path);
+}
+
+void load_weights_torch(torch::nn::Module& module, const std::filesystem::path& path) {
+  const at::IValue value = load_torch_file(path);
+  if (!value.isGenericDict())
+    throw CheckpointError(concat(path.string(), " holds a ", value.tagKind(), ", not a dict of tensors"));
+  NamedTensors saved;
+  for (const auto& entry : value.toGenericDict()) {
+    if (!entry.key().isString() || !entry.value().isTensor()) {
+      throw CheckpointError(concat(path.string(), " holds a dict with other things than tensors under names, which is ",
+                                   "no state_dict() of a module"));
+    }
+    saved.emplace_back(entry.key().toStringRef(), entry.value().toTensor());
+  }
+  try {
+    copy_named(saved, live_state_of(module));
+  } catch (const CheckpointError& error) {
+    throw CheckpointError(concat(path.string(), ": ", error.what()));
+  }
+}
+
+}  // namespace tandem::model

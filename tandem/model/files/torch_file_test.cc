@@ -1,0 +1,133 @@
+#include "tandem/model/files/torch_file.h"
+
+#include <ATen/core/Dict.h>
+#include <ATen/core/List.h>
+#include <ATen/core/jit_type.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <torch/nn/modules/batchnorm.h>
+#include <torch/nn/modules/container/sequential.h>
+#include <torch/nn/modules/linear.h>
+#include <torch/types.h>
+
+#include <fstream>
+
+#include "tandem/base/error.h"
+#include "tandem/model/files/pickle_reader.h"
+
+namespace tandem::model {
+namespace {
+
+using namespace std::string_literals;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::ThrowsMessage;
+
+struct TorchFileTest : ::testing::Test {
+  std::filesystem::path path = std::filesystem::path(::testing::TempDir()) /
+                               (::testing::UnitTest::GetInstance()->current_test_info()->name() + ".pt"s);
+  void TearDown() override { std::filesystem::remove(path); }
+};
+
+torch::nn::Sequential make_saved_net(double value) {
+  torch::nn::Sequential net(torch::nn::Linear(3, 2), torch::nn::BatchNorm1d(2));
+  const torch::NoGradGuard no_grad;
+  for (torch::Tensor& parameter : net->parameters()) parameter.fill_(value);
+  for (torch::Tensor& buffer : net->buffers()) buffer.fill_(value);
+  return net;
+}
+
+TEST_F(TorchFileTest, WeightsComeBack) {
+  auto saved = make_saved_net(2), loaded = make_saved_net(3);
+  save_weights_torch(*saved, path);
+  load_weights_torch(*loaded, path);
+  for (const torch::Tensor& parameter : loaded->parameters()) EXPECT_TRUE(parameter.eq(2).all().item<bool>());
+  for (const torch::Tensor& buffer : loaded->buffers()) EXPECT_TRUE(buffer.eq(2).all().item<bool>());
+  EXPECT_TRUE(loaded->parameters()[0].requires_grad());
+}
+
+TEST_F(TorchFileTest, PlainDataComesBackAndViewsAreWrittenAlone) {
+  c10::impl::GenericDict dict(c10::AnyType::get(), c10::AnyType::get());
+  c10::impl::GenericList list(c10::AnyType::get());
+  const torch::Tensor large = torch::arange(1 << 20);
+  list.push_back(large.view({1 << 10, 1 << 10}).slice(0, 0, 2).slice(1, 5, 8).t());
+  list.push_back(std::int64_t{-70000000000});
+  list.push_back(0.1);
+  dict.insert("list", list);
+  dict.insert(std::int64_t{7}, c10::ivalue::Tuple::create(c10::IValue(), true, "text"));
+  dict.insert("half", torch::full({}, 0.5, torch::kBFloat16));
+  save_torch_file(dict, path);
+  EXPECT_LT(std::filesystem::file_size(path), 4096U);
+
+  const auto read = load_torch_file(path).toGenericDict();
+  const auto items = read.at("list").toList();
+  EXPECT_TRUE(torch::equal(items.get(0).toTensor(), torch::tensor({5, 1029, 6, 1030, 7, 1031}).view({3, 2})));
+  EXPECT_EQ(items.get(1).toInt(), -70000000000);
+  EXPECT_EQ(items.get(2).toDouble(), 0.1);
+  const auto& tuple = read.at(std::int64_t{7}).toTupleRef().elements();
+  EXPECT_TRUE(tuple[0].isNone() && tuple[1].toBool());
+  EXPECT_EQ(tuple[2].toStringRef(), "text");
+  EXPECT_TRUE(torch::equal(read.at("half").toTensor(), torch::full({}, 0.5, torch::kBFloat16)));
+}
+
+TEST_F(TorchFileTest, WhatDoesNotFitIsListedAndTheModuleUnchanged) {
+  save_weights_torch(*torch::nn::Sequential(torch::nn::Linear(4, 2)), path);
+  auto net = make_saved_net(3);
+  EXPECT_THAT([&] { load_weights_torch(*net, path); },
+              ThrowsMessage<CheckpointError>(AllOf(HasSubstr(path.string()), HasSubstr("'0.weight' is Float [2, 4]"),
+                                                   HasSubstr("'1.running_mean'"))));
+  EXPECT_TRUE(net->parameters()[0].eq(3).all().item<bool>());
+}
+
+TEST_F(TorchFileTest, AFileOfAnotherKindIsRefused) {
+  std::ofstream(path) << "no archive";
+  EXPECT_THAT([&] { (void)load_torch_file(path); }, ThrowsMessage<CheckpointError>(HasSubstr("torch.save()")));
+}
+
+// A storage "0" with the elements 0, 1, 2, 3.
+at::IValue read(const std::string& program) {
+  return read_pickle("\x80\x02" + program, [](const std::string&, at::ScalarType dtype, std::int64_t count) {
+    return torch::arange(count, dtype);
+  });
+}
+
+std::string tensor_with(const std::string& offset_sizes_strides) {
+  return "ctorch._utils\n_rebuild_tensor_v2\n(("s + "X\x07\0\0\0storage"s + "ctorch\nFloatStorage\n" + "X\x01\0\0\0"s +
+         "0" + "X\x03\0\0\0"s + "cpuK\x04tQ" + offset_sizes_strides + "\x89NtR.";
+}
+
+TEST(PickleReaderTest, TensorsAreViewsOfTheirStorage) {
+  EXPECT_TRUE(torch::equal(read(tensor_with("K\x01K\x03\x85K\x01\x85")).toTensor(), torch::tensor({1.F, 2.F, 3.F})));
+}
+
+TEST(PickleReaderTest, TensorsBeyondTheirStorageAreRefused) {
+  for (const char* program :
+       {"K\x01K\x04\x85K\x01\x85", "K\x04K\x01\x85K\x01\x85", "J\xff\xff\xff\xffK\x01\x85K\x01\x85",
+        "K\x01M\xff\xff\x85\x8a\x08\xff\xff\xff\xff\xff\xff\xff\x7f\x85"}) {
+    EXPECT_THROW((void)read(tensor_with(program)), CheckpointError);
+  }
+  EXPECT_THROW((void)read(tensor_with("K\x01M\xff\xff\x85\x89\x85")), CheckpointError);
+}
+
+TEST(PickleReaderTest, NothingIsCalled) {
+  EXPECT_THAT([] { (void)read("cos\nsystem\n(" + "X\x02\0\0\0lstR."s); },
+              ThrowsMessage<CheckpointError>(HasSubstr("'os system'")));
+}
+
+TEST(PickleReaderTest, WhatIsCutOffOrNestedTooDeepIsRefused) {
+  const std::string whole = tensor_with("K\x01K\x03\x85K\x01\x85");
+  for (std::size_t size = 0; size < whole.size(); ++size)
+    EXPECT_THROW((void)read(whole.substr(0, size)), CheckpointError) << size;
+  EXPECT_THAT([] { (void)read("N" + std::string(100000, '\x85') + "."); },
+              ThrowsMessage<CheckpointError>(HasSubstr("nested")));
+}
+
+TEST(PickleReaderTest, AttributesOfAnOrderedDictArePassedOver) {
+  const at::IValue value =
+      read("ccollections\nOrderedDict\n)R(" + "X\x01\0\0\0"s + "aK\x05u}" + "X\x09\0\0\0_metadata}sb."s);
+  ASSERT_TRUE(value.isGenericDict());
+  EXPECT_EQ(value.toGenericDict().at("a").toInt(), 5);
+}
+
+}  // namespace
+}  // namespace tandem::model

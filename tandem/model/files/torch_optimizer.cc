@@ -1,0 +1,221 @@
+#include "tandem/model/files/torch_optimizer.h"
+
+#include <ATen/ATen.h>
+#include <ATen/core/Dict.h>
+#include <ATen/core/List.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/core/jit_type.h>
+#include <torch/nn/module.h>
+
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tandem/base/error.h"
+#include "tandem/base/text.h"
+
+namespace tandem::model {
+namespace {
+
+using Dict = c10::impl::GenericDict;
+using List = c10::impl::GenericList;
+
+Dict make_dict() { return Dict(c10::AnyType::get(), c10::AnyType::get()); }
+
+// One parameter's part of the state, alive.
+struct Entry {
+  std::string parameter;
+  int group = 0;
+  std::vector<std::pair<std::string, at::Tensor>> moments;  // shaped as the parameter
+  at::Tensor steps;                                         // int64 scalar
+};
+
+// By parameter group, in the module's order: torch.optim's numbers.
+std::vector<std::vector<Entry>> entries_of(const Optimizer& optimizer, const FlatParameters& parameters) {
+  std::map<std::string, Entry> by_name;
+  const auto named = parameters.module().named_parameters();
+  const auto state = optimizer.state();
+  std::size_t at = 0;
+  for (const FlatBuffer& buffer : parameters.buffers()) {
+    std::size_t steps = at;  // behind the moments
+    while (!state[steps].first.starts_with("step.")) ++steps;
+    for (std::size_t s = 0; s < buffer.slots.size(); ++s) {
+      const ParameterSlot& slot = buffer.slots[s];
+      const at::Tensor& parameter = named[slot.name];
+      Entry entry{.parameter = slot.name, .group = slot.group, .moments = {}, .steps = {}};
+      for (std::size_t m = at; m < steps; ++m) {
+        const std::string& name = state[m].first;
+        entry.moments.emplace_back(name.substr(0, name.find('.')),
+                                   state[m].second.as_strided(parameter.sizes(), parameter.strides(), slot.offset));
+      }
+      entry.steps = state[steps].second[static_cast<std::int64_t>(s)];
+      by_name.emplace(slot.name, std::move(entry));
+    }
+    at = steps + 1;
+  }
+  std::vector<std::vector<Entry>> groups(static_cast<std::size_t>(parameters.groups()));
+  for (const auto& item : named) {
+    const auto found = by_name.find(item.key());
+    if (found != by_name.end()) groups[static_cast<std::size_t>(found->second.group)].push_back(found->second);
+  }
+  return groups;
+}
+
+// What torch.optim's optimizers keep besides, with their defaults.
+Dict options_of(const OptimizerOptions& options) {
+  Dict dict = make_dict();
+  for (const char* name : {"foreach", "fused"}) dict.insert(name, c10::IValue());
+  for (const char* name : {"maximize", "capturable", "differentiable"}) dict.insert(name, false);
+  if (const auto* adam = std::get_if<AdamOptions>(&options)) {
+    dict.insert("betas", c10::ivalue::Tuple::create(adam->beta1, adam->beta2));
+    dict.insert("eps", adam->eps);
+    dict.insert("weight_decay", adam->weight_decay);
+    dict.insert("amsgrad", false);
+    dict.insert("decoupled_weight_decay", adam->decay == AdamOptions::Decay::kDecoupled);
+  } else if (const auto* sgd = std::get_if<SgdOptions>(&options)) {
+    dict.insert("momentum", sgd->momentum);
+    dict.insert("dampening", sgd->dampening);
+    dict.insert("weight_decay", sgd->weight_decay);
+    dict.insert("nesterov", sgd->kind == SgdOptions::Momentum::kNesterov);
+  } else if (const auto* rmsprop = std::get_if<RmspropOptions>(&options)) {
+    dict.insert("alpha", rmsprop->alpha);
+    dict.insert("eps", rmsprop->eps);
+    dict.insert("weight_decay", rmsprop->weight_decay);
+    dict.insert("momentum", rmsprop->momentum);
+    dict.insert("centered", false);
+  }
+  return dict;
+}
+
+double rate_of(const OptimizerOptions& options) {
+  return std::visit([](const auto& of_kind) { return of_kind.lr; }, options);
+}
+
+bool is_sgd(const OptimizerOptions& options) { return std::holds_alternative<SgdOptions>(options); }
+
+// What a state dict says of one parameter; nothing: it was never updated.
+struct Loaded {
+  std::vector<at::Tensor> moments;
+  std::int64_t steps = 0;
+};
+
+Loaded load_entry(const Entry& entry, const std::optional<at::IValue>& from, bool counts_steps, std::string& faults) {
+  if (!from || !from->isGenericDict()) return {};
+  const Dict dict = from->toGenericDict();
+  Loaded loaded{.moments = {}, .steps = 1};
+  for (const auto& [name, live] : entry.moments) {
+    const bool is_there = dict.contains(name) && dict.at(name).isTensor();
+    if (!is_there && !counts_steps) return {};  // momentum before the first step is None
+    if (!is_there || dict.at(name).toTensor().sizes() != live.sizes()) {
+      faults += concat("\n  - '", name, "' of '", entry.parameter, "' is ",
+                       is_there ? concat(dict.at(name).toTensor().sizes()) : "missing", "; expected ", live.sizes());
+      return {};
+    }
+    loaded.moments.push_back(dict.at(name).toTensor());
+  }
+  if (!counts_steps) return loaded;
+  if (!dict.contains("step")) {
+    faults += concat("\n  - 'step' of '", entry.parameter, "' is missing");
+    return {};
+  }
+  const at::IValue step = dict.at("step");
+  loaded.steps =
+      static_cast<std::int64_t>(step.isTensor() ? step.toTensor().item<double>() : step.toScalar().toDouble());
+  return loaded;
+}
+
+}  // namespace
+
+at::IValue torch_state_of(const Optimizer& optimizer, const FlatParameters& parameters) {
+  Dict state = make_dict();
+  List groups(c10::AnyType::get());
+  std::int64_t number = 0;
+  const double first = rate_of(optimizer.rules().front());
+  const auto entries = entries_of(optimizer, parameters);
+  for (std::size_t g = 0; g < entries.size(); ++g) {
+    const OptimizerOptions& options = optimizer.rules().at(g);
+    List numbers(c10::AnyType::get());
+    for (const Entry& entry : entries[g]) {
+      numbers.push_back(number);
+      const std::int64_t key = number++;
+      const auto steps = entry.steps.item<std::int64_t>();
+      if (steps == 0) continue;
+      Dict of_parameter = make_dict();
+      if (!is_sgd(options)) of_parameter.insert("step", at::full({}, static_cast<double>(steps), at::kFloat));
+      for (const auto& [name, moment] : entry.moments) of_parameter.insert(name, moment);
+      if (!of_parameter.empty()) state.insert(key, of_parameter);
+    }
+    Dict group = options_of(options);
+    group.insert("lr", rate_of(options) == first ? optimizer.learning_rate()
+                                                 : rate_of(options) * (optimizer.learning_rate() / first));
+    group.insert("params", numbers);
+    groups.push_back(group);
+  }
+  Dict all = make_dict();
+  all.insert("state", state);
+  all.insert("param_groups", groups);
+  return all;
+}
+
+void load_torch_state(const at::IValue& state, Optimizer& optimizer, const FlatParameters& parameters) {
+  const auto is_of_kind = [&] {
+    if (!state.isGenericDict()) return false;
+    const Dict dict = state.toGenericDict();
+    return dict.contains("state") && dict.at("state").isGenericDict() && dict.contains("param_groups") &&
+           dict.at("param_groups").isList();
+  };
+  if (!is_of_kind())
+    throw CheckpointError("this is no state_dict() of an optimizer: no dict with state and param_groups");
+  const Dict by_number = state.toGenericDict().at("state").toGenericDict();
+  const auto groups = state.toGenericDict().at("param_groups").toList();
+  const auto entries = entries_of(optimizer, parameters);
+  if (groups.size() != entries.size()) {
+    throw CheckpointError(concat("the state has ", groups.size(), " parameter groups, the optimizer ", entries.size()));
+  }
+  std::string faults;
+  std::vector<Loaded> all;
+  std::optional<double> rate;
+  for (std::size_t g = 0; g < entries.size(); ++g) {
+    const at::IValue& group = groups.get(g);
+    if (!group.isGenericDict() || !group.toGenericDict().contains("params") ||
+        !group.toGenericDict().at("params").isList()) {
+      throw CheckpointError(concat("parameter group ", g, " of the state has no list 'params'"));
+    }
+    const Dict dict = group.toGenericDict();
+    const auto numbers = dict.at("params").toListRef();
+    if (numbers.size() != entries[g].size()) {
+      throw CheckpointError(concat("parameter group ", g, " of the state has ", numbers.size(),
+                                   " parameters, the optimizer's ", entries[g].size()));
+    }
+    if (g == 0 && dict.contains("lr"))
+      rate = dict.at("lr").isTensor() ? dict.at("lr").toTensor().item<double>() : dict.at("lr").toScalar().toDouble();
+    const bool counts_steps = !is_sgd(optimizer.rules().at(g));
+    for (std::size_t i = 0; i < numbers.size(); ++i) {
+      std::optional<at::IValue> from;
+      if (by_number.contains(numbers[i])) from = by_number.at(numbers[i]);
+      all.push_back(load_entry(entries[g][i], from, counts_steps, faults));
+    }
+  }
+  if (!faults.empty()) throw CheckpointError("the state is of another optimizer:" + faults);
+  if (rate) optimizer.set_learning_rate(*rate);
+  const at::NoGradGuard no_grad;
+  std::size_t next = 0;
+  for (const std::vector<Entry>& of_group : entries) {
+    for (const Entry& entry : of_group) {
+      const Loaded& loaded = all[next++];
+      for (std::size_t m = 0; m < entry.moments.size(); ++m) {
+        if (loaded.moments.empty()) {
+          entry.moments[m].second.zero_();
+        } else {
+          entry.moments[m].second.copy_(loaded.moments[m]);
+        }
+      }
+      entry.steps.fill_(loaded.steps);
+    }
+  }
+  optimizer.state_changed();
+}
+
+}  // namespace tandem::model

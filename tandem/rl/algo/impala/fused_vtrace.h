@@ -1,0 +1,77 @@
+// rl/algo/fused_vtrace.h: the losses of IMPALA and APPO for an MlpPolicy, with the gradients of all its parameters,
+// without autograd.
+//
+// V-trace needs log pi and V of a whole trajectory before any row has a derivative, so the rows go through the network
+// twice (fused_block.h): forward for those, then forward and backward. impala_loss() and appo_loss() with autograd are
+// the definitions; these give the same numbers to rounding, in a fraction of the time for small networks. The bits
+// depend on the rows, the parameters and the instruction set alone.
+//
+// Threads: single-thread, the replica's. Ownership: policies are not owned and must outlive it. `Real`: of the
+// parameters and of the columns, but for observations.
+#pragma once
+#include <vector>
+
+#include "tandem/learner/loss.h"
+#include "tandem/rl/algo/fused_block.h"
+#include "tandem/rl/algo/impala/appo_options.h"
+#include "tandem/rl/algo/impala/impala_loss.h"
+#include "tandem/rl/algo/impala/trajectory.h"
+#include "tandem/rl/algo/impala/vtrace.h"
+
+namespace tandem::rl {
+
+/// One trajectory's numbers, in float64 and time-major, as V-trace takes and gives them.
+struct VtraceMemory {
+  /// The steps' rewards, discounts and the log-probabilities of the policy that acted. Throws InvariantError for
+  /// columns that are not of `Real`.
+  template <typename Real>
+  void take(const TrajectoryView& seen, double gamma);
+  /// With log_ratio and value filled.
+  void trace(const ImpalaOptions& options);
+
+  std::int64_t steps = 0, rows = 0;
+  const std::int64_t* next = nullptr;           // of decisions; of the view's memory
+  std::vector<double> acted, reward, discount;  // [T, N]
+  std::vector<double> log_ratio, value;         // [T, N], [T + 1, N]; of decisions [C], [C + B]
+  std::vector<double> value_target, advantage;  // [T, N]
+};
+
+template <typename Real>
+class FusedImpala {
+ public:
+  /// Throws ConfigError when this processor does not have `set`.
+  FusedImpala(const MlpPolicy& policy, InstructionSet set) : block_(policy, set) {}
+
+  /// impala_loss() of one trajectory's rows; a GradientFunction but for its other arguments. Throws EnvError for an
+  /// observation that is out of the spec's bounds.
+  learner::WrittenLoss run(const learner::ShardRows& rows, const ImpalaOptions& options, ImpalaNumbers& numbers);
+
+ private:
+  FusedBlock<Real> block_;
+  TrajectoryView seen_;
+  VtraceMemory trace_;
+};
+
+template <typename Real>
+class FusedAppo {
+ public:
+  FusedAppo(const MlpPolicy& policy, const MlpPolicy& target, InstructionSet set)
+      : block_(policy, set), target_(target, set) {}
+
+  /// appo_loss(), likewise. Throws InvariantError for a kl_coef above 0: see why_appo_is_not_fused().
+  learner::WrittenLoss run(const learner::ShardRows& rows, const ImpalaOptions& options, const AppoOptions& appo,
+                           ImpalaNumbers& numbers);
+
+ private:
+  FusedBlock<Real> block_, target_;
+  TrajectoryView seen_;
+  VtraceMemory trace_;
+  std::vector<double> before_;  // log pi_T, [T, N]
+};
+
+extern template class FusedImpala<float>;
+extern template class FusedImpala<double>;
+extern template class FusedAppo<float>;
+extern template class FusedAppo<double>;
+
+}  // namespace tandem::rl

@@ -1,0 +1,183 @@
+#include "tandem/rl/algo/impala/fused_vtrace.h"
+
+#include <gtest/gtest.h>
+#include <torch/csrc/autograd/autograd.h>
+#include <torch/types.h>
+#include <torch/utils.h>
+
+#include <array>
+#include <cmath>
+#include <random>
+
+#include "tandem/base/error.h"
+#include "tandem/rl/algo/impala/appo_loss.h"
+#include "tandem/rl/algo/testing/random_policy.h"
+
+namespace tandem::rl {
+namespace {
+
+using testing::difference;
+using testing::InDoubles;
+
+// Policies of random shape, and a trajectory whose ratios lie on both sides of the clips, with episodes that end.
+class TrajectoryProblem {
+ public:
+  explicit TrajectoryProblem(int seed) {
+    std::mt19937 random(static_cast<unsigned>(seed)), again(static_cast<unsigned>(seed));
+    policy = testing::random_policy(seed, random);
+    target = testing::random_policy(seed, again);
+    const torch::NoGradGuard no_grad;
+    for (const torch::Tensor& parameter : target->parameters()) parameter.add_(torch::randn_like(parameter), 0.1);
+    steps = std::array<std::int64_t, 4>{1, 3, 8, 13}[random() % 4];
+    rows = std::array<std::int64_t, 4>{1, 5, 16, 21}[random() % 4];
+    make_trajectory();
+  }
+
+  struct Outcome {
+    double loss = 0, weight = 0;
+    ImpalaNumbers numbers;
+    std::vector<torch::Tensor> gradients;
+  };
+
+  // By the definitions, in float64.
+  Outcome define(const std::optional<AppoOptions>& appo) {
+    InDoubles now(*policy), before(*target);
+    learner::ShardBatch batch;
+    batch.rows = batch.valid_rows = steps * rows;
+    batch.columns = columns_;
+    batch.states = states_;
+    Outcome outcome;
+    const learner::ShardLoss loss = appo ? appo_loss(now, before, batch, options, *appo, outcome.numbers)
+                                         : impala_loss(now, batch, options, outcome.numbers);
+    outcome.gradients = torch::autograd::grad({loss.loss * loss.weight}, policy->parameters());
+    outcome.loss = loss.loss.item<double>();
+    outcome.weight = loss.weight;
+    return outcome;
+  }
+
+  template <typename Real>
+  Outcome fuse(const std::optional<AppoOptions>& appo, InstructionSet set) {
+    constexpr auto dtype = c10::CppTypeToScalarType<Real>();
+    for (const auto& each : {policy, target}) each->to(dtype);
+    for (torch::Tensor& parameter : policy->parameters()) parameter.mutable_grad() = torch::full_like(parameter, NAN);
+    learner::Columns all;
+    for (const auto& [name, column] : columns_)
+      all.emplace_back(name, column.scalar_type() == torch::kDouble ? column.to(dtype) : column);
+    const learner::ShardRows shard{
+        .columns = all, .states = states_, .order = {}, .rows = steps * rows, .valid_rows = steps * rows};
+    Outcome outcome;
+    learner::WrittenLoss loss;
+    if (appo) {
+      FusedAppo<Real> fused(*policy, *target, set);
+      (void)fused.run(shard, options, *appo, outcome.numbers);  // what it leaves in its memory must not count
+      loss = fused.run(shard, options, *appo, outcome.numbers);
+    } else {
+      FusedImpala<Real> fused(*policy, set);
+      (void)fused.run(shard, options, outcome.numbers);
+      loss = fused.run(shard, options, outcome.numbers);
+    }
+    outcome.loss = loss.loss;
+    outcome.weight = loss.weight;
+    for (const torch::Tensor& parameter : policy->parameters()) outcome.gradients.push_back(parameter.grad());
+    return outcome;
+  }
+
+  std::shared_ptr<MlpPolicy> policy, target;
+  ImpalaOptions options{.gamma = 0.9, .rho_clip = 1.1, .c_clip = 0.9, .entropy_coef = 0.02, .value_coef = 0.7};
+  std::int64_t steps = 0, rows = 0;
+
+ private:
+  void make_trajectory() {
+    const Spec& spec = policy->spec();
+    const std::int64_t count = steps * rows, all = count + rows;
+    const Observation observation = testing::random_observation(spec, all);
+    const torch::Tensor mask = testing::random_mask(spec, all);
+    InDoubles acting(*target);
+    const PolicyOutput output = acting.forward(observation);
+    const auto distribution = acting.distribution(output, mask);
+    at::Generator generator = at::detail::createCPUGenerator(7);
+    const torch::Tensor action = distribution->sample(generator);
+    const torch::Tensor log_prob = distribution->log_prob(action) + 0.3 * torch::randn({all}, torch::kDouble);
+    columns_ = {{"action", action.narrow(0, 0, count).contiguous()},
+                {"log_prob", log_prob.narrow(0, 0, count).contiguous()},
+                {"reward", torch::randn({count}, torch::kDouble)},
+                {"done", torch::rand({count}).lt(0.1).to(torch::kByte)}};
+    const auto as_steps = [this](const torch::Tensor& of_rows) {
+      std::vector<std::int64_t> shape{1, steps + 1, rows};
+      shape.insert(shape.end(), of_rows.sizes().begin() + 1, of_rows.sizes().end());
+      return of_rows.view(shape);
+    };
+    for (const torch::Tensor& leaf : observation) states_.emplace_back("observation", as_steps(leaf));
+    if (mask.defined()) states_.emplace_back("action_mask", as_steps(mask));
+  }
+
+  learner::Columns columns_, states_;
+};
+
+void expect_same(const TrajectoryProblem::Outcome& got, const TrajectoryProblem::Outcome& wanted, double tolerance,
+                 const std::string& where) {
+  EXPECT_EQ(got.weight, wanted.weight);
+  EXPECT_NEAR(got.loss, wanted.loss, tolerance * std::max(1.0, std::abs(wanted.loss))) << where;
+  // The definition's means pass through float32 in places.
+  const ImpalaNumbers &mine = got.numbers, &theirs = wanted.numbers;
+  const std::pair<double, double> numbers[] = {{mine.policy_loss, theirs.policy_loss},
+                                               {mine.value_loss, theirs.value_loss},
+                                               {mine.entropy, theirs.entropy},
+                                               {mine.approx_kl, theirs.approx_kl},
+                                               {mine.cut, theirs.cut}};
+  for (const auto& [number, expected] : numbers)
+    EXPECT_NEAR(number, expected, 1e-4 * std::max(1.0, std::abs(expected))) << where;
+  if (std::isnan(theirs.explained_variance)) {
+    EXPECT_TRUE(std::isnan(mine.explained_variance)) << where;
+  } else {
+    EXPECT_NEAR(mine.explained_variance, theirs.explained_variance,
+                1e-3 * std::max(1.0, std::abs(theirs.explained_variance)))
+        << where;
+  }
+  ASSERT_EQ(got.gradients.size(), wanted.gradients.size());
+  for (std::size_t i = 0; i < wanted.gradients.size(); ++i)
+    EXPECT_LT(difference(got.gradients[i], wanted.gradients[i]), tolerance) << "parameter " << i << ", " << where;
+}
+
+class FusedVtraceTest : public ::testing::TestWithParam<bool> {
+ protected:
+  static std::optional<AppoOptions> appo() {
+    if (!GetParam()) return std::nullopt;
+    return AppoOptions{.clip_range = 0.15};
+  }
+};
+
+TEST_P(FusedVtraceTest, LossAndGradientsOfRandomShapesAreThoseOfAutograd) {
+  double cut = 0, whole = 0;
+  for (int seed = 0; seed < 48; ++seed) {
+    TrajectoryProblem problem(seed);
+    const TrajectoryProblem::Outcome wanted = problem.define(appo());
+    expect_same(problem.fuse<double>(appo(), InstructionSet::kPortable), wanted, 1e-10, concat("seed ", seed));
+    cut += wanted.numbers.cut;
+    whole += 1 - wanted.numbers.cut;
+  }
+  EXPECT_GT(cut, 1) << "both sides of the clip are part of the test";
+  EXPECT_GT(whole, 1);
+}
+
+TEST_P(FusedVtraceTest, EveryInstructionSetIsWithinTheRoundingOfFloat32) {
+  for (const auto set : {InstructionSet::kPortable, InstructionSet::kAvx2, InstructionSet::kAvx512}) {
+    if (set > detect_instruction_set()) continue;
+    for (int seed = 0; seed < 24; ++seed) {
+      TrajectoryProblem problem(seed);
+      const TrajectoryProblem::Outcome wanted = problem.define(appo());
+      expect_same(problem.fuse<float>(appo(), set), wanted, 3e-4, concat(name_of(set), ", seed ", seed));
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Algorithms, FusedVtraceTest, ::testing::Bool(),
+                         [](const auto& test) { return test.param ? "Appo" : "Impala"; });
+
+TEST(FusedAppoTest, ADivergenceThatIsPenalisedHasNoKernels) {
+  TrajectoryProblem problem(0);
+  EXPECT_THROW((void)problem.fuse<double>(AppoOptions{.kl_coef = 0.1}, InstructionSet::kPortable), InvariantError);
+}
+
+}  // namespace
+}  // namespace tandem::rl

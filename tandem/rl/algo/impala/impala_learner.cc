@@ -1,0 +1,174 @@
+#include "tandem/rl/algo/impala/impala_learner.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "tandem/base/check.h"
+#include "tandem/base/error.h"
+#include "tandem/base/fault_point.h"
+#include "tandem/base/text.h"
+#include "tandem/model/files/named_copy.h"
+#include "tandem/rl/algo/impala/appo_loss.h"
+#include "tandem/rl/algo/impala/trajectory_output.h"
+#include "tandem/rl/algo/run_parts.h"
+
+namespace tandem::rl {
+namespace {
+
+std::size_t index_of(int number) { return static_cast<std::size_t>(number); }
+
+void require_reproducible(const sync::StrategyOptions& strategy, int replicas) {
+  if (replicas == 1 || sync::is_reproducible(strategy, replicas)) return;
+  throw ConfigError(concat("the learner has ", replicas,
+                           " replicas, which all make each step; use replicated, divided or parameter_server, or one "
+                           "replica"));
+}
+
+// What a shard without rows says of them; `loss` has no weight.
+template <typename Loss>
+Loss nothing_of(ImpalaNumbers& numbers, Loss loss) {
+  numbers = {};
+  return loss;
+}
+
+}  // namespace
+
+ImpalaLearner::ImpalaLearner(const ImpalaSetup& setup, const LearnedPolicy& learned, Clock::duration patience)
+    : setup_(setup), patience_(patience) {
+  const std::vector<sync::Placement> placements = setup_.ranks.place(setup_.devices, setup_.shards);
+  replicas_ = placements.front().replicas;
+  shards_ = {placements.front().mine.begin, placements.back().mine.end};
+  numbers_.resize(index_of(shards_.size()));
+  require_reproducible(setup_.strategy, replicas_);
+  for (const sync::Placement& placement : placements) {
+    shard_devices_.insert(shard_devices_.end(), index_of(placement.mine.size()), placement.device);
+    Seat& seat = seats_.emplace_back();
+    seat.policy = learned.build();
+    seat.policy->to(placement.device);
+  }
+  require_sequences_for(policy(), setup_.impala.sequence_length.has_value());
+  learner::TeamOptions options = team_options_of(setup_, setup_.impala, learned.seed, patience);
+  options.threads = learned.threads;
+  team_ = std::make_unique<learner::ReplicaTeam>(
+      placements, options,
+      [this](const sync::Placement& placement) { return seats_[index_of(placement.local)].policy; }, setup_.ranks);
+  gradients_ = choose(learned);
+  for (const sync::Placement& placement : placements) {
+    Seat& seat = seats_[index_of(placement.local)];
+    seat.weights = weights_of(*seat.policy);
+    if (setup_.appo) build_target(seat, learned.build());
+    build_gradients(seat, team_->member(placement.local).replica);
+  }
+}
+
+ImpalaLearner::~ImpalaLearner() = default;
+
+void ImpalaLearner::build_target(Seat& seat, const std::shared_ptr<ActorCritic>& like) const {
+  seat.target = like;
+  seat.target->to(seat.weights.front().device());
+  seat.target->eval();
+  seat.target_weights = weights_of(*seat.target);
+  copy_weights(seat.weights, seat.target_weights);
+}
+
+GradientChoice ImpalaLearner::choose(const LearnedPolicy& learned) const {
+  const bool has_kl = setup_.appo && setup_.appo->kl_coef > 0;
+  return choose_gradients({.policy = policy(),
+                           .wanted = setup_.impala.kernel,
+                           .option = "impala.kernel",
+                           .no_kernels = has_kl ? "there are none for appo.kl_coef above 0" : "",
+                           .no_replay = learned.batches == BatchesOf::kDecisions ? "batches differ in their rows" : "",
+                           .set = setup_.actor.instruction_set});
+}
+
+void ImpalaLearner::build_gradients(Seat& seat, sync::Replica& replica) const {
+  const InstructionSet set = setup_.actor.instruction_set;
+  if (gradients_.way == GradientWay::kFused) {
+    const auto& policy = dynamic_cast<const MlpPolicy&>(*seat.policy);
+    if (seat.target) {
+      seat.fused_appo = std::make_unique<FusedAppo<float>>(policy, dynamic_cast<const MlpPolicy&>(*seat.target), set);
+    } else {
+      seat.fused_impala = std::make_unique<FusedImpala<float>>(policy, set);
+    }
+  } else if (gradients_.way == GradientWay::kReplayed) {
+    seat.replayed = std::make_unique<learner::ReplayedLoss>(
+        replica, [this, &seat](const learner::ShardBatch& rows, const at::Tensor& /*constants*/) {
+          if (!seat.target) return impala_loss_on_device(*seat.policy, rows, setup_.impala);
+          return appo_loss_on_device(*seat.policy, *seat.target, rows, setup_.impala, *setup_.appo);
+        });
+  }
+}
+
+ImpalaLearner::Step ImpalaLearner::step(std::span<const learner::Batch> batch, double lr_factor) {
+  TANDEM_CHECK(std::ssize(batch) == shards_.size(), batch.size(), " batches for ", shards_.size(), " shards");
+  Step step;
+  team_->run([&](learner::Member& member) {
+    const sync::Placement& placement = member.replica.placement();
+    member.learner.batch().load_uneven(
+        batch.subspan(index_of(placement.mine.begin - shards_.begin), index_of(placement.mine.size())), 1);
+    member.learner.begin_pass(learner::Order::kSequential);
+    Seat& seat = seats_[index_of(placement.local)];
+    const learner::LearnerReport made = step_of(seat, member.learner, lr_factor);
+    seat.wait_seconds = made.step.wait_seconds;
+    if (placement.local == 0) step.grad_norm = made.step.grad_norm;
+  });
+  step.shards = numbers_;
+  step.wait_seconds = std::ranges::min_element(seats_, {}, &Seat::wait_seconds)->wait_seconds;
+  return step;
+}
+
+learner::LearnerReport ImpalaLearner::step_of(Seat& seat, learner::Learner& learner, double lr_factor) {
+  fault_point("impala.learn");
+  const Limits limits{.deadline = Deadline::after(patience_), .stop = {}};
+  if (gradients_.way != GradientWay::kAutograd) {
+    const auto gradients = [&](const learner::ShardRows& rows) {
+      ImpalaNumbers& numbers = numbers_of(rows.shard);
+      if (rows.rows == 0) return nothing_of(numbers, learner::WrittenLoss{});
+      if (seat.replayed) {
+        const learner::WrittenLoss loss = seat.replayed->run(learner.batch(), rows, {});
+        numbers = rl::numbers_of(rows.rows, seat.replayed->numbers(rows.shard));
+        return loss;
+      }
+      if (seat.fused_impala) return seat.fused_impala->run(rows, setup_.impala, numbers);
+      return seat.fused_appo->run(rows, setup_.impala, *setup_.appo, numbers);
+    };
+    return learner.step(0, learner::GradientFunction(std::cref(gradients)), lr_factor, limits);
+  }
+  const auto loss = [&](const learner::ShardBatch& rows) {
+    ImpalaNumbers& numbers = numbers_of(rows.shard);
+    if (rows.rows == 0) return nothing_of(numbers, learner::ShardLoss{});
+    if (!seat.target) return impala_loss(*seat.policy, rows, setup_.impala, numbers);
+    return appo_loss(*seat.policy, *seat.target, rows, setup_.impala, *setup_.appo, numbers);
+  };
+  return learner.step(0, learner::LossFunction(std::cref(loss)), lr_factor, limits);
+}
+
+void ImpalaLearner::renew_targets() {
+  for (const Seat& seat : seats_) {
+    if (seat.target) copy_weights(seat.weights, seat.target_weights);
+  }
+}
+
+std::uint64_t ImpalaLearner::passes() const { return team_->member(0).learner.passes(); }
+
+model::NamedTensors ImpalaLearner::target() const {
+  const Seat& first = seats_.front();
+  return first.target ? model::named_state_of(*first.target) : model::NamedTensors{};
+}
+
+void ImpalaLearner::load_target(const model::NamedTensors& target) {
+  for (const Seat& seat : seats_) model::copy_named(target, model::named_state_of(*seat.target));
+}
+
+at::Generator& ImpalaLearner::generator(int shard) {
+  for (int local = 0; local < team_->size(); ++local) {
+    sync::Replica& replica = team_->member(local).replica;
+    const Range mine = replica.placement().mine;
+    if (shard >= mine.begin && shard < mine.end) return replica.generator(shard);
+  }
+  TANDEM_CHECK(false, "shard ", shard, " of another rank");
+}
+
+}  // namespace tandem::rl

@@ -1,0 +1,114 @@
+// rl/algo/impala_learner.h: the learning half of IMPALA and APPO: a policy on every replica of this rank, APPO's target
+// network beside each, and steps that all of them make on one batch, together with the replicas of other ranks. Runs of
+// several policies have one for each.
+//
+// Each replica computes V-trace, losses and gradients of its shards of the batch; the strategy makes one step of them.
+// With the same shards any number of replicas gives the same bits. The target networks are equal as well: each takes
+// the weights of the policy beside it after the same steps.
+//
+// Threads: one at a time, which lends the work to the replicas' own. Blocking: step() waits until all replicas
+// of all ranks have made it, at most as long as the patience. The constructor and step() are collective. Failures: as
+// ReplicaTeam; the first ends the others' waits, and the learner is of no further use.
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "tandem/learner/replica_team.h"
+#include "tandem/rl/algo/gradient_way.h"
+#include "tandem/rl/algo/impala/fused_vtrace.h"
+#include "tandem/rl/algo/impala/impala_loss.h"
+#include "tandem/rl/algo/impala/impala_setup.h"
+#include "tandem/rl/algo/impala/weights.h"
+
+namespace tandem::rl {
+
+/// What the batches of a policy are made of.
+enum class BatchesOf {
+  kTrajectories,  // trajectory.h: all of one shape
+  kDecisions,     // decision_trajectory.h: as many as there were
+};
+
+/// Whom a learner makes better.
+struct LearnedPolicy {
+  std::function<std::shared_ptr<ActorCritic>()> build;  // with the same parameters each time, on the CPU
+  std::uint64_t seed = 0;                               // of all that learning draws
+  std::string threads = "replica";                      // the replicas' threads' name
+  BatchesOf batches = BatchesOf::kTrajectories;
+};
+
+class ImpalaLearner {
+ public:
+  /// `patience`: how long a replica waits for the others. `setup` must outlive the learner. Throws ConfigError for
+  /// shards that the replicas cannot share, and for several replicas under a strategy whose numbers depend on which of
+  /// them is fast.
+  ImpalaLearner(const ImpalaSetup& setup, const LearnedPolicy& learned, Clock::duration patience);
+  ~ImpalaLearner();
+
+  struct Step {
+    std::span<const ImpalaNumbers> shards;  // of this rank's; until the next step
+    double grad_norm = 0;
+    double wait_seconds = 0;  // for other replicas, of the one of this rank that waited least
+  };
+  /// `batch`: trajectories or decisions, by shard of this rank. A shard may have no rows, but not all of all ranks.
+  [[nodiscard]] Step step(std::span<const learner::Batch> batch, double lr_factor);
+  /// APPO's targets take the policy's weights.
+  void renew_targets();
+
+  [[nodiscard]] learner::ReplicaTeam& team() { return *team_; }
+  [[nodiscard]] const learner::ReplicaTeam& team() const { return *team_; }
+  /// Of the first replica, alive.
+  [[nodiscard]] const ActorCritic& policy() const { return *seats_.front().policy; }
+  [[nodiscard]] const Weights& weights() const { return seats_.front().weights; }
+  /// Of all ranks.
+  [[nodiscard]] int replicas() const { return replicas_; }
+  /// Of this rank.
+  [[nodiscard]] Range shards() const { return shards_; }
+  /// Where each of them is learned from.
+  [[nodiscard]] const std::vector<c10::Device>& shard_devices() const { return shard_devices_; }
+  /// A sentence for the log; see TrainingRun::gradients_by().
+  [[nodiscard]] const std::string& gradients_by() const { return gradients_.sentence; }
+
+  /// Passes over batches.
+  [[nodiscard]] std::uint64_t passes() const;
+
+  /// The target network's parameters and buffers; nothing of IMPALA.
+  [[nodiscard]] model::NamedTensors target() const;
+  void load_target(const model::NamedTensors& target);
+  /// The random stream of one of this rank's shards.
+  [[nodiscard]] at::Generator& generator(int shard);
+
+ private:
+  // Of one replica.
+  struct Seat {
+    std::shared_ptr<ActorCritic> policy, target;       // target: of APPO, or null
+    Weights weights, target_weights;                   // theirs, alive
+    std::unique_ptr<FusedImpala<float>> fused_impala;  // of the algorithm, or null
+    std::unique_ptr<FusedAppo<float>> fused_appo;
+    std::unique_ptr<learner::ReplayedLoss> replayed;  // of either, likewise
+    double wait_seconds = 0;                          // in the last step
+  };
+
+  void build_target(Seat& seat, const std::shared_ptr<ActorCritic>& like) const;
+  [[nodiscard]] GradientChoice choose(const LearnedPolicy& learned) const;
+  void build_gradients(Seat& seat, sync::Replica& replica) const;
+  [[nodiscard]] ImpalaNumbers& numbers_of(int shard) {
+    return numbers_[static_cast<std::size_t>(shard - shards_.begin)];
+  }
+  learner::LearnerReport step_of(Seat& seat, learner::Learner& learner, double lr_factor);
+
+  const ImpalaSetup& setup_;
+  const Clock::duration patience_;
+  int replicas_ = 1;
+  Range shards_;
+  std::vector<c10::Device> shard_devices_;
+  std::vector<Seat> seats_;             // by replica of this rank
+  GradientChoice gradients_;            // of all seats
+  std::vector<ImpalaNumbers> numbers_;  // of the last step, by shard of this rank
+  std::unique_ptr<learner::ReplicaTeam> team_;
+};
+
+}  // namespace tandem::rl

@@ -1,0 +1,102 @@
+// rl/algo/impala_options.h: the numbers of IMPALA.
+//
+// All in this header, since the program's configuration, which is without LibTorch, asks as well.
+#pragma once
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tandem/base/text.h"
+#include "tandem/pipeline/lag_bound.h"
+#include "tandem/rl/algo/ppo/ppo_counts.h"
+#include "tandem/rl/algo/ppo_options.h"
+
+namespace tandem::rl {
+
+/// Whether sampling and learning happen at the same time.
+enum class ImpalaExecution {
+  kThreads,  // yes: each rollout worker, loader and the learner on a thread of its own
+  kInline,   // no: all in turn on one thread, with the same numbers in every run; for debugging
+};
+
+/// A batch is what one rollout worker brings: rollout_steps of its num_envs / workers environments. Of several ranks
+/// each has such workers, and a batch is what one of each brings.
+struct ImpalaOptions {
+  int num_envs = 8;  // of the run, over all workers
+  int rollout_steps = 32;
+  ImpalaExecution execution = ImpalaExecution::kThreads;
+  int workers = 2;  // rollout workers of each rank
+  int splits = 1;   // of the environments that a worker has of a shard; they take turns (alternating_rollout.h)
+  int queue = 2;    // batches that wait, before the workers do: a longer queue means older batches
+  int buffers = 2;  // loaded batches, the one that is learned from included
+  int loaders = 1;
+  int passes = 1;                                               // of the learner over each batch
+  std::optional<std::int64_t> max_policy_lag = {};              // learner steps; none: batches may have any age
+  pipeline::BeyondLag beyond_lag = pipeline::BeyondLag::kWait;  // what is done for that bound
+  int batches_per_update = 8;                                   // learner steps from one line of metrics to the next
+
+  double learning_rate = 5e-4;
+  Schedule learning_rate_schedule = Schedule::kConstant;
+  double adam_eps = 1e-5;
+  std::optional<double> max_grad_norm = 0.5;
+  double gamma = 0.99;
+  TimeLimit time_limit = TimeLimit::kBootstrap;
+  double rho_clip = 1, c_clip = 1;  // see vtrace.h; advantages are weighted up to rho_clip as well
+  double entropy_coef = 0.01;
+  double value_coef = 0.5;
+  LossKernel kernel = LossKernel::kAuto;
+  // Of policies that remember: steps that gradients flow back through. Fragments are one sequence, whose first state is
+  // what acting had there; all later ones are of the policy that learns. None: of other policies.
+  std::optional<int> sequence_length = {};
+  std::int64_t learner_queue_timeout = 300;  // seconds without a batch, after which the learner gives up
+  std::int64_t stall_timeout = 300;          // seconds that a fragment, the copy of a batch or a learner step may take
+
+  [[nodiscard]] std::int64_t batch_rows() const { return std::int64_t{num_envs} / workers * rollout_steps; }
+};
+
+struct ImpalaFault {
+  std::string key, value;  // of ImpalaOptions
+  std::string problem;     // and what would work
+};
+
+/// Whether the counts fit each other. They are at least 1. `shards` of a batch have whole environments;
+/// `least_shards`: how few of them may be proposed, the learner's replicas.
+[[nodiscard]] inline std::vector<ImpalaFault> count_faults(const ImpalaOptions& options, std::int64_t shards = 1,
+                                                           std::int64_t least_shards = 1) {
+  std::vector<ImpalaFault> faults;
+  const std::int64_t batch_envs = options.num_envs / options.workers;
+  if (options.num_envs % options.workers != 0) {
+    const int below = options.num_envs / options.workers * options.workers;
+    faults.push_back({"num_envs", concat(options.num_envs),
+                      concat("does not divide among ", options.workers, " rollout workers; ",
+                             below > 0 ? concat(below, " or ") : "", below + options.workers, " would")});
+  } else if (batch_envs % shards != 0) {
+    const std::string fewer = counts_detail::nearest_divisors(batch_envs, shards, 1, least_shards);
+    faults.push_back({"num_envs", concat(options.num_envs),
+                      concat("gives a batch the ", batch_envs, batch_envs == 1 ? " environment" : " environments",
+                             " of one rollout worker, which do not divide into ", shards, " shards; ",
+                             counts_detail::nearest_multiples(shards * options.workers, options.num_envs), " would",
+                             fewer.empty() ? "" : concat(", or shards: ", fewer))});
+  } else if (const std::int64_t shard_envs = batch_envs / shards; shard_envs % options.splits != 0) {
+    faults.push_back(
+        {"splits", concat(options.splits),
+         concat("does not divide the ", shard_envs, shard_envs == 1 ? " environment" : " environments",
+                " that a rollout worker has of a shard (num_envs ", options.num_envs, " / ", options.workers,
+                " workers / ", shards, shards == 1 ? " shard); " : " shards); ",
+                counts_detail::nearest_divisors(shard_envs, options.splits), " would, or num_envs: ",
+                counts_detail::nearest_multiples(shards * options.workers * options.splits, options.num_envs))});
+  }
+  if (options.loaders > options.buffers) {
+    faults.push_back({"loaders", concat(options.loaders),
+                      concat("is more than the ", options.buffers, " buffers to load into; at most ", options.buffers,
+                             " would work")});
+  }
+  if (options.c_clip > options.rho_clip) {
+    faults.push_back({"c_clip", concat(options.c_clip),
+                      concat("is more than rho_clip, ", options.rho_clip, ", which V-trace does not allow")});
+  }
+  return faults;
+}
+
+}  // namespace tandem::rl

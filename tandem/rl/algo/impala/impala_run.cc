@@ -1,0 +1,281 @@
+#include "tandem/rl/algo/impala/impala_run.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "tandem/base/check.h"
+#include "tandem/base/error.h"
+#include "tandem/base/fault_point.h"
+#include "tandem/base/text.h"
+#include "tandem/device/one_core.h"
+#include "tandem/rl/algo/impala/multi_agent_impala.h"
+#include "tandem/rl/algo/impala/single_agent_impala.h"
+
+namespace tandem::rl {
+namespace {
+
+constexpr std::chrono::minutes kDrainPatience{5};  // for what is on its way, when the workers are to rest
+constexpr std::chrono::seconds kGrace{60};         // for threads to return once the run has failed, at most
+
+std::size_t count_of(int number) { return static_cast<std::size_t>(number); }
+
+ImpalaSetup checked(ImpalaSetup setup) {
+  std::vector<std::string> faults;
+  if (setup.shards < 1) faults.push_back(concat("shards is ", setup.shards, "; it must be at least 1"));
+  if (setup.devices.empty()) faults.emplace_back("devices is empty; the learner needs at least one");
+  if (!faults.empty()) throw ConfigError(std::move(faults));
+  for (const ImpalaFault& fault :
+       count_faults(setup.impala, setup.shards, static_cast<int>(setup.devices.size()) * setup.ranks.size()))
+    faults.push_back(concat(fault.key, " = ", fault.value, ": ", fault.problem));
+  if (setup.total_steps < 1) faults.push_back(concat("total_steps is ", setup.total_steps, "; it must be at least 1"));
+  const ImpalaOptions& impala = setup.impala;
+  if (impala.sequence_length && *impala.sequence_length < 1)
+    faults.push_back(concat("sequence_length is ", *impala.sequence_length, "; it must be at least 1"));
+  if (impala.max_policy_lag && *impala.max_policy_lag < 0)
+    faults.push_back(concat("max_policy_lag is ", *impala.max_policy_lag, "; it must be at least 0"));
+  if (setup.appo) {
+    const AppoOptions& appo = *setup.appo;
+    if (appo.target_update_steps < 1)
+      faults.push_back(concat("target_update_steps is ", appo.target_update_steps, "; it must be at least 1"));
+    if (!(appo.clip_range > 0)) faults.push_back(concat("clip_range is ", appo.clip_range, "; it must be above 0"));
+    if (!(appo.kl_coef >= 0)) faults.push_back(concat("kl_coef is ", appo.kl_coef, "; it must not be below 0"));
+  }
+  if (setup.agents) {
+    if (impala.splits != 1)
+      faults.push_back(concat("splits is ", impala.splits, "; environments with several agents step in one so far"));
+    if (impala.sequence_length)
+      faults.emplace_back("policies of several agents remember nothing so far: leave sequence_length");
+    if (setup.normalizer.observations || setup.normalizer.rewards)
+      faults.emplace_back("nothing is normalised of several agents so far: leave normalizer");
+  }
+  if (setup.ranks.size() > 1 && impala.max_policy_lag && impala.beyond_lag == pipeline::BeyondLag::kDrop)
+    faults.push_back(concat("beyond_lag is drop, and the run has ", setup.ranks.size(),
+                            " ranks, which make equally many learner steps; use wait, or one rank"));
+  if (!faults.empty()) throw ConfigError(std::move(faults));
+  return setup;
+}
+
+std::optional<pipeline::LagBound> lag_bound(const ImpalaOptions& impala) {
+  if (!impala.max_policy_lag) return std::nullopt;
+  return pipeline::LagBound{.steps = *impala.max_policy_lag, .then = impala.beyond_lag};
+}
+
+// Those that wait, those that workers hold until there is room, and those that loaders are copying.
+std::size_t slots_for(const ImpalaOptions& impala) { return count_of(impala.queue + impala.workers + impala.loaders); }
+
+// How long a replica waits for the others. Those of other ranks may wait for samples, or for one that hangs there.
+Clock::duration patience_of(const ImpalaSetup& setup) {
+  const std::chrono::seconds stall(setup.impala.stall_timeout), starvation(setup.impala.learner_queue_timeout);
+  if (setup.ranks.size() == 1) return std::max<Clock::duration>(kDrainPatience, stall);
+  return std::max<Clock::duration>(kDrainPatience, 2 * std::max(stall, starvation) + kGrace);
+}
+
+}  // namespace
+
+ImpalaRun::ImpalaRun(ImpalaSetup setup)
+    : setup_(checked(std::move(setup))),
+      slots_(slots_for(setup_.impala)),
+      tellings_(count_of(setup_.impala.batches_per_update) + 2) {  // they wait; one is the learner's, one the owner's
+  const ImpalaMemory memory{
+      .slots = slots_.size(), .buffers = count_of(setup_.impala.buffers), .tellings = tellings_.size()};
+  if (setup_.agents) {
+    work_ = std::make_unique<MultiAgentImpala>(setup_, memory, patience_of(setup_));
+  } else {
+    work_ = std::make_unique<SingleAgentImpala>(setup_, memory, patience_of(setup_));
+  }
+}
+
+ImpalaRun::~ImpalaRun() = default;
+
+std::string ImpalaRun::why_numbers_differ() const {
+  if (setup_.impala.execution == ImpalaExecution::kInline) return "";
+  return "the rollout workers and the learner run at the same time, in an order that no two runs have in common";
+}
+
+// A failure ends the other ranks' waits, and that of this rank's learner for them.
+template <typename Work>
+auto ImpalaRun::guarded(Work work) {
+  return [this, work](auto&&... arguments) {
+    try {
+      return work(arguments...);
+    } catch (const std::exception& error) {
+      if (dynamic_cast<const GroupAborted*>(&error) == nullptr) has_failed_ = true;
+      const learner::Ranks& ranks = setup_.ranks;
+      if (ranks.size() > 1) ranks.abort(concat("rank ", ranks.rank(), " failed: ", error.what()));
+      throw;
+    }
+  };
+}
+
+// All batches that were made have come to the learner before the pipeline starts again, also in another process.
+std::int64_t ImpalaRun::batches_made() const { return env_steps_ / setup_.impala.batch_rows(); }
+
+// Inline, workers make batches in turn.
+int ImpalaRun::next_worker() const { return static_cast<int>(batches_made() % setup_.impala.workers); }
+
+// The first batches of the run get fewer, not those after each checkpoint.
+int ImpalaRun::first_passes() const {
+  return static_cast<int>(std::min<std::int64_t>(setup_.impala.passes, 1 + batches_made()));
+}
+
+void ImpalaRun::start() {
+  const ImpalaOptions& impala = setup_.impala;
+  learned_samples_ = env_steps_;
+  claims_.emplace(impala.batch_rows(), env_steps_, setup_.total_steps);
+  if (setup_.ranks.size() > 1) permits_.emplace();
+  work_->forget();
+  work_->publish(steps_);
+  std::vector<std::size_t> buffers(count_of(impala.buffers));
+  std::iota(buffers.begin(), buffers.end(), std::size_t{0});
+  pipeline_ = std::make_unique<Pipeline>(
+      pipeline::PipelineOptions{.execution = impala.execution == ImpalaExecution::kInline
+                                                 ? pipeline::Execution::kInline
+                                                 : pipeline::Execution::kThreads,
+                                .workers = impala.workers,
+                                .first_worker = next_worker(),
+                                .queue = count_of(impala.queue),
+                                .loaders = impala.loaders,
+                                .passes = impala.passes,
+                                .first_passes = first_passes(),
+                                .results = count_of(impala.batches_per_update),
+                                .starvation = std::chrono::seconds(impala.learner_queue_timeout),
+                                .stall = std::chrono::seconds(impala.stall_timeout),
+                                .peers = setup_.ranks.size() > 1 ? patience_of(setup_) : Clock::duration::zero(),
+                                .grace = std::min(kGrace, std::chrono::seconds(impala.stall_timeout)),
+                                .lag_bound = lag_bound(impala),
+                                .permits = permits_ ? &*permits_ : nullptr,
+                                .claims = &*claims_},
+      std::move(buffers),
+      Pipeline::Work{
+          .produce = guarded([this](int worker) { return produce(worker); }),
+          .load = guarded([this](Queued& queued, std::size_t buffer) { load_batch(queued, buffer); }),
+          .learn = guarded([this](std::size_t buffer, const pipeline::LearnStep& step) { return learn(buffer, step); }),
+          .drop = [this](std::size_t buffer, const pipeline::LearnStep& step) { return drop(buffer, step); }},
+      steps_, stats_);
+}
+
+void ImpalaRun::quiesce() {
+  if (!pipeline_) return;
+  if (setup_.ranks.size() > 1) {
+    finish_together();
+  } else {
+    pipeline_->drain(Deadline::after(kDrainPatience), [this](Learned learned) { account(std::move(learned)); });
+  }
+  pipeline_.reset();
+}
+
+// All ranks make as many batches as that which has begun most, and learn from all of them. Their learners rest by now.
+void ImpalaRun::finish_together() {
+  const std::int64_t mine = claims_->hold();
+  std::int64_t most = mine;
+  try {
+    for (const std::vector<double>& rank : gather_while_sampling({static_cast<double>(mine)}))
+      most = std::max(most, static_cast<std::int64_t>(rank.front()));
+  } catch (...) {
+    claims_->release(mine);
+    throw;
+  }
+  claims_->release(most);
+  take_the_rest();
+}
+
+// Of this rank's shards.
+std::int64_t ImpalaRun::own_batch_rows() const {
+  return setup_.impala.batch_rows() / setup_.shards * work_->shards().size();
+}
+
+// On the worker's thread.
+std::optional<pipeline::Tagged<ImpalaRun::Queued>> ImpalaRun::produce(int worker) {
+  device::use_one_core();
+  fault_point("impala.collect");
+  std::optional<SlotPool::Lease> slot = slots_.try_acquire();
+  TANDEM_CHECK(slot.has_value(), "no slot for a batch");
+  const std::int64_t version = work_->collect(worker, slot->index());
+  return pipeline::Tagged<Queued>{.data = {.slot = std::move(*slot)},
+                                  .tag = {.version = version, .samples = own_batch_rows()}};
+}
+
+// On the loader's thread.
+void ImpalaRun::load_batch(Queued& queued, std::size_t buffer) {
+  device::use_one_core();
+  fault_point("impala.load");
+  work_->load_batch(queued.slot.index(), buffer);
+  queued.slot.give_back();
+}
+
+// On the learner's thread, which lends the work to the replicas'.
+ImpalaRun::Learned ImpalaRun::learn(std::size_t buffer, const pipeline::LearnStep& step) {
+  device::use_one_core();
+  const Clock::time_point begun = Clock::now();
+  const double progress = static_cast<double>(learned_samples_) / static_cast<double>(setup_.total_steps);
+  const double lr_factor = scheduled(1.0, setup_.impala.learning_rate_schedule, progress);
+  const ImpalaWork::Step made = work_->step(buffer, lr_factor);
+  Learned learned;
+  learned.grad_norm = made.grad_norm;
+  learned.sync_seconds = made.wait_seconds;
+  ++steps_;
+  trained_ += step.tag.samples;
+  if (setup_.appo && steps_ % setup_.appo->target_update_steps == 0) work_->renew_targets();
+  exchange(buffer, step, learned);
+  work_->publish(steps_);
+  learned.learning_rate = setup_.impala.learning_rate * lr_factor;
+  learned.learn_seconds = seconds_since(begun) - learned.sync_seconds;
+  return learned;
+}
+
+ImpalaRun::Learned ImpalaRun::drop(std::size_t buffer, const pipeline::LearnStep& step) {
+  Learned nothing;
+  nothing.dropped = true;
+  exchange(buffer, step, nothing);
+  return nothing;
+}
+
+void ImpalaRun::exchange(std::size_t buffer, const pipeline::LearnStep& step, Learned& learned) {
+  const Clock::time_point begun = Clock::now();
+  learned.telling = tellings_.try_acquire();
+  TANDEM_CHECK(learned.telling.has_value(), "no room to tell of a batch");
+  learned.own_samples = step.first_pass ? step.tag.samples : 0;
+  learned.new_samples = work_->exchange(buffer, {.new_samples = learned.own_samples, .dropped = learned.dropped},
+                                        learned.telling->index());
+  learned_samples_ += learned.new_samples;
+  if (setup_.ranks.size() > 1) learned.sync_seconds += seconds_since(begun);
+}
+
+// When the group was aborted because a thread of this rank has failed, that failure is the one to report.
+std::vector<std::vector<double>> ImpalaRun::gather_while_sampling(const std::vector<double>& mine) {
+  try {
+    return setup_.ranks.gather(mine);
+  } catch (const GroupAborted&) {
+    while (has_failed_ && next()) {
+    }
+    throw;
+  }
+}
+
+// A stall is seen here.
+std::optional<ImpalaRun::Learned> ImpalaRun::next() {
+  return guarded([this] { return pipeline_->next(); })();
+}
+
+// Nothing new comes any more: the last update has all passes that are left.
+void ImpalaRun::take_the_rest() {
+  if (permits_) permits_->open();
+  while (std::optional<Learned> learned = next()) account(std::move(*learned));
+}
+
+RunReport ImpalaRun::update() {
+  if (!pipeline_) start();
+  if (permits_) permits_->grant(setup_.impala.batches_per_update);
+  // What save() learned from besides is reported, and not waited for less: else a resumed run would save at other
+  // times.
+  for (int steps = 0; steps < setup_.impala.batches_per_update;) {
+    std::optional<Learned> learned = next();
+    if (!learned) break;  // all steps are made
+    steps += learned->dropped ? 0 : 1;
+    account(std::move(*learned));
+  }
+  if (env_steps_ >= setup_.total_steps) take_the_rest();
+  return finish_update();
+}
+
+}  // namespace tandem::rl

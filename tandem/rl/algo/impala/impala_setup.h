@@ -1,0 +1,42 @@
+// rl/algo/impala_setup.h: what a run of IMPALA or APPO is made of.
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "tandem/device/cuda_kernels.h"
+#include "tandem/learner/ranks.h"
+#include "tandem/learner/replica_team.h"
+#include "tandem/model/shard_random.h"
+#include "tandem/rl/algo/impala/appo_options.h"
+#include "tandem/rl/algo/impala/impala_options.h"
+#include "tandem/rl/algo/several_agents.h"
+#include "tandem/rl/env/env_group.h"
+#include "tandem/rl/policy/actor/make_actor.h"
+#include "tandem/rl/policy/normalizer.h"
+
+namespace tandem::rl {
+
+struct ImpalaSetup {
+  std::uint64_t seed = 0;
+  std::int64_t total_steps = 100'000;  // environment steps over all environments; what schedules run over
+  // A batch has so many shards of whole environments, which the replicas of all ranks share; they decide the numbers.
+  int shards = 1;
+  std::vector<c10::Device> devices{c10::Device(c10::kCPU)};  // of this rank's learner, one replica each
+  learner::Ranks ranks;
+  ImpalaOptions impala;
+  std::optional<AppoOptions> appo;  // none: IMPALA
+  NormalizerOptions normalizer;
+  ActorOptions actor;
+  model::RngOrder rng = model::RngOrder::kShards;
+  device::CudaKernels cuda_kernels = device::CudaKernels::kDeterministic;
+  sync::StrategyOptions strategy;  // but for its mean
+  sync::GradientCheck gradient_check = sync::GradientCheck::kSum;
+  std::function<std::unique_ptr<EnvGroup>(int count)> make_envs;
+  PolicyFactory make_policy;
+  std::optional<SeveralAgents> agents;  // of environments with several, in place of the two above
+};
+
+}  // namespace tandem::rl

@@ -1,0 +1,89 @@
+#include <algorithm>
+#include <utility>
+
+#include "tandem/base/check.h"
+#include "tandem/base/philox.h"
+#include "tandem/rl/algo/impala/impala_run.h"
+#include "tandem/rl/algo/run_parts.h"
+
+namespace tandem::rl {
+
+std::string ImpalaRun::params_sha256() {
+  quiesce();
+  return work_->params_sha256();
+}
+
+std::string ImpalaRun::state_sha256() {
+  quiesce();
+  return work_->state_sha256();
+}
+
+std::vector<learner::ReplicaTeam::Work> ImpalaRun::work() const {
+  TANDEM_CHECK(!pipeline_, "the learner is at work");
+  return work_->work();
+}
+
+ImpalaRun::Places ImpalaRun::queue_slots() const {
+  Places places{.all = slots_.size(), .idle = slots_.idle()};
+  if (pipeline_) places.waiting = pipeline_->queue().size();
+  if (pipeline_) places.held = pipeline_->held_by_workers();
+  return places;
+}
+
+ImpalaRun::Places ImpalaRun::buffers() const {
+  const auto all = static_cast<std::size_t>(setup_.impala.buffers);
+  if (!pipeline_) return {.all = all, .idle = all};
+  return {.all = all,
+          .idle = pipeline_->buffers().idle(),
+          .waiting = pipeline_->buffers().ready(),
+          .held = pipeline_->held_by_learner()};
+}
+
+learner::StateParts ImpalaRun::save() {
+  quiesce();
+  learner::StateParts parts;
+  work_->save(parts);
+  std::int64_t trained = trained_before_;
+  for (const std::vector<double>& rank : setup_.ranks.gather({static_cast<double>(trained_)}))
+    trained += static_cast<std::int64_t>(rank.front());
+  if (setup_.ranks.leads()) {
+    const EpisodeWindow& episodes = work_->episodes();
+    parts.emplace_back("run", run_part_of({updates_, env_steps_, static_cast<std::int64_t>(work_->passes()),
+                                           episodes.total(), steps_, trained, dropped_},
+                                          episodes));
+  }
+  return gather_parts(setup_.ranks, std::move(parts));
+}
+
+RolloutWorker::Resumed ImpalaRun::load(const learner::ReadPart& read_part) {
+  quiesce();
+  std::vector<std::string> names = work_->part_names();
+  names.emplace_back("run");
+  const auto read = [&](const std::string& name) {
+    model::NamedTensors tensors = read_part(name);
+    if (name == group_part(0)) work_->check_first_group(tensors);
+    return tensors;
+  };
+  const learner::StateParts parts = parts_from_leader(setup_.ranks, names, read);
+  const model::NamedTensors& run = learner::part_of(parts, "run");
+  const std::vector<std::int64_t> counters = counters_of(run, 7);
+  updates_ = counters[0];
+  env_steps_ = sampled_before_ = counters[1];
+  steps_ = counters[4];
+  trained_before_ = counters[5];
+  trained_ = 0;
+  dropped_ = dropped_before_ = counters[6];
+  // New episodes, where they must be, are others than those of the run's beginning.
+  const std::uint64_t seed =
+      derive_seed(setup_.seed, SeedPurpose::kEnvGroup, static_cast<std::uint64_t>(updates_) << 32);
+  double inexact = work_->load(parts, {.run = run,
+                                       .passes = static_cast<std::uint64_t>(counters[2]),
+                                       .episodes = counters[3],
+                                       .seed_of_new_episodes = seed}) == RolloutWorker::Resumed::kExactly
+                       ? 0
+                       : 1;
+  for (const std::vector<double>& rank : setup_.ranks.gather({inexact})) inexact = std::max(inexact, rank.front());
+  return inexact > 0 ? RolloutWorker::Resumed::kWithNewEpisodes : RolloutWorker::Resumed::kExactly;
+}
+
+}  // namespace tandem::rl

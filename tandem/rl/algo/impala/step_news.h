@@ -1,0 +1,54 @@
+// rl/algo/step_news.h: what a learner step is to the whole run: what the shards of all ranks made of it, and what the
+// batches tell that were new to it.
+//
+// Ranks make their steps together, each from a batch of its own. A rank's batch may be new while another's is gone over
+// again, so what counts for the next step of all, samples, normalisers and episodes, is exchanged after each: all ranks
+// have the same of it.
+//
+// Threads: single-thread, the learner's. Blocking: exchange() waits for the other ranks.
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "tandem/learner/ranks.h"
+#include "tandem/rl/algo/impala/impala_loss.h"
+#include "tandem/rl/algo/training_run.h"
+
+namespace tandem::rl {
+
+/// Means over the rows of all shards; of explained variances over those that have one.
+[[nodiscard]] ImpalaNumbers mean_of(std::span<const ImpalaNumbers> shards);
+
+/// Adds what one step made to an update's sums, and writes the means of these.
+void add_numbers(const ImpalaNumbers& numbers, LearnReport& sums);
+void take_means(const LearnReport& sums, LearnReport& means);
+/// Writes the losses and the like of one report into another, and nothing else.
+void take_losses(const LearnReport& from, LearnReport& to);
+
+class StepNews {
+ public:
+  StepNews(const learner::Ranks& ranks, std::size_t policies);
+
+  /// What one rank has to tell.
+  struct Mine {
+    std::int64_t new_samples = 0;  // 0: the batch is gone over again
+    // By policy, those of its shards; none of a policy that is not learned, or a batch that was dropped.
+    std::span<const std::span<const ImpalaNumbers>> policies;
+    std::span<const double> results;  // of its env groups, of a new batch
+  };
+  /// Collective. Hands `take` the results of each rank, in their order, writes each policy's means to `means`, and
+  /// returns the new samples of all ranks.
+  std::int64_t exchange(const Mine& mine, std::span<ImpalaNumbers> means,
+                        const std::function<void(std::span<const double>)>& take);
+
+ private:
+  const learner::Ranks& ranks_;
+  // Memory of one exchange.
+  std::vector<double> mine_;
+  std::vector<std::vector<double>> all_;
+  std::vector<std::vector<ImpalaNumbers>> shards_;  // by policy
+};
+
+}  // namespace tandem::rl

@@ -1,0 +1,37 @@
+// rl/algo/trajectory_output.h: what a policy says of a trajectory, for the losses on V-trace.
+//
+// Threads: any.
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "tandem/learner/replayed_loss.h"
+#include "tandem/model/distribution/distribution.h"
+#include "tandem/rl/algo/impala/impala_loss.h"
+#include "tandem/rl/algo/impala/impala_options.h"
+#include "tandem/rl/algo/impala/trajectory.h"
+#include "tandem/rl/policy/policy.h"
+
+namespace tandem::rl {
+
+struct TrajectoryOutput {
+  std::unique_ptr<model::Distribution> distribution;  // of T * N rows
+  at::Tensor log_prob;                                // [T, N], of the actions taken; of decisions [C]
+  at::Tensor value;                                   // [T + 1, N]; of decisions [C + B]
+};
+/// `policy` is a RecurrentActorCritic where the options have a sequence_length.
+[[nodiscard]] TrajectoryOutput output_of(ActorCritic& policy, const TrajectoryView& seen, const ImpalaOptions& options);
+
+/// On the device. `means`: scalars of policy_loss, value_loss, entropy, approx_kl and cut. `error`: value target less
+/// value.
+[[nodiscard]] at::Tensor numbers_on_device(std::vector<at::Tensor> means, const at::Tensor& error,
+                                           const at::Tensor& value_target);
+/// The same on the host, of `rows` rows.
+[[nodiscard]] ImpalaNumbers numbers_of(std::int64_t rows, std::span<const double> numbers);
+/// Of a loss that leaves its numbers on the device; waits for it. Writes them to `numbers`.
+[[nodiscard]] learner::ShardLoss read_numbers(const learner::DeviceLoss& made, std::int64_t rows,
+                                              ImpalaNumbers& numbers);
+
+}  // namespace tandem::rl

@@ -1,0 +1,97 @@
+#include "tandem/rl/algo/ppo/fused_ppo.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace tandem::rl {
+namespace {
+
+// What the rows of a minibatch share.
+struct Coefficients {
+  double clip, value, value_clip, kl;  // value_clip < 0: none
+  double mean, scale;                  // of advantages
+};
+
+// The policy's part of one row: adds its numbers and returns the derivative of the loss with respect to log pi(a|s).
+double surrogate(double log_prob, double old_log_prob, double raw_advantage, const Coefficients& c, PpoSums& sums) {
+  const double log_ratio = log_prob - old_log_prob, ratio = std::exp(log_ratio);
+  const double advantage = (raw_advantage - c.mean) * c.scale;
+  const double clipped = std::clamp(ratio, 1 - c.clip, 1 + c.clip);
+  const double plain = advantage * ratio, limited = advantage * clipped;
+  sums.policy_loss -= std::min(plain, limited);
+  sums.approx_kl += ratio - 1 - log_ratio;
+  sums.clipped += std::abs(ratio - 1) > c.clip ? 1 : 0;
+  // Where the clipped term is the smaller one, the ratio does not count.
+  const double clipped_slope = limited < plain ? 0.0 : -advantage * ratio;
+  return c.kl > 0 ? clipped_slope + c.kl * (ratio - 1) : clipped_slope;
+}
+
+// The value's part of one row: adds the loss and returns its derivative.
+double value_part(double value, double old_value, double target, const Coefficients& c, PpoSums& sums) {
+  const double error = value - target, plain = error * error, change = value - old_value;
+  if (c.value_clip >= 0 && std::abs(change) > c.value_clip) {
+    const double near = old_value + std::clamp(change, -c.value_clip, c.value_clip);
+    const double limited = (near - target) * (near - target);
+    sums.value_loss += std::max(plain, limited);
+    if (limited > plain) return 0;
+  } else {
+    sums.value_loss += plain;
+  }
+  return 2 * error * c.value;
+}
+
+}  // namespace
+
+template <typename Real>
+learner::WrittenLoss FusedPpo<Real>::run(const learner::ShardRows& rows, const PpoOptions& options,
+                                         const PpoMinibatch& minibatch, PpoSums& sums) {
+  if (rows.rows == 0) return {};  // of uneven fragments
+  take_rows(rows.columns, rows.states, columns_);
+  const PpoRows& columns = columns_;
+  old_log_prob_ = memory_of<Real>(columns.log_prob, "log_prob");
+  old_value_ = memory_of<Real>(columns.value, "value");
+  advantage_ = memory_of<Real>(columns.advantage, "advantage");
+  value_target_ = memory_of<Real>(columns.value_target, "value_target");
+  block_.begin({.observation = columns.observation, .action = columns.action, .action_mask = columns.action_mask});
+  PpoSums mine{.rows = static_cast<double>(rows.rows)};
+  for (std::int64_t first = 0; first < rows.rows; first += kBlock) {
+    const std::int64_t samples = std::min(kBlock, rows.rows - first);
+    for (std::int64_t i = 0; i < samples; ++i) block_.take(i, rows.row(first + i));
+    block_.forward(samples);
+    differentiate(options, minibatch, rows, first, samples, mine);
+    block_.backward(samples);
+  }
+  block_.finish();
+  sums.add(mine);
+  double loss = mine.policy_loss + options.value_coef * mine.value_loss - options.entropy_coef * mine.entropy;
+  if (options.kl_coef > 0) loss += options.kl_coef * mine.approx_kl;
+  // As a Real, so that a loss beyond its range is said to be one, and of which shard.
+  return {.loss = static_cast<Real>(loss / mine.rows), .weight = mine.rows};
+}
+
+// The loss of the block's rows, times their number, so that shards' gradients are sums.
+template <typename Real>
+void FusedPpo<Real>::differentiate(const PpoOptions& options, const PpoMinibatch& minibatch,
+                                   const learner::ShardRows& rows, std::int64_t first, std::int64_t samples,
+                                   PpoSums& sums) {
+  const Coefficients c{.clip = minibatch.clip_range,
+                       .value = options.value_coef,
+                       .value_clip = options.clip_range_value.value_or(-1.0),
+                       .kl = options.kl_coef,
+                       .mean = minibatch.advantage_mean,
+                       .scale = minibatch.advantage_scale};
+  Real* value = block_.value();
+  for (std::int64_t i = 0; i < samples; ++i) {
+    const std::int64_t row = rows.row(first + i);
+    block_.of_log_prob()[i] =
+        static_cast<Real>(surrogate(block_.log_prob()[i], old_log_prob_[row], advantage_[row], c, sums));
+    block_.of_entropy()[i] = static_cast<Real>(-options.entropy_coef);
+    sums.entropy += block_.entropy()[i];
+    value[i] = static_cast<Real>(value_part(value[i], old_value_[row], value_target_[row], c, sums));
+  }
+}
+
+template class FusedPpo<float>;
+template class FusedPpo<double>;
+
+}  // namespace tandem::rl

@@ -1,0 +1,102 @@
+#include "tandem/rl/algo/ppo/group_rollout.h"
+
+#include <algorithm>
+
+#include "tandem/base/check.h"
+#include "tandem/base/error.h"
+#include "tandem/base/text.h"
+
+namespace tandem::rl {
+namespace {
+
+GroupWindow window_of(const Fragment& fragment, int steps, Clock::time_point start) {
+  return {.steps = steps, .rows = fragment.steps * fragment.rows, .seconds = seconds_since(start)};
+}
+
+}  // namespace
+
+GroupRollout::GroupRollout(StragglerSetup setup, std::vector<RolloutGroup> groups, int first_group, int steps,
+                           const std::optional<ProgressBoard>& board)
+    : setup_(std::move(setup)),
+      groups_(std::move(groups)),
+      first_group_(first_group),
+      board_(board),
+      windows_(groups_.size()) {
+  if (setup_.options.policy == pipeline::Stragglers::kWaitAll || !setup_.recorded.empty()) return;
+  TANDEM_CHECK(board_.has_value(), "no board to see the other groups on");
+  rule_.emplace(setup_.options, *board_, steps);
+}
+
+void GroupRollout::collect(std::int64_t update, const Normalizers& frozen) {
+  if (!setup_.recorded.empty()) return collect_recorded(update, frozen);
+  if (rule_) return collect_until_rule(update, frozen);
+  const Clock::time_point start = Clock::now();
+  for (std::size_t i = 0; i < groups_.size(); ++i) {
+    if (!groups_[i].unit) {
+      rest(i);
+      continue;
+    }
+    RolloutWorker& worker = *groups_[i].worker;
+    CompleteEpisodes* complete = groups_[i].complete;
+    const Fragment& fragment = complete != nullptr ? complete->collect(update, frozen) : worker.collect(frozen);
+    windows_[i] = window_of(fragment, worker.steps_made(), start);
+  }
+}
+
+void GroupRollout::rest(std::size_t group) {
+  if (groups_[group].complete != nullptr) {
+    groups_[group].complete->rest();
+  } else {
+    groups_[group].worker->rest();
+  }
+  windows_[group] = {};
+}
+
+void GroupRollout::collect_until_rule(std::int64_t update, const Normalizers& frozen) {
+  const Clock::time_point start = Clock::now();
+  rule_->begin(update, learn_seconds_.mean(), start);
+  std::vector<std::size_t> under_way;
+  for (std::size_t i = 0; i < groups_.size(); ++i) {
+    if (!groups_[i].unit) {
+      rest(i);
+      continue;
+    }
+    groups_[i].worker->begin(frozen);
+    under_way.push_back(i);
+  }
+  while (!under_way.empty()) {
+    std::erase_if(under_way, [&](std::size_t i) {
+      RolloutWorker& worker = *groups_[i].worker;
+      worker.step(frozen);
+      Progress progress{.round = update, .steps = worker.steps_made()};
+      board_->post(*groups_[i].unit, progress);
+      if (!rule_->ends(worker.steps_made())) return false;
+      progress.finished = true;
+      board_->post(*groups_[i].unit, progress);
+      windows_[i] = window_of(worker.end(), worker.steps_made(), start);
+      return true;
+    });
+  }
+}
+
+void GroupRollout::collect_recorded(std::int64_t update, const Normalizers& frozen) {
+  if (update >= std::ssize(setup_.recorded)) {
+    throw RunError(concat("the record of rollouts that this run follows ends after update ", setup_.recorded.size(),
+                          "; go on without it, or ask for no more steps than it has"));
+  }
+  const Clock::time_point start = Clock::now();
+  const std::vector<int>& steps = setup_.recorded[static_cast<std::size_t>(update)];
+  for (std::size_t i = 0; i < groups_.size(); ++i) {
+    const int its = steps.at(static_cast<std::size_t>(first_group_) + i);
+    if (its == 0) {
+      rest(i);
+      continue;
+    }
+    RolloutWorker& worker = *groups_[i].worker;
+    worker.begin(frozen);
+    for (int t = 0; t < its; ++t) worker.step(frozen);
+    windows_[i] = window_of(worker.end(), worker.steps_made(), start);
+  }
+}
+
+}  // namespace tandem::rl

@@ -1,0 +1,95 @@
+#include "tandem/rl/algo/ppo/ppo_sequences.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+
+#include "tandem/rl/policy/output_rows.h"
+
+namespace tandem::rl {
+namespace {
+
+// [S * T, ...], a sequence after the other, as [T * S, ...].
+at::Tensor time_major(const at::Tensor& rows, std::int64_t sequences) {
+  return rows.unflatten(0, {sequences, -1}).transpose(0, 1).flatten(0, 1);
+}
+
+// Lengths of the pieces that gradients stay within. The first sequence learns from its burn-in too.
+std::vector<std::int64_t> pieces(std::int64_t steps, const SequenceOptions& options) {
+  std::vector<std::int64_t> lengths;
+  for (std::int64_t begin = 0; begin < steps; begin += lengths.back()) {
+    const std::int64_t end = begin < options.burn_in ? std::min<std::int64_t>(options.burn_in, steps) : steps;
+    lengths.push_back(std::min<std::int64_t>(options.length, end - begin));
+  }
+  return lengths;
+}
+
+// The steps of one environment, among the rows of the fragment's columns and of its states, a step or sequence after
+// the other with so many rows in between.
+struct Run {
+  int steps = 0;
+  std::int64_t first = 0, first_state = 0, stride = 1;
+};
+
+std::vector<Run> runs_of(const Fragment& fragment, const SequenceOptions& options) {
+  std::vector<Run> runs;
+  if (fragment.joined.empty()) {
+    for (int row = 0; row < fragment.rows; ++row)
+      runs.push_back({.steps = fragment.steps, .first = row, .first_state = row, .stride = fragment.rows});
+    return runs;
+  }
+  Run next;
+  for (const int steps : fragment.joined) {
+    next.steps = steps;
+    runs.push_back(next);
+    next.first += steps;
+    next.first_state += SequenceCut(steps, options).count();
+  }
+  return runs;
+}
+
+}  // namespace
+
+learner::Batch ppo_sequences(const Fragment& fragment, const SequenceOptions& options) {
+  const std::vector<Run> runs = runs_of(fragment, options);
+  const int window = SequenceCut(std::ranges::max(runs, {}, &Run::steps).steps, options).window();
+  std::vector<std::int64_t> rows, states;  // of the fragment, by the rows of the sequences, and by sequence
+  std::vector<std::uint8_t> learned;
+  for (const Run& run : runs) {
+    const SequenceCut cut(run.steps, options);
+    for (int k = 0; k < cut.count(); ++k) {
+      states.push_back(run.first_state + k * run.stride);
+      for (int i = 0; i < window; ++i) {
+        const int step = std::min(cut.begin(k) + i, run.steps - 1);
+        rows.push_back(run.first + step * run.stride);
+        learned.push_back(cut.learns(k, i) ? 1 : 0);
+      }
+    }
+  }
+  const at::Tensor order = at::tensor(rows, at::kLong);
+  learner::Batch batch = ppo_columns(fragment);
+  batch.columns.emplace_back(kDoneColumn, fragment.made(fragment.done).flatten());
+  for (auto& [name, column] : batch.columns) column = column.index_select(0, order);
+  batch.columns.emplace_back(kLearnedColumn, at::tensor(learned, at::kByte));
+  batch.states.emplace_back("state", fragment.state.flatten(0, 1).index_select(0, at::tensor(states, at::kLong)));
+  return batch;
+}
+
+PolicyOutput forward_learned(RecurrentActorCritic& policy, PpoRows& rows, const SequenceOptions& options) {
+  const std::int64_t sequences = rows.state.size(0), all = rows.log_prob.size(0), steps = all / sequences;
+  SequenceInput input{.observation = {}, .state = rows.state, .start = {}};
+  for (const at::Tensor& leaf : rows.observation) input.observation.push_back(time_major(leaf, sequences));
+  const at::Tensor done = time_major(rows.done, sequences).view({steps, sequences});
+  input.start = at::cat({at::zeros_like(done.narrow(0, 0, 1)), done.narrow(0, 0, steps - 1)});
+  const PolicyOutput output = forward_in_pieces(policy, input, pieces(steps, options));
+
+  const at::Tensor chosen = rows.learned.nonzero().squeeze(1);
+  const at::Tensor in_output = chosen.remainder(steps) * sequences + chosen.div(steps, "floor");
+  for (at::Tensor* column :
+       {&rows.action_mask, &rows.action, &rows.log_prob, &rows.value, &rows.advantage, &rows.value_target}) {
+    if (column->defined()) *column = column->index_select(0, chosen);
+  }
+  return map_rows(output, all, [&](const at::Tensor& tensor) { return tensor.index_select(0, in_output); });
+}
+
+}  // namespace tandem::rl

@@ -1,0 +1,83 @@
+// MountainCarContinuous-v0: the car on the hill with a motor that pushes by any force within [-1, 1].
+// Source: A. W. Moore (1990), as gymnasium's Continuous_MountainCarEnv.
+//
+// Note [Arithmetic of the continuous car]
+// Gymnasium's start state is float64 and every later one float32, and NumPy computes in float32 as soon as one operand
+// is a float32 (a Python float beside it is rounded first). So the first step of an episode is float64 and all others
+// float32, except that a force cut at its bound is a Python float, whose sum with the slope is still float64.
+// move<Real>() follows that to the last bit.
+#include <cmath>
+
+#include "tandem/rl/env/native/hill_car.h"
+
+namespace tandem::rl {
+namespace hill {
+namespace {
+
+constexpr double kFlag = 0.45;
+constexpr double kPower = 0.0015;
+
+Spec mountain_car_continuous_spec() {
+  return {.id = "MountainCarContinuous-v0",
+          .observation = {observation()},
+          .action = Box{{-1.0}, {1.0}},
+          .max_episode_steps = 999,
+          .reward_threshold = 90.0};
+}
+
+// Change of velocity in one step, rounded as Note [Arithmetic of the continuous car] says.
+template <typename Real>
+Real pull(Real position, float action) {
+  const double slope = 0.0025 * std::cos(static_cast<double>(Real{3} * position));
+  if (action > 1.0f) return static_cast<Real>(kPower - slope);
+  if (action < -1.0f) return static_cast<Real>(-kPower - slope);
+  return static_cast<Real>(action * static_cast<float>(kPower) - static_cast<float>(slope));
+}
+
+// One step; true when the car is at the flag.
+template <typename Real>
+bool move(Real& position, Real& velocity, float action) {
+  velocity += pull(position, action);
+  if (velocity > Real{kFastest}) velocity = Real{kFastest};
+  if (velocity < -Real{kFastest}) velocity = -Real{kFastest};
+  position += velocity;
+  if (position > Real{kRightEnd}) position = Real{kRightEnd};
+  if (position < Real{kLeftEnd}) position = Real{kLeftEnd};
+  if (position == Real{kLeftEnd} && velocity < Real{0}) velocity = Real{0};
+  return position >= Real{kFlag} && velocity >= Real{0};
+}
+
+class MountainCarContinuous final : public Car {
+ public:
+  explicit MountainCarContinuous(int count) : Car(mountain_car_continuous_spec(), count) {}
+
+ private:
+  void advance(const EnvActions& actions, float* observation, double* reward, std::uint8_t* terminated) override {
+    for (int env = 0; env < size(); ++env) {
+      const float action = actions.box[env];
+      const bool at_flag = elapsed(env) == 0 ? moved<double>(env, action) : moved<float>(env, action);
+      observe(env, observation + std::ptrdiff_t{env} * kVariables);
+      terminated[env] = at_flag;
+      reward[env] = (at_flag ? 100.0 : 0.0) - static_cast<double>(action) * static_cast<double>(action) * 0.1;
+    }
+  }
+
+  template <typename Real>
+  bool moved(int env, float action) {
+    auto position = static_cast<Real>(column(kPosition)[env]);
+    auto velocity = static_cast<Real>(column(kVelocity)[env]);
+    const bool at_flag = move(position, velocity, action);
+    column(kPosition)[env] = static_cast<float>(position);
+    column(kVelocity)[env] = static_cast<float>(velocity);
+    return at_flag;
+  }
+};
+
+}  // namespace
+}  // namespace hill
+
+std::unique_ptr<ClassicGroup> make_mountain_car_continuous(int count) {
+  return std::make_unique<hill::MountainCarContinuous>(count);
+}
+
+}  // namespace tandem::rl

@@ -1,0 +1,139 @@
+#include "tandem/rl/policy/actor/module_actor.h"
+
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "tandem/base/text.h"
+
+namespace tandem::rl {
+namespace {
+
+// Copies `from` to the raw array of its kind.
+void write_actions(const at::Tensor& from, const Decisions& out) {
+  if (out.discrete != nullptr) {
+    const at::Tensor actions = from.to(at::kCPU, at::kLong).contiguous();
+    std::memcpy(out.discrete, actions.const_data_ptr(), actions.nbytes());
+  } else {
+    const at::Tensor actions = from.to(at::kCPU, at::kFloat).contiguous();
+    std::memcpy(out.box, actions.const_data_ptr(), actions.nbytes());
+  }
+}
+
+void write_floats(const at::Tensor& from, float* out) {
+  const at::Tensor numbers = from.to(at::kCPU, at::kFloat).contiguous();
+  std::memcpy(out, numbers.const_data_ptr(), numbers.nbytes());
+}
+
+}  // namespace
+
+ModuleActor::ModuleActor(ActorCritic& policy, const ActorOptions& options, std::int64_t rows, std::uint64_t seed)
+    : policy_(policy),
+      recurrent_(dynamic_cast<RecurrentActorCritic*>(&policy)),
+      options_(options),
+      rows_(rows),
+      generator_(at::detail::createCPUGenerator(seed)),
+      noise_stream_(seed, 1) {
+  if (recurrent_ != nullptr) state_ = at::zeros({rows, recurrent_->state_size()});
+}
+
+void ModuleActor::refresh() {
+  if (noise_) noise_->renew();
+}
+
+// On the CPU whatever the policy's device. Modules are left in the mode that they were in.
+SequenceOutput ModuleActor::forward(const Observation& observation, const at::Tensor& state) {
+  const at::NoGradGuard no_grad;
+  const bool was_training = policy_.is_training();
+  if (was_training) policy_.eval();
+  const c10::Device device = policy_.parameters().front().device();
+  Observation there;
+  for (const at::Tensor& leaf : observation) there.push_back(leaf.to(device));
+  SequenceOutput result;
+  if (recurrent_ != nullptr) {
+    result = recurrent_->forward_sequences({.observation = there, .state = state.to(device), .start = {}});
+  } else {
+    result.output = policy_.forward(there);
+  }
+  if (was_training) policy_.train();
+  for (at::Tensor& parameter : result.output.action_parameters)
+    parameter = parameter.to(at::kCPU, at::kFloat).contiguous();
+  return result;
+}
+
+void ModuleActor::act(const Observation& observation, const at::Tensor& mask, const Decisions& out) {
+  const SequenceOutput result = forward(observation, state_);
+  if (state_.defined()) state_.copy_(result.state);
+  const PolicyOutput& output = result.output;
+  write_floats(output.value, out.value);
+  if (policy_.family() == ActionFamily::kStateDependentNoise) {
+    const at::Tensor &mean = output.action_parameters[0], &latent = output.action_parameters[1],
+                     &log_std = output.action_parameters[2];
+    if (!noise_) {
+      noise_ = std::make_unique<ActionSampler>(policy_.spec(), policy_.family(), options_, rows_, latent.size(1),
+                                               noise_stream_);
+    }
+    return noise_->sample({.head = mean.const_data_ptr<float>(),
+                           .log_std = log_std.const_data_ptr<float>(),
+                           .latent = latent.const_data_ptr<float>()},
+                          out);
+  }
+  const std::unique_ptr<model::Distribution> distribution = policy_.distribution(output, mask);
+  const at::Tensor actions =
+      options_.acting == Acting::kSample ? distribution->sample(generator_) : distribution->mode();
+  write_actions(actions, out);
+  write_floats(distribution->log_prob(actions), out.log_prob);
+}
+
+void ModuleActor::episodes_ended(std::span<const std::uint8_t> done) {
+  if (noise_) noise_->renew(done);
+  if (!state_.defined()) return;
+  const std::int64_t size = state_.size(1);
+  for (std::size_t row = 0; row < done.size(); ++row) {
+    if (done[row] != 0) std::fill_n(state_.data_ptr<float>() + static_cast<std::int64_t>(row) * size, size, 0.0F);
+  }
+}
+
+void ModuleActor::evaluate(const Observation& observation, const at::Tensor& state, float* value) {
+  write_floats(forward(observation, state).output.value, value);
+}
+
+std::vector<std::byte> ModuleActor::save() const {
+  StateWriter out;
+  const at::Tensor state = generator_.get_state().contiguous();
+  out.put_bytes({static_cast<const std::byte*>(state.const_data_ptr()), state.nbytes()});
+  out.put(static_cast<std::uint8_t>(noise_ != nullptr));
+  if (noise_) {
+    out.put(noise_->features());
+    noise_->save(out);
+  }
+  if (state_.defined()) out.put_bytes({static_cast<const std::byte*>(state_.const_data_ptr()), state_.nbytes()});
+  return out.take();
+}
+
+void ModuleActor::load(std::span<const std::byte> bytes) {
+  StateReader in(bytes, "an actor");
+  const std::span<const std::byte> generator = in.get_bytes();
+  at::Tensor state = at::empty({static_cast<std::int64_t>(generator.size())}, at::kByte);
+  if (generator.size() != generator_.get_state().nbytes())
+    in.fail("its generator's state has another size; was it written by another LibTorch?");
+  std::memcpy(state.data_ptr(), generator.data(), generator.size());
+  generator_.set_state(state);
+  if (in.get<std::uint8_t>() != 0) {
+    const auto features = in.get<std::int64_t>();
+    noise_ =
+        std::make_unique<ActionSampler>(policy_.spec(), policy_.family(), options_, rows_, features, noise_stream_);
+    noise_->load(in);
+  }
+  if (state_.defined()) {
+    const std::span<const std::byte> states = in.get_bytes();
+    if (states.size() != state_.nbytes())
+      in.fail(concat("what its rows remember has ", states.size(), " bytes, and must have ", state_.nbytes()));
+    std::memcpy(state_.data_ptr(), states.data(), states.size());
+  }
+  in.expect_end();
+}
+
+}  // namespace tandem::rl

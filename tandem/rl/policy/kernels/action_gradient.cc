@@ -1,0 +1,152 @@
+#include "tandem/rl/policy/kernels/action_gradient.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+#include <variant>
+
+#include "tandem/base/check.h"
+#include "tandem/rl/policy/kernels/mlp_gradient.h"
+
+namespace tandem::rl {
+namespace {
+
+std::vector<std::int64_t> options_of(const ActionSpace& space) {
+  if (const auto* discrete = std::get_if<Discrete>(&space)) return {discrete->n};
+  if (const auto* several = std::get_if<MultiDiscrete>(&space)) return several->n;
+  return std::vector<std::int64_t>(static_cast<std::size_t>(action_elements(space)), 1);
+}
+
+}  // namespace
+
+template <typename Real>
+ActionGradient<Real>::ActionGradient(const MlpPolicy& policy, InstructionSet set)
+    : kernels_(block_kernels<Real>(set)),
+      log_std_(policy.log_std()),
+      options_(options_of(policy.spec().action)),
+      inverse_deviation_(options_.size()),
+      taken_(action_size() * kBlock),
+      allowed_(policy.spec().has_action_mask ? head_size(policy.spec().action) * kBlock : 0),
+      choice_entropy_(action_size() * kBlock),
+      log_prob_(kBlock),
+      entropy_(kBlock),
+      of_log_std_(kBlock),
+      log_std_sum_(action_size() * kPanel) {
+  TANDEM_CHECK(has(policy.family()), "no gradient of ", name_of(policy.family()), " actions");
+}
+
+template <typename Real>
+void ActionGradient<Real>::begin() {
+  masks_ = Masks::kNone;
+  if (!log_std_.defined()) return;
+  const Real* log_std = log_std_.const_data_ptr<Real>();
+  log_norm_ = normal_entropy_ = 0;
+  for (std::size_t i = 0; i < options_.size(); ++i) {
+    const double each = log_std[i];
+    inverse_deviation_[i] = static_cast<Real>(std::exp(-each));
+    log_norm_ += each + 0.5 * std::log(2 * std::numbers::pi);
+    normal_entropy_ += each + 0.5 * (1 + std::log(2 * std::numbers::pi));
+  }
+  std::fill_n(log_std_sum_.data(), action_size() * kPanel, Real{0});
+}
+
+template <typename Real>
+void ActionGradient<Real>::take(std::int64_t i, const std::int64_t* options) {
+  for (std::int64_t c = 0; c < action_size(); ++c) taken_.data()[c * kBlock + i] = static_cast<Real>(options[c]);
+}
+
+template <typename Real>
+void ActionGradient<Real>::take(std::int64_t i, const Real* components) {
+  for (std::int64_t c = 0; c < action_size(); ++c) taken_.data()[c * kBlock + i] = components[c];
+}
+
+template <typename Real>
+void ActionGradient<Real>::allow(std::int64_t i, const std::uint8_t* mask) {
+  masks_ = Masks::kGiven;
+  std::int64_t option = 0;
+  for (const std::int64_t count : options_) {
+    for (const std::int64_t end = option + count; option < end; ++option)
+      allowed_.data()[option * kBlock + i] = mask[option] != 0 ? Real{1} : Real{0};
+  }
+}
+
+template <typename Real>
+void ActionGradient<Real>::forward(Real* head, std::int64_t samples) {
+  samples_ = padded(samples);
+  std::fill_n(log_prob_.data(), samples_, Real{0});
+  if (log_std_.defined()) return normal_forward(head);
+  std::fill_n(entropy_.data(), samples_, Real{0});
+  std::int64_t first = 0;
+  for (std::size_t c = 0; c < options_.size(); ++c) {
+    const auto place = static_cast<std::int64_t>(c) * kBlock;
+    kernels_.choose({.options = options_[c],
+                     .samples = samples_,
+                     .logits = head + first * kBlock,
+                     .allowed = masks_ == Masks::kGiven ? allowed_.data() + first * kBlock : nullptr,
+                     .taken = taken_.data() + place,
+                     .log_prob = log_prob_.data(),
+                     .entropy = choice_entropy_.data() + place});
+    for (std::int64_t s = 0; s < samples_; ++s) entropy_.data()[s] += choice_entropy_.data()[place + s];
+    first += options_[c];
+  }
+}
+
+template <typename Real>
+void ActionGradient<Real>::backward(Real* head, const Real* of_log_prob, const Real* of_entropy) {
+  if (log_std_.defined()) return normal_backward(head, of_log_prob, of_entropy);
+  std::int64_t first = 0;
+  for (std::size_t c = 0; c < options_.size(); ++c) {
+    const auto place = static_cast<std::int64_t>(c) * kBlock;
+    kernels_.choose_back({.options = options_[c],
+                          .samples = samples_,
+                          .logits = head + first * kBlock,
+                          .allowed = masks_ == Masks::kGiven ? allowed_.data() + first * kBlock : nullptr,
+                          .taken = taken_.data() + place,
+                          .log_prob = log_prob_.data(),
+                          .entropy = choice_entropy_.data() + place},
+                         of_log_prob, of_entropy);
+    first += options_[c];
+  }
+}
+
+template <typename Real>
+void ActionGradient<Real>::normal_forward(Real* head) {
+  for (std::int64_t i = 0; i < action_size(); ++i) {
+    kernels_.normal({.samples = samples_,
+                     .inverse_deviation = inverse_deviation_[static_cast<std::size_t>(i)],
+                     .mean = head + i * kBlock,
+                     .taken = taken_.data() + i * kBlock,
+                     .log_prob = log_prob_.data()});
+  }
+  const Real log_norm = static_cast<Real>(log_norm_);
+  for (std::int64_t s = 0; s < samples_; ++s) log_prob_.data()[s] -= log_norm;
+  std::fill_n(entropy_.data(), samples_, static_cast<Real>(normal_entropy_));
+}
+
+template <typename Real>
+void ActionGradient<Real>::normal_backward(Real* head, const Real* of_log_prob, const Real* of_entropy) {
+  for (std::int64_t i = 0; i < action_size(); ++i) {
+    kernels_.normal_back({.samples = samples_,
+                          .inverse_deviation = inverse_deviation_[static_cast<std::size_t>(i)],
+                          .mean = head + i * kBlock,
+                          .taken = taken_.data() + i * kBlock,
+                          .log_prob = log_prob_.data()},
+                         of_log_prob, of_log_std_.data());
+    // The entropy is the sum of log_std, but for a constant.
+    for (std::int64_t s = 0; s < samples_; ++s) of_log_std_.data()[s] += of_entropy[s];
+    kernels_.add_columns(of_log_std_.data(), 1, samples_, log_std_sum_.data() + i * kPanel);
+  }
+}
+
+template <typename Real>
+void ActionGradient<Real>::finish() {
+  if (!log_std_.defined()) return;
+  write_lane_sums(log_std_sum_.data(), action_size(), gradient_memory<Real>(log_std_));
+}
+
+template class ActionGradient<float>;
+template class ActionGradient<double>;
+
+}  // namespace tandem::rl

@@ -1,0 +1,93 @@
+// rl/policy/block_kernels.h: the loops that learning runs on blocks of samples, for each instruction set.
+//
+// A block is feature-major: one row a feature, kBlock samples in it, so that vectors go along the samples whatever the
+// layers' widths are. What a forward and a backward pass of dense layers need is one product of matrices; which of them
+// is transposed, strides say. Bits depend on the operands and the instruction set alone.
+//
+// float32 for every set, and float64 for the portable one, which is there to compare formulas with autograd.
+#pragma once
+#include <cstdint>
+
+#include "tandem/base/cpu.h"
+#include "tandem/rl/policy/kernels/mlp_kernels.h"
+#include "tandem/rl/policy/mlp.h"
+
+namespace tandem::rl {
+
+/// Samples of a block: the activations of 64 units then take 16 KiB of float32, a third of a first-level cache.
+inline constexpr std::int64_t kBlock = 64;
+
+/// C[m, n] = start[m, n] + sum over k of A[m, k] B[k, n], in the order of k.
+template <typename Real>
+struct Product {
+  std::int64_t rows, columns, depth;  // of m, n (a multiple of kPanel) and k
+  const Real* a;
+  std::int64_t a_row, a_depth;  // from A[m, k] to A[m + 1, k], and to A[m, k + 1]
+  const Real* b;
+  std::int64_t b_stride;
+  Real* c;
+  std::int64_t c_stride;
+  enum class Start { kZero, kBias, kKeep } start = Start::kZero;
+  const Real* bias = nullptr;  // kBias: start[m, n] = bias[m]
+};
+
+/// Discrete choices of a block, each with `options` logits that follow each other. Arrays are [.., kBlock].
+template <typename Real>
+struct ChoiceBlock {
+  std::int64_t options, samples;  // samples: a multiple of kPanel
+  Real* logits;                   // [options, kBlock]
+  const Real* allowed;            // [options, kBlock]: 1, or 0 where a mask excludes; null: all
+  const Real* taken;              // [kBlock]: the option that was
+  Real* log_prob;                 // [kBlock]
+  Real* entropy;                  // [kBlock]: of this choice
+};
+
+/// One component of normal actions.
+template <typename Real>
+struct NormalBlock {
+  std::int64_t samples;
+  Real inverse_deviation;
+  Real* mean;         // [kBlock]
+  const Real* taken;  // [kBlock]
+  Real* log_prob;     // [kBlock]
+};
+
+template <typename Real>
+struct BlockKernels {
+  void (*multiply)(const Product<Real>& product);
+  /// to[c, r] = from[r, c]; rows and columns are rounded up to multiples of kPanel, so both need memory for those.
+  void (*transpose)(const Real* from, std::int64_t from_stride, std::int64_t rows, std::int64_t columns, Real* to,
+                    std::int64_t to_stride);
+  /// y = f(x) for a multiple of kPanel numbers; x and y may be one array.
+  void (*activate)(Activation activation, const Real* x, Real* y, std::int64_t count);
+  /// gradient *= f'. `kept`: y for tanh, relu and elu, x for silu and gelu.
+  void (*multiply_by_slope)(Activation activation, const Real* kept, Real* gradient, std::int64_t count);
+  /// sums[r, i mod kPanel] += from[r, i] for the first `columns` (a multiple of kPanel) of kBlock numbers in a row.
+  void (*add_columns)(const Real* from, std::int64_t rows, std::int64_t columns, Real* sums);
+
+  /// Turns logits into logarithms of probabilities; adds that of what was taken to log_prob, writes the entropy.
+  void (*choose)(const ChoiceBlock<Real>& choice);
+  /// Turns those into derivatives with respect to the logits, of a loss whose derivatives with respect to log_prob and
+  /// to the entropy are given, [kBlock] each.
+  void (*choose_back)(const ChoiceBlock<Real>& choice, const Real* of_log_prob, const Real* of_entropy);
+  /// Turns means into z = (taken - mean) / deviation and adds -z^2 / 2 to log_prob.
+  void (*normal)(const NormalBlock<Real>& component);
+  /// Turns z into derivatives with respect to the mean; writes those with respect to log_std, by log_prob alone.
+  void (*normal_back)(const NormalBlock<Real>& component, const Real* of_log_prob, Real* of_log_std);
+};
+
+/// Throws ConfigError when this processor does not have `set`. float64 has the portable loops under every set.
+template <typename Real>
+[[nodiscard]] const BlockKernels<Real>& block_kernels(InstructionSet set);
+template <>
+const BlockKernels<float>& block_kernels(InstructionSet set);
+template <>
+const BlockKernels<double>& block_kernels(InstructionSet set);
+
+/// Each set's own; null where this build's architecture has none.
+[[nodiscard]] const BlockKernels<float>* portable_block_kernels();
+[[nodiscard]] const BlockKernels<float>* avx2_block_kernels();
+[[nodiscard]] const BlockKernels<float>* avx512_block_kernels();
+[[nodiscard]] const BlockKernels<double>* portable_block_kernels_of_doubles();
+
+}  // namespace tandem::rl

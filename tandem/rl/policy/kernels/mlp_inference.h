@@ -1,0 +1,59 @@
+// rl/policy/mlp_inference.h: the forward pass of an MlpPolicy for acting, without autograd, dispatch or allocation.
+//
+// A small network costs tens of microseconds through tensor operations, nearly all of it overhead; here the loops
+// run on a packed copy of the parameters. MlpPolicy::forward stays the definition; results agree with it to
+// float rounding. A row's bits depend on its features, the parameters and the instruction set alone: not on the number
+// of rows.
+//
+// Threads: single-thread; each rollout worker has its own. Ownership: the policy is not owned and must outlive it.
+#pragma once
+#include <cstdint>
+#include <vector>
+
+#include "tandem/base/cpu.h"
+#include "tandem/rl/policy/kernels/mlp_kernels.h"
+#include "tandem/rl/policy/mlp_policy.h"
+
+namespace tandem::rl {
+
+class MlpInference {
+ public:
+  /// For up to `max_rows` rows a call. Throws ConfigError when the policy is not float32, or this processor does not
+  /// have `set`. Reads the parameters, as refresh() does.
+  MlpInference(const MlpPolicy& policy, std::int64_t max_rows, InstructionSet set);
+
+  /// Copies the parameters as they are now, from whatever device they lie on. Call it after every update of them: once
+  /// before each rollout.
+  void refresh();
+
+  /// Where run() writes; the caller owns it. What is null is not computed.
+  struct Outputs {
+    float* head = nullptr;    // [rows, head_size()]: logits or mean, the first of the action parameters
+    float* value = nullptr;   // [rows]
+    float* latent = nullptr;  // [rows, latent_size()]: the head's inputs, for state-dependent noise
+  };
+  /// `features`: [rows, policy.features().size()]. Throws InvariantError when rows > max_rows.
+  void run(const float* features, std::int64_t rows, const Outputs& outputs);
+
+  [[nodiscard]] std::int64_t head_size() const { return actor_.back().outputs; }
+  [[nodiscard]] std::int64_t latent_size() const { return actor_.back().inputs; }
+  [[nodiscard]] const MlpPolicy& policy() const { return policy_; }
+
+ private:
+  // Rows of floats, `stride` apart.
+  struct Rows {
+    const float* data;
+    std::int64_t stride;
+  };
+  // Applies layers of `net` from `begin` to `end`, alternating between two scratch buffers.
+  Rows apply(const Mlp& net, const std::vector<PackedLayer>& layers, std::size_t begin, std::size_t end, Rows x,
+             std::int64_t rows, AlignedFloats* scratch);
+
+  const MlpPolicy& policy_;
+  std::int64_t max_rows_;
+  const MlpKernels* kernels_;
+  std::vector<PackedLayer> trunk_, actor_, critic_;
+  AlignedFloats shared_[2], own_[2];  // activations of the trunk, and of the net after it
+};
+
+}  // namespace tandem::rl

@@ -1,0 +1,27 @@
+#include "tandem/rl/policy/kernels/mlp_kernels.h"
+
+#include "tandem/base/check.h"
+
+namespace tandem::rl {
+
+PackedLayer::PackedLayer(std::int64_t inputs_, std::int64_t outputs_)
+    : inputs(inputs_), outputs(outputs_), weights(padded(outputs_) * inputs_), bias(padded(outputs_)) {}
+
+void PackedLayer::pack(const float* weight, const float* bias_of) {
+  for (std::int64_t o = 0; o < outputs; ++o) {
+    float* panel = weights.data() + o / kPanel * inputs * kPanel + o % kPanel;
+    for (std::int64_t i = 0; i < inputs; ++i) panel[i * kPanel] = weight[o * inputs + i];
+    bias.data()[o] = bias_of[o];
+  }
+}
+
+const MlpKernels& mlp_kernels(InstructionSet set) {
+  require_instruction_set(set);
+  const MlpKernels* kernels = set == InstructionSet::kAvx512 ? avx512_mlp_kernels()
+                              : set == InstructionSet::kAvx2 ? avx2_mlp_kernels()
+                                                             : portable_mlp_kernels();
+  TANDEM_CHECK(kernels != nullptr, name_of(set), " was detected and not compiled");
+  return *kernels;
+}
+
+}  // namespace tandem::rl

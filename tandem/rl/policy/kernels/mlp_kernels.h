@@ -1,0 +1,49 @@
+// rl/policy/mlp_kernels.h: the loops of a multi-layer perceptron on raw float32 rows, for each instruction set.
+//
+// A row's result depends on that row alone: every output is bias + x[0] w[0] + x[1] w[1] + ... in this order (fused
+// multiply-add where the set has it), however many rows are given. So the bits are the same for every batch size.
+#pragma once
+#include <cstdint>
+
+#include "tandem/base/cpu.h"
+#include "tandem/rl/policy/kernels/aligned_array.h"
+#include "tandem/rl/policy/mlp.h"
+
+namespace tandem::rl {
+
+/// Outputs of a layer are padded with zeros to a multiple of this.
+inline constexpr std::int64_t kPanel = 16;
+
+[[nodiscard]] constexpr std::int64_t padded(std::int64_t outputs) { return (outputs + kPanel - 1) / kPanel * kPanel; }
+
+using AlignedFloats = AlignedArray<float>;
+
+/// Weights of one layer in the order in which dense() reads them.
+struct PackedLayer {
+  PackedLayer(std::int64_t inputs, std::int64_t outputs);
+  /// From torch's [outputs, inputs] and [outputs], both contiguous.
+  void pack(const float* weight, const float* bias_of);
+
+  std::int64_t inputs, outputs;
+  AlignedFloats weights;  // [padded(outputs) / kPanel, inputs, kPanel]
+  AlignedFloats bias;     // [padded(outputs)]
+};
+
+struct MlpKernels {
+  /// y[r, o] = bias[o] + sum of x[r, i] w[o, i]. Rows of x are `x_stride` floats apart, rows of y padded(outputs); the
+  /// padding of y becomes 0.
+  void (*dense)(const float* x, std::int64_t x_stride, std::int64_t rows, const PackedLayer& layer, float* y);
+  /// y = f(x) for a multiple of kPanel floats; x and y may be one array. NaN stays NaN. tanh is within 2e-7 of the true
+  /// value.
+  void (*activate)(Activation activation, const float* x, float* y, std::int64_t count);
+};
+
+/// Throws ConfigError when this processor does not have `set`.
+[[nodiscard]] const MlpKernels& mlp_kernels(InstructionSet set);
+
+/// Each set's own; null where this build's architecture has none.
+[[nodiscard]] const MlpKernels* portable_mlp_kernels();
+[[nodiscard]] const MlpKernels* avx2_mlp_kernels();
+[[nodiscard]] const MlpKernels* avx512_mlp_kernels();
+
+}  // namespace tandem::rl

@@ -1,0 +1,81 @@
+#include "tandem/sync/mean/early_update.h"
+
+#include <ATen/ATen.h>
+
+#include <tuple>
+
+#include "tandem/base/check.h"
+#include "tandem/concurrency/trace.h"
+
+namespace tandem::sync {
+
+MeanGradient EarlyUpdate::step(GradientMean& gradients, double lr_factor, std::int64_t step, const Limits& limits) {
+  model::Optimizer& optimizer = replica_.optimizer();
+  take_presence(gradients.sums());
+  try {
+    const MeanGradient mean = gradients.form(lr_factor, step, limits,
+                                             {.on_started = [&] { begin(lr_factor, limits); },
+                                              .on_summed =
+                                                  [&](const BucketExchange::Piece& piece) {
+                                                    if (scale_) summed(gradients.sums(), piece);
+                                                  }});
+    const Span span("optimizer");
+    if (scale_) {
+      TANDEM_CHECK(mean.scale == *scale_ && mean.lr_factor == lr_factor, "buckets were updated with ", *scale_, " and ",
+                   lr_factor, ", the mean has ", mean.scale, " and ", mean.lr_factor);
+      optimizer.end_parts(gradients.sums());
+    } else {
+      optimizer.step(gradients.sums(), mean.scale, mean.lr_factor);
+    }
+    return mean;
+  } catch (...) {
+    optimizer.undo_parts();
+    throw;
+  }
+}
+
+void EarlyUpdate::begin(double lr_factor, const Limits& limits) {
+  scale_.reset();
+  const StepWeight::Total total = weight_.wait(limits);
+  if (total.left > 0 || !(total.weight > 0) || !replica_.placement().device.is_cpu()) return;
+  scale_ = 1 / total.weight;
+  replica_.optimizer().begin_parts(*scale_, lr_factor);
+}
+
+// Before the flags are summed, in place.
+void EarlyUpdate::take_presence(const model::FlatParameters::Gradients& mine) {
+  present_.resize(mine.presence.size());
+  for (std::size_t b = 0; b < mine.presence.size(); ++b) {
+    if (!mine.presence[b].defined()) continue;
+    present_[b].resize(static_cast<std::size_t>(mine.presence[b].numel()));
+    AT_DISPATCH_FLOATING_TYPES_AND2(at::kHalf, at::kBFloat16, mine.presence[b].scalar_type(), "presence", [&] {
+      const auto* flags = mine.presence[b].const_data_ptr<scalar_t>();
+      for (std::size_t s = 0; s < present_[b].size(); ++s)
+        present_[b][s] = flags[s] == static_cast<scalar_t>(0) ? 0 : 1;
+    });
+  }
+}
+
+void EarlyUpdate::summed(const model::FlatParameters::Gradients& sums, const BucketExchange::Piece& piece) {
+  if (piece.elements.size() == 0) return;  // parameters without an element
+  const std::vector<model::ParameterSlot>& slots = replica_.parameters().buffers()[piece.buffer].slots;
+  for (std::size_t s = 0; s < slots.size(); ++s) {
+    const bool is_inside = slots[s].offset >= piece.bucket.begin && slots[s].offset < piece.bucket.end;
+    if (is_inside && present_[piece.buffer][s] == 0) return;  // perhaps no rank's loss reached it
+  }
+  const Span span("optimizer");
+  replica_.optimizer().step_part(sums, piece.buffer, piece.elements);
+}
+
+MeanGradient EarlyUpdate::form(GradientMean& gradients, std::int64_t step, const Limits& limits) {
+  return gradients.form(1, step, limits, {.on_started = [&] { std::ignore = weight_.wait(limits); }, .on_summed = {}});
+}
+
+std::optional<MeanGradient> EarlyUpdate::form_without_mine(GradientMean& gradients, std::int64_t step,
+                                                           const Limits& limits) {
+  weight_.offer_nothing();
+  return gradients.form_without_mine(step, limits,
+                                     {.on_started = [&] { std::ignore = weight_.wait(limits); }, .on_summed = {}});
+}
+
+}  // namespace tandem::sync

@@ -1,0 +1,56 @@
+// sync/early_update.h: a step that updates the parameters of each piece of a bucket of gradients as soon as its sum
+// over the ranks is in place, while later ones are still on the wire.
+//
+// The mean is known with the sum: what it is divided by was summed first (step_weight.h). Parameters that this rank's
+// loss reached are present for sure, so a bucket of only such parameters is updated piece by piece; the others when all
+// flags are there. The bits are those of one update at the end, and the same on all ranks, whichever of them updates
+// what early. A step in which ranks have left is updated at the end, because they take the factor of the learning rate
+// from sums that come last.
+//
+// Whatever fails, the parameters, the optimizer's moments and step counts are then those before the step: what early
+// updates overwrite is kept until all sums were found finite (Optimizer::begin_parts(), with its cost in memory).
+//
+// Only for gradients that are summed in buckets, divided by their total weight and not clipped. A rank whose parameters
+// are not in CPU memory takes part in the same collectives, and updates at the end.
+//
+// Threads: single-thread, the replica's. Blocking: step() and form...() wait for all ranks until `limits`.
+#pragma once
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "tandem/comm/group.h"
+#include "tandem/sync/mean/gradient_mean.h"
+#include "tandem/sync/mean/step_weight.h"
+#include "tandem/sync/replica.h"
+
+namespace tandem::sync {
+
+class EarlyUpdate {
+ public:
+  /// Neither is owned; `replica` has an optimizer.
+  EarlyUpdate(Replica& replica, comm::Group& group) : replica_(replica), weight_(group) {}
+
+  /// Before the first of the step's gradients travels, on all ranks: the rows of all its passes on this one.
+  void offer(double weight) { weight_.offer(weight); }
+
+  /// After the last pass: forms the mean gradient and updates all parameters with it. Fails as GradientMean::form().
+  [[nodiscard]] MeanGradient step(GradientMean& gradients, double lr_factor, std::int64_t step, const Limits& limits);
+  /// In place of a step of this rank: forms the mean and leaves the parameters alone.
+  [[nodiscard]] MeanGradient form(GradientMean& gradients, std::int64_t step, const Limits& limits);
+  /// This replica's part of the others' step or form(), in place of offer() and either; see GradientMean.
+  [[nodiscard]] std::optional<MeanGradient> form_without_mine(GradientMean& gradients, std::int64_t step,
+                                                              const Limits& limits);
+
+ private:
+  void begin(double lr_factor, const Limits& limits);
+  void take_presence(const model::FlatParameters::Gradients& mine);
+  void summed(const model::FlatParameters::Gradients& sums, const BucketExchange::Piece& piece);
+
+  Replica& replica_;
+  StepWeight weight_;
+  std::vector<std::vector<char>> present_;  // on this rank, by buffer and slot
+  std::optional<double> scale_;             // from the sums to the mean; none where the update comes at the end
+};
+
+}  // namespace tandem::sync

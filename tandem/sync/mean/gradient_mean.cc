@@ -1,0 +1,238 @@
+#include "tandem/sync/mean/gradient_mean.h"
+
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+
+#include <array>
+#include <cmath>
+#include <span>
+
+#include "tandem/base/error.h"
+#include "tandem/base/text.h"
+#include "tandem/concurrency/trace.h"
+#include "tandem/model/norm.h"
+#include "tandem/sync/mean/sparse_sum.h"
+
+namespace tandem::sync {
+
+namespace {
+
+std::vector<GradientBucket> buckets_of(const model::FlatParameters& parameters,
+                                       const model::FlatParameters::Gradients& sum) {
+  std::vector<GradientBucket> buckets;
+  for (std::size_t b = 0; b < parameters.buffers().size(); ++b) {
+    const model::FlatBuffer& buffer = parameters.buffers()[b];
+    if (buffer.sparse) continue;
+    buckets.push_back({.values = sum.dense[b],
+                       .views = sum.views[b],
+                       .slots = buffer.slots,
+                       .present = std::vector<char>(buffer.slots.size())});
+  }
+  return buckets;
+}
+
+}  // namespace
+
+GradientMean::GradientMean(Replica& replica, comm::Group& group, const MeanOptions& options,
+                           const MakeCompression& compression)
+    : replica_(replica),
+      group_(group),
+      options_(options),
+      gradients_(replica,
+                 [&](std::int64_t count, at::ScalarType dtype) {
+                   return group.allocate(count, dtype, replica.placement().device);
+                 }),
+      exchange_(replica.parameters(), group) {
+  require_in_range(options);
+  squares_.resize(replica.parameters().buffers().size());
+  if (!compression) return;
+  buckets_ = buckets_of(replica.parameters(), gradients_.sum());
+  compression_ = compression(buckets_, group);
+  if (group.size() == 1) compression_.reset();
+}
+
+MeanGradient GradientMean::form(double lr_factor, std::int64_t step, const Limits& limits,
+                                const WhileSumsCome& meanwhile) {
+  gradients_.require_complete();
+  gradients_.offer_rate(lr_factor);
+  MeanGradient mean = reduce(step, limits, meanwhile);
+  // Who left takes the factor from the tally, and then so does everybody, because it may be rounded there.
+  if (gradients_.tally_view().left == 0) mean.lr_factor = lr_factor;
+  return mean;
+}
+
+std::optional<MeanGradient> GradientMean::form_without_mine(std::int64_t step, const Limits& limits,
+                                                            const WhileSumsCome& meanwhile) {
+  gradients_.offer_nothing();
+  MeanGradient mean = reduce(step, limits, meanwhile);
+  if (gradients_.tally_view().shards == 0) return std::nullopt;
+  return mean;
+}
+
+MeanGradient GradientMean::reduce(std::int64_t step, const Limits& limits, const WhileSumsCome& meanwhile) {
+  const Clock::time_point start = Clock::now();
+  {
+    const Span span("sync");
+    look_at_mine();
+    all_reduce(limits, meanwhile);
+    gather_sparse(limits);
+  }
+  MeanGradient mean{.wait_seconds = seconds_since(start) - meanwhile_seconds_};
+  const Tally tally = gradients_.tally_view();
+  if (tally.shards == 0) return mean;
+  require_rows(tally, step);
+  double scale = scale_of(tally, options_.divisor);
+  if (compression_) {
+    const Span span("sync");
+    compress(scale, limits);
+    scale = 1;
+  }
+  const double wait_seconds = seconds_since(start) - meanwhile_seconds_;
+  const Span span("norm");
+  mean = mean_of({.gradients = gradients_.sum(),
+                  .parameters = replica_.parameters(),
+                  .tally = tally,
+                  .scale = scale,
+                  .squares = squares(),
+                  .compression = compression_ ? compression_->describe() : "",
+                  .whose = [&] { return where_not_finite(limits); }},
+                 options_, step);
+  mean.wait_seconds = wait_seconds;
+  average_buffers(tally.shards);
+  return mean;
+}
+
+void GradientMean::all_reduce(const Limits& limits, const WhileSumsCome& meanwhile) {
+  meanwhile_seconds_ = 0;
+  if (group_.size() == 1) return;
+  pending_.clear();
+  if (compression_) {
+    start_flags();
+  } else {
+    exchange_.start_rest(gradients_.sum());
+  }
+  exchange_.start_others([&] {
+    for (const at::Tensor& sums : gradients_.buffer_sums()) pending_.push_back(group_.start_all_reduce(sums));
+    pending_.push_back(group_.start_all_reduce(gradients_.tally()));
+  });
+  for (auto& each : squares_) {
+    if (each) each->begin();
+  }
+  if (meanwhile.on_started) meanwhile.on_started();
+  if (!compression_) {
+    exchange_.wait(limits, [&](const BucketExchange::Piece& piece) {
+      const Clock::time_point start = Clock::now();
+      take_squares(piece);
+      if (meanwhile.on_summed) meanwhile.on_summed(piece);
+      meanwhile_seconds_ += seconds_since(start);
+    });
+  }
+  for (comm::Pending& pending : pending_) pending.wait(limits);
+  if (!compression_) exchange_.end_step(limits);
+}
+
+// While the next sums are on their way, so that the norm needs no pass of its own over the gradients.
+void GradientMean::take_squares(const BucketExchange::Piece& piece) {
+  const at::Tensor& sum = gradients_.sum().dense[piece.buffer];
+  if (!sum.is_cpu() || options_.divisor == Divisor::kPresent) return;
+  const Span span("norm");
+  std::optional<model::SumOfSquaresByParts>& squares = squares_[piece.buffer];
+  if (!squares) squares.emplace(sum);
+  squares->take(piece.elements.begin, piece.elements.end);
+}
+
+std::span<const std::optional<double>> GradientMean::squares() {
+  known_squares_.assign(squares_.size(), std::nullopt);
+  for (std::size_t b = 0; b < squares_.size(); ++b) {
+    if (squares_[b]) known_squares_[b] = squares_[b]->sum();
+  }
+  return known_squares_;
+}
+
+void GradientMean::start_flags() {
+  const model::FlatParameters& parameters = replica_.parameters();
+  for (std::size_t b = 0; b < parameters.buffers().size(); ++b) {
+    if (!parameters.buffers()[b].sparse) pending_.push_back(group_.start_all_reduce(gradients_.sum().presence[b]));
+  }
+}
+
+// Afterwards the sums are the mean, sparse ones too.
+void GradientMean::compress(double scale, const Limits& limits) {
+  const at::NoGradGuard no_grad;
+  const model::FlatParameters& parameters = replica_.parameters();
+  std::size_t dense = 0;
+  for (std::size_t b = 0; b < parameters.buffers().size(); ++b) {
+    if (parameters.buffers()[b].sparse) {
+      for (at::Tensor& sum : gradients_.sum().sparse[b]) sum = sum.defined() ? sum.mul(scale) : sum;
+      continue;
+    }
+    GradientBucket& bucket = buckets_[dense++];
+    bucket.values.mul_(scale);
+    const at::Tensor flags = gradients_.sum().presence[b].to(at::kCPU, at::kFloat);
+    for (std::size_t slot = 0; slot < bucket.present.size(); ++slot)
+      bucket.present[slot] = flags.const_data_ptr<float>()[slot] != 0;
+  }
+  compression_->reduce(buckets_, group_, limits);
+}
+
+// Every replica gathers the sparse gradients of all shards in their order and sums each row in that order.
+void GradientMean::gather_sparse(const Limits& limits) {
+  const std::vector<model::FlatBuffer>& buffers = replica_.parameters().buffers();
+  for (std::size_t b = 0; b < buffers.size(); ++b) {
+    if (!buffers[b].sparse) continue;
+    for (std::size_t slot = 0; slot < buffers[b].slots.size(); ++slot) {
+      std::vector<at::Tensor> shards;
+      for (const auto& shard : gradients_.sparse()) shards.push_back(shard[b][slot]);
+      gradients_.sum().sparse[b][slot] =
+          sum_sparse_over_shards(shards, buffers[b].slots[slot].shape, buffers[b].values.options(), group_, limits);
+    }
+  }
+}
+
+void GradientMean::average_buffers(double shards) {
+  const std::vector<model::FlatModuleBuffer>& buffers = replica_.buffers().values();
+  for (std::size_t i = 0; i < buffers.size(); ++i) {
+    at::Tensor values = buffers[i].values;
+    const at::Tensor& sum = gradients_.buffer_sums()[i];
+    if (buffers[i].merge == model::FlatModuleBuffer::Merge::kMean) {
+      at::div_out(values, sum, at::scalar_tensor(shards, values.options()));
+    } else {
+      values.copy_(sum);
+    }
+  }
+}
+
+void GradientMean::look_at_mine() {
+  if (options_.check != GradientCheck::kEachReplica) return;
+  bad_.reset();
+  if (!std::isfinite(norm_of(gradients_.sum(), replica_.parameters())))
+    bad_ = first_not_finite(gradients_.sum(), replica_.parameters());
+}
+
+// All replicas come here together: the sums are the same bits everywhere, and what each had added to them is gone.
+std::string GradientMean::where_not_finite(const Limits& limits) {
+  const std::array<double, 2> mine{static_cast<double>(gradients_.shard_without_loss().value_or(-1)),
+                                   bad_ ? static_cast<double>(*bad_) : -1};
+  std::vector<double> all(2 * static_cast<std::size_t>(group_.size()));
+  group_.all_gather(std::span(mine), all, limits);
+  std::string losses, gradients;
+  for (std::size_t member = 0; 2 * member < all.size(); ++member) {
+    const double shard = all[2 * member], bad = all[2 * member + 1];
+    const auto replica = group_.size() == 1 ? replica_.placement().replica : static_cast<int>(member);
+    if (shard >= 0) {
+      losses += concat(losses.empty() ? "The loss was not finite already on replica " : ", replica ", replica,
+                       " (shard ", static_cast<int>(shard), ")");
+    }
+    if (bad >= 0) {
+      gradients += concat(gradients.empty() ? " The gradient was not finite already on replica " : ", replica ",
+                          replica, " ('", slot_of(replica_.parameters(), static_cast<std::size_t>(bad)).name, "')");
+    }
+  }
+  if (!gradients.empty()) gradients += '.';
+  if (!losses.empty()) return concat(losses, ".", gradients);
+  if (options_.check == GradientCheck::kEachReplica) return concat("The losses of all shards were finite.", gradients);
+  return "The losses of all shards were finite; GradientCheck::kEachReplica (gradient_check: each_replica) tells on "
+         "which replica the gradient was not.";
+}
+
+}  // namespace tandem::sync

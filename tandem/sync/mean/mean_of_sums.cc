@@ -1,0 +1,146 @@
+#include "tandem/sync/mean/mean_of_sums.h"
+
+#include <ATen/ATen.h>
+#include <ATen/Dispatch.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "tandem/base/check.h"
+#include "tandem/base/error.h"
+#include "tandem/base/text.h"
+#include "tandem/model/norm.h"
+
+namespace tandem::sync {
+namespace {
+
+void apply_present_divisor(const Sums& sums) {
+  const double shards = sums.tally.shards;
+  for (std::size_t b = 0; b < sums.parameters.buffers().size(); ++b) {
+    if (sums.parameters.buffers()[b].sparse) continue;
+    const at::Tensor presence = sums.gradients.presence[b].to(at::kCPU, at::kDouble);
+    for (std::size_t slot = 0; slot < sums.gradients.views[b].size(); ++slot) {
+      const double present = presence.data_ptr<double>()[slot];
+      if (present > 0 && present < shards) sums.gradients.views[b][slot].mul_(shards / present);
+    }
+  }
+}
+
+std::int64_t count_untouched(const Sums& sums) {
+  std::int64_t untouched = 0;
+  for (std::size_t b = 0; b < sums.parameters.buffers().size(); ++b) {
+    if (sums.parameters.buffers()[b].sparse) {
+      untouched += std::ranges::count_if(sums.gradients.sparse[b], [](const auto& sum) { return !sum.defined(); });
+      continue;
+    }
+    const at::Tensor presence = sums.gradients.presence[b].cpu();
+    AT_DISPATCH_FLOATING_TYPES_AND2(at::kHalf, at::kBFloat16, presence.scalar_type(), "presence", [&] {
+      const auto* flags = presence.const_data_ptr<scalar_t>();
+      untouched += std::count(flags, flags + presence.numel(), static_cast<scalar_t>(0));
+    });
+  }
+  return untouched;
+}
+
+[[noreturn]] void fail_not_finite(const Sums& sums, std::int64_t step) {
+  const std::string whose = sums.whose ? concat(". ", sums.whose()) : ".";
+  if (const std::optional<std::size_t> bad = first_not_finite(sums.gradients, sums.parameters)) {
+    const model::ParameterSlot& slot = slot_of(sums.parameters, *bad);
+    throw RunError(concat("step ", step, ": the gradient of '", slot.name, "' ", c10::IntArrayRef(slot.shape),
+                          " summed over ", sums.of, " is not finite",
+                          sums.compression.empty() ? "" : concat(" after ", sums.compression), whose,
+                          " The learning rate may be too high, or the loss divides by zero. The parameters are ",
+                          "those of step ", step, "."));
+  }
+  throw RunError(concat("step ", step,
+                        ": the global norm of the gradients overflows, though every element is finite; lower the",
+                        " learning rate or scale the loss down"));
+}
+
+}  // namespace
+
+std::optional<std::size_t> first_not_finite(const model::FlatParameters::Gradients& gradients,
+                                            const model::FlatParameters& parameters) {
+  std::size_t number = 0;
+  for (std::size_t b = 0; b < parameters.buffers().size(); ++b) {
+    const model::FlatBuffer& buffer = parameters.buffers()[b];
+    for (std::size_t slot = 0; slot < buffer.slots.size(); ++slot, ++number) {
+      const at::Tensor gradient = buffer.sparse ? gradients.sparse[b][slot] : gradients.views[b][slot];
+      if (!gradient.defined()) continue;
+      if (!at::isfinite(buffer.sparse ? gradient._values() : gradient).all().item<bool>()) return number;
+    }
+  }
+  return std::nullopt;
+}
+
+const model::ParameterSlot& slot_of(const model::FlatParameters& parameters, std::size_t number) {
+  for (const model::FlatBuffer& buffer : parameters.buffers()) {
+    if (number < buffer.slots.size()) return buffer.slots[number];
+    number -= buffer.slots.size();
+  }
+  TANDEM_CHECK(false, "slot ", number, " beyond the last");
+}
+
+StepReport report_of(const MeanGradient& mean, std::int64_t step) {
+  return {.verdict = Verdict::kApplied,
+          .step = step,
+          .staleness = 0,
+          .weight = mean.weight,
+          .loss = mean.loss,
+          .grad_norm = mean.norm,
+          .untouched = mean.untouched,
+          .wait_seconds = mean.wait_seconds};
+}
+
+void require_in_range(const MeanOptions& options) {
+  if (!options.max_grad_norm || *options.max_grad_norm > 0) return;
+  throw ConfigError(
+      concat("max_grad_norm is ", *options.max_grad_norm, "; give a positive number, or none for no clipping"));
+}
+
+void require_rows(const Tally& tally, std::int64_t step) {
+  if (tally.weight > 0) return;
+  throw RunError(concat("step ", step, ": the weight of all ", tally.shards, " shards is ", tally.weight,
+                        "; no shard had a valid row"));
+}
+
+double norm_of(const model::FlatParameters::Gradients& gradients, const model::FlatParameters& parameters,
+               std::span<const std::optional<double>> squares) {
+  double sum = 0;
+  for (std::size_t b = 0; b < parameters.buffers().size(); ++b) {
+    if (!parameters.buffers()[b].sparse) {
+      const std::optional<double> known = b < squares.size() ? squares[b] : std::nullopt;
+      sum += known ? *known : model::sum_of_squares(gradients.dense[b]);
+      continue;
+    }
+    for (const at::Tensor& gradient : gradients.sparse[b]) {
+      if (gradient.defined()) sum += model::sum_of_squares(gradient._values().reshape({-1}));
+    }
+  }
+  return std::sqrt(sum);
+}
+
+double clip_coefficient(const std::optional<double>& max_norm, double norm) {
+  return max_norm ? std::min(1.0, *max_norm / (norm + 1e-6)) : 1.0;
+}
+
+double scale_of(const Tally& tally, Divisor divisor) {
+  return (divisor == Divisor::kShard ? tally.shards : 1) / tally.weight;
+}
+
+MeanGradient mean_of(const Sums& sums, const MeanOptions& options, std::int64_t step) {
+  const Tally& tally = sums.tally;
+  MeanGradient mean{.scale = sums.scale,
+                    .weight = tally.weight,
+                    .loss = tally.loss / tally.weight,
+                    .lr_factor = tally.rate / tally.shards,
+                    .left = tally.left};
+  mean.untouched = count_untouched(sums);
+  if (options.divisor == Divisor::kPresent) apply_present_divisor(sums);
+  mean.norm = norm_of(sums.gradients, sums.parameters, sums.squares) * mean.scale;
+  if (!std::isfinite(mean.norm)) fail_not_finite(sums, step);
+  if (options.max_grad_norm) mean.scale *= clip_coefficient(options.max_grad_norm, mean.norm);
+  return mean;
+}
+
+}  // namespace tandem::sync

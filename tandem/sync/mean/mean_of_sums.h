@@ -1,0 +1,89 @@
+// sync/mean_of_sums.h: from the sums over shards to the mean gradient: the division, the norm, and at most one
+// clipping.
+//
+// Threads: those that own the gradients.
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "tandem/model/flat_parameters.h"
+#include "tandem/sync/mean/shard_gradients.h"
+#include "tandem/sync/strategy.h"
+#include "tandem/sync/strategy_kind.h"
+
+namespace tandem::sync {
+
+/// What a parameter's summed gradient is divided by.
+enum class Divisor {
+  kTotal,    // the weight of all shards: one without a gradient counts as zero (the mean of the whole batch)
+  kPresent,  // the share of the shards that have a gradient for the parameter (RLlib's average_gradients);
+             // takes the shards' weights as equal, and sparse gradients as kTotal does
+  kShard,    // the mean weight of a shard: shards of equal weight add up (tensorpack's average=False), so the
+             // mean of kTotal times the number of shards that had a pass
+};
+
+struct MeanOptions {
+  std::optional<double> max_grad_norm{};  // clip the mean gradient to this global norm; none: no clipping
+  Divisor divisor = Divisor::kTotal;
+  GradientCheck check = GradientCheck::kSum;
+};
+
+/// The mean is `scale` times the sums, which are in place.
+struct MeanGradient {
+  double scale = 0;
+  double weight = 0;           // of all shards together
+  double loss = 0;             // weighted mean over all shards
+  double norm = 0;             // of the mean, or with kShard the sum, before clipping
+  double lr_factor = 1;        // of the replicas that offered
+  double left = 0;             // shards of replicas that have left
+  std::int64_t untouched = 0;  // parameters without a gradient of any shard
+  double wait_seconds = 0;
+};
+
+/// Throws ConfigError when max_grad_norm is not positive.
+void require_in_range(const MeanOptions& options);
+
+/// Sums over shards, and what was counted with them.
+struct Sums {
+  model::FlatParameters::Gradients& gradients;
+  const model::FlatParameters& parameters;  // of this layout
+  Tally tally;
+  double scale = 0;  // from the sums to the mean
+  // Of flat buffers, where known; none with kPresent, which changes them.
+  std::span<const std::optional<double>> squares{};
+  std::string compression{};             // by which the sums came, for messages
+  std::function<std::string()> whose{};  // a sentence about where it was not finite; asked when a sum is not
+  std::string of = "all shards";         // what was added up, for messages
+};
+
+/// From the sums over the shards of `tally`, which has a weight, to their mean, before clipping.
+[[nodiscard]] double scale_of(const Tally& tally, Divisor divisor);
+
+/// The first slot, over all buffers in order, whose gradient is not finite; none when all are.
+[[nodiscard]] std::optional<std::size_t> first_not_finite(const model::FlatParameters::Gradients& gradients,
+                                                          const model::FlatParameters& parameters);
+/// Of that many.
+[[nodiscard]] const model::ParameterSlot& slot_of(const model::FlatParameters& parameters, std::size_t number);
+
+/// The mean; kPresent changes the sums. Throws RunError naming the parameter when a sum is not finite. `step`: for
+/// messages.
+[[nodiscard]] MeanGradient mean_of(const Sums& sums, const MeanOptions& options, std::int64_t step);
+
+/// Throws RunError when the shards had no valid row.
+void require_rows(const Tally& tally, std::int64_t step);
+
+/// The coefficient of a gradient of norm `norm`, as torch's clip_grad_norm_: max_norm / (norm + 1e-6), at most 1.
+[[nodiscard]] double clip_coefficient(const std::optional<double>& max_norm, double norm);
+
+/// Euclidean norm of all gradients together. `squares`: the sum of squares of each flat buffer, where it is known.
+[[nodiscard]] double norm_of(const model::FlatParameters::Gradients& gradients, const model::FlatParameters& parameters,
+                             std::span<const std::optional<double>> squares = {});
+
+/// What a strategy reports of the step that applied `mean`, as the `step`-th.
+[[nodiscard]] StepReport report_of(const MeanGradient& mean, std::int64_t step);
+
+}  // namespace tandem::sync

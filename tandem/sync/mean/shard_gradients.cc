@@ -1,0 +1,142 @@
+#include "tandem/sync/mean/shard_gradients.h"
+
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "tandem/base/check.h"
+
+namespace tandem::sync {
+namespace {
+
+enum : std::ptrdiff_t { kWeight, kShards, kLoss, kLeft, kRate, kTallies };
+
+}  // namespace
+
+ShardGradients::ShardGradients(Replica& replica, const model::FlatParameters::Allocate& allocate)
+    : replica_(replica),
+      tree_(replica.placement().mine.size()),
+      sparse_(static_cast<std::size_t>(replica.placement().mine.size())) {
+  const c10::Device device = replica.placement().device;
+  const model::FlatParameters::Allocate own = [device](std::int64_t count, at::ScalarType dtype) {
+    return at::zeros({count}, at::TensorOptions().dtype(dtype).device(device));
+  };
+  for (int set = 0; set < tree_.buffers(); ++set) {
+    const model::FlatParameters::Allocate& from = set == 0 ? allocate : own;
+    sets_.push_back(replica.parameters().make_gradients(from));
+    tallies_.push_back(at::zeros({kTallies}, at::kDouble));
+    std::vector<at::Tensor>& sums = buffer_sums_.emplace_back();
+    for (const model::FlatModuleBuffer& buffer : replica.buffers().values()) {
+      const bool mean = buffer.merge == model::FlatModuleBuffer::Merge::kMean;
+      sums.push_back(from(buffer.values.numel(), mean ? buffer.values.scalar_type() : at::kLong));
+    }
+  }
+}
+
+void ShardGradients::open(int shard) {
+  const Range mine = replica_.placement().mine;
+  if (done_ == mine.size()) done_ = 0;
+  TANDEM_CHECK(!in_pass_ && shard == mine.begin + done_, "shard ", shard, " opened, expected ", mine.begin + done_);
+  if (done_ == 0) {
+    replica_.buffers().save_start();
+    forget_sparse();
+    without_loss_.reset();
+  } else {
+    replica_.buffers().restore_start();
+  }
+  replica_.parameters().bind(sets_[static_cast<std::size_t>(tree_.next())]);
+  in_pass_ = true;
+}
+
+void ShardGradients::close(double weight, double loss) {
+  TANDEM_CHECK(in_pass_, "close() without open()");
+  in_pass_ = false;
+  replica_.parameters().collect();
+  const at::NoGradGuard no_grad;
+  const auto set = static_cast<std::size_t>(tree_.next());
+  double* tally = tallies_[set].data_ptr<double>();
+  tally[kWeight] = weight;
+  tally[kShards] = 1;
+  tally[kLoss] = weight * loss;
+  tally[kLeft] = tally[kRate] = 0;
+  const int shard = replica_.placement().mine.begin + done_;
+  if (!std::isfinite(loss) && !without_loss_) without_loss_ = shard;
+  take_buffers(shard, buffer_sums_[set]);
+  sparse_[static_cast<std::size_t>(done_)] = sets_[set].sparse;
+  ++done_;
+  tree_.add([this](int into, int from) { merge(static_cast<std::size_t>(into), static_cast<std::size_t>(from)); });
+}
+
+// The last step's, whose memory is not to be held while this one's come about.
+void ShardGradients::forget_sparse() {
+  for (auto& shard : sparse_) {
+    for (auto& slots : shard) std::fill(slots.begin(), slots.end(), at::Tensor());
+  }
+}
+
+// Floating buffers are summed for their mean. Of the others shard 0's remain: every other shard adds zeros.
+void ShardGradients::take_buffers(int shard, std::vector<at::Tensor>& sums) {
+  const std::vector<model::FlatModuleBuffer>& buffers = replica_.buffers().values();
+  for (std::size_t i = 0; i < buffers.size(); ++i) {
+    if (shard == 0 || buffers[i].merge == model::FlatModuleBuffer::Merge::kMean) {
+      sums[i].copy_(buffers[i].values);
+    } else {
+      sums[i].zero_();
+    }
+  }
+}
+
+void ShardGradients::require_complete() const {
+  TANDEM_CHECK(!in_pass_ && done_ == replica_.placement().mine.size(), done_, " of ", replica_.placement().mine.size(),
+               " shards had their pass before step()");
+}
+
+void ShardGradients::merge(std::size_t into, std::size_t from) {
+  for (std::size_t b = 0; b < sets_[into].flat.size(); ++b) {
+    if (sets_[into].flat[b].defined()) sets_[into].flat[b].add_(sets_[from].flat[b]);
+  }
+  for (std::size_t i = 0; i < buffer_sums_[into].size(); ++i) buffer_sums_[into][i].add_(buffer_sums_[from][i]);
+  double* sum = tallies_[into].data_ptr<double>();
+  const double* other = tallies_[from].data_ptr<double>();
+  for (std::ptrdiff_t i = 0; i < kTallies; ++i) sum[i] += other[i];
+}
+
+void ShardGradients::offer_rate(double lr_factor) {
+  double* sum = tally().data_ptr<double>();
+  sum[kRate] = lr_factor * sum[kShards];
+}
+
+// Shard 0 goes on giving its buffers that are not averaged: nobody else does.
+void ShardGradients::offer_nothing() {
+  TANDEM_CHECK(!in_pass_ && (done_ == 0 || done_ == replica_.placement().mine.size()), "left in the middle of a step");
+  without_loss_.reset();
+  const at::NoGradGuard no_grad;
+  for (at::Tensor& flat : sets_.front().flat) {
+    if (flat.defined()) flat.zero_();
+  }
+  double* sum = tally().data_ptr<double>();
+  std::fill_n(sum, static_cast<std::ptrdiff_t>(kTallies), 0.0);
+  const Range mine = replica_.placement().mine;
+  sum[kLeft] = mine.size();
+  const std::vector<model::FlatModuleBuffer>& buffers = replica_.buffers().values();
+  for (std::size_t i = 0; i < buffers.size(); ++i) {
+    const bool keeps = mine.begin == 0 && buffers[i].merge == model::FlatModuleBuffer::Merge::kShardZero;
+    if (keeps)
+      buffer_sums_.front()[i].copy_(buffers[i].values);
+    else
+      buffer_sums_.front()[i].zero_();
+  }
+  std::vector<std::vector<at::Tensor>> none;
+  for (const auto& slots : sets_.front().sparse) none.emplace_back(slots.size());
+  sparse_.assign(static_cast<std::size_t>(mine.size()), none);
+  done_ = mine.size();
+}
+
+Tally ShardGradients::tally_view() const {
+  const double* sum = tallies_.front().const_data_ptr<double>();
+  return {.weight = sum[kWeight], .shards = sum[kShards], .loss = sum[kLoss], .left = sum[kLeft], .rate = sum[kRate]};
+}
+
+}  // namespace tandem::sync

@@ -1,0 +1,175 @@
+#include "tandem/sync/variables/following_link.h"
+
+#include <algorithm>
+#include <chrono>
+#include <set>
+#include <utility>
+
+#include "tandem/base/error.h"
+#include "tandem/base/text.h"
+#include "tandem/comm/store/pause.h"
+
+namespace tandem::sync {
+namespace {
+
+class FollowingLink final : public VariableLink {
+ public:
+  FollowingLink(Succession& succession, Replica& replica, const Limits& limits)
+      : succession_(succession), replica_(replica) {
+    link_ = link_to(owner_, limits);
+  }
+
+  Outcome exchange(const Offer& offer, const model::FlatParameters::Gradients* gradients,
+                   const Limits& limits) override {
+    ++told_.offered;
+    told_.is_unanswered = true;
+    Outcome outcome;
+    try {
+      outcome = link_->exchange(offer, gradients, limits);
+    } catch (const PeerLost& lost) {
+      if (!is_owner(lost)) throw;
+      outcome = go_on(limits);
+    }
+    told_.is_unanswered = false;
+    if (outcome.verdict == Verdict::kDropped) ++told_.dropped;
+    return outcome;
+  }
+
+  void rest(const Limits& limits) override {
+    insist(limits, [&] { link_->rest(limits); });
+  }
+  std::int64_t resume(const Limits& limits) override {
+    std::int64_t step = 0;
+    insist(limits, [&] { step = link_->resume(limits); });
+    return step;
+  }
+  void leave(const Limits& limits) override {
+    insist(limits, [&] { link_->leave(limits); });
+  }
+  void depart(const std::vector<at::Tensor>& state, const Limits& limits) override {
+    insist(limits, [&] { link_->depart(state, limits); });
+  }
+  std::optional<Outcome> recall(const Recalled& told, const Limits& limits) override {
+    return link_->recall(told, limits);
+  }
+  void abort(const std::string& why) override { link_->abort(why); }
+
+ private:
+  [[nodiscard]] bool is_owner(const PeerLost& lost) const {
+    return lost.peer() == owner_ && owner_ != replica_.placement().replica;
+  }
+
+  // Asks again wherever the variables are by then.
+  template <typename Ask>
+  void insist(const Limits& limits, const Ask& ask) {
+    for (;;) {
+      try {
+        ask();
+        return;
+      } catch (const PeerLost& lost) {
+        if (!is_owner(lost)) throw;
+      }
+      (void)find(limits);
+    }
+  }
+
+  // What became of the gradient that was under way; the replica then has a token and the values to go on with.
+  Outcome go_on(const Limits& limits) {
+    for (;;) {
+      Outcome fate = find(limits);
+      try {
+        fate.step = link_->resume(limits);
+        return fate;
+      } catch (const PeerLost& lost) {
+        if (!is_owner(lost)) throw;
+      }
+    }
+  }
+
+  // A replica may be the standby by the time that the others have been asked, and its owner be dead by then: so nobody
+  // has the variables when two rounds, one after the other, say so.
+  Outcome find(const Limits& limits) {
+    std::set<int> dead;
+    for (int rounds_without = 0; rounds_without < 2;) {
+      ++rounds_without;
+      for (int replica = 0; replica < succession_.size(); ++replica) {
+        if (dead.contains(replica)) continue;
+        std::optional<Succession::Whereabouts> place = Succession::Whereabouts::kUndecided;
+        try {
+          place = succession_.ask_where(replica, to_answer(limits));
+        } catch (const DeadlineExceeded&) {  // NOLINT(bugprone-empty-catch): it is silent, so nothing is decided
+        }
+        if (place == Succession::Whereabouts::kHere) {
+          if (const std::optional<Outcome> fate = recall_from(replica, limits)) return *fate;
+        }
+        if (!place) dead.insert(replica);
+        if (place == Succession::Whereabouts::kHere || place == Succession::Whereabouts::kUndecided) rounds_without = 0;
+      }
+      wait_a_little(limits);
+    }
+    throw PeerLost(owner_, concat(name(), " has lost the owner of the variables, replica ", owner_,
+                                  ", and finds none that has taken over: its standby has died, too; go on from ",
+                                  "the last checkpoint"));
+  }
+
+  static Limits to_answer(const Limits& limits) {
+    return {.deadline = Deadline::after(std::min(Succession::kToConnect, limits.deadline.remaining())),
+            .stop = limits.stop};
+  }
+
+  // A standby hears of its owner's death as soon as the others.
+  void wait_a_little(const Limits& limits) const {
+    if (limits.stop.stop_requested()) throw GroupAborted(concat(name(), " looked for the variables, and was stopped"));
+    if (limits.deadline.expired()) {
+      throw DeadlineExceeded(concat(name(), " looked for the variables until the deadline: replica ", owner_,
+                                    ", which had them, is lost, and nobody has taken over; likely its standby, or who ",
+                                    "has them now, is stopped or behind a cut network"));
+    }
+    comm::pause(std::chrono::milliseconds(1), limits);
+  }
+
+  // Nothing when they are no longer there.
+  std::optional<Outcome> recall_from(int replica, const Limits& limits) {
+    std::unique_ptr<VariableLink> link;
+    try {
+      link = link_to(replica, limits);
+    } catch (const GroupAborted&) {
+      throw;
+    } catch (const DeadlineExceeded&) {
+      throw;
+    } catch (const RunError&) {  // it has died since it answered
+      return std::nullopt;
+    }
+    try {
+      std::optional<Outcome> fate = link->recall(told_, limits);
+      if (!fate) return std::nullopt;
+      link_ = std::move(link);
+      owner_ = replica;
+      return fate;
+    } catch (const PeerLost& lost) {
+      if (lost.peer() != replica) throw;
+      return std::nullopt;
+    }
+  }
+
+  [[nodiscard]] std::unique_ptr<VariableLink> link_to(int replica, const Limits& limits) const {
+    const std::shared_ptr<VariableService> here = succession_.variables_here(replica);
+    return here ? link_within(here, replica_) : link_across(succession_.address(replica), replica_, limits);
+  }
+
+  [[nodiscard]] std::string name() const { return concat("replica ", replica_.placement().replica); }
+
+  Succession& succession_;
+  Replica& replica_;
+  int owner_ = 0;
+  std::unique_ptr<VariableLink> link_;
+  Recalled told_;
+};
+
+}  // namespace
+
+std::unique_ptr<VariableLink> link_that_follows(Succession& succession, Replica& replica, const Limits& limits) {
+  return std::make_unique<FollowingLink>(succession, replica, limits);
+}
+
+}  // namespace tandem::sync

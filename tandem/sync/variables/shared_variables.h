@@ -1,0 +1,44 @@
+// sync/shared_variables.h: the variables of an asynchronous run: each gradient is applied when it comes, on its own.
+//
+// Threads, blocking, errors: as VariableService. Waits are for replicas that are behind, under WaitForSlower.
+#pragma once
+#include "tandem/sync/variables/staleness_ledger.h"
+#include "tandem/sync/variables/variable_service.h"
+
+namespace tandem::sync {
+
+class SharedVariables final : public VariableService {
+ public:
+  /// `like` holds the values to begin with.
+  SharedVariables(Replica& like, const StalenessBound& bound);
+
+  void exchange(const Offer& offer, const model::FlatParameters::Gradients* gradients, const Limits& limits,
+                const Read& read) override;
+  void rest(int replica) override { leave(replica); }
+  void end_rest() override;
+  void resume(int, const Limits&, const Read&) override {}
+  void leave(int replica) override;
+  /// Each gradient that is applied is a step.
+  [[nodiscard]] GradientAccount take_account() override;
+
+  // The parts of exchange():
+  /// Applies the gradient, or drops it.
+  StalenessLedger::Entry push(const Offer& offer, const model::FlatParameters::Gradients& gradients);
+  /// A step without a gradient.
+  void pass(int replica);
+  /// Returns when the replica may begin its next step.
+  void await_turn(int replica, const Limits& limits);
+  /// Calls `read` with the flat values, which do not change until it returns. For the replica's next step.
+  using ReadValues = std::function<void(const std::vector<model::FlatBuffer>& values)>;
+  void pull(int replica, const ReadValues& read);
+
+ private:
+  void start_anew(Replica& from) override TANDEM_REQUIRES(mutex_);
+  [[nodiscard]] bool has_left(int replica) const override TANDEM_REQUIRES(mutex_);
+  [[nodiscard]] std::vector<int> present() const override TANDEM_REQUIRES(mutex_) { return ledger_.present(); }
+
+  StalenessLedger ledger_ TANDEM_GUARDED_BY(mutex_);
+  StepSizes sizes_ TANDEM_GUARDED_BY(mutex_);  // since the account was taken
+};
+
+}  // namespace tandem::sync

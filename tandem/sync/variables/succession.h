@@ -1,0 +1,134 @@
+// sync/succession.h: the variables of SyncReplicas in two processes: that of their owner, which all replicas ask, and a
+// standby, which has made every step before there are tokens of the next. When the owner's process dies the standby
+// becomes the owner, goes on from there, and has another one keep the variables before it lets anybody in.
+//
+// Each replica of the run has an object of this class: a door at which the others ask, and memory for the variables.
+// Replica 0's begins as the owner. The standby is the lowest of the replicas that live on other hosts than the owner,
+// or in other processes of its own where there are no other hosts; the owner sends it the whole state once, and then
+// the sums that each step is made of. A step whose standby has died is kept by the next one, as a whole, before it
+// counts. Where no other process lives the owner goes on alone.
+//
+// A replica is dead when its connections end and its door answers nobody: because its process is, or because it failed.
+// One that fails beside others of its process, which ask the variables there without a connection, must abort its
+// strategy. So no two can be owners as long as replicas die; one that is silent is waited for, and a standby that is
+// silent for `patience` fails the run.
+//
+// Threads: constructed, met and destroyed by the replica's; all else from any. Blocking: own(), finish() and
+// await_here(), as said there; the destructor for no other process. Errors: what a link throws, and PeerLost where
+// owner and standby have both died.
+#pragma once
+#include <memory>
+#include <optional>
+#include <set>
+#include <stop_token>
+#include <string>
+#include <vector>
+
+#include "tandem/base/error.h"
+#include "tandem/base/mutex.h"
+#include "tandem/concurrency/worker.h"
+#include "tandem/net/message_client.h"
+#include "tandem/sync/variables/kept_record.h"
+#include "tandem/sync/variables/sync_variables.h"
+#include "tandem/sync/variables/variable_server.h"
+
+namespace tandem::sync {
+
+class Succession final : private KeptElsewhere {
+ public:
+  /// A process that lives takes no longer to answer its door.
+  static constexpr Clock::duration kToConnect = std::chrono::seconds(5);
+
+  struct Options {
+    int me = 0;                                          // this replica
+    std::vector<std::string> names{};                    // of all, for messages
+    Clock::duration patience = std::chrono::minutes(1);  // with a standby that is silent
+  };
+  /// `variables`: this replica's, of the same options everywhere.
+  Succession(std::shared_ptr<SyncVariables> variables, Options options);
+  ~Succession() override;
+  Succession(const Succession&) = delete;
+  Succession& operator=(const Succession&) = delete;
+
+  /// Where this replica is asked, until finish().
+  [[nodiscard]] const std::string& contact() const { return server_->contact(); }
+  /// Where a replica is asked. What its host is known by (comm/host_map.h), and its process: empty when nobody knows.
+  /// Its variables where it is of this process.
+  struct Door {
+    std::string contact, host{}, process{};
+    std::shared_ptr<VariableService> variables{};
+  };
+  /// Those of all, in order of the replicas. Before own() of any.
+  void meet(std::vector<Door> doors);
+  /// This replica's variables are the run's, as they are now: returns when a standby has them. Again after each load.
+  void own();
+  /// After the replica has left: the owner waits for all that live to have left and read the last state, the standby
+  /// for the owner to say so, in whose place it may have to do that. Others go at once. Nothing is answered afterwards.
+  void finish(const Limits& limits);
+
+  /// Whether this replica's variables are, or at their end were, the run's.
+  [[nodiscard]] bool is_owner() const;
+  /// Who has the newest step besides the owner; known to the owner. Nothing when nobody else lives.
+  [[nodiscard]] std::optional<int> standby() const;
+
+  // --- for links (following_link.h) ---
+  // kUndecided: the standby, who has the variables soon if their owner is dead.
+  enum class Whereabouts { kHere, kNotHere, kUndecided };
+  /// What a replica says; nothing when it is not there.
+  [[nodiscard]] std::optional<Whereabouts> ask_where(int replica, const Limits& limits) const;
+  /// A replica's, where it is of this process; else null.
+  [[nodiscard]] std::shared_ptr<VariableService> variables_here(int replica) const;
+  [[nodiscard]] int size() const { return static_cast<int>(options_.names.size()); }
+  [[nodiscard]] net::ServerAddress address(int replica) const;
+
+  /// Whether this replica owns the variables; a standby waits until it does, or until the run is over.
+  [[nodiscard]] bool await_here(const Limits& limits);
+
+ private:
+  // kSucceeding: the owner has died, and this process, which was the standby, looks who is left. kOver: all have left.
+  enum class Role { kBystander, kStandby, kSucceeding, kOwner, kOver };
+  void begin_step(const KeptRecord& record, const model::FlatParameters::Gradients& sums) override;
+  void finish_step(const KeptRecord& record, const State& state) override;
+
+  [[nodiscard]] std::optional<net::Message> answer(int member, const net::Message& request, const Limits& limits);
+  void lose(int member, const std::exception_ptr& why);
+  void keep_whole(int owner, const net::Message& message, const Limits& limits);
+  void keep_step(const net::Message& message);
+  void succeed(int former);
+  [[nodiscard]] std::vector<std::shared_ptr<net::Connection>> call_the_roll();
+  void watch(const std::shared_ptr<net::Connection>& connection);
+  void appoint(const KeptRecord& record, const std::vector<at::Tensor>& state);
+  [[nodiscard]] std::vector<int> candidates() const;
+  [[nodiscard]] bool give_whole(const KeptRecord& record, const std::vector<at::Tensor>& state);
+  void end_elsewhere();
+  void lose_standby();
+  /// What replicas of this process are told that make a step when the owner ends: they look for the next one.
+  [[nodiscard]] PeerLost has_ended() const;
+  /// Those that die with it; itself first.
+  [[nodiscard]] std::vector<int> of_process_of(int replica) const;
+  void set_standby(std::optional<int> standby);
+  void become(Role role);
+  [[nodiscard]] Role role() const;
+  [[nodiscard]] Whereabouts whereabouts() const;
+  [[nodiscard]] Limits patience() const;
+  [[nodiscard]] Limits to_connect() const;
+
+  const std::shared_ptr<SyncVariables> variables_;
+  const Options options_;
+  std::stop_source over_;
+  Mutex keeping_;  // a step of the owner is being made here
+  mutable Mutex mutex_;
+  CondVar changed_;
+  Role role_ TANDEM_GUARDED_BY(mutex_) = Role::kBystander;
+  bool owns_ TANDEM_GUARDED_BY(mutex_) = false;
+  int owner_ TANDEM_GUARDED_BY(mutex_) = 0;  // that this process is the standby of
+  std::optional<int> standby_ TANDEM_GUARDED_BY(mutex_);
+  std::vector<Door> doors_ TANDEM_GUARDED_BY(mutex_);
+  std::unique_ptr<net::MessageClient> client_;  // to the standby; used with the variables' lock
+  std::set<int> gone_;                          // likewise: cannot be a standby any more
+  model::FlatParameters::Gradients sums_;       // of the step to keep; used by the door's thread for the owner
+  std::vector<std::unique_ptr<Worker>> watches_ TANDEM_GUARDED_BY(mutex_);
+  std::unique_ptr<VariableServer> server_;
+};
+
+}  // namespace tandem::sync

@@ -1,0 +1,222 @@
+#include "tandem/sync/variables/sync_replicas.h"
+
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+
+#include <cmath>
+#include <utility>
+
+#include "tandem/base/error.h"
+#include "tandem/base/text.h"
+#include "tandem/concurrency/trace.h"
+#include "tandem/sync/mean/sparse_rows.h"
+
+namespace tandem::sync {
+namespace {
+
+TokenProtocol::Options protocol_of(const SyncReplicasOptions& options, int replicas) {
+  return {.workers = replicas,
+          .aggregate = options.replicas_to_aggregate.value_or(replicas),
+          .total = options.total_num_replicas,
+          .initial_tokens = options.initial_tokens,
+          .tokens = options.tokens,
+          .acceptance = options.acceptance};
+}
+
+const SyncReplicasOptions& checked(const SyncReplicasOptions& options, const comm::Group& group) {
+  const int replicas = group.size();
+  require_in_range(options.mean);
+  if (options.max_replica_grad_norm && !(*options.max_replica_grad_norm > 0)) {
+    throw ConfigError(concat("sync_replicas: max_replica_grad_norm is ", *options.max_replica_grad_norm,
+                             "; give a positive number, or none for no clipping"));
+  }
+  if (options.initial_tokens && options.tokens == Tokens::kOwn) {
+    throw ConfigError(
+        "sync_replicas: initial_tokens is of shared tokens; with its own tokens every replica has one of the first "
+        "step");
+  }
+  if (options.acceptance == Acceptance::kPerVariable && options.mean.divisor == Divisor::kPresent) {
+    throw ConfigError(
+        "sync_replicas: Acceptance::kPerVariable has divided each variable by the gradients that had it, and "
+        "Divisor::kPresent would do so again; leave the divisor at kTotal");
+  }
+  if (options.mean.check == GradientCheck::kEachReplica) {
+    throw ConfigError(
+        "sync_replicas: a replica's gradient is looked at before it is added to any other, so GradientCheck::"
+        "kEachReplica (gradient_check: each_replica) has nothing to add; leave it out");
+  }
+  if (options.on_death == OnDeath::kGoOn && !group.why_none_survive().empty()) {
+    throw ConfigError(concat("sync_replicas: OnDeath::kGoOn has the others go on when a process dies, and ",
+                             group.why_none_survive(), "; or give OnDeath::kEnd"));
+  }
+  if (options.standby != Standby::kNone && options.on_death != OnDeath::kGoOn) {
+    throw ConfigError(
+        "sync_replicas: a standby takes over so that the others go on, and OnDeath::kEnd ends the run at a death; give "
+        "OnDeath::kGoOn, or Standby::kNone");
+  }
+  (void)TokenProtocol(protocol_of(options, replicas));
+  return options;
+}
+
+VariableMember::MakeSuccession succession_of(const SyncReplicasOptions& options, int me) {
+  if (options.standby == Standby::kNone) return {};
+  return [me, patience = options.standby_patience](const std::shared_ptr<VariableService>& service,
+                                                   const std::vector<std::string>& names) {
+    return std::make_unique<Succession>(std::static_pointer_cast<SyncVariables>(service),
+                                        Succession::Options{.me = me, .names = names, .patience = patience});
+  };
+}
+
+SyncVariablesOptions variables_of(const SyncReplicasOptions& options, int replicas) {
+  return {.protocol = protocol_of(options, replicas),
+          .mean = options.mean,
+          .sparse_mean = options.sparse_mean,
+          .rate_scaling = options.rate_scaling,
+          .on_death = options.on_death,
+          .averaging = options.averaging};
+}
+
+}  // namespace
+
+SyncReplicasOptions tensorflow_compatible() {
+  SyncReplicasOptions options;
+  options.acceptance = Acceptance::kPerVariable;
+  options.sparse_mean = SparseMean::kByIndex;
+  options.tokens = Tokens::kShared;
+  return options;
+}
+
+SyncReplicas::SyncReplicas(Replica& replica, comm::Group& group, const SyncReplicasOptions& options)
+    : replica_(replica),
+      group_(group),
+      options_(checked(options, group)),
+      gradients_(replica,
+                 [&replica](std::int64_t count, at::ScalarType dtype) {
+                   return at::zeros({count}, at::TensorOptions().dtype(dtype).device(replica.placement().device));
+                 }),
+      member_(
+          replica, group,
+          [variables = variables_of(options, group.size())](Replica& like) {
+            return std::make_shared<SyncVariables>(like, variables);
+          },
+          [this](VariableService& service) {
+            if (averages_) static_cast<SyncVariables&>(service).load_averages(averages_->averages());
+          },
+          succession_of(options, group.rank())) {}
+
+// --- making all equal ------------------------------------------------------------------------------------------------
+
+void SyncReplicas::begin(const Limits& limits) {
+  if (member_.is_running()) (void)whole_state(limits);
+  if (options_.averaging && !averages_) averages_.emplace(replica_.parameters(), *options_.averaging);
+  member_.begin(limits);
+}
+
+void SyncReplicas::leave(const Limits& limits) {
+  if (options_.on_death == OnDeath::kEnd) {
+    member_.leave(limits);
+  } else {
+    member_.depart(averages_ ? averages_->averages() : model::NamedTensors{}, limits);
+  }
+}
+
+model::NamedTensors SyncReplicas::whole_state(const Limits& limits) {
+  member_.bring_together(limits);
+  if (averages_ && member_.is_connected()) {
+    const model::NamedTensors newest = group_.rank() == 0 ? variables()->averages() : model::NamedTensors{};
+    for (std::size_t i = 0; i < averages_->averages().size(); ++i) {
+      at::Tensor average = averages_->averages()[i].second;
+      if (group_.rank() == 0) average.copy_(newest[i].second);
+      const at::Tensor flat = average.to(replica_.placement().device).reshape({-1});
+      group_.broadcast(flat, 0, limits);
+      average.copy_(flat.view(average.sizes()));
+    }
+  }
+  if (replica_.placement().local != 0) return {};
+  model::NamedTensors state = replica_.named_state();
+  if (averages_) state.insert(state.end(), averages_->averages().begin(), averages_->averages().end());
+  return state;
+}
+
+void SyncReplicas::load_whole_state(const model::NamedTensors& state) {
+  if (options_.averaging && !averages_) averages_.emplace(replica_.parameters(), *options_.averaging);
+  member_.load(state, averages_ ? averages_->averages() : model::NamedTensors{});
+}
+
+void SyncReplicas::rest(const Limits& limits) {
+  if (!member_.is_running() || stage_ == Stage::kResting) return;
+  member_.link().rest(limits);
+  stage_ = Stage::kResting;
+}
+
+void SyncReplicas::resume(const Limits& limits) {
+  member_.prepare_step(limits);
+  if (std::exchange(stage_, Stage::kWorking) == Stage::kResting) member_.link().resume(limits);
+}
+
+// --- steps -----------------------------------------------------------------------------------------------------------
+
+void SyncReplicas::open(int shard) {
+  member_.require_begun();
+  gradients_.open(shard);
+}
+
+void SyncReplicas::close(double weight, double loss) { gradients_.close(weight, loss); }
+
+StepReport SyncReplicas::step(double lr_factor, const Limits& limits) {
+  member_.prepare_step(limits);
+  gradients_.require_complete();
+  gradients_.offer_rate(lr_factor);
+  const Tally tally = gradients_.tally_view();
+  const MeanGradient mine = own_mean(tally);
+  const Offer offer{.replica = group_.rank(),
+                    .scale = clip_coefficient(options_.max_replica_grad_norm, mine.norm),
+                    .learning_rate = replica_.optimizer().learning_rate(),
+                    .lr_factor = lr_factor,
+                    .tally = tally};
+  const Clock::time_point start = Clock::now();
+  const Span span("sync");
+  const Outcome outcome = member_.link().exchange(offer, &gradients_.sum(), limits);
+  member_.count_step();
+  StepReport report = report_of(mine, outcome.step);
+  report.verdict = outcome.verdict;
+  report.staleness = outcome.staleness;
+  report.part_of = outcome.part_of;
+  report.gradients = outcome.gradients;
+  report.of_gradients = options_.replicas_to_aggregate.value_or(group_.size());
+  if (outcome.verdict == Verdict::kApplied) {
+    report.weight = outcome.weight;
+    report.loss = outcome.loss;
+    report.grad_norm = outcome.grad_norm;
+    report.untouched = outcome.untouched;
+  }
+  report.wait_seconds = seconds_since(start);
+  return report;
+}
+
+// The sums' sparse parts are put together here, and are added up where they are gathered.
+MeanGradient SyncReplicas::own_mean(const Tally& tally) {
+  const at::NoGradGuard no_grad;
+  const std::vector<model::FlatBuffer>& buffers = replica_.parameters().buffers();
+  model::FlatParameters::Gradients added = gradients_.sum();
+  for (std::size_t b = 0; b < buffers.size(); ++b) {
+    for (std::size_t slot = 0; buffers[b].sparse && slot < buffers[b].slots.size(); ++slot) {
+      std::vector<at::Tensor> shards;
+      for (const auto& shard : gradients_.sparse()) shards.push_back(shard[b][slot]);
+      at::Tensor& joined = gradients_.sum().sparse[b][slot];
+      joined = join_shards(shards, buffers[b].slots[slot].shape);
+      added.sparse[b][slot] = joined.defined() ? joined.coalesce() : joined;
+    }
+  }
+  if (!(tally.weight > 0)) return {};
+  return mean_of({.gradients = added,
+                  .parameters = replica_.parameters(),
+                  .tally = tally,
+                  .scale = scale_of(tally, options_.mean.divisor),
+                  .of = concat("the shards of replica ", group_.rank(), ", before any other's was added,")},
+                 {}, member_.steps());
+}
+
+void SyncReplicas::abort(const std::string& why) { member_.abort(why); }
+
+}  // namespace tandem::sync

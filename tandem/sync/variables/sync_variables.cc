@@ -1,0 +1,277 @@
+#include "tandem/sync/variables/sync_variables.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "tandem/base/check.h"
+#include "tandem/base/error.h"
+#include "tandem/base/text.h"
+#include "tandem/model/files/named_copy.h"
+
+namespace tandem::sync {
+
+SyncVariables::SyncVariables(Replica& like, SyncVariablesOptions options)
+    : VariableService(like), options_(std::move(options)) {
+  load(like);
+}
+
+// Everybody is there before anybody steps. The count of steps goes on, also where another process has made them.
+void SyncVariables::start_anew(Replica& from) {
+  const std::int64_t step = std::max(protocol_ ? protocol_->step() : 0, home_.updates());
+  protocol_.emplace(options_.protocol);
+  protocol_->set_step(step);
+  for (int worker = 0; worker < options_.protocol.workers; ++worker) protocol_->join(worker);
+  accumulator_ = make_accumulator(options_.protocol.acceptance, options_.sparse_mean, home_.parameters());
+  accumulator_->set_step(step);
+  averages_.reset();
+  if (options_.averaging) averages_.emplace(from.parameters(), *options_.averaging);
+  factors_.clear();
+  rows_ = 0;
+  sizes_ = {};
+  newest_.clear();
+  outcomes_.assign(static_cast<std::size_t>(options_.protocol.workers), {});
+  applied_.assign(static_cast<std::size_t>(options_.protocol.workers), -1);
+}
+
+// Whoever waits for one that rests does so elsewhere, and learns of its end there. At the end of a run some are gone
+// while others still come to rest.
+bool SyncVariables::has_left(int replica) const {
+  return !protocol_->is_present(replica) || protocol_->is_resting(replica);
+}
+
+std::vector<int> SyncVariables::present() const {
+  std::vector<int> present;
+  for (int worker = 0; worker < options_.protocol.workers; ++worker)
+    if (protocol_->is_present(worker)) present.push_back(worker);
+  return present;
+}
+
+std::vector<at::Tensor> SyncVariables::state() {
+  std::vector<at::Tensor> state = home_.state();
+  if (!averages_) return state;
+  for (const auto& [name, average] : averages_->averages()) state.push_back(average);
+  return state;
+}
+
+// --- a replica's turn -----------------------------------------------------------------------------------------------
+
+void SyncVariables::exchange(const Offer& offer, const model::FlatParameters::Gradients* gradients,
+                             const Limits& limits, const Read& read) {
+  TANDEM_CHECK(gradients != nullptr, "replica ", offer.replica, " offers no gradient; its quorum would wait for ever");
+  Outcome outcome;
+  act_and_settle([&]() TANDEM_REQUIRES(mutex_) { outcome = offer_gradient(offer, *gradients); });
+  const MutexLock lock(mutex_);
+  try {
+    await_token(offer.replica, limits);
+  } catch (...) {
+    accumulator_->give_back(offer.replica);
+    throw;
+  }
+  accumulator_->give_back(offer.replica);
+  // The step that it was accepted for may be made by now.
+  if (outcome.verdict == Verdict::kAccepted && protocol_->step() > outcome.step)
+    outcome = outcomes_[static_cast<std::size_t>(offer.replica)];
+  outcome.step = protocol_->step();
+  read(outcome, home_.parameters().buffers());
+}
+
+Outcome SyncVariables::offer_gradient(const Offer& offer, const model::FlatParameters::Gradients& gradients) {
+  require_present(offer.replica);
+  const TokenProtocol::Judgement judgement = protocol_->offer(offer.replica);
+  Outcome outcome{.verdict = Verdict::kDropped,
+                  .staleness = judgement.staleness,
+                  .step = judgement.step,
+                  .part_of = judgement.step + 1,
+                  .gradients = std::ssize(protocol_->accepted())};
+  if (!judgement.is_accepted) return outcome;
+  outcome.verdict = Verdict::kAccepted;
+  const bool is_added = accumulator_->add({.id = judgement.id,
+                                           .step = judgement.step,
+                                           .factor = offer.scale,
+                                           .tally = offer.tally,
+                                           .gradients = gradients});
+  TANDEM_CHECK(is_added, "a gradient of step ", judgement.step, " was accepted, and step ", accumulator_->step(),
+               " is gathered");
+  home_.optimizer().set_learning_rate(offer.learning_rate);
+  factors_.push_back(offer.lr_factor);
+  rows_ += offer.tally.weight;
+  return outcome;
+}
+
+void SyncVariables::rest(int replica) {
+  act_and_settle([&]() TANDEM_REQUIRES(mutex_) { protocol_->rest(replica); });
+}
+
+void SyncVariables::leave(int replica) {
+  act_and_settle([&]() TANDEM_REQUIRES(mutex_) {
+    if (protocol_->is_present(replica)) protocol_->leave(replica);
+  });
+}
+
+void SyncVariables::resume(int replica, const Limits& limits, const Read& read) {
+  const MutexLock lock(mutex_);
+  require_whole();
+  require_alive(replica, limits);
+  if (!protocol_->is_present(replica)) protocol_->join(replica);
+  if (!protocol_->has_token(replica)) await_token(replica, limits);
+  read({.step = protocol_->step()}, home_.parameters().buffers());
+}
+
+void SyncVariables::act_and_settle(const std::function<void()>& act) {
+  std::exception_ptr broken;
+  {
+    const MutexLock lock(mutex_);
+    require_whole();
+    act();
+    broken = settle();
+  }
+  announce(broken);
+  if (broken) std::rethrow_exception(broken);
+}
+
+void SyncVariables::lose(int replica, const std::exception_ptr& why) {
+  if (options_.on_death == OnDeath::kEnd) {
+    VariableService::lose(replica, why);
+    return;
+  }
+  let_go(replica);
+  std::exception_ptr broken;
+  {
+    const MutexLock lock(mutex_);
+    if (has_failed() || !protocol_->is_present(replica)) return;
+    protocol_->die(replica);
+    broken = settle();
+  }
+  announce(broken);
+}
+
+std::exception_ptr SyncVariables::settle() {
+  try {
+    make_step();
+  } catch (...) {
+    return std::current_exception();
+  }
+  return nullptr;
+}
+
+void SyncVariables::announce(const std::exception_ptr& broken) {
+  if (broken) fail(broken);
+  tell_all();
+}
+
+void SyncVariables::require_present(int replica) const {
+  if (protocol_->is_present(replica)) return;
+  throw PeerLost(replica,
+                 concat("replica ", replica, " offers a gradient or waits for a step, and is taken for dead, or",
+                        " has left; resume() brings it back"));
+}
+
+void SyncVariables::await_token(int replica, const Limits& limits) {
+  const auto who = [&]() TANDEM_REQUIRES(mutex_) {
+    std::string missing;
+    for (const int other : protocol_->missing()) missing += concat(missing.empty() ? "replica " : ", ", other);
+    return concat("replica ", replica, " waited for the next step: step ", protocol_->step(), " has ",
+                  protocol_->accepted().size(), " of ", protocol_->quorum(), " gradients and lacks those of ",
+                  missing.empty() ? "nobody who is there" : missing);
+  };
+  bool has_token = false;
+  const auto is_over = [&]() TANDEM_REQUIRES(mutex_) {
+    if (!protocol_->is_present(replica)) return true;
+    return has_token = has_token || protocol_->take_token(replica);
+  };
+  wait_for(is_over, who, limits);
+  require_present(replica);
+}
+
+// --- the step -------------------------------------------------------------------------------------------------------
+
+void SyncVariables::make_step() {
+  if (!protocol_->may_take()) return;
+  const std::int64_t step = protocol_->step();
+  newest_ = protocol_->take();
+  const auto [sums, tally] = accumulator_->take();
+  require_rows(tally, step);
+  MeanGradient mean = mean_of({.gradients = sums,
+                               .parameters = home_.parameters(),
+                               .tally = tally,
+                               .scale = scale_of(tally, options_.mean.divisor)},
+                              options_.mean, step);
+  // As it was given, where all gave the same: their mean may be rounded.
+  const std::vector<double> factors = std::exchange(factors_, {});
+  if (std::all_of(factors.begin(), factors.end(), [&](double each) { return each == factors.front(); }))
+    mean.lr_factor = factors.front();
+  if (options_.rate_scaling == RateScaling::kByGradients)
+    mean.lr_factor *= static_cast<double>(newest_.size()) / options_.protocol.aggregate;
+  const Outcome outcome{.verdict = Verdict::kApplied,
+                        .staleness = 0,
+                        .step = step + 1,
+                        .part_of = step + 1,
+                        .gradients = std::ssize(newest_),
+                        .weight = mean.weight,
+                        .loss = mean.loss,
+                        .grad_norm = mean.norm,
+                        .untouched = mean.untouched};
+  for (const GradientId& each : newest_) {
+    outcomes_[static_cast<std::size_t>(each.worker)] = outcome;
+    applied_[static_cast<std::size_t>(each.worker)] = each.sequence;
+  }
+  update(mean, sums);
+  const auto gradients = static_cast<double>(outcome.gradients);
+  const double rows = std::exchange(rows_, 0);
+  sizes_.add({.steps = 1, .gradients = {gradients, gradients, gradients}, .rows = {rows, rows, rows}});
+  protocol_->advance();
+}
+
+// Here and, where there is another process that keeps the variables, there at the same time.
+void SyncVariables::update(const MeanGradient& mean, const model::FlatParameters::Gradients& sums) {
+  KeptRecord record;
+  if (elsewhere_ != nullptr) {
+    record = this->record(mean.scale, mean.lr_factor);
+    elsewhere_->begin_step(record, sums);
+  }
+  home_.optimizer().step(sums, mean.scale, mean.lr_factor);
+  if (averages_) averages_->update(home_.parameters().buffers());
+  if (elsewhere_ != nullptr) elsewhere_->finish_step(record, [this]() TANDEM_REQUIRES(mutex_) { return state(); });
+}
+
+// --- what became of it ----------------------------------------------------------------------------------------------
+
+model::NamedTensors SyncVariables::averages() const {
+  const MutexLock lock(mutex_);
+  model::NamedTensors copies;
+  if (!averages_) return copies;
+  for (const auto& [name, average] : averages_->averages()) copies.emplace_back(name, average.clone());
+  return copies;
+}
+
+void SyncVariables::load_averages(const model::NamedTensors& averages) {
+  const MutexLock lock(mutex_);
+  TANDEM_CHECK(averages_, "averages are loaded, and none are kept");
+  model::copy_named(averages, averages_->averages());
+}
+
+std::vector<GradientTotals> SyncVariables::totals() const {
+  const MutexLock lock(mutex_);
+  return totals_by_replica();
+}
+
+std::vector<GradientTotals> SyncVariables::totals_by_replica() const {
+  std::vector<GradientTotals> totals;
+  for (int worker = 0; worker < options_.protocol.workers; ++worker) totals.push_back(protocol_->totals(worker));
+  return totals;
+}
+
+GradientAccount SyncVariables::take_account() {
+  const MutexLock lock(mutex_);
+  return {.replicas = totals_by_replica(), .sizes = std::exchange(sizes_, {})};
+}
+
+std::vector<GradientId> SyncVariables::newest() const {
+  const MutexLock lock(mutex_);
+  return newest_;
+}
+
+}  // namespace tandem::sync

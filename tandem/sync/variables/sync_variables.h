@@ -1,0 +1,108 @@
+// sync/sync_variables.h: the variables of a run under SyncReplicas: gradients are gathered until a step has its quorum,
+// then applied as one.
+//
+// Whoever brings the gradient that completes a step makes it: mean, clipping, update, moving averages; then tokens of
+// the next step are given out. What is late or on top is dropped at once (token_protocol.h).
+//
+// Threads, blocking, errors: as VariableService. exchange() and resume() wait for a token of the replica; both throw
+// PeerLost when it is taken for dead meanwhile. A step that cannot be made (a sum that is not finite) fails the run.
+//
+// Those of another process may keep up with these, step by step, and go on from there (succession.h).
+#pragma once
+#include <memory>
+#include <optional>
+#include <set>
+#include <vector>
+
+#include "tandem/sync/gradient_account.h"
+#include "tandem/sync/mean/mean_of_sums.h"
+#include "tandem/sync/variables/gradient_accumulator.h"
+#include "tandem/sync/variables/kept_record.h"
+#include "tandem/sync/variables/moving_average.h"
+#include "tandem/sync/variables/token_protocol.h"
+#include "tandem/sync/variables/variable_service.h"
+
+namespace tandem::sync {
+
+struct SyncVariablesOptions {
+  TokenProtocol::Options protocol;
+  MeanOptions mean{};
+  SparseMean sparse_mean = SparseMean::kByCount;
+  RateScaling rate_scaling = RateScaling::kNone;
+  OnDeath on_death = OnDeath::kEnd;
+  std::optional<AveragingOptions> averaging{};
+};
+
+class SyncVariables final : public VariableService {
+ public:
+  /// `like` holds the values to begin with. Throws ConfigError when a number is out of range.
+  SyncVariables(Replica& like, SyncVariablesOptions options);
+
+  void exchange(const Offer& offer, const model::FlatParameters::Gradients* gradients, const Limits& limits,
+                const Read& read) override;
+  void rest(int replica) override;
+  void end_rest() override {}
+  void resume(int replica, const Limits& limits, const Read& read) override;
+  void leave(int replica) override;
+  [[nodiscard]] Outcome recall(int replica, const Recalled& told) override;
+  void lose(int replica, const std::exception_ptr& why) override;
+  [[nodiscard]] GradientAccount take_account() override;
+
+  /// Copies of the moving averages as they are; nothing without.
+  [[nodiscard]] model::NamedTensors averages() const;
+  void load_averages(const model::NamedTensors& averages);
+  /// What became of each replica's gradients since load().
+  [[nodiscard]] std::vector<GradientTotals> totals() const;
+  /// The gradients of the newest step, in order of arrival.
+  [[nodiscard]] std::vector<GradientId> newest() const;
+
+  // --- kept by two processes ---
+  /// Each step to come is made there, too, before there are tokens of the next; not owned. Nullptr: no step is.
+  void keep_elsewhere(KeptElsewhere* elsewhere);
+  /// The variables as they are: shown under the lock.
+  void show_whole(const std::function<void(const KeptRecord&, const std::vector<at::Tensor>& state)>& show);
+
+  /// In the process that keeps them: `write` is shown the tensors that it is to write the owner's into.
+  void adopt(const KeptRecord& record, const ReadState& write);
+  /// Makes the owner's next step, with the same bits.
+  void follow(const KeptRecord& record, const model::FlatParameters::Gradients& sums);
+  /// The owner is gone: goes on after the step that was followed last. Of the replicas `mine`, this one, and
+  /// `others` are still there, and each will say so by recall() before it does anything else.
+  void take_over(int mine, const std::set<int>& others);
+
+ private:
+  void start_anew(Replica& from) override TANDEM_REQUIRES(mutex_);
+  [[nodiscard]] bool has_left(int replica) const override TANDEM_REQUIRES(mutex_);
+  [[nodiscard]] std::vector<int> present() const override TANDEM_REQUIRES(mutex_);
+  [[nodiscard]] std::vector<at::Tensor> state() override TANDEM_REQUIRES(mutex_);
+  Outcome offer_gradient(const Offer& offer, const model::FlatParameters::Gradients& gradients) TANDEM_REQUIRES(mutex_);
+  /// Makes the step that is complete, if one is.
+  void make_step() TANDEM_REQUIRES(mutex_);
+  /// Runs `act` and what it makes due; a failure there is everybody's.
+  void act_and_settle(const std::function<void()>& act);
+  /// The failure of a step that is due, if one is.
+  [[nodiscard]] std::exception_ptr settle() TANDEM_REQUIRES(mutex_);
+  /// Tells all that something has changed, or that the run is broken.
+  void announce(const std::exception_ptr& broken);
+  void require_present(int replica) const TANDEM_REQUIRES(mutex_);
+  [[nodiscard]] std::vector<GradientTotals> totals_by_replica() const TANDEM_REQUIRES(mutex_);
+  void await_token(int replica, const Limits& limits) TANDEM_REQUIRES(mutex_);
+  /// The optimizer's update and that of the averages; returns when they are kept elsewhere, too.
+  void update(const MeanGradient& mean, const model::FlatParameters::Gradients& sums) TANDEM_REQUIRES(mutex_);
+  [[nodiscard]] KeptRecord record(double scale, double lr_factor) TANDEM_REQUIRES(mutex_);
+
+  const SyncVariablesOptions options_;
+  std::optional<TokenProtocol> protocol_ TANDEM_GUARDED_BY(mutex_);
+  std::unique_ptr<GradientAccumulator> accumulator_ TANDEM_GUARDED_BY(mutex_);
+  std::optional<MovingAverage> averages_ TANDEM_GUARDED_BY(mutex_);
+  std::vector<double> factors_ TANDEM_GUARDED_BY(mutex_);    // of the learning rate, of the accepted gradients
+  double rows_ TANDEM_GUARDED_BY(mutex_) = 0;                // of the accepted gradients
+  StepSizes sizes_ TANDEM_GUARDED_BY(mutex_);                // since the account was taken
+  std::vector<Outcome> outcomes_ TANDEM_GUARDED_BY(mutex_);  // by replica: of the step its last gradient went into
+  std::vector<GradientId> newest_ TANDEM_GUARDED_BY(mutex_);
+  std::vector<std::int64_t> applied_ TANDEM_GUARDED_BY(mutex_);  // by replica: KeptSeat::applied
+  KeptElsewhere* elsewhere_ TANDEM_GUARDED_BY(mutex_) = nullptr;
+  KeptRecord kept_ TANDEM_GUARDED_BY(mutex_);  // of the owner's variables, where they are kept
+};
+
+}  // namespace tandem::sync

@@ -1,0 +1,273 @@
+#include "tandem/sync/variables/token_protocol.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "tandem/base/check.h"
+#include "tandem/base/error.h"
+#include "tandem/base/text.h"
+
+namespace tandem::sync {
+namespace {
+
+const TokenProtocol::Options& checked(const TokenProtocol::Options& options) {
+  std::vector<std::string> faults;
+  const int total = options.total.value_or(options.workers);
+  if (options.workers < 1) faults.push_back(concat("sync_replicas: ", options.workers, " workers; at least 1"));
+  if (options.aggregate < 1) {
+    faults.push_back(
+        concat("sync_replicas: a step of ", options.aggregate, " gradients (replicas_to_aggregate); at least 1"));
+  }
+  if (total < 1) faults.push_back(concat("sync_replicas: total_num_replicas is ", total, "; at least 1"));
+  const int needed = options.aggregate - total;
+  if (options.initial_tokens && *options.initial_tokens < std::max(needed, 0)) {
+    faults.push_back(concat("sync_replicas: too few initial tokens to complete the first step: ",
+                            *options.initial_tokens, " given, ", std::max(needed, 0), " needed, for ", total,
+                            " workers begin without one and a step takes ", options.aggregate, " gradients"));
+  }
+  if (!faults.empty()) throw ConfigError(std::move(faults));
+  return options;
+}
+
+}  // namespace
+
+TokenProtocol::TokenProtocol(const Options& options)
+    : options_(checked(options)),
+      total_(options.total.value_or(options.workers)),
+      seats_(static_cast<std::size_t>(options.workers)) {
+  if (options_.tokens == Tokens::kShared)
+    queue_.assign(static_cast<std::size_t>(options_.initial_tokens.value_or(options_.aggregate)), 0);
+}
+
+// --- membership -----------------------------------------------------------------------------------------------------
+
+// With shared tokens the first gradient of a worker takes none.
+void TokenProtocol::join(int worker) {
+  Seat& it = seat(worker);
+  TANDEM_CHECK(it.place == Place::kAway, "worker ", worker, " joins, and is there");
+  has_ended_ = false;
+  it.place = Place::kReady;
+  it.has_own_left = true;
+  if (options_.tokens == Tokens::kOwn) return;
+  it.place = Place::kComputing;
+  it.token = step_;
+}
+
+void TokenProtocol::leave(int worker) {
+  go_away(worker);
+  has_ended_ = std::all_of(seats_.begin(), seats_.end(), [](const Seat& each) { return each.place == Place::kAway; });
+  settle();
+}
+
+void TokenProtocol::die(int worker) {
+  go_away(worker);
+  settle();
+}
+
+void TokenProtocol::go_away(int worker) {
+  Seat& it = seat(worker);
+  TANDEM_CHECK(it.place != Place::kAway, "worker ", worker, " goes, and is not there");
+  give_back(it);
+  it.place = Place::kAway;
+  end_rest();
+}
+
+void TokenProtocol::rest(int worker) {
+  Seat& it = seat(worker);
+  TANDEM_CHECK(it.place != Place::kAway, "worker ", worker, " rests, and is not there");
+  give_back(it);
+  it.place = Place::kResting;
+  if (working() > 0) {
+    settle();
+  } else {
+    end_rest();
+  }
+}
+
+// Who joins while others rest is waited for like the rest of them. Nobody has to wait for a token then, for the others
+// may be waiting for it to have one; if that makes more gradients than the step takes, some come late.
+void TokenProtocol::end_rest() {
+  if (working() > 0) return;
+  int rested = 0;
+  for (Seat& each : seats_) {
+    if (each.place != Place::kResting) continue;
+    each.place = Place::kReady;
+    each.has_own_left = true;
+    ++rested;
+  }
+  if (options_.tokens == Tokens::kOwn) return;
+  while (queued() < rested) queue_.push_back(step_);
+}
+
+// A token of a step that is over is worth nothing to others, unless they queue for it.
+void TokenProtocol::give_back(Seat& it) {
+  if (it.place != Place::kComputing) return;
+  it.place = Place::kReady;
+  if (options_.tokens == Tokens::kShared) {
+    queue_.push_front(it.token);
+  } else if (it.token == step_ && it.held == Held::kOwn) {
+    it.has_own_left = true;
+  }
+}
+
+// --- going on elsewhere ---------------------------------------------------------------------------------------------
+
+TokenProtocol::Record TokenProtocol::record() const {
+  Record record{.step = step_ + (is_taken_ ? 1 : 0), .seats = {}};
+  for (const Seat& each : seats_) record.seats.push_back({each.totals, each.place == Place::kAway ? 0 : 1});
+  for (const GradientId& each : taken_) ++record.seats[static_cast<std::size_t>(each.worker)].totals.applied;
+  return record;
+}
+
+void TokenProtocol::restore(const Record& record) {
+  TANDEM_CHECK(record.seats.size() == seats_.size(), "a record of ", record.seats.size(), " workers for ",
+               seats_.size());
+  set_step(record.step);
+  for (std::size_t worker = 0; worker < seats_.size(); ++worker) {
+    seats_[worker].totals = record.seats[worker].totals;
+    seats_[worker].sequence = seats_[worker].totals.offered;
+  }
+}
+
+// What either side knows of is the beginning of what there was, in the same order.
+void TokenProtocol::recall(int worker, std::int64_t offered, std::int64_t dropped) {
+  Seat& it = seat(worker);
+  GradientTotals& totals = it.totals;
+  totals.offered = it.sequence = std::max(totals.offered, offered);
+  totals.dropped = std::max(totals.dropped, dropped);
+  TANDEM_CHECK(totals.in_flight() >= 0, "worker ", worker, " recalls ", offered, " gradients, ", dropped,
+               " of them dropped, and ", totals.applied, " were applied");
+}
+
+// --- a worker's turn ------------------------------------------------------------------------------------------------
+
+std::optional<std::int64_t> TokenProtocol::take_token(int worker) {
+  Seat& it = seat(worker);
+  TANDEM_CHECK(it.place == Place::kReady || it.place == Place::kResting, "worker ", worker, " has a token, or is away");
+  if (it.place == Place::kResting) return std::nullopt;
+  if (options_.tokens == Tokens::kShared) {
+    if (queue_.empty()) return std::nullopt;
+    it.token = queue_.front();
+    queue_.pop_front();
+  } else {
+    if (is_taken_ || may_take()) return std::nullopt;  // the step is complete, the next not open
+    if (!it.has_own_left && !lacks_tokens()) return std::nullopt;
+    it.held = it.has_own_left ? Held::kOwn : Held::kOther;
+    it.has_own_left = false;
+    it.token = step_;
+  }
+  it.place = Place::kComputing;
+  return it.token;
+}
+
+// Whether the gradients that are there, those being computed, and one for each token that is somebody's own make less
+// than the quorum.
+bool TokenProtocol::lacks_tokens() const {
+  auto coming = static_cast<int>(accepted_.size());
+  for (const Seat& each : seats_) {
+    if (each.place == Place::kComputing && each.token == step_) ++coming;
+    // A token of an older step is being spent; the own one of this step comes after it.
+    const bool works = each.place == Place::kReady || each.place == Place::kComputing;
+    if (works && each.has_own_left) ++coming;
+  }
+  return coming < quorum();
+}
+
+TokenProtocol::Judgement TokenProtocol::offer(int worker) {
+  Seat& it = seat(worker);
+  TANDEM_CHECK(it.place == Place::kComputing, "worker ", worker, " offers a gradient without a token");
+  // Whole steps are of the first that came; what comes on top is late, though nobody has taken them yet.
+  const bool is_closed = is_taken_ || (options_.acceptance == Acceptance::kWhole && may_take());
+  const std::int64_t open = step_ + (is_closed ? 1 : 0);
+  TANDEM_CHECK(it.token <= open, "worker ", worker, " has a token of step ", it.token, ", and step ", open, " is open");
+  const Judgement judgement{.id = {.worker = worker, .sequence = it.sequence++},
+                            .is_accepted = it.token == open,
+                            .step = open,
+                            .staleness = open - it.token};
+  it.place = Place::kReady;
+  ++it.totals.offered;
+  if (judgement.is_accepted)
+    accepted_.push_back(judgement.id);
+  else
+    ++it.totals.dropped;
+  settle();
+  return judgement;
+}
+
+// --- the coordinator's turn -----------------------------------------------------------------------------------------
+
+// Where workers give several gradients anyway, those that are there give those of the others, too.
+int TokenProtocol::quorum() const {
+  return options_.aggregate > total_ ? options_.aggregate : std::min(options_.aggregate, working());
+}
+
+// A step that has its quorum is complete, whoever comes before it is taken.
+void TokenProtocol::settle() {
+  if (is_taken_ || accepted_.empty()) return;
+  if (has_ended_ || (working() > 0 && std::ssize(accepted_) >= quorum())) is_complete_ = true;
+}
+
+std::vector<GradientId> TokenProtocol::take() {
+  TANDEM_CHECK(may_take(), "step ", step_, " lacks gradients, or was taken");
+  is_complete_ = false;
+  is_taken_ = true;
+  taken_ = std::exchange(accepted_, {});
+  return taken_;
+}
+
+void TokenProtocol::advance() {
+  TANDEM_CHECK(is_taken_, "step ", step_, " was not taken");
+  for (const GradientId& each : taken_) ++seat(each.worker).totals.applied;
+  taken_.clear();
+  is_taken_ = false;
+  ++step_;
+  for (Seat& each : seats_) each.has_own_left = true;
+  if (options_.tokens == Tokens::kShared)
+    queue_.insert(queue_.end(), static_cast<std::size_t>(std::max(total_, options_.aggregate)), step_);
+}
+
+void TokenProtocol::set_step(std::int64_t step) {
+  TANDEM_CHECK(working() + count(Place::kResting) == 0, "the step is set to ", step, " while workers are there");
+  TANDEM_CHECK(step >= step_, "the step is set back from ", step_, " to ", step);
+  step_ = step;
+  for (std::int64_t& token : queue_) token = step;
+}
+
+std::vector<int> TokenProtocol::missing() const {
+  std::vector<int> missing;
+  for (int worker = 0; worker < options_.workers; ++worker) {
+    const bool works = seat(worker).place == Place::kReady || seat(worker).place == Place::kComputing;
+    const bool has_given = std::any_of(accepted_.begin(), accepted_.end(),
+                                       [worker](const GradientId& each) { return each.worker == worker; });
+    if (works && !has_given) missing.push_back(worker);
+  }
+  return missing;
+}
+
+std::string TokenProtocol::describe() const {
+  std::string text = concat("step ", step_,
+                            is_taken_      ? " is being made"
+                            : is_complete_ ? " is complete"
+                                           : " is open",
+                            " with ", accepted_.size(), " of ", quorum(), " gradients");
+  for (int worker = 0; worker < options_.workers; ++worker) {
+    const Seat& it = seat(worker);
+    text += concat("; worker ", worker);
+    if (it.place == Place::kAway) text += " is away";
+    if (it.place == Place::kReady) text += " waits for a token";
+    if (it.place == Place::kResting) text += " waits for all others";
+    if (it.place == Place::kComputing)
+      text += concat(" computes for step ", it.token, it.held == Held::kOther ? ", once more" : "");
+    if (it.place != Place::kAway && it.has_own_left) text += ", and has a token left";
+  }
+  for (const std::int64_t token : queue_) text += concat("; a token of step ", token);
+  return text + (has_ended_ ? "; all have left" : "");
+}
+
+int TokenProtocol::count(Place place) const {
+  return static_cast<int>(
+      std::count_if(seats_.begin(), seats_.end(), [place](const Seat& each) { return each.place == place; }));
+}
+
+}  // namespace tandem::sync

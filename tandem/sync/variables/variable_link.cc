@@ -1,0 +1,148 @@
+#include "tandem/sync/variables/variable_link.h"
+
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+
+#include <optional>
+#include <span>
+#include <utility>
+
+#include "tandem/base/error.h"
+#include "tandem/base/text.h"
+#include "tandem/sync/variables/variable_message.h"
+
+namespace tandem::sync {
+namespace {
+
+class LinkWithin final : public VariableLink {
+ public:
+  LinkWithin(std::shared_ptr<VariableService> variables, Replica& replica)
+      : variables_(std::move(variables)), replica_(replica) {
+    if (!replica.placement().device.is_cpu()) on_host_ = variables_->make_gradients();
+  }
+
+  Outcome exchange(const Offer& offer, const model::FlatParameters::Gradients* gradients,
+                   const Limits& limits) override {
+    Outcome mine;
+    variables_->exchange(offer, gradients == nullptr ? nullptr : &brought_home(*gradients), limits,
+                         [&](const Outcome& outcome, const std::vector<model::FlatBuffer>& values) {
+                           mine = outcome;
+                           take(values);
+                         });
+    return mine;
+  }
+
+  void rest(const Limits&) override { variables_->rest(replica_.placement().replica); }
+  std::int64_t resume(const Limits& limits) override {
+    std::int64_t step = 0;
+    variables_->resume(replica_.placement().replica, limits,
+                       [&](const Outcome& outcome, const std::vector<model::FlatBuffer>& values) {
+                         step = outcome.step;
+                         take(values);
+                       });
+    return step;
+  }
+  std::optional<Outcome> recall(const Recalled& told, const Limits&) override {
+    return variables_->recall(replica_.placement().replica, told);
+  }
+  void leave(const Limits&) override { variables_->leave(replica_.placement().replica); }
+  void depart(const std::vector<at::Tensor>& state, const Limits& limits) override {
+    const int me = replica_.placement().replica;
+    const auto let_go = [me](VariableService* variables) { variables->let_go(me); };
+    const std::unique_ptr<VariableService, decltype(let_go)> reader(variables_.get(), let_go);
+    variables_->depart(me, limits, [&](const std::vector<at::Tensor>& last) {
+      const at::NoGradGuard no_grad;
+      for (std::size_t i = 0; i < last.size(); ++i) state.at(i).copy_(last[i]);
+    });
+  }
+
+  void abort(const std::string& why) override {
+    const int me = replica_.placement().replica;
+    variables_->lose(me, std::make_exception_ptr(PeerLost(me, concat("replica ", me, " failed: ", why))));
+  }
+
+ private:
+  void take(const std::vector<model::FlatBuffer>& values) {
+    const at::NoGradGuard no_grad;
+    for (std::size_t b = 0; b < values.size(); ++b) {
+      at::Tensor mine = replica_.parameters().buffers()[b].values;
+      mine.copy_(values[b].values);
+    }
+  }
+
+  // On the CPU, where the variables are.
+  const model::FlatParameters::Gradients& brought_home(const model::FlatParameters::Gradients& gradients) {
+    if (!on_host_) return gradients;
+    const at::NoGradGuard no_grad;
+    for (std::size_t b = 0; b < gradients.flat.size(); ++b) {
+      if (gradients.flat[b].defined()) on_host_->flat[b].copy_(gradients.flat[b]);
+      for (std::size_t s = 0; s < gradients.sparse[b].size(); ++s) {
+        const at::Tensor& sparse = gradients.sparse[b][s];
+        on_host_->sparse[b][s] = sparse.defined() ? sparse.cpu() : sparse;
+      }
+    }
+    return *on_host_;
+  }
+
+  const std::shared_ptr<VariableService> variables_;
+  Replica& replica_;
+  std::optional<model::FlatParameters::Gradients> on_host_;
+};
+
+class LinkAcross final : public VariableLink {
+ public:
+  LinkAcross(const net::ServerAddress& server, Replica& replica, const Limits& limits)
+      : owner_(server.member), replica_(replica), client_(server, replica.placement().replica, limits) {}
+
+  Outcome exchange(const Offer& offer, const model::FlatParameters::Gradients* gradients,
+                   const Limits& limits) override {
+    const OfferMessage message(offer, gradients);
+    return read_values(call(kExchange, message.parts(), limits), replica_.parameters());
+  }
+
+  void rest(const Limits& limits) override { (void)call(kRest, {}, limits); }
+  std::int64_t resume(const Limits& limits) override {
+    const net::Message answer = call(kResume, {}, limits);
+    return answer.kind == kValues ? read_values(answer, replica_.parameters()).step : 0;
+  }
+  std::optional<Outcome> recall(const Recalled& told, const Limits& limits) override {
+    const net::Bytes bytes = std::as_bytes(std::span(&told, 1));
+    const net::Message answer = call(kRecall, {&bytes, 1}, limits);
+    if (answer.kind == kNotHere) return std::nullopt;
+    return read_fate(answer);
+  }
+  void leave(const Limits& limits) override { (void)call(kLeave, {}, limits); }
+  void depart(const std::vector<at::Tensor>& state, const Limits& limits) override {
+    read_state(call(kDepart, {}, limits), state);
+    client_.hang_up();  // by which the server knows that it is read
+  }
+  void abort(const std::string&) override { client_.hang_up(); }
+
+ private:
+  [[nodiscard]] net::Message call(VariableRequest request, std::span<const net::Bytes> parts, const Limits& limits) {
+    try {
+      return client_.call(request, parts, limits);
+    } catch (const PeerLost& lost) {
+      if (lost.peer() != owner_) throw;
+      throw PeerLost(owner_,
+                     concat(lost.what(), "; its process held the parameters and the optimizer's state of the run;",
+                            " unless survivors take over, go on from the last checkpoint"));
+    }
+  }
+
+  const int owner_;
+  Replica& replica_;
+  net::MessageClient client_;
+};
+
+}  // namespace
+
+std::unique_ptr<VariableLink> link_within(std::shared_ptr<VariableService> variables, Replica& replica) {
+  return std::make_unique<LinkWithin>(std::move(variables), replica);
+}
+
+std::unique_ptr<VariableLink> link_across(const net::ServerAddress& server, Replica& replica, const Limits& limits) {
+  return std::make_unique<LinkAcross>(server, replica, limits);
+}
+
+}  // namespace tandem::sync

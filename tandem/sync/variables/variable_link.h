@@ -1,0 +1,45 @@
+// sync/variable_link.h: a replica's way to the shared variables: calls within their process, messages from others.
+//
+// Threads: a link belongs to its replica's thread; abort() from any. Blocking: until `limits`. Errors: those of
+// VariableService, wherever they lie; PeerLost when their process is gone.
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tandem/net/message_client.h"
+#include "tandem/sync/replica.h"
+#include "tandem/sync/variables/variable_service.h"
+
+namespace tandem::sync {
+
+class VariableLink {
+ public:
+  virtual ~VariableLink() = default;
+
+  /// Offers the gradient (nullptr: none in this step), waits for the replica's turn, and reads the values into its flat
+  /// parameters.
+  virtual Outcome exchange(const Offer& offer, const model::FlatParameters::Gradients* gradients,
+                           const Limits& limits) = 0;
+  /// See VariableService. resume() reads the values, too, and returns their step, where steps are counted.
+  virtual void rest(const Limits& limits) = 0;
+  virtual std::int64_t resume(const Limits& limits) = 0;
+  /// See VariableService; nothing where the variables are not.
+  [[nodiscard]] virtual std::optional<Outcome> recall(const Recalled& told, const Limits& limits) = 0;
+  /// Nobody waits for this replica any more.
+  virtual void leave(const Limits& limits) = 0;
+  /// Leaves and waits until all have left; `state`, as state_of() and what else the variables keep, is then theirs. The
+  /// link is of no further use.
+  virtual void depart(const std::vector<at::Tensor>& state, const Limits& limits) = 0;
+  /// Ends the waits of the others for this replica.
+  virtual void abort(const std::string& why) = 0;
+};
+
+/// `replica` is not owned.
+[[nodiscard]] std::unique_ptr<VariableLink> link_within(std::shared_ptr<VariableService> variables, Replica& replica);
+[[nodiscard]] std::unique_ptr<VariableLink> link_across(const net::ServerAddress& server, Replica& replica,
+                                                        const Limits& limits);
+
+}  // namespace tandem::sync

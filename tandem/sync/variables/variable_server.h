@@ -1,0 +1,49 @@
+// sync/variable_server.h: lets replicas of other processes use shared variables, and ends everybody's waits when one of
+// them dies.
+//
+// Threads: constructed and destroyed by one. Waits for nobody.
+#pragma once
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tandem/net/message_server.h"
+#include "tandem/sync/variables/variable_service.h"
+
+namespace tandem::sync {
+
+/// Who answers and hears besides the variables. Called on the server's threads.
+struct ServerHooks {
+  /// The answer to a request that is not of a replica to the variables, else nothing.
+  std::function<std::optional<net::Message>(int member, const net::Message& request, const Limits& limits)> answer{};
+  /// In place of VariableService::lose(): the member may be none of the replicas.
+  std::function<void(int member, const std::exception_ptr& why)> lose{};
+};
+
+class VariableServer {
+ public:
+  /// `names`: of all replicas of the run, for messages. A replica whose connection ends before it has left makes the
+  /// variables fail with PeerLost. Whatever they fail with is told to all.
+  VariableServer(std::shared_ptr<VariableService> variables, std::vector<std::string> names, ServerHooks hooks = {});
+
+  ~VariableServer();
+
+  [[nodiscard]] const std::string& contact() const { return server_.contact(); }
+  /// Lets nobody in any more; see MessageServer.
+  void shut_door() { server_.shut_door(); }
+
+ private:
+  [[nodiscard]] net::Message serve(int replica, const net::Message& request, const Limits& limits);
+  void lose(int member, const std::string& how);
+  void exchange(int replica, const net::Message& request, const Limits& limits, const VariableService::Read& read);
+
+  const std::shared_ptr<VariableService> variables_;
+  const std::vector<std::string> names_;
+  const ServerHooks hooks_;
+  std::vector<model::FlatParameters::Gradients> gradients_;  // one set a replica
+  net::MessageServer server_;                                // last: its threads use the others
+};
+
+}  // namespace tandem::sync
