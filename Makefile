@@ -14,7 +14,7 @@ PREFIX ?= /usr/local
 SECONDS ?= 300
 RUN ?= runs/cartpole-$(shell date +%Y%m%d-%H%M%S)
 
-.PHONY: help train test parity bench bench-smoke count check check-all build install fuzz test-asan test-gpu test-learn test-namespaces test-slow clean distclean
+.PHONY: help train test parity bench bench-smoke count numbers check check-all build install fuzz test-asan test-gpu test-learn test-namespaces test-slow clean distclean
 
 help: ## this list (what a bare `make` does)
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' Makefile
@@ -54,6 +54,11 @@ count: ## instructions of fixed small workloads, against recorded bounds (ARGS=-
 	@tools/bootstrap --check
 	@tools/build release counted_work
 	@tools/count $(ARGS)
+
+numbers: ## whether small runs of every kind still end in the recorded states (ARGS=--accept records new ones)
+	@tools/bootstrap
+	@tools/build release tandem fashion_mnist
+	@tools/same_numbers $(ARGS)
 
 check: ## format, tidy, layers, headers, lock annotations: of what changed against main
 	@tools/bootstrap --check
