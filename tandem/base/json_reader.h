@@ -41,6 +41,7 @@ class JsonValue {
   [[nodiscard]] bool is_array() const { return std::holds_alternative<Array>(content_); }
   [[nodiscard]] bool is_object() const { return std::holds_alternative<Object>(content_); }
   [[nodiscard]] bool is_number() const;
+  [[nodiscard]] bool is_integer() const;
 
   [[nodiscard]] bool as_bool() const;
   [[nodiscard]] std::int64_t as_int64() const;

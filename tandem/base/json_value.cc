@@ -21,6 +21,8 @@ const Kind& expect(const JsonValue::Content& content, std::string_view expected)
 
 }  // namespace
 
+bool JsonValue::is_integer() const { return content_.index() == 2 || content_.index() == 3; }
+
 bool JsonValue::is_number() const { return content_.index() >= 2 && content_.index() <= 4; }
 
 bool JsonValue::as_bool() const { return expect<bool>(content_, "a truth value"); }

@@ -24,8 +24,12 @@ class Record {
   }
 
   [[nodiscard]] const std::vector<std::pair<std::string, MetricValue>>& fields() const { return fields_; }
-  /// The value of a field, or null where there is none of that name.
+  /// The value of a field; a null pointer where no field has that name.
   [[nodiscard]] const MetricValue* find(std::string_view name) const;
+  /// The number of a field; NaN where the field is absent, null or text.
+  [[nodiscard]] double number(std::string_view name) const;
+
+  friend bool operator==(const Record&, const Record&) = default;
 
  private:
   std::vector<std::pair<std::string, MetricValue>> fields_;

@@ -86,11 +86,10 @@ void say_outcome(Progress& progress, const Summary& summary, const RunPaths& pat
   progress.say(concat("run folder: ", folder, "  (curve.png, summary.json, checkpoints)"));
   if (summary.end != RunEnd::kFinished) {
     progress.say(concat("to go on: ", program_name(), " resume ", folder));
-  } else if (last.policies.empty()) {
+  } else if (const std::string policy = first_policy(last.figures); policy.empty()) {
     progress.say(concat("next: ", program_name(), " eval ", folder, " --episodes 100"));
   } else {
-    progress.say(concat("next: ", program_name(), " export ", folder, " --policy ", last.policies.front().name,
-                        " -o policy.pt"));
+    progress.say(concat("next: ", program_name(), " export ", folder, " --policy ", policy, " -o policy.pt"));
   }
 }
 

@@ -26,14 +26,14 @@ void write_members(JsonWriter& json, const Record& record) {
   }
 }
 
-void write_figure(JsonWriter& json, const char* name, const OverStepMetrics& figure) {
+void write_figure(JsonWriter& json, const char* name, const OverSteps& figure) {
   json.key(name).begin_object();
   json.key("min").value(figure.min).key("mean").value(figure.mean).key("max").value(figure.max).end_object();
 }
 
-void write_steps(JsonWriter& json, const GradientMetrics& steps) {
-  json.key("steps").begin_object().key("made").value(steps.steps);
-  write_figure(json, "gradients", steps.step_gradients);
+void write_steps(JsonWriter& json, const StepSummary& steps) {
+  json.key("steps").begin_object().key("made").value(steps.made);
+  write_figure(json, "gradients", steps.gradients);
   write_figure(json, "effective_batch", steps.effective_batch);
   json.end_object();
 }

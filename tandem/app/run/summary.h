@@ -21,6 +21,18 @@ struct ReplicaUsage {
   std::int64_t staleness_max = 0;
 };
 
+/// One figure over the steps of a run.
+struct OverSteps {
+  double min = 0, mean = 0, max = 0;
+};
+
+/// The optimizer steps that this process made, where gradients may be dropped.
+struct StepSummary {
+  std::int64_t made = 0;
+  OverSteps gradients = {};        // gradients that a step was made of
+  OverSteps effective_batch = {};  // rows that these gradients were of
+};
+
 /// How the run came to its end. kFailed: by an error; after its last checkpoint it is lost.
 enum class RunEnd { kFinished, kStopped, kFailed };
 [[nodiscard]] const char* name_of(RunEnd end);  // as in summary.json
@@ -37,7 +49,7 @@ struct Summary {
   std::optional<std::int64_t> solved_at_env_steps;  // when episode_return_mean first reached the threshold
   std::string failure = {};                         // of a run that failed: what the error said
   std::string params_sha256, state_sha256;          // empty when it failed
-  std::optional<GradientMetrics> steps = {};        // where gradients may be dropped: all steps of this process
+  std::optional<StepSummary> steps = {};            // none where no gradient may be dropped
   double peak_rss_mb = 0;
   std::vector<ReplicaUsage> replicas;
   std::string torch, cpu;  // version, and instruction set: within these the same numbers come again

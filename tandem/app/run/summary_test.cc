@@ -52,7 +52,7 @@ TEST(SummaryTest, TellsHowOldThePoliciesWere) {
 TEST(SummaryTest, TellsTheEffectiveBatchesOfItsSteps) {
   Summary summary;
   EXPECT_EQ(read_json(to_json(summary)).find("steps"), nullptr) << "of runs that may drop gradients";
-  summary.steps = GradientMetrics{.steps = 5, .step_gradients = {.min = 2, .mean = 2.5, .max = 3}};
+  summary.steps = StepSummary{.made = 5, .gradients = {.min = 2, .mean = 2.5, .max = 3}};
   summary.steps->effective_batch = {.min = 64, .mean = 80, .max = 96};
   const JsonValue steps = read_json(to_json(summary)).at("steps");
   EXPECT_EQ(steps.at("made").as_int64(), 5);
@@ -65,20 +65,14 @@ TEST(SummaryTest, AnUnsolvedTaskIsNull) {
   EXPECT_TRUE(read_json(to_json(Summary{})).at("solved_at_env_steps").is_null());
 }
 
-TEST(UpdateMetricsTest, EveryFieldOfTheLineIsThereAndUnknownOnesAreNull) {
-  UpdateMetrics metrics;
-  metrics.updates = 3;
-  metrics.learning_rate = 2.5e-4;
-  const Record record = to_record(metrics);
-  for (const char* name :
-       {"updates", "env_steps", "wall_s", "env_steps_per_s", "episode_return_mean", "episode_length_mean",
-        "policy_loss", "value_loss", "entropy", "approx_kl", "clip_fraction", "explained_variance", "grad_norm",
-        "learning_rate", "sample_ms", "load_ms", "learn_ms", "sync_ms"}) {
-    EXPECT_NE(record.find(name), nullptr) << name;
-  }
-  EXPECT_EQ(*record.find("updates"), MetricValue(std::int64_t{3}));
-  EXPECT_EQ(*record.find("learning_rate"), MetricValue(2.5e-4));
-  EXPECT_EQ(*record.find("episode_return_mean"), MetricValue(nullptr));
+TEST(SummaryTest, HoldsEveryFigureOfTheLastUpdate) {
+  Summary summary;
+  summary.last.updates = 3;
+  summary.last.figures.add("learning_rate", 2.5e-4);
+  const JsonValue read = read_json(to_json(summary));
+  EXPECT_EQ(read.at("updates").as_int64(), 3);
+  EXPECT_EQ(read.at("learning_rate").as_double(), 2.5e-4);
+  EXPECT_TRUE(read.at("episode_return_mean").is_null()) << "no episode has ended";
 }
 
 }  // namespace

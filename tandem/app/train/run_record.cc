@@ -14,100 +14,13 @@
 #include "tandem/metrics/jsonl_sink.h"
 #include "tandem/metrics/process_stats.h"
 #include "tandem/metrics/tensorboard_sink.h"
+#include "tandem/rl/algo/report_figures.h"
 
 namespace tandem::app {
 namespace {
 
-LearnerMetrics learner_metrics(const pipeline::PipelineReport& report) {
-  return {.learner_steps = report.steps,
-          .samples_sampled = report.samples_sampled,
-          .samples_trained = report.samples_trained,
-          .samples_dropped = report.samples_dropped,
-          .policy_lag_mean = report.lag.mean(),
-          .policy_lag_max = report.lag.max(),
-          .learner_queue_size = report.queue_size.mean,
-          .learner_queue_size_std = report.queue_size.standard_deviation,
-          .learner_queue_size_min = report.queue_size.min,
-          .learner_queue_size_median = report.queue_size.median,
-          .learner_queue_size_q90 = report.queue_size.quantile_90,
-          .learner_queue_size_max = report.queue_size.max,
-          .learner_grad_time_ms = report.grad_ms,
-          .learner_load_time_ms = report.load_ms,
-          .learner_load_wait_time_ms = report.load_wait_ms,
-          .learner_dequeue_time_ms = report.dequeue_ms,
-          .learner_idle = report.learner_idle,
-          .workers_idle = report.workers_idle};
-}
-
-std::optional<RankLearningMetrics> rank_learning(const std::vector<rl::RankReport>& ranks) {
-  using Learning = rl::RankReport::Learning;
-  std::vector<Learning> all;
-  for (const rl::RankReport& rank : ranks) {
-    if (rank.learning) all.push_back(*rank.learning);
-  }
-  if (all.empty()) return std::nullopt;
-  const auto over = [&all](double Learning::*figure) {
-    std::vector<double> figures;
-    for (const Learning& its : all) figures.push_back(its.*figure);
-    return over_ranks(figures);
-  };
-  return RankLearningMetrics{.rows_trained = over(&Learning::rows),
-                             .policy_loss = over(&Learning::policy_loss),
-                             .value_loss = over(&Learning::value_loss),
-                             .entropy = over(&Learning::entropy),
-                             .approx_kl = over(&Learning::approx_kl),
-                             .clip_fraction = over(&Learning::clip_fraction)};
-}
-
-RankMetrics rank_metrics(const std::vector<rl::RankReport>& ranks) {
-  std::vector<double> sample, learn, wait, rate;
-  for (const rl::RankReport& rank : ranks) {
-    sample.push_back(1e3 * rank.sample_seconds);
-    learn.push_back(1e3 * rank.learn_seconds);
-    wait.push_back(1e3 * rank.wait_seconds);
-    rate.push_back(static_cast<double>(rank.env_steps) / rank.seconds());
-  }
-  return {.sample_ms = over_ranks(sample),
-          .learn_ms = over_ranks(learn),
-          .wait_ms = over_ranks(wait),
-          .env_steps_per_s = over_ranks(rate),
-          .learning = rank_learning(ranks)};
-}
-
-GradientMetrics gradient_metrics(const std::vector<learner::ReplicaGradients>& replicas, const sync::StepSizes& sizes) {
-  const auto over_steps = [&sizes](sync::OverSteps sync::StepSizes::*figure) {
-    return OverStepMetrics{.min = (sizes.*figure).least, .mean = sizes.mean_of(figure), .max = (sizes.*figure).most};
-  };
-  GradientMetrics metrics{.steps = sizes.steps,
-                          .step_gradients = over_steps(&sync::StepSizes::gradients),
-                          .effective_batch = over_steps(&sync::StepSizes::rows)};
-  for (const auto& [totals, waited_seconds] : replicas) {
-    metrics.replicas.push_back({.offered = totals.offered,
-                                .accepted = totals.accepted(),
-                                .applied = totals.applied,
-                                .dropped = totals.dropped,
-                                .waited_ms = 1e3 * waited_seconds});
-  }
-  return metrics;
-}
-
-PolicyMetrics policy_metrics(const rl::PolicyReport& report) {
-  PolicyMetrics metrics{.name = report.name, .episodes = report.episodes, .decisions = report.decisions};
-  if (report.episodes > 0) {
-    metrics.episode_return_mean = report.episode_return_mean;
-    metrics.episode_length_mean = report.episode_length_mean;
-  }
-  if (!report.learning) return metrics;
-  metrics.learning = PolicyLearning{.policy_loss = report.learning->policy_loss,
-                                    .value_loss = report.learning->value_loss,
-                                    .entropy = report.learning->entropy,
-                                    .approx_kl = report.learning->approx_kl,
-                                    .clip_fraction = report.learning->clip_fraction,
-                                    .explained_variance = report.learning->explained_variance,
-                                    .grad_norm = report.learning->grad_norm,
-                                    .learning_rate = report.learning->learning_rate,
-                                    .entropy_coef = report.learning->entropy_coef};
-  return metrics;
+OverSteps over_steps(const sync::StepSizes& sizes, sync::OverSteps sync::StepSizes::*figure) {
+  return {.min = (sizes.*figure).least, .mean = sizes.mean_of(figure), .max = (sizes.*figure).most};
 }
 
 bool may_have_fewer_rows(const TrainOptions& options) {
@@ -237,37 +150,15 @@ void RunRecord::account(const rl::RunReport& report) {
     last_.episode_return_mean = report.episode_return_mean;
     last_.episode_length_mean = report.episode_length_mean;
   }
-  last_.policy_loss = report.learning.policy_loss;
-  last_.value_loss = report.learning.value_loss;
-  last_.entropy = report.learning.entropy;
-  last_.approx_kl = report.learning.approx_kl;
-  last_.clip_fraction = report.learning.clip_fraction;
-  last_.explained_variance = report.learning.explained_variance;
-  last_.grad_norm = report.learning.grad_norm;
-  last_.learning_rate = report.learning.learning_rate;
-  last_.sample_ms = 1e3 * report.sample_seconds;
-  last_.load_ms = 1e3 * report.learning.load_seconds;
-  last_.learn_ms = 1e3 * report.learning.learn_seconds;
-  last_.sync_ms = 1e3 * report.learning.sync_seconds;
-  if (report.learning.kl_coef > 0) last_.kl_coef = report.learning.kl_coef;
-  // A run may go on as one rank, or under another strategy, than the one whose last line this began with.
-  last_.ranks.reset();
-  last_.gradients.reset();
-  last_.rollouts.reset();
-  if (report.ranks.size() > 1) last_.ranks = rank_metrics(report.ranks);
+  last_.figures = rl::figures_of(report);
   if (report.rollouts) {
     if (!rollouts_) open_rollouts(run_.updates() - 1);
     rollouts_->append(run_.updates(), report.rollouts->steps);
-    last_.rollouts = {.rows_cut = report.rollouts->rows_cut, .saved_ms = 1e3 * report.rollouts->saved_seconds};
   }
-  last_.policies.clear();
-  for (const rl::PolicyReport& policy : report.policies) last_.policies.push_back(policy_metrics(policy));
   pipeline_ = report.pipeline;
-  if (pipeline_) last_.learner = learner_metrics(*pipeline_);
   if (report.gradients) {
     step_sizes_.add(report.gradients->sizes);
     replica_gradients_ = report.gradients->replicas;
-    last_.gradients = gradient_metrics(replica_gradients_, report.gradients->sizes);
   }
   note_solved(report);
   place_.progress.update(last_);
@@ -337,7 +228,9 @@ void RunRecord::failed(const std::string& why) {
 }
 
 void RunRecord::account_gradients(Summary& summary) const {
-  summary.steps = gradient_metrics(replica_gradients_, step_sizes_);
+  summary.steps = StepSummary{.made = step_sizes_.steps,
+                              .gradients = over_steps(step_sizes_, &sync::StepSizes::gradients),
+                              .effective_batch = over_steps(step_sizes_, &sync::StepSizes::rows)};
   for (std::size_t i = 0; i < summary.replicas.size(); ++i)
     summary.replicas[i].applied = replica_gradients_.at(i).totals.applied;
   std::istringstream table(learner::table_of(replica_gradients_, step_sizes_));

@@ -1,6 +1,7 @@
 #include "tandem/app/tune/measurement.h"
 
 #include <algorithm>
+#include <string_view>
 
 #include "tandem/base/check.h"
 
@@ -19,9 +20,10 @@ double median_of(const std::vector<RunSample>& runs, double RunSample::*figure) 
   return median(std::move(values));
 }
 
-double mean_of(std::span<const UpdateMetrics> updates, double (*figure)(const UpdateMetrics&)) {
+// The mean of a figure of metrics.jsonl.
+double mean_of(std::span<const UpdateMetrics> updates, std::string_view figure) {
   double sum = 0;
-  for (const UpdateMetrics& update : updates) sum += figure(update);
+  for (const UpdateMetrics& update : updates) sum += update.figures.number(figure);
   return sum / static_cast<double>(updates.size());
 }
 
@@ -34,16 +36,15 @@ RunSample sample_of(std::span<const UpdateMetrics> updates) {
   RunSample sample;
   sample.seconds = last.wall_s - first.wall_s;
   sample.env_steps_per_s = static_cast<double>(last.env_steps - first.env_steps) / sample.seconds;
-  if (last.learner) {
-    sample.sample = mean_of(measured, [](const UpdateMetrics& update) { return 1 - update.learner->workers_idle; });
-    sample.learn = mean_of(measured, [](const UpdateMetrics& update) { return 1 - update.learner->learner_idle; });
+  if (last.figures.find("learner_idle") != nullptr) {
+    sample.sample = 1 - mean_of(measured, "workers_idle");
+    sample.learn = 1 - mean_of(measured, "learner_idle");
     return sample;
   }
   const double ms_an_update = 1e3 * sample.seconds / static_cast<double>(measured.size());
-  sample.sample = mean_of(measured, [](const UpdateMetrics& update) { return update.sample_ms; }) / ms_an_update;
-  sample.learn =
-      mean_of(measured, [](const UpdateMetrics& update) { return update.load_ms + update.learn_ms; }) / ms_an_update;
-  sample.sync = mean_of(measured, [](const UpdateMetrics& update) { return update.sync_ms; }) / ms_an_update;
+  sample.sample = mean_of(measured, "sample_ms") / ms_an_update;
+  sample.learn = (mean_of(measured, "load_ms") + mean_of(measured, "learn_ms")) / ms_an_update;
+  sample.sync = mean_of(measured, "sync_ms") / ms_an_update;
   return sample;
 }
 

@@ -17,10 +17,7 @@ Measured measured(const std::vector<double>& rates, std::size_t options = 1, Lea
 
 UpdateMetrics update(std::int64_t env_steps, double wall_s, double sample_ms, double learn_ms) {
   UpdateMetrics metrics{.env_steps = env_steps, .wall_s = wall_s};
-  metrics.sample_ms = sample_ms;
-  metrics.load_ms = 10;
-  metrics.learn_ms = learn_ms;
-  metrics.sync_ms = 50;
+  metrics.figures.add("sample_ms", sample_ms).add("load_ms", 10.0).add("learn_ms", learn_ms).add("sync_ms", 50.0);
   return metrics;
 }
 
@@ -37,7 +34,7 @@ TEST(MeasurementTest, ARunIsMeasuredFromTheEndOfItsFirstUpdate) {
 TEST(MeasurementTest, OfAPipelineTheSharesAreHowLongItsThreadsWereBusy) {
   std::vector<UpdateMetrics> updates{update(0, 1, 0, 0), update(10, 2, 0, 0), update(20, 3, 0, 0)};
   for (std::size_t i = 0; i < updates.size(); ++i)
-    updates[i].learner = LearnerMetrics{.learner_idle = i == 1 ? 0.5 : 0.25, .workers_idle = i == 2 ? 0.75 : 0.25};
+    updates[i].figures.add("learner_idle", i == 1 ? 0.5 : 0.25).add("workers_idle", i == 2 ? 0.75 : 0.25);
   const RunSample sample = sample_of(updates);
   EXPECT_DOUBLE_EQ(sample.sample, 0.5);
   EXPECT_DOUBLE_EQ(sample.learn, 0.625);

@@ -1,0 +1,140 @@
+#include "tandem/rl/algo/report_figures.h"
+
+#include <algorithm>
+#include <array>
+#include <functional>
+#include <numeric>
+#include <span>
+#include <string>
+#include <utility>
+
+#include "tandem/base/text.h"
+
+namespace tandem::rl {
+namespace {
+
+constexpr std::array kLearning{
+    std::pair{"policy_loss", &LearnReport::policy_loss},
+    std::pair{"value_loss", &LearnReport::value_loss},
+    std::pair{"entropy", &LearnReport::entropy},
+    std::pair{"approx_kl", &LearnReport::approx_kl},
+    std::pair{"clip_fraction", &LearnReport::clip_fraction},
+    std::pair{"explained_variance", &LearnReport::explained_variance},
+    std::pair{"grad_norm", &LearnReport::grad_norm},
+    std::pair{"learning_rate", &LearnReport::learning_rate},
+};
+
+constexpr std::array kRankLearning{
+    std::pair{"rows_trained", &RankReport::Learning::rows},
+    std::pair{"policy_loss", &RankReport::Learning::policy_loss},
+    std::pair{"value_loss", &RankReport::Learning::value_loss},
+    std::pair{"entropy", &RankReport::Learning::entropy},
+    std::pair{"approx_kl", &RankReport::Learning::approx_kl},
+    std::pair{"clip_fraction", &RankReport::Learning::clip_fraction},
+};
+
+double ms(double seconds) { return 1e3 * seconds; }
+
+void add_learning(const LearnReport& learning, const std::string& prefix, Record& record) {
+  for (const auto& [name, member] : kLearning) record.add(prefix + name, learning.*member);
+}
+
+void add_over(const std::string& name, double least, double mean, double most, Record& record) {
+  record.add(name + "_min", least).add(name + "_mean", mean).add(name + "_max", most);
+}
+
+// `figure` of each of `all`, which are not empty.
+template <typename Rank, typename Figure>
+void add_over_ranks(const std::string& name, const std::vector<Rank>& all, Figure figure, Record& record) {
+  double least = std::invoke(figure, all.front()), most = least, sum = 0;
+  for (const Rank& its : all) {
+    const double value = std::invoke(figure, its);
+    least = std::min(least, value);
+    most = std::max(most, value);
+    sum += value;
+  }
+  add_over("rank_" + name, least, sum / static_cast<double>(all.size()), most, record);
+}
+
+// Ranks that had no rows to learn from have no part in the figures of learning.
+void add_ranks(const std::vector<RankReport>& ranks, Record& record) {
+  add_over_ranks(
+      "sample_ms", ranks, [](const RankReport& rank) { return ms(rank.sample_seconds); }, record);
+  add_over_ranks(
+      "learn_ms", ranks, [](const RankReport& rank) { return ms(rank.learn_seconds); }, record);
+  add_over_ranks(
+      "wait_ms", ranks, [](const RankReport& rank) { return ms(rank.wait_seconds); }, record);
+  const auto rate = [](const RankReport& rank) { return static_cast<double>(rank.env_steps) / rank.seconds(); };
+  add_over_ranks("env_steps_per_s", ranks, rate, record);
+  std::vector<RankReport::Learning> learning;
+  for (const RankReport& rank : ranks) {
+    if (rank.learning) learning.push_back(*rank.learning);
+  }
+  if (learning.empty()) return;
+  for (const auto& [name, member] : kRankLearning) add_over_ranks(name, learning, member, record);
+}
+
+void add_pipeline(const pipeline::PipelineReport& report, Record& record) {
+  record.add("learner_steps", report.steps);
+  record.add("samples_sampled", report.samples_sampled).add("samples_trained", report.samples_trained);
+  record.add("samples_dropped", report.samples_dropped);
+  record.add("policy_lag_mean", report.lag.mean()).add("policy_lag_max", report.lag.max());
+  record.add("learner_queue_size", report.queue_size.mean);
+  record.add("learner_queue_size_std", report.queue_size.standard_deviation);
+  record.add("learner_queue_size_min", report.queue_size.min);
+  record.add("learner_queue_size_median", report.queue_size.median);
+  record.add("learner_queue_size_q90", report.queue_size.quantile_90);
+  record.add("learner_queue_size_max", report.queue_size.max);
+  record.add("learner_grad_time_ms", report.grad_ms).add("learner_load_time_ms", report.load_ms);
+  record.add("learner_load_wait_time_ms", report.load_wait_ms).add("learner_dequeue_time_ms", report.dequeue_ms);
+  record.add("learner_idle", report.learner_idle).add("workers_idle", report.workers_idle);
+}
+
+void add_gradients(const learner::GradientReport& report, Record& record) {
+  const sync::StepSizes& sizes = report.sizes;
+  const auto add_over_steps = [&](const char* name, sync::OverSteps sync::StepSizes::*figure) {
+    add_over(name, (sizes.*figure).least, sizes.mean_of(figure), (sizes.*figure).most, record);
+  };
+  record.add("steps_made", sizes.steps);
+  add_over_steps("step_gradients", &sync::StepSizes::gradients);
+  add_over_steps("effective_batch", &sync::StepSizes::rows);
+  for (std::size_t i = 0; i < report.replicas.size(); ++i) {
+    const auto& [totals, waited_seconds] = report.replicas[i];
+    const std::string prefix = concat("replica/", i, "/");
+    record.add(prefix + "offered", totals.offered).add(prefix + "accepted", totals.accepted());
+    record.add(prefix + "applied", totals.applied).add(prefix + "dropped", totals.dropped);
+    record.add(prefix + "waited_ms", ms(waited_seconds));
+  }
+}
+
+void add_policy(const PolicyReport& policy, Record& record) {
+  const std::string prefix = concat("policy/", policy.name, "/");
+  const auto if_any_ended = [&](double mean) { return policy.episodes > 0 ? std::optional(mean) : std::nullopt; };
+  record.add(prefix + "episodes", policy.episodes);
+  record.add(prefix + "episode_return_mean", if_any_ended(policy.episode_return_mean));
+  record.add(prefix + "episode_length_mean", if_any_ended(policy.episode_length_mean));
+  record.add(prefix + "decisions", policy.decisions);
+  if (!policy.learning) return;
+  add_learning(*policy.learning, prefix, record);
+  record.add(prefix + "entropy_coef", policy.learning->entropy_coef);
+}
+
+}  // namespace
+
+Record figures_of(const RunReport& report) {
+  Record record;
+  add_learning(report.learning, "", record);
+  record.add("sample_ms", ms(report.sample_seconds)).add("load_ms", ms(report.learning.load_seconds));
+  record.add("learn_ms", ms(report.learning.learn_seconds)).add("sync_ms", ms(report.learning.sync_seconds));
+  if (report.learning.kl_coef > 0) record.add("kl_coef", report.learning.kl_coef);
+  if (report.ranks.size() > 1) add_ranks(report.ranks, record);
+  if (report.rollouts) {
+    record.add("rows_cut", report.rollouts->rows_cut).add("saved_ms", ms(report.rollouts->saved_seconds));
+  }
+  if (report.pipeline) add_pipeline(*report.pipeline, record);
+  if (report.gradients) add_gradients(*report.gradients, record);
+  for (const PolicyReport& policy : report.policies) add_policy(policy, record);
+  return record;
+}
+
+}  // namespace tandem::rl
