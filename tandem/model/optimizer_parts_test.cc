@@ -37,7 +37,8 @@ struct MixedSizes : torch::nn::Module {
 };
 
 struct Trained {
-  explicit Trained(const OptimizerOptions& rule) : flat(std::make_shared<MixedSizes>(rule), {}), optimizer(flat, {rule}) {
+  explicit Trained(const OptimizerOptions& rule)
+      : flat(std::make_shared<MixedSizes>(rule), {}), optimizer(flat, {rule}) {
     gradients = flat.make_gradients([](std::int64_t count, at::ScalarType dtype) { return at::empty({count}, dtype); });
   }
   // Gradients that tell the step; parameter `absent` has none.
