@@ -10,7 +10,7 @@
 #include "tandem/base/error.h"
 #include "tandem/comm/host_group.h"
 #include "tandem/comm/layered_group.h"
-#include "tandem/comm/store/pause.h"
+#include "tandem/comm/store/store.h"
 #include "tandem/comm/testing/layers_of_groups.h"
 #include "tandem/shm/testing/process_world.h"
 

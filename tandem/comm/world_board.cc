@@ -8,7 +8,7 @@
 #include "tandem/base/error.h"
 #include "tandem/base/mutex.h"
 #include "tandem/base/text.h"
-#include "tandem/comm/store/token.h"
+#include "tandem/comm/store/store.h"
 #include "tandem/concurrency/worker.h"
 #include "tandem/shm/meeting.h"
 

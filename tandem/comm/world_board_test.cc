@@ -9,7 +9,7 @@
 
 #include "tandem/base/error.h"
 #include "tandem/base/testing/eventually.h"
-#include "tandem/comm/store/memory_store.h"
+#include "tandem/comm/store/store.h"
 
 namespace tandem::comm {
 namespace {

@@ -12,7 +12,7 @@
 #include <utility>
 
 #include "tandem/base/error.h"
-#include "tandem/comm/store/memory_store.h"
+#include "tandem/comm/store/store.h"
 #include "tandem/comm/testing/group_laws.h"
 #include "tandem/comm/testing/store_process.h"
 #include "tandem/concurrency/testing/within.h"

@@ -1,8 +1,7 @@
-#include "tandem/comm/store/census.h"
-
 #include <gtest/gtest.h>
 
 #include "tandem/base/text.h"
+#include "tandem/comm/store/rendezvous.h"
 
 namespace tandem::comm {
 namespace {

@@ -1,17 +1,66 @@
 #include "tandem/comm/store/launcher_environment.h"
 
+#include <charconv>
 #include <cstdint>
 #include <cstdlib>
+#include <vector>
 
+#include "tandem/base/error.h"
 #include "tandem/base/process_name.h"
 #include "tandem/base/text.h"
-#include "tandem/comm/store/launcher_variables.h"
-#include "tandem/comm/store/slurm_node_list.h"
 
 namespace tandem::comm {
 namespace {
 
 constexpr int kMostRanks = 1'000'000, kMostRestarts = 1'000'000'000, kLastPort = 65535;
+
+// Reads environment variables and gathers what is wrong with them. Threads: single-thread.
+class LauncherVariables {
+ public:
+  explicit LauncherVariables(const Lookup& lookup) : lookup_(lookup) {}
+
+  // Nothing when it is not set, or empty.
+  [[nodiscard]] std::optional<std::string> text(const std::string& name) const {
+    std::optional<std::string> value = lookup_(name);
+    if (value && value->empty()) value.reset();
+    return value;
+  }
+  [[nodiscard]] bool has(const std::string& name) const { return text(name).has_value(); }
+  // The first of the variables that is set, else the last.
+  [[nodiscard]] std::string first_set(const std::vector<std::string>& names) const {
+    for (const std::string& name : names) {
+      if (has(name)) return name;
+    }
+    return names.back();
+  }
+
+  // A whole number in [least, most]; another value is a fault, and nothing is returned.
+  std::optional<int> number(const std::string& name, int least, int most) {
+    const std::optional<std::string> value = text(name);
+    if (!value) return std::nullopt;
+    int number = 0;
+    const char* const end = value->data() + value->size();
+    const auto [stop, error] = std::from_chars(value->data(), end, number);
+    if (error == std::errc() && stop == end && number >= least && number <= most) return number;
+    add_fault(concat(name, " = ", *value, ": expected an integer from ", least, " to ", most));
+    return std::nullopt;
+  }
+  // The same, which is also a fault when it is not set; `meaning` says what it is needed for.
+  std::optional<int> required_number(const std::string& name, int least, int most, const std::string& meaning) {
+    if (!has(name)) add_fault(concat(name, " is not set: ", meaning));
+    return number(name, least, most);
+  }
+
+  void add_fault(const std::string& fault) { faults_.push_back(fault); }
+  // Throws ConfigError when there were faults.
+  void finish() const {
+    if (!faults_.empty()) throw ConfigError(faults_);
+  }
+
+ private:
+  const Lookup& lookup_;
+  std::vector<std::string> faults_;
+};
 
 // What the variables of one launcher are called.
 struct VariableNames {
@@ -189,6 +238,27 @@ std::string why_none_survive(const LauncherEnvironment& environment) {
              "ranks";
   }
   return "";
+}
+
+std::optional<std::string> first_host(std::string_view node_list) {
+  std::string host;
+  while (!node_list.empty() && node_list.front() != ',') {
+    if (node_list.front() != '[') {
+      if (node_list.front() == ']') return std::nullopt;
+      host += node_list.front();
+      node_list.remove_prefix(1);
+      continue;
+    }
+    const std::size_t end = node_list.find(']');
+    if (end == std::string_view::npos) return std::nullopt;
+    const std::string_view ranges = node_list.substr(1, end - 1);
+    const std::string_view first = ranges.substr(0, ranges.find_first_of(",-"));
+    if (first.empty()) return std::nullopt;
+    host += first;
+    node_list.remove_prefix(end + 1);
+  }
+  if (host.empty()) return std::nullopt;
+  return host;
 }
 
 LauncherEnvironment read_launcher_environment(const Lookup& lookup) {

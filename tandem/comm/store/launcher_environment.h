@@ -12,6 +12,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 
 namespace tandem::comm {
 
@@ -62,5 +63,9 @@ using Lookup = std::function<std::optional<std::string>(const std::string& name)
 
 /// For the log: "rank 1 of 4 (local rank 1 of 2) on gpu-a, by torchrun; store at 10.0.0.1:29500, which ...".
 [[nodiscard]] std::string describe(const LauncherEnvironment& environment);
+
+/// The first host of a list as Slurm writes it: "node[07-09,12],login1" gives "node07"; "rack[1-2]-n[3,5]" gives
+/// "rack1-n3". Nothing when the text is no such list.
+[[nodiscard]] std::optional<std::string> first_host(std::string_view node_list);
 
 }  // namespace tandem::comm

@@ -6,7 +6,6 @@
 #include <map>
 
 #include "tandem/base/error.h"
-#include "tandem/comm/store/slurm_node_list.h"
 
 namespace tandem::comm {
 namespace {

@@ -1,8 +1,5 @@
 #include "tandem/comm/store/launcher_word.h"
 
-#include "tandem/base/text.h"
-#include "tandem/comm/store/rendezvous_keys.h"
-
 namespace tandem::comm {
 
 std::unique_ptr<Store> rendezvous_part(Store& store, const std::string& run_id, int restart_count) {

@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 
+#include "tandem/base/text.h"
 #include "tandem/comm/store/store.h"
 
 namespace tandem::comm {
@@ -37,5 +38,19 @@ void tell_end(Store& part, const Life& who, const std::string& how);
 
 /// The deadline of the run, after which its ranks take a silent one for lost; nothing where ranks do not meet anew.
 [[nodiscard]] std::optional<std::chrono::milliseconds> deadline_of_run(Store& part);
+
+// --- the keys of that part, for this file and comm/store/rendezvous.cc ---
+
+inline constexpr const char* kBegunKey = "begun";        // there since round 0
+inline constexpr const char* kOverKey = "over";          // there when the run has ended well
+inline constexpr const char* kDeadlineKey = "deadline";  // of a member without a sign of life, in ms
+
+[[nodiscard]] inline std::string name_of(const Life& life) { return concat(life.rank, ".", life.restarts); }
+/// How a process ended, by its launcher's word.
+[[nodiscard]] inline std::string end_key(const Life& who) { return "ended/" + name_of(who); }
+/// Why the others have gone on without it.
+[[nodiscard]] inline std::string left_key(const Life& who) { return "left/" + name_of(who); }
+/// There when it is, or was, a member of a round.
+[[nodiscard]] inline std::string let_in_key(const Life& who) { return "in/" + name_of(who); }
 
 }  // namespace tandem::comm

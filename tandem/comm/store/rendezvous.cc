@@ -7,9 +7,6 @@
 #include "tandem/base/check.h"
 #include "tandem/base/error.h"
 #include "tandem/base/text.h"
-#include "tandem/comm/store/census.h"
-#include "tandem/comm/store/reconnecting_store.h"
-#include "tandem/comm/store/rendezvous_keys.h"
 
 namespace tandem::comm {
 namespace {

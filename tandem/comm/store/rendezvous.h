@@ -10,11 +10,11 @@
 // it (comm/launcher_word.h). A member that has ended, or that was silent until the deadline, breaks the round: whoever
 // waits for it may give up. The next round is decided when each member has come, has ended, or has been silent for 3 s:
 // the first of those that came writes down who is in it, joiners behind survivors. Only a side that prevails
-// (comm/census.h) goes on. A connection to the store that breaks is made anew.
+// (prevails()) goes on. A connection to the store that breaks is made anew.
 //
 // Threads: single-thread, but someone_waits(), broken() and why_broken() may be called from any. Blocking: meet() and
 // join() wait until the round is decided, at most until `limits`, and beyond them, as the destructor may, for one
-// question to a store that does not answer (comm/reconnecting_store.h, some 30 s). Errors: RunError when the store is
+// question to a store that does not answer (make_reconnecting_store(), some 30 s). Errors: RunError when the store is
 // out of reach or when this side does not prevail; LeftBehind; DeadlineExceeded and GroupAborted as Store::get().
 #pragma once
 #include <atomic>
@@ -54,6 +54,21 @@ class LeftBehind : public RunError {
  public:
   using RunError::RunError;
 };
+
+/// What a side sees of the ranks that the run had.
+struct Census {
+  int members = 0;        // that the run had until now
+  int here = 0;           // on this side
+  int dead = 0;           // known to have ended: they are on no side
+  bool has_first = true;  // whether the first of those that are not dead is on this side
+};
+
+/// Whether this side goes on: it has more than half of the ranks that may still live, or half of them and the first.
+/// Of two sides that see the same ranks dead at most one does.
+[[nodiscard]] constexpr bool prevails(const Census& census) {
+  const int elsewhere = census.members - census.dead - census.here;
+  return census.here > elsewhere || (census.here == elsewhere && census.here > 0 && census.has_first);
+}
 
 class Rendezvous {
  public:

@@ -11,7 +11,7 @@
 #include "tandem/base/error.h"
 #include "tandem/base/testing/eventually.h"
 #include "tandem/base/testing/message_of.h"
-#include "tandem/comm/store/memory_store.h"
+#include "tandem/comm/store/store.h"
 #include "tandem/concurrency/testing/within.h"
 
 namespace tandem::comm {

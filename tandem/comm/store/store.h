@@ -6,11 +6,13 @@
 // reaches its deadline, GroupAborted when it is stopped, and the store is as good as before.
 #pragma once
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "tandem/base/clock.h"
 #include "tandem/concurrency/limits.h"
 
 namespace tandem::comm {
@@ -40,5 +42,25 @@ class Store {
 /// at the deadline, DeadlineExceeded names them.
 [[nodiscard]] std::vector<std::string> exchange(Store& store, const std::string& what, int rank, int size,
                                                 const std::string& mine, const Limits& limits);
+
+/// A store within this process: of a run that is a single process, and of tests with ranks as threads. Its parts share
+/// the values with it. Any number of threads may use it and each part.
+[[nodiscard]] std::unique_ptr<Store> make_memory_store();
+
+/// A store that is asked through a new connection when the one it had is lost: a connection breaks for good by one
+/// answer that did not come, since the network was cut for some seconds or the server's process was stopped. Connects
+/// at once, and throws what `connect` throws.
+///
+/// Threads: single-thread. Blocking: a question that fails waits for one new connection, for as long as `connect` does,
+/// and is asked once more. Errors: RunError with what failed first and why there is no new connection; a later question
+/// tries again. A question whose answer was lost is asked twice: add() may count twice then, all else means the same.
+[[nodiscard]] std::unique_ptr<Store> make_reconnecting_store(std::function<std::unique_ptr<Store>()> connect);
+
+/// A name for a meeting that no other one has.
+[[nodiscard]] std::string new_token();
+
+/// Blocks for `span`, or until the limits end it: between two looks at what cannot wake this thread, another process.
+/// Threads: all.
+void pause(Clock::duration span, const Limits& limits);
 
 }  // namespace tandem::comm

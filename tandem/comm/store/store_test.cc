@@ -16,7 +16,6 @@
 #include "tandem/base/testing/free_port.h"
 #include "tandem/base/testing/message_of.h"
 #include "tandem/base/text.h"
-#include "tandem/comm/store/memory_store.h"
 #include "tandem/comm/store/tcp_store.h"
 #include "tandem/concurrency/testing/within.h"
 

@@ -14,8 +14,7 @@
 #include "tandem/base/error.h"
 #include "tandem/base/text.h"
 #include "tandem/comm/store/c10d_store.h"
-#include "tandem/comm/store/memory_store.h"
-#include "tandem/comm/store/pause.h"
+#include "tandem/comm/store/store.h"
 
 namespace tandem::comm {
 namespace {

@@ -11,7 +11,7 @@
 
 #include "tandem/comm/layered_group.h"
 #include "tandem/comm/local_group.h"
-#include "tandem/comm/store/pause.h"
+#include "tandem/comm/store/store.h"
 #include "tandem/comm/testing/forwarding_group.h"
 #include "tandem/concurrency/testing/within.h"
 

@@ -7,7 +7,7 @@
 
 #include "tandem/base/error.h"
 #include "tandem/base/text.h"
-#include "tandem/comm/store/pause.h"
+#include "tandem/comm/store/store.h"
 
 namespace tandem::sync {
 namespace {
