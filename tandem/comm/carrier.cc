@@ -39,8 +39,6 @@ Carrier::~Carrier() {
 // --- the member's thread ---
 
 std::uint64_t Carrier::start(const at::Tensor& flat) {
-  TANDEM_CHECK(flat.dim() == 1 && flat.is_contiguous(), "a group reduces flat tensors, got ", flat.dim(),
-               " dimensions");
   Started started{flat, nullptr};
   if (!flat.is_cpu()) {
     const c10::impl::VirtualGuardImpl device(flat.device().type());
@@ -68,27 +66,27 @@ void Carrier::wait(std::uint64_t ticket, const Limits& limits) {
     const MutexLock lock(mutex_);
     TANDEM_CHECK(ticket == waited_ && ticket < started_, "collectives are waited for in the order of their start");
   }
-  const Outcome outcome = await_done(ticket, limits.stop, limits.deadline);
-  if (outcome == Outcome::kDone) return;
-  if (outcome == Outcome::kStopped) layers_.abort(concat("all_reduce #", ticket, ": it was asked to stop"));
+  const WaitOutcome outcome = await_done(ticket, limits.stop, limits.deadline);
+  if (outcome == WaitOutcome::kReady) return;
+  if (outcome == WaitOutcome::kStopped) layers_.abort(concat("all_reduce #", ticket, ": it was asked to stop"));
   const Deadline verdict = Deadline::after(kGivesUp);
   while (!verdict.expired()) {
-    if (outcome == Outcome::kDeadline) layers_.expire();  // of the wait that the thread is in, if it is in one
-    if (await_done(ticket, {}, Deadline::after(kExpireAgain)) == Outcome::kDone) return;
+    if (outcome == WaitOutcome::kDeadline) layers_.expire();  // of the wait that the thread is in, if it is in one
+    if (await_done(ticket, {}, Deadline::after(kExpireAgain)) == WaitOutcome::kReady) return;
   }
   layers_.abort(concat("all_reduce #", ticket, ": the deadline has passed"));
   throw DeadlineExceeded(concat("all_reduce #", ticket, ": the deadline has passed, and the thread that carries it on ",
                                 "was in no wait that could be ended"));
 }
 
-Carrier::Outcome Carrier::await_done(std::uint64_t ticket, const std::stop_token& stop, const Deadline& deadline) {
+WaitOutcome Carrier::await_done(std::uint64_t ticket, const std::stop_token& stop, const Deadline& deadline) {
   const MutexLock lock(mutex_);
   const auto over = [&]() TANDEM_REQUIRES(mutex_) { return done_ > ticket || failure_; };
   if (!changed_.wait(mutex_, stop, deadline, over))
-    return stop.stop_requested() ? Outcome::kStopped : Outcome::kDeadline;
+    return stop.stop_requested() ? WaitOutcome::kStopped : WaitOutcome::kDeadline;
   if (done_ <= ticket) std::rethrow_exception(failure_);
   ++waited_;
-  return Outcome::kDone;
+  return WaitOutcome::kReady;
 }
 
 // --- the carrying thread ---
@@ -99,7 +97,7 @@ void Carrier::carry_all(const std::stop_token& stop) {
     while (!stop.stop_requested()) {
       const bool has_first = !carried_.empty();
       if (has_first) {
-        layers_.between([&] { carried_.front().between->wait(layers_.asking(Phase::kBetween)); });
+        layers_.between({}, [&](Group&, const Limits& within) { carried_.front().between->wait(within); });
       } else if (!await_started(summed_, stop)) {
         break;
       }
@@ -122,20 +120,22 @@ bool Carrier::sum_started(Phase phase, const std::stop_token& stop) {
     end = std::min(started_, done_ + kMostAtOnce);
   }
   const at::Tensor said = at::full({1}, static_cast<std::int64_t>(end), at::kLong);
-  const auto hear = [&] { layers_.inner().broadcast(said, 0, layers_.asking(phase)); };
-  phase == Phase::kInside ? layers_.inside(hear) : layers_.from_leader(hear);
+  const Limits inside = layers_.asking(Phase::kInside);
+  const auto hear = [&](Group& inner, const Limits& within) { inner.broadcast(said, 0, within); };
+  phase == Phase::kInside ? layers_.inside(inside, hear) : layers_.from_leader({}, hear);
   for (end = static_cast<std::uint64_t>(said.item<std::int64_t>()); summed_ < end; ++summed_) {
     const auto flat = await_started(summed_, stop);
     if (!flat) return false;
-    layers_.inside([&] { layers_.inner().start_all_reduce(*flat).wait(layers_.asking(Phase::kInside)); });
+    layers_.inside(inside, [&](Group& inner, const Limits& within) { inner.start_all_reduce(*flat).wait(within); });
     carried_.push_back({*flat, {}});
-    layers_.between([&] { carried_.back().between = layers_.outer()->start_all_reduce(*flat); });
+    layers_.between({}, [&](Group& outer, const Limits&) { carried_.back().between = outer.start_all_reduce(*flat); });
   }
   return true;
 }
 
 void Carrier::hand_round_first() {
-  layers_.from_leader([&] { layers_.inner().broadcast(carried_.front().flat, 0, layers_.asking(Phase::kFromLeader)); });
+  layers_.from_leader({},
+                      [&](Group& inner, const Limits& within) { inner.broadcast(carried_.front().flat, 0, within); });
   carried_.pop_front();
   {
     const MutexLock lock(mutex_);

@@ -48,9 +48,7 @@ class Carrier {
     at::Tensor flat;
     std::optional<Pending> between;  // the leader's
   };
-  enum class Outcome { kDone, kDeadline, kStopped };
-
-  Outcome await_done(std::uint64_t ticket, const std::stop_token& stop, const Deadline& deadline);
+  WaitOutcome await_done(std::uint64_t ticket, const std::stop_token& stop, const Deadline& deadline);
   void carry_all(const std::stop_token& stop);
   bool sum_started(Layers::Phase phase, const std::stop_token& stop);
   void hand_round_first();

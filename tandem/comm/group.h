@@ -20,6 +20,7 @@
 #include <utility>
 #include <vector>
 
+#include "tandem/base/check.h"
 #include "tandem/base/summation_tree.h"
 #include "tandem/comm/owned_parts.h"
 #include "tandem/concurrency/limits.h"
@@ -103,6 +104,15 @@ class Group {
  protected:
   friend class Pending;
   virtual void finish(std::uint64_t ticket, const Limits& limits) = 0;
+
+  static void require_flat(const at::Tensor& flat, const char* does) {
+    TANDEM_CHECK(flat.dim() == 1 && flat.is_contiguous(), "a group ", does, " flat tensors, got ", flat.dim(),
+                 " dimensions");
+  }
+  void require_room(std::span<const double> mine, std::span<const double> all) const {
+    TANDEM_CHECK(all.size() == mine.size() * static_cast<std::size_t>(size()), all.size(), " for ", size(), " x ",
+                 mine.size());
+  }
 
  private:
   std::string why_none_survive_;

@@ -7,8 +7,7 @@
 #include <deque>
 
 #include "tandem/base/check.h"
-#include "tandem/comm/close_signal.h"
-#include "tandem/comm/question_bell.h"
+#include "tandem/comm/listeners.h"
 #include "tandem/comm/tree_reduce.h"
 #include "tandem/shm/member.h"
 
@@ -28,7 +27,7 @@ class HostMember final : public Group {
                        .key = options.key,
                        .limits = options.limits,
                        .names = options.names}),
-            [this](const std::string& why) { closed_.give(why); }, [this] { questions_.ring(); }) {}
+            [this](const std::string& why) { listeners_.close(why); }, [this] { listeners_.ask(); }) {}
 
   [[nodiscard]] int rank() const override { return member_.rank(); }
   [[nodiscard]] int size() const override { return member_.size(); }
@@ -42,8 +41,7 @@ class HostMember final : public Group {
   }
 
   Pending start_all_reduce(const at::Tensor& flat) override {
-    TANDEM_CHECK(flat.dim() == 1 && flat.is_contiguous(), "a group reduces flat tensors, got ", flat.dim(),
-                 " dimensions");
+    require_flat(flat, "reduces");
     const at::Tensor on_cpu = on_this_host(flat);
     const std::uint64_t ticket =
         member_.start_all_reduce(on_cpu.data_ptr(), on_cpu.numel(), element_of(on_cpu.scalar_type()));
@@ -78,8 +76,7 @@ class HostMember final : public Group {
   }
 
   void all_gather(std::span<const double> mine, std::span<double> all, const Limits& limits) override {
-    TANDEM_CHECK(all.size() == mine.size() * static_cast<std::size_t>(size()), all.size(), " for ", size(), " x ",
-                 mine.size());
+    require_room(mine, all);
     const auto visit = [&](int rank, const void* data, std::int64_t) {
       if (mine.empty()) return;
       std::memcpy(all.data() + static_cast<std::size_t>(rank) * mine.size(), data, mine.size_bytes());
@@ -90,8 +87,7 @@ class HostMember final : public Group {
 
   // A gather of what each rank has; the others' parts are copied from its memory to their places.
   void share_parts(const at::Tensor& flat, std::span<const OwnedPart> parts, const Limits& limits) override {
-    TANDEM_CHECK(flat.dim() == 1 && flat.is_contiguous(), "a group shares parts of flat tensors, got ", flat.dim(),
-                 " dimensions");
+    require_flat(flat, "shares parts of");
     const at::Tensor mine = on_this_host(packed(flat, parts, rank()));
     const auto put = [&](int rank, const void* data, std::int64_t count) {
       if (rank == this->rank() || count == 0) return;
@@ -105,8 +101,8 @@ class HostMember final : public Group {
 
   void abort(const std::string& why) override { member_.abort(why); }
   void expire() override { member_.expire(); }
-  void on_close(std::function<void(const std::string&)> listener) override { closed_.listen(std::move(listener)); }
-  void on_question(std::function<void()> listener) override { questions_.listen(std::move(listener)); }
+  void on_close(std::function<void(const std::string&)> listener) override { listeners_.on_close(std::move(listener)); }
+  void on_question(std::function<void()> listener) override { listeners_.on_question(std::move(listener)); }
 
  protected:
   void finish(std::uint64_t ticket, const Limits& limits) override {
@@ -130,8 +126,7 @@ class HostMember final : public Group {
     if (!tensor.is_cpu()) at::Tensor(tensor).copy_(on_cpu);
   }
 
-  CloseSignal closed_;
-  QuestionBell questions_;
+  Listeners listeners_;
   shm::Member member_;
   std::deque<Started> started_;  // in the order of their tickets
 };

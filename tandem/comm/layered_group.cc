@@ -19,7 +19,10 @@
 namespace tandem::comm {
 namespace {
 
-using Phase = Layers::Phase;
+// Copies the tensor of one of a group's members to the others.
+Layers::Operation broadcast_from(int root, const at::Tensor& flat) {
+  return [root, &flat](Group& group, const Limits& within) { group.broadcast(flat, root, within); };
+}
 
 class LayeredMember final : public Group {
  public:
@@ -45,8 +48,13 @@ class LayeredMember final : public Group {
   [[nodiscard]] bool goes_on_alone() const override { return carrier_ != nullptr; }
 
   Pending start_all_reduce(const at::Tensor& flat) override {
-    if (carrier_) return {*this, carrier_->start(flat)};
-    layers_.inside([&] { started_.push_back({flat, layers_.inner().start_all_reduce(flat), {}}); });
+    if (carrier_) {
+      require_flat(flat, "reduces");
+      return {*this, carrier_->start(flat)};
+    }
+    layers_.inside({}, [&](Group& inner, const Limits&) {
+      started_.push_back({flat, inner.start_all_reduce(flat), {}});
+    });
     return {*this, next_++};
   }
 
@@ -54,11 +62,9 @@ class LayeredMember final : public Group {
     TANDEM_CHECK(root >= 0 && root < size(), "rank ", root, " of ", size());
     require_all_waited();
     const int part = layers_.sizes().part_of(root);
-    if (part == layers_.mine())
-      layers_.inside([&] { layers_.inner().broadcast(flat, root - layers_.sizes().begin(part), limits); });
-    layers_.between([&] { layers_.outer()->broadcast(flat, part, layers_.asking(Phase::kBetween, limits)); });
-    if (part != layers_.mine())
-      layers_.from_leader([&] { layers_.inner().broadcast(flat, 0, layers_.asking(Phase::kFromLeader, limits)); });
+    if (part == layers_.mine()) layers_.inside(limits, broadcast_from(root - layers_.sizes().begin(part), flat));
+    layers_.between(limits, broadcast_from(part, flat));
+    if (part != layers_.mine()) layers_.from_leader(limits, broadcast_from(0, flat));
   }
 
   // Each leader puts the rows of its group one after the other; what it gets of the others goes on as one tensor.
@@ -67,24 +73,23 @@ class LayeredMember final : public Group {
     const at::NoGradGuard no_grad;
     const at::Tensor rows = mine.dim() == 0 ? mine.reshape({1}) : mine;
     std::vector<at::Tensor> tensors;
-    layers_.inside([&] { tensors = layers_.inner().all_gather(rows, limits); });
+    layers_.inside(limits, [&](Group& inner, const Limits& within) { tensors = inner.all_gather(rows, within); });
     at::Tensor counts = at::empty({size()}, at::kLong);
     at::Tensor whole;
-    layers_.between([&] {
+    layers_.between(limits, [&](Group& outer, const Limits& within) {
       std::vector<std::int64_t> own;
       for (const at::Tensor& tensor : tensors) own.push_back(tensor.size(0));
-      counts =
-          at::cat(layers_.outer()->all_gather(at::tensor(own, at::kLong), layers_.asking(Phase::kBetween, limits)));
-      whole = at::cat(layers_.outer()->all_gather(at::cat(tensors), layers_.asking(Phase::kBetween, limits)));
+      counts = at::cat(outer.all_gather(at::tensor(own, at::kLong), within));
+      whole = at::cat(outer.all_gather(at::cat(tensors), within));
     });
-    layers_.from_leader([&] {
-      layers_.inner().broadcast(counts, 0, layers_.asking(Phase::kFromLeader, limits));
+    layers_.from_leader(limits, [&](Group& inner, const Limits& within) {
+      inner.broadcast(counts, 0, within);
       if (!layers_.leads()) {
         std::vector<std::int64_t> shape = rows.sizes().vec();
         shape.front() = counts.sum().item<std::int64_t>();
         whole = at::empty(shape, rows.options());
       }
-      layers_.inner().broadcast(whole, 0, layers_.asking(Phase::kFromLeader, limits));
+      inner.broadcast(whole, 0, within);
     });
     const std::span<const std::int64_t> split(counts.const_data_ptr<std::int64_t>(), static_cast<std::size_t>(size()));
     std::vector<at::Tensor> all = whole.split_with_sizes(at::IntArrayRef(split.data(), split.size()));
@@ -97,15 +102,15 @@ class LayeredMember final : public Group {
   // The inner groups may differ in size, and the leaders' gather takes equally many numbers of each.
   void all_gather(std::span<const double> mine, std::span<double> all, const Limits& limits) override {
     require_all_waited();
-    TANDEM_CHECK(all.size() == mine.size() * static_cast<std::size_t>(size()), all.size(), " for ", size(), " x ",
-                 mine.size());
+    require_room(mine, all);
     const auto numbers = [&](int members) { return static_cast<std::size_t>(members) * mine.size(); };
     std::vector<double> part(numbers(layers_.sizes().largest()));
-    layers_.inside(
-        [&] { layers_.inner().all_gather(mine, std::span(part).first(numbers(layers_.inner().size())), limits); });
-    layers_.between([&] {
-      std::vector<double> parts(part.size() * static_cast<std::size_t>(layers_.outer()->size()));
-      layers_.outer()->all_gather(part, parts, layers_.asking(Phase::kBetween, limits));
+    layers_.inside(limits, [&](Group& inner, const Limits& within) {
+      inner.all_gather(mine, std::span(part).first(numbers(inner.size())), within);
+    });
+    layers_.between(limits, [&](Group& outer, const Limits& within) {
+      std::vector<double> parts(part.size() * static_cast<std::size_t>(outer.size()));
+      outer.all_gather(part, parts, within);
       for (int other = 0; other < layers_.sizes().parts(); ++other) {
         const auto from = parts.begin() + static_cast<std::ptrdiff_t>(part.size()) * other;
         std::copy_n(from, numbers(layers_.sizes().of(other)),
@@ -115,7 +120,7 @@ class LayeredMember final : public Group {
     // A tensor that owns its memory: should this wait fail, others may still read it.
     const at::Tensor whole = at::empty({std::ssize(all)}, at::kDouble);
     std::ranges::copy(all, whole.mutable_data_ptr<double>());
-    layers_.from_leader([&] { layers_.inner().broadcast(whole, 0, layers_.asking(Phase::kFromLeader, limits)); });
+    layers_.from_leader(limits, broadcast_from(0, whole));
     std::copy_n(whole.const_data_ptr<double>(), all.size(), all.begin());
   }
 
@@ -133,18 +138,22 @@ class LayeredMember final : public Group {
         of_others.push_back({0, part.begin, part.end});
       }
     }
-    layers_.inside([&] { layers_.inner().share_parts(flat, of_mine, limits); });
-    layers_.between(
-        [&] { layers_.outer()->share_parts(flat, joined(by_group), layers_.asking(Phase::kBetween, limits)); });
-    layers_.from_leader(
-        [&] { layers_.inner().share_parts(flat, joined(of_others), layers_.asking(Phase::kFromLeader, limits)); });
+    const auto share = [&](const std::vector<OwnedPart>& shared) {
+      return [&](Group& group, const Limits& within) { group.share_parts(flat, shared, within); };
+    };
+    by_group = joined(by_group);
+    of_others = joined(of_others);
+    layers_.inside(limits, share(of_mine));
+    layers_.between(limits, share(by_group));
+    layers_.from_leader(limits, share(of_others));
   }
 
   void barrier(const Limits& limits) override {
     require_all_waited();
-    layers_.inside([&] { layers_.inner().barrier(limits); });
-    layers_.between([&] { layers_.outer()->barrier(layers_.asking(Phase::kBetween, limits)); });
-    layers_.from_leader([&] { layers_.inner().barrier(layers_.asking(Phase::kFromLeader, limits)); });
+    const auto meet = [](Group& group, const Limits& within) { group.barrier(within); };
+    layers_.inside(limits, meet);
+    layers_.between(limits, meet);
+    layers_.from_leader(limits, meet);
   }
 
   void abort(const std::string& why) override { layers_.abort(why); }
@@ -161,12 +170,11 @@ class LayeredMember final : public Group {
                  "collectives are waited for in the order of their start");
     for (; summed_inside_ < started_.size(); ++summed_inside_) {
       Started& next = started_[summed_inside_];
-      layers_.inside([&] { next.inside.wait(limits); });
-      layers_.between([&] { next.between = layers_.outer()->start_all_reduce(next.flat); });
+      layers_.inside(limits, [&](Group&, const Limits& within) { next.inside.wait(within); });
+      layers_.between({}, [&](Group& outer, const Limits&) { next.between = outer.start_all_reduce(next.flat); });
     }
-    layers_.between([&] { started_.front().between->wait(layers_.asking(Phase::kBetween, limits)); });
-    layers_.from_leader(
-        [&] { layers_.inner().broadcast(started_.front().flat, 0, layers_.asking(Phase::kFromLeader, limits)); });
+    layers_.between(limits, [&](Group&, const Limits& within) { started_.front().between->wait(within); });
+    layers_.from_leader(limits, broadcast_from(0, started_.front().flat));
     started_.pop_front();
     --summed_inside_;
   }
@@ -189,17 +197,16 @@ class LayeredMember final : public Group {
     // layer that did so too would wait for results that the outer one keeps until that is done.
     const at::Tensor place = at::zeros({3}, at::kLong);
     at::Tensor sizes;
-    layers_.between([&] {
-      place[0] = layers_.outer()->rank();
-      place[1] = layers_.outer()->size();
-      place[2] = layers_outside_ == 1 && layers_.outer()->goes_on_alone() && layers_.outer()->size() > 1 ? 1 : 0;
-      sizes = at::cat(layers_.outer()->all_gather(at::full({1}, layers_.inner().size(), at::kLong),
-                                                  layers_.asking(Phase::kBetween, limits)));
+    layers_.between(limits, [&](Group& outer, const Limits& within) {
+      place[0] = outer.rank();
+      place[1] = outer.size();
+      place[2] = layers_outside_ == 1 && outer.goes_on_alone() && outer.size() > 1 ? 1 : 0;
+      sizes = at::cat(outer.all_gather(at::full({1}, layers_.inner().size(), at::kLong), within));
     });
-    layers_.from_leader([&] {
-      layers_.inner().broadcast(place, 0, layers_.asking(Phase::kFromLeader, limits));
+    layers_.from_leader(limits, [&](Group& inner, const Limits& within) {
+      inner.broadcast(place, 0, within);
       if (!layers_.leads()) sizes = at::empty({place[1].item<std::int64_t>()}, at::kLong);
-      layers_.inner().broadcast(sizes, 0, layers_.asking(Phase::kFromLeader, limits));
+      inner.broadcast(sizes, 0, within);
     });
     std::vector<int> known;
     for (std::int64_t part = 0; part < sizes.numel(); ++part)

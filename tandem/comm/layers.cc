@@ -5,8 +5,41 @@
 
 #include "tandem/base/check.h"
 #include "tandem/base/rethrow.h"
+#include "tandem/base/text.h"
 
 namespace tandem::comm {
+namespace {
+
+constexpr int kMostNamed = 8;
+
+std::string ranks(int begin, int end) {
+  return end - begin == 1 ? concat("rank ", begin) : concat("ranks ", begin, " to ", end - 1);
+}
+
+}  // namespace
+
+InnerSizes::InnerSizes(std::vector<int> sizes) : sizes_(std::move(sizes)), begins_{0} {
+  for (const int size : sizes_) begins_.push_back(begins_.back() + size);
+}
+
+int InnerSizes::largest() const { return *std::max_element(sizes_.begin(), sizes_.end()); }
+
+int InnerSizes::part_of(int rank) const {
+  return static_cast<int>(std::upper_bound(begins_.begin(), begins_.end(), rank) - begins_.begin()) - 1;
+}
+
+std::string InnerSizes::describe(int part) const {
+  if (sizes_.empty()) return "while the groups met, within one: ";
+  return concat("within the group of ", ranks(begin(part), begin(part) + of(part)), ", counted from 0 here: ");
+}
+
+std::string InnerSizes::describe_all() const {
+  if (sizes_.empty()) return "while the groups met: ";
+  std::string text = "between the groups of ";
+  for (int part = 0; part < std::min(parts(), kMostNamed); ++part)
+    text += concat(part == 0 ? "" : "; ", ranks(begin(part), begin(part) + of(part)));
+  return concat(text, parts() > kMostNamed ? "; and so on" : "", ", counted from 0 here: ");
+}
 
 Layers::Layers(std::unique_ptr<Group> inner, std::shared_ptr<Group> outer, int layers_outside, Names names)
     : names_(names), inner_(std::move(inner)), outer_(std::move(outer)), layers_outside_(layers_outside) {
@@ -32,30 +65,30 @@ void Layers::place(InnerSizes sizes, int mine) {
 void Layers::tie() {
   inner_->on_close([this, before = words(Phase::kInside)](const std::string& why) {
     if (outer_ != nullptr) outer_->abort(before + why);
-    closed_.give(before + why);
+    listeners_.close(before + why);
   });
   inner_->on_question([this] { on_question_inside(); });
   if (!leads()) return;
   outer_->on_question([this] { on_question_between(); });
   outer_->on_close([this, before = words(Phase::kBetween)](const std::string& why) {
     inner_->abort(before + why);
-    closed_.give(before + why);
+    listeners_.close(before + why);
   });
 }
 
 // The members of these groups may lead such of another layer, and wait for those.
 Limits Layers::asking(Phase phase, const Limits& limits) const {
   Limits all = limits;
-  if (questions_.is_heard()) all.answer = std::max<Clock::duration>(all.answer, kAnswer);
+  if (listeners_.answers()) all.answer = std::max<Clock::duration>(all.answer, kAnswer);
   if (phase == Phase::kBetween) all.answer += kAnswer;
   if (phase == Phase::kFromLeader && !leads()) all.answer += 2 * layers_outside_ * kAnswer;
   return all;
 }
 
-void Layers::run(Phase phase, const std::function<void()>& operation) {
+void Layers::run(Phase phase, const Limits& limits, const Operation& operation) {
   phase_.store(phase);
   try {
-    operation();
+    operation(phase == Phase::kBetween ? *outer_ : *inner_, limits);
   } catch (const std::exception& error) {
     const std::string before = words(phase);
     abort(before + error.what());
@@ -78,13 +111,13 @@ void Layers::expire() {
 void Layers::on_question_inside() {
   const Phase phase = phase_.load();
   if (phase == Phase::kBetween) outer_->expire();
-  if (phase == Phase::kNothing) questions_.ring();
+  if (phase == Phase::kNothing) listeners_.ask();
 }
 
 void Layers::on_question_between() {
   const Phase phase = phase_.load();
   if (phase == Phase::kInside || phase == Phase::kFromLeader) inner_->expire();
-  if (phase == Phase::kNothing) questions_.ring();
+  if (phase == Phase::kNothing) listeners_.ask();
 }
 
 std::string Layers::words(Phase phase) const {

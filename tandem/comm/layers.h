@@ -8,13 +8,37 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
-#include "tandem/comm/close_signal.h"
-#include "tandem/comm/inner_sizes.h"
 #include "tandem/comm/layered_group.h"
-#include "tandem/comm/question_bell.h"
+#include "tandem/comm/listeners.h"
 
 namespace tandem::comm {
+
+/// How many members each inner group of a layered group has, and the ranks that follow from it.
+class InnerSizes {
+ public:
+  /// Not known yet.
+  InnerSizes() = default;
+  explicit InnerSizes(std::vector<int> sizes);
+
+  [[nodiscard]] int parts() const { return static_cast<int>(sizes_.size()); }
+  [[nodiscard]] int of(int part) const { return sizes_[static_cast<std::size_t>(part)]; }
+  [[nodiscard]] int largest() const;
+  /// Members of all parts.
+  [[nodiscard]] int all() const { return begins_.empty() ? 0 : begins_.back(); }
+  /// The first rank of a part; while nothing is known, the part itself.
+  [[nodiscard]] int begin(int part) const { return begins_.empty() ? part : begins_[static_cast<std::size_t>(part)]; }
+  /// The part that has the rank.
+  [[nodiscard]] int part_of(int rank) const;
+
+  /// Before a message of a part, or of the parts' leaders, which counts their ranks from 0.
+  [[nodiscard]] std::string describe(int part) const;
+  [[nodiscard]] std::string describe_all() const;
+
+ private:
+  std::vector<int> sizes_, begins_;
+};
 
 // Note [Who is missing may only be waiting]
 // A member of an inner group that does not come keeps its own group waiting, which names it; through that the leaders
@@ -50,19 +74,22 @@ class Layers {
   /// Runs an operation of the inner group, which all its members do, or, of the leaders only, of the outer one. What it
   /// throws closes both groups, since nobody would come to what the others wait for; it is thrown on as the same kind
   /// of error, with ranks counted over all groups.
-  void inside(const std::function<void()>& operation) { run(Phase::kInside, operation); }
-  void from_leader(const std::function<void()>& operation) { run(Phase::kFromLeader, operation); }
-  void between(const std::function<void()>& operation) {
-    if (leads()) run(Phase::kBetween, operation);
+  using Operation = std::function<void(Group& group, const Limits& limits)>;
+  void inside(const Limits& limits, const Operation& operation) { run(Phase::kInside, limits, operation); }
+  void from_leader(const Limits& limits, const Operation& operation) {
+    run(Phase::kFromLeader, asking(Phase::kFromLeader, limits), operation);
+  }
+  void between(const Limits& limits, const Operation& operation) {
+    if (leads()) run(Phase::kBetween, asking(Phase::kBetween, limits), operation);
   }
 
   void abort(const std::string& why);
   void expire();
-  void on_close(CloseSignal::Listener listener) { closed_.listen(std::move(listener)); }
-  void on_question(QuestionBell::Listener listener) { questions_.listen(std::move(listener)); }
+  void on_close(Listeners::OnClose listener) { listeners_.on_close(std::move(listener)); }
+  void on_question(Listeners::OnQuestion listener) { listeners_.on_question(std::move(listener)); }
 
  private:
-  void run(Phase phase, const std::function<void()>& operation);
+  void run(Phase phase, const Limits& limits, const Operation& operation);
   void tie();
   void on_question_inside();
   void on_question_between();
@@ -76,8 +103,7 @@ class Layers {
   InnerSizes sizes_;
   int mine_ = 0;
   std::atomic<Phase> phase_{Phase::kNothing};
-  CloseSignal closed_;
-  QuestionBell questions_;  // of those who wait for this member in another layer
+  Listeners listeners_;  // of those who wait for this member in another layer
 };
 
 }  // namespace tandem::comm

@@ -8,14 +8,14 @@
 #include <array>
 #include <atomic>
 #include <cstring>
+#include <functional>
 
 #include "tandem/base/check.h"
 #include "tandem/base/equal_parts.h"
 #include "tandem/base/error.h"
 #include "tandem/base/mutex.h"
 #include "tandem/base/text.h"
-#include "tandem/comm/close_signal.h"
-#include "tandem/comm/question_bell.h"
+#include "tandem/comm/listeners.h"
 #include "tandem/comm/tree_reduce.h"
 #include "tandem/concurrency/event_count.h"
 #include "tandem/concurrency/wait_and_ask.h"
@@ -60,15 +60,11 @@ bool reached(const std::atomic<std::uint32_t>& counter, std::uint32_t value) {
 class Exchange {
  public:
   explicit Exchange(int size)
-      : members_(static_cast<std::size_t>(size)),
-        closed_(members_.size()),
-        questions_(members_.size()),
-        spin_(spin_budget_for(size)) {}
+      : members_(static_cast<std::size_t>(size)), listeners_(members_.size()), spin_(spin_budget_for(size)) {}
 
   [[nodiscard]] int size() const { return static_cast<int>(members_.size()); }
   MemberState& member(int rank) { return members_[static_cast<std::size_t>(rank)]; }
-  CloseSignal& closed(int rank) { return closed_[static_cast<std::size_t>(rank)]; }
-  QuestionBell& questions(int rank) { return questions_[static_cast<std::size_t>(rank)]; }
+  Listeners& listeners(int rank) { return listeners_[static_cast<std::size_t>(rank)]; }
 
   void signal(std::atomic<std::uint32_t>& counter, std::uint32_t value) {
     counter.store(value, std::memory_order_seq_cst);
@@ -97,7 +93,7 @@ class Exchange {
       aborted_.store(true, std::memory_order_seq_cst);
     }
     event_.notify_all();
-    for (CloseSignal& each : closed_) each.give(why);
+    for (Listeners& each : listeners_) each.close(why);
   }
 
   void expire(int rank) {
@@ -126,7 +122,7 @@ class Exchange {
     };
     me.sleeps.store(true);
     const WaitOutcome outcome = wait_and_ask(limits, sleep, [&] {
-      for (const int rank : missing(counter, value)) questions(rank).ring();
+      for (const int rank : missing(counter, value)) listeners(rank).ask();
     });
     me.sleeps.store(false);
     return outcome;
@@ -152,8 +148,7 @@ class Exchange {
   }
 
   std::vector<MemberState> members_;
-  std::vector<CloseSignal> closed_;      // by rank, as the next
-  std::vector<QuestionBell> questions_;  // of who is asked
+  std::vector<Listeners> listeners_;  // by rank
   EventCount event_;
   const SpinBudget spin_;
   std::atomic<bool> aborted_{false};
@@ -179,8 +174,7 @@ class LocalMember final : public Group {
   }
 
   Pending start_all_reduce(const at::Tensor& flat) override {
-    TANDEM_CHECK(flat.dim() == 1 && flat.is_contiguous(), "a group reduces flat tensors, got ", flat.dim(),
-                 " dimensions");
+    require_flat(flat, "reduces");
     synchronize(flat);
     return {*this, post({Collective::kAllReduce, flat.numel(), flat.scalar_type(), flat.data_ptr(), flat})};
   }
@@ -210,8 +204,7 @@ class LocalMember final : public Group {
   }
 
   void all_gather(std::span<const double> mine, std::span<double> all, const Limits& limits) override {
-    TANDEM_CHECK(all.size() == mine.size() * static_cast<std::size_t>(size()), all.size(), " for ", size(), " x ",
-                 mine.size());
+    require_room(mine, all);
     const std::uint32_t ticket = post({Collective::kAllGatherNumbers,
                                        static_cast<std::int64_t>(mine.size()),
                                        c10::kDouble,
@@ -227,8 +220,7 @@ class LocalMember final : public Group {
 
   // Each member reads the others' parts where they lie.
   void share_parts(const at::Tensor& flat, std::span<const OwnedPart> parts, const Limits& limits) override {
-    TANDEM_CHECK(flat.dim() == 1 && flat.is_contiguous(), "a group shares parts of flat tensors, got ", flat.dim(),
-                 " dimensions");
+    require_flat(flat, "shares parts of");
     synchronize(flat);
     const std::uint32_t ticket =
         post({Collective::kShareParts, flat.numel(), flat.scalar_type(), flat.data_ptr(), flat});
@@ -252,9 +244,11 @@ class LocalMember final : public Group {
   void abort(const std::string& why) override { exchange_->abort(why); }
   void expire() override { exchange_->expire(rank_); }
   void on_close(std::function<void(const std::string&)> listener) override {
-    exchange_->closed(rank_).listen(std::move(listener));
+    exchange_->listeners(rank_).on_close(std::move(listener));
   }
-  void on_question(std::function<void()> listener) override { exchange_->questions(rank_).listen(std::move(listener)); }
+  void on_question(std::function<void()> listener) override {
+    exchange_->listeners(rank_).on_question(std::move(listener));
+  }
 
  protected:
   void finish(std::uint64_t ticket, const Limits& limits) override {
@@ -322,15 +316,11 @@ class LocalMember final : public Group {
     tree_reduce(arrays, mine.dtype, parts.begin(rank_), parts.begin(rank_ + 1));
   }
 
-  at::Tensor tree_sum(std::uint32_t ticket, int begin, int end) {
-    if (end - begin == 1) return posting_of(begin, ticket).tensor.to(self_.postings[ticket % kDepth].tensor.device());
-    const int middle = begin + (end - begin + 1) / 2;
-    return tree_sum(ticket, begin, middle) + tree_sum(ticket, middle, end);
-  }
-
   void reduce_by_copies(std::uint32_t ticket) {
     const at::NoGradGuard no_grad;
-    const at::Tensor sum = tree_sum(ticket, 0, size());
+    const at::Device device = self_.postings[ticket % kDepth].tensor.device();
+    const at::Tensor sum = tree_sum(
+        Range{0, size()}, [&](int rank) { return posting_of(rank, ticket).tensor.to(device); }, std::plus<>());
     for (int rank = 0; rank < size(); ++rank) {
       posting_of(rank, ticket).tensor.copy_(sum);
       synchronize(posting_of(rank, ticket).tensor);

@@ -12,8 +12,8 @@
 #include "tandem/comm/layered_group.h"
 #include "tandem/comm/links/c10d_group.h"
 #include "tandem/comm/local_group.h"
-#include "tandem/comm/store/store.h"
 #include "tandem/comm/store/tcp_store.h"
+#include "tandem/comm/store/store.h"
 
 namespace tandem::comm {
 namespace {

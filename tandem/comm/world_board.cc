@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "tandem/base/error.h"
-#include "tandem/base/mutex.h"
 #include "tandem/base/text.h"
 #include "tandem/comm/store/store.h"
 #include "tandem/concurrency/worker.h"
@@ -85,8 +84,7 @@ class News {
         for (std::size_t host = 0; host < units_.size(); ++host) {
           if (static_cast<int>(host) != host_) hear(host);
         }
-        MutexLock lock(mutex_);
-        (void)never_.wait(mutex_, stop, Deadline::after(news_.every), [] { return false; });
+        pause(news_.every, {.stop = stop});
       }
     } catch (const RunError& error) {  // the store is gone, and with it what there was to hear
       if (news_.on_loss) news_.on_loss(error.what());
@@ -116,9 +114,7 @@ class News {
   const int host_;
   ProgressBoard board_;
   const std::vector<std::vector<int>> units_;  // by host
-  Mutex mutex_;
-  CondVar never_;
-  Worker worker_;  // last: it uses the others
+  Worker worker_;                              // last: it uses the others
 };
 
 // The memory, and what keeps it up to date.

@@ -1,54 +1,22 @@
 #include "tandem/comm/links/c10d_group.h"
 
-#include <arpa/inet.h>
-#include <netdb.h>
-#include <sys/socket.h>
-
 #include <algorithm>
-#include <array>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 
-#include "tandem/base/descriptor.h"
 #include "tandem/base/error.h"
 #include "tandem/base/process_name.h"
 #include "tandem/base/text.h"
-#include "tandem/comm/links/broken_pipe.h"
 #include "tandem/comm/links/gloo_backend.h"
 #include "tandem/comm/links/linked_member.h"
 #include "tandem/comm/links/nccl_backend.h"
+#include "tandem/comm/links/peer_wire.h"
 #include "tandem/comm/store/c10d_store.h"
+#include "tandem/comm/store/tcp_endpoint.h"
 
 namespace tandem::comm {
 namespace {
 
 using namespace std::chrono_literals;
-
-struct AddressInfo {
-  ~AddressInfo() {
-    if (first != nullptr) ::freeaddrinfo(first);
-  }
-  addrinfo* first = nullptr;
-};
-
-// The address of this host on the way to `address`, a number. Nothing is sent.
-std::string own_address_towards(const std::string& address) {
-  AddressInfo target;
-  addrinfo hints{};
-  hints.ai_flags = AI_NUMERICHOST;
-  hints.ai_socktype = SOCK_DGRAM;
-  sockaddr_storage own{};
-  socklen_t length = sizeof(own);
-  std::array<char, NI_MAXHOST> text{};
-  if (::getaddrinfo(address.c_str(), "9", &hints, &target.first) != 0) return address;
-  const Descriptor socket(::socket(target.first->ai_family, SOCK_DGRAM, 0));
-  if (::connect(socket.get(), target.first->ai_addr, target.first->ai_addrlen) != 0 ||
-      ::getsockname(socket.get(), reinterpret_cast<sockaddr*>(&own), &length) != 0 ||
-      ::getnameinfo(reinterpret_cast<sockaddr*>(&own), length, text.data(), text.size(), nullptr, 0, NI_NUMERICHOST) !=
-          0) {
-    return address;
-  }
-  return text.data();
-}
 
 bool is_loopback(const std::string& address) { return address.starts_with("127.") || address == "::1"; }
 

@@ -14,11 +14,9 @@
 #include "tandem/base/check.h"
 #include "tandem/base/error.h"
 #include "tandem/base/text.h"
-#include "tandem/comm/close_signal.h"
-#include "tandem/comm/links/broken_pipe.h"
 #include "tandem/comm/links/link_collective.h"
 #include "tandem/comm/links/peer_links.h"
-#include "tandem/comm/question_bell.h"
+#include "tandem/comm/listeners.h"
 #include "tandem/concurrency/wait_and_ask.h"
 
 namespace tandem::comm {
@@ -46,7 +44,7 @@ class LinkedMember final : public Group {
       : devices_(std::move(options.device_backend)),
         links_(
             std::move(options.backend), options.rank, options.names,
-            [this](const std::string& failure) { on_close(failure); }, [this] { questions_.ring(); }),
+            [this](const std::string& failure) { on_close(failure); }, [this] { listeners_.ask(); }),
         sender_("c10d-group", [this](const std::stop_token& stop) { execute_all(stop); }) {}
   ~LinkedMember() override { links_.leave(); }
 
@@ -59,8 +57,7 @@ class LinkedMember final : public Group {
   }
 
   Pending start_all_reduce(const at::Tensor& flat) override {
-    TANDEM_CHECK(flat.dim() == 1 && flat.is_contiguous(), "a group reduces flat tensors, got ", flat.dim(),
-                 " dimensions");
+    require_flat(flat, "reduces");
     TANDEM_CHECK(tree_reduce_of(flat.scalar_type()) != nullptr, c10::toString(flat.scalar_type()), " cannot be summed");
     return {*this, start({posting_of(Operation::kAllReduce, flat.numel(), flat.scalar_type())}, flat)};
   }
@@ -86,8 +83,7 @@ class LinkedMember final : public Group {
   }
 
   void all_gather(std::span<const double> mine, std::span<double> all, const Limits& limits) override {
-    TANDEM_CHECK(all.size() == mine.size() * static_cast<std::size_t>(size()), all.size(), " for ", size(), " x ",
-                 mine.size());
+    require_room(mine, all);
     const at::Tensor copy = at::empty({std::ssize(mine)}, at::kDouble);
     if (!mine.empty()) std::memcpy(copy.data_ptr(), mine.data(), mine.size_bytes());
     const LinkTask done =
@@ -99,8 +95,7 @@ class LinkedMember final : public Group {
 
   // A gather that puts what others have where it belongs, if that is in one piece on this host.
   void share_parts(const at::Tensor& flat, std::span<const OwnedPart> parts, const Limits& limits) override {
-    TANDEM_CHECK(flat.dim() == 1 && flat.is_contiguous(), "a group shares parts of flat tensors, got ", flat.dim(),
-                 " dimensions");
+    require_flat(flat, "shares parts of");
     const at::Tensor mine = packed(flat, parts, rank());
     std::vector<at::Tensor> memory;
     for (int each = 0; each < size() && flat.is_cpu(); ++each) memory.push_back(packed(flat, parts, each));
@@ -122,8 +117,8 @@ class LinkedMember final : public Group {
     hurried_ = true;
     changed_.notify_all();
   }
-  void on_close(std::function<void(const std::string&)> listener) override { failed_.listen(std::move(listener)); }
-  void on_question(std::function<void()> listener) override { questions_.listen(std::move(listener)); }
+  void on_close(std::function<void(const std::string&)> listener) override { listeners_.on_close(std::move(listener)); }
+  void on_question(std::function<void()> listener) override { listeners_.on_question(std::move(listener)); }
 
  protected:
   void finish(std::uint64_t ticket, const Limits& limits) override { (void)complete(ticket, limits); }
@@ -191,7 +186,7 @@ class LinkedMember final : public Group {
     }
     changed_.notify_all();
     if (devices_) devices_->abort();
-    if (!failure.empty()) failed_.give(failure);
+    if (!failure.empty()) listeners_.close(failure);
   }
 
   // --- the sending thread ---
@@ -258,8 +253,7 @@ class LinkedMember final : public Group {
                          completed_ TANDEM_GUARDED_BY(mutex_) = 0;
   bool closed_ TANDEM_GUARDED_BY(mutex_) = false;
   bool waits_ TANDEM_GUARDED_BY(mutex_) = false, hurried_ TANDEM_GUARDED_BY(mutex_) = false;  // the member's thread
-  CloseSignal failed_;
-  QuestionBell questions_;
+  Listeners listeners_;
   const c10::intrusive_ptr<c10d::Backend> devices_;  // or none
   PeerLinks links_;
   Worker sender_;

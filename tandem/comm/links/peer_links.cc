@@ -7,7 +7,6 @@
 #include "tandem/base/check.h"
 #include "tandem/base/error.h"
 #include "tandem/base/text.h"
-#include "tandem/comm/links/broken_pipe.h"
 
 namespace tandem::comm {
 namespace {

@@ -5,8 +5,6 @@
 #include <utility>
 #include <vector>
 
-#include "tandem/comm/links/broken_pipe.h"
-
 namespace tandem::comm {
 namespace {
 

@@ -41,5 +41,21 @@ TEST(PeerWireTest, WhoeverWritesToAPeerThatIsGoneGetsAnErrorAndNoSignal) {
   EXPECT_EQ(sigismember(&now, SIGPIPE), 0);
 }
 
+TEST(BrokenPipeMaskTest, AWriteToNobodyFailsAndDoesNotEndTheProcess) {
+  std::array<int, 2> ends{};
+  ASSERT_EQ(::pipe(ends.data()), 0);
+  ::close(ends[0]);
+  {
+    const BrokenPipeMask outer;
+    const BrokenPipeMask inner;
+    EXPECT_EQ(::write(ends[1], "x", 1), -1);
+    EXPECT_EQ(errno, EPIPE);
+  }
+  ::close(ends[1]);
+  sigset_t now;
+  pthread_sigmask(SIG_BLOCK, nullptr, &now);
+  EXPECT_EQ(sigismember(&now, SIGPIPE), 0);
+}
+
 }  // namespace
 }  // namespace tandem::comm

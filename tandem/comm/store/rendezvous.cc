@@ -57,6 +57,12 @@ bool has(const std::vector<Life>& lives, const Life& who) {
   return std::find(lives.begin(), lives.end(), who) != lives.end();
 }
 
+// Waits until it is time for another look at the store, also beyond the limits' deadline, which the callers look at.
+void look_again(const Limits& limits, const std::string& doing) {
+  if (limits.stop.stop_requested()) throw GroupAborted(concat("stopped while ", doing));
+  pause(kLook, {.stop = limits.stop});
+}
+
 std::string seconds_text(std::chrono::milliseconds span) {
   return concat(std::chrono::duration<double>(span).count(), " s");
 }
@@ -204,8 +210,7 @@ void Rendezvous::beat(const Connect& connect, const std::stop_token& stop) {
       waits_.store(false, std::memory_order_relaxed);
       lose_store(reached, error);
     }
-    MutexLock lock(mutex_);
-    (void)never_.wait(mutex_, stop, Deadline::after(options_.beat), [] { return false; });
+    pause(options_.beat, {.stop = stop});
   }
 }
 
@@ -314,12 +319,6 @@ std::optional<Round> Rendezvous::enter(int number, std::vector<Life> members) {
   return next;
 }
 
-void Rendezvous::pause(const Limits& limits, const std::string& doing) {
-  if (limits.stop.stop_requested()) throw GroupAborted(concat("stopped while ", doing));
-  MutexLock lock(mutex_);
-  (void)never_.wait(mutex_, limits.stop, Deadline::after(kLook), [] { return false; });
-}
-
 // With the signs of life that were seen before, unless they are old because this process was stopped.
 std::vector<Rendezvous::Seen> Rendezvous::members_seen() const {
   Watch seen = watched();
@@ -343,7 +342,7 @@ std::optional<Round> Rendezvous::meet(const Limits& limits) {
       require_prevalence(members);
       decide(number, members);
     }
-    pause(limits, concat("meeting the ranks that are left, in round ", number));
+    look_again(limits, concat("meeting the ranks that are left, in round ", number));
   }
 }
 
@@ -380,7 +379,7 @@ std::optional<Round> Rendezvous::join(const Limits& limits) {
       throw DeadlineExceeded(concat("rank ", me_.rank, " was started again to join a run, and nobody let it in: ",
                                     "likely the others have ended, or are in an update that takes longer than that"));
     }
-    pause(limits, "waiting to join");
+    look_again(limits, "waiting to join");
   }
 }
 

@@ -148,7 +148,6 @@ class Rendezvous {
   void decide(int number, const std::vector<Seen>& members);
   [[nodiscard]] std::optional<Round> enter(int number, std::vector<Life> members);
   [[nodiscard]] std::string how_lost(const Life& who);
-  void pause(const Limits& limits, const std::string& doing);
 
   const Life me_;
   const Options options_;
@@ -156,7 +155,6 @@ class Rendezvous {
   Round round_;
   std::atomic<bool> waits_{false};
   mutable Mutex mutex_;
-  CondVar never_;
   std::chrono::milliseconds deadline_ TANDEM_GUARDED_BY(mutex_);
   Watch watch_ TANDEM_GUARDED_BY(mutex_);  // of this round
   std::stop_source broken_ TANDEM_GUARDED_BY(mutex_);

@@ -331,5 +331,46 @@ TEST_F(RendezvousTest, AStopEndsTheWait) {
   EXPECT_THROW((void)come({0, 1})->join({.stop = stop.get_token()}), GroupAborted);
 }
 
+TEST(CensusTest, MoreThanHalfGoOn) {
+  EXPECT_TRUE(prevails({.members = 4, .here = 3, .dead = 0, .has_first = false}));
+  EXPECT_FALSE(prevails({.members = 4, .here = 1, .dead = 0, .has_first = true}));
+  EXPECT_TRUE(prevails({.members = 5, .here = 3, .dead = 0, .has_first = false}));
+  EXPECT_FALSE(prevails({.members = 5, .here = 2, .dead = 0, .has_first = true}));
+}
+
+TEST(CensusTest, OfTwoHalvesTheOneWithTheFirstRankGoesOn) {
+  EXPECT_TRUE(prevails({.members = 4, .here = 2, .dead = 0, .has_first = true}));
+  EXPECT_FALSE(prevails({.members = 4, .here = 2, .dead = 0, .has_first = false}));
+}
+
+// Who is known to have died cannot be on another side: also the last of many goes on.
+TEST(CensusTest, TheDeadCountOnNoSide) {
+  EXPECT_TRUE(prevails({.members = 2, .here = 1, .dead = 1, .has_first = true}));
+  EXPECT_TRUE(prevails({.members = 8, .here = 1, .dead = 7, .has_first = true}));
+  EXPECT_FALSE(prevails({.members = 4, .here = 1, .dead = 1, .has_first = true}));
+}
+
+TEST(CensusTest, OneSideGoesOnAtMostHoweverTheRanksComeApart) {
+  constexpr int kRanks = 6;
+  int undecided = 0;
+  for (unsigned dead = 0; dead < 1U << kRanks; ++dead) {
+    for (unsigned side = 0; side < 1U << kRanks; ++side) {
+      if ((side & dead) != 0) continue;
+      const unsigned other = ((1U << kRanks) - 1) & ~dead & ~side;
+      const unsigned alive = side | other;
+      const unsigned first = alive & (~alive + 1);
+      const auto goes_on = [&](unsigned ranks) {
+        return prevails({.members = kRanks,
+                         .here = __builtin_popcount(ranks),
+                         .dead = __builtin_popcount(dead),
+                         .has_first = (ranks & first) != 0});
+      };
+      EXPECT_FALSE(goes_on(side) && goes_on(other)) << concat("dead ", dead, ", sides ", side, " and ", other);
+      if (alive != 0 && !goes_on(side) && !goes_on(other)) ++undecided;
+    }
+  }
+  EXPECT_EQ(undecided, 0) << "of two sides one goes on";
+}
+
 }  // namespace
 }  // namespace tandem::comm

@@ -62,13 +62,20 @@ std::string connect_failure(const addrinfo& to, Clock::duration limit) {
   return error == 0 ? "" : std::generic_category().message(error);
 }
 
-Attempt try_to_connect(const Endpoint& endpoint, const Deadline& deadline) {
+// `failure`: of getaddrinfo(), zero when there are addresses.
+Addresses look_up(const Endpoint& endpoint, int socket_type, int flags, int& failure) {
   addrinfo hints{};
-  hints.ai_socktype = SOCK_STREAM;
+  hints.ai_socktype = socket_type;
+  hints.ai_flags = flags;
   addrinfo* found = nullptr;
-  const int failure = ::getaddrinfo(endpoint.address.c_str(), std::to_string(endpoint.port).c_str(), &hints, &found);
+  failure = ::getaddrinfo(endpoint.address.c_str(), std::to_string(endpoint.port).c_str(), &hints, &found);
+  return {failure == 0 ? found : nullptr, ::freeaddrinfo};
+}
+
+Attempt try_to_connect(const Endpoint& endpoint, const Deadline& deadline) {
+  int failure = 0;
+  const Addresses addresses = look_up(endpoint, SOCK_STREAM, 0, failure);
   if (failure != 0) return {"", ::gai_strerror(failure)};
-  const Addresses addresses(found, ::freeaddrinfo);
   std::string cause;
   for (const addrinfo* to = addresses.get(); to != nullptr; to = to->ai_next) {
     cause = connect_failure(*to, std::min<Clock::duration>(deadline.remaining(), kOneAttempt));
@@ -248,6 +255,20 @@ std::string await_listener(const Endpoint& endpoint, const Limits& limits) {
     }
     pause(kBetweenAttempts, limits);
   }
+}
+
+std::string own_address_towards(const std::string& address) {
+  int failure = 0;
+  const Addresses target = look_up({address, 9}, SOCK_DGRAM, AI_NUMERICHOST, failure);
+  if (failure != 0) return address;
+  sockaddr_storage own{};
+  socklen_t size = sizeof(own);
+  const Descriptor socket(::socket(target->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  if (::connect(socket.get(), target->ai_addr, target->ai_addrlen) != 0 ||
+      ::getsockname(socket.get(), reinterpret_cast<sockaddr*>(&own), &size) != 0)
+    return address;
+  const std::string text = text_of(reinterpret_cast<sockaddr*>(&own), size);
+  return text.empty() ? address : text;
 }
 
 ConnectTurn::ConnectTurn() : lock_(one_connects) {}

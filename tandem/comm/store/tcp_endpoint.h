@@ -30,6 +30,10 @@ struct Listener {
 /// of a name may take longer than the limits allow.
 [[nodiscard]] std::string await_listener(const Endpoint& endpoint, const Limits& limits);
 
+/// The address of this host on the way to `address`, a number: that of the interface which packets there leave by.
+/// Nothing is sent. `address` itself when the system does not say.
+[[nodiscard]] std::string own_address_towards(const std::string& address);
+
 /// The turn of one thread of this process to connect; the others wait for theirs until it is destroyed. Who hosts takes
 /// it before listening: who connects to it needs answers in a turn of their own.
 class ConnectTurn {
