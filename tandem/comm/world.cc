@@ -1,6 +1,7 @@
 #include "tandem/comm/world.h"
 
 #include <algorithm>
+#include <array>
 #include <optional>
 #include <sstream>
 #include <utility>
@@ -12,8 +13,8 @@
 #include "tandem/comm/layered_group.h"
 #include "tandem/comm/links/c10d_group.h"
 #include "tandem/comm/local_group.h"
-#include "tandem/comm/store/tcp_store.h"
 #include "tandem/comm/store/store.h"
+#include "tandem/comm/store/tcp_store.h"
 
 namespace tandem::comm {
 namespace {
@@ -21,19 +22,9 @@ namespace {
 constexpr const char* kFirstFailure = "first_failure";
 
 const char* name_of(GroupKind kind) {
-  switch (kind) {
-    case GroupKind::kSingle:
-      return "none, a single process";
-    case GroupKind::kHost:
-      return "shared memory";
-    case GroupKind::kGloo:
-      return "Gloo";
-    case GroupKind::kNccl:
-      return "NCCL";
-    case GroupKind::kHostThenGloo:
-      return "shared memory within each host, Gloo between their first ranks";
-  }
-  return "?";
+  constexpr std::array kNames{"none, a single process", "shared memory", "Gloo", "NCCL",
+                              "shared memory within each host, Gloo between their first ranks"};
+  return kNames[static_cast<std::size_t>(kind)];
 }
 
 // What a rank tells the others before they choose.
@@ -218,8 +209,6 @@ std::string first_failure(Store& store, int rank, const std::string& mine) {
   }
 }
 
-NetworkGroups c10d_groups() { return {.gloo = make_gloo_group, .nccl = make_nccl_group}; }
-
 // With word of the first failure of a rank in the store.
 World enter_or_leave_word(std::unique_ptr<Store> store, const LauncherEnvironment& me, const WorldOptions& options,
                           const NetworkGroups& network) {
@@ -238,17 +227,8 @@ World enter_or_leave_word(std::unique_ptr<Store> store, const LauncherEnvironmen
 }  // namespace
 
 const char* name_of(Backend backend) {
-  switch (backend) {
-    case Backend::kAuto:
-      return "auto";
-    case Backend::kHost:
-      return "host";
-    case Backend::kGloo:
-      return "gloo";
-    case Backend::kNccl:
-      return "nccl";
-  }
-  return "?";
+  constexpr std::array kNames{"auto", "host", "gloo", "nccl"};
+  return kNames[static_cast<std::size_t>(backend)];
 }
 
 World open_world(const LauncherEnvironment& me, const WorldOptions& options, const NetworkGroups& network) {
@@ -258,11 +238,7 @@ World open_world(const LauncherEnvironment& me, const WorldOptions& options, con
 
 World open_world_beside(World& first, const LauncherEnvironment& me, const WorldOptions& options) {
   std::unique_ptr<Store> store = first.store->part(concat("beside/", options.generation));
-  return enter_or_leave_word(std::move(store), me, options, c10d_groups());
-}
-
-World open_world(const LauncherEnvironment& me, const WorldOptions& options) {
-  return open_world(me, options, c10d_groups());
+  return enter_or_leave_word(std::move(store), me, options, {});
 }
 
 }  // namespace tandem::comm

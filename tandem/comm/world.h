@@ -64,26 +64,23 @@ struct World {
   int boards = 0;                  // that were opened; see world_board.h
 };
 
+/// Make the groups across a network; tests put others in their place.
+struct NetworkGroups {
+  using Make = std::function<std::unique_ptr<Group>(const C10dGroupOptions& options)>;
+  using MakeOnDevice = std::function<std::unique_ptr<Group>(const C10dGroupOptions& options, int device_index)>;
+  Make gloo = make_gloo_group;
+  MakeOnDevice nccl = make_nccl_group;
+};
+
 /// Waits until all ranks have come, each with the same options (the network may differ).
 /// Throws ConfigError for a choice that cannot be honoured, or when ranks ask for different things; RunError when the
 /// store's port is in use; DeadlineExceeded naming what is missing, and the first failure of another rank if it left
 /// word. A rank that fails here leaves word in the store.
-[[nodiscard]] World open_world(const LauncherEnvironment& me, const WorldOptions& options);
+[[nodiscard]] World open_world(const LauncherEnvironment& me, const WorldOptions& options,
+                               const NetworkGroups& network = {});
 
 /// The same ranks once more, with a group of their own, for who exchanges beside the first one's group (SyncBatchNorm,
 /// say). They meet through the store of `first`, so all ranks still have it; each call takes another generation.
 [[nodiscard]] World open_world_beside(World& first, const LauncherEnvironment& me, const WorldOptions& options = {});
-
-/// What makes groups across a network.
-struct NetworkGroups {
-  using Make = std::function<std::unique_ptr<Group>(const C10dGroupOptions& options)>;
-  using MakeOnDevice = std::function<std::unique_ptr<Group>(const C10dGroupOptions& options, int device_index)>;
-  Make gloo;
-  MakeOnDevice nccl;
-};
-
-/// The same with other groups in place of c10d's. For tests.
-[[nodiscard]] World open_world(const LauncherEnvironment& me, const WorldOptions& options,
-                               const NetworkGroups& network);
 
 }  // namespace tandem::comm

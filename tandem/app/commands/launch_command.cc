@@ -8,8 +8,8 @@
 #include "tandem/base/error.h"
 #include "tandem/base/text.h"
 #include "tandem/comm/store/launcher_word.h"
-#include "tandem/comm/store/store.h"
 #include "tandem/comm/store/rendezvous.h"
+#include "tandem/comm/store/store.h"
 #include "tandem/comm/store/tcp_store.h"
 
 namespace tandem::app {

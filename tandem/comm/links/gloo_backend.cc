@@ -1,7 +1,6 @@
-#include "tandem/comm/links/gloo_backend.h"
-
 #include "tandem/base/error.h"
 #include "tandem/base/text.h"
+#include "tandem/comm/links/c10d_backends.h"
 #include "tandem/comm/links/c10d_group.h"
 
 #ifdef TANDEM_GLOO

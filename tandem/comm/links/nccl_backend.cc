@@ -1,9 +1,8 @@
-#include "tandem/comm/links/nccl_backend.h"
-
 #include <dlfcn.h>
 
 #include "tandem/base/error.h"
 #include "tandem/base/text.h"
+#include "tandem/comm/links/c10d_backends.h"
 #include "tandem/comm/links/c10d_group.h"
 #include "tandem/device/cuda_library.h"
 

@@ -44,11 +44,11 @@ PeerLinks::PeerLinks(c10::intrusive_ptr<c10d::Backend> backend, int rank, std::v
     const MutexLock lock(mutex_);
     for (int each = 0; each < size(); ++each) {
       record(each).name = concat("rank ", name(each), " (", names_[static_cast<std::size_t>(each)].process, ")");
+      if (each != rank_) peers_.push_back(each);
     }
   }
   try {
-    for (int peer = 0; peer < size(); ++peer) {
-      if (peer == rank_) continue;
+    for (const int peer : peers_) {
       ears_[static_cast<std::size_t>(peer)].listener =
           std::make_unique<Worker>(concat("hear-rank-", peer), [this, peer](const std::stop_token&) { listen(peer); });
     }
@@ -93,8 +93,7 @@ std::uint64_t PeerLinks::announce(const Announcement& announcement, const void* 
   outgoing.bytes = static_cast<std::uint32_t>(bytes);
   if (bytes > 0) std::memcpy(outgoing.payload.data(), payload, bytes);
   round(number).said[static_cast<std::size_t>(rank_)] = &outgoing;
-  for (int peer = 0; peer < size(); ++peer) {
-    if (peer == rank_) continue;
+  for (const int peer : peers_) {
     round(number).announcing.push_back(
         admit(number, peer, [&] { return wire_.send(peer, &outgoing, outgoing.used(), Tag::kMessages); }));
   }
@@ -134,8 +133,7 @@ void PeerLinks::take_announcements(std::uint64_t number) {
   if (!is_open()) throw_closed();
   const MutexLock lock(mutex_);
   progress(number).phase = Phase::kTransfers;
-  for (int peer = 0; peer < size(); ++peer) {
-    if (peer == rank_) continue;
+  for (const int peer : peers_) {
     const auto index = static_cast<std::size_t>(peer);
     round(number).heard[index] = std::move(record(peer).inbox.front());
     round(number).said[index] = round(number).heard[index].get();
@@ -341,8 +339,7 @@ void PeerLinks::take_leave() {
     auto* text = reinterpret_cast<char*>(farewell_.payload.data());
     farewell_.bytes = static_cast<std::uint32_t>(closing_->why.copy(text, farewell_.payload.size()));
   }
-  for (int peer = 0; peer < size(); ++peer) {
-    if (peer == rank_) continue;
+  for (const int peer : peers_) {
     try {
       farewells_.push_back(wire_.send(peer, &farewell_, farewell_.used(), Tag::kMessages));
     } catch (const std::exception&) {
@@ -379,8 +376,8 @@ std::vector<int> PeerLinks::missing() const {
 
 std::vector<int> PeerLinks::missing_announcements() const {
   std::vector<int> peers;
-  for (int peer = 0; peer < size(); ++peer) {
-    if (peer != rank_ && record(peer).inbox.empty()) peers.push_back(peer);
+  for (const int peer : peers_) {
+    if (record(peer).inbox.empty()) peers.push_back(peer);
   }
   return peers;
 }

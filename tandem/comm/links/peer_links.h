@@ -155,6 +155,7 @@ class PeerLinks {
   PeerWire wire_;
   const int rank_;
   const std::vector<MemberName> names_;
+  std::vector<int> peers_;  // all ranks but this one
   const OnClose on_close_;
   const OnQuestion on_question_;
   PeerMessage question_{};

@@ -1,7 +1,7 @@
-// The one source that includes NCCL's headers; libtandem_nccl.so (see comm/nccl_backend.h).
+// The one source that includes NCCL's headers; libtandem_nccl.so (see comm/links/c10d_backends.h).
 #include <torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp>
 
-#include "tandem/comm/links/nccl_backend.h"
+#include "tandem/comm/links/c10d_backends.h"
 
 extern "C" c10d::Backend* tandem_make_nccl_backend(const tandem::comm::NcclOptions& options) {
   const at::Device device(at::kCUDA, static_cast<c10::DeviceIndex>(options.device_index));

@@ -1,5 +1,6 @@
 #include "tandem/comm/store/launcher_environment.h"
 
+#include <array>
 #include <charconv>
 #include <cstdint>
 #include <cstdlib>
@@ -200,21 +201,8 @@ bool does_torchrun_host_store(LauncherVariables& variables) {
 }  // namespace
 
 const char* name_of(Launcher launcher) {
-  switch (launcher) {
-    case Launcher::kTandem:
-      return "tandem launch";
-    case Launcher::kTorchrun:
-      return "torchrun";
-    case Launcher::kOpenMpi:
-      return "Open MPI";
-    case Launcher::kSlurm:
-      return "Slurm";
-    case Launcher::kVariables:
-      return "RANK and WORLD_SIZE";
-    case Launcher::kSingleProcess:
-      break;
-  }
-  return "no launcher";
+  constexpr std::array kNames{"no launcher", "tandem launch", "torchrun", "Open MPI", "Slurm", "RANK and WORLD_SIZE"};
+  return kNames[static_cast<std::size_t>(launcher)];
 }
 
 // Started by hand, or by a launcher that is not known: nobody is known to end the others.

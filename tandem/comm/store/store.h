@@ -47,9 +47,9 @@ class Store {
 /// the values with it. Any number of threads may use it and each part.
 [[nodiscard]] std::unique_ptr<Store> make_memory_store();
 
-/// A store that is asked through a new connection when the one it had is lost: a connection breaks for good by one answer
-/// that did not come, since the network was cut for some seconds or the server's process was stopped. Connects at once,
-/// and throws what `connect` throws.
+/// A store that is asked through a new connection when the one it had is lost: a connection breaks for good by one
+/// answer that did not come, since the network was cut for some seconds or the server's process was stopped. Connects
+/// at once, and throws what `connect` throws.
 ///
 /// Threads: single-thread. Blocking: a question that fails waits for one new connection, for as long as `connect` does,
 /// and is asked once more. Errors: RunError with what failed first and why there is no new connection; a later question
