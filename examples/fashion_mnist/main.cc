@@ -19,7 +19,7 @@
 #include "tandem/base/json_writer.h"
 #include "tandem/base/philox.h"
 #include "tandem/comm/world.h"
-#include "tandem/comm/world_words.h"
+#include "tandem/comm/world_flags.h"
 #include "tandem/device/device_set.h"
 #include "tandem/learner/replica_team.h"
 #include "tandem/model/autocast.h"
@@ -44,7 +44,7 @@ struct Options {
   std::optional<int> replicas_to_aggregate;  // of sync_replicas; nothing: all
   std::pair<int, double> slow{0, 1.0};       // a replica of the run, and how many times as long its steps take
   Precision precision = Precision::kFloat32;
-  comm::WorldWords world;
+  comm::WorldFlags world;
 };
 
 int parse(int argc, char** argv, Options& options) {
@@ -270,7 +270,7 @@ void train(const Options& options, const learner::Ranks& ranks) {
 
 // Under a launcher this process is one of several ranks; else it is alone.
 void run(const Options& options) {
-  const comm::World world = comm::open_world(comm::launcher_environment(), comm::read_world_words(options.world));
+  const comm::World world = comm::open_world(comm::launcher_environment(), comm::read_world_flags(options.world));
   const learner::Ranks ranks(world.group);
   if (ranks.leads()) std::cerr << world.description << '\n';
   try {

@@ -44,7 +44,7 @@ std::string InnerSizes::describe_all() const {
 Layers::Layers(std::unique_ptr<Group> inner, std::shared_ptr<Group> outer, int layers_outside, Names names)
     : names_(names), inner_(std::move(inner)), outer_(std::move(outer)), layers_outside_(layers_outside) {
   TANDEM_CHECK(!leads() || outer_ != nullptr, "the leader of an inner group needs its place in the outer one");
-  tie();
+  register_listeners();
 }
 
 Layers::~Layers() {
@@ -55,22 +55,22 @@ Layers::~Layers() {
   outer_->on_close({});
 }
 
-void Layers::place(InnerSizes sizes, int mine) {
+void Layers::set_sizes(InnerSizes sizes, int mine) {
   sizes_ = std::move(sizes);
   mine_ = mine;
-  tie();
+  register_listeners();
 }
 
 // Only the leader listens to the outer group: others may hold the same one.
-void Layers::tie() {
-  inner_->on_close([this, before = words(Phase::kInside)](const std::string& why) {
+void Layers::register_listeners() {
+  inner_->on_close([this, before = prefix_of(Phase::kInside)](const std::string& why) {
     if (outer_ != nullptr) outer_->abort(before + why);
     listeners_.close(before + why);
   });
   inner_->on_question([this] { on_question_inside(); });
   if (!leads()) return;
   outer_->on_question([this] { on_question_between(); });
-  outer_->on_close([this, before = words(Phase::kBetween)](const std::string& why) {
+  outer_->on_close([this, before = prefix_of(Phase::kBetween)](const std::string& why) {
     inner_->abort(before + why);
     listeners_.close(before + why);
   });
@@ -90,7 +90,7 @@ void Layers::run(Phase phase, const Limits& limits, const Operation& operation) 
   try {
     operation(phase == Phase::kBetween ? *outer_ : *inner_, limits);
   } catch (const std::exception& error) {
-    const std::string before = words(phase);
+    const std::string before = prefix_of(phase);
     abort(before + error.what());
     rethrow_with(before, [&](int place) { return rank_of(phase, place); });
   }
@@ -120,7 +120,7 @@ void Layers::on_question_between() {
   if (phase == Phase::kNothing) listeners_.ask();
 }
 
-std::string Layers::words(Phase phase) const {
+std::string Layers::prefix_of(Phase phase) const {
   if (names_ == Names::kOfTheRun) return "";
   return phase == Phase::kBetween ? sizes_.describe_all() : sizes_.describe(mine_);
 }

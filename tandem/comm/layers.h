@@ -62,7 +62,7 @@ class Layers {
   [[nodiscard]] Group* outer() const { return outer_.get(); }
   [[nodiscard]] bool leads() const { return inner_->rank() == 0; }
   /// Once they are known: of all inner groups, and which of them this is.
-  void place(InnerSizes sizes, int mine);
+  void set_sizes(InnerSizes sizes, int mine);
   [[nodiscard]] const InnerSizes& sizes() const { return sizes_; }
   [[nodiscard]] int mine() const { return mine_; }
 
@@ -90,10 +90,10 @@ class Layers {
 
  private:
   void run(Phase phase, const Limits& limits, const Operation& operation);
-  void tie();
+  void register_listeners();
   void on_question_inside();
   void on_question_between();
-  [[nodiscard]] std::string words(Phase phase) const;
+  [[nodiscard]] std::string prefix_of(Phase phase) const;
   [[nodiscard]] int rank_of(Phase phase, int place) const;
 
   const Names names_;

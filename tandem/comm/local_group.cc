@@ -48,7 +48,7 @@ struct alignas(64) MemberState {
   std::atomic<std::uint32_t> finished{0};  // collectives whose work is done
   std::array<Posting, kDepth> postings;
   alignas(64) std::atomic<bool> sleeps{false};  // in a wait
-  std::atomic<bool> hurried{false};             // as if the deadline of that had passed
+  std::atomic<bool> expire_requested{false};    // as if the deadline of that had passed
 };
 
 // Whether `counter` has reached `value`; both may wrap around.
@@ -98,7 +98,7 @@ class Exchange {
 
   void expire(int rank) {
     if (!member(rank).sleeps.load()) return;
-    member(rank).hurried.store(true);
+    member(rank).expire_requested.store(true);
     event_.notify_all();
   }
 
@@ -114,9 +114,9 @@ class Exchange {
   WaitOutcome sleep_and_ask(MemberState& me, const Ready& ready, std::atomic<std::uint32_t> MemberState::*counter,
                             std::uint32_t value, const Limits& limits) {
     const auto sleep = [&](const Deadline& deadline) {
-      me.hurried.store(false);
-      const WaitOutcome outcome =
-          event_.wait([&] { return ready() || me.hurried.load(); }, {.deadline = deadline, .stop = limits.stop}, {});
+      me.expire_requested.store(false);
+      const WaitOutcome outcome = event_.wait([&] { return ready() || me.expire_requested.load(); },
+                                              {.deadline = deadline, .stop = limits.stop}, {});
       if (ready()) return WaitOutcome::kReady;
       return outcome == WaitOutcome::kStopped ? outcome : WaitOutcome::kDeadline;
     };

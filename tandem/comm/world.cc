@@ -210,16 +210,16 @@ std::string first_failure(Store& store, int rank, const std::string& mine) {
 }
 
 // With word of the first failure of a rank in the store.
-World enter_or_leave_word(std::unique_ptr<Store> store, const LauncherEnvironment& me, const WorldOptions& options,
-                          const NetworkGroups& network) {
-  const std::unique_ptr<Store> words = store->part("words");
+World enter_or_report_failure(std::unique_ptr<Store> store, const LauncherEnvironment& me, const WorldOptions& options,
+                              const NetworkGroups& network) {
+  const std::unique_ptr<Store> failures = store->part("words");
   try {
     return enter(std::move(store), me, options, network);
   } catch (const DeadlineExceeded& error) {
-    const std::string first = first_failure(*words, me.rank, error.what());
+    const std::string first = first_failure(*failures, me.rank, error.what());
     throw DeadlineExceeded(concat(error.what(), first.empty() ? "" : "; the first failure was that of ", first));
   } catch (const std::exception& error) {
-    (void)first_failure(*words, me.rank, error.what());
+    (void)first_failure(*failures, me.rank, error.what());
     throw;
   }
 }
@@ -233,12 +233,12 @@ const char* name_of(Backend backend) {
 
 World open_world(const LauncherEnvironment& me, const WorldOptions& options, const NetworkGroups& network) {
   TANDEM_CHECK(me.rank >= 0 && me.rank < me.world_size, "rank ", me.rank, " of ", me.world_size);
-  return enter_or_leave_word(open_store(me, options.generation, options.limits), me, options, network);
+  return enter_or_report_failure(open_store(me, options.generation, options.limits), me, options, network);
 }
 
 World open_world_beside(World& first, const LauncherEnvironment& me, const WorldOptions& options) {
   std::unique_ptr<Store> store = first.store->part(concat("beside/", options.generation));
-  return enter_or_leave_word(std::move(store), me, options, {});
+  return enter_or_report_failure(std::move(store), me, options, {});
 }
 
 }  // namespace tandem::comm

@@ -62,11 +62,11 @@ std::shared_ptr<Cell[]> memory_of_host(const World& world, const std::string& to
 }
 
 // Carries what the units of this host have posted to the other hosts, and theirs here.
-class News {
+class BoardRelay {
  public:
-  News(const World& world, const std::string& number, ProgressBoard board, std::vector<std::vector<int>> units_of_host,
-       BoardNews news)
-      : news_(std::move(news)),
+  BoardRelay(const World& world, const std::string& number, ProgressBoard board,
+             std::vector<std::vector<int>> units_of_host, BoardOptions options)
+      : options_(std::move(options)),
         store_(world.store->part(number)),
         host_(world.hosts.host_of(world.rank)),
         board_(std::move(board)),
@@ -78,28 +78,28 @@ class News {
 
   void carry(const std::stop_token& stop) {
     try {
-      std::string told;
+      std::string published;
       while (!stop.stop_requested()) {
-        tell(told);
+        publish(published);
         for (std::size_t host = 0; host < units_.size(); ++host) {
-          if (static_cast<int>(host) != host_) hear(host);
+          if (static_cast<int>(host) != host_) fetch(host);
         }
-        pause(news_.every, {.stop = stop});
+        pause(options_.every, {.stop = stop});
       }
     } catch (const RunError& error) {  // the store is gone, and with it what there was to hear
-      if (news_.on_loss) news_.on_loss(error.what());
+      if (options_.on_loss) options_.on_loss(error.what());
     }
   }
 
-  void tell(std::string& told) {
+  void publish(std::string& published) {
     std::string text;
     for (const int unit : units_[static_cast<std::size_t>(host_)]) text += concat(board_.cell(unit), " ");
-    if (text == told) return;
+    if (text == published) return;
     store_->set(key(static_cast<std::size_t>(host_)), text);
-    told = std::move(text);
+    published = std::move(text);
   }
 
-  void hear(std::size_t host) {
+  void fetch(std::size_t host) {
     const std::optional<std::string> text = store_->find(key(host));
     if (!text) return;
     std::istringstream cells(*text);
@@ -109,7 +109,7 @@ class News {
     }
   }
 
-  const BoardNews news_;
+  const BoardOptions options_;
   const std::unique_ptr<Store> store_;
   const int host_;
   ProgressBoard board_;
@@ -120,12 +120,12 @@ class News {
 // The memory, and what keeps it up to date.
 struct Kept {
   std::shared_ptr<Cell[]> memory;
-  std::unique_ptr<News> news;
+  std::unique_ptr<BoardRelay> relay;
 };
 
 }  // namespace
 
-ProgressBoard open_board(World& world, int units, Range mine, const Limits& limits, BoardNews news) {
+ProgressBoard open_board(World& world, int units, Range mine, const Limits& limits, BoardOptions options) {
   if (world.size == 1) return ProgressBoard(units);
   const std::string number = concat("board/", world.boards++);
   const Units its{.all = units, .mine = mine, .token = new_token()};
@@ -144,8 +144,8 @@ ProgressBoard open_board(World& world, int units, Range mine, const Limits& limi
       std::vector<int>& theirs = units_of_host[static_cast<std::size_t>(world.hosts.host_of(static_cast<int>(rank)))];
       for (int unit = ranks[rank].mine.begin; unit < ranks[rank].mine.end; ++unit) theirs.push_back(unit);
     }
-    kept->news = std::make_unique<News>(world, number, ProgressBoard(kept->memory, units), std::move(units_of_host),
-                                        std::move(news));
+    kept->relay = std::make_unique<BoardRelay>(world, number, ProgressBoard(kept->memory, units),
+                                               std::move(units_of_host), std::move(options));
   }
   return {std::shared_ptr<Cell[]>(kept, kept->memory.get()), units};
 }

@@ -14,7 +14,7 @@
 #include "tandem/app/launch/launch_options.h"
 #include "tandem/app/simulate/scale_options.h"
 #include "tandem/app/tune/tune_options.h"
-#include "tandem/comm/world_words.h"
+#include "tandem/comm/world_flags.h"
 #include "tandem/rl/policy/actor/actor_options.h"
 
 namespace tandem::app {
@@ -26,7 +26,7 @@ enum class Output { kText, kJson };
 struct RanksAsked {
   std::optional<int> count = {};
   std::vector<std::string> arguments = {};  // of each of them: the command line without --ranks
-  comm::WorldWords world = {};              // how they exchange
+  comm::WorldFlags world = {};              // how they exchange
 };
 struct TrainCommand {
   ConfigSources sources;

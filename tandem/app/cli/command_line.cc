@@ -314,7 +314,7 @@ class CommandLine {
     }
   }
 
-  comm::WorldWords world_;
+  comm::WorldFlags world_;
   std::string config_, source_, output_file_, name_, policy_, episodes_, seed_, acting_, ranks_;
   std::vector<std::string> runs_, plugins_;
   bool json_ = false, once_ = false;

@@ -7,7 +7,7 @@
 #include "tandem/app/launch/supervisor.h"
 #include "tandem/base/error.h"
 #include "tandem/base/text.h"
-#include "tandem/comm/store/launcher_word.h"
+#include "tandem/comm/store/launcher_reports.h"
 #include "tandem/comm/store/rendezvous.h"
 #include "tandem/comm/store/store.h"
 #include "tandem/comm/store/tcp_store.h"
@@ -45,7 +45,7 @@ ExitCode run_launch(const LaunchCommand& command) {
   const LaunchWitness witness{
       .on_failure =
           [&](int rank, int restarts, const std::string& how) {
-            comm::tell_end(*meeting, {rank, restarts}, how);
+            comm::report_end(*meeting, {rank, restarts}, how);
           },
       .is_complete = [&] { return comm::Rendezvous::is_over(*meeting); },
       .is_left_behind =

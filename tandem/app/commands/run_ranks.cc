@@ -293,11 +293,11 @@ void Leader::dismiss(ExitCode code) {
   (void)ranks_.from_leader(std::span(&word, 1));
 }
 
-ExitCode run_on_all_ranks(const comm::WorldWords& words, const std::vector<Setting>& flags,
+ExitCode run_on_all_ranks(const comm::WorldFlags& words, const std::vector<Setting>& flags,
                           const rl::EnvRegistry& environments,
                           const std::function<std::optional<ExitCode>(Leader&)>& lead) {
   const StopSignals signals;
-  const comm::WorldOptions options = comm::read_world_words(words);
+  const comm::WorldOptions options = comm::read_world_flags(words);
   const comm::LauncherEnvironment me = comm::launcher_environment();
   Survival survival(me, options);
   Part part(flags, environments, signals, survival);

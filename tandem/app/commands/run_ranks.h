@@ -12,7 +12,7 @@
 #include "tandem/app/exit_code.h"
 #include "tandem/app/run/stop_signals.h"
 #include "tandem/base/cpu.h"
-#include "tandem/comm/world_words.h"
+#include "tandem/comm/world_flags.h"
 #include "tandem/learner/ranks.h"
 #include "tandem/rl/env/env_registry.h"
 
@@ -50,7 +50,7 @@ class Leader {
 /// the waits of all. From its begin on, signals ask for a stop (app/run/stop_signals.h): ranks that have met save the
 /// same update and end with kStopped; a rank that waits for others to come ends so after five more seconds, and nothing
 /// was begun. `lead` returns nothing when the ranks are to meet anew. Throws what meeting and `lead` throw.
-[[nodiscard]] ExitCode run_on_all_ranks(const comm::WorldWords& words, const std::vector<Setting>& flags,
+[[nodiscard]] ExitCode run_on_all_ranks(const comm::WorldFlags& words, const std::vector<Setting>& flags,
                                         const rl::EnvRegistry& environments,
                                         const std::function<std::optional<ExitCode>(Leader&)>& lead);
 

@@ -31,8 +31,8 @@ void require_no_launcher(int count) {
 }
 
 // Of a world whose ranks are all on this host.
-void require_words_for_one_host(const comm::WorldWords& words) {
-  const comm::WorldOptions options = comm::read_world_words(words);
+void require_words_for_one_host(const comm::WorldFlags& words) {
+  const comm::WorldOptions options = comm::read_world_flags(words);
   if (options.hosts_by == comm::HostsBy::kRankList)
     throw ConfigError(concat("--hosts-by ", words.hosts_by, ": --ranks starts all ranks on this host; leave it out"));
 }

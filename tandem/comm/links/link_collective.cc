@@ -74,7 +74,7 @@ PartExchange& LinkCollective::parts() {
 
 std::size_t LinkCollective::largest_payload() const {
   std::int64_t count = 0;
-  for (int each = 0; each < links_.size(); ++each) count = std::max(count, said(each).announcement.posting.count);
+  for (int each = 0; each < links_.size(); ++each) count = std::max(count, message_of(each).announcement.posting.count);
   return static_cast<std::size_t>(count * task_.tensor.element_size());
 }
 
@@ -83,7 +83,7 @@ void LinkCollective::pass_on_device() {
   const c10::DeviceGuard guard(task_.tensor.device());
   DeviceExchange exchange(*devices_, links_.rank(), links_.size());
   std::vector<std::int64_t> counts;
-  for (int each = 0; each < links_.size(); ++each) counts.push_back(said(each).announcement.posting.count);
+  for (int each = 0; each < links_.size(); ++each) counts.push_back(message_of(each).announcement.posting.count);
   const Operation operation = task_.announcement.posting.operation;
   if (operation == Operation::kAllReduce) exchange.all_reduce(task_.tensor);
   if (operation == Operation::kBroadcast) exchange.broadcast(task_.tensor, task_.root);
@@ -97,7 +97,7 @@ void LinkCollective::sum_messages() {
   std::vector<void*> arrays;
   for (int each = 0; each < links_.size(); ++each) {
     arrays.push_back(memory_.scratch.data() + static_cast<std::size_t>(each) * kInlinePayload);
-    std::memcpy(arrays.back(), said(each).payload.data(), bytes);
+    std::memcpy(arrays.back(), message_of(each).payload.data(), bytes);
   }
   tree_reduce(arrays, on_cpu().scalar_type(), 0, on_cpu().numel());
   std::memcpy(on_cpu().data_ptr(), arrays.front(), bytes);
@@ -106,7 +106,7 @@ void LinkCollective::sum_messages() {
 void LinkCollective::take_from(int root) {
   const std::size_t bytes = on_cpu().nbytes();
   if (bytes <= kInlinePayload) {
-    if (links_.rank() != root && bytes > 0) std::memcpy(on_cpu().data_ptr(), said(root).payload.data(), bytes);
+    if (links_.rank() != root && bytes > 0) std::memcpy(on_cpu().data_ptr(), message_of(root).payload.data(), bytes);
   } else if (links_.rank() != root) {
     transfers_.push_back(links_.receive(number_, root, on_cpu().data_ptr(), bytes));
   } else {
@@ -118,7 +118,7 @@ void LinkCollective::gather() {
   if (on_cpu().nbytes() > kInlinePayload) send_to_all();
   task_.gathered.resize(static_cast<std::size_t>(links_.size()));
   for (int each = 0; each < links_.size(); ++each) {
-    const PeerMessage& message = said(each);
+    const PeerMessage& message = message_of(each);
     const std::int64_t count = message.announcement.posting.count;
     at::Tensor& theirs = task_.gathered[static_cast<std::size_t>(each)];
     if (!theirs.defined()) theirs = at::empty({count}, on_cpu().options());

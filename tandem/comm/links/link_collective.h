@@ -53,7 +53,7 @@ class LinkCollective {
  private:
   [[nodiscard]] const at::Tensor& on_cpu() const { return memory_.on_cpu; }
   [[nodiscard]] bool is_sum_of_parts() const;
-  [[nodiscard]] const PeerMessage& said(int rank) const { return links_.said(number_, rank); }
+  [[nodiscard]] const PeerMessage& message_of(int rank) const { return links_.message_of(number_, rank); }
   [[nodiscard]] std::size_t largest_payload() const;
   [[nodiscard]] PartExchange& parts();
   void pass(const std::function<void()>& between);

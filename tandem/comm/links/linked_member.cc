@@ -114,7 +114,7 @@ class LinkedMember final : public Group {
     if (links_.waiting_for().empty()) return;  // nobody could be named
     const MutexLock lock(mutex_);
     if (!waits_) return;
-    hurried_ = true;
+    expire_requested_ = true;
     changed_.notify_all();
   }
   void on_close(std::function<void(const std::string&)> listener) override { listeners_.on_close(std::move(listener)); }
@@ -171,8 +171,8 @@ class LinkedMember final : public Group {
     const MutexLock lock(mutex_);
     const auto over = [&]() TANDEM_REQUIRES(mutex_) { return executed_ > ticket || closed_; };
     waits_ = true;
-    hurried_ = false;
-    (void)changed_.wait(mutex_, stop, deadline, [&]() TANDEM_REQUIRES(mutex_) { return over() || hurried_; });
+    expire_requested_ = false;
+    (void)changed_.wait(mutex_, stop, deadline, [&]() TANDEM_REQUIRES(mutex_) { return over() || expire_requested_; });
     waits_ = false;
     if (over()) return WaitOutcome::kReady;
     return stop.stop_requested() ? WaitOutcome::kStopped : WaitOutcome::kDeadline;
@@ -252,7 +252,8 @@ class LinkedMember final : public Group {
   std::uint64_t started_ TANDEM_GUARDED_BY(mutex_) = 0, executed_ TANDEM_GUARDED_BY(mutex_) = 0,
                          completed_ TANDEM_GUARDED_BY(mutex_) = 0;
   bool closed_ TANDEM_GUARDED_BY(mutex_) = false;
-  bool waits_ TANDEM_GUARDED_BY(mutex_) = false, hurried_ TANDEM_GUARDED_BY(mutex_) = false;  // the member's thread
+  bool waits_ TANDEM_GUARDED_BY(mutex_) = false, expire_requested_
+                                                 TANDEM_GUARDED_BY(mutex_) = false;  // the member's thread
   Listeners listeners_;
   const c10::intrusive_ptr<c10d::Backend> devices_;  // or none
   PeerLinks links_;

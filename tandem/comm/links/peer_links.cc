@@ -35,10 +35,10 @@ PeerLinks::PeerLinks(c10::intrusive_ptr<c10d::Backend> backend, int rank, std::v
       on_close_(std::move(on_close)),
       on_question_(std::move(on_question)),
       records_(names_.size()),
-      ears_(names_.size()) {
-  for (Round& round : rounds_) {
-    round.heard.resize(names_.size());
-    round.said.resize(names_.size());
+      receivers_(names_.size()) {
+  for (Announced& each : in_progress_) {
+    each.heard.resize(names_.size());
+    each.messages.resize(names_.size());
   }
   {
     const MutexLock lock(mutex_);
@@ -49,7 +49,7 @@ PeerLinks::PeerLinks(c10::intrusive_ptr<c10d::Backend> backend, int rank, std::v
   }
   try {
     for (const int peer : peers_) {
-      ears_[static_cast<std::size_t>(peer)].listener =
+      receivers_[static_cast<std::size_t>(peer)].listener =
           std::make_unique<Worker>(concat("hear-rank-", peer), [this, peer](const std::stop_token&) { listen(peer); });
     }
   } catch (...) {
@@ -63,14 +63,14 @@ PeerLinks::~PeerLinks() { end(); }
 // The connections are closed while the memory that may still be written to is there.
 void PeerLinks::end() noexcept {
   leave();
-  for (Ear& ear : ears_) ear.listener.reset();
-  for (Ear& ear : ears_) ear.works = {};
+  for (Receiver& receiver : receivers_) receiver.listener.reset();
+  for (Receiver& receiver : receivers_) receiver.works = {};
   {
     const MutexLock lock(mutex_);
     progress_ = {};
     questions_.clear();
   }
-  for (Round& round : rounds_) round.announcing.clear();
+  for (Announced& each : in_progress_) each.announcing.clear();
   farewells_.clear();
   wire_.cut();
 }
@@ -86,15 +86,15 @@ std::uint64_t PeerLinks::announce(const Announcement& announcement, const void* 
     progress(number).phase = Phase::kAnnounced;
     record(rank_).begins(number, announcement);
   }
-  PeerMessage& outgoing = round(number).outgoing;
+  PeerMessage& outgoing = announced(number).outgoing;
   outgoing.kind = PeerMessage::Kind::kCollective;
   outgoing.number = number;
   outgoing.announcement = announcement;
   outgoing.bytes = static_cast<std::uint32_t>(bytes);
   if (bytes > 0) std::memcpy(outgoing.payload.data(), payload, bytes);
-  round(number).said[static_cast<std::size_t>(rank_)] = &outgoing;
+  announced(number).messages[static_cast<std::size_t>(rank_)] = &outgoing;
   for (const int peer : peers_) {
-    round(number).announcing.push_back(
+    announced(number).announcing.push_back(
         admit(number, peer, [&] { return wire_.send(peer, &outgoing, outgoing.used(), Tag::kMessages); }));
   }
   return number;
@@ -104,7 +104,7 @@ bool PeerLinks::have_all_announced(std::uint64_t number) const {
   const MutexLock lock(mutex_);
   const auto has_announced = [&](const PeerRecord& peer) {
     return &peer == &record(rank_) || std::ranges::any_of(peer.inbox, [&](const auto& message) {
-      return message->number == number && agree(message->announcement, round(number).outgoing.announcement);
+      return message->number == number && agree(message->announcement, announced(number).outgoing.announcement);
     });
   };
   return std::ranges::all_of(records_, has_announced);
@@ -135,16 +135,16 @@ void PeerLinks::take_announcements(std::uint64_t number) {
   progress(number).phase = Phase::kTransfers;
   for (const int peer : peers_) {
     const auto index = static_cast<std::size_t>(peer);
-    round(number).heard[index] = std::move(record(peer).inbox.front());
-    round(number).said[index] = round(number).heard[index].get();
+    announced(number).heard[index] = std::move(record(peer).inbox.front());
+    announced(number).messages[index] = announced(number).heard[index].get();
     record(peer).inbox.pop_front();
   }
 }
 
 void PeerLinks::compare_announcements(std::uint64_t number) {
-  const PeerMessage& mine = said(number, rank_);
+  const PeerMessage& mine = message_of(number, rank_);
   for (int peer = 0; peer < size(); ++peer) {
-    const PeerMessage& theirs = said(number, peer);
+    const PeerMessage& theirs = message_of(number, peer);
     TANDEM_CHECK(theirs.number == number, "collective #", theirs.number, " of rank ", peer, " at #", number);
     if (agree(mine.announcement, theirs.announcement)) continue;
     close(shm::Cause::kMismatch,
@@ -156,8 +156,8 @@ void PeerLinks::compare_announcements(std::uint64_t number) {
 }
 
 void PeerLinks::finish(std::uint64_t number) {
-  for (const Transfer& transfer : round(number).announcing) wait(transfer);
-  round(number).announcing.clear();
+  for (const Transfer& transfer : announced(number).announcing) wait(transfer);
+  announced(number).announcing.clear();
   const MutexLock lock(mutex_);
   TANDEM_CHECK(number == number_, "collective #", number, " is finished before #", number_);
   progress(number) = {};
@@ -247,33 +247,33 @@ void PeerLinks::lose(int peer, const std::string& what) {
 // is what came before the break read before its end is noticed.
 void PeerLinks::listen(int peer) {
   const BrokenPipeMask mask;
-  Ear& ear = ears_[static_cast<std::size_t>(peer)];
+  Receiver& receiver = receivers_[static_cast<std::size_t>(peer)];
   std::string failure;
   for (const std::size_t slot : {0U, 1U}) post_receive(peer, slot, failure);
   for (std::size_t slot = 0; is_open(); slot = 1 - slot) {
-    if (!ear.works[slot]) return on_hang_up(peer, failure);
+    if (!receiver.works[slot]) return on_hang_up(peer, failure);
     try {
-      if (!ear.works[slot]->wait(kForever)) return;
+      if (!receiver.works[slot]->wait(kForever)) return;
     } catch (const std::exception& error) {
       return on_hang_up(peer, error.what());
     }
-    on_message(peer, std::move(ear.messages[slot]));
+    on_message(peer, std::move(receiver.messages[slot]));
     post_receive(peer, slot, failure);
   }
 }
 
 void PeerLinks::post_receive(int peer, std::size_t slot, std::string& failure) {
-  Ear& ear = ears_[static_cast<std::size_t>(peer)];
-  ear.messages[slot] = std::make_unique<PeerMessage>();
+  Receiver& receiver = receivers_[static_cast<std::size_t>(peer)];
+  receiver.messages[slot] = std::make_unique<PeerMessage>();
   C10dWork work;
   try {
-    work = wire_.receive(peer, ear.messages[slot].get(), sizeof(PeerMessage), Tag::kMessages);
+    work = wire_.receive(peer, receiver.messages[slot].get(), sizeof(PeerMessage), Tag::kMessages);
   } catch (const std::exception& error) {
     failure = error.what();
   }
   const MutexLock lock(mutex_);
   if (work && closing_) work->abort();
-  ear.works[slot] = std::move(work);
+  receiver.works[slot] = std::move(work);
 }
 
 void PeerLinks::on_message(int peer, std::unique_ptr<PeerMessage> message) {
@@ -318,7 +318,7 @@ void PeerLinks::close(Closing closing) {
     if (closing_->ending == Ending::kFailed) failure = why_closed();
     works = questions_;
     for (const Progress& each : progress_) works.insert(works.end(), each.in_flight.begin(), each.in_flight.end());
-    for (const Ear& ear : ears_) works.insert(works.end(), ear.works.begin(), ear.works.end());
+    for (const Receiver& receiver : receivers_) works.insert(works.end(), receiver.works.begin(), receiver.works.end());
   }
   changed_.notify_all();
   for (const C10dWork& work : works) {

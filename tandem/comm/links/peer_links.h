@@ -48,7 +48,7 @@ class PeerLinks {
   PeerLinks& operator=(const PeerLinks&) = delete;
 
   [[nodiscard]] int rank() const { return rank_; }
-  [[nodiscard]] int size() const { return static_cast<int>(ears_.size()); }
+  [[nodiscard]] int size() const { return static_cast<int>(receivers_.size()); }
   /// What messages call a rank.
   [[nodiscard]] int name(int rank) const { return names_[static_cast<std::size_t>(rank)].rank; }
 
@@ -62,8 +62,8 @@ class PeerLinks {
   /// Returns when all have announced the same. Closes the links when they have not.
   void await_all(std::uint64_t number);
   /// What `rank` announced for a collective that await_all() has waited for. Until finish().
-  [[nodiscard]] const PeerMessage& said(std::uint64_t number, int rank) const {
-    return *round(number).said[static_cast<std::size_t>(rank)];
+  [[nodiscard]] const PeerMessage& message_of(std::uint64_t number, int rank) const {
+    return *announced(number).messages[static_cast<std::size_t>(rank)];
   }
   /// Starts a transfer. Those between two members are received in the order in which they were sent; both sides name
   /// the same size, which is not zero.
@@ -105,17 +105,17 @@ class PeerLinks {
     std::string why;
   };
   // The receives that are posted for a peer's messages, and the thread that waits for them.
-  struct Ear {
+  struct Receiver {
     std::array<C10dWork, 2> works;
     std::array<std::unique_ptr<PeerMessage>, 2> messages;
     std::unique_ptr<Worker> listener;
   };
   // What is said of a collective.
-  struct Round {
+  struct Announced {
     PeerMessage outgoing{};
     std::vector<Transfer> announcing;
     std::vector<std::unique_ptr<PeerMessage>> heard;
-    std::vector<const PeerMessage*> said;
+    std::vector<const PeerMessage*> messages;
   };
   // How far it is.
   struct Progress {
@@ -129,8 +129,8 @@ class PeerLinks {
     return records_[static_cast<std::size_t>(rank)];
   }
 
-  [[nodiscard]] Round& round(std::uint64_t number) { return rounds_[number % kAtOnce]; }
-  [[nodiscard]] const Round& round(std::uint64_t number) const { return rounds_[number % kAtOnce]; }
+  [[nodiscard]] Announced& announced(std::uint64_t number) { return in_progress_[number % kAtOnce]; }
+  [[nodiscard]] const Announced& announced(std::uint64_t number) const { return in_progress_[number % kAtOnce]; }
   Progress& progress(std::uint64_t number) TANDEM_REQUIRES(mutex_) { return progress_[number % kAtOnce]; }
   [[nodiscard]] const Progress& progress(std::uint64_t number) const TANDEM_REQUIRES(mutex_) {
     return progress_[number % kAtOnce];
@@ -159,7 +159,7 @@ class PeerLinks {
   const OnClose on_close_;
   const OnQuestion on_question_;
   PeerMessage question_{};
-  std::array<Round, kAtOnce> rounds_;  // this and what follows belong to the sending thread
+  std::array<Announced, kAtOnce> in_progress_;  // this and what follows belong to the sending thread
   std::uint64_t announced_ = 0;
   PeerMessage farewell_{};
   std::vector<C10dWork> farewells_;
@@ -172,7 +172,7 @@ class PeerLinks {
   int transferring_ TANDEM_GUARDED_BY(mutex_) = -1;  // the peer that is waited for in kTransfers
   std::optional<Closing> closing_ TANDEM_GUARDED_BY(mutex_);
   std::vector<C10dWork> questions_ TANDEM_GUARDED_BY(mutex_);
-  std::vector<Ear> ears_;  // the works are guarded by mutex_, the rest belongs to the listeners
+  std::vector<Receiver> receivers_;  // the works are guarded by mutex_, the rest belongs to the listeners
 };
 
 }  // namespace tandem::comm

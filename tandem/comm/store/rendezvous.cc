@@ -249,23 +249,23 @@ bool Rendezvous::is_decided(std::vector<Seen>& members) {
   return all;
 }
 
-void Rendezvous::require_prevalence(const std::vector<Seen>& members) const {
-  Census census{.members = static_cast<int>(members.size()), .here = 0, .dead = 0, .has_first = false};
+void Rendezvous::require_quorum(const std::vector<Seen>& members) const {
+  Quorum quorum{.members = static_cast<int>(members.size()), .here = 0, .dead = 0, .has_first = false};
   std::string missing;
   for (const Seen& seen : members) {
     if (seen.state == Seen::State::kDead) {
-      ++census.dead;
+      ++quorum.dead;
       continue;
     }
-    if (census.here == 0 && missing.empty()) census.has_first = seen.state == Seen::State::kHere;
+    if (quorum.here == 0 && missing.empty()) quorum.has_first = seen.state == Seen::State::kHere;
     if (seen.state == Seen::State::kHere) {
-      ++census.here;
+      ++quorum.here;
     } else {
       missing += concat(missing.empty() ? "" : ", ", seen.who.rank);
     }
   }
-  if (prevails(census)) return;
-  throw RunError(concat("of ", census.members, " ranks ", census.here, " are left here, ", census.dead,
+  if (has_quorum(quorum)) return;
+  throw RunError(concat("of ", quorum.members, " ranks ", quorum.here, " are left here, ", quorum.dead,
                         " have ended, and nothing is known of rank(s) ", missing,
                         ", which may go on elsewhere: so these do not. Likely the network between hosts is cut, or "
                         "they were stopped; the last checkpoint is whole, and `tandem resume` goes on from it"));
@@ -339,7 +339,7 @@ std::optional<Round> Rendezvous::meet(const Limits& limits) {
       members = unseen(round_.members);  // time in which nothing was heard is nobody's silence
     } else if (decided || limits.deadline.expired()) {
       // Who lives and is busy for longer than everybody is willing to wait is left behind.
-      require_prevalence(members);
+      require_quorum(members);
       decide(number, members);
     }
     look_again(limits, concat("meeting the ranks that are left, in round ", number));

@@ -7,10 +7,10 @@
 //
 // Everything goes through the run's store, under keys of its own. Each process gives signs of life there, four a
 // second, on a thread of its own, and looks out for those of the others; a launcher that sees a rank end leaves word of
-// it (comm/launcher_word.h). A member that has ended, or that was silent until the deadline, breaks the round: whoever
-// waits for it may give up. The next round is decided when each member has come, has ended, or has been silent for 3 s:
-// the first of those that came writes down who is in it, joiners behind survivors. Only a side that prevails
-// (prevails()) goes on. A connection to the store that breaks is made anew.
+// it (comm/store/launcher_reports.h). A member that has ended, or that was silent until the deadline, breaks the round:
+// whoever waits for it may give up. The next round is decided when each member has come, has ended, or has been silent
+// for 3 s: the first of those that came writes down who is in it, joiners behind survivors. Only a side with a quorum
+// (has_quorum()) goes on. A connection to the store that breaks is made anew.
 //
 // Threads: single-thread, but someone_waits(), broken() and why_broken() may be called from any. Blocking: meet() and
 // join() wait until the round is decided, at most until `limits`, and beyond them, as the destructor may, for one
@@ -29,7 +29,7 @@
 #include "tandem/base/clock.h"
 #include "tandem/base/error.h"
 #include "tandem/base/mutex.h"
-#include "tandem/comm/store/launcher_word.h"
+#include "tandem/comm/store/launcher_reports.h"
 #include "tandem/comm/store/store.h"
 #include "tandem/concurrency/worker.h"
 
@@ -56,7 +56,7 @@ class LeftBehind : public RunError {
 };
 
 /// What a side sees of the ranks that the run had.
-struct Census {
+struct Quorum {
   int members = 0;        // that the run had until now
   int here = 0;           // on this side
   int dead = 0;           // known to have ended: they are on no side
@@ -65,9 +65,9 @@ struct Census {
 
 /// Whether this side goes on: it has more than half of the ranks that may still live, or half of them and the first.
 /// Of two sides that see the same ranks dead at most one does.
-[[nodiscard]] constexpr bool prevails(const Census& census) {
-  const int elsewhere = census.members - census.dead - census.here;
-  return census.here > elsewhere || (census.here == elsewhere && census.here > 0 && census.has_first);
+[[nodiscard]] constexpr bool has_quorum(const Quorum& quorum) {
+  const int elsewhere = quorum.members - quorum.dead - quorum.here;
+  return quorum.here > elsewhere || (quorum.here == elsewhere && quorum.here > 0 && quorum.has_first);
 }
 
 class Rendezvous {
@@ -144,7 +144,7 @@ class Rendezvous {
   [[nodiscard]] bool is_gone(Seen& seen);
   void require_anybody(std::vector<Seen>& members, Clock::time_point& heard);
   [[nodiscard]] bool is_decided(std::vector<Seen>& members);
-  void require_prevalence(const std::vector<Seen>& members) const;
+  void require_quorum(const std::vector<Seen>& members) const;
   void decide(int number, const std::vector<Seen>& members);
   [[nodiscard]] std::optional<Round> enter(int number, std::vector<Life> members);
   [[nodiscard]] std::string how_lost(const Life& who);

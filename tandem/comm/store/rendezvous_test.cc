@@ -88,7 +88,7 @@ class RendezvousTest : public ::testing::Test {
     }
     return ranks;
   }
-  void end(const Life& who, const std::string& how) { tell_end(*store_->part("meeting"), who, how); }
+  void end(const Life& who, const std::string& how) { report_end(*store_->part("meeting"), who, how); }
 
   static std::future<std::optional<Round>> meeting(Rendezvous& rank, const Limits& limits = in_time()) {
     return std::async(std::launch::async, [&rank, limits] { return rank.meet(limits); });
@@ -331,26 +331,26 @@ TEST_F(RendezvousTest, AStopEndsTheWait) {
   EXPECT_THROW((void)come({0, 1})->join({.stop = stop.get_token()}), GroupAborted);
 }
 
-TEST(CensusTest, MoreThanHalfGoOn) {
-  EXPECT_TRUE(prevails({.members = 4, .here = 3, .dead = 0, .has_first = false}));
-  EXPECT_FALSE(prevails({.members = 4, .here = 1, .dead = 0, .has_first = true}));
-  EXPECT_TRUE(prevails({.members = 5, .here = 3, .dead = 0, .has_first = false}));
-  EXPECT_FALSE(prevails({.members = 5, .here = 2, .dead = 0, .has_first = true}));
+TEST(QuorumTest, MoreThanHalfGoOn) {
+  EXPECT_TRUE(has_quorum({.members = 4, .here = 3, .dead = 0, .has_first = false}));
+  EXPECT_FALSE(has_quorum({.members = 4, .here = 1, .dead = 0, .has_first = true}));
+  EXPECT_TRUE(has_quorum({.members = 5, .here = 3, .dead = 0, .has_first = false}));
+  EXPECT_FALSE(has_quorum({.members = 5, .here = 2, .dead = 0, .has_first = true}));
 }
 
-TEST(CensusTest, OfTwoHalvesTheOneWithTheFirstRankGoesOn) {
-  EXPECT_TRUE(prevails({.members = 4, .here = 2, .dead = 0, .has_first = true}));
-  EXPECT_FALSE(prevails({.members = 4, .here = 2, .dead = 0, .has_first = false}));
+TEST(QuorumTest, OfTwoHalvesTheOneWithTheFirstRankGoesOn) {
+  EXPECT_TRUE(has_quorum({.members = 4, .here = 2, .dead = 0, .has_first = true}));
+  EXPECT_FALSE(has_quorum({.members = 4, .here = 2, .dead = 0, .has_first = false}));
 }
 
 // Who is known to have died cannot be on another side: also the last of many goes on.
-TEST(CensusTest, TheDeadCountOnNoSide) {
-  EXPECT_TRUE(prevails({.members = 2, .here = 1, .dead = 1, .has_first = true}));
-  EXPECT_TRUE(prevails({.members = 8, .here = 1, .dead = 7, .has_first = true}));
-  EXPECT_FALSE(prevails({.members = 4, .here = 1, .dead = 1, .has_first = true}));
+TEST(QuorumTest, TheDeadCountOnNoSide) {
+  EXPECT_TRUE(has_quorum({.members = 2, .here = 1, .dead = 1, .has_first = true}));
+  EXPECT_TRUE(has_quorum({.members = 8, .here = 1, .dead = 7, .has_first = true}));
+  EXPECT_FALSE(has_quorum({.members = 4, .here = 1, .dead = 1, .has_first = true}));
 }
 
-TEST(CensusTest, OneSideGoesOnAtMostHoweverTheRanksComeApart) {
+TEST(QuorumTest, OneSideGoesOnAtMostHoweverTheRanksComeApart) {
   constexpr int kRanks = 6;
   int undecided = 0;
   for (unsigned dead = 0; dead < 1U << kRanks; ++dead) {
@@ -360,10 +360,10 @@ TEST(CensusTest, OneSideGoesOnAtMostHoweverTheRanksComeApart) {
       const unsigned alive = side | other;
       const unsigned first = alive & (~alive + 1);
       const auto goes_on = [&](unsigned ranks) {
-        return prevails({.members = kRanks,
-                         .here = __builtin_popcount(ranks),
-                         .dead = __builtin_popcount(dead),
-                         .has_first = (ranks & first) != 0});
+        return has_quorum({.members = kRanks,
+                           .here = __builtin_popcount(ranks),
+                           .dead = __builtin_popcount(dead),
+                           .has_first = (ranks & first) != 0});
       };
       EXPECT_FALSE(goes_on(side) && goes_on(other)) << concat("dead ", dead, ", sides ", side, " and ", other);
       if (alive != 0 && !goes_on(side) && !goes_on(other)) ++undecided;

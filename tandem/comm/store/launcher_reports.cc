@@ -1,4 +1,4 @@
-#include "tandem/comm/store/launcher_word.h"
+#include "tandem/comm/store/launcher_reports.h"
 
 namespace tandem::comm {
 
@@ -6,7 +6,7 @@ std::unique_ptr<Store> rendezvous_part(Store& store, const std::string& run_id, 
   return store.part(concat("tandem/", run_id, "/", restart_count, "/rendezvous"));
 }
 
-void tell_end(Store& part, const Life& who, const std::string& how) { part.set(end_key(who), how); }
+void report_end(Store& part, const Life& who, const std::string& how) { part.set(end_key(who), how); }
 
 bool is_left_behind(Store& part, const Life& who) { return part.find(left_key(who)).has_value(); }
 

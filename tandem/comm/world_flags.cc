@@ -1,5 +1,3 @@
-#include "tandem/comm/world_words.h"
-
 #include <algorithm>
 #include <array>
 #include <charconv>
@@ -11,6 +9,7 @@
 #include "tandem/base/error.h"
 #include "tandem/base/text.h"
 #include "tandem/comm/world.h"
+#include "tandem/comm/world_flags.h"
 
 namespace tandem::comm {
 namespace {
@@ -49,24 +48,24 @@ std::optional<std::vector<std::vector<int>>> read_rank_list(std::string_view tex
 
 }  // namespace
 
-WorldOptions read_world_words(const WorldWords& words) {
+WorldOptions read_world_flags(const WorldFlags& flags) {
   WorldOptions options;
-  options.network = words.network;
+  options.network = flags.network;
   std::vector<std::string> faults;
-  if (!words.backend.empty()) {
+  if (!flags.backend.empty()) {
     constexpr std::array kAll{Backend::kAuto, Backend::kHost, Backend::kGloo, Backend::kNccl};
-    const auto* const named = std::ranges::find(kAll, words.backend, name_of_backend);
+    const auto* const named = std::ranges::find(kAll, flags.backend, name_of_backend);
     if (named != kAll.end())
       options.backend = *named;
     else
-      faults.push_back(concat("--backend ", words.backend, ": expected auto, host, gloo or nccl"));
+      faults.push_back(concat("--backend ", flags.backend, ": expected auto, host, gloo or nccl"));
   }
-  if (!words.hosts_by.empty() && words.hosts_by != "key") {
-    if (auto hosts = read_rank_list(words.hosts_by)) {
+  if (!flags.hosts_by.empty() && flags.hosts_by != "key") {
+    if (auto hosts = read_rank_list(flags.hosts_by)) {
       options.hosts_by = HostsBy::kRankList;
       options.hosts = *std::move(hosts);
     } else {
-      faults.push_back(concat("--hosts-by ", words.hosts_by,
+      faults.push_back(concat("--hosts-by ", flags.hosts_by,
                               ": expected key, or the ranks of each host, commas between ranks and strokes between ",
                               "hosts, as in 0,1/2,3"));
     }

@@ -1,4 +1,4 @@
-// comm/launcher_word.h: what a launcher and ranks that go on without one another (comm/rendezvous.h) tell each other:
+// comm/launcher_reports.h: what a launcher and ranks that go on without one another (comm/rendezvous.h) tell each other:
 // it knows at once that a process has ended, they know that one is not waited for any more.
 //
 // Threads: those of the store. Blocking, errors: those of Store::find() and Store::set().
@@ -25,7 +25,7 @@ struct Life {
 [[nodiscard]] std::unique_ptr<Store> rendezvous_part(Store& store, const std::string& run_id, int restart_count);
 
 /// A launcher's word that a process of a rank has ended; `how`: "SIGKILL", "exit code 3".
-void tell_end(Store& part, const Life& who, const std::string& how);
+void report_end(Store& part, const Life& who, const std::string& how);
 
 /// Whether the others have gone on without this process, since it was silent or did not come. A launcher that sees it
 /// run still may end it: nobody will ever wait for it again.

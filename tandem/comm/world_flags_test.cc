@@ -1,10 +1,9 @@
-#include "tandem/comm/world_words.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "tandem/base/error.h"
 #include "tandem/comm/world.h"
+#include "tandem/comm/world_flags.h"
 
 namespace tandem::comm {
 namespace {
@@ -13,25 +12,25 @@ using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-TEST(WorldWordsTest, NothingSaidIsAuto) {
-  const WorldOptions options = read_world_words({});
+TEST(WorldFlagsTest, NothingSaidIsAuto) {
+  const WorldOptions options = read_world_flags({});
   EXPECT_EQ(options.backend, Backend::kAuto);
   EXPECT_EQ(options.hosts_by, HostsBy::kKey);
 }
 
-TEST(WorldWordsTest, BackendsAndListsOfRanksAreRead) {
-  const WorldOptions options = read_world_words({.backend = "gloo", .hosts_by = "0,1/2,10/3", .network = "eth1"});
+TEST(WorldFlagsTest, BackendsAndListsOfRanksAreRead) {
+  const WorldOptions options = read_world_flags({.backend = "gloo", .hosts_by = "0,1/2,10/3", .network = "eth1"});
   EXPECT_EQ(options.backend, Backend::kGloo);
   EXPECT_EQ(options.hosts_by, HostsBy::kRankList);
   EXPECT_THAT(options.hosts, ElementsAre(ElementsAre(0, 1), ElementsAre(2, 10), ElementsAre(3)));
   EXPECT_EQ(options.network, "eth1");
-  EXPECT_EQ(read_world_words({.backend = "host", .hosts_by = "key"}).hosts_by, HostsBy::kKey);
+  EXPECT_EQ(read_world_flags({.backend = "host", .hosts_by = "key"}).hosts_by, HostsBy::kKey);
 }
 
-TEST(WorldWordsTest, AllFaultsAreNamedAtOnce) {
+TEST(WorldFlagsTest, AllFaultsAreNamedAtOnce) {
   for (const char* list : {"keys", "0,1/", "0,,1", "0;1", "-1", "1x", ",", "/"}) {
     try {
-      (void)read_world_words({.backend = "mpi", .hosts_by = list});
+      (void)read_world_flags({.backend = "mpi", .hosts_by = list});
       FAIL() << list;
     } catch (const ConfigError& error) {
       EXPECT_THAT(error.what(), AllOf(HasSubstr("--backend mpi"), HasSubstr(std::string("--hosts-by ") + list)));
