@@ -1,3 +1,5 @@
+#include "tandem/comm/world_flags.h"
+
 #include <algorithm>
 #include <array>
 #include <charconv>
@@ -9,7 +11,6 @@
 #include "tandem/base/error.h"
 #include "tandem/base/text.h"
 #include "tandem/comm/world.h"
-#include "tandem/comm/world_flags.h"
 
 namespace tandem::comm {
 namespace {
@@ -33,6 +34,8 @@ std::optional<int> read_rank(std::string_view text) {
   return rank;
 }
 
+// Reads "0,1/2,3" as {{0, 1}, {2, 3}}. Nothing when the text is no such list; whether each rank is there once is
+// checked by HostMap::by_list().
 std::optional<std::vector<std::vector<int>>> read_rank_list(std::string_view text) {
   std::vector<std::vector<int>> hosts;
   for (const std::string_view host : split(text, '/')) {

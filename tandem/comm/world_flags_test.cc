@@ -1,9 +1,10 @@
+#include "tandem/comm/world_flags.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "tandem/base/error.h"
 #include "tandem/comm/world.h"
-#include "tandem/comm/world_flags.h"
 
 namespace tandem::comm {
 namespace {

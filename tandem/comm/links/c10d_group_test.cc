@@ -318,9 +318,9 @@ TEST_F(C10dGroupTest, AbortFromAnotherThreadEndsAWait) {
 }
 
 TEST_F(C10dGroupTest, AStopRequestEndsAWait) {
-  const auto outcomes = run_gloo_ranks(2, [](Group& group, const Voice&) {
-    std::stop_source stop;
-    stop.request_stop();
+  std::stop_source stop;
+  stop.request_stop();
+  const auto outcomes = run_gloo_ranks(2, [&](Group& group, const Voice&) {
     if (group.rank() == 0) group.barrier({.deadline = Deadline::infinite(), .stop = stop.get_token()});
     for (;;) group.barrier(within(24h));
   });

@@ -22,9 +22,6 @@ constexpr Clock::duration kVerdict = 1s;
 
 using Tag = PeerWire::Tag;
 
-// Gloo's texts go on with advice.
-std::string first_sentence(const std::string& text) { return text.substr(0, text.find(". ")); }
-
 }  // namespace
 
 PeerLinks::PeerLinks(c10::intrusive_ptr<c10d::Backend> backend, int rank, std::vector<MemberName> names,
@@ -57,8 +54,6 @@ PeerLinks::PeerLinks(c10::intrusive_ptr<c10d::Backend> backend, int rank, std::v
     throw;
   }
 }
-
-PeerLinks::~PeerLinks() { end(); }
 
 // The connections are closed while the memory that may still be written to is there.
 void PeerLinks::end() noexcept {
@@ -231,12 +226,13 @@ void PeerLinks::await_verdict(int peer, const std::string& what) {
 }
 
 void PeerLinks::lose(int peer, const std::string& what) {
+  const std::string error = what.substr(0, what.find(". "));  // Gloo's texts go on with advice
   std::string how;
   {
     const MutexLock lock(mutex_);
-    how = concat("; ", record(peer).name,
-                 record(peer).has_left ? " left the group"
-                                       : concat(" died, or the connection to it broke (", first_sentence(what), ")"));
+    how = concat(
+        "; ", record(peer).name,
+        record(peer).has_left ? " left the group" : concat(" died, or the connection to it broke (", error, ")"));
   }
   close({Ending::kFailed, shm::Cause::kLost, rank_, peer, waiting() + how});
 }
@@ -305,8 +301,6 @@ void PeerLinks::on_hang_up(int peer, const std::string& what) {
 }
 
 // --- the end ---------------------------------------------------------------------------------------------------------
-
-void PeerLinks::leave() { close({Ending::kLeft, shm::Cause::kAborted, rank_, rank_, "it left the group"}); }
 
 void PeerLinks::close(Closing closing) {
   std::vector<C10dWork> works;

@@ -43,7 +43,7 @@ class PeerLinks {
   PeerLinks(c10::intrusive_ptr<c10d::Backend> backend, int rank, std::vector<MemberName> names, OnClose on_close,
             OnQuestion on_question);
   /// Waits for no peer. What transfers read and wrote must live until here.
-  ~PeerLinks();
+  ~PeerLinks() { end(); }
   PeerLinks(const PeerLinks&) = delete;
   PeerLinks& operator=(const PeerLinks&) = delete;
 
@@ -82,7 +82,7 @@ class PeerLinks {
   /// Ends it for all members. The first reason stays.
   void close(shm::Cause cause, const std::string& why) { close({Ending::kFailed, cause, rank_, rank_, why}); }
   /// The same without a failure: this member needs nothing more.
-  void leave();
+  void leave() { close({Ending::kLeft, shm::Cause::kAborted, rank_, rank_, "it left the group"}); }
   [[nodiscard]] bool is_open() const {
     const MutexLock lock(mutex_);
     return !closing_;

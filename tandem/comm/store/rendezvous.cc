@@ -121,24 +121,9 @@ Rendezvous::Watch Rendezvous::watched() const {
   return watch_;
 }
 
-void Rendezvous::set_deadline(std::chrono::milliseconds deadline) {
-  MutexLock lock(mutex_);
-  deadline_ = deadline;
-}
-
 std::chrono::milliseconds Rendezvous::deadline() const {
   MutexLock lock(mutex_);
   return deadline_;
-}
-
-std::stop_token Rendezvous::broken() const {
-  MutexLock lock(mutex_);
-  return broken_.get_token();
-}
-
-std::string Rendezvous::why_broken() const {
-  MutexLock lock(mutex_);
-  return why_broken_;
 }
 
 // Who listens is called without the lock.

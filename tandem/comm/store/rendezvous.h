@@ -98,14 +98,23 @@ class Rendezvous {
   /// Whether somebody waited at the last sign of life: it is time to meet.
   [[nodiscard]] bool someone_waits() const { return waits_.load(std::memory_order_relaxed); }
   /// The deadline from now on. What the launcher knows of it is that at begin().
-  void set_deadline(std::chrono::milliseconds deadline);
+  void set_deadline(std::chrono::milliseconds deadline) {
+    const MutexLock lock(mutex_);
+    deadline_ = deadline;
+  }
   /// Requested soon after a member of this round has ended, by a launcher's word, or was silent until the deadline;
   /// when the others have gone on without this rank; and when it did not reach the store until the deadline. What waits
   /// for a member may give up. Of this round alone. Time in which this process itself was stopped, or the store did not
   /// answer, counts for nobody's silence.
-  [[nodiscard]] std::stop_token broken() const;
+  [[nodiscard]] std::stop_token broken() const {
+    const MutexLock lock(mutex_);
+    return broken_.get_token();
+  }
   /// Of this round; empty when it is not.
-  [[nodiscard]] std::string why_broken() const;
+  [[nodiscard]] std::string why_broken() const {
+    const MutexLock lock(mutex_);
+    return why_broken_;
+  }
   /// The run has ended well: who waits, or still meets, is told so.
   void close();
   /// Whether the run has ended well. Then members of this round that give no sign of life are left behind.
