@@ -17,8 +17,9 @@ namespace {
 
 using Phase = Layers::Phase;
 
+// Bounds the sums between the leaders that are under way at once.
 constexpr std::uint64_t kMostAtOnce = 64;
-// From the deadline until the thread has given up: longer than it gives others to answer.
+// How long the thread may take to fail after the deadline: longer than it gives other members to answer.
 constexpr std::chrono::seconds kGivesUp{5};
 constexpr std::chrono::milliseconds kExpireAgain{50};
 
@@ -61,6 +62,9 @@ bool Carrier::all_waited() const {
   return waited_ == started_;
 }
 
+// The carrier's thread waits in the groups without a deadline. So when the member's deadline has passed, this expires
+// the wait that the thread is in, again and again, until the thread has failed with an error that names the missing
+// member.
 void Carrier::wait(std::uint64_t ticket, const Limits& limits) {
   {
     const MutexLock lock(mutex_);
@@ -71,7 +75,7 @@ void Carrier::wait(std::uint64_t ticket, const Limits& limits) {
   if (outcome == WaitOutcome::kStopped) layers_.abort(concat("all_reduce #", ticket, ": it was asked to stop"));
   const Deadline verdict = Deadline::after(kGivesUp);
   while (!verdict.expired()) {
-    if (outcome == WaitOutcome::kDeadline) layers_.expire();  // of the wait that the thread is in, if it is in one
+    if (outcome == WaitOutcome::kDeadline) layers_.expire();
     if (await_done(ticket, {}, Deadline::after(kExpireAgain)) == WaitOutcome::kReady) return;
   }
   layers_.abort(concat("all_reduce #", ticket, ": the deadline has passed"));
@@ -111,8 +115,9 @@ void Carrier::carry_all(const std::stop_token& stop) {
   changed_.notify_all();
 }
 
-// Those that the leader has started by now, which all others have started or will start without waiting for a result
-// that they have not got: the leader had not got it either. False when the thread is to end.
+// Sums inside what the leader has started by now. This cannot deadlock: the other members have started the same, or
+// will start them without waiting for a result that they have not got, since the leader had not got that result either.
+// Returns false when the thread is to end.
 bool Carrier::sum_started(Phase phase, const std::stop_token& stop) {
   std::uint64_t end = summed_;
   if (layers_.leads()) {
@@ -145,7 +150,8 @@ void Carrier::hand_round_first() {
   changed_.notify_all();
 }
 
-// Nothing when the thread is to end.
+// Waits until the member has started `ticket` and a device has written its tensor. Returns nothing when the thread is
+// to end.
 std::optional<at::Tensor> Carrier::await_started(std::uint64_t ticket, const std::stop_token& stop) {
   Started* started = nullptr;
   {

@@ -1,15 +1,18 @@
-// comm/group.h: the members that do collectives together, seen from one of them.
+// comm/group.h: a process group in the sense of MPI, NCCL and c10d: members that call collectives together. A Group
+// object is one member's view of it. The members are threads (local_group.h), processes of a host (host_group.h),
+// processes on a network (links/c10d_group.h), or groups themselves (layered_group.h).
 //
 // Sums go along the recursive-halving tree over the members (base/summation_tree.h) and every member receives the same
-// bits, so a group whose members hold whole subtrees of shards gives the sums of any other topology.
+// bits. So a group whose members hold whole subtrees of the shards gives the same sums as any other topology.
 //
-// All members call the same operations in the same order. A member that calls another operation, or one of another
-// size, at the same place makes all members throw RunError naming both.
+// All members call the same collectives in the same order. When one member calls another collective at the same place,
+// or the same collective with another size, all members throw RunError; its message names both calls.
 //
 // Threads: each member belongs to one thread; abort(), expire(), on_close() and on_question() may be called from any.
-// Blocking: every operation but start_*() waits for the others until `limits`; it throws DeadlineExceeded naming the
-// missing members, PeerLost when one died or left, or GroupAborted. After any throw the group is of no further use and
-// what the operation wrote to is garbage.
+// Ownership: the caller keeps the memory of a tensor alive and unchanged until the collective has returned.
+// Blocking: every operation but start_all_reduce() waits for the other members until `limits`. It throws
+// DeadlineExceeded, which names the missing members, PeerLost when a member died or left, or GroupAborted. After any
+// throw the group cannot be used any more, and the operation's output is undefined.
 #pragma once
 #include <ATen/core/Tensor.h>
 
@@ -29,7 +32,8 @@ namespace tandem::comm {
 
 class Group;
 
-/// A collective that was started. Collectives of a group are waited for in the order of their start.
+/// A collective that was started, like MPI_Request or c10d's Work. The member waits for its collectives in the order in
+/// which it started them; another order is an InvariantError. The group must outlive it.
 class [[nodiscard]] Pending {
  public:
   Pending(Group& group, std::uint64_t ticket) : group_(&group), ticket_(ticket) {}
@@ -45,66 +49,75 @@ class Group {
  public:
   virtual ~Group() = default;
 
+  /// This member's place, from 0 to size() - 1.
   [[nodiscard]] virtual int rank() const = 0;
   [[nodiscard]] virtual int size() const = 0;
   /// The shards of this member when `shards` are divided along the tree by which this group sums. Throws ConfigError
-  /// when there are fewer than members.
+  /// when there are fewer shards than members.
   [[nodiscard]] virtual Range subtree(Range shards) const { return subtree_of(shards, size(), rank()); }
 
-  /// Whether collectives that were started go on while the member's thread does something else. Where not, the work is
-  /// done in the wait, and starting early gains nothing.
+  /// Whether started collectives make progress while the member's thread does something else. If false, all work is
+  /// done in Pending::wait(), and starting a collective early gains nothing.
   [[nodiscard]] virtual bool goes_on_alone() const { return false; }
 
-  /// Why nobody may count on outliving the death of another member, as the launcher of their processes says
-  /// (launcher_environment.h); empty where they may. Set before the group is used.
+  /// Says why a member cannot count on surviving the death of another one: the launcher ends all processes then
+  /// (store/launcher_environment.h). Empty where members survive. Set before the group is used.
   [[nodiscard]] const std::string& why_none_survive() const { return why_none_survive_; }
   void set_why_none_survive(std::string why) { why_none_survive_ = std::move(why); }
 
-  /// Zeroed memory on `device` for collectives, where the group reaches it at the least cost.
+  /// Returns a zeroed flat tensor on `device`, in memory from which collectives are cheapest: shared memory where the
+  /// group has some. Waits for nobody. The memory lives as long as the tensor, also beyond the group.
   [[nodiscard]] virtual at::Tensor allocate(std::int64_t count, at::ScalarType dtype, at::Device device) = 0;
 
-  /// Replaces `flat` (contiguous, one-dimensional, of equal length everywhere) by the sum over the members. Does not
-  /// block; `flat` must be left alone until the wait has returned.
+  /// Replaces `flat` by its sum over the members. `flat` is contiguous, one-dimensional and equally long on all
+  /// members. Does not block; the caller neither reads nor writes `flat` until the wait has returned.
   virtual Pending start_all_reduce(const at::Tensor& flat) = 0;
 
-  /// Copies the root's `flat` to all members.
+  /// Copies the contiguous tensor `flat` of member `root` into that of all other members.
   virtual void broadcast(const at::Tensor& flat, int root, const Limits& limits) = 0;
 
-  /// The tensors of all members, in the order of their ranks; their first dimensions may differ, others and dtypes must
-  /// not.
+  /// Returns the tensors of all members, by rank. Their first dimensions may differ; the other dimensions and the dtype
+  /// must be the same on all members.
   [[nodiscard]] virtual std::vector<at::Tensor> all_gather(const at::Tensor& mine, const Limits& limits) = 0;
-  /// The same for a few numbers: `all` has size() times as many entries as `mine`.
+  /// Gathers a few numbers of each member into `all`, by rank. `all` has size() times as many entries as `mine`, whose
+  /// length is the same on all members.
   virtual void all_gather(std::span<const double> mine, std::span<double> all, const Limits& limits) = 0;
 
-  /// In place: every member gets the elements of each part of `flat` (contiguous, one-dimensional, of equal length
-  /// everywhere) from the part's owner. `parts` are the same on all members and do not overlap; what is in none of them
-  /// stays as it is.
+  /// Copies each part of `flat` from its owner to all other members, in place: an all-gather of unequal parts. `flat`
+  /// is contiguous, one-dimensional and equally long on all members. `parts` are the same on all members and do not
+  /// overlap. Elements outside of all parts stay as they are.
   virtual void share_parts(const at::Tensor& flat, std::span<const OwnedPart> parts, const Limits& limits) = 0;
 
+  /// Returns when all members have called it.
   virtual void barrier(const Limits& limits) = 0;
 
-  /// Makes all members' operations, present and future, throw GroupAborted with `why`. The first reason stays.
+  /// Makes all members' operations, present and future, throw GroupAborted with `why`. Only the first call counts. Does
+  /// not wait.
   virtual void abort(const std::string& why) = 0;
 
-  /// As if the deadline of the wait that this member is now in had passed; nothing if it is in none. A wait that has
-  /// just begun may miss it: to be repeated until the wait has ended. Does not wait.
+  /// Lets the wait that this member is in now expire, as if its deadline had passed; does nothing if the member is in
+  /// no wait. A wait that has just begun may miss the call, so the caller repeats it until the wait has ended. Does not
+  /// wait.
   virtual void expire() = 0;
 
-  /// Calls `listener` once when a failure has closed the group, with the reason, whatever this member does meanwhile;
-  /// now if that was before. On any thread, also on one that aborts; it must not wait. There is one listener: a new one
-  /// takes its place, an empty one is none, and the earlier one no longer runs when this returns.
+  /// Registers `listener`, which is called once with the reason when a failure closes the group, or now if a failure
+  /// has closed it already. The call comes on any thread, also on one that is in abort(), and whatever this member does
+  /// meanwhile; the listener must not wait. A member has one listener: a new one replaces it, and an empty one removes
+  /// it. The earlier listener is not running any more when this returns.
   virtual void on_close(std::function<void(const std::string& why)> listener) = 0;
 
-  /// Calls `listener` whenever the deadline of another member has passed, it waits for this one, and its limits give
-  /// time to answer: who waits for somebody else meanwhile lets that wait expire, which names who keeps all waiting. On
-  /// any thread; it must not wait. A new listener takes the place of the earlier one, which no longer runs when this
-  /// returns; an empty one is none.
+  /// Registers `listener`, which is called whenever another member's deadline has passed while that member waits for
+  /// this one and its Limits::answer leaves time for an answer. If this member only waits itself, in another group, the
+  /// listener lets that wait expire; the resulting error names the member that keeps all waiting. The call comes on any
+  /// thread; the listener must not wait. It is replaced and removed as that of on_close().
   virtual void on_question(std::function<void()> listener) = 0;
 
  protected:
   friend class Pending;
+  /// Waits for the collective that start_all_reduce() returned as `ticket`.
   virtual void finish(std::uint64_t ticket, const Limits& limits) = 0;
 
+  /// Throw InvariantError for tensors or spans that a collective cannot take.
   static void require_flat(const at::Tensor& flat, const char* does) {
     TANDEM_CHECK(flat.dim() == 1 && flat.is_contiguous(), "a group ", does, " flat tensors, got ", flat.dim(),
                  " dimensions");

@@ -19,6 +19,8 @@ void add(Numbers& into, const Numbers& from) {
 
 }  // namespace
 
+// Plan: add the own shards pairwise in place, along the tree; the sum ends in the first shard's entry. Then one
+// all-reduce adds these over the members, along the part of the tree that is above them.
 const Numbers& GroupShardSum::sum(std::span<const Numbers> shards) {
   partial_.resize(shards.size());
   std::ranges::copy(shards, partial_.begin());
@@ -30,7 +32,7 @@ const Numbers& GroupShardSum::sum(std::span<const Numbers> shards) {
         return into;
       }));
   if (group_.size() == 1) return mine;
-  // A tensor that owns its memory: should this wait fail, others may still write to it.
+  // The tensor owns its memory, since other members may still write to it after a failed wait.
   const at::Tensor flat = at::empty({std::ssize(mine)}, at::kDouble);
   std::ranges::copy(mine, flat.mutable_data_ptr<double>());
   group_.start_all_reduce(flat).wait({.deadline = Deadline::after(patience_), .stop = stop_});

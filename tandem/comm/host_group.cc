@@ -14,6 +14,9 @@
 namespace tandem::comm {
 namespace {
 
+// HostMember turns tensors into the untyped arrays that shm::Member works on: it copies tensors of other devices to
+// this host, chooses the loop that sums the dtype, and shapes what was gathered. Order, waits and failures are shm's.
+
 shm::Element element_of(at::ScalarType dtype) {
   return {.name = c10::toString(dtype), .bytes = c10::elementSize(dtype), .sum = tree_reduce_of(dtype)};
 }
@@ -56,7 +59,8 @@ class HostMember final : public Group {
     if (rank() != root) give_back(flat, on_cpu);
   }
 
-  // Only the first dimension may differ between the ranks.
+  // A rank tells the others the number of its elements alone; the first dimension follows from the elements of a row,
+  // which are the same on all ranks.
   [[nodiscard]] std::vector<at::Tensor> all_gather(const at::Tensor& mine, const Limits& limits) override {
     const at::Tensor on_cpu = on_this_host(mine.contiguous());
     std::vector<std::int64_t> shape = mine.sizes().vec();
@@ -85,7 +89,8 @@ class HostMember final : public Group {
                        limits);
   }
 
-  // A gather of what each rank has; the others' parts are copied from its memory to their places.
+  // Gathers the parts that each rank owns, one after the other, and copies the others' from shared memory to their
+  // places.
   void share_parts(const at::Tensor& flat, std::span<const OwnedPart> parts, const Limits& limits) override {
     require_flat(flat, "shares parts of");
     const at::Tensor mine = on_this_host(packed(flat, parts, rank()));
@@ -114,13 +119,15 @@ class HostMember final : public Group {
 
  private:
   struct Started {
-    at::Tensor flat, on_cpu;  // the same for a tensor on the CPU
+    at::Tensor flat, on_cpu;  // one and the same tensor if it is on the CPU
   };
 
+  // Copies a device's tensor to this host; returns a CPU tensor as it is.
   static at::Tensor on_this_host(const at::Tensor& tensor) {
     const at::NoGradGuard no_grad;
     return tensor.is_cpu() ? tensor : tensor.cpu();
   }
+  // Copies the result back to the device that on_this_host() copied from.
   static void give_back(const at::Tensor& tensor, const at::Tensor& on_cpu) {
     const at::NoGradGuard no_grad;
     if (!tensor.is_cpu()) at::Tensor(tensor).copy_(on_cpu);

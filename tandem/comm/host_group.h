@@ -1,15 +1,15 @@
-// comm/host_group.h: the group of the ranks of one host, a process each, through shared memory.
+// comm/host_group.h: the group of the ranks of one host, each a process, through shared memory (shm/member.h).
 //
-// allocate() gives memory that all ranks have mapped: tensors in it are reduced in place, each rank summing an equal
-// part of the elements and writing it to everybody. Others are copied there and back. Allocating waits for nobody and
-// need not be the same on all ranks; the memory lives as long as the tensor, beyond the group.
+// allocate() gives memory that all ranks have mapped. Tensors in it are reduced in place: each rank sums an equal part
+// of the elements and writes the sum to all ranks' tensors. Other tensors are copied into shared memory and back.
+// Ranks need not allocate the same tensors, or in the same order.
 //
-// A rank that dies or leaves makes all others' operations throw PeerLost at once; one that is stopped is named at the
+// When a rank dies or leaves, all others' operations throw PeerLost at once; a rank that is stopped is named at the
 // deadline. Messages say what every rank did last. After any throw, a new group needs new tensors: a stopped rank
-// that wakes up may still write to the old ones, and to nothing else.
+// that continues may still write to the old ones, but to nothing else.
 //
-// Besides the member's thread there is one that sleeps until a peer is gone. A child that a rank forks without exec
-// hides that rank's death from the others as long as it lives.
+// Threads: as group.h; besides the member's thread there is one that sleeps until a peer is gone. A child process that
+// a rank forks without exec hides that rank's death from the others as long as the child lives.
 #pragma once
 #include <memory>
 #include <string>
@@ -19,15 +19,16 @@
 
 namespace tandem::comm {
 
+/// Apart from `rank` and `limits`, all ranks of the host give the same values.
 struct HostGroupOptions {
-  int rank = 0, size = 1;  // among the ranks of this host
-  std::string key;         // names this group among all of the network namespace: run, generation, host; up to 90 bytes
-  Limits limits;           // until all ranks must have come
-  std::vector<int> names = {};  // what messages call the ranks: theirs in the run; empty: as they are counted here
+  int rank = 0, size = 1;       // among the ranks of this host
+  std::string key;              // distinguishes this group from all others in the network namespace; up to 90 bytes
+  Limits limits;                // of the wait until all ranks have come
+  std::vector<int> names = {};  // the ranks in the run, which messages name; empty: messages name the ranks here
 };
 
-/// Waits until all ranks have come. Throws ConfigError for impossible options, DeadlineExceeded naming the ranks that
-/// are missing, and RunError when ranks do not fit together or the system refuses.
+/// Waits until all ranks have come. Throws ConfigError for impossible options, DeadlineExceeded, which names the
+/// missing ranks, and RunError when ranks disagree about the group or the system refuses memory or sockets.
 [[nodiscard]] std::unique_ptr<Group> make_host_group(const HostGroupOptions& options);
 
 }  // namespace tandem::comm

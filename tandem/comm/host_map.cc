@@ -22,7 +22,7 @@ std::string list(const std::vector<int>& ranks) {
   return text;
 }
 
-// "net:[4026531840]"; empty when the system does not say.
+// Returns "net:[4026531840]", say: the kind and the inode of the namespace. Empty when /proc does not show it.
 std::string namespace_of_kind(const char* kind) {
   std::error_code error;
   return std::filesystem::read_symlink(concat("/proc/self/ns/", kind), error).string();
@@ -34,6 +34,7 @@ HostKey this_host(const std::string& name) {
   std::string boot;
   std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), boot);
   const std::string network = namespace_of_kind("net"), users = namespace_of_kind("user");
+  // Without these two nothing proves that a process with the same rest is on the same machine.
   if (boot.empty() || network.empty()) return {.key = "", .name = name};
   return {.key = concat(boot, " ", network, " ", users, " uid ", ::geteuid()), .name = name};
 }
@@ -64,6 +65,7 @@ HostMap HostMap::by_key(std::span<const HostKey> ranks) {
                  is_unknown ? "; a rank whose system does not tell these counts as a host of its own" : "")};
 }
 
+// Hosts may be listed in any order, and so may the ranks of each: both are sorted, so that all ranks number them alike.
 HostMap HostMap::by_list(const std::vector<std::vector<int>>& ranks, std::span<const std::string> names) {
   std::vector<std::string> faults;
   std::vector<int> seen(names.size());
@@ -90,6 +92,7 @@ HostMap HostMap::by_list(const std::vector<std::vector<int>>& ranks, std::span<c
   return {std::move(hosts), "by the given list"};
 }
 
+// Two conditions: the ranks of each host follow each other, and the hosts' sizes are those of subtrees.
 std::string HostMap::obstacle() const {
   std::vector<int> sizes;
   for (const Host& host : hosts_) {

@@ -24,6 +24,8 @@ Layers::Operation broadcast_from(int root, const at::Tensor& flat) {
   return [root, &flat](Group& group, const Limits& within) { group.broadcast(flat, root, within); };
 }
 
+// Every collective has up to three steps: inside (all members of an inner group), between (the leaders), and from the
+// leader (its inner group again). Layers runs each step and turns a failure of one into a failure of the whole group.
 class LayeredMember final : public Group {
  public:
   LayeredMember(std::unique_ptr<Group> inner, std::shared_ptr<Group> outer, const Limits& limits, Names names)
@@ -58,6 +60,8 @@ class LayeredMember final : public Group {
     return {*this, next_++};
   }
 
+  // The root's inner group broadcasts first, so that its leader has the tensor; then the leaders; then the other inner
+  // groups.
   void broadcast(const at::Tensor& flat, int root, const Limits& limits) override {
     TANDEM_CHECK(root >= 0 && root < size(), "rank ", root, " of ", size());
     require_all_waited();
@@ -67,7 +71,8 @@ class LayeredMember final : public Group {
     if (part != layers_.mine()) layers_.from_leader(limits, broadcast_from(0, flat));
   }
 
-  // Each leader puts the rows of its group one after the other; what it gets of the others goes on as one tensor.
+  // Each leader concatenates the rows of its group. The leaders gather these and the row counts of all members, and
+  // hand both to their groups as one tensor each, which every member splits again.
   [[nodiscard]] std::vector<at::Tensor> all_gather(const at::Tensor& mine, const Limits& limits) override {
     require_all_waited();
     const at::NoGradGuard no_grad;
@@ -99,7 +104,8 @@ class LayeredMember final : public Group {
     return all;
   }
 
-  // The inner groups may differ in size, and the leaders' gather takes equally many numbers of each.
+  // The inner groups may differ in size, but the leaders' gather takes equally many numbers of each: so each leader
+  // gives as many as the largest inner group needs.
   void all_gather(std::span<const double> mine, std::span<double> all, const Limits& limits) override {
     require_all_waited();
     require_room(mine, all);
@@ -117,14 +123,15 @@ class LayeredMember final : public Group {
                     all.begin() + static_cast<std::ptrdiff_t>(numbers(layers_.sizes().begin(other))));
       }
     });
-    // A tensor that owns its memory: should this wait fail, others may still read it.
+    // The tensor owns its memory, since other members may still read it after a failed wait.
     const at::Tensor whole = at::empty({std::ssize(all)}, at::kDouble);
     std::ranges::copy(all, whole.mutable_data_ptr<double>());
     layers_.from_leader(limits, broadcast_from(0, whole));
     std::copy_n(whole.const_data_ptr<double>(), all.size(), all.begin());
   }
 
-  // Within each inner group, then among the leaders, who have their groups' parts by then, then from them to theirs.
+  // The inner groups share their own parts first, so that each leader has all parts of its group. The leaders share
+  // those, and hand the parts of the other groups to their members.
   void share_parts(const at::Tensor& flat, std::span<const OwnedPart> parts, const Limits& limits) override {
     require_all_waited();
     const InnerSizes& sizes = layers_.sizes();
@@ -162,8 +169,9 @@ class LayeredMember final : public Group {
   void on_question(std::function<void()> listener) override { layers_.on_question(std::move(listener)); }
 
  protected:
-  // Collectives of a group are waited for in the order of their start, and the sums inside were started before the
-  // results can be handed round. So all of those are waited for first; the leader gives each to the others at once.
+  // The inner group's collectives are waited for in the order of their start, and the sums of all started collectives
+  // began before any result can be broadcast inside. So all these sums are waited for first; the leader starts the sum
+  // between the leaders for each at once.
   void finish(std::uint64_t ticket, const Limits& limits) override {
     if (carrier_) return carrier_->wait(ticket, limits);
     TANDEM_CHECK(!started_.empty() && ticket + started_.size() == next_,
@@ -183,18 +191,20 @@ class LayeredMember final : public Group {
   struct Started {
     at::Tensor flat;
     Pending inside;
-    std::optional<Pending> between;  // the leader's, once the sum inside is there
+    std::optional<Pending> between;  // of the leader only, once the sum inside is complete
   };
 
+  // How many layered groups `outer` consists of, each the outer group of the one before.
   static int layers_of(const Group* outer) {
     const auto* outside = dynamic_cast<const LayeredMember*>(outer);
     return outside == nullptr ? 0 : outside->layers_outside_;
   }
 
+  // The leaders gather the sizes of all inner groups and hand them to their members.
   void meet(const Limits& limits) {
-    // Of this inner group, how many there are, and whether a thread carries collectives on. Only one of several layers
-    // has such a thread: it hands a result round only when what was started meanwhile is summed inside, and an inner
-    // layer that did so too would wait for results that the outer one keeps until that is done.
+    // `place` holds this inner group's number, the number of inner groups, and whether a thread carries collectives on.
+    // Only one of several layers has such a thread. It hands a result round only when all that was started meanwhile is
+    // summed inside; an inner layer with a thread, too, would wait for results that the outer one keeps until then.
     const at::Tensor place = at::zeros({3}, at::kLong);
     at::Tensor sizes;
     layers_.between(limits, [&](Group& outer, const Limits& within) {
@@ -222,10 +232,10 @@ class LayeredMember final : public Group {
 
   const int layers_outside_;
   Layers layers_;
-  std::deque<Started> started_;    // in the order of their tickets, which end before next_
-  std::size_t summed_inside_ = 0;  // of the started
-  std::uint64_t next_ = 0;
-  std::unique_ptr<Carrier> carrier_;  // where the outer group goes on alone; last: it uses the layers
+  std::deque<Started> started_;       // collectives without a carrier, by ticket: next_ - size() .. next_ - 1
+  std::size_t summed_inside_ = 0;     // how many of started_, from the first on, are summed inside
+  std::uint64_t next_ = 0;            // the next ticket
+  std::unique_ptr<Carrier> carrier_;  // only where the outer group goes on alone; last, since it uses the layers
 };
 
 }  // namespace

@@ -61,7 +61,8 @@ void Layers::set_sizes(InnerSizes sizes, int mine) {
   register_listeners();
 }
 
-// Only the leader listens to the outer group: others may hold the same one.
+// Called twice, since the prefixes of messages change when the sizes are known. Only the leader listens to the outer
+// group: other members of its process may hold the same one.
 void Layers::register_listeners() {
   inner_->on_close([this, before = prefix_of(Phase::kInside)](const std::string& why) {
     if (outer_ != nullptr) outer_->abort(before + why);
@@ -76,7 +77,8 @@ void Layers::register_listeners() {
   });
 }
 
-// The members of these groups may lead such of another layer, and wait for those.
+// A member of the inner or outer group may itself lead a group of another layer and wait there. So it gets a whole
+// kAnswer for each step that a question may take from here.
 Limits Layers::asking(Phase phase, const Limits& limits) const {
   Limits all = limits;
   if (listeners_.answers()) all.answer = std::max<Clock::duration>(all.answer, kAnswer);
@@ -102,18 +104,22 @@ void Layers::abort(const std::string& why) {
   if (outer_ != nullptr) outer_->abort(why);
 }
 
+// Expires the wait of the group that this member is in now. The phase may change meanwhile; expire() is repeated then.
 void Layers::expire() {
   const Phase phase = phase_.load();
   if (phase == Phase::kBetween) return outer_->expire();
   if (phase != Phase::kNothing) inner_->expire();
 }
 
+// A member of the inner group asks: this member keeps it waiting while it is among the leaders, or in no wait at all.
+// In the latter case a layer outside may know what it waits for.
 void Layers::on_question_inside() {
   const Phase phase = phase_.load();
   if (phase == Phase::kBetween) outer_->expire();
   if (phase == Phase::kNothing) listeners_.ask();
 }
 
+// Another leader asks: this leader keeps it waiting while it waits for its own inner group.
 void Layers::on_question_between() {
   const Phase phase = phase_.load();
   if (phase == Phase::kInside || phase == Phase::kFromLeader) inner_->expire();
@@ -125,6 +131,7 @@ std::string Layers::prefix_of(Phase phase) const {
   return phase == Phase::kBetween ? sizes_.describe_all() : sizes_.describe(mine_);
 }
 
+// The rank over all groups of a member of the group that is used in `phase`.
 int Layers::rank_of(Phase phase, int place) const {
   return phase == Phase::kBetween ? sizes_.begin(place) : sizes_.begin(mine_) + place;
 }

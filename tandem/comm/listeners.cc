@@ -18,7 +18,8 @@ void Listeners::on_close(OnClose listener) {
   listener(*why);
 }
 
-// Not under the lock: what closes one group may close others, and those this one again.
+// The listener runs without the lock, since it may close other groups, whose listeners close this one again. A
+// concurrent on_close() waits until it has returned.
 void Listeners::close(const std::string& why) {
   OnClose listener;
   {
@@ -47,6 +48,7 @@ bool Listeners::answers() const {
   return on_question_ != nullptr;
 }
 
+// The listener runs with the lock held, which is how on_question() waits for it. It closes nothing itself.
 void Listeners::ask() {
   const MutexLock lock(question_mutex_);
   if (on_question_) on_question_();

@@ -31,7 +31,8 @@ const char* name_of(Collective operation) {
   return kNames[static_cast<std::size_t>(operation)];
 }
 
-// What a member brings to a collective.
+// A member's part in one collective. All members' postings for the same ticket must agree in operation, count and
+// dtype.
 struct Posting {
   Collective operation{};
   std::int64_t count = 0;  // elements; for all_gather of tensors not compared
@@ -40,7 +41,7 @@ struct Posting {
   at::Tensor tensor;     // kept alive until the collective's end
 };
 
-// Started but unfinished collectives that a member may have.
+// How many collectives a member may have started and not finished.
 constexpr std::uint32_t kDepth = 256;
 
 struct alignas(64) MemberState {
@@ -56,7 +57,11 @@ bool reached(const std::atomic<std::uint32_t>& counter, std::uint32_t value) {
   return static_cast<std::int32_t>(counter.load(std::memory_order_seq_cst) - value) >= 0;
 }
 
-// What the members share.
+// The state that all members share: what each has posted and finished, who waits, and why the group was aborted.
+//
+// Collectives are numbered by tickets from 0. A member writes its posting and then raises `posted`; after all members'
+// `posted` have passed the ticket, everybody may read all postings of it. After all members' `finished` have passed the
+// ticket, nobody reads them any more and the slot of the ring may be reused.
 class Exchange {
  public:
   explicit Exchange(int size)
@@ -71,7 +76,8 @@ class Exchange {
     event_.notify_all();
   }
 
-  // As member `rank` waits until the chosen counter of every member has reached `value`.
+  // Waits, as member `rank`, until the chosen counter of every member has reached `value`. Spins for a short time,
+  // since replicas mostly arrive together, and then sleeps.
   void wait_for_all(int rank, std::atomic<std::uint32_t> MemberState::*counter, std::uint32_t value,
                     Collective operation, const Limits& limits) {
     for (MemberState& each : members_) {
@@ -110,6 +116,7 @@ class Exchange {
   [[nodiscard]] bool aborted() const { return aborted_.load(std::memory_order_seq_cst); }
 
  private:
+  // Sleeps until `ready`. After the deadline it asks the missing members for as long as limits.answer says.
   template <typename Ready>
   WaitOutcome sleep_and_ask(MemberState& me, const Ready& ready, std::atomic<std::uint32_t> MemberState::*counter,
                             std::uint32_t value, const Limits& limits) {
@@ -136,6 +143,7 @@ class Exchange {
     return ranks;
   }
 
+  // Aborts the group with an error that names the missing members, and throws the error.
   [[noreturn]] void fail_deadline(std::atomic<std::uint32_t> MemberState::*counter, std::uint32_t value,
                                   Collective operation) {
     std::string ranks;
@@ -156,6 +164,7 @@ class Exchange {
   std::string why_ TANDEM_GUARDED_BY(mutex_);
 };
 
+// Waits until the tensor's device has done all work, on any stream: other members use the tensor on their own streams.
 void synchronize(const at::Tensor& tensor) {
   if (tensor.is_cpu()) return;
   c10::impl::VirtualGuardImpl(tensor.device().type()).synchronizeDevice(tensor.device().index());
@@ -218,7 +227,7 @@ class LocalMember final : public Group {
     complete(ticket, Collective::kAllGatherNumbers, limits);
   }
 
-  // Each member reads the others' parts where they lie.
+  // Each member copies the others' parts from their tensors.
   void share_parts(const at::Tensor& flat, std::span<const OwnedPart> parts, const Limits& limits) override {
     require_flat(flat, "shares parts of");
     synchronize(flat);
@@ -267,6 +276,7 @@ class LocalMember final : public Group {
  private:
   Posting& posting_of(int rank, std::uint32_t ticket) { return exchange_->member(rank).postings[ticket % kDepth]; }
 
+  // Publishes this member's part in the next collective, and returns its ticket. Does not wait.
   std::uint32_t post(Posting posting) {
     if (exchange_->aborted()) exchange_->throw_aborted();
     const std::uint32_t ticket = next_++;
@@ -277,6 +287,7 @@ class LocalMember final : public Group {
     return ticket;
   }
 
+  // Waits until all members have posted the collective, and compares their postings with this member's.
   void await_postings(std::uint32_t ticket, const Limits& limits) {
     TANDEM_CHECK(ticket == self_.finished.load(), "collectives are waited for in the order of their start");
     const Posting& mine = self_.postings[ticket % kDepth];
@@ -299,15 +310,17 @@ class LocalMember final : public Group {
     throw RunError(message);
   }
 
+  // Reports that this member's work is done, and waits for the others', which may still read this member's memory.
   void complete(std::uint32_t ticket, Collective operation, const Limits& limits) {
     exchange_->signal(self_.finished, ticket + 1);
     exchange_->wait_for_all(rank_, &MemberState::finished, ticket + 1, operation, limits);
     self_.postings[ticket % kDepth].tensor = at::Tensor();
   }
 
+  // Sums this member's equal part of the elements along the tree, and writes the sum to all members' tensors.
   void reduce_my_part(std::uint32_t ticket) {
     const Posting& mine = self_.postings[ticket % kDepth];
-    std::array<void*, 64> few{};
+    std::array<void*, 64> few{};  // allocates nothing for up to 64 members
     std::vector<void*> many;
     std::span<void*> arrays(few.data(), static_cast<std::size_t>(std::min(size(), 64)));
     if (size() > 64) arrays = std::span<void*>(many = std::vector<void*>(static_cast<std::size_t>(size())));
@@ -316,6 +329,7 @@ class LocalMember final : public Group {
     tree_reduce(arrays, mine.dtype, parts.begin(rank_), parts.begin(rank_ + 1));
   }
 
+  // Member 0 sums the tensors of all devices and copies the sum to each; the others wait for it in complete().
   void reduce_by_copies(std::uint32_t ticket) {
     const at::NoGradGuard no_grad;
     const at::Device device = self_.postings[ticket % kDepth].tensor.device();

@@ -31,6 +31,7 @@ std::int64_t elements_of(std::span<const OwnedPart> parts, int owner) {
   return count;
 }
 
+// One piece is returned as a view, so that a group can send from it, or receive into it, without a copy.
 at::Tensor packed(const at::Tensor& flat, std::span<const OwnedPart> parts, int owner) {
   const at::NoGradGuard no_grad;
   std::vector<at::Tensor> pieces;
@@ -49,7 +50,7 @@ void unpack(const at::Tensor& elements, const at::Tensor& flat, std::span<const 
   for (const OwnedPart& part : parts) {
     if (part.owner != owner || part.size() == 0) continue;
     const at::Tensor to = part_of(flat, part), from = elements.narrow(0, at, part.size());
-    if (to.const_data_ptr() != from.const_data_ptr()) to.copy_(from);
+    if (to.const_data_ptr() != from.const_data_ptr()) to.copy_(from);  // equal: packed() returned a view
     at += part.size();
   }
 }

@@ -1,6 +1,7 @@
-// comm/owned_parts.h: a flat tensor in parts, each of which one member of a group has the values of.
+// comm/owned_parts.h: a flat tensor divided into parts. Each part has an owner, the member of a group that has its
+// values; Group::share_parts() copies them to the others.
 //
-// Plain values and copies; nothing here waits for anybody. Threads: any, for tensors of their own.
+// Threads: any, each for tensors of its own. Nothing here waits for other members.
 #pragma once
 #include <ATen/core/Tensor.h>
 
@@ -10,7 +11,7 @@
 
 namespace tandem::comm {
 
-/// Elements begin .. end-1, which lie at the member `owner`.
+/// Elements begin .. end - 1 of a flat tensor, whose values the member of rank `owner` has.
 struct OwnedPart {
   int owner = 0;
   std::int64_t begin = 0, end = 0;
@@ -18,15 +19,16 @@ struct OwnedPart {
   friend bool operator==(const OwnedPart&, const OwnedPart&) = default;
 };
 
-/// The same without empty parts, and neighbours with one owner as one part.
+/// Returns the parts without the empty ones; adjacent parts of one owner become one part.
 [[nodiscard]] std::vector<OwnedPart> joined(std::span<const OwnedPart> parts);
 
-/// Elements of all parts of `owner`.
+/// The number of elements in all parts of `owner`.
 [[nodiscard]] std::int64_t elements_of(std::span<const OwnedPart> parts, int owner);
 
-/// The elements of all parts of `owner` one after the other: a view into `flat` where that is possible.
+/// The elements of all parts of `owner`, one after the other: a view into `flat` where they lie in one piece, otherwise
+/// a copy.
 [[nodiscard]] at::Tensor packed(const at::Tensor& flat, std::span<const OwnedPart> parts, int owner);
-/// Writes what packed() gave back to its places. What lies there already is left alone.
+/// Copies the elements that packed() returned to their places in `flat`. A view into these places is not copied.
 void unpack(const at::Tensor& elements, const at::Tensor& flat, std::span<const OwnedPart> parts, int owner);
 
 }  // namespace tandem::comm

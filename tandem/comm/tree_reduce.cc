@@ -9,11 +9,12 @@
 #include "tandem/base/check.h"
 #include "tandem/base/cpu.h"
 
-// Plan: few arrays are summed element by element, all of them loaded once and stored once; the compiler makes vectors
-// of it. For many, a strip that fits the first-level cache is summed along the tree and then copied to all.
+// Plan: up to eight arrays are summed element by element, in one pass that loads and stores each array once; the
+// compiler vectorizes it. Of more arrays, a strip that fits the first-level cache is summed along the tree and then
+// copied to all.
 //
-// Additions are the same whatever the width of the vectors, so the widest that the processor has is taken without
-// asking what the run agreed on. Stores go through the caches: streaming ones were slower for sums that fit them.
+// The additions are the same for vectors of any width, so the widest that the processor has is used, whichever
+// instruction set the run agreed on. Stores go through the caches: streaming stores were slower for sums that fit them.
 namespace tandem::comm {
 namespace {
 
@@ -30,6 +31,8 @@ TANDEM_INLINE Accumulator<T> sum_at(T* const* arrays, std::int64_t i) {
   }
 }
 
+// The count is a constant, so that sum_at() unrolls to the additions of the tree. The pragmas say that the arrays do
+// not overlap.
 template <typename T, int Count>
 TANDEM_INLINE void reduce_few(std::span<void* const> arrays, std::int64_t begin, std::int64_t end) {
   T* to[Count];
@@ -47,7 +50,8 @@ TANDEM_INLINE void reduce_few(std::span<void* const> arrays, std::int64_t begin,
 
 constexpr int kStrip = 1024;
 
-// `sum` holds room for one strip a level of the tree; the first one receives the result.
+// Sums one strip by recursion over the tree. `sum` has room for one strip for each level of the tree; the first
+// receives the result.
 template <typename T>
 void sum_strip(std::span<void* const> arrays, std::int64_t begin, int count, Accumulator<T>* sum) {
   if (arrays.size() == 1) {

@@ -27,11 +27,18 @@ const char* name_of(GroupKind kind) {
   return kNames[static_cast<std::size_t>(kind)];
 }
 
-// What a rank tells the others before they choose.
+// Plan of open_world():
+//   1. open the store, host it on rank 0 if the launcher does not;
+//   2. exchange RankIntroductions; all ranks now have the same data and decide alike;
+//   3. check that all ranks ask for the same, map ranks to hosts, choose the kind of group;
+//   4. make that group; ranks of a host meet by the token of the host's first rank.
+// A failure on the way is written to the store, so that ranks that wait in vain can report it.
+
+// The data that a rank gives to all others in step 2. Lines of text, in the order of write().
 struct RankIntroduction {
   HostKey host;
-  std::string choice;  // of its options; the same on all ranks
-  std::string token;   // names the host group that this rank would lead, and no other
+  std::string choice;  // its options as text; must be the same on all ranks
+  std::string token;   // random name of the host group that this rank would lead
 
   [[nodiscard]] std::string write() const { return concat(choice, "\n", token, "\n", host.key, "\n", host.name); }
   static RankIntroduction read(const std::string& text) {
@@ -76,6 +83,7 @@ struct Choice {
   std::string why;
 };
 
+// Depends only on what is the same on all ranks, so that all choose alike.
 Choice choose(Backend backend, const HostMap& hosts, int size) {
   if (size == 1) return {GroupKind::kSingle, "there is one rank"};
   const std::string asked = "as asked for";
@@ -95,6 +103,8 @@ Choice choose(Backend backend, const HostMap& hosts, int size) {
   return {GroupKind::kHostThenGloo, "chosen by auto: there are several hosts, some with several ranks"};
 }
 
+// Makes the group of this rank's host, in shared memory. Its name has the token of the host's first rank, so that no
+// other run on the same host can meet it.
 std::unique_ptr<Group> meet_on_host(const HostMap& hosts, int rank, const std::string& token, const Limits& limits) {
   const Host& host = hosts.host(hosts.host_of(rank));
   if (host.ranks.size() == 1) return std::move(make_local_group(1).front());
@@ -117,7 +127,7 @@ int device_of(const World& world, const WorldOptions& options) {
   return options.device < 0 ? world.local_rank : options.device;
 }
 
-// The first ranks of the hosts, which lead them.
+// Returns the first rank of each host. These lead the hosts' groups.
 std::vector<int> leaders(const HostMap& hosts) {
   std::vector<int> ranks;
   for (const Host& host : hosts.hosts()) ranks.push_back(host.ranks.front());
@@ -126,6 +136,7 @@ std::vector<int> leaders(const HostMap& hosts) {
 
 std::shared_ptr<Group> make_group(const World& world, const std::vector<RankIntroduction>& all,
                                   const WorldOptions& options, const NetworkGroups& network) {
+  // Makes a group over the network, which gets its own part of the store.
   const auto across = [&](const NetworkGroups::Make& make, int rank, int size, const char* part,
                           std::vector<int> names) {
     const std::unique_ptr<Store> store = world.store->part(part);
@@ -164,21 +175,22 @@ std::string describe(const World& world, Launcher launcher, const std::string& w
                 ". Hosts: ", world.hosts.describe(), ". Group: ", name_of(world.kind), ", ", why, ".");
 }
 
-// Every rank tells the others of itself. Who hosts the store stays until all have heard all, since it may go soon
-// after: each then finds by itself what is wrong with their choices.
+// Exchanges introductions. A rank that hosts the store returns only after all ranks have read all introductions, since
+// it may fail and take the store with it soon after: every rank can then find by itself which options disagree.
 std::vector<RankIntroduction> introduce(Store& store, const LauncherEnvironment& me, const WorldOptions& options) {
   const RankIntroduction mine{.host = this_host(me.host_name), .choice = choice_of(options), .token = new_token()};
   std::vector<RankIntroduction> all;
   for (const std::string& text : exchange(store, "world", me.rank, me.world_size, mine.write(), options.limits))
     all.push_back(RankIntroduction::read(text));
   const auto heard = [](int rank) { return concat("heard/", rank); };
-  (void)store.add(heard(me.rank), 1);  // answered before anybody sees it, unlike set()
+  (void)store.add(heard(me.rank), 1);  // unlike set(), add() is answered before other ranks can see the value
   if (me.rank == 0 && !me.launcher_hosts_store) {
     for (int rank = 1; rank < me.world_size; ++rank) (void)store.get(heard(rank), options.limits);
   }
   return all;
 }
 
+// Steps 2 to 4 of the plan, in an open store.
 World enter(std::unique_ptr<Store> store, const LauncherEnvironment& me, const WorldOptions& options,
             const NetworkGroups& network) {
   const std::vector<RankIntroduction> all = introduce(*store, me, options);
@@ -198,18 +210,18 @@ World enter(std::unique_ptr<Store> store, const LauncherEnvironment& me, const W
   return world;
 }
 
-// The failure of the rank that left word first, if that was another; this rank's is the first if none did.
+// Writes this rank's failure to the store unless there is one, and returns the first failure if it is another rank's.
 std::string first_failure(Store& store, int rank, const std::string& mine) {
   const std::string told = concat("rank ", rank, ": ", mine.substr(0, 1000));
   try {
     const std::string first = store.compare_set(kFirstFailure, "", told);
     return first == told ? "" : first;
   } catch (const RunError&) {
-    return "";  // the store is gone; what it could not tell is in the message that it does not replace
+    return "";  // the store is gone; this rank's own failure is reported alone
   }
 }
 
-// With word of the first failure of a rank in the store.
+// Calls enter(); a failure goes to the store, and the first failure of another rank into DeadlineExceeded's message.
 World enter_or_report_failure(std::unique_ptr<Store> store, const LauncherEnvironment& me, const WorldOptions& options,
                               const NetworkGroups& network) {
   const std::unique_ptr<Store> failures = store->part("words");

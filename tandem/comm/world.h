@@ -1,15 +1,18 @@
-// comm/world.h: all ranks of a run: the store where they met, which of them share a host, and the group of all.
+// comm/world.h: opens the world of a run: the group of all ranks, the store in which they met, and which ranks share a
+// host. It corresponds to MPI_COMM_WORLD and to init_process_group() of torch.distributed.
 //
 //   const comm::LauncherEnvironment me = comm::launcher_environment();
 //   comm::World world = comm::open_world(me, {});
 //   log(world.description);
 //   world.group->barrier(limits);
 //
-// Ranks of one host exchange through shared memory, hosts through c10d. `auto` takes shared memory where it can without
-// changing a bit of any sum, and says what it took and why. A choice that cannot be honoured is an error.
+// Ranks of one host exchange through shared memory, hosts through c10d. Backend::kAuto takes shared memory where that
+// changes no bit of any sum, and the description says what was chosen and why. A choice that cannot be honoured is an
+// error.
 //
-// Threads: open_world() from any, once per rank and generation; a World belongs to one thread. The store is hosted by
-// rank 0's World unless the launcher hosts it, so that one is the last to go.
+// Threads: open_world() from any, once per rank and generation; a World belongs to one thread. Ownership: rank 0's
+// World hosts the store unless the launcher does, so rank 0 destroys its World last. Blocking and errors: see
+// open_world().
 #pragma once
 #include <functional>
 #include <memory>
@@ -31,26 +34,27 @@ enum class Backend {
   kNccl,  // NCCL between all ranks, each with a CUDA device of its own; what is in host memory goes by Gloo
 };
 
-/// "auto", "host", "gloo", "nccl".
+/// Returns "auto", "host", "gloo" or "nccl".
 [[nodiscard]] const char* name_of(Backend backend);
 
-/// How it is known which ranks share a host.
+/// How the ranks know which of them share a host.
 enum class HostsBy {
-  kKey,       // what their systems say (host_map.h). That they really do shows when they meet
-  kRankList,  // WorldOptions::hosts
+  kKey,       // by their HostKey (host_map.h). Ranks that cannot share memory after all fail when they meet
+  kRankList,  // by WorldOptions::hosts
 };
 
 struct WorldOptions {
   Backend backend = Backend::kAuto;
   HostsBy hosts_by = HostsBy::kKey;
   std::vector<std::vector<int>> hosts = {};  // kRankList: the ranks of each host
-  std::string network = {};                  // for Gloo: an interface or an address of this host; empty: to the store
+  std::string network = {};                  // for Gloo: see C10dGroupOptions::network
   int device = -1;                           // kNccl: index of this rank's CUDA device; -1: its local rank
-  int generation = 0;                        // counts the worlds that this process opens one after the other
-  Limits limits = {.deadline = Deadline::after(std::chrono::minutes(5)), .stop = {}};  // until all ranks have come
+  int generation = 0;                        // another number for each world that a process opens; same on all ranks
+  Limits limits = {.deadline = Deadline::after(std::chrono::minutes(5)), .stop = {}};  // of the wait for all ranks
 };
 
-/// What the group of a world is made of.
+/// How a world's group exchanges. kHostThenGloo: a layered group, of shared memory within each host and Gloo between
+/// the hosts' first ranks.
 enum class GroupKind { kSingle, kHost, kGloo, kNccl, kHostThenGloo };
 
 struct World {
@@ -58,13 +62,13 @@ struct World {
   int local_rank = 0;  // among the ranks of this host
   HostMap hosts;
   GroupKind kind = GroupKind::kSingle;
-  std::string description;         // for the log: this rank, all hosts, the group, and why
-  std::unique_ptr<Store> store;    // keys of this run and generation
-  std::shared_ptr<Group> group{};  // of all ranks
-  int boards = 0;                  // that were opened; see world_board.h
+  std::string description;         // for the log: this rank, all hosts, the kind of group and why it was chosen
+  std::unique_ptr<Store> store;    // has only the keys of this run, restart and generation
+  std::shared_ptr<Group> group{};  // the group of all ranks
+  int boards = 0;                  // counts calls of open_board() (world_board.h)
 };
 
-/// Make the groups across a network; tests put others in their place.
+/// Makes the groups across a network. Tests replace it, to run without sockets.
 struct NetworkGroups {
   using Make = std::function<std::unique_ptr<Group>(const C10dGroupOptions& options)>;
   using MakeOnDevice = std::function<std::unique_ptr<Group>(const C10dGroupOptions& options, int device_index)>;
@@ -72,15 +76,16 @@ struct NetworkGroups {
   MakeOnDevice nccl = make_nccl_group;
 };
 
-/// Waits until all ranks have come, each with the same options (the network may differ).
+/// Waits until all ranks have called it, each with the same options; only `network` and `device` may differ.
 /// Throws ConfigError for a choice that cannot be honoured, or when ranks ask for different things; RunError when the
-/// store's port is in use; DeadlineExceeded naming what is missing, and the first failure of another rank if it left
-/// word. A rank that fails here leaves word in the store.
+/// store's port is in use; DeadlineExceeded, which names the missing ranks. A rank that fails writes its failure to the
+/// store, and DeadlineExceeded on other ranks includes the first such failure.
 [[nodiscard]] World open_world(const LauncherEnvironment& me, const WorldOptions& options,
                                const NetworkGroups& network = {});
 
-/// The same ranks once more, with a group of their own, for who exchanges beside the first one's group (SyncBatchNorm,
-/// say). They meet through the store of `first`, so all ranks still have it; each call takes another generation.
+/// Opens a second world of the same ranks, with a group of its own, for a user that exchanges beside the first group
+/// (SyncBatchNorm, say). The ranks meet in the store of `first`, which all of them must still have. Each call takes
+/// another generation.
 [[nodiscard]] World open_world_beside(World& first, const LauncherEnvironment& me, const WorldOptions& options = {});
 
 }  // namespace tandem::comm

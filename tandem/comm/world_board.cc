@@ -16,11 +16,11 @@ namespace {
 
 using Cell = ProgressBoard::Cell;
 
-// What a rank tells the others.
+// The units that a rank posts for, as it announces them to the others. One line of text, in the order of write().
 struct Units {
   int all = 0;
   Range mine;
-  std::string token;  // names the meeting that this rank leads, if it does
+  std::string token;  // random name of the shared memory, if this rank is the first of its host
 
   [[nodiscard]] std::string write() const { return concat(all, " ", mine.begin, " ", mine.end, " ", token); }
   static Units read(const std::string& text) {
@@ -30,6 +30,7 @@ struct Units {
   }
 };
 
+// All ranks check the announcements of all, so that all of them fail alike.
 void require_each_unit_once(const std::vector<Units>& ranks, int units) {
   std::vector<int> of(static_cast<std::size_t>(units), -1);
   for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
@@ -47,7 +48,7 @@ void require_each_unit_once(const std::vector<Units>& ranks, int units) {
   }
 }
 
-// Cells of all units in memory that all ranks of this host have mapped.
+// Returns the cells of all units, in memory that all ranks of this host have mapped.
 std::shared_ptr<Cell[]> memory_of_host(const World& world, const std::string& token, int units, const Limits& limits) {
   const Host& host = world.hosts.host(world.hosts.host_of(world.rank));
   if (host.ranks.size() == 1) return std::shared_ptr<Cell[]>(new Cell[static_cast<std::size_t>(units)]());
@@ -61,7 +62,8 @@ std::shared_ptr<Cell[]> memory_of_host(const World& world, const std::string& to
   return {region, reinterpret_cast<Cell*>(region->at(region->arena_begin(0)))};
 }
 
-// Carries what the units of this host have posted to the other hosts, and theirs here.
+// Copies the cells of this host's units to the store, under a key for each host, and those of the other hosts from it.
+// On a thread of its own, which ends when the store is lost.
 class BoardRelay {
  public:
   BoardRelay(const World& world, const std::string& number, ProgressBoard board,
@@ -86,11 +88,12 @@ class BoardRelay {
         }
         pause(options_.every, {.stop = stop});
       }
-    } catch (const RunError& error) {  // the store is gone, and with it what there was to hear
+    } catch (const RunError& error) {  // the store is lost: no more cells of other hosts
       if (options_.on_loss) options_.on_loss(error.what());
     }
   }
 
+  // Writes this host's cells to the store, as numbers with spaces between them, if any has changed since the last time.
   void publish(std::string& published) {
     std::string text;
     for (const int unit : units_[static_cast<std::size_t>(host_)]) text += concat(board_.cell(unit), " ");
@@ -99,6 +102,8 @@ class BoardRelay {
     published = std::move(text);
   }
 
+  // Copies another host's cells from the store to the board. A text that is too short or no number leaves cells as they
+  // are.
   void fetch(std::size_t host) {
     const std::optional<std::string> text = store_->find(key(host));
     if (!text) return;
@@ -117,7 +122,7 @@ class BoardRelay {
   Worker worker_;                              // last: it uses the others
 };
 
-// The memory, and what keeps it up to date.
+// Owned by all copies of a board: the memory and, on a host's first rank of several hosts, the relay that updates it.
 struct Kept {
   std::shared_ptr<Cell[]> memory;
   std::unique_ptr<BoardRelay> relay;
@@ -125,6 +130,8 @@ struct Kept {
 
 }  // namespace
 
+// Plan: exchange which rank posts for which units; map memory for all cells, shared with the ranks of this host; on the
+// first rank of a host, start the relay to the other hosts. The returned board keeps memory and relay alive.
 ProgressBoard open_board(World& world, int units, Range mine, const Limits& limits, BoardOptions options) {
   if (world.size == 1) return ProgressBoard(units);
   const std::string number = concat("board/", world.boards++);

@@ -1,7 +1,9 @@
-// comm/world_board.h: a progress board of all ranks of a world.
+// comm/world_board.h: a progress board (concurrency/progress_board.h) of all ranks of a world: a 64-bit cell for each
+// unit of work, which one rank posts to and all ranks read.
 //
-// Ranks of one host have it in shared memory. Between hosts the first rank of each carries what its host's units have
-// posted through the world's store, on a thread of its own.
+// Ranks of one host have the board in shared memory. Between hosts, the first rank of each host copies its host's cells
+// to the world's store and the other hosts' cells from there, on a thread of its own. So cells of other hosts are late,
+// by about BoardOptions::every.
 #pragma once
 #include <chrono>
 #include <functional>
@@ -14,14 +16,15 @@
 namespace tandem::comm {
 
 struct BoardOptions {
-  std::chrono::milliseconds every{5};                        // from one to the next that hosts send each other
-  std::function<void(const std::string& why)> on_loss = {};  // called once, on the thread that carries them
+  std::chrono::milliseconds every{5};                        // between two exchanges of a host with the others
+  std::function<void(const std::string& why)> on_loss = {};  // called once if the store is lost, on the copying thread
 };
 
-/// Collective: all ranks of `world` call it, with the same number of units, each with those that it posts for. Waits
-/// until all have, within `limits`. Throws ConfigError when ranks post for the same unit or give other numbers, and as
-/// meeting does. The world outlives the board and all its copies. Should the store be lost, the board goes on without
-/// news from other hosts, as if their units did nothing more, and `options.on_loss` is told.
+/// Collective: all ranks of `world` call it, with the same number of `units`; `mine` are the units that this rank posts
+/// for. Waits for all ranks, within `limits`. Throws ConfigError when two ranks post for the same unit or give
+/// different numbers of units, and the errors of Store::get() and of shm::meet(). The world must outlive the board and
+/// all its copies. If the store is lost later, the board keeps the last cells of other hosts, and `options.on_loss` is
+/// called.
 [[nodiscard]] ProgressBoard open_board(World& world, int units, Range mine, const Limits& limits,
                                        BoardOptions options = {});
 

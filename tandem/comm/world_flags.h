@@ -1,7 +1,7 @@
-// comm/world_flags.h: how a person says what a world is to be made of: the flags --backend, --hosts-by and --network of
-// programs whose ranks meet in open_world().
+// comm/world_flags.h: the command-line flags --backend, --hosts-by and --network of programs whose ranks meet in
+// open_world(). Does not include LibTorch, so that a program can parse its command line without it.
 //
-// Threads: free functions. Errors: ConfigError with every fault, each naming flag, value, and what would work.
+// Threads: all. Errors: ConfigError with all faults; each names the flag, its value, and what would work.
 #pragma once
 #include <string>
 
@@ -9,19 +9,21 @@ namespace tandem::comm {
 
 struct WorldOptions;  // comm/world.h, which needs LibTorch
 
-/// As given; empty for what was not.
+/// The values of the flags as the user gave them, not checked; empty for a flag that was not given, which means the
+/// default of WorldOptions.
 struct WorldFlags {
   std::string backend = {};   // auto, host, gloo or nccl
   std::string hosts_by = {};  // key, or the ranks of each host: 0,1/2,3
   std::string network = {};   // for Gloo: an interface or an address of this host
 };
 
-/// For --help.
+/// The texts for --help.
 inline constexpr const char* kBackendHelp =
     "How ranks exchange: shared memory (host), Gloo, or NCCL on cuda:LOCAL_RANK. [auto]";
 inline constexpr const char* kHostsByHelp = "Which ranks share a host, as in 0,1/2,3. [key: their systems say]";
 inline constexpr const char* kNetworkHelp = "Interface or address of this host for Gloo.";
 
+/// The options for open_world().
 [[nodiscard]] WorldOptions read_world_flags(const WorldFlags& flags);
 
 }  // namespace tandem::comm

@@ -19,7 +19,10 @@ using namespace std::chrono_literals;
 
 bool is_loopback(const std::string& address) { return address.starts_with("127.") || address == "::1"; }
 
-// What the members tell each other before they connect.
+// Plan: check the options; exchange Introductions through the store, which is also how missing ranks are found; choose
+// the network; connect with Gloo, and with NCCL if asked for; hand the backends to a LinkedMember.
+
+// The data that members exchange before they connect. Lines of text, in the order of text().
 struct Introduction {
   std::string name, own_address, store_address;
 
@@ -30,13 +33,15 @@ struct Introduction {
   }
 };
 
-// A rank on the store's own host may reach it by loopback, where others cannot reach the rank: they know a better one.
+// A rank on the store's own host may reach the store by loopback, where other hosts cannot reach the rank. Then it
+// takes the address by which another rank reaches the store: that is an address of this host.
 std::string network_for(const Introduction& me, const std::vector<Introduction>& all) {
   if (!is_loopback(me.own_address)) return me.own_address;
   const auto far = std::find_if(all.begin(), all.end(), [](auto& each) { return !is_loopback(each.store_address); });
   return far == all.end() ? me.own_address : far->store_address;
 }
 
+// Gloo takes a time limit for connecting, at least 1 s here: a shorter one would fail between busy ranks.
 std::chrono::milliseconds patience_for(const Limits& limits) {
   constexpr std::chrono::milliseconds kLongest = 10min;
   return std::clamp(std::chrono::duration_cast<std::chrono::milliseconds>(
@@ -57,7 +62,7 @@ void check(const C10dGroupOptions& options) {
 
 LinkedMemberOptions meet_over_gloo(const C10dGroupOptions& options) {
   check(options);
-  if (!has_gloo()) (void)make_gloo_backend({});  // throws what is missing
+  if (!has_gloo()) (void)make_gloo_backend({});  // throws ConfigError, which says what is missing
   const auto name_of = [&](int rank) {
     return options.names.empty() ? rank : options.names[static_cast<std::size_t>(rank)];
   };

@@ -11,6 +11,7 @@
 namespace tandem::comm {
 namespace {
 
+// Blocks the host until the device has done what its current stream holds.
 void await_device(const at::Device& device) {
   c10::Event done(device.type());
   done.record(c10::impl::VirtualGuardImpl(device.type()).getStream(device));
@@ -19,6 +20,7 @@ void await_device(const at::Device& device) {
 
 }  // namespace
 
+// Reduce-scatter by one exchange of parts, the sum of the own part along the tree, and an all-gather of the sums.
 void DeviceExchange::all_reduce(const at::Tensor& flat) {
   const std::vector<at::Tensor> parts = flat.tensor_split(size_);
   const at::Tensor& mine = parts[static_cast<std::size_t>(rank_)];

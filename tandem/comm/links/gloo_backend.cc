@@ -16,6 +16,7 @@ namespace {
 
 using Gloo = c10d::ProcessGroupGloo;
 
+// Returns Gloo's transport for an interface or, if there is none of that name, for an address.
 std::shared_ptr<gloo::transport::Device> device_for(const std::string& network) {
   try {
     return ::if_nametoindex(network.c_str()) != 0 ? Gloo::createDeviceForInterface(network)
@@ -31,7 +32,7 @@ std::shared_ptr<gloo::transport::Device> device_for(const std::string& network) 
 c10::intrusive_ptr<c10d::Backend> make_gloo_backend(const GlooOptions& options) {
   const auto own = Gloo::Options::create(options.patience);
   own->devices.push_back(device_for(options.network));
-  own->threads = 1;  // for collectives, of which we use none
+  own->threads = 1;  // these threads run Gloo's own collectives, which are not used
   try {
     return c10::make_intrusive<Gloo>(options.store, options.rank, options.size, own);
   } catch (const std::exception& error) {

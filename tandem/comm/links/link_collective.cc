@@ -13,9 +13,13 @@ namespace tandem::comm {
 
 using shm::Operation;
 
+// How a payload travels, by its size on the sender: up to kInlinePayload in the announcement itself; larger, between
+// hosts, as transfers of LinkCollective or PartExchange; larger, between devices, by DeviceExchange. In a gather
+// members may send by different ways.
+
 LinkCollective::LinkCollective(PeerLinks& links, c10d::Backend* devices, LinkTask& task, LinkMemory& memory)
     : links_(links), devices_(devices), task_(task), memory_(memory) {
-  if (task.ready) task.ready->synchronize();
+  if (task.ready) task.ready->synchronize();  // the caller's stream may still write the tensor
   const Announcement& mine = task.announcement;
   const std::size_t bytes = task.tensor.defined() ? task.tensor.nbytes() : 0;
   const bool is_small = bytes <= kInlinePayload;
@@ -57,6 +61,7 @@ void LinkCollective::pass(const std::function<void()>& between) {
   }
 }
 
+// After this nothing uses the task's memory any more. A tensor on a device is copied back.
 void LinkCollective::end() {
   if (parts_) parts_->end();
   for (const Transfer& transfer : transfers_) links_.wait(transfer);
@@ -72,6 +77,7 @@ PartExchange& LinkCollective::parts() {
   return parts_.emplace(links_, number_, vector, memory_.scratch);
 }
 
+// In bytes, over all members. All members compute the same, and so agree on whether devices exchange directly.
 std::size_t LinkCollective::largest_payload() const {
   std::int64_t count = 0;
   for (int each = 0; each < links_.size(); ++each) count = std::max(count, message_of(each).announcement.posting.count);
@@ -79,7 +85,7 @@ std::size_t LinkCollective::largest_payload() const {
 }
 
 void LinkCollective::pass_on_device() {
-  memory_.on_cpu.reset();  // what was small here went along, but others gave more
+  memory_.on_cpu.reset();  // this member's payload was small and went along in vain: another member's is large
   const c10::DeviceGuard guard(task_.tensor.device());
   DeviceExchange exchange(*devices_, links_.rank(), links_.size());
   std::vector<std::int64_t> counts;
@@ -90,6 +96,7 @@ void LinkCollective::pass_on_device() {
   if (operation == Operation::kAllGather) task_.gathered = exchange.all_gather(task_.tensor, counts);
 }
 
+// Sums payloads that came with the announcements: every member sums all elements of all members, in the order of ranks.
 void LinkCollective::sum_messages() {
   const std::size_t bytes = on_cpu().nbytes();
   if (bytes == 0) return;
@@ -103,6 +110,7 @@ void LinkCollective::sum_messages() {
   std::memcpy(on_cpu().data_ptr(), arrays.front(), bytes);
 }
 
+// A broadcast: the root's payload is in its announcement, or the root sends it to all members.
 void LinkCollective::take_from(int root) {
   const std::size_t bytes = on_cpu().nbytes();
   if (bytes <= kInlinePayload) {
@@ -114,6 +122,8 @@ void LinkCollective::take_from(int root) {
   }
 }
 
+// Receives each member's elements in place if the task brought memory for them, and otherwise into new tensors. The
+// announcements say how many elements each member gives.
 void LinkCollective::gather() {
   if (on_cpu().nbytes() > kInlinePayload) send_to_all();
   task_.gathered.resize(static_cast<std::size_t>(links_.size()));

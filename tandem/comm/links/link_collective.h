@@ -1,6 +1,10 @@
-// comm/link_collective.h: one collective of a network group, from its announcement to its end. Internal.
+// comm/links/link_collective.h: runs one collective of a network group, from its announcement to its end. Internal.
 //
-// Threads: the sending thread of the links.
+// Calls come in this order: the constructor announces; begin_early(), optional; send(); end(). The next collective of
+// the same links may be announced and begun between send() and end().
+//
+// Threads: the sending thread of the links. Blocking: send() and end(), as PeerLinks::await_all() and
+// PeerLinks::wait(). Errors: the failure that closed the links.
 #pragma once
 #include <ATen/core/Tensor.h>
 #include <c10/core/Event.h>
@@ -18,44 +22,47 @@
 
 namespace tandem::comm {
 
-/// What a member asked for, until it takes it back.
+/// A collective that the member started, with its result, until the member has waited for it.
 struct LinkTask {
   Announcement announcement;
   at::Tensor tensor;                  // the caller's; for gathers, what this member gives
   int root = 0;                       // broadcast
-  std::unique_ptr<c10::Event> ready;  // when the caller's stream has written it; none on the CPU
-  std::vector<at::Tensor> gathered;   // by rank, on this host; at the start, the memory for it or nothing
+  std::unique_ptr<c10::Event> ready;  // recorded after the caller's stream wrote `tensor`; null on the CPU
+  std::vector<at::Tensor> gathered;   // result of a gather, by rank; at the start, the memory for it, or empty
 };
 
-/// What transfers of a collective that failed may still use: to be kept until the links are gone.
+/// Memory that transfers of a failed collective may still read and write: it must outlive the links.
 struct LinkMemory {
-  at::Tensor on_cpu;  // the caller's own when that is on the CPU
+  at::Tensor on_cpu;  // the caller's tensor, or its copy on the CPU
   std::vector<std::byte> scratch;
 };
 
 class LinkCollective {
  public:
-  /// Announces the task, which must outlive the links or be ended, as their next collective. Waits for the tensor's
-  /// stream. Without `devices` what lies on one goes by way of this host.
+  /// Announces the task as the links' next collective. The task lives until end() has returned, or longer than the
+  /// links. Waits for the tensor's stream. `devices` passes large payloads between devices; if it is null, they travel
+  /// through this host's memory.
   LinkCollective(PeerLinks& links, c10d::Backend* devices, LinkTask& task, LinkMemory& memory);
   LinkCollective(const LinkCollective&) = delete;
   LinkCollective& operator=(const LinkCollective&) = delete;
 
-  /// Lets the payload start while the collective before this one ends, if all have announced the same by now and it is
-  /// a sum of parts. Does not block, and ends nothing: what differs is found when this one's turn has come.
+  /// Starts to send the payload while the collective before this one ends, if this is a sum of parts and all members
+  /// have announced the same by now. Does not block. Does not report disagreement: send() does.
   void begin_early();
-  /// Waits until all have announced it, and until all that this member sends is on its way. `between` runs now and
-  /// then.
+  /// Waits until all members have announced the collective, and until all that this member sends is on its way. Calls
+  /// `between` after each chunk, so that the caller can announce the next collective.
   void send(const std::function<void()>& between);
   /// Returns when the result is in place.
   void end();
 
  private:
   [[nodiscard]] const at::Tensor& on_cpu() const { return memory_.on_cpu; }
+  // Whether this is an all-reduce that is too large to travel in the announcement, through the host's memory.
   [[nodiscard]] bool is_sum_of_parts() const;
   [[nodiscard]] const PeerMessage& message_of(int rank) const { return links_.message_of(number_, rank); }
   [[nodiscard]] std::size_t largest_payload() const;
   [[nodiscard]] PartExchange& parts();
+  // Pass the payload: pass() chooses among the others, except for pass_on_device(), which completes the collective.
   void pass(const std::function<void()>& between);
   void pass_on_device();
   void sum_messages();
@@ -69,7 +76,7 @@ class LinkCollective {
   LinkMemory& memory_;
   std::uint64_t number_ = 0;
   std::optional<PartExchange> parts_;  // once its payload has started
-  std::vector<Transfer> transfers_;
+  std::vector<Transfer> transfers_;    // those that end() waits for
 };
 
 }  // namespace tandem::comm

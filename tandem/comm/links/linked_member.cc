@@ -38,6 +38,12 @@ std::int64_t row_of(const at::Tensor& tensor) {
   return row;
 }
 
+// The member's thread appends tasks to a queue and waits for their results in order. The sending thread takes them from
+// there: it announces a task, sends, announces the next task if there is one, and ends the first. So up to two
+// collectives are under way, and the network does not idle between them.
+//
+// The numbers completed_ <= executed_ <= started_ count the tasks whose results the member has taken, that are done,
+// and that were started; tasks_ holds those from completed_ on.
 class LinkedMember final : public Group {
  public:
   explicit LinkedMember(LinkedMemberOptions options)
@@ -93,7 +99,8 @@ class LinkedMember final : public Group {
     }
   }
 
-  // A gather that puts what others have where it belongs, if that is in one piece on this host.
+  // A gather of unequal sizes. What a member owns is received in place if it lies in one piece in this host's memory,
+  // and otherwise copied to its places afterwards.
   void share_parts(const at::Tensor& flat, std::span<const OwnedPart> parts, const Limits& limits) override {
     require_flat(flat, "shares parts of");
     const at::Tensor mine = packed(flat, parts, rank());
@@ -111,7 +118,7 @@ class LinkedMember final : public Group {
 
   void abort(const std::string& why) override { links_.close(shm::Cause::kAborted, why); }
   void expire() override {
-    if (links_.waiting_for().empty()) return;  // nobody could be named
+    if (links_.waiting_for().empty()) return;  // an error could name no missing rank
     const MutexLock lock(mutex_);
     if (!waits_) return;
     expire_requested_ = true;
@@ -140,6 +147,8 @@ class LinkedMember final : public Group {
     return started_++;
   }
 
+  // Waits for the collective and returns its task. Otherwise closes the links, if they are open, and throws what closed
+  // them.
   LinkTask complete(std::uint64_t ticket, const Limits& limits) {
     {
       const MutexLock lock(mutex_);
@@ -166,7 +175,7 @@ class LinkedMember final : public Group {
     links_.throw_closed();
   }
 
-  // Until the collective is executed, or the links are closed.
+  // Waits until the collective is executed or the links are closed, or until expire() is called.
   WaitOutcome await(std::uint64_t ticket, const Deadline& deadline, const std::stop_token& stop) {
     const MutexLock lock(mutex_);
     const auto over = [&]() TANDEM_REQUIRES(mutex_) { return executed_ > ticket || closed_; };
@@ -178,7 +187,7 @@ class LinkedMember final : public Group {
     return stop.stop_requested() ? WaitOutcome::kStopped : WaitOutcome::kDeadline;
   }
 
-  // `failure` is empty when this member leaves.
+  // PeerLinks calls this once, when it closes. `failure` is empty when this member leaves.
   void on_close(const std::string& failure) {
     {
       const MutexLock lock(mutex_);
@@ -196,7 +205,7 @@ class LinkedMember final : public Group {
     const at::NoGradGuard no_grad;
     try {
       std::unique_ptr<LinkCollective> current, following;
-      // The following one is announced, and begun, before the current one ends: so the wire does not idle in between.
+      // The following collective is announced and begun before the current one ends.
       const auto look_ahead = [&] {
         if (!following) following = announce_following();
       };
@@ -211,12 +220,13 @@ class LinkedMember final : public Group {
         changed_.notify_all();
       }
     } catch (const std::exception& error) {
-      links_.close(shm::Cause::kAborted, error.what());  // unless that is what was thrown
+      links_.close(shm::Cause::kAborted, error.what());  // does nothing if the error is that the links are closed
     }
     links_.take_leave();
   }
 
-  // Null when the links are closed. A task stays where it is until the caller takes it.
+  // Waits for the next task and announces it. Returns null when the links are closed. The task stays in the queue until
+  // the member's thread takes it.
   std::unique_ptr<LinkCollective> announce_next() {
     LinkTask* task = nullptr;
     {
@@ -229,7 +239,8 @@ class LinkedMember final : public Group {
     return announce(*task);
   }
 
-  // Null when there is none, or a device may have to write its tensor first.
+  // Announces the task after the current one. Returns null when there is none, or when a device may have to write its
+  // tensor first, since this must not wait.
   std::unique_ptr<LinkCollective> announce_following() {
     LinkTask* task = nullptr;
     {
@@ -243,12 +254,12 @@ class LinkedMember final : public Group {
     return std::make_unique<LinkCollective>(links_, devices_.get(), task, memory_[announced_++ % memory_.size()]);
   }
 
-  // Comes first, so that it is there until the links are gone.
+  // The first member, so that it is destroyed after the links.
   std::array<LinkMemory, PeerLinks::kAtOnce> memory_;
   std::uint64_t announced_ = 0;
   Mutex mutex_;
   CondVar changed_;
-  std::deque<LinkTask> tasks_ TANDEM_GUARDED_BY(mutex_);  // those that are not completed
+  std::deque<LinkTask> tasks_ TANDEM_GUARDED_BY(mutex_);  // numbers completed_ to started_ - 1
   std::uint64_t started_ TANDEM_GUARDED_BY(mutex_) = 0, executed_ TANDEM_GUARDED_BY(mutex_) = 0,
                          completed_ TANDEM_GUARDED_BY(mutex_) = 0;
   bool closed_ TANDEM_GUARDED_BY(mutex_) = false;

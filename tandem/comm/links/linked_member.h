@@ -1,4 +1,4 @@
-// comm/linked_member.h: a member of a group whose members are joined by links (comm/peer_links.h). Internal.
+// comm/links/linked_member.h: a member of a group across a network, over PeerLinks (comm/links/peer_links.h). Internal.
 #pragma once
 #include <memory>
 #include <string>
@@ -9,20 +9,22 @@
 
 namespace tandem::comm {
 
-/// What messages call a member.
+/// How messages name a member.
 struct MemberName {
-  int rank = 0;         // in the run
+  int rank = 0;         // the rank in the run
   std::string process;  // "process 77 on gpu-a"
 };
 
-/// What joins the members. Each backend has its tags, or connections, for this group alone.
+/// The connections between the members. Each backend is for this group alone.
 struct LinkedMemberOptions {
   int rank = 0;
-  std::vector<MemberName> names = {};                     // of all members, by rank
-  c10::intrusive_ptr<c10d::Backend> backend = {};         // for this host's memory
-  c10::intrusive_ptr<c10d::Backend> device_backend = {};  // for that of devices; without it, it goes by the host's
+  std::vector<MemberName> names = {};                     // all members' names, by rank
+  c10::intrusive_ptr<c10d::Backend> backend = {};         // sends from this host's memory (Gloo)
+  c10::intrusive_ptr<c10d::Backend> device_backend = {};  // sends from devices (NCCL); null: through the host's memory
 };
 
+/// Does not wait. The group's threads, blocking and errors are those of c10d_group.h.
+/// Bytes travel by the backends alone, through PeerWire and DeviceExchange.
 [[nodiscard]] std::unique_ptr<Group> make_linked_member(LinkedMemberOptions options);
 
 }  // namespace tandem::comm

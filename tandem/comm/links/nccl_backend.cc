@@ -26,6 +26,7 @@ MakeNccl* load_nccl() {
                            "LD_LIBRARY_PATH"));
 }
 
+// Loads the library once in a process; a failure is thrown and tried again by the next call.
 MakeNccl* nccl() {
   static MakeNccl* const make = load_nccl();
   return make;

@@ -5,7 +5,7 @@
 namespace tandem::comm {
 namespace {
 
-// Small, so that little is on its way when the first chunk can be summed, and when the last one was.
+// Small: nothing can be summed while the first chunk is on its way, and nothing is left to sum while the last one is.
 constexpr std::int64_t kChunkBytes = std::int64_t{1} << 19;
 
 std::int64_t ceil_of(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
@@ -27,6 +27,8 @@ PartExchange::PartExchange(PeerLinks& links, std::uint64_t number, const Vector&
 
 void PartExchange::begin() { swap_parts(0); }
 
+// The order of transfers between two members is the same on both: the parts of chunk c + 1 are sent before the sums of
+// chunk c. Receives are posted in the order in which the peer sends.
 void PartExchange::send_all(const std::function<void()>& between) {
   for (std::int64_t chunk = 0; chunk < chunks_; ++chunk) {
     if (chunk + 1 < chunks_) swap_parts(chunk + 1);
@@ -50,7 +52,8 @@ std::byte* PartExchange::scratch_of(int peer, std::int64_t chunk) {
   return scratch_.data() + static_cast<std::size_t>(2 * peer + chunk % 2) * bytes({0, chunk_elements_});
 }
 
-// The scratch memory of a chunk is free again: the one before the last was summed.
+// Starts the reduce-scatter of a chunk. Its scratch memory is free: the chunk that used it, two chunks before, is
+// summed.
 void PartExchange::swap_parts(std::int64_t chunk) {
   std::vector<Transfer>& arriving = arriving_.emplace_back();
   const Span mine = chunk_of(links_.rank(), chunk);
@@ -72,7 +75,8 @@ void PartExchange::sum_chunk(std::int64_t chunk) {
   vector_.sum(arrays, 0, mine.count);
 }
 
-// An owner sends the sum of a chunk when it has received that chunk from all, so what it sends may overwrite it.
+// Starts the all-gather of a chunk. The sums may overwrite this member's elements of that chunk: their owner sends the
+// sum only after it has received these elements.
 void PartExchange::gather_sums(std::int64_t chunk) {
   const Span mine = chunk_of(links_.rank(), chunk);
   for (int peer = 0; peer < links_.size(); ++peer) {

@@ -14,11 +14,11 @@ namespace {
 using namespace std::chrono_literals;
 
 // Note [No time limit is left to Gloo]
-// When a wait of Gloo runs out of time, it cuts the connections to all peers, who then see that and not the reason. So
-// its waits get a limit that never comes, and are ended by Work::abort(), which leaves the connections as they are.
+// When a wait of Gloo runs out of time, Gloo cuts the connections to all peers. They then see a broken connection and
+// not the reason. So Gloo's waits get a limit that never comes; Work::abort() ends them and keeps the connections.
 constexpr std::chrono::milliseconds kForever = std::chrono::hours(24 * 365);
-constexpr std::chrono::milliseconds kFarewell = 100ms;
-constexpr Clock::duration kVerdict = 1s;
+constexpr std::chrono::milliseconds kFarewell = 100ms;  // for a peer to take this member's last message
+constexpr Clock::duration kVerdict = 1s;                // for the message that says why a connection broke
 
 using Tag = PeerWire::Tag;
 
@@ -50,12 +50,14 @@ PeerLinks::PeerLinks(c10::intrusive_ptr<c10d::Backend> backend, int rank, std::v
           std::make_unique<Worker>(concat("hear-rank-", peer), [this, peer](const std::stop_token&) { listen(peer); });
     }
   } catch (...) {
-    end();  // those that listen already wait for ever otherwise
+    end();  // or the threads that have started would wait for ever
     throw;
   }
 }
 
-// The connections are closed while the memory that may still be written to is there.
+// Order: close the links, so that all waits end; join the threads; drop all work objects; cut the connections. Until
+// the connections are cut, peers may still write to the memory of messages and transfers, which is why it lives so
+// long.
 void PeerLinks::end() noexcept {
   leave();
   for (Receiver& receiver : receivers_) receiver.listener.reset();
@@ -159,7 +161,7 @@ void PeerLinks::finish(std::uint64_t number) {
   ++number_;
 }
 
-// The questions to a member that is stopped are kept until the end.
+// The sends of questions are kept until the end: a peer that is stopped does not take them.
 void PeerLinks::ask() {
   question_.kind = PeerMessage::Kind::kQuestion;
   for (const int peer : waiting_for()) {
@@ -169,7 +171,7 @@ void PeerLinks::ask() {
       if (closing_) work->abort();
       questions_.push_back(std::move(work));
     } catch (const std::exception&) {
-      continue;  // it is gone; who listens to it says so
+      continue;  // the peer is gone; the thread that waits for its messages reports that
     }
   }
 }
@@ -184,6 +186,8 @@ Transfer PeerLinks::receive(std::uint64_t number, int peer, void* to, std::size_
   return admit(number, peer, [&] { return wire_.receive(peer, to, bytes, Tag::kPayloads); });
 }
 
+// Starts a transfer unless the links are closed. `start` runs without the lock, so the links may be closed meanwhile;
+// the transfer is aborted then, as close() did with the others.
 Transfer PeerLinks::admit(std::uint64_t number, int peer, const std::function<C10dWork()>& start) {
   if (!is_open()) throw_closed();
   C10dWork work;
@@ -193,7 +197,7 @@ Transfer PeerLinks::admit(std::uint64_t number, int peer, const std::function<C1
     await_verdict(peer, error.what());
   }
   const MutexLock lock(mutex_);
-  if (closing_) work->abort();
+  if (closing_) work->abort();  // it was started after close() had aborted all others
   progress(number).in_flight.push_back(work);
   return {peer, std::move(work)};
 }
@@ -214,7 +218,8 @@ void PeerLinks::wait(const Transfer& transfer) {
   transferring_ = -1;
 }
 
-// The peer may have said why it went: the thread that listens to it knows.
+// A transfer failed since the peer is gone. The peer may have sent a message that says why: gives the thread that waits
+// for its messages time to read it.
 void PeerLinks::await_verdict(int peer, const std::string& what) {
   {
     const MutexLock lock(mutex_);
@@ -225,8 +230,9 @@ void PeerLinks::await_verdict(int peer, const std::string& what) {
   throw_closed();
 }
 
+// Closes the links because `peer` died or left; `what` is the backend's error.
 void PeerLinks::lose(int peer, const std::string& what) {
-  const std::string error = what.substr(0, what.find(". "));  // Gloo's texts go on with advice
+  const std::string error = what.substr(0, what.find(". "));  // without the advice that Gloo adds
   std::string how;
   {
     const MutexLock lock(mutex_);
@@ -239,8 +245,8 @@ void PeerLinks::lose(int peer, const std::string& what) {
 
 // --- what peers say --------------------------------------------------------------------------------------------------
 
-// Two receives are always posted: while one is being filled, Gloo tells only the other of a connection that breaks. So
-// is what came before the break read before its end is noticed.
+// Two receives are always posted: while one is being filled, Gloo reports a broken connection only to the other. So all
+// messages that came before the break are read before it is noticed.
 void PeerLinks::listen(int peer) {
   const BrokenPipeMask mask;
   Receiver& receiver = receivers_[static_cast<std::size_t>(peer)];
@@ -291,7 +297,7 @@ void PeerLinks::on_message(int peer, std::unique_ptr<PeerMessage> message) {
   changed_.notify_all();
 }
 
-// The end of a peer that left is no news; who needs it yet will find out.
+// A peer that has left closes its connections; await_all() reports it if a collective still needs it.
 void PeerLinks::on_hang_up(int peer, const std::string& what) {
   {
     const MutexLock lock(mutex_);
@@ -302,6 +308,8 @@ void PeerLinks::on_hang_up(int peer, const std::string& what) {
 
 // --- the end ---------------------------------------------------------------------------------------------------------
 
+// Aborts all transfers, so that all waits of this member end. The peers learn the reason from take_leave(), which the
+// sending thread calls after this.
 void PeerLinks::close(Closing closing) {
   std::vector<C10dWork> works;
   std::string failure;
@@ -325,7 +333,7 @@ void PeerLinks::take_leave() {
   leave();
   {
     const MutexLock lock(mutex_);
-    if (closing_->by != rank_) return;  // whoever closed them has told everybody
+    if (closing_->by != rank_) return;  // the member that closed the links tells all others
     farewell_.kind = closing_->ending == Ending::kLeft ? PeerMessage::Kind::kLeave : PeerMessage::Kind::kFailure;
     farewell_.number = number_;
     farewell_.cause = closing_->cause;
@@ -337,14 +345,14 @@ void PeerLinks::take_leave() {
     try {
       farewells_.push_back(wire_.send(peer, &farewell_, farewell_.used(), Tag::kMessages));
     } catch (const std::exception&) {
-      continue;  // it is gone already
+      continue;  // the peer is gone already
     }
   }
   for (const C10dWork& farewell : farewells_) {
     try {
       farewell->wait(kFarewell);
     } catch (const std::exception&) {
-      continue;  // gone, or stopped
+      continue;  // the peer is gone, or stopped
     }
   }
 }

@@ -1,14 +1,15 @@
-// comm/peer_links.h: one member's links to all others of a network group: announcements, payloads, and why it ended.
-// Internal.
+// comm/links/peer_links.h: one member's links to all other members of a network group: announcements, payloads, and the
+// reason why the links were closed. Internal. All bytes that come from peers come in here: messages in on_message(),
+// payloads in receive().
 //
-// A collective is: announce, wait until all have announced the same, pass payloads, finish. They are numbered from 0
-// and do each of these in the order of their numbers; the next may be announced, and pass payloads, before one is
-// finished.
+// A collective has four steps: announce() it; await_all(): wait until all members have announced the same; send() and
+// receive() payloads; finish(). Collectives are numbered from 0 and take each step in the order of their numbers. The
+// next one may be announced, and pass payloads, before one is finished.
 //
-// Threads: announce() to finish() and take_leave() belong to one thread, which sends all there is to send; the rest
-// from any; ask() by one at a time. A thread a peer waits for that peer's messages. Blocking: await_all() and wait(),
-// until the links are closed: by close(), by a peer's message, or because a peer is gone. Errors: whatever closed them;
-// the first reason stays, and every later call throws it.
+// Threads: announce() to finish() and take_leave() belong to one thread, the sending thread; ask() to one thread at a
+// time; the rest may be called from any. One thread for each peer waits for that peer's messages. Blocking: await_all()
+// and wait(), until the links are closed: by close(), by a peer's message, or because a peer is gone. Errors: the
+// failure that closed the links. Only the first failure counts, and every later call throws it.
 #pragma once
 #include <array>
 #include <cstdint>
@@ -35,62 +36,69 @@ struct Transfer {
 
 class PeerLinks {
  public:
-  /// `on_close` is called once, by the thread that closes the links, with the failure that closed them, or with nothing
-  /// when this member leaves.
+  /// Called once, by the thread that closes the links, with the failure that closed them, or with an empty text when
+  /// this member leaves.
   using OnClose = std::function<void(const std::string& failure)>;
-  /// Called by the thread that listens to a peer when that peer asks this member.
+  /// Called when a peer asks this member (Group::on_question()), by the thread that waits for that peer's messages.
   using OnQuestion = std::function<void()>;
+  /// `backend` connects the members and is used by nothing else; `names` are those of all members, by rank. Starts the
+  /// threads that wait for messages.
   PeerLinks(c10::intrusive_ptr<c10d::Backend> backend, int rank, std::vector<MemberName> names, OnClose on_close,
             OnQuestion on_question);
-  /// Waits for no peer. What transfers read and wrote must live until here.
+  /// Waits for no peer. The memory of all transfers must live until the destructor has returned.
   ~PeerLinks() { end(); }
   PeerLinks(const PeerLinks&) = delete;
   PeerLinks& operator=(const PeerLinks&) = delete;
 
   [[nodiscard]] int rank() const { return rank_; }
   [[nodiscard]] int size() const { return static_cast<int>(receivers_.size()); }
-  /// What messages call a rank.
+  /// The rank in the run of a member, for messages.
   [[nodiscard]] int name(int rank) const { return names_[static_cast<std::size_t>(rank)].rank; }
 
-  /// Of collectives that are announced and not finished.
+  /// The most collectives that may be announced and not finished.
   static constexpr std::uint64_t kAtOnce = 2;
-  /// Tells all others which collective this member begins, and returns its number; `bytes` of `payload`, up to
-  /// kInlinePayload, go along.
+  /// Tells all other members which collective this member begins, and returns the collective's number. `bytes` of
+  /// `payload`, at most kInlinePayload, travel in the same message.
   std::uint64_t announce(const Announcement& announcement, const void* payload, std::size_t bytes);
-  /// Whether all have announced the same by now.
+  /// Whether all members have announced the same by now.
   [[nodiscard]] bool have_all_announced(std::uint64_t number) const;
-  /// Returns when all have announced the same. Closes the links when they have not.
+  /// Returns when all members have announced the same. Closes the links when they have announced different collectives.
   void await_all(std::uint64_t number);
-  /// What `rank` announced for a collective that await_all() has waited for. Until finish().
+  /// The announcement of `rank` for a collective that await_all() has waited for; valid until finish().
   [[nodiscard]] const PeerMessage& message_of(std::uint64_t number, int rank) const {
     return *announced(number).messages[static_cast<std::size_t>(rank)];
   }
-  /// Starts a transfer. Those between two members are received in the order in which they were sent; both sides name
+  /// Starts a transfer. A peer receives this member's transfers in the order in which they were sent. Both sides give
   /// the same size, which is not zero.
   [[nodiscard]] Transfer send(std::uint64_t number, int peer, const void* from, std::size_t bytes);
   [[nodiscard]] Transfer receive(std::uint64_t number, int peer, void* to, std::size_t bytes);
+  /// Returns when the transfer is complete.
   void wait(const Transfer& transfer);
-  /// Waits until this member's announcement is on its way: should it die now, the others can still finish theirs.
+  /// Waits until this member's announcement is on its way, so that the others can finish the collective even if this
+  /// member dies now.
   void finish(std::uint64_t number);
 
-  /// Asks those that the collective in progress waits for. Waits for nobody.
+  /// Asks the peers that the collective in progress waits for (Group::on_question()). Does not wait.
   void ask();
 
-  /// Tells the others why this member closed the links, or that it leaves. Waits for them a fraction of a second.
+  /// Tells the other members why this member closed the links, or that it leaves. Waits at most a fraction of a second
+  /// for each.
   void take_leave();
 
-  /// Ends it for all members. The first reason stays.
+  /// Closes the links of all members with a failure. Only the first call counts.
   void close(shm::Cause cause, const std::string& why) { close({Ending::kFailed, cause, rank_, rank_, why}); }
-  /// The same without a failure: this member needs nothing more.
+  /// Closes this member's links without a failure: this member leaves the group.
   void leave() { close({Ending::kLeft, shm::Cause::kAborted, rank_, rank_, "it left the group"}); }
+  /// Whether nothing has closed the links.
   [[nodiscard]] bool is_open() const {
     const MutexLock lock(mutex_);
     return !closing_;
   }
+  /// Throws the failure that closed the links: RunError, PeerLost, DeadlineExceeded or GroupAborted.
   [[noreturn]] void throw_closed() const;
-  /// "all_reduce of 8 x Float #3: rank 0 waited for rank 2", of the collective that is now in progress.
+  /// Describes the collective in progress: "all_reduce of 8 x Float #3: rank 0 waited for rank 2".
   [[nodiscard]] std::string waiting() const;
-  /// Whom the collective in progress waits for now.
+  /// The peers that the collective in progress waits for now.
   [[nodiscard]] std::vector<int> waiting_for() const {
     const MutexLock lock(mutex_);
     return missing();
@@ -98,31 +106,35 @@ class PeerLinks {
 
  private:
   enum class Ending { kLeft, kFailed };
+  // The first reason for which the links were closed.
   struct Closing {
     Ending ending{};
     shm::Cause cause{};
     int by = 0, lost = 0;
     std::string why;
   };
-  // The receives that are posted for a peer's messages, and the thread that waits for them.
+  // The two receives that are posted for a peer's messages, and the thread that waits for them.
   struct Receiver {
     std::array<C10dWork, 2> works;
     std::array<std::unique_ptr<PeerMessage>, 2> messages;
     std::unique_ptr<Worker> listener;
   };
-  // What is said of a collective.
+  // A collective's announcements: this member's, with the sends of it, and those received from the others. `messages`
+  // points to all of them, by rank.
   struct Announced {
     PeerMessage outgoing{};
     std::vector<Transfer> announcing;
     std::vector<std::unique_ptr<PeerMessage>> heard;
     std::vector<const PeerMessage*> messages;
   };
-  // How far it is.
+  // The step that a collective has reached, and its transfers, which close() aborts.
   struct Progress {
     enum class Phase { kIdle, kAnnounced, kTransfers } phase = Phase::kIdle;
     std::vector<C10dWork> in_flight;
   };
   using Phase = Progress::Phase;
+
+  // Two collectives may be in progress, so what belongs to one lies at its number modulo kAtOnce.
 
   PeerRecord& record(int rank) TANDEM_REQUIRES(mutex_) { return records_[static_cast<std::size_t>(rank)]; }
   [[nodiscard]] const PeerRecord& record(int rank) const TANDEM_REQUIRES(mutex_) {
@@ -136,20 +148,28 @@ class PeerLinks {
     return progress_[number % kAtOnce];
   }
 
+  // Ends all threads and cuts the connections.
   void end() noexcept;
+  // Runs on a thread for each peer, until the links are closed or the peer is gone.
   void listen(int peer);
+  // Posts a receive for the peer's next message; `failure` gets the backend's error if the peer is gone.
   void post_receive(int peer, std::size_t slot, std::string& failure);
   void on_message(int peer, std::unique_ptr<PeerMessage> message);
+  // A connection broke; `what` is the backend's error.
   void on_hang_up(int peer, const std::string& what);
+  // Close the links: because a peer is gone, and for any reason.
   void lose(int peer, const std::string& what);
   void close(Closing closing);
+  // The two halves of await_all(): move the announcements out of the inboxes, and compare them with this member's.
   void take_announcements(std::uint64_t number);
   void compare_announcements(std::uint64_t number);
   [[nodiscard]] Transfer admit(std::uint64_t number, int peer, const std::function<C10dWork()>& start);
   [[noreturn]] void await_verdict(int peer, const std::string& what);
+  // As waiting_for().
   [[nodiscard]] std::vector<int> missing() const TANDEM_REQUIRES(mutex_);
-  /// Who has not announced the earliest collective that await_all() was not done for.
+  // The peers that have not announced the earliest collective for which await_all() has not returned.
   [[nodiscard]] std::vector<int> missing_announcements() const TANDEM_REQUIRES(mutex_);
+  // The failure that closed the links, followed by one line for each member (describe(PeerRecord)).
   [[nodiscard]] std::string why_closed() const TANDEM_REQUIRES(mutex_);
 
   PeerWire wire_;
@@ -158,18 +178,18 @@ class PeerLinks {
   std::vector<int> peers_;  // all ranks but this one
   const OnClose on_close_;
   const OnQuestion on_question_;
-  PeerMessage question_{};
+  PeerMessage question_{};                      // the same one for all peers
   std::array<Announced, kAtOnce> in_progress_;  // this and what follows belong to the sending thread
-  std::uint64_t announced_ = 0;
-  PeerMessage farewell_{};
+  std::uint64_t announced_ = 0;                 // the number of the next collective
+  PeerMessage farewell_{};                      // the last message, with the reason why this member closed the links
   std::vector<C10dWork> farewells_;
 
   mutable Mutex mutex_;
   CondVar changed_;
   std::vector<PeerRecord> records_ TANDEM_GUARDED_BY(mutex_);
-  std::uint64_t number_ TANDEM_GUARDED_BY(mutex_) = 0;  // of the collective in progress, or of the next one
+  std::uint64_t number_ TANDEM_GUARDED_BY(mutex_) = 0;  // the collective in progress, or the next one
   std::array<Progress, kAtOnce> progress_ TANDEM_GUARDED_BY(mutex_);
-  int transferring_ TANDEM_GUARDED_BY(mutex_) = -1;  // the peer that is waited for in kTransfers
+  int transferring_ TANDEM_GUARDED_BY(mutex_) = -1;  // the peer that wait() waits for; -1: none
   std::optional<Closing> closing_ TANDEM_GUARDED_BY(mutex_);
   std::vector<C10dWork> questions_ TANDEM_GUARDED_BY(mutex_);
   std::vector<Receiver> receivers_;  // the works are guarded by mutex_, the rest belongs to the listeners

@@ -25,7 +25,7 @@ C10dWork PeerWire::send(int peer, const void* from, std::size_t bytes, Tag tag) 
 
 C10dWork PeerWire::receive(int peer, void* to, std::size_t bytes, Tag tag) {
   std::vector<at::Tensor> payload = bytes_at(to, bytes);
-  const BrokenPipeMask mask;  // Gloo tells the peer what it may send
+  const BrokenPipeMask mask;  // a receive writes, too: Gloo tells the peer that it may send
   const MutexLock lock(starting_);
   return backend_->recv(payload, peer, static_cast<int>(tag));
 }

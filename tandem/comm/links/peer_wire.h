@@ -1,8 +1,8 @@
-// comm/peer_wire.h: starts to send and receive bytes over a c10d backend. Internal to comm/peer_links.
+// comm/links/peer_wire.h: starts to send and to receive bytes over a c10d backend. Internal to comm/links/peer_links.
 //
-// Threads: any; the backend starts one operation at a time. Blocking: nothing but for that. Errors: those of the
-// backend, of a peer that is gone; whichever thread is first to write to one gets no signal of a broken pipe. What is
-// sent or received into must live until the work is done, or the wire cut.
+// Threads: any; operations are started one at a time. Ownership: the memory of an operation must live until its work is
+// done or cut() has returned. Blocking: only while another thread starts an operation. Errors: those of the backend
+// when a peer is gone; no thread gets SIGPIPE.
 #pragma once
 #include <pthread.h>
 #include <signal.h>
@@ -16,9 +16,9 @@
 
 namespace tandem::comm {
 
-/// Blocks SIGPIPE in this thread for its scope, and takes away one that came meanwhile: Gloo writes with writev(2),
+/// Blocks SIGPIPE in this thread for its scope, and discards a SIGPIPE that came meanwhile. Gloo writes with writev(2),
 /// which raises the signal in the writing thread when the peer is gone. Threads that are started in the scope inherit
-/// it.
+/// the mask.
 class BrokenPipeMask {
  public:
   BrokenPipeMask() {
@@ -39,17 +39,20 @@ class BrokenPipeMask {
   sigset_t pipe_{}, before_{};
 };
 
+/// An operation that was started; null if there is none.
 using C10dWork = c10::intrusive_ptr<c10d::Work>;
 
+/// The connections of one member to all others. This class alone knows how bytes travel.
 class PeerWire {
  public:
   explicit PeerWire(c10::intrusive_ptr<c10d::Backend> backend);
 
-  /// Between two members, what is sent with a tag is received with that tag in the same order.
+  /// Separates messages from payloads. Bytes that are sent with a tag are received with that tag, in the same order.
   enum class Tag : std::uint8_t { kMessages, kPayloads };
+  /// Start to send and to receive `bytes`; throw if the peer is gone already.
   [[nodiscard]] C10dWork send(int peer, const void* from, std::size_t bytes, Tag tag);
   [[nodiscard]] C10dWork receive(int peer, void* to, std::size_t bytes, Tag tag);
-  /// Closes the connections. No other call then, nor during it.
+  /// Closes the connections. No other call may run at the same time or follow.
   void cut() noexcept;
 
  private:

@@ -1,4 +1,5 @@
-// comm/c10d_store.h: what lies behind a store that goes over TCP, for the parts of c10d that need one. Internal.
+// comm/store/c10d_store.h: gives the c10d store behind a Store, with which c10d's backends exchange addresses.
+// Internal.
 #pragma once
 #include <c10/util/intrusive_ptr.h>
 
@@ -10,11 +11,12 @@
 namespace tandem::comm {
 
 struct C10dStore {
-  c10::intrusive_ptr<c10d::Store> store;  // with the keys of this part alone
-  std::string address;                    // of its host, as a number, seen from this process
+  c10::intrusive_ptr<c10d::Store> store;  // has only the keys of this part
+  std::string address;                    // the numeric address by which this process reaches the store's host
 };
 
-/// Throws ConfigError for a store that does not go over TCP.
+/// The store shares the connection with `store` and may outlive it. Throws ConfigError for a store that does not go
+/// over TCP.
 [[nodiscard]] C10dStore c10d_store_of(Store& store);
 
 }  // namespace tandem::comm

@@ -15,19 +15,23 @@ namespace {
 
 constexpr int kMostRanks = 1'000'000, kMostRestarts = 1'000'000'000, kLastPort = 65535;
 
-// Reads environment variables and gathers what is wrong with them. Threads: single-thread.
+// Plan: find the innermost launcher; read the ranks from that launcher's variables; refuse RANK and WORLD_SIZE that
+// contradict another launcher; read the run's name, its restarts and what happens on a death; find the store's address.
+// Faults are gathered on the way, so that the user sees all of them at once.
+
+// Reads variables and gathers their faults. Threads: single-thread.
 class LauncherVariables {
  public:
   explicit LauncherVariables(const Lookup& lookup) : lookup_(lookup) {}
 
-  // Nothing when it is not set, or empty.
+  // Returns nothing for a variable that is not set, or empty.
   [[nodiscard]] std::optional<std::string> text(const std::string& name) const {
     std::optional<std::string> value = lookup_(name);
     if (value && value->empty()) value.reset();
     return value;
   }
   [[nodiscard]] bool has(const std::string& name) const { return text(name).has_value(); }
-  // The first of the variables that is set, else the last.
+  // Returns the name of the first of the variables that is set; if none is set, the last name.
   [[nodiscard]] std::string first_set(const std::vector<std::string>& names) const {
     for (const std::string& name : names) {
       if (has(name)) return name;
@@ -35,7 +39,7 @@ class LauncherVariables {
     return names.back();
   }
 
-  // A whole number in [least, most]; another value is a fault, and nothing is returned.
+  // Returns a whole number in [least, most]. Another value is a fault, for which nothing is returned.
   std::optional<int> number(const std::string& name, int least, int most) {
     const std::optional<std::string> value = text(name);
     if (!value) return std::nullopt;
@@ -46,7 +50,7 @@ class LauncherVariables {
     add_fault(concat(name, " = ", *value, ": expected an integer from ", least, " to ", most));
     return std::nullopt;
   }
-  // The same, which is also a fault when it is not set; `meaning` says what it is needed for.
+  // As number(), but a variable that is not set is a fault, too. `meaning` says what it is needed for.
   std::optional<int> required_number(const std::string& name, int least, int most, const std::string& meaning) {
     if (!has(name)) add_fault(concat(name, " is not set: ", meaning));
     return number(name, least, most);
@@ -63,7 +67,7 @@ class LauncherVariables {
   std::vector<std::string> faults_;
 };
 
-// What the variables of one launcher are called.
+// The names of one launcher's variables.
 struct VariableNames {
   std::string rank, world_size, local_rank, local_size;
 };
@@ -82,14 +86,14 @@ VariableNames names_for(Launcher launcher, const LauncherVariables& variables) {
     case Launcher::kOpenMpi:
       return {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
               "OMPI_COMM_WORLD_LOCAL_SIZE"};
-    case Launcher::kSlurm:  // of the step where there is one: a job may run several, of other sizes
+    case Launcher::kSlurm:  // the step's variables come first: a job may run several steps, of different sizes
       return {"SLURM_PROCID", variables.first_set({"SLURM_STEP_NUM_TASKS", "SLURM_NTASKS"}), "SLURM_LOCALID", ""};
     default:
       return {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"};
   }
 }
 
-// `name` counts from zero to one less than `count_name` says.
+// Adds a fault unless `value` is below `count`.
 void require_below(const std::string& name, std::optional<int> value, const std::string& count_name,
                    std::optional<int> count, LauncherVariables& variables) {
   if (!value || !count || *value < *count) return;
@@ -101,7 +105,7 @@ void read_ranks(const VariableNames& names, LauncherVariables& variables, Launch
   const auto size = variables.required_number(names.world_size, 1, kMostRanks, "it is the number of ranks");
   const auto rank = variables.required_number(names.rank, 0, kMostRanks - 1,
                                               "it is the number of this process, below " + names.world_size);
-  // Who starts processes by hand, or one a container, may leave these out.
+  // A user who starts processes by hand, or one process a container, may leave the local rank out.
   const bool is_left_out = found.launcher == Launcher::kVariables && !variables.has(names.local_rank);
   const auto local_rank = is_left_out ? std::optional(0)
                                       : variables.required_number(names.local_rank, 0, kMostRanks - 1,
@@ -114,11 +118,11 @@ void read_ranks(const VariableNames& names, LauncherVariables& variables, Launch
                                names.world_size, " says there are ", *size));
   }
   found.rank = rank.value_or(0);
-  found.world_size = size.value_or(kMostRanks);  // with a fault: what several ranks need is looked at all the same
+  found.world_size = size.value_or(kMostRanks);  // after a fault, what several ranks need is checked all the same
   found.local_rank = local_rank.value_or(0);
 }
 
-// RANK and WORLD_SIZE that somebody exported once win over nothing: next to Open MPI or Slurm they must agree.
+// RANK and WORLD_SIZE may be left from an earlier `export`: beside Open MPI or Slurm they must have the same values.
 void compare(const char* name, const std::string& other, LauncherVariables& variables) {
   const auto mine = variables.text(name), theirs = variables.text(other);
   if (mine && theirs && *mine != *theirs) {
@@ -126,6 +130,8 @@ void compare(const char* name, const std::string& other, LauncherVariables& vari
   }
 }
 
+// RANK and WORLD_SIZE must agree with Open MPI's variables where those count, and with Slurm's where RANK counts within
+// a job of several tasks.
 void find_contradictions(Launcher launcher, LauncherVariables& variables) {
   const bool is_of_job = variables.text("SLURM_NTASKS").value_or("1") != "1" && variables.has("SLURM_PROCID");
   Launcher other = Launcher::kSingleProcess;
@@ -137,6 +143,8 @@ void find_contradictions(Launcher launcher, LauncherVariables& variables) {
   compare("WORLD_SIZE", names.world_size, variables);
 }
 
+// Launchers name their runs differently; the name only has to be the same on all ranks, and another one for another
+// run.
 std::string run_id_of(Launcher launcher, const LauncherVariables& variables) {
   const auto text = [&](const char* name) { return variables.text(name).value_or(""); };
   switch (launcher) {
@@ -153,13 +161,15 @@ std::string run_id_of(Launcher launcher, const LauncherVariables& variables) {
   }
 }
 
-// A port that all ranks of a run compute alike, below those that the system gives out by itself.
+// Returns a port that all ranks of a run compute alike, below the ports that the system gives out by itself.
 int port_of_run(const std::string& run_id) {
   std::uint32_t hash = 2166136261U;  // FNV-1a
   for (const char c : run_id) hash = (hash ^ static_cast<unsigned char>(c)) * 16777619U;
   return static_cast<int>(20000 + hash % 10000);
 }
 
+// The address of rank 0's host: as the user says; loopback if Open MPI has all ranks on one host; the first node of a
+// Slurm step or job. Nothing when it is not known.
 std::optional<std::string> master_address(const LauncherVariables& variables, const LauncherEnvironment& found) {
   if (const auto address = variables.text("MASTER_ADDR")) return address;
   if (found.launcher == Launcher::kOpenMpi && found.local_size == found.world_size) return "127.0.0.1";
@@ -205,7 +215,7 @@ const char* name_of(Launcher launcher) {
   return kNames[static_cast<std::size_t>(launcher)];
 }
 
-// Started by hand, or by a launcher that is not known: nobody is known to end the others.
+// For processes that were started by hand, or by an unknown launcher, nothing is known that would end the others.
 std::string why_none_survive(const LauncherEnvironment& environment) {
   if (environment.on_death == OnDeath::kLeavesThem) return "";
   switch (environment.launcher) {

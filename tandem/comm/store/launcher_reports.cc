@@ -10,6 +10,7 @@ void report_end(Store& part, const Life& who, const std::string& how) { part.set
 
 bool is_left_behind(Store& part, const Life& who) { return part.find(left_key(who)).has_value(); }
 
+// A process that is let in to a run that goes on is a member: its peers decide about it.
 std::optional<std::chrono::milliseconds> patience_with_stopped(Store& part, const Life& who) {
   if (!part.find(kBegunKey)) return std::nullopt;
   if (part.find(let_in_key(who)) && !part.find(kOverKey)) return std::nullopt;

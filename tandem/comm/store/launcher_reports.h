@@ -1,7 +1,8 @@
-// comm/launcher_reports.h: what a launcher and ranks that go on without one another (comm/rendezvous.h) tell each other:
-// it knows at once that a process has ended, they know that one is not waited for any more.
+// comm/store/launcher_reports.h: the exchange between a launcher and ranks that survive each other's death
+// (comm/store/rendezvous.h), through the store. The launcher reports at once that a process has ended; the ranks report
+// which process they have left behind and for how long a stopped one may be left alone.
 //
-// Threads: those of the store. Blocking, errors: those of Store::find() and Store::set().
+// Threads, blocking and errors: those of Store::find() and Store::set().
 #pragma once
 #include <chrono>
 #include <memory>
@@ -13,44 +14,45 @@
 
 namespace tandem::comm {
 
-/// One process of a rank: each that takes the rank over after a death is another life.
+/// One process of a rank. A process that replaces a dead one is another life of the same rank.
 struct Life {
-  int rank = 0;      // as the launcher numbers them
-  int restarts = 0;  // of this rank alone
+  int rank = 0;      // the launcher's number of the rank
+  int restarts = 0;  // how often this rank alone was started again
 
   bool operator==(const Life&) const = default;
 };
 
-/// The part of a run's store where its ranks meet. `store`: without the prefixes of open_store().
+/// The rendezvous' part of a run's store. `store` has none of the prefixes of open_store().
 [[nodiscard]] std::unique_ptr<Store> rendezvous_part(Store& store, const std::string& run_id, int restart_count);
 
-/// A launcher's word that a process of a rank has ended; `how`: "SIGKILL", "exit code 3".
+/// A launcher reports that a process has ended; `how` is "SIGKILL" or "exit code 3", say.
 void report_end(Store& part, const Life& who, const std::string& how);
 
-/// Whether the others have gone on without this process, since it was silent or did not come. A launcher that sees it
-/// run still may end it: nobody will ever wait for it again.
+/// Whether the others have gone on without this process, since it gave no heartbeat or did not come to a meeting. A
+/// launcher may end the process if it still runs: no other process will ever wait for it again.
 [[nodiscard]] bool is_left_behind(Store& part, const Life& who);
 
-/// How long a launcher is to leave a process alone that is stopped (SIGSTOP): the deadline of the run, of one that
-/// nobody would miss, as it was not let in yet or the run is over. Nothing of a member of a run that goes on, which the
-/// others look out for, and where ranks do not meet anew.
+/// How long a launcher leaves a process alone that is stopped (SIGSTOP): the deadline of the run, if no other process
+/// would miss the stopped one, since it was not let in yet or the run is complete. Nothing for a member of a run that
+/// goes on, whose heartbeats the others watch, and nothing where ranks do not use a rendezvous.
 [[nodiscard]] std::optional<std::chrono::milliseconds> patience_with_stopped(Store& part, const Life& who);
 
-/// The deadline of the run, after which its ranks take a silent one for lost; nothing where ranks do not meet anew.
+/// The deadline after which the ranks of the run take a rank without heartbeats for lost; nothing where ranks do not
+/// use a rendezvous.
 [[nodiscard]] std::optional<std::chrono::milliseconds> deadline_of_run(Store& part);
 
 // --- the keys of that part, for this file and comm/store/rendezvous.cc ---
 
-inline constexpr const char* kBegunKey = "begun";        // there since round 0
-inline constexpr const char* kOverKey = "over";          // there when the run has ended well
-inline constexpr const char* kDeadlineKey = "deadline";  // of a member without a sign of life, in ms
+inline constexpr const char* kBegunKey = "begun";        // set since round 0
+inline constexpr const char* kOverKey = "over";          // set when the run is complete
+inline constexpr const char* kDeadlineKey = "deadline";  // Rendezvous::Options::deadline, in ms
 
 [[nodiscard]] inline std::string name_of(const Life& life) { return concat(life.rank, ".", life.restarts); }
-/// How a process ended, by its launcher's word.
+/// The value: how a process ended, as its launcher reports.
 [[nodiscard]] inline std::string end_key(const Life& who) { return "ended/" + name_of(who); }
-/// Why the others have gone on without it.
+/// The value: why the others have gone on without a process.
 [[nodiscard]] inline std::string left_key(const Life& who) { return "left/" + name_of(who); }
-/// There when it is, or was, a member of a round.
+/// Set if a process is, or was, a member of a round.
 [[nodiscard]] inline std::string let_in_key(const Life& who) { return "in/" + name_of(who); }
 
 }  // namespace tandem::comm

@@ -11,7 +11,15 @@
 namespace tandem::comm {
 namespace {
 
-constexpr std::chrono::milliseconds kLook{20};  // from one look at the store to the next in a wait
+// Keys in the rendezvous' part of the store; NAME is "rank.restarts", N the number of a round:
+//   beat/NAME           heartbeats of a process: a counter
+//   round/N/here/NAME   the process waits in meet() for round N
+//   round/N/members     the members of round N, written once, by compare_set()
+//   latest              the newest round that is decided
+//   joiners, join/K     how many processes have asked to join, and the name of the K-th
+//   in/, left/, ended/NAME, begun, over, deadline: see launcher_reports.h
+
+constexpr std::chrono::milliseconds kLook{20};  // between two looks at the store in a wait
 
 std::string text_of(const std::vector<Life>& lives) {
   std::string text;
@@ -36,13 +44,14 @@ int count_of(Store& store, const std::string& key) {
   return text ? std::stoi(*text) : 0;
 }
 
-// Who has asked to be let in, lives, and was not. `settled`: of how many, from the first on, that is known for good.
+// Returns the processes that have asked to join, are alive, and were not let in. `settled` counts how many of them,
+// from the first on, need not be looked at again.
 std::vector<Life> waiting(Store& store, int& settled) {
   std::vector<Life> found;
   const int all = count_of(store, "joiners");
   for (int number = settled + 1; number <= all; ++number) {
     const std::optional<std::string> text = store.find(concat("join/", number));
-    if (!text) continue;  // counted, and about to say who it is
+    if (!text) continue;  // the process has taken its number and is about to write its name
     const Life who = lives_of(*text).front();
     if (store.find(let_in_key(who)) || store.find(end_key(who))) {
       if (settled == number - 1) settled = number;
@@ -57,7 +66,7 @@ bool has(const std::vector<Life>& lives, const Life& who) {
   return std::find(lives.begin(), lives.end(), who) != lives.end();
 }
 
-// Waits until it is time for another look at the store, also beyond the limits' deadline, which the callers look at.
+// Waits until it is time for another look at the store. Does not end at the limits' deadline, which the callers check.
 void look_again(const Limits& limits, const std::string& doing) {
   if (limits.stop.stop_requested()) throw GroupAborted(concat("stopped while ", doing));
   pause(kLook, {.stop = limits.stop});
@@ -78,7 +87,9 @@ Rendezvous::Rendezvous(const Connect& connect, const Life& me, const Options& op
 
 bool Rendezvous::has_begun(Store& part) { return part.find(kBegunKey).has_value(); }
 bool Rendezvous::is_over(Store& part) { return part.find(kOverKey).has_value(); }
-void Rendezvous::close() { (void)store_->add(kOverKey, 1); }  // answered before anybody sees it, unlike set()
+void Rendezvous::close() {
+  (void)store_->add(kOverKey, 1);
+}  // unlike set(), add() is answered before others can see it
 
 bool Rendezvous::end_without_the_silent() {
   if (!is_over(*store_)) return false;
@@ -96,7 +107,7 @@ void Rendezvous::begin(std::vector<Life> members) {
   round_ = {.number = 0, .members = {}, .mine = static_cast<int>(mine - members.begin()), .lost = {}, .joined = {}};
   round_.members = std::move(members);
   watch(round_.members, 0);
-  store_->set(members_key(0), text_of(round_.members));  // all of them say the same
+  store_->set(members_key(0), text_of(round_.members));  // all members write the same
   store_->set(let_in_key(me_), "1");
   store_->set(kDeadlineKey, concat(deadline().count()));
   store_->set(kBegunKey, "1");
@@ -126,7 +137,7 @@ std::chrono::milliseconds Rendezvous::deadline() const {
   return deadline_;
 }
 
-// Who listens is called without the lock.
+// Callbacks of the stop token run without the lock.
 void Rendezvous::break_round(int round, const std::string& why) {
   std::optional<std::stop_source> broken;
   {
@@ -138,7 +149,7 @@ void Rendezvous::break_round(int round, const std::string& why) {
   broken->request_stop();
 }
 
-// Looks at a member once more: kAwaited of one that lives.
+// Reads a member's heartbeat and the launcher's report. Returns kAwaited if the member is alive.
 Rendezvous::Seen::State Rendezvous::look_at(Store& store, Seen& seen, std::chrono::milliseconds silence) {
   std::optional<std::string> beat = store.find(beat_key(seen.who));
   if (beat != seen.beat) {
@@ -149,14 +160,15 @@ Rendezvous::Seen::State Rendezvous::look_at(Store& store, Seen& seen, std::chron
   return Clock::now() - seen.sign < silence ? Seen::State::kAwaited : Seen::State::kSilent;
 }
 
-// Why the round cannot go on; empty as long as it can.
+// Says why the round cannot go on; empty as long as it can.
 std::string Rendezvous::fault_of(Store& store, Watch& seen, std::chrono::milliseconds deadline) const {
   const auto patience = std::min(deadline, options_.silence) / 2;
   std::string fault;
   for (Seen& member : seen.members) {
     const Seen::State state = look_at(store, member, deadline);
     const Clock::time_point now = Clock::now();
-    if (now - std::exchange(seen.looked, now) > patience) {  // this process was stopped, or the store was
+    // A long gap means that this process or the store was stopped: heartbeats of that time were not seen.
+    if (now - std::exchange(seen.looked, now) > patience) {
       for (Seen& any : seen.members) any.sign = now;
       return "";
     }
@@ -169,6 +181,7 @@ std::string Rendezvous::fault_of(Store& store, Watch& seen, std::chrono::millise
   return fault;
 }
 
+// Works on a copy of the watch, since the store may take long to answer, and drops the result if the round has changed.
 void Rendezvous::look_around(Store& store) {
   Watch seen = watched();
   const std::string fault = fault_of(store, seen, deadline());
@@ -180,6 +193,7 @@ void Rendezvous::look_around(Store& store) {
   if (!fault.empty()) break_round(round, fault);
 }
 
+// The heartbeat thread. Each time: count up the own heartbeat, look for joiners, look at the members.
 void Rendezvous::beat(const Connect& connect, const std::stop_token& stop) {
   std::unique_ptr<Store> store;
   int settled = 0;
@@ -191,7 +205,8 @@ void Rendezvous::beat(const Connect& connect, const std::stop_token& stop) {
       note_waiting(waiting(*store, settled));
       look_around(*store);
       reached = Clock::now();
-    } catch (const std::exception& error) {  // whatever it is, its silence must be told
+    } catch (
+        const std::exception& error) {  // without heartbeats the others take this rank for lost: its round must break
       waits_.store(false, std::memory_order_relaxed);
       lose_store(reached, error);
     }
@@ -201,11 +216,12 @@ void Rendezvous::beat(const Connect& connect, const std::stop_token& stop) {
 
 void Rendezvous::note_waiting(std::vector<Life> lives) {
   MutexLock lock(mutex_);
-  for (const Seen& member : watch_.members) std::erase(lives, member.who);  // who has only not been told so yet
+  for (const Seen& member : watch_.members) std::erase(lives, member.who);  // let in, but not marked so yet
   waits_.store(!lives.empty(), std::memory_order_relaxed);
 }
 
-// The others have taken this rank for lost by then, if they reach it.
+// Breaks the round once the store was out of reach for the deadline: the others, if they reach the store, have taken
+// this rank for lost by then.
 void Rendezvous::lose_store(Clock::time_point reached, const std::exception& error) {
   const std::chrono::milliseconds limit = deadline();
   if (Clock::now() - reached < limit) return;
@@ -213,14 +229,14 @@ void Rendezvous::lose_store(Clock::time_point reached, const std::exception& err
               concat("rank ", me_.rank, " has not reached the store for ", seconds_text(limit), ": ", error.what()));
 }
 
-// Looks at a member once more; whether it has ended or fallen silent.
+// Looks at a member once more, and returns whether it has ended or fallen silent.
 bool Rendezvous::is_gone(Seen& seen) {
   seen.state = look_at(*store_, seen, options_.silence);
   if (seen.who == me_ && seen.state == Seen::State::kSilent) seen.state = Seen::State::kAwaited;
   return seen.state != Seen::State::kAwaited;
 }
 
-// Looks at the members once more; whether each has come, ended or fallen silent.
+// Looks at the members once more, and returns whether each has come, ended or fallen silent.
 bool Rendezvous::is_decided(std::vector<Seen>& members) {
   bool all = true;
   for (Seen& seen : members) {
@@ -256,6 +272,8 @@ void Rendezvous::require_quorum(const std::vector<Seen>& members) const {
                         "they were stopped; the last checkpoint is whole, and `tandem resume` goes on from it"));
 }
 
+// Writes the next round if this process is the first member that has come. The others find it in the store. If several
+// processes take themselves for the first, compare_set() lets only one of them succeed.
 void Rendezvous::decide(int number, const std::vector<Seen>& members) {
   std::vector<Life> next;
   for (const Seen& seen : members) {
@@ -266,7 +284,7 @@ void Rendezvous::decide(int number, const std::vector<Seen>& members) {
   for (const Life& who : waiting(*store_, settled)) next.push_back(who);
   const std::string mine = text_of(next);
   if (store_->compare_set(members_key(number), "", mine) != mine)
-    return;  // an earlier first one was not dead after all
+    return;  // a member before this one was taken for silent, and has decided meanwhile
   for (const Life& who : next) store_->set(let_in_key(who), "1");
   store_->set("latest", concat(number));
   for (const Seen& seen : members) {
@@ -279,7 +297,8 @@ void Rendezvous::decide(int number, const std::vector<Seen>& members) {
 }
 
 std::string Rendezvous::how_lost(const Life& who) {
-  if (const std::optional<std::string> how = store_->find(left_key(who))) return *how;  // a launcher ended it since
+  // First: a process that was left behind may have been ended by its launcher since.
+  if (const std::optional<std::string> how = store_->find(left_key(who))) return *how;
   if (const std::optional<std::string> how = store_->find(end_key(who))) return "died: " + *how;
   return concat("gave no sign of life for ", seconds_text(options_.silence), ", or did not come");
 }
@@ -304,12 +323,14 @@ std::optional<Round> Rendezvous::enter(int number, std::vector<Life> members) {
   return next;
 }
 
-// With the signs of life that were seen before, unless they are old because this process was stopped.
+// Returns the members with the heartbeats that were seen so far, unless these are old because this process was stopped.
 std::vector<Rendezvous::Seen> Rendezvous::members_seen() const {
   Watch seen = watched();
   return Clock::now() - seen.looked > options_.silence / 2 ? unseen(round_.members) : std::move(seen.members);
 }
 
+// Looks at the store again and again until the run is complete or the next round is in the store. The first member that
+// came writes the round, when all members are decided or the limits' deadline has passed.
 std::optional<Round> Rendezvous::meet(const Limits& limits) {
   const int number = round_.number + 1;
   store_->set(here_key(number, me_), "1");
@@ -321,9 +342,9 @@ std::optional<Round> Rendezvous::meet(const Limits& limits) {
     const bool decided = is_decided(members);
     const Clock::time_point now = Clock::now();
     if (now - std::exchange(heard, now) > options_.silence / 2 && !limits.deadline.expired()) {
-      members = unseen(round_.members);  // time in which nothing was heard is nobody's silence
+      members = unseen(round_.members);  // this process was stopped: it has missed the others' heartbeats
     } else if (decided || limits.deadline.expired()) {
-      // Who lives and is busy for longer than everybody is willing to wait is left behind.
+      // A member that is alive, but busy for longer than the others wait, is left behind.
       require_quorum(members);
       decide(number, members);
     }
@@ -331,13 +352,14 @@ std::optional<Round> Rendezvous::meet(const Limits& limits) {
   }
 }
 
+// Throws RunError when all members have ended or fallen silent: nobody can let this process in.
 void Rendezvous::require_anybody(std::vector<Seen>& members, Clock::time_point& heard) {
   if (members.empty()) return;
   bool is_anybody = false;
   for (Seen& seen : members) is_anybody = !is_gone(seen) || is_anybody;
   const Clock::time_point now = Clock::now();
   if (now - std::exchange(heard, now) > options_.silence / 2) {
-    for (Seen& seen : members) seen.sign = now;  // time in which nothing was heard is nobody's silence
+    for (Seen& seen : members) seen.sign = now;  // this process was stopped: it has missed the others' heartbeats
     return;
   }
   if (is_anybody) return;
@@ -348,7 +370,7 @@ void Rendezvous::require_anybody(std::vector<Seen>& members, Clock::time_point& 
 
 std::optional<Round> Rendezvous::join(const Limits& limits) {
   store_->set(concat("join/", store_->add("joiners", 1)), name_of(me_));
-  std::vector<Seen> members;  // of the newest round
+  std::vector<Seen> members;  // the newest round's
   Clock::time_point heard = Clock::now();
   for (int looked = -1;;) {
     if (is_over(*store_)) return std::nullopt;

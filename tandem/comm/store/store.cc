@@ -14,9 +14,10 @@
 namespace tandem::comm {
 namespace {
 
+// The key of one rank's value in exchange().
 std::string key_of(const std::string& what, int rank) { return concat(what, "/", rank); }
 
-// "rank 3" or "ranks 1, 3": those that have set nothing.
+// Returns "rank 3" or "ranks 1, 3": the ranks that have set nothing under `what`.
 std::string missing_ranks(Store& store, const std::string& what, int size) {
   std::string ranks;
   int count = 0;
@@ -27,12 +28,14 @@ std::string missing_ranks(Store& store, const std::string& what, int size) {
   return concat(count == 1 ? "rank " : "ranks ", ranks);
 }
 
+// The map behind a memory store and all of its parts.
 struct Values {
   Mutex mutex;
   CondVar changed;
   std::map<std::string, std::string> values TANDEM_GUARDED_BY(mutex);
 };
 
+// Prefixes are part of the keys, as in c10d::PrefixStore.
 class MemoryStore final : public Store {
  public:
   MemoryStore(std::shared_ptr<Values> shared, std::string prefix)
@@ -82,7 +85,7 @@ class MemoryStore final : public Store {
       const MutexLock lock(shared_->mutex);
       const auto found = shared_->values.find(prefix_ + key);
       now = found == shared_->values.end() ? "" : found->second;
-      if (now == expected) now = shared_->values[prefix_ + key] = desired;
+      if (now == expected) now = shared_->values[prefix_ + key] = desired;  // a key that is not set counts as empty
     }
     shared_->changed.notify_all();
     return now;
@@ -98,6 +101,7 @@ class MemoryStore final : public Store {
   const std::string prefix_;
 };
 
+// Every call goes through ask(), which repeats it once on a new connection when the old one is lost.
 class ReconnectingStore final : public Store {
  public:
   explicit ReconnectingStore(std::function<std::unique_ptr<Store>()> connect)
@@ -129,7 +133,7 @@ class ReconnectingStore final : public Store {
     try {
       return question(*store_);
     } catch (const DeadlineExceeded&) {
-      throw;  // of a wait: the store is as good as before
+      throw;  // get() has reached its deadline; the connection is good
     } catch (const GroupAborted&) {
       throw;
     } catch (const RunError& lost) {
@@ -141,7 +145,7 @@ class ReconnectingStore final : public Store {
   void connect_anew(const RunError& lost) {
     try {
       store_ = connect_();
-    } catch (const RunError& error) {  // no DeadlineExceeded: nobody waited for a peer
+    } catch (const RunError& error) {  // also a DeadlineExceeded becomes a RunError: no member of the run was missing
       throw RunError(concat(lost.what(), "; and there is no new connection: ", error.what()));
     }
   }
@@ -152,6 +156,8 @@ class ReconnectingStore final : public Store {
 
 }  // namespace
 
+// Reads the ranks' values one after the other, in the order of ranks. On a deadline it looks which keys are missing, so
+// that the error names all ranks that did not come and not only the first.
 std::vector<std::string> exchange(Store& store, const std::string& what, int rank, int size, const std::string& mine,
                                   const Limits& limits) {
   const Clock::time_point begin = Clock::now();
@@ -180,6 +186,7 @@ std::string new_token() {
   return concat(std::hex, random(), random());
 }
 
+// Nobody notifies `never`: the wait ends by the stop request or at the deadline.
 void pause(Clock::duration span, const Limits& limits) {
   Mutex mutex;
   CondVar never;

@@ -1,9 +1,10 @@
-// comm/store.h: a small map that all ranks of a run share, for meeting each other: addresses, counts, who is there.
+// comm/store/store.h: a small key-value map that all ranks of a run share, as c10d::Store: for addresses, counters, and
+// which ranks are there. Values that are read from a store were written by other processes.
 //
-// Threads: all members from any thread, one at a time on a connection; a thread that waits for long takes a store of
-// its own. Blocking: get() waits until `limits`; the rest as long as the store takes to answer.
-// Errors: RunError that names the store when it is lost, and from then on for every call; DeadlineExceeded when a wait
-// reaches its deadline, GroupAborted when it is stopped, and the store is as good as before.
+// Threads: any; calls on one connection run one at a time, so a thread that waits for long takes a connection of its
+// own. Blocking: get() waits until `limits`; other calls wait as long as the store takes to answer. Errors: RunError,
+// which names the store, when it is lost, and from then on for every call; DeadlineExceeded when a wait reaches its
+// deadline and GroupAborted when it is stopped, after which the store can still be used.
 #pragma once
 #include <cstdint>
 #include <functional>
@@ -21,45 +22,46 @@ class Store {
  public:
   virtual ~Store() = default;
 
+  /// Sets the value of `key`. The value is in the store when this returns.
   virtual void set(const std::string& key, const std::string& value) = 0;
-  /// The value of `key`, once somebody has set it.
+  /// Waits until `key` is set, and returns its value.
   [[nodiscard]] virtual std::string get(const std::string& key, const Limits& limits) = 0;
-  /// The value now, if it is set.
+  /// Returns the value of `key`, or nothing if it is not set now.
   [[nodiscard]] virtual std::optional<std::string> find(const std::string& key) = 0;
-  /// Adds to a counter, which starts at zero, and returns the sum. A counter's value reads as decimal text.
+  /// Adds to a counter, which starts at zero, and returns the sum. get() and find() return a counter as decimal text.
   virtual std::int64_t add(const std::string& key, std::int64_t amount) = 0;
-  /// Makes it `desired` (not empty) if it is `expected`, in one step; an empty `expected` stands for not set. Returns
-  /// what it is afterwards, which is empty if it is not set.
+  /// Sets the value to `desired` (not empty) if it is `expected`, atomically. An empty `expected` means that the key is
+  /// not set. Returns the value afterwards; empty if the key is not set.
   virtual std::string compare_set(const std::string& key, const std::string& expected, const std::string& desired) = 0;
 
-  /// The same store under keys of its own: what other parts set is not seen.
+  /// A view of this store in which all keys have `prefix`, as c10d::PrefixStore: keys of other parts are not visible.
   [[nodiscard]] virtual std::unique_ptr<Store> part(const std::string& prefix) = 0;
-  /// "the store at 10.0.0.1:29500", for messages.
+  /// The name of the store in messages: "the store at 10.0.0.1:29500".
   [[nodiscard]] virtual std::string name() const = 0;
 };
 
-/// Every rank gives a value under `what` and gets those of all, by rank. Once for each `what`. When ranks are missing
-/// at the deadline, DeadlineExceeded names them.
+/// All-gathers texts through the store: every rank gives one under `what` and gets those of all ranks, by rank. Each
+/// `what` is used once. Waits for all ranks; DeadlineExceeded names those that are missing.
 [[nodiscard]] std::vector<std::string> exchange(Store& store, const std::string& what, int rank, int size,
                                                 const std::string& mine, const Limits& limits);
 
-/// A store within this process: of a run that is a single process, and of tests with ranks as threads. Its parts share
-/// the values with it. Any number of threads may use it and each part.
+/// Makes a store within this process, for a run of a single process and for tests with ranks as threads. Its parts
+/// share its values. Any number of threads may use it and its parts at the same time.
 [[nodiscard]] std::unique_ptr<Store> make_memory_store();
 
-/// A store that is asked through a new connection when the one it had is lost: a connection breaks for good by one
-/// answer that did not come, since the network was cut for some seconds or the server's process was stopped. Connects
-/// at once, and throws what `connect` throws.
+/// Makes a store that connects anew when its connection is lost. One missing answer breaks a connection for good, for
+/// example when the network is cut for some seconds or the server's process is stopped. Connects at once, and throws
+/// what `connect` throws.
 ///
-/// Threads: single-thread. Blocking: a question that fails waits for one new connection, for as long as `connect` does,
-/// and is asked once more. Errors: RunError with what failed first and why there is no new connection; a later question
-/// tries again. A question whose answer was lost is asked twice: add() may count twice then, all else means the same.
+/// Threads: single-thread. Blocking: a call that fails waits for one new connection, as long as `connect` does, and is
+/// repeated once. Errors: RunError with the first failure and the reason why there is no new connection; the next call
+/// tries again. A call whose answer was lost runs twice: add() may count twice then; all other calls are idempotent.
 [[nodiscard]] std::unique_ptr<Store> make_reconnecting_store(std::function<std::unique_ptr<Store>()> connect);
 
-/// A name for a meeting that no other one has.
+/// Returns a random text, to name something uniquely among all runs.
 [[nodiscard]] std::string new_token();
 
-/// Blocks for `span`, or until the limits end it: between two looks at what cannot wake this thread, another process.
+/// Blocks for `span`, or until `limits` end the wait. For polling another process, which cannot wake this thread.
 /// Threads: all.
 void pause(Clock::duration span, const Limits& limits);
 

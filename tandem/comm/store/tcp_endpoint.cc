@@ -35,19 +35,20 @@ constexpr auto kBetweenAttempts = 100ms, kOneAttempt = 1000ms;
 using Addresses = std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)>;
 
 struct Attempt {
-  std::string address;  // empty: nobody answered
-  std::string cause;
+  std::string address;  // the address that answered; empty if none did
+  std::string cause;    // the reason if none answered
 };
 
 std::string text_of(const sockaddr* address, socklen_t size) {
   std::array<char, NI_MAXHOST> text{};
   ::getnameinfo(address, size, text.data(), text.size(), nullptr, 0, NI_NUMERICHOST);
-  // c10d reaches IPv4 addresses through IPv6 sockets, which show them like this.
+  // c10d reaches IPv4 addresses through IPv6 sockets, which show them with this prefix.
   const std::string_view whole = text.data();
   constexpr std::string_view kMapped = "::ffff:";
   return std::string(whole.starts_with(kMapped) ? whole.substr(kMapped.size()) : whole);
 }
 
+// Tries to connect within `limit`, and returns the reason why that failed; empty if it did not fail.
 std::string connect_failure(const addrinfo& to, Clock::duration limit) {
   const Descriptor socket(::socket(to.ai_family, to.ai_socktype | SOCK_NONBLOCK | SOCK_CLOEXEC, to.ai_protocol));
   if (!socket.is_open()) return std::generic_category().message(errno);
@@ -62,7 +63,7 @@ std::string connect_failure(const addrinfo& to, Clock::duration limit) {
   return error == 0 ? "" : std::generic_category().message(error);
 }
 
-// `failure`: of getaddrinfo(), zero when there are addresses.
+// `failure` is the result of getaddrinfo(); the addresses are null unless it is zero.
 Addresses look_up(const Endpoint& endpoint, int socket_type, int flags, int& failure) {
   addrinfo hints{};
   hints.ai_socktype = socket_type;
@@ -84,12 +85,12 @@ Attempt try_to_connect(const Endpoint& endpoint, const Deadline& deadline) {
   return {"", cause};
 }
 
-// A descriptor's number is given again when it was closed, the number of its file is not.
+// A descriptor and the inode of its socket. The system reuses the number of a closed descriptor, but not the inode.
 using Socket = std::pair<int, ino_t>;
 
-Mutex one_connects;  // or the connections of another thread would be taken for ours
+Mutex one_connects;  // without it, another thread's connections would be taken for those of this one
 
-// The connections of this process to the address.
+// Returns this process' connections to the endpoint. c10d does not give out its sockets, so they are found in /proc.
 std::set<Socket> connections_to(const Endpoint& endpoint) {
   std::set<Socket> sockets;
   std::error_code error;
@@ -111,33 +112,34 @@ std::set<Socket> connections_to(const Endpoint& endpoint) {
   return sockets;
 }
 
-constexpr std::size_t kHeader = 12;                         // of a DNS message; RFC 1035, 4.1.1
-constexpr unsigned char kResponse = 0x80, kNoSuchName = 3;  // in its third and fourth byte
+constexpr std::size_t kHeader = 12;                         // bytes of a DNS message's header; RFC 1035, 4.1.1
+constexpr unsigned char kResponse = 0x80, kNoSuchName = 3;  // flags in the header's third and fourth byte
 
 sockaddr* generic(sockaddr_in& name) { return reinterpret_cast<sockaddr*>(&name); }
 
+// Answers every DNS question with "no such name": the question itself is the answer, with two flags set.
 void answer_questions(int socket, const std::stop_token& stop) {
   while (!stop.stop_requested()) {
     std::array<unsigned char, 512> message{};
     sockaddr_in from{};
     socklen_t size = sizeof(from);
     const ssize_t length = ::recvfrom(socket, message.data(), message.size(), 0, generic(from), &size);
-    if (length < static_cast<ssize_t>(kHeader)) continue;  // it was time to look for a stop
+    if (length < static_cast<ssize_t>(kHeader)) continue;  // a timeout, or the destructor's empty message
     message[2] |= kResponse;
     message[3] |= kNoSuchName;
     (void)::sendto(socket, message.data(), static_cast<std::size_t>(length), 0, generic(from), size);
   }
 }
 
-// While an object of this class lives, no name server is asked for the names of addresses by the thread that made it:
-// the question is answered in this process, at once: no such name.
+// While an object of this class lives, its thread asks no name server: a thread of this process answers its DNS
+// questions at once, with "no such name".
 //
-// For its log, c10d looks up the name of each address that it is about to connect to. A name server that loses the
-// question takes 5 s a try from the time to connect, until none is left, though nobody needs the name. glibc keeps its
-// list of name servers by thread, so other threads' questions go where they went.
+// For its log, c10d looks up the name of each address that it is about to connect to, although the name is not needed.
+// A name server that does not answer takes 5 s a try from the time to connect, until none is left. glibc keeps its list
+// of name servers for each thread, so other threads are not affected.
 class NamelessLookups {
  public:
-  // Changes nothing when the system has no socket to give: the lookups are as slow as they are.
+  // If the system has no socket to give, this changes nothing: look-ups are only slower.
   NamelessLookups() : socket_(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0)) {
     const timeval between_looks{.tv_sec = 0, .tv_usec = 100'000};
     sockaddr_in name{};
@@ -160,7 +162,7 @@ class NamelessLookups {
     ::res_nclose(&_res);
     server_->request_stop();
     sockaddr_in name = _res.nsaddr_list[0];
-    const char nothing = 0;  // so that it looks at once
+    const char nothing = 0;  // wakes the thread, so that it sees the stop request
     (void)::sendto(socket_.get(), &nothing, sizeof(nothing), 0, generic(name), sizeof(name));
   }
   NamelessLookups(const NamelessLookups&) = delete;
@@ -171,7 +173,7 @@ class NamelessLookups {
   std::optional<Worker> server_;
 };
 
-// Tells one thread that another is done, also when it throws.
+// Lets one thread wait until another one has left a scope, by returning or by an exception.
 struct Finish {
   struct Guard {
     ~Guard() {
@@ -193,6 +195,7 @@ struct Finish {
   bool is_done TANDEM_GUARDED_BY(mutex) = false;
 };
 
+// Returns a listening socket, or a closed descriptor with the reason in errno.
 Descriptor bound_socket(int port, Reach reach, int family) {
   Descriptor socket(::socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0));
   if (!socket.is_open()) return socket;
@@ -273,6 +276,8 @@ std::string own_address_towards(const std::string& address) {
 
 ConnectTurn::ConnectTurn() : lock_(one_connects) {}
 
+// `connect` runs on a thread of its own. If it takes too long, shutting its sockets down makes its reads fail, so that
+// it returns with an error; this is repeated, since it may open another connection.
 void limit_replies(const ConnectTurn& /*turn*/, const Endpoint& endpoint, std::chrono::milliseconds limit,
                    const std::function<void()>& connect) {
   const std::set<Socket> before = connections_to(endpoint);

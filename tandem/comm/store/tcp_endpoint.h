@@ -1,7 +1,8 @@
-// comm/tcp_endpoint.h: the sockets of the store, with errors that say what to do: listening, and waiting until somebody
-// listens.
+// comm/store/tcp_endpoint.h: the sockets of the store: listening, waiting for a server, and time limits on the
+// connections that c10d opens. c10d's own errors and waits are replaced by errors that say what to do, and by waits
+// that can be stopped.
 //
-// Threads: all.
+// Threads: all. Blocking and errors: see each function.
 #pragma once
 #include <chrono>
 #include <functional>
@@ -14,7 +15,7 @@
 
 namespace tandem::comm {
 
-/// Who may connect.
+/// Which hosts may connect: this host alone, over IPv4 loopback, or all, over IPv4 and IPv6.
 enum class Reach { kThisHost, kEverywhere };
 
 struct Listener {
@@ -22,20 +23,20 @@ struct Listener {
   int port = 0;
 };
 
-/// Listens on `port`, or on a free one when it is zero. Throws RunError when the port is in use.
+/// Listens on `port`, or on a free port if `port` is zero. Throws RunError when the port is in use.
 [[nodiscard]] Listener listen_on(int port, Reach reach);
 
-/// Waits until somebody listens at the endpoint, and returns the address that answered, as a number. Throws
-/// DeadlineExceeded with the last cause (no such host, refused, no answer), or GroupAborted when stopped. The look-up
-/// of a name may take longer than the limits allow.
+/// Waits until a server listens at the endpoint, and returns the numeric address that answered. Throws DeadlineExceeded
+/// with the last cause (no such host, refused, no answer), or GroupAborted when stopped. The look-up of a host name
+/// cannot be interrupted and may take longer than `limits`.
 [[nodiscard]] std::string await_listener(const Endpoint& endpoint, const Limits& limits);
 
 /// The address of this host on the way to `address`, a number: that of the interface which packets there leave by.
 /// Nothing is sent. `address` itself when the system does not say.
 [[nodiscard]] std::string own_address_towards(const std::string& address);
 
-/// The turn of one thread of this process to connect; the others wait for theirs until it is destroyed. Who hosts takes
-/// it before listening: who connects to it needs answers in a turn of their own.
+/// A lock, held for its scope, by which the threads of this process connect one after the other. A thread that hosts a
+/// store takes it before it listens, so that no thread of this process connects to a server that does not answer yet.
 class ConnectTurn {
  public:
   ConnectTurn();
@@ -46,8 +47,9 @@ class ConnectTurn {
   MutexLock lock_;
 };
 
-/// Calls `connect`, which may open connections to that address (a number) in ways that cannot be told a limit. Cuts
-/// them when it does not return within the limit; afterwards each fails when a send or a receive takes longer.
+/// Calls `connect`, which may open connections to the endpoint's numeric address without a time limit (c10d's client).
+/// Shuts these connections down if `connect` does not return within `limit`. When it has returned, every send and
+/// receive on them fails after `limit`.
 void limit_replies(const ConnectTurn& turn, const Endpoint& endpoint, std::chrono::milliseconds limit,
                    const std::function<void()>& connect);
 

@@ -22,14 +22,14 @@ namespace {
 using namespace std::chrono_literals;
 
 // Note [Waiting is looking again]
-// c10d's own wait cannot be stopped, keeps the connection from other threads, and prints warnings when it ends early.
-// So get() looks, and looks again after pauses that grow to what a thousand ranks may do to one server.
+// c10d's wait cannot be stopped, blocks the connection for other threads, and prints warnings when it ends early. So
+// get() polls. Its pauses grow to a length at which a thousand ranks may poll one server.
 constexpr Clock::duration kFirstPause = 1ms, kLongestPause = 64ms;
 
-// What the parts of one connection share.
+// The state that all parts of one connection share.
 struct Connection {
   std::string name;
-  std::string address;  // of the server, as a number
+  std::string address;  // the server's, numeric
   std::atomic<bool> is_lost{false};
 };
 
@@ -40,7 +40,7 @@ class TcpStore final : public Store {
 
   void set(const std::string& key, const std::string& value) override {
     ask("setting", key, [&] { store_->set(key, value); });
-    // c10d does not wait for an answer to set; without one, a store that is gone would go unnoticed.
+    // c10d's set() does not wait for an answer, so it would not notice that the store is gone. find() waits for one.
     (void)find(key);
   }
 
@@ -68,7 +68,7 @@ class TcpStore final : public Store {
   std::string compare_set(const std::string& key, const std::string& expected, const std::string& desired) override {
     TANDEM_CHECK(!desired.empty() && desired != expected);
     std::string now = ask("setting", key, [&] { return store_->compareSet(key, expected, desired); });
-    if (now == expected) now.clear();  // c10d's answer when it is not set and something was expected
+    if (now == expected) now.clear();  // c10d returns `expected` if the key is not set
     return now;
   }
 
@@ -80,7 +80,8 @@ class TcpStore final : public Store {
   [[nodiscard]] C10dStore underlying() const { return {store_, connection_->address}; }
 
  private:
-  // An answer that did not come whole leaves the connection in the middle of it, so one failure ends all.
+  // Makes one call of c10d's client. An incomplete answer leaves the rest of it in the connection, so after one failure
+  // no answer can be trusted any more and all later calls fail.
   template <typename Question>
   std::invoke_result_t<Question> ask(const char* doing, const std::string& key, const Question& question) {
     if (connection_->is_lost) throw RunError(concat(name(), " was lost before ", doing, " '", key, "'"));
@@ -98,7 +99,7 @@ class TcpStore final : public Store {
   const std::shared_ptr<Connection> connection_;
 };
 
-// `options` say where, and who serves. The connection's replies are limited.
+// Makes c10d's client, and its server if `options` say so, with a time limit for each answer.
 std::unique_ptr<Store> make_store(const ConnectTurn& turn, const std::string& address,
                                   const c10d::TCPStoreOptions& options, const std::string& name,
                                   std::chrono::milliseconds reply_limit) {
@@ -124,8 +125,8 @@ c10d::TCPStoreOptions options_for(int port) {
   return options;
 }
 
-// Behind an address of this host alone nobody else can ask. Besides, c10d's server looks up the name of each address
-// that connects, which costs it seconds where no name server answers; the loopback's is in /etc/hosts.
+// At a loopback address only processes of this host can connect. This also avoids a delay: c10d's server looks up the
+// name of each address that connects, which takes seconds where no name server answers, but loopback is in /etc/hosts.
 Reach reach_of(const std::string& address) {
   return address == "localhost" || address.starts_with("127.") ? Reach::kThisHost : Reach::kEverywhere;
 }
@@ -138,6 +139,7 @@ C10dStore c10d_store_of(Store& store) {
                            ": give the group one of open_store() or connect_to_store()"));
 }
 
+// Binds the port itself and passes the listening socket to c10d, for an error that says what to do when it is in use.
 HostedStore host_store(int port, Reach reach) {
   const ConnectTurn turn;
   Listener listener = listen_on(port, reach);
