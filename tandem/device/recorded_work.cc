@@ -1,11 +1,11 @@
 #include "tandem/device/recorded_work.h"
 
 #include <c10/util/Exception.h>
-#include <dlfcn.h>
 
 #include <utility>
 
 #include "tandem/base/error.h"
+#include "tandem/base/shared_library.h"
 #include "tandem/base/text.h"
 #include "tandem/device/cuda_library.h"
 
@@ -31,12 +31,11 @@ struct Recorder {
 
 Recorder load_recorder() {
   require_cuda();
-  void* library = ::dlopen(kCudaGraphLibrary, RTLD_NOW | RTLD_LOCAL);
-  void* symbol = library == nullptr ? nullptr : ::dlsym(library, kRecordSymbol);
-  if (symbol != nullptr) return {.record = reinterpret_cast<RecordCudaGraph*>(symbol), .why_not = ""};
-  const char* reason = ::dlerror();  // NOLINT(concurrency-mt-unsafe): glibc keeps one a thread
+  SharedLibrary library(kCudaGraphLibrary);
+  if (void* symbol = library.find(kRecordSymbol); symbol != nullptr)
+    return {.record = reinterpret_cast<RecordCudaGraph*>(symbol), .why_not = ""};
   return {.record = nullptr,
-          .why_not = concat(kCudaGraphLibrary, " cannot be loaded: ", reason == nullptr ? "unknown reason" : reason,
+          .why_not = concat(kCudaGraphLibrary, " cannot be loaded: ", library.why_not(),
                             " (it lies where tandem's libraries were built or installed: add that folder to "
                             "LD_LIBRARY_PATH)")};
 }

@@ -1,6 +1,5 @@
-#include <dlfcn.h>
-
 #include "tandem/base/error.h"
+#include "tandem/base/shared_library.h"
 #include "tandem/base/text.h"
 #include "tandem/comm/links/c10d_backends.h"
 #include "tandem/comm/links/c10d_group.h"
@@ -16,12 +15,9 @@ namespace {
 
 MakeNccl* load_nccl() {
   device::require_cuda();
-  void* library = ::dlopen(kNcclLibrary, RTLD_NOW | RTLD_LOCAL);
-  void* symbol = library == nullptr ? nullptr : ::dlsym(library, kNcclSymbol);
-  if (symbol != nullptr) return reinterpret_cast<MakeNccl*>(symbol);
-  const char* reason = ::dlerror();  // NOLINT(concurrency-mt-unsafe): glibc keeps one a thread
-  throw ConfigError(concat("NCCL was asked for, but ", kNcclLibrary,
-                           " cannot be loaded: ", reason == nullptr ? "unknown reason" : reason,
+  SharedLibrary library(kNcclLibrary);
+  if (void* symbol = library.find(kNcclSymbol); symbol != nullptr) return reinterpret_cast<MakeNccl*>(symbol);
+  throw ConfigError(concat("NCCL was asked for, but ", kNcclLibrary, " cannot be loaded: ", library.why_not(),
                            "; it lies where tandem's libraries were built or installed: add that folder to "
                            "LD_LIBRARY_PATH"));
 }

@@ -1,11 +1,10 @@
 #include "tandem/rl/env/plugin_library.h"
 
-#include <dlfcn.h>
-
 #include <array>
 #include <fstream>
 
 #include "tandem/base/error.h"
+#include "tandem/base/shared_library.h"
 #include "tandem/base/text.h"
 
 namespace tandem::rl {
@@ -17,7 +16,7 @@ class Loader {
 
   [[nodiscard]] PluginEntries load() const {
     check_file();
-    void* library = open();
+    SharedLibrary library = open();
     const PluginInfo& info = ask(library);
     check_info(info);
     return entries(info);
@@ -46,18 +45,17 @@ class Loader {
     }
   }
 
-  [[nodiscard]] void* open() const {
+  [[nodiscard]] SharedLibrary open() const {
     // Absolute: a name without a slash would be looked for among the system's libraries.
     // Never closed: see env_registry.h.
-    const std::string file = std::filesystem::absolute(path_).string();
-    void* library = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
-    if (library != nullptr) return library;
-    fail(concat("cannot be loaded: ", dlerror()));  // NOLINT(concurrency-mt-unsafe): of this thread, on Linux
+    SharedLibrary library(std::filesystem::absolute(path_).string());
+    if (!library.why_not().empty()) fail(concat("cannot be loaded: ", library.why_not()));
+    return library;
   }
 
-  [[nodiscard]] const PluginInfo& ask(void* library) const {
+  [[nodiscard]] const PluginInfo& ask(SharedLibrary& library) const {
     using EntryPoint = const PluginInfo* (*)();
-    const auto entry_point = reinterpret_cast<EntryPoint>(dlsym(library, "tandem_env_plugin"));
+    const auto entry_point = reinterpret_cast<EntryPoint>(library.find("tandem_env_plugin"));
     if (entry_point == nullptr) {
       fail("has no environments: the function 'tandem_env_plugin' is missing; add TANDEM_ENV_PLUGIN(YourEnv) to it");
     }

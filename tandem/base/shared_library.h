@@ -1,0 +1,30 @@
+// base/shared_library.h: a shared library that is loaded while the program runs.
+//
+// A loaded library stays until the process ends, since nobody knows who still holds what it gave out: destroying a
+// SharedLibrary unloads nothing.
+//
+// Threads: one object belongs to one thread; loading blocks on the disk.
+#pragma once
+#include <string>
+
+namespace tandem {
+
+class SharedLibrary {
+ public:
+  /// Whether libraries that are loaded later may use this one's symbols.
+  enum class Symbols { kLocal, kGlobal };
+
+  /// Loads `file`, a path, or a name that the system's loader looks for. Whether that failed, why_not() says.
+  explicit SharedLibrary(const std::string& file, Symbols symbols = Symbols::kLocal);
+
+  /// The address of `symbol`; null when the library has none, or was not loaded, and why_not() says so.
+  [[nodiscard]] void* find(const char* symbol);
+  /// The loader's own words about the last failure; empty when there was none.
+  [[nodiscard]] const std::string& why_not() const { return why_not_; }
+
+ private:
+  void* handle_;
+  std::string why_not_;
+};
+
+}  // namespace tandem
