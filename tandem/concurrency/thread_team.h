@@ -9,7 +9,7 @@
 // Threads: run() is called by one thread at a time, never by one of the team; what the caller wrote before run(), the
 // tasks see, and what they wrote, the caller sees after it.
 // Blocks: run() returns when all tasks have. They are not abandoned: whatever a task waits for needs a deadline or a
-// stop token, and `on_failure` of the team must end the waits of its siblings (SpinBarrier::abort()). Tasks that call
+// stop token, and `on_failure` of the team must end the waits of its siblings. Tasks that call
 // what may hang need a Watch.
 #pragma once
 #include <atomic>

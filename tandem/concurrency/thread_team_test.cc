@@ -18,12 +18,29 @@
 #include "tandem/base/fault_point.h"
 #include "tandem/base/testing/eventually.h"
 #include "tandem/concurrency/bounded_queue.h"
-#include "tandem/concurrency/spin_barrier.h"
+#include "tandem/concurrency/event_count.h"
 
 namespace tandem {
 namespace {
 
 using namespace std::chrono_literals;
+
+// What the tasks of a team wait at until the team's `on_failure` ends their waits.
+class EndlessWait {
+ public:
+  void wait() {
+    (void)event_.wait([this] { return aborted_.load(); }, {}, {});
+    throw GroupAborted("another member failed");
+  }
+  void abort() {
+    aborted_ = true;
+    event_.notify_all();
+  }
+
+ private:
+  EventCount event_;
+  std::atomic<bool> aborted_{false};
+};
 
 TEST(ThreadTeamTest, RunsTheTaskOnceOnEachThreadAndTheCallerSeesItsWrites) {
   for (const SpinBudget spin : {SpinBudget{}, SpinBudget{20us}}) {
@@ -64,11 +81,11 @@ TEST(ThreadTeamTest, AnIdleTeamSleepsAndWakesUp) {
 
 TEST(ThreadTeamTest, RethrowsTheCauseKeepsAllFailuresAndWorksAgain) {
   ThreadTeam team("replica", 3);
-  SpinBarrier barrier("step", 3);
-  team.set_on_failure([&] { barrier.abort(); });
+  EndlessWait others;
+  team.set_on_failure([&] { others.abort(); });
   EXPECT_THROW(team.run([&](int index) {
     if (index == 1) throw DataError("bad shard");
-    barrier.arrive_and_wait(index, Deadline::infinite());  // ended by on_failure
+    others.wait();  // ended by on_failure
   }),
                DataError);
   std::set<std::string> members;
@@ -113,16 +130,16 @@ class WatchedTeam {
                     .end =
                         [this](const std::string& why) {
                           EXPECT_EQ(why, "task 1 hangs");
-                          barrier.abort();
+                          others.abort();
                         },
                     .grace = grace});
     hang = [this, lasts](int index) {
       if (index == 1) (void)never.pop({}, lasts > 0ms ? Deadline::after(lasts) : Deadline::infinite());
-      if (index != 1) barrier.arrive_and_wait(index, Deadline::infinite());
+      if (index != 1) others.wait();
     };
   }
 
-  SpinBarrier barrier{"step", 3};
+  EndlessWait others;
   BoundedQueue<int> never{1};
   std::atomic<int> looks{0};
   std::function<void(int)> hang;

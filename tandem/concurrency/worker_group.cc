@@ -4,7 +4,7 @@
 
 namespace tandem {
 
-WorkerGroup::WorkerGroup(const std::stop_token& parent) : stop_(parent) {}
+WorkerGroup::WorkerGroup(const std::stop_token& parent) : on_parent_stop_(parent, Follow{&stop_}) {}
 
 WorkerGroup::~WorkerGroup() {
   request_stop();

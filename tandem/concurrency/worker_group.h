@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "tandem/concurrency/failures.h"
-#include "tandem/concurrency/stop_link.h"
 #include "tandem/concurrency/worker.h"
 
 namespace tandem {
@@ -26,7 +25,7 @@ class WorkerGroup {
   /// Starts a worker. Its body gets the token of the group.
   void start(const std::string& name, Worker::Body body);
 
-  [[nodiscard]] std::stop_token token() const { return stop_.token(); }
+  [[nodiscard]] std::stop_token token() const { return stop_.get_token(); }
   void request_stop() { stop_.request_stop(); }
   [[nodiscard]] const Failures& failures() const { return failures_; }
 
@@ -34,7 +33,13 @@ class WorkerGroup {
   void join();
 
  private:
-  StopLink stop_;
+  struct Follow {
+    std::stop_source* source;
+    void operator()() const { source->request_stop(); }
+  };
+
+  std::stop_source stop_;
+  std::stop_callback<Follow> on_parent_stop_;
   Failures failures_;
   std::vector<std::unique_ptr<Worker>> workers_;
 };

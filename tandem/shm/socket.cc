@@ -1,7 +1,5 @@
 #include "tandem/shm/socket.h"
 
-#include <poll.h>
-#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 
@@ -14,7 +12,10 @@
 
 #include "tandem/base/check.h"
 #include "tandem/base/error.h"
+#include "tandem/base/mutex.h"
+#include "tandem/base/rethrow.h"
 #include "tandem/base/text.h"
+#include "tandem/concurrency/poll_until.h"
 
 namespace tandem::shm {
 namespace {
@@ -52,37 +53,27 @@ bool same_user(const Descriptor& socket) {
   return ::getsockopt(socket.get(), SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 && peer.uid == ::geteuid();
 }
 
-int milliseconds_of(const Deadline& deadline) {
-  if (deadline.is_infinite()) return -1;
-  const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline.remaining());
-  return static_cast<int>(std::min<std::int64_t>(left.count(), 1 << 30));
-}
-
-// The index of the first that is ready; their number at `deadline`.
-std::size_t poll_until(std::span<const int> descriptors, const Deadline& deadline, const std::stop_token& stop,
-                       const std::string& what) {
-  const Descriptor stopped(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  if (!stopped.is_open()) refuse("eventfd", errno);
-  const std::stop_callback on_stop(stop, [&] { (void)::eventfd_write(stopped.get(), 1); });
-  std::vector<pollfd> waits;
-  for (const int descriptor : descriptors) waits.push_back({descriptor, POLLIN, 0});
-  waits.push_back({stopped.get(), POLLIN, 0});
-  for (;;) {
-    if (::poll(waits.data(), waits.size(), milliseconds_of(deadline)) < 0 && errno != EINTR) refuse("poll", errno);
-    const auto ready = std::find_if(waits.begin(), waits.end(), [](const pollfd& wait) { return wait.revents != 0; });
-    const auto index = static_cast<std::size_t>(ready - waits.begin());
-    if (index < descriptors.size()) return index;
-    if (stop.stop_requested()) throw GroupAborted(concat("stopped while waiting for ", what));
-    if (deadline.expired()) return descriptors.size();
-  }
+// Returns after `span`. Throws GroupAborted at a stop request.
+void pause(std::chrono::milliseconds span, const std::stop_token& stop, const std::string& what) {
+  Mutex mutex;
+  CondVar never;
+  const MutexLock lock(mutex);
+  never.wait(mutex, stop, Deadline::after(span), [] { return false; });
+  if (stop.stop_requested()) throw GroupAborted(concat("stopped while waiting for ", what));
 }
 
 }  // namespace
 
 std::size_t await_readable(std::span<const int> descriptors, const Limits& limits, const std::string& what) {
-  const std::size_t ready = poll_until(descriptors, limits.deadline, limits.stop, what);
-  if (ready < descriptors.size()) return ready;
-  throw DeadlineExceeded(concat("host group: the deadline passed while waiting for ", what));
+  std::vector<pollfd> waits;
+  for (const int descriptor : descriptors) waits.push_back({descriptor, POLLIN, 0});
+  try {
+    poll_until(waits, limits, what);
+  } catch (const RunError&) {
+    rethrow_with("host group: ");
+  }
+  const auto ready = std::find_if(waits.begin(), waits.end(), [](const pollfd& wait) { return wait.revents != 0; });
+  return static_cast<std::size_t>(ready - waits.begin());
 }
 
 Descriptor listen_at(const std::string& name, int backlog) {
@@ -118,7 +109,7 @@ Descriptor connect_to(const std::string& name, const Limits& limits) {
                                     " before the deadline: rank 0 has not come, or it is on ",
                                     "another host or in another network namespace"));
     }
-    (void)poll_until({}, Deadline::after(std::chrono::milliseconds(2)), limits.stop, concat("rank 0 at ", name));
+    pause(std::chrono::milliseconds(2), limits.stop, concat("rank 0 at ", name));
   }
 }
 

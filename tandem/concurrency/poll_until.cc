@@ -1,4 +1,4 @@
-#include "tandem/net/poll_until.h"
+#include "tandem/concurrency/poll_until.h"
 
 #include <sys/eventfd.h>
 
@@ -13,16 +13,16 @@
 #include "tandem/base/error.h"
 #include "tandem/base/text.h"
 
-namespace tandem::net {
+namespace tandem {
 namespace {
 
-int milliseconds_of(const Deadline& deadline) {
+int poll_milliseconds(const Deadline& deadline) {
   if (deadline.is_infinite()) return -1;
   const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline.remaining());
   return static_cast<int>(std::min<std::int64_t>(left.count(), 1 << 30));
 }
 
-[[noreturn]] void refuse(const std::string& call) {
+[[noreturn]] void fail_poll(const std::string& call) {
   throw RunError(concat(call, ": ", std::generic_category().message(errno)));
 }
 
@@ -31,12 +31,12 @@ int milliseconds_of(const Deadline& deadline) {
 void poll_until(std::span<pollfd> sockets, const Limits& limits, const std::string& what) {
   std::vector<pollfd> waits(sockets.begin(), sockets.end());
   const Descriptor stopped(limits.stop.stop_possible() ? ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK) : -1);
-  if (limits.stop.stop_possible() && !stopped.is_open()) refuse("eventfd");
+  if (limits.stop.stop_possible() && !stopped.is_open()) fail_poll("eventfd");
   const auto wake = [&] { (void)::eventfd_write(stopped.get(), 1); };
   const std::stop_callback on_stop(limits.stop, wake);
   if (stopped.is_open()) waits.push_back({stopped.get(), POLLIN, 0});
   for (;;) {
-    if (::poll(waits.data(), waits.size(), milliseconds_of(limits.deadline)) < 0 && errno != EINTR) refuse("poll");
+    if (::poll(waits.data(), waits.size(), poll_milliseconds(limits.deadline)) < 0 && errno != EINTR) fail_poll("poll");
     bool is_ready = false;
     for (std::size_t i = 0; i < sockets.size(); ++i) {
       sockets[i].revents = waits[i].revents;
@@ -48,4 +48,4 @@ void poll_until(std::span<pollfd> sockets, const Limits& limits, const std::stri
   }
 }
 
-}  // namespace tandem::net
+}  // namespace tandem
