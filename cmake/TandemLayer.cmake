@@ -71,7 +71,7 @@ function(tandem_unite target)
   # In a shared source the compiler takes what a class has of an unnamed namespace for a header's.
   target_compile_options(${target} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
   get_target_property(sources ${target} SOURCES)
-  list(FILTER sources INCLUDE REGEX "_(avx2|avx512|portable|x86)\\.cc$")
+  list(FILTER sources INCLUDE REGEX "(_avx2|_avx512|_portable|sha256_blocks)\\.cc$")
   if(sources)
     set_source_files_properties(${sources} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON SKIP_PRECOMPILE_HEADERS ON
                                 COMPILE_OPTIONS "$<$<CONFIG:RelWithDebInfo>:-O2>")

@@ -9,39 +9,16 @@
 namespace tandem {
 namespace {
 
-template <typename Number>
-void append_number(std::string& text, Number number) {
-  std::array<char, 32> digits{};
-  const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), number).ptr;
-  text.append(digits.data(), end);
-}
-
 void append_escaped(std::string& text, char c) {
-  static constexpr std::string_view kHex = "0123456789abcdef";
-  switch (c) {
-    case '"':
-      text += "\\\"";
-      break;
-    case '\\':
-      text += "\\\\";
-      break;
-    case '\n':
-      text += "\\n";
-      break;
-    case '\r':
-      text += "\\r";
-      break;
-    case '\t':
-      text += "\\t";
-      break;
-    default:
-      if (static_cast<unsigned char>(c) < 0x20) {
-        text += "\\u00";
-        text += kHex[static_cast<unsigned char>(c) >> 4];
-        text += kHex[static_cast<unsigned char>(c) & 15];
-      } else {
-        text += c;
-      }
+  static constexpr std::string_view kMeanings = "\"\\\n\r\t", kLetters = "\"\\nrt", kHex = "0123456789abcdef";
+  const auto byte = static_cast<unsigned char>(c);
+  if (byte >= 0x20 && c != '"' && c != '\\') {
+    text += c;
+  } else if (const std::size_t which = kMeanings.find(c); which != std::string_view::npos) {
+    text += {'\\', kLetters[which]};
+  } else {
+    text += "\\u00";
+    text += {kHex[byte >> 4], kHex[byte & 15]};
   }
 }
 
@@ -74,34 +51,18 @@ JsonWriter& JsonWriter::key(std::string_view name) {
   return *this;
 }
 
-JsonWriter& JsonWriter::begin_object() {
+JsonWriter& JsonWriter::begin(char bracket, Place first) {
   before_value();
-  text_ += '{';
-  open_.push_back(Place::kFirstKey);
+  text_ += bracket;
+  open_.push_back(first);
   return *this;
 }
 
-JsonWriter& JsonWriter::begin_array() {
-  before_value();
-  text_ += '[';
-  open_.push_back(Place::kFirstElement);
-  return *this;
-}
-
-void JsonWriter::end(char bracket, Place first, Place next) {
+JsonWriter& JsonWriter::end(char bracket, Place first, Place next) {
   TANDEM_CHECK(!open_.empty() && (open_.back() == first || open_.back() == next), "'", bracket,
                "' is out of place after ", text_);
   text_ += bracket;
   open_.pop_back();
-}
-
-JsonWriter& JsonWriter::end_object() {
-  end('}', Place::kFirstKey, Place::kNextKey);
-  return *this;
-}
-
-JsonWriter& JsonWriter::end_array() {
-  end(']', Place::kFirstElement, Place::kNextElement);
   return *this;
 }
 
@@ -111,36 +72,23 @@ JsonWriter& JsonWriter::value(std::string_view text) {
   return *this;
 }
 
-JsonWriter& JsonWriter::value(double number) {
-  if (!std::isfinite(number)) return value(nullptr);
+JsonWriter& JsonWriter::value(double number) { return std::isfinite(number) ? write_number(number) : value(nullptr); }
+
+JsonWriter& JsonWriter::write_word(std::string_view word) {
   before_value();
-  append_number(text_, number);
+  text_ += word;
   return *this;
 }
 
-JsonWriter& JsonWriter::value(bool truth) {
-  before_value();
-  text_ += truth ? "true" : "false";
-  return *this;
+template <typename Number>
+JsonWriter& JsonWriter::write_number(Number number) {
+  std::array<char, 32> digits{};
+  const char* end = std::to_chars(digits.data(), digits.data() + digits.size(), number).ptr;
+  return write_word({digits.data(), end});
 }
 
-JsonWriter& JsonWriter::value(std::nullptr_t) {
-  before_value();
-  text_ += "null";
-  return *this;
-}
-
-JsonWriter& JsonWriter::signed_value(std::int64_t number) {
-  before_value();
-  append_number(text_, number);
-  return *this;
-}
-
-JsonWriter& JsonWriter::unsigned_value(std::uint64_t number) {
-  before_value();
-  append_number(text_, number);
-  return *this;
-}
+JsonWriter& JsonWriter::signed_value(std::int64_t number) { return write_number(number); }
+JsonWriter& JsonWriter::unsigned_value(std::uint64_t number) { return write_number(number); }
 
 const std::string& JsonWriter::text() const {
   TANDEM_CHECK(open_.empty() && !text_.empty(), "the value is not finished: ", text_);

@@ -19,17 +19,17 @@ namespace tandem {
 
 class JsonWriter {
  public:
-  JsonWriter& begin_object();
-  JsonWriter& end_object();
-  JsonWriter& begin_array();
-  JsonWriter& end_array();
+  JsonWriter& begin_object() { return begin('{', Place::kFirstKey); }
+  JsonWriter& end_object() { return end('}', Place::kFirstKey, Place::kNextKey); }
+  JsonWriter& begin_array() { return begin('[', Place::kFirstElement); }
+  JsonWriter& end_array() { return end(']', Place::kFirstElement, Place::kNextElement); }
   JsonWriter& key(std::string_view name);
 
   JsonWriter& value(std::string_view text);
   JsonWriter& value(const char* text) { return value(std::string_view(text)); }
   JsonWriter& value(double number);
-  JsonWriter& value(bool truth);
-  JsonWriter& value(std::nullptr_t);
+  JsonWriter& value(bool truth) { return write_word(truth ? "true" : "false"); }
+  JsonWriter& value(std::nullptr_t) { return write_word("null"); }
   template <std::integral Number>
   JsonWriter& value(Number number) {
     if constexpr (std::is_signed_v<Number>) return signed_value(number);
@@ -44,8 +44,12 @@ class JsonWriter {
 
   JsonWriter& signed_value(std::int64_t number);
   JsonWriter& unsigned_value(std::uint64_t number);
+  template <typename Number>
+  JsonWriter& write_number(Number number);
+  JsonWriter& write_word(std::string_view word);
+  JsonWriter& begin(char bracket, Place first);
+  JsonWriter& end(char bracket, Place first, Place next);
   void before_value();
-  void end(char bracket, Place first, Place next);
 
   std::string text_;
   std::vector<Place> open_;  // one entry for each object or array that has not been ended

@@ -16,7 +16,24 @@
 #include <stop_token>
 
 #include "tandem/base/clock.h"
-#include "tandem/base/thread_annotations.h"
+
+// Names for the analysis (-Wthread-safety); other compilers see nothing. They have a prefix because this header is
+// installed beside those of other libraries.
+#if defined(__clang__)
+#define TANDEM_THREAD_ANNOTATION(x) __attribute__((x))
+#else
+#define TANDEM_THREAD_ANNOTATION(x)
+#endif
+
+#define TANDEM_CAPABILITY(name) TANDEM_THREAD_ANNOTATION(capability(name))
+#define TANDEM_SCOPED_CAPABILITY TANDEM_THREAD_ANNOTATION(scoped_lockable)
+#define TANDEM_GUARDED_BY(mutex) TANDEM_THREAD_ANNOTATION(guarded_by(mutex))
+#define TANDEM_REQUIRES(...) TANDEM_THREAD_ANNOTATION(requires_capability(__VA_ARGS__))
+#define TANDEM_EXCLUDES(...) TANDEM_THREAD_ANNOTATION(locks_excluded(__VA_ARGS__))
+#define TANDEM_ACQUIRE(...) TANDEM_THREAD_ANNOTATION(acquire_capability(__VA_ARGS__))
+#define TANDEM_RELEASE(...) TANDEM_THREAD_ANNOTATION(release_capability(__VA_ARGS__))
+#define TANDEM_TRY_ACQUIRE(...) TANDEM_THREAD_ANNOTATION(try_acquire_capability(__VA_ARGS__))
+#define TANDEM_NO_THREAD_SAFETY_ANALYSIS TANDEM_THREAD_ANNOTATION(no_thread_safety_analysis)
 
 namespace tandem {
 

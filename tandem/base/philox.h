@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <utility>
 
 namespace tandem {
 
@@ -32,8 +33,6 @@ class Philox {
     const std::uint64_t low = next_u32();
     return std::uint64_t{next_u32()} << 32 | low;
   }
-  /// In [0, 1), a multiple of 2^-24.
-  [[nodiscard]] float uniform_float() { return static_cast<float>(next_u32() >> 8) * 0x1p-24F; }
   /// In [0, 1), a multiple of 2^-53.
   [[nodiscard]] double uniform_double() { return static_cast<double>(next_u64() >> 11) * 0x1p-53; }
   /// 0 .. bound-1, each exactly as likely (Lemire 2019). `bound` is at least 1.
@@ -56,6 +55,13 @@ class Philox {
   bool has_spare_ = false;
   double spare_ = 0;
 };
+
+/// Puts `items` into a random order, each order equally likely (Fisher and Yates). In place, without allocation; the
+/// result depends only on the state of `random`.
+template <typename Item>
+void shuffle(std::span<Item> items, Philox& random) {
+  for (std::size_t left = items.size(); left > 1; --left) std::swap(items[left - 1], items[random.below(left)]);
+}
 
 /// What a derived seed is for. The values are part of what a run means: never renumber them.
 enum class SeedPurpose : std::uint32_t {

@@ -14,6 +14,11 @@ ConfigError with(const std::string& before, const ConfigError& error) {
   return ConfigError(std::move(faults));
 }
 
+template <typename Kind>
+void throw_if(const Error& error, const std::string& message) {
+  if (dynamic_cast<const Kind*>(&error) != nullptr) throw Kind(message);
+}
+
 }  // namespace
 
 void rethrow_with(const std::string& before, const std::function<int(int)>& rank_of) {
@@ -21,24 +26,19 @@ void rethrow_with(const std::string& before, const std::function<int(int)>& rank
     throw;
   } catch (const ConfigError& error) {
     throw with(before, error);
-  } catch (const InvariantError& error) {
-    throw InvariantError(before + error.what());
   } catch (const PeerLost& error) {
     throw PeerLost(rank_of(error.peer()), before + error.what());
-  } catch (const HungThread& error) {
-    throw HungThread(before + error.what());
-  } catch (const DeadlineExceeded& error) {
-    throw DeadlineExceeded(before + error.what());
-  } catch (const GroupAborted& error) {
-    throw GroupAborted(before + error.what());
-  } catch (const DataError& error) {
-    throw DataError(before + error.what());
-  } catch (const EnvError& error) {
-    throw EnvError(before + error.what());
-  } catch (const CheckpointError& error) {
-    throw CheckpointError(before + error.what());
-  } catch (const RunError& error) {
-    throw RunError(before + error.what());
+  } catch (const Error& error) {
+    const std::string message = before + error.what();
+    throw_if<InvariantError>(error, message);
+    throw_if<HungThread>(error, message);  // before DeadlineExceeded, of which it is one
+    throw_if<DeadlineExceeded>(error, message);
+    throw_if<GroupAborted>(error, message);
+    throw_if<DataError>(error, message);
+    throw_if<EnvError>(error, message);
+    throw_if<CheckpointError>(error, message);
+    throw_if<RunError>(error, message);
+    throw;
   }
 }
 

@@ -7,7 +7,7 @@
 
 #include "tandem/base/check.h"
 #include "tandem/base/error.h"
-#include "tandem/base/permutation.h"
+#include "tandem/base/philox.h"
 #include "tandem/base/text.h"
 #include "tandem/concurrency/trace.h"
 
