@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <array>
 #include <atomic>
 #include <bit>
 #include <chrono>
@@ -10,7 +11,6 @@
 
 #include "tandem/base/check.h"
 #include "tandem/base/process_name.h"
-#include "tandem/metrics/crc32c.h"
 
 namespace tandem {
 namespace {
@@ -84,9 +84,27 @@ std::filesystem::path new_name(const std::filesystem::path& folder) {
                          host.empty() ? "host" : host, ".", getpid(), ".", count.fetch_add(1));
 }
 
+constexpr std::array<std::uint32_t, 256> make_crc_table() {
+  std::array<std::uint32_t, 256> table{};
+  for (std::uint32_t i = 0; i < table.size(); ++i) {
+    std::uint32_t remainder = i;
+    for (int bit = 0; bit < 8; ++bit) remainder = remainder >> 1 ^ ((remainder & 1) != 0 ? 0x82f63b78U : 0U);
+    table[i] = remainder;
+  }
+  return table;
+}
+
+constexpr std::array<std::uint32_t, 256> kCrcTable = make_crc_table();
+
 std::uint32_t masked_crc(std::string_view bytes) { return std::rotr(crc32c(bytes), 15) + 0xa282ead8U; }
 
 }  // namespace
+
+std::uint32_t crc32c(std::string_view bytes) {
+  std::uint32_t remainder = 0xffffffff;
+  for (const char c : bytes) remainder = remainder >> 8 ^ kCrcTable[(remainder ^ static_cast<unsigned char>(c)) & 0xff];
+  return ~remainder;
+}
 
 std::string frame_tfrecord(std::string_view bytes) {
   std::string frame;

@@ -32,6 +32,8 @@ class TensorBoardSink : public MetricsSink {
   AppendFile file_;
 };
 
+/// The checksum of the frames: CRC-32C (Castagnoli, RFC 3720 section 12.1).
+[[nodiscard]] std::uint32_t crc32c(std::string_view bytes);
 /// One TFRecord frame around `bytes`.
 [[nodiscard]] std::string frame_tfrecord(std::string_view bytes);
 

@@ -11,7 +11,6 @@
 #include "tandem/base/atomic_file.h"
 #include "tandem/base/error.h"
 #include "tandem/base/testing/temporary_folder.h"
-#include "tandem/metrics/crc32c.h"
 
 namespace tandem {
 namespace {

@@ -2,6 +2,7 @@
 
 #include <new>
 
+#include "tandem/base/error.h"
 #include "tandem/base/text.h"
 
 namespace tandem::shm {
@@ -18,6 +19,23 @@ std::string describe(const Posting& posting) {
 bool agree(const Posting& a, const Posting& b) {
   if (a.operation != b.operation || a.root != b.root || a.type != b.type) return false;
   return a.count == b.count || a.operation == Operation::kAllGather;
+}
+
+void throw_closed(Cause cause, ClosedBy by, int lost, const std::string& message) {
+  switch (cause) {
+    case Cause::kLost:
+    case Cause::kLeft:
+      throw PeerLost(lost, message);
+    case Cause::kMismatch:
+      throw RunError(message);
+    case Cause::kDeadline:
+      if (by == ClosedBy::kMe) throw DeadlineExceeded(message);
+      [[fallthrough]];
+    case Cause::kAborted:
+    case Cause::kStopped:
+      break;
+  }
+  throw GroupAborted(message);
 }
 
 // Whoever comes second also closes the counters: the first may have been stopped or killed before it did.

@@ -12,7 +12,6 @@
 #include <string>
 
 #include "tandem/shm/arrival_gate.h"
-#include "tandem/shm/cause.h"
 #include "tandem/shm/shared_counter.h"
 
 namespace tandem::shm {
@@ -43,7 +42,17 @@ struct alignas(64) Posting {
 /// Whether the two belong to the same collective. Sizes in an all_gather may differ.
 [[nodiscard]] bool agree(const Posting& a, const Posting& b);
 
-/// Why a rank closed the group.
+/// Why a member closed its group.
+enum class Cause : std::uint32_t { kAborted, kStopped, kDeadline, kMismatch, kLost, kLeft };
+
+/// Whose deadline, in Cause::kDeadline, had passed.
+enum class ClosedBy { kMe, kAnother };
+
+/// PeerLost(`lost`) when somebody is gone, RunError for a mismatch, DeadlineExceeded for who closed the group at its
+/// own deadline; else GroupAborted.
+[[noreturn]] void throw_closed(Cause cause, ClosedBy by, int lost, const std::string& message);
+
+/// What the rank that closed the group wrote about it.
 struct Closing {
   Cause cause{};
   std::int32_t lost = 0;          // the rank that is gone, for kLost and kLeft

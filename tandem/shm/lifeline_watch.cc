@@ -2,7 +2,9 @@
 
 #include <poll.h>
 #include <sys/eventfd.h>
+#include <sys/socket.h>
 
+#include <array>
 #include <cerrno>
 #include <system_error>
 #include <utility>
@@ -19,7 +21,30 @@ Descriptor make_eventfd() {
   return made;
 }
 
+// Takes all calls that have come. False when nobody is left to call: whoever called is gone, too.
+bool take_calls(const Descriptor& own) {
+  std::array<char, 64> calls{};
+  ssize_t taken = 0;
+  do {
+    taken = ::recv(own.get(), calls.data(), calls.size(), MSG_DONTWAIT);
+  } while (taken > 0 || (taken < 0 && errno == EINTR));
+  return taken < 0 && (errno == EAGAIN || errno == EWOULDBLOCK);
+}
+
 }  // namespace
+
+Lifeline make_lifeline() {
+  std::array<int, 2> ends{};
+  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends.data()) != 0) {
+    throw RunError(concat("host group: socketpair: ", std::system_category().message(errno)));
+  }
+  return {Descriptor(ends[0]), Descriptor(ends[1])};
+}
+
+void call(const Descriptor& others) {
+  constexpr char kCall = '?';
+  (void)::send(others.get(), &kCall, 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
 
 LifelineWatch::LifelineWatch(Descriptor own, std::vector<Descriptor> peers, std::function<void(int)> on_end,
                              std::function<void()> on_call)
@@ -29,6 +54,8 @@ LifelineWatch::LifelineWatch(Descriptor own, std::vector<Descriptor> peers, std:
       on_call_(std::move(on_call)),
       stopped_(make_eventfd()),
       worker_("lifelines", [this](const std::stop_token& stop) { watch(stop); }) {}
+
+void LifelineWatch::hang_up() const { (void)::shutdown(own_.get(), SHUT_RDWR); }
 
 void LifelineWatch::watch(const std::stop_token& stop) {
   const std::stop_callback on_stop(stop, [this] { (void)::eventfd_write(stopped_.get(), 1); });

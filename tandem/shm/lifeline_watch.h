@@ -1,5 +1,8 @@
-// shm/lifeline_watch.h: a thread that sleeps until a peer's lifeline hangs up, because its process died or left the
-// group, or until a peer calls this rank.
+// shm/lifeline_watch.h: how the ranks of a host see that a rank is gone, and call it: a pair of connected sockets for
+// each rank, and a thread that sleeps until one of the others' hangs up, or until a peer calls this rank.
+//
+// When the end that all others hold hangs up, the rank has died, or has hung up itself. (A child that it forks without
+// exec would hold its own end too, and hide the death.) A byte that is written there is a call.
 //
 // Threads: the callbacks run on the watching thread, the first once per peer; call() and hang_up() from any. The
 // destructor ends the thread and joins it.
@@ -7,10 +10,19 @@
 #include <functional>
 #include <vector>
 
+#include "tandem/base/descriptor.h"
 #include "tandem/concurrency/worker.h"
-#include "tandem/shm/lifeline.h"
 
 namespace tandem::shm {
+
+struct Lifeline {
+  Descriptor own, others;
+};
+
+[[nodiscard]] Lifeline make_lifeline();
+
+/// Calls the rank at the other end. One that is gone, or has not answered many calls, is not called.
+void call(const Descriptor& others);
 
 class LifelineWatch {
  public:
@@ -21,7 +33,7 @@ class LifelineWatch {
 
   void call(int peer) const { shm::call(peers_[static_cast<std::size_t>(peer)]); }
   /// To the others it is as if this rank died: they wake.
-  void hang_up() const { shm::hang_up(own_); }
+  void hang_up() const;
 
  private:
   void watch(const std::stop_token& stop);

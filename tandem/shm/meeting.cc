@@ -11,7 +11,7 @@
 #include "tandem/base/error.h"
 #include "tandem/base/text.h"
 #include "tandem/concurrency/spin.h"
-#include "tandem/shm/lifeline.h"
+#include "tandem/shm/lifeline_watch.h"
 #include "tandem/shm/socket.h"
 
 namespace tandem::shm {

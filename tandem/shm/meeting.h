@@ -1,7 +1,7 @@
 // shm/meeting.h: how the ranks of a host find each other and come to share memory.
 //
 // Rank 0 makes the region and listens at an abstract Unix socket; every other rank connects, says who it is and hands
-// over its lifeline (shm/lifeline.h); when all are there, each gets the region's memfd and all lifelines.
+// over its lifeline (shm/lifeline_watch.h); when all are there, each gets the region's memfd and all lifelines.
 //
 // Threads: any, once per rank. Blocking: until all ranks have come, or `limits`; throws DeadlineExceeded naming the
 // missing ones, GroupAborted, or RunError when a rank is there twice, ranks disagree about the size, or one ends

@@ -9,7 +9,7 @@
 #include <thread>
 #include <vector>
 
-#include "tandem/shm/lifeline.h"
+#include "tandem/shm/lifeline_watch.h"
 #include "tandem/shm/meeting.h"
 
 namespace tandem::shm {
