@@ -17,6 +17,7 @@
 namespace tandem {
 namespace {
 
+// Returns what the user can do about an errno, for the end of a message.
 std::string_view next_step(int error_number) {
   switch (error_number) {
     case ENOSPC:
@@ -42,7 +43,8 @@ std::string_view next_step(int error_number) {
   }
 }
 
-// Calls `system_call` unless a fault is armed there; throws when it fails. Interrupted calls are made again.
+// Makes `system_call` and returns its result. Throws when the call fails, or when a fault is armed at `point`. A call
+// that a signal interrupted is made again.
 template <typename Call>
 auto checked(std::string_view point, std::string_view action, const std::filesystem::path& path, Call system_call) {
   if (const int injected = fault_errno(point); injected != 0) throw_file_error(action, path, injected);
@@ -87,6 +89,8 @@ void AtomicFile::write(std::span<const std::byte> bytes) {
   }
 }
 
+// The order is what makes the file atomic: the bytes are on the disk before the name is, and the name before the caller
+// goes on. Without the sync of the folder a power cut could undo the rename.
 void AtomicFile::commit() {
   TANDEM_CHECK(descriptor_ >= 0, "second commit of ", path_.string());
   checked("file.sync", "write", part_, [&] { return ::fsync(descriptor_); });
@@ -107,8 +111,8 @@ std::string read_file(const std::filesystem::path& path) {
   struct stat status {};
   if (::fstat(file.get(), &status) != 0) throw_file_error("read", path, errno);
   if (S_ISDIR(status.st_mode)) throw_file_error("read", path, EISDIR);
-  // One byte of room more than the file has, so that the read that finds its end needs no other buffer. The size is
-  // only where to start: a file of /proc says 0, and another process may still be writing.
+  // The buffer has one byte more than the file, so that the read that finds the end needs no larger buffer. The size is
+  // only a first guess: a file of /proc reports 0, and another process may still be writing.
   std::string content(static_cast<std::size_t>(std::max<off_t>(status.st_size, 4095)) + 1, '\0');
   std::size_t size = 0;
   while (true) {
@@ -127,7 +131,7 @@ void sync_folder(const std::filesystem::path& folder) {
   const Descriptor opened(checked("file.sync_folder", "open", path,
                                   [&] { return ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); }));
   if (::fsync(opened.get()) == 0) return;
-  // Some network file systems cannot sync a folder and say so; their renames are already on the server.
+  // Some network file systems cannot sync a folder and say so. Their renames are on the server already.
   if (errno != EINVAL && errno != ENOTSUP) throw_file_error("sync", path, errno);
 }
 

@@ -1,13 +1,18 @@
 // base/atomic_file.h: files that are either whole or not there.
 //
-// AtomicFile writes to PATH.part, and commit() makes that the file: sync the bytes, rename, sync the folder. Whoever
-// opens PATH, also after a crash or a power cut at any instant, finds the old content or the whole new one.
+//   AtomicFile file(path);
+//   file.write(bytes);
+//   file.commit();
 //
-// Threads: single-thread; two at once must not write the same path. Blocks on the disk.
-// Errors: CheckpointError with the path, the system's reason and what to do. The old file is then still in place,
-// unless only the last step failed, the sync of the folder: then the new file is there, but a power cut may bring back
-// the old. Fault points: file.open, file.write, file.sync, file.rename, file.sync_folder (each before its system call),
-// and file.done (after the last).
+// AtomicFile writes to PATH.part. commit() syncs the bytes, renames PATH.part to PATH and syncs the folder. A reader
+// that opens PATH finds the old content or the whole new one, also after a crash or a power cut at any instant.
+//
+// Threads: single-thread; two objects must not write the same path at the same time. Blocks on the disk, with no limit.
+// Errors: CheckpointError with the path, the system's reason and what to do. The old file is then still in place.
+// There is one exception: when only the sync of the folder failed, the new file is in place, but a power cut may bring
+// back the old one.
+// Fault points: file.open, file.write, file.sync, file.rename and file.sync_folder come before their system calls,
+// file.done after the last one.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -30,10 +35,10 @@ class AtomicFile {
   void write(std::span<const std::byte> bytes);
   void write(std::string_view text) { write(std::as_bytes(std::span(text))); }
 
-  /// Bytes written so far.
+  /// The number of bytes written so far.
   [[nodiscard]] std::uint64_t size() const { return size_; }
 
-  /// Makes it the file. Call it once, last.
+  /// Puts the written bytes in the place of PATH. Call it once, after the last write().
   void commit();
 
  private:
@@ -44,17 +49,17 @@ class AtomicFile {
   std::uint64_t size_ = 0;
 };
 
-/// Replaces the whole content of `path` at once.
+/// Replaces the whole content of `path` with `content`, as AtomicFile does.
 void write_file(const std::filesystem::path& path, std::string_view content);
 
-/// The whole content of a file. Throws CheckpointError.
+/// Returns the whole content of a file, which may be one of /proc, or one that still grows. Throws CheckpointError.
 [[nodiscard]] std::string read_file(const std::filesystem::path& path);
 
 /// Makes renames, creations and removals in `folder` survive a power cut.
 void sync_folder(const std::filesystem::path& folder);
 
-/// The CheckpointError of a system call that failed on `path` with `error_number`: "cannot write PATH: No space left on
-/// device (28); free some space ...".
+/// Throws the CheckpointError of a system call that failed on `path` with `error_number`: "cannot write PATH: No space
+/// left on device (errno 28); free some space ...". `action` is the verb of that message.
 [[noreturn]] void throw_file_error(std::string_view action, const std::filesystem::path& path, int error_number);
 
 }  // namespace tandem

@@ -1,7 +1,10 @@
 // base/check.h: TANDEM_CHECK(condition, values...) guards an invariant of Tandem's own code.
 //
-// When the condition is false it throws InvariantError with the condition, the place, the values and the call stack.
-// Never for what a user or the world can cause: those get a ConfigError or a RunError.
+// When the condition is false, TANDEM_CHECK throws InvariantError with the condition, the place, the values and the
+// call stack. The check is made in every build type. The values are put together only when the condition is false. A
+// fault that a user or the world can cause gets a ConfigError or a RunError instead.
+//
+// Threads: all.
 #pragma once
 #include <string>
 

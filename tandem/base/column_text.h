@@ -1,17 +1,20 @@
-// base/column_text.h: cells of a table of plain text. Bytes are counted, so the text is ASCII; one that is wider than
-// its column stays whole.
+// base/column_text.h: cells of a table of plain text.
+//
+// The width counts bytes, so the text should be ASCII. A text that is wider than its column is not cut.
+//
+// Threads: all.
 #pragma once
 #include <cstddef>
 #include <string>
 
 namespace tandem {
 
-/// `text` at the right of a column of `width`.
+/// Pads `text` with spaces in front, up to `width`.
 [[nodiscard]] inline std::string align_right(const std::string& text, std::size_t width) {
   return std::string(width > text.size() ? width - text.size() : 0, ' ') + text;
 }
 
-/// Likewise at its left.
+/// Pads `text` with spaces behind, up to `width`.
 [[nodiscard]] inline std::string align_left(std::string text, std::size_t width) {
   if (text.size() < width) text.append(width - text.size(), ' ');
   return text;

@@ -28,7 +28,7 @@ InstructionSet instruction_set(std::string_view name) {
 
 InstructionSet detect_instruction_set() {
 #if defined(__x86_64__)
-  // The compiler's probe also asks whether the operating system saves the wide registers.
+  // The compiler's probe also checks that the operating system saves the wide registers.
   __builtin_cpu_init();
   const bool avx2 = __builtin_cpu_supports("avx2") != 0 && __builtin_cpu_supports("fma") != 0;
   const bool avx512 = __builtin_cpu_supports("avx512f") != 0 && __builtin_cpu_supports("avx512bw") != 0 &&

@@ -1,32 +1,34 @@
 // base/cpu.h: which vector instructions the numeric loops of this library use.
 //
-// Results of one instruction set are the same on every processor that has it, and differ in the last bits from those of
-// another. So the ranks of a run of `tandem train` agree on the lowest common one at the start, and a resumed run keeps
-// it.
+// One instruction set gives the same results on every processor that has it. Two sets differ in the last bits of their
+// results. So the ranks of `tandem train` agree at the start on the lowest set that all of them have, and a resumed run
+// keeps that set.
+//
+// Threads: all.
 #pragma once
 #include <string_view>
 
-/// Functions that are marked so become part of their callers, and are compiled for their callers' processors.
+/// Marks a function that becomes part of each caller and is compiled for the caller's instruction set.
 #define TANDEM_INLINE [[gnu::always_inline]] inline
 
 namespace tandem {
 
-/// In ascending order: a processor that has one has all before it.
+/// The sets in ascending order: a processor that has one set has all sets before it.
 enum class InstructionSet {
   kPortable,  // what every processor of the architecture has
   kAvx2,      // AVX2 and FMA
   kAvx512,    // AVX-512 F, BW, DQ and VL
 };
 
-/// "portable", "avx2", "avx512".
+/// Returns "portable", "avx2" or "avx512".
 [[nodiscard]] const char* name_of(InstructionSet set);
-/// The set of that name. Throws ConfigError listing the names.
+/// Returns the set of that name. Throws ConfigError that lists the names when there is none.
 [[nodiscard]] InstructionSet instruction_set(std::string_view name);
 
-/// The highest that this processor and its operating system support.
+/// Returns the highest set that this processor and its operating system support.
 [[nodiscard]] InstructionSet detect_instruction_set();
 
-/// Throws ConfigError naming both when this processor does not have `set`.
+/// Throws ConfigError that names `set` and the highest set of this processor, when this processor lacks `set`.
 void require_instruction_set(InstructionSet set);
 
 }  // namespace tandem

@@ -1,6 +1,7 @@
-// base/descriptor.h: an open file, pipe or socket of the system, closed with its owner.
+// base/descriptor.h: an open file, pipe or socket of the system, which is closed when its owner is destroyed.
 //
-// Threads: single-thread.
+// Ownership: one Descriptor owns one number; moving hands the number over.
+// Threads: single-thread, except that the number may be used by several threads while nobody closes or moves it.
 #pragma once
 #include <unistd.h>
 
@@ -11,7 +12,7 @@ namespace tandem {
 class Descriptor {
  public:
   Descriptor() = default;
-  /// Takes over `number`; a negative one is none.
+  /// Takes over `number`. A negative number stands for no descriptor.
   explicit Descriptor(int number) : number_(number) {}
   ~Descriptor() { close(); }
   Descriptor(Descriptor&& other) noexcept : number_(other.release()) {}
@@ -25,7 +26,7 @@ class Descriptor {
 
   [[nodiscard]] int get() const { return number_; }
   [[nodiscard]] bool is_open() const { return number_ >= 0; }
-  /// Hands it over to the caller, who closes it.
+  /// Hands the number over to the caller, who has to close it.
   [[nodiscard]] int release() { return std::exchange(number_, -1); }
   void close() {
     if (is_open()) ::close(release());

@@ -6,6 +6,8 @@
 
 namespace tandem {
 
+// Fills the table of distances between the first i characters of `a` and the first j of `b` row by row. Three rows are
+// kept: a swap of neighbours looks two rows back.
 int edit_distance(std::string_view a, std::string_view b) {
   std::vector<int> before(b.size() + 1), last(b.size() + 1), row(b.size() + 1);
   for (std::size_t j = 0; j <= b.size(); ++j) last[j] = static_cast<int>(j);

@@ -1,7 +1,12 @@
-// base/equal_parts.h: a vector's elements shared out to the members of a group, one equal part each.
+// base/equal_parts.h: divides the elements of a vector among the members of a group, one equal part for each.
 //
-// Parts end at multiples of kGrain elements, a cache line of the smallest type: no two members write to one line, and
-// sums are of whole vectors. Plain values.
+// Parts end at multiples of kGrain elements, which is a cache line of the smallest type. So no two members write to the
+// same cache line, and loops over a part use whole vector registers.
+//
+//   const EqualParts parts(1000, 3);
+//   for (auto i = parts.begin(rank); i < parts.begin(rank + 1); ++i) sum(i);
+//
+// Threads: immutable.
 #pragma once
 #include <algorithm>
 #include <cstdint>
@@ -13,11 +18,12 @@ class EqualParts {
   EqualParts(std::int64_t elements, int parts)
       : elements_(elements), grains_((elements + kGrain - 1) / kGrain), parts_(parts) {}
 
-  /// Part p is the elements begin(p) .. begin(p + 1) - 1; begin(parts) is the number of elements.
+  /// The first element of a part. Part p holds the elements begin(p) .. begin(p + 1) - 1; begin(parts) is the number of
+  /// elements. A part is empty when there are fewer grains than parts.
   [[nodiscard]] std::int64_t begin(std::int64_t part) const {
     return std::min(grains_ * part / parts_ * kGrain, elements_);
   }
-  /// No part has more elements.
+  /// An upper bound of the elements of any part, a multiple of kGrain.
   [[nodiscard]] std::int64_t largest() const { return (grains_ + parts_ - 1) / parts_ * kGrain; }
 
  private:

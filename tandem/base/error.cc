@@ -5,6 +5,7 @@
 namespace tandem {
 namespace {
 
+// Returns a single fault as it is, and several as a list with one line each.
 std::string list(const std::vector<std::string>& faults) {
   if (faults.size() == 1) return faults.front();
   std::string text = concat(faults.size(), " faults in the configuration:");

@@ -1,11 +1,14 @@
-// base/error.h: the exceptions that Tandem throws, by whose turn it is to act.
+// base/error.h: the exceptions that Tandem throws, sorted by who has to act.
 //
-//   ConfigError     the user can mend it: a flag, a key, a path, a shape. The program exits with 2.
-//   RunError        the world failed while running: a peer, data, an environment, a file. The program exits with 3.
-//   InvariantError  our own defect (TANDEM_CHECK). The program exits with 70.
+//   ConfigError     The user can correct a flag, a key, a path or a shape. The program exits with 2.
+//   RunError        The world failed during the run: a peer, data, an environment, a file. The program exits with 3.
+//   InvariantError  Tandem itself has a defect (TANDEM_CHECK). The program exits with 70.
 //
-// A message says what failed, where, with which numbers, the likely cause and the next step. Nothing matches on its
-// text. What is expected to happen (a closed queue, a stale gradient) is a value and not an exception.
+// A message says what failed and where, with the numbers, the likely cause and the next step. No code depends on the
+// text of a message. An event that is expected (a closed queue, a stale gradient) is a return value and not an
+// exception.
+//
+// A new class of RunError that has to keep its kind across processes also needs a line in rethrow.cc.
 #pragma once
 #include <stdexcept>
 #include <string>
@@ -14,22 +17,25 @@
 
 namespace tandem {
 
+/// The base of all exceptions that Tandem throws itself.
 class Error : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
-/// One or several faults of what the user asked for; all that were found are reported together.
+/// One or several faults in what the user asked for. All faults that were found are reported together.
 class ConfigError : public Error {
  public:
   explicit ConfigError(const std::string& fault) : ConfigError(std::vector<std::string>{fault}) {}
   explicit ConfigError(std::vector<std::string> faults);
+  /// The faults one by one; what() has all of them in one text.
   [[nodiscard]] const std::vector<std::string>& faults() const { return faults_; }
 
  private:
   std::vector<std::string> faults_;
 };
 
+/// Something outside of the program failed during the run.
 class RunError : public Error {
  public:
   using Error::Error;
@@ -39,6 +45,7 @@ class RunError : public Error {
 class PeerLost : public RunError {
  public:
   PeerLost(int peer, const std::string& message) : RunError(message), peer_(peer) {}
+  /// The number of the lost member in its group.
   [[nodiscard]] int peer() const { return peer_; }
 
  private:
@@ -51,28 +58,29 @@ class DeadlineExceeded : public RunError {
   using RunError::RunError;
 };
 
-/// A thread did not come back after it was told to end: it is inside code that cannot be ended from outside, an
-/// environment or a loss that hangs. What owns the thread cannot be destroyed before it comes back, so a program that
-/// gets this reports it and ends its process (std::_Exit).
+/// A thread did not come back after it was told to end. It is inside code that cannot be ended from outside, such as an
+/// environment or a loss that hangs. The owner of the thread cannot be destroyed before the thread comes back, so a
+/// program that gets this error reports it and ends its process (std::_Exit).
 class HungThread : public DeadlineExceeded {
  public:
   using DeadlineExceeded::DeadlineExceeded;
 };
 
-/// A call of code that is the user's, an environment's step say, took longer than it may. It is this process's own
-/// failure: nobody else is lost.
+/// A call of the user's code, such as an environment's step, took longer than allowed. The failure is this process's
+/// own: no peer is lost.
 class StalledCall : public DeadlineExceeded {
  public:
   using DeadlineExceeded::DeadlineExceeded;
 };
 
-/// Another member of the group failed first, and the group was aborted; that failure is the one to report.
+/// Another member of the group failed first, and the group was aborted. The other member's failure is the one to
+/// report.
 class GroupAborted : public RunError {
  public:
   using RunError::RunError;
 };
 
-/// Training data that cannot be used: missing, malformed, of the wrong shape.
+/// Training data cannot be used: it is missing, malformed, or has the wrong shape.
 class DataError : public RunError {
  public:
   using RunError::RunError;
@@ -84,13 +92,13 @@ class EnvError : public RunError {
   using RunError::RunError;
 };
 
-/// A checkpoint or another file of a run folder that cannot be written or read.
+/// A checkpoint or another file of a run folder cannot be written or read.
 class CheckpointError : public RunError {
  public:
   using RunError::RunError;
 };
 
-/// A defect of Tandem itself. The message holds the condition, the place and the call stack.
+/// Tandem itself has a defect. The message holds the condition, the place and the call stack.
 class InvariantError : public Error {
  public:
   using Error::Error;

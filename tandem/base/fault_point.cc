@@ -12,11 +12,13 @@
 namespace tandem {
 namespace {
 
+// The armed fault of the process. The flag fault_detail::armed repeats whether there is one, so that a passage without
+// an armed fault costs one relaxed load and no lock.
 struct Armed {
   Mutex mutex;
   CondVar let_go;
   std::optional<Fault> fault TANDEM_GUARDED_BY(mutex);
-  std::uint64_t disarmed TANDEM_GUARDED_BY(mutex) = 0;  // times
+  std::uint64_t disarmed TANDEM_GUARDED_BY(mutex) = 0;  // counts calls of disarm_fault(), which end the hangs before
 };
 
 Armed& state() {
@@ -24,7 +26,7 @@ Armed& state() {
   return armed;
 }
 
-// The fault, if this passage is the one at which it fires.
+// Counts a passage. Returns the fault, disarmed, when this passage is the one at which it fires.
 std::optional<Fault> count_passage(std::string_view point) {
   MutexLock lock(state().mutex);
   std::optional<Fault>& fault = state().fault;
@@ -33,6 +35,7 @@ std::optional<Fault> count_passage(std::string_view point) {
   return std::exchange(fault, std::nullopt);
 }
 
+// Blocks until the next disarm_fault().
 void hang() {
   Armed& its = state();
   MutexLock lock(its.mutex);
@@ -42,6 +45,7 @@ void hang() {
 
 }  // namespace
 
+// Cuts at the last two colons, since a point may hold colons itself.
 Fault parse_fault(std::string_view text) {
   const ConfigError malformed(
       concat("the fault '", text, "' is not POINT:PASSAGE:KIND with a passage of at least 1 and ",
@@ -81,6 +85,7 @@ std::size_t hanging_at_faults() { return state().let_go.waiters(); }
 
 namespace fault_detail {
 
+// Fires the fault outside of the lock: it may hang or throw.
 int pass(std::string_view point) {
   const std::optional<Fault> fault = count_passage(point);
   if (!fault) return 0;

@@ -1,10 +1,10 @@
-// base/fault_point.h: named places in the code where a test, or a program on its user's behalf, can make things fail.
+// base/fault_point.h: named places in the code where a test, or a program on behalf of its user, can cause a failure.
 //
 //   fault_point("checkpoint.after_part");       // in the code: one relaxed load while nothing is armed
 //   arm_fault(parse_fault("checkpoint.after_part:3:kill"));   // its third passage from now on kills the process
 //
-// Threads: all may be called from any thread. One fault is armed at a time; it fires once and is then disarmed.
-// The library arms nothing by itself and reads no environment.
+// Threads: all functions may be called from any thread. One fault is armed at a time in a process; it fires once and is
+// then disarmed. The library arms nothing by itself and reads no environment variable.
 #pragma once
 #include <atomic>
 #include <cstddef>
@@ -15,7 +15,7 @@
 
 namespace tandem {
 
-/// What a fault of kind kThrow throws.
+/// The exception that a fault of kind kThrow throws.
 class InjectedFault : public RunError {
  public:
   using RunError::RunError;
@@ -28,19 +28,21 @@ enum class FaultKind {
   kHang,     // the thread stays there until disarm_fault()
 };
 
+/// A failure that is to happen at one place.
 struct Fault {
   std::string point;
   int passage = 1;  // fires the passage-th time that the point is reached after arming
   FaultKind kind = FaultKind::kThrow;
 };
 
-/// "POINT:PASSAGE:kill", ":throw", ":enospc" or ":hang". Throws ConfigError.
+/// Reads "POINT:PASSAGE:kill", ":throw", ":enospc" or ":hang". Throws ConfigError for any other text.
 [[nodiscard]] Fault parse_fault(std::string_view text);
 
+/// Makes `fault` the armed one, in place of the one before.
 void arm_fault(const Fault& fault);
-/// Also lets go what hangs.
+/// Disarms the fault, and lets threads go that hang at one.
 void disarm_fault();
-/// Threads that hang at a fault now.
+/// The number of threads that hang at a fault now.
 [[nodiscard]] std::size_t hanging_at_faults();
 
 namespace fault_detail {
@@ -49,14 +51,14 @@ int pass(std::string_view point);
 [[noreturn]] void refuse_errno(std::string_view point);
 }  // namespace fault_detail
 
-/// A place where any code can fail. `point` is a literal: "what.when".
+/// A place where any code can fail: throws or kills when a fault is armed here. `point` is a literal: "what.when".
 inline void fault_point(std::string_view point) {
   if (fault_detail::armed.load(std::memory_order_relaxed) && fault_detail::pass(point) != 0) {
     fault_detail::refuse_errno(point);
   }
 }
 
-/// A place just before a system call: zero, or the errno with which to act as if the call had failed.
+/// A place just before a system call. Returns zero, or the errno of the failure that the caller has to pretend.
 [[nodiscard]] inline int fault_errno(std::string_view point) {
   return fault_detail::armed.load(std::memory_order_relaxed) ? fault_detail::pass(point) : 0;
 }

@@ -11,12 +11,14 @@
 namespace tandem {
 namespace {
 
+// What messages call a kind of content.
 std::string_view kind_of(const JsonValue::Content& content) {
   static constexpr std::array<std::string_view, 8> kKinds{"null",     "a truth value", "an integer", "an integer",
                                                           "a number", "a string",      "an array",   "an object"};
   return kKinds[content.index()];
 }
 
+// Returns the content as a Kind. Throws JsonError that says `expected` and what there is.
 template <typename Kind>
 const Kind& expect(const JsonValue::Content& content, std::string_view expected) {
   if (const Kind* held = std::get_if<Kind>(&content)) return *held;
@@ -25,7 +27,8 @@ const Kind& expect(const JsonValue::Content& content, std::string_view expected)
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
-// Length of the UTF-8 sequence at the front of `text`, or 0 when it is not well-formed (RFC 3629, section 4).
+// Returns the length of the UTF-8 sequence at the front of `text`, or 0 when it is not well-formed (RFC 3629, section
+// 4).
 std::size_t utf8_length(std::string_view text) {
   const auto byte = [&](std::size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0U; };
   const auto continues = [&](std::size_t i) { return (byte(i) & 0xC0U) == 0x80U; };
@@ -45,6 +48,7 @@ std::size_t utf8_length(std::string_view text) {
   return 0;
 }
 
+// Appends the character with this code point, which is not half of a surrogate pair.
 void append_utf8(std::string& text, unsigned code) {
   const auto put = [&](unsigned value) { text += static_cast<char>(value); };
   if (code < 0x80) {
@@ -58,6 +62,9 @@ void append_utf8(std::string& text, unsigned code) {
   }
 }
 
+// A recursive descent over the text, a function for each rule of the grammar. `at_` is the next byte to read. A
+// function leaves it behind what it has read, or at the byte that is wrong when it throws, so fail() can name the
+// place.
 class Reader {
  public:
   explicit Reader(std::string_view text) : text_(text) {}
@@ -70,6 +77,7 @@ class Reader {
   }
 
  private:
+  // Throws JsonError for the byte at at_, which is none of the `expected`.
   [[noreturn]] void fail(std::string_view expected) const {
     std::string found = "the end";
     if (at_ < text_.size()) {
@@ -86,6 +94,7 @@ class Reader {
     while (peek() == ' ' || peek() == '\t' || peek() == '\n' || peek() == '\r') ++at_;
   }
 
+  // Goes on behind `c` if it is the next byte.
   bool take(char c) {
     if (at_ == text_.size() || text_[at_] != c) return false;
     ++at_;
@@ -156,6 +165,8 @@ class Reader {
     return JsonValue(std::move(members));
   }
 
+  // Sorted views of the keys find a key that comes twice in n log n steps, so an object of many keys cannot stall the
+  // reader.
   void check_duplicates(const JsonValue::Object& members) const {
     std::vector<std::string_view> keys;
     for (const auto& [key, value] : members) keys.push_back(key);
@@ -195,7 +206,7 @@ class Reader {
     content += kMeanings[which];
   }
 
-  // After \u; a character beyond U+FFFF is written as two of them, a surrogate pair.
+  // Reads what follows \u. A character beyond U+FFFF is written as two escapes, a surrogate pair.
   unsigned code_point() {
     const unsigned first = four_digits();
     if (first < 0xD800 || first > 0xDFFF) return first;
@@ -219,6 +230,8 @@ class Reader {
     while (is_digit(peek())) ++at_;
   }
 
+  // Checks the grammar first, since std::from_chars() accepts more than JSON does, and then converts. An integer that
+  // fits stays exact; any other number is the nearest double.
   JsonValue number() {
     const std::size_t begin = at_;
     const bool negative = take('-');

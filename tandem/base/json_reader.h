@@ -1,11 +1,14 @@
 // base/json_reader.h: reads one JSON value (RFC 8259) strictly: no comments, no trailing commas, no duplicate keys,
-// valid UTF-8 only, nothing after the value. Made for manifests and headers: small, and safe on hostile bytes.
+// valid UTF-8 only, nothing after the value. It is made for manifests, headers and lines of metrics, and is safe on
+// hostile bytes: the depth is bounded, and memory grows in proportion to the text. Why it is no library's:
+// docs/decisions/0047.
 //
 //   const JsonValue manifest = read_json(text);
 //   const std::int64_t step = manifest.at("step").as_int64();
 //
-// Threads: a JsonValue is immutable. It owns everything it holds.
-// Errors: JsonError, with the byte where reading failed, or with the kind or key that was expected and what is there.
+// Threads: a JsonValue is immutable. Ownership: it owns everything it holds, and refers to nothing of the text.
+// Errors: JsonError. A text that is no JSON gives the byte where reading failed. A value of another form gives the kind
+// or the key that was expected and what there is.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -26,11 +29,12 @@ class JsonError : public DataError {
   using DataError::DataError;
 };
 
+/// One value of JSON with everything in it.
 class JsonValue {
  public:
   using Array = std::vector<JsonValue>;
   using Member = std::pair<std::string, JsonValue>;
-  using Object = std::vector<Member>;  // in the order of the text
+  using Object = std::vector<Member>;  // in the order of the text; find() looks at one after the other
   /// An integer that fits is held exactly: as int64, else as uint64. Every other number is a double.
   using Content = std::variant<std::nullptr_t, bool, std::int64_t, std::uint64_t, double, std::string, Array, Object>;
 
@@ -43,18 +47,20 @@ class JsonValue {
   [[nodiscard]] bool is_number() const;
   [[nodiscard]] bool is_integer() const;
 
+  /// Each returns the content as the kind that its name says. Throws JsonError for a value of another kind, and for an
+  /// integer that does not fit.
   [[nodiscard]] bool as_bool() const;
   [[nodiscard]] std::int64_t as_int64() const;
   [[nodiscard]] std::uint64_t as_uint64() const;
-  /// Any number; one beyond 2^53 is rounded.
+  /// Returns any number; an integer beyond 2^53 is rounded.
   [[nodiscard]] double as_double() const;
   [[nodiscard]] const std::string& as_string() const;
   [[nodiscard]] const Array& as_array() const;
   [[nodiscard]] const Object& as_object() const;
 
-  /// The member `key` of an object. The error for one that is missing lists those that are there.
+  /// The member `key` of an object. The error for a missing key lists the keys that there are.
   [[nodiscard]] const JsonValue& at(std::string_view key) const;
-  /// The member `key` of an object, or null where there is none.
+  /// The member `key` of an object, or null where there is none. Throws JsonError when the value is no object.
   [[nodiscard]] const JsonValue* find(std::string_view key) const;
 
   friend bool operator==(const JsonValue&, const JsonValue&) = default;
@@ -63,11 +69,13 @@ class JsonValue {
   Content content_;
 };
 
-/// Nesting of arrays and objects that is read; deeper text is refused, since it is read by recursion.
+/// The deepest nesting of arrays and objects that is read. Deeper text is refused, since reading is recursive.
 inline constexpr int kMostJsonDepth = 64;
 
+/// Reads a text that is one JSON value. Throws JsonError.
 [[nodiscard]] JsonValue read_json(std::string_view text);
-/// The same of a file, whose name the error then has. CheckpointError when it cannot be read.
+/// Reads a file that is one JSON value. A JsonError then begins with the name of the file. Throws CheckpointError when
+/// the file cannot be read.
 [[nodiscard]] JsonValue read_json_file(const std::filesystem::path& file);
 
 }  // namespace tandem

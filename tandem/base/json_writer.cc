@@ -9,6 +9,7 @@
 namespace tandem {
 namespace {
 
+// Appends a byte of a string. Bytes of UTF-8 sequences pass as they are. RFC 8259, section 7.
 void append_escaped(std::string& text, char c) {
   static constexpr std::string_view kMeanings = "\"\\\n\r\t", kLetters = "\"\\nrt", kHex = "0123456789abcdef";
   const auto byte = static_cast<unsigned char>(c);
@@ -30,6 +31,7 @@ void append_string(std::string& text, std::string_view content) {
 
 }  // namespace
 
+// The innermost open object or array decides whether a value may come, and what may come next.
 void JsonWriter::before_value() {
   if (open_.empty()) {
     TANDEM_CHECK(text_.empty(), "a second value after ", text_);
@@ -90,6 +92,7 @@ JsonWriter& JsonWriter::write_number(Number number) {
 JsonWriter& JsonWriter::signed_value(std::int64_t number) { return write_number(number); }
 JsonWriter& JsonWriter::unsigned_value(std::uint64_t number) { return write_number(number); }
 
+// Only a whole value may leave the writer: half an object would be a line that no reader takes.
 const std::string& JsonWriter::text() const {
   TANDEM_CHECK(open_.empty() && !text_.empty(), "the value is not finished: ", text_);
   return text_;

@@ -4,9 +4,12 @@
 //   json.begin_object().key("updates").value(12).key("loss").value(0.25).end_object();
 //   json.text();  // {"updates":12,"loss":0.25}
 //
-// Threads: single-thread. Doubles are written with the fewest digits that read back as the same bits; NaN and infinity,
-// which JSON does not have, become null. Strings are taken as UTF-8 and only escaped where JSON requires it.
-// Pieces out of order (a value without its key, an unclosed object) are defects: InvariantError.
+// Doubles are written with the fewest digits that read back as the same bits, in the form of std::to_chars(): 1, 0.25,
+// 1e+21. NaN and infinity, which JSON does not have, become null. Files of a run are compared byte by byte, so this
+// form must stay. Strings are taken as UTF-8 and are escaped only where JSON requires it.
+//
+// Threads: single-thread. Errors: a piece out of order (a value without its key, an object that is not ended) is a
+// defect of the caller and throws InvariantError.
 #pragma once
 #include <concepts>
 #include <cstddef>
@@ -17,6 +20,7 @@
 
 namespace tandem {
 
+/// Each function appends a piece to the text and returns the writer, for the next piece.
 class JsonWriter {
  public:
   JsonWriter& begin_object() { return begin('{', Place::kFirstKey); }
@@ -36,10 +40,11 @@ class JsonWriter {
     return unsigned_value(static_cast<std::uint64_t>(number));
   }
 
-  /// The finished value. Everything that was begun must have been ended.
+  /// The finished value. Every object and array must have been ended.
   [[nodiscard]] const std::string& text() const;
 
  private:
+  // What may come next within an object or an array.
   enum class Place { kFirstElement, kNextElement, kFirstKey, kNextKey, kAfterKey };
 
   JsonWriter& signed_value(std::int64_t number);
@@ -49,6 +54,7 @@ class JsonWriter {
   JsonWriter& write_word(std::string_view word);
   JsonWriter& begin(char bracket, Place first);
   JsonWriter& end(char bracket, Place first, Place next);
+  // Checks that a value may come here, and writes the comma before it.
   void before_value();
 
   std::string text_;

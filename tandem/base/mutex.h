@@ -1,4 +1,5 @@
-// base/mutex.h: Mutex, MutexLock and CondVar, the only locks of Tandem, annotated for clang's thread safety analysis.
+// base/mutex.h: Mutex, MutexLock and CondVar. They are the only locks of Tandem, and carry the annotations of clang's
+// thread safety analysis.
 //
 //   Mutex mutex_;
 //   CondVar changed_;
@@ -7,7 +8,9 @@
 //   MutexLock lock(mutex_);
 //   changed_.wait(mutex_, stop, [this]() TANDEM_REQUIRES(mutex_) { return value_ > 0; });
 //
-// There is no wait without an end: each takes a stop token, a deadline, or both.
+// Every wait takes a stop token, a deadline, or both, so no wait is without an end.
+//
+// Source of the annotations: clang's "Thread Safety Analysis".
 #pragma once
 #include <atomic>
 #include <condition_variable>
@@ -37,6 +40,7 @@
 
 namespace tandem {
 
+/// A std::mutex that the analysis knows. Threads: all.
 class TANDEM_CAPABILITY("mutex") Mutex {
  public:
   Mutex() = default;
@@ -51,7 +55,7 @@ class TANDEM_CAPABILITY("mutex") Mutex {
   std::mutex mutex_;
 };
 
-/// Holds the mutex for its scope.
+/// Locks the mutex in its constructor and unlocks it in its destructor.
 class TANDEM_SCOPED_CAPABILITY MutexLock {
  public:
   explicit MutexLock(Mutex& mutex) TANDEM_ACQUIRE(mutex) : mutex_(mutex) { mutex_.lock(); }
@@ -63,15 +67,16 @@ class TANDEM_SCOPED_CAPABILITY MutexLock {
   Mutex& mutex_;
 };
 
-/// Threads: all. Destroy it only when nobody waits on it any more.
+/// Waits for a condition that a mutex guards. Threads: all. Destroy it only when nobody waits on it any more.
 class CondVar {
  public:
   CondVar() = default;
   CondVar(const CondVar&) = delete;
   CondVar& operator=(const CondVar&) = delete;
 
-  /// Blocks until `ready()`, a stop request, or the deadline; returns what `ready()` says at the end, so a condition
-  /// that holds wins over a stop request. `ready` is called with the mutex held; so is the caller when this returns.
+  /// Blocks until `ready()` is true, a stop is requested, or the deadline passes. Returns the last value of `ready()`,
+  /// so a condition that holds wins over a stop request. `ready` is called with the mutex held, and the caller holds
+  /// the mutex again when this returns.
   template <typename Ready>
   bool wait(Mutex& mutex, const std::stop_token& stop, const Deadline& deadline, Ready ready) TANDEM_REQUIRES(mutex)
       TANDEM_NO_THREAD_SAFETY_ANALYSIS {  // the analysis cannot see that `mutex` is the one that `ready` requires
@@ -80,12 +85,12 @@ class CondVar {
     return deadline.is_infinite() ? condition_.wait(mutex, stop, ready)
                                   : condition_.wait_until(mutex, stop, deadline.at(), ready);
   }
-  /// The same, ended by a stop request only.
+  /// Waits as above; only a stop request ends the wait early.
   template <typename Ready>
   bool wait(Mutex& mutex, const std::stop_token& stop, Ready ready) TANDEM_REQUIRES(mutex) {
     return wait(mutex, stop, Deadline::infinite(), ready);
   }
-  /// The same, ended by the deadline only.
+  /// Waits as above; only the deadline ends the wait early.
   template <typename Ready>
   bool wait(Mutex& mutex, const Deadline& deadline, Ready ready) TANDEM_REQUIRES(mutex) {
     return wait(mutex, std::stop_token(), deadline, ready);
@@ -94,8 +99,9 @@ class CondVar {
   void notify_one() { condition_.notify_one(); }
   void notify_all() { condition_.notify_all(); }
 
-  /// Threads now blocked in wait(). A thread counts itself with the mutex held, so whoever sees it counted and then
-  /// takes the mutex knows that it really sleeps. For tests and for reports of what a stuck run waits for.
+  /// The number of threads that are blocked in wait() now. A thread counts itself while it holds the mutex. So an
+  /// observer that sees the count and then takes the mutex knows that the thread really sleeps. For tests, and for
+  /// reports of what a stuck run waits for.
   [[nodiscard]] std::size_t waiters() const { return waiters_.load(std::memory_order_relaxed); }
 
  private:

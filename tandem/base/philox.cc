@@ -15,10 +15,12 @@ constexpr std::uint32_t kStateFormat = 0x31786c50;  // "Plx1"
 std::uint32_t low_word(std::uint64_t value) { return static_cast<std::uint32_t>(value); }
 std::uint32_t high_word(std::uint64_t value) { return static_cast<std::uint32_t>(value >> 32); }
 
+// Writes `value` in as many little-endian bytes as there are.
 void put(std::span<std::byte> bytes, std::uint64_t value) {
   for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::byte>(value >> (8 * i));
 }
 
+// Reads a little-endian number of up to eight bytes.
 std::uint64_t get(std::span<const std::byte> bytes) {
   std::uint64_t value = 0;
   for (std::size_t i = 0; i < bytes.size(); ++i) value |= std::to_integer<std::uint64_t>(bytes[i]) << (8 * i);
@@ -41,6 +43,7 @@ std::array<std::uint32_t, 4> philox_block(std::array<std::uint32_t, 4> counter, 
   return counter;
 }
 
+// Computes the next block of the stream: the counter is (block, stream), the key is the seed.
 void Philox::refill() {
   block_ = philox_block({low_word(next_block_), high_word(next_block_), low_word(stream_), high_word(stream_)},
                         {low_word(seed_), high_word(seed_)});
@@ -50,8 +53,8 @@ void Philox::refill() {
 
 std::uint64_t Philox::below(std::uint64_t bound) {
   TANDEM_CHECK(bound > 0);
-  // The high half of draw * bound is the answer. A few draws would make some answers likelier than others by one part
-  // in 2^64 / bound; those are the ones whose low half is below 2^64 mod bound, and they are drawn again.
+  // The high half of draw * bound is the answer. There are 2^64 mod bound draws too many for all answers to be equally
+  // likely. Those draws have a low half below 2^64 mod bound, and are drawn again.
   __extension__ using Wide = unsigned __int128;
   Wide product = Wide{next_u64()} * bound;
   if (static_cast<std::uint64_t>(product) < bound) {
@@ -73,6 +76,8 @@ double Philox::normal() {
   return radius * std::cos(angle);
 }
 
+// The saved state is: format 4 bytes, used words 2, whether there is a spare normal 2, seed 8, stream 8, next block 8,
+// the spare normal 8. The words of the current block are not in it, since load() can compute them again.
 std::array<std::byte, Philox::kStateBytes> Philox::save() const {
   std::array<std::byte, kStateBytes> state{};
   const std::span<std::byte> bytes(state);
@@ -96,7 +101,7 @@ void Philox::load(std::span<const std::byte> state) {
   Philox loaded(get(state.subspan(8, 8)), get(state.subspan(16, 8)));
   const std::uint64_t next_block = get(state.subspan(24, 8));
   const std::size_t used = get(state.subspan(4, 2));
-  if (used < 4) {  // the words that are left of the current block are made again rather than stored
+  if (used < 4) {  // some words of the current block are still to be handed out
     loaded.next_block_ = next_block - 1;
     loaded.refill();
   }
@@ -108,7 +113,7 @@ void Philox::load(std::span<const std::byte> state) {
 }
 
 std::uint64_t derive_seed(std::uint64_t run_seed, SeedPurpose purpose, std::uint64_t index) {
-  // Another key than Philox(run_seed) uses, so that no stream of it repeats these words.
+  // Another key than that of Philox(run_seed), so that no stream of that generator repeats these words.
   constexpr std::uint64_t kDomain = 0x7461646e656d2d73;
   const std::uint64_t key = run_seed ^ kDomain;
   const std::array<std::uint32_t, 4> block = philox_block(

@@ -1,11 +1,15 @@
-// base/philox.h: the random numbers of Tandem: Philox4x32-10, a counter-based generator.
+// base/philox.h: the random numbers of Tandem, by Philox4x32-10, a counter-based generator.
 //
-// Salmon, Moraes, Dror, Shaw: "Parallel random numbers: as easy as 1, 2, 3" (SC 2011). Block i of stream s under seed k
-// is a keyed bijection of (i, s), so streams never overlap, need no jump-ahead, and a state is a few numbers.
-// Each stream has 2^66 words.
+//   Philox random(derive_seed(run_seed, SeedPurpose::kShuffle, shard));
+//   const std::uint64_t row = random.below(rows);
 //
-// Threads: single-thread; one generator for each unit (shard, env group). Equal arguments give equal numbers
-// everywhere; normal() goes through the log, sin and cos of the C library.
+// Block i of stream s under seed k is a keyed bijection of (i, s). So streams never overlap and need no jump-ahead, and
+// a state is a few numbers. Each stream has 2^66 words of 32 bits.
+//
+// Threads: single-thread. Each unit (shard, env group) has a generator of its own, so the numbers do not depend on
+// which thread does the work. Equal arguments give equal numbers on every machine; normal() also depends on the log,
+// sin and cos of the C library. Source: Salmon, Moraes, Dror, Shaw: "Parallel random numbers: as easy as 1, 2, 3" (SC
+// 2011).
 #pragma once
 #include <array>
 #include <cstddef>
@@ -15,16 +19,18 @@
 
 namespace tandem {
 
-/// The ten-round bijection itself: four random words for each (counter, key).
+/// The ten-round bijection itself: returns four random words for each (counter, key).
 [[nodiscard]] std::array<std::uint32_t, 4> philox_block(std::array<std::uint32_t, 4> counter,
                                                         std::array<std::uint32_t, 2> key);
 
+/// A stream of random numbers. Copies are independent and continue with the same numbers.
 class Philox {
  public:
   static constexpr std::size_t kStateBytes = 48;
 
   explicit Philox(std::uint64_t seed, std::uint64_t stream = 0) : seed_(seed), stream_(stream) {}
 
+  /// The next random bits.
   [[nodiscard]] std::uint32_t next_u32() {
     if (used_ == block_.size()) refill();
     return block_[used_++];
@@ -33,16 +39,17 @@ class Philox {
     const std::uint64_t low = next_u32();
     return std::uint64_t{next_u32()} << 32 | low;
   }
-  /// In [0, 1), a multiple of 2^-53.
+  /// A number in [0, 1), a multiple of 2^-53.
   [[nodiscard]] double uniform_double() { return static_cast<double>(next_u64() >> 11) * 0x1p-53; }
-  /// 0 .. bound-1, each exactly as likely (Lemire 2019). `bound` is at least 1.
+  /// A number of 0 .. bound-1, all exactly equally likely (Lemire: "Fast random integer generation in an interval",
+  /// 2019). `bound` is at least 1.
   [[nodiscard]] std::uint64_t below(std::uint64_t bound);
-  /// Standard normal, by Box and Muller; every second call returns the value that the one before left over.
+  /// A standard normal number (Box and Muller). They come in pairs: every second call returns the second of a pair.
   [[nodiscard]] double normal();
 
-  /// Everything that decides the numbers to come, little-endian.
+  /// The state that decides the numbers to come, little-endian.
   [[nodiscard]] std::array<std::byte, kStateBytes> save() const;
-  /// Back to a saved state. Throws CheckpointError on bytes that no save() wrote, and is then unchanged.
+  /// Goes back to a saved state. Throws CheckpointError for bytes that no save() wrote, and changes nothing then.
   void load(std::span<const std::byte> state);
 
  private:
@@ -51,7 +58,7 @@ class Philox {
   std::uint64_t seed_, stream_;
   std::uint64_t next_block_ = 0;
   std::array<std::uint32_t, 4> block_{};
-  std::size_t used_ = 4;  // words of block_ that were handed out
+  std::size_t used_ = 4;  // how many words of block_ were handed out
   bool has_spare_ = false;
   double spare_ = 0;
 };
@@ -63,7 +70,7 @@ void shuffle(std::span<Item> items, Philox& random) {
   for (std::size_t left = items.size(); left > 1; --left) std::swap(items[left - 1], items[random.below(left)]);
 }
 
-/// What a derived seed is for. The values are part of what a run means: never renumber them.
+/// The purpose of a derived seed. The values are part of what a run means: never renumber them.
 enum class SeedPurpose : std::uint32_t {
   kParameters = 1,  // initial parameters of a model
   kShard = 2,       // random operations in the loss of a shard

@@ -9,7 +9,7 @@
 namespace tandem {
 
 std::string host_name() {
-  std::array<char, 256> name{};
+  std::array<char, 256> name{};  // Linux host names have up to 64 bytes; the last byte stays zero
   return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "";
 }
 

@@ -1,14 +1,14 @@
-// base/process_name.h: what messages call this process and its machine.
+// base/process_name.h: the names of this process and its machine in messages.
 //
-// Threads: any.
+// Threads: all.
 #pragma once
 #include <string>
 
 namespace tandem {
 
-/// As the system has it; empty when it has none.
+/// The host name that the system reports; empty when it reports none.
 [[nodiscard]] std::string host_name();
-/// "process 77 on gpu-a".
+/// Returns "process 77 on gpu-a".
 [[nodiscard]] std::string process_name();
 
 }  // namespace tandem

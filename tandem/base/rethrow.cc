@@ -8,12 +8,14 @@
 namespace tandem {
 namespace {
 
+// Returns the error with `before` in front of each of its faults.
 ConfigError with(const std::string& before, const ConfigError& error) {
   std::vector<std::string> faults = error.faults();
   for (std::string& fault : faults) fault.insert(0, before);
   return ConfigError(std::move(faults));
 }
 
+// Throws a new Kind when `error` is one.
 template <typename Kind>
 void throw_if(const Error& error, const std::string& message) {
   if (dynamic_cast<const Kind*>(&error) != nullptr) throw Kind(message);
@@ -31,7 +33,7 @@ void rethrow_with(const std::string& before, const std::function<int(int)>& rank
   } catch (const Error& error) {
     const std::string message = before + error.what();
     throw_if<InvariantError>(error, message);
-    throw_if<HungThread>(error, message);  // before DeadlineExceeded, of which it is one
+    throw_if<HungThread>(error, message);  // before DeadlineExceeded, its base
     throw_if<DeadlineExceeded>(error, message);
     throw_if<GroupAborted>(error, message);
     throw_if<DataError>(error, message);

@@ -5,6 +5,7 @@
 
 namespace tandem {
 
+// Completes the block that is pending, then folds whole blocks in place, without a copy, and keeps the rest.
 void Sha256::update(std::span<const std::byte> bytes) {
   if (bytes.empty()) return;
   const std::size_t held = size_ % 64;

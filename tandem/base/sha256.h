@@ -1,6 +1,14 @@
-// base/sha256.h: SHA-256 (FIPS 180-4) over a stream of bytes: how states are compared and files are checked.
+// base/sha256.h: SHA-256 (FIPS 180-4) over a stream of bytes. States are compared and files are checked by it.
 //
-// Threads: single-thread. Uses the processor's SHA instructions where it has them; both ways give the same digest.
+//   Sha256 hash;
+//   hash.update(header);
+//   hash.update(content);
+//   const std::string digest = hash.hex();
+//
+// The processor's SHA instructions are used where it has them; both ways give the same digest. Why the code is ours:
+// docs/decisions/0047.
+//
+// Threads: single-thread.
 #pragma once
 #include <array>
 #include <cstddef>
@@ -13,18 +21,19 @@
 
 namespace tandem {
 
+/// The digest of all bytes that update() was given, in whatever pieces they came.
 class Sha256 {
  public:
   using Digest = std::array<std::byte, 32>;
 
   Sha256() : Sha256(best_sha256_blocks()) {}
-  /// With a given implementation of the compression function, for tests and measurements.
+  /// Takes the implementation of the compression function, for tests and measurements.
   explicit Sha256(Sha256Blocks* blocks) : blocks_(blocks) {}
 
   void update(std::span<const std::byte> bytes);
   void update(std::string_view text) { update(std::as_bytes(std::span(text))); }
 
-  /// Digest of everything so far. The object may go on: neither call changes it.
+  /// The digest of everything so far. Does not change the object, so more bytes may follow.
   [[nodiscard]] Digest digest() const;
   /// The digest as 64 lower-case hexadecimal digits.
   [[nodiscard]] std::string hex() const;
@@ -33,11 +42,11 @@ class Sha256 {
   Sha256Blocks* blocks_;
   std::array<std::uint32_t, 8> state_{0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a,
                                       0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
-  std::array<std::byte, 64> pending_{};  // the bytes after the last whole block: size_ % 64 of them
-  std::uint64_t size_ = 0;
+  std::array<std::byte, 64> pending_{};  // the size_ % 64 bytes after the last whole block
+  std::uint64_t size_ = 0;               // of all bytes so far
 };
 
-/// Digest of `bytes` in one call, as hexadecimal digits.
+/// Returns the digest of `bytes` as 64 lower-case hexadecimal digits.
 [[nodiscard]] std::string sha256_hex(std::span<const std::byte> bytes);
 
 }  // namespace tandem

@@ -27,6 +27,7 @@ std::uint32_t big_endian(const std::byte* bytes) {
          std::to_integer<std::uint32_t>(bytes[2]) << 8 | std::to_integer<std::uint32_t>(bytes[3]);
 }
 
+// The 64 words of a block's message schedule (FIPS 180-4 section 6.2.2, step 1).
 std::array<std::uint32_t, 64> message_schedule(const std::byte* data) {
   std::array<std::uint32_t, 64> w;
   for (std::size_t t = 0; t < 16; ++t) w[t] = big_endian(data + 4 * t);
@@ -40,6 +41,7 @@ std::array<std::uint32_t, 64> message_schedule(const std::byte* data) {
 
 #if defined(__x86_64__)
 
+// Asks the processor: SSSE3 and SSE4.1 in leaf 1, the SHA extensions in leaf 7.
 bool has_sha_instructions() {
   unsigned a = 0, b = 0, c = 0, d = 0;
   if (__get_cpuid(1, &a, &b, &c, &d) == 0) return false;
@@ -51,6 +53,7 @@ bool has_sha_instructions() {
 // The SHA extensions hold the state as two vectors, ABEF and CDGH, and do two rounds an instruction; four words of the
 // message schedule are made at a time. Intel SDM volume 1, section 12.2, and "Intel SHA Extensions" (Gulley et al.
 // 2013).
+// A vector in a struct: std::array of a bare vector type loses the type's attributes, and GCC warns.
 struct Words {
   __m128i four;
 };

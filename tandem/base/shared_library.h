@@ -1,5 +1,9 @@
 // base/shared_library.h: a shared library that is loaded while the program runs.
 //
+//   SharedLibrary library("libtandem_cuda.so");
+//   void* function = library.find("tandem_record_cuda_graph");
+//   if (function == nullptr) throw ConfigError(library.why_not());
+//
 // A loaded library stays until the process ends, since nobody knows who still holds what it gave out: destroying a
 // SharedLibrary unloads nothing.
 //

@@ -34,6 +34,7 @@ Range subtree_of(Range shards, int members, int member) {
   return shards;
 }
 
+// The sum over the first half of the parts must be the first half of the tree over all members, and so on within both.
 bool nests(std::span<const int> parts) {
   if (parts.size() < 2) return true;
   const auto [first, second] = split(Range{0, static_cast<int>(parts.size())});
@@ -48,8 +49,10 @@ TreeAccumulator::TreeAccumulator(int leaves) : leaves_(leaves) {
   TANDEM_CHECK(leaves > 0, "a sum over ", leaves, " leaves");
 }
 
+// A pending sum stands for one node on the way from the root to the leaf, of each level at most one.
 int TreeAccumulator::buffers() const { return std::bit_width(static_cast<unsigned>(leaves_)); }
 
+// Walks from the root to the leaf and counts the nodes whose last leaf it is: their sums become complete with it.
 int TreeAccumulator::merges_after(int leaf) const {
   int count = 0;
   for (Range node{0, leaves_}; node.size() > 1;) {

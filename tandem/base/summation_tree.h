@@ -21,23 +21,24 @@ struct Range {
   friend bool operator==(const Range&, const Range&) = default;
 };
 
-/// The two halves of a range of at least two; the first has the odd one.
+/// The two halves of a range of at least two; the first half has the odd one.
 [[nodiscard]] std::pair<Range, Range> split(Range range);
 
 /// The shards of member `member` of `members` when the subtree `shards` is divided among them. Never empty.
 /// Throws ConfigError, naming the counts that work, when there are more members than shards, or fewer than one.
 [[nodiscard]] Range subtree_of(Range shards, int members, int member);
-/// The same for a whole run of `shards` shards.
+/// The shards of replica `replica` in a whole run of `shards` shards.
 [[nodiscard]] inline Range subtree_of(int shards, int replicas, int replica) {
   return subtree_of(Range{0, shards}, replicas, replica);
 }
 
-/// Whether the tree over all members adds up parts of these sizes (at least one each, one after the other) whole, along
-/// the tree over the parts: then a sum within each part first has the same bits. True for 2 + 2 and 2 + 1, not for
-/// 1 + 2 or 2 + 2 + 2, where the tree's halves cut the second part.
+/// Whether summing within each part first, and then over the parts, gives the same bits as the tree over all members.
+/// `parts` are the sizes of the parts, one after the other, each at least one. It holds when every part is a whole
+/// subtree of the tree over all members: for 2 + 2 and 2 + 1, but not for 1 + 2 or 2 + 2 + 2, where the tree's halves
+/// cut the second part.
 [[nodiscard]] bool nests(std::span<const int> parts);
 
-/// combine(left, right) over leaf(i) of each i in `range` (at least one), associated as the tree.
+/// Combines leaf(i) of each i in `range`, which holds at least one, by combine(left, right) in the order of the tree.
 template <typename Leaf, typename Combine>
 [[nodiscard]] auto tree_sum(Range range, const Leaf& leaf, const Combine& combine) -> decltype(leaf(0)) {
   TANDEM_CHECK(range.size() > 0, "a sum over nothing");
@@ -47,8 +48,8 @@ template <typename Leaf, typename Combine>
   return combine(std::move(left), tree_sum(second, leaf, combine));
 }
 
-/// Sums leaves that come one after the other, with as few buffers as the tree needs: it owns none, but says into which
-/// of the caller's buffers the next leaf goes and which two to add. The sum ends up in buffer 0.
+/// Sums leaves that come one after the other, with as few buffers as the tree needs. The buffers are the caller's: the
+/// accumulator says into which of them the next leaf goes and which two to add. The sum ends up in buffer 0.
 ///
 ///   TreeAccumulator sum(shards.size());         // and sum.buffers() buffers
 ///   for (int shard : shards) {
@@ -56,12 +57,12 @@ template <typename Leaf, typename Combine>
 ///     sum.add([&](int into, int from) { buffer[into] += buffer[from]; });
 ///   }
 ///
-/// Threads: single-thread. A whole pass leaves it ready for the next one.
+/// Threads: single-thread. After a whole pass the accumulator is ready for the next one.
 class TreeAccumulator {
  public:
   explicit TreeAccumulator(int leaves);
 
-  /// Buffers that are alive at once at most: the depth of the tree plus one.
+  /// The most buffers that are in use at once: the depth of the tree plus one.
   [[nodiscard]] int buffers() const;
   /// The buffer for the next leaf.
   [[nodiscard]] int next() const { return held_; }
@@ -76,7 +77,7 @@ class TreeAccumulator {
   }
 
  private:
-  // Inner nodes of the tree whose range ends with this leaf.
+  // The number of inner nodes of the tree whose range ends with this leaf.
   [[nodiscard]] int merges_after(int leaf) const;
 
   const int leaves_;

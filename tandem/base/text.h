@@ -1,4 +1,6 @@
 // base/text.h: puts values together into one string, for messages.
+//
+// Threads: all. It is not made for hot loops: each call makes a stream.
 #pragma once
 #include <sstream>
 #include <string>

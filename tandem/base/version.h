@@ -1,4 +1,4 @@
-// base/version.h: the version of this library; CMake reads it from here.
+// base/version.h: the version of this library. CMake reads the number from the macro's line.
 #pragma once
 
 #define TANDEM_VERSION "0.1.0"

@@ -1,9 +1,14 @@
-// concurrency/bounded_queue.h: first in, first out, between the stages of a pipeline.
+// concurrency/bounded_queue.h: a queue between the stages of a pipeline, first in, first out.
 //
-// Threads: any number of producers and consumers. Destroy it only after they have been joined.
-// Endings: close() ends the input, and what is queued is still delivered. A stop request or a deadline ends waiting: an
-// operation that could proceed at once still does, so a stopping loop must also test its token.
-// Carry handles to preallocated buffers (SlotPool), not copies of data. The queue's own memory is made once.
+//   BoundedQueue<SlotPool::Lease> filled(4);
+//   if (!filled.push(std::move(lease), stop)) return;                         // a producer
+//   while (auto lease = filled.pop(stop)) learn(buffers[lease->index()]);     // a consumer
+//
+// Threads: any number of producers and consumers. Destroy the queue only after they have been joined.
+// Blocking: push() waits while the queue is full, pop() while it is empty.
+// Endings: close() ends the input; items that are queued are still delivered. A stop request or a deadline ends a wait.
+// An operation that can proceed at once still does, so a stopping loop must also test its token.
+// Queue handles to preallocated buffers (SlotPool), not copies of data. The queue allocates in its constructor only.
 #pragma once
 #include <cstddef>
 #include <optional>
@@ -19,9 +24,11 @@ namespace tandem {
 template <typename T>
 class BoundedQueue {
  public:
+  /// An empty queue with room for `capacity` items, at least one.
   explicit BoundedQueue(std::size_t capacity) : capacity_(capacity), items_(capacity) { TANDEM_CHECK(capacity > 0); }
 
-  /// Waits for room. True when queued; false when closed, stopped or too late, and `item` is then untouched.
+  /// Waits for room. Returns true when `item` is queued; false when the queue is closed, a stop was requested or the
+  /// deadline passed, and `item` is then untouched.
   [[nodiscard]] bool push(T&& item, const std::stop_token& stop, const Deadline& deadline = Deadline::infinite()) {
     {
       MutexLock lock(mutex_);
@@ -34,7 +41,8 @@ class BoundedQueue {
     return true;
   }
 
-  /// Waits for an item. Empty when the queue is closed and drained, or when stopped or too late.
+  /// Waits for an item. Returns nothing when the queue is closed and drained, a stop was requested or the deadline
+  /// passed.
   [[nodiscard]] std::optional<T> pop(const std::stop_token& stop, const Deadline& deadline = Deadline::infinite()) {
     std::optional<T> item;
     {
@@ -46,7 +54,7 @@ class BoundedQueue {
     return item;
   }
 
-  /// The next item if there is one now.
+  /// Returns the next item if there is one now. Never waits.
   [[nodiscard]] std::optional<T> try_pop() {
     std::optional<T> item;
     {
@@ -57,7 +65,7 @@ class BoundedQueue {
     return item;
   }
 
-  /// Ends the input and wakes everyone. Calling it again does nothing.
+  /// Ends the input and wakes all waiting threads. Calling it again does nothing.
   void close() {
     {
       MutexLock lock(mutex_);
@@ -68,19 +76,23 @@ class BoundedQueue {
   }
 
   [[nodiscard]] std::size_t capacity() const { return capacity_; }
+  /// The number of queued items. It may change as soon as this returns, so it is for reports.
   [[nodiscard]] std::size_t size() const {
     MutexLock lock(mutex_);
     return count_;
   }
+  /// Whether close() was called. Items may still be queued.
   [[nodiscard]] bool closed() const {
     MutexLock lock(mutex_);
     return closed_;
   }
-  /// Threads that now wait in pop() and push(): where a pipeline is stuck, and proof of blocking for tests.
+  /// The number of threads that wait in pop() or push() now. It shows where a pipeline is stuck, and lets a test prove
+  /// that a thread blocks.
   [[nodiscard]] std::size_t blocked_consumers() const { return ready_.waiters(); }
   [[nodiscard]] std::size_t blocked_producers() const { return room_.waiters(); }
 
  private:
+  // Takes out the oldest item, if there is one.
   std::optional<T> take() TANDEM_REQUIRES(mutex_) {
     if (count_ == 0) return std::nullopt;
     std::optional<T> item = std::exchange(items_[first_], std::nullopt);
@@ -92,7 +104,7 @@ class BoundedQueue {
   const std::size_t capacity_;
   mutable Mutex mutex_;
   CondVar room_, ready_;
-  std::vector<std::optional<T>> items_ TANDEM_GUARDED_BY(mutex_);  // a ring: `count_` of them, from first_ on
+  std::vector<std::optional<T>> items_ TANDEM_GUARDED_BY(mutex_);  // a ring with `count_` items from first_ on
   std::size_t first_ TANDEM_GUARDED_BY(mutex_) = 0, count_ TANDEM_GUARDED_BY(mutex_) = 0;
   bool closed_ TANDEM_GUARDED_BY(mutex_) = false;
 };

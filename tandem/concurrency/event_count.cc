@@ -12,6 +12,8 @@ void EventCount::notify_all() {
   epoch_.wake_all();
 }
 
+// The epoch is read before the condition. If the condition becomes true in between, the notifier moves the epoch, and
+// the wait on the old epoch returns at once.
 WaitOutcome EventCount::sleep(const std::function<bool()>& ready, const Limits& limits) {
   const std::stop_callback on_stop(limits.stop, [this] {
     epoch_.fetch_add(1);

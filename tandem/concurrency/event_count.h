@@ -1,10 +1,15 @@
-// concurrency/event_count.h: lets threads sleep until a condition over several atomics holds, at no cost while nobody
-// sleeps.
+// concurrency/event_count.h: lets threads sleep until a condition over several atomics holds. It costs nearly nothing
+// while no thread sleeps.
 //
-// A waiter spins for a while, since what it waits for is usually a microsecond away, and then sleeps. Whoever makes the
-// condition true calls notify_all() afterwards. Where the condition is one word, use WaitWord alone.
+//   events.wait([&] { return a.load() && b.load(); }, limits, spin);   // a waiter
+//   a.store(true);                                                      // a notifier
+//   events.notify_all();
 //
-// Threads: all members may be called from any thread. Within one process.
+// A waiter first spins, since the event is usually a microsecond away, and then sleeps. The thread that makes the
+// condition true calls notify_all() afterwards. Where the condition is about one word, use WaitWord alone.
+//
+// Threads: all members may be called from any thread of one process. Destroy it only when nobody waits on it any more.
+// Blocking: wait() only, until its limits.
 #pragma once
 #include <atomic>
 #include <functional>
@@ -17,26 +22,26 @@ namespace tandem {
 
 class EventCount {
  public:
-  /// Waits until `ready()` holds, spinning first. `ready` reads atomics and may be called often. A condition that holds
-  /// wins over a limit that has passed.
+  /// Waits until `ready()` holds, spinning first for `spin`. `ready` reads atomics and may be called often. A condition
+  /// that holds wins over a limit that has passed.
   template <typename Ready>
   [[nodiscard]] WaitOutcome wait(Ready ready, const Limits& limits, SpinBudget spin) {
     if (spin_until(spin, ready)) return WaitOutcome::kReady;
     return sleep(std::function<bool()>(std::ref(ready)), limits);
   }
 
-  /// Wakes every sleeper, to look at its condition again. To be called after the condition was made true by a
-  /// sequentially consistent operation.
+  /// Wakes every sleeper, which then looks at its condition again. Call it after a sequentially consistent operation
+  /// has made the condition true.
   void notify_all();
 
-  /// Threads that now sleep, or are about to. Lets a test prove that a waiter blocks.
+  /// The number of threads that sleep now, or are about to. Lets a test prove that a waiter blocks.
   [[nodiscard]] int sleepers() const { return sleepers_.load(std::memory_order_seq_cst); }
 
  private:
   WaitOutcome sleep(const std::function<bool()>& ready, const Limits& limits);
 
-  alignas(64) std::atomic<int> sleepers_{0};
-  WaitWord epoch_;
+  alignas(64) std::atomic<int> sleepers_{0};  // notify_all() reads it each time, so it has a cache line of its own
+  WaitWord epoch_;                            // counts the notifications that had a sleeper
 };
 
 }  // namespace tandem

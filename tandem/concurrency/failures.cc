@@ -8,6 +8,7 @@
 namespace tandem {
 namespace {
 
+// Whether the member failed only because another one had failed before.
 bool is_consequence(const std::exception_ptr& error) {
   try {
     std::rethrow_exception(error);

@@ -1,9 +1,12 @@
-// concurrency/failures.h: what went wrong in a group of threads, and which of it to report.
+// concurrency/failures.h: collects the failures of a group of threads, and chooses the one to report.
 //
-// When one member fails it aborts the group, and the others then fail with GroupAborted, perhaps before the first one's
-// exception has travelled up its stack. So the failure to report is the earliest that is not a GroupAborted.
+// A member that fails aborts the group. The others then fail with GroupAborted, perhaps before the first member's
+// exception has travelled up its stack. So the failure to report is the earliest one that is not a GroupAborted.
 //
-// Threads: all.
+//   catch (...) { failures.add("replica 1", std::current_exception()); }   // in each thread
+//   failures.rethrow();                                                    // in the owner, when all have ended
+//
+// Threads: all. Nothing blocks.
 #pragma once
 #include <exception>
 #include <string>
@@ -15,18 +18,21 @@ namespace tandem {
 
 class Failures {
  public:
+  /// An exception, and the member that threw it.
   struct Failure {
     std::string member;  // "replica 1"
     std::exception_ptr error;
   };
 
+  /// Adds the failure of `member`, a name for messages.
   void add(std::string member, std::exception_ptr error);
+  /// Forgets all failures, for the next round of the group.
   void clear();
 
   [[nodiscard]] bool empty() const;
-  /// All of them, in the order of their arrival.
+  /// All failures, in the order of their arrival.
   [[nodiscard]] std::vector<Failure> all() const;
-  /// Rethrows the one to report, as it was thrown; does nothing when there is none.
+  /// Rethrows the failure to report as it was thrown. Does nothing when there is none.
   void rethrow() const;
 
  private:
@@ -34,7 +40,7 @@ class Failures {
   std::vector<Failure> failures_ TANDEM_GUARDED_BY(mutex_);
 };
 
-/// The message of any exception, for lists of failures.
+/// Returns the message of any exception, for lists of failures.
 [[nodiscard]] std::string message_of(const std::exception_ptr& error);
 
 }  // namespace tandem

@@ -22,6 +22,7 @@ timespec to_timespec(Clock::time_point at) {
           static_cast<long>(std::chrono::duration_cast<std::chrono::nanoseconds>(since - seconds).count())};
 }
 
+// The kernel finds a private futex by its address alone, which is faster than by its page.
 int in_scope(int operation, FutexScope scope) {
   return scope == FutexScope::kProcess ? operation | FUTEX_PRIVATE_FLAG : operation;
 }

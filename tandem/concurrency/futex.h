@@ -1,7 +1,8 @@
-// concurrency/futex.h: sleeping in the kernel until a 32-bit word changes. std::atomic::wait knows no deadline and
-// never wakes another process.
+// concurrency/futex.h: sleeps in the kernel until a 32-bit word changes. std::atomic::wait has no deadline and never
+// wakes another process, so it does not serve here.
 //
-// Threads: all. How a wait is built on it without losing a wake-up: Note [No wake-up is lost] in wait_word.cc.
+// Threads: all. Note [No wake-up is lost] in wait_word.cc says how to build a wait on it.
+// Source: the Linux manual page futex(2).
 #pragma once
 #include <atomic>
 #include <cstdint>
@@ -10,13 +11,14 @@
 
 namespace tandem {
 
-/// Who may sleep on a word: threads of this process, or all that have mapped its memory.
+/// Who may sleep on a word: the threads of this process, or those of all processes that have mapped its memory.
 enum class FutexScope { kProcess, kHost };
 
-/// Sleeps if the word is `old`, until it is woken or the deadline has passed. May return early: look at the word again.
+/// Sleeps if the word is `old`, until a wake-up or the deadline. It may also return early without a reason, so the
+/// caller looks at the word again.
 void futex_wait(const std::atomic<std::uint32_t>& word, std::uint32_t old, const Deadline& deadline, FutexScope scope);
 
-/// Wakes everyone who sleeps on the word.
+/// Wakes all threads that sleep on the word.
 void futex_wake_all(const std::atomic<std::uint32_t>& word, FutexScope scope);
 
 }  // namespace tandem

@@ -16,6 +16,8 @@
 namespace tandem {
 namespace {
 
+// poll() takes milliseconds as an int, and -1 for no limit. Rounded up, so that a wait does not spin before its
+// deadline.
 int poll_milliseconds(const Deadline& deadline) {
   if (deadline.is_infinite()) return -1;
   const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline.remaining());
@@ -28,6 +30,7 @@ int poll_milliseconds(const Deadline& deadline) {
 
 }  // namespace
 
+// A stop request cannot interrupt poll(). So it writes to an eventfd, which is polled along with the sockets.
 void poll_until(std::span<pollfd> sockets, const Limits& limits, const std::string& what) {
   std::vector<pollfd> waits(sockets.begin(), sockets.end());
   const Descriptor stopped(limits.stop.stop_possible() ? ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK) : -1);

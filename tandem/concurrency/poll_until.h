@@ -1,6 +1,10 @@
 // concurrency/poll_until.h: waits for events of sockets until limits end the wait.
 //
-// Threads: all.
+//   pollfd wait{socket.get(), POLLIN, 0};
+//   poll_until({&wait, 1}, limits, "an answer of rank 2");
+//
+// Threads: all. Each call makes an eventfd when it can be stopped, so it is for waits that are expected to block. Try
+// the operation without blocking first.
 #pragma once
 #include <poll.h>
 

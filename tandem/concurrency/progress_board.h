@@ -1,10 +1,14 @@
-// concurrency/progress_board.h: how far each unit of a run has come in what all are doing at the moment, seen by all.
+// concurrency/progress_board.h: shows how far each unit of a run has come in its present round.
 //
-// A unit is whatever makes progress by itself: an env group, a rank. Who does its work posts; anybody looks, without
-// waiting and without a lock. What is seen may be a moment old, so it is for decisions that need no agreement, or whose
-// outcome is agreed upon later.
+// A unit is anything that makes progress by itself: an env group, a rank. The thread that does the unit's work posts
+// its progress, and any thread looks at it without a lock. A posting may be a moment old when it is seen, so the board
+// serves decisions that need no agreement, or whose outcome is agreed upon later.
 //
-// Threads: all members from any; a unit has one writer at a time. Ownership: copies are the same board.
+//   board.post(group, {.round = update, .steps = 128, .finished = true});   // the worker of the group
+//   if (board.look(other).finished) ...                                     // any thread
+//
+// Threads: all members may be called from any thread; a unit has one writer at a time. Nothing blocks.
+// Ownership: copies share the same board.
 #pragma once
 #include <atomic>
 #include <cstdint>
@@ -14,29 +18,30 @@
 
 namespace tandem {
 
-/// Rounds are counted by the user, upwards.
+/// A unit's progress. The user counts the rounds, upwards.
 struct Progress {
-  std::int64_t round = -1;  // the one that the unit is in or has finished; -1 before the first
-  int steps = 0;            // of it
-  bool finished = false;    // it makes no more steps in it
+  std::int64_t round = -1;  // the round that the unit is in or has finished; -1 before the first
+  int steps = 0;            // made in this round
+  bool finished = false;    // the unit makes no more steps in this round
 
   bool operator==(const Progress&) const = default;
 };
 
 class ProgressBoard {
  public:
-  /// What a unit has written; zero: nothing yet.
+  /// A unit's posting in one word, round, flag and steps from the highest bits down. Zero stands for no posting yet.
   using Cell = std::atomic<std::uint64_t>;
   static_assert(Cell::is_always_lock_free, "cells may lie in memory that processes share");
 
-  /// A board of this process.
+  /// Makes a board of this process.
   explicit ProgressBoard(int units) : ProgressBoard(std::shared_ptr<Cell[]>(new Cell[cells(units)]()), units) {}
-  /// A board in memory of others, zeroed before the first of them came: the processes that map it see the same.
+  /// Makes a board in shared memory, which was zeroed before its first use. All processes that map it see the same
+  /// board.
   ProgressBoard(std::shared_ptr<Cell[]> memory, int units) : cells_(std::move(memory)), units_(units) {}
 
   [[nodiscard]] int units() const { return units_; }
 
-  /// Rounds up to 2^39, steps up to 2^23.
+  /// Replaces the unit's posting. Rounds go up to 2^39, steps up to 2^23; InvariantError beyond.
   void post(int unit, const Progress& progress) {
     TANDEM_CHECK(progress.steps >= 0 && progress.steps < kSteps && progress.round >= 0, progress.steps,
                  " steps of round ", progress.round);
@@ -44,6 +49,7 @@ class ProgressBoard {
     set_cell(unit, (static_cast<std::uint64_t>(progress.round) + 1) << kShift | finished |
                        static_cast<std::uint64_t>(progress.steps));
   }
+  /// The unit's newest posting that this thread can see.
   [[nodiscard]] Progress look(int unit) const {
     const std::uint64_t value = cell(unit);
     return {.round = static_cast<std::int64_t>(value >> kShift) - 1,
@@ -51,7 +57,7 @@ class ProgressBoard {
             .finished = (value & kFinished) != 0};
   }
 
-  /// A unit's posting as one number, for who carries it to another board.
+  /// A unit's posting as one number, to be carried to another board.
   [[nodiscard]] std::uint64_t cell(int unit) const { return at(unit).load(std::memory_order_acquire); }
   void set_cell(int unit, std::uint64_t value) { at(unit).store(value, std::memory_order_release); }
 

@@ -34,6 +34,8 @@ void SideThread::wait() {
   if (failure_) std::rethrow_exception(std::exchange(failure_, nullptr));
 }
 
+// The thread's loop: waits until asked_ moves, runs the task, and moves done_. All other members are ordered by these
+// two.
 void SideThread::serve() {
   for (std::uint32_t seen = 0;;) {
     seen = asked_.wait_while(seen, spin_, Deadline::infinite());

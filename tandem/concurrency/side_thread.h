@@ -1,16 +1,17 @@
-// concurrency/side_thread.h: a thread that its owner gives one task at a time, to do something else meanwhile.
+// concurrency/side_thread.h: a thread that does one task at a time while its owner does something else.
 //
 //   SideThread side("envs 0", spin_budget_for(2));
 //   side.start(step_environments);
 //   act_for_others();
 //   side.wait();
 //
-// For what ThreadTeam is not: there the caller waits at once. A round trip costs microseconds and no memory.
+// The caller of ThreadTeam waits at once; the owner of a SideThread does not. A round trip costs microseconds and
+// allocates nothing.
 //
-// Threads: start() and wait() belong to one thread at a time, the owner's; what that wrote before start(), the task
-// sees, and what the task wrote, the owner sees after wait(). The rest may be called by any.
-// Blocking: wait() returns when the task has, and so does the destructor. Tasks are not abandoned: whatever one waits
-// for needs an end of its own.
+// Threads: start() and wait() belong to one thread at a time, the owner. The task sees what the owner wrote before
+// start(), and the owner sees after wait() what the task wrote. The other members may be called by any thread.
+// Blocking: wait() and the destructor return when the task has returned. A task is never abandoned, so each of its own
+// waits needs a limit.
 #pragma once
 #include <atomic>
 #include <exception>
@@ -26,25 +27,25 @@ namespace tandem {
 
 class SideThread {
  public:
-  /// `spin`: how long either side looks before it sleeps.
+  /// Starts the thread. `spin` says how long either side spins before it sleeps.
   SideThread(std::string name, SpinBudget spin);
-  /// Waits for the task that is under way; what it throws is dropped.
+  /// Waits for the task that is under way. An exception of that task is dropped.
   ~SideThread();
   SideThread(const SideThread&) = delete;
   SideThread& operator=(const SideThread&) = delete;
 
-  /// Begins task(). It must live until wait(), and the one before must have been waited for.
+  /// Begins task(). `task` must live until wait(), and the previous task must have been waited for.
   template <typename Task>
   void start(Task& task) {
     start_erased([](void* callable) { (*static_cast<Task*>(callable))(); },
                  const_cast<void*>(static_cast<const void*>(std::addressof(task))));
   }
-  /// Waits for the task that was started, if any, and rethrows what it threw. The thread can be used again.
+  /// Waits for the started task, if there is one, and rethrows its exception. The thread can be used again.
   void wait();
 
-  /// Between start() and wait(); the owner's.
+  /// Whether a task was started and not waited for yet. For the owner.
   [[nodiscard]] bool started() const { return started_; }
-  /// Owners asleep in wait(), and whether the thread sleeps until there is a task. For tests, and for reports.
+  /// How many owners sleep in wait(), and whether the thread sleeps for want of a task. For tests, and for reports.
   [[nodiscard]] int owners_asleep() const { return done_.sleepers(); }
   [[nodiscard]] bool idle() const { return asked_.sleepers() > 0; }
 
@@ -57,7 +58,7 @@ class SideThread {
   const SpinBudget spin_;
   bool started_ = false;
   std::uint32_t done_before_ = 0;  // done_ when the task was started
-  Call* call_ = nullptr;           // what to run and on what: written before asked_ moves, read after
+  Call* call_ = nullptr;           // the task, with callable_: written before asked_ moves, read after
   void* callable_ = nullptr;
   std::exception_ptr failure_;  // written before done_ moves, read after
   std::atomic<bool> ending_{false};

@@ -4,6 +4,7 @@
 
 namespace tandem {
 
+// The highest index goes in first, so that slot 0 is handed out first.
 SlotPool::SlotPool(std::size_t slots) : slots_(slots) {
   TANDEM_CHECK(slots > 0);
   MutexLock lock(mutex_);

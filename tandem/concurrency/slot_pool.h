@@ -1,11 +1,11 @@
-// concurrency/slot_pool.h: leases of preallocated slots, by index. The owner of the pool owns the memory behind them.
+// concurrency/slot_pool.h: leases preallocated slots, by index. The owner of the pool owns the memory behind the slots.
 //
 //   SlotPool pool(4);
 //   std::optional<SlotPool::Lease> lease = pool.acquire(stop);
 //   fill(buffers[lease->index()]);
 //   queue.push(std::move(*lease), stop);   // the slot is idle again when the last holder drops the lease
 //
-// Threads: all. The pool outlives its leases.
+// Threads: all. The pool outlives its leases. Blocking: acquire() waits until its stop token or deadline.
 #pragma once
 #include <cstddef>
 #include <optional>
@@ -44,19 +44,22 @@ class SlotPool {
     std::size_t index_;
   };
 
+  /// A pool of `slots` idle slots, at least one, with the indices 0 .. slots-1.
   explicit SlotPool(std::size_t slots);
   SlotPool(const SlotPool&) = delete;
   SlotPool& operator=(const SlotPool&) = delete;
 
-  /// Waits for an idle slot; the one used last comes first, since its memory is the warmest. Empty when stopped or
-  /// late.
+  /// Waits for an idle slot. The slot that was used last comes first, since the caches may still hold its memory.
+  /// Returns nothing when a stop was requested or the deadline passed.
   [[nodiscard]] std::optional<Lease> acquire(const std::stop_token& stop,
                                              const Deadline& deadline = Deadline::infinite());
+  /// Returns a lease if a slot is idle now. Never waits.
   [[nodiscard]] std::optional<Lease> try_acquire();
 
   [[nodiscard]] std::size_t size() const { return slots_; }
+  /// The number of slots that nobody has leased. It may change as soon as this returns.
   [[nodiscard]] std::size_t idle() const;
-  /// Threads that now wait in acquire().
+  /// The number of threads that wait in acquire() now.
   [[nodiscard]] std::size_t waiters() const { return returned_.waiters(); }
 
  private:

@@ -1,8 +1,13 @@
 // concurrency/spin.h: how long a thread looks for a change before it sleeps.
 //
-// Waking a sleeper costs tens of microseconds, spinning costs a core. So: spin when every waiting thread can have a
-// core of its own, and only for about as long as a wake-up would take; sleep at once when there are more threads than
-// cores. This changes when things happen and never which numbers come out.
+// Waking a sleeper costs tens of microseconds; spinning costs a core. So a thread spins when every waiting thread can
+// have a core of its own, and only for about as long as a wake-up would take. When there are more threads than cores, a
+// thread sleeps at once. The choice changes when things happen, and never which numbers come out.
+//
+//   const SpinBudget spin = spin_budget_for(replicas);
+//   if (!spin_until(spin, [&] { return done.load(); })) sleep_until_done();
+//
+// Threads: all.
 #pragma once
 #include <chrono>
 
@@ -10,14 +15,16 @@
 
 namespace tandem {
 
+/// How long to spin; zero stands for not at all.
 struct SpinBudget {
   std::chrono::nanoseconds limit{0};
 };
 
-/// Cores that this process may run on (its CPU affinity).
+/// The number of cores that this process may run on (its CPU affinity).
 [[nodiscard]] int available_cores();
 
-/// The budget for `threads` threads that wait for each other: none if they are more than the cores.
+/// The budget for `threads` threads that wait for each other: 50 microseconds, or none if there are more threads than
+/// cores.
 [[nodiscard]] SpinBudget spin_budget_for(int threads);
 
 /// Tells the core that this is a spin loop.
@@ -29,7 +36,7 @@ inline void pause_core() {
 #endif
 }
 
-/// Looks until `done()`, or until the budget is used up; returns the last answer.
+/// Looks until `done()` holds, or until the budget is used up. Returns the last answer.
 template <typename Done>
 bool spin_until(SpinBudget budget, const Done& done) {
   if (budget.limit.count() <= 0) return done();

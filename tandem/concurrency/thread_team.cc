@@ -16,7 +16,7 @@ ThreadTeam::ThreadTeam(std::string name, int size, SpinBudget spin) : name_(std:
           std::make_unique<Worker>(concat(name_, " ", i), [this, i](const std::stop_token&) { serve(i); }));
     }
   } catch (...) {
-    end();  // those that did start would be joined for ever
+    end();  // the threads that did start would never return from their wait
     throw;
   }
 }
@@ -29,6 +29,8 @@ void ThreadTeam::end() {
   round_.wake_all();
 }
 
+// 1. Stores the task and the count of threads, and then moves round_, which every thread waits for. 2. Waits until the
+// last thread moves finished_. 3. Reports: a task's failure comes before the stall, since a failure may have caused it.
 void ThreadTeam::run_erased(Call* call, void* callable) {
   TANDEM_CHECK(!running_.exchange(true, std::memory_order_acquire), "the team '", name_, "' is already running a task");
   failures_.clear();
@@ -52,7 +54,7 @@ void ThreadTeam::run_erased(Call* call, void* callable) {
   throw StalledCall(stalled);
 }
 
-// Empty, or why the tasks had to end. They have returned.
+// Waits for all tasks. Returns an empty text, or why the watch had to end the tasks.
 std::string ThreadTeam::await_tasks(std::uint32_t before) {
   if (!watch_) {
     finished_.wait_while(before, spin_, Deadline::infinite());
@@ -68,6 +70,7 @@ std::string ThreadTeam::await_tasks(std::uint32_t before) {
   return {};
 }
 
+// Throws HungThread, with the message of a task's failure in front if there is one: it often is the cause.
 void ThreadTeam::fail_hung(const std::string& why) const {
   std::string cause;
   try {
@@ -80,6 +83,7 @@ void ThreadTeam::fail_hung(const std::string& why) const {
                           "' have not come back in time, and none can be ended from outside"));
 }
 
+// A thread's loop: waits until round_ moves and runs the task. The last thread to finish wakes the caller.
 void ThreadTeam::serve(int index) {
   for (std::uint32_t seen = 0;;) {
     seen = round_.wait_while(seen, spin_, Deadline::infinite());

@@ -3,14 +3,14 @@
 //   ThreadTeam team("replica", 2);
 //   team.run([&](int replica) { learn(replica); });
 //
-// The threads live as long as the team, so that what is bound to a thread (its name, its caches) stays, and a
-// round trip costs microseconds. Between tasks they spin for a while and then sleep.
+// The threads live as long as the team, so the things that are bound to a thread (its name, its caches) stay, and a
+// round trip costs microseconds. Between tasks the threads spin for a while and then sleep.
 //
-// Threads: run() is called by one thread at a time, never by one of the team; what the caller wrote before run(), the
-// tasks see, and what they wrote, the caller sees after it.
-// Blocks: run() returns when all tasks have. They are not abandoned: whatever a task waits for needs a deadline or a
-// stop token, and `on_failure` of the team must end the waits of its siblings. Tasks that call
-// what may hang need a Watch.
+// Threads: run() is called by one thread at a time, never by a thread of the team. The tasks see what the caller wrote
+// before run(), and the caller sees afterwards what the tasks wrote.
+// Blocking: run() returns when all tasks have returned. Tasks are not abandoned, so every wait of a task needs a
+// deadline or a stop token, and `on_failure` must end the waits of the other tasks. Tasks that call code that may hang
+// need a Watch.
 #pragma once
 #include <atomic>
 #include <functional>
@@ -31,35 +31,35 @@ namespace tandem {
 
 class ThreadTeam {
  public:
-  /// Threads "NAME 0" .. "NAME size-1". Between tasks they spin as long as `spin` says, and so does the caller during
-  /// one. By default nobody spins unless all of them, the caller included, can have a core of their own.
+  /// Starts the threads "NAME 0" .. "NAME size-1". `spin` says how long they spin between tasks, and the caller during
+  /// a task. By default nobody spins unless all threads, the caller included, can have a core of their own.
   ThreadTeam(std::string name, int size, SpinBudget spin);
   ThreadTeam(std::string name, int size) : ThreadTeam(std::move(name), size, spin_budget_for(size + 1)) {}
-  /// Joins the threads, which are idle.
+  /// Ends and joins the threads, which must be idle.
   ~ThreadTeam();
   ThreadTeam(const ThreadTeam&) = delete;
   ThreadTeam& operator=(const ThreadTeam&) = delete;
 
   [[nodiscard]] int size() const { return static_cast<int>(workers_.size()); }
 
-  /// Called on the thread of the task that failed first, at once, while the others still run; must not throw. Set it
-  /// before the first run.
+  /// `on_failure` is called on the thread of the task that failed first, at once, while the others still run. It must
+  /// not throw. Set it before the first run.
   void set_on_failure(std::function<void()> on_failure) { on_failure_ = std::move(on_failure); }
 
-  /// Looks after tasks that may hang, on the thread of run(), while that waits for them.
+  /// Looks after tasks that may hang. Its functions are called on the thread of run(), which waits for the tasks.
   struct Watch {
     std::function<Deadline()> next_look;
     std::function<std::string()> look;            // why the tasks have to end; empty while all is well
     std::function<void(const std::string&)> end;  // ends their waits, as on_failure
     Clock::duration grace{};                      // for them to return after that
   };
-  /// Between runs. Of tasks that had to end, run() throws the failure to report, or StalledCall with what
-  /// look() said; and HungThread when one has not returned even so: the team can then neither be used nor
-  /// destroyed, nor may what its tasks use be, before it does.
+  /// Sets the watch; call it between runs. When the watch has ended the tasks, run() throws the failure to report, or
+  /// StalledCall with the text of look(). When a task has not returned even then, run() throws HungThread: the team,
+  /// and whatever its tasks use, can then neither be used nor destroyed before that task returns.
   void set_watch(Watch watch) { watch_ = std::move(watch); }
 
-  /// Runs task(index) on every thread and waits for all. If any throws, rethrows the failure to report (see Failures)
-  /// as it was thrown; failures() then has them all. The team can be used again.
+  /// Runs task(index) on every thread and waits for all. If any task throws, rethrows the failure to report (see
+  /// Failures) as it was thrown; failures() then holds all of them. The team can be used again.
   template <typename Task>
   void run(Task&& task) {
     using Callable = std::remove_reference_t<Task>;
@@ -67,10 +67,10 @@ class ThreadTeam {
                const_cast<void*>(static_cast<const void*>(std::addressof(task))));
   }
 
-  /// What failed in the last run.
+  /// The failures of the last run.
   [[nodiscard]] const Failures& failures() const { return failures_; }
 
-  /// Threads of the team that sleep between tasks.
+  /// The number of threads of the team that sleep for want of a task.
   [[nodiscard]] int sleepers() const { return round_.sleepers(); }
 
  private:
@@ -90,7 +90,7 @@ class ThreadTeam {
   Failures failures_;
   std::atomic<bool> failed_{false}, running_{false};
 
-  Call* call_ = nullptr;  // what to run and on what: written before round_ moves, read after
+  Call* call_ = nullptr;  // the task, with callable_: written before round_ moves, read after
   void* callable_ = nullptr;
   std::atomic<bool> ending_{false};
   alignas(64) WaitWord round_;            // moves when there is a task, or the end

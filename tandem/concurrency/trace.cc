@@ -12,7 +12,7 @@
 namespace tandem {
 namespace trace {
 
-// Of one thread. Written by that thread, read by whoever asks for the trace.
+// The spans of one thread. That thread writes, and Trace::threads() reads.
 class Buffer {
  public:
   Buffer(std::string thread, std::size_t capacity) : thread_(std::move(thread)), capacity_(capacity) {
@@ -63,7 +63,7 @@ class Buffer {
 
 namespace {
 
-// The trace of the process. Threads come to it by themselves, with their first span.
+// The trace of the process. Each thread adds its buffer with its first span.
 struct Registry {
   Mutex mutex;
   std::uint64_t generation TANDEM_GUARDED_BY(mutex) = 0;  // counts traces; a thread's buffer belongs to one of them
@@ -85,7 +85,8 @@ std::string thread_name() {
   return name.data();
 }
 
-// Null when the trace has ended meanwhile.
+// Returns the buffer of this thread, which is made at the first span in a trace. Null when the trace has ended
+// meanwhile. A thread keeps the pointer with the generation of its trace, so later spans need no lock of the registry.
 std::shared_ptr<Buffer> buffer_of_this_thread() {
   thread_local std::shared_ptr<Buffer> buffer;
   thread_local std::uint64_t generation = 0;
@@ -139,6 +140,7 @@ void Span::open(const char* name) {
   begin_ = Clock::now();
 }
 
+// The time of a span that ends counts as time within the span around it, which subtracts it from its own time.
 void Span::close() {
   const Clock::duration duration = Clock::now() - begin_;
   innermost_ = outer_;

@@ -1,4 +1,4 @@
-// concurrency/trace.h: where the time of every thread goes, in named spans, recorded while somebody asks.
+// concurrency/trace.h: records in named spans where the time of every thread goes, while a Trace exists.
 //
 //   Trace trace;                       // from here on spans are recorded, on all threads of the process
 //   {
@@ -8,13 +8,13 @@
 //   }
 //   for (const ThreadTrace& thread : trace.threads()) ...
 //
-// Each thread has its own buffer, of at most 65,536 spans: when it is full, the oldest make room, while the totals go
-// on over all. Buffers stay until the trace ends, also those of threads that ended before. A recorded span costs two
-// calls of the clock, a lock that nobody else wants and a look for its name's total; without a trace, a look at one
-// flag.
+// Each thread has a buffer of its own, of at most 65,536 spans. When the buffer is full, the oldest spans make room;
+// the totals still count all spans. Buffers stay until the trace ends, also the buffers of threads that ended before. A
+// recorded span costs two calls of the clock, a lock that no other thread wants and a search for the total of its name.
+// Without a trace, a span costs a look at one flag.
 //
-// Threads: spans belong to the thread that begins them and end in the reverse order; threads() may be called from any,
-// and knows nothing of a span that is still open. A Trace may end while spans are open. Blocking: no.
+// Threads: a span belongs to the thread that begins it, and spans end in the reverse order. threads() may be called
+// from any thread and leaves out spans that are still open. A Trace may end while spans are open. Nothing blocks.
 #pragma once
 #include <atomic>
 #include <cstddef>
@@ -28,13 +28,14 @@
 
 namespace tandem {
 
+/// One span that has ended.
 struct SpanRecord {
   const char* name;
   Clock::time_point begin;
   Clock::duration duration;
 };
 
-/// Of all spans of one name on one thread, from the beginning of the trace.
+/// Sums up all spans of one name on one thread, from the beginning of the trace.
 struct SpanTotal {
   const char* name;
   Clock::duration total{0};
@@ -43,11 +44,12 @@ struct SpanTotal {
   std::uint64_t count = 0;
 };
 
+/// All that is recorded of one thread.
 struct ThreadTrace {
-  std::string name;                // of the thread, when it first had a span
-  std::vector<SpanRecord> latest;  // as they ended
-  std::uint64_t recorded = 0;      // of which the latest are kept
-  std::vector<SpanTotal> totals;   // as they were first seen
+  std::string name;                // the thread's name at its first span
+  std::vector<SpanRecord> latest;  // the newest spans, in the order of their ends
+  std::uint64_t recorded = 0;      // the number of all spans, also those that made room
+  std::vector<SpanTotal> totals;   // in the order in which the names were first seen
 };
 
 namespace trace {
@@ -58,25 +60,26 @@ class Trace {
  public:
   static constexpr std::size_t kSpansOfAThread = 1U << 16;
 
-  /// `spans_of_a_thread`: how many of the latest are kept. A process has one trace at a time: InvariantError for
-  /// another.
+  /// Begins to record. `spans_of_a_thread` is the number of spans that are kept of each thread. A process has one trace
+  /// at a time: a second one throws InvariantError.
   explicit Trace(std::size_t spans_of_a_thread = kSpansOfAThread);
-  /// Spans are recorded no more.
+  /// Ends the recording and drops the buffers.
   ~Trace();
   Trace(const Trace&) = delete;
   Trace& operator=(const Trace&) = delete;
 
   [[nodiscard]] Clock::time_point begin() const { return begin_; }
-  /// Those that had a span, in the order of their first one.
+  /// The threads that had a span, in the order of their first spans.
   [[nodiscard]] std::vector<ThreadTrace> threads() const;
 
  private:
   const Clock::time_point begin_ = Clock::now();
 };
 
+/// The time from its construction to its destruction, on one thread.
 class Span {
  public:
-  /// `name`: a literal, since it is kept as it is.
+  /// `name` is a literal, since the pointer is kept.
   explicit Span(const char* name) {
     if (recording_.load(std::memory_order_relaxed)) open(name);
   }

@@ -1,10 +1,15 @@
-// concurrency/wait_word.h: a 32-bit word on which threads of this process wait for a change: first spinning, then
+// concurrency/wait_word.h: a 32-bit word on which threads of this process wait for a change, first spinning, then
 // asleep.
 //
-// Made of a futex, because std::atomic::wait knows no deadline. Changing the word and waking are separate, so that a
-// change that nobody sleeps for costs no system call.
+//   std::uint32_t seen = word.load();
+//   seen = word.wait_while(seen, spin, deadline);   // a waiter
+//   word.fetch_add(1);                              // whoever has news
+//   word.wake_all();
 //
-// Threads: all. Destroy it only when nobody waits on it any more.
+// It is made of a futex, because std::atomic::wait has no deadline. Changing the word and waking are separate calls, so
+// a change that no thread sleeps for costs no system call.
+//
+// Threads: all. Destroy it only when nobody waits on it any more. Blocking: wait_while() only, until its deadline.
 #pragma once
 #include <atomic>
 #include <cstdint>
@@ -18,12 +23,14 @@ class WaitWord {
  public:
   explicit WaitWord(std::uint32_t value = 0) : value_(value) {}
 
+  /// The word now. A thread that sees a new value also sees everything that was written before the change.
   [[nodiscard]] std::uint32_t load() const { return value_.load(std::memory_order_acquire); }
-  /// Return the value before. Whoever sees the new value sees everything written before it.
+  /// Both return the previous value. A thread that sees the new value sees everything that was written before it.
   std::uint32_t fetch_add(std::uint32_t amount) { return value_.fetch_add(amount, std::memory_order_seq_cst); }
   std::uint32_t fetch_or(std::uint32_t bits) { return value_.fetch_or(bits, std::memory_order_seq_cst); }
 
-  /// Blocks while the word is `old`, until the deadline. Returns the word: `old` only when too late.
+  /// Blocks while the word is `old`, until the deadline. Returns the word, which is `old` only when the deadline
+  /// passed.
   std::uint32_t wait_while(std::uint32_t old, SpinBudget spin, const Deadline& deadline) {
     if (spin_until(spin, [&] { return load() != old; })) return load();
     return sleep_while(old, deadline);
@@ -34,7 +41,7 @@ class WaitWord {
     if (sleepers_.load(std::memory_order_seq_cst) > 0) wake_sleepers();
   }
 
-  /// Threads that now sleep, or are about to; those that still spin are not counted.
+  /// The number of threads that sleep now, or are about to. Spinning threads are not counted.
   [[nodiscard]] int sleepers() const { return sleepers_.load(std::memory_order_relaxed); }
 
  private:

@@ -11,10 +11,11 @@
 
 namespace tandem {
 
+// The system takes 15 bytes and a zero, and refuses longer names.
 void set_thread_name(const std::string& name) { pthread_setname_np(pthread_self(), name.substr(0, 15).c_str()); }
 
 Worker::Worker(std::string name, Body body) : name_(std::move(name)) {
-  fault_point("worker.start");
+  fault_point("worker.start");  // as if the system had no thread to give
   try {
     thread_ = std::jthread([this, body = std::move(body)](const std::stop_token& stop) {
       set_thread_name(name_);

@@ -8,9 +8,11 @@ WorkerGroup::WorkerGroup(const std::stop_token& parent) : on_parent_stop_(parent
 
 WorkerGroup::~WorkerGroup() {
   request_stop();
-  while (!workers_.empty()) workers_.pop_back();
+  while (!workers_.empty()) workers_.pop_back();  // the youngest first, since it may use what older ones serve
 }
 
+// The failure is recorded before the stop is requested, so that the GroupAborted of other workers come after their
+// cause.
 void WorkerGroup::start(const std::string& name, Worker::Body body) {
   workers_.push_back(std::make_unique<Worker>(name, [this, name, body = std::move(body)](const std::stop_token&) {
     try {

@@ -11,10 +11,11 @@ namespace tandem::data {
 namespace {
 
 constexpr int kUnsignedByte = 0x08;
-constexpr std::size_t kMostDimensions = 4;
+constexpr std::size_t kMostDimensions = 4;  // images with channels, the most that the datasets have
 
 int byte_at(std::span<const std::byte> bytes, std::size_t at) { return std::to_integer<int>(bytes[at]); }
 
+// Reads the big-endian number of 32 bits that begins at byte `at`.
 std::int64_t big_endian_32(std::span<const std::byte> bytes, std::size_t at) {
   return std::int64_t{byte_at(bytes, at)} << 24 | byte_at(bytes, at + 1) << 16 | byte_at(bytes, at + 2) << 8 |
          byte_at(bytes, at + 3);
@@ -22,6 +23,7 @@ std::int64_t big_endian_32(std::span<const std::byte> bytes, std::size_t at) {
 
 }  // namespace
 
+// Checks every number of the header before memory is taken: a damaged header must not ask for terabytes.
 at::Tensor parse_idx(std::span<const std::byte> bytes, const std::string& name) {
   const auto refuse = [&](const std::string& why) {
     throw DataError(concat(name, " is not a usable IDX file: ", why));

@@ -1,20 +1,21 @@
-// device/cuda_kernels.h: whether sums on a CUDA device have a fixed order.
+// device/cuda_kernels.h: chooses whether sums on a CUDA device have a fixed order.
 //
 // Several of LibTorch's CUDA operations (the gradient of an embedding or of index_select, scatter_add, some
-// convolutions) add up by atomic instructions, in the order in which threads come, so that two runs differ in the last
-// bits. LibTorch has other kernels for most of them; this chooses between the two, for the whole process.
+// convolutions) add with atomic instructions, in the order in which the device's threads arrive. So two runs differ in
+// the last bits. LibTorch has deterministic kernels for most of these operations. The choice holds for the whole
+// process.
 #pragma once
 
 namespace tandem::device {
 
 enum class CudaKernels {
   kDeterministic,  // the same bits in each run; an operation that has no such kernel throws, and names itself
-  kFastest,        // whatever LibTorch takes; runs differ in the last bits
+  kFastest,        // LibTorch's usual kernels; runs differ in the last bits
 };
 
-/// For all threads of the process, from the next operation on. Call it before the first operation on a CUDA device:
-/// the matrix library reads CUBLAS_WORKSPACE_CONFIG then, which kDeterministic sets where nobody has. Never blocks.
-/// Threads: one, while no other reads or sets variables of the environment.
+/// Sets the choice for all threads of the process, from the next operation on. Call it before the first operation on a
+/// CUDA device: the matrix library then reads the environment variable CUBLAS_WORKSPACE_CONFIG, which kDeterministic
+/// sets where the user has not. Never blocks. Threads: one, while no other thread reads or sets environment variables.
 /// Source: LibTorch, "Reproducibility"; cuBLAS, "Results reproducibility".
 void choose_cuda_kernels(CudaKernels kernels);
 

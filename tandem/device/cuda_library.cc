@@ -10,6 +10,7 @@
 
 namespace tandem::device {
 
+// LibTorch's library is loaded once; a failure is kept and thrown at each call.
 void require_cuda() {
   // The library registers its devices with ATen while it is loaded.
   static const std::string failure = SharedLibrary("libtorch_cuda.so", SharedLibrary::Symbols::kGlobal).why_not();

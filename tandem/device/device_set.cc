@@ -13,8 +13,9 @@
 namespace tandem::device {
 namespace {
 
-constexpr int kMostDevices = 1024;  // more is a typing error
+constexpr int kMostDevices = 1024;  // a larger number is a typing error
 
+// Reads a whole number of 0 .. kMostDevices.
 std::optional<int> parse_count(std::string_view text) {
   int value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -23,6 +24,7 @@ std::optional<int> parse_count(std::string_view text) {
   return value;
 }
 
+// Throws ConfigError about the device set `text`, with the forms that work.
 [[noreturn]] void refuse(std::string_view text, const std::string& why) {
   throw ConfigError(concat("devices: '", text, "' ", why,
                            "; use cpu:N for N replicas on this machine's CPU, or cuda:0,1 for CUDA devices by index"));

@@ -6,7 +6,7 @@
 
 namespace tandem::device {
 
-// In a process that was forked LibTorch makes its thread pool anew at the first call, without a lock.
+// In a forked process LibTorch makes its thread pool anew at the first call, without a lock. Hence the mutex.
 void use_one_core() {
   thread_local bool is_set = false;
   if (is_set) return;

@@ -1,10 +1,10 @@
-// device/one_core.h: keeps what a thread computes on its own core.
+// device/one_core.h: keeps the computations of a thread on its own core.
 #pragma once
 
 namespace tandem::device {
 
-/// From now on LibTorch's operations of this thread run on this thread alone, so that what a sum's order depends on is
-/// fixed, and the other cores are other threads'. Cheap when that is so already. Any thread.
+/// From now on LibTorch's operations of the calling thread run on this thread alone. So the order of their sums is
+/// fixed, and the other cores are free for other threads. A repeated call is cheap. Threads: all.
 void use_one_core();
 
 }  // namespace tandem::device

@@ -12,6 +12,7 @@
 namespace tandem::device {
 namespace {
 
+// The CPU's way: a replay calls the work again.
 class RepeatedWork final : public RecordedWork {
  public:
   explicit RepeatedWork(std::function<void()> work) : work_(std::move(work)) {}
@@ -21,7 +22,7 @@ class RepeatedWork final : public RecordedWork {
   const std::function<void()> work_;
 };
 
-// What records graphs, or why nothing does.
+// The function that records graphs, or the reason why there is none.
 struct Recorder {
   RecordCudaGraph* record = nullptr;
   std::string why_not;

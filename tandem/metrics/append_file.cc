@@ -12,8 +12,8 @@
 namespace tandem {
 namespace {
 
-// Zero, or the errno with which writing failed. Half of the piece is written before an injected fault, as a disk that
-// fills up would.
+// Returns zero, or the errno with which writing failed. An injected fault comes after half of the piece is written, as
+// on a disk that fills up.
 int write_all(int descriptor, std::string_view piece) {
   const int injected = fault_errno("metrics.append");
   if (injected != 0) piece = piece.substr(0, piece.size() / 2);
@@ -39,7 +39,7 @@ AppendFile::~AppendFile() { ::close(descriptor_); }
 
 void AppendFile::append(std::string_view piece) {
   if (const int error_number = write_all(descriptor_, piece); error_number != 0) {
-    // Should cutting fail as well, the torn piece stays; readers of these files know to drop it.
+    // If cutting fails as well, the torn piece stays. The readers of these files know how to drop it.
     (void)!::ftruncate(descriptor_, static_cast<off_t>(size_));
     throw_file_error("append to", path_, error_number);
   }

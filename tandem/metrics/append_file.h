@@ -1,7 +1,8 @@
 // metrics/append_file.h: a file that grows by whole pieces.
 //
-// Threads: single-thread; one writer a file. Each piece is handed to the system at once, so that it survives a crash of
-// the process (not a power cut). Fault point: metrics.append.
+// Each piece is handed to the system at once, so that it survives a crash of the process, but not a power cut.
+//
+// Threads: single-thread; a file has one writer. Blocks on the disk. Fault point: metrics.append.
 #pragma once
 #include <cstdint>
 #include <filesystem>
@@ -17,9 +18,11 @@ class AppendFile {
   AppendFile(const AppendFile&) = delete;
   AppendFile& operator=(const AppendFile&) = delete;
 
-  /// Appends the piece. Throws CheckpointError when it does not fit; what had been written of it is cut off again.
+  /// Appends the piece. Throws CheckpointError when the piece cannot be written; the written part of it is cut off
+  /// again.
   void append(std::string_view piece);
 
+  /// Bytes of the file, those that were there before included.
   [[nodiscard]] std::uint64_t size() const { return size_; }
   [[nodiscard]] const std::filesystem::path& path() const { return path_; }
 

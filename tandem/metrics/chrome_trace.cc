@@ -7,9 +7,9 @@
 namespace tandem {
 namespace {
 
-constexpr int kProcess = 1;
+constexpr int kProcess = 1;  // the viewers want a process number; a trace has one process
 
-// Nanoseconds are more than enough digits.
+// Rounded to nanoseconds, since more digits would only make the file larger.
 double microseconds(Clock::duration span) {
   return std::round(1e3 * std::chrono::duration<double, std::micro>(span).count()) / 1e3;
 }

@@ -1,5 +1,6 @@
-// metrics/chrome_trace.h: a trace as Chrome's trace viewer, Perfetto and speedscope read it.
+// metrics/chrome_trace.h: a trace in the format that Chrome's trace viewer, Perfetto and speedscope read.
 //
+// Threads: all.
 // Source: "Trace Event Format", complete events ("X") and thread names ("M").
 #pragma once
 #include <span>
@@ -9,8 +10,8 @@
 
 namespace tandem {
 
-/// One JSON object; times count from `begin`, in microseconds. The latest spans of each thread, in the order of their
-/// end.
+/// Returns one JSON object with the kept spans of each thread, in the order of their ends. Times count from `begin`, in
+/// microseconds.
 [[nodiscard]] std::string to_chrome_trace(std::span<const ThreadTrace> threads, Clock::time_point begin);
 
 }  // namespace tandem

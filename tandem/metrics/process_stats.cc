@@ -20,6 +20,7 @@ double seconds(clockid_t clock) {
   return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
 }
 
+// Files of /proc have no size, so they are read to their end.
 std::string content_of(const char* path) {
   std::ifstream file(path);
   return {std::istreambuf_iterator<char>(file), {}};
@@ -39,7 +40,8 @@ double peak_rss_mb() {
 }
 
 double seconds_since_process_start() {
-  // Field 22 is the start in ticks since the boot. Field 2 is the program's name in brackets and may hold spaces.
+  // Field 22 is the start in ticks since the boot (proc(5)). Field 2, the program's name in brackets, may hold spaces,
+  // so counting begins behind the last bracket.
   const std::string stat = content_of("/proc/self/stat");
   std::istringstream fields(stat.substr(stat.rfind(')') + 1));
   std::string skipped;

@@ -1,17 +1,17 @@
-// metrics/process_stats.h: what the system says about this process.
+// metrics/process_stats.h: memory and times of this process, as the system counts them.
 //
 // Threads: all. Throws RunError where /proc cannot be read.
 #pragma once
 
 namespace tandem {
 
-/// The most memory that was resident at once, in MB (10^6 bytes).
+/// The largest resident memory so far, in MB (10^6 bytes).
 [[nodiscard]] double peak_rss_mb();
 
-/// Since the process started, loading of libraries included. The system counts in ticks of 10 ms.
+/// Seconds since the process started, the loading of libraries included. The system counts in ticks of 10 ms.
 [[nodiscard]] double seconds_since_process_start();
 
-/// Processor time of the calling thread since it started. Waiting asleep costs none, spinning does.
+/// Seconds of processor time of the calling thread since it started. A sleeping wait takes none; spinning does.
 [[nodiscard]] double thread_cpu_seconds();
 
 }  // namespace tandem

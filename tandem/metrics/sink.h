@@ -1,4 +1,4 @@
-// metrics/sink.h: where the measurements of a run go, one record an update.
+// metrics/sink.h: where the measurements of a run go, one record for each update.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -11,12 +11,14 @@
 
 namespace tandem {
 
-/// One measurement: null where there is none yet, such as the mean return before the first episode has ended.
+/// One measurement. Null stands for a value that does not exist yet, such as the mean return before the first episode
+/// has ended.
 using MetricValue = std::variant<std::nullptr_t, double, std::int64_t, std::string>;
 
 /// Named measurements, in the order in which they are written. Names are unique.
 class Record {
  public:
+  /// Appends a measurement. A name that the record has already throws InvariantError.
   Record& add(std::string name, MetricValue value);
   template <typename Value>
   Record& add(std::string name, const std::optional<Value>& value) {
@@ -35,8 +37,8 @@ class Record {
   std::vector<std::pair<std::string, MetricValue>> fields_;
 };
 
-/// Threads: single-thread. write() may block on a disk; it throws CheckpointError when the record cannot be written,
-/// and what was written before is then still whole.
+/// A file, or another place, that takes records. Threads: single-thread. write() may block on a disk. It throws
+/// CheckpointError when the record cannot be written; the records before are then still whole.
 class MetricsSink {
  public:
   virtual ~MetricsSink() = default;

@@ -41,6 +41,7 @@ void put_bytes(std::string& out, std::uint64_t field, std::string_view bytes) {
 // Event: wall_time = 1 (double), step = 2 (int64), and one of file_version = 3, summary = 5, session_log = 7.
 constexpr std::uint64_t kFileVersion = 3, kSummary = 5, kSessionLog = 7;
 
+// Returns an Event of the present time with `content` as its field `field`.
 std::string event(std::int64_t step, std::uint64_t field, std::string_view content) {
   const std::chrono::duration<double> now = std::chrono::system_clock::now().time_since_epoch();
   std::string out;
@@ -61,7 +62,7 @@ void put_scalar(std::string& summary, std::string_view tag, double number) {
   put_bytes(summary, 1, value);
 }
 
-// SessionLog: status = 1, of which 1 is START: a reader forgets what older files have at this step and beyond.
+// SessionLog: status = 1, with the value START = 1. A reader then forgets the points of older files from this step on.
 std::string session_start() {
   std::string out;
   put_tag(out, 1, Wire::kVarint);
@@ -84,6 +85,8 @@ std::filesystem::path new_name(const std::filesystem::path& folder) {
                          host.empty() ? "host" : host, ".", getpid(), ".", count.fetch_add(1));
 }
 
+// The remainder of each byte, by the reversed polynomial 0x1EDC6F41. One look a byte is enough for a few hundred bytes
+// an update.
 constexpr std::array<std::uint32_t, 256> make_crc_table() {
   std::array<std::uint32_t, 256> table{};
   for (std::uint32_t i = 0; i < table.size(); ++i) {
@@ -96,6 +99,8 @@ constexpr std::array<std::uint32_t, 256> make_crc_table() {
 
 constexpr std::array<std::uint32_t, 256> kCrcTable = make_crc_table();
 
+// A checksum over bytes that hold checksums themselves is weak, so TensorFlow stores a masked one
+// (core/lib/hash/crc32c.h).
 std::uint32_t masked_crc(std::string_view bytes) { return std::rotr(crc32c(bytes), 15) + 0xa282ead8U; }
 
 }  // namespace

@@ -1,8 +1,10 @@
 // metrics/tensorboard_sink.h: the numbers of each record as scalars that TensorBoard shows.
 //
-// Writes FOLDER/events.out.tfevents.SECONDS.HOST.PID.N: TFRecord frames (length, masked CRC-32C of it, bytes, masked
-// CRC-32C of those) around protobuf Events (tensorflow/core/util/event.proto), encoded here, so that nothing of
-// TensorFlow is needed.
+// Writes FOLDER/events.out.tfevents.SECONDS.HOST.PID.N. The file holds TFRecord frames around protobuf Events
+// (tensorflow/core/util/event.proto). A frame is the length, the masked CRC-32C of the length, the bytes, and the
+// masked CRC-32C of the bytes. The encoding is done here, so nothing of TensorFlow is needed.
+//
+// Threads: single-thread. Blocks on the disk. Errors: CheckpointError, as AppendFile.
 #pragma once
 #include <cstdint>
 #include <filesystem>
@@ -16,9 +18,9 @@ namespace tandem {
 
 class TensorBoardSink : public MetricsSink {
  public:
-  /// Starts a new file in `folder`, which must exist. `step_field` names the integer field that is the horizontal axis,
-  /// such as "env_steps". A resumed run gives the step it resumes from: TensorBoard then drops what an earlier file has
-  /// beyond it.
+  /// Starts a new file in `folder`, which must exist. `step_field` names the integer field for the horizontal axis,
+  /// such as "env_steps". A resumed run gives the step that it resumes from as `resumed_at`: TensorBoard then drops the
+  /// points of earlier files beyond that step.
   TensorBoardSink(const std::filesystem::path& folder, std::string step_field, std::int64_t resumed_at = 0);
 
   /// Writes all fields that are numbers, in single precision; TensorBoard groups them by what precedes a '/' in the
@@ -32,9 +34,9 @@ class TensorBoardSink : public MetricsSink {
   AppendFile file_;
 };
 
-/// The checksum of the frames: CRC-32C (Castagnoli, RFC 3720 section 12.1).
+/// Returns the checksum of the frames, CRC-32C (Castagnoli, RFC 3720 section 12.1), before it is masked.
 [[nodiscard]] std::uint32_t crc32c(std::string_view bytes);
-/// One TFRecord frame around `bytes`.
+/// Returns one TFRecord frame around `bytes`.
 [[nodiscard]] std::string frame_tfrecord(std::string_view bytes);
 
 }  // namespace tandem

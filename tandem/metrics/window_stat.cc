@@ -33,7 +33,7 @@ std::vector<double> WindowStat::values() const {
   return ordered;
 }
 
-// Summed oldest first, and not kept up to date with each value: a running sum would depend on what has left the window.
+// Sums the values anew, oldest first. A running sum would depend on values that have left the window.
 std::optional<double> WindowStat::mean() const {
   if (values_.empty()) return std::nullopt;
   double sum = 0;

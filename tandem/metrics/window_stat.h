@@ -1,7 +1,9 @@
 // metrics/window_stat.h: statistics of the last N values, such as the returns of the last 100 episodes.
 //
-// Threads: single-thread. All results are functions of the values in the window, oldest first, and not of the history:
-// equal windows give equal bits, also after save and load. Nothing of an empty window: nullopt.
+// All results depend on the values in the window, oldest first, and not on the history. So equal windows give equal
+// bits, also after save and load. The statistics of an empty window are nullopt.
+//
+// Threads: single-thread.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -15,23 +17,23 @@ class WindowStat {
  public:
   explicit WindowStat(std::size_t capacity);
 
-  /// The newest value; the oldest leaves when the window is full.
+  /// Adds the newest value. The oldest value leaves the window when the window is full.
   void add(double value);
   void clear();
 
-  /// Values in the window: at most the capacity.
+  /// The number of values in the window, at most the capacity.
   [[nodiscard]] std::size_t count() const { return values_.size(); }
   [[nodiscard]] std::size_t capacity() const { return capacity_; }
 
   [[nodiscard]] std::optional<double> mean() const;
-  /// Of the population (divided by the count), as numpy.std.
+  /// The standard deviation of the population (divided by the count), as numpy.std.
   [[nodiscard]] std::optional<double> standard_deviation() const;
   [[nodiscard]] std::optional<double> min() const;
   [[nodiscard]] std::optional<double> max() const;
-  /// `q` in [0, 1]; linear between neighbours, as numpy.quantile. quantile(0.5) is the median.
+  /// The quantile `q`, from 0 to 1, linear between neighbours, as numpy.quantile. quantile(0.5) is the median.
   [[nodiscard]] std::optional<double> quantile(double q) const;
 
-  /// Oldest first. Adding them to an empty window of the same capacity restores it.
+  /// The values, oldest first. Adding them to an empty window of the same capacity restores this window.
   [[nodiscard]] std::vector<double> values() const;
 
  private:

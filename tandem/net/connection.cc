@@ -18,6 +18,7 @@
 namespace tandem::net {
 namespace {
 
+// Precedes the bytes of a message. The mark tells a message from anything else that may have come.
 struct Header {
   std::uint64_t bytes = 0;
   std::int64_t patience = 0;
@@ -47,6 +48,8 @@ void Connection::send(std::uint32_t kind, std::int64_t patience, std::span<const
   send_all(all, limits);
 }
 
+// Hands up to kMost parts at a time to the system, without copying them together, and drops what the system has taken
+// from the front of `parts`. Waits only when the system takes nothing.
 void Connection::send_all(std::span<Bytes> parts, const Limits& limits) {
   constexpr std::size_t kMost = 64;
   std::array<iovec, kMost> pieces{};
@@ -78,6 +81,7 @@ void Connection::send_all(std::span<Bytes> parts, const Limits& limits) {
   }
 }
 
+// The header says how many bytes follow, so a message takes one allocation.
 Message Connection::receive(const Limits& limits) {
   Header header;
   receive_all(std::as_writable_bytes(std::span(&header, 1)), limits);
@@ -88,6 +92,7 @@ Message Connection::receive(const Limits& limits) {
   return message;
 }
 
+// Tries before it waits: the bytes are often there already, and a wait costs two more system calls.
 void Connection::receive_all(std::span<std::byte> into, const Limits& limits) {
   while (!into.empty()) {
     const ssize_t got = ::recv(socket_.get(), into.data(), into.size(), MSG_DONTWAIT);

@@ -1,9 +1,13 @@
 // net/connection.h: one end of a TCP connection that carries messages between two members of a run.
 //
-// Threads: one that sends and one that receives, at the same time; hang_up() from any. Blocking: send() and receive()
-// wait for the other end until `limits`. Errors: PeerLost with the peer's number when the other end hung up or died,
-// DeadlineExceeded when a limit passed, GroupAborted when stopped. After any throw the connection is of no further use.
-// Both ends run the same build on machines of the same byte order.
+// A message is a header (its size, kind and patience) and bytes. Both ends run the same build on machines of the same
+// byte order, so headers travel as they lie in memory.
+//
+// Threads: one may send while another one receives; hang_up() may be called from any.
+// Blocking: send() and receive() wait for the other end until `limits`.
+// Errors: PeerLost with the peer's number when the other end hung up or died, DeadlineExceeded when the deadline
+// passed, GroupAborted at a stop request. After any exception the connection is of no further use, since half a message
+// may have gone.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -18,22 +22,25 @@ namespace tandem::net {
 
 using Bytes = std::span<const std::byte>;
 
+/// One message as it was received.
 struct Message {
-  std::uint32_t kind = 0;      // the meaning is the users'
-  std::int64_t patience = -1;  // milliseconds that the sender will wait for an answer; negative: no limit
+  std::uint32_t kind = 0;      // the users of the connection give it a meaning
+  std::int64_t patience = -1;  // milliseconds that the sender will wait for an answer; negative for no limit
   std::vector<std::byte> bytes{};
 };
 
 class Connection {
  public:
-  /// `peer` and `name` tell the other end in errors: "replica 0 (process 7 on alpha)".
+  /// Takes over a connected socket. `peer` and `name` stand for the other end in errors: "replica 0 (process 7 on
+  /// alpha)".
   Connection(Descriptor socket, int peer, std::string name);
 
-  /// One message of `parts` one after the other. Returns when the system has taken all of it.
+  /// Sends one message, whose bytes are `parts` one after the other. Returns when the system has taken all of it.
   void send(std::uint32_t kind, std::int64_t patience, std::span<const Bytes> parts, const Limits& limits);
+  /// Waits for the next message and returns it.
   [[nodiscard]] Message receive(const Limits& limits);
 
-  /// Ends the waits of both ends, now and later.
+  /// Ends the waits of both ends, present and later ones.
   void hang_up();
 
   [[nodiscard]] int peer() const { return peer_; }

@@ -27,10 +27,10 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// The first half is shown by who dials, the second by who answers.
+// The dialler shows the first half of the secret, and the listener answers with the second half.
 constexpr std::size_t kSecret = 32, kHalf = kSecret / 2;
 constexpr auto kToGreet = 5s;
-constexpr char kTaken = 'T';  // said by who dialled to the one of several connections that it keeps
+constexpr char kTaken = 'T';  // the dialler sends it on the one of several connections that it keeps
 
 std::string error_text(int error) { return std::generic_category().message(error); }
 
@@ -46,6 +46,7 @@ std::string make_secret() {
   return text;
 }
 
+// Returns the address as numbers; empty when the system cannot.
 std::string text_of(const sockaddr& address) {
   std::array<char, NI_MAXHOST> text{};
   const socklen_t size = address.sa_family == AF_INET6 ? sizeof(sockaddr_in6) : sizeof(sockaddr_in);
@@ -53,7 +54,7 @@ std::string text_of(const sockaddr& address) {
   return failure == 0 ? text.data() : "";
 }
 
-// Of the interfaces that are up; those of a link alone (IPv6) say nothing to another host.
+// The addresses of all interfaces that are up. Link-local addresses (IPv6, with a '%') mean nothing to another host.
 std::vector<std::string> own_addresses() {
   std::vector<std::string> addresses{"127.0.0.1"};
   ifaddrs* first = nullptr;
@@ -75,7 +76,7 @@ sockaddr_storage any_address(int family) {
   return address;  // all zeros: any address, a free port
 }
 
-// IPv6 takes IPv4 too; a host may have only the latter.
+// A socket of IPv6 takes connections of IPv4, too. A host may have IPv4 only.
 Descriptor listen_on_any() {
   for (const int family : {AF_INET6, AF_INET}) {
     Descriptor socket(::socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
@@ -98,12 +99,13 @@ int port_of(const Descriptor& socket) {
                                              : reinterpret_cast<const sockaddr_in*>(&address)->sin_port);
 }
 
+// The first bytes of the dialler.
 struct Hello {
   std::array<char, kHalf> secret{};
   Greeting greeting;
 };
 
-// All of `into`, or why not.
+// Fills `into`. Returns an empty text, or why the other end sent less.
 std::string read_exactly(int socket, std::span<std::byte> into, const Limits& limits) {
   while (!into.empty()) {
     const ssize_t got = ::recv(socket, into.data(), into.size(), MSG_DONTWAIT);
@@ -120,13 +122,14 @@ std::string read_exactly(int socket, std::span<std::byte> into, const Limits& li
   return "";
 }
 
-// One address that is tried.
+// An address that dial() tries, and how far the attempt has come.
 struct Attempt {
   std::string address, failure;
   Descriptor socket;
   enum class Stage { kConnecting, kGreeted, kOver } stage = Stage::kOver;
 };
 
+// Begins to connect, without waiting.
 void start(Attempt& attempt, const std::string& port) {
   addrinfo hints{};
   hints.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV;
@@ -152,7 +155,7 @@ void fail(Attempt& attempt, const std::string& why) {
   attempt.socket.close();
 }
 
-// Goes on after an event. True when the listener has answered.
+// Goes on with an attempt after an event of its socket. Returns true when the listener has answered with its secret.
 bool advance(Attempt& attempt, const Hello& hello, const std::string& expected, const Limits& limits) {
   if (attempt.stage == Attempt::Stage::kConnecting) {
     int error = 0;
@@ -173,6 +176,7 @@ bool advance(Attempt& attempt, const Hello& hello, const std::string& expected, 
   return why.empty() && answer == expected && ::send(attempt.socket.get(), &kTaken, 1, MSG_NOSIGNAL) == 1;
 }
 
+// Lists what became of each address, for messages.
 std::string failures_of(const std::vector<Attempt>& attempts) {
   std::string text;
   for (const Attempt& each : attempts)
@@ -189,6 +193,7 @@ Listener::Listener() : socket_(listen_on_any()), secret_(make_secret()) {
 
 void Listener::shut() { ::shutdown(socket_.get(), SHUT_RDWR); }
 
+// Accepts one connection and greets it. A stranger who says nothing holds up the others for kToGreet at most.
 Listener::Accepted Listener::accept(const Limits& limits) {
   pollfd wait{socket_.get(), POLLIN, 0};
   poll_until({&wait, 1}, limits, "a connection");
@@ -214,6 +219,8 @@ Listener::Accepted Listener::accept(const Limits& limits) {
   return accepted;
 }
 
+// Starts all attempts, and then advances whichever has an event, until one is answered or all have failed. The other
+// attempts are closed with the list, and their listeners see that nothing was taken.
 Descriptor dial(const std::string& contact, const Greeting& greeting, const Limits& limits) {
   std::istringstream in(contact);
   std::string secret, port;

@@ -1,12 +1,16 @@
-// net/contact.h: how one member of a run reaches another directly: a listener, a text that says where it is, and a
-// connection to it.
+// net/contact.h: how one member of a run reaches another directly: a listener, a text that says where the listener is,
+// and a connection to it.
 //
-// The text goes to the others by whatever they have in common (a group, a store). It names this host's addresses, of
-// which the first that answers with the listener's secret is taken: so it does not matter which of them a peer can
-// reach, nor who else listens at the same port elsewhere.
+// The listener's member publishes the text (its contact) in a group or a store. The contact names a secret, a port and
+// all addresses of the host. A dialling member tries all addresses at once and takes the first connection that answers
+// with the secret. So it does not matter which addresses a peer can reach, nor who else listens at the same port
+// elsewhere.
 //
-// Threads: single-thread, but for shut(). Blocking: accept() and dial() wait until `limits`, with DeadlineExceeded or
-// GroupAborted.
+// The greeting: the dialler sends the first half of the secret and its number, the listener answers with the second
+// half, and the dialler says which one of several connections it takes.
+//
+// Threads: single-thread, except for shut(). Blocking: accept() and dial() wait until `limits`, and then throw
+// DeadlineExceeded or GroupAborted.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -17,26 +21,28 @@
 
 namespace tandem::net {
 
-/// What a dialling member says of itself.
+/// A dialling member's introduction.
 struct Greeting {
   std::int32_t member = 0;
 };
 
 class Listener {
  public:
-  /// Listens on a free port of all addresses. Throws RunError when the system has none.
+  /// Listens on a free port of all addresses. Throws RunError when the system has no free port.
   Listener();
 
-  /// Where and with which secret; one line of text.
+  /// The contact, one line of text.
   [[nodiscard]] const std::string& contact() const { return contact_; }
-  /// The next connection. Not open when its maker did not know the secret, took another of several that it tried, or
-  /// said nothing within a second.
+  /// A connection and who made it. The socket is not open when the other end did not know the secret, took another one
+  /// of several connections, or said nothing within five seconds.
   struct Accepted {
     Descriptor socket;
     Greeting greeting;
   };
+  /// Waits for the next connection and its greeting. Throws RunError when the process has too many open files.
   [[nodiscard]] Accepted accept(const Limits& limits);
-  /// From when this returns nobody can connect any more; accept() gives at most whom it is just greeting. Threads: all.
+  /// After this call nobody can connect any more. A running accept() may still return the connection that it is
+  /// greeting. Threads: all.
   void shut();
 
  private:
@@ -44,7 +50,7 @@ class Listener {
   std::string secret_, contact_;
 };
 
-/// Connects to whom `contact` tells of. Throws RunError that lists what each address answered when none is the
+/// Connects to the listener of `contact`. Throws RunError that lists the failure of each address when none is the
 /// listener's.
 [[nodiscard]] Descriptor dial(const std::string& contact, const Greeting& greeting, const Limits& limits);
 

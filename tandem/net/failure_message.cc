@@ -10,6 +10,7 @@ namespace tandem::net {
 namespace {
 
 enum class Kind : std::int32_t { kRun, kLost, kDeadline, kAborted };
+// Precedes the text of the exception in the message's bytes.
 struct Head {
   Kind kind = Kind::kRun;
   std::int32_t peer = 0;  // kLost

@@ -1,4 +1,9 @@
-// net/failure_message.h: an exception as an answer. Internal.
+// net/failure_message.h: carries an exception in a message from the server to a client. Internal.
+//
+// The kind of error survives the way if it is one that a client treats in its own way: PeerLost, DeadlineExceeded and
+// GroupAborted. Any other exception arrives as a RunError.
+//
+// Threads: all.
 #pragma once
 #include <exception>
 
@@ -6,13 +11,14 @@
 
 namespace tandem::net {
 
-/// The kind of answers that tell of a failure; users' kinds are others.
+/// The Message::kind of an answer that carries a failure. Users of a connection use other kinds.
 inline constexpr std::uint32_t kFailure = 0xFFFFFFFF;
-/// The same without a request, and the last message: the server serves no more.
+/// The Message::kind of a failure that answers no request and is the last message: the server serves no more.
 inline constexpr std::uint32_t kFarewell = 0xFFFFFFFE;
 
+/// Makes the message of an exception.
 [[nodiscard]] Message failure_message(const std::exception& error, std::uint32_t kind = kFailure);
-/// Throws what failure_message() was made of: of the classes of RunError the same, anything else as RunError.
+/// Throws the exception of a message that failure_message() made.
 [[noreturn]] void throw_failure(const Message& message);
 
 }  // namespace tandem::net

@@ -25,6 +25,8 @@ Limits a_little_longer(const Limits& limits) {
 MessageClient::MessageClient(const ServerAddress& server, int member, const Limits& limits)
     : connection_(dial(server.contact, {.member = member}, limits), server.member, server.name) {}
 
+// Runs a step of a call. After a failure other than the server's own, no answer can be told from one of another
+// request, so the connection ends.
 template <typename Step>
 Message MessageClient::attempt(const Step& step) {
   try {
@@ -56,7 +58,7 @@ Message MessageClient::await_answer(const Limits& limits) {
   return answer;
 }
 
-// A server that went may have said why before.
+// A server that is gone may have said why before. Its farewell is then in the socket's buffer, behind the loss.
 void MessageClient::throw_farewell_or_rethrow() {
   Message farewell;
   try {

@@ -1,10 +1,13 @@
 // net/message_client.h: asks a MessageServer of another member of the run, one request at a time.
 //
-// Threads: one; hang_up() from any. Blocking: the constructor and call() wait for the server until `limits`.
-// Errors of call(): what the server's function threw, or what it told all; PeerLost with the server's number when it is
-// gone; DeadlineExceeded when it did not answer within a second after the deadline, which it is told, so that its own
-// error, which knows more, comes first; GroupAborted when stopped. After any error but the server's the client is of no
-// further use, and the server takes this member for lost.
+// The server is told the client's deadline and answers with an error of its own at that time. The client waits a second
+// longer, so that the server's error, which knows more, comes first.
+//
+// Threads: one; hang_up() may be called from any. Blocking: the constructor and call() wait for the server until
+// `limits`. Errors of call(): the exception of the server's function, or the one that the server told all members;
+// PeerLost with the server's number when the server is gone; DeadlineExceeded when it did not answer; GroupAborted at a
+// stop request. After any error but the server's own the client is of no further use, and the server takes this member
+// for lost.
 #pragma once
 #include <memory>
 #include <string>
@@ -13,22 +16,25 @@
 
 namespace tandem::net {
 
+/// How to reach a server, and what to call it.
 struct ServerAddress {
   std::string contact;  // MessageServer::contact()
-  int member = 0;       // its number, and a name for messages
-  std::string name;
+  int member = 0;       // its number in the run
+  std::string name;     // its name in messages
 };
 
 class MessageClient {
  public:
-  /// Connects. `member`: who asks.
+  /// Connects to the server. `member` is the number of the member that asks.
   MessageClient(const ServerAddress& server, int member, const Limits& limits);
 
+  /// Sends a request of `parts`, one after the other, and returns the answer.
   [[nodiscard]] Message call(std::uint32_t kind, std::span<const Bytes> parts, const Limits& limits);
-  /// The same in two, for who has something to do meanwhile: ask() returns when the system has taken the request.
+  /// The two halves of call(), for a caller that has work to do in between. ask() returns when the system has taken the
+  /// request.
   void ask(std::uint32_t kind, std::span<const Bytes> parts, const Limits& limits);
   [[nodiscard]] Message await_answer(const Limits& limits);
-  /// Ends this member's part, now and later.
+  /// Ends the present call and all later ones.
   void hang_up() { connection_.hang_up(); }
 
  private:

@@ -16,13 +16,15 @@
 namespace tandem::net {
 namespace {
 
+// The request's own deadline, and the end of its member.
 Limits limits_of(const Message& request, const std::stop_token& gone) {
   return {.deadline = request.patience < 0 ? Deadline::infinite()
                                            : Deadline::after(std::chrono::milliseconds(request.patience)),
           .stop = gone};
 }
 
-// A member and the two threads that are there for it.
+// A member's connection and the two threads that serve it. The listener passes requests to the answerer by a queue of
+// one. Whichever of the two notices the end hangs up, and so ends the other.
 class ServedMember {
  public:
   ServedMember(Descriptor socket, int member, const MessageServer::Serve& serve, const MessageServer::Lost& lost)
@@ -39,7 +41,7 @@ class ServedMember {
     say_farewell();
   }
   [[nodiscard]] int member() const { return connection_.peer(); }
-  // Returns when its loss has been told and nothing is served for it any more.
+  // Ends the connection. Returns when the loss has been told and no request of the member is being served.
   void cut() {
     connection_.hang_up();
     listener_.join();
@@ -52,6 +54,7 @@ class ServedMember {
   }
 
  private:
+  // The listener's loop. Its end stops the request that is being served, and tells the loss unless the server ends.
   void listen(const std::stop_token& stop) {
     std::string how;
     try {
@@ -66,11 +69,12 @@ class ServedMember {
     }
     gone_.request_stop();
     requests_.close();
-    if (how.empty()) return;  // asked to end: what is still being sent goes first, and then the socket is closed
+    if (how.empty()) return;  // the server ends: an answer that is being sent goes first, and then the socket is closed
     connection_.hang_up();
     lost_(connection_.peer(), how);
   }
 
+  // The answerer's loop.
   void answer_all() {
     const std::stop_token gone = gone_.get_token();
     while (const std::optional<Message> request = requests_.pop(gone)) {
@@ -90,7 +94,8 @@ class ServedMember {
     }
   }
 
-  // Sends the farewell that waits, unless somebody is sending, who does it then.
+  // Sends the farewell that waits. If another thread is sending, that thread sends the farewell afterwards. The loop
+  // looks again because a farewell may come between the other thread's last look and its unlock.
   void say_farewell() {
     for (;;) {
       {
@@ -101,7 +106,7 @@ class ServedMember {
       try {
         send_farewell();
       } catch (const RunError&) {
-        connection_.hang_up();  // gone, or it has not read for long
+        connection_.hang_up();  // the member is gone, or has not read for long
       }
       sending_.unlock();
     }
@@ -118,7 +123,7 @@ class ServedMember {
     connection_.send(farewell->kind, -1, {&bytes, 1}, {.deadline = Deadline::after({}), .stop = {}});
   }
 
-  // Nothing when it was cut short by the end of the server or of the member: the connection's end says which.
+  // Returns nothing when the end of the server or of the member cut the call short: the end of the connection tells it.
   std::optional<Message> answer_to(const Message& request, const Limits& limits) {
     try {
       return serve_(connection_.peer(), request, limits);
@@ -142,6 +147,7 @@ class ServedMember {
 
 }  // namespace
 
+// Its threads refer to it, so it lies behind a pointer and does not move.
 struct MessageServer::State {
   State(Serve serve_requests, Lost tell_lost)
       : serve(std::move(serve_requests)),
@@ -149,10 +155,11 @@ struct MessageServer::State {
         door("message-server", [this](const std::stop_token& stop) { let_in(stop); }) {}
   ~State() {
     const MutexLock lock(mutex);
-    is_ending = true;  // members are destroyed without the lock, since their threads may want it
+    is_ending = true;  // members are destroyed without the lock, since their threads may need it
   }
 
-  // Members stay in the list when they are gone: their threads are joined when they come back, or at the end.
+  // The thread that accepts connections. A member that is gone stays in the list: its threads are joined when it comes
+  // back, or at the end.
   void let_in(const std::stop_token& stop) {
     while (!stop.stop_requested()) {
       try {
@@ -161,7 +168,7 @@ struct MessageServer::State {
         const int member = accepted.greeting.member;
         for (const auto& former : members)
           if (former->member() == member) former->cut();
-        const MutexLock lock(mutex);  // before its threads run: who was answered is told what all are told
+        const MutexLock lock(mutex);  // before its threads run, so that tell_all() misses no member that is answered
         std::erase_if(members, [member](const auto& former) { return former->member() == member; });
         members.push_back(std::make_unique<ServedMember>(std::move(accepted.socket), member, serve, lost));
       } catch (const GroupAborted&) {
@@ -171,7 +178,7 @@ struct MessageServer::State {
   }
 
   void shut_door() {
-    door.request_stop();  // first: a listener that is shut finds nobody, again and again
+    door.request_stop();  // first, since accept() on a listener that is shut returns at once, again and again
     listener.shut();
   }
 

@@ -1,13 +1,15 @@
-// net/message_server.h: answers requests of the other members of a run, each on a thread of its own.
+// net/message_server.h: answers requests of the other members of a run.
 //
-// A second thread a member listens, so a member that dies is noticed at once, also while its request is being served:
-// the stop token of that request's limits is then requested, and `lost` called. A member that connects again takes the
-// place of its former connection, whose loss is told before.
+// Each member has two threads of the server: one answers its requests, one after the other, and one listens. So the
+// death of a member is noticed at once, also while its request is being served: the stop token of the request's limits
+// is then requested, and `lost` is called. A member that connects again replaces its former connection; the loss of
+// that is told first. One more thread accepts connections. Why these are threads and no event loop:
+// docs/decisions/0047.
 //
-// Threads: constructed and destroyed by one; `serve` and `lost` are called on the server's threads, for different
+// Threads: one constructs and destroys the server. `serve` and `lost` are called on the server's threads, for different
 // members at the same time. Blocking: nothing here waits for a member; the destructor cuts all connections.
-// Errors: what `serve` throws is thrown by the member's MessageClient::call(), unless it is GroupAborted because the
-// server ends: then the connection ends unanswered, and call() throws PeerLost.
+// Errors: an exception of `serve` is thrown by the member's MessageClient::call(). There is one exception: when `serve`
+// throws GroupAborted because the server ends, the connection ends without an answer, and call() throws PeerLost.
 #pragma once
 #include <functional>
 #include <memory>
@@ -19,23 +21,23 @@ namespace tandem::net {
 
 class MessageServer {
  public:
-  /// The answer to `request`. `limits`: the member waits no longer, or is gone.
+  /// Returns the answer to `request`. `limits` end when the member waits no longer, or is gone.
   using Serve = std::function<Message(int member, const Message& request, const Limits& limits)>;
-  /// The member's connection has ended; `how` tells.
+  /// Called when the member's connection has ended; `how` says how.
   using Lost = std::function<void(int member, const std::string& how)>;
 
   MessageServer(Serve serve, Lost lost);
   ~MessageServer();
 
-  /// Tells all members that the run has failed: what they ask now, or later, throws this. Never waits: one that is
-  /// just being answered is passed over. Threads: all, also from `lost`.
+  /// Tells all members that the run has failed: their present and later calls throw `why`. Never waits: a member that
+  /// is just being answered is told by the thread that answers. Threads: all, also from `lost`.
   void tell_all(const std::exception& why);
 
-  /// Lets in nobody who dials after this has returned: they are told at once that there is no one. Who is in, or just
-  /// being let in, stays. Waits for nobody. Threads: all.
+  /// Accepts no more connections: a member that dials after this call fails at once. Members that are connected, or are
+  /// just being accepted, stay. Waits for nobody. Threads: all.
   void shut_door();
 
-  /// For MessageClient, by whatever way reaches the others.
+  /// The text with which a MessageClient reaches this server.
   [[nodiscard]] const std::string& contact() const;
 
  private:

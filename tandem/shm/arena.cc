@@ -17,7 +17,7 @@ Arena::Arena(std::shared_ptr<Region> region, int rank)
       end_(begin_) {}
 
 std::shared_ptr<std::byte> Arena::allocate(std::uint64_t bytes) {
-  // Rounding would wrap around for sizes that no machine has.
+  // Cut to one byte more than the arena has: rounding larger sizes up could wrap around.
   const std::uint64_t whole = std::min(std::max<std::uint64_t>(bytes, 1), limit_ - begin_ + 1);
   const std::uint64_t rounded = (whole + kPage - 1) / kPage * kPage;
   const std::uint64_t begin = take(rounded);
@@ -25,7 +25,8 @@ std::shared_ptr<std::byte> Arena::allocate(std::uint64_t bytes) {
           [self = shared_from_this(), begin, rounded](std::byte*) { self->give_back(begin, rounded); }};
 }
 
-// First fit, else new pages at the end, behind what is free there.
+// Takes the first free range that is large enough. Otherwise takes new pages at the end, together with a free range
+// that lies there.
 std::uint64_t Arena::take(std::uint64_t bytes) {
   const MutexLock lock(mutex_);
   for (auto range = free_.begin(); range != free_.end(); ++range) {
@@ -50,6 +51,7 @@ std::uint64_t Arena::take(std::uint64_t bytes) {
   return end_ - bytes;
 }
 
+// Merges the range with the free ranges on both sides, so that no two free ranges ever touch.
 void Arena::give_back(std::uint64_t begin, std::uint64_t bytes) {
   const MutexLock lock(mutex_);
   const auto after = free_.find(begin + bytes);

@@ -1,10 +1,11 @@
-// shm/arena.h: gives out one rank's part of the shared region. The other ranks have it mapped already, so nothing is
-// exchanged and nobody waits: an address in it is an offset to all of them.
+// shm/arena.h: gives out one rank's part of the shared region. All ranks have mapped the region already, so allocating
+// exchanges nothing and waits for nobody. Other ranks find a buffer by its offset in the region.
 //
-// Memory that is given back is kept for the next allocation and never returned to the system before the group's end: it
-// is made for few, large and long-lived buffers.
+// Memory that is given back is kept for the next allocation and goes back to the system only at the end of the group.
+// The arena is made for few, large and long-lived buffers.
 //
-// Threads: all. The memory outlives the arena's owner: each Allocation holds the arena, and the arena the region.
+// Threads: all. Ownership: each allocation holds the arena, and the arena holds the region, so the memory may outlive
+// the group.
 #pragma once
 #include <cstdint>
 #include <map>
@@ -19,8 +20,8 @@ class Arena : public std::enable_shared_from_this<Arena> {
  public:
   Arena(std::shared_ptr<Region> region, int rank);
 
-  /// At least one byte, aligned to a page. Freed when the last copy of the pointer is gone. Its content is that of
-  /// earlier uses. Throws RunError when memory is short.
+  /// Allocates `bytes` bytes, at least one, aligned to a page. The content is whatever earlier uses left. The memory is
+  /// given back when the last copy of the pointer is gone. Throws RunError when memory is short.
   [[nodiscard]] std::shared_ptr<std::byte> allocate(std::uint64_t bytes);
 
  private:
@@ -30,8 +31,8 @@ class Arena : public std::enable_shared_from_this<Arena> {
   const std::shared_ptr<Region> region_;
   const std::uint64_t begin_, limit_;
   Mutex mutex_;
-  std::uint64_t end_ TANDEM_GUARDED_BY(mutex_);                            // behind the pages that were ever taken
-  std::map<std::uint64_t, std::uint64_t> free_ TANDEM_GUARDED_BY(mutex_);  // begin to bytes; no two touch
+  std::uint64_t end_ TANDEM_GUARDED_BY(mutex_);                            // the end of all pages taken so far
+  std::map<std::uint64_t, std::uint64_t> free_ TANDEM_GUARDED_BY(mutex_);  // begin to bytes; no two ranges touch
 };
 
 }  // namespace tandem::shm

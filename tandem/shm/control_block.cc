@@ -38,7 +38,8 @@ void throw_closed(Cause cause, ClosedBy by, int lost, const std::string& message
   throw GroupAborted(message);
 }
 
-// Whoever comes second also closes the counters: the first may have been stopped or killed before it did.
+// A second rank that closes the group closes the counters again: the first one may have been stopped or killed before
+// it closed them.
 void ControlBlock::close(int rank) {
   std::int32_t open = kOpen;
   closed_by.compare_exchange_strong(open, rank);

@@ -1,7 +1,10 @@
-// shm/control_block.h: what the ranks of a host group know of each other, in memory that all of them have mapped.
+// shm/control_block.h: the state of a host group, in memory that all its ranks have mapped.
 //
-// Each rank writes its own RankBlock; everybody reads all of them. What was written before `posted` or `finished` was
-// advanced is visible to whoever saw the count.
+// Each rank writes its own RankBlock, and all ranks read all blocks. A rank that sees a count of `posted` or `finished`
+// also sees everything that the block's owner wrote before it advanced the count. Processes of one build share the
+// block, so its layout needs no version of its own (shm/meeting.cc checks the build).
+//
+// Threads: all, in every process of the group, as each member says.
 #pragma once
 #include <sched.h>
 
@@ -16,28 +19,29 @@
 
 namespace tandem::shm {
 
-/// Ranks of a group at most: their lifelines are passed in one message, which carries up to 253 descriptors.
+/// The most ranks of a group. Their lifelines are passed in one message, which carries up to 253 descriptors.
 inline constexpr int kMostRanks = 250;
-/// Collectives that a rank may have started and not waited for.
+/// The most collectives that a rank may have started and not waited for.
 inline constexpr std::uint64_t kDepth = 128;
-/// Payloads up to this size travel in the slot of their posting. Larger slots, a page apart, fell onto the same lines
-/// of the caches: 8 bytes then took 0.7 us instead of 0.3, and 4 KiB 3.3 us instead of 0.4 in the group's memory.
+/// Payloads up to this size travel in the slot of their posting. Larger slots would lie a page apart and share the same
+/// lines of the caches: 8 bytes then took 0.7 us instead of 0.3, and 4 KiB took 3.3 us instead of 0.4 in the group's
+/// memory.
 inline constexpr std::size_t kInlineBytes = 1024;
 
 enum class Operation : std::uint32_t { kAllReduce, kBroadcast, kAllGather, kAllGatherEqual, kBarrier };
 
-/// What a rank brings to a collective.
+/// A rank's part in a collective: the operation, and where its payload lies.
 struct alignas(64) Posting {
   static constexpr std::uint64_t kInSlot = ~std::uint64_t{0};
 
   Operation operation{};
-  std::int32_t root = 0;           // broadcast: what messages call it
-  std::int64_t count = 0;          // elements
-  std::array<char, 16> type{};     // of the elements, for comparison and messages; ends with a zero
-  std::uint64_t offset = kInSlot;  // of the payload in the shared region
+  std::int32_t root = 0;           // of a broadcast: the root's name in messages
+  std::int64_t count = 0;          // number of elements
+  std::array<char, 16> type{};     // type of the elements, for comparison and messages; ends with a zero
+  std::uint64_t offset = kInSlot;  // where the payload lies in the shared region
 };
 
-/// "all_reduce of 1000 x float32", "broadcast of 8 x int64 from rank 1", "barrier".
+/// Returns "all_reduce of 1000 x float32", "broadcast of 8 x int64 from rank 1" or "barrier".
 [[nodiscard]] std::string describe(const Posting& posting);
 /// Whether the two belong to the same collective. Sizes in an all_gather may differ.
 [[nodiscard]] bool agree(const Posting& a, const Posting& b);
@@ -45,34 +49,37 @@ struct alignas(64) Posting {
 /// Why a member closed its group.
 enum class Cause : std::uint32_t { kAborted, kStopped, kDeadline, kMismatch, kLost, kLeft };
 
-/// Whose deadline, in Cause::kDeadline, had passed.
+/// Which member's deadline had passed, for Cause::kDeadline.
 enum class ClosedBy { kMe, kAnother };
 
-/// PeerLost(`lost`) when somebody is gone, RunError for a mismatch, DeadlineExceeded for who closed the group at its
-/// own deadline; else GroupAborted.
+/// Throws the error that a closed group means for this member: PeerLost(`lost`) when a member is gone, RunError for a
+/// mismatch, DeadlineExceeded for the member that closed the group at its own deadline, and GroupAborted otherwise.
 [[noreturn]] void throw_closed(Cause cause, ClosedBy by, int lost, const std::string& message);
 
-/// What the rank that closed the group wrote about it.
+/// Why the rank closed the group.
 struct Closing {
   Cause cause{};
   std::int32_t lost = 0;          // the rank that is gone, for kLost and kLeft
-  std::array<char, 4000> text{};  // with the reports of other groups
+  std::array<char, 4000> text{};  // the reason, with the reports of other groups
 };
 
 // Note [Slots are free when they come round again]
-// Who has completed collective t has seen all others post t, and who posts t has finished all up to t - kDepth. So
-// everybody has finished t - kDepth when anybody posts t + kDepth at most, 2 * kDepth later: a posting and its slot may
-// be overwritten without asking, though an inline collective ends without waiting for the slower readers.
+// A rank that has completed collective t has seen all other ranks post t. A rank that posts t has finished all
+// collectives up to t - kDepth. So when any rank posts t + kDepth, all ranks have finished t - kDepth, 2 * kDepth
+// collectives before. A posting and its slot may therefore be overwritten without asking, although an inline collective
+// ends without waiting for the slower readers.
 inline constexpr std::uint64_t kSlots = 2 * kDepth;
 
+/// The part of the memory that one rank writes. Members that are written at different times lie on cache lines of their
+/// own.
 struct alignas(64) RankBlock {
   SharedCounter posted;                    // collectives whose posting can be read
-  alignas(64) SharedCounter finished;      // collectives that this rank has done its part of
-  std::atomic<std::int64_t> last_sign{0};  // steady clock, nanoseconds: when it last posted or finished one
-  std::atomic<bool> left{false};           // it destroyed its group, rather than died
+  alignas(64) SharedCounter finished;      // collectives of which this rank has done its part
+  std::atomic<std::int64_t> last_sign{0};  // when it last posted or finished one: nanoseconds of the steady clock
+  std::atomic<bool> left{false};           // the rank destroyed its group and did not die
   std::int32_t process = 0;
-  cpu_set_t cores{};  // that it may run on
-  Closing closing;    // to be read when the group says that this rank closed it
+  cpu_set_t cores{};  // the cores that the rank may run on
+  Closing closing;    // valid when the group says that this rank closed it
   alignas(64) std::array<Posting, kSlots> postings;
   alignas(64) std::array<std::array<std::byte, kInlineBytes>, kSlots> slots;
 
@@ -81,22 +88,23 @@ struct alignas(64) RankBlock {
   std::byte* slot(std::uint64_t ticket) { return slots[ticket % kSlots].data(); }
 };
 
+/// The head of the shared memory. The RankBlocks of all ranks follow it.
 struct ControlBlock {
   static constexpr std::int32_t kOpen = -1;
 
   alignas(64) std::atomic<std::int32_t> closed_by{kOpen};  // the first rank that closed the group; it stays
   std::int32_t size = 0;
-  ArrivalGate<kSlots> all_posted, all_finished;  // of a group that waits at gates; see Exchange
+  ArrivalGate<kSlots> all_posted, all_finished;  // used where ranks have no core each; see Exchange
 
   [[nodiscard]] RankBlock& rank(int rank) { return reinterpret_cast<RankBlock*>(this + 1)[rank]; }
   [[nodiscard]] bool is_open() const { return closed_by.load(std::memory_order_seq_cst) == kOpen; }
 
-  /// Closes the group on behalf of `rank`, whose `closing` says why, and ends every wait of every rank.
+  /// Closes the group on behalf of `rank`, which has filled in its `closing`, and ends every wait of every rank.
   void close(int rank);
 
-  /// Bytes that a group of `ranks` needs.
+  /// The number of bytes that a group of `ranks` ranks needs.
   static std::size_t bytes(int ranks);
-  /// Makes one for `ranks` ranks in zeroed memory of that size.
+  /// Makes a block for `ranks` ranks in zeroed memory of that size.
   static ControlBlock* construct(void* memory, int ranks);
 };
 static_assert(sizeof(ControlBlock) % alignof(RankBlock) == 0);

@@ -13,7 +13,8 @@
 namespace tandem::shm {
 namespace {
 
-// Of all ranks, and the same answer on all. Those that are bound to a core each do not see each other's.
+// Counts the cores of all ranks together, since ranks that are bound to one core each see only their own. The answer is
+// the same on all ranks.
 int cores_of(ControlBlock& control) {
   cpu_set_t cores;
   CPU_ZERO(&cores);
@@ -27,10 +28,10 @@ constexpr std::uint32_t kShown = 4;
 
 double age_of(std::int64_t sign) { return seconds_since(Clock::time_point(Clock::duration(sign))); }
 
-// One line a rank, each after a line break: its process, when it last posted or finished a collective, how many it
-// finished, and the last few that it posted; each called as `names` says. Never blocks, whatever the ranks do
-// meanwhile. A rank that still runs overwrites the posting that it made kSlots collectives ago, never one of its last
-// few.
+// Returns one line for each rank, after a line break: its process, when it last posted or finished a collective, how
+// many collectives it finished, and the last few that it posted. `names` are the names of the ranks. Never blocks,
+// whatever the ranks do meanwhile: a rank that still runs may overwrite the posting that it made kSlots collectives
+// ago, but never one of its last few.
 std::string describe_ranks(ControlBlock& control, std::span<const int> names) {
   std::ostringstream text;
   text << std::fixed << std::setprecision(1);
@@ -75,6 +76,7 @@ std::uint64_t Exchange::next() const {
   return posted_;
 }
 
+// The gate comes before the counter: a rank whose counter has moved has arrived at the gate for certain.
 bool Exchange::post(const Posting& posting) {
   block(rank_).posting(posted_) = posting;
   sign();
@@ -84,6 +86,7 @@ bool Exchange::post(const Posting& posting) {
   return came_last;
 }
 
+// Each rank compares the postings for itself. Sums over different tensors would give garbage without an error.
 void Exchange::await_postings(std::uint64_t ticket, const Limits& limits) {
   TANDEM_CHECK(ticket == finished_ && ticket < posted_, "collectives are waited for in the order of their start");
   await(&RankBlock::posted, control_.all_posted, ticket, limits);
@@ -110,6 +113,7 @@ void Exchange::await_finishes(std::uint64_t ticket, const Limits& limits) {
   await(&RankBlock::finished, control_.all_finished, ticket, limits);
 }
 
+// Without gates the ranks are waited for in turn; usually all have come when the first one is looked at.
 void Exchange::await(SharedCounter RankBlock::*counter, Gate& gate, std::uint64_t ticket, const Limits& limits) {
   if (has_gates_) {
     if (!gate.opened().has_reached(count_after(ticket))) sleep(counter, gate.opened(), ticket, limits);
@@ -122,6 +126,8 @@ void Exchange::await(SharedCounter RankBlock::*counter, Gate& gate, std::uint64_
   }
 }
 
+// 1. Makes a stop request close the group. 2. Sleeps, and calls the missing ranks at the deadline. 3. Closes the group
+// if the ranks are still missing, and throws the reason, which may be another rank's.
 void Exchange::sleep(SharedCounter RankBlock::*counter, SharedCounter& waited_for, std::uint64_t ticket,
                      const Limits& limits) {
   const auto waiting = [&] {
@@ -134,8 +140,9 @@ void Exchange::sleep(SharedCounter RankBlock::*counter, SharedCounter& waited_fo
                                    [&] { close(Cause::kStopped, concat(waiting(), " until it was asked to stop")); });
   const SharedCounter::Outcome outcome = sleep_and_call(counter, waited_for, ticket, limits);
   if (outcome == SharedCounter::Outcome::kReached) return;
-  // A rank counts itself when it has passed the gate: who is stopped, or dies, before it opened it is missing.
-  if (has_gates_ && missing(counter, ticket).empty()) return;  // it was opened just now
+  // The gate may have been opened just now. A rank advances its own counter only after it has arrived at the gate, so a
+  // rank that was stopped or died before is missing.
+  if (has_gates_ && missing(counter, ticket).empty()) return;
   if (outcome == SharedCounter::Outcome::kDeadline) {
     close(Cause::kDeadline, concat(waiting(),
                                    " until the deadline; it is stopped or stuck in its own work, or took another "
@@ -162,6 +169,7 @@ SharedCounter::Outcome Exchange::sleep_and_call(SharedCounter RankBlock::*counte
   return outcome;
 }
 
+// Under the lock: sleeping_on_ may not go away between the look and the wake-up.
 void Exchange::expire() {
   const MutexLock lock(sleeping_);
   if (sleeping_on_ == nullptr) return;
@@ -169,7 +177,7 @@ void Exchange::expire() {
   sleeping_on_->wake();
 }
 
-// The reason is written before the group is closed with it, so that nobody ever sees half of one; and only once, since
+// The reason is written before the group is closed, so no rank ever sees half a reason. It is written only once, since
 // a closed group stays closed.
 void Exchange::close(Cause cause, int lost, const std::string& why) {
   {
@@ -186,7 +194,7 @@ void Exchange::close(Cause cause, int lost, const std::string& why) {
   tell_closed();
 }
 
-// A rank that has closed the group hangs up too: then the reason is there already, and it is that which is told.
+// A rank that has closed the group hangs up, too. In that case its reason stands already, and close() keeps it.
 void Exchange::on_hang_up(int peer) {
   const RankBlock& lost = block(peer);
   const bool left = lost.left.load();
@@ -194,7 +202,8 @@ void Exchange::on_hang_up(int peer) {
         concat("rank ", name(peer), " (process ", lost.process, ")", left ? " left the group" : " died"));
 }
 
-// Who only leaves is no news to those who need nothing more of it; the others find out.
+// An orderly leave is not told: ranks that need nothing more from the leaver go on, and the others find out in their
+// waits.
 void Exchange::tell_closed() {
   const int by = control_.closed_by.load(std::memory_order_seq_cst);
   if (block(by).closing.cause != Cause::kLeft && !told_.exchange(true)) on_close_(why_closed());
@@ -216,6 +225,7 @@ void Exchange::sign() {
   block(rank_).last_sign.store(Clock::now().time_since_epoch().count(), std::memory_order_relaxed);
 }
 
+// The ranks whose `counter` has not reached collective `ticket`.
 std::vector<int> Exchange::missing(SharedCounter RankBlock::*counter, std::uint64_t ticket) const {
   std::vector<int> ranks;
   for (int rank = 0; rank < size_; ++rank) {

@@ -1,15 +1,20 @@
-// shm/exchange.h: the order of collectives of a host group, seen from one rank: who has posted what, who has finished,
-// and why it all ended.
+// shm/exchange.h: the order of collectives of a host group, seen from one rank: which rank has posted what, which ranks
+// have finished, and why the group was closed.
 //
-// A collective is: post, wait until all have posted, work, finish, and, where others read or write this rank's memory,
-// wait until all have finished. Collectives are numbered from 0; all ranks post the same ones in the same order.
+// A collective has these steps:
+//   1. Each rank posts what it brings.
+//   2. Each rank waits until all have posted.
+//   3. Each rank does its part of the work, and says that it has finished.
+//   4. Where ranks read or write each other's memory, each waits until all have finished.
+// Collectives are numbered from 0 (their tickets). All ranks post the same collectives in the same order.
 //
-// Threads: one, but close(), expire() and is_open() may be called from any. Blocking: the two waits, until their
-// limits; they spin a little if each rank can have a core of its own, then sleep; else they sleep at a gate. Peers that
-// died or left are seen at once; those that are missing at the deadline are called first if `limits` give them time to
-// answer. Errors: PeerLost, DeadlineExceeded, RunError (ranks came with different collectives), GroupAborted; each with
-// what every rank did last. The first one closes the group for all ranks and for ever: pending and later waits throw,
-// except for what all ranks had done before.
+// Threads: one; close(), expire() and is_open() may be called from any.
+// Blocking: the two waits, until their limits. If each rank can have a core of its own, a wait spins a little and then
+// sleeps; otherwise it sleeps at a gate. A peer that died or left ends a wait at once. At the deadline the missing
+// ranks are called first, if `limits` give them time to answer. Errors: PeerLost, DeadlineExceeded, RunError (ranks
+// came with different collectives) and GroupAborted. Each message says what every rank did last. The first error closes
+// the group for all ranks and for ever: pending and later waits throw, except for collectives that all ranks had
+// completed.
 #pragma once
 #include <atomic>
 #include <cstdint>
@@ -27,20 +32,21 @@ namespace tandem::shm {
 
 class Exchange {
  public:
-  /// What ends the group other than a rank's orderly leave, and on whatever rank, is told to `on_close` once: by the
-  /// thread that closes it here, or else by the watching thread, at once and whatever this rank does meanwhile.
+  /// Called once when the group is closed, on whatever rank and for any reason but a rank's orderly leave. The call
+  /// comes from the thread that closes the group here, or else from the watching thread, whatever this rank does
+  /// meanwhile.
   using OnClose = std::function<void(const std::string& why)>;
-  /// Told, by the watching thread, when a rank calls this one: its deadline has passed, and it waits for this rank.
+  /// Called by the watching thread when another rank, whose deadline has passed, waits for this one.
   using OnCall = std::function<void()>;
   Exchange(Meeting meeting, OnClose on_close, OnCall on_call);
-  /// Leaves: what the others still wait for here will not come. Does not wait.
+  /// Leaves the group: the others get nothing more from this rank. Does not wait.
   ~Exchange();
   Exchange(const Exchange&) = delete;
   Exchange& operator=(const Exchange&) = delete;
 
   [[nodiscard]] int rank() const { return rank_; }
   [[nodiscard]] int size() const { return size_; }
-  /// What messages call a rank.
+  /// The name of a rank in messages.
   [[nodiscard]] int name(int rank) const { return names_[static_cast<std::size_t>(rank)]; }
   [[nodiscard]] const std::shared_ptr<Region>& region() const { return region_; }
 
@@ -48,28 +54,30 @@ class Exchange {
   [[nodiscard]] std::uint64_t next() const;
   /// Room for a payload of up to kInlineBytes in collective `ticket`.
   [[nodiscard]] std::byte* slot(int rank, std::uint64_t ticket) { return block(rank).slot(ticket); }
-  /// Where ranks sleep at gates: whether this one came last, which is true on one of them. Else false.
+  /// Posts this rank's part of the next collective. Returns true on the rank that posted last, where ranks sleep at
+  /// gates; otherwise returns false.
   bool post(const Posting& posting);
-  /// Whether ranks sleep at gates, as they have no core each. The same on all.
+  /// Whether ranks sleep at gates, because they have no core each. The answer is the same on all ranks.
   [[nodiscard]] bool has_gates() const { return has_gates_; }
-  /// That the ranks may run on, all together. The same on all.
+  /// The number of cores that all ranks together may run on. The answer is the same on all ranks.
   [[nodiscard]] int cores() const { return cores_; }
 
-  /// What `rank` posted; for this rank's own, and after await_postings() for all.
+  /// The posting of `rank`: at any time for this rank, and after await_postings() for all ranks.
   [[nodiscard]] const Posting& posting(int rank, std::uint64_t ticket) { return block(rank).posting(ticket); }
-  /// Returns when all have posted the same as this rank.
+  /// Returns when all ranks have posted, the same as this rank.
   void await_postings(std::uint64_t ticket, const Limits& limits);
-  /// Says that this rank has done its part. In the order of the tickets.
+  /// Says that this rank has done its part. Call it in the order of the tickets.
   void finish(std::uint64_t ticket);
+  /// Returns when all ranks have finished.
   void await_finishes(std::uint64_t ticket, const Limits& limits);
 
-  /// Ends it for all ranks. The first reason stays.
+  /// Closes the group for all ranks. The first reason stays.
   void close(Cause cause, const std::string& why) { close(cause, rank_, why); }
   [[nodiscard]] bool is_open() const { return control_.is_open(); }
-  /// As if the deadline of the wait that this rank is in had passed; nothing if it is in none. A wait that has just
-  /// begun may miss it: to be repeated.
+  /// Makes the wait that this rank is in end as if its deadline had passed. Does nothing when the rank is in no wait. A
+  /// wait that has just begun may miss it, so callers repeat the call.
   void expire();
-  /// Throws why the group was closed.
+  /// Throws the error that says why the group was closed.
   [[noreturn]] void throw_closed() const;
 
  private:
@@ -93,14 +101,14 @@ class Exchange {
   const std::vector<int> names_;
   const OnClose on_close_;
   std::atomic<bool> told_{false};
-  const int cores_;  // that the ranks may run on
+  const int cores_;  // how many the ranks may run on
   const SpinBudget spin_;
   const bool has_gates_;  // where spinning would only keep others from their core
   std::uint64_t posted_ = 0, finished_ = 0;
   Mutex sleeping_;
-  SharedCounter* sleeping_on_ TANDEM_GUARDED_BY(sleeping_) = nullptr;  // or null
+  SharedCounter* sleeping_on_ TANDEM_GUARDED_BY(sleeping_) = nullptr;  // null outside of waits
   std::atomic<bool> hurried_{false};
-  Mutex closing_;        // for this rank's record of why it closed the group
+  Mutex closing_;        // guards this rank's record of why it closed the group
   LifelineWatch watch_;  // hangs up when this rank closes the group, to wake the others
 };
 

@@ -12,14 +12,14 @@ namespace {
 namespace fs = std::filesystem;
 constexpr std::uint64_t kUnlimited = std::numeric_limits<std::uint64_t>::max();
 
-// The number that a file holds; none where it says "max" or is not there.
+// Returns the number in a file; nothing where the file says "max" or does not exist.
 std::optional<std::uint64_t> number_in(const fs::path& file) {
   std::ifstream in(file);
   std::uint64_t number = 0;
   return in >> number ? std::optional(number) : std::nullopt;
 }
 
-// The number behind a word: "MemAvailable: 123 kB", "inactive_file 456".
+// Returns the number behind `word` at the start of a line: "MemAvailable: 123 kB", "inactive_file 456".
 std::optional<std::uint64_t> number_behind(const fs::path& file, const std::string& word) {
   std::ifstream in(file);
   for (std::string first, rest; in >> first; std::getline(in, rest)) {
@@ -36,6 +36,8 @@ struct Names {
 constexpr Names kVersion1{"memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"};
 constexpr Names kVersion2{"memory.max", "memory.current", "inactive_file"};
 
+// What is left of the limit of one control group. Files that were only read once (inactive) can be dropped, so they
+// count as free.
 std::uint64_t free_in(const fs::path& cgroup, const Names& names) {
   const auto limit = number_in(cgroup / names.limit), usage = number_in(cgroup / names.usage);
   if (!limit || !usage) return kUnlimited;
@@ -44,7 +46,8 @@ std::uint64_t free_in(const fs::path& cgroup, const Names& names) {
   return *limit - std::min(*limit, used);
 }
 
-// The limits of a group and of all that it lies in. A container may see its own group as the root.
+// The least of what is left in a control group and in all groups around it. A container may see its own group as the
+// root, hence the root's limit too.
 std::uint64_t free_up_to(const fs::path& root, fs::path cgroup, const Names& names) {
   std::uint64_t free = free_in(root, names);
   for (cgroup = cgroup.relative_path(); !cgroup.empty(); cgroup = cgroup.parent_path()) {

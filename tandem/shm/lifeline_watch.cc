@@ -21,7 +21,7 @@ Descriptor make_eventfd() {
   return made;
 }
 
-// Takes all calls that have come. False when nobody is left to call: whoever called is gone, too.
+// Takes all calls that have come. Returns false when all other ranks are gone: nobody waits for an answer then.
 bool take_calls(const Descriptor& own) {
   std::array<char, 64> calls{};
   ssize_t taken = 0;
@@ -57,10 +57,12 @@ LifelineWatch::LifelineWatch(Descriptor own, std::vector<Descriptor> peers, std:
 
 void LifelineWatch::hang_up() const { (void)::shutdown(own_.get(), SHUT_RDWR); }
 
+// Sleeps on the peers' lifelines, on its own and on the eventfd that a stop request writes to. A lifeline that has hung
+// up is taken out of the list, or poll() would return at once for ever.
 void LifelineWatch::watch(const std::stop_token& stop) {
   const std::stop_callback on_stop(stop, [this] { (void)::eventfd_write(stopped_.get(), 1); });
   std::vector<pollfd> waits;
-  for (const Descriptor& peer : peers_) waits.push_back({peer.get(), POLLIN, 0});  // -1 is passed over
+  for (const Descriptor& peer : peers_) waits.push_back({peer.get(), POLLIN, 0});  // poll() passes -1 over
   const std::size_t own = waits.size();
   waits.push_back({own_.get(), POLLIN, 0});
   waits.push_back({stopped_.get(), POLLIN, 0});
@@ -75,7 +77,7 @@ void LifelineWatch::watch(const std::stop_token& stop) {
     if (take_calls(own_)) {
       on_call_();
     } else {
-      waits[own].fd = -1;  // all others are gone: that is no call, and nobody waits for an answer
+      waits[own].fd = -1;  // all other ranks are gone
     }
   }
 }

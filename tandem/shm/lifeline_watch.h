@@ -1,11 +1,12 @@
-// shm/lifeline_watch.h: how the ranks of a host see that a rank is gone, and call it: a pair of connected sockets for
-// each rank, and a thread that sleeps until one of the others' hangs up, or until a peer calls this rank.
+// shm/lifeline_watch.h: how the ranks of a host notice that a rank is gone, and how they call it.
 //
-// When the end that all others hold hangs up, the rank has died, or has hung up itself. (A child that it forks without
-// exec would hold its own end too, and hide the death.) A byte that is written there is a call.
+// Each rank has a lifeline, a pair of connected sockets: the rank holds one end, and all other ranks hold the other
+// end. When the rank dies, the kernel closes its end, and the others' end hangs up at once, whatever the rank was
+// doing. A byte that is written to the others' end is a call. (A child that a rank forks without exec also holds the
+// rank's own end, and so hides the rank's death.) A thread sleeps until a lifeline hangs up or a call comes.
 //
-// Threads: the callbacks run on the watching thread, the first once per peer; call() and hang_up() from any. The
-// destructor ends the thread and joins it.
+// Threads: the callbacks run on the watching thread, `on_end` once for each peer; call() and hang_up() may be called
+// from any thread. The destructor ends the thread and joins it.
 #pragma once
 #include <functional>
 #include <vector>
@@ -16,23 +17,24 @@
 namespace tandem::shm {
 
 struct Lifeline {
-  Descriptor own, others;
+  Descriptor own, others;  // the end of the rank itself, and the end that all other ranks hold
 };
 
+/// Makes a pair of connected sockets. Throws RunError when the system refuses.
 [[nodiscard]] Lifeline make_lifeline();
 
-/// Calls the rank at the other end. One that is gone, or has not answered many calls, is not called.
+/// Calls the rank at the other end. Does nothing when the rank is gone, or has left many calls unanswered.
 void call(const Descriptor& others);
 
 class LifelineWatch {
  public:
-  /// Of the peers' lifelines, those that are open are watched; `on_end` gets the index of one that hung up. `on_call`:
-  /// a peer that is still there called this rank; that the last one hung up is no call.
+  /// Watches those of the peers' lifelines that are open. `on_end` gets the index of a lifeline that hung up. `on_call`
+  /// is called when a peer that is still there has called this rank; the end of the last peer is no call.
   LifelineWatch(Descriptor own, std::vector<Descriptor> peers, std::function<void(int)> on_end,
                 std::function<void()> on_call);
 
   void call(int peer) const { shm::call(peers_[static_cast<std::size_t>(peer)]); }
-  /// To the others it is as if this rank died: they wake.
+  /// Makes the other ranks notice as if this rank had died, which wakes them.
   void hang_up() const;
 
  private:

@@ -17,16 +17,17 @@
 namespace tandem::shm {
 namespace {
 
-// Changes whenever the control block or the messages do.
+// Two builds with different control blocks or messages have different versions, and refuse to meet.
 constexpr std::uint64_t kVersion = 0x7461'6e64'656d'0001 + (sizeof(RankBlock) << 16) + sizeof(ControlBlock);
 
+// How a rank introduces itself.
 struct Hello {
   std::uint64_t version = kVersion;
   std::int32_t rank = 0, size = 0, process = 0;
   cpu_set_t cores{};
 };
 
-// With the region and all lifelines, or with why there is none.
+// Rank 0's answer. It comes with the region and all lifelines, or says why the group does not come about.
 struct Answer {
   std::array<char, 1000> refusal{};
 };
@@ -41,7 +42,7 @@ std::span<std::byte> room_of(Message& message) {
   return std::as_writable_bytes(std::span(&message, 1));
 }
 
-// In place of none.
+// The ranks' names where none are given.
 std::vector<int> counted_from_0(int size) {
   std::vector<int> names(static_cast<std::size_t>(size));
   std::iota(names.begin(), names.end(), 0);
@@ -67,12 +68,14 @@ void introduce(const Hello& hello, Region& region) {
   block.cores = hello.cores;
 }
 
-// A connection to rank 0 and, once it has said who it is, the rank at its other end.
+// A connection to rank 0, and the rank at its other end once that has said who it is.
 struct Guest {
   Descriptor socket, lifeline;
   int rank = 0;  // 0 until then
 };
 
+// Rank 0's side of the meeting. One thread serves all connections, in the order in which they can be read. The first
+// fault of any rank ends the meeting for all: refuse() tells them why.
 class Host {
  public:
   explicit Host(const MeetingOptions& options)
@@ -93,6 +96,8 @@ class Host {
   }
 
  private:
+  // Waits for the listener and all guests at once, and deals with the first that can be read: a new connection, the
+  // introduction of a guest, or the end of one.
   void serve_next() {
     std::vector<int> descriptors{listener_.get()};
     for (const Guest& guest : guests_) descriptors.push_back(guest.socket.get());
@@ -111,13 +116,14 @@ class Host {
                                          " ended before all ranks were there; missing: ", missing()));
     }
     if (!received.whole || received.descriptors.size() != 1) {
-      guests_.erase(guest);  // it ended before it said anything, or is none of ours
+      guests_.erase(guest);  // the process ended before it said anything, or is no rank of this group
       return;
     }
     guest->lifeline = std::move(received.descriptors.front());
     admit(hello, *guest);
   }
 
+  // Checks an introduction. A fault is an error for the whole group, since its ranks do not fit together.
   void admit(const Hello& hello, Guest& guest) {
     std::string fault;
     if (hello.version != kVersion) {
@@ -137,11 +143,12 @@ class Host {
     guest.rank = hello.rank;
   }
 
+  // Sends the region and all lifelines, in the order of the ranks, to every guest.
   Meeting share() {
     Lifeline lifeline = make_lifeline();
     std::vector<int> descriptors{region_->descriptor(), lifeline.others.get()};
     for (int rank = 1; rank < options_.size; ++rank) descriptors.push_back(guest_of(rank)->lifeline.get());
-    // A guest that has hung up meanwhile is found by its lifeline.
+    // A guest that has hung up meanwhile gets no answer; the group notices by its lifeline.
     std::erase_if(guests_, [](const Guest& guest) { return guest.rank == 0; });
     for (const Guest& guest : guests_) (void)send(guest.socket, bytes_of(Answer{}), descriptors);
     Meeting meeting{
@@ -175,6 +182,7 @@ class Host {
   std::vector<Guest> guests_;
 };
 
+// The side of every other rank.
 Meeting join(const MeetingOptions& options) {
   const Descriptor socket = connect_to(socket_name(options), options.limits);
   Lifeline lifeline = make_lifeline();

@@ -1,11 +1,14 @@
 // shm/meeting.h: how the ranks of a host find each other and come to share memory.
 //
-// Rank 0 makes the region and listens at an abstract Unix socket; every other rank connects, says who it is and hands
-// over its lifeline (shm/lifeline_watch.h); when all are there, each gets the region's memfd and all lifelines.
+//   1. Rank 0 makes the region and listens at an abstract Unix socket, whose name is made of the key.
+//   2. Every other rank connects, says who it is, and hands over the others' end of its lifeline
+//   (shm/lifeline_watch.h).
+//   3. When all ranks are there, each gets the region's memfd and the lifelines of all.
+// No name, file or process stays behind.
 //
-// Threads: any, once per rank. Blocking: until all ranks have come, or `limits`; throws DeadlineExceeded naming the
-// missing ones, GroupAborted, or RunError when a rank is there twice, ranks disagree about the size, or one ends
-// meanwhile. No name, file or process stays behind.
+// Threads: any, once for each rank. Blocking: until all ranks have come, or until `limits`.
+// Errors: DeadlineExceeded that names the missing ranks; GroupAborted; RunError when a rank is there twice, when ranks
+// disagree about the size, or when a rank ends meanwhile; ConfigError for options that cannot be.
 #pragma once
 #include <memory>
 #include <string>
@@ -18,19 +21,21 @@ namespace tandem::shm {
 
 struct MeetingOptions {
   int rank = 0, size = 1;
-  std::string key;  // at most 90 bytes; the same on all ranks, used by no other group in this network namespace
+  std::string key;  // 1 to 90 bytes, the same on all ranks and of no other group in this network namespace
   Limits limits;
-  std::vector<int> names = {};  // what messages call the ranks: theirs in the run; empty: 0, 1, ...
+  std::vector<int> names = {};  // the ranks' names in messages, which are their ranks in the run; empty: 0, 1, ...
 };
 
+/// Holds everything that a rank needs to be a member.
 struct Meeting {
   int rank = 0;
   std::shared_ptr<Region> region;
-  Descriptor own_lifeline;            // this rank's own end
-  std::vector<Descriptor> lifelines;  // the others' ends of all ranks, by rank; this rank's is not open
+  Descriptor own_lifeline;            // this rank's own end of its lifeline
+  std::vector<Descriptor> lifelines;  // the others' ends of all lifelines, by rank; this rank's is not open
   std::vector<int> names;             // by rank, for messages
 };
 
+/// Meets the other ranks of the group.
 [[nodiscard]] Meeting meet(const MeetingOptions& options);
 
 }  // namespace tandem::shm

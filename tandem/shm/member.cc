@@ -9,8 +9,9 @@
 namespace tandem::shm {
 namespace {
 
-// Bytes of all ranks up to which one of them sums for all, where they have no core each, times their cores: the more
-// cores, the more is lost when one of them works alone. Measured on two cores.
+// Where ranks have no core each, one rank sums for all up to this many bytes, which are counted over all ranks and
+// multiplied by the number of cores: the more cores there are, the more is lost when only one of them works. Measured
+// on two cores.
 constexpr std::size_t kMostForOne = std::size_t{8} << 20;
 
 Posting posting_of(Operation operation, std::int64_t count, const Element& element, int root = 0) {
@@ -88,6 +89,7 @@ void Member::barrier(const Limits& limits) {
   finish(ticket, limits);
 }
 
+// Puts the payload into its slot, or finds or makes its place in the group's memory, and posts.
 std::uint64_t Member::start(Posting posting, void* data, const Element& element, Payload payload) {
   const std::uint64_t ticket = exchange_.next();
   Started& mine = started(ticket);
@@ -107,7 +109,8 @@ std::uint64_t Member::start(Posting posting, void* data, const Element& element,
   return ticket;
 }
 
-// Others still read what is not in a slot, or write to it.
+// Payloads in slots may be overwritten without asking (Note [Slots are free when they come round again]). Other ranks
+// may still read or write a payload that lies elsewhere, so this rank waits for them.
 void Member::finish(std::uint64_t ticket, const Limits& limits) {
   const bool in_slots = all_in_slots(ticket);
   exchange_.finish(ticket);
@@ -126,6 +129,7 @@ bool Member::all_in_slots(std::uint64_t ticket) {
   return true;
 }
 
+// Sums copies, since the other ranks still read the slots.
 void Member::sum_slots(std::uint64_t ticket) {
   const Started& mine = started(ticket);
   for (int rank = 0; rank < size(); ++rank) {
@@ -144,14 +148,15 @@ void Member::sum_my_part(std::uint64_t ticket) {
   started(ticket).element.sum(arrays_, parts.begin(rank()), parts.begin(rank() + 1));
 }
 
-// By what this rank posted, which is what all did: who came last finds out if not.
+// Decides by this rank's own posting, without a wait. All ranks decide alike when their postings agree; the rank that
+// came last notices when they do not.
 bool Member::is_summed_by_one(std::uint64_t ticket) {
   const std::size_t bytes = started(ticket).bytes;
   const auto ranks_times_cores = static_cast<std::size_t>(size()) * static_cast<std::size_t>(exchange_.cores());
   return exchange_.has_gates() && bytes > kInlineBytes && bytes * ranks_times_cores <= kMostForOne;
 }
 
-// The part of the others is done as they come.
+// The other ranks have nothing to do, so they finish at once and wait for the sum.
 void Member::sum_by_one(std::uint64_t ticket, const Limits& limits) {
   if (started(ticket).came_last) {
     exchange_.await_postings(ticket, limits);

@@ -1,12 +1,17 @@
 // shm/member.h: the collectives of a host group on plain memory, seen from one rank.
 //
-// Payloads up to kInlineBytes travel with their posting: one wait. Larger ones are two waits: when all have posted
-// where their payload lies, each rank sums an equal part of the elements and writes it to everybody. Where ranks have
-// no core each, and payloads are of some MiB in all at most, the one that posts last sums them for all: the others,
-// which would have to wait for a core, wait once. A payload that is not in the group's memory is copied there and back.
+// There are three ways to sum:
+//   - A payload of up to kInlineBytes travels with its posting. Each rank sums all payloads itself, after one wait.
+//   - For larger payloads each rank sums an equal part of the elements and writes the sums to all ranks. This takes two
+//     waits: until all have posted where their payload lies, and until all have written.
+//   - Where ranks have no core each, and the payloads are a few MiB in all, the rank that posts last sums everything.
+//   The
+//     others would have to wait for a core anyway, and so wait only once.
+// All ways add along the same tree over the ranks and give the same bits. A payload outside of the group's memory is
+// copied there and back.
 //
-// Threads: one, but abort() and expire() may be called from any. Blocking, errors: those of Exchange; after any throw
-// the group is closed for good and what the operation wrote to is garbage.
+// Threads: one; abort() and expire() may be called from any. Blocking and errors: those of Exchange. After an exception
+// the group is closed for good, and the memory that the operation wrote to holds garbage.
 #pragma once
 #include <array>
 #include <cstdint>
@@ -21,14 +26,14 @@
 
 namespace tandem::shm {
 
-/// Writes to elements [begin, end) of every array the sum over all of them.
+/// Writes the sum over all arrays to elements [begin, end) of every array.
 using SumArrays = void(std::span<void* const> arrays, std::int64_t begin, std::int64_t end);
 
-/// What a payload is made of.
+/// The type of a payload's elements.
 struct Element {
-  const char* name;  // for comparison between the ranks and for messages; 15 bytes
+  const char* name;  // for comparison between the ranks and for messages; at most 15 bytes
   std::size_t bytes;
-  SumArrays* sum = nullptr;  // all_reduce
+  SumArrays* sum = nullptr;  // needed for all_reduce only
 };
 
 class Member {
@@ -39,21 +44,23 @@ class Member {
   [[nodiscard]] int rank() const { return exchange_.rank(); }
   [[nodiscard]] int size() const { return exchange_.size(); }
 
-  /// Zeroed memory that all ranks have mapped, for as long as the pointer lives, even beyond the group. Waits for
-  /// nobody. Throws RunError when memory is short, and why the group was closed if it was.
+  /// Returns zeroed memory that all ranks have mapped. It lasts as long as the pointer, even beyond the group. Waits
+  /// for nobody. Throws RunError when memory is short; throws the group's error when the group is closed.
   [[nodiscard]] std::shared_ptr<std::byte> allocate(std::uint64_t bytes);
 
-  /// Starts to replace `data` by its sum over the ranks, and returns its number. `data` is to be left alone until
-  /// finish_all_reduce() has returned. Does not block. The same `count` on all ranks; up to kDepth at a time.
+  /// Starts to replace `data` by its sum over the ranks, and returns the ticket of the operation. The caller leaves
+  /// `data` alone until finish_all_reduce() has returned. `count` is the number of elements, the same on all ranks. Up
+  /// to kDepth operations may be under way. Does not block.
   std::uint64_t start_all_reduce(void* data, std::int64_t count, const Element& element);
-  /// Waits for the result, in the order of the starts.
+  /// Waits for the result. Call it in the order of the starts.
   void finish_all_reduce(std::uint64_t ticket, const Limits& limits);
 
-  /// Replaces `data` by the root's.
+  /// Replaces `data` on all ranks by the data of rank `root`.
   void broadcast(void* data, std::int64_t count, const Element& element, int root, const Limits& limits);
 
   enum class Sizes { kEqual, kMayDiffer };
-  /// Calls visit(rank, data, count) with the payload of each rank, in their order. The memory is valid during the call.
+  /// Calls visit(rank, data, count) with the payload of each rank, in the order of the ranks. The memory is valid
+  /// during the call.
   using Visit = std::function<void(int rank, const void* data, std::int64_t count)>;
   void all_gather(const void* data, std::int64_t count, const Element& element, Sizes sizes, const Visit& visit,
                   const Limits& limits);
@@ -62,17 +69,17 @@ class Member {
 
   /// Makes all operations of all ranks throw GroupAborted, now and for ever.
   void abort(const std::string& why) { exchange_.close(Cause::kAborted, why); }
-  /// As if the deadline of the wait that this rank is in had passed; nothing if it is in none. To be repeated.
+  /// Makes the wait that this rank is in end as if its deadline had passed. See Exchange::expire().
   void expire() { exchange_.expire(); }
 
  private:
-  // What this rank must remember of a collective between its start and its end.
+  // This rank's notes about a collective between its start and its end.
   struct Started {
     void* data = nullptr;
     std::size_t bytes = 0;
     Element element{};
-    std::shared_ptr<std::byte> copy;  // in the group's memory, if `data` is not
-    bool came_last = false;           // as Exchange::post() says
+    std::shared_ptr<std::byte> copy;  // the payload in the group's memory, if `data` lies elsewhere
+    bool came_last = false;           // what Exchange::post() returned
   };
 
   enum class Payload { kPost, kNone };
@@ -89,8 +96,8 @@ class Member {
   Exchange exchange_;
   const std::shared_ptr<Arena> arena_;
   std::array<Started, kDepth> started_;
-  std::vector<std::byte> scratch_;  // the payloads of all slots
-  std::vector<void*> arrays_;       // by rank
+  std::vector<std::byte> scratch_;  // copies of the payloads of all slots
+  std::vector<void*> arrays_;       // where the payloads lie, by rank
 };
 
 }  // namespace tandem::shm

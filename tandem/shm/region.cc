@@ -18,7 +18,7 @@ namespace tandem::shm {
 namespace {
 
 constexpr std::uint64_t kMiB = 1 << 20;
-constexpr std::uint64_t kMostAddresses = std::uint64_t{32} << 40;  // of the 128 TiB that a process has
+constexpr std::uint64_t kMostAddresses = std::uint64_t{32} << 40;  // a process has 128 TiB
 
 [[noreturn]] void refuse(const char* what, int error_number) {
   throw RunError(concat("shared memory of the host group: ", what, ": ", std::system_category().message(error_number),
@@ -31,7 +31,7 @@ std::uint64_t up_to(std::uint64_t bytes, std::uint64_t multiple) {
 
 std::uint64_t control_bytes(int ranks) { return up_to(ControlBlock::bytes(ranks), kMiB); }
 
-// An arena can never need more than the machine has.
+// The size of the region. An arena can never need more than the memory of the machine.
 std::uint64_t bytes_for(int ranks) {
   const auto machine =
       static_cast<std::uint64_t>(::sysconf(_SC_PHYS_PAGES)) * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
@@ -39,7 +39,7 @@ std::uint64_t bytes_for(int ranks) {
   return control_bytes(ranks) + static_cast<std::uint64_t>(ranks) * up_to(arena, kMiB);
 }
 
-// A file beyond the limit would be answered with SIGXFSZ.
+// The kernel answers growth beyond the limit with the signal SIGXFSZ, so the limit is looked at first.
 void check_file_limit(std::uint64_t bytes) {
   rlimit limit{};
   if (::getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY && limit.rlim_cur < bytes) {
@@ -64,13 +64,14 @@ Region::Region(Descriptor memory, std::uint64_t bytes) : memory_(std::move(memor
 
 Region::~Region() { ::munmap(base_, bytes_); }
 
+// The pages of the control block are taken at once, those of the arenas when something is allocated.
 std::shared_ptr<Region> Region::create(int ranks) {
   Descriptor memory(::memfd_create("tandem", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!memory.is_open()) refuse("memfd_create", errno);
   const std::uint64_t bytes = bytes_for(ranks);
   check_file_limit(bytes);
   if (::ftruncate(memory.get(), static_cast<off_t>(bytes)) != 0) refuse("ftruncate", errno);
-  // Nobody can cut it short, so no mapped page can ever be missing.
+  // With the seals nobody can cut the file short, so no mapped page can ever be missing.
   if (::fcntl(memory.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) refuse("seals", errno);
   std::shared_ptr<Region> region(new Region(std::move(memory), bytes));
   region->back(0, control_bytes(ranks));
@@ -93,8 +94,9 @@ std::uint64_t Region::arena_bytes() const {
   return (bytes_ - control_bytes(control().size)) / ranks;
 }
 
-// Where a container's limit would be passed, the kernel does not refuse but kills the process. So what is free is
-// looked at first, piece by piece since the other ranks take memory at the same time.
+// Beyond the limit of a container the kernel does not refuse memory but kills the process. So this looks first at what
+// is free, piece by piece, since the other ranks take memory at the same time. On failure it gives back the pages of
+// all pieces.
 void Region::back(std::uint64_t begin, std::uint64_t bytes) const {
   constexpr std::uint64_t kPiece = 16 * kMiB;
   const std::uint64_t end = begin + bytes;

@@ -1,10 +1,10 @@
-// shm/region.h: the memory that the ranks of a host group share: the control block, then an arena for each rank.
+// shm/region.h: the memory that the ranks of a host group share: the control block, and then an arena for each rank.
 //
-// It is one memfd of a fixed size, far larger than what is ever used: address space only. Pages are taken by back(),
-// before anybody writes to them, so that shortage is an error and not a SIGBUS. The memfd has no name anywhere: it is
-// gone when the last process that mapped it is.
+// The region is one memfd of a fixed size, far larger than needed: this takes address space only. back() takes pages
+// before anybody writes to them, so that a shortage of memory is an error and not a SIGBUS. The memfd has no name
+// anywhere, and is gone when the last process that has mapped it is gone.
 //
-// Threads: all. Owners: whoever may still look at the memory holds a shared pointer to the region.
+// Threads: all. Ownership: everybody who may still look at the memory holds a shared pointer to the region.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -17,9 +17,9 @@ namespace tandem::shm {
 
 class Region {
  public:
-  /// A new one, with a control block for `ranks` ranks. Throws RunError when the system refuses.
+  /// Makes a region with a control block for `ranks` ranks. Throws RunError when the system refuses.
   static std::shared_ptr<Region> create(int ranks);
-  /// The one that another process created. Throws RunError when it cannot be mapped.
+  /// Maps the region that another process created. Throws RunError when it cannot be mapped.
   static std::shared_ptr<Region> open(Descriptor memory);
   ~Region();
   Region(const Region&) = delete;
@@ -28,14 +28,15 @@ class Region {
   [[nodiscard]] ControlBlock& control() const { return *reinterpret_cast<ControlBlock*>(base_); }
   [[nodiscard]] int descriptor() const { return memory_.get(); }
 
-  /// Where the arena of `rank` begins, as an offset in the region, and how long each arena is.
+  /// The offset in the region at which the arena of `rank` begins, and the number of bytes of each arena.
   [[nodiscard]] std::uint64_t arena_begin(int rank) const;
   [[nodiscard]] std::uint64_t arena_bytes() const;
 
-  /// Takes pages for [begin, begin + bytes). Throws RunError, naming what is left, when there is not enough memory.
+  /// Takes pages for [begin, begin + bytes). Throws RunError that says how much memory is free when it is not enough.
   /// Fault point: shm.back.
   void back(std::uint64_t begin, std::uint64_t bytes) const;
 
+  /// Translates between offsets, which are the same in all processes, and addresses of this process.
   [[nodiscard]] std::byte* at(std::uint64_t offset) const { return base_ + offset; }
   [[nodiscard]] bool contains(const void* data) const { return data >= base_ && data < base_ + bytes_; }
   [[nodiscard]] std::uint64_t offset_of(const void* data) const {

@@ -1,10 +1,10 @@
 // shm/shared_counter.h: a counter in shared memory that one rank advances and others wait for.
 //
-// The lowest bit of its word says "closed", so that a close cannot slip in between a waiter's look and its sleep.
-// Counts have 31 bits and wrap around: waiters must not be 2^30 behind.
+// The lowest bit of the counter's word says "closed", so that a close cannot slip in between a waiter's look and its
+// sleep. Counts have 31 bits and wrap around; a waiter must not be 2^30 behind.
 //
-// Threads: all, in any process that has mapped it; the owner alone calls advance(), where there is one. Spins for the
-// budget, then sleeps.
+// Threads: all, in any process that has mapped it. Where a counter has an owner, only the owner calls advance().
+// Blocking: spin() for its budget, and sleep() until its deadline.
 #pragma once
 #include <atomic>
 #include <cstdint>
@@ -22,7 +22,7 @@ class SharedCounter {
   [[nodiscard]] bool has_reached(std::uint32_t count) const { return reached(load(), count); }
   [[nodiscard]] bool is_closed() const { return (load() & kClosed) != 0; }
 
-  /// Adds one. Who sees it sees everything that the owner wrote before.
+  /// Adds one. A thread that sees the new count sees everything that was written before.
   void advance() {
     word_.fetch_add(kOne, std::memory_order_seq_cst);
     wake();
@@ -33,17 +33,18 @@ class SharedCounter {
     wake();
   }
 
-  /// Looks for the budget whether the counter has reached `count` or is closed.
+  /// Spins until the counter has reached `count` or is closed, at most for the budget. Returns whether it is so.
   [[nodiscard]] bool spin(std::uint32_t count, SpinBudget budget) const {
     return spin_until(budget, [&] { return is_over(load(), count); });
   }
-  /// Sleeps until then, at most until the deadline or until `hurried` is set: then it is as if the deadline had passed.
-  /// A count that was reached wins over the others.
+  /// Sleeps until the counter has reached `count` or is closed, at most until the deadline. When `hurried` is set and
+  /// wake() is called, the sleep ends as if the deadline had passed. A count that was reached wins over the other
+  /// outcomes.
   [[nodiscard]] Outcome sleep(std::uint32_t count, const Deadline& deadline, const std::atomic<bool>& hurried);
-  /// Wakes those who sleep, to look at what they wait for again. Who is just about to sleep may miss it.
+  /// Wakes the sleepers, which then look again. A waiter that is just about to sleep may miss it.
   void wake();
 
-  /// Waiters that now sleep, or are about to. Too high once a sleeper was killed.
+  /// The number of waiters that sleep now, or are about to. It is too high once a sleeper was killed.
   [[nodiscard]] int sleepers() const { return sleepers_.load(std::memory_order_seq_cst); }
 
  private:

@@ -31,7 +31,7 @@ struct Address {
   socklen_t length = 0;
 };
 
-// A leading zero byte makes it abstract; the length counts, and no other zero ends it.
+// A leading zero byte makes the name abstract. The length counts; no zero ends the name (unix(7)).
 Address address_of(const std::string& name) {
   Address address;
   address.name.sun_family = AF_UNIX;
@@ -47,6 +47,7 @@ Descriptor make_socket() {
   return socket;
 }
 
+// The kernel tells who made the other end (SO_PEERCRED).
 bool same_user(const Descriptor& socket) {
   ucred peer{};
   socklen_t size = sizeof(peer);
@@ -94,7 +95,7 @@ Descriptor accept_from(const Descriptor& listener) {
   return socket.is_open() && same_user(socket) ? std::move(socket) : Descriptor();
 }
 
-// Nothing tells when an abstract name comes to be, so it is tried again, every few milliseconds.
+// The kernel does not tell when an abstract name appears, so this tries again every few milliseconds.
 Descriptor connect_to(const std::string& name, const Limits& limits) {
   const Address address = address_of(name);
   for (;;) {
@@ -113,6 +114,7 @@ Descriptor connect_to(const std::string& name, const Limits& limits) {
   }
 }
 
+// Descriptors travel as ancillary data of type SCM_RIGHTS (unix(7)); the kernel duplicates them for the receiver.
 bool send(const Descriptor& socket, std::span<const std::byte> message, std::span<const int> descriptors) {
   TANDEM_CHECK(descriptors.size() <= kMostDescriptors, descriptors.size(), " descriptors in a message");
   iovec bytes{const_cast<std::byte*>(message.data()), message.size()};
