@@ -12,7 +12,6 @@
 
 #include "tandem/base/error.h"
 #include "tandem/base/text.h"
-#include "tandem/model/slot_alignment.h"
 
 namespace tandem::model {
 namespace {
@@ -141,18 +140,19 @@ void check_overlap(const std::vector<LayoutParameter>& trainable, Faults& faults
 }
 
 LayoutBuffer plan_buffer(const std::vector<LayoutParameter>& trainable, at::ScalarType dtype, bool sparse, int groups) {
-  LayoutBuffer buffer{dtype, sparse, 0, {}, {}, {0}};
+  LayoutBuffer buffer{{.values = {}, .slots = {}, .sparse = sparse}, {}};
+  std::int64_t count = 0;
   for (int group = 0; group < groups; ++group) {
     for (std::size_t i = 0; i < trainable.size(); ++i) {
       const auto& parameter = trainable[i];
       if (parameter.tensor.scalar_type() != dtype || parameter.sparse != sparse || parameter.group != group) continue;
-      buffer.slots.push_back(
-          {parameter.names.front(), parameter.tensor.sizes().vec(), buffer.count, parameter.tensor.numel(), group});
+      buffer.flat.slots.push_back(
+          {parameter.names.front(), parameter.tensor.sizes().vec(), count, parameter.tensor.numel(), group});
       buffer.members.push_back(i);
-      buffer.count += aligned(parameter.tensor.numel(), dtype);
+      count += aligned(parameter.tensor.numel(), dtype);
     }
-    buffer.group_begin.push_back(buffer.count);
   }
+  buffer.flat.values = at::zeros({count}, trainable.front().tensor.options().dtype(dtype).requires_grad(false));
   return buffer;
 }
 
@@ -182,7 +182,7 @@ FlatLayout plan_flat_layout(const torch::nn::Module& module, const FlatParameter
   for (const bool sparse : {false, true}) {
     for (const auto dtype : {at::kFloat, at::kDouble, at::kHalf, at::kBFloat16}) {
       auto buffer = plan_buffer(layout.trainable, dtype, sparse, layout.groups);
-      if (!buffer.slots.empty()) layout.buffers.push_back(std::move(buffer));
+      if (!buffer.members.empty()) layout.buffers.push_back(std::move(buffer));
     }
   }
   return layout;

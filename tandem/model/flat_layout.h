@@ -2,10 +2,7 @@
 //
 // Internal to FlatParameters. Reads the module only.
 #pragma once
-#include <ATen/core/Tensor.h>
-
 #include <cstddef>
-#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -20,14 +17,10 @@ struct LayoutParameter {
   bool sparse = false;
 };
 
-/// One flat buffer to be. `members[i]` is the index in FlatLayout::trainable of slot i.
+/// One flat buffer, of zeros. `members[i]` is the index in FlatLayout::trainable of slot i.
 struct LayoutBuffer {
-  at::ScalarType dtype = at::kFloat;
-  bool sparse = false;
-  std::int64_t count = 0;
-  std::vector<ParameterSlot> slots;
+  FlatBuffer flat;
   std::vector<std::size_t> members;
-  std::vector<std::int64_t> group_begin;
 };
 
 struct FlatLayout {

@@ -119,20 +119,17 @@ struct FlatParameters::State {
 void FlatParameters::State::move_in() {
   const at::NoGradGuard no_grad;
   for (auto& plan : layout.buffers) {
-    const auto options = layout.trainable.front().tensor.options().dtype(plan.dtype).requires_grad(false);
-    FlatBuffer buffer{at::zeros({plan.count}, options), plan.slots, plan.group_begin, plan.sparse};
-    std::vector<Resident> inside;
-    for (std::size_t s = 0; s < plan.slots.size(); ++s) {
+    const FlatBuffer& buffer = buffers.emplace_back(plan.flat);
+    std::vector<Resident>& inside = residents.emplace_back();
+    for (std::size_t s = 0; s < buffer.slots.size(); ++s) {
       at::Tensor parameter = layout.trainable[plan.members[s]].tensor;
       // Strides are kept where the memory has no holes (channels-last, say); a view of a larger tensor is packed.
       const at::Tensor like = parameter.is_non_overlapping_and_dense() ? parameter : parameter.detach().contiguous();
-      at::Tensor view = plain_view(buffer.values, like, plan.slots[s].offset);
+      at::Tensor view = plain_view(buffer.values, like, buffer.slots[s].offset);
       view.copy_(parameter);
       parameter.set_data(view);
       inside.push_back({parameter, parameter.const_data_ptr(), 0});
     }
-    buffers.push_back(std::move(buffer));
-    residents.push_back(std::move(inside));
   }
 }
 

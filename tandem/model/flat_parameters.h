@@ -44,13 +44,18 @@ struct Elements {
   [[nodiscard]] std::int64_t size() const { return end - begin; }
 };
 
+/// `count` elements rounded up to whole cache lines: where the next tensor in a flat buffer may begin.
+inline std::int64_t aligned(std::int64_t count, c10::ScalarType dtype) {
+  constexpr std::int64_t kBytes = 64;
+  const auto unit = kBytes / static_cast<std::int64_t>(c10::elementSize(dtype));
+  return (count + unit - 1) / unit * unit;
+}
+
 /// All parameters of one dtype, dense or sparse.
 struct FlatBuffer {
   at::Tensor values;                 // [count]
   std::vector<ParameterSlot> slots;  // by offset
-  std::vector<std::int64_t>
-      group_begin;      // groups + 1 borders in elements: group g is [group_begin[g], group_begin[g+1])
-  bool sparse = false;  // whether gradients are sparse tensors, one a slot, instead of flat
+  bool sparse = false;               // whether gradients are sparse tensors, one a slot, instead of flat
 };
 
 class FlatParameters {

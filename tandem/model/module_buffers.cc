@@ -10,7 +10,6 @@
 
 #include "tandem/base/check.h"
 #include "tandem/base/error.h"
-#include "tandem/model/slot_alignment.h"
 
 namespace tandem::model {
 namespace {

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "tandem/base/check.h"
 #include "tandem/base/cpu.h"
@@ -115,9 +116,8 @@ void sum_blocks_with_torch(const at::Tensor& flat, std::vector<double>& sums) {
     const std::int64_t size = part.numel();
     if (size < kAtOnce * kNormBlock) part = at::constant_pad_nd(part, {0, kAtOnce * kNormBlock - size});
     const at::Tensor found = part.square_().view({kAtOnce, kNormBlock}).sum(1).cpu();
-    const auto first = begin / kNormBlock;
-    const auto blocks = (size + kNormBlock - 1) / kNormBlock;
-    std::copy_n(found.const_data_ptr<double>(), blocks, sums.begin() + first);
+    std::copy_n(found.const_data_ptr<double>(), (size + kNormBlock - 1) / kNormBlock,
+                sums.begin() + begin / kNormBlock);
   }
 }
 
@@ -150,6 +150,41 @@ double sum_of_squares(const at::Tensor& flat) {
   if (flat.is_cpu() && flat.scalar_type() == at::kFloat) return sum_along_tree<float>(flat);
   if (flat.is_cpu() && flat.scalar_type() == at::kDouble) return sum_along_tree<double>(flat);
   return sum_of_blocks(block_sums_of_squares(flat));
+}
+
+SumOfSquaresByParts::SumOfSquaresByParts(at::Tensor flat) : flat_(std::move(flat)) {
+  missing_.resize(static_cast<std::size_t>(blocks_of(flat_)));
+  sums_.resize(missing_.size());
+  begin();
+}
+
+void SumOfSquaresByParts::begin() {
+  for (std::size_t block = 0; block < missing_.size(); ++block)
+    missing_[block] = std::min(kNormBlock, flat_.numel() - static_cast<std::int64_t>(block) * kNormBlock);
+}
+
+void SumOfSquaresByParts::take(std::int64_t begin, std::int64_t end) {
+  TANDEM_CHECK(begin >= 0 && end <= flat_.numel(), "elements ", begin, " to ", end, " of ", flat_.numel());
+  std::int64_t first_whole = -1;  // of a run of blocks that are all there now
+  for (std::int64_t block = begin / kNormBlock; block * kNormBlock < end; ++block) {
+    std::int64_t& missing = missing_[static_cast<std::size_t>(block)];
+    missing -= std::min(end, (block + 1) * kNormBlock) - std::max(begin, block * kNormBlock);
+    TANDEM_CHECK(missing >= 0, "elements ", begin, " to ", end, " come twice");
+    if (missing == 0 && first_whole < 0) first_whole = block;
+    if (missing > 0 && first_whole >= 0) sum_blocks(std::exchange(first_whole, -1), block);
+  }
+  if (first_whole >= 0) sum_blocks(first_whole, (end + kNormBlock - 1) / kNormBlock);
+}
+
+void SumOfSquaresByParts::sum_blocks(std::int64_t first, std::int64_t last) {
+  const std::int64_t begin = first * kNormBlock, end = std::min(last * kNormBlock, flat_.numel());
+  std::ranges::copy(block_sums_of_squares(flat_.narrow(0, begin, end - begin)), sums_.begin() + first);
+}
+
+double SumOfSquaresByParts::sum() const {
+  TANDEM_CHECK(std::ranges::all_of(missing_, [](std::int64_t missing) { return missing == 0; }),
+               "a sum of squares of a vector that is not whole");
+  return sum_of_blocks(sums_);
 }
 
 }  // namespace tandem::model

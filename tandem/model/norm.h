@@ -26,4 +26,27 @@ inline constexpr std::int64_t kNormBlock = 65536;  // elements; whatever is part
 /// Sum along the recursive-halving tree (base/summation_tree.h). Zero for an empty span.
 [[nodiscard]] double sum_of_blocks(std::span<const double> sums);
 
+/// sum_of_squares() of a vector of which one part after the other becomes final. Each block is summed when all of its
+/// elements are there, so that little is left to do when the last part comes. The parts may come in any order and be
+/// cut anywhere: the bits are those of sum_of_squares() of the whole. Single-thread.
+class SumOfSquaresByParts {
+ public:
+  /// Of `flat` (one-dimensional, contiguous, floating), whose memory must stay.
+  explicit SumOfSquaresByParts(at::Tensor flat);
+
+  /// No part has come.
+  void begin();
+  /// Elements begin .. end-1 are final. Parts do not overlap.
+  void take(std::int64_t begin, std::int64_t end);
+  /// Once all elements have come.
+  [[nodiscard]] double sum() const;
+
+ private:
+  void sum_blocks(std::int64_t first, std::int64_t last);
+
+  const at::Tensor flat_;
+  std::vector<std::int64_t> missing_;  // elements, by block
+  std::vector<double> sums_;           // by block
+};
+
 }  // namespace tandem::model

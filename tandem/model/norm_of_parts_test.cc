@@ -1,5 +1,3 @@
-#include "tandem/model/norm_of_parts.h"
-
 #include <gtest/gtest.h>
 #include <torch/types.h>
 #include <torch/utils.h>

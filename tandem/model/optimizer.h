@@ -83,8 +83,8 @@ class Optimizer {
 
   /// The options of each group, as they were given.
   [[nodiscard]] const std::vector<OptimizerOptions>& rules() const;
-  /// Learning rate of group 0 before the factor.
-  [[nodiscard]] double learning_rate() const;
+  /// Learning rate of a group before the factor.
+  [[nodiscard]] double learning_rate(std::size_t group = 0) const;
   /// Of group 0; the other groups keep the ratio to it that they were made with. Throws ConfigError when it is negative
   /// or not finite, or when group 0 was made with 0 and another was not.
   void set_learning_rate(double lr);

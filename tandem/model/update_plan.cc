@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "tandem/model/optimizer_state.h"
+
 namespace tandem::model {
 namespace {
 

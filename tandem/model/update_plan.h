@@ -18,17 +18,7 @@
 
 namespace tandem::model {
 
-/// What an optimizer has of one flat buffer.
-struct BufferState {
-  const FlatBuffer* buffer = nullptr;
-  std::vector<Elements> kept;       // all elements, or what keep_only() said
-  std::vector<at::Tensor> moments;  // [elements kept] each; empty until they are needed
-  at::Tensor steps;                 // int64 [slots], on the parameters' device
-  at::Tensor host_steps;            // the same tensor when that is the CPU
-  at::Tensor scaled;                // scratch for scaled gradients; undefined for a sparse buffer
-  at::Tensor factor;                // a scalar: what scales them
-  RuleMemory memory;
-};
+struct BufferState;  // optimizer_state.h
 
 /// Slots begin .. end-1 of a flat buffer.
 struct Slots {

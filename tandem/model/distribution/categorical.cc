@@ -7,7 +7,6 @@
 
 #include "tandem/base/error.h"
 #include "tandem/base/text.h"
-#include "tandem/model/distribution/row_pick.h"
 
 namespace tandem::model {
 namespace {
@@ -80,6 +79,15 @@ at::Tensor Categorical::kl(const Distribution& other) const {
   // What this one excludes adds nothing; filled before the product, since 0 * NaN would also poison the gradient.
   if (excluded_.defined()) difference = difference.masked_fill(excluded_, 0);
   return (log_probs_.exp() * difference).sum(-1);
+}
+
+at::Tensor pick(const at::Tensor& rows, const at::Tensor& index) {
+  return rows.is_cpu() ? rows.gather(-1, index) : pick_by_mask(rows, index);
+}
+
+at::Tensor pick_by_mask(const at::Tensor& rows, const at::Tensor& index) {
+  const at::Tensor others = at::arange(rows.size(-1), index.options()) != index;
+  return rows.masked_fill(others, 0).sum(-1, /*keepdim=*/true);
 }
 
 }  // namespace tandem::model

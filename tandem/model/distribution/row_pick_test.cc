@@ -1,9 +1,9 @@
-#include "tandem/model/distribution/row_pick.h"
-
 #include <gtest/gtest.h>
 #include <torch/types.h>
 
 #include <limits>
+
+#include "tandem/model/distribution/categorical.h"
 
 namespace tandem::model {
 namespace {

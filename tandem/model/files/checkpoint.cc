@@ -10,16 +10,8 @@
 #include "tandem/base/text.h"
 
 namespace tandem::model {
-namespace {
 
 namespace fs = std::filesystem;
-
-const CheckpointPart* find_part(const CheckpointManifest& manifest, std::string_view name) {
-  const auto found = std::ranges::find(manifest.parts, name, &CheckpointPart::name);
-  return found == manifest.parts.end() ? nullptr : &*found;
-}
-
-}  // namespace
 
 Checkpoint::Checkpoint(fs::path folder, CheckpointManifest manifest)
     : folder_(std::move(folder)), manifest_(std::move(manifest)) {}
@@ -39,8 +31,6 @@ Checkpoint Checkpoint::open(const fs::path& folder) {
     throw CheckpointError(concat(file.string(), " cannot be used: ", error.what()));
   }
 }
-
-bool Checkpoint::has_part(std::string_view name) const { return find_part(manifest_, name) != nullptr; }
 
 std::string Checkpoint::read_checked(const CheckpointPart& part) const {
   const fs::path file = folder_ / part.file();
@@ -62,8 +52,8 @@ std::string Checkpoint::read_checked(const CheckpointPart& part) const {
 }
 
 TensorFile Checkpoint::read_part(std::string_view name) const {
-  const CheckpointPart* part = find_part(manifest_, name);
-  if (!part) {
+  const auto part = std::ranges::find(manifest_.parts, name, &CheckpointPart::name);
+  if (part == manifest_.parts.end()) {
     std::string there;
     for (const auto& other : manifest_.parts) there += (there.empty() ? "" : ", ") + other.name;
     throw CheckpointError(concat("checkpoint ", folder_.string(), " has no part \"", name, "\"; it has ", there));

@@ -27,7 +27,6 @@ class Checkpoint {
   [[nodiscard]] std::int64_t updates() const { return manifest_.updates; }
   [[nodiscard]] const CheckpointInfo& info() const { return manifest_.info; }
   [[nodiscard]] const std::vector<CheckpointPart>& parts() const { return manifest_.parts; }
-  [[nodiscard]] bool has_part(std::string_view name) const;
 
   /// The tensors and the metadata of a part whose digest is right.
   [[nodiscard]] TensorFile read_part(std::string_view name) const;

@@ -117,7 +117,6 @@ TEST_F(CheckpointTest, HoldsWhatWasWritten) {
   EXPECT_EQ(checkpoint.updates(), 5);
   EXPECT_EQ(checkpoint.info(), sample_info());
   EXPECT_EQ(checkpoint.parts().size(), 2U);
-  EXPECT_TRUE(checkpoint.has_part("shard.0"));
   const auto model = checkpoint.read_part("model");
   EXPECT_TRUE(model.at("w").equal(at::arange(40, at::kFloat)));
   EXPECT_EQ(model.metadata.at("note"), "x");

@@ -23,26 +23,22 @@ constexpr std::uint64_t kDataAlignment = 8;
 constexpr std::size_t kMostDimensions = 64;  // torch's own limit
 constexpr std::string_view kMetadataKey = "__metadata__";
 
-struct TypeRow {
-  SafetensorsType type;
-  std::string_view name;
-  std::uint64_t size;
-};
-constexpr std::array<TypeRow, 10> kTypes{{{SafetensorsType::kF64, "F64", 8},
-                                          {SafetensorsType::kF32, "F32", 4},
-                                          {SafetensorsType::kF16, "F16", 2},
-                                          {SafetensorsType::kBF16, "BF16", 2},
-                                          {SafetensorsType::kI64, "I64", 8},
-                                          {SafetensorsType::kI32, "I32", 4},
-                                          {SafetensorsType::kI16, "I16", 2},
-                                          {SafetensorsType::kI8, "I8", 1},
-                                          {SafetensorsType::kU8, "U8", 1},
-                                          {SafetensorsType::kBool, "BOOL", 1}}};
+constexpr std::array<std::pair<std::string_view, at::ScalarType>, 10> kDtypes{{{"F64", at::kDouble},
+                                                                               {"F32", at::kFloat},
+                                                                               {"F16", at::kHalf},
+                                                                               {"BF16", at::kBFloat16},
+                                                                               {"I64", at::kLong},
+                                                                               {"I32", at::kInt},
+                                                                               {"I16", at::kShort},
+                                                                               {"I8", at::kChar},
+                                                                               {"U8", at::kByte},
+                                                                               {"BOOL", at::kBool}}};
 
-const TypeRow& row_of(SafetensorsType type) {
-  const auto row = std::ranges::find(kTypes, type, &TypeRow::type);
-  TANDEM_CHECK(row != kTypes.end(), "type ", static_cast<int>(type));
-  return *row;
+std::string_view name_of(const SafetensorsEntry& entry) {
+  const auto row = std::ranges::find(kDtypes, entry.dtype, [](const auto& each) { return each.second; });
+  if (row != kDtypes.end()) return row->first;
+  throw CheckpointError(concat("tensor \"", entry.name, "\" has dtype ", entry.dtype,
+                               ", which a safetensors file of tandem cannot hold; convert it first"));
 }
 
 template <typename... Values>
@@ -50,10 +46,10 @@ template <typename... Values>
   throw CheckpointError(concat("not a whole safetensors file: ", values...));
 }
 
-SafetensorsType parse_type(const std::string& text, const std::string& tensor) {
-  const auto row = std::ranges::find(kTypes, std::string_view(text), &TypeRow::name);
-  if (row == kTypes.end()) refuse("tensor \"", tensor, "\" has dtype \"", text, "\", which is not one that is read");
-  return row->type;
+at::ScalarType parse_dtype(const std::string& text, const std::string& tensor) {
+  const auto row = std::ranges::find(kDtypes, text, [](const auto& each) { return each.first; });
+  if (row == kDtypes.end()) refuse("tensor \"", tensor, "\" has dtype \"", text, "\", which is not one that is read");
+  return row->second;
 }
 
 // Bytes of a tensor, refusing shapes whose product does not fit (zeros left out: strides are products as well).
@@ -61,7 +57,7 @@ std::uint64_t bytes_of(const SafetensorsEntry& entry) {
   constexpr std::uint64_t kMost = std::numeric_limits<std::int64_t>::max();
   if (entry.shape.size() > kMostDimensions)
     refuse("tensor \"", entry.name, "\" has ", entry.shape.size(), " dimensions");
-  std::uint64_t bytes = size_of(entry.type);
+  std::uint64_t bytes = c10::elementSize(entry.dtype);
   bool empty = false;
   for (const auto size : entry.shape) {
     if (size < 0) refuse("tensor \"", entry.name, "\" has a dimension of ", size);
@@ -74,7 +70,7 @@ std::uint64_t bytes_of(const SafetensorsEntry& entry) {
 }
 
 SafetensorsEntry parse_entry(const std::string& name, const JsonValue& value) {
-  SafetensorsEntry entry{name, parse_type(value.at("dtype").as_string(), name), {}, 0, 0};
+  SafetensorsEntry entry{name, parse_dtype(value.at("dtype").as_string(), name), {}, 0, 0};
   if (value.as_object().size() != 3) refuse("tensor \"", name, "\" has more than dtype, shape and data_offsets");
   for (const auto& size : value.at("shape").as_array()) entry.shape.push_back(size.as_int64());
   const auto& offsets = value.at("data_offsets").as_array();
@@ -105,9 +101,6 @@ void check_cover(SafetensorsLayout& layout, std::uint64_t data_bytes) {
 }
 
 }  // namespace
-
-std::string_view name_of(SafetensorsType type) { return row_of(type).name; }
-std::uint64_t size_of(SafetensorsType type) { return row_of(type).size; }
 
 SafetensorsLayout parse_safetensors(std::span<const std::byte> file) {
   if (file.size() < kLengthBytes) refuse("it has ", file.size(), " bytes; the length of the header alone takes 8");
@@ -153,7 +146,7 @@ std::string make_safetensors_header(std::vector<SafetensorsEntry>& entries, cons
     TANDEM_CHECK(entry.name != kMetadataKey, "a tensor cannot be named ", kMetadataKey);
     entry.begin = at;
     entry.end = at += bytes_of(entry);
-    json.key(entry.name).begin_object().key("dtype").value(name_of(entry.type)).key("shape").begin_array();
+    json.key(entry.name).begin_object().key("dtype").value(name_of(entry)).key("shape").begin_array();
     for (const auto size : entry.shape) json.value(size);
     json.end_array().key("data_offsets").begin_array().value(entry.begin).value(entry.end).end_array().end_object();
   }

@@ -7,24 +7,20 @@
 // Safe on any bytes: nothing is believed before it was compared with the size of what is there.
 // Threads: any. Errors: CheckpointError with the byte and the cause; callers that read a file add its name.
 #pragma once
+#include <c10/core/ScalarType.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <map>
 #include <span>
 #include <string>
-#include <string_view>
 #include <vector>
 
 namespace tandem::model {
 
-enum class SafetensorsType { kF64, kF32, kF16, kBF16, kI64, kI32, kI16, kI8, kU8, kBool };
-
-[[nodiscard]] std::string_view name_of(SafetensorsType type);  // "F64", ..., "BOOL"
-[[nodiscard]] std::uint64_t size_of(SafetensorsType type);     // bytes of an element
-
 struct SafetensorsEntry {
   std::string name;
-  SafetensorsType type = SafetensorsType::kF32;
+  at::ScalarType dtype = at::kFloat;
   std::vector<std::int64_t> shape;
   std::uint64_t begin = 0, end = 0;  // bytes from the start of the data
 
@@ -47,7 +43,7 @@ inline constexpr std::uint64_t kMostSafetensorsHeader = 100'000'000;
 [[nodiscard]] SafetensorsLayout parse_safetensors(std::span<const std::byte> file);
 
 /// Length and header of a file whose data has these entries in this order; `begin` and `end` are set. The data then
-/// starts at a multiple of 8 bytes.
+/// starts at a multiple of 8 bytes. Throws CheckpointError for a dtype that the format does not have.
 [[nodiscard]] std::string make_safetensors_header(std::vector<SafetensorsEntry>& entries,
                                                   const SafetensorsMetadata& metadata);
 

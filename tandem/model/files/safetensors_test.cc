@@ -72,7 +72,7 @@ TEST(SafetensorsTest, DataIsAligned) {
   const std::string file = written(one_of_each());
   const auto layout = parse_safetensors(bytes_of(file));
   EXPECT_EQ(layout.data_begin % 8, 0U);
-  for (const auto& entry : layout.entries) EXPECT_EQ(entry.begin % size_of(entry.type), 0U) << entry.name;
+  for (const auto& entry : layout.entries) EXPECT_EQ(entry.begin % c10::elementSize(entry.dtype), 0U) << entry.name;
 }
 
 TEST(SafetensorsTest, AWeightsFileFitsItsModuleAndSaysWhereAnotherDoesNot) {

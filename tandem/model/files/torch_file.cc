@@ -48,15 +48,6 @@ at::IValue packed(const at::IValue& value) {
   return value;
 }
 
-NamedTensors live_state_of(const torch::nn::Module& module) {
-  NamedTensors all;
-  for (const auto& item : module.named_parameters()) all.emplace_back(item.key(), item.value().detach());
-  for (const auto& item : module.named_buffers()) {
-    if (item.value().defined()) all.emplace_back(item.key(), item.value());
-  }
-  return all;
-}
-
 at::IValue read(caffe2::serialize::PyTorchStreamReader& reader) {
   if (reader.hasRecord("byteorder")) {
     const auto [order, size] = reader.getRecord("byteorder");
@@ -113,7 +104,7 @@ at::IValue load_torch_file(const std::filesystem::path& path) {
 
 void save_weights_torch(const torch::nn::Module& module, const std::filesystem::path& path) {
   c10::impl::GenericDict state(c10::AnyType::get(), c10::AnyType::get());
-  for (const auto& [name, tensor] : live_state_of(module)) state.insert(name, tensor);
+  for (const auto& [name, tensor] : tensors_of(module)) state.insert(name, tensor);
   save_torch_file(state, path);
 }
 
@@ -130,7 +121,7 @@ void load_weights_torch(torch::nn::Module& module, const std::filesystem::path& 
     saved.emplace_back(entry.key().toStringRef(), entry.value().toTensor());
   }
   try {
-    copy_named(saved, live_state_of(module));
+    copy_named(saved, tensors_of(module));
   } catch (const CheckpointError& error) {
     throw CheckpointError(concat(path.string(), ": ", error.what()));
   }

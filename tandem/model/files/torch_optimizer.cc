@@ -89,8 +89,14 @@ Dict options_of(const OptimizerOptions& options) {
   return dict;
 }
 
-double rate_of(const OptimizerOptions& options) {
-  return std::visit([](const auto& of_kind) { return of_kind.lr; }, options);
+// The entry of a dict under `key`; None where there is none, or no dict.
+at::IValue entry_of(const at::IValue& dict, const char* key) {
+  if (!dict.isGenericDict() || !dict.toGenericDict().contains(key)) return {};
+  return dict.toGenericDict().at(key);
+}
+
+double number_of(const at::IValue& value) {
+  return value.isTensor() ? value.toTensor().item<double>() : value.toScalar().toDouble();
 }
 
 bool is_sgd(const OptimizerOptions& options) { return std::holds_alternative<SgdOptions>(options); }
@@ -106,23 +112,21 @@ Loaded load_entry(const Entry& entry, const std::optional<at::IValue>& from, boo
   const Dict dict = from->toGenericDict();
   Loaded loaded{.moments = {}, .steps = 1};
   for (const auto& [name, live] : entry.moments) {
-    const bool is_there = dict.contains(name) && dict.at(name).isTensor();
-    if (!is_there && !counts_steps) return {};  // momentum before the first step is None
-    if (!is_there || dict.at(name).toTensor().sizes() != live.sizes()) {
+    const at::IValue moment = entry_of(*from, name.c_str());
+    if (!moment.isTensor() && !counts_steps) return {};  // momentum before the first step is None
+    if (!moment.isTensor() || moment.toTensor().sizes() != live.sizes()) {
       faults += concat("\n  - '", name, "' of '", entry.parameter, "' is ",
-                       is_there ? concat(dict.at(name).toTensor().sizes()) : "missing", "; expected ", live.sizes());
+                       moment.isTensor() ? concat(moment.toTensor().sizes()) : "missing", "; expected ", live.sizes());
       return {};
     }
-    loaded.moments.push_back(dict.at(name).toTensor());
+    loaded.moments.push_back(moment.toTensor());
   }
   if (!counts_steps) return loaded;
   if (!dict.contains("step")) {
     faults += concat("\n  - 'step' of '", entry.parameter, "' is missing");
     return {};
   }
-  const at::IValue step = dict.at("step");
-  loaded.steps =
-      static_cast<std::int64_t>(step.isTensor() ? step.toTensor().item<double>() : step.toScalar().toDouble());
+  loaded.steps = static_cast<std::int64_t>(number_of(dict.at("step")));
   return loaded;
 }
 
@@ -132,7 +136,6 @@ at::IValue torch_state_of(const Optimizer& optimizer, const FlatParameters& para
   Dict state = make_dict();
   List groups(c10::AnyType::get());
   std::int64_t number = 0;
-  const double first = rate_of(optimizer.rules().front());
   const auto entries = entries_of(optimizer, parameters);
   for (std::size_t g = 0; g < entries.size(); ++g) {
     const OptimizerOptions& options = optimizer.rules().at(g);
@@ -148,8 +151,7 @@ at::IValue torch_state_of(const Optimizer& optimizer, const FlatParameters& para
       if (!of_parameter.empty()) state.insert(key, of_parameter);
     }
     Dict group = options_of(options);
-    group.insert("lr", rate_of(options) == first ? optimizer.learning_rate()
-                                                 : rate_of(options) * (optimizer.learning_rate() / first));
+    group.insert("lr", optimizer.learning_rate(g));
     group.insert("params", numbers);
     groups.push_back(group);
   }
@@ -160,16 +162,11 @@ at::IValue torch_state_of(const Optimizer& optimizer, const FlatParameters& para
 }
 
 void load_torch_state(const at::IValue& state, Optimizer& optimizer, const FlatParameters& parameters) {
-  const auto is_of_kind = [&] {
-    if (!state.isGenericDict()) return false;
-    const Dict dict = state.toGenericDict();
-    return dict.contains("state") && dict.at("state").isGenericDict() && dict.contains("param_groups") &&
-           dict.at("param_groups").isList();
-  };
-  if (!is_of_kind())
+  const at::IValue of_parameters = entry_of(state, "state"), of_groups = entry_of(state, "param_groups");
+  if (!of_parameters.isGenericDict() || !of_groups.isList())
     throw CheckpointError("this is no state_dict() of an optimizer: no dict with state and param_groups");
-  const Dict by_number = state.toGenericDict().at("state").toGenericDict();
-  const auto groups = state.toGenericDict().at("param_groups").toList();
+  const Dict by_number = of_parameters.toGenericDict();
+  const auto groups = of_groups.toList();
   const auto entries = entries_of(optimizer, parameters);
   if (groups.size() != entries.size()) {
     throw CheckpointError(concat("the state has ", groups.size(), " parameter groups, the optimizer ", entries.size()));
@@ -179,18 +176,15 @@ void load_torch_state(const at::IValue& state, Optimizer& optimizer, const FlatP
   std::optional<double> rate;
   for (std::size_t g = 0; g < entries.size(); ++g) {
     const at::IValue& group = groups.get(g);
-    if (!group.isGenericDict() || !group.toGenericDict().contains("params") ||
-        !group.toGenericDict().at("params").isList()) {
-      throw CheckpointError(concat("parameter group ", g, " of the state has no list 'params'"));
-    }
+    const at::IValue params = entry_of(group, "params");
+    if (!params.isList()) throw CheckpointError(concat("parameter group ", g, " of the state has no list 'params'"));
     const Dict dict = group.toGenericDict();
-    const auto numbers = dict.at("params").toListRef();
+    const auto numbers = params.toListRef();
     if (numbers.size() != entries[g].size()) {
       throw CheckpointError(concat("parameter group ", g, " of the state has ", numbers.size(),
                                    " parameters, the optimizer's ", entries[g].size()));
     }
-    if (g == 0 && dict.contains("lr"))
-      rate = dict.at("lr").isTensor() ? dict.at("lr").toTensor().item<double>() : dict.at("lr").toScalar().toDouble();
+    if (g == 0 && dict.contains("lr")) rate = number_of(dict.at("lr"));
     const bool counts_steps = !is_sgd(optimizer.rules().at(g));
     for (std::size_t i = 0; i < numbers.size(); ++i) {
       std::optional<at::IValue> from;

@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "tandem/comm/group.h"
-#include "tandem/model/norm_of_parts.h"
+#include "tandem/model/norm.h"
 #include "tandem/sync/mean/bucket_exchange.h"
 #include "tandem/sync/mean/gradient_compression.h"
 #include "tandem/sync/mean/mean_of_sums.h"

@@ -75,7 +75,7 @@ VariableHome::VariableHome(Replica& like)
   TANDEM_CHECK(mine.size() == its.size(), mine.size(), " buffers for ", its.size());
   for (std::size_t b = 0; b < mine.size(); ++b) {
     TANDEM_CHECK(mine[b].values.numel() == its[b].values.numel() && mine[b].sparse == its[b].sparse &&
-                     mine[b].group_begin == its[b].group_begin,
+                     mine[b].slots.size() == its[b].slots.size(),
                  "buffer ", b, " of the shared variables has another layout");
   }
 }
