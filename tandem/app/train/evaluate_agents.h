@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "tandem/app/train/evaluate.h"
-#include "tandem/rl/env/multi_agent_entry.h"
+#include "tandem/rl/env/env_entry.h"
 
 namespace tandem::app {
 

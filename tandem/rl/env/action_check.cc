@@ -9,12 +9,6 @@
 namespace tandem::rl {
 namespace {
 
-std::string name_of_row(const Spec& spec, std::size_t row) {
-  const auto agents = static_cast<std::size_t>(spec.agents);
-  const std::string env = concat(spec.id, ": environment ", row / agents);
-  return agents == 1 ? env : concat(env, ", agent ", row % agents, ",");
-}
-
 void check_one_choice(const Spec& spec, std::uint64_t options, std::span<const std::int64_t> actions) {
   // As unsigned numbers negative ones are too large as well; no early exit, so that this becomes vector instructions.
   bool outside = false;
@@ -23,8 +17,8 @@ void check_one_choice(const Spec& spec, std::uint64_t options, std::span<const s
     return;
   for (std::size_t row = 0; row < actions.size(); ++row) {
     if (static_cast<std::uint64_t>(actions[row]) < options) continue;
-    throw EnvError(
-        concat(name_of_row(spec, row), " was given action ", actions[row], "; its actions are 0 .. ", options - 1));
+    throw EnvError(concat(spec.id, ": environment ", row, " was given action ", actions[row], "; its actions are 0 .. ",
+                          options - 1));
   }
 }
 
@@ -32,8 +26,8 @@ void check_choices(const Spec& spec, const std::vector<std::int64_t>& options, s
   for (std::size_t i = 0; i < actions.size(); ++i) {
     const std::size_t choice = i % options.size();
     if (actions[i] >= 0 && actions[i] < options[choice]) continue;
-    throw EnvError(concat(name_of_row(spec, i / options.size()), " was given action ", actions[i], " for choice ",
-                          choice, "; its options are 0 .. ", options[choice] - 1));
+    throw EnvError(concat(spec.id, ": environment ", i / options.size(), " was given action ", actions[i],
+                          " for choice ", choice, "; its options are 0 .. ", options[choice] - 1));
   }
 }
 
@@ -41,7 +35,8 @@ void check_box(const Spec& spec, std::size_t elements, std::span<const float> ac
   const std::optional<std::size_t> at = first_not_finite(actions);
   if (!at) [[likely]]
     return;
-  throw EnvError(concat(name_of_row(spec, *at / elements), " was given ", actions[*at], " as element ", *at % elements,
+  throw EnvError(concat(spec.id, ": environment ", *at / elements, " was given ", actions[*at], " as element ",
+                        *at % elements,
                         " of its action; likely the policy has diverged: look at its last losses and gradient norms"));
 }
 

@@ -11,7 +11,7 @@
 
 namespace tandem::rl {
 
-/// Looks at the actions of `rows` (environments times agents). Discrete choices must be within their options, Box
+/// Looks at the actions of `rows` environments. Discrete choices must be within their options, Box
 /// elements finite; bounds of a Box are not checked, since environments clip. Throws EnvError naming the first bad one,
 /// InvariantError when the array of the space's kind is missing.
 void check_actions(const Spec& spec, std::size_t rows, const EnvActions& actions);

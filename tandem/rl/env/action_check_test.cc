@@ -30,13 +30,6 @@ TEST(ActionCheckTest, EachChoiceHasItsOwnOptions) {
   EXPECT_EQ(fault({0, -1, 0, 0}), "A: environment 0 was given action -1 for choice 1; its options are 0 .. 1");
 }
 
-TEST(ActionCheckTest, OfSeveralAgentsTheOneIsNamed) {
-  const Spec spec{.id = "A", .action = Discrete{2}, .agents = 3};
-  const std::vector<std::int64_t> actions = {0, 0, 0, 1, 1, 7};
-  EXPECT_EQ(fault_of(spec, 6, {.discrete = actions.data()}),
-            "A: environment 1, agent 2, was given action 7; its actions are 0 .. 1");
-}
-
 TEST(ActionCheckTest, ABoxMayExceedItsBoundsButMustBeFinite) {
   const Spec spec{.id = "A", .action = Box{{-1, -1}, {1, 1}}};
   std::vector<float> actions = {0.0f, 50.0f, -50.0f, 0.0f};

@@ -20,10 +20,6 @@ std::vector<std::string> struct_faults(const Spec& spec, const StructForms& form
   if (const char* parameter = missing_parameter(spec.action, forms)) {
     faults.push_back(concat(subject, "its actions are ", describe(spec.action), ", so step() must take ", parameter));
   }
-  if (spec.agents != 1) {
-    faults.push_back(
-        concat(subject, "agents = ", spec.agents, "; a struct is one agent, and several need an EnvGroup of your own"));
-  }
   if (spec.has_action_mask && !forms.mask) {
     faults.push_back(subject + "has_action_mask is set, so it needs action_mask(std::span<std::uint8_t>) const");
   } else if (!spec.has_action_mask && forms.mask) {

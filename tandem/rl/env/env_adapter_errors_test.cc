@@ -131,7 +131,7 @@ TEST_F(SpecAgainstStructTest, TheTypesOfTheObservationMustFitTheLeaves) {
 
 TEST_F(SpecAgainstStructTest, AgentsAndMasksMustBeWhatTheStructHas) {
   Dial::spec_of_all.agents = 2;
-  expect_fault("a struct is one agent");
+  expect_fault("several agents need a MultiAgentSpec");
   Dial::spec_of_all.agents = 1;
   Dial::spec_of_all.action = Discrete{2};
   Dial::spec_of_all.has_action_mask = true;

@@ -17,7 +17,7 @@ class EnvBuffers {
   /// Room for `group`, zeroed. The group need not outlive the buffers.
   explicit EnvBuffers(const EnvGroup& group)
       : spec_(group.spec()),
-        rows_(static_cast<std::size_t>(group.size()) * static_cast<std::size_t>(spec_.agents)),
+        rows_(static_cast<std::size_t>(group.size())),
         reward_(rows_),
         terminated_(rows_),
         truncated_(rows_),
@@ -37,7 +37,7 @@ class EnvBuffers {
   EnvBuffers& operator=(const EnvBuffers&) = delete;
 
   [[nodiscard]] const EnvArrays& arrays() const { return arrays_; }
-  /// Environments times agents.
+  /// Environments of the group.
   [[nodiscard]] std::size_t rows() const { return rows_; }
 
   /// One row of an observation leaf; Element is the leaf's type: float, std::uint8_t or std::int64_t.

@@ -1,22 +1,32 @@
-// rl/env/env_entry.h: one environment that can be made by its name: its spec and how a group of it is made.
+// rl/env/env_entry.h: environments that can be made by their names: their spec and how a group of them is made.
 #pragma once
+#include <concepts>
 #include <functional>
 #include <memory>
 #include <string>
 
 #include "tandem/rl/env/env_adapter.h"
-#include "tandem/rl/env/env_group.h"
+#include "tandem/rl/env/multi_agent_adapter.h"
 
 namespace tandem::rl {
 
-struct EnvEntry {
-  Spec spec;  // spec.id is the name
+template <typename ItsSpec, typename Group>
+struct Entry {
+  ItsSpec spec;  // spec.id is the name
   /// Makes a group of `count` environments. Called from several threads at once, so it shares no state between calls.
-  std::function<std::unique_ptr<EnvGroup>(int count)> make;
+  std::function<std::unique_ptr<Group>(int count)> make;
   std::string origin = {};  // where it comes from, for listings: "tandem", "this program", a plugin's path
 };
+using EnvEntry = Entry<Spec, EnvGroup>;
+using MultiAgentEntry = Entry<MultiAgentSpec, MultiAgentGroup>;
 
-/// The entry of a user's struct (env_concepts.h). A spec() that is not static is asked of one that is made for it.
+/// Whether a user's struct is an environment of several agents (multi_agent_adapter.h) and not of one (env_concepts.h).
+template <typename Env>
+concept HasSeveralAgents = requires {
+  { Env::spec() } -> std::convertible_to<MultiAgentSpec>;
+};
+
+/// The entry of a user's struct of one agent. A spec() that is not static is asked of one that is made for it.
 template <typename Env>
 [[nodiscard]] EnvEntry entry_of() {
   const auto make = [](int count) -> std::unique_ptr<EnvGroup> { return std::make_unique<EnvGroupOf<Env>>(count); };
@@ -25,6 +35,13 @@ template <typename Env>
   } else {
     return {Env().spec(), make};
   }
+}
+/// The entry of a user's struct of several agents.
+template <HasSeveralAgents Env>
+[[nodiscard]] MultiAgentEntry entry_of() {
+  return {Env::spec(), [](int count) -> std::unique_ptr<MultiAgentGroup> {
+            return std::make_unique<MultiAgentGroupOf<Env>>(count);
+          }};
 }
 
 }  // namespace tandem::rl

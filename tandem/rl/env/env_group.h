@@ -12,9 +12,9 @@
 
 namespace tandem::rl {
 
-/// Where a group writes. Every array is env-major: row e * agents + a belongs to agent a of environment e, and a row of
-/// leaf l has spec.observation[l].bytes() bytes. The caller owns all memory, keeps it alive during the call and aligns
-/// each array for its elements.
+/// Where a group writes. Row e of every array belongs to environment e, and a row of leaf l has
+/// spec.observation[l].bytes() bytes. The caller owns all memory, keeps it alive during the call and aligns each array
+/// for its elements.
 struct EnvArrays {
   std::vector<std::byte*> observation;  // per leaf: what to act on next; already of the new episode where one ended
   std::vector<std::byte*> final_observation;  // per leaf: written only in rows whose episode ended; empty: not wanted
@@ -24,7 +24,7 @@ struct EnvArrays {
   std::uint8_t* truncated = nullptr;          // [rows]: cut short, by the time limit or by the environment
 };
 
-/// Actions for one step, one row an (environment, agent): exactly one of the two is non-null.
+/// Actions for one step, a row for each environment: exactly one of the two is non-null.
 struct EnvActions {
   const std::int64_t* discrete = nullptr;  // [rows, action_elements] for Discrete and MultiDiscrete
   const float* box = nullptr;              // [rows, action_elements] for Box; the caller clips to the bounds
@@ -35,7 +35,7 @@ class EnvGroup {
   virtual ~EnvGroup() = default;
 
   [[nodiscard]] virtual const Spec& spec() const = 0;
-  /// Environments in the group (not agents).
+  /// Environments in the group.
   [[nodiscard]] virtual int size() const = 0;
 
   /// Starts a new episode in each environment. `seeds` has size() entries, one an environment, chosen by the caller

@@ -11,7 +11,6 @@
 #include "tandem/rl/env/native/kuhn_poker.h"
 #include "tandem/rl/env/native/memory_envs.h"
 #include "tandem/rl/env/native/multi_agent_cartpole.h"
-#include "tandem/rl/env/plugin_library.h"
 
 namespace tandem::rl {
 namespace {
@@ -89,8 +88,8 @@ EnvRegistry EnvRegistry::native() {
   for (const auto& make : {make_masked_cartpole, make_masked_pendulum}) registry.add({make(1)->spec(), make, "tandem"});
   registry.add(of_tandem(entry_of<Catch>()));
   registry.add(of_tandem(entry_of<RepeatPrevious>()));
-  registry.add(of_tandem(multi_agent_entry_of<MultiAgentCartPole>()));
-  registry.add(of_tandem(multi_agent_entry_of<KuhnPoker>()));
+  registry.add(of_tandem(entry_of<MultiAgentCartPole>()));
+  registry.add(of_tandem(entry_of<KuhnPoker>()));
   return registry;
 }
 
@@ -110,14 +109,6 @@ void EnvRegistry::add(MultiAgentEntry entry) {
   check_spec(entry.spec);
   check_entry(entry, origin_of(entry.spec.id));
   multi_agent_entries_.insert(position(multi_agent_entries_, entry.spec.id), std::move(entry));
-}
-
-void EnvRegistry::load_plugin(const std::filesystem::path& path) {
-  EnvRegistry larger = *this;  // so that a fault in the second environment does not leave the first
-  PluginEntries its = load_plugin_library(path);
-  for (EnvEntry& entry : its.of_one) larger.add(std::move(entry));
-  for (MultiAgentEntry& entry : its.of_several) larger.add(std::move(entry));
-  *this = std::move(larger);
 }
 
 std::unique_ptr<EnvGroup> EnvRegistry::make(std::string_view id, int count) const { return find(id).make(count); }

@@ -17,7 +17,6 @@
 #include <vector>
 
 #include "tandem/rl/env/env_entry.h"
-#include "tandem/rl/env/multi_agent_entry.h"
 
 namespace tandem::rl {
 
@@ -39,7 +38,7 @@ class EnvRegistry {
   /// The same with several agents: a user's struct (multi_agent_adapter.h), and a MultiAgentGroup.
   template <typename Env>
   void add_multi_agent() {
-    add(multi_agent_entry_of<Env>());
+    add(entry_of<Env>());
   }
   void add(MultiAgentEntry entry);
   /// Adds all environments of a plugin (plugin.h), or none. Throws ConfigError when the file is missing, is no plugin,

@@ -145,7 +145,7 @@ TEST(MultiAgentAdapterTest, TheRegistryKnowsThemUnderNamesThatAreNotTakenTwice) 
   EXPECT_EQ(registry.find_multi_agent("KuhnPoker-v0")->origin, "tandem");
   EXPECT_EQ(registry.find_multi_agent("CartPole-v1"), nullptr);
   EXPECT_THROW(registry.add_multi_agent<Pair>(), ConfigError);
-  MultiAgentEntry taken = multi_agent_entry_of<Pair>();
+  MultiAgentEntry taken = entry_of<Pair>();
   taken.spec.id = "CartPole-v1";
   EXPECT_THROW(registry.add(taken), ConfigError);
   const auto said = [&](const char* id) -> std::string {

@@ -12,18 +12,16 @@
 // What spec() or a constructor throws becomes an error message. What the initialiser of a global variable throws cannot
 // be caught by anyone and ends the process: open files and licences in a constructor or in reset(), not in a global.
 #pragma once
-#include <concepts>
 #include <cstdint>
 #include <cstring>
 #include <vector>
 
 #include "tandem/rl/env/env_entry.h"
-#include "tandem/rl/env/multi_agent_entry.h"
 
 namespace tandem::rl {
 
-/// Counts the changes of spec.h, env_group.h, env_entry.h, numpy_random.h, multi_agent_spec.h, multi_agent_group.h and
-/// multi_agent_entry.h that an older plugin would not survive.
+/// Counts the changes of spec.h, env_group.h, env_entry.h, numpy_random.h, multi_agent_spec.h and multi_agent_group.h
+/// that an older plugin would not survive.
 inline constexpr std::uint32_t kEnvInterface = 2;
 
 /// Which C++ library, and which layout of its types, this file was compiled for.
@@ -48,10 +46,8 @@ struct PluginEntries {
 
   template <typename Env>
   void add() {
-    if constexpr (requires {
-                    { Env::spec() } -> std::convertible_to<MultiAgentSpec>;
-                  }) {
-      of_several.push_back(multi_agent_entry_of<Env>());
+    if constexpr (HasSeveralAgents<Env>) {
+      of_several.push_back(entry_of<Env>());
     } else {
       of_one.push_back(entry_of<Env>());
     }

@@ -1,11 +1,12 @@
-#include "tandem/rl/env/plugin_library.h"
-
 #include <array>
+#include <cstring>
 #include <fstream>
 
 #include "tandem/base/error.h"
 #include "tandem/base/shared_library.h"
 #include "tandem/base/text.h"
+#include "tandem/rl/env/env_registry.h"
+#include "tandem/rl/env/plugin.h"
 
 namespace tandem::rl {
 namespace {
@@ -104,6 +105,12 @@ class Loader {
 
 }  // namespace
 
-PluginEntries load_plugin_library(const std::filesystem::path& path) { return Loader(path).load(); }
+void EnvRegistry::load_plugin(const std::filesystem::path& path) {
+  EnvRegistry larger = *this;  // so that a fault in the second environment does not leave the first
+  PluginEntries its = Loader(path).load();
+  for (EnvEntry& entry : its.of_one) larger.add(std::move(entry));
+  for (MultiAgentEntry& entry : its.of_several) larger.add(std::move(entry));
+  *this = std::move(larger);
+}
 
 }  // namespace tandem::rl

@@ -19,30 +19,18 @@ bool contains(const std::vector<std::string>& names, const std::string& name) {
   return std::ranges::find(names, name) != names.end();
 }
 
-// Bounds too: the policy's inputs are checked against them.
-bool same_leaf(const Leaf& a, const Leaf& b) {
-  return a.name == b.name && a.type == b.type && a.shape == b.shape && a.low == b.low && a.high == b.high;
-}
-
-bool same_actions(const ActionSpace& a, const ActionSpace& b) {
-  if (a.index() != b.index()) return false;
-  if (const auto* discrete = std::get_if<Discrete>(&a)) return discrete->n == std::get<Discrete>(b).n;
-  if (const auto* multi = std::get_if<MultiDiscrete>(&a)) return multi->n == std::get<MultiDiscrete>(b).n;
-  return std::get<Box>(a).low == std::get<Box>(b).low && std::get<Box>(a).high == std::get<Box>(b).high;
-}
-
 std::string observations_of(const AgentSpec& agent) {
   std::string text;
   for (const Leaf& leaf : agent.observation) text += concat(text.empty() ? "" : ", ", describe(leaf));
   return text;
 }
 
-// In what two agents differ, so that one policy cannot serve both; empty when it can.
+// In what two agents differ, bounds included, so that one policy cannot serve both; empty when it can.
 std::string difference(const AgentSpec& a, const AgentSpec& b) {
-  if (!std::ranges::equal(a.observation, b.observation, same_leaf))
+  if (a.observation != b.observation)
     return concat("sees ", observations_of(a), ", and ", b.name, " ", observations_of(b),
                   observations_of(a) == observations_of(b) ? " within other bounds" : "");
-  if (!same_actions(a.action, b.action))
+  if (a.action != b.action)
     return concat("does ", describe(a.action), ", and ", b.name, " ", describe(b.action),
                   describe(a.action) == describe(b.action) ? " within other bounds" : "");
   if (a.has_action_mask != b.has_action_mask)

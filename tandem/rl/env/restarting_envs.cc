@@ -31,49 +31,37 @@ std::vector<std::string> RestartBudget::take_remarks() {
   return std::exchange(remarks_, {});
 }
 
-namespace {
-
-std::vector<std::unique_ptr<EnvGroup>> make_each(const RestartingEnvs::Make& make, int count) {
-  if (count < 1) throw ConfigError(concat("a group of ", count, " environments; it needs at least 1"));
-  std::vector<std::unique_ptr<EnvGroup>> groups;
-  for (int e = 0; e < count; ++e) groups.push_back(make(1));
-  return groups;
-}
-
-}  // namespace
-
 RestartingEnvs::RestartingEnvs(Make make, int count, std::shared_ptr<RestartBudget> budget)
     : make_(std::move(make)),
       budget_(std::move(budget)),
       envs_([&] {
+        if (count < 1) throw ConfigError(concat("a group of ", count, " environments; it needs at least 1"));
         std::vector<One> envs;
-        for (std::unique_ptr<EnvGroup>& group : make_each(make_, count)) envs.push_back({.group = std::move(group)});
+        for (int e = 0; e < count; ++e) envs.push_back({.group = make_(1)});
         return envs;
       }()),
-      spec_(envs_.front().group->spec()),
-      agents_(static_cast<std::size_t>(spec_.agents)) {
+      spec_(envs_.front().group->spec()) {
   for (One& env : envs_) {
-    for (const Leaf& leaf : spec_.observation) env.seen.emplace_back(agents_ * leaf.bytes());
+    for (const Leaf& leaf : spec_.observation) env.seen.emplace_back(leaf.bytes());
   }
 }
 
 const EnvArrays& RestartingEnvs::part(std::size_t e, const EnvArrays& all) {
-  const std::size_t row = e * agents_;
   part_.observation = all.observation;
   part_.final_observation = all.final_observation;
   for (std::vector<std::byte*>* leaves : {&part_.observation, &part_.final_observation}) {
-    for (std::size_t l = 0; l < leaves->size(); ++l) (*leaves)[l] += row * spec_.observation[l].bytes();
+    for (std::size_t l = 0; l < leaves->size(); ++l) (*leaves)[l] += e * spec_.observation[l].bytes();
   }
   const auto options = static_cast<std::size_t>(mask_elements(spec_.action));
-  part_.action_mask = all.action_mask == nullptr ? nullptr : all.action_mask + row * options;
-  part_.reward = all.reward == nullptr ? nullptr : all.reward + row;
-  part_.terminated = all.terminated == nullptr ? nullptr : all.terminated + row;
-  part_.truncated = all.truncated == nullptr ? nullptr : all.truncated + row;
+  part_.action_mask = all.action_mask == nullptr ? nullptr : all.action_mask + e * options;
+  part_.reward = all.reward == nullptr ? nullptr : all.reward + e;
+  part_.terminated = all.terminated == nullptr ? nullptr : all.terminated + e;
+  part_.truncated = all.truncated == nullptr ? nullptr : all.truncated + e;
   return part_;
 }
 
 EnvActions RestartingEnvs::part(std::size_t e, const EnvActions& all) const {
-  const std::size_t at = e * agents_ * static_cast<std::size_t>(action_elements(spec_.action));
+  const std::size_t at = e * static_cast<std::size_t>(action_elements(spec_.action));
   return {.discrete = all.discrete == nullptr ? nullptr : all.discrete + at,
           .box = all.box == nullptr ? nullptr : all.box + at};
 }
@@ -99,7 +87,7 @@ void RestartingEnvs::reset(std::span<const std::uint64_t> seeds, const EnvArrays
 }
 
 void RestartingEnvs::step(const EnvActions& actions, const EnvArrays& out) {
-  check_actions(spec_, envs_.size() * agents_, actions);
+  check_actions(spec_, envs_.size(), actions);
   for (std::size_t e = 0; e < envs_.size(); ++e) {
     const EnvArrays& own = part(e, out);
     try {
@@ -134,9 +122,9 @@ void RestartingEnvs::restart(std::size_t e, const EnvArrays& part, std::string w
 }
 
 void RestartingEnvs::end_episode(const One& env, const EnvArrays& part) const {
-  std::fill_n(part.reward, agents_, 0.0);
-  std::fill_n(part.terminated, agents_, std::uint8_t{0});
-  std::fill_n(part.truncated, agents_, std::uint8_t{1});
+  *part.reward = 0;
+  *part.terminated = 0;
+  *part.truncated = 1;
   for (std::size_t l = 0; l < part.final_observation.size(); ++l)
     std::memcpy(part.final_observation[l], env.seen[l].data(), env.seen[l].size());
 }

@@ -75,7 +75,6 @@ class RestartingEnvs final : public EnvGroup {
   const std::shared_ptr<RestartBudget> budget_;
   std::vector<One> envs_;
   const Spec spec_;
-  const std::size_t agents_;
   EnvArrays part_;
 };
 

@@ -130,7 +130,7 @@ std::vector<std::string> spec_faults(const Spec& spec) {
   if (spec.reward_threshold && !std::isfinite(*spec.reward_threshold)) {
     faults.add("reward_threshold = ", *spec.reward_threshold, " is not finite");
   }
-  if (spec.agents < 1) faults.add("agents = ", spec.agents, "; at least one acts");
+  if (spec.agents != 1) faults.add("agents = ", spec.agents, "; several agents need a MultiAgentSpec");
   if (spec.has_action_mask && std::holds_alternative<Box>(spec.action)) {
     faults.add("has_action_mask with a Box: only discrete actions can be masked");
   }

@@ -27,19 +27,23 @@ struct Leaf {
 
   [[nodiscard]] std::int64_t count() const;  // product of `shape`; 1 for a scalar
   [[nodiscard]] std::size_t bytes() const { return static_cast<std::size_t>(count()) * size_of(type); }
+  friend bool operator==(const Leaf&, const Leaf&) = default;
 };
 
 /// One of `n` actions, 0 .. n-1.
 struct Discrete {
   std::int64_t n = 0;
+  friend bool operator==(const Discrete&, const Discrete&) = default;
 };
 /// Several discrete choices made together; `n[i]` options for the i-th.
 struct MultiDiscrete {
   std::vector<std::int64_t> n = {};
+  friend bool operator==(const MultiDiscrete&, const MultiDiscrete&) = default;
 };
 /// A vector of real numbers within `low` .. `high`, element by element.
 struct Box {
   std::vector<double> low = {}, high = {};
+  friend bool operator==(const Box&, const Box&) = default;
 };
 using ActionSpace = std::variant<Discrete, MultiDiscrete, Box>;
 
@@ -54,7 +58,7 @@ struct Spec {
   ActionSpace action = {};
   int max_episode_steps = 0;                    // time limit, applied by the runtime as a truncation; 0: none
   std::optional<double> reward_threshold = {};  // the return at which the task counts as solved
-  int agents = 1;                               // agents that act at once in each environment
+  int agents = 1;                               // always 1 but in a whole_spec() (multi_agent_spec.h)
   bool has_action_mask = false;                 // whether step() fills EnvArrays::action_mask
 };
 

@@ -64,10 +64,6 @@ class StateReader {
     return value;
   }
   [[nodiscard]] std::span<const std::byte> get_bytes() { return next(get<std::uint64_t>()); }
-  [[nodiscard]] std::string get_text() {
-    const std::span<const std::byte> bytes = get_bytes();
-    return std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-  }
 
   /// Throws CheckpointError unless the next value equals `expected`.
   template <typename Value>
@@ -76,7 +72,8 @@ class StateReader {
     if (found != expected) fail(concat(what, " is ", found, " and must be ", expected));
   }
   void expect_text(std::string_view expected, const char* what) {
-    const std::string found = get_text();
+    const std::span<const std::byte> bytes = get_bytes();
+    const std::string_view found(reinterpret_cast<const char*>(bytes.data()), bytes.size());
     if (found != expected) fail(concat(what, " is '", found, "' and must be '", expected, "'"));
   }
   /// Throws CheckpointError when bytes are left over.

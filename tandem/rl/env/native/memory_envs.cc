@@ -6,9 +6,78 @@
 #include "tandem/base/error.h"
 #include "tandem/base/text.h"
 #include "tandem/rl/env/native/classic_group.h"
-#include "tandem/rl/env/shown_elements.h"
 
 namespace tandem::rl {
+namespace {
+
+Spec shown_spec(const Spec& whole, std::string id, const std::vector<std::size_t>& shown) {
+  if (whole.observation.size() != 1 || whole.observation[0].type != ElementType::kFloat32 ||
+      whole.observation[0].shape.size() != 1) {
+    throw ConfigError(concat(id, ": elements can be hidden of one float32 list, and ", whole.id, " shows ",
+                             describe(whole.observation[0]), " in ", whole.observation.size(), " leaves"));
+  }
+  const Leaf& all = whole.observation[0];
+  Leaf leaf{.name = all.name, .type = all.type, .shape = {static_cast<std::int64_t>(shown.size())}};
+  for (const std::size_t element : shown) {
+    if (element >= static_cast<std::size_t>(all.count()))
+      throw ConfigError(concat(id, ": element ", element, " of the ", all.count(), " that ", whole.id, " shows"));
+    if (all.low.empty()) continue;
+    leaf.low.push_back(all.low[element]);
+    leaf.high.push_back(all.high[element]);
+  }
+  Spec spec = whole;
+  spec.id = std::move(id);
+  spec.observation = {leaf};
+  return spec;
+}
+
+}  // namespace
+
+ShownElements::ShownElements(std::unique_ptr<EnvGroup> inner, std::string id, std::vector<std::size_t> shown)
+    : inner_(std::move(inner)),
+      shown_(std::move(shown)),
+      whole_(*inner_),
+      spec_(shown_spec(inner_->spec(), std::move(id), shown_)) {}
+
+void ShownElements::reset(std::span<const std::uint64_t> seeds, const EnvArrays& out) {
+  inner_->reset(seeds, inner_arrays(out));
+  show_all(out);
+}
+
+void ShownElements::step(const EnvActions& actions, const EnvArrays& out) {
+  inner_->step(actions, inner_arrays(out));
+  show_all(out);
+  if (out.final_observation.empty()) return;
+  for (std::size_t row = 0; row < whole_.rows(); ++row) {
+    if ((out.terminated[row] | out.truncated[row]) != 0)
+      show(whole_.arrays().final_observation, row, out.final_observation);
+  }
+}
+
+void ShownElements::load(std::span<const std::byte> state, const EnvArrays& out) {
+  inner_->load(state, inner_arrays(out));
+  show_all(out);
+}
+
+// The caller's, but for the observations.
+EnvArrays ShownElements::inner_arrays(const EnvArrays& out) const {
+  EnvArrays arrays = out;
+  arrays.observation = whole_.arrays().observation;
+  if (!out.final_observation.empty()) arrays.final_observation = whole_.arrays().final_observation;
+  return arrays;
+}
+
+void ShownElements::show(const std::vector<std::byte*>& whole, std::size_t row,
+                         const std::vector<std::byte*>& out) const {
+  const auto elements = static_cast<std::size_t>(inner_->spec().observation[0].count());
+  const float* from = reinterpret_cast<const float*>(whole[0]) + row * elements;
+  float* to = reinterpret_cast<float*>(out[0]) + row * shown_.size();
+  for (std::size_t i = 0; i < shown_.size(); ++i) to[i] = from[shown_[i]];
+}
+
+void ShownElements::show_all(const EnvArrays& out) const {
+  for (std::size_t row = 0; row < whole_.rows(); ++row) show(whole_.arrays().observation, row, out.observation);
+}
 
 std::unique_ptr<EnvGroup> make_masked_cartpole(int count) {
   return std::make_unique<ShownElements>(make_cartpole(count), "MaskedCartPole-v1", std::vector<std::size_t>{0, 2});

@@ -10,7 +10,6 @@
 #include "tandem/rl/env/env_adapter.h"
 #include "tandem/rl/env/env_buffers.h"
 #include "tandem/rl/env/native/classic_group.h"
-#include "tandem/rl/env/shown_elements.h"
 
 namespace tandem::rl {
 namespace {
