@@ -10,8 +10,7 @@
 #include "tandem/base/atomic_file.h"
 #include "tandem/base/text.h"
 #include "tandem/rl/policy/mlp_policy.h"
-#include "tandem/rl/policy/script_export.h"
-#include "tandem/rl/policy/weights_export.h"
+#include "tandem/rl/policy/policy_export.h"
 
 namespace {
 

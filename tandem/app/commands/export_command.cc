@@ -6,8 +6,7 @@
 #include "tandem/app/train/multi_agent.h"
 #include "tandem/base/error.h"
 #include "tandem/base/text.h"
-#include "tandem/rl/policy/script_export.h"
-#include "tandem/rl/policy/weights_export.h"
+#include "tandem/rl/policy/policy_export.h"
 
 namespace tandem::app {
 

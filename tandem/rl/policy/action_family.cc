@@ -1,33 +1,25 @@
 #include "tandem/rl/policy/action_family.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <string>
 
-#include "tandem/base/error.h"
-#include "tandem/base/text.h"
 #include "tandem/model/distribution/categorical.h"
 #include "tandem/model/distribution/multi_categorical.h"
 #include "tandem/model/distribution/normal.h"
 #include "tandem/model/distribution/squashed_normal.h"
 #include "tandem/model/distribution/state_dependent_noise.h"
+#include "tandem/rl/policy/names.h"
 
 namespace tandem::rl {
 namespace {
 
-constexpr std::array kFamilies{ActionFamily::kCategorical, ActionFamily::kMultiCategorical, ActionFamily::kNormal,
-                               ActionFamily::kSquashedNormal, ActionFamily::kStateDependentNoise};
+constexpr Names<5> kFamilies{"categorical", "multi_categorical", "normal", "squashed_normal", "state_dependent_noise"};
 
 bool fits(ActionFamily family, const ActionSpace& space) {
-  switch (family) {
-    case ActionFamily::kCategorical:
-      return std::holds_alternative<Discrete>(space);
-    case ActionFamily::kMultiCategorical:
-      return std::holds_alternative<MultiDiscrete>(space);
-    default:
-      return std::holds_alternative<Box>(space);
-  }
+  if (family == ActionFamily::kCategorical) return std::holds_alternative<Discrete>(space);
+  if (family == ActionFamily::kMultiCategorical) return std::holds_alternative<MultiDiscrete>(space);
+  return std::holds_alternative<Box>(space);
 }
 
 bool is_bounded(const Box& box) {
@@ -41,29 +33,10 @@ std::int64_t head_size(const ActionSpace& space) {
   return std::holds_alternative<Box>(space) ? action_elements(space) : mask_elements(space);
 }
 
-const char* name_of(ActionFamily family) {
-  switch (family) {
-    case ActionFamily::kCategorical:
-      return "categorical";
-    case ActionFamily::kMultiCategorical:
-      return "multi_categorical";
-    case ActionFamily::kNormal:
-      return "normal";
-    case ActionFamily::kSquashedNormal:
-      return "squashed_normal";
-    case ActionFamily::kStateDependentNoise:
-      return "state_dependent_noise";
-  }
-  return "unknown";
-}
+const char* name_of(ActionFamily family) { return name_in(kFamilies, family); }
 
 ActionFamily action_family(std::string_view name) {
-  std::string known;
-  for (const ActionFamily family : kFamilies) {
-    if (name == name_of(family)) return family;
-    known += concat(known.empty() ? "" : ", ", name_of(family));
-  }
-  throw ConfigError(concat("'", name, "' is no family of action distributions; known are: ", known));
+  return value_in<ActionFamily>(kFamilies, name, "family of action distributions");
 }
 
 ActionFamily usual_family(const ActionSpace& space) {
@@ -75,8 +48,8 @@ ActionFamily usual_family(const ActionSpace& space) {
 void check_family(ActionFamily family, const ActionSpace& space) {
   if (!fits(family, space)) {
     std::string fitting;
-    for (const ActionFamily other : kFamilies) {
-      if (fits(other, space)) fitting += concat(fitting.empty() ? "" : ", ", name_of(other));
+    for (std::size_t i = 0; i < kFamilies.size(); ++i) {
+      if (fits(static_cast<ActionFamily>(i), space)) fitting += concat(fitting.empty() ? "" : ", ", kFamilies[i]);
     }
     throw ConfigError(
         concat("actions of ", describe(space), " cannot come from ", name_of(family), "; what fits: ", fitting));

@@ -3,45 +3,21 @@
 #include <ATen/ATen.h>
 #include <torch/nn/init.h>
 
-#include <array>
 #include <string>
 
-#include "tandem/base/error.h"
-#include "tandem/base/text.h"
 #include "tandem/model/init.h"
+#include "tandem/rl/policy/names.h"
 
 namespace tandem::rl {
 namespace {
 
-constexpr std::array kActivations{Activation::kTanh, Activation::kRelu, Activation::kSilu, Activation::kGelu,
-                                  Activation::kElu};
+constexpr Names<5> kActivations{"tanh", "relu", "silu", "gelu", "elu"};
 
 }  // namespace
 
-const char* name_of(Activation activation) {
-  switch (activation) {
-    case Activation::kTanh:
-      return "tanh";
-    case Activation::kRelu:
-      return "relu";
-    case Activation::kSilu:
-      return "silu";
-    case Activation::kGelu:
-      return "gelu";
-    case Activation::kElu:
-      return "elu";
-  }
-  return "unknown";
-}
+const char* name_of(Activation activation) { return name_in(kActivations, activation); }
 
-Activation activation(std::string_view name) {
-  std::string known;
-  for (const Activation each : kActivations) {
-    if (name == name_of(each)) return each;
-    known += concat(known.empty() ? "" : ", ", name_of(each));
-  }
-  throw ConfigError(concat("'", name, "' is no activation; known are: ", known));
-}
+Activation activation(std::string_view name) { return value_in<Activation>(kActivations, name, "activation"); }
 
 at::Tensor activate(Activation activation, const at::Tensor& x) {
   switch (activation) {

@@ -4,13 +4,13 @@
 
 #include <cmath>
 
-#include "tandem/base/error.h"
-#include "tandem/base/text.h"
+#include "tandem/rl/policy/names.h"
 
 namespace tandem::rl {
 namespace {
 
 constexpr std::int64_t kMostUnits = 65536;
+constexpr Names<2> kTrunks{"separate", "shared"};
 
 std::vector<std::int64_t> sizes(std::int64_t in, const std::vector<std::int64_t>& hidden, std::int64_t out) {
   std::vector<std::int64_t> all{in};
@@ -50,14 +50,7 @@ void check_options(const MlpPolicyOptions& options) {
   if (!faults.empty()) throw ConfigError(faults);
 }
 
-const char* name_of(Trunks trunks) { return trunks == Trunks::kShared ? "shared" : "separate"; }
-
-Trunks trunks(std::string_view name) {
-  for (const Trunks each : {Trunks::kSeparate, Trunks::kShared}) {
-    if (name == name_of(each)) return each;
-  }
-  throw ConfigError(concat("trunks '", name, "' must be separate or shared"));
-}
+Trunks trunks(std::string_view name) { return value_in<Trunks>(kTrunks, name, "kind of trunks"); }
 
 MlpPolicy::MlpPolicy(const Spec& spec, const MlpPolicyOptions& options, at::Generator generator)
     : ActorCritic(spec, options.family.value_or(usual_family(spec.action))),
@@ -86,12 +79,15 @@ MlpPolicy::MlpPolicy(const Spec& spec, const MlpPolicyOptions& options, at::Gene
   actor_ = register_module("actor", make(head_size(spec.action), options.policy_gain));
   critic_ = register_module("critic", make(1, options.value_gain));
   if (std::holds_alternative<Box>(spec.action)) {
-    const std::int64_t size = action_elements(spec.action);
     const std::int64_t latent = actor_->layers().back()->options.in_features();
-    const std::vector<std::int64_t> shape =
-        family() == ActionFamily::kStateDependentNoise ? std::vector{latent, size} : std::vector{size};
-    log_std_ = register_parameter("log_std", at::full(shape, options.log_std_init, at::kFloat));
+    log_std_ = register_parameter("log_std", first_log_std(*this, latent, options.log_std_init));
   }
+}
+
+at::Tensor first_log_std(const ActorCritic& policy, std::int64_t latent, double value) {
+  std::vector<std::int64_t> shape{action_elements(policy.spec().action)};
+  if (policy.family() == ActionFamily::kStateDependentNoise) shape.insert(shape.begin(), latent);
+  return at::full(shape, value, at::kFloat);
 }
 
 PolicyOutput MlpPolicy::forward(const Observation& observation) {

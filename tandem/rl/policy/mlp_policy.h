@@ -21,8 +21,7 @@ namespace tandem::rl {
 /// is always shared.
 enum class Trunks { kSeparate, kShared };
 
-/// "separate" or "shared", and back; throws ConfigError.
-[[nodiscard]] const char* name_of(Trunks trunks);
+/// From "separate" or "shared"; throws ConfigError.
 [[nodiscard]] Trunks trunks(std::string_view name);
 
 struct MlpPolicyOptions {
@@ -68,6 +67,9 @@ class MlpPolicy final : public ActorCritic {
   std::shared_ptr<Mlp> trunk_, actor_, critic_;
   at::Tensor log_std_;
 };
+
+/// The initial log_std of a policy for Box actions whose head has `latent` inputs.
+[[nodiscard]] at::Tensor first_log_std(const ActorCritic& policy, std::int64_t latent, double value);
 
 [[nodiscard]] PolicyFactory mlp_policy_factory(MlpPolicyOptions options);
 

@@ -27,12 +27,6 @@ at::ScalarType scalar_type(ElementType type) {
   return type == ElementType::kFloat32 ? at::kFloat : type == ElementType::kUInt8 ? at::kByte : at::kLong;
 }
 
-Observation make_observation(const Spec& spec, std::int64_t rows) {
-  Observation tensors;
-  for (const Leaf& leaf : spec.observation) tensors.push_back(at::empty(with_rows(leaf, rows), scalar_type(leaf.type)));
-  return tensors;
-}
-
 Observation view_observation(const Spec& spec, std::span<std::byte* const> leaves, std::int64_t rows) {
   check_leaf_count(spec, leaves.size());
   Observation tensors;

@@ -1,7 +1,7 @@
 // rl/policy/observation.h: observations as tensors, one a leaf of the environment's spec.
 //
-// Row r of each tensor is one agent of one environment (env-major, as env_group.h writes them). Element types stay what
-// they are in the environment: images remain uint8 until the policy converts them.
+// Row r of each tensor is of environment r, as env_group.h writes them. Element types stay what they are in the
+// environment: images remain uint8 until the policy converts them.
 #pragma once
 #include <ATen/core/Tensor.h>
 
@@ -18,9 +18,6 @@ namespace tandem::rl {
 using Observation = std::vector<at::Tensor>;
 
 [[nodiscard]] at::ScalarType scalar_type(ElementType type);
-
-/// Uninitialised CPU tensors for `rows` rows.
-[[nodiscard]] Observation make_observation(const Spec& spec, std::int64_t rows);
 
 /// Tensors over memory that the caller owns and keeps alive: `leaves[l]` points to rows * leaf.bytes() bytes.
 [[nodiscard]] Observation view_observation(const Spec& spec, std::span<std::byte* const> leaves, std::int64_t rows);

@@ -1,7 +1,7 @@
-#include "tandem/rl/policy/output_rows.h"
-
 #include <gtest/gtest.h>
 #include <torch/types.h>
+
+#include "tandem/rl/policy/policy.h"
 
 namespace tandem::rl {
 namespace {

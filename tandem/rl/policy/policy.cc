@@ -1,9 +1,23 @@
 #include "tandem/rl/policy/policy.h"
 
+#include <ATen/ATen.h>
+
 #include "tandem/base/error.h"
 #include "tandem/base/text.h"
 
 namespace tandem::rl {
+namespace {
+
+// A log_std comes last, behind another parameter. Of three parameters (state-dependent noise) it is [features, size];
+// of two it is [size], or has a row for each.
+bool is_shared(const PolicyOutput& output, std::size_t parameter, std::int64_t rows) {
+  const std::size_t parameters = output.action_parameters.size();
+  if (parameters == 1 || parameter + 1 != parameters) return false;
+  const at::Tensor& tensor = output.action_parameters[parameter];
+  return parameters == 3 || tensor.dim() < 2 || tensor.size(0) != rows;
+}
+
+}  // namespace
 
 ActorCritic::ActorCritic(const Spec& spec) : ActorCritic(spec, usual_family(spec.action)) {}
 
@@ -22,6 +36,30 @@ PolicyScript ActorCritic::script() const {
       "this policy cannot be exported to TorchScript: its class does not override ActorCritic::script(), which returns "
       "the source of `def policy(self, observation: List[Tensor]) -> Tuple[List[Tensor], Tensor]`; export the weights "
       "alone as .safetensors instead, or override it");
+}
+
+PolicyOutput map_rows(const PolicyOutput& output, std::int64_t rows,
+                      const std::function<at::Tensor(const at::Tensor&)>& select) {
+  PolicyOutput selected{.action_parameters = {}, .value = select(output.value)};
+  for (std::size_t i = 0; i < output.action_parameters.size(); ++i) {
+    const at::Tensor& parameter = output.action_parameters[i];
+    selected.action_parameters.push_back(is_shared(output, i, rows) ? parameter : select(parameter));
+  }
+  return selected;
+}
+
+PolicyOutput cat_rows(const std::vector<PolicyOutput>& outputs, const std::vector<std::int64_t>& rows) {
+  if (outputs.size() == 1) return outputs.front();
+  PolicyOutput all{.action_parameters = {}, .value = {}};
+  std::vector<at::Tensor> values;
+  for (const PolicyOutput& each : outputs) values.push_back(each.value);
+  all.value = at::cat(values);
+  for (std::size_t i = 0; i < outputs.front().action_parameters.size(); ++i) {
+    std::vector<at::Tensor> parts;
+    for (const PolicyOutput& each : outputs) parts.push_back(each.action_parameters[i]);
+    all.action_parameters.push_back(is_shared(outputs.front(), i, rows.front()) ? parts.front() : at::cat(parts));
+  }
+  return all;
 }
 
 }  // namespace tandem::rl

@@ -35,6 +35,16 @@ struct PolicyOutput {
   at::Tensor value;                           // [B], the estimated return of each row
 };
 
+// Rows of a policy's output. Parameters that all rows share (a log_std of [size]) stay as they are. Results are
+// differentiable.
+
+/// `select` applied to every tensor of `output` that has a row for each of its `rows` rows.
+[[nodiscard]] PolicyOutput map_rows(const PolicyOutput& output, std::int64_t rows,
+                                    const std::function<at::Tensor(const at::Tensor&)>& select);
+
+/// The rows of outputs of one policy one after the other; `rows` of each.
+[[nodiscard]] PolicyOutput cat_rows(const std::vector<PolicyOutput>& outputs, const std::vector<std::int64_t>& rows);
+
 /// forward() in TorchScript: the source of
 ///   def policy(self, observation: List[Tensor]) -> Tuple[List[Tensor], Tensor]:
 /// which returns action_parameters and value. Parameters, buffers and submodules have the names that they are
@@ -68,7 +78,7 @@ class ActorCritic : public torch::nn::Module {
   [[nodiscard]] virtual std::unique_ptr<model::Distribution> distribution(const PolicyOutput& output,
                                                                           const at::Tensor& mask = {}) const;
 
-  /// forward() in TorchScript, for script_export.h. The default throws ConfigError saying to override this.
+  /// forward() in TorchScript, for policy_export.h. The default throws ConfigError saying to override this.
   [[nodiscard]] virtual PolicyScript script() const;
 
   [[nodiscard]] const Spec& spec() const { return spec_; }

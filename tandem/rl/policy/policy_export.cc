@@ -1,4 +1,4 @@
-#include "tandem/rl/policy/script_export.h"
+#include "tandem/rl/policy/policy_export.h"
 
 #include <torch/script.h>
 
@@ -8,6 +8,8 @@
 #include "tandem/base/atomic_file.h"
 #include "tandem/base/error.h"
 #include "tandem/base/text.h"
+#include "tandem/model/files/named_copy.h"
+#include "tandem/model/files/safetensors.h"
 
 namespace tandem::rl {
 namespace {
@@ -107,6 +109,23 @@ void export_script(const ActorCritic& policy, const Normalizers* normalizers, co
   std::ostringstream bytes;
   make_script(policy, normalizers).save(bytes);
   write_file(path, bytes.str());
+}
+
+void export_weights(const ActorCritic& policy, const Normalizers* normalizers, const std::filesystem::path& path) {
+  const Spec& spec = policy.spec();
+  model::NamedTensors tensors = model::tensors_of(policy);
+  model::SafetensorsMetadata metadata{{"env", spec.id}, {"action_family", name_of(policy.family())}};
+  if (normalizers != nullptr && normalizers->options().observations) {
+    for (std::size_t l = 0; l < spec.observation.size(); ++l) {
+      const auto [mean, deviation] = normalizers->mean_and_std(l);
+      tensors.emplace_back(concat("observation_mean.", l), mean.reshape(spec.observation[l].shape));
+      tensors.emplace_back(concat("observation_std.", l), deviation.reshape(spec.observation[l].shape));
+    }
+    metadata["observation_clip"] = concat(normalizers->options().clip_observation);
+  }
+  AtomicFile file(path);
+  model::write_safetensors(tensors, metadata, [&](std::span<const std::byte> bytes) { file.write(bytes); });
+  file.commit();
 }
 
 }  // namespace tandem::rl

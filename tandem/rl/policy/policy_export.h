@@ -1,4 +1,5 @@
-// rl/policy/script_export.h: a policy as a TorchScript file, which Python and C++ load without Tandem.
+// rl/policy/policy_export.h: a policy as a file: as a TorchScript, which Python and C++ load without Tandem, or its
+// weights alone, for those who rebuild the network themselves.
 //
 //   policy = torch.jit.load("policy.pt")
 //   action = policy.act(observation)                  # deterministic, within the bounds: what env.step() takes
@@ -8,6 +9,13 @@
 // Raw observations of the environment: the normaliser is inside, frozen, and floats of any dtype are taken. For
 // discrete actions act() takes an optional mask [B, options], non-zero where allowed. Where a policy has
 // state-independent parameters (log_std), they come as they are.
+//
+//   tensors = safetensors.torch.load_file("policy.safetensors")      # Python
+//
+// Names in a safetensors file are those of the module ("actor.0.weight", "log_std"). Where the run normalised
+// observations, leaf L adds "observation_mean.L" and "observation_std.L", shaped as the leaf: the network saw clip((x -
+// mean) / std). The file's metadata has "env", "action_family", and "observation_clip" where observations were
+// normalised.
 //
 // Threads: any, while nothing writes to the policy. Ownership: nothing is kept; the script holds copies.
 #pragma once
@@ -29,5 +37,9 @@ namespace tandem::rl {
 /// Writes make_script() to `path`; the file is whole or not there. Blocks on the disk. Throws CheckpointError when it
 /// cannot be written.
 void export_script(const ActorCritic& policy, const Normalizers* normalizers, const std::filesystem::path& path);
+
+/// `normalizers`: those of the run, or null. The file is whole or not there. Blocks on the disk. Throws CheckpointError
+/// when it cannot be written.
+void export_weights(const ActorCritic& policy, const Normalizers* normalizers, const std::filesystem::path& path);
 
 }  // namespace tandem::rl

@@ -1,4 +1,4 @@
-#include "tandem/rl/policy/script_export.h"
+#include "tandem/rl/policy/policy_export.h"
 
 #include <gtest/gtest.h>
 #include <torch/nn/modules/activation.h>

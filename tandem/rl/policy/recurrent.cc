@@ -3,7 +3,6 @@
 #include <ATen/ATen.h>
 
 #include "tandem/base/check.h"
-#include "tandem/rl/policy/output_rows.h"
 
 namespace tandem::rl {
 

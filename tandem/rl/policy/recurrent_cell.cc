@@ -5,20 +5,9 @@
 #include <vector>
 
 #include "tandem/base/check.h"
-#include "tandem/base/error.h"
-#include "tandem/base/text.h"
 #include "tandem/model/init.h"
 
 namespace tandem::rl {
-
-const char* name_of(CellKind kind) { return kind == CellKind::kLstm ? "lstm" : "gru"; }
-
-CellKind cell_kind(std::string_view name) {
-  for (const CellKind each : {CellKind::kLstm, CellKind::kGru}) {
-    if (name == name_of(each)) return each;
-  }
-  throw ConfigError(concat("recurrent cell '", name, "' must be lstm or gru"));
-}
 
 RecurrentCell::RecurrentCell(CellKind kind, std::int64_t inputs, std::int64_t size, at::Generator generator)
     : kind_(kind), size_(size) {

@@ -10,15 +10,10 @@
 #include <torch/nn/module.h>
 
 #include <cstdint>
-#include <string_view>
 
 namespace tandem::rl {
 
 enum class CellKind { kLstm, kGru };
-
-/// "lstm", "gru", and back; throws ConfigError.
-[[nodiscard]] const char* name_of(CellKind kind);
-[[nodiscard]] CellKind cell_kind(std::string_view name);
 
 class RecurrentCell final : public torch::nn::Module {
  public:

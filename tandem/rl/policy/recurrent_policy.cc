@@ -46,11 +46,8 @@ RecurrentPolicy::RecurrentPolicy(const Spec& spec, const RecurrentPolicyOptions&
   action_head_ = register_module("action_head",
                                  make_head(options.size, head_size(spec.action), options.mlp.policy_gain, generator));
   value_head_ = register_module("value_head", make_head(options.size, 1, options.mlp.value_gain, generator));
-  if (!std::holds_alternative<Box>(spec.action)) return;
-  const std::int64_t size = action_elements(spec.action);
-  const std::vector<std::int64_t> shape =
-      family() == ActionFamily::kStateDependentNoise ? std::vector{options.size, size} : std::vector{size};
-  log_std_ = register_parameter("log_std", at::full(shape, options.mlp.log_std_init, at::kFloat));
+  if (std::holds_alternative<Box>(spec.action))
+    log_std_ = register_parameter("log_std", first_log_std(*this, options.size, options.mlp.log_std_init));
 }
 
 std::int64_t RecurrentPolicy::state_size() const {

@@ -8,9 +8,8 @@
 #include <numbers>
 
 #include "tandem/base/check.h"
-#include "tandem/base/error.h"
-#include "tandem/base/text.h"
 #include "tandem/model/init.h"
+#include "tandem/rl/policy/names.h"
 
 namespace tandem::rl {
 namespace {
@@ -167,17 +166,8 @@ double largest_pixel(const Leaf& leaf) {
 }  // namespace
 
 const char* name_of(Torso torso) {
-  switch (torso) {
-    case Torso::kAuto:
-      return "auto";
-    case Torso::kNone:
-      return "none";
-    case Torso::kNatureCnn:
-      return "nature_cnn";
-    case Torso::kResidual:
-      return "residual";
-  }
-  return "unknown";
+  constexpr Names<4> kNames{"auto", "none", "nature_cnn", "residual"};
+  return name_in(kNames, torso);
 }
 
 bool is_image(const Leaf& leaf) { return leaf.type == ElementType::kUInt8 && leaf.shape.size() == 3; }

@@ -11,8 +11,8 @@
 #include "tandem/rl/policy/actor/make_actor.h"
 #include "tandem/rl/policy/actor/mlp_actor.h"
 #include "tandem/rl/policy/mlp_policy.h"
+#include "tandem/rl/policy/policy_export.h"
 #include "tandem/rl/policy/recurrent_policy.h"
-#include "tandem/rl/policy/script_export.h"
 
 namespace tandem::rl {
 namespace {

@@ -1,5 +1,3 @@
-#include "tandem/rl/policy/weights_export.h"
-
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
@@ -9,6 +7,7 @@
 #include "tandem/model/files/safetensors.h"
 #include "tandem/model/testing/seeded.h"
 #include "tandem/rl/policy/mlp_policy.h"
+#include "tandem/rl/policy/policy_export.h"
 
 namespace tandem::rl {
 namespace {

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <limits>
 
-#include "tandem/rl/policy/output_rows.h"
 #include "tandem/rl/policy/recurrent.h"
 
 namespace tandem::rl {

@@ -4,8 +4,6 @@
 
 #include <algorithm>
 
-#include "tandem/rl/policy/output_rows.h"
-
 namespace tandem::rl {
 namespace {
 

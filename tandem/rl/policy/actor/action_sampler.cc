@@ -35,19 +35,15 @@ void ActionSampler::sample(const ActionInputs& inputs, const Decisions& out) {
           {.logits = inputs.head, .mask = inputs.mask, .rows = rows_, .nvec = std::get<MultiDiscrete>(space_).n},
           random, out.discrete, out.log_prob);
     case ActionFamily::kNormal:
-      return model::sample_normal({.mean = inputs.head,
-                                   .log_std = inputs.log_std,
-                                   .rows = rows_,
-                                   .size = size_,
-                                   .log_std_stride = inputs.log_std_stride},
-                                  random, out.box, out.log_prob);
-    case ActionFamily::kSquashedNormal:
-      return model::sample_squashed_normal({.mean = inputs.head,
-                                            .log_std = inputs.log_std,
-                                            .rows = rows_,
-                                            .size = size_,
-                                            .log_std_stride = inputs.log_std_stride},
-                                           random, out.box, out.log_prob);
+    case ActionFamily::kSquashedNormal: {
+      auto* draw = family_ == ActionFamily::kNormal ? model::sample_normal : model::sample_squashed_normal;
+      return draw({.mean = inputs.head,
+                   .log_std = inputs.log_std,
+                   .rows = rows_,
+                   .size = size_,
+                   .log_std_stride = inputs.log_std_stride},
+                  random, out.box, out.log_prob);
+    }
     case ActionFamily::kStateDependentNoise:
       hold_noise(inputs);
       return model::sample_with_noise({.mean = inputs.head,

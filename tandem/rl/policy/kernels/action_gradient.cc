@@ -73,42 +73,38 @@ void ActionGradient<Real>::allow(std::int64_t i, const std::uint8_t* mask) {
 }
 
 template <typename Real>
-void ActionGradient<Real>::forward(Real* head, std::int64_t samples) {
-  samples_ = padded(samples);
-  std::fill_n(log_prob_.data(), samples_, Real{0});
-  if (log_std_.defined()) return normal_forward(head);
-  std::fill_n(entropy_.data(), samples_, Real{0});
-  std::int64_t first = 0;
+template <typename Work>
+void ActionGradient<Real>::for_choices(Real* head, const Work& work) {
+  std::int64_t first = 0;  // option of the choice, among all
   for (std::size_t c = 0; c < options_.size(); ++c) {
     const auto place = static_cast<std::int64_t>(c) * kBlock;
-    kernels_.choose({.options = options_[c],
-                     .samples = samples_,
-                     .logits = head + first * kBlock,
-                     .allowed = masks_ == Masks::kGiven ? allowed_.data() + first * kBlock : nullptr,
-                     .taken = taken_.data() + place,
-                     .log_prob = log_prob_.data(),
-                     .entropy = choice_entropy_.data() + place});
-    for (std::int64_t s = 0; s < samples_; ++s) entropy_.data()[s] += choice_entropy_.data()[place + s];
+    work(ChoiceBlock<Real>{.options = options_[c],
+                           .samples = samples_,
+                           .logits = head + first * kBlock,
+                           .allowed = masks_ == Masks::kGiven ? allowed_.data() + first * kBlock : nullptr,
+                           .taken = taken_.data() + place,
+                           .log_prob = log_prob_.data(),
+                           .entropy = choice_entropy_.data() + place});
     first += options_[c];
   }
 }
 
 template <typename Real>
+void ActionGradient<Real>::forward(Real* head, std::int64_t samples) {
+  samples_ = padded(samples);
+  std::fill_n(log_prob_.data(), samples_, Real{0});
+  if (log_std_.defined()) return normal_forward(head);
+  std::fill_n(entropy_.data(), samples_, Real{0});
+  for_choices(head, [this](const ChoiceBlock<Real>& choice) {
+    kernels_.choose(choice);
+    for (std::int64_t s = 0; s < samples_; ++s) entropy_.data()[s] += choice.entropy[s];
+  });
+}
+
+template <typename Real>
 void ActionGradient<Real>::backward(Real* head, const Real* of_log_prob, const Real* of_entropy) {
   if (log_std_.defined()) return normal_backward(head, of_log_prob, of_entropy);
-  std::int64_t first = 0;
-  for (std::size_t c = 0; c < options_.size(); ++c) {
-    const auto place = static_cast<std::int64_t>(c) * kBlock;
-    kernels_.choose_back({.options = options_[c],
-                          .samples = samples_,
-                          .logits = head + first * kBlock,
-                          .allowed = masks_ == Masks::kGiven ? allowed_.data() + first * kBlock : nullptr,
-                          .taken = taken_.data() + place,
-                          .log_prob = log_prob_.data(),
-                          .entropy = choice_entropy_.data() + place},
-                         of_log_prob, of_entropy);
-    first += options_[c];
-  }
+  for_choices(head, [&](const ChoiceBlock<Real>& choice) { kernels_.choose_back(choice, of_log_prob, of_entropy); });
 }
 
 template <typename Real>

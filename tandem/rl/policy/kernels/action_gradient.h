@@ -50,6 +50,8 @@ class ActionGradient {
   void finish();
 
  private:
+  template <typename Work>
+  void for_choices(Real* head, const Work& work);
   void normal_forward(Real* head);
   void normal_backward(Real* head, const Real* of_log_prob, const Real* of_entropy);
 

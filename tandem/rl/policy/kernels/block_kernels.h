@@ -84,10 +84,14 @@ const BlockKernels<float>& block_kernels(InstructionSet set);
 template <>
 const BlockKernels<double>& block_kernels(InstructionSet set);
 
-/// Each set's own; null where this build's architecture has none.
-[[nodiscard]] const BlockKernels<float>* portable_block_kernels();
-[[nodiscard]] const BlockKernels<float>* avx2_block_kernels();
-[[nodiscard]] const BlockKernels<float>* avx512_block_kernels();
-[[nodiscard]] const BlockKernels<double>* portable_block_kernels_of_doubles();
+/// The loops of one instruction set; null where this build's architecture does not have it.
+struct SetKernels {
+  MlpKernels mlp;
+  BlockKernels<float> block;
+};
+[[nodiscard]] const SetKernels* portable_kernels();
+[[nodiscard]] const SetKernels* avx2_kernels();
+[[nodiscard]] const SetKernels* avx512_kernels();
+[[nodiscard]] const BlockKernels<double>& portable_block_kernels_of_doubles();
 
 }  // namespace tandem::rl

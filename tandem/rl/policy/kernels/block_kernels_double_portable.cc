@@ -38,6 +38,6 @@ double error_function(double x) { return std::erf(x); }
 
 }  // namespace
 
-const BlockKernels<double>* portable_block_kernels_of_doubles() { return &kBlockKernels; }
+const BlockKernels<double>& portable_block_kernels_of_doubles() { return kBlockKernels; }
 
 }  // namespace tandem::rl

@@ -100,11 +100,6 @@ struct MlpGradient<Real>::Layer {
 };
 
 template <typename Real>
-struct MlpGradient<Real>::Net {
-  std::vector<Layer> layers;
-};
-
-template <typename Real>
 MlpGradient<Real>::MlpGradient(const MlpPolicy& policy, InstructionSet set)
     : kernels_(block_kernels<Real>(set)),
       activation_(policy.options().activation),
@@ -117,11 +112,11 @@ MlpGradient<Real>::MlpGradient(const MlpPolicy& policy, InstructionSet set)
       transposed_(kBlock * row_stride(widest(policy))) {
   const Real* input = input_.data();
   if (policy.trunk() != nullptr && !policy.trunk()->layers().empty()) {
-    trunk_ = std::make_unique<Net>(make_net(*policy.trunk(), input));
-    input = trunk_->layers.back().output.data();
+    trunk_ = make_net(*policy.trunk(), input);
+    input = trunk_.back().output.data();
   }
-  actor_ = std::make_unique<Net>(make_net(policy.actor(), input));
-  critic_ = std::make_unique<Net>(make_net(policy.critic(), input));
+  actor_ = make_net(policy.actor(), input);
+  critic_ = make_net(policy.critic(), input);
 }
 
 template <typename Real>
@@ -131,7 +126,7 @@ template <typename Real>
 typename MlpGradient<Real>::Net MlpGradient<Real>::make_net(const Mlp& mlp, const Real* input) const {
   Net net;
   for (std::size_t i = 0; i < mlp.layers().size(); ++i) {
-    Layer& layer = net.layers.emplace_back(mlp.layers()[i], mlp.is_activated(i), activation_, input == input_.data());
+    Layer& layer = net.emplace_back(mlp.layers()[i], mlp.is_activated(i), activation_, input == input_.data());
     layer.input = input;
     input = layer.output.data();
   }
@@ -140,19 +135,18 @@ typename MlpGradient<Real>::Net MlpGradient<Real>::make_net(const Mlp& mlp, cons
 
 template <typename Real>
 Real* MlpGradient<Real>::head() {
-  return actor_->layers.back().output.data();
+  return actor_.back().output.data();
 }
 
 template <typename Real>
 Real* MlpGradient<Real>::value() {
-  return critic_->layers.back().output.data();
+  return critic_.back().output.data();
 }
 
 template <typename Real>
 void MlpGradient<Real>::begin() {
-  for (Net* net : {trunk_.get(), actor_.get(), critic_.get()}) {
-    if (net == nullptr) continue;
-    for (Layer& layer : net->layers) {
+  for (Net* net : {&trunk_, &actor_, &critic_}) {
+    for (Layer& layer : *net) {
       const std::int64_t rows = layer.along == Layer::Along::kInputs ? layer.outputs : layer.inputs;
       const std::int64_t columns = padded(layer.along == Layer::Along::kInputs ? layer.inputs : layer.outputs);
       std::fill_n(layer.weight_sum.data(), rows * columns, Real{0});
@@ -166,14 +160,12 @@ void MlpGradient<Real>::forward(std::int64_t samples) {
   TANDEM_CHECK(samples > 0 && samples <= kBlock, samples, " samples of a block of ", kBlock);
   samples_now_ = samples;
   kernels_.transpose(samples_.data(), sample_stride_, samples, features_, input_.data(), kBlock);
-  if (trunk_) forward(*trunk_);
-  forward(*actor_);
-  forward(*critic_);
+  for (Net* net : {&trunk_, &actor_, &critic_}) forward(*net);
 }
 
 template <typename Real>
 void MlpGradient<Real>::forward(Net& net) {
-  for (Layer& layer : net.layers) {
+  for (Layer& layer : net) {
     Real* before = layer.kept(activation_);
     kernels_.multiply({.rows = layer.outputs,
                        .columns = padded(samples_now_),
@@ -210,19 +202,18 @@ void MlpGradient<Real>::multiply_by_slope(Layer& layer, Real* gradient) {
 template <typename Real>
 void MlpGradient<Real>::backward() {
   using Start = typename Product<Real>::Start;
-  Real* of_trunk = trunk_ ? of_trunk_.data() : nullptr;
-  backward(*actor_, of_trunk, Start::kZero);
-  backward(*critic_, of_trunk, Start::kKeep);
-  if (!trunk_) return;
-  backward(*trunk_, nullptr, Start::kZero);
+  Real* of_trunk = trunk_.empty() ? nullptr : of_trunk_.data();
+  backward(actor_, of_trunk, Start::kZero);
+  backward(critic_, of_trunk, Start::kKeep);
+  if (!trunk_.empty()) backward(trunk_, nullptr, Start::kZero);
 }
 
 // From derivatives with respect to the net's outputs, which lie where those did; of a trunk's in of_trunk_.
 template <typename Real>
 void MlpGradient<Real>::backward(Net& net, Real* of_input, typename Product<Real>::Start start) {
-  Real* gradient = &net == trunk_.get() ? of_trunk_.data() : net.layers.back().output.data();
-  for (std::size_t i = net.layers.size(); i-- > 0;) {
-    Layer& layer = net.layers[i];
+  Real* gradient = &net == &trunk_ ? of_trunk_.data() : net.back().output.data();
+  for (std::size_t i = net.size(); i-- > 0;) {
+    Layer& layer = net[i];
     multiply_by_slope(layer, gradient);
     kernels_.add_columns(gradient, layer.outputs, padded(samples_now_), layer.bias_sum.data());
     add_to_weights(layer, gradient);
@@ -271,9 +262,8 @@ void MlpGradient<Real>::add_to_weights(Layer& layer, const Real* gradient) {
 
 template <typename Real>
 void MlpGradient<Real>::finish() {
-  for (const Net* net : {trunk_.get(), actor_.get(), critic_.get()}) {
-    if (net == nullptr) continue;
-    for (const Layer& layer : net->layers) write(layer);
+  for (const Net* net : {&trunk_, &actor_, &critic_}) {
+    for (const Layer& layer : *net) write(layer);
   }
 }
 

@@ -16,7 +16,7 @@
 // policy's parameters, float or double.
 #pragma once
 #include <cstdint>
-#include <memory>
+#include <vector>
 
 #include "tandem/base/cpu.h"
 #include "tandem/rl/policy/kernels/block_kernels.h"
@@ -52,7 +52,7 @@ class MlpGradient {
 
  private:
   struct Layer;
-  struct Net;
+  using Net = std::vector<Layer>;
   [[nodiscard]] Net make_net(const Mlp& mlp, const Real* input) const;
   void forward(Net& net);
   void backward(Net& net, Real* of_input, typename Product<Real>::Start start);
@@ -65,12 +65,12 @@ class MlpGradient {
   const Activation activation_;
   const std::int64_t features_, sample_stride_;
   std::int64_t samples_now_ = 0;
-  AlignedArray<Real> samples_;                   // [kBlock, sample_stride_]
-  AlignedArray<Real> input_;                     // [features, kBlock]
-  AlignedArray<Real> of_hidden_[2];              // derivatives with respect to a layer's outputs, [widest, kBlock]
-  AlignedArray<Real> of_trunk_;                  // and to those of the trunk
-  AlignedArray<Real> transposed_;                // [kBlock, widest]
-  std::unique_ptr<Net> trunk_, actor_, critic_;  // trunk_: null when separate
+  AlignedArray<Real> samples_;       // [kBlock, sample_stride_]
+  AlignedArray<Real> input_;         // [features, kBlock]
+  AlignedArray<Real> of_hidden_[2];  // derivatives with respect to a layer's outputs, [widest, kBlock]
+  AlignedArray<Real> of_trunk_;      // and to those of the trunk
+  AlignedArray<Real> transposed_;    // [kBlock, widest]
+  Net trunk_, actor_, critic_;       // trunk_: no layers when separate
 };
 
 /// Where the gradient of a parameter is to be written: its .grad. Throws InvariantError unless that is there, laid out

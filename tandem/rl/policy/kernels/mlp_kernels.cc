@@ -1,8 +1,21 @@
 #include "tandem/rl/policy/kernels/mlp_kernels.h"
 
 #include "tandem/base/check.h"
+#include "tandem/rl/policy/kernels/block_kernels.h"
 
 namespace tandem::rl {
+namespace {
+
+const SetKernels& kernels_of(InstructionSet set) {
+  require_instruction_set(set);
+  const SetKernels* kernels = set == InstructionSet::kAvx512 ? avx512_kernels()
+                              : set == InstructionSet::kAvx2 ? avx2_kernels()
+                                                             : portable_kernels();
+  TANDEM_CHECK(kernels != nullptr, name_of(set), " was detected and not compiled");
+  return *kernels;
+}
+
+}  // namespace
 
 PackedLayer::PackedLayer(std::int64_t inputs_, std::int64_t outputs_)
     : inputs(inputs_), outputs(outputs_), weights(padded(outputs_) * inputs_), bias(padded(outputs_)) {}
@@ -15,13 +28,17 @@ void PackedLayer::pack(const float* weight, const float* bias_of) {
   }
 }
 
-const MlpKernels& mlp_kernels(InstructionSet set) {
+const MlpKernels& mlp_kernels(InstructionSet set) { return kernels_of(set).mlp; }
+
+template <>
+const BlockKernels<float>& block_kernels(InstructionSet set) {
+  return kernels_of(set).block;
+}
+
+template <>
+const BlockKernels<double>& block_kernels(InstructionSet set) {
   require_instruction_set(set);
-  const MlpKernels* kernels = set == InstructionSet::kAvx512 ? avx512_mlp_kernels()
-                              : set == InstructionSet::kAvx2 ? avx2_mlp_kernels()
-                                                             : portable_mlp_kernels();
-  TANDEM_CHECK(kernels != nullptr, name_of(set), " was detected and not compiled");
-  return *kernels;
+  return portable_block_kernels_of_doubles();
 }
 
 }  // namespace tandem::rl

@@ -3,10 +3,13 @@
 // A row's result depends on that row alone: every output is bias + x[0] w[0] + x[1] w[1] + ... in this order (fused
 // multiply-add where the set has it), however many rows are given. So the bits are the same for every batch size.
 #pragma once
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <new>
 
 #include "tandem/base/cpu.h"
-#include "tandem/rl/policy/kernels/aligned_array.h"
 #include "tandem/rl/policy/mlp.h"
 
 namespace tandem::rl {
@@ -15,6 +18,25 @@ namespace tandem::rl {
 inline constexpr std::int64_t kPanel = 16;
 
 [[nodiscard]] constexpr std::int64_t padded(std::int64_t outputs) { return (outputs + kPanel - 1) / kPanel * kPanel; }
+
+/// Numbers, zero at first, that begin at a cache line.
+template <typename Real>
+class AlignedArray {
+ public:
+  explicit AlignedArray(std::int64_t count = 0)
+      : data_(static_cast<Real*>(
+            ::operator new[](static_cast<std::size_t>(count) * sizeof(Real), std::align_val_t{64}))) {
+    std::fill(data_.get(), data_.get() + count, Real{0});
+  }
+  [[nodiscard]] Real* data() { return data_.get(); }
+  [[nodiscard]] const Real* data() const { return data_.get(); }
+
+ private:
+  struct Free {
+    void operator()(Real* data) const { ::operator delete[](data, std::align_val_t{64}); }
+  };
+  std::unique_ptr<Real[], Free> data_;
+};
 
 using AlignedFloats = AlignedArray<float>;
 
@@ -40,10 +62,5 @@ struct MlpKernels {
 
 /// Throws ConfigError when this processor does not have `set`.
 [[nodiscard]] const MlpKernels& mlp_kernels(InstructionSet set);
-
-/// Each set's own; null where this build's architecture has none.
-[[nodiscard]] const MlpKernels* portable_mlp_kernels();
-[[nodiscard]] const MlpKernels* avx2_mlp_kernels();
-[[nodiscard]] const MlpKernels* avx512_mlp_kernels();
 
 }  // namespace tandem::rl

@@ -1,5 +1,4 @@
 #include "tandem/rl/policy/kernels/block_kernels.h"
-#include "tandem/rl/policy/kernels/mlp_kernels.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -70,8 +69,10 @@ struct V {
 
 }  // namespace
 
-const MlpKernels* avx2_mlp_kernels() { return &kKernels; }
-const BlockKernels<float>* avx2_block_kernels() { return &kBlockKernels; }
+const SetKernels* avx2_kernels() {
+  static constexpr SetKernels kAll{kKernels, kBlockKernels};
+  return &kAll;
+}
 
 }  // namespace tandem::rl
 
@@ -82,7 +83,6 @@ const BlockKernels<float>* avx2_block_kernels() { return &kBlockKernels; }
 #endif
 #else
 namespace tandem::rl {
-const MlpKernels* avx2_mlp_kernels() { return nullptr; }
-const BlockKernels<float>* avx2_block_kernels() { return nullptr; }
+const SetKernels* avx2_kernels() { return nullptr; }
 }  // namespace tandem::rl
 #endif

@@ -4,7 +4,6 @@
 #include <initializer_list>
 
 #include "tandem/rl/policy/kernels/block_kernels.h"
-#include "tandem/rl/policy/kernels/mlp_kernels.h"
 
 namespace tandem::rl {
 namespace {
@@ -59,7 +58,9 @@ struct V {
 
 }  // namespace
 
-const MlpKernels* portable_mlp_kernels() { return &kKernels; }
-const BlockKernels<float>* portable_block_kernels() { return &kBlockKernels; }
+const SetKernels* portable_kernels() {
+  static constexpr SetKernels kAll{kKernels, kBlockKernels};
+  return &kAll;
+}
 
 }  // namespace tandem::rl
