@@ -7,6 +7,7 @@
 
 namespace tandem::model {
 
+// The state of the device is remembered and put back, so scopes nest; the cache of casts ends with the outermost one.
 Autocast::Autocast(const AutocastOptions& options)
     : device_(options.device),
       enabled_before_(at::autocast::is_autocast_enabled(options.device)),

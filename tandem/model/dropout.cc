@@ -17,6 +17,8 @@ double checked(double p) {
 
 }  // namespace
 
+// p = 1 multiplies by zero instead of returning zeros, so that NaN stays NaN and gradients have their shapes, as
+// torch's does.
 at::Tensor dropout(const at::Tensor& input, double p) {
   checked(p);
   if (p == 0 || input.numel() == 0) return input;

@@ -13,11 +13,16 @@
 #include "tandem/base/error.h"
 #include "tandem/base/text.h"
 
+// The plan: list the parameters, mark those with sparse gradients, give each its group, check all, and then lay out one
+// buffer for each dtype and kind of gradient. Faults are collected, so that a user sees all of them at once; nothing of
+// the module changes here.
 namespace tandem::model {
 namespace {
 
 using Faults = std::vector<std::string>;
 
+// "actor" matches "actor" and "actor.0.weight", but not "actors.0.weight". A tied parameter matches by any of its
+// names.
 bool matches(const std::string& name, const std::string& prefix) {
   return name == prefix || (name.size() > prefix.size() && name[prefix.size()] == '.' && name.starts_with(prefix));
 }
@@ -39,8 +44,8 @@ std::vector<LayoutParameter> list_parameters(const torch::nn::Module& module) {
   return all;
 }
 
-// Modules that give sparse gradients. `sparse` of a module may be changed after construction without effect, but then
-// the gradient is dense, which collect() reports by name.
+// The weights of embeddings whose options ask for sparse gradients. Options that are changed later are not seen here;
+// the gradient is then of the other kind, which collect() reports by name.
 std::unordered_set<const c10::TensorImpl*> weights_with_sparse_gradients(const torch::nn::Module& module) {
   std::unordered_set<const c10::TensorImpl*> weights;
   const auto note = [&](const torch::nn::Module& one) {
@@ -55,6 +60,7 @@ std::unordered_set<const c10::TensorImpl*> weights_with_sparse_gradients(const t
   return weights;
 }
 
+// Marks the weights of known modules, and the parameters that the caller named.
 void mark_sparse(std::vector<LayoutParameter>& all, const torch::nn::Module& module,
                  const std::vector<std::string>& named, Faults& faults) {
   const auto known = weights_with_sparse_gradients(module);
@@ -69,6 +75,8 @@ void mark_sparse(std::vector<LayoutParameter>& all, const torch::nn::Module& mod
   }
 }
 
+// The first group with a matching prefix takes a parameter; a prefix that matches nothing is a fault, since it is most
+// likely a misspelt name.
 void assign_groups(std::vector<LayoutParameter>& all, const std::vector<ParameterGroup>& groups, Faults& faults) {
   for (auto& parameter : all) {
     const auto first = std::ranges::find_if(groups, [&](const ParameterGroup& group) {
@@ -87,6 +95,7 @@ void assign_groups(std::vector<LayoutParameter>& all, const std::vector<Paramete
   }
 }
 
+// Refuses parameters that cannot be a view into a flat buffer, or that autograd would not treat as a parameter.
 void check_kind(const LayoutParameter& parameter, Faults& faults) {
   const auto& tensor = parameter.tensor;
   const auto& name = parameter.names.front();
@@ -114,7 +123,8 @@ void check_devices(const std::vector<LayoutParameter>& trainable, Faults& faults
   }
 }
 
-// Two different tensors over the same memory would be torn apart by moving each to a place of its own.
+// Two different tensors over the same memory would be torn apart by moving each to a place of its own. Ranges are
+// sorted by their begin, so only neighbours need to be compared.
 void check_overlap(const std::vector<LayoutParameter>& trainable, Faults& faults) {
   struct Range {
     std::uintptr_t begin, end;
@@ -139,6 +149,7 @@ void check_overlap(const std::vector<LayoutParameter>& trainable, Faults& faults
   }
 }
 
+// Lays out the parameters of one dtype and kind of gradient: by group and, within a group, in the module's order.
 LayoutBuffer plan_buffer(const std::vector<LayoutParameter>& trainable, at::ScalarType dtype, bool sparse, int groups) {
   LayoutBuffer buffer{{.values = {}, .slots = {}, .sparse = sparse}, {}};
   std::int64_t count = 0;

@@ -15,10 +15,15 @@
 #include "tandem/base/text.h"
 #include "tandem/model/flat_layout.h"
 
+// How a gradient gets into flat memory. bind() makes each dense parameter's .grad a view into the flat gradients
+// (kZeros), or takes it away (kNothing). Autograd adds to the view, or makes a tensor that ReachedHook copies into the
+// view. The hooks also mark which parameters a pass reached. collect() then looks at every .grad: a view needs nothing
+// more, a tensor that user code put in its place is copied, a missing one is absent. So parameters that no pass reached
+// cost nothing, and user code may do to .grad what it does in plain LibTorch.
 namespace tandem::model {
 namespace {
 
-// What hooks on the trainable parameters tell.
+// The record that the hooks of all trainable parameters write to.
 struct Reaches {
   std::vector<char> marks;  // one a parameter: a backward pass reached it
   struct Place {
@@ -32,7 +37,7 @@ struct Reaches {
 using Marks = std::shared_ptr<Reaches>;
 using Hook = torch::autograd::PostAccumulateGradHook;
 
-// A gradient that autograd has made where there was none.
+// Copies a gradient that autograd made where there was none into the flat view, and makes the view the gradient.
 void write_first(at::Tensor& grad, const at::Tensor& view) {
   if (!grad.defined() || grad.is_same(view)) return;
   const at::NoGradGuard no_grad;
@@ -83,6 +88,7 @@ bool is_alias(const at::Tensor& grad, const at::Tensor& view) {
          grad.sizes() == view.sizes() && grad.strides() == view.strides() && grad.dtype() == view.dtype();
 }
 
+// Fills flat gradients with zeros.
 void zero(at::Tensor& flat) {
   if (flat.is_cpu()) {
     std::memset(flat.mutable_data_ptr(), 0, flat.nbytes());  // a fifth of the cost of zero_() for a small policy
@@ -116,6 +122,8 @@ struct FlatParameters::State {
   void write_flags(std::size_t b, at::Tensor& flat);
 };
 
+// Copies each parameter into its slot and makes it a view of the slot. The tensor object stays the same, so modules and
+// optimizers that hold it see the flat memory.
 void FlatParameters::State::move_in() {
   const at::NoGradGuard no_grad;
   for (auto& plan : layout.buffers) {
@@ -133,6 +141,7 @@ void FlatParameters::State::move_in() {
   }
 }
 
+// Puts a ReachedHook on every trainable parameter, in front of a hook that is already there.
 void FlatParameters::State::install_hooks() {
   marks = std::make_shared<Reaches>();
   marks->marks.resize(layout.trainable.size());
@@ -149,6 +158,7 @@ void FlatParameters::State::install_hooks() {
   }
 }
 
+// Takes our hooks off and leaves those of others in place.
 void FlatParameters::State::remove_hooks() {
   for (const auto& parameter : parameters) {
     auto& held = torch::autograd::impl::post_acc_grad_hooks(parameter);
@@ -159,6 +169,7 @@ void FlatParameters::State::remove_hooks() {
   }
 }
 
+// Compares addresses, because nothing tells when a parameter's storage is replaced.
 void FlatParameters::State::check_still_home() const {
   for (std::size_t b = 0; b < residents.size(); ++b) {
     for (std::size_t s = 0; s < residents[b].size(); ++s) {
@@ -177,6 +188,7 @@ void FlatParameters::State::check_still_home() const {
   }
 }
 
+// Prepares one parameter's .grad for the next passes.
 void FlatParameters::State::bind_slot(std::size_t b, std::size_t s, Gradients& gradients) {
   auto& resident = residents[b][s];
   if (buffers[b].sparse) {
@@ -195,7 +207,8 @@ void FlatParameters::State::bind_slot(std::size_t b, std::size_t s, Gradients& g
   resident.version = version_of(view);
 }
 
-// Whether the parameter has a gradient, which then lies in its view.
+// Brings the gradient of a dense parameter into its view and returns whether there is one. Without one the view is
+// zero.
 bool FlatParameters::State::collect_dense(std::size_t b, std::size_t s, Gradients& gradients) {
   auto& resident = residents[b][s];
   const auto& slot = buffers[b].slots[s];
@@ -204,7 +217,8 @@ bool FlatParameters::State::collect_dense(std::size_t b, std::size_t s, Gradient
   // Module::zero_grad(false) puts a detached alias of the view in its place.
   if (grad.is_same(view) || is_alias(grad, view)) {
     if (marks->marks[layout.buffers[b].members[s]]) return true;
-    // Not by a backward pass: zero_grad(), a gradient computed by hand, or that of an earlier step put back.
+    // No backward pass reached it, but something may have been written: zeros by zero_grad(), a gradient computed by
+    // hand, or that of an earlier step put back. Numbers other than zero make it present.
     if (version_of(view) != resident.version && view.count_nonzero().item<std::int64_t>() > 0) return true;
     if (start == Options::Start::kNothing) view.zero_();
     return false;
@@ -223,6 +237,7 @@ bool FlatParameters::State::collect_dense(std::size_t b, std::size_t s, Gradient
   return true;
 }
 
+// Hands out the sparse gradient as autograd made it, after checking that it is sparse and of the parameter's shape.
 void FlatParameters::State::collect_sparse(std::size_t b, std::size_t s, Gradients& gradients) {
   const at::Tensor& grad = residents[b][s].parameter.mutable_grad();
   const auto& slot = buffers[b].slots[s];
@@ -240,6 +255,7 @@ void FlatParameters::State::collect_sparse(std::size_t b, std::size_t s, Gradien
   gradients.sparse[b][s] = grad.defined() ? grad.detach() : at::Tensor();
 }
 
+// Writes the presence flags of a buffer behind its gradients; on another device by one copy from the host.
 void FlatParameters::State::write_flags(std::size_t b, at::Tensor& flat) {
   const auto first = buffers[b].values.numel();
   const auto count = static_cast<std::int64_t>(present.size());
@@ -283,6 +299,8 @@ const std::vector<at::Tensor>& FlatParameters::parameters() const { return state
 torch::nn::Module& FlatParameters::module() const { return *state_->module; }
 FlatParameters::Options::Start FlatParameters::start() const { return state_->start; }
 
+// One allocation a dense buffer holds gradients and flags, so that one collective sums both. All views are made here,
+// once.
 FlatParameters::Gradients FlatParameters::make_gradients(const Allocate& allocate) const {
   const at::NoGradGuard no_grad;
   const auto buffers = state_->buffers.size();
@@ -314,6 +332,7 @@ FlatParameters::Gradients FlatParameters::make_gradients(const Allocate& allocat
   return made;
 }
 
+// The order matters: a moved parameter is found before anything is changed.
 void FlatParameters::bind(Gradients& gradients) {
   state_->check_still_home();
   state_->bound = &gradients;
@@ -328,6 +347,7 @@ void FlatParameters::on_reached(Reached reached) { state_->marks->listener = std
 
 void FlatParameters::mark_written() { std::ranges::fill(state_->marks->marks, 1); }
 
+// Buffer by buffer: gradients into their views, then the flags of the buffer at once.
 void FlatParameters::collect() {
   TANDEM_CHECK(state_->bound != nullptr, "collect() without bind()");
   const at::NoGradGuard no_grad;

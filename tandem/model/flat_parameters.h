@@ -1,4 +1,5 @@
-// model/flat_parameters.h: the parameters of a module as views into one contiguous tensor a dtype, gradients likewise.
+// model/flat_parameters.h: the parameters of a module, and their gradients, as views into one contiguous tensor a
+// dtype.
 //
 // One norm, one optimizer call and one collective then serve the whole model. A flat buffer holds the parameters in the
 // order of their parameter group and, within a group, in the module's order; each starts at a multiple of 64 bytes and
@@ -63,9 +64,9 @@ class FlatParameters {
   struct Options {
     std::vector<ParameterGroup> groups{};          // empty: one group of everything
     std::vector<std::string> sparse_parameters{};  // besides those of modules known to have sparse gradients
-    // What a dense parameter has as its .grad when passes begin. With kNothing the first pass that reaches it writes
-    // its gradient where kZeros has one more pass over memory and adds; an element of -0 then stays -0. Not for
-    // gradients that are written by hand, in place; and a .grad that user code put aside, which is a view of this
+    // The .grad that a dense parameter has when passes begin: zeros, or none. With kNothing the first pass that reaches
+    // it writes its gradient where kZeros has one more pass over memory and adds; an element of -0 then stays -0. Not
+    // for gradients that are written by hand, in place; and a .grad that user code put aside, which is a view of this
     // memory, is overwritten by the next pass, not added to.
     enum class Start { kZeros, kNothing } start = Start::kZeros;
   };

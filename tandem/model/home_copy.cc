@@ -7,6 +7,7 @@
 namespace tandem::model {
 namespace {
 
+// Copies the elements of `which` between two flat vectors, of which one may lie on another device. Waits for each copy.
 void copy_elements(const at::Tensor& to, const at::Tensor& from, const std::vector<Elements>& which) {
   for (const Elements& each : which)
     to.narrow(0, each.begin, each.size()).copy_(from.narrow(0, each.begin, each.size()));
@@ -22,6 +23,7 @@ HomeCopy::HomeCopy(const FlatParameters& parameters, std::vector<std::vector<Ele
   take_values();
 }
 
+// Memory for the gradients is taken by the first call. Sparse gradients stay where they are.
 const FlatParameters::Gradients& HomeCopy::bring(const FlatParameters::Gradients& gradients) {
   gradients_.flat.resize(buffers_.size());
   gradients_.presence.resize(buffers_.size());

@@ -19,15 +19,16 @@ class HomeCopy {
   /// Keeps `parameters` by reference. `kept[b]`: what is updated of dense buffer b.
   HomeCopy(const FlatParameters& parameters, std::vector<std::vector<Elements>> kept, c10::Device home);
 
-  /// As those of the parameters, whose memory sparse ones share; of the others only what is kept has values.
+  /// The copies of FlatParameters::buffers(). A sparse buffer shares the parameters' memory; of a dense one only the
+  /// kept elements have values.
   [[nodiscard]] const std::vector<FlatBuffer>& buffers() const { return buffers_; }
 
-  /// Copies to `home` the gradients of what is kept of each dense buffer, and the presence flags. What it returns is
-  /// overwritten by the next call. Waits for the copies.
+  /// Copies the gradients of the kept elements of each dense buffer, and the presence flags, to `home`. The next call
+  /// overwrites what is returned. Waits for the copies.
   const FlatParameters::Gradients& bring(const FlatParameters::Gradients& gradients);
   /// Copies the values of what is kept to the parameters. Waits for the copies.
   void give();
-  /// Copies them from the parameters.
+  /// Copies the values of what is kept from the parameters.
   void take_values();
 
  private:

@@ -30,6 +30,7 @@ double dot(std::span<const double> a, std::span<const double> b) {
   return ((sums[0] + sums[4]) + (sums[2] + sums[6])) + ((sums[1] + sums[5]) + (sums[3] + sums[7]));
 }
 
+// from -= factor * what.
 void subtract(std::span<double> from, double factor, std::span<const double> what) {
   for (std::size_t i = 0; i < from.size(); ++i) from[i] -= factor * what[i];
 }
@@ -53,6 +54,7 @@ void orthonormalise(std::span<double> vectors, std::size_t count, std::size_t le
   }
 }
 
+// Held by whoever has put a seed into the process-wide default generator.
 Mutex& default_generator_mutex() {
   static Mutex mutex;
   return mutex;
@@ -60,6 +62,7 @@ Mutex& default_generator_mutex() {
 
 }  // namespace
 
+// The smaller side gives the number of vectors, so that as many orthonormal ones as there can be are drawn.
 void init_orthogonal(const at::Tensor& weight, double gain, at::Generator& generator) {
   if (weight.dim() < 2) {
     throw ConfigError(concat("orthogonal initial values need a weight of at least two dimensions, this one has shape ",

@@ -3,8 +3,8 @@
 // torch::nn::init draws from the default generator, and its orthogonal_ goes through LAPACK, whose last bits depend on
 // threads. These take their generator and compute in float64 in a fixed order.
 //
-//   const auto module = build_seeded(derive_seed(seed, SeedPurpose::kParameters, 0), [&] { return make_policy(spec);
-//   });
+//   const auto start = derive_seed(seed, SeedPurpose::kParameters, 0);
+//   const auto module = build_seeded(start, [&] { return make_policy(spec); });
 //
 // Threads: each call serves one thread; build_seeded() lets one thread of the process build at a time.
 // Weights may lie on any device; the numbers are drawn on the CPU.
@@ -36,7 +36,8 @@ class SeededDefaultGenerator {
   at::Tensor before_;
 };
 
-/// What `make` builds, with every number that its modules draw from the default generator decided by `seed`.
+/// Calls `make` and returns what it builds; `seed` decides every number that its modules draw from the default
+/// generator.
 template <typename Make>
 [[nodiscard]] auto build_seeded(std::uint64_t seed, Make&& make) {
   const SeededDefaultGenerator seeded(seed);

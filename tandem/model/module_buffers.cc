@@ -25,6 +25,7 @@ std::vector<std::pair<std::string, at::Tensor>> list_buffers(const torch::nn::Mo
   return all;
 }
 
+// Lists every buffer that cannot be a view into one flat tensor on one device.
 void check(const std::vector<std::pair<std::string, at::Tensor>>& buffers) {
   std::vector<std::string> faults;
   for (const auto& [name, tensor] : buffers) {
@@ -39,6 +40,7 @@ void check(const std::vector<std::pair<std::string, at::Tensor>>& buffers) {
   if (!faults.empty()) throw ConfigError(std::move(faults));
 }
 
+// The slots of all buffers of one dtype, and zeroed memory for them.
 FlatModuleBuffer make_flat(const std::vector<std::pair<std::string, at::Tensor>>& buffers, at::ScalarType dtype) {
   FlatModuleBuffer flat;
   flat.merge = at::isFloatingType(dtype) ? FlatModuleBuffer::Merge::kMean : FlatModuleBuffer::Merge::kShardZero;
@@ -78,10 +80,12 @@ ModuleBuffers::ModuleBuffers(std::shared_ptr<torch::nn::Module> module) : module
   for (const auto& [name, tensor] : named_) homes_.push_back(tensor.const_data_ptr());
 }
 
+// One copy for each dtype, whatever the number of buffers.
 void ModuleBuffers::save_start() {
   for (std::size_t i = 0; i < flats_.size(); ++i) starts_[i].copy_(flats_[i].values);
 }
 
+// Addresses are compared first: a buffer that was moved away would silently keep the values of the last shard.
 void ModuleBuffers::restore_start() {
   for (std::size_t i = 0; i < named_.size(); ++i) {
     if (named_[i].second.const_data_ptr() == homes_[i]) continue;

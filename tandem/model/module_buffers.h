@@ -2,8 +2,9 @@
 //
 // Each shard of a step starts from the same buffers, whichever replica it runs on, so a replica saves them at the start
 // of the step and restores them before each of its shards. Afterwards floating buffers become the mean of the shards'
-// results and the others those of shard 0. A module that assigns a new tensor to a buffer's member, instead of writing
-// in place, detaches it from the module in LibTorch; that is noticed here only when the registered tensor was replaced.
+// results, and all other buffers have the values of shard 0. A module that assigns a new tensor to a buffer's member,
+// instead of writing in place, detaches it from the module in LibTorch; that is noticed here only when the registered
+// tensor was replaced.
 //
 // Threads: single-thread, the replica's. Ownership: keeps the module alive; the module's buffers alias `values`.
 #pragma once

@@ -23,6 +23,8 @@ struct VectorOf {
   using Type __attribute__((vector_size(kLanes * sizeof(T)))) = T;
 };
 
+// Sums the squares of one block. Full vectors go to two sets of lanes in turn, the rest lane by lane, and lanes are
+// added as a tree; every instruction set below makes these same operations, so the bits are the same.
 template <typename T>
 TANDEM_INLINE double sum_block(const T* data, std::int64_t count) {
   using Raw = typename VectorOf<T>::Type;
@@ -68,6 +70,7 @@ template <typename T>
 template <typename T>
 using BlockSum = double (*)(const T*, std::int64_t);
 
+// The widest instructions of this processor; asked for once, by sum_of_block().
 template <typename T>
 BlockSum<T> fastest() {
 #if defined(__x86_64__)
@@ -91,7 +94,7 @@ void sum_blocks(const at::Tensor& flat, std::vector<double>& sums) {
   for (std::size_t b = 0; b < sums.size(); ++b) sums[b] = sum_of_block<T>(flat, static_cast<std::int64_t>(b));
 }
 
-// As sum_of_blocks() of block_sums_of_squares(), without memory for them.
+// sum_of_blocks() of block_sums_of_squares() with the same bits, but without memory for the sums of blocks.
 template <typename T>
 double sum_along_tree(const at::Tensor& flat) {
   if (flat.numel() == 0) return 0;
@@ -105,8 +108,8 @@ void require_flat(const at::Tensor& flat) {
                "a flat floating tensor is needed, got ", flat.sizes(), " ", flat.scalar_type());
 }
 
-// Other dtypes and devices: torch's own sums, over shapes that do not depend on the tensor's size. The last block is
-// padded with zeros, so that a block gives the same bits wherever it lies.
+// Sums blocks on other devices by torch's own operations, over shapes that do not depend on the tensor's size. The last
+// block is padded with zeros, so that a block gives the same bits wherever it lies.
 void sum_blocks_with_torch(const at::Tensor& flat, std::vector<double>& sums) {
   constexpr std::int64_t kAtOnce = 64;  // blocks; 32 MiB of float64
   const at::NoGradGuard no_grad;
@@ -130,6 +133,7 @@ double sum_of_blocks(std::span<const double> sums) {
       [](double left, double right) { return left + right; });
 }
 
+// On the CPU half precision is widened to float32 first, which is exact.
 std::vector<double> block_sums_of_squares(const at::Tensor& flat) {
   require_flat(flat);
   std::vector<double> sums(static_cast<std::size_t>(blocks_of(flat)));
@@ -163,6 +167,7 @@ void SumOfSquaresByParts::begin() {
     missing_[block] = std::min(kNormBlock, flat_.numel() - static_cast<std::int64_t>(block) * kNormBlock);
 }
 
+// Counts the elements that are still missing in each block, and sums runs of blocks that have become whole by one call.
 void SumOfSquaresByParts::take(std::int64_t begin, std::int64_t end) {
   TANDEM_CHECK(begin >= 0 && end <= flat_.numel(), "elements ", begin, " to ", end, " of ", flat_.numel());
   std::int64_t first_whole = -1;  // of a run of blocks that are all there now

@@ -16,7 +16,8 @@ namespace tandem::model {
 
 inline constexpr std::int64_t kNormBlock = 65536;  // elements; whatever is partitioned is cut at multiples of it
 
-/// Sum of squares of a one-dimensional contiguous floating tensor, in float64. NaN and infinity pass through.
+/// Returns the sum of squares of a one-dimensional contiguous floating tensor, in float64. NaN and infinity pass
+/// through.
 [[nodiscard]] double sum_of_squares(const at::Tensor& flat);
 
 /// The sum of squares of each block of `flat`, for who holds only part of a vector: sum_of_blocks() over the blocks of
@@ -31,14 +32,14 @@ inline constexpr std::int64_t kNormBlock = 65536;  // elements; whatever is part
 /// cut anywhere: the bits are those of sum_of_squares() of the whole. Single-thread.
 class SumOfSquaresByParts {
  public:
-  /// Of `flat` (one-dimensional, contiguous, floating), whose memory must stay.
+  /// For the vector `flat` (one-dimensional, contiguous, floating), whose memory must stay.
   explicit SumOfSquaresByParts(at::Tensor flat);
 
-  /// No part has come.
+  /// Begins a new vector in the same memory: no part of it has come yet.
   void begin();
-  /// Elements begin .. end-1 are final. Parts do not overlap.
+  /// Tells that elements begin .. end-1 are final. Parts do not overlap.
   void take(std::int64_t begin, std::int64_t end);
-  /// Once all elements have come.
+  /// The sum of squares of the whole vector, once all elements have come.
   [[nodiscard]] double sum() const;
 
  private:

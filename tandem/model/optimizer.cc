@@ -13,12 +13,17 @@
 #include "tandem/model/optimizer_state.h"
 #include "tandem/model/update_rules.h"
 
+// The plan of a step, for each dense buffer: read the presence flags, have UpdatePlan cut the present parameters into
+// stretches that one call can update (the plan is kept while the flags and counts of steps ask for the same cuts), and
+// call the rule for each stretch. Sparse buffers are updated parameter by parameter. Counts of steps go up at the very
+// end, so that a step that throws can be undone.
 namespace tandem::model {
 namespace {
 
 // On the CPU the scaled gradients of one call stay in the second-level cache, so scaling costs no pass over memory.
 constexpr std::int64_t kMostAtOnce = 131072;  // elements
 
+// The dtype in the names of the state's tensors.
 const char* short_name(at::ScalarType dtype) {
   switch (dtype) {
     case at::kFloat:
@@ -45,10 +50,12 @@ void set_scalar(at::Tensor& scalar, double value) {
   }
 }
 
+// ".f32" or ".f32.sparse": the end of the names of a buffer's tensors.
 std::string suffix_of(const BufferState& its) {
   return concat(".", short_name(its.buffer->values.scalar_type()), its.buffer->sparse ? ".sparse" : "");
 }
 
+// Takes over which parameters are present. The flags of several ranks have been summed, so any number but zero counts.
 void read_flags(BufferState& its, const at::Tensor& flags) {
   const at::Tensor here = flags.is_cpu() ? flags : flags.cpu();
   AT_DISPATCH_FLOATING_TYPES_AND2(at::kHalf, at::kBFloat16, here.scalar_type(), "presence", [&] {
@@ -58,7 +65,7 @@ void read_flags(BufferState& its, const at::Tensor& flags) {
   });
 }
 
-// Before anything is written.
+// Called before anything is written, so that a refused step changes nothing.
 void refuse_other_than_rows(const BufferState& its, const std::vector<at::Tensor>& gradients) {
   for (std::size_t s = 0; s < its.buffer->slots.size(); ++s) {
     if (!gradients[s].defined() || gradients[s].sparse_dim() == 1) continue;
@@ -76,6 +83,7 @@ double Optimizer::State::lr_of_group(std::size_t group) const {
   return own == first ? lr : lr == first ? own : own * (lr / first);
 }
 
+// Adds the state of a flat buffer, without moments, which take_memory() makes.
 void Optimizer::State::add_buffer(const FlatBuffer& buffer) {
   BufferState& its = buffers.emplace_back(buffer);
   its.kept = {{0, buffer.values.numel()}};
@@ -88,6 +96,7 @@ void Optimizer::State::add_buffer(const FlatBuffer& buffer) {
       at::zeros({}, at::device(at::kCPU).dtype(buffer.values.scalar_type() == at::kDouble ? at::kDouble : at::kFloat));
 }
 
+// Moments are made late, because keep_only() and keep_at() decide how many there are and where they lie.
 void Optimizer::State::take_memory() {
   if (std::exchange(has_memory, true)) return;
   for (BufferState& its : buffers) {
@@ -102,6 +111,9 @@ void Optimizer::State::take_memory() {
   }
 }
 
+// Updates all stretches of a plan. With a scale of 1 the rule reads the gradients where they are; else they are scaled
+// into scratch memory, stretch by stretch, while they are in the cache. All parameters of a run have the same count of
+// steps.
 void Optimizer::State::apply(BufferState& its, UpdatePlan& plan) {
   set_scalar(its.factor, scale);
   for (auto& run : plan.runs()) {
@@ -125,6 +137,7 @@ void Optimizer::State::apply(BufferState& its, UpdatePlan& plan) {
   }
 }
 
+// Updates the present parameters of a dense buffer, but for those that parts of this step have updated already.
 void Optimizer::State::step_dense(BufferState& its, const at::Tensor& flat, const at::Tensor& flags) {
   read_flags(its, flags);
   for (std::size_t s = 0; s < its.slots(); ++s) {
@@ -138,6 +151,7 @@ void Optimizer::State::step_dense(BufferState& its, const at::Tensor& flat, cons
   apply(its, its.whole);
 }
 
+// Updates the rows that each sparse gradient names.
 void Optimizer::State::step_sparse(BufferState& its, const std::vector<at::Tensor>& gradients) {
   for (std::size_t s = 0; s < its.slots(); ++s) {
     if (!gradients[s].defined()) continue;
@@ -153,6 +167,7 @@ void Optimizer::State::step_sparse(BufferState& its, const std::vector<at::Tenso
   }
 }
 
+// Faults of all groups' numbers are reported together; sparse gradients are judged by rules whose numbers are fine.
 Optimizer::Optimizer(FlatParameters& parameters, std::vector<OptimizerOptions> per_group)
     : state_(std::make_unique<State>(State{.parameters = parameters, .rules = std::move(per_group)})) {
   auto& rules = state_->rules;
@@ -194,6 +209,8 @@ void Optimizer::keep_only(const std::vector<std::vector<Elements>>& kept) {
   }
 }
 
+// From here on each BufferState is of the copy's buffer, which lies on `home` with the moments; sparse buffers are
+// shared.
 void Optimizer::keep_at(at::Device home) {
   TANDEM_CHECK(!state_->has_memory && !state_->home && state_->moments == State::Moments::kPartial,
                "keep_at() before keep_only(), after the first use, or twice");
@@ -206,6 +223,8 @@ void Optimizer::keep_at(at::Device home) {
   }
 }
 
+// The order matters: first what can be refused, then dense buffers, then sparse ones, whose updates may run out of
+// memory, and at last the counts of steps.
 void Optimizer::State::step_all(const FlatParameters::Gradients& gradients) {
   const at::NoGradGuard no_grad;
   take_memory();
@@ -249,6 +268,7 @@ void Optimizer::set_learning_rate(double lr) {
   state_->lr = lr;
 }
 
+// Moments are made first if nobody has stepped yet, so that a state can be loaded into a new optimizer.
 std::vector<std::pair<std::string, at::Tensor>> Optimizer::state() const {
   state_->take_memory();
   std::vector<std::pair<std::string, at::Tensor>> all;
@@ -272,6 +292,7 @@ std::vector<PartialMoment> Optimizer::partial_moments() const {
   return all;
 }
 
+// Brings the copies that the optimizer keeps of others' tensors up to date.
 void Optimizer::state_changed() {
   const at::NoGradGuard no_grad;
   if (state_->home) state_->home->take_values();

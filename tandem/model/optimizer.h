@@ -33,9 +33,11 @@ struct RmspropOptions {
 /// A moment of which an optimizer keeps a part: those elements of dense buffer `buffer` that it was told to keep, one
 /// after the other.
 struct PartialMoment {
-  std::string name;  // "exp_avg.f32"
+  /// "exp_avg.f32".
+  std::string name;
   std::size_t buffer = 0;
-  at::Tensor kept;  // alive and in place
+  /// Alive and in place.
+  at::Tensor kept;
 };
 
 using OptimizerOptions = std::variant<AdamOptions, SgdOptions, RmspropOptions>;
@@ -65,10 +67,10 @@ class Optimizer {
   /// Throws DataError, and changes nothing, when a sparse gradient is not one of rows.
   void step(const FlatParameters::Gradients& gradients, double scale, double lr_factor);
 
-  /// The same in parts, of gradients that are known before the others, with the same bits: begin_parts(), any number of
-  /// step_part(), then end_parts() or, when the step fails, undo_parts(). For dense buffers on the CPU that keep all
-  /// moments, in place. Memory, from the first begin_parts() on: as much again as the parameters and moments of such
-  /// buffers, for what the parts overwrite (update_journal.h).
+  /// A step in parts applies gradients that are known before the others, with the bits of step(): begin_parts(), any
+  /// number of step_part(), then end_parts() or, when the step fails, undo_parts(). It needs dense buffers on the CPU
+  /// that keep all moments, in place. Memory, from the first begin_parts() on: as much again as the parameters and
+  /// moments of such buffers, for what the parts overwrite (update_journal.h).
   void begin_parts(double scale, double lr_factor);
   /// Updates `elements` of dense buffer `buffer`, which begin and end at multiples of 64 bytes or with the buffer. All
   /// parameters in them count as present, whatever their flags say. Of a parameter, and of the gap behind it, all
@@ -77,16 +79,16 @@ class Optimizer {
   /// Updates all other parameters that are present, and counts the step: it stands. Throws DataError as step() does,
   /// and InvariantError when a part of a parameter is missing; both may then be undone.
   void end_parts(const FlatParameters::Gradients& gradients);
-  /// Parameters, moments and step counts are again those of begin_parts(), but for sparse buffers whose update failed
-  /// for want of memory. Nothing outside a step in parts.
+  /// Puts parameters, moments and step counts back to what they were at begin_parts(), but for sparse buffers whose
+  /// update failed for want of memory. Does nothing outside a step in parts.
   void undo_parts() noexcept;
 
   /// The options of each group, as they were given.
   [[nodiscard]] const std::vector<OptimizerOptions>& rules() const;
   /// Learning rate of a group before the factor.
   [[nodiscard]] double learning_rate(std::size_t group = 0) const;
-  /// Of group 0; the other groups keep the ratio to it that they were made with. Throws ConfigError when it is negative
-  /// or not finite, or when group 0 was made with 0 and another was not.
+  /// Sets the learning rate of group 0; the other groups keep the ratio to it that they were made with. Throws
+  /// ConfigError when `lr` is negative or not finite, or when group 0 was made with 0 and another was not.
   void set_learning_rate(double lr);
 
   /// The state by name, alive and in place: broadcast, hashed and saved from here. For each flat buffer its moments,

@@ -7,8 +7,12 @@
 #include "tandem/base/check.h"
 #include "tandem/model/optimizer_state.h"
 
+// A step in parts: each part keeps what it overwrites in the journal and updates its elements; end_parts() updates all
+// other parameters as a whole step does. `done` counts by parameter how many elements parts have updated: a parameter
+// that parts have begun must be whole by end_parts(), because its count of steps is one number.
 namespace tandem::model {
 
+// Prepares the journals of all dense buffers; they take their memory at the first step in parts.
 void Optimizer::State::keep_from_now() {
   for (BufferState& its : buffers) {
     if (its.buffer->sparse) continue;
@@ -31,6 +35,8 @@ void Optimizer::begin_parts(double scale, double lr_factor) {
   state_->lr_factor = lr_factor;
 }
 
+// Marks the parameters that the elements belong to, and applies a plan for exactly these elements. Plans are kept by
+// their elements, since every step is cut alike.
 void Optimizer::step_part(const FlatParameters::Gradients& gradients, std::size_t buffer, const Elements& elements) {
   TANDEM_CHECK(state_->step == State::Step::kInParts, "step_part() without begin_parts()");
   const at::NoGradGuard no_grad;
@@ -65,6 +71,7 @@ void Optimizer::end_parts(const FlatParameters::Gradients& gradients) {
   }
 }
 
+// Counts of steps were not changed yet, so the journals hold all that there is to undo.
 void Optimizer::undo_parts() noexcept {
   state_->step = State::Step::kWhole;
   for (BufferState& its : state_->buffers) {

@@ -23,6 +23,7 @@ namespace tandem::model {
 struct BufferState {
   explicit BufferState(const FlatBuffer& of)
       : buffer(&of), present(of.slots.size()), due(present), whole(of, {0, of.values.numel()}), done(present.size()) {}
+  /// Slots of the buffer, and the number of updates of each before this step.
   [[nodiscard]] std::size_t slots() const { return present.size(); }
   [[nodiscard]] std::int64_t* step_counts() { return host_steps.mutable_data_ptr<std::int64_t>(); }
 
@@ -36,7 +37,7 @@ struct BufferState {
   RuleMemory memory;
   std::vector<char> present, due;  // by slot: whether the step is one of it; and whether the update at hand is
   UpdatePlan whole;
-  // Of steps in parts.
+  // For steps in parts: a plan for each range of elements that was a part of a step before.
   std::map<std::pair<std::int64_t, std::int64_t>, UpdatePlan> by_elements;
   std::vector<std::int64_t> done;  // by slot: elements of its extent that parts of this step were of
   std::optional<UpdateJournal> journal;

@@ -13,14 +13,14 @@
 namespace tandem::model {
 namespace {
 
-// Undefined while the thread is in no scope.
+// The generator that the thread's innermost scope made current; undefined while the thread is in no scope.
 at::Generator& generator_of_thread() {
   thread_local at::Generator generator;
   return generator;
 }
 
-// A digest of what the default generator will do next. A draw moves `next_`, a refill changes every word of the state,
-// and a normal number leaves or takes a spare one.
+// A digest of the state that decides the default generator's next numbers. A draw moves `next_`, a refill changes every
+// word of the state, and a normal number leaves or takes a spare one.
 std::uint64_t default_generator_mark() {
   at::Generator generator = at::detail::getDefaultCPUGenerator();
   auto* cpu = at::check_generator<at::CPUGeneratorImpl>(generator);
@@ -57,6 +57,7 @@ ShardRandomScope::~ShardRandomScope() { generator_of_thread() = std::move(previo
 
 bool ShardRandomScope::default_generator_moved() const { return default_generator_mark() != mark_; }
 
+// Writes the whole state of the Mersenne Twister from Philox, which is seeded with all 64 bits.
 void seed_generator(at::Generator& generator, std::uint64_t seed) {
   auto* cpu = at::check_generator<at::CPUGeneratorImpl>(generator);
   // As after at::mt19937(seed): used up, so that the first number drawn refills it.
@@ -71,6 +72,7 @@ void seed_generator(at::Generator& generator, std::uint64_t seed) {
   cpu->set_next_double_normal_sample(std::nullopt);
 }
 
+// Streams are independent because derive_seed() hashes run seed, purpose and shard into one seed.
 at::Generator make_shard_generator(std::uint64_t run_seed, int shard) {
   at::Generator generator = at::detail::createCPUGenerator();
   seed_generator(generator, derive_seed(run_seed, SeedPurpose::kShard, static_cast<std::uint64_t>(shard)));

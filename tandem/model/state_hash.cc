@@ -15,6 +15,7 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "hashes and files hold the bytes of memory as they are");
 
+// Adds the elements in the order of their indices, whatever device and strides the tensor has.
 void add_bytes(Sha256& hash, const std::string& name, const at::Tensor& tensor) {
   TANDEM_CHECK(tensor.defined() && tensor.layout() == at::kStrided, "\"", name, "\" is not a dense tensor");
   const at::Tensor plain = tensor.detach().contiguous().cpu();
@@ -37,6 +38,7 @@ std::string bytes_sha256(const NamedTensors& tensors) {
   return hash.hex();
 }
 
+// Sorted by name, so that the order in which a program lists its state does not count.
 std::string state_sha256(NamedTensors tensors) {
   std::ranges::sort(tensors, {}, &NamedTensors::value_type::first);
   Sha256 hash;

@@ -28,7 +28,7 @@ template <typename Module>
 }
 
 /// The parameters and buffers of a module, alive, by the names that they have in a run's "state". Not the buffers that
-/// are registered and never given a value, as those of a norm without running statistics.
+/// are registered and never given a value, as in a norm without running statistics.
 template <typename Module>
 [[nodiscard]] NamedTensors named_state_of(const Module& module) {
   NamedTensors all;

@@ -11,7 +11,7 @@
 namespace tandem::model {
 namespace {
 
-// By address and size: a view for each stretch would cost more than the copy of a small one.
+// Copies by address and size: a view for each stretch would cost more than the copy of a small one.
 void copy_elements(const at::Tensor& from, const at::Tensor& to, std::int64_t begin, std::int64_t end) {
   const auto element = static_cast<std::int64_t>(from.element_size());
   std::memcpy(static_cast<std::byte*>(to.mutable_data_ptr()) + begin * element,

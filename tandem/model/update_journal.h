@@ -1,7 +1,7 @@
-// model/update_journal.h: what an update overwrites, kept until the update is known to stand.
+// model/update_journal.h: keeps what an update overwrites until the update is known to stand.
 //
-// Of vectors that are updated together, at the same elements: parameters and their moments, say. keep() comes before
-// the elements are written; undo() brings their bits back, forget() lets the update stand.
+// The journal serves vectors that are updated together, at the same elements: parameters and their moments, say. keep()
+// comes before the elements are written; undo() brings their bits back, forget() lets the update stand.
 //
 // Internal to Optimizer. Threads: single-thread, the replica's. Memory: as much again as the vectors, taken when it is
 // made.

@@ -10,7 +10,8 @@
 namespace tandem::model {
 namespace {
 
-// Of the elements of `range`, those that are kept.
+// Adds the stretches of `range` to a run: those of its elements that are kept, no longer than the scratch memory. Kept
+// elements lie one behind the other in the moments, so `kept_before` counts those of earlier ranges.
 void append_stretches(const BufferState& state, const Elements& range, const at::Tensor& flat, Run& run) {
   std::int64_t kept_before = 0;
   for (const Elements& kept : state.kept) {
@@ -35,6 +36,8 @@ Elements extent_of(const FlatBuffer& buffer, std::size_t slot) {
   return {buffer.slots[slot].offset, end};
 }
 
+// Slots are sorted by offset. The elements may begin within a slot, which then comes before the first that begins in
+// them.
 Slots slots_in(const FlatBuffer& buffer, const Elements& elements) {
   const auto first_at = [&](std::int64_t element) {
     return static_cast<std::size_t>(std::ranges::lower_bound(buffer.slots, element, {}, &ParameterSlot::offset) -
@@ -54,6 +57,7 @@ void UpdatePlan::make(const BufferState& state, const std::vector<OptimizerOptio
   if (wanted_ != made_ || gradients_ != flat.const_data_ptr()) make_runs(state, flat);
 }
 
+// A slot continues the run of the one before it when both are present, of one group, and need the same update.
 void UpdatePlan::cut(const BufferState& state, const std::vector<OptimizerOptions>& rules,
                      std::span<const char> present) {
   const auto& slots = state.buffer->slots;
@@ -71,6 +75,7 @@ void UpdatePlan::cut(const BufferState& state, const std::vector<OptimizerOption
   }
 }
 
+// Makes a run of each slot that starts one and all that continue it.
 void UpdatePlan::make_runs(const BufferState& state, const at::Tensor& flat) {
   const auto& slots = state.buffer->slots;
   runs_.clear();

@@ -24,7 +24,7 @@ struct BufferState;  // optimizer_state.h
 struct Slots {
   std::size_t begin = 0, end = 0;
 };
-/// Those of which `elements` has some, or some of the gap behind them.
+/// The slots of which `elements` has some, or some of the gap behind them.
 [[nodiscard]] Slots slots_in(const FlatBuffer& buffer, const Elements& elements);
 /// A slot and the gap behind it.
 [[nodiscard]] Elements extent_of(const FlatBuffer& buffer, std::size_t slot);
@@ -40,11 +40,11 @@ struct Run {
 
 class UpdatePlan {
  public:
-  /// Of these elements of `buffer`.
+  /// A plan for these elements of `buffer`.
   UpdatePlan(const FlatBuffer& buffer, const Elements& elements);
 
-  /// For those of its slots that are `present`, by slot of the buffer, and gradients in `flat`. Does nothing when the
-  /// last plan was for the same.
+  /// Makes the runs for the slots that are `present` (by slot of the buffer) and gradients in `flat`. Does nothing when
+  /// the last runs were made for the same cuts and the same memory.
   void make(const BufferState& state, const std::vector<OptimizerOptions>& rules, std::span<const char> present,
             const at::Tensor& flat);
   [[nodiscard]] std::vector<Run>& runs() { return runs_; }
@@ -56,8 +56,10 @@ class UpdatePlan {
 
   const Elements elements_;
   const Slots slots_;
-  std::vector<char> wanted_, made_;  // a Cut for each slot: now, and when the runs were made
-  const void* gradients_ = nullptr;  // that they were made for
+  // A Cut for each slot: as it is wanted now, and as it was when the runs were made.
+  std::vector<char> wanted_, made_;
+  // The memory of the gradients that the runs were made for.
+  const void* gradients_ = nullptr;
   std::vector<Run> runs_;
 };
 

@@ -10,6 +10,7 @@
 namespace tandem::model {
 namespace {
 
+// Makes one visitor of several lambdas.
 template <typename... Cases>
 struct Overloaded : Cases... {
   using Cases::operator()...;
@@ -20,6 +21,7 @@ Overloaded(Cases...) -> Overloaded<Cases...>;
 // Adam's and RMSprop's gaps between parameters would become 0 / 0 without it.
 constexpr const char* kEpsRange = "above 0 (with 0, an element whose gradient was always zero becomes NaN)";
 
+// Reports each number of a rule that is out of its range. `where` names the parameter group.
 class RangeCheck {
  public:
   RangeCheck(std::string where, std::vector<std::string>& faults) : where_(std::move(where)), faults_(faults) {}
@@ -39,6 +41,7 @@ class RangeCheck {
   std::vector<std::string>& faults_;
 };
 
+// torch's fused kernels take the step from a tensor, memory.step, which the caller has set.
 void update_adam(const AdamOptions& o, double lr, RuleMemory& memory, Stretch& s) {
   constexpr bool kAmsgrad = false, kMaximize = false;
   if (o.decay == AdamOptions::Decay::kDecoupled) {
@@ -50,6 +53,7 @@ void update_adam(const AdamOptions& o, double lr, RuleMemory& memory, Stretch& s
   }
 }
 
+// In its first step the gradient becomes the momentum, whatever the dampening is.
 void update_sgd(const SgdOptions& o, double lr, std::int64_t step, Stretch& s) {
   at::_fused_sgd_(s.values, s.gradients, s.moments[0], o.weight_decay, o.momentum, lr, o.dampening,
                   o.kind == SgdOptions::Momentum::kNesterov, /*maximize=*/false, /*is_first_step=*/step == 1);
@@ -70,6 +74,7 @@ void update_rmsprop(const RmspropOptions& o, double lr, RuleMemory& memory, Stre
   }
 }
 
+// Reads the rows' moments, changes them and writes them back; the moments of all other rows do not decay.
 void update_rows_adam(const AdamOptions& o, double lr, std::int64_t step, const at::Tensor& rows,
                       const at::Tensor& gradient, at::Tensor& values, std::array<at::Tensor, 2>& moments) {
   // torch/optim/_functional.py: sparse_adam.
@@ -114,6 +119,7 @@ void check_rule(const OptimizerOptions& options, const std::string& where, std::
              options);
 }
 
+// A rule fits when rows that a gradient does not name need no update.
 void check_sparse_rule(const OptimizerOptions& options, const std::string& parameter,
                        std::vector<std::string>& faults) {
   const std::string start = concat("parameter \"", parameter, "\" has sparse gradients: ");
@@ -151,6 +157,7 @@ std::vector<std::string> moment_names(const OptimizerOptions& options) {
                     options);
 }
 
+// Adam's bias correction depends on the count of steps; SGD's momentum on whether there was a step; RMSprop on neither.
 bool same_update(const OptimizerOptions& options, std::int64_t a, std::int64_t b) {
   if (std::holds_alternative<AdamOptions>(options)) return a == b;  // the bias correction
   if (const auto* sgd = std::get_if<SgdOptions>(&options)) {

@@ -23,7 +23,7 @@ struct Stretch {
   std::array<std::vector<at::Tensor>, 2> moments;
 };
 
-/// What the rules need besides, made once for each flat buffer.
+/// Memory that the rules work in, made once for each flat buffer.
 struct RuleMemory {
   std::vector<at::Tensor> step;  // one float32 scalar where values are updated: the step that update() is told
   at::Tensor scratch;            // RMSprop's denominator, as long as the longest stretch; undefined for the others

@@ -48,7 +48,7 @@ class Distribution {
   /// Whether entropy() has a closed form.
   [[nodiscard]] virtual bool has_entropy() const { return true; }
   /// Entropy in nats. Throws ConfigError where there is no closed form (SquashedNormal): use entropy_estimate() there,
-  /// and know that it is one.
+  /// which has a variance.
   [[nodiscard]] virtual at::Tensor entropy() const = 0;
   /// A one-sample Monte Carlo estimate of the entropy: -log_prob of fresh draw_with_gradient() actions. Unbiased, and
   /// so is its gradient. -log_prob of actions drawn earlier is not a substitute: its expected gradient is zero.

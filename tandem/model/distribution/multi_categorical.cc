@@ -14,9 +14,10 @@ namespace {
 // Where option j of choice i lies in the concatenated logits; option 0 stands in for those that a choice does not have.
 struct Padding {
   at::Tensor index;   // [choices * largest]
-  at::Tensor exists;  // bool, likewise
+  at::Tensor exists;  // [choices * largest], bool
 };
 
+// Choices with fewer options than the largest one are filled up with options that do not exist.
 Padding pad(const std::vector<std::int64_t>& nvec, std::int64_t largest, at::Device device) {
   std::vector<std::int64_t> index;
   std::vector<std::uint8_t> exists;
@@ -31,6 +32,8 @@ Padding pad(const std::vector<std::int64_t>& nvec, std::int64_t largest, at::Dev
   return {at::tensor(index, at::kLong).to(device), at::tensor(exists, at::kByte).to(at::kBool).to(device)};
 }
 
+// All choices as one Categorical of shape [..., choices, largest]: padded options are masked. Where all choices are
+// alike a view of the logits is enough.
 Categorical side_by_side(const at::Tensor& logits, const std::vector<std::int64_t>& nvec, const at::Tensor& mask) {
   if (nvec.empty() || *std::min_element(nvec.begin(), nvec.end()) < 1) {
     throw ConfigError("MultiCategorical: needs at least one choice, and each at least one option");

@@ -12,6 +12,7 @@
 namespace tandem::model {
 namespace {
 
+// log(2 pi) / 2: the constant of the normal density's logarithm.
 const double kHalfLogTwoPi = 0.5 * std::log(2 * std::numbers::pi);
 
 }  // namespace
@@ -26,6 +27,7 @@ Normal::Normal(const at::Tensor& mean, const at::Tensor& log_std) : mean_(mean),
   }
 }
 
+// The reparameterised draw: mean + deviation * standard normal.
 at::Tensor Normal::draw_actions(at::Generator generator) const {
   return mean_ + log_std_.exp() * at::randn(mean_.sizes(), generator, mean_.options().requires_grad(false));
 }
@@ -45,6 +47,7 @@ at::Tensor Normal::log_prob(const at::Tensor& actions) const {
   return z.square().sum(-1) * -0.5 - (log_std_.sum(-1) + kHalfLogTwoPi * static_cast<double>(mean_.size(-1)));
 }
 
+// The sum over elements of log_std + (1 + log(2 pi)) / 2.
 at::Tensor Normal::entropy() const {
   const at::Tensor each = log_std_.sum(-1) + (0.5 + kHalfLogTwoPi) * static_cast<double>(mean_.size(-1));
   return each.expand(mean_.sizes().slice(0, mean_.dim() - 1));

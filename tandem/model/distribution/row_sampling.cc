@@ -20,6 +20,8 @@ struct Choice {
   float log_prob;
 };
 
+// Throws the error that explains why no option of a row could be chosen: a mask without options, or logits that are not
+// finite.
 [[noreturn]] void fail_choice(const float* logits, const std::uint8_t* mask, std::int64_t n, std::int64_t row) {
   const bool some_allowed = mask == nullptr || std::any_of(mask, mask + n, [](std::uint8_t m) { return m != 0; });
   if (!some_allowed) {
@@ -62,6 +64,7 @@ Choice choose(const float* logits, const std::uint8_t* mask, std::int64_t n, std
   return {action, logits[action] - largest - std::log(sum)};
 }
 
+// One look at the sum finds any NaN or infinity among the parameters of a row.
 void require_finite(float log_prob, std::int64_t row) {
   if (!std::isfinite(log_prob)) {
     throw RunError(concat("the policy's action of row ", row, " has log-probability ", log_prob,
@@ -117,6 +120,7 @@ void sample_normal(const NormalRows& from, Philox* random, float* actions, float
   }
 }
 
+// The formulas of squashed_normal.h. log_prob is that of the stored action, from its inverse, and not of the draw.
 void sample_squashed_normal(const NormalRows& from, Philox* random, float* actions, float* log_prob) {
   const auto limit = static_cast<float>(SquashedNormal::limit(at::kFloat));
   for (std::int64_t row = 0; row < from.rows; ++row) {
@@ -136,6 +140,8 @@ void sample_squashed_normal(const NormalRows& from, Philox* random, float* actio
   }
 }
 
+// The formulas of state_dependent_noise.h: the noise is the latent row times the row's matrix, and the variance is that
+// over all matrices.
 void sample_with_noise(const NoiseRows& from, float* actions, float* log_prob) {
   for (std::int64_t row = 0; row < from.rows; ++row) {
     const float* mean = from.mean + row * from.size;

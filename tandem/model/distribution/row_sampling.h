@@ -28,7 +28,7 @@ void sample_categorical(const CategoricalRows& from, Philox* random, std::int64_
 /// Several choices a row: actions [rows, nvec.size()].
 struct MultiCategoricalRows {
   const float* logits;                 // [rows, sum of nvec]
-  const std::uint8_t* mask = nullptr;  // likewise
+  const std::uint8_t* mask = nullptr;  // [rows, sum of nvec], non-zero: allowed; null: all are
   std::int64_t rows = 0;
   std::span<const std::int64_t> nvec;
 };

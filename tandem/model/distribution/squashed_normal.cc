@@ -11,6 +11,7 @@
 namespace tandem::model {
 namespace {
 
+// tanh, kept off +-1 so that the inverse is finite.
 at::Tensor squash(const at::Tensor& u) {
   const double limit = SquashedNormal::limit(u.scalar_type());
   return u.tanh().clamp(-limit, limit);
@@ -29,6 +30,7 @@ at::Tensor SquashedNormal::sample(at::Generator generator) const {
 
 at::Tensor SquashedNormal::mode() const { return squash(normal_.mode()); }
 
+// log(1 - tanh(u)^2) = 2 (log 2 - u - softplus(-2u)), summed over the elements.
 at::Tensor SquashedNormal::log_prob_before_squashing(const at::Tensor& u) const {
   const at::Tensor log_slope = (std::numbers::ln2 - u - at::softplus(u * -2)) * 2;
   return normal_.log_prob(u) - log_slope.sum(-1);

@@ -9,6 +9,7 @@
 namespace tandem::model {
 namespace {
 
+// The Normal of an action over all noise matrices: its variance is latent^2 sigma^2, and the floor.
 Normal marginal_of(const at::Tensor& mean, const at::Tensor& latent, const at::Tensor& log_std) {
   const bool fits = mean.dim() >= 1 && latent.dim() == mean.dim() && log_std.dim() == 2 &&
                     latent.sizes().slice(0, latent.dim() - 1) == mean.sizes().slice(0, mean.dim() - 1) &&
@@ -33,6 +34,7 @@ at::Tensor StateDependentNoise::kl(const Distribution& other) const {
   return normal_.kl_to(that->normal_);
 }
 
+// One matrix for all rows is a product of matrices; a matrix for each row is a product for each row.
 at::Tensor StateDependentNoise::sample_with(const at::Tensor& matrices) const {
   at::NoGradGuard no_grad;
   const at::Tensor& mean = normal_.mean();

@@ -16,6 +16,7 @@ namespace fs = std::filesystem;
 Checkpoint::Checkpoint(fs::path folder, CheckpointManifest manifest)
     : folder_(std::move(folder)), manifest_(std::move(manifest)) {}
 
+// Reads and checks the manifest alone; what is missing is told apart from what is damaged.
 Checkpoint Checkpoint::open(const fs::path& folder) {
   std::error_code ignored;
   if (!fs::exists(folder, ignored)) throw CheckpointError(concat("there is no checkpoint ", folder.string()));
@@ -32,6 +33,7 @@ Checkpoint Checkpoint::open(const fs::path& folder) {
   }
 }
 
+// Size first, since it is the cheap sign of a file that was cut off; then the digest. The whole part is in memory once.
 std::string Checkpoint::read_checked(const CheckpointPart& part) const {
   const fs::path file = folder_ / part.file();
   std::error_code ignored;
@@ -51,6 +53,7 @@ std::string Checkpoint::read_checked(const CheckpointPart& part) const {
   return content;
 }
 
+// The tensors are made from bytes whose digest is right, so what fails here was written wrongly.
 TensorFile Checkpoint::read_part(std::string_view name) const {
   const auto part = std::ranges::find(manifest_.parts, name, &CheckpointPart::name);
   if (part == manifest_.parts.end()) {

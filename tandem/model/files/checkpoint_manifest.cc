@@ -28,7 +28,8 @@ bool is_digest(std::string_view text) {
 
 std::string digest_of(std::string_view text) { return sha256_hex(std::as_bytes(std::span(text))); }
 
-// Nothing in the text is used before this has passed.
+// Compares the digest at the end of the text with that of the text before it. Nothing in the text is used before this
+// has passed, so the parser below sees only what tandem wrote.
 void check_seal(std::string_view text) {
   const std::size_t seal = kSealBegin.size() + kDigestLength + kSealEnd.size();
   if (text.size() < seal || !text.ends_with(kSealEnd) ||
@@ -52,6 +53,7 @@ CheckpointPart parse_part(const JsonValue& value) {
   return part;
 }
 
+// The version is looked at before all fields that another version may have changed.
 CheckpointManifest parse_body(const JsonValue& root) {
   if (root.at("format").as_string() != kFormatName) {
     throw CheckpointError(concat("its format is \"", root.at("format").as_string(), "\", not \"", kFormatName, "\""));
@@ -80,6 +82,7 @@ CheckpointManifest parse_body(const JsonValue& root) {
 
 }  // namespace
 
+// No letter that a file system may treat in a way of its own, and no '/' that could lead out of the folder.
 bool is_part_name(std::string_view name) {
   constexpr std::size_t kMost = 100;
   return !name.empty() && name.size() <= kMost && name.front() != '.' && std::ranges::all_of(name, [](char c) {
@@ -93,6 +96,7 @@ std::string seal_manifest(std::string object) {
   return concat(object, kSealBegin, digest_of(object), kSealEnd);
 }
 
+// A score that is not finite is written as null: JSON has no word for it, and it could not be compared.
 std::string make_manifest(const CheckpointManifest& manifest) {
   const auto& info = manifest.info;
   JsonWriter json;

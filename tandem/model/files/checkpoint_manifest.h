@@ -26,7 +26,7 @@ struct CheckpointPart {
   friend bool operator==(const CheckpointPart&, const CheckpointPart&) = default;
 };
 
-/// What is saved, in the words of who saves it.
+/// A description of the saved state, in the words of the algorithm that saves it.
 struct CheckpointInfo {
   std::string kind;                              // "ppo": what can go on from it
   std::string tandem_version;                    // of the program that wrote it

@@ -14,6 +14,13 @@
 #include "tandem/base/sha256.h"
 #include "tandem/base/text.h"
 
+// Each step below leaves a state from which nothing that was committed is lost:
+//   begin()    an old checkpoint of the same number is renamed to u....old, then the new folder is made;
+//   parts      are files of their own, each written aside, synced and renamed (AtomicFile);
+//   manifest   comes last and makes the folder a checkpoint;
+//   clean()    removes u....old once the new one is whole, or puts it back when it is not;
+//   remove()   takes the manifest first, so that no folder with a manifest ever lacks a part.
+// find() looks at both names, so a checkpoint that is set aside still counts.
 namespace tandem::model {
 namespace {
 
@@ -22,6 +29,7 @@ namespace fs = std::filesystem;
 constexpr std::string_view kAside = ".old";
 constexpr std::size_t kDigits = 12;
 
+// A folder is a checkpoint when it has a manifest, which is written last.
 bool is_whole(const fs::path& folder) {
   std::error_code ignored;
   return fs::exists(folder / kManifestFile, ignored);
@@ -83,7 +91,7 @@ std::optional<Checkpoint> open_whole(const CheckpointStore& store, std::int64_t 
   }
 }
 
-// Those with a score, best first.
+// The checkpoints that have a score, best first; of equal scores the newer first.
 std::vector<std::int64_t> by_score(const CheckpointStore& store) {
   std::vector<std::pair<double, std::int64_t>> scored;
   for (const auto updates : store.list()) {
@@ -113,6 +121,7 @@ fs::path CheckpointStore::folder_of(std::int64_t updates) const {
 
 fs::path CheckpointStore::set_aside(std::int64_t updates) const { return folder_of(updates) += kAside; }
 
+// Where the checkpoint lies: in its folder, or set aside by a writing that was interrupted.
 std::optional<fs::path> CheckpointStore::find(std::int64_t updates) const {
   for (auto path : {folder_of(updates), set_aside(updates)}) {
     if (is_whole(path)) return path;
@@ -136,6 +145,8 @@ Checkpoint CheckpointStore::open(std::int64_t updates) const {
                                "; there is ", there.empty() ? "none" : concat("one after ", there)));
 }
 
+// A damaged newest checkpoint is an error, with the name of the newest one that is whole: silently going back would
+// repeat work that the user believes done.
 std::optional<Checkpoint> CheckpointStore::latest() const {
   const auto all = list();
   if (all.empty()) return std::nullopt;
@@ -161,6 +172,7 @@ std::optional<Checkpoint> CheckpointStore::best() const {
   return found;
 }
 
+// Leftovers go first, so that at most one old checkpoint of this number has to be set aside.
 CheckpointWriter CheckpointStore::begin(std::int64_t updates) {
   TANDEM_CHECK(updates >= 0, updates, " updates");
   std::error_code error;
@@ -189,6 +201,7 @@ void CheckpointStore::clean() const {
   }
 }
 
+// Keeps the newest and the best, and removes all others.
 void CheckpointStore::prune() const {
   const auto all = list();
   const auto last = static_cast<std::size_t>(retention_.last);
@@ -235,7 +248,7 @@ CheckpointWriter::~CheckpointWriter() {
   if (store_ != nullptr) abandon();
 }
 
-// What cannot be removed now, the next begin() removes.
+// Removes what was written and puts back what was set aside. The next begin() removes what cannot be removed now.
 void CheckpointWriter::abandon() noexcept {
   std::error_code ignored;
   fs::remove(folder_ / kManifestFile, ignored);
@@ -243,6 +256,7 @@ void CheckpointWriter::abandon() noexcept {
   if (const auto aside = store_->set_aside(updates_); fs::exists(aside, ignored)) fs::rename(aside, folder_, ignored);
 }
 
+// The digest is computed from the bytes as they are written, so no part is read again.
 void CheckpointWriter::write_part(const std::string& name, const NamedTensors& tensors,
                                   const SafetensorsMetadata& metadata) {
   TANDEM_CHECK(store_ != nullptr, "part \"", name, "\" after commit");
@@ -262,6 +276,8 @@ void CheckpointWriter::write_part(const std::string& name, const NamedTensors& t
   parts_.push_back(std::move(part));
 }
 
+// With the manifest the checkpoint exists. From then on an error cannot undo it, hence store_ is null before the
+// clean-up.
 void CheckpointWriter::commit(const CheckpointInfo& info) {
   TANDEM_CHECK(store_ != nullptr, "a second commit");
   TANDEM_CHECK(!parts_.empty(), "a checkpoint without parts");

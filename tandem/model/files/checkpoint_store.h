@@ -8,7 +8,7 @@
 // written aside, synced and renamed; the manifest last. One that is written again is first set aside (".old") and
 // removed only when the new one is whole. What an interrupted writing left is removed by the next begin().
 //
-// With several ranks, one writes all parts: those of the others come to it (learner/state_parts.h).
+// With several ranks, one rank writes all parts; the others send it theirs (learner/state_parts.h).
 //
 // Threads: single-thread, and one process at a time may begin(). Blocks on the disk.
 // Errors: CheckpointError with path and reason (disk full, say); earlier checkpoints are then untouched.

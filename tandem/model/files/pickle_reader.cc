@@ -16,13 +16,19 @@
 #include "tandem/base/error.h"
 #include "tandem/base/text.h"
 
-// A pickle is a program for a stack machine. These are the operations of protocol 2 that data of the kinds above needs.
+// A pickle is a program for a stack machine. These are the operations of protocol 2 that data of the header's kinds
+// needs (Python's pickletools.py names and describes each). Values lie on a stack; a mark separates the elements of a
+// container that is being built; the memo keeps values that the program refers to again. A global is a name
+// ("torch._utils _rebuild_tensor_v2"); "calling" it means here to look its name up in the short list of reduce(), so
+// nothing of the file is ever executed. Every length and index comes from the file and is compared with what is there
+// before it is used.
 namespace tandem::model {
 namespace {
 
 constexpr int kMostNesting = 64;  // of containers: reading and destroying them is recursive
 
-// What lies on the stack.
+// One entry of the stack. Tuples keep their elements as entries, because the arguments of a call hold globals and
+// storages, which are no values.
 struct Item {
   enum class Kind { kValue, kMark, kGlobal, kTuple, kStorage } kind = Kind::kValue;
   at::IValue value{};            // kStorage: its elements
@@ -57,6 +63,7 @@ class Reader {
   }
 
  private:
+  // Throws with the byte that is read next.
   [[noreturn]] void fail(const std::string& why) const {
     throw CheckpointError(concat("the pickle is not what can be read here: byte ", at_, ": ", why));
   }
@@ -66,7 +73,7 @@ class Reader {
     at_ += count;
     return pickle_.substr(at_ - count, count);
   }
-  // Little-endian.
+  // A little-endian number of at most 8 bytes.
   std::uint64_t unsigned_number(std::size_t bytes) {
     std::uint64_t number = 0;
     const std::string_view from = take(bytes);
@@ -85,6 +92,7 @@ class Reader {
     for (const char byte : from) bits = bits << 8 | static_cast<unsigned char>(byte);
     return std::bit_cast<double>(bits);
   }
+  // The text up to the next line feed: half of a global's name.
   std::string line() {
     const std::size_t end = pickle_.find('\n', at_);
     if (end == std::string_view::npos) fail("a name without an end");
@@ -103,6 +111,7 @@ class Reader {
     if (stack_.empty()) fail("a value is missing");
     return stack_.back();
   }
+  // Takes everything above the last mark, and the mark.
   std::vector<Item> pop_to_mark() {
     std::vector<Item> items;
     while (!stack_.empty() && stack_.back().kind != Kind::kMark) {
@@ -124,12 +133,13 @@ class Reader {
     while (count > 0) elements[--count] = pop();
     push_tuple(std::move(elements));
   }
+  // Notes that `outer` contains `inner`, and refuses containers that are nested too deep.
   void nest(Item& outer, const Item& inner) const {
     outer.nesting = std::max(outer.nesting, inner.nesting + 1);
     if (outer.nesting > kMostNesting) fail(concat("containers are nested more than ", kMostNesting, " deep"));
   }
 
-  // As a value of its own.
+  // The entry as a value, which globals, storages and marks are not.
   [[nodiscard]] at::IValue plain(const Item& item) const {
     if (item.kind == Kind::kValue) return item.value;
     if (item.kind != Kind::kTuple) fail(concat("a bare '", item.name, "'; only data can be read"));
@@ -175,7 +185,7 @@ class Reader {
     }
   }
 
-  // ("storage", type, key, location, count)
+  // Replaces a persistent id, ("storage", type, key, location, count), by the storage that it names.
   void push_storage() {
     const Item id = pop();
     if (id.kind != Kind::kTuple || id.elements.size() < 5 || text(id.elements[0]) != "storage" ||
@@ -192,7 +202,8 @@ class Reader {
     stack_.push_back({.kind = Kind::kStorage, .value = load_storage_(text(id.elements[2]), *dtype, count)});
   }
 
-  // (storage, offset, sizes, strides, requires_grad, hooks)
+  // The tensor of _rebuild_tensor_v2's arguments, (storage, offset, sizes, strides, requires_grad, hooks), copied out
+  // of the storage after it was checked to lie within it.
   at::Tensor tensor(const std::vector<Item>& arguments) {
     if (arguments.size() < 4 || arguments[0].kind != Kind::kStorage) fail("a tensor without a storage");
     const at::Tensor& storage = arguments[0].value.toTensor();
@@ -227,7 +238,7 @@ class Reader {
 
   static at::IValue empty_dict() { return c10::impl::GenericDict(c10::AnyType::get(), c10::AnyType::get()); }
 
-  // Whether it was the last operation.
+  // Executes one operation; returns whether it was the last one.
   bool execute(char operation) {
     switch (operation) {
       case '\x80':  // PROTO
@@ -260,7 +271,7 @@ class Reader {
     }
   }
 
-  // Whether it was one of these.
+  // Each of these three executes an operation if it is one of its kind, and returns whether it was.
   bool execute_memo(char operation) {
     switch (operation) {
       case 'q':  // BINPUT

@@ -16,6 +16,7 @@
 
 namespace tandem::model {
 
+// The header needs all sizes first; then the tensors go out one by one, so that at most one copy is in memory.
 void write_safetensors(const NamedTensors& tensors, const SafetensorsMetadata& metadata, const ByteSink& sink) {
   std::vector<std::pair<SafetensorsEntry, at::Tensor>> items;
   for (const auto& [name, tensor] : tensors) {

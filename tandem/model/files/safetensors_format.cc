@@ -34,6 +34,7 @@ constexpr std::array<std::pair<std::string_view, at::ScalarType>, 10> kDtypes{{{
                                                                                {"U8", at::kByte},
                                                                                {"BOOL", at::kBool}}};
 
+// The format's name of the entry's dtype.
 std::string_view name_of(const SafetensorsEntry& entry) {
   const auto row = std::ranges::find(kDtypes, entry.dtype, [](const auto& each) { return each.second; });
   if (row != kDtypes.end()) return row->first;
@@ -52,7 +53,8 @@ at::ScalarType parse_dtype(const std::string& text, const std::string& tensor) {
   return row->second;
 }
 
-// Bytes of a tensor, refusing shapes whose product does not fit (zeros left out: strides are products as well).
+// The bytes of a tensor. Shapes whose product does not fit 63 bits are refused. Extents of zero count as one in this
+// product, because LibTorch multiplies the other extents for the strides.
 std::uint64_t bytes_of(const SafetensorsEntry& entry) {
   constexpr std::uint64_t kMost = std::numeric_limits<std::int64_t>::max();
   if (entry.shape.size() > kMostDimensions)
@@ -80,7 +82,7 @@ SafetensorsEntry parse_entry(const std::string& name, const JsonValue& value) {
   return entry;
 }
 
-// Sorts by place and makes sure that the entries cover the data exactly.
+// Sorts the entries by place and makes sure that they cover the data exactly: each begins where the one before it ends.
 void check_cover(SafetensorsLayout& layout, std::uint64_t data_bytes) {
   std::ranges::stable_sort(layout.entries, {}, [](const SafetensorsEntry& e) { return std::pair(e.begin, e.end); });
   std::uint64_t at = 0;
@@ -133,6 +135,7 @@ SafetensorsLayout parse_safetensors(std::span<const std::byte> file) {
   return layout;
 }
 
+// Spaces fill the header up, so that the data begins at a multiple of 8 bytes.
 std::string make_safetensors_header(std::vector<SafetensorsEntry>& entries, const SafetensorsMetadata& metadata) {
   JsonWriter json;
   json.begin_object();

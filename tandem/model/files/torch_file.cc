@@ -23,7 +23,8 @@
 namespace tandem::model {
 namespace {
 
-// The same with tensors that have nothing else in their storages, on the CPU.
+// Returns the value with every tensor copied to the CPU, into a storage that holds nothing else: the pickler writes
+// whole storages, and a view of flat parameters would bring all of them along.
 at::IValue packed(const at::IValue& value) {
   if (value.isTensor()) {
     const at::Tensor& tensor = value.toTensor();
@@ -48,6 +49,7 @@ at::IValue packed(const at::IValue& value) {
   return value;
 }
 
+// The archive: "byteorder", the pickle "data.pkl", and one record "data/KEY" for each storage that the pickle names.
 at::IValue read(caffe2::serialize::PyTorchStreamReader& reader) {
   if (reader.hasRecord("byteorder")) {
     const auto [order, size] = reader.getRecord("byteorder");
@@ -70,6 +72,7 @@ at::IValue read(caffe2::serialize::PyTorchStreamReader& reader) {
 
 }  // namespace
 
+// Writes the records that read() takes, without type tags, which torch.load(weights_only=True) refuses.
 void save_torch_file(const at::IValue& value, const std::filesystem::path& path) {
   std::string pickle, file;
   torch::jit::Pickler pickler([&pickle](const char* data, std::size_t size) { pickle.append(data, size); }, nullptr,
@@ -108,6 +111,7 @@ void save_weights_torch(const torch::nn::Module& module, const std::filesystem::
   save_torch_file(state, path);
 }
 
+// Accepts what torch.save(net.state_dict()) writes: a dict of tensors under names, and nothing else.
 void load_weights_torch(torch::nn::Module& module, const std::filesystem::path& path) {
   const at::IValue value = load_torch_file(path);
   if (!value.isGenericDict())

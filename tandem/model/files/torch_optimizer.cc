@@ -24,7 +24,7 @@ using List = c10::impl::GenericList;
 
 Dict make_dict() { return Dict(c10::AnyType::get(), c10::AnyType::get()); }
 
-// One parameter's part of the state, alive.
+// The state of one parameter, alive: its moments are views into the optimizer's flat tensors.
 struct Entry {
   std::string parameter;
   int group = 0;
@@ -32,7 +32,8 @@ struct Entry {
   at::Tensor steps;                                         // int64 scalar
 };
 
-// By parameter group, in the module's order: torch.optim's numbers.
+// The entries of all parameters, by parameter group and in the module's order, which is how torch.optim numbers them.
+// Optimizer::state() lists for each buffer its moments and then its counts of steps, in the order of the buffers.
 std::vector<std::vector<Entry>> entries_of(const Optimizer& optimizer, const FlatParameters& parameters) {
   std::map<std::string, Entry> by_name;
   const auto named = parameters.module().named_parameters();
@@ -63,7 +64,7 @@ std::vector<std::vector<Entry>> entries_of(const Optimizer& optimizer, const Fla
   return groups;
 }
 
-// What torch.optim's optimizers keep besides, with their defaults.
+// The options of a parameter group under torch.optim's names; those that Tandem does not have, with torch's defaults.
 Dict options_of(const OptimizerOptions& options) {
   Dict dict = make_dict();
   for (const char* name : {"foreach", "fused"}) dict.insert(name, c10::IValue());
@@ -101,12 +102,14 @@ double number_of(const at::IValue& value) {
 
 bool is_sgd(const OptimizerOptions& options) { return std::holds_alternative<SgdOptions>(options); }
 
-// What a state dict says of one parameter; nothing: it was never updated.
+// The state of one parameter as read from a state dict; empty: the parameter was never updated.
 struct Loaded {
   std::vector<at::Tensor> moments;
   std::int64_t steps = 0;
 };
 
+// Reads the state of one parameter and adds a line to `faults` where it does not fit. SGD keeps no count of steps,
+// which is then 1: any number above zero means that the momentum has begun.
 Loaded load_entry(const Entry& entry, const std::optional<at::IValue>& from, bool counts_steps, std::string& faults) {
   if (!from || !from->isGenericDict()) return {};
   const Dict dict = from->toGenericDict();
@@ -132,6 +135,8 @@ Loaded load_entry(const Entry& entry, const std::optional<at::IValue>& from, boo
 
 }  // namespace
 
+// The layout of torch.optim: {"state": {number: {...}}, "param_groups": [{..., "params": [numbers]}]}. Parameters that
+// were never updated have no entry in "state".
 at::IValue torch_state_of(const Optimizer& optimizer, const FlatParameters& parameters) {
   Dict state = make_dict();
   List groups(c10::AnyType::get());
@@ -161,6 +166,7 @@ at::IValue torch_state_of(const Optimizer& optimizer, const FlatParameters& para
   return all;
 }
 
+// First everything is read and compared; only when all fits are moments, counts of steps and the learning rate written.
 void load_torch_state(const at::IValue& state, Optimizer& optimizer, const FlatParameters& parameters) {
   const at::IValue of_parameters = entry_of(state, "state"), of_groups = entry_of(state, "param_groups");
   if (!of_parameters.isGenericDict() || !of_groups.isList())

@@ -10,7 +10,8 @@ namespace tandem::rl {
 namespace {
 
 void check_one_choice(const Spec& spec, std::uint64_t options, std::span<const std::int64_t> actions) {
-  // As unsigned numbers negative ones are too large as well; no early exit, so that this becomes vector instructions.
+  // Negative actions are too large as unsigned numbers. There is no early exit, so that the loop becomes vector
+  // instructions; the bad row is looked for only when there is one.
   bool outside = false;
   for (const std::int64_t action : actions) outside |= static_cast<std::uint64_t>(action) >= options;
   if (!outside) [[likely]]
@@ -22,6 +23,7 @@ void check_one_choice(const Spec& spec, std::uint64_t options, std::span<const s
   }
 }
 
+// MultiDiscrete: row after row, one entry a choice.
 void check_choices(const Spec& spec, const std::vector<std::int64_t>& options, std::span<const std::int64_t> actions) {
   for (std::size_t i = 0; i < actions.size(); ++i) {
     const std::size_t choice = i % options.size();
@@ -31,6 +33,7 @@ void check_choices(const Spec& spec, const std::vector<std::int64_t>& options, s
   }
 }
 
+// Box: bounds are not compared, since the caller clips; a value that is not finite cannot be clipped.
 void check_box(const Spec& spec, std::size_t elements, std::span<const float> actions) {
   const std::optional<std::size_t> at = first_not_finite(actions);
   if (!at) [[likely]]
@@ -57,6 +60,7 @@ void check_actions(const Spec& spec, std::size_t rows, const EnvActions& actions
 }
 
 void check_mask(const ActionSpace& space, std::span<const std::uint8_t> allowed) {
+  // A Discrete space is one choice with all entries of the mask.
   const auto* multi = std::get_if<MultiDiscrete>(&space);
   const std::int64_t one = mask_elements(space);
   const std::span<const std::int64_t> choices = multi != nullptr ? std::span(multi->n) : std::span(&one, 1);

@@ -5,7 +5,7 @@
 namespace tandem::rl {
 namespace {
 
-// The parameter that step() lacks for the spec's actions, or null.
+// The parameter type that step() needs for the spec's actions and does not have; null when it has it.
 const char* missing_parameter(const ActionSpace& space, const StructForms& forms) {
   if (std::holds_alternative<Discrete>(space)) return forms.one_choice ? nullptr : "std::int64_t";
   if (std::holds_alternative<MultiDiscrete>(space)) return forms.choices ? nullptr : "std::span<const std::int64_t>";

@@ -1,5 +1,8 @@
-// rl/env/adapter_faults.h: what EnvGroupOf and MultiAgentGroupOf say when a user's struct and its spec disagree, and
-// where an error happened.
+// rl/env/adapter_faults.h: the words of EnvGroupOf and MultiAgentGroupOf when a user's struct and its spec disagree,
+// and when user code throws.
+//
+// These functions are apart from the adapters because they do not depend on the user's type and so are compiled once.
+// Threads: free functions on values.
 #pragma once
 #include <cstddef>
 #include <exception>
@@ -11,7 +14,7 @@
 
 namespace tandem::rl {
 
-/// Which forms of step() and action_mask() a struct has.
+/// The forms of step() and action_mask() that a struct has, as the concepts of env_concepts.h found them.
 struct StructForms {
   bool one_choice = false;  // step(std::int64_t)
   bool choices = false;     // step(std::span<const std::int64_t>)
@@ -19,18 +22,21 @@ struct StructForms {
   bool mask = false;        // action_mask(std::span<std::uint8_t>)
 };
 
-/// Where a struct lacks what its spec promises, one sentence each.
+/// Finds where a struct lacks a member function that its spec needs, or has a mask that its spec does not announce.
+/// Returns one sentence for each; empty when all fits.
 [[nodiscard]] std::vector<std::string> struct_faults(const Spec& spec, const StructForms& forms);
 
-/// What of a user's environment was called.
+/// The call into user code during which an error happened.
 enum class EnvCall { kReset, kStep, kSave, kLoad };
 
-/// "Mine-v0: environment 3 of 64 in step 17 of its episode: ", the beginning of an error's message.
+/// The beginning of an error's message: "Mine-v0: environment 3 of 64 in step 17 of its episode: ". `elapsed_steps` are
+/// those before the step that failed, so steps count from 1 in the message.
 [[nodiscard]] std::string describe_call(const Spec& spec, EnvCall call, std::size_t env, std::size_t count,
                                         int elapsed_steps);
 
-/// Runs what calls into the user's code. Whatever it throws, but for our own defects, becomes a Failure that begins
-/// with place().
+/// Runs `action`, which calls user code. An exception of any type becomes a `Failure` (EnvError, CheckpointError) whose
+/// message is place() and then what(). InvariantError passes through: it reports a defect of ours. place() is called
+/// only when something was thrown, so a step without errors makes no text.
 template <typename Failure, typename Place, typename Action>
 void guard_call(const Place& place, Action&& action) {
   try {

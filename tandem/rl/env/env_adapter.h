@@ -2,8 +2,9 @@
 //
 //   std::unique_ptr<EnvGroup> group = std::make_unique<EnvGroupOf<Corridor>>(64);
 //
-// The adapter adds what every group owes the runtime: time limits, autoreset in the same step, final observations,
-// checks of sizes and values, saved states, and errors that name the environment and the step.
+// The adapter adds all that a group owes the runtime and that a user's struct need not know of: time limits, autoreset
+// in the same step, final observations, checks of sizes and values, saved states, and errors that name the environment
+// and the step.
 //
 // Seeds: environment e draws from NumpyGenerator(seeds[e]), over all its episodes until the next reset(). A struct that
 // resets from a seed gets seeds[e] itself for its first episode and draws of that generator for the later ones.
@@ -28,6 +29,7 @@
 
 namespace tandem::rl {
 
+/// A group of environments of the user's struct `Env`.
 template <typename Env>
 class EnvGroupOf final : public EnvGroup {
   static_assert(TellsItsSpec<Env>, "an environment needs a member `tandem::rl::Spec spec() const` (static is fine)");
@@ -40,6 +42,7 @@ class EnvGroupOf final : public EnvGroup {
       "and returns {observation, reward, terminated, truncated}, e.g. a tandem::rl::StepResult");
 
  public:
+  /// Makes one environment. A function of the user's own serves structs whose constructor needs arguments.
   using Make = std::function<std::unique_ptr<Env>()>;
 
   /// A group of `count` environments, each made by `make`. Throws ConfigError when count < 1, the spec has faults or
@@ -59,23 +62,30 @@ class EnvGroupOf final : public EnvGroup {
   [[nodiscard]] const Env& env(int e) const { return *slots_[static_cast<std::size_t>(e)].env; }
 
  private:
+  // One environment and what the adapter keeps for it.
   struct Slot {
     std::unique_ptr<Env> env;
+    // Runs on over episodes; a struct may keep a reference to it, so slots never move after construction.
     NumpyGenerator random;
-    std::int32_t elapsed = 0;  // steps of the current episode
+    // Steps of the current episode that are done.
+    std::int32_t elapsed = 0;
   };
+  // Version of the bytes of save(); a change of their layout needs the next number.
   static constexpr std::uint32_t kStateFormat = 1;
 
+  // The parts of reset(), step() and load(); what they do stands at their definitions.
   static std::vector<Slot> make_slots(int count, const Make& make);
   void step_one(std::size_t e, const EnvActions& actions, const EnvArrays& out);
   void start(std::size_t e, const std::uint64_t* first_seed, const EnvArrays& out);
   void write_mask(std::size_t e, const EnvArrays& out) const;
   void check_types() const;
   void check_arrays(const EnvArrays& out) const;
+  // Runs `action`, a call into environment e; its errors become a Failure that says where it was (guard_call()).
   template <typename Failure = EnvError, typename Action>
   void guarded(std::size_t e, EnvCall call, Action&& action) const;
 
   std::vector<Slot> slots_;
+  // Asked of the first environment, since spec() need not be static; all copies have an equal one.
   const Spec spec_;
 };
 
@@ -86,6 +96,8 @@ EnvGroupOf<Env>::EnvGroupOf(int count, const Make& make)
   check_types();
 }
 
+// Makes all environments before anything is asked of one. Errors of Tandem's own types pass unchanged, so that a
+// ConfigError of the user's constructor stays one; others become an EnvError with the environment's number.
 template <typename Env>
 auto EnvGroupOf<Env>::make_slots(int count, const Make& make) -> std::vector<Slot> {
   if (count < 1) throw ConfigError(concat("a group of ", count, " environments; it needs at least 1"));
@@ -94,7 +106,7 @@ auto EnvGroupOf<Env>::make_slots(int count, const Make& make) -> std::vector<Slo
     try {
       slots[e].env = make();
     } catch (const Error&) {
-      throw;  // says itself whose turn it is
+      throw;  // Its type already says who can mend it.
     } catch (const std::exception& error) {
       throw EnvError(concat("making environment ", e, " of ", count, " failed: ", error.what()));
     }
@@ -110,6 +122,7 @@ void EnvGroupOf<Env>::guarded(std::size_t e, EnvCall call, Action&& action) cons
   guard_call<Failure>(place, std::forward<Action>(action));
 }
 
+// Gives every environment a fresh generator from its seed and starts an episode.
 template <typename Env>
 void EnvGroupOf<Env>::reset(std::span<const std::uint64_t> seeds, const EnvArrays& out) {
   check_arrays(out);
@@ -120,7 +133,8 @@ void EnvGroupOf<Env>::reset(std::span<const std::uint64_t> seeds, const EnvArray
   }
 }
 
-// `first_seed` is the caller's where this is the first episode after a reset(), else null.
+// Starts an episode of environment e and writes its first observation and mask. `first_seed` points to the caller's
+// seed in the first episode after a reset(), and is null in later ones.
 template <typename Env>
 void EnvGroupOf<Env>::start(std::size_t e, const std::uint64_t* first_seed, const EnvArrays& out) {
   Slot& slot = slots_[e];
@@ -131,6 +145,7 @@ void EnvGroupOf<Env>::start(std::size_t e, const std::uint64_t* first_seed, cons
   });
 }
 
+// All actions are checked before any environment moves, so a bad one leaves the whole group where it was.
 template <typename Env>
 void EnvGroupOf<Env>::step(const EnvActions& actions, const EnvArrays& out) {
   check_arrays(out);
@@ -139,6 +154,8 @@ void EnvGroupOf<Env>::step(const EnvActions& actions, const EnvArrays& out) {
   for (std::size_t e = 0; e < slots_.size(); ++e) step_one(e, actions, out);
 }
 
+// One step of environment e: its result is checked and written, the time limit applied, and where the episode ended the
+// next one started at once (autoreset).
 template <typename Env>
 void EnvGroupOf<Env>::step_one(std::size_t e, const EnvActions& actions, const EnvArrays& out) {
   Slot& slot = slots_[e];
@@ -151,8 +168,8 @@ void EnvGroupOf<Env>::step_one(std::size_t e, const EnvActions& actions, const E
     out.truncated[e] = result.truncated || limit;
     if (!std::isfinite(out.reward[e])) throw EnvError(concat("its reward is ", out.reward[e]));
     ended = out.terminated[e] != 0 || out.truncated[e] != 0;
-    // Straight to where it belongs; where no one wants a final observation it is still checked, and overwritten by
-    // start().
+    // The observation is written once, to where it belongs. Where nobody wants final observations, a last observation
+    // is still checked by being written to `observation`, which start() overwrites.
     const bool is_final = ended && !out.final_observation.empty();
     write_observation(spec_, result.observation, is_final ? out.final_observation : out.observation, e);
     if (!ended) write_mask(e, out);
@@ -164,6 +181,8 @@ void EnvGroupOf<Env>::step_one(std::size_t e, const EnvActions& actions, const E
   }
 }
 
+// Asks environment e which options it allows now, and checks that it leaves one for each choice. Does nothing for a
+// struct without action_mask().
 template <typename Env>
 void EnvGroupOf<Env>::write_mask(std::size_t e, const EnvArrays& out) const {
   if constexpr (MasksActions<Env>) {
@@ -174,6 +193,8 @@ void EnvGroupOf<Env>::write_mask(std::size_t e, const EnvArrays& out) const {
   }
 }
 
+// The bytes: format, id and number of environments, then for each environment its generator, its elapsed steps and the
+// bytes of its own save(), with their length.
 template <typename Env>
 std::vector<std::byte> EnvGroupOf<Env>::save() const {
   if constexpr (!SavesItsState<Env>) {
@@ -195,6 +216,8 @@ std::vector<std::byte> EnvGroupOf<Env>::save() const {
   }
 }
 
+// The reverse of save(). Nothing is believed: a state of another environment, of another number of environments, or of
+// an episode beyond its time limit is a CheckpointError.
 template <typename Env>
 void EnvGroupOf<Env>::load(std::span<const std::byte> state, const EnvArrays& out) {
   if constexpr (!SavesItsState<Env>) {
@@ -206,7 +229,9 @@ void EnvGroupOf<Env>::load(std::span<const std::byte> state, const EnvArrays& ou
     reader.expect_text(spec_.id, "its environment");
     reader.expect(std::uint64_t{slots_.size()}, "its number of environments");
     for (std::size_t e = 0; e < slots_.size(); ++e) {
-      start(e, nullptr, out);  // so that load() finds an environment that has been reset, and its generator
+      // A struct's load() may rely on a reset() before it, which also hands it the generator. The numbers that the
+      // reset draws do not matter: the generator's saved state replaces them.
+      start(e, nullptr, out);
       slots_[e].random.set_state(reader.get<NumpyGenerator::State>());
       slots_[e].elapsed = reader.get<std::int32_t>();
       const int limit = spec_.max_episode_steps;
@@ -224,6 +249,7 @@ void EnvGroupOf<Env>::load(std::span<const std::byte> state, const EnvArrays& ou
   }
 }
 
+// Compares the struct's own types with its spec, once, so that no step has to.
 template <typename Env>
 void EnvGroupOf<Env>::check_types() const {
   std::vector<std::string> faults = struct_faults(spec_, {.one_choice = TakesOneChoice<Env>,
@@ -238,6 +264,7 @@ void EnvGroupOf<Env>::check_types() const {
   if (!faults.empty()) throw ConfigError(std::move(faults));
 }
 
+// The caller's arrays must be there; their sizes cannot be seen from here. A fault is a defect of Tandem.
 template <typename Env>
 void EnvGroupOf<Env>::check_arrays(const EnvArrays& out) const {
   const std::size_t leaves = spec_.observation.size();

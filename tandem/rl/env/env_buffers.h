@@ -1,5 +1,10 @@
 // rl/env/env_buffers.h: memory for the arrays of one EnvGroup: what the smallest program that steps a group needs.
 //
+//   EnvBuffers buffers(*group);
+//   group->reset(seeds, buffers.arrays());
+//   group->step({.discrete = actions.data()}, buffers.arrays());
+//   buffers.observation<float>(0);                       // the first leaf of environment 0
+//
 // Training writes into the slots of its rollout instead; this is for trying out environments, evaluation and tests.
 // Threads: single-thread. Owns all memory; the EnvArrays and spans that it hands out live as long as it does.
 #pragma once
@@ -12,6 +17,7 @@
 
 namespace tandem::rl {
 
+/// The arrays of one group, with typed views of what the group wrote to them.
 class EnvBuffers {
  public:
   /// Room for `group`, zeroed. The group need not outlive the buffers.
@@ -36,6 +42,7 @@ class EnvBuffers {
   EnvBuffers(const EnvBuffers&) = delete;
   EnvBuffers& operator=(const EnvBuffers&) = delete;
 
+  /// The arrays to hand to reset(), step() and load().
   [[nodiscard]] const EnvArrays& arrays() const { return arrays_; }
   /// Environments of the group.
   [[nodiscard]] std::size_t rows() const { return rows_; }
@@ -45,17 +52,21 @@ class EnvBuffers {
   [[nodiscard]] std::span<const Element> observation(std::size_t row, std::size_t leaf = 0) const {
     return row_of<Element>(observation_, row, leaf);
   }
-  /// Of the episode that ended in the last step; otherwise of an older one.
+  /// The last observation of the episode that ended in the last step. In rows without such an end it is that of an
+  /// older episode, or zeros.
   template <typename Element>
   [[nodiscard]] std::span<const Element> final_observation(std::size_t row, std::size_t leaf = 0) const {
     return row_of<Element>(final_observation_, row, leaf);
   }
+  /// One entry an environment each; action_mask() has mask_elements() entries an environment, and is empty without
+  /// masks.
   [[nodiscard]] std::span<const double> reward() const { return reward_; }
   [[nodiscard]] std::span<const std::uint8_t> terminated() const { return terminated_; }
   [[nodiscard]] std::span<const std::uint8_t> truncated() const { return truncated_; }
   [[nodiscard]] std::span<const std::uint8_t> action_mask() const { return mask_; }
 
  private:
+  // Throws InvariantError for a leaf or row that is not there, and for an Element of another size than the leaf's.
   template <typename Element>
   [[nodiscard]] std::span<const Element> row_of(const std::vector<std::vector<std::byte>>& leaves, std::size_t row,
                                                 std::size_t leaf) const {
@@ -69,6 +80,7 @@ class EnvBuffers {
 
   const Spec spec_;
   const std::size_t rows_;
+  // By leaf: the rows of all environments, one behind the other.
   std::vector<std::vector<std::byte>> observation_, final_observation_;
   std::vector<double> reward_;
   std::vector<std::uint8_t> terminated_, truncated_, mask_;

@@ -9,18 +9,17 @@
 // spec()   static or const. Equal for all copies.
 // reset    starts an episode and returns its first observation. Either form:
 //            reset(NumpyGenerator& random)   draws from the environment's own generator, which runs on over episodes;
-//            it
-//                                            may keep the reference and draw in step() too
+//                                            the struct may keep the reference and draw in step() too
 //            reset(std::uint64_t seed)       for a simulator with a generator of its own; equal seeds, equal episodes
 // step     takes what spec().action says and returns observation, reward, terminated, truncated:
 //            Discrete        step(std::int64_t action)
 //            MultiDiscrete   step(std::span<const std::int64_t> action)
 //            Box             step(std::span<const float> action)
-//          Time limits are not its business: the adapter truncates after spec().max_episode_steps.
+//          The struct does not apply time limits: the adapter truncates after spec().max_episode_steps.
 // optional save() const -> bytes (std::vector<std::byte>, std::string, ...) and load(std::span<const std::byte>) -> the
 //          observation of the loaded state: then a resumed run goes on exactly where it was. load() comes after a
-//          reset() whose episode is given up, and throws on bytes that it cannot read. The generator above and the step
-//          count of the episode are not its business.
+//          reset() whose episode is given up, and throws on bytes that it cannot read. The adapter saves the generator
+//          above and the step count of the episode.
 // optional action_mask(std::span<std::uint8_t> allowed) const, with spec().has_action_mask: writes 1 for each option
 //          that may be chosen now and 0 for the others, the options of a MultiDiscrete one choice after the other.
 //
@@ -45,19 +44,25 @@
 
 namespace tandem::rl {
 
-/// What step() returns; a struct of the user's with members of these names does as well.
+/// The result of step(). A struct of the user's with members of these names serves as well.
 template <typename Observation>
 struct StepResult {
   Observation observation;
   double reward = 0.0;
-  bool terminated = false;  // the task itself ended: nothing more can be earned
-  bool truncated = false;   // cut short for another reason; the value of the last observation counts on
+  /// The task itself ended: no reward can follow, and the value of the last observation counts as zero.
+  bool terminated = false;
+  /// The episode was cut short for another reason; the value of the last observation counts on.
+  bool truncated = false;
 };
+
+// The concepts below ask whether a struct has a member function. A struct may have several forms of step(); the action
+// space of its spec decides which one is called.
 
 template <typename Env>
 concept TellsItsSpec = requires(const Env& env) {
   { env.spec() } -> std::convertible_to<Spec>;
 };
+/// Any result is taken for an observation here; which types are possible is checked by observation_writer.h.
 template <typename Value>
 concept IsShown = !std::is_void_v<Value>;
 template <typename Env>
@@ -69,6 +74,7 @@ concept ResetsFromSeed = requires(Env& env, std::uint64_t seed) {
   { env.reset(seed) } -> IsShown;
 };
 
+/// Members named as those of StepResult.
 template <typename Result>
 concept IsStepResult = requires(Result& result) {
   result.observation;
@@ -89,6 +95,7 @@ concept TakesNumbers = requires(Env& env, std::span<const float> action) {
   { env.step(action) } -> IsStepResult;
 };
 
+/// Both save() and load(): with one alone, states count as not saved.
 template <typename Env>
 concept SavesItsState = requires(Env& env, std::span<const std::byte> state) {
   { std::as_const(env).save() } -> std::ranges::contiguous_range;
@@ -99,7 +106,8 @@ concept MasksActions = requires(const Env& env, std::span<std::uint8_t> allowed)
   env.action_mask(allowed);
 };
 
-/// Calls step() with action `row` of the arrays, in the form that `space` has; the struct must have that form.
+/// Calls step() with action `row` of the arrays (EnvActions), in the form that `space` needs. The struct must have that
+/// form, which struct_faults() has checked; else InvariantError.
 template <typename Env>
 auto call_step(Env& env, const ActionSpace& space, const std::int64_t* discrete, const float* box, std::size_t row) {
   const auto elements = static_cast<std::size_t>(action_elements(space));
@@ -115,7 +123,8 @@ auto call_step(Env& env, const ActionSpace& space, const std::int64_t* discrete,
   fail_check("step() takes the actions of the spec", __FILE__, __LINE__, describe(space));
 }
 
-/// Calls reset(): from the generator, or from `first_seed` where there is one, or from a seed that the generator draws.
+/// Calls reset() in the form that the struct has: with the generator; or with a seed, which is `*first_seed` or, where
+/// `first_seed` is null, one that the generator draws.
 template <typename Env>
 decltype(auto) call_reset(Env& env, NumpyGenerator& random, const std::uint64_t* first_seed) {
   if constexpr (ResetsFromGenerator<Env>) {
@@ -125,7 +134,7 @@ decltype(auto) call_reset(Env& env, NumpyGenerator& random, const std::uint64_t*
   }
 }
 
-/// The types of the observations that reset() and step() give.
+/// The types of the observations that reset() and step() return; they may differ, when both fit the spec.
 template <typename Env>
 using FirstObservation =
     std::remove_cvref_t<decltype(call_reset(std::declval<Env&>(), std::declval<NumpyGenerator&>(), nullptr))>;

@@ -1,4 +1,7 @@
-// rl/env/env_entry.h: environments that can be made by their names: their spec and how a group of them is made.
+// rl/env/env_entry.h: an environment that can be made by its name: its spec and how a group of it is made.
+//
+// Entries cross the border to plugins, which must have been compiled with the same layout of them (plugin.h).
+// Threads: plain values; `make` may be called by several threads at once.
 #pragma once
 #include <concepts>
 #include <functional>
@@ -10,12 +13,15 @@
 
 namespace tandem::rl {
 
+/// The entry of an environment of one agent (EnvEntry) or of several (MultiAgentEntry).
 template <typename ItsSpec, typename Group>
 struct Entry {
-  ItsSpec spec;  // spec.id is the name
+  /// spec.id is the name.
+  ItsSpec spec;
   /// Makes a group of `count` environments. Called from several threads at once, so it shares no state between calls.
   std::function<std::unique_ptr<Group>(int count)> make;
-  std::string origin = {};  // where it comes from, for listings: "tandem", "this program", a plugin's path
+  /// Where the environment comes from, for listings: "tandem", "this program", or a plugin's path.
+  std::string origin = {};
 };
 using EnvEntry = Entry<Spec, EnvGroup>;
 using MultiAgentEntry = Entry<MultiAgentSpec, MultiAgentGroup>;

@@ -1,4 +1,8 @@
-// rl/env/env_group.h: N environments stepped together into arrays that the caller owns. The runtime knows only this.
+// rl/env/env_group.h: N environments stepped together into arrays that the caller owns.
+//
+// This is all that the runtime knows of environments of one agent. A user's struct becomes a group by EnvGroupOf
+// (env_adapter.h); a simulator that steps many environments itself implements EnvGroup directly. multi_agent_group.h is
+// the same for several agents.
 //
 // Threads: single-thread; a group is stepped by the replica that owns it, never by two threads at once.
 // No torch here: simulators and plugins compile in a second.
@@ -16,33 +20,44 @@ namespace tandem::rl {
 /// spec.observation[l].bytes() bytes. The caller owns all memory, keeps it alive during the call and aligns each array
 /// for its elements.
 struct EnvArrays {
-  std::vector<std::byte*> observation;  // per leaf: what to act on next; already of the new episode where one ended
-  std::vector<std::byte*> final_observation;  // per leaf: written only in rows whose episode ended; empty: not wanted
-  std::uint8_t* action_mask = nullptr;        // [rows, mask_elements]: 1 = allowed; null unless spec.has_action_mask
-  double* reward = nullptr;                   // [rows]
-  std::uint8_t* terminated = nullptr;         // [rows]: the task itself ended
-  std::uint8_t* truncated = nullptr;          // [rows]: cut short, by the time limit or by the environment
+  /// By leaf: the observation to act on next. Where an episode ended it is already the first of the new episode.
+  std::vector<std::byte*> observation;
+  /// By leaf: the last observation of an episode, written only in rows whose episode ended. Empty: not wanted.
+  std::vector<std::byte*> final_observation;
+  /// [environments, mask_elements()]: 1 = allowed, 0 = not; null unless spec.has_action_mask.
+  std::uint8_t* action_mask = nullptr;
+  /// [environments]: the reward of the step, not of the episode.
+  double* reward = nullptr;
+  /// [environments], 0 or 1: the task itself ended, so that nothing more can be earned.
+  std::uint8_t* terminated = nullptr;
+  /// [environments], 0 or 1: the episode was cut short, by its time limit or by the environment.
+  std::uint8_t* truncated = nullptr;
 };
 
 /// Actions for one step, a row for each environment: exactly one of the two is non-null.
 struct EnvActions {
-  const std::int64_t* discrete = nullptr;  // [rows, action_elements] for Discrete and MultiDiscrete
-  const float* box = nullptr;              // [rows, action_elements] for Box; the caller clips to the bounds
+  /// [environments, action_elements()], for Discrete and MultiDiscrete.
+  const std::int64_t* discrete = nullptr;
+  /// [environments, action_elements()], for Box. The caller has clipped them to the bounds.
+  const float* box = nullptr;
 };
 
+/// N environments of one agent. Calls come in the order reset() or load(), then any number of step(); both may come
+/// again at any time.
 class EnvGroup {
  public:
   virtual ~EnvGroup() = default;
 
+  /// The spec of every environment in the group; it does not change.
   [[nodiscard]] virtual const Spec& spec() const = 0;
   /// Environments in the group.
   [[nodiscard]] virtual int size() const = 0;
 
-  /// Starts a new episode in each environment. `seeds` has size() entries, one an environment, chosen by the caller
-  /// (who derives them from the run's seed and the environment's number in the whole run, so that they do not depend on
-  /// how environments are grouped). Equal seeds give equal runs of episodes: the episodes that autoreset starts later
-  /// draw from the same generator, as they do after gymnasium's `reset(seed=...)` followed by `reset()`. Writes
-  /// `observation` and `action_mask` only. Throws EnvError.
+  /// Starts a new episode in each environment. `seeds` has size() entries, one an environment, chosen by the caller.
+  /// The runtime derives them from the run's seed and the environment's number in the whole run, so that they do not
+  /// depend on how environments are grouped. Equal seeds give equal runs of episodes: the episodes that autoreset
+  /// starts later draw from the same generator, as they do after gymnasium's `reset(seed=...)` followed by `reset()`.
+  /// Writes `observation` and `action_mask` only. Throws EnvError.
   virtual void reset(std::span<const std::uint64_t> seeds, const EnvArrays& out) = 0;
 
   /// One step of each environment. An environment whose episode ends is reset at once (autoreset in the same step):
@@ -55,10 +70,12 @@ class EnvGroup {
 
   /// Whether save() and load() are exact. Where they are not, a resumed run starts new episodes and says so.
   [[nodiscard]] virtual bool can_save() const = 0;
-  /// The whole state of every environment, random streams and elapsed steps included. Throws EnvError if !can_save().
+  /// The whole state of every environment, random streams and elapsed steps included, for a checkpoint. Throws EnvError
+  /// if !can_save().
   [[nodiscard]] virtual std::vector<std::byte> save() const = 0;
-  /// Back to a saved state; writes `observation` and `action_mask` of it. Throws CheckpointError on bytes that it
-  /// cannot read.
+  /// Goes back to a saved state and writes its `observation` and `action_mask`. Throws CheckpointError on bytes that it
+  /// cannot read, such as those of another environment or of another number of environments; the group can then be
+  /// destroyed, reset or loaded.
   virtual void load(std::span<const std::byte> state, const EnvArrays& out) = 0;
 };
 

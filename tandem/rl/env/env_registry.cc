@@ -39,6 +39,7 @@ std::string nearest_id(std::string_view id, const std::vector<std::string>& all)
   return nearest;
 }
 
+// The message for an id that is not registered: the nearest name if one is near, else all names.
 std::string unknown(std::string_view id, const std::vector<std::string>& all) {
   std::string text = concat("there is no environment '", id, "'");
   if (all.empty()) return text + "; none are registered";
@@ -50,6 +51,7 @@ std::string unknown(std::string_view id, const std::vector<std::string>& all) {
   return text + "; others come from plugins or are added by a program of your own";
 }
 
+// The place of an id in entries that are sorted by id: where it is, or where it belongs.
 template <typename Entry>
 auto position(const std::vector<Entry>& entries, std::string_view id) {
   return std::ranges::lower_bound(entries, id, {}, [](const Entry& e) { return std::string_view(e.spec.id); });
@@ -61,7 +63,8 @@ const Entry* found(const std::vector<Entry>& entries, std::string_view id) {
   return at == entries.end() || at->spec.id != id ? nullptr : &*at;
 }
 
-// What is asked of every entry but its spec.
+// Refuses an entry that cannot be made or whose name is taken, and gives one without an origin that of the program.
+// Specs are checked by the caller, since the two kinds of entries have different ones.
 template <typename Entry>
 void check_entry(Entry& entry, const std::string* taken_by) {
   if (entry.origin.empty()) entry.origin = "this program";
@@ -79,6 +82,7 @@ Entry of_tandem(Entry entry) {
 
 }  // namespace
 
+// Every native environment is listed here, and nowhere else.
 EnvRegistry EnvRegistry::native() {
   EnvRegistry registry;
   for (const auto& make :
@@ -117,6 +121,7 @@ const MultiAgentEntry* EnvRegistry::find_multi_agent(std::string_view id) const 
   return found(multi_agent_entries_, id);
 }
 
+// The message of an unknown id considers names of both kinds.
 const EnvEntry& EnvRegistry::find(std::string_view id) const {
   if (const EnvEntry* entry = found(entries_, id)) return *entry;
   if (find_multi_agent(id) != nullptr)

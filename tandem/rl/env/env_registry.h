@@ -5,11 +5,11 @@
 //   registry.load_plugin("./libmine.so");
 //   std::unique_ptr<EnvGroup> group = registry.make("Mine-v0", 64);
 //
-// Environments of several agents are entries of their own kind, under names of the same space.
-// A plain value: copied freely, and there is no global one, so what a program can make is what it put in.
-// Threads: const members from several threads at once; changes by one thread with no other using it.
-// Groups do not refer to the registry. A loaded plugin stays loaded until the process ends, so that groups, and errors
-// thrown by them, never outlive their code.
+// Environments of several agents are entries of a kind of their own; no name may be used for both kinds.
+// A registry is a plain value that is copied freely. There is no global one: a program can make what it has added.
+// Threads: const members from several threads at once; changes by one thread while no other uses the registry.
+// Ownership: groups do not refer to the registry. A loaded plugin stays loaded until the process ends, so that groups,
+// and errors thrown by them, never outlive their code.
 #pragma once
 #include <filesystem>
 #include <memory>
@@ -20,12 +20,13 @@
 
 namespace tandem::rl {
 
+/// Environments by name.
 class EnvRegistry {
  public:
-  /// Empty.
+  /// A registry without any environment.
   EnvRegistry() = default;
-  /// CartPole-v1, Acrobot-v1, MountainCar-v0, MountainCarContinuous-v0 and Pendulum-v1, and those of memory_envs.h;
-  /// with several agents MultiAgentCartPole-v0 and KuhnPoker-v0.
+  /// Tandem's own: CartPole-v1, Acrobot-v1, MountainCar-v0, MountainCarContinuous-v0, Pendulum-v1, Catch-v0 and the
+  /// environments of memory_envs.h; with several agents MultiAgentCartPole-v0 and KuhnPoker-v0.
   [[nodiscard]] static EnvRegistry native();
 
   /// Adds a user's struct (env_concepts.h) under the id of its spec.
@@ -35,7 +36,8 @@ class EnvRegistry {
   }
   /// Adds an EnvGroup of a user's own. Throws ConfigError when the spec has faults or its id is taken.
   void add(EnvEntry entry);
-  /// The same with several agents: a user's struct (multi_agent_adapter.h), and a MultiAgentGroup.
+  /// Adds an environment of several agents: a user's struct (multi_agent_adapter.h), or a MultiAgentGroup of a user's
+  /// own. Throws as add() does.
   template <typename Env>
   void add_multi_agent() {
     add(entry_of<Env>());
@@ -48,22 +50,25 @@ class EnvRegistry {
   /// A group of `count` environments. Throws ConfigError, with the nearest known name, when there is none of this id,
   /// and when it has several agents.
   [[nodiscard]] std::unique_ptr<EnvGroup> make(std::string_view id, int count) const;
-  /// The spec of an environment; throws as make() does.
+  /// The spec of an environment of one agent; throws as make() does.
   [[nodiscard]] const Spec& spec(std::string_view id) const { return find(id).spec; }
-  /// All of them, in the order of their names.
+  /// All environments of one agent, in the order of their names.
   [[nodiscard]] const std::vector<EnvEntry>& entries() const { return entries_; }
 
   /// The entry of an environment of several agents; null when there is none of this id.
   [[nodiscard]] const MultiAgentEntry* find_multi_agent(std::string_view id) const;
-  /// All of them, in the order of their names.
+  /// All environments of several agents, in the order of their names.
   [[nodiscard]] const std::vector<MultiAgentEntry>& multi_agent_entries() const { return multi_agent_entries_; }
 
  private:
+  // Throws ConfigError, with the nearest known name, for an id that is not there, or is one of several agents.
   [[nodiscard]] const EnvEntry& find(std::string_view id) const;
+  // The origin of the entry that has taken `id`, of either kind; null while the id is free.
   [[nodiscard]] const std::string* origin_of(std::string_view id) const;
 
-  std::vector<EnvEntry> entries_;                     // sorted by id
-  std::vector<MultiAgentEntry> multi_agent_entries_;  // likewise
+  // Both are sorted by id, so that an id is found by bisection and listings need no sorting.
+  std::vector<EnvEntry> entries_;
+  std::vector<MultiAgentEntry> multi_agent_entries_;
 };
 
 }  // namespace tandem::rl

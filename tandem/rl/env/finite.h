@@ -1,4 +1,8 @@
-// rl/env/finite.h: finds the first value that is not finite. Cheap enough to look at every observation of every step.
+// rl/env/finite.h: finds the first value that is not finite.
+//
+// The search is cheap enough for every observation of every step: a NaN that got into a policy would show many updates
+// later, far from the environment that made it.
+// Threads: free functions on values.
 #pragma once
 #include <bit>
 #include <cmath>
@@ -8,12 +12,13 @@
 
 namespace tandem::rl {
 
-/// Index of the first NaN or infinity.
+/// Returns the index of the first NaN or infinity; nothing when all values are finite.
 template <typename Real>
 [[nodiscard]] std::optional<std::size_t> first_not_finite(std::span<const Real> values) {
   using Bits = std::conditional_t<sizeof(Real) == 4, std::uint32_t, std::uint64_t>;
   constexpr Bits kExponent = std::bit_cast<Bits>(std::numeric_limits<Real>::infinity());
-  // No early exit, and integers instead of isfinite(): so the compiler turns the loop into vector instructions.
+  // There is no early exit, and bits are compared instead of isfinite() called, so that the compiler turns the loop
+  // into vector instructions. A number is not finite when all bits of its exponent are set.
   Bits found = 0;
   for (const Real value : values) found |= static_cast<Bits>((std::bit_cast<Bits>(value) & kExponent) == kExponent);
   if (found == 0) return std::nullopt;

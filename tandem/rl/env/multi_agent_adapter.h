@@ -8,12 +8,13 @@
 //   };
 //   std::unique_ptr<MultiAgentGroup> group = std::make_unique<MultiAgentGroupOf<Duel>>(64);
 //
-// spec     static. Agents are numbered as in it.
+// spec     static. Agents are numbered in the order in which it lists them.
 // reset    starts an episode, from the environment's own generator, which runs on over episodes; it may be kept.
-// step     `actions` and `outcomes` have an entry an agent; actions of those that do not act are empty. Outcomes come
-//          zeroed: rewards, and whose episode ended. Time limits are not its business.
-// observe  what an agent sees now; of one that has ended, what it saw last. One type for all agents, as for EnvGroupOf;
-//          a std::vector where sizes differ.
+// step     `actions` and `outcomes` have an entry an agent; the actions of agents that do not act are empty.
+//          Outcomes come zeroed; step() writes the rewards, and whose episode ended. The adapter applies the time
+//          limit.
+// observe  returns what an agent sees now, or saw last when its episode has ended. All agents have one type of
+//          observations, as for EnvGroupOf: a std::vector where sizes differ.
 // optional acts(std::size_t agent) const: whether it is the agent's turn; without it all agents in the game act at once
 // optional action_mask(std::size_t agent, std::span<std::uint8_t> allowed) const, with the agent's has_action_mask
 // optional save() const -> bytes and load(std::span<const std::byte>), as for EnvGroupOf
@@ -38,17 +39,20 @@
 
 namespace tandem::rl {
 
-/// What one agent does; both are empty when it does not act, and one is for its kind of actions when it does.
+/// The action of one agent. Both spans are empty when the agent does not act; when it acts, that of its kind of action
+/// space has action_elements() entries. The memory belongs to the caller of step() and lives during the call.
 struct AgentAction {
   std::span<const std::int64_t> discrete = {};
   std::span<const float> box = {};
 };
 
-/// What a step brought one agent.
+/// The result of a step for one agent. An agent whose episode has ended before must be given none.
 struct AgentOutcome {
   double reward = 0;
   bool terminated = false, truncated = false;
 };
+
+// The optional members of a struct, as the top of this file lists them.
 
 template <typename Env>
 concept TakesTurns = requires(const Env& env, std::size_t agent) {
@@ -64,6 +68,7 @@ concept SavesItself = requires(Env& env, std::span<const std::byte> state) {
   env.load(state);
 };
 
+/// A group of environments of the user's struct `Env`, which has several agents.
 template <typename Env>
 class MultiAgentGroupOf final : public MultiAgentGroup {
  public:
@@ -79,15 +84,20 @@ class MultiAgentGroupOf final : public MultiAgentGroup {
   void load(std::span<const std::byte> state, std::span<const AgentArrays> out) override;
 
  private:
+  // One environment and what the adapter keeps for it.
   struct Slot {
     Env env;
     NumpyGenerator random;
-    std::int32_t elapsed = 0;         // steps of the current episode
-    std::vector<std::uint8_t> ended;  // by agent
-    std::vector<std::uint8_t> acts;   // likewise
+    // Steps of the current episode that are done.
+    std::int32_t elapsed = 0;
+    // By agent, 0 or 1: whether its own episode has ended; and whether it acts in the next step.
+    std::vector<std::uint8_t> ended;
+    std::vector<std::uint8_t> acts;
   };
+  // Version of the bytes of save(); a change of their layout needs the next number.
   static constexpr std::uint32_t kStateFormat = 1;
 
+  // The parts of reset(), step() and load(), each for one environment; what they do stands at their definitions.
   void check_types() const;
   void start(std::size_t e, std::span<const AgentArrays> out);
   void step_one(std::size_t e, std::span<const EnvActions> actions, std::span<const AgentArrays> out);
@@ -98,13 +108,16 @@ class MultiAgentGroupOf final : public MultiAgentGroup {
   void guarded(std::size_t e, EnvCall call, Action&& action) const;
 
   const MultiAgentSpec spec_;
+  // The whole environment, for messages; and each agent alone, as the functions for one agent take it.
   const Spec whole_;
   std::vector<Spec> agents_;
   std::vector<Slot> slots_;
-  std::vector<AgentAction> actions_;  // of one environment
+  // By agent: scratch for one environment's step, so that no step takes memory.
+  std::vector<AgentAction> actions_;
   std::vector<AgentOutcome> outcomes_;
 };
 
+// All vectors get their sizes here, so that steps take no memory.
 template <typename Env>
 MultiAgentGroupOf<Env>::MultiAgentGroupOf(int count) : spec_(Env::spec()), whole_(whole_spec(spec_)) {
   check_spec(spec_);
@@ -120,6 +133,7 @@ MultiAgentGroupOf<Env>::MultiAgentGroupOf(int count) : spec_(Env::spec()), whole
   outcomes_.resize(agents_.size());
 }
 
+// Compares the type of observe() with every agent's leaves, and masks with has_action_mask, once.
 template <typename Env>
 void MultiAgentGroupOf<Env>::check_types() const {
   using Shown = std::remove_cvref_t<decltype(std::declval<const Env&>().observe(std::size_t{}))>;
@@ -140,6 +154,7 @@ void MultiAgentGroupOf<Env>::guarded(std::size_t e, EnvCall call, Action&& actio
   guard_call<Failure>(place, std::forward<Action>(action));
 }
 
+// Gives every environment a fresh generator from its seed and starts an episode.
 template <typename Env>
 void MultiAgentGroupOf<Env>::reset(std::span<const std::uint64_t> seeds, std::span<const AgentArrays> out) {
   TANDEM_CHECK(out.size() == agents_.size() && seeds.size() == slots_.size(), spec_.id, ": ", out.size(), " arrays, ",
@@ -150,6 +165,7 @@ void MultiAgentGroupOf<Env>::reset(std::span<const std::uint64_t> seeds, std::sp
   }
 }
 
+// Starts an episode of environment e, in which all agents take part again.
 template <typename Env>
 void MultiAgentGroupOf<Env>::start(std::size_t e, std::span<const AgentArrays> out) {
   Slot& slot = slots_[e];
@@ -161,7 +177,8 @@ void MultiAgentGroupOf<Env>::start(std::size_t e, std::span<const AgentArrays> o
   });
 }
 
-// What agents in the game see, and who acts next with which options.
+// Writes what the agents that are in the game see, and which of them act next, with which options. Throws EnvError when
+// nobody would act although somebody is in the game: the episode could never end.
 template <typename Env>
 void MultiAgentGroupOf<Env>::show_next(std::size_t e, std::span<const AgentArrays> out) {
   Slot& slot = slots_[e];
@@ -190,6 +207,8 @@ void MultiAgentGroupOf<Env>::step(std::span<const EnvActions> actions, std::span
   for (std::size_t e = 0; e < slots_.size(); ++e) step_one(e, actions, out);
 }
 
+// Fills actions_ from the arrays of all agents. Only actions of agents that act are looked at and checked, since the
+// other rows hold what was left there.
 template <typename Env>
 void MultiAgentGroupOf<Env>::collect_actions(std::size_t e, std::span<const EnvActions> actions) {
   for (std::size_t a = 0; a < agents_.size(); ++a) {
@@ -207,6 +226,8 @@ void MultiAgentGroupOf<Env>::collect_actions(std::size_t e, std::span<const EnvA
   }
 }
 
+// One step of environment e: actions in, outcomes and observations out, and the next episode where all agents have
+// ended.
 template <typename Env>
 void MultiAgentGroupOf<Env>::step_one(std::size_t e, std::span<const EnvActions> actions,
                                       std::span<const AgentArrays> out) {
@@ -226,7 +247,8 @@ void MultiAgentGroupOf<Env>::step_one(std::size_t e, std::span<const EnvActions>
   }
 }
 
-// Returns whether all agents have ended.
+// Checks and writes the outcomes of a step, applies the time limit to agents in the game, and writes the last
+// observation of agents that end now. Returns whether all agents have ended.
 template <typename Env>
 bool MultiAgentGroupOf<Env>::take_outcomes(std::size_t e, std::span<const AgentArrays> out) {
   Slot& slot = slots_[e];
@@ -251,6 +273,8 @@ bool MultiAgentGroupOf<Env>::take_outcomes(std::size_t e, std::span<const AgentA
   return all;
 }
 
+// The bytes: as EnvGroupOf's, with a byte an agent that says whether it has ended, before the bytes of the struct. Who
+// acts next follows from the state.
 template <typename Env>
 std::vector<std::byte> MultiAgentGroupOf<Env>::save() const {
   if constexpr (!SavesItself<Env>) {
@@ -273,6 +297,8 @@ std::vector<std::byte> MultiAgentGroupOf<Env>::save() const {
   }
 }
 
+// The reverse of save(); bytes of another environment, or of another number of environments or agents, are a
+// CheckpointError.
 template <typename Env>
 void MultiAgentGroupOf<Env>::load(std::span<const std::byte> state, std::span<const AgentArrays> out) {
   if constexpr (!SavesItself<Env>) {
@@ -284,7 +310,8 @@ void MultiAgentGroupOf<Env>::load(std::span<const std::byte> state, std::span<co
     reader.expect(std::uint64_t{slots_.size()}, "its number of environments");
     for (std::size_t e = 0; e < slots_.size(); ++e) {
       Slot& slot = slots_[e];
-      start(e, out);  // so that load() finds an environment that has been reset, and rows out of the game are filled
+      // load() then finds an environment that has been reset, and the rows of agents that have ended are filled.
+      start(e, out);
       slot.random.set_state(reader.get<NumpyGenerator::State>());
       slot.elapsed = reader.get<std::int32_t>();
       const std::span<const std::byte> ended = reader.get_bytes();

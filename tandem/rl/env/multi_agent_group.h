@@ -1,9 +1,11 @@
 // rl/env/multi_agent_group.h: N environments of several agents each, stepped together into arrays that the caller owns.
 //
-// What EnvGroup is for one agent. Each agent has arrays of its own, so that agents may differ in what they see and do,
-// and so that those of one policy can lie one behind the other. In a step some or all agents act: those whose `acts` is
-// set. An agent's own episode ends when it is terminated or truncated; it then takes no part until the environment's
-// episode ends, which is when all agents' have ended, and which is followed by the next one in the same step.
+// MultiAgentGroup is for several agents what EnvGroup is for one. Each agent has arrays of its own, so that agents may
+// differ in what they see and do, and so that the rows of one policy's agents can lie one behind the other.
+//
+// In a step those agents act whose `acts` is set: some of them, or all. An agent's own episode ends when the agent is
+// terminated or truncated; it then takes no part until the environment's episode ends. That is when all agents'
+// episodes have ended; the next episode begins in the same step.
 //
 // Threads: single-thread, as EnvGroup. No torch here.
 #pragma once
@@ -23,13 +25,17 @@ struct AgentArrays {
   /// only in rows whose agent's episode ended. action_mask: only where the agent acts next. reward, terminated,
   /// truncated: always; zero for agents that are out of the game.
   EnvArrays env;
-  std::uint8_t* acts = nullptr;  // [environments]: whether the agent chooses the next step's action
+  /// [environments], 0 or 1: whether the agent chooses an action for the next step.
+  std::uint8_t* acts = nullptr;
 };
 
+/// N environments of several agents. Calls come in the order reset() or load(), then any number of step(); both may
+/// come again at any time.
 class MultiAgentGroup {
  public:
   virtual ~MultiAgentGroup() = default;
 
+  /// The spec of every environment in the group; agents are numbered as in it, everywhere.
   [[nodiscard]] virtual const MultiAgentSpec& spec() const = 0;
   /// Environments in the group.
   [[nodiscard]] virtual int size() const = 0;
@@ -42,7 +48,7 @@ class MultiAgentGroup {
   /// are not looked at. Throws EnvError as EnvGroup::step(), and when no agent of an environment would act next.
   virtual void step(std::span<const EnvActions> actions, std::span<const AgentArrays> out) = 0;
 
-  /// As those of EnvGroup. load() writes observation, action_mask and acts.
+  /// can_save(), save() and load() are as in EnvGroup. load() writes observation, action_mask and acts.
   [[nodiscard]] virtual bool can_save() const = 0;
   [[nodiscard]] virtual std::vector<std::byte> save() const = 0;
   virtual void load(std::span<const std::byte> state, std::span<const AgentArrays> out) = 0;

@@ -14,6 +14,7 @@ bool is_plain_name(const std::string& name) {
   });
 }
 
+// Time limit and threshold are the whole environment's, so an agent's spec has none.
 Spec agent_spec(const MultiAgentSpec& spec, std::size_t agent) {
   const AgentSpec& its = spec.agents.at(agent);
   return {.id = concat(spec.id, "/", its.name),
@@ -29,6 +30,7 @@ Spec whole_spec(const MultiAgentSpec& spec) {
           .agents = static_cast<int>(spec.agents.size())};
 }
 
+// The faults of the whole first, then those of each agent: its name, and its part as a spec of one agent.
 std::vector<std::string> spec_faults(const MultiAgentSpec& spec) {
   const std::string subject = concat("environment '", spec.id, "': ");
   std::vector<std::string> faults;

@@ -1,5 +1,6 @@
-// rl/env/multi_agent_spec.h: what an environment of several agents shows to each and takes from each. Plain values.
+// rl/env/multi_agent_spec.h: what an environment of several agents shows to each agent and takes from each.
 //
+// Plain values, immutable once handed to the runtime. They cross the border to plugins (plugin.h).
 // Threads: free functions on values. Errors: check_spec() throws ConfigError; nothing else here fails.
 #pragma once
 #include <cstddef>
@@ -13,31 +14,36 @@ namespace tandem::rl {
 
 /// One agent. Its fields mean what they mean in Spec.
 struct AgentSpec {
-  std::string name;  // "player_0"
+  /// "player_0": unlike those of the other agents, and an is_plain_name().
+  std::string name;
   std::vector<Leaf> observation = {};
   ActionSpace action = {};
   bool has_action_mask = false;
 };
 
 struct MultiAgentSpec {
-  std::string id;  // "KuhnPoker-v0"
+  /// "KuhnPoker-v0": the name in the registry.
+  std::string id;
   std::vector<AgentSpec> agents = {};
-  int max_episode_steps = 0;                    // time limit, which cuts short all agents in the game; 0: none
-  std::optional<double> reward_threshold = {};  // of the return summed over all agents
+  /// The time limit in steps of the environment, which cuts short all agents that are still in the game; 0: none.
+  int max_episode_steps = 0;
+  /// The return, summed over all agents, at which the task counts as solved.
+  std::optional<double> reward_threshold = {};
 };
 
-/// Everything that is wrong with a spec, one sentence each; empty when it can be used.
+/// Everything that is wrong with a spec and with each agent's part of it, one sentence each; empty when it can be used.
 [[nodiscard]] std::vector<std::string> spec_faults(const MultiAgentSpec& spec);
 /// Throws ConfigError with all of spec_faults().
 void check_spec(const MultiAgentSpec& spec);
 
 /// The spec of one agent alone, as its policy sees it; its id is "KuhnPoker-v0/player_0".
 [[nodiscard]] Spec agent_spec(const MultiAgentSpec& spec, std::size_t agent);
-/// What the environment as a whole has: id, time limit and threshold, without observations and actions.
+/// The environment as a whole, as reports and listings name it: id, time limit, threshold and the number of agents,
+/// without observations and actions.
 [[nodiscard]] Spec whole_spec(const MultiAgentSpec& spec);
 
-/// Whether a word can name an agent or a policy, and so become part of metrics' and files' names: lower-case letters,
-/// digits, '_' and '-', from 1 to 64.
+/// Whether a word can name an agent or a policy, and so become part of the names of metrics and files: 1 to 64
+/// lower-case letters, digits, '_' and '-'.
 [[nodiscard]] bool is_plain_name(const std::string& name);
 
 }  // namespace tandem::rl

@@ -6,6 +6,8 @@
 #include "tandem/base/error.h"
 #include "tandem/base/text.h"
 
+// The constants below are NumPy's; each function follows one of numpy/random: SeedSequence (bit_generator.pyx), PCG64
+// (pcg64.h) and the bounded integers of Generator (distributions.c).
 namespace tandem::rl {
 namespace {
 
@@ -27,6 +29,7 @@ class Hash {
   const std::uint32_t multiplier_;
 };
 
+// SeedSequence's mix() of two words of the pool.
 std::uint32_t mix(std::uint32_t x, std::uint32_t y) {
   const std::uint32_t result = 0xca01f9dd * x - 0x4973f715 * y;
   return result ^ (result >> 16);
@@ -59,6 +62,8 @@ std::array<std::uint64_t, 4> numpy_seed_words(std::uint64_t seed) {
   return words;
 }
 
+// PCG64's seeding: the stream's increment must be odd; a step before and one after adding the start spread the seed's
+// bits.
 NumpyGenerator::NumpyGenerator(std::uint64_t seed) {
   const std::array<std::uint64_t, 4> words = numpy_seed_words(seed);
   const Uint128 start = Uint128{words[0]} << 64 | words[1];
@@ -69,6 +74,7 @@ NumpyGenerator::NumpyGenerator(std::uint64_t seed) {
   next_uint64();
 }
 
+// A linear congruential step of 128 bits; the output is the two halves, exclusive-ored and rotated by the top six bits.
 std::uint64_t NumpyGenerator::next_uint64() {
   constexpr Uint128 kMultiplier = Uint128{0x2360ed051fc65da4} << 64 | 0x4385df649fccf645;
   state_ = state_ * kMultiplier + increment_;
@@ -88,6 +94,8 @@ std::uint32_t NumpyGenerator::next_uint32() {
   return static_cast<std::uint32_t>(bits);
 }
 
+// As NumPy does, the width of the range decides how many random bits a try takes, and a range of one takes none. The
+// difference is computed in unsigned numbers, which cannot overflow.
 std::int64_t NumpyGenerator::integers(std::int64_t low, std::int64_t high) {
   if (low >= high) throw EnvError(concat("integers(", low, ", ", high, "): the range is empty, low must be < high"));
   const std::uint64_t largest = static_cast<std::uint64_t>(high) - static_cast<std::uint64_t>(low) - 1;

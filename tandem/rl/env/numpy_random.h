@@ -6,17 +6,20 @@
 // Generation" (2014), variant XSL RR 128/64; SeedSequence after M. O'Neill, "Developing a seed_seq Alternative" (2015);
 // D. Lemire, "Fast Random Integer Generation in an Interval" (2019). Compared with numpy 2.4 in tests/parity.
 //
-// Threads: single-thread; a plain value, copied freely.
+// Threads: single-thread; a plain value, copied freely. A copy gives the same draws as the original.
 #pragma once
 #include <array>
 #include <cstdint>
 
 namespace tandem::rl {
 
+/// PCG64 with the draws of numpy.random.Generator.
 class NumpyGenerator {
  public:
-  /// As numpy.random.Generator(PCG64(seed)), which is what gymnasium makes of `reset(seed=seed)`.
+  /// The generator numpy.random.Generator(PCG64(seed)), which gymnasium makes for `reset(seed=seed)`.
   explicit NumpyGenerator(std::uint64_t seed = 0);
+
+  // Each draw below names the NumPy call that gives the same numbers in the same order.
 
   /// 64 random bits; `bit_generator.random_raw()`.
   std::uint64_t next_uint64();
@@ -34,8 +37,9 @@ class NumpyGenerator {
   struct State {
     std::uint64_t state_high = 0, state_low = 0;
     std::uint64_t increment_high = 0, increment_low = 0;
-    std::uint32_t spare = 0;      // the high half that next_uint32() keeps for its next call
-    std::uint32_t has_spare = 0;  // 0 or 1
+    // The high half that next_uint32() keeps for its next call, and whether there is one (0 or 1).
+    std::uint32_t spare = 0;
+    std::uint32_t has_spare = 0;
 
     bool operator==(const State&) const = default;
   };
@@ -46,6 +50,7 @@ class NumpyGenerator {
  private:
   __extension__ using Uint128 = unsigned __int128;
 
+  // A number in [0, limit), each equally likely, from 32 or from 64 random bits a try.
   std::uint32_t below_uint32(std::uint32_t limit);
   std::uint64_t below_uint64(std::uint64_t limit);
 

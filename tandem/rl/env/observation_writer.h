@@ -1,8 +1,11 @@
 // rl/env/observation_writer.h: checks and copies what a user's environment shows into the rows of its leaves.
 //
-// Everything that is known when compiling (number of leaves, element types) is compared with the spec once, by
-// observation_faults(); sizes and values are checked at each write. Throws EnvError with the bare reason; the caller
-// adds which environment and step it was.
+// An Observation is a number, a contiguous range of numbers, or a tuple or pair of these with one entry a leaf. What is
+// known when compiling (the number of leaves, the types of elements) is compared with the spec once, by
+// observation_faults(); sizes and values are checked at each write.
+//
+// Threads: free functions on values; none takes memory unless it throws. Errors: EnvError with the bare reason; the
+// caller adds environment and step.
 #pragma once
 #include <algorithm>
 #include <array>
@@ -23,6 +26,7 @@ namespace tandem::rl {
 
 namespace observation {
 
+// Whether an Observation has one entry a leaf; else it is the only leaf.
 template <typename Value>
 inline constexpr bool kIsTuple = false;
 template <typename... Values>
@@ -30,6 +34,7 @@ inline constexpr bool kIsTuple<std::tuple<Values...>> = true;
 template <typename First, typename Second>
 inline constexpr bool kIsTuple<std::pair<First, Second>> = true;
 
+// The type of the numbers in one leaf's value: a scalar's own type, or that of a range's elements.
 template <typename Value>
 struct Element {
   static_assert(std::is_arithmetic_v<Value>, "an observation is a number, a contiguous range of numbers, or a tuple");
@@ -49,6 +54,7 @@ constexpr ElementType type_of() {
   return ElementType::kInt64;
 }
 
+// The leaf types that an Observation has, in the order of its entries.
 template <typename Observation>
 std::vector<ElementType> types_of() {
   if constexpr (kIsTuple<Observation>) {
@@ -62,6 +68,7 @@ std::vector<ElementType> types_of() {
   }
 }
 
+// Copies numbers to the leaf's memory, converted to its element type where they are of another one.
 template <typename Stored, typename Number>
 void copy(std::span<const Number> from, std::byte* to) {
   if constexpr (std::is_same_v<Stored, Number>) {
@@ -71,6 +78,7 @@ void copy(std::span<const Number> from, std::byte* to) {
   }
 }
 
+// Checks the number of elements, copies them and, of floating-point leaves, checks that all are finite.
 template <typename Number>
 void write_numbers(const Leaf& leaf, std::span<const Number> numbers, std::byte* to) {
   if (numbers.size() != static_cast<std::size_t>(leaf.count())) {
@@ -79,7 +87,7 @@ void write_numbers(const Leaf& leaf, std::span<const Number> numbers, std::byte*
   }
   if constexpr (std::is_floating_point_v<Number>) {
     copy<float>(numbers, to);
-    // After the copy, since a double can be finite and too large for a float.
+    // Checked after the copy, since a double can be finite and too large for a float.
     const std::span<const float> written(reinterpret_cast<const float*>(to), numbers.size());
     if (const auto at = first_not_finite(written)) {
       throw EnvError(concat("element ", *at, " of its observation leaf '", leaf.name, "' is ", written[*at]));
@@ -91,6 +99,7 @@ void write_numbers(const Leaf& leaf, std::span<const Number> numbers, std::byte*
   }
 }
 
+// Writes the value of one leaf, a range or a scalar.
 template <typename Value>
 void write_leaf(const Leaf& leaf, const Value& value, std::byte* to) {
   using Number = typename Element<Value>::Type;
@@ -103,7 +112,8 @@ void write_leaf(const Leaf& leaf, const Value& value, std::byte* to) {
 
 }  // namespace observation
 
-/// Where the types of an Observation disagree with the leaves of a spec, one sentence each.
+/// Finds where the types of an Observation disagree with the leaves of a spec. Returns one sentence for each; empty
+/// when they agree.
 template <typename Observation>
 [[nodiscard]] std::vector<std::string> observation_faults(const Spec& spec) {
   const std::vector<ElementType> types = observation::types_of<Observation>();
@@ -121,7 +131,9 @@ template <typename Observation>
   return faults;
 }
 
-/// Writes an observation into row `row` of each leaf.
+/// Writes an observation into row `row` of each leaf; `leaves[l]` is the memory of leaf l, as in EnvArrays. Throws
+/// EnvError when a leaf has another number of elements than the spec says, or a value is not finite; rows may then be
+/// half written.
 template <typename Observation>
 void write_observation(const Spec& spec, const Observation& value, const std::vector<std::byte*>& leaves,
                        std::size_t row) {

@@ -1,16 +1,19 @@
-// rl/env/plugin.h: what a shared object of a user's contains so that `tandem train --plugin ./libmine.so` finds its
+// rl/env/plugin.h: makes a shared object of a user's a plugin, in which `tandem train --plugin ./libmine.so` finds
 // environments.
 //
 //   #include <tandem/rl/env/plugin.h>
-//   struct Mine { ... };                  // env_concepts.h, or of several agents multi_agent_adapter.h
+//   struct Mine { ... };                  // as env_concepts.h says; with several agents, as multi_agent_adapter.h says
 //   TANDEM_ENV_PLUGIN(Mine)               // or several: TANDEM_ENV_PLUGIN(Mine, Other)
 //
 // The macro defines one C function, `tandem_env_plugin`. It returns a record whose head never changes, so that any
-// tandem can tell any plugin apart before it calls into C++ code of it: a plugin must be built against headers of the
+// tandem can judge any plugin before it calls into the plugin's C++ code: a plugin must be built against headers of the
 // same interface and with the same C++ library, since specs and groups pass the border as C++ objects.
 //
-// What spec() or a constructor throws becomes an error message. What the initialiser of a global variable throws cannot
-// be caught by anyone and ends the process: open files and licences in a constructor or in reset(), not in a global.
+// An exception of spec() or of a constructor becomes an error message. An exception of the initialiser of a global
+// variable cannot be caught by anyone and ends the process: open files and licences in a constructor or in reset(), not
+// in a global.
+//
+// Threads: entries are added by the thread that loads the plugin, before any environment is made.
 #pragma once
 #include <cstdint>
 #include <cstring>
@@ -24,7 +27,7 @@ namespace tandem::rl {
 /// that an older plugin would not survive.
 inline constexpr std::uint32_t kEnvInterface = 2;
 
-/// Which C++ library, and which layout of its types, this file was compiled for.
+/// The C++ library, and the layout of its types, that this file was compiled for. Compared as text.
 inline constexpr const char* kCxxLibrary =
 #if defined(_LIBCPP_VERSION)
     "libc++"
@@ -39,11 +42,12 @@ inline constexpr const char* kCxxLibrary =
 #endif
     ;
 
-/// The environments of a plugin: of one agent, and of several.
+/// The environments of a plugin. The program takes them into its registry (EnvRegistry::load_plugin()).
 struct PluginEntries {
   std::vector<EnvEntry> of_one;
   std::vector<MultiAgentEntry> of_several;
 
+  /// Adds a user's struct; its spec() tells whether it has one agent or several.
   template <typename Env>
   void add() {
     if constexpr (HasSeveralAgents<Env>) {
@@ -56,18 +60,22 @@ struct PluginEntries {
 
 /// Plain C: read by tandems of all versions. New fields go to the end.
 struct PluginInfo {
-  std::uint32_t info_bytes;   // sizeof(PluginInfo) where the plugin was compiled
-  std::uint32_t interface;    // kEnvInterface, likewise
-  const char* cxx_library;    // kCxxLibrary, likewise
-  std::uint32_t spec_bytes;   // sizeof(Spec), likewise
-  std::uint32_t entry_bytes;  // sizeof(EnvEntry), likewise
+  // All numbers are those of the headers that the plugin was compiled with. The first is sizeof(PluginInfo), so that a
+  // later tandem knows which fields there are; then kEnvInterface and kCxxLibrary.
+  std::uint32_t info_bytes;
+  std::uint32_t interface;
+  const char* cxx_library;
+  // sizeof(Spec) and sizeof(EnvEntry): headers that were changed without a new interface number are noticed.
+  std::uint32_t spec_bytes;
+  std::uint32_t entry_bytes;
   /// Appends the plugin's environments. C++ code, called only when all of the above agree; may throw.
   void (*add_entries)(PluginEntries& entries);
-  std::uint32_t multi_agent_spec_bytes;   // sizeof(MultiAgentSpec), likewise
-  std::uint32_t multi_agent_entry_bytes;  // sizeof(MultiAgentEntry), likewise
+  // sizeof(MultiAgentSpec) and sizeof(MultiAgentEntry).
+  std::uint32_t multi_agent_spec_bytes;
+  std::uint32_t multi_agent_entry_bytes;
 };
 
-/// The record of a plugin with these environments.
+/// The record of a plugin with these environments; TANDEM_ENV_PLUGIN returns it.
 template <typename... Envs>
 [[nodiscard]] constexpr PluginInfo plugin_info() {
   return {.info_bytes = sizeof(PluginInfo),
@@ -82,7 +90,8 @@ template <typename... Envs>
 
 }  // namespace tandem::rl
 
-/// Makes the shared object a plugin with one or several environments; once in a shared object.
+/// Makes the shared object a plugin with one or several environments. To be used once in a shared object, outside of
+/// any namespace.
 #define TANDEM_ENV_PLUGIN(...)                                                                            \
   extern "C" __attribute__((visibility("default"))) const ::tandem::rl::PluginInfo* tandem_env_plugin() { \
     static const ::tandem::rl::PluginInfo info = ::tandem::rl::plugin_info<__VA_ARGS__>();                \

@@ -11,6 +11,8 @@
 namespace tandem::rl {
 namespace {
 
+// Checks in the order in which trouble would be worst: the file, the entry point, the record that all versions can
+// read, and only then C++ code of the plugin.
 class Loader {
  public:
   explicit Loader(const std::filesystem::path& path) : path_(path) {}
@@ -28,7 +30,7 @@ class Loader {
     throw ConfigError(concat("plugin '", path_.string(), "' ", reason));
   }
 
-  // What dlopen would say about these is about the ELF format, not about the mistake.
+  // Finds the usual mistakes first, since dlopen's words for them are about the ELF format.
   void check_file() const {
     std::error_code error;
     if (!std::filesystem::exists(path_, error)) {
@@ -47,13 +49,14 @@ class Loader {
   }
 
   [[nodiscard]] SharedLibrary open() const {
-    // Absolute: a name without a slash would be looked for among the system's libraries.
-    // Never closed: see env_registry.h.
+    // The path is made absolute, because a name without a slash would be looked for among the system's libraries. The
+    // library is never closed, as env_registry.h says.
     SharedLibrary library(std::filesystem::absolute(path_).string());
     if (!library.why_not().empty()) fail(concat("cannot be loaded: ", library.why_not()));
     return library;
   }
 
+  // Calls the plugin's C function and returns its record.
   [[nodiscard]] const PluginInfo& ask(SharedLibrary& library) const {
     using EntryPoint = const PluginInfo* (*)();
     const auto entry_point = reinterpret_cast<EntryPoint>(library.find("tandem_env_plugin"));
@@ -65,6 +68,7 @@ class Loader {
     return *info;
   }
 
+  // Nothing of the record is used before its length and interface are right; then the C++ library, then the layouts.
   void check_info(const PluginInfo& info) const {
     const auto rebuild = "; rebuild the plugin against the headers of this tandem and with its compiler";
     if (info.info_bytes < sizeof(PluginInfo) || info.interface != kEnvInterface) {
@@ -84,6 +88,7 @@ class Loader {
     }
   }
 
+  // Runs the plugin's C++ code, which may throw anything.
   [[nodiscard]] PluginEntries entries(const PluginInfo& info) const {
     PluginEntries entries;
     try {

@@ -9,6 +9,7 @@
 namespace tandem::rl {
 namespace {
 
+// "a, b, c", for messages.
 std::string listed(const std::vector<std::string>& names) {
   std::string text;
   for (const std::string& name : names) text += concat(text.empty() ? "" : ", ", name);
@@ -25,7 +26,8 @@ std::string observations_of(const AgentSpec& agent) {
   return text;
 }
 
-// In what two agents differ, bounds included, so that one policy cannot serve both; empty when it can.
+// Describes the difference of two agents that keeps one policy from serving both; empty when there is none. Bounds
+// count, because policies scale and encode observations by them.
 std::string difference(const AgentSpec& a, const AgentSpec& b) {
   if (a.observation != b.observation)
     return concat("sees ", observations_of(a), ", and ", b.name, " ", observations_of(b),
@@ -39,6 +41,8 @@ std::string difference(const AgentSpec& a, const AgentSpec& b) {
   return "";
 }
 
+// Builds the map step by step and collects all faults: policies get names, agents get policies, policies get the spec
+// of their agents, and those that learn are marked.
 class Mapping {
  public:
   Mapping(const MultiAgentSpec& spec, const PolicyMapOptions& options) : spec_(spec), options_(options) {}
@@ -71,6 +75,7 @@ class Mapping {
     }
   }
 
+  // The policy that the options give an agent; empty for none.
   std::string policy_of(const std::string& agent) {
     if (options_.mapping) return options_.mapping(agent);
     if (names_.size() == 1) return names_.front();
@@ -93,6 +98,7 @@ class Mapping {
     }
   }
 
+  // Gives a policy the spec of its first agent and checks that all its other agents are like that one.
   void complete(MappedPolicy& policy) {
     if (policy.agents.empty()) {
       std::vector<std::string> agents;
@@ -129,6 +135,7 @@ class Mapping {
 
 }  // namespace
 
+// Rules are parsed at once, with all faults, so that the mapping itself cannot fail.
 PolicyMapping mapping_of(const std::vector<std::string>& rules) {
   std::vector<std::pair<std::string, std::string>> parsed;
   std::vector<std::string> faults;

@@ -4,9 +4,9 @@
 //                                     .mapping = mapping_of({"cart_0=leader", "cart_*=others"}),
 //                                     .policies_to_train = {"others"}});
 //
-// After RLlib's policies, policy_mapping_fn and policies_to_train. Agents share a policy when they are mapped to the
-// same one; a policy that is not trained keeps the parameters that it starts with. Plain values; no torch here, so that
-// a configuration is refused before work starts.
+// The terms are RLlib's policies, policy_mapping_fn and policies_to_train. Agents share a policy when they are mapped
+// to the same one, which needs equal observations, actions and masks. A policy that is not trained keeps the parameters
+// that it starts with. Plain values; no torch here, so that a configuration is refused before work starts.
 //
 // Threads: free functions on values. Errors: ConfigError with all faults at once.
 #pragma once
@@ -19,30 +19,35 @@
 
 namespace tandem::rl {
 
-/// The name of an agent's policy; empty when it has none.
+/// Returns the name of an agent's policy; empty when the agent has none.
 using PolicyMapping = std::function<std::string(const std::string& agent)>;
 
-/// A mapping from rules "AGENT=POLICY", the first that fits. AGENT is a name, or the beginning of names and '*'.
-/// Throws ConfigError naming each rule that is none.
+/// A mapping from rules "AGENT=POLICY", of which the first that fits an agent decides. AGENT is a name, or the
+/// beginning of names and '*'. Throws ConfigError naming each text that is no rule.
 [[nodiscard]] PolicyMapping mapping_of(const std::vector<std::string>& rules);
 
 struct PolicyMapOptions {
-  std::vector<std::string> policies = {};  // names; empty: one for each agent, under its name
-  PolicyMapping mapping = {};  // none: to the policy of the agent's name, or, where there is one policy, to that
-  std::vector<std::string> policies_to_train = {};  // names; empty: all
+  /// Names of the policies; empty: a policy for each agent, under the agent's name.
+  std::vector<std::string> policies = {};
+  /// None: an agent has the policy of its own name or, where there is one policy, that policy.
+  PolicyMapping mapping = {};
+  /// Names of the policies that learn; empty: all.
+  std::vector<std::string> policies_to_train = {};
 };
 
 /// One policy of a run.
 struct MappedPolicy {
   std::string name;
-  std::vector<std::size_t> agents;  // whose it is, in the environment's order
-  Spec spec;                        // what these agents see and do; its id is "KuhnPoker-v0/NAME"
+  /// The numbers of the agents that it decides for, in the environment's order.
+  std::vector<std::size_t> agents;
+  /// The observations and actions of these agents; spec.id is "KuhnPoker-v0/NAME".
+  Spec spec;
   bool trained = true;
 };
 using PolicyMap = std::vector<MappedPolicy>;
 
-/// In the order of the options' policies. Throws ConfigError for a policy that is unknown, named twice or without
-/// agents, an agent without a policy, agents that cannot share one, and when nothing is trained.
+/// The policies of a run, in the order of the options. Throws ConfigError for a policy that is unknown, named twice or
+/// without agents, an agent without a policy, and agents that cannot share a policy.
 [[nodiscard]] PolicyMap policy_map(const MultiAgentSpec& spec, const PolicyMapOptions& options);
 
 }  // namespace tandem::rl

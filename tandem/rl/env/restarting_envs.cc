@@ -46,6 +46,7 @@ RestartingEnvs::RestartingEnvs(Make make, int count, std::shared_ptr<RestartBudg
   }
 }
 
+// Moves every pointer to row e. The arrays are kept in a member so that their vectors take no memory in a step.
 const EnvArrays& RestartingEnvs::part(std::size_t e, const EnvArrays& all) {
   part_.observation = all.observation;
   part_.final_observation = all.final_observation;
@@ -86,6 +87,7 @@ void RestartingEnvs::reset(std::span<const std::uint64_t> seeds, const EnvArrays
   }
 }
 
+// Actions are checked for all environments first: a bad action is the caller's fault and must not cost a restart.
 void RestartingEnvs::step(const EnvActions& actions, const EnvArrays& out) {
   check_actions(spec_, envs_.size(), actions);
   for (std::size_t e = 0; e < envs_.size(); ++e) {
@@ -100,7 +102,8 @@ void RestartingEnvs::step(const EnvActions& actions, const EnvArrays& out) {
   }
 }
 
-// Until one can be made and begins.
+// Makes the environment again until one begins an episode. Each try takes one failure from the budget, and has a seed
+// of its own, which follows from the environment's seed and the number of its failures.
 void RestartingEnvs::restart(std::size_t e, const EnvArrays& part, std::string what) {
   One& env = envs_[e];
   for (;;) {
@@ -129,6 +132,7 @@ void RestartingEnvs::end_episode(const One& env, const EnvArrays& part) const {
     std::memcpy(part.final_observation[l], env.seen[l].data(), env.seen[l].size());
 }
 
+// Seeds and numbers of failures are saved, so that later restarts have the seeds that they would have had.
 std::vector<std::byte> RestartingEnvs::save() const {
   StateWriter writer;
   writer.put(kStateFormat);

@@ -1,12 +1,12 @@
 // rl/env/restarting_envs.h: a group whose environments are made anew when they fail, instead of ending the run.
 //
-// An environment that throws, or returns what its spec does not allow, is destroyed and made again, with a new episode.
-// What it was asked for last counts as cut short: reward 0, truncated, and the last observation that was seen is the
+// An environment that throws, or returns values that its spec does not allow, is destroyed and made again, with a new
+// episode. The step that failed counts as cut short: reward 0, truncated, and the last observation that was seen is the
 // episode's last. Seeds of new episodes follow from the environment's seed and how often it failed, so equal failures
-// give equal runs. An environment that hangs does not return and is no such failure.
+// give equal runs. An environment that hangs does not return; only a step watch ends such a run.
 //
-// Threads: single-thread, as every EnvGroup; a RestartBudget: all. Making an environment must be possible on the thread
-// that steps the group.
+// Threads: single-thread, as every EnvGroup; a RestartBudget may be used by all threads at once. Making an environment
+// must be possible on the thread that steps the group.
 #pragma once
 #include <cstdint>
 #include <functional>
@@ -19,16 +19,18 @@
 
 namespace tandem::rl {
 
-/// How often environments may fail, of all groups that share it.
+/// The number of failures that the environments of all groups that share it may have in a run.
 class RestartBudget {
  public:
   explicit RestartBudget(std::int64_t limit) : limit_(limit) {}
 
-  /// One failure more, which `what` tells. False when there have been `limit` already.
+  /// Counts one failure, which `what` describes. Returns false, and counts nothing, when there have been `limit`
+  /// already.
   [[nodiscard]] bool take(const std::string& what);
+  /// The failures that are allowed, and those that there have been.
   [[nodiscard]] std::int64_t limit() const { return limit_; }
   [[nodiscard]] std::int64_t used() const;
-  /// A sentence for each failure since the last call.
+  /// Returns a sentence for each failure since the last call, for the log.
   [[nodiscard]] std::vector<std::string> take_remarks();
 
  private:
@@ -38,6 +40,7 @@ class RestartBudget {
   std::vector<std::string> remarks_ TANDEM_GUARDED_BY(mutex_);
 };
 
+/// A group that looks like the one that `make` makes, and lives on when environments fail.
 class RestartingEnvs final : public EnvGroup {
  public:
   /// Makes a group of so many environments.
@@ -56,25 +59,30 @@ class RestartingEnvs final : public EnvGroup {
   void load(std::span<const std::byte> state, const EnvArrays& out) override;
 
  private:
+  // One environment, in a group of its own so that it can be replaced alone.
   struct One {
     std::unique_ptr<EnvGroup> group;
     std::uint64_t seed = 0;
     std::uint64_t failures = 0;
-    std::vector<std::vector<std::byte>> seen = {};  // per leaf: the last observation of it
+    // By leaf: the last observation that was seen of it, which is final when the next step fails.
+    std::vector<std::vector<std::byte>> seen = {};
   };
   static constexpr std::uint32_t kStateFormat = 1;
 
-  // The part of the arrays that belongs to environment e; valid until the next call.
+  // The arrays, and the actions, of environment e alone. The arrays are part_ and valid until the next call.
   const EnvArrays& part(std::size_t e, const EnvArrays& all);
   [[nodiscard]] EnvActions part(std::size_t e, const EnvActions& all) const;
   void remember(std::size_t e, const EnvArrays& part);
+  // Makes environment e anew after the failure that `what` describes.
   void restart(std::size_t e, const EnvArrays& part, std::string what);
+  // Writes the end of the episode in which a step failed.
   void end_episode(const One& env, const EnvArrays& part) const;
 
   const Make make_;
   const std::shared_ptr<RestartBudget> budget_;
   std::vector<One> envs_;
   const Spec spec_;
+  // The arrays that part() returns.
   EnvArrays part_;
 };
 

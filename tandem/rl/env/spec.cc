@@ -37,6 +37,7 @@ class Faults {
   std::vector<std::string> sentences_;
 };
 
+// Compares as many bounds as both lists have; that their lengths differ is told elsewhere.
 void judge_bounds(const std::string& name, const std::vector<double>& low, const std::vector<double>& high,
                   Faults& faults) {
   for (std::size_t i = 0; i < std::min(low.size(), high.size()); ++i) {
@@ -45,6 +46,7 @@ void judge_bounds(const std::string& name, const std::vector<double>& low, const
   }
 }
 
+// Shape first: without a shape that makes sense, the number of bounds cannot be judged.
 void judge_leaf(const Leaf& leaf, Faults& faults) {
   const std::string name = concat("observation leaf '", leaf.name, "'");
   std::int64_t count = 1;
@@ -150,6 +152,7 @@ std::string describe(const Leaf& leaf) {
   return concat(leaf.name, " ", name_of(leaf.type), "[", join(leaf.shape), "]");
 }
 
+// Bounds of a Box are shown when they are the same for all elements, which is the usual case; a list would be long.
 std::string describe(const ActionSpace& space) {
   if (const auto* discrete = std::get_if<Discrete>(&space)) return concat("Discrete(", discrete->n, ")");
   if (const auto* multi = std::get_if<MultiDiscrete>(&space)) return concat("MultiDiscrete(", join(multi->n), ")");

@@ -1,6 +1,8 @@
-// rl/env/spec.h: what an environment shows and takes. Plain values: immutable once handed to the runtime.
+// rl/env/spec.h: what an environment shows and takes: its observations, actions, time limit and masks.
 //
-// Threads: free functions on values. Errors: check_spec() throws ConfigError; nothing else here fails.
+// Plain values, immutable once handed to the runtime. They cross the border to plugins: a change of a struct here needs
+// a new kEnvInterface (plugin.h). Threads: free functions on values. Errors: check_spec() throws ConfigError; nothing
+// else here fails.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -18,14 +20,20 @@ enum class ElementType { kFloat32, kUInt8, kInt64 };
   return type == ElementType::kFloat32 ? 4 : type == ElementType::kUInt8 ? 1 : 8;
 }
 
-/// One array of an observation. A plain observation is one leaf; a dict or tuple observation has several.
+/// One array of an observation. A plain observation is one leaf; a dict or tuple observation has several, whose order
+/// is that of Spec::observation everywhere.
 struct Leaf {
   std::string name = "obs";
   ElementType type = ElementType::kFloat32;
-  std::vector<std::int64_t> shape = {};     // without the environment dimension; empty for a scalar
-  std::vector<double> low = {}, high = {};  // bounds per element, or empty when there are none
+  /// Without the environment dimension; empty for a scalar. An image is {channels, height, width}.
+  std::vector<std::int64_t> shape = {};
+  /// Bounds of each element, both inclusive; both empty when there are none. They scale uint8 leaves and decide the
+  /// options of int64 ones in policies of Tandem's; values are not checked against them.
+  std::vector<double> low = {}, high = {};
 
-  [[nodiscard]] std::int64_t count() const;  // product of `shape`; 1 for a scalar
+  /// The elements of one observation: the product of `shape`, 1 for a scalar.
+  [[nodiscard]] std::int64_t count() const;
+  /// The bytes of one observation in memory.
   [[nodiscard]] std::size_t bytes() const { return static_cast<std::size_t>(count()) * size_of(type); }
   friend bool operator==(const Leaf&, const Leaf&) = default;
 };
@@ -52,14 +60,20 @@ using ActionSpace = std::variant<Discrete, MultiDiscrete, Box>;
 /// Entries of the action mask: the sum of all options of a (multi-)discrete space; 0 for a Box.
 [[nodiscard]] std::int64_t mask_elements(const ActionSpace& space);
 
+/// An environment of one agent. Environments of several have a MultiAgentSpec (multi_agent_spec.h).
 struct Spec {
-  std::string id;  // "CartPole-v1"
+  /// "CartPole-v1": the name in the registry.
+  std::string id;
   std::vector<Leaf> observation = {};
   ActionSpace action = {};
-  int max_episode_steps = 0;                    // time limit, applied by the runtime as a truncation; 0: none
-  std::optional<double> reward_threshold = {};  // the return at which the task counts as solved
-  int agents = 1;                               // always 1 but in a whole_spec() (multi_agent_spec.h)
-  bool has_action_mask = false;                 // whether step() fills EnvArrays::action_mask
+  /// The time limit in steps, which the adapter applies as a truncation; 0: none.
+  int max_episode_steps = 0;
+  /// The return at which the task counts as solved.
+  std::optional<double> reward_threshold = {};
+  /// Always 1 but in the whole_spec() of several agents.
+  int agents = 1;
+  /// Whether reset() and step() fill EnvArrays::action_mask. Only for discrete actions.
+  bool has_action_mask = false;
 };
 
 /// Everything that is wrong with a spec, one sentence each, naming the field and its value; empty when it can be used.
@@ -70,6 +84,7 @@ void check_spec(const Spec& spec);
 /// For messages and listings: "obs float32[4]", "Discrete(2)", "MultiDiscrete(3, 2)", "Box(1) in [-2, 2]".
 [[nodiscard]] std::string describe(const Leaf& leaf);
 [[nodiscard]] std::string describe(const ActionSpace& space);
+/// "float32", "uint8", "int64".
 [[nodiscard]] const char* name_of(ElementType type);
 
 }  // namespace tandem::rl

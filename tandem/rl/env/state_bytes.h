@@ -1,4 +1,9 @@
-// rl/env/state_bytes.h: the bytes of EnvGroup::save() and load(), written and read value by value.
+// rl/env/state_bytes.h: the bytes of EnvGroup::save() and load(), and of actors, written and read value by value.
+//
+//   StateWriter out;                              StateReader in(bytes, "my simulator");
+//   out.put(steps);                               steps = in.get<std::int32_t>();
+//   out.put_bytes(positions);                     const auto positions = in.get_bytes();
+//   return out.take();                            in.expect_end();
 //
 // Values lie one after the other as they lie in memory (little-endian on every machine that Tandem runs on). The reader
 // checks every length, so that truncated or foreign bytes become a CheckpointError and never a read past the end.
@@ -21,6 +26,7 @@ namespace tandem::rl {
 
 static_assert(std::endian::native == std::endian::little, "saved states are little-endian");
 
+/// Collects values as bytes.
 class StateWriter {
  public:
   /// Writes a number or a record without padding.
@@ -34,12 +40,14 @@ class StateWriter {
     put(static_cast<std::uint64_t>(bytes.size()));
     append(bytes);
   }
+  /// Writes a text as put_bytes() writes bytes.
   void put_text(std::string_view text) { put_bytes(std::as_bytes(std::span(text))); }
 
+  /// The bytes so far; the writer is empty then.
   [[nodiscard]] std::vector<std::byte> take() { return std::move(bytes_); }
 
  private:
-  // Not insert(): gcc 12 warns of an overflow there that is none, in the code of users' environments.
+  // insert() would be shorter, but gcc 12 then warns of an overflow, wrongly, in the code of users' environments.
   void append(std::span<const std::byte> bytes) {
     if (bytes.empty()) return;
     const std::size_t end = bytes_.size();
@@ -53,9 +61,10 @@ class StateWriter {
 /// Reads what a StateWriter wrote, in the same order. `bytes` must outlive it and the spans that it hands out.
 class StateReader {
  public:
-  /// `subject` names in messages whose state this is.
+  /// `subject` says in messages whose state is read: "saved state of SUBJECT cannot be used: ...".
   StateReader(std::span<const std::byte> bytes, std::string subject) : rest_(bytes), subject_(std::move(subject)) {}
 
+  /// The next value; `Value` must be the type that was put.
   template <typename Value>
   [[nodiscard]] Value get() {
     static_assert(std::is_trivially_copyable_v<Value>);
@@ -63,14 +72,16 @@ class StateReader {
     std::memcpy(&value, next(sizeof(Value)).data(), sizeof(Value));
     return value;
   }
+  /// The next bytes, with the length that put_bytes() wrote. They lie in `bytes` and are not copied.
   [[nodiscard]] std::span<const std::byte> get_bytes() { return next(get<std::uint64_t>()); }
 
-  /// Throws CheckpointError unless the next value equals `expected`.
+  /// Throws CheckpointError unless the next value equals `expected`; `what` names it: "its format".
   template <typename Value>
   void expect(const Value& expected, const char* what) {
     const Value found = get<Value>();
     if (found != expected) fail(concat(what, " is ", found, " and must be ", expected));
   }
+  /// Throws CheckpointError unless the next text equals `expected`.
   void expect_text(std::string_view expected, const char* what) {
     const std::span<const std::byte> bytes = get_bytes();
     const std::string_view found(reinterpret_cast<const char*>(bytes.data()), bytes.size());
@@ -81,11 +92,13 @@ class StateReader {
     if (!rest_.empty()) fail(concat(rest_.size(), " bytes are left over"));
   }
 
+  /// Throws CheckpointError with the subject and the reason.
   [[noreturn]] void fail(const std::string& reason) const {
     throw CheckpointError(concat("saved state of ", subject_, " cannot be used: ", reason));
   }
 
  private:
+  // The next `count` bytes. `count` may come from the bytes themselves, so it is compared with the rest first.
   std::span<const std::byte> next(std::uint64_t count) {
     if (count > rest_.size()) fail(concat("it ends ", count - rest_.size(), " bytes too early"));
     const std::span<const std::byte> head = rest_.first(static_cast<std::size_t>(count));

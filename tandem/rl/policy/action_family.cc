@@ -22,6 +22,7 @@ bool fits(ActionFamily family, const ActionSpace& space) {
   return std::holds_alternative<Box>(space);
 }
 
+// Whether all bounds are finite, so that (-1, 1) can be stretched to them.
 bool is_bounded(const Box& box) {
   const auto finite = [](double bound) { return std::isfinite(bound); };
   return std::all_of(box.low.begin(), box.low.end(), finite) && std::all_of(box.high.begin(), box.high.end(), finite);
@@ -60,6 +61,8 @@ void check_family(ActionFamily family, const ActionSpace& space) {
   }
 }
 
+// The checks come first, because a policy of the user's own may return anything; the constructors of the distributions
+// check the remaining shapes.
 std::unique_ptr<model::Distribution> make_distribution(ActionFamily family, const ActionSpace& space,
                                                        const std::vector<at::Tensor>& parameters,
                                                        const at::Tensor& mask) {

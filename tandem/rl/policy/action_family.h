@@ -1,4 +1,10 @@
 // rl/policy/action_family.h: which distribution a policy's actions come from, for each kind of action space.
+//
+// A family joins an action space, the tensors that a policy's forward() returns, a distribution of
+// model/distribution/distribution.h and the way from its draws to actions within the bounds. A new family is added
+// here, to ActionSampler, and to policy_export.cc.
+//
+// Threads: free functions on values.
 #pragma once
 #include <ATen/core/Tensor.h>
 
@@ -12,7 +18,7 @@
 
 namespace tandem::rl {
 
-/// The parameters that each needs, as a policy's forward() gives them, for B rows:
+/// Each family with the parameters that it needs, as a policy's forward() returns them for B rows:
 enum class ActionFamily {
   kCategorical,          // Discrete:      logits [B, n]
   kMultiCategorical,     // MultiDiscrete: logits [B, sum of n]
@@ -32,7 +38,7 @@ enum class ActionFamily {
 /// side without bounds and the family needs them (squashed_normal).
 void check_family(ActionFamily family, const ActionSpace& space);
 
-/// The last dimension of the first parameter.
+/// The last dimension of the first parameter, which is the number of outputs of a policy's head.
 [[nodiscard]] std::int64_t head_size(const ActionSpace& space);
 
 /// The distribution over actions. `mask` as in Categorical, [B, mask elements] or undefined; only for discrete
@@ -41,8 +47,9 @@ void check_family(ActionFamily family, const ActionSpace& space);
                                                                      const std::vector<at::Tensor>& parameters,
                                                                      const at::Tensor& mask = {});
 
-/// What the environment gets for an action of the policy; `rows` rows of Box actions, `given` and `taken` may be one
-/// array. normal, state_dependent_noise: clipped to the bounds. squashed_normal: (-1, 1) stretched to low .. high.
+/// Turns `rows` rows of Box actions as the policy gave them into those that the environment takes. The family
+/// squashed_normal is stretched from (-1, 1) to low .. high, the others are clipped to the bounds. `given` and `taken`
+/// may be one array. Log-probabilities stay those of the actions as given.
 void to_bounds(ActionFamily family, const Box& box, const float* given, std::int64_t rows, float* taken);
 
 }  // namespace tandem::rl

@@ -19,6 +19,8 @@ Spec without_images(Spec spec, Torso kind) {
 
 }  // namespace
 
+// Torsos are registered under the number of their leaf, in the order of the spec, which is also the order of their
+// draws.
 Encoder::Encoder(const Spec& spec, const TorsoOptions& options, at::Generator& generator)
     : spec_(spec), kind_(chosen_torso(options, spec)), flat_(without_images(spec, kind_)), size_(flat_.size()) {
   for (std::size_t l = 0; l < spec.observation.size(); ++l) {
@@ -32,6 +34,7 @@ Encoder::Encoder(const Spec& spec, const TorsoOptions& options, at::Generator& g
   }
 }
 
+// Torsos in the order of their leaves, then the features of all other leaves: the order of size().
 at::Tensor Encoder::encode(const Observation& observation) {
   if (torsos_.empty()) return flat_.encode(observation);
   check_observation(spec_, observation);
@@ -45,6 +48,8 @@ at::Tensor Encoder::encode(const Observation& observation) {
   return parts.size() == 1 ? parts[0] : at::cat(parts, 1);
 }
 
+// The script gives each image's result a variable of its own, then has the flat leaves encoded from a shorter list of
+// observations, and joins all in the order of encode().
 FlatFeatures::Script Encoder::script(const std::string& name) const {
   if (torsos_.empty()) return flat_.script();
   std::string statements, encoded;

@@ -1,8 +1,8 @@
-// rl/policy/encoder.h: an observation of any leaves as one float32 row of features: images through a torso (torso.h),
-// all other leaves as features.h has them.
+// rl/policy/encoder.h: turns an observation of any leaves into one float32 row of features: images through a torso
+// (torso.h), all other leaves as features.h does it.
 //
-// Parameters: "0.conv_0.weight", ... of the torso of leaf 0, and so on. None without a torso.
-// Threads: as ActorCritic.
+// Every policy of Tandem's begins with an Encoder, so all take the same observations. Parameters: "0.conv_0.weight",
+// ... for the torso of leaf 0, and so on; none without a torso. Threads: as ActorCritic.
 #pragma once
 #include <ATen/core/Generator.h>
 #include <torch/nn/module.h>
@@ -16,6 +16,7 @@
 
 namespace tandem::rl {
 
+/// The first part of a policy: observations in, features out.
 class Encoder final : public torch::nn::Module {
  public:
   /// Throws ConfigError as chosen_torso() and FlatFeatures do.
@@ -24,15 +25,16 @@ class Encoder final : public torch::nn::Module {
   /// Features of one row: those of the torsos in the order of their leaves, then those of the other leaves.
   [[nodiscard]] std::int64_t size() const { return size_; }
   [[nodiscard]] bool has_torso() const { return !torsos_.empty(); }
-  /// Of the leaves that no torso takes: of all where there is none.
+  /// The features of the leaves that go through no torso; of all leaves where there is no torso.
   [[nodiscard]] const FlatFeatures& flat() const { return flat_; }
 
   /// [B, size()]. Throws ConfigError for observations that are not of the spec, and as FlatFeatures::encode().
   [[nodiscard]] at::Tensor encode(const Observation& observation);
-  /// As FlatFeatures::script(); this module is self.`name`.
+  /// encode() in TorchScript, as FlatFeatures::script() is; `name` is the name of this module within self.
   [[nodiscard]] FlatFeatures::Script script(const std::string& name) const;
 
  private:
+  // The torso of one image; images have torsos of their own since their sizes may differ.
   struct OfLeaf {
     std::size_t leaf;
     std::shared_ptr<ImageTorso> torso;
@@ -40,9 +42,12 @@ class Encoder final : public torch::nn::Module {
 
   const Spec spec_;
   const Torso kind_;
+  // The features of the leaves without a torso, and which leaves of the spec these are.
   const FlatFeatures flat_;
   std::vector<std::size_t> flat_leaves_;
+  // In the order of their leaves.
   std::vector<OfLeaf> torsos_;
+  // Features of one row in all.
   std::int64_t size_ = 0;
 };
 

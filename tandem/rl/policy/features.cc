@@ -11,6 +11,7 @@
 namespace tandem::rl {
 namespace {
 
+// A one-hot row of more would make the first layer enormous; an embedding is the right module then.
 constexpr std::int64_t kMostOptions = 65536;
 
 [[noreturn]] void fail_range(const Leaf& leaf) {
@@ -19,6 +20,7 @@ constexpr std::int64_t kMostOptions = 65536;
 
 }  // namespace
 
+// Lays out the features of all leaves, one behind the other, and keeps for each leaf the numbers that encoding needs.
 FlatFeatures::FlatFeatures(const Spec& spec) : spec_(spec) {
   for (const Leaf& leaf : spec.observation) {
     Part part{.leaf = leaf, .count = leaf.count(), .begin = size_, .features = leaf.count()};
@@ -55,6 +57,7 @@ FlatFeatures::FlatFeatures(const Spec& spec) : spec_(spec) {
   identity_ = parts_.size() == 1 && parts_[0].leaf.type == ElementType::kFloat32;
 }
 
+// One leaf's features, by the arithmetic of encode_row() so that both give the same bits.
 at::Tensor FlatFeatures::encode_part(const Part& part, const at::Tensor& leaf) const {
   const at::Tensor flat = leaf.reshape({leaf.size(0), part.count});
   if (part.leaf.type == ElementType::kFloat32) return flat;
@@ -80,6 +83,7 @@ at::Tensor FlatFeatures::encode(const Observation& observation) const {
   return at::cat(encoded, 1);
 }
 
+// `row`: the bytes of one observation of the leaf. memcpy() reads integers, since rows of a leaf need not be aligned.
 void FlatFeatures::encode_row(const Part& part, const std::byte* row, float* out) const {
   const auto count = static_cast<std::size_t>(part.count);
   if (part.leaf.type == ElementType::kFloat32) {
@@ -109,6 +113,7 @@ void FlatFeatures::encode_rows(std::span<const std::byte* const> leaves, std::in
   }
 }
 
+// encode() in TorchScript. Bounds become buffers of the exported module; the exported policy does not check integers.
 FlatFeatures::Script FlatFeatures::script() const {
   Script script{.statements = "    parts: List[Tensor] = []\n"};
   for (std::size_t l = 0; l < parts_.size(); ++l) {

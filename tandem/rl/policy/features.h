@@ -1,12 +1,13 @@
-// rl/policy/features.h: an observation of any leaves as one float32 row of features, for networks that take vectors.
+// rl/policy/features.h: turns an observation of any leaves into one float32 row of features, for networks that take
+// vectors.
 //
 // Leaves follow each other in the order of the spec, each flattened:
 //   float32  as it is
 //   uint8    scaled to 0 .. 1 by its bounds (0 .. 255 where it has none)
 //   int64    one-hot: an element with bounds low .. high becomes high - low + 1 features
 //
-// Threads: immutable. Two ways with the same bits: tensors (differentiable with respect to float leaves, any device),
-// and raw rows on the CPU without allocation.
+// Threads: immutable. encode() works on tensors of any device and is differentiable with respect to float leaves;
+// encode_rows() works on raw rows on the CPU and takes no memory. Both give the same bits.
 #pragma once
 #include <ATen/core/Tensor.h>
 
@@ -21,6 +22,7 @@
 
 namespace tandem::rl {
 
+/// The features of the leaves of one spec.
 class FlatFeatures {
  public:
   /// Throws ConfigError when an int64 leaf has no bounds, or more than 65,536 options in all.
@@ -35,7 +37,7 @@ class FlatFeatures {
   /// (looked at on the CPU only; elsewhere that would wait for the device).
   [[nodiscard]] at::Tensor encode(const Observation& observation) const;
 
-  /// The same from raw leaves (as EnvArrays::observation) into `out` [rows, size()]. Throws EnvError as encode() does.
+  /// encode() of raw leaves (as EnvArrays::observation) into `out` [rows, size()]. Throws EnvError as encode() does.
   void encode_rows(std::span<const std::byte* const> leaves, std::int64_t rows, float* out) const;
 
   /// TorchScript statements, each line indented by four spaces, that compute `features` from `observation:
@@ -47,18 +49,23 @@ class FlatFeatures {
   [[nodiscard]] Script script() const;
 
  private:
+  // One leaf and its features, which lie at begin .. begin + features - 1 of a row.
   struct Part {
     Leaf leaf;
-    std::int64_t count = 0;                   // elements of the leaf
-    std::int64_t begin = 0, features = 0;     // where its features lie in a row
-    std::vector<float> low = {}, scale = {};  // uint8: (x - low) * scale
-    // int64, per element: its lowest value, its options, and the first feature of it within the part
+    // Elements of the leaf.
+    std::int64_t count = 0;
+    std::int64_t begin = 0, features = 0;
+    // For uint8, by element: the feature is (x - low) * scale.
+    std::vector<float> low = {}, scale = {};
+    // For int64, by element: its lowest value, the number of its options, and its first feature within the part.
     std::vector<std::int64_t> first = {}, options = {}, offset = {};
   };
+  // The features of one leaf, as a tensor; and of one row of it, as numbers.
   [[nodiscard]] at::Tensor encode_part(const Part& part, const at::Tensor& leaf) const;
   void encode_row(const Part& part, const std::byte* row, float* out) const;
 
   Spec spec_;
+  // By leaf, in the order of the spec.
   std::vector<Part> parts_;
   std::int64_t size_ = 0;
   bool identity_ = false;

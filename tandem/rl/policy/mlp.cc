@@ -35,6 +35,7 @@ at::Tensor activate(Activation activation, const at::Tensor& x) {
   return x;
 }
 
+// Layers draw their weights in order, so the numbers of a layer do not depend on those that follow.
 Mlp::Mlp(const Options& options, at::Generator generator) : options_(options) {
   for (std::size_t i = 0; i + 1 < options.sizes.size(); ++i) {
     layers_.emplace_back(register_module(std::to_string(i), torch::nn::Linear(options.sizes[i], options.sizes[i + 1])));

@@ -9,9 +9,11 @@
 namespace tandem::rl {
 namespace {
 
+// More units are a mistake in the configuration, and would take gigabytes.
 constexpr std::int64_t kMostUnits = 65536;
 constexpr Names<2> kTrunks{"separate", "shared"};
 
+// The sizes of an Mlp from `in` features over hidden layers to `out` outputs; out = 0: no head.
 std::vector<std::int64_t> sizes(std::int64_t in, const std::vector<std::int64_t>& hidden, std::int64_t out) {
   std::vector<std::int64_t> all{in};
   all.insert(all.end(), hidden.begin(), hidden.end());
@@ -52,6 +54,8 @@ void check_options(const MlpPolicyOptions& options) {
 
 Trunks trunks(std::string_view name) { return value_in<Trunks>(kTrunks, name, "kind of trunks"); }
 
+// The plan: encoder, then the shared trunk if there is one, then actor and critic with their heads, then log_std. This
+// is also the order in which weights are drawn and parameters are registered, which checkpoints and hashes depend on.
 MlpPolicy::MlpPolicy(const Spec& spec, const MlpPolicyOptions& options, at::Generator generator)
     : ActorCritic(spec, options.family.value_or(usual_family(spec.action))),
       options_(options),
@@ -107,6 +111,7 @@ PolicyOutput MlpPolicy::forward(const Observation& observation) {
   return output;
 }
 
+// forward() once more, as text: each statement below stands for one of forward()'s.
 PolicyScript MlpPolicy::script() const {
   FlatFeatures::Script features = encoder_->script("torso");
   std::string text =

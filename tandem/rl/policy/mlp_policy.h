@@ -1,7 +1,10 @@
 // rl/policy/mlp_policy.h: the actor-critic of two multi-layer perceptrons, behind a torso of convolutions for images.
 //
 // Any observation works: images go through the torso (torso.h), other leaves are flattened, integers one-hot
-// (features.h).
+// (features.h). forward() is the definition; on the CPU, kernels/mlp_inference.h acts and kernels/mlp_gradient.h learns
+// with the same numbers to rounding, where the policy has no torso.
+//
+// Threads: as ActorCritic.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -24,12 +27,16 @@ enum class Trunks { kSeparate, kShared };
 /// From "separate" or "shared"; throws ConfigError.
 [[nodiscard]] Trunks trunks(std::string_view name);
 
+/// The layers of a policy and how they start.
 struct MlpPolicyOptions {
-  std::vector<std::int64_t> hidden = {64, 64};  // units of each hidden layer; empty: linear
+  /// Units of each hidden layer; empty: the heads are linear in the features.
+  std::vector<std::int64_t> hidden = {64, 64};
   Activation activation = Activation::kTanh;
   Trunks trunks = Trunks::kSeparate;
-  std::optional<ActionFamily> family = {};  // none: the usual one of the action space
-  double log_std_init = 0;                  // natural logarithm, for the families with a log_std; gSDE likes -2
+  /// None: the usual family of the action space.
+  std::optional<ActionFamily> family = {};
+  /// Initial natural logarithm of the standard deviation, for the families with a log_std; -2 suits gSDE.
+  double log_std_init = 0;
   // Gains of the orthogonal initial weights (Andrychowicz et al. 2021, "What Matters for On-Policy Deep Actor-Critic").
   double hidden_gain = std::numbers::sqrt2;
   double policy_gain = 0.01;
@@ -54,14 +61,17 @@ class MlpPolicy final : public ActorCritic {
 
   [[nodiscard]] const MlpPolicyOptions& options() const { return options_; }
   [[nodiscard]] bool has_torso() const { return encoder_->has_torso(); }
-  /// What the layers take, of a policy without a torso.
+  /// The inputs of the first layers, where the policy has no torso.
   [[nodiscard]] const FlatFeatures& features() const { return encoder_->flat(); }
-  [[nodiscard]] const Mlp* trunk() const { return trunk_.get(); }  // null when separate
+  /// Null when the trunks are separate.
+  [[nodiscard]] const Mlp* trunk() const { return trunk_.get(); }
   [[nodiscard]] const Mlp& actor() const { return *actor_; }
   [[nodiscard]] const Mlp& critic() const { return *critic_; }
-  [[nodiscard]] const at::Tensor& log_std() const { return log_std_; }  // undefined for discrete actions
+  /// Undefined for discrete actions.
+  [[nodiscard]] const at::Tensor& log_std() const { return log_std_; }
 
  private:
+  // Registered as "torso" where there is one, "trunk" where it is shared, "actor", "critic" and "log_std".
   MlpPolicyOptions options_;
   std::shared_ptr<Encoder> encoder_;
   std::shared_ptr<Mlp> trunk_, actor_, critic_;
@@ -71,6 +81,7 @@ class MlpPolicy final : public ActorCritic {
 /// The initial log_std of a policy for Box actions whose head has `latent` inputs.
 [[nodiscard]] at::Tensor first_log_std(const ActorCritic& policy, std::int64_t latent, double value);
 
+/// Makes MlpPolicies of these options.
 [[nodiscard]] PolicyFactory mlp_policy_factory(MlpPolicyOptions options);
 
 }  // namespace tandem::rl

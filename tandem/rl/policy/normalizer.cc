@@ -41,12 +41,15 @@ Normalizers::Normalizers(const Spec& spec, const NormalizerOptions& options)
   finish_merge();
 }
 
+// Merging is not associative in floating point, hence the caller's fixed order of groups.
 void Normalizers::merge(const NormalizerMoments& group) {
   for (std::size_t leaf = 0; leaf < moments_.observation.size(); ++leaf)
     moments_.observation[leaf].merge(group.observation[leaf]);
   moments_.discounted_return.merge(group.discounted_return);
 }
 
+// Turns moments into the float32 numbers that normalize() works with. The vectors have their sizes after the first
+// call, so later calls take no memory.
 void Normalizers::finish_merge() {
   mean_.resize(moments_.observation.size());
   inverse_std_.resize(moments_.observation.size());
@@ -81,6 +84,7 @@ std::pair<at::Tensor, at::Tensor> Normalizers::mean_and_std(std::size_t leaf) co
   return {at::tensor(mean_[leaf]), inverse.reciprocal()};
 }
 
+// One tensor a leaf and one for the return, where they are in use.
 std::vector<std::pair<std::string, at::Tensor>> Normalizers::state() const {
   std::vector<std::pair<std::string, at::Tensor>> all;
   for (std::size_t leaf = 0; leaf < moments_.observation.size(); ++leaf) {
@@ -90,6 +94,7 @@ std::vector<std::pair<std::string, at::Tensor>> Normalizers::state() const {
   return all;
 }
 
+// Reads each moment that is in use and then has finish_merge() derive all else.
 void Normalizers::load(const std::vector<std::pair<std::string, at::Tensor>>& state) {
   const auto read = [&](const std::string& name, RunningMoments& into) {
     for (const auto& [other, tensor] : state) {

@@ -8,6 +8,7 @@
 namespace tandem::rl {
 namespace {
 
+// The shape of a leaf's tensor for so many rows.
 std::vector<std::int64_t> with_rows(const Leaf& leaf, std::int64_t rows) {
   std::vector<std::int64_t> shape{rows};
   shape.insert(shape.end(), leaf.shape.begin(), leaf.shape.end());
@@ -27,6 +28,7 @@ at::ScalarType scalar_type(ElementType type) {
   return type == ElementType::kFloat32 ? at::kFloat : type == ElementType::kUInt8 ? at::kByte : at::kLong;
 }
 
+// Nothing is copied: the tensors do not own the memory.
 Observation view_observation(const Spec& spec, std::span<std::byte* const> leaves, std::int64_t rows) {
   check_leaf_count(spec, leaves.size());
   Observation tensors;
@@ -37,6 +39,7 @@ Observation view_observation(const Spec& spec, std::span<std::byte* const> leave
   return tensors;
 }
 
+// The first leaf decides the number of rows that the others must have.
 void check_observation(const Spec& spec, const Observation& observation) {
   check_leaf_count(spec, observation.size());
   for (std::size_t l = 0; l < observation.size(); ++l) {

@@ -2,6 +2,8 @@
 //
 // Row r of each tensor is of environment r, as env_group.h writes them. Element types stay what they are in the
 // environment: images remain uint8 until the policy converts them.
+//
+// Threads: free functions on values.
 #pragma once
 #include <ATen/core/Tensor.h>
 
@@ -14,9 +16,10 @@
 
 namespace tandem::rl {
 
-/// Per leaf, in the order of Spec::observation: [rows, leaf.shape...].
+/// One tensor a leaf, in the order of Spec::observation: [rows, leaf.shape...].
 using Observation = std::vector<at::Tensor>;
 
+/// The dtype of a leaf's tensor: float32, uint8 or int64.
 [[nodiscard]] at::ScalarType scalar_type(ElementType type);
 
 /// Tensors over memory that the caller owns and keeps alive: `leaves[l]` points to rows * leaf.bytes() bytes.

@@ -8,8 +8,9 @@
 namespace tandem::rl {
 namespace {
 
-// A log_std comes last, behind another parameter. Of three parameters (state-dependent noise) it is [features, size];
-// of two it is [size], or has a row for each.
+// Whether all rows share an action parameter. Only a log_std can be shared, and it is the last of several parameters.
+// With three parameters (state-dependent noise) it is [features, size], always shared; with two it is [size] and
+// shared, or has a row for each row of the output.
 bool is_shared(const PolicyOutput& output, std::size_t parameter, std::int64_t rows) {
   const std::size_t parameters = output.action_parameters.size();
   if (parameters == 1 || parameter + 1 != parameters) return false;

@@ -14,6 +14,9 @@
 //     torch::nn::Linear pi{16 * 20 * 20, 6}, v{16 * 20 * 20, 1};
 //   };
 //   PolicyFactory factory = [](const Spec& spec, at::Generator) { return std::make_shared<Pixels>(spec); };
+//
+// A policy that remembers derives from RecurrentActorCritic (recurrent.h) instead. mlp_policy.h and recurrent_policy.h
+// are Tandem's own.
 #pragma once
 #include <ATen/core/Generator.h>
 #include <torch/nn/module.h>
@@ -30,19 +33,22 @@
 
 namespace tandem::rl {
 
+/// The result of forward() for B rows.
 struct PolicyOutput {
-  std::vector<at::Tensor> action_parameters;  // what ActionFamily lists for the policy's family
-  at::Tensor value;                           // [B], the estimated return of each row
+  /// The tensors that ActionFamily lists for the policy's family.
+  std::vector<at::Tensor> action_parameters;
+  /// [B]: the estimated return of each row.
+  at::Tensor value;
 };
 
 // Rows of a policy's output. Parameters that all rows share (a log_std of [size]) stay as they are. Results are
 // differentiable.
 
-/// `select` applied to every tensor of `output` that has a row for each of its `rows` rows.
+/// Applies `select` to every tensor of `output` that has a row for each of the output's `rows` rows.
 [[nodiscard]] PolicyOutput map_rows(const PolicyOutput& output, std::int64_t rows,
                                     const std::function<at::Tensor(const at::Tensor&)>& select);
 
-/// The rows of outputs of one policy one after the other; `rows` of each.
+/// Joins the rows of several outputs of one policy, one after the other. `rows`: the number of rows of each output.
 [[nodiscard]] PolicyOutput cat_rows(const std::vector<PolicyOutput>& outputs, const std::vector<std::int64_t>& rows);
 
 /// forward() in TorchScript: the source of
@@ -58,7 +64,7 @@ struct PolicyScript {
 
 /// A module that gives a distribution over actions and a value for each row of an observation.
 ///
-/// The same forward() serves acting (called under at::NoGradGuard, in eval mode, by rollout workers) and learning (with
+/// One forward() serves acting (called under at::NoGradGuard, in eval mode, by rollout workers) and learning (with
 /// gradients, in train mode). Threads: one at a time; every replica has its own copy, which its rollout
 /// workers share.
 /// Rows must be independent of each other, and forward() deterministic: the learner divides the probability that it
@@ -81,6 +87,7 @@ class ActorCritic : public torch::nn::Module {
   /// forward() in TorchScript, for policy_export.h. The default throws ConfigError saying to override this.
   [[nodiscard]] virtual PolicyScript script() const;
 
+  /// The spec and the family that it was made for.
   [[nodiscard]] const Spec& spec() const { return spec_; }
   [[nodiscard]] ActionFamily family() const { return family_; }
 

@@ -54,6 +54,8 @@ std::string normalize_source(const Spec& spec, const Normalizers* normalizers, t
   return text + "    return leaves\n";
 }
 
+// The method act(): the mode of each family, and its way to the bounds, in TorchScript. The parameters of a policy
+// begin with logits or a mean, so the head is parameter 0.
 std::string act_source(const ActorCritic& policy, const std::string& type, torch::jit::Module& script) {
   const ActionSpace& space = policy.spec().action;
   if (const auto* box = std::get_if<Box>(&space)) {
@@ -80,6 +82,11 @@ std::string act_source(const ActorCritic& policy, const std::string& type, torch
 
 }  // namespace
 
+// The module gets four methods:
+//   policy()   what the policy's own script() returned;
+//   prepare()  floats to float32, and the run's normalisation;
+//   forward()  both, for a tensor or a list of tensors;
+//   act()      the deterministic action that the environment takes.
 torch::jit::Module make_script(const ActorCritic& policy, const Normalizers* normalizers) {
   PolicyScript own = policy.script();
   at::NoGradGuard no_grad;
@@ -105,12 +112,14 @@ torch::jit::Module make_script(const ActorCritic& policy, const Normalizers* nor
   return script;
 }
 
+// The script is written to memory first, so that the file is whole or not there.
 void export_script(const ActorCritic& policy, const Normalizers* normalizers, const std::filesystem::path& path) {
   std::ostringstream bytes;
   make_script(policy, normalizers).save(bytes);
   write_file(path, bytes.str());
 }
 
+// The weights, and beside them the statistics of each leaf where the run normalised observations.
 void export_weights(const ActorCritic& policy, const Normalizers* normalizers, const std::filesystem::path& path) {
   const Spec& spec = policy.spec();
   model::NamedTensors tensors = model::tensors_of(policy);

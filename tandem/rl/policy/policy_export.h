@@ -30,16 +30,17 @@ struct Module;
 
 namespace tandem::rl {
 
-/// `normalizers`: those of the run, or null. Throws ConfigError when the policy's class has no script(), or one that
-/// TorchScript does not compile (with the compiler's message).
+/// The policy as a TorchScript module, in evaluation mode and on the CPU. `normalizers`: those of the run, or null.
+/// Throws ConfigError when the policy's class has no script(), or one that TorchScript does not compile (with the
+/// compiler's message).
 [[nodiscard]] torch::jit::Module make_script(const ActorCritic& policy, const Normalizers* normalizers);
 
 /// Writes make_script() to `path`; the file is whole or not there. Blocks on the disk. Throws CheckpointError when it
 /// cannot be written.
 void export_script(const ActorCritic& policy, const Normalizers* normalizers, const std::filesystem::path& path);
 
-/// `normalizers`: those of the run, or null. The file is whole or not there. Blocks on the disk. Throws CheckpointError
-/// when it cannot be written.
+/// Writes the weights as a safetensors file. `normalizers`: those of the run, or null. The file is whole or not there.
+/// Blocks on the disk. Throws CheckpointError when it cannot be written.
 void export_weights(const ActorCritic& policy, const Normalizers* normalizers, const std::filesystem::path& path);
 
 }  // namespace tandem::rl

@@ -6,6 +6,7 @@
 
 namespace tandem::rl {
 
+// Each row is a sequence of one step whose state is empty.
 PolicyOutput RecurrentActorCritic::forward(const Observation& observation) {
   const at::TensorOptions like = parameters().front().options().requires_grad(false);
   return forward_sequences({.observation = observation,
@@ -14,6 +15,8 @@ PolicyOutput RecurrentActorCritic::forward(const Observation& observation) {
       .output;
 }
 
+// Each piece starts from the state after the one before, detached. Outputs are joined row after row, which is the
+// time-major order of the whole.
 PolicyOutput forward_in_pieces(RecurrentActorCritic& policy, const SequenceInput& input,
                                const std::vector<std::int64_t>& lengths) {
   const std::int64_t sequences = input.state.size(0);

@@ -20,11 +20,13 @@ RecurrentCell::RecurrentCell(CellKind kind, std::int64_t inputs, std::int64_t si
   model::init_orthogonal(weight_hh_, 1, generator);
 }
 
+// Step by step, since each needs the state of the one before. `begins` says on the CPU in which steps any episode
+// begins, so that other steps are spared the product with `keep`; on a device this waits once for all steps.
 RecurrentCell::Output RecurrentCell::forward(const at::Tensor& x, const at::Tensor& state, const at::Tensor& start) {
   const std::int64_t steps = x.size(0), rows = x.size(1);
   TANDEM_CHECK(state.dim() == 2 && state.size(0) == rows && state.size(1) == state_size(), "states ", state.sizes(),
                " for inputs ", x.sizes());
-  // What the inputs give is one product for all steps.
+  // The products with the inputs do not depend on the state, so one product serves all steps.
   const at::Tensor of_inputs = at::linear(x.flatten(0, 1), weight_ih_, bias_ih_).view({steps, rows, -1});
   at::Tensor keep, begins;
   if (start.defined()) {
@@ -46,6 +48,8 @@ RecurrentCell::Output RecurrentCell::forward(const at::Tensor& x, const at::Tens
           .state = kept.memory.defined() ? at::cat({kept.output, kept.memory}, 1) : kept.output};
 }
 
+// The gates are input, forget, proposed value and output, in torch's order:
+//   memory' = forget memory + input tanh(proposed),  output' = out tanh(memory').
 RecurrentCell::Kept RecurrentCell::step_lstm(const at::Tensor& of_input, const Kept& before) const {
   const at::Tensor gates = of_input + at::linear(before.output, weight_hh_, bias_hh_);
   const at::Tensor in_and_forget = gates.narrow(1, 0, 2 * size_).sigmoid();
@@ -56,6 +60,8 @@ RecurrentCell::Kept RecurrentCell::step_lstm(const at::Tensor& of_input, const K
   return {.output = out * memory.tanh(), .memory = memory};
 }
 
+// The gates are reset, update and proposed value, in torch's order:
+//   proposed = tanh(of input + reset of output),  output' = update output + (1 - update) proposed.
 RecurrentCell::Kept RecurrentCell::step_gru(const at::Tensor& of_input, const Kept& before) const {
   const at::Tensor of_output = at::linear(before.output, weight_hh_, bias_hh_);
   const at::Tensor gates = (of_input.narrow(1, 0, 2 * size_) + of_output.narrow(1, 0, 2 * size_)).sigmoid();

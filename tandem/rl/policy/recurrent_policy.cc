@@ -8,6 +8,7 @@
 namespace tandem::rl {
 namespace {
 
+// More units are a mistake in the configuration, and would take gigabytes.
 constexpr std::int64_t kLargestCell = 65536;
 
 std::shared_ptr<Mlp> make_head(std::int64_t inputs, std::int64_t outputs, double gain, at::Generator generator) {
@@ -27,6 +28,7 @@ RecurrentPolicy::Branch::Branch(std::int64_t inputs, const RecurrentPolicyOption
   cell = register_module("cell", std::make_shared<RecurrentCell>(options.cell, sizes.back(), options.size, generator));
 }
 
+// The order below is the order in which weights are drawn and parameters are registered, which checkpoints depend on.
 RecurrentPolicy::RecurrentPolicy(const Spec& spec, const RecurrentPolicyOptions& options, at::Generator generator)
     : RecurrentActorCritic(spec, options.mlp.family.value_or(usual_family(spec.action))),
       encoder_(std::make_shared<Encoder>(spec, options.mlp.torso, generator)) {
@@ -54,6 +56,8 @@ std::int64_t RecurrentPolicy::state_size() const {
   return static_cast<std::int64_t>(branches_.size()) * branches_.front()->cell->state_size();
 }
 
+// Features and hidden layers run over all T * S rows at once; only the cells go step by step. Each branch has its
+// columns of the state. The first branch serves the actor and the last one the critic; a shared branch is both.
 SequenceOutput RecurrentPolicy::forward_sequences(const SequenceInput& input) {
   const at::Tensor features = encoder_->encode(input.observation);
   const std::int64_t sequences = input.state.size(0), steps = features.size(0) / sequences;

@@ -1,6 +1,9 @@
 // rl/policy/recurrent_policy.h: the actor-critic with an LSTM or GRU layer behind its hidden layers.
 //
-// Threads: as ActorCritic. For observations as MlpPolicy takes them.
+// The policy takes any observation, as MlpPolicy does. A row's state is that of the actor's cell, then of the critic's;
+// or that of the one shared cell.
+//
+// Threads: as ActorCritic.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -13,10 +16,13 @@
 
 namespace tandem::rl {
 
+/// The options of an MlpPolicy and of the layer that remembers.
 struct RecurrentPolicyOptions {
-  MlpPolicyOptions mlp = {};  // trunks: whether actor and critic have layers, and so memories, of their own
+  /// mlp.trunks says whether actor and critic have layers, and so memories, of their own.
+  MlpPolicyOptions mlp = {};
   CellKind cell = CellKind::kLstm;
-  std::int64_t size = 64;  // of the cell
+  /// Units of a cell.
+  std::int64_t size = 64;
 };
 
 /// Parameters: with a torso "torso.0.conv_0.weight", ... (encoder.h); "actor.mlp.0.weight", ... and
@@ -27,12 +33,14 @@ class RecurrentPolicy final : public RecurrentActorCritic {
   /// Throws ConfigError when an option is out of range or does not fit the spec.
   RecurrentPolicy(const Spec& spec, const RecurrentPolicyOptions& options, at::Generator generator);
 
+  /// The numbers of all branches' cells together.
   [[nodiscard]] std::int64_t state_size() const override;
   SequenceOutput forward_sequences(const SequenceInput& input) override;
   /// Throws ConfigError: TorchScript's policy() has no place for a state.
   [[nodiscard]] PolicyScript script() const override;
 
  private:
+  // Hidden layers and the cell behind them.
   struct Branch final : torch::nn::Module {
     Branch(std::int64_t inputs, const RecurrentPolicyOptions& options, at::Generator generator);
     std::shared_ptr<Mlp> mlp;
@@ -40,11 +48,15 @@ class RecurrentPolicy final : public RecurrentActorCritic {
   };
 
   const std::shared_ptr<Encoder> encoder_;
-  std::vector<std::shared_ptr<Branch>> branches_;  // the actor's and the critic's, or one for both
+  // The actor's and the critic's branch, or one for both.
+  std::vector<std::shared_ptr<Branch>> branches_;
+  // Linear layers from the outputs of the cells to action parameters and value.
   std::shared_ptr<Mlp> action_head_, value_head_;
+  // Undefined for discrete actions.
   at::Tensor log_std_;
 };
 
+/// Makes RecurrentPolicies of these options.
 [[nodiscard]] PolicyFactory recurrent_policy_factory(RecurrentPolicyOptions options);
 
 }  // namespace tandem::rl

@@ -6,6 +6,8 @@
 
 namespace tandem::rl {
 
+// With n vectors in all and `delta` between the two means, the mean moves by delta's share of the other's vectors, and
+// the sums of squares grow by what the means differ.
 void RunningMoments::merge(const RunningMoments& other) {
   TANDEM_CHECK(other.size() == size(), "moments of ", other.size(), " into ", size(), " elements");
   if (other.count_ == 0) return;

@@ -2,7 +2,9 @@
 //
 // Parts are gathered apart and merged (Chan, Golub, LeVeque 1979: "Updating formulae and a pairwise algorithm for
 // computing sample variances"), always in the same order, so that the result has the same bits wherever the parts were
-// gathered. Threads: single-thread.
+// gathered.
+//
+// Threads: single-thread. Memory: taken when it is made; add() and merge() take none.
 #pragma once
 #include <cstddef>
 #include <span>
@@ -10,10 +12,12 @@
 
 namespace tandem::rl {
 
+/// Moments of vectors of size() elements.
 class RunningMoments {
  public:
   explicit RunningMoments(std::size_t size = 0) : mean_(size, 0.0), m2_(size, 0.0) {}
 
+  /// Elements of a vector, the number of vectors so far, and their mean (zero at first).
   [[nodiscard]] std::size_t size() const { return mean_.size(); }
   [[nodiscard]] double count() const { return count_; }
   [[nodiscard]] std::span<const double> mean() const { return mean_; }
@@ -34,12 +38,13 @@ class RunningMoments {
   void merge(const RunningMoments& other);
   void clear();
 
-  /// count, mean..., m2...: 1 + 2 * size() numbers, and back.
+  /// The moments as 1 + 2 * size() numbers (count, means, sums of squared distances from the mean), and back.
   [[nodiscard]] std::vector<double> numbers() const;
   void append_numbers(std::vector<double>& to) const;
   void set_numbers(std::span<const double> numbers);
 
  private:
+  // m2_: by element, the sum of squared distances from the mean (Welford's method).
   double count_ = 0;
   std::vector<double> mean_, m2_;
 };

@@ -24,6 +24,7 @@ std::int64_t smallest_side(Torso kind, const TorsoOptions& options) {
   return kind == Torso::kNatureCnn ? kSmallestOfNatureCnn : std::int64_t{1} << options.channels.size();
 }
 
+// The limits keep a mistyped option from asking for gigabytes.
 std::vector<std::string> option_faults(const TorsoOptions& options) {
   std::vector<std::string> faults;
   if (options.channels.empty() || options.channels.size() > kMostSections)
@@ -38,6 +39,7 @@ std::vector<std::string> option_faults(const TorsoOptions& options) {
   return faults;
 }
 
+// The fault of an image that is too small, with what to do about it.
 std::string too_small(const Spec& spec, const Leaf& leaf, Torso kind, const TorsoOptions& options) {
   const std::string remedy = kind == Torso::kNatureCnn ? "use the torso residual"
                                                        : concat("each of its ", options.channels.size(),
@@ -63,10 +65,12 @@ struct Convolution {
   }
 };
 
+// A convolution's channels in and out, the side of its kernel, stride and padding.
 struct Shape {
   std::int64_t in, out, kernel, stride, padding;
 };
 
+// Registers a convolution with its owner. The gain suits the ReLU that follows or precedes it.
 Convolution make_convolution(torch::nn::Module& owner, const std::string& name, const Shape& shape,
                              at::Generator& generator) {
   const auto options = torch::nn::Conv2dOptions(shape.in, shape.out, shape.kernel);
@@ -79,6 +83,7 @@ Convolution make_convolution(torch::nn::Module& owner, const std::string& name, 
   return made;
 }
 
+// Three convolutions, each followed by ReLU. Sides shrink without padding, as in the paper.
 class NatureCnn final : public ImageTorso {
  public:
   NatureCnn(const Leaf& leaf, at::Generator& generator) : ImageTorso(leaf) {
@@ -105,6 +110,7 @@ class NatureCnn final : public ImageTorso {
   std::vector<Convolution> layers_;
 };
 
+// Sections that each halve the image, with residual blocks; the sizes after pooling are rounded up.
 class ResidualTorso final : public ImageTorso {
  public:
   ResidualTorso(const Leaf& leaf, const TorsoOptions& options, at::Generator& generator) : ImageTorso(leaf) {
@@ -157,6 +163,7 @@ class ResidualTorso final : public ImageTorso {
   std::vector<Section> sections_;
 };
 
+// The value that becomes 1: 255, or the largest of the leaf's upper bounds.
 double largest_pixel(const Leaf& leaf) {
   if (leaf.high.empty()) return 255;
   const double largest = *std::ranges::max_element(leaf.high);
@@ -172,6 +179,7 @@ const char* name_of(Torso torso) {
 
 bool is_image(const Leaf& leaf) { return leaf.type == ElementType::kUInt8 && leaf.shape.size() == 3; }
 
+// First which torso is meant, then whether it can be: sizes are looked at only when the options are fine.
 Torso chosen_torso(const TorsoOptions& options, const Spec& spec) {
   std::vector<const Leaf*> images;
   for (const Leaf& leaf : spec.observation) {
@@ -205,6 +213,7 @@ at::Tensor ImageTorso::forward(const at::Tensor& image) {
   return convolve(image.to(at::kFloat).div_(largest_)).flatten(1);
 }
 
+// forward() once more, as text.
 std::string ImageTorso::script(const std::string& self, const std::string& image, const std::string& result) const {
   return concat("    ", result, " = ", image, " / ", largest_, "\n", convolve_script(self, result), "    ", result,
                 " = ", result, ".flatten(1)\n");

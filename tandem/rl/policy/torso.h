@@ -1,17 +1,16 @@
 // rl/policy/torso.h: convolutions in front of the hidden layers of a policy, for observations that are images.
 //
 // An image is a uint8 leaf of shape [channels, height, width]. It stays uint8 in rollouts, queues and on the device,
-// and becomes floats of 0 .. 1 here: pixel / 255, or / the largest of the leaf's upper bounds where its spec gives
-// some.
+// and becomes floats of 0 .. 1 here: a pixel is divided by 255, or by the largest of the leaf's upper bounds where its
+// spec gives bounds.
 //
-//   kNatureCnn  V. Mnih et al., "Human-level control through deep reinforcement learning" (Nature 2015): convolutions
-//   of
-//               32 8x8 / 4, 64 4x4 / 2 and 64 3x3 / 1, with ReLU. Sides of 36 pixels or more.
+//   kNatureCnn  V. Mnih et al., "Human-level control through deep reinforcement learning" (Nature 2015):
+//               convolutions of 32 8x8 / 4, 64 4x4 / 2 and 64 3x3 / 1, with ReLU. Sides of 36 pixels or more.
 //   kResidual   L. Espeholt et al., "IMPALA" (2018), figure 3, the larger network: sections of a 3x3 convolution, a 3x3
 //               max-pooling / 2 and residual blocks of ReLU, 3x3, ReLU, 3x3; ReLU behind the last. The paper's channels
 //               are {16, 32, 32} with 2 blocks. Each section halves the image: sides of 2 ^ sections pixels or more.
 //
-// What follows, 512 units in the one paper and 256 in the other, are the policy's hidden layers.
+// The hidden layers of the policy follow: 512 units in the one paper, 256 in the other.
 //
 // Threads: as ActorCritic. Errors: ConfigError.
 #pragma once
@@ -34,30 +33,35 @@ namespace tandem::rl {
 /// Whether a leaf is an image: uint8, with three dimensions.
 [[nodiscard]] bool is_image(const Leaf& leaf);
 
-/// What `options` mean for `spec`; never kAuto. Throws ConfigError with all faults: an image that is too small, a torso
-/// for observations without an image, channels and blocks out of range.
+/// The torso that `options` choose for `spec`; never kAuto. Throws ConfigError with all faults: an image that is too
+/// small, a torso for observations without an image, channels and blocks out of range.
 [[nodiscard]] Torso chosen_torso(const TorsoOptions& options, const Spec& spec);
 
-/// The torso of one image.
+/// The torso of one image. A derived class registers its convolutions and says how an image goes through them.
 class ImageTorso : public torch::nn::Module {
  public:
   /// `image`: [B, channels, height, width] uint8. Returns [B, features()] float32.
   [[nodiscard]] at::Tensor forward(const at::Tensor& image);
-  /// The same as TorchScript statements that compute the variable `result` of the expression `image`; `self` is what
-  /// this module is called there.
+  /// forward() as TorchScript statements that compute the variable `result` from the expression `image`; `self` is the
+  /// name of this module there.
   [[nodiscard]] std::string script(const std::string& self, const std::string& image, const std::string& result) const;
+  /// The length of a row that forward() returns.
   [[nodiscard]] std::int64_t features() const { return features_; }
 
  protected:
+  /// Takes the largest value of a pixel from the leaf's bounds.
   explicit ImageTorso(const Leaf& leaf);
-  /// Of pixels as floats of 0 .. 1, [B, channels, height, width]; returns [B, channels', height', width'].
+  /// Applies the convolutions to pixels as floats of 0 .. 1, [B, channels, height, width]; returns [B, channels',
+  /// height', width'].
   virtual at::Tensor convolve(at::Tensor x) = 0;
-  /// The same as statements that change the variable `x`.
+  /// convolve() as TorchScript statements that change the variable `x`.
   [[nodiscard]] virtual std::string convolve_script(const std::string& self, const std::string& x) const = 0;
+  /// To be called once by the derived class's constructor.
   void set_features(std::int64_t features) { features_ = features; }
 
  private:
-  const double largest_;  // value of a pixel
+  // The largest value of a pixel, which becomes 1.
+  const double largest_;
   std::int64_t features_ = 0;
 };
 

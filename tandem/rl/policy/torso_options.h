@@ -1,4 +1,6 @@
 // rl/policy/torso_options.h: which convolutions a policy has in front of its hidden layers; torso.h says what they are.
+//
+// This file is apart from torso.h because a configuration names these options, and is compiled without LibTorch.
 #pragma once
 #include <cstdint>
 #include <vector>
@@ -6,16 +8,20 @@
 namespace tandem::rl {
 
 enum class Torso {
-  kAuto,  // kNatureCnn for images that are large enough for it, kResidual for smaller ones, kNone where there are none
-  kNone,  // images are flattened, as other leaves
+  // kNatureCnn for images that are large enough for it, kResidual for smaller ones, kNone where there are no images.
+  kAuto,
+  // Images are flattened, as other leaves.
+  kNone,
   kNatureCnn,
   kResidual,
 };
 
 struct TorsoOptions {
   Torso kind = Torso::kAuto;
-  std::vector<std::int64_t> channels = {16, 32, 32};  // of kResidual's sections
-  std::int64_t blocks = 2;                            // residual blocks of each section
+  /// The channels of kResidual's sections, whose number they decide as well.
+  std::vector<std::int64_t> channels = {16, 32, 32};
+  /// Residual blocks of each section.
+  std::int64_t blocks = 2;
 };
 
 }  // namespace tandem::rl

@@ -50,12 +50,14 @@ State derivative(const State& state, double torque) {
   return {velocity1, velocity2, acceleration1, acceleration2};
 }
 
+// from + by * slope.
 State moved(const State& from, double by, const State& slope) {
   State to;
   for (std::size_t i = 0; i < kVariables; ++i) to[i] = from[i] + by * slope[i];
   return to;
 }
 
+// One step of the classic fourth-order Runge-Kutta method; the torque is constant during the step.
 State runge_kutta(const State& from, double torque) {
   const State k1 = derivative(from, torque);
   const State k2 = derivative(moved(from, kTimeStep / 2.0, k1), torque);
@@ -68,6 +70,7 @@ State runge_kutta(const State& from, double torque) {
   return to;
 }
 
+// The angle within [-pi, pi], by turns, as gymnasium's wrap().
 double wrapped(double angle) {
   while (angle > kPi) angle -= 2 * kPi;
   while (angle < -kPi) angle += 2 * kPi;
@@ -94,6 +97,7 @@ float start_cosine(float x) {
   return std::fma(sum, square, 1.0f);
 }
 
+// Columns: the two angles and their speeds. Shown are cosine and sine of both angles, and the speeds.
 class Acrobot final : public ClassicGroup {
  public:
   explicit Acrobot(int count) : ClassicGroup(acrobot_spec(), count, kVariables) {}

@@ -21,6 +21,8 @@ Spec cartpole_spec() {
           .reward_threshold = 475.0};
 }
 
+// Columns: place and speed of the cart, angle and angular speed of the pole, which are shown as they are. The step of
+// all environments is one call of cartpole_dynamics.h.
 class CartPole final : public ClassicGroup {
  public:
   explicit CartPole(int count) : ClassicGroup(cartpole_spec(), count, kVariables) {}

@@ -25,7 +25,7 @@ constexpr double kPoleMoment = kPoleMass * kHalfLength;
 constexpr double kForce = 10.0;
 constexpr double kTimeStep = 0.02;
 
-// Of |angle| up to here the polynomials' remainders are below 3e-19. A pole that stands has at most kCartPoleFallen.
+// The polynomials' remainders are below 3e-19 for |angle| up to here. A pole that stands has at most kCartPoleFallen.
 constexpr double kSmallAngle = 0.21;
 static_assert(kSmallAngle > kCartPoleFallen);
 
@@ -40,9 +40,9 @@ TANDEM_INLINE void store(const Vector& from, void* to) {
   std::memcpy(to, &from, sizeof(from));
 }
 
-// Taylor polynomials. Of the cosine, which is near one, also what 1 - angle^2 / 2 and the square lose in rounding,
-// after T. J. Dekker, "A floating-point technique for extending the available precision" (1971): so it differs from a
-// rounded exact one no more often than the C library's does.
+// Taylor polynomials. The cosine is near one, so it also adds what 1 - angle^2 / 2 and the square lose in rounding,
+// after T. J. Dekker, "A floating-point technique for extending the available precision" (1971). It then differs from a
+// rounded exact cosine no more often than the C library's does.
 TANDEM_INLINE void sine_and_cosine(const Doubles& angle, Doubles& sine, Doubles& cosine) {
   const Doubles square = angle * angle;
   sine = angle +
@@ -60,7 +60,8 @@ TANDEM_INLINE void sine_and_cosine(const Doubles& angle, Doubles& sine, Doubles&
   cosine = main + (lost_of_main - 0.5 * lost_of_square + rest);
 }
 
-// Where a pole is beyond any that stands, as a state that was set may be.
+// Takes sine and cosine from the C library in lanes whose angle is larger than any of a standing pole, as it may be in
+// a state that was set.
 void correct_large_angles(const double* theta, double* sine, double* cosine) {
   for (std::size_t lane = 0; lane < kLanes; ++lane) {
     if (std::abs(theta[lane]) <= kSmallAngle) continue;
@@ -91,6 +92,7 @@ TANDEM_INLINE void store_rows(const Doubles& x, const Doubles& x_dot, const Doub
   store(Floats(__builtin_shufflevector(ab_high, cd_high, 4, 5, 12, 13, 6, 7, 14, 15)), rows + 3 * kLanes);
 }
 
+// Eight carts: load the columns, the equations of motion, an Euler step, store columns and rows, and find what ended.
 TANDEM_INLINE void step_eight(const std::int64_t* actions, const Carts& carts, float* observation, double* reward,
                               std::uint8_t* terminated) {
   Longs action;
@@ -130,7 +132,7 @@ TANDEM_INLINE void step_eight(const std::int64_t* actions, const Carts& carts, f
   store(Bytes(__builtin_convertvector(ended & 1, Bytes)), terminated);
 }
 
-// The last carts, fewer than eight, among others that stand still.
+// Steps the last carts, fewer than eight, in a full vector whose other lanes hold carts that stand still.
 TANDEM_INLINE void step_rest(std::size_t count, const std::int64_t* actions, const Carts& carts, float* observation,
                              double* reward, std::uint8_t* terminated) {
   std::int64_t action[kLanes] = {};

@@ -21,6 +21,7 @@ Catch::Image Catch::reset(NumpyGenerator& random) {
   return image();
 }
 
+// The paddle moves first, so it can still catch the ball in the last step.
 StepResult<Catch::Image> Catch::step(std::int64_t action) {
   state_.paddle = std::clamp<std::int64_t>(state_.paddle + action - 1, 0, kSide - 1);
   ++state_.row;
@@ -41,6 +42,7 @@ std::array<std::byte, 3 * sizeof(std::int64_t)> Catch::save() const {
   return std::bit_cast<std::array<std::byte, sizeof(State)>>(state_);
 }
 
+// Every number is compared with the board before the state is taken over, since image() uses them as indices.
 Catch::Image Catch::load(std::span<const std::byte> state) {
   if (state.size() != sizeof(State))
     throw CheckpointError(concat("a state of ", state.size(), " bytes, expected ", sizeof(State)));

@@ -1,9 +1,11 @@
-// rl/env/catch.h: Catch-v0, the smallest task that has to be solved from pixels.
+// rl/env/native/catch.h: Catch-v0, the smallest task that has to be solved from pixels.
 //
 // A ball falls from a random column of the top row, one row a step; a paddle of one cell in the bottom row moves left,
 // stays or moves right. When the ball is down the episode ends with a reward of 1 if the paddle is below it, else -1;
-// every other reward is 0. After I. Osband et al., "Behaviour Suite for Reinforcement Learning" (2020), the task of
-// that name, which is V. Mnih et al.'s (2014), on a larger board and seen as an image.
+// every other reward is 0. The task is that of I. Osband et al., "Behaviour Suite for Reinforcement Learning" (2020),
+// and before of V. Mnih et al. (2014), on a larger board and seen as an image.
+//
+// Threads: single-thread, as every environment.
 #pragma once
 #include <array>
 #include <cstddef>
@@ -14,26 +16,30 @@
 
 namespace tandem::rl {
 
+/// An environment as env_concepts.h describes it: one struct, one board.
 class Catch {
  public:
-  static constexpr std::int64_t kSide = 12;          // rows and columns
-  static constexpr std::int64_t kStart = kSide / 2;  // the paddle's first column
+  /// Rows and columns of the board, and the column in which the paddle starts.
+  static constexpr std::int64_t kSide = 12;
+  static constexpr std::int64_t kStart = kSide / 2;
   static constexpr std::uint8_t kLit = 255;
-  /// One channel; row after row from the top. The cells of ball and paddle are kLit, the others 0.
+  /// One channel, row after row from the top. The cells of ball and paddle are kLit, the others 0.
   using Image = std::array<std::uint8_t, static_cast<std::size_t>(kSide* kSide)>;
 
   static Spec spec();
   Image reset(NumpyGenerator& random);
-  /// 0: left, 1: stay, 2: right; the edges stop it.
+  /// 0: left, 1: stay, 2: right; the edges stop the paddle.
   StepResult<Image> step(std::int64_t action);
 
+  /// The state as bytes, and back. load() throws CheckpointError for a place that is not on the board.
   [[nodiscard]] std::array<std::byte, 3 * sizeof(std::int64_t)> save() const;
   Image load(std::span<const std::byte> state);
 
  private:
+  // The whole state, saved byte by byte: the ball's row and column, and the paddle's column.
   struct State {
-    std::int64_t row = 0, column = 0;  // of the ball
-    std::int64_t paddle = kStart;      // its column
+    std::int64_t row = 0, column = 0;
+    std::int64_t paddle = kStart;
   };
   [[nodiscard]] Image image() const;
 

@@ -15,6 +15,7 @@ namespace {
 
 constexpr std::uint32_t kStateFormat = 1;
 
+// Throws ConfigError unless count >= 1; called before memory for `count` environments is taken.
 int positive(int count, const Spec& spec) {
   if (count < 1) throw ConfigError(concat(spec.id, ": a group of ", count, " environments; it needs at least 1"));
   return count;
@@ -45,6 +46,8 @@ void ClassicGroup::reset(std::span<const std::uint64_t> seeds, const EnvArrays& 
   }
 }
 
+// All environments move in one call of advance(); checks, time limits and new episodes are loops of their own, so that
+// each is simple enough for vector instructions.
 void ClassicGroup::step(const EnvActions& actions, const EnvArrays& out) {
   check_arrays(out);
   TANDEM_CHECK(out.reward != nullptr && out.terminated != nullptr && out.truncated != nullptr, spec_.id);
@@ -67,6 +70,7 @@ bool ClassicGroup::count_step(const EnvArrays& out) {
   return any != 0;
 }
 
+// Moves last observations to where they belong and starts new episodes (autoreset).
 void ClassicGroup::restart_ended(const EnvArrays& out) {
   for (int env = 0; env < count_; ++env) {
     const auto e = static_cast<std::size_t>(env);
@@ -81,6 +85,8 @@ void ClassicGroup::restart_ended(const EnvArrays& out) {
   }
 }
 
+// The layout: format, id, number of environments and of variables; then for each environment its generator, its elapsed
+// steps and its variables.
 std::vector<std::byte> ClassicGroup::save() const {
   StateWriter writer;
   writer.put(kStateFormat);
@@ -96,6 +102,7 @@ std::vector<std::byte> ClassicGroup::save() const {
   return writer.take();
 }
 
+// A state variable that is not finite, or an episode beyond its limit, could not have been saved.
 void ClassicGroup::load(std::span<const std::byte> state, const EnvArrays& out) {
   check_arrays(out);
   StateReader reader(state, concat("environment group '", spec_.id, "'"));
@@ -147,6 +154,7 @@ void ClassicGroup::check_arrays(const EnvArrays& out) const {
   TANDEM_CHECK(out.final_observation.size() <= 1, spec_.id);
 }
 
+// One look over all rows; the environment is found by the element's index.
 void ClassicGroup::check_observations(const float* observation) const {
   const std::span<const float> all(observation, static_cast<std::size_t>(count_) * row_size_);
   if (const auto at = first_not_finite(all)) {
@@ -156,6 +164,7 @@ void ClassicGroup::check_observations(const float* observation) const {
   }
 }
 
+// gymnasium's Box has float32 bounds.
 Leaf bounded_observation(const std::vector<double>& low, const std::vector<double>& high) {
   const auto rounded = [](std::vector<double> values) {
     for (double& value : values) value = static_cast<float>(value);

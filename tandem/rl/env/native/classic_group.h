@@ -1,10 +1,13 @@
-// rl/env/classic_group.h: what the native classic-control environments share: everything but their dynamics.
+// rl/env/native/classic_group.h: the base of the native classic-control environments: everything but their dynamics.
+//
+// A derived class has three functions: start() draws a start state, observe() shows a state, advance() steps all
+// environments at once. Time limits, autoreset, saved states and checks are here. native/cartpole.cc is an example.
 //
 // The state lies as a structure of arrays, one column a variable, so that one call steps the whole group in loops which
 // the compiler turns into vector instructions. Dynamics, start states and random streams are those of gymnasium 1.x,
 // whose arithmetic is float64 in nearly all places; where it is not, the environment's file says so.
 //
-// Threads: single-thread, as every EnvGroup. One float32 leaf, one agent, no action mask.
+// Threads: single-thread, as every EnvGroup. Limits: one float32 leaf, a time limit, no action mask.
 #pragma once
 #include <memory>
 #include <span>
@@ -16,6 +19,7 @@
 
 namespace tandem::rl {
 
+/// A group of one of the classic environments.
 class ClassicGroup : public EnvGroup {
  public:
   [[nodiscard]] const Spec& spec() const final { return spec_; }
@@ -26,7 +30,7 @@ class ClassicGroup : public EnvGroup {
   [[nodiscard]] std::vector<std::byte> save() const final;
   void load(std::span<const std::byte> state, const EnvArrays& out) final;
 
-  /// The state variables of one environment, as gymnasium's `env.unwrapped.state`; for comparisons with it.
+  /// The state variables of one environment, as gymnasium's `env.unwrapped.state`, for comparisons with gymnasium.
   [[nodiscard]] std::vector<double> state(int env) const;
   /// Puts one environment into `state`, `elapsed_steps` steps into its episode. The random stream stays as it is.
   void set_state(int env, std::span<const double> state, int elapsed_steps);
@@ -37,9 +41,10 @@ class ClassicGroup : public EnvGroup {
 
   /// Draws the start state of one environment into its columns.
   virtual void start(int env, NumpyGenerator& random) = 0;
-  /// Writes the observation of one environment from its columns; elapsed(env) == 0 right after start().
+  /// Writes the observation of one environment from its columns to `row`; elapsed(env) == 0 right after start().
   virtual void observe(int env, float* row) const = 0;
-  /// One step of every environment: columns, all observation rows, reward and terminated.
+  /// One step of every environment: changes the columns and writes all rows of observations, rewards and `terminated`,
+  /// also of environments whose episode ends. Actions have been checked; a Box action may exceed its bounds.
   virtual void advance(const EnvActions& actions, float* observation, double* reward, std::uint8_t* terminated) = 0;
 
   /// One state variable of all environments.
@@ -49,6 +54,7 @@ class ClassicGroup : public EnvGroup {
   [[nodiscard]] int elapsed(int env) const { return elapsed_[static_cast<std::size_t>(env)]; }
 
  private:
+  // The parts of step() around advance(): what the caller gave, what advance() showed, time limits, new episodes.
   void check_arrays(const EnvArrays& out) const;
   void check_observations(const float* observation) const;
   bool count_step(const EnvArrays& out);
@@ -57,8 +63,11 @@ class ClassicGroup : public EnvGroup {
   const Spec spec_;
   const int count_;
   const int state_size_;
-  const std::size_t row_size_;  // floats of one observation
+  // Floats of one observation.
+  const std::size_t row_size_;
+  // [state_size_, count_]: the state variables of all environments.
   std::vector<double> columns_;
+  // By environment: steps of its episode, and its random stream, which runs on over episodes.
   std::vector<std::int32_t> elapsed_;
   std::vector<NumpyGenerator> random_;
 };
@@ -66,7 +75,7 @@ class ClassicGroup : public EnvGroup {
 /// A leaf named "obs" of `high.size()` floats within [low, high]. Bounds are rounded to float32, as gymnasium's.
 [[nodiscard]] Leaf bounded_observation(const std::vector<double>& low, const std::vector<double>& high);
 
-// The groups that Tandem brings along, one file each. Throw ConfigError unless count >= 1.
+// The groups that Tandem brings along, each in a file of its name. They throw ConfigError unless count >= 1.
 [[nodiscard]] std::unique_ptr<ClassicGroup> make_acrobot(int count);
 [[nodiscard]] std::unique_ptr<ClassicGroup> make_cartpole(int count);
 [[nodiscard]] std::unique_ptr<ClassicGroup> make_mountain_car(int count);

@@ -10,7 +10,8 @@ namespace {
 constexpr std::size_t kCards = 3;
 constexpr int kPureStrategies = 64;  // two moves in each of six situations
 
-// What player_0 wins on average when the cards are dealt like this.
+// The average gain of player_0 when the cards are dealt like this. `higher`: 1 when player_0 has the higher card, else
+// -1.
 double value_of_deal(double higher, std::size_t card0, std::size_t card1, const KuhnStrategy& first,
                      const KuhnStrategy& second) {
   const double after_bet = second.call[card1] * 2 * higher + (1 - second.call[card1]) * 1;
@@ -19,6 +20,7 @@ double value_of_deal(double higher, std::size_t card0, std::size_t card1, const 
   return first.bet[card0] * after_bet + (1 - first.bet[card0]) * after_check;
 }
 
+// Bit i of the number says whether the player puts in a chip in situation i.
 KuhnStrategy pure_strategy(int number) {
   KuhnStrategy strategy;
   for (std::size_t card = 0; card < kCards; ++card) {
@@ -30,6 +32,8 @@ KuhnStrategy pure_strategy(int number) {
 
 }  // namespace
 
+// Sets up the six situations in a game and asks for the probabilities there. A player sees its own card alone, so any
+// card of the other serves.
 KuhnStrategy kuhn_strategy(std::size_t player, const KuhnProbabilities& probabilities) {
   using enum KuhnPoker::Move;
   const std::vector<KuhnPoker::Move> unbid = player == 0 ? std::vector<KuhnPoker::Move>{} : std::vector{kCheck};

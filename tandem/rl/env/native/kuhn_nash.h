@@ -1,4 +1,4 @@
-// rl/env/kuhn_nash.h: how far strategies of Kuhn poker are from its equilibrium, exactly.
+// rl/env/native/kuhn_nash.h: how far strategies of Kuhn poker are from its equilibrium, exactly.
 //
 // A deal is one of six, and a player has six situations in which it chooses between two moves, so everything is summed
 // over all deals and lines of play, and best responses are found among all 64 pure strategies.
@@ -21,17 +21,17 @@ struct KuhnStrategy {
   std::array<double, 3> bet = {}, call = {};
 };
 
-/// A player's probabilities of all moves, where it sees `observation` and may make the moves that are `allowed`.
+/// Returns a player's probabilities of all moves when it sees `observation` and may make the moves that are `allowed`.
 using KuhnProbabilities = std::function<std::array<double, KuhnPoker::kMoves>(std::span<const float> observation,
                                                                               std::span<const std::uint8_t> allowed)>;
-/// What a policy does in each situation of player 0 or 1.
+/// The strategy of a policy as player 0 or 1: asks for its probabilities in each of the player's six situations.
 [[nodiscard]] KuhnStrategy kuhn_strategy(std::size_t player, const KuhnProbabilities& probabilities);
 
-/// What player_0 wins a deal on average; player_1 loses as much. -1/18 in equilibrium.
+/// The average gain of player_0 in a deal, in chips; player_1 loses as much. It is -1/18 in equilibrium.
 [[nodiscard]] double kuhn_value(const KuhnStrategy& first, const KuhnStrategy& second);
 
-/// NashConv (Lanctot et al., "A unified game-theoretic approach to multiagent reinforcement learning", 2017): what both
-/// players together would gain by best responses to the other as it is. Zero in equilibrium, 11/12 when both toss
+/// NashConv (Lanctot et al., "A unified game-theoretic approach to multiagent reinforcement learning", 2017): the sum
+/// of what each player would gain by its best response to the other as it is. Zero in equilibrium, 11/12 when both toss
 /// coins.
 [[nodiscard]] double kuhn_nash_conv(const KuhnStrategy& first, const KuhnStrategy& second);
 

@@ -21,6 +21,7 @@ void KuhnPoker::deal(std::array<std::size_t, kPlayers> cards) {
   made_ = 0;
 }
 
+// The second card is one of the two that are left.
 void KuhnPoker::reset(NumpyGenerator& random) {
   const auto first = static_cast<std::size_t>(random.integers(0, kCards));
   const auto second = static_cast<std::size_t>(random.integers(0, kCards - 1));
@@ -86,6 +87,7 @@ std::array<std::uint8_t, KuhnPoker::kPlayers + KuhnPoker::kMostMoves + 1> KuhnPo
   return bytes;
 }
 
+// Goes through set(), which checks cards and moves by the rules.
 void KuhnPoker::load(std::span<const std::byte> state) {
   if (state.size() != kPlayers + kMostMoves + 1)
     throw CheckpointError(concat("a deal of ", state.size(), " bytes, expected ", kPlayers + kMostMoves + 1));

@@ -10,6 +10,7 @@
 namespace tandem::rl {
 namespace {
 
+// The inner group's spec with the shown elements and their bounds.
 Spec shown_spec(const Spec& whole, std::string id, const std::vector<std::size_t>& shown) {
   if (whole.observation.size() != 1 || whole.observation[0].type != ElementType::kFloat32 ||
       whole.observation[0].shape.size() != 1) {
@@ -59,7 +60,7 @@ void ShownElements::load(std::span<const std::byte> state, const EnvArrays& out)
   show_all(out);
 }
 
-// The caller's, but for the observations.
+// The inner group writes observations to memory of ours, and all else straight to the caller.
 EnvArrays ShownElements::inner_arrays(const EnvArrays& out) const {
   EnvArrays arrays = out;
   arrays.observation = whole_.arrays().observation;
@@ -100,6 +101,7 @@ std::int64_t RepeatPrevious::reset(NumpyGenerator& random) {
   return show_next();
 }
 
+// The answer is judged before the next card is shown, which may take the place of the oldest one.
 StepResult<std::int64_t> RepeatPrevious::step(std::int64_t action) {
   const auto now = static_cast<std::size_t>(state_.steps);
   StepResult<std::int64_t> result{.observation = 0};

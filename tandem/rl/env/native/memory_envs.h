@@ -1,7 +1,9 @@
-// rl/env/memory_envs.h: native environments that cannot be solved without remembering what was seen before.
+// rl/env/native/memory_envs.h: native environments that cannot be solved without remembering what was seen before.
 //
-// MaskedCartPole-v1, MaskedPendulum-v1: those of the same names, without velocities in the observation: two looks are
-// needed to see which way things move. RepeatPrevious-v0 needs what was seen exactly some steps ago.
+// MaskedCartPole-v1 and MaskedPendulum-v1 are CartPole-v1 and Pendulum-v1 without velocities in the observation: two
+// looks are needed to see which way things move. RepeatPrevious-v0 asks for what was seen a fixed number of steps ago.
+//
+// Threads: single-thread, as every environment.
 #pragma once
 #include <array>
 #include <cstddef>
@@ -35,25 +37,28 @@ class ShownElements final : public EnvGroup {
   void load(std::span<const std::byte> state, const EnvArrays& out) override;
 
  private:
+  // The caller's arrays, with the inner group's own memory for observations.
   [[nodiscard]] EnvArrays inner_arrays(const EnvArrays& out) const;
+  // Copies the shown elements of one row, and of all rows.
   void show(const std::vector<std::byte*>& whole, std::size_t row, const std::vector<std::byte*>& out) const;
   void show_all(const EnvArrays& out) const;
 
   const std::unique_ptr<EnvGroup> inner_;
   const std::vector<std::size_t> shown_;
-  const EnvBuffers whole_;  // the inner group's observations
+  // Memory for the observations of the inner group.
+  const EnvBuffers whole_;
   Spec spec_;
 };
 
-/// Cart position and pole angle. Throws ConfigError unless count >= 1.
+/// MaskedCartPole-v1: shows cart position and pole angle. Throws ConfigError unless count >= 1.
 [[nodiscard]] std::unique_ptr<EnvGroup> make_masked_cartpole(int count);
-/// Cosine and sine of the angle.
+/// MaskedPendulum-v1: shows cosine and sine of the angle. Throws ConfigError unless count >= 1.
 [[nodiscard]] std::unique_ptr<EnvGroup> make_masked_pendulum(int count);
 
 /// Each step shows one of four cards; the action says which was shown kDelay steps before. Right answers earn, and
 /// wrong ones cost, 1 / kAnswers; the first kDelay steps of an episode count for nothing. So a perfect memory has a
-/// return of 1, and guessing -1/2 on average. After J. Morad et al., "POPGym: Benchmarking Partially Observable
-/// Reinforcement Learning" (2023), the task of the same name.
+/// return of 1, and guessing -1/2 on average. The task is the one of this name in J. Morad et al., "POPGym:
+/// Benchmarking Partially Observable Reinforcement Learning" (2023).
 class RepeatPrevious {
  public:
   static constexpr std::int64_t kCards = 4;
@@ -64,18 +69,23 @@ class RepeatPrevious {
   std::int64_t reset(NumpyGenerator& random);
   StepResult<std::int64_t> step(std::int64_t action);
 
+  /// The state as bytes, and back. load() throws CheckpointError for a step beyond the episode.
   [[nodiscard]] std::array<std::byte, (kDelay + 2) * sizeof(std::int64_t)> save() const;
   std::int64_t load(std::span<const std::byte> state);
 
  private:
+  // The whole state, saved byte by byte: the steps of the episode, and the last cards. The card of step t is entry
+  // t % (kDelay + 1).
   struct State {
-    std::int64_t steps = 0;                           // of the episode
-    std::array<std::int64_t, kDelay + 1> shown = {};  // the card of step t is entry t % (kDelay + 1)
+    std::int64_t steps = 0;
+    std::array<std::int64_t, kDelay + 1> shown = {};
   };
+  // The place of the card that a step shows.
   [[nodiscard]] std::int64_t& card_of(std::size_t step) { return state_.shown[step % state_.shown.size()]; }
   std::int64_t show_next();
 
-  NumpyGenerator* random_ = nullptr;  // the adapter's
+  // Belongs to the adapter, which hands it to reset() and keeps it at its place.
+  NumpyGenerator* random_ = nullptr;
   State state_;
 };
 

@@ -26,6 +26,7 @@ enum Variable { kPosition, kVelocity, kVariables };
 
 Leaf observation() { return bounded_observation({kLeftEnd, -kFastest}, {kRightEnd, kFastest}); }
 
+// The hill and the start are those of both environments; motor, arithmetic and rewards are each one's own.
 class HillCar : public ClassicGroup {
  protected:
   HillCar(Spec spec, int count) : ClassicGroup(std::move(spec), count, kVariables) {}
@@ -41,6 +42,7 @@ class HillCar : public ClassicGroup {
   }
 };
 
+// Place of the flag, and what a push and the slope add to the speed in one step.
 constexpr double kFlag = 0.5;
 constexpr double kPush = 0.001;
 constexpr double kGravity = 0.0025;
@@ -53,6 +55,7 @@ Spec mountain_car_spec() {
           .reward_threshold = -110.0};
 }
 
+// All of its arithmetic is float64.
 class MountainCar final : public HillCar {
  public:
   explicit MountainCar(int count) : HillCar(mountain_car_spec(), count) {}

@@ -29,6 +29,8 @@ void MultiAgentCartPole::reset(NumpyGenerator& random) {
   for (std::size_t cart = 0; cart < kCarts; ++cart) show(cart);
 }
 
+// All carts of the group move; of those that have fallen the result is not looked at. A cart that ends has been started
+// anew by the group, so its agent sees the last observation instead.
 void MultiAgentCartPole::step(std::span<const AgentAction> actions, std::span<AgentOutcome> outcomes) {
   std::array<std::int64_t, kCarts> pushes{};
   for (std::size_t cart = 0; cart < kCarts; ++cart)
@@ -40,7 +42,7 @@ void MultiAgentCartPole::step(std::span<const AgentAction> actions, std::span<Ag
     outcomes[cart].terminated = buffers_->terminated()[cart] != 0;
     fallen_[cart] = outcomes[cart].terminated ? 1 : 0;
     show(cart);
-    // At the time limit, which both have, it has started anew as well.
+    // The group has the same time limit and has started the cart anew there as well.
     if (buffers_->terminated()[cart] != 0 || buffers_->truncated()[cart] != 0)
       std::ranges::copy(buffers_->final_observation<float>(cart), shown_[cart].begin());
   }

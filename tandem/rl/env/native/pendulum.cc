@@ -19,6 +19,7 @@ constexpr int kShown = 3;
 
 enum Variable { kTheta, kVelocity, kVariables };
 
+// There is no reward threshold: gymnasium names none.
 Spec pendulum_spec() {
   return {.id = "Pendulum-v1",
           .observation = {bounded_observation({-1.0, -1.0, -kFastest}, {1.0, 1.0, kFastest})},
@@ -33,6 +34,7 @@ double normalised(double angle) {
   return turned - kPi;
 }
 
+// Columns: the angle from upright and its speed. Shown are cosine and sine of the angle, and the speed.
 class Pendulum final : public ClassicGroup {
  public:
   explicit Pendulum(int count) : ClassicGroup(pendulum_spec(), count, kVariables) {}

@@ -57,7 +57,8 @@ void ActionSampler::sample(const ActionInputs& inputs, const Decisions& out) {
   }
 }
 
-// Draws the matrices that are due and counts the step.
+// Draws the matrices that are due and counts the step. The variance is computed anew each step, since log_std may have
+// changed; it is as small as one row of the network's last layer. A mode needs no matrix.
 void ActionSampler::hold_noise(const ActionInputs& inputs) {
   const std::int64_t count = features_ * size_;
   for (std::int64_t i = 0; i < count; ++i) variance_[static_cast<std::size_t>(i)] = std::exp(2 * inputs.log_std[i]);
@@ -82,6 +83,8 @@ void ActionSampler::renew(std::span<const std::uint8_t> done) {
   }
 }
 
+// The layout: the random stream, the number of floats of matrices, the matrices, and how long each row's is held. For
+// other families there are no matrices and no rows.
 void ActionSampler::save(StateWriter& out) const {
   out.put_bytes(random_.save());
   out.put(static_cast<std::uint64_t>(matrices_.size()));

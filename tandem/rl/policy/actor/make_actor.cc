@@ -8,9 +8,11 @@ namespace tandem::rl {
 namespace {
 
 // Every step of the environments waits for its actions. The way to a device and back is worth it when a core would be
-// busy for longer; this many products are a millisecond of a slow one. By that arithmetic, not by measuring.
+// busy for longer; this many products take a slow core about a millisecond. The number comes from that arithmetic and
+// was not measured.
 constexpr std::int64_t kMostProductsOnHost = 10'000'000;
 
+// Whether the copy of the parameters on the CPU is to act: always for a policy that lies there.
 bool acts_on_host(const MlpPolicy& policy, std::int64_t rows) {
   std::int64_t weights = 0;
   for (const at::Tensor& parameter : policy.parameters()) {

@@ -1,4 +1,4 @@
-// rl/policy/make_actor.h: the actor that suits a policy.
+// rl/policy/actor/make_actor.h: the actor that suits a policy.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -9,10 +9,10 @@
 
 namespace tandem::rl {
 
-/// MlpActor for an MlpPolicy that it can run, on the CPU whatever the policy's device, unless the policy lies on
-/// another device and a step of `rows` rows is so much work that going there is worth it; else ModuleActor. It is for
-/// `rows` rows of env group `group`, with the stream that the run's seed and the group's number decide. `policy` must
-/// outlive it.
+/// Makes an MlpActor for an MlpPolicy that MlpActor can run, else a ModuleActor. An MlpActor runs on the CPU whatever
+/// the policy's device; it is not taken when the policy lies on another device and a step of `rows` rows is so much
+/// work that the way there is worth it. The actor is for `rows` rows of env group `group`, and its random stream
+/// follows from the run's seed and the group's number. `policy` must outlive the actor.
 [[nodiscard]] std::unique_ptr<Actor> make_actor(ActorCritic& policy, const ActorOptions& options, std::int64_t rows,
                                                 std::uint64_t run_seed, int group);
 

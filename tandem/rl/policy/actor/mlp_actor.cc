@@ -7,6 +7,7 @@
 namespace tandem::rl {
 namespace {
 
+// The length of a latent row for state-dependent noise; 0 for other families, which need no latent rows.
 std::int64_t noise_features(const MlpPolicy& policy) {
   return policy.family() == ActionFamily::kStateDependentNoise ? policy.log_std().size(0) : 0;
 }
@@ -22,6 +23,7 @@ bool MlpActor::can_run(const MlpPolicy& policy) {
                              [](const at::Tensor& parameter) { return parameter.scalar_type() == at::kFloat; });
 }
 
+// Arrays that the policy does not need stay empty, and act() hands them on as null.
 MlpActor::MlpActor(const MlpPolicy& policy, const ActorOptions& options, std::int64_t rows, std::uint64_t seed)
     : policy_(policy),
       rows_(rows),
@@ -35,6 +37,7 @@ MlpActor::MlpActor(const MlpPolicy& policy, const ActorOptions& options, std::in
   refresh();
 }
 
+// After an update log_std may have changed, and with it the noise, so held matrices are drawn anew.
 void MlpActor::refresh() {
   inference_.refresh();
   sampler_.renew();
@@ -43,6 +46,7 @@ void MlpActor::refresh() {
   std::copy_n(log_std.const_data_ptr<float>(), log_std_.size(), log_std_.begin());
 }
 
+// Observations that are one float leaf are features already and are read where they lie; others are encoded.
 const float* MlpActor::features(const Observation& observation, std::int64_t begin, std::int64_t rows) {
   for (std::size_t l = 0; l < leaves_.size(); ++l) {
     const at::Tensor& leaf = observation[l];
@@ -57,6 +61,7 @@ const float* MlpActor::features(const Observation& observation, std::int64_t beg
   return features_.data();
 }
 
+// The network writes values straight to the caller; actions are drawn from its head.
 void MlpActor::act(const Observation& observation, const at::Tensor& mask, const Decisions& out) {
   inference_.run(features(observation, 0, rows_), rows_,
                  {.head = head_.data(), .value = out.value, .latent = latent_.empty() ? nullptr : latent_.data()});
@@ -68,6 +73,7 @@ void MlpActor::act(const Observation& observation, const at::Tensor& mask, const
                   out);
 }
 
+// In pieces of at most rows_ rows, which is what the memory of the inference is for.
 void MlpActor::evaluate(const Observation& observation, const at::Tensor& /*state*/, float* value) {
   const std::int64_t all = observation[0].size(0);
   for (std::int64_t begin = 0; begin < all; begin += rows_) {

@@ -1,4 +1,4 @@
-// rl/policy/mlp_actor.h: acts with an MlpPolicy on the CPU, without autograd, dispatch or allocation.
+// rl/policy/actor/mlp_actor.h: acts with an MlpPolicy on the CPU, without autograd, dispatch or allocation.
 //
 // The network runs in MlpInference on a copy of the parameters that refresh() renews. A row's action depends on its
 // observation, the parameters, the instruction set and the group's random stream alone.
@@ -17,6 +17,7 @@
 
 namespace tandem::rl {
 
+/// The fast actor of small policies; make_actor() chooses it.
 class MlpActor final : public Actor {
  public:
   /// Whether the policy has no torso, and its parameters are float32. They may lie on another device: refresh() copies
@@ -35,13 +36,16 @@ class MlpActor final : public Actor {
   void load(std::span<const std::byte> state) override;
 
  private:
-  // Rows `begin` to `begin + rows` of an observation as features.
+  // Rows `begin` to `begin + rows` of an observation as features: in features_ or, where observations are features
+  // already, where they lie. Valid until the next call.
   const float* features(const Observation& observation, std::int64_t begin, std::int64_t rows);
 
+  // The definition of the network, of which inference_ has a packed copy.
   const MlpPolicy& policy_;
   const std::int64_t rows_;
   MlpInference inference_;
   ActionSampler sampler_;
+  // Memory for one step: the network's inputs and outputs, and a copy of log_std. Empty where the policy needs none.
   std::vector<float> features_, head_, latent_, log_std_;
   std::vector<const std::byte*> leaves_;
 };

@@ -43,7 +43,8 @@ void ModuleActor::refresh() {
   if (noise_) noise_->renew();
 }
 
-// On the CPU whatever the policy's device. Modules are left in the mode that they were in.
+// The plan: eval mode, observations (and states) to the policy's device, one forward pass, action parameters back to
+// the CPU. The module is left in the mode that it was in, because learning may share it.
 SequenceOutput ModuleActor::forward(const Observation& observation, const at::Tensor& state) {
   const at::NoGradGuard no_grad;
   const bool was_training = policy_.is_training();
@@ -63,6 +64,8 @@ SequenceOutput ModuleActor::forward(const Observation& observation, const at::Te
   return result;
 }
 
+// Noise that is held over steps goes through ActionSampler; all other families through the policy's own distribution(),
+// which a user may have overridden.
 void ModuleActor::act(const Observation& observation, const at::Tensor& mask, const Decisions& out) {
   const SequenceOutput result = forward(observation, state_);
   if (state_.defined()) state_.copy_(result.state);
@@ -87,6 +90,7 @@ void ModuleActor::act(const Observation& observation, const at::Tensor& mask, co
   write_floats(distribution->log_prob(actions), out.log_prob);
 }
 
+// A state of zeros is the one that an episode begins with.
 void ModuleActor::episodes_ended(std::span<const std::uint8_t> done) {
   if (noise_) noise_->renew(done);
   if (!state_.defined()) return;
@@ -100,6 +104,8 @@ void ModuleActor::evaluate(const Observation& observation, const at::Tensor& sta
   write_floats(forward(observation, state).output.value, value);
 }
 
+// The layout: the generator's state; whether there is noise, and then its features and its sampler; the states of the
+// rows.
 std::vector<std::byte> ModuleActor::save() const {
   StateWriter out;
   const at::Tensor state = generator_.get_state().contiguous();
@@ -113,6 +119,7 @@ std::vector<std::byte> ModuleActor::save() const {
   return out.take();
 }
 
+// Sizes are compared before anything is taken over; noise is made here when the saved actor had it.
 void ModuleActor::load(std::span<const std::byte> bytes) {
   StateReader in(bytes, "an actor");
   const std::span<const std::byte> generator = in.get_bytes();

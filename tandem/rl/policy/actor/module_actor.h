@@ -1,7 +1,7 @@
-// rl/policy/module_actor.h: acts with any ActorCritic, through its forward() and its distribution(), and carries the
-// states of a RecurrentActorCritic.
+// rl/policy/actor/module_actor.h: acts with any ActorCritic, through its forward() and its distribution(), and carries
+// the states of a RecurrentActorCritic.
 //
-// The network runs on the policy's device; actions are drawn on the CPU.
+// The network runs on the policy's device; actions are drawn on the CPU, so that draws do not depend on the device.
 // Threads: single-thread. Ownership: the policy is not owned and must outlive the actor.
 #pragma once
 #include <ATen/core/Generator.h>
@@ -13,9 +13,10 @@
 
 namespace tandem::rl {
 
+/// The actor of all other policies, and of a user's own.
 class ModuleActor final : public Actor {
  public:
-  /// `seed`: of the group's random stream.
+  /// For `rows` rows a step. `seed` starts the group's random stream.
   ModuleActor(ActorCritic& policy, const ActorOptions& options, std::int64_t rows, std::uint64_t seed);
 
   void refresh() override;
@@ -27,17 +28,23 @@ class ModuleActor final : public Actor {
   void load(std::span<const std::byte> state) override;
 
  private:
-  // Output on the CPU, and the next state where there are states.
+  // Runs the network in eval mode without gradients. Action parameters come as float32 on the CPU, and with them the
+  // next state where the policy is recurrent.
   [[nodiscard]] SequenceOutput forward(const Observation& observation, const at::Tensor& state);
 
+  // forward() switches it between training and evaluation, hence not const.
   ActorCritic& policy_;
-  RecurrentActorCritic* const recurrent_;  // the same, or null
+  // The policy if it is recurrent, else null.
+  RecurrentActorCritic* const recurrent_;
   const ActorOptions options_;
   const std::int64_t rows_;
-  mutable at::Generator generator_;       // of distribution()->sample()
-  std::unique_ptr<ActionSampler> noise_;  // for state-dependent noise, which is held over steps
+  // Serves distribution()->sample().
+  mutable at::Generator generator_;
+  // For state-dependent noise, which is held over steps. Made by the first act(), which tells the number of features.
+  std::unique_ptr<ActionSampler> noise_;
   Philox noise_stream_;
-  at::Tensor state_;  // [rows, state size]; undefined for policies that remember nothing
+  // [rows, state size]; undefined for policies that are not recurrent.
+  at::Tensor state_;
 };
 
 }  // namespace tandem::rl

@@ -13,6 +13,7 @@
 namespace tandem::rl {
 namespace {
 
+// The number of options of each choice; a component of a normal action counts as a choice of one.
 std::vector<std::int64_t> options_of(const ActionSpace& space) {
   if (const auto* discrete = std::get_if<Discrete>(&space)) return {discrete->n};
   if (const auto* several = std::get_if<MultiDiscrete>(&space)) return several->n;
@@ -37,6 +38,7 @@ ActionGradient<Real>::ActionGradient(const MlpPolicy& policy, InstructionSet set
   TANDEM_CHECK(has(policy.family()), "no gradient of ", name_of(policy.family()), " actions");
 }
 
+// Computes what all samples share: 1 / deviation, the constant of log_prob and the whole entropy, of a normal action.
 template <typename Real>
 void ActionGradient<Real>::begin() {
   masks_ = Masks::kNone;
@@ -62,6 +64,7 @@ void ActionGradient<Real>::take(std::int64_t i, const Real* components) {
   for (std::int64_t c = 0; c < action_size(); ++c) taken_.data()[c * kBlock + i] = components[c];
 }
 
+// Masks become numbers, 1 or 0, so that the loops can multiply by them.
 template <typename Real>
 void ActionGradient<Real>::allow(std::int64_t i, const std::uint8_t* mask) {
   masks_ = Masks::kGiven;
@@ -89,6 +92,7 @@ void ActionGradient<Real>::for_choices(Real* head, const Work& work) {
   }
 }
 
+// The choices of an action are independent: their log-probabilities and entropies add up.
 template <typename Real>
 void ActionGradient<Real>::forward(Real* head, std::int64_t samples) {
   samples_ = padded(samples);
@@ -107,6 +111,7 @@ void ActionGradient<Real>::backward(Real* head, const Real* of_log_prob, const R
   for_choices(head, [&](const ChoiceBlock<Real>& choice) { kernels_.choose_back(choice, of_log_prob, of_entropy); });
 }
 
+// Component by component: the head's means become z, and log_prob the sum of -z^2 / 2. Then the constant is taken off.
 template <typename Real>
 void ActionGradient<Real>::normal_forward(Real* head) {
   for (std::int64_t i = 0; i < action_size(); ++i) {
@@ -130,7 +135,7 @@ void ActionGradient<Real>::normal_backward(Real* head, const Real* of_log_prob, 
                           .taken = taken_.data() + i * kBlock,
                           .log_prob = log_prob_.data()},
                          of_log_prob, of_log_std_.data());
-    // The entropy is the sum of log_std, but for a constant.
+    // The entropy of a normal action is the sum of log_std and a constant, so its derivative is 1.
     for (std::int64_t s = 0; s < samples_; ++s) of_log_std_.data()[s] += of_entropy[s];
     kernels_.add_columns(of_log_std_.data(), 1, samples_, log_std_sum_.data() + i * kPanel);
   }

@@ -1,10 +1,14 @@
-// rl/policy/block_kernels.h: the loops that learning runs on blocks of samples, for each instruction set.
+// rl/policy/kernels/block_kernels.h: the loops that learning runs on blocks of samples, for each instruction set.
 //
 // A block is feature-major: one row a feature, kBlock samples in it, so that vectors go along the samples whatever the
-// layers' widths are. What a forward and a backward pass of dense layers need is one product of matrices; which of them
-// is transposed, strides say. Bits depend on the operands and the instruction set alone.
+// layers' widths are. Forward and backward passes of dense layers need one kind of product of matrices; strides say
+// which of them is transposed. Bits depend on the operands and the instruction set alone.
 //
-// float32 for every set, and float64 for the portable one, which is there to compare formulas with autograd.
+// There are float32 loops for every set, and float64 loops for the portable one, which compare formulas with autograd.
+// The loops are written once, in block_kernels.inc, and compiled for each set by mlp_kernels_avx2.cc and its siblings.
+//
+// Threads: any; loops write to the caller's memory alone. Kernels for another kind of layer (an LSTM, say) are members
+// of a table of their own beside BlockKernels, and of SetKernels.
 #pragma once
 #include <cstdint>
 
@@ -20,15 +24,18 @@ inline constexpr std::int64_t kBlock = 64;
 /// C[m, n] = start[m, n] + sum over k of A[m, k] B[k, n], in the order of k.
 template <typename Real>
 struct Product {
-  std::int64_t rows, columns, depth;  // of m, n (a multiple of kPanel) and k
+  // The extents of m, n (a multiple of kPanel) and k.
+  std::int64_t rows, columns, depth;
   const Real* a;
-  std::int64_t a_row, a_depth;  // from A[m, k] to A[m + 1, k], and to A[m, k + 1]
+  // Elements from A[m, k] to A[m + 1, k], and to A[m, k + 1].
+  std::int64_t a_row, a_depth;
   const Real* b;
   std::int64_t b_stride;
   Real* c;
   std::int64_t c_stride;
   enum class Start { kZero, kBias, kKeep } start = Start::kZero;
-  const Real* bias = nullptr;  // kBias: start[m, n] = bias[m]
+  // For kBias: start[m, n] = bias[m].
+  const Real* bias = nullptr;
 };
 
 /// Discrete choices of a block, each with `options` logits that follow each other. Arrays are [.., kBlock].
@@ -47,13 +54,16 @@ template <typename Real>
 struct NormalBlock {
   std::int64_t samples;
   Real inverse_deviation;
-  Real* mean;         // [kBlock]
-  const Real* taken;  // [kBlock]
-  Real* log_prob;     // [kBlock]
+  // [kBlock] each: the mean, the component of the action that was taken, and the sum of log-probabilities so far.
+  Real* mean;
+  const Real* taken;
+  Real* log_prob;
 };
 
+/// The loops of one instruction set.
 template <typename Real>
 struct BlockKernels {
+  /// The product of two matrices.
   void (*multiply)(const Product<Real>& product);
   /// to[c, r] = from[r, c]; rows and columns are rounded up to multiples of kPanel, so both need memory for those.
   void (*transpose)(const Real* from, std::int64_t from_stride, std::int64_t rows, std::int64_t columns, Real* to,
@@ -65,14 +75,15 @@ struct BlockKernels {
   /// sums[r, i mod kPanel] += from[r, i] for the first `columns` (a multiple of kPanel) of kBlock numbers in a row.
   void (*add_columns)(const Real* from, std::int64_t rows, std::int64_t columns, Real* sums);
 
-  /// Turns logits into logarithms of probabilities; adds that of what was taken to log_prob, writes the entropy.
+  /// Turns logits into logarithms of probabilities, adds that of the taken option to log_prob and writes the entropy.
   void (*choose)(const ChoiceBlock<Real>& choice);
-  /// Turns those into derivatives with respect to the logits, of a loss whose derivatives with respect to log_prob and
-  /// to the entropy are given, [kBlock] each.
+  /// Turns logarithms of probabilities into derivatives with respect to the logits, of a loss whose derivatives with
+  /// respect to log_prob and to the entropy are given, [kBlock] each.
   void (*choose_back)(const ChoiceBlock<Real>& choice, const Real* of_log_prob, const Real* of_entropy);
   /// Turns means into z = (taken - mean) / deviation and adds -z^2 / 2 to log_prob.
   void (*normal)(const NormalBlock<Real>& component);
-  /// Turns z into derivatives with respect to the mean; writes those with respect to log_std, by log_prob alone.
+  /// Turns z into derivatives with respect to the mean, and writes the derivatives with respect to log_std by way of
+  /// log_prob alone.
   void (*normal_back)(const NormalBlock<Real>& component, const Real* of_log_prob, Real* of_log_std);
 };
 

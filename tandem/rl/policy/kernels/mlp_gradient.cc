@@ -8,6 +8,11 @@
 
 #include "tandem/base/check.h"
 
+// The plan of a block, feature-major as block_kernels.h says:
+//   forward   each layer is one product W x + b over the samples, then the activation;
+//   backward  from the heads down: the derivatives times the activation's slope; their sums over samples for the bias;
+//             their product with the layer's inputs for the weights; their product with W for the layer below.
+// Gradients of weights are summed over all blocks in memory whose rows are padded, and written to .grad by finish().
 namespace tandem::rl {
 namespace {
 
@@ -25,6 +30,7 @@ void for_samples(std::int64_t rows, std::int64_t samples, const Work& work) {
   for (std::int64_t row = 0; row < rows; ++row) work(row * kBlock, padded(samples));
 }
 
+// The largest number of inputs or outputs of any layer, padded: the size of scratch memory.
 std::int64_t widest(const MlpPolicy& policy) {
   std::int64_t most = policy.features().size();
   for (const Mlp* net : {policy.trunk(), &policy.actor(), &policy.critic()}) {
@@ -35,6 +41,7 @@ std::int64_t widest(const MlpPolicy& policy) {
 
 }  // namespace
 
+// The kind is checked on each call: user code may have replaced the .grad.
 template <typename Real>
 Real* gradient_memory(const at::Tensor& parameter) {
   const at::Tensor& gradient = parameter.grad();
@@ -44,6 +51,7 @@ Real* gradient_memory(const at::Tensor& parameter) {
   return gradient.mutable_data_ptr<Real>();
 }
 
+// Adds the lanes as a tree, so that the order of additions does not depend on the width of vectors.
 template <typename Real>
 void write_lane_sums(const Real* lanes, std::int64_t rows, Real* sums) {
   for (std::int64_t row = 0; row < rows; ++row) {
@@ -83,7 +91,7 @@ struct MlpGradient<Real>::Layer {
     const std::int64_t by_inputs = cost(outputs, inputs) + (is_first ? 0 : 3 * padded(inputs) / kPanel);
     return by_inputs <= cost(inputs, outputs) + 3 * padded(outputs) / kPanel ? Along::kInputs : Along::kOutputs;
   }
-  // What the slope is computed from.
+  // The numbers that the activation's slope is computed from: its argument, or its result.
   [[nodiscard]] Real* kept(Activation activation) {
     return is_kept_before(activation) && activated ? before.data() : output.data();
   }
@@ -122,6 +130,7 @@ MlpGradient<Real>::MlpGradient(const MlpPolicy& policy, InstructionSet set)
 template <typename Real>
 MlpGradient<Real>::~MlpGradient() = default;
 
+// Layers point to the outputs of the layer below, which lie on the heap and stay when the vector of layers grows.
 template <typename Real>
 typename MlpGradient<Real>::Net MlpGradient<Real>::make_net(const Mlp& mlp, const Real* input) const {
   Net net;
@@ -143,6 +152,7 @@ Real* MlpGradient<Real>::value() {
   return critic_.back().output.data();
 }
 
+// Sets the sums of gradients to zero, padding included.
 template <typename Real>
 void MlpGradient<Real>::begin() {
   for (Net* net : {&trunk_, &actor_, &critic_}) {
@@ -199,6 +209,7 @@ void MlpGradient<Real>::multiply_by_slope(Layer& layer, Real* gradient) {
   });
 }
 
+// Actor and critic both add to the trunk's derivatives: the actor writes them first, the critic adds its own.
 template <typename Real>
 void MlpGradient<Real>::backward() {
   using Start = typename Product<Real>::Start;
@@ -208,7 +219,8 @@ void MlpGradient<Real>::backward() {
   if (!trunk_.empty()) backward(trunk_, nullptr, Start::kZero);
 }
 
-// From derivatives with respect to the net's outputs, which lie where those did; of a trunk's in of_trunk_.
+// Starts from the derivatives with respect to the net's outputs. They lie where the outputs lay; for the trunk they lie
+// in of_trunk_. `start` says whether derivatives for the layer below the net are written or added to what is there.
 template <typename Real>
 void MlpGradient<Real>::backward(Net& net, Real* of_input, typename Product<Real>::Start start) {
   Real* gradient = &net == &trunk_ ? of_trunk_.data() : net.back().output.data();
@@ -234,6 +246,8 @@ void MlpGradient<Real>::backward(Net& net, Real* of_input, typename Product<Real
   }
 }
 
+// Adds the product of gradient and inputs over the samples to the sums of a layer. The product needs one of the two
+// sample-major; which one follows from Layer::along. The first layer's inputs came as rows and need no transposition.
 template <typename Real>
 void MlpGradient<Real>::add_to_weights(Layer& layer, const Real* gradient) {
   const bool along_inputs = layer.along == Layer::Along::kInputs;
@@ -267,6 +281,7 @@ void MlpGradient<Real>::finish() {
   }
 }
 
+// Copies the sums without their padding to the .grad of weight and bias.
 template <typename Real>
 void MlpGradient<Real>::write(const Layer& layer) {
   Real* of_weight = gradient_memory<Real>(layer.weight);

@@ -1,8 +1,9 @@
-// rl/policy/mlp_gradient.h: forward and backward passes of an MlpPolicy without autograd, a block of samples at a time.
+// rl/policy/kernels/mlp_gradient.h: forward and backward passes of an MlpPolicy without autograd, a block of samples at
+// a time.
 //
-// It reads the parameters where they lie and writes their gradients where their .grad is; all memory that it works in
+// MlpGradient reads the parameters where they lie and writes their gradients where their .grad is; all working memory
 // is taken when it is made. MlpPolicy::forward() and autograd are the definition, and results agree with theirs to
-// rounding. Their bits depend on the samples, in their order, the parameters and the instruction set alone.
+// rounding. The bits of results depend on the samples, in their order, the parameters and the instruction set alone.
 //
 //     gradient.begin();
 //     for each block of at most kBlock samples:
@@ -24,6 +25,7 @@
 
 namespace tandem::rl {
 
+/// The sums of gradients of one policy over blocks of samples, and the memory that a block needs.
 template <typename Real>
 class MlpGradient {
  public:
@@ -38,13 +40,14 @@ class MlpGradient {
   void begin();
   /// Where the features of sample `i` of the next block belong, in the order of FlatFeatures.
   [[nodiscard]] Real* sample(std::int64_t i) { return samples_.data() + i * sample_stride_; }
-  /// The first `samples` of the block; at most kBlock.
+  /// Runs the network for the first `samples` of the block, at most kBlock.
   void forward(std::int64_t samples);
   /// [head_size, kBlock]: logits or means, until they are overwritten with derivatives.
   [[nodiscard]] Real* head();
-  /// [kBlock], likewise.
+  /// [kBlock]: values, until they are overwritten with derivatives.
   [[nodiscard]] Real* value();
-  /// From what head() and value() hold now; both must be zero from the samples to their next multiple of kPanel.
+  /// Adds the block's part to the sums of gradients, from the derivatives that head() and value() hold now. Both must
+  /// be zero from the samples to their next multiple of kPanel.
   void backward();
   /// Overwrites the .grad of all weights and biases with the sums over the blocks. Throws InvariantError when one has
   /// no dense gradient of its shape to write to.
@@ -64,17 +67,23 @@ class MlpGradient {
   const BlockKernels<Real>& kernels_;
   const Activation activation_;
   const std::int64_t features_, sample_stride_;
+  // Samples of the block at hand.
   std::int64_t samples_now_ = 0;
-  AlignedArray<Real> samples_;       // [kBlock, sample_stride_]
-  AlignedArray<Real> input_;         // [features, kBlock]
-  AlignedArray<Real> of_hidden_[2];  // derivatives with respect to a layer's outputs, [widest, kBlock]
-  AlignedArray<Real> of_trunk_;      // and to those of the trunk
-  AlignedArray<Real> transposed_;    // [kBlock, widest]
-  Net trunk_, actor_, critic_;       // trunk_: no layers when separate
+  // The features as rows, [kBlock, sample_stride_], and transposed, [features, kBlock].
+  AlignedArray<Real> samples_;
+  AlignedArray<Real> input_;
+  // Derivatives with respect to a layer's outputs, [widest, kBlock]: of two neighbouring layers in turn, and of the
+  // trunk.
+  AlignedArray<Real> of_hidden_[2];
+  AlignedArray<Real> of_trunk_;
+  // [kBlock, widest]: scratch for transposing.
+  AlignedArray<Real> transposed_;
+  // The trunk has no layers when trunks are separate.
+  Net trunk_, actor_, critic_;
 };
 
-/// Where the gradient of a parameter is to be written: its .grad. Throws InvariantError unless that is there, laid out
-/// as the parameter, and of `Real`.
+/// The memory of a parameter's .grad, to write the gradient to. Throws InvariantError unless there is a .grad that is
+/// laid out as the parameter and of `Real`.
 template <typename Real>
 [[nodiscard]] Real* gradient_memory(const at::Tensor& parameter);
 

@@ -21,7 +21,7 @@ std::vector<PackedLayer> make_layers(const Mlp* net) {
   return layers;
 }
 
-// From whatever device; where that is the CPU, nothing is copied before.
+// Packs the weights from whatever device they lie on. On the CPU nothing is copied before packing.
 void pack(const Mlp* net, std::vector<PackedLayer>& layers) {
   for (std::size_t i = 0; i < layers.size(); ++i) {
     const at::Tensor weight = net->layers()[i]->weight.cpu().contiguous(),
@@ -30,12 +30,14 @@ void pack(const Mlp* net, std::vector<PackedLayer>& layers) {
   }
 }
 
+// The longest padded row that any layer writes: the size of scratch memory for a row.
 std::int64_t widest(const std::vector<PackedLayer>& layers) {
   std::int64_t most = 0;
   for (const PackedLayer& layer : layers) most = std::max(most, padded(layer.outputs));
   return most;
 }
 
+// Copies rows without their padding.
 void copy_rows(const float* from, std::int64_t stride, std::int64_t rows, std::int64_t size, float* to) {
   for (std::int64_t r = 0; r < rows; ++r) {
     std::memcpy(to + r * size, from + r * stride, static_cast<std::size_t>(size) * sizeof(float));
@@ -81,6 +83,7 @@ MlpInference::Rows MlpInference::apply(const Mlp& net, const std::vector<PackedL
   return x;
 }
 
+// The trunk runs first, if there is one; then actor and critic from its outputs, as far as their outputs are wanted.
 void MlpInference::run(const float* features, std::int64_t rows, const Outputs& outputs) {
   TANDEM_CHECK(rows <= max_rows_, rows, " rows, made for ", max_rows_);
   Rows x{features, policy_.features().size()};

@@ -6,6 +6,7 @@
 namespace tandem::rl {
 namespace {
 
+// The one place that chooses between instruction sets.
 const SetKernels& kernels_of(InstructionSet set) {
   require_instruction_set(set);
   const SetKernels* kernels = set == InstructionSet::kAvx512 ? avx512_kernels()
@@ -20,6 +21,8 @@ const SetKernels& kernels_of(InstructionSet set) {
 PackedLayer::PackedLayer(std::int64_t inputs_, std::int64_t outputs_)
     : inputs(inputs_), outputs(outputs_), weights(padded(outputs_) * inputs_), bias(padded(outputs_)) {}
 
+// Within a panel the weights of kPanel outputs for one input lie side by side, as one or several vectors. The padding
+// stays zero, so outputs beyond the last one become zero, too.
 void PackedLayer::pack(const float* weight, const float* bias_of) {
   for (std::int64_t o = 0; o < outputs; ++o) {
     float* panel = weights.data() + o / kPanel * inputs * kPanel + o % kPanel;

@@ -1,7 +1,9 @@
-// rl/policy/mlp_kernels.h: the loops of a multi-layer perceptron on raw float32 rows, for each instruction set.
+// rl/policy/kernels/mlp_kernels.h: the loops of a multi-layer perceptron on raw float32 rows, for each instruction set.
 //
 // A row's result depends on that row alone: every output is bias + x[0] w[0] + x[1] w[1] + ... in this order (fused
 // multiply-add where the set has it), however many rows are given. So the bits are the same for every batch size.
+//
+// Threads: any; loops write to the caller's memory alone.
 #pragma once
 #include <algorithm>
 #include <cstddef>
@@ -14,12 +16,13 @@
 
 namespace tandem::rl {
 
-/// Outputs of a layer are padded with zeros to a multiple of this.
+/// Outputs of a layer are padded with zeros to a multiple of kPanel, the numbers of the widest vector.
 inline constexpr std::int64_t kPanel = 16;
 
+/// A number of outputs rounded up to whole panels.
 [[nodiscard]] constexpr std::int64_t padded(std::int64_t outputs) { return (outputs + kPanel - 1) / kPanel * kPanel; }
 
-/// Numbers, zero at first, that begin at a cache line.
+/// Memory for vector loops: numbers, zero at first, that begin at a cache line.
 template <typename Real>
 class AlignedArray {
  public:
@@ -40,17 +43,19 @@ class AlignedArray {
 
 using AlignedFloats = AlignedArray<float>;
 
-/// Weights of one layer in the order in which dense() reads them.
+/// Weights of one layer in the order in which dense() reads them: panels of kPanel outputs, input by input.
 struct PackedLayer {
   PackedLayer(std::int64_t inputs, std::int64_t outputs);
   /// From torch's [outputs, inputs] and [outputs], both contiguous.
   void pack(const float* weight, const float* bias_of);
 
   std::int64_t inputs, outputs;
-  AlignedFloats weights;  // [padded(outputs) / kPanel, inputs, kPanel]
-  AlignedFloats bias;     // [padded(outputs)]
+  /// [padded(outputs) / kPanel, inputs, kPanel] and [padded(outputs)].
+  AlignedFloats weights;
+  AlignedFloats bias;
 };
 
+/// The loops of one instruction set, written once in mlp_kernels.inc.
 struct MlpKernels {
   /// y[r, o] = bias[o] + sum of x[r, i] w[o, i]. Rows of x are `x_stride` floats apart, rows of y padded(outputs); the
   /// padding of y becomes 0.

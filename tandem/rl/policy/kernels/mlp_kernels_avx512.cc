@@ -1,3 +1,6 @@
+// The loops of mlp_kernels.h and block_kernels.h for AVX-512: sixteen floats at a time.
+// The pragmas below compile this file for these instructions. Headers come before the pragmas, and all code is in an
+// unnamed namespace, because a processor without the instructions must never run a function that another file shares.
 #include "tandem/rl/policy/kernels/block_kernels.h"
 
 #if defined(__x86_64__)
