@@ -8,6 +8,7 @@
 #include <torch/torch.h>
 
 #include <CLI/CLI.hpp>
+#include <iomanip>
 #include <iostream>
 #include <map>
 #include <optional>
@@ -16,8 +17,6 @@
 #include "net.h"
 #include "straggler.h"
 #include "tandem/base/error.h"
-#include "tandem/base/json_writer.h"
-#include "tandem/base/philox.h"
 #include "tandem/comm/world.h"
 #include "tandem/comm/world_flags.h"
 #include "tandem/device/device_set.h"
@@ -165,19 +164,19 @@ double test_accuracy(learner::ReplicaTeam& team, const Images& test) {
 }
 
 // The effective batches: gradients and images of a step.
-void write_steps(JsonWriter& json, const sync::StepSizes& sizes) {
-  json.key("steps").begin_object().key("made").value(sizes.steps);
+void write_steps(std::ostream& json, const sync::StepSizes& sizes) {
+  json << R"(,"steps":{"made":)" << sizes.steps;
   const auto write = [&](const char* name, sync::OverSteps sync::StepSizes::*figure) {
-    json.key(name).begin_object().key("min").value((sizes.*figure).least).key("mean").value(sizes.mean_of(figure));
-    json.key("max").value((sizes.*figure).most).end_object();
+    json << ",\"" << name << R"(":{"min":)" << (sizes.*figure).least << R"(,"mean":)" << sizes.mean_of(figure)
+         << R"(,"max":)" << (sizes.*figure).most << "}";
   };
   write("gradients", &sync::StepSizes::gradients);
   write("effective_batch", &sync::StepSizes::rows);
-  json.end_object();
+  json << "}";
 }
 
 void print_result(const Options& options, learner::ReplicaTeam& team, const Result& result) {
-  // Of all ranks, so all ask for them.
+  // The next three are collective, so every rank calls them.
   const std::vector<learner::ReplicaTeam::Work> work = team.work();
   const model::NamedTensors state = team.state();
   const std::optional<learner::GradientReport> gradients = team.take_gradients();
@@ -186,40 +185,34 @@ void print_result(const Options& options, learner::ReplicaTeam& team, const Resu
   model::NamedTensors parameters;
   for (const auto& entry : first.replica.module().named_parameters())
     parameters.emplace_back(entry.key(), entry.value().detach());
-  JsonWriter json;
-  json.begin_object();
-  json.key("epochs").value(options.epochs);
-  json.key("test_accuracy").value(result.test_accuracy);
-  json.key("train_loss").value(result.loss);
-  json.key("train_s").value(result.train_seconds);
-  json.key("images_per_s").value(result.images_per_s);
-  json.key("params_sha256").value(model::bytes_sha256(parameters));
-  json.key("state_sha256").value(model::state_sha256(state));
+  std::ostringstream json;  // numbers and hashes only, so that nothing needs escaping
+  json << std::setprecision(17) << R"({"epochs":)" << options.epochs << R"(,"test_accuracy":)" << result.test_accuracy
+       << R"(,"train_loss":)" << result.loss << R"(,"train_s":)" << result.train_seconds << R"(,"images_per_s":)"
+       << result.images_per_s << R"(,"params_sha256":")" << model::bytes_sha256(parameters) << R"(","state_sha256":")"
+       << model::state_sha256(state) << '"';
   if (gradients) write_steps(json, gradients->sizes);
-  json.key("replicas").begin_array();
+  json << R"(,"replicas":[)";
   for (std::size_t replica = 0; replica < work.size(); ++replica) {
     const auto& [rows, cpu_seconds, staleness] = work[replica];
-    json.begin_object();
-    json.key("rows").value(rows);
-    json.key("thread_cpu_s").value(cpu_seconds);
-    json.key("staleness_mean").value(staleness.mean()).key("staleness_max").value(staleness.most);
-    json.key("gradients").value(staleness.offered).key("dropped").value(staleness.dropped);
-    json.key("waited_s").value(staleness.wait_seconds);
-    if (gradients) json.key("applied").value(gradients->replicas[replica].totals.applied);
-    json.end_object();
+    json << (replica > 0 ? "," : "") << R"({"rows":)" << rows << R"(,"thread_cpu_s":)" << cpu_seconds
+         << R"(,"staleness_mean":)" << staleness.mean() << R"(,"staleness_max":)" << staleness.most
+         << R"(,"gradients":)" << staleness.offered << R"(,"dropped":)" << staleness.dropped << R"(,"waited_s":)"
+         << staleness.wait_seconds;
+    if (gradients) json << R"(,"applied":)" << gradients->replicas[replica].totals.applied;
+    json << "}";
   }
-  json.end_array();
-  json.end_object();
+  json << "]}\n";
   if (gradients) std::cerr << learner::table_of(gradients->replicas, gradients->sizes);
-  std::cout << json.text() << "\n" << std::flush;
+  std::cout << json.str() << std::flush;
 }
 
 void train(const Options& options, const learner::Ranks& ranks) {
   const std::vector<sync::Placement> placements =
       ranks.place(device::parse_device_set(options.devices), options.shards);
   if (options.slow.first < 0 || options.slow.first >= placements.front().replicas || !(options.slow.second >= 1)) {
-    throw ConfigError(concat("--slow ", options.slow.first, " ", options.slow.second, " names no replica of ",
-                             placements.front().replicas, ", or no factor of at least 1"));
+    throw ConfigError("--slow " + std::to_string(options.slow.first) + " " + std::to_string(options.slow.second) +
+                      " names no replica of " + std::to_string(placements.front().replicas) +
+                      ", or no factor of at least 1");
   }
   const Images train = read(options.data, Part::kTrain), test = read(options.data, Part::kTest);
   const learner::TeamOptions team_options{
@@ -245,25 +238,25 @@ void train(const Options& options, const learner::Ranks& ranks) {
                                     options.batch_size, learner::Tail::kDrop);
     if (member.replica.placement().replica == 0) {
       const sync::Placement& place = member.replica.placement();
-      std::cerr << concat("fashion_mnist: ", plan.offered, " images, ", plan.used, " in each epoch; a step takes ",
-                          plan.minibatch_shard_rows() * options.shards, " of them, ", plan.minibatch_shard_rows(),
-                          " a shard; the first of ", place.replicas, " replicas has ",
-                          plan.minibatch_shard_rows() * place.mine.size(), "\n", plan.notice,
-                          plan.notice.empty() ? "" : "\n");
+      std::cerr << "fashion_mnist: " << plan.offered << " images, " << plan.used << " in each epoch; a step takes "
+                << plan.minibatch_shard_rows() * options.shards << " of them, " << plan.minibatch_shard_rows()
+                << " a shard; the first of " << place.replicas << " replicas has "
+                << plan.minibatch_shard_rows() * place.mine.size() << '\n';
+      if (!plan.notice.empty()) std::cerr << plan.notice << '\n';
     }
   });
   Result result;
   for (int epoch = 1; epoch <= options.epochs; ++epoch) {
-    const Clock::time_point start = Clock::now();
+    const auto start = std::chrono::steady_clock::now();
     result.loss = train_epoch(team, options, epoch);
-    result.train_seconds += seconds_since(start);
+    result.train_seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     (void)team.state();  // without lockstep the replicas are not equal before
     result.test_accuracy = test_accuracy(team, test);
     result.images_per_s =
         static_cast<double>(team.member(0).learner.batch().plan().used) * epoch / result.train_seconds;
     if (!ranks.leads()) continue;
-    std::cerr << concat("epoch ", epoch, "/", options.epochs, ": loss ", result.loss, ", test accuracy ",
-                        result.test_accuracy, ", ", static_cast<std::int64_t>(result.images_per_s), " images/s\n");
+    std::cerr << "epoch " << epoch << '/' << options.epochs << ": loss " << result.loss << ", test accuracy "
+              << result.test_accuracy << ", " << static_cast<std::int64_t>(result.images_per_s) << " images/s\n";
   }
   print_result(options, team, result);
 }

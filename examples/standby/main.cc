@@ -12,7 +12,6 @@
 #include <limits>
 
 #include "tandem/base/error.h"
-#include "tandem/base/text.h"
 #include "tandem/comm/world.h"
 #include "tandem/learner/replica_team.h"
 
@@ -44,9 +43,8 @@ void train(std::int64_t dies_at) {
       lost += report.verdict == sync::Verdict::kLost ? 1 : 0;
     }
     member.strategy.leave(in_a_minute());  // all that live have the same parameters now
-    std::cout << concat("rank ", world.rank, " of ", world.size, ": ", report.step, " steps, error ", report.loss, "; ",
-                        lost, " of its gradients lost with rank 0\n")
-              << std::flush;
+    std::cout << "rank " << world.rank << " of " << world.size << ": " << report.step << " steps, error " << report.loss
+              << "; " << lost << " of its gradients lost with rank 0" << std::endl;
   });
 }
 

@@ -15,6 +15,8 @@
 #include <cstdint>
 #include <utility>
 
+#include "tandem/base/philox.h"  // derive_seed()
+
 namespace tandem::model {
 
 /// Fills `weight`, seen as [rows, everything else], with a random matrix, uniform among those whose rows (or columns,

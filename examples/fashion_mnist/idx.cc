@@ -1,13 +1,13 @@
-#include "tandem/data/idx.h"
+#include "idx.h"
 
 #include <ATen/ATen.h>
 
 #include <cstring>
+#include <vector>
 
 #include "tandem/base/error.h"
-#include "tandem/base/text.h"
 
-namespace tandem::data {
+namespace fashion_mnist {
 namespace {
 
 constexpr int kUnsignedByte = 0x08;
@@ -26,17 +26,17 @@ std::int64_t big_endian_32(std::span<const std::byte> bytes, std::size_t at) {
 // Checks every number of the header before memory is taken: a damaged header must not ask for terabytes.
 at::Tensor parse_idx(std::span<const std::byte> bytes, const std::string& name) {
   const auto refuse = [&](const std::string& why) {
-    throw DataError(concat(name, " is not a usable IDX file: ", why));
+    throw tandem::DataError(name + " is not a usable IDX file: " + why);
   };
-  if (bytes.size() < 4) refuse(concat("it has ", bytes.size(), " bytes, fewer than a header"));
+  if (bytes.size() < 4) refuse("it has " + std::to_string(bytes.size()) + " bytes, fewer than a header");
   if (byte_at(bytes, 0) != 0 || byte_at(bytes, 1) != 0) refuse("it does not begin with two zero bytes");
   if (byte_at(bytes, 2) != kUnsignedByte)
-    refuse(concat("its element type is ", byte_at(bytes, 2), ", only unsigned bytes (8) are read"));
+    refuse("its element type is " + std::to_string(byte_at(bytes, 2)) + ", only unsigned bytes (8) are read");
   const auto dimensions = static_cast<std::size_t>(byte_at(bytes, 3));
   if (dimensions == 0 || dimensions > kMostDimensions)
-    refuse(concat("it has ", dimensions, " dimensions, expected 1 to ", kMostDimensions));
+    refuse("it has " + std::to_string(dimensions) + " dimensions, expected 1 to " + std::to_string(kMostDimensions));
   const std::size_t header = 4 + 4 * dimensions;
-  if (bytes.size() < header) refuse(concat("it ends within its header of ", header, " bytes"));
+  if (bytes.size() < header) refuse("it ends within its header of " + std::to_string(header) + " bytes");
   std::vector<std::int64_t> sizes;
   std::int64_t count = 1;
   for (std::size_t d = 0; d < dimensions; ++d) {
@@ -46,11 +46,11 @@ at::Tensor parse_idx(std::span<const std::byte> bytes, const std::string& name) 
   }
   const auto have = static_cast<std::int64_t>(bytes.size() - header);
   if (have != count)
-    refuse(concat("its dimensions make ", count, " elements, but ", have,
-                  " bytes follow; the file is damaged or cut off"));
+    refuse("its dimensions make " + std::to_string(count) + " elements, but " + std::to_string(have) +
+           " bytes follow; the file is damaged or cut off");
   at::Tensor tensor = at::empty(sizes, at::kByte);
   std::memcpy(tensor.data_ptr(), bytes.data() + header, static_cast<std::size_t>(count));
   return tensor;
 }
 
-}  // namespace tandem::data
+}  // namespace fashion_mnist

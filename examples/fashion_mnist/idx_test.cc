@@ -1,4 +1,4 @@
-#include "tandem/data/idx.h"
+#include "idx.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -6,7 +6,7 @@
 
 #include "tandem/base/error.h"
 
-namespace tandem::data {
+namespace fashion_mnist {
 namespace {
 
 std::vector<std::byte> two_by_three() {
@@ -24,7 +24,7 @@ TEST(IdxTest, ElementsComeInRowMajorOrder) {
 TEST(IdxTest, EveryTruncationIsRefusedByName) {
   const std::vector<std::byte> bytes = two_by_three();
   for (std::size_t length = 0; length < bytes.size(); ++length) {
-    EXPECT_THROW((void)parse_idx(std::span<const std::byte>(bytes).first(length), "test"), DataError) << length;
+    EXPECT_THROW((void)parse_idx(std::span<const std::byte>(bytes).first(length), "test"), tandem::DataError) << length;
   }
 }
 
@@ -34,7 +34,7 @@ TEST(IdxTest, WhatIsNoArrayOfBytesIsRefusedWithTheReason) {
     bytes[at] = std::byte(value);
     try {
       (void)parse_idx(bytes, "images");
-    } catch (const DataError& error) {
+    } catch (const tandem::DataError& error) {
       return error.what();
     }
     return "accepted";
@@ -46,4 +46,4 @@ TEST(IdxTest, WhatIsNoArrayOfBytesIsRefusedWithTheReason) {
 }
 
 }  // namespace
-}  // namespace tandem::data
+}  // namespace fashion_mnist
