@@ -3,9 +3,10 @@
 
     bench/resident_memory.py [--minutes 10] [--warm-up 60] [--build build/release] [-- ARGUMENTS of tandem train]
 
-Runs `tandem train --algo impala --env CartPole-v1` for so many minutes and reads its resident memory every second. After the
-warm-up, in which buffers, caches and the heap grow to their sizes, every reading has to be within 2 % of the first ten
-seconds' mean. Prints a line every half minute and the lowest and highest reading; ends with 1 where one is beyond that.
+Runs `tandem train --algo impala --env CartPole-v1` for so many minutes and reads its resident memory every second.
+After the warm-up, in which buffers, caches and the heap grow to their sizes, every reading has to be within 2 % of the
+first ten seconds' mean. Prints a line every half minute and the lowest and highest reading; ends with 1 where one is
+beyond that.
 """
 
 from __future__ import annotations
@@ -87,7 +88,8 @@ def main() -> int:
             return 1
         steps = json.loads((folder / "summary.json").read_text())["env_steps"]
     mean, low, high = verdict(readings, options.warm_up)
-    print(f"{steps:,} environment steps; after {options.warm_up:.0f} s {mean:.1f} MB, later {low:.2%} to {high:.2%} of that")
+    print(f"{steps:,} environment steps; after {options.warm_up:.0f} s {mean:.1f} MB, "
+          f"later {low:.2%} to {high:.2%} of that")
     return 0 if 1 - WITHIN <= low and high <= 1 + WITHIN else 1
 
 

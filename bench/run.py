@@ -6,8 +6,9 @@ median of their rounds, the ratio of the medians, and the spread from the lowest
 ratios of one run: absolute figures differ between machines and hours. All samples, with machine, commit and versions,
 go to a JSON file, and the ratios to a picture beside it.
 
-Exit status: 0 when all benches gave results or could not be run on this machine, targets reached or not; 1 when one failed or an answer was wrong, and with
---strict also when a target was missed; 2 for wrong usage; 130 when Ctrl-C ended it, with the results until then.
+Exit status: 0 when all benches gave results or could not be run on this machine, targets reached or not; 1 when one
+failed or an answer was wrong, and with --strict also when a target was missed; 2 for wrong usage; 130 when Ctrl-C ended
+it, with the results until then.
 """
 
 import argparse
@@ -83,7 +84,8 @@ def report(options: argparse.Namespace, started: dict, results: list[Result]) ->
 
 
 def missed_targets(results: list[Result]) -> list[str]:
-    return [f"{result.name}: {metric.name}" for result in results for metric in result.metrics if result.met(metric) is False]
+    return [f"{result.name}: {metric.name}" for result in results for metric in result.metrics
+            if result.met(metric) is False]
 
 
 def caption(document: dict) -> str:

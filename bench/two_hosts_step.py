@@ -3,13 +3,13 @@
 
     sudo bench/two_hosts_step.py [--build build/release] [--rate-mbit 1000] [--ranks 4] [--smoke]
 
-The hosts are network namespaces of this machine with a cable that a token bucket (tc tbf) limits. Measures what plain TCP
-brings across it, both ways at a time, then runs bench/sync/step_bench and prints a few lines for each of its networks: the
-bytes that each host must send for the gradients, 2 (h - 1) / h times theirs; the sums of the gradients when nothing is computed,
-a step from the first buckets on, that is, from when all ranks have one and computing is hidden behind the wire, and a whole step,
-as multiples of what these bytes take at the cable's rate, which counts headers too, and over plain TCP; and what a step takes when
-each rank trains alone, which is all computing. On a machine with fewer cores than ranks that takes longer, and more of it comes
-before the first buckets.
+The hosts are network namespaces of this machine with a cable that a token bucket (tc tbf) limits. Measures what plain
+TCP brings across it, both ways at a time, then runs bench/sync/step_bench and prints a few lines for each of its
+networks: the bytes that each host must send for the gradients, 2 (h - 1) / h times theirs; the sums of the gradients
+when nothing is computed, a step from the first buckets on, that is, from when all ranks have one and computing is
+hidden behind the wire, and a whole step, as multiples of what these bytes take at the cable's rate, which counts
+headers too, and over plain TCP; and what a step takes when each rank trains alone, which is all computing. On a machine
+with fewer cores than ranks that takes longer, and more of it comes before the first buckets.
 Needs root, ip, tc, unshare and nsenter.
 """
 

@@ -1,6 +1,6 @@
 # The precompiled header of everything that includes LibTorch: compiled once, reused by every target. It holds what most
-# sources need and not <torch/torch.h>: templates that are left to instantiate are instantiated by every source again, which
-# with all of torch/torch.h takes 6 s of each and with these 2 s.
+# sources need and not <torch/torch.h>: templates that are left to instantiate are instantiated by every source again,
+# which with all of torch/torch.h takes 6 s of each and with these 2 s.
 if(TANDEM_PCH)
   file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/tandem_pch.cc CONTENT "")  # left alone when it is there
   add_library(tandem_pch OBJECT ${PROJECT_BINARY_DIR}/tandem_pch.cc)

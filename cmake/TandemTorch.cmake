@@ -1,5 +1,6 @@
-# Finds LibTorch and makes `tandem_torch`: its headers, libtorch_cpu and libc10, and nothing of CUDA. A program that links
-# the CUDA libraries starts slower and takes three times the memory, so they are loaded only when a CUDA device is asked for.
+# Finds LibTorch and makes `tandem_torch`: its headers, libtorch_cpu and libc10, and nothing of CUDA. A program that
+# links the CUDA libraries starts slower and takes three times the memory, so they are loaded only when a CUDA device is
+# asked for.
 #
 # Looked for, in this order: -DLIBTORCH=DIR or $LIBTORCH (an unpacked LibTorch, or an installed `torch` package), the
 # prefixes of CMAKE_PREFIX_PATH, and the places named in TANDEM_TORCH_FALLBACK. Sets TANDEM_TORCH_ROOT and
@@ -18,9 +19,11 @@ endif()
 
 set(TANDEM_TORCH_ROOT "")
 foreach(candidate IN LISTS candidates)
-  # CMAKE_PREFIX_PATH may name the package's root, its share/cmake as torch.utils.cmake_prefix_path does, or site-packages.
+  # CMAKE_PREFIX_PATH may name the package's root, its share/cmake as torch.utils.cmake_prefix_path does, or
+  # site-packages.
   foreach(root ${candidate} ${candidate}/../.. ${candidate}/torch)
-    if(NOT TANDEM_TORCH_ROOT AND EXISTS ${root}/include/torch/csrc/api/include/torch/torch.h AND EXISTS ${root}/lib/libtorch_cpu.so)
+    if(NOT TANDEM_TORCH_ROOT AND EXISTS ${root}/include/torch/csrc/api/include/torch/torch.h
+       AND EXISTS ${root}/lib/libtorch_cpu.so)
       get_filename_component(TANDEM_TORCH_ROOT ${root} REALPATH)
     endif()
   endforeach()
@@ -41,8 +44,8 @@ if(TANDEM_TORCH_VERSION VERSION_LESS 2.11)
   message(FATAL_ERROR "LibTorch ${TANDEM_TORCH_VERSION} in ${TANDEM_TORCH_ROOT} is too old: tandem needs 2.11 or newer")
 endif()
 
-# Linked by path, so that CMake gives programs a run path to them. Of a wheel, libtorch_cpu needs libcudart and libcupti in
-# the wheel's own CUDA packages: at run time it finds them by itself, at link time it must be told.
+# Linked by path, so that CMake gives programs a run path to them. Of a wheel, libtorch_cpu needs libcudart and libcupti
+# in the wheel's own CUDA packages: at run time it finds them by itself, at link time it must be told.
 file(GLOB cuda_lib_dirs ${TANDEM_TORCH_ROOT}/../nvidia/*/lib)
 foreach(library torch_cpu c10)
   add_library(tandem_${library} SHARED IMPORTED GLOBAL)

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """check_comments [FOLDER...]: how much the library's comments say, and whether they begin with their subject.
 
-A comment is a block of lines that begin with //, or what stands behind code on a line. Counted over product code (tandem/ without
-tests): the share of lines in headers and in .cc files that are comments, blank lines left out, and the share of comments whose first
-word leaves the subject to the reader. Fails where a share is beyond its bound. With folders: shows the figures of these, and judges
-nothing.
+A comment is a block of lines that begin with //, or what stands behind code on a line. Counted over product code
+(tandem/ without tests): the share of lines in headers and in .cc files that are comments, blank lines left out, and the
+share of comments whose first word leaves the subject to the reader. Fails where a share is beyond its bound. With
+folders: shows the figures of these, and judges nothing.
 """
 
 import re

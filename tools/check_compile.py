@@ -16,14 +16,15 @@ from check_layers import layer_of, read_layers
 ROOT = Path(__file__).resolve().parent.parent
 BUILD = ROOT / "build" / "check"
 JOBS = int(os.environ.get("JOBS") or os.cpu_count() or 1)
-BUILT_ELSEWHERE = ("fuzz/", "tests/package/", "tandem/comm/nccl/", "tandem/device/cuda/")  # the last two where there is no CUDA
+# The last two are built where CUDA is.
+BUILT_ELSEWHERE = ("fuzz/", "tests/package/", "tandem/comm/nccl/", "tandem/device/cuda/")
 INCLUDE = re.compile(r'^\s*#\s*include\s*"(tandem/[^"]+)"', re.MULTILINE)
 
 
 def configure() -> dict[str, list[str]]:
     """The arguments with which each source file (path from the root) is compiled, less its input and output."""
-    command = ["cmake", "-S", ROOT, "-B", BUILD, "-G", "Ninja", "-DCMAKE_CXX_COMPILER=clang++", "-DCMAKE_BUILD_TYPE=Debug",
-               "-DTANDEM_PCH=OFF", "-DTANDEM_UNITY=OFF", "-DTANDEM_CHECK=ON"]
+    command = ["cmake", "-S", ROOT, "-B", BUILD, "-G", "Ninja", "-DCMAKE_CXX_COMPILER=clang++",
+               "-DCMAKE_BUILD_TYPE=Debug", "-DTANDEM_PCH=OFF", "-DTANDEM_UNITY=OFF", "-DTANDEM_CHECK=ON"]
     if os.environ.get("LIBTORCH"):
         command.append("-DLIBTORCH=" + os.environ["LIBTORCH"])
     done = subprocess.run(command, capture_output=True, text=True)
@@ -36,7 +37,8 @@ def configure() -> dict[str, list[str]]:
             words = shlex.split(entry["command"])
             words = words[next(i for i, word in enumerate(words) if word.endswith("clang++")):]  # less a compiler cache
             output = words.index("-o")
-            commands[str(path.relative_to(ROOT))] = [w for w in words[:output] + words[output + 2:] if w not in ("-c", entry["file"])]
+            words = words[:output] + words[output + 2:]
+            commands[str(path.relative_to(ROOT))] = [word for word in words if word not in ("-c", entry["file"])]
     return commands
 
 
@@ -57,11 +59,13 @@ def torch_free(path: str, layers: dict) -> bool:
 
 
 def check_locks(commands: dict[str, list[str]], chosen: set[str] | None) -> tuple[int, list[str]]:
-    """Clang's thread safety analysis, and its other warnings, of the layers without torch: all sources, and chosen tests."""
+    """Clang's thread safety analysis, and its other warnings, of the layers without torch: all sources, and chosen
+    tests."""
     layers, _ = read_layers(ROOT)
     sources = [path for path in commands if torch_free(path, layers)
                and (chosen is None or path in chosen or not path.endswith("_test.cc"))]
-    return len(sources), run_all([(path, commands[path] + ["-fsyntax-only", "-Wthread-safety", "-Werror", path]) for path in sources])
+    flags = ["-fsyntax-only", "-Wthread-safety", "-Werror"]
+    return len(sources), run_all([(path, commands[path] + flags + [path]) for path in sources])
 
 
 def header_arguments(header: str, commands: dict[str, list[str]]) -> list[str]:
@@ -79,7 +83,8 @@ def header_arguments(header: str, commands: dict[str, list[str]]) -> list[str]:
 def check_headers(commands: dict[str, list[str]], headers: list[str]) -> tuple[int, list[str]]:
     """Each header compiles when it is the first thing that a file includes."""
     alone = ["-fsyntax-only", "-Wno-unused-function", "-x", "c++", "-include"]
-    return len(headers), run_all([(header, header_arguments(header, commands) + alone + [header, "/dev/null"]) for header in headers])
+    return len(headers), run_all([(header, header_arguments(header, commands) + alone + [header, "/dev/null"])
+                                  for header in headers])
 
 
 def includers(header: str, paths: list[str]) -> list[str]:

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """Fails on an include that the architecture does not allow.
 
-The layers and their arrows are the tandem_layer(...) declarations of the CMake files under tandem/, lowest first. Checked:
-  arrows   a file of a layer includes only its own layer and those it DEPENDS on, directly or through another, minus what it
-           is declared NEVER to include; files of tandem/app that belong to no layer may include everything
+The layers and their arrows are the tandem_layer(...) declarations of the CMake files under tandem/, lowest first.
+Checked:
+  arrows   a file of a layer includes only its own layer and those it DEPENDS on, directly or through another, minus
+           what it is declared NEVER to include; files of tandem/app that belong to no layer may include everything
   torch    a layer without TORCH includes nothing of LibTorch and depends on no layer with TORCH
   headers  no header includes <torch/torch.h>, which costs every includer seconds; there are narrow ones
 """
@@ -93,7 +94,8 @@ def file_faults(root: Path, path: str, layers: dict[str, Layer]) -> list[str]:
             faults.append(f"{where}: layer {layer.name} includes {target}, which belongs to no layer")
         elif other is not layer and other.name not in layer.may_include:
             allowed = ", ".join(sorted(layer.may_include)) or "nothing"
-            faults.append(f"{where}: layer {layer.name} includes {target} of layer {other.name}; it may include {allowed}")
+            faults.append(f"{where}: layer {layer.name} includes {target} of layer {other.name}; "
+                          f"it may include {allowed}")
     return faults
 
 

@@ -11,7 +11,8 @@ from harness.model import Bench, Failed, Metric, Samples, Size, Summary, Unavail
 
 @dataclass
 class Result:
-    """What is known of one bench at the end. `failure`: why there are no numbers. `not_run`: what the machine lacks for it."""
+    """What is known of one bench at the end. `failure`: why there are no numbers. `not_run`: what the machine lacks for
+    it."""
 
     name: str
     question: str
@@ -37,7 +38,8 @@ class Result:
         return times_better(metric, ours.median, theirs.median) if ours and theirs else None
 
     def meets_limit(self, metric: Metric) -> bool | None:
-        """Whether the first contender's median is at most what the metric asks; None without a limit or in a smoke run."""
+        """Whether the first contender's median is at most what the metric asks; None without a limit or in a smoke
+        run."""
         ours = self.summary(self.contenders[0], metric) if self.contenders else None
         if self.size is Size.SMOKE or metric.at_most is None or not ours:
             return None

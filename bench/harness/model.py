@@ -38,7 +38,8 @@ class Metric:
     unit: str
     better: Better
     at_most: float | None = None  # target: the first contender's median is not above this
-    at_least_times: Mapping[str, float] = field(default_factory=dict)  # target: better than that contender's, so many times
+    # target: better than that contender's, so many times
+    at_least_times: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass
@@ -90,7 +91,8 @@ class Bench:
         raise NotImplementedError
 
     def with_peers(self, chosen: list[Contender], peers: dict[str, Callable[[], Contender]]) -> list[Contender]:
-        """`chosen`, then the peers that can be had; why others cannot is kept in `missing`. Makers throw Unavailable."""
+        """`chosen`, then the peers that can be had; why others cannot is kept in `missing`. Makers throw
+        Unavailable."""
         for name, make in peers.items():
             try:
                 chosen.append(make())
@@ -141,7 +143,7 @@ class Summary:
 
 
 def times_better(metric: Metric, ours: float, other: float) -> float:
-    """Above 1 where ours is better, whichever direction that is; infinite where the other never got there. Zero where it
-    cannot be said."""
+    """Above 1 where ours is better, whichever direction that is; infinite where the other never got there. Zero where
+    it cannot be said."""
     above, below = (ours, other) if metric.better is Better.HIGHER else (other, ours)
     return above / below if below and below < float("inf") else 0.0

@@ -89,7 +89,8 @@ class PeerEnvironments:
         places = sorted((self._root / ".venv").glob("**/lib/python3*/site-packages"))
         for name, version in (line.split("==") for line in pins.splitlines() if "==" in line and line[0] != "#"):
             unpacked = f"{name.replace('-', '_')}-{version}.dist-info"
-            source = next((place for place in places if place != target and (place / unpacked / "RECORD").exists()), None)
+            others = (place for place in places if place != target)
+            source = next((place for place in others if (place / unpacked / "RECORD").exists()), None)
             if source is not None:
                 _link_distribution(source, unpacked, target)
 

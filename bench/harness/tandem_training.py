@@ -61,7 +61,8 @@ def means_of(fields: Sequence[str], lines: list[dict[str, Any]]) -> dict[str, fl
 
 class TandemTraining:
     """Its sample has env_steps_per_s, peak_rss_mb and watched_s: from the command to what `watch` waits for; and the
-    `means` of fields of metrics.jsonl over its lines but for the first quarter, in which threads start and queues fill."""
+    `means` of fields of metrics.jsonl over its lines but for the first quarter, in which threads start and queues
+    fill."""
 
     def __init__(
         self,

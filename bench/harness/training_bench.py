@@ -14,7 +14,8 @@ from harness.training import CARTPOLE, Expected, Settings
 
 @dataclass(frozen=True)
 class Peer:
-    """How a peer is run. `expected`: where its environment is another one than the bench's; `steps`: where it makes fewer."""
+    """How a peer is run. `expected`: where its environment is another one than the bench's; `steps`: where it makes
+    fewer."""
 
     environment: str
     script: str

@@ -1,8 +1,10 @@
-"""PPO in one file on plain PyTorch and gymnasium, with the settings of CleanRL's ppo.py; training_line.py has the command
-line. It is our own script, not CleanRL's: the package on the index (1.2.0, 2023) asks for a torch and a gym of that time.
+"""PPO in one file on plain PyTorch and gymnasium, with the settings of CleanRL's ppo.py; training_line.py has the
+command line. It is our own script, not CleanRL's: the package on the index (1.2.0, 2023) asks for a torch and a gym of
+that time.
 
-What it has in common with CleanRL's: SyncVectorEnv with restarts within the step, separate networks with orthogonal first
-weights, advantages normalised over the minibatch, both losses clipped, Adam with eps 1e-5, a linear learning rate.
+What it has in common with CleanRL's: SyncVectorEnv with restarts within the step, separate networks with orthogonal
+first weights, advantages normalised over the minibatch, both losses clipped, Adam with eps 1e-5, a linear learning
+rate.
 """
 
 import gymnasium

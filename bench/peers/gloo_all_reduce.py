@@ -30,8 +30,8 @@ def work(rank, sizes):
             if repeat >= 0:
                 seconds.append(time.perf_counter() - start)
         if rank == 0:
-            line = {"case": f"{gloo_ranks.RANKS} ranks x {text}", "contender": "gloo", "value": 1e6 * statistics.median(seconds),
-                    "unit": "us", "samples": repeats}
+            line = {"case": f"{gloo_ranks.RANKS} ranks x {text}", "contender": "gloo",
+                    "value": 1e6 * statistics.median(seconds), "unit": "us", "samples": repeats}
             print(json.dumps(line), flush=True)
 
 

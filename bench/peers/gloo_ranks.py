@@ -1,4 +1,5 @@
-"""Two processes of torch.distributed over Gloo on loopback, one thread each: what the peers' scripts of sums and steps share."""
+"""Two processes of torch.distributed over Gloo on loopback, one thread each: what the peers' scripts of sums and steps
+share."""
 
 import os
 import socket

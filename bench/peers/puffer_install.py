@@ -29,8 +29,8 @@ def compile_cartpole(source, package):
     folder = package / "ocean" / "cartpole"
     suffix = sysconfig.get_config_var("EXT_SUFFIX")
     includes = [sysconfig.get_paths()["include"], numpy.get_include(), source / RAYLIB / "include"]
-    command = ["cc", "-O2", "-flto", "-fwrapv", "-shared", "-fPIC", "-DPLATFORM_DESKTOP", "-DNPY_NO_DEPRECATED_API=NPY_1_7_API_VERSION",
-               "-Wno-implicit-function-declaration"]
+    command = ["cc", "-O2", "-flto", "-fwrapv", "-shared", "-fPIC", "-DPLATFORM_DESKTOP",
+               "-DNPY_NO_DEPRECATED_API=NPY_1_7_API_VERSION", "-Wno-implicit-function-declaration"]
     command += [f"-I{include}" for include in includes]
     command += [source / "pufferlib" / "ocean" / "cartpole" / "binding.c", "-o", folder / f"binding{suffix}"]
     command += [source / RAYLIB / "lib" / "libraylib.a", "-lm", "-lpthread", "-ldl"]

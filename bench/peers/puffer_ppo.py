@@ -1,8 +1,8 @@
 """Trains CartPole with PufferLib's own trainer on its own environment in C; training_line.py has the command line.
 
-The networks are those of the settings and the optimizer is Adam; PufferLib's own default network, Muon and LSTM are left
-out. What stays its own: minibatches are segments of 128 steps drawn by the size of their advantages, which are computed
-again for each, and episodes end after 200 steps.
+The networks are those of the settings and the optimizer is Adam; PufferLib's own default network, Muon and LSTM are
+left out. What stays its own: minibatches are segments of 128 steps drawn by the size of their advantages, which are
+computed again for each, and episodes end after 200 steps.
 """
 
 import contextlib

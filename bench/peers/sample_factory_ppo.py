@@ -1,7 +1,7 @@
 """Trains with Sample Factory's APPO, two rollout workers and asynchronous; training_line.py has the command line.
 
-Sample Factory samples while it learns. Of a few settings of workers and modes this was its fastest here. Steps are counted
-from its first training step on.
+Sample Factory samples while it learns. Of a few settings of workers and modes this was its fastest here. Steps are
+counted from its first training step on.
 """
 
 import contextlib

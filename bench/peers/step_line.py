@@ -1,5 +1,5 @@
-"""What the scripts that step peers' environments have in common: the cases of bench/env/env_step_bench.cc and the line of
-JSON that bench/run.py reads."""
+"""What the scripts that step peers' environments have in common: the cases of bench/env/env_step_bench.cc and the line
+of JSON that bench/run.py reads."""
 
 import argparse
 import json

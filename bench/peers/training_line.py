@@ -2,8 +2,9 @@
 
     OMP_NUM_THREADS=1 python SCRIPT --settings JSON --steps 500000 --seed 1 [--until-solved]
 
-`--settings`: harness.training.Settings as JSON; its total_steps decides the learning rate, --steps when to end. Steps per
-second count from the start of training to its end, start-up left out, as the env_steps_per_s of `tandem train` does.
+`--settings`: harness.training.Settings as JSON; its total_steps decides the learning rate, --steps when to end. Steps
+per second count from the start of training to its end, start-up left out, as the env_steps_per_s of `tandem train`
+does.
 """
 
 import argparse

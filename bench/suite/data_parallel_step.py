@@ -9,7 +9,9 @@ NETWORKS = ("1.1M", "10.6M", "25.3M")
 
 class DataParallelStep(Bench):
     name = "data_parallel_step"
-    question = "How many ms does a training step take longer on two ranks than alone, for MLPs on 8 rows, against torch's DDP?"
+    question = (
+        "How many ms does a training step take longer on two ranks than alone, for MLPs on 8 rows, against torch's DDP?"
+    )
 
     def contenders(self) -> list[Contender]:
         return self.with_peers([Contender("tandem", self._tandem)], {"torch DDP": self._torch_ddp})
@@ -20,7 +22,8 @@ class DataParallelStep(Bench):
 
     def round(self, contenders: list[Contender], size: Size) -> dict[str, Sample]:
         networks = NETWORKS if size is Size.FULL else ("0.1M",)
-        added = [Metric(f"{name} parameters, added", "ms", Better.LOWER, at_least_times={"torch DDP": 5}) for name in networks]
+        added = [Metric(f"{name} parameters, added", "ms", Better.LOWER, at_least_times={"torch DDP": 5})
+                 for name in networks]
         whole = [Metric(f"{name} parameters, a step", "ms", Better.LOWER) for name in networks]
         self.metrics = (*added, *whole)
         return super().round(contenders, size)

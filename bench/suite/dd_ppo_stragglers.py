@@ -1,4 +1,5 @@
-"""DD-PPO with ranks of unequal speed: what it brings to end rollouts early, in environment steps a second and in returns."""
+"""DD-PPO with ranks of unequal speed: what it brings to end rollouts early, in environment steps a second and in
+returns."""
 
 import json
 import statistics

@@ -1,4 +1,5 @@
-"""IMPALA on CartPole-v1: environment steps per second, against RLlib 2.5.1 and our own PPO; and who of it waits for whom."""
+"""IMPALA on CartPole-v1: environment steps per second, against RLlib 2.5.1 and our own PPO; and who of it waits for
+whom."""
 
 from __future__ import annotations
 
@@ -22,9 +23,9 @@ class Impala(TrainingBench):
     name = "impala"
     question = (
         "How many environment steps per second does IMPALA learn from on CartPole-v1 with two rollout workers of 10 "
-        "environments, batches of 500 steps and 64x64 tanh networks, without fused kernels, against RLlib 2.5.1 and our "
-        "PPO on two replicas with the same? Which share of its time does each side wait when the other is the slower one, "
-        "and which share of the learner's time are waits for batches of 40 MiB?"
+        "environments, batches of 500 steps and 64x64 tanh networks, without fused kernels, against RLlib 2.5.1 and "
+        "our PPO on two replicas with the same? Which share of its time does each side wait when the other is the "
+        "slower one, and which share of the learner's time are waits for batches of 40 MiB?"
     )
     settings = Settings(
         total_steps=300_000,
@@ -52,7 +53,8 @@ class Impala(TrainingBench):
 
     def write(self, name: str, own: Mapping[str, Any], impala: Mapping[str, Any]) -> Path:
         its = self.settings
-        top = {"algo": "impala", "env": its.env, "num_envs": its.num_envs, "rollout_steps": its.rollout_steps} | dict(own)
+        top = {"algo": "impala", "env": its.env, "num_envs": its.num_envs, "rollout_steps": its.rollout_steps}
+        top |= dict(own)
         section = {
             "workers": 2,
             "learning_rate": its.learning_rate,

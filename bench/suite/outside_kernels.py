@@ -11,15 +11,16 @@ from harness.training_bench import cleanrl_config
 
 KERNELS = "loss and gradients"
 # thread, phase, own s, share, all s, times, mean us, longest ms; the first two may hold single spaces
-LINE = re.compile(r"^(?P<thread>\S.*?)\s{2,}(?P<phase>\S.*?)\s{2,}[\d.]+\s+[\d.]+%\s+[\d.]+\s+(?P<times>\d+)\s+(?P<us>[\d.]+)\s")
+LINE = re.compile(r"^(?P<thread>\S.*?)\s{2,}(?P<phase>\S.*?)\s{2,}[\d.]+\s+[\d.]+%\s+[\d.]+\s+"
+                  r"(?P<times>\d+)\s+(?P<us>[\d.]+)\s")
 
 
 class OutsideKernels(Bench):
     name = "outside_kernels"
     question = (
-        "Which percentage of PPO's updates on CartPole-v1 with configs/cartpole-cleanrl.yaml, on one replica and without "
-        "rollouts, goes into other things than the fused kernels of loss and gradients: order of the rows, advantage "
-        "moments, norm, optimizer?"
+        "Which percentage of PPO's updates on CartPole-v1 with configs/cartpole-cleanrl.yaml, on one replica and "
+        "without rollouts, goes into other things than the fused kernels of loss and gradients: order of the rows, "
+        "advantage moments, norm, optimizer?"
     )
     metrics = (Metric("outside_of_kernels", "%", Better.LOWER, at_most=15), Metric("update_ms", "ms", Better.LOWER))
     settings = Settings(total_steps=200 * Settings().update_steps())
@@ -41,7 +42,8 @@ class OutsideKernels(Bench):
         minibatches = len(updates) * self.settings.epochs * self.settings.update_steps() // self.settings.minibatch_size
         shards = 2
         if times != shards * minibatches:
-            raise WrongAnswer(f"{times} calls of the kernels, {shards * minibatches} were expected: a shard of a minibatch each")
+            raise WrongAnswer(f"{times} calls of the kernels, {shards * minibatches} were expected: "
+                              "one for each shard of a minibatch")
         if not 0 < kernels_ms < update_ms:
             raise WrongAnswer(f"the kernels took {kernels_ms:.3f} ms of updates of {update_ms:.3f} ms")
         values = {"outside_of_kernels": 100 * (1 - kernels_ms / update_ms), "update_ms": update_ms / len(updates)}

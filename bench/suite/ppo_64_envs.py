@@ -11,7 +11,8 @@ PUFFER = Peer(
     note="its own trainer and C environment, whose episodes end after 200 steps",
     expected=Expected(lowest_return=1, highest_return=200, learns_after=300_000, learned_return=50),
 )
-SAMPLE_FACTORY = Peer("sf", "sample_factory_ppo.py", ("sample-factory", "torch", "gymnasium"), note="two workers, asynchronous")
+SAMPLE_FACTORY = Peer("sf", "sample_factory_ppo.py", ("sample-factory", "torch", "gymnasium"),
+                      note="two workers, asynchronous")
 
 
 class Ppo64Envs(TrainingBench):

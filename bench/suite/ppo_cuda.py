@@ -22,9 +22,9 @@ def require_cuda_device() -> None:
 class PpoCuda(Bench):
     name = "ppo_cuda"
     question = (
-        "How many environment steps per second does PPO make on CartPole-v1 with the policy on cuda:0 (64 environments, 128 "
-        "steps, minibatches of 2048, 256x256 networks) when its passes are a CUDA graph, against the same ones started "
-        "kernel by kernel, and against two cores?"
+        "How many environment steps per second does PPO make on CartPole-v1 with the policy on cuda:0 (64 "
+        "environments, 128 steps, minibatches of 2048, 256x256 networks) when its passes are a CUDA graph, against "
+        "the same ones started kernel by kernel, and against two cores?"
     )
     settings = Settings(num_envs=64, minibatch_size=2048, hidden=(256, 256))
 

@@ -34,8 +34,8 @@ class Seeds:
 class PpoSolved(Bench):
     name = "ppo_solved"
     question = (
-        "How many seconds after the command is CartPole-v1 solved with configs/cartpole-cleanrl.yaml (a seed a round, the "
-        "median counts; a run that does not solve it within its 500,000 steps counts as never)?"
+        "How many seconds after the command is CartPole-v1 solved with configs/cartpole-cleanrl.yaml (a seed a round, "
+        "the median counts; a run that does not solve it within its 500,000 steps counts as never)?"
     )
     metrics = (Metric("solved_s", "s", Better.LOWER, at_most=3),)
     settings = Settings()

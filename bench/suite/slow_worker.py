@@ -1,4 +1,5 @@
-"""Fashion-MNIST with one of four workers ten times slower: sync_replicas, which does not wait for it, and replicated."""
+"""Fashion-MNIST with one of four workers ten times slower: sync_replicas, which does not wait for it, and
+replicated."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ BESIDE, DROPPED, OF_TWO = "steps/s beside a straggler", "dropped of the fast", "
 
 class Straggler(Bench):
     name = "straggler"
-    question = "What does one of three workers that sleeps 200 ms a step cost, with two gradients a step? 94k parameters"
+    question = "What does a worker of three that sleeps 200 ms a step cost, with two gradients a step? 94k parameters"
     metrics = (
         Metric(BESIDE, "1/s", Better.HIGHER, at_least_times={"two alone": 0.9, "replicated": 10}),
         Metric(DROPPED, "%", Better.LOWER, at_most=5),

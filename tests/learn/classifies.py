@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""classifies.py FASHION_MNIST ACCURACY STRATEGY: fails unless two epochs on two replicas reach the accuracy on the test images,
-and each of them trained."""
+"""classifies.py FASHION_MNIST ACCURACY STRATEGY: fails unless two epochs on two replicas reach the accuracy on the test
+images, and each of them trained."""
 
 import json
 import subprocess

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """reaches.py TANDEM RETURN [--seeds N] [--needed M] [--within STEPS | --at-end | --stays-below] -- TRAIN ARGUMENTS...
 
-Trains with seeds 1..N and fails unless the mean return of the last 100 episodes reached RETURN in M of the runs, at some
-update of the run, with --within at one after no more than STEPS environment steps, or, with --at-end, at its last one;
-with --stays-below, unless M of the runs never reached it. Prints a line for each seed.
+Trains with seeds 1..N and fails unless the mean return of the last 100 episodes reached RETURN in M of the runs, at
+some update of the run, with --within at one after no more than STEPS environment steps, or, with --at-end, at its last
+one; with --stays-below, unless M of the runs never reached it. Prints a line for each seed.
 """
 
 import argparse
@@ -48,7 +48,8 @@ def main() -> int:
             in_time = reached is not None and (options.within is None or reached <= options.within)
             good += last >= options.wanted if options.at_end else in_time
         best = max(mean for _, mean in all_returns)
-        print(f"seed {seed}: reached {options.wanted:g} at {reached}, best {best:.1f}, {last:.1f} at {steps}", flush=True)
+        print(f"seed {seed}: reached {options.wanted:g} at {reached}, best {best:.1f}, {last:.1f} at {steps}",
+              flush=True)
     print(f"{good} of {options.seeds} runs, {needed} wanted")
     return 0 if good >= needed else 1
 

@@ -105,7 +105,8 @@ def compare(folder, ranks):
         theirs, ours = (load_file(folder / f"{name}.{who}.safetensors") for who in ("ddp", "tandem"))
         allowed = tolerance(name, ranks, theirs.pop("largest").item())
         worst = max((ours[key].double() - theirs[key].double()).abs().max().item() for key in theirs)
-        effect, their_effect = (max((of[key] - plain[key]).abs().max().item() for key in theirs) for of in (ours, theirs))
+        effect, their_effect = (max((of[key] - plain[key]).abs().max().item() for key in theirs)
+                                for of in (ours, theirs))
         print(
             f"{ranks} ranks, {name}: largest difference {worst:.2g} of {allowed:.2g} allowed; "
             f"compression moved parameters by {effect:.2g}, torch's by {their_effect:.2g}"
@@ -113,7 +114,8 @@ def compare(folder, ranks):
         if not worst <= allowed:
             faults.append(f"{ranks} ranks, {name}: differs by {worst:.3g}")
         if name != "none" and effect > 2 * their_effect:
-            faults.append(f"{ranks} ranks, {name}: moved parameters by {effect:.3g}, torch's hook by {their_effect:.3g}")
+            faults.append(f"{ranks} ranks, {name}: moved parameters by {effect:.3g}, "
+                          f"torch's hook by {their_effect:.3g}")
         if name != "none" and effect < 1e-5:
             faults.append(f"{ranks} ranks, {name}: nothing was compressed")
     return faults

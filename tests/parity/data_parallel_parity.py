@@ -3,8 +3,8 @@
 
 usage: data_parallel_parity.py PATH/TO/tandem PATH/TO/data_parallel_rank
 
-Both start from the same weights and see the same batches, on 2 and on 4 ranks, for 20 steps. Exits with 1 and names model,
-ranks and parameter when any differs by more than 1e-6.
+Both start from the same weights and see the same batches, on 2 and on 4 ranks, for 20 steps. Exits with 1 and names
+model, ranks and parameter when any differs by more than 1e-6.
 """
 import sys
 

@@ -6,8 +6,8 @@ For each environment:
   spec      shape and bounds of observations and actions, time limit, and the reward threshold where gymnasium has one
   resets    the state and the observation after reset(seed) are equal to the last bit, for small and large seeds
   steps     100 whole episodes in lockstep, each step from gymnasium's own state: state, observation and reward agree
-            within 1e-9, both end flags are equal, and the start state of every following episode is equal to the last bit
-            (autoreset draws on from the same generator)
+            within 1e-9, both end flags are equal, and the start state of every following episode is equal to the last
+            bit (autoreset draws on from the same generator)
   free      whole episodes, each side running on from its own state: equal to the last bit. Not Acrobot, where NumPy's
             x ** 2 of a scalar now and then differs from x * x in the last bit, and not CartPole, whose sine and cosine
             are polynomials and may differ in the last bit: their motion makes any difference grow without bound

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Starts `tandem train` with PPO and with DD-PPO, and examples/fashion_mnist, as two ranks by torchrun, mpirun and as srun
-does; each must end as the same training in one process does.
+"""Starts `tandem train` with PPO and with DD-PPO, and examples/fashion_mnist, as two ranks by torchrun, mpirun and as
+srun does; each must end as the same training in one process does.
 
 usage: launchers.py PATH/TO/tandem PATH/TO/fashion_mnist DATA
 
-torchrun is this Python's, mpirun the system's. srun needs a cluster's daemons, so its ranks are started with the variables
-that it gives them. DATA: the folder of Fashion-MNIST, of which the first images are taken.
+torchrun is this Python's, mpirun the system's. srun needs a cluster's daemons, so its ranks are started with the
+variables that it gives them. DATA: the folder of Fashion-MNIST, of which the first images are taken.
 """
 import functools
 import gzip
@@ -23,8 +23,8 @@ from processes import end
 
 RANKS, PATIENCE_S = 2, 240
 IMAGES = {"train": 4096, "t10k": 1024}
-TRAINING = ["train", "--env", "CartPole-v1", "--seed", "11", "--shards", "2", "--num-envs", "8", "--rollout-steps", "32",
-            "--minibatches", "4", "--total-steps", "4096", "--quiet"]
+TRAINING = ["train", "--env", "CartPole-v1", "--seed", "11", "--shards", "2", "--num-envs", "8",
+            "--rollout-steps", "32", "--minibatches", "4", "--total-steps", "4096", "--quiet"]
 
 
 def by_torchrun(command):

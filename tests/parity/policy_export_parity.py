@@ -40,7 +40,8 @@ def compare(case):
         # Simulators in Python often hand out float64.
         as_double = [leaf.double() if leaf.is_floating_point() else leaf for leaf in observation]
         again = policy.act(as_double[0] if len(observation) == 1 else as_double)
-    differences = {"value": worst(value, tensor(expected["value"])), "action": worst(action, tensor(expected["action"])),
+    differences = {"value": worst(value, tensor(expected["value"])),
+                   "action": worst(action, tensor(expected["action"])),
                    "action from float64": worst(again, tensor(expected["action"]))}
     if len(parameters) != len(expected["parameters"]):
         differences["number of action parameters"] = float("inf")
@@ -64,7 +65,8 @@ def main():
             raise SystemExit(f"only {len(cases)} policies came from the driver")
         for case in cases:
             largest, faults = compare(case)
-            print(f"{case.stem:12} worst difference {largest:.2e}" + (f"  DIFFERS: {', '.join(faults)}" if faults else ""))
+            print(f"{case.stem:12} worst difference {largest:.2e}"
+                  + (f"  DIFFERS: {', '.join(faults)}" if faults else ""))
             failed = failed or bool(faults)
     sys.exit(1 if failed else 0)
 

@@ -1,4 +1,5 @@
-"""The same training by Tandem's ranks, under `tandem launch`, and by torch.distributed's: for tests that compare them."""
+"""The same training by Tandem's ranks, under `tandem launch`, and by torch.distributed's: for tests that compare
+them."""
 
 import gc
 import pathlib
@@ -20,8 +21,9 @@ def in_process_group(rank, ranks, folder, rendezvous, train):
 
 
 def train_with_references(ranks, folder, train):
-    """torch's own processes, none of which holds a line of Tandem, were seen to die in malloc's checks once in a hundred
-    starts; what they should have written is then made again, and said. Anything but a signal is a fault of this test."""
+    """torch's own processes, none of which holds a line of Tandem, were seen to die in malloc's checks once in a
+    hundred starts; what they should have written is then made again, and said. Anything but a signal is a fault of this
+    test."""
     for attempt in range(3):
         rendezvous = folder / f"rendezvous.{attempt}"
         try:
@@ -30,7 +32,8 @@ def train_with_references(ranks, folder, train):
         except mp.ProcessExitedException as error:
             if error.signal_name is None or attempt == 2:
                 raise
-            print(f"{ranks} ranks of torch itself: rank {error.error_index} died of {error.signal_name}; they train again")
+            print(f"{ranks} ranks of torch itself: rank {error.error_index} died of {error.signal_name}; "
+                  "they train again")
 
 
 def faults_over_ranks(tandem, rank_program, prepare, train_with_torch, compare):

@@ -3,10 +3,10 @@
 
 usage: state_dict_parity.py PATH/TO/state_dict_files
 
-For each optimizer: Tandem makes three steps, saves the module (torch file and safetensors) and both states (torch file),
-and makes two more; torch loads them with weights_only=True, makes the same two and saves; Tandem loads that and both
-make two more. Exits with 1 and names what differs. Tolerance: both compute in float32 with differently fused updates;
-seven steps stay within 1e-6.
+For each optimizer: Tandem makes three steps, saves the module (torch file and safetensors) and both states (torch
+file), and makes two more; torch loads them with weights_only=True, makes the same two and saves; Tandem loads that and
+both make two more. Exits with 1 and names what differs. Tolerance: both compute in float32 with differently fused
+updates; seven steps stay within 1e-6.
 """
 import pathlib
 import subprocess

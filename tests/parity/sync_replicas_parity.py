@@ -4,14 +4,14 @@ in the same order of arrivals, and compares the variables.
 
 usage: sync_replicas_parity.py PATH/TO/sync_replicas_replay
 
-A script says whose gradient arrives next; it is drawn from the workers that have a token, by TensorFlow's side, where an
-arrival is confirmed by the accumulators before the coordinator may take. A worker's k-th gradient is of its k-th batch
-and of the variables as they are. 1 to 4 workers, with and without backups, and with several gradients each; dense
-gradients with momentum, sparse ones with plain SGD; moving averages. Exits with 1 and names the script, the turn and the
-variable when any differs by more than the tolerance, or when a gradient is dropped on one side only, in 50 steps.
+A script says whose gradient arrives next; it is drawn from the workers that have a token, by TensorFlow's side, where
+an arrival is confirmed by the accumulators before the coordinator may take. A worker's k-th gradient is of its k-th
+batch and of the variables as they are. 1 to 4 workers, with and without backups, and with several gradients each; dense
+gradients with momentum, sparse ones with plain SGD; moving averages. Exits with 1 and names the script, the turn and
+the variable when any differs by more than the tolerance, or when a gradient is dropped on one side only, in 50 steps.
 
-Tolerance: both compute in float32 and sum in another order; 50 steps stay within 1e-6. Rows of a sparse gradient come in
-ascending order and once each: TensorFlow's accumulator takes them for that and does not look.
+Tolerance: both compute in float32 and sum in another order; 50 steps stay within 1e-6. Rows of a sparse gradient come
+in ascending order and once each: TensorFlow's accumulator takes them for that and does not look.
 """
 import collections
 import os

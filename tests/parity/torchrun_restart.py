@@ -4,8 +4,8 @@
 usage: torchrun_restart.py PATH/TO/tandem [SEED]
 
 Once rank 0 is killed while it writes its third checkpoint, in each start anew; once any rank at random instants, every
-other time while they start. Exits with 1 when a run does not end, or ends with another state_sha256 than one that nobody
-killed.
+other time while they start. Exits with 1 when a run does not end, or ends with another state_sha256 than one that
+nobody killed.
 """
 import contextlib
 import json
@@ -23,8 +23,8 @@ from processes import end
 
 RANKS, KILLS = 2, 6
 UPDATE_STEPS = 8 * 32  # environments x rows
-SETTINGS = ["--env", "CartPole-v1", "--seed", "11", "--shards", "4", "--num-envs", "8", "--rollout-steps", "32", "--epochs", "2",
-            "--quiet"]
+SETTINGS = ["--env", "CartPole-v1", "--seed", "11", "--shards", "4", "--num-envs", "8",
+            "--rollout-steps", "32", "--epochs", "2", "--quiet"]
 PATIENCE_S = 240
 
 
@@ -35,8 +35,8 @@ def train(tandem, folder, updates, every_updates):
 
 def torchrun(command, restarts, output, **environment):
     """The training under torchrun, started; what they print goes to the file `output`."""
-    flags = ["--no-python", "--nproc-per-node", str(RANKS), "--max-restarts", str(restarts), "--monitor-interval", "0.1",
-             "--rdzv-backend", "c10d", "--rdzv-endpoint", "localhost:0"]
+    flags = ["--no-python", "--nproc-per-node", str(RANKS), "--max-restarts", str(restarts),
+             "--monitor-interval", "0.1", "--rdzv-backend", "c10d", "--rdzv-endpoint", "localhost:0"]
     with output.open("w") as file:
         return subprocess.Popen([sys.executable, "-m", "torch.distributed.run", *flags, *command, "--resume", "auto"],
                                 env={**os.environ, "OMP_NUM_THREADS": "1", **environment}, stdout=file, stderr=file)

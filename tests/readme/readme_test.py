@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
-"""What the documents say has to be true: the programs that they show compile and work, and whatever is pointed to exists.
+"""What the documents say has to be true: the programs that they show compile and work, and whatever is pointed to
+exists.
 
-DATA_PARALLEL, TUTORIAL_ONE, TUTORIAL_SEVERAL, TUTORIAL_MORE, TUTORIAL_MEMORY, TUTORIAL_THREADS, TUTORIAL_AGENTS, CORRIDOR and TANDEM name the built examples, plugin and program; TANDEM is empty where there is none.
+DATA_PARALLEL, TUTORIAL_ONE, TUTORIAL_SEVERAL, TUTORIAL_MORE, TUTORIAL_MEMORY, TUTORIAL_THREADS, TUTORIAL_AGENTS,
+CORRIDOR and TANDEM name the built examples, plugin and program; TANDEM is empty where there is none.
 """
 
 import json
