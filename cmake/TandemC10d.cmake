@@ -1,7 +1,7 @@
 # What c10d's groups include beyond LibTorch. Whatever is missing, the rest builds, and asking for a group that is not
 # there is an error that says so.
 #
-#   TANDEM_GLOO_INCLUDE   Gloo's headers (Debian: libgloo-dev), for one source of tandem_comm; Gloo's code is in LibTorch
+#   TANDEM_GLOO_INCLUDE   Gloo's headers (Debian: libgloo-dev), for one source of tandem_comm; its code is in LibTorch
 #   TANDEM_NCCL_INCLUDE   nccl.h, for libtandem_nccl.so, which is loaded when it is needed and needs CUDA's headers
 #                         (TandemCuda.cmake)
 if(NOT TARGET tandem_comm)  # a build of the layers without LibTorch

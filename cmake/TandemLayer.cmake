@@ -1,12 +1,13 @@
 # One CMake target a layer of the architecture (docs/architecture.md).
 #
-#   tandem_layer(NAME base [TORCH] [ALONE] [DEPENDS other layers...] [NEVER layers...] [LINK libraries...] [FOLDER rl/env]
-#                [WINGS folders...])
+#   tandem_layer(NAME base [TORCH] [ALONE] [DEPENDS other layers...] [NEVER layers...] [LINK libraries...]
+#                [FOLDER rl/env] [WINGS folders...])
 #
-# builds libtandem_<name> from every *.cc of the folder and of its WINGS, and tandem_<name>_tests from their *_test.cc. TORCH says that the
-# layer includes LibTorch; the others must not. ALONE: its sources are compiled one by one (tandem_unite). A dependency is what
-# the layer may include, directly or through another, minus what it must NEVER include; tools/check_layers.py reads the same
-# declarations. With TANDEM_TORCH_LAYERS=OFF the layers with TORCH are left out.
+# builds libtandem_<name> from every *.cc of the folder and of its WINGS, and tandem_<name>_tests from their *_test.cc.
+# TORCH says that the layer includes LibTorch; the others must not. ALONE: its sources are compiled one by one
+# (tandem_unite). A dependency is what the layer may include, directly or through another, minus what it must NEVER
+# include; tools/check_layers.py reads the same declarations. With TANDEM_TORCH_LAYERS=OFF the layers with TORCH are
+# left out.
 function(tandem_layer)
   cmake_parse_arguments(ARG "TORCH;ALONE" "NAME;FOLDER" "DEPENDS;NEVER;LINK;WINGS" ${ARGN})
   if(ARG_TORCH AND NOT TANDEM_TORCH_LAYERS)
@@ -38,7 +39,8 @@ function(tandem_layer)
     add_library(${target} INTERFACE)
     set(scope INTERFACE)
   endif()
-  target_include_directories(${target} ${scope} $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}> $<INSTALL_INTERFACE:include>)
+  target_include_directories(${target} ${scope} $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>
+                             "$<INSTALL_INTERFACE:include;include/tandem/internal>")
   target_compile_features(${target} ${scope} cxx_std_20)
   list(TRANSFORM ARG_DEPENDS PREPEND tandem_)
   target_link_libraries(${target} ${scope} ${ARG_DEPENDS} Threads::Threads ${ARG_LINK})
@@ -62,10 +64,11 @@ function(tandem_layer)
   endif()
 endfunction()
 
-# Most of a source's compilation is that of headers (LibTorch's, GoogleTest's, CLI11's, the standard library's), so twelve share
-# one. They share its names, too.
-# Sources for one kind of processor (*_avx2.cc) stay alone. They are where trainings spend their time, and are optimised under
-# sanitizers, too: without that most of a test under AddressSanitizer is a loop of calls for single vector instructions.
+# Most of a source's compilation is that of headers (LibTorch's, GoogleTest's, CLI11's, the standard library's), so
+# twelve share one. They share its names, too.
+# Sources for one kind of processor (*_avx2.cc) stay alone. They are where trainings spend their time, and are optimised
+# under sanitizers, too: without that most of a test under AddressSanitizer is a loop of calls for single vector
+# instructions.
 function(tandem_unite target)
   set_target_properties(${target} PROPERTIES UNITY_BUILD ${TANDEM_UNITY} UNITY_BUILD_BATCH_SIZE 12)
   # In a shared source the compiler takes what a class has of an unnamed namespace for a header's.

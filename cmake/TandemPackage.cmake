@@ -53,9 +53,18 @@ install(EXPORT tandemTargets NAMESPACE tandem:: DESTINATION ${package_dir})
 export(EXPORT tandemTargets NAMESPACE tandem:: FILE ${PROJECT_BINARY_DIR}/tandemTargets.cmake)
 install(FILES ${PROJECT_BINARY_DIR}/tandemConfig.cmake ${PROJECT_BINARY_DIR}/tandemConfigVersion.cmake
               ${PROJECT_SOURCE_DIR}/cmake/TandemTorch.cmake DESTINATION ${package_dir})
-install(DIRECTORY ${PROJECT_SOURCE_DIR}/tandem DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
-        FILES_MATCHING PATTERN "*.h" PATTERN "tandem/app" EXCLUDE)
 if(TARGET tandem_program)
   install(TARGETS tandem RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
-  install(FILES ${PROJECT_SOURCE_DIR}/tandem/app/program.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tandem/app)
 endif()
+
+# Users see the public headers in include/tandem. The public ones include headers of include/tandem/internal as
+# "tandem/...", which the compiler finds since the installed targets name both folders.
+include(PublicHeaders)
+set(public)
+foreach(header IN LISTS TANDEM_PUBLIC_HEADERS)
+  get_filename_component(folder ${header} DIRECTORY)
+  install(FILES ${PROJECT_SOURCE_DIR}/tandem/${header} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tandem/${folder})
+  list(APPEND public PATTERN "tandem/${header}" EXCLUDE)
+endforeach()
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/tandem DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tandem/internal
+        FILES_MATCHING PATTERN "*.h" PATTERN "tandem/app" EXCLUDE PATTERN "testing" EXCLUDE ${public})

@@ -12,7 +12,8 @@ class DdPpo(TrainingBench):
     name = "dd_ppo"
     question = (
         "How many environment steps per second does DD-PPO make on CartPole-v1 with two ranks, each with 5 "
-        "environments, 100 steps, and 10 passes of minibatches of 50, 64x64 tanh networks, against RLlib 2.5.1 with the same?"
+        "environments, 100 steps, and 10 passes of minibatches of 50, 64x64 tanh networks, against RLlib 2.5.1 with "
+        "the same?"
     )
     # minibatch_size: rows on each rank.
     settings = Settings(

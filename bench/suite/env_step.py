@@ -20,7 +20,8 @@ class EnvStep(CompiledBench):
     name = "env_step"
     question = (
         "How many steps per second does one thread make with each native environment, 64 and 4,096 at a time, with "
-        "random actions, against gymnasium's SyncVectorEnv, EnvPool with one thread, and PufferLib's CartPole in C (float32)?"
+        "random actions, against gymnasium's SyncVectorEnv, EnvPool with one thread, and PufferLib's CartPole in C "
+        "(float32)?"
     )
     program = "env_step_bench"
     unit = "1/s"

@@ -8,7 +8,8 @@ class PpoPendulum(TrainingBench):
     name = "ppo_pendulum"
     question = (
         "How many environment steps per second does PPO make on Pendulum-v1 (normal head, 4 environments, 1024 steps, "
-        "10 passes of minibatches of 64), against stable-baselines3 with the same settings at its best number of threads?"
+        "10 passes of minibatches of 64), against stable-baselines3 with the same settings at its best number of "
+        "threads?"
     )
     settings = Settings(
         env="Pendulum-v1",

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""Who has a LibTorch already points to it, and nothing is downloaded: tools/bootstrap and tools/build, in a copy of the sources
-that has neither a LibTorch nor a build folder, beside a package index that writes down what it is asked for.
+"""Who has a LibTorch already points to it, and nothing is downloaded: tools/bootstrap and tools/build, in a copy of the
+sources that has neither a LibTorch nor a build folder, beside a package index that writes down what it is asked for.
 
 TORCH_ROOT names the LibTorch to point to.
 """
 
 import http.server
 import os
+import re
 import shutil
 import subprocess
 import tempfile
@@ -51,9 +52,11 @@ class OwnLibTorchTest(unittest.TestCase):
 
     def tool(self, *command: str, **variables: str) -> subprocess.CompletedProcess:
         kept = {name: value for name, value in os.environ.items()
-                if name not in MEANT_FOR_TEST and not name.upper().startswith("PIP_") and not name.upper().endswith("_PROXY")}
-        pip = {"PIP_INDEX_URL": f"http://127.0.0.1:{self.index.server_port}/simple", "PIP_CONFIG_FILE": os.devnull, "PIP_RETRIES": "0"}
-        return subprocess.run(command, cwd=self.sources, env=kept | pip | variables, capture_output=True, text=True, timeout=240)
+                if name not in MEANT_FOR_TEST and not re.match("PIP_|.*_PROXY$", name.upper())}
+        pip = {"PIP_INDEX_URL": f"http://127.0.0.1:{self.index.server_port}/simple", "PIP_CONFIG_FILE": os.devnull,
+               "PIP_RETRIES": "0"}
+        return subprocess.run(command, cwd=self.sources, env=kept | pip | variables, capture_output=True, text=True,
+                              timeout=240)
 
     def assert_nothing_downloaded(self):
         self.assertEqual(Index.asked, [])
@@ -62,7 +65,8 @@ class OwnLibTorchTest(unittest.TestCase):
     def assert_used(self, **place: str):
         ready = self.tool("tools/bootstrap", **place)
         self.assertEqual(ready.returncode, 0, ready.stderr)
-        configured = self.tool("tools/build", "release", "help", CMAKE_ARGS=ONLY_PROGRAM, **place)  # lists targets, builds none
+        # "help" lists targets and builds none.
+        configured = self.tool("tools/build", "release", "help", CMAKE_ARGS=ONLY_PROGRAM, **place)
         self.assertEqual(configured.returncode, 0, configured.stdout + configured.stderr)
         self.assertRegex(configured.stdout, rf"-- LibTorch [0-9.]+: {TORCH}\n")
         self.assertIn("tandem: phony", configured.stdout)

@@ -1,12 +1,15 @@
-"""Shows each fault that tools/check_layers.py and tools/check_text.py know to them once, in a small tree of its own."""
+"""Shows each fault that the checks of tools/ know to them once, in a small tree of its own."""
 
+import subprocess
 import sys
 import tempfile
 import unittest
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
+import check_comments  # noqa: E402
 import check_layers  # noqa: E402
+import check_public  # noqa: E402
 import check_text  # noqa: E402
 
 LAYERS = """
@@ -50,7 +53,8 @@ class LayersTest(Tree):
         self.assertEqual(self.faults("tandem/learner/a.cc", *includes), [])
 
     def test_what_is_above_may_not(self):
-        self.assert_fault(self.faults("tandem/model/a.cc", '"tandem/sync/a.h"'), "tandem/model/a.cc:2", "layer sync", "base")
+        self.assert_fault(self.faults("tandem/model/a.cc", '"tandem/sync/a.h"'), "tandem/model/a.cc:2", "layer sync",
+        "base")
 
     def test_a_sibling_may_not(self):
         self.assert_fault(self.faults("tandem/rl/env/a.h", '"tandem/model/a.h"'), "layer env", "layer model")
@@ -120,6 +124,87 @@ class TextTest(Tree):
         text = 'std::cerr << std::getenv("HOME");\nstd::jthread worker([] {});\nstd::exit(2);\n'
         for path in ("tandem/app/main.cc", "tandem/base/a_test.cc", "bench/a.cc"):
             self.assertEqual(self.faults(path, text), [])
+
+
+class PublicTest(Tree):
+    def setUp(self):
+        super().setUp()
+        self.write("cmake/PublicHeaders.cmake", "# not/this.h\nset(TANDEM_PUBLIC_HEADERS\n  base/a.h\n  sync/b.h\n)\n")
+        self.guide("`tandem/base/a.h`, `tandem/sync/b.h` | `tandem/base/c.h` is beside the point")
+        for header in ("base/a.h", "sync/b.h", "base/c.h"):
+            self.write(f"tandem/{header}", "")
+
+    def guide(self, row: str):
+        self.write("README.md", f"`tandem/early.h`\n\n## Guide to the headers\n\n| {row} |\n\n## Status\n")
+
+    def assert_fault(self, *words: str):
+        faults = check_public.faults(self.root)
+        self.assertEqual(len(faults), 1, faults)
+        for word in words:
+            self.assertIn(word, faults[0])
+
+    def test_a_guide_with_the_same_headers_and_users_that_include_them_have_none(self):
+        self.write("examples/a/main.cc", '#include "tandem/base/a.h"\n#include <tandem/sync/b.h>\n#include <vector>\n')
+        self.assertEqual(check_public.faults(self.root), [])
+
+    def test_both_differences_between_list_and_guide_are_seen(self):
+        self.guide("`tandem/base/a.h`")
+        self.assert_fault("guide lacks tandem/sync/b.h")
+        self.guide("`tandem/base/a.h`, `tandem/sync/b.h`, `tandem/base/c.h`")
+        self.assert_fault("lacks tandem/base/c.h, which the guide names")
+
+    def test_forty_are_the_most(self):
+        names = [f"base/h{number}.h" for number in range(41)]
+        for name in names:
+            self.write(f"tandem/{name}", "")
+        self.write("cmake/PublicHeaders.cmake", "set(TANDEM_PUBLIC_HEADERS " + " ".join(names) + ")\n")
+        self.guide(", ".join(f"`tandem/{name}`" for name in names))
+        self.assert_fault("41 public headers, more than 40")
+
+    def test_a_listed_header_exists(self):
+        (self.root / "tandem/sync/b.h").unlink()
+        self.assert_fault("there is no tandem/sync/b.h")
+
+    def test_users_include_nothing_else(self):
+        for path in ("examples/a/main.cc", "tests/package/a/main.cc", "tests/readme/a.cc", "docs/a.md"):
+            with self.subTest(path):
+                self.write(path, "#include <tandem/base/c.h>\n")
+                self.assert_fault(path, "tandem/base/c.h", "not public")
+                (self.root / path).unlink()
+
+
+class CommentsTest(Tree):
+    def setUp(self):
+        super().setUp()
+        check_comments.ROOT, before = self.root, check_comments.ROOT
+        self.addCleanup(setattr, check_comments, "ROOT", before)
+        subprocess.run(["git", "init", "--quiet"], cwd=self.root, check=True)
+
+    def write_both(self, header: str, source: str):
+        self.write("tandem/base/a.h", header)
+        self.write("tandem/base/a.cc", source)
+
+    def test_enough_comments_with_their_subject_have_no_fault(self):
+        self.write_both("// A counter.\n\nint a();\n", "// Counts from one.\nint a() { return 1; }\n")
+        self.assertEqual(check_comments.faults(), [])
+
+    def test_too_few_lines_of_comments_are_a_fault_of_headers_and_of_sources(self):
+        self.write_both("// A counter.\n" + "int a();\n" * 3, "// Counts from one.\n" + "int b;\n" * 20)
+        found = check_comments.faults()
+        self.assertEqual(len(found), 2, found)
+        self.assertIn("headers: 25.0%", found[0])
+        self.assertIn(".cc files: 4.8%", found[1])
+
+    def test_comments_without_their_subject_are_named(self):
+        self.write_both("// Of the counter.\nint a();  // Likewise, later.\n", "// Counts.\nint a() { return 1; }\n")
+        found = check_comments.faults()
+        self.assertEqual(found[:2], ["tandem/base/a.h:1: Of the counter.", "tandem/base/a.h:2: Likewise, later."])
+        self.assertIn("66.7%", found[2])
+
+    def test_a_text_with_slashes_is_no_comment_and_tests_do_not_count(self):
+        self.write_both("// A place.\nint a();\n", '// Names it.\nauto a = "http://Of";\n')
+        self.write("tandem/base/a_test.cc", "// Of no interest.\n" + "int a;\n" * 100)
+        self.assertEqual(check_comments.faults(), [])
 
 
 if __name__ == "__main__":

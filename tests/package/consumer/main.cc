@@ -1,15 +1,12 @@
-// A program of another project, with LibTorch: the norm of a small vector, from the library's own sum.
-#include <ATen/ops/arange.h>
-#include <tandem/base/error.h>
-#include <tandem/model/norm.h>
-#include <tandem/rl/env/spec.h>
+// A program of another project, with LibTorch: it names devices and asks what is wrong with an empty environment.
+#include <tandem/device/device_set.h>
+#include <tandem/rl/env/env_concepts.h>
 
-#include <cmath>
 #include <cstdio>
 
 int main() {
-  const double squares = tandem::model::sum_of_squares(at::arange(1, 4, at::kFloat));
+  const std::size_t replicas = tandem::device::parse_device_set("cpu:2").size();
   const bool faulty = !tandem::rl::spec_faults(tandem::rl::Spec{}).empty();
-  std::printf("sum of squares %g, an empty spec is %s\n", squares, faulty ? "faulty" : "accepted");
-  return squares == 14 && faulty ? 0 : 1;
+  std::printf("%zu replicas, an empty spec is %s\n", replicas, faulty ? "faulty" : "accepted");
+  return replicas == 2 && faulty ? 0 : 1;
 }

@@ -1,5 +1,5 @@
 // A program of another project that knows environments and no LibTorch.
-#include <tandem/rl/env/spec.h>
+#include <tandem/rl/env/env_concepts.h>
 
 #include <cstdio>
 #include <fstream>
