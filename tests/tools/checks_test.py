@@ -109,6 +109,9 @@ class TextTest(Tree):
             "unfinished": ("tools/a.py", "# TO" "DO: more\n"),
             "blanks": ("tandem/base/a.cc", "int a; \n"),
             "long line": ("tandem/base/a.cc", "int a" + "a" * 130 + ";\n"),
+            "long line of Markdown": ("docs/a.md", "word " * 30 + "\n"),
+            "long line of Python": ("tools/a.py", "a = '" + "a" * 130 + "'\n"),
+            "long line of CMake": ("cmake/a.cmake", "set(a " + "a" * 130 + ")\n"),
             "bare mutex": ("tandem/model/a.h", "std::mutex mutex_;\n"),
             "bare thread": ("tandem/model/a.cc", "std::jthread worker([] {});\n"),
             "sleep": ("tandem/comm/a.cc", "std::this_thread::sleep_for(1s);\n"),
@@ -119,6 +122,11 @@ class TextTest(Tree):
         for name, (path, text) in seen.items():
             with self.subTest(name):
                 self.assertEqual(len(self.faults(path, text)), 1)
+
+    def test_tables_code_and_links_may_be_wide(self):
+        wide = "word " * 30 + "end"
+        text = f"| {wide} |\n```\n{wide}\n```\n[a page]({'a' * 130}.md)\n"
+        self.assertEqual(self.faults("docs/a.md", text), [])
 
     def test_what_the_library_may_not_the_program_and_tests_may(self):
         text = 'std::cerr << std::getenv("HOME");\nstd::jthread worker([] {});\nstd::exit(2);\n'
