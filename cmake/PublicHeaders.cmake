@@ -28,7 +28,7 @@ set(TANDEM_PUBLIC_HEADERS
   model/files/checkpoint_store.h
   # Run on several processes
   comm/world.h
-  comm/world_words.h
+  comm/world_flags.h
   comm/group.h
   comm/store/launcher_environment.h
   comm/store/tcp_store.h

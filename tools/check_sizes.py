@@ -62,7 +62,8 @@ def main() -> int:
     found = faults()
     print("\n".join(found))
     files = product_files()
-    print(f"{sum((ROOT / path).read_text().count(chr(10)) for path in files)} lines of product code in {len(files)} files")
+    lines = sum((ROOT / path).read_text().count("\n") for path in files)
+    print(f"{lines} lines of product code in {len(files)} files")
     return 1 if found else 0
 
 
