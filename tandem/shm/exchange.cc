@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iomanip>
+#include <span>
 #include <sstream>
 #include <utility>
 
