@@ -9,10 +9,6 @@
 
 namespace tandem::sync {
 
-struct DividedOptions {
-  MeanOptions mean{};
-};
-
 class Divided final : public OwnerUpdates {
  public:
   /// See OwnerUpdates.

@@ -9,15 +9,8 @@
 // arithmetic. Tables of sparse gradients stay on the devices.
 #pragma once
 #include "tandem/sync/owner_updates.h"
-#include "tandem/sync/strategy_kind.h"
 
 namespace tandem::sync {
-
-struct ParameterServerOptions {
-  MeanOptions mean{};
-  Servers servers = Servers::kAll;
-  Variables variables = Variables::kOnDevices;
-};
 
 class ParameterServer final : public OwnerUpdates {
  public:

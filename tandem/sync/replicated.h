@@ -13,10 +13,6 @@
 
 namespace tandem::sync {
 
-struct ReplicatedOptions {
-  MeanOptions mean{};
-};
-
 class Replicated final : public Strategy {
  public:
   /// Neither `replica` nor `group` is owned; the group's members are the run's replicas in order.

@@ -86,7 +86,7 @@ class Replay {
         spare_(make_replica(0, workers_, script, gradients)) {
     options_ = sync::tensorflow_compatible();
     options_.replicas_to_aggregate = aggregate;
-    options_.averaging = sync::AveragingOptions{.decay = 0.9};
+    options_.average_decay = 0.9;
   }
 
   model::NamedTensors run() {

@@ -55,31 +55,32 @@ sync::Outcome offer(const Schedule& schedule, int k, sync::Replica& replica, syn
 Schedule draw(std::uint64_t number) {
   Philox random(number);
   const int workers = between(random, 2, 6);
+  const int aggregate = between(random, 1, workers + 2);
+  const sync::Tokens tokens = random.below(4) == 0 ? sync::Tokens::kShared : sync::Tokens::kOwn;
+  const auto acceptance = random.below(4) == 0 ? sync::Acceptance::kPerVariable : sync::Acceptance::kWhole;
   Schedule schedule;
-  schedule.options = {
-      .protocol = {.workers = workers,
-                   .aggregate = between(random, 1, workers + 2),
-                   .tokens = random.below(4) == 0 ? sync::Tokens::kShared : sync::Tokens::kOwn,
-                   .acceptance = random.below(4) == 0 ? sync::Acceptance::kPerVariable : sync::Acceptance::kWhole},
-      .rate_scaling = sync::RateScaling::kByGradients,
-      .on_death = sync::OnDeath::kGoOn};
+  schedule.options = {.replicas_to_aggregate = aggregate,
+                      .acceptance = acceptance,
+                      .tokens = tokens,
+                      .rate_scaling = sync::RateScaling::kByGradients,
+                      .on_death = sync::OnDeath::kGoOn};
   for (int worker = 0; worker < workers; ++worker) schedule.workers.push_back(draw_worker(random, worker == 0));
   return schedule;
 }
 
 // A step of n gradients moves by rate * (n / aggregate) * (sum / n), which is the sum.
 sync::Replica make_replica(int worker, const Schedule& schedule) {
-  const int workers = schedule.options.protocol.workers;
+  const int workers = static_cast<int>(schedule.workers.size());
   return {{.replica = worker, .replicas = workers, .shards = workers, .mine = {worker, worker + 1}},
           std::make_shared<Counts>(workers),
           1,
-          {model::SgdOptions{.lr = static_cast<double>(schedule.options.protocol.aggregate)}}};
+          {model::SgdOptions{.lr = static_cast<double>(*schedule.options.replicas_to_aggregate)}}};
 }
 
 std::shared_ptr<sync::SyncVariables> make_variables(const Schedule& schedule) {
   sync::Replica like = make_replica(0, schedule);
   auto variables = std::make_shared<sync::SyncVariables>(like, schedule.options);
-  for (int worker = 0; worker < schedule.options.protocol.workers; ++worker)
+  for (int worker = 0; worker < static_cast<int>(schedule.workers.size()); ++worker)
     if (schedule.workers[static_cast<std::size_t>(worker)].comes_after_ms > 0) variables->leave(worker);
   return variables;
 }
@@ -119,7 +120,7 @@ std::vector<double> values_of(sync::SyncVariables& variables, const Schedule& sc
   variables.store(last);
   const at::Tensor values = last.parameters().buffers()[0].values.to(at::kDouble);
   const auto* element = values.const_data_ptr<double>();
-  return {element, element + schedule.options.protocol.workers};
+  return {element, element + static_cast<int>(schedule.workers.size())};
 }
 
 std::string faults(const Schedule& schedule, const std::vector<Account>& accounts,
@@ -143,7 +144,7 @@ std::string faults(const Schedule& schedule, const std::vector<Account>& account
     expect(std::abs(values[k] + static_cast<double>(its.applied)) < 1e-2, "others were applied");
   }
   if (deaths == 0 && in_flight != 0) faults += concat(in_flight, " gradients are in flight, and nobody died\n");
-  if (in_flight >= schedule.options.protocol.aggregate) faults += concat(in_flight, " gradients make no step\n");
+  if (in_flight >= *schedule.options.replicas_to_aggregate) faults += concat(in_flight, " gradients make no step\n");
   return faults;
 }
 

@@ -27,7 +27,7 @@ struct Worker {
 };
 
 struct Schedule {
-  sync::SyncVariablesOptions options;
+  sync::SyncReplicasOptions options;
   std::vector<Worker> workers;  // of 2 to 6
 };
 

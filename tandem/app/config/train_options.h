@@ -18,7 +18,7 @@
 #include "tandem/rl/algo/impala/impala_options.h"
 #include "tandem/rl/algo/ppo_options.h"
 #include "tandem/rl/policy/torso_options.h"
-#include "tandem/sync/strategy_kind.h"
+#include "tandem/sync/strategy_options.h"
 
 namespace tandem::app {
 

@@ -30,16 +30,16 @@ sync::SyncReplicasOptions sync_replicas_options(const SyncReplicasSettings& sett
   options.tokens = settings.tokens;
   options.initial_tokens = count(settings.initial_tokens);
   options.rate_scaling = settings.rate_scaling;
-  if (settings.average_decay)
-    options.averaging = sync::AveragingOptions{.decay = *settings.average_decay, .of = settings.average_of};
+  options.average_decay = settings.average_decay;
+  options.average_of = settings.average_of;
   return options;
 }
 
 sync::AsynchronousOptions asynchronous_options(const AsynchronousSettings& settings) {
-  sync::AsynchronousOptions asynchronous{.mean = {}, .scaling = settings.scaling, .bound = {}};
-  if (settings.wait_for_slower) asynchronous.bound = sync::WaitForSlower{.steps = *settings.wait_for_slower};
-  if (settings.drop_staler) asynchronous.bound = sync::DropStaler{.updates = *settings.drop_staler};
-  return asynchronous;
+  return {.mean = {},
+          .scaling = settings.scaling,
+          .wait_for_slower = settings.wait_for_slower,
+          .drop_staler = settings.drop_staler};
 }
 
 sync::ParameterServerOptions parameter_server_options(const ParameterServerSettings& settings) {

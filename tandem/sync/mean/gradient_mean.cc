@@ -43,7 +43,7 @@ GradientMean::GradientMean(Replica& replica, comm::Group& group, const MeanOptio
                    return group.allocate(count, dtype, replica.placement().device);
                  }),
       exchange_(replica.parameters(), group) {
-  require_in_range(options);
+  require_none(faults_of(options));
   squares_.resize(replica.parameters().buffers().size());
   if (!compression) return;
   buckets_ = buckets_of(replica.parameters(), gradients_.sum());

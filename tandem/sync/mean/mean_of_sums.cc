@@ -92,12 +92,6 @@ StepReport report_of(const MeanGradient& mean, std::int64_t step) {
           .wait_seconds = mean.wait_seconds};
 }
 
-void require_in_range(const MeanOptions& options) {
-  if (!options.max_grad_norm || *options.max_grad_norm > 0) return;
-  throw ConfigError(
-      concat("max_grad_norm is ", *options.max_grad_norm, "; give a positive number, or none for no clipping"));
-}
-
 void require_rows(const Tally& tally, std::int64_t step) {
   if (tally.weight > 0) return;
   throw RunError(concat("step ", step, ": the weight of all ", tally.shards, " shards is ", tally.weight,

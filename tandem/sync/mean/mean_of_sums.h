@@ -13,24 +13,9 @@
 #include "tandem/model/flat_parameters.h"
 #include "tandem/sync/mean/shard_gradients.h"
 #include "tandem/sync/strategy.h"
-#include "tandem/sync/strategy_kind.h"
+#include "tandem/sync/strategy_options.h"
 
 namespace tandem::sync {
-
-/// What a parameter's summed gradient is divided by.
-enum class Divisor {
-  kTotal,    // the weight of all shards: one without a gradient counts as zero (the mean of the whole batch)
-  kPresent,  // the share of the shards that have a gradient for the parameter (RLlib's average_gradients);
-             // takes the shards' weights as equal, and sparse gradients as kTotal does
-  kShard,    // the mean weight of a shard: shards of equal weight add up (tensorpack's average=False), so the
-             // mean of kTotal times the number of shards that had a pass
-};
-
-struct MeanOptions {
-  std::optional<double> max_grad_norm{};  // clip the mean gradient to this global norm; none: no clipping
-  Divisor divisor = Divisor::kTotal;
-  GradientCheck check = GradientCheck::kSum;
-};
 
 /// The mean is `scale` times the sums, which are in place.
 struct MeanGradient {
@@ -43,9 +28,6 @@ struct MeanGradient {
   std::int64_t untouched = 0;  // parameters without a gradient of any shard
   double wait_seconds = 0;
 };
-
-/// Throws ConfigError when max_grad_norm is not positive.
-void require_in_range(const MeanOptions& options);
 
 /// Sums over shards, and what was counted with them.
 struct Sums {

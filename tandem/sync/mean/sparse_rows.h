@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "tandem/sync/strategy_kind.h"
+#include "tandem/sync/strategy_options.h"
 
 namespace tandem::sync {
 

@@ -5,36 +5,20 @@
 #include <utility>
 #include <vector>
 
-#include "tandem/base/error.h"
-#include "tandem/base/text.h"
 #include "tandem/comm/local_group.h"
 #include "tandem/concurrency/trace.h"
 #include "tandem/sync/variables/shared_variables.h"
 
 namespace tandem::sync {
-namespace {
-
-const AsynchronousOptions& checked(const AsynchronousOptions& options) {
-  std::vector<std::string> faults;
-  if (const auto* wait = std::get_if<WaitForSlower>(&options.bound); wait != nullptr && wait->steps < 0)
-    faults.push_back(
-        concat("asynchronous: a replica cannot wait until it is ", wait->steps, " steps ahead; 0 or more"));
-  if (const auto* drop = std::get_if<DropStaler>(&options.bound); drop != nullptr && drop->updates < 0)
-    faults.push_back(concat("asynchronous: no gradient is ", drop->updates, " updates stale; 0 or more"));
-  if (!faults.empty()) throw ConfigError(std::move(faults));
-  return options;
-}
-
-}  // namespace
-
 Asynchronous::Asynchronous(Replica& replica, comm::Group& group, const AsynchronousOptions& options)
     : replica_(replica),
       group_(group),
-      options_(checked(options)),
+      options_(options),
       alone_(std::move(comm::make_local_group(1).front())),
       mean_(replica, *alone_, options.mean),
-      member_(replica, group,
-              [bound = options.bound](Replica& like) { return std::make_shared<SharedVariables>(like, bound); }) {}
+      member_(replica, group, [options](Replica& like) { return std::make_shared<SharedVariables>(like, options); }) {
+  require_none(faults_of(options));
+}
 
 void Asynchronous::begin(const Limits& limits) {
   member_.begin(limits);

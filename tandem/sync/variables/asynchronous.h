@@ -3,14 +3,14 @@
 // Parameters and optimizer state are shared variables in the process of replica 0 (shared_variables.h). A step forms
 // the mean gradient of the replica's own shards, clips it, offers it, and takes the values as they are then: they hold
 // what the others have applied meanwhile. Replicas of that process call the variables directly, others by messages.
-// As tensorpack's AsyncMultiGPUBuilder and, with WaitForSlower, the stale-synchronous parameter server.
+// As tensorpack's AsyncMultiGPUBuilder and, with wait_for_slower, the stale-synchronous parameter server.
 //
 // What differs from the lockstep strategies: between steps replicas hold different parameters, of different age; a run
 // has other bits each time; `weight`, `loss` and `grad_norm` of a report, and the norm that is clipped, are of this
 // replica alone. Floating buffers (batch norm) are each replica's own until begin(), leave() or whole_state() makes
 // them the mean over the replicas. A replica without valid rows in a step offers nothing: kApplied with weight 0.
 //
-// Blocking: step() waits for the variables' answer, and for slower replicas under WaitForSlower. begin(), leave() and
+// Blocking: step() waits for the variables' answer, and for slower replicas under wait_for_slower. begin(), leave() and
 // whole_state() wait for all replicas. Errors: besides those of Strategy, PeerLost from step() when another replica's
 // process died without leaving, naming it.
 #pragma once
@@ -22,17 +22,10 @@
 #include "tandem/sync/mean/gradient_mean.h"
 #include "tandem/sync/replica.h"
 #include "tandem/sync/strategy.h"
-#include "tandem/sync/strategy_kind.h"
-#include "tandem/sync/variables/staleness_ledger.h"
+#include "tandem/sync/strategy_options.h"
 #include "tandem/sync/variables/variable_member.h"
 
 namespace tandem::sync {
-
-struct AsynchronousOptions {
-  MeanOptions mean{};  // over the replica's own shards
-  Scaling scaling = Scaling::kByReplicas;
-  StalenessBound bound{};  // Unbounded
-};
 
 class Asynchronous final : public Strategy {
  public:

@@ -55,20 +55,18 @@ TEST(AsynchronousProcessTest, UpdatesOfAllProcessesAddUpExactlyAndAllEndAlike) {
 
 // The slow one is stopped by a signal: the fast one may not go on, and says so at its deadline.
 TEST(AsynchronousProcessTest, AStoppedReplicaIsNamedByWhoWaitsForIt) {
-  ProcessWorld world = run_as_processes({.shards = 3,
-                                         .replicas = 3,
-                                         .options = {.mean = {}, .scaling = {}, .bound = WaitForSlower{.steps = 1}},
-                                         .build = build_linear()},
-                                        [](Replica& replica, Asynchronous& strategy, const Voice& voice) {
-                                          (void)step_linear(replica, strategy);
-                                          if (replica.placement().replica == 2) ::raise(SIGSTOP);
-                                          try {
-                                            for (;;) (void)step_linear(replica, strategy, within(300ms));
-                                          } catch (const DeadlineExceeded& error) {
-                                            voice.say("too late: ");
-                                            throw;
-                                          }
-                                        });
+  ProcessWorld world =
+      run_as_processes({.shards = 3, .replicas = 3, .options = {.wait_for_slower = 1}, .build = build_linear()},
+                       [](Replica& replica, Asynchronous& strategy, const Voice& voice) {
+                         (void)step_linear(replica, strategy);
+                         if (replica.placement().replica == 2) ::raise(SIGSTOP);
+                         try {
+                           for (;;) (void)step_linear(replica, strategy, within(300ms));
+                         } catch (const DeadlineExceeded& error) {
+                           voice.say("too late: ");
+                           throw;
+                         }
+                       });
   // Whoever gives up first ends it for the other, too, so one of them may name the first instead.
   const std::string first = world.outcome(0), second = world.outcome(1);
   EXPECT_THAT(first, ::testing::AnyOf(HasSubstr("waited for replica 2"), HasSubstr("replica 1 ")));

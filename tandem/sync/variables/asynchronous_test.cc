@@ -68,20 +68,20 @@ TEST(AsynchronousTest, AGradientBeyondTheBoundIsDroppedAndItsReplicaTold) {
   std::vector<Verdict> verdicts;
   torch::Tensor after;
   std::optional<GradientAccount> account;
-  const auto outcomes = run_on_threads(
-      {.options = {.mean = {}, .scaling = Scaling::kNone, .bound = DropStaler{.updates = 1}}, .build = build_linear()},
-      [&](Replica& replica, Asynchronous& strategy) {
-        const int me = replica.placement().replica;
-        script.play(me, [&] {
-          const StepReport report = step_linear(replica, strategy);
-          if (me == 0) verdicts.push_back(report.verdict);
-          if (me == 0 && verdicts.size() == 1) after = values_of(replica);
-        });
-        strategy.leave(a_minute_from_now());
-        const std::optional<GradientAccount> its = strategy.take_account();
-        EXPECT_EQ(its.has_value(), me == 0);
-        if (its) account = its;
-      });
+  const auto outcomes =
+      run_on_threads({.options = {.scaling = Scaling::kNone, .drop_staler = 1}, .build = build_linear()},
+                     [&](Replica& replica, Asynchronous& strategy) {
+                       const int me = replica.placement().replica;
+                       script.play(me, [&] {
+                         const StepReport report = step_linear(replica, strategy);
+                         if (me == 0) verdicts.push_back(report.verdict);
+                         if (me == 0 && verdicts.size() == 1) after = values_of(replica);
+                       });
+                       strategy.leave(a_minute_from_now());
+                       const std::optional<GradientAccount> its = strategy.take_account();
+                       EXPECT_EQ(its.has_value(), me == 0);
+                       if (its) account = its;
+                     });
   EXPECT_THAT(outcomes, Each(""));
   EXPECT_THAT(verdicts, ElementsAre(Verdict::kDropped, Verdict::kApplied));
   EXPECT_TRUE(torch::equal(after, torch::full({8}, -0.5 * 2 * 2))) << "it goes on from the others' values: " << after;
@@ -100,52 +100,49 @@ TEST(AsynchronousTest, AGradientBeyondTheBoundIsDroppedAndItsReplicaTold) {
 
 TEST(AsynchronousTest, WhoIsTooFarAheadWaitsUntilItsDeadlineAndNamesTheSlowOne) {
   std::atomic<int> steps = 0;
-  const auto outcomes = run_on_threads(
-      {.options = {.mean = {}, .scaling = {}, .bound = WaitForSlower{.steps = 2}}, .build = build_linear()},
-      [&](Replica& replica, Asynchronous& strategy) {
-        if (replica.placement().replica == 1) return;
-        for (;;) {
-          (void)step_linear(replica, strategy, within(20ms));
-          ++steps;
-        }
-      });
+  const auto outcomes = run_on_threads({.options = {.wait_for_slower = 2}, .build = build_linear()},
+                                       [&](Replica& replica, Asynchronous& strategy) {
+                                         if (replica.placement().replica == 1) return;
+                                         for (;;) {
+                                           (void)step_linear(replica, strategy, within(20ms));
+                                           ++steps;
+                                         }
+                                       });
   EXPECT_EQ(steps, 2);
   EXPECT_THAT(outcomes[0], AllOf(HasSubstr("replica 0 waited for replica 1"), HasSubstr("deadline")));
 }
 
 TEST(AsynchronousTest, WhoLeavesKeepsNobodyWaiting) {
   std::vector<torch::Tensor> values(2);
-  const auto outcomes = run_on_threads(
-      {.options = {.mean = {}, .scaling = {}, .bound = WaitForSlower{.steps = 0}}, .build = build_linear()},
-      [&](Replica& replica, Asynchronous& strategy) {
-        const int me = replica.placement().replica;
-        for (int i = 0; i < (me == 0 ? 3 : 11); ++i) (void)step_linear(replica, strategy);
-        strategy.leave(a_minute_from_now());
-        values[static_cast<std::size_t>(me)] = values_of(replica);
-      });
+  const auto outcomes = run_on_threads({.options = {.wait_for_slower = 0}, .build = build_linear()},
+                                       [&](Replica& replica, Asynchronous& strategy) {
+                                         const int me = replica.placement().replica;
+                                         for (int i = 0; i < (me == 0 ? 3 : 11); ++i)
+                                           (void)step_linear(replica, strategy);
+                                         strategy.leave(a_minute_from_now());
+                                         values[static_cast<std::size_t>(me)] = values_of(replica);
+                                       });
   EXPECT_THAT(outcomes, Each(""));
   for (const torch::Tensor& each : values)
     EXPECT_TRUE(torch::equal(each, torch::full({8}, -0.25 * (3 * 1 + 11 * 2)))) << each;
 }
 
 TEST(AsynchronousTest, AFailedReplicaEndsTheWaitsOfTheOthersByName) {
-  const auto outcomes =
-      run_on_threads({.options = {.mean = {}, .scaling = {}, .bound = WaitForSlower{}}, .build = build_linear()},
-                     [&](Replica& replica, Asynchronous& strategy) {
-                       (void)step_linear(replica, strategy);  // both have begun
-                       if (replica.placement().replica == 1) throw RunError("no more milk");
-                       for (;;) (void)step_linear(replica, strategy);
-                     });
+  const auto outcomes = run_on_threads({.options = {.wait_for_slower = 0}, .build = build_linear()},
+                                       [&](Replica& replica, Asynchronous& strategy) {
+                                         (void)step_linear(replica, strategy);  // both have begun
+                                         if (replica.placement().replica == 1) throw RunError("no more milk");
+                                         for (;;) (void)step_linear(replica, strategy);
+                                       });
   EXPECT_THAT(outcomes[0], AllOf(HasSubstr("replica 1"), HasSubstr("no more milk")));
 }
 
 TEST(AsynchronousTest, ImpossibleBoundsAreRefused) {
-  for (const StalenessBound bound :
-       {StalenessBound(WaitForSlower{.steps = -1}), StalenessBound(DropStaler{.updates = -2})}) {
-    const auto outcomes =
-        run_on_threads({.options = {.mean = {}, .scaling = {}, .bound = bound}, .build = build_linear()},
-                       [](Replica&, Asynchronous&) {});
-    EXPECT_THAT(outcomes, Each(HasSubstr("asynchronous: ")));
+  const std::vector<AsynchronousOptions> impossible{
+      {.wait_for_slower = -1}, {.drop_staler = -2}, {.wait_for_slower = 1, .drop_staler = 1}};
+  for (const AsynchronousOptions& options : impossible) {
+    const auto outcomes = run_on_threads({.options = options, .build = build_linear()}, [](Replica&, Asynchronous&) {});
+    EXPECT_THAT(outcomes, Each(HasSubstr("asynchronous.")));
   }
 }
 

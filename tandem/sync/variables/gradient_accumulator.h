@@ -13,7 +13,7 @@
 
 #include "tandem/model/flat_parameters.h"
 #include "tandem/sync/mean/shard_gradients.h"
-#include "tandem/sync/strategy_kind.h"
+#include "tandem/sync/strategy_options.h"
 #include "tandem/sync/variables/token_protocol.h"
 
 namespace tandem::sync {

@@ -22,18 +22,16 @@ bool begins_with(const std::string& name, const std::string& prefix) {
 
 }  // namespace
 
-MovingAverage::MovingAverage(const model::FlatParameters& parameters, const AveragingOptions& options)
-    : decay_(options.decay) {
-  std::vector<std::string> faults;
-  if (!(decay_ >= 0 && decay_ < 1)) faults.push_back(concat("averages of parameters: a decay of ", decay_, "; 0 to 1"));
-  std::set<std::string> unmatched(options.of.begin(), options.of.end());
+MovingAverage::MovingAverage(const model::FlatParameters& parameters, double decay, const std::vector<std::string>& of)
+    : decay_(decay) {
+  std::set<std::string> unmatched(of.begin(), of.end());
   const at::NoGradGuard no_grad;
   for (std::size_t b = 0; b < parameters.buffers().size(); ++b) {
     const model::FlatBuffer& buffer = parameters.buffers()[b];
     for (std::size_t slot = 0; slot < buffer.slots.size(); ++slot) {
       const std::string& name = buffer.slots[slot].name;
-      bool is_averaged = options.of.empty();
-      for (const std::string& prefix : options.of) {
+      bool is_averaged = of.empty();
+      for (const std::string& prefix : of) {
         if (!begins_with(name, prefix)) continue;
         is_averaged = true;
         unmatched.erase(prefix);
@@ -46,6 +44,7 @@ MovingAverage::MovingAverage(const model::FlatParameters& parameters, const Aver
                                                        /*copy=*/true));
     }
   }
+  std::vector<std::string> faults;
   for (const std::string& prefix : unmatched)
     faults.push_back(concat("averages of parameters: '", prefix, "' is no parameter, nor do names begin with it"));
   if (!faults.empty()) throw ConfigError(std::move(faults));

@@ -12,19 +12,14 @@
 
 namespace tandem::sync {
 
-struct AveragingOptions {
-  double decay = 0.999;           // in [0, 1)
-  std::vector<std::string> of{};  // parameters that equal one of these or begin with it and a dot; empty: all
-};
-
 /// What the names of averages begin with among those of the whole state.
 inline constexpr const char* kAverages = "averages.";
 
 class MovingAverage {
  public:
-  /// Of a replica's parameters, as they are. Throws ConfigError for a decay out of range, and naming what matches
-  /// no parameter.
-  MovingAverage(const model::FlatParameters& parameters, const AveragingOptions& options);
+  /// Begins with a replica's parameters as they are. `of`: see SyncReplicasOptions::average_of; throws ConfigError
+  /// naming what matches no parameter.
+  MovingAverage(const model::FlatParameters& parameters, double decay, const std::vector<std::string>& of);
 
   /// After a step; `values` have the layout of the parameters.
   void update(const std::vector<model::FlatBuffer>& values);

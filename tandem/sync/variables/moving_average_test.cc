@@ -22,7 +22,7 @@ struct Three : torch::nn::Module {
 TEST(MovingAverageTest, BeginsWithTheValuesAndFollowsThemByItsDecay) {
   const auto net = std::make_shared<Three>();
   const model::FlatParameters parameters(net, {});
-  MovingAverage average(parameters, {.decay = 0.75, .of = {"one", "exact"}});
+  MovingAverage average(parameters, 0.75, {"one", "exact"});
   const model::NamedTensors& averages = average.averages();
   ASSERT_EQ(averages.size(), 2U) << "a name that only begins alike is another parameter";
   EXPECT_EQ(averages[0].first, "averages.one");

@@ -7,8 +7,8 @@
 
 namespace tandem::sync {
 
-SharedVariables::SharedVariables(Replica& like, const StalenessBound& bound)
-    : VariableService(like), ledger_(like.placement().replicas, bound) {
+SharedVariables::SharedVariables(Replica& like, const AsynchronousOptions& options)
+    : VariableService(like), ledger_(like.placement().replicas, options) {
   load(like);
 }
 

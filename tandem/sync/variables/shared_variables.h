@@ -1,6 +1,6 @@
 // sync/shared_variables.h: the variables of an asynchronous run: each gradient is applied when it comes, on its own.
 //
-// Threads, blocking, errors: as VariableService. Waits are for replicas that are behind, under WaitForSlower.
+// Threads, blocking, errors: as VariableService. Waits are for replicas that are behind, under wait_for_slower.
 #pragma once
 #include "tandem/sync/variables/staleness_ledger.h"
 #include "tandem/sync/variables/variable_service.h"
@@ -10,7 +10,7 @@ namespace tandem::sync {
 class SharedVariables final : public VariableService {
  public:
   /// `like` holds the values to begin with.
-  SharedVariables(Replica& like, const StalenessBound& bound);
+  SharedVariables(Replica& like, const AsynchronousOptions& options);
 
   void exchange(const Offer& offer, const model::FlatParameters::Gradients* gradients, const Limits& limits,
                 const Read& read) override;

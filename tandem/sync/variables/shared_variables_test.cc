@@ -31,7 +31,7 @@ TEST(SharedVariablesTest, AReaderNeverSeesATensorHalfWritten) {
   constexpr std::int64_t kElements = 300'000;
   constexpr int kWriters = 3, kUpdates = 300;
   const auto replica = make_replica(std::make_shared<Linear>(kElements), kWriters + 1, {model::SgdOptions{.lr = 1}});
-  SharedVariables variables(*replica, Unbounded{});
+  SharedVariables variables(*replica, {});
   std::atomic<int> writing = kWriters;
   std::vector<std::jthread> writers;
   for (int writer = 0; writer < kWriters; ++writer) {
@@ -88,7 +88,7 @@ TEST(SharedVariablesTest, TheUpdateIsThatOfTheReplicasOwnOptimizer) {
   const std::vector<model::OptimizerOptions> rules{model::AdamOptions{.lr = 0.1}, model::AdamOptions{.lr = 0.01}};
   const auto replica = make_replica(std::make_shared<Mixed>(), 1, rules, flat);
   const auto reader = make_replica(std::make_shared<Mixed>(), 1, rules, flat);
-  SharedVariables variables(*replica, Unbounded{});
+  SharedVariables variables(*replica, {});
   auto& net = dynamic_cast<Mixed&>(replica->module());
   model::FlatParameters::Gradients gradients = replica->parameters().make_gradients(
       [](std::int64_t count, at::ScalarType dtype) { return at::zeros({count}, dtype); });
@@ -110,7 +110,7 @@ TEST(SharedVariablesTest, TheUpdateIsThatOfTheReplicasOwnOptimizer) {
 
 TEST(SharedVariablesTest, AWaitThatReachesItsDeadlineNamesWhoIsBehind) {
   const auto replica = make_replica(std::make_shared<Linear>(), 3, {model::SgdOptions{}});
-  SharedVariables variables(*replica, WaitForSlower{});
+  SharedVariables variables(*replica, {.wait_for_slower = 0});
   variables.pass(0);
   variables.pass(1);
   variables.await_turn(2, within(30s));
@@ -129,7 +129,7 @@ TEST(SharedVariablesTest, AWaitThatReachesItsDeadlineNamesWhoIsBehind) {
 
 TEST(SharedVariablesTest, ALossEndsAllWaitsUnlessWhoIsLostHasLeft) {
   const auto replica = make_replica(std::make_shared<Linear>(), 3, {model::SgdOptions{}});
-  SharedVariables variables(*replica, WaitForSlower{});
+  SharedVariables variables(*replica, {.wait_for_slower = 0});
   variables.leave(1);
   variables.lose(1, std::make_exception_ptr(PeerLost(1, "left")));
   variables.pass(0);

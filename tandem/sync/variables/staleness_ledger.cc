@@ -4,14 +4,16 @@
 
 namespace tandem::sync {
 
-StalenessLedger::StalenessLedger(int replicas, const StalenessBound& bound)
-    : bound_(bound), seats_(static_cast<std::size_t>(replicas)) {}
+StalenessLedger::StalenessLedger(int replicas, const AsynchronousOptions& options)
+    : wait_for_slower_(options.wait_for_slower),
+      drop_staler_(options.drop_staler),
+      seats_(static_cast<std::size_t>(replicas)) {}
 
 StalenessLedger::Entry StalenessLedger::offer(int replica) {
   Seat& it = seat(replica);
   TANDEM_CHECK(!it.has_left, "replica ", replica, " offers a gradient after it has left");
   Entry entry{.staleness = version_ - it.pulled, .is_applied = true};
-  if (const auto* drop = std::get_if<DropStaler>(&bound_)) entry.is_applied = entry.staleness <= drop->updates;
+  if (drop_staler_) entry.is_applied = entry.staleness <= *drop_staler_;
   ++it.steps;
   ++it.totals.offered;
   ++(entry.is_applied ? it.totals.applied : it.totals.dropped);
@@ -25,10 +27,9 @@ bool StalenessLedger::may_go_on(int replica) const { return behind(replica).empt
 
 std::vector<int> StalenessLedger::behind(int replica) const {
   std::vector<int> slower;
-  const auto* wait = std::get_if<WaitForSlower>(&bound_);
-  if (wait == nullptr) return slower;
+  if (!wait_for_slower_) return slower;
   for (int other = 0; other < static_cast<int>(seats_.size()); ++other) {
-    if (!seat(other).has_left && seat(replica).steps - seat(other).steps > wait->steps) slower.push_back(other);
+    if (!seat(other).has_left && seat(replica).steps - seat(other).steps > *wait_for_slower_) slower.push_back(other);
   }
   return slower;
 }

@@ -7,31 +7,17 @@
 #pragma once
 #include <cstdint>
 #include <optional>
-#include <variant>
 #include <vector>
 
 #include "tandem/sync/gradient_account.h"
+#include "tandem/sync/strategy_options.h"
 
 namespace tandem::sync {
 
-/// Gradients are applied however old they are.
-struct Unbounded {};
-/// Stale-synchronous parallel (Ho et al. 2013): a replica that has made `steps` more steps than the slowest one waits
-/// for it before its next. With N replicas no gradient is then staler than (N - 1)(2 steps + 1) updates. 0: all go in
-/// step.
-struct WaitForSlower {
-  std::int64_t steps = 0;
-};
-/// A gradient that is more than `updates` stale is dropped, and its replica is told so. With N replicas that begin
-/// together, N - 1 is the least that lets each apply its own.
-struct DropStaler {
-  std::int64_t updates = 0;
-};
-using StalenessBound = std::variant<Unbounded, WaitForSlower, DropStaler>;
-
 class StalenessLedger {
  public:
-  StalenessLedger(int replicas, const StalenessBound& bound);
+  /// Of `options`, the bounds matter.
+  StalenessLedger(int replicas, const AsynchronousOptions& options);
 
   struct Entry {
     std::int64_t staleness = 0;
@@ -69,7 +55,7 @@ class StalenessLedger {
   [[nodiscard]] Seat& seat(int replica) { return seats_[static_cast<std::size_t>(replica)]; }
   [[nodiscard]] const Seat& seat(int replica) const { return seats_[static_cast<std::size_t>(replica)]; }
 
-  const StalenessBound bound_;
+  const std::optional<std::int64_t> wait_for_slower_, drop_staler_;
   std::vector<Seat> seats_;
   std::int64_t version_ = 0;
 };

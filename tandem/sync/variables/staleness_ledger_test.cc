@@ -19,7 +19,7 @@ StalenessLedger::Entry step(StalenessLedger& ledger, int replica) {
 }
 
 TEST(StalenessLedgerTest, StalenessCountsTheUpdatesOfOthersSinceThePull) {
-  StalenessLedger ledger(3, Unbounded{});
+  StalenessLedger ledger(3, {});
   EXPECT_EQ(step(ledger, 0).staleness, 0);
   EXPECT_EQ(step(ledger, 0).staleness, 0) << "its own updates make nothing stale";
   EXPECT_EQ(step(ledger, 1).staleness, 2);
@@ -31,7 +31,7 @@ TEST(StalenessLedgerTest, StalenessCountsTheUpdatesOfOthersSinceThePull) {
 }
 
 TEST(StalenessLedgerTest, WhatIsDroppedDoesNotCountAsAnUpdate) {
-  StalenessLedger ledger(2, DropStaler{.updates = 1});
+  StalenessLedger ledger(2, {.drop_staler = 1});
   EXPECT_TRUE(step(ledger, 0).is_applied);
   EXPECT_TRUE(step(ledger, 0).is_applied);
   const StalenessLedger::Entry late = step(ledger, 1);
@@ -51,7 +51,7 @@ TEST(StalenessLedgerTest, WhatIsDroppedDoesNotCountAsAnUpdate) {
 }
 
 TEST(StalenessLedgerTest, WhoIsTooFarAheadWaitsForTheSlowest) {
-  StalenessLedger ledger(3, WaitForSlower{.steps = 1});
+  StalenessLedger ledger(3, {.wait_for_slower = 1});
   (void)step(ledger, 0);
   EXPECT_TRUE(ledger.may_go_on(0));
   (void)step(ledger, 0);
@@ -64,7 +64,7 @@ TEST(StalenessLedgerTest, WhoIsTooFarAheadWaitsForTheSlowest) {
 }
 
 TEST(StalenessLedgerTest, NobodyWaitsForWhoHasLeft) {
-  StalenessLedger ledger(2, WaitForSlower{});
+  StalenessLedger ledger(2, {.wait_for_slower = 0});
   (void)step(ledger, 0);
   EXPECT_FALSE(ledger.may_go_on(0));
   ledger.leave(1);
@@ -74,7 +74,7 @@ TEST(StalenessLedgerTest, NobodyWaitsForWhoHasLeft) {
 }
 
 TEST(StalenessLedgerTest, WhoRejoinsIsLevelWithTheOthersAndUpToDate) {
-  StalenessLedger ledger(2, WaitForSlower{});
+  StalenessLedger ledger(2, {.wait_for_slower = 0});
   (void)step(ledger, 0);
   ledger.leave(0);
   ledger.leave(1);
@@ -94,7 +94,7 @@ TEST(StalenessLedgerTest, WaitingBoundsTheStalenessOfGradients) {
   for (const std::int64_t ahead : {0, 1, 3}) {
     std::int64_t worst = 0;
     for (unsigned seed = 1; seed <= 300; ++seed) {
-      StalenessLedger ledger(kReplicas, WaitForSlower{.steps = ahead});
+      StalenessLedger ledger(kReplicas, {.wait_for_slower = ahead});
       std::vector<char> waits(kReplicas, 0);  // has offered, and not read yet
       unsigned state = seed;
       for (int i = 0; i < 400; ++i) {

@@ -81,7 +81,7 @@ SyncWorld world_of(int replicas, int aggregate, int replicas_a_process = 1) {
                       .rate_scaling = RateScaling::kByGradients,
                       .on_death = OnDeath::kGoOn,
                       .standby = Standby::kAnotherRank,
-                      .averaging = AveragingOptions{.decay = 0.5}},
+                      .average_decay = 0.5},
           .build = [replicas](int) { return std::make_shared<Places>(replicas); },
           .optimizer = model::SgdOptions{.lr = static_cast<double>(aggregate)},
           .replicas_a_process = replicas_a_process};
@@ -314,12 +314,11 @@ TEST(SuccessionProcessTest, OwnerAndStandbyThatDieTogetherArePeerLost) {
 TEST(SuccessionProcessTest, WithoutADeathTheBitsAreThoseWithoutAStandby) {
   std::vector<std::string> hashes;
   for (const Standby standby : {Standby::kNone, Standby::kAnotherRank}) {
-    const SyncWorld of_processes{
-        .shards = 4,
-        .replicas = 2,
-        .options = {.on_death = OnDeath::kGoOn, .standby = standby, .averaging = AveragingOptions{.decay = 0.5}},
-        .build = [](int) { return std::make_shared<LinearAndTable>(); },
-        .optimizer = model::AdamOptions{.lr = 0.1}};
+    const SyncWorld of_processes{.shards = 4,
+                                 .replicas = 2,
+                                 .options = {.on_death = OnDeath::kGoOn, .standby = standby, .average_decay = 0.5},
+                                 .build = [](int) { return std::make_shared<LinearAndTable>(); },
+                                 .optimizer = model::AdamOptions{.lr = 0.1}};
     ProcessWorld world = of_processes.as_processes([](Replica& replica, SyncReplicas& strategy, const Voice& voice) {
       for (int i = 0; i < 5; ++i) (void)step_linear_and_table(replica, strategy);
       (void)strategy.whole_state(within(60s));

@@ -21,7 +21,7 @@ using namespace std::chrono_literals;
 
 // A replica, and its process's part of the succession.
 struct Process {
-  Process(int me, int replicas, const SyncVariablesOptions& options, std::chrono::milliseconds patience)
+  Process(int me, int replicas, const SyncReplicasOptions& options, std::chrono::milliseconds patience)
       : replica({.replica = me, .replicas = replicas, .shards = replicas, .mine = {me, me + 1}},
                 std::make_shared<LinearAndTable>(), 1, {model::AdamOptions{.lr = 0.1}}),
         variables(std::make_shared<SyncVariables>(replica, options)) {
@@ -37,12 +37,11 @@ struct Process {
 
 // As if on the hosts, and in the processes, that these letters are for; without them on hosts that nobody knows, each
 // in a process of its own.
-std::vector<std::unique_ptr<Process>> processes(int count, SyncVariablesOptions options = {},
+std::vector<std::unique_ptr<Process>> processes(int count, SyncReplicasOptions options = {},
                                                 const std::string& hosts = "", const std::string& of_process = "",
                                                 std::chrono::milliseconds patience = 60s) {
-  options.protocol.workers = count;
   options.on_death = OnDeath::kGoOn;
-  options.averaging = AveragingOptions{.decay = 0.5};
+  options.average_decay = 0.5;
   std::vector<std::unique_ptr<Process>> all;
   std::vector<Succession::Door> doors;
   for (int me = 0; me < count; ++me) {
@@ -98,7 +97,7 @@ Outcome offer(Process& process, VariableLink& link, int number) {
 }
 
 TEST(SuccessionTest, TheStandbyHasTheBitsOfEachStepWhenItsTokensAreGivenOut) {
-  const auto all = processes(2, {.protocol = {.aggregate = 1}, .mean = {.max_grad_norm = 1.0}});
+  const auto all = processes(2, {.mean = {.max_grad_norm = 1.0}, .replicas_to_aggregate = 1});
   EXPECT_EQ(all[0]->succession->standby(), 1);
   const std::unique_ptr<VariableLink> link = link_within(all[0]->variables, all[0]->replica);
   (void)link->resume(within(60s));
@@ -114,7 +113,7 @@ TEST(SuccessionTest, TheStandbyHasTheBitsOfEachStepWhenItsTokensAreGivenOut) {
 
 // Beginning anew, and after a standby has died: as a whole.
 TEST(SuccessionTest, WhoeverIsTheStandbyHasTheWholeState) {
-  auto all = processes(3, {.protocol = {.aggregate = 1}});
+  auto all = processes(3, {.replicas_to_aggregate = 1});
   const std::unique_ptr<VariableLink> link = link_within(all[0]->variables, all[0]->replica);
   (void)link->resume(within(60s));
   (void)offer(*all[0], *link, 0);
@@ -130,7 +129,7 @@ TEST(SuccessionTest, WhoeverIsTheStandbyHasTheWholeState) {
 }
 
 TEST(SuccessionTest, TheStandbyGoesOnFromTheStepThatItHas) {
-  auto all = processes(3, {.protocol = {.aggregate = 1}});
+  auto all = processes(3, {.replicas_to_aggregate = 1});
   {
     const std::unique_ptr<VariableLink> link = link_within(all[0]->variables, all[0]->replica);
     (void)link->resume(within(60s));
@@ -157,7 +156,7 @@ TEST(SuccessionTest, TheStandbyGoesOnFromTheStepThatItHas) {
 TEST(SuccessionTest, AStandbyIsOnAnotherHostWhereThereIsOneAndNeverOfTheSameProcess) {
   const auto standby_after = [](const std::string& hosts, const std::vector<int>& dead,
                                 const std::string& of_process = "") {
-    auto all = processes(4, {.protocol = {.aggregate = 1}}, hosts, of_process);
+    auto all = processes(4, {.replicas_to_aggregate = 1}, hosts, of_process);
     for (const int each : dead) all[static_cast<std::size_t>(each)].reset();
     for (const auto& each : all) {
       if (!each || (each != all.front() && !each->succession->await_here(within(60s)))) continue;
@@ -183,7 +182,7 @@ TEST(SuccessionTest, AStandbyIsOnAnotherHostWhereThereIsOneAndNeverOfTheSameProc
 
 // It is told what the record has, what is lost is in flight, and nothing is counted twice.
 TEST(SuccessionTest, AReplicaLearnsWhatBecameOfItsLastGradient) {
-  auto all = processes(2, {.protocol = {.aggregate = 1}});
+  auto all = processes(2, {.replicas_to_aggregate = 1});
   {
     const std::unique_ptr<VariableLink> first = link_within(all[0]->variables, all[0]->replica),
                                         second = link_within(all[0]->variables, all[1]->replica);

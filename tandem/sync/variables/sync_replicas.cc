@@ -14,48 +14,12 @@
 namespace tandem::sync {
 namespace {
 
-TokenProtocol::Options protocol_of(const SyncReplicasOptions& options, int replicas) {
-  return {.workers = replicas,
-          .aggregate = options.replicas_to_aggregate.value_or(replicas),
-          .total = options.total_num_replicas,
-          .initial_tokens = options.initial_tokens,
-          .tokens = options.tokens,
-          .acceptance = options.acceptance};
-}
-
-const SyncReplicasOptions& checked(const SyncReplicasOptions& options, const comm::Group& group) {
-  const int replicas = group.size();
-  require_in_range(options.mean);
-  if (options.max_replica_grad_norm && !(*options.max_replica_grad_norm > 0)) {
-    throw ConfigError(concat("sync_replicas: max_replica_grad_norm is ", *options.max_replica_grad_norm,
-                             "; give a positive number, or none for no clipping"));
-  }
-  if (options.initial_tokens && options.tokens == Tokens::kOwn) {
-    throw ConfigError(
-        "sync_replicas: initial_tokens is of shared tokens; with its own tokens every replica has one of the first "
-        "step");
-  }
-  if (options.acceptance == Acceptance::kPerVariable && options.mean.divisor == Divisor::kPresent) {
-    throw ConfigError(
-        "sync_replicas: Acceptance::kPerVariable has divided each variable by the gradients that had it, and "
-        "Divisor::kPresent would do so again; leave the divisor at kTotal");
-  }
-  if (options.mean.check == GradientCheck::kEachReplica) {
-    throw ConfigError(
-        "sync_replicas: a replica's gradient is looked at before it is added to any other, so GradientCheck::"
-        "kEachReplica (gradient_check: each_replica) has nothing to add; leave it out");
-  }
+void require_in_range(const SyncReplicasOptions& options, const comm::Group& group) {
+  require_none(faults_of(options, group.size()));
   if (options.on_death == OnDeath::kGoOn && !group.why_none_survive().empty()) {
     throw ConfigError(concat("sync_replicas: OnDeath::kGoOn has the others go on when a process dies, and ",
                              group.why_none_survive(), "; or give OnDeath::kEnd"));
   }
-  if (options.standby != Standby::kNone && options.on_death != OnDeath::kGoOn) {
-    throw ConfigError(
-        "sync_replicas: a standby takes over so that the others go on, and OnDeath::kEnd ends the run at a death; give "
-        "OnDeath::kGoOn, or Standby::kNone");
-  }
-  (void)TokenProtocol(protocol_of(options, replicas));
-  return options;
 }
 
 VariableMember::MakeSuccession succession_of(const SyncReplicasOptions& options, int me) {
@@ -67,48 +31,31 @@ VariableMember::MakeSuccession succession_of(const SyncReplicasOptions& options,
   };
 }
 
-SyncVariablesOptions variables_of(const SyncReplicasOptions& options, int replicas) {
-  return {.protocol = protocol_of(options, replicas),
-          .mean = options.mean,
-          .sparse_mean = options.sparse_mean,
-          .rate_scaling = options.rate_scaling,
-          .on_death = options.on_death,
-          .averaging = options.averaging};
-}
-
 }  // namespace
-
-SyncReplicasOptions tensorflow_compatible() {
-  SyncReplicasOptions options;
-  options.acceptance = Acceptance::kPerVariable;
-  options.sparse_mean = SparseMean::kByIndex;
-  options.tokens = Tokens::kShared;
-  return options;
-}
 
 SyncReplicas::SyncReplicas(Replica& replica, comm::Group& group, const SyncReplicasOptions& options)
     : replica_(replica),
       group_(group),
-      options_(checked(options, group)),
+      options_(options),
       gradients_(replica,
                  [&replica](std::int64_t count, at::ScalarType dtype) {
                    return at::zeros({count}, at::TensorOptions().dtype(dtype).device(replica.placement().device));
                  }),
       member_(
-          replica, group,
-          [variables = variables_of(options, group.size())](Replica& like) {
-            return std::make_shared<SyncVariables>(like, variables);
-          },
+          replica, group, [options](Replica& like) { return std::make_shared<SyncVariables>(like, options); },
           [this](VariableService& service) {
             if (averages_) static_cast<SyncVariables&>(service).load_averages(averages_->averages());
           },
-          succession_of(options, group.rank())) {}
+          succession_of(options, group.rank())) {
+  require_in_range(options, group);
+}
 
 // --- making all equal ------------------------------------------------------------------------------------------------
 
 void SyncReplicas::begin(const Limits& limits) {
   if (member_.is_running()) (void)whole_state(limits);
-  if (options_.averaging && !averages_) averages_.emplace(replica_.parameters(), *options_.averaging);
+  if (options_.average_decay && !averages_)
+    averages_.emplace(replica_.parameters(), *options_.average_decay, options_.average_of);
   member_.begin(limits);
 }
 
@@ -139,7 +86,8 @@ model::NamedTensors SyncReplicas::whole_state(const Limits& limits) {
 }
 
 void SyncReplicas::load_whole_state(const model::NamedTensors& state) {
-  if (options_.averaging && !averages_) averages_.emplace(replica_.parameters(), *options_.averaging);
+  if (options_.average_decay && !averages_)
+    averages_.emplace(replica_.parameters(), *options_.average_decay, options_.average_of);
   member_.load(state, averages_ ? averages_->averages() : model::NamedTensors{});
 }
 

@@ -40,32 +40,12 @@
 #include "tandem/sync/mean/shard_gradients.h"
 #include "tandem/sync/replica.h"
 #include "tandem/sync/strategy.h"
-#include "tandem/sync/strategy_kind.h"
+#include "tandem/sync/strategy_options.h"
 #include "tandem/sync/variables/moving_average.h"
 #include "tandem/sync/variables/sync_variables.h"
 #include "tandem/sync/variables/variable_member.h"
 
 namespace tandem::sync {
-
-struct SyncReplicasOptions {
-  MeanOptions mean{};                             // of a step; clips after the gradients are averaged
-  std::optional<double> max_replica_grad_norm{};  // clips each replica's gradient before
-  std::optional<int> replicas_to_aggregate{};     // gradients of a step; nothing: as many as replicas
-  std::optional<int> total_num_replicas{};        // that a step is planned for; nothing: all of the run
-  Acceptance acceptance = Acceptance::kWhole;
-  SparseMean sparse_mean = SparseMean::kByCount;
-  Tokens tokens = Tokens::kOwn;
-  std::optional<int> initial_tokens{};  // of Tokens::kShared, for the first step; nothing: replicas_to_aggregate
-  RateScaling rate_scaling = RateScaling::kNone;
-  OnDeath on_death = OnDeath::kEnd;
-  Standby standby = Standby::kNone;                            // kAnotherRank: of at least two processes
-  Clock::duration standby_patience = std::chrono::minutes(1);  // with one that is silent; the run fails then
-  std::optional<AveragingOptions> averaging{};
-};
-
-/// What TensorFlow's optimizer does where these options give a choice: gradients of each variable are averaged on their
-/// own, rows of sparse ones by those that have them, and tokens are anybody's.
-[[nodiscard]] SyncReplicasOptions tensorflow_compatible();
 
 class SyncReplicas final : public Strategy {
  public:

@@ -73,30 +73,27 @@ TEST(SyncReplicasEndsTest, WhoRestsIsNotWaitedForAndGoesOnFromTheNewestValues) {
 
 TEST(SyncReplicasEndsTest, BeginMayBeCalledAgainAndKeepsWhatWasGiven) {
   std::vector<torch::Tensor> values(2);
-  const auto outcomes = run_synchronous({.options = {.averaging = AveragingOptions{}}, .build = build_linear()},
-                                        [&](Replica& replica, SyncReplicas& strategy) {
-                                          for (int epoch = 0; epoch < 3; ++epoch) {
-                                            for (int i = 0; i < 4; ++i)
-                                              EXPECT_EQ(step_linear(replica, strategy).step, 4 * epoch + i + 1);
-                                            strategy.begin(in_a_minute());
-                                          }
-                                          values[static_cast<std::size_t>(replica.placement().replica)] =
-                                              linear_values(replica);
-                                        });
+  const auto outcomes = run_synchronous(
+      {.options = {.average_decay = 0.999}, .build = build_linear()}, [&](Replica& replica, SyncReplicas& strategy) {
+        for (int epoch = 0; epoch < 3; ++epoch) {
+          for (int i = 0; i < 4; ++i) EXPECT_EQ(step_linear(replica, strategy).step, 4 * epoch + i + 1);
+          strategy.begin(in_a_minute());
+        }
+        values[static_cast<std::size_t>(replica.placement().replica)] = linear_values(replica);
+      });
   EXPECT_THAT(outcomes, Each(""));
   for (const torch::Tensor& each : values) expect_all(each, -0.5 * 1.5 * 12);
 }
 
 TEST(SyncReplicasEndsTest, BeginAgainGoesOnWithTheAverages) {
-  const auto outcomes =
-      run_synchronous({.options = {.averaging = AveragingOptions{.decay = 0.5}}, .build = build_linear()},
-                      [&](Replica& replica, SyncReplicas& strategy) {
-                        for (int i = 0; i < 2; ++i) (void)step_linear(replica, strategy);
-                        strategy.begin(in_a_minute());
-                        if (replica.placement().replica == 0)
-                          expect_all(strategy.variables()->averages().front().second, -0.5 * 1.5 * (0.25 + 0.5 * 2));
-                        strategy.leave(in_a_minute());
-                      });
+  const auto outcomes = run_synchronous(
+      {.options = {.average_decay = 0.5}, .build = build_linear()}, [&](Replica& replica, SyncReplicas& strategy) {
+        for (int i = 0; i < 2; ++i) (void)step_linear(replica, strategy);
+        strategy.begin(in_a_minute());
+        if (replica.placement().replica == 0)
+          expect_all(strategy.variables()->averages().front().second, -0.5 * 1.5 * (0.25 + 0.5 * 2));
+        strategy.leave(in_a_minute());
+      });
   EXPECT_THAT(outcomes, Each(""));
 }
 
@@ -142,7 +139,7 @@ TEST(SyncReplicasEndsTest, TheOthersGoOnWithoutAFailedReplicaIfTheyShould) {
   const auto outcomes =
       run_synchronous({.shards = 3,
                        .replicas = 3,
-                       .options = {.on_death = OnDeath::kGoOn, .averaging = AveragingOptions{.decay = 0.5}},
+                       .options = {.on_death = OnDeath::kGoOn, .average_decay = 0.5},
                        .build = build_linear()},
                       [&](Replica& replica, SyncReplicas& strategy) {
                         const int me = replica.placement().replica;
@@ -207,8 +204,8 @@ TEST(SyncReplicasEndsTest, OptionsOutOfRangeAreRefused) {
   EXPECT_THAT(refused({.mean = {.divisor = Divisor::kPresent}, .acceptance = Acceptance::kPerVariable}),
               Each(HasSubstr("leave the divisor at kTotal")));
   EXPECT_THAT(refused({.mean = {.check = GradientCheck::kEachReplica}}), Each(HasSubstr("kEachReplica")));
-  EXPECT_THAT(refused({.averaging = AveragingOptions{.decay = 1}}), Each(HasSubstr("decay of 1")));
-  EXPECT_THAT(refused({.averaging = AveragingOptions{.of = {"values", "nothing"}}}), Each(HasSubstr("'nothing'")));
+  EXPECT_THAT(refused({.average_decay = 1}), Each(HasSubstr("decay of 1")));
+  EXPECT_THAT(refused({.average_decay = 0.9, .average_of = {"values", "nothing"}}), Each(HasSubstr("'nothing'")));
 }
 
 }  // namespace

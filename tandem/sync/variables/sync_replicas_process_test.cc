@@ -58,7 +58,7 @@ TEST(SyncReplicasProcessTest, ProcessesGiveTheBitsOfReplicated) {
 TEST(SyncReplicasProcessTest, TheLateOneIsToldAndAllEndAlike) {
   const SyncWorld of_processes{.shards = 3,
                                .replicas = 3,
-                               .options = {.replicas_to_aggregate = 2, .averaging = AveragingOptions{.decay = 0.5}},
+                               .options = {.replicas_to_aggregate = 2, .average_decay = 0.5},
                                .build = build_linear()};
   ProcessWorld world = of_processes.as_processes([](Replica& replica, SyncReplicas& strategy, const Voice& voice) {
     std::int64_t offered = 0, dropped = 0, step = 0;

@@ -258,28 +258,26 @@ TEST(SyncReplicasTest, EveryGradientIsAccountedFor) {
 
 TEST(SyncReplicasTest, AveragesAreThoseOfTheStepBeforeAnybodyGoesOn) {
   constexpr double kDecay = 0.75;
-  const auto outcomes =
-      run_synchronous({.options = {.averaging = AveragingOptions{.decay = kDecay}}, .build = build_linear()},
-                      [&](Replica& replica, SyncReplicas& strategy) {
-                        double expected = 0;
-                        for (int step = 0; step < 5; ++step) {
-                          (void)step_linear(replica, strategy);
-                          // The next step needs this replica, so nobody makes it meanwhile.
-                          expected = kDecay * expected + (1 - kDecay) * linear_values(replica)[0].item<double>();
-                          const model::NamedTensors averages = strategy.variables()->averages();
-                          ASSERT_EQ(averages.size(), 1U);
-                          EXPECT_EQ(averages[0].first, "averages.values");
-                          expect_all(averages[0].second, expected);
-                        }
-                        strategy.leave(in_a_minute());
-                      });
+  const auto outcomes = run_synchronous(
+      {.options = {.average_decay = kDecay}, .build = build_linear()}, [&](Replica& replica, SyncReplicas& strategy) {
+        double expected = 0;
+        for (int step = 0; step < 5; ++step) {
+          (void)step_linear(replica, strategy);
+          // The next step needs this replica, so nobody makes it meanwhile.
+          expected = kDecay * expected + (1 - kDecay) * linear_values(replica)[0].item<double>();
+          const model::NamedTensors averages = strategy.variables()->averages();
+          ASSERT_EQ(averages.size(), 1U);
+          EXPECT_EQ(averages[0].first, "averages.values");
+          expect_all(averages[0].second, expected);
+        }
+        strategy.leave(in_a_minute());
+      });
   EXPECT_THAT(outcomes, Each(""));
 }
 
 TEST(SyncReplicasTest, TheWholeStateHasTheAveragesAndGoesOnWhereItWasLoaded) {
-  const SyncWorld world{.options = {.averaging = AveragingOptions{.decay = 0.5}},
-                        .build = build_linear(),
-                        .optimizer = model::AdamOptions{.lr = 0.1}};
+  const SyncWorld world{
+      .options = {.average_decay = 0.5}, .build = build_linear(), .optimizer = model::AdamOptions{.lr = 0.1}};
   model::NamedTensors saved;
   std::vector<std::string> unbroken(2), resumed(2);
   const auto hash = [](const model::NamedTensors& state) { return model::state_sha256(state); };

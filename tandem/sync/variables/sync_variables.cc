@@ -13,27 +13,27 @@
 
 namespace tandem::sync {
 
-SyncVariables::SyncVariables(Replica& like, SyncVariablesOptions options)
-    : VariableService(like), options_(std::move(options)) {
+SyncVariables::SyncVariables(Replica& like, SyncReplicasOptions options)
+    : VariableService(like), options_(std::move(options)), workers_(like.placement().replicas) {
   load(like);
 }
 
 // Everybody is there before anybody steps. The count of steps goes on, also where another process has made them.
 void SyncVariables::start_anew(Replica& from) {
   const std::int64_t step = std::max(protocol_ ? protocol_->step() : 0, home_.updates());
-  protocol_.emplace(options_.protocol);
+  protocol_.emplace(workers_, options_);
   protocol_->set_step(step);
-  for (int worker = 0; worker < options_.protocol.workers; ++worker) protocol_->join(worker);
-  accumulator_ = make_accumulator(options_.protocol.acceptance, options_.sparse_mean, home_.parameters());
+  for (int worker = 0; worker < workers_; ++worker) protocol_->join(worker);
+  accumulator_ = make_accumulator(options_.acceptance, options_.sparse_mean, home_.parameters());
   accumulator_->set_step(step);
   averages_.reset();
-  if (options_.averaging) averages_.emplace(from.parameters(), *options_.averaging);
+  if (options_.average_decay) averages_.emplace(from.parameters(), *options_.average_decay, options_.average_of);
   factors_.clear();
   rows_ = 0;
   sizes_ = {};
   newest_.clear();
-  outcomes_.assign(static_cast<std::size_t>(options_.protocol.workers), {});
-  applied_.assign(static_cast<std::size_t>(options_.protocol.workers), -1);
+  outcomes_.assign(static_cast<std::size_t>(workers_), {});
+  applied_.assign(static_cast<std::size_t>(workers_), -1);
 }
 
 // Whoever waits for one that rests does so elsewhere, and learns of its end there. At the end of a run some are gone
@@ -44,7 +44,7 @@ bool SyncVariables::has_left(int replica) const {
 
 std::vector<int> SyncVariables::present() const {
   std::vector<int> present;
-  for (int worker = 0; worker < options_.protocol.workers; ++worker)
+  for (int worker = 0; worker < workers_; ++worker)
     if (protocol_->is_present(worker)) present.push_back(worker);
   return present;
 }
@@ -204,7 +204,7 @@ void SyncVariables::make_step() {
   if (std::all_of(factors.begin(), factors.end(), [&](double each) { return each == factors.front(); }))
     mean.lr_factor = factors.front();
   if (options_.rate_scaling == RateScaling::kByGradients)
-    mean.lr_factor *= static_cast<double>(newest_.size()) / options_.protocol.aggregate;
+    mean.lr_factor *= static_cast<double>(newest_.size()) / options_.replicas_to_aggregate.value_or(workers_);
   const Outcome outcome{.verdict = Verdict::kApplied,
                         .staleness = 0,
                         .step = step + 1,
@@ -260,7 +260,7 @@ std::vector<GradientTotals> SyncVariables::totals() const {
 
 std::vector<GradientTotals> SyncVariables::totals_by_replica() const {
   std::vector<GradientTotals> totals;
-  for (int worker = 0; worker < options_.protocol.workers; ++worker) totals.push_back(protocol_->totals(worker));
+  for (int worker = 0; worker < workers_; ++worker) totals.push_back(protocol_->totals(worker));
   return totals;
 }
 

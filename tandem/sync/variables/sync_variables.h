@@ -24,19 +24,11 @@
 
 namespace tandem::sync {
 
-struct SyncVariablesOptions {
-  TokenProtocol::Options protocol;
-  MeanOptions mean{};
-  SparseMean sparse_mean = SparseMean::kByCount;
-  RateScaling rate_scaling = RateScaling::kNone;
-  OnDeath on_death = OnDeath::kEnd;
-  std::optional<AveragingOptions> averaging{};
-};
-
 class SyncVariables final : public VariableService {
  public:
-  /// `like` holds the values to begin with. Throws ConfigError when a number is out of range.
-  SyncVariables(Replica& like, SyncVariablesOptions options);
+  /// `like` holds the values to begin with, and says how many replicas there are. Throws ConfigError when an option is
+  /// out of range.
+  SyncVariables(Replica& like, SyncReplicasOptions options);
 
   void exchange(const Offer& offer, const model::FlatParameters::Gradients* gradients, const Limits& limits,
                 const Read& read) override;
@@ -91,7 +83,8 @@ class SyncVariables final : public VariableService {
   void update(const MeanGradient& mean, const model::FlatParameters::Gradients& sums) TANDEM_REQUIRES(mutex_);
   [[nodiscard]] KeptRecord record(double scale, double lr_factor) TANDEM_REQUIRES(mutex_);
 
-  const SyncVariablesOptions options_;
+  const SyncReplicasOptions options_;
+  const int workers_;
   std::optional<TokenProtocol> protocol_ TANDEM_GUARDED_BY(mutex_);
   std::unique_ptr<GradientAccumulator> accumulator_ TANDEM_GUARDED_BY(mutex_);
   std::optional<MovingAverage> averages_ TANDEM_GUARDED_BY(mutex_);

@@ -58,9 +58,9 @@ void SyncVariables::take_over(int mine, const std::set<int>& others) {
   const MutexLock lock(mutex_);
   TokenProtocol::Record record{.step = kept_.step, .seats = {}};
   for (const KeptSeat& each : kept_.seats) record.seats.push_back(each.record);
-  protocol_.emplace(options_.protocol);
+  protocol_.emplace(workers_, options_);
   protocol_->restore(record);
-  accumulator_ = make_accumulator(options_.protocol.acceptance, options_.sparse_mean, home_.parameters());
+  accumulator_ = make_accumulator(options_.acceptance, options_.sparse_mean, home_.parameters());
   accumulator_->set_step(kept_.step);
   factors_.clear();
   rows_ = 0;

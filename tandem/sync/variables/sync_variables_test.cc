@@ -35,7 +35,7 @@ class SyncVariablesTest : public ::testing::Test {
   }
 
   Replica replica_{place_on_cpu(3, 3).front(), std::make_shared<Linear>(), 1, {model::SgdOptions{.lr = 1}}};
-  SyncVariables variables_{replica_, {.protocol = {.workers = 3, .aggregate = 2}}};
+  SyncVariables variables_{replica_, {.replicas_to_aggregate = 2}};
   model::FlatParameters::Gradients gradients_ = variables_.make_gradients();
   double value_ = 0;
 };
@@ -99,7 +99,7 @@ TEST(SyncVariablesRateTest, AFactorThatAllGiveIsTakenAsItIsAndOthersAreAveraged)
   };
   Replica replica(place_on_cpu(3, 3).front(), std::make_shared<Precise>(), 1, {model::SgdOptions{.lr = 1}});
   const auto moved = [&](const std::vector<double>& factors) {
-    SyncVariables variables(replica, {.protocol = {.workers = 3, .aggregate = 3}});
+    SyncVariables variables(replica, {.replicas_to_aggregate = 3});
     double value = 0;
     std::vector<std::jthread> threads;
     for (int who = 0; who < 3; ++who) {
@@ -125,7 +125,7 @@ TEST(SyncVariablesRateTest, AFactorThatAllGiveIsTakenAsItIsAndOthersAreAveraged)
 }
 
 TEST_F(SyncVariablesTest, TheLastRequestOfOneThatDiedDoesNotBringItBack) {
-  SyncVariables variables(replica_, {.protocol = {.workers = 3, .aggregate = 2}, .on_death = OnDeath::kGoOn});
+  SyncVariables variables(replica_, {.replicas_to_aggregate = 2, .on_death = OnDeath::kGoOn});
   const auto ignore = [](const auto&...) {};
   for (int who = 0; who < 3; ++who) variables.resume(who, within(60s), ignore);
   std::stop_source gone;

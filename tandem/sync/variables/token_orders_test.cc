@@ -16,9 +16,9 @@
 namespace tandem::sync {
 namespace {
 
-TokenProtocol all_joined(const TokenProtocol::Options& options) {
-  TokenProtocol protocol(options);
-  for (int worker = 0; worker < options.workers; ++worker) protocol.join(worker);
+TokenProtocol all_joined(int workers, const SyncReplicasOptions& options) {
+  TokenProtocol protocol(workers, options);
+  for (int worker = 0; worker < workers; ++worker) protocol.join(worker);
   return protocol;
 }
 
@@ -52,10 +52,11 @@ class Explorer {
   struct Most {
     int steps = 3, comings_and_goings = 1, deaths_of_owner = 0;
   };
-  Explorer(const TokenProtocol::Options& options, const Most& most) : options_(options), most_(most) {}
+  Explorer(int workers, const SyncReplicasOptions& options, const Most& most)
+      : workers_(workers), options_(options), most_(most) {}
 
   void explore() {
-    const TokenProtocol begun = all_joined(options_);
+    const TokenProtocol begun = all_joined(workers_, options_);
     visit({.protocol = begun, .kept = {.record = begun.record(), .counted = {}}});
     while (!frontier_.empty()) {
       const Explored state = std::move(frontier_.back());
@@ -94,7 +95,7 @@ class Explorer {
 
   void go_on_from(const Explored& state) {
     bool goes_on = false, anybody = false;
-    for (int worker = 0; worker < options_.workers; ++worker) {
+    for (int worker = 0; worker < workers_; ++worker) {
       if (!state.protocol.is_present(worker)) continue;
       anybody = true;
       goes_on |= state.protocol.has_token(worker) ? try_offer(state, worker) : try_token(state, worker);
@@ -145,7 +146,8 @@ class Explorer {
       const Explored before = state;
       state.protocol.advance();
       EXPECT_EQ(state.protocol.step(), before.protocol.step() + 1);
-      const int given = std::max(options_.total.value_or(options_.workers), options_.aggregate);
+      const int given =
+          std::max(options_.total_num_replicas.value_or(workers_), options_.replicas_to_aggregate.value_or(workers_));
       expect_tokens(before, state, options_.tokens == Tokens::kShared ? given : 0);
       for (const GradientId& each : state.taken) ++state.counted.applied[static_cast<std::size_t>(each.worker)];
       state.taken.clear();
@@ -165,7 +167,7 @@ class Explorer {
   // The token that it had. When that ends the rest of others, there are as many as they are besides.
   void expect_given_back(const Explored& before, const Explored& after, int worker) {
     int had_rested = 0, rest = 0;
-    for (int each = 0; each < options_.workers; ++each) {
+    for (int each = 0; each < workers_; ++each) {
       had_rested += before.protocol.is_present(each) && before.protocol.is_resting(each) ? 1 : 0;
       rest += after.protocol.is_present(each) && after.protocol.is_resting(each) ? 1 : 0;
     }
@@ -179,7 +181,7 @@ class Explorer {
   }
 
   void change_membership(const Explored& state) {
-    for (int worker = 0; worker < options_.workers; ++worker) {
+    for (int worker = 0; worker < workers_; ++worker) {
       Explored next = state;
       ++next.comings_and_goings;
       if (!state.protocol.is_present(worker)) {
@@ -213,7 +215,7 @@ class Explorer {
   }
 
   void visit_taken_over(const Explored& state, const KeptElsewhere& kept) {
-    Explored next{.protocol = TokenProtocol(options_), .kept = kept};
+    Explored next{.protocol = TokenProtocol(workers_, options_), .kept = kept};
     ++(next.deaths_of_owner = state.deaths_of_owner);
     next.comings_and_goings = state.comings_and_goings;
     next.protocol.restore(kept.record);
@@ -221,7 +223,7 @@ class Explorer {
     next.counted = kept.counted;
     next.given = state.given;
     next.told = state.told;
-    for (int worker = 0; worker < options_.workers; ++worker) {
+    for (int worker = 0; worker < workers_; ++worker) {
       const auto index = static_cast<std::size_t>(worker);
       if (worker == first_present(state)) {
         next.given[index] = kept.record.seats[index].totals.offered;  // as far as anybody knows
@@ -249,14 +251,14 @@ class Explorer {
 
   [[nodiscard]] int first_present(const Explored& state) const {
     int worker = 0;
-    while (worker < options_.workers && !state.protocol.is_present(worker)) ++worker;
+    while (worker < workers_ && !state.protocol.is_present(worker)) ++worker;
     return worker;
   }
 
   // offered = applied + dropped + in flight, and the last of these are the pending and the taken, and what was lost
   // with the process that decided.
   void check(const Explored& state) {
-    for (int worker = 0; worker < options_.workers; ++worker) {
+    for (int worker = 0; worker < workers_; ++worker) {
       const GradientTotals& totals = state.protocol.totals(worker);
       const auto index = static_cast<std::size_t>(worker);
       const auto is_its = [worker](const GradientId& each) { return each.worker == worker; };
@@ -270,7 +272,8 @@ class Explorer {
     EXPECT_EQ(state.protocol.accepted(), state.pending);
   }
 
-  const TokenProtocol::Options options_;
+  const int workers_;
+  const SyncReplicasOptions options_;
   const Most most_;
   std::set<std::string> seen_;
   std::vector<Explored> frontier_;  // seen, and where they lead to not yet
@@ -284,7 +287,7 @@ std::size_t explore_all(const std::function<Explorer::Most(int workers)>& most_o
     for (const Acceptance acceptance : {Acceptance::kWhole, Acceptance::kPerVariable}) {
       for (const int workers : {1, 2, 3}) {
         for (const int aggregate : {1, 2, 3, 4}) {
-          Explorer explorer({.workers = workers, .aggregate = aggregate, .tokens = tokens, .acceptance = acceptance},
+          Explorer explorer(workers, {.replicas_to_aggregate = aggregate, .acceptance = acceptance, .tokens = tokens},
                             most_of(workers));
           explorer.explore();
           EXPECT_GT(explorer.finished(), 0U);

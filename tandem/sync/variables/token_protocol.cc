@@ -5,39 +5,18 @@
 #include <utility>
 
 #include "tandem/base/check.h"
-#include "tandem/base/error.h"
 #include "tandem/base/text.h"
 
 namespace tandem::sync {
-namespace {
-
-const TokenProtocol::Options& checked(const TokenProtocol::Options& options) {
-  std::vector<std::string> faults;
-  const int total = options.total.value_or(options.workers);
-  if (options.workers < 1) faults.push_back(concat("sync_replicas: ", options.workers, " workers; at least 1"));
-  if (options.aggregate < 1) {
-    faults.push_back(
-        concat("sync_replicas: a step of ", options.aggregate, " gradients (replicas_to_aggregate); at least 1"));
-  }
-  if (total < 1) faults.push_back(concat("sync_replicas: total_num_replicas is ", total, "; at least 1"));
-  const int needed = options.aggregate - total;
-  if (options.initial_tokens && *options.initial_tokens < std::max(needed, 0)) {
-    faults.push_back(concat("sync_replicas: too few initial tokens to complete the first step: ",
-                            *options.initial_tokens, " given, ", std::max(needed, 0), " needed, for ", total,
-                            " workers begin without one and a step takes ", options.aggregate, " gradients"));
-  }
-  if (!faults.empty()) throw ConfigError(std::move(faults));
-  return options;
-}
-
-}  // namespace
-
-TokenProtocol::TokenProtocol(const Options& options)
-    : options_(checked(options)),
-      total_(options.total.value_or(options.workers)),
-      seats_(static_cast<std::size_t>(options.workers)) {
-  if (options_.tokens == Tokens::kShared)
-    queue_.assign(static_cast<std::size_t>(options_.initial_tokens.value_or(options_.aggregate)), 0);
+TokenProtocol::TokenProtocol(int workers, const SyncReplicasOptions& options)
+    : aggregate_(options.replicas_to_aggregate.value_or(workers)),
+      total_(options.total_num_replicas.value_or(workers)),
+      tokens_(options.tokens),
+      acceptance_(options.acceptance),
+      seats_(static_cast<std::size_t>(workers)) {
+  require_none(faults_of(options, workers));
+  if (tokens_ == Tokens::kShared)
+    queue_.assign(static_cast<std::size_t>(options.initial_tokens.value_or(aggregate_)), 0);
 }
 
 // --- membership -----------------------------------------------------------------------------------------------------
@@ -49,7 +28,7 @@ void TokenProtocol::join(int worker) {
   has_ended_ = false;
   it.place = Place::kReady;
   it.has_own_left = true;
-  if (options_.tokens == Tokens::kOwn) return;
+  if (tokens_ == Tokens::kOwn) return;
   it.place = Place::kComputing;
   it.token = step_;
 }
@@ -96,7 +75,7 @@ void TokenProtocol::end_rest() {
     each.has_own_left = true;
     ++rested;
   }
-  if (options_.tokens == Tokens::kOwn) return;
+  if (tokens_ == Tokens::kOwn) return;
   while (queued() < rested) queue_.push_back(step_);
 }
 
@@ -104,7 +83,7 @@ void TokenProtocol::end_rest() {
 void TokenProtocol::give_back(Seat& it) {
   if (it.place != Place::kComputing) return;
   it.place = Place::kReady;
-  if (options_.tokens == Tokens::kShared) {
+  if (tokens_ == Tokens::kShared) {
     queue_.push_front(it.token);
   } else if (it.token == step_ && it.held == Held::kOwn) {
     it.has_own_left = true;
@@ -146,7 +125,7 @@ std::optional<std::int64_t> TokenProtocol::take_token(int worker) {
   Seat& it = seat(worker);
   TANDEM_CHECK(it.place == Place::kReady || it.place == Place::kResting, "worker ", worker, " has a token, or is away");
   if (it.place == Place::kResting) return std::nullopt;
-  if (options_.tokens == Tokens::kShared) {
+  if (tokens_ == Tokens::kShared) {
     if (queue_.empty()) return std::nullopt;
     it.token = queue_.front();
     queue_.pop_front();
@@ -178,7 +157,7 @@ TokenProtocol::Judgement TokenProtocol::offer(int worker) {
   Seat& it = seat(worker);
   TANDEM_CHECK(it.place == Place::kComputing, "worker ", worker, " offers a gradient without a token");
   // Whole steps are of the first that came; what comes on top is late, though nobody has taken them yet.
-  const bool is_closed = is_taken_ || (options_.acceptance == Acceptance::kWhole && may_take());
+  const bool is_closed = is_taken_ || (acceptance_ == Acceptance::kWhole && may_take());
   const std::int64_t open = step_ + (is_closed ? 1 : 0);
   TANDEM_CHECK(it.token <= open, "worker ", worker, " has a token of step ", it.token, ", and step ", open, " is open");
   const Judgement judgement{.id = {.worker = worker, .sequence = it.sequence++},
@@ -198,9 +177,7 @@ TokenProtocol::Judgement TokenProtocol::offer(int worker) {
 // --- the coordinator's turn -----------------------------------------------------------------------------------------
 
 // Where workers give several gradients anyway, those that are there give those of the others, too.
-int TokenProtocol::quorum() const {
-  return options_.aggregate > total_ ? options_.aggregate : std::min(options_.aggregate, working());
-}
+int TokenProtocol::quorum() const { return aggregate_ > total_ ? aggregate_ : std::min(aggregate_, working()); }
 
 // A step that has its quorum is complete, whoever comes before it is taken.
 void TokenProtocol::settle() {
@@ -223,8 +200,8 @@ void TokenProtocol::advance() {
   is_taken_ = false;
   ++step_;
   for (Seat& each : seats_) each.has_own_left = true;
-  if (options_.tokens == Tokens::kShared)
-    queue_.insert(queue_.end(), static_cast<std::size_t>(std::max(total_, options_.aggregate)), step_);
+  if (tokens_ == Tokens::kShared)
+    queue_.insert(queue_.end(), static_cast<std::size_t>(std::max(total_, aggregate_)), step_);
 }
 
 void TokenProtocol::set_step(std::int64_t step) {
@@ -236,7 +213,7 @@ void TokenProtocol::set_step(std::int64_t step) {
 
 std::vector<int> TokenProtocol::missing() const {
   std::vector<int> missing;
-  for (int worker = 0; worker < options_.workers; ++worker) {
+  for (int worker = 0; worker < workers(); ++worker) {
     const bool works = seat(worker).place == Place::kReady || seat(worker).place == Place::kComputing;
     const bool has_given = std::any_of(accepted_.begin(), accepted_.end(),
                                        [worker](const GradientId& each) { return each.worker == worker; });
@@ -251,7 +228,7 @@ std::string TokenProtocol::describe() const {
                             : is_complete_ ? " is complete"
                                            : " is open",
                             " with ", accepted_.size(), " of ", quorum(), " gradients");
-  for (int worker = 0; worker < options_.workers; ++worker) {
+  for (int worker = 0; worker < workers(); ++worker) {
     const Seat& it = seat(worker);
     text += concat("; worker ", worker);
     if (it.place == Place::kAway) text += " is away";

@@ -24,7 +24,7 @@
 #include <vector>
 
 #include "tandem/sync/gradient_account.h"
-#include "tandem/sync/strategy_kind.h"
+#include "tandem/sync/strategy_options.h"
 
 namespace tandem::sync {
 
@@ -37,16 +37,8 @@ struct GradientId {
 
 class TokenProtocol {
  public:
-  struct Options {
-    int workers = 1;                      // there can be at all
-    int aggregate = 1;                    // gradients of a step
-    std::optional<int> total{};           // workers that the step is planned for; nothing: all
-    std::optional<int> initial_tokens{};  // of kShared: tokens of the first step; nothing: as many as `aggregate`
-    Tokens tokens = Tokens::kOwn;
-    Acceptance acceptance = Acceptance::kWhole;
-  };
-  /// Throws ConfigError listing every number out of range, and initial tokens that cannot complete the first step.
-  explicit TokenProtocol(const Options& options);
+  /// `workers`: as many as there can be at all. Throws ConfigError when an option is out of range.
+  TokenProtocol(int workers, const SyncReplicasOptions& options);
 
   // --- membership ---
   /// A worker begins, comes late or comes back. Nobody is there at first.
@@ -130,6 +122,7 @@ class TokenProtocol {
   };
   [[nodiscard]] Seat& seat(int worker) { return seats_[static_cast<std::size_t>(worker)]; }
   [[nodiscard]] const Seat& seat(int worker) const { return seats_[static_cast<std::size_t>(worker)]; }
+  [[nodiscard]] int workers() const { return static_cast<int>(seats_.size()); }
   [[nodiscard]] int count(Place place) const;
   [[nodiscard]] int working() const { return count(Place::kReady) + count(Place::kComputing); }
   [[nodiscard]] bool lacks_tokens() const;
@@ -138,8 +131,10 @@ class TokenProtocol {
   void end_rest();
   void settle();
 
-  const Options options_;
-  const int total_;
+  const int aggregate_;  // gradients of a step
+  const int total_;      // workers that a step is planned for
+  const Tokens tokens_;
+  const Acceptance acceptance_;
   std::vector<Seat> seats_;
   std::deque<std::int64_t> queue_;  // of kShared
   std::int64_t step_ = 0;

@@ -13,9 +13,9 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-TokenProtocol started(const TokenProtocol::Options& options) {
-  TokenProtocol protocol(options);
-  for (int worker = 0; worker < options.workers; ++worker) protocol.join(worker);
+TokenProtocol started(int workers, const SyncReplicasOptions& options) {
+  TokenProtocol protocol(workers, options);
+  for (int worker = 0; worker < workers; ++worker) protocol.join(worker);
   return protocol;
 }
 
@@ -32,7 +32,7 @@ std::vector<GradientId> make_step(TokenProtocol& protocol) {
 }
 
 TEST(TokenProtocolTest, TheFirstToComeMakeTheStepAndTheLateOneIsTold) {
-  TokenProtocol protocol = started({.workers = 3, .aggregate = 2});
+  TokenProtocol protocol = started(3, {.replicas_to_aggregate = 2});
   for (const int worker : {0, 1, 2}) EXPECT_EQ(protocol.take_token(worker), 0);
   EXPECT_TRUE(protocol.offer(2).is_accepted);
   EXPECT_FALSE(protocol.may_take());
@@ -49,7 +49,7 @@ TEST(TokenProtocolTest, TheFirstToComeMakeTheStepAndTheLateOneIsTold) {
 // TensorFlow's fast workers take the token of the slow one, compute a second gradient of the same step, and come late
 // with it.
 TEST(TokenProtocolTest, NobodySpendsTheTokenOfASlowWorker) {
-  TokenProtocol protocol = started({.workers = 3, .aggregate = 2});
+  TokenProtocol protocol = started(3, {.replicas_to_aggregate = 2});
   (void)protocol.take_token(2);  // and computes for ever
   for (int step = 0; step < 50; ++step) {
     EXPECT_TRUE(compute(protocol, 0).is_accepted);
@@ -61,7 +61,7 @@ TEST(TokenProtocolTest, NobodySpendsTheTokenOfASlowWorker) {
 }
 
 TEST(TokenProtocolTest, FewerWorkersGiveSeveralEachAndTheFasterOneMore) {
-  TokenProtocol protocol = started({.workers = 2, .aggregate = 5});
+  TokenProtocol protocol = started(2, {.replicas_to_aggregate = 5});
   for (int i = 0; i < 4; ++i) EXPECT_TRUE(compute(protocol, 0).is_accepted);
   EXPECT_EQ(protocol.take_token(0), std::nullopt) << "the last token is worker 1's own";
   (void)protocol.take_token(1);
@@ -72,7 +72,7 @@ TEST(TokenProtocolTest, FewerWorkersGiveSeveralEachAndTheFasterOneMore) {
 }
 
 TEST(TokenProtocolTest, TheQuorumFollowsWhoLeavesAndWhoComes) {
-  TokenProtocol protocol = started({.workers = 3, .aggregate = 3});
+  TokenProtocol protocol = started(3, {.replicas_to_aggregate = 3});
   (void)compute(protocol, 0);
   (void)compute(protocol, 1);
   protocol.die(2);
@@ -82,13 +82,13 @@ TEST(TokenProtocolTest, TheQuorumFollowsWhoLeavesAndWhoComes) {
   EXPECT_EQ(protocol.quorum(), 3);
   EXPECT_EQ(protocol.take_token(2), 1);
 
-  TokenProtocol several = started({.workers = 2, .aggregate = 5});
+  TokenProtocol several = started(2, {.replicas_to_aggregate = 5});
   several.leave(0);
   EXPECT_EQ(several.quorum(), 5) << "the other gives them all";
 }
 
 TEST(TokenProtocolTest, TheTokenOfADeadWorkerIsAnothers) {
-  TokenProtocol protocol = started({.workers = 2, .aggregate = 4});
+  TokenProtocol protocol = started(2, {.replicas_to_aggregate = 4});
   (void)protocol.take_token(0);
   (void)compute(protocol, 1);
   (void)compute(protocol, 1);
@@ -101,7 +101,7 @@ TEST(TokenProtocolTest, TheTokenOfADeadWorkerIsAnothers) {
 }
 
 TEST(TokenProtocolTest, WhatIsThereWhenTheLastLeavesIsAStep) {
-  TokenProtocol protocol = started({.workers = 1, .aggregate = 3});
+  TokenProtocol protocol = started(1, {.replicas_to_aggregate = 3});
   (void)compute(protocol, 0);
   EXPECT_FALSE(protocol.may_take());
   protocol.leave(0);
@@ -109,7 +109,7 @@ TEST(TokenProtocolTest, WhatIsThereWhenTheLastLeavesIsAStep) {
 }
 
 TEST(TokenProtocolTest, WhoRestsIsNotCountedOnUntilAllHaveRested) {
-  TokenProtocol protocol = started({.workers = 3, .aggregate = 3});
+  TokenProtocol protocol = started(3, {.replicas_to_aggregate = 3});
   (void)protocol.take_token(0);
   protocol.rest(0);
   EXPECT_EQ(protocol.quorum(), 2);
@@ -125,7 +125,7 @@ TEST(TokenProtocolTest, WhoRestsIsNotCountedOnUntilAllHaveRested) {
 // Three of four are there, so one token would do; but all may be waiting for each other to go on.
 TEST(TokenProtocolTest, AfterARestEverybodyHasAToken) {
   for (const Tokens tokens : {Tokens::kOwn, Tokens::kShared}) {
-    TokenProtocol protocol = started({.workers = 3, .aggregate = 4, .tokens = tokens});
+    TokenProtocol protocol = started(3, {.replicas_to_aggregate = 4, .tokens = tokens});
     for (const int worker : {0, 1, 2}) {
       if (!protocol.has_token(worker)) (void)protocol.take_token(worker);
       (void)protocol.offer(worker);
@@ -136,7 +136,7 @@ TEST(TokenProtocolTest, AfterARestEverybodyHasAToken) {
 }
 
 TEST(TokenProtocolTest, ARestKeepsWhatWasGivenToTheOpenStep) {
-  TokenProtocol protocol = started({.workers = 1, .aggregate = 3});
+  TokenProtocol protocol = started(1, {.replicas_to_aggregate = 3});
   (void)compute(protocol, 0);
   (void)protocol.take_token(0);
   protocol.rest(0);
@@ -148,7 +148,7 @@ TEST(TokenProtocolTest, ARestKeepsWhatWasGivenToTheOpenStep) {
 
 // As TensorFlow: first gradients take no token, any worker any token, and tokens age in the queue.
 TEST(TokenProtocolTest, SharedTokensAreThoseOfTensorFlow) {
-  TokenProtocol protocol = started({.workers = 2, .aggregate = 2, .tokens = Tokens::kShared});
+  TokenProtocol protocol = started(2, {.replicas_to_aggregate = 2, .tokens = Tokens::kShared});
   EXPECT_EQ(protocol.queued(), 2) << "initial tokens";
   EXPECT_TRUE(protocol.offer(0).is_accepted);
   EXPECT_EQ(protocol.take_token(0), 0);
@@ -162,7 +162,7 @@ TEST(TokenProtocolTest, SharedTokensAreThoseOfTensorFlow) {
 
 TEST(TokenProtocolTest, WholeStepsDropWhatComesOnTop) {
   for (const Acceptance acceptance : {Acceptance::kWhole, Acceptance::kPerVariable}) {
-    TokenProtocol protocol = started({.workers = 2, .aggregate = 1, .acceptance = acceptance});
+    TokenProtocol protocol = started(2, {.replicas_to_aggregate = 1, .acceptance = acceptance});
     for (const int worker : {0, 1}) (void)protocol.take_token(worker);
     (void)protocol.offer(0);
     EXPECT_EQ(protocol.offer(1).is_accepted, acceptance == Acceptance::kPerVariable);
@@ -173,7 +173,7 @@ TEST(TokenProtocolTest, WholeStepsDropWhatComesOnTop) {
 }
 
 TEST(TokenProtocolTest, ACompleteStepHasNoTokensMore) {
-  TokenProtocol protocol = started({.workers = 2, .aggregate = 1});
+  TokenProtocol protocol = started(2, {.replicas_to_aggregate = 1});
   (void)compute(protocol, 0);
   EXPECT_EQ(protocol.take_token(1), std::nullopt);
   (void)protocol.take();
@@ -184,13 +184,13 @@ TEST(TokenProtocolTest, ACompleteStepHasNoTokensMore) {
 
 TEST(TokenProtocolTest, NumbersOutOfRangeAreAllNamed) {
   try {
-    (void)TokenProtocol({.workers = 0, .aggregate = 0});
+    (void)TokenProtocol(2, {.replicas_to_aggregate = 0, .total_num_replicas = 0});
     FAIL();
   } catch (const ConfigError& error) {
-    EXPECT_THAT(error.what(), ::testing::AllOf(HasSubstr("0 workers"), HasSubstr("replicas_to_aggregate")));
+    EXPECT_THAT(error.what(), ::testing::AllOf(HasSubstr("total_num_replicas"), HasSubstr("replicas_to_aggregate")));
   }
   try {
-    (void)TokenProtocol({.workers = 2, .aggregate = 5, .initial_tokens = 2, .tokens = Tokens::kShared});
+    (void)TokenProtocol(2, {.replicas_to_aggregate = 5, .tokens = Tokens::kShared, .initial_tokens = 2});
     FAIL();
   } catch (const ConfigError& error) {
     EXPECT_THAT(error.what(), HasSubstr("2 given, 3 needed"));
@@ -198,7 +198,7 @@ TEST(TokenProtocolTest, NumbersOutOfRangeAreAllNamed) {
 }
 
 TEST(TokenProtocolTest, TheStepIsNotSetBack) {
-  TokenProtocol protocol({.workers = 1, .aggregate = 1});
+  TokenProtocol protocol(1, {.replicas_to_aggregate = 1});
   protocol.set_step(7);
   EXPECT_THROW(protocol.set_step(6), InvariantError);
   protocol.join(0);
@@ -209,7 +209,7 @@ TEST(TokenProtocolTest, TheStepIsNotSetBack) {
 
 // What was accepted for the step after it is not in a record, what is being applied is.
 TEST(TokenProtocolTest, ARecordHasTheStepThatIsTakenAndNoLater) {
-  TokenProtocol protocol = started({.workers = 2, .aggregate = 1});
+  TokenProtocol protocol = started(2, {.replicas_to_aggregate = 1});
   EXPECT_EQ(protocol.record().step, 0);
   for (const int worker : {0, 1}) (void)protocol.take_token(worker);
   (void)protocol.offer(0);
@@ -228,12 +228,12 @@ TEST(TokenProtocolTest, ARecordHasTheStepThatIsTakenAndNoLater) {
 }
 
 TEST(TokenProtocolTest, ARestoredProtocolGoesOnWithTheStepTheTotalsAndTheSequences) {
-  TokenProtocol first = started({.workers = 2, .aggregate = 2});
+  TokenProtocol first = started(2, {.replicas_to_aggregate = 2});
   for (const int worker : {0, 1}) (void)compute(first, worker);
   (void)make_step(first);
   const TokenProtocol::Record record = first.record();
   (void)compute(first, 0);  // and this is lost with the first
-  TokenProtocol second({.workers = 2, .aggregate = 2});
+  TokenProtocol second(2, {.replicas_to_aggregate = 2});
   second.restore(record);
   second.recall(0, 2, 0);
   second.join(0);
