@@ -12,7 +12,6 @@
 #include "tandem/learner/loss.h"
 #include "tandem/model/shard_random.h"
 #include "tandem/sync/replica.h"
-#include "tandem/sync/staleness_totals.h"
 #include "tandem/sync/strategy.h"
 
 namespace tandem::learner {

@@ -1,11 +1,25 @@
 #include "tandem/sync/replicated.h"
 
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+
 #include "tandem/concurrency/trace.h"
 #include "tandem/model/files/named_copy.h"
 #include "tandem/sync/replica_state.h"
 
 namespace tandem::sync {
+namespace {
 
+std::string state_name(const model::PartialMoment& moment) { return kOptimizerState + moment.name; }
+
+}  // namespace
+
+Replicated::Replicated(Replica& replica, comm::Group& group, const MeanOptions& options, Ownership ownership)
+    : replica_(replica), group_(group), ownership_(std::move(ownership)), mean_(replica, group, options) {
+  if (!ownership_.empty()) replica.optimizer().keep_only(elements_of(ownership_, group.rank()));
+}
+
+// Moments of which each replica keeps a part are not broadcast: each part has one holder and is right where it is.
 void Replicated::begin(const Limits& limits) {
   require_same_model(replica_, group_, limits);
   broadcast_state(replica_, group_, 0, limits);
@@ -14,25 +28,65 @@ void Replicated::begin(const Limits& limits) {
 
 StepReport Replicated::step(double lr_factor, const Limits& limits) {
   const MeanGradient mean = mean_.form(lr_factor, steps_, limits);
-  const Span span("optimizer");
-  replica_.optimizer().step(mean_.sums(), mean.scale, mean.lr_factor);
-  return report_of(mean, ++steps_);
+  const Clock::time_point start = Clock::now();
+  update(mean, limits);
+  StepReport report = report_of(mean, ++steps_);
+  if (!ownership_.empty()) report.wait_seconds += seconds_since(start);
+  return report;
+}
+
+void Replicated::update(const MeanGradient& mean, const Limits& limits) {
+  {
+    const Span span("optimizer");
+    replica_.optimizer().step(mean_.sums(), mean.scale, mean.lr_factor);
+  }
+  if (ownership_.empty()) return;
+  const Span span("sync");
+  for (std::size_t b = 0; b < ownership_.size(); ++b) {
+    if (!ownership_[b].empty()) group_.share_parts(replica_.parameters().buffers()[b].values, ownership_[b], limits);
+  }
 }
 
 void Replicated::leave(const Limits& limits) {
   while (const std::optional<MeanGradient> mean = mean_.form_without_mine(steps_, limits)) {
-    replica_.optimizer().step(mean_.sums(), mean->scale, mean->lr_factor);
+    update(*mean, limits);
     ++steps_;
   }
 }
 
-model::NamedTensors Replicated::whole_state(const Limits& limits) {
-  require_same_state(replica_, group_, kNoStateOfDrifted, limits);
-  return replica_.placement().local == 0 ? replica_.named_state() : model::NamedTensors{};
+std::vector<model::PartialMoment> Replicated::partial_moments() {
+  return ownership_.empty() ? std::vector<model::PartialMoment>{} : replica_.optimizer().partial_moments();
 }
 
+model::NamedTensors Replicated::whole_state(const Limits& limits) {
+  require_same_state(replica_, group_, kNoStateOfDrifted, limits);
+  const at::NoGradGuard no_grad;
+  const bool is_asked = replica_.placement().local == 0;
+  model::NamedTensors whole = is_asked ? replica_.named_state() : model::NamedTensors{};
+  for (const model::PartialMoment& moment : partial_moments()) {
+    const at::Tensor flat = at::zeros_like(replica_.parameters().buffers()[moment.buffer].values);
+    comm::unpack(moment.kept, flat, ownership_[moment.buffer], group_.rank());
+    group_.share_parts(flat, ownership_[moment.buffer], limits);
+    if (is_asked) whole.emplace_back(state_name(moment), flat.cpu());
+  }
+  return whole;
+}
+
+// A moment of which this replica keeps a part is read whole, behind the live tensors, and its part taken from there.
 void Replicated::load_whole_state(const model::NamedTensors& state) {
-  model::copy_named(state, replica_.named_state());
+  const at::NoGradGuard no_grad;
+  model::NamedTensors live = replica_.named_state();
+  const std::vector<model::PartialMoment> moments = partial_moments();
+  const std::size_t first = live.size();
+  for (const model::PartialMoment& moment : moments) {
+    const at::Tensor& values = replica_.parameters().buffers()[moment.buffer].values;
+    live.emplace_back(state_name(moment), at::empty(values.sizes(), values.options().device(at::kCPU)));
+  }
+  model::copy_named(state, live);
+  for (std::size_t i = 0; i < moments.size(); ++i) {
+    at::Tensor kept = moments[i].kept;
+    kept.copy_(comm::packed(live[first + i].second, ownership_[moments[i].buffer], group_.rank()));
+  }
   if (replica_.has_optimizer()) replica_.optimizer().state_changed();
 }
 

@@ -1,13 +1,27 @@
-// sync/replicated.h: synchronous data parallelism, every replica with all parameters and its own optimizer state.
+// sync/replicated.h: synchronous data parallelism in lockstep: every replica has all parameters and takes part in each
+// step.
 //
-// Each step the mean gradient over all shards of the run is formed once (gradient_mean.h); then every replica makes the
-// same update. State is therefore bit-identical on all replicas, and on any number of them; whole_state() looks whether
-// it is, and throws RunError naming tensor and replicas where something has changed it elsewhere. As tensorpack's
-// SyncMultiGPUReplicatedBuilder, whose sum in place of the average is Divisor::kShard, and RLlib's
-// LocalSyncParallelOptimizer, whose average over the towers that have a gradient is Divisor::kPresent.
+// Each step the mean gradient over all shards of the run is formed once, on all replicas (gradient_mean.h): norm and
+// clipping take the whole of it. Then the parameters are updated, in one of two ways:
+//
+// - Every replica makes the same update and keeps all optimizer state. As tensorpack's SyncMultiGPUReplicatedBuilder,
+//   whose sum in place of the average is Divisor::kShard, and RLlib's LocalSyncParallelOptimizer, whose average over
+//   the towers that have a gradient is Divisor::kPresent.
+// - Each element of the parameters has one owner (ownership.h), which alone keeps optimizer state for it, updates it
+// and
+//   gives its new value to all. Step counts of parameters, and all of sparse buffers, are kept and updated by every
+//   replica. This is DividedOptions and ParameterServerOptions.
+//
+// Parameters and optimizer state have the same bits in both ways, on all replicas and on any number of them, unless
+// Optimizer::keep_at() has an update made on another kind of device. whole_state() compares the replicas, and throws
+// RunError naming tensor and replicas where something else has changed them.
+//
+// Threads: see Strategy. Errors: those of Strategy; with owners, the failure of a peer leaves some parameters updated
+// and some not.
 #pragma once
 #include "tandem/comm/group.h"
 #include "tandem/sync/mean/gradient_mean.h"
+#include "tandem/sync/ownership.h"
 #include "tandem/sync/replica.h"
 #include "tandem/sync/strategy.h"
 
@@ -15,24 +29,29 @@ namespace tandem::sync {
 
 class Replicated final : public Strategy {
  public:
-  /// Neither `replica` nor `group` is owned; the group's members are the run's replicas in order.
-  /// Throws ConfigError when max_grad_norm is not positive.
-  Replicated(Replica& replica, comm::Group& group, const MeanOptions& options)
-      : replica_(replica), group_(group), mean_(replica, group, options) {}
+  /// Neither `replica` nor `group` is owned; the group's members are the run's replicas in order. `ownership`: the same
+  /// on all members, for a replica whose optimizer was not used yet; empty: every replica updates everything. Throws
+  /// ConfigError when max_grad_norm is not positive.
+  Replicated(Replica& replica, comm::Group& group, const MeanOptions& options, Ownership ownership = {});
 
   void begin(const Limits& limits) override;
   void open(int shard) override { mean_.open(shard); }
   void close(double weight, double loss) override { mean_.close(weight, loss); }
   StepReport step(double lr_factor, const Limits& limits) override;
   /// Takes part in the others' steps until all have left, so its state stays equal to theirs. `limits` are for all of
-  /// those together.
+  /// those steps together.
   void leave(const Limits& limits) override;
+  /// With owners, a replica holds the whole of one moment at a time beside the state in one piece.
   [[nodiscard]] model::NamedTensors whole_state(const Limits& limits) override;
   void load_whole_state(const model::NamedTensors& state) override;
 
  private:
+  void update(const MeanGradient& mean, const Limits& limits);
+  [[nodiscard]] std::vector<model::PartialMoment> partial_moments();
+
   Replica& replica_;
   comm::Group& group_;
+  const Ownership ownership_;
   GradientMean mean_;
   std::int64_t steps_ = 0;
 };

@@ -1,31 +1,42 @@
 #include "tandem/sync/strategies.h"
 
+#include "tandem/sync/replicated.h"
+#include "tandem/sync/variables/asynchronous.h"
+#include "tandem/sync/variables/sync_replicas.h"
+
 namespace tandem::sync {
 namespace {
 
-std::unique_ptr<Strategy> make(const ReplicatedOptions& options, Replica& replica, comm::Group& group) {
+using Made = std::unique_ptr<Strategy>;
+
+Made make(const ReplicatedOptions& options, Replica& replica, comm::Group& group) {
   return std::make_unique<Replicated>(replica, group, options.mean);
 }
 
-std::unique_ptr<Strategy> make(const DividedOptions& options, Replica& replica, comm::Group& group) {
-  return std::make_unique<Divided>(replica, group, options);
+Made make(const DividedOptions& options, Replica& replica, comm::Group& group) {
+  return std::make_unique<Replicated>(replica, group, options.mean, divide_equally(replica.parameters(), group.size()));
 }
 
-std::unique_ptr<Strategy> make(const ParameterServerOptions& options, Replica& replica, comm::Group& group) {
-  return std::make_unique<ParameterServer>(replica, group, options);
+// Tables of sparse gradients stay on the device: they have no owner.
+Made make(const ParameterServerOptions& options, Replica& replica, comm::Group& group) {
+  const int servers = options.servers == Servers::kAll ? group.size() : 1;
+  Made made = std::make_unique<Replicated>(replica, group, options.mean, place_by_load(replica.parameters(), servers));
+  if (options.variables == Variables::kOnCpu && !replica.placement().device.is_cpu())
+    replica.optimizer().keep_at(at::kCPU);
+  return made;
 }
 
-std::unique_ptr<Strategy> make(const AsynchronousOptions& options, Replica& replica, comm::Group& group) {
+Made make(const AsynchronousOptions& options, Replica& replica, comm::Group& group) {
   return std::make_unique<Asynchronous>(replica, group, options);
 }
 
-std::unique_ptr<Strategy> make(const SyncReplicasOptions& options, Replica& replica, comm::Group& group) {
+Made make(const SyncReplicasOptions& options, Replica& replica, comm::Group& group) {
   return std::make_unique<SyncReplicas>(replica, group, options);
 }
 
 }  // namespace
 
-std::unique_ptr<Strategy> make_strategy(const StrategyOptions& options, Replica& replica, comm::Group& group) {
+Made make_strategy(const StrategyOptions& options, Replica& replica, comm::Group& group) {
   return std::visit([&](const auto& each) { return make(each, replica, group); }, options);
 }
 

@@ -13,6 +13,7 @@
 // leave() may wait for peers until `limits`. Errors: PeerLost, DeadlineExceeded or GroupAborted when a peer fails,
 // RunError for gradients that are not finite; the parameters are then those of the last finished step.
 #pragma once
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -40,6 +41,25 @@ struct StepReport {
   // came too late for, as `step` counts it; and how many gradients of how many it had then, or was made of.
   std::int64_t part_of = 0;
   std::int64_t gradients = 1, of_gradients = 1;
+};
+
+/// What became of a replica's gradients over many steps.
+struct StalenessTotals {
+  std::int64_t offered = 0, dropped = 0;  // gradients; the rest was applied
+  std::int64_t sum = 0, most = 0;         // staleness of all that were offered
+  double wait_seconds = 0;                // in steps, for others and for the sums
+
+  void add(const StepReport& step) {
+    wait_seconds += step.wait_seconds;
+    if (step.weight == 0) return;  // nothing was offered
+    ++offered;
+    dropped += step.verdict == Verdict::kDropped ? 1 : 0;
+    sum += step.staleness;
+    most = std::max(most, step.staleness);
+  }
+  [[nodiscard]] double mean() const {
+    return offered == 0 ? 0 : static_cast<double>(sum) / static_cast<double>(offered);
+  }
 };
 
 class Strategy {

@@ -3,11 +3,46 @@
 #include <ATen/ATen.h>
 
 #include <tuple>
+#include <utility>
 
 #include "tandem/base/check.h"
+#include "tandem/base/error.h"
+#include "tandem/base/rethrow.h"
 #include "tandem/concurrency/trace.h"
 
 namespace tandem::sync {
+namespace {
+
+constexpr const char* kTotals = "the sum of the rows of all ranks: ";
+
+}  // namespace
+
+EarlyUpdate::EarlyUpdate(Replica& replica, comm::Group& group)
+    : replica_(replica), group_(group), totals_(at::zeros({2}, at::kDouble)) {}
+
+void EarlyUpdate::start_totals(double weight, double left) {
+  TANDEM_CHECK(!pending_, "a step's weight before the last one's was waited for");
+  auto* totals = totals_.mutable_data_ptr<double>();
+  totals[0] = weight;
+  totals[1] = left;
+  try {
+    pending_ = group_.start_all_reduce(totals_);
+  } catch (const RunError&) {
+    rethrow_with(kTotals);
+  }
+}
+
+EarlyUpdate::Totals EarlyUpdate::wait_for_totals(const Limits& limits) {
+  TANDEM_CHECK(pending_, "a step's weight that was not offered");
+  comm::Pending pending = *std::exchange(pending_, std::nullopt);
+  try {
+    pending.wait(limits);
+  } catch (const RunError&) {
+    rethrow_with(kTotals);
+  }
+  const auto* totals = totals_.const_data_ptr<double>();
+  return {.weight = totals[0], .left = totals[1]};
+}
 
 MeanGradient EarlyUpdate::step(GradientMean& gradients, double lr_factor, std::int64_t step, const Limits& limits) {
   model::Optimizer& optimizer = replica_.optimizer();
@@ -36,7 +71,7 @@ MeanGradient EarlyUpdate::step(GradientMean& gradients, double lr_factor, std::i
 
 void EarlyUpdate::begin(double lr_factor, const Limits& limits) {
   scale_.reset();
-  const StepWeight::Total total = weight_.wait(limits);
+  const Totals total = wait_for_totals(limits);
   if (total.left > 0 || !(total.weight > 0) || !replica_.placement().device.is_cpu()) return;
   scale_ = 1 / total.weight;
   replica_.optimizer().begin_parts(*scale_, lr_factor);
@@ -68,14 +103,15 @@ void EarlyUpdate::summed(const model::FlatParameters::Gradients& sums, const Buc
 }
 
 MeanGradient EarlyUpdate::form(GradientMean& gradients, std::int64_t step, const Limits& limits) {
-  return gradients.form(1, step, limits, {.on_started = [&] { std::ignore = weight_.wait(limits); }, .on_summed = {}});
+  return gradients.form(1, step, limits,
+                        {.on_started = [&] { std::ignore = wait_for_totals(limits); }, .on_summed = {}});
 }
 
 std::optional<MeanGradient> EarlyUpdate::form_without_mine(GradientMean& gradients, std::int64_t step,
                                                            const Limits& limits) {
-  weight_.offer_nothing();
+  start_totals(0, 1);
   return gradients.form_without_mine(step, limits,
-                                     {.on_started = [&] { std::ignore = weight_.wait(limits); }, .on_summed = {}});
+                                     {.on_started = [&] { std::ignore = wait_for_totals(limits); }, .on_summed = {}});
 }
 
 }  // namespace tandem::sync

@@ -1,7 +1,7 @@
 // sync/early_update.h: a step that updates the parameters of each piece of a bucket of gradients as soon as its sum
 // over the ranks is in place, while later ones are still on the wire.
 //
-// The mean is known with the sum: what it is divided by was summed first (step_weight.h). Parameters that this rank's
+// The mean is known with the sum: what it is divided by was summed first (see offer()). Parameters that this rank's
 // loss reached are present for sure, so a bucket of only such parameters is updated piece by piece; the others when all
 // flags are there. The bits are those of one update at the end, and the same on all ranks, whichever of them updates
 // what early. A step in which ranks have left is updated at the end, because they take the factor of the learning rate
@@ -15,13 +15,14 @@
 //
 // Threads: single-thread, the replica's. Blocking: step() and form...() wait for all ranks until `limits`.
 #pragma once
+#include <ATen/core/Tensor.h>
+
 #include <cstdint>
 #include <optional>
 #include <vector>
 
 #include "tandem/comm/group.h"
 #include "tandem/sync/mean/gradient_mean.h"
-#include "tandem/sync/mean/step_weight.h"
 #include "tandem/sync/replica.h"
 
 namespace tandem::sync {
@@ -29,10 +30,12 @@ namespace tandem::sync {
 class EarlyUpdate {
  public:
   /// Neither is owned; `replica` has an optimizer.
-  EarlyUpdate(Replica& replica, comm::Group& group) : replica_(replica), weight_(group) {}
+  EarlyUpdate(Replica& replica, comm::Group& group);
 
-  /// Before the first of the step's gradients travels, on all ranks: the rows of all its passes on this one.
-  void offer(double weight) { weight_.offer(weight); }
+  /// Before the first of the step's gradients travels, on all ranks: the rows of all its passes on this rank. Their sum
+  /// is the first of a step, so it is there when the first gradients are. It has the bits of the weight that is summed
+  /// with the gradients (Tally).
+  void offer(double weight) { start_totals(weight, 0); }
 
   /// After the last pass: forms the mean gradient and updates all parameters with it. Fails as GradientMean::form().
   [[nodiscard]] MeanGradient step(GradientMean& gradients, double lr_factor, std::int64_t step, const Limits& limits);
@@ -43,12 +46,21 @@ class EarlyUpdate {
                                                               const Limits& limits);
 
  private:
+  // Rows that all ranks together have in a step, and ranks that have left. Waited for when all of the step's sums are
+  // started, since others wait for what is not, and before any other sum is waited for.
+  struct Totals {
+    double weight = 0, left = 0;
+  };
+  void start_totals(double weight, double left);
+  [[nodiscard]] Totals wait_for_totals(const Limits& limits);
   void begin(double lr_factor, const Limits& limits);
   void take_presence(const model::FlatParameters::Gradients& mine);
   void summed(const model::FlatParameters::Gradients& sums, const BucketExchange::Piece& piece);
 
   Replica& replica_;
-  StepWeight weight_;
+  comm::Group& group_;
+  const at::Tensor totals_;                 // float64 [2]: Totals
+  std::optional<comm::Pending> pending_;    // the sum of `totals_`, from its start to its wait
   std::vector<std::vector<char>> present_;  // on this rank, by buffer and slot
   std::optional<double> scale_;             // from the sums to the mean; none where the update comes at the end
 };

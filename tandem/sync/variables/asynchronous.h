@@ -15,48 +15,32 @@
 // process died without leaving, naming it.
 #pragma once
 #include <memory>
-#include <optional>
-#include <string>
 
 #include "tandem/comm/group.h"
 #include "tandem/sync/mean/gradient_mean.h"
 #include "tandem/sync/replica.h"
-#include "tandem/sync/strategy.h"
 #include "tandem/sync/strategy_options.h"
-#include "tandem/sync/variables/variable_member.h"
+#include "tandem/sync/variables/served_strategy.h"
 
 namespace tandem::sync {
 
-class Asynchronous final : public Strategy {
+class Asynchronous final : public ServedStrategy {
  public:
   /// Neither is owned; the group's members are the run's replicas in order, and all give the same options. Throws
   /// ConfigError when a number is out of range.
   Asynchronous(Replica& replica, comm::Group& group, const AsynchronousOptions& options);
 
-  /// After steps all take the shared variables; before the first one, or after load_whole_state(), those of replica 0.
   void begin(const Limits& limits) override;
   void open(int shard) override;
   void close(double weight, double loss) override;
   StepReport step(double lr_factor, const Limits& limits) override;
-  /// The others go on without this replica; returns when all have left, with the same state everywhere. begin() starts
-  /// anew.
-  void leave(const Limits& limits) override;
-
-  /// Brings every replica to the shared variables first.
-  [[nodiscard]] model::NamedTensors whole_state(const Limits& limits) override;
-  /// Replica 0's becomes the shared variables' at the next step, begin(), leave() or whole_state(), which waits for
-  /// all.
-  void load_whole_state(const model::NamedTensors& state) override;
-  void abort(const std::string& why) override;
-  [[nodiscard]] std::optional<GradientAccount> take_account() override { return member_.take_account(); }
 
  private:
-  Replica& replica_;
-  comm::Group& group_;
+  [[nodiscard]] std::shared_ptr<VariableService> make_variables() override;
+
   const AsynchronousOptions options_;
   const std::unique_ptr<comm::Group> alone_;  // this replica's own gradients are summed over its shards
   GradientMean mean_;
-  VariableMember member_;
   double weight_ = 0;  // of the shards that were closed since the last step
 };
 

@@ -94,16 +94,16 @@ class FollowingLink final : public VariableLink {
       ++rounds_without;
       for (int replica = 0; replica < succession_.size(); ++replica) {
         if (dead.contains(replica)) continue;
-        std::optional<Succession::Whereabouts> place = Succession::Whereabouts::kUndecided;
+        std::optional<VariableRequest> place = kUndecided;
         try {
           place = succession_.ask_where(replica, to_answer(limits));
         } catch (const DeadlineExceeded&) {  // NOLINT(bugprone-empty-catch): it is silent, so nothing is decided
         }
-        if (place == Succession::Whereabouts::kHere) {
+        if (place == kHere) {
           if (const std::optional<Outcome> fate = recall_from(replica, limits)) return *fate;
         }
         if (!place) dead.insert(replica);
-        if (place == Succession::Whereabouts::kHere || place == Succession::Whereabouts::kUndecided) rounds_without = 0;
+        if (place == kHere || place == kUndecided) rounds_without = 0;
       }
       wait_a_little(limits);
     }
@@ -130,20 +130,12 @@ class FollowingLink final : public VariableLink {
 
   // Nothing when they are no longer there.
   std::optional<Outcome> recall_from(int replica, const Limits& limits) {
-    std::unique_ptr<VariableLink> link;
+    auto link = if_there([&] { return link_to(replica, limits); });
+    if (!link) return std::nullopt;  // it has died since it answered
     try {
-      link = link_to(replica, limits);
-    } catch (const GroupAborted&) {
-      throw;
-    } catch (const DeadlineExceeded&) {
-      throw;
-    } catch (const RunError&) {  // it has died since it answered
-      return std::nullopt;
-    }
-    try {
-      std::optional<Outcome> fate = link->recall(told_, limits);
+      std::optional<Outcome> fate = (*link)->recall(told_, limits);
       if (!fate) return std::nullopt;
-      link_ = std::move(link);
+      link_ = *std::move(link);
       owner_ = replica;
       return fate;
     } catch (const PeerLost& lost) {

@@ -8,7 +8,7 @@
 
 #include "tandem/base/check.h"
 #include "tandem/base/summation_tree.h"
-#include "tandem/sync/mean/sparse_rows.h"
+#include "tandem/sync/mean/sparse_sum.h"
 
 namespace tandem::sync {
 namespace {

@@ -7,7 +7,7 @@
 #include <torch/types.h>
 
 #include "tandem/base/error.h"
-#include "tandem/sync/mean/sparse_rows.h"
+#include "tandem/sync/mean/sparse_sum.h"
 
 namespace tandem::sync {
 namespace {

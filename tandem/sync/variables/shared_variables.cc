@@ -21,60 +21,36 @@ bool SharedVariables::has_left(int replica) const { return ledger_.has_left(repl
 
 void SharedVariables::exchange(const Offer& offer, const model::FlatParameters::Gradients* gradients,
                                const Limits& limits, const Read& read) {
-  StalenessLedger::Entry entry;
-  if (gradients == nullptr) {
-    pass(offer.replica);
-  } else {
-    entry = push(offer, *gradients);
-  }
-  await_turn(offer.replica, limits);
-  const Outcome outcome{.verdict = entry.is_applied ? Verdict::kApplied : Verdict::kDropped,
-                        .staleness = entry.staleness};
-  pull(offer.replica, [&](const std::vector<model::FlatBuffer>& values) { read(outcome, values); });
-}
-
-StalenessLedger::Entry SharedVariables::push(const Offer& offer, const model::FlatParameters::Gradients& gradients) {
-  StalenessLedger::Entry entry;
+  Outcome outcome;
   {
     const MutexLock lock(mutex_);
     require_whole();
-    entry = ledger_.offer(offer.replica);
-    if (entry.is_applied) {
-      home_.optimizer().set_learning_rate(offer.learning_rate);
-      home_.optimizer().step(gradients, offer.scale, offer.lr_factor);
-      const double rows = offer.tally.weight;
-      sizes_.add({.steps = 1, .gradients = {1, 1, 1}, .rows = {rows, rows, rows}});
-    }
+    if (gradients == nullptr)
+      ledger_.pass(offer.replica);
+    else
+      outcome = apply(offer, *gradients);
   }
   tell_all();
-  return entry;
-}
-
-void SharedVariables::pass(int replica) {
-  {
-    const MutexLock lock(mutex_);
-    require_whole();
-    ledger_.pass(replica);
-  }
-  tell_all();
-}
-
-void SharedVariables::await_turn(int replica, const Limits& limits) {
   const MutexLock lock(mutex_);
   const auto who = [&]() TANDEM_REQUIRES(mutex_) {
     std::string slower;
-    for (const int other : ledger_.behind(replica)) slower += concat(slower.empty() ? "" : ", ", other);
-    return concat("replica ", replica, " waited for replica ", slower,
+    for (const int other : ledger_.behind(offer.replica)) slower += concat(slower.empty() ? "" : ", ", other);
+    return concat("replica ", offer.replica, " waited for replica ", slower,
                   ", which is further behind than the bound on staleness allows");
   };
-  wait_for([&]() TANDEM_REQUIRES(mutex_) { return ledger_.may_go_on(replica); }, who, limits);
+  wait_for([&]() TANDEM_REQUIRES(mutex_) { return ledger_.may_go_on(offer.replica); }, who, limits);
+  read(outcome, home_.parameters().buffers());
+  ledger_.pulled(offer.replica);
 }
 
-void SharedVariables::pull(int replica, const ReadValues& read) {
-  const MutexLock lock(mutex_);
-  require_whole();
-  read(home_.parameters().buffers());
-  ledger_.pulled(replica);
+Outcome SharedVariables::apply(const Offer& offer, const model::FlatParameters::Gradients& gradients) {
+  const StalenessLedger::Entry entry = ledger_.offer(offer.replica);
+  if (!entry.is_applied) return {.verdict = Verdict::kDropped, .staleness = entry.staleness};
+  home_.optimizer().set_learning_rate(offer.learning_rate);
+  home_.optimizer().step(gradients, offer.scale, offer.lr_factor);
+  const double rows = offer.tally.weight;
+  sizes_.add({.steps = 1, .gradients = {1, 1, 1}, .rows = {rows, rows, rows}});
+  return {.verdict = Verdict::kApplied, .staleness = entry.staleness};
 }
 
 void SharedVariables::leave(int replica) {

@@ -21,18 +21,8 @@ class SharedVariables final : public VariableService {
   /// Each gradient that is applied is a step.
   [[nodiscard]] GradientAccount take_account() override;
 
-  // The parts of exchange():
-  /// Applies the gradient, or drops it.
-  StalenessLedger::Entry push(const Offer& offer, const model::FlatParameters::Gradients& gradients);
-  /// A step without a gradient.
-  void pass(int replica);
-  /// Returns when the replica may begin its next step.
-  void await_turn(int replica, const Limits& limits);
-  /// Calls `read` with the flat values, which do not change until it returns. For the replica's next step.
-  using ReadValues = std::function<void(const std::vector<model::FlatBuffer>& values)>;
-  void pull(int replica, const ReadValues& read);
-
  private:
+  Outcome apply(const Offer& offer, const model::FlatParameters::Gradients& gradients) TANDEM_REQUIRES(mutex_);
   void start_anew(Replica& from) override TANDEM_REQUIRES(mutex_);
   [[nodiscard]] bool has_left(int replica) const override TANDEM_REQUIRES(mutex_);
   [[nodiscard]] std::vector<int> present() const override TANDEM_REQUIRES(mutex_) { return ledger_.present(); }

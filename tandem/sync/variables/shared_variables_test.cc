@@ -25,6 +25,13 @@ std::unique_ptr<Replica> make_replica(std::shared_ptr<torch::nn::Module> module,
   return std::make_unique<Replica>(place_on_cpu(replicas, replicas).front(), std::move(module), 1, optimizer, flat);
 }
 
+void read_nothing(const Outcome&, const std::vector<model::FlatBuffer>&) {}
+
+// A step of the replica without a gradient.
+void step_alone(SharedVariables& variables, int replica, const Limits& limits) {
+  variables.exchange({.replica = replica}, nullptr, limits, read_nothing);
+}
+
 // Writers add one to every element of tensors that are too large for one cache, a reader looks for elements that
 // differ.
 TEST(SharedVariablesTest, AReaderNeverSeesATensorHalfWritten) {
@@ -40,7 +47,8 @@ TEST(SharedVariablesTest, AReaderNeverSeesATensorHalfWritten) {
       model::FlatParameters::Gradients gradients = variables.make_gradients();
       gradients.flat[0].fill_(-1);
       for (int i = 0; i < kUpdates; ++i)
-        (void)variables.push({.replica = writer, .scale = 1, .learning_rate = 1, .lr_factor = 1}, gradients);
+        variables.exchange({.replica = writer, .scale = 1, .learning_rate = 1, .lr_factor = 1}, &gradients, {},
+                           read_nothing);
       --writing;
     });
   }
@@ -49,13 +57,14 @@ TEST(SharedVariablesTest, AReaderNeverSeesATensorHalfWritten) {
   bool is_over = false;
   while (!is_over) {
     is_over = writing == 0;
-    variables.pull(kWriters, [&](const std::vector<model::FlatBuffer>& values) {
-      const float* element = values[0].values.const_data_ptr<float>();
-      const float first = element[0];
-      for (std::int64_t i = 1; i < kElements; ++i) torn += element[i] == first ? 0 : 1;
-      moved += first == last ? 0 : 1;
-      last = first;
-    });
+    variables.exchange({.replica = kWriters}, nullptr, {},
+                       [&](const auto&, const std::vector<model::FlatBuffer>& values) {
+                         const float* element = values[0].values.const_data_ptr<float>();
+                         const float first = element[0];
+                         for (std::int64_t i = 1; i < kElements; ++i) torn += element[i] == first ? 0 : 1;
+                         moved += first == last ? 0 : 1;
+                         last = first;
+                       });
     ++reads;
   }
   EXPECT_EQ(torn, 0) << "in " << reads << " reads, of which " << moved << " saw new values";
@@ -98,7 +107,8 @@ TEST(SharedVariablesTest, TheUpdateIsThatOfTheReplicasOwnOptimizer) {
     // The head takes no part in the second step.
     ((step == 1 ? hidden.square().sum() : net.head(hidden).square().sum()) + net.exact.square().sum()).backward();
     replica->parameters().collect();
-    (void)variables.push({.replica = 0, .scale = 0.5, .learning_rate = 0.1, .lr_factor = 0.9}, gradients);
+    variables.exchange({.replica = 0, .scale = 0.5, .learning_rate = 0.1, .lr_factor = 0.9}, &gradients, {},
+                       read_nothing);
     replica->optimizer().step(gradients, 0.5, 0.9);
   }
   variables.store(*reader);
@@ -111,20 +121,20 @@ TEST(SharedVariablesTest, TheUpdateIsThatOfTheReplicasOwnOptimizer) {
 TEST(SharedVariablesTest, AWaitThatReachesItsDeadlineNamesWhoIsBehind) {
   const auto replica = make_replica(std::make_shared<Linear>(), 3, {model::SgdOptions{}});
   SharedVariables variables(*replica, {.wait_for_slower = 0});
-  variables.pass(0);
-  variables.pass(1);
-  variables.await_turn(2, within(30s));
+  EXPECT_THROW(step_alone(variables, 1, within(1ms)), DeadlineExceeded);
   try {
-    variables.await_turn(0, within(1ms));
+    step_alone(variables, 0, within(1ms));
     ADD_FAILURE() << "no exception";
   } catch (const DeadlineExceeded& error) {
-    EXPECT_THAT(error.what(), HasSubstr("replica 0 waited for replica 2"));
+    EXPECT_THAT(error.what(), HasSubstr("replica 0 waited for replica 2, which"));
   }
+  step_alone(variables, 2, within(30s));
   std::stop_source stop;
   stop.request_stop();
-  EXPECT_THROW(variables.await_turn(0, {.deadline = Deadline::infinite(), .stop = stop.get_token()}), GroupAborted);
+  EXPECT_THROW(step_alone(variables, 0, {.deadline = Deadline::infinite(), .stop = stop.get_token()}), GroupAborted);
+  variables.leave(1);
   variables.leave(2);
-  variables.await_turn(0, within(30s));
+  step_alone(variables, 0, within(30s));
 }
 
 TEST(SharedVariablesTest, ALossEndsAllWaitsUnlessWhoIsLostHasLeft) {
@@ -132,12 +142,11 @@ TEST(SharedVariablesTest, ALossEndsAllWaitsUnlessWhoIsLostHasLeft) {
   SharedVariables variables(*replica, {.wait_for_slower = 0});
   variables.leave(1);
   variables.lose(1, std::make_exception_ptr(PeerLost(1, "left")));
-  variables.pass(0);
-  std::jthread waits([&] { EXPECT_THROW(variables.await_turn(0, within(1min)), PeerLost); });
+  std::jthread waits([&] { EXPECT_THROW(step_alone(variables, 0, within(1min)), PeerLost); });
   variables.lose(2, std::make_exception_ptr(PeerLost(2, "died")));
   waits.join();
-  EXPECT_THROW(variables.pass(0), PeerLost);
-  EXPECT_THROW(variables.pull(0, [](const auto&) {}), PeerLost);
+  EXPECT_THROW(step_alone(variables, 0, within(1min)), PeerLost);
+  EXPECT_THROW(variables.leave(0), PeerLost);
 }
 
 }  // namespace

@@ -8,8 +8,6 @@
 #include "tandem/base/error.h"
 #include "tandem/base/text.h"
 #include "tandem/net/contact.h"
-#include "tandem/sync/variables/kept_message.h"
-#include "tandem/sync/variables/message_reader.h"
 
 namespace tandem::sync {
 namespace {
@@ -98,37 +96,19 @@ void Succession::set_standby(std::optional<int> standby) {
   standby_ = standby;
 }
 
-Succession::Whereabouts Succession::whereabouts() const {
-  switch (role()) {
-    case Role::kOwner:
-      return Whereabouts::kHere;
-    case Role::kStandby:
-    case Role::kSucceeding:
-      return Whereabouts::kUndecided;
-    case Role::kBystander:
-    case Role::kOver:
-      break;
-  }
-  return Whereabouts::kNotHere;
+VariableRequest Succession::whereabouts() const {
+  const Role now = role();
+  if (now == Role::kOwner) return kHere;
+  return now == Role::kStandby || now == Role::kSucceeding ? kUndecided : kNotHere;
 }
 
-std::optional<Succession::Whereabouts> Succession::ask_where(int replica, const Limits& limits) const {
+std::optional<VariableRequest> Succession::ask_where(int replica, const Limits& limits) const {
   if (replica == options_.me) return whereabouts();
-  std::optional<net::MessageClient> client;
+  const auto client = if_there(
+      [&] { return std::make_unique<net::MessageClient>(address(replica), asker(options_.me, size()), limits); });
+  if (!client) return std::nullopt;
   try {
-    client.emplace(address(replica), asker(options_.me, size()), limits);
-  } catch (const GroupAborted&) {
-    throw;
-  } catch (const DeadlineExceeded&) {
-    throw;
-  } catch (const RunError&) {
-    return std::nullopt;
-  }
-  try {
-    const std::uint32_t answer = client->call(kWhere, {}, limits).kind;
-    return answer == kHere        ? Whereabouts::kHere
-           : answer == kUndecided ? Whereabouts::kUndecided
-                                  : Whereabouts::kNotHere;
+    return static_cast<VariableRequest>((*client)->call(kWhere, {}, limits).kind);
   } catch (const PeerLost& lost) {
     if (lost.peer() != replica) throw;
     return std::nullopt;
@@ -175,7 +155,8 @@ PeerLost Succession::has_ended() const {
 void Succession::begin_step(const KeptRecord& record, const model::FlatParameters::Gradients& sums) {
   if (!client_) return;
   try {
-    client_->ask(kKeepStep, StepMessage(record, sums).parts(), patience());
+    const std::vector<std::byte> head = bytes_of(record);
+    client_->ask(kKeepStep, MessageParts(head, &sums).get(), patience());
   } catch (const PeerLost&) {
     lose_standby();
   } catch (const GroupAborted&) {
@@ -239,13 +220,14 @@ void Succession::appoint(const KeptRecord& record, const std::vector<at::Tensor>
   for (const int replica : candidates()) {
     if (gone_.contains(replica)) continue;  // by now
     try {
-      client_ = std::make_unique<net::MessageClient>(address(replica), options_.me, to_connect());
-    } catch (const GroupAborted&) {
-      throw;
+      auto client =
+          if_there([&] { return std::make_unique<net::MessageClient>(address(replica), options_.me, to_connect()); });
+      client_ = client ? *std::move(client) : nullptr;
     } catch (const DeadlineExceeded&) {  // its host does not answer: nobody else there will
       for (const int each : of_process_of(replica)) gone_.insert(each);
       continue;
-    } catch (const RunError&) {
+    }
+    if (!client_) {
       gone_.insert(replica);
       continue;
     }
@@ -271,13 +253,11 @@ bool Succession::give_whole(const KeptRecord& record, const std::vector<at::Tens
 std::optional<net::Message> Succession::answer(int member, const net::Message& request, const Limits& limits) {
   net::Message done{.kind = kDone, .patience = -1, .bytes = {}};
   switch (request.kind) {
-    case kWhere: {
-      const Whereabouts place = whereabouts();
-      done.kind = place == Whereabouts::kHere ? kHere : place == Whereabouts::kUndecided ? kUndecided : kNotHere;
+    case kWhere:
+      done.kind = whereabouts();
       break;
-    }
     case kRecall:
-      if (whereabouts() == Whereabouts::kHere) return fate_message(variables_->recall(member, read_recalled(request)));
+      if (whereabouts() == kHere) return fate_message(variables_->recall(member, read_value<Recalled>(request)));
       done.kind = kNotHere;
       break;
     case kKeepWhole:
@@ -371,13 +351,13 @@ std::vector<std::shared_ptr<net::Connection>> Succession::call_the_roll() {
     if (replica == options_.me || silent.contains(replica)) continue;
     const net::ServerAddress there = address(replica);
     try {
-      others.push_back(std::make_shared<net::Connection>(
-          net::dial(there.contact, {.member = roll_caller(options_.me, size())}, to_connect()), replica, there.name));
-    } catch (const GroupAborted&) {
-      throw;
+      const auto connection = if_there([&] {
+        return std::make_shared<net::Connection>(
+            net::dial(there.contact, {.member = roll_caller(options_.me, size())}, to_connect()), replica, there.name);
+      });
+      if (connection) others.push_back(*connection);
     } catch (const DeadlineExceeded&) {  // nor will others of its process answer
       for (const int each : of_process_of(replica)) silent.insert(each);
-    } catch (const RunError&) {  // NOLINT(bugprone-empty-catch): it is not there
     }
   }
   return others;

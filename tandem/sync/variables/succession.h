@@ -28,11 +28,26 @@
 #include "tandem/base/mutex.h"
 #include "tandem/concurrency/worker.h"
 #include "tandem/net/message_client.h"
-#include "tandem/sync/variables/kept_record.h"
 #include "tandem/sync/variables/sync_variables.h"
+#include "tandem/sync/variables/variable_message.h"
 #include "tandem/sync/variables/variable_server.h"
 
 namespace tandem::sync {
+
+/// What `reach` gives; nothing when nobody is there (RunError). Who is silent until the deadline, or a stop, is an
+/// error.
+template <typename Reach>
+auto if_there(const Reach& reach) -> std::optional<decltype(reach())> {
+  try {
+    return reach();
+  } catch (const GroupAborted&) {
+    throw;
+  } catch (const DeadlineExceeded&) {
+    throw;
+  } catch (const RunError&) {
+    return std::nullopt;
+  }
+}
 
 class Succession final : private KeptElsewhere {
  public:
@@ -72,10 +87,9 @@ class Succession final : private KeptElsewhere {
   [[nodiscard]] std::optional<int> standby() const;
 
   // --- for links (following_link.h) ---
-  // kUndecided: the standby, who has the variables soon if their owner is dead.
-  enum class Whereabouts { kHere, kNotHere, kUndecided };
-  /// What a replica says; nothing when it is not there.
-  [[nodiscard]] std::optional<Whereabouts> ask_where(int replica, const Limits& limits) const;
+  /// Whether a replica has the variables: kHere, kNotHere, or kUndecided from a standby, which has them soon if their
+  /// owner is dead; nothing when the replica is not there.
+  [[nodiscard]] std::optional<VariableRequest> ask_where(int replica, const Limits& limits) const;
   /// A replica's, where it is of this process; else null.
   [[nodiscard]] std::shared_ptr<VariableService> variables_here(int replica) const;
   [[nodiscard]] int size() const { return static_cast<int>(options_.names.size()); }
@@ -109,7 +123,7 @@ class Succession final : private KeptElsewhere {
   void set_standby(std::optional<int> standby);
   void become(Role role);
   [[nodiscard]] Role role() const;
-  [[nodiscard]] Whereabouts whereabouts() const;
+  [[nodiscard]] VariableRequest whereabouts() const;
   [[nodiscard]] Limits patience() const;
   [[nodiscard]] Limits to_connect() const;
 

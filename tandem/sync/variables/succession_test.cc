@@ -233,7 +233,7 @@ TEST(SuccessionTest, WhoseOwnerEndsWhileItAdoptsTheStateTakesOver) {
     all[0].reset();
   });
   EXPECT_TRUE(eventually([&] { return all[2]->succession->is_owner(); }));
-  EXPECT_EQ(all[2]->succession->ask_where(2, {}), Succession::Whereabouts::kHere);
+  EXPECT_EQ(all[2]->succession->ask_where(2, {}), kHere);
   EXPECT_TRUE(same_bits(state_of(*all[2]->variables), state));
 }
 

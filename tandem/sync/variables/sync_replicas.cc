@@ -9,7 +9,7 @@
 #include "tandem/base/error.h"
 #include "tandem/base/text.h"
 #include "tandem/concurrency/trace.h"
-#include "tandem/sync/mean/sparse_rows.h"
+#include "tandem/sync/mean/sparse_sum.h"
 
 namespace tandem::sync {
 namespace {
@@ -22,97 +22,73 @@ void require_in_range(const SyncReplicasOptions& options, const comm::Group& gro
   }
 }
 
-VariableMember::MakeSuccession succession_of(const SyncReplicasOptions& options, int me) {
-  if (options.standby == Standby::kNone) return {};
-  return [me, patience = options.standby_patience](const std::shared_ptr<VariableService>& service,
-                                                   const std::vector<std::string>& names) {
-    return std::make_unique<Succession>(std::static_pointer_cast<SyncVariables>(service),
-                                        Succession::Options{.me = me, .names = names, .patience = patience});
-  };
-}
-
 }  // namespace
 
 SyncReplicas::SyncReplicas(Replica& replica, comm::Group& group, const SyncReplicasOptions& options)
-    : replica_(replica),
-      group_(group),
+    : ServedStrategy(replica, group),
       options_(options),
-      gradients_(replica,
-                 [&replica](std::int64_t count, at::ScalarType dtype) {
-                   return at::zeros({count}, at::TensorOptions().dtype(dtype).device(replica.placement().device));
-                 }),
-      member_(
-          replica, group, [options](Replica& like) { return std::make_shared<SyncVariables>(like, options); },
-          [this](VariableService& service) {
-            if (averages_) static_cast<SyncVariables&>(service).load_averages(averages_->averages());
-          },
-          succession_of(options, group.rank())) {
+      gradients_(replica, [&replica](std::int64_t count, at::ScalarType dtype) {
+        return at::zeros({count}, at::TensorOptions().dtype(dtype).device(replica.placement().device));
+      }) {
   require_in_range(options, group);
 }
 
-// --- making all equal ------------------------------------------------------------------------------------------------
+// --- the run's variables ---------------------------------------------------------------------------------------------
 
-void SyncReplicas::begin(const Limits& limits) {
-  if (member_.is_running()) (void)whole_state(limits);
+std::shared_ptr<VariableService> SyncReplicas::make_variables() {
+  return std::make_shared<SyncVariables>(replica_, options_);
+}
+
+std::optional<Clock::duration> SyncReplicas::standby_patience() const {
+  return options_.standby == Standby::kNone ? std::nullopt : std::optional(options_.standby_patience);
+}
+
+model::NamedTensors SyncReplicas::besides() { return averages_ ? averages_->averages() : model::NamedTensors{}; }
+
+void SyncReplicas::make_averages() {
   if (options_.average_decay && !averages_)
     averages_.emplace(replica_.parameters(), *options_.average_decay, options_.average_of);
-  member_.begin(limits);
+}
+
+void SyncReplicas::begin(const Limits& limits) {
+  make_averages();
+  ServedStrategy::begin(limits);
 }
 
 void SyncReplicas::leave(const Limits& limits) {
-  if (options_.on_death == OnDeath::kEnd) {
-    member_.leave(limits);
-  } else {
-    member_.depart(averages_ ? averages_->averages() : model::NamedTensors{}, limits);
-  }
-}
-
-model::NamedTensors SyncReplicas::whole_state(const Limits& limits) {
-  member_.bring_together(limits);
-  if (averages_ && member_.is_connected()) {
-    const model::NamedTensors newest = group_.rank() == 0 ? variables()->averages() : model::NamedTensors{};
-    for (std::size_t i = 0; i < averages_->averages().size(); ++i) {
-      at::Tensor average = averages_->averages()[i].second;
-      if (group_.rank() == 0) average.copy_(newest[i].second);
-      const at::Tensor flat = average.to(replica_.placement().device).reshape({-1});
-      group_.broadcast(flat, 0, limits);
-      average.copy_(flat.view(average.sizes()));
-    }
-  }
-  if (replica_.placement().local != 0) return {};
-  model::NamedTensors state = replica_.named_state();
-  if (averages_) state.insert(state.end(), averages_->averages().begin(), averages_->averages().end());
-  return state;
+  if (options_.on_death == OnDeath::kEnd)
+    ServedStrategy::leave(limits);
+  else
+    depart(limits);
 }
 
 void SyncReplicas::load_whole_state(const model::NamedTensors& state) {
-  if (options_.average_decay && !averages_)
-    averages_.emplace(replica_.parameters(), *options_.average_decay, options_.average_of);
-  member_.load(state, averages_ ? averages_->averages() : model::NamedTensors{});
+  make_averages();
+  ServedStrategy::load_whole_state(state);
 }
 
 void SyncReplicas::rest(const Limits& limits) {
-  if (!member_.is_running() || stage_ == Stage::kResting) return;
-  member_.link().rest(limits);
+  if (!is_running() || stage_ == Stage::kResting) return;
+  link().rest(limits);
   stage_ = Stage::kResting;
 }
 
 void SyncReplicas::resume(const Limits& limits) {
-  member_.prepare_step(limits);
-  if (std::exchange(stage_, Stage::kWorking) == Stage::kResting) member_.link().resume(limits);
+  prepare_step(limits);
+  if (std::exchange(stage_, Stage::kWorking) == Stage::kResting) link().resume(limits);
 }
 
 // --- steps -----------------------------------------------------------------------------------------------------------
 
 void SyncReplicas::open(int shard) {
-  member_.require_begun();
+  require_begun();
   gradients_.open(shard);
 }
 
 void SyncReplicas::close(double weight, double loss) { gradients_.close(weight, loss); }
 
 StepReport SyncReplicas::step(double lr_factor, const Limits& limits) {
-  member_.prepare_step(limits);
+  prepare_step(limits);
   gradients_.require_complete();
   gradients_.offer_rate(lr_factor);
   const Tally tally = gradients_.tally_view();
@@ -124,8 +100,8 @@ StepReport SyncReplicas::step(double lr_factor, const Limits& limits) {
                     .tally = tally};
   const Clock::time_point start = Clock::now();
   const Span span("sync");
-  const Outcome outcome = member_.link().exchange(offer, &gradients_.sum(), limits);
-  member_.count_step();
+  const Outcome outcome = link().exchange(offer, &gradients_.sum(), limits);
+  count_step();
   StepReport report = report_of(mine, outcome.step);
   report.verdict = outcome.verdict;
   report.staleness = outcome.staleness;
@@ -162,9 +138,7 @@ MeanGradient SyncReplicas::own_mean(const Tally& tally) {
                   .tally = tally,
                   .scale = scale_of(tally, options_.mean.divisor),
                   .of = concat("the shards of replica ", group_.rank(), ", before any other's was added,")},
-                 {}, member_.steps());
+                 {}, steps());
 }
-
-void SyncReplicas::abort(const std::string& why) { member_.abort(why); }
 
 }  // namespace tandem::sync

@@ -32,28 +32,24 @@
 #pragma once
 #include <memory>
 #include <optional>
-#include <string>
-#include <vector>
 
 #include "tandem/comm/group.h"
 #include "tandem/sync/mean/mean_of_sums.h"
 #include "tandem/sync/mean/shard_gradients.h"
 #include "tandem/sync/replica.h"
-#include "tandem/sync/strategy.h"
 #include "tandem/sync/strategy_options.h"
 #include "tandem/sync/variables/moving_average.h"
+#include "tandem/sync/variables/served_strategy.h"
 #include "tandem/sync/variables/sync_variables.h"
-#include "tandem/sync/variables/variable_member.h"
 
 namespace tandem::sync {
 
-class SyncReplicas final : public Strategy {
+class SyncReplicas final : public ServedStrategy {
  public:
   /// Neither is owned; the group's members are the run's replicas in order, and all give the same options. Throws
   /// ConfigError when a number is out of range.
   SyncReplicas(Replica& replica, comm::Group& group, const SyncReplicasOptions& options);
 
-  /// After steps all take the shared variables; before the first one, or after load_whole_state(), those of replica 0.
   void begin(const Limits& limits) override;
   void open(int shard) override;
   void close(double weight, double loss) override;
@@ -65,33 +61,28 @@ class SyncReplicas final : public Strategy {
   void rest(const Limits& limits) override;
   void resume(const Limits& limits) override;
 
-  /// Brings every replica to the shared variables first. With moving averages they are in it, by names that begin with
-  /// kAverages; only a strategy that keeps the same ones loads it then. Gradients of a step that is not made yet are
-  /// not in it.
-  [[nodiscard]] model::NamedTensors whole_state(const Limits& limits) override;
-  /// Replica 0's becomes the shared variables' at the next step, begin(), leave() or whole_state(), which waits for
-  /// all.
+  /// With moving averages they are part of whole_state(), by names that begin with kAverages; only a strategy that
+  /// keeps the same ones loads it then. Gradients of a step that is not made yet are not part of it.
   void load_whole_state(const model::NamedTensors& state) override;
-  void abort(const std::string& why) override;
-  [[nodiscard]] std::optional<GradientAccount> take_account() override { return member_.take_account(); }
 
   /// The run's variables, of the replica that owns them: replica 0 unless it died. Null of others, but for those of
   /// replica 0's process where there is no standby.
-  [[nodiscard]] SyncVariables* variables() { return static_cast<SyncVariables*>(member_.service()); }
-  /// Of the owner: the replica that keeps them, too. Nothing of others, and where there is none.
-  [[nodiscard]] std::optional<int> standby() const {
-    return member_.succession() ? member_.succession()->standby() : std::nullopt;
+  [[nodiscard]] SyncVariables* variables() {
+    return succession() && !succession()->is_owner() ? nullptr : static_cast<SyncVariables*>(service().get());
   }
+  /// Of the owner: the replica that keeps them, too. Nothing of others, and where there is none.
+  [[nodiscard]] std::optional<int> standby() const { return succession() ? succession()->standby() : std::nullopt; }
 
  private:
+  [[nodiscard]] std::shared_ptr<VariableService> make_variables() override;
+  [[nodiscard]] std::optional<Clock::duration> standby_patience() const override;
+  [[nodiscard]] model::NamedTensors besides() override;
+  void make_averages();
   [[nodiscard]] MeanGradient own_mean(const Tally& tally);
 
-  Replica& replica_;
-  comm::Group& group_;
   const SyncReplicasOptions options_;
   ShardGradients gradients_;
   std::optional<MovingAverage> averages_;  // the variables' as they were last read or loaded
-  VariableMember member_;
   enum class Stage { kWorking, kResting } stage_ = Stage::kWorking;
 };
 

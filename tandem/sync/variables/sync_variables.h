@@ -17,12 +17,40 @@
 #include "tandem/sync/gradient_account.h"
 #include "tandem/sync/mean/mean_of_sums.h"
 #include "tandem/sync/variables/gradient_accumulator.h"
-#include "tandem/sync/variables/kept_record.h"
 #include "tandem/sync/variables/moving_average.h"
 #include "tandem/sync/variables/token_protocol.h"
 #include "tandem/sync/variables/variable_service.h"
 
 namespace tandem::sync {
+
+/// What a second process keeps of a replica, besides the tensors of the variables, so that it can go on when the first
+/// process dies.
+struct KeptSeat {
+  TokenProtocol::SeatRecord record;
+  std::int64_t applied = -1;  // sequence number of its newest gradient that is part of a step; -1: none
+  Outcome outcome;            // of that step
+};
+
+/// The same of the variables after a step.
+struct KeptRecord {
+  std::int64_t step = 0;
+  double learning_rate = 0;         // of group 0
+  double scale = 1, lr_factor = 1;  // of the step's update
+  std::vector<KeptSeat> seats;
+};
+
+/// A copy of the variables in another process. Both members are called with the variables' lock, one step after the
+/// other, and wait for the other process at most as long as they were told to. What they throw fails the run.
+class KeptElsewhere {
+ public:
+  virtual ~KeptElsewhere() = default;
+  /// The step of `record` is about to be made of these sums, which may change once this returns.
+  virtual void begin_step(const KeptRecord& record, const model::FlatParameters::Gradients& sums) = 0;
+  /// It was made here. Returns when it was there as well: tokens of the next may be given out. `state`: gives all
+  /// tensors of the variables.
+  using State = std::function<std::vector<at::Tensor>()>;
+  virtual void finish_step(const KeptRecord& record, const State& state) = 0;
+};
 
 class SyncVariables final : public VariableService {
  public:
@@ -42,7 +70,6 @@ class SyncVariables final : public VariableService {
 
   /// Copies of the moving averages as they are; nothing without.
   [[nodiscard]] model::NamedTensors averages() const;
-  void load_averages(const model::NamedTensors& averages);
   /// What became of each replica's gradients since load().
   [[nodiscard]] std::vector<GradientTotals> totals() const;
   /// The gradients of the newest step, in order of arrival.
@@ -66,7 +93,7 @@ class SyncVariables final : public VariableService {
   void start_anew(Replica& from) override TANDEM_REQUIRES(mutex_);
   [[nodiscard]] bool has_left(int replica) const override TANDEM_REQUIRES(mutex_);
   [[nodiscard]] std::vector<int> present() const override TANDEM_REQUIRES(mutex_);
-  [[nodiscard]] std::vector<at::Tensor> state() override TANDEM_REQUIRES(mutex_);
+  [[nodiscard]] model::NamedTensors besides() override TANDEM_REQUIRES(mutex_);
   Outcome offer_gradient(const Offer& offer, const model::FlatParameters::Gradients& gradients) TANDEM_REQUIRES(mutex_);
   /// Makes the step that is complete, if one is.
   void make_step() TANDEM_REQUIRES(mutex_);

@@ -96,8 +96,9 @@ class LinkAcross final : public VariableLink {
 
   Outcome exchange(const Offer& offer, const model::FlatParameters::Gradients* gradients,
                    const Limits& limits) override {
-    const OfferMessage message(offer, gradients);
-    return read_values(call(kExchange, message.parts(), limits), replica_.parameters());
+    const OfferHead head{.offer = offer, .has_gradient = gradients != nullptr ? 1 : 0};
+    const MessageParts message(std::as_bytes(std::span(&head, 1)), gradients);
+    return read_values(call(kExchange, message.get(), limits), replica_.parameters());
   }
 
   void rest(const Limits& limits) override { (void)call(kRest, {}, limits); }
@@ -109,7 +110,7 @@ class LinkAcross final : public VariableLink {
     const net::Bytes bytes = std::as_bytes(std::span(&told, 1));
     const net::Message answer = call(kRecall, {&bytes, 1}, limits);
     if (answer.kind == kNotHere) return std::nullopt;
-    return read_fate(answer);
+    return read_value<Outcome>(answer);
   }
   void leave(const Limits& limits) override { (void)call(kLeave, {}, limits); }
   void depart(const std::vector<at::Tensor>& state, const Limits& limits) override {

@@ -4,15 +4,53 @@
 #include <ATen/core/grad_mode.h>
 
 #include <cstring>
+#include <type_traits>
 
-#include "tandem/sync/variables/message_reader.h"
+#include "tandem/base/error.h"
+#include "tandem/base/text.h"
 
 namespace tandem::sync {
 namespace {
 
 at::Tensor counted(std::int64_t count) { return at::full({1}, count, at::kLong); }
 
+static_assert(std::is_trivially_copyable_v<KeptSeat>);
+
+struct RecordHead {
+  std::int64_t step = 0, seats = 0;
+  double learning_rate = 0, scale = 1, lr_factor = 1;
+};
+
 }  // namespace
+
+void MessageReader::read(void* into, std::size_t size) {
+  if (size > rest_.size()) fail();
+  if (size > 0) std::memcpy(into, rest_.data(), size);
+  rest_ = rest_.subspan(size);
+}
+
+at::Tensor MessageReader::read_tensor(at::IntArrayRef shape, at::ScalarType dtype) {
+  const at::Tensor tensor = at::empty(shape, dtype);
+  read(tensor.data_ptr(), tensor.nbytes());
+  return tensor;
+}
+
+void MessageReader::read_into(const at::Tensor& tensor) {
+  if (tensor.is_cpu() && tensor.is_contiguous()) {
+    read(tensor.mutable_data_ptr(), tensor.nbytes());
+  } else {
+    tensor.copy_(read_tensor(tensor.sizes(), tensor.scalar_type()));
+  }
+}
+
+void MessageReader::require_end() const {
+  if (!rest_.empty()) fail();
+}
+
+void MessageReader::fail() const {
+  throw RunError(concat("a message about the shared variables ends ", rest_.size(),
+                        " bytes from where the model's layout says; the ranks hold different models or versions"));
+}
 
 MessageParts::MessageParts(net::Bytes head, const model::FlatParameters::Gradients* gradients) {
   parts_.push_back(head);
@@ -59,20 +97,6 @@ void read_gradient(MessageReader& reader, const std::vector<model::FlatBuffer>& 
   }
 }
 
-OfferMessage::OfferMessage(const Offer& offer, const model::FlatParameters::Gradients* gradients)
-    : head_{.offer = offer, .has_gradient = gradients != nullptr ? 1 : 0},
-      parts_(std::as_bytes(std::span(&head_, 1)), gradients) {}
-
-bool read_offer(const net::Message& message, const std::vector<model::FlatBuffer>& layout, Offer& offer,
-                model::FlatParameters::Gradients& gradients) {
-  MessageReader reader(message.bytes);
-  const auto head = reader.read<OfferHead>();
-  offer = head.offer;
-  if (head.has_gradient != 0) read_gradient(reader, layout, gradients);
-  reader.require_end();
-  return head.has_gradient != 0;
-}
-
 net::Message values_message(const Outcome& outcome, const std::vector<model::FlatBuffer>& values) {
   std::size_t size = sizeof(outcome);
   for (const model::FlatBuffer& buffer : values) size += buffer.values.nbytes();
@@ -101,18 +125,26 @@ net::Message fate_message(const Outcome& fate) {
   return {.kind = kFate, .patience = -1, .bytes = {bytes.begin(), bytes.end()}};
 }
 
-Outcome read_fate(const net::Message& message) {
-  MessageReader reader(message.bytes);
-  const auto fate = reader.read<Outcome>();
-  reader.require_end();
-  return fate;
+std::vector<std::byte> bytes_of(const KeptRecord& record) {
+  const RecordHead head{.step = record.step,
+                        .seats = std::ssize(record.seats),
+                        .learning_rate = record.learning_rate,
+                        .scale = record.scale,
+                        .lr_factor = record.lr_factor};
+  const auto seats = std::as_bytes(std::span(record.seats));
+  std::vector<std::byte> bytes(sizeof(head) + seats.size());
+  std::memcpy(bytes.data(), &head, sizeof(head));
+  if (!seats.empty()) std::memcpy(bytes.data() + sizeof(head), seats.data(), seats.size());
+  return bytes;
 }
 
-Recalled read_recalled(const net::Message& message) {
-  MessageReader reader(message.bytes);
-  const auto told = reader.read<Recalled>();
-  reader.require_end();
-  return told;
+KeptRecord read_record(MessageReader& reader) {
+  const auto head = reader.read<RecordHead>();
+  return {.step = head.step,
+          .learning_rate = head.learning_rate,
+          .scale = head.scale,
+          .lr_factor = head.lr_factor,
+          .seats = reader.read_many<KeptSeat>(static_cast<std::size_t>(head.seats))};
 }
 
 net::Message state_message(const std::vector<at::Tensor>& state) {

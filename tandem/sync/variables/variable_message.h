@@ -4,11 +4,13 @@
 #pragma once
 #include <ATen/core/Tensor.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <vector>
 
 #include "tandem/net/connection.h"
+#include "tandem/sync/variables/sync_variables.h"
 #include "tandem/sync/variables/variable_service.h"
 
 namespace tandem::sync {
@@ -53,41 +55,64 @@ class MessageParts {
   std::vector<net::Bytes> parts_;
 };
 
-class MessageReader;
-/// Reads the gradient of a MessageParts into `gradients`. Throws RunError for bytes of another layout.
+/// Takes the pieces of a message off its front. Throws RunError where bytes are missing or left over, as between ranks
+/// of different models.
+class MessageReader {
+ public:
+  explicit MessageReader(net::Bytes bytes) : rest_(bytes) {}
+
+  void read(void* into, std::size_t size);
+  template <typename T>
+  T read() {
+    T value{};
+    read(&value, sizeof(value));
+    return value;
+  }
+  template <typename T>
+  std::vector<T> read_many(std::size_t count) {
+    std::vector<T> values(count);
+    read(values.data(), count * sizeof(T));
+    return values;
+  }
+  [[nodiscard]] at::Tensor read_tensor(at::IntArrayRef shape, at::ScalarType dtype);
+  /// On any device.
+  void read_into(const at::Tensor& tensor);
+  /// Everything was read.
+  void require_end() const;
+
+ private:
+  [[noreturn]] void fail() const;
+
+  net::Bytes rest_;
+};
+
+/// Reads the gradient of a MessageParts into `gradients`.
 void read_gradient(MessageReader& reader, const std::vector<model::FlatBuffer>& layout,
                    model::FlatParameters::Gradients& gradients);
 
+/// The front of an offer; the gradient follows, if there is one.
 struct OfferHead {
   Offer offer;
   std::int64_t has_gradient = 0;
 };
 
-/// An offer with its gradient, or without; see MessageParts.
-class OfferMessage {
- public:
-  OfferMessage(const Offer& offer, const model::FlatParameters::Gradients* gradients);
-
-  [[nodiscard]] std::span<const net::Bytes> parts() const { return parts_.get(); }
-
- private:
-  const OfferHead head_;
-  const MessageParts parts_;
-};
-
-/// Reads an OfferMessage; the gradient goes into `gradients`. Returns whether there is one. Throws RunError for bytes
-/// of another layout.
-bool read_offer(const net::Message& message, const std::vector<model::FlatBuffer>& layout, Offer& offer,
-                model::FlatParameters::Gradients& gradients);
-
 [[nodiscard]] net::Message values_message(const Outcome& outcome, const std::vector<model::FlatBuffer>& values);
 /// Reads it into flat parameters. Throws RunError for bytes of another layout.
 Outcome read_values(const net::Message& message, const model::FlatParameters& parameters);
 
-/// What kRecall says and kFate answers.
+/// A message that is one plain value, as what kRecall asks and kFate answers.
 [[nodiscard]] net::Message fate_message(const Outcome& fate);
-Outcome read_fate(const net::Message& message);
-Recalled read_recalled(const net::Message& message);
+template <typename T>
+[[nodiscard]] T read_value(const net::Message& message) {
+  MessageReader reader(message.bytes);
+  const T value = reader.read<T>();
+  reader.require_end();
+  return value;
+}
+
+/// What a standby keeps of the variables besides their tensors, as the front of a message, and taken off it.
+[[nodiscard]] std::vector<std::byte> bytes_of(const KeptRecord& record);
+[[nodiscard]] KeptRecord read_record(MessageReader& reader);
 
 /// Tensors on the CPU, and those of the same shapes on any device that are to hold the same. The latter throws as
 /// read_values().

@@ -73,9 +73,11 @@ void VariableServer::exchange(int replica, const net::Message& request, const Li
   TANDEM_CHECK(request.kind == kExchange, "request ", request.kind, " to the shared variables");
   model::FlatParameters::Gradients& gradients = gradients_.at(static_cast<std::size_t>(replica));
   if (gradients.flat.empty()) gradients = variables_->make_gradients();
-  Offer offer;
-  const bool has_gradient = read_offer(request, variables_->layout(), offer, gradients);
-  variables_->exchange(offer, has_gradient ? &gradients : nullptr, limits, read);
+  MessageReader reader(request.bytes);
+  const auto head = reader.read<OfferHead>();
+  if (head.has_gradient != 0) read_gradient(reader, variables_->layout(), gradients);
+  reader.require_end();
+  variables_->exchange(head.offer, head.has_gradient != 0 ? &gradients : nullptr, limits, read);
 }
 
 }  // namespace tandem::sync

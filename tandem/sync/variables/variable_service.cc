@@ -7,6 +7,7 @@
 #include "tandem/base/check.h"
 #include "tandem/base/error.h"
 #include "tandem/base/text.h"
+#include "tandem/model/files/named_copy.h"
 
 namespace tandem::sync {
 namespace {
@@ -24,17 +25,19 @@ std::string listed(const std::vector<int>& replicas) {
 VariableService::VariableService(Replica& like)
     : home_(like), spin_{4 * spin_budget_for(like.placement().replicas).limit} {}
 
-void VariableService::load(Replica& from) {
+void VariableService::load(Replica& from, const model::NamedTensors& besides) {
   const MutexLock lock(mutex_);
   require_whole();
   home_.load(from);
   start_anew(from);
+  if (!besides.empty()) model::copy_named(besides, this->besides());
 }
 
-void VariableService::store(Replica& to) {
+void VariableService::store(Replica& to, const model::NamedTensors& besides) {
   const MutexLock lock(mutex_);
   require_whole();
   home_.store(to);
+  if (!besides.empty()) model::copy_named(this->besides(), besides);
 }
 
 void VariableService::lose(int replica, const std::exception_ptr& why) {
@@ -89,7 +92,11 @@ void VariableService::await_departed(const Limits& limits) {
   wait_for([&]() TANDEM_REQUIRES(mutex_) { return present().empty() && reading_.empty(); }, who, limits);
 }
 
-std::vector<at::Tensor> VariableService::state() { return home_.state(); }
+std::vector<at::Tensor> VariableService::state() {
+  std::vector<at::Tensor> state = home_.state();
+  for (const auto& [name, tensor] : besides()) state.push_back(tensor);
+  return state;
+}
 
 // A wait that outlasts the spinning has cost a core that others may need: then the next ones sleep at once, twice as
 // many each time.

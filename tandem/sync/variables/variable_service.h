@@ -93,10 +93,11 @@ class VariableService {
   /// What became of each replica's gradients since load(), and the sizes of the steps since this was called last.
   [[nodiscard]] virtual GradientAccount take_account() = 0;
 
-  /// Takes the values and optimizer state of a replica; counts begin anew.
-  void load(Replica& from);
+  /// Takes the values and optimizer state of a replica, and what the variables keep besides, unless that is empty;
+  /// counts begin anew.
+  void load(Replica& from, const model::NamedTensors& besides = {});
   /// Gives them to it.
-  void store(Replica& to);
+  void store(Replica& to, const model::NamedTensors& besides = {});
 
   /// The replica is gone. Ends the run, unless it has left or rests, or the others go on without it. The first reason
   /// stays.
@@ -121,8 +122,10 @@ class VariableService {
 
   /// Those that have not left, resting ones too.
   [[nodiscard]] virtual std::vector<int> present() const TANDEM_REQUIRES(mutex_) = 0;
+  /// What the variables keep besides values and optimizer state, in place.
+  [[nodiscard]] virtual model::NamedTensors besides() TANDEM_REQUIRES(mutex_) { return {}; }
   /// What depart() shows.
-  [[nodiscard]] virtual std::vector<at::Tensor> state() TANDEM_REQUIRES(mutex_);
+  [[nodiscard]] std::vector<at::Tensor> state() TANDEM_REQUIRES(mutex_);
 
   [[nodiscard]] bool has_failed() const TANDEM_REQUIRES(mutex_) { return failure_ != nullptr; }
   /// The replica has left and is still to read what depart() shows.

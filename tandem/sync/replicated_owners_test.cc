@@ -1,6 +1,4 @@
 // Strategies in which owners update their part have the bits of Replicated, and less state on each replica.
-#include "tandem/sync/owner_updates.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <torch/nn/module.h>
@@ -12,6 +10,7 @@
 #include <numeric>
 
 #include "tandem/base/error.h"
+#include "tandem/sync/replicated.h"
 #include "tandem/sync/testing/strategy_world.h"
 
 namespace tandem::sync {

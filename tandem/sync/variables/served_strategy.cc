@@ -1,24 +1,73 @@
-#include "tandem/sync/variables/variable_member.h"
+#include "tandem/sync/variables/served_strategy.h"
 
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
+#include <sys/random.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
+#include <map>
 #include <utility>
 
 #include "tandem/base/check.h"
 #include "tandem/base/error.h"
+#include "tandem/base/mutex.h"
 #include "tandem/base/process_name.h"
 #include "tandem/base/text.h"
 #include "tandem/comm/host_map.h"
 #include "tandem/model/files/named_copy.h"
 #include "tandem/sync/replica_state.h"
 #include "tandem/sync/variables/following_link.h"
-#include "tandem/sync/variables/variable_registry.h"
 
 namespace tandem::sync {
 namespace {
+
+// --- variables of this process, by a text that replicas tell each other through the group ---
+
+struct Registry {
+  Mutex mutex;
+  std::map<std::string, std::weak_ptr<VariableService>> entries TANDEM_GUARDED_BY(mutex);
+  std::int64_t entered TANDEM_GUARDED_BY(mutex) = 0;
+};
+
+Registry& registry() {
+  static Registry the_one;
+  return the_one;
+}
+
+std::string make_random_text() {
+  std::array<std::uint64_t, 2> random{};
+  TANDEM_CHECK(::getrandom(random.data(), sizeof(random), 0) == sizeof(random), "getrandom");
+  return concat(random[0], "-", random[1]);
+}
+
+// A text that no other process has. Processes of different hosts may have the same number, and one that was forked the
+// same random text.
+std::string process_key() {
+  static const std::string random = make_random_text();
+  return concat(::getpid(), "-", random);
+}
+
+// The text under which the variables are found in this process while they live.
+std::string enter_variables(const std::shared_ptr<VariableService>& variables) {
+  const MutexLock lock(registry().mutex);
+  auto& entries = registry().entries;
+  std::erase_if(entries, [](const auto& entry) { return entry.second.expired(); });
+  const std::string key = concat(process_key(), "-", registry().entered++);
+  entries[key] = variables;
+  return key;
+}
+
+std::shared_ptr<VariableService> find_variables(const std::string& key) {
+  const MutexLock lock(registry().mutex);
+  const auto found = registry().entries.find(key);
+  std::shared_ptr<VariableService> variables;
+  if (found != registry().entries.end()) variables = found->second.lock();
+  TANDEM_CHECK(variables != nullptr, "no shared variables '", key, "' in this process");
+  return variables;
+}
 
 // What every replica gives, in their order.
 std::vector<std::string> gather_text(comm::Group& group, const std::string& mine, const Limits& limits) {
@@ -30,84 +79,81 @@ std::vector<std::string> gather_text(comm::Group& group, const std::string& mine
   return all;
 }
 
-std::string name_of(int replica) { return concat("replica ", replica, " (", process_name(), ")"); }
+bool is_here(const std::string& key) { return key == process_key(); }
 
 }  // namespace
 
-VariableMember::VariableMember(Replica& replica, comm::Group& group, MakeService make_service, Loaded loaded,
-                               MakeSuccession make_succession)
-    : replica_(replica),
-      group_(group),
-      make_service_(std::move(make_service)),
-      loaded_(std::move(loaded)),
-      make_succession_(std::move(make_succession)) {}
-
-void VariableMember::begin(const Limits& limits) {
+void ServedStrategy::begin(const Limits& limits) {
   require_same_model(replica_, group_, limits);
   if (stage_ == Stage::kNew) connect(limits);
   if (stage_ == Stage::kRunning) bring_together(limits);
   start_anew(limits);
 }
 
-// Who shares a process with replica 0 finds the variables there, the others are told where they are served.
-void VariableMember::connect(const Limits& limits) {
+void ServedStrategy::connect(const Limits& limits) {
   const std::vector<std::string> keys = gather_text(group_, process_key(), limits);
-  const std::vector<std::string> names = gather_text(group_, name_of(group_.rank()), limits);
-  if (make_succession_) {
+  const std::vector<std::string> names =
+      gather_text(group_, concat("replica ", group_.rank(), " (", process_name(), ")"), limits);
+  link_.reset();  // of a former begin()
+  if (standby_patience())
     connect_to_all(keys, names, limits);
-    return;
-  }
+  else
+    connect_to_one(keys, names, limits);
+  group_.barrier(limits);  // until here the variables of others must live
+}
+
+// Replicas that share a process with replica 0 find the variables there, the others are told where they are served.
+void ServedStrategy::connect_to_one(const std::vector<std::string>& keys, const std::vector<std::string>& names,
+                                    const Limits& limits) {
   std::string entry, contact;
   if (group_.rank() == 0) {
-    service_ = make_service_(replica_);
+    service_ = make_variables();
     entry = enter_variables(service_);
-    const bool is_served = std::any_of(keys.begin(), keys.end(), [](auto& key) { return key != process_key(); });
-    if (is_served) server_ = std::make_unique<VariableServer>(service_, names);
-    if (is_served) contact = server_->contact();
+    if (!std::ranges::all_of(keys, is_here)) {
+      server_ = std::make_unique<VariableServer>(service_, names);
+      contact = server_->contact();
+    }
   }
   entry = gather_text(group_, entry, limits).front();
   contact = gather_text(group_, contact, limits).front();
-  if (keys.front() == process_key()) {
+  if (is_here(keys.front())) {
     service_ = find_variables(entry);
     link_ = link_within(service_, replica_);
   } else {
     link_ = link_across({.contact = contact, .member = 0, .name = names.front()}, replica_, limits);
   }
-  group_.barrier(limits);  // until here replica 0's variables must live
 }
 
 // All that any of them may have to do later is there from the beginning: when a process has died, the group is over.
-void VariableMember::connect_to_all(const std::vector<std::string>& keys, const std::vector<std::string>& names,
+void ServedStrategy::connect_to_all(const std::vector<std::string>& keys, const std::vector<std::string>& names,
                                     const Limits& limits) {
-  if (std::all_of(keys.begin(), keys.end(), [](auto& key) { return key == process_key(); })) {
+  if (std::ranges::all_of(keys, is_here)) {
     throw ConfigError(concat("sync_replicas: a standby keeps the variables for the death of a process, and all ",
                              keys.size(), " replicas are in one; start at least two, or do without (Standby::kNone)"));
   }
-  link_.reset();  // of a former begin()
-  service_ = make_service_(replica_);
-  succession_ = make_succession_(service_, names);
+  service_ = make_variables();
+  succession_ = std::make_unique<Succession>(
+      std::static_pointer_cast<SyncVariables>(service_),
+      Succession::Options{.me = group_.rank(), .names = names, .patience = *standby_patience()});
   const std::vector<std::string> contacts = gather_text(group_, succession_->contact(), limits);
   const std::vector<std::string> hosts = gather_text(group_, comm::this_host("").key, limits);
   const std::vector<std::string> entries = gather_text(group_, enter_variables(service_), limits);
   std::vector<Succession::Door> doors;
   for (std::size_t i = 0; i < contacts.size(); ++i) {
-    const bool is_here = keys[i] == process_key();
     doors.push_back({.contact = contacts[i],
                      .host = hosts[i],
                      .process = keys[i],
-                     .variables = is_here ? find_variables(entries[i]) : nullptr});
+                     .variables = is_here(keys[i]) ? find_variables(entries[i]) : nullptr});
   }
   succession_->meet(std::move(doors));
   link_ = link_that_follows(*succession_, replica_, limits);
-  group_.barrier(limits);
 }
 
 // Replica 0's state becomes everybody's, and the variables'. Nobody steps before they are loaded, nor before all may.
-void VariableMember::start_anew(const Limits& limits) {
-  broadcast_state(replica_, group_, 0, limits);
+void ServedStrategy::start_anew(const Limits& limits) {
+  broadcast(limits);
   if (group_.rank() == 0) {
-    service_->load(replica_);
-    if (loaded_) loaded_(*service_);
+    service_->load(replica_, besides());
     if (succession_) succession_->own();
   }
   group_.barrier(limits);
@@ -117,8 +163,9 @@ void VariableMember::start_anew(const Limits& limits) {
   steps_ = steps_in_place_ = 0;
 }
 
-// Nobody is waited for on the way to the barrier, and afterwards all go on side by side.
-void VariableMember::bring_together(const Limits& limits) {
+// Every replica gets the variables as they are when all have come, and the mean buffers; nothing when nobody stepped
+// meanwhile. Nobody is waited for on the way to the barrier, and afterwards all go on side by side.
+void ServedStrategy::bring_together(const Limits& limits) {
   prepare_step(limits);
   if (stage_ != Stage::kRunning || !anybody_stepped(limits)) return;
   link_->rest(limits);
@@ -130,7 +177,7 @@ void VariableMember::bring_together(const Limits& limits) {
   steps_in_place_ = steps_;
 }
 
-void VariableMember::leave(const Limits& limits) {
+void ServedStrategy::leave(const Limits& limits) {
   require_begun();
   prepare_step(limits);
   link_->leave(limits);  // for good: its end is no failure any more
@@ -139,11 +186,11 @@ void VariableMember::leave(const Limits& limits) {
   stage_ = Stage::kLeft;
 }
 
-void VariableMember::depart(const model::NamedTensors& also, const Limits& limits) {
+void ServedStrategy::depart(const Limits& limits) {
   require_begun();
   prepare_step(limits);
   std::vector<at::Tensor> state = state_of(replica_);
-  for (const auto& [name, tensor] : also) state.push_back(tensor);
+  for (const auto& [name, tensor] : besides()) state.push_back(tensor);
   link_->depart(state, limits);
   replica_.optimizer().state_changed();
   if (succession_)
@@ -154,21 +201,33 @@ void VariableMember::depart(const model::NamedTensors& also, const Limits& limit
 }
 
 // Each replica's updates are in the variables when it comes to the barrier.
-void VariableMember::take_variables(const Limits& limits) {
+void ServedStrategy::take_variables(const Limits& limits) {
   group_.barrier(limits);
   average_buffers(limits);
-  if (group_.rank() == 0) service_->store(replica_);
-  broadcast_state(replica_, group_, 0, limits);
+  if (group_.rank() == 0) service_->store(replica_, besides());
+  broadcast(limits);
 }
 
-bool VariableMember::anybody_stepped(const Limits& limits) {
+// Replica 0's state becomes everybody's.
+void ServedStrategy::broadcast(const Limits& limits) {
+  broadcast_state(replica_, group_, 0, limits);
+  const at::NoGradGuard no_grad;
+  for (const auto& [name, tensor] : besides()) {
+    const at::Tensor flat = tensor.to(replica_.placement().device).reshape({-1});
+    group_.broadcast(flat, 0, limits);
+    at::Tensor mine = tensor;
+    mine.copy_(flat.view(mine.sizes()));
+  }
+}
+
+bool ServedStrategy::anybody_stepped(const Limits& limits) {
   std::vector<double> steps(static_cast<std::size_t>(group_.size()));
   group_.all_gather(std::vector<double>{static_cast<double>(steps_ - steps_in_place_)}, steps, limits);
-  return std::any_of(steps.begin(), steps.end(), [](double count) { return count > 0; });
+  return std::ranges::any_of(steps, [](double count) { return count > 0; });
 }
 
-// Those that are not averaged are replica 0's, which the broadcast brings.
-void VariableMember::average_buffers(const Limits& limits) {
+// Buffers that are not averaged are replica 0's, which the broadcast brings.
+void ServedStrategy::average_buffers(const Limits& limits) {
   const at::NoGradGuard no_grad;
   for (const model::FlatModuleBuffer& buffer : replica_.buffers().values()) {
     if (buffer.merge != model::FlatModuleBuffer::Merge::kMean) continue;
@@ -181,29 +240,37 @@ void VariableMember::average_buffers(const Limits& limits) {
   }
 }
 
-void VariableMember::load(const model::NamedTensors& state, const model::NamedTensors& also) {
+model::NamedTensors ServedStrategy::whole_state(const Limits& limits) {
+  bring_together(limits);
+  if (replica_.placement().local != 0) return {};
+  model::NamedTensors state = replica_.named_state();
+  for (const auto& each : besides()) state.push_back(each);
+  return state;
+}
+
+void ServedStrategy::load_whole_state(const model::NamedTensors& state) {
   model::NamedTensors live = replica_.named_state();
-  live.insert(live.end(), also.begin(), also.end());
+  for (const auto& each : besides()) live.push_back(each);
   model::copy_named(state, live);
   replica_.optimizer().state_changed();
   if (stage_ != Stage::kNew) stage_ = Stage::kLoaded;
 }
 
-void VariableMember::require_begun() const {
+void ServedStrategy::require_begun() const {
   TANDEM_CHECK(stage_ == Stage::kRunning || stage_ == Stage::kLoaded, "a step before begin(), or after leave()");
 }
 
-void VariableMember::prepare_step(const Limits& limits) {
+void ServedStrategy::prepare_step(const Limits& limits) {
   if (stage_ == Stage::kLoaded) start_anew(limits);
 }
 
-std::optional<GradientAccount> VariableMember::take_account() {
+std::optional<GradientAccount> ServedStrategy::take_account() {
   const bool is_its = succession_ ? succession_->is_owner() : group_.rank() == 0;
   if (!is_its || !service_) return std::nullopt;
   return service_->take_account();
 }
 
-void VariableMember::abort(const std::string& why) {
+void ServedStrategy::abort(const std::string& why) {
   if (link_) link_->abort(why);
 }
 
