@@ -44,27 +44,24 @@ ShardLoss loss_of(const ShardBatch& batch, const LossFunction& loss) {
 
 }  // namespace
 
-LearnerReport Learner::step(std::int64_t minibatch, const LossFunction& loss, double lr_factor, const Limits& limits) {
-  return run_shards(minibatch, lr_factor, limits,
-                    [&](int shard, LearnerReport& report) { return run_shard(shard, minibatch, loss, report); });
-}
-
-LearnerReport Learner::step(std::int64_t minibatch, const GradientFunction& gradients, double lr_factor,
-                            const Limits& limits) {
-  return run_shards(minibatch, lr_factor, limits,
-                    [&](int shard, LearnerReport& report) { return run_shard(shard, minibatch, gradients, report); });
-}
-
-template <typename RunShard>
-LearnerReport Learner::run_shards(std::int64_t minibatch, double lr_factor, const Limits& limits,
-                                  const RunShard& run_shard) {
+// Each shard in turn: `take` gives its rows, and `pass` makes its gradients and says what its loss was. `pass` calls
+// what it is given when the loss is there, before anything else may draw random numbers.
+template <typename Take, typename Pass>
+LearnerReport Learner::run_shards(std::int64_t minibatch, double lr_factor, const Limits& limits, const Take& take,
+                                  const Pass& pass) {
   strategy_.resume(limits);
   LearnerReport report;
   double weighted = 0, weight = 0;
   for (int shard = replica_.placement().mine.begin; shard < replica_.placement().mine.end; ++shard) {
-    const double shard_weight = run_shard(shard, report);
-    weighted += report.replica_loss * shard_weight;
-    weight += shard_weight;
+    const auto rows = take(shard);
+    const model::ShardRandomScope random(replica_.generator(shard));
+    strategy_.open(shard);
+    const WrittenLoss loss = pass(
+        rows, [&] { require_own_random(random, shard); }, report);
+    close_shard(shard, minibatch, loss);
+    report.rows += rows.valid_rows;
+    weighted += loss.loss * loss.weight;
+    weight += loss.weight;
   }
   report.replica_loss = weight > 0 ? weighted / weight : 0;
   rows_trained_ += report.rows;
@@ -73,40 +70,39 @@ LearnerReport Learner::run_shards(std::int64_t minibatch, double lr_factor, cons
   return report;
 }
 
-double Learner::run_shard(int shard, std::int64_t minibatch, const LossFunction& loss, LearnerReport& report) {
-  const ShardBatch batch = batch_.minibatch(shard, minibatch);
-  const model::ShardRandomScope random(replica_.generator(shard));
-  strategy_.open(shard);
-  ShardLoss result = loss_of(batch, loss);
-  require_own_random(random, shard);
-  if (result.weight > 0) {
-    require_scalar(result.loss, shard);
-    const Span span("backward");
-    torch::autograd::backward({result.loss},
-                              {at::full({}, result.weight, result.loss.options()).expand_as(result.loss)});
-  }
-  close_shard(shard, minibatch, {.loss = result.weight > 0 ? result.loss.item<double>() : 0, .weight = result.weight},
-              report);
-  report.rows += batch.valid_rows;
-  for (auto& [name, tensor] : result.outputs) tensor = tensor.detach();
-  report.shard_outputs.push_back(std::move(result.outputs));
-  return result.weight;
+LearnerReport Learner::step(std::int64_t minibatch, const LossFunction& loss, double lr_factor, const Limits& limits) {
+  return run_shards(
+      minibatch, lr_factor, limits, [&](int shard) { return batch_.minibatch(shard, minibatch); },
+      [&](const ShardBatch& batch, const auto& require_own_random, LearnerReport& report) {
+        ShardLoss result = loss_of(batch, loss);
+        require_own_random();
+        WrittenLoss written{.loss = 0, .weight = result.weight};
+        if (result.weight > 0) {
+          require_scalar(result.loss, batch.shard);
+          const Span span("backward");
+          torch::autograd::backward({result.loss},
+                                    {at::full({}, result.weight, result.loss.options()).expand_as(result.loss)});
+          written.loss = result.loss.item<double>();
+        }
+        for (auto& [name, tensor] : result.outputs) tensor = tensor.detach();
+        report.shard_outputs.push_back(std::move(result.outputs));
+        return written;
+      });
 }
 
-double Learner::run_shard(int shard, std::int64_t minibatch, const GradientFunction& gradients, LearnerReport& report) {
-  const ShardRows rows = batch_.rows_of_minibatch(shard, minibatch);
-  const model::ShardRandomScope random(replica_.generator(shard));
-  strategy_.open(shard);
-  WrittenLoss result = gradients_of(rows, gradients);
-  require_own_random(random, shard);
-  if (result.weight > 0) {
-    replica_.parameters().mark_written();
-  } else {
-    result.loss = 0;
-  }
-  close_shard(shard, minibatch, result, report);
-  report.rows += rows.valid_rows;
-  return result.weight;
+LearnerReport Learner::step(std::int64_t minibatch, const GradientFunction& gradients, double lr_factor,
+                            const Limits& limits) {
+  return run_shards(
+      minibatch, lr_factor, limits, [&](int shard) { return batch_.rows_of_minibatch(shard, minibatch); },
+      [&](const ShardRows& rows, const auto& require_own_random, LearnerReport&) {
+        WrittenLoss written = gradients_of(rows, gradients);
+        require_own_random();
+        if (written.weight > 0)
+          replica_.parameters().mark_written();
+        else
+          written.loss = 0;
+        return written;
+      });
 }
 
 void Learner::require_own_random(const model::ShardRandomScope& random, int shard) const {
@@ -118,12 +114,11 @@ void Learner::require_own_random(const model::ShardRandomScope& random, int shar
                         " tandem::model::current_generator() to random operations, or allow it with rng: unordered"));
 }
 
-void Learner::close_shard(int shard, std::int64_t minibatch, const WrittenLoss& loss, LearnerReport& report) {
-  report.replica_loss = loss.loss;
-  require_finite(report.replica_loss, shard, replica_.placement(), minibatch);
+void Learner::close_shard(int shard, std::int64_t minibatch, const WrittenLoss& loss) {
+  require_finite(loss.loss, shard, replica_.placement(), minibatch);
   try {
     const Span span("add gradients");
-    strategy_.close(loss.weight, report.replica_loss);
+    strategy_.close(loss.weight, loss.loss);
   } catch (const DataError& error) {
     throw DataError(concat(who(shard, replica_.placement()), ": ", error.what()));
   }

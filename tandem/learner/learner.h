@@ -59,12 +59,11 @@ class Learner {
   [[nodiscard]] const sync::StalenessTotals& staleness() const { return staleness_; }
 
  private:
-  template <typename RunShard>
-  LearnerReport run_shards(std::int64_t minibatch, double lr_factor, const Limits& limits, const RunShard& run_shard);
-  double run_shard(int shard, std::int64_t minibatch, const LossFunction& loss, LearnerReport& report);
-  double run_shard(int shard, std::int64_t minibatch, const GradientFunction& gradients, LearnerReport& report);
+  template <typename Take, typename Pass>
+  LearnerReport run_shards(std::int64_t minibatch, double lr_factor, const Limits& limits, const Take& take,
+                           const Pass& pass);
   void require_own_random(const model::ShardRandomScope& random, int shard) const;
-  void close_shard(int shard, std::int64_t minibatch, const WrittenLoss& loss, LearnerReport& report);
+  void close_shard(int shard, std::int64_t minibatch, const WrittenLoss& loss);
 
   sync::Replica& replica_;
   sync::Strategy& strategy_;

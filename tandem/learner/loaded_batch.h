@@ -71,17 +71,11 @@ class LoadedBatch {
   /// Takes shards that are cut already, one batch for each of this replica's shards, in order, of equal rows
   /// everywhere.
   const LoadPlan& load_shards(std::span<const Batch> shards, std::int64_t minibatch_rows, Tail tail);
-  const LoadPlan& load_shards(const std::vector<Batch>& shards, std::int64_t minibatch_rows, Tail tail) {
-    return load_shards(std::span(shards), minibatch_rows, tail);
-  }
 
   /// The same for shards of different rows, or sequences, whose lengths may differ from shard to shard. Each is cut
   /// into `minibatches` parts whose rows, or sequences, differ by one at most; a minibatch has one of each shard, so
   /// that its rows differ from shard to shard, and may be none.
   const LoadPlan& load_uneven(std::span<const Batch> shards, std::int64_t minibatches);
-  const LoadPlan& load_uneven(const std::vector<Batch>& shards, std::int64_t minibatches) {
-    return load_uneven(std::span(shards), minibatches);
-  }
 
   /// The order of the next pass: a function of the run's seed, the shard and the number of the pass alone.
   void begin_pass(Order order, std::uint64_t run_seed, std::uint64_t pass);

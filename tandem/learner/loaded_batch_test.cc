@@ -61,7 +61,7 @@ TEST(LoadedBatchTest, AColumnOfAMinibatchIsTheOneThatTheMinibatchHas) {
 
 TEST(LoadedBatchTest, UnevenShardsAreCutIntoAsManyMinibatchesWithEveryRowOnceInAPass) {
   LoadedBatch loaded(kSecond);
-  EXPECT_EQ(loaded.load_uneven({rows(23), rows(3)}, 5).minibatches, 5);
+  EXPECT_EQ(loaded.load_uneven(std::vector<Batch>{rows(23), rows(3)}, 5).minibatches, 5);
   for (const Order order : {Order::kSequential, Order::kShuffled}) {
     loaded.begin_pass(order, 1, 0);
     for (const auto& [shard, count, least] : {std::tuple{2, 23, 4}, std::tuple{3, 3, 0}}) {
@@ -88,7 +88,7 @@ TEST(LoadedBatchTest, UnevenShardsAreCutIntoAsManyMinibatchesWithEveryRowOnceInA
 // 6 rows in 5 minibatches: one has 2, another one in each shard.
 TEST(LoadedBatchTest, WhatUnevenShardsHaveLeftOverGoesToOtherMinibatchesInEach) {
   LoadedBatch loaded(kSecond);
-  loaded.load_uneven({rows(6), rows(6)}, 5);
+  loaded.load_uneven(std::vector<Batch>{rows(6), rows(6)}, 5);
   std::vector<std::int64_t> of_second, of_third;
   for (std::int64_t b = 0; b < 5; ++b) {
     of_second.push_back(loaded.minibatch(2, b).rows);
@@ -105,7 +105,7 @@ TEST(LoadedBatchTest, UnevenShardsOfSequencesAreCutBetweenThemAndBringTheirState
     return batch;
   };
   LoadedBatch loaded(kSecond);
-  loaded.load_uneven({sequences(11, 3), sequences(2, 2)}, 5);
+  loaded.load_uneven(std::vector<Batch>{sequences(11, 3), sequences(2, 2)}, 5);
   for (const Order order : {Order::kSequential, Order::kShuffled}) {
     loaded.begin_pass(order, 1, 0);
     for (const auto& [shard, count, length] : {std::tuple{2, 11, 3}, std::tuple{3, 2, 2}}) {
@@ -126,7 +126,7 @@ TEST(LoadedBatchTest, UnevenShardsOfSequencesAreCutBetweenThemAndBringTheirState
     }
   }
   // A shard without any, beside one that has some.
-  loaded.load_uneven({sequences(0, 0), sequences(4, 2)}, 2);
+  loaded.load_uneven(std::vector<Batch>{sequences(0, 0), sequences(4, 2)}, 2);
   loaded.begin_pass(Order::kShuffled, 1, 0);
   EXPECT_EQ(loaded.minibatch(2, 1).rows, 0);
   EXPECT_EQ(loaded.minibatch(3, 1).rows, 4);
@@ -159,8 +159,8 @@ TEST(LoadedBatchTest, RowsWhereTheyLieAreThoseOfTheMinibatch) {
 // Shards that happen to be even are cut as even ones are, in the same order.
 TEST(LoadedBatchTest, UnevenShardsOfEqualRowsAreAsEvenOnes) {
   LoadedBatch even(kSecond), uneven(kSecond);
-  even.load_shards({rows(20), rows(20)}, 16, Tail::kDrop);
-  uneven.load_uneven({rows(20), rows(20)}, 5);
+  even.load_shards(std::vector<Batch>{rows(20), rows(20)}, 16, Tail::kDrop);
+  uneven.load_uneven(std::vector<Batch>{rows(20), rows(20)}, 5);
   for (LoadedBatch* loaded : {&even, &uneven}) loaded->begin_pass(Order::kShuffled, 7, 3);
   for (const int shard : {2, 3}) {
     for (std::int64_t b = 0; b < 5; ++b)
@@ -188,7 +188,7 @@ TEST(LoadedBatchTest, ShardsThatAreCutAlreadyStayAsTheyAre) {
   Batch first = rows(6, 3), second = rows(6, 3);
   second.columns[0].second += 100;
   second.states[0].second += 100;
-  const LoadPlan& plan = loaded.load_shards({first, second}, 8, Tail::kDrop);
+  const LoadPlan& plan = loaded.load_shards(std::vector<Batch>{first, second}, 8, Tail::kDrop);
   EXPECT_EQ(plan.offered, 24);
   EXPECT_EQ(plan.sequence_length, 2);
   EXPECT_EQ(plan.minibatches, 3);
