@@ -1,4 +1,4 @@
-// learner/batch.h: a batch of experience or samples as named columns.
+// learner/batch.h: a batch of experience or samples as named columns. Plain values.
 #pragma once
 #include <ATen/core/Tensor.h>
 
@@ -12,9 +12,8 @@ namespace tandem::learner {
 /// Names with tensors whose first dimension is rows, in a fixed order.
 using Columns = std::vector<std::pair<std::string, at::Tensor>>;
 
-/// `columns` have one row a time step. For recurrent models, `states` have one row a sequence, and the rows of a
-/// sequence follow each other in `columns`: sequence s is rows [s * length, (s + 1) * length), so rows are sequences
-/// times the length.
+/// `columns` have one row for each time step. For recurrent models, `states` have one row for each sequence, and the
+/// rows of a sequence follow each other in `columns`: sequence s is rows [s * length, (s + 1) * length).
 struct Batch {
   Columns columns{};
   Columns states{};

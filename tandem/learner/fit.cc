@@ -12,7 +12,8 @@
 namespace tandem::learner {
 namespace {
 
-// One pass over the loaded rows on every replica; what replica 0 of this process saw of it, with the rows of the run.
+// Makes one pass over the loaded rows on every replica. Loss and time are those of replica 0 of this process; the
+// counts of rows come from the plan, which is the same on every replica.
 EpochReport run_epoch(ReplicaTeam& team, const FitOptions& options, const FitFunctions& functions) {
   EpochReport report;
   const Clock::time_point start = Clock::now();
@@ -42,6 +43,8 @@ EpochReport run_epoch(ReplicaTeam& team, const FitOptions& options, const FitFun
   return report;
 }
 
+// Builds the replicas from one seed, loads the rows once, and makes all passes. Returns the module of this process's
+// first replica.
 std::shared_ptr<torch::nn::Module> train(const FitOptions& options, const Columns& rows, const FitFunctions& functions,
                                          const Ranks& ranks) {
   const std::uint64_t seed = derive_seed(options.team.run_seed, SeedPurpose::kParameters, 0);
@@ -62,7 +65,7 @@ std::shared_ptr<torch::nn::Module> train(const FitOptions& options, const Column
     report.epoch = epoch;
     if (functions.on_epoch) functions.on_epoch(report);
   }
-  (void)team.state();  // without lockstep the replicas are not equal before
+  (void)team.state();  // makes the replicas equal, which they are not under asynchronous or sync_replicas
   return first;
 }
 

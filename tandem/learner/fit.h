@@ -1,5 +1,5 @@
-// learner/fit.h: trains a model on rows that are in memory, on the replicas of a process or of all ranks: the first
-// program of a LibTorch user. Whoever wants other steps writes them with learner/replica_team.h, which this is.
+// learner/fit.h: trains a model on rows that are in memory, on the replicas of a process or of all ranks, in one call.
+// For other steps than these, write a loop with learner/replica_team.h, of which fit() is made.
 //
 //     const auto build = [] { return torch::nn::Linear(8, 1); };
 //     const auto loss = [](auto& net, const ShardBatch& rows) { return torch::mse_loss(net(rows["x"]), rows["y"]); };
@@ -41,11 +41,11 @@ struct EpochReport {
   double loss = 0;         // mean over its steps, each before its update
   double rows_per_s = 0;   // over all shards
   std::int64_t offered = 0, used = 0, dropped = 0,
-               padded = 0;  // rows, as LoadPlan counts them: dropped and padded under that Tail, wrapped ones as used
+               padded = 0;  // rows, as LoadPlan counts them
   std::string notice;       // when steps have another number of rows than minibatch_rows: how many, and why; else empty
 };
 
-/// What is not a matter of the model's type: see fit().
+/// The functions of fit(), without the type of the model.
 struct FitFunctions {
   std::function<std::shared_ptr<torch::nn::Module>()> build;
   std::function<at::Tensor(torch::nn::Module&, const ShardBatch&)> loss;
@@ -55,10 +55,10 @@ struct FitFunctions {
                                                             const FitFunctions& functions, const Ranks& ranks);
 
 /// Builds a model for each replica (all with the same values, drawn from the run's seed), trains them and returns one,
-/// on the first device. `rows`: [rows, ...] tensors of the same number of rows, all of them on every rank; each shard
-/// takes its part. `build()`: a std::shared_ptr to a module, or its holder. `loss(net, rows)`: the mean over the
-/// shard's rows, a scalar; `net` is the module that `build` made. Under Tail::kPad only the first `rows.valid_rows` of
-/// them may count.
+/// on the first device. `rows`: [rows, ...] tensors with the same number of rows, all rows on every rank; each shard
+/// takes its part. `build()` returns a std::shared_ptr to a module, or its holder. `loss(net, rows)` returns the mean
+/// over the shard's rows, a scalar; `net` is the module that `build` made. Under Tail::kPad only the first
+/// `rows.valid_rows` rows may count.
 template <typename Build, typename Loss>
 [[nodiscard]] auto fit(const FitOptions& options, const Columns& rows, const Build& build, const Loss& loss,
                        const std::function<void(const EpochReport&)>& on_epoch = {}, const Ranks& ranks = {}) {

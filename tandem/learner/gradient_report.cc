@@ -17,6 +17,7 @@ std::string row_of(const std::array<std::string, kHeads.size()>& cells) {
   return row + "\n";
 }
 
+// "3", or "2 to 4 (mean 3.1)" where steps differ.
 std::string range_of(const sync::OverSteps& figure, std::int64_t steps) {
   if (figure.least == figure.most) return concat(figure.least);
   const double mean = std::round(10 * figure.sum / static_cast<double>(steps)) / 10;

@@ -1,5 +1,5 @@
-// learner/gradient_report.h: what became of the gradients of a run's replicas, and how large its steps were, for
-// metrics and for people.
+// learner/gradient_report.h: counts of the gradients of a run's replicas, and the sizes of its steps, for metrics and
+// for people.
 //
 // Plain values.
 #pragma once

@@ -105,6 +105,8 @@ LearnerReport Learner::step(std::int64_t minibatch, const GradientFunction& grad
       });
 }
 
+// A draw from torch's default generator would give other numbers on another number of replicas, because all shards
+// share that generator.
 void Learner::require_own_random(const model::ShardRandomScope& random, int shard) const {
   if (options_.rng != model::RngOrder::kShards || replica_.placement().shards == 1) return;
   if (!random.default_generator_moved()) return;
@@ -114,6 +116,7 @@ void Learner::require_own_random(const model::ShardRandomScope& random, int shar
                         " tandem::model::current_generator() to random operations, or allow it with rng: unordered"));
 }
 
+// Ends the shard's pass; errors name the replica, the device and the shard.
 void Learner::close_shard(int shard, std::int64_t minibatch, const WrittenLoss& loss) {
   require_finite(loss.loss, shard, replica_.placement(), minibatch);
   try {

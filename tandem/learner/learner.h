@@ -22,7 +22,7 @@ struct LearnerOptions {
   Residence residence = Residence::kDevice;
 };
 
-/// What one step did, as this replica saw it.
+/// One step, as this replica saw it.
 struct LearnerReport {
   sync::StepReport step;
   double replica_loss = 0;             // weighted mean over this replica's shards
@@ -46,16 +46,15 @@ class Learner {
   /// naming the remedy when a shard's forward drew from torch's default generator while there is more than one shard
   /// and rng is kShards, or when a loss is no scalar.
   LearnerReport step(std::int64_t minibatch, const LossFunction& loss, double lr_factor, const Limits& limits);
-  /// The same with gradients that `gradients` writes itself, in place of the backward passes. All of them are there at
-  /// once, so none is exchanged before the last is.
+  /// A step as above with gradients that `gradients` writes itself, in place of the backward passes.
   LearnerReport step(std::int64_t minibatch, const GradientFunction& gradients, double lr_factor, const Limits& limits);
 
-  /// Passes begun so far: with the run's seed all that the order of rows depends on. For checkpoints.
+  /// Passes begun so far, for checkpoints: the order of rows depends on this number and the run's seed alone.
   [[nodiscard]] std::uint64_t passes() const { return passes_; }
   void set_passes(std::uint64_t passes) { passes_ = passes; }
   /// Valid rows of this replica's shards in all steps so far; each pass over a row counts.
   [[nodiscard]] std::int64_t rows_trained() const { return rows_trained_; }
-  /// Of the gradients that this replica offered so far.
+  /// Counts of the gradients that this replica has offered so far.
   [[nodiscard]] const sync::StalenessTotals& staleness() const { return staleness_; }
 
  private:

@@ -21,6 +21,8 @@ void require_usable(const LoadRequest& request) {
   }
 }
 
+// Sequences of each shard in a minibatch: as asked for where that is a whole number of sequences, else as plan_load()
+// says, with a notice.
 std::int64_t sequences_per_shard_minibatch(const LoadRequest& request, LoadPlan& plan) {
   const std::int64_t most = plan.shard_sequences + (request.tail != Tail::kDrop && plan.extra_sequences > 0 ? 1 : 0);
   const std::int64_t wanted_rows = request.minibatch_rows / request.shards;
@@ -50,6 +52,7 @@ std::int64_t sequences_per_shard_minibatch(const LoadRequest& request, LoadPlan&
 
 }  // namespace
 
+// Counts in sequences, which are rows for feed-forward models, and turns the results into rows at the end.
 LoadPlan plan_load(const LoadRequest& request) {
   require_usable(request);
   LoadPlan plan;

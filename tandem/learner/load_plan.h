@@ -3,17 +3,17 @@
 // After RLlib's LocalSyncParallelOptimizer.load_data, with shards in the place of devices: the batch is cut into equal
 // shards in the order of its rows, a replica keeps its shards one after the other, and minibatch b is slice b of every
 // shard. What is used and dropped depends on the shards alone, never on the devices. What the batch has beyond a
-// multiple of the shards, fewer sequences than there are shards, goes to the first ones, one each at their end. RLlib
-// drops the tail before it splits; here each shard drops its own, in each pass (docs/decisions/0041).
+// multiple of the shards, fewer sequences than there are shards, goes to the first shards, one sequence at the end of
+// each. RLlib drops the tail before it splits; here each shard drops its own tail, in each pass (docs/decisions/0041).
 #pragma once
 #include <cstdint>
 #include <string>
 
 namespace tandem::learner {
 
-/// What happens to the rows that do not fill a whole minibatch.
+/// The fate of rows that do not fill a whole minibatch.
 enum class Tail {
-  kDrop,  // left out; with a shuffled order, others of each shard in each pass, so that none is left out for ever
+  kDrop,  // they are left out; with a shuffled order, other rows in each pass, so that none is left out for ever
   kPad,   // the last minibatch is filled with copies of valid rows that count for nothing
   kWrap,  // the last minibatch is filled from the pass's beginning; those rows count twice
 };
@@ -34,7 +34,7 @@ struct LoadPlan {
   std::int64_t minibatches = 0;          // of a pass
   std::int64_t offered = 0, used = 0, dropped = 0,
                padded = 0;  // rows of one pass, over all shards; wrapped rows count as used
-  std::string notice;       // what differs from the request, in a sentence; empty when nothing does
+  std::string notice;       // a sentence about what differs from the request; empty when nothing does
 
   [[nodiscard]] std::int64_t sequences_of(int shard) const {
     return shard_sequences + (shard < extra_sequences ? 1 : 0);

@@ -14,7 +14,7 @@
 namespace tandem::learner {
 namespace {
 
-// Row indices of the sequences: sequence s is rows s * length + 0 .. length - 1.
+// Turns indices of sequences into indices of rows: sequence s is rows s * length + 0 .. length - 1.
 at::Tensor rows_of_sequences(const at::Tensor& sequences, std::int64_t length) {
   if (length == 1) return sequences;
   return (sequences.unsqueeze(1) * length + at::arange(length, at::kLong).unsqueeze(0)).reshape({-1});
@@ -22,6 +22,7 @@ at::Tensor rows_of_sequences(const at::Tensor& sequences, std::int64_t length) {
 
 }  // namespace
 
+// A shard gets a range of the batch and, if the batch does not divide evenly, one of the sequences at its end.
 const LoadPlan& LoadedBatch::load(const Batch& batch, std::int64_t minibatch_rows, Tail tail) {
   const std::int64_t states = batch.states.empty() ? 0 : rows_of(batch.states);
   plan_ = plan_load({.rows = rows_of(batch.columns),
@@ -88,7 +89,8 @@ const LoadPlan& LoadedBatch::load_uneven(std::span<const Batch> shards, std::int
   return plan_;
 }
 
-// Gives the tensors back before others take their place; the lists stay for these.
+// Gives the tensors up before the next batch is taken, so that both are not in memory at once; the lists are used
+// again.
 void LoadedBatch::forget() {
   shards_.resize(static_cast<std::size_t>(placement_.mine.size()));
   for (Shard& shard : shards_) {
@@ -112,7 +114,7 @@ void LoadedBatch::take(const Batch& batch, const Portion& portion, Shard& shard)
   }
 }
 
-// What lies where it is wanted is shared, not copied, unless the shard has an extra sequence.
+// Columns that lie where they are wanted are shared, not copied, unless the shard has an extra sequence.
 void LoadedBatch::keep(const Columns& columns, const Portion& portion, std::int64_t length, Columns& kept) const {
   const bool on_host = residence_ == Residence::kHost;
   kept.resize(columns.size());
@@ -127,6 +129,8 @@ void LoadedBatch::keep(const Columns& columns, const Portion& portion, std::int6
   }
 }
 
+// The order is made on the host and copied to where the columns lie. A sequential pass without padding needs none: then
+// minibatches are views.
 void LoadedBatch::begin_pass(Order order, std::uint64_t run_seed, std::uint64_t pass) {
   const Span span("shuffle");
   for (std::size_t i = 0; i < shards_.size(); ++i) {
@@ -166,7 +170,8 @@ const LoadedBatch::Shard& LoadedBatch::shard_at(int shard, std::int64_t minibatc
   return shards_[static_cast<std::size_t>(shard - placement_.mine.begin)];
 }
 
-// What uneven shards have left over goes to other minibatches in each of them.
+// Uneven shards: parts differ by one sequence, and which minibatches get the larger parts differs from shard to shard,
+// so that no minibatch gets all of them.
 LoadedBatch::Slice LoadedBatch::slice_of(int number, const Shard& shard, std::int64_t minibatch) const {
   const std::int64_t count = plan_.minibatch_sequences;
   if (shard.uneven < 0) return {.first = minibatch * count, .count = count, .length = shard.length};
@@ -175,8 +180,8 @@ LoadedBatch::Slice LoadedBatch::slice_of(int number, const Shard& shard, std::in
   return {.first = cut(minibatch), .count = cut(minibatch + 1) - cut(minibatch), .length = shard.length};
 }
 
-// Elements [first, first + count) of the order, on the replica's device. Copies from pinned memory are not waited for:
-// what uses the result is queued behind them.
+// Rows [first, first + count) of the order, on the replica's device. Copies from pinned memory are not waited for: the
+// operations that use the result are queued behind them on the device.
 at::Tensor LoadedBatch::select(const at::Tensor& column, const at::Tensor& order, std::int64_t first,
                                std::int64_t count) const {
   if (!order.defined()) return column.narrow(0, first, count).to(placement_.device, /*non_blocking=*/true);
@@ -215,7 +220,7 @@ at::Tensor LoadedBatch::column_of_minibatch(const std::string& name, int shard, 
   return select(column(from.columns, name), from.rows, slice.first_row(), slice.rows());
 }
 
-// Of a minibatch that has padding, those before it.
+// The rows before the padding, if there is any.
 std::int64_t LoadedBatch::valid_rows(int shard, const Slice& slice) const {
   if (tail_ != Tail::kPad) return slice.rows();
   return std::clamp<std::int64_t>(plan_.rows_of(shard) - slice.first_row(), 0, slice.rows());

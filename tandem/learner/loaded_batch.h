@@ -1,12 +1,13 @@
 // learner/loaded_batch.h: a batch cut into a replica's shards and kept until the next load, for any number of passes
 // over its minibatches, in any order.
 //
-// It is kept on the replica's device, so that passes copy nothing from the host, or, when it is larger than the device,
-// in (pinned) host memory, from where each minibatch is copied when it is asked for, without waiting for the copy. The
-// bits are the same. After RLlib's LocalSyncParallelOptimizer.load_data and optimize, which need it on the device.
+// The batch is kept on the replica's device, so that passes copy nothing from the host; or, when it is larger than the
+// device, in (pinned) host memory, from where each minibatch is copied when it is asked for, without waiting for the
+// copy. The bits are the same. After RLlib's LocalSyncParallelOptimizer.load_data and optimize, which need the batch on
+// the device.
 //
-// Threads: single-thread, the replica's. Ownership: shares the memory of columns that lie
-// on the device already, but for shards with an extra sequence, whose rows are copied.
+// Threads: single-thread, the replica's. Ownership: shares the memory of columns that lie on the device already, but
+// for shards with an extra sequence, whose rows are copied.
 #pragma once
 #include <ATen/core/Tensor.h>
 
@@ -34,7 +35,7 @@ struct ShardBatch {
   [[nodiscard]] const at::Tensor& operator[](const std::string& name) const { return column(columns, name); }
 };
 
-/// The same rows where they lie.
+/// The rows of one shard in one minibatch, where they lie in the loaded batch.
 struct ShardRows {
   int shard = 0;
   std::int64_t minibatch = 0;
@@ -54,7 +55,7 @@ struct ShardRows {
 /// In which order a pass takes the sequences of a shard.
 enum class Order { kSequential, kShuffled };
 
-/// Where a loaded batch lies.
+/// The place of a loaded batch.
 enum class Residence {
   kDevice,  // the replica's
   kHost,    // the host's memory, pinned when the device is a CUDA device; the device needs room for a few minibatches
@@ -72,22 +73,22 @@ class LoadedBatch {
   /// everywhere.
   const LoadPlan& load_shards(std::span<const Batch> shards, std::int64_t minibatch_rows, Tail tail);
 
-  /// The same for shards of different rows, or sequences, whose lengths may differ from shard to shard. Each is cut
-  /// into `minibatches` parts whose rows, or sequences, differ by one at most; a minibatch has one of each shard, so
-  /// that its rows differ from shard to shard, and may be none.
+  /// Takes shards that may have different numbers of rows, or of sequences, and different lengths of sequences. Each
+  /// shard is cut into `minibatches` parts whose rows, or sequences, differ by one at most. A minibatch has one part of
+  /// each shard, which may have no row.
   const LoadPlan& load_uneven(std::span<const Batch> shards, std::int64_t minibatches);
 
-  /// The order of the next pass: a function of the run's seed, the shard and the number of the pass alone.
+  /// Makes the order of the next pass: a function of the run's seed, the shard and the number of the pass alone.
   void begin_pass(Order order, std::uint64_t run_seed, std::uint64_t pass);
 
-  /// Slice `minibatch` of `shard` (of the run) in the order of the pass: views where the order is sequential and rows
-  /// are whole, else gathered. Throws InvariantError when either is out of range, or nothing was loaded.
+  /// Slice `minibatch` of `shard` (its number in the run) in the order of the pass: views where the order is
+  /// sequential, else gathered rows. Throws InvariantError when either number is out of range, or nothing was loaded.
   [[nodiscard]] ShardBatch minibatch(int shard, std::int64_t minibatch) const;
 
-  /// The same without gathering: valid until the next begin_pass() or load. Throws as minibatch() does.
+  /// The rows of that slice where they lie; valid until the next begin_pass() or load. Throws as minibatch() does.
   [[nodiscard]] ShardRows rows_of_minibatch(int shard, std::int64_t minibatch) const;
 
-  /// The same into the columns and states of `memory`, tensors as those of a minibatch() with as many rows.
+  /// Copies the slice into the columns and states of `memory`, which are tensors of a minibatch() with as many rows.
   void copy_minibatch(int shard, std::int64_t minibatch, ShardBatch& memory) const;
 
   /// One column of a minibatch, for statistics that are wanted before its step. Throws as minibatch() does, and
@@ -99,12 +100,12 @@ class LoadedBatch {
  private:
   struct Shard {
     Columns columns, states;
-    at::Tensor sequences, rows;  // order of the pass, beside the columns; undefined when it is just theirs
-    at::Tensor host_rows;        // the same as rows, on the host
+    at::Tensor sequences, rows;  // order of the pass, on the columns' device; undefined: the columns' own order
+    at::Tensor host_rows;        // `rows` on the host
     std::int64_t length = 1;     // rows of a sequence
-    std::int64_t uneven = -1;    // sequences that it has, after load_uneven()
+    std::int64_t uneven = -1;    // sequences of the shard, after load_uneven(); else -1
   };
-  // Sequences of the order of the pass.
+  // A range of sequences in the order of the pass.
   struct Slice {
     std::int64_t first = 0, count = 0, length = 1;
     [[nodiscard]] std::int64_t first_row() const { return first * length; }
@@ -113,7 +114,7 @@ class LoadedBatch {
   [[nodiscard]] Slice slice_of(int number, const Shard& shard, std::int64_t minibatch) const;
   [[nodiscard]] std::int64_t valid_rows(int shard, const Slice& slice) const;
   [[nodiscard]] const Shard& shard_at(int shard, std::int64_t minibatch) const;
-  // Sequences of the batch that belong to one shard: [first, first + count), and one elsewhere, unless it is negative.
+  // Sequences of a batch that belong to one shard: [first, first + count), and sequence `extra`, unless it is negative.
   struct Portion {
     std::int64_t first = 0, count = 0, extra = -1;
   };

@@ -1,4 +1,4 @@
-// learner/loss.h: what a user's loss takes and gives.
+// learner/loss.h: the two kinds of loss function that a Learner takes, with what they get and return.
 #pragma once
 #include <ATen/core/Tensor.h>
 
@@ -12,23 +12,23 @@ namespace tandem::learner {
 struct ShardLoss {
   at::Tensor loss;    // scalar: the mean over the shard's valid rows
   double weight = 0;  // rows (or valid elements) that the mean is over; 0: the shard has none and contributes nothing
-  Columns outputs{};  // whatever else is wanted of every shard; kept, detached, until the next step
+  Columns outputs{};  // tensors that the program wants of every shard; kept, detached, until the next step
 };
 
 /// Computes the loss of one shard with the replica's module, on the replica's thread. Random operations use
 /// model::current_generator(), or modules that do (nn::Dropout).
 using LossFunction = std::function<ShardLoss(const ShardBatch&)>;
 
-/// A loss whose gradients are written already.
+/// The result of a GradientFunction.
 struct WrittenLoss {
   double loss = 0;    // the mean over the shard's valid rows
   double weight = 0;  // as ShardLoss::weight; 0: nothing needs to have been written
 };
 
-/// The other way: computes the loss of one shard without autograd, and itself writes `weight` times its gradient into
-/// the .grad of every dense parameter of the replica's module, which is zeroed memory laid out as the parameter. One
-/// that it leaves at zero took part with the gradient zero; a parameter that takes no part gets its .grad reset. Rows
-/// are given where they lie, so nothing is gathered that is not wanted.
+/// Computes the loss of one shard without autograd, and itself writes `weight` times the gradient into the .grad of
+/// every dense parameter of the replica's module. Each .grad is zeroed memory laid out as the parameter. A parameter
+/// whose .grad stays zero takes part with the gradient zero; for a parameter that takes no part, the function resets
+/// .grad. The rows are given where they lie, so that the function gathers only what it needs.
 using GradientFunction = std::function<WrittenLoss(const ShardRows&)>;
 
 }  // namespace tandem::learner

@@ -38,16 +38,16 @@ class Ranks {
   /// How a board of all ranks is opened (comm/world_board.h); they all call it.
   using OpenBoard =
       std::function<ProgressBoard(int units, Range mine, std::chrono::milliseconds news, const Limits& limits)>;
-  /// The same ranks, with boards.
+  /// Returns these ranks with boards.
   [[nodiscard]] Ranks with_boards(OpenBoard open_board) const;
-  /// The same ranks, which wait so long for each other.
+  /// Returns these ranks with another patience: how long they wait for each other.
   [[nodiscard]] Ranks with_patience(Clock::duration patience) const;
-  /// The same ranks, of a run that has `all` of them when none is missing.
+  /// Returns these ranks as those of a run that has `all` ranks when none is missing.
   [[nodiscard]] Ranks out_of(int all) const;
 
   [[nodiscard]] int rank() const { return group_->rank(); }
   [[nodiscard]] int size() const { return group_->size(); }
-  /// Of the run, when none is missing: size() unless out_of() said more.
+  /// The ranks of the run when none is missing: size(), unless out_of() said more.
   [[nodiscard]] int size_of_run() const { return std::max(size(), all_); }
   /// Rank 0, which writes what a run leaves behind.
   [[nodiscard]] bool leads() const { return rank() == 0; }

@@ -13,8 +13,8 @@
 namespace tandem::learner {
 namespace {
 
-// Of each shard before it is recorded: the first runs of an operation choose kernels and take memory for good, which a
-// recording may not do. Two, since the second is the first that meets what the first one left behind.
+// Ordinary runs of each shard before one is recorded: the first runs of an operation choose kernels and take memory for
+// good, which a recording may not do. There are two, since only the second meets the memory that the first one left.
 constexpr std::int64_t kRunsBefore = 2;
 
 void copy_to_own_memory(Columns& columns) {
@@ -49,7 +49,7 @@ void ReplayedLoss::take(const LoadedBatch& batch, const ShardRows& rows, std::sp
   shard.constants.copy_(at::tensor(c10::ArrayRef<double>(constants.data(), constants.size()), at::kDouble));
 }
 
-// On a CUDA device also what is recorded.
+// Both passes. On a CUDA device this is also the work that is recorded.
 void ReplayedLoss::differentiate(Shard& shard) const {
   const DeviceLoss made = loss_(shard.rows, shard.constants);
   const at::Tensor weight = at::full({}, static_cast<double>(shard.rows.rows), made.loss.options());

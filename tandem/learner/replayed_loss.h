@@ -1,9 +1,9 @@
 // learner/replayed_loss.h: a loss whose two passes are recorded at the replica's first steps and replayed in all others
 // (device/recorded_work.h), for models so small that starting their kernels takes longer than the kernels do.
 //
-// What is recorded is the same work on the same memory each time. The rows of a step are therefore copied to where
-// those of the first lay, numbers that change from step to step are handed in as a tensor on the device, and whatever
-// the host wants to know is read after the passes, not within.
+// A replay does the same work on the same memory each time. Therefore the rows of a step are copied to where those of
+// the first step lay, numbers that change from step to step are handed in as a tensor on the device, and the host reads
+// results after the passes, not within.
 //
 // The bits are those of the same loss as a LossFunction. Every parameter of the module takes part in each step, and
 // hooks on them are told of the recording, not of its replays. Gradients begin at zero
@@ -24,14 +24,14 @@
 
 namespace tandem::learner {
 
-/// What a loss that can be recorded gives, on the replica's device.
+/// The result of a RecordableLoss, on the replica's device.
 struct DeviceLoss {
   at::Tensor loss;     // scalar: the mean over the shard's rows
-  at::Tensor numbers;  // [n]: whatever is wanted on the host
+  at::Tensor numbers;  // [n]: figures that the program wants on the host
 };
 
 /// Computes the loss of one shard with the replica's module. It may do what record_work() allows, draws no random
-/// numbers and keeps nothing of what it computes. `constants`: [k] float64, those of the step.
+/// numbers and keeps none of the tensors that it computes. `constants`: [k] float64, the numbers of this step.
 using RecordableLoss = std::function<DeviceLoss(const ShardBatch& rows, const at::Tensor& constants)>;
 
 class ReplayedLoss {
@@ -54,10 +54,10 @@ class ReplayedLoss {
  private:
   struct Shard {
     ShardBatch rows;          // memory of its own
-    at::Tensor constants;     // [k], likewise
+    at::Tensor constants;     // [k], memory of its own
     at::Tensor results;       // [1 + n] float64: the loss, and the numbers
-    at::Tensor host_results;  // the same
-    std::int64_t runs = 0;    // of this memory
+    at::Tensor host_results;  // `results` on the host
+    std::int64_t runs = 0;    // with this memory
     std::unique_ptr<device::RecordedWork> passes;
   };
   void take(const LoadedBatch& batch, const ShardRows& rows, std::span<const double> constants, Shard& shard) const;

@@ -25,7 +25,8 @@ void choose_matrix_kernels() {
   }
 }
 
-// Waits for all replicas, which the strategy has to know where it does not.
+// A sum over the shards of all replicas. It waits for all of them, so the strategy, where it does not wait for all, is
+// told by rest() before.
 class RestingShardSum final : public ShardSum {
  public:
   RestingShardSum(comm::Group& group, sync::Strategy& strategy, Clock::duration patience, const std::stop_token& lost)
@@ -74,6 +75,7 @@ void ReplicaTeam::guarded(int local, const Task& task) {
   }
 }
 
+// Ends all waits for this replica: those of its strategy, of the group of all replicas, and of the ranks.
 void ReplicaTeam::abort(int local, const std::string& why) {
   const auto& group = groups_[static_cast<std::size_t>(local)];
   const auto& seat = members_[static_cast<std::size_t>(local)];
@@ -156,6 +158,7 @@ void ReplicaTeam::load_state(const model::NamedTensors& state) {
   for (const auto& seat : members_) seat->strategy->load_whole_state(state);
 }
 
+// Every rank tells the seven numbers of each of its replicas, in a row, and reads those of all.
 std::vector<ReplicaTeam::Work> ReplicaTeam::work() const {
   std::vector<double> mine;
   for (const auto& seat : members_) {
@@ -183,7 +186,8 @@ std::vector<ReplicaTeam::Work> ReplicaTeam::work() const {
   return all;
 }
 
-// The account is taken when all ranks have told how long theirs waited: their last steps are in it then.
+// All ranks first tell how long their replicas waited, so that their last steps are part of the account when the rank
+// that has it takes it and hands it round.
 std::optional<GradientReport> ReplicaTeam::take_gradients() {
   if (!sync::keeps_account(options_.strategy)) return std::nullopt;
   GradientReport report;

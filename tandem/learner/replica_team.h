@@ -28,7 +28,7 @@
 
 namespace tandem::learner {
 
-/// What a replica's thread works with.
+/// The objects that a replica's thread works with.
 struct Member {
   sync::Replica& replica;
   sync::Strategy& strategy;
@@ -47,7 +47,7 @@ struct TeamOptions {
   Residence residence = Residence::kDevice;                                // of the learners' batches
   device::CudaKernels cuda_kernels = device::CudaKernels::kDeterministic;  // when replicas are on CUDA devices
   Clock::duration patience = std::chrono::minutes(5);                      // how long a replica waits for the others
-  std::string threads = "replica";  // their name, in a profile say, before the replica's number
+  std::string threads = "replica";  // name of the threads, in a profile say, before the replica's number
 };
 
 class ReplicaTeam {
@@ -62,8 +62,9 @@ class ReplicaTeam {
               const Ranks& ranks = {});
   ~ReplicaTeam();
 
-  /// A replica that has done its work rests (Strategy::rest()) until the others have, and so it does in
-  /// Member::shard_sum. Whoever waits for all replicas in another way calls rest() before.
+  /// Calls `task` on the threads of all replicas. A replica that has done its task rests (Strategy::rest()) until the
+  /// others have, as it does in Member::shard_sum. A task that waits for all replicas in another way has to call rest()
+  /// before.
   template <typename Task>
   void run(const Task& task) {
     run_on_all(std::cref(task));  // by reference, so that nothing is copied
@@ -86,16 +87,16 @@ class ReplicaTeam {
   /// Strategy::load_whole_state().
   void load_state(const model::NamedTensors& state);
 
-  /// Rows learned from so far, every pass counted, seconds of CPU used in run(), and what became of the gradients, by
-  /// each replica of the run. Rows and gradients: of steps that Member::learner made, not the strategy alone.
-  /// Collective: all ranks ask, and wait within the ranks' patience.
+  /// For each replica of the run: rows learned from so far, every pass counted, seconds of CPU used in run(), and
+  /// counts of its gradients. Rows and gradients count in steps that Member::learner made, not in those of the strategy
+  /// alone. Collective: all ranks ask, and wait within the ranks' patience.
   struct Work {
     std::int64_t rows = 0;
     double cpu_seconds = 0;
     sync::StalenessTotals staleness{};
   };
   [[nodiscard]] std::vector<Work> work() const;
-  /// What became of the gradients under sync_replicas and asynchronous; nothing under other strategies. Collective, as
+  /// Counts of the gradients under sync_replicas and asynchronous; nothing under other strategies. Collective, as
   /// work(); between runs.
   [[nodiscard]] std::optional<GradientReport> take_gradients();
   [[nodiscard]] const Ranks& ranks() const { return ranks_; }

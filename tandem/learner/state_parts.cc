@@ -13,7 +13,8 @@ namespace {
 
 constexpr const char* kParts = "parts";  // metadata: the names of all parts, empty ones included, a line each
 
-// One safetensors file whose tensors are called "part/name". Tensors come back in another order within a part.
+// One safetensors file whose tensors are called "part/name", with the names of all parts in its metadata. Tensors may
+// come back in another order within a part.
 std::vector<std::byte> to_bytes(const StateParts& parts) {
   model::NamedTensors all;
   std::string names;
@@ -28,6 +29,7 @@ std::vector<std::byte> to_bytes(const StateParts& parts) {
   return bytes;
 }
 
+// Reads such a file and adds its parts behind those that are there.
 void append(std::span<const std::byte> bytes, StateParts& parts) {
   model::TensorFile file = model::read_safetensors(bytes);
   std::istringstream names(file.metadata.at(kParts));

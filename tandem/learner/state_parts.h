@@ -1,5 +1,5 @@
-// learner/state_parts.h: the parts of a run's state, brought from all ranks to all and from the leader to all, so that
-// a checkpoint needs no file system that ranks share.
+// learner/state_parts.h: brings the parts of a run's state from all ranks to all, and from the leader to all, so that a
+// checkpoint needs no file system that ranks share.
 //
 // Threads, blocking, errors: those of Ranks.
 #pragma once
@@ -20,11 +20,11 @@ using ReadPart = std::function<model::NamedTensors(const std::string& name)>;
 /// The parts of all ranks, in the order of the ranks. With a single rank, `mine` as they are.
 [[nodiscard]] StateParts gather_parts(const Ranks& ranks, StateParts mine);
 
-/// The parts of rank `root`; what others give is not looked at.
+/// The parts of rank `root`. The argument of other ranks is ignored.
 [[nodiscard]] StateParts parts_from(const Ranks& ranks, int root, StateParts roots);
 
-/// What the leader's `read` gives for `names`; that of others is not called. Everybody names the same. What reading
-/// throws is thrown on the leader, and the others' waits end when it leaves.
+/// The parts that the leader's `read` gives for `names`, which are the same on all ranks; `read` of other ranks is not
+/// called. An exception of `read` is thrown on the leader, and the others' waits end when it leaves.
 [[nodiscard]] StateParts parts_from_leader(const Ranks& ranks, const std::vector<std::string>& names,
                                            const ReadPart& read);
 

@@ -16,7 +16,9 @@
 namespace tandem::sync {
 namespace {
 
-// A rank is a replica with one shard.
+// Plan: a rank is a replica with one shard. open() binds the gradients before the first pass of a step; backward() and
+// accumulate() add rows x gradient; close() ends the passes; then the mean over all ranks is formed, and either put
+// into every .grad (average) or applied (step). pass_ guards that order, and a failed pass ends the object's use.
 Placement placement_of(const torch::nn::Module& module, const comm::Group& group) {
   const std::vector<at::Tensor> parameters = module.parameters();
   if (parameters.empty()) throw ConfigError("the module has no parameters, so there is nothing to train");
@@ -27,7 +29,7 @@ Placement placement_of(const torch::nn::Module& module, const comm::Group& group
           .device = parameters.front().device()};
 }
 
-// Gradients come from backward passes alone, so none is zeroed before.
+// Gradients come from backward passes alone, so their memory need not be zeroed before.
 model::FlatParameters::Options flat_of(model::FlatParameters::Options options) {
   options.start = model::FlatParameters::Options::Start::kNothing;
   return options;
@@ -101,6 +103,7 @@ void DataParallel::backward(const at::Tensor& loss, double rows) {
   pass_ = Pass::kLast;
 }
 
+// The gradient of rows x mean loss, so that gradients of ranks and passes add up to a sum over rows.
 void DataParallel::run_backward(const at::Tensor& loss, double rows) {
   torch::autograd::backward({loss}, {at::full({}, rows, loss.options()).expand_as(loss)});
   rows_ += rows;
@@ -173,6 +176,8 @@ void DataParallel::put_mean_in_place(double scale) {
   }
 }
 
+// Takes part in the others' steps with nothing to offer. Without an optimizer here, the ranks that finished early hold
+// old parameters in the end: they get those of the rank that made the most steps.
 void DataParallel::finish() {
   require_no_failed_pass();
   TANDEM_CHECK(pass_ == Pass::kNone, "finish() after a backward pass without its step");

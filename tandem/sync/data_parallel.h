@@ -1,5 +1,5 @@
-// sync/data_parallel.h: a training loop of your own on several processes, as torch.nn.parallel.DistributedDataParallel
-// is in Python.
+// sync/data_parallel.h: a training loop of your own on several processes, like
+// torch.nn.parallel.DistributedDataParallel in Python.
 //
 //     const comm::World world = comm::open_world(comm::launcher_environment(), {});
 //     sync::DataParallel parallel(model, *world.group);                      // all start from rank 0's model
@@ -16,10 +16,11 @@
 // max_grad_norm, a divisor but kTotal, GradientCheck::kEachReplica or a compression ask for all gradients first; this
 // takes as much memory as the parameters and the optimizer's moments once more (early_update.h).
 //
-// The mean is over rows, whatever each rank has: sum of rows x gradient over all ranks, divided by all rows. A
-// parameter that no rank's loss reached has no gradient and is left alone; one that some reached gets their share.
-// Gradients of Embedding(sparse) stay sparse. Floating buffers (batch norm) become the mean of the ranks'. zero_grad()
-// is not needed: the first pass after a step overwrites .grad, which until then holds what the step left there.
+// The mean is over all rows, however many each rank has: the sum of rows x gradient over all ranks, divided by the
+// number of all rows. A parameter that no rank's loss reached has no gradient and is left alone; one that the losses of
+// some ranks reached gets the sum of these, divided by all rows. Gradients of Embedding(sparse) stay sparse. Floating
+// buffers (batch norm) become the mean of the ranks'. zero_grad() is not needed: the first pass after a step overwrites
+// .grad, which until then holds what the step left there.
 //
 // Parameters and gradients are views into flat memory; moving the module to another device or dtype afterwards is an
 // error at the next backward().
@@ -60,7 +61,7 @@ class DataParallel {
   /// ConfigError when a parameter was moved, and InvariantError for rows <= 0. After a pass that throws within autograd
   /// every further call throws RunError: the others wait for what this rank cannot give.
   void backward(const at::Tensor& loss, double rows = 1);
-  /// The same for passes before the last one, whose gradients add up; nothing is exchanged.
+  /// Makes a pass before the last one of a step: its gradients are added, and nothing is exchanged.
   void accumulate(const at::Tensor& loss, double rows = 1);
 
   /// Makes every parameter's .grad the (clipped) mean over all rows of all ranks.
@@ -80,12 +81,12 @@ class DataParallel {
   void synchronise();
 
   /// Throws RunError naming tensor and ranks unless all ranks hold the same parameters, buffers and optimizer state.
-  /// average() and step() do so every `check_state_every` steps: of the parameters with which the gradients were made,
-  /// and of those that the step has made. Not where ranks have finished whose optimizers are not known here: what they
-  /// hold is behind.
+  /// Every `check_state_every` steps, average() does so for the parameters with which the gradients were made, and
+  /// step() for those that it has made; average() no longer when a rank has finished, because the parameters there are
+  /// older.
   void require_same_state();
 
-  /// What this rank's compression remembers, alive and in place; see gradient_compression.h. Empty without one.
+  /// The tensors that this rank's compression remembers; the live ones, see gradient_compression.h. Empty without one.
   [[nodiscard]] model::NamedTensors compression_state();
 
   [[nodiscard]] Replica& replica() { return replica_; }
@@ -106,7 +107,7 @@ class DataParallel {
   const std::vector<std::vector<at::Tensor>> slots_;  // the parameters, by flat buffer and slot
   GradientMean mean_;
   std::optional<EarlyUpdate> early_;  // where the gradients allow it
-  // Of the step at hand. kFailed: a pass threw, so its gradients are incomplete, and sums may be under way.
+  // The last pass of this step. kFailed: a pass threw, so its gradients are incomplete, and sums may be under way.
   enum class Pass { kNone, kAccumulating, kLast, kFailed } pass_ = Pass::kNone;
   double rows_ = 0, loss_ = 0;  // since the last step: rows, and their losses' sum
   std::int64_t steps_ = 0;

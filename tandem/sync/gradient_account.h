@@ -1,4 +1,5 @@
-// sync/gradient_account.h: what became of the gradients of all replicas of a run, and of how many each step was made.
+// sync/gradient_account.h: counts of the gradients of all replicas of a run: how many were offered, applied and
+// dropped, and how many each step was made of.
 //
 // Plain values.
 #pragma once
@@ -8,15 +9,15 @@
 
 namespace tandem::sync {
 
-/// What became of a replica's gradients.
+/// Counts of one replica's gradients.
 struct GradientTotals {
   std::int64_t offered = 0, applied = 0, dropped = 0;
   [[nodiscard]] std::int64_t accepted() const { return offered - dropped; }
-  /// Accepted for a step that was not made, yet or ever.
+  /// Gradients that were accepted for a step that was not made yet, or never will be.
   [[nodiscard]] std::int64_t in_flight() const { return offered - applied - dropped; }
 };
 
-/// Of a figure that each step has.
+/// Least, sum and most, over some steps, of a figure that each step has.
 struct OverSteps {
   double least = 0, sum = 0, most = 0;
 };

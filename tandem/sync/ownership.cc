@@ -11,7 +11,7 @@ namespace {
 
 struct Variable {
   std::size_t buffer = 0;
-  std::int64_t begin = 0, end = 0;  // up to the next one: gaps belong to somebody
+  std::int64_t begin = 0, end = 0;  // elements up to the next variable, so that padding has an owner, too
   std::int64_t bytes = 0;
 };
 
@@ -43,6 +43,7 @@ Ownership divide_equally(const model::FlatParameters& parameters, int members) {
   return ownership;
 }
 
+// Every member computes the same plan: the sort is stable, and the first server of the least load is taken.
 Ownership place_by_load(const model::FlatParameters& parameters, int servers) {
   std::vector<Variable> variables = variables_of(parameters);
   std::ranges::stable_sort(variables, std::ranges::greater(), &Variable::bytes);

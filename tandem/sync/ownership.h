@@ -28,7 +28,7 @@ using Ownership = std::vector<std::vector<comm::OwnedPart>>;
 /// compute with.
 [[nodiscard]] Ownership place_by_load(const model::FlatParameters& parameters, int servers);
 
-/// What `member` owns, by buffer.
+/// The elements that `member` owns, by buffer.
 [[nodiscard]] std::vector<std::vector<model::Elements>> elements_of(const Ownership& ownership, int member);
 
 }  // namespace tandem::sync

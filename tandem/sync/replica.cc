@@ -13,7 +13,8 @@ namespace tandem::sync {
 
 namespace {
 
-// `common` holds what is the same for all replicas of the process, and its first replica's number and shards.
+// Divides the shards of a process among its devices. `common`: the fields that are equal for all its replicas, the
+// number of its first replica, and in `mine` all shards of the process.
 std::vector<Placement> place(const std::vector<c10::Device>& devices, const Placement& common) {
   std::vector<Placement> placements;
   const auto local = static_cast<int>(devices.size());
@@ -27,7 +28,7 @@ std::vector<Placement> place(const std::vector<c10::Device>& devices, const Plac
   return placements;
 }
 
-// The shards that fall to this rank; none when there are fewer than ranks.
+// The shards that fall to this rank; none when there are fewer shards than ranks, which place_replicas() then reports.
 Range shards_of_rank(const comm::Group& ranks, int shards) {
   try {
     return ranks.subtree({0, shards});

@@ -22,12 +22,12 @@
 
 namespace tandem::sync {
 
-/// What the names of optimizer state begin with among those of the whole state.
+/// Begins the names of optimizer state in the whole state.
 inline constexpr const char* kOptimizerState = "optimizer.";
 
 /// Which part of the run's work a replica does.
 struct Placement {
-  int replica = 0;   // of the run
+  int replica = 0;   // its number in the run
   int replicas = 1;  // in the run
   int shards = 1;    // in the run
   Range mine;        // the shards of this replica: one whole subtree
@@ -39,8 +39,8 @@ struct Placement {
 /// shards than replicas, naming the counts that work.
 [[nodiscard]] std::vector<Placement> place_replicas(const std::vector<c10::Device>& devices, int shards);
 
-/// A number of shards that so many ranks with so many replicas each can share: one a replica where the tree divides
-/// them so, else as many as for the next power of two of ranks (8 for 3 ranks with 2 replicas each).
+/// A number of shards that the ranks, with the same number of replicas each, can share: one shard a replica where the
+/// tree divides them so, else as many as for the next power of two of ranks (8 for 3 ranks with 2 replicas each).
 [[nodiscard]] int default_shards(int ranks, int replicas_a_rank);
 
 /// The placements of this rank's replicas, one a device, when the replicas of all `ranks` share the shards. Ranks may
@@ -62,13 +62,13 @@ class Replica {
   [[nodiscard]] model::ModuleBuffers& buffers() { return buffers_; }
   [[nodiscard]] bool has_optimizer() const { return optimizer_.has_value(); }
   [[nodiscard]] model::Optimizer& optimizer();
-  /// The stream of one of this replica's shards, by its number in the run.
+  /// The random stream of one of this replica's shards. `shard`: its number in the run.
   [[nodiscard]] at::Generator& generator(int shard);
 
-  /// Everything that must be equal on all replicas, in place and in as few tensors as it takes: flat parameters and
-  /// buffers, frozen parameters, optimizer state, but not moments of which the optimizer keeps a part.
+  /// Everything that must be equal on all replicas, as live tensors and as few of them as possible: flat parameters and
+  /// buffers, frozen parameters, optimizer state; not moments of which the optimizer keeps only a part.
   [[nodiscard]] model::NamedTensors state();
-  /// The same under the names that the module gives its parameters and buffers, for hashes and checkpoints.
+  /// All of that under the names that the module gives its parameters and buffers, for hashes and checkpoints.
   [[nodiscard]] model::NamedTensors named_state();
 
  private:

@@ -35,7 +35,8 @@ std::size_t first_difference(const std::string& a, const std::string& b) {
   return static_cast<std::size_t>(std::count(a.begin(), in_a, '\n'));
 }
 
-// A line for each tensor of the replica's state, in order.
+// A line for each parameter and each tensor of the replica's state, in order. Replicas hold the same model when these
+// texts are equal, and the first line that differs tells the user why they do not.
 std::string describe(Replica& replica) {
   std::string text;
   for (const model::FlatBuffer& buffer : replica.parameters().buffers()) {
@@ -58,6 +59,7 @@ std::string line_of(const std::string& text, std::size_t number, std::size_t mos
   return concat(parameters, " parameters; ", is_missing ? "no further one" : lines[number]);
 }
 
+// Throws for the first replica that differs from replica 0, showing the first line that differs for all of them.
 void compare(const std::vector<std::string>& descriptions) {
   std::size_t most_parameters = 0;
   for (const std::string& text : descriptions) most_parameters = std::max(most_parameters, parameters_of(text));

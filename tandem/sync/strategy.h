@@ -1,5 +1,4 @@
-// sync/strategy.h: how the gradients of many replicas become the next parameters of each. One class a strategy, no
-// modes.
+// sync/strategy.h: how the gradients of many replicas become the next parameters of each.
 //
 // A replica's training step is
 //
@@ -24,8 +23,8 @@
 
 namespace tandem::sync {
 
-/// What became of the gradient that was offered: of all of it, whatever it has for each parameter. kLost: the process
-/// that held the variables died with it, and another has taken over (SyncReplicas); it is part of no step.
+/// The fate of an offered gradient, which is judged as a whole. kLost: the process that held the variables died with
+/// it, and another has taken over (SyncReplicas); the gradient is part of no step.
 enum class Verdict { kApplied, kAccepted, kDropped, kLost };
 
 struct StepReport {
@@ -37,13 +36,13 @@ struct StepReport {
   double grad_norm = 0;        // of the mean gradient, before clipping
   std::int64_t untouched = 0;  // parameters that no shard's loss reached: the step leaves them and their moments alone
   double wait_seconds = 0;     // spent in collectives: waiting for the others, and adding
-  // Where a step is made of the first offers to come (SyncReplicas): the one that this offer is part of or, dropped,
-  // came too late for, as `step` counts it; and how many gradients of how many it had then, or was made of.
+  // Where a step is made of the first offers that come (SyncReplicas): the step that this offer is part of, as `step`
+  // counts (of a dropped offer, the step for which it came too late); and how many gradients of how many it had.
   std::int64_t part_of = 0;
   std::int64_t gradients = 1, of_gradients = 1;
 };
 
-/// What became of a replica's gradients over many steps.
+/// Counts of a replica's gradients over many steps.
 struct StalenessTotals {
   std::int64_t offered = 0, dropped = 0;  // gradients; the rest was applied
   std::int64_t sum = 0, most = 0;         // staleness of all that were offered
@@ -70,42 +69,42 @@ class Strategy {
   /// between steps. Throws ConfigError naming the first parameter that differs in name, shape or dtype.
   virtual void begin(const Limits& limits) = 0;
 
-  /// Before the forward pass of each of the replica's shards, which come in order, each once a step: what autograd
-  /// accumulates and what the forward pass does to the module's buffers is that shard's until close().
+  /// Before the forward pass of each of the replica's shards, which come in order, each once a step. Until close(), the
+  /// gradients that autograd accumulates, and changes of the module's buffers, count as the shard's.
   virtual void open(int shard) = 0;
-  /// After the backward pass. `weight`: rows (or valid elements) that the shard's mean was over; the global mean weighs
-  /// by it.
-  /// `loss`: that mean, for the report.
+  /// After the backward pass. `weight`: rows (or valid elements) of the shard's mean, by which the global mean weighs
+  /// it. `loss`: the shard's mean, for the report.
   virtual void close(double weight, double loss) = 0;
 
   /// After the last backward pass. Returns when the parameters for the next step are in place. The optimizer's learning
   /// rate is multiplied by `lr_factor` in this step.
   virtual StepReport step(double lr_factor, const Limits& limits) = 0;
 
-  /// This replica offers nothing more. Whether the others go on without it, or all leave together, is the strategy's.
+  /// This replica offers nothing more. The strategy decides whether the others go on without it, or all leave together.
   virtual void leave(const Limits& limits) = 0;
 
-  /// This replica is about to wait for all others by other means: a collective of its own, the end of a phase. Where
-  /// some steps are made without waiting for all, nobody waits for this one until all others have come to that, too.
-  /// May wait for an answer. Calling it again changes nothing.
+  /// This replica is about to wait for all others by other means: a collective of the program, the end of a phase.
+  /// Where steps are made without all replicas, none waits for this one until all others have called rest(), too. May
+  /// wait for an answer. A second call changes nothing.
   virtual void rest(const Limits& /*limits*/) {}
   /// After rest() and before the next open(): takes the parameters as they are by now. Nothing without a rest.
   virtual void resume(const Limits& /*limits*/) {}
 
-  /// This replica has failed: ends the others' waits for it that are not those of its group, which is aborted besides.
+  /// This replica has failed. Ends the others' waits for it, but for those in its group, which the caller aborts, too.
   virtual void abort(const std::string& /*why*/) {}
 
   /// Parameters, buffers and optimizer state under the names that the module gives them, whole and laid out alike under
-  /// every strategy, for hashes and checkpoints. Between steps; collective. Given to the first replica of each process,
-  /// nothing to its others. Tensors may be the live ones, which the next step changes. Throws RunError naming tensor
-  /// and replicas where those that update their parameters themselves no longer hold the same.
+  /// every strategy, for hashes and checkpoints. Between steps; collective. The first replica of each process gets
+  /// them, its others get nothing. Tensors may be the live ones, which the next step changes. Throws RunError, naming
+  /// tensor and replicas, where replicas that update their own parameters no longer hold the same.
   [[nodiscard]] virtual model::NamedTensors whole_state(const Limits& limits) = 0;
   /// Takes what whole_state() gave, under any strategy and on any number of replicas. Every replica calls it; none
   /// waits for the others. Throws CheckpointError listing what is missing or of another shape; nothing is changed then.
   virtual void load_whole_state(const model::NamedTensors& state) = 0;
 
-  /// Where replicas make steps without waiting for all, what became of all gradients: from the strategy of replica 0;
-  /// nothing from others. Never waits; while others are in a step it is as they have come.
+  /// Where replicas make steps without waiting for all: the counts of all gradients, from the strategy of replica 0;
+  /// the others, and other strategies, give nothing. Never waits; counts of steps under way are as far as these have
+  /// come.
   [[nodiscard]] virtual std::optional<GradientAccount> take_account() { return std::nullopt; }
 };
 

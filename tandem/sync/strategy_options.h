@@ -33,12 +33,12 @@ enum class Servers { kAll, kFirst };
 /// Where variables are updated and lie with their optimizer state under kParameterServer.
 enum class Variables {
   kOnDevices,  // on their server's own device
-  // In the host's memory, whatever device their server computes on, but for tables of sparse gradients. Who writes to
-  // such a replica's parameters between steps tells its optimizer, by state_changed().
+  // In the host's memory, whatever device their server computes on, but for tables of sparse gradients. A program that
+  // writes to such a replica's parameters between steps has to call its optimizer's state_changed().
   kOnCpu,
 };
 
-/// What an asynchronous replica's mean gradient is multiplied by.
+/// The factor of an asynchronous replica's mean gradient.
 enum class Scaling {
   kByReplicas,  // 1/N for N replicas: N steps together move as far as one synchronous step
   kNone,        // each step moves as far as a synchronous one
@@ -51,9 +51,9 @@ enum class Acceptance {
   kPerVariable,  // TensorFlow's: a running sum and a count a variable, in order of arrival
 };
 
-/// What a row of a sparse gradient is divided by.
+/// The divisor of a row of a sparse gradient.
 enum class SparseMean {
-  kByCount,  // what dense gradients are divided by: a gradient without the row counts as zero
+  kByCount,  // that of dense gradients: a gradient without the row counts as zero
   kByIndex,  // TensorFlow's: the share of the gradients that have the row
 };
 
@@ -63,34 +63,34 @@ enum class Tokens {
   kShared,  // TensorFlow's: whoever comes first
 };
 
-/// What the death of a replica means to the others under kSyncReplicas.
+/// How the death of a replica concerns the others under kSyncReplicas.
 enum class OnDeath {
   kEnd,   // the run ends: every other's step throws PeerLost
   kGoOn,  // they go on, as if it had left
 };
 
-/// Whether the variables of kSyncReplicas outlive the process that holds them. Of OnDeath::kGoOn.
+/// Whether the variables of kSyncReplicas outlive the process that holds them. Only with OnDeath::kGoOn.
 enum class Standby {
   kNone,  // no: its death ends the run
-  // Yes: another rank makes each step, too, before there are tokens of the next, and takes over. One on another host,
-  // where there is one.
+  // Yes: another rank, on another host if there is one, makes each step, too, before there are tokens of the next, and
+  // takes over.
   kAnotherRank,
 };
 
-/// What the learning rate of a step is multiplied by.
+/// A factor of a step's learning rate.
 enum class RateScaling {
   kNone,
   kByGradients,  // gradients in the step / replicas_to_aggregate
 };
 
-/// What is looked at for gradients that are not finite.
+/// Where to look for gradients that are not finite.
 enum class GradientCheck {
   kSum,          // the sum over all shards: names the parameter, and the replicas whose losses were not finite
   kEachReplica,  // also each replica's part: names the replicas whose gradients were not, for one more pass over them;
                  // no part is exchanged before the backward pass has ended
 };
 
-/// What a parameter's summed gradient is divided by.
+/// The divisor of a parameter's summed gradient.
 enum class Divisor {
   kTotal,    // the weight of all shards: one without a gradient counts as zero (the mean of the whole batch)
   kPresent,  // the share of the shards that have a gradient for the parameter (RLlib's average_gradients);
@@ -151,8 +151,8 @@ struct SyncReplicasOptions {
   std::vector<std::string> average_of{};  // parameters that equal one of these or begin with it and a dot; empty: all
 };
 
-/// What TensorFlow's optimizer does where these options give a choice: gradients of each variable are averaged on their
-/// own, rows of sparse ones by those that have them, and tokens are anybody's.
+/// The choices of TensorFlow's optimizer: gradients of each variable are averaged on their own, rows of sparse
+/// gradients are divided by the gradients that have them, and any worker may use a token.
 [[nodiscard]] inline SyncReplicasOptions tensorflow_compatible() {
   SyncReplicasOptions options;
   options.acceptance = Acceptance::kPerVariable;

@@ -19,9 +19,9 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-// Of one pass, over all members; float64 [channels].
+// Moments of one pass, of one member or of all; float64 [channels].
 struct Moments {
-  double count = 0;  // values a channel
+  double count = 0;  // values of each channel
   at::Tensor mean, squares;
 };
 
@@ -39,7 +39,7 @@ std::vector<std::int64_t> reduced_dims(const at::Tensor& input) {
   return dims;
 }
 
-// Sums are made in float64 where the device's values are wider than the type can add up without loss.
+// Mean and squared deviations of this member's rows, with sums in float64.
 Moments moments_of(const at::Tensor& input) {
   const std::int64_t channels = input.size(1);
   const std::int64_t rows = input.numel() / channels;  // and pixels
@@ -57,7 +57,8 @@ Moments moments_of(const at::Tensor& input) {
   return own;
 }
 
-// In the order of the ranks (Chan, Golub, LeVeque 1979), so that all members have the same bits.
+// Combines the moments of all members in the order of the ranks (Chan, Golub, LeVeque 1979), so that all have the same
+// bits. A member without rows adds nothing.
 Moments merge(const Moments& own, comm::Group& group, const Limits& limits) {
   const at::Tensor count = at::full({1}, own.count, own.mean.options());
   Moments all;
@@ -79,7 +80,7 @@ Moments merge(const Moments& own, comm::Group& group, const Limits& limits) {
   return all;
 }
 
-// What the backward pass exchanges with, kept in the graph.
+// The group that the backward pass exchanges with, kept in the graph.
 struct Partners : torch::CustomClassHolder {
   Partners(comm::Group& its_group, Clock::duration its_patience) : group(its_group), patience(its_patience) {}
   comm::Group& group;

@@ -13,6 +13,10 @@
 
 namespace tandem::sync {
 
+// Plan: the constructor cuts the flat buffers into buckets. During the last pass of a step, autograd calls reached()
+// for each parameter; when the next bucket in order is complete, its pieces are started (start_next). After the pass,
+// start_rest() starts what is missing, and wait() waits for all in the order of their starts, which all members share.
+// At the end of the first step, end_step() sorts the buckets by the order in which member 0's were ready.
 BucketExchange::BucketExchange(model::FlatParameters& parameters, comm::Group& group)
     : parameters_(parameters), group_(group), bucket_of_(parameters.buffers().size()) {
   if (!group.goes_on_alone() || group.size() == 1) return;
@@ -30,7 +34,8 @@ std::int64_t BucketExchange::elements_in(std::int64_t bytes, std::size_t buffer)
   return bytes / static_cast<std::int64_t>(parameters_.buffers()[buffer].values.element_size());
 }
 
-// From the last parameter to the first. A bucket ends where its first parameter begins, so gaps belong to somebody.
+// Goes from the last parameter to the first. A bucket ends where its first parameter begins, so that padding between
+// parameters belongs to a bucket, too.
 void BucketExchange::cut(std::size_t b) {
   const std::vector<model::ParameterSlot>& slots = parameters_.buffers()[b].slots;
   std::int64_t end = parameters_.buffers()[b].values.numel();
@@ -55,6 +60,8 @@ void BucketExchange::begin_last_pass(model::FlatParameters::Gradients& gradients
   parameters_.on_reached([this](std::size_t buffer, std::size_t slot) { reached(buffer, slot); });
 }
 
+// Called on the thread of the backward pass. A gradient of a bucket that was started already would change numbers that
+// are on the wire, so it is an error.
 void BucketExchange::reached(std::size_t buffer, std::size_t slot) {
   const std::size_t index = bucket_of_[buffer][slot];
   Bucket& bucket = buckets_[index];
@@ -69,6 +76,7 @@ void BucketExchange::reached(std::size_t buffer, std::size_t slot) {
   while (started_ < buckets_.size() && buckets_[started_].missing == 0) start_next();
 }
 
+// Starts the sums of the next bucket, in pieces of about kBucketBytes each.
 void BucketExchange::start_next() {
   const Bucket& bucket = buckets_[started_++];
   const at::NoGradGuard no_grad;
@@ -91,7 +99,7 @@ void BucketExchange::start(const at::Tensor& part) {
   }
 }
 
-// Of the `place`-th sum of a step: the buckets come first, then what is left of each flat buffer.
+// Names the `place`-th sum of a step for an error: the pieces of buckets come first, then the rest of each flat buffer.
 std::string BucketExchange::words_of(std::size_t place) const {
   const auto words = [&](const char* what, const std::string& first, const std::string& last) {
     return concat("the sum of ", what, " ", first, first == last ? "" : concat("..", last), ": ");
@@ -147,7 +155,7 @@ void BucketExchange::wait(const Limits& limits, const OnSummed& on_summed) {
   started_ = 0;
 }
 
-// Buckets that no pass made whole keep their places behind the others.
+// Buckets that no pass completed keep their order, behind the others.
 void BucketExchange::end_step(const Limits& limits) {
   if (buckets_.empty() || order_ == Order::kAgreed) return;
   std::vector<std::size_t> order = ready_order_;

@@ -1,11 +1,11 @@
 // sync/bucket_exchange.h: sums flat gradients over a group in buckets, each as soon as the backward pass has made it.
 //
-// A bucket is a run of neighbouring parameters of at least kBucketBytes, of which larger ones are summed in pieces; the
-// last parameters, which a backward pass mostly reaches first, and the first, where a run ends, may have smaller ones.
-// Every member starts the buckets in
-// one order, whichever of its gradients come first: at the first step from the last parameter to the first, as backward
-// passes go, afterwards in the order in which member 0's were ready then. What is not ready when the pass ends, because
-// a loss did not reach it, is started then. Elements are summed as in one piece, so the bits are the same.
+// A bucket is a run of neighbouring parameters of at least kBucketBytes; much larger runs are summed in pieces. The
+// bucket of the last parameters, which a backward pass mostly reaches first, is smaller, and that of the first ones may
+// be. Every member starts the buckets in the same order, whichever of its gradients come first: at the first step from
+// the last parameter to the first, as backward passes go, afterwards in the order in which those of member 0 were ready
+// at the first step. A bucket that is not ready when the pass ends, because a loss did not reach it, is started then.
+// Elements are summed as in one piece, so the bits are the same.
 //
 // After PyTorch's DistributedDataParallel (Li et al. 2020, "PyTorch Distributed: Experiences on Accelerating Data
 // Parallel Training"), whose buckets this resembles. Where a group does not go on alone (Group::goes_on_alone()) there
@@ -39,20 +39,20 @@ class BucketExchange {
   void begin_last_pass(model::FlatParameters::Gradients& gradients);
   /// The passes are over and `gradients` complete, presence flags included: starts whatever was not.
   void start_rest(model::FlatParameters::Gradients& gradients);
-  /// Runs `start`, which starts more of the step's collectives. What fails there fails all sums that are under way, so
-  /// the error says of the first of them what it was.
+  /// Runs `start`, which starts more of the step's collectives. A failure there fails all sums that are under way, so
+  /// the error names the first of them.
   void start_others(const std::function<void()>& start);
-  /// Elements of a flat buffer that were summed in one piece, and those of the bucket that it is part of.
+  /// Elements of a flat buffer that were summed in one piece, and the bucket that the piece is part of.
   struct Piece {
     std::size_t buffer = 0;
     model::Elements elements, bucket;
   };
   using OnSummed = std::function<void(const Piece&)>;
-  /// Returns when all sums are in place, and says so of each piece of a bucket as soon as it is; not of buffers that
-  /// are summed without buckets. Waits are in the order of the starts, so this comes before those of what the caller
-  /// started later. Errors say of which parameters the gradients were.
+  /// Returns when all sums are in place. Calls `on_summed` for each piece of a bucket as soon as its sum is in place,
+  /// not for buffers that are summed without buckets. Waits are in the order of the starts, so call this before waiting
+  /// for what was started later. Errors name the parameters.
   void wait(const Limits& limits, const OnSummed& on_summed);
-  /// When all of the step's collectives have been waited for. Collective at the first step.
+  /// To be called when all of the step's collectives have been waited for. Collective at the first step.
   void end_step(const Limits& limits);
 
   [[nodiscard]] std::size_t buckets() const { return buckets_.size(); }

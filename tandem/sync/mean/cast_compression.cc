@@ -30,7 +30,7 @@ CastCompression::CastCompression(const CastOptions& options, std::span<const Gra
     wire_.push_back(group.allocate(bucket.values.numel(), dtype_, bucket.values.device()));
 }
 
-// The next bucket is cast while the one before travels, where the group goes on alone.
+// Where the group works without the caller (Group::goes_on_alone()), a bucket is cast while the one before travels.
 void CastCompression::reduce(std::span<GradientBucket> buckets, comm::Group& group, const Limits& limits) {
   pending_.clear();
   for (std::size_t b = 0; b < buckets.size(); ++b) {

@@ -1,7 +1,8 @@
 // sync/cast_compression.h: gradients travel as bfloat16 or float16.
 //
 // As PyTorch's fp16_compress_hook and bf16_compress_hook, except that a group adds in float32 and rounds the sum once.
-// Nothing is remembered: the rounding errors of a step are lost. What overflows in float16 arrives as an infinity.
+// Nothing is remembered: the rounding errors of a step are lost. A number that overflows in float16 arrives as an
+// infinity.
 //
 // Threads, blocking, errors: as gradient_compression.h says.
 #pragma once

@@ -44,6 +44,10 @@ EarlyUpdate::Totals EarlyUpdate::wait_for_totals(const Limits& limits) {
   return {.weight = totals[0], .left = totals[1]};
 }
 
+// Plan of a step: offer() has started the sum of all rows. When all sums of the step are started, begin() waits for
+// that one and decides whether parts may be updated early: not when a rank has left, nor off the CPU. Then each piece
+// whose parameters are surely present is updated when its sum has come (summed()). When all sums have come and are
+// finite, end_parts() updates the rest. If anything fails on the way, undo_parts() takes all parts back.
 MeanGradient EarlyUpdate::step(GradientMean& gradients, double lr_factor, std::int64_t step, const Limits& limits) {
   model::Optimizer& optimizer = replica_.optimizer();
   take_presence(gradients.sums());
@@ -77,7 +81,7 @@ void EarlyUpdate::begin(double lr_factor, const Limits& limits) {
   replica_.optimizer().begin_parts(*scale_, lr_factor);
 }
 
-// Before the flags are summed, in place.
+// Notes which parameters this rank's loss reached. Has to come before the flags are summed, since that is in place.
 void EarlyUpdate::take_presence(const model::FlatParameters::Gradients& mine) {
   present_.resize(mine.presence.size());
   for (std::size_t b = 0; b < mine.presence.size(); ++b) {
@@ -96,7 +100,7 @@ void EarlyUpdate::summed(const model::FlatParameters::Gradients& sums, const Buc
   const std::vector<model::ParameterSlot>& slots = replica_.parameters().buffers()[piece.buffer].slots;
   for (std::size_t s = 0; s < slots.size(); ++s) {
     const bool is_inside = slots[s].offset >= piece.bucket.begin && slots[s].offset < piece.bucket.end;
-    if (is_inside && present_[piece.buffer][s] == 0) return;  // perhaps no rank's loss reached it
+    if (is_inside && present_[piece.buffer][s] == 0) return;  // unknown until the flags come: updated at the end
   }
   const Span span("optimizer");
   replica_.optimizer().step_part(sums, piece.buffer, piece.elements);

@@ -1,14 +1,15 @@
 // sync/early_update.h: a step that updates the parameters of each piece of a bucket of gradients as soon as its sum
 // over the ranks is in place, while later ones are still on the wire.
 //
-// The mean is known with the sum: what it is divided by was summed first (see offer()). Parameters that this rank's
-// loss reached are present for sure, so a bucket of only such parameters is updated piece by piece; the others when all
-// flags are there. The bits are those of one update at the end, and the same on all ranks, whichever of them updates
-// what early. A step in which ranks have left is updated at the end, because they take the factor of the learning rate
-// from sums that come last.
+// The mean is known as soon as the sum is, because its divisor was summed first (see offer()). Parameters that this
+// rank's loss reached are present for sure, so a bucket of only such parameters is updated piece by piece; all others
+// are updated when the presence flags have come. The bits are those of one update at the end, and the same on all
+// ranks, whichever parts a rank updates early. A step in which ranks have left is updated at the end, because these
+// ranks take the factor of the learning rate from sums that come last.
 //
-// Whatever fails, the parameters, the optimizer's moments and step counts are then those before the step: what early
-// updates overwrite is kept until all sums were found finite (Optimizer::begin_parts(), with its cost in memory).
+// When a step fails, the parameters, the optimizer's moments and step counts are those before the step: values that
+// early updates overwrite are kept until all sums were found finite (Optimizer::begin_parts(), with its cost in
+// memory).
 //
 // Only for gradients that are summed in buckets, divided by their total weight and not clipped. A rank whose parameters
 // are not in CPU memory takes part in the same collectives, and updates at the end.

@@ -33,6 +33,10 @@ std::vector<GradientBucket> buckets_of(const model::FlatParameters& parameters,
 
 }  // namespace
 
+// Plan of a step (reduce): look at this replica's own part, if asked for; sum dense gradients, presence flags, buffers
+// and the tally over all replicas, while buckets that have come are used already (all_reduce); gather sparse gradients;
+// let the compression replace the sums, if there is one; then scale, norm and clipping (mean_of), and the mean of
+// buffers.
 GradientMean::GradientMean(Replica& replica, comm::Group& group, const MeanOptions& options,
                            const MakeCompression& compression)
     : replica_(replica),
@@ -56,7 +60,7 @@ MeanGradient GradientMean::form(double lr_factor, std::int64_t step, const Limit
   gradients_.require_complete();
   gradients_.offer_rate(lr_factor);
   MeanGradient mean = reduce(step, limits, meanwhile);
-  // Who left takes the factor from the tally, and then so does everybody, because it may be rounded there.
+  // Replicas that have left take the factor from the tally, where it may be rounded, so then all take it from there.
   if (gradients_.tally_view().left == 0) mean.lr_factor = lr_factor;
   return mean;
 }
@@ -102,6 +106,8 @@ MeanGradient GradientMean::reduce(std::int64_t step, const Limits& limits, const
   return mean;
 }
 
+// Starts all sums before it waits for any: a member waits for a sum only when it has started everything that others may
+// wait for.
 void GradientMean::all_reduce(const Limits& limits, const WhileSumsCome& meanwhile) {
   meanwhile_seconds_ = 0;
   if (group_.size() == 1) return;
@@ -131,7 +137,8 @@ void GradientMean::all_reduce(const Limits& limits, const WhileSumsCome& meanwhi
   if (!compression_) exchange_.end_step(limits);
 }
 
-// While the next sums are on their way, so that the norm needs no pass of its own over the gradients.
+// Adds up squares of a piece while the next sums are on their way, so that the norm needs no pass of its own over the
+// gradients.
 void GradientMean::take_squares(const BucketExchange::Piece& piece) {
   const at::Tensor& sum = gradients_.sum().dense[piece.buffer];
   if (!sum.is_cpu() || options_.divisor == Divisor::kPresent) return;
@@ -156,7 +163,7 @@ void GradientMean::start_flags() {
   }
 }
 
-// Afterwards the sums are the mean, sparse ones too.
+// Afterwards the sums are the mean; sparse gradients are scaled, too.
 void GradientMean::compress(double scale, const Limits& limits) {
   const at::NoGradGuard no_grad;
   const model::FlatParameters& parameters = replica_.parameters();
@@ -202,6 +209,8 @@ void GradientMean::average_buffers(double shards) {
   }
 }
 
+// Finds a gradient of this replica that is not finite, while it is still apart from the others'. The norm is a quick
+// test; only when it fails are the parameters looked at one by one.
 void GradientMean::look_at_mine() {
   if (options_.check != GradientCheck::kEachReplica) return;
   bad_.reset();
@@ -209,7 +218,8 @@ void GradientMean::look_at_mine() {
     bad_ = first_not_finite(gradients_.sum(), replica_.parameters());
 }
 
-// All replicas come here together: the sums are the same bits everywhere, and what each had added to them is gone.
+// All replicas come here together, because the sums have the same bits everywhere. Each tells the shard whose loss was
+// not finite, and, if each was looked at, its parameter; each replica's own part of the sums is gone by now.
 std::string GradientMean::where_not_finite(const Limits& limits) {
   const std::array<double, 2> mine{static_cast<double>(gradients_.shard_without_loss().value_or(-1)),
                                    bad_ ? static_cast<double>(*bad_) : -1};

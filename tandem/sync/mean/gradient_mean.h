@@ -2,11 +2,12 @@
 // division by the total weight, and at most one clipping by the global norm. The same bits on every replica and on any
 // number of them.
 //
-// A replica that has no more shards to offer goes on taking part with form_without_mine(), so that the others' sums,
-// which need everybody, come about; the mean is then over what the others offer.
+// A replica that has no more shards to offer goes on taking part with form_without_mine(), because the others' sums
+// need all members; the mean is then over the gradients that the others offer.
 //
-// With a compression (gradient_compression.h) the sums are near, not on that tree, and they depend on who holds which
-// shards; they still have the same bits on every replica. Gradients then travel when all passes are over.
+// With a compression (gradient_compression.h) the sums are approximate. They are not made along that tree and depend on
+// which replica holds which shards, but have the same bits on every replica. Gradients then travel when all passes are
+// over.
 //
 // Threads: single-thread, the replica's. Blocking: form...() waits for all replicas until `limits`.
 #pragma once
@@ -27,10 +28,10 @@
 
 namespace tandem::sync {
 
-/// Is told of a step's sums while they are under way, on the replica's thread; each may be empty.
+/// Functions that are called while a step's sums are under way, on the replica's thread; each may be empty.
 struct WhileSumsCome {
-  std::function<void()> on_started;    // all are; now who started others before may wait for those
-  BucketExchange::OnSummed on_summed;  // of those that come in buckets
+  std::function<void()> on_started;    // all sums are started; sums that were started before may be waited for now
+  BucketExchange::OnSummed on_summed;  // a piece of a bucket has come
 };
 
 class GradientMean {
@@ -54,12 +55,12 @@ class GradientMean {
            options_.divisor == Divisor::kTotal;
   }
 
-  /// After the last shard: sums over the run, and the module's buffers for the next step. Throws RunError when no row
-  /// was valid, or naming the parameter when a sum is not finite, and the replicas as MeanOptions::check says;
-  /// parameters are then as they were. `step`: for messages.
+  /// After the last shard: forms the mean over the run, and the module's buffers for the next step. Throws RunError
+  /// when no row was valid, or when a sum is not finite, naming the parameter, and the replicas as MeanOptions::check
+  /// says; the parameters are then as they were. `step`: for messages.
   [[nodiscard]] MeanGradient form(double lr_factor, std::int64_t step, const Limits& limits,
                                   const WhileSumsCome& meanwhile = {});
-  /// This replica's part of the others' form(); nothing once no replica offers anything.
+  /// Takes this replica's part in the others' form(). Returns nothing once no replica offers anything.
   [[nodiscard]] std::optional<MeanGradient> form_without_mine(std::int64_t step, const Limits& limits,
                                                               const WhileSumsCome& meanwhile = {});
 

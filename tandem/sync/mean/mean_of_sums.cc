@@ -14,6 +14,8 @@
 namespace tandem::sync {
 namespace {
 
+// Scales the sum of each parameter up from the share of the shards that had a gradient for it to all shards, so that
+// the one division by the total afterwards gives the mean over the shards that had one.
 void apply_present_divisor(const Sums& sums) {
   const double shards = sums.tally.shards;
   for (std::size_t b = 0; b < sums.parameters.buffers().size(); ++b) {
@@ -26,6 +28,7 @@ void apply_present_divisor(const Sums& sums) {
   }
 }
 
+// Parameters that no shard's loss reached: a presence flag of zero, or no sparse sum.
 std::int64_t count_untouched(const Sums& sums) {
   std::int64_t untouched = 0;
   for (std::size_t b = 0; b < sums.parameters.buffers().size(); ++b) {
@@ -42,6 +45,7 @@ std::int64_t count_untouched(const Sums& sums) {
   return untouched;
 }
 
+// The norm was not finite: because an element is not, which is named, or because the sum of squares overflows.
 [[noreturn]] void fail_not_finite(const Sums& sums, std::int64_t step) {
   const std::string whose = sums.whose ? concat(". ", sums.whose()) : ".";
   if (const std::optional<std::size_t> bad = first_not_finite(sums.gradients, sums.parameters)) {

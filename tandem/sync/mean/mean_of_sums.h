@@ -35,10 +35,10 @@ struct Sums {
   const model::FlatParameters& parameters;  // of this layout
   Tally tally;
   double scale = 0;  // from the sums to the mean
-  // Of flat buffers, where known; none with kPresent, which changes them.
+  // Sums of squares of the flat buffers, where known; none with kPresent, which changes the sums.
   std::span<const std::optional<double>> squares{};
-  std::string compression{};             // by which the sums came, for messages
-  std::function<std::string()> whose{};  // a sentence about where it was not finite; asked when a sum is not
+  std::string compression{};             // describe() of the compression that made the sums, for messages
+  std::function<std::string()> whose{};  // called when a sum is not finite: a sentence about where that came from
   std::string of = "all shards";         // what was added up, for messages
 };
 
@@ -48,11 +48,11 @@ struct Sums {
 /// The first slot, over all buffers in order, whose gradient is not finite; none when all are.
 [[nodiscard]] std::optional<std::size_t> first_not_finite(const model::FlatParameters::Gradients& gradients,
                                                           const model::FlatParameters& parameters);
-/// Of that many.
+/// The slot with this number, counted over all buffers in order.
 [[nodiscard]] const model::ParameterSlot& slot_of(const model::FlatParameters& parameters, std::size_t number);
 
-/// The mean; kPresent changes the sums. Throws RunError naming the parameter when a sum is not finite. `step`: for
-/// messages.
+/// Norm, clipping and all figures of the mean; kPresent changes the sums. Throws RunError naming the parameter when a
+/// sum is not finite. `step`: for messages.
 [[nodiscard]] MeanGradient mean_of(const Sums& sums, const MeanOptions& options, std::int64_t step);
 
 /// Throws RunError when the shards had no valid row.
@@ -65,7 +65,7 @@ void require_rows(const Tally& tally, std::int64_t step);
 [[nodiscard]] double norm_of(const model::FlatParameters::Gradients& gradients, const model::FlatParameters& parameters,
                              std::span<const std::optional<double>> squares = {});
 
-/// What a strategy reports of the step that applied `mean`, as the `step`-th.
+/// The report of a strategy about the step that applied `mean`, as the `step`-th.
 [[nodiscard]] StepReport report_of(const MeanGradient& mean, std::int64_t step);
 
 }  // namespace tandem::sync

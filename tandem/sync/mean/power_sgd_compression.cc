@@ -13,11 +13,15 @@
 namespace tandem::sync {
 namespace {
 
+// Plan of a step: each matrix M, the gradient with the memory of earlier steps, becomes P = M orthogonal(Q) (form_p),
+// and all P are summed over the members. P is orthogonalised, Q = M^T P (form_q), and all Q are summed. P Q^T takes the
+// gradient's place (decompress); what this member's own P Q^T leaves of its M is the memory. Parameters that are no
+// matrices, or would hardly shrink, travel with the P as they are.
 struct Sides {
   std::int64_t rows = 0, columns = 0, rank = 0;
 };
 
-// A parameter of one dimension is a matrix of one column, which cannot shrink.
+// The shape of a parameter as a matrix. One dimension makes a matrix of one column, which cannot shrink.
 Sides sides_of(const model::ParameterSlot& slot, std::int64_t rank) {
   const std::int64_t rows = slot.shape.empty() || slot.count == 0 ? 1 : slot.shape.front();
   const std::int64_t columns = slot.count / rows;
@@ -29,7 +33,8 @@ bool shrinks(const Sides& sides, double min_rate) {
                                static_cast<double>(sides.rows * sides.columns);
 }
 
-// No matrix, or nothing but matrices: then there is nothing to exchange.
+// Memory that the group reduces. A bucket may have no matrix, or nothing but matrices: then there is nothing to
+// exchange.
 at::Tensor allocate(comm::Group& group, std::int64_t count, at::ScalarType dtype, at::Device device) {
   return count == 0 ? at::empty({0}, at::device(device).dtype(dtype)) : group.allocate(count, dtype, device);
 }
@@ -90,6 +95,8 @@ PowerSgdCompression::PowerSgdCompression(const PowerSgdOptions& options, std::sp
   }
 }
 
+// Sorts the bucket's parameters into matrices and the rest, and gives each matrix its part of one flat P and one flat
+// Q, so that each travels in one sum.
 PowerSgdCompression::Part PowerSgdCompression::make_part(const GradientBucket& bucket, comm::Group& group) const {
   const auto dtype = bucket.values.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
   const at::TensorOptions options = bucket.values.options().dtype(dtype);
@@ -129,7 +136,7 @@ PowerSgdCompression::Part PowerSgdCompression::make_part(const GradientBucket& b
   return part;
 }
 
-// The same numbers on every member: they depend on seed, step and place alone.
+// Fills Q with random numbers that are the same on every member: they depend on seed, step and place alone.
 void PowerSgdCompression::draw(Matrix& matrix, std::int64_t step, std::uint64_t index) const {
   Philox random(options_.seed, static_cast<std::uint64_t>(step) << 32 | index);
   const at::Tensor numbers = at::empty({matrix.q.numel()}, at::kDouble);
@@ -177,7 +184,7 @@ void PowerSgdCompression::reduce(std::span<GradientBucket> buckets, comm::Group&
   each([&](GradientBucket& bucket, Part& part) { decompress(bucket, part); });
 }
 
-// A matrix that nobody's loss reached is not updated in this step: its memory and its Q wait.
+// A matrix that no member's loss reached is not updated in this step: its memory and its Q stay as they are.
 void PowerSgdCompression::form_p(const GradientBucket& bucket, Part& part) {
   for (Matrix& matrix : part.matrices) {
     if (!bucket.present[matrix.slot]) {

@@ -2,9 +2,10 @@
 //
 // PowerSGD (Vogels et al. 2019, "PowerSGD: Practical Low-Rank Gradient Compression for Distributed Optimization"). A
 // gradient M of n x m becomes P = M Q, summed over the members and orthogonalised, and Q = M^T P, summed; P Q^T stands
-// for the sum of all M. With `rank` columns (n + m) x rank numbers travel instead of n x m. What P Q^T of a member's
-// own Q leaves of its M is added to its next gradient. Parameters of one dimension, and those that would shrink by less
-// than `min_rate`, travel as they are. A convolution's kernel is a matrix with a row an output channel.
+// for the sum of all M. With `rank` columns (n + m) x rank numbers travel instead of n x m. The difference between a
+// member's M and P Q^T, with its own Q, is added to its next gradient. Parameters of one dimension, and those that
+// would shrink by less than `min_rate`, travel as they are. A convolution's kernel is a matrix with a row for each
+// output channel.
 //
 // Orthogonalising and multiplying are done by every member alike, with equal bits where members have one LibTorch
 // build, one instruction set and the same number of intra-op threads. DataParallel::require_same_state() tells.

@@ -15,6 +15,9 @@ enum : std::ptrdiff_t { kWeight, kShards, kLoss, kLeft, kRate, kTallies };
 
 }  // namespace
 
+// Plan: tree_ says which of a few sets of gradients the next shard writes to, and which finished sets to add. open()
+// binds the module's gradients to that set; close() notes what was counted beside them and adds. After the last shard
+// the sum lies in set 0, whose memory the caller has chosen.
 ShardGradients::ShardGradients(Replica& replica, const model::FlatParameters::Allocate& allocate)
     : replica_(replica),
       tree_(replica.placement().mine.size()),
@@ -69,14 +72,14 @@ void ShardGradients::close(double weight, double loss) {
   tree_.add([this](int into, int from) { merge(static_cast<std::size_t>(into), static_cast<std::size_t>(from)); });
 }
 
-// The last step's, whose memory is not to be held while this one's come about.
+// Gives up the sparse gradients of the last step, so that their memory is free while those of this step are made.
 void ShardGradients::forget_sparse() {
   for (auto& shard : sparse_) {
     for (auto& slots : shard) std::fill(slots.begin(), slots.end(), at::Tensor());
   }
 }
 
-// Floating buffers are summed for their mean. Of the others shard 0's remain: every other shard adds zeros.
+// Floating buffers are summed for their mean. For all others the value of shard 0 remains: other shards add zeros.
 void ShardGradients::take_buffers(int shard, std::vector<at::Tensor>& sums) {
   const std::vector<model::FlatModuleBuffer>& buffers = replica_.buffers().values();
   for (std::size_t i = 0; i < buffers.size(); ++i) {
@@ -108,7 +111,7 @@ void ShardGradients::offer_rate(double lr_factor) {
   sum[kRate] = lr_factor * sum[kShards];
 }
 
-// Shard 0 goes on giving its buffers that are not averaged: nobody else does.
+// The replica that holds shard 0 goes on giving the buffers that are not averaged, because no other replica does.
 void ShardGradients::offer_nothing() {
   TANDEM_CHECK(!in_pass_ && (done_ == 0 || done_ == replica_.placement().mine.size()), "left in the middle of a step");
   without_loss_.reset();

@@ -2,8 +2,8 @@
 //
 // Each shard's backward pass accumulates into a zeroed set of flat gradients of its own; finished ones are added
 // pairwise in the tree's association, so at most depth + 1 sets are alive. The sum ends in the first set, which lies in
-// the group's memory. The buffers of the module (batch norm) go the same way: every shard starts from those of the
-// step's begin.
+// the group's memory. The buffers of the module (batch norm) are added in the same way: every shard starts from the
+// buffers as they were at the begin of the step.
 //
 // Threads: single-thread, the replica's.
 #pragma once
@@ -46,7 +46,7 @@ class ShardGradients {
   [[nodiscard]] model::FlatParameters::Gradients& sum() { return sets_.front(); }
   [[nodiscard]] at::Tensor& tally() { return tallies_.front(); }
   [[nodiscard]] Tally tally_view() const;
-  /// The first shard of this replica whose loss was not finite in this step.
+  /// The first shard of this replica whose loss was not finite in this step; none when all were.
   [[nodiscard]] std::optional<int> shard_without_loss() const { return without_loss_; }
   [[nodiscard]] std::vector<at::Tensor>& buffer_sums() { return buffer_sums_.front(); }
   /// Sparse gradients of each shard, in shard order: [shard][buffer][slot].

@@ -28,8 +28,9 @@ at::Tensor add_in_order(const std::vector<at::Tensor>& indices, const std::vecto
   return at::_sparse_coo_tensor_unsafe(unique.unsqueeze(0), sum, shape)._coalesced_(true);
 }
 
-// A shard's rows ascend; where they do not, another shard begins. Shards that happen to ascend across their border have
-// no row in common, so they may be added as one.
+// Cuts a gradient of several shards, one behind the other, into the shards. A shard's rows ascend, so another shard
+// begins where they do not. Shards whose rows happen to ascend across the border have no row in common, and may be
+// added as one.
 void append_shards(const at::Tensor& gradient, std::vector<at::Tensor>& indices, std::vector<at::Tensor>& values) {
   const at::Tensor rows = gradient._indices()[0].contiguous();
   const auto* row = rows.const_data_ptr<std::int64_t>();
@@ -42,7 +43,7 @@ void append_shards(const at::Tensor& gradient, std::vector<at::Tensor>& indices,
   }
 }
 
-// Times total / the weight of the gradients that have the row.
+// Multiplies each row by total / the weight of the gradients that have the row.
 void divide_by_index(const at::Tensor& sum, const std::vector<SparseRows>& gradients, double total) {
   const at::Tensor rows = sum._indices()[0];
   const at::Tensor weights = at::zeros({rows.numel()}, at::kDouble);
@@ -59,6 +60,8 @@ void divide_by_index(const at::Tensor& sum, const std::vector<SparseRows>& gradi
 
 }  // namespace
 
+// Every member gathers the coalesced gradients of all shards, how many rows each has (-1: no gradient), and adds them
+// itself, so that all have the same bits.
 at::Tensor sum_sparse_over_shards(const std::vector<at::Tensor>& shards, const std::vector<std::int64_t>& shape,
                                   const at::TensorOptions& options, comm::Group& group, const Limits& limits) {
   const at::NoGradGuard no_grad;
@@ -96,7 +99,7 @@ at::Tensor sum_rows(const std::vector<SparseRows>& gradients, const std::vector<
                     double total) {
   const at::NoGradGuard no_grad;
   std::vector<at::Tensor> indices, values;
-  at::Tensor empty;  // all rows of no gradient: there is one, and it changes nothing
+  at::Tensor empty;  // a gradient without rows: the parameter took part, and nothing changes
   for (const SparseRows& each : gradients) {
     if (!each.gradient.defined()) continue;
     if (each.gradient._nnz() == 0) empty = each.gradient;

@@ -39,7 +39,8 @@ TopKCompression::TopKCompression(const TopKOptions& options, std::span<const Gra
   for (const GradientBucket& bucket : buckets) memory_.push_back(at::zeros_like(bucket.values));
 }
 
-// A parameter that nobody's loss reached is not updated in this step, so its memory waits.
+// Adds the gradient to the memory, takes the largest elements of each parameter out of it, and leaves the rest there. A
+// parameter that no member's loss reached is not updated in this step, so its memory stays as it is.
 TopKCompression::Chosen TopKCompression::choose(GradientBucket& bucket, at::Tensor& memory) const {
   const bool is_small = bucket.values.numel() <= std::numeric_limits<std::int32_t>::max();
   std::vector<at::Tensor> indices{at::empty({0}, bucket.values.options().dtype(at::kLong))};
@@ -59,7 +60,8 @@ TopKCompression::Chosen TopKCompression::choose(GradientBucket& bucket, at::Tens
   return chosen;
 }
 
-// The indices of one member are all different, so each of the additions has one order.
+// Members are added one after the other. The indices of one member are all different, so each sum has one order, and
+// all members get the same bits.
 void TopKCompression::reduce(std::span<GradientBucket> buckets, comm::Group& group, const Limits& limits) {
   for (std::size_t b = 0; b < buckets.size(); ++b) {
     const Chosen mine = choose(buckets[b], memory_[b]);

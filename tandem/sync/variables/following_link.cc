@@ -12,6 +12,10 @@
 namespace tandem::sync {
 namespace {
 
+// Plan: every call goes to the owner. When the owner is lost, find() asks all replicas in turn where the variables are,
+// connects to the first that has them, and tells it what this replica knows of its gradients (recall). Calls that
+// change nothing by being made twice are then made again; an offer is not, for the new owner has said what became of
+// it. All of this happens on the replica's thread, within the limits of the call.
 class FollowingLink final : public VariableLink {
  public:
   FollowingLink(Succession& succession, Replica& replica, const Limits& limits)
@@ -59,7 +63,7 @@ class FollowingLink final : public VariableLink {
     return lost.peer() == owner_ && owner_ != replica_.placement().replica;
   }
 
-  // Asks again wherever the variables are by then.
+  // Asks, and asks again wherever the variables are by then, until an owner has answered.
   template <typename Ask>
   void insist(const Limits& limits, const Ask& ask) {
     for (;;) {
@@ -73,7 +77,7 @@ class FollowingLink final : public VariableLink {
     }
   }
 
-  // What became of the gradient that was under way; the replica then has a token and the values to go on with.
+  // Returns what became of the gradient that was under way. The replica then has a token and the values to go on with.
   Outcome go_on(const Limits& limits) {
     for (;;) {
       Outcome fate = find(limits);
@@ -86,8 +90,9 @@ class FollowingLink final : public VariableLink {
     }
   }
 
-  // A replica may be the standby by the time that the others have been asked, and its owner be dead by then: so nobody
-  // has the variables when two rounds, one after the other, say so.
+  // Connects to the new owner and returns what became of the last gradient. While the others are asked, a replica may
+  // become the standby and its owner die, so only two rounds in a row without an answer prove that nobody has the
+  // variables. A replica that is silent counts as undecided, since it may have them.
   Outcome find(const Limits& limits) {
     std::set<int> dead;
     for (int rounds_without = 0; rounds_without < 2;) {
@@ -117,7 +122,7 @@ class FollowingLink final : public VariableLink {
             .stop = limits.stop};
   }
 
-  // A standby hears of its owner's death as soon as the others.
+  // A millisecond between two rounds: a standby hears of its owner's death at about the same time as this replica.
   void wait_a_little(const Limits& limits) const {
     if (limits.stop.stop_requested()) throw GroupAborted(concat(name(), " looked for the variables, and was stopped"));
     if (limits.deadline.expired()) {
@@ -128,7 +133,7 @@ class FollowingLink final : public VariableLink {
     comm::pause(std::chrono::milliseconds(1), limits);
   }
 
-  // Nothing when they are no longer there.
+  // Takes the replica's variables as the new ones; nothing when they are no longer there.
   std::optional<Outcome> recall_from(int replica, const Limits& limits) {
     auto link = if_there([&] { return link_to(replica, limits); });
     if (!link) return std::nullopt;  // it has died since it answered
@@ -153,9 +158,9 @@ class FollowingLink final : public VariableLink {
 
   Succession& succession_;
   Replica& replica_;
-  int owner_ = 0;
+  int owner_ = 0;  // the replica that has the variables, as far as this one knows
   std::unique_ptr<VariableLink> link_;
-  Recalled told_;
+  Recalled told_;  // what this replica has offered, and heard of it, since it began
 };
 
 }  // namespace

@@ -1,8 +1,8 @@
 // sync/following_link.h: a replica's link to variables that another process takes over when their owner dies: it finds
 // the new owner, says there what the replica knows of its gradients, and goes on.
 //
-// A gradient that was under way is then what the new owner knows of it: applied, dropped (by at least a step), or, if
-// nobody can know, Verdict::kLost.
+// A gradient that was under way at the death counts as the new owner knows: applied, dropped (by at least a step), or,
+// if nobody can know, Verdict::kLost.
 //
 // Threads, blocking, errors: as VariableLink; PeerLost where the standby has died, too.
 #pragma once
@@ -13,7 +13,7 @@
 
 namespace tandem::sync {
 
-/// Neither is owned. Replica 0 owns the variables now.
+/// Neither is owned, and both outlive the link. To be made while replica 0 owns the variables.
 [[nodiscard]] std::unique_ptr<VariableLink> link_that_follows(Succession& succession, Replica& replica,
                                                               const Limits& limits);
 

@@ -29,10 +29,11 @@ Tally operator+(const Tally& a, const Tally& b) {
 
 // Note [Whole gradients have the bits of a group's sum]
 // Workers' sums are added along the same tree over workers that a group's all-reduce has, each by one addition, so with
-// one gradient a worker the result has the bits of Replicated, whoever came first.
+// one gradient a worker the result has the bits of Replicated, in whatever order the gradients came.
 //
-// They are added where they lie: a worker waits for the step that its gradient completes or is part of, and a copy of a
-// large model's gradients would take as long as their sum. Only who goes on before that has its gradient copied.
+// The sums are added in the workers' own memory: a worker waits for the step that its gradient completes or is part of,
+// and a copy of a large model's gradients would take as long as their sum. Only a worker that goes on before the step
+// is made has its gradient copied (give_back()).
 class WholeGradients final : public GradientAccumulator {
  public:
   WholeGradients(SparseMean sparse_mean, const model::FlatParameters& parameters)
@@ -55,8 +56,8 @@ class WholeGradients final : public GradientAccumulator {
  private:
   struct Kept {
     GradientId id;
-    double weight = 0;  // its own
-    Tally tally;        // in the end that of a subtree
+    double weight = 0;  // of this gradient alone
+    Tally tally;        // becomes that of a subtree while finish() adds
     Gradients gradients;
     enum class Memory { kLent, kOwn } memory = Memory::kLent;  // of dense ones
   };
@@ -74,6 +75,8 @@ class WholeGradients final : public GradientAccumulator {
     }
   }
 
+  // Puts the memory of the last step's gradients back, sorts this step's by worker and sequence, adds the dense ones
+  // along the tree into the first, and sums the sparse ones row by row in the same order.
   Taken finish() override {
     const at::NoGradGuard no_grad;
     for (Kept& each : std::exchange(taken_, {})) {
@@ -127,6 +130,8 @@ class WholeGradients final : public GradientAccumulator {
   std::vector<at::Tensor> sums_;
 };
 
+// Keeps for each variable one running sum of the gradients' own means, and how many gradients had the variable. A sum
+// depends on the order of arrival, as TensorFlow's does.
 class RunningSums final : public GradientAccumulator {
  public:
   RunningSums(SparseMean sparse_mean, const model::FlatParameters& parameters)
@@ -166,7 +171,7 @@ class RunningSums final : public GradientAccumulator {
                             .rate = from.tally.rate};
   }
 
-  // Sums whose mean over all gradients is each variable's over those that have it.
+  // Gives sums whose mean over all gradients is, for each variable, the mean over the gradients that had it.
   Taken finish() override {
     const at::NoGradGuard no_grad;
     const Tally tally = std::exchange(tally_, {});
@@ -193,7 +198,7 @@ class RunningSums final : public GradientAccumulator {
   const model::FlatParameters& parameters_;
   Gradients sum_, result_;
   std::vector<std::vector<int>> counts_;                    // by buffer and slot
-  std::vector<std::vector<std::vector<SparseRows>>> rows_;  // likewise, in order of arrival
+  std::vector<std::vector<std::vector<SparseRows>>> rows_;  // by buffer and slot, in order of arrival
   Tally tally_;
 };
 

@@ -1,9 +1,9 @@
 // sync/gradient_accumulator.h: gathers the gradients of a step until they are taken as one, dense and sparse ones
 // alike.
 //
-// Has a step of its own: a gradient of an older one is not added, and taking the gradients moves it on, as TensorFlow's
-// ConditionalAccumulator does. What is gathered are sums over shards with what was counted with them (Tally); what is
-// taken are sums whose mean is `1 / weight` times them.
+// The accumulator has a step of its own: a gradient of an older step is not added, and taking the gradients moves the
+// step on, as in TensorFlow's ConditionalAccumulator. Sums over shards are gathered, with what was counted with them
+// (Tally); the result of take() is a sum whose mean is `1 / weight` times it.
 //
 // Threads: caller-locks. Errors: InvariantError when the step is set back.
 #pragma once
@@ -18,11 +18,11 @@
 
 namespace tandem::sync {
 
-/// A replica's sums. Sparse ones need not be coalesced: a shard's rows are in ascending order, one shard after the
-/// other.
+/// A replica's sums. Sparse sums need not be coalesced: the rows of a shard are in ascending order, and the shards
+/// follow each other.
 struct Contribution {
   GradientId id;
-  std::int64_t step = 0;  // that it is for
+  std::int64_t step = 0;  // for which the gradient was made
   double factor = 1;      // of the gradients
   Tally tally;
   const model::FlatParameters::Gradients& gradients;  // lent, and may be changed, until give_back()
@@ -32,21 +32,21 @@ class GradientAccumulator {
  public:
   virtual ~GradientAccumulator() = default;
 
-  /// False, and nothing else, when it is for an older step.
+  /// Adds the gradient. Returns false, and changes nothing, when it is for an older step.
   [[nodiscard]] bool add(const Contribution& contribution);
   [[nodiscard]] int count() const { return count_; }
-  /// The memory of the worker's gradients is about to be written again: what was not taken of it is copied.
+  /// To be called before the memory of the worker's gradients is written again: copies those that were not taken yet.
   virtual void give_back(int /*worker*/) {}
 
   struct Taken {
     model::FlatParameters::Gradients& gradients;  // valid until the next add() or take()
     Tally tally;
   };
-  /// What was added since the last take(), at least one; the step moves on by one.
+  /// Takes the gradients that were added since the last take(), at least one, as one; the step moves on by one.
   [[nodiscard]] Taken take();
 
   [[nodiscard]] std::int64_t step() const { return step_; }
-  /// What was added for older steps remains. Throws InvariantError when it is lower than now.
+  /// Sets the step; gradients that were added for older steps remain. Throws InvariantError when it is set back.
   void set_step(std::int64_t step);
 
  private:
@@ -57,9 +57,10 @@ class GradientAccumulator {
   int count_ = 0;
 };
 
-/// kWhole: gradients weigh as many rows as they are of; kept, and summed along the tree in order of worker and
-/// sequence. kPerVariable: each gradient's own mean counts as one; a running sum a variable, divided by how many had
-/// it. `parameters`: of the gradients' layout, on the CPU; outlives it.
+/// kWhole: a gradient weighs as much as its rows; all are kept, and summed along the tree in order of worker and
+/// sequence. kPerVariable: each gradient's own mean counts as one; there is one running sum a variable, divided by the
+/// number of gradients that had it. `parameters` have the gradients' layout, lie on the CPU and outlive the
+/// accumulator.
 [[nodiscard]] std::unique_ptr<GradientAccumulator> make_accumulator(Acceptance acceptance, SparseMean sparse_mean,
                                                                     const model::FlatParameters& parameters);
 

@@ -16,6 +16,7 @@ at::Tensor value_of(const model::FlatBuffer& buffer, std::size_t slot) {
   return buffer.values.narrow(0, place.offset, place.count).view(place.shape);
 }
 
+// Whether `name` is the parameter, or one of the module, that `prefix` names. "one" does not name "one_and_more".
 bool begins_with(const std::string& name, const std::string& prefix) {
   return name == prefix || name.starts_with(prefix + ".");
 }
@@ -24,6 +25,7 @@ bool begins_with(const std::string& name, const std::string& prefix) {
 
 MovingAverage::MovingAverage(const model::FlatParameters& parameters, double decay, const std::vector<std::string>& of)
     : decay_(decay) {
+  // Averages are copies on the CPU, where the shared variables lie; prefixes that match nothing are reported together.
   std::set<std::string> unmatched(of.begin(), of.end());
   const at::NoGradGuard no_grad;
   for (std::size_t b = 0; b < parameters.buffers().size(); ++b) {

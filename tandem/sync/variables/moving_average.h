@@ -12,7 +12,7 @@
 
 namespace tandem::sync {
 
-/// What the names of averages begin with among those of the whole state.
+/// Begins the names of averages in the whole state.
 inline constexpr const char* kAverages = "averages.";
 
 class MovingAverage {
@@ -23,7 +23,7 @@ class MovingAverage {
 
   /// After a step; `values` have the layout of the parameters.
   void update(const std::vector<model::FlatBuffer>& values);
-  /// Of the averaged parameters: "averages." and the parameter's name. Alive and in place.
+  /// The averages, named kAverages and the parameter's name. The tensors are the live ones, which update() changes.
   [[nodiscard]] const model::NamedTensors& averages() const { return averages_; }
 
  private:
@@ -31,7 +31,7 @@ class MovingAverage {
     std::size_t buffer = 0, slot = 0;
   };
   const double decay_;
-  std::vector<Place> places_;  // of each average
+  std::vector<Place> places_;  // of the parameter of each average
   model::NamedTensors averages_;
 };
 

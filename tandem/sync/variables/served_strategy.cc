@@ -69,7 +69,7 @@ std::shared_ptr<VariableService> find_variables(const std::string& key) {
   return variables;
 }
 
-// What every replica gives, in their order.
+// Gathers a text of every replica, in their order.
 std::vector<std::string> gather_text(comm::Group& group, const std::string& mine, const Limits& limits) {
   const at::Tensor bytes = at::empty({std::ssize(mine)}, at::kByte);
   if (!mine.empty()) std::memcpy(bytes.data_ptr(), mine.data(), mine.size());

@@ -17,8 +17,12 @@ void SharedVariables::start_anew(Replica&) {
   sizes_ = {};
 }
 
+// A replica that rests has left as far as waits of the others go: see rest().
 bool SharedVariables::has_left(int replica) const { return ledger_.has_left(replica); }
 
+// Three parts: the gradient is applied or dropped, the replica waits for slower ones where it must, and reads. Between
+// the first two the lock is free, so that others may step; the last two are under one lock, so that no update comes
+// between the end of the wait and the read.
 void SharedVariables::exchange(const Offer& offer, const model::FlatParameters::Gradients* gradients,
                                const Limits& limits, const Read& read) {
   Outcome outcome;
@@ -43,6 +47,7 @@ void SharedVariables::exchange(const Offer& offer, const model::FlatParameters::
   ledger_.pulled(offer.replica);
 }
 
+// A gradient that is too stale changes nothing, neither the values nor the version that staleness is counted in.
 Outcome SharedVariables::apply(const Offer& offer, const model::FlatParameters::Gradients& gradients) {
   const StalenessLedger::Entry entry = ledger_.offer(offer.replica);
   if (!entry.is_applied) return {.verdict = Verdict::kDropped, .staleness = entry.staleness};

@@ -1,6 +1,7 @@
 // sync/shared_variables.h: the variables of an asynchronous run: each gradient is applied when it comes, on its own.
 //
-// Threads, blocking, errors: as VariableService. Waits are for replicas that are behind, under wait_for_slower.
+// Threads, blocking, errors: as VariableService. exchange() waits only for replicas that are behind, under
+// wait_for_slower.
 #pragma once
 #include "tandem/sync/variables/staleness_ledger.h"
 #include "tandem/sync/variables/variable_service.h"

@@ -17,6 +17,7 @@ StalenessLedger::Entry StalenessLedger::offer(int replica) {
   ++it.steps;
   ++it.totals.offered;
   ++(entry.is_applied ? it.totals.applied : it.totals.dropped);
+  // The replica's own update makes nothing staler for itself: pulled() comes before its next offer.
   if (entry.is_applied) ++version_;
   return entry;
 }
@@ -25,6 +26,7 @@ void StalenessLedger::pass(int replica) { ++seat(replica).steps; }
 
 bool StalenessLedger::may_go_on(int replica) const { return behind(replica).empty(); }
 
+// Replicas that have left hold nobody up. Without wait_for_slower nobody does.
 std::vector<int> StalenessLedger::behind(int replica) const {
   std::vector<int> slower;
   if (!wait_for_slower_) return slower;
@@ -45,6 +47,7 @@ std::vector<int> StalenessLedger::present() const {
 
 void StalenessLedger::leave(int replica) { seat(replica).has_left = true; }
 
+// Counts of steps begin at the same number for all, so that a replica that made fewer before holds nobody up now.
 void StalenessLedger::rejoin() {
   for (Seat& each : seats_) each = {.steps = 0, .pulled = version_, .has_left = false, .totals = each.totals};
 }

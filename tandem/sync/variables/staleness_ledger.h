@@ -1,4 +1,4 @@
-// sync/staleness_ledger.h: who has seen which version of the shared variables, and who may go on.
+// sync/staleness_ledger.h: which replica has seen which version of the shared variables, and which may go on.
 //
 // A version is counted up by every update that is applied. A gradient's staleness is the number of updates by others
 // between the parameters it was made with and those it meets.
@@ -16,7 +16,7 @@ namespace tandem::sync {
 
 class StalenessLedger {
  public:
-  /// Of `options`, the bounds matter.
+  /// Takes the two bounds from `options`.
   StalenessLedger(int replicas, const AsynchronousOptions& options);
 
   struct Entry {
@@ -25,11 +25,11 @@ class StalenessLedger {
   };
   /// The replica offers a gradient made with what it pulled last; when it is to be applied, the version goes up.
   [[nodiscard]] Entry offer(int replica);
-  /// The replica makes its step without a gradient: it had no rows.
+  /// Counts a step of the replica without a gradient, because it had no rows.
   void pass(int replica);
   /// Whether the replica may begin its next step now.
   [[nodiscard]] bool may_go_on(int replica) const;
-  /// Those that keep a replica from going on.
+  /// The replicas that keep this one from going on.
   [[nodiscard]] std::vector<int> behind(int replica) const;
   /// The replica has read the variables.
   void pulled(int replica);
@@ -37,13 +37,13 @@ class StalenessLedger {
   void leave(int replica);
   [[nodiscard]] bool has_left(int replica) const { return seat(replica).has_left; }
   [[nodiscard]] std::vector<int> present() const;
-  /// All are there, have read the variables, and are none ahead of the others.
+  /// From now on all are there, have read the newest version, and none is ahead of the others.
   void rejoin();
   /// Version 0, nobody has stepped or left; counts begin anew.
   void reset();
 
   [[nodiscard]] std::int64_t version() const { return version_; }
-  /// What became of each replica's gradients since reset(): what is offered is applied or dropped at once.
+  /// The counts of each replica's gradients since reset(). Each gradient is applied or dropped when it is offered.
   [[nodiscard]] std::vector<GradientTotals> totals() const;
 
  private:

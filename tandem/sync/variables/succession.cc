@@ -12,8 +12,17 @@
 namespace tandem::sync {
 namespace {
 
-// Who comes to a door: a replica, or its succession, which comes to see who is left, or to ask one question. A door
-// knows one connection of each by number, and what the end of a replica's means, the end of the others' does not.
+// Plan: (1) Every replica opens a door (a VariableServer), and all learn of all doors while the group still lives:
+// meet(). (2) The owner appoints a standby, own(), and sends it each step before its own update: begin_step(),
+// finish_step(). (3) The connection between the two ends. If the standby is gone, the owner appoints the next one
+// within the step. If the owner is gone, the standby looks for the others at their doors, takes over, appoints a
+// standby of its own, and only then lets in those that ask: succeed(). (4) At the end the owner tells its standby that
+// all have left: finish(). The owner's part runs on the thread that completes a step, with the variables' lock; the
+// standby's part, and the news of deaths, on the threads of the door.
+//
+// A door knows a connection by the number of its member. A replica comes under its own number, and the end of that
+// connection is its death. Its succession comes under two others, to see who is left or to ask one question; the end of
+// those connections means nothing.
 int roll_caller(int replica, int replicas) { return replicas + replica; }
 int asker(int replica, int replicas) { return 2 * replicas + replica; }
 
@@ -28,10 +37,10 @@ Succession::Succession(std::shared_ptr<SyncVariables> variables, Options options
                   .lose = [this](int member, const std::exception_ptr& why) { lose(member, why); }});
 }
 
-// The door is shut before anything else shows the end, so that who looks at it then sees it. The door's threads start
-// watches, and their waits end with `over_`. Then an owner that ends before the others have left is dead to them all,
-// also to replicas of its process, which would go on with variables that others have taken over: a step of theirs ends
-// with `over_`, too.
+// The door is shut before anything else shows the end, so that a standby that looks for this replica finds the door
+// shut. The waits of the door's threads end with `over_`; these threads start watches, which therefore end last. An
+// owner that ends before the others have left is dead to all of them, also to replicas of its own process, which would
+// otherwise go on with variables that others have taken over: their steps fail with has_ended().
 Succession::~Succession() {
   if (server_) server_->shut_door();
   over_.request_stop();
@@ -64,8 +73,6 @@ Limits Succession::patience() const {
 }
 
 Limits Succession::to_connect() const { return {.deadline = Deadline::after(kToConnect), .stop = over_.get_token()}; }
-
-// --- roles ----------------------------------------------------------------------------------------------------------
 
 void Succession::become(Role role) {
   {
@@ -126,6 +133,7 @@ bool Succession::await_here(const Limits& limits) {
   throw DeadlineExceeded(what + "; the deadline passed");
 }
 
+// A standby that is there already, as after a load, is given the whole state again.
 void Succession::own() {
   variables_->keep_elsewhere(this);
   variables_->show_whole([this](const KeptRecord& record, const std::vector<at::Tensor>& state) {
@@ -134,10 +142,10 @@ void Succession::own() {
   become(Role::kOwner);
 }
 
-// Who is done closes its door, so that it is not waited for by an owner that comes later.
+// A replica that is done closes its door, so that an owner that comes later does not wait for it.
 void Succession::finish(const Limits& limits) {
   if (await_here(limits)) {
-    variables_->leave(options_.me);  // whose owner died meanwhile is counted on here
+    variables_->leave(options_.me);  // a standby that has just taken over counts on its own replica once more
     variables_->await_departed(limits);
     variables_->show_whole([this](const KeptRecord&, const std::vector<at::Tensor>&) { end_elsewhere(); });
   }
@@ -147,11 +155,13 @@ void Succession::finish(const Limits& limits) {
 
 // --- the owner's part -----------------------------------------------------------------------------------------------
 
+// The error of a step that the end of this owner interrupts: replicas of this process then look for the next owner.
 PeerLost Succession::has_ended() const {
   const std::string& name = options_.names[static_cast<std::size_t>(options_.me)];
   return {options_.me, concat(name, ", the owner of the variables, ended before the others had left")};
 }
 
+// Only sends: the standby makes its update while this process makes its own.
 void Succession::begin_step(const KeptRecord& record, const model::FlatParameters::Gradients& sums) {
   if (!client_) return;
   try {
@@ -164,6 +174,8 @@ void Succession::begin_step(const KeptRecord& record, const model::FlatParameter
   }
 }
 
+// Waits for the standby's answer. Without a standby, or when it has died in this step, the whole state goes to the next
+// one, so that no step counts that only this process has.
 void Succession::finish_step(const KeptRecord& record, const State& state) {
   try {
     try {
@@ -191,6 +203,7 @@ void Succession::lose_standby() {
   set_standby(std::nullopt);
 }
 
+// The replicas that die when this one's process does; itself first.
 std::vector<int> Succession::of_process_of(int replica) const {
   const MutexLock lock(mutex_);
   const std::string& process = doors_.at(static_cast<std::size_t>(replica)).process;
@@ -201,7 +214,8 @@ std::vector<int> Succession::of_process_of(int replica) const {
   return replicas;
 }
 
-// A process takes all its replicas with it, and a host all its processes.
+// Replicas that may become the standby, in the order in which they are asked: those on other hosts first, since a host
+// takes all its processes with it, and none of this process, since a process takes all its replicas with it.
 std::vector<int> Succession::candidates() const {
   const MutexLock lock(mutex_);
   const auto door = [this](int replica)
@@ -216,9 +230,10 @@ std::vector<int> Succession::candidates() const {
   return replicas;
 }
 
+// Makes the first candidate that answers the standby. None may be left: then the owner goes on alone.
 void Succession::appoint(const KeptRecord& record, const std::vector<at::Tensor>& state) {
   for (const int replica : candidates()) {
-    if (gone_.contains(replica)) continue;  // by now
+    if (gone_.contains(replica)) continue;  // found gone since candidates() was called
     try {
       auto client =
           if_there([&] { return std::make_unique<net::MessageClient>(address(replica), options_.me, to_connect()); });
@@ -236,7 +251,7 @@ void Succession::appoint(const KeptRecord& record, const std::vector<at::Tensor>
   }
 }
 
-// False when the standby has died.
+// Sends the whole state to the standby and waits until it has it. Returns false when the standby has died.
 bool Succession::give_whole(const KeptRecord& record, const std::vector<at::Tensor>& state) {
   const std::vector<std::byte> head = bytes_of(record);
   try {
@@ -248,8 +263,8 @@ bool Succession::give_whole(const KeptRecord& record, const std::vector<at::Tens
   }
 }
 
-// --- the standby's part ---------------------------------------------------------------------------------------------
-
+// Requests of other successions, and of links that look for the variables; nothing for those of replicas to the
+// variables.
 std::optional<net::Message> Succession::answer(int member, const net::Message& request, const Limits& limits) {
   net::Message done{.kind = kDone, .patience = -1, .bytes = {}};
   switch (request.kind) {
@@ -275,7 +290,8 @@ std::optional<net::Message> Succession::answer(int member, const net::Message& r
   return done;
 }
 
-// An owner whose end was noticed before this was its standby is lost now; one of which this was it already, meanwhile.
+// This process becomes the standby of `owner`. The end of the owner may have been noticed while the state was read,
+// when lose() did not yet know that it concerns this process: so it is looked at once more at the end.
 void Succession::keep_whole(int owner, const net::Message& message, const Limits& limits) {
   {
     const MutexLock kept(keeping_);
@@ -295,6 +311,7 @@ void Succession::keep_whole(int owner, const net::Message& message, const Limits
          std::make_exception_ptr(PeerLost(owner, concat(address(owner).name, " ended while a standby was made"))));
 }
 
+// A step of an owner that is taken for dead is refused: this process may have taken over by then.
 void Succession::keep_step(const net::Message& message) {
   const MutexLock lock(keeping_);
   if (role() != Role::kStandby) throw RunError("a step to keep for an owner that is gone");
@@ -305,6 +322,8 @@ void Succession::keep_step(const net::Message& message) {
   variables_->follow(record, sums_);
 }
 
+// A connection to this door has ended. The owner counts a replica out. A standby that has lost its owner succeeds it.
+// All others ignore it: they hear of the owner's death by their own links.
 void Succession::lose(int member, const std::exception_ptr& why) {
   {
     const MutexLock lock(mutex_);
@@ -317,8 +336,7 @@ void Succession::lose(int member, const std::exception_ptr& why) {
     variables_->lose(member, why);
 }
 
-// --- from one to the other ------------------------------------------------------------------------------------------
-
+// Takes the place of `former`. On a thread of the door; nobody is let in before a standby has the state (own()).
 void Succession::succeed(int former) {
   try {
     const std::vector<std::shared_ptr<net::Connection>> others = call_the_roll();
@@ -331,7 +349,7 @@ void Succession::succeed(int former) {
     for (int replica = 0; replica < size(); ++replica) {
       if (!alive.contains(replica)) gone_.insert(replica);
     }
-    { const MutexLock kept(keeping_); }  // a step that came before the owner's end; none comes any more
+    { const MutexLock kept(keeping_); }  // waits for a step that came before the owner's end; none comes any more
     variables_->take_over(options_.me, alive);
     own();
     for (const auto& each : others) watch(each);
@@ -343,7 +361,8 @@ void Succession::succeed(int former) {
   }
 }
 
-// A connection to each replica that lives, by which its death is noticed also before it asks for anything.
+// Connects to the door of each replica. A replica that answers lives, and its death is noticed by this connection, also
+// before it has asked for anything.
 std::vector<std::shared_ptr<net::Connection>> Succession::call_the_roll() {
   std::vector<std::shared_ptr<net::Connection>> others;
   std::set<int> silent;
@@ -363,7 +382,8 @@ std::vector<std::shared_ptr<net::Connection>> Succession::call_the_roll() {
   return others;
 }
 
-// Who has come as a replica meanwhile is lost by its own connection, at the same time.
+// Counts the replica out when its connection ends. If it has asked for the variables meanwhile, its own connection ends
+// at the same time, and the second loss changes nothing.
 void Succession::watch(const std::shared_ptr<net::Connection>& connection) {
   const MutexLock lock(mutex_);
   watches_.push_back(

@@ -1,21 +1,22 @@
-// sync/succession.h: the variables of SyncReplicas in two processes: that of their owner, which all replicas ask, and a
-// standby, which has made every step before there are tokens of the next. When the owner's process dies the standby
-// becomes the owner, goes on from there, and has another one keep the variables before it lets anybody in.
+// sync/succession.h: keeps the variables of SyncReplicas in two processes, so that they outlive one of them. All
+// replicas ask the owner. The standby has made every step before there are tokens of the next one. When the owner's
+// process dies, the standby becomes the owner, goes on from there, and has another process keep the variables before it
+// lets anybody in. docs/decisions/0042 says why so; 0048 compares it with how `tandem train` survives a death.
 //
 // Each replica of the run has an object of this class: a door at which the others ask, and memory for the variables.
 // Replica 0's begins as the owner. The standby is the lowest of the replicas that live on other hosts than the owner,
-// or in other processes of its own where there are no other hosts; the owner sends it the whole state once, and then
-// the sums that each step is made of. A step whose standby has died is kept by the next one, as a whole, before it
-// counts. Where no other process lives the owner goes on alone.
+// or, where there are no other hosts, in other processes of the owner's host. The owner sends it the whole state once,
+// and then the sums that each step is made of. When the standby dies within a step, the next one gets the whole state
+// before that step counts. Where no other process lives, the owner goes on alone.
 //
-// A replica is dead when its connections end and its door answers nobody: because its process is, or because it failed.
-// One that fails beside others of its process, which ask the variables there without a connection, must abort its
-// strategy. So no two can be owners as long as replicas die; one that is silent is waited for, and a standby that is
-// silent for `patience` fails the run.
+// A replica is dead when its connections end and its door answers nobody: because its process has died, or because it
+// failed. A replica that fails beside others of its process, which ask the variables there without a connection, must
+// abort its strategy. So there are never two owners as long as replicas die. A replica that is silent is waited for,
+// and a standby that is silent for `patience` fails the run.
 //
-// Threads: constructed, met and destroyed by the replica's; all else from any. Blocking: own(), finish() and
-// await_here(), as said there; the destructor for no other process. Errors: what a link throws, and PeerLost where
-// owner and standby have both died.
+// Threads: the replica's thread constructs, calls meet(), and destroys; all other members from any thread. Blocking:
+// own(), finish() and await_here(), as said there; the destructor waits for no other process. Errors: those of
+// VariableLink, and PeerLost where owner and standby have both died.
 #pragma once
 #include <memory>
 #include <optional>
@@ -34,8 +35,8 @@
 
 namespace tandem::sync {
 
-/// What `reach` gives; nothing when nobody is there (RunError). Who is silent until the deadline, or a stop, is an
-/// error.
+/// Returns what `reach` gives, or nothing when nobody is there (RunError). Passes on DeadlineExceeded, which means that
+/// somebody may be there and is silent, and GroupAborted.
 template <typename Reach>
 auto if_there(const Reach& reach) -> std::optional<decltype(reach())> {
   try {
@@ -51,7 +52,7 @@ auto if_there(const Reach& reach) -> std::optional<decltype(reach())> {
 
 class Succession final : private KeptElsewhere {
  public:
-  /// A process that lives takes no longer to answer its door.
+  /// The longest time that a living process takes to answer its door.
   static constexpr Clock::duration kToConnect = std::chrono::seconds(5);
 
   struct Options {
@@ -67,39 +68,41 @@ class Succession final : private KeptElsewhere {
 
   /// Where this replica is asked, until finish().
   [[nodiscard]] const std::string& contact() const { return server_->contact(); }
-  /// Where a replica is asked. What its host is known by (comm/host_map.h), and its process: empty when nobody knows.
-  /// Its variables where it is of this process.
+  /// Where a replica is asked; the keys of its host (comm/host_map.h) and process, empty when unknown; and its
+  /// variables, when it lives in this process.
   struct Door {
     std::string contact, host{}, process{};
     std::shared_ptr<VariableService> variables{};
   };
-  /// Those of all, in order of the replicas. Before own() of any.
+  /// Tells this replica the doors of all, in order of the replicas. Before any replica calls own().
   void meet(std::vector<Door> doors);
-  /// This replica's variables are the run's, as they are now: returns when a standby has them. Again after each load.
+  /// Makes this replica's variables, as they are now, those of the run. Returns when a standby has them. Called again
+  /// after each load.
   void own();
-  /// After the replica has left: the owner waits for all that live to have left and read the last state, the standby
-  /// for the owner to say so, in whose place it may have to do that. Others go at once. Nothing is answered afterwards.
+  /// After the replica has left. The owner waits until all that live have left and read the last state; the standby
+  /// waits until the owner says so, and takes its place if it dies. Others return at once. The door is shut afterwards.
   void finish(const Limits& limits);
 
   /// Whether this replica's variables are, or at their end were, the run's.
   [[nodiscard]] bool is_owner() const;
-  /// Who has the newest step besides the owner; known to the owner. Nothing when nobody else lives.
+  /// The replica that has the newest step besides the owner. Known to the owner only; nothing when nobody else lives.
   [[nodiscard]] std::optional<int> standby() const;
 
   // --- for links (following_link.h) ---
   /// Whether a replica has the variables: kHere, kNotHere, or kUndecided from a standby, which has them soon if their
   /// owner is dead; nothing when the replica is not there.
   [[nodiscard]] std::optional<VariableRequest> ask_where(int replica, const Limits& limits) const;
-  /// A replica's, where it is of this process; else null.
+  /// The variables of a replica of this process; null for one of another process.
   [[nodiscard]] std::shared_ptr<VariableService> variables_here(int replica) const;
   [[nodiscard]] int size() const { return static_cast<int>(options_.names.size()); }
   [[nodiscard]] net::ServerAddress address(int replica) const;
 
-  /// Whether this replica owns the variables; a standby waits until it does, or until the run is over.
+  /// Returns whether this replica owns the variables. A standby waits until it does, or until the run is over.
   [[nodiscard]] bool await_here(const Limits& limits);
 
  private:
-  // kSucceeding: the owner has died, and this process, which was the standby, looks who is left. kOver: all have left.
+  // kBystander: neither owner nor standby. kSucceeding: the owner has died, and this process, which was the standby,
+  // looks for those that are left. kOver: all have left.
   enum class Role { kBystander, kStandby, kSucceeding, kOwner, kOver };
   void begin_step(const KeptRecord& record, const model::FlatParameters::Gradients& sums) override;
   void finish_step(const KeptRecord& record, const State& state) override;
@@ -116,9 +119,7 @@ class Succession final : private KeptElsewhere {
   [[nodiscard]] bool give_whole(const KeptRecord& record, const std::vector<at::Tensor>& state);
   void end_elsewhere();
   void lose_standby();
-  /// What replicas of this process are told that make a step when the owner ends: they look for the next one.
   [[nodiscard]] PeerLost has_ended() const;
-  /// Those that die with it; itself first.
   [[nodiscard]] std::vector<int> of_process_of(int replica) const;
   void set_standby(std::optional<int> standby);
   void become(Role role);
@@ -130,16 +131,16 @@ class Succession final : private KeptElsewhere {
   const std::shared_ptr<SyncVariables> variables_;
   const Options options_;
   std::stop_source over_;
-  Mutex keeping_;  // a step of the owner is being made here
+  Mutex keeping_;  // held while a step or state of the owner is taken in
   mutable Mutex mutex_;
   CondVar changed_;
   Role role_ TANDEM_GUARDED_BY(mutex_) = Role::kBystander;
   bool owns_ TANDEM_GUARDED_BY(mutex_) = false;
-  int owner_ TANDEM_GUARDED_BY(mutex_) = 0;  // that this process is the standby of
+  int owner_ TANDEM_GUARDED_BY(mutex_) = 0;  // whose standby this replica is
   std::optional<int> standby_ TANDEM_GUARDED_BY(mutex_);
   std::vector<Door> doors_ TANDEM_GUARDED_BY(mutex_);
   std::unique_ptr<net::MessageClient> client_;  // to the standby; used with the variables' lock
-  std::set<int> gone_;                          // likewise: cannot be a standby any more
+  std::set<int> gone_;                          // replicas that cannot be a standby any more; used with that lock
   model::FlatParameters::Gradients sums_;       // of the step to keep; used by the door's thread for the owner
   std::vector<std::unique_ptr<Worker>> watches_ TANDEM_GUARDED_BY(mutex_);
   std::unique_ptr<VariableServer> server_;

@@ -14,6 +14,7 @@
 namespace tandem::sync {
 namespace {
 
+// The rules of strategy_options.h, and the one that only the group can answer: whether anybody is left after a death.
 void require_in_range(const SyncReplicasOptions& options, const comm::Group& group) {
   require_none(faults_of(options, group.size()));
   if (options.on_death == OnDeath::kGoOn && !group.why_none_survive().empty()) {
@@ -45,6 +46,7 @@ std::optional<Clock::duration> SyncReplicas::standby_patience() const {
 
 model::NamedTensors SyncReplicas::besides() { return averages_ ? averages_->averages() : model::NamedTensors{}; }
 
+// Averages begin with the parameters as they are when the run begins, or a state is loaded, and not before.
 void SyncReplicas::make_averages() {
   if (options_.average_decay && !averages_)
     averages_.emplace(replica_.parameters(), *options_.average_decay, options_.average_of);
@@ -67,6 +69,7 @@ void SyncReplicas::load_whole_state(const model::NamedTensors& state) {
   ServedStrategy::load_whole_state(state);
 }
 
+// Resting twice is resting once: what rests has no token to give back.
 void SyncReplicas::rest(const Limits& limits) {
   if (!is_running() || stage_ == Stage::kResting) return;
   link().rest(limits);
@@ -87,6 +90,8 @@ void SyncReplicas::open(int shard) {
 
 void SyncReplicas::close(double weight, double loss) { gradients_.close(weight, loss); }
 
+// Offers the sums over this replica's shards, clipped by its own norm if asked for, waits for a token, and reports what
+// became of the offer. Weight, loss and norm are the replica's own unless its gradient is part of a step that was made.
 StepReport SyncReplicas::step(double lr_factor, const Limits& limits) {
   prepare_step(limits);
   gradients_.require_complete();
@@ -118,7 +123,9 @@ StepReport SyncReplicas::step(double lr_factor, const Limits& limits) {
   return report;
 }
 
-// The sums' sparse parts are put together here, and are added up where they are gathered.
+// The mean over this replica's own shards, for its report and its clipping; also finds a gradient that is not finite
+// before it is added to any other. The sparse parts of the shards are put one behind the other here, and added up by
+// the accumulator.
 MeanGradient SyncReplicas::own_mean(const Tally& tally) {
   const at::NoGradGuard no_grad;
   const std::vector<model::FlatBuffer>& buffers = replica_.parameters().buffers();

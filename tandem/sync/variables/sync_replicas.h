@@ -1,34 +1,36 @@
-// sync/sync_replicas.h: synchronous training that does not wait for stragglers: a step is made of the first
-// `replicas_to_aggregate` gradients that come for it, and what comes later is dropped and its replica told so; or fewer
-// replicas give several gradients each.
+// sync/sync_replicas.h: synchronous training that does not wait for stragglers. A step is made of the first
+// `replicas_to_aggregate` gradients that come for it; gradients that come later are dropped, and their replicas told
+// so. With fewer replicas than that, replicas give several gradients each.
 //
-// Parameters and optimizer state lie in the process of replica 0, as under Asynchronous. A step() offers the sums over
-// the replica's own shards and returns with a token: the right, and the values, to compute the next gradient. With as
-// many gradients as replicas the parameters and optimizer state have the bits of Replicated. Where some are dropped, or
-// replicas give several, which ones they are depends on who is fast, and no two runs are alike.
-// As TensorFlow's SyncReplicasOptimizer, whose choices tensorflow_compatible() makes.
+// Parameters and optimizer state lie in the process of replica 0 (served_strategy.h). A step() offers the sums over the
+// replica's own shards and returns with a token: the right, and the values, to compute the next gradient. With as many
+// gradients as replicas, parameters and optimizer state have the bits of Replicated. Where gradients are dropped, or
+// replicas give several, it depends on who is fast which gradients make a step, and no two runs are alike. As
+// TensorFlow's SyncReplicasOptimizer, whose choices tensorflow_compatible() makes.
 //
-// Reports: kApplied: in the step that was made meanwhile, whose weight, loss and norm (of the mean, before clipping)
-// are told; kAccepted: in a step that lacks others still, and kDropped: too late by `staleness` steps; weight, loss and
-// norm are the replica's own then. `step` is that of the values which the replica now holds. It counts those of the
-// whole run: begin(), a checkpoint or another process that takes over never set it back, and it is at least the number
-// of updates that the optimizer's state tells.
+// Verdicts of a step's report:
+// - kApplied: the gradient is part of the step that was made meanwhile. Weight, loss and norm (of the mean, before
+//   clipping) are those of that step.
+// - kAccepted: the gradient is part of a step that still lacks others. Weight, loss and norm are the replica's own.
+// - kDropped: the gradient came too late, by `staleness` steps. Weight, loss and norm are the replica's own.
+// - kLost: the owner of the variables died with the gradient, and nobody knows what became of it. It counts as offered,
+//   and neither as applied nor as dropped.
+// `step` is that of the values which the replica now holds. It counts the steps of the whole run: begin(), a checkpoint
+// or another process that takes over never set it back, and it is at least the number of updates that the optimizer's
+// state tells.
 //
-// Buffers (batch norm) are each replica's own until begin(), leave() or whole_state() makes them the mean over the
-// replicas, also where parameters have the bits of Replicated. Who waits for all others between steps says so by
-// rest(). Then, and when a replica leaves, a step is made of the gradients of those that work on: at most one of each,
-// unless replicas give several, when they give the others', too. A replica that dies ends the run for all, or, with
-// OnDeath::kGoOn, counts as one that has left. Replica 0's process holds the variables: its death ends the run, unless
-// Standby::kAnotherRank has another process take over after the step that was made last (succession.h). The
-// group may have failed by then, so under kGoOn leave() does without it and buffers stay each replica's own; begin(),
-// whole_state() and load_whole_state() need all replicas.
+// A replica that waits for all others between steps has to say so by rest(). While it rests, and after it has left, a
+// step is made of the gradients of the replicas that work on: at most one of each, unless replicas give several; then
+// they give those of the others, too.
 //
-// kLost: the owner of the variables died with the gradient, and nobody knows what became of it: it counts as offered,
-// and neither as applied nor as dropped.
+// A replica that dies ends the run for all, or, with OnDeath::kGoOn, counts as one that has left. The death of the
+// process that holds the variables ends the run, unless Standby::kAnotherRank has another process take over after the
+// last step (succession.h). The group may have failed by then, so under kGoOn leave() does without it, and buffers stay
+// each replica's own; begin(), whole_state() and load_whole_state() need all replicas.
 //
-// Blocking: step() waits for the next token, resume() too; begin(), leave() and whole_state() wait for all replicas.
-// Errors: besides those of Strategy, PeerLost from step() when another replica's process died without leaving, naming
-// it.
+// Blocking: step() and resume() wait for the next token; begin(), leave() and whole_state() wait for all replicas.
+// Errors: those of Strategy; under OnDeath::kEnd also PeerLost from step(), naming a replica whose process died without
+// leaving.
 #pragma once
 #include <memory>
 #include <optional>
@@ -65,12 +67,12 @@ class SyncReplicas final : public ServedStrategy {
   /// keeps the same ones loads it then. Gradients of a step that is not made yet are not part of it.
   void load_whole_state(const model::NamedTensors& state) override;
 
-  /// The run's variables, of the replica that owns them: replica 0 unless it died. Null of others, but for those of
-  /// replica 0's process where there is no standby.
+  /// The run's variables, for the replica that owns them: replica 0 unless it died. Without a standby, for the other
+  /// replicas of its process, too. Null for all others.
   [[nodiscard]] SyncVariables* variables() {
     return succession() && !succession()->is_owner() ? nullptr : static_cast<SyncVariables*>(service().get());
   }
-  /// Of the owner: the replica that keeps them, too. Nothing of others, and where there is none.
+  /// The replica that keeps the variables, too, for the owner; nothing for others, and where there is no standby.
   [[nodiscard]] std::optional<int> standby() const { return succession() ? succession()->standby() : std::nullopt; }
 
  private:
@@ -82,7 +84,7 @@ class SyncReplicas final : public ServedStrategy {
 
   const SyncReplicasOptions options_;
   ShardGradients gradients_;
-  std::optional<MovingAverage> averages_;  // the variables' as they were last read or loaded
+  std::optional<MovingAverage> averages_;  // copies of the variables' averages, as they were last read or loaded
   enum class Stage { kWorking, kResting } stage_ = Stage::kWorking;
 };
 

@@ -17,7 +17,8 @@ SyncVariables::SyncVariables(Replica& like, SyncReplicasOptions options)
   load(like);
 }
 
-// Everybody is there before anybody steps. The count of steps goes on, also where another process has made them.
+// All replicas are present before any of them steps. The count of steps is never set back: it goes on from this
+// object's own, or from what the optimizer's state tells of steps that another process has made.
 void SyncVariables::start_anew(Replica& from) {
   const std::int64_t step = std::max(protocol_ ? protocol_->step() : 0, home_.updates());
   protocol_.emplace(workers_, options_);
@@ -35,8 +36,8 @@ void SyncVariables::start_anew(Replica& from) {
   applied_.assign(static_cast<std::size_t>(workers_), -1);
 }
 
-// Whoever waits for one that rests does so elsewhere, and learns of its end there. At the end of a run some are gone
-// while others still come to rest.
+// The loss of a replica that rests is no failure here: those that wait for it do so in a collective, and learn of its
+// end there. At the end of a run some replicas are gone while others still come to rest.
 bool SyncVariables::has_left(int replica) const {
   return !protocol_->is_present(replica) || protocol_->is_resting(replica);
 }
@@ -52,6 +53,8 @@ model::NamedTensors SyncVariables::besides() { return averages_ ? averages_->ave
 
 // --- a replica's turn -----------------------------------------------------------------------------------------------
 
+// Offers the gradient, which may complete a step, waits for a token of the replica, and reads. Until the replica goes
+// on, its gradient stays where it is: give_back() copies what no step has taken by then.
 void SyncVariables::exchange(const Offer& offer, const model::FlatParameters::Gradients* gradients,
                              const Limits& limits, const Read& read) {
   TANDEM_CHECK(gradients != nullptr, "replica ", offer.replica, " offers no gradient; its quorum would wait for ever");
@@ -65,13 +68,14 @@ void SyncVariables::exchange(const Offer& offer, const model::FlatParameters::Gr
     throw;
   }
   accumulator_->give_back(offer.replica);
-  // The step that it was accepted for may be made by now.
+  // The step for which the gradient was accepted may have been made by now.
   if (outcome.verdict == Verdict::kAccepted && protocol_->step() > outcome.step)
     outcome = outcomes_[static_cast<std::size_t>(offer.replica)];
   outcome.step = protocol_->step();
   read(outcome, home_.parameters().buffers());
 }
 
+// Adds the gradient to those of the open step, or drops it.
 Outcome SyncVariables::offer_gradient(const Offer& offer, const model::FlatParameters::Gradients& gradients) {
   require_present(offer.replica);
   const TokenProtocol::Judgement judgement = protocol_->offer(offer.replica);
@@ -114,6 +118,7 @@ void SyncVariables::resume(int replica, const Limits& limits, const Read& read) 
   read({.step = protocol_->step()}, home_.parameters().buffers());
 }
 
+// The failure is announced without the lock, since telling others takes it, and then thrown to this caller, too.
 void SyncVariables::act_and_settle(const std::function<void()>& act) {
   std::exception_ptr broken;
   {
@@ -126,6 +131,7 @@ void SyncVariables::act_and_settle(const std::function<void()>& act) {
   if (broken) std::rethrow_exception(broken);
 }
 
+// Under OnDeath::kGoOn a death is a change of the quorum like any other, which may complete a step.
 void SyncVariables::lose(int replica, const std::exception_ptr& why) {
   if (options_.on_death == OnDeath::kEnd) {
     VariableService::lose(replica, why);
@@ -163,6 +169,7 @@ void SyncVariables::require_present(int replica) const {
                         " has left; resume() brings it back"));
 }
 
+// The wait ends with a token, or when the replica is taken for dead.
 void SyncVariables::await_token(int replica, const Limits& limits) {
   const auto who = [&]() TANDEM_REQUIRES(mutex_) {
     std::string missing;
@@ -182,6 +189,9 @@ void SyncVariables::await_token(int replica, const Limits& limits) {
 
 // --- the step -------------------------------------------------------------------------------------------------------
 
+// In this order: the gradients are taken, which closes the step to others; their mean is formed; all that a second
+// process has to know is written down; the update is made here and there; and tokens of the next step are given out
+// (advance()).
 void SyncVariables::make_step() {
   if (!protocol_->may_take()) return;
   const std::int64_t step = protocol_->step();
@@ -193,7 +203,7 @@ void SyncVariables::make_step() {
                                .tally = tally,
                                .scale = scale_of(tally, options_.mean.divisor)},
                               options_.mean, step);
-  // As it was given, where all gave the same: their mean may be rounded.
+  // The factor of the learning rate as it was given, where all gave the same one: their mean may be rounded.
   const std::vector<double> factors = std::exchange(factors_, {});
   if (std::all_of(factors.begin(), factors.end(), [&](double each) { return each == factors.front(); }))
     mean.lr_factor = factors.front();
@@ -219,7 +229,7 @@ void SyncVariables::make_step() {
   protocol_->advance();
 }
 
-// Here and, where there is another process that keeps the variables, there at the same time.
+// The update is made here and, where another process keeps the variables, there at the same time.
 void SyncVariables::update(const MeanGradient& mean, const model::FlatParameters::Gradients& sums) {
   KeptRecord record;
   if (elsewhere_ != nullptr) {
@@ -277,6 +287,7 @@ void SyncVariables::show_whole(
   show(record(1, 1), state());
 }
 
+// Everything but tensors that a second process needs to make this step and to go on after it.
 KeptRecord SyncVariables::record(double scale, double lr_factor) {
   TokenProtocol::Record record = protocol_->record();
   KeptRecord kept{.step = record.step,
@@ -299,6 +310,7 @@ void SyncVariables::adopt(const KeptRecord& record, const ReadState& write) {
   kept_ = record;
 }
 
+// Makes the owner's update with the owner's numbers, so that the bits are the same.
 void SyncVariables::follow(const KeptRecord& record, const model::FlatParameters::Gradients& sums) {
   const MutexLock lock(mutex_);
   TANDEM_CHECK(record.step == kept_.step + 1, "step ", record.step, " is to be kept, and step ", kept_.step,
@@ -309,7 +321,8 @@ void SyncVariables::follow(const KeptRecord& record, const model::FlatParameters
   kept_ = record;
 }
 
-// Another that lives and was not present has left, and waits for the others' end: it reads the last state from here.
+// A replica that lives and was not present in the record has left the run and waits for the others' end: it will read
+// the last state from here.
 void SyncVariables::take_over(int mine, const std::set<int>& others) {
   const MutexLock lock(mutex_);
   TokenProtocol::Record record{.step = kept_.step, .seats = {}};
@@ -334,7 +347,9 @@ void SyncVariables::take_over(int mine, const std::set<int>& others) {
   }
 }
 
-// What it offered last may be in the step that the owner made last, or dropped, without having been told so.
+// The replica's last gradient may be part of the step that the owner made last, or may have been dropped, without the
+// replica having been told so. In that order: what the record says was applied, what is accepted here, what was
+// dropped; otherwise it is lost.
 Outcome SyncVariables::recall(int replica, const Recalled& told) {
   const MutexLock lock(mutex_);
   require_whole();

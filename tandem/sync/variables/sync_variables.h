@@ -1,13 +1,15 @@
 // sync/sync_variables.h: the variables of a run under SyncReplicas: gradients are gathered until a step has its quorum,
 // then applied as one.
 //
-// Whoever brings the gradient that completes a step makes it: mean, clipping, update, moving averages; then tokens of
-// the next step are given out. What is late or on top is dropped at once (token_protocol.h).
+// The replica that brings the gradient which completes a step makes the step: mean, clipping, update, moving averages.
+// Then tokens of the next step are given out. A gradient that is late, or beyond the quorum, is dropped at once
+// (token_protocol.h).
 //
 // Threads, blocking, errors: as VariableService. exchange() and resume() wait for a token of the replica; both throw
-// PeerLost when it is taken for dead meanwhile. A step that cannot be made (a sum that is not finite) fails the run.
+// PeerLost when the replica is taken for dead meanwhile. A step that cannot be made (a sum that is not finite) fails
+// the run.
 //
-// Those of another process may keep up with these, step by step, and go on from there (succession.h).
+// The variables of another process may make each step, too, and go on when this process dies (succession.h).
 #pragma once
 #include <memory>
 #include <optional>
@@ -31,7 +33,7 @@ struct KeptSeat {
   Outcome outcome;            // of that step
 };
 
-/// The same of the variables after a step.
+/// The record of all replicas after a step, with the numbers of its update.
 struct KeptRecord {
   std::int64_t step = 0;
   double learning_rate = 0;         // of group 0
@@ -70,23 +72,23 @@ class SyncVariables final : public VariableService {
 
   /// Copies of the moving averages as they are; nothing without.
   [[nodiscard]] model::NamedTensors averages() const;
-  /// What became of each replica's gradients since load().
+  /// Returns the counts of each replica's gradients since load().
   [[nodiscard]] std::vector<GradientTotals> totals() const;
-  /// The gradients of the newest step, in order of arrival.
+  /// Returns the gradients of the newest step, in order of arrival.
   [[nodiscard]] std::vector<GradientId> newest() const;
 
   // --- kept by two processes ---
-  /// Each step to come is made there, too, before there are tokens of the next; not owned. Nullptr: no step is.
+  /// From now on `elsewhere` makes each step, too, before there are tokens of the next; not owned. Null: nobody does.
   void keep_elsewhere(KeptElsewhere* elsewhere);
-  /// The variables as they are: shown under the lock.
+  /// Shows the variables as they are, under the lock.
   void show_whole(const std::function<void(const KeptRecord&, const std::vector<at::Tensor>& state)>& show);
 
-  /// In the process that keeps them: `write` is shown the tensors that it is to write the owner's into.
+  /// In the process that keeps the variables: takes the owner's. `write` is shown the tensors to write them into.
   void adopt(const KeptRecord& record, const ReadState& write);
   /// Makes the owner's next step, with the same bits.
   void follow(const KeptRecord& record, const model::FlatParameters::Gradients& sums);
-  /// The owner is gone: goes on after the step that was followed last. Of the replicas `mine`, this one, and
-  /// `others` are still there, and each will say so by recall() before it does anything else.
+  /// Goes on in place of the owner, which is gone, after the step that was followed last. This replica, `mine`, and
+  /// `others` are still there; each of them will call recall() before it does anything else.
   void take_over(int mine, const std::set<int>& others);
 
  private:
@@ -97,9 +99,9 @@ class SyncVariables final : public VariableService {
   Outcome offer_gradient(const Offer& offer, const model::FlatParameters::Gradients& gradients) TANDEM_REQUIRES(mutex_);
   /// Makes the step that is complete, if one is.
   void make_step() TANDEM_REQUIRES(mutex_);
-  /// Runs `act` and what it makes due; a failure there is everybody's.
+  /// Runs `act` and the step that it completes, if it does. A failure of that step fails the run for all.
   void act_and_settle(const std::function<void()>& act);
-  /// The failure of a step that is due, if one is.
+  /// Makes the step that is complete, if one is, and returns its failure, if it fails.
   [[nodiscard]] std::exception_ptr settle() TANDEM_REQUIRES(mutex_);
   /// Tells all that something has changed, or that the run is broken.
   void announce(const std::exception_ptr& broken);

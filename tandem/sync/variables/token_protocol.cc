@@ -21,7 +21,8 @@ TokenProtocol::TokenProtocol(int workers, const SyncReplicasOptions& options)
 
 // --- membership -----------------------------------------------------------------------------------------------------
 
-// With shared tokens the first gradient of a worker takes none.
+// With shared tokens the first gradient of a worker needs no token from the queue: as in TensorFlow, workers begin to
+// compute before they have asked for one.
 void TokenProtocol::join(int worker) {
   Seat& it = seat(worker);
   TANDEM_CHECK(it.place == Place::kAway, "worker ", worker, " joins, and is there");
@@ -44,6 +45,7 @@ void TokenProtocol::die(int worker) {
   settle();
 }
 
+// A token that the worker held goes back, so that the others are not short of it.
 void TokenProtocol::go_away(int worker) {
   Seat& it = seat(worker);
   TANDEM_CHECK(it.place != Place::kAway, "worker ", worker, " goes, and is not there");
@@ -64,8 +66,9 @@ void TokenProtocol::rest(int worker) {
   }
 }
 
-// Who joins while others rest is waited for like the rest of them. Nobody has to wait for a token then, for the others
-// may be waiting for it to have one; if that makes more gradients than the step takes, some come late.
+// A worker that joins while others rest is waited for like all others. When all rest, each gets a token at once, since
+// the others may wait, outside of this protocol, for something that a worker does after it has one. If that makes more
+// gradients than the step takes, some come late.
 void TokenProtocol::end_rest() {
   if (working() > 0) return;
   int rested = 0;
@@ -79,7 +82,8 @@ void TokenProtocol::end_rest() {
   while (queued() < rested) queue_.push_back(step_);
 }
 
-// A token of a step that is over is worth nothing to others, unless they queue for it.
+// With shared tokens the token goes back to the front of the queue, old as it may be. A worker's own token of the open
+// step is its own again; one of a step that is over is worth nothing.
 void TokenProtocol::give_back(Seat& it) {
   if (it.place != Place::kComputing) return;
   it.place = Place::kReady;
@@ -109,7 +113,7 @@ void TokenProtocol::restore(const Record& record) {
   }
 }
 
-// What either side knows of is the beginning of what there was, in the same order.
+// The worker and the record each know the first gradients of one sequence, so the larger of two counts holds.
 void TokenProtocol::recall(int worker, std::int64_t offered, std::int64_t dropped) {
   Seat& it = seat(worker);
   GradientTotals& totals = it.totals;
@@ -140,8 +144,8 @@ std::optional<std::int64_t> TokenProtocol::take_token(int worker) {
   return it.token;
 }
 
-// Whether the gradients that are there, those being computed, and one for each token that is somebody's own make less
-// than the quorum.
+// Whether the quorum needs tokens beyond the workers' own: the accepted gradients, those being computed, and one for
+// each own token that is left are fewer than the quorum.
 bool TokenProtocol::lacks_tokens() const {
   auto coming = static_cast<int>(accepted_.size());
   for (const Seat& each : seats_) {
@@ -156,7 +160,8 @@ bool TokenProtocol::lacks_tokens() const {
 TokenProtocol::Judgement TokenProtocol::offer(int worker) {
   Seat& it = seat(worker);
   TANDEM_CHECK(it.place == Place::kComputing, "worker ", worker, " offers a gradient without a token");
-  // Whole steps are of the first that came; what comes on top is late, though nobody has taken them yet.
+  // A whole step is made of the first gradients that came. Further ones are late, though nobody has taken the first
+  // yet.
   const bool is_closed = is_taken_ || (acceptance_ == Acceptance::kWhole && may_take());
   const std::int64_t open = step_ + (is_closed ? 1 : 0);
   TANDEM_CHECK(it.token <= open, "worker ", worker, " has a token of step ", it.token, ", and step ", open, " is open");
@@ -176,10 +181,11 @@ TokenProtocol::Judgement TokenProtocol::offer(int worker) {
 
 // --- the coordinator's turn -----------------------------------------------------------------------------------------
 
-// Where workers give several gradients anyway, those that are there give those of the others, too.
+// Where workers give several gradients anyway, those that work give those of the others, too.
 int TokenProtocol::quorum() const { return aggregate_ > total_ ? aggregate_ : std::min(aggregate_, working()); }
 
-// A step that has its quorum is complete, whoever comes before it is taken.
+// A step that has its quorum is complete and stays so, though a worker may join, and raise the quorum, before it is
+// taken.
 void TokenProtocol::settle() {
   if (is_taken_ || accepted_.empty()) return;
   if (has_ended_ || (working() > 0 && std::ssize(accepted_) >= quorum())) is_complete_ = true;

@@ -1,17 +1,19 @@
-// sync/token_protocol.h: whose gradients make up the next step, and who may compute for it: the protocol of
-// SyncReplicas as a state machine, without tensors, threads or waits.
+// sync/token_protocol.h: the protocol of SyncReplicas as a state machine, without tensors, threads or waits. It decides
+// whose gradients make up the next step, and which worker may compute for it.
 //
-// A worker computes one gradient a token. A token names the step whose values its gradient is made with. A gradient for
-// the step that is open is accepted, one for an older step is dropped. When a quorum is accepted the gradients are
-// taken; when they have been applied the step number advances and tokens of the new step are given out.
+// A worker computes one gradient for each token. A token names the step whose values the gradient is made with. A
+// gradient for the open step is accepted; one for an older step is dropped. When as many as the quorum are accepted,
+// the gradients are taken. When they have been applied, the step number advances and tokens of the new step are given
+// out.
 //
-// With Tokens::kOwn each worker has a token of every step that is its own, so nobody can spend the token of a slow
-// worker and compute what comes too late. Tokens beyond these, when fewer workers than gradients make up a step, go to
-// whoever asks first: there are always just as many as the quorum lacks. With kShared all tokens are in one queue, in
-// which they also age, as in TensorFlow.
+// With Tokens::kOwn each worker has a token of its own in every step, so no other can spend the token of a slow worker
+// and compute a gradient that comes too late. When a step takes more gradients than there are workers, further tokens
+// go to the workers that ask first: always just as many as the quorum lacks. With kShared all tokens are in one queue,
+// in which they also age, as in TensorFlow.
 //
-// Nobody counts on a worker that leaves, dies or rests. Where no more gradients than workers are asked for, the quorum
-// is at most one of each that works; otherwise it stays, and those that work give more.
+// The quorum does not count on a worker that has left, died or rests. Where a step takes no more gradients than there
+// are workers, the quorum is at most one gradient of each that works; otherwise it stays, and those that work give
+// more.
 //
 // Threads: caller-locks. Nothing here waits. Errors: ConfigError from the constructor; InvariantError for calls out of
 // order.
@@ -41,14 +43,14 @@ class TokenProtocol {
   TokenProtocol(int workers, const SyncReplicasOptions& options);
 
   // --- membership ---
-  /// A worker begins, comes late or comes back. Nobody is there at first.
+  /// A worker begins, comes late or comes back. At first none is present.
   void join(int worker);
-  /// It offers nothing more. What it gave stays. When the last one leaves, the gradients that are there make up a step.
+  /// A worker offers nothing more; what it gave stays. When the last one leaves, the accepted gradients make up a step.
   void leave(int worker);
-  /// The same without its consent, and without that step.
+  /// A worker has died: as leave(), but the death of the last one makes no step.
   void die(int worker);
-  /// It waits for all others that are there to rest, too, outside of this protocol: before a collective, say. Until
-  /// then nobody counts on it, and it gets no token. When all rest, all work again.
+  /// A worker waits, outside of this protocol (before a collective, say), until all others that are present rest, too.
+  /// Until then the quorum does not count on it, and it gets no token. When all rest, all work again.
   void rest(int worker);
   [[nodiscard]] bool is_present(int worker) const { return seat(worker).place != Place::kAway; }
   [[nodiscard]] bool is_resting(int worker) const { return seat(worker).place == Place::kResting; }
@@ -58,29 +60,30 @@ class TokenProtocol {
     GradientTotals totals;
     std::int64_t is_present = 0;
   };
-  /// All that another process needs to go on when this one has died.
+  /// Everything that another process needs to go on when this one has died.
   struct Record {
     std::int64_t step = 0;
     std::vector<SeatRecord> seats;  // of each worker
   };
-  /// As it will be when the gradients that are taken have been applied, or, when none are, as it is. What is accepted
-  /// for the step after that is not in it: when this process dies it is in flight for ever.
+  /// Returns the record as it will be when the taken gradients have been applied; when none are taken, as it is.
+  /// Gradients accepted for the step after that are not part of it: when this process dies, they are in flight for
+  /// ever.
   [[nodiscard]] Record record() const;
-  /// Goes on from a record. Before anybody joined; who was present, and lives, is to join then.
+  /// Goes on from a record. Before any worker has joined; those that were present, and live, have to join afterwards.
   void restore(const Record& record);
-  /// A worker that comes from the process which has died says how many gradients it offered there, and of how many it
-  /// was told that they are dropped. Those of which neither it nor the record knows the end are in flight for ever.
+  /// A worker that comes from the process which has died says how many gradients it offered there, and how many of them
+  /// it was told are dropped. Gradients whose end neither the worker nor the record knows are in flight for ever.
   void recall(int worker, std::int64_t offered, std::int64_t dropped);
 
   // --- a worker's turn ---
-  /// A token, where one is to be had: the step that the next gradient is for. The worker has none.
+  /// Gives a worker that has no token one, if there is one for it: the step that its next gradient is for.
   [[nodiscard]] std::optional<std::int64_t> take_token(int worker);
   [[nodiscard]] bool has_token(int worker) const { return seat(worker).place == Place::kComputing; }
   struct Judgement {
     GradientId id;
     bool is_accepted = false;
-    std::int64_t step = 0;       // that it is accepted for, or that it came too late for
-    std::int64_t staleness = 0;  // steps between that and the gradient's own; 0 when accepted
+    std::int64_t step = 0;       // for which the gradient is accepted, or came too late
+    std::int64_t staleness = 0;  // steps between that step and the gradient's own; 0 when accepted
   };
   /// Spends the worker's token.
   Judgement offer(int worker);
@@ -90,13 +93,13 @@ class TokenProtocol {
   [[nodiscard]] bool may_take() const { return is_complete_; }
   /// The accepted gradients, in the order of arrival. Closes the step: what is offered from here on is late for it.
   [[nodiscard]] std::vector<GradientId> take();
-  /// They are applied: the step number goes up, and there are tokens of the new step.
+  /// The taken gradients have been applied: the step number goes up, and there are tokens of the new step.
   void advance();
 
   /// Steps that were applied.
   [[nodiscard]] std::int64_t step() const { return step_; }
-  /// Starts the count of steps elsewhere. Before anybody joined, or after all have left. Throws InvariantError when
-  /// lower.
+  /// Starts the count of steps at another number. Before any worker has joined, or after all have left. Throws
+  /// InvariantError when the number is lower.
   void set_step(std::int64_t step);
   [[nodiscard]] const std::vector<GradientId>& accepted() const { return accepted_; }
   [[nodiscard]] int quorum() const;
@@ -104,12 +107,12 @@ class TokenProtocol {
   [[nodiscard]] int queued() const { return static_cast<int>(queue_.size()); }
   /// The step and what each worker has, in a line: all that the future depends on but sequence numbers.
   [[nodiscard]] std::string describe() const;
-  /// Those that have a token or may have one, and have given nothing to the open step.
+  /// The workers that have a token, or may have one, and have given nothing to the open step.
   [[nodiscard]] std::vector<int> missing() const;
   [[nodiscard]] const GradientTotals& totals(int worker) const { return seat(worker).totals; }
 
  private:
-  // kReady: has no token and would like one. kComputing: has one.
+  // kReady: has no token and may ask for one. kComputing: has one.
   enum class Place { kAway, kReady, kComputing, kResting };
   enum class Held { kOwn, kOther };
   struct Seat {

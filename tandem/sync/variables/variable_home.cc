@@ -12,7 +12,8 @@
 namespace tandem::sync {
 namespace {
 
-// Parameters as those of a replica, in the order of its flat memory, so that theirs has the same layout.
+// A module whose only purpose is to give FlatParameters something to lay out: parameters like those of a replica, in
+// the order of its flat memory, so that the flat memory here gets the same layout. Names are numbers: p0, p1, ...
 class Stand final : public torch::nn::Module {
  public:
   explicit Stand(const model::FlatParameters& like) {
@@ -29,6 +30,7 @@ class Stand final : public torch::nn::Module {
   std::size_t names_ = 0;
 };
 
+// The groups and sparse parameters of `like`, by the names that Stand gives.
 model::FlatParameters::Options options_as(const model::FlatParameters& like) {
   model::FlatParameters::Options options;
   for (int group = 0; group < like.groups(); ++group) options.groups.push_back({concat("g", group), {}});

@@ -1,6 +1,5 @@
-// sync/variable_home.h: parameters and optimizer state that belong to no replica: those that all of them update.
-//
-// Of the same layout and optimizer as a replica's, on the CPU.
+// sync/variable_home.h: parameters and optimizer state that belong to no replica and that all replicas update. They
+// have the same layout and optimizer as a replica's, and lie on the CPU.
 //
 // Threads: caller-locks.
 #pragma once
@@ -15,7 +14,7 @@ namespace tandem::sync {
 
 class VariableHome {
  public:
-  /// `like` is not kept.
+  /// Takes layout and optimizer from `like`, which is not kept.
   explicit VariableHome(Replica& like);
 
   /// Takes the values and optimizer state of a replica.
@@ -25,10 +24,9 @@ class VariableHome {
 
   [[nodiscard]] const model::FlatParameters& parameters() const { return parameters_; }
   [[nodiscard]] model::Optimizer& optimizer() { return optimizer_; }
-  /// The values, one tensor a buffer, and then the optimizer's state: in place, in the order that state_of() gives
-  /// those of a replica.
+  /// The values, one tensor a flat buffer, and then the optimizer's state. The tensors are the live ones.
   [[nodiscard]] std::vector<at::Tensor> state();
-  /// Updates of the parameter that has had most of them.
+  /// The updates that the optimizer has made: the largest count of any parameter.
   [[nodiscard]] std::int64_t updates();
   /// Gradient memory of this layout.
   [[nodiscard]] model::FlatParameters::Gradients make_gradients() const;
@@ -38,7 +36,7 @@ class VariableHome {
   model::Optimizer optimizer_;
 };
 
-/// Likewise, of a replica.
+/// These tensors of a replica, in the order of VariableHome::state().
 [[nodiscard]] std::vector<at::Tensor> state_of(Replica& replica);
 
 }  // namespace tandem::sync

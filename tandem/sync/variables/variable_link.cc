@@ -14,6 +14,8 @@
 namespace tandem::sync {
 namespace {
 
+// Calls within the process. A replica on a device copies its gradients to memory on the host first (`on_host_`), since
+// the variables lie there; values are copied straight to the device.
 class LinkWithin final : public VariableLink {
  public:
   LinkWithin(std::shared_ptr<VariableService> variables, Replica& replica)
@@ -70,7 +72,7 @@ class LinkWithin final : public VariableLink {
     }
   }
 
-  // On the CPU, where the variables are.
+  // The gradients on the CPU, where the variables are.
   const model::FlatParameters::Gradients& brought_home(const model::FlatParameters::Gradients& gradients) {
     if (!on_host_) return gradients;
     const at::NoGradGuard no_grad;
@@ -89,6 +91,7 @@ class LinkWithin final : public VariableLink {
   std::optional<model::FlatParameters::Gradients> on_host_;
 };
 
+// Messages to a VariableServer of another process, one request at a time (variable_message.h).
 class LinkAcross final : public VariableLink {
  public:
   LinkAcross(const net::ServerAddress& server, Replica& replica, const Limits& limits)
@@ -115,7 +118,7 @@ class LinkAcross final : public VariableLink {
   void leave(const Limits& limits) override { (void)call(kLeave, {}, limits); }
   void depart(const std::vector<at::Tensor>& state, const Limits& limits) override {
     read_state(call(kDepart, {}, limits), state);
-    client_.hang_up();  // by which the server knows that it is read
+    client_.hang_up();  // tells the server that the state has been read
   }
   void abort(const std::string&) override { client_.hang_up(); }
 

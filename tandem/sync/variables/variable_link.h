@@ -1,7 +1,7 @@
 // sync/variable_link.h: a replica's way to the shared variables: calls within their process, messages from others.
 //
 // Threads: a link belongs to its replica's thread; abort() from any. Blocking: until `limits`. Errors: those of
-// VariableService, wherever they lie; PeerLost when their process is gone.
+// VariableService, wherever the variables lie; PeerLost when their process is gone.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -26,12 +26,12 @@ class VariableLink {
   /// See VariableService. resume() reads the values, too, and returns their step, where steps are counted.
   virtual void rest(const Limits& limits) = 0;
   virtual std::int64_t resume(const Limits& limits) = 0;
-  /// See VariableService; nothing where the variables are not.
+  /// See VariableService. Nothing when the other process does not have the variables.
   [[nodiscard]] virtual std::optional<Outcome> recall(const Recalled& told, const Limits& limits) = 0;
   /// Nobody waits for this replica any more.
   virtual void leave(const Limits& limits) = 0;
-  /// Leaves and waits until all have left; `state`, as state_of() and what else the variables keep, is then theirs. The
-  /// link is of no further use.
+  /// Leaves and waits until all have left. Then writes the last state of the variables into `state`, tensors in the
+  /// order of state_of() and, behind them, of what else the variables keep. The link is of no further use.
   virtual void depart(const std::vector<at::Tensor>& state, const Limits& limits) = 0;
   /// Ends the waits of the others for this replica.
   virtual void abort(const std::string& why) = 0;

@@ -12,6 +12,7 @@
 namespace tandem::sync {
 namespace {
 
+// The number of rows of a sparse gradient, or -1 for none, in front of its indices and values.
 at::Tensor counted(std::int64_t count) { return at::full({1}, count, at::kLong); }
 
 static_assert(std::is_trivially_copyable_v<KeptSeat>);
@@ -97,6 +98,7 @@ void read_gradient(MessageReader& reader, const std::vector<model::FlatBuffer>& 
   }
 }
 
+// Copies each tensor once, straight into the message: values are the largest part of each step's traffic.
 net::Message values_message(const Outcome& outcome, const std::vector<model::FlatBuffer>& values) {
   std::size_t size = sizeof(outcome);
   for (const model::FlatBuffer& buffer : values) size += buffer.values.nbytes();

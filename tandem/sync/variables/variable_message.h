@@ -1,6 +1,9 @@
-// sync/variable_message.h: gradients and values as bytes of messages. Internal.
+// sync/variable_message.h: the messages between replicas and the shared variables of another process, and between the
+// owner of the variables and its standby. Internal.
 //
-// Both ends hold the same model on the same build, so lengths follow from the layout and are only checked.
+// A message is a kind, a front of plain values, and tensors as they lie in memory. Both ends hold the same model and
+// the same build, so the lengths follow from the model's layout; they are not sent, and only checked when a message is
+// read.
 #pragma once
 #include <ATen/core/Tensor.h>
 
@@ -23,7 +26,7 @@ enum VariableRequest : std::uint32_t {
   kDepart,
   kWhere,   // whether the variables are here; answered by kHere, kNotHere or kUndecided
   kRecall,  // Recalled; answered by kFate with an Outcome, or kNotHere
-  // Of the owner to the process that keeps the variables besides (succession.h):
+  // From the owner to the process that keeps the variables, too (succession.h):
   kKeepWhole,
   kKeepStep,
   kKeepEnd,
@@ -110,12 +113,12 @@ template <typename T>
   return value;
 }
 
-/// What a standby keeps of the variables besides their tensors, as the front of a message, and taken off it.
+/// Writes a record as the front of a message, and takes it off one.
 [[nodiscard]] std::vector<std::byte> bytes_of(const KeptRecord& record);
 [[nodiscard]] KeptRecord read_record(MessageReader& reader);
 
-/// Tensors on the CPU, and those of the same shapes on any device that are to hold the same. The latter throws as
-/// read_values().
+/// Writes tensors of the CPU into a message, and reads them into tensors of the same shapes on any device. Reading
+/// throws as read_values().
 [[nodiscard]] net::Message state_message(const std::vector<at::Tensor>& state);
 void read_state(const net::Message& message, const std::vector<at::Tensor>& into);
 

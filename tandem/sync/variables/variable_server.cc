@@ -40,6 +40,8 @@ void VariableServer::lose(int member, const std::string& how) {
     variables_->lose(member, why);
 }
 
+// One request of a replica, on the thread of its connection. A request that waits, as an exchange or a resume does,
+// blocks that thread only.
 net::Message VariableServer::serve(int replica, const net::Message& request, const Limits& limits) {
   device::use_one_core();  // updates of several replicas come one after the other, on as many threads
   if (hooks_.answer) {
@@ -68,6 +70,8 @@ net::Message VariableServer::serve(int replica, const net::Message& request, con
   return answer;
 }
 
+// The gradient is read into memory that this replica's requests use again, and the variables may change it until the
+// answer is written.
 void VariableServer::exchange(int replica, const net::Message& request, const Limits& limits,
                               const VariableService::Read& read) {
   TANDEM_CHECK(request.kind == kExchange, "request ", request.kind, " to the shared variables");

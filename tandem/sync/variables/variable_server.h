@@ -14,11 +14,11 @@
 
 namespace tandem::sync {
 
-/// Who answers and hears besides the variables. Called on the server's threads.
+/// Functions by which a Succession answers and hears in place of the variables. Called on the server's threads.
 struct ServerHooks {
   /// The answer to a request that is not of a replica to the variables, else nothing.
   std::function<std::optional<net::Message>(int member, const net::Message& request, const Limits& limits)> answer{};
-  /// In place of VariableService::lose(): the member may be none of the replicas.
+  /// Called in place of VariableService::lose(). The member may be none of the replicas.
   std::function<void(int member, const std::exception_ptr& why)> lose{};
 };
 

@@ -20,8 +20,8 @@ std::string listed(const std::vector<int>& replicas) {
 
 }  // namespace
 
-// What is due soon is a step by another replica, the sum, the update and its reading: of small models a fraction of a
-// millisecond, longer than a wake-up.
+// A wait mostly ends after a step of another replica, the sum, the update and its reading: for small models a fraction
+// of a millisecond, which is longer than a wake-up takes. Hence four times the usual budget.
 VariableService::VariableService(Replica& like)
     : home_(like), spin_{4 * spin_budget_for(like.placement().replicas).limit} {}
 
@@ -66,7 +66,7 @@ void VariableService::let_go(int replica) {
   tell_all();
 }
 
-// It reads before it has left, so that nobody finds all gone in between.
+// The replica counts as a reader before it leaves, so that await_departed() cannot find all gone in between.
 void VariableService::depart(int replica, const Limits& limits, const ReadState& read) {
   {
     const MutexLock lock(mutex_);
@@ -98,15 +98,15 @@ std::vector<at::Tensor> VariableService::state() {
   return state;
 }
 
-// A wait that outlasts the spinning has cost a core that others may need: then the next ones sleep at once, twice as
-// many each time.
+// Spinning that ends in vain has taken a core that others may need. Then the next waits sleep at once: one, then two,
+// four and so on, up to kMostSleeps. The lock is free while this thread spins.
 void VariableService::look_out(const std::function<bool()>& is_over) {
   if (spin_.limit.count() == 0) return;
   if (sleeps_left_ > 0) {
     --sleeps_left_;
     return;
   }
-  // News that are for others must not keep it from sleeping for ever.
+  // News for other replicas must not keep this one from sleeping for ever.
   constexpr int kMostNews = 16;
   for (int news = 0; news < kMostNews; ++news) {
     const std::uint32_t seen = told_.load();
@@ -128,6 +128,7 @@ void VariableService::tell_all() {
   changed_.notify_all();
 }
 
+// Waiting replicas are told first; then `failed_`, which may send messages, without mutex_.
 void VariableService::fail(const std::exception_ptr& why) {
   {
     const MutexLock lock(mutex_);
@@ -148,6 +149,7 @@ void VariableService::require_whole() const {
   if (failure_) std::rethrow_exception(failure_);
 }
 
+// Throws what fail() was given, if it was called; else returns when `ready`, or throws for the deadline or the stop.
 void VariableService::wait_for(const std::function<bool()>& ready, const std::function<std::string()>& who,
                                const Limits& limits) {
   const auto is_over = [&]() TANDEM_REQUIRES(mutex_) { return failure_ || ready(); };
