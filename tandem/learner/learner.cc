@@ -26,6 +26,7 @@ std::string who(int shard, const sync::Placement& placement) {
   return concat("replica ", placement.replica, " on ", placement.device.str(), ", shard ", shard);
 }
 
+// The gradient of such a loss would spoil the sums of all shards.
 void require_finite(double loss, int shard, const sync::Placement& placement, std::int64_t minibatch) {
   if (std::isfinite(loss)) return;
   throw RunError(concat(who(shard, placement), ": the loss of minibatch ", minibatch, " is ", loss,

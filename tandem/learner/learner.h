@@ -3,6 +3,14 @@
 // The learner of RLlib's LocalSyncParallelOptimizer, generalised to shards: one object a replica, each on its replica's
 // thread, all doing the same steps.
 //
+//     learner.batch().load(batch, 256, Tail::kDrop);                       // once a batch
+//     for each pass:
+//       learner.begin_pass(Order::kShuffled);
+//       for (std::int64_t b = 0; b < learner.batch().plan().minibatches; ++b) learner.step(b, loss, 1.0, limits);
+//
+// Each shard's loss draws its random numbers from a stream of the shard, so the numbers do not depend on which replica
+// has the shard.
+//
 // Threads: single-thread, the replica's. Blocking: step() waits for the other replicas where the strategy does.
 #pragma once
 #include <cstdint>
@@ -32,7 +40,7 @@ struct LearnerReport {
 
 class Learner {
  public:
-  /// Neither is owned.
+  /// Neither `replica` nor `strategy` is owned; both outlive the learner.
   Learner(sync::Replica& replica, sync::Strategy& strategy, const LearnerOptions& options)
       : replica_(replica), strategy_(strategy), options_(options), batch_(replica.placement(), options.residence) {}
 

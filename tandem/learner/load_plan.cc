@@ -8,6 +8,7 @@
 namespace tandem::learner {
 namespace {
 
+// Faults of the options are ConfigErrors, those of the batch DataErrors.
 void require_usable(const LoadRequest& request) {
   if (request.shards < 1) throw ConfigError(concat("shards is ", request.shards, "; it must be at least 1"));
   if (request.minibatch_rows < request.shards) {

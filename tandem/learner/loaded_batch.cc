@@ -41,6 +41,8 @@ const LoadPlan& LoadedBatch::load(const Batch& batch, std::int64_t minibatch_row
   return plan_;
 }
 
+// Every shard must have as many rows, and sequences, as the others, here and, unchecked, on other replicas: the plan is
+// made for all of them from this replica's.
 const LoadPlan& LoadedBatch::load_shards(std::span<const Batch> shards, std::int64_t minibatch_rows, Tail tail) {
   const Span span("load");
   TANDEM_CHECK(static_cast<int>(shards.size()) == placement_.mine.size(), shards.size(), " batches for ",
@@ -103,6 +105,7 @@ void LoadedBatch::forget() {
   }
 }
 
+// Keeps one shard's rows of the batch. Memory of a device that is too small is the user's to mend.
 void LoadedBatch::take(const Batch& batch, const Portion& portion, Shard& shard) {
   try {
     keep(batch.columns, portion, shard.length, shard.columns);
@@ -244,6 +247,8 @@ ShardRows LoadedBatch::rows_of_minibatch(int shard, std::int64_t minibatch) cons
   return result;
 }
 
+// The states of a recurrent model follow the sequences, the columns their rows. Padding comes last, so `valid` compares
+// numbers of rows.
 ShardBatch LoadedBatch::minibatch(int shard, std::int64_t minibatch) const {
   const Span span("take minibatch");
   const Shard& from = shard_at(shard, minibatch);

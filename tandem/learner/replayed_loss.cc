@@ -31,6 +31,8 @@ ReplayedLoss::ReplayedLoss(sync::Replica& replica, RecordableLoss loss)
                "a replay adds to gradients that are there");
 }
 
+// Copies the minibatch and the constants to the shard's own memory. A minibatch of another number of rows takes new
+// memory, and what was recorded for the old one is given up.
 void ReplayedLoss::take(const LoadedBatch& batch, const ShardRows& rows, std::span<const double> constants,
                         Shard& shard) const {
   const at::NoGradGuard no_grad;

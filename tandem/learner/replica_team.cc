@@ -84,6 +84,7 @@ void ReplicaTeam::abort(int local, const std::string& why) {
   ranks_.abort(why);
 }
 
+// The watch ends a run by aborting all replicas of this process, and by their groups those of all ranks.
 void ReplicaTeam::set_watch(std::function<Deadline()> next_look, std::function<std::string()> look,
                             Clock::duration grace) {
   threads_.set_watch({.next_look = std::move(next_look),
@@ -115,6 +116,8 @@ ReplicaTeam::~ReplicaTeam() = default;
 
 Limits ReplicaTeam::limits() const { return {.deadline = Deadline::after(options_.patience), .stop = lost_}; }
 
+// On the replica's own thread, so that modules are built side by side. The group of this process becomes one of all
+// ranks before the replica is made.
 void ReplicaTeam::take_seat(const sync::Placement& placement, const BuildModule& build) {
   device::use_one_core();
   const Limits limits = this->limits();

@@ -53,6 +53,7 @@ StateParts gather_parts(const Ranks& ranks, StateParts mine) {
   return all;
 }
 
+// Ranks but the root send nothing, and read the root's bytes.
 StateParts parts_from(const Ranks& ranks, int root, StateParts roots) {
   if (ranks.size() == 1) return roots;
   const bool is_mine = ranks.rank() == root;

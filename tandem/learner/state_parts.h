@@ -1,6 +1,8 @@
 // learner/state_parts.h: brings the parts of a run's state from all ranks to all, and from the leader to all, so that a
 // checkpoint needs no file system that ranks share.
 //
+// Every rank holds the whole of what it gathers in memory, once as bytes and once as tensors.
+//
 // Threads, blocking, errors: those of Ranks.
 #pragma once
 #include <functional>

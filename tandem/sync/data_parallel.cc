@@ -117,6 +117,7 @@ void DataParallel::require_no_failed_pass() const {
       "end this rank, or leave out a batch before its backward pass");
 }
 
+// Ends the passes of this step. The mean weighs this rank by the rows of all its passes together.
 void DataParallel::close() {
   require_no_failed_pass();
   TANDEM_CHECK(pass_ != Pass::kNone, "a step without a backward pass; a rank without rows calls finish()");
@@ -141,12 +142,15 @@ StepReport DataParallel::step(double lr_factor) {
   return report_of(mean, steps_);
 }
 
+// The regular comparison of the ranks. Without an optimizer here, ranks that have left hold older parameters, and the
+// comparison would fail for no fault.
 void DataParallel::count_step(const MeanGradient& mean) {
   ++steps_;
   if (options_.check_state_every == 0 || steps_ % options_.check_state_every != 0) return;
   if (replica_.has_optimizer() || mean.left == 0) require_same_state();
 }
 
+// With early updates (early_update.h) forming the mean and updating are one; else one comes after the other.
 MeanGradient DataParallel::update(double lr_factor) {
   if (early_) return early_->step(mean_, lr_factor, steps_, limits());
   const MeanGradient mean = mean_.form(lr_factor, steps_, limits());

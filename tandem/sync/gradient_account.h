@@ -1,6 +1,9 @@
 // sync/gradient_account.h: counts of the gradients of all replicas of a run: how many were offered, applied and
 // dropped, and how many each step was made of.
 //
+// For each replica, offered = applied + dropped + in flight holds at any time. Applied and dropped gradients never
+// become anything else; one in flight may become either, or stays in flight when the process that had it dies.
+//
 // Plain values.
 #pragma once
 #include <algorithm>
@@ -22,7 +25,7 @@ struct OverSteps {
   double least = 0, sum = 0, most = 0;
 };
 
-/// The effective batches of some steps.
+/// The effective batches of some steps. Parts of it are added up with add(), in any order.
 struct StepSizes {
   std::int64_t steps = 0;
   OverSteps gradients;  // that a step was made of

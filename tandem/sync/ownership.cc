@@ -15,6 +15,7 @@ struct Variable {
   std::int64_t bytes = 0;
 };
 
+// All dense parameters, in the order of the flat memory.
 std::vector<Variable> variables_of(const model::FlatParameters& parameters) {
   std::vector<Variable> all;
   for (std::size_t b = 0; b < parameters.buffers().size(); ++b) {
@@ -55,6 +56,7 @@ Ownership place_by_load(const model::FlatParameters& parameters, int servers) {
     ownership[variable.buffer].push_back(
         {.owner = static_cast<int>(least - load.begin()), .begin = variable.begin, .end = variable.end});
   }
+  // In the order of elements, with neighbours of one owner joined, so that a group hands round few parts.
   for (std::vector<comm::OwnedPart>& parts : ownership) {
     std::ranges::sort(parts, {}, &comm::OwnedPart::begin);
     parts = comm::joined(parts);

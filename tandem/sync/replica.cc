@@ -43,6 +43,7 @@ std::vector<Placement> place_replicas(const std::vector<c10::Device>& devices, i
   return place(devices, {.replicas = static_cast<int>(devices.size()), .shards = shards, .mine = {0, shards}});
 }
 
+// A number of shards per replica has to fit the tree: each rank's subtree must have one for each of its replicas.
 int default_shards(int ranks, int replicas_a_rank) {
   const int replicas = ranks * replicas_a_rank;
   for (int rank = 0; rank < ranks; ++rank) {
@@ -99,6 +100,7 @@ at::Generator& Replica::generator(int shard) {
   return generators_[static_cast<std::size_t>(shard - placement_.mine.begin)];
 }
 
+// Names here are only for messages; the tensors are whole flat buffers, so that a broadcast has few of them to send.
 model::NamedTensors Replica::state() {
   model::NamedTensors all;
   for (std::size_t b = 0; b < parameters_.buffers().size(); ++b) {

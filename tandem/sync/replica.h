@@ -3,7 +3,10 @@
 // Holds what a strategy and a learner need of it: the module with flat parameters and flat buffers, the optimizer, and
 // the shards that this replica works on, each with its own random stream.
 //
-// Threads: single-thread; the thread that trains it also constructs it. Ownership: shares the module.
+// The parameters of the module become views into flat memory when the replica is made, and have to stay that: moving
+// the module to another device or dtype afterwards is an error.
+//
+// Threads: single-thread; the thread that trains the replica also constructs it. Ownership: shares the module.
 #pragma once
 #include <ATen/core/Generator.h>
 #include <c10/core/Device.h>

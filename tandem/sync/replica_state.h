@@ -1,5 +1,8 @@
 // sync/replica_state.h: the state of all replicas: the same model, the same values, and whether they still are.
 //
+// Strategies call require_same_model() and broadcast_state() once, in begin(), and compare before they give their
+// state; DataParallel compares every so many steps, too.
+//
 // Threads: the replica's. All functions are collective: every replica of the group calls them, in the same order, and
 // waits for the others until `limits`; errors of the group besides those named.
 #pragma once

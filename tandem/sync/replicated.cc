@@ -26,6 +26,7 @@ void Replicated::begin(const Limits& limits) {
   steps_ = 0;
 }
 
+// With owners, the update counts as waiting, because it ends with the exchange of the new values.
 StepReport Replicated::step(double lr_factor, const Limits& limits) {
   const MeanGradient mean = mean_.form(lr_factor, steps_, limits);
   const Clock::time_point start = Clock::now();
@@ -35,6 +36,7 @@ StepReport Replicated::step(double lr_factor, const Limits& limits) {
   return report;
 }
 
+// Makes this replica's update, and with owners hands the new values of each buffer round.
 void Replicated::update(const MeanGradient& mean, const Limits& limits) {
   {
     const Span span("optimizer");
@@ -58,6 +60,8 @@ std::vector<model::PartialMoment> Replicated::partial_moments() {
   return ownership_.empty() ? std::vector<model::PartialMoment>{} : replica_.optimizer().partial_moments();
 }
 
+// Parts of a moment are put into one tensor at a time, by the same exchange that hands parameters round. All replicas
+// take part; only the first of each process keeps the result.
 model::NamedTensors Replicated::whole_state(const Limits& limits) {
   require_same_state(replica_, group_, kNoStateOfDrifted, limits);
   const at::NoGradGuard no_grad;

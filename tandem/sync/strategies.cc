@@ -7,6 +7,7 @@
 namespace tandem::sync {
 namespace {
 
+// One function for each alternative of StrategyOptions; make_strategy() picks it by the type of the options.
 using Made = std::unique_ptr<Strategy>;
 
 Made make(const ReplicatedOptions& options, Replica& replica, comm::Group& group) {

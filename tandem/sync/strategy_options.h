@@ -106,21 +106,28 @@ struct MeanOptions {
   GradientCheck check = GradientCheck::kSum;
 };
 
+/// Every replica keeps all parameters and all optimizer state, and makes the same update from the same mean gradient.
 struct ReplicatedOptions {
   MeanOptions mean{};
 };
 
+/// As replicated, but each replica updates an equal part of the parameters and keeps optimizer state for that part
+/// only. Saves memory, and sends the new parameters besides the gradients. The same bits.
 struct DividedOptions {
   MeanOptions mean{};
 };
 
+/// As replicated, but each whole parameter is updated by one replica, its server, which alone keeps optimizer state for
+/// it. The same bits, except for variables that are updated on another kind of device (Variables::kOnCpu).
 struct ParameterServerOptions {
   MeanOptions mean{};
   Servers servers = Servers::kAll;
   Variables variables = Variables::kOnDevices;
 };
 
-/// At most one of the two bounds on staleness; with neither, gradients are applied however old they are.
+/// Every replica applies its own gradients to variables that all share, without waiting for the others
+/// (docs/asynchronous.md). At most one of the two bounds on staleness may be given; with neither, gradients are applied
+/// however old they are. Numbers depend on which replica is fast.
 struct AsynchronousOptions {
   MeanOptions mean{};  // over the replica's own shards
   Scaling scaling = Scaling::kByReplicas;
@@ -133,6 +140,8 @@ struct AsynchronousOptions {
   std::optional<std::int64_t> drop_staler{};
 };
 
+/// A step is made of the first gradients that come for it, and later ones are dropped (docs/sync_replicas.md). Numbers
+/// depend on which replica is fast, unless a step takes one gradient of each replica; is_reproducible() says so.
 struct SyncReplicasOptions {
   MeanOptions mean{};                             // of a step; clips after the gradients are averaged
   std::optional<double> max_replica_grad_norm{};  // clips each replica's gradient before
@@ -161,6 +170,7 @@ struct SyncReplicasOptions {
   return options;
 }
 
+/// The strategy of a run with its options. The alternatives are in the order of StrategyKind.
 using StrategyOptions =
     std::variant<ReplicatedOptions, DividedOptions, ParameterServerOptions, AsynchronousOptions, SyncReplicasOptions>;
 
@@ -210,6 +220,8 @@ struct StrategyFault {
   std::string problem;
 };
 
+/// The faults of options, all that there are; empty when none breaks a rule. The strategies' constructors throw them as
+/// one ConfigError, so a program that wants to report them together with others asks here before.
 [[nodiscard]] inline std::vector<StrategyFault> faults_of(const MeanOptions& options) {
   if (!options.max_grad_norm || *options.max_grad_norm > 0) return {};
   return {

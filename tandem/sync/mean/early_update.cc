@@ -73,6 +73,8 @@ MeanGradient EarlyUpdate::step(GradientMean& gradients, double lr_factor, std::i
   }
 }
 
+// Decides whether parts of this step are updated early: scale_ is set then. All ranks have the same totals, but only
+// those whose parameters lie on the CPU update early; the bits are the same.
 void EarlyUpdate::begin(double lr_factor, const Limits& limits) {
   scale_.reset();
   const Totals total = wait_for_totals(limits);
@@ -95,6 +97,8 @@ void EarlyUpdate::take_presence(const model::FlatParameters::Gradients& mine) {
   }
 }
 
+// A piece may be updated when every parameter of its bucket is present for sure, since presence decides whether a
+// parameter is updated at all.
 void EarlyUpdate::summed(const model::FlatParameters::Gradients& sums, const BucketExchange::Piece& piece) {
   if (piece.elements.size() == 0) return;  // parameters without an element
   const std::vector<model::ParameterSlot>& slots = replica_.parameters().buffers()[piece.buffer].slots;

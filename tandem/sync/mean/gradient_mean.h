@@ -9,6 +9,9 @@
 // which replica holds which shards, but have the same bits on every replica. Gradients then travel when all passes are
 // over.
 //
+// The sums stay in this object's memory (sums()), not divided: the optimizer multiplies them by MeanGradient::scale as
+// it reads them, which saves a pass over all gradients. They are valid until the next open().
+//
 // Threads: single-thread, the replica's. Blocking: form...() waits for all replicas until `limits`.
 #pragma once
 #include <functional>
@@ -65,7 +68,7 @@ class GradientMean {
                                                               const WhileSumsCome& meanwhile = {});
 
   [[nodiscard]] model::FlatParameters::Gradients& sums() { return gradients_.sum(); }
-  /// Null when gradients travel as they are.
+  /// The compression; null when gradients travel as they are.
   [[nodiscard]] GradientCompression* compression() { return compression_.get(); }
 
  private:

@@ -118,6 +118,7 @@ double norm_of(const model::FlatParameters::Gradients& gradients, const model::F
   return std::sqrt(sum);
 }
 
+// As torch.nn.utils.clip_grad_norm_, with its 1e-6.
 double clip_coefficient(const std::optional<double>& max_norm, double norm) {
   return max_norm ? std::min(1.0, *max_norm / (norm + 1e-6)) : 1.0;
 }
@@ -126,6 +127,8 @@ double scale_of(const Tally& tally, Divisor divisor) {
   return (divisor == Divisor::kShard ? tally.shards : 1) / tally.weight;
 }
 
+// The norm is that of the sums times the scale, so the sums are read once and not changed. A norm that is not finite
+// means that some element is not, or that the squares overflow: only then are the elements looked at.
 MeanGradient mean_of(const Sums& sums, const MeanOptions& options, std::int64_t step) {
   const Tally& tally = sums.tally;
   MeanGradient mean{.scale = sums.scale,

@@ -1,6 +1,9 @@
 // sync/mean_of_sums.h: from the sums over shards to the mean gradient: the division, the norm, and at most one
 // clipping.
 //
+// The sums themselves are not divided, but for Divisor::kPresent: `scale` says what to multiply them by. All strategies
+// use these functions, so a mean of the same sums has the same bits under each.
+//
 // Threads: those that own the gradients.
 #pragma once
 #include <cstdint>

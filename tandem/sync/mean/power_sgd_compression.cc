@@ -158,6 +158,7 @@ void PowerSgdCompression::sum_all(std::span<GradientBucket> buckets, comm::Group
   wait_all(limits);
 }
 
+// Each of the two rounds starts all sums before it waits for any, so that buckets travel while the next are computed.
 void PowerSgdCompression::reduce(std::span<GradientBucket> buckets, comm::Group& group, const Limits& limits) {
   pending_.clear();
   const std::int64_t step = step_.data_ptr<std::int64_t>()[0]++;

@@ -53,6 +53,7 @@ void ShardGradients::open(int shard) {
   in_pass_ = true;
 }
 
+// Notes what the shard has beside its gradients, then lets the tree add whatever sets are complete by now.
 void ShardGradients::close(double weight, double loss) {
   TANDEM_CHECK(in_pass_, "close() without open()");
   in_pass_ = false;
@@ -96,6 +97,7 @@ void ShardGradients::require_complete() const {
                " shards had their pass before step()");
 }
 
+// Adds everything of set `from` to set `into`: gradients with their presence flags, buffers, and the tally.
 void ShardGradients::merge(std::size_t into, std::size_t from) {
   for (std::size_t b = 0; b < sets_[into].flat.size(); ++b) {
     if (sets_[into].flat[b].defined()) sets_[into].flat[b].add_(sets_[from].flat[b]);

@@ -35,6 +35,8 @@ void Asynchronous::close(double weight, double loss) {
   weight_ += weight;
 }
 
+// Forms this replica's own mean, offers it, and reads the values. A step without rows offers nothing, and waits as any
+// other where a bound asks for it. The division by the number of replicas is part of the scale, so it costs nothing.
 StepReport Asynchronous::step(double lr_factor, const Limits& limits) {
   prepare_step(limits);
   const double weight = std::exchange(weight_, 0);

@@ -62,6 +62,7 @@ class WholeGradients final : public GradientAccumulator {
     enum class Memory { kLent, kOwn } memory = Memory::kLent;  // of dense ones
   };
 
+  // Clipping by the replica's own norm (`factor`) is done here, in the replica's memory.
   void keep(const Contribution& from) override {
     const at::NoGradGuard no_grad;
     Kept& kept = kept_.emplace_back(

@@ -1,6 +1,9 @@
 // sync/moving_average.h: exponential moving averages of parameters: after each step, average = decay x average +
 // (1 - decay) x parameter. They begin with the parameters' values.
 //
+// An average is a copy of its parameter on the CPU, of the same dtype, and takes as much memory. It is updated in that
+// dtype.
+//
 // Threads: caller-locks.
 #pragma once
 #include <cstdint>

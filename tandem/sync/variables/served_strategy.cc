@@ -83,6 +83,9 @@ bool is_here(const std::string& key) { return key == process_key(); }
 
 }  // namespace
 
+// Plan: begin() connects once, makes all equal and loads the variables (start_anew). bring_together() makes all equal
+// between steps, and leave() at the end; in both all meet in the group, and rest() or leave() tells the variables
+// before that no replica is to be waited for there. depart() is the end without the group.
 void ServedStrategy::begin(const Limits& limits) {
   require_same_model(replica_, group_, limits);
   if (stage_ == Stage::kNew) connect(limits);
@@ -220,6 +223,7 @@ void ServedStrategy::broadcast(const Limits& limits) {
   }
 }
 
+// All have to come to the same answer, because collectives follow.
 bool ServedStrategy::anybody_stepped(const Limits& limits) {
   std::vector<double> steps(static_cast<std::size_t>(group_.size()));
   group_.all_gather(std::vector<double>{static_cast<double>(steps_ - steps_in_place_)}, steps, limits);
@@ -248,6 +252,7 @@ model::NamedTensors ServedStrategy::whole_state(const Limits& limits) {
   return state;
 }
 
+// The state reaches the variables at the next collective call, from replica 0: this call waits for none.
 void ServedStrategy::load_whole_state(const model::NamedTensors& state) {
   model::NamedTensors live = replica_.named_state();
   for (const auto& each : besides()) live.push_back(each);

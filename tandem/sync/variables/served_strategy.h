@@ -74,11 +74,13 @@ class ServedStrategy : public Strategy {
   comm::Group& group_;
 
  private:
+  // Connecting, once, by begin(): to the variables of replica 0, or to all doors of a succession.
   void connect(const Limits& limits);
   void connect_to_one(const std::vector<std::string>& keys, const std::vector<std::string>& names,
                       const Limits& limits);
   void connect_to_all(const std::vector<std::string>& keys, const std::vector<std::string>& names,
                       const Limits& limits);
+  // Making all equal; all collective.
   void start_anew(const Limits& limits);
   void bring_together(const Limits& limits);
   void take_variables(const Limits& limits);

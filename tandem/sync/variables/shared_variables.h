@@ -15,11 +15,12 @@ class SharedVariables final : public VariableService {
 
   void exchange(const Offer& offer, const model::FlatParameters::Gradients* gradients, const Limits& limits,
                 const Read& read) override;
+  /// A replica that rests, or has left, holds no other up until end_rest().
   void rest(int replica) override { leave(replica); }
   void end_rest() override;
   void resume(int, const Limits&, const Read&) override {}
   void leave(int replica) override;
-  /// Each gradient that is applied is a step.
+  /// The account, in which each gradient that is applied is a step of its own.
   [[nodiscard]] GradientAccount take_account() override;
 
  private:

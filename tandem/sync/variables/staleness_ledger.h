@@ -3,6 +3,9 @@
 // A version is counted up by every update that is applied. A gradient's staleness is the number of updates by others
 // between the parameters it was made with and those it meets.
 //
+// The ledger counts; it has no tensors. The variables ask it, under their lock, whether a gradient is to be applied and
+// whether a replica has to wait, and tell it when a replica has read them.
+//
 // Threads: caller-locks. Nothing here waits.
 #pragma once
 #include <cstdint>
@@ -19,6 +22,7 @@ class StalenessLedger {
   /// Takes the two bounds from `options`.
   StalenessLedger(int replicas, const AsynchronousOptions& options);
 
+  /// How an offered gradient was judged.
   struct Entry {
     std::int64_t staleness = 0;
     bool is_applied = true;  // false: too stale, dropped

@@ -107,13 +107,16 @@ class Succession final : private KeptElsewhere {
   void begin_step(const KeptRecord& record, const model::FlatParameters::Gradients& sums) override;
   void finish_step(const KeptRecord& record, const State& state) override;
 
+  // The door: requests and ended connections, on its threads.
   [[nodiscard]] std::optional<net::Message> answer(int member, const net::Message& request, const Limits& limits);
   void lose(int member, const std::exception_ptr& why);
+  // The standby's part.
   void keep_whole(int owner, const net::Message& message, const Limits& limits);
   void keep_step(const net::Message& message);
   void succeed(int former);
   [[nodiscard]] std::vector<std::shared_ptr<net::Connection>> call_the_roll();
   void watch(const std::shared_ptr<net::Connection>& connection);
+  // The owner's part, with the variables' lock.
   void appoint(const KeptRecord& record, const std::vector<at::Tensor>& state);
   [[nodiscard]] std::vector<int> candidates() const;
   [[nodiscard]] bool give_whole(const KeptRecord& record, const std::vector<at::Tensor>& state);

@@ -25,8 +25,8 @@
 
 namespace tandem::sync {
 
-/// What a second process keeps of a replica, besides the tensors of the variables, so that it can go on when the first
-/// process dies.
+/// One replica in the record that a second process keeps besides the tensors of the variables, so that it can go on
+/// when the first process dies.
 struct KeptSeat {
   TokenProtocol::SeatRecord record;
   std::int64_t applied = -1;  // sequence number of its newest gradient that is part of a step; -1: none

@@ -70,6 +70,7 @@ std::vector<at::Tensor> state_of(const model::FlatParameters& parameters, const 
 
 }  // namespace
 
+// The layout is checked, because gradients of replicas are added to this memory without looking at names.
 VariableHome::VariableHome(Replica& like)
     : parameters_(std::make_shared<Stand>(like.parameters()), options_as(like.parameters())),
       optimizer_(parameters_, like.optimizer().rules()) {

@@ -48,6 +48,7 @@ class LinkWithin final : public VariableLink {
     return variables_->recall(replica_.placement().replica, told);
   }
   void leave(const Limits&) override { variables_->leave(replica_.placement().replica); }
+  // Whatever happens, the replica stops counting as one that reads, or the owner would wait for it.
   void depart(const std::vector<at::Tensor>& state, const Limits& limits) override {
     const int me = replica_.placement().replica;
     const auto let_go = [me](VariableService* variables) { variables->let_go(me); };
@@ -123,6 +124,7 @@ class LinkAcross final : public VariableLink {
   void abort(const std::string&) override { client_.hang_up(); }
 
  private:
+  // The loss of the owner is told with what it means; that of another replica, which the owner told all, as it is.
   [[nodiscard]] net::Message call(VariableRequest request, std::span<const net::Bytes> parts, const Limits& limits) {
     try {
       return client_.call(request, parts, limits);

@@ -1,5 +1,9 @@
 // sync/variable_link.h: a replica's way to the shared variables: calls within their process, messages from others.
 //
+// There are three kinds: link_within() for replicas of the process that holds the variables, link_across() for all
+// others, and link_that_follows() (following_link.h), which uses one of the two and finds the new owner when the old
+// one dies. The replica's flat parameters are where values are read to.
+//
 // Threads: a link belongs to its replica's thread; abort() from any. Blocking: until `limits`. Errors: those of
 // VariableService, wherever the variables lie; PeerLost when their process is gone.
 #pragma once

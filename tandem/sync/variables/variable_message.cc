@@ -30,6 +30,7 @@ void MessageReader::read(void* into, std::size_t size) {
   rest_ = rest_.subspan(size);
 }
 
+// Tensors of a message are read into memory of their own, so that the message can go.
 at::Tensor MessageReader::read_tensor(at::IntArrayRef shape, at::ScalarType dtype) {
   const at::Tensor tensor = at::empty(shape, dtype);
   read(tensor.data_ptr(), tensor.nbytes());
@@ -53,6 +54,8 @@ void MessageReader::fail() const {
                         " bytes from where the model's layout says; the ranks hold different models or versions"));
 }
 
+// Dense gradients travel as their flat buffers, which hold the presence flags, too. A sparse gradient travels as the
+// number of its rows, their indices and their values.
 MessageParts::MessageParts(net::Bytes head, const model::FlatParameters::Gradients* gradients) {
   parts_.push_back(head);
   if (gradients == nullptr) return;
@@ -77,6 +80,8 @@ void MessageParts::add(const at::Tensor& tensor) {
   parts_.emplace_back(static_cast<const std::byte*>(tensors_.back().const_data_ptr()), tensors_.back().nbytes());
 }
 
+// Reads into the same memory again and again; only sparse gradients, whose sizes change, get new tensors. Their rows
+// are marked as coalesced, so that nobody sorts them: they are added in the order in which the replica put them.
 void read_gradient(MessageReader& reader, const std::vector<model::FlatBuffer>& layout,
                    model::FlatParameters::Gradients& gradients) {
   for (std::size_t b = 0; b < layout.size(); ++b) {

@@ -1,6 +1,18 @@
 // sync/variable_message.h: the messages between replicas and the shared variables of another process, and between the
 // owner of the variables and its standby. Internal.
 //
+//     request      carries                          answered by
+//     kExchange    OfferHead, gradient              kValues: Outcome, values
+//     kRest        nothing                          kDone
+//     kResume      nothing                          kValues, or kDone where the replica holds the values already
+//     kLeave       nothing                          kDone
+//     kDepart      nothing                          kState: all tensors; the client then hangs up
+//     kWhere       nothing                          kHere, kNotHere or kUndecided
+//     kRecall      Recalled                         kFate: Outcome, or kNotHere
+//     kKeepWhole   record, all tensors              kDone, when the standby has them
+//     kKeepStep    record, sums of the step         kDone, when the standby has made the step
+//     kKeepEnd     nothing                          kDone
+//
 // A message is a kind, a front of plain values, and tensors as they lie in memory. Both ends hold the same model and
 // the same build, so the lengths follow from the model's layout; they are not sent, and only checked when a message is
 // read.
@@ -40,8 +52,8 @@ enum VariableRequest : std::uint32_t {
   kDone
 };
 
-/// A gradient (nullptr: none), or tensors, behind `head`, which is not kept, as the parts of a message. Keeps the
-/// tensors, whose memory it points into, alive.
+/// The parts of a message to send: `head`, and behind it a gradient (null: none), or tensors. Copies nothing that lies
+/// on the CPU and is contiguous; points into that memory and keeps its tensors alive. `head` has to outlive it.
 class MessageParts {
  public:
   MessageParts(net::Bytes head, const model::FlatParameters::Gradients* gradients);

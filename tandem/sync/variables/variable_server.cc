@@ -30,6 +30,7 @@ VariableServer::VariableServer(std::shared_ptr<VariableService> variables, std::
 
 VariableServer::~VariableServer() { variables_->on_failure({}); }
 
+// A connection has ended. Members beyond the replicas are successions, which the hook knows.
 void VariableServer::lose(int member, const std::string& how) {
   const auto index = static_cast<std::size_t>(member);
   const std::string name = index < names_.size() ? names_[index] : concat("member ", member);

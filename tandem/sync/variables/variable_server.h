@@ -1,7 +1,12 @@
 // sync/variable_server.h: lets replicas of other processes use shared variables, and ends everybody's waits when one of
 // them dies.
 //
-// Threads: constructed and destroyed by one. Waits for nobody.
+// Each connection has a thread of its own, on which its requests are served one after the other. The failure of the
+// variables, from whatever replica, is told to all connections, so that waits elsewhere end with the same error. The
+// end of a connection is the loss of its replica, unless that has left.
+//
+// Threads: constructed and destroyed by one. Waits for no replica; the destructor joins the threads of the connections,
+// whose waits it ends.
 #pragma once
 #include <functional>
 #include <memory>
