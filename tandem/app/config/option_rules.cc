@@ -4,7 +4,6 @@
 #include <initializer_list>
 
 #include "tandem/base/text.h"
-#include "tandem/rl/algo/ppo/ppo_counts.h"
 
 namespace tandem::app {
 namespace {
@@ -43,7 +42,7 @@ class Rules {
                     "policy.recurrent", "policy.max_seq_len", "policy.burn_in"})) {
       return;
     }
-    for (const rl::PpoFault& problem :
+    for (const rl::CountFault& problem :
          rl::count_faults(ppo_options(options_), options_.shards.value_or(1), replicas_)) {
       const std::string key = table_.find(problem.key) != nullptr ? problem.key : "ppo." + problem.key;
       fault(key, problem.problem);
@@ -124,7 +123,7 @@ class Rules {
                     "impala.buffers", "impala.c_clip", "impala.rho_clip"})) {
       return;
     }
-    for (const rl::ImpalaFault& problem :
+    for (const rl::CountFault& problem :
          rl::count_faults(impala_options(options_), options_.shards.value_or(1), replicas_)) {
       const std::string key = table_.find(problem.key) != nullptr ? problem.key : "impala." + problem.key;
       fault(key, problem.problem);

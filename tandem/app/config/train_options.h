@@ -16,7 +16,7 @@
 #include "tandem/pipeline/straggler_rule.h"
 #include "tandem/rl/algo/impala/appo_options.h"
 #include "tandem/rl/algo/impala/impala_options.h"
-#include "tandem/rl/algo/ppo_options.h"
+#include "tandem/rl/algo/ppo/ppo_options.h"
 #include "tandem/rl/policy/torso_options.h"
 #include "tandem/sync/strategy_options.h"
 

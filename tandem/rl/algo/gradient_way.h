@@ -3,7 +3,7 @@
 #include <string>
 
 #include "tandem/base/cpu.h"
-#include "tandem/rl/algo/ppo_options.h"
+#include "tandem/rl/algo/learning_options.h"
 #include "tandem/rl/policy/policy.h"
 
 namespace tandem::rl {

@@ -13,7 +13,7 @@
 #include "tandem/base/clock.h"
 #include "tandem/learner/replica_team.h"
 #include "tandem/model/state_hash.h"
-#include "tandem/rl/algo/ppo_options.h"
+#include "tandem/rl/algo/ppo/ppo_options.h"
 #include "tandem/rl/algo/training_run.h"
 #include "tandem/rl/policy/normalizer.h"
 #include "tandem/rl/policy/policy.h"

@@ -9,8 +9,7 @@
 
 #include "tandem/base/text.h"
 #include "tandem/pipeline/lag_bound.h"
-#include "tandem/rl/algo/ppo/ppo_counts.h"
-#include "tandem/rl/algo/ppo_options.h"
+#include "tandem/rl/algo/learning_options.h"
 
 namespace tandem::rl {
 
@@ -55,16 +54,11 @@ struct ImpalaOptions {
   [[nodiscard]] std::int64_t batch_rows() const { return std::int64_t{num_envs} / workers * rollout_steps; }
 };
 
-struct ImpalaFault {
-  std::string key, value;  // of ImpalaOptions
-  std::string problem;     // and what would work
-};
-
 /// Whether the counts fit each other. They are at least 1. `shards` of a batch have whole environments;
 /// `least_shards`: how few of them may be proposed, the learner's replicas.
-[[nodiscard]] inline std::vector<ImpalaFault> count_faults(const ImpalaOptions& options, std::int64_t shards = 1,
-                                                           std::int64_t least_shards = 1) {
-  std::vector<ImpalaFault> faults;
+[[nodiscard]] inline std::vector<CountFault> count_faults(const ImpalaOptions& options, std::int64_t shards = 1,
+                                                          std::int64_t least_shards = 1) {
+  std::vector<CountFault> faults;
   const std::int64_t batch_envs = options.num_envs / options.workers;
   if (options.num_envs % options.workers != 0) {
     const int below = options.num_envs / options.workers * options.workers;
@@ -72,20 +66,19 @@ struct ImpalaFault {
                       concat("does not divide among ", options.workers, " rollout workers; ",
                              below > 0 ? concat(below, " or ") : "", below + options.workers, " would")});
   } else if (batch_envs % shards != 0) {
-    const std::string fewer = counts_detail::nearest_divisors(batch_envs, shards, 1, least_shards);
+    const std::string fewer = nearest_divisors(batch_envs, shards, 1, least_shards);
     faults.push_back({"num_envs", concat(options.num_envs),
                       concat("gives a batch the ", batch_envs, batch_envs == 1 ? " environment" : " environments",
                              " of one rollout worker, which do not divide into ", shards, " shards; ",
-                             counts_detail::nearest_multiples(shards * options.workers, options.num_envs), " would",
+                             nearest_multiples(shards * options.workers, options.num_envs), " would",
                              fewer.empty() ? "" : concat(", or shards: ", fewer))});
   } else if (const std::int64_t shard_envs = batch_envs / shards; shard_envs % options.splits != 0) {
-    faults.push_back(
-        {"splits", concat(options.splits),
-         concat("does not divide the ", shard_envs, shard_envs == 1 ? " environment" : " environments",
-                " that a rollout worker has of a shard (num_envs ", options.num_envs, " / ", options.workers,
-                " workers / ", shards, shards == 1 ? " shard); " : " shards); ",
-                counts_detail::nearest_divisors(shard_envs, options.splits), " would, or num_envs: ",
-                counts_detail::nearest_multiples(shards * options.workers * options.splits, options.num_envs))});
+    faults.push_back({"splits", concat(options.splits),
+                      concat("does not divide the ", shard_envs, shard_envs == 1 ? " environment" : " environments",
+                             " that a rollout worker has of a shard (num_envs ", options.num_envs, " / ",
+                             options.workers, " workers / ", shards, shards == 1 ? " shard); " : " shards); ",
+                             nearest_divisors(shard_envs, options.splits), " would, or num_envs: ",
+                             nearest_multiples(shards * options.workers * options.splits, options.num_envs))});
   }
   if (options.loaders > options.buffers) {
     faults.push_back({"loaders", concat(options.loaders),

@@ -24,7 +24,7 @@ ImpalaSetup checked(ImpalaSetup setup) {
   if (setup.shards < 1) faults.push_back(concat("shards is ", setup.shards, "; it must be at least 1"));
   if (setup.devices.empty()) faults.emplace_back("devices is empty; the learner needs at least one");
   if (!faults.empty()) throw ConfigError(std::move(faults));
-  for (const ImpalaFault& fault :
+  for (const CountFault& fault :
        count_faults(setup.impala, setup.shards, static_cast<int>(setup.devices.size()) * setup.ranks.size()))
     faults.push_back(concat(fault.key, " = ", fault.value, ": ", fault.problem));
   if (setup.total_steps < 1) faults.push_back(concat("total_steps is ", setup.total_steps, "; it must be at least 1"));

@@ -15,7 +15,7 @@
 #include "tandem/rl/algo/gradient_way.h"
 #include "tandem/rl/algo/ppo/fused_ppo.h"
 #include "tandem/rl/algo/ppo/ppo_loss.h"
-#include "tandem/rl/algo/ppo_options.h"
+#include "tandem/rl/algo/ppo/ppo_options.h"
 #include "tandem/rl/algo/training_run.h"
 #include "tandem/rl/rollout/fragment.h"
 

@@ -17,7 +17,7 @@
 
 #include "tandem/learner/loss.h"
 #include "tandem/learner/replayed_loss.h"
-#include "tandem/rl/algo/ppo_options.h"
+#include "tandem/rl/algo/ppo/ppo_options.h"
 #include "tandem/rl/policy/policy.h"
 
 namespace tandem::rl {

@@ -10,7 +10,6 @@
 #include "tandem/base/error.h"
 #include "tandem/base/philox.h"
 #include "tandem/base/text.h"
-#include "tandem/rl/algo/ppo/ppo_counts.h"
 #include "tandem/rl/algo/run_parts.h"
 #include "tandem/rl/rollout/gae.h"
 #include "tandem/rl/rollout/group_results.h"

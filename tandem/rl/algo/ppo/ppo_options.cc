@@ -1,10 +1,7 @@
-#include "tandem/rl/algo/ppo_options.h"
+#include "tandem/rl/algo/ppo/ppo_options.h"
 
 #include <algorithm>
 #include <cmath>
-
-#include "tandem/base/text.h"
-#include "tandem/rl/algo/ppo/ppo_counts.h"
 
 namespace tandem::rl {
 namespace {
@@ -49,7 +46,7 @@ std::vector<std::string> faults_of(const PpoOptions& options, int shards) {
   check_counts(options, faults);
   faults.require(shards >= 1, concat("shards is ", shards, "; it must be at least 1"));
   if (faults.none()) {
-    for (const PpoFault& fault : count_faults(options, shards, 1))
+    for (const CountFault& fault : count_faults(options, shards, 1))
       faults.require(false, concat(fault.key, " = ", fault.value, ": ", fault.problem));
   }
   faults.positive("learning_rate", options.learning_rate);
@@ -74,10 +71,6 @@ double adapted_kl_coef(double kl_coef, double target, double kl, double first) {
   constexpr double kSpan = 1000;
   if (kl > 2 * target) return std::min(1.5 * kl_coef, kSpan * first);
   return kl < 0.5 * target ? std::max(0.5 * kl_coef, first / kSpan) : kl_coef;
-}
-
-double scheduled(double value, Schedule schedule, double progress) {
-  return schedule == Schedule::kConstant ? value : value * std::max(0.0, 1.0 - progress);
 }
 
 }  // namespace tandem::rl

@@ -1,0 +1,162 @@
+// rl/algo/ppo/ppo_options.h: the numbers of proximal policy optimisation, and whether its counts fit each other.
+//
+// What the program's configuration asks, which is without LibTorch, is all in this header.
+#pragma once
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tandem/base/text.h"
+#include "tandem/rl/algo/learning_options.h"
+#include "tandem/rl/rollout/sequences.h"
+
+namespace tandem::rl {
+
+/// Over which rows advantages are brought to mean 0 and deviation 1; always over all shards of the run.
+enum class AdvantageNormalization { kNone, kMinibatch, kBatch };
+
+/// Where a rollout ends, in RLlib's words. kTruncateEpisodes: after rollout_steps, and episodes go on in the next one.
+/// kCompleteEpisodes: with the episode that each environment is in then; see complete_episodes.h.
+enum class BatchMode { kTruncateEpisodes, kCompleteEpisodes };
+
+/// Whether the shards' fragments have equally many steps.
+enum class Fragments {
+  kEven,
+  kUneven,  // some may end earlier than others; a minibatch has a part of each, and rows count alike
+};
+
+/// Counts are totals of the run, so that they mean the same on any topology.
+struct PpoOptions {
+  int num_envs = 8;
+  int rollout_steps = 128;  // of each environment, between updates
+  BatchMode batch_mode = BatchMode::kTruncateEpisodes;
+  int epochs = 4;  // passes over the rollout
+  // One of the two:
+  std::optional<std::int64_t> minibatches = 4;  // of a pass
+  std::optional<std::int64_t> minibatch_size;   // rows over all shards
+
+  double learning_rate = 3e-4;
+  Schedule learning_rate_schedule = Schedule::kConstant;
+  double adam_eps = 1e-5;
+  double gamma = 0.99;
+  double gae_lambda = 0.95;
+  TimeLimit time_limit = TimeLimit::kBootstrap;
+  double clip_range = 0.2;  // of the probability ratio
+  Schedule clip_range_schedule = Schedule::kConstant;
+  std::optional<double> clip_range_value;  // of the value's change; none: no clipping
+  double entropy_coef = 0.0;
+  Schedule entropy_coef_schedule = Schedule::kConstant;
+  double kl_coef = 0.0;                  // of the mean divergence from the policy that sampled; see ppo_loss.h
+  std::optional<double> kl_coef_target;  // divergence of an update that kl_coef is adapted to; none: it stays
+  double value_coef = 0.5;               // of the mean squared error
+  std::optional<double> max_grad_norm = 0.5;
+  std::optional<double> target_kl;  // stop the update's passes when approx_kl exceeds 1.5 times this
+  AdvantageNormalization advantage_normalization = AdvantageNormalization::kMinibatch;
+  LossKernel kernel = LossKernel::kAuto;
+  std::int64_t stall_timeout = 120;  // seconds that a step of an env group may take; others wait twice as long or more
+  Fragments fragments = Fragments::kEven;
+  std::optional<SequenceOptions> sequences;  // of policies that remember; none: of others
+
+  [[nodiscard]] bool completes_episodes() const { return batch_mode == BatchMode::kCompleteEpisodes; }
+  /// Of an update; at least, where it completes episodes.
+  [[nodiscard]] std::int64_t batch_rows() const { return std::int64_t{num_envs} * rollout_steps; }
+  /// Sequences of a rollout, where it is cut into some.
+  [[nodiscard]] std::int64_t batch_sequences() const {
+    return std::int64_t{num_envs} * SequenceCut(rollout_steps, *sequences).count();
+  }
+  /// Minibatches of a pass.
+  [[nodiscard]] std::int64_t pass_minibatches() const {
+    return minibatches ? *minibatches : batch_rows() / *minibatch_size;
+  }
+  /// Rows of a minibatch over all shards; of sequences with their burn-in and padding.
+  [[nodiscard]] std::int64_t minibatch_rows() const {
+    if (sequences) return batch_sequences() / pass_minibatches() * SequenceCut(rollout_steps, *sequences).window();
+    return minibatch_size ? *minibatch_size : batch_rows() / minibatches.value_or(1);
+  }
+};
+
+/// What is wrong with the options for a run of `shards` shards, a sentence each: the key, its value and what would
+/// work. Empty when nothing is.
+[[nodiscard]] std::vector<std::string> faults_of(const PpoOptions& options, int shards);
+
+/// kl_coef of the next update, after one whose divergence was `kl`: half as much again when that was more than twice
+/// the target, half when it was less than half of it. The rule of RLlib, after Schulman et al. (2017), section 4; but
+/// it stays between a thousandth and the thousandfold of `first`, the one that the run began with: from there 18
+/// updates bring it back, while without bounds a long calm would take it away for good.
+[[nodiscard]] double adapted_kl_coef(double kl_coef, double target, double kl, double first);
+
+namespace ppo_detail {
+
+inline std::vector<CountFault> sequence_faults(const PpoOptions& options, std::int64_t shards) {
+  if (options.minibatch_size && options.batch_rows() % *options.minibatch_size != 0) {
+    return {{"minibatch_size", concat(*options.minibatch_size),
+             concat("does not divide the ", options.batch_rows(), " rows of a rollout; ",
+                    nearest_divisors(options.batch_rows(), *options.minibatch_size), " would")}};
+  }
+  const std::int64_t of_shard = options.batch_sequences() / shards;
+  const std::int64_t minibatches = options.pass_minibatches();
+  if (of_shard % minibatches == 0) return {};
+  const std::string key = options.minibatches ? "minibatches" : "minibatch_size";
+  return {{key, concat(options.minibatches ? minibatches : *options.minibatch_size),
+           concat(options.minibatches ? "" : concat("makes ", minibatches, " minibatches, which "),
+                  "does not divide the ", of_shard, " sequences of a shard's rollout; ",
+                  nearest_divisors(of_shard, minibatches), " minibatches would")}};
+}
+
+inline std::vector<CountFault> minibatch_faults(const PpoOptions& options, std::int64_t shards) {
+  if (options.sequences) return sequence_faults(options, shards);
+  const std::int64_t rows_of_shard = options.batch_rows() / shards;
+  const std::string rollout =
+      concat("does not divide the ", options.batch_rows(), " rows of a rollout (", options.num_envs, " environments x ",
+             options.rollout_steps, " steps, ", shards, shards == 1 ? " shard); " : " shards); ");
+  if (options.minibatches) {
+    const std::int64_t minibatches = *options.minibatches;
+    if (rows_of_shard % minibatches == 0) return {};
+    return {
+        {"minibatches", concat(minibatches), concat(rollout, nearest_divisors(rows_of_shard, minibatches), " would")}};
+  }
+  const std::int64_t size = *options.minibatch_size;
+  if (size % shards == 0 && rows_of_shard % (size / shards) == 0) return {};
+  return {{"minibatch_size", concat(size),
+           concat(rollout, nearest_divisors(rows_of_shard, size / shards, shards), " would")}};
+}
+
+}  // namespace ppo_detail
+
+/// Every shard must get whole environments, and every minibatch the same rows of every shard, so that nothing is left
+/// over. The counts and `shards` are at least 1. `least_shards`: how few of them may be proposed, the run's replicas.
+[[nodiscard]] inline std::vector<CountFault> count_faults(const PpoOptions& options, std::int64_t shards,
+                                                          std::int64_t least_shards) {
+  if (options.minibatches.has_value() == options.minibatch_size.has_value()) {
+    return {{"minibatches", options.minibatches ? concat(*options.minibatches) : "none",
+             "give exactly one of minibatches and minibatch_size"}};
+  }
+  if (options.num_envs % shards == 0) return ppo_detail::minibatch_faults(options, shards);
+  const std::string fewer = nearest_divisors(options.num_envs, shards, 1, least_shards);
+  return {{"num_envs", concat(options.num_envs),
+           concat("does not divide into ", shards, " shards; ", nearest_multiples(shards, options.num_envs), " would",
+                  fewer.empty() ? "" : ", or shards: ", fewer)}};
+}
+
+/// Of recorded rollouts, the steps of each env group by update: what is wrong with the first update that leaves a
+/// minibatch without rows; empty when none does. Counts as count_faults() wants them. (Rules that end rollouts early
+/// leave none: who finishes first has made all its steps.)
+[[nodiscard]] inline std::string record_fault(const PpoOptions& options, std::int64_t shards,
+                                              const std::vector<std::vector<int>>& recorded) {
+  const std::int64_t envs = options.num_envs / shards, minibatches = options.pass_minibatches();
+  for (std::size_t update = 0; update < recorded.size(); ++update) {
+    int most = 0;
+    for (const int steps : recorded[update]) most = std::max(most, steps);
+    const std::int64_t rows = envs * (options.sequences ? SequenceCut(most, *options.sequences).count() : most);
+    if (rows >= minibatches) continue;
+    return concat("update ", update + 1, " has groups of ", most, " steps at most, which are ", rows,
+                  options.sequences ? " sequences" : " rows", ", fewer than the ", minibatches,
+                  " minibatches of a pass; ask for as many as the recorded run had");
+  }
+  return "";
+}
+
+}  // namespace tandem::rl
