@@ -14,18 +14,40 @@
 #include <algorithm>
 #include <chrono>
 #include <cstddef>
+#include <cstring>
 #include <functional>
 #include <memory>
 #include <span>
 #include <stop_token>
 #include <string>
+#include <type_traits>
 #include <vector>
 
+#include "tandem/base/check.h"
 #include "tandem/comm/group.h"
 #include "tandem/concurrency/progress_board.h"
 #include "tandem/sync/replica.h"
 
 namespace tandem::learner {
+
+/// Appends a struct to numbers for Ranks::gather(), in place of an index for each member. Its bytes travel as they are:
+/// `T` is trivially copyable and as large as some doubles.
+template <typename T>
+void append_struct(const T& its, std::vector<double>& numbers) {
+  static_assert(std::is_trivially_copyable_v<T> && sizeof(T) % sizeof(double) == 0);
+  numbers.resize(numbers.size() + sizeof(T) / sizeof(double));
+  std::memcpy(numbers.data() + numbers.size() - sizeof(T) / sizeof(double), &its, sizeof(T));
+}
+/// Reads what append_struct() wrote from the front of `numbers`, which then begins behind it. Throws InvariantError
+/// when they are too few.
+template <typename T>
+[[nodiscard]] T take_struct(std::span<const double>& numbers) {
+  TANDEM_CHECK(numbers.size_bytes() >= sizeof(T), numbers.size(), " numbers left");
+  T its;
+  std::memcpy(static_cast<void*>(&its), numbers.data(), sizeof(T));
+  numbers = numbers.subspan(sizeof(T) / sizeof(double));
+  return its;
+}
 
 class Ranks {
  public:

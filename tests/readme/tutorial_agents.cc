@@ -1,4 +1,4 @@
-#include <tandem/rl/algo/ppo/multi_agent_run.h>
+#include <tandem/rl/algo/ppo/ppo_run.h>
 #include <tandem/rl/env/env_registry.h>
 #include <tandem/rl/policy/mlp_policy.h>
 
@@ -41,16 +41,17 @@ struct Reference {
 int main() {
   rl::EnvRegistry environments;
   environments.add_multi_agent<Reference>();
-  rl::MultiAgentSetup setup;
+  rl::PpoSetup setup;
   setup.seed = 1;
   setup.total_steps = 65'536;
   setup.ppo.learning_rate = 0.003;
   setup.ppo.entropy_coef = 0.02;
-  setup.make_envs = [&](int count) { return environments.find_multi_agent("Reference-v0")->make(count); };
-  setup.make_policy = [](const rl::MappedPolicy& policy, at::Generator generator) {
+  setup.agents.emplace();
+  setup.agents->make_envs = [&](int count) { return environments.find_multi_agent("Reference-v0")->make(count); };
+  setup.agents->make_policy = [](const rl::MappedPolicy& policy, at::Generator generator) {
     return std::make_shared<rl::MlpPolicy>(policy.spec, rl::MlpPolicyOptions{.hidden = {32}}, generator);
   };
-  rl::MultiAgentRun run(setup);
+  rl::PpoRun run(setup);
   while (run.env_steps() < setup.total_steps) {
     const rl::RunReport report = run.update();
     std::cout << "return " << report.episode_return_mean;

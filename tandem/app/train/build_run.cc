@@ -127,14 +127,18 @@ rl::NamedPolicyFactory named_policy_factory(const PolicySettings& settings) {
   };
 }
 
-rl::MultiAgentSetup multi_agent_setup(const TrainOptions& options, const rl::MultiAgentEntry& entry,
-                                      const learner::Ranks& ranks) {
-  auto setup = common_setup<rl::MultiAgentSetup>(options, ranks);
+rl::SeveralAgents several_agents(const TrainOptions& options, const rl::MultiAgentEntry& entry) {
+  return {.policies = map_options(options.multi_agent),
+          .make_envs = entry.make,
+          .make_policy = named_policy_factory(options.policy)};
+}
+
+rl::PpoSetup multi_agent_setup(const TrainOptions& options, const rl::MultiAgentEntry& entry,
+                               const learner::Ranks& ranks) {
+  auto setup = common_setup<rl::PpoSetup>(options, ranks);
   set_replicas(options, setup);
   setup.ppo = ppo_options(options);
-  setup.policies = map_options(options.multi_agent);
-  setup.make_envs = entry.make;
-  setup.make_policy = named_policy_factory(options.policy);
+  setup.agents = several_agents(options, entry);
   return setup;
 }
 
@@ -156,9 +160,7 @@ rl::ImpalaSetup multi_agent_impala_setup(const TrainOptions& options, const rl::
                                          const learner::Ranks& ranks) {
   auto setup = common_setup<rl::ImpalaSetup>(options, ranks);
   set_impala(options, setup);
-  setup.agents = rl::SeveralAgents{.policies = map_options(options.multi_agent),
-                                   .make_envs = entry.make,
-                                   .make_policy = named_policy_factory(options.policy)};
+  setup.agents = several_agents(options, entry);
   return setup;
 }
 
@@ -228,7 +230,7 @@ std::unique_ptr<rl::TrainingRun> make_run(const TrainOptions& options, const rl:
   switch (options.algo) {
     case Algorithm::kPpo:
     case Algorithm::kDdPpo:
-      if (agents != nullptr) return std::make_unique<rl::MultiAgentRun>(multi_agent_setup(options, *agents, ranks));
+      if (agents != nullptr) return std::make_unique<rl::PpoRun>(multi_agent_setup(options, *agents, ranks));
       return std::make_unique<rl::PpoRun>(ppo_setup(options, environments, ranks, restarts));
     case Algorithm::kImpala:
     case Algorithm::kAppo:

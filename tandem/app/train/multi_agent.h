@@ -6,7 +6,7 @@
 
 #include "tandem/app/config/configuration.h"
 #include "tandem/app/train/evaluate.h"
-#include "tandem/rl/algo/ppo/multi_agent_run.h"
+#include "tandem/rl/algo/agent_policies.h"
 #include "tandem/rl/env/env_registry.h"
 
 namespace tandem::app {

@@ -15,15 +15,6 @@ void AgentResults::clear() {
   }
 }
 
-void append_results(MultiAgentWorker& worker, std::vector<double>& numbers) {
-  append_episodes(worker.episodes(), numbers);
-  for (std::size_t policy = 0; policy < worker.policies(); ++policy) {
-    append_episodes(worker.episodes(policy), numbers);
-    numbers.push_back(worker.decisions(policy));
-  }
-  worker.clear_episodes();
-}
-
 void take_results(std::span<const double> numbers, AgentResults& results) {
   while (!numbers.empty()) {
     take_episodes(numbers, results.episodes);

@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "tandem/rl/rollout/episodes.h"
-#include "tandem/rl/rollout/multi_agent_worker.h"
 
 namespace tandem::rl {
 
@@ -26,11 +25,8 @@ struct AgentResults {
   void clear();
 };
 
-/// Appends one group's results to `numbers`; its finished episodes are taken.
-void append_results(MultiAgentWorker& worker, std::vector<double>& numbers);
-
-/// Adds the results of the groups in `numbers` to `results`, which has all policies. Throws InvariantError when the
-/// numbers do not add up.
+/// Adds what MultiAgentWorker::append_results() wrote of the groups to `results`, which has all policies. Throws
+/// InvariantError when the numbers do not add up.
 void take_results(std::span<const double> numbers, AgentResults& results);
 
 }  // namespace tandem::rl

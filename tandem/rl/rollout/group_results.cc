@@ -18,13 +18,6 @@ void read(std::span<const double>& numbers, RunningMoments& moments) {
 
 }  // namespace
 
-void append_results(RolloutWorker& worker, std::vector<double>& numbers) {
-  for (const RunningMoments& leaf : worker.moments().observation) leaf.append_numbers(numbers);
-  worker.moments().discounted_return.append_numbers(numbers);
-  append_episodes(worker.episodes().finished(), numbers);
-  worker.episodes().clear_finished();
-}
-
 void append_episodes(const std::vector<Episode>& episodes, std::vector<double>& numbers) {
   numbers.push_back(static_cast<double>(episodes.size()));
   for (const Episode& episode : episodes) {

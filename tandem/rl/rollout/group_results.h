@@ -8,16 +8,12 @@
 
 #include "tandem/rl/policy/normalizer.h"
 #include "tandem/rl/rollout/episodes.h"
-#include "tandem/rl/rollout/rollout_worker.h"
 
 namespace tandem::rl {
 
-/// Appends one group's results to `numbers`; its finished episodes are taken.
-void append_results(RolloutWorker& worker, std::vector<double>& numbers);
-
-/// Reads the results of the groups in `numbers`, in their order: merges their moments into `normalizers` and appends
-/// their episodes. `memory`: moments of the run's sizes, which are overwritten. Throws InvariantError when the numbers
-/// do not add up.
+/// Reads what RolloutWorker::append_results() wrote of the groups, in their order: merges their moments into
+/// `normalizers` and appends their episodes. `memory`: moments of the run's sizes, which are overwritten. Throws
+/// InvariantError when the numbers do not add up.
 void take_results(std::span<const double> numbers, NormalizerMoments& memory, Normalizers& normalizers,
                   std::vector<Episode>& episodes);
 

@@ -8,6 +8,7 @@
 #include "tandem/base/check.h"
 #include "tandem/base/philox.h"
 #include "tandem/concurrency/trace.h"
+#include "tandem/rl/rollout/group_results.h"
 
 namespace tandem::rl {
 namespace {
@@ -174,6 +175,15 @@ void MultiAgentWorker::clear_episodes() {
   for (Seat& seat : seats_) seat.finished.clear();
 }
 
+void MultiAgentWorker::append_results(std::vector<double>& numbers) {
+  append_episodes(finished_, numbers);
+  for (std::size_t seat = 0; seat < seats_.size(); ++seat) {
+    append_episodes(seats_[seat].finished, numbers);
+    numbers.push_back(decisions(seat));
+  }
+  clear_episodes();
+}
+
 std::vector<std::byte> MultiAgentWorker::save() const {
   StateWriter out;
   out.put(kAgentsFormat);
@@ -193,7 +203,7 @@ std::vector<std::byte> MultiAgentWorker::save() const {
   return out.take();
 }
 
-RolloutWorker::Resumed MultiAgentWorker::load(std::span<const std::byte> state, std::uint64_t seed_for_new_episodes) {
+GroupWorker::Resumed MultiAgentWorker::load(std::span<const std::byte> state, std::uint64_t seed_for_new_episodes) {
   StateReader in(state, concat("env group with environment ", first_env_));
   in.expect(kAgentsFormat, "its format");
   in.expect(std::uint64_t{in_game_.size()}, "its number of environments");
@@ -212,10 +222,10 @@ RolloutWorker::Resumed MultiAgentWorker::load(std::span<const std::byte> state, 
   in.expect_end();
   if (environments.empty()) {
     reset(seed_for_new_episodes);
-    return RolloutWorker::Resumed::kWithNewEpisodes;
+    return Resumed::kWithNewEpisodes;
   }
   group_->load(environments, arrays_);
-  return RolloutWorker::Resumed::kExactly;
+  return Resumed::kExactly;
 }
 
 }  // namespace tandem::rl

@@ -18,7 +18,7 @@
 #include "tandem/rl/policy/actor/actor.h"
 #include "tandem/rl/rollout/decision_log.h"
 #include "tandem/rl/rollout/episodes.h"
-#include "tandem/rl/rollout/rollout_worker.h"
+#include "tandem/rl/rollout/group_worker.h"
 #include "tandem/rl/rollout/time_limit.h"
 
 namespace tandem::rl {
@@ -38,29 +38,28 @@ struct PolicySeat {
   bool learns = true;            // whether its decisions are kept
 };
 
-class MultiAgentWorker {
+class MultiAgentWorker final : public GroupWorker {
  public:
   /// Every agent has one seat. `first_env`: number in the run of the group's first environment.
   MultiAgentWorker(std::unique_ptr<MultiAgentGroup> group, std::vector<PolicySeat> seats,
                    const MultiAgentRolloutOptions& options, int first_env);
 
-  /// Starts new episodes, seeded from the run's seed and each environment's number in the run.
-  void reset(std::uint64_t run_seed);
+  void reset(std::uint64_t run_seed) override;
   /// Steps the group `steps` times, into memory of the worker's own, and computes advantages. Throws EnvError. Before
   /// the first call: reset() or load().
   void collect();
+  void sample(const Normalizers& /*frozen*/) override { collect(); }
   /// The same into the caller's memory, with what follows each decision in place of advantages. `into`: as
   /// make_fragments() makes it.
   void collect(std::span<const std::unique_ptr<DecisionFragment>> into);
   /// By policy; null for those that do not learn.
   [[nodiscard]] std::vector<std::unique_ptr<DecisionFragment>> make_fragments() const;
 
-  /// Whether the group is inside a step.
-  [[nodiscard]] const StepMark& mark() const { return mark_; }
-
   /// What the last collect() into the worker's own memory gave a policy to learn from: a column of its decisions. Of
   /// seats that learn.
-  [[nodiscard]] Fragment& fragment(std::size_t policy) { return seats_[policy].log->fragment(); }
+  [[nodiscard]] Fragment& fragment(std::size_t policy) override { return seats_[policy].log->fragment(); }
+  [[nodiscard]] int envs() const override { return group_->size(); }
+  [[nodiscard]] int steps_made() const override { return options_.steps; }
   [[nodiscard]] std::size_t policies() const { return seats_.size(); }
   /// How many decisions the last collect() completed; of a policy that does not learn none.
   [[nodiscard]] int decisions(std::size_t policy) const;
@@ -71,9 +70,10 @@ class MultiAgentWorker {
   [[nodiscard]] const std::vector<Episode>& episodes(std::size_t policy) const { return seats_[policy].finished; }
   void clear_episodes();
 
-  /// As RolloutWorker's, with the decisions whose outcome is not known yet.
-  [[nodiscard]] std::vector<std::byte> save() const;
-  RolloutWorker::Resumed load(std::span<const std::byte> state, std::uint64_t seed_for_new_episodes);
+  void append_results(std::vector<double>& numbers) override;
+  /// With the decisions whose outcome is not known yet.
+  [[nodiscard]] std::vector<std::byte> save() const override;
+  Resumed load(std::span<const std::byte> state, std::uint64_t seed_for_new_episodes) override;
 
  private:
   struct Running {
@@ -99,7 +99,6 @@ class MultiAgentWorker {
   const std::unique_ptr<MultiAgentGroup> group_;
   const MultiAgentRolloutOptions options_;
   const int first_env_;
-  StepMark mark_;
   std::vector<Seat> seats_;
   std::vector<AgentArrays> arrays_;   // by agent of the environment
   std::vector<EnvActions> actions_;   // likewise

@@ -11,6 +11,7 @@
 #include "tandem/base/text.h"
 #include "tandem/concurrency/trace.h"
 #include "tandem/rl/env/state_bytes.h"
+#include "tandem/rl/rollout/group_results.h"
 
 namespace tandem::rl {
 namespace {
@@ -294,6 +295,13 @@ void RolloutWorker::bootstrap() {
   float* reward = fragment_->reward.data_ptr<float>();
   for (std::size_t i = 0; i < truncated_at_.size(); ++i)
     reward[truncated_at_[i]] += static_cast<float>(options_.gamma) * truncated_value_[i];
+}
+
+void RolloutWorker::append_results(std::vector<double>& numbers) {
+  for (const RunningMoments& leaf : moments_.observation) leaf.append_numbers(numbers);
+  moments_.discounted_return.append_numbers(numbers);
+  append_episodes(episodes_.finished(), numbers);
+  episodes_.clear_finished();
 }
 
 std::vector<std::byte> RolloutWorker::save() const {

@@ -24,8 +24,8 @@
 #include "tandem/rl/policy/normalizer.h"
 #include "tandem/rl/rollout/episodes.h"
 #include "tandem/rl/rollout/fragment.h"
+#include "tandem/rl/rollout/group_worker.h"
 #include "tandem/rl/rollout/sequences.h"
-#include "tandem/rl/rollout/step_watch.h"
 #include "tandem/rl/rollout/time_limit.h"
 
 namespace tandem::rl {
@@ -39,25 +39,25 @@ struct RolloutOptions {
   NormalizerOptions normalizer;                      // which of observations and rewards are normalised
 };
 
-class RolloutWorker {
+class RolloutWorker final : public GroupWorker {
  public:
   /// `first_env`: number in the run of the group's first environment. Throws ConfigError when a leaf cannot be
   /// normalised.
   RolloutWorker(std::unique_ptr<EnvGroup> group, std::unique_ptr<Actor> actor, const RolloutOptions& options,
                 int first_env);
 
-  /// Starts new episodes, of which nothing is remembered, seeded from the run's seed and each environment's number in
-  /// the run.
-  void reset(std::uint64_t run_seed);
+  void reset(std::uint64_t run_seed) override;
 
   /// Memory for one of this worker's fragments.
   [[nodiscard]] Fragment make_fragment() const;
   /// The worker's own, made with the first call.
   [[nodiscard]] Fragment& fragment();
+  [[nodiscard]] Fragment& fragment(std::size_t /*seat*/) override { return fragment(); }
 
   /// Steps the group `steps` times and writes its own fragment. Throws EnvError. Before the first call: reset() or
   /// load().
   const Fragment& collect(const Normalizers& frozen);
+  void sample(const Normalizers& frozen) override { (void)collect(frozen); }
   /// The same step by step, for a fragment that may end early: begin(), step() once at least and `steps` times at most,
   /// end(). The next fragment goes on where this one ended.
   void begin(const Normalizers& frozen) { begin(frozen, fragment()); }
@@ -70,8 +70,9 @@ class RolloutWorker {
   /// step() in two: the policy acts, and the environments take its actions.
   void choose();
   void advance(const Normalizers& frozen);
-  /// Since begin(); between that and end().
-  [[nodiscard]] int steps_made() const { return at_; }
+  /// Since begin().
+  [[nodiscard]] int steps_made() const override { return at_; }
+  [[nodiscard]] int envs() const override { return group_->size(); }
   /// In a fragment, at most.
   [[nodiscard]] int steps() const { return options_.steps; }
   /// At whose begins states are kept, of policies that have them.
@@ -79,19 +80,13 @@ class RolloutWorker {
 
   [[nodiscard]] EnvGroup& group() { return *group_; }
   [[nodiscard]] Actor& actor() { return *actor_; }
-  /// Whether the group is inside a step.
-  [[nodiscard]] const StepMark& mark() const { return mark_; }
   [[nodiscard]] EpisodeTracker& episodes() { return episodes_; }
   /// What the last fragment saw of observations and discounted returns; zeroed by collect().
   [[nodiscard]] const NormalizerMoments& moments() const { return moments_; }
 
-  /// Environment states, current observations, running episodes and the actor's streams. Where the environment cannot
-  /// save, its part is left out.
-  [[nodiscard]] std::vector<std::byte> save() const;
-  /// Goes on from there. Returns whether that is exact; where not, new episodes were started from
-  /// `seed_for_new_episodes`. Throws CheckpointError on bytes that it cannot read.
-  enum class Resumed { kExactly, kWithNewEpisodes };
-  Resumed load(std::span<const std::byte> state, std::uint64_t seed_for_new_episodes);
+  void append_results(std::vector<double>& numbers) override;
+  [[nodiscard]] std::vector<std::byte> save() const override;
+  Resumed load(std::span<const std::byte> state, std::uint64_t seed_for_new_episodes) override;
   /// Environments of the group that save() made these bytes of. Throws CheckpointError on bytes that it cannot read.
   [[nodiscard]] static std::int64_t saved_envs(std::span<const std::byte> state);
 
@@ -113,7 +108,6 @@ class RolloutWorker {
   const std::unique_ptr<Actor> actor_;
   const RolloutOptions options_;
   const int rows_, first_env_;
-  StepMark mark_;
   std::unique_ptr<Fragment> own_;
   Fragment* fragment_ = nullptr;  // that is written; between begin() and end()
   int at_ = 0;                    // its row with the present observation: as many steps were made since begin()

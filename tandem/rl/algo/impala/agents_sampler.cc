@@ -33,7 +33,7 @@ std::int64_t AgentsSampler::collect(pipeline::Published<std::vector<Weights>>& n
   into.results.clear();
   for (std::size_t group = 0; group < groups_.size(); ++group) {
     groups_[group]->collect(into.groups[group]);
-    append_results(*groups_[group], into.results);
+    groups_[group]->append_results(into.results);
   }
   return version_;
 }

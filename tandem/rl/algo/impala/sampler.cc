@@ -22,7 +22,7 @@ std::int64_t Sampler::collect(pipeline::Published<Behaviour>& newest, QueuedBatc
   }
   rollout_->collect(normalizers_, into.parts);
   into.results.clear();
-  for (const auto& group : rollout_->groups()) append_results(*group, into.results);
+  for (const auto& group : rollout_->groups()) group->append_results(into.results);
   return version_;
 }
 

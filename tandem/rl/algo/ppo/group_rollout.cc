@@ -9,8 +9,9 @@
 namespace tandem::rl {
 namespace {
 
-GroupWindow window_of(const Fragment& fragment, int steps, Clock::time_point start) {
-  return {.steps = steps, .rows = fragment.steps * fragment.rows, .seconds = seconds_since(start)};
+GroupWindow window_of(const GroupWorker& worker, Clock::time_point start) {
+  const int steps = worker.steps_made();
+  return {.steps = steps, .rows = steps * worker.envs(), .seconds = seconds_since(start)};
 }
 
 }  // namespace
@@ -36,10 +37,14 @@ void GroupRollout::collect(std::int64_t update, const Normalizers& frozen) {
       rest(i);
       continue;
     }
-    RolloutWorker& worker = *groups_[i].worker;
-    CompleteEpisodes* complete = groups_[i].complete;
-    const Fragment& fragment = complete != nullptr ? complete->collect(update, frozen) : worker.collect(frozen);
-    windows_[i] = window_of(fragment, worker.steps_made(), start);
+    GroupWorker& worker = *groups_[i].worker;
+    if (CompleteEpisodes* complete = groups_[i].complete) {
+      const int rows = complete->collect(update, frozen).steps;
+      windows_[i] = {.steps = worker.steps_made(), .rows = rows, .seconds = seconds_since(start)};
+    } else {
+      worker.sample(frozen);
+      windows_[i] = window_of(worker, start);
+    }
   }
 }
 
@@ -47,7 +52,7 @@ void GroupRollout::rest(std::size_t group) {
   if (groups_[group].complete != nullptr) {
     groups_[group].complete->rest();
   } else {
-    groups_[group].worker->rest();
+    groups_[group].stepper->rest();
   }
   windows_[group] = {};
 }
@@ -61,19 +66,20 @@ void GroupRollout::collect_until_rule(std::int64_t update, const Normalizers& fr
       rest(i);
       continue;
     }
-    groups_[i].worker->begin(frozen);
+    groups_[i].stepper->begin(frozen);
     under_way.push_back(i);
   }
   while (!under_way.empty()) {
     std::erase_if(under_way, [&](std::size_t i) {
-      RolloutWorker& worker = *groups_[i].worker;
+      RolloutWorker& worker = *groups_[i].stepper;
       worker.step(frozen);
       Progress progress{.round = update, .steps = worker.steps_made()};
       board_->post(*groups_[i].unit, progress);
       if (!rule_->ends(worker.steps_made())) return false;
       progress.finished = true;
       board_->post(*groups_[i].unit, progress);
-      windows_[i] = window_of(worker.end(), worker.steps_made(), start);
+      (void)worker.end();
+      windows_[i] = window_of(worker, start);
       return true;
     });
   }
@@ -92,10 +98,11 @@ void GroupRollout::collect_recorded(std::int64_t update, const Normalizers& froz
       rest(i);
       continue;
     }
-    RolloutWorker& worker = *groups_[i].worker;
+    RolloutWorker& worker = *groups_[i].stepper;
     worker.begin(frozen);
     for (int t = 0; t < its; ++t) worker.step(frozen);
-    windows_[i] = window_of(worker.end(), worker.steps_made(), start);
+    (void)worker.end();
+    windows_[i] = window_of(worker, start);
   }
 }
 

@@ -33,7 +33,8 @@ struct StragglerSetup {
 
 /// A group of the replica. Pointers are not owned.
 struct RolloutGroup {
-  RolloutWorker* worker = nullptr;
+  GroupWorker* worker = nullptr;
+  RolloutWorker* stepper = nullptr;      // the worker, of environments with one agent; null: it makes all steps at once
   CompleteEpisodes* complete = nullptr;  // around the worker, where episodes are completed; else null
   std::optional<int> unit = {};          // its place on the board; nothing: it rests
 };

@@ -1,10 +1,9 @@
-#include "tandem/rl/algo/ppo/multi_agent_run.h"
-
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "tandem/base/error.h"
+#include "tandem/rl/algo/ppo/ppo_run.h"
 #include "tandem/rl/env/env_registry.h"
 #include "tandem/rl/policy/mlp_policy.h"
 #include "tandem/rl/policy/recurrent_policy.h"
@@ -14,8 +13,8 @@ namespace {
 
 using ::testing::HasSubstr;
 
-MultiAgentSetup several(const std::string& env, int shards, int replicas, PolicyMapOptions policies = {}) {
-  MultiAgentSetup setup;
+PpoSetup several(const std::string& env, int shards, int replicas, PolicyMapOptions policies = {}) {
+  PpoSetup setup;
   setup.seed = 3;
   setup.total_steps = 4096;
   setup.shards = shards;
@@ -24,11 +23,13 @@ MultiAgentSetup several(const std::string& env, int shards, int replicas, Policy
   setup.ppo.rollout_steps = 32;
   setup.ppo.epochs = 2;
   setup.ppo.minibatches = 2;
-  setup.policies = std::move(policies);
-  setup.make_envs = [env](int count) { return EnvRegistry::native().find_multi_agent(env)->make(count); };
-  setup.make_policy = [](const MappedPolicy& policy, at::Generator generator) {
-    return std::make_shared<MlpPolicy>(policy.spec, MlpPolicyOptions{.hidden = {16}}, generator);
-  };
+  setup.agents =
+      SeveralAgents{.policies = std::move(policies),
+                    .make_envs = [env](int count) { return EnvRegistry::native().find_multi_agent(env)->make(count); },
+                    .make_policy =
+                        [](const MappedPolicy& policy, at::Generator generator) {
+                          return std::make_shared<MlpPolicy>(policy.spec, MlpPolicyOptions{.hidden = {16}}, generator);
+                        }};
   return setup;
 }
 
@@ -36,7 +37,7 @@ PolicyMapOptions leader_and_others() {
   return {.policies = {"leader", "others"}, .mapping = mapping_of({"cart_0=leader", "*=others"})};
 }
 
-std::string state_after_updates(MultiAgentRun& run, int updates) {
+std::string state_after_updates(PpoRun& run, int updates) {
   for (int i = 0; i < updates; ++i) (void)run.update();
   return run.state_sha256();
 }
@@ -49,9 +50,9 @@ TEST(MultiAgentRunTest, EveryTopologyGivesTheSameBits) {
   for (const Case& it : {Case{"KuhnPoker-v0", {}}, Case{"MultiAgentCartPole-v0", leader_and_others()}}) {
     for (const LossKernel kernel : {LossKernel::kAuto, LossKernel::kOff}) {
       const auto state = [&](int shards, int replicas) {
-        MultiAgentSetup setup = several(it.env, shards, replicas, it.policies);
+        PpoSetup setup = several(it.env, shards, replicas, it.policies);
         setup.ppo.kernel = kernel;
-        MultiAgentRun run(setup);
+        PpoRun run(setup);
         return state_after_updates(run, 4);
       };
       const std::string expected = state(4, 1);
@@ -66,12 +67,12 @@ TEST(MultiAgentRunTest, ASavedRunGoesOnExactlyOnAnotherTopology) {
     const auto setup = [&](int replicas) {
       PolicyMapOptions policies = std::string(env) == "KuhnPoker-v0" ? PolicyMapOptions{} : leader_and_others();
       policies.policies_to_train = {std::string(env) == "KuhnPoker-v0" ? "player_1" : "others"};
-      MultiAgentSetup s = several(env, 4, replicas, policies);
+      PpoSetup s = several(env, 4, replicas, policies);
       s.ppo.kl_coef = 0.2;
       s.ppo.kl_coef_target = 1e-7;
       return s;
     };
-    MultiAgentRun whole(setup(1)), first(setup(2)), second(setup(4));
+    PpoRun whole(setup(1)), first(setup(2)), second(setup(4));
     (void)state_after_updates(whole, 5);
     (void)state_after_updates(first, 3);
     const learner::StateParts parts = first.save();
@@ -97,7 +98,7 @@ at::Tensor parameters_of(ActorCritic& policy) {
 TEST(MultiAgentRunTest, AFrozenPolicyStaysAsItIsAndTheHashCoversIt) {
   PolicyMapOptions policies = leader_and_others();
   policies.policies_to_train = {"others"};
-  MultiAgentRun run(several("MultiAgentCartPole-v0", 2, 2, policies));
+  PpoRun run(several("MultiAgentCartPole-v0", 2, 2, policies));
   const at::Tensor leader = parameters_of(run.policy(0)), others = parameters_of(run.policy(1));
   EXPECT_FALSE(at::equal(leader, others)) << "each begins with parameters of its own";
   const std::string state = run.state_sha256(), params = run.params_sha256();
@@ -109,7 +110,7 @@ TEST(MultiAgentRunTest, AFrozenPolicyStaysAsItIsAndTheHashCoversIt) {
   EXPECT_GT(report.policies[0].episodes, 0) << "it plays on";
   EXPECT_TRUE(report.policies[1].learning.has_value());
   EXPECT_EQ(report.learning.entropy, report.policies[1].learning->entropy);
-  MultiAgentRun again(several("MultiAgentCartPole-v0", 2, 1, policies));
+  PpoRun again(several("MultiAgentCartPole-v0", 2, 1, policies));
   EXPECT_EQ(again.state_sha256(), state);
   {
     const at::NoGradGuard no_grad;
@@ -120,7 +121,7 @@ TEST(MultiAgentRunTest, AFrozenPolicyStaysAsItIsAndTheHashCoversIt) {
 }
 
 TEST(MultiAgentRunTest, PoliciesAreReportedEachWithItsOwnNumbers) {
-  MultiAgentRun run(several("KuhnPoker-v0", 2, 1));
+  PpoRun run(several("KuhnPoker-v0", 2, 1));
   const RunReport report = run.update();
   ASSERT_EQ(report.policies.size(), 2U);
   const PolicyReport &first = report.policies[0], &second = report.policies[1];
@@ -136,12 +137,12 @@ TEST(MultiAgentRunTest, PoliciesAreReportedEachWithItsOwnNumbers) {
 }
 
 TEST(MultiAgentRunTest, ASharedPolicyLearnsFromAllItsAgents) {
-  MultiAgentSetup setup = several("MultiAgentCartPole-v0", 2, 2, {.policies = {"shared"}});
+  PpoSetup setup = several("MultiAgentCartPole-v0", 2, 2, {.policies = {"shared"}});
   setup.total_steps = 16'384;
   setup.ppo.epochs = 10;
   setup.ppo.minibatches = 4;
   setup.ppo.learning_rate = 2e-3;
-  MultiAgentRun run(setup);
+  PpoRun run(setup);
   const double before = run.update().policies[0].episode_return_mean;
   while (run.env_steps() < setup.total_steps) (void)run.update();
   const RunReport report = run.update();
@@ -161,18 +162,20 @@ std::string refusal(const std::function<void()>& work) {
 }
 
 TEST(MultiAgentRunTest, WhatCannotBeIsRefusedBeforeWorkStarts) {
-  const auto refused = [](const std::function<void(MultiAgentSetup&)>& change) {
-    MultiAgentSetup setup = several("KuhnPoker-v0", 2, 1);
+  const auto refused = [](const std::function<void(PpoSetup&)>& change) {
+    PpoSetup setup = several("KuhnPoker-v0", 2, 1);
     change(setup);
-    return refusal([&] { MultiAgentRun run(setup); });
+    return refusal([&] { PpoRun run(setup); });
   };
-  EXPECT_EQ(refused([](MultiAgentSetup&) {}), "no error");
-  EXPECT_THAT(refused([](MultiAgentSetup& s) { s.policies.policies_to_train = {"x"}; }), HasSubstr("'x'"));
-  EXPECT_THAT(refused([](MultiAgentSetup& s) { s.strategy = sync::AsynchronousOptions{}; }), HasSubstr("replicated"));
-  EXPECT_THAT(refused([](MultiAgentSetup& s) { s.ppo.gamma = 2; }), HasSubstr("gamma"));
-  EXPECT_THAT(refused([](MultiAgentSetup& s) { s.ppo.sequences = SequenceOptions{}; }), HasSubstr("remember"));
-  EXPECT_THAT(refused([](MultiAgentSetup& s) {
-                s.make_policy = [](const MappedPolicy& policy, at::Generator generator) {
+  EXPECT_EQ(refused([](PpoSetup&) {}), "no error");
+  EXPECT_THAT(refused([](PpoSetup& s) { s.agents->policies.policies_to_train = {"x"}; }), HasSubstr("'x'"));
+  EXPECT_THAT(refused([](PpoSetup& s) { s.strategy = sync::AsynchronousOptions{}; }), HasSubstr("replicated"));
+  EXPECT_THAT(refused([](PpoSetup& s) { s.ppo.gamma = 2; }), HasSubstr("gamma"));
+  EXPECT_THAT(refused([](PpoSetup& s) { s.ppo.sequences = SequenceOptions{}; }), HasSubstr("remember"));
+  EXPECT_THAT(refused([](PpoSetup& s) { s.normalizer.rewards = true; }), HasSubstr("normalised"));
+  EXPECT_THAT(refused([](PpoSetup& s) { s.while_missing = WhileMissing::kShareRests; }), HasSubstr("while_missing"));
+  EXPECT_THAT(refused([](PpoSetup& s) {
+                s.agents->make_policy = [](const MappedPolicy& policy, at::Generator generator) {
                   return recurrent_policy_factory({.mlp = {.hidden = {8}}, .size = 8})(policy.spec, generator);
                 };
               }),
@@ -180,11 +183,11 @@ TEST(MultiAgentRunTest, WhatCannotBeIsRefusedBeforeWorkStarts) {
 }
 
 TEST(MultiAgentRunTest, TooFewDecisionsForTheMinibatchesAreAnErrorThatNamesThePolicy) {
-  MultiAgentSetup setup = several("KuhnPoker-v0", 2, 2);
+  PpoSetup setup = several("KuhnPoker-v0", 2, 2);
   setup.ppo.num_envs = 2;
   setup.ppo.rollout_steps = 8;
   setup.ppo.minibatches = 8;
-  MultiAgentRun run(setup);
+  PpoRun run(setup);
   const std::string why = refusal([&] { (void)run.update(); });
   EXPECT_THAT(why, HasSubstr("policy 'player_"));
   EXPECT_THAT(why, HasSubstr("8 minibatches"));

@@ -1,15 +1,13 @@
 #include "tandem/rl/algo/ppo/ppo_run.h"
 
-#include <ATen/ATen.h>
-#include <torch/nn/module.h>
-
 #include <algorithm>
 #include <array>
+#include <limits>
 
 #include "tandem/base/clock.h"
 #include "tandem/base/error.h"
-#include "tandem/base/philox.h"
 #include "tandem/base/text.h"
+#include "tandem/rl/algo/policy_reports.h"
 #include "tandem/rl/algo/run_parts.h"
 #include "tandem/rl/rollout/gae.h"
 #include "tandem/rl/rollout/group_results.h"
@@ -17,146 +15,36 @@
 namespace tandem::rl {
 namespace {
 
-constexpr const char* kKlCoef = "kl_coef";  // of the next update, in the part "run"
+// The times of an update that are those of the slowest replica of all ranks.
+constexpr std::array kTimes{&LearnReport::load_seconds, &LearnReport::learn_seconds, &LearnReport::sync_seconds};
 
-std::vector<std::string> part_names(int shards) {
-  std::vector<std::string> names{"state", "normalizers", "run"};
-  for (int shard = 0; shard < shards; ++shard) {
-    names.push_back(shard_part(shard));
-    names.push_back(group_part(shard));
-  }
-  return names;
-}
+std::size_t local_of(learner::Member& member) { return static_cast<std::size_t>(member.replica.placement().local); }
 
-// What the slowest of all took counts.
-void slower_of(std::span<double* const, 4> times, std::span<const double, 4> others) {
-  for (std::size_t i = 0; i < times.size(); ++i) *times[i] = std::max(*times[i], others[i]);
-}
-
-PpoSetup checked(PpoSetup setup) {
-  const bool complete = setup.ppo.completes_episodes();
-  setup.ppo.fragments = setup.has_uneven_rollouts() || complete ? Fragments::kUneven : Fragments::kEven;
-  std::vector<std::string> faults = faults_of(setup.ppo, setup.shards);
-  if (faults.empty()) {  // a record is judged by counts that fit
-    const std::string fault = record_fault(setup.ppo, setup.shards, setup.stragglers.recorded);
-    if (!fault.empty()) faults.push_back("stragglers.recorded: " + fault);
-  }
-  if (const double share = setup.stragglers.options.sync_frac; !(share > 0))
-    faults.push_back(concat("stragglers.sync_frac is ", share, "; it must be above 0"));
-  if (complete && setup.has_uneven_rollouts())
-    faults.emplace_back("complete_episodes: no rollout may end early, none follow a record, and no group rest");
-  if (setup.total_steps < 1) faults.push_back(concat("total_steps is ", setup.total_steps, "; it must be at least 1"));
-  if (!faults.empty()) throw ConfigError(std::move(faults));
-  return setup;
-}
-
-// Of sums over rows, which come first: a rank whose groups all rest has none.
-std::optional<RankReport::Learning> learning_of(std::span<const double, 6> sums) {
-  const double rows = sums[0];
+// Means of sums over rows. A rank whose groups all rest has none.
+std::optional<RankReport::Learning> means_of(const PpoSums& sums) {
+  const double rows = sums.rows;
   if (rows == 0) return std::nullopt;
   return RankReport::Learning{.rows = rows,
-                              .policy_loss = sums[1] / rows,
-                              .value_loss = sums[2] / rows,
-                              .entropy = sums[3] / rows,
-                              .approx_kl = sums[4] / rows,
-                              .clip_fraction = sums[5] / rows};
+                              .policy_loss = sums.policy_loss / rows,
+                              .value_loss = sums.value_loss / rows,
+                              .entropy = sums.entropy / rows,
+                              .approx_kl = sums.approx_kl / rows,
+                              .clip_fraction = sums.clipped / rows};
 }
 
 }  // namespace
 
-PpoRun::PpoRun(PpoSetup setup)
-    : setup_(checked(std::move(setup))),
-      spec_(setup_.make_envs(1)->spec()),
-      normalizers_(spec_, setup_.normalizer),
-      policies_(setup_.devices.size()),
-      group_moments_(spec_, setup_.normalizer) {
-  if (spec_.agents != 1) {
-    throw ConfigError(concat(spec_.id, " has ", spec_.agents, " agents in an environment; PPO trains one"));
-  }
-  // Environments and policies are made one after the other: a user's factories need not be thread-safe.
-  for (std::size_t local = 0; local < policies_.size(); ++local) {
-    at::Generator generator = at::detail::createCPUGenerator(derive_seed(setup_.seed, SeedPurpose::kParameters, 0));
-    policies_[local] = setup_.make_policy(spec_, generator);
-    policies_[local]->to(setup_.devices[local]);
-  }
-  require_sequences_for(policy(), setup_.ppo.sequences.has_value());
-  const std::vector<sync::Placement> placements = setup_.ranks.place(setup_.devices, setup_.shards);
-  replicas_ = placements.front().replicas;
-  shards_ = {placements.front().mine.begin, placements.back().mine.end};
-  for (const sync::Placement& placement : placements) {
-    ActorCritic& policy = *policies_[static_cast<std::size_t>(placement.local)];
-    for (int shard = placement.mine.begin; shard < placement.mine.end; ++shard) build_worker(shard, policy);
-  }
-  build_rollouts(placements);
-  team_ = std::make_unique<learner::ReplicaTeam>(
-      placements, team_options_of(setup_, setup_.ppo, setup_.seed, patience_of(setup_.ppo)),
-      [this](const sync::Placement& placement) { return policies_[static_cast<std::size_t>(placement.local)]; },
-      setup_.ranks);
-  watch_ = watch_steps(*team_, workers_, spec_.id, shards_.begin, setup_.ppo.num_envs / setup_.shards, setup_.ppo);
-  for (int local = 0; local < team_->size(); ++local) {
-    ActorCritic& policy = *policies_[static_cast<std::size_t>(local)];
-    ppo_.push_back(std::make_unique<Ppo>(team_->member(local), policy, setup_.ppo, setup_.actor.instruction_set));
-  }
-}
+struct PpoRun::RankNumbers {
+  double sample_seconds = 0;  // of the slowest replica
+  // Of the replica that waited least for others' rollouts: what is longer is that wait.
+  double learning_seconds = std::numeric_limits<double>::infinity();
+  double learn_seconds = 0;                                       // of the slowest replica, without waits
+  double wait_seconds = std::numeric_limits<double>::infinity();  // of the replica that waited least
+  PpoSums learned = {};
+};
 
-PpoRun::~PpoRun() = default;
-
-void PpoRun::build_worker(int shard, ActorCritic& policy) {
-  const int envs = setup_.ppo.num_envs / setup_.shards;
-  const int steps = setup_.ppo.rollout_steps;
-  const bool complete = setup_.ppo.completes_episodes();
-  const RolloutOptions options{.steps = complete ? CompleteEpisodes::most_steps(spec_, steps) : steps,
-                               .gamma = setup_.ppo.gamma,
-                               .time_limit = setup_.ppo.time_limit,
-                               .family = policy.family(),
-                               .sequences = setup_.ppo.sequences.value_or(SequenceOptions{}),
-                               .normalizer = setup_.normalizer};
-  std::unique_ptr<EnvGroup> group = setup_.make_envs(envs);
-  std::unique_ptr<Actor> actor = make_actor(policy, setup_.actor, group->size() * spec_.agents, setup_.seed, shard);
-  workers_.push_back(std::make_unique<RolloutWorker>(std::move(group), std::move(actor), options, shard * envs));
-  workers_.back()->reset(setup_.seed);
-  if (complete) complete_.push_back(std::make_unique<CompleteEpisodes>(*workers_.back(), steps, setup_.seed));
-}
-
-// By group of the run: its place among those that make steps; nothing when it rests.
-std::vector<std::optional<int>> PpoRun::find_working(const std::vector<sync::Placement>& placements) const {
-  std::vector<double> mine;
-  for (const sync::Placement& placement : placements)
-    mine.insert(mine.end(), {static_cast<double>(placement.mine.begin), static_cast<double>(placement.mine.end)});
-  std::vector<Range> replicas;
-  for (const std::vector<double>& its : setup_.ranks.gather(mine)) {
-    for (std::size_t i = 0; i < its.size(); i += 2)
-      replicas.push_back({static_cast<int>(its[i]), static_cast<int>(its[i + 1])});
-  }
-  const int present = setup_.ranks.size();
-  const bool rests = setup_.while_missing == WhileMissing::kShareRests;
-  return working_groups(replicas, present, rests ? setup_.ranks.size_of_run() : present);
-}
-
-void PpoRun::build_rollouts(const std::vector<sync::Placement>& placements) {
-  const StragglerSetup& stragglers = setup_.stragglers;
-  const std::vector<std::optional<int>> units = find_working(placements);
-  const auto before = [&units](int group) {  // those that work and come before it
-    return static_cast<int>(
-        std::count_if(units.begin(), units.begin() + group, [](auto unit) { return unit.has_value(); }));
-  };
-  resting_ = setup_.shards - before(setup_.shards);
-  std::optional<ProgressBoard> board;
-  if (stragglers.may_end_early() && stragglers.recorded.empty())
-    board = setup_.ranks.open_board(before(setup_.shards), {before(shards_.begin), before(shards_.end)});
-  for (const sync::Placement& placement : placements) {
-    std::vector<RolloutGroup> groups;
-    std::vector<Fragment*>& fragments = fragments_.emplace_back();
-    for (int shard = placement.mine.begin; shard < placement.mine.end; ++shard) {
-      CompleteEpisodes* complete =
-          complete_.empty() ? nullptr : complete_[static_cast<std::size_t>(shard - shards_.begin)].get();
-      groups.push_back(
-          {.worker = &worker(shard), .complete = complete, .unit = units[static_cast<std::size_t>(shard)]});
-      fragments.push_back(complete != nullptr ? &complete->fragment() : &worker(shard).fragment());
-    }
-    rollouts_.push_back(std::make_unique<GroupRollout>(stragglers, std::move(groups), placement.mine.begin,
-                                                       setup_.ppo.rollout_steps, board));
-  }
+learner::ReplicaTeam& PpoRun::any_team() const {
+  return *std::ranges::find_if(seats_, [](const Seat& seat) { return seat.team != nullptr; })->team;
 }
 
 std::string PpoRun::why_numbers_differ() const {
@@ -171,94 +59,195 @@ std::string PpoRun::why_numbers_differ() const {
   return "which gradients are applied, and when, depends on the order in which they come";
 }
 
+std::string PpoRun::gradients_by() const {
+  std::vector<GradientsOfPolicy> policies;
+  for (const Seat& seat : seats_) {
+    if (seat.team) policies.push_back({seat.name, seat.ppo.front()->gradients_by()});
+  }
+  return rl::gradients_by(policies);
+}
+
 Phase PpoRun::phase() const {
   Phase first = Phase::kWait;
-  for (const auto& ppo : ppo_) first = std::min(first, ppo->phase());
+  for (const Seat& seat : seats_) {
+    for (const auto& ppo : seat.ppo) first = std::min(first, ppo->phase());
+  }
   return first;
 }
 
-RunReport PpoRun::update() {
-  replica_reports_.assign(ppo_.size(), RunReport{});
-  team_->run([&](learner::Member& member) {
-    collect_and_learn(member, replica_reports_[static_cast<std::size_t>(member.replica.placement().local)]);
-  });
-  return finish_update(replica_reports_);
+std::vector<learner::ReplicaTeam::Work> PpoRun::work() const {
+  if (!is_several()) return seats_.front().team->work();
+  std::vector<learner::ReplicaTeam::Work> all;
+  for (const Seat& seat : seats_) {
+    if (seat.team) add_work(seat.team->work(), all);
+  }
+  return all;
 }
 
-void PpoRun::collect_and_learn(learner::Member& member, RunReport& report) {
+// An update with one agent is one run of the team, in which each replica samples and learns as it comes, and one
+// exchange between ranks. With several agents all ranks have to know what was decided before anybody learns from it:
+// sample, exchange results, learn for one seat after the other, exchange times.
+RunReport PpoRun::update() {
+  progress_ = static_cast<double>(env_steps_) / static_cast<double>(setup_.total_steps);
+  if (!is_several()) {
+    seats_.front().team->run([this](learner::Member& member) {
+      collect(local_of(member));
+      learn(seats_.front(), local_of(member));
+    });
+    return finish_update();
+  }
+  any_team().run([this](learner::Member& member) { collect(local_of(member)); });
+  gather_results();
+  require_decisions();
+  for (Seat& seat : seats_) {
+    if (seat.team) seat.team->run([this, &seat](learner::Member& member) { learn(seat, local_of(member)); });
+  }
+  return finish_update();
+}
+
+void PpoRun::collect(std::size_t local) {
+  const auto all_at = [this, local](Phase phase) {
+    for (const Seat& seat : seats_) {
+      if (seat.team) seat.ppo[local]->at(phase);
+    }
+  };
   const Clock::time_point start = Clock::now();
-  const auto local = static_cast<std::size_t>(member.replica.placement().local);
-  ppo_[local]->at(Phase::kSample);
+  all_at(Phase::kSample);
   rollouts_[local]->collect(updates_, normalizers_);
-  for (Fragment* fragment : fragments_[local]) compute_gae(*fragment, setup_.ppo.gamma, setup_.ppo.gae_lambda);
-  report.sample_seconds = seconds_since(start);
-  const double progress = static_cast<double>(env_steps_) / static_cast<double>(setup_.total_steps);
-  const Clock::time_point learning = Clock::now();
-  report.learning = ppo_[local]->update(fragments_[local], progress, patience_of(setup_.ppo));
-  report.learning.all_seconds = seconds_since(learning);
+  if (is_several()) {
+    all_at(Phase::kWait);  // until it is the policy's turn to learn
+  } else {
+    for (Fragment* fragment : seats_.front().fragments[local])
+      compute_gae(*fragment, setup_.ppo.gamma, setup_.ppo.gae_lambda);
+  }
+  sample_seconds_[local] = seconds_since(start);
+}
+
+void PpoRun::learn(Seat& seat, std::size_t local) {
+  const Clock::time_point start = Clock::now();
+  seat.learned[local] = seat.ppo[local]->update(seat.fragments[local], progress_, patience_of(setup_.ppo));
+  seat.learned[local].all_seconds = seconds_since(start);
+}
+
+void PpoRun::append_results() {
+  mine_.push_back(static_cast<double>(workers_.size()));
+  for (const auto& rollout : rollouts_) {
+    for (const GroupWindow& window : rollout->windows()) learner::append_struct(window, mine_);
+  }
+  for (const auto& worker : workers_) worker->append_results(mine_);
+}
+
+// Of one rank, whose turn is that of its groups. Returns its environment steps.
+std::int64_t PpoRun::take_results(std::span<const double> numbers) {
+  std::int64_t env_steps = 0;
+  const auto groups = static_cast<int>(learner::take_struct<double>(numbers));
+  for (int i = 0; i < groups; ++i) {
+    groups_.push_back(learner::take_struct<GroupWindow>(numbers));
+    env_steps += groups_.back().rows;
+  }
+  if (is_several()) {
+    rl::take_results(numbers, results_);
+  } else {
+    rl::take_results(numbers, group_moments_, normalizers_, results_.episodes);
+  }
+  return env_steps;
+}
+
+void PpoRun::gather_results() {
+  mine_.clear();
+  append_results();
+  groups_.clear();
+  results_.clear();
+  setup_.ranks.gather(mine_, all_);
+  for (const std::vector<double>& rank : all_) (void)take_results(rank);
+  for (std::size_t s = 0; s < seats_.size(); ++s) seats_[s].episodes.add(results_.policies[s].episodes);
+}
+
+// Of each minibatch some shard must have a row.
+void PpoRun::require_decisions() const {
+  const std::int64_t minibatches = setup_.ppo.pass_minibatches();
+  for (std::size_t s = 0; s < seats_.size(); ++s) {
+    const AgentResults::OfPolicy& its = results_.policies[s];
+    if (!seats_[s].team || its.most_decisions >= minibatches) continue;
+    throw RunError(concat("policy '", seats_[s].name, "' made ", its.decisions, " decisions in update ", updates_ + 1,
+                          ", ", its.most_decisions, " at most in an env group, and a pass has ", minibatches,
+                          " minibatches, which would be empty; its agents act seldom: raise "
+                          "rollout_steps or num_envs, or lower the minibatches"));
+  }
+}
+
+void PpoRun::append_numbers() {
+  RankNumbers numbers{.sample_seconds = std::ranges::max(sample_seconds_)};
+  for (const Seat& seat : seats_) {
+    for (const LearnReport& replica : seat.learned) {
+      numbers.learning_seconds = std::min(numbers.learning_seconds, replica.all_seconds);
+      numbers.learn_seconds = std::max(numbers.learn_seconds, replica.all_seconds - replica.wait_seconds);
+      numbers.wait_seconds = std::min(numbers.wait_seconds, replica.wait_seconds);
+    }
+    for (const auto& ppo : seat.ppo) {
+      for (const PpoSums& of_shard : ppo->sums()) numbers.learned.add(of_shard);
+    }
+  }
+  learner::append_struct(numbers, mine_);
+  for (const Seat& seat : seats_) {
+    for (const auto time : kTimes) {
+      double most = 0;
+      for (const LearnReport& replica : seat.learned) most = std::max(most, replica.*time);
+      mine_.push_back(most);
+    }
+  }
+}
+
+// Of one rank; the times of its seats become those of seat.learned.front() where they are longer.
+PpoRun::RankNumbers PpoRun::take_numbers(std::span<const double>& numbers) {
+  const auto its = learner::take_struct<RankNumbers>(numbers);
+  for (Seat& seat : seats_) {
+    for (const auto time : kTimes) {
+      const auto seconds = learner::take_struct<double>(numbers);
+      if (seat.team) seat.learned.front().*time = std::max(seat.learned.front().*time, seconds);
+    }
+  }
+  return its;
 }
 
 // What belongs to the whole run, after all replicas are done: in the order of the groups, on one thread of every rank.
-RunReport PpoRun::finish_update(const std::vector<RunReport>& replicas) {
-  RunReport report = replicas.front();
-  std::array<double*, 4> times{&report.sample_seconds, &report.learning.load_seconds, &report.learning.learn_seconds,
-                               &report.learning.sync_seconds};
-  for (const RunReport& other : replicas) {
-    slower_of(times, std::array{other.sample_seconds, other.learning.load_seconds, other.learning.learn_seconds,
-                                other.learning.sync_seconds});
+RunReport PpoRun::finish_update() {
+  mine_.clear();
+  append_numbers();
+  if (!is_several()) {
+    append_results();
+    groups_.clear();
+    results_.clear();
   }
-  std::vector<double>& mine = results_;
-  mine.clear();
-  for (const double* seconds : times) mine.push_back(*seconds);
-  mine.push_back(static_cast<double>(workers_.size()));
-  // Of those that waited least for others' rollouts: what is longer is that wait.
-  double learning = replicas.front().learning.all_seconds;
-  for (const RunReport& other : replicas) learning = std::min(learning, other.learning.all_seconds);
-  mine.push_back(learning);
-  double learn = 0, wait = replicas.front().learning.wait_seconds;
-  for (const RunReport& its : replicas) {
-    learn = std::max(learn, its.learning.all_seconds - its.learning.wait_seconds);
-    wait = std::min(wait, its.learning.wait_seconds);
-  }
-  PpoSums learned;
-  for (const auto& ppo : ppo_) {
-    for (const PpoSums& of_shard : ppo->sums()) learned.add(of_shard);
-  }
-  mine.insert(mine.end(), {learn, wait, learned.rows, learned.policy_loss, learned.value_loss, learned.entropy,
-                           learned.approx_kl, learned.clipped});
-  for (const auto& rollout : rollouts_) {
-    for (const auto& [steps, rows, seconds] : rollout->windows())
-      mine.insert(mine.end(), {static_cast<double>(steps), static_cast<double>(rows), seconds});
-  }
-  for (const auto& worker : workers_) append_results(*worker, mine);
-
-  new_episodes_.clear();
-  groups_.clear();
-  setup_.ranks.gather(mine, all_results_);
-  report.ranks.reserve(all_results_.size());
-  for (const std::vector<double>& numbers : all_results_) {
-    auto all = std::span(numbers);
-    slower_of(times, all.first<4>());
-    const auto its_groups = static_cast<std::size_t>(all[4]);
-    learning = std::min(learning, all[5]);
-    RankReport& rank = report.ranks.emplace_back();
-    rank = {.sample_seconds = all[0], .learn_seconds = all[6], .wait_seconds = all[7], .env_steps = 0};
-    rank.learning = learning_of(all.subspan<8, 6>());
-    all = all.subspan(14);
-    for (std::size_t i = 0; i < its_groups; ++i) {
-      const auto its = all.subspan(3 * i, 3);
-      groups_.push_back({.steps = static_cast<int>(its[0]), .rows = static_cast<int>(its[1]), .seconds = its[2]});
-      rank.env_steps += groups_.back().rows;
-    }
-    take_results(all.subspan(3 * its_groups), group_moments_, normalizers_, new_episodes_);
+  setup_.ranks.gather(mine_, all_);
+  RunReport report;
+  if (!is_several()) report.ranks.reserve(all_.size());
+  double learning = std::numeric_limits<double>::infinity();
+  for (const std::vector<double>& rank : all_) {
+    std::span<const double> numbers = rank;
+    const RankNumbers its = take_numbers(numbers);
+    report.sample_seconds = std::max(report.sample_seconds, its.sample_seconds);
+    learning = std::min(learning, its.learning_seconds);
+    if (is_several()) continue;
+    report.ranks.push_back({.sample_seconds = its.sample_seconds,
+                            .learn_seconds = its.learn_seconds,
+                            .wait_seconds = its.wait_seconds,
+                            .env_steps = take_results(numbers),
+                            .learning = means_of(its.learned)});
   }
   for (const auto& rollout : rollouts_) rollout->learned(learning);
-  episodes_.add(new_episodes_);
-  normalizers_.finish_merge();
+  episodes_.add(results_.episodes);
   ++updates_;
   account_rollouts(report);
   report_episodes(episodes_, report);
-  report.gradients = team_->take_gradients();
+  if (is_several()) {
+    for (std::size_t s = 0; s < seats_.size(); ++s) report.policies.push_back(report_of(s));
+    report.learning = mean_of(report.policies);
+  } else {
+    normalizers_.finish_merge();
+    report.learning = seats_.front().learned.front();
+    report.gradients = seats_.front().team->take_gradients();
+  }
   return report;
 }
 
@@ -278,70 +267,16 @@ void PpoRun::account_rollouts(RunReport& report) {
   if (setup_.has_uneven_rollouts()) report.rollouts = std::move(rollouts);
 }
 
-std::string PpoRun::params_sha256() { return params_sha256_of(policy()); }
-
-std::string PpoRun::state_sha256() { return state_sha256_of(*team_, normalizers_); }
-
-model::NamedTensors PpoRun::run_part() const {
-  const auto passes = static_cast<std::int64_t>(team_->member(0).learner.passes());
-  model::NamedTensors part = run_part_of({updates_, env_steps_, passes, episodes_.total()}, episodes_);
-  if (setup_.ppo.kl_coef_target) part.emplace_back(kKlCoef, at::tensor({ppo_.front()->kl_coef()}, at::kDouble));
-  return part;
-}
-
-learner::StateParts PpoRun::save() {
-  learner::StateParts parts;
-  model::NamedTensors state = team_->state();  // of all ranks together
-  if (setup_.ranks.leads()) {
-    parts.emplace_back("state", std::move(state));
-    parts.emplace_back("normalizers", normalizers_.state());
-    parts.emplace_back("run", run_part());
-  }
-  for (int local = 0; local < team_->size(); ++local) {
-    sync::Replica& replica = team_->member(local).replica;
-    const Range mine = replica.placement().mine;
-    for (int shard = mine.begin; shard < mine.end; ++shard) {
-      parts.emplace_back(shard_part(shard), stream_of(replica.generator(shard)));
-      parts.emplace_back(group_part(shard), model::NamedTensors{{"state", tensor_of(worker(shard).save())}});
-    }
-  }
-  return gather_parts(setup_.ranks, std::move(parts));
-}
-
-void PpoRun::load_run_part(const model::NamedTensors& run) {
-  const std::vector<std::int64_t> counters = counters_of(run, 4);
-  updates_ = counters[0];
-  env_steps_ = counters[1];
-  team_->set_passes(static_cast<std::uint64_t>(counters[2]));
-  restore_episodes(run, counters[3], episodes_);
-  if (!setup_.ppo.kl_coef_target) return;
-  const auto kl_coef = find(run, kKlCoef, "run").item<double>();
-  for (const auto& ppo : ppo_) ppo->set_kl_coef(kl_coef);
-}
-
-RolloutWorker::Resumed PpoRun::load(const learner::ReadPart& read_part) {
-  const learner::StateParts parts = parts_from_leader(setup_.ranks, part_names(setup_.shards), read_part);
-  const auto part = [&parts](const std::string& name) { return learner::part_of(parts, name); };
-  normalizers_.load(part("normalizers"));
-  load_run_part(part("run"));
-  team_->load_state(part("state"));
-  // New episodes, where they must be, are others than those of the run's beginning.
-  const std::uint64_t seed =
-      derive_seed(setup_.seed, SeedPurpose::kEnvGroup, static_cast<std::uint64_t>(updates_) << 32);
-  double inexact = 0;
-  for (int local = 0; local < team_->size(); ++local) {
-    sync::Replica& replica = team_->member(local).replica;
-    const Range mine = replica.placement().mine;
-    for (int shard = mine.begin; shard < mine.end; ++shard) {
-      const std::string group = group_part(shard);
-      load_stream(part(shard_part(shard)), replica.generator(shard), shard);
-      const at::Tensor bytes = find(part(group), "state", group).contiguous();
-      const bool exact = worker(shard).load(bytes_of(bytes), seed) == RolloutWorker::Resumed::kExactly;
-      if (!exact && !setup_.ppo.completes_episodes()) inexact = 1;  // whose updates begin new episodes in any case
-    }
-  }
-  for (const std::vector<double>& rank : setup_.ranks.gather({inexact})) inexact = std::max(inexact, rank.front());
-  return inexact > 0 ? RolloutWorker::Resumed::kWithNewEpisodes : RolloutWorker::Resumed::kExactly;
+PolicyReport PpoRun::report_of(std::size_t index) const {
+  const Seat& seat = seats_[index];
+  PolicyReport report{.name = seat.name,
+                      .decisions = results_.policies[index].decisions,
+                      .learning = {},
+                      .episode_return_mean = seat.episodes.mean_return(),
+                      .episode_length_mean = seat.episodes.mean_length(),
+                      .episodes = seat.episodes.total()};
+  if (seat.team) report.learning = seat.learned.front();
+  return report;
 }
 
 }  // namespace tandem::rl

@@ -3,9 +3,18 @@
 //     PpoRun run(setup);
 //     while (run.env_steps() < setup.total_steps) print(run.update().episode_return_mean);
 //
-// Env group k belongs to shard k and holds num_envs / shards environments. Each replica collects the fragments of its
-// shards and learns from them on its own thread; nothing but sums crosses between replicas. With the same shards the
-// run has the same bits on any number of replicas and ranks, saved and loaded in between or not.
+// A seat is a policy of the run with what learns it. Environments with one agent have one seat; those with several
+// (PpoSetup::agents) have one for each policy of the map, which learns, if it is trained, with streams of random
+// numbers derived from the run's seed and its place in the map. Env group k belongs to shard k and holds num_envs /
+// shards environments.
+//
+// An update: each replica collects the fragments of its shards, with all policies at once, and learns from them on its
+// own thread, one seat after the other; nothing but sums crosses between replicas. It has num_envs x rollout_steps
+// environment steps. How many decisions a policy of several agents makes in these depends on the environment; a
+// minibatch has an equal share of each shard's, so the number of minibatches is fixed and that of their rows is not.
+//
+// With the same shards the run has the same bits on any number of replicas and ranks, saved and loaded in between or
+// not.
 //
 // Every rank of a run has such an object and calls the same functions; those that say so are collective. Threads: one
 // thread at a time. Blocking: update() returns when all replicas are done; a failure of any ends it with that failure.
@@ -16,7 +25,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
-#include <stop_token>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -28,10 +37,12 @@
 #include "tandem/rl/algo/ppo/ppo.h"
 #include "tandem/rl/algo/ppo/ppo_options.h"
 #include "tandem/rl/algo/ppo/working_groups.h"
+#include "tandem/rl/algo/several_agents.h"
 #include "tandem/rl/algo/training_run.h"
 #include "tandem/rl/policy/actor/make_actor.h"
 #include "tandem/rl/policy/normalizer.h"
 #include "tandem/rl/policy/policy.h"
+#include "tandem/rl/rollout/agent_results.h"
 #include "tandem/rl/rollout/rollout_worker.h"
 
 namespace tandem::rl {
@@ -53,6 +64,7 @@ struct PpoSetup {
   sync::GradientCheck gradient_check = sync::GradientCheck::kSum;
   std::function<std::unique_ptr<EnvGroup>(int count)> make_envs;
   PolicyFactory make_policy;
+  std::optional<SeveralAgents> agents;  // of environments with several, in place of the two above
 
   /// Whether groups may make different numbers of steps, which the reports then say.
   [[nodiscard]] bool has_uneven_rollouts() const {
@@ -63,16 +75,18 @@ struct PpoSetup {
 class PpoRun final : public TrainingRun {
  public:
   /// Builds everything and starts the first episodes. Collective. Throws ConfigError with all faults of the options,
-  /// and what the factories throw.
+  /// which name what several agents do not go with, and what the factories throw.
   explicit PpoRun(PpoSetup setup);
   ~PpoRun() override;
 
-  /// One rollout and the learning from it. Collective; the report is the same on all ranks.
+  /// One rollout, and the learning from it of every policy that is trained. Collective; the report is the same on all
+  /// ranks. Throws RunError when a policy has too few decisions to learn from.
   RunReport update() override;
   [[nodiscard]] bool all_reported() const override { return true; }
 
   [[nodiscard]] std::int64_t updates() const override { return updates_; }
   [[nodiscard]] std::int64_t env_steps() const override { return env_steps_; }
+  /// Of the environments: returns are summed over their agents.
   [[nodiscard]] const EpisodeWindow& episodes() const override { return episodes_; }
   [[nodiscard]] const PpoSetup& setup() const { return setup_; }
   /// Of all ranks.
@@ -81,39 +95,73 @@ class PpoRun final : public TrainingRun {
   [[nodiscard]] const learner::Ranks& ranks() const override { return setup_.ranks; }
   [[nodiscard]] Phase phase() const override;
   [[nodiscard]] std::string why_numbers_differ() const override;
-  [[nodiscard]] std::string gradients_by() const override { return ppo_.front()->gradients_by(); }
+  [[nodiscard]] std::string gradients_by() const override;
+  /// Of the environment as a whole; with several agents see whole_spec().
   [[nodiscard]] const Spec& spec() const override { return spec_; }
   [[nodiscard]] const Normalizers& normalizers() const { return normalizers_; }
-  /// This rank's first replica's, between updates.
-  [[nodiscard]] ActorCritic& policy() { return *policies_.front(); }
+  /// This rank's first replica's, between updates. `seat`: its place in the policy map.
+  [[nodiscard]] ActorCritic& policy(std::size_t seat = 0) { return *seats_[seat].modules.front(); }
 
-  /// SHA-256 of the parameters' bytes in order.
+  /// Of several policies, trained or not: under NAME/PARAMETER.
   [[nodiscard]] std::string params_sha256() override;
-  /// SHA-256 of parameters, buffers, optimizer state and normalisers. Collective; the same on all ranks.
   [[nodiscard]] std::string state_sha256() override;
+  /// Summed over the seats.
+  [[nodiscard]] std::vector<learner::ReplicaTeam::Work> work() const override;
 
-  /// Work of every replica of the run so far. Collective.
-  [[nodiscard]] std::vector<learner::ReplicaTeam::Work> work() const override { return team_->work(); }
-
-  /// All that a checkpoint needs, in parts that load on any topology: "state" (the model and its optimizer),
-  /// "normalizers", "run", and one part for every shard and every env group. Collective; all ranks get all parts.
+  /// Parts that load on any topology: one for every shard and every env group, "run", and with one agent "state" (the
+  /// model and its optimizer) and "normalizers"; with several "policy-NAME" (the model, and its optimizer where it is
+  /// trained) and "progress-NAME" for each policy.
   [[nodiscard]] learner::StateParts save() override;
-  /// Goes on from there. Collective; `read_part` of rank 0 is asked. Throws CheckpointError naming what is missing or
-  /// of another shape; the run is then of no further use.
-  RolloutWorker::Resumed load(const learner::ReadPart& read_part) override;
+  GroupWorker::Resumed load(const learner::ReadPart& read_part) override;
 
  private:
+  struct Seat {
+    std::string name;                                   // in the policy map; empty of environments with one agent
+    std::vector<std::shared_ptr<ActorCritic>> modules;  // by replica of this rank
+    std::unique_ptr<learner::ReplicaTeam> team;         // null: it is not trained
+    // By replica of this rank; none of a policy that is not trained.
+    std::vector<std::unique_ptr<Ppo>> ppo;
+    std::vector<std::vector<Fragment*>> fragments;  // of the replica's shards
+    std::vector<LearnReport> learned;
+    EpisodeWindow episodes;  // of its agents, where there are several
+  };
+  struct RankNumbers;  // what a rank tells of an update, besides the results of its groups
+
+  void build_policies();
+  void build_learner(std::size_t seat, const std::vector<sync::Placement>& placements);
   void build_rollouts(const std::vector<sync::Placement>& placements);
   [[nodiscard]] std::vector<std::optional<int>> find_working(const std::vector<sync::Placement>& placements) const;
-  void build_worker(int shard, ActorCritic& policy);
-  [[nodiscard]] RolloutWorker& worker(int shard) { return *workers_[static_cast<std::size_t>(shard - shards_.begin)]; }
-  void collect_and_learn(learner::Member& member, RunReport& report);
-  RunReport finish_update(const std::vector<RunReport>& replicas);
+  [[nodiscard]] std::unique_ptr<GroupWorker> make_worker(int shard, int local);
+  [[nodiscard]] std::unique_ptr<GroupWorker> make_worker_of_agents(int shard, int local);
+  [[nodiscard]] bool is_several() const { return setup_.agents.has_value(); }
+  /// Of a seat that learns, whichever.
+  [[nodiscard]] learner::ReplicaTeam& any_team() const;
+
+  void collect(std::size_t local);
+  void learn(Seat& seat, std::size_t local);
+  void append_results();
+  [[nodiscard]] std::int64_t take_results(std::span<const double> numbers);
+  void gather_results();
+  void require_decisions() const;
+  void append_numbers();
+  [[nodiscard]] RankNumbers take_numbers(std::span<const double>& numbers);
+  RunReport finish_update();
   void account_rollouts(RunReport& report);
+  [[nodiscard]] PolicyReport report_of(std::size_t seat) const;
+
+  [[nodiscard]] std::vector<std::string> part_names() const;
+  [[nodiscard]] model::NamedTensors state_of(Seat& seat) const;
   [[nodiscard]] model::NamedTensors run_part() const;
-  void load_run_part(const model::NamedTensors& run);
+  [[nodiscard]] model::NamedTensors progress_of(const Seat& seat) const;
+  void append_kl_coef(const Seat& seat, model::NamedTensors& part) const;
+  [[nodiscard]] std::int64_t passes_of(const Seat& seat) const;
+  [[nodiscard]] std::int64_t load_run_part(const learner::StateParts& parts);
+  void load_seat(Seat& seat, std::int64_t passes, const learner::StateParts& parts);
+  void load_streams(int local, int shard, const learner::StateParts& parts);
 
   const PpoSetup setup_;
+  const MultiAgentSpec agents_;  // of environments with several agents; else empty, as is the map
+  const PolicyMap map_;
   Spec spec_;
   Normalizers normalizers_;
   EpisodeWindow episodes_;
@@ -121,21 +169,20 @@ class PpoRun final : public TrainingRun {
   int replicas_ = 1;
   Range shards_;                                             // of this rank
   int resting_ = 0;                                          // env groups of the run that make no steps
-  std::vector<std::shared_ptr<ActorCritic>> policies_;       // by replica of this rank
-  std::vector<std::unique_ptr<RolloutWorker>> workers_;      // by shard of this rank
+  std::vector<std::unique_ptr<GroupWorker>> workers_;        // by shard of this rank
+  std::vector<RolloutWorker*> steppers_;                     // the same, of environments with one agent
   std::vector<std::unique_ptr<CompleteEpisodes>> complete_;  // likewise, around them; none where episodes are cut
   std::vector<std::unique_ptr<GroupRollout>> rollouts_;      // by replica of this rank
-  std::vector<std::vector<Fragment*>> fragments_;            // by replica of this rank, of its shards
-  std::unique_ptr<StepWatch> watch_;
-  std::unique_ptr<learner::ReplicaTeam> team_;
-  std::vector<std::unique_ptr<Ppo>> ppo_;  // by replica of this rank
+  std::unique_ptr<StepWatch> watch_;                         // before the teams, which look at it
+  std::vector<Seat> seats_;
 
-  // Memory of an update's end.
-  std::vector<RunReport> replica_reports_;
-  std::vector<double> results_;                   // of this rank
-  std::vector<std::vector<double>> all_results_;  // by rank
-  std::vector<GroupWindow> groups_;
-  std::vector<Episode> new_episodes_;
+  // Memory of an update.
+  double progress_ = 0;                   // share of the run that was done before it
+  std::vector<double> sample_seconds_;    // by replica of this rank
+  std::vector<double> mine_;              // what this rank tells
+  std::vector<std::vector<double>> all_;  // what each rank tells
+  std::vector<GroupWindow> groups_;       // of the run
+  AgentResults results_;
   NormalizerMoments group_moments_;
 };
 

@@ -7,7 +7,6 @@
 
 #include "tandem/base/error.h"
 #include "tandem/base/philox.h"
-#include "tandem/rl/algo/ppo/multi_agent_run.h"
 #include "tandem/rl/algo/ppo/ppo_run.h"
 #include "tandem/rl/env/env_registry.h"
 #include "tandem/rl/env/testing/wrapped_envs.h"
@@ -103,22 +102,23 @@ class LateGroup final : public MultiAgentGroup {
 };
 
 TEST(PpoStallTest, SoDoesOneOfSeveralAgents) {
-  MultiAgentSetup setup;
+  PpoSetup setup;
   setup.shards = 2;
   setup.devices.assign(2, c10::Device(c10::kCPU));
   setup.ppo.num_envs = 2 * kEnvsOfGroup;
   setup.ppo.rollout_steps = 16;
   setup.ppo.minibatches = 1;
   setup.ppo.stall_timeout = kStepLimit.count();
-  setup.make_envs = [made = -1](int count) mutable -> std::unique_ptr<MultiAgentGroup> {
+  SeveralAgents& agents = setup.agents.emplace();
+  agents.make_envs = [made = -1](int count) mutable -> std::unique_ptr<MultiAgentGroup> {
     std::unique_ptr<MultiAgentGroup> envs = EnvRegistry::native().find_multi_agent("KuhnPoker-v0")->make(count);
     if (made++ != 1) return envs;
     return std::make_unique<LateGroup>(std::move(envs));
   };
-  setup.make_policy = [](const MappedPolicy& policy, at::Generator generator) {
+  agents.make_policy = [](const MappedPolicy& policy, at::Generator generator) {
     return std::make_shared<MlpPolicy>(policy.spec, MlpPolicyOptions{.hidden = {8}}, std::move(generator));
   };
-  MultiAgentRun run(std::move(setup));
+  PpoRun run(std::move(setup));
   try {
     for (int i = 0; i < 3; ++i) (void)run.update();
     FAIL();

@@ -1,0 +1,200 @@
+// How a PpoRun is built: what is refused, then policies, environments, rollouts and learners, in the same order on all
+// ranks, which meet in it.
+#include <ATen/ATen.h>
+#include <torch/nn/module.h>
+
+#include <algorithm>
+
+#include "tandem/base/error.h"
+#include "tandem/base/philox.h"
+#include "tandem/base/text.h"
+#include "tandem/rl/algo/agent_policies.h"
+#include "tandem/rl/algo/ppo/ppo_run.h"
+#include "tandem/rl/algo/run_parts.h"
+
+namespace tandem::rl {
+namespace {
+
+// All that one agent can have and several cannot so far.
+void add_faults_of_several_agents(const PpoSetup& setup, std::vector<std::string>& faults) {
+  const auto refuse = [&faults](bool wrong, const char* why) {
+    if (wrong) faults.emplace_back(why);
+  };
+  refuse(setup.ppo.completes_episodes(),
+         "episodes of several agents go on in the next rollout so far: leave batch_mode");
+  refuse(setup.ppo.sequences.has_value(), "policies of several agents remember nothing so far: leave sequences");
+  refuse(setup.has_uneven_rollouts(),
+         "env groups of several agents all make all steps so far: leave stragglers and while_missing");
+  refuse(setup.normalizer.observations || setup.normalizer.rewards,
+         "of several agents nothing is normalised so far: leave normalizer");
+  refuse(!sync::is_reproducible(setup.strategy, 2),
+         "several agents need a strategy whose numbers do not depend on which replica is fast; use replicated, divided "
+         "or parameter_server");
+}
+
+PpoSetup checked(PpoSetup setup) {
+  const bool complete = setup.ppo.completes_episodes();
+  setup.ppo.fragments = setup.has_uneven_rollouts() || complete || setup.agents ? Fragments::kUneven : Fragments::kEven;
+  std::vector<std::string> faults = faults_of(setup.ppo, setup.shards);
+  if (faults.empty()) {  // a record is judged by counts that fit
+    const std::string fault = record_fault(setup.ppo, setup.shards, setup.stragglers.recorded);
+    if (!fault.empty()) faults.push_back("stragglers.recorded: " + fault);
+  }
+  if (const double share = setup.stragglers.options.sync_frac; !(share > 0))
+    faults.push_back(concat("stragglers.sync_frac is ", share, "; it must be above 0"));
+  if (complete && setup.has_uneven_rollouts())
+    faults.emplace_back("complete_episodes: no rollout may end early, none follow a record, and no group rest");
+  if (setup.total_steps < 1) faults.push_back(concat("total_steps is ", setup.total_steps, "; it must be at least 1"));
+  if (setup.agents) add_faults_of_several_agents(setup, faults);
+  if (!faults.empty()) throw ConfigError(std::move(faults));
+  return setup;
+}
+
+}  // namespace
+
+PpoRun::PpoRun(PpoSetup setup)
+    : setup_(checked(std::move(setup))),
+      agents_(is_several() ? setup_.agents->make_envs(1)->spec() : MultiAgentSpec{}),
+      map_(is_several() ? policy_map(agents_, setup_.agents->policies) : PolicyMap{}),
+      spec_(is_several() ? whole_spec(agents_) : setup_.make_envs(1)->spec()),
+      normalizers_(spec_, setup_.normalizer),
+      seats_(is_several() ? map_.size() : 1),
+      sample_seconds_(setup_.devices.size()),
+      group_moments_(spec_, setup_.normalizer) {
+  if (!is_several() && spec_.agents != 1) {
+    throw ConfigError(concat(spec_.id, " has ", spec_.agents, " agents in an environment; PPO trains one"));
+  }
+  results_.policies.resize(map_.size());
+  build_policies();
+  const std::vector<sync::Placement> placements = setup_.ranks.place(setup_.devices, setup_.shards);
+  replicas_ = placements.front().replicas;
+  shards_ = {placements.front().mine.begin, placements.back().mine.end};
+  for (const sync::Placement& placement : placements) {
+    for (int shard = placement.mine.begin; shard < placement.mine.end; ++shard) {
+      workers_.push_back(is_several() ? make_worker_of_agents(shard, placement.local)
+                                      : make_worker(shard, placement.local));
+      workers_.back()->reset(setup_.seed);
+    }
+  }
+  build_rollouts(placements);
+  for (std::size_t seat = 0; seat < seats_.size(); ++seat) {
+    if (!is_several() || map_[seat].trained) build_learner(seat, placements);
+  }
+  watch_ = watch_steps(any_team(), workers_, spec_.id, shards_.begin, setup_.ppo.num_envs / setup_.shards, setup_.ppo);
+}
+
+PpoRun::~PpoRun() = default;
+
+// Environments and policies are made one after the other: a user's factories need not be thread-safe.
+void PpoRun::build_policies() {
+  for (std::size_t s = 0; s < seats_.size(); ++s) {
+    if (is_several()) seats_[s].name = map_[s].name;
+    for (const c10::Device& device : setup_.devices) {
+      std::shared_ptr<ActorCritic> module;
+      if (is_several()) {
+        module = make_mapped_policy(setup_.agents->make_policy, map_[s], seed_of_policy(setup_.seed, s));
+      } else {
+        module = setup_.make_policy(
+            spec_, at::detail::createCPUGenerator(derive_seed(setup_.seed, SeedPurpose::kParameters, 0)));
+      }
+      module->to(device);
+      seats_[s].modules.push_back(std::move(module));
+    }
+  }
+  if (!is_several()) require_sequences_for(policy(), setup_.ppo.sequences.has_value());
+}
+
+std::unique_ptr<GroupWorker> PpoRun::make_worker(int shard, int local) {
+  ActorCritic& policy = *seats_.front().modules[static_cast<std::size_t>(local)];
+  const int envs = setup_.ppo.num_envs / setup_.shards;
+  const int steps = setup_.ppo.rollout_steps;
+  const bool complete = setup_.ppo.completes_episodes();
+  const RolloutOptions options{.steps = complete ? CompleteEpisodes::most_steps(spec_, steps) : steps,
+                               .gamma = setup_.ppo.gamma,
+                               .time_limit = setup_.ppo.time_limit,
+                               .family = policy.family(),
+                               .sequences = setup_.ppo.sequences.value_or(SequenceOptions{}),
+                               .normalizer = setup_.normalizer};
+  std::unique_ptr<EnvGroup> group = setup_.make_envs(envs);
+  std::unique_ptr<Actor> actor = make_actor(policy, setup_.actor, group->size() * spec_.agents, setup_.seed, shard);
+  auto worker = std::make_unique<RolloutWorker>(std::move(group), std::move(actor), options, shard * envs);
+  steppers_.push_back(worker.get());
+  if (complete) complete_.push_back(std::make_unique<CompleteEpisodes>(*worker, steps, setup_.seed));
+  return worker;
+}
+
+std::unique_ptr<GroupWorker> PpoRun::make_worker_of_agents(int shard, int local) {
+  const int envs = setup_.ppo.num_envs / setup_.shards;
+  std::vector<std::shared_ptr<ActorCritic>> policies;
+  for (const Seat& seat : seats_) policies.push_back(seat.modules[static_cast<std::size_t>(local)]);
+  const MultiAgentRolloutOptions options{.steps = setup_.ppo.rollout_steps,
+                                         .gamma = setup_.ppo.gamma,
+                                         .gae_lambda = setup_.ppo.gae_lambda,
+                                         .time_limit = setup_.ppo.time_limit};
+  return std::make_unique<MultiAgentWorker>(setup_.agents->make_envs(envs),
+                                            policy_seats(map_, policies, setup_.actor, envs, setup_.seed, shard),
+                                            options, shard * envs);
+}
+
+// By group of the run: its place among those that make steps; nothing when it rests.
+std::vector<std::optional<int>> PpoRun::find_working(const std::vector<sync::Placement>& placements) const {
+  std::vector<double> mine;
+  for (const sync::Placement& placement : placements) learner::append_struct(placement.mine, mine);
+  std::vector<Range> replicas;
+  for (const std::vector<double>& its : setup_.ranks.gather(mine)) {
+    for (std::span<const double> numbers = its; !numbers.empty();)
+      replicas.push_back(learner::take_struct<Range>(numbers));
+  }
+  const int present = setup_.ranks.size();
+  const bool rests = setup_.while_missing == WhileMissing::kShareRests;
+  return working_groups(replicas, present, rests ? setup_.ranks.size_of_run() : present);
+}
+
+void PpoRun::build_rollouts(const std::vector<sync::Placement>& placements) {
+  const StragglerSetup& stragglers = setup_.stragglers;
+  const std::vector<std::optional<int>> units = find_working(placements);
+  const auto before = [&units](int group) {  // those that work and come before it
+    return static_cast<int>(
+        std::count_if(units.begin(), units.begin() + group, [](auto unit) { return unit.has_value(); }));
+  };
+  resting_ = setup_.shards - before(setup_.shards);
+  std::optional<ProgressBoard> board;
+  if (stragglers.may_end_early() && stragglers.recorded.empty())
+    board = setup_.ranks.open_board(before(setup_.shards), {before(shards_.begin), before(shards_.end)});
+  for (const sync::Placement& placement : placements) {
+    std::vector<RolloutGroup> groups;
+    for (int shard = placement.mine.begin; shard < placement.mine.end; ++shard) {
+      const auto i = static_cast<std::size_t>(shard - shards_.begin);
+      groups.push_back({.worker = workers_[i].get(),
+                        .stepper = steppers_.empty() ? nullptr : steppers_[i],
+                        .complete = complete_.empty() ? nullptr : complete_[i].get(),
+                        .unit = units[static_cast<std::size_t>(shard)]});
+    }
+    rollouts_.push_back(std::make_unique<GroupRollout>(stragglers, std::move(groups), placement.mine.begin,
+                                                       setup_.ppo.rollout_steps, board));
+  }
+}
+
+void PpoRun::build_learner(std::size_t index, const std::vector<sync::Placement>& placements) {
+  Seat& seat = seats_[index];
+  const std::uint64_t seed = is_several() ? seed_of_policy(setup_.seed, index) : setup_.seed;
+  learner::TeamOptions options = team_options_of(setup_, setup_.ppo, seed, patience_of(setup_.ppo));
+  if (is_several()) options.threads = threads_of_policy(seat.name);
+  seat.team = std::make_unique<learner::ReplicaTeam>(
+      placements, options,
+      [&seat](const sync::Placement& placement) { return seat.modules[static_cast<std::size_t>(placement.local)]; },
+      setup_.ranks);
+  for (const sync::Placement& placement : placements) {
+    ActorCritic& policy = *seat.modules[static_cast<std::size_t>(placement.local)];
+    seat.ppo.push_back(
+        std::make_unique<Ppo>(seat.team->member(placement.local), policy, setup_.ppo, setup_.actor.instruction_set));
+    std::vector<Fragment*>& fragments = seat.fragments.emplace_back();
+    for (int shard = placement.mine.begin; shard < placement.mine.end; ++shard) {
+      const auto i = static_cast<std::size_t>(shard - shards_.begin);
+      fragments.push_back(complete_.empty() ? &workers_[i]->fragment(index) : &complete_[i]->fragment());
+    }
+  }
+  seat.learned.resize(seat.ppo.size());
+}
+
+}  // namespace tandem::rl

@@ -1,0 +1,59 @@
+// rl/rollout/group_worker.h: the sampling of one env group, whether its environments have one agent (RolloutWorker) or
+// several (MultiAgentWorker). A run that samples and learns in turn has one for each shard.
+//
+// A seat is one policy in the group: the one policy of environments with one agent, or one of a policy map.
+//
+// Threads: single-thread, the replica's that owns the group; mark() from any. Blocking: sample() takes as long as the
+// environments do.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "tandem/rl/policy/normalizer.h"
+#include "tandem/rl/rollout/fragment.h"
+#include "tandem/rl/rollout/step_watch.h"
+
+namespace tandem::rl {
+
+class GroupWorker {
+ public:
+  enum class Resumed { kExactly, kWithNewEpisodes };
+
+  GroupWorker() = default;
+  GroupWorker(const GroupWorker&) = delete;
+  GroupWorker& operator=(const GroupWorker&) = delete;
+  virtual ~GroupWorker() = default;
+
+  /// Starts new episodes, of which nothing is remembered, seeded from the run's seed and each environment's number in
+  /// the run.
+  virtual void reset(std::uint64_t run_seed) = 0;
+  /// Steps all environments as often as the options say, into memory of the worker's own. Throws EnvError. Before the
+  /// first call: reset() or load().
+  virtual void sample(const Normalizers& frozen) = 0;
+  /// What the last sample() gave the policy of a seat to learn from; the same object each time. With several agents its
+  /// advantages are computed.
+  [[nodiscard]] virtual Fragment& fragment(std::size_t seat) = 0;
+  [[nodiscard]] virtual int envs() const = 0;
+  /// Steps of each environment in the last fragment.
+  [[nodiscard]] virtual int steps_made() const = 0;
+  /// Whether the group is inside a step.
+  [[nodiscard]] const StepMark& mark() const { return mark_; }
+
+  /// Appends what the run learns of the last fragment, as numbers that take_results() reads (group_results.h,
+  /// agent_results.h). Finished episodes are forgotten then.
+  virtual void append_results(std::vector<double>& numbers) = 0;
+
+  /// Environment states, current observations, running episodes and the actors' streams. Where the environment cannot
+  /// save, its part is left out.
+  [[nodiscard]] virtual std::vector<std::byte> save() const = 0;
+  /// Goes on from there. Returns whether that is exact; where not, new episodes were started from
+  /// `seed_for_new_episodes`. Throws CheckpointError on bytes that it cannot read.
+  virtual Resumed load(std::span<const std::byte> state, std::uint64_t seed_for_new_episodes) = 0;
+
+ protected:
+  StepMark mark_;
+};
+
+}  // namespace tandem::rl
