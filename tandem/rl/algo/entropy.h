@@ -6,7 +6,7 @@
 
 namespace tandem::rl {
 
-/// Of each row; where there is no closed form, an estimate with model::current_generator().
+/// Returns the entropy of each row; where there is no closed form, an estimate with model::current_generator().
 [[nodiscard]] at::Tensor entropy_of(const model::Distribution& distribution);
 
 }  // namespace tandem::rl

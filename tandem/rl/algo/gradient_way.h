@@ -20,7 +20,7 @@ enum class GradientWay {
 /// may wait for the device, or copy to it. Threads: all. Throws as device::why_not_recorded().
 [[nodiscard]] std::string why_not_replayed(const ActorCritic& policy);
 
-/// What is known of who asks; each reason is a clause, or empty.
+/// A policy and its loss, as choose_gradients() has to know them; each reason is a clause, or empty.
 struct GradientQuestion {
   const ActorCritic& policy;
   LossKernel wanted = LossKernel::kAuto;

@@ -32,8 +32,8 @@ struct CountFault {
   std::string problem;     // and what would work
 };
 
-/// What to write instead of a count that does not fit: `unit` times the divisors of `total`, of at least `least`, next
-/// to `wanted`. Empty when there is none.
+/// Proposes what to write instead of a count that does not fit: `unit` times the divisors of `total`, of at least
+/// `least`, next to `wanted`. Empty when there is none.
 [[nodiscard]] inline std::string nearest_divisors(std::int64_t total, std::int64_t wanted, std::int64_t unit = 1,
                                                   std::int64_t least = 1) {
   std::int64_t below = 0, above = 0;
@@ -49,7 +49,7 @@ struct CountFault {
   return above == 0 ? concat(below * unit) : concat(below * unit, " or ", above * unit);
 }
 
-/// The multiples of `unit` next to `wanted`.
+/// Proposes the multiples of `unit` next to `wanted`.
 [[nodiscard]] inline std::string nearest_multiples(std::int64_t unit, std::int64_t wanted) {
   const std::int64_t below = wanted / unit * unit;
   return below == 0 ? concat(unit) : concat(below, " or ", below + unit);

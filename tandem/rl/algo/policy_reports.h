@@ -12,12 +12,13 @@ namespace tandem::rl {
 /// Adds the work for one policy, by replica, to that for the others.
 void add_work(const std::vector<learner::ReplicaTeam::Work>& its, std::vector<learner::ReplicaTeam::Work>& all);
 
-/// What the policies that are trained learned on average, and how long all of it took; TrainingRun::gradients_by() of
-/// policies with a sentence each.
+/// Returns the means over the policies that are trained, and the sums of their times.
 [[nodiscard]] LearnReport mean_of(const std::vector<PolicyReport>& policies);
+/// How the gradients of one policy are computed, in a sentence.
 struct GradientsOfPolicy {
   std::string name, by;
 };
+/// Returns TrainingRun::gradients_by() for all of them: the first sentence, and for others only what differs.
 [[nodiscard]] std::string gradients_by(const std::vector<GradientsOfPolicy>& policies);
 
 }  // namespace tandem::rl

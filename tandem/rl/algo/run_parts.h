@@ -1,4 +1,4 @@
-// rl/algo/run_parts.h: what the runs of all algorithms hash, report and write into their checkpoints in the same way.
+// rl/algo/run_parts.h: the steps that runs of all algorithms share: how they hash, report and write checkpoints.
 //
 // Threads: all.
 #pragma once
@@ -22,7 +22,8 @@
 
 namespace tandem::rl {
 
-/// What a learner is made with: Adam, and means over all rows, clipped to max_grad_norm. `options`: of the algorithm.
+/// Returns the options of a learner: Adam, and means over all rows, clipped to max_grad_norm. `options`: of the
+/// algorithm.
 template <typename Setup, typename Options>
 [[nodiscard]] learner::TeamOptions team_options_of(const Setup& setup, const Options& options, std::uint64_t seed,
                                                    Clock::duration patience) {
@@ -75,17 +76,17 @@ void report_episodes(const EpisodeWindow& episodes, RunReport& report);
 /// Appends the parts of env groups that are numbered from `first`, of RolloutWorker or MultiAgentWorker.
 template <typename Groups>
 void save_groups(const Groups& groups, int first, learner::StateParts& parts);
-/// What they wrote; kWithNewEpisodes when one of them could not go on.
+/// Loads what save_groups() wrote; kWithNewEpisodes when one of them could not go on.
 template <typename Groups>
 [[nodiscard]] RolloutWorker::Resumed load_groups(const learner::StateParts& parts, const Groups& groups, int first,
                                                  std::uint64_t seed_of_new_episodes);
-/// What shard_part() holds of a replica's own: the random stream of a shard.
+/// Returns the part of a shard that has one random stream.
 [[nodiscard]] model::NamedTensors stream_of(at::Generator& generator);
 /// Sets it again. Throws CheckpointError when the part has none.
 void load_stream(const model::NamedTensors& part, at::Generator& generator, int shard);
 
 [[nodiscard]] at::Tensor tensor_of(const std::vector<std::byte>& bytes);
-/// Of a contiguous tensor, which outlives the result.
+/// Views the bytes of a contiguous tensor, which outlives the result.
 [[nodiscard]] std::span<const std::byte> bytes_of(const at::Tensor& tensor);
 
 /// The tensor of a part by its name. Throws CheckpointError when there is none.

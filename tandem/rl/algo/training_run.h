@@ -24,7 +24,7 @@ class OutdatedCheckpoint : public CheckpointError {
   using CheckpointError::CheckpointError;
 };
 
-/// What an update learned, over all shards of the run: the same on every replica, except for the times.
+/// Numbers of the learning in one update, over all shards of the run. All but the times are the same on every replica.
 struct LearnReport {
   double policy_loss = 0, value_loss = 0, entropy = 0, approx_kl = 0, clip_fraction = 0;  // means over all minibatches
   double explained_variance = 0;             // 1 - Var[target - value] / Var[target]; NaN when targets are all equal
@@ -44,13 +44,13 @@ struct RolloutReport {
   double saved_seconds = 0;   // what the slowest group would have taken beyond this, at the speed that it had
 };
 
-/// What a rank did in an update. Together the times are all of it; of runs that sample meanwhile, of its learner,
-/// which waits for batches while it does not learn.
+/// The work of one rank in an update. The three times add up to its duration. In runs that sample and learn at the same
+/// time they are those of the learner, which waits for batches while it does not learn.
 struct RankReport {
   double sample_seconds = 0, learn_seconds = 0;  // of its slowest replica; waits for other ranks left out
   double wait_seconds = 0;                       // for other ranks and replicas, of the replica that waited least
   std::int64_t env_steps = 0;
-  /// Of PPO, means over the rows that it learned from; none where it had none.
+  /// Means over the rows that the rank learned from; of PPO only, and none where it had no rows.
   struct Learning {
     double rows = 0;  // each pass counts
     double policy_loss = 0, value_loss = 0, entropy = 0, approx_kl = 0, clip_fraction = 0;
@@ -60,7 +60,7 @@ struct RankReport {
   [[nodiscard]] double seconds() const { return sample_seconds + learn_seconds + wait_seconds; }
 };
 
-/// What a rank is at in an update, of several replicas the first of these that any is at.
+/// What a rank does at a moment of an update; with several replicas, the first of these that any replica does.
 enum class Phase { kSample, kLearn, kWait };
 
 /// One policy of a run that has several.
@@ -101,16 +101,17 @@ class TrainingRun {
   [[nodiscard]] virtual std::int64_t env_steps() const = 0;
   [[nodiscard]] virtual const EpisodeWindow& episodes() const = 0;
   [[nodiscard]] virtual const Spec& spec() const = 0;
-  /// Of all ranks.
+  /// Counts the replicas of all ranks.
   [[nodiscard]] virtual int replicas() const = 0;
   [[nodiscard]] virtual int shards() const = 0;
   [[nodiscard]] virtual const learner::Ranks& ranks() const = 0;
-  /// Of this rank, now. From any thread. Runs that sample and learn at the same time are always at kLearn.
+  /// What this rank does now. May be called from any thread. Runs that sample and learn at the same time are always at
+  /// kLearn.
   [[nodiscard]] virtual Phase phase() const { return Phase::kLearn; }
   /// Why another run with the same seed has other numbers, in a clause; empty when it has the same.
   [[nodiscard]] virtual std::string why_numbers_differ() const = 0;
 
-  /// What computes losses and gradients, and if that is not the fastest that there is, why: a sentence for the log.
+  /// Names what computes losses and gradients, and if that is not the fastest way, says why: a sentence for the log.
   [[nodiscard]] virtual std::string gradients_by() const = 0;
 
   /// SHA-256 of the parameters' bytes in order.

@@ -12,7 +12,7 @@
 
 namespace tandem::rl {
 
-/// Of all groups.
+/// The results of all groups of the run, added up in their order.
 struct AgentResults {
   struct OfPolicy {
     std::vector<Episode> episodes;

@@ -38,7 +38,7 @@ class AgentRows {
   [[nodiscard]] AgentArrays arrays_of(std::size_t k);
   /// Where an actor writes for all rows.
   [[nodiscard]] Decisions decisions();
-  /// What the k-th agent does, after to_bounds() where actions are a Box.
+  /// Returns the actions of the k-th agent, after to_bounds() where actions are a Box.
   [[nodiscard]] EnvActions actions_of(std::size_t k) const;
   /// Brings Box actions into the bounds, as the family has it.
   void to_bounds(ActionFamily family);
@@ -57,7 +57,7 @@ class AgentRows {
   std::vector<Column> columns_;
 };
 
-/// Those of a tensor [rows, ...] that is contiguous and outlives the result.
+/// Describes the rows of a tensor [rows, ...] that is contiguous and outlives the result.
 [[nodiscard]] AgentRows::Column column_of(const at::Tensor& tensor);
 void copy_row(std::span<const AgentRows::Column> from, std::size_t row, std::span<const AgentRows::Column> to,
               std::size_t to_row);

@@ -46,6 +46,8 @@ AlternatingRollout::AlternatingRollout(std::vector<std::unique_ptr<RolloutWorker
     threads_.push_back(std::make_unique<SideThread>(concat(name, " ", i), spin));
 }
 
+// Round t: for each split in turn, wait until its environments have made step t - 1, choose the actions of step t, and
+// let them go. While they step, the policy acts for the next split.
 void AlternatingRollout::collect(const Normalizers& frozen, std::span<Fragment> into) {
   const Span span("rollout");
   TANDEM_CHECK(into.size() == groups_.size(), into.size(), " fragments for ", groups_.size(), " env groups");

@@ -54,6 +54,8 @@ void CompleteEpisodes::rest() {
   fragment_.joined.clear();
 }
 
+// Steps the whole group until each environment has ended the episode that it was in after `steps_` steps. made_ is
+// where that was; what an environment does afterwards is left out by join().
 void CompleteEpisodes::sample(const Normalizers& frozen) {
   std::fill(made_.begin(), made_.end(), 0);
   worker_.begin(frozen);
@@ -70,6 +72,7 @@ void CompleteEpisodes::sample(const Normalizers& frozen) {
   (void)worker_.end();
 }
 
+// Copies the steps of each environment that count, one environment behind the other, into the fragment of one column.
 void CompleteEpisodes::join() {
   const at::NoGradGuard no_grad;
   const Fragment& from = worker_.fragment();

@@ -38,7 +38,7 @@ class CompleteEpisodes {
   /// A fragment of no steps.
   void rest();
 
-  /// What collect() writes.
+  /// The fragment that collect() writes; the same object each time.
   [[nodiscard]] Fragment& fragment() { return fragment_; }
 
  private:

@@ -18,7 +18,7 @@ void list_columns(const Fragment& fragment, std::vector<AgentRows::Column>& colu
     columns.push_back(column_of(*each));
 }
 
-// Of these, the ones that say what an agent sees come first.
+// Counts the columns that say what an agent sees, which list_columns() puts first.
 std::size_t seen_columns(const Fragment& fragment) {
   return fragment.observation.size() + (fragment.action_mask.defined() ? 1 : 0);
 }
@@ -52,6 +52,8 @@ void DecisionLog::begin(DecisionFragment& into) {
   std::ranges::fill(last_, kNoDecision);
 }
 
+// Per row: kNone -> kOpen when its agent decides, kOpen -> kEnded when its episode ends, and back to kNone when the
+// decision is moved into the fragment, which happens before the agent decides again.
 void DecisionLog::decide(const AgentRows& now) {
   for (std::size_t row = 0; row < state_.size(); ++row) {
     const bool acts = now.acts[row] != 0;
@@ -90,7 +92,7 @@ void DecisionLog::earn(const AgentRows& now, const float* rest) {
   }
 }
 
-// At the fragment's end: those whose outcome is known.
+// At the fragment's end, completes the decisions whose outcome is known.
 void DecisionLog::complete_all(const AgentRows& now) {
   for (std::size_t row = 0; row < state_.size(); ++row) {
     const bool acts_next = now.acts[row] != 0;

@@ -61,7 +61,7 @@ class DecisionLog {
   /// The log's own.
   [[nodiscard]] Fragment& fragment() { return own().decisions; }
 
-  /// What is open, between fragments. Nothing of a decision is left of a log that was cleared.
+  /// Save and load the open decisions, between fragments; clear() forgets them.
   void save(StateWriter& out) const;
   void load(StateReader& in);
   void clear();

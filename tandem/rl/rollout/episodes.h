@@ -24,13 +24,13 @@ class EpisodeTracker {
 
   /// One step's rewards and ends, [rows].
   void record(int step, const double* reward, const std::uint8_t* terminated, const std::uint8_t* truncated);
-  /// Those that ended since clear_finished(), whose memory stays for the next ones.
+  /// Episodes that ended since clear_finished(). Their memory stays for the next ones.
   [[nodiscard]] const std::vector<Episode>& finished() const { return finished_; }
   void clear_finished() { finished_.clear(); }
   /// Forgets those that ended after the first `steps` [rows] steps of their row.
   void keep_within(std::span<const int> steps);
 
-  /// Of the episodes under way, by row; written to when a checkpoint is loaded.
+  /// Return and length so far of the episodes under way, by row; written to when a checkpoint is loaded.
   std::vector<double> running_return;
   std::vector<std::int64_t> running_length;
 

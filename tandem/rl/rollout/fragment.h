@@ -12,7 +12,7 @@
 
 namespace tandem::rl {
 
-/// What is kept of the states of a policy that remembers.
+/// How many states of a policy that remembers are kept.
 struct KeptStates {
   std::int64_t sequences = 0;  // of a row
   std::int64_t size = 0;       // of a state; 0: the policy remembers nothing
@@ -24,7 +24,8 @@ struct Fragment {
 
   int steps;  // T that were made: all that there is memory for, or fewer
   int rows;
-  // Of a fragment of one row that has the steps of several environments, one behind the other: how many of each.
+  // A fragment of one row may have the steps of several environments, one behind the other: how many each of them has.
+  // Empty in other fragments.
   std::vector<int> joined;
   std::vector<at::Tensor> observation;  // per leaf [T + 1, N, ...]; row T is what the next fragment starts with
   at::Tensor action_mask;               // [T + 1, N, mask elements] uint8; undefined without masks
@@ -38,7 +39,7 @@ struct Fragment {
   at::Tensor state;
   at::Tensor advantage, value_target;  // [T, N] float32, filled by compute_gae()
 
-  /// What belongs to the steps that were made, of a tensor [T, N, ...] or [T + 1, N, ...] of the fragment.
+  /// Returns the part for the steps that were made, of a tensor [T, N, ...] or [T + 1, N, ...] of the fragment.
   [[nodiscard]] at::Tensor made(const at::Tensor& tensor) const { return tensor.narrow(0, 0, steps); }
 
   /// The observation of time `t` as tensors [N, ...]; views made once.

@@ -37,6 +37,7 @@ void take_episodes(std::span<const double>& numbers, std::vector<Episode>& episo
   }
 }
 
+// The reader must know the sizes: the numbers do not say where the moments of a leaf end.
 void take_results(std::span<const double> numbers, NormalizerMoments& memory, Normalizers& normalizers,
                   std::vector<Episode>& episodes) {
   while (!numbers.empty()) {

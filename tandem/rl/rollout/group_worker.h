@@ -32,7 +32,7 @@ class GroupWorker {
   /// Steps all environments as often as the options say, into memory of the worker's own. Throws EnvError. Before the
   /// first call: reset() or load().
   virtual void sample(const Normalizers& frozen) = 0;
-  /// What the last sample() gave the policy of a seat to learn from; the same object each time. With several agents its
+  /// The fragment of a seat that learns, which sample() writes; the same object each time. With several agents its
   /// advantages are computed.
   [[nodiscard]] virtual Fragment& fragment(std::size_t seat) = 0;
   [[nodiscard]] virtual int envs() const = 0;

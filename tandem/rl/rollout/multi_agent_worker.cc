@@ -97,6 +97,8 @@ std::vector<std::unique_ptr<DecisionFragment>> MultiAgentWorker::make_fragments(
   return fragments;
 }
 
+// All seats act, then the environments step once with the actions of all agents, then each seat is told what came of
+// it. Actors are called for every row; the log takes the decisions of those that act.
 void MultiAgentWorker::step(int t) {
   for (Seat& seat : seats_) {
     const Span span("act");

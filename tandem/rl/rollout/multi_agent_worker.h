@@ -49,14 +49,13 @@ class MultiAgentWorker final : public GroupWorker {
   /// the first call: reset() or load().
   void collect();
   void sample(const Normalizers& /*frozen*/) override { collect(); }
-  /// The same into the caller's memory, with what follows each decision in place of advantages. `into`: as
+  /// Collects into the caller's memory, with what follows each decision in place of advantages. `into`: as
   /// make_fragments() makes it.
   void collect(std::span<const std::unique_ptr<DecisionFragment>> into);
   /// By policy; null for those that do not learn.
   [[nodiscard]] std::vector<std::unique_ptr<DecisionFragment>> make_fragments() const;
 
-  /// What the last collect() into the worker's own memory gave a policy to learn from: a column of its decisions. Of
-  /// seats that learn.
+  /// A column of the policy's decisions, from the last collect() into the worker's own memory. The seat must learn.
   [[nodiscard]] Fragment& fragment(std::size_t policy) override { return seats_[policy].log->fragment(); }
   [[nodiscard]] int envs() const override { return group_->size(); }
   [[nodiscard]] int steps_made() const override { return options_.steps; }

@@ -80,7 +80,7 @@ Fragment& RolloutWorker::fragment() {
   return *own_;
 }
 
-// Memory for one a row; more of them in one fragment make it grow.
+// Makes memory for one cut episode of each row; where one fragment has more of them, it grows.
 void RolloutWorker::expect_truncated() {
   truncated_observation_.resize(final_.size());
   for (std::size_t leaf = 0; leaf < final_.size(); ++leaf) make_room(truncated_observation_[leaf], final_[leaf], 0);
@@ -101,7 +101,8 @@ void RolloutWorker::reset(std::uint64_t run_seed) {
   episodes_ = EpisodeTracker(rows_, first_env_ * group_->spec().agents);
 }
 
-// Where the environments write at time t: the fragment's own rows, unless a normaliser comes between.
+// Where the environments write at time t: the fragment's own rows, so that nothing is copied, unless a normaliser comes
+// between.
 const EnvArrays& RolloutWorker::arrays_at(int t) {
   const bool normalized = options_.normalizer.observations;
   const std::vector<at::Tensor>& target = normalized ? present_ : fragment_->observation_at(t);
@@ -111,7 +112,7 @@ const EnvArrays& RolloutWorker::arrays_at(int t) {
   return arrays_;
 }
 
-// The same between fragments.
+// Where the environments write between fragments: nobody learns from these rows, and the next fragment may be another.
 const EnvArrays& RolloutWorker::present_arrays() {
   for (std::size_t leaf = 0; leaf < present_.size(); ++leaf) arrays_.observation[leaf] = bytes_of(present_[leaf]);
   if (present_mask_.defined()) arrays_.action_mask = present_mask_.data_ptr<std::uint8_t>();
@@ -166,6 +167,8 @@ void RolloutWorker::advance(const Normalizers& frozen) {
   at_ = t + 1;
 }
 
+// The fragment ends within episodes: the value of the observation that follows its last step stands for what comes
+// later.
 const Fragment& RolloutWorker::end() {
   const at::NoGradGuard no_grad;
   TANDEM_CHECK(fragment_ != nullptr && at_ > 0, at_, " steps of a fragment of ", options_.steps);
@@ -177,6 +180,7 @@ const Fragment& RolloutWorker::end() {
   return *std::exchange(fragment_, nullptr);
 }
 
+// With a normaliser present_ has what the environments wrote already; else it is in the fragment, which may change.
 void RolloutWorker::keep_present() {
   if (!options_.normalizer.observations) {
     for (std::size_t leaf = 0; leaf < present_.size(); ++leaf)
@@ -190,7 +194,7 @@ void RolloutWorker::rest() {
   fragment().steps = 0;
 }
 
-// Where a sequence begins.
+// Keeps what the policy remembers before step t, if a sequence begins there.
 void RolloutWorker::keep_state(int t) {
   if (!fragment_->state.defined() || t % options_.sequences.length != 0) return;
   const std::int64_t sequence = t / options_.sequences.length;
@@ -227,6 +231,8 @@ void RolloutWorker::step_environments(int t) {
   group_->step(actions, arrays_at(t + 1));
 }
 
+// One pass over the rows after each step: rewards as the learner sees them, ends of episodes, and the discounted
+// returns whose spread scales rewards.
 void RolloutWorker::record(int t, const Normalizers& frozen) {
   episodes_.record(t, reward_.data(), terminated_.data(), truncated_.data());
   float* reward = fragment_->reward.data_ptr<float>() + std::ptrdiff_t{t} * rows_;

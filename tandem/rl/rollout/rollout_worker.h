@@ -58,7 +58,7 @@ class RolloutWorker final : public GroupWorker {
   /// load().
   const Fragment& collect(const Normalizers& frozen);
   void sample(const Normalizers& frozen) override { (void)collect(frozen); }
-  /// The same step by step, for a fragment that may end early: begin(), step() once at least and `steps` times at most,
+  /// Collects step by step, for a fragment that may end early: begin(), step() once at least and `steps` times at most,
   /// end(). The next fragment goes on where this one ended.
   void begin(const Normalizers& frozen) { begin(frozen, fragment()); }
   void step(const Normalizers& frozen);
@@ -81,7 +81,7 @@ class RolloutWorker final : public GroupWorker {
   [[nodiscard]] EnvGroup& group() { return *group_; }
   [[nodiscard]] Actor& actor() { return *actor_; }
   [[nodiscard]] EpisodeTracker& episodes() { return episodes_; }
-  /// What the last fragment saw of observations and discounted returns; zeroed by collect().
+  /// Moments of the observations and discounted returns in the last fragment; begin() zeroes them.
   [[nodiscard]] const NormalizerMoments& moments() const { return moments_; }
 
   void append_results(std::vector<double>& numbers) override;
@@ -113,7 +113,7 @@ class RolloutWorker final : public GroupWorker {
   int at_ = 0;                    // its row with the present observation: as many steps were made since begin()
   EpisodeTracker episodes_;
   NormalizerMoments moments_;
-  // What the environments showed last, as they wrote it, per leaf [N, ...]: between fragments, since the next one's
+  // The last observations, as the environments wrote them, per leaf [N, ...]: between fragments, since the next one's
   // memory may be another; where observations are normalised, after every step.
   std::vector<at::Tensor> present_;
   at::Tensor present_mask_;  // [N, mask elements], between fragments; undefined without masks

@@ -31,7 +31,7 @@ class StepMark {
   };
   [[nodiscard]] Step enter() { return Step(count_); }
 
-  /// Of comings and goings: odd inside a step.
+  /// How often the group came and went: odd inside a step.
   [[nodiscard]] std::uint64_t count() const { return count_.load(std::memory_order_relaxed); }
 
  private:

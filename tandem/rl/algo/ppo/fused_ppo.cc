@@ -6,7 +6,7 @@
 namespace tandem::rl {
 namespace {
 
-// What the rows of a minibatch share.
+// The numbers that all rows of a minibatch share.
 struct Coefficients {
   double clip, value, value_clip, kl;  // value_clip < 0: none
   double mean, scale;                  // of advantages
@@ -42,6 +42,8 @@ double value_part(double value, double old_value, double target, const Coefficie
 
 }  // namespace
 
+// Blocks of kBlock rows go through the network, the loss and back while their activations are in the cache. The sums
+// run over the rows in their order.
 template <typename Real>
 learner::WrittenLoss FusedPpo<Real>::run(const learner::ShardRows& rows, const PpoOptions& options,
                                          const PpoMinibatch& minibatch, PpoSums& sums) {
@@ -69,7 +71,8 @@ learner::WrittenLoss FusedPpo<Real>::run(const learner::ShardRows& rows, const P
   return {.loss = static_cast<Real>(loss / mine.rows), .weight = mine.rows};
 }
 
-// The loss of the block's rows, times their number, so that shards' gradients are sums.
+// Overwrites the block's values with the derivatives of the loss times its number of rows: gradients of shards can then
+// be added, and are divided by all rows at the end.
 template <typename Real>
 void FusedPpo<Real>::differentiate(const PpoOptions& options, const PpoMinibatch& minibatch,
                                    const learner::ShardRows& rows, std::int64_t first, std::int64_t samples,

@@ -1,4 +1,4 @@
-// rl/algo/fused_ppo.h: the PPO loss of an MlpPolicy and the gradients of all its parameters, without autograd.
+// rl/algo/ppo/fused_ppo.h: the PPO loss of an MlpPolicy and the gradients of all its parameters, without autograd.
 //
 // A block of samples at a time (fused_block.h): forward, loss, backward. ppo_loss() with autograd is the definition;
 // this gives the same numbers to rounding, in a fraction of the time for small networks. The bits depend on the rows,
@@ -31,7 +31,7 @@ class FusedPpo {
 
   FusedBlock<Real> block_;
   PpoRows columns_;
-  // Columns of the shard.
+  // The columns of the shard, [rows] each; not owned, and valid within run().
   const Real *old_log_prob_ = nullptr, *old_value_ = nullptr, *advantage_ = nullptr, *value_target_ = nullptr;
 };
 

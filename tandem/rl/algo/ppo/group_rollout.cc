@@ -48,6 +48,7 @@ void GroupRollout::collect(std::int64_t update, const Normalizers& frozen) {
   }
 }
 
+// The environments stay where they are, and the fragment has no rows.
 void GroupRollout::rest(std::size_t group) {
   if (groups_[group].complete != nullptr) {
     groups_[group].complete->rest();
@@ -57,6 +58,8 @@ void GroupRollout::rest(std::size_t group) {
   windows_[group] = {};
 }
 
+// One step of each group in turn, until the rule ends it. Progress is posted after each step, so that the rules of
+// other replicas and ranks see it while it is made.
 void GroupRollout::collect_until_rule(std::int64_t update, const Normalizers& frozen) {
   const Clock::time_point start = Clock::now();
   rule_->begin(update, learn_seconds_.mean(), start);
@@ -85,6 +88,7 @@ void GroupRollout::collect_until_rule(std::int64_t update, const Normalizers& fr
   }
 }
 
+// The record says how many steps each group makes, so no board is needed and the numbers are those of the recorded run.
 void GroupRollout::collect_recorded(std::int64_t update, const Normalizers& frozen) {
   if (update >= std::ssize(setup_.recorded)) {
     throw RunError(concat("the record of rollouts that this run follows ends after update ", setup_.recorded.size(),

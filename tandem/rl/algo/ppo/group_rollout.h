@@ -1,10 +1,11 @@
-// rl/algo/group_rollout.h: how the env groups of a replica make their fragments for an update: all steps, until a rule
-// ends it (pipeline/straggler_rule.h), as many as another run recorded, or until episodes end.
+// rl/algo/ppo/group_rollout.h: how the env groups of a replica make their fragments for an update: all steps, until a
+// rule ends it (pipeline/straggler_rule.h), as many as another run recorded, or until episodes end.
 //
 // Where fragments may end early, the groups of a replica go step by step together, so that none of them is always the
 // last to come. What a group sees does not depend on that.
 //
-// Threads: single-thread, the replica's; windows() also between updates.
+// Threads: single-thread, the replica's; windows() also between updates. Blocking: collect() takes as long as the
+// environments do, and never waits for another replica: a rule decides by what the board says at that moment.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -31,7 +32,7 @@ struct StragglerSetup {
   }
 };
 
-/// A group of the replica. Pointers are not owned.
+/// An env group of the replica. The objects are not owned and must outlive the rollouts.
 struct RolloutGroup {
   GroupWorker* worker = nullptr;
   RolloutWorker* stepper = nullptr;      // the worker, of environments with one agent; null: it makes all steps at once
@@ -39,7 +40,7 @@ struct RolloutGroup {
   std::optional<int> unit = {};          // its place on the board; nothing: it rests
 };
 
-/// What a group did in a rollout.
+/// How far one group came in a rollout.
 struct GroupWindow {
   int steps = 0;       // 0: it rested
   int rows = 0;        // of the fragment: steps of each of its environments that count
@@ -55,10 +56,10 @@ class GroupRollout {
 
   /// Makes the fragments of update `update`, counted from 0. Throws EnvError, and RunError when the record ends before.
   void collect(std::int64_t update, const Normalizers& frozen);
-  /// What learning after it took.
+  /// Tells how long the learning after the rollout took, which some rules compare with the time that is saved.
   void learned(double seconds) { learn_seconds_.add(seconds); }
 
-  /// Of the groups, in the last rollout.
+  /// One window for each group, of the last rollout.
   [[nodiscard]] std::span<const GroupWindow> windows() const { return windows_; }
 
  private:

@@ -16,7 +16,7 @@
 namespace tandem::rl {
 namespace {
 
-// Of a float tensor, in float64 and in the order of its elements.
+// Returns {count, sum, sum of squares} of a float tensor, added up in float64 in the order of its elements.
 std::array<double, 3> power_sums(const at::Tensor& numbers) {
   const at::Tensor flat = numbers.to(at::kCPU).contiguous();
   const float* number = flat.const_data_ptr<float>();
@@ -28,7 +28,7 @@ std::array<double, 3> power_sums(const at::Tensor& numbers) {
   return {static_cast<double>(flat.numel()), sum, squares};
 }
 
-// The same of some rows of a column that lies on the CPU.
+// Returns {count, sum, sum of squares} of some rows of a column that lies on the CPU.
 std::array<double, 3> power_sums(const learner::ShardRows& rows, const at::Tensor& column) {
   TANDEM_CHECK(column.is_cpu() && column.is_contiguous(), "a column on ", column.device().str(), " of strides ",
                column.strides());
@@ -77,6 +77,9 @@ Ppo::Ppo(learner::Member member, ActorCritic& policy, const PpoOptions& options,
   }
 }
 
+// The plan of an update: statistics of the fragments, load them as one batch, `epochs` passes of minibatches, and the
+// means of what was learned. Each sum over shards is a meeting of all replicas; they come to the same sums in the same
+// order because options, counts and sums are the same for all.
 LearnReport Ppo::update(std::span<Fragment* const> fragments, double progress, Clock::duration patience) {
   LearnReport report;
   const Clock::time_point start = Clock::now();
@@ -106,7 +109,8 @@ LearnReport Ppo::update(std::span<Fragment* const> fragments, double progress, C
   return report;
 }
 
-// Where the first one to come waits for the last one's rollout.
+// All sums of statistics go through here. In the first of an update, replicas that have sampled wait for the slowest
+// rollout, which is why its time is counted as waiting.
 const std::vector<double>& Ppo::sum(std::span<const std::vector<double>> shards) {
   const Clock::time_point start = Clock::now();
   at(Phase::kWait);
@@ -123,6 +127,7 @@ Ppo::ShardNumbers& Ppo::no_numbers(std::size_t shards) {
   return numbers_;
 }
 
+// Without sequences the columns are views of the fragments, which stay as they are until the next rollout.
 void Ppo::load(std::span<Fragment* const> fragments) {
   batches_.resize(fragments.size());
   for (std::size_t i = 0; i < fragments.size(); ++i) {
@@ -155,7 +160,7 @@ Ppo::PowerSums Ppo::advantage_sums(int shard, std::int64_t minibatch) {
     const at::Tensor advantage = batch.column_of_minibatch("advantage", shard, minibatch);
     return power_sums(advantage.masked_select(batch.column_of_minibatch(kLearnedColumn, shard, minibatch) != 0));
   }
-  // Of the fragment, so that no device is waited for.
+  // Read from the fragment, which is on the CPU, so that nobody waits for a device.
   const auto local = static_cast<std::size_t>(shard - member_.replica.placement().mine.begin);
   return power_sums(batch.rows_of_minibatch(shard, minibatch), learner::column(batches_[local].columns, "advantage"));
 }
@@ -214,7 +219,7 @@ bool Ppo::run_pass(Clock::duration patience, double lr_factor, LearnReport& repo
   return true;
 }
 
-// Of the minibatch that was learned from last.
+// Looks at the last minibatch alone. All replicas see the same sum, so all of them stop after the same one.
 bool Ppo::kl_exceeded() {
   ShardNumbers& shards = no_numbers(minibatch_sums_.size());
   for (std::size_t i = 0; i < shards.size(); ++i)
@@ -223,6 +228,7 @@ bool Ppo::kl_exceeded() {
   return all[1] / all[0] > 1.5 * *options_.target_kl;
 }
 
+// A shard gives two triples of power sums: those of the targets, then those of target - value, the advantage.
 double Ppo::explained_variance(std::span<Fragment* const> fragments) {
   const Span span("statistics");
   ShardNumbers& shards = no_numbers(fragments.size());

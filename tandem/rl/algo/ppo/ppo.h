@@ -1,9 +1,14 @@
-// rl/algo/ppo.h: one update of proximal policy optimisation, as one replica does it.
+// rl/algo/ppo/ppo.h: one update of proximal policy optimisation, as one replica does it.
 //
 // Every replica has such an object for its shards, on its own thread; all of them do the same steps, and whatever is a
 // statistic of the batch (advantage moments, KL, losses) is summed over all shards of the run along the fixed tree.
 //
-// Threads: single-thread, the replica's. Blocking: waits for the other replicas in every minibatch.
+// The algorithm is that of Schulman et al., "Proximal Policy Optimization Algorithms" (2017): the clipped surrogate
+// with a clipped value loss and an entropy bonus (ppo_loss.h), learned from in several passes over one rollout.
+//
+// Threads: single-thread, the replica's; phase() from any. Blocking: update() waits for the other replicas in every
+// minibatch, for `patience` at most. Errors: DeadlineExceeded when that is over, and what the loss and the strategy
+// throw.
 #pragma once
 #include <array>
 #include <atomic>
@@ -32,14 +37,15 @@ class Ppo {
 
   /// Learns from one fragment a shard of this replica. `progress`: share of the run that is done, for schedules.
   LearnReport update(std::span<Fragment* const> fragments, double progress, Clock::duration patience);
-  /// Of the last update(), a shard of the replica each.
+  /// What was learned in the last update(): one entry for each shard of the replica.
   [[nodiscard]] std::span<const PpoSums> sums() const { return sums_; }
 
   /// The weight of the divergence in the next update. Changes with each where it is adapted, so checkpoints keep it.
   [[nodiscard]] double kl_coef() const { return now_.kl_coef; }
   void set_kl_coef(double kl_coef) { now_.kl_coef = kl_coef; }
 
-  /// What this replica is at, for TrainingRun::phase(): the caller says when it samples. Any thread may look.
+  /// Says what this replica does now, for TrainingRun::phase(). update() says it of learning, the caller of sampling.
+  /// Any thread may look.
   void at(Phase phase) { phase_.store(phase, std::memory_order_relaxed); }
   [[nodiscard]] Phase phase() const { return phase_.load(std::memory_order_relaxed); }
 
@@ -63,7 +69,7 @@ class Ppo {
   const learner::Member member_;
   ActorCritic& policy_;
   const PpoOptions options_;
-  PpoOptions now_;  // with what the update at hand has of scheduled and adapted weights
+  PpoOptions now_;  // options_ with the scheduled and adapted weights of the present update
   const GradientChoice gradients_;
   std::unique_ptr<FusedPpo<float>> fused_;           // of GradientWay::kFused, or null
   std::unique_ptr<learner::ReplayedLoss> replayed_;  // likewise

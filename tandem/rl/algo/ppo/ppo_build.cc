@@ -104,6 +104,8 @@ void PpoRun::build_policies() {
   if (!is_several()) require_sequences_for(policy(), setup_.ppo.sequences.has_value());
 }
 
+// The random streams of a group are derived from the run's seed and the group's number, never from a replica's: so the
+// group samples the same wherever it runs.
 std::unique_ptr<GroupWorker> PpoRun::make_worker(int shard, int local) {
   ActorCritic& policy = *seats_.front().modules[static_cast<std::size_t>(local)];
   const int envs = setup_.ppo.num_envs / setup_.shards;
@@ -150,6 +152,7 @@ std::vector<std::optional<int>> PpoRun::find_working(const std::vector<sync::Pla
   return working_groups(replicas, present, rests ? setup_.ranks.size_of_run() : present);
 }
 
+// A board is opened only where a rule needs one: all ranks ask for it, or none does.
 void PpoRun::build_rollouts(const std::vector<sync::Placement>& placements) {
   const StragglerSetup& stragglers = setup_.stragglers;
   const std::vector<std::optional<int>> units = find_working(placements);
@@ -175,6 +178,7 @@ void PpoRun::build_rollouts(const std::vector<sync::Placement>& placements) {
   }
 }
 
+// The team begins with the parameters that the modules have, which are the same on all replicas.
 void PpoRun::build_learner(std::size_t index, const std::vector<sync::Placement>& placements) {
   Seat& seat = seats_[index];
   const std::uint64_t seed = is_several() ? seed_of_policy(setup_.seed, index) : setup_.seed;

@@ -1,4 +1,7 @@
-// rl/algo/ppo_columns.h: a fragment as the learner's columns, and back as the tensors of one minibatch.
+// rl/algo/ppo/ppo_columns.h: a fragment as the learner's columns, and back as the tensors of one minibatch.
+//
+// Threads: any. Ownership: rows and batches hold views, which keep the fragment's memory alive but show what is later
+// written to it.
 #pragma once
 #include "tandem/learner/loaded_batch.h"
 #include "tandem/rl/policy/observation.h"
@@ -8,13 +11,14 @@ namespace tandem::rl {
 
 /// The rows of a fragment, T * N, time-major: views, nothing is copied.
 [[nodiscard]] learner::Batch ppo_columns(const Fragment& fragment);
-/// The same into one that is used again.
+/// ppo_columns() into a batch that is used again, so that nothing is allocated.
 void take_columns(const Fragment& fragment, learner::Batch& batch);
 
-/// Of sequences; see ppo_sequences.h.
+/// Names of the columns that only sequences have; see ppo_sequences.h.
 inline constexpr const char *kDoneColumn = "done", *kLearnedColumn = "learned";
 
-/// The columns of a minibatch, or of a whole shard, by their meaning.
+/// The columns of a minibatch, or of a whole shard, by their meaning. All have as many rows; with sequences these lie
+/// one sequence behind the other, padding included.
 struct PpoRows {
   Observation observation;
   at::Tensor action_mask;  // undefined without masks
@@ -22,8 +26,9 @@ struct PpoRows {
   at::Tensor done, learned;  // of sequences; else undefined
   at::Tensor state;          // [sequences, state size]; likewise
 };
+/// Finds the columns by their order and names. Throws InvariantError when there are too few.
 [[nodiscard]] PpoRows ppo_rows(const learner::Columns& columns, const learner::Columns& states);
-/// The same into one that is used again.
+/// ppo_rows() into an object that is used again.
 void take_rows(const learner::Columns& columns, const learner::Columns& states, PpoRows& rows);
 
 }  // namespace tandem::rl

@@ -22,7 +22,7 @@ at::Tensor value_loss(const at::Tensor& value, const PpoRows& rows, const PpoOpt
   return at::max(loss, (near - rows.value_target).square()).mean();
 }
 
-// What may change from step to step: numbers, or scalars on the policy's device.
+// The numbers that may change from step to step: doubles, or scalars on the policy's device.
 template <typename Number>
 struct Changing {
   Number advantage_mean, advantage_scale;

@@ -34,12 +34,12 @@ struct PpoSums {
   void add(const PpoSums& other);
 };
 
-/// The loss of one shard's rows, whose columns are those of ppo_columns(). Adds the shard's sums to `sums`.
+/// Returns the loss of one shard's rows, whose columns are those of ppo_columns(). Adds the shard's sums to `sums`.
 [[nodiscard]] learner::ShardLoss ppo_loss(ActorCritic& policy, const learner::ShardBatch& batch,
                                           const PpoOptions& options, const PpoMinibatch& minibatch, PpoSums& sums);
 
-/// The same for a learner::ReplayedLoss: with `constants` in place of what changes from step to step, the means in
-/// place of sums, and nothing read on the host. Whether there is a penalty for KL, `options` say. Policies whose
+/// Returns the loss for a learner::ReplayedLoss: with `constants` in place of what changes from step to step, the means
+/// in place of sums, and nothing read on the host. Whether there is a penalty for KL, `options` say. Policies whose
 /// entropy is an estimate draw random numbers, and are not for this.
 [[nodiscard]] learner::DeviceLoss ppo_loss_on_device(ActorCritic& policy, const learner::ShardBatch& batch,
                                                      const PpoOptions& options, const at::Tensor& constants);

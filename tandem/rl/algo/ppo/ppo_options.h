@@ -15,7 +15,8 @@
 
 namespace tandem::rl {
 
-/// Over which rows advantages are brought to mean 0 and deviation 1; always over all shards of the run.
+/// Over which rows advantages are brought to mean 0 and deviation 1: none, those of each minibatch, or the whole
+/// rollout. The moments are always those of all shards of the run, so that they do not depend on how shards are spread.
 enum class AdvantageNormalization { kNone, kMinibatch, kBatch };
 
 /// Where a rollout ends, in RLlib's words. kTruncateEpisodes: after rollout_steps, and episodes go on in the next one.
@@ -28,21 +29,22 @@ enum class Fragments {
   kUneven,  // some may end earlier than others; a minibatch has a part of each, and rows count alike
 };
 
-/// Counts are totals of the run, so that they mean the same on any topology.
+/// Counts are totals of the run, so that they mean the same on any topology: num_envs environments are divided among
+/// the shards, and the rows of a minibatch as well.
 struct PpoOptions {
   int num_envs = 8;
   int rollout_steps = 128;  // of each environment, between updates
   BatchMode batch_mode = BatchMode::kTruncateEpisodes;
   int epochs = 4;  // passes over the rollout
-  // One of the two:
+  // Exactly one of the next two has a value.
   std::optional<std::int64_t> minibatches = 4;  // of a pass
   std::optional<std::int64_t> minibatch_size;   // rows over all shards
 
   double learning_rate = 3e-4;
   Schedule learning_rate_schedule = Schedule::kConstant;
-  double adam_eps = 1e-5;
-  double gamma = 0.99;
-  double gae_lambda = 0.95;
+  double adam_eps = 1e-5;    // added to the root of Adam's second moment
+  double gamma = 0.99;       // discount of a step, or of a decision of several agents
+  double gae_lambda = 0.95;  // of gae.h: 0 trusts the value function, 1 the sampled returns
   TimeLimit time_limit = TimeLimit::kBootstrap;
   double clip_range = 0.2;  // of the probability ratio
   Schedule clip_range_schedule = Schedule::kConstant;
@@ -60,10 +62,11 @@ struct PpoOptions {
   Fragments fragments = Fragments::kEven;
   std::optional<SequenceOptions> sequences;  // of policies that remember; none: of others
 
+  /// Whether rollouts end with episodes, so that fragments differ in their rows.
   [[nodiscard]] bool completes_episodes() const { return batch_mode == BatchMode::kCompleteEpisodes; }
-  /// Of an update; at least, where it completes episodes.
+  /// Environment steps of an update; where it completes episodes, the fewest.
   [[nodiscard]] std::int64_t batch_rows() const { return std::int64_t{num_envs} * rollout_steps; }
-  /// Sequences of a rollout, where it is cut into some.
+  /// Sequences of a rollout over all shards. `sequences` must have a value.
   [[nodiscard]] std::int64_t batch_sequences() const {
     return std::int64_t{num_envs} * SequenceCut(rollout_steps, *sequences).count();
   }
@@ -78,8 +81,8 @@ struct PpoOptions {
   }
 };
 
-/// What is wrong with the options for a run of `shards` shards, a sentence each: the key, its value and what would
-/// work. Empty when nothing is.
+/// Returns what is wrong with the options for a run of `shards` shards, a sentence each: the key, its value and what
+/// would work. Empty when nothing is.
 [[nodiscard]] std::vector<std::string> faults_of(const PpoOptions& options, int shards);
 
 /// kl_coef of the next update, after one whose divergence was `kl`: half as much again when that was more than twice
@@ -90,6 +93,7 @@ struct PpoOptions {
 
 namespace ppo_detail {
 
+// A minibatch has whole sequences, as many of each shard.
 inline std::vector<CountFault> sequence_faults(const PpoOptions& options, std::int64_t shards) {
   if (options.minibatch_size && options.batch_rows() % *options.minibatch_size != 0) {
     return {{"minibatch_size", concat(*options.minibatch_size),
@@ -106,6 +110,7 @@ inline std::vector<CountFault> sequence_faults(const PpoOptions& options, std::i
                   nearest_divisors(of_shard, minibatches), " minibatches would")}};
 }
 
+// A minibatch has as many rows of each shard.
 inline std::vector<CountFault> minibatch_faults(const PpoOptions& options, std::int64_t shards) {
   if (options.sequences) return sequence_faults(options, shards);
   const std::int64_t rows_of_shard = options.batch_rows() / shards;
@@ -141,9 +146,9 @@ inline std::vector<CountFault> minibatch_faults(const PpoOptions& options, std::
                   fewer.empty() ? "" : ", or shards: ", fewer)}};
 }
 
-/// Of recorded rollouts, the steps of each env group by update: what is wrong with the first update that leaves a
-/// minibatch without rows; empty when none does. Counts as count_faults() wants them. (Rules that end rollouts early
-/// leave none: who finishes first has made all its steps.)
+/// Returns what is wrong with the first update of a record that leaves a minibatch without rows; empty when none does.
+/// `recorded`: the steps of each env group, by update. Counts as count_faults() wants them. (Rules that end rollouts
+/// early leave none: who finishes first has made all its steps.)
 [[nodiscard]] inline std::string record_fault(const PpoOptions& options, std::int64_t shards,
                                               const std::vector<std::vector<int>>& recorded) {
   const std::int64_t envs = options.num_envs / shards, minibatches = options.pass_minibatches();

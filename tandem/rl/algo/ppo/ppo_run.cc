@@ -15,7 +15,7 @@
 namespace tandem::rl {
 namespace {
 
-// The times of an update that are those of the slowest replica of all ranks.
+// The times of a report that the slowest replica of all ranks sets.
 constexpr std::array kTimes{&LearnReport::load_seconds, &LearnReport::learn_seconds, &LearnReport::sync_seconds};
 
 std::size_t local_of(learner::Member& member) { return static_cast<std::size_t>(member.replica.placement().local); }
@@ -36,7 +36,7 @@ std::optional<RankReport::Learning> means_of(const PpoSums& sums) {
 
 struct PpoRun::RankNumbers {
   double sample_seconds = 0;  // of the slowest replica
-  // Of the replica that waited least for others' rollouts: what is longer is that wait.
+  // The time of the replica that waited least for the rollouts of others; what others took longer was waiting.
   double learning_seconds = std::numeric_limits<double>::infinity();
   double learn_seconds = 0;                                       // of the slowest replica, without waits
   double wait_seconds = std::numeric_limits<double>::infinity();  // of the replica that waited least
@@ -47,6 +47,7 @@ learner::ReplicaTeam& PpoRun::any_team() const {
   return *std::ranges::find_if(seats_, [](const Seat& seat) { return seat.team != nullptr; })->team;
 }
 
+// Groups that rest and rollouts that end early come first: what they do depends on this run alone, and is recorded.
 std::string PpoRun::why_numbers_differ() const {
   std::string why;
   if (resting_ > 0) why = concat(resting_, " of ", setup_.shards, " env groups make no steps while ranks are missing");
@@ -129,6 +130,7 @@ void PpoRun::learn(Seat& seat, std::size_t local) {
   seat.learned[local].all_seconds = seconds_since(start);
 }
 
+// Writes how far each group of this rank came, then the results of each.
 void PpoRun::append_results() {
   mine_.push_back(static_cast<double>(workers_.size()));
   for (const auto& rollout : rollouts_) {
@@ -137,7 +139,7 @@ void PpoRun::append_results() {
   for (const auto& worker : workers_) worker->append_results(mine_);
 }
 
-// Of one rank, whose turn is that of its groups. Returns its environment steps.
+// Reads the results of one rank, whose groups come in their order, and returns its environment steps.
 std::int64_t PpoRun::take_results(std::span<const double> numbers) {
   std::int64_t env_steps = 0;
   const auto groups = static_cast<int>(learner::take_struct<double>(numbers));
@@ -163,7 +165,8 @@ void PpoRun::gather_results() {
   for (std::size_t s = 0; s < seats_.size(); ++s) seats_[s].episodes.add(results_.policies[s].episodes);
 }
 
-// Of each minibatch some shard must have a row.
+// A minibatch without a row in any shard would have no mean. `most_decisions` is enough to look at, since a shard with
+// as many rows as there are minibatches has a row for each.
 void PpoRun::require_decisions() const {
   const std::int64_t minibatches = setup_.ppo.pass_minibatches();
   for (std::size_t s = 0; s < seats_.size(); ++s) {
@@ -198,7 +201,8 @@ void PpoRun::append_numbers() {
   }
 }
 
-// Of one rank; the times of its seats become those of seat.learned.front() where they are longer.
+// Reads the numbers of one rank, and keeps its times in seat.learned.front() where they are longer: the slowest replica
+// sets the times of an update.
 PpoRun::RankNumbers PpoRun::take_numbers(std::span<const double>& numbers) {
   const auto its = learner::take_struct<RankNumbers>(numbers);
   for (Seat& seat : seats_) {
@@ -210,7 +214,8 @@ PpoRun::RankNumbers PpoRun::take_numbers(std::span<const double>& numbers) {
   return its;
 }
 
-// What belongs to the whole run, after all replicas are done: in the order of the groups, on one thread of every rank.
+// After all replicas are done, one thread of every rank merges what the groups of all ranks did. The order of the
+// groups is that of the run, so that sums have the same bits on any topology.
 RunReport PpoRun::finish_update() {
   mine_.clear();
   append_numbers();
@@ -251,6 +256,8 @@ RunReport PpoRun::finish_update() {
   return report;
 }
 
+// The time that was saved is that of the slowest group, had it gone on at its speed to the last step, beyond what the
+// rollout took.
 void PpoRun::account_rollouts(RunReport& report) {
   const int envs = setup_.ppo.num_envs / setup_.shards;
   RolloutReport rollouts;

@@ -1,4 +1,4 @@
-// rl/algo/ppo_run.h: a whole PPO run: replicas, environments, normalisers and counters, one update at a time.
+// rl/algo/ppo/ppo_run.h: a whole PPO run: replicas, environments, normalisers and counters, one update at a time.
 //
 //     PpoRun run(setup);
 //     while (run.env_steps() < setup.total_steps) print(run.update().episode_return_mean);
@@ -47,6 +47,7 @@
 
 namespace tandem::rl {
 
+/// Everything that a run is made of. The factories are called on the thread that builds the run, one after the other.
 struct PpoSetup {
   std::uint64_t seed = 0;
   std::int64_t total_steps = 100'000;  // environment steps over all environments; what schedules run over
@@ -86,26 +87,26 @@ class PpoRun final : public TrainingRun {
 
   [[nodiscard]] std::int64_t updates() const override { return updates_; }
   [[nodiscard]] std::int64_t env_steps() const override { return env_steps_; }
-  /// Of the environments: returns are summed over their agents.
+  /// The last episodes of the environments; their returns are summed over the agents.
   [[nodiscard]] const EpisodeWindow& episodes() const override { return episodes_; }
   [[nodiscard]] const PpoSetup& setup() const { return setup_; }
-  /// Of all ranks.
+  /// Counts the replicas of all ranks.
   [[nodiscard]] int replicas() const override { return replicas_; }
   [[nodiscard]] int shards() const override { return setup_.shards; }
   [[nodiscard]] const learner::Ranks& ranks() const override { return setup_.ranks; }
   [[nodiscard]] Phase phase() const override;
   [[nodiscard]] std::string why_numbers_differ() const override;
   [[nodiscard]] std::string gradients_by() const override;
-  /// Of the environment as a whole; with several agents see whole_spec().
+  /// Describes the environment as a whole; with several agents see whole_spec().
   [[nodiscard]] const Spec& spec() const override { return spec_; }
   [[nodiscard]] const Normalizers& normalizers() const { return normalizers_; }
   /// This rank's first replica's, between updates. `seat`: its place in the policy map.
   [[nodiscard]] ActorCritic& policy(std::size_t seat = 0) { return *seats_[seat].modules.front(); }
 
-  /// Of several policies, trained or not: under NAME/PARAMETER.
+  /// Hashes the parameters' bytes in order; those of several policies, trained or not, under NAME/PARAMETER.
   [[nodiscard]] std::string params_sha256() override;
   [[nodiscard]] std::string state_sha256() override;
-  /// Summed over the seats.
+  /// Adds up the work of all seats, by replica. Collective.
   [[nodiscard]] std::vector<learner::ReplicaTeam::Work> work() const override;
 
   /// Parts that load on any topology: one for every shard and every env group, "run", and with one agent "state" (the
@@ -127,6 +128,7 @@ class PpoRun final : public TrainingRun {
   };
   struct RankNumbers;  // what a rank tells of an update, besides the results of its groups
 
+  // Construction, in ppo_build.cc, in this order.
   void build_policies();
   void build_learner(std::size_t seat, const std::vector<sync::Placement>& placements);
   void build_rollouts(const std::vector<sync::Placement>& placements);
@@ -134,9 +136,11 @@ class PpoRun final : public TrainingRun {
   [[nodiscard]] std::unique_ptr<GroupWorker> make_worker(int shard, int local);
   [[nodiscard]] std::unique_ptr<GroupWorker> make_worker_of_agents(int shard, int local);
   [[nodiscard]] bool is_several() const { return setup_.agents.has_value(); }
-  /// Of a seat that learns, whichever.
+  // The team of any seat that learns: all of them have the same replicas on threads of their own.
   [[nodiscard]] learner::ReplicaTeam& any_team() const;
 
+  // The steps of an update, in their order. collect() and learn() run on the thread of replica `local`, the others on
+  // the caller's.
   void collect(std::size_t local);
   void learn(Seat& seat, std::size_t local);
   void append_results();
@@ -149,6 +153,7 @@ class PpoRun final : public TrainingRun {
   void account_rollouts(RunReport& report);
   [[nodiscard]] PolicyReport report_of(std::size_t seat) const;
 
+  // Checkpoints, in ppo_state.cc.
   [[nodiscard]] std::vector<std::string> part_names() const;
   [[nodiscard]] model::NamedTensors state_of(Seat& seat) const;
   [[nodiscard]] model::NamedTensors run_part() const;

@@ -73,6 +73,8 @@ learner::Batch ppo_sequences(const Fragment& fragment, const SequenceOptions& op
   return batch;
 }
 
+// The policy runs over all rows, a step of all sequences at a time, since states pass from step to step. Only then are
+// padding and burn-in left out.
 PolicyOutput forward_learned(RecurrentActorCritic& policy, PpoRows& rows, const SequenceOptions& options) {
   const std::int64_t sequences = rows.state.size(0), all = rows.log_prob.size(0), steps = all / sequences;
   SequenceInput input{.observation = {}, .state = rows.state, .start = {}};

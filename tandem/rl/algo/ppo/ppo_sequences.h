@@ -1,5 +1,5 @@
-// rl/algo/ppo_sequences.h: a fragment as sequences for a policy that remembers, and back as the rows that are learned
-// from.
+// rl/algo/ppo/ppo_sequences.h: a fragment as sequences for a policy that remembers, and back as the rows that are
+// learned from.
 //
 // Threads: any. Ownership: nothing is kept.
 #pragma once

@@ -78,6 +78,7 @@ model::NamedTensors PpoRun::run_part() const {
   return part;
 }
 
+// The leader writes what all ranks have in common; each rank adds the parts of its own shards and groups.
 learner::StateParts PpoRun::save() {
   learner::StateParts parts;
   for (Seat& seat : seats_) {
@@ -115,6 +116,7 @@ std::int64_t PpoRun::load_run_part(const learner::StateParts& parts) {
   return counters[2];
 }
 
+// With one agent the passes and the adapted weight of the divergence lie in "run", else in the seat's own part.
 void PpoRun::load_seat(Seat& seat, std::int64_t passes, const learner::StateParts& parts) {
   const model::NamedTensors& state = learner::part_of(parts, part_of_seat(seat.name));
   if (seat.team) {

@@ -7,6 +7,8 @@
 
 namespace tandem::rl {
 
+// Groups are taken from the replica that has most of them left until only the share of the present ranks works; then
+// the first ones of each replica get places, counted through.
 std::vector<std::optional<int>> working_groups(std::span<const Range> replicas, int present, int all) {
   TANDEM_CHECK(!replicas.empty() && 0 < present && present <= all, present, " of ", all, " ranks");
   const auto groups = static_cast<std::size_t>(replicas.back().end);

@@ -1,10 +1,12 @@
-// rl/algo/working_groups.h: which env groups of a run make steps while some of its ranks are missing and the others do
-// no more than their own share.
+// rl/algo/ppo/working_groups.h: which env groups of a run make steps while some of its ranks are missing and the others
+// do no more than their own share.
 //
 // Shards, and with them env groups, belong to places in the summation tree, not to ranks: those that are left hold all
 // of them. So that none samples more than before, as many groups rest as the missing ranks' share: their environments
 // stay where they are, and their shards bring no rows. Which ones rest follows from who holds how many, so that those
 // that are left have equally much to do, to one group; it need not be the groups of those that are missing.
+//
+// All ranks compute the same answer from the same counts, so that nobody has to be told.
 //
 // Threads: any.
 #pragma once
@@ -16,7 +18,7 @@
 
 namespace tandem::rl {
 
-/// What becomes of env groups while ranks are missing.
+/// Whether env groups make steps while ranks are missing.
 enum class WhileMissing {
   kAllWork,    // those that are left step all of them
   kShareRests  // those of the missing ranks' share make no steps
