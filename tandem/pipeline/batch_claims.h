@@ -1,10 +1,13 @@
-// pipeline/batch_claims.h: which batches are made: a producer claims each before it begins, up to a limit that can be
-// lowered on the way.
+// pipeline/batch_claims.h: how many batches a pipeline makes. A producer claims each batch before it begins it, up to a
+// limit that can be lowered on the way.
 //
-// Several pipelines that have to make equally many, one a rank, hold() theirs, exchange what was claimed, and release()
-// with the most of any.
+// The pipelines of several ranks must make equally many batches. To end together, each rank calls hold(), the ranks
+// exchange how much they have claimed, and each calls release() with the largest of these numbers.
 //
-// Threads: all. Blocking: claim(), between hold() and release() only; whoever holds must release, also when it fails.
+// Samples, not batches, are counted: a batch that begins below the limit is made whole.
+//
+// Threads: all. Blocking: claim() waits between hold() and release(), and nowhere else. Whoever holds must release,
+// also when it fails, or the producers wait for ever.
 #pragma once
 #include <cstdint>
 
@@ -14,11 +17,12 @@ namespace tandem::pipeline {
 
 class BatchClaims {
  public:
-  /// `samples`: of a batch. `made`: claimed before. Batches are claimed as long as fewer than `limit` samples are.
+  /// `samples`: of a batch. `made`: samples that were claimed before. Batches can be claimed while fewer than `limit`
+  /// samples are.
   BatchClaims(std::int64_t samples, std::int64_t made, std::int64_t limit)
       : samples_(samples), claimed_(made), limit_(limit) {}
 
-  /// Whether one more batch is to be made.
+  /// Returns whether one more batch is to be made.
   [[nodiscard]] bool claim() {
     MutexLock lock(mutex_);
     changed_.wait(mutex_, Deadline::infinite(), [this]() TANDEM_REQUIRES(mutex_) { return !is_held_; });
@@ -27,12 +31,13 @@ class BatchClaims {
     return true;
   }
 
-  /// No more is claimed until release(). Returns the samples that are.
+  /// Lets claim() wait until release(). Returns the samples that are claimed so far.
   [[nodiscard]] std::int64_t hold() {
     MutexLock lock(mutex_);
     is_held_ = true;
     return claimed_;
   }
+  /// Sets the limit and lets claim() go on.
   void release(std::int64_t limit) {
     {
       MutexLock lock(mutex_);
@@ -42,6 +47,7 @@ class BatchClaims {
     changed_.notify_all();
   }
 
+  /// Producers that wait in claim(), for tests.
   [[nodiscard]] std::size_t waiters() const { return changed_.waiters(); }
 
  private:

@@ -1,5 +1,5 @@
-// pipeline/batch_queue.h: batches on their way from the rollout workers, first in, first out, with what is known of
-// where they come from.
+// pipeline/batch_queue.h: batches on their way from the rollout workers to the loaders, first in, first out. Each has
+// a tag that says where it comes from.
 //
 // Threads: all; each producer pushes on its own. Destroy it only after all have been joined.
 // Blocking: a full queue holds its producers back, an empty one its consumers, until the limits end the wait. The last
@@ -17,9 +17,9 @@
 
 namespace tandem::pipeline {
 
-/// What a batch is, apart from its data.
+/// Describes a batch apart from its data.
 struct BatchTag {
-  int producer = 0;
+  int producer = 0;          // the rollout worker's number
   std::int64_t version = 0;  // of the policy that made it
   std::int64_t samples = 0;  // environment steps
   std::int64_t number = 0;   // in the order in which batches began, where that is bounded (start_window.h)
@@ -38,7 +38,7 @@ class BatchQueue {
     TANDEM_CHECK(producers > 0);
   }
 
-  /// Waits for room. False when stopped or too late; `batch` is then untouched.
+  /// Waits for room. Returns false when stopped or too late; `batch` is then untouched.
   [[nodiscard]] bool push(Tagged<T>&& batch, const Limits& limits) {
     const int producer = batch.tag.producer;
     if (!queue_.push(std::move(batch), limits.stop, limits.deadline)) return false;
@@ -47,10 +47,10 @@ class BatchQueue {
     last_ = {producer, Clock::now()};
     return true;
   }
-  /// Waits for a batch. Empty when drained, stopped or too late.
+  /// Waits for a batch. Returns nothing when drained, stopped or too late.
   [[nodiscard]] std::optional<Tagged<T>> pop(const Limits& limits) { return queue_.pop(limits.stop, limits.deadline); }
 
-  /// One producer has nothing more to push.
+  /// One producer has nothing more to push. The last one to say so closes the queue.
   void producer_ended() {
     {
       MutexLock lock(mutex_);
@@ -65,7 +65,8 @@ class BatchQueue {
   [[nodiscard]] std::size_t blocked_producers() const { return queue_.blocked_producers(); }
   [[nodiscard]] std::size_t blocked_consumers() const { return queue_.blocked_consumers(); }
 
-  /// For whoever waits in vain: "0 of 16 batches queued; 12 came so far, the last from rollout worker 2 31 s ago".
+  /// Text for an error of a consumer that waits in vain: "0 of 16 batches queued; 12 came so far, the last from rollout
+  /// worker 2 31 s ago".
   [[nodiscard]] std::string history() const {
     const std::string now = concat(queue_.size(), " of ", queue_.capacity(), " batches queued; ");
     MutexLock lock(mutex_);

@@ -11,6 +11,8 @@ InlineStages::InlineStages(std::vector<Stage> stages, const Turns& turns)
   TANDEM_CHECK(turns.first < turns.count || turns.first == 0, "stage ", turns.first, " takes no turns");
 }
 
+// The first stages (turns_.count of them) begin with the one whose turn it is; all others follow in their order. The
+// stage that was held up first begins the next round.
 Progress InlineStages::round() {
   bool all_ended = true, made = false;
   std::optional<std::size_t> held_up;
@@ -26,7 +28,7 @@ Progress InlineStages::round() {
   return made ? Progress::kMade : Progress::kNone;
 }
 
-// A stage that ends now has made progress: its end may let others go on.
+// Makes one step of a stage, without a wait. A stage that ends in it has made progress: its end may let others go on.
 Progress InlineStages::step(std::size_t index) {
   if (ended_[index] != 0) return Progress::kNone;
   const Stage& stage = stages_[index];

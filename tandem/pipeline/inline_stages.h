@@ -1,6 +1,7 @@
 // pipeline/inline_stages.h: runs the stages of a pipeline on the caller's thread, in turn and always in the same order.
 //
-// For debugging and as the oracle of tests: the same stages as under StageThreads, with the same results every time.
+// It serves debugging, and tests as their oracle: the same stages as under StageThreads, with the same results every
+// time.
 //
 // Threads: single-thread.
 #pragma once
@@ -25,9 +26,9 @@ class InlineStages {
  public:
   explicit InlineStages(std::vector<Stage> stages, const Turns& turns = {});
 
-  /// Lets every stage that has not ended make one step, in their order, none waiting for anything. kNone: none of them
-  /// could, so none will until the caller changes something; kEnded: all have ended. Throws what a stage throws, with
-  /// the stage's name.
+  /// Lets every stage that has not ended make one step, in their order; no stage waits for anything. Returns kNone when
+  /// no stage could go on, so none will until the caller changes something, and kEnded when all have ended. Throws what
+  /// a stage throws, with the stage's name.
   Progress round();
 
  private:

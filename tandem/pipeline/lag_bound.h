@@ -6,7 +6,7 @@
 
 namespace tandem::pipeline {
 
-/// What is done for a bound on policy lag.
+/// How a bound on policy lag is kept.
 enum class BeyondLag {
   kWait,  // rollout workers begin a batch only when it cannot become too old
   kDrop,  // batches that are too old are not learned from

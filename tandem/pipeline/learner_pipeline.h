@@ -3,20 +3,24 @@
 //
 //   rollout workers --BatchQueue--> loaders --LoadedBuffers--> learner --results--> the owner
 //
-// After RLlib's LearnerThread and MultiGPULearnerThread; what differs from them is in docs/learner-threads.md. The data
-// flow is all in this file. What a batch, a buffer and a result are, and how one becomes the other, is the user's.
+// After RLlib's LearnerThread and MultiGPULearnerThread; docs/learner-threads.md says what differs. The whole data flow
+// is in this file. The user defines what a batch, a buffer and a result are, and how one becomes the other.
 //
 // Threads: the constructor, next(), drain() and the destructor belong to the owner. produce() of each worker, load() of
-// each loader and learn() run on a thread of their own each, or, with Execution::kInline, all on the owner's, within
-// next() and drain(), always in the same order: workers make and queue their batches in turn, one after the other.
-// Blocking: each stage waits for the one before it when it has nothing, and for the one after it when that is full; the
-// learner waits until the owner takes its results, and with permits until it has one; with a bound on policy lag that
-// is waited for, a worker waits until what it makes cannot become older. A learner that gets no batch for `starvation`
-// fails with DeadlineExceeded that says who produced last; so do next() and drain() when one call of produce(), load()
-// or learn() lasts longer than `stall`, and name its stage. Errors: the first failure of any stage stops all; next()
-// and drain() throw it with the stage's name. They throw HungThread instead, which tells the failure, when a thread has
-// not come back `grace` later. The destructor aborts: what is on its way is dropped, and all threads are joined,
-// however long a hung one takes. Inline, a call that does not return keeps its owner.
+// each loader and learn() run on a thread of their own each. With Execution::kInline all run on the owner's thread,
+// within next() and drain() and always in the same order: workers make and queue their batches in turn.
+//
+// Blocking: a stage waits for the stage before it when it has nothing to do, and for the stage after it when that is
+// full. Besides:
+// - the learner waits until the owner takes its results, and, with permits, until it has a permit;
+// - with a bound on policy lag and BeyondLag::kWait, a worker waits until its next batch cannot become too old;
+// - a learner that gets no batch for `starvation` fails with DeadlineExceeded, which says who produced last;
+// - next() and drain() fail with DeadlineExceeded when one call of produce(), load() or learn() lasts longer than
+//   `stall`, and name its stage. Inline nobody watches: a call that does not return keeps its owner.
+//
+// Errors: the first failure of any stage stops all; next() and drain() throw it with the stage's name. When a thread
+// has not come back `grace` later, they throw HungThread instead, which tells the failure. The destructor aborts: it
+// drops what is on its way and joins all threads, however long a hung one takes.
 #pragma once
 #include <algorithm>
 #include <atomic>
@@ -61,7 +65,7 @@ struct PipelineOptions {
   BatchClaims* claims = nullptr;  // one for each batch; null: as many are made as produce() gives. Not owned
 };
 
-/// What the learner is about to learn from.
+/// Describes the batch that the learner is about to learn from.
 struct LearnStep {
   BatchTag tag;
   std::int64_t lag = 0;  // learner steps since the batch's policy
@@ -72,13 +76,14 @@ template <typename Batch, typename Buffer, typename Result>
 class LearnerPipeline {
  public:
   struct Work {
-    /// A worker's next batch; nothing when there will be no more.
+    /// Makes a worker's next batch, or nothing when there will be no more.
     std::function<std::optional<Tagged<Batch>>(int worker)> produce;
     /// Copies a batch into a buffer. Called by several loaders at once for different buffers.
     std::function<void(Batch&, Buffer&)> load;
-    /// One pass over a loaded batch. Learner steps made so far are the version of its parameters before it.
+    /// Makes one pass over a loaded batch: a learner step. The number of steps before it is the version of the
+    /// parameters.
     std::function<Result(Buffer&, const LearnStep&)> learn;
-    /// The result for a loaded batch that is too old and is not learned from; for BeyondLag::kDrop.
+    /// Gives the result for a loaded batch that is too old and is not learned from. Needed for BeyondLag::kDrop.
     std::function<Result(Buffer&, const LearnStep&)> drop = {};
   };
 
@@ -148,7 +153,7 @@ class LearnerPipeline {
     Clock::duration working{0}, waited{0};
   };
 
-  // Rollout workers, loaders, the learner; in this order they are numbered.
+  // The stages' numbers, for watch_, are in this order: rollout workers, loaders, the learner.
   static std::vector<std::string> names(const PipelineOptions& options) {
     std::vector<std::string> all;
     for (int i = 0; i < options.workers; ++i) all.push_back(concat("rollout ", i));
@@ -162,26 +167,20 @@ class LearnerPipeline {
     stages.back().limit += options.peers;
     return stages;
   }
-  [[nodiscard]] std::size_t stage_of_worker(int worker) const { return static_cast<std::size_t>(worker); }
-  [[nodiscard]] std::size_t stage_of_loader(int loader) const {
-    return static_cast<std::size_t>(options_.workers) + static_cast<std::size_t>(loader);
-  }
-  [[nodiscard]] std::size_t stage_of_learner() const { return stage_of_loader(options_.loaders); }
-
   std::vector<Stage> make_stages() {
     const std::vector<std::string> all = names(options_);
     std::vector<Stage> stages;
     for (int i = 0; i < options_.workers; ++i) {
-      stages.push_back({.name = all[stage_of_worker(i)],
+      stages.push_back({.name = all[stages.size()],
                         .step = [this, i](const Limits& limits) { return produce(i, limits); },
                         .ended = [this] { queue_.producer_ended(); }});
     }
     for (int i = 0; i < options_.loaders; ++i) {
-      stages.push_back({.name = all[stage_of_loader(i)],
+      stages.push_back({.name = all[stages.size()],
                         .step = [this, i](const Limits& limits) { return load(i, limits); },
                         .ended = [this] { loaded_.loader_ended(); }});
     }
-    stages.push_back({.name = all[stage_of_learner()],
+    stages.push_back({.name = all.back(),
                       .step = [this](const Limits& limits) { return learn(limits); },
                       .ended = [this] { results_.close(); }});
     return stages;
@@ -189,9 +188,11 @@ class LearnerPipeline {
 
   [[nodiscard]] bool drops() const { return options_.lag_bound && options_.lag_bound->then == BeyondLag::kDrop; }
 
-  // With width W, the batches learned from between the begin of one and its first pass are at most 2 (W - 1).
+  // The window's width for a bound on lag. With width W, at most 2 (W - 1) batches are learned from between the begin
+  // of a batch and its first pass (start_window.h), each in so many passes.
   static std::int64_t width(const LagBound& bound, int passes) { return bound.steps / (2 * std::int64_t{passes}) + 1; }
 
+  // A worker's step: makes a batch and queues it. A batch that could not be queued is kept for the next step.
   Progress produce(int index, const Limits& limits) {
     Worker& worker = workers_[static_cast<std::size_t>(index)];
     if (!worker.made) {
@@ -208,7 +209,8 @@ class LearnerPipeline {
     return queue_.push(std::move(made), limits);
   }
 
-  // With a window, once the batch may begin.
+  // Makes the worker's next batch. With a window, the batch begins when the window lets it. A batch that was begun in
+  // the window is over also when it is not made, or the window would never move on.
   Progress make(int index, const Limits& limits) {
     Worker& worker = workers_[static_cast<std::size_t>(index)];
     if (draining_.load(std::memory_order_relaxed)) {
@@ -222,7 +224,7 @@ class LearnerPipeline {
         !draining_.load(std::memory_order_relaxed) && (options_.claims == nullptr || options_.claims->claim());
     const Clock::time_point begun = Clock::now();
     if (is_due) {
-      const StallWatch::Call call = watch_.enter(stage_of_worker(index));
+      const StallWatch::Call call = watch_.enter(index);
       worker.made = work_.produce(index);
     }
     if (!worker.made) {
@@ -241,7 +243,7 @@ class LearnerPipeline {
   Progress load(int loader, const Limits& limits) {
     LoadTimes times;
     const auto watched = [this, loader](Batch& batch, Buffer& buffer) {
-      const StallWatch::Call call = watch_.enter(stage_of_loader(loader));
+      const StallWatch::Call call = watch_.enter(options_.workers + loader);
       work_.load(batch, buffer);
     };
     const Progress progress = loaded_.load_one(queue_, watched, limits, times);
@@ -249,6 +251,7 @@ class LearnerPipeline {
     return progress;
   }
 
+  // The learner's step: makes a pass and hands out its result. A result that could not be handed out is kept.
   Progress learn(const Limits& limits) {
     if (!learned_) {
       const Progress progress = learn_once(limits);
@@ -259,7 +262,8 @@ class LearnerPipeline {
     return Progress::kMade;
   }
 
-  // The pass, and with its last one the buffer, is over before the result is handed out, which may wait.
+  // Makes one pass. The pass, and after its last pass the buffer, is given back here, before learn() hands out the
+  // result, which may have to wait: loaders can go on meanwhile.
   Progress learn_once(const Limits& limits) {
     if (options_.permits != nullptr && !options_.permits->await(limits)) return Progress::kNone;
     const Clock::time_point begun = Clock::now();
@@ -275,7 +279,7 @@ class LearnerPipeline {
     const BatchTag& tag = pass->batch().tag();
     const LearnStep step{.tag = tag, .lag = version_ - tag.version, .first_pass = pass->first()};
     if (drops() && step.first_pass && step.lag > options_.lag_bound->steps) {
-      const StallWatch::Call call = watch_.enter(stage_of_learner());
+      const StallWatch::Call call = watch_.enter(options_.workers + options_.loaders);
       learned_.emplace(work_.drop(pass->batch().buffer(), step));
       pass->give_up();
       stats_.dropped(tag.samples);
@@ -302,7 +306,7 @@ class LearnerPipeline {
 
   Result learn_from(Buffer& buffer, const LearnStep& step) {
     const Span span("learn");
-    const StallWatch::Call call = watch_.enter(stage_of_learner());
+    const StallWatch::Call call = watch_.enter(options_.workers + options_.loaders);
     return work_.learn(buffer, step);
   }
 
@@ -313,7 +317,8 @@ class LearnerPipeline {
                ". A rollout worker or its environment may be stuck, or slower than learner_queue_timeout", " allows"));
   }
 
-  // Nothing when the pipeline has ended or failed, or is late.
+  // Waits for a result, and looks for stalled stages meanwhile. Returns nothing when the pipeline has ended or failed,
+  // or at the deadline.
   std::optional<Result> await_result(const Deadline& deadline) {
     for (;;) {
       if (const std::string stalled = watch_.stalled(); !stalled.empty()) fail_stalled(stalled);
@@ -333,6 +338,7 @@ class LearnerPipeline {
         Deadline::after(options_.grace));
   }
 
+  // Runs rounds of all stages until there is a result. Returns nothing when all have ended.
   std::optional<Result> next_inline() {
     for (;;) {
       if (std::optional<Result> result = results_.try_pop()) return result;

@@ -66,7 +66,7 @@ TEST_P(LearnerPipelineTest, TenPassesTrainTenTimesWhatIsSampled) {
   EXPECT_EQ(report.samples_sampled, 40 * kSamples);
   EXPECT_EQ(report.samples_trained, 10 * report.samples_sampled);
   EXPECT_EQ(report.batches, 40);
-  EXPECT_EQ(report.steps, 400);
+  EXPECT_EQ(report.learner_steps, 400);
 }
 
 TEST_P(LearnerPipelineTest, TheLagIsTheStepsSinceTheBatchesPolicy) {
@@ -158,7 +158,7 @@ TEST_P(LearnerPipelineTest, BatchesBeyondABoundOnLagAreDroppedAndCounted) {
   EXPECT_EQ(report.samples_dropped, 8 * kSamples);
   EXPECT_EQ(report.samples_sampled, 10 * kSamples);
   EXPECT_EQ(report.batches, 10);
-  EXPECT_EQ(report.steps, 6);
+  EXPECT_EQ(report.learner_steps, 6);
   EXPECT_EQ(pipeline.buffers().idle(), 1u);
 }
 

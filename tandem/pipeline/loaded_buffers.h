@@ -1,13 +1,14 @@
 // pipeline/loaded_buffers.h: the buffers that batches are copied into, beside the learner, before it needs them.
 //
-// A buffer is idle, being loaded, or ready, which lasts until whoever took it drops it. Loaders take an idle buffer
-// first and a batch then, so that no batch is hidden in a loader that has nowhere to put it; what they load becomes
-// ready in the order in which it was queued, however many loaders there are.
+// A buffer is idle, being loaded, or ready. It stays ready until the Loaded that holds it is destroyed. A loader takes
+// an idle buffer first and a batch afterwards, so no batch is hidden in a loader that has nowhere to put it. Batches
+// become ready in the order in which they were queued, however many loaders there are.
 //
-// Threads: load_one() by each loader, pop() and try_pop() by the learner, the rest by any. Ownership: buffers live as
-// long as this object, which outlives every Loaded.
-// Blocking: until the limits end the wait. Errors: what loading throws goes to the loader that called; its buffer is
-// idle again, and the other loaders get GroupAborted, since the order cannot be kept any more.
+// Threads: load_one() belongs to each loader, pop() and try_pop() to the learner; the rest may be called by any.
+// Ownership: buffers live as long as this object, which outlives every Loaded.
+// Blocking: load_one() and pop() wait until the limits end the wait. Errors: what loading throws goes to the loader
+// that called. Its buffer is idle again, and the other loaders get GroupAborted, since the order cannot be kept any
+// more.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -54,7 +55,8 @@ class LoadedBuffers {
     }
   }
 
-  /// A loader's step: one batch of `queue`, by load(data, buffer). kEnded when the queue is drained.
+  /// A loader's step: takes one batch of `queue` and copies it by load(data, buffer). `times` is written when the
+  /// progress is kMade. kEnded: the queue is drained.
   template <typename T, typename Load>
   Progress load_one(BatchQueue<T>& queue, const Load& load, const Limits& limits, LoadTimes& times) {
     std::optional<SlotPool::Lease> lease = idle_.acquire(limits.stop, limits.deadline);
@@ -85,9 +87,10 @@ class LoadedBuffers {
     ready_.close();
   }
 
-  /// The next loaded batch. Empty when drained, stopped or too late.
+  /// Returns the next loaded batch, or nothing when drained, stopped or too late.
   [[nodiscard]] std::optional<Loaded> pop(const Limits& limits) { return ready_.pop(limits.stop, limits.deadline); }
   [[nodiscard]] std::optional<Loaded> try_pop() { return ready_.try_pop(); }
+  /// Whether no batch will ever be ready again.
   [[nodiscard]] bool drained() const { return ready_.closed() && ready_.size() == 0; }
 
   [[nodiscard]] std::size_t size() const { return buffers_.size(); }
@@ -107,7 +110,7 @@ class LoadedBuffers {
     std::int64_t number;
   };
 
-  // One loader at a time, so that numbers are in the order of the queue.
+  // Takes a batch with its number. One loader at a time, so that numbers are in the order of the queue.
   template <typename T>
   std::optional<Turn<T>> take(BatchQueue<T>& queue, const Limits& limits) {
     const Span span("wait for batch");
@@ -119,7 +122,8 @@ class LoadedBuffers {
     return Turn<T>{std::move(*batch), taken_++};
   }
 
-  // After those that were taken before. There is room: ready batches lease buffers.
+  // Waits for the loaders whose batches were taken before, and makes this one ready. The push never waits: each ready
+  // batch leases a buffer, and there is room for all buffers.
   bool put(Loaded loaded, std::int64_t number, const std::stop_token& stop) {
     MutexLock lock(mutex_);
     turn_.wait(mutex_, stop, [&]() TANDEM_REQUIRES(mutex_) { return broken_ || put_ == number; });
@@ -131,6 +135,7 @@ class LoadedBuffers {
     return true;
   }
 
+  // A loader failed: the batches behind its own can never be ready in their order.
   void break_order() {
     MutexLock lock(mutex_);
     broken_ = true;

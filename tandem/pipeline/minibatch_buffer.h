@@ -31,8 +31,8 @@ class MinibatchBuffer {
   };
 
  public:
-  /// One pass over a batch. Its end empties the slot when it was the last: whatever the batch holds is given back then,
-  /// also when learning has failed.
+  /// One pass over a batch. The end of the last pass empties the slot: what the batch holds is given back then, also
+  /// when learning has failed.
   class Pass {
    public:
     Pass(Pass&& other) noexcept : slot_(std::exchange(other.slot_, nullptr)) {}
@@ -43,7 +43,7 @@ class MinibatchBuffer {
     [[nodiscard]] Batch& batch() const { return *slot_->batch; }
     [[nodiscard]] bool first() const { return slot_->left + 1 == slot_->passes; }
     [[nodiscard]] bool last() const { return slot_->left == 0; }
-    /// Makes it the last one.
+    /// Makes this the last pass.
     void give_up() { slot_->left = 0; }
 
    private:
@@ -57,9 +57,9 @@ class MinibatchBuffer {
     TANDEM_CHECK(options.slots > 0 && options.first_passes > 0 && options.first_passes <= options.passes);
   }
 
-  /// The next pass over the batch whose turn it is. End it before the next call. `source` gives batches: pop(limits)
-  /// and try_pop(), as BoundedQueue without its capacity. Empty when all slots are empty and `source` gave nothing
-  /// within the limits.
+  /// Returns the next pass, over the batch of the slot whose turn it is, or nothing when all slots are empty and
+  /// `source` gave no batch within the limits. The pass must end before the next call. `source` gives batches by
+  /// pop(limits) and try_pop(), as LoadedBuffers does.
   template <typename Source>
   [[nodiscard]] std::optional<Pass> next(Source& source, const Limits& limits) {
     for (std::size_t i = 0; i < slots_.size(); ++i) {

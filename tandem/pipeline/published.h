@@ -3,10 +3,12 @@
 //   published.publish(step, [&](Weights& memory) { copy(parameters, memory); });      // the learner
 //   const auto weights = published.read(); use(weights.value()); tag(weights.version());   // a rollout worker
 //
-// Threads: publish() by one thread at a time, read() and version() by any.
-// Ownership: the memory is made once, and more than there can be readings; a reading keeps its value as it is until it
-// is destroyed, which must be before this object is.
-// Errors: InvariantError when more readings are alive than were announced, or a version goes back.
+// Readers hold no lock while they read, and the writer never waits for them: it writes into a copy that nobody reads.
+//
+// Threads: publish() may be called by one thread at a time, read() and version() by any.
+// Ownership: the constructor makes all copies, more than there can be readings. A reading keeps its value as it is
+// until the reading is destroyed, which must be before this object is. Errors: InvariantError when more readings are
+// alive than were announced, or a version goes back.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -65,6 +67,7 @@ class Published {
     newest_ = free;
   }
 
+  /// Returns the newest value, which stays as it is while the reading lives.
   [[nodiscard]] Reading read() {
     MutexLock lock(mutex_);
     ++copies_[newest_].readings;

@@ -1,8 +1,10 @@
 // pipeline/stage.h: one part of a pipeline that runs by itself: a rollout worker, a loader, the learner.
 //
-// A stage is a step that is repeated until it has ended. What runs it decides how long a step may wait: StageThreads
-// gives every stage a thread and waits as long as it takes, InlineStages runs all on one thread and waits for nothing.
-// Both run the same steps.
+// A stage is a step that is repeated until it has ended. Whoever runs the stage decides how long a step may wait:
+// StageThreads gives every stage a thread and waits as long as it takes; InlineStages runs all on one thread and waits
+// for nothing. Both run the same steps.
+//
+// Threads: a stage's functions are called on its own thread, or inline on the owner's.
 #pragma once
 #include <functional>
 #include <string>

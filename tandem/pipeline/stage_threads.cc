@@ -13,6 +13,8 @@ StageThreads::StageThreads(std::vector<Stage> stages, const std::stop_token& par
   }
 }
 
+// A stage's thread. It counts as returned however it ends, by the destructor of Return; a failure goes on to the group,
+// which stops the other stages.
 void StageThreads::run(std::size_t index, const std::stop_token& stop) {
   struct Return {
     ~Return() {
@@ -53,11 +55,13 @@ void StageThreads::fail(const std::string& why, const Deadline& deadline) {
   throw DeadlineExceeded(why);
 }
 
+// Waits until all stages have returned. Returns false at the deadline.
 bool StageThreads::await_return(const Deadline& deadline) {
   MutexLock lock(mutex_);
   return returned_.wait(mutex_, deadline, [this]() TANDEM_REQUIRES(mutex_) { return left_ == 0; });
 }
 
+// A failure of a stage is told before `why`: it came first, and may be why the others hang.
 void StageThreads::fail_hung(const std::string& why) const {
   std::string reason = why;
   try {

@@ -1,10 +1,11 @@
 // pipeline/stall_watch.h: which stage of a pipeline is inside a call of its user's code, and since when.
 //
-// A call that lasts longer than its stage's limit is a stall: an environment or a loss that hangs cannot be told from
-// one that is very slow in any other way. Waits for another stage are no calls, so whoever waits for a stalled stage is
-// not blamed.
+// A call that lasts longer than its stage's limit is a stall. Nothing else tells an environment or a loss that hangs
+// from one that is very slow. Waits for another stage are no calls, so a stage that waits for a stalled one is not
+// blamed.
 //
-// Threads: all; a stage enters its own calls. Nothing blocks.
+// Threads: all; each stage enters its own calls. Nothing blocks: a call costs two stores to an atomic that only its
+// stage writes, and the owner looks from time to time.
 #pragma once
 #include <algorithm>
 #include <atomic>
@@ -21,12 +22,12 @@ namespace tandem::pipeline {
 class StallWatch {
  public:
   struct Stage {
-    std::string name;  // "rollout 0"
-    Clock::duration limit;
+    std::string name;       // "rollout 0"
+    Clock::duration limit;  // that one call may last
   };
   explicit StallWatch(std::vector<Stage> stages) : stages_(std::move(stages)), since_(stages_.size()) {}
 
-  /// The stage is in a call while this lives.
+  /// The stage is inside a call while this object lives.
   class Call {
    public:
     explicit Call(std::atomic<Clock::rep>& since) : since_(since) {
@@ -39,7 +40,8 @@ class StallWatch {
    private:
     std::atomic<Clock::rep>& since_;
   };
-  [[nodiscard]] Call enter(std::size_t stage) { return Call(since_[stage]); }
+  /// `stage`: its place in the constructor's list.
+  [[nodiscard]] Call enter(int stage) { return Call(since_[static_cast<std::size_t>(stage)]); }
 
   /// The stages that are over their limits, "loader 1 for 31 s, and 30 s are allowed"; empty when none is.
   [[nodiscard]] std::string stalled() const {
@@ -55,7 +57,7 @@ class StallWatch {
     }
     return text;
   }
-  /// No stage can be over its limit before.
+  /// The time before which no stage can be over its limit. The owner need not look earlier.
   [[nodiscard]] Deadline next_look() const {
     const Clock::time_point now = Clock::now();
     Clock::duration least = Clock::duration::max();
@@ -69,7 +71,7 @@ class StallWatch {
   }
 
  private:
-  static constexpr Clock::rep kNone = -1;
+  static constexpr Clock::rep kNone = -1;  // not inside a call
   struct Since : std::atomic<Clock::rep> {
     Since() : std::atomic<Clock::rep>(kNone) {}
   };

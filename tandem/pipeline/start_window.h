@@ -1,14 +1,15 @@
-// pipeline/start_window.h: which batches may be begun: at most so many, counted from the oldest that is not over yet.
+// pipeline/start_window.h: keeps a bound on policy lag by limiting which batches may begin: at most `width`, counted
+// from the oldest one that is not over yet.
 //
 //     oldest that is not over        next
 //        | 7 | 8 (over) | 9 (over) | 10 |      width 4: 10 may begin, 11 must wait until 7 is over
 //
-// So the batches that come between the begin of one and its end are at most width - 1 that were under way and width - 1
-// that began meanwhile.
+// So between the begin and the end of one batch at most 2 (width - 1) other batches end: width - 1 that were under way,
+// and width - 1 that began meanwhile.
 //
-// Whoever asks first begins first, so that none of several producers is left behind.
+// The producer that asks first begins first, so that none of several producers is left behind.
 //
-// Threads: all. Blocking: begin(), until the limits end the wait.
+// Threads: all. Blocking: begin() waits until the limits end the wait.
 #pragma once
 #include <algorithm>
 #include <cstdint>
@@ -28,8 +29,8 @@ class StartWindow {
     over_.resize(static_cast<std::size_t>(width));
   }
 
-  /// The number of the batch that `producer` begins. Empty when stopped or too late; then it keeps its place before
-  /// those that ask later, until it withdraws.
+  /// Returns the number of the batch that `producer` begins, or nothing when stopped or too late. The producer then
+  /// keeps its place before those that ask later, until it withdraws.
   [[nodiscard]] std::optional<std::int64_t> begin(int producer, const Limits& limits) {
     std::int64_t number = 0;
     {
@@ -46,7 +47,7 @@ class StartWindow {
     moved_.notify_all();
     return number;
   }
-  /// `producer` begins no more.
+  /// `producer` begins no more batches; the others do not wait for its turn.
   void withdraw(int producer) {
     {
       MutexLock lock(mutex_);
@@ -54,7 +55,7 @@ class StartWindow {
     }
     moved_.notify_all();
   }
-  /// Batch `number` is over: learned from, dropped, or never made.
+  /// Batch `number` is over: learned from, dropped, or never made. Throws InvariantError when it was not under way.
   void end(std::int64_t number) {
     {
       MutexLock lock(mutex_);

@@ -1,7 +1,9 @@
-// pipeline/step_permits.h: how many steps the learner may make before it rests: learners of several ranks, which make
-// their steps together, so rest after the same one, and their owners can meet meanwhile.
+// pipeline/step_permits.h: how many steps the learner may make before it rests. The learners of several ranks make
+// their steps together; with equally many permits they rest after the same step, and meanwhile their owners can meet in
+// collectives of their own.
 //
-// Threads: all; await() and use() are the learner's. Blocking: await(), until there is a permit or the limits end it.
+// Threads: all; await() and use() belong to the learner. Blocking: await() waits until there is a permit or the limits
+// end the wait.
 #pragma once
 #include <cstdint>
 
@@ -13,7 +15,7 @@ namespace tandem::pipeline {
 
 class StepPermits {
  public:
-  /// For so many steps more.
+  /// Permits so many more steps.
   void grant(std::int64_t steps) {
     {
       MutexLock lock(mutex_);
@@ -21,7 +23,7 @@ class StepPermits {
     }
     changed_.notify_all();
   }
-  /// From now on the learner needs none.
+  /// From now on the learner needs no permits.
   void open() {
     {
       MutexLock lock(mutex_);
@@ -30,13 +32,13 @@ class StepPermits {
     changed_.notify_all();
   }
 
-  /// Whether a step may be made; waits for it.
+  /// Waits until a step may be made. Returns false when the limits ended the wait.
   [[nodiscard]] bool await(const Limits& limits) {
     MutexLock lock(mutex_);
     return changed_.wait(mutex_, limits.stop, limits.deadline,
                          [this]() TANDEM_REQUIRES(mutex_) { return is_open_ || left_ > 0; });
   }
-  /// A step that may be made was made.
+  /// Takes the permit of a step that was made. Throws InvariantError when there was none.
   void use() {
     MutexLock lock(mutex_);
     if (is_open_) return;

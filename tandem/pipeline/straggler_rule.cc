@@ -18,6 +18,9 @@ void StragglerRule::begin(std::int64_t round, std::optional<double> learn_second
   seen_.assign(static_cast<std::size_t>(board_.units()), {.newest = {}, .changes = 0, .changed = now});
 }
 
+// Nobody ends before its least share of steps, and everybody ends with all of them. Between the two the policy decides.
+// kTimeOptimal looks at the others in every step, also where the answer is clear: how long they have been in a step is
+// known only from earlier looks.
 bool StragglerRule::ends(int steps, Clock::time_point now) {
   if (options_.policy == Stragglers::kTimeOptimal) look(now);
   if (steps >= steps_) return true;
@@ -34,6 +37,7 @@ bool StragglerRule::ends(int steps, Clock::time_point now) {
   return false;
 }
 
+// Notes when each unit's number of steps changed.
 void StragglerRule::look(Clock::time_point now) {
   for (int unit = 0; unit < board_.units(); ++unit) {
     const tandem::Progress its = board_.look(unit);
@@ -56,6 +60,7 @@ bool StragglerRule::enough_have_finished() const {
   return finished >= options_.sync_frac * board_.units();
 }
 
+// Whether S'(t) (t + L) < S(t), with the names of the header.
 bool StragglerRule::costs_more_than_it_brings(Clock::time_point now) const {
   const double time = std::chrono::duration<double>(now - began_).count();
   if (time <= 0) return false;
@@ -68,7 +73,8 @@ bool StragglerRule::costs_more_than_it_brings(Clock::time_point now) const {
   return unfinished / time * (time + *learn_seconds_) < all;
 }
 
-// Its own last step was posted before it asks, so a unit does not wait for itself.
+// Whether the round cannot end yet whatever this unit does: another unit has yet to make its least steps, or seems
+// stuck in a step. A unit posts its own last step before it asks, so it does not wait for itself.
 bool StragglerRule::round_goes_on_anyway(int steps, Clock::time_point now) const {
   const Clock::duration time = now - began_, mine = time / steps;
   for (const auto& [its, changes, changed] : seen_) {

@@ -55,7 +55,7 @@ class StragglerRule {
   [[nodiscard]] int least_steps() const { return least_; }
 
  private:
-  // What was seen of a unit in this round.
+  // A unit's progress in this round, as look() saw it.
   struct Seen {
     tandem::Progress newest;
     int changes = 0;  // of its steps

@@ -14,7 +14,6 @@
 #include "tandem/base/cpu.h"
 #include "tandem/device/cuda_kernels.h"
 #include "tandem/pipeline/straggler_rule.h"
-#include "tandem/rl/algo/impala/appo_options.h"
 #include "tandem/rl/algo/impala/impala_options.h"
 #include "tandem/rl/algo/ppo/ppo_options.h"
 #include "tandem/rl/policy/torso_options.h"

@@ -75,19 +75,8 @@ void add_ranks(const std::vector<RankReport>& ranks, Record& record) {
 }
 
 void add_pipeline(const pipeline::PipelineReport& report, Record& record) {
-  record.add("learner_steps", report.steps);
-  record.add("samples_sampled", report.samples_sampled).add("samples_trained", report.samples_trained);
-  record.add("samples_dropped", report.samples_dropped);
-  record.add("policy_lag_mean", report.lag.mean()).add("policy_lag_max", report.lag.max());
-  record.add("learner_queue_size", report.queue_size.mean);
-  record.add("learner_queue_size_std", report.queue_size.standard_deviation);
-  record.add("learner_queue_size_min", report.queue_size.min);
-  record.add("learner_queue_size_median", report.queue_size.median);
-  record.add("learner_queue_size_q90", report.queue_size.quantile_90);
-  record.add("learner_queue_size_max", report.queue_size.max);
-  record.add("learner_grad_time_ms", report.grad_ms).add("learner_load_time_ms", report.load_ms);
-  record.add("learner_load_wait_time_ms", report.load_wait_ms).add("learner_dequeue_time_ms", report.dequeue_ms);
-  record.add("learner_idle", report.learner_idle).add("workers_idle", report.workers_idle);
+  pipeline::for_each_figure(
+      [&](const char* name, auto figure, pipeline::OverRanks) { record.add(name, report.*figure); });
 }
 
 void add_gradients(const learner::GradientReport& report, Record& record) {

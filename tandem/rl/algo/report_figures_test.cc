@@ -85,7 +85,7 @@ TEST(ReportFiguresTest, APipelineReportsItsQueueAndItsLag) {
   RunReport report;
   report.pipeline.emplace();
   report.pipeline->samples_trained = 3;
-  report.pipeline->queue_size.quantile_90 = 11;
+  report.pipeline->learner_queue_size_q90 = 11;
   report.pipeline->workers_idle = 0.5;
   const Record record = figures_of(report);
   EXPECT_EQ(*record.find("samples_trained"), MetricValue(std::int64_t{3}));

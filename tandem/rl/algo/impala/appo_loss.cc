@@ -10,6 +10,7 @@
 namespace tandem::rl {
 namespace {
 
+// The target's output, without gradients.
 TrajectoryOutput constant_output(ActorCritic& target, const TrajectoryView& seen, const ImpalaOptions& options) {
   const at::NoGradGuard no_grad;
   return output_of(target, seen, options);
@@ -23,6 +24,8 @@ learner::ShardLoss appo_loss(ActorCritic& policy, ActorCritic& target, const lea
                       numbers);
 }
 
+// The names follow the header: now is pi, before is pi_T, seen has mu. approx_kl compares the two networks that the
+// learner has, pi_T and pi.
 learner::DeviceLoss appo_loss_on_device(ActorCritic& policy, ActorCritic& target, const learner::ShardBatch& batch,
                                         const ImpalaOptions& options, const AppoOptions& appo) {
   const TrajectoryView seen = trajectory_view(batch.columns, batch.states);

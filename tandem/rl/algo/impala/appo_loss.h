@@ -1,4 +1,4 @@
-// rl/algo/appo_loss.h: the clipped surrogate on V-trace, for batches that an older policy made.
+// rl/algo/impala/appo_loss.h: the clipped surrogate on V-trace, for batches that an older policy made.
 //
 // APPO, as RLlib has it (after Schulman et al. 2017, "Proximal policy optimization algorithms", equation 7, and
 // Espeholt et al. 2018, section 4.1; the target network after Luo et al. 2020, "IMPACT"). mu acted, pi learns, and pi_T
@@ -13,7 +13,6 @@
 // from 0 / 0 where mu took what pi_T would not.
 #pragma once
 #include "tandem/learner/loss.h"
-#include "tandem/rl/algo/impala/appo_options.h"
 #include "tandem/rl/algo/impala/impala_loss.h"
 #include "tandem/rl/policy/policy.h"
 

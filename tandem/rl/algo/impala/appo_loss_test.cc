@@ -22,7 +22,7 @@ constexpr int kAppoSteps = 6, kAppoEnvs = 3;
 
 class AppoLossTest : public ::testing::TestWithParam<const char*> {
  protected:
-  AppoLossTest() : trajectory(spec, kAppoSteps, kAppoEnvs, 0, c10::kCPU) {
+  AppoLossTest() : trajectory(spec, kAppoSteps, kAppoEnvs) {
     torch::manual_seed(5);
     trajectory.observation[0].copy_(torch::randn_like(trajectory.observation[0]));
     if (trajectory.action.is_floating_point()) {
@@ -37,7 +37,9 @@ class AppoLossTest : public ::testing::TestWithParam<const char*> {
   }
 
   learner::ShardBatch shard() const {
-    const learner::Batch batch = trajectory.batch();
+    Trajectory copy(trajectory, 1, c10::kCPU);
+    copy.copy_from({&trajectory, 1});
+    const learner::Batch& batch = copy.batch();
     return {.rows = kAppoSteps * kAppoEnvs,
             .valid_rows = kAppoSteps * kAppoEnvs,
             .columns = batch.columns,
@@ -49,7 +51,7 @@ class AppoLossTest : public ::testing::TestWithParam<const char*> {
   }
 
   Spec spec = EnvRegistry::native().spec(GetParam());
-  Trajectory trajectory;
+  Fragment trajectory;
   ImpalaOptions options{.gamma = 0.9, .entropy_coef = 0.02, .value_coef = 0.7};
   AppoOptions appo{.clip_range = 0.1, .kl_coef = 0.3};
 };

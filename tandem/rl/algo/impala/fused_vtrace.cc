@@ -6,6 +6,11 @@
 
 #include "tandem/base/check.h"
 
+// The plan of run(), for IMPALA and APPO:
+// 1. go forward over all rows, block by block, for log pi and V (APPO: V of the policy, and log pi_T of the target);
+// 2. trace backwards over the trajectory for targets and advantages;
+// 3. go forward again, now with the derivative of each row's loss, and backward for the gradients (differentiate()).
+// Sums are in double and in the order of the rows, so the bits do not depend on the size of a block.
 namespace tandem::rl {
 namespace {
 
@@ -13,7 +18,7 @@ FusedRows rows_of(const TrajectoryView& seen) {
   return {.observation = seen.observation, .action = seen.action, .action_mask = seen.action_mask};
 }
 
-// The blocks of rows begin .. end.
+// Calls visit(first, samples) for the blocks of the rows begin .. end.
 template <typename Visit>
 void each_block(std::int64_t begin, std::int64_t end, const Visit& visit) {
   for (std::int64_t first = begin; first < end; first += kBlock) visit(first, std::min(kBlock, end - first));
@@ -25,7 +30,7 @@ void take_block(FusedBlock<Real>& block, std::int64_t first, std::int64_t sample
   block.forward(samples);
 }
 
-// V of the rows begin .. end.
+// Writes V of the rows begin .. end.
 template <typename Real>
 void evaluate_values(FusedBlock<Real>& block, std::int64_t begin, std::int64_t end, std::vector<double>& value) {
   each_block(begin, end, [&](std::int64_t first, std::int64_t samples) {
@@ -39,7 +44,10 @@ struct Sums {
   double policy_loss = 0, value_loss = 0, entropy = 0, approx_kl = 0, cut = 0;
 };
 
-// The policy's part of one row: adds its numbers and returns the derivative of the loss with respect to log pi(a|s).
+// Goes forward and backward over the rows that are learned from. policy_part(row, log_prob, sums) is the policy's part
+// of one row: it adds the row's numbers and returns the derivative of the loss with respect to log pi(a|s). The parts
+// of value and entropy are the same for both losses and are computed here. Each derivative belongs to the sum over
+// rows; the learner divides by the weight.
 template <typename Real, typename PolicyPart>
 Sums differentiate(FusedBlock<Real>& block, const TrajectoryView& seen, const VtraceMemory& trace,
                    const ImpalaOptions& options, const PolicyPart& policy_part) {
@@ -63,7 +71,7 @@ Sums differentiate(FusedBlock<Real>& block, const TrajectoryView& seen, const Vt
   return sums;
 }
 
-// The variance of what `number` gives for 0 .. count.
+// The variance of number(i) for i from 0 to count.
 template <typename Number>
 double variance(std::size_t count, const Number& number) {
   double sum = 0, squares = 0;
@@ -106,7 +114,7 @@ void VtraceMemory::take(const TrajectoryView& seen, double gamma) {
   const Real* rewards = memory_of<Real>(seen.reward, "reward");
   const auto* dones = memory_of<std::uint8_t>(seen.done, "done");
   for (std::vector<double>* each : {&acted, &reward, &discount, &log_ratio, &value_target, &advantage, &value}) {
-    // Decisions are another number in each batch.
+    // Batches differ in their number of decisions, so there is room to spare: memory seldom grows.
     if (next != nullptr && each->capacity() < count + beyond) each->reserve(2 * (count + beyond));
     each->resize(each == &value ? count + beyond : count);
   }
@@ -141,7 +149,7 @@ learner::WrittenLoss FusedImpala<Real>::run(const learner::ShardRows& rows, cons
     std::copy_n(block_.log_prob(), samples, trace_.log_ratio.begin() + first);
     std::copy_n(block_.value(), samples, trace_.value.begin() + first);
   });
-  evaluate_values(block_, count, count + seen.beyond, trace_.value);  // what the last step led to
+  evaluate_values(block_, count, count + seen.beyond, trace_.value);  // of the rows that only bootstrap
   for (std::size_t i = 0; i < trace_.acted.size(); ++i) trace_.log_ratio[i] -= trace_.acted[i];
   trace_.trace(options);
   const auto policy_part = [&](std::size_t row, double log_prob, Sums& sums) {

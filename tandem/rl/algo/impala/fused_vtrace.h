@@ -1,5 +1,5 @@
-// rl/algo/fused_vtrace.h: the losses of IMPALA and APPO for an MlpPolicy, with the gradients of all its parameters,
-// without autograd.
+// rl/algo/impala/fused_vtrace.h: the losses of IMPALA and APPO for an MlpPolicy, with the gradients of all its
+// parameters, without autograd.
 //
 // V-trace needs log pi and V of a whole trajectory before any row has a derivative, so the rows go through the network
 // twice (fused_block.h): forward for those, then forward and backward. impala_loss() and appo_loss() with autograd are
@@ -13,20 +13,20 @@
 
 #include "tandem/learner/loss.h"
 #include "tandem/rl/algo/fused_block.h"
-#include "tandem/rl/algo/impala/appo_options.h"
 #include "tandem/rl/algo/impala/impala_loss.h"
 #include "tandem/rl/algo/impala/trajectory.h"
 #include "tandem/rl/algo/impala/vtrace.h"
 
 namespace tandem::rl {
 
-/// One trajectory's numbers, in float64 and time-major, as V-trace takes and gives them.
+/// One trajectory's numbers, in float64 and time-major, as V-trace takes and gives them. The memory is used again from
+/// batch to batch.
 struct VtraceMemory {
-  /// The steps' rewards, discounts and the log-probabilities of the policy that acted. Throws InvariantError for
+  /// Takes the steps' rewards, discounts and the log-probabilities of the policy that acted. Throws InvariantError for
   /// columns that are not of `Real`.
   template <typename Real>
   void take(const TrajectoryView& seen, double gamma);
-  /// With log_ratio and value filled.
+  /// Computes value_target and advantage. log_ratio and value must be filled.
   void trace(const ImpalaOptions& options);
 
   std::int64_t steps = 0, rows = 0;
@@ -42,8 +42,8 @@ class FusedImpala {
   /// Throws ConfigError when this processor does not have `set`.
   FusedImpala(const MlpPolicy& policy, InstructionSet set) : block_(policy, set) {}
 
-  /// impala_loss() of one trajectory's rows; a GradientFunction but for its other arguments. Throws EnvError for an
-  /// observation that is out of the spec's bounds.
+  /// Computes impala_loss() of one trajectory's rows, with the gradients of all parameters; a GradientFunction but for
+  /// its other arguments. Throws EnvError for an observation that is out of the spec's bounds.
   learner::WrittenLoss run(const learner::ShardRows& rows, const ImpalaOptions& options, ImpalaNumbers& numbers);
 
  private:
@@ -58,7 +58,8 @@ class FusedAppo {
   FusedAppo(const MlpPolicy& policy, const MlpPolicy& target, InstructionSet set)
       : block_(policy, set), target_(target, set) {}
 
-  /// appo_loss(), likewise. Throws InvariantError for a kl_coef above 0: see why_appo_is_not_fused().
+  /// Computes appo_loss() with the gradients of all parameters. Throws InvariantError for a kl_coef above 0: see
+  /// why_appo_is_not_fused().
   learner::WrittenLoss run(const learner::ShardRows& rows, const ImpalaOptions& options, const AppoOptions& appo,
                            ImpalaNumbers& numbers);
 

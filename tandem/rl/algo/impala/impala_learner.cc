@@ -14,6 +14,9 @@
 #include "tandem/rl/algo/impala/trajectory_output.h"
 #include "tandem/rl/algo/run_parts.h"
 
+// How a step comes about: step() hands the batch to all replicas' threads. Each loads its shards as one pass in their
+// order and makes one learner step (step_of()), which asks for the loss of each shard, with gradients or for autograd,
+// and waits for the other replicas' gradients. Each shard's numbers are written to its own place in `numbers_`.
 namespace tandem::rl {
 namespace {
 
@@ -26,7 +29,7 @@ void require_reproducible(const sync::StrategyOptions& strategy, int replicas) {
                            "replica"));
 }
 
-// What a shard without rows says of them; `loss` has no weight.
+// Returns the loss of a shard without rows, which has no weight, and empties its numbers.
 template <typename Loss>
 Loss nothing_of(ImpalaNumbers& numbers, Loss loss) {
   numbers = {};

@@ -1,13 +1,16 @@
-// rl/algo/impala_learner.h: the learning half of IMPALA and APPO: a policy on every replica of this rank, APPO's target
-// network beside each, and steps that all of them make on one batch, together with the replicas of other ranks. Runs of
-// several policies have one for each.
+// rl/algo/impala/impala_learner.h: the learning half of IMPALA and APPO: a policy on every replica of this rank, APPO's
+// target network beside each, and steps that all of them make on one batch, together with the replicas of other ranks.
+// Runs of several policies have one for each.
 //
-// Each replica computes V-trace, losses and gradients of its shards of the batch; the strategy makes one step of them.
-// With the same shards any number of replicas gives the same bits. The target networks are equal as well: each takes
-// the weights of the policy beside it after the same steps.
+// Each replica computes V-trace, losses and gradients of its shards of the batch, and the strategy makes one step of
+// all gradients. With the same shards any number of replicas gives the same bits. The target networks are equal as
+// well: each takes the weights of the policy beside it after the same steps.
 //
-// Threads: one at a time, which lends the work to the replicas' own. Blocking: step() waits until all replicas
-// of all ranks have made it, at most as long as the patience. The constructor and step() are collective. Failures: as
+// Gradients come from fused kernels (fused_vtrace.h), from a replayed loss or from autograd; choose_gradients() decides
+// (gradient_way.h), the same for all replicas.
+//
+// Threads: one at a time; the replicas' threads do the work meanwhile. Blocking: step() waits until all replicas of all
+// ranks have made it, at most as long as the patience. The constructor and step() are collective. Failures: as
 // ReplicaTeam; the first ends the others' waits, and the learner is of no further use.
 #pragma once
 #include <cstdint>
@@ -26,13 +29,13 @@
 
 namespace tandem::rl {
 
-/// What the batches of a policy are made of.
+/// How the batches of a policy are made.
 enum class BatchesOf {
-  kTrajectories,  // trajectory.h: all of one shape
-  kDecisions,     // decision_trajectory.h: as many as there were
+  kTrajectories,  // whole fragments: all of one shape
+  kDecisions,     // decisions: as many as there were
 };
 
-/// Whom a learner makes better.
+/// The policy that a learner trains.
 struct LearnedPolicy {
   std::function<std::shared_ptr<ActorCritic>()> build;  // with the same parameters each time, on the CPU
   std::uint64_t seed = 0;                               // of all that learning draws
@@ -51,7 +54,7 @@ class ImpalaLearner {
   struct Step {
     std::span<const ImpalaNumbers> shards;  // of this rank's; until the next step
     double grad_norm = 0;
-    double wait_seconds = 0;  // for other replicas, of the one of this rank that waited least
+    double wait_seconds = 0;  // for other replicas: the shortest wait of this rank's replicas
   };
   /// `batch`: trajectories or decisions, by shard of this rank. A shard may have no rows, but not all of all ranks.
   [[nodiscard]] Step step(std::span<const learner::Batch> batch, double lr_factor);
@@ -60,29 +63,29 @@ class ImpalaLearner {
 
   [[nodiscard]] learner::ReplicaTeam& team() { return *team_; }
   [[nodiscard]] const learner::ReplicaTeam& team() const { return *team_; }
-  /// Of the first replica, alive.
+  /// The policy and weights of this rank's first replica, alive. All replicas have the same.
   [[nodiscard]] const ActorCritic& policy() const { return *seats_.front().policy; }
   [[nodiscard]] const Weights& weights() const { return seats_.front().weights; }
-  /// Of all ranks.
+  /// Replicas of all ranks.
   [[nodiscard]] int replicas() const { return replicas_; }
-  /// Of this rank.
+  /// Shards of this rank.
   [[nodiscard]] Range shards() const { return shards_; }
-  /// Where each of them is learned from.
+  /// By shard of this rank, the device of the replica that learns from it.
   [[nodiscard]] const std::vector<c10::Device>& shard_devices() const { return shard_devices_; }
   /// A sentence for the log; see TrainingRun::gradients_by().
   [[nodiscard]] const std::string& gradients_by() const { return gradients_.sentence; }
 
-  /// Passes over batches.
+  /// Passes over batches, as the optimizer's schedule and the random streams count them.
   [[nodiscard]] std::uint64_t passes() const;
 
-  /// The target network's parameters and buffers; nothing of IMPALA.
+  /// The target network's parameters and buffers, alive; empty with IMPALA.
   [[nodiscard]] model::NamedTensors target() const;
   void load_target(const model::NamedTensors& target);
   /// The random stream of one of this rank's shards.
   [[nodiscard]] at::Generator& generator(int shard);
 
  private:
-  // Of one replica.
+  // The policy, target and gradients of one replica.
   struct Seat {
     std::shared_ptr<ActorCritic> policy, target;       // target: of APPO, or null
     Weights weights, target_weights;                   // theirs, alive

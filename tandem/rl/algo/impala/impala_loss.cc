@@ -14,6 +14,7 @@ learner::ShardLoss impala_loss(ActorCritic& policy, const learner::ShardBatch& b
   return read_numbers(impala_loss_on_device(policy, batch, options), learner::rows_of(batch.columns), numbers);
 }
 
+// V-trace's targets and advantages are constants: vtrace() computes without gradients, from detached values.
 learner::DeviceLoss impala_loss_on_device(ActorCritic& policy, const learner::ShardBatch& batch,
                                           const ImpalaOptions& options) {
   const TrajectoryView seen = trajectory_view(batch.columns, batch.states);

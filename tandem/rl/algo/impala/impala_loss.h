@@ -1,6 +1,9 @@
-// rl/algo/impala_loss.h: the actor-critic loss with V-trace targets.
+// rl/algo/impala/impala_loss.h: the actor-critic loss with V-trace targets.
 //
-// Espeholt et al. (2018), section 4.2. With v_s and A_s of vtrace.h, constants here, and means over T * N steps:
+// Threads: any, each with its own policy. The policy must be on the batch's device.
+//
+// Source: Espeholt et al. (2018), section 4.2. With v_s and A_s of vtrace.h, constants here, and means over T * N
+// steps:
 //     policy = -mean(A_s log pi(a_s|x_s))
 //     value  = mean((v_s - V(x_s))^2)
 //     loss   = policy + value_coef * value - entropy_coef * mean(entropy)
@@ -16,7 +19,7 @@ namespace tandem::rl {
 
 /// Means over the steps of one batch.
 struct ImpalaNumbers {
-  std::int64_t rows = 0;  // that they are over
+  std::int64_t rows = 0;  // the number of steps that the means are over
   double policy_loss = 0, value_loss = 0, entropy = 0;
   double approx_kl = 0;           // of the policy that acted from the one that learns: mean(r - 1 - log r)
   double cut = 0;                 // share of the ratios above rho_clip
@@ -26,8 +29,9 @@ struct ImpalaNumbers {
 /// The loss of one trajectory's batch. Writes its numbers to `numbers`.
 [[nodiscard]] learner::ShardLoss impala_loss(ActorCritic& policy, const learner::ShardBatch& batch,
                                              const ImpalaOptions& options, ImpalaNumbers& numbers);
-/// The same with the numbers left where they are (numbers_of() of trajectory_output.h takes them), for a
-/// learner::ReplayedLoss. On a CUDA device not for decisions, which are traced on the host.
+/// Computes the loss as impala_loss() does, and leaves the numbers on the device for a learner::ReplayedLoss;
+/// numbers_of() of trajectory_output.h reads them. Batches of decisions on a CUDA device are not supported, since
+/// V-trace of decisions runs on the host.
 [[nodiscard]] learner::DeviceLoss impala_loss_on_device(ActorCritic& policy, const learner::ShardBatch& batch,
                                                         const ImpalaOptions& options);
 

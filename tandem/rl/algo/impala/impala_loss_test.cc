@@ -14,9 +14,9 @@ namespace {
 
 constexpr int kTimes = 5, kEnvs = 3;
 
-Trajectory random_trajectory(const Spec& spec) {
+Fragment random_trajectory(const Spec& spec) {
   torch::manual_seed(5);
-  Trajectory trajectory(spec, kTimes, kEnvs, 0, c10::kCPU);
+  Fragment trajectory(spec, kTimes, kEnvs);
   trajectory.observation[0].copy_(torch::randn_like(trajectory.observation[0]));
   if (trajectory.action.is_floating_point()) {
     trajectory.action.copy_(torch::randn_like(trajectory.action));
@@ -29,7 +29,9 @@ Trajectory random_trajectory(const Spec& spec) {
   return trajectory;
 }
 
-learner::ShardBatch as_shard(const Trajectory& trajectory) {
+learner::ShardBatch as_shard(const Fragment& fragment) {
+  Trajectory trajectory(fragment, 1, c10::kCPU);
+  trajectory.copy_from({&fragment, 1});
   const learner::Batch& batch = trajectory.batch();
   return {.rows = kTimes * kEnvs,
           .valid_rows = kTimes * kEnvs,
@@ -47,7 +49,7 @@ class ImpalaLossTest : public ::testing::TestWithParam<const char*> {
 
 // A step at a time, as the paper writes it.
 TEST_P(ImpalaLossTest, EqualsTheLossWrittenOutStepByStep) {
-  const Trajectory trajectory = random_trajectory(spec);
+  const Fragment trajectory = random_trajectory(spec);
   ImpalaNumbers numbers;
   const learner::ShardLoss loss = impala_loss(policy, as_shard(trajectory), options, numbers);
 
@@ -80,7 +82,7 @@ TEST_P(ImpalaLossTest, EqualsTheLossWrittenOutStepByStep) {
 }
 
 TEST_P(ImpalaLossTest, OnPolicyNothingIsCutAndNoDistributionIsLeft) {
-  Trajectory trajectory = random_trajectory(spec);
+  Fragment trajectory = random_trajectory(spec);
   const PolicyOutput output = policy.forward({trajectory.observation[0].slice(0, 0, kTimes).flatten(0, 1)});
   trajectory.log_prob.copy_(
       policy.distribution(output)->log_prob(trajectory.action.flatten(0, 1)).view({kTimes, kEnvs}).detach());

@@ -1,4 +1,4 @@
-// rl/algo/impala_options.h: the numbers of IMPALA.
+// rl/algo/impala/impala_options.h: the numbers of IMPALA, and those that APPO has besides.
 //
 // All in this header, since the program's configuration, which is without LibTorch, asks as well.
 #pragma once
@@ -19,8 +19,8 @@ enum class ImpalaExecution {
   kInline,   // no: all in turn on one thread, with the same numbers in every run; for debugging
 };
 
-/// A batch is what one rollout worker brings: rollout_steps of its num_envs / workers environments. Of several ranks
-/// each has such workers, and a batch is what one of each brings.
+/// A batch is made by one rollout worker: rollout_steps of its num_envs / workers environments. With several ranks, a
+/// batch is made by one worker of each rank together.
 struct ImpalaOptions {
   int num_envs = 8;  // of the run, over all workers
   int rollout_steps = 32;
@@ -45,13 +45,24 @@ struct ImpalaOptions {
   double entropy_coef = 0.01;
   double value_coef = 0.5;
   LossKernel kernel = LossKernel::kAuto;
-  // Of policies that remember: steps that gradients flow back through. Fragments are one sequence, whose first state is
-  // what acting had there; all later ones are of the policy that learns. None: of other policies.
+  // For policies that remember: the number of steps that gradients flow back through. A fragment is one sequence. Its
+  // first state is the state that acting had there; the policy that learns computes all later ones. None for other
+  // policies.
   std::optional<int> sequence_length = {};
   std::int64_t learner_queue_timeout = 300;  // seconds without a batch, after which the learner gives up
   std::int64_t stall_timeout = 300;          // seconds that a fragment, the copy of a batch or a learner step may take
 
   [[nodiscard]] std::int64_t batch_rows() const { return std::int64_t{num_envs} / workers * rollout_steps; }
+};
+
+/// The largest value of mu / pi_T; larger ones are cut to it, see appo_loss.h.
+inline constexpr double kMostCorrection = 2;
+
+/// APPO's numbers beside ImpalaOptions.
+struct AppoOptions {
+  double clip_range = 0.2;      // of the probability ratio
+  double kl_coef = 0;           // of KL(target || policy); 0: left out
+  int target_update_steps = 4;  // learner steps after which the target network takes the policy's weights
 };
 
 /// Whether the counts fit each other. They are at least 1. `shards` of a batch have whole environments;

@@ -161,7 +161,7 @@ TEST(ImpalaRanksOnThreadsTest, AllStepsAreLearnedFromOnceAndAllRanksHaveTheSame)
       EXPECT_EQ(run.env_steps(), kRankedSteps);
       EXPECT_EQ(last.pipeline->samples_sampled, kRankedSteps);
       EXPECT_GE(last.pipeline->samples_trained, appo ? 2 * kRankedSteps - 3 * kRankedBatch : kRankedSteps);
-      EXPECT_EQ(last.pipeline->steps * kRankedBatch, last.pipeline->samples_trained);
+      EXPECT_EQ(last.pipeline->learner_steps * kRankedBatch, last.pipeline->samples_trained);
       EXPECT_GT(last.episodes, 0);
       const std::string state = run.state_sha256();
       std::int64_t rows = 0;

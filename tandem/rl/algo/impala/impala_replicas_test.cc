@@ -6,8 +6,8 @@
 #include "tandem/base/error.h"
 #include "tandem/rl/algo/impala/impala_learner.h"
 #include "tandem/rl/algo/impala/impala_run.h"
-#include "tandem/rl/algo/impala/sharded_trajectory.h"
 #include "tandem/rl/algo/impala/step_news.h"
+#include "tandem/rl/algo/impala/trajectory.h"
 #include "tandem/rl/algo/run_parts.h"
 #include "tandem/rl/algo/testing/small_impala.h"
 #include "tandem/rl/policy/mlp_policy.h"
@@ -144,10 +144,9 @@ Learned learned_from(const Fragment& whole, const Variant& variant, int shards) 
       std::chrono::minutes(1));
   const int rows = whole.rows / shards;
   const std::int64_t state_size = whole.state.defined() ? whole.state.size(2) : 0;
-  ShardedTrajectory batch(spec, whole.steps, rows, state_size, learner.shard_devices());
-  QueuedBatch queued;
+  std::vector<learner::Batch> batches;
   for (int shard = 0; shard < shards; ++shard) {
-    Fragment& part = queued.parts.emplace_back(spec, whole.steps, rows, KeptStates{.sequences = 1, .size = state_size});
+    const Fragment part(spec, whole.steps, rows, KeptStates{.sequences = 1, .size = state_size});
     const auto take = [&](const at::Tensor& from, const at::Tensor& to) {
       if (to.defined()) to.copy_(from.narrow(1, shard * rows, rows));
     };
@@ -159,9 +158,11 @@ Learned learned_from(const Fragment& whole, const Variant& variant, int shards) 
     take(whole.reward, part.reward);
     take(whole.done, part.done);
     take(whole.state, part.state);
+    Trajectory trajectory(part, 1, learner.shard_devices()[static_cast<std::size_t>(shard)]);
+    trajectory.copy_from({&part, 1});
+    batches.push_back(trajectory.batch());
   }
-  batch.copy_from(queued);
-  const ImpalaLearner::Step step = learner.step(batch.batches(), 1);
+  const ImpalaLearner::Step step = learner.step(batches, 1);
   return {.numbers = mean_of(step.shards), .grad_norm = step.grad_norm};
 }
 

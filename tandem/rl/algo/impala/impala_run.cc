@@ -8,9 +8,10 @@
 #include "tandem/base/fault_point.h"
 #include "tandem/base/text.h"
 #include "tandem/device/one_core.h"
-#include "tandem/rl/algo/impala/multi_agent_impala.h"
-#include "tandem/rl/algo/impala/single_agent_impala.h"
 
+// The wiring of a run. start() builds a pipeline over numbers of slots, buffers and tellings; produce(), load_batch(),
+// learn() and drop() are its stages' work on their own threads; update() takes results on the owner's thread;
+// quiesce() lets the pipeline run dry and ends it. ImpalaSeats does what is asked, with the numbers that it is given.
 namespace tandem::rl {
 namespace {
 
@@ -60,10 +61,11 @@ std::optional<pipeline::LagBound> lag_bound(const ImpalaOptions& impala) {
   return pipeline::LagBound{.steps = *impala.max_policy_lag, .then = impala.beyond_lag};
 }
 
-// Those that wait, those that workers hold until there is room, and those that loaders are copying.
+// Slots for the batches that wait, that workers hold until there is room, and that loaders are copying.
 std::size_t slots_for(const ImpalaOptions& impala) { return count_of(impala.queue + impala.workers + impala.loaders); }
 
-// How long a replica waits for the others. Those of other ranks may wait for samples, or for one that hangs there.
+// How long a replica waits for the others. Replicas of other ranks may be waiting for samples, or for a stage that
+// hangs there: the rank that has the fault must be the one that reports it, so the others wait longer than its limits.
 Clock::duration patience_of(const ImpalaSetup& setup) {
   const std::chrono::seconds stall(setup.impala.stall_timeout), starvation(setup.impala.learner_queue_timeout);
   if (setup.ranks.size() == 1) return std::max<Clock::duration>(kDrainPatience, stall);
@@ -78,11 +80,7 @@ ImpalaRun::ImpalaRun(ImpalaSetup setup)
       tellings_(count_of(setup_.impala.batches_per_update) + 2) {  // they wait; one is the learner's, one the owner's
   const ImpalaMemory memory{
       .slots = slots_.size(), .buffers = count_of(setup_.impala.buffers), .tellings = tellings_.size()};
-  if (setup_.agents) {
-    work_ = std::make_unique<MultiAgentImpala>(setup_, memory, patience_of(setup_));
-  } else {
-    work_ = std::make_unique<SingleAgentImpala>(setup_, memory, patience_of(setup_));
-  }
+  seats_ = std::make_unique<ImpalaSeats>(setup_, memory, patience_of(setup_));
 }
 
 ImpalaRun::~ImpalaRun() = default;
@@ -92,7 +90,7 @@ std::string ImpalaRun::why_numbers_differ() const {
   return "the rollout workers and the learner run at the same time, in an order that no two runs have in common";
 }
 
-// A failure ends the other ranks' waits, and that of this rank's learner for them.
+// Wraps `work` so that a failure ends the other ranks' waits, and this rank's learner's wait for them.
 template <typename Work>
 auto ImpalaRun::guarded(Work work) {
   return [this, work](auto&&... arguments) {
@@ -107,24 +105,27 @@ auto ImpalaRun::guarded(Work work) {
   };
 }
 
-// All batches that were made have come to the learner before the pipeline starts again, also in another process.
+// Batches made since the run's start. When the pipeline starts, also in another process, the learner has had all of
+// them.
 std::int64_t ImpalaRun::batches_made() const { return env_steps_ / setup_.impala.batch_rows(); }
 
-// Inline, workers make batches in turn.
+// Inline, workers make batches in turn; the first batch of a pipeline belongs to this one.
 int ImpalaRun::next_worker() const { return static_cast<int>(batches_made() % setup_.impala.workers); }
 
-// The first batches of the run get fewer, not those after each checkpoint.
+// The first batches of the run get fewer passes; the first batches after a checkpoint do not.
 int ImpalaRun::first_passes() const {
   return static_cast<int>(std::min<std::int64_t>(setup_.impala.passes, 1 + batches_made()));
 }
 
+// Starts the pipeline where the run is, at its begin, after save() or after load(). The workers' first batches must
+// have the newest weights though their version may be that of the last batch: load() changes weights without a step.
 void ImpalaRun::start() {
   const ImpalaOptions& impala = setup_.impala;
   learned_samples_ = env_steps_;
   claims_.emplace(impala.batch_rows(), env_steps_, setup_.total_steps);
   if (setup_.ranks.size() > 1) permits_.emplace();
-  work_->forget();
-  work_->publish(steps_);
+  seats_->forget();
+  seats_->publish(steps_);
   std::vector<std::size_t> buffers(count_of(impala.buffers));
   std::iota(buffers.begin(), buffers.end(), std::size_t{0});
   pipeline_ = std::make_unique<Pipeline>(
@@ -164,13 +165,14 @@ void ImpalaRun::quiesce() {
   pipeline_.reset();
 }
 
-// All ranks make as many batches as that which has begun most, and learn from all of them. Their learners rest by now.
+// Ends the pipelines of several ranks together: all ranks make as many batches as the rank that has begun most, and
+// learn from all of them. The learners rest when this is called. Claims are held while the ranks exchange them, so that
+// no worker begins a batch that the others do not know of; they must be released whatever happens.
 void ImpalaRun::finish_together() {
   const std::int64_t mine = claims_->hold();
   std::int64_t most = mine;
   try {
-    for (const std::vector<double>& rank : gather_while_sampling({static_cast<double>(mine)}))
-      most = std::max(most, static_cast<std::int64_t>(rank.front()));
+    most = std::ranges::max(gather_while_sampling(mine));
   } catch (...) {
     claims_->release(mine);
     throw;
@@ -179,9 +181,9 @@ void ImpalaRun::finish_together() {
   take_the_rest();
 }
 
-// Of this rank's shards.
+// Environment steps of a batch in this rank's shards.
 std::int64_t ImpalaRun::own_batch_rows() const {
-  return setup_.impala.batch_rows() / setup_.shards * work_->shards().size();
+  return setup_.impala.batch_rows() / setup_.shards * seats_->shards().size();
 }
 
 // On the worker's thread.
@@ -190,39 +192,39 @@ std::optional<pipeline::Tagged<ImpalaRun::Queued>> ImpalaRun::produce(int worker
   fault_point("impala.collect");
   std::optional<SlotPool::Lease> slot = slots_.try_acquire();
   TANDEM_CHECK(slot.has_value(), "no slot for a batch");
-  const std::int64_t version = work_->collect(worker, slot->index());
-  return pipeline::Tagged<Queued>{.data = {.slot = std::move(*slot)},
-                                  .tag = {.version = version, .samples = own_batch_rows()}};
+  const std::int64_t version = seats_->collect(worker, slot->index());
+  return pipeline::Tagged<Queued>{.data = std::move(*slot), .tag = {.version = version, .samples = own_batch_rows()}};
 }
 
 // On the loader's thread.
 void ImpalaRun::load_batch(Queued& queued, std::size_t buffer) {
   device::use_one_core();
   fault_point("impala.load");
-  work_->load_batch(queued.slot.index(), buffer);
-  queued.slot.give_back();
+  seats_->load_batch(queued.index(), buffer);
+  queued.give_back();
 }
 
-// On the learner's thread, which lends the work to the replicas'.
+// On the learner's thread; the replicas' threads do the work meanwhile. The order matters: targets are renewed after
+// the step that they count, results are exchanged before the weights are published, so that the normalizers which are
+// published with them have the moments of this batch.
 ImpalaRun::Learned ImpalaRun::learn(std::size_t buffer, const pipeline::LearnStep& step) {
   device::use_one_core();
   const Clock::time_point begun = Clock::now();
   const double progress = static_cast<double>(learned_samples_) / static_cast<double>(setup_.total_steps);
   const double lr_factor = scheduled(1.0, setup_.impala.learning_rate_schedule, progress);
-  const ImpalaWork::Step made = work_->step(buffer, lr_factor);
   Learned learned;
-  learned.grad_norm = made.grad_norm;
-  learned.sync_seconds = made.wait_seconds;
+  learned.sync_seconds = seats_->step(buffer, lr_factor);
   ++steps_;
   trained_ += step.tag.samples;
-  if (setup_.appo && steps_ % setup_.appo->target_update_steps == 0) work_->renew_targets();
+  if (setup_.appo && steps_ % setup_.appo->target_update_steps == 0) seats_->renew_targets();
   exchange(buffer, step, learned);
-  work_->publish(steps_);
+  seats_->publish(steps_);
   learned.learning_rate = setup_.impala.learning_rate * lr_factor;
   learned.learn_seconds = seconds_since(begun) - learned.sync_seconds;
   return learned;
 }
 
+// A batch that was too old brings its samples, episodes and moments, and no step.
 ImpalaRun::Learned ImpalaRun::drop(std::size_t buffer, const pipeline::LearnStep& step) {
   Learned nothing;
   nothing.dropped = true;
@@ -230,19 +232,21 @@ ImpalaRun::Learned ImpalaRun::drop(std::size_t buffer, const pipeline::LearnStep
   return nothing;
 }
 
+// Each batch is told of once: a further pass over it brings no samples. Waits for other ranks count as synchronisation.
 void ImpalaRun::exchange(std::size_t buffer, const pipeline::LearnStep& step, Learned& learned) {
   const Clock::time_point begun = Clock::now();
   learned.telling = tellings_.try_acquire();
   TANDEM_CHECK(learned.telling.has_value(), "no room to tell of a batch");
   learned.own_samples = step.first_pass ? step.tag.samples : 0;
-  learned.new_samples = work_->exchange(buffer, {.new_samples = learned.own_samples, .dropped = learned.dropped},
-                                        learned.telling->index());
+  learned.new_samples = seats_->exchange(buffer, {.new_samples = learned.own_samples, .dropped = learned.dropped},
+                                         learned.telling->index());
   learned_samples_ += learned.new_samples;
   if (setup_.ranks.size() > 1) learned.sync_seconds += seconds_since(begun);
 }
 
-// When the group was aborted because a thread of this rank has failed, that failure is the one to report.
-std::vector<std::vector<double>> ImpalaRun::gather_while_sampling(const std::vector<double>& mine) {
+// A collective of the owner's while the threads go on. When the group was aborted because a thread of this rank has
+// failed, next() throws that failure, which is the one to report.
+std::vector<std::vector<std::byte>> ImpalaRun::gather_while_sampling(std::span<const std::byte> mine) {
   try {
     return setup_.ranks.gather(mine);
   } catch (const GroupAborted&) {
@@ -252,22 +256,24 @@ std::vector<std::vector<double>> ImpalaRun::gather_while_sampling(const std::vec
   }
 }
 
-// A stall is seen here.
+// The next result of the learner. The pipeline looks for stalls while it waits here.
 std::optional<ImpalaRun::Learned> ImpalaRun::next() {
   return guarded([this] { return pipeline_->next(); })();
 }
 
-// Nothing new comes any more: the last update has all passes that are left.
+// Counts all passes that are left; no new batches come any more. Learners need no more permits.
 void ImpalaRun::take_the_rest() {
   if (permits_) permits_->open();
   while (std::optional<Learned> learned = next()) account(std::move(*learned));
 }
 
+// Takes batches_per_update results, or all that are left at the end of the run. Several ranks make exactly so many
+// steps (permits_), so that their owners meet in finish_update() while all learners rest.
 RunReport ImpalaRun::update() {
   if (!pipeline_) start();
   if (permits_) permits_->grant(setup_.impala.batches_per_update);
-  // What save() learned from besides is reported, and not waited for less: else a resumed run would save at other
-  // times.
+  // Batches that save() learned from before this call are reported in this update as well, but do not shorten it: a
+  // resumed run must save at the same steps as one that was never interrupted.
   for (int steps = 0; steps < setup_.impala.batches_per_update;) {
     std::optional<Learned> learned = next();
     if (!learned) break;  // all steps are made

@@ -1,4 +1,4 @@
-// rl/algo/impala_run.h: a whole IMPALA or APPO run: rollout workers that sample while the learner learns.
+// rl/algo/impala/impala_run.h: a whole IMPALA or APPO run: rollout workers that sample while the learner learns.
 //
 //     ImpalaRun run(setup);
 //     while (run.env_steps() < setup.total_steps) print(run.update().episode_return_mean);
@@ -21,8 +21,7 @@
 // nothing that was sampled is lost; the next update() starts the workers again. Together the workers sample
 // total_steps, rounded up to whole batches.
 //
-// What is sampled and learned is the same for all of that (impala_work.h): of environments with one agent, its policy
-// (single_agent_impala.h); of those with several, a policy for each that is trained (multi_agent_impala.h).
+// What is sampled and learned, with one agent or several, is in impala_seats.h.
 //
 // Threads: as TrainingRun; all functions that wait are collective. Blocking: update() waits until the learner has made
 // batches_per_update steps, or there is nothing more to learn from; a failure of any thread ends it with that failure
@@ -31,16 +30,21 @@
 // destroyed, only the process ended. A failure of one rank ends the others' updates with its reason.
 #pragma once
 #include <atomic>
+#include <cstddef>
+#include <cstring>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
+#include <type_traits>
 #include <vector>
 
+#include "tandem/base/check.h"
 #include "tandem/concurrency/slot_pool.h"
 #include "tandem/pipeline/batch_claims.h"
 #include "tandem/pipeline/learner_pipeline.h"
+#include "tandem/rl/algo/impala/impala_seats.h"
 #include "tandem/rl/algo/impala/impala_setup.h"
-#include "tandem/rl/algo/impala/impala_work.h"
 #include "tandem/rl/algo/training_run.h"
 
 namespace tandem::rl {
@@ -50,26 +54,26 @@ class ImpalaRun final : public TrainingRun {
   /// Builds everything and starts the first episodes; the workers start with the first update(). Throws ConfigError
   /// with all faults of the options, and what the factories throw.
   explicit ImpalaRun(ImpalaSetup setup);
-  /// Stops and joins all threads; what is on its way is dropped.
+  /// Stops and joins all threads. Batches that are on their way are dropped.
   ~ImpalaRun() override;
 
   RunReport update() override;
   [[nodiscard]] bool all_reported() const override { return unreported_ == 0; }
 
   [[nodiscard]] std::int64_t updates() const override { return updates_; }
-  /// Of the batches that came to the learners, those included that were too old to be learned from.
+  /// Environment steps of all batches that came to the learners, batches included that were too old to be learned from.
   [[nodiscard]] std::int64_t env_steps() const override { return env_steps_; }
-  [[nodiscard]] const EpisodeWindow& episodes() const override { return work_->episodes(); }
-  [[nodiscard]] const Spec& spec() const override { return work_->spec(); }
-  [[nodiscard]] int replicas() const override { return work_->replicas(); }
+  [[nodiscard]] const EpisodeWindow& episodes() const override { return seats_->episodes(); }
+  [[nodiscard]] const Spec& spec() const override { return seats_->spec(); }
+  [[nodiscard]] int replicas() const override { return seats_->replicas(); }
   [[nodiscard]] int shards() const override { return setup_.shards; }
   [[nodiscard]] const learner::Ranks& ranks() const override { return setup_.ranks; }
   [[nodiscard]] std::string why_numbers_differ() const override;
-  [[nodiscard]] std::string gradients_by() const override { return work_->gradients_by(); }
+  [[nodiscard]] std::string gradients_by() const override { return seats_->gradients_by(); }
 
   [[nodiscard]] std::string params_sha256() override;
   [[nodiscard]] std::string state_sha256() override;
-  /// After save() or a hash, before the next update().
+  /// Call it after save() or a hash, and before the next update(): the learner rests then.
   [[nodiscard]] std::vector<learner::ReplicaTeam::Work> work() const override;
 
   /// Where batches are, for tests, and for reports of what a stuck run waits for. Once all threads have ended or
@@ -82,17 +86,14 @@ class ImpalaRun final : public TrainingRun {
   [[nodiscard]] Places queue_slots() const;
   [[nodiscard]] Places buffers() const;
 
-  /// "run", and those of ImpalaWork.
+  /// The parts are "run", and those of ImpalaSeats.
   [[nodiscard]] learner::StateParts save() override;
   RolloutWorker::Resumed load(const learner::ReadPart& read_part) override;
 
  private:
-  // A batch in the queue: the slot that holds it.
-  struct Queued {
-    SlotPool::Lease slot;
-  };
+  using Queued = SlotPool::Lease;  // a batch in the queue: the slot that holds it
   struct Learned {
-    double grad_norm = 0, learning_rate = 0, learn_seconds = 0, sync_seconds = 0;
+    double learning_rate = 0, learn_seconds = 0, sync_seconds = 0;
     std::int64_t new_samples = 0;            // of all ranks
     std::int64_t own_samples = 0;            // of these, this rank's
     bool dropped = false;                    // too old to be learned from
@@ -110,7 +111,18 @@ class ImpalaRun final : public TrainingRun {
   void quiesce();
   void finish_together();
   void take_the_rest();
-  [[nodiscard]] std::vector<std::vector<double>> gather_while_sampling(const std::vector<double>& mine);
+  [[nodiscard]] std::vector<std::vector<std::byte>> gather_while_sampling(std::span<const std::byte> mine);
+  // As above, of plain values whose bytes are the same on all ranks' machines.
+  template <typename Value>
+  [[nodiscard]] std::vector<Value> gather_while_sampling(const Value& mine) {
+    static_assert(std::is_trivially_copyable_v<Value>);
+    std::vector<Value> all;
+    for (const std::vector<std::byte>& its : gather_while_sampling(std::as_bytes(std::span(&mine, 1)))) {
+      TANDEM_CHECK(its.size() == sizeof(Value), its.size(), " bytes of another rank, expected ", sizeof(Value));
+      std::memcpy(&all.emplace_back(), its.data(), sizeof(Value));
+    }
+    return all;
+  }
   [[nodiscard]] std::optional<pipeline::Tagged<Queued>> produce(int worker);
   void load_batch(Queued& queued, std::size_t buffer);
   [[nodiscard]] Learned learn(std::size_t buffer, const pipeline::LearnStep& step);
@@ -129,7 +141,7 @@ class ImpalaRun final : public TrainingRun {
 
   SlotPool slots_;     // of the queue, and those that are written and loaded from
   SlotPool tellings_;  // on their way to the owner
-  std::unique_ptr<ImpalaWork> work_;
+  std::unique_ptr<ImpalaSeats> seats_;
   pipeline::PipelineStats stats_;
   std::int64_t trained_before_ = 0, sampled_before_ = 0, dropped_before_ = 0;  // by the processes before this one
   std::int64_t dropped_ = 0;                                                   // samples that were too old, in all

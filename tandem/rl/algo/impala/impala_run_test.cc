@@ -64,7 +64,7 @@ TEST_P(ImpalaRunTest, EveryStepThatWasSampledIsLearnedFromOnce) {
   EXPECT_EQ(run.updates(), 8);
   EXPECT_EQ(last.pipeline->samples_sampled, run.env_steps());
   EXPECT_EQ(last.pipeline->samples_trained, run.env_steps());
-  EXPECT_EQ(last.pipeline->steps, 40);
+  EXPECT_EQ(last.pipeline->learner_steps, 40);
   EXPECT_GT(last.episodes, 0);
   EXPECT_GT(last.learning.entropy, 0);
   (void)run.state_sha256();
@@ -256,7 +256,7 @@ TEST_P(ImpalaRunTest, WorkersWhoseGroupsTakeTurnsLoseNothing) {
   ImpalaRun run(std::move(setup));
   const RunReport last = finish(run);
   EXPECT_EQ(last.pipeline->samples_trained, 40 * kBatch);
-  EXPECT_EQ(last.pipeline->steps, 40);
+  EXPECT_EQ(last.pipeline->learner_steps, 40);
   std::set<int> rows;
   for (const Episode& episode : run.episodes().episodes()) rows.insert(episode.row);
   EXPECT_EQ(rows, (std::set<int>{0, 1, 2, 3, 4, 5, 6, 7})) << "all environments end episodes";

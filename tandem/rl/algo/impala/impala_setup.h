@@ -1,4 +1,6 @@
-// rl/algo/impala_setup.h: what a run of IMPALA or APPO is made of.
+// rl/algo/impala/impala_setup.h: everything that a run of IMPALA or APPO is made of. ImpalaRun checks it.
+//
+// Threads: a plain value. Factories are called by the constructor of ImpalaRun alone, on its thread.
 #pragma once
 #include <cstdint>
 #include <functional>
@@ -10,7 +12,6 @@
 #include "tandem/learner/ranks.h"
 #include "tandem/learner/replica_team.h"
 #include "tandem/model/shard_random.h"
-#include "tandem/rl/algo/impala/appo_options.h"
 #include "tandem/rl/algo/impala/impala_options.h"
 #include "tandem/rl/algo/several_agents.h"
 #include "tandem/rl/env/env_group.h"
@@ -22,7 +23,8 @@ namespace tandem::rl {
 struct ImpalaSetup {
   std::uint64_t seed = 0;
   std::int64_t total_steps = 100'000;  // environment steps over all environments; what schedules run over
-  // A batch has so many shards of whole environments, which the replicas of all ranks share; they decide the numbers.
+  // A batch is divided into so many shards of whole environments, which the replicas of all ranks share. Runs with the
+  // same shards have the same numbers, whatever the replicas.
   int shards = 1;
   std::vector<c10::Device> devices{c10::Device(c10::kCPU)};  // of this rank's learner, one replica each
   learner::Ranks ranks;

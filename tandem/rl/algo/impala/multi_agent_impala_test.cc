@@ -1,6 +1,4 @@
 // IMPALA and APPO of environments with several agents.
-#include "tandem/rl/algo/impala/multi_agent_impala.h"
-
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,7 +6,7 @@
 #include "tandem/base/error.h"
 #include "tandem/rl/algo/agent_policies.h"
 #include "tandem/rl/algo/impala/impala_run.h"
-#include "tandem/rl/algo/impala/sharded_trajectory.h"
+#include "tandem/rl/algo/impala/impala_seats.h"
 #include "tandem/rl/algo/run_parts.h"
 #include "tandem/rl/algo/testing/small_impala.h"
 #include "tandem/rl/env/env_registry.h"
@@ -288,21 +286,20 @@ TEST(MultiAgentImpalaLossTest, AnAgentThatActsInEveryStepLearnsWhatItLearnsAlone
                               {.steps = kStepsOfBoth}, 0);
       worker.reset(3);
       agents.reset(3);
-      QueuedBatch queued;
-      queued.parts.push_back(worker.make_fragment());
+      Fragment fragment = worker.make_fragment();
       const Normalizers none(spec, {});
-      worker.begin(none, queued.parts[0]);
+      worker.begin(none, fragment);
       for (int t = 0; t < kStepsOfBoth; ++t) worker.step(none);
       (void)worker.end();
       const std::vector<std::unique_ptr<DecisionFragment>> fragments = agents.make_fragments();
       agents.collect(fragments);
-      ShardedTrajectory trajectory(spec, kStepsOfBoth, kEnvsOfBoth, 0, alone.shard_devices());
-      trajectory.copy_from(queued);
-      DecisionTrajectory decisions(*fragments[0], c10::kCPU);
+      Trajectory trajectory(fragment, 1, c10::kCPU);
+      trajectory.copy_from({&fragment, 1});
+      Trajectory decisions(*fragments[0], c10::kCPU);
       decisions.copy_from(*fragments[0]);
       ASSERT_EQ(decisions.decisions(), kStepsOfBoth * kEnvsOfBoth);
 
-      const ImpalaLearner::Step expected = alone.step(trajectory.batches(), 1);
+      const ImpalaLearner::Step expected = alone.step({&trajectory.batch(), 1}, 1);
       const ImpalaLearner::Step made = several.step({&decisions.batch(), 1}, 1);
       const ImpalaNumbers &a = expected.shards[0], &b = made.shards[0];
       EXPECT_EQ(b.rows, a.rows);

@@ -8,6 +8,8 @@
 namespace tandem::rl {
 namespace {
 
+// The numbers of a shard, in the order in which they travel; kLosses has the same numbers of a report, in the same
+// order.
 constexpr std::array kNumbers{&ImpalaNumbers::policy_loss, &ImpalaNumbers::value_loss,
                               &ImpalaNumbers::entropy,     &ImpalaNumbers::approx_kl,
                               &ImpalaNumbers::cut,         &ImpalaNumbers::explained_variance};
@@ -41,6 +43,7 @@ void take_shards(std::span<const double>& numbers, std::vector<ImpalaNumbers>& s
 
 }  // namespace
 
+// Weighted by rows. The mean of no rows is not a number.
 ImpalaNumbers mean_of(std::span<const ImpalaNumbers> shards) {
   ImpalaNumbers mean;
   for (const ImpalaNumbers& shard : shards) mean.rows += shard.rows;
@@ -48,7 +51,8 @@ ImpalaNumbers mean_of(std::span<const ImpalaNumbers> shards) {
     std::int64_t rows = 0;
     for (const ImpalaNumbers& shard : shards) {
       if (shard.rows == 0) continue;
-      // Of equal targets no variance can be explained. Any other number that is not one is to be seen.
+      // NaN means that the shard's targets were all equal, so there is no variance to explain. A NaN in any other
+      // number is a fault, and must show in the mean.
       if (number == &ImpalaNumbers::explained_variance && std::isnan(shard.*number)) continue;
       mean.*number += static_cast<double>(shard.rows) * shard.*number;
       rows += shard.rows;
@@ -60,12 +64,7 @@ ImpalaNumbers mean_of(std::span<const ImpalaNumbers> shards) {
 
 void add_numbers(const ImpalaNumbers& numbers, LearnReport& sums) {
   ++sums.minibatches;
-  sums.policy_loss += numbers.policy_loss;
-  sums.value_loss += numbers.value_loss;
-  sums.entropy += numbers.entropy;
-  sums.approx_kl += numbers.approx_kl;
-  sums.clip_fraction += numbers.cut;
-  sums.explained_variance += numbers.explained_variance;
+  for (std::size_t i = 0; i < kNumbers.size(); ++i) sums.*kLosses[i] += numbers.*kNumbers[i];
 }
 
 void take_means(const LearnReport& sums, LearnReport& means) {
@@ -80,6 +79,8 @@ void take_losses(const LearnReport& from, LearnReport& to) {
 
 StepNews::StepNews(const learner::Ranks& ranks, std::size_t policies) : ranks_(ranks), shards_(policies) {}
 
+// Each rank's message: new samples; for each policy the number of its shards, and each shard's numbers; then the
+// results of the env groups, to the end. Ranks are read in their order, so all make the same means.
 std::int64_t StepNews::exchange(const Mine& mine, std::span<ImpalaNumbers> means,
                                 const std::function<void(std::span<const double>)>& take) {
   TANDEM_CHECK(mine.policies.size() == shards_.size() && means.size() == shards_.size(), mine.policies.size(),

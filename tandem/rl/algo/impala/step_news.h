@@ -1,9 +1,9 @@
-// rl/algo/step_news.h: what a learner step is to the whole run: what the shards of all ranks made of it, and what the
-// batches tell that were new to it.
+// rl/algo/impala/step_news.h: the exchange between ranks after each learner step: the numbers of all shards, and the
+// results of the batches that were new.
 //
-// Ranks make their steps together, each from a batch of its own. A rank's batch may be new while another's is gone over
-// again, so what counts for the next step of all, samples, normalisers and episodes, is exchanged after each: all ranks
-// have the same of it.
+// Ranks make their steps together, each from a batch of its own. One rank's batch may be new while another rank makes a
+// further pass over its batch. Samples, normalisers and episodes count for the next step of all ranks, so they are
+// exchanged after each step, and all ranks have the same.
 //
 // Threads: single-thread, the learner's. Blocking: exchange() waits for the other ranks.
 #pragma once
@@ -31,7 +31,7 @@ class StepNews {
  public:
   StepNews(const learner::Ranks& ranks, std::size_t policies);
 
-  /// What one rank has to tell.
+  /// This rank's share of the exchange.
   struct Mine {
     std::int64_t new_samples = 0;  // 0: the batch is gone over again
     // By policy, those of its shards; none of a policy that is not learned, or a batch that was dropped.

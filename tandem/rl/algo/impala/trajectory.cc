@@ -3,57 +3,112 @@
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 
+#include <string_view>
+
 #include "tandem/base/check.h"
 
 namespace tandem::rl {
 namespace {
 
-void copy_rows(const Fragment& from, Trajectory& to, int first_row) {
-  const at::NoGradGuard no_grad;
-  const auto copy = [&](const at::Tensor& source, const at::Tensor& target) {
-    (from.rows == to.rows ? target : target.narrow(1, first_row, from.rows)).copy_(source);
-  };
-  for (std::size_t leaf = 0; leaf < to.observation.size(); ++leaf) copy(from.observation[leaf], to.observation[leaf]);
-  if (to.action_mask.defined()) copy(from.action_mask, to.action_mask);
-  copy(from.action, to.action);
-  copy(from.log_prob, to.log_prob);
-  copy(from.reward, to.reward);
-  copy(from.done, to.done);
-  if (to.state.defined()) copy(from.state, to.state);
+// Calls visit(name, tensor) for what has a row for each step, in the order of a batch's columns.
+template <typename Visit>
+void visit_columns(const Fragment& fragment, Visit visit) {
+  visit("action", fragment.action);
+  visit("log_prob", fragment.log_prob);
+  visit("reward", fragment.reward);
+  visit("done", fragment.done);
 }
 
-at::Tensor one_sequence(const at::Tensor& steps) { return steps.unsqueeze(0); }
+// Calls visit(name, tensor) for everything else that a batch has, in the order of its states.
+template <typename Visit>
+void visit_states(const Fragment& fragment, Visit visit) {
+  for (const at::Tensor& leaf : fragment.observation) visit("observation", leaf);
+  if (fragment.action_mask.defined()) visit(kMaskColumn, fragment.action_mask);
+  if (fragment.state.defined()) visit(kStateColumn, fragment.state);
+}
+
+// Memory for `parts` tensors side by side, in their second dimension.
+at::Tensor memory_for(const at::Tensor& like, int parts, c10::Device device) {
+  std::vector<std::int64_t> sizes = like.sizes().vec();
+  sizes[1] *= parts;
+  return at::zeros(sizes, like.options().device(device));
+}
+
+// The tensor's rows; fragments of decisions have one column.
+at::Tensor rows_of(const at::Tensor& tensor) { return tensor.select(1, 0); }
+
+// Copies the first rows, and makes them the batch's.
+void copy_rows(const at::Tensor& from, std::int64_t rows, const at::Tensor& memory, at::Tensor& view) {
+  view = memory.narrow(0, 0, rows);
+  view.copy_(from.narrow(0, 0, rows));
+}
 
 }  // namespace
 
-Trajectory::Trajectory(const Spec& spec, int steps_, int rows_, std::int64_t state_size, c10::Device device)
-    : steps(steps_), rows(rows_) {
-  const Fragment like(spec, steps, rows, KeptStates{.sequences = 1, .size = state_size});
-  const auto memory = [device](const at::Tensor& of) { return at::zeros_like(of, of.options().device(device)); };
-  for (const at::Tensor& leaf : like.observation) observation.push_back(memory(leaf));
-  if (like.action_mask.defined()) action_mask = memory(like.action_mask);
-  action = memory(like.action);
-  log_prob = memory(like.log_prob);
-  reward = memory(like.reward);
-  done = memory(like.done);
-  if (like.state.defined()) state = memory(like.state);
-  batch_.columns = {{"action", action.flatten(0, 1)},
-                    {"log_prob", log_prob.flatten()},
-                    {"reward", reward.flatten()},
-                    {"done", done.flatten()}};
-  for (const at::Tensor& leaf : observation) batch_.states.emplace_back("observation", one_sequence(leaf));
-  if (action_mask.defined()) batch_.states.emplace_back(kMaskColumn, one_sequence(action_mask));
-  if (state.defined()) batch_.states.emplace_back(kStateColumn, state);
+Trajectory::Trajectory(const Fragment& like, int parts, c10::Device device) {
+  visit_columns(like, [&](std::string_view name, const at::Tensor& tensor) {
+    columns_.emplace_back(name, memory_for(tensor, parts, device));
+    batch_.columns.emplace_back(name, columns_.back().second.flatten(0, 1));
+  });
+  visit_states(like, [&](std::string_view name, const at::Tensor& tensor) {
+    const at::Tensor& memory = states_.emplace_back(name, memory_for(tensor, parts, device)).second;
+    batch_.states.emplace_back(name, name == kStateColumn ? memory : memory.unsqueeze(0));  // one sequence
+  });
 }
 
+Trajectory::Trajectory(const DecisionFragment& like, c10::Device device) {
+  const auto add_to = [device](learner::Columns& columns) {
+    return [device, &columns](std::string_view name, const at::Tensor& tensor) {
+      columns.emplace_back(name, rows_of(memory_for(tensor, 1, device)));
+    };
+  };
+  visit_columns(like.decisions, add_to(columns_));
+  columns_.emplace_back(kNextColumn,
+                        at::zeros({std::ssize(like.next)}, at::TensorOptions().dtype(at::kLong).device(device)));
+  visit_states(like.decisions, add_to(states_));
+  batch_ = {.columns = columns_, .states = states_};
+}
+
+// The tensors of a fragment come in the order in which the constructor made the memory. A single part fills it whole.
 void Trajectory::copy_from(std::span<const Fragment> parts) {
-  int row = 0;
+  const at::NoGradGuard no_grad;
+  const std::int64_t rows = columns_.front().second.size(1);
+  std::int64_t row = 0;
   for (const Fragment& part : parts) {
     TANDEM_CHECK(row + part.rows <= rows, "more than the ", rows, " environments of the trajectory");
-    copy_rows(part, *this, row);
+    const auto copy_to = [row, rows, count = part.rows](const learner::Columns& memory) {
+      return [row, rows, count, to = memory.begin()](std::string_view /*name*/, const at::Tensor& from) mutable {
+        const at::Tensor& all = (to++)->second;
+        (count == rows ? all : all.narrow(1, row, count)).copy_(from);
+      };
+    };
+    visit_columns(part, copy_to(columns_));
+    visit_states(part, copy_to(states_));
     row += part.rows;
   }
   TANDEM_CHECK(row == rows, row, " environments for a trajectory of ", rows);
+}
+
+// Only the rows that the fragment has are copied, and the batch's views end there. Rows beyond the decisions are states
+// alone: the learner evaluates them, and does not learn from them.
+void Trajectory::copy_from(const DecisionFragment& fragment) {
+  const at::NoGradGuard no_grad;
+  decisions_ = fragment.decisions.steps;
+  TANDEM_CHECK(decisions_ <= columns_.back().second.size(0), decisions_, " decisions for memory of ",
+               columns_.back().second.size(0));
+  std::size_t column = 0, state = 0;
+  const auto copy_column = [&](const at::Tensor& from) {
+    copy_rows(from, decisions_, columns_[column].second, batch_.columns[column].second);
+    ++column;
+  };
+  visit_columns(fragment.decisions,
+                [&](std::string_view /*name*/, const at::Tensor& from) { copy_column(rows_of(from)); });
+  copy_column(at::from_blob(const_cast<std::int64_t*>(fragment.next.data()), {std::ssize(fragment.next)}, at::kLong));
+  visit_states(fragment.decisions, [&](std::string_view /*name*/, const at::Tensor& from) {
+    at::Tensor& view = batch_.states[state].second;
+    copy_rows(rows_of(from), decisions_ + fragment.beyond, states_[state++].second, view);
+    view = view.unsqueeze(0);  // one sequence
+  });
 }
 
 TrajectoryView trajectory_view(const learner::Columns& columns, const learner::Columns& states) {
@@ -62,6 +117,7 @@ TrajectoryView trajectory_view(const learner::Columns& columns, const learner::C
   return view;
 }
 
+// The batch's columns and states are told apart by their order and names; see Trajectory's constructors.
 void take_view(const learner::Columns& columns, const learner::Columns& states, TrajectoryView& view) {
   const bool of_decisions = columns.size() == 5 && columns[4].first == kNextColumn;
   TANDEM_CHECK((columns.size() == 4 || of_decisions) && !states.empty(), "columns of another kind of batch");

@@ -1,6 +1,9 @@
-// rl/algo/trajectory.h: a fragment on its way to the learner: what V-trace needs of it, in memory of its own.
+// rl/algo/impala/trajectory.h: what V-trace needs of fragments, in memory beside the learner that is made once.
 //
-// Threads: single-thread; it is handed from thread to thread by queues.
+// Shard s of the run's S has environments s * N / S to (s + 1) * N / S of the N that one rollout worker of all ranks
+// together steps, all steps of each, and, of a policy that remembers, its state before the first step.
+//
+// Threads: single-thread; a loader fills it, then it is the learner's.
 #pragma once
 #include <ATen/core/Tensor.h>
 #include <c10/core/Device.h>
@@ -11,34 +14,39 @@
 
 #include "tandem/learner/loaded_batch.h"
 #include "tandem/rl/policy/observation.h"
-#include "tandem/rl/rollout/fragment.h"
+#include "tandem/rl/rollout/decision_log.h"
 
 namespace tandem::rl {
 
-/// Time-major, as Fragment.
-struct Trajectory {
-  /// `state_size`: of a policy that remembers, else 0.
-  Trajectory(const Spec& spec, int steps, int rows, std::int64_t state_size, c10::Device device);
+/// One policy's rows of one shard: whole fragments of environments with one agent, side by side, or the decisions of
+/// several agents (decision_log.h), one behind the other.
+class Trajectory {
+ public:
+  /// Memory for `parts` fragments like this one.
+  Trajectory(const Fragment& like, int parts, c10::Device device);
+  /// Memory for fragments of decisions like this one.
+  Trajectory(const DecisionFragment& like, c10::Device device);
 
-  int steps, rows;
-  std::vector<at::Tensor> observation;        // per leaf [T + 1, N, ...]
-  at::Tensor action_mask;                     // [T + 1, N, mask elements]; undefined without masks
-  at::Tensor action, log_prob, reward, done;  // [T, N, ...], as the policy that acted left them
-  at::Tensor state;                           // [1, N, state size], before the first step; or undefined
-
-  /// The environments of all parts, one after the other: as many, and of as many steps.
+  /// Copies the environments of all parts, one after the other. They fill the memory.
   void copy_from(std::span<const Fragment> parts);
+  /// Copies the decisions that there are.
+  void copy_from(const DecisionFragment& fragment);
 
-  /// One sequence for the learner: views, made once. Columns have T * N rows; observations and masks, of which there is
-  /// one step more, are states.
+  /// One sequence for the learner, which TrajectoryView reads: views, until the next copy. Columns have a row for each
+  /// step of each environment, or each decision; observations and masks, which have more rows, are states.
   [[nodiscard]] const learner::Batch& batch() const { return batch_; }
+  /// Decisions of the last fragment; 0 of one agent.
+  [[nodiscard]] std::int64_t decisions() const { return decisions_; }
 
  private:
+  learner::Columns columns_,
+      states_;  // the memory, with the fragment's dimensions; of decisions without its one column
   learner::Batch batch_;
+  std::int64_t decisions_ = 0;
 };
 
-/// A batch of that kind, or of decisions (decision_trajectory.h), by the meaning of its columns. Of N environments' T
-/// steps, [T, N, ...] and [T + 1, N, ...]; of C decisions and B rows beyond them [C, ...] and [C + B, ...].
+/// A trajectory's batch by the meaning of its columns: [T, N, ...] and [T + 1, N, ...] of N environments' T steps;
+/// [C, ...] and [C + B, ...] of C decisions and B rows beyond them.
 struct TrajectoryView {
   std::int64_t steps = 0, rows = 0;   // of decisions: C, and 1
   std::int64_t beyond = 0;            // rows that only bootstrap: N; of decisions: B
@@ -56,7 +64,7 @@ struct TrajectoryView {
 /// The names of columns and states that are told apart by them.
 inline constexpr const char *kMaskColumn = "action_mask", *kStateColumn = "state", *kNextColumn = "next";
 [[nodiscard]] TrajectoryView trajectory_view(const learner::Columns& columns, const learner::Columns& states);
-/// The same into one that is used again.
+/// Writes the view into one that is used again, so that no memory is asked for.
 void take_view(const learner::Columns& columns, const learner::Columns& states, TrajectoryView& view);
 
 }  // namespace tandem::rl

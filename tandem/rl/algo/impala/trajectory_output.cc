@@ -10,7 +10,8 @@
 namespace tandem::rl {
 namespace {
 
-// Of all T + 1 steps.
+// The policy's output for all T + 1 steps. A policy that remembers runs through each environment's sequence, in pieces
+// that gradients flow back through, and starts anew where an episode ended.
 PolicyOutput forward(ActorCritic& policy, const TrajectoryView& seen, const ImpalaOptions& options) {
   if (!options.sequence_length) return policy.forward(seen.observation);
   std::vector<std::int64_t> lengths;

@@ -1,4 +1,5 @@
-// rl/algo/trajectory_output.h: what a policy says of a trajectory, for the losses on V-trace.
+// rl/algo/impala/trajectory_output.h: a policy's output for a trajectory, and the numbers of a loss, for the losses on
+// V-trace.
 //
 // Threads: any.
 #pragma once
@@ -24,13 +25,13 @@ struct TrajectoryOutput {
 /// `policy` is a RecurrentActorCritic where the options have a sequence_length.
 [[nodiscard]] TrajectoryOutput output_of(ActorCritic& policy, const TrajectoryView& seen, const ImpalaOptions& options);
 
-/// On the device. `means`: scalars of policy_loss, value_loss, entropy, approx_kl and cut. `error`: value target less
-/// value.
+/// Stacks the numbers of a loss in one tensor on the device. `means`: scalars of policy_loss, value_loss, entropy,
+/// approx_kl and cut. `error`: value target less value.
 [[nodiscard]] at::Tensor numbers_on_device(std::vector<at::Tensor> means, const at::Tensor& error,
                                            const at::Tensor& value_target);
-/// The same on the host, of `rows` rows.
+/// Reads the stacked numbers on the host. `rows`: of the shard.
 [[nodiscard]] ImpalaNumbers numbers_of(std::int64_t rows, std::span<const double> numbers);
-/// Of a loss that leaves its numbers on the device; waits for it. Writes them to `numbers`.
+/// Makes a ShardLoss of a loss that left its numbers on the device: waits for the device, and writes them to `numbers`.
 [[nodiscard]] learner::ShardLoss read_numbers(const learner::DeviceLoss& made, std::int64_t rows,
                                               ImpalaNumbers& numbers);
 

@@ -11,7 +11,7 @@
 namespace tandem::rl {
 namespace {
 
-// Calls for each step would take longer than everything else.
+// Runs the loop over memory: a tensor operation for each step would take longer than everything else.
 template <typename Real>
 VtraceTargets vtrace_in_memory(const VtraceInput& input, const VtraceOptions& options) {
   const at::Tensor log_ratio = input.log_ratio.contiguous(), reward = input.reward.contiguous(),
@@ -54,6 +54,8 @@ VtraceInput in_memory(const VtraceInput& input) {
 
 }  // namespace
 
+// Chooses the way by where the tensors are: a loop over memory on the CPU, and tensor operations elsewhere or for other
+// types. Decisions of a device are traced on the host and their targets brought back, which waits for the device.
 VtraceTargets vtrace(const VtraceInput& input, const VtraceOptions& options) {
   const at::NoGradGuard no_grad;
   require_shapes(input);
@@ -88,6 +90,8 @@ VtraceTargets vtrace_by_operations(const VtraceInput& input, const VtraceOptions
   return {.value_target = target.narrow(0, 0, steps), .advantage = advantage};
 }
 
+// Backwards, so that each row finds the target of the row that follows it: the row of the next step, or, of decisions,
+// the row that `next` names. A row beyond the last one has its value as target; no row (-1) is worth nothing.
 template <typename Real>
 void vtrace(const VtraceNumbers<Real>& numbers, const VtraceOptions& options) {
   const std::int64_t count = numbers.steps * numbers.rows;

@@ -1,4 +1,4 @@
-// rl/algo/vtrace.h: value targets and advantages of a policy from what an older policy did.
+// rl/algo/impala/vtrace.h: value targets and advantages of a policy from what an older policy did.
 //
 // Espeholt et al., "IMPALA: scalable distributed deep-RL with importance weighted actor-learner architectures" (2018),
 // section 4.1. With ratio_t = pi(a_t|x_t) / mu(a_t|x_t), rho_t = min(rho_clip, ratio_t), c_t = min(c_clip, ratio_t) and
@@ -14,6 +14,8 @@
 // The end of an episode cuts the sum. A terminated episode is worth nothing from there on. Of a truncated one, r_t
 // includes gamma * V(last observation), as rollout_worker.h writes it, so it is not taken for an end of the task.
 //
+// Threads: any; free functions on values.
+//
 // Agents that wait for others decide at different times. Their decisions lie one behind the other, and each is told the
 // row of the same agent's next one, which takes the place of s + 1 (decision_log.h).
 #pragma once
@@ -23,8 +25,8 @@
 
 namespace tandem::rl {
 
-/// What the ratios of probabilities are cut to. rho_clip decides which policy's value is found, c_clip how far back a
-/// surprise is felt; c_clip <= rho_clip, as the paper assumes.
+/// The largest values of the ratios of probabilities; larger ratios are cut. rho_clip decides which policy's value is
+/// found, and c_clip how far back a surprise is felt; c_clip <= rho_clip, as the paper assumes.
 struct VtraceOptions {
   double rho_clip = 1, c_clip = 1, policy_rho_clip = 1;
 };
@@ -49,12 +51,12 @@ struct VtraceTargets {
 /// Throws InvariantError for shapes that do not fit each other.
 [[nodiscard]] VtraceTargets vtrace(const VtraceInput& input, const VtraceOptions& options);
 
-/// The same by tensor operations, on any device, without `next`: what vtrace() does of tensors that do not lie in
-/// memory. Decisions with `next` it brings there.
+/// Computes vtrace() by tensor operations on any device, without `next`. vtrace() calls it for tensors on a device;
+/// decisions with `next` are copied to the host and traced there.
 [[nodiscard]] VtraceTargets vtrace_by_operations(const VtraceInput& input, const VtraceOptions& options);
 
-/// The same of numbers in memory, float or double, shapes as above; value_target and advantage are [T, N] and written.
-/// With `next`, steps are decisions and rows is 1.
+/// The input and output of vtrace() in memory, float or double, with shapes as above. value_target and advantage are
+/// [T, N] and are written. With `next`, steps are decisions and rows is 1.
 /// Each step is computed in double, and v(s + 1) taken as it was written. Tensors that lie on the CPU are such numbers.
 template <typename Real>
 struct VtraceNumbers {

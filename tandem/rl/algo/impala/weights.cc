@@ -21,6 +21,7 @@ Weights copies_of(const Weights& weights) {
   return copies;
 }
 
+// In one thread, tensor by tensor; a reader of `to` must be kept away meanwhile.
 void copy_weights(const Weights& from, const Weights& to) {
   const at::NoGradGuard no_grad;
   TANDEM_CHECK(from.size() == to.size(), from.size(), " tensors for ", to.size());

@@ -1,4 +1,4 @@
-// rl/algo/weights.h: parameters and buffers of a policy as they travel from the learner to rollout workers.
+// rl/algo/impala/weights.h: parameters and buffers of a policy as they travel from the learner to rollout workers.
 //
 // Threads: as the tensors.
 #pragma once
@@ -11,10 +11,12 @@ namespace tandem::rl {
 
 /// Parameters and buffers of a module, in its order.
 using Weights = std::vector<at::Tensor>;
-/// The module's own, alive.
+/// Returns the module's own tensors, alive: they change as the module learns.
 [[nodiscard]] Weights weights_of(torch::nn::Module& module);
-/// Memory on the CPU for the like of them, with their present values.
+/// Returns copies on the CPU, with the present values.
 [[nodiscard]] Weights copies_of(const Weights& weights);
+/// Copies values between tensors of the same shapes, also between devices. Throws InvariantError for another number of
+/// tensors.
 void copy_weights(const Weights& from, const Weights& to);
 
 }  // namespace tandem::rl

@@ -1,4 +1,4 @@
-#include "tandem/rl/algo/impala/sharded_trajectory.h"
+#include "tandem/rl/algo/impala/trajectory.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
@@ -23,11 +23,11 @@ Spec masked_spec() {
 }
 
 // In all tensors environment e has the number e, plus ten for every step.
-QueuedBatch numbered(const Spec& spec, const std::vector<int>& groups) {
-  QueuedBatch batch{.parts = {}, .results = {7}};
+std::vector<Fragment> numbered(const Spec& spec, const std::vector<int>& groups) {
+  std::vector<Fragment> parts;
   int env = 0;
   for (const int rows : groups) {
-    Fragment& part = batch.parts.emplace_back(spec, kBatchSteps, rows, KeptStates{.sequences = 1, .size = kStateSize});
+    Fragment& part = parts.emplace_back(spec, kBatchSteps, rows, KeptStates{.sequences = 1, .size = kStateSize});
     for (int row = 0; row < rows; ++row, ++env) {
       for (at::Tensor* tensor : {&part.observation[0], &part.action_mask, &part.action, &part.log_prob, &part.reward,
                                  &part.done, &part.state}) {
@@ -35,23 +35,22 @@ QueuedBatch numbered(const Spec& spec, const std::vector<int>& groups) {
       }
     }
   }
-  return batch;
+  return parts;
 }
 
 // Whatever groups it was sampled in, each shard has its own, in their order.
-TEST(ShardedTrajectoryTest, AShardHasItsGroupsOneAfterTheOther) {
+TEST(TrajectoryTest, AShardHasItsGroupsOneAfterTheOther) {
   const Spec spec = masked_spec();
   for (const std::vector<int>& groups : {std::vector<int>{6}, {3, 3}, {2, 2, 2}, {1, 1, 1, 1, 1, 1}}) {
-    const QueuedBatch whole = numbered(spec, groups);
+    const std::vector<Fragment> whole = numbered(spec, groups);
     for (const int shards : {1, 2, 3, 6}) {
       if (groups.size() % static_cast<std::size_t>(shards) != 0) continue;
-      const std::vector<c10::Device> devices(static_cast<std::size_t>(shards), c10::Device(c10::kCPU));
       const int rows = kBatchEnvs / shards;
-      ShardedTrajectory cut(spec, kBatchSteps, rows, kStateSize, devices);
-      cut.copy_from(whole);
-      EXPECT_EQ(cut.results, whole.results);
+      const std::size_t parts = groups.size() / static_cast<std::size_t>(shards);
       for (int shard = 0; shard < shards; ++shard) {
-        const learner::Batch& batch = cut.batches()[static_cast<std::size_t>(shard)];
+        Trajectory cut(whole.front(), static_cast<int>(parts), c10::kCPU);
+        cut.copy_from(std::span(whole).subspan(static_cast<std::size_t>(shard) * parts, parts));
+        const learner::Batch& batch = cut.batch();
         const TrajectoryView view = trajectory_view(batch.columns, batch.states);
         const at::Tensor envs = at::arange(shard * rows, (shard + 1) * rows);
         const at::Tensor steps = at::cat({envs, envs + 10}), with_last = at::cat({steps, envs + 20});
@@ -67,12 +66,11 @@ TEST(ShardedTrajectoryTest, AShardHasItsGroupsOneAfterTheOther) {
   }
 }
 
-TEST(ShardedTrajectoryTest, PartsMustHaveAllEnvironmentsOfTheirShards) {
+TEST(TrajectoryTest, PartsMustHaveAllEnvironmentsOfTheirShard) {
   const Spec spec = masked_spec();
-  const std::vector<c10::Device> devices(2, c10::Device(c10::kCPU));
-  ShardedTrajectory cut(spec, kBatchSteps, kBatchEnvs / 2, kStateSize, devices);
-  cut.copy_from(numbered(spec, {1, 2, 2, 1}));
-  for (const std::vector<int>& groups : {std::vector<int>{3, 2}, {2, 4}, {2, 2, 2}, {6}})
+  Trajectory cut(numbered(spec, {1}).front(), 3, c10::kCPU);
+  cut.copy_from(numbered(spec, {1, 2}));
+  for (const std::vector<int>& groups : {std::vector<int>{2}, {1, 3}, {2, 2}, {6}, {}})
     EXPECT_THROW(cut.copy_from(numbered(spec, groups)), InvariantError) << groups.size();
 }
 

@@ -1,0 +1,186 @@
+// rl/algo/impala/impala_seats.h: what a run of IMPALA or APPO samples and learns. ImpalaRun decides when, on which
+// thread and from which batch.
+//
+// A seat is one policy of the run with its learner (impala_learner.h) and its results. Environments with one agent have
+// one seat. Environments with several agents have a seat for each policy of the policy map; the seats' learners derive
+// their random streams from the run's seed and their place in the map, and step one after the other. A policy that is
+// not trained has a seat without a learner.
+//
+// A batch is num_envs / workers x rollout_steps environment steps. It goes through three kinds of memory, all made
+// once and known by numbers: a rollout worker collects it into a slot of the queue, a loader copies it into a buffer
+// beside the learner, and after the step its results go to the run's owner in a telling. Whoever holds the lease of a
+// number has its memory alone.
+//
+// What depends on the number of agents:
+// - One agent: a batch has whole fragments, each shard's groups may take turns in splits (alternating_rollout.h), and
+//   observations and rewards may be normalised. The moments of a batch count, once the learner has it, for fragments
+//   that begin after the weights are published.
+// - Several agents: a batch has the decisions of each trained policy (decision_log.h). How many there are depends on
+// the
+//   environment; a policy that made none, on no rank, makes no step from that batch.
+//
+// Threads: collect() belongs to each rollout worker's thread, load_batch() to each loader's, step(), renew_targets()
+// and exchange() to the learner's; inline they are all the owner's. spec(), replicas() and shards() may be called from
+// any. episodes(), account() and add_to() are the owner's at any time. All others, and publish() before the workers
+// begin, are the owner's while the other threads rest. Blocking: step(), exchange(), the hashes, save() and load() are
+// collective and wait for other replicas and ranks.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "tandem/pipeline/published.h"
+#include "tandem/rl/algo/impala/impala_learner.h"
+#include "tandem/rl/algo/impala/impala_sampler.h"
+#include "tandem/rl/algo/impala/impala_setup.h"
+#include "tandem/rl/algo/impala/step_news.h"
+#include "tandem/rl/algo/impala/trajectory.h"
+#include "tandem/rl/rollout/agent_results.h"
+
+namespace tandem::rl {
+
+/// How much memory of each kind there is.
+struct ImpalaMemory {
+  std::size_t slots = 1, buffers = 1, tellings = 1;
+};
+
+class ImpalaSeats {
+ public:
+  /// `setup` outlives this. `patience`: how long a replica waits for the others. Throws ConfigError, also for a policy
+  /// of several agents that remembers, and what the factories throw.
+  ImpalaSeats(const ImpalaSetup& setup, const ImpalaMemory& memory, Clock::duration patience);
+  ~ImpalaSeats();
+
+  [[nodiscard]] const Spec& spec() const { return spec_; }
+  /// Episodes of the environments; with several agents, returns are summed over them.
+  [[nodiscard]] const EpisodeWindow& episodes() const { return episodes_; }
+  /// Replicas of all ranks.
+  [[nodiscard]] int replicas() const { return any_learner().replicas(); }
+  /// Shards of this rank.
+  [[nodiscard]] Range shards() const { return any_learner().shards(); }
+  [[nodiscard]] std::string gradients_by() const;
+
+  /// `worker` collects a batch with the newest weights. Returns their version. Throws EnvError.
+  std::int64_t collect(int worker, std::size_t slot) {
+    return samplers_[index_of(worker)]->collect(*behaviour_, queued_[slot]);
+  }
+  void load_batch(std::size_t slot, std::size_t buffer);
+
+  /// Every trained policy makes a step. Returns the seconds that this rank waited for other replicas.
+  double step(std::size_t buffer, double lr_factor);
+  /// APPO's targets take the policies' weights.
+  void renew_targets();
+  /// News that this rank has for the others after a step, or after a batch was dropped instead.
+  struct News {
+    std::int64_t new_samples = 0;  // environment steps of this rank's batch; 0: a pass over it was made before
+    bool dropped = false;
+  };
+  /// Exchanges results with all ranks and leaves them in the telling. Returns the new environment steps of all ranks.
+  std::int64_t exchange(std::size_t buffer, const News& mine, std::size_t telling);
+  /// Workers act with the present weights and normalizers from their next fragment on.
+  void publish(std::int64_t version);
+
+  /// The workers' next fragments take the newest weights, even if the version is the one that they had last.
+  void forget();
+  /// Counts a telling's results.
+  void account(std::size_t telling, bool dropped);
+  /// Writes losses, episodes and policies of what was counted since the last call.
+  void add_to(RunReport& report);
+
+  /// With several agents, all policies are hashed, trained or not: the tensors of each under NAME/TENSOR.
+  [[nodiscard]] std::string params_sha256();
+  [[nodiscard]] std::string state_sha256();
+  /// Work of each replica of the run, summed over policies.
+  [[nodiscard]] std::vector<learner::ReplicaTeam::Work> work() const;
+
+  /// Passes over batches that the first trained policy made.
+  [[nodiscard]] std::uint64_t passes() const { return any_learner().passes(); }
+  /// Appends this rank's share of all ranks' parts: one for every shard and every env group. For one agent also
+  /// "state", "normalizers" and, with APPO, "target". For several, of each policy "policy-NAME" (the model, and its
+  /// optimizer where it is trained), "progress-NAME" and, with APPO where it is trained, "target-NAME".
+  void save(learner::StateParts& parts);
+  /// The names of all ranks' parts, but for "run", which is ImpalaRun's.
+  [[nodiscard]] std::vector<std::string> part_names() const;
+  /// Values of the part "run", and the seed of new episodes where old ones cannot go on.
+  struct Before {
+    const model::NamedTensors& run;
+    std::uint64_t passes = 0;
+    std::int64_t episodes = 0;
+    std::uint64_t seed_of_new_episodes = 0;
+  };
+  RolloutWorker::Resumed load(const learner::StateParts& parts, const Before& before);
+  /// Throws OutdatedCheckpoint for the first env group of a checkpoint of one agent whose groups an earlier build
+  /// divided in another way. Call it once the shards are known to be as many as here.
+  void check_first_group(const model::NamedTensors& first_group) const;
+
+ private:
+  struct Seat {
+    std::unique_ptr<ImpalaLearner> learner;  // null when the policy is not trained
+    std::shared_ptr<ActorCritic> frozen;     // the policy when it is not trained, else null
+    EpisodeWindow episodes;                  // of the policy's agents, where there are several
+    LearnReport sums;                        // since the last report
+    std::int64_t decisions = 0;              // since the last report, of several agents
+    double grad_norm = 0;                    // of the last step; the learner thread's while it runs
+
+    [[nodiscard]] const ActorCritic& policy() const { return learner ? learner->policy() : *frozen; }
+  };
+  // A batch beside the learner.
+  struct Loaded {
+    std::vector<std::vector<Trajectory>> trajectories;  // by policy, by shard of this rank; none of the untrained
+    std::vector<std::vector<learner::Batch>> batches;   // views of them
+    std::vector<double> results;                        // as those of the queued batch
+  };
+  // Results of one batch on their way to the owner.
+  struct Telling {
+    AgentResults results;                // with one agent, episodes of the environments alone
+    std::vector<ImpalaNumbers> numbers;  // by policy; without rows where it made no step
+    std::vector<double> grad_norms;      // by policy
+  };
+  // Names of one policy's checkpoint parts and tensors.
+  struct Names;
+
+  static std::size_t index_of(int number) { return static_cast<std::size_t>(number); }
+  [[nodiscard]] bool has_agents() const { return setup_.agents.has_value(); }
+  [[nodiscard]] ImpalaLearner& any_learner() const;
+  [[nodiscard]] std::uint64_t seed_of(std::size_t policy) const;
+  [[nodiscard]] std::shared_ptr<ActorCritic> build_policy(std::size_t policy) const;
+  void build_seats(Clock::duration patience);
+  void build_sampler(int worker);
+  [[nodiscard]] SampledEnvs build_envs(std::span<const std::shared_ptr<ActorCritic>> policies, int worker) const;
+  void build_memory(const ImpalaMemory& memory);
+  [[nodiscard]] std::size_t expected_episodes(std::size_t agents) const;
+  [[nodiscard]] std::size_t expected_results() const;
+  // The run's env groups are numbered by worker, shard and split; a worker's groups on this rank are consecutive.
+  [[nodiscard]] Range group_numbers(int worker) const {
+    const int first = worker * setup_.shards, splits = setup_.impala.splits;
+    return {(first + shards().begin) * splits, (first + shards().end) * splits};
+  }
+  double count_decisions(const Loaded& loaded);
+  [[nodiscard]] Names names_of(std::size_t policy) const;
+  [[nodiscard]] model::NamedTensors state_of(const Seat& seat) const;
+  void load_policy(std::size_t policy, const learner::StateParts& parts, const Before& before);
+
+  const ImpalaSetup& setup_;
+  Spec spec_;                   // of the environments as a whole
+  const PolicyMap map_;         // of one agent, its policy without a name
+  const learner::Ranks ranks_;  // wait for each other as long as the replicas do
+  Normalizers normalizers_;     // the learner thread's, while it runs
+  EpisodeWindow episodes_;
+  std::vector<Seat> seats_;                               // by policy
+  std::vector<std::unique_ptr<ImpalaSampler>> samplers_;  // by worker
+  std::vector<QueuedBatch> queued_;                       // by slot
+  std::vector<Loaded> buffers_;
+  std::vector<Telling> tellings_;
+  std::unique_ptr<pipeline::Published<Behaviour>> behaviour_;
+  // The learner thread's, while it runs.
+  std::vector<double> own_decisions_;                    // of the batch, by policy
+  std::vector<std::vector<double>> all_decisions_;       // by rank
+  std::vector<std::span<const ImpalaNumbers>> learned_;  // of the last step, by policy
+  NormalizerMoments moments_;
+  StepNews news_;
+};
+
+}  // namespace tandem::rl
