@@ -43,7 +43,6 @@ set(TANDEM_PUBLIC_HEADERS
   rl/policy/mlp_policy.h
   rl/policy/recurrent_policy.h
   rl/algo/ppo/ppo_run.h
-  rl/algo/ppo/multi_agent_run.h
   rl/algo/impala/impala_run.h
   pipeline/learner_pipeline.h
   app/program.h
