@@ -1,28 +1,24 @@
 #include "tandem/base/cpu.h"
 
+#include <algorithm>
+#include <array>
 #include <string>
 
 #include "tandem/base/error.h"
 #include "tandem/base/text.h"
 
 namespace tandem {
+namespace {
 
-const char* name_of(InstructionSet set) {
-  switch (set) {
-    case InstructionSet::kPortable:
-      return "portable";
-    case InstructionSet::kAvx2:
-      return "avx2";
-    case InstructionSet::kAvx512:
-      return "avx512";
-  }
-  return "unknown";
-}
+constexpr std::array kNames{"portable", "avx2", "avx512"};  // in the order of InstructionSet
+
+}  // namespace
+
+const char* name_of(InstructionSet set) { return kNames.at(static_cast<std::size_t>(set)); }
 
 InstructionSet instruction_set(std::string_view name) {
-  for (const auto set : {InstructionSet::kPortable, InstructionSet::kAvx2, InstructionSet::kAvx512}) {
-    if (name == name_of(set)) return set;
-  }
+  const auto found = std::find(kNames.begin(), kNames.end(), name);
+  if (found != kNames.end()) return static_cast<InstructionSet>(found - kNames.begin());
   throw ConfigError(concat("instruction set '", name, "' must be portable, avx2 or avx512"));
 }
 

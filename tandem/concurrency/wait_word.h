@@ -25,9 +25,9 @@ class WaitWord {
 
   /// The word now. A thread that sees a new value also sees everything that was written before the change.
   [[nodiscard]] std::uint32_t load() const { return value_.load(std::memory_order_acquire); }
-  /// Both return the previous value. A thread that sees the new value sees everything that was written before it.
+  /// Adds `amount` and returns the previous value. A thread that sees the new value sees everything that was written
+  /// before it.
   std::uint32_t fetch_add(std::uint32_t amount) { return value_.fetch_add(amount, std::memory_order_seq_cst); }
-  std::uint32_t fetch_or(std::uint32_t bits) { return value_.fetch_or(bits, std::memory_order_seq_cst); }
 
   /// Blocks while the word is `old`, until the deadline. Returns the word, which is `old` only when the deadline
   /// passed.

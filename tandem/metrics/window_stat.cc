@@ -21,11 +21,6 @@ void WindowStat::add(double value) {
   oldest_ = (oldest_ + 1) % capacity_;
 }
 
-void WindowStat::clear() {
-  values_.clear();
-  oldest_ = 0;
-}
-
 std::vector<double> WindowStat::values() const {
   std::vector<double> ordered(values_.size());
   std::rotate_copy(values_.begin(), values_.begin() + static_cast<std::ptrdiff_t>(oldest_), values_.end(),

@@ -19,7 +19,6 @@ class WindowStat {
 
   /// Adds the newest value. The oldest value leaves the window when the window is full.
   void add(double value);
-  void clear();
 
   /// The number of values in the window, at most the capacity.
   [[nodiscard]] std::size_t count() const { return values_.size(); }
