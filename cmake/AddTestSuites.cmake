@@ -1,10 +1,9 @@
-# Run after a GoogleTest program is linked: writes to OUT the tests of ctest, one for each suite of PROGRAM, with
-# LABELS, COST and TIMEOUT. Not one a case, since each process that loads LibTorch spends a quarter of a second on that;
-# and not one a program, since AddressSanitizer takes ever longer for an allocation the more of them there were from
-# different places. LibTorch's threads do not spin where they wait for each other, as they do by default: several tests
-# share the cores.
+# Runs after a GoogleTest program is linked, and writes the tests of ctest to OUT: one for each suite of PROGRAM, with
+# LABELS, COST and TIMEOUT. A test for each case would cost a quarter of a second each, for loading LibTorch. A test for
+# each program would be slow under AddressSanitizer, where an allocation takes longer the more places have allocated
+# before. LibTorch's threads do not spin while they wait for each other, since several tests share the cores.
 execute_process(COMMAND ${PROGRAM} --gtest_list_tests OUTPUT_VARIABLE listed TIMEOUT 60 COMMAND_ERROR_IS_FATAL ANY)
-# Only names are made a list: what is printed of parameters may have semicolons and brackets, by which CMake splits or
+# Only the names become a list: the printed parameters may contain semicolons and brackets, at which CMake splits or
 # joins.
 string(REGEX MATCHALL "\n[A-Za-z0-9_/]+\\.[ \n]" suites "\n${listed}")
 set(tests "")

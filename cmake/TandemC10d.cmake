@@ -15,7 +15,7 @@ if(TANDEM_GLOO_INCLUDE)
 endif()
 message(STATUS "Gloo headers: ${TANDEM_GLOO_INCLUDE}")
 
-# The wheel's nccl.h is that of the NCCL which is loaded.
+# The wheel's nccl.h fits the NCCL that is loaded.
 find_path(TANDEM_NCCL_INCLUDE nccl.h HINTS ${TANDEM_WHEEL_INCLUDES} /usr/local/cuda/include DOC "Folder of nccl.h")
 if(TANDEM_NCCL_INCLUDE AND TARGET tandem_cuda)
   tandem_cuda_module(tandem_nccl ${PROJECT_SOURCE_DIR}/tandem/comm/nccl/process_group.cc)

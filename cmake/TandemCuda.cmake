@@ -7,7 +7,7 @@ if(NOT TARGET tandem_device)  # a build of the layers without LibTorch
   return()
 endif()
 
-# Of the wheel, LibTorch's own CUDA packages come first: they are of the CUDA which is loaded.
+# The wheel's own CUDA packages come first, since they fit the CUDA that is loaded.
 file(GLOB TANDEM_WHEEL_INCLUDES ${TANDEM_TORCH_ROOT}/../nvidia/*/include)
 find_path(TANDEM_CUDA_INCLUDE cusolverDn.h HINTS ${TANDEM_WHEEL_INCLUDES} /usr/local/cuda/include
           DOC "Folder of CUDA's headers")

@@ -19,7 +19,7 @@ else()
   find_package(GTest REQUIRED)
 endif()
 
-# What a test program links.
+# Test programs link this.
 add_library(tandem_testing INTERFACE)
 target_link_libraries(tandem_testing INTERFACE tandem_warnings tandem_quick_build GTest::gmock GTest::gtest_main)
 
@@ -46,7 +46,7 @@ function(tandem_discover_tests target)
                      COMMAND ${CMAKE_COMMAND} -D PROGRAM=$<TARGET_FILE:${target}> -D OUT=${suites}
                              -D "LABELS=${ARG_LABELS}" -D COST=${cost} -D TIMEOUT=900
                              -P ${PROJECT_SOURCE_DIR}/cmake/AddTestSuites.cmake)
-  # What ctest reads must be there before the program is.
+  # ctest reads this file, which must exist before the program does.
   set(include ${CMAKE_CURRENT_BINARY_DIR}/${target}_include.cmake)
   file(WRITE ${include} "if(EXISTS [==[${suites}]==])\n  include([==[${suites}]==])\nelse()\n"
                         "  add_test(${target}_NOT_BUILT ${target}_NOT_BUILT)\nendif()\n")

@@ -64,14 +64,13 @@ function(tandem_layer)
   endif()
 endfunction()
 
-# Most of a source's compilation is that of headers (LibTorch's, GoogleTest's, CLI11's, the standard library's), so
-# twelve share one. They share its names, too.
-# Sources for one kind of processor (*_avx2.cc) stay alone. They are where trainings spend their time, and are optimised
-# under sanitizers, too: without that most of a test under AddressSanitizer is a loop of calls for single vector
-# instructions.
+# Compiling a source mostly means compiling headers (LibTorch's, GoogleTest's, CLI11's, the standard library's), so
+# twelve sources are compiled as one. They also share their names then. Sources for one kind of processor (*_avx2.cc)
+# are compiled alone. Trainings spend their time in these, and they are optimised under sanitizers, too: otherwise most
+# of a test under AddressSanitizer would be calls for single vector instructions.
 function(tandem_unite target)
   set_target_properties(${target} PROPERTIES UNITY_BUILD ${TANDEM_UNITY} UNITY_BUILD_BATCH_SIZE 12)
-  # In a shared source the compiler takes what a class has of an unnamed namespace for a header's.
+  # In a shared source the compiler mistakes a class with members from an unnamed namespace for one of a header.
   target_compile_options(${target} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
   get_target_property(sources ${target} SOURCES)
   list(FILTER sources INCLUDE REGEX "(_avx2|_avx512|_portable|sha256_blocks)\\.cc$")
@@ -86,7 +85,7 @@ function(tandem_warn target)
   target_compile_options(${target} PRIVATE $<TARGET_PROPERTY:tandem_warnings,INTERFACE_COMPILE_OPTIONS>)
 endfunction()
 
-# As linking tandem_quick_build, likewise.
+# The same as linking tandem_quick_build, for a target that is installed.
 function(tandem_build_quickly target)
   target_compile_options(${target} PRIVATE $<TARGET_PROPERTY:tandem_quick_build,INTERFACE_COMPILE_OPTIONS>)
 endfunction()

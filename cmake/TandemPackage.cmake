@@ -26,7 +26,7 @@ if(TARGET tandem_program)
   list(APPEND targets tandem_program)
 endif()
 
-# What users of the project want, without its tests and benches: `make build`.
+# `make build` makes this target: everything for users, without tests and benches.
 add_custom_target(programs DEPENDS ${targets})
 if(TARGET tandem_program)
   add_dependencies(programs tandem)

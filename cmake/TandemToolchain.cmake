@@ -12,13 +12,13 @@ add_library(tandem_warnings INTERFACE)
 target_compile_options(tandem_warnings INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor
                        -Woverloaded-virtual -Wno-unused-parameter $<$<CXX_COMPILER_ID:GNU>:-fno-gnu-unique>)
 
-# For tests, examples and the program's own parts, whose time is not spent in their own code: two thirds of a test's
-# compilation would go into making it fast.
+# For tests, examples and the program's own parts, which spend little time in their own code: optimising a test would
+# take two thirds of its compilation.
 add_library(tandem_quick_build INTERFACE)
 target_compile_options(tandem_quick_build INTERFACE $<$<CONFIG:Release>:-O1>)
 
-# The same numbers from every build: no contraction to fused multiply-add that would depend on the target's instruction
-# set.
+# Every build gives the same numbers: there is no contraction to fused multiply-add, which would depend on the target's
+# instruction set.
 add_compile_options(-ffp-contract=off $<$<CXX_COMPILER_ID:GNU>:-fpch-preprocess>)
 
 # g++ collects its garbage each time it grew by a third: a tenth of the time for a tenth less memory.
@@ -31,8 +31,8 @@ if(TANDEM_SANITIZE)
     # It compares the type of an object with typeinfo that LibTorch keeps to itself.
     add_compile_options(-fno-sanitize=vptr)
   endif()
-  # What tests, and the programs that they start, run with; tools/test reads it. LibTorch is not instrumented: it keeps
-  # some memory for ever, and defines the same inline variables as our objects do.
+  # The environment of tests, and of the programs that they start; tools/test reads it. LibTorch is not instrumented: it
+  # keeps some memory for ever, and defines the same inline variables as our objects do.
   file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/sanitizer.env CONTENT [[
 ASAN_OPTIONS=detect_odr_violation=0:strict_string_checks=1:detect_stack_use_after_return=1
 LSAN_OPTIONS=suppressions=@PROJECT_SOURCE_DIR@/tools/lsan.supp:print_suppressions=0

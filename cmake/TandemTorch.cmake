@@ -44,8 +44,9 @@ if(TANDEM_TORCH_VERSION VERSION_LESS 2.11)
   message(FATAL_ERROR "LibTorch ${TANDEM_TORCH_VERSION} in ${TANDEM_TORCH_ROOT} is too old: tandem needs 2.11 or newer")
 endif()
 
-# Linked by path, so that CMake gives programs a run path to them. Of a wheel, libtorch_cpu needs libcudart and libcupti
-# in the wheel's own CUDA packages: at run time it finds them by itself, at link time it must be told.
+# The libraries are linked by path, so that CMake gives programs a run path to them. In a wheel, libtorch_cpu needs
+# libcudart and libcupti of the wheel's own CUDA packages: at run time it finds them by itself, but the linker must be
+# told.
 file(GLOB cuda_lib_dirs ${TANDEM_TORCH_ROOT}/../nvidia/*/lib)
 foreach(library torch_cpu c10)
   add_library(tandem_${library} SHARED IMPORTED GLOBAL)
