@@ -46,5 +46,6 @@ set(TANDEM_PUBLIC_HEADERS
   rl/algo/impala/impala_run.h
   pipeline/learner_pipeline.h
   app/program.h
+  app/algo/algorithms.h
   base/error.h
 )

@@ -18,7 +18,7 @@ list(APPEND targets tandem_tandem)
 
 if(TARGET tandem_program)
   add_library(tandem::program ALIAS tandem_program)
-  foreach(part IN ITEMS config launch simulate run tune cli plot train)
+  foreach(part IN ITEMS config launch simulate run tune cli plot train algorithms)
     set_target_properties(tandem_${part} PROPERTIES EXPORT_NAME program_${part})
     list(APPEND targets tandem_${part})
   endforeach()
@@ -68,3 +68,12 @@ foreach(header IN LISTS TANDEM_PUBLIC_HEADERS)
 endforeach()
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/tandem DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tandem/internal
         FILES_MATCHING PATTERN "*.h" PATTERN "tandem/app" EXCLUDE PATTERN "testing" EXCLUDE ${public})
+if(TARGET tandem_program)  # the headers that an algorithm of a user's own is written with
+  foreach(header IN ITEMS tune/knobs config/algorithm config/choices config/knob config/option_binding
+                          config/option_rules config/option_table config/setting config/train_options
+                          config/value_format)
+    get_filename_component(folder ${header} DIRECTORY)
+    install(FILES ${PROJECT_SOURCE_DIR}/tandem/app/${header}.h
+            DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tandem/internal/tandem/app/${folder})
+  endforeach()
+endif()

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "tandem/app/algo/algorithms.h"
 #include "tandem/app/config/config_text.h"
 #include "tandem/app/config/option_rules.h"
 #include "tandem/app/config/train_options.h"
@@ -48,6 +49,7 @@ void read_back(const OptionTable& table) {
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if (size == 0) return 0;
+  register_native_algorithms();
   const std::string text(reinterpret_cast<const char*>(data) + 1, size - 1);
   TrainOptions options;
   OptionTable table = option_table(options);

@@ -1,6 +1,7 @@
 // The words of text options are those that the library takes.
 #include <gtest/gtest.h>
 
+#include "tandem/app/testing/native_algorithms.h"
 #include "tandem/app/train/build_run.h"
 #include "tandem/base/error.h"
 #include "tandem/rl/policy/action_family.h"

@@ -10,6 +10,7 @@
 #include <variant>
 #include <vector>
 
+#include "tandem/app/algo/algorithms.h"
 #include "tandem/app/cli/command_line.h"
 #include "tandem/app/commands/commands.h"
 #include "tandem/app/current_folder.h"
@@ -55,7 +56,7 @@ void arm_fault_of_environment() {
   if (fault != nullptr && *fault != '\0') arm_fault(parse_fault(fault));
 }
 
-// What was printed may be all that the command was for. A reader that went away has what it wanted.
+// The output may be all that the command was for. A reader that went away has read enough.
 void require_output_written() {
   errno = 0;
   std::cout.flush();
@@ -73,6 +74,7 @@ int run_program(int argc, const char* const* argv, const rl::EnvRegistry& enviro
   std::signal(SIGXFSZ, SIG_IGN);
   set_program_name(argc > 0 ? argv[0] : "");
   ExitCode code = ExitCode::kDone;
+  register_native_algorithms();
   try {
     arm_fault_of_environment();
     const std::vector<std::string> arguments(argv + (argc > 0 ? 1 : 0), argv + argc);

@@ -5,6 +5,8 @@
 //     environments.add<Corridor>();
 //     return tandem::app::run_program(argc, argv, environments);
 //   }
+//
+// Algorithms of its own are registered before: app/algo/algorithms.h.
 #pragma once
 #include "tandem/rl/env/env_registry.h"
 

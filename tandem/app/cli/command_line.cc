@@ -1,3 +1,6 @@
+// CLI11 parses and formats the help. Words that it does not know are collected instead of thrown (allow_extras), so
+// that one message tells of all unknown flags and of all faulty settings. Values stay texts until the option table
+// reads them.
 #include "tandem/app/cli/command_line.h"
 
 #include <CLI/CLI.hpp>
@@ -41,7 +44,7 @@ std::string unknown(const std::string& text, const CLI::App& command, const CLI:
   return concat(name, ": there is no such flag; see tandem ", command.get_name(), " --help, or --set for other keys");
 }
 
-// What was given and belongs to nothing. Values behind unknown flags are left out: the flag is the fault.
+// Faults of arguments that no flag or positional took. Values behind unknown flags are left out: the flag is the fault.
 std::vector<std::string> unknown_faults(const CLI::App& command, const CLI::App& train) {
   std::vector<std::string> faults;
   bool behind_flag = false;
@@ -52,7 +55,7 @@ std::vector<std::string> unknown_faults(const CLI::App& command, const CLI::App&
   return faults;
 }
 
-// What a flag takes is its type's name; CLI11 would add "..." to those that may come again.
+// Shows the type's name of a flag as the value that it takes; CLI11 would add "..." to those that may come again.
 class HelpFormatter : public CLI::Formatter {
  public:
   HelpFormatter() { column_width(32); }
@@ -131,7 +134,7 @@ class CommandLine {
   void add_ranks(CLI::App& command) {
     command.add_option("--ranks", ranks_, "Processes to train on, started on this machine as by tandem launch. [1]")
         ->type_name("N");
-    // Of no use to a single process.
+    // These three have no effect on a single process.
     command.add_option("--backend", world_.backend, comm::kBackendHelp)->type_name("auto|host|gloo|nccl");
     command.add_option("--hosts-by", world_.hosts_by, comm::kHostsByHelp)->type_name("key|RANKS");
     command.add_option("--network", world_.network, comm::kNetworkHelp)->type_name("NAME");

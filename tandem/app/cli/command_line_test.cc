@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "tandem/app/testing/native_algorithms.h"
 #include "tandem/base/error.h"
 
 namespace tandem::app {

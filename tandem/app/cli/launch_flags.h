@@ -19,7 +19,7 @@ class LaunchFlags {
   /// Adds the flags to `command`.
   explicit LaunchFlags(CLI::App& command);
 
-  /// What was given, and `words`, the command behind "--". Adds faults of their values to `faults`.
+  /// Returns the flags that were given, with `words`, the command behind "--". Adds faults of their values to `faults`.
   [[nodiscard]] LaunchOptions options(std::span<const std::string> words, std::vector<std::string>& faults) const;
 
  private:

@@ -65,7 +65,7 @@ void OptionFlags::add(CLI::App& command, const Option& option, const std::string
 std::vector<Setting> OptionFlags::settings(std::vector<std::string>& faults) const {
   std::vector<Setting> settings;
   for (const auto& [flag, given] : given_) {
-    // Of a list each time adds an element; of anything else a second time is a fault, which the table finds.
+    // A list grows by an element each time that its flag comes; any other flag may come once, which the table finds.
     if (given.key == "plugins" && !given.values.empty()) {
       settings.push_back({given.key, RawValue::of_list(given.values), {Layer::kFlag, flag}});
       continue;

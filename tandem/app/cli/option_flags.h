@@ -28,7 +28,8 @@ class OptionFlags {
   OptionFlags(const OptionFlags&) = delete;
   OptionFlags& operator=(const OptionFlags&) = delete;
 
-  /// What was given, once the command line was parsed. Adds to `faults` a --set that has no key or no value.
+  /// Returns the settings that were given, once the command line was parsed. Adds to `faults` a --set that has no key
+  /// or no value.
   [[nodiscard]] std::vector<Setting> settings(std::vector<std::string>& faults) const;
 
  private:

@@ -19,9 +19,9 @@ class ScaleFlags {
   /// Adds the flags to `command`.
   explicit ScaleFlags(CLI::App& command);
 
-  /// What was given. Adds faults of their values to `faults`.
+  /// Returns the flags that were given. Adds faults of their values to `faults`.
   [[nodiscard]] ScaleOptions options(std::vector<std::string>& faults) const;
-  /// Of a rank of a simulation: where it writes what it found. Empty for who starts the ranks.
+  /// File into which a rank of a simulation writes its result. Empty in the process that starts the ranks.
   [[nodiscard]] const std::string& result() const { return texts_.at("--result"); }
 
  private:

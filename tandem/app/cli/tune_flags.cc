@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 
+#include "tandem/app/config/algorithm.h"
 #include "tandem/app/config/option_binding.h"
 #include "tandem/app/config/value_format.h"
 #include "tandem/base/text.h"
@@ -13,7 +14,7 @@ namespace {
 constexpr std::int64_t kMostRounds = 1000;
 constexpr double kLongestRun = 3600;
 
-constexpr const char* kFooter = R"(Example:
+constexpr const char* kExample = R"(Example:
   tandem tune --env CartPole-v1 --shards 2 -o tuned.yaml
   tandem train tuned.yaml --run-dir runs/pole
   tandem tune mine.yaml --vary devices,shards,minibatch --seconds 3
@@ -23,24 +24,35 @@ rounds of its environment steps a second against the given layout's in the same 
 eight fastest and the given one go on. The file has all settings of the layout that was fastest.
 
 What may vary:
-  devices    replicas, at most one a shard and a core: the same bits (asynchronous and sync_replicas: other numbers)
-  strategy   replicated or divided: the same bits
-  loaders    of IMPALA and APPO: the same, up to timing
-  shards     and so env groups, at most one a core: other random streams, other numbers
-  workers    of IMPALA and APPO, and so env groups and the size of a batch: other numbers
-  num_envs   a half to four times the given: other batches, other numbers
-  minibatch  a half to four times the given size or number: other steps, other numbers
-Without --vary: those that leave what is learned as it is. A layout with other numbers may be fast and learn slowly:
+)";
+constexpr const char* kNotes =
+    R"(Without --vary: those that leave what is learned as it is. A layout with other numbers may be fast and learn slowly:
 compare its curve before use.
 
 Ctrl-C ends it, and what was measured is shown (exit code 130). Keys of CONFIG that belong to one run of the program
 (run_dir, resume, profile) are left out.
 )";
 
-std::string list_of_words() {
-  std::string text;
-  for (const auto& choice : Choices<Vary>::kAll) text += concat(text.empty() ? "" : ", ", choice.word);
-  return text;
+// Returns the knobs of all algorithms, each word once.
+std::vector<Knob> all_knobs() {
+  const TrainOptions defaults;
+  std::vector<Knob> all;
+  for (const auto& algorithm : algorithms()) {
+    for (Knob& knob : algorithm->knobs(defaults, {})) {
+      if (std::ranges::count(all, knob.word, &Knob::word) == 0) all.push_back(std::move(knob));
+    }
+  }
+  return all;
+}
+
+std::string footer() {
+  std::string text = kExample;
+  for (const Knob& knob : all_knobs()) {
+    std::string line = "  " + knob.word;
+    line.resize(std::max<std::size_t>(line.size() + 1, 13), ' ');
+    text += line + knob.help + "\n";
+  }
+  return text + kNotes;
 }
 
 }  // namespace
@@ -52,18 +64,19 @@ TuneFlags::TuneFlags(CLI::App& command) {
   command.add_option("--seconds", seconds_, "That a run of the given layout takes, about. [1]")->type_name("S");
   command.add_option("-o,--output", output_, "The file to write, which must not be there yet. [tuned.yaml]")
       ->type_name("FILE");
-  command.footer(kFooter);
+  command.footer(footer());
 }
 
 TuneOptions TuneFlags::options(std::vector<std::string>& faults) const {
   TuneOptions options;
+  const std::vector<Knob> known = all_knobs();
   for (const std::string& word : binding_detail::split_list(vary_)) {
-    const std::optional<Vary> what = value_of<Vary>(word);
-    if (!what) {
-      faults.push_back(
-          concat("--vary ", word, ": expected some of ", list_of_words(), ", as in --vary devices,shards"));
-    } else if (std::find(options.vary.begin(), options.vary.end(), *what) == options.vary.end()) {
-      options.vary.push_back(*what);
+    if (std::ranges::count(known, word, &Knob::word) == 0) {
+      std::string words;
+      for (const Knob& knob : known) words += concat(words.empty() ? "" : ", ", knob.word);
+      faults.push_back(concat("--vary ", word, ": expected some of ", words, ", as in --vary devices,shards"));
+    } else if (std::ranges::count(options.vary, word) == 0) {
+      options.vary.push_back(word);
     }
   }
   if (!rounds_.empty()) {

@@ -18,7 +18,7 @@ class TuneFlags {
   /// Adds the flags to `command`.
   explicit TuneFlags(CLI::App& command);
 
-  /// What was given. Adds faults of their values to `faults`.
+  /// Returns the flags that were given. Adds faults of their values to `faults`.
   [[nodiscard]] TuneOptions options(std::vector<std::string>& faults) const;
 
  private:

@@ -16,7 +16,7 @@ struct InstructionsOfRank {
   std::string libtorch = {};                       // what LibTorch has chosen for itself, as it calls it
 };
 
-/// Of each rank. Collective.
+/// Returns the instructions of each rank. Collective.
 [[nodiscard]] std::vector<InstructionsOfRank> instructions_of(const learner::Ranks& ranks);
 
 /// The most that all have of Tandem's.

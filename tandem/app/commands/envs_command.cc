@@ -70,7 +70,7 @@ std::string bounds_of(const rl::Leaf& leaf) {
   return concat("    within ", text, "\n");
 }
 
-// What an agent sees and does.
+// Describes the observations and actions of an agent.
 std::string spaces_of(const rl::Spec& spec) {
   std::string text;
   for (const rl::Leaf& leaf : spec.observation)

@@ -31,7 +31,7 @@ Spread spread_of(const std::vector<Value>& values) {
   return spread;
 }
 
-// What is known before an episode is played.
+// The facts of an evaluation that are known before an episode is played.
 struct Played {
   const EvalCommand& command;
   const model::Checkpoint& checkpoint;

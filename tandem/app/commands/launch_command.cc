@@ -22,7 +22,7 @@ std::string new_run_id() {
   return concat("launch-", ::getpid(), "-", std::chrono::duration_cast<std::chrono::milliseconds>(now).count());
 }
 
-// What the store says; `unknown` when it does not answer now: it is asked again.
+// Returns the answer of the store; `unknown` when the store does not answer now: the caller asks again.
 template <typename Answer, typename Ask>
 Answer answer_of(const Ask& ask, Answer unknown) {
   try {

@@ -26,7 +26,7 @@
 namespace tandem::app {
 namespace {
 
-// What rank 0 says: one exit code, or kTrain and then what is trained.
+// The first message of rank 0: an exit code, or kTrain, which the settings of the training follow.
 constexpr auto kTrain = std::byte{255};
 
 // How long a rank that got a signal still waits for others to come: if they do, all end together, with a checkpoint.
@@ -117,7 +117,7 @@ void await_end_of_leader(const learner::Ranks& ranks) {
   }
 }
 
-// What a command line asks of this rank alone, whatever rank 0's says.
+// The settings that a command line makes for its own rank alone, whatever the one of rank 0 says.
 void keep_own(const std::vector<Setting>& flags, TrainOptions& options) {
   for (const Setting& flag : flags) {
     if (flag.key == "devices") options.devices = flag.value.text;
@@ -142,7 +142,7 @@ class Part {
        Survival& survival)
       : flags_(flags), environments_(environments), signals_(signals), survival_(survival) {}
 
-  // Of a run whose ranks could not meet.
+  // Records the failure of a run whose ranks could not meet.
   void record_failure(const std::string& why) const {
     const Assignment& assignment = survival_.assignment;
     const KeptState* kept = survival_.kept();
@@ -259,7 +259,7 @@ ExitCode train_in_rounds(comm::World first, Part& part, Survival& survival, cons
     const learner::Ranks ranks = ranks_of(world, survival);
     survival.guard(ranks);
     try {
-      // Of a rank that has joined, too.
+      // Collective: a rank that has joined asks for them, too.
       const std::vector<InstructionsOfRank> instructions = instructions_of(ranks);
       const std::optional<ExitCode> end = ranks.leads()
                                               ? part.lead_others(ranks, instructions, is_first ? lead_first : lead_on)

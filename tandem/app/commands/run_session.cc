@@ -1,3 +1,5 @@
+// Checks of a configuration are listed in surroundings_of(), in the order in which their faults are reported;
+// train_in() is the frame of a run: log, progress, profile, and the messages at its end.
 #include "tandem/app/commands/run_session.h"
 
 #include <unistd.h>
@@ -5,6 +7,7 @@
 #include <cstdlib>
 #include <iostream>
 
+#include "tandem/app/config/algorithm.h"
 #include "tandem/app/exit_code.h"
 #include "tandem/app/run/profile.h"
 #include "tandem/app/run/program_name.h"
@@ -27,7 +30,6 @@
 #include "tandem/rl/policy/action_family.h"
 #include "tandem/rl/policy/normalizer.h"
 #include "tandem/rl/policy/torso.h"
-#include "tandem/rl/rollout/complete_episodes.h"
 #include "tandem/sync/replica.h"
 
 namespace tandem::app {
@@ -93,7 +95,7 @@ void say_outcome(Progress& progress, const Summary& summary, const RunPaths& pat
   }
 }
 
-// What SIGUSR1 asks for, of a run that has stopped and whose record is complete.
+// Queues the job again, as SIGUSR1 asks. The run has stopped by then, and its record is complete.
 void requeue(Progress& progress, RunLog& log) {
   if (requeue_job() == Requeued::kDone) {
     log.info("the job is queued again");
@@ -103,7 +105,7 @@ void requeue(Progress& progress, RunLog& log) {
   }
 }
 
-// Of a run that failed, which is when one wants to know who waited for whom. That failure is the one to tell.
+// Writes the profile of a run that failed: its user wants to know who waited for whom. An error here must not hide it.
 void keep_profile(const Profile& profile, RunLog& log) {
   try {
     log.info(profile.finish());
@@ -112,7 +114,7 @@ void keep_profile(const Profile& profile, RunLog& log) {
   }
 }
 
-// Of a launcher that leaves them none.
+// Throws ConfigError when the launcher ends all ranks after the first death.
 void require_survivors(const TrainOptions& options) {
   if (options.survivors == Survivors::kEnd) return;
   const std::string why = comm::why_none_survive(comm::launcher_environment());
@@ -144,13 +146,6 @@ Surroundings surroundings_of(const rl::EnvRegistry& environments, int ranks, Ins
     return chosen == rl::Torso::kNone ? rl::Torso::kAuto : chosen;  // without images there is nothing to choose
   };
   surroundings.checks = {
-      {"impala.beyond_lag",
-       [ranks](const TrainOptions& options) {
-         if (ranks == 1 || is_ppo(options.algo) || options.impala.beyond_lag == pipeline::BeyondLag::kWait) return;
-         throw ConfigError(concat("the learners of ", ranks,
-                                  " ranks make equally many steps, and which batches are too old differs from rank to "
-                                  "rank; use wait, or start the run as one process with several --devices"));
-       }},
       {"shards",
        [ranks](const TrainOptions& options) {
          if (!options.shards) return;  // the devices are at fault
@@ -179,20 +174,22 @@ Surroundings surroundings_of(const rl::EnvRegistry& environments, int ranks, Ins
        [spec_of, has_one_agent](const TrainOptions& options) {
          if (has_one_agent(options)) (void)rl::chosen_torso(options.policy.torso, spec_of(options));
        }},
-      {"ppo.batch_mode",
-       [spec_of, has_one_agent](const TrainOptions& options) {
-         if (is_ppo(options.algo) && options.ppo.completes_episodes() && has_one_agent(options))
-           (void)rl::CompleteEpisodes::most_steps(spec_of(options), options.ppo.rollout_steps);
-       }},
       {"survivors", require_survivors},
-      {"dd_ppo.replay", [](const TrainOptions& options) { (void)recorded_rollouts(options); }},
       {"normalize.observations",
        [spec_of, has_one_agent](const TrainOptions& options) {
          if (!has_one_agent(options)) return;
          (void)rl::Normalizers(spec_of(options), normalizer_options(options.normalize));
        }},
   };
-  for (Surroundings::Check& check : multi_agent_checks(environments)) surroundings.checks.push_back(std::move(check));
+  for (const auto& algorithm : algorithms()) {
+    for (const OptionCheck& check : algorithm->checks({.environments = environments, .ranks = ranks})) {
+      surroundings.checks.push_back(
+          {check.key, [name = algorithm->name(), run = check.run](const TrainOptions& options) {
+             if (options.algo == name) run(options);
+           }});
+    }
+  }
+  for (OptionCheck& check : multi_agent_checks(environments)) surroundings.checks.push_back(std::move(check));
   surroundings.folder = std::filesystem::current_path();
   return surroundings;
 }
@@ -218,7 +215,8 @@ std::optional<model::Checkpoint> checkpoint_to_resume(const RunPaths& paths, Con
   if (!changes.empty()) throw ConfigError(std::move(changes));
   const std::int64_t made = env_steps_of(*checkpoint);
   // The last update of a run may go beyond its total: how far is not known where it completes episodes.
-  if (!options.ppo.completes_episodes() && made - options.total_steps >= batch_rows(options)) {
+  const BatchSize batch = algorithm_of(options).batch_size(options);
+  if (!batch.may_be_larger && made - options.total_steps >= batch.env_steps) {
     throw ConfigError(concat("total_steps = ", options.total_steps, ": the run has made ", made,
                              " environment steps already, and steps are not taken back; ask for more than ", made,
                              ", or train anew in another folder"));

@@ -19,14 +19,15 @@ namespace tandem::app {
 /// ranks share the work, and the most instructions that all of them have.
 [[nodiscard]] Surroundings surroundings_of(const rl::EnvRegistry& environments, int ranks,
                                            InstructionSet instructions = detect_instruction_set());
-/// Those of the ranks that have met.
+/// The surroundings shared by the ranks that `leader` has met.
 [[nodiscard]] Surroundings surroundings_of(const rl::EnvRegistry& environments, const Leader& leader);
 
 /// The newest checkpoint of a run, checked; nothing when it was never saved.
 [[nodiscard]] std::optional<model::Checkpoint> newest_checkpoint(const RunPaths& paths);
 
-/// The same for a run that is to go on. Where there is none, notes that it starts from the beginning. Throws
-/// ConfigError when the run has made more updates than total_steps asks for: steps are never taken back.
+/// Returns the newest checkpoint of a run that is to go on. Where there is none, notes that it starts from the
+/// beginning. Throws ConfigError when the run has made more updates than total_steps asks for: steps are never taken
+/// back.
 [[nodiscard]] std::optional<model::Checkpoint> checkpoint_to_resume(const RunPaths& paths,
                                                                     Configuration& configuration);
 

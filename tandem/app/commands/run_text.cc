@@ -28,7 +28,7 @@ std::string last_metrics(const RunPaths& paths) {
   return text.substr(begin + 1, end - begin - 1);  // npos + 1 is 0
 }
 
-// What is known of how it went: the summary of a run that ended, else its last metrics.
+// The outcome of a run: the summary of one that has ended, else the last line of its metrics.
 struct LastKnown {
   bool ended = false;
   JsonValue values;  // null: nothing yet
@@ -124,9 +124,9 @@ std::string state_text(const LastKnown& known) {
 
 std::string run_text(const RunPaths& paths) {
   const TrainOptions options = read_recorded(paths.config());
-  std::string text = concat("run ", paths.folder.string(), "\n  task     ", options.env, " with ",
-                            word_of(options.algo), ", seed ", options.seed, ", ", options.devices, ", ",
-                            options.shards.value_or(1), options.shards == 1 ? " shard, " : " shards, ",
+  std::string text = concat("run ", paths.folder.string(), "\n  task     ", options.env, " with ", options.algo,
+                            ", seed ", options.seed, ", ", options.devices, ", ", options.shards.value_or(1),
+                            options.shards == 1 ? " shard, " : " shards, ",
                             count_text(static_cast<double>(options.total_steps)), " steps\n");
   text += state_text(last_known(paths)) + "  checkpoints\n";
   for (const CheckpointLine& line : checkpoints_of(paths)) {

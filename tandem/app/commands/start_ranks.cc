@@ -30,7 +30,7 @@ void require_no_launcher(int count) {
                            "; leave the flag out, or start the command without a launcher"));
 }
 
-// Of a world whose ranks are all on this host.
+// Refuses flags for worlds of several hosts: all ranks are on this one.
 void require_words_for_one_host(const comm::WorldFlags& words) {
   const comm::WorldOptions options = comm::read_world_flags(words);
   if (options.hosts_by == comm::HostsBy::kRankList)

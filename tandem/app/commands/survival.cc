@@ -125,7 +125,7 @@ std::optional<comm::World> Survival::open_round(const comm::Round& round, const 
   }
 }
 
-// The same ranks that fail again and again without an update in between would do so for ever.
+// Ranks that fail again and again without an update in between would do so for ever.
 void Survival::require_change(const comm::Round& round) {
   const bool has_changed = !round.lost.empty() || !round.joined.empty() || kept_.updates > met_at_;
   fruitless_ = has_changed ? 0 : fruitless_ + 1;

@@ -26,7 +26,7 @@
 
 namespace tandem::app {
 
-/// What is trained, for whoever leads the ranks next.
+/// The settings of the training, for the rank that leads next.
 struct Assignment {
   std::string config;            // the text of config.yaml
   std::filesystem::path folder;  // of the run
@@ -47,7 +47,7 @@ class Survival {
   /// From now on a loss ends the waits of these ranks, which are those of the newest round; nothing before the first
   /// start(), which calls it.
   void guard(const learner::Ranks& ranks);
-  /// What this rank has kept; null before start().
+  /// The state that this rank has kept; null before start().
   [[nodiscard]] KeptState* kept() { return has_started_ ? &kept_ : nullptr; }
   /// Whether those that are left meet after this failure.
   [[nodiscard]] bool can_go_on(const std::exception& error) const;

@@ -46,11 +46,11 @@ std::optional<ExitCode> lead(const TrainCommand& command, const rl::EnvRegistry&
   const TrainOptions& options = configuration.options;
   const std::filesystem::path path =
       options.run_dir ? *options.run_dir
-                      : new_run_path(kRuns, options.env, word_of(options.algo), std::chrono::system_clock::now());
+                      : new_run_path(kRuns, options.env, options.algo, std::chrono::system_clock::now());
   return train_anew(std::move(configuration), path, environments, leader);
 }
 
-// What rank 0 of so many would refuse.
+// Throws what rank 0 of so many ranks would throw, before any of them is started.
 Survivors check(const TrainCommand& command, const rl::EnvRegistry& environments) {
   const Surroundings surroundings = surroundings_of(environments, *command.ranks.count);
   const TrainOptions asked = asked_for(command.sources);

@@ -1,3 +1,6 @@
+// The plan: check everything before the first run; list the layouts that fit; find out how many steps a run must have
+// to take the asked time; measure all layouts in turns, and from the second round on the fastest only; write the
+// settings of the fastest. Layouts take turns within a round, since the speed of a machine drifts over minutes.
 #include <unistd.h>
 
 #include <cstdio>
@@ -7,6 +10,7 @@
 #include "tandem/app/commands/commands.h"
 #include "tandem/app/commands/run_session.h"
 #include "tandem/app/commands/tune_runs.h"
+#include "tandem/app/config/algorithm.h"
 #include "tandem/app/run/program_name.h"
 #include "tandem/app/run/quantity_text.h"
 #include "tandem/app/tune/tune_report.h"
@@ -61,7 +65,7 @@ void require_one_process() {
                              "; start it without a launcher"));
 }
 
-// Of flags; a CONFIG may have them, since it is for tandem train too.
+// Looks at flags alone: a CONFIG may have such keys, since it serves tandem train, too.
 void require_no_call_options(const std::vector<Setting>& flags) {
   std::vector<std::string> faults;
   for (const Setting& flag : flags) {
@@ -69,11 +73,6 @@ void require_no_call_options(const std::vector<Setting>& flags) {
       faults.push_back(describe_fault(flag, "belongs to one training; tandem tune has runs of its own, leave it out"));
   }
   if (!faults.empty()) throw ConfigError(std::move(faults));
-}
-
-void require_no_replay(const TrainOptions& given) {
-  if (given.dd_ppo.replay)
-    throw ConfigError("dd_ppo.replay: a run that follows a record has as many steps as that; leave it out to tune");
 }
 
 class Faults {
@@ -113,10 +112,10 @@ Machine machine_for(const TrainOptions& given) {
 }
 
 std::string work_text(const TrainOptions& given) {
-  const std::string pipeline = is_ppo(given.algo) ? "" : concat(", ", counted(given.impala.workers, "rollout worker"));
-  return concat(word_of(given.algo), " on ", given.env, ", ", given.ppo.num_envs, " environments x ",
-                given.ppo.rollout_steps, " steps, ", counted(given.shards.value_or(1), "shard"), " on ", given.devices,
-                pipeline);
+  const std::string workers = algorithm_of(given).describe_workers(given);
+  return concat(given.algo, " on ", given.env, ", ", given.num_envs, " environments x ", given.rollout_steps,
+                " steps, ", counted(given.shards.value_or(1), "shard"), " on ", given.devices,
+                workers.empty() ? "" : ", ", workers);
 }
 
 // The layouts that fit, each with its configuration.
@@ -236,7 +235,7 @@ ExitCode run_tune(const TuneCommand& command, const rl::EnvRegistry& environment
   faults.collect([&] { require_no_call_options(command.sources.flags); });
   faults.collect([&] {
     given = configure(command.sources, surroundings);
-    require_no_replay(given.options);
+    algorithm_of(given.options).require_tunable(given.options);
     candidates = candidates_of(command, given, surroundings);
   });
   faults.raise();

@@ -1,3 +1,5 @@
+// Each measured run is a real training in a folder of its own, which the next one replaces. Its first update is not
+// counted: it pays for memory and caches that later updates find.
 #include "tandem/app/commands/tune_runs.h"
 
 #include <algorithm>
@@ -6,6 +8,7 @@
 #include <vector>
 
 #include "tandem/app/commands/run_session.h"
+#include "tandem/app/config/algorithm.h"
 #include "tandem/app/train/build_run.h"
 #include "tandem/app/train/train.h"
 #include "tandem/base/text.h"
@@ -33,7 +36,8 @@ class CollectedProgress final : public Progress {
 }  // namespace
 
 std::int64_t steps_of_update(const TrainOptions& options) {
-  return batch_rows(options) * (is_ppo(options.algo) ? 1 : options.impala.batches_per_update);
+  const BatchSize batch = algorithm_of(options).batch_size(options);
+  return batch.env_steps * batch.per_update;
 }
 
 TuneFolder::TuneFolder() {
@@ -43,7 +47,7 @@ TuneFolder::TuneFolder() {
   path_ = name;
 }
 
-// What comes into a folder while it is emptied keeps it there.
+// A file that comes into the folder while it is emptied keeps the folder from being removed.
 void TuneFolder::remove() const {
   constexpr int kTries = 100;
   std::error_code error;

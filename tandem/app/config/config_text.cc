@@ -1,3 +1,5 @@
+// The text has one option a line, so that lines of an earlier text can be matched by their keys. read_yaml() reads it
+// back as the same options, which the fuzz target checks for any settings.
 #include "tandem/app/config/config_text.h"
 
 #include <algorithm>
@@ -73,8 +75,8 @@ std::string config_text(const OptionTable& table, std::string_view title, std::s
   for (const auto& option : table.options()) {
     if (option->lifetime() == Lifetime::kCall) continue;
     if (!table.has_effect(*option)) continue;
-    // Of two rivals only the one in force is written, since both in one file would contradict each other.
-    if (!option->rivals().empty() && option->is_absent()) continue;
+    // Writes only the rival that is in force, since both in one file would contradict each other.
+    if (option->is_absent() && !table.rivals_of(*option).empty()) continue;
     const Name name = split(option->key());
     if (name.section != section) text += name.section + ":\n";
     section = name.section;

@@ -1,6 +1,9 @@
+// The plan, in the order of Assembly's functions: read files and flags into layers of settings; find the presets that
+// lie below them, for which algorithm and environment must be known; assign the layers, weakest first; resolve what is
+// `auto` or counted per rank; check rules between options, then what needs devices and environments. Faults are
+// collected on the way and thrown together at the end, so that a user mends all of them at once.
 #include "tandem/app/config/configuration.h"
 
-#include <array>
 #include <utility>
 
 #include "tandem/app/config/config_text.h"
@@ -20,17 +23,20 @@ void append(std::vector<std::string>& faults, std::vector<std::string> more) {
 }
 
 // A run may be resumed from another folder, so paths are made whole where they are read.
-void make_absolute(std::vector<Setting>& settings, const std::filesystem::path& folder) {
+void make_absolute(const OptionTable& table, std::vector<Setting>& settings, const std::filesystem::path& folder) {
+  const auto whole = [&folder](std::string& path) {
+    if (!path.empty()) path = (folder / path).lexically_normal().string();
+  };
   for (Setting& setting : settings) {
-    if (setting.key == "dd_ppo.replay" && !setting.value.text.empty() && setting.value.text != "none")
-      setting.value.text = (folder / setting.value.text).lexically_normal().string();
-    if (setting.key != "plugins") continue;
-    if (setting.value.kind == RawValue::Kind::kText) {
+    const Option* option = table.find(setting.key);
+    if (option == nullptr || !option->is_kept_absolute()) continue;
+    if (!option->is_list()) {
+      if (setting.value.text != option->absent_word()) whole(setting.value.text);
+      continue;
+    }
+    if (setting.value.kind == RawValue::Kind::kText)
       setting.value = RawValue::of_list(binding_detail::split_list(setting.value.text));
-    }
-    for (std::string& item : setting.value.items) {
-      if (!item.empty()) item = (folder / item).lexically_normal().string();
-    }
+    for (std::string& item : setting.value.items) whole(item);
   }
 }
 
@@ -46,7 +52,7 @@ class Assembly {
   void read_record(const std::filesystem::path& file) { read(file, Layer::kRecord, record_text_, record_); }
 
   void take_flags(std::vector<Setting> flags) {
-    make_absolute(flags, surroundings_.folder);
+    make_absolute(table_, flags, surroundings_.folder);
     flags_ = std::move(flags);
   }
   void take_faults(std::vector<std::string> faults) { append(faults_, std::move(faults)); }
@@ -66,7 +72,7 @@ class Assembly {
     OptionTable chooser = option_table(chosen);
     (void)chooser.assign(file_);
     (void)chooser.assign(flags_);
-    const std::string algo(word_of(chosen.algo));
+    const std::string& algo = chosen.algo;
     if (const Preset* defaults = find_preset(algo, kDefaultsOfAlgorithm)) assign_preset(*defaults);
     const Preset* preset = find_preset(algo, chosen.env);
     if (preset == nullptr) {
@@ -83,7 +89,7 @@ class Assembly {
     append(faults_, table_.assign(flags_));
   }
 
-  // What is asked for must be what the run began with.
+  // Adds a fault for each setting of Lifetime::kRun that differs from the one that the run began with.
   void compare_with(const std::filesystem::path& recorded) {
     TrainOptions before = read_recorded(recorded);
     const OptionTable was = option_table(before);
@@ -115,21 +121,13 @@ class Assembly {
     try {
       text = read_text(file);
       YamlSettings read = read_yaml(text, file.string(), layer, table_);
-      make_absolute(read.settings, surroundings_.folder / file.parent_path());
+      make_absolute(table_, read.settings, surroundings_.folder / file.parent_path());
       append(faults_, std::move(read.faults));
       settings = std::move(read.settings);
     } catch (const ConfigError& error) {
       append(faults_, error.faults());
     }
   }
-
-  struct CountOfRank {
-    const char *of_rank, *total;
-  };
-  static constexpr std::array kCountsOfRank{
-      CountOfRank{"dd_ppo.envs_per_rank", "num_envs"},
-      CountOfRank{"dd_ppo.minibatch_size_per_rank", "ppo.minibatch_size"},
-  };
 
   void assign_preset(const Preset& preset) {
     YamlSettings read = read_yaml(preset.text, std::string(preset.file), Layer::kPreset, table_);
@@ -138,16 +136,16 @@ class Assembly {
   }
 
   void resolve_counts_of_rank() {
-    for (const CountOfRank& count : kCountsOfRank) {
-      const Option& option = table_.at(count.of_rank);
-      if (option.is_absent() || option.is_faulty() || !table_.has_effect(option)) continue;
+    for (const auto& each : table_.options()) {
+      const Option& option = *each;
+      if (option.total().empty() || option.is_absent() || option.is_faulty() || !table_.has_effect(option)) continue;
       const std::int64_t total = *read_integer(option.text()) * surroundings_.ranks;
       const std::string place = concat(option.key(), ": ", option.text(), " on each of ", surroundings_.ranks,
                                        surroundings_.ranks == 1 ? " rank" : " ranks");
       const Origin origin{option.origin().layer, place};
-      table_.clear(count.of_rank);
-      if (const auto problem = table_.resolve(count.total, concat(total), origin)) faults_.push_back(*problem);
-      notes_.push_back(concat(count.total, " is ", total, ": ", place));
+      table_.clear(option.key());
+      if (const auto problem = table_.resolve(option.total(), concat(total), origin)) faults_.push_back(*problem);
+      notes_.push_back(concat(option.total(), " is ", total, ": ", place));
     }
   }
 
@@ -194,7 +192,7 @@ class Assembly {
 
   void run_checks() {
     if (options_.env.empty() || table_.at("env").is_faulty() || table_.at("plugins").is_faulty()) return;
-    for (const Surroundings::Check& check : surroundings_.checks) {
+    for (const OptionCheck& check : surroundings_.checks) {
       if (table_.at(check.key).is_faulty()) continue;
       try {
         check.run(options_);

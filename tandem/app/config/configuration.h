@@ -13,6 +13,7 @@
 #include <string_view>
 #include <vector>
 
+#include "tandem/app/config/option_rules.h"
 #include "tandem/app/config/train_options.h"
 #include "tandem/base/cpu.h"
 
@@ -27,26 +28,21 @@ struct ConfigSources {
   std::optional<std::filesystem::path> recorded = {};
 };
 
-/// What the configuration of a run depends on outside of it.
+/// The world around a configuration: devices, environments, ranks.
 struct Surroundings {
   /// Replicas that a device set makes. Throws ConfigError.
   std::function<int(const std::string& devices)> count_replicas;
-  /// Throws ConfigError when the option `key` cannot be, with the others as they are: an environment of no such name, a
-  /// head that does not fit its actions. Checks run in this order; those behind one of "plugins" or "env" that fails
-  /// are left out.
-  struct Check {
-    std::string key;
-    std::function<void(const TrainOptions&)> run;
-  };
-  std::vector<Check> checks = {};
+  /// Checks run in this order; those behind one of "plugins" or "env" that fails are left out.
+  std::vector<OptionCheck> checks = {};
   /// Where relative paths start; for those in a file, the file's folder.
   std::filesystem::path folder;
-  /// What `shards: auto` becomes. Not given: one shard for each replica.
+  /// Returns the value of `shards: auto`. Not given: one shard for each replica.
   std::function<std::int64_t(const std::string& devices)> default_shards = {};
   int ranks = 1;  // that the run starts on
-  /// What `instructions: auto` becomes: the most that the processors of all ranks have.
+  /// The value of `instructions: auto`: the most that the processors of all ranks have.
   InstructionSet instructions = detect_instruction_set();
-  /// What `policy.torso: auto` becomes; kAuto where there is nothing to choose. Throws ConfigError. Not given: kAuto.
+  /// Returns the value of `policy.torso: auto`; kAuto where there is nothing to choose. Throws ConfigError. Not given:
+  /// kAuto.
   std::function<rl::Torso(const TrainOptions&)> choose_torso = {};
 };
 
@@ -56,7 +52,7 @@ struct Configuration {
   std::vector<std::string> notes = {};  // what `auto` became, and which shipped settings were taken
 };
 
-/// What file and flags say, before anything is resolved or looked up: which run is meant, and whether to go on with it.
+/// Returns the settings of file and flags before anything is resolved: they name the run, and whether to go on with it.
 /// Faults are left out, for configure() to report.
 [[nodiscard]] TrainOptions asked_for(const ConfigSources& sources);
 

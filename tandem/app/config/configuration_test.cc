@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "tandem/app/config/presets.h"
+#include "tandem/app/testing/native_algorithms.h"
 #include "tandem/base/atomic_file.h"
 #include "tandem/base/error.h"
 #include "tandem/base/testing/temporary_folder.h"
@@ -70,15 +71,15 @@ TEST_F(ConfigurationTest, FlagsWinOverTheFileOverThePresetOverDefaults) {
   const TrainOptions defaults;
   const TrainOptions options =
       configure("env: CartPole-v1\nppo: {gae_lambda: 0.7, epochs: 5}\n", {flag("ppo.epochs", "6")}).options;
-  EXPECT_EQ(options.ppo.epochs, 6);
-  EXPECT_EQ(options.ppo.gae_lambda, 0.7);
-  EXPECT_EQ(options.ppo.gamma, 0.98);
-  EXPECT_EQ(options.ppo.value_coef, defaults.ppo.value_coef);
+  EXPECT_EQ(options.of<rl::PpoOptions>().epochs, 6);
+  EXPECT_EQ(options.of<rl::PpoOptions>().gae_lambda, 0.7);
+  EXPECT_EQ(options.of<rl::PpoOptions>().gamma, 0.98);
+  EXPECT_EQ(options.of<rl::PpoOptions>().value_coef, defaults.of<rl::PpoOptions>().value_coef);
 }
 
 TEST_F(ConfigurationTest, TheEnvironmentThatWinsChoosesThePreset) {
   const Configuration configuration = configure("env: CartPole-v1\n", {flag("env", "Pendulum-v1")});
-  EXPECT_EQ(configuration.options.ppo.gamma, 0.9);
+  EXPECT_EQ(configuration.options.of<rl::PpoOptions>().gamma, 0.9);
   EXPECT_EQ(configuration.options.policy.head, "state_dependent_noise");
   EXPECT_THAT(configuration.notes, Contains(HasSubstr("configs/presets/ppo/Pendulum-v1.yaml")));
 }
@@ -90,8 +91,8 @@ TEST_F(ConfigurationTest, AnEnvironmentWithoutPresetGetsDefaultsAndANote) {
 TEST_F(ConfigurationTest, MinibatchSizeReplacesThePresetsMinibatches) {
   const TrainOptions options =
       configure("env: CartPole-v1\nrollout_steps: 64\n", {flag("ppo.minibatches", "2")}).options;
-  EXPECT_EQ(options.ppo.minibatches, 2);
-  EXPECT_EQ(options.ppo.minibatch_size, std::nullopt);
+  EXPECT_EQ(options.of<rl::PpoOptions>().minibatches, 2);
+  EXPECT_EQ(options.of<rl::PpoOptions>().minibatch_size, std::nullopt);
 }
 
 TEST_F(ConfigurationTest, TheResolvedTextReadsBackAsTheSameOptions) {
@@ -119,21 +120,21 @@ TEST_F(ConfigurationTest, CountsOfARankBecomeTotalsOfTheRanksThatTheRunStartsOn)
   Surroundings three = surroundings;
   three.ranks = 3;
   const Configuration first = app::configure({file("env: Mine-v0\nalgo: dd_ppo\n")}, three);
-  EXPECT_EQ(first.options.ppo.num_envs, 15);
-  EXPECT_EQ(first.options.ppo.minibatch_size, 150);
-  EXPECT_EQ(first.options.ppo.minibatches, std::nullopt);
-  EXPECT_EQ(first.options.ppo.rollout_steps, 100);
-  EXPECT_EQ(first.options.ppo.epochs, 10);
+  EXPECT_EQ(first.options.num_envs, 15);
+  EXPECT_EQ(first.options.of<rl::PpoOptions>().minibatch_size, 150);
+  EXPECT_EQ(first.options.of<rl::PpoOptions>().minibatches, std::nullopt);
+  EXPECT_EQ(first.options.rollout_steps, 100);
+  EXPECT_EQ(first.options.of<rl::PpoOptions>().epochs, 10);
   EXPECT_THAT(first.yaml, HasSubstr("# dd_ppo.envs_per_rank: 5 on each of 3 ranks"));
   EXPECT_THAT(first.notes, Contains("num_envs is 15: dd_ppo.envs_per_rank: 5 on each of 3 ranks"));
   // It goes on as the same run on one rank.
-  EXPECT_EQ(app::reconfigure(file(first.yaml), {}, surroundings).options.ppo.num_envs, 15);
+  EXPECT_EQ(app::reconfigure(file(first.yaml), {}, surroundings).options.num_envs, 15);
   ConfigSources again{file("env: Mine-v0\nalgo: dd_ppo\n")};
   again.recorded = folder / "recorded.yaml";
   write_file(*again.recorded, first.yaml);
   const Configuration second = app::configure(again, surroundings);
-  EXPECT_EQ(second.options.ppo.num_envs, 15);
-  EXPECT_EQ(second.options.ppo.minibatch_size, 150);
+  EXPECT_EQ(second.options.num_envs, 15);
+  EXPECT_EQ(second.options.of<rl::PpoOptions>().minibatch_size, 150);
   // What was asked for is not overruled.
   again.flags = {flag("dd_ppo.envs_per_rank", "9")};
   EXPECT_THROW((void)app::configure(again, surroundings), ConfigError);
@@ -142,12 +143,12 @@ TEST_F(ConfigurationTest, CountsOfARankBecomeTotalsOfTheRanksThatTheRunStartsOn)
 TEST_F(ConfigurationTest, TotalsAndCountsOfARankReplaceEachOther) {
   const TrainOptions totals =
       configure("env: Mine-v0\nalgo: dd_ppo\nnum_envs: 12\n", {flag("ppo.minibatches", "3")}).options;
-  EXPECT_EQ(totals.ppo.num_envs, 12);
-  EXPECT_EQ(totals.ppo.minibatches, 3);
-  EXPECT_EQ(totals.ppo.minibatch_size, std::nullopt);
+  EXPECT_EQ(totals.num_envs, 12);
+  EXPECT_EQ(totals.of<rl::PpoOptions>().minibatches, 3);
+  EXPECT_EQ(totals.of<rl::PpoOptions>().minibatch_size, std::nullopt);
   const TrainOptions of_rank =
       configure("env: Mine-v0\nalgo: dd_ppo\nnum_envs: 12\n", {flag("dd_ppo.envs_per_rank", "2")}).options;
-  EXPECT_EQ(of_rank.ppo.num_envs, 2);
+  EXPECT_EQ(of_rank.num_envs, 2);
   EXPECT_THAT(faults("env: Mine-v0\nalgo: dd_ppo\n", {flag("dd_ppo.envs_per_rank", "2"), flag("num_envs", "4")}),
               ElementsAre(HasSubstr("num_envs = 4 (--set): contradicts dd_ppo.envs_per_rank = 2")));
 }

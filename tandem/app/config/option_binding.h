@@ -41,6 +41,8 @@ class OptionBinding {
   [[nodiscard]] virtual std::string expected() const = 0;
   /// Whether the field is an optional that holds nothing.
   [[nodiscard]] virtual bool is_absent() const { return false; }
+  /// Whether the field is a vector.
+  [[nodiscard]] virtual bool is_list() const { return false; }
   /// Empties an optional field, and gives any other the value that it had when it was bound.
   virtual void clear() = 0;
 
@@ -165,6 +167,7 @@ class ListBinding final : public OptionBinding {
   [[nodiscard]] std::string expected() const override {
     return "a list, each " + binding_detail::expected_text(ValueFormat<Value>::kind(), *this);
   }
+  [[nodiscard]] bool is_list() const override { return true; }
   void clear() override { field_ = default_; }
 
  private:

@@ -1,5 +1,4 @@
-#include "tandem/app/config/dd_ppo_options.h"
-#include "tandem/app/config/strategy_options.h"
+#include "tandem/app/config/algorithm.h"
 #include "tandem/app/config/train_options.h"
 
 namespace tandem::app {
@@ -7,14 +6,21 @@ namespace {
 
 constexpr double kLargestInteger = 9e18;  // of what is kept in 64 bits
 
-const std::vector<std::string> kWithPipeline{"impala", "appo"};  // algorithms that sample and learn at the same time
-const std::vector<std::string> kPpos{"ppo", "dd_ppo"};
+std::vector<std::string> names_of_algorithms(bool (*is_meant)(const Algorithm&)) {
+  std::vector<std::string> names;
+  for (const auto& algorithm : algorithms()) {
+    if (is_meant(*algorithm)) names.push_back(algorithm->name());
+  }
+  return names;
+}
 
 // Keys without a section are those that every algorithm understands.
 void add_run_options(OptionTable& table, TrainOptions& options) {
-  table.add("algo", options.algo, "Learning algorithm.").flag("--algo");
+  table.add("algo", options.algo, "Learning algorithm.")
+      .one_of(names_of_algorithms([](const Algorithm&) { return true; }))
+      .flag("--algo");
   table.add("env", options.env, "Environment; `tandem envs` lists them.").flag("--env");
-  table.add("plugins", options.plugins, "Shared libraries that bring environments.").flag("--plugin");
+  table.add("plugins", options.plugins, "Shared libraries that bring environments.").flag("--plugin").kept_absolute();
   table.add("total_steps", options.total_steps, "Environment steps of the run, over all environments.")
       .within(1, kLargestInteger)
       .flag("--total-steps")
@@ -51,17 +57,16 @@ void add_run_options(OptionTable& table, TrainOptions& options) {
       "On CUDA devices. deterministic: the same bits in each run, and an error about an operation that has no such "
       "kernel; fastest: runs differ in the last bits.");
   table.add("rng", options.rng, "unordered: a loss may draw from torch's default generator.");
-  table.add("num_envs", options.ppo.num_envs, "Environments of the run, over all shards.")
+  table.add("num_envs", options.num_envs, "Environments of the run, over all shards.")
       .within(1, kLargestCount)
-      .flag("--num-envs")
-      .instead_of("dd_ppo.envs_per_rank");
+      .flag("--num-envs");
   table
       .add("env_restarts", options.env_restarts,
            "Failures of environments after which one is made anew, with a new episode, on each rank; the next ends the "
            "run.")
       .within(0, kLargestCount)
       .lives(Lifetime::kPart);
-  table.add("rollout_steps", options.ppo.rollout_steps, "Steps of each environment between two updates.")
+  table.add("rollout_steps", options.rollout_steps, "Steps of each environment between two updates.")
       .within(1, kLargestCount)
       .flag("--rollout-steps");
 }
@@ -72,7 +77,7 @@ void add_survivor_options(OptionTable& table, TrainOptions& options) {
            "When a rank dies, the others end, or go on after the last complete update: take_over, with its env groups "
            "too; shrink, with fewer of them, so that updates have fewer rows until it is replaced (dd_ppo).")
       .flag("--survivors")
-      .only_with("algo", kPpos)
+      .only_with("algo", names_of_algorithms([](const Algorithm& one) { return one.can_lose_ranks(); }))
       .lives(Lifetime::kPart);
   table
       .add("deadline_seconds", options.deadline_seconds,
@@ -82,130 +87,6 @@ void add_survivor_options(OptionTable& table, TrainOptions& options) {
       .flag("--deadline")
       .only_with("survivors", std::vector<std::string>{"take_over", "shrink"})
       .lives(Lifetime::kPart);
-}
-
-void add_ppo_learning(OptionTable& table, rl::PpoOptions& ppo) {
-  const auto add = [&table](const char* key, auto& field, const char* help) -> Option& {
-    return table.add(key, field, help).only_with("algo", kPpos);
-  };
-  add("ppo.epochs", ppo.epochs, "Passes over each rollout.").at_least(1).flag("--epochs");
-  add("ppo.minibatches", ppo.minibatches, "Optimizer steps of a pass.")
-      .at_least(1)
-      .flag("--minibatches")
-      .instead_of("ppo.minibatch_size")
-      .instead_of("dd_ppo.minibatch_size_per_rank");
-  add("ppo.minibatch_size", ppo.minibatch_size, "Rows of an optimizer step, over all shards.")
-      .at_least(1)
-      .flag("--minibatch-size")
-      .instead_of("ppo.minibatches")
-      .instead_of("dd_ppo.minibatch_size_per_rank");
-  add("ppo.learning_rate", ppo.learning_rate, "Of Adam.").above(0).at_most(1);
-  add("ppo.learning_rate_schedule", ppo.learning_rate_schedule, "linear: down to 0 at total_steps.");
-  add("ppo.adam_eps", ppo.adam_eps, "Added to the root of Adam's second moment.").above(0).at_most(1);
-  add("ppo.max_grad_norm", ppo.max_grad_norm, "Gradients are scaled down to this norm.").above(0);
-  add("ppo.batch_mode", ppo.batch_mode,
-      "Where a rollout ends: truncate_episodes, after rollout_steps; complete_episodes, with the episodes under way "
-      "then, and the next one begins new ones.")
-      .flag("--batch-mode");
-}
-
-void add_ppo_objective(OptionTable& table, rl::PpoOptions& ppo) {
-  const auto add = [&table](const char* key, auto& field, const char* help) -> Option& {
-    return table.add(key, field, help).only_with("algo", kPpos);
-  };
-  add("ppo.gamma", ppo.gamma, "Discount of rewards a step later.").within(0, 1);
-  add("ppo.gae_lambda", ppo.gae_lambda, "Weight of longer estimates of the advantage.").within(0, 1);
-  add("ppo.time_limit", ppo.time_limit,
-      "Worth of the rest of an episode that was cut short: bootstrap, its value; terminal, nothing.");
-  add("ppo.advantage_normalization", ppo.advantage_normalization,
-      "Rows over which advantages get mean 0 and deviation 1.");
-  add("ppo.clip_range", ppo.clip_range, "The ratio of probabilities counts up to 1 +- this.").above(0);
-  add("ppo.clip_range_schedule", ppo.clip_range_schedule, "linear: down to 0 at total_steps.");
-  add("ppo.clip_range_value", ppo.clip_range_value, "Most that a value's change counts, in units of the return.")
-      .above(0);
-  add("ppo.entropy_coef", ppo.entropy_coef, "Weight of the entropy bonus.").at_least(0);
-  add("ppo.entropy_coef_schedule", ppo.entropy_coef_schedule, "linear: down to 0 at total_steps.");
-  add("ppo.kl_coef", ppo.kl_coef, "Weight of a penalty on the divergence from the policy that sampled.").at_least(0);
-  add("ppo.kl_coef_target", ppo.kl_coef_target,
-      "Divergence of an update that kl_coef is raised and lowered to keep to; approx_kl shows it.")
-      .above(0);
-  add("ppo.value_coef", ppo.value_coef, "Weight of the value's squared error.").at_least(0);
-  add("ppo.target_kl", ppo.target_kl, "Passes end when approx_kl exceeds 1.5 times this.").above(0);
-  add("ppo.stall_timeout", ppo.stall_timeout,
-      "Seconds that one step of an env group may take, after which the run fails.")
-      .within(1, kLargestCount);
-  add("ppo.kernel", ppo.kernel,
-      "auto: fused kernels for losses and gradients of MLP policies, on a CUDA device as recorded, else as off; off: "
-      "tensor operations and autograd; recorded: these as a CUDA graph, or an error.");
-}
-
-void add_impala_pipeline(OptionTable& table, rl::ImpalaOptions& impala) {
-  const auto add = [&table](const char* key, auto& field, const char* help) -> Option& {
-    return table.add(key, field, help).only_with("algo", kWithPipeline);
-  };
-  add("impala.execution", impala.execution,
-      "threads: sampling and learning at the same time; inline: in turn on one thread, the same in every run.");
-  add("impala.workers", impala.workers,
-      "Rollout workers of each rank, each with as many environments, on a thread each.")
-      .within(1, 1024)
-      .flag("--workers");
-  add("impala.splits", impala.splits,
-      "Parts of a worker's environments of each shard, which take turns on threads of their own where they are "
-      "several: while one steps, the policy acts for another.")
-      .within(1, 64);
-  add("impala.queue", impala.queue, "Batches that wait for the learner before the workers must.")
-      .within(1, kLargestCount);
-  add("impala.buffers", impala.buffers, "Batches beside the learner, that which it learns from included.")
-      .within(1, 1024);
-  add("impala.loaders", impala.loaders, "Threads that copy batches there; at most as many as buffers.").within(1, 1024);
-  add("impala.passes", impala.passes, "Of the learner over each batch.").within(1, kLargestCount);
-  add("impala.max_policy_lag", impala.max_policy_lag,
-      "Most learner steps between the weights that a batch was made with and its first use.")
-      .within(0, kLargestCount);
-  add("impala.beyond_lag", impala.beyond_lag,
-      "For that bound: wait, workers begin a batch only when it cannot become too old; drop, such batches are not "
-      "used.");
-  add("impala.batches_per_update", impala.batches_per_update, "Learner steps between two updates of the metrics.")
-      .within(1, kLargestCount);
-  add("impala.learner_queue_timeout", impala.learner_queue_timeout,
-      "Seconds without a batch, after which the run fails.")
-      .within(1, kLargestCount);
-  add("impala.stall_timeout", impala.stall_timeout,
-      "Seconds that a rollout, the copy of a batch or a learner step may take, after which the run fails; a learner "
-      "step of "
-      "several ranks as long again as it may wait for the others.")
-      .within(1, kLargestCount);
-}
-
-void add_impala_objective(OptionTable& table, rl::ImpalaOptions& impala) {
-  const auto add = [&table](const char* key, auto& field, const char* help) -> Option& {
-    return table.add(key, field, help).only_with("algo", kWithPipeline);
-  };
-  add("impala.learning_rate", impala.learning_rate, "Of Adam.").above(0).at_most(1);
-  add("impala.learning_rate_schedule", impala.learning_rate_schedule, "linear: down to 0 at total_steps.");
-  add("impala.adam_eps", impala.adam_eps, "Added to the root of Adam's second moment.").above(0).at_most(1);
-  add("impala.max_grad_norm", impala.max_grad_norm, "Gradients are scaled down to this norm.").above(0);
-  add("impala.gamma", impala.gamma, "Discount of rewards a step later.").within(0, 1);
-  add("impala.time_limit", impala.time_limit,
-      "Worth of the rest of an episode that was cut short: bootstrap, its value; terminal, nothing.");
-  add("impala.rho_clip", impala.rho_clip, "Ratios of probabilities that correct a step count up to this.").above(0);
-  add("impala.c_clip", impala.c_clip, "Those that carry a correction to the steps before, up to this.").above(0);
-  add("impala.entropy_coef", impala.entropy_coef, "Weight of the entropy bonus.").at_least(0);
-  add("impala.value_coef", impala.value_coef, "Weight of the value's squared error.").at_least(0);
-  add("impala.kernel", impala.kernel,
-      "auto: fused kernels for losses and gradients of MLP policies, on a CUDA device as recorded, else as off; off: "
-      "tensor operations and autograd; recorded: these as a CUDA graph, or an error.");
-}
-
-void add_appo_options(OptionTable& table, rl::AppoOptions& appo) {
-  const auto add = [&table](const char* key, auto& field, const char* help) -> Option& {
-    return table.add(key, field, help).only_with("algo", "appo");
-  };
-  add("appo.clip_range", appo.clip_range, "The ratio of probabilities counts up to 1 +- this.").above(0);
-  add("appo.kl_coef", appo.kl_coef, "Weight of the divergence from the target network.").at_least(0);
-  add("appo.target_update_steps", appo.target_update_steps,
-      "Learner steps after which the target network takes the policy's weights.")
-      .within(1, kLargestCount);
 }
 
 void add_policy_options(OptionTable& table, PolicySettings& policy) {
@@ -262,6 +143,78 @@ void add_multi_agent_options(OptionTable& table, MultiAgentSettings& multi_agent
             "Policies that learn; the others stay as they start. Empty: all learn.");
 }
 
+// Options of one strategy, which a resume may change with it.
+class StrategySection {
+ public:
+  StrategySection(OptionTable& table, std::string name) : table_(table), name_(std::move(name)) {}
+
+  template <typename Field>
+  Option& add(const std::string& key, Field& field, const char* help) {
+    return table_.add(name_ + "." + key, field, help).only_with("strategy", name_).lives(Lifetime::kPart);
+  }
+
+ private:
+  OptionTable& table_;
+  const std::string name_;
+};
+
+void add_parameter_server_options(StrategySection section, ParameterServerSettings& settings) {
+  section.add("servers", settings.servers,
+              "Replicas that update variables: all, each some of them by least load in bytes; first, the first one "
+              "all.");
+  section.add("variables", settings.variables,
+              "Where they lie with their optimizer state: devices, on their server's; cpu, in the host's memory, which "
+              "spares CUDA devices that state (not of sparse tables); each step waits for two copies, and has the "
+              "CPU's bits.");
+}
+
+void add_asynchronous_options(StrategySection section, AsynchronousSettings& asynchronous) {
+  section.add("scaling", asynchronous.scaling,
+              "by_replicas: a replica's gradient counts 1/N of N replicas; none: in full.");
+  section
+      .add("wait_for_slower", asynchronous.wait_for_slower,
+           "Most steps that a replica may be ahead of the slowest; then it waits.")
+      .within(0, kLargestCount);
+  section
+      .add("drop_staler", asynchronous.drop_staler,
+           "A gradient is dropped when more updates than this were made since its parameters were read.")
+      .within(0, kLargestCount)
+      .instead_of("asynchronous.wait_for_slower");
+}
+
+void add_sync_replicas_options(StrategySection section, SyncReplicasSettings& settings) {
+  section
+      .add("replicas_to_aggregate", settings.replicas_to_aggregate,
+           "Gradients of a step; fewer than replicas: what comes later is dropped; more: each gives several.")
+      .within(1, kLargestCount)
+      .absent_as("all");
+  section.add("acceptance", settings.acceptance,
+              "whole: a step is the mean over rows of the first gradients, each with all its parameters; per_variable: "
+              "over gradients, of each parameter on its own, as in TensorFlow.");
+  section.add("sparse_mean", settings.sparse_mean,
+              "by_count: rows of sparse gradients are divided as all others; by_index: by those that have them.");
+  section.add("tokens", settings.tokens,
+              "Who may compute for a step: own, each replica once; shared, whoever comes first.");
+  section
+      .add("initial_tokens", settings.initial_tokens,
+           "Of tokens: shared, for the first step, beside one gradient of each replica.")
+      .within(0, kLargestCount)
+      .absent_as("as_aggregated");
+  section.add("rate_scaling", settings.rate_scaling,
+              "by_gradients: a step of fewer gradients than usual has a learning rate as much lower.");
+  section
+      .add("max_replica_grad_norm", settings.max_replica_grad_norm,
+           "Each replica's gradient is scaled down to this norm, before the mean is formed.")
+      .above(0);
+  section
+      .add("average_decay", settings.average_decay,
+           "Keeps moving averages of the parameters in checkpoints: average = decay x average + (1 - decay) x "
+           "parameter.")
+      .within(0, 0.999999999);
+  section.add("average_of", settings.average_of,
+              "Parameters that are averaged, or what their names begin with; empty: all.");
+}
+
 void add_normalize_options(OptionTable& table, NormalizeSettings& normalize) {
   table.add("normalize.observations", normalize.observations, "Bring observations to mean 0 and deviation 1.");
   table.add("normalize.rewards", normalize.rewards,
@@ -309,15 +262,12 @@ OptionTable option_table(TrainOptions& options) {
   OptionTable table;
   add_run_options(table, options);
   add_survivor_options(table, options);
-  add_ppo_learning(table, options.ppo);
-  add_ppo_objective(table, options.ppo);
-  add_dd_ppo_options(table, options.dd_ppo);
-  add_impala_pipeline(table, options.impala);
-  add_impala_objective(table, options.impala);
-  add_appo_options(table, options.appo);
+  for (const auto& algorithm : algorithms()) algorithm->add_options(table, options);
   add_policy_options(table, options.policy);
   add_multi_agent_options(table, options.multi_agent);
-  add_strategy_options(table, options);
+  add_parameter_server_options({table, "parameter_server"}, options.parameter_server);
+  add_asynchronous_options({table, "asynchronous"}, options.asynchronous);
+  add_sync_replicas_options({table, "sync_replicas"}, options.sync_replicas);
   add_normalize_options(table, options.normalize);
   add_folder_options(table, options);
   return table;

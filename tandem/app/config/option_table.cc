@@ -1,10 +1,11 @@
+// A table is filled once, by option_table(), and searched in order: it is asked when a run is configured, not while it
+// trains.
 #include "tandem/app/config/option_table.h"
 
 #include <algorithm>
 
-#include "tandem/app/config/foreign_names.h"
-#include "tandem/app/config/former_names.h"
 #include "tandem/app/config/nearest_name.h"
+#include "tandem/app/config/other_names.h"
 #include "tandem/base/text.h"
 
 namespace tandem::app {
@@ -56,6 +57,15 @@ const Option& OptionTable::at(std::string_view key) const {
 bool OptionTable::has_effect(const Option& option) const {
   const Option::Needed& needed = option.needed();
   return needed.key.empty() || std::ranges::count(needed.texts, at(needed.key).text()) > 0;
+}
+
+std::vector<std::string> OptionTable::rivals_of(const Option& option) const {
+  std::vector<std::string> keys = option.rivals();
+  for (const auto& other : options_) {
+    if (std::ranges::count(other->rivals(), option.key()) > 0 && std::ranges::count(keys, other->key()) == 0)
+      keys.push_back(other->key());
+  }
+  return keys;
 }
 
 bool OptionTable::has_section(std::string_view name) const {
@@ -124,7 +134,7 @@ std::vector<std::string> OptionTable::assign(std::vector<Setting> layer) {
       faults.push_back(describe_fault(setting, *problem));
       continue;
     }
-    for (const std::string& rival : option->rivals()) find_mutable(rival)->clear();
+    for (const std::string& rival : rivals_of(*option)) find_mutable(rival)->clear();
   }
   if (unknown_keys > kMostUnknown) faults.push_back(concat(unknown_keys - kMostUnknown, " more keys do not exist"));
   return faults;
@@ -132,7 +142,7 @@ std::vector<std::string> OptionTable::assign(std::vector<Setting> layer) {
 
 // With what else the layer sets.
 std::optional<std::string> OptionTable::contradiction(const Option& option, const GivenSettings& given) const {
-  for (const std::string& key : option.rivals()) {
+  for (const std::string& key : rivals_of(option)) {
     const auto rival = given.find(key);
     if (rival == given.end() || at(key).is_absent()) continue;
     return concat("contradicts ", key, " = ", describe(rival->second->value), " (", rival->second->origin.place,

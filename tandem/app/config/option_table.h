@@ -20,7 +20,7 @@
 
 namespace tandem::app {
 
-/// What becomes of an option when a run is resumed, and whether its run records it.
+/// Whether a run records an option, and whether a resume may change it.
 enum class Lifetime {
   kRun,   // belongs to the run: recorded, and the same after a resume
   kPart,  // recorded, and may be given anew at a resume: how long, where, how often to save
@@ -44,8 +44,8 @@ class Option {
   Option& absent_as(std::string word);
   /// Also a flag of its own on the command line.
   Option& flag(std::string name) { return flag_ = std::move(name), *this; }
-  /// Setting this one clears `key`, which a weaker layer may have set; both in one layer contradict each other. May be
-  /// called for several keys.
+  /// Setting this one clears `key`, which a weaker layer may have set, and the other way round; both in one layer
+  /// contradict each other. May be called for several keys.
   Option& instead_of(std::string key) { return rivals_.push_back(std::move(key)), *this; }
   /// The option means something only while the option `key` has one of the values `texts`; asking for it otherwise is a
   /// fault.
@@ -55,12 +55,18 @@ class Option {
   Option& only_with(std::string key, std::string text) {
     return only_with(std::move(key), std::vector{std::move(text)});
   }
+  /// A count of each rank, which becomes the run's total in the option `key` before the run starts.
+  Option& for_each_rank(std::string key) { return total_ = key, instead_of(std::move(key)); }
+  /// A path that is kept whole, since a run may be resumed from another folder.
+  Option& kept_absolute() { return is_absolute_ = true, *this; }
   Option& lives(Lifetime lifetime) { return lifetime_ = lifetime, *this; }
 
   [[nodiscard]] const std::string& key() const { return key_; }
   [[nodiscard]] const std::string& help() const { return help_; }
-  [[nodiscard]] const std::string& flag() const { return flag_; }  // empty: none
-  [[nodiscard]] const std::vector<std::string>& rivals() const { return rivals_; }
+  [[nodiscard]] const std::string& flag() const { return flag_; }                   // empty: none
+  [[nodiscard]] const std::vector<std::string>& rivals() const { return rivals_; }  // see OptionTable::rivals_of()
+  [[nodiscard]] const std::string& total() const { return total_; }                 // empty: it is no count of a rank
+  [[nodiscard]] bool is_kept_absolute() const { return is_absolute_; }
   struct Needed {
     std::string key = {};  // empty: nothing
     std::vector<std::string> texts = {};
@@ -71,6 +77,8 @@ class Option {
   [[nodiscard]] std::string text() const { return binding_->text(); }
   [[nodiscard]] std::string expected() const { return binding_->expected(); }
   [[nodiscard]] bool is_absent() const { return binding_->is_absent(); }
+  [[nodiscard]] const std::string& absent_word() const { return binding_->absent_word; }
+  [[nodiscard]] bool is_list() const { return binding_->is_list(); }
   /// Whether some setting of it was at fault, so that the value is not what was asked for.
   [[nodiscard]] bool is_faulty() const { return is_faulty_; }
   /// Where the value came from.
@@ -81,11 +89,11 @@ class Option {
   void mark_faulty() { is_faulty_ = true; }
 
  private:
-  std::string key_, help_, flag_, default_text_;
+  std::string key_, help_, flag_, total_, default_text_;
   std::vector<std::string> rivals_;
   Needed needed_;
   Lifetime lifetime_ = Lifetime::kRun;
-  bool is_faulty_ = false;
+  bool is_absolute_ = false, is_faulty_ = false;
   Origin origin_;
   std::unique_ptr<OptionBinding> binding_;
 };
@@ -104,6 +112,8 @@ class OptionTable {
   [[nodiscard]] const Option& at(std::string_view key) const;
   /// Whether the option that `option` needs has a value that it needs.
   [[nodiscard]] bool has_effect(const Option& option) const;
+  /// Options of which only one is set, whichever of the two said instead_of().
+  [[nodiscard]] std::vector<std::string> rivals_of(const Option& option) const;
   /// Whether `name` is a section, that is, a part before the dot of some key.
   [[nodiscard]] bool has_section(std::string_view name) const;
   [[nodiscard]] std::vector<std::string> keys() const;

@@ -21,6 +21,11 @@ struct Preset {
 inline constexpr std::string_view kDefaultsOfAlgorithm = "_defaults";
 
 /// Null when nothing is shipped for that pair.
-[[nodiscard]] const Preset* find_preset(std::string_view algo, std::string_view env);
+[[nodiscard]] inline const Preset* find_preset(std::string_view algo, std::string_view env) {
+  for (const Preset& preset : presets()) {
+    if (preset.algo == algo && preset.env == env) return &preset;
+  }
+  return nullptr;
+}
 
 }  // namespace tandem::app

@@ -1,12 +1,16 @@
 // app/config/train_options.h: everything that decides a training run, as plain values.
 //
-// option_list.cc describes each field, and is the one place that knows the keys and flags.
+// option_list.cc describes each field, and is the one place that knows the keys and flags; those of an algorithm are in
+// its own file (algorithm.h).
 #pragma once
+#include <any>
 #include <array>
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <optional>
 #include <string>
+#include <typeindex>
 #include <vector>
 
 #include "tandem/app/config/choices.h"
@@ -14,16 +18,13 @@
 #include "tandem/base/cpu.h"
 #include "tandem/device/cuda_kernels.h"
 #include "tandem/pipeline/straggler_rule.h"
-#include "tandem/rl/algo/impala/impala_options.h"
 #include "tandem/rl/algo/ppo/ppo_options.h"
 #include "tandem/rl/policy/torso_options.h"
 #include "tandem/sync/strategy_options.h"
 
 namespace tandem::app {
 
-enum class Algorithm { kPpo, kDdPpo, kImpala, kAppo };
-
-/// What to do with a run folder that holds a run already.
+/// Whether to go on with a run that the run folder holds already.
 enum class Resume {
   kNever,  // refuse it
   kAuto,   // go on with it, or start anew where there is none
@@ -80,20 +81,11 @@ struct SyncReplicasSettings {
   std::vector<std::string> average_of = {};  // empty: all parameters
 };
 
-/// What the ranks that are left do when one has died.
+/// The end or the going on of the other ranks when one has died.
 enum class Survivors {
   kEnd,       // they end too
   kTakeOver,  // they go on after the last complete update, with all env groups
   kShrink,    // likewise, with fewer: none makes more environment steps than before
-};
-
-/// What DD-PPO has besides PPO. Counts of a rank (a process of the run) become the run's totals before it starts, and
-/// the totals are what it records: it stays the same run on any number of ranks.
-struct DdPpoSettings {
-  std::optional<std::int64_t> envs_per_rank = {};            // instead of num_envs
-  std::optional<std::int64_t> minibatch_size_per_rank = {};  // instead of ppo.minibatch_size and ppo.minibatches
-  pipeline::StragglerOptions stragglers = {};
-  std::optional<std::filesystem::path> replay = {};  // a record of rollouts that this run follows
 };
 
 /// As rl::NormalizerOptions.
@@ -102,7 +94,7 @@ struct NormalizeSettings {
   double clip_observation = 10, clip_reward = 10;
 };
 
-/// Of environments of several agents; as rl::PolicyMapOptions, with the rules of rl::mapping_of().
+/// The policies of environments with several agents; as rl::PolicyMapOptions, with the rules of rl::mapping_of().
 struct MultiAgentSettings {
   std::vector<std::string> policies = {}, mapping = {}, policies_to_train = {};
 };
@@ -121,10 +113,12 @@ struct LogSettings {
 };
 
 struct TrainOptions {
-  Algorithm algo = Algorithm::kPpo;
+  std::string algo = "ppo";  // the name of an algorithm (algorithm.h)
   std::string env = {};
   std::vector<std::filesystem::path> plugins = {};
   std::int64_t total_steps = 500'000;  // environment steps over all environments
+  int num_envs = 8;                    // of the run, over all shards
+  int rollout_steps = 128;             // of each environment, between updates
   std::int64_t seed = 0;
   std::string devices = "cpu";
   std::optional<std::int64_t> shards = {};          // nothing: as many as replicas
@@ -139,10 +133,6 @@ struct TrainOptions {
   SyncReplicasSettings sync_replicas = {};
   Rng rng = Rng::kShards;
   device::CudaKernels cuda_kernels = device::CudaKernels::kDeterministic;
-  rl::PpoOptions ppo = {};        // its num_envs and rollout_steps are those of every algorithm; but for sequences
-  rl::ImpalaOptions impala = {};  // but for those two, which impala_options() fills in; also of APPO
-  rl::AppoOptions appo = {};
-  DdPpoSettings dd_ppo = {};
   PolicySettings policy = {};
   MultiAgentSettings multi_agent = {};
   NormalizeSettings normalize = {};
@@ -153,76 +143,58 @@ struct TrainOptions {
   Resume resume = Resume::kNever;
   bool quiet = false;
   bool profile = false;
+
+  /// The options of one algorithm, by their type; with their defaults before they were asked for. The reference stays
+  /// good while this object lives.
+  template <typename Options>
+  [[nodiscard]] Options& of() {
+    std::any& its = of_algorithms[typeid(Options)];
+    if (!its.has_value()) its = Options();
+    return *std::any_cast<Options>(&its);
+  }
+  template <typename Options>
+  [[nodiscard]] const Options& of() const {
+    static const Options defaults{};
+    const auto found = of_algorithms.find(typeid(Options));
+    return found == of_algorithms.end() ? defaults : *std::any_cast<Options>(&found->second);
+  }
+  std::map<std::type_index, std::any> of_algorithms = {};
 };
-
-/// Whether it is PPO, alone or as DD-PPO: in turn, all replicas sample, and all learn from that.
-[[nodiscard]] inline bool is_ppo(Algorithm algo) { return algo == Algorithm::kPpo || algo == Algorithm::kDdPpo; }
-
-/// The numbers of PPO, with what the policy asks for.
-[[nodiscard]] inline rl::PpoOptions ppo_options(const TrainOptions& options) {
-  rl::PpoOptions ppo = options.ppo;
-  if (options.policy.recurrent != Recurrence::kNone)
-    ppo.sequences = {.length = options.policy.max_seq_len, .burn_in = options.policy.burn_in};
-  return ppo;
-}
-
-/// The numbers of IMPALA and APPO, with those that every algorithm has and what the policy asks for.
-[[nodiscard]] inline rl::ImpalaOptions impala_options(const TrainOptions& options) {
-  rl::ImpalaOptions impala = options.impala;
-  impala.num_envs = options.ppo.num_envs;
-  impala.rollout_steps = options.ppo.rollout_steps;
-  if (options.policy.recurrent != Recurrence::kNone) impala.sequence_length = options.policy.max_seq_len;
-  return impala;
-}
-
-/// Environment steps that come to a learner at once; at least, where episodes are completed.
-[[nodiscard]] inline std::int64_t batch_rows(const TrainOptions& options) {
-  return is_ppo(options.algo) ? options.ppo.batch_rows() : impala_options(options).batch_rows();
-}
 
 /// The table of all options, bound to `options`, which must outlive it.
 [[nodiscard]] OptionTable option_table(TrainOptions& options);
 
 template <>
-struct Choices<Algorithm> {
-  static constexpr std::array kAll{
-      Choice<Algorithm>{Algorithm::kPpo, "ppo"}, Choice<Algorithm>{Algorithm::kDdPpo, "dd_ppo"},
-      Choice<Algorithm>{Algorithm::kImpala, "impala"}, Choice<Algorithm>{Algorithm::kAppo, "appo"}};
-};
-template <>
 struct Choices<Recurrence> {
-  using Value = Recurrence;
-  static constexpr std::array kAll{Choice<Value>{Value::kNone, "none"}, Choice<Value>{Value::kLstm, "lstm"},
-                                   Choice<Value>{Value::kGru, "gru"}};
+  using enum Recurrence;
+  static constexpr std::array kAll{Choice{kNone, "none"}, Choice{kLstm, "lstm"}, Choice{kGru, "gru"}};
 };
 template <>
 struct Choices<Resume> {
-  static constexpr std::array kAll{Choice<Resume>{Resume::kNever, "never"}, Choice<Resume>{Resume::kAuto, "auto"},
-                                   Choice<Resume>{Resume::kMust, "must"}};
+  using enum Resume;
+  static constexpr std::array kAll{Choice{kNever, "never"}, Choice{kAuto, "auto"}, Choice{kMust, "must"}};
 };
 template <>
 struct Choices<Rng> {
-  static constexpr std::array kAll{Choice<Rng>{Rng::kShards, "shards"}, Choice<Rng>{Rng::kUnordered, "unordered"}};
+  using enum Rng;
+  static constexpr std::array kAll{Choice{kShards, "shards"}, Choice{kUnordered, "unordered"}};
 };
 template <>
 struct Choices<InstructionSet> {
-  using Set = InstructionSet;
-  static constexpr std::array kAll{Choice<Set>{Set::kPortable, "portable"}, Choice<Set>{Set::kAvx2, "avx2"},
-                                   Choice<Set>{Set::kAvx512, "avx512"}};
+  using enum InstructionSet;
+  static constexpr std::array kAll{Choice{kPortable, "portable"}, Choice{kAvx2, "avx2"}, Choice{kAvx512, "avx512"}};
 };
 template <>
 struct Choices<device::CudaKernels> {
-  using Kernels = device::CudaKernels;
-  static constexpr std::array kAll{Choice<Kernels>{Kernels::kDeterministic, "deterministic"},
-                                   Choice<Kernels>{Kernels::kFastest, "fastest"}};
+  using enum device::CudaKernels;
+  static constexpr std::array kAll{Choice{kDeterministic, "deterministic"}, Choice{kFastest, "fastest"}};
 };
 template <>
 struct Choices<sync::StrategyKind> {
-  using Kind = sync::StrategyKind;
-  static constexpr std::array kAll{
-      Choice<Kind>{Kind::kReplicated, "replicated"}, Choice<Kind>{Kind::kDivided, "divided"},
-      Choice<Kind>{Kind::kParameterServer, "parameter_server"}, Choice<Kind>{Kind::kAsynchronous, "asynchronous"},
-      Choice<Kind>{Kind::kSyncReplicas, "sync_replicas"}};
+  using enum sync::StrategyKind;
+  static constexpr std::array kAll{Choice{kReplicated, "replicated"}, Choice{kDivided, "divided"},
+                                   Choice{kParameterServer, "parameter_server"}, Choice{kAsynchronous, "asynchronous"},
+                                   Choice{kSyncReplicas, "sync_replicas"}};
 };
 template <>
 struct Choices<sync::Servers> {
@@ -231,105 +203,75 @@ struct Choices<sync::Servers> {
 };
 template <>
 struct Choices<sync::Variables> {
-  using Value = sync::Variables;
-  static constexpr std::array kAll{Choice<Value>{Value::kOnDevices, "devices"}, Choice<Value>{Value::kOnCpu, "cpu"}};
+  using enum sync::Variables;
+  static constexpr std::array kAll{Choice{kOnDevices, "devices"}, Choice{kOnCpu, "cpu"}};
 };
 template <>
 struct Choices<sync::Scaling> {
-  using Value = sync::Scaling;
-  static constexpr std::array kAll{Choice<Value>{Value::kByReplicas, "by_replicas"},
-                                   Choice<Value>{Value::kNone, "none"}};
+  using enum sync::Scaling;
+  static constexpr std::array kAll{Choice{kByReplicas, "by_replicas"}, Choice{kNone, "none"}};
 };
 template <>
 struct Choices<sync::Acceptance> {
-  using Value = sync::Acceptance;
-  static constexpr std::array kAll{Choice<Value>{Value::kWhole, "whole"},
-                                   Choice<Value>{Value::kPerVariable, "per_variable"}};
+  using enum sync::Acceptance;
+  static constexpr std::array kAll{Choice{kWhole, "whole"}, Choice{kPerVariable, "per_variable"}};
 };
 template <>
 struct Choices<sync::SparseMean> {
-  using Value = sync::SparseMean;
-  static constexpr std::array kAll{Choice<Value>{Value::kByCount, "by_count"},
-                                   Choice<Value>{Value::kByIndex, "by_index"}};
+  using enum sync::SparseMean;
+  static constexpr std::array kAll{Choice{kByCount, "by_count"}, Choice{kByIndex, "by_index"}};
 };
 template <>
 struct Choices<sync::Tokens> {
-  static constexpr std::array kAll{Choice<sync::Tokens>{sync::Tokens::kOwn, "own"},
-                                   Choice<sync::Tokens>{sync::Tokens::kShared, "shared"}};
+  using enum sync::Tokens;
+  static constexpr std::array kAll{Choice{kOwn, "own"}, Choice{kShared, "shared"}};
 };
 template <>
 struct Choices<sync::RateScaling> {
-  using Value = sync::RateScaling;
-  static constexpr std::array kAll{Choice<Value>{Value::kNone, "none"},
-                                   Choice<Value>{Value::kByGradients, "by_gradients"}};
+  using enum sync::RateScaling;
+  static constexpr std::array kAll{Choice{kNone, "none"}, Choice{kByGradients, "by_gradients"}};
 };
 template <>
 struct Choices<LogLevel> {
-  static constexpr std::array kAll{Choice<LogLevel>{LogLevel::kDebug, "debug"},
-                                   Choice<LogLevel>{LogLevel::kInfo, "info"},
-                                   Choice<LogLevel>{LogLevel::kWarning, "warning"}};
+  using enum LogLevel;
+  static constexpr std::array kAll{Choice{kDebug, "debug"}, Choice{kInfo, "info"}, Choice{kWarning, "warning"}};
 };
 template <>
 struct Choices<rl::Schedule> {
-  static constexpr std::array kAll{Choice<rl::Schedule>{rl::Schedule::kConstant, "constant"},
-                                   Choice<rl::Schedule>{rl::Schedule::kLinear, "linear"}};
-};
-template <>
-struct Choices<rl::BatchMode> {
-  using Mode = rl::BatchMode;
-  static constexpr std::array kAll{Choice<Mode>{Mode::kTruncateEpisodes, "truncate_episodes"},
-                                   Choice<Mode>{Mode::kCompleteEpisodes, "complete_episodes"}};
+  using enum rl::Schedule;
+  static constexpr std::array kAll{Choice{kConstant, "constant"}, Choice{kLinear, "linear"}};
 };
 template <>
 struct Choices<rl::TimeLimit> {
-  static constexpr std::array kAll{Choice<rl::TimeLimit>{rl::TimeLimit::kBootstrap, "bootstrap"},
-                                   Choice<rl::TimeLimit>{rl::TimeLimit::kTerminal, "terminal"}};
-};
-template <>
-struct Choices<rl::ImpalaExecution> {
-  using Value = rl::ImpalaExecution;
-  static constexpr std::array kAll{Choice<Value>{Value::kThreads, "threads"}, Choice<Value>{Value::kInline, "inline"}};
+  using enum rl::TimeLimit;
+  static constexpr std::array kAll{Choice{kBootstrap, "bootstrap"}, Choice{kTerminal, "terminal"}};
 };
 template <>
 struct Choices<pipeline::Stragglers> {
-  using Value = pipeline::Stragglers;
-  static constexpr std::array kAll{Choice<Value>{Value::kWaitAll, "wait_all"},
-                                   Choice<Value>{Value::kPreempt, "preempt"},
-                                   Choice<Value>{Value::kTimeOptimal, "time_optimal"}};
+  using enum pipeline::Stragglers;
+  static constexpr std::array kAll{Choice{kWaitAll, "wait_all"}, Choice{kPreempt, "preempt"},
+                                   Choice{kTimeOptimal, "time_optimal"}};
 };
 template <>
 struct Choices<Survivors> {
-  static constexpr std::array kAll{Choice<Survivors>{Survivors::kEnd, "end"},
-                                   Choice<Survivors>{Survivors::kTakeOver, "take_over"},
-                                   Choice<Survivors>{Survivors::kShrink, "shrink"}};
-};
-template <>
-struct Choices<pipeline::BeyondLag> {
-  using Value = pipeline::BeyondLag;
-  static constexpr std::array kAll{Choice<Value>{Value::kWait, "wait"}, Choice<Value>{Value::kDrop, "drop"}};
+  using enum Survivors;
+  static constexpr std::array kAll{Choice{kEnd, "end"}, Choice{kTakeOver, "take_over"}, Choice{kShrink, "shrink"}};
 };
 template <>
 struct Choices<sync::GradientCheck> {
-  static constexpr std::array kAll{Choice<sync::GradientCheck>{sync::GradientCheck::kSum, "sum"},
-                                   Choice<sync::GradientCheck>{sync::GradientCheck::kEachReplica, "each_replica"}};
+  using enum sync::GradientCheck;
+  static constexpr std::array kAll{Choice{kSum, "sum"}, Choice{kEachReplica, "each_replica"}};
 };
 template <>
 struct Choices<rl::LossKernel> {
-  static constexpr std::array kAll{Choice<rl::LossKernel>{rl::LossKernel::kAuto, "auto"},
-                                   Choice<rl::LossKernel>{rl::LossKernel::kRecorded, "recorded"},
-                                   Choice<rl::LossKernel>{rl::LossKernel::kOff, "off"}};
+  using enum rl::LossKernel;
+  static constexpr std::array kAll{Choice{kAuto, "auto"}, Choice{kRecorded, "recorded"}, Choice{kOff, "off"}};
 };
 template <>
 struct Choices<rl::Torso> {
-  static constexpr std::array kAll{
-      Choice<rl::Torso>{rl::Torso::kAuto, "auto"}, Choice<rl::Torso>{rl::Torso::kNone, "none"},
-      Choice<rl::Torso>{rl::Torso::kNatureCnn, "nature_cnn"}, Choice<rl::Torso>{rl::Torso::kResidual, "residual"}};
-};
-template <>
-struct Choices<rl::AdvantageNormalization> {
-  using Value = rl::AdvantageNormalization;
-  static constexpr std::array kAll{Choice<Value>{Value::kMinibatch, "minibatch"}, Choice<Value>{Value::kBatch, "batch"},
-                                   Choice<Value>{Value::kNone, "none"}};
+  using enum rl::Torso;
+  static constexpr std::array kAll{Choice{kAuto, "auto"}, Choice{kNone, "none"}, Choice{kNatureCnn, "nature_cnn"},
+                                   Choice{kResidual, "residual"}};
 };
 
 }  // namespace tandem::app

@@ -8,7 +8,7 @@
 
 namespace tandem::app {
 
-/// What becomes of the other ranks when one fails.
+/// The fate of the other ranks when one fails.
 enum class OnDeath {
   kStop,      // they are ended too
   kContinue,  // they are left alone

@@ -21,7 +21,7 @@ struct ProcessEnd {
   int signal = 0;
 
   [[nodiscard]] bool is_success() const { return code == 0 && signal == 0; }
-  /// What a shell would report: 128 and the signal's number for a signal.
+  /// Returns the exit code that a shell would report: for a signal 128 and its number.
   [[nodiscard]] int exit_code() const { return signal == 0 ? code : 128 + signal; }
 };
 /// "exit code 3", "SIGKILL".
@@ -42,7 +42,7 @@ class RankProcess {
   [[nodiscard]] pid_t id() const { return id_; }
   /// Readable once the process has ended.
   [[nodiscard]] int exit_event() const { return exit_event_.get(); }
-  /// What it prints. Reads do not block.
+  /// Pipe from which its output is read. Reads do not block.
   [[nodiscard]] Descriptor& out() { return out_; }
   [[nodiscard]] Descriptor& err() { return err_; }
 

@@ -256,14 +256,15 @@ class Supervisor {
     }
     end_all(SIGKILL);
   }
-  // Of those that are still there. What failed while all of these ran was overcome: they may stay stopped.
+  // Looks at the ranks that are still there. They overcame each failure during which all of them ran, and may stay
+  // stopped.
   [[nodiscard]] bool has_failed_beside_a_stopped_one() const {
     return std::any_of(seats_.begin(), seats_.end(),
                        [this](const Seat& seat) { return seat.process && failed_at_ && seat.ran_at <= *failed_at_; });
   }
   // Empty when it is not. `passed`: since the last look.
   std::string why_given_up(Seat& seat, std::chrono::milliseconds passed) const {
-    // What was silent may hold what the others need, the run folder for one.
+    // A silent rank may hold something that the others need, the run folder for one.
     if (witness_.is_left_behind && witness_.is_left_behind(seat.rank, seat.restarts))
       return concat("the others have gone on without rank ", seat.rank, ", which was silent");
     if (!witness_.patience_with_stopped) return "";

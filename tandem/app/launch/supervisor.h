@@ -17,7 +17,7 @@ namespace tandem::app {
 /// The variables ("NAME=value") that tell a rank who it is. `restarts`: how often it was started again.
 using VariablesOf = std::function<std::vector<std::string>(int rank, int restarts)>;
 
-/// What a launcher has to do with its ranks beyond starting them. Called on the supervisor's thread.
+/// The duties of a launcher beyond starting its ranks. Called on the supervisor's thread.
 struct LaunchWitness {
   /// A process of a rank has ended with a failure, which `how` describes ("SIGKILL", "exit code 3"), before the rank is
   /// started again. `restarts`: which of its processes, as VariablesOf counts them.

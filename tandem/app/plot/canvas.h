@@ -45,7 +45,7 @@ class Canvas {
   void disc(Point center, double radius, Color color);
   /// `at`: the base line.
   void text(Point at, std::string_view text, const TextStyle& style);
-  /// The same, read from below.
+  /// Draws text that is read from below.
   void rotated_text(Point at, std::string_view text, const TextStyle& style);
   [[nodiscard]] double text_width(std::string_view text, const TextStyle& style);
 

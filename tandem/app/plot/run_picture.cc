@@ -44,8 +44,8 @@ std::string outcome(const RunPaths& paths) {
 }
 
 std::string subtitle_of(const TrainOptions& options, const RunPaths& paths) {
-  return concat(word_of(options.algo), ", seed ", options.seed, ", ", counted(options.ppo.num_envs, "environment"),
-                ", ", options.devices, outcome(paths));
+  return concat(options.algo, ", seed ", options.seed, ", ", counted(options.num_envs, "environment"), ", ",
+                options.devices, outcome(paths));
 }
 
 // By what the runs are told apart.
@@ -53,7 +53,7 @@ std::vector<std::string> labels_of(const std::vector<PlottedRun>& runs, const st
   std::set<std::string> tasks;
   std::set<std::int64_t> seeds;
   for (const TrainOptions& run : options) {
-    tasks.insert(concat(run.env, " ", word_of(run.algo)));
+    tasks.insert(concat(run.env, " ", run.algo));
     seeds.insert(run.seed);
   }
   const bool by_seed = tasks.size() == 1 && seeds.size() == runs.size();
@@ -79,9 +79,9 @@ Chart chart_of(const std::vector<PlottedRun>& runs) {
   for (const PlottedRun& run : runs) options.push_back(read_recorded(run.paths.config()));
   Chart chart{.title = options.front().env, .subtitle = "", .x_label = kXLabel, .y_label = kYLabel};
   if (!all_equal(options, [](const TrainOptions& o) { return o.env; })) chart.title = concat(runs.size(), " runs");
-  chart.subtitle = runs.size() == 1 ? subtitle_of(options.front(), runs.front().paths)
-                                    : concat(counted(static_cast<std::int64_t>(runs.size()), "run"), " of ",
-                                             word_of(options.front().algo));
+  chart.subtitle = runs.size() == 1
+                       ? subtitle_of(options.front(), runs.front().paths)
+                       : concat(counted(static_cast<std::int64_t>(runs.size()), "run"), " of ", options.front().algo);
   if (all_equal(runs, [](const PlottedRun& run) { return run.threshold; })) chart.threshold = runs.front().threshold;
   const std::vector<std::string> labels = labels_of(runs, options);
   for (std::size_t i = 0; i < runs.size(); ++i) chart.curves.push_back(curve_of(runs[i].paths, labels[i]));

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tandem/app/testing/native_algorithms.h"
 #include "tandem/base/atomic_file.h"
 #include "tandem/base/testing/temporary_folder.h"
 #include "tandem/base/text.h"

@@ -14,7 +14,7 @@
 
 namespace tandem::app {
 
-/// What there is to show besides the numbers of an update.
+/// The goal of a run, shown beside the numbers of an update.
 struct ProgressGoal {
   std::int64_t total_steps = 0;
   std::int64_t first_step = 0;  // where this process began: more than 0 after a resume
@@ -30,7 +30,7 @@ struct ProgressEstimate {
 /// "42%  return 187.3  42.0k/100k steps  18.3k/s  0:03 left", as many of these parts as fit into `width` columns.
 [[nodiscard]] std::string progress_text(const UpdateMetrics& metrics, const ProgressGoal& goal, double seconds_left,
                                         int width);
-/// The same with a bar before it where that fits.
+/// Puts a bar before the line where there is room.
 [[nodiscard]] std::string progress_line(const UpdateMetrics& metrics, const ProgressGoal& goal, double seconds_left,
                                         int width);
 

@@ -33,7 +33,7 @@ struct RunPaths {
   [[nodiscard]] std::filesystem::path profile() const { return folder / "profile.txt"; }
 };
 
-/// What lies at a path.
+/// The contents of a path.
 enum class FolderContent {
   kNothing,  // no such folder
   kFree,     // an empty folder, or one whose run ended before its settings were written
@@ -65,7 +65,7 @@ class RunFolder {
   [[nodiscard]] static RunFolder open(const std::filesystem::path& folder);
 
   [[nodiscard]] const RunPaths& paths() const { return paths_; }
-  /// What create() found of a run that never began, for the log and the user; empty when there was none.
+  /// Says what create() found of a run that never began, for the log and the user; empty when there was none.
   [[nodiscard]] const std::string& remark() const { return remark_; }
   /// Writes config.yaml anew, whole or not at all.
   void write_config(std::string_view config);

@@ -9,7 +9,7 @@
 
 namespace tandem::app {
 
-/// What there is to know of a run from outside.
+/// The state of a run as another process sees it.
 struct RunSeen {
   std::string folder;
   std::optional<RunStatus> status = {};

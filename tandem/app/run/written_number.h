@@ -14,7 +14,7 @@ namespace tandem::app {
   return value.is_null() ? std::nullopt : std::optional(value.as_double());
 }
 
-/// Likewise; NaN where there is null: JSON has no NaN, and JsonWriter writes it as null.
+/// Reads a number; NaN where there is null: JSON has no NaN, and JsonWriter writes it as null.
 [[nodiscard]] inline double number(const JsonValue& object, std::string_view key) {
   return optional_number(object, key).value_or(std::numeric_limits<double>::quiet_NaN());
 }

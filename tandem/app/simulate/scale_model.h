@@ -11,7 +11,7 @@
 
 namespace tandem::app {
 
-/// What an update of a policy consists of, as a mean over some.
+/// The parts of an update, as means over several.
 struct ModelledUpdate {
   double samples = 0;                                // of all ranks
   double rollout_ms = 0, learn_ms = 0, wire_ms = 0;  // one after the other

@@ -12,7 +12,7 @@
 
 namespace tandem::app {
 
-/// What a rank does in an update, and how the others are from it.
+/// The work of a rank in an update, and its distance from the others.
 struct SimulatedWork {
   int steps = 128;                            // of a rank's rollout
   Cost step{.mean_ms = 1};                    // each of them
@@ -24,7 +24,7 @@ struct SimulatedWork {
   std::int64_t seed = 0;
 };
 
-/// Of the analytic model: what a sum over N ranks costs, 2 log2(N) x latency + 2 (N - 1) / N x bytes / bandwidth.
+/// The cost of a sum over N ranks in the analytic model: 2 log2(N) x latency + 2 (N - 1) / N x bytes / bandwidth.
 struct SimulatedWire {
   double latency_ms = 0.05;
   double gigabits_per_s = 10;

@@ -1,33 +1,77 @@
-// app/train/build_run.h: typed options as what the library builds a run from.
+// app/train/build_run.h: typed options as what the library builds a run from; for the algorithms (app/algo).
 #pragma once
 #include <memory>
+#include <string>
 
-#include "tandem/app/config/train_options.h"
+#include "tandem/app/config/algorithm.h"
+#include "tandem/device/device_set.h"
+#include "tandem/model/shard_random.h"
+#include "tandem/rl/algo/several_agents.h"
 #include "tandem/rl/algo/training_run.h"
 #include "tandem/rl/env/env_registry.h"
 #include "tandem/rl/env/restarting_envs.h"
 #include "tandem/rl/policy/normalizer.h"
 #include "tandem/rl/policy/policy.h"
+#include "tandem/sync/strategies.h"
 
 namespace tandem::app {
 
 /// `environments` with the plugins of the options. Throws ConfigError as EnvRegistry::load_plugin() does.
 [[nodiscard]] rl::EnvRegistry with_plugins(rl::EnvRegistry environments, const TrainOptions& options);
 
-/// The policy that the options describe.
+/// The policy that the options describe, of one agent and of several.
 [[nodiscard]] rl::PolicyFactory policy_factory(const PolicySettings& settings);
+[[nodiscard]] rl::NamedPolicyFactory named_policy_factory(const PolicySettings& settings);
 
 [[nodiscard]] rl::NormalizerOptions normalizer_options(const NormalizeSettings& settings);
+[[nodiscard]] sync::StrategyOptions strategy_options(const TrainOptions& options);
 
-/// The record that the options follow, for its groups; nothing where they follow none. Throws ConfigError when it
-/// cannot be read or followed.
-[[nodiscard]] std::vector<std::vector<int>> recorded_rollouts(const TrainOptions& options);
+/// "1024 rows, 512 a replica".
+[[nodiscard]] std::string rows_text(std::int64_t rows, const rl::TrainingRun& run);
 
-/// A run of `options`, whose shards are resolved, over `ranks`. The registry is copied. Throws ConfigError for devices
-/// and policies that cannot be. `restarts`: of its environments, when they are made anew; or null.
-[[nodiscard]] std::unique_ptr<rl::TrainingRun> make_run(const TrainOptions& options,
-                                                        const rl::EnvRegistry& environments,
-                                                        const learner::Ranks& ranks,
-                                                        const std::shared_ptr<rl::RestartBudget>& restarts);
+/// The environments of one agent that a run asks for, made anew when they fail where the plan says so.
+[[nodiscard]] std::function<std::unique_ptr<rl::EnvGroup>(int count)> env_maker(const RunPlan& plan);
+
+/// Makes a setup with the fields that those of all algorithms have.
+template <typename Setup>
+Setup common_setup(const RunPlan& plan) {
+  const TrainOptions& options = plan.options;
+  Setup setup;
+  setup.ranks = plan.ranks;
+  setup.seed = static_cast<std::uint64_t>(options.seed);
+  setup.total_steps = options.total_steps;
+  setup.devices = device::parse_device_set(options.devices);
+  setup.shards = static_cast<int>(options.shards.value_or(static_cast<std::int64_t>(setup.devices.size())));
+  setup.strategy = strategy_options(options);
+  setup.gradient_check = options.gradient_check;
+  setup.actor.noise_hold_steps = static_cast<int>(options.policy.sde_sample_freq);
+  if (options.instructions) setup.actor.instruction_set = *options.instructions;
+  setup.cuda_kernels = options.cuda_kernels;
+  setup.rng = options.rng == Rng::kShards ? model::RngOrder::kShards : model::RngOrder::kUnordered;
+  return setup;
+}
+
+/// Makes a setup for one agent.
+template <typename Setup>
+Setup one_agent_setup(const RunPlan& plan) {
+  auto setup = common_setup<Setup>(plan);
+  setup.make_envs = env_maker(plan);
+  setup.make_policy = policy_factory(plan.options.policy);
+  setup.normalizer = normalizer_options(plan.options.normalize);
+  return setup;
+}
+
+/// The environment's agents and their policies, where it has several.
+[[nodiscard]] rl::SeveralAgents several_agents(const TrainOptions& options, const rl::MultiAgentEntry& entry);
+
+/// Makes a setup for the plan's environment, whether it has one agent or several. Setup has `agents`, as PpoSetup.
+template <typename Setup>
+Setup setup_for(const RunPlan& plan) {
+  const rl::MultiAgentEntry* agents = plan.environments.find_multi_agent(plan.options.env);
+  if (agents == nullptr) return one_agent_setup<Setup>(plan);
+  auto setup = common_setup<Setup>(plan);
+  setup.agents = several_agents(plan.options, *agents);
+  return setup;
+}
 
 }  // namespace tandem::app

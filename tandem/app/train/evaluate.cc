@@ -1,3 +1,5 @@
+// Episodes are dealt out to at most 32 environments in rounds. Each environment plays one episode a round and waits for
+// the longest: if whoever is done first took the next episode, short episodes would be counted too often.
 #include "tandem/app/train/evaluate.h"
 
 #include <algorithm>

@@ -34,7 +34,7 @@ struct Evaluation {
 void for_each_round(std::int64_t episodes, std::uint64_t seed,
                     const std::function<void(std::span<const std::uint64_t> seeds, std::size_t count)>& play);
 
-/// Of what a checkpoint holds of a policy, the model's own tensors, without the optimizer's and moving averages.
+/// Returns the model's own tensors of a policy's state, without those of the optimizer and of moving averages.
 [[nodiscard]] model::NamedTensors model_part(const model::NamedTensors& state);
 
 /// The policy of a checkpoint with its parameters and buffers, in eval mode on the CPU, and the run's normalisers.

@@ -19,8 +19,8 @@ struct KeptState {
   std::int64_t updates = -1;  // -1: there is none
   learner::StateParts parts{};
   RunProgress progress{};
-  /// Of metrics.jsonl, without its end, for this update. Whoever leads writes it when all have kept the update, if one
-  /// is due, and may die before; the last update of a run has one always. Empty before the first update.
+  /// A line of metrics.jsonl for this update, without its end. Whoever leads writes it when all have kept the update,
+  /// if one is due, and may die before; the last update of a run has one always. Empty before the first update.
   std::string line{};
   /// Whether it is time to meet anew, since somebody waits to join. From any thread.
   std::function<bool()> someone_waits = [] { return false; };

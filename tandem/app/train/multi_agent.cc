@@ -1,3 +1,5 @@
+// Checks here are those of every algorithm; an algorithm's own are in its file. Each check loads the options' plugins
+// into a copy of the registry, so that the program's own stays as it is.
 #include "tandem/app/train/multi_agent.h"
 
 #include <algorithm>
@@ -6,6 +8,7 @@
 #include "tandem/base/error.h"
 #include "tandem/base/text.h"
 #include "tandem/model/files/named_copy.h"
+#include "tandem/rl/algo/agent_policies.h"
 #include "tandem/rl/policy/action_family.h"
 
 namespace tandem::app {
@@ -14,8 +17,8 @@ namespace {
 using Entry = rl::MultiAgentEntry;
 using AgentsCheck = std::function<void(const TrainOptions&, const Entry&)>;
 
-void refuse(bool wrong, const Entry& entry, const std::string& why) {
-  if (wrong) throw ConfigError(concat(entry.spec.id, " has several agents, ", why));
+void refuse_if(bool wrong, const Entry& entry, const std::string& why) {
+  if (wrong) refuse(entry, why);
 }
 
 void check_heads(const TrainOptions& options, const Entry& entry) {
@@ -25,6 +28,10 @@ void check_heads(const TrainOptions& options, const Entry& entry) {
 }
 
 }  // namespace
+
+void refuse(const Entry& entry, const std::string& why) {
+  throw ConfigError(concat(entry.spec.id, " has several agents, ", why));
+}
 
 rl::PolicyMapOptions map_options(const MultiAgentSettings& settings) {
   rl::PolicyMapOptions options{
@@ -37,42 +44,32 @@ rl::PolicyMap policy_map_of(const TrainOptions& options, const rl::MultiAgentEnt
   return rl::policy_map(entry.spec, map_options(options.multi_agent));
 }
 
-std::vector<Surroundings::Check> multi_agent_checks(const rl::EnvRegistry& environments) {
-  std::vector<Surroundings::Check> checks;
+std::vector<OptionCheck> multi_agent_checks(const rl::EnvRegistry& environments) {
+  std::vector<OptionCheck> checks;
   const auto with_agents = [&](const char* key, const AgentsCheck& check) {
     checks.push_back({key, [&environments, check](const TrainOptions& options) {
                         const rl::EnvRegistry known = with_plugins(environments, options);
                         if (const Entry* entry = known.find_multi_agent(options.env)) check(options, *entry);
                       }});
   };
-  with_agents("algo", [](const TrainOptions& options, const Entry& entry) {
-    refuse(options.algo == Algorithm::kDdPpo, entry, "which ppo, impala and appo train, dd_ppo not so far");
-  });
   with_agents("strategy", [](const TrainOptions& options, const Entry& entry) {
-    refuse(
+    refuse_if(
         sync::depends_on_speed(options.strategy), entry,
         "whose learners need a strategy whose numbers do not depend on which replica is fast: replicated, divided or "
         "parameter_server");
   });
   with_agents("env_restarts", [](const TrainOptions& options, const Entry& entry) {
-    refuse(options.env_restarts > 0, entry, "and such environments are not made anew when they fail; leave it at 0");
-  });
-  with_agents("ppo.batch_mode", [](const TrainOptions& options, const Entry& entry) {
-    refuse(options.ppo.completes_episodes(), entry,
-           "whose episodes go on in the next rollout so far; use truncate_episodes");
-  });
-  with_agents("impala.splits", [](const TrainOptions& options, const Entry& entry) {
-    refuse(options.impala.splits != 1, entry, "which step in one split so far; use 1");
+    refuse_if(options.env_restarts > 0, entry, "and such environments are not made anew when they fail; leave it at 0");
   });
   with_agents("policy.recurrent", [](const TrainOptions& options, const Entry& entry) {
-    refuse(options.policy.recurrent != Recurrence::kNone, entry, "whose policies remember nothing so far; use none");
+    refuse_if(options.policy.recurrent != Recurrence::kNone, entry, "whose policies remember nothing so far; use none");
   });
   with_agents("policy.head", check_heads);
   with_agents("normalize.observations", [](const TrainOptions& options, const Entry& entry) {
-    refuse(options.normalize.observations, entry, "for which nothing is normalised so far");
+    refuse_if(options.normalize.observations, entry, "for which nothing is normalised so far");
   });
   with_agents("normalize.rewards", [](const TrainOptions& options, const Entry& entry) {
-    refuse(options.normalize.rewards, entry, "for which nothing is normalised so far");
+    refuse_if(options.normalize.rewards, entry, "for which nothing is normalised so far");
   });
   with_agents("multi_agent.mapping",
               [](const TrainOptions& options, const Entry& entry) { (void)policy_map_of(options, entry); });

@@ -8,6 +8,7 @@
 #include "tandem/app/train/evaluate.h"
 #include "tandem/rl/algo/agent_policies.h"
 #include "tandem/rl/env/env_registry.h"
+#include "tandem/rl/env/policy_map.h"
 
 namespace tandem::app {
 
@@ -16,9 +17,11 @@ namespace tandem::app {
 /// The policies of the options' environment. Throws ConfigError as rl::mapping_of() and rl::policy_map() do.
 [[nodiscard]] rl::PolicyMap policy_map_of(const TrainOptions& options, const rl::MultiAgentEntry& entry);
 
-/// What is to be checked of a configuration, by key: settings that several agents do not go with, or that mean nothing
+/// Throws ConfigError: that the environment has several agents, and why this does not go with them.
+[[noreturn]] void refuse(const rl::MultiAgentEntry& entry, const std::string& why);
+/// Returns checks of a configuration, by key: settings that several agents do not go with, or that mean nothing
 /// for one. `environments` outlives the result; the options' plugins are not loaded into it.
-[[nodiscard]] std::vector<Surroundings::Check> multi_agent_checks(const rl::EnvRegistry& environments);
+[[nodiscard]] std::vector<OptionCheck> multi_agent_checks(const rl::EnvRegistry& environments);
 
 /// The policy of the checkpoint of such a run; `name` may be empty where there is but one. Throws ConfigError naming
 /// those that there are, CheckpointError when the checkpoint does not fit.

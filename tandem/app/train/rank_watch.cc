@@ -1,3 +1,6 @@
+// A rank packs its phase, its updates and a count of its beats into one 64-bit cell of a board that all ranks can read,
+// so that a reader never sees half of a change. Rank 0 compares the cells with those of its last look: a cell that
+// stays the same is a rank that gave no sign of life.
 #include "tandem/app/train/rank_watch.h"
 
 #include <unistd.h>
@@ -114,7 +117,7 @@ void RankWatch::post() {
   board_.set_cell(rank_, ++beats_ << kBeatShift | phase << kPhaseShift | updates);
 }
 
-// What has changed on the board since the last look.
+// Notes what has changed on the board since the last look.
 void RankWatch::look() {
   const Clock::time_point now = Clock::now();
   for (std::size_t rank = 0; rank < seen_.size(); ++rank) {
@@ -131,7 +134,7 @@ void RankWatch::look() {
   }
 }
 
-// Of the updates since the last time, if there were any: single ones differ much.
+// Takes rates over the updates since the last time, if there were any: single updates differ much.
 void RankWatch::take_rates() {
   for (std::size_t rank = 0; rank < made_.size(); ++rank) {
     const rl::RankReport its = std::exchange(made_[rank], {});

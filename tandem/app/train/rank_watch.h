@@ -28,7 +28,7 @@ class RankWatch {
   /// Collective. `run` outlives it.
   RankWatch(const rl::TrainingRun& run, const learner::Ranks& ranks);
 
-  /// What this rank does outside of updates. In kUpdate it is what the run says.
+  /// The work of this rank outside of updates. During kUpdate the run says its phase.
   enum class Stage { kStart, kUpdate, kSave };
   void at(Stage stage) { stage_.store(stage, std::memory_order_relaxed); }
   /// An update is made.

@@ -6,7 +6,6 @@
 #include "tandem/app/run/run_folder.h"
 #include "tandem/app/run/run_log.h"
 #include "tandem/app/run/run_status.h"
-#include "tandem/app/train/run_summary.h"
 #include "tandem/base/atomic_file.h"
 #include "tandem/base/error.h"
 #include "tandem/base/text.h"

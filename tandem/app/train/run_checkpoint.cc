@@ -1,3 +1,6 @@
+// A checkpoint is the parts of the run and a description: counters, config.yaml, and everything that may change the
+// last bits of later numbers (LibTorch, instructions, type of device, way of computing gradients). A resume compares
+// the description with its own process and says what differs.
 #include "tandem/app/train/run_checkpoint.h"
 
 #include <ATen/Version.h>
@@ -10,6 +13,7 @@
 #include "tandem/base/text.h"
 #include "tandem/base/version.h"
 #include "tandem/device/device_set.h"
+#include "tandem/metrics/process_stats.h"
 
 namespace tandem::app {
 namespace {
@@ -31,7 +35,7 @@ std::string device_type(const TrainOptions& options) {
   return c10::DeviceTypeName(device::parse_device_set(options.devices).front().type(), true);
 }
 
-// What differs from where the checkpoint was written, in a sentence; or nothing.
+// Says what differs from where the checkpoint was written; empty when nothing does.
 std::string moved(const model::CheckpointInfo& info, const TrainOptions& now, const rl::TrainingRun& run) {
   std::string remark;
   const auto compare = [&](const char* key, const std::string& here) {
@@ -75,11 +79,28 @@ std::string instruction_sets(const TrainOptions& options) {
                 at::get_cpu_capability());
 }
 
+Summary summary_of(const TrainOptions& options, const RunProgress& progress, RunEnd end) {
+  return {.algo = options.algo,
+          .env = options.env,
+          .devices = options.devices,
+          .seed = options.seed,
+          .total_steps = options.total_steps,
+          .end = end,
+          .resumed = progress.resumed,
+          .solved_at_env_steps = progress.solved_at_env_steps,
+          .params_sha256 = {},
+          .state_sha256 = {},
+          .peak_rss_mb = peak_rss_mb(),
+          .replicas = {},
+          .torch = torch_version(),
+          .cpu = instruction_sets(options)};
+}
+
 void save_run(const rl::TrainingRun& run, const TrainOptions& options, const learner::StateParts& parts,
               const RunProgress& progress, const std::string& config, model::CheckpointStore& store) {
   model::CheckpointWriter writer = store.begin(run.updates());
   for (const auto& [name, tensors] : parts) writer.write_part(name, tensors);
-  model::CheckpointInfo info{.kind = std::string(word_of(options.algo)),
+  model::CheckpointInfo info{.kind = options.algo,
                              .tandem_version = kVersion,
                              .counters = {{"updates", run.updates()}, {"env_steps", run.env_steps()}},
                              .metadata = {{"config", config},
@@ -103,9 +124,9 @@ std::int64_t metrics_interval(const model::Checkpoint& checkpoint) {
 RunProgress load_run(rl::TrainingRun& run, const TrainOptions& options, const model::Checkpoint& checkpoint,
                      std::string& remark) {
   const model::CheckpointInfo& info = checkpoint.info();
-  if (info.kind != word_of(options.algo)) {
-    throw CheckpointError(concat(checkpoint.folder().string(), " is a checkpoint of '", info.kind, "', not of '",
-                                 word_of(options.algo), "'"));
+  if (info.kind != options.algo) {
+    throw CheckpointError(
+        concat(checkpoint.folder().string(), " is a checkpoint of '", info.kind, "', not of '", options.algo, "'"));
   }
   const auto resumed = load_parts(run, checkpoint);
   remark = moved(info, options, run);

@@ -12,7 +12,7 @@
 
 namespace tandem::app {
 
-/// What the program knows of a run that the run does not.
+/// The facts about a run that the program knows and the run does not.
 struct RunProgress {
   std::optional<std::int64_t> solved_at_env_steps;
   ResumeExactness resumed = ResumeExactness::kNeverResumed;
@@ -22,6 +22,9 @@ struct RunProgress {
 /// numbers come again.
 [[nodiscard]] std::string torch_version();
 [[nodiscard]] std::string instruction_sets(const TrainOptions& options);
+
+/// Returns a summary with the settings, the progress and the figures of this process; the rest is left empty.
+[[nodiscard]] Summary summary_of(const TrainOptions& options, const RunProgress& progress, RunEnd end);
 
 /// Writes a checkpoint of the run as it is between two updates; `parts`: what run.save() gave; `config`: its
 /// config.yaml. Returns when the disk holds it.

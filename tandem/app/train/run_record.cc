@@ -1,11 +1,15 @@
+// What a run writes, in time: begin() cuts files back to the update that the run goes on from; account() turns a report
+// into the numbers of a line; write_line() writes it once no rank can go back behind the update; checkpoint() when one
+// is due; finish() or failed() writes the summary and draws the picture. The order within begin() matters: lines are
+// cut before the kept line is written, and sinks are opened after both.
 #include "tandem/app/train/run_record.h"
 
 #include <cstring>
 #include <sstream>
 
+#include "tandem/app/config/algorithm.h"
 #include "tandem/app/plot/run_picture.h"
 #include "tandem/app/run/quantity_text.h"
-#include "tandem/app/train/run_summary.h"
 #include "tandem/base/atomic_file.h"
 #include "tandem/base/clock.h"
 #include "tandem/base/json_reader.h"
@@ -21,11 +25,6 @@ namespace {
 
 OverSteps over_steps(const sync::StepSizes& sizes, sync::OverSteps sync::StepSizes::*figure) {
   return {.min = (sizes.*figure).least, .mean = sizes.mean_of(figure), .max = (sizes.*figure).most};
-}
-
-bool may_have_fewer_rows(const TrainOptions& options) {
-  return options.algo == Algorithm::kDdPpo && (options.survivors == Survivors::kShrink || options.dd_ppo.replay ||
-                                               options.dd_ppo.stragglers.policy != pipeline::Stragglers::kWaitAll);
 }
 
 }  // namespace
@@ -63,10 +62,11 @@ void RunRecord::begin() {
   }
   last_.updates = run_.updates();
   last_.env_steps = run_.env_steps();
+  const std::string batch = algorithm_of(options_).describe_batch(options_, run_);
   place_.log.info(concat(options_.env, ": ", counted(run_.replicas(), "replica"), " on ", options_.devices,
                          run_.ranks().size() > 1 ? concat(" of each of ", run_.ranks().size(), " ranks") : "", ", ",
-                         counted(run_.shards(), "shard"), "; ", batch_text()));
-  if (run_.replicas() > 1) place_.progress.say(concat(run_.replicas(), " replicas: ", batch_text()));
+                         counted(run_.shards(), "shard"), "; ", batch));
+  if (run_.replicas() > 1) place_.progress.say(concat(run_.replicas(), " replicas: ", batch));
   place_.log.info(run_.gradients_by());
   const std::string why = run_.why_numbers_differ();
   if (!why.empty()) {
@@ -107,37 +107,6 @@ std::string RunRecord::line() const { return to_json(to_record(last_)); }
 
 void RunRecord::write_line() {
   if (has_line(last_.updates)) write_metrics();
-}
-
-std::string RunRecord::batch_text() const {
-  const auto rows_text = [this](std::int64_t rows) {
-    const bool is_even = run_.shards() % run_.replicas() == 0;
-    return concat(rows, " rows, ", rows / run_.replicas(), is_even ? " a replica" : " a replica on average");
-  };
-  if (!is_ppo(options_.algo)) {
-    const rl::ImpalaOptions impala = impala_options(options_);
-    const int ranks = run_.ranks().size();
-    return concat(counted(impala.workers, "rollout worker"), ranks > 1 ? " of each rank" : "", " with ",
-                  impala.num_envs / impala.workers, " environments each", ranks > 1 ? " over all ranks" : "",
-                  impala.splits > 1 ? concat(" in ", impala.splits, " splits") : "", "; a batch has ",
-                  run_.spec().agents > 1 ? concat(impala.batch_rows(), " environment steps of ", run_.spec().agents,
-                                                  " agents in all; a policy's rows are the decisions of its agents")
-                                         : rows_text(impala.batch_rows()),
-                  ", an update ", impala.batches_per_update, " learner steps");
-  }
-  const rl::PpoOptions ppo = ppo_options(options_);
-  if (run_.spec().agents > 1) {
-    return concat("an update has ", ppo.batch_rows(), " environment steps of ", run_.spec().agents,
-                  " agents in all; a policy's rows are the decisions of its agents, and a pass over them has ",
-                  ppo.pass_minibatches(), " minibatches");
-  }
-  // Where rollouts may end early, or groups rest: run_.why_numbers_differ() says how many do.
-  const char* bound = may_have_fewer_rows(options_) ? "at most " : ppo.completes_episodes() ? "at least " : "";
-  return concat("an update has ", bound, rows_text(ppo.batch_rows()), ", ", ppo.batch_rows() / run_.shards(),
-                " a shard; a minibatch ", bound, rows_text(ppo.minibatch_rows()),
-                ppo.sequences ? concat(", with padding and burn-in, in sequences of ", bound,
-                                       rl::SequenceCut(ppo.rollout_steps, *ppo.sequences).window())
-                              : "");
 }
 
 void RunRecord::account(const rl::RunReport& report) {
@@ -251,8 +220,7 @@ Summary RunRecord::finish(RunEnd end, const std::vector<learner::ReplicaTeam::Wo
   if (pipeline_) {
     const auto& lags = pipeline_->lag_of_run.histogram();
     summary.policy_lag_histogram.assign(lags.begin(), lags.end());
-    if (options_.impala.execution == rl::ImpalaExecution::kThreads) {
-      const std::string advice = pipeline::advice(*pipeline_);
+    if (const std::string advice = algorithm_of(options_).advice(options_, *pipeline_); !advice.empty()) {
       place_.log.info(advice);
       place_.progress.say(advice);
     }

@@ -25,7 +25,7 @@ class RunRecord {
   /// Cuts back what an earlier process left after the run's last update, writes the line that it did not come to write
   /// (KeptState::line), and starts the clock.
   void begin();
-  /// What it knows of the run that the run does not.
+  /// The facts about the run that the run itself does not know.
   [[nodiscard]] const RunProgress& progress() const { return progress_; }
   /// One update was made.
   void account(const rl::RunReport& report);
@@ -55,7 +55,6 @@ class RunRecord {
   void warn_of_lost_lines();
   void note_solved(const rl::RunReport& report);
   void account_gradients(Summary& summary) const;
-  [[nodiscard]] std::string batch_text() const;
 
   const TrainOptions& options_;
   const std::string& config_;

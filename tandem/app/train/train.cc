@@ -1,10 +1,17 @@
+// The plan of a training, on the main thread of each rank: build the run; rank 0 tells the others whether it begins,
+// goes on from a checkpoint, or from the state that all have kept; then updates until all steps are made or somebody is
+// asked to stop. Between two updates all ranks exchange one message (Word), so that all of them save, stop or meet anew
+// after the same update. Every rank makes the same collective calls in the same order: train() and follow() must agree
+// on them.
 #include "tandem/app/train/train.h"
 
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <iostream>
 #include <utility>
 
-#include "tandem/app/train/build_run.h"
+#include "tandem/app/config/algorithm.h"
 #include "tandem/app/train/rank_watch.h"
 #include "tandem/app/train/run_record.h"
 #include "tandem/base/text.h"
@@ -74,17 +81,18 @@ class Training {
   [[nodiscard]] std::unique_ptr<rl::TrainingRun> begin(const TrainOptions& options, const rl::EnvRegistry& environments,
                                                        const learner::Ranks& ranks) const {
     const Span span("begin");
-    return make_run(options, environments, ranks, restarts_);
+    return algorithm_of(options).make_run(
+        {.options = options, .environments = environments, .ranks = ranks, .restarts = restarts_});
   }
 
-  // What a rank tells the others between two updates, in numbers.
+  // The message of a rank to the others between two updates. All fields are doubles: gather() sends them as such.
   struct Word {
     double checkpoint_due = 0, asked = 0, signal = 0, meet_anew = 0;
     double solved_at = -1, resumed = 0;  // rank 0's progress
   };
 
-  // The same on all ranks: rank 0 says whether it is time for a checkpoint or to meet anew, and whoever was told to
-  // stop stops all.
+  // Returns the same on all ranks. Rank 0 says whether it is time for a checkpoint or to meet anew, and whoever was
+  // told to stop stops all.
   Decision decide(const RunRecord* record, bool checkpoint_due) {
     Word mine{.checkpoint_due = checkpoint_due ? 1.0 : 0.0,
               .asked = static_cast<double>(signals_.asked()),
@@ -109,15 +117,13 @@ class Training {
 
   [[nodiscard]] std::vector<Word> gather(const Word& mine) const {
     if (ranks_.size() == 1) return {mine};
+    using Numbers = std::array<double, sizeof(Word) / sizeof(double)>;
+    const auto numbers = std::bit_cast<Numbers>(mine);
     std::vector<Word> all;
-    for (const std::vector<double>& its :
-         ranks_.gather({mine.checkpoint_due, mine.asked, mine.signal, mine.meet_anew, mine.solved_at, mine.resumed})) {
-      all.push_back({.checkpoint_due = its[0],
-                     .asked = its[1],
-                     .signal = its[2],
-                     .meet_anew = its[3],
-                     .solved_at = its[4],
-                     .resumed = its[5]});
+    for (const std::vector<double>& its : ranks_.gather({numbers.begin(), numbers.end()})) {
+      Numbers word{};
+      std::ranges::copy(its, word.begin());
+      all.push_back(std::bit_cast<Word>(word));
     }
     return all;
   }
@@ -226,7 +232,7 @@ std::optional<Trained> train(const Configuration& configuration, const rl::EnvRe
   record.begin();
   training.watch().publish(place.folder.paths().status(),
                            {.env = options.env,
-                            .algo = std::string(word_of(options.algo)),
+                            .algo = options.algo,
                             .state = kRunning,
                             .env_steps = run.env_steps(),
                             .total_steps = options.total_steps},

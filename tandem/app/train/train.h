@@ -17,7 +17,7 @@
 
 namespace tandem::app {
 
-/// What a run writes to and listens to; all outlive the call.
+/// The places that a run writes to, and the signals that it obeys; all outlive the call.
 struct TrainPlace {
   RunFolder& folder;
   Progress& progress;
@@ -25,7 +25,7 @@ struct TrainPlace {
   const StopSignals& signals;
   /// Ends the process of a run whose thread hangs: what it is part of cannot be destroyed. Does not return.
   std::function<void(const HungThread&)> end_process;
-  /// Of a run that goes on when ranks die, of which this rank keeps the state after every update; else null. What
+  /// The state of a run that goes on when ranks die, kept after every update; null in other runs. What
   /// exists in it comes before a checkpoint.
   KeptState* kept = nullptr;
 };

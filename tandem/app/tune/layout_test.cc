@@ -3,13 +3,17 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tandem/app/config/algorithm.h"
+#include "tandem/app/testing/native_algorithms.h"
 #include "tandem/base/error.h"
+#include "tandem/rl/algo/impala/impala_options.h"
 
 namespace tandem::app {
 namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 
 // Four cores.
 const Machine kMachine{.cores = 4, .devices = {{"cpu", 1}, {"cpu:2", 2}, {"cpu:4", 4}}};
@@ -23,7 +27,7 @@ TrainOptions ppo(std::int64_t shards) {
 
 TrainOptions impala() {
   TrainOptions options = ppo(1);
-  options.algo = Algorithm::kImpala;
+  options.algo = "impala";
   return options;
 }
 
@@ -33,7 +37,15 @@ std::vector<std::string> described(const std::vector<Layout>& layouts) {
   return texts;
 }
 
-std::vector<std::string> faults_of(const TrainOptions& given, const std::vector<Vary>& vary) {
+Knob knob_of(const std::string& word, const TrainOptions& given) {
+  for (const Knob& knob : algorithm_of(given).knobs(given, kMachine)) {
+    if (knob.word == word) return knob;
+  }
+  ADD_FAILURE() << word;
+  return {};
+}
+
+std::vector<std::string> faults_of(const TrainOptions& given, const std::vector<std::string>& vary) {
   try {
     (void)layouts_of(given, vary, kMachine);
   } catch (const ConfigError& error) {
@@ -53,60 +65,61 @@ TEST(LayoutTest, ByDefaultOnlyWhatCannotChangeLearningVaries) {
 }
 
 TEST(LayoutTest, EveryReplicaHasAShard) {
-  EXPECT_THAT(described(layouts_of(ppo(2), {Vary::kDevices, Vary::kShards}, kMachine)),
+  EXPECT_THAT(described(layouts_of(ppo(2), {"devices", "shards"}, kMachine)),
               ElementsAre("as given", "shards 1", "shards 4", "devices cpu:2", "devices cpu:2, shards 4",
                           "devices cpu:4, shards 4"));
 }
 
 TEST(LayoutTest, CountsAreTriedAroundThoseThatWereGiven) {
   TrainOptions given = ppo(1);
-  given.ppo.num_envs = 5;
-  EXPECT_THAT(described(layouts_of(given, {Vary::kNumEnvs}, kMachine)),
+  given.num_envs = 5;
+  EXPECT_THAT(described(layouts_of(given, {"num_envs"}, kMachine)),
               ElementsAre("as given", "num_envs 10", "num_envs 20"));
-  given.ppo.minibatches = 4;
-  EXPECT_THAT(described(layouts_of(given, {Vary::kMinibatch}, kMachine)),
+  given.of<rl::PpoOptions>().minibatches = 4;
+  EXPECT_THAT(described(layouts_of(given, {"minibatch"}, kMachine)),
               ElementsAre("as given", "ppo.minibatches 2", "ppo.minibatches 8", "ppo.minibatches 16"));
-  given.ppo.minibatches.reset();
-  given.ppo.minibatch_size = 64;
-  EXPECT_THAT(described(layouts_of(given, {Vary::kMinibatch}, kMachine)),
+  given.of<rl::PpoOptions>().minibatches.reset();
+  given.of<rl::PpoOptions>().minibatch_size = 64;
+  EXPECT_THAT(described(layouts_of(given, {"minibatch"}, kMachine)),
               ElementsAre("as given", "ppo.minibatch_size 32", "ppo.minibatch_size 128", "ppo.minibatch_size 256"));
-  EXPECT_THAT(described(layouts_of(impala(), {Vary::kWorkers}, kMachine)),
+  EXPECT_THAT(described(layouts_of(impala(), {"workers"}, kMachine)),
               ElementsAre("as given", "impala.workers 1", "impala.workers 4"));
 }
 
 TEST(LayoutTest, WhatChangesLearningIsMarked) {
-  for (const Vary what : {Vary::kShards, Vary::kNumEnvs, Vary::kMinibatch})
-    EXPECT_EQ(learning_of(what, ppo(2)), Learning::kOther);
-  EXPECT_EQ(learning_of(Vary::kWorkers, impala()), Learning::kOther);
-  EXPECT_EQ(layouts_of(ppo(2), {Vary::kDevices, Vary::kShards}, kMachine)[4].learning, Learning::kOther);
+  for (const char* word : {"shards", "num_envs", "minibatch"})
+    EXPECT_EQ(knob_of(word, ppo(2)).learning, Learning::kOther);
+  EXPECT_EQ(knob_of("workers", impala()).learning, Learning::kOther);
+  EXPECT_EQ(layouts_of(ppo(2), {"devices", "shards"}, kMachine)[4].learning, Learning::kOther);
 
   TrainOptions given = ppo(2);
   given.strategy = sync::StrategyKind::kAsynchronous;
-  EXPECT_EQ(learning_of(Vary::kDevices, given), Learning::kOther);
-  EXPECT_FALSE(applies(Vary::kStrategy, given));
+  EXPECT_EQ(knob_of("devices", given).learning, Learning::kOther);
+  EXPECT_FALSE(knob_of("strategy", given).applies);
   given = ppo(2);
   given.strategy = sync::StrategyKind::kParameterServer;
-  EXPECT_EQ(learning_of(Vary::kStrategy, given), Learning::kSameBits);
+  EXPECT_EQ(knob_of("strategy", given).learning, Learning::kSameBits);
   given.parameter_server.variables = sync::Variables::kOnCpu;
-  EXPECT_EQ(learning_of(Vary::kStrategy, given), Learning::kOther);
-  EXPECT_EQ(learning_of(Vary::kDevices, given), Learning::kSameBits);
+  EXPECT_EQ(knob_of("strategy", given).learning, Learning::kOther);
+  EXPECT_EQ(knob_of("devices", given).learning, Learning::kSameBits);
   given = ppo(2);
   given.rng = Rng::kUnordered;
-  EXPECT_EQ(learning_of(Vary::kDevices, given), Learning::kSameButForTiming);
+  EXPECT_EQ(knob_of("devices", given).learning, Learning::kSameButForTiming);
   given = ppo(2);
-  given.algo = Algorithm::kDdPpo;
-  EXPECT_EQ(learning_of(Vary::kDevices, given), Learning::kSameBits);
-  given.dd_ppo.stragglers.policy = pipeline::Stragglers::kPreempt;
-  EXPECT_EQ(learning_of(Vary::kDevices, given), Learning::kSameButForTiming);
+  given.algo = "dd_ppo";
+  EXPECT_EQ(knob_of("devices", given).learning, Learning::kSameBits);
+  OptionTable table = option_table(given);
+  EXPECT_THAT(table.assign({{"dd_ppo.stragglers", RawValue::of_text("preempt")}}), IsEmpty());
+  EXPECT_EQ(knob_of("devices", given).learning, Learning::kSameButForTiming);
 }
 
 TEST(LayoutTest, WhatDoesNotApplyAndNothingToTryAreRefusedWithWhatWouldWork) {
-  EXPECT_THAT(faults_of(ppo(2), {Vary::kWorkers, Vary::kDevices, Vary::kLoaders}),
+  EXPECT_THAT(faults_of(ppo(2), {"workers", "devices", "loaders"}),
               ElementsAre(HasSubstr("--vary workers: a run of ppo"), HasSubstr("--vary loaders")));
-  EXPECT_THAT(faults_of(impala(), {Vary::kMinibatch}), ElementsAre(HasSubstr("it takes loaders,workers,num_envs")));
+  EXPECT_THAT(faults_of(impala(), {"minibatch"}), ElementsAre(HasSubstr("it takes loaders,workers,num_envs")));
   EXPECT_THAT(faults_of(ppo(1), {}), ElementsAre(HasSubstr("the run has 1 shard, and so 1 replica; give --shards 2")));
   TrainOptions inline_run = impala();
-  inline_run.impala.execution = rl::ImpalaExecution::kInline;
+  inline_run.of<rl::ImpalaOptions>().execution = rl::ImpalaExecution::kInline;
   EXPECT_THAT(faults_of(inline_run, {}), ElementsAre(HasSubstr("nothing to try in what cannot change learning")));
 }
 

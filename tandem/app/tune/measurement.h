@@ -21,7 +21,7 @@ struct RunSample {
   double sample = 0, learn = 0, sync = 0;
   std::string state_sha256 = {};
 };
-/// Of the updates of a run, at least two, without its hash.
+/// Makes a sample, without its hash, of the updates of a run, of which there are at least two.
 [[nodiscard]] RunSample sample_of(std::span<const UpdateMetrics> updates);
 
 /// A layout and its runs, by round. A layout that was slow in the first round has no others.
@@ -38,7 +38,7 @@ struct Rating {
 };
 [[nodiscard]] Rating rate(const Measured& measured, const Measured& given);
 
-/// What is not more than this faster is taken for noise.
+/// A layout that is faster by no more than this is taken for noise.
 inline constexpr double kNoise = 0.03;
 
 /// Which of `all`, whose first is the given layout, go on to the rounds behind the first: the given one and the `most`

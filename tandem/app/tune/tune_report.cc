@@ -69,7 +69,7 @@ bool any_of_kind(const TuneFindings& findings, Learning learning) {
   });
 }
 
-// What the words of the column "learns" mean, of those that are in it.
+// Explains the words of the column "learns" that the table has.
 std::string notes(const TuneFindings& findings) {
   std::string text;
   if (any_of_kind(findings, Learning::kSameBits) && broken_promises(findings.layouts).empty())

@@ -1,4 +1,4 @@
-#include "tandem/app/config/foreign_names.h"
+#include "tandem/app/config/other_names.h"
 
 #include <algorithm>
 #include <array>
@@ -10,7 +10,7 @@ struct Foreign {
   std::string_view key, instead;
 };
 
-// Of RLlib's PPO and DD-PPO, in the words of its versions 0.8 to 2.5.
+// Keys of RLlib's PPO and DD-PPO, as its versions 0.8 to 2.5 have them.
 constexpr std::array kForeign{
     Foreign{
         "train_batch_size",
@@ -41,7 +41,21 @@ constexpr std::array kForeign{
     Foreign{"lambda", "here it is ppo.gae_lambda"},
 };
 
+struct Former {
+  std::string_view key, now;
+};
+
+constexpr std::array kFormer{
+    Former{"dd_ppo.survivors", "survivors"},
+    Former{"dd_ppo.deadline_seconds", "deadline_seconds"},
+};
+
 }  // namespace
+
+std::string_view current_name(std::string_view key) {
+  const auto* const found = std::ranges::find(kFormer, key, &Former::key);
+  return found == kFormer.end() ? key : found->now;
+}
 
 std::optional<std::string> instead_of_foreign(std::string_view key) {
   const std::string_view last = key.substr(key.rfind('.') + 1);  // npos + 1 is 0

@@ -1,0 +1,26 @@
+#include "tandem/app/algo/algorithms.h"
+
+#include <utility>
+
+#include "tandem/app/algo/impala.h"
+#include "tandem/app/algo/ppo.h"
+
+namespace tandem::app {
+
+void register_native_algorithms() {
+  static const bool once = [] {
+    add_algorithm(std::make_unique<Ppo>());
+    add_algorithm(make_dd_ppo());
+    add_algorithm(std::make_unique<Impala>());
+    add_algorithm(make_appo());
+    return true;
+  }();
+  (void)once;
+}
+
+void register_algorithm(std::unique_ptr<const Algorithm> algorithm) {
+  register_native_algorithms();
+  add_algorithm(std::move(algorithm));
+}
+
+}  // namespace tandem::app

@@ -1,0 +1,19 @@
+// app/config/other_names.h: other names of options: those of builds whose runs can still be resumed, and those of other
+// libraries.
+//
+// Threads: free functions.
+#pragma once
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace tandem::app {
+
+/// The name that the option of that dotted key has now: `key` itself unless the option had another name.
+[[nodiscard]] std::string_view current_name(std::string_view key);
+
+/// Says in a clause which option stands for `key` ("rollout_steps, ..."); nothing for keys of no library that is known.
+/// The last part of a dotted key counts.
+[[nodiscard]] std::optional<std::string> instead_of_foreign(std::string_view key);
+
+}  // namespace tandem::app
