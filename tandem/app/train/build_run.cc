@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "tandem/app/train/multi_agent.h"
 #include "tandem/base/text.h"
 #include "tandem/rl/policy/mlp_policy.h"
 #include "tandem/rl/policy/recurrent_policy.h"
