@@ -192,7 +192,7 @@ TEST(CommandLineTest, FaultsOfTuneAreReportedTogether) {
       read<TuneCommand>({"tune", "--vary", "shrds,devices", "--rounds", "0", "--seconds", "-1", "--run-dir", "a"})
           .sources.flag_faults,
       ElementsAre(HasSubstr("--run-dir: a flag of tandem train"),
-                  HasSubstr("--vary shrds: expected some of devices, strategy, loaders, shards"),
+                  HasSubstr("--vary shrds: expected some of devices, strategy, shards, num_envs"),
                   "--rounds 0: expected an integer from 1 to 1000",
                   "--seconds -1: expected a number above 0, at most 3600"));
 }
