@@ -14,7 +14,10 @@ constexpr std::array kNames{"portable", "avx2", "avx512"};  // in the order of I
 
 }  // namespace
 
-const char* name_of(InstructionSet set) { return kNames.at(static_cast<std::size_t>(set)); }
+const char* name_of(InstructionSet set) {
+  const auto index = static_cast<std::size_t>(set);
+  return index < kNames.size() ? kNames[index] : "unknown";  // a message about a wrong set needs a name, too
+}
 
 InstructionSet instruction_set(std::string_view name) {
   const auto found = std::find(kNames.begin(), kNames.end(), name);

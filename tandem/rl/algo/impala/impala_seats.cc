@@ -310,10 +310,10 @@ void ImpalaSeats::account(std::size_t telling, bool dropped) {
 
 // The run's losses are the means over the trained policies; with one agent, its own.
 void ImpalaSeats::add_to(RunReport& report) {
-  std::vector<PolicyReport> policies;
+  reports_.clear();
   for (std::size_t p = 0; p < map_.size(); ++p) {
     Seat& seat = seats_[p];
-    PolicyReport& its = policies.emplace_back(PolicyReport{.name = map_[p].name,
+    PolicyReport& its = reports_.emplace_back(PolicyReport{.name = map_[p].name,
                                                            .decisions = std::exchange(seat.decisions, 0),
                                                            .learning = {},
                                                            .episode_return_mean = seat.episodes.mean_return(),
@@ -328,11 +328,11 @@ void ImpalaSeats::add_to(RunReport& report) {
     its.learning->learning_rate = report.learning.learning_rate;
     its.learning->entropy_coef = setup_.impala.entropy_coef;
   }
-  const LearnReport mean = mean_of(policies);
+  const LearnReport mean = mean_of(reports_);
   take_losses(mean, report.learning);
   report.learning.grad_norm = mean.grad_norm;
   report_episodes(episodes_, report);
-  if (has_agents()) report.policies = std::move(policies);
+  if (has_agents()) report.policies = reports_;
 }
 
 std::vector<learner::ReplicaTeam::Work> ImpalaSeats::work() const {

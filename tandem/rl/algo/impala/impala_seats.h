@@ -169,6 +169,7 @@ class ImpalaSeats {
   const learner::Ranks ranks_;  // wait for each other as long as the replicas do
   Normalizers normalizers_;     // the learner thread's, while it runs
   EpisodeWindow episodes_;
+  std::vector<PolicyReport> reports_;                     // the last reports, whose memory the next ones use
   std::vector<Seat> seats_;                               // by policy
   std::vector<std::unique_ptr<ImpalaSampler>> samplers_;  // by worker
   std::vector<QueuedBatch> queued_;                       // by slot
