@@ -12,6 +12,7 @@
 namespace tandem::app {
 namespace {
 
+// A message that cannot be written is given up: the exit code says the same.
 void say(std::string_view text) {
   [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, text.data(), text.size());
 }

@@ -39,6 +39,8 @@ std::string allocation_of(const c10::Error& error) {
 
 }  // namespace
 
+// The order of the handlers matters: an error of the project comes before the standard class that it derives from, and
+// c10::Error and system_error before std::exception.
 Failure describe_failure(const std::exception_ptr& error) {
   try {
     std::rethrow_exception(error);

@@ -6,6 +6,7 @@
 
 namespace tandem::app {
 
+/// The numbers are a promise to scripts and launchers: the help text of the program lists them.
 enum class ExitCode {
   kDone = 0,
   kUserCanFixIt = 2,  // ConfigError: a flag, a key, a path
@@ -19,6 +20,8 @@ struct Failure {
   ExitCode code;
   std::string message;  // with its last line end
 };
+/// An exception of an unknown type counts as a defect. The argument
+/// must hold an exception.
 [[nodiscard]] Failure describe_failure(const std::exception_ptr& error);
 
 }  // namespace tandem::app

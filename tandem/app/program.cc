@@ -1,3 +1,6 @@
+// The plan of run_program(): refuse a deleted folder, set the signals that a write could raise, register the
+// algorithms, arm a fault if one is asked for, read the command line, run the command, and flush. Each exception ends
+// here.
 #include "tandem/app/program.h"
 
 #include <cerrno>
@@ -28,6 +31,7 @@ struct Overloaded : Functions... {
 template <typename... Functions>
 Overloaded(Functions...) -> Overloaded<Functions...>;  // clang 14 does not deduce it
 
+// A command without a line here does not compile.
 ExitCode run(const Command& command, const rl::EnvRegistry& environments) {
   return std::visit(Overloaded{
                         [&](const TrainCommand& train) { return run_train(train, environments); },
@@ -82,6 +86,7 @@ int run_program(int argc, const char* const* argv, const rl::EnvRegistry& enviro
     require_output_written();
   } catch (...) {
     const Failure failure = describe_failure(std::current_exception());
+    // Output before message, since both may go to one file.
     std::cout << std::flush;
     std::cerr << failure.message << std::flush;
     code = failure.code;

@@ -16,6 +16,8 @@ namespace tandem::app {
 /// SIGUSR1 and SIGUSR2 while it trains and ignores them afterwards unless there were handlers before, and ignores
 /// SIGPIPE from then on. Throws nothing. The environment variable TANDEM_FAULT arms a fault
 /// (base/fault_point.h): TANDEM_FAULT=checkpoint.before_manifest:3:kill.
+/// Call it once, from the main thread, before other threads exist: the function reads the environment and sets signal
+/// handling of the whole process. `environments` must outlive the call.
 [[nodiscard]] int run_program(int argc, const char* const* argv, const rl::EnvRegistry& environments);
 
 }  // namespace tandem::app

@@ -8,6 +8,7 @@
 namespace tandem::app {
 
 void register_native_algorithms() {
+  // A local static runs once, also when a test and run_program() both ask.
   static const bool once = [] {
     add_algorithm(std::make_unique<Ppo>());
     add_algorithm(make_dd_ppo());

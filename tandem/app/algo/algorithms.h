@@ -17,6 +17,8 @@ namespace tandem::app {
 void register_native_algorithms();
 
 /// Adds an algorithm behind Tandem's own. Throws ConfigError when its name is taken.
+/// Order counts: the words of `algo` are listed in the order of registration, so Tandem's own are registered first by
+/// this call if they were not yet.
 void register_algorithm(std::unique_ptr<const Algorithm> algorithm);
 
 }  // namespace tandem::app

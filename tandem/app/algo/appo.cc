@@ -15,6 +15,7 @@ void add_appo_options(OptionTable& table, rl::AppoOptions& appo) {
       .within(1, kLargestCount);
 }
 
+// Rules, checks, batch and knobs are IMPALA's as they are; those functions read options of section "impala" only.
 class Appo final : public Impala {
  public:
   [[nodiscard]] std::string name() const override { return "appo"; }

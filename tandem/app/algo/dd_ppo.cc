@@ -1,4 +1,6 @@
 // DD-PPO to the program: PPO whose env groups may end rollouts early, with counts of each rank.
+// In this order: options and their keys, the record of rollouts that a run may follow, rules between options, and the
+// class. Rules that PPO has as well are in ppo.cc.
 #include <numeric>
 #include <span>
 
@@ -25,6 +27,7 @@ struct DdPpoOptions {
   [[nodiscard]] bool waits_for_all() const { return stragglers.policy == pipeline::Stragglers::kWaitAll; }
 };
 
+// Both have a total as their rival: giving both is a fault, and configure() turns the one into the other.
 void add_counts_of_rank(OptionTable& table, DdPpoOptions& dd_ppo) {
   table
       .add("dd_ppo.envs_per_rank", dd_ppo.envs_per_rank,
@@ -70,6 +73,7 @@ void add_straggler_options(OptionTable& table, DdPpoOptions& dd_ppo) {
       .lives(Lifetime::kPart);
 }
 
+// Element [u][g] is the number of steps that env group g made in update u.
 std::vector<std::vector<int>> follow_record(const TrainOptions& options, const std::string& text) {
   return read_rollouts(text, options.of<DdPpoOptions>().replay->string(), static_cast<int>(options.shards.value_or(1)),
                        options.rollout_steps);
@@ -88,6 +92,8 @@ void require_steps(const std::vector<std::vector<int>>& rollouts, const TrainOpt
 }
 
 // The record that the options follow can be read and followed.
+// Run before training, on the process that reads the command line: a record that does not fit would otherwise end the
+// run after hours.
 void check_record(const TrainOptions& options) {
   const auto& replay = options.of<DdPpoOptions>().replay;
   if (!replay) return;
@@ -102,6 +108,7 @@ void check_record(const TrainOptions& options) {
 }
 
 // Rank 0 has the file.
+// Other hosts may not see that file, so rank 0 sends its text to all. Collective.
 rl::StragglerSetup straggler_setup(const TrainOptions& options, const learner::Ranks& ranks) {
   const auto& dd_ppo = options.of<DdPpoOptions>();
   rl::StragglerSetup setup{.options = dd_ppo.stragglers};
@@ -113,6 +120,7 @@ rl::StragglerSetup straggler_setup(const TrainOptions& options, const learner::R
   return setup;
 }
 
+// DD-PPO's ranks take each step together and keep equal parameters without a server.
 void check_strategy(Rules& rules) {
   const sync::StrategyKind strategy = rules.options().strategy;
   if (sync::depends_on_speed(strategy)) {
@@ -172,6 +180,7 @@ class DdPpo final : public Ppo {
     return all;
   }
 
+  // A record fixes where rollouts end, so a replay does not depend on speed.
   [[nodiscard]] bool depends_on_timing(const TrainOptions& options) const override {
     const auto& dd_ppo = options.of<DdPpoOptions>();
     return !dd_ppo.replay && !dd_ppo.waits_for_all();

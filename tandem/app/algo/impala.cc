@@ -110,6 +110,7 @@ void Impala::check(Rules& rules) const {
     return;
   }
   const rl::ImpalaOptions impala = impala_options(rules.options());
+  // The library checks counts against each other in its own words; `impala.` is put before its keys.
   rules.count_faults("impala", rl::count_faults(impala, rules.shards(), rules.replicas()));
   if (!rules.any_faulty({"strategy"}) && rules.replicas() > 1 && sync::depends_on_speed(rules.options().strategy)) {
     rules.fault("strategy",
@@ -125,6 +126,8 @@ void Impala::check(Rules& rules) const {
 std::vector<OptionCheck> Impala::checks(const CheckPlace& place) const {
   return {
       {"impala.beyond_lag",
+       // Dropped batches make the numbers of learner steps differ, and a rank that waits for a step that another does
+       // not make would hang.
        [ranks = place.ranks](const TrainOptions& options) {
          if (ranks == 1 || options.of<rl::ImpalaOptions>().beyond_lag == pipeline::BeyondLag::kWait) return;
          throw ConfigError(concat("the learners of ", ranks,
@@ -160,6 +163,7 @@ std::string Impala::describe_workers(const TrainOptions& options) const {
   return counted(options.of<rl::ImpalaOptions>().workers, "rollout worker");
 }
 
+// Without threads nobody waits for anybody, so there is nothing to advise.
 std::string Impala::advice(const TrainOptions& options, const pipeline::PipelineReport& report) const {
   return options.of<rl::ImpalaOptions>().execution == rl::ImpalaExecution::kThreads ? pipeline::advice(report) : "";
 }

@@ -1,4 +1,7 @@
 // app/algo/impala.h: IMPALA to the program, and what APPO, which has the same pipeline, has of it.
+//
+// Impala holds no state of a run: options come in with each call, so one object serves every run of the process, from
+// any thread. Keys below "impala." are APPO's as well; "appo." holds only the objective.
 #pragma once
 #include <memory>
 #include <string>
@@ -9,6 +12,7 @@
 
 namespace tandem::app {
 
+/// IMPALA's batch is what one rollout worker brings; batches_per_update learner steps make one line of metrics.
 class Impala : public Algorithm {
  public:
   [[nodiscard]] std::string name() const override { return "impala"; }
@@ -24,10 +28,13 @@ class Impala : public Algorithm {
 
  protected:
   /// For messages.
+  /// The algorithm's name as people write it.
   [[nodiscard]] virtual std::string title() const { return "IMPALA"; }
+  /// Puts another objective than V-trace's into the setup; called by make_run() when all other fields are set.
   virtual void set_loss(const TrainOptions&, rl::ImpalaSetup&) const {}
 };
 
+/// Returns APPO, whose class is private to appo.cc.
 [[nodiscard]] std::unique_ptr<const Algorithm> make_appo();
 
 }  // namespace tandem::app

@@ -27,6 +27,7 @@ struct Choices<rl::AdvantageNormalization> {
 
 namespace {
 
+// Options of section "ppo" have an effect with both algorithms.
 const std::vector<std::string> kPpos{"ppo", "dd_ppo"};
 
 void add_ppo_learning(OptionTable& table, rl::PpoOptions& ppo) {
@@ -81,6 +82,7 @@ void add_ppo_objective(OptionTable& table, rl::PpoOptions& ppo) {
       "tensor operations and autograd; recorded: these as a CUDA graph, or an error.");
 }
 
+// Options that scale or adapt a coefficient need one that is not 0.
 void check_objective(Rules& rules) {
   const auto& ppo = rules.options().of<rl::PpoOptions>();
   if (rules.any_faulty({"ppo.kl_coef", "ppo.kl_coef_target", "ppo.entropy_coef", "ppo.entropy_coef_schedule"})) return;
@@ -130,6 +132,7 @@ std::vector<OptionCheck> Ppo::checks(const CheckPlace& place) const {
              const rl::EnvRegistry known = with_plugins(place.environments, options);
              if (const rl::MultiAgentEntry* agents = known.find_multi_agent(options.env))
                refuse(*agents, "whose episodes go on in the next rollout so far; use truncate_episodes");
+             // Throws when the environment sets no bound to its episodes.
              (void)rl::CompleteEpisodes::most_steps(known.spec(options.env), options.rollout_steps);
            }}};
 }
@@ -139,6 +142,8 @@ BatchSize Ppo::batch_size(const TrainOptions& options) const {
   return {.env_steps = ppo.batch_rows(), .may_be_larger = ppo.completes_episodes()};
 }
 
+// The batch is fixed by the options but for rollouts that end early or late, which the words "at most" and "at least"
+// tell.
 std::string Ppo::describe_batch(const TrainOptions& options, const rl::TrainingRun& run) const {
   const rl::PpoOptions ppo = ppo_options(options);
   if (run.spec().agents > 1) {
@@ -167,6 +172,7 @@ std::vector<Knob> Ppo::knobs(const TrainOptions& given, const Machine& machine) 
 
 std::unique_ptr<rl::TrainingRun> Ppo::make_run(const RunPlan& plan) const {
   auto setup = setup_for<rl::PpoSetup>(plan);
+  // DD-PPO comes through here, too, and adds its stragglers in set_rollouts().
   setup.ppo = ppo_options(plan.options);
   set_rollouts(plan, setup);
   return std::make_unique<rl::PpoRun>(std::move(setup));

@@ -1,5 +1,8 @@
 // app/algo/ppo.h: PPO to the program, and what DD-PPO, which is PPO on ranks that do not wait for stragglers, has of
 // it.
+//
+// Ppo holds no state of a run: options come in with each call, so one object serves every run of the process, from any
+// thread. DdPpo derives from it, adds its own section of options, and overrides the three hooks at the end.
 #pragma once
 #include <memory>
 #include <string>
@@ -11,8 +14,11 @@
 namespace tandem::app {
 
 /// The numbers of PPO, with those that every algorithm has and what the policy asks for.
+/// Returns a copy: `num_envs`, `rollout_steps` and the sequences of a recurrent policy are options of the program, and
+/// the library's struct has them as fields.
 [[nodiscard]] rl::PpoOptions ppo_options(const TrainOptions& options);
 
+/// PPO's batch is a rollout of all environments; one update makes several passes over it.
 class Ppo : public Algorithm {
  public:
   [[nodiscard]] std::string name() const override { return "ppo"; }
@@ -30,9 +36,12 @@ class Ppo : public Algorithm {
   virtual void check_rollouts(Rules& rules) const;
   /// Whether env groups may end their rollouts early or rest.
   [[nodiscard]] virtual bool may_have_fewer_rows(const TrainOptions&) const { return false; }
+  /// Says how env groups end their rollouts; called by make_run() when all other fields are set. Collective over the
+  /// plan's ranks in DD-PPO, whose record rank 0 reads for all.
   virtual void set_rollouts(const RunPlan&, rl::PpoSetup&) const {}
 };
 
+/// Returns DD-PPO, whose class is private to dd_ppo.cc.
 [[nodiscard]] std::unique_ptr<const Algorithm> make_dd_ppo();
 
 }  // namespace tandem::app

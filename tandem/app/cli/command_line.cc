@@ -1,6 +1,8 @@
 // CLI11 parses and formats the help. Words that it does not know are collected instead of thrown (allow_extras), so
 // that one message tells of all unknown flags and of all faulty settings. Values stay texts until the option table
 // reads them.
+// The plan: the constructor builds all commands with their flags; read() lets CLI11 parse, finds the chosen command,
+// and turns its texts into a Command, collecting faults. CLI11 fills the members below, so a CommandLine is used once.
 #include "tandem/app/cli/command_line.h"
 
 #include <CLI/CLI.hpp>
@@ -18,6 +20,7 @@
 namespace tandem::app {
 namespace {
 
+// "-" alone is an argument, as many programs use it for standard input.
 bool is_flag(const std::string& text) { return text.size() > 1 && text.starts_with('-'); }
 
 // The flags of a command: "--seed", "-o".
@@ -31,6 +34,7 @@ std::vector<std::string> flags_of(const CLI::App& command) {
 }
 
 // `train`: the command with most flags, which users try behind others.
+// Answers from the most telling to the least: no flag at all, a flag of train, the nearest flag.
 std::string unknown(const std::string& text, const CLI::App& command, const CLI::App& train) {
   const std::string name = text.substr(0, text.find('='));
   if (!is_flag(text)) return concat("tandem ", command.get_name(), " does not take '", text, "'; see its --help");
@@ -45,6 +49,7 @@ std::string unknown(const std::string& text, const CLI::App& command, const CLI:
 }
 
 // Faults of arguments that no flag or positional took. Values behind unknown flags are left out: the flag is the fault.
+// `behind_flag` holds when the text before was a flag without "=", whose value this text probably is.
 std::vector<std::string> unknown_faults(const CLI::App& command, const CLI::App& train) {
   std::vector<std::string> faults;
   bool behind_flag = false;
@@ -72,6 +77,7 @@ class CommandLine {
     app_.description(program_description());
     app_.footer(program_footer());
     app_.require_subcommand(0, 1);
+    // Words that no command takes are left in remaining(), for command_of() to report.
     app_.allow_extras();
     app_.set_help_flag("-h,--help", "This text; behind a command, the command's.");
     app_.set_version_flag("--version", "", "As the command of this name.");
@@ -84,6 +90,7 @@ class CommandLine {
   }
 
   Command read(std::span<const std::string> arguments) {
+    // The command behind "--" belongs to the ranks; CLI11 must not see its flags.
     const std::size_t own = launch_arguments(arguments);
     words_ = arguments.subspan(std::min(own + 1, arguments.size()));
     arguments = arguments.first(own);
@@ -100,14 +107,17 @@ class CommandLine {
       throw ConfigError(
           concat(text.substr(0, text.find(':')), ": one value must follow, and it may be given once; see --help"));
     } catch (const CLI::ParseError& error) {
+      // CLI11's own sentence, as for a positional that is missing.
       throw ConfigError(concat(error.what(), "; see --help"));
     }
+    // At most one, as require_subcommand() asks.
     const std::vector<CLI::App*> chosen = app_.get_subcommands();
     if (chosen.empty()) refuse_without_command(arguments);
     return command_of(*chosen.front());
   }
 
  private:
+  // Returns a new command that collects unknown words; app_ owns it.
   CLI::App& add(const std::string& name, std::string_view what, std::string_view example) {
     CLI::App& command = *app_.add_subcommand(name, std::string(what));
     if (!example.empty()) command.footer(concat("Example:\n  ", example, "\n"));
@@ -115,6 +125,7 @@ class CommandLine {
     return command;
   }
 
+  // Keeps `train_`: flags that another command does not know are looked up among those of train.
   void add_train() {
     train_ = &add("train", "Trains a policy; everything lands in a run folder.", "");
     train_->add_option("CONFIG", config_, "YAML file with keys of the list below.")->type_name("FILE");
@@ -140,6 +151,7 @@ class CommandLine {
     command.add_option("--network", world_.network, comm::kNetworkHelp)->type_name("NAME");
   }
 
+  // Commands that look at a run without going on with it.
   void add_results() {
     eval_ = &add("eval", "Plays episodes with a trained policy.", "tandem eval runs/pole --episodes 100");
     add_source(*eval_);
@@ -200,6 +212,7 @@ class CommandLine {
     add_json(*version_);
   }
 
+  // These add the flags that several commands share; one member takes the value, since one command is chosen.
   void add_source(CLI::App& command) {
     command
         .add_option("RUN_DIR|CHECKPOINT", source_, "A run folder (its newest checkpoint), or one of its checkpoints.")
@@ -216,6 +229,7 @@ class CommandLine {
     command.add_option(flag, value, help)->type_name("N");
   }
 
+  // No word was a command's name; the first one was probably meant to be.
   [[noreturn]] void refuse_without_command(std::span<const std::string> arguments) const {
     if (arguments.empty()) throw ConfigError(concat("name a command\n\n", app_.help()));
     std::vector<std::string> names;
@@ -227,9 +241,11 @@ class CommandLine {
 
   Command command_of(const CLI::App& chosen) {
     std::vector<std::string> faults = unknown_faults(chosen, *train_);
+    // Words before the command's name.
     const std::vector<std::string> extras = app_.remaining();
     for (const std::string& text : extras)
       faults.push_back(concat("'", text, "' belongs to no command; put it behind one"));
+    // These two report faults together with those of their files; all other commands end here when there are any.
     if (&chosen == train_) return train_command(std::move(faults));
     if (&chosen == tune_) return tune_command(std::move(faults));
     Command command = other_command(chosen, faults);
@@ -259,6 +275,7 @@ class CommandLine {
     return command;
   }
 
+  // Commands without configuration sources; eval is the last one that is left.
   Command other_command(const CLI::App& chosen, std::vector<std::string>& faults) {
     const Output output = json_ ? Output::kJson : Output::kText;
     const std::vector<std::filesystem::path> plugins(plugins_.begin(), plugins_.end());
@@ -292,6 +309,7 @@ class CommandLine {
     return eval;
   }
 
+  // The ranks get the same command line but for --ranks, which would have each of them start ranks again.
   RanksAsked ranks_asked(std::vector<std::string>& faults) const {
     RanksAsked asked{.world = world_};
     if (ranks_.empty()) return asked;
@@ -306,6 +324,7 @@ class CommandLine {
     return asked;
   }
 
+  // Leaves the default where the flag was not given or is at fault.
   static void read_number(const char* flag, const std::string& text, std::int64_t least, std::int64_t& value,
                           std::vector<std::string>& faults) {
     if (text.empty()) return;

@@ -1,3 +1,5 @@
+// Longer texts stand here, so that command_line.cc shows the flags alone. The keys and their defaults come from the
+// option table.
 #include "tandem/app/cli/help_text.h"
 
 #include "tandem/app/config/config_text.h"
@@ -21,6 +23,7 @@ with a checkpoint.
 }
 
 std::string train_footer() {
+  // The listing shows defaults, so it is made from options that nothing has set.
   TrainOptions defaults;
   return R"(Example:
   tandem train --env CartPole-v1 --seed 1 --devices cpu:2 --run-dir runs/pole

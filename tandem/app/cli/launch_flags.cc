@@ -17,7 +17,9 @@ struct Choices<OnDeath> {
 
 namespace {
 
+// These limits catch slips of the pen; the system may allow fewer.
 constexpr std::int64_t kMostRanks = 1000, kMostRestarts = 1'000'000;
+// seconds: a day
 constexpr double kLongestGrace = 86'400;
 
 constexpr const char* kLaunchExample = R"(Example:
@@ -36,6 +38,7 @@ survivors completed has not failed. A rank that its survivors went on without, s
 one that stays stopped (SIGSTOP) before they have let it in, or when all others have ended and some of them failed.
 )";
 
+// Leaves `value` as it was when the text is no such integer.
 void read_count(const char* flag, const std::string& text, std::int64_t least, std::int64_t most, int& value,
                 std::vector<std::string>& faults) {
   const std::optional<std::int64_t> number = read_integer(text);
@@ -103,6 +106,7 @@ int read_ranks(const std::string& text, std::vector<std::string>& faults) {
   return ranks;
 }
 
+// Done before CLI11 parses, which would take flags behind "--" for positionals of `launch`.
 std::size_t launch_arguments(std::span<const std::string> arguments) {
   const bool is_launch = !arguments.empty() && arguments.front() == "launch";
   const auto end = is_launch ? std::find(arguments.begin(), arguments.end(), "--") : arguments.end();

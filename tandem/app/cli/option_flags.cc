@@ -28,6 +28,7 @@ std::string keys_of_set(const OptionTable& table, FlagSet set) {
   return "One of these as key=value; may be given several times: " + keys + ".";
 }
 
+// A resume may be shown or profiled otherwise than the first part, but cannot move to another folder.
 bool is_wanted(const Option& option, FlagSet set) {
   switch (set) {
     case FlagSet::kTrain:
@@ -43,6 +44,7 @@ bool is_wanted(const Option& option, FlagSet set) {
 }  // namespace
 
 OptionFlags::OptionFlags(CLI::App& command, FlagSet set) {
+  // A table of its own, only for keys, help and defaults; the settings are assigned to another one later.
   TrainOptions defaults;
   const OptionTable table = option_table(defaults);
   for (const auto& option : table.options()) {
@@ -53,7 +55,9 @@ OptionFlags::OptionFlags(CLI::App& command, FlagSet set) {
 }
 
 void OptionFlags::add(CLI::App& command, const Option& option, const std::string& takes) {
+  // CLI11 keeps the address of `values`, which std::map never moves.
   Given& given = given_.emplace(option.flag(), Given{option.key()}).first->second;
+  // A switch, which takes no value; giving it means true.
   if (option.default_text() == "false") {
     command.add_flag_callback(
         option.flag(), [&given] { given.values.emplace_back(kSwitchedOn); }, option.help());
@@ -75,6 +79,7 @@ std::vector<Setting> OptionFlags::settings(std::vector<std::string>& faults) con
     }
   }
   for (const std::string& text : sets_) {
+    // The value may hold further signs "=".
     const std::size_t equals = text.find('=');
     if (equals == std::string::npos || equals == 0) {
       faults.push_back(

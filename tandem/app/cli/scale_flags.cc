@@ -21,6 +21,7 @@ but sleep where that would step environments and learn. A cost is milliseconds, 
 from a Pareto distribution with that mean and shape.
 )";
 
+// Reads one flag a call into the field that holds its default; an absent flag leaves the default.
 class Reader {
  public:
   Reader(const std::map<std::string, std::string>& texts, std::vector<std::string>& faults)
@@ -53,6 +54,7 @@ class Reader {
       refuse(flag, "milliseconds, as 1 or 0.5, or pareto:MEAN:SHAPE with a shape above 1");
     }
   }
+  // Rising numbers keep rows of the report in order, and none comes twice.
   void ranks(const char* flag, std::int64_t most, std::vector<std::int64_t>& value) {
     if (text(flag).empty()) return;
     std::vector<std::int64_t> ranks;
@@ -77,6 +79,7 @@ class Reader {
 
 }  // namespace
 
+// The flag's long name is the key of its text.
 void ScaleFlags::add(CLI::App& command, const std::string& flag, const char* takes, const char* help) {
   command.add_option(flag == "--output" ? "-o,--output" : flag, texts_[flag], help)->type_name(takes);
 }
@@ -97,10 +100,12 @@ ScaleFlags::ScaleFlags(CLI::App& command) {
   add(command, "--latency", "MS", "Of a message, in the model. [0.05]");
   add(command, "--gigabits", "N", "A second, of the wire in the model. [10]");
   add(command, "--output", "FILE", "A picture of the efficiencies: .png or .svg.");
+  // The empty group hides the flag from the help: only this program gives it, to the ranks that it starts.
   command.add_option("--result", texts_["--result"], "")->group("");
   command.footer(kScaleExample);
 }
 
+// Upper limits keep the simulation finite and its numbers within the fields' types.
 ScaleOptions ScaleFlags::options(std::vector<std::string>& faults) const {
   ScaleOptions options;
   Reader read(texts_, faults);

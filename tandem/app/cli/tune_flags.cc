@@ -12,6 +12,7 @@ namespace tandem::app {
 namespace {
 
 constexpr std::int64_t kMostRounds = 1000;
+// seconds
 constexpr double kLongestRun = 3600;
 
 constexpr const char* kExample = R"(Example:
@@ -49,6 +50,7 @@ std::string footer() {
   std::string text = kExample;
   for (const Knob& knob : all_knobs()) {
     std::string line = "  " + knob.word;
+    // Help starts in one column, after at least one space.
     line.resize(std::max<std::size_t>(line.size() + 1, 13), ' ');
     text += line + knob.help + "\n";
   }
@@ -67,6 +69,7 @@ TuneFlags::TuneFlags(CLI::App& command) {
   command.footer(footer());
 }
 
+// Words are read against the knobs of all algorithms; whether the run's own algorithm has one is found out later.
 TuneOptions TuneFlags::options(std::vector<std::string>& faults) const {
   TuneOptions options;
   const std::vector<Knob> known = all_knobs();

@@ -1,3 +1,4 @@
+// Parts are read one by one, so memory holds one part at a time; their digests are compared on the way.
 #include "tandem/app/commands/checkpoint_text.h"
 
 #include <ATen/core/Tensor.h>

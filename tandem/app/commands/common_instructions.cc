@@ -20,6 +20,7 @@ struct Capability {
 constexpr std::array<Capability, 3> kCapabilities{{{"DEFAULT", "default"}, {"AVX2", "avx2"}, {"AVX512", "avx512"}}};
 
 // In kCapabilities, which ascend; the first of words that are not there.
+// Unknown words count as the lowest, so the advice is one that every processor has.
 std::size_t order_of(std::string_view chosen) {
   const auto* const found = std::ranges::find(kCapabilities, chosen, &Capability::chosen);
   return found == kCapabilities.end() ? 0 : static_cast<std::size_t>(found - kCapabilities.begin());
@@ -39,6 +40,7 @@ std::string those_with(const std::string& chosen, const std::vector<Instructions
 }  // namespace
 
 std::vector<InstructionsOfRank> instructions_of(const learner::Ranks& ranks) {
+  // The two words travel as text "avx2 AVX2": names of sets have no space.
   const std::string mine = concat(name_of(detect_instruction_set()), " ", at::get_cpu_capability());
   std::vector<InstructionsOfRank> all;
   for (const std::vector<std::byte>& bytes : ranks.gather(std::as_bytes(std::span(mine)))) {
@@ -61,6 +63,7 @@ void require_one_choice(const std::vector<InstructionsOfRank>& of_ranks) {
   if (choices.size() == 1) return;
   std::string listed;
   for (const std::string& chosen : choices) listed += concat(listed.empty() ? "" : ", ", those_with(chosen, of_ranks));
+  // The advice is the lowest, since only that runs on every processor.
   const std::size_t lowest = order_of(*std::ranges::min_element(choices, {}, order_of));
   throw ConfigError(concat("LibTorch computes with other instructions from rank to rank: ", listed,
                            "; their processors differ, or ATEN_CPU_CAPABILITY does. Their results would differ in the ",

@@ -1,3 +1,6 @@
+// The plan: load the plugins, keep the environment that was named or all of them, and print them as JSON, as one
+// description or as two tables. Environments of one and of several agents are listed apart, since the latter have a
+// space for each agent.
 #include <algorithm>
 #include <array>
 #include <iostream>
@@ -26,6 +29,7 @@ std::string threshold_of(const rl::Spec& spec) {
 
 using Row = std::array<std::string, 6>;
 
+// Columns are as wide as their widest text, two spaces apart, without blanks at the ends of lines.
 std::string table_of(const std::vector<Row>& rows) {
   std::array<std::size_t, 6> widths{};
   for (const Row& row : rows) {
@@ -62,6 +66,7 @@ std::string list(const std::vector<rl::MultiAgentEntry>& entries) {
   return table_of(rows);
 }
 
+// A leaf without bounds has an empty `low`.
 std::string bounds_of(const rl::Leaf& leaf) {
   if (leaf.low.empty()) return "";
   std::string text;
@@ -81,6 +86,7 @@ std::string spaces_of(const rl::Spec& spec) {
 std::string ending_of(const rl::Spec& spec, const std::string& origin) {
   std::string text = concat("  time limit   ", limit_of(spec), "\n  solved at    ", threshold_of(spec),
                             "\n  from         ", origin, "\n");
+  // Only the settings for the default algorithm are shown.
   const Preset* preset = find_preset("ppo", spec.id);
   if (preset == nullptr) return text + "  no settings are shipped for it\n";
   return concat(text, "\nShipped settings (", preset->file, "):\n", preset->text);

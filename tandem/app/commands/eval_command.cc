@@ -1,3 +1,5 @@
+// The plan: find the checkpoint, rebuild the run's options and environment from it, play, and print. Each output exists
+// twice, for one agent and for several; show() picks by the type of the result.
 #include <algorithm>
 #include <cmath>
 #include <iostream>
@@ -17,6 +19,7 @@ struct Spread {
   double mean = 0, deviation = 0, least = 0, most = 0;
 };
 
+// The deviation is of these episodes themselves, not an estimate for others: divided by n. There is at least one value.
 template <typename Value>
 Spread spread_of(const std::vector<Value>& values) {
   const auto count = static_cast<double>(values.size());
@@ -55,6 +58,7 @@ void add_summary(const Evaluation& its, JsonWriter& json) {
   json.key("length_mean").value(spread_of(its.lengths).mean);
 }
 
+// Every episode by itself, in the order of evaluation: for other statistics than ours.
 void add_episodes(const Evaluation& its, JsonWriter& json) {
   json.key("returns").begin_array();
   for (const double value : its.returns) json.value(value);

@@ -12,6 +12,7 @@ namespace tandem::app {
 
 namespace {
 
+// A run with several agents has several policies, of which `name` picks one.
 TrainedPolicy trained_policy(const model::Checkpoint& checkpoint, const TrainOptions& options,
                              const rl::EnvRegistry& environments, const std::string& name) {
   if (const rl::MultiAgentEntry* entry = environments.find_multi_agent(options.env))
@@ -25,6 +26,7 @@ TrainedPolicy trained_policy(const model::Checkpoint& checkpoint, const TrainOpt
 // TorchScript is deprecated upstream, so the weights always come in a file of their own beside it.
 ExitCode run_export(const ExportCommand& command, const rl::EnvRegistry& environments) {
   constexpr const char *kScript = ".pt", *kWeights = ".safetensors";
+  // Names are checked before the checkpoint is read, which may take long.
   const std::filesystem::path suffix = command.policy.extension();
   if (suffix != kScript && suffix != kWeights) {
     throw ConfigError(
@@ -42,6 +44,7 @@ ExitCode run_export(const ExportCommand& command, const rl::EnvRegistry& environ
     rl::export_script(*trained.policy, &trained.normalizers, command.policy);
     std::cout << command.policy.string() << "\n";
   }
+  // `policy.pt` has `policy.safetensors` beside it.
   const std::filesystem::path weights = std::filesystem::path(command.policy).replace_extension(kWeights);
   rl::export_weights(*trained.policy, &trained.normalizers, weights);
   std::cout << weights.string() << "\n";

@@ -10,6 +10,7 @@
 
 namespace tandem::app {
 
+// Each is known by one file: a checkpoint by its manifest, a run by its config.yaml.
 ExitCode run_inspect(const InspectCommand& command) {
   const bool json = command.output == Output::kJson;
   if (is_checkpoint(command.source)) {

@@ -1,3 +1,5 @@
+// The plan: host a store, through which the ranks meet; keep a connection to it, by which the launcher tells of deaths
+// and asks how the run stands; and supervise the ranks until all have ended.
 #include <unistd.h>
 
 #include <chrono>
@@ -35,6 +37,7 @@ Answer answer_of(const Ask& ask, Answer unknown) {
 }  // namespace
 
 ExitCode run_launch(const LaunchCommand& command) {
+  // In this process and not in rank 0, so that it outlives any rank. Port 0: the system picks a free one.
   const comm::HostedStore store = comm::host_store(0, comm::Reach::kThisHost);
   const std::string run_id = new_run_id();
   const int ranks = command.options.ranks;
@@ -42,6 +45,8 @@ ExitCode run_launch(const LaunchCommand& command) {
     const Limits limits{.deadline = Deadline::after(comm::kReplyLimit), .stop = {}};
     return comm::rendezvous_part(*comm::connect_to_store({"127.0.0.1", store.port}, limits), run_id, 0);
   });
+  // All of these run on the supervisor's thread between its polls, so a question that the store does not answer is put
+  // off.
   const LaunchWitness witness{
       .on_failure =
           [&](int rank, int restarts, const std::string& how) {

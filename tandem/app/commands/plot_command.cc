@@ -1,3 +1,4 @@
+// Faults of all runs are collected before a picture is drawn, so that a user mends them at once.
 #include <iostream>
 
 #include "tandem/app/commands/commands.h"
@@ -38,6 +39,7 @@ ExitCode run_plot(const PlotCommand& command, const rl::EnvRegistry& environment
   if (!faults.empty()) throw ConfigError(faults);
   const Chart chart = chart_of(runs);
   for (std::size_t i = 0; i < runs.size(); ++i) {
+    // The chart has its curves in the order of the runs.
     if (chart.curves[i].points.empty()) {
       faults.push_back(
           concat(runs[i].paths.metrics().string(), " has no mean return yet, so there is nothing to draw"));

@@ -14,6 +14,7 @@ bool is_checkpoint(const std::filesystem::path& path) {
 
 model::Checkpoint find_checkpoint(const std::filesystem::path& path) {
   if (is_checkpoint(path)) {
+    // A named checkpoint is verified here; CheckpointStore::latest() has verified the newest one of a run.
     model::Checkpoint checkpoint = model::Checkpoint::open(path);
     checkpoint.verify();
     return checkpoint;

@@ -1,3 +1,5 @@
+// Rank 0 opens and locks the folder, resolves the options and leads; with --ranks, the process that starts the ranks
+// makes the same checks without the lock, before any rank exists.
 #include "tandem/app/commands/commands.h"
 #include "tandem/app/commands/run_ranks.h"
 #include "tandem/app/commands/run_session.h"
@@ -15,6 +17,7 @@ std::optional<ExitCode> go_on(const ResumeCommand& command, const rl::EnvRegistr
   const std::optional<model::Checkpoint> checkpoint = checkpoint_to_resume(folder.paths(), configuration);
   if (has_ended(folder.paths(), configuration.options, checkpoint))
     return say_ended(folder.paths(), configuration.options, leader);
+  // Without flags the record is true as it is, and its comments stay.
   if (!command.flags.empty()) folder.write_config(configuration.yaml);
   return train_in(folder, configuration, environments, checkpoint, leader);
 }

@@ -1,3 +1,6 @@
+// The plan of run_on_all_ranks(): without other ranks, lead at once. Otherwise meet (or join those that train), then
+// train in rounds: agree on instructions, lead or follow, and after a loss that can be survived meet anew, where the
+// first of the members leads on from the kept state.
 #include "tandem/app/commands/run_ranks.h"
 
 #include <iostream>
@@ -36,6 +39,8 @@ constexpr std::chrono::seconds kMeetingPatience{5};
 constexpr std::chrono::seconds kFolderPatience{10};
 
 // A token that is requested some time after another one.
+// A worker thread waits, so that the callback of the early token returns at once. Members are in this order because the
+// callback must be gone before the worker, and the worker before the source that it requests.
 class LateStop {
  public:
   LateStop(const std::stop_token& early, Clock::duration later)
@@ -84,6 +89,7 @@ std::optional<comm::World> meet(const comm::LauncherEnvironment& me, comm::World
 }
 
 // The config.yaml, and behind a zero byte the folder.
+// YAML text holds no zero byte, so the first one ends it.
 std::vector<std::byte> word_of(const Assignment& assignment) {
   const std::string text = concat(assignment.config, std::string(1, '\0'), assignment.folder.string());
   std::vector<std::byte> word{kTrain};
@@ -118,6 +124,7 @@ void await_end_of_leader(const learner::Ranks& ranks) {
 }
 
 // The settings that a command line makes for its own rank alone, whatever the one of rank 0 says.
+// Devices may be named otherwise on each host, and each terminal has its own wish for silence.
 void keep_own(const std::vector<Setting>& flags, TrainOptions& options) {
   for (const Setting& flag : flags) {
     if (flag.key == "devices") options.devices = flag.value.text;
@@ -126,6 +133,7 @@ void keep_own(const std::vector<Setting>& flags, TrainOptions& options) {
 }
 
 TrainOptions options_of(const Assignment& assignment, const std::vector<Setting>& flags) {
+  // Each rank reads the resolved config.yaml of rank 0, so files and presets need not lie on its host.
   TrainOptions options = read_recorded(assignment.config, "the configuration of rank 0");
   keep_own(flags, options);
   return options;
@@ -136,6 +144,7 @@ std::chrono::milliseconds deadline_of(const TrainOptions& options) {
 }
 
 // How a rank takes part in a training; nothing is returned when the ranks are to meet anew.
+// Lives on each rank for all rounds; whether a rank leads may change from round to round.
 class Part {
  public:
   Part(const std::vector<Setting>& flags, const rl::EnvRegistry& environments, const StopSignals& signals,
@@ -255,6 +264,7 @@ ExitCode train_in_rounds(comm::World first, Part& part, Survival& survival, cons
   comm::World world = std::move(first);
   std::shared_ptr<comm::Store> first_store;  // rank 0 may host it, for as long as it lives
   const Part::Lead lead_on = [&part](Leader& leader) { return part.lead_on(leader); };
+  // A newcomer never leads the command anew: the others have trained already.
   for (bool is_first = !survival.joins();; is_first = false) {
     const learner::Ranks ranks = ranks_of(world, survival);
     survival.guard(ranks);
@@ -288,6 +298,7 @@ void Leader::send(const Configuration& configuration, const std::filesystem::pat
 }
 
 void Leader::dismiss(ExitCode code) {
+  // The others wait for one first word; a second one would answer a wait that is not there.
   if (std::exchange(has_spoken_, true) || ranks_.size() == 1) return;
   const auto word = static_cast<std::byte>(code);
   (void)ranks_.from_leader(std::span(&word, 1));
@@ -310,6 +321,7 @@ ExitCode run_on_all_ranks(const comm::WorldFlags& words, const std::vector<Setti
     const learner::Ranks alone;
     return part.lead_others(alone, instructions_of(alone), lead).value();
   }
+  // Several ranks: this one came with the others, or for one that died.
   std::optional<comm::World> met;
   if (survival.joins()) {
     std::variant<comm::World, ExitCode> joined = meet_anew(survival, signals);

@@ -1,6 +1,9 @@
 // app/commands/run_ranks.h: a command as all ranks of a launcher run it: rank 0 leads, the others follow it.
 //
 // Threads: the main one.
+//
+// A round is the time between two meetings: the ranks meet, rank 0 tells the others what to train, all train, and the
+// round ends with the training or with a loss. Without survivors there is one round.
 #pragma once
 #include <filesystem>
 #include <functional>
@@ -19,6 +22,7 @@
 namespace tandem::app {
 
 /// Rank 0's hold on the others, which wait for one of the two words.
+/// Lives for one round, on its rank 0 only. The first word decides: dismiss() after send() does nothing.
 class Leader {
  public:
   /// All outlive it. `instructions`: what the processors of all ranks have.
@@ -30,6 +34,8 @@ class Leader {
   [[nodiscard]] const StopSignals& signals() const { return signals_; }
   [[nodiscard]] Survival& survival() { return survival_; }
   /// All are to train this now, in this folder.
+  /// Collective over the ranks that have met; starts the guard against losses where the options ask for survivors.
+  /// Throws RunError when a rank is gone.
   void send(const Configuration& configuration, const std::filesystem::path& folder);
   /// All are to end with `code`; nothing when they train already.
   void dismiss(ExitCode code);

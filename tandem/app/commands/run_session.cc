@@ -53,6 +53,7 @@ std::int64_t env_steps_of(const model::Checkpoint& checkpoint) {
   return found == counters.end() ? 0 : found->second;
 }
 
+// A damaged summary counts as none.
 bool has_failed(const RunPaths& paths) {
   try {
     return read_json_file(paths.summary()).at("end").as_string() == name_of(RunEnd::kFailed);
@@ -145,6 +146,7 @@ Surroundings surroundings_of(const rl::EnvRegistry& environments, int ranks, Ins
     const rl::Torso chosen = rl::chosen_torso(options.policy.torso, spec_of(options));
     return chosen == rl::Torso::kNone ? rl::Torso::kAuto : chosen;  // without images there is nothing to choose
   };
+  // Plugins and env stand before all that needs the environment: when one of the two fails, the rest is left out.
   surroundings.checks = {
       {"shards",
        [ranks](const TrainOptions& options) {
@@ -181,6 +183,7 @@ Surroundings surroundings_of(const rl::EnvRegistry& environments, int ranks, Ins
          (void)rl::Normalizers(spec_of(options), normalizer_options(options.normalize));
        }},
   };
+  // All algorithms' checks are listed, since the algorithm is not known yet; each runs only when it is the chosen one.
   for (const auto& algorithm : algorithms()) {
     for (const OptionCheck& check : algorithm->checks({.environments = environments, .ranks = ranks})) {
       surroundings.checks.push_back(
@@ -251,6 +254,7 @@ void end_process(const HungThread& error) {
   const Failure failure = describe_failure(std::make_exception_ptr(error));
   std::cout << std::flush;
   std::cerr << failure.message << std::flush;
+  // Destructors and exit handlers would join the thread that hangs.
   std::_Exit(static_cast<int>(failure.code));
 }
 
@@ -273,12 +277,14 @@ std::optional<ExitCode> train_in(RunFolder& folder, const Configuration& configu
     progress->say(note.substr(0, note.find('\n')));
   }
   progress->say(concat("run folder: ", folder.paths().folder.string()));
+  // Called on the thread that requests the stop, while train() goes on.
   const std::stop_callback said(signals.token(), [&progress] {
     progress->say("stopping after this update, with a checkpoint; Ctrl-C from now on ends at once");
   });
   std::optional<Profile> profile;
   if (options.profile) profile.emplace(folder.paths());
   try {
+    // The others begin now. A ConfigError before this line reaches them by Leader::dismiss(), any other by abort().
     leader.send(configuration, folder.paths().folder);
     const std::optional<Trained> trained = train(configuration, with_plugins(environments, options), from, ranks,
                                                  {.folder = folder,
@@ -297,6 +303,7 @@ std::optional<ExitCode> train_in(RunFolder& folder, const Configuration& configu
       return std::nullopt;
     }
     const auto& [summary, asked] = *trained;
+    // The record is complete: no survivor may begin it again.
     leader.survival().close();
     leader.survival().wait_for_the_record(ranks);
     say_outcome(*progress, summary, folder.paths());

@@ -1,5 +1,7 @@
 // app/commands/run_session.h: what `train` and `resume` share: the surroundings of a configuration, and a run from the
 // open folder to the last line on the screen.
+//
+// Threads: the main one. What takes a Leader runs on rank 0; the other ranks take part through run_ranks.h.
 #pragma once
 #include <optional>
 
@@ -23,6 +25,7 @@ namespace tandem::app {
 [[nodiscard]] Surroundings surroundings_of(const rl::EnvRegistry& environments, const Leader& leader);
 
 /// The newest checkpoint of a run, checked; nothing when it was never saved.
+/// Throws CheckpointError when a checkpoint is damaged.
 [[nodiscard]] std::optional<model::Checkpoint> newest_checkpoint(const RunPaths& paths);
 
 /// Returns the newest checkpoint of a run that is to go on. Where there is none, notes that it starts from the
@@ -44,6 +47,8 @@ namespace tandem::app {
 
 /// Trains in `folder`, from `from` on where given, until the end or a signal, and says how it went. Rank 0's part; the
 /// others follow. Nothing when the ranks are to meet anew.
+/// Blocks for the whole training. Returns kDone when all steps are made and kStopped after a signal. Throws what
+/// training throws, after logging it.
 [[nodiscard]] std::optional<ExitCode> train_in(RunFolder& folder, const Configuration& configuration,
                                                const rl::EnvRegistry& environments,
                                                const std::optional<model::Checkpoint>& from, Leader& leader);

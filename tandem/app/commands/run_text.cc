@@ -1,3 +1,4 @@
+// The run may write while it is read: only whole lines count, and the newer of summary and metrics tells the state.
 #include "tandem/app/commands/run_text.h"
 
 #include <cmath>
@@ -49,6 +50,7 @@ void write(JsonWriter& json, const JsonValue& value) {
   } else if (value.is_string()) {
     json.value(value.as_string());
   } else if (value.is_number()) {
+    // JsonValue holds all numbers as doubles; counts are written back as integers.
     constexpr double kLargestExact = 9007199254740992.0;  // 2^53
     const double number = value.as_double();
     const bool whole = number == std::floor(number) && std::abs(number) < kLargestExact;
@@ -74,6 +76,7 @@ struct CheckpointLine {
   std::uint64_t bytes = 0;
 };
 
+// Reads manifests only, so it is fast for large checkpoints.
 std::vector<CheckpointLine> checkpoints_of(const RunPaths& paths) {
   const model::CheckpointStore store(paths.checkpoints());
   std::vector<CheckpointLine> lines;

@@ -1,3 +1,5 @@
+// The program plays two roles. Started by a user, it launches itself once for each number of ranks, with --result, and
+// reads the rates from that file; started with --result, it is one of the ranks, of which rank 0 writes the file.
 #include <filesystem>
 #include <iostream>
 
@@ -49,6 +51,7 @@ ExitCode be_rank(const SimulateScaleCommand& command) {
   return ExitCode::kDone;
 }
 
+// Blocks until the launch has ended. A launch that fails is a RunError: a point that is missing would mislead.
 ScalePoint measure(const SimulateScaleCommand& command, std::int64_t ranks) {
   const Scratch scratch;
   LaunchOptions launch{.ranks = static_cast<int>(ranks),

@@ -31,6 +31,7 @@ class SimulatedRank {
         gradients_(world.group->allocate(work.parameters, at::kFloat, at::kCPU)) {}
 
   // Samples a second of all ranks.
+  // The slowest rank sets the time: all wait for it in the last sum of gradients.
   double run(pipeline::Stragglers policy, int updates) {
     pipeline::StragglerRule rule({.policy = policy, .sync_frac = work_.sync_frac, .least_frac = work_.least_frac},
                                  board_, work_.steps);
@@ -38,6 +39,7 @@ class SimulatedRank {
     double learn_seconds = 0;
     Clock::time_point start;
     for (int update = 0; update < kWarmUp + updates; ++update) {
+      // The clocks of all ranks start together.
       if (update == kWarmUp) {
         samples = 0;
         world_.group->barrier(patience());
@@ -63,6 +65,7 @@ class SimulatedRank {
 
  private:
   // Costs of an update are the same under every policy.
+  // The stream depends on rank, update and kind of work only.
   [[nodiscard]] Philox costs(int update, Work work) const {
     return Philox(seed_, 2 * static_cast<std::uint64_t>(update) + (work == Work::kLearning ? 1 : 0));
   }
@@ -74,6 +77,7 @@ class SimulatedRank {
     for (int steps = 1;; ++steps) {
       due += slowness_ * work_.step.draw_ms(random);
       if (due - slept < kShortestSleep && steps < work_.steps) continue;
+      // Sleeps until a time and not for a time, so that late wake-ups do not add up.
       std::this_thread::sleep_until(start + std::chrono::duration_cast<Clock::duration>(Milliseconds(due)));
       slept = due;
       board_.post(world_.rank, {.round = round_, .steps = steps});
@@ -83,6 +87,7 @@ class SimulatedRank {
     }
   }
 
+  // Learning sleeps, but the sums of gradients are real: each waits for the slowest rank.
   void learn(int update) {
     Philox random = costs(update, Work::kLearning);
     for (int minibatch = 0; minibatch < work_.minibatches; ++minibatch) {

@@ -14,6 +14,7 @@
 namespace tandem::app {
 namespace {
 
+// Only ConfigError is collected: what the user cannot fix ends the command at once.
 void collect(std::vector<std::string>& faults, const std::function<void()>& check) {
   try {
     check();
@@ -22,6 +23,7 @@ void collect(std::vector<std::string>& faults, const std::function<void()>& chec
   }
 }
 
+// Ranks of ranks would all meet under one launcher's variables.
 void require_no_launcher(int count) {
   const comm::LauncherEnvironment me = comm::launcher_environment();
   if (me.launcher == comm::Launcher::kSingleProcess) return;
@@ -64,7 +66,9 @@ ExitCode start_ranks(const RanksAsked& asked, const std::function<Survivors()>& 
   collect(faults, [&] { survivors = check(); });
   if (!faults.empty()) throw ConfigError(std::move(faults));
 
+  // /proc/self/exe names this very program, also when it was found by PATH or is another main() than ours.
   LaunchOptions options{.ranks = *asked.count, .command = {std::filesystem::read_symlink("/proc/self/exe").string()}};
+  // A launcher that ends all ranks at the first death leaves no survivors.
   if (survivors != Survivors::kEnd) options.on_death = OnDeath::kContinue;
   options.command.insert(options.command.end(), asked.arguments.begin(), asked.arguments.end());
   return run_launch({std::move(options)});

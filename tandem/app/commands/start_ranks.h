@@ -1,6 +1,9 @@
 // app/commands/start_ranks.h: a training command that starts its ranks itself, as `tandem launch` would.
 //
 // Threads: the main one.
+//
+// Blocking: start_ranks() until all ranks have ended. Signals are passed on to them by the supervisor
+// (app/launch/supervisor.h).
 #pragma once
 #include <c10/core/Device.h>
 
@@ -14,6 +17,7 @@
 namespace tandem::app {
 
 /// Whether the command is to start ranks, rather than be one.
+/// Throws ConfigError when --ranks 1 stands in a process that a launcher started as one of several.
 [[nodiscard]] bool starts_ranks(const RanksAsked& asked);
 
 /// Throws ConfigError when several ranks that one command line starts would share CUDA devices: they would take turns

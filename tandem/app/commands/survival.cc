@@ -1,3 +1,5 @@
+// States of a rank: before start() it has no rendezvous unless it joins; start() opens one and begins the first round,
+// or shares the newest state in a later one; meet_anew() leads from round to round; close() ends the run for all.
 #include "tandem/app/commands/survival.h"
 
 #include <algorithm>
@@ -49,6 +51,7 @@ void Survival::open_rendezvous() {
     return comm::rendezvous_part(*store, me_.run_id, me_.restart_count);
   };
   rendezvous_.emplace(connect, comm::Life{me_.rank, me_.rank_restarts});
+  // Asked between updates, so that a newcomer is let in at the end of one.
   kept_.someone_waits = [this] { return rendezvous_->someone_waits(); };
 }
 
@@ -79,6 +82,7 @@ void Survival::start(const learner::Ranks& ranks, std::chrono::milliseconds dead
 
 // The group of the ranks sees by itself the death of a process; that one is silent it does not.
 void Survival::guard(const learner::Ranks& ranks) {
+  // The old callback first: it would end the waits of a group that is gone.
   guard_.reset();
   if (!rendezvous_) return;
   guard_.emplace(rendezvous_->broken(), [this, group = std::weak_ptr(ranks.group())] {
@@ -97,6 +101,7 @@ std::optional<comm::World> Survival::meet_anew(const std::stop_token& stop) {
     if (!round) return std::nullopt;
     require_change(*round);
     note(*round);
+    // Without a world somebody died while the group was built: meet again.
     if (std::optional<comm::World> world = open_round(*round, stop)) return world;
   }
 }
@@ -104,6 +109,7 @@ std::optional<comm::World> Survival::meet_anew(const std::stop_token& stop) {
 // Nothing when one of them died meanwhile: it is time for the next round.
 std::optional<comm::World> Survival::open_round(const comm::Round& round, const std::stop_token& stop) {
   comm::LauncherEnvironment me = me_;
+  // The round numbers its members from 0 without gaps; the run's own numbers stay in me_.
   me.rank = round.mine;
   me.world_size = static_cast<int>(round.members.size());
   me.run_id += concat("/round-", round.number);
@@ -127,6 +133,7 @@ std::optional<comm::World> Survival::open_round(const comm::Round& round, const 
 
 // Ranks that fail again and again without an update in between would do so for ever.
 void Survival::require_change(const comm::Round& round) {
+  // A round after which nobody was lost, nobody came and no update was made has changed nothing.
   const bool has_changed = !round.lost.empty() || !round.joined.empty() || kept_.updates > met_at_;
   fruitless_ = has_changed ? 0 : fruitless_ + 1;
   met_at_ = kept_.updates;
@@ -158,6 +165,7 @@ void Survival::close() {
   if (has_started_ && rendezvous_) rendezvous_->close();
 }
 
+// The gather serves as a barrier; its numbers mean nothing.
 void Survival::wait_for_the_record(const learner::Ranks& ranks) {
   if (!has_started_) return;
   try {

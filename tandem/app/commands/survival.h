@@ -8,6 +8,9 @@
 //   world = survival.meet_anew(stop);
 //
 // Threads: the main one. Blocking, errors: those of comm::Rendezvous and comm::open_world().
+//
+// The ranks meet through the store of the run. A rank that was started again for a dead one joins at the next meeting
+// and gets the newest state from the others.
 #pragma once
 #include <chrono>
 #include <filesystem>
@@ -32,6 +35,7 @@ struct Assignment {
   std::filesystem::path folder;  // of the run
 };
 
+/// One for each process, over all rounds. Before start() a loss ends the run, as it does without survivors.
 class Survival {
  public:
   /// `options`: with which the ranks met first. Asks the store when this process may be one that joins.
@@ -50,6 +54,7 @@ class Survival {
   /// The state that this rank has kept; null before start().
   [[nodiscard]] KeptState* kept() { return has_started_ ? &kept_ : nullptr; }
   /// Whether those that are left meet after this failure.
+  /// Only the loss of other ranks can be survived: an error of this rank's own ends it.
   [[nodiscard]] bool can_go_on(const std::exception& error) const;
 
   /// Requested soon after a rank of this round has died or fallen silent; see comm::Rendezvous::broken(). Of no use
@@ -59,14 +64,20 @@ class Survival {
   void note_cause(const std::exception& error);
 
   /// The world of those that go on, or of those that this process joins. Nothing when the run is over.
+  /// Waits for the ranks that give signs of life; a meeting that finds others lost meanwhile is followed by the next.
+  /// Throws RunError when `stop` is requested, or when ranks meet three times in a row without a loss, a newcomer or an
+  /// update.
   [[nodiscard]] std::optional<comm::World> meet_anew(const std::stop_token& stop);
   /// The training has ended with its record complete: all steps are made, or it was stopped.
+  /// Rank 0 calls it before wait_for_the_record(): ranks that come later find the run over, and a launcher does not
+  /// count a death from then on as a failure.
   void close();
   /// Collective. Returns when the record is complete, which rank 0 says by close(). Who is lost from then on is not
   /// waited for, and ends no other rank's run.
   void wait_for_the_record(const learner::Ranks& ranks);
 
   /// Why the ranks met last, who was lost and who came, for the log.
+  /// The notes are handed out once.
   [[nodiscard]] std::vector<std::string> take_notes();
 
   Assignment assignment;
@@ -82,6 +93,7 @@ class Survival {
   const comm::WorldOptions options_;
   std::optional<comm::Rendezvous> rendezvous_;
   KeptState kept_;
+  // since start() has been called: kept_ holds a state from then on
   bool has_started_ = false;
   const bool is_joiner_;
   int fruitless_ = 0;         // meetings in a row after which nothing had changed

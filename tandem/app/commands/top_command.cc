@@ -30,6 +30,7 @@ RunSeen look(const RunPaths& run) {
     seen.age_s = std::max(0.0, now - seen.status->written);
   }
   const bool is_fresh = seen.status && (seen.status->state != kRunning || seen.age_s < kSilentAfter);
+  // The lock tells a run that is slow from one that was killed; it is asked only when the status is old.
   if (!is_fresh) seen.is_in_use = RunLock::is_held(run.folder);
   return seen;
 }
@@ -40,6 +41,7 @@ void draw(const RunSeen& seen) {
   const bool has_size = ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &window) == 0 && window.ws_col > 0 && window.ws_row > 0;
   const std::size_t columns = has_size ? window.ws_col : 80;
   constexpr int kOtherLines = 5;  // the run, a remark, the heading, how many more, and the one below
+  // The cursor goes home and lines are overwritten, each cleared to its end: clearing the screen first would flicker.
   std::string frame = "\033[H";
   std::istringstream lines(top_text(seen, std::max(1, (has_size ? window.ws_row : 24) - kOtherLines)));
   for (std::string line; std::getline(lines, line);) frame += line.substr(0, columns) + "\033[K\n";
@@ -50,6 +52,7 @@ void draw(const RunSeen& seen) {
 void show(const RunPaths& run) {
   const StopSignals signals;
   Mutex mutex;
+  // Nobody notifies it: the wait ends by the signal's token or when the next frame is due.
   CondVar never;
   std::cout << kOtherScreen << "\033[2J";
   while (!signals.token().stop_requested() && std::cout) {

@@ -1,3 +1,5 @@
+// lead() decides on rank 0 between a new run and one that goes on; check() makes the same decision in the process that
+// starts ranks, without creating or locking a folder. Changes to one must be made to the other.
 #include "tandem/app/commands/commands.h"
 #include "tandem/app/commands/run_ranks.h"
 #include "tandem/app/commands/run_session.h"
@@ -11,6 +13,7 @@ namespace {
 
 constexpr const char* kRuns = "runs";
 
+// Creating the folder takes its lock, which the local object holds until training ends.
 std::optional<ExitCode> train_anew(Configuration configuration, const std::filesystem::path& path,
                                    const rl::EnvRegistry& environments, Leader& leader) {
   RunFolder folder = RunFolder::create(path, configuration.yaml);

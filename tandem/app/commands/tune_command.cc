@@ -75,6 +75,7 @@ void require_no_call_options(const std::vector<Setting>& flags) {
   if (!faults.empty()) throw ConfigError(std::move(faults));
 }
 
+// Collects what the user can fix; other errors pass through.
 class Faults {
  public:
   template <typename Check>
@@ -168,6 +169,7 @@ class Tuning {
   bool measure(std::size_t which, int round) {
     Measured& measured = candidates_.measured[which];
     const double passed = std::chrono::duration<double>(Clock::now() - started_).count();
+    // Estimated from the mean of the runs so far.
     const double left = made_ == 0 ? 0 : passed / static_cast<double>(made_) * static_cast<double>(total_ - made_);
     screen_.show(concat("round ", round + 1, " of ", rounds_, ", run ", made_ + 1, " of ", total_, ", ",
                         made_ == 0 ? "" : concat(duration_text(left), " left, "), describe(measured.layout)));
@@ -189,6 +191,7 @@ class Tuning {
 
 // Never over another file, also none that came meanwhile.
 void write_new_file(const std::filesystem::path& file, const std::string& text) {
+  // "x" refuses an existing file in the same call that creates it.
   std::FILE* out = std::fopen(file.c_str(), "wx");
   if (out == nullptr) throw_file_error("write", file, errno);
   const bool is_written = std::fwrite(text.data(), 1, text.size(), out) == text.size();
@@ -200,6 +203,7 @@ void write_new_file(const std::filesystem::path& file, const std::string& text) 
   throw_file_error("write", file, cause);
 }
 
+// A layout that claims the same bits and has others is a defect, which tuning finds by the way.
 void require_promises_held(const TuneFindings& findings) {
   for (const std::size_t which : broken_promises(findings.layouts)) {
     TANDEM_CHECK(false, "runs with ", describe(findings.layouts[which].layout),
@@ -210,6 +214,7 @@ void require_promises_held(const TuneFindings& findings) {
 TuneFindings tune(const TuneCommand& command, const Configuration& given, Candidates& candidates,
                   const rl::EnvRegistry& environments) {
   const TuneFolder folder;
+  // The second Ctrl-C ends the process without destructors; the folder goes before.
   const StopSignals signals([&folder] { folder.remove(); });
   const Screen screen(given.options.quiet);
   const TuneRuns runs(environments, signals, folder);
@@ -217,6 +222,7 @@ TuneFindings tune(const TuneCommand& command, const Configuration& given, Candid
   screen.show(concat("finding out how many steps take ", command.options.seconds, " s"));
   const std::optional<std::int64_t> env_steps = runs.steps_in(given, command.options.seconds);
   findings.env_steps = env_steps.value_or(0);
+  // Each is false when a signal came; then no layout is chosen and no file written.
   const bool is_done = env_steps && Tuning(candidates, runs, screen, command.options.rounds, *env_steps).measure();
   findings.layouts = candidates.measured;
   if (is_done) findings.chosen = choose(findings.layouts);
@@ -240,6 +246,7 @@ ExitCode run_tune(const TuneCommand& command, const rl::EnvRegistry& environment
   });
   faults.raise();
 
+  // Faults end the command before this line, so no minute is lost on a run that cannot be used.
   TuneFindings findings = tune(command, given, candidates, environments);
   const auto print = [&] {
     std::cout << (command.output == Output::kJson ? to_json(findings) + "\n" : to_text(findings, program_name()));

@@ -61,6 +61,7 @@ std::optional<RunSample> TuneRuns::run(const Configuration& configuration, std::
   Configuration once = configuration;
   once.options.total_steps = std::max(env_steps, kLeastUpdates * steps_of_update(once.options));
   const std::filesystem::path path = folder_.path() / "run";
+  // RunFolder::create() refuses a folder that holds a run.
   std::filesystem::remove_all(path);
   RunFolder folder = RunFolder::create(path, once.yaml);
   RunLog log(folder.paths().log(), Severity::kInfo);
@@ -90,9 +91,11 @@ std::optional<std::int64_t> TuneRuns::steps_in(const Configuration& configuratio
     const std::optional<RunSample> sample = run(configuration, env_steps);
     if (!sample) return std::nullopt;
     const double updates = sample->env_steps_per_s * seconds / static_cast<double>(of_update);
+    // Rounded up to whole updates, which is how runs end.
     const std::int64_t wanted = of_update * std::max(kLeastUpdates, static_cast<std::int64_t>(std::ceil(updates)));
     // A run of a quarter of the time is long enough to tell.
     if (wanted <= 4 * env_steps) return wanted;
+    // At most eight times longer each time: a first rate from a very short run may be far too high.
     env_steps = std::min(wanted / 4, 8 * env_steps);
   }
 }

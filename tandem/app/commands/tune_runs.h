@@ -1,6 +1,9 @@
 // app/commands/tune_runs.h: what `tandem tune` measures: short runs of `tandem train` in a temporary folder.
 //
 // Threads: the main one.
+//
+// Each run is a real training in one process, with log, checkpoints and summary, so its speed is that of `tandem
+// train`. Runs follow each other; each replaces the folder of the one before.
 #pragma once
 #include <cstdint>
 #include <filesystem>
@@ -14,9 +17,11 @@
 namespace tandem::app {
 
 /// Environment steps of an update of such a run.
+/// Counts all batches from one line of metrics to the next.
 [[nodiscard]] std::int64_t steps_of_update(const TrainOptions& options);
 
 /// A temporary folder for the runs.
+/// Made under TMPDIR, or /tmp without it. A signal that ends the process at once calls remove() from another thread.
 class TuneFolder {
  public:
   /// Throws RunError when the system has none.
@@ -34,6 +39,7 @@ class TuneFolder {
   std::filesystem::path path_;
 };
 
+/// Measures one configuration at a time: a run beside another would measure both wrong.
 class TuneRuns {
  public:
   /// All outlive it.
@@ -46,6 +52,7 @@ class TuneRuns {
 
   /// How many environment steps take about so many measured seconds, found out with runs that become longer. Nothing
   /// when a signal came.
+  /// Returns whole updates, at least five. `seconds` must be above 0.
   [[nodiscard]] std::optional<std::int64_t> steps_in(const Configuration& configuration, double seconds) const;
 
  private:

@@ -1,3 +1,4 @@
+// The facts that a report of a defect needs: versions, instructions, and what the build can exchange through.
 #include <ATen/Parallel.h>
 #include <ATen/Version.h>
 #include <torch/version.h>

@@ -12,6 +12,7 @@ namespace {
 using All = std::vector<std::unique_ptr<const Algorithm>>;
 
 All& registered() {
+  // Made at the first use, since a program may register before main() has set anything up.
   static All all;
   return all;
 }

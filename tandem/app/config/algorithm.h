@@ -49,6 +49,8 @@ struct BatchSize {
 };
 
 /// Where a run is to train. All outlive the making of a run.
+/// Holds references, so the plan is passed down and never kept.
+/// `options` are the resolved ones of a Configuration; make_run() copies what a run keeps.
 struct RunPlan {
   const TrainOptions& options;  // whose shards are resolved
   const rl::EnvRegistry& environments;
@@ -58,25 +60,35 @@ struct RunPlan {
 
 /// The environments that options are checked against, and the number of ranks. `environments` outlives the checks; the
 /// options' plugins are not loaded into it.
+/// Copied into the checks, which run later, after all options are resolved.
 struct CheckPlace {
   const rl::EnvRegistry& environments;
   int ranks = 1;
 };
 
+/// One object serves all runs of the process, so its functions are const and may be called from any thread. Functions
+/// without a default must be written by each algorithm; the others describe one that has no threads of its own, cannot
+/// lose ranks and cannot be tuned.
 class Algorithm {
  public:
   virtual ~Algorithm() = default;
 
   /// The word for `algo`.
+  /// Unique, recorded in config.yaml, and a folder's name in configs/presets: renaming it loses older runs.
   [[nodiscard]] virtual std::string name() const = 0;
 
   /// Adds its options, which lie in options.of<Type>(), under keys with a section of their own.
+  /// Called for every table that is made, also for help and for reading a recorded run; so it must not depend on values
+  /// in `options`.
   virtual void add_options(OptionTable& table, TrainOptions& options) const = 0;
   /// Adds the faults of its options that do not go together, or not with those of the program.
+  /// Values that failed to parse still hold the weaker layer's value; ask Rules::any_faulty() before a rule speaks
+  /// about them.
   virtual void check(Rules&) const {}
   /// Returns its checks that need the environment or the ranks; see Surroundings::checks.
   [[nodiscard]] virtual std::vector<OptionCheck> checks(const CheckPlace&) const { return {}; }
 
+  /// The options are resolved and free of faults.
   [[nodiscard]] virtual BatchSize batch_size(const TrainOptions& options) const = 0;
   /// Describes the batch of an update for the log: "an update has 1024 rows, 512 a replica".
   [[nodiscard]] virtual std::string describe_batch(const TrainOptions& options, const rl::TrainingRun& run) const;
@@ -86,14 +98,18 @@ class Algorithm {
   [[nodiscard]] virtual std::string advice(const TrainOptions&, const pipeline::PipelineReport&) const { return ""; }
 
   /// Whether a run can go on when ranks have died (`survivors`).
+  /// Where it is false, `survivors` other than `end` is refused.
   [[nodiscard]] virtual bool can_lose_ranks() const { return false; }
   /// Whether the speed of env groups decides what is learned.
+  /// Two such runs with the same options may end in different numbers, so they cannot be compared bit by bit.
   [[nodiscard]] virtual bool depends_on_timing(const TrainOptions&) const { return false; }
 
   /// Returns the options that `tandem tune` may vary, in the order of its table. Also asked with default options and no
   /// machine, for the words and their help.
+  /// Each word names one knob, also where several algorithms have it: the help shows the first one's text.
   [[nodiscard]] virtual std::vector<Knob> knobs(const TrainOptions&, const Machine&) const { return {}; }
   /// Throws ConfigError when such a run cannot be tuned.
+  /// Called once, on the resolved options, before the first run is measured.
   virtual void require_tunable(const TrainOptions&) const {}
 
   /// The run, built. Collective over the plan's ranks. Throws ConfigError for devices and policies that cannot be.
@@ -101,10 +117,12 @@ class Algorithm {
 };
 
 /// All algorithms, in the order in which they were added.
+/// The reference stays good for the life of the process; the list grows only while algorithms are registered.
 [[nodiscard]] const std::vector<std::unique_ptr<const Algorithm>>& algorithms();
 /// One that exists; InvariantError otherwise.
 [[nodiscard]] const Algorithm& algorithm_of(const TrainOptions& options);
 /// Adds one. Throws ConfigError when its name is taken.
+/// Program code calls register_algorithm(), which puts Tandem's own first.
 void add_algorithm(std::unique_ptr<const Algorithm> algorithm);
 
 }  // namespace tandem::app

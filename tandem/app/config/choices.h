@@ -4,6 +4,8 @@
 //   struct Choices<Resume> {
 //     static constexpr std::array kAll{Choice{Resume::kNever, "never"}, Choice{Resume::kAuto, "auto"}};
 //   };
+//
+// The words stand in help, messages, flags and config.yaml alike. They are compared exactly, with case.
 #pragma once
 #include <optional>
 #include <string>
@@ -13,6 +15,7 @@
 
 namespace tandem::app {
 
+/// The word must outlive the program's use of it: a literal.
 template <typename Enum>
 struct Choice {
   Enum value;
@@ -21,6 +24,7 @@ struct Choice {
 template <typename Enum>
 Choice(Enum, const char*) -> Choice<Enum>;  // clang 14 does not deduce it
 
+/// A type without a specialisation is no field of an option: ValueFormat has no reader for it.
 template <typename Enum>
 struct Choices;  // to be specialised, as above
 
@@ -38,6 +42,7 @@ template <HasChoices Enum>
   fail_check("value has a word", __FILE__, __LINE__, concat("value ", static_cast<int>(value)));
 }
 
+/// Returns nothing when no value has that word.
 template <HasChoices Enum>
 [[nodiscard]] std::optional<Enum> value_of(std::string_view word) {
   for (const auto& choice : Choices<Enum>::kAll) {

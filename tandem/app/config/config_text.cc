@@ -32,6 +32,7 @@ void pad(std::string& line, std::size_t width) {
 
 constexpr std::size_t kCommentColumn = 44;
 
+// Comments start in one column where the value is short enough.
 std::string with_comment(std::string line, const std::string& comment) {
   if (comment.empty()) return line;
   pad(line, kCommentColumn);
@@ -39,6 +40,7 @@ std::string with_comment(std::string line, const std::string& comment) {
 }
 
 // The lines of a text that config_text() made, by key.
+// Knows only the form that config_text() writes: one option a line, sections indented by two spaces.
 std::map<std::string, std::string> lines_by_key(std::string_view text) {
   std::map<std::string, std::string> lines;
   std::istringstream in{std::string(text)};
@@ -73,12 +75,14 @@ std::string config_text(const OptionTable& table, std::string_view title, std::s
   std::string text = "# " + std::string(title) + "\n";
   std::string section;
   for (const auto& option : table.options()) {
+    // A resume must not find the folder or the verbosity of an earlier call.
     if (option->lifetime() == Lifetime::kCall) continue;
     if (!table.has_effect(*option)) continue;
     // Writes only the rival that is in force, since both in one file would contradict each other.
     if (option->is_absent() && !table.rivals_of(*option).empty()) continue;
     const Name name = split(option->key());
     if (name.section != section) text += name.section + ":\n";
+    // Options of a section follow each other, so each section is opened once.
     section = name.section;
     const std::string line = (section.empty() ? "" : "  ") + name.leaf + ": " + option->text();
     const Origin& origin = option->origin();

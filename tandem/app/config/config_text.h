@@ -1,4 +1,7 @@
 // app/config/config_text.h: options as YAML that reads back as the same options.
+//
+// Threads: free functions. The text has one option a line and reads back through read_yaml() bit for bit: numbers have
+// the fewest digits that give the same double.
 #pragma once
 #include <string>
 #include <string_view>
@@ -13,6 +16,8 @@ namespace tandem::app {
 [[nodiscard]] std::string config_text(const OptionTable& table, std::string_view title, std::string_view recorded = {});
 
 /// A listing of all options for people: key, what it expects, default, help.
+/// Lists options in the order of the table, also those without effect for the chosen algorithm; part of `tandem train
+/// --help`.
 [[nodiscard]] std::string option_listing(const OptionTable& table);
 
 }  // namespace tandem::app

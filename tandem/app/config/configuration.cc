@@ -28,6 +28,7 @@ void make_absolute(const OptionTable& table, std::vector<Setting>& settings, con
     if (!path.empty()) path = (folder / path).lexically_normal().string();
   };
   for (Setting& setting : settings) {
+    // Unknown keys pass: the table reports them.
     const Option* option = table.find(setting.key);
     if (option == nullptr || !option->is_kept_absolute()) continue;
     if (!option->is_list()) {
@@ -40,6 +41,7 @@ void make_absolute(const OptionTable& table, std::vector<Setting>& settings, con
   }
 }
 
+// One use each: configure() and reconfigure() call the functions in the order of the plan and end with finish().
 class Assembly {
  public:
   explicit Assembly(const Surroundings& surroundings) : surroundings_(surroundings) {}
@@ -51,12 +53,14 @@ class Assembly {
   // The config.yaml of a run that goes on.
   void read_record(const std::filesystem::path& file) { read(file, Layer::kRecord, record_text_, record_); }
 
+  // Relative paths in flags start where the program was started, in files at the file.
   void take_flags(std::vector<Setting> flags) {
     make_absolute(table_, flags, surroundings_.folder);
     flags_ = std::move(flags);
   }
   void take_faults(std::vector<std::string> faults) { append(faults_, std::move(faults)); }
 
+  // Unknown keys pass here, too; assign() reports them.
   void refuse_flags_of(Lifetime lifetime) {
     for (const Setting& flag : flags_) {
       const Option* option = table_.find(flag.key);
@@ -69,10 +73,12 @@ class Assembly {
   // The environment decides which preset lies below the file and the flags that name it.
   void assign_preset() {
     TrainOptions chosen;
+    // A throw-away table: its faults are found again, and reported, when the layers are assigned for good.
     OptionTable chooser = option_table(chosen);
     (void)chooser.assign(file_);
     (void)chooser.assign(flags_);
     const std::string& algo = chosen.algo;
+    // The environment's preset comes after the algorithm's, so it wins.
     if (const Preset* defaults = find_preset(algo, kDefaultsOfAlgorithm)) assign_preset(*defaults);
     const Preset* preset = find_preset(algo, chosen.env);
     if (preset == nullptr) {
@@ -92,6 +98,7 @@ class Assembly {
   // Adds a fault for each setting of Lifetime::kRun that differs from the one that the run began with.
   void compare_with(const std::filesystem::path& recorded) {
     TrainOptions before = read_recorded(recorded);
+    // Values are compared as texts, which are equal just when the values are.
     const OptionTable was = option_table(before);
     resolve_counts_of_rank();
     if (!options_.shards && !table_.at("shards").is_faulty()) options_.shards = before.shards;  // auto was asked for
@@ -139,18 +146,22 @@ class Assembly {
     for (const auto& each : table_.options()) {
       const Option& option = *each;
       if (option.total().empty() || option.is_absent() || option.is_faulty() || !table_.has_effect(option)) continue;
+      // No overflow: a count is at most kLargestCount.
       const std::int64_t total = *read_integer(option.text()) * surroundings_.ranks;
       const std::string place = concat(option.key(), ": ", option.text(), " on each of ", surroundings_.ranks,
                                        surroundings_.ranks == 1 ? " rank" : " ranks");
       const Origin origin{option.origin().layer, place};
+      // The count of a rank is not recorded: its total is, and holds for any number of ranks.
       table_.clear(option.key());
       if (const auto problem = table_.resolve(option.total(), concat(total), origin)) faults_.push_back(*problem);
       notes_.push_back(concat(option.total(), " is ", total, ": ", place));
     }
   }
 
+  // Replicas are counted also when shards were given: rules between options need the number.
   void resolve_shards() {
     try {
+      // Throws when a device does not exist; `shards` then stays unresolved.
       replicas_ = surroundings_.count_replicas(options_.devices);
       if (options_.shards) return;
       options_.shards = surroundings_.default_shards ? surroundings_.default_shards(options_.devices) : replicas_;
@@ -172,12 +183,14 @@ class Assembly {
                  " works here, with other last bits: a resume is then recorded as inexact. Begin runs that ",
                  "are to move between machines with the lowest that all have")));
     }
+    // The user, or the run's record, has chosen.
     if (options_.instructions) return;
     options_.instructions = most;
     if (most < detect_instruction_set())
       notes_.push_back(concat("instructions: auto is ", name_of(most), ", which the processors of all ranks have"));
   }
 
+  // The choice needs the shapes of observations, so the environment is asked.
   void resolve_torso() {
     rl::Torso& torso = options_.policy.torso.kind;
     if (torso != rl::Torso::kAuto || !surroundings_.choose_torso || options_.env.empty()) return;
@@ -190,6 +203,7 @@ class Assembly {
       notes_.push_back(concat("policy.torso: auto is ", word_of(torso), " for the images of ", options_.env));
   }
 
+  // Nothing can be said about an environment that is not named or whose plugin does not load.
   void run_checks() {
     if (options_.env.empty() || table_.at("env").is_faulty() || table_.at("plugins").is_faulty()) return;
     for (const OptionCheck& check : surroundings_.checks) {
@@ -207,6 +221,7 @@ class Assembly {
   TrainOptions options_;
   OptionTable table_ = option_table(options_);
   std::string record_text_;
+  // from the weakest layer to the strongest
   std::vector<Setting> record_, file_, flags_;
   std::vector<std::string> faults_, notes_;
   int replicas_ = 1;
@@ -232,6 +247,7 @@ Configuration configure(const ConfigSources& sources, const Surroundings& surrou
   if (sources.file) assembly.read_file(*sources.file);
   assembly.take_flags(sources.flags);
   assembly.take_faults(sources.flag_faults);
+  // A run that goes on has its presets in its record already.
   if (!sources.recorded) assembly.assign_preset();
   assembly.assign();
   if (sources.recorded) assembly.compare_with(*sources.recorded);

@@ -5,6 +5,9 @@
 //
 // Threads: free functions. Errors: ConfigError with every fault that was found, each naming key, value, place, and
 // what would work.
+//
+// Nothing is written and no run folder is locked here; files are read, and Surroundings may load plugins and count
+// devices.
 #pragma once
 #include <filesystem>
 #include <functional>
@@ -19,6 +22,7 @@
 
 namespace tandem::app {
 
+/// The command line's share of a configuration, before anything is read or looked up.
 struct ConfigSources {
   std::optional<std::filesystem::path> file = {};
   std::vector<Setting> flags = {};
@@ -29,14 +33,20 @@ struct ConfigSources {
 };
 
 /// The world around a configuration: devices, environments, ranks.
+/// Functions in place of values keep app/config free of devices and environments: tests give fakes, and the program
+/// asks the machine (app/commands/run_session.h).
 struct Surroundings {
   /// Replicas that a device set makes. Throws ConfigError.
+  /// Must be given; so must `folder` where paths are relative. All functions may be called several times.
   std::function<int(const std::string& devices)> count_replicas;
   /// Checks run in this order; those behind one of "plugins" or "env" that fails are left out.
+  /// Each throws ConfigError, which becomes a fault of its key.
   std::vector<OptionCheck> checks = {};
   /// Where relative paths start; for those in a file, the file's folder.
+  /// Absolute for the program, so that recorded paths hold from any folder.
   std::filesystem::path folder;
   /// Returns the value of `shards: auto`. Not given: one shard for each replica.
+  /// Called only when `shards` is not given.
   std::function<std::int64_t(const std::string& devices)> default_shards = {};
   int ranks = 1;  // that the run starts on
   /// The value of `instructions: auto`: the most that the processors of all ranks have.
@@ -46,8 +56,11 @@ struct Surroundings {
   std::function<rl::Torso(const TrainOptions&)> choose_torso = {};
 };
 
+/// The result: options that keep every rule, with `auto` resolved where the machine or the environment decides it.
 struct Configuration {
+  /// Free of faults; `shards` and `instructions` hold values.
   TrainOptions options;
+  /// Written into a new run folder, and into one that goes on when something was asked for.
   std::string yaml;                     // all recorded options, with where they came from: config.yaml of the run
   std::vector<std::string> notes = {};  // what `auto` became, and which shipped settings were taken
 };
@@ -57,10 +70,13 @@ struct Configuration {
 [[nodiscard]] TrainOptions asked_for(const ConfigSources& sources);
 
 /// For a new run. `shards: auto` becomes the number of replicas.
+/// Reads file and record, applies the layers, then checks rules and surroundings. Throws ConfigError with all faults of
+/// all layers at once.
 [[nodiscard]] Configuration configure(const ConfigSources& sources, const Surroundings& surroundings);
 
 /// For a run that goes on: what it recorded in `recorded` (its config.yaml), with `flags` on top, which may name
 /// options of Lifetime kPart and kCall only. Shipped settings, which may have changed since, do not matter.
+/// A flag of Lifetime kRun is a fault even where it repeats the recorded value.
 [[nodiscard]] Configuration reconfigure(const std::filesystem::path& recorded, const std::vector<Setting>& flags,
                                         const Surroundings& surroundings);
 
@@ -71,7 +87,9 @@ struct Configuration {
 
 /// The options that a config.yaml of a run records, from its text; `name` for messages. Nothing is looked up: neither
 /// environment nor devices need exist here.
+/// Throws ConfigError when a line is at fault or no environment is named.
 [[nodiscard]] TrainOptions read_recorded(std::string_view text, const std::string& name);
+/// Reads the file first; throws ConfigError when it cannot be read.
 [[nodiscard]] TrainOptions read_recorded(const std::filesystem::path& file);
 
 }  // namespace tandem::app

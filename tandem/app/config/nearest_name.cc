@@ -14,6 +14,7 @@ std::string_view last_part(std::string_view name) {
   return dot == std::string_view::npos ? name : name.substr(dot + 1);
 }
 
+// Edits that a slip may make: one in three characters.
 int allowed_distance(std::string_view text) { return std::max<int>(1, static_cast<int>(text.size()) / 3); }
 
 // edit_distance(), or `limit` where it cannot be less, since the lengths differ by as much.
@@ -37,6 +38,7 @@ int distance_to(std::string_view text, std::string_view name, int limit) {
 std::optional<std::string> nearest_name(std::string_view text, const std::vector<std::string>& names) {
   if (text.empty() || text.size() > kLongestCompared) return std::nullopt;
   std::optional<std::string> nearest;
+  // Only a smaller distance replaces the best, so the first of equals stays.
   int best = allowed_distance(text) + 1;
   for (const std::string& name : names) {
     const int distance = distance_to(text, name, best);

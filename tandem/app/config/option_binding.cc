@@ -4,6 +4,7 @@
 
 namespace tandem::app {
 
+// `above` with `from` is no pair that an option has.
 std::string Range::text() const {
   if (from && to) return "from " + write_number(*from) + " to " + write_number(*to);
   if (above && to) return "above " + write_number(*above) + ", at most " + write_number(*to);
@@ -15,6 +16,7 @@ std::string Range::text() const {
 
 namespace binding_detail {
 
+// "a,,b" has an empty item, which the element's type then accepts or refuses.
 std::vector<std::string> split_list(std::string_view text) {
   std::vector<std::string> items;
   if (text.starts_with('[') && text.ends_with(']')) text = text.substr(1, text.size() - 2);  // as YAML writes lists

@@ -5,6 +5,9 @@
 // flag.
 //
 // Ownership: the field must outlive the binding.
+//
+// Threads: single-thread. Errors: none are thrown; a value that does not fit is an answer, so that all faults of a
+// layer can be told together.
 #pragma once
 #include <memory>
 #include <optional>
@@ -19,6 +22,7 @@
 namespace tandem::app {
 
 /// Bounds of a number, or of every number of a list.
+/// Compared as doubles, in which counts up to 2^53 are exact.
 struct Range {
   std::optional<double> above = {}, from = {}, to = {};  // above: excluded; from, to: included
 
@@ -29,6 +33,8 @@ struct Range {
   [[nodiscard]] std::string text() const;
 };
 
+/// Hides the field's type from the table. `range`, `absent_word` and `words` are set while the table is built and read
+/// by every later assign().
 class OptionBinding {
  public:
   virtual ~OptionBinding() = default;
@@ -36,8 +42,9 @@ class OptionBinding {
   /// Sets the field; or says what is wrong and leaves it as it was.
   [[nodiscard]] virtual std::optional<std::string> assign(const RawValue& value) = 0;
   /// The field's value as YAML.
+  /// Reading the text again gives the same value.
   [[nodiscard]] virtual std::string text() const = 0;
-  /// "an integer, at least 1, or auto".
+  /// Says for messages and help: "an integer, at least 1, or auto".
   [[nodiscard]] virtual std::string expected() const = 0;
   /// Whether the field is an optional that holds nothing.
   [[nodiscard]] virtual bool is_absent() const { return false; }
@@ -62,10 +69,14 @@ inline constexpr bool kIsList = false;
 template <typename T>
 inline constexpr bool kIsList<std::vector<T>> = true;
 
+/// Splits at commas and trims spaces; brackets around the whole are dropped. An empty text gives no items.
 [[nodiscard]] std::vector<std::string> split_list(std::string_view text);
+/// "an integer at least 1": the words of a text field where it has some, else `kind` with the range.
 [[nodiscard]] std::string expected_text(const std::string& kind, const OptionBinding& limits);
+/// Compares exactly, with case.
 [[nodiscard]] bool is_word(const std::string& text, const std::vector<std::string>& words);
 
+/// Returns nothing when the text is no T, a number is out of range, or a text field does not take the word.
 template <typename T>
 std::optional<T> read_within(const std::string& text, const OptionBinding& limits) {
   std::optional<T> value = ValueFormat<T>::read(text);
@@ -80,9 +91,12 @@ std::optional<T> read_within(const std::string& text, const OptionBinding& limit
 }  // namespace binding_detail
 
 /// A single value, or an optional one.
+/// The value at construction is the default that clear() restores.
+/// A value that does not fit leaves the field as it was.
 template <typename Field>
 class ScalarBinding final : public OptionBinding {
  public:
+  /// Keeps a reference to the field and a copy of its value.
   explicit ScalarBinding(Field& field) : field_(field), default_(field) {}
 
   std::optional<std::string> assign(const RawValue& value) override {
@@ -133,12 +147,15 @@ class ScalarBinding final : public OptionBinding {
   struct ValueOf<std::optional<T>> {
     using type = T;
   };
+  // the type within the optional, or the field's own
   using Value = typename ValueOf<Field>::type;
 
   Field& field_;
+  // the value when the field was bound
   const Field default_;
 };
 
+/// An assignment replaces the whole list; elements of layers are never joined.
 template <typename Value>
 class ListBinding final : public OptionBinding {
  public:
@@ -175,6 +192,7 @@ class ListBinding final : public OptionBinding {
   const std::vector<Value> default_;
 };
 
+// The field's type picks the binding; a type without ValueFormat does not compile.
 template <typename Field>
 [[nodiscard]] std::unique_ptr<OptionBinding> bind(Field& field) {
   if constexpr (binding_detail::kIsList<Field>) {

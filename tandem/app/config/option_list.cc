@@ -4,6 +4,7 @@
 namespace tandem::app {
 namespace {
 
+// A Range holds doubles, and this bound is below 2^63 also as a double.
 constexpr double kLargestInteger = 9e18;  // of what is kept in 64 bits
 
 std::vector<std::string> names_of_algorithms(bool (*is_meant)(const Algorithm&)) {
@@ -71,6 +72,7 @@ void add_run_options(OptionTable& table, TrainOptions& options) {
       .flag("--rollout-steps");
 }
 
+// Words for `algo` come from the algorithms themselves, so a new one is offered without a change here.
 void add_survivor_options(OptionTable& table, TrainOptions& options) {
   table
       .add("survivors", options.survivors,
@@ -90,6 +92,7 @@ void add_survivor_options(OptionTable& table, TrainOptions& options) {
 }
 
 void add_policy_options(OptionTable& table, PolicySettings& policy) {
+  // A bound against slips of the pen.
   constexpr double kWidestLayer = 1 << 16;
   table.add("policy.hidden", policy.hidden, "Units of each hidden layer.").within(1, kWidestLayer);
   table.add("policy.activation", policy.activation, "Between the layers.")
@@ -227,6 +230,7 @@ void add_normalize_options(OptionTable& table, NormalizeSettings& normalize) {
       .only_with("normalize.rewards", "true");
 }
 
+// None of these changes a number of the run.
 void add_folder_options(OptionTable& table, TrainOptions& options) {
   table.add("checkpoint.every_updates", options.checkpoint.every_updates, "Updates between two checkpoints.")
       .at_least(1)
@@ -258,6 +262,7 @@ void add_folder_options(OptionTable& table, TrainOptions& options) {
 
 }  // namespace
 
+// The order is the order of help and of config.yaml. The keys of a section must follow each other.
 OptionTable option_table(TrainOptions& options) {
   OptionTable table;
   add_run_options(table, options);

@@ -21,6 +21,7 @@ void check_gradient_check(Rules& rules) {
 }
 
 // An option that was asked for and would do nothing is a fault: someone expects something of it.
+// Presets and records may hold options without effect; only what a file or a flag asks for counts.
 void check_effects(Rules& rules) {
   for (const auto& option : rules.table().options()) {
     if (option->origin().layer < Layer::kFile || rules.table().has_effect(*option)) continue;
@@ -40,7 +41,9 @@ bool Rules::any_faulty(std::initializer_list<std::string_view> keys) const {
 
 std::vector<std::string> rule_faults(const TrainOptions& options, const OptionTable& table, int replicas) {
   Rules rules(options, table, replicas);
+  // The order is the order of messages.
   check_env(rules);
+  // A word that is no algorithm was refused by the table, so the option still names one that exists.
   algorithm_of(options).check(rules);
   check_gradient_check(rules);
   check_effects(rules);

@@ -1,6 +1,9 @@
 // app/config/option_rules.h: what one option asks of another.
 //
 // Threads: single-thread.
+//
+// A rule compares options alone; an OptionCheck also needs the environment, devices or ranks. Faults are collected, so
+// that a user mends all of them at once.
 #pragma once
 #include <functional>
 #include <initializer_list>
@@ -20,6 +23,7 @@ struct OptionCheck {
 };
 
 /// Options that are being checked, and the faults that were found.
+/// Passed through the algorithm's and the program's rules in one sweep, before any OptionCheck runs.
 class Rules {
  public:
   /// `table` is bound to `options`; both outlive the rules. `replicas`: how many the devices make.
@@ -27,6 +31,7 @@ class Rules {
       : options_(options), table_(table), replicas_(replicas) {}
 
   [[nodiscard]] const TrainOptions& options() const { return options_; }
+  /// For where a value came from, and whether it has an effect.
   [[nodiscard]] const OptionTable& table() const { return table_; }
   [[nodiscard]] int replicas() const { return replicas_; }
   /// 1 while they are `auto`.
@@ -53,6 +58,7 @@ class Rules {
 };
 
 /// Faults of options that are fine one by one but not together, by the algorithm's rules and the program's.
+/// Empty when all options go together. Stops at no fault, but rules about faulty keys are skipped.
 [[nodiscard]] std::vector<std::string> rule_faults(const TrainOptions& options, const OptionTable& table, int replicas);
 
 }  // namespace tandem::app

@@ -15,6 +15,7 @@ Option::Option(std::string key, std::string help, std::unique_ptr<OptionBinding>
 
 Option& Option::absent_as(std::string word) {
   binding_->absent_word = std::move(word);
+  // The default may be the absent word, which has just changed.
   default_text_ = binding_->text();
   return *this;
 }
@@ -22,6 +23,7 @@ Option& Option::absent_as(std::string word) {
 std::optional<std::string> Option::assign(const Setting& setting) {
   std::optional<std::string> problem = binding_->assign(setting.value);
   if (problem) {
+    // Stays so when a stronger layer sets a good value: the fault ends the configuration anyway.
     is_faulty_ = true;
   } else {
     origin_ = setting.origin;
@@ -91,6 +93,7 @@ std::vector<std::string> OptionTable::sections() const {
   return sections;
 }
 
+// From the most telling answer to the least: a section, another library's key, the nearest key, the list of all.
 std::string OptionTable::unknown(const Setting& setting) const {
   if (has_section(setting.key)) {
     const auto first = std::find_if(options_.begin(), options_.end(),
@@ -128,12 +131,14 @@ std::vector<std::string> OptionTable::assign(std::vector<Setting> layer) {
       faults.push_back(describe_fault(setting, *problem));
       continue;
     }
+    // "none" contradicts nothing and leaves the rival as it is.
     if (option->is_absent()) continue;
     if (const auto problem = contradiction(*option, given)) {
       option->mark_faulty();
       faults.push_back(describe_fault(setting, *problem));
       continue;
     }
+    // A weaker layer set the rival.
     for (const std::string& rival : rivals_of(*option)) find_mutable(rival)->clear();
   }
   if (unknown_keys > kMostUnknown) faults.push_back(concat(unknown_keys - kMostUnknown, " more keys do not exist"));

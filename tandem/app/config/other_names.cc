@@ -45,6 +45,7 @@ struct Former {
   std::string_view key, now;
 };
 
+// Keys under which earlier builds recorded options that are now common to algorithms.
 constexpr std::array kFormer{
     Former{"dd_ppo.survivors", "survivors"},
     Former{"dd_ppo.deadline_seconds", "deadline_seconds"},

@@ -2,6 +2,9 @@
 // libraries.
 //
 // Threads: free functions.
+//
+// A former name is read silently, so an old config.yaml can be resumed; a foreign key is a fault whose message names
+// ours.
 #pragma once
 #include <optional>
 #include <string>

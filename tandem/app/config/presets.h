@@ -2,12 +2,16 @@
 //
 // They are the files configs/presets/<algorithm>/<environment>.yaml, compiled into the program. _defaults.yaml is what
 // the algorithm has other than the options' own defaults, for all environments.
+//
+// Threads: free functions over constant data. A preset lies above the defaults and below a run's record, file and flags
+// (Layer in setting.h).
 #pragma once
 #include <span>
 #include <string_view>
 
 namespace tandem::app {
 
+/// All four view data of the program, which never goes away.
 struct Preset {
   std::string_view algo, env;
   std::string_view file;  // in the sources, for messages
@@ -15,12 +19,14 @@ struct Preset {
 };
 
 /// All of them, by algorithm and environment.
+/// Defined in a source that the build makes from the files.
 [[nodiscard]] std::span<const Preset> presets();
 
 /// In the place of an environment.
 inline constexpr std::string_view kDefaultsOfAlgorithm = "_defaults";
 
 /// Null when nothing is shipped for that pair.
+/// The pointer stays good for the life of the process.
 [[nodiscard]] inline const Preset* find_preset(std::string_view algo, std::string_view env) {
   for (const Preset& preset : presets()) {
     if (preset.algo == algo && preset.env == env) return &preset;

@@ -5,8 +5,10 @@
 namespace tandem::app {
 namespace {
 
+// characters, beyond which a value in a message is cut
 constexpr std::size_t kMostShown = 60;
 
+// Control characters of a file must not reach the terminal.
 std::string printable(const std::string& text) {
   static constexpr char kHex[] = "0123456789abcdef";
   std::string shown;
@@ -22,6 +24,7 @@ std::string printable(const std::string& text) {
   return shown;
 }
 
+// Whole items are shown until the limit is passed.
 std::string list(const std::vector<std::string>& items) {
   std::string text;
   for (const std::string& item : items) {

@@ -1,6 +1,9 @@
 // app/config/setting.h: one setting as it was written, and where: in a file, a shipped preset, or on the command line.
 //
 // Plain values.
+//
+// A setting travels from its source to the option table with its place, so that a fault found late still names file and
+// line, or the flag.
 #pragma once
 #include <string>
 #include <vector>
@@ -9,8 +12,10 @@ namespace tandem::app {
 
 /// Sources of settings; a later one wins over an earlier one. kRecord: the config.yaml of a run that goes on. From
 /// kFile on somebody asks for the setting now.
+/// Comparisons use the order of the values.
 enum class Layer { kDefault, kPreset, kRecord, kFile, kFlag };
 
+/// `place` is for people: it stands in messages and in the comments of config.yaml, and nothing is decided by it.
 struct Origin {
   Layer layer = Layer::kDefault;
   std::string place = {};  // "train.yaml:12", "--num-envs"; empty for a default
@@ -27,6 +32,7 @@ struct RawValue {
   [[nodiscard]] static RawValue of_list(std::vector<std::string> items) { return {Kind::kList, {}, std::move(items)}; }
 };
 
+/// The key need not exist: the table finds that out.
 struct Setting {
   std::string key;  // dotted: "ppo.learning_rate"
   RawValue value = {};

@@ -10,6 +10,7 @@
 namespace tandem::app {
 namespace {
 
+// The whole text must be the number; std::from_chars takes no plus sign and depends on no locale.
 template <typename Number>
 std::optional<Number> read_whole(std::string_view text) {
   if (text.starts_with('+')) text.remove_prefix(1);
@@ -34,6 +35,7 @@ std::optional<std::string> without_groups(std::string_view text) {
 }
 
 // Text that YAML 1.2 and our own formats take as it stands.
+// When in doubt it answers no: quotes are always right.
 bool is_plain(std::string_view text) {
   static constexpr std::string_view kInside = "_-./:+@=";
   const auto is_word = [](char c) {
@@ -66,6 +68,7 @@ std::optional<double> read_number(std::string_view text) {
 }
 
 std::optional<bool> read_switch(std::string_view text) {
+  // The words of YAML 1.1 and 1.2 in the forms that people write.
   for (const std::string_view word : {"true", "True", "TRUE", "on", "On", "yes", "Yes"}) {
     if (text == word) return true;
   }

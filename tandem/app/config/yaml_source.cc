@@ -1,3 +1,5 @@
+// A text is parsed twice: by events, which find a second document safely, and then into nodes, which read_section()
+// walks along the table's sections. Sizes are bounded before parsing, since files come from users.
 #include "tandem/app/config/yaml_source.h"
 
 #include <yaml-cpp/eventhandler.h>
@@ -14,6 +16,7 @@
 namespace tandem::app {
 namespace {
 
+// bytes
 constexpr std::size_t kLargestFile = 1 << 20;
 constexpr std::size_t kMostSettings = 1000;  // far more than there are options
 
@@ -86,11 +89,13 @@ class Reader {
       } else if (entry.second.IsNull() && table_.has_section(key)) {
         continue;  // "ppo:" with nothing below it
       } else {
+        // A mapping under a key that is no section is kept as kSection, for the table to refuse with the nearest name.
         result_.settings.push_back({key, value_of(entry.second), {layer_, place(entry.first.Mark())}});
       }
     }
   }
 
+  // A list that holds lists or mappings is no value of any option and becomes kSection.
   static RawValue value_of(const YAML::Node& node) {
     if (node.IsScalar()) return RawValue::of_text(node.Scalar());
     if (node.IsNull()) return {RawValue::Kind::kNull};
@@ -125,6 +130,7 @@ std::string read_text(const std::filesystem::path& file) {
   if (!in)
     throw ConfigError(
         concat("cannot read the configuration ", file.string(), ": ", std::generic_category().message(errno)));
+  // One byte more than is allowed tells a file that is too large, also where its size cannot be asked, as of a pipe.
   std::string text(kLargestFile + 1, '\0');
   in.read(text.data(), static_cast<std::streamsize>(text.size()));
   text.resize(static_cast<std::size_t>(in.gcount()));

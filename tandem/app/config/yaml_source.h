@@ -2,6 +2,9 @@
 //
 // Sections may be nested or dotted: "ppo: {gamma: 0.9}" and "ppo.gamma: 0.9" are the same. Only the sections of the
 // table are entered, so the work is bounded by the text, whatever anchors and aliases it holds.
+//
+// Threads: free functions. Errors of the text are faults with line and column, and settings before the fault may be
+// missing; nothing from yaml-cpp is thrown on.
 #pragma once
 #include <filesystem>
 #include <string>
@@ -13,16 +16,19 @@
 
 namespace tandem::app {
 
+/// Settings come in the order of the text, keys dotted, whether or not the table has such a key.
 struct YamlSettings {
   std::vector<Setting> settings = {};
   std::vector<std::string> faults = {};  // of the text itself: syntax, no mapping at the top, several documents
 };
 
 /// `name` is how messages call the text: "train.yaml:3".
+/// Values stay texts: the option that takes one decides its type. More than 1000 settings are a fault.
 [[nodiscard]] YamlSettings read_yaml(std::string_view text, const std::string& name, Layer layer,
                                      const OptionTable& table);
 
 /// The text of a configuration file. Throws ConfigError when it cannot be read or is too large to be one.
+/// The limit is 1 MiB. A folder is refused, too.
 [[nodiscard]] std::string read_text(const std::filesystem::path& file);
 
 /// The settings of a configuration file. Throws as read_text().
