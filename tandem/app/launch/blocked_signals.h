@@ -4,6 +4,9 @@
 //   if (::fork() == 0) {
 //     reset_signals();
 //     ...
+//
+// Between fork() and exec() a child shares the parent's handlers, which would write into the parent's pipes. Threads:
+// each object belongs to the thread that made it.
 #pragma once
 #include <csignal>
 
@@ -26,6 +29,7 @@ class BlockedSignals {
 };
 
 /// In the child: every signal does what it does by default, also those that the parent ignores, and none is held back.
+/// It makes system calls only, so it is safe after a fork of a program with threads.
 inline void reset_signals() {
   struct sigaction action {};
   action.sa_handler = SIG_DFL;

@@ -8,7 +8,8 @@
 
 namespace tandem::app {
 
-/// The fate of the other ranks when one fails.
+/// The fate of the other ranks when one fails. A death is any end other than exit code 0, unless the rank was asked to
+/// stop.
 enum class OnDeath {
   kStop,      // they are ended too
   kContinue,  // they are left alone

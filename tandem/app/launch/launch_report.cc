@@ -11,6 +11,8 @@ namespace {
 constexpr int kPeerLost = 3;  // the exit code of a RunError, such as a lost peer
 constexpr std::size_t kOthersNamed = 8;
 
+// Ranks that lose a peer end soon after it, often within one turn of poll(); the kind of their end then tells cause
+// from effect.
 int distance_from_cause(const ProcessEnd& end) {
   if (end.signal != 0) return 0;
   return end.code == kPeerLost ? 2 : 1;
@@ -19,6 +21,7 @@ int distance_from_cause(const ProcessEnd& end) {
 std::string others(const std::vector<RankFailure>& failures) {
   std::string text = "  then: ";
   for (std::size_t i = 1; i < failures.size(); ++i) {
+    // A launch of hundreds of ranks must not bury the first failure under the names of the others.
     if (i > kOthersNamed) return concat(text, ", and ", failures.size() - i, " more\n");
     text += concat(i == 1 ? "" : ", ", "rank ", failures[i].rank, " (", describe(failures[i].end), ")");
   }

@@ -28,7 +28,8 @@ struct RankFailure {
 /// "rank 1 ended with exit code 3 after 2.1 s"
 [[nodiscard]] std::string describe(const RankFailure& failure);
 
-/// The first of `failures` (in their order, none left out) with its last lines, and the others in a line.
+/// The first of `failures` (in their order, none left out) with its last lines, and the others in a line. `failures`
+/// must not be empty.
 [[nodiscard]] std::string failure_report(const std::vector<RankFailure>& failures);
 
 }  // namespace tandem::app

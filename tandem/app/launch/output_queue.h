@@ -15,6 +15,7 @@ namespace tandem::app {
 
 class OutputQueue {
  public:
+  /// A mark in bytes: add() takes more all the same, as at the end of a rank.
   static constexpr std::size_t kFull = std::size_t{1} << 20;
 
   /// `descriptor` stays the caller's.

@@ -12,6 +12,7 @@ std::string RankLines::add(Stream stream, std::string_view bytes) {
   std::string& line = unfinished_[static_cast<std::size_t>(stream)];
   std::string lines;
   while (!bytes.empty()) {
+    // Searches no further than the line may grow, so a rank that never ends a line cannot fill the memory.
     const std::size_t room = kLongestLine - line.size();
     const std::size_t end = bytes.substr(0, room).find('\n');
     const std::size_t size = std::min(end, std::min(room, bytes.size()));
@@ -22,6 +23,7 @@ std::string RankLines::add(Stream stream, std::string_view bytes) {
   return lines;
 }
 
+// A process that ends without a line feed gets one, so that the next line of another rank begins a line.
 std::string RankLines::finish(Stream stream) {
   std::string& line = unfinished_[static_cast<std::size_t>(stream)];
   std::string lines;

@@ -17,7 +17,7 @@ enum class Stream { kOut, kErr };
 
 class RankLines {
  public:
-  /// Longer lines are cut.
+  /// Longer lines are cut. The limit is in bytes, without the prefix; the rest of a longer line begins a new one.
   static constexpr std::size_t kLongestLine = std::size_t{1} << 20;
   static constexpr std::size_t kLinesKept = 10;
 

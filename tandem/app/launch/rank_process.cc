@@ -1,3 +1,5 @@
+// A rank is started by fork and exec with three pipes: its output, its errors, and one that reports a failed exec. The
+// last one is closed by a successful exec, so its end tells the launcher that the program itself runs.
 #include "tandem/app/launch/rank_process.h"
 
 #include <fcntl.h>
@@ -64,6 +66,8 @@ struct Start {
   int out, err, failure;
 };
 
+// The child: default signals, its own process group, known to the warden, killed with the launcher, streams in place,
+// then the program. It makes system calls only.
 [[noreturn]] void become_rank(const Start& start, const Warden& warden, int slot) {
   reset_signals();
   ::setpgid(0, 0);
@@ -113,6 +117,7 @@ RankProcess::RankProcess(const std::vector<std::string>& command, const std::vec
   ::setpgid(id_, id_);  // as the child does: whoever comes first
   exit_event_ = Descriptor(static_cast<int>(::syscall(SYS_pidfd_open, id_, 0)));
   const int no_event = exit_event_.is_open() ? 0 : errno;
+  // The launcher's own copy of the writing end would keep the pipe from ever ending.
   failure.writer.close();
   const int not_started = wait_for_start(failure.reader.get());
   if (no_event != 0 || not_started != 0) {
@@ -124,6 +129,7 @@ RankProcess::RankProcess(const std::vector<std::string>& command, const std::vec
   }
   out_ = std::move(out.reader);
   err_ = std::move(err.reader);
+  // Only the launcher's ends are made non-blocking; the rank's writes wait as usual.
   for (const Descriptor* stream : {&out_, &err_}) ::fcntl(stream->get(), F_SETFL, O_NONBLOCK);
 }
 

@@ -4,6 +4,9 @@
 // that leaves its group (a daemon) is out of reach.
 //
 // Threads: single-thread; start it from the thread that outlives it.
+//
+// Ownership: the object owns the process and the launcher's ends of its pipes. Its end can be waited for with poll() on
+// exit_event().
 #pragma once
 #include <sys/types.h>
 

@@ -20,6 +20,8 @@ constexpr std::array<int, 5> kSignals{SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2}
 std::atomic<int> inbox{-1};  // what the handler writes to
 std::array<struct sigaction, kSignals.size()> before;
 
+// The handler writes one byte to a pipe that does not block; when the pipe is full, the signal is lost among many
+// others.
 void on_signal(int number) {
   const int saved = errno;
   const auto byte = static_cast<unsigned char>(number);
@@ -51,6 +53,7 @@ SignalInbox::SignalInbox() {
 
 SignalInbox::~SignalInbox() {
   for (std::size_t i = 0; i < kSignals.size(); ++i) ::sigaction(kSignals[i], &before[i], nullptr);
+  // Handlers are back by now, so nothing writes to the pipe any more.
   inbox.store(-1);
 }
 

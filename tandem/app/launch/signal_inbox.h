@@ -3,6 +3,9 @@
 // Taken over until the object is destroyed: SIGINT, SIGTERM, SIGUSR1, SIGUSR2, and SIGHUP unless it is ignored (nohup).
 //
 // Threads: single-thread. One object at a time in a process (InvariantError).
+//
+// Ownership: the object owns the pipe; the handlers of before are back when it is destroyed. Signals wait in the pipe
+// in the order in which they came.
 #pragma once
 #include <optional>
 

@@ -1,3 +1,6 @@
+// One thread waits in turn() for signals, room on the two output streams, output and ends of ranks. settle() collects
+// the ends of a turn, sorted by likeliest cause, and judge() decides for each: replace it, go on without it, or end
+// all. Twice a second look_at_processes() asks the witness about ranks that are stopped or left behind.
 #include "tandem/app/launch/supervisor.h"
 
 #include <poll.h>
@@ -53,6 +56,8 @@ class Supervisor {
     for (int rank = 0; rank < options.ranks; ++rank) seats_.emplace_back(rank);
   }
 
+  // Runs until no rank is left, then until all output is written. An interrupt by the user prevails over failures, and
+  // failures over ranks that stopped by themselves.
   int run() {
     for (Seat& seat : seats_) start(seat);
     while (is_any_running()) turn();
@@ -104,12 +109,15 @@ class Supervisor {
     if (look_at_.expired()) look_at_processes();
   }
 
+  // Adds an entry for poll() and returns its index. A descriptor of -1 keeps the place and is ignored by poll(), so
+  // that the three entries of a rank can be found by its number.
   std::size_t watch(int descriptor, short events) {
     polled_.push_back({descriptor, events, 0});
     return polled_.size() - 1;
   }
   [[nodiscard]] bool happened(std::size_t index) const { return polled_[index].revents != 0; }
 
+  // Rounds up: a wait that ends a fraction of a millisecond early would make poll() spin until the deadline.
   [[nodiscard]] int milliseconds_left() const {
     const auto left =
         std::chrono::ceil<std::chrono::milliseconds>(std::min(kill_at_.remaining(), look_at_.remaining())).count();
@@ -150,6 +158,8 @@ class Supervisor {
     for (RankFailure& failure : failures) judge(std::move(failure));
   }
 
+  // The cases in their order: the user ended the run; the rank was stopped by a signal; it may be replaced; the others
+  // go on; the others are ended. Failures of the last two kinds are kept for the report.
   void judge(RankFailure failure) {
     if (is_interrupted_) return;  // the user asked for it
     if (was_stopped(failure.end)) {
@@ -207,6 +217,7 @@ class Supervisor {
     }
   }
 
+  // Starts the grace period; ranks that are still there when it is over are killed in lose_patience().
   void end_all(int signal) {
     is_ending_ = true;
     ending_since_ = Clock::now();
@@ -221,10 +232,12 @@ class Supervisor {
     }
     kill_all();
   }
+  // Time is counted from look to look, and a gap counts as two looks at most.
   void look_at_processes() {
     const Clock::time_point now = Clock::now();
     const auto passed = std::chrono::duration_cast<std::chrono::milliseconds>(now - std::exchange(looked_, now));
     look_at_ = Deadline::after(kLook);
+    // A launcher that was stopped itself must not count that time against its ranks.
     const auto counted = std::min(passed, 2 * kLook);
     for (Seat& seat : seats_) {
       if (!seat.process || seat.is_given_up) continue;
@@ -254,6 +267,7 @@ class Supervisor {
                       " nobody else has been left: ", failures_.size(),
                       " rank(s) have failed; its process is killed\n"));
     }
+    // A stopped process does not handle SIGTERM until it is continued; SIGKILL ends it.
     end_all(SIGKILL);
   }
   // Looks at the ranks that are still there. They overcame each failure during which all of them ran, and may stay

@@ -37,6 +37,7 @@ struct Message {  // far below PIPE_BUF, so it is written and read as a whole
     if (size != sizeof(message)) break;
     groups[static_cast<std::size_t>(message.slot)] = message.group;
   }
+  // The pipe has ended: the launcher is gone, or its destructor closed the writing end.
   for (const pid_t group : groups) {
     if (group > 0) ::kill(-group, SIGKILL);
   }
@@ -52,6 +53,7 @@ Warden::Warden(int slots) {
   const Descriptor reader(ends[0]);
   pipe_ = Descriptor(ends[1]);
   std::vector<pid_t> groups(static_cast<std::size_t>(slots), 0);
+  // The vector is made before the fork: the child must not allocate.
   const BlockedSignals blocked;
   process_ = ::fork();
   if (process_ < 0)

@@ -5,6 +5,9 @@
 // the launcher was ended, it kills them all.
 //
 // Threads: single-thread.
+//
+// Ownership: the warden's process keeps no descriptor of the launcher open but the reading end of the pipe, so it never
+// keeps a file or a terminal of the launcher busy.
 #pragma once
 #include <sys/types.h>
 

@@ -21,6 +21,8 @@ Multiples multiples(double low, double high, double step) {
   return {std::ceil(low / step - kSlack), std::floor(high / step + kSlack)};
 }
 
+// Starts with the power of ten at or below the range's share for a tick, and takes the first factor that gives few
+// enough multiples.
 double round_step(double low, double high, int most) {
   const double power = std::pow(10, std::floor(std::log10((high - low) / most)));
   for (const double factor : {1.0, 2.0, 2.5, 5.0, 10.0, 20.0, 25.0, 50.0}) {
@@ -34,6 +36,7 @@ struct Unit {
   const char* name;
 };
 
+// Five of a unit have to fit: up to 4999 a number is easier to read in full.
 Unit unit_of(double largest) {
   for (const Unit unit : {Unit{1e9, "G"}, Unit{1e6, "M"}, Unit{1e3, "k"}}) {
     if (largest >= unit.size * 5) return unit;
@@ -59,12 +62,14 @@ AxisTicks axis_ticks(double low, double high, int most) {
   const Unit unit = unit_of(std::max(std::abs(low), std::abs(high)));
   const int decimals = decimals_of(step / unit.size);
   AxisTicks ticks;
+  // Counts in integers, so that rounding cannot lose the last tick.
   const auto count = static_cast<int>(range.last - range.first) + 1;
   for (int tick = 0; tick < count; ++tick) {
     const double i = range.first + tick;
     const double value = i == 0 ? 0 : i * step;  // no "-0"
     std::array<char, 64> label{};
     std::snprintf(label.data(), label.size(), "%.*f%s", decimals, value / unit.size, value == 0 ? "" : unit.name);
+    // The slack of multiples() may have let a tick lie beyond the edge by a rounding error.
     ticks.values.push_back(std::clamp(value, low, high));
     ticks.labels.emplace_back(value == 0 ? "0" : label.data());
   }

@@ -1,6 +1,8 @@
 // app/plot/axis_ticks.h: round numbers along an axis, and how they are written.
 //
 // Threads: free functions on values.
+//
+// Ticks never leave the range that they were asked for; a range without a round number in it gives fewer of them.
 #pragma once
 #include <string>
 #include <vector>
@@ -16,10 +18,12 @@ struct AxisTicks {
 /// (at least 2). `low` < `high`, both finite.
 [[nodiscard]] AxisTicks axis_ticks(double low, double high, int most);
 
-/// Ticks at powers of two, written out, whose values are the exponents: "1", "4", "16". As above.
+/// Ticks at powers of two, written out, whose values are the exponents: "1", "4", "16". As above. Needs 0 <= low < high
+/// < 62, as the labels are whole numbers of 64 bits. Throws InvariantError otherwise.
 [[nodiscard]] AxisTicks power_ticks(double low, double high, int most);
 
-/// The range to show for data from `low` to `high`: a little wider, from zero where that is near, and never empty.
+/// The range to show for data from `low` to `high`: a little wider, from zero where that is near, and never empty. Zero
+/// counts as near when it lies within about a third of the largest value.
 struct AxisRange {
   double low = 0, high = 1;
 };

@@ -15,6 +15,7 @@ namespace {
 
 constexpr double kPixelsAPoint = 2;
 
+// Cairo calls it with each piece of a file; `bytes` is the canvas's string.
 cairo_status_t append(void* bytes, const unsigned char* data, unsigned int size) {
   static_cast<std::string*>(bytes)->append(reinterpret_cast<const char*>(data), size);
   return CAIRO_STATUS_SUCCESS;
@@ -61,6 +62,7 @@ void Canvas::polyline(std::span<const Point> points, double width, Color color, 
   if (stroke == Stroke::kDashed) cairo_set_dash(cairo_, kDashes.data(), static_cast<int>(kDashes.size()), 0);
   trace(points);
   cairo_stroke(cairo_);
+  // Dashes are a state of the cairo context and must not reach the next line.
   cairo_set_dash(cairo_, nullptr, 0, 0);
 }
 
@@ -112,6 +114,7 @@ void Canvas::begin_clip(Point upper_left, Point lower_right) {
 
 void Canvas::end_clip() { cairo_restore(cairo_); }
 
+// An SVG is complete only after cairo_surface_finish(), a PNG is written out before it.
 std::string Canvas::finish() {
   check(cairo_status(cairo_));
   if (format_ == PictureFormat::kPng) check(cairo_surface_write_to_png_stream(surface_, append, &bytes_));

@@ -1,3 +1,5 @@
+// A Drawing first fixes the frame, from all points and the height of the legend, and then draws from the back to the
+// front: titles, axes, threshold, curves, legend. All distances are in points.
 #include "tandem/app/plot/chart.h"
 
 #include <algorithm>
@@ -40,11 +42,13 @@ struct Frame {
   [[nodiscard]] double across(double scaled) const {
     return upper_left.x + (scaled - x.low) / (x.high - x.low) * (lower_right.x - upper_left.x);
   }
+  // Pictures count y downwards, so the largest value is at the upper edge.
   [[nodiscard]] double up(double value) const {
     return lower_right.y - (value - y.low) / (y.high - y.low) * (lower_right.y - upper_left.y);
   }
 };
 
+// Values below 1 have no place on a logarithmic axis from 1 on.
 double scaled(Scale scale, double x) { return scale == Scale::kLog2 ? std::log2(std::max(1.0, x)) : x; }
 
 // The next tick where a run ends just before it, as runs do that stop at the first update after their last step.
@@ -149,8 +153,11 @@ class Drawing {
     return places;
   }
 
+  // Each curve is drawn twice: the values themselves, thin and pale, and a smoothed line over them. Both are thinned
+  // out, since more points than pixels only make the file larger.
   void curves() {
     constexpr std::size_t kMostPoints = 1200;
+    // The clip leaves some room at the right, where the last point's disc may cross the frame.
     canvas_.begin_clip({frame_.upper_left.x, frame_.upper_left.y - 6}, {size_.width, frame_.lower_right.y + 2});
     for (std::size_t i = 0; i < chart_.curves.size(); ++i) {
       const std::vector<Point>& points = chart_.curves[i].points;
@@ -189,6 +196,7 @@ class Drawing {
     }
   }
 
+  // The last label that fits stands for all further curves.
   [[nodiscard]] std::string label(std::size_t i) const {
     const std::string& label = chart_.curves[i].label;
     const bool is_cut = i + 1 == kMostLabels && chart_.curves.size() > kMostLabels;

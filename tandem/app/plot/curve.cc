@@ -37,6 +37,7 @@ std::vector<Point> read_points(const std::filesystem::path& metrics, std::string
   std::size_t begin = 0;
   for (int number = 1; begin < text.size(); ++number) {
     const std::size_t end = text.find('\n', begin);
+    // A line without an end is still being written.
     if (end == std::string::npos) break;
     try {
       add_point(read_json(std::string_view(text).substr(begin, end - begin)), x, y, points);
@@ -48,12 +49,14 @@ std::vector<Point> read_points(const std::filesystem::path& metrics, std::string
   return points;
 }
 
+// Prefix sums make the work independent of the window's width.
 std::vector<Point> smooth(const std::vector<Point>& points, std::size_t half_window) {
   std::vector<double> sums(points.size() + 1, 0);  // sums[i]: of the first i values
   for (std::size_t i = 0; i < points.size(); ++i) sums[i + 1] = sums[i] + points[i].y;
   std::vector<Point> smoothed;
   smoothed.reserve(points.size());
   for (std::size_t i = 0; i < points.size(); ++i) {
+    // The window shrinks alike on both sides near an end.
     const std::size_t half = std::min({half_window, i, points.size() - 1 - i});
     const std::size_t begin = i - half, end = i + half + 1;
     smoothed.push_back({points[i].x, (sums[end] - sums[begin]) / static_cast<double>(end - begin)});

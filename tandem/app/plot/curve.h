@@ -1,6 +1,8 @@
 // app/plot/curve.h: the points of a run that a picture shows.
 //
 // Threads: free functions on values.
+//
+// Reading needs no lock on the run folder, and a run that is still being written is fine.
 #pragma once
 #include <cstddef>
 #include <filesystem>
@@ -18,6 +20,7 @@ struct Point {
 
 enum class Stroke { kSolid, kDashed };
 
+/// `label` stands in the legend.
 struct Curve {
   std::string label;
   std::vector<Point> points;  // x rises
@@ -35,7 +38,8 @@ struct Curve {
 /// last are as they are, and a curve that rises is not lifted at its start.
 [[nodiscard]] std::vector<Point> smooth(const std::vector<Point>& points, std::size_t half_window);
 
-/// At most `most` points: the mean of each run of neighbours, and the first and last as they are.
+/// At most `most` points: the mean of each run of neighbours, and the first and last as they are. Returns the points
+/// unchanged when there are no more than `most`, or when `most` is below 3.
 [[nodiscard]] std::vector<Point> thin_out(const std::vector<Point>& points, std::size_t most);
 
 }  // namespace tandem::app

@@ -23,7 +23,7 @@ Curve curve_of(const RunPaths& paths, std::string label) {
   return {std::move(label), read_points(paths.metrics(), "env_steps", "episode_return_mean")};
 }
 
-// "Solved after 41.2k steps", once a summary says so.
+// "Solved after 41.2k steps", once a summary says so. A summary that is missing or broken only shortens the subtitle.
 std::string outcome(const RunPaths& paths) {
   std::error_code ignored;
   if (!std::filesystem::exists(paths.summary(), ignored)) return "";
@@ -60,6 +60,7 @@ std::vector<std::string> labels_of(const std::vector<PlottedRun>& runs, const st
   std::vector<std::string> labels;
   for (std::size_t i = 0; i < runs.size(); ++i) {
     const std::filesystem::path folder = runs[i].paths.folder.lexically_normal();
+    // A path with a slash at its end has no file name, so its parent gives the folder's name.
     const std::string name = (folder.has_filename() ? folder : folder.parent_path()).filename().string();
     labels.push_back(by_seed ? concat("seed ", options[i].seed) : name);
   }

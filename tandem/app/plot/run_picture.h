@@ -1,6 +1,8 @@
 // app/plot/run_picture.h: the learning curves of runs.
 //
 // Threads: free functions. Errors: those of reading a run's files and of write_chart().
+//
+// It reads config.yaml, metrics.jsonl and summary.json of each run and changes none of them.
 #pragma once
 #include <optional>
 #include <vector>
@@ -17,7 +19,7 @@ struct PlottedRun {
 
 /// One curve a run: episode_return_mean over env_steps. Runs are told apart by their seed where that is what differs,
 /// else by their folder. The threshold is shown when all runs have the same. A run that has no metrics yet has an empty
-/// curve.
+/// curve. `runs` must not be empty (InvariantError).
 [[nodiscard]] Chart chart_of(const std::vector<PlottedRun>& runs);
 
 /// Writes curve.png of a run, with what its summary.json says where that is there.

@@ -13,6 +13,8 @@ namespace {
 
 using Seconds = std::chrono::duration<double>;
 
+// Spans nest: "own" is a span's time without the spans inside it. The table sorts by own time, since that is what a
+// change of the code can save.
 double seconds(Clock::duration span) { return Seconds(span).count(); }
 
 void add_line(std::ostringstream& out, const std::string& thread, const char* name, Clock::duration own,
@@ -25,6 +27,7 @@ void add_line(std::ostringstream& out, const std::string& thread, const char* na
 void add_thread(std::ostringstream& out, const ThreadTrace& thread, Clock::duration elapsed) {
   std::vector<SpanTotal> totals = thread.totals;
   std::stable_sort(totals.begin(), totals.end(), [](const auto& a, const auto& b) { return a.own > b.own; });
+  // Own times do not overlap, so what is left of the elapsed time is outside of every span.
   Clock::duration rest = elapsed;
   for (const SpanTotal& total : totals) {
     rest -= total.own;
@@ -33,6 +36,7 @@ void add_thread(std::ostringstream& out, const ThreadTrace& thread, Clock::durat
         << std::setprecision(1) << 1e6 * seconds(total.total) / static_cast<double>(total.count) << std::setw(12)
         << std::setprecision(3) << 1e3 * seconds(total.longest) << '\n';
   }
+  // Threads are read after the clock, so the rest can be slightly negative.
   add_line(out, thread.name, "(none of these)", std::max(rest, Clock::duration::zero()), elapsed);
   out << '\n';
 }
@@ -54,6 +58,7 @@ std::string Profile::finish() const {
   const std::string table = profile_table(threads, elapsed);
   write_file(paths_.trace(), to_chrome_trace(threads, trace_.begin()) + "\n");
   write_file(paths_.profile(), table);
+  // A thread that recorded more spans than it keeps has a trace that begins later than its table.
   const bool cut = std::any_of(threads.begin(), threads.end(),
                                [](const ThreadTrace& thread) { return thread.recorded > thread.latest.size(); });
   return concat(

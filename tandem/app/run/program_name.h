@@ -7,6 +7,7 @@
 
 namespace tandem::app {
 
+/// The reference stays valid for the life of the process.
 [[nodiscard]] const std::string& program_name();
 
 /// As it was called: the last part of `path` counts. Empty: "tandem".

@@ -1,3 +1,5 @@
+// Progress decides under its mutex whether an update is due, and the kinds of progress_screen.cc draw it. The texts are
+// pure functions of the numbers, so that tests need no clock and no terminal.
 #include "tandem/app/run/progress.h"
 
 #include <algorithm>
@@ -27,6 +29,7 @@ double share_done(const ProgressGoal& goal, std::int64_t env_steps) {
 }  // namespace
 
 ProgressEstimate estimate(const ProgressGoal& goal, std::int64_t env_steps, double elapsed_s) {
+  // A resumed run has steps that this process did not make, so the rate counts from first_step.
   const double share = share_done(goal, env_steps);
   const auto done = static_cast<double>(env_steps - goal.first_step);
   if (done <= 0) return {share, std::numeric_limits<double>::quiet_NaN()};
@@ -46,6 +49,7 @@ std::string progress_text(const UpdateMetrics& metrics, const ProgressGoal& goal
   };
   const auto columns = static_cast<std::size_t>(std::max(width, 0));
   std::string line;
+  // The most useful parts stand first: a narrow screen loses the last ones.
   for (const std::string& part : parts) {
     const std::size_t gap = line.empty() ? 0 : 2;
     if (line.size() + gap + part.size() > columns) break;
@@ -73,6 +77,7 @@ void Progress::update(const UpdateMetrics& metrics) {
   const MutexLock lock(mutex_);
   last_ = metrics;
   has_news_ = true;
+  // The first update is shown at once: time_point::min() cannot be subtracted without an overflow.
   const bool is_due = shown_ == Clock::time_point::min() || Clock::now() - shown_ >= interval_;
   if (is_due) show_last();
 }

@@ -2,6 +2,9 @@
 // elsewhere, or nothing.
 //
 // Threads: all; calls are serialised.
+//
+// Each kind shows at most one update per interval and drops those between; finish() shows the last one in any case.
+// Calls write under the mutex, so a slow terminal holds up the thread that reports.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -25,6 +28,8 @@ struct ProgressEstimate {
   double share = 0;         // from 0 to 1
   double seconds_left = 0;  // NaN before the first step
 };
+/// Divides by the steps of this process, not by all steps: the time that an earlier process took is not known.
+/// `elapsed_s` is in seconds since Progress::start().
 [[nodiscard]] ProgressEstimate estimate(const ProgressGoal& goal, std::int64_t env_steps, double elapsed_s);
 
 /// "42%  return 187.3  42.0k/100k steps  18.3k/s  0:03 left", as many of these parts as fit into `width` columns.
@@ -34,10 +39,12 @@ struct ProgressEstimate {
 [[nodiscard]] std::string progress_line(const UpdateMetrics& metrics, const ProgressGoal& goal, double seconds_left,
                                         int width);
 
+/// Decides when to show; derived classes decide how. They are called with the mutex held and must not call back.
 class Progress {
  public:
   virtual ~Progress() = default;
 
+  /// Sets the goal and starts the clock that the estimate of the remaining time uses.
   void start(const ProgressGoal& goal);
   /// An update is done.
   void update(const UpdateMetrics& metrics);
@@ -47,6 +54,7 @@ class Progress {
   void finish();
 
  protected:
+  /// `interval` is the least time between two updates that are shown; the first one is shown at once.
   explicit Progress(Clock::duration interval) : interval_(interval) {}
 
   virtual void show(const UpdateMetrics& metrics, const ProgressGoal& goal, double seconds_left) = 0;

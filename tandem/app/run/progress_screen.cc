@@ -51,6 +51,7 @@ class TerminalProgress final : public Progress {
   std::string line_;  // that stands on the screen
 };
 
+// A file or a pipe gets a whole line every five seconds, without a limit on its width.
 class PlainProgress final : public Progress {
  public:
   explicit PlainProgress(int descriptor) : Progress(std::chrono::seconds(5)), descriptor_(descriptor) {}
@@ -66,6 +67,7 @@ class PlainProgress final : public Progress {
   const int descriptor_;
 };
 
+// Shows nothing; the interval only keeps the base class from calling show() for each update.
 class QuietProgress final : public Progress {
  public:
   QuietProgress() : Progress(std::chrono::hours(24)) {}

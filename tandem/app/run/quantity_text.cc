@@ -26,12 +26,14 @@ std::string count_text(double count) {
     ++unit;
   }
   const double size = std::abs(count);
+  // The bounds lie half a unit of the last digit below 100 and 10, where the rounded text would get a fourth digit.
   const char* format = unit == 0 || size >= 99.95 ? "%.0f" : size >= 9.995 ? "%.1f" : "%.2f";
   return formatted(format, count) + kUnits[unit];
 }
 
 std::string duration_text(double seconds) {
   constexpr double kLongest = 99 * 86'400.0;
+  // The negated comparison is true for NaN, too.
   if (!(seconds >= 0) || seconds > kLongest) return "?";
   const auto whole = static_cast<int>(std::llround(seconds));
   std::array<char, 32> text{};

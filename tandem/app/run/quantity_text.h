@@ -1,6 +1,8 @@
 // app/run/quantity_text.h: numbers as people read them.
 //
 // Threads: free functions on values.
+//
+// The texts are for eyes only. Files that programs read get numbers in full (JsonWriter), so nothing may parse these.
 #pragma once
 #include <cstdint>
 #include <string>

@@ -1,3 +1,5 @@
+// Starts scontrol without a shell, waits for its end through a pidfd with a time limit, and turns each way to fail into
+// an error that names the command to type by hand.
 #include "tandem/app/run/requeue.h"
 
 #include <poll.h>
@@ -28,6 +30,7 @@ namespace {
 }
 
 pid_t start(const std::string& job) {
+  // posix_spawnp takes pointers to non-const characters, so the words are copied.
   std::string program = "scontrol", command = "requeue", number = job;
   std::array<char*, 4> arguments{program.data(), command.data(), number.data(), nullptr};
   pid_t process = -1;
@@ -52,6 +55,7 @@ Requeued requeue_job(std::chrono::milliseconds patience) {
   const pid_t process = start(job);
   const Descriptor end(static_cast<int>(::syscall(SYS_pidfd_open, process, 0)));
   pollfd waited{end.get(), POLLIN, 0};
+  // A kernel without pidfd_open gives no descriptor: the wait below then has no limit.
   if (end.is_open() && ::poll(&waited, 1, static_cast<int>(patience.count())) == 0) {
     ::kill(process, SIGKILL);
     (void)wait_for(process);

@@ -1,6 +1,9 @@
 // app/run/requeue.h: puts this process's Slurm job back into the queue.
 //
 // Threads: single-thread.
+//
+// Blocking: waits for scontrol at most `patience`, then kills it. The environment variable SLURM_JOB_ID alone decides
+// whether the process counts as a job of Slurm.
 #pragma once
 #include <chrono>
 

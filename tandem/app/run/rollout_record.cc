@@ -15,6 +15,7 @@ namespace {
 
 constexpr const char *kUpdates = "updates", *kStepsOfGroups = "steps";
 
+// Checks all that a replay relies on: updates without a gap, as many groups as the run has, and at least one step made.
 std::vector<int> read_line(const std::string& line, std::size_t number, int groups, int most) {
   const JsonValue value = read_json(line);
   const std::int64_t updates = value.at(kUpdates).as_int64();
@@ -35,6 +36,7 @@ std::vector<int> read_line(const std::string& line, std::size_t number, int grou
 }  // namespace
 
 RolloutRecord::RolloutRecord(const std::filesystem::path& path, std::int64_t updates)
+    // Lines after update `updates` come from a process that went further than its last checkpoint; they are made again.
     : kept_(static_cast<std::int64_t>(truncate_jsonl(path, kUpdates, updates))), file_(path) {}
 
 void RolloutRecord::append(std::int64_t updates, std::span<const int> steps) {
@@ -51,6 +53,7 @@ std::vector<std::vector<int>> read_rollouts(const std::string& text, const std::
   for (std::string line; std::getline(lines, line);) {
     try {
       updates.push_back(read_line(line, updates.size() + 1, groups, most));
+      // The user named the file, so a fault in it is one of the configuration, with the line to look at.
     } catch (const DataError& error) {
       throw ConfigError(concat(name, ", line ", updates.size() + 1, ": ", error.what()));
     }

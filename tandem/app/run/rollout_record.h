@@ -4,6 +4,9 @@
 //   {"updates":1,"steps":[100,100,100,61]}
 //
 // Threads: single-thread.
+//
+// Ownership: rank 0 writes the file, one line an update, and appends after each update. A record with a gap cannot be
+// replayed, which kept() lets the caller find out.
 #pragma once
 #include <cstdint>
 #include <filesystem>
@@ -20,7 +23,8 @@ class RolloutRecord {
   /// Goes on with the file behind the line of update `updates`; what comes after that is cut off. It is whole when
   /// there are as many lines then. Throws CheckpointError.
   RolloutRecord(const std::filesystem::path& path, std::int64_t updates);
-  /// `updates`: made so far, this one counted. `steps`: by group.
+  /// `updates`: made so far, this one counted. `steps`: by group. Writes one line and throws CheckpointError when the
+  /// disk refuses.
   void append(std::int64_t updates, std::span<const int> steps);
   /// Lines that were there.
   [[nodiscard]] std::int64_t kept() const { return kept_; }

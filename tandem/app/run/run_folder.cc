@@ -1,3 +1,6 @@
+// The content of a folder is judged by the names of its files, some sizes and status.json: a process may be killed
+// between any two writes, so each order of writes has to leave a folder that a later process can classify. The lock
+// file comes first, and config.yaml before anything that the run makes.
 #include "tandem/app/run/run_folder.h"
 
 #include <algorithm>
@@ -58,6 +61,7 @@ void make_folder(const fs::path& folder) {
   if (error) throw_file_error("create the folder", folder, error.value());
 }
 
+// Replaces all but plain ASCII letters, digits, '.', '_' and '-': an environment's name may hold a slash.
 std::string file_name_of(std::string_view name) {
   std::string text(name);
   const auto is_fine = [](char c) {
@@ -85,6 +89,9 @@ std::string time_text(std::chrono::system_clock::time_point now) {
 
 }  // namespace
 
+// The plan: a path that does not exist or is no folder is answered at once. With a config.yaml the folder is a run,
+// unless every file is one that a run has before its first update. Without one it is free if it has only what a killed
+// start leaves behind.
 FolderContent content_of(const fs::path& folder) {
   std::error_code error;
   const fs::file_status status = fs::status(folder, error);
@@ -93,6 +100,7 @@ FolderContent content_of(const fs::path& folder) {
   if (status.type() != fs::file_type::directory) return FolderContent::kElse;
   const bool has_config = fs::exists(RunPaths{folder}.config(), error);
   fs::directory_iterator files(folder, error);
+  // A folder that may be entered but not listed holds a run all the same.
   if (error && has_config) return FolderContent::kRun;
   if (error) throw_file_error("look into", folder, error.value());
   if (has_config) {
@@ -130,6 +138,7 @@ RunPaths find_run(const fs::path& folder) {
 fs::path new_run_path(const fs::path& parent, std::string_view env, std::string_view algo,
                       std::chrono::system_clock::time_point now) {
   const std::string name = concat(file_name_of(env), "-", file_name_of(algo), "-", time_text(now));
+  // Two runs that start in one second get different names, unless they look at the same moment; the lock then decides.
   fs::path path = parent / name;
   std::error_code ignored;
   for (int number = 2; fs::exists(path, ignored); ++number) path = parent / concat(name, "-", number);
@@ -148,6 +157,8 @@ void require_free(const fs::path& folder) {
   }
 }
 
+// The plan: look, lock, look again, keep the settings of a run that never began, then write config.yaml, from which on
+// the folder holds a run. Checks come before the lock so that a wrong folder gets no lock file.
 RunFolder RunFolder::create(const fs::path& folder, std::string_view config) {
   require_free(folder);
   make_folder(folder);

@@ -7,6 +7,9 @@
 //   status.json     what each rank is at
 //
 // Threads: single-thread. Ownership: a RunFolder holds the folder's lock for as long as it lives.
+//
+// A folder passes through the states of FolderContent: free, then unbegun once config.yaml is written, then a run once
+// it has made an update. Only the first two may be used for a new run, so no result is ever overwritten.
 #pragma once
 #include <chrono>
 #include <filesystem>
@@ -41,11 +44,14 @@ enum class FolderContent {
   kRun,      // a run: it has a config.yaml
   kElse,     // other files
 };
+/// Looks without the lock, so the answer may be old by the time that it is used. Throws CheckpointError when the path
+/// cannot be read.
 [[nodiscard]] FolderContent content_of(const std::filesystem::path& folder);
 /// Whether that is a run, begun or not.
 [[nodiscard]] bool holds_run(const std::filesystem::path& folder);
 
-/// Throws ConfigError unless `folder` holds a run, saying what it holds instead.
+/// Throws ConfigError unless `folder` holds a run, saying what it holds instead. Takes no lock, so it also serves
+/// programs that only read.
 [[nodiscard]] RunPaths find_run(const std::filesystem::path& folder);
 
 /// "runs/<env>-<algo>-<date>-<time>" in `parent`, with a number behind it when that exists.
@@ -56,12 +62,14 @@ enum class FolderContent {
 /// files.
 void require_free(const std::filesystem::path& folder);
 
+/// Movable, so that create() and open() can return it; the lock moves along.
 class RunFolder {
  public:
   /// A folder for a new run, with `config` as its config.yaml; that of a run that never began is kept beside it when it
   /// says something else. Throws as require_free(); CheckpointError when it cannot be written.
   [[nodiscard]] static RunFolder create(const std::filesystem::path& folder, std::string_view config);
-  /// The folder of a run that goes on. Throws as find_run().
+  /// The folder of a run that goes on. Throws as find_run(). Throws ConfigError, too, when another process holds the
+  /// lock.
   [[nodiscard]] static RunFolder open(const std::filesystem::path& folder);
 
   [[nodiscard]] const RunPaths& paths() const { return paths_; }

@@ -38,6 +38,7 @@ RunLock::RunLock(const std::filesystem::path& folder) {
   const std::filesystem::path file = folder / kFileName;
   descriptor_ = ::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
   if (descriptor_ < 0) throw_file_error("write to the run folder: create", file, errno);
+  // is_held() takes a shared lock for an instant; one such look must not refuse a run.
   constexpr int kTries = 5;
   int reason = EWOULDBLOCK;
   for (int i = 0; i < kTries && reason == EWOULDBLOCK; ++i) {
@@ -57,6 +58,7 @@ RunLock::RunLock(const std::filesystem::path& folder) {
 
 bool RunLock::is_held(const std::filesystem::path& folder) {
   const Descriptor file(::open((folder / kFileName).c_str(), O_RDONLY | O_CLOEXEC));
+  // A shared lock does not disturb other lookers. It ends when the descriptor is closed on return.
   return file.is_open() && ::flock(file.get(), LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
 }
 

@@ -4,6 +4,9 @@
 // file that lies there after a SIGKILL or a power cut is no obstacle.
 //
 // Threads: single-thread.
+//
+// Ownership: the object owns the open file. The lock belongs to the open file description, so a process that forks
+// shares it with the child until both have closed it. Reading a run folder needs no lock.
 #pragma once
 #include <filesystem>
 
@@ -12,7 +15,7 @@ namespace tandem::app {
 class RunLock {
  public:
   /// Waits no longer than a look of is_held() takes. Throws ConfigError naming the process that holds the folder, and
-  /// CheckpointError when the file cannot be made.
+  /// CheckpointError when the file cannot be made. Tries five times, 10 ms apart, so it gives up after about 40 ms.
   explicit RunLock(const std::filesystem::path& folder);
   ~RunLock();
   RunLock(RunLock&& other) noexcept;
@@ -24,6 +27,7 @@ class RunLock {
   /// constructor does.
   [[nodiscard]] static bool is_held(const std::filesystem::path& folder);
 
+  /// The file stays in the folder after the run. It holds the process id of the last holder, for messages only.
   static constexpr const char* kFileName = ".lock";
 
  private:

@@ -29,6 +29,7 @@ std::string log_line(std::chrono::system_clock::time_point time, Severity severi
   std::array<char, 40> stamp{};
   const std::size_t size = std::strftime(stamp.data(), stamp.size(), "%Y-%m-%dT%H:%M:%S", &utc);
   std::snprintf(stamp.data() + size, stamp.size() - size, ".%03dZ", static_cast<int>(milliseconds));
+  // Indented further lines keep a multi-line text from looking like several entries.
   std::string line = std::string(stamp.data()) + " " + word_of(severity) + "  ";
   for (const char c : text) {
     line += c;
@@ -51,6 +52,7 @@ void RunLog::write(Severity severity, std::string_view text) {
     const MutexLock lock(mutex_);
     [[maybe_unused]] const ssize_t written = ::write(descriptor_, line.data(), line.size());
   }
+  // The lock is released here, so the listener may take its time or log something itself.
   if (severity >= Severity::kWarning && listener_) listener_(severity, text);
 }
 

@@ -2,6 +2,9 @@
 //
 // Threads: all. A line that cannot be written (a full disk) is dropped: what the run cannot do without, its checkpoints
 // and metrics, report that themselves.
+//
+// The file is opened for appending, and each line is one write(), so that a reader never sees half of a line of another
+// thread. Times are in UTC, with milliseconds.
 #pragma once
 #include <chrono>
 #include <filesystem>
@@ -13,6 +16,7 @@
 
 namespace tandem::app {
 
+/// Rising, so that a comparison says which lines are kept.
 enum class Severity { kDebug, kInfo, kWarning, kError };
 
 class RunLog {
@@ -20,7 +24,8 @@ class RunLog {
   /// Called with every warning and error, on the thread that logs it, outside of any lock.
   using Listener = std::function<void(Severity, std::string_view text)>;
 
-  /// Appends to the file. Throws CheckpointError when it cannot be opened. Lines below `least` are left out.
+  /// Appends to the file. Throws CheckpointError when it cannot be opened. Lines below `least` are left out. The
+  /// listener hears warnings and errors whatever `least` is.
   RunLog(const std::filesystem::path& file, Severity least, Listener listener = {});
   ~RunLog();
   RunLog(const RunLog&) = delete;

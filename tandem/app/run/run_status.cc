@@ -28,6 +28,7 @@ std::string to_json(const RunStatus& status) {
 }
 
 void write_status(const std::filesystem::path& file, const RunStatus& status) {
+  // write_file() would sync the disk, twice a second: this file is worth less than that.
   const std::filesystem::path part = file.string() + ".part";
   std::ofstream out(part, std::ios::trunc);
   out << to_json(status) << "\n";

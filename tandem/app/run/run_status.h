@@ -5,6 +5,9 @@
 // gone.
 //
 // Threads: plain values. Ages in it are by rank 0's clock.
+//
+// The file is replaced by a rename, so a reader sees an old status or a new one and never a mixture. Durations are in
+// seconds, rates in environment steps a second.
 #pragma once
 #include <cstdint>
 #include <filesystem>
@@ -14,6 +17,7 @@
 
 namespace tandem::app {
 
+/// One row of `tandem top`, by rank. It is as rank 0 last saw that rank.
 struct RankStatus {
   std::string host;
   std::int64_t process = 0;
@@ -27,6 +31,7 @@ struct RankStatus {
   friend bool operator==(const RankStatus&, const RankStatus&) = default;
 };
 
+/// `written` is by the system's clock, since another process compares it with its own.
 struct RunStatus {
   std::string env = {}, algo = {}, state = {};  // state: running, or name_of(RunEnd)
   double written = 0;                           // seconds since 1970

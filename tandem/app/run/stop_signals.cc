@@ -53,10 +53,14 @@ std::int64_t nanoseconds_now() {
   return std::int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
 }
 
+// Runs in a signal handler: only atomics without a lock, clock_gettime, write and _exit are allowed here. The first
+// signal requests the stop; a SIGINT from kSameAct on after it triggers the last act, and one more ends the process.
 void on_signal(int number) {
+  // The interrupted code may be about to read errno.
   const int saved = errno;
   const StopRequest wanted = number == SIGUSR1 ? StopRequest::kRequeue : StopRequest::kEnd;
   StopRequest earlier = request;
+  // A signal may only raise the request; a handler on another thread may raise it at the same time.
   while (earlier < wanted && !request.compare_exchange_weak(earlier, wanted)) {
   }
   if (earlier == StopRequest::kNone) {
@@ -81,6 +85,7 @@ void open_pipe() {
   in_use = true;
 }
 
+// The listener's thread: takes no lock of its own and ends with the byte of the destructor, or with the process.
 void listen(std::stop_source& source, const std::function<void()>& last_act) {
   for (char byte = 0; byte != kEnd;) {
     const ssize_t size = ::read(pipe_ends[0], &byte, 1);
@@ -106,12 +111,14 @@ StopSignals::StopSignals(std::function<void()> last_act) : last_act_(std::move(l
   action.sa_handler = on_signal;
   action.sa_flags = SA_RESTART;
   sigemptyset(&action.sa_mask);
+  // No handler of these signals interrupts another on the same thread.
   for (const int number : kSignals) sigaddset(&action.sa_mask, number);
   for (std::size_t i = 0; i < kSignals.size(); ++i) ::sigaction(kSignals[i], &action, &before[i]);
 }
 
 StopSignals::~StopSignals() {
   for (std::size_t i = 0; i < kSignals.size(); ++i) {
+    // See the destructor's promise in the header: a late signal must not make a finished process look killed.
     if (before[i].sa_handler == SIG_DFL) before[i].sa_handler = SIG_IGN;
     ::sigaction(kSignals[i], &before[i], nullptr);
   }

@@ -9,6 +9,10 @@
 // the others, and timeout(1) any.
 //
 // Threads: token() and asked() may be called from any thread. One object at a time in a process (InvariantError).
+//
+// Ownership: the object owns the pipe and the thread behind the handler. Blocking: the destructor waits for that
+// thread, and so for a last act that is under way. A request is never taken back, and a stronger one replaces a weaker
+// one.
 #pragma once
 #include <functional>
 #include <optional>
@@ -35,6 +39,7 @@ class StopSignals {
 
   /// Requested soon after the first signal.
   [[nodiscard]] std::stop_token token() const { return source_.get_token(); }
+  /// The strongest request so far. It may be set an instant before the token is.
   [[nodiscard]] StopRequest asked() const;
   /// Number of the signal that came first; 0 before it.
   [[nodiscard]] int first() const;

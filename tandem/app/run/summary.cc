@@ -19,6 +19,7 @@ const char* name_of(ResumeExactness exactness) {
   return "inexactly";
 }
 
+// Figures go under the names that they have in metrics.jsonl, beside the other keys and not in an object of their own.
 void write_members(JsonWriter& json, const Record& record) {
   for (const auto& [name, value] : record.fields()) {
     json.key(name);
@@ -52,6 +53,8 @@ const char* name_of(RunEnd end) {
   return "failed";
 }
 
+// The order of the keys is part of the format that users see. Keys that have no meaning for a run are left out: the
+// failure of a run that did not fail, the hashes of one that did, and the lags of one without a pipeline.
 std::string to_json(const Summary& summary) {
   JsonWriter json;
   json.begin_object();
@@ -79,6 +82,7 @@ std::string to_json(const Summary& summary) {
     json.begin_object().key("rows").value(replica.rows);
     json.key("thread_cpu_s").value(replica.thread_cpu_s);
     json.key("gradients").value(replica.gradients).key("dropped").value(replica.dropped);
+    // An accepted gradient may still be unused: the step that it was for may not have been made before the end.
     json.key("accepted").value(replica.gradients - replica.dropped).key("applied").value(replica.applied);
     json.key("waited_s").value(replica.waited_s);
     json.key("staleness_mean").value(replica.staleness_mean);

@@ -1,4 +1,6 @@
 // app/run/summary.h: summary.json, how a run went: written at its end, whether it was finished, stopped or failed.
+//
+// It is one line of JSON. Rank 0 writes it, and reading it needs no lock.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -21,7 +23,7 @@ struct ReplicaUsage {
   std::int64_t staleness_max = 0;
 };
 
-/// One figure over the steps of a run.
+/// One figure over the steps of a run. Least, mean and largest value; all are zero before the first step.
 struct OverSteps {
   double min = 0, mean = 0, max = 0;
 };
@@ -35,11 +37,13 @@ struct StepSummary {
 
 /// How the run came to its end. kFailed: by an error; after its last checkpoint it is lost.
 enum class RunEnd { kFinished, kStopped, kFailed };
+/// "finished", "stopped" or "failed".
 [[nodiscard]] const char* name_of(RunEnd end);  // as in summary.json
 
 /// Whether the run has the numbers of an uninterrupted one.
 enum class ResumeExactness { kNeverResumed, kExact, kInexact };
 
+/// Equal hashes mean that the parameters, or the whole states, of two runs are the same bit by bit.
 struct Summary {
   std::string algo, env, devices;
   std::int64_t seed = 0, shards = 0, total_steps = 0;

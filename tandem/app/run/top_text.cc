@@ -1,3 +1,5 @@
+// The table is built of three parts: a line of totals, a remark on what is wrong, and a row for each rank. Figures that
+// are not known (NaN) are shown as "-".
 #include "tandem/app/run/top_text.h"
 
 #include <algorithm>
@@ -43,6 +45,8 @@ std::string silent_text(const RunStatus& status) {
   return text.empty() ? "" : text + "\n";
 }
 
+// At most one remark is shown, the gravest first: rank 0 is gone, rank 0 is silent, other ranks are silent, the run has
+// ended.
 std::string remark(const RunSeen& run) {
   const std::string resume = concat("`", program_name(), " resume ", run.folder, "`");
   if (going(run) == Going::kEnded && is_running(run)) {
@@ -91,6 +95,7 @@ std::string top_text(const RunSeen& run, int most_ranks) {
              count_text(static_cast<double>(status.total_steps)), " steps  ", figure(status.env_steps_per_s), "/s\n");
   text += remark(run);
   text += row("RANK", "PHASE", "FOR", "UPDATES", "STEPS/S", "WAIT", "LAST SIGN", "HOST", "PID");
+  // While rank 0 is silent, nobody adds to the silence of the others in the file, so the file's age is added here.
   const double age = is_running(run) ? run.age_s : 0;
   for (std::size_t i = 0; i < status.ranks.size(); ++i) {
     if (static_cast<int>(i) == most_ranks) {

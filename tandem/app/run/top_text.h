@@ -1,6 +1,9 @@
 // app/run/top_text.h: the table that `tandem top` shows of a run, made of what its folder says at a moment.
 //
 // Threads: plain values.
+//
+// A status file alone cannot tell a killed rank 0 from a silent one. The lock of the folder does, if it can be read
+// from this machine: a run that is stale and whose folder nobody holds has ended.
 #pragma once
 #include <optional>
 #include <string>
@@ -19,10 +22,11 @@ struct RunSeen {
 
 enum class Going { kOn, kEnded };
 
-/// Whether more is to come.
+/// Whether more is to come. A run without a status goes on as long as a process holds its folder: it is starting then.
 [[nodiscard]] Going going(const RunSeen& run);
 
-/// From how long without a sign of life on a rank is called silent.
+/// From how long without a sign of life on a rank is called silent. It is in seconds, six times the interval at which
+/// ranks give signs of life.
 inline constexpr double kSilentAfter = 3;
 
 /// A line about the run, one about what is wrong, if anything is, and a row for each rank; lines are ended by a line

@@ -10,10 +10,12 @@
 namespace tandem::app {
 namespace {
 
+// All other keys of a line belong to the record of figures.
 constexpr std::array<std::string_view, 7> kOwnFields{
     "updates", "env_steps", "wall_s", "env_steps_per_s", "episode_return_mean", "episode_length_mean", "episodes"};
 constexpr std::string_view kPolicy = "policy/";
 
+// A text behind the last line feed is a line that a killed process did not finish, so it is left out.
 std::string_view last_line(std::string_view text) {
   const std::size_t end = text.rfind('\n');
   if (end == std::string_view::npos) return {};

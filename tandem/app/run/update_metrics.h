@@ -1,4 +1,7 @@
 // app/run/update_metrics.h: the numbers of one update: a line of metrics.jsonl, and what the progress shows.
+//
+// The same values go to metrics.jsonl, to TensorBoard, to summary.json and to the progress display, so that they cannot
+// disagree. Reading a line back gives equal text when it is written again, which a resume relies on.
 #pragma once
 #include <cstdint>
 #include <filesystem>
@@ -32,7 +35,8 @@ struct UpdateMetrics {
 /// name.
 [[nodiscard]] std::string first_policy(const Record& figures);
 
-/// The update of the last line of a metrics.jsonl; nothing where there is no line. Throws as read_last().
+/// The update of the last line of a metrics.jsonl; nothing where there is no line. Throws as read_last(). An unfinished
+/// last line, as a killed process leaves it, does not count.
 [[nodiscard]] std::optional<std::int64_t> last_update(const std::filesystem::path& file);
 
 /// Reads the last line of a metrics.jsonl; nothing where there is no line, or one of another update. Throws

@@ -1,4 +1,6 @@
 // app/run/written_number.h: numbers of the files that a run writes, read back.
+//
+// Rates and means are null in these files before there is anything to divide by.
 #pragma once
 #include <limits>
 #include <optional>

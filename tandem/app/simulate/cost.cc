@@ -17,6 +17,7 @@ bool is_duration(const std::optional<double>& ms) { return ms && *ms >= 0 && *ms
 
 double Cost::draw_ms(Philox& random) const {
   if (!shape) return mean_ms;
+  // Inverts the distribution function; the least value is chosen so that the mean comes out as asked.
   const double least = mean_ms * (*shape - 1) / *shape;
   return least * std::pow(1 - random.uniform_double(), -1 / *shape);
 }

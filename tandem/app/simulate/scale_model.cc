@@ -46,6 +46,8 @@ std::vector<double> sorted_ends(const std::vector<Rollout>& rollouts) {
   return ends;
 }
 
+// wait_all takes the last end, preempt the end of the rank that completes the share; time_optimal tries moments between
+// the first and the last end.
 Ended end_of(const std::vector<Rollout>& rollouts, const SimulatedWork& work, pipeline::Stragglers policy,
              double learn_ms) {
   const std::vector<double> ends = sorted_ends(rollouts);
@@ -59,6 +61,7 @@ Ended end_of(const std::vector<Rollout>& rollouts, const SimulatedWork& work, pi
   for (int moment = 0; moment <= kMoments; ++moment) {
     const double at = ends.front() + (ends.back() - ends.front()) * moment / kMoments;
     const Ended ended = end_at(rollouts, at, least);
+    // Compares two rates by cross multiplication: the first `best` has no samples and no time.
     if (ended.samples * (best.at_ms + learn_ms) > best.samples * (ended.at_ms + learn_ms)) best = ended;
   }
   return best;
@@ -66,6 +69,7 @@ Ended end_of(const std::vector<Rollout>& rollouts, const SimulatedWork& work, pi
 
 // The slowest rank of each minibatch.
 double draw_learning(const SimulatedWork& work, std::int64_t ranks, Philox& random) {
+  // Equal costs have no slowest rank, so nothing needs to be drawn.
   if (!work.minibatch.shape) return work.minibatches * work.minibatch.mean_ms;
   double all = 0;
   for (int minibatch = 0; minibatch < work.minibatches; ++minibatch) {
@@ -85,6 +89,7 @@ double sum_ms(const SimulatedWork& work, const SimulatedWire& wire, std::int64_t
 
 }  // namespace
 
+// Means over kUpdates updates; the sums over the wire do not vary and are computed once.
 ModelledUpdate model_update(const SimulatedWork& work, const SimulatedWire& wire, std::int64_t ranks,
                             pipeline::Stragglers policy) {
   Philox random(

@@ -6,6 +6,8 @@
 // through; time_optimal where samples over the update's time are most. docs/scaling.md has the assumptions.
 //
 // Threads: free functions.
+//
+// The draws depend on `work.seed` alone, so policies are compared on the same rollouts. Times are in milliseconds.
 #pragma once
 #include "tandem/app/simulate/scale_options.h"
 
@@ -19,6 +21,7 @@ struct ModelledUpdate {
   [[nodiscard]] double samples_per_s() const { return 1e3 * samples / (rollout_ms + learn_ms + wire_ms); }
 };
 
+/// Memory and time grow with ranks times steps.
 [[nodiscard]] ModelledUpdate model_update(const SimulatedWork& work, const SimulatedWire& wire, std::int64_t ranks,
                                           pipeline::Stragglers policy);
 

@@ -1,6 +1,8 @@
 // app/simulate/scale_options.h: what `tandem simulate-scale` is asked to study.
 //
 // Plain values.
+//
+// Fractions lie between 0 and 1. The policies of one study share these options.
 #pragma once
 #include <cstdint>
 #include <filesystem>
@@ -30,6 +32,7 @@ struct SimulatedWire {
   double gigabits_per_s = 10;
 };
 
+/// Measured and modelled points are reported apart.
 struct ScaleOptions {
   SimulatedWork work;
   SimulatedWire wire;
@@ -39,6 +42,7 @@ struct ScaleOptions {
   std::optional<std::filesystem::path> picture = {};
 };
 
+/// Policies that are studied, in the order of the columns.
 inline constexpr pipeline::Stragglers kPolicies[] = {pipeline::Stragglers::kWaitAll, pipeline::Stragglers::kPreempt,
                                                      pipeline::Stragglers::kTimeOptimal};
 

@@ -71,6 +71,7 @@ void write_points(JsonWriter& json, const std::vector<ScalePoint>& points) {
   json.end_array();
 }
 
+// A policy has one colour, whether measured or modelled; the stroke tells the two apart.
 void add_curves(const std::vector<ScalePoint>& points, const std::string& suffix, Stroke stroke, Chart& chart) {
   for (std::size_t policy = 0; policy < std::size(kPolicies); ++policy) {
     Curve& curve = chart.curves.emplace_back();

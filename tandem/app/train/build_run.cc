@@ -41,6 +41,7 @@ sync::ParameterServerOptions parameter_server_options(const ParameterServerSetti
 
 }  // namespace
 
+// Three strategies have options of their own; the others are fully described by their kind.
 sync::StrategyOptions strategy_options(const TrainOptions& options) {
   if (options.strategy == sync::StrategyKind::kAsynchronous) return asynchronous_options(options.asynchronous);
   if (options.strategy == sync::StrategyKind::kSyncReplicas) return sync_replicas_options(options.sync_replicas);
@@ -91,6 +92,7 @@ rl::SeveralAgents several_agents(const TrainOptions& options, const rl::MultiAge
 }
 
 std::string rows_text(std::int64_t rows, const rl::TrainingRun& run) {
+  // Uneven shards make replicas of different sizes, and the quotient is then only their mean.
   const bool is_even = run.shards() % run.replicas() == 0;
   return concat(rows, " rows, ", rows / run.replicas(), is_even ? " a replica" : " a replica on average");
 }
@@ -99,6 +101,7 @@ std::function<std::unique_ptr<rl::EnvGroup>(int)> env_maker(const RunPlan& plan)
   const auto make = [environments = plan.environments, id = plan.options.env](int count) {
     return environments.make(id, count);
   };
+  // Without a budget of restarts a failure of an environment ends the run.
   if (!plan.restarts) return make;
   return [make, restarts = plan.restarts](int count) {
     return std::make_unique<rl::RestartingEnvs>(make, count, restarts);

@@ -1,4 +1,7 @@
 // app/train/build_run.h: typed options as what the library builds a run from; for the algorithms (app/algo).
+//
+// Nothing here starts a thread or an environment: the functions translate option structs of the program into option
+// structs of the library.
 #pragma once
 #include <memory>
 #include <string>
@@ -19,20 +22,23 @@ namespace tandem::app {
 /// `environments` with the plugins of the options. Throws ConfigError as EnvRegistry::load_plugin() does.
 [[nodiscard]] rl::EnvRegistry with_plugins(rl::EnvRegistry environments, const TrainOptions& options);
 
-/// The policy that the options describe, of one agent and of several.
+/// The policy that the options describe, of one agent and of several. A factory draws the initial weights from the
+/// generator that it is given.
 [[nodiscard]] rl::PolicyFactory policy_factory(const PolicySettings& settings);
 [[nodiscard]] rl::NamedPolicyFactory named_policy_factory(const PolicySettings& settings);
 
 [[nodiscard]] rl::NormalizerOptions normalizer_options(const NormalizeSettings& settings);
+/// Only the options of the chosen strategy are taken over.
 [[nodiscard]] sync::StrategyOptions strategy_options(const TrainOptions& options);
 
-/// "1024 rows, 512 a replica".
+/// "1024 rows, 512 a replica". Says "on average" when the shards do not divide evenly among them.
 [[nodiscard]] std::string rows_text(std::int64_t rows, const rl::TrainingRun& run);
 
-/// The environments of one agent that a run asks for, made anew when they fail where the plan says so.
+/// The environments of one agent that a run asks for, made anew when they fail where the plan says so. The registry is
+/// copied into the function, so the plan may be gone when it is called.
 [[nodiscard]] std::function<std::unique_ptr<rl::EnvGroup>(int count)> env_maker(const RunPlan& plan);
 
-/// Makes a setup with the fields that those of all algorithms have.
+/// Makes a setup with the fields that those of all algorithms have. `shards` defaults to the number of devices.
 template <typename Setup>
 Setup common_setup(const RunPlan& plan) {
   const TrainOptions& options = plan.options;

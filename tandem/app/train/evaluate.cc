@@ -31,6 +31,8 @@ class Player {
         log_prob_(buffers_.rows()),
         value_(buffers_.rows()) {}
 
+  // Plays one episode in each of the first `count` rows and appends their results in the order of the rows. All rows
+  // step until the last of these has ended; what a row does after its end is not counted.
   void play(std::span<const std::uint64_t> seeds, std::size_t count, Evaluation& into) {
     group_->reset(seeds, buffers_.arrays());
     actor_->refresh();
@@ -57,12 +59,15 @@ class Player {
     return static_cast<std::size_t>(rl::action_elements(group_->spec().action));
   }
 
+  // One step of all rows: view and normalise the observations, let the policy act, bring continuous actions into their
+  // bounds, step the environments.
   void step() {
     const rl::Spec& spec = group_->spec();
     const auto rows = static_cast<std::int64_t>(buffers_.rows());
     rl::Observation observation = rl::view_observation(spec, buffers_.arrays().observation, rows);
     if (trained_.normalizers.options().observations) {
       for (std::size_t leaf = 0; leaf < observation.size(); ++leaf) {
+        // Normalises in place: the group writes the next observation over it in any case.
         float* values = observation[leaf].data_ptr<float>();
         trained_.normalizers.normalize(leaf, values, values, rows);
       }
@@ -97,6 +102,7 @@ class Player {
 
 }  // namespace
 
+// A checkpoint keeps one flat list of tensors; these two prefixes mark what only training needs.
 model::NamedTensors model_part(const model::NamedTensors& state) {
   model::NamedTensors kept;
   for (const auto& [name, tensor] : state) {
@@ -114,6 +120,7 @@ TrainedPolicy load_policy(const model::Checkpoint& checkpoint, const TrainOption
   return trained;
 }
 
+// More environments than episodes would play for nothing.
 std::int64_t episodes_at_once(std::int64_t episodes) {
   constexpr std::int64_t kMost = 32;
   if (episodes < 1) throw ConfigError(concat("episodes is ", episodes, "; it must be at least 1"));
@@ -125,6 +132,7 @@ void for_each_round(std::int64_t episodes, std::uint64_t seed,
   const std::int64_t envs = episodes_at_once(episodes);
   for (std::int64_t first = 0; first < episodes; first += envs) {
     std::vector<std::uint64_t> seeds;
+    // The last round draws seeds for rows that do not count, since a reset takes one for every environment.
     for (std::int64_t env = 0; env < envs; ++env)
       seeds.push_back(derive_seed(seed, SeedPurpose::kEvaluation, static_cast<std::uint64_t>(first + env)));
     play(seeds, static_cast<std::size_t>(std::min(envs, episodes - first)));

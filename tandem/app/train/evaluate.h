@@ -1,4 +1,7 @@
 // app/train/evaluate.h: plays episodes with the policy of a checkpoint.
+//
+// Evaluation runs on the calling thread and on the CPU, whatever devices the training had. It blocks until all episodes
+// have ended, so an environment that never ends an episode never returns.
 #pragma once
 #include <cstdint>
 #include <functional>
@@ -14,7 +17,8 @@
 
 namespace tandem::app {
 
-/// In the order of the episodes' numbers; returns in the environment's own rewards.
+/// In the order of the episodes' numbers; returns in the environment's own rewards. Element e of both vectors is
+/// episode e; lengths count environment steps.
 struct Evaluation {
   std::vector<double> returns;
   std::vector<std::int64_t> lengths;
@@ -42,6 +46,7 @@ struct TrainedPolicy {
   std::shared_ptr<rl::ActorCritic> policy;
   rl::Normalizers normalizers;
 };
+/// Throws CheckpointError when the checkpoint does not fit the model.
 [[nodiscard]] TrainedPolicy load_policy(const model::Checkpoint& checkpoint, const TrainOptions& options,
                                         const rl::Spec& spec);
 

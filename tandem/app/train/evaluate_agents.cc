@@ -24,6 +24,8 @@ class AgentsPlayer {
       : seats_(std::move(seats)), group_(std::move(group)), agents_(group_->spec().agents.size()) {
     arrays_.resize(agents_);
     actions_.resize(agents_);
+    // Arrays are by agent of the environment; a seat's rows hold its agents one after the other, so each agent's arrays
+    // point into them.
     for (Seat& seat : seats_) {
       for (std::size_t k = 0; k < seat.agents.size(); ++k) arrays_[seat.agents[k]] = seat.now.arrays_of(k);
     }
@@ -53,6 +55,7 @@ class AgentsPlayer {
   }
 
  private:
+  // All policies act on the same moment before the environments step, as they did in training.
   void step() {
     for (Seat& seat : seats_) {
       seat.actor->act(seat.now.observation, seat.now.mask, seat.now.decisions());
@@ -62,6 +65,7 @@ class AgentsPlayer {
     group_->step(actions_, arrays_);
   }
 
+  // Appends the round's episodes: for each agent, and for the whole the sum of returns and the longest length.
   void take(const std::vector<Evaluation>& played, std::size_t count, AgentsEvaluation& into) const {
     for (std::size_t env = 0; env < count; ++env) {
       double sum = 0;

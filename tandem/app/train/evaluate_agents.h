@@ -1,4 +1,7 @@
 // app/train/evaluate_agents.h: plays episodes of several agents with the policies of a checkpoint.
+//
+// An agent may end before the others; its return and its length stop there. The function runs on the calling thread and
+// blocks until every agent of every counted episode has ended. It throws as evaluate() and load_policy() do.
 #pragma once
 #include <cstdint>
 #include <string>

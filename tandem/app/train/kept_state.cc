@@ -1,3 +1,5 @@
+// share_newest() first compares counters of all ranks and moves tensors only when the ranks differ, which is rare.
+// Counters travel as doubles: they are exact up to 2^53.
 #include "tandem/app/train/kept_state.h"
 
 #include <span>
@@ -21,6 +23,7 @@ void share_newest(const learner::Ranks& ranks, KeptState& kept) {
   bool differ = false;
   for (std::size_t rank = 1; rank < all.size(); ++rank) {
     differ = differ || all[rank][0] != all[0][0];
+    // The lowest rank wins a tie, so all ranks choose the same root.
     if (all[rank][0] > all[newest][0]) newest = rank;
   }
   const std::vector<double>& its = all[newest];

@@ -4,6 +4,9 @@
 // It is what a checkpoint holds, so it loads on any number of ranks, with the same numbers afterwards.
 //
 // Threads: single-thread.
+//
+// Ownership: the program owns the object beyond a single meeting of ranks, so it survives the groups, learners and
+// records that are rebuilt after a loss. It costs as much memory as the run's state.
 #pragma once
 #include <cstdint>
 #include <functional>
@@ -28,10 +31,13 @@ struct KeptState {
   [[nodiscard]] bool exists() const { return updates >= 0; }
 };
 
-/// Collective: the root's line; what others give is not looked at.
+/// Collective: the root's line; what others give is not looked at. Blocks until all ranks have called it. Throws
+/// PeerLost or DeadlineExceeded as Ranks does.
 [[nodiscard]] std::string line_from(const learner::Ranks& ranks, int root, const std::string& roots);
 
 /// Collective: all ranks get the state of those that have made the most updates. Throws RunError when none has any.
+/// Ranks differ when a loss came before all had kept an update, or when a rank has just come. `kept` is unchanged when
+/// a rank is lost before all has arrived.
 void share_newest(const learner::Ranks& ranks, KeptState& kept);
 
 }  // namespace tandem::app

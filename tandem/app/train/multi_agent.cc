@@ -44,8 +44,11 @@ rl::PolicyMap policy_map_of(const TrainOptions& options, const rl::MultiAgentEnt
   return rl::policy_map(entry.spec, map_options(options.multi_agent));
 }
 
+// First come the settings that several agents do not support, then the settings that mean nothing for one agent. Each
+// check is bound to the key that the message names.
 std::vector<OptionCheck> multi_agent_checks(const rl::EnvRegistry& environments) {
   std::vector<OptionCheck> checks;
+  // The check is copied into the list; `environments` is only referred to and outlives it.
   const auto with_agents = [&](const char* key, const AgentsCheck& check) {
     checks.push_back({key, [&environments, check](const TrainOptions& options) {
                         const rl::EnvRegistry known = with_plugins(environments, options);
@@ -90,6 +93,7 @@ TrainedPolicy load_policy(const model::Checkpoint& checkpoint, const TrainOption
                           const rl::MultiAgentEntry& entry, const std::string& name) {
   const rl::PolicyMap map = policy_map_of(options, entry);
   const auto found =
+      // A run with one shared policy needs no name.
       name.empty() && map.size() == 1 ? map.begin() : std::ranges::find(map, name, &rl::MappedPolicy::name);
   if (found == map.end()) {
     std::string names;

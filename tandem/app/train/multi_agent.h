@@ -1,5 +1,7 @@
 // app/train/multi_agent.h: the options of runs with several agents, as what the library takes; and what of a
 // configuration does not go with them.
+//
+// Threads: free functions on values. Checks run before a run is built, so a refusal costs nothing.
 #pragma once
 #include <memory>
 #include <string>

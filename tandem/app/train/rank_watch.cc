@@ -23,6 +23,7 @@ constexpr std::array<const char*, 5> kPhases{"start", "sample", "learn", "wait",
 // A cell of the board: 24 bits that count signs of life, 8 of the phase, 32 of the updates. None is zero.
 constexpr int kPhaseShift = 32, kBeatShift = 40;
 
+// Updates wrap at 2^32 and beats at 2^24; a reader only compares beats for equality.
 std::size_t phase_of(std::uint64_t cell) { return static_cast<std::size_t>(cell >> kPhaseShift & 0xFF); }
 std::int64_t updates_of(std::uint64_t cell) { return static_cast<std::int64_t>(cell & 0xFFFFFFFF); }
 
@@ -50,6 +51,8 @@ std::vector<RankStatus> introduce(const learner::Ranks& ranks) {
 
 }  // namespace
 
+// Every rank makes the same collective calls in the order of the members.
+// The worker comes last: it reads all other members.
 RankWatch::RankWatch(const rl::TrainingRun& run, const learner::Ranks& ranks)
     : run_(run),
       rank_(ranks.rank()),
@@ -83,6 +86,7 @@ void RankWatch::made(const rl::RunReport& report) {
     all.wait_seconds += its.wait_seconds;
     all.env_steps += its.env_steps;
   }
+  // A report may lack figures by rank; of a single rank, the totals are its own.
   if (report.ranks.empty() && status_.ranks.size() == 1) status_.ranks[0].env_steps_per_s = status_.env_steps_per_s;
 }
 
@@ -97,6 +101,7 @@ void RankWatch::watch(const std::stop_token& stop) {
     post();
     write(kRunning);
     MutexLock lock(mutex_);
+    // Nobody notifies: the wait ends after a beat, or at once when a stop is requested.
     (void)never_.wait(mutex_, stop, Deadline::after(kBeat), [] { return false; });
   }
 }
@@ -114,6 +119,7 @@ void RankWatch::post() {
       break;
   }
   const auto updates = static_cast<std::uint64_t>(updates_.load(std::memory_order_relaxed)) & 0xFFFFFFFF;
+  // Beats count from 1, so a posted cell differs from the zero of a rank that has not posted.
   board_.set_cell(rank_, ++beats_ << kBeatShift | phase << kPhaseShift | updates);
 }
 
@@ -160,6 +166,7 @@ void RankWatch::write(const std::string& state) {
   status.written = std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
   try {
     write_status(file, status);
+    // A full disk must not end a training for the sake of a status display.
   } catch (const RunError& error) {
     MutexLock lock(mutex_);
     file_.reset();

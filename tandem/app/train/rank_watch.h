@@ -5,6 +5,9 @@
 //
 // Threads: at(), made() and end() belong to the training's thread. Blocking: the constructor waits for all ranks;
 // nothing else does.
+//
+// Signs of life come from the watch's own thread, so they only say that the process is there; a training that is stuck
+// shows as a phase that grows old. Ownership: the object holds the thread and the board.
 #pragma once
 #include <atomic>
 #include <optional>
@@ -30,17 +33,20 @@ class RankWatch {
 
   /// The work of this rank outside of updates. During kUpdate the run says its phase.
   enum class Stage { kStart, kUpdate, kSave };
+  /// Costs one relaxed store, so it may be called between any two pieces of work.
   void at(Stage stage) { stage_.store(stage, std::memory_order_relaxed); }
-  /// An update is made.
+  /// An update is made. Adds to sums that the next write turns into rates.
   void made(const rl::RunReport& report);
 
   /// On rank 0: from now on the file is written. `known`: what does not change. A disk that refuses is told to the log
   /// once, and the file is then written no more. `log` outlives the object, or end().
   void publish(std::filesystem::path file, RunStatus known, RunLog& log);
-  /// Writes the last status, where any was published, and ends the watch.
+  /// Writes the last status, where any was published, and ends the watch. Waits until the thread has ended, at most for
+  /// a write that is under way.
   void end(RunEnd end);
 
  private:
+  /// The last cell of a rank, and when its beat and its phase or updates last changed, by this process's clock.
   struct Seen {
     std::uint64_t cell = 0;
     Clock::time_point sign = Clock::now(), phase = Clock::now();

@@ -30,6 +30,7 @@ UpdateMetrics last_of(const RunPaths& paths) {
 Summary failed_summary(const RunPaths& paths, const TrainOptions& options, const RunProgress& progress,
                        const std::string& why) {
   Summary summary = summary_of(options, progress, RunEnd::kFailed);
+  // No run is left to ask for the count that `auto` resolved to.
   summary.shards = options.shards.value_or(0);
   summary.last = last_of(paths);
   summary.failure = why;
@@ -56,6 +57,7 @@ void record_failure(const std::filesystem::path& folder, const TrainOptions& opt
     RunLog log(paths.log(), Severity::kInfo);
     try {
       const std::optional<RunStatus> status = read_status(paths.status());
+      // A run that has ended wrote its own summary, which says more than this process knows.
       if (status && status->state != kRunning) return;
       log.error(why);
       write_failure(paths, failed_summary(paths, options, progress, why), status);

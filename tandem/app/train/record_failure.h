@@ -2,6 +2,8 @@
 // more: the ranks were lost to each other and those that are left could not meet.
 //
 // Threads: single-thread.
+//
+// Throws nothing of its own: it is called while another error is under way, and that error is the one to report.
 #pragma once
 #include <filesystem>
 #include <string>

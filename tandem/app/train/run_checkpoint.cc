@@ -35,7 +35,8 @@ std::string device_type(const TrainOptions& options) {
   return c10::DeviceTypeName(device::parse_device_set(options.devices).front().type(), true);
 }
 
-// Says what differs from where the checkpoint was written; empty when nothing does.
+// Says what differs from where the checkpoint was written; empty when nothing does. Compares what the checkpoint
+// recorded with this process; each difference can change the last bits of later numbers.
 std::string moved(const model::CheckpointInfo& info, const TrainOptions& now, const rl::TrainingRun& run) {
   std::string remark;
   const auto compare = [&](const char* key, const std::string& here) {
@@ -109,6 +110,7 @@ void save_run(const rl::TrainingRun& run, const TrainOptions& options, const lea
                                           {kDeviceType, device_type(options)},
                                           {kGradients, run.gradients_by()}},
                              .score = {}};
+  // Counters that do not apply are left out rather than written as zero: a missing key is the answer.
   if (progress.solved_at_env_steps) info.counters[kSolved] = *progress.solved_at_env_steps;
   if (progress.resumed == ResumeExactness::kInexact) info.counters[kInexact] = 1;
   if (!run.episodes().empty()) info.score = run.episodes().mean_return();
@@ -121,6 +123,8 @@ std::int64_t metrics_interval(const model::Checkpoint& checkpoint) {
   return read_recorded(config_of(checkpoint), checkpoint.folder().string()).log.every_updates;
 }
 
+// The kind is checked first, since the parts of another algorithm would only give a confusing error. Once a resume was
+// inexact, the run stays so: the counter kInexact passes it on.
 RunProgress load_run(rl::TrainingRun& run, const TrainOptions& options, const model::Checkpoint& checkpoint,
                      std::string& remark) {
   const model::CheckpointInfo& info = checkpoint.info();

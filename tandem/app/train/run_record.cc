@@ -1,4 +1,4 @@
-// What a run writes, in time: begin() cuts files back to the update that the run goes on from; account() turns a report
+// A run writes in this order: begin() cuts files back to the update that the run goes on from; account() turns a report
 // into the numbers of a line; write_line() writes it once no rank can go back behind the update; checkpoint() when one
 // is due; finish() or failed() writes the summary and draws the picture. The order within begin() matters: lines are
 // cut before the kept line is written, and sinks are opened after both.
@@ -48,11 +48,13 @@ void RunRecord::resumed(const RunProgress& progress, const std::string& remark, 
 void RunRecord::begin() {
   for (const auto& path : {place_.folder.paths().metrics(), place_.folder.paths().rollouts()})
     truncate_jsonl(path, "updates", run_.updates());
+  // Lines may be rarer than updates, so this can lie before the run's last update without a loss.
   written_update_ = last_update(place_.folder.paths().metrics()).value_or(0);
   const bool was_late = write_kept_line();
   warn_of_lost_lines();
   // Should there be no update left to make, these are the last values.
   last_ = last_known();
+  // Later checkpoints come from a process that went further; this run would write other ones under their names.
   store_.discard_after(run_.updates());
   first_step_ = run_.env_steps();
   sinks_.push_back(std::make_unique<JsonlSink>(place_.folder.paths().metrics()));
@@ -81,6 +83,7 @@ UpdateMetrics RunRecord::last_known() const {
   return read_last(place_.folder.paths().metrics(), run_.updates()).value_or(UpdateMetrics{});
 }
 
+// A power cut can lose lines that are older than the checkpoint.
 void RunRecord::warn_of_lost_lines() {
   if (lines_every_ == 0 || written_update_ >= run_.updates() - run_.updates() % lines_every_) return;
   place_.log.warning(concat(place_.folder.paths().metrics().string(), " ends with update ", written_update_,
@@ -93,6 +96,8 @@ void RunRecord::write_metrics() {
   written_update_ = last_.updates;
 }
 
+// Writes the line of the kept update unless the leader before this one wrote it or no line was due. Returns whether it
+// wrote one, since sinks that are opened later have to get it, too.
 bool RunRecord::write_kept_line() {
   if (place_.kept == nullptr || place_.kept->line.empty() || written_update_ >= run_.updates()) return false;
   if (!has_line(run_.updates())) return false;
@@ -109,6 +114,7 @@ void RunRecord::write_line() {
   if (has_line(last_.updates)) write_metrics();
 }
 
+// Rates count from begin() and the steps made since, so that start-up and earlier processes are left out of them.
 void RunRecord::account(const rl::RunReport& report) {
   last_.updates = run_.updates();
   last_.env_steps = run_.env_steps();
@@ -121,6 +127,7 @@ void RunRecord::account(const rl::RunReport& report) {
   }
   last_.figures = rl::figures_of(report);
   if (report.rollouts) {
+    // The file is opened at the first update that may have ended early: most runs never have one.
     if (!rollouts_) open_rollouts(run_.updates() - 1);
     rollouts_->append(run_.updates(), report.rollouts->steps);
   }
@@ -161,6 +168,7 @@ void RunRecord::stopping(int rank, int signal) {
                          ": the run stops after update ", run_.updates()));
 }
 
+// Both intervals may be set; the one that is reached first counts.
 bool RunRecord::checkpoint_due(std::int64_t saved_updates) const {
   const CheckpointSettings& when = options_.checkpoint;
   if (when.every_updates && run_.updates() - saved_updates >= *when.every_updates) return true;
@@ -181,6 +189,7 @@ Summary RunRecord::summary_of(RunEnd end) const {
   return summary;
 }
 
+// Writes as much as can still be told: the last line, the summary with the reason, and the picture.
 void RunRecord::failed(const std::string& why) {
   place_.progress.finish();
   if (written_update_ == 0 && last_.updates == 0) return;  // nothing was made that one would want to know of
@@ -209,6 +218,8 @@ void RunRecord::account_gradients(Summary& summary) const {
   }
 }
 
+// The plan: end the progress display, write the last line, fill the summary from the run and the replicas' work, write
+// summary.json, then draw the picture, which reads both files back.
 Summary RunRecord::finish(RunEnd end, const std::vector<learner::ReplicaTeam::Work>& work,
                           const std::string& params_sha256, const std::string& state_sha256) {
   place_.progress.finish();

@@ -1,6 +1,9 @@
 // app/train/run_record.h: what a run leaves behind: metrics, checkpoints, summary, picture, and what it says meanwhile.
 //
 // Threads: single-thread. Errors: CheckpointError and RunError when the disk refuses.
+//
+// Only rank 0 has one. A line is written when no rank can go back behind its update, so an update gets no second line
+// after a loss of ranks. The place, the run and the configuration are referred to, not copied.
 #pragma once
 #include <memory>
 #include <vector>
@@ -23,11 +26,13 @@ class RunRecord {
   /// `lines_every`: updates of a line of metrics when it was written.
   void resumed(const RunProgress& progress, const std::string& remark, std::int64_t lines_every);
   /// Cuts back what an earlier process left after the run's last update, writes the line that it did not come to write
-  /// (KeptState::line), and starts the clock.
+  /// (KeptState::line), and starts the clock. Called once, after a resume if there is one, and before the first update.
+  /// Throws CheckpointError when a file cannot be cut or opened.
   void begin();
   /// The facts about the run that the run itself does not know.
   [[nodiscard]] const RunProgress& progress() const { return progress_; }
-  /// One update was made.
+  /// One update was made. Turns the report into the numbers of a line and shows the progress; writes no numbers but
+  /// those of rollouts.jsonl.
   void account(const rl::RunReport& report);
   /// The update which was accounted as a line of metrics.jsonl, whether it is written there or not.
   [[nodiscard]] std::string line() const;
@@ -37,9 +42,10 @@ class RunRecord {
   void stopping(int rank, int signal);
   /// `saved_updates`: how many updates the last checkpoint holds; 0 without one.
   [[nodiscard]] bool checkpoint_due(std::int64_t saved_updates) const;
-  /// Writes a checkpoint of the run's `parts`.
+  /// Writes a checkpoint of the run's `parts`. Blocks until the disk holds it.
   void checkpoint(const learner::StateParts& parts);
-  /// Writes the summary and draws the picture.
+  /// Writes the summary and draws the picture. Called once in place of failed(). The last update gets a line even where
+  /// none was due, so that the curve reaches the end.
   Summary finish(RunEnd end, const std::vector<learner::ReplicaTeam::Work>& work, const std::string& params_sha256,
                  const std::string& state_sha256);
   /// In place of finish(), of a run that ended by an error. A disk that refuses is told to the log.

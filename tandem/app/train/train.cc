@@ -44,11 +44,14 @@ class Training {
   }
 
   // `record`: null on ranks other than 0. `tell`: of remarks about environments that failed. Returns nothing when it is
-  // time to meet anew.
+  // time to meet anew. The order within a round matters: the update is kept by all ranks before rank 0 writes its line,
+  // and the line is written before a checkpoint. Ranks leave the loop together, since decide() returns the same on all
+  // of them.
   std::optional<RunEnd> loop(RunRecord* record, const std::function<void(const std::vector<std::string>&)>& tell) {
     keep("");
     Decision decision = decide(record, false);  // a signal may have come before the first update
     while (decision.stop == StopRequest::kNone && (run_->env_steps() < total_steps_ || !run_->all_reported())) {
+      // Looked at before the next update, so that all ranks hold the same kept state when they leave.
       if (decision.meet_anew) return std::nullopt;
       const rl::RunReport report = update();
       watch_.made(report);
@@ -92,7 +95,8 @@ class Training {
   };
 
   // Returns the same on all ranks. Rank 0 says whether it is time for a checkpoint or to meet anew, and whoever was
-  // told to stop stops all.
+  // told to stop stops all. A stronger request prevails over a weaker one, and the lowest rank over others with an
+  // equal one.
   Decision decide(const RunRecord* record, bool checkpoint_due) {
     Word mine{.checkpoint_due = checkpoint_due ? 1.0 : 0.0,
               .asked = static_cast<double>(signals_.asked()),
@@ -143,6 +147,7 @@ class Training {
   void keep(const std::string& line) {
     if (kept_ == nullptr || kept_->updates == run_->updates()) return;
     const Span span("keep");
+    // Saved into a new object first: when a rank is lost during save(), the state kept before stays whole.
     learner::StateParts parts = run_->save();
     kept_->parts = std::move(parts);
     kept_->line = line;
@@ -160,6 +165,7 @@ class Training {
     record.account(report);
   }
 
+  // All ranks call save(), though only rank 0 writes the result.
   void checkpoint(RunRecord* record) {
     const Span span("checkpoint");
     watch_.at(RankWatch::Stage::kSave);
@@ -204,6 +210,7 @@ bool can_go_on(const KeptState* kept, const std::exception& error) {
 }  // namespace
 
 bool is_loss_of_others(const std::exception& error) {
+  // Both of these derive from errors that the second test accepts, so they are excluded first.
   if (dynamic_cast<const HungThread*>(&error) != nullptr || dynamic_cast<const StalledCall*>(&error) != nullptr) {
     return false;
   }
@@ -217,6 +224,8 @@ std::optional<Trained> train(const Configuration& configuration, const rl::EnvRe
   const TrainOptions& options = configuration.options;
   KeptState* const kept = place.kept;
   const bool has_kept = kept != nullptr && kept->exists();
+  // The order is: build the run, tell the others how it starts, load, begin the record, loop, then finish. Errors of
+  // the loop are recorded here, unless the ranks may go on from the kept state.
   Training training(options, environments, ranks, place.signals, kept);
   rl::TrainingRun& run = training.run();
   RunRecord record(configuration, run, place);
@@ -246,6 +255,7 @@ std::optional<Trained> train(const Configuration& configuration, const rl::EnvRe
   } catch (const HungThread& error) {
     record.failed(error.what());
     training.watch().end(RunEnd::kFailed);
+    // A hung thread may hold anything that a destructor waits for, so the process ends without unwinding.
     place.end_process(error);
     throw;
   } catch (const std::exception& error) {
@@ -269,6 +279,7 @@ std::optional<RunEnd> follow(const TrainOptions& options, const rl::EnvRegistry&
                              const std::function<void(const HungThread&)>& end_process) {
   Training training(options, environments, ranks, signals, kept);
   const double start = ranks.gather({kBegins}).front().front();  // as rank 0 says
+  // The parts come from rank 0, so this rank gives no source of its own.
   if (start != kBegins) (void)training.run().load({});
   if (start == kGoesOnFromCheckpoint) training.resumed();
   const auto warn = [](const std::vector<std::string>& remarks) {

@@ -1,4 +1,8 @@
 // app/train/train.h: runs a configuration in its folder, alone or as one of several ranks.
+//
+// Threads: train() and follow() run on the calling thread, and the run starts its own. Blocking: every update waits for
+// all ranks; the deadlines of the ranks' group end such a wait when one is lost (PeerLost, DeadlineExceeded). The ranks
+// decide together, between two updates, on a checkpoint, a stop or a new meeting.
 #pragma once
 #include <functional>
 #include <optional>
@@ -17,7 +21,7 @@
 
 namespace tandem::app {
 
-/// The places that a run writes to, and the signals that it obeys; all outlive the call.
+/// The places that a run writes to, and the signals that it obeys; all outlive the call. Only rank 0 has a place.
 struct TrainPlace {
   RunFolder& folder;
   Progress& progress;
@@ -30,7 +34,8 @@ struct TrainPlace {
   KeptState* kept = nullptr;
 };
 
-/// How a run ended, and what any of its ranks was asked for by then: the same on all ranks.
+/// How a run ended, and what any of its ranks was asked for by then: the same on all ranks. Only rank 0 gets the
+/// struct; other ranks get the RunEnd.
 struct Trained {
   Summary summary;
   StopRequest asked = StopRequest::kNone;
@@ -54,7 +59,8 @@ std::optional<RunEnd> follow(const TrainOptions& options, const rl::EnvRegistry&
                              const learner::Ranks& ranks, const StopSignals& signals, KeptState* kept,
                              const std::function<void(const HungThread&)>& end_process);
 
-/// Whether the failure is that other ranks are gone, or keep this one waiting.
+/// Whether the failure is that other ranks are gone, or keep this one waiting. False for HungThread and StalledCall,
+/// though both are kinds of DeadlineExceeded.
 [[nodiscard]] bool is_loss_of_others(const std::exception& error);
 
 }  // namespace tandem::app

@@ -17,6 +17,7 @@ Learning of_shared_work(const TrainOptions& given) {
 
 }  // namespace
 
+// The largest value is tried even if it is no power of two: it is the number of cores.
 std::vector<std::string> powers_up_to(std::int64_t most) {
   std::vector<std::string> texts;
   for (std::int64_t n = 1; n < most; n *= 2) texts.push_back(concat(n));
@@ -26,6 +27,7 @@ std::vector<std::string> powers_up_to(std::int64_t most) {
 
 std::vector<std::string> around(std::int64_t given) {
   std::vector<std::string> texts{concat(given * 2), concat(given * 4)};
+  // Half of an odd number is not whole.
   if (given % 2 == 0) texts.insert(texts.begin(), concat(given / 2));
   return texts;
 }

@@ -67,6 +67,7 @@ std::vector<Knob> chosen(const TrainOptions& given, const std::vector<Knob>& app
     faults.push_back(concat("--vary ", word, ": a run of ", given.algo, " with strategy ", word_of(given.strategy),
                             " has nothing of the kind; it takes ", words(applying)));
   }
+  // All wrong words are reported at once.
   if (!faults.empty()) throw ConfigError(std::move(faults));
   if (!asked.empty()) return chosen;
   std::ranges::copy_if(applying, std::back_inserter(chosen),
@@ -107,6 +108,8 @@ std::string describe(const Layout& layout) {
   return text.empty() ? "as given" : text;
 }
 
+// The plan: take the knobs that apply and were asked for, grow the product knob by knob, drop combinations that make no
+// sense, and refuse when only the given layout is left.
 std::vector<Layout> layouts_of(const TrainOptions& given, const std::vector<std::string>& vary,
                                const Machine& machine) {
   const std::vector<Knob> all = algorithm_of(given).knobs(given, machine);
@@ -135,6 +138,7 @@ std::vector<Layout> layouts_of(const TrainOptions& given, const std::vector<std:
   return layouts;
 }
 
+// Flags of the same options and of their rivals go first; otherwise two flags would contradict each other.
 ConfigSources with_layout(ConfigSources sources, const Layout& layout, const TrainOptions& given) {
   std::vector<LayoutValue> values = layout.values;
   // shards: auto would follow the devices.

@@ -1,6 +1,8 @@
 // app/tune/layout.h: the layouts of a run that `tandem tune` measures, and what each does to what is learned.
 //
 // Threads: free functions on values.
+//
+// Layouts are made before anything is measured.
 #pragma once
 #include <string>
 #include <vector>
@@ -12,12 +14,13 @@ namespace tandem::app {
 
 [[nodiscard]] const char* name_of(Learning learning);  // as the table has it
 
-/// One option as a layout has it and the given configuration has not.
+/// One option as a layout has it and the given configuration has not. Both are texts of the option table: "devices" and
+/// "cpu:2".
 struct LayoutValue {
   std::string key, text;
 };
 
-/// Empty: the given one.
+/// Empty: the given one. `learning` is the strongest effect that any of its values has.
 struct Layout {
   std::vector<LayoutValue> values = {};
   Learning learning = Learning::kSameBits;

@@ -32,10 +32,12 @@ double mean_of(std::span<const UpdateMetrics> updates, std::string_view figure) 
 RunSample sample_of(std::span<const UpdateMetrics> updates) {
   TANDEM_CHECK(updates.size() >= 2, "a run of ", updates.size(), " updates");
   const UpdateMetrics &first = updates.front(), &last = updates.back();
+  // The first update only marks the start of the clock.
   const std::span<const UpdateMetrics> measured = updates.subspan(1);
   RunSample sample;
   sample.seconds = last.wall_s - first.wall_s;
   sample.env_steps_per_s = static_cast<double>(last.env_steps - first.env_steps) / sample.seconds;
+  // Only runs that sample and learn at the same time report it.
   if (last.figures.find("learner_idle") != nullptr) {
     sample.sample = 1 - mean_of(measured, "workers_idle");
     sample.learn = 1 - mean_of(measured, "learner_idle");
@@ -48,6 +50,7 @@ RunSample sample_of(std::span<const UpdateMetrics> updates) {
   return sample;
 }
 
+// Ratios are taken round by round and only then is their median taken, which leaves out a drift of the machine's speed.
 Rating rate(const Measured& measured, const Measured& given) {
   Rating rating{.median = median_of(measured.runs, &RunSample::env_steps_per_s),
                 .sample = median_of(measured.runs, &RunSample::sample),
@@ -76,6 +79,8 @@ std::vector<std::size_t> finalists(std::span<const Measured> all, std::size_t mo
   return order;
 }
 
+// First finds the highest ratio to the given layout, then, among the layouts within noise of it, the one that changes
+// least. The first of several equal ones wins.
 std::size_t choose(std::span<const Measured> all) {
   const Measured& given = all.front();
   double fastest = 1 + kNoise;
@@ -99,6 +104,7 @@ std::vector<std::size_t> broken_promises(std::span<const Measured> all) {
   const std::string& state = all.front().runs[0].state_sha256;
   const auto differs = [&state](const RunSample& run) { return run.state_sha256 != state; };
   std::vector<std::size_t> broken;
+  // Without equal states of the given layout there is nothing to compare with.
   if (std::ranges::any_of(all.front().runs, differs)) return broken;
   for (std::size_t i = 1; i < all.size(); ++i) {
     if (all[i].layout.learning != Learning::kSameBits) continue;

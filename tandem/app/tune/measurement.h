@@ -1,6 +1,8 @@
 // app/tune/measurement.h: how fast layouts were, and which of them to take.
 //
 // Threads: free functions on values.
+//
+// Layouts are compared within a round, since the load of a machine drifts from one round to the next.
 #pragma once
 #include <cstddef>
 #include <span>
@@ -24,18 +26,21 @@ struct RunSample {
 /// Makes a sample, without its hash, of the updates of a run, of which there are at least two.
 [[nodiscard]] RunSample sample_of(std::span<const UpdateMetrics> updates);
 
-/// A layout and its runs, by round. A layout that was slow in the first round has no others.
+/// A layout and its runs, by round. A layout that was slow in the first round has no others. Index r of `runs` is round
+/// r.
 struct Measured {
   Layout layout;
   std::vector<RunSample> runs = {};
 };
 
-/// Over the runs of a layout, at least one; shares are medians too.
+/// Over the runs of a layout, at least one; shares are medians too. `lowest` and `highest` are the extremes of its
+/// runs.
 struct Rating {
   double median = 0, lowest = 0, highest = 0;  // env steps a second
   double times = 1;                            // median over the rounds of its speed by that of the given in the same
   double sample = 0, learn = 0, sync = 0;
 };
+/// `given` holds the runs of the given layout in the same rounds; `measured` needs at least one run.
 [[nodiscard]] Rating rate(const Measured& measured, const Measured& given);
 
 /// A layout that is faster by no more than this is taken for noise.

@@ -47,6 +47,7 @@ std::vector<std::size_t> in_order(const TuneFindings& findings) {
   }
   std::stable_sort(order.begin(), order.end(), [&findings](std::size_t a, std::size_t b) {
     const Measured &one = findings.layouts[a], &other = findings.layouts[b];
+    // More runs mean that a layout reached the later rounds.
     if (one.runs.size() != other.runs.size()) return one.runs.size() > other.runs.size();
     return rate(one, findings.layouts.front()).times > rate(other, findings.layouts.front()).times;
   });
@@ -142,6 +143,7 @@ std::string to_config_file(const TuneFindings& findings, const std::string& yaml
                            " times the environment steps/s of the given settings, median of ",
                            counted(findings.rounds, "round"),
                            ".\n# What it learns, against those: ", name_of(best.layout.learning), ".");
+  // The first line of `yaml` is its own head, which this one replaces.
   return concat("# Written by tandem tune: ", findings.work, ", on ", counted(findings.cores, "core"), ".\n# ", found,
                 "\n", yaml.substr(yaml.find('\n') + 1));
 }

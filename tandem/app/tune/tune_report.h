@@ -1,6 +1,8 @@
 // app/tune/tune_report.h: what `tandem tune` found out, as a table and as JSON.
 //
 // Threads: free functions on values.
+//
+// The table is for people and may change; the keys of the JSON are for programs.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -11,6 +13,7 @@
 
 namespace tandem::app {
 
+/// `chosen` is an index of `layouts`.
 struct TuneFindings {
   std::string work = {};  // "ppo on CartPole-v1, 8 environments x 32 steps, 2 shards on cpu:2"
   std::int64_t cores = 1;
@@ -27,7 +30,7 @@ struct TuneFindings {
 [[nodiscard]] std::string to_json(const TuneFindings& findings);
 
 /// The configuration of the chosen layout as a file for `tandem train`: `yaml`, of its Configuration, with a head that
-/// says how it came about.
+/// says how it came about. Without a choice it is the given configuration.
 [[nodiscard]] std::string to_config_file(const TuneFindings& findings, const std::string& yaml);
 
 }  // namespace tandem::app
