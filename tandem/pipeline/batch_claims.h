@@ -15,6 +15,8 @@
 
 namespace tandem::pipeline {
 
+/// Counts claimed samples. The caller chooses the unit; runs of several ranks count the environment steps of all ranks,
+/// so that the numbers can be compared.
 class BatchClaims {
  public:
   /// `samples`: of a batch. `made`: samples that were claimed before. Batches can be claimed while fewer than `limit`
@@ -23,6 +25,8 @@ class BatchClaims {
       : samples_(samples), claimed_(made), limit_(limit) {}
 
   /// Returns whether one more batch is to be made.
+  /// Returns false for good once the limit is reached, unless release() raises it. The wait while claims are held has
+  /// no deadline: only release() ends it.
   [[nodiscard]] bool claim() {
     MutexLock lock(mutex_);
     changed_.wait(mutex_, Deadline::infinite(), [this]() TANDEM_REQUIRES(mutex_) { return !is_held_; });
@@ -51,6 +55,7 @@ class BatchClaims {
   [[nodiscard]] std::size_t waiters() const { return changed_.waiters(); }
 
  private:
+  // The limit may be passed by less than one batch, since a batch that begins below it is made whole.
   const std::int64_t samples_;
   Mutex mutex_;
   CondVar changed_;

@@ -19,21 +19,29 @@ namespace tandem::pipeline {
 
 /// Describes a batch apart from its data.
 struct BatchTag {
-  int producer = 0;          // the rollout worker's number
-  std::int64_t version = 0;  // of the policy that made it
+  // The pipeline overwrites `producer` and `number` after the batch was made; `version` and `samples` come from the one
+  // who made it.
+  int producer = 0;  // the rollout worker's number
+  // Learner steps that the policy had made which sampled the batch.
+  std::int64_t version = 0;
   std::int64_t samples = 0;  // environment steps
-  std::int64_t number = 0;   // in the order in which batches began, where that is bounded (start_window.h)
+  // The place of the batch in the order in which batches began. Only set where that order is bounded (start_window.h).
+  std::int64_t number = 0;
 };
 
+/// One entry of the queue. Moving it moves the data; nothing is copied on the way to a loader.
 template <typename T>
 struct Tagged {
   T data;
   BatchTag tag;
 };
 
+/// A bounded queue that also remembers when and by whom it was last fed, for error messages.
 template <typename T>
 class BatchQueue {
  public:
+  /// `capacity`: batches that fit. `producers`: how many calls of producer_ended() close the queue. Throws
+  /// InvariantError when there is no producer.
   BatchQueue(std::size_t capacity, int producers) : queue_(capacity), producers_(producers) {
     TANDEM_CHECK(producers > 0);
   }
@@ -61,6 +69,7 @@ class BatchQueue {
   /// Whether nothing will ever come again.
   [[nodiscard]] bool drained() const { return queue_.closed() && queue_.size() == 0; }
 
+  /// Snapshots, which may be out of date when they are returned. They serve statistics, messages and tests.
   [[nodiscard]] std::size_t size() const { return queue_.size(); }
   [[nodiscard]] std::size_t blocked_producers() const { return queue_.blocked_producers(); }
   [[nodiscard]] std::size_t blocked_consumers() const { return queue_.blocked_consumers(); }
@@ -76,6 +85,7 @@ class BatchQueue {
   }
 
  private:
+  // The last successful push. It is recorded after the push, so a consumer may briefly see the batch first.
   struct Last {
     int producer;
     Clock::time_point at;
@@ -83,6 +93,7 @@ class BatchQueue {
 
   BoundedQueue<Tagged<T>> queue_;
   mutable Mutex mutex_;
+  // Producers that have not ended yet.
   int producers_ TANDEM_GUARDED_BY(mutex_);
   std::int64_t pushed_ TANDEM_GUARDED_BY(mutex_) = 0;
   std::optional<Last> last_ TANDEM_GUARDED_BY(mutex_);

@@ -23,6 +23,7 @@ Progress InlineStages::round() {
     all_ended = all_ended && ended_[index] != 0;
     if (place < turns_.count && progress == Progress::kNone && ended_[index] == 0 && !held_up) held_up = index;
   }
+  // The circle keeps turning only when somebody was held up: with room for all, the order stays.
   if (held_up) turns_.first = *held_up;
   if (all_ended) return Progress::kEnded;
   return made ? Progress::kMade : Progress::kNone;

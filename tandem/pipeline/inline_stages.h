@@ -22,8 +22,10 @@ struct Turns {
   std::size_t first = 0;  // goes first in the first round; below `count`
 };
 
+/// Steps each stage with an expired deadline, so a stage that would have to wait returns kNone instead.
 class InlineStages {
  public:
+  /// Throws InvariantError when `turns` names more stages than there are. Nothing runs before the first round().
   explicit InlineStages(std::vector<Stage> stages, const Turns& turns = {});
 
   /// Lets every stage that has not ended make one step, in their order; no stage waits for anything. Returns kNone when
@@ -32,12 +34,14 @@ class InlineStages {
   Progress round();
 
  private:
+  // Maps a place in the round to a stage: the first `count` places rotate, the others are fixed.
   [[nodiscard]] std::size_t at_place(std::size_t place) const {
     return place < turns_.count ? (turns_.first + place) % turns_.count : place;
   }
   Progress step(std::size_t index);
 
   const std::vector<Stage> stages_;
+  // One flag per stage. Bytes instead of bool, since std::vector<bool> packs its elements.
   std::vector<std::uint8_t> ended_;
   Turns turns_;
 };

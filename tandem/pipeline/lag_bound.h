@@ -12,6 +12,7 @@ enum class BeyondLag {
   kDrop,  // batches that are too old are not learned from
 };
 
+/// The lag of a batch is measured at its first pass: learner steps made by then, less those that its policy had.
 struct LagBound {
   std::int64_t steps = 0;  // most learner steps between a batch's policy and the first pass over it
   BeyondLag then = BeyondLag::kWait;

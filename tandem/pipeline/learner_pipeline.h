@@ -45,30 +45,46 @@
 
 namespace tandem::pipeline {
 
+/// kThreads: every stage has a thread. kInline: the owner's thread runs all stages in a fixed order.
 enum class Execution { kThreads, kInline };
 
+/// Counts are at least 1. Durations bound waits; none of them changes what is computed.
 struct PipelineOptions {
   Execution execution = Execution::kThreads;
   int workers = 1;
-  int first_worker = 0;    // makes the first batch; with kInline, the others follow in turn
-  std::size_t queue = 16;  // batches that wait for a loader, before the workers must
-  int loaders = 1;         // at most as many as buffers
-  int passes = 1;          // of the learner over each batch
-  int first_passes = 1;    // over the first one; each later one gets one more, up to `passes`
+  // The worker that makes the first batch. With kInline, the others follow in turn.
+  int first_worker = 0;
+  // Batches that may wait for a loader; when so many do, the workers wait.
+  std::size_t queue = 16;
+  // Threads that copy batches into buffers; at most as many as there are buffers.
+  int loaders = 1;
+  // How often the learner goes over each batch.
+  int passes = 1;
+  // Passes over the first batch. Each later batch gets one more, up to `passes`.
+  int first_passes = 1;
+  // Results that may wait for the owner; when so many do, the learner waits.
   std::size_t results = 16;
+  /// The longest that the learner waits for a batch before it fails.
   Clock::duration starvation = std::chrono::seconds(300);
-  Clock::duration stall = std::chrono::seconds(300);  // that one call of a stage may last
-  Clock::duration peers{0};                           // that one of the learner may wait for other ranks besides
-  Clock::duration grace = std::chrono::seconds(60);   // for the threads to return once all is over
-  std::optional<LagBound> lag_bound = {};             // none: batches may have any age
-  StepPermits* permits = nullptr;                     // of the learner's steps; null: it needs none. Not owned
-  BatchClaims* claims = nullptr;  // one for each batch; null: as many are made as produce() gives. Not owned
+  /// The longest that one call of produce(), load() or learn() may last.
+  Clock::duration stall = std::chrono::seconds(300);
+  // The time that a call of learn() may take beyond `stall`, since it waits for other ranks.
+  Clock::duration peers{0};
+  /// The time that the threads have to return once all is over.
+  Clock::duration grace = std::chrono::seconds(60);
+  // Without a bound batches may have any age.
+  std::optional<LagBound> lag_bound = {};
+  // Permits of the learner's steps. Not owned; null when the learner needs none.
+  StepPermits* permits = nullptr;
+  // Every batch is claimed here before it begins. Not owned; null when produce() alone decides how many there are.
+  BatchClaims* claims = nullptr;
 };
 
 /// Describes the batch that the learner is about to learn from.
 struct LearnStep {
   BatchTag tag;
-  std::int64_t lag = 0;  // learner steps since the batch's policy
+  // Learner steps that were made since the parameters which the batch was sampled with.
+  std::int64_t lag = 0;
   bool first_pass = true;
 };
 
@@ -147,9 +163,12 @@ class LearnerPipeline {
 
  private:
   using Loaded = typename LoadedBuffers<Buffer>::Loaded;
+  // Used by the stage of one worker alone, so it needs no lock. A made batch waits here while the queue is full.
   struct Worker {
-    std::optional<Tagged<Batch>> made;  // and not queued yet
-    Clock::time_point since;            // when it was made
+    // The batch that was made and is not queued yet.
+    std::optional<Tagged<Batch>> made;
+    // The time at which the batch was made; from then on the worker waits for room.
+    Clock::time_point since;
     Clock::duration working{0}, waited{0};
   };
 
@@ -348,18 +367,23 @@ class LearnerPipeline {
     }
   }
 
+  // The order of the members matters: stages use everything above threads_, which is destroyed, and so joined, first.
   const PipelineOptions options_;
   const Work work_;
+  // Not owned. All stages write to it; it has a mutex of its own.
   PipelineStats& stats_;
   std::atomic<bool> draining_{false};
   BatchQueue<Batch> queue_;
-  std::vector<Worker> workers_;        // one a worker, its own
-  std::optional<StartWindow> window_;  // of a bound on lag that is waited for
+  std::vector<Worker> workers_;  // one a worker, its own
+  // Present with a bound on lag that workers wait for.
+  std::optional<StartWindow> window_;
   LoadedBuffers<Buffer> loaded_;
-  MinibatchBuffer<Loaded> minibatches_;  // the learner's, as what follows
+  // The learner's stage alone uses these, up to learned_.
+  MinibatchBuffer<Loaded> minibatches_;
   BoundedQueue<Result> results_;
   std::int64_t version_;
-  std::optional<Result> learned_;  // and not handed out yet
+  // A result that could not be handed out yet, since the owner has not taken earlier ones.
+  std::optional<Result> learned_;
   StallWatch watch_;
   std::unique_ptr<InlineStages> inline_;  // one of the two; last: joined before what the stages use is gone
   std::unique_ptr<StageThreads> threads_;

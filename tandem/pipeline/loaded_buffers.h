@@ -25,10 +25,12 @@
 namespace tandem::pipeline {
 
 /// How long a loader waited for its batch and took to load it.
+/// The wait for an idle buffer is not counted: it means that the learner is the slower side.
 struct LoadTimes {
   Clock::duration dequeue{0}, load{0};
 };
 
+/// `Buffer`: memory beside the learner, or a number that names it. It is moved in once and never copied.
 template <typename Buffer>
 class LoadedBuffers {
  public:
@@ -39,6 +41,7 @@ class LoadedBuffers {
     [[nodiscard]] const BatchTag& tag() const { return tag_; }
 
    private:
+    // The lease keeps the buffer from being idle. Moving a Loaded moves the lease.
     friend class LoadedBuffers;
     Loaded(SlotPool::Lease lease, Buffer& buffer) : lease_(std::move(lease)), buffer_(&buffer) {}
     SlotPool::Lease lease_;
@@ -89,10 +92,13 @@ class LoadedBuffers {
 
   /// Returns the next loaded batch, or nothing when drained, stopped or too late.
   [[nodiscard]] std::optional<Loaded> pop(const Limits& limits) { return ready_.pop(limits.stop, limits.deadline); }
+  /// Takes a batch that is ready, without a wait.
   [[nodiscard]] std::optional<Loaded> try_pop() { return ready_.try_pop(); }
   /// Whether no batch will ever be ready again.
   [[nodiscard]] bool drained() const { return ready_.closed() && ready_.size() == 0; }
 
+  /// How many buffers there are, are idle and are ready; the rest are being loaded or learned from. The last two are
+  /// snapshots.
   [[nodiscard]] std::size_t size() const { return buffers_.size(); }
   [[nodiscard]] std::size_t idle() const { return idle_.idle(); }
   [[nodiscard]] std::size_t ready() const { return ready_.size(); }
@@ -104,6 +110,7 @@ class LoadedBuffers {
   [[nodiscard]] std::size_t waiting_for_batch() const { return ready_.blocked_consumers(); }
 
  private:
+  // A batch and its place in the order of the queue, counted from 0.
   template <typename T>
   struct Turn {
     Tagged<T> batch;
@@ -142,11 +149,13 @@ class LoadedBuffers {
     turn_.notify_all();
   }
 
+  // The position of a buffer is the index of its lease in idle_.
   std::vector<Buffer> buffers_;
   SlotPool idle_;
   SlotPool intake_;  // its one slot: the right to take from the queue
   mutable Mutex mutex_;
   CondVar turn_;
+  // Loaders that have not ended; batches taken from the queue so far; batches made ready so far.
   int loaders_ TANDEM_GUARDED_BY(mutex_);
   std::int64_t taken_ TANDEM_GUARDED_BY(mutex_) = 0, put_ TANDEM_GUARDED_BY(mutex_) = 0;
   bool broken_ TANDEM_GUARDED_BY(mutex_) = false;

@@ -18,13 +18,16 @@
 
 namespace tandem::pipeline {
 
+/// `slots`: batches that the learner alternates between. `passes`: how often each of them is learned from.
 struct MinibatchBufferOptions {
   std::size_t slots = 1;
   int passes = 1, first_passes = 1;  // first_passes <= passes
 };
 
+/// `Batch`: what `source` gives. Destroying it gives its memory back to the loaders.
 template <typename Batch>
 class MinibatchBuffer {
+  /// `passes`: planned for this batch. `left`: passes that have not begun, so 0 during the last one.
   struct Slot {
     std::optional<Batch> batch;
     int passes = 0, left = 0;
@@ -52,6 +55,7 @@ class MinibatchBuffer {
     Slot* slot_;
   };
 
+  /// Throws InvariantError for no slot, no pass, or first_passes above passes.
   explicit MinibatchBuffer(const MinibatchBufferOptions& options)
       : passes_(options.passes), next_passes_(options.first_passes), slots_(options.slots) {
     TANDEM_CHECK(options.slots > 0 && options.first_passes > 0 && options.first_passes <= options.passes);
@@ -82,6 +86,7 @@ class MinibatchBuffer {
   }
 
  private:
+  // Each batch gets one pass more than the one before, up to `passes`, so that the slots do not run empty together.
   void fill(Slot& slot, std::optional<Batch> batch) {
     if (!batch) return;
     slot.batch.emplace(std::move(*batch));
@@ -92,6 +97,7 @@ class MinibatchBuffer {
   const int passes_;
   int next_passes_;
   std::vector<Slot> slots_;
+  // The slot that the next call looks at first.
   std::size_t turn_ = 0;
 };
 

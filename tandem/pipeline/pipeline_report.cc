@@ -10,6 +10,7 @@
 namespace tandem::pipeline {
 namespace {
 
+// Reports of other ranks come as bytes (ImpalaRun::combine_ranks).
 static_assert(std::is_trivially_copyable_v<PipelineReport>);
 
 constexpr double kMuchIdle = 0.1;  // below it, neither side has reason to complain
@@ -65,6 +66,7 @@ PipelineReport combined(std::span<const PipelineReport> reports) {
   return all;
 }
 
+// The side that idles more is not the limit, so the advice is about the other one. A tie is blamed on sampling.
 std::string advice(const PipelineReport& report) {
   const double learner = report.learner_idle_of_run, workers = report.workers_idle_of_run;
   if (learner >= kMuchIdle && learner >= workers) {

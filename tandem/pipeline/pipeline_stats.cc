@@ -77,6 +77,7 @@ PipelineReport PipelineStats::report() {
   now_.learner_idle = learner_.idle();
   now_.workers_idle = workers_.idle();
   now_.learner_wait_seconds = std::chrono::duration<double>(learner_.waiting).count();
+  // Shares of the whole run come from the sums before plus those since; a mean of shares would weigh reports equally.
   learner_before_.add(learner_);
   workers_before_.add(workers_);
   now_.learner_idle_of_run = learner_before_.idle();

@@ -12,6 +12,7 @@
 
 namespace tandem::pipeline {
 
+/// One mutex guards everything. Each call holds it for a few additions, once per batch, so nobody waits noticeably.
 class PipelineStats {
  public:
   /// Call it when a rollout worker has made a batch of so many samples, before anybody can learn from it.
@@ -36,6 +37,7 @@ class PipelineStats {
   [[nodiscard]] PipelineReport report();
 
  private:
+  // Time of one side of the pipeline, summed over its threads. idle() is the waiting part, from 0 to 1.
   struct Share {
     Clock::duration working{0}, waiting{0};
     [[nodiscard]] double idle() const;
@@ -43,9 +45,12 @@ class PipelineStats {
   };
 
   Mutex mutex_;
+  // Running totals. Figures that are derived from others are written by report() alone.
   PipelineReport now_ TANDEM_GUARDED_BY(mutex_);
   Share learner_ TANDEM_GUARDED_BY(mutex_), workers_ TANDEM_GUARDED_BY(mutex_);  // since the last report
+  // Sums up to the last report, for the idle shares of the whole run.
   Share learner_before_ TANDEM_GUARDED_BY(mutex_), workers_before_ TANDEM_GUARDED_BY(mutex_);
+  // A window of kWindow values in milliseconds, or in batches for queue_size_.
   struct Window : WindowStat {
     Window() : WindowStat(PipelineReport::kWindow) {}
   };

@@ -20,8 +20,10 @@
 
 namespace tandem::pipeline {
 
+/// `T`: the value; publish() overwrites it in place, so its memory is made once.
 template <typename T>
 class Published {
+  /// `readings`: readers that hold this copy. The writer never takes a copy with readers, nor the newest one.
   struct Copy {
     T value;
     std::int64_t version = 0;
@@ -29,6 +31,7 @@ class Published {
   };
 
  public:
+  /// A reader's hold on one version. It must be destroyed before its Published is; it can be moved, not copied.
   class Reading {
    public:
     Reading(Reading&& other) noexcept
@@ -39,7 +42,9 @@ class Published {
       MutexLock lock(all_->mutex_);
       --copy_->readings;
     }
+    /// Reads without the lock: nobody writes this copy while the reading lives.
     [[nodiscard]] const T& value() const { return copy_->value; }
+    /// The newest version; another one may be published by the time the caller looks at the answer.
     [[nodiscard]] std::int64_t version() const { return version_; }
 
    private:
@@ -79,6 +84,7 @@ class Published {
   }
 
  private:
+  // Finds a copy to write. With `readings` readers at most, one of readings + 2 copies is always free.
   std::size_t take_free(std::int64_t version) const {
     MutexLock lock(mutex_);
     TANDEM_CHECK(version >= copies_[newest_].version, "version ", version, " after ", copies_[newest_].version);
@@ -89,7 +95,8 @@ class Published {
   }
 
   mutable Mutex mutex_;
-  std::vector<Copy> copies_;  // versions and readings: under the mutex; values: of the writer, or of readers
+  // The mutex guards versions and readings. Values belong to the writer or to readers, without it.
+  std::vector<Copy> copies_;
   std::size_t newest_ TANDEM_GUARDED_BY(mutex_) = 0;
 };
 

@@ -13,12 +13,14 @@
 
 namespace tandem::pipeline {
 
+/// The outcome of one step of a stage.
 enum class Progress {
   kMade,   // something was done
   kNone,   // nothing could be done until the limits ended the wait
   kEnded,  // there is nothing more to do, ever
 };
 
+/// A failure is an exception thrown by `step` or `ended`; the runner adds the stage's name to the message.
 struct Stage {
   std::string name;  // "loader 1": of its thread, and in its errors
   std::function<Progress(const Limits&)> step;

@@ -8,6 +8,7 @@ namespace tandem::pipeline {
 
 StageThreads::StageThreads(std::vector<Stage> stages, const std::stop_token& parent)
     : stages_(std::move(stages)), is_running_(stages_.size(), 1), left_(stages_.size()), group_(parent) {
+  // All members are ready before the first thread starts: run() uses them at once.
   for (std::size_t i = 0; i < stages_.size(); ++i) {
     group_.start(stages_[i].name, [this, i](const std::stop_token& stop) { run(i, stop); });
   }
@@ -40,6 +41,7 @@ void StageThreads::run(std::size_t index, const std::stop_token& stop) {
   }
 }
 
+// The wait with a deadline comes first, since group_.join() waits without one.
 void StageThreads::join(const Deadline& deadline) {
   if (!await_return(deadline)) {
     stop();
@@ -48,6 +50,7 @@ void StageThreads::join(const Deadline& deadline) {
   group_.join();
 }
 
+// The failure of a stage, which group_.join() rethrows, is the cause and goes before `why`.
 void StageThreads::fail(const std::string& why, const Deadline& deadline) {
   stop();
   if (!await_return(deadline)) fail_hung(why);
@@ -74,6 +77,7 @@ void StageThreads::fail_hung(const std::string& why) const {
 }
 
 std::string StageThreads::running() const {
+  // Names are those of stages whose Return was not destroyed yet.
   std::string names;
   MutexLock lock(mutex_);
   for (std::size_t i = 0; i < stages_.size(); ++i) {

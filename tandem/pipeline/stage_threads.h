@@ -17,6 +17,7 @@
 
 namespace tandem::pipeline {
 
+/// The number of stages is fixed by the constructor, and each stage runs once: there is no restart.
 class StageThreads {
  public:
   /// Starts the threads. A stop of `parent` stops them. Throws RunError when the system has no thread to give.
@@ -35,14 +36,17 @@ class StageThreads {
   [[noreturn]] void fail(const std::string& why, const Deadline& deadline);
 
  private:
+  // The body of one thread.
   void run(std::size_t index, const std::stop_token& stop);
   [[nodiscard]] bool await_return(const Deadline& deadline);
   [[noreturn]] void fail_hung(const std::string& why) const;
+  // The names of the stages that have not returned, separated by commas.
   [[nodiscard]] std::string running() const;
 
   const std::vector<Stage> stages_;
   mutable Mutex mutex_;
   CondVar returned_;
+  // One flag per stage, and how many of them are set.
   std::vector<std::uint8_t> is_running_ TANDEM_GUARDED_BY(mutex_);
   std::size_t left_ TANDEM_GUARDED_BY(mutex_);
   WorkerGroup group_;  // last: joined before what its threads use is gone

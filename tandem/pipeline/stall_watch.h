@@ -19,15 +19,19 @@
 
 namespace tandem::pipeline {
 
+/// Only observes: it cannot end a call. The owner decides what follows from a stall.
 class StallWatch {
  public:
   struct Stage {
-    std::string name;       // "rollout 0"
-    Clock::duration limit;  // that one call may last
+    std::string name;  // "rollout 0"
+    // The longest that one call may last.
+    Clock::duration limit;
   };
+  /// All stages begin outside a call.
   explicit StallWatch(std::vector<Stage> stages) : stages_(std::move(stages)), since_(stages_.size()) {}
 
   /// The stage is inside a call while this object lives.
+  /// Calls of one stage must not overlap, since a stage has one time stamp.
   class Call {
    public:
     explicit Call(std::atomic<Clock::rep>& since) : since_(since) {
@@ -72,10 +76,12 @@ class StallWatch {
 
  private:
   static constexpr Clock::rep kNone = -1;  // not inside a call
+  // Ticks of Clock at which the present call began, or kNone. A vector needs the default constructor.
   struct Since : std::atomic<Clock::rep> {
     Since() : std::atomic<Clock::rep>(kNone) {}
   };
 
+  // since_[i] belongs to stages_[i]. Relaxed order is enough: the time stamp orders no other memory.
   const std::vector<Stage> stages_;
   std::vector<Since> since_;
 };

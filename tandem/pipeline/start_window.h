@@ -22,8 +22,10 @@
 
 namespace tandem::pipeline {
 
+/// Numbers count the batches of all producers from 0, in the order in which they began.
 class StartWindow {
  public:
+  /// Throws InvariantError for a width below 1, which would let nothing begin.
   explicit StartWindow(std::int64_t width) : width_(width) {
     TANDEM_CHECK(width > 0);
     over_.resize(static_cast<std::size_t>(width));
@@ -66,15 +68,18 @@ class StartWindow {
     moved_.notify_all();
   }
 
+  /// Producers that wait in begin(), for tests.
   [[nodiscard]] std::size_t waiters() const { return moved_.waiters(); }
 
  private:
+  // The ring has `width` places: batches under way span at most `width` numbers, so two never share one.
   [[nodiscard]] std::size_t place(std::int64_t number) const { return static_cast<std::size_t>(number % width_); }
 
   const std::int64_t width_;
   Mutex mutex_;
   CondVar moved_;
   std::vector<int> asking_ TANDEM_GUARDED_BY(mutex_);  // in the order in which they came
+  // The oldest batch that is not over, and the number that the next batch gets.
   std::int64_t oldest_ TANDEM_GUARDED_BY(mutex_) = 0, next_ TANDEM_GUARDED_BY(mutex_) = 0;
   std::vector<char> over_ TANDEM_GUARDED_BY(mutex_);  // of those from oldest_ to next_, in a ring
 };

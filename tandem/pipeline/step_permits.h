@@ -13,6 +13,7 @@
 
 namespace tandem::pipeline {
 
+/// A permit is used only after the step was made, so a step that fails keeps its permit.
 class StepPermits {
  public:
   /// Permits so many more steps.
@@ -46,11 +47,13 @@ class StepPermits {
     --left_;
   }
 
+  /// Learners that wait in await(): 0 or 1. For tests.
   [[nodiscard]] std::size_t waiters() const { return changed_.waiters(); }
 
  private:
   Mutex mutex_;
   CondVar changed_;
+  // Permits that were granted and not used. Without meaning once is_open_.
   std::int64_t left_ TANDEM_GUARDED_BY(mutex_) = 0;
   bool is_open_ TANDEM_GUARDED_BY(mutex_) = false;
 };

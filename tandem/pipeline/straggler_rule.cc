@@ -15,6 +15,7 @@ void StragglerRule::begin(std::int64_t round, std::optional<double> learn_second
   round_ = round;
   learn_seconds_ = learn_seconds;
   began_ = now;
+  // Nobody has been seen in this round, so the time in the first step counts from its begin.
   seen_.assign(static_cast<std::size_t>(board_.units()), {.newest = {}, .changes = 0, .changed = now});
 }
 

@@ -30,17 +30,24 @@
 
 namespace tandem::pipeline {
 
+/// The names are those of the program's option; the file's head explains each rule.
 enum class Stragglers { kWaitAll, kPreempt, kTimeOptimal };
 
+/// Both fractions lie within 0 .. 1. kWaitAll reads neither.
 struct StragglerOptions {
   Stragglers policy = Stragglers::kWaitAll;
-  double sync_frac = 0.6;  // of kPreempt, and of kTimeOptimal's first round: share of the units that must have finished
-  double least_frac = 0.25;  // share of its steps that a unit makes in any case
+  // The share of the units that must have finished before another one may end early. It holds for kPreempt, and for
+  // kTimeOptimal until learning was timed.
+  double sync_frac = 0.6;
+  // The share of its steps that a unit makes in any case.
+  double least_frac = 0.25;
 };
 
+/// Times are passed in with defaults, so that tests need not wait for a real clock.
 class StragglerRule {
  public:
   /// `steps`: of a unit in a round.
+  /// `board`: shows the progress of all units of the run; the caller posts to it, the rule only reads.
   StragglerRule(const StragglerOptions& options, ProgressBoard board, int steps);
 
   /// A round begins. `learn_seconds`: what learning after it will take, as measured; nothing before the first.
@@ -62,6 +69,7 @@ class StragglerRule {
     Clock::time_point changed;
   };
 
+  // The conditions of the file's head, one function each. look() refreshes seen_ for the two below it.
   void look(Clock::time_point now);
   [[nodiscard]] bool enough_have_finished() const;
   [[nodiscard]] bool costs_more_than_it_brings(Clock::time_point now) const;
@@ -69,10 +77,12 @@ class StragglerRule {
 
   const StragglerOptions options_;
   const ProgressBoard board_;
+  // A unit's steps in a full round, and the fewest that it makes in any case.
   const int steps_, least_;
   std::int64_t round_ = 0;
   std::optional<double> learn_seconds_;
   Clock::time_point began_;
+  // One entry per unit of the run, in the board's order; reset by begin().
   std::vector<Seen> seen_;
 };
 

@@ -10,6 +10,7 @@
 namespace tandem::rl {
 namespace {
 
+// Linux cuts thread names at 15 characters; three are left for a space and the replica's number.
 constexpr std::size_t kShownName = 12;
 
 }  // namespace
@@ -20,6 +21,7 @@ std::uint64_t seed_of_policy(std::uint64_t run_seed, std::size_t policy) {
 
 std::shared_ptr<ActorCritic> make_mapped_policy(const NamedPolicyFactory& make, const MappedPolicy& policy,
                                                 std::uint64_t seed) {
+  // A fresh generator for each module: all copies of a policy begin with the same parameters.
   at::Generator generator = at::detail::createCPUGenerator(derive_seed(seed, SeedPurpose::kParameters, 0));
   std::shared_ptr<ActorCritic> module = make(policy, generator);
   if (dynamic_cast<const RecurrentActorCritic*>(module.get()) != nullptr)

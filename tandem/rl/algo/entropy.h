@@ -7,6 +7,7 @@
 namespace tandem::rl {
 
 /// Returns the entropy of each row; where there is no closed form, an estimate with model::current_generator().
+/// The result has gradients. An estimate draws random numbers, so it changes the stream of its shard.
 [[nodiscard]] at::Tensor entropy_of(const model::Distribution& distribution);
 
 }  // namespace tandem::rl

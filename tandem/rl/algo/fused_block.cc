@@ -8,6 +8,7 @@
 
 namespace tandem::rl {
 
+// The first reason found is told; the order goes from the kind of policy to its single parameters.
 std::string why_not_fused(const ActorCritic& policy) {
   const auto* mlp = dynamic_cast<const MlpPolicy*>(&policy);
   if (mlp == nullptr) return "the policy is no MLP policy";
@@ -64,6 +65,7 @@ void FusedBlock<Real>::begin(const FusedRows& rows) {
   actions_.begin();
 }
 
+// Rows come one by one, since a minibatch picks them in any order.
 template <typename Real>
 void FusedBlock<Real>::take(std::int64_t i, std::int64_t row) {
   if (options_ != nullptr) {
@@ -81,6 +83,7 @@ void FusedBlock<Real>::take_observation(std::int64_t i, std::int64_t row) {
     leaves_[leaf] = static_cast<const std::byte*>((*observation_)[leaf].const_data_ptr()) +
                     static_cast<std::size_t>(row) * leaf_bytes_[leaf];
   }
+  // Features are computed in float; only tests with double need the copy.
   if constexpr (std::is_same_v<Real, float>) {
     policy_.features().encode_rows(leaves_, 1, network_.sample(i));
   } else {

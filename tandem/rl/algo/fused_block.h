@@ -25,9 +25,11 @@ namespace tandem::rl {
 
 /// Why FusedBlock<float> cannot stand for `policy` and autograd, in a clause; empty when it can: an MlpPolicy of
 /// float32 on the CPU, nothing of it frozen, with categorical, multi-categorical or normal actions.
+/// Looks at the policy as it is now: freezing a parameter or moving the policy later makes the answer stale.
 [[nodiscard]] std::string why_not_fused(const ActorCritic& policy);
 
 /// [rows, ...] on the CPU, contiguous. There may be more rows of observations and masks than of actions.
+/// References only: the tensors must live as long as the block takes rows from them.
 struct FusedRows {
   const Observation& observation;
   const at::Tensor& action;       // int64, or `Real` of normal actions
@@ -35,6 +37,7 @@ struct FusedRows {
 };
 
 /// The numbers of a column that lies on the CPU. Throws InvariantError naming it when it is not contiguous or of `T`.
+/// The pointer is valid as long as the tensor's memory.
 template <typename T>
 [[nodiscard]] const T* memory_of(const at::Tensor& column, const char* name);
 
@@ -59,6 +62,8 @@ class FusedBlock {
   [[nodiscard]] const Real* log_prob() const { return actions_.log_prob(); }  // [kBlock], of the actions taken
   [[nodiscard]] const Real* entropy() const { return actions_.entropy(); }    // [kBlock]
   [[nodiscard]] Real* value() { return network_.value(); }  // [kBlock], until it is overwritten with derivatives
+  /// The derivatives of the loss with respect to log_prob() and entropy(), [kBlock], which the caller writes before
+  /// backward().
   [[nodiscard]] Real* of_log_prob() { return of_log_prob_; }
   [[nodiscard]] Real* of_entropy() { return of_entropy_; }
   /// Adds the gradients of the loss whose derivatives were written for `samples` samples.
@@ -67,6 +72,7 @@ class FusedBlock {
   void finish();
 
  private:
+  // Parameters are read at begin() and gradients are written at finish(); in between the policy is not touched.
   const MlpPolicy& policy_;
   MlpGradient<Real> network_;
   ActionGradient<Real> actions_;
@@ -78,6 +84,7 @@ class FusedBlock {
   std::int64_t mask_size_ = 0;
   std::vector<const std::byte*> leaves_;  // of one row
   std::vector<float> features_;           // of one row, where Real is another type
+  // Rows past the samples of a short block are set to zero by backward(), since kernels work on whole vectors.
   Real of_log_prob_[kBlock] = {}, of_entropy_[kBlock] = {};
 };
 

@@ -52,6 +52,7 @@ std::string why_not_replayed(const ActorCritic& policy) {
   return device::why_not_recorded(policy.parameters().front().device());
 }
 
+// `kAuto` prefers fused kernels, then, on a CUDA device, a recorded graph, then autograd.
 GradientChoice choose_gradients(const GradientQuestion& question) {
   const bool on_cpu = question.policy.parameters().front().is_cpu();
   const auto not_replayed = [&] { return first_reason(question.no_replay, why_not_replayed(question.policy)); };
@@ -72,6 +73,7 @@ GradientChoice choose_gradients(const GradientQuestion& question) {
     return {GradientWay::kFused,
             concat("Losses and gradients are computed by fused kernels (", name_of(question.set), ")")};
   }
+  // `kAuto` does not record on a CPU.
   if (on_cpu) return autograd(not_fused);  // where nothing is won by recording
   if (const std::string why = not_replayed(); !why.empty())
     return autograd(concat(not_fused, "; nor as a CUDA graph: ", why));

@@ -9,6 +9,7 @@
 namespace tandem::rl {
 
 /// kFused gives the numbers of the others to rounding, kReplayed the bits of kAutograd.
+/// How one step's gradients come about. All three compute the same loss.
 enum class GradientWay {
   kFused,     // by fused_block.h
   kReplayed,  // by tensor operations and autograd, recorded (learner/replayed_loss.h): on a CUDA device a graph
@@ -21,6 +22,7 @@ enum class GradientWay {
 [[nodiscard]] std::string why_not_replayed(const ActorCritic& policy);
 
 /// A policy and its loss, as choose_gradients() has to know them; each reason is a clause, or empty.
+/// References the policy; it is asked once while the learner is built.
 struct GradientQuestion {
   const ActorCritic& policy;
   LossKernel wanted = LossKernel::kAuto;
@@ -30,6 +32,7 @@ struct GradientQuestion {
   InstructionSet set = InstructionSet::kPortable;
 };
 
+/// All replicas of a run must come to the same choice, or their bits would differ.
 struct GradientChoice {
   GradientWay way = GradientWay::kAutograd;
   std::string sentence;  // for the log: see TrainingRun::gradients_by()

@@ -15,6 +15,7 @@ namespace tandem::rl {
 enum class Schedule { kConstant, kLinear };
 
 /// `value` at `progress` (0 at the start, 1 at total_steps).
+/// Never below zero, also when a run goes beyond total_steps.
 [[nodiscard]] inline double scheduled(double value, Schedule schedule, double progress) {
   return schedule == Schedule::kConstant ? value : value * std::max(0.0, 1.0 - progress);
 }
@@ -27,6 +28,7 @@ enum class LossKernel {
 };
 
 /// A count that does not fit the others.
+/// The caller makes a message of it, with the name that the key has in the program's configuration or in the library.
 struct CountFault {
   std::string key, value;  // of the algorithm's options
   std::string problem;     // and what would work

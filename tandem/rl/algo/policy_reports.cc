@@ -16,6 +16,7 @@ void add_work(const std::vector<learner::ReplicaTeam::Work>& its, std::vector<le
   }
 }
 
+// Figures are averaged and times are added, since the policies learn one after the other.
 LearnReport mean_of(const std::vector<PolicyReport>& policies) {
   constexpr std::array kMeans{&LearnReport::policy_loss,        &LearnReport::value_loss,    &LearnReport::entropy,
                               &LearnReport::approx_kl,          &LearnReport::clip_fraction, &LearnReport::grad_norm,

@@ -13,6 +13,7 @@ namespace tandem::rl {
 void add_work(const std::vector<learner::ReplicaTeam::Work>& its, std::vector<learner::ReplicaTeam::Work>& all);
 
 /// Returns the means over the policies that are trained, and the sums of their times.
+/// Policies that made no step of the update have no part. NaN when none made one.
 [[nodiscard]] LearnReport mean_of(const std::vector<PolicyReport>& policies);
 /// How the gradients of one policy are computed, in a sentence.
 struct GradientsOfPolicy {

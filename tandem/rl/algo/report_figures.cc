@@ -13,6 +13,7 @@
 namespace tandem::rl {
 namespace {
 
+// Names of the metrics with their members, in the order in which they are written.
 constexpr std::array kLearning{
     std::pair{"policy_loss", &LearnReport::policy_loss},
     std::pair{"value_loss", &LearnReport::value_loss},
@@ -96,6 +97,7 @@ void add_gradients(const learner::GradientReport& report, Record& record) {
   }
 }
 
+// Means of episodes are left empty until one has ended, instead of a zero that would look like a return.
 void add_policy(const PolicyReport& policy, Record& record) {
   const std::string prefix = concat("policy/", policy.name, "/");
   const auto if_any_ended = [&](double mean) { return policy.episodes > 0 ? std::optional(mean) : std::nullopt; };

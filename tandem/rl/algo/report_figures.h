@@ -16,6 +16,7 @@ namespace tandem::rl {
 /// The losses and times of the update; then, where the report has them, the figures of ranks (rank_NAME_min, _mean,
 /// _max), of rollouts that may end early, of the pipeline, of gradients that may be dropped (steps_made,
 /// replica/K/NAME) and of policies (policy/NAME/...). Times are in milliseconds.
+/// Groups of figures that the run does not have are left out.
 [[nodiscard]] Record figures_of(const RunReport& report);
 
 }  // namespace tandem::rl

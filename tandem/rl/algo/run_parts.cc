@@ -81,6 +81,7 @@ model::NamedTensors run_part_of(const std::vector<std::int64_t>& counters, const
           {"episode_length", at::tensor(lengths, at::kLong)}};
 }
 
+// The number of counters tells a checkpoint of another kind of run.
 std::vector<std::int64_t> counters_of(const model::NamedTensors& run, std::size_t count) {
   const at::Tensor counters = find(run, "counters", "run").contiguous();
   if (counters.numel() != static_cast<std::int64_t>(count)) {
@@ -90,6 +91,7 @@ std::vector<std::int64_t> counters_of(const model::NamedTensors& run, std::size_
   return {counter, counter + count};
 }
 
+// Only returns and lengths are kept: step and row serve to order new episodes.
 void restore_episodes(const model::NamedTensors& run, std::int64_t total, EpisodeWindow& episodes) {
   const at::Tensor returns = find(run, "episode_return", "run"), lengths = find(run, "episode_length", "run");
   std::vector<Episode> all;

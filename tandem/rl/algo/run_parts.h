@@ -24,6 +24,7 @@ namespace tandem::rl {
 
 /// Returns the options of a learner: Adam, and means over all rows, clipped to max_grad_norm. `options`: of the
 /// algorithm.
+/// The divisor is the number of all rows, so the step is that of the mean loss whatever shard a row lies in.
 template <typename Setup, typename Options>
 [[nodiscard]] learner::TeamOptions team_options_of(const Setup& setup, const Options& options, std::uint64_t seed,
                                                    Clock::duration patience) {
@@ -44,6 +45,7 @@ template <typename Setup, typename Options>
 }
 
 /// Throws ConfigError when the options speak of sequences and the policy remembers nothing, or the other way round.
+/// Only RecurrentActorCritic counts as remembering.
 void require_sequences_for(const ActorCritic& policy, bool has_sequences);
 
 /// Watches the steps of the env groups that the team's replicas make: of those numbered from `first`, each of `envs`
@@ -71,6 +73,7 @@ template <typename Workers>
 /// Writes what the window tells into the report.
 void report_episodes(const EpisodeWindow& episodes, RunReport& report);
 
+/// Names of checkpoint parts. Shards and groups are numbered over the run, so that any topology finds them.
 [[nodiscard]] std::string shard_part(int shard);
 [[nodiscard]] std::string group_part(int group);
 /// Appends the parts of env groups that are numbered from `first`, of RolloutWorker or MultiAgentWorker.
@@ -85,6 +88,7 @@ template <typename Groups>
 /// Sets it again. Throws CheckpointError when the part has none.
 void load_stream(const model::NamedTensors& part, at::Generator& generator, int shard);
 
+/// Checkpoints hold tensors only, so states that are bytes travel as uint8 tensors. Copies the bytes.
 [[nodiscard]] at::Tensor tensor_of(const std::vector<std::byte>& bytes);
 /// Views the bytes of a contiguous tensor, which outlives the result.
 [[nodiscard]] std::span<const std::byte> bytes_of(const at::Tensor& tensor);
@@ -97,6 +101,7 @@ void load_stream(const model::NamedTensors& part, at::Generator& generator, int 
 [[nodiscard]] model::NamedTensors run_part_of(const std::vector<std::int64_t>& counters, const EpisodeWindow& episodes);
 /// Its counters. Throws CheckpointError when there are not `count`.
 [[nodiscard]] std::vector<std::int64_t> counters_of(const model::NamedTensors& run, std::size_t count);
+/// `total`: episodes that ever ended, those that the window has forgotten included.
 void restore_episodes(const model::NamedTensors& run, std::int64_t total, EpisodeWindow& episodes);
 
 template <typename Groups>

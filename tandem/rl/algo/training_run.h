@@ -25,23 +25,32 @@ class OutdatedCheckpoint : public CheckpointError {
 };
 
 /// Numbers of the learning in one update, over all shards of the run. All but the times are the same on every replica.
+/// Losses and norms are NaN when no step was made.
 struct LearnReport {
   double policy_loss = 0, value_loss = 0, entropy = 0, approx_kl = 0, clip_fraction = 0;  // means over all minibatches
-  double explained_variance = 0;             // 1 - Var[target - value] / Var[target]; NaN when targets are all equal
-  double grad_norm = 0;                      // mean over the minibatches, before clipping
+  // 1 - Var[target - value] / Var[target]; NaN when targets are all equal.
+  double explained_variance = 0;
+  // The mean over the minibatches, before clipping.
+  double grad_norm = 0;
   double learning_rate = 0, clip_range = 0;  // clip_range: of PPO
   double entropy_coef = 0, kl_coef = 0;      // likewise
-  std::int64_t minibatches = 0;              // optimizer steps that were made
+  // Optimizer steps that were made.
+  std::int64_t minibatches = 0;
   double load_seconds = 0, learn_seconds = 0, sync_seconds = 0;
-  double all_seconds = 0;   // of learning, waits for the other replicas included
-  double wait_seconds = 0;  // of these, until gradients and statistics of all replicas were summed
+  // Time of learning, waits for the other replicas included.
+  double all_seconds = 0;
+  // The part of all_seconds until gradients and statistics of all replicas were summed.
+  double wait_seconds = 0;
 };
 
 /// How far env groups came in a rollout, of runs in which some may end early or rest.
 struct RolloutReport {
-  std::vector<int> steps;     // of each environment, by group; 0: it rested
-  std::int64_t rows_cut = 0;  // environment steps that were not made
-  double saved_seconds = 0;   // what the slowest group would have taken beyond this, at the speed that it had
+  // Steps of each environment, by group. A group that rested has 0.
+  std::vector<int> steps;
+  // Environment steps that were not made.
+  std::int64_t rows_cut = 0;
+  // Time that the slowest group would have taken beyond the rollout's, at the speed that it had.
+  double saved_seconds = 0;
 };
 
 /// The work of one rank in an update. The three times add up to its duration. In runs that sample and learn at the same
@@ -60,7 +69,7 @@ struct RankReport {
   [[nodiscard]] double seconds() const { return sample_seconds + learn_seconds + wait_seconds; }
 };
 
-/// What a rank does at a moment of an update; with several replicas, the first of these that any replica does.
+/// A rank's activity at a moment of an update; with several replicas, the first of these that any replica is in.
 enum class Phase { kSample, kLearn, kWait };
 
 /// One policy of a run that has several.
@@ -105,7 +114,8 @@ class TrainingRun {
   [[nodiscard]] virtual int replicas() const = 0;
   [[nodiscard]] virtual int shards() const = 0;
   [[nodiscard]] virtual const learner::Ranks& ranks() const = 0;
-  /// What this rank does now. May be called from any thread. Runs that sample and learn at the same time are always at
+  /// This rank's present activity. May be called from any thread. Runs that sample and learn at the same time are
+  /// always at
   /// kLearn.
   [[nodiscard]] virtual Phase phase() const { return Phase::kLearn; }
   /// Why another run with the same seed has other numbers, in a clause; empty when it has the same.

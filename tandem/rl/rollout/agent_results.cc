@@ -15,6 +15,7 @@ void AgentResults::clear() {
   }
 }
 
+// The order is that of MultiAgentWorker::append_results(). Groups come one behind the other until the numbers end.
 void take_results(std::span<const double> numbers, AgentResults& results) {
   while (!numbers.empty()) {
     take_episodes(numbers, results.episodes);

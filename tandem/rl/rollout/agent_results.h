@@ -14,6 +14,7 @@ namespace tandem::rl {
 
 /// The results of all groups of the run, added up in their order.
 struct AgentResults {
+  /// Results of one policy's agents in all env groups.
   struct OfPolicy {
     std::vector<Episode> episodes;
     std::int64_t decisions = 0, most_decisions = 0;  // that are complete, in fragments to learn from; of one group
@@ -27,6 +28,8 @@ struct AgentResults {
 
 /// Adds what MultiAgentWorker::append_results() wrote of the groups to `results`, which has all policies. Throws
 /// InvariantError when the numbers do not add up.
+/// `numbers` holds whole groups, one behind the other: episodes of the environments, then for each policy its episodes
+/// and its number of decisions.
 void take_results(std::span<const double> numbers, AgentResults& results);
 
 }  // namespace tandem::rl

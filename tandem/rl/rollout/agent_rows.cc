@@ -27,10 +27,12 @@ AgentRows::AgentRows(const Spec& spec, std::size_t agents, std::size_t envs)
   for (const at::Tensor& leaf : observation) columns_.push_back(column_of(leaf));
   if (mask.defined()) columns_.push_back(column_of(mask));
   for (const at::Tensor* each : {&action, &log_prob, &value}) columns_.push_back(column_of(*each));
+  // Actions within bounds have memory of their own: the learner needs those that the policy drew.
   if (std::holds_alternative<Box>(spec.action))
     box_.resize(rows() * static_cast<std::size_t>(action_elements(spec.action)));
 }
 
+// Rows of one agent lie together, so its arrays begin at row k * envs_ of each tensor.
 AgentArrays AgentRows::arrays_of(std::size_t k) {
   const std::size_t first = k * envs_;
   AgentArrays arrays;

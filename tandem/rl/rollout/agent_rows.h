@@ -16,6 +16,8 @@
 
 namespace tandem::rl {
 
+/// The present observations, decisions and results of all agents of one policy in one env group. Row k * envs + e is
+/// the policy's k-th agent in environment e.
 class AgentRows {
  public:
   /// `spec`: what each of the agents sees and does.
@@ -24,6 +26,7 @@ class AgentRows {
   AgentRows& operator=(const AgentRows&) = delete;
   AgentRows(AgentRows&&) = default;
 
+  // The tensors are made once; env group and actor write into them in place, and a step overwrites the one before.
   std::vector<at::Tensor> observation, final_observation;  // per leaf [rows, ...]
   at::Tensor mask;                                         // [rows, mask elements] uint8; undefined without masks
   at::Tensor action;                                       // [rows, elements] int64 or float32
@@ -37,6 +40,7 @@ class AgentRows {
   /// Where the env group writes for the policy's k-th agent.
   [[nodiscard]] AgentArrays arrays_of(std::size_t k);
   /// Where an actor writes for all rows.
+  /// The pointers stay valid as long as this object, which can be moved but not copied.
   [[nodiscard]] Decisions decisions();
   /// Returns the actions of the k-th agent, after to_bounds() where actions are a Box.
   [[nodiscard]] EnvActions actions_of(std::size_t k) const;
@@ -44,6 +48,7 @@ class AgentRows {
   void to_bounds(ActionFamily family);
 
   /// Copies row by row what belongs to a decision: observation, mask, action, log_prob and value.
+  /// Raw memory makes one loop copy all types: rows of a contiguous tensor have a fixed number of bytes.
   struct Column {
     std::byte* data;
     std::size_t bytes;  // of a row
@@ -53,12 +58,15 @@ class AgentRows {
  private:
   const Spec spec_;
   const std::size_t envs_;
-  std::vector<float> box_;  // [rows, elements] within bounds
+  // [rows, elements]: Box actions within bounds; empty for discrete actions.
+  std::vector<float> box_;
   std::vector<Column> columns_;
 };
 
 /// Describes the rows of a tensor [rows, ...] that is contiguous and outlives the result.
+/// Throws InvariantError for a tensor that is not contiguous or has no rows.
 [[nodiscard]] AgentRows::Column column_of(const at::Tensor& tensor);
+/// Both lists have the same columns in the same order. Rows are not checked against the memory's size.
 void copy_row(std::span<const AgentRows::Column> from, std::size_t row, std::span<const AgentRows::Column> to,
               std::size_t to_row);
 

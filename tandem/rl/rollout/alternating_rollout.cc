@@ -8,6 +8,7 @@
 namespace tandem::rl {
 
 void AlternatingRollout::Split::operator()() const {
+  // Threads of splits must not start LibTorch's thread pool: the cores belong to the workers.
   device::use_one_core();
   for (RolloutWorker* group : groups) group->advance(*frozen);
 }
@@ -39,8 +40,10 @@ AlternatingRollout::AlternatingRollout(std::vector<std::unique_ptr<RolloutWorker
   for (std::size_t i = 0; i < groups_.size(); ++i) {
     TANDEM_CHECK(groups_[i]->steps() == groups_.front()->steps(), groups_[i]->steps(), " steps in one group and ",
                  groups_.front()->steps(), " in another");
+    // Neighbouring groups go to different splits, so every shard has a part in each.
     splits_[i % splits_.size()].groups.push_back(groups_[i].get());
   }
+  // With one split nothing could be done while its environments step.
   if (stepping == Stepping::kInTurn || splits == 1) return;
   for (std::size_t i = 0; i < splits_.size(); ++i)
     threads_.push_back(std::make_unique<SideThread>(concat(name, " ", i), spin));
@@ -73,6 +76,7 @@ void AlternatingRollout::collect(const Normalizers& frozen, std::span<Fragment> 
   }
 }
 
+// Without threads the step is made here and now, and collect() has nothing to wait for.
 void AlternatingRollout::start(std::size_t split) {
   if (threads_.empty()) return splits_[split]();
   threads_[split]->start(splits_[split]);

@@ -29,6 +29,7 @@ enum class Stepping {
   kOwnThreads,  // on a thread a split
 };
 
+/// Group i belongs to split i % splits. The results do not depend on `stepping`, only the time does.
 class AlternatingRollout {
  public:
   /// `groups`: as many for each of at least one of `splits`, all with fragments of as many steps. `name`: of the
@@ -37,6 +38,7 @@ class AlternatingRollout {
                      const std::string& name, SpinBudget spin);
 
   /// A fragment of each group. `into`: memory of make_fragment() for each. Throws EnvError.
+  /// Blocks until all groups have made their steps. Also when it throws, no environment thread writes any more.
   void collect(const Normalizers& frozen, std::span<Fragment> into);
 
   [[nodiscard]] std::span<const std::unique_ptr<RolloutWorker>> groups() const { return groups_; }
@@ -46,11 +48,13 @@ class AlternatingRollout {
   [[nodiscard]] bool idle(std::size_t split) const { return threads_[split]->idle(); }
 
  private:
+  // Groups that step together on one thread. `frozen` is set for the length of collect().
   struct Split {
     std::vector<RolloutWorker*> groups;
     const Normalizers* frozen = nullptr;
     void operator()() const;  // steps their environments
   };
+  // Waits in its destructor until every thread rests.
   class AllStepped;
 
   void start(std::size_t split);

@@ -41,6 +41,8 @@ CompleteEpisodes::CompleteEpisodes(RolloutWorker& worker, int steps, std::uint64
 
 const Fragment& CompleteEpisodes::collect(std::int64_t update, const Normalizers& frozen) {
   const Span span("rollout");
+  // The update goes into the upper half of the number, so seeds differ from those of the run's environments, whose
+  // numbers are small. Update 0 gives 1: 0 is the run's own beginning.
   worker_.reset(derive_seed(run_seed_, SeedPurpose::kEnvGroup, static_cast<std::uint64_t>(update + 1) << 32));
   sample(frozen);
   worker_.episodes().keep_within(made_);
@@ -62,6 +64,7 @@ void CompleteEpisodes::sample(const Normalizers& frozen) {
   const std::uint8_t* done = worker_.fragment().done.const_data_ptr<std::uint8_t>();
   for (std::size_t left = made_.size(); left > 0; done += made_.size()) {
     worker_.step(frozen);
+    // An episode that ends before steps_ does not end the environment's part: it goes on with the next one.
     if (worker_.steps_made() < steps_) continue;
     for (std::size_t row = 0; row < made_.size(); ++row) {
       if (made_[row] > 0 || done[row] == 0) continue;
@@ -78,6 +81,7 @@ void CompleteEpisodes::join() {
   const Fragment& from = worker_.fragment();
   std::int64_t begin = 0, begin_state = 0;
   for (std::size_t row = 0; row < made_.size(); ++row) {
+    // `its` is [T, N, ...], `joined` is [T * N, 1, ...]: `count` steps of column `row` go behind `offset` rows.
     const auto append = [row](const at::Tensor& its, std::int64_t count, const at::Tensor& joined,
                               std::int64_t offset) {
       joined.select(1, 0)

@@ -24,6 +24,7 @@
 
 namespace tandem::rl {
 
+/// The worker's fragment has a rectangle of steps; this one has only the steps that count, in one column.
 class CompleteEpisodes {
  public:
   /// Most steps that an environment of that kind makes in a fragment: what the worker's RolloutOptions::steps is to be.
@@ -31,9 +32,13 @@ class CompleteEpisodes {
   [[nodiscard]] static int most_steps(const Spec& spec, int steps);
 
   /// `worker` must outlive this.
+  /// `steps`: the least that every environment makes. Throws InvariantError when the worker's steps are not
+  /// most_steps().
   CompleteEpisodes(RolloutWorker& worker, int steps, std::uint64_t run_seed);
 
   /// Makes the fragment of update `update`, counted from 0. Throws EnvError.
+  /// All environments begin new episodes, seeded by the run's seed and `update`; so where episodes begin depends on no
+  /// earlier update.
   const Fragment& collect(std::int64_t update, const Normalizers& frozen);
   /// A fragment of no steps.
   void rest();
@@ -42,13 +47,15 @@ class CompleteEpisodes {
   [[nodiscard]] Fragment& fragment() { return fragment_; }
 
  private:
+  // The two halves of collect(): step until all episodes are over, then copy what counts.
   void sample(const Normalizers& frozen);
   void join();
 
   RolloutWorker& worker_;
   const int steps_;
   const std::uint64_t run_seed_;
-  std::vector<int> made_;  // by environment: its steps that count; 0: it is not done
+  // By environment: how many of its steps count; 0 until its last episode has ended.
+  std::vector<int> made_;
   Fragment fragment_;
 };
 

@@ -76,6 +76,7 @@ void DecisionLog::complete(std::size_t row) {
   const bool ends = state_[row] == State::kEnded;
   decisions.done.data_ptr<std::uint8_t>()[i] = ends ? 1 : 0;
   into_->next[i] = ends ? kEpisodeEnds : kBeyondFragment;
+  // The agent's decision before this one was waiting to learn what follows it.
   if (last_[row] != kNoDecision) into_->next[static_cast<std::size_t>(last_[row])] = at;
   last_[row] = ends ? kNoDecision : at;
   state_[row] = State::kNone;
@@ -101,6 +102,8 @@ void DecisionLog::complete_all(const AgentRows& now) {
   completed_ = into_->decisions.steps;
 }
 
+// An agent whose last decision has no successor bootstraps: with the value of its open decision where it has one, and
+// else with the value of what it sees now.
 Fragment& DecisionLog::end(const AgentRows& now, const float* next_value, double gamma, double lambda) {
   complete_all(now);
   for (std::size_t row = 0; row < state_.size(); ++row) {
@@ -112,6 +115,8 @@ Fragment& DecisionLog::end(const AgentRows& now, const float* next_value, double
   return into_->decisions;
 }
 
+// Where end() takes a value, this copies the observation and mask, since the learner's own policy will value them. They
+// lie behind the decisions of the fragment.
 void DecisionLog::end_with_next(const AgentRows& now) {
   complete_all(now);
   const std::size_t seen = seen_columns(into_->decisions);
@@ -144,6 +149,7 @@ void DecisionLog::compute_advantages(double gamma, double lambda) {
   }
 }
 
+// The format per row: state, and for an open decision its reward and the bytes of each column.
 void DecisionLog::save(StateWriter& out) const {
   for (std::size_t row = 0; row < state_.size(); ++row) {
     out.put(state_[row]);
@@ -158,6 +164,7 @@ void DecisionLog::load(StateReader& in) {
   for (std::size_t row = 0; row < state_.size(); ++row) {
     state_[row] = in.get<State>();
     if (state_[row] == State::kNone) continue;
+    // Between fragments nothing is kEnded: complete_all() has moved such decisions.
     if (state_[row] != State::kOpen) in.fail("a decision that is neither open nor none");
     open_.reward[row] = in.get<double>();
     for (const auto& [data, bytes] : open_.columns()) {

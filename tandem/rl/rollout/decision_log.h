@@ -25,17 +25,24 @@
 namespace tandem::rl {
 
 /// Decisions one behind the other.
+/// `next` says where the same agent goes on, since decisions of all agents are mixed in the order of completion.
 struct DecisionFragment {
   static constexpr std::int64_t kEpisodeEnds = -1;
 
-  Fragment decisions;              // one column; its steps are those that are complete
-  std::vector<std::int64_t> next;  // by decision: the row of what follows it, or kEpisodeEnds
-  int beyond = 0;                  // rows of observations and masks behind those of the decisions, that only follow
+  // A fragment of one column; its steps are the complete decisions.
+  Fragment decisions;
+  // By decision: the row that follows it for the same agent, or kEpisodeEnds.
+  std::vector<std::int64_t> next;
+  // Rows of observations and masks behind the decisions' rows. They only follow a decision and are none themselves.
+  int beyond = 0;
 };
 
+/// A decision is open from the step in which its agent acts until the agent acts again or its episode ends. Rewards in
+/// between belong to it. Open decisions stay across fragments.
 class DecisionLog {
  public:
   /// For fragments of `steps` steps.
+  /// `agents` and `envs`: of one policy in one env group; rows are as in AgentRows.
   DecisionLog(const Spec& spec, int steps, std::size_t agents, std::size_t envs);
 
   /// Memory for one of them.
@@ -62,6 +69,7 @@ class DecisionLog {
   [[nodiscard]] Fragment& fragment() { return own().decisions; }
 
   /// Save and load the open decisions, between fragments; clear() forgets them.
+  /// load() throws CheckpointError for bytes of another shape. Advantages are not saved: they belong to a fragment.
   void save(StateWriter& out) const;
   void load(StateReader& in);
   void clear();
@@ -71,7 +79,9 @@ class DecisionLog {
   static constexpr std::int32_t kNoDecision = -1;
   static constexpr std::int64_t kEpisodeEnds = DecisionFragment::kEpisodeEnds, kBeyondFragment = -2;
 
+  // Made with the first call: a log that writes to the caller's memory needs none of its own.
   [[nodiscard]] DecisionFragment& own();
+  // Ends the row's decision, and links the agent's last decision in this fragment to it.
   void complete(std::size_t row);
   void complete_all(const AgentRows& now);
   void compute_advantages(double gamma, double lambda);
@@ -79,13 +89,18 @@ class DecisionLog {
   const Spec spec_;
   const int capacity_;
   std::unique_ptr<DecisionFragment> own_;
-  DecisionFragment* into_ = nullptr;        // that is written; between begin() and an end
-  std::vector<AgentRows::Column> columns_;  // of it
+  // The fragment that is written, between begin() and an end.
+  DecisionFragment* into_ = nullptr;
+  // Columns of the fragment that is written.
+  std::vector<AgentRows::Column> columns_;
   int completed_ = 0;
-  AgentRows open_;                  // by row; `reward` is what it earned so far
-  std::vector<State> state_;        // by row
-  std::vector<std::int32_t> last_;  // by row: its last decision in the fragment that has none after it so far
-  std::vector<float> next_value_;   // by decision: of the one beyond the fragment
+  // By row: the open decision; `reward` is the sum that it has earned so far.
+  AgentRows open_;
+  std::vector<State> state_;  // by row
+  // By row: its last decision in the fragment that nothing follows so far, or kNoDecision.
+  std::vector<std::int32_t> last_;
+  // By decision: the value of what follows it beyond the fragment.
+  std::vector<float> next_value_;
 };
 
 }  // namespace tandem::rl

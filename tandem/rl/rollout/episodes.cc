@@ -17,6 +17,7 @@ void EpisodeTracker::record(int step, const double* reward, const std::uint8_t* 
     running_return[row] += reward[row];
     ++running_length[row];
     if (terminated[row] == 0 && truncated[row] == 0) continue;
+    // Finished episodes keep the row's number in the run, so nobody has to know the group.
     finished_.push_back({running_return[row], running_length[row], step, first_row_ + static_cast<int>(row)});
     running_return[row] = 0;
     running_length[row] = 0;
@@ -29,6 +30,7 @@ void EpisodeTracker::keep_within(std::span<const int> steps) {
   });
 }
 
+// Sorting by (step, row) makes the window independent of how env groups are spread over replicas and ranks.
 void EpisodeWindow::add(std::span<Episode> episodes) {
   std::sort(episodes.begin(), episodes.end(),
             [](const Episode& a, const Episode& b) { return std::tie(a.step, a.row) < std::tie(b.step, b.row); });

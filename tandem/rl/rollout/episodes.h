@@ -9,14 +9,19 @@
 
 namespace tandem::rl {
 
+/// A plain value, which travels between ranks as four numbers (group_results.h).
 struct Episode {
-  double episode_return = 0;  // undiscounted sum of the environment's own rewards
-  std::int64_t length = 0;    // steps
-  int step = 0;               // of the fragment in which it ended
-  int row = 0;                // environment and agent, over the whole run
+  // The undiscounted sum of the environment's own rewards.
+  double episode_return = 0;
+  std::int64_t length = 0;  // steps
+  // The step of the fragment in which the episode ended.
+  int step = 0;
+  // (step, row) orders the episodes of an update, the same on any topology.
+  int row = 0;  // environment and agent, over the whole run
 };
 
 /// Adds up the episodes of one env group.
+/// Rows are (environment, agent) pairs of the group. Returns are summed in float64.
 class EpisodeTracker {
  public:
   /// `first_row`: number in the run of the group's first row.
@@ -28,6 +33,7 @@ class EpisodeTracker {
   [[nodiscard]] const std::vector<Episode>& finished() const { return finished_; }
   void clear_finished() { finished_.clear(); }
   /// Forgets those that ended after the first `steps` [rows] steps of their row.
+  /// Steps of a row from its `steps` entry on do not count, so episodes that ended there are dropped.
   void keep_within(std::span<const int> steps);
 
   /// Return and length so far of the episodes under way, by row; written to when a checkpoint is loaded.
@@ -40,6 +46,7 @@ class EpisodeTracker {
 };
 
 /// The last episodes of a run, for means over them.
+/// Threads: single-thread, the owner's. The window forgets the oldest episodes beyond its capacity.
 class EpisodeWindow {
  public:
   explicit EpisodeWindow(std::size_t capacity = 100) : capacity_(capacity) {}
@@ -54,6 +61,7 @@ class EpisodeWindow {
   [[nodiscard]] double mean_length() const;
 
   [[nodiscard]] const std::vector<Episode>& episodes() const { return episodes_; }
+  /// Replaces everything, after a checkpoint was read. `total` may be larger than the number of episodes.
   void restore(std::vector<Episode> episodes, std::int64_t total);
 
  private:

@@ -19,12 +19,15 @@ at::ScalarType dtype_of(ElementType type) {
 
 }  // namespace
 
+// Sizes follow from the spec: per leaf its shape, one action column per choice or component, and none for a single
+// choice.
 Fragment::Fragment(const Spec& spec, int steps_, int rows_, const KeptStates& states) : steps(steps_), rows(rows_) {
   for (const Leaf& leaf : spec.observation) {
     std::vector<std::int64_t> shape{steps + 1, rows};
     shape.insert(shape.end(), leaf.shape.begin(), leaf.shape.end());
     observation.push_back(at::zeros(shape, dtype_of(leaf.type)));
   }
+  // Masks begin with everything allowed: a row of zeros would be no distribution.
   if (spec.has_action_mask) action_mask = at::ones({steps + 1, rows, mask_elements(spec.action)}, at::kByte);
   const std::int64_t elements = action_elements(spec.action);
   const bool box = std::holds_alternative<Box>(spec.action);

@@ -18,6 +18,8 @@ struct KeptStates {
   std::int64_t size = 0;       // of a state; 0: the policy remembers nothing
 };
 
+/// All tensors are contiguous, on the CPU and made once. A fragment may be filled again and again; copying a Fragment
+/// copies references to the same memory.
 struct Fragment {
   /// Memory for `steps` steps of `rows` (environment, agent) pairs.
   Fragment(const Spec& spec, int steps, int rows, const KeptStates& states = {});
@@ -28,16 +30,23 @@ struct Fragment {
   // Empty in other fragments.
   std::vector<int> joined;
   std::vector<at::Tensor> observation;  // per leaf [T + 1, N, ...]; row T is what the next fragment starts with
-  at::Tensor action_mask;               // [T + 1, N, mask elements] uint8; undefined without masks
-  at::Tensor action;    // [T, N, elements] int64 or float32; without the last dimension when it is 1 and discrete
-  at::Tensor log_prob;  // [T, N] float32, under the policy that acted
-  at::Tensor value;     // [T + 1, N] float32; row T bootstraps
-  at::Tensor reward;    // [T, N] float32, as the learner sees it (scaled; with the bootstrap of truncated episodes)
-  at::Tensor done;      // [T, N] uint8: the episode ended with this step
+  // [T + 1, N, mask elements] uint8; undefined without masks.
+  at::Tensor action_mask;
+  // [T, N, elements] int64 or float32. The last dimension is left out when it is 1 and discrete.
+  at::Tensor action;
+  // [T, N] float32, under the policy that acted.
+  at::Tensor log_prob;
+  // [T + 1, N] float32; row T bootstraps.
+  at::Tensor value;
+  // [T, N] float32, as the learner sees rewards: scaled, and with the bootstrap of truncated episodes.
+  at::Tensor reward;
+  // [T, N] uint8: 1 where the episode ended with this step.
+  at::Tensor done;
   // [sequences, N, state size] float32: before the first step of each; see sequences.h; or undefined. Sequences of
   // joined environments are one behind the other, too, as many of each as of a row of its steps.
   at::Tensor state;
-  at::Tensor advantage, value_target;  // [T, N] float32, filled by compute_gae()
+  // [T, N] float32, filled by compute_gae().
+  at::Tensor advantage, value_target;
 
   /// Returns the part for the steps that were made, of a tensor [T, N, ...] or [T + 1, N, ...] of the fragment.
   [[nodiscard]] at::Tensor made(const at::Tensor& tensor) const { return tensor.narrow(0, 0, steps); }
@@ -46,6 +55,7 @@ struct Fragment {
   [[nodiscard]] const std::vector<at::Tensor>& observation_at(int t) const { return at_[static_cast<std::size_t>(t)]; }
 
  private:
+  // By time, by leaf. Making a view costs an allocation, so the views of all T + 1 times are kept.
   std::vector<std::vector<at::Tensor>> at_;
 };
 

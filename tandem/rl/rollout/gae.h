@@ -12,6 +12,7 @@
 namespace tandem::rl {
 
 /// Fills `advantage` and `value_target` from reward, value and done. Both factors lie within [0, 1].
+/// Works in place on the first `steps` steps, in float32. `value` row T must hold the bootstrap value.
 void compute_gae(Fragment& fragment, double gamma, double lambda);
 
 }  // namespace tandem::rl

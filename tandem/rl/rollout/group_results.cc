@@ -5,6 +5,7 @@
 namespace tandem::rl {
 namespace {
 
+// Cuts `count` numbers off the front.
 std::span<const double> take(std::span<const double>& numbers, std::size_t count) {
   TANDEM_CHECK(numbers.size() >= count, numbers.size(), " numbers left of the groups' results, expected ", count);
   const std::span<const double> first = numbers.first(count);

@@ -18,6 +18,7 @@ void take_results(std::span<const double> numbers, NormalizerMoments& memory, No
                   std::vector<Episode>& episodes);
 
 /// Their part of that: how many, and each.
+/// An episode takes four numbers: return, length, step and row. All are exact in float64.
 void append_episodes(const std::vector<Episode>& episodes, std::vector<double>& numbers);
 /// Reads what append_episodes() wrote from the front of `numbers`, which then begins behind it. Throws as
 /// take_results().

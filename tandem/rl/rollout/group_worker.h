@@ -17,8 +17,11 @@
 
 namespace tandem::rl {
 
+/// The interface that a run has to an env group, whether its environments have one agent or several. Threads:
+/// single-thread; mark() may be read from any thread.
 class GroupWorker {
  public:
+  // kExactly: the next fragment has the bits that it would have had without the interruption.
   enum class Resumed { kExactly, kWithNewEpisodes };
 
   GroupWorker() = default;
@@ -53,6 +56,7 @@ class GroupWorker {
   virtual Resumed load(std::span<const std::byte> state, std::uint64_t seed_for_new_episodes) = 0;
 
  protected:
+  // Derived classes enter it around each call of the environments, and around nothing else.
   StepMark mark_;
 };
 

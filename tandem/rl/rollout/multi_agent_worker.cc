@@ -46,6 +46,7 @@ MultiAgentWorker::MultiAgentWorker(std::unique_ptr<MultiAgentGroup> group, std::
   }
 }
 
+// Seeds follow from the environment's number in the run, so groups of other sizes have the same episodes.
 void MultiAgentWorker::reset(std::uint64_t run_seed) {
   std::vector<std::uint64_t> seeds;
   for (std::size_t env = 0; env < in_game_.size(); ++env)
@@ -60,6 +61,8 @@ void MultiAgentWorker::reset(std::uint64_t run_seed) {
   }
 }
 
+// Both collect() functions: begin the logs, make all steps, end the logs. The first values what agents see at the end;
+// the second leaves that to the learner.
 void MultiAgentWorker::collect() {
   const Span span("rollout");
   const at::NoGradGuard no_grad;
@@ -120,6 +123,7 @@ void MultiAgentWorker::step(int t) {
   record_environments(t);
 }
 
+// Most steps cut no episode short, and then the network is not asked for values.
 void MultiAgentWorker::earn(Seat& seat) {
   const AgentRows& now = seat.now;
   bool cut_short = false;
@@ -144,6 +148,7 @@ void MultiAgentWorker::record_environments(int t) {
       running.episode_return += agent.env.reward[env];
       if ((agent.env.terminated[env] | agent.env.truncated[env]) != 0) --in_game_[env];
     }
+    // An environment's episode ends with its last agent; the group has started the next one already.
     if (in_game_[env] != 0) continue;
     finished_.push_back({running.episode_return, running.length, t, first_env_ + static_cast<int>(env)});
     running = {};
@@ -151,6 +156,7 @@ void MultiAgentWorker::record_environments(int t) {
   }
 }
 
+// Lengths are those of the environment, plus the present step, which record_environments() has not counted yet.
 void MultiAgentWorker::record(Seat& seat, int t) {
   const std::size_t envs = in_game_.size();
   const int first_row = first_env_ * static_cast<int>(seat.policy.agents.size());
@@ -186,6 +192,7 @@ void MultiAgentWorker::append_results(std::vector<double>& numbers) {
   clear_episodes();
 }
 
+// load() reads in the same order. Empty bytes of the environments mean that they cannot be saved.
 std::vector<std::byte> MultiAgentWorker::save() const {
   StateWriter out;
   out.put(kAgentsFormat);
@@ -205,6 +212,7 @@ std::vector<std::byte> MultiAgentWorker::save() const {
   return out.take();
 }
 
+// Everything is read before it is known whether the environments can go on; if not, reset() begins new episodes.
 GroupWorker::Resumed MultiAgentWorker::load(std::span<const std::byte> state, std::uint64_t seed_for_new_episodes) {
   StateReader in(state, concat("env group with environment ", first_env_));
   in.expect(kAgentsFormat, "its format");

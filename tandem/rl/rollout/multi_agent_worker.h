@@ -23,21 +23,30 @@
 
 namespace tandem::rl {
 
+/// `gamma` discounts from decision to decision, however many steps of the environment lie between them.
 struct MultiAgentRolloutOptions {
-  int steps = 128;  // of each environment
+  // Steps of each environment in a fragment.
+  int steps = 128;
   double gamma = 0.99, gae_lambda = 0.95;
   TimeLimit time_limit = TimeLimit::kBootstrap;
 };
 
 /// One policy in one group.
+/// The actor acts for all rows in every step; rows whose agent does not act are ignored.
 struct PolicySeat {
-  std::vector<std::size_t> agents;  // whose policy it is
-  Spec spec;                        // what each of them sees and does
+  // The agents that act with this policy.
+  std::vector<std::size_t> agents;
+  // The observations and actions of each of these agents.
+  Spec spec;
   ActionFamily family = ActionFamily::kCategorical;
-  std::unique_ptr<Actor> actor;  // for agents times environments rows
-  bool learns = true;            // whether its decisions are kept
+  // Acts for agents times environments rows.
+  std::unique_ptr<Actor> actor;
+  // Decisions are kept only where the policy learns.
+  bool learns = true;
 };
 
+/// An env group whose environments have several agents, with every policy that acts in it. Row k * envs + e of a policy
+/// is its k-th agent in environment e.
 class MultiAgentWorker final : public GroupWorker {
  public:
   /// Every agent has one seat. `first_env`: number in the run of the group's first environment.
@@ -75,21 +84,25 @@ class MultiAgentWorker final : public GroupWorker {
   Resumed load(std::span<const std::byte> state, std::uint64_t seed_for_new_episodes) override;
 
  private:
+  // The episode that an environment is in: the return summed over all its agents, and the steps so far.
   struct Running {
     double episode_return = 0;
     std::int64_t length = 0;
   };
+  // A policy with the memory that acting needs. `values` holds the values that bootstrap.
   struct Seat {
     Seat(PolicySeat seat, const MultiAgentRolloutOptions& options, std::size_t envs);
     PolicySeat policy;
     AgentRows now;
-    std::optional<DecisionLog> log;      // of those that learn
+    // Present when the policy learns.
+    std::optional<DecisionLog> log;
     std::vector<std::uint8_t> done;      // [rows]
     std::vector<float> values;           // [rows]
     std::vector<double> running_return;  // [rows]
     std::vector<Episode> finished;
   };
 
+  // One step of all environments, and its parts: rewards to the log, episodes of agents, episodes of environments.
   void step(int t);
   void earn(Seat& seat);
   void record(Seat& seat, int t);
@@ -99,10 +112,11 @@ class MultiAgentWorker final : public GroupWorker {
   const MultiAgentRolloutOptions options_;
   const int first_env_;
   std::vector<Seat> seats_;
-  std::vector<AgentArrays> arrays_;   // by agent of the environment
-  std::vector<EnvActions> actions_;   // likewise
-  std::vector<std::size_t> in_game_;  // by environment: agents that have not ended
-  std::vector<Running> running_;      // by environment
+  std::vector<AgentArrays> arrays_;  // by agent of the environment
+  std::vector<EnvActions> actions_;  // likewise
+  // By environment: how many of its agents have not ended.
+  std::vector<std::size_t> in_game_;
+  std::vector<Running> running_;  // by environment
   std::vector<Episode> finished_;
 };
 

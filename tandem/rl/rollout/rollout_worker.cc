@@ -89,6 +89,7 @@ void RolloutWorker::expect_truncated() {
   truncated_value_.reserve(reward_.size());
 }
 
+// Seeds follow from the environment's number in the run, so groups of other sizes have the same episodes.
 void RolloutWorker::reset(std::uint64_t run_seed) {
   std::vector<std::uint64_t> seeds;
   for (int env = 0; env < group_->size(); ++env) {
@@ -119,6 +120,8 @@ const EnvArrays& RolloutWorker::present_arrays() {
   return arrays_;
 }
 
+// A fragment: begin() puts the present observation into row 0; each step acts on row t and lets the environments write
+// row t + 1; end() values row T and bootstraps cut episodes.
 const Fragment& RolloutWorker::collect(const Normalizers& frozen) {
   const Span span("rollout");
   begin(frozen);
@@ -216,6 +219,7 @@ void RolloutWorker::act(int t) {
   actor_->act(fragment_->observation_at(t), mask, decisions);
 }
 
+// The fragment keeps the actions that the policy drew; the environments get them within bounds.
 void RolloutWorker::step_environments(int t) {
   const Span span("step environments");
   EnvActions actions;
@@ -252,6 +256,7 @@ void RolloutWorker::record(int t, const Normalizers& frozen) {
   if (any_done) actor_->episodes_ended({done, reward_.size()});
 }
 
+// Normalised leaves are float32 (the constructor has checked that), so rows are read as floats.
 void RolloutWorker::gather_moments() {
   for (std::size_t leaf = 0; leaf < present_.size(); ++leaf) {
     const float* rows = present_[leaf].const_data_ptr<float>();
@@ -303,6 +308,7 @@ void RolloutWorker::bootstrap() {
     reward[truncated_at_[i]] += static_cast<float>(options_.gamma) * truncated_value_[i];
 }
 
+// Their reader is take_results() of group_results.h, which expects moments before episodes.
 void RolloutWorker::append_results(std::vector<double>& numbers) {
   for (const RunningMoments& leaf : moments_.observation) leaf.append_numbers(numbers);
   moments_.discounted_return.append_numbers(numbers);
@@ -310,6 +316,7 @@ void RolloutWorker::append_results(std::vector<double>& numbers) {
   episodes_.clear_finished();
 }
 
+// load() reads in the same order. Empty bytes of the environments mean that they cannot be saved.
 std::vector<std::byte> RolloutWorker::save() const {
   StateWriter out;
   out.put(kFormat);

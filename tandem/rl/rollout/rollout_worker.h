@@ -30,15 +30,23 @@
 
 namespace tandem::rl {
 
+/// Fixed for the worker's life. `gamma` must be the one that advantages are computed with.
 struct RolloutOptions {
-  int steps = 128;      // T
-  double gamma = 0.99;  // for the bootstrap of truncated episodes and the returns that scale rewards
+  // T, the steps of each environment in a fragment.
+  int steps = 128;
+  // The discount for the bootstrap of truncated episodes and for the returns that scale rewards.
+  double gamma = 0.99;
   TimeLimit time_limit = TimeLimit::kBootstrap;
-  ActionFamily family = ActionFamily::kCategorical;  // decides how a Box action is brought into the bounds
-  SequenceOptions sequences = {};                    // at whose begins states are kept, of policies that have them
-  NormalizerOptions normalizer;                      // which of observations and rewards are normalised
+  // Decides how a Box action is brought into the bounds.
+  ActionFamily family = ActionFamily::kCategorical;
+  // States are kept where these sequences begin, for policies that have states.
+  SequenceOptions sequences = {};
+  // Says which of observations and rewards are normalised.
+  NormalizerOptions normalizer;
 };
 
+/// An env group of one-agent environments with its actor. The normalizers that it is given stay frozen during a
+/// fragment; its own moments are merged by the run afterwards.
 class RolloutWorker final : public GroupWorker {
  public:
   /// `first_env`: number in the run of the group's first environment. Throws ConfigError when a leaf cannot be
@@ -80,6 +88,7 @@ class RolloutWorker final : public GroupWorker {
 
   [[nodiscard]] EnvGroup& group() { return *group_; }
   [[nodiscard]] Actor& actor() { return *actor_; }
+  /// Episodes that are under way or have finished and were not yet taken by append_results().
   [[nodiscard]] EpisodeTracker& episodes() { return episodes_; }
   /// Moments of the observations and discounted returns in the last fragment; begin() zeroes them.
   [[nodiscard]] const NormalizerMoments& moments() const { return moments_; }
@@ -91,6 +100,7 @@ class RolloutWorker final : public GroupWorker {
   [[nodiscard]] static std::int64_t saved_envs(std::span<const std::byte> state);
 
  private:
+  // The parts of one step, in the order in which choose() and advance() call them.
   void act(int t);
   void step_environments(int t);
   void record(int t, const Normalizers& frozen);
@@ -101,6 +111,7 @@ class RolloutWorker final : public GroupWorker {
   void expect_truncated();
   void keep_truncated(int t, int row, const Normalizers& frozen);
   void bootstrap();
+  // Both return arrays_, pointed at other memory.
   [[nodiscard]] const EnvArrays& arrays_at(int t);
   [[nodiscard]] const EnvArrays& present_arrays();
 
@@ -108,27 +119,36 @@ class RolloutWorker final : public GroupWorker {
   const std::unique_ptr<Actor> actor_;
   const RolloutOptions options_;
   const int rows_, first_env_;
+  // Made with the first fragment(): workers that write into a queue's slots need none.
   std::unique_ptr<Fragment> own_;
-  Fragment* fragment_ = nullptr;  // that is written; between begin() and end()
-  int at_ = 0;                    // its row with the present observation: as many steps were made since begin()
+  // The fragment that is written, between begin() and end(); else null.
+  Fragment* fragment_ = nullptr;
+  // The fragment's row with the present observation: as many steps were made since begin().
+  int at_ = 0;
   EpisodeTracker episodes_;
   NormalizerMoments moments_;
   // The last observations, as the environments wrote them, per leaf [N, ...]: between fragments, since the next one's
   // memory may be another; where observations are normalised, after every step.
   std::vector<at::Tensor> present_;
-  at::Tensor present_mask_;  // [N, mask elements], between fragments; undefined without masks
+  // [N, mask elements], between fragments; undefined without masks.
+  at::Tensor present_mask_;
   // Memory of one step.
   std::vector<at::Tensor> final_;            // per leaf [N, ...]
   std::vector<double> reward_, discounted_;  // [N]; discounted_: running discounted return, for reward scaling
   std::vector<std::uint8_t> terminated_, truncated_;
-  EnvArrays arrays_;        // where the next step goes
+  // Pointers to where the next step of the environments goes.
+  EnvArrays arrays_;
   std::vector<float> box_;  // [N, elements] within bounds
   // Rows whose episode was cut short, and what they saw last: row i of truncated_observation_ and truncated_state_
   // belongs to truncated_at_[i].
-  std::vector<std::ptrdiff_t> truncated_at_;       // t * N + row
-  std::vector<at::Tensor> truncated_observation_;  // per leaf, as the policy sees it
-  at::Tensor truncated_state_;                     // what the row remembered then; undefined without states
-  std::vector<at::Tensor> truncated_views_;        // of the rows that are used, per leaf
+  // The position in the fragment: t * N + row.
+  std::vector<std::ptrdiff_t> truncated_at_;
+  // Per leaf, as the policy sees it: normalised where observations are.
+  std::vector<at::Tensor> truncated_observation_;
+  // The state of the row at its cut; undefined without states.
+  at::Tensor truncated_state_;
+  // Per leaf, the rows of truncated_observation_ that are used.
+  std::vector<at::Tensor> truncated_views_;
   std::vector<float> truncated_value_;
 };
 

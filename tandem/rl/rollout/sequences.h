@@ -16,6 +16,7 @@
 
 namespace tandem::rl {
 
+/// Steps are of one environment. A burn-in warms the state up, as in R2D2 (Kapturowski et al., 2019).
 struct SequenceOptions {
   int length = 32;  // steps that are learned from, and that gradients flow back through
   int burn_in = 0;  // steps before them, which gradients do not reach
@@ -23,6 +24,8 @@ struct SequenceOptions {
   bool operator==(const SequenceOptions&) const = default;
 };
 
+/// Sequence k covers steps k * length up to k * length + window(); steps past the end of the fragment are padding.
+/// Neighbours overlap by the burn-in.
 class SequenceCut {
  public:
   /// steps >= 0, length >= 1, burn_in >= 0.

@@ -15,6 +15,7 @@ std::string StepWatch::look() {
   for (std::size_t i = 0; i < groups_.size(); ++i) {
     const std::uint64_t count = groups_[i].mark->count();
     Seen& seen = seen_[i];
+    // A new count means another step, or none: the time begins anew.
     if (seen.count != count) seen = {.count = count, .since = now};
     const bool inside = count % 2 == 1;
     if (!inside || now - seen.since < limit_) continue;

@@ -15,6 +15,7 @@
 
 namespace tandem::rl {
 
+/// Written by the thread that steps the group, read by any. Entering and leaving cost one relaxed store each.
 class StepMark {
  public:
   /// The group is inside a step while this lives.
@@ -38,11 +39,14 @@ class StepMark {
   std::atomic<std::uint64_t> count_{0};
 };
 
+/// Threads: look() and next_look() belong to one observer. It sees that a count stays odd, and measures from the look
+/// at which it first saw that; so no clock is read while environments step.
 class StepWatch {
  public:
   struct Group {
-    const StepMark* mark;  // outlives the watch
-    std::string name;      // "env group 1 (CartPole-v1, environments 4 to 7)"
+    // The mark of the group's worker, which must outlive the watch.
+    const StepMark* mark;
+    std::string name;  // "env group 1 (CartPole-v1, environments 4 to 7)"
   };
   /// `option`: which the limit is, for the message.
   StepWatch(std::vector<Group> groups, Clock::duration limit, std::string option);
@@ -55,6 +59,7 @@ class StepWatch {
   [[nodiscard]] std::string look();
 
  private:
+  // The count at the last look, and when this count was first seen.
   struct Seen {
     std::uint64_t count = 0;
     Clock::time_point since;

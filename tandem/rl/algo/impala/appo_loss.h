@@ -20,6 +20,7 @@ namespace tandem::rl {
 
 /// The loss of one trajectory's batch. `target` is pi_T. Writes to `numbers`; there `cut` is the share of the ratios r
 /// outside the clip, and approx_kl that of pi_T from pi at the actions that mu took.
+/// Gradients flow to `policy` alone. Both networks must be on the batch's device. Waits for that device.
 [[nodiscard]] learner::ShardLoss appo_loss(ActorCritic& policy, ActorCritic& target, const learner::ShardBatch& batch,
                                            const ImpalaOptions& options, const AppoOptions& appo,
                                            ImpalaNumbers& numbers);

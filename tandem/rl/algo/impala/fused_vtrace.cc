@@ -72,6 +72,7 @@ Sums differentiate(FusedBlock<Real>& block, const TrajectoryView& seen, const Vt
 }
 
 // The variance of number(i) for i from 0 to count.
+// Two passes: the difference of power sums would lose digits when the variance is small.
 template <typename Number>
 double variance(std::size_t count, const Number& number) {
   double sum = 0, squares = 0;
@@ -136,6 +137,7 @@ void VtraceMemory::trace(const ImpalaOptions& options) {
          {.rho_clip = options.rho_clip, .c_clip = options.c_clip, .policy_rho_clip = options.rho_clip});
 }
 
+// First a pass forward for log pi and V of all rows, then V-trace, then differentiate(), which computes the rows again.
 template <typename Real>
 learner::WrittenLoss FusedImpala<Real>::run(const learner::ShardRows& rows, const ImpalaOptions& options,
                                             ImpalaNumbers& numbers) {
@@ -162,6 +164,7 @@ learner::WrittenLoss FusedImpala<Real>::run(const learner::ShardRows& rows, cons
   return loss_of<Real>(differentiate(block_, seen, trace_, options, policy_part), trace_, options, numbers);
 }
 
+// As FusedImpala, but log pi_T of the target goes into V-trace, and log pi is only needed in the second pass.
 template <typename Real>
 learner::WrittenLoss FusedAppo<Real>::run(const learner::ShardRows& rows, const ImpalaOptions& options,
                                           const AppoOptions& appo, ImpalaNumbers& numbers) {

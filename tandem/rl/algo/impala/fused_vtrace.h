@@ -21,9 +21,11 @@ namespace tandem::rl {
 
 /// One trajectory's numbers, in float64 and time-major, as V-trace takes and gives them. The memory is used again from
 /// batch to batch.
+/// Float64 is used for Real = float, too: rounding would add up over the T steps of the recursion.
 struct VtraceMemory {
   /// Takes the steps' rewards, discounts and the log-probabilities of the policy that acted. Throws InvariantError for
   /// columns that are not of `Real`.
+  /// IMPALA's loss (impala_loss.h). One object a replica: it has the memory of a batch.
   template <typename Real>
   void take(const TrajectoryView& seen, double gamma);
   /// Computes value_target and advantage. log_ratio and value must be filled.
@@ -44,6 +46,7 @@ class FusedImpala {
 
   /// Computes impala_loss() of one trajectory's rows, with the gradients of all parameters; a GradientFunction but for
   /// its other arguments. Throws EnvError for an observation that is out of the spec's bounds.
+  /// The weight of the result is the number of rows. Overwrites the .grad of every parameter.
   learner::WrittenLoss run(const learner::ShardRows& rows, const ImpalaOptions& options, ImpalaNumbers& numbers);
 
  private:
@@ -55,6 +58,7 @@ class FusedImpala {
 template <typename Real>
 class FusedAppo {
  public:
+  /// `target` is read only; it gets no gradients. Throws as FusedImpala's constructor.
   FusedAppo(const MlpPolicy& policy, const MlpPolicy& target, InstructionSet set)
       : block_(policy, set), target_(target, set) {}
 

@@ -38,6 +38,8 @@ Loss nothing_of(ImpalaNumbers& numbers, Loss loss) {
 
 }  // namespace
 
+// The order matters: modules come first, then the team, and only then weights, targets and gradients, which refer to
+// the modules' tensors as the team leaves them.
 ImpalaLearner::ImpalaLearner(const ImpalaSetup& setup, const LearnedPolicy& learned, Clock::duration patience)
     : setup_(setup), patience_(patience) {
   const std::vector<sync::Placement> placements = setup_.ranks.place(setup_.devices, setup_.shards);
@@ -68,6 +70,7 @@ ImpalaLearner::ImpalaLearner(const ImpalaSetup& setup, const LearnedPolicy& lear
 
 ImpalaLearner::~ImpalaLearner() = default;
 
+// A target is in evaluation mode and begins with the policy's weights.
 void ImpalaLearner::build_target(Seat& seat, const std::shared_ptr<ActorCritic>& like) const {
   seat.target = like;
   seat.target->to(seat.weights.front().device());
@@ -104,6 +107,8 @@ void ImpalaLearner::build_gradients(Seat& seat, sync::Replica& replica) const {
   }
 }
 
+// Every replica loads its shards, makes one pass of one minibatch, and leaves its numbers in numbers_. No two replicas
+// write to the same shard's numbers, so no lock is needed.
 ImpalaLearner::Step ImpalaLearner::step(std::span<const learner::Batch> batch, double lr_factor) {
   TANDEM_CHECK(std::ssize(batch) == shards_.size(), batch.size(), " batches for ", shards_.size(), " shards");
   Step step;
@@ -122,6 +127,8 @@ ImpalaLearner::Step ImpalaLearner::step(std::span<const learner::Batch> batch, d
   return step;
 }
 
+// Gradients are either written by a GradientFunction (fused or replayed) or follow from a loss by autograd. A shard
+// without rows takes part with no weight.
 learner::LearnerReport ImpalaLearner::step_of(Seat& seat, learner::Learner& learner, double lr_factor) {
   fault_point("impala.learn");
   const Limits limits{.deadline = Deadline::after(patience_), .stop = {}};

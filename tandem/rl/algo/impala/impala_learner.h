@@ -30,16 +30,19 @@
 namespace tandem::rl {
 
 /// How the batches of a policy are made.
+/// Only batches of one shape can be recorded and replayed (gradient_way.h).
 enum class BatchesOf {
   kTrajectories,  // whole fragments: all of one shape
   kDecisions,     // decisions: as many as there were
 };
 
 /// The policy that a learner trains.
+/// `build` is called once for each replica and, with APPO, once more for its target.
 struct LearnedPolicy {
   std::function<std::shared_ptr<ActorCritic>()> build;  // with the same parameters each time, on the CPU
-  std::uint64_t seed = 0;                               // of all that learning draws
-  std::string threads = "replica";                      // the replicas' threads' name
+  // The seed of everything that learning draws.
+  std::uint64_t seed = 0;
+  std::string threads = "replica";  // the replicas' threads' name
   BatchesOf batches = BatchesOf::kTrajectories;
 };
 
@@ -51,16 +54,20 @@ class ImpalaLearner {
   ImpalaLearner(const ImpalaSetup& setup, const LearnedPolicy& learned, Clock::duration patience);
   ~ImpalaLearner();
 
+  /// The outcome of one step. `grad_norm` is the norm before clipping, the same on all replicas.
   struct Step {
     std::span<const ImpalaNumbers> shards;  // of this rank's; until the next step
     double grad_norm = 0;
-    double wait_seconds = 0;  // for other replicas: the shortest wait of this rank's replicas
+    // Time that this rank waited for other replicas: the shortest wait of its replicas.
+    double wait_seconds = 0;
   };
   /// `batch`: trajectories or decisions, by shard of this rank. A shard may have no rows, but not all of all ranks.
   [[nodiscard]] Step step(std::span<const learner::Batch> batch, double lr_factor);
   /// APPO's targets take the policy's weights.
+  /// Nothing happens with IMPALA. Call it on all ranks after the same step.
   void renew_targets();
 
+  /// The team owns optimizers and gradients; the learner owns policies and targets. Call it between steps.
   [[nodiscard]] learner::ReplicaTeam& team() { return *team_; }
   [[nodiscard]] const learner::ReplicaTeam& team() const { return *team_; }
   /// The policy and weights of this rank's first replica, alive. All replicas have the same.
@@ -87,9 +94,12 @@ class ImpalaLearner {
  private:
   // The policy, target and gradients of one replica.
   struct Seat {
-    std::shared_ptr<ActorCritic> policy, target;       // target: of APPO, or null
-    Weights weights, target_weights;                   // theirs, alive
-    std::unique_ptr<FusedImpala<float>> fused_impala;  // of the algorithm, or null
+    // `target` is APPO's; null with IMPALA.
+    std::shared_ptr<ActorCritic> policy, target;
+    // The tensors of both networks, alive.
+    Weights weights, target_weights;
+    // At most one of the next three is set, by algorithm and by gradients_.way.
+    std::unique_ptr<FusedImpala<float>> fused_impala;
     std::unique_ptr<FusedAppo<float>> fused_appo;
     std::unique_ptr<learner::ReplayedLoss> replayed;  // of either, likewise
     double wait_seconds = 0;                          // in the last step
@@ -103,6 +113,7 @@ class ImpalaLearner {
   }
   learner::LearnerReport step_of(Seat& seat, learner::Learner& learner, double lr_factor);
 
+  // Not owned.
   const ImpalaSetup& setup_;
   const Clock::duration patience_;
   int replicas_ = 1;

@@ -18,15 +18,21 @@
 namespace tandem::rl {
 
 /// Means over the steps of one batch.
+/// A shard without rows has zeros; its means do not count when shards are combined (step_news.h).
 struct ImpalaNumbers {
   std::int64_t rows = 0;  // the number of steps that the means are over
   double policy_loss = 0, value_loss = 0, entropy = 0;
-  double approx_kl = 0;           // of the policy that acted from the one that learns: mean(r - 1 - log r)
-  double cut = 0;                 // share of the ratios above rho_clip
-  double explained_variance = 0;  // 1 - Var[v - V] / Var[v]; NaN when targets are all equal
+  // The divergence of the policy that acted from the one that learns: mean(r - 1 - log r).
+  double approx_kl = 0;
+  // The share of the ratios above rho_clip.
+  double cut = 0;
+  // 1 - Var[v - V] / Var[v]; NaN when targets are all equal.
+  double explained_variance = 0;
 };
 
 /// The loss of one trajectory's batch. Writes its numbers to `numbers`.
+/// The weight of the result is the number of steps, so that shards of different sizes give the mean over all steps.
+/// Waits for the policy's device.
 [[nodiscard]] learner::ShardLoss impala_loss(ActorCritic& policy, const learner::ShardBatch& batch,
                                              const ImpalaOptions& options, ImpalaNumbers& numbers);
 /// Computes the loss as impala_loss() does, and leaves the numbers on the device for a learner::ReplayedLoss;

@@ -21,19 +21,29 @@ enum class ImpalaExecution {
 
 /// A batch is made by one rollout worker: rollout_steps of its num_envs / workers environments. With several ranks, a
 /// batch is made by one worker of each rank together.
+/// Divided evenly: num_envs by workers, shards and splits, in this order; count_faults() says what does not fit.
 struct ImpalaOptions {
-  int num_envs = 8;  // of the run, over all workers
+  // Environments of the run, over all workers and ranks.
+  int num_envs = 8;
   int rollout_steps = 32;
   ImpalaExecution execution = ImpalaExecution::kThreads;
   int workers = 2;  // rollout workers of each rank
-  int splits = 1;   // of the environments that a worker has of a shard; they take turns (alternating_rollout.h)
-  int queue = 2;    // batches that wait, before the workers do: a longer queue means older batches
-  int buffers = 2;  // loaded batches, the one that is learned from included
+  // The environments that a worker has of a shard are divided into so many splits, which take turns
+  // (alternating_rollout.h).
+  int splits = 1;
+  // Batches that may wait before the workers do. A longer queue means older batches.
+  int queue = 2;
+  // Loaded batches beside the learner, the one that is learned from included.
+  int buffers = 2;
   int loaders = 1;
-  int passes = 1;                                               // of the learner over each batch
-  std::optional<std::int64_t> max_policy_lag = {};              // learner steps; none: batches may have any age
-  pipeline::BeyondLag beyond_lag = pipeline::BeyondLag::kWait;  // what is done for that bound
-  int batches_per_update = 8;                                   // learner steps from one line of metrics to the next
+  // How often the learner goes over each batch.
+  int passes = 1;
+  // The bound on the age of a batch, in learner steps. Without one, batches may have any age.
+  std::optional<std::int64_t> max_policy_lag = {};
+  // How that bound is kept: workers wait, or batches are dropped.
+  pipeline::BeyondLag beyond_lag = pipeline::BeyondLag::kWait;
+  // Learner steps from one line of metrics to the next.
+  int batches_per_update = 8;
 
   double learning_rate = 5e-4;
   Schedule learning_rate_schedule = Schedule::kConstant;
@@ -41,7 +51,8 @@ struct ImpalaOptions {
   std::optional<double> max_grad_norm = 0.5;
   double gamma = 0.99;
   TimeLimit time_limit = TimeLimit::kBootstrap;
-  double rho_clip = 1, c_clip = 1;  // see vtrace.h; advantages are weighted up to rho_clip as well
+  // Bounds of V-trace's ratios (vtrace.h). Advantages are weighted up to rho_clip as well.
+  double rho_clip = 1, c_clip = 1;
   double entropy_coef = 0.01;
   double value_coef = 0.5;
   LossKernel kernel = LossKernel::kAuto;
@@ -49,20 +60,27 @@ struct ImpalaOptions {
   // first state is the state that acting had there; the policy that learns computes all later ones. None for other
   // policies.
   std::optional<int> sequence_length = {};
-  std::int64_t learner_queue_timeout = 300;  // seconds without a batch, after which the learner gives up
-  std::int64_t stall_timeout = 300;          // seconds that a fragment, the copy of a batch or a learner step may take
+  // Seconds without a batch after which the learner gives up.
+  std::int64_t learner_queue_timeout = 300;
+  // Seconds that collecting a fragment, copying a batch or a learner step may take.
+  std::int64_t stall_timeout = 300;
 
   [[nodiscard]] std::int64_t batch_rows() const { return std::int64_t{num_envs} / workers * rollout_steps; }
 };
 
 /// The largest value of mu / pi_T; larger ones are cut to it, see appo_loss.h.
+/// IMPACT bounds the ratio in this way, too.
 inline constexpr double kMostCorrection = 2;
 
 /// APPO's numbers beside ImpalaOptions.
+/// ImpalaRun checks them; all but kl_coef must be above 0.
 struct AppoOptions {
-  double clip_range = 0.2;      // of the probability ratio
-  double kl_coef = 0;           // of KL(target || policy); 0: left out
-  int target_update_steps = 4;  // learner steps after which the target network takes the policy's weights
+  // The probability ratio counts from 1 - clip_range to 1 + clip_range.
+  double clip_range = 0.2;
+  // The weight of KL(target || policy) in the loss; 0 leaves it out.
+  double kl_coef = 0;
+  // Learner steps after which the target network takes the policy's weights.
+  int target_update_steps = 4;
 };
 
 /// Whether the counts fit each other. They are at least 1. `shards` of a batch have whole environments;

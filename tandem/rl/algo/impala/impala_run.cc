@@ -20,6 +20,7 @@ constexpr std::chrono::seconds kGrace{60};         // for threads to return once
 
 std::size_t count_of(int number) { return static_cast<std::size_t>(number); }
 
+// Faults that would make later checks divide by zero are thrown first; all others are collected and told at once.
 ImpalaSetup checked(ImpalaSetup setup) {
   std::vector<std::string> faults;
   if (setup.shards < 1) faults.push_back(concat("shards is ", setup.shards, "; it must be at least 1"));
@@ -97,6 +98,7 @@ auto ImpalaRun::guarded(Work work) {
     try {
       return work(arguments...);
     } catch (const std::exception& error) {
+      // GroupAborted follows from another failure, which is the one to tell.
       if (dynamic_cast<const GroupAborted*>(&error) == nullptr) has_failed_ = true;
       const learner::Ranks& ranks = setup_.ranks;
       if (ranks.size() > 1) ranks.abort(concat("rank ", ranks.rank(), " failed: ", error.what()));
@@ -155,6 +157,7 @@ void ImpalaRun::start() {
       steps_, stats_);
 }
 
+// Ends the pipeline with all its batches learned from. The next update() starts another one.
 void ImpalaRun::quiesce() {
   if (!pipeline_) return;
   if (setup_.ranks.size() > 1) {

@@ -53,10 +53,12 @@ class ImpalaRun final : public TrainingRun {
  public:
   /// Builds everything and starts the first episodes; the workers start with the first update(). Throws ConfigError
   /// with all faults of the options, and what the factories throw.
+  /// Collective when there are several ranks.
   explicit ImpalaRun(ImpalaSetup setup);
   /// Stops and joins all threads. Batches that are on their way are dropped.
   ~ImpalaRun() override;
 
+  /// Reports what came since the last call, batches that save() learned from in between included.
   RunReport update() override;
   [[nodiscard]] bool all_reported() const override { return unreported_ == 0; }
 
@@ -92,13 +94,19 @@ class ImpalaRun final : public TrainingRun {
 
  private:
   using Queued = SlotPool::Lease;  // a batch in the queue: the slot that holds it
+  // A result of the learner thread on its way to the owner. Seconds are of this rank.
   struct Learned {
     double learning_rate = 0, learn_seconds = 0, sync_seconds = 0;
-    std::int64_t new_samples = 0;            // of all ranks
-    std::int64_t own_samples = 0;            // of these, this rank's
-    bool dropped = false;                    // too old to be learned from
-    std::optional<SlotPool::Lease> telling;  // of what was learned, and of new batches
+    // Environment steps of new batches, summed over all ranks.
+    std::int64_t new_samples = 0;
+    // This rank's part of new_samples.
+    std::int64_t own_samples = 0;
+    // Set for a batch that was too old to be learned from.
+    bool dropped = false;
+    // The lease of the memory that has what was learned, and the results of new batches.
+    std::optional<SlotPool::Lease> telling;
   };
+  // Buffers are known by number: the memory itself belongs to ImpalaSeats.
   using Pipeline = pipeline::LearnerPipeline<Queued, std::size_t, Learned>;
 
   template <typename Work>
@@ -107,6 +115,7 @@ class ImpalaRun final : public TrainingRun {
   [[nodiscard]] int first_passes() const;
   [[nodiscard]] std::int64_t batches_made() const;
   [[nodiscard]] std::int64_t own_batch_rows() const;
+  // start() and quiesce() begin and end the pipeline; between them its threads own everything marked as theirs.
   void start();
   void quiesce();
   void finish_together();
@@ -123,6 +132,8 @@ class ImpalaRun final : public TrainingRun {
     }
     return all;
   }
+  // The pipeline's work: produce() on a worker's thread, load_batch() on a loader's, learn() and drop() on the
+  // learner's.
   [[nodiscard]] std::optional<pipeline::Tagged<Queued>> produce(int worker);
   void load_batch(Queued& queued, std::size_t buffer);
   [[nodiscard]] Learned learn(std::size_t buffer, const pipeline::LearnStep& step);
@@ -133,22 +144,28 @@ class ImpalaRun final : public TrainingRun {
   RunReport finish_update();
   void combine_ranks(RunReport& report);
 
+  // The seats refer to it, so it comes before them.
   const ImpalaSetup setup_;
   std::int64_t updates_ = 0, env_steps_ = 0;
   LearnReport sums_;            // of the update that is under way: times and sizes of steps
   std::int64_t own_steps_ = 0;  // of this rank's environments, likewise
   int unreported_ = 0;          // batches, dropped ones too
 
+  // Leases of these pools travel through the pipeline. The pools outlive it.
   SlotPool slots_;     // of the queue, and those that are written and loaded from
   SlotPool tellings_;  // on their way to the owner
   std::unique_ptr<ImpalaSeats> seats_;
   pipeline::PipelineStats stats_;
+  // Read from a checkpoint; zero in a run that began here.
   std::int64_t trained_before_ = 0, sampled_before_ = 0, dropped_before_ = 0;  // by the processes before this one
   std::int64_t dropped_ = 0;                                                   // samples that were too old, in all
 
-  std::atomic<bool> has_failed_{false};           // a thread of this rank, by itself
-  std::optional<pipeline::BatchClaims> claims_;   // in environment steps of all ranks
-  std::optional<pipeline::StepPermits> permits_;  // of several ranks
+  // Set when a thread of this rank failed by itself, not because another one did.
+  std::atomic<bool> has_failed_{false};
+  // Counts environment steps of all ranks.
+  std::optional<pipeline::BatchClaims> claims_;
+  // Present when there are several ranks.
+  std::optional<pipeline::StepPermits> permits_;
   // The learner thread's, while it runs; the last: environment steps of this rank, each pass counted.
   std::int64_t steps_ = 0, learned_samples_ = 0, trained_ = 0;
   std::unique_ptr<Pipeline> pipeline_;  // last: its threads use all of the above

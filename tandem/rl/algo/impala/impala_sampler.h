@@ -17,6 +17,8 @@
 namespace tandem::rl {
 
 /// The weights and normalizers that a batch is collected with.
+/// Weights and normalizers are published together, since a policy is only right with the observations that it was
+/// trained on.
 struct Behaviour {
   std::vector<Weights> weights;  // of the trained policies
   Normalizers normalizers;
@@ -31,11 +33,14 @@ struct QueuedBatch {
 };
 
 /// A worker's env groups on this rank, of environments with one agent or with several.
+/// Exactly one of the two is used.
 struct SampledEnvs {
   std::unique_ptr<AlternatingRollout> of_one;
   std::vector<std::unique_ptr<MultiAgentWorker>> of_several;  // where of_one is null
 };
 
+/// The groups' actors hold references to the sampler's policies, so the policies come before the groups and outlive
+/// them.
 class ImpalaSampler {
  public:
   /// `policies`: on the CPU, by policy; the groups' actors act with them. `trained`: by policy, whether it takes
@@ -60,6 +65,7 @@ class ImpalaSampler {
   const SampledEnvs envs_;
   std::vector<Weights> weights_;  // of the trained policies, alive
   Normalizers normalizers_;
+  // The version that the policies have now; -1 takes any. Copying is skipped when nothing newer was published.
   std::int64_t version_ = -1;
 };
 

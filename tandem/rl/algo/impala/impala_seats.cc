@@ -42,6 +42,8 @@ SpinBudget spin_of(const ImpalaOptions& impala) { return spin_budget_for(impala.
 
 }  // namespace
 
+// Built in this order: learners, the published copies of their weights, samplers with policies and env groups, and last
+// the memory of batches, whose shape the samplers know.
 ImpalaSeats::ImpalaSeats(const ImpalaSetup& setup, const ImpalaMemory& memory, Clock::duration patience)
     : setup_(setup),
       map_(map_of(setup_, spec_)),
@@ -92,6 +94,8 @@ void ImpalaSeats::build_seats(Clock::duration patience) {
   }
 }
 
+// Every worker has its own modules of all policies, since it acts while the learner changes the others. They stay in
+// evaluation mode.
 void ImpalaSeats::build_sampler(int worker) {
   std::vector<std::shared_ptr<ActorCritic>> policies;
   std::vector<bool> trained;
@@ -104,6 +108,7 @@ void ImpalaSeats::build_sampler(int worker) {
   samplers_.push_back(std::make_unique<ImpalaSampler>(std::move(policies), trained, std::move(envs), normalizers_));
 }
 
+// Groups get their numbers in the run, from which seeds and random streams follow.
 SampledEnvs ImpalaSeats::build_envs(std::span<const std::shared_ptr<ActorCritic>> policies, int worker) const {
   const ImpalaOptions& impala = setup_.impala;
   const int envs = impala.num_envs / impala.workers / setup_.shards / impala.splits;
@@ -161,6 +166,7 @@ std::size_t ImpalaSeats::expected_results() const {
   return index_of(group_numbers(0).size()) * of_a_group + 4 * episodes;
 }
 
+// All slots and buffers are made like the first worker's: workers have groups of the same sizes.
 void ImpalaSeats::build_memory(const ImpalaMemory& memory) {
   for (std::size_t i = 0; i < memory.slots; ++i) {
     queued_.push_back(samplers_.front()->make_slot());
@@ -198,6 +204,7 @@ ImpalaLearner& ImpalaSeats::any_learner() const {
   return *std::ranges::find_if(seats_, [](const Seat& seat) { return seat.learner != nullptr; })->learner;
 }
 
+// Policies that are not trained have no gradients to tell of.
 std::string ImpalaSeats::gradients_by() const {
   std::vector<GradientsOfPolicy> policies;
   for (std::size_t p = 0; p < map_.size(); ++p) {
@@ -237,6 +244,7 @@ double ImpalaSeats::count_decisions(const Loaded& loaded) {
   return ranks_.size() > 1 ? seconds_since(begun) : 0;
 }
 
+// A policy without a decision on any rank is passed over by all ranks, or the others would wait for its step for ever.
 double ImpalaSeats::step(std::size_t buffer, double lr_factor) {
   const Loaded& loaded = buffers_[buffer];
   double wait_seconds = has_agents() ? count_decisions(loaded) : 0;
@@ -277,6 +285,7 @@ std::int64_t ImpalaSeats::exchange(std::size_t buffer, const News& mine, std::si
   return new_samples;
 }
 
+// Runs between two steps, so the weights stay as they are meanwhile.
 void ImpalaSeats::publish(std::int64_t version) {
   behaviour_->publish(version, [this](Behaviour& copy) {
     std::size_t next = 0;

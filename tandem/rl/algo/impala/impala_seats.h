@@ -43,10 +43,12 @@
 namespace tandem::rl {
 
 /// How much memory of each kind there is.
+/// Numbers of things, not bytes. ImpalaRun's pools have as many leases.
 struct ImpalaMemory {
   std::size_t slots = 1, buffers = 1, tellings = 1;
 };
 
+/// Has no locks of its own: leases and the pipeline's order keep threads apart.
 class ImpalaSeats {
  public:
   /// `setup` outlives this. `patience`: how long a replica waits for the others. Throws ConfigError, also for a policy
@@ -67,6 +69,7 @@ class ImpalaSeats {
   std::int64_t collect(int worker, std::size_t slot) {
     return samplers_[index_of(worker)]->collect(*behaviour_, queued_[slot]);
   }
+  /// Copies everything out of the slot, results included, so that the worker can have it back at once.
   void load_batch(std::size_t slot, std::size_t buffer);
 
   /// Every trained policy makes a step. Returns the seconds that this rank waited for other replicas.
@@ -91,6 +94,7 @@ class ImpalaSeats {
   void add_to(RunReport& report);
 
   /// With several agents, all policies are hashed, trained or not: the tensors of each under NAME/TENSOR.
+  /// In hexadecimal. Runs with the same numbers have the same hash, so it serves to compare runs.
   [[nodiscard]] std::string params_sha256();
   [[nodiscard]] std::string state_sha256();
   /// Work of each replica of the run, summed over policies.
@@ -118,12 +122,16 @@ class ImpalaSeats {
 
  private:
   struct Seat {
-    std::unique_ptr<ImpalaLearner> learner;  // null when the policy is not trained
-    std::shared_ptr<ActorCritic> frozen;     // the policy when it is not trained, else null
-    EpisodeWindow episodes;                  // of the policy's agents, where there are several
-    LearnReport sums;                        // since the last report
-    std::int64_t decisions = 0;              // since the last report, of several agents
-    double grad_norm = 0;                    // of the last step; the learner thread's while it runs
+    // Null when the policy is not trained.
+    std::unique_ptr<ImpalaLearner> learner;
+    // The policy when it is not trained, else null.
+    std::shared_ptr<ActorCritic> frozen;
+    EpisodeWindow episodes;  // of the policy's agents, where there are several
+    LearnReport sums;        // since the last report
+    // Decisions of several agents since the last report.
+    std::int64_t decisions = 0;
+    // The norm of the last step. It belongs to the learner thread while that runs.
+    double grad_norm = 0;
 
     [[nodiscard]] const ActorCritic& policy() const { return learner ? learner->policy() : *frozen; }
   };
@@ -142,6 +150,7 @@ class ImpalaSeats {
   // Names of one policy's checkpoint parts and tensors.
   struct Names;
 
+  // For containers, whose indices are unsigned; numbers of workers and shards are int.
   static std::size_t index_of(int number) { return static_cast<std::size_t>(number); }
   [[nodiscard]] bool has_agents() const { return setup_.agents.has_value(); }
   [[nodiscard]] ImpalaLearner& any_learner() const;
@@ -164,10 +173,12 @@ class ImpalaSeats {
   void load_policy(std::size_t policy, const learner::StateParts& parts, const Before& before);
 
   const ImpalaSetup& setup_;
-  Spec spec_;                   // of the environments as a whole
-  const PolicyMap map_;         // of one agent, its policy without a name
-  const learner::Ranks ranks_;  // wait for each other as long as the replicas do
-  Normalizers normalizers_;     // the learner thread's, while it runs
+  // Describes the environments as a whole.
+  Spec spec_;
+  const PolicyMap map_;  // of one agent, its policy without a name
+  // These wait for each other as long as the replicas do.
+  const learner::Ranks ranks_;
+  Normalizers normalizers_;  // the learner thread's, while it runs
   EpisodeWindow episodes_;
   std::vector<PolicyReport> reports_;                     // the last reports, whose memory the next ones use
   std::vector<Seat> seats_;                               // by policy
@@ -177,6 +188,7 @@ class ImpalaSeats {
   std::vector<Telling> tellings_;
   std::unique_ptr<pipeline::Published<Behaviour>> behaviour_;
   // The learner thread's, while it runs.
+  // Memory that each step uses again.
   std::vector<double> own_decisions_;                    // of the batch, by policy
   std::vector<std::vector<double>> all_decisions_;       // by rank
   std::vector<std::span<const ImpalaNumbers>> learned_;  // of the last step, by policy

@@ -58,6 +58,7 @@ model::NamedTensors ImpalaSeats::state_of(const Seat& seat) const {
   return seat.learner ? seat.learner->team().state() : model::named_state_of(*seat.frozen);
 }
 
+// Parts of all ranks are listed, since the leader reads them for all.
 std::vector<std::string> ImpalaSeats::part_names() const {
   std::vector<std::string> names;
   for (std::size_t p = 0; p < map_.size(); ++p) {
@@ -116,6 +117,7 @@ void ImpalaSeats::check_first_group(const model::NamedTensors& first_group) cons
              "that cannot be divided. Only that build goes on from it"));
 }
 
+// A policy that is not trained goes to the samplers here; trained ones get their weights with the next publish().
 void ImpalaSeats::load_policy(std::size_t policy, const learner::StateParts& parts, const Before& before) {
   Seat& seat = seats_[policy];
   const Names names = names_of(policy);

@@ -20,6 +20,8 @@
 
 namespace tandem::rl {
 
+/// Exactly one of `agents` and the pair make_envs and make_policy is used. All ranks must have the same values but for
+/// `devices` and `ranks`.
 struct ImpalaSetup {
   std::uint64_t seed = 0;
   std::int64_t total_steps = 100'000;  // environment steps over all environments; what schedules run over
@@ -36,6 +38,7 @@ struct ImpalaSetup {
   device::CudaKernels cuda_kernels = device::CudaKernels::kDeterministic;
   sync::StrategyOptions strategy;  // but for its mean
   sync::GradientCheck gradient_check = sync::GradientCheck::kSum;
+  /// Makes a group of `count` environments. It is called several times, first with 1 to read the spec.
   std::function<std::unique_ptr<EnvGroup>(int count)> make_envs;
   PolicyFactory make_policy;
   std::optional<SeveralAgents> agents;  // of environments with several, in place of the two above

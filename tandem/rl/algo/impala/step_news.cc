@@ -32,6 +32,7 @@ void append(std::span<const ImpalaNumbers> shards, std::vector<double>& numbers)
   }
 }
 
+// append() above wrote these: a count, then rows and numbers of each shard.
 void take_shards(std::span<const double>& numbers, std::vector<ImpalaNumbers>& shards) {
   const auto count = static_cast<std::size_t>(take_one(numbers));
   for (std::size_t i = 0; i < count; ++i) {

@@ -19,14 +19,17 @@
 namespace tandem::rl {
 
 /// Means over the rows of all shards; of explained variances over those that have one.
+/// NaN when no shard has rows.
 [[nodiscard]] ImpalaNumbers mean_of(std::span<const ImpalaNumbers> shards);
 
 /// Adds what one step made to an update's sums, and writes the means of these.
+/// `sums` holds sums until take_means(); its `minibatches` counts the steps.
 void add_numbers(const ImpalaNumbers& numbers, LearnReport& sums);
 void take_means(const LearnReport& sums, LearnReport& means);
 /// Writes the losses and the like of one report into another, and nothing else.
 void take_losses(const LearnReport& from, LearnReport& to);
 
+/// Keeps the memory of the exchange, so that steps ask for none. The ranks must outlive it.
 class StepNews {
  public:
   StepNews(const learner::Ranks& ranks, std::size_t policies);
@@ -40,6 +43,8 @@ class StepNews {
   };
   /// Collective. Hands `take` the results of each rank, in their order, writes each policy's means to `means`, and
   /// returns the new samples of all ranks.
+  /// `take` may get an empty list, from a rank that made a further pass. Throws InvariantError when a message is too
+  /// short, and what Ranks::gather() throws when a rank is lost.
   std::int64_t exchange(const Mine& mine, std::span<ImpalaNumbers> means,
                         const std::function<void(std::span<const double>)>& take);
 

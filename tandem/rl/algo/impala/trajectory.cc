@@ -45,6 +45,7 @@ void copy_rows(const at::Tensor& from, std::int64_t rows, const at::Tensor& memo
 
 }  // namespace
 
+// Rows of the columns are flattened to [T * N, ...]; states keep their dimensions behind a first one of one sequence.
 Trajectory::Trajectory(const Fragment& like, int parts, c10::Device device) {
   visit_columns(like, [&](std::string_view name, const at::Tensor& tensor) {
     columns_.emplace_back(name, memory_for(tensor, parts, device));
@@ -56,6 +57,7 @@ Trajectory::Trajectory(const Fragment& like, int parts, c10::Device device) {
   });
 }
 
+// Memory is made for as many decisions as the fragment can have; views end at those that there are.
 Trajectory::Trajectory(const DecisionFragment& like, c10::Device device) {
   const auto add_to = [device](learner::Columns& columns) {
     return [device, &columns](std::string_view name, const at::Tensor& tensor) {

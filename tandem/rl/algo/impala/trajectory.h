@@ -20,6 +20,7 @@ namespace tandem::rl {
 
 /// One policy's rows of one shard: whole fragments of environments with one agent, side by side, or the decisions of
 /// several agents (decision_log.h), one behind the other.
+/// The shape of the memory is fixed by the constructor. Its addresses never change.
 class Trajectory {
  public:
   /// Memory for `parts` fragments like this one.
@@ -28,8 +29,10 @@ class Trajectory {
   Trajectory(const DecisionFragment& like, c10::Device device);
 
   /// Copies the environments of all parts, one after the other. They fill the memory.
+  /// Throws InvariantError when the environments are more or fewer than the memory has.
   void copy_from(std::span<const Fragment> parts);
   /// Copies the decisions that there are.
+  /// Throws InvariantError when there are more than the memory holds.
   void copy_from(const DecisionFragment& fragment);
 
   /// One sequence for the learner, which TrajectoryView reads: views, until the next copy. Columns have a row for each
@@ -47,6 +50,7 @@ class Trajectory {
 
 /// A trajectory's batch by the meaning of its columns: [T, N, ...] and [T + 1, N, ...] of N environments' T steps;
 /// [C, ...] and [C + B, ...] of C decisions and B rows beyond them.
+/// Views share the batch's memory: they show what is copied there later.
 struct TrajectoryView {
   std::int64_t steps = 0, rows = 0;   // of decisions: C, and 1
   std::int64_t beyond = 0;            // rows that only bootstrap: N; of decisions: B

@@ -56,6 +56,7 @@ ImpalaNumbers numbers_of(std::int64_t rows, std::span<const double> numbers) {
       .explained_variance = of_targets > 0 ? 1 - numbers[5] / of_targets : std::numeric_limits<double>::quiet_NaN()};
 }
 
+// The copy to the host is where the caller waits for the device.
 learner::ShardLoss read_numbers(const learner::DeviceLoss& made, std::int64_t rows, ImpalaNumbers& numbers) {
   const at::Tensor here = made.numbers.to(at::kCPU, at::kDouble);
   numbers = numbers_of(rows, {here.const_data_ptr<double>(), static_cast<std::size_t>(here.numel())});

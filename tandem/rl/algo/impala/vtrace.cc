@@ -32,6 +32,7 @@ VtraceTargets vtrace_in_memory(const VtraceInput& input, const VtraceOptions& op
   return targets;
 }
 
+// Decisions may have any number of values beyond them, fragments exactly one row.
 void require_shapes(const VtraceInput& input) {
   const std::int64_t steps = input.reward.size(0);
   const bool fits = input.next.defined() ? input.reward.dim() == 1 && input.next.sizes() == input.reward.sizes() &&

@@ -27,6 +27,7 @@ namespace tandem::rl {
 
 /// The largest values of the ratios of probabilities; larger ratios are cut. rho_clip decides which policy's value is
 /// found, and c_clip how far back a surprise is felt; c_clip <= rho_clip, as the paper assumes.
+/// 1 everywhere is the paper's choice. policy_rho_clip is the bound in the policy gradient alone.
 struct VtraceOptions {
   double rho_clip = 1, c_clip = 1, policy_rho_clip = 1;
 };
@@ -36,14 +37,17 @@ struct VtraceOptions {
 ///
 /// With `next`, C decisions: `value` [C + B], of which the last B bootstrap, and the others are [C].
 struct VtraceInput {
-  at::Tensor log_ratio;  // log pi - log mu of the actions taken
+  // log pi - log mu of the actions taken.
+  at::Tensor log_ratio;
   at::Tensor reward;
-  at::Tensor discount;  // zero where an episode ended with the step
+  // gamma, or zero where an episode ended with the step.
+  at::Tensor discount;
   at::Tensor value;
   at::Tensor next = {};  // [C] int64, each further on than its own row, or -1 where the episode ends; or undefined
 };
 
 /// As rewards, constants to autograd.
+/// [T, N] or, of decisions, [C]; on the device and of the type of the input.
 struct VtraceTargets {
   at::Tensor value_target, advantage;
 };
@@ -58,6 +62,7 @@ struct VtraceTargets {
 /// The input and output of vtrace() in memory, float or double, with shapes as above. value_target and advantage are
 /// [T, N] and are written. With `next`, steps are decisions and rows is 1.
 /// Each step is computed in double, and v(s + 1) taken as it was written. Tensors that lie on the CPU are such numbers.
+/// Allocates nothing and checks no sizes: the caller's memory must have them. The output may not overlap the input.
 template <typename Real>
 struct VtraceNumbers {
   std::int64_t steps = 0, rows = 0;

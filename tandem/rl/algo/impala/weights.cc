@@ -7,6 +7,7 @@
 
 namespace tandem::rl {
 
+// Parameters are detached so that copying into them is no operation of autograd.
 Weights weights_of(torch::nn::Module& module) {
   Weights weights;
   for (const at::Tensor& parameter : module.parameters()) weights.push_back(parameter.detach());

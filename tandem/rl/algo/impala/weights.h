@@ -10,6 +10,7 @@
 namespace tandem::rl {
 
 /// Parameters and buffers of a module, in its order.
+/// Two modules of the same class have the same order, so weights can be copied by position.
 using Weights = std::vector<at::Tensor>;
 /// Returns the module's own tensors, alive: they change as the module learns.
 [[nodiscard]] Weights weights_of(torch::nn::Module& module);

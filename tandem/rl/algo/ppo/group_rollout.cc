@@ -9,6 +9,7 @@
 namespace tandem::rl {
 namespace {
 
+// All environments of the group make the same steps, so rows follow from steps.
 GroupWindow window_of(const GroupWorker& worker, Clock::time_point start) {
   const int steps = worker.steps_made();
   return {.steps = steps, .rows = steps * worker.envs(), .seconds = seconds_since(start)};
@@ -28,6 +29,7 @@ GroupRollout::GroupRollout(StragglerSetup setup, std::vector<RolloutGroup> group
   rule_.emplace(setup_.options, *board_, steps);
 }
 
+// The ways, in this order: a record to follow, a rule that may end groups early, or all steps.
 void GroupRollout::collect(std::int64_t update, const Normalizers& frozen) {
   if (!setup_.recorded.empty()) return collect_recorded(update, frozen);
   if (rule_) return collect_until_rule(update, frozen);

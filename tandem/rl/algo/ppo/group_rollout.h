@@ -22,6 +22,7 @@
 
 namespace tandem::rl {
 
+/// A record makes a run repeatable: groups then end where they ended in the run that wrote it.
 struct StragglerSetup {
   pipeline::StragglerOptions options{};
   /// Steps of each group, by update: what options.policy is not asked about. Empty: there is no record to follow.
@@ -34,17 +35,24 @@ struct StragglerSetup {
 
 /// An env group of the replica. The objects are not owned and must outlive the rollouts.
 struct RolloutGroup {
+  // Steps the environments.
   GroupWorker* worker = nullptr;
-  RolloutWorker* stepper = nullptr;      // the worker, of environments with one agent; null: it makes all steps at once
-  CompleteEpisodes* complete = nullptr;  // around the worker, where episodes are completed; else null
-  std::optional<int> unit = {};          // its place on the board; nothing: it rests
+  // The worker itself where environments have one agent; null where it makes all steps at once.
+  RolloutWorker* stepper = nullptr;
+  // Wraps the worker where episodes are completed; else null.
+  CompleteEpisodes* complete = nullptr;
+  // The group's place on the board; nothing when the group rests.
+  std::optional<int> unit = {};
 };
 
 /// How far one group came in a rollout.
+/// A plain value: its bytes may travel between ranks.
 struct GroupWindow {
-  int steps = 0;       // 0: it rested
-  int rows = 0;        // of the fragment: steps of each of its environments that count
-  double seconds = 0;  // from the rollout's begin to the last of them
+  int steps = 0;  // 0: it rested
+  // Rows of the fragment: the steps of its environments that count.
+  int rows = 0;
+  // Time from the rollout's begin to the group's last step.
+  double seconds = 0;
 };
 
 class GroupRollout {
@@ -63,6 +71,7 @@ class GroupRollout {
   [[nodiscard]] std::span<const GroupWindow> windows() const { return windows_; }
 
  private:
+  // rest() leaves a group out; the other two are collect() under a rule and after a record.
   void rest(std::size_t group);
   void collect_until_rule(std::int64_t update, const Normalizers& frozen);
   void collect_recorded(std::int64_t update, const Normalizers& frozen);
@@ -72,6 +81,7 @@ class GroupRollout {
   const int first_group_;
   std::optional<ProgressBoard> board_;
   std::optional<pipeline::StragglerRule> rule_;
+  // The mean of the last ten updates, since a single one may have been disturbed.
   WindowStat learn_seconds_{10};
   std::vector<GroupWindow> windows_;
 };

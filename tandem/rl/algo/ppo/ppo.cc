@@ -205,6 +205,7 @@ learner::WrittenLoss Ppo::replay(const learner::ShardRows& rows, const PpoMiniba
 }
 
 // Returns whether the update goes on.
+// The order of rows is shuffled anew for each pass.
 bool Ppo::run_pass(Clock::duration patience, double lr_factor, LearnReport& report) {
   member_.learner.begin_pass(learner::Order::kShuffled);
   if (options_.advantage_normalization == AdvantageNormalization::kMinibatch) normalize_over_minibatches();
@@ -244,6 +245,7 @@ double Ppo::explained_variance(std::span<Fragment* const> fragments) {
   return of_targets > 0 ? 1 - variance(all.data() + 3) / of_targets : std::numeric_limits<double>::quiet_NaN();
 }
 
+// Means over all rows of all shards and passes; the weight of the divergence is adapted to their KL.
 void Ppo::finish(LearnReport& report) {
   ShardNumbers& shards = no_numbers(sums_.size());
   for (std::size_t i = 0; i < shards.size(); ++i) {

@@ -26,6 +26,7 @@
 
 namespace tandem::rl {
 
+/// Created once per replica and policy. The fragments that it learns from belong to the env groups.
 class Ppo {
  public:
   /// `member` and `policy` (the member's module) are not owned. Throws ConfigError when this processor does not have
@@ -37,10 +38,11 @@ class Ppo {
 
   /// Learns from one fragment a shard of this replica. `progress`: share of the run that is done, for schedules.
   LearnReport update(std::span<Fragment* const> fragments, double progress, Clock::duration patience);
-  /// What was learned in the last update(): one entry for each shard of the replica.
+  /// The sums over rows that the last update() learned with: one entry for each shard of the replica.
   [[nodiscard]] std::span<const PpoSums> sums() const { return sums_; }
 
   /// The weight of the divergence in the next update. Changes with each where it is adapted, so checkpoints keep it.
+  /// Without kl_coef_target it stays at PpoOptions::kl_coef.
   [[nodiscard]] double kl_coef() const { return now_.kl_coef; }
   void set_kl_coef(double kl_coef) { now_.kl_coef = kl_coef; }
 
@@ -50,9 +52,11 @@ class Ppo {
   [[nodiscard]] Phase phase() const { return phase_.load(std::memory_order_relaxed); }
 
  private:
+  // Numbers by shard, not by replica: sums over shards so have the same bits on any number of replicas.
   using ShardNumbers = std::vector<std::vector<double>>;  // one vector a shard of this replica
   using PowerSums = std::array<double, 3>;                // count, sum, sum of squares
 
+  // The parts of update(), in their order; ppo.cc says the plan.
   void load(std::span<Fragment* const> fragments);
   void normalize_over_batch(std::span<Fragment* const> fragments);
   void normalize_over_minibatches();
@@ -69,16 +73,23 @@ class Ppo {
   const learner::Member member_;
   ActorCritic& policy_;
   const PpoOptions options_;
-  PpoOptions now_;  // options_ with the scheduled and adapted weights of the present update
+  // options_ with the scheduled and adapted weights of the present update.
+  PpoOptions now_;
   const GradientChoice gradients_;
-  std::unique_ptr<FusedPpo<float>> fused_;           // of GradientWay::kFused, or null
+  // At most one of the next two is set, by gradients_.way.
+  std::unique_ptr<FusedPpo<float>> fused_;
   std::unique_ptr<learner::ReplayedLoss> replayed_;  // likewise
-  std::vector<PpoMinibatch> minibatches_;            // of the pass
-  std::vector<PpoSums> sums_;                        // of the update, a shard each
-  std::vector<PpoSums> minibatch_sums_;              // of the minibatch, a shard each
-  std::vector<learner::Batch> batches_;              // what is loaded, a shard each
-  ShardNumbers numbers_;                             // memory of what sum() takes
-  double sum_seconds_ = 0;                           // of statistics over all shards, in this update
+  // By minibatch of the pass.
+  std::vector<PpoMinibatch> minibatches_;
+  // By shard, over all minibatches of the update.
+  std::vector<PpoSums> sums_;
+  // By shard, over the present minibatch.
+  std::vector<PpoSums> minibatch_sums_;
+  // By shard: the columns that are loaded.
+  std::vector<learner::Batch> batches_;
+  ShardNumbers numbers_;  // memory of what sum() takes
+  // Time that this update spent in sums over all shards, waits included.
+  double sum_seconds_ = 0;
   std::atomic<Phase> phase_{Phase::kWait};
 };
 

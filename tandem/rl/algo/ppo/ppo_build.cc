@@ -32,6 +32,7 @@ void add_faults_of_several_agents(const PpoSetup& setup, std::vector<std::string
          "or parameter_server");
 }
 
+// Collects all faults before it throws, so that a user mends them at once.
 PpoSetup checked(PpoSetup setup) {
   const bool complete = setup.ppo.completes_episodes();
   setup.ppo.fragments = setup.has_uneven_rollouts() || complete || setup.agents ? Fragments::kUneven : Fragments::kEven;
@@ -52,6 +53,8 @@ PpoSetup checked(PpoSetup setup) {
 
 }  // namespace
 
+// Built in this order: policies, env groups with actors on them, rollouts, learners, and last the watch, which the
+// teams ask.
 PpoRun::PpoRun(PpoSetup setup)
     : setup_(checked(std::move(setup))),
       agents_(is_several() ? setup_.agents->make_envs(1)->spec() : MultiAgentSpec{}),

@@ -46,6 +46,7 @@ PpoRows ppo_rows(const learner::Columns& columns, const learner::Columns& states
   return rows;
 }
 
+// Tensors that this batch does not have are reset: `rows` may come from a batch that had them.
 void take_rows(const learner::Columns& columns, const learner::Columns& states, PpoRows& rows) {
   TANDEM_CHECK(columns.size() > kFixed, columns.size(), " columns");
   rows.observation.clear();

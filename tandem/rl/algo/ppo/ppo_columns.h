@@ -10,6 +10,8 @@
 namespace tandem::rl {
 
 /// The rows of a fragment, T * N, time-major: views, nothing is copied.
+/// Columns come in a fixed order: action, log_prob, value, advantage, value_target, then the mask and the observation's
+/// leaves.
 [[nodiscard]] learner::Batch ppo_columns(const Fragment& fragment);
 /// ppo_columns() into a batch that is used again, so that nothing is allocated.
 void take_columns(const Fragment& fragment, learner::Batch& batch);
@@ -19,12 +21,15 @@ inline constexpr const char *kDoneColumn = "done", *kLearnedColumn = "learned";
 
 /// The columns of a minibatch, or of a whole shard, by their meaning. All have as many rows; with sequences these lie
 /// one sequence behind the other, padding included.
+/// log_prob, value, advantage and value_target are [rows], under the policy that sampled.
 struct PpoRows {
   Observation observation;
   at::Tensor action_mask;  // undefined without masks
   at::Tensor action, log_prob, value, advantage, value_target;
-  at::Tensor done, learned;  // of sequences; else undefined
-  at::Tensor state;          // [sequences, state size]; likewise
+  // Defined for sequences only: whether an episode ended with the step, and whether the step is learned from.
+  at::Tensor done, learned;
+  // [sequences, state size]: the state before the first step of each; undefined without sequences.
+  at::Tensor state;
 };
 /// Finds the columns by their order and names. Throws InvariantError when there are too few.
 [[nodiscard]] PpoRows ppo_rows(const learner::Columns& columns, const learner::Columns& states);

@@ -14,6 +14,7 @@
 namespace tandem::rl {
 namespace {
 
+// The larger of both errors, so that clipping never makes the loss smaller.
 at::Tensor value_loss(const at::Tensor& value, const PpoRows& rows, const PpoOptions& options) {
   const at::Tensor loss = (value - rows.value_target).square();
   if (!options.clip_range_value) return loss.mean();

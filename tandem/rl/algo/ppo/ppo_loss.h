@@ -23,12 +23,15 @@
 namespace tandem::rl {
 
 /// Numbers of one minibatch that are the same for all shards.
+/// Advantage moments are those of the minibatch in all shards, so each shard must be told them.
 struct PpoMinibatch {
   double clip_range = 0.2;
-  double advantage_mean = 0, advantage_scale = 1;  // A = (advantage - mean) * scale
+  // The loss uses A = (advantage - mean) * scale.
+  double advantage_mean = 0, advantage_scale = 1;
 };
 
 /// Sums over rows of one shard; the update's means are their sums over everything, divided by rows.
+/// Sums, not means: shards with different numbers of rows can then be added.
 struct PpoSums {
   double rows = 0, policy_loss = 0, value_loss = 0, entropy = 0, approx_kl = 0, clipped = 0;
   void add(const PpoSums& other);
@@ -44,6 +47,7 @@ struct PpoSums {
 [[nodiscard]] learner::DeviceLoss ppo_loss_on_device(ActorCritic& policy, const learner::ShardBatch& batch,
                                                      const PpoOptions& options, const at::Tensor& constants);
 /// In the order in which it reads them.
+/// Advantage mean and scale, 1 - clip, 1 + clip, clip, entropy_coef, kl_coef.
 using PpoConstants = std::array<double, 7>;
 [[nodiscard]] PpoConstants ppo_constants(const PpoOptions& options, const PpoMinibatch& minibatch);
 /// The sums over `rows` rows of DeviceLoss::numbers.

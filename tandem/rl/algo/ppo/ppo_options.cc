@@ -41,6 +41,7 @@ void check_counts(const PpoOptions& options, Faults& faults) {
 
 }  // namespace
 
+// Divisibility is looked at only when the counts themselves are sound, since it divides by them.
 std::vector<std::string> faults_of(const PpoOptions& options, int shards) {
   Faults faults;
   check_counts(options, faults);
@@ -67,6 +68,7 @@ std::vector<std::string> faults_of(const PpoOptions& options, int shards) {
   return faults.take();
 }
 
+// Between half and twice the target nothing changes.
 double adapted_kl_coef(double kl_coef, double target, double kl, double first) {
   constexpr double kSpan = 1000;
   if (kl > 2 * target) return std::min(1.5 * kl_coef, kSpan * first);

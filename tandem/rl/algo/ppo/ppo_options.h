@@ -17,6 +17,7 @@ namespace tandem::rl {
 
 /// Over which rows advantages are brought to mean 0 and deviation 1: none, those of each minibatch, or the whole
 /// rollout. The moments are always those of all shards of the run, so that they do not depend on how shards are spread.
+/// kMinibatch is what CleanRL and stable-baselines3 do by default.
 enum class AdvantageNormalization { kNone, kMinibatch, kBatch };
 
 /// Where a rollout ends, in RLlib's words. kTruncateEpisodes: after rollout_steps, and episodes go on in the next one.
@@ -31,36 +32,50 @@ enum class Fragments {
 
 /// Counts are totals of the run, so that they mean the same on any topology: num_envs environments are divided among
 /// the shards, and the rows of a minibatch as well.
+/// Rows are environment steps; of several agents, decisions.
 struct PpoOptions {
   int num_envs = 8;
-  int rollout_steps = 128;  // of each environment, between updates
+  // Steps of each environment between updates.
+  int rollout_steps = 128;
   BatchMode batch_mode = BatchMode::kTruncateEpisodes;
-  int epochs = 4;  // passes over the rollout
+  // Passes over each rollout.
+  int epochs = 4;
   // Exactly one of the next two has a value.
   std::optional<std::int64_t> minibatches = 4;  // of a pass
   std::optional<std::int64_t> minibatch_size;   // rows over all shards
 
   double learning_rate = 3e-4;
   Schedule learning_rate_schedule = Schedule::kConstant;
-  double adam_eps = 1e-5;    // added to the root of Adam's second moment
-  double gamma = 0.99;       // discount of a step, or of a decision of several agents
-  double gae_lambda = 0.95;  // of gae.h: 0 trusts the value function, 1 the sampled returns
+  // Added to the root of Adam's second moment.
+  double adam_eps = 1e-5;
+  // The discount of a step, or of a decision of several agents.
+  double gamma = 0.99;
+  // The decay of gae.h: 0 trusts the value function, 1 the sampled returns.
+  double gae_lambda = 0.95;
   TimeLimit time_limit = TimeLimit::kBootstrap;
-  double clip_range = 0.2;  // of the probability ratio
+  // The probability ratio counts from 1 - clip_range to 1 + clip_range.
+  double clip_range = 0.2;
   Schedule clip_range_schedule = Schedule::kConstant;
-  std::optional<double> clip_range_value;  // of the value's change; none: no clipping
+  // The largest change of a value that the value loss sees. Without one, values are not clipped.
+  std::optional<double> clip_range_value;
   double entropy_coef = 0.0;
   Schedule entropy_coef_schedule = Schedule::kConstant;
-  double kl_coef = 0.0;                  // of the mean divergence from the policy that sampled; see ppo_loss.h
-  std::optional<double> kl_coef_target;  // divergence of an update that kl_coef is adapted to; none: it stays
-  double value_coef = 0.5;               // of the mean squared error
+  // The weight of the mean divergence from the policy that sampled (ppo_loss.h).
+  double kl_coef = 0.0;
+  // The divergence of an update that kl_coef is adapted to. Without one, kl_coef stays as it is.
+  std::optional<double> kl_coef_target;
+  // The weight of the mean squared error of the values.
+  double value_coef = 0.5;
   std::optional<double> max_grad_norm = 0.5;
-  std::optional<double> target_kl;  // stop the update's passes when approx_kl exceeds 1.5 times this
+  // An update stops its passes when approx_kl exceeds 1.5 times this.
+  std::optional<double> target_kl;
   AdvantageNormalization advantage_normalization = AdvantageNormalization::kMinibatch;
   LossKernel kernel = LossKernel::kAuto;
-  std::int64_t stall_timeout = 120;  // seconds that a step of an env group may take; others wait twice as long or more
+  // Seconds that a step of an env group may take. Other replicas wait twice as long or more.
+  std::int64_t stall_timeout = 120;
   Fragments fragments = Fragments::kEven;
-  std::optional<SequenceOptions> sequences;  // of policies that remember; none: of others
+  // Present for policies that remember, and only for these.
+  std::optional<SequenceOptions> sequences;
 
   /// Whether rollouts end with episodes, so that fragments differ in their rows.
   [[nodiscard]] bool completes_episodes() const { return batch_mode == BatchMode::kCompleteEpisodes; }

@@ -60,6 +60,7 @@ std::string PpoRun::why_numbers_differ() const {
   return "which gradients are applied, and when, depends on the order in which they come";
 }
 
+// All replicas of a seat have made the same choice, so the first one speaks for them.
 std::string PpoRun::gradients_by() const {
   std::vector<GradientsOfPolicy> policies;
   for (const Seat& seat : seats_) {
@@ -68,6 +69,7 @@ std::string PpoRun::gradients_by() const {
   return rl::gradients_by(policies);
 }
 
+// The enumerators are in order of precedence: sampling, then learning, then waiting.
 Phase PpoRun::phase() const {
   Phase first = Phase::kWait;
   for (const Seat& seat : seats_) {
@@ -155,6 +157,7 @@ std::int64_t PpoRun::take_results(std::span<const double> numbers) {
   return env_steps;
 }
 
+// Ranks and their groups are read in the order of the run, the same on every rank.
 void PpoRun::gather_results() {
   mine_.clear();
   append_results();
@@ -179,6 +182,7 @@ void PpoRun::require_decisions() const {
   }
 }
 
+// take_numbers() reads in the same order: the rank's numbers, then the times of each seat.
 void PpoRun::append_numbers() {
   RankNumbers numbers{.sample_seconds = std::ranges::max(sample_seconds_)};
   for (const Seat& seat : seats_) {

@@ -48,6 +48,8 @@
 namespace tandem::rl {
 
 /// Everything that a run is made of. The factories are called on the thread that builds the run, one after the other.
+/// Exactly one of `agents` and the pair make_envs and make_policy is used. All ranks must have the same values but for
+/// `devices` and `ranks`.
 struct PpoSetup {
   std::uint64_t seed = 0;
   std::int64_t total_steps = 100'000;  // environment steps over all environments; what schedules run over
@@ -116,15 +118,20 @@ class PpoRun final : public TrainingRun {
   GroupWorker::Resumed load(const learner::ReadPart& read_part) override;
 
  private:
+  // Modules, teams and Ppo objects of one policy; vectors by replica have the same order.
   struct Seat {
-    std::string name;                                   // in the policy map; empty of environments with one agent
-    std::vector<std::shared_ptr<ActorCritic>> modules;  // by replica of this rank
-    std::unique_ptr<learner::ReplicaTeam> team;         // null: it is not trained
+    // The name in the policy map; empty where environments have one agent.
+    std::string name;
+    // By replica of this rank.
+    std::vector<std::shared_ptr<ActorCritic>> modules;
+    // Null when the policy is not trained.
+    std::unique_ptr<learner::ReplicaTeam> team;
     // By replica of this rank; none of a policy that is not trained.
     std::vector<std::unique_ptr<Ppo>> ppo;
     std::vector<std::vector<Fragment*>> fragments;  // of the replica's shards
     std::vector<LearnReport> learned;
-    EpisodeWindow episodes;  // of its agents, where there are several
+    // Episodes of the policy's agents, where there are several.
+    EpisodeWindow episodes;
   };
   struct RankNumbers;  // what a rank tells of an update, besides the results of its groups
 
@@ -164,6 +171,7 @@ class PpoRun final : public TrainingRun {
   void load_seat(Seat& seat, std::int64_t passes, const learner::StateParts& parts);
   void load_streams(int local, int shard, const learner::StateParts& parts);
 
+  // Groups, rollouts and teams refer to members above them, so the order of members matters.
   const PpoSetup setup_;
   const MultiAgentSpec agents_;  // of environments with several agents; else empty, as is the map
   const PolicyMap map_;
@@ -172,21 +180,26 @@ class PpoRun final : public TrainingRun {
   EpisodeWindow episodes_;
   std::int64_t updates_ = 0, env_steps_ = 0;
   int replicas_ = 1;
-  Range shards_;                                             // of this rank
-  int resting_ = 0;                                          // env groups of the run that make no steps
+  Range shards_;  // of this rank
+  // How many env groups of the run make no steps.
+  int resting_ = 0;
   std::vector<std::unique_ptr<GroupWorker>> workers_;        // by shard of this rank
   std::vector<RolloutWorker*> steppers_;                     // the same, of environments with one agent
   std::vector<std::unique_ptr<CompleteEpisodes>> complete_;  // likewise, around them; none where episodes are cut
   std::vector<std::unique_ptr<GroupRollout>> rollouts_;      // by replica of this rank
-  std::unique_ptr<StepWatch> watch_;                         // before the teams, which look at it
+  // Comes before the teams, which look at it.
+  std::unique_ptr<StepWatch> watch_;
   std::vector<Seat> seats_;
 
   // Memory of an update.
-  double progress_ = 0;                   // share of the run that was done before it
-  std::vector<double> sample_seconds_;    // by replica of this rank
-  std::vector<double> mine_;              // what this rank tells
-  std::vector<std::vector<double>> all_;  // what each rank tells
-  std::vector<GroupWindow> groups_;       // of the run
+  // The share of the run that was done before the update.
+  double progress_ = 0;
+  std::vector<double> sample_seconds_;  // by replica of this rank
+  // The numbers that this rank sends to all.
+  std::vector<double> mine_;
+  // The numbers that each rank has sent.
+  std::vector<std::vector<double>> all_;
+  std::vector<GroupWindow> groups_;  // of the run
   AgentResults results_;
   NormalizerMoments group_moments_;
 };

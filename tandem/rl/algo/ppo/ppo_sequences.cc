@@ -48,6 +48,7 @@ std::vector<Run> runs_of(const Fragment& fragment, const SequenceOptions& option
 
 }  // namespace
 
+// First lists which row of the fragment each row of the sequences is, then copies all columns by that list.
 learner::Batch ppo_sequences(const Fragment& fragment, const SequenceOptions& options) {
   const std::vector<Run> runs = runs_of(fragment, options);
   const int window = SequenceCut(std::ranges::max(runs, {}, &Run::steps).steps, options).window();

@@ -12,6 +12,7 @@ namespace tandem::rl {
 /// The sequences of a fragment, environment by environment: the columns of ppo_columns(), copied, with "done" and
 /// "learned", and the states that they begin with. All are as long as those of the environment with most steps. Padding
 /// repeats an environment's last step and is not learned from.
+/// Copies are needed, since neighbouring sequences share the steps of their burn-in.
 [[nodiscard]] learner::Batch ppo_sequences(const Fragment& fragment, const SequenceOptions& options);
 
 /// The policy's output for the rows of a minibatch that are learned from. `rows`, but for its observation, becomes just

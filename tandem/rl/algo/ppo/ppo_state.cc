@@ -42,6 +42,7 @@ model::NamedTensors PpoRun::state_of(Seat& seat) const {
   return seat.team ? seat.team->state() : model::named_state_of(*seat.modules.front());
 }
 
+// The names do not depend on replicas and ranks, so a checkpoint loads on any topology.
 std::vector<std::string> PpoRun::part_names() const {
   std::vector<std::string> names{"run"};
   for (const Seat& seat : seats_) {
@@ -55,6 +56,7 @@ std::vector<std::string> PpoRun::part_names() const {
   return names;
 }
 
+// All replicas have made the same passes.
 std::int64_t PpoRun::passes_of(const Seat& seat) const {
   return seat.team ? static_cast<std::int64_t>(seat.team->member(0).learner.passes()) : 0;
 }
@@ -147,6 +149,8 @@ void PpoRun::load_streams(int local, int shard, const learner::StateParts& parts
   }
 }
 
+// Reads all parts on the leader, then loads counters, policies, random streams and env groups, and last lets the ranks
+// agree whether all episodes went on.
 GroupWorker::Resumed PpoRun::load(const learner::ReadPart& read_part) {
   const learner::StateParts parts = parts_from_leader(setup_.ranks, part_names(), read_part);
   const std::int64_t passes = load_run_part(parts);

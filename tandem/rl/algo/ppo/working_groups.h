@@ -27,6 +27,7 @@ enum class WhileMissing {
 /// By group: its place among those that make steps; nothing when it rests. `replicas`: the groups of each replica that
 /// is there, one after the other from 0. `present` of `all` ranks are there: that share of the groups works, rounded
 /// down, but one a replica at least. From the replica with the most that work rests its last, until they are so many.
+/// Throws InvariantError when there is no replica, or `present` is not within 1 .. `all`.
 [[nodiscard]] std::vector<std::optional<int>> working_groups(std::span<const Range> replicas, int present, int all);
 
 }  // namespace tandem::rl
