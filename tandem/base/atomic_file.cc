@@ -64,6 +64,7 @@ void throw_file_error(std::string_view action, const std::filesystem::path& path
 }
 
 AtomicFile::AtomicFile(std::filesystem::path path) : path_(std::move(path)), part_(path_) {
+  // The part lies in the folder of the file, since a rename is atomic only within one file system.
   part_ += ".part";
   descriptor_ = checked("file.open", "create", part_,
                         [&] { return ::open(part_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666); });
@@ -71,6 +72,7 @@ AtomicFile::AtomicFile(std::filesystem::path path) : path_(std::move(path)), par
 
 AtomicFile::~AtomicFile() { discard(); }
 
+// Errors are passed over: this runs in the destructor, and the file under the name itself was never touched.
 void AtomicFile::discard() {
   if (descriptor_ < 0) return;
   ::close(std::exchange(descriptor_, -1));

@@ -32,6 +32,7 @@ InstructionSet detect_instruction_set() {
   const bool avx2 = __builtin_cpu_supports("avx2") != 0 && __builtin_cpu_supports("fma") != 0;
   const bool avx512 = __builtin_cpu_supports("avx512f") != 0 && __builtin_cpu_supports("avx512bw") != 0 &&
                       __builtin_cpu_supports("avx512dq") != 0 && __builtin_cpu_supports("avx512vl") != 0;
+  // Each set includes the one below it, which lets sets be compared by their numbers.
   if (avx2 && avx512) return InstructionSet::kAvx512;
   if (avx2) return InstructionSet::kAvx2;
 #endif
@@ -40,6 +41,7 @@ InstructionSet detect_instruction_set() {
 
 void require_instruction_set(InstructionSet set) {
   const InstructionSet here = detect_instruction_set();
+  // A higher number is a larger set.
   if (set > here) {
     throw ConfigError(concat(
         "instruction set ", name_of(set), " was asked for, and this processor has ", name_of(here),

@@ -12,10 +12,12 @@ namespace tandem {
 class Descriptor {
  public:
   Descriptor() = default;
-  /// Takes over `number`. A negative number stands for no descriptor.
+  /// Takes over `number`. A negative number stands for no descriptor. An open number must have no other owner, since it
+  /// would be closed twice.
   explicit Descriptor(int number) : number_(number) {}
   ~Descriptor() { close(); }
   Descriptor(Descriptor&& other) noexcept : number_(other.release()) {}
+  /// Closes the number held before.
   Descriptor& operator=(Descriptor&& other) noexcept {
     if (this != &other) {
       close();
@@ -24,10 +26,14 @@ class Descriptor {
     return *this;
   }
 
+  /// The number stays owned here; it is negative when nothing is open.
   [[nodiscard]] int get() const { return number_; }
   [[nodiscard]] bool is_open() const { return number_ >= 0; }
   /// Hands the number over to the caller, who has to close it.
   [[nodiscard]] int release() { return std::exchange(number_, -1); }
+  /// An error of the system's close() is not reported, because nothing could be done about it; a caller that needs to
+  /// know that
+  /// bytes are on the disk calls fsync() before.
   void close() {
     if (is_open()) ::close(release());
   }

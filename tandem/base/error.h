@@ -23,7 +23,8 @@ class Error : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// One or several faults in what the user asked for. All faults that were found are reported together.
+/// One or several faults in what the user asked for. All faults that were found are reported together. A check that can
+/// find several faults goes on after the first one, so that the user can correct all at once.
 class ConfigError : public Error {
  public:
   explicit ConfigError(const std::string& fault) : ConfigError(std::vector<std::string>{fault}) {}
@@ -41,7 +42,8 @@ class RunError : public Error {
   using Error::Error;
 };
 
-/// A member of a group died, left, or stopped answering.
+/// A member of a group died, left, or stopped answering. The number counts in the group whose operation threw;
+/// rethrow_with() translates it for an outer group.
 class PeerLost : public RunError {
  public:
   PeerLost(int peer, const std::string& message) : RunError(message), peer_(peer) {}
@@ -86,7 +88,8 @@ class DataError : public RunError {
   using RunError::RunError;
 };
 
-/// An environment threw, or returned what its spec does not allow (NaN, an observation of another size).
+/// An environment threw, or returned what its spec does not allow (NaN, an observation of another size). The message
+/// names the environment and its step.
 class EnvError : public RunError {
  public:
   using RunError::RunError;

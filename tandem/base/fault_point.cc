@@ -21,6 +21,7 @@ struct Armed {
   std::uint64_t disarmed TANDEM_GUARDED_BY(mutex) = 0;  // counts calls of disarm_fault(), which end the hangs before
 };
 
+// Made at its first use, so that a fault may be armed before main() begins.
 Armed& state() {
   static Armed armed;
   return armed;
@@ -50,6 +51,7 @@ Fault parse_fault(std::string_view text) {
   const ConfigError malformed(
       concat("the fault '", text, "' is not POINT:PASSAGE:KIND with a passage of at least 1 and ",
              "one of the kinds kill, throw, enospc, hang; for example checkpoint.after_part:1:kill"));
+  // A text with fewer than two colons, or with no point before them, is malformed.
   const std::size_t last = text.rfind(':');
   const std::size_t first = last == std::string_view::npos || last == 0 ? last : text.rfind(':', last - 1);
   if (last == std::string_view::npos || first == std::string_view::npos || first == 0) throw malformed;
@@ -77,6 +79,7 @@ void disarm_fault() {
   MutexLock lock(state().mutex);
   state().fault.reset();
   fault_detail::armed.store(false, std::memory_order_relaxed);
+  // A hanging thread compares this count with the one at its start, so arming a new fault does not let it go.
   ++state().disarmed;
   state().let_go.notify_all();
 }
@@ -91,11 +94,13 @@ int pass(std::string_view point) {
   if (!fault) return 0;
   switch (fault->kind) {
     case FaultKind::kKill:
+      // SIGKILL cannot be caught, so the process ends as it would under the system's memory killer.
       std::raise(SIGKILL);
       return 0;
     case FaultKind::kThrow:
       throw InjectedFault(concat("a fault was injected at ", point));
     case FaultKind::kNoSpace:
+      // Only fault_errno() hands this on; fault_point() refuses it.
       return ENOSPC;
     case FaultKind::kHang:
       hang();

@@ -15,7 +15,8 @@
 
 namespace tandem {
 
-/// The exception that a fault of kind kThrow throws.
+/// The exception that a fault of kind kThrow throws. It is a RunError, so the code under test handles it as a failure
+/// of the world.
 class InjectedFault : public RunError {
  public:
   using RunError::RunError;
@@ -28,7 +29,7 @@ enum class FaultKind {
   kHang,     // the thread stays there until disarm_fault()
 };
 
-/// A failure that is to happen at one place.
+/// A failure that is to happen at one place. A place that no code reaches never fires, without an error.
 struct Fault {
   std::string point;
   int passage = 1;  // fires the passage-th time that the point is reached after arming
@@ -45,8 +46,10 @@ void disarm_fault();
 /// The number of threads that hang at a fault now.
 [[nodiscard]] std::size_t hanging_at_faults();
 
+/// The flag is in the header, so that a passage without an armed fault calls no function.
 namespace fault_detail {
 inline std::atomic<bool> armed{false};
+/// pass() counts a passage and fires the fault that is due; it returns the errno to pretend, or 0.
 int pass(std::string_view point);
 [[noreturn]] void refuse_errno(std::string_view point);
 }  // namespace fault_detail

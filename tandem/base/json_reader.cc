@@ -11,7 +11,7 @@
 namespace tandem {
 namespace {
 
-// What messages call a kind of content.
+// Returns the words that messages use for a kind of content.
 std::string_view kind_of(const JsonValue::Content& content) {
   static constexpr std::array<std::string_view, 8> kKinds{"null",     "a truth value", "an integer", "an integer",
                                                           "a number", "a string",      "an array",   "an object"};
@@ -32,6 +32,7 @@ bool is_digit(char c) { return c >= '0' && c <= '9'; }
 std::size_t utf8_length(std::string_view text) {
   const auto byte = [&](std::size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0U; };
   const auto continues = [&](std::size_t i) { return (byte(i) & 0xC0U) == 0x80U; };
+  // A sequence that ends too early reads as zero bytes, which continue nothing.
   const unsigned lead = byte(0), second = byte(1);
   if (lead < 0x80) return 1;
   if (lead >= 0xC2 && lead < 0xE0) return continues(1) ? 2 : 0;
@@ -90,6 +91,7 @@ class Reader {
 
   [[nodiscard]] char peek() const { return at_ < text_.size() ? text_[at_] : '\0'; }
 
+  // JSON knows these four kinds of white space only.
   void skip_space() {
     while (peek() == ' ' || peek() == '\t' || peek() == '\n' || peek() == '\r') ++at_;
   }
@@ -101,6 +103,7 @@ class Reader {
     return true;
   }
 
+  // The first byte of a value decides which rule it follows; anything that begins no other rule has to be a number.
   JsonValue element(int depth) {
     skip_space();
     switch (peek()) {
@@ -127,6 +130,7 @@ class Reader {
     return JsonValue(std::move(content));
   }
 
+  // The descent uses the thread's stack, so a text of ten thousand brackets must not end the process.
   void check_depth(int depth) const {
     if (depth > kMostJsonDepth) fail(concat("at most ", kMostJsonDepth, " levels of nesting"));
   }
@@ -137,6 +141,7 @@ class Reader {
     JsonValue::Array elements;
     skip_space();
     if (take(']')) return JsonValue(std::move(elements));
+    // A comma has to be followed by another element, so a trailing comma is an error.
     do {
       elements.push_back(element(depth));
       skip_space();

@@ -56,6 +56,7 @@ JsonWriter& JsonWriter::key(std::string_view name) {
 JsonWriter& JsonWriter::begin(char bracket, Place first) {
   before_value();
   text_ += bracket;
+  // A level that has just been opened may be closed again at once, as an empty object or array.
   open_.push_back(first);
   return *this;
 }

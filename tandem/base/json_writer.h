@@ -23,12 +23,15 @@ namespace tandem {
 /// Each function appends a piece to the text and returns the writer, for the next piece.
 class JsonWriter {
  public:
+  /// Objects and arrays may nest without a limit. Each end has to match the newest begin that is still open.
   JsonWriter& begin_object() { return begin('{', Place::kFirstKey); }
   JsonWriter& end_object() { return end('}', Place::kFirstKey, Place::kNextKey); }
   JsonWriter& begin_array() { return begin('[', Place::kFirstElement); }
   JsonWriter& end_array() { return end(']', Place::kFirstElement, Place::kNextElement); }
+  /// A key is followed by exactly one value; that keys differ from each other is the caller's duty.
   JsonWriter& key(std::string_view name);
 
+  /// A value stands alone, or behind a key, or in an array, where the comma before it is written by the writer.
   JsonWriter& value(std::string_view text);
   JsonWriter& value(const char* text) { return value(std::string_view(text)); }
   JsonWriter& value(double number);
@@ -44,14 +47,16 @@ class JsonWriter {
   [[nodiscard]] const std::string& text() const;
 
  private:
-  // What may come next within an object or an array.
+  // The piece that may come next within an object or an array.
   enum class Place { kFirstElement, kNextElement, kFirstKey, kNextKey, kAfterKey };
 
   JsonWriter& signed_value(std::int64_t number);
   JsonWriter& unsigned_value(std::uint64_t number);
   template <typename Number>
   JsonWriter& write_number(Number number);
+  // The word is written as it is, without quotes.
   JsonWriter& write_word(std::string_view word);
+  // begin() opens a level, and end() closes it; `first` and `next` are the places at which an end is allowed.
   JsonWriter& begin(char bracket, Place first);
   JsonWriter& end(char bracket, Place first, Place next);
   // Checks that a value may come here, and writes the comma before it.

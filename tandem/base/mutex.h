@@ -28,6 +28,8 @@
 #define TANDEM_THREAD_ANNOTATION(x)
 #endif
 
+// GUARDED_BY marks a member that may be touched only under its mutex, REQUIRES a function whose caller holds the
+// mutex, and EXCLUDES one whose caller must not hold it.
 #define TANDEM_CAPABILITY(name) TANDEM_THREAD_ANNOTATION(capability(name))
 #define TANDEM_SCOPED_CAPABILITY TANDEM_THREAD_ANNOTATION(scoped_lockable)
 #define TANDEM_GUARDED_BY(mutex) TANDEM_THREAD_ANNOTATION(guarded_by(mutex))
@@ -47,6 +49,7 @@ class TANDEM_CAPABILITY("mutex") Mutex {
   Mutex(const Mutex&) = delete;
   Mutex& operator=(const Mutex&) = delete;
 
+  /// lock() blocks without a limit; it is not recursive. Code takes a MutexLock instead where it can.
   void lock() TANDEM_ACQUIRE() { mutex_.lock(); }
   void unlock() TANDEM_RELEASE() { mutex_.unlock(); }
   [[nodiscard]] bool try_lock() TANDEM_TRY_ACQUIRE(true) { return mutex_.try_lock(); }
@@ -96,6 +99,7 @@ class CondVar {
     return wait(mutex, std::stop_token(), deadline, ready);
   }
 
+  /// Both may be called with or without the mutex, after the condition was changed under it.
   void notify_one() { condition_.notify_one(); }
   void notify_all() { condition_.notify_all(); }
 
@@ -105,6 +109,7 @@ class CondVar {
   [[nodiscard]] std::size_t waiters() const { return waiters_.load(std::memory_order_relaxed); }
 
  private:
+  // Counts a thread as waiting for as long as the object exists, also when `ready` throws.
   struct Counted {
     explicit Counted(std::atomic<std::size_t>& count) : count_(count) {
       count_.fetch_add(1, std::memory_order_relaxed);

@@ -65,6 +65,7 @@ std::uint64_t Philox::below(std::uint64_t bound) {
 }
 
 double Philox::normal() {
+  // The second number of the last pair is returned without new random bits.
   if (has_spare_) {
     has_spare_ = false;
     return spare_;

@@ -28,6 +28,7 @@ class Philox {
  public:
   static constexpr std::size_t kStateBytes = 48;
 
+  /// Starts at the first word of stream `stream` under the key `seed`.
   explicit Philox(std::uint64_t seed, std::uint64_t stream = 0) : seed_(seed), stream_(stream) {}
 
   /// The next random bits.
@@ -35,6 +36,7 @@ class Philox {
     if (used_ == block_.size()) refill();
     return block_[used_++];
   }
+  /// The word that comes first is the low half.
   [[nodiscard]] std::uint64_t next_u64() {
     const std::uint64_t low = next_u32();
     return std::uint64_t{next_u32()} << 32 | low;
@@ -53,12 +55,14 @@ class Philox {
   void load(std::span<const std::byte> state);
 
  private:
+  // Computes the next block of four words, and goes back to its first word.
   void refill();
 
   std::uint64_t seed_, stream_;
   std::uint64_t next_block_ = 0;
   std::array<std::uint32_t, 4> block_{};
   std::size_t used_ = 4;  // how many words of block_ were handed out
+  // The second normal number of a pair waits in spare_ until it is asked for; it is part of the saved state.
   bool has_spare_ = false;
   double spare_ = 0;
 };

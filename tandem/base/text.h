@@ -7,7 +7,8 @@
 
 namespace tandem {
 
-/// The values written one after the other with `operator<<`: concat("rank ", 3, " of ", 8).
+/// The values written one after the other with `operator<<`: concat("rank ", 3, " of ", 8). Numbers are written as a
+/// stream writes them by default, so a double has six significant digits.
 template <typename... Values>
 [[nodiscard]] std::string concat(const Values&... values) {
   std::ostringstream out;

@@ -9,6 +9,8 @@
 // Endings: close() ends the input; items that are queued are still delivered. A stop request or a deadline ends a wait.
 // An operation that can proceed at once still does, so a stopping loop must also test its token.
 // Queue handles to preallocated buffers (SlotPool), not copies of data. The queue allocates in its constructor only.
+// Order: items leave in the order in which their push() took the lock; waiting threads get their turn in no fixed
+// order.
 #pragma once
 #include <cstddef>
 #include <optional>
@@ -24,11 +26,12 @@ namespace tandem {
 template <typename T>
 class BoundedQueue {
  public:
-  /// An empty queue with room for `capacity` items, at least one.
+  /// An empty queue with room for `capacity` items, at least one. Throws InvariantError for a capacity of 0.
   explicit BoundedQueue(std::size_t capacity) : capacity_(capacity), items_(capacity) { TANDEM_CHECK(capacity > 0); }
 
   /// Waits for room. Returns true when `item` is queued; false when the queue is closed, a stop was requested or the
-  /// deadline passed, and `item` is then untouched.
+  /// deadline passed, and `item` is then untouched. An open queue with room takes the item even if a stop was requested
+  /// before the call.
   [[nodiscard]] bool push(T&& item, const std::stop_token& stop, const Deadline& deadline = Deadline::infinite()) {
     {
       MutexLock lock(mutex_);
@@ -37,12 +40,13 @@ class BoundedQueue {
       if (!ready || closed_) return false;
       items_[(first_ + count_++) % capacity_].emplace(std::move(item));
     }
+    // The lock is given back before the wake-up, so that the woken thread need not wait for it.
     ready_.notify_one();
     return true;
   }
 
   /// Waits for an item. Returns nothing when the queue is closed and drained, a stop was requested or the deadline
-  /// passed.
+  /// passed. Items that are queued are returned also after a stop request or close().
   [[nodiscard]] std::optional<T> pop(const std::stop_token& stop, const Deadline& deadline = Deadline::infinite()) {
     std::optional<T> item;
     {
@@ -71,17 +75,19 @@ class BoundedQueue {
       MutexLock lock(mutex_);
       closed_ = true;
     }
+    // Both sides are woken: producers to give up, and consumers to take what is left.
     room_.notify_all();
     ready_.notify_all();
   }
 
+  /// The most items that are queued at once, as the constructor was told.
   [[nodiscard]] std::size_t capacity() const { return capacity_; }
   /// The number of queued items. It may change as soon as this returns, so it is for reports.
   [[nodiscard]] std::size_t size() const {
     MutexLock lock(mutex_);
     return count_;
   }
-  /// Whether close() was called. Items may still be queued.
+  /// Whether close() was called. Items may still be queued. Once true, the answer stays true.
   [[nodiscard]] bool closed() const {
     MutexLock lock(mutex_);
     return closed_;
@@ -92,7 +98,8 @@ class BoundedQueue {
   [[nodiscard]] std::size_t blocked_producers() const { return room_.waiters(); }
 
  private:
-  // Takes out the oldest item, if there is one.
+  // Takes out the oldest item, if there is one. The item's place is emptied at once, so that a handle is not kept alive
+  // by the ring.
   std::optional<T> take() TANDEM_REQUIRES(mutex_) {
     if (count_ == 0) return std::nullopt;
     std::optional<T> item = std::exchange(items_[first_], std::nullopt);
@@ -103,6 +110,7 @@ class BoundedQueue {
 
   const std::size_t capacity_;
   mutable Mutex mutex_;
+  // Producers wait on room_, and consumers on ready_, so no wake-up goes to a thread that cannot use it.
   CondVar room_, ready_;
   std::vector<std::optional<T>> items_ TANDEM_GUARDED_BY(mutex_);  // a ring with `count_` items from first_ on
   std::size_t first_ TANDEM_GUARDED_BY(mutex_) = 0, count_ TANDEM_GUARDED_BY(mutex_) = 0;

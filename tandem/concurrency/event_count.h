@@ -38,6 +38,7 @@ class EventCount {
   [[nodiscard]] int sleepers() const { return sleepers_.load(std::memory_order_seq_cst); }
 
  private:
+  // Returns why the sleep ended; looks at `ready` before it sleeps and after each wake-up.
   WaitOutcome sleep(const std::function<bool()>& ready, const Limits& limits);
 
   alignas(64) std::atomic<int> sleepers_{0};  // notify_all() reads it each time, so it has a cache line of its own

@@ -24,7 +24,8 @@ class Failures {
     std::exception_ptr error;
   };
 
-  /// Adds the failure of `member`, a name for messages.
+  /// Adds the failure of `member`, a name for messages. May be called by several threads at once; the order of the
+  /// calls decides which failure is the earliest.
   void add(std::string member, std::exception_ptr error);
   /// Forgets all failures, for the next round of the group.
   void clear();
@@ -32,7 +33,8 @@ class Failures {
   [[nodiscard]] bool empty() const;
   /// All failures, in the order of their arrival.
   [[nodiscard]] std::vector<Failure> all() const;
-  /// Rethrows the failure to report as it was thrown. Does nothing when there is none.
+  /// Rethrows the failure to report as it was thrown. Does nothing when there is none. When all failures are a
+  /// GroupAborted, the first of them is thrown.
   void rethrow() const;
 
  private:
@@ -40,7 +42,8 @@ class Failures {
   std::vector<Failure> failures_ TANDEM_GUARDED_BY(mutex_);
 };
 
-/// Returns the message of any exception, for lists of failures.
+/// Returns the message of any exception, for lists of failures. An exception that is no std::exception gets a fixed
+/// sentence.
 [[nodiscard]] std::string message_of(const std::exception_ptr& error);
 
 }  // namespace tandem

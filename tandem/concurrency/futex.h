@@ -11,7 +11,8 @@
 
 namespace tandem {
 
-/// Who may sleep on a word: the threads of this process, or those of all processes that have mapped its memory.
+/// Who may sleep on a word: the threads of this process, or those of all processes that have mapped its memory. A wait
+/// and a wake-up of different scopes do not meet.
 enum class FutexScope { kProcess, kHost };
 
 /// Sleeps if the word is `old`, until a wake-up or the deadline. It may also return early without a reason, so the

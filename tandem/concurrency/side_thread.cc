@@ -11,6 +11,7 @@ SideThread::SideThread(std::string name, SpinBudget spin) : spin_(spin) {
 }
 
 SideThread::~SideThread() {
+  // A task that runs uses its owner's objects, so it has to end first; its failure, which nobody waits for, is dropped.
   if (started_) done_.wait_while(done_before_, spin_, Deadline::infinite());
   ending_.store(true, std::memory_order_relaxed);  // published by the change of asked_
   asked_.fetch_add(1);

@@ -25,6 +25,7 @@
 
 namespace tandem {
 
+/// A failure of the task is kept until wait() throws it.
 class SideThread {
  public:
   /// Starts the thread. `spin` says how long either side spins before it sleeps.
@@ -34,7 +35,8 @@ class SideThread {
   SideThread(const SideThread&) = delete;
   SideThread& operator=(const SideThread&) = delete;
 
-  /// Begins task(). `task` must live until wait(), and the previous task must have been waited for.
+  /// Begins task(). `task` must live until wait(), and the previous task must have been waited for. Throws
+  /// InvariantError when it was not.
   template <typename Task>
   void start(Task& task) {
     start_erased([](void* callable) { (*static_cast<Task*>(callable))(); },
@@ -50,9 +52,11 @@ class SideThread {
   [[nodiscard]] bool idle() const { return asked_.sleepers() > 0; }
 
  private:
+  // The task's type is erased without std::function, which might allocate.
   using Call = void(void* callable);
 
   void start_erased(Call* call, void* callable);
+  // The loop of the thread, until ending_ is set.
   void serve();
 
   const SpinBudget spin_;

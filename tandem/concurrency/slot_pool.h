@@ -6,6 +6,7 @@
 //   queue.push(std::move(*lease), stop);   // the slot is idle again when the last holder drops the lease
 //
 // Threads: all. The pool outlives its leases. Blocking: acquire() waits until its stop token or deadline.
+// Memory: nothing is allocated after the constructor.
 #pragma once
 #include <cstddef>
 #include <optional>
@@ -22,6 +23,7 @@ class SlotPool {
   /// The right to use one slot, until destroyed. Moves; a moved-from lease holds nothing.
   class Lease {
    public:
+    /// A lease may be given to another thread, which may give the slot back there.
     Lease(Lease&& other) noexcept : pool_(std::exchange(other.pool_, nullptr)), index_(other.index_) {}
     Lease& operator=(Lease&& other) noexcept {
       if (this != &other) {
@@ -33,19 +35,23 @@ class SlotPool {
     }
     ~Lease() { give_back(); }
 
+    /// The slot's number, 0 .. slots-1; a moved-from lease keeps its old number, which means nothing.
     [[nodiscard]] std::size_t index() const { return index_; }
-    /// Ends the lease before its destruction.
+    /// Ends the lease before its destruction. Wakes one thread that waits in acquire(). Does nothing when the lease
+    /// holds no slot.
     void give_back() noexcept;
 
    private:
+    // Only a pool makes leases, so that each slot has one holder at most.
     friend class SlotPool;
     Lease(SlotPool* pool, std::size_t index) : pool_(pool), index_(index) {}
     SlotPool* pool_;
     std::size_t index_;
   };
 
-  /// A pool of `slots` idle slots, at least one, with the indices 0 .. slots-1.
+  /// A pool of `slots` idle slots, at least one, with the indices 0 .. slots-1. Throws InvariantError for none.
   explicit SlotPool(std::size_t slots);
+  // Leases point to their pool, so a pool stays where it is.
   SlotPool(const SlotPool&) = delete;
   SlotPool& operator=(const SlotPool&) = delete;
 
@@ -63,6 +69,7 @@ class SlotPool {
   [[nodiscard]] std::size_t waiters() const { return returned_.waiters(); }
 
  private:
+  // Takes the slot that came back last; nothing when none is idle.
   std::optional<Lease> take() TANDEM_REQUIRES(mutex_);
 
   const std::size_t slots_;

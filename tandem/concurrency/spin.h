@@ -20,14 +20,16 @@ struct SpinBudget {
   std::chrono::nanoseconds limit{0};
 };
 
-/// The number of cores that this process may run on (its CPU affinity).
+/// The number of cores that this process may run on (its CPU affinity). A container's quota of processor time does not
+/// count, only the set of cores.
 [[nodiscard]] int available_cores();
 
 /// The budget for `threads` threads that wait for each other: 50 microseconds, or none if there are more threads than
 /// cores.
 [[nodiscard]] SpinBudget spin_budget_for(int threads);
 
-/// Tells the core that this is a spin loop.
+/// Tells the core that this is a spin loop. It saves power and leaves the core's units to the other hyperthread; on
+/// other processors it does nothing.
 inline void pause_core() {
 #if defined(__x86_64__)
   __builtin_ia32_pause();
@@ -36,7 +38,8 @@ inline void pause_core() {
 #endif
 }
 
-/// Looks until `done()` holds, or until the budget is used up. Returns the last answer.
+/// Looks until `done()` holds, or until the budget is used up. Returns the last answer. `done` is called many times a
+/// microsecond, so it only reads atomics. The clock is looked at after every 16 answers.
 template <typename Done>
 bool spin_until(SpinBudget budget, const Done& done) {
   if (budget.limit.count() <= 0) return done();

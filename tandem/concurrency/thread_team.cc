@@ -33,6 +33,7 @@ void ThreadTeam::end() {
 // last thread moves finished_. 3. Reports: a task's failure comes before the stall, since a failure may have caused it.
 void ThreadTeam::run_erased(Call* call, void* callable) {
   TANDEM_CHECK(!running_.exchange(true, std::memory_order_acquire), "the team '", name_, "' is already running a task");
+  // Everything that the threads read is written before round_ moves, which publishes it.
   failures_.clear();
   failed_.store(false, std::memory_order_relaxed);
   call_ = call;
@@ -61,6 +62,7 @@ std::string ThreadTeam::await_tasks(std::uint32_t before) {
     return {};
   }
   while (finished_.wait_while(before, spin_, watch_->next_look()) == before) {
+    // An empty answer means that all is well until the next look.
     std::string why = watch_->look();
     if (why.empty()) continue;
     watch_->end(why);

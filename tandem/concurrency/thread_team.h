@@ -32,7 +32,8 @@ namespace tandem {
 class ThreadTeam {
  public:
   /// Starts the threads "NAME 0" .. "NAME size-1". `spin` says how long they spin between tasks, and the caller during
-  /// a task. By default nobody spins unless all threads, the caller included, can have a core of their own.
+  /// a task. By default nobody spins unless all threads, the caller included, can have a core of their own. Throws
+  /// RunError when the system gives no thread; the threads that did start are joined before.
   ThreadTeam(std::string name, int size, SpinBudget spin);
   ThreadTeam(std::string name, int size) : ThreadTeam(std::move(name), size, spin_budget_for(size + 1)) {}
   /// Ends and joins the threads, which must be idle.
@@ -43,11 +44,12 @@ class ThreadTeam {
   [[nodiscard]] int size() const { return static_cast<int>(workers_.size()); }
 
   /// `on_failure` is called on the thread of the task that failed first, at once, while the others still run. It must
-  /// not throw. Set it before the first run.
+  /// not throw. Set it before the first run. It is called at most once in each run.
   void set_on_failure(std::function<void()> on_failure) { on_failure_ = std::move(on_failure); }
 
   /// Looks after tasks that may hang. Its functions are called on the thread of run(), which waits for the tasks.
   struct Watch {
+    /// The deadline of `next_look` says when `look` is called next; it may change from one look to the next.
     std::function<Deadline()> next_look;
     std::function<std::string()> look;            // why the tasks have to end; empty while all is well
     std::function<void(const std::string&)> end;  // ends their waits, as on_failure
@@ -59,7 +61,8 @@ class ThreadTeam {
   void set_watch(Watch watch) { watch_ = std::move(watch); }
 
   /// Runs task(index) on every thread and waits for all. If any task throws, rethrows the failure to report (see
-  /// Failures) as it was thrown; failures() then holds all of them. The team can be used again.
+  /// Failures) as it was thrown; failures() then holds all of them. The team can be used again. The task is not copied:
+  /// it lives at the caller, who stays in run() while the threads use it.
   template <typename Task>
   void run(Task&& task) {
     using Callable = std::remove_reference_t<Task>;
@@ -67,13 +70,14 @@ class ThreadTeam {
                const_cast<void*>(static_cast<const void*>(std::addressof(task))));
   }
 
-  /// The failures of the last run.
+  /// The failures of the last run. They are valid until the next run() clears them.
   [[nodiscard]] const Failures& failures() const { return failures_; }
 
-  /// The number of threads of the team that sleep for want of a task.
+  /// The number of threads of the team that sleep for want of a task. Threads that still spin do not count.
   [[nodiscard]] int sleepers() const { return round_.sleepers(); }
 
  private:
+  // The task's type is erased without std::function, which might allocate.
   using Call = void(void* callable, int index);
 
   void run_erased(Call* call, void* callable);
@@ -83,6 +87,7 @@ class ThreadTeam {
   void work(int index) noexcept;
   void end();
 
+  // The workers come last, so that they are joined before the members that they use are gone.
   const std::string name_;
   const SpinBudget spin_;
   std::function<void()> on_failure_;

@@ -37,6 +37,7 @@ class Buffer {
   [[nodiscard]] ThreadTrace read() const {
     const MutexLock lock(mutex_);
     ThreadTrace result{.name = thread_, .latest = latest_, .recorded = recorded_, .totals = totals_};
+    // A full buffer is a ring: its oldest span lies where the next one would be written.
     if (recorded_ > capacity_) {
       const auto oldest = static_cast<std::ptrdiff_t>(recorded_ % capacity_);
       std::rotate(result.latest.begin(), result.latest.begin() + oldest, result.latest.end());
@@ -93,6 +94,7 @@ std::shared_ptr<Buffer> buffer_of_this_thread() {
   if (generation == current_generation.load(std::memory_order_acquire)) return buffer;
   Registry& its = registry();
   const MutexLock lock(its.mutex);
+  // The flag may have been read just before the trace ended.
   if (!its.open) return nullptr;
   buffer = its.buffers.emplace_back(std::make_shared<Buffer>(thread_name(), its.capacity));
   generation = its.generation;
@@ -117,6 +119,7 @@ Trace::Trace(std::size_t spans_of_a_thread) {
 }
 
 Trace::~Trace() {
+  // Spans that began before the store still end in their buffers, which they own together with the registry.
   Span::recording_.store(false, std::memory_order_relaxed);
   trace::Registry& its = trace::registry();
   const MutexLock lock(its.mutex);

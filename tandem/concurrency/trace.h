@@ -28,14 +28,16 @@
 
 namespace tandem {
 
-/// One span that has ended.
+/// One span that has ended. `name` is the literal that the span was given, so comparing texts and not pointers finds
+/// equal names.
 struct SpanRecord {
   const char* name;
   Clock::time_point begin;
   Clock::duration duration;
 };
 
-/// Sums up all spans of one name on one thread, from the beginning of the trace.
+/// Sums up all spans of one name on one thread, from the beginning of the trace. Spans that left the buffer still count
+/// here.
 struct SpanTotal {
   const char* name;
   Clock::duration total{0};
@@ -56,20 +58,22 @@ namespace trace {
 class Buffer;
 }
 
+/// Threads may hold their buffers longer than the trace lives.
 class Trace {
  public:
   static constexpr std::size_t kSpansOfAThread = 1U << 16;
 
   /// Begins to record. `spans_of_a_thread` is the number of spans that are kept of each thread. A process has one trace
-  /// at a time: a second one throws InvariantError.
+  /// at a time: a second one throws InvariantError. `spans_of_a_thread` must be at least 1.
   explicit Trace(std::size_t spans_of_a_thread = kSpansOfAThread);
   /// Ends the recording and drops the buffers.
   ~Trace();
   Trace(const Trace&) = delete;
   Trace& operator=(const Trace&) = delete;
 
+  /// The moment from which the times of a report count.
   [[nodiscard]] Clock::time_point begin() const { return begin_; }
-  /// The threads that had a span, in the order of their first spans.
+  /// The threads that had a span, in the order of their first spans. The result is a copy; recording goes on meanwhile.
   [[nodiscard]] std::vector<ThreadTrace> threads() const;
 
  private:
@@ -79,7 +83,8 @@ class Trace {
 /// The time from its construction to its destruction, on one thread.
 class Span {
  public:
-  /// `name` is a literal, since the pointer is kept.
+  /// `name` is a literal, since the pointer is kept. A span that begins before the trace is not recorded, even if it
+  /// ends during the trace.
   explicit Span(const char* name) {
     if (recording_.load(std::memory_order_relaxed)) open(name);
   }
@@ -91,10 +96,13 @@ class Span {
 
  private:
   friend class Trace;
+  // open() and close() are out of line, so that a span that is not recorded costs only its test.
   void open(const char* name);
   void close();
 
+  // The flag is read by every span, and written only when a trace begins or ends.
   static std::atomic<bool> recording_;
+  // Points to the open span of this thread that began last, which is the one that a new span lies in.
   static thread_local Span* innermost_;
 
   std::shared_ptr<trace::Buffer> buffer_;  // null: not recorded

@@ -18,12 +18,14 @@ Worker::Worker(std::string name, Body body) : name_(std::move(name)) {
   fault_point("worker.start");  // as if the system had no thread to give
   try {
     thread_ = std::jthread([this, body = std::move(body)](const std::stop_token& stop) {
+      // name_ was constructed before the thread, and is not changed afterwards.
       set_thread_name(name_);
       try {
         body(stop);
       } catch (...) {
         failure_ = std::current_exception();
       }
+      // The store publishes failure_ to a thread that sees it.
       finished_.store(true, std::memory_order_release);
     });
   } catch (const std::system_error& error) {

@@ -21,6 +21,7 @@ namespace tandem {
 
 class Worker {
  public:
+  /// The token is requested by request_stop() and by the destructor.
   using Body = std::function<void(const std::stop_token&)>;
 
   /// Starts a thread that runs `body`, which must return soon after a stop request. Debuggers and `top` show the first
@@ -36,7 +37,7 @@ class Worker {
   /// The token that the body was given.
   [[nodiscard]] std::stop_token token() const { return thread_.get_stop_token(); }
   [[nodiscard]] const std::string& name() const { return name_; }
-  /// Whether the body has returned or thrown.
+  /// Whether the body has returned or thrown. A thread that has finished still has to be joined.
   [[nodiscard]] bool finished() const { return finished_.load(std::memory_order_acquire); }
 
   /// Waits for the body to return and rethrows its exception. Requests no stop, so the caller ends the body's input
@@ -44,6 +45,7 @@ class Worker {
   void join();
 
  private:
+  // thread_ comes last: it is joined before the members that its body writes are gone.
   const std::string name_;
   std::exception_ptr failure_;  // written by the thread, read after it was joined
   std::atomic<bool> finished_{false};

@@ -29,20 +29,23 @@ class WorkerGroup {
   /// Requests a stop and joins, the youngest worker first.
   ~WorkerGroup();
 
-  /// Starts a worker. Its body gets the token of the group.
+  /// Starts a worker. Its body gets the token of the group. Throws RunError when the system gives no thread; the other
+  /// workers then go on until the group is stopped.
   void start(const std::string& name, Worker::Body body);
 
   /// The group's own token: stopped by request_stop(), by the parent, and by the first failure.
   [[nodiscard]] std::stop_token token() const { return stop_.get_token(); }
+  /// Asks all bodies to return, and does not wait for them.
   void request_stop() { stop_.request_stop(); }
-  /// All failures so far, also those that join() does not rethrow.
+  /// All failures so far, also those that join() does not rethrow. They are complete when join() has returned.
   [[nodiscard]] const Failures& failures() const { return failures_; }
 
   /// Waits for all bodies to return, and rethrows the failure to report. Requests no stop by itself.
   void join();
 
  private:
-  // Passes a stop request of the parent on.
+  // Passes a stop request of the parent on. A stop_callback needs a type that can be named as a member, which a
+  // lambda's is not.
   struct Follow {
     std::stop_source* source;
     void operator()() const { source->request_stop(); }

@@ -13,13 +13,15 @@ namespace tandem::learner {
 using Columns = std::vector<std::pair<std::string, at::Tensor>>;
 
 /// `columns` have one row for each time step. For recurrent models, `states` have one row for each sequence, and the
-/// rows of a sequence follow each other in `columns`: sequence s is rows [s * length, (s + 1) * length).
+/// rows of a sequence follow each other in `columns`: sequence s is rows [s * length, (s + 1) * length). Copies share
+/// the tensors' memory. Nothing here checks the columns; LoadedBatch does when it loads them.
 struct Batch {
   Columns columns{};
   Columns states{};
 };
 
-/// The tensor called `name`. Throws DataError naming the columns that there are.
+/// The tensor called `name`. Throws DataError naming the columns that there are. The columns are few, so they are
+/// searched one after the other.
 [[nodiscard]] const at::Tensor& column(const Columns& columns, const std::string& name);
 
 /// Rows that all columns have. Throws DataError naming a column with another count, an empty set, or a scalar column.

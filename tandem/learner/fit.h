@@ -24,6 +24,7 @@
 
 namespace tandem::learner {
 
+/// Ranks give the same counts, because they make the same steps.
 struct FitOptions {
   std::string devices = "cpu:1";      // as device::parse_device_set() reads it
   int shards = 1;                     // parts of a minibatch; a multiple of the replicas
@@ -45,12 +46,14 @@ struct EpochReport {
   std::string notice;       // when steps have another number of rows than minibatch_rows: how many, and why; else empty
 };
 
-/// The functions of fit(), without the type of the model.
+/// The functions of fit(), without the type of the model. They are called as the functions of fit() are; `on_epoch` may
+/// be empty.
 struct FitFunctions {
   std::function<std::shared_ptr<torch::nn::Module>()> build;
   std::function<at::Tensor(torch::nn::Module&, const ShardBatch&)> loss;
   std::function<void(const EpochReport&)> on_epoch;
 };
+/// Returns the module of this process's first replica.
 [[nodiscard]] std::shared_ptr<torch::nn::Module> fit_module(const FitOptions& options, const Columns& rows,
                                                             const FitFunctions& functions, const Ranks& ranks);
 
@@ -68,6 +71,7 @@ template <typename Build, typename Loss>
     else
       return build();
   };
+  // fit_module() knows torch::nn::Module only; the casts bring back the type that `build` made.
   using Module = typename std::invoke_result_t<decltype(made)>::element_type;
   const FitFunctions functions{
       .build = made,

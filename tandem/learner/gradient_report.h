@@ -2,6 +2,7 @@
 // for people.
 //
 // Plain values.
+// Only sync_replicas and asynchronous, which may drop or delay gradients, keep these counts.
 #pragma once
 #include <string>
 #include <vector>
@@ -15,6 +16,7 @@ struct ReplicaGradients {
   double waited_seconds = 0;    // for other replicas and for their gradients, in steps that its Learner made
 };
 
+/// Every rank gets the same report; see ReplicaTeam::take_gradients().
 struct GradientReport {
   std::vector<ReplicaGradients> replicas;  // of the run, in order
   sync::StepSizes sizes;                   // of the steps since the report before

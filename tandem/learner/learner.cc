@@ -47,6 +47,10 @@ ShardLoss loss_of(const ShardBatch& batch, const LossFunction& loss) {
 
 // Each shard in turn: `take` gives its rows, and `pass` makes its gradients and says what its loss was. `pass` calls
 // what it is given when the loss is there, before anything else may draw random numbers.
+//   1. Resumes the strategy.
+//   2. Makes each shard's gradients.
+//   3. Steps the strategy, which exchanges the gradients.
+// The reported loss is the mean of the shards' losses by their weights.
 template <typename Take, typename Pass>
 LearnerReport Learner::run_shards(std::int64_t minibatch, double lr_factor, const Limits& limits, const Take& take,
                                   const Pass& pass) {
@@ -81,10 +85,12 @@ LearnerReport Learner::step(std::int64_t minibatch, const LossFunction& loss, do
         if (result.weight > 0) {
           require_scalar(result.loss, batch.shard);
           const Span span("backward");
+          // The weight enters as the gradient of the loss, which scales all gradients without another pass over them.
           torch::autograd::backward({result.loss},
                                     {at::full({}, result.weight, result.loss.options()).expand_as(result.loss)});
           written.loss = result.loss.item<double>();
         }
+        // Outputs would otherwise keep the graph of the shard alive until the report is gone.
         for (auto& [name, tensor] : result.outputs) tensor = tensor.detach();
         report.shard_outputs.push_back(std::move(result.outputs));
         return written;
@@ -101,6 +107,8 @@ LearnerReport Learner::step(std::int64_t minibatch, const GradientFunction& grad
         if (written.weight > 0)
           replica_.parameters().mark_written();
         else
+          // A shard without weight has no rows that count, so whatever the function returned as its loss has no
+          // meaning.
           written.loss = 0;
         return written;
       });

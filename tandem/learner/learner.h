@@ -24,13 +24,16 @@
 
 namespace tandem::learner {
 
+/// `run_seed` decides the order of shuffled passes, `rng` where losses draw their random numbers, and `residence` where
+/// the batch is kept.
 struct LearnerOptions {
   std::uint64_t run_seed = 0;
   model::RngOrder rng = model::RngOrder::kShards;
   Residence residence = Residence::kDevice;
 };
 
-/// One step, as this replica saw it.
+/// One step, as this replica saw it. Other replicas have reports of their own; sums over all shards are the program's,
+/// by ReplicaTeam's shard_sum.
 struct LearnerReport {
   sync::StepReport step;
   double replica_loss = 0;             // weighted mean over this replica's shards
@@ -47,18 +50,21 @@ class Learner {
   /// The batch of the passes to come; see LoadedBatch.
   [[nodiscard]] LoadedBatch& batch() { return batch_; }
 
-  /// Begins a pass over the loaded batch.
+  /// Begins a pass over the loaded batch. Does not wait for other replicas, which begin the same pass by themselves.
   void begin_pass(Order order) { batch_.begin_pass(order, options_.run_seed, passes_++); }
 
   /// Losses and backward passes of minibatch `minibatch` of every shard, then the strategy's step. Throws RunError
   /// naming the remedy when a shard's forward drew from torch's default generator while there is more than one shard
-  /// and rng is kShards, or when a loss is no scalar.
+  /// and rng is kShards, or when a loss is no scalar. `lr_factor` multiplies the learning rate of this step alone. All
+  /// replicas make the same steps in the same order; `limits` bound the waits for them.
   LearnerReport step(std::int64_t minibatch, const LossFunction& loss, double lr_factor, const Limits& limits);
-  /// A step as above with gradients that `gradients` writes itself, in place of the backward passes.
+  /// A step as above with gradients that `gradients` writes itself, in place of the backward passes. Its report has no
+  /// shard_outputs.
   LearnerReport step(std::int64_t minibatch, const GradientFunction& gradients, double lr_factor, const Limits& limits);
 
   /// Passes begun so far, for checkpoints: the order of rows depends on this number and the run's seed alone.
   [[nodiscard]] std::uint64_t passes() const { return passes_; }
+  /// A resumed run sets the number of its checkpoint, and then shuffles as it would have done.
   void set_passes(std::uint64_t passes) { passes_ = passes; }
   /// Valid rows of this replica's shards in all steps so far; each pass over a row counts.
   [[nodiscard]] std::int64_t rows_trained() const { return rows_trained_; }
@@ -66,16 +72,20 @@ class Learner {
   [[nodiscard]] const sync::StalenessTotals& staleness() const { return staleness_; }
 
  private:
+  // The loop over the shards that both forms of step() share.
   template <typename Take, typename Pass>
   LearnerReport run_shards(std::int64_t minibatch, double lr_factor, const Limits& limits, const Take& take,
                            const Pass& pass);
+  // Throws RunError when the shard's loss drew from the generator that all shards share.
   void require_own_random(const model::ShardRandomScope& random, int shard) const;
+  // Hands the shard's gradients and loss to the strategy.
   void close_shard(int shard, std::int64_t minibatch, const WrittenLoss& loss);
 
   sync::Replica& replica_;
   sync::Strategy& strategy_;
   const LearnerOptions options_;
   LoadedBatch batch_;
+  // The counts go on over batches; nothing resets them.
   std::uint64_t passes_ = 0;
   std::int64_t rows_trained_ = 0;
   sync::StalenessTotals staleness_;

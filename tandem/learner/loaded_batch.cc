@@ -71,6 +71,7 @@ const LoadPlan& LoadedBatch::load_shards(std::span<const Batch> shards, std::int
   return plan_;
 }
 
+// The plan has minibatches only: rows differ from shard to shard, so the counts of a plan would have no meaning.
 const LoadPlan& LoadedBatch::load_uneven(std::span<const Batch> shards, std::int64_t minibatches) {
   const Span span("load");
   TANDEM_CHECK(static_cast<int>(shards.size()) == placement_.mine.size(), shards.size(), " batches for ",
@@ -187,11 +188,13 @@ LoadedBatch::Slice LoadedBatch::slice_of(int number, const Shard& shard, std::in
 // operations that use the result are queued behind them on the device.
 at::Tensor LoadedBatch::select(const at::Tensor& column, const at::Tensor& order, std::int64_t first,
                                std::int64_t count) const {
+  // A view where the column is on the device already.
   if (!order.defined()) return column.narrow(0, first, count).to(placement_.device, /*non_blocking=*/true);
   const at::Tensor indices = order.narrow(0, first, count);
   if (column.device() == placement_.device) return column.index_select(0, indices);
   std::vector<std::int64_t> shape = column.sizes().vec();
   shape.front() = count;
+  // The rows are gathered into pinned memory on the host, because the device can copy from there by itself.
   at::Tensor staged = at::empty(shape, column.options().pinned_memory(placement_.device.is_cuda()));
   at::index_select_out(staged, column, 0, indices);
   return staged.to(placement_.device, /*non_blocking=*/true);

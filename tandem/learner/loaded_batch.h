@@ -21,7 +21,8 @@
 
 namespace tandem::learner {
 
-/// The rows of one shard in one minibatch.
+/// The rows of one shard in one minibatch. The tensors are on the replica's device, and may be views of the loaded
+/// batch, so nobody writes to them.
 struct ShardBatch {
   int shard = 0;               // of the run
   std::int64_t minibatch = 0;  // of the pass
@@ -35,7 +36,7 @@ struct ShardBatch {
   [[nodiscard]] const at::Tensor& operator[](const std::string& name) const { return column(columns, name); }
 };
 
-/// The rows of one shard in one minibatch, where they lie in the loaded batch.
+/// The rows of one shard in one minibatch, where they lie in the loaded batch. Nothing is copied to make one.
 struct ShardRows {
   int shard = 0;
   std::int64_t minibatch = 0;
@@ -47,6 +48,7 @@ struct ShardRows {
   std::int64_t rows = 0;  // padding included, which comes last
   std::int64_t valid_rows = 0;
 
+  /// The row of the columns that is row i of the minibatch.
   [[nodiscard]] std::int64_t row(std::int64_t i) const {
     return order.empty() ? first + i : order[static_cast<std::size_t>(i)];
   }
@@ -63,11 +65,13 @@ enum class Residence {
 
 class LoadedBatch {
  public:
+  /// Holds nothing until the first load.
   explicit LoadedBatch(const sync::Placement& placement, Residence residence = Residence::kDevice)
       : placement_(placement), residence_(residence) {}
 
   /// Cuts the whole batch, which every replica sees, and keeps this replica's shards. Throws as plan_load() does,
-  /// DataError when columns differ in their rows, and RunError when the device's memory does not hold them.
+  /// DataError when columns differ in their rows, and RunError when the device's memory does not hold them. The plan
+  /// that is returned is valid until the next load.
   const LoadPlan& load(const Batch& batch, std::int64_t minibatch_rows, Tail tail);
   /// Takes shards that are cut already, one batch for each of this replica's shards, in order, of equal rows
   /// everywhere.
@@ -78,7 +82,8 @@ class LoadedBatch {
   /// each shard, which may have no row.
   const LoadPlan& load_uneven(std::span<const Batch> shards, std::int64_t minibatches);
 
-  /// Makes the order of the next pass: a function of the run's seed, the shard and the number of the pass alone.
+  /// Makes the order of the next pass: a function of the run's seed, the shard and the number of the pass alone. The
+  /// order is of whole sequences; the rows within a sequence keep theirs.
   void begin_pass(Order order, std::uint64_t run_seed, std::uint64_t pass);
 
   /// Slice `minibatch` of `shard` (its number in the run) in the order of the pass: views where the order is
@@ -95,9 +100,11 @@ class LoadedBatch {
   /// DataError when there is no such column.
   [[nodiscard]] at::Tensor column_of_minibatch(const std::string& name, int shard, std::int64_t minibatch) const;
 
+  /// The plan of the newest load.
   [[nodiscard]] const LoadPlan& plan() const { return plan_; }
 
  private:
+  // One shard of this replica: its rows, and their order in the pass.
   struct Shard {
     Columns columns, states;
     at::Tensor sequences, rows;  // order of the pass, on the columns' device; undefined: the columns' own order
@@ -111,20 +118,28 @@ class LoadedBatch {
     [[nodiscard]] std::int64_t first_row() const { return first * length; }
     [[nodiscard]] std::int64_t rows() const { return count * length; }
   };
+  // The part of a shard's pass that a minibatch takes, and how many of its rows are no padding.
   [[nodiscard]] Slice slice_of(int number, const Shard& shard, std::int64_t minibatch) const;
   [[nodiscard]] std::int64_t valid_rows(int shard, const Slice& slice) const;
+  // Checks both numbers, for minibatch() and its like.
   [[nodiscard]] const Shard& shard_at(int shard, std::int64_t minibatch) const;
   // Sequences of a batch that belong to one shard: [first, first + count), and sequence `extra`, unless it is negative.
   struct Portion {
     std::int64_t first = 0, count = 0, extra = -1;
   };
+  // Drops the batch before, so that the memory of two batches is never needed at once.
   void forget();
+  // take() keeps the rows and states of one shard, and throws RunError when memory is short.
   void take(const Batch& batch, const Portion& portion, Shard& shard);
+  // Brings the portion's rows to where they are kept: as views where that is possible, and otherwise as copies.
   void keep(const Columns& columns, const Portion& portion, std::int64_t length, Columns& kept) const;
+  // `count` rows of the order from position `first` on, on the replica's device; without an order, of the column
+  // itself.
   [[nodiscard]] at::Tensor select(const at::Tensor& column, const at::Tensor& order, std::int64_t first,
                                   std::int64_t count) const;
   [[nodiscard]] Columns select(const Columns& columns, const at::Tensor& order, std::int64_t first,
                                std::int64_t count) const;
+  // Copies the selected rows into tensors that exist already.
   void copy_selected(const Columns& columns, const at::Tensor& order, std::int64_t first, std::int64_t count,
                      Columns& memory) const;
 

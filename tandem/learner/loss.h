@@ -16,7 +16,8 @@ struct ShardLoss {
 };
 
 /// Computes the loss of one shard with the replica's module, on the replica's thread. Random operations use
-/// model::current_generator(), or modules that do (nn::Dropout).
+/// model::current_generator(), or modules that do (nn::Dropout). The learner calls it once for each shard of a
+/// minibatch, in the order of the shards.
 using LossFunction = std::function<ShardLoss(const ShardBatch&)>;
 
 /// The result of a GradientFunction.

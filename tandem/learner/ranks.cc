@@ -11,6 +11,7 @@
 namespace tandem::learner {
 namespace {
 
+// Copies the elements into a tensor of the host, because a group moves tensors. No elements make a tensor of no rows.
 template <typename T>
 at::Tensor tensor_of(std::span<const T> elements, at::ScalarType type) {
   const at::Tensor tensor = at::empty({std::ssize(elements)}, type);
@@ -18,6 +19,7 @@ at::Tensor tensor_of(std::span<const T> elements, at::ScalarType type) {
   return tensor;
 }
 
+// Copies into memory that the caller uses again, so that a gather in every update keeps its vectors.
 template <typename T>
 void take_elements(const at::Tensor& tensor, std::vector<T>& elements) {
   elements.resize(static_cast<std::size_t>(tensor.numel()));
@@ -46,6 +48,7 @@ Ranks::Ranks() : Ranks(std::shared_ptr<comm::Group>(std::move(comm::make_local_g
 Ranks::Ranks(std::shared_ptr<comm::Group> group, std::string description, Clock::duration patience)
     : group_(std::move(group)), description_(std::move(description)), patience_(patience) {}
 
+// The with_ functions copy a handful of pointers; the group behind them stays the same.
 Ranks Ranks::with_boards(OpenBoard open_board) const {
   Ranks ranks = *this;
   ranks.open_board_ = std::move(open_board);
@@ -70,6 +73,7 @@ Ranks Ranks::with_losses(std::function<std::stop_token()> lost) const {
   return ranks;
 }
 
+// A single process needs no memory that others see.
 ProgressBoard Ranks::open_board(int units, Range mine, std::chrono::milliseconds news) const {
   if (size() == 1) return ProgressBoard(units);
   if (open_board_) return open_board_(units, mine, news, limits());
@@ -104,6 +108,7 @@ std::vector<std::vector<std::byte>> Ranks::gather(std::span<const std::byte> min
 
 std::vector<std::byte> Ranks::from(int root, std::span<const std::byte> roots) const {
   const bool is_mine = rank() == root;
+  // The length travels first, since the other ranks have to make room for the bytes.
   const at::Tensor count = at::zeros({1}, at::kLong);
   if (is_mine) count.fill_(std::ssize(roots));
   group_->broadcast(count, root, limits());

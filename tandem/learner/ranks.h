@@ -31,7 +31,8 @@
 namespace tandem::learner {
 
 /// Appends a struct to numbers for Ranks::gather(), in place of an index for each member. Its bytes travel as they are:
-/// `T` is trivially copyable and as large as some doubles.
+/// `T` is trivially copyable and as large as some doubles. All ranks must run the same build, so the layout of `T` is
+/// the same on all of them.
 template <typename T>
 void append_struct(const T& its, std::vector<double>& numbers) {
   static_assert(std::is_trivially_copyable_v<T> && sizeof(T) % sizeof(double) == 0);
@@ -51,25 +52,28 @@ template <typename T>
 
 class Ranks {
  public:
-  /// A single process.
+  /// A single process. Its operations exchange nothing and never wait.
   Ranks();
-  /// `group`: this rank's member of the group of all ranks. `description`: of them, for the log.
+  /// `group`: this rank's member of the group of all ranks. `description`: of them, for the log. `patience` bounds each
+  /// single exchange, not their sum.
   explicit Ranks(std::shared_ptr<comm::Group> group, std::string description = "",
                  Clock::duration patience = std::chrono::minutes(5));
 
-  /// How a board of all ranks is opened (comm/world_board.h); they all call it.
+  /// How a board of all ranks is opened (comm/world_board.h); they all call it. `units`: of the whole run; `mine`:
+  /// those that this rank posts; `news`: the time between two messages of a host.
   using OpenBoard =
       std::function<ProgressBoard(int units, Range mine, std::chrono::milliseconds news, const Limits& limits)>;
   /// Returns these ranks with boards.
   [[nodiscard]] Ranks with_boards(OpenBoard open_board) const;
-  /// Returns these ranks with another patience: how long they wait for each other.
+  /// Returns these ranks with another patience: how long they wait for each other. The original keeps its own.
   [[nodiscard]] Ranks with_patience(Clock::duration patience) const;
-  /// Returns these ranks as those of a run that has `all` ranks when none is missing.
+  /// Returns these ranks as those of a run that has `all` ranks when none is missing. Used when ranks were lost and the
+  /// others go on without them.
   [[nodiscard]] Ranks out_of(int all) const;
 
   [[nodiscard]] int rank() const { return group_->rank(); }
   [[nodiscard]] int size() const { return group_->size(); }
-  /// The ranks of the run when none is missing: size(), unless out_of() said more.
+  /// The ranks of the run when none is missing: size(), unless out_of() said more. Ranks beyond size() are missing.
   [[nodiscard]] int size_of_run() const { return std::max(size(), all_); }
   /// Rank 0, which writes what a run leaves behind.
   [[nodiscard]] bool leads() const { return rank() == 0; }
@@ -79,13 +83,15 @@ class Ranks {
   /// The placements of this rank's replicas; see sync::place_replicas().
   [[nodiscard]] std::vector<sync::Placement> place(const std::vector<c10::Device>& devices, int shards) const;
 
-  /// What every rank gave, in the order of the ranks; lengths may differ.
+  /// Returns the numbers of every rank, in the order of the ranks; lengths may differ.
   [[nodiscard]] std::vector<std::vector<double>> gather(const std::vector<double>& mine) const;
-  /// The same into memory that is used again.
+  /// Gathers into `all`, whose memory is used again.
   void gather(const std::vector<double>& mine, std::vector<std::vector<double>>& all) const;
+  /// Bytes travel unchanged; the lengths may differ here, too.
   [[nodiscard]] std::vector<std::vector<std::byte>> gather(std::span<const std::byte> mine) const;
   /// The root's bytes; what others give is not looked at.
   [[nodiscard]] std::vector<std::byte> from(int root, std::span<const std::byte> roots) const;
+  /// Returns the leader's bytes on every rank.
   [[nodiscard]] std::vector<std::byte> from_leader(std::span<const std::byte> leaders) const {
     return from(0, leaders);
   }
@@ -95,22 +101,25 @@ class Ranks {
   [[nodiscard]] ProgressBoard open_board(int units, Range mine,
                                          std::chrono::milliseconds news = std::chrono::milliseconds(5)) const;
 
-  /// The same ranks, where `lost` gives a token that is requested when one of them is given up: it has died, or was
-  /// silent for too long. Asked again for each ReplicaTeam, from any thread.
+  /// Returns these ranks with losses: `lost` gives a token that is requested when one of them is given up: it has died,
+  /// or was silent for too long. Asked again for each ReplicaTeam, from any thread.
   [[nodiscard]] Ranks with_losses(std::function<std::stop_token()> lost) const;
   /// That token: what waits for a rank by other means than the group ends with it. Never requested without.
   [[nodiscard]] std::stop_token lost() const { return lost_ ? lost_() : std::stop_token(); }
 
-  /// Ends the waits of all ranks, now and later, with the reason.
+  /// Ends the waits of all ranks, now and later, with the reason. May be called from any thread, and does not wait.
   void abort(const std::string& why) const { group_->abort(why); }
 
  private:
+  // The deadline of an operation that begins now.
   [[nodiscard]] Limits limits() const { return {.deadline = Deadline::after(patience_), .stop = {}}; }
 
   std::shared_ptr<comm::Group> group_;
   std::string description_;
   Clock::duration patience_;
+  // Empty until with_boards(), and not needed by a single process.
   OpenBoard open_board_;
+  // The number of ranks that out_of() was told; 0 before.
   int all_ = 0;
   std::function<std::stop_token()> lost_;
 };

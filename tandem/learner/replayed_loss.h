@@ -34,6 +34,7 @@ struct DeviceLoss {
 /// numbers and keeps none of the tensors that it computes. `constants`: [k] float64, the numbers of this step.
 using RecordableLoss = std::function<DeviceLoss(const ShardBatch& rows, const at::Tensor& constants)>;
 
+/// A ReplayedLoss keeps a recording for each shard, since each shard has memory of its own.
 class ReplayedLoss {
  public:
   /// `replica` is not owned. `loss` lives as long as this, and so does whatever it refers to.
@@ -48,7 +49,7 @@ class ReplayedLoss {
   /// and InvariantError for padded rows.
   WrittenLoss run(const LoadedBatch& batch, const ShardRows& rows, std::span<const double> constants);
 
-  /// DeviceLoss::numbers of the shard's last run() with rows.
+  /// DeviceLoss::numbers of the shard's last run() with rows. The span is valid until the shard's next run().
   [[nodiscard]] std::span<const double> numbers(int shard) const;
 
  private:
@@ -60,6 +61,7 @@ class ReplayedLoss {
     std::int64_t runs = 0;    // with this memory
     std::unique_ptr<device::RecordedWork> passes;
   };
+  // take() copies the rows and numbers of a step into the shard's memory; differentiate() runs both passes on it.
   void take(const LoadedBatch& batch, const ShardRows& rows, std::span<const double> constants, Shard& shard) const;
   void differentiate(Shard& shard) const;
 

@@ -79,6 +79,7 @@ void ReplicaTeam::guarded(int local, const Task& task) {
 void ReplicaTeam::abort(int local, const std::string& why) {
   const auto& group = groups_[static_cast<std::size_t>(local)];
   const auto& seat = members_[static_cast<std::size_t>(local)];
+  // A replica that fails while it is built has no seat yet.
   if (seat) seat->strategy->abort(why);
   if (group) group->abort(why);
   ranks_.abort(why);
@@ -112,6 +113,7 @@ ReplicaTeam::ReplicaTeam(const std::vector<sync::Placement>& placements, const T
       [&](int local) { guarded(local, [&] { take_seat(placements[static_cast<std::size_t>(local)], build); }); });
 }
 
+// It is here, because Seat is incomplete in the header.
 ReplicaTeam::~ReplicaTeam() = default;
 
 Limits ReplicaTeam::limits() const { return {.deadline = Deadline::after(options_.patience), .stop = lost_}; }
@@ -138,6 +140,7 @@ void ReplicaTeam::run_on_all(const std::function<void(Member&)>& work) {
       work(seat.member);
       seat.strategy->rest(limits());
     });
+    // Only this thread writes the sum, and the caller reads it between runs.
     seat.cpu_seconds += thread_cpu_seconds() - before;
   });
 }
@@ -174,6 +177,7 @@ std::vector<ReplicaTeam::Work> ReplicaTeam::work() const {
   }
   std::vector<Work> all;
   for (const std::vector<double>& ranks : ranks_.gather(mine)) {
+    // A rank's list may hold several replicas, so it is read in pieces of seven.
     constexpr std::size_t kNumbers = 7;
     const auto count = [&ranks](std::size_t at) { return static_cast<std::int64_t>(ranks[at]); };
     for (std::size_t i = 0; i + kNumbers <= ranks.size(); i += kNumbers) {

@@ -28,7 +28,7 @@
 
 namespace tandem::learner {
 
-/// The objects that a replica's thread works with.
+/// The objects that a replica's thread works with. The references are valid as long as the team.
 struct Member {
   sync::Replica& replica;
   sync::Strategy& strategy;
@@ -38,6 +38,7 @@ struct Member {
   std::stop_token lost;  // see Ranks::lost(): for waits that the group's end does not end
 };
 
+/// Ranks give the same options wherever these decide numbers, because their replicas make the same steps.
 struct TeamOptions {
   std::uint64_t run_seed = 0;
   model::RngOrder rng = model::RngOrder::kShards;
@@ -50,6 +51,8 @@ struct TeamOptions {
   std::string threads = "replica";  // name of the threads, in a profile say, before the replica's number
 };
 
+/// A team has one thread for each replica of this process. Each replica has a Member, which only that thread may use
+/// while a run is under way. All functions of the team are called from one thread, its owner's.
 class ReplicaTeam {
  public:
   /// Builds a module for each replica, on its thread. Modules must be built alike; they may start from different
@@ -60,11 +63,13 @@ class ReplicaTeam {
   /// the models differ. `placements`: this rank's.
   ReplicaTeam(const std::vector<sync::Placement>& placements, const TeamOptions& options, const BuildModule& build,
               const Ranks& ranks = {});
+  /// Joins the threads, which must be idle.
   ~ReplicaTeam();
 
   /// Calls `task` on the threads of all replicas. A replica that has done its task rests (Strategy::rest()) until the
   /// others have, as it does in Member::shard_sum. A task that waits for all replicas in another way has to call rest()
-  /// before.
+  /// before. Throws the failure to report, as ThreadTeam::run() does; the waits of all ranks have then been ended, and
+  /// the team is of no further use.
   template <typename Task>
   void run(const Task& task) {
     run_on_all(std::cref(task));  // by reference, so that nothing is copied
@@ -76,7 +81,8 @@ class ReplicaTeam {
 
   /// Replicas of this process.
   [[nodiscard]] int size() const { return static_cast<int>(members_.size()); }
-  /// Member `local` (of this process), for the caller's thread while no run() is under way.
+  /// Member `local` (of this process), for the caller's thread while no run() is under way. Numbers count from 0 in the
+  /// order of `placements`.
   [[nodiscard]] Member member(int local);
   /// Learner::set_passes() of all; between runs.
   void set_passes(std::uint64_t passes);
@@ -102,11 +108,17 @@ class ReplicaTeam {
   [[nodiscard]] const Ranks& ranks() const { return ranks_; }
 
  private:
+  // The objects of one replica, which its Member refers to.
   struct Seat;
+  // Builds one replica on its own thread.
   void take_seat(const sync::Placement& placement, const BuildModule& build);
+  // Ends the waits of all replicas of the run on behalf of replica `local`.
   void abort(int local, const std::string& why);
+  // It adds the processor time of each thread to its seat, and rests after the work.
   void run_on_all(const std::function<void(Member&)>& work);
+  // The patience from now on, and the loss of a rank.
   [[nodiscard]] Limits limits() const;
+  // Runs `task` and aborts for all when it throws.
   template <typename Task>
   void guarded(int local, const Task& task);
 

@@ -17,12 +17,14 @@ namespace tandem::learner {
 
 /// Names with the tensors of each; a name is is_part_name() and so has no slash.
 using StateParts = std::vector<std::pair<std::string, model::NamedTensors>>;
+/// Called on the thread of the collective; it may block on a disk.
 using ReadPart = std::function<model::NamedTensors(const std::string& name)>;
 
 /// The parts of all ranks, in the order of the ranks. With a single rank, `mine` as they are.
 [[nodiscard]] StateParts gather_parts(const Ranks& ranks, StateParts mine);
 
-/// The parts of rank `root`. The argument of other ranks is ignored.
+/// The parts of rank `root`. The argument of other ranks is ignored. Two broadcasts carry them: the length, and the
+/// bytes.
 [[nodiscard]] StateParts parts_from(const Ranks& ranks, int root, StateParts roots);
 
 /// The parts that the leader's `read` gives for `names`, which are the same on all ranks; `read` of other ranks is not

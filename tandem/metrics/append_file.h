@@ -12,22 +12,24 @@ namespace tandem {
 
 class AppendFile {
  public:
-  /// Opens or creates the file, at its end. Throws CheckpointError.
+  /// Opens or creates the file, at its end. Throws CheckpointError. The folder must exist.
   explicit AppendFile(std::filesystem::path path);
   ~AppendFile();
   AppendFile(const AppendFile&) = delete;
   AppendFile& operator=(const AppendFile&) = delete;
 
   /// Appends the piece. Throws CheckpointError when the piece cannot be written; the written part of it is cut off
-  /// again.
+  /// again. A reader never sees the next piece before this one.
   void append(std::string_view piece);
 
   /// Bytes of the file, those that were there before included.
   [[nodiscard]] std::uint64_t size() const { return size_; }
+  /// The path as the constructor was given it.
   [[nodiscard]] const std::filesystem::path& path() const { return path_; }
 
  private:
   std::filesystem::path path_;
+  // The file is opened for appending, so every write goes to its end.
   int descriptor_ = -1;
   std::uint64_t size_ = 0;
 };

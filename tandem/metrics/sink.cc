@@ -7,6 +7,7 @@
 
 namespace tandem {
 
+// Records have a few dozen fields, so names are compared one by one.
 Record& Record::add(std::string name, MetricValue value) {
   TANDEM_CHECK(find(name) == nullptr, "the record already has '", name, "'");
   fields_.emplace_back(std::move(name), std::move(value));

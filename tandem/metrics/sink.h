@@ -1,4 +1,5 @@
 // metrics/sink.h: where the measurements of a run go, one record for each update.
+// Ownership: a Record is a plain value and holds its texts. Threads: single-thread, as long as one thread writes it.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -20,13 +21,14 @@ class Record {
  public:
   /// Appends a measurement. A name that the record has already throws InvariantError.
   Record& add(std::string name, MetricValue value);
+  /// An empty value becomes null, so that every record has the same fields.
   template <typename Value>
   Record& add(std::string name, const std::optional<Value>& value) {
     return add(std::move(name), value ? MetricValue(*value) : MetricValue(nullptr));
   }
 
   [[nodiscard]] const std::vector<std::pair<std::string, MetricValue>>& fields() const { return fields_; }
-  /// The value of a field; a null pointer where no field has that name.
+  /// The value of a field; a null pointer where no field has that name. It is valid until the next add().
   [[nodiscard]] const MetricValue* find(std::string_view name) const;
   /// The number of a field; NaN where the field is absent, null or text.
   [[nodiscard]] double number(std::string_view name) const;
@@ -42,6 +44,7 @@ class Record {
 class MetricsSink {
  public:
   virtual ~MetricsSink() = default;
+  /// Records come in the order of the updates.
   virtual void write(const Record& record) = 0;
 };
 

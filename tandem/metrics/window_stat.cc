@@ -17,6 +17,7 @@ void WindowStat::add(double value) {
     values_.push_back(value);
     return;
   }
+  // The newest value takes the place of the oldest one, and the next oldest follows it in the ring.
   values_[oldest_] = value;
   oldest_ = (oldest_ + 1) % capacity_;
 }
@@ -62,6 +63,8 @@ std::optional<double> WindowStat::quantile(double q) const {
   if (values_.empty()) return std::nullopt;
   sorted_ = values_;
   std::sort(sorted_.begin(), sorted_.end());
+  // `place` is a position between two sorted values. The value behind it is read only when the position is past the
+  // first of them, so the largest value needs no neighbour.
   const double place = q * static_cast<double>(sorted_.size() - 1);
   const auto below = static_cast<std::size_t>(place);
   const double rest = place - static_cast<double>(below);

@@ -15,6 +15,7 @@ namespace tandem {
 
 class WindowStat {
  public:
+  /// All memory for the values is taken here. Throws InvariantError for a capacity of 0.
   explicit WindowStat(std::size_t capacity);
 
   /// Adds the newest value. The oldest value leaves the window when the window is full.
@@ -29,7 +30,8 @@ class WindowStat {
   [[nodiscard]] std::optional<double> standard_deviation() const;
   [[nodiscard]] std::optional<double> min() const;
   [[nodiscard]] std::optional<double> max() const;
-  /// The quantile `q`, from 0 to 1, linear between neighbours, as numpy.quantile. quantile(0.5) is the median.
+  /// The quantile `q`, from 0 to 1, linear between neighbours, as numpy.quantile. quantile(0.5) is the median. Sorts a
+  /// copy of the window; throws InvariantError for another q.
   [[nodiscard]] std::optional<double> quantile(double q) const;
 
   /// The values, oldest first. Adding them to an empty window of the same capacity restores this window.

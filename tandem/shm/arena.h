@@ -18,6 +18,7 @@ namespace tandem::shm {
 
 class Arena : public std::enable_shared_from_this<Arena> {
  public:
+  /// Takes no pages yet; the first allocation does.
   Arena(std::shared_ptr<Region> region, int rank);
 
   /// Allocates `bytes` bytes, at least one, aligned to a page. The content is whatever earlier uses left. The memory is
@@ -25,6 +26,8 @@ class Arena : public std::enable_shared_from_this<Arena> {
   [[nodiscard]] std::shared_ptr<std::byte> allocate(std::uint64_t bytes);
 
  private:
+  // take() returns the offset of a free range, or of new pages at the end; give_back() joins a range with its free
+  // neighbours.
   std::uint64_t take(std::uint64_t bytes);
   void give_back(std::uint64_t begin, std::uint64_t bytes);
 

@@ -16,6 +16,7 @@ std::string describe(const Posting& posting) {
   return posting.operation == Operation::kBroadcast ? concat(what, " from rank ", posting.root) : what;
 }
 
+// The root and the type count too: they may differ when the ranks have taken different branches.
 bool agree(const Posting& a, const Posting& b) {
   if (a.operation != b.operation || a.root != b.root || a.type != b.type) return false;
   return a.count == b.count || a.operation == Operation::kAllGather;
@@ -42,6 +43,8 @@ void throw_closed(Cause cause, ClosedBy by, int lost, const std::string& message
 // it closed them.
 void ControlBlock::close(int rank) {
   std::int32_t open = kOpen;
+  // Only the first rank's name enters; it is set before the counters are closed, so a waiter that wakes finds the
+  // reason.
   closed_by.compare_exchange_strong(open, rank);
   for (int each = 0; each < size; ++each) {
     this->rank(each).posted.close();

@@ -36,8 +36,8 @@ struct Names {
 constexpr Names kVersion1{"memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"};
 constexpr Names kVersion2{"memory.max", "memory.current", "inactive_file"};
 
-// What is left of the limit of one control group. Files that were only read once (inactive) can be dropped, so they
-// count as free.
+// The bytes that are left of the limit of one control group. Files that were only read once (inactive) can be dropped,
+// so they count as free.
 std::uint64_t free_in(const fs::path& cgroup, const Names& names) {
   const auto limit = number_in(cgroup / names.limit), usage = number_in(cgroup / names.usage);
   if (!limit || !usage) return kUnlimited;

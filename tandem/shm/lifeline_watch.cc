@@ -74,6 +74,7 @@ void LifelineWatch::watch(const std::stop_token& stop) {
       on_end_(static_cast<int>(peer));
     }
     if (waits[own].fd < 0 || waits[own].revents == 0) continue;
+    // An own end that can be read but holds no call has been hung up.
     if (take_calls(own_)) {
       on_call_();
     } else {

@@ -26,6 +26,7 @@ struct Lifeline {
 /// Calls the rank at the other end. Does nothing when the rank is gone, or has left many calls unanswered.
 void call(const Descriptor& others);
 
+/// The thread exists from the constructor to the destructor.
 class LifelineWatch {
  public:
   /// Watches those of the peers' lifelines that are open. `on_end` gets the index of a lifeline that hung up. `on_call`
@@ -33,6 +34,7 @@ class LifelineWatch {
   LifelineWatch(Descriptor own, std::vector<Descriptor> peers, std::function<void(int)> on_end,
                 std::function<void()> on_call);
 
+  /// Never blocks.
   void call(int peer) const { shm::call(peers_[static_cast<std::size_t>(peer)]); }
   /// Makes the other ranks notice as if this rank had died, which wakes them.
   void hang_up() const;

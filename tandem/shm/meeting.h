@@ -26,7 +26,8 @@ struct MeetingOptions {
   std::vector<int> names = {};  // the ranks' names in messages, which are their ranks in the run; empty: 0, 1, ...
 };
 
-/// Holds everything that a rank needs to be a member.
+/// Holds everything that a rank needs to be a member. It is moved into an Exchange, which then owns the lifelines and
+/// shares the region.
 struct Meeting {
   int rank = 0;
   std::shared_ptr<Region> region;
@@ -35,7 +36,7 @@ struct Meeting {
   std::vector<int> names;             // by rank, for messages
 };
 
-/// Meets the other ranks of the group.
+/// Meets the other ranks of the group. Rank 0 serves the others on its own thread meanwhile; no thread is started.
 [[nodiscard]] Meeting meet(const MeetingOptions& options);
 
 }  // namespace tandem::shm

@@ -29,7 +29,8 @@ namespace tandem::shm {
 /// Writes the sum over all arrays to elements [begin, end) of every array.
 using SumArrays = void(std::span<void* const> arrays, std::int64_t begin, std::int64_t end);
 
-/// The type of a payload's elements.
+/// The type of a payload's elements. `name` and `sum` outlive every operation with them: they are literals and
+/// functions.
 struct Element {
   const char* name;  // for comparison between the ranks and for messages; at most 15 bytes
   std::size_t bytes;
@@ -38,6 +39,8 @@ struct Element {
 
 class Member {
  public:
+  /// The callbacks run on the threads that Exchange names, and must not call back into this member except abort() and
+  /// expire().
   explicit Member(
       Meeting meeting, Exchange::OnClose on_close = [](const std::string&) {}, Exchange::OnCall on_call = [] {});
 
@@ -55,9 +58,11 @@ class Member {
   /// Waits for the result. Call it in the order of the starts.
   void finish_all_reduce(std::uint64_t ticket, const Limits& limits);
 
-  /// Replaces `data` on all ranks by the data of rank `root`.
+  /// Replaces `data` on all ranks by the data of rank `root`. `count` and `element` are the same on all ranks. Blocks
+  /// until this rank's part is done.
   void broadcast(void* data, std::int64_t count, const Element& element, int root, const Limits& limits);
 
+  /// kEqual makes ranks with another count an error; kMayDiffer lets each rank give as much as it has.
   enum class Sizes { kEqual, kMayDiffer };
   /// Calls visit(rank, data, count) with the payload of each rank, in the order of the ranks. The memory is valid
   /// during the call.
@@ -65,6 +70,7 @@ class Member {
   void all_gather(const void* data, std::int64_t count, const Element& element, Sizes sizes, const Visit& visit,
                   const Limits& limits);
 
+  /// Returns when all ranks have come to it.
   void barrier(const Limits& limits);
 
   /// Makes all operations of all ranks throw GroupAborted, now and for ever.
@@ -82,10 +88,12 @@ class Member {
     bool came_last = false;           // what Exchange::post() returned
   };
 
+  // kNone posts no memory: the rank only reads, or there is nothing to move.
   enum class Payload { kPost, kNone };
   std::uint64_t start(Posting posting, void* data, const Element& element, Payload payload);
   void finish(std::uint64_t ticket, const Limits& limits);
   Started& started(std::uint64_t ticket) { return started_[ticket % kDepth]; }
+  // The address at which this process sees the payload of `rank`: in its slot, or in its arena.
   std::byte* payload(int rank, std::uint64_t ticket);
   [[nodiscard]] bool all_in_slots(std::uint64_t ticket);
   void sum_slots(std::uint64_t ticket);
@@ -94,6 +102,7 @@ class Member {
   void sum_by_one(std::uint64_t ticket, const Limits& limits);
 
   Exchange exchange_;
+  // The arena gives out this rank's part of the region; its allocations keep it alive.
   const std::shared_ptr<Arena> arena_;
   std::array<Started, kDepth> started_;
   std::vector<std::byte> scratch_;  // copies of the payloads of all slots

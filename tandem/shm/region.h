@@ -26,6 +26,7 @@ class Region {
   Region& operator=(const Region&) = delete;
 
   [[nodiscard]] ControlBlock& control() const { return *reinterpret_cast<ControlBlock*>(base_); }
+  /// The memfd's number, which stays owned here; it is sent to the other ranks when they meet.
   [[nodiscard]] int descriptor() const { return memory_.get(); }
 
   /// The offset in the region at which the arena of `rank` begins, and the number of bytes of each arena.
@@ -38,12 +39,14 @@ class Region {
 
   /// Translates between offsets, which are the same in all processes, and addresses of this process.
   [[nodiscard]] std::byte* at(std::uint64_t offset) const { return base_ + offset; }
+  /// A payload that lies here needs no copy, since the other ranks have mapped it, too.
   [[nodiscard]] bool contains(const void* data) const { return data >= base_ && data < base_ + bytes_; }
   [[nodiscard]] std::uint64_t offset_of(const void* data) const {
     return static_cast<std::uint64_t>(static_cast<const std::byte*>(data) - base_);
   }
 
  private:
+  // Maps the whole of the memory at any address that is free.
   Region(Descriptor memory, std::uint64_t bytes);
 
   const Descriptor memory_;

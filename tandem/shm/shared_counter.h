@@ -16,8 +16,10 @@ namespace tandem::shm {
 
 class SharedCounter {
  public:
+  /// kReached wins over kClosed where both hold, as a collective that all ranks completed stays completed.
   enum class Outcome { kReached, kClosed, kDeadline };
 
+  /// A reader of the count sees all that was written before the advance().
   [[nodiscard]] std::uint32_t count() const { return word_.load(std::memory_order_acquire) >> 1; }
   [[nodiscard]] bool has_reached(std::uint32_t count) const { return reached(load(), count); }
   [[nodiscard]] bool is_closed() const { return (load() & kClosed) != 0; }

@@ -41,6 +41,7 @@ Address address_of(const std::string& name) {
   return address;
 }
 
+// Messages keep their borders (SOCK_SEQPACKET), so a reader never has to find where one ends.
 Descriptor make_socket() {
   Descriptor socket(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!socket.is_open()) refuse("socket", errno);
@@ -149,6 +150,7 @@ Received receive(const Descriptor& socket, std::span<std::byte> message) {
   if (got < 0) return received;
   for (cmsghdr* rights = CMSG_FIRSTHDR(&header); rights != nullptr; rights = CMSG_NXTHDR(&header, rights)) {
     if (rights->cmsg_level != SOL_SOCKET || rights->cmsg_type != SCM_RIGHTS) continue;
+    // Every descriptor that came gets an owner at once, so none leaks when the message is refused later.
     std::vector<int> numbers((rights->cmsg_len - CMSG_LEN(0)) / sizeof(int));
     std::memcpy(numbers.data(), CMSG_DATA(rights), numbers.size() * sizeof(int));
     for (const int number : numbers) received.descriptors.emplace_back(number);

@@ -14,7 +14,8 @@
 
 namespace tandem::rl {
 
-/// The forms of step() and action_mask() that a struct has, as the concepts of env_concepts.h found them.
+/// The forms of step() and action_mask() that a struct has, as the concepts of env_concepts.h found them. More than one
+/// form of step() may be there; the spec's action space decides which one is called.
 struct StructForms {
   bool one_choice = false;  // step(std::int64_t)
   bool choices = false;     // step(std::span<const std::int64_t>)
@@ -23,10 +24,10 @@ struct StructForms {
 };
 
 /// Finds where a struct lacks a member function that its spec needs, or has a mask that its spec does not announce.
-/// Returns one sentence for each; empty when all fits.
+/// Returns one sentence for each; empty when all fits. The caller throws them together as one ConfigError.
 [[nodiscard]] std::vector<std::string> struct_faults(const Spec& spec, const StructForms& forms);
 
-/// The call into user code during which an error happened.
+/// The call into user code during which an error happened. The message names it in words.
 enum class EnvCall { kReset, kStep, kSave, kLoad };
 
 /// The beginning of an error's message: "Mine-v0: environment 3 of 64 in step 17 of its episode: ". `elapsed_steps` are
@@ -36,7 +37,8 @@ enum class EnvCall { kReset, kStep, kSave, kLoad };
 
 /// Runs `action`, which calls user code. An exception of any type becomes a `Failure` (EnvError, CheckpointError) whose
 /// message is place() and then what(). InvariantError passes through: it reports a defect of ours. place() is called
-/// only when something was thrown, so a step without errors makes no text.
+/// only when something was thrown, so a step without errors makes no text. An exception that is no std::exception has
+/// no text of its own, so a fixed sentence stands for it.
 template <typename Failure, typename Place, typename Action>
 void guard_call(const Place& place, Action&& action) {
   try {

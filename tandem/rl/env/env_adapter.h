@@ -52,13 +52,22 @@ class EnvGroupOf final : public EnvGroup {
 
   [[nodiscard]] const Spec& spec() const override { return spec_; }
   [[nodiscard]] int size() const override { return static_cast<int>(slots_.size()); }
+  /// Writes the first observations and masks to `out`; rewards and ends are not written. Throws EnvError when a
+  /// struct's reset() fails, and InvariantError unless there is one seed for each environment.
   void reset(std::span<const std::uint64_t> seeds, const EnvArrays& out) override;
+  /// Row e of every array of `out` belongs to environment e. After the end of an episode, `observation` shows the first
+  /// observation of the next one, and `final_observation` the last one of the episode that ended. Throws EnvError when
+  /// an environment fails; the environments before it have then made their step, and the others have not.
   void step(const EnvActions& actions, const EnvArrays& out) override;
   [[nodiscard]] bool can_save() const override { return SavesItsState<Env>; }
+  /// Throws EnvError unless can_save(), and when the struct's own save() fails.
   [[nodiscard]] std::vector<std::byte> save() const override;
+  /// Throws CheckpointError for bytes that do not fit. Environments before the fault are then loaded already, so the
+  /// group needs a reset() before its next step.
   void load(std::span<const std::byte> state, const EnvArrays& out) override;
 
-  /// The e-th environment, for programs that look inside their own.
+  /// The e-th environment, for programs that look inside their own. The reference is valid as long as the group. An
+  /// environment changes in every step, so it is looked at between steps.
   [[nodiscard]] const Env& env(int e) const { return *slots_[static_cast<std::size_t>(e)].env; }
 
  private:
@@ -70,14 +79,17 @@ class EnvGroupOf final : public EnvGroup {
     // Steps of the current episode that are done.
     std::int32_t elapsed = 0;
   };
-  // Version of the bytes of save(); a change of their layout needs the next number.
+  // Version of the bytes of save(); a change of their layout needs the next number. The first value of every saved
+  // state; load() refuses another one.
   static constexpr std::uint32_t kStateFormat = 1;
 
   // The parts of reset(), step() and load(); what they do stands at their definitions.
   static std::vector<Slot> make_slots(int count, const Make& make);
   void step_one(std::size_t e, const EnvActions& actions, const EnvArrays& out);
+  // start() and step_one() write row e only; a failure names environment e.
   void start(std::size_t e, const std::uint64_t* first_seed, const EnvArrays& out);
   void write_mask(std::size_t e, const EnvArrays& out) const;
+  // Both checks throw: check_types() ConfigError, once, and check_arrays() InvariantError, in each call.
   void check_types() const;
   void check_arrays(const EnvArrays& out) const;
   // Runs `action`, a call into environment e; its errors become a Failure that says where it was (guard_call()).
@@ -89,6 +101,7 @@ class EnvGroupOf final : public EnvGroup {
   const Spec spec_;
 };
 
+// Makes the environments before spec_ is asked for, because a spec() that is not static needs one of them.
 template <typename Env>
 EnvGroupOf<Env>::EnvGroupOf(int count, const Make& make)
     : slots_(make_slots(count, make)), spec_(slots_.front().env->spec()) {
@@ -98,12 +111,14 @@ EnvGroupOf<Env>::EnvGroupOf(int count, const Make& make)
 
 // Makes all environments before anything is asked of one. Errors of Tandem's own types pass unchanged, so that a
 // ConfigError of the user's constructor stays one; others become an EnvError with the environment's number.
+// Environments that were made before a failure are destroyed with the vector.
 template <typename Env>
 auto EnvGroupOf<Env>::make_slots(int count, const Make& make) -> std::vector<Slot> {
   if (count < 1) throw ConfigError(concat("a group of ", count, " environments; it needs at least 1"));
   std::vector<Slot> slots(static_cast<std::size_t>(count));
   for (std::size_t e = 0; e < slots.size(); ++e) {
     try {
+      // A function of the user's may return null, which is checked below.
       slots[e].env = make();
     } catch (const Error&) {
       throw;  // Its type already says who can mend it.
@@ -115,6 +130,7 @@ auto EnvGroupOf<Env>::make_slots(int count, const Make& make) -> std::vector<Slo
   return slots;
 }
 
+// The place is described only when the call throws, from the steps that were done before the call.
 template <typename Env>
 template <typename Failure, typename Action>
 void EnvGroupOf<Env>::guarded(std::size_t e, EnvCall call, Action&& action) const {
@@ -129,6 +145,7 @@ void EnvGroupOf<Env>::reset(std::span<const std::uint64_t> seeds, const EnvArray
   TANDEM_CHECK(seeds.size() == slots_.size(), spec_.id, ": ", seeds.size(), " seeds for ", slots_.size());
   for (std::size_t e = 0; e < slots_.size(); ++e) {
     slots_[e].random = NumpyGenerator(seeds[e]);
+    // The struct that takes a seed gets the caller's seed; later episodes draw theirs from slot.random.
     start(e, &seeds[e], out);
   }
 }
@@ -162,9 +179,11 @@ void EnvGroupOf<Env>::step_one(std::size_t e, const EnvActions& actions, const E
   bool ended = false;
   guarded(e, EnvCall::kStep, [&] {
     const auto result = call_step(*slot.env, spec_.action, actions.discrete, actions.box, e);
+    // `elapsed` does not count this step yet.
     const bool limit = spec_.max_episode_steps > 0 && slot.elapsed + 1 >= spec_.max_episode_steps;
     out.reward[e] = result.reward;
     out.terminated[e] = result.terminated;
+    // Both flags may be set: the task ended in the very step in which the limit was reached.
     out.truncated[e] = result.truncated || limit;
     if (!std::isfinite(out.reward[e])) throw EnvError(concat("its reward is ", out.reward[e]));
     ended = out.terminated[e] != 0 || out.truncated[e] != 0;
@@ -177,6 +196,7 @@ void EnvGroupOf<Env>::step_one(std::size_t e, const EnvActions& actions, const E
   if (ended) {
     start(e, nullptr, out);
   } else {
+    // start() has set it to 0 where the episode ended.
     ++slot.elapsed;
   }
 }
@@ -205,6 +225,7 @@ std::vector<std::byte> EnvGroupOf<Env>::save() const {
     writer.put_text(spec_.id);
     writer.put(std::uint64_t{slots_.size()});
     for (std::size_t e = 0; e < slots_.size(); ++e) {
+      // The generator belongs to the adapter, so a struct that keeps a reference need not save it.
       writer.put(slots_[e].random.state());
       writer.put(slots_[e].elapsed);
       guarded(e, EnvCall::kSave, [&] {

@@ -7,6 +7,7 @@
 //
 // Training writes into the slots of its rollout instead; this is for trying out environments, evaluation and tests.
 // Threads: single-thread. Owns all memory; the EnvArrays and spans that it hands out live as long as it does.
+// Shapes: a leaf has [environments, shape...] elements; rewards and ends have one entry for each environment.
 #pragma once
 #include <cstring>
 #include <span>
@@ -20,7 +21,8 @@ namespace tandem::rl {
 /// The arrays of one group, with typed views of what the group wrote to them.
 class EnvBuffers {
  public:
-  /// Room for `group`, zeroed. The group need not outlive the buffers.
+  /// Room for `group`, zeroed. The group need not outlive the buffers. The spec is copied for that. All memory is taken
+  /// here and never moves, so arrays() stays valid.
   explicit EnvBuffers(const EnvGroup& group)
       : spec_(group.spec()),
         rows_(static_cast<std::size_t>(group.size())),
@@ -39,15 +41,17 @@ class EnvBuffers {
     arrays_.terminated = terminated_.data();
     arrays_.truncated = truncated_.data();
   }
+  /// Copies would share the pointers in arrays_ with the original, so there are none.
   EnvBuffers(const EnvBuffers&) = delete;
   EnvBuffers& operator=(const EnvBuffers&) = delete;
 
   /// The arrays to hand to reset(), step() and load().
   [[nodiscard]] const EnvArrays& arrays() const { return arrays_; }
-  /// Environments of the group.
+  /// Environments of the group. Row e belongs to environment e in all arrays.
   [[nodiscard]] std::size_t rows() const { return rows_; }
 
-  /// One row of an observation leaf; Element is the leaf's type: float, std::uint8_t or std::int64_t.
+  /// One row of an observation leaf; Element is the leaf's type: float, std::uint8_t or std::int64_t. Throws
+  /// InvariantError where row_of() does. The span shows the values of the newest reset() or step().
   template <typename Element>
   [[nodiscard]] std::span<const Element> observation(std::size_t row, std::size_t leaf = 0) const {
     return row_of<Element>(observation_, row, leaf);
@@ -72,6 +76,7 @@ class EnvBuffers {
                                                 std::size_t leaf) const {
     TANDEM_CHECK(leaf < leaves.size() && row < rows_, "leaf ", leaf, ", row ", row);
     const Leaf& shape = spec_.observation[leaf];
+    // Only the size is compared: a leaf of another type of that size would be read as wrong numbers.
     TANDEM_CHECK(sizeof(Element) == size_of(shape.type), describe(shape), " read with elements of ", sizeof(Element),
                  " bytes");
     const auto count = static_cast<std::size_t>(shape.count());
@@ -82,8 +87,10 @@ class EnvBuffers {
   const std::size_t rows_;
   // By leaf: the rows of all environments, one behind the other.
   std::vector<std::vector<std::byte>> observation_, final_observation_;
+  // By environment; the mask has mask_elements() entries for each.
   std::vector<double> reward_;
   std::vector<std::uint8_t> terminated_, truncated_, mask_;
+  // Pointers into the vectors above, which are never resized.
   EnvArrays arrays_;
 };
 

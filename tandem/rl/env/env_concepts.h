@@ -58,6 +58,7 @@ struct StepResult {
 // The concepts below ask whether a struct has a member function. A struct may have several forms of step(); the action
 // space of its spec decides which one is called.
 
+/// The adapter asks once, when a group is made.
 template <typename Env>
 concept TellsItsSpec = requires(const Env& env) {
   { env.spec() } -> std::convertible_to<Spec>;
@@ -65,10 +66,12 @@ concept TellsItsSpec = requires(const Env& env) {
 /// Any result is taken for an observation here; which types are possible is checked by observation_writer.h.
 template <typename Value>
 concept IsShown = !std::is_void_v<Value>;
+/// A struct with this form may keep the reference: the generator outlives the struct's episodes.
 template <typename Env>
 concept ResetsFromGenerator = requires(Env& env, NumpyGenerator& random) {
   { env.reset(random) } -> IsShown;
 };
+/// The struct makes a generator of its own from the seed.
 template <typename Env>
 concept ResetsFromSeed = requires(Env& env, std::uint64_t seed) {
   { env.reset(seed) } -> IsShown;
@@ -82,14 +85,17 @@ concept IsStepResult = requires(Result& result) {
   { result.terminated } -> std::convertible_to<bool>;
   { result.truncated } -> std::convertible_to<bool>;
 };
+/// For Discrete: the action is an index, 0 .. n-1.
 template <typename Env>
 concept TakesOneChoice = requires(Env& env, std::int64_t action) {
   { env.step(action) } -> IsStepResult;
 };
+/// For MultiDiscrete: the span has an index for each choice.
 template <typename Env>
 concept TakesChoices = requires(Env& env, std::span<const std::int64_t> action) {
   { env.step(action) } -> IsStepResult;
 };
+/// For Box: the span has a number for each element, which may lie beyond the bounds.
 template <typename Env>
 concept TakesNumbers = requires(Env& env, std::span<const float> action) {
   { env.step(action) } -> IsStepResult;
@@ -101,13 +107,16 @@ concept SavesItsState = requires(Env& env, std::span<const std::byte> state) {
   { std::as_const(env).save() } -> std::ranges::contiguous_range;
   { env.load(state) } -> IsShown;
 };
+/// The struct writes 1 for each option that it allows now, and 0 for the others; the span holds mask_elements()
+/// entries.
 template <typename Env>
 concept MasksActions = requires(const Env& env, std::span<std::uint8_t> allowed) {
   env.action_mask(allowed);
 };
 
 /// Calls step() with action `row` of the arrays (EnvActions), in the form that `space` needs. The struct must have that
-/// form, which struct_faults() has checked; else InvariantError.
+/// form, which struct_faults() has checked; else InvariantError. The spans point into the caller's arrays and are valid
+/// during the call only.
 template <typename Env>
 auto call_step(Env& env, const ActionSpace& space, const std::int64_t* discrete, const float* box, std::size_t row) {
   const auto elements = static_cast<std::size_t>(action_elements(space));
@@ -124,7 +133,8 @@ auto call_step(Env& env, const ActionSpace& space, const std::int64_t* discrete,
 }
 
 /// Calls reset() in the form that the struct has: with the generator; or with a seed, which is `*first_seed` or, where
-/// `first_seed` is null, one that the generator draws.
+/// `first_seed` is null, one that the generator draws. Returns what the struct's reset() returns, references included,
+/// so that nothing is copied.
 template <typename Env>
 decltype(auto) call_reset(Env& env, NumpyGenerator& random, const std::uint64_t* first_seed) {
   if constexpr (ResetsFromGenerator<Env>) {

@@ -12,7 +12,8 @@
 
 namespace tandem::rl {
 
-/// Returns the index of the first NaN or infinity; nothing when all values are finite.
+/// Returns the index of the first NaN or infinity; nothing when all values are finite. Reads every value even when the
+/// first one is bad, which is the rare case.
 template <typename Real>
 [[nodiscard]] std::optional<std::size_t> first_not_finite(std::span<const Real> values) {
   using Bits = std::conditional_t<sizeof(Real) == 4, std::uint32_t, std::uint64_t>;
@@ -22,6 +23,7 @@ template <typename Real>
   Bits found = 0;
   for (const Real value : values) found |= static_cast<Bits>((std::bit_cast<Bits>(value) & kExponent) == kExponent);
   if (found == 0) return std::nullopt;
+  // The search is for the message only, after something was found.
   std::size_t index = 0;
   while (std::isfinite(values[index])) ++index;
   return index;

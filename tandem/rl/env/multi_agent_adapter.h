@@ -21,6 +21,9 @@
 //
 // Any of these may throw: the run then ends with an EnvError that names the environment, the step and what() of it.
 // Threads: single-thread; environments of different groups run in parallel, so they share no state.
+// Shapes: every array of `out` and `actions` is given once for each agent, and has a row for each environment. Rows of
+// agents that are out of the game keep what was written last, except rewards, ends and `acts`, which are written as 0.
+// Seeds: environment e draws from NumpyGenerator(seeds[e]), over all its episodes until the next reset().
 #pragma once
 #include <algorithm>
 #include <cmath>
@@ -46,7 +49,8 @@ struct AgentAction {
   std::span<const float> box = {};
 };
 
-/// The result of a step for one agent. An agent whose episode has ended before must be given none.
+/// The result of a step for one agent. An agent whose episode has ended before must be given none. `terminated` says
+/// that the task has ended for the agent, `truncated` that its episode was cut short.
 struct AgentOutcome {
   double reward = 0;
   bool terminated = false, truncated = false;
@@ -54,14 +58,17 @@ struct AgentOutcome {
 
 // The optional members of a struct, as the top of this file lists them.
 
+/// A struct with acts() decides whose actions it wants in the next step.
 template <typename Env>
 concept TakesTurns = requires(const Env& env, std::size_t agent) {
   { env.acts(agent) } -> std::convertible_to<bool>;
 };
+/// A struct with action_mask() writes 1 for each option that the agent may choose now, and 0 for the others.
 template <typename Env>
 concept MasksAgents = requires(const Env& env, std::size_t agent, std::span<std::uint8_t> allowed) {
   env.action_mask(agent, allowed);
 };
+/// A struct with both can be part of a checkpoint, and its run goes on from the middle of an episode.
 template <typename Env>
 concept SavesItself = requires(Env& env, std::span<const std::byte> state) {
   { std::as_const(env).save() } -> std::ranges::contiguous_range;
@@ -72,26 +79,37 @@ concept SavesItself = requires(Env& env, std::span<const std::byte> state) {
 template <typename Env>
 class MultiAgentGroupOf final : public MultiAgentGroup {
  public:
-  /// Throws ConfigError when count < 1, the spec has faults or does not agree with the struct's own types.
+  /// Throws ConfigError when count < 1, the spec has faults or does not agree with the struct's own types. What a
+  /// constructor of `Env` throws passes unchanged.
   explicit MultiAgentGroupOf(int count);
 
   [[nodiscard]] const MultiAgentSpec& spec() const override { return spec_; }
   [[nodiscard]] int size() const override { return static_cast<int>(slots_.size()); }
+  /// Throws EnvError when a struct's member function fails, and InvariantError when the numbers of seeds or arrays
+  /// differ from those of environments or agents.
   void reset(std::span<const std::uint64_t> seeds, std::span<const AgentArrays> out) override;
+  /// Actions are checked environment by environment, so a bad one leaves the environments before it one step ahead.
+  /// Throws EnvError, as reset() does.
   void step(std::span<const EnvActions> actions, std::span<const AgentArrays> out) override;
+  /// Known when compiling: the struct has save() and load().
   [[nodiscard]] bool can_save() const override { return SavesItself<Env>; }
+  /// Throws EnvError unless can_save(), and when the struct's own save() fails.
   [[nodiscard]] std::vector<std::byte> save() const override;
+  /// Throws CheckpointError for bytes that do not fit; the environments before the fault are then loaded already, so
+  /// the group needs a reset() before its next step.
   void load(std::span<const std::byte> state, std::span<const AgentArrays> out) override;
 
  private:
   // One environment and what the adapter keeps for it.
   struct Slot {
     Env env;
+    // A struct may keep a reference to `random`, so slots never move after construction.
     NumpyGenerator random;
     // Steps of the current episode that are done.
     std::int32_t elapsed = 0;
     // By agent, 0 or 1: whether its own episode has ended; and whether it acts in the next step.
     std::vector<std::uint8_t> ended;
+    // It decides whose actions the next step takes; load() makes it anew.
     std::vector<std::uint8_t> acts;
   };
   // Version of the bytes of save(); a change of their layout needs the next number.
@@ -100,6 +118,7 @@ class MultiAgentGroupOf final : public MultiAgentGroup {
   // The parts of reset(), step() and load(), each for one environment; what they do stands at their definitions.
   void check_types() const;
   void start(std::size_t e, std::span<const AgentArrays> out);
+  // step_one() calls the three below in their order: actions in, outcomes out, and what the agents see next.
   void step_one(std::size_t e, std::span<const EnvActions> actions, std::span<const AgentArrays> out);
   void collect_actions(std::size_t e, std::span<const EnvActions> actions);
   bool take_outcomes(std::size_t e, std::span<const AgentArrays> out);
@@ -107,8 +126,10 @@ class MultiAgentGroupOf final : public MultiAgentGroup {
   template <typename Failure = EnvError, typename Action>
   void guarded(std::size_t e, EnvCall call, Action&& action) const;
 
+  // It is asked of the struct's type, once.
   const MultiAgentSpec spec_;
-  // The whole environment, for messages; and each agent alone, as the functions for one agent take it.
+  // The whole environment, for messages; and each agent alone, as the functions for one agent take it. They are made
+  // once from spec_, so that no step builds a spec.
   const Spec whole_;
   std::vector<Spec> agents_;
   std::vector<Slot> slots_;
@@ -122,6 +143,7 @@ template <typename Env>
 MultiAgentGroupOf<Env>::MultiAgentGroupOf(int count) : spec_(Env::spec()), whole_(whole_spec(spec_)) {
   check_spec(spec_);
   if (count < 1) throw ConfigError(concat("a group of ", count, " environments; it needs at least 1"));
+  // The spec was checked above, so each agent's part of it can be used.
   for (std::size_t a = 0; a < spec_.agents.size(); ++a) agents_.push_back(agent_spec(spec_, a));
   check_types();
   slots_.resize(static_cast<std::size_t>(count));
@@ -147,6 +169,7 @@ void MultiAgentGroupOf<Env>::check_types() const {
   if (!faults.empty()) throw ConfigError(std::move(faults));
 }
 
+// The place is described only when the call throws, so a step without errors makes no text.
 template <typename Env>
 template <typename Failure, typename Action>
 void MultiAgentGroupOf<Env>::guarded(std::size_t e, EnvCall call, Action&& action) const {
@@ -185,6 +208,7 @@ void MultiAgentGroupOf<Env>::show_next(std::size_t e, std::span<const AgentArray
   bool any = false;
   for (std::size_t a = 0; a < agents_.size(); ++a) {
     bool acts = slot.ended[a] == 0;
+    // Rows of agents that have ended keep what they show.
     if (acts) write_observation(agents_[a], std::as_const(slot.env).observe(a), out[a].env.observation, e);
     if constexpr (TakesTurns<Env>) acts = acts && std::as_const(slot.env).acts(a);
     out[a].acts[e] = slot.acts[a] = acts ? 1 : 0;
@@ -200,6 +224,7 @@ void MultiAgentGroupOf<Env>::show_next(std::size_t e, std::span<const AgentArray
   if (!any) throw EnvError("no agent acts next, and not all of them have ended");
 }
 
+// Each environment takes its whole step before the next one begins.
 template <typename Env>
 void MultiAgentGroupOf<Env>::step(std::span<const EnvActions> actions, std::span<const AgentArrays> out) {
   TANDEM_CHECK(out.size() == agents_.size() && actions.size() == agents_.size(), spec_.id, ": ", out.size(),
@@ -213,10 +238,12 @@ template <typename Env>
 void MultiAgentGroupOf<Env>::collect_actions(std::size_t e, std::span<const EnvActions> actions) {
   for (std::size_t a = 0; a < agents_.size(); ++a) {
     actions_[a] = {};
+    // An agent that does not act gets empty spans.
     if (slots_[e].acts[a] == 0) continue;
     const auto elements = static_cast<std::size_t>(action_elements(agents_[a].action));
     const EnvActions its{.discrete = actions[a].discrete == nullptr ? nullptr : actions[a].discrete + e * elements,
                          .box = actions[a].box == nullptr ? nullptr : actions[a].box + e * elements};
+    // One row at a time, because other environments may wait for other agents.
     check_actions(agents_[a], 1, its);
     if (std::holds_alternative<Box>(agents_[a].action)) {
       actions_[a].box = {its.box, elements};
@@ -235,6 +262,7 @@ void MultiAgentGroupOf<Env>::step_one(std::size_t e, std::span<const EnvActions>
   bool ended = false;
   guarded(e, EnvCall::kStep, [&] {
     collect_actions(e, actions);
+    // An outcome that the struct does not write stays zero: no reward, and no end.
     std::ranges::fill(outcomes_, AgentOutcome{});
     slot.env.step(actions_, outcomes_);
     ended = take_outcomes(e, out);
@@ -258,6 +286,7 @@ bool MultiAgentGroupOf<Env>::take_outcomes(std::size_t e, std::span<const AgentA
     const AgentOutcome& outcome = outcomes_[a];
     const std::string& name = spec_.agents[a].name;
     if (!std::isfinite(outcome.reward)) throw EnvError(concat("the reward of ", name, " is ", outcome.reward));
+    // A reward after the end would belong to no episode.
     const bool out_of_game = slot.ended[a] != 0;
     if (out_of_game && (outcome.reward != 0 || outcome.terminated || outcome.truncated))
       throw EnvError(concat(name, " has ended before and is given an outcome"));
@@ -287,6 +316,7 @@ std::vector<std::byte> MultiAgentGroupOf<Env>::save() const {
     for (std::size_t e = 0; e < slots_.size(); ++e) {
       writer.put(slots_[e].random.state());
       writer.put(slots_[e].elapsed);
+      // load() compares their number with that of the agents.
       writer.put_bytes(std::as_bytes(std::span(slots_[e].ended)));
       guarded(e, EnvCall::kSave, [&] {
         const auto& state = slots_[e].env.save();

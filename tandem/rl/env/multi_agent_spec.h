@@ -12,7 +12,8 @@
 
 namespace tandem::rl {
 
-/// One agent. Its fields mean what they mean in Spec.
+/// One agent. Its fields mean what they mean in Spec. Agents may differ in all of them; one policy can serve agents
+/// that differ in the name only (policy_map.h).
 struct AgentSpec {
   /// "player_0": unlike those of the other agents, and an is_plain_name().
   std::string name;
@@ -21,6 +22,7 @@ struct AgentSpec {
   bool has_action_mask = false;
 };
 
+/// Agents are known by their index in `agents` everywhere but in messages and configurations.
 struct MultiAgentSpec {
   /// "KuhnPoker-v0": the name in the registry.
   std::string id;
@@ -36,7 +38,8 @@ struct MultiAgentSpec {
 /// Throws ConfigError with all of spec_faults().
 void check_spec(const MultiAgentSpec& spec);
 
-/// The spec of one agent alone, as its policy sees it; its id is "KuhnPoker-v0/player_0".
+/// The spec of one agent alone, as its policy sees it; its id is "KuhnPoker-v0/player_0". It is what functions for
+/// environments of one agent take, such as check_actions().
 [[nodiscard]] Spec agent_spec(const MultiAgentSpec& spec, std::size_t agent);
 /// The environment as a whole, as reports and listings name it: id, time limit, threshold and the number of agents,
 /// without observations and actions.

@@ -122,6 +122,7 @@ std::uint32_t NumpyGenerator::below_uint32(std::uint32_t limit) {
   return static_cast<std::uint32_t>(product >> 32);
 }
 
+// It is below_uint32() in twice the width, with a product of 128 bits.
 std::uint64_t NumpyGenerator::below_uint64(std::uint64_t limit) {
   Uint128 product = Uint128{next_uint64()} * limit;
   if (static_cast<std::uint64_t>(product) < limit) {

@@ -16,14 +16,16 @@ namespace tandem::rl {
 /// PCG64 with the draws of numpy.random.Generator.
 class NumpyGenerator {
  public:
-  /// The generator numpy.random.Generator(PCG64(seed)), which gymnasium makes for `reset(seed=seed)`.
+  /// The generator numpy.random.Generator(PCG64(seed)), which gymnasium makes for `reset(seed=seed)`. The seed passes
+  /// through numpy_seed_words(), so seeds that are close give streams that are not.
   explicit NumpyGenerator(std::uint64_t seed = 0);
 
   // Each draw below names the NumPy call that gives the same numbers in the same order.
 
   /// 64 random bits; `bit_generator.random_raw()`.
   std::uint64_t next_uint64();
-  /// 32 random bits: the low half of a 64-bit draw, then its high half.
+  /// 32 random bits: the low half of a 64-bit draw, then its high half. A 64-bit draw between the two leaves the high
+  /// half for later, as in NumPy.
   std::uint32_t next_uint32();
   /// A double in [0, 1) with 53 random bits; `Generator.random()`.
   double random() { return static_cast<double>(next_uint64() >> 11) * 0x1.0p-53; }
@@ -44,13 +46,15 @@ class NumpyGenerator {
     bool operator==(const State&) const = default;
   };
   static_assert(sizeof(State) == 40, "written as bytes: no padding");
+  /// set_state() brings back all draws that would have followed.
   [[nodiscard]] State state() const;
   void set_state(const State& state);
 
  private:
   __extension__ using Uint128 = unsigned __int128;
 
-  // A number in [0, limit), each equally likely, from 32 or from 64 random bits a try.
+  // A number in [0, limit), each equally likely, from 32 or from 64 random bits a try. Both redraw where a plain
+  // product would favour some numbers, so the number of draws varies.
   std::uint32_t below_uint32(std::uint32_t limit);
   std::uint64_t below_uint64(std::uint64_t limit);
 

@@ -6,6 +6,8 @@
 //
 // Threads: free functions on values; none takes memory unless it throws. Errors: EnvError with the bare reason; the
 // caller adds environment and step.
+// Memory: a leaf's memory holds the rows of all environments one behind the other, each as Leaf::shape in row-major
+// order; rows are written in place, so nothing is copied twice.
 #pragma once
 #include <algorithm>
 #include <array>
@@ -26,7 +28,8 @@ namespace tandem::rl {
 
 namespace observation {
 
-// Whether an Observation has one entry a leaf; else it is the only leaf.
+// Whether an Observation has one entry a leaf; else it is the only leaf. A struct with one leaf need not wrap it into a
+// tuple.
 template <typename Value>
 inline constexpr bool kIsTuple = false;
 template <typename... Values>
@@ -34,7 +37,8 @@ inline constexpr bool kIsTuple<std::tuple<Values...>> = true;
 template <typename First, typename Second>
 inline constexpr bool kIsTuple<std::pair<First, Second>> = true;
 
-// The type of the numbers in one leaf's value: a scalar's own type, or that of a range's elements.
+// The type of the numbers in one leaf's value: a scalar's own type, or that of a range's elements. A type that is
+// neither is refused when compiling, with the text of the assertion.
 template <typename Value>
 struct Element {
   static_assert(std::is_arithmetic_v<Value>, "an observation is a number, a contiguous range of numbers, or a tuple");
@@ -45,7 +49,8 @@ struct Element<Value> {
   using Type = std::ranges::range_value_t<Value>;
 };
 
-/// The leaf type that numbers of a C++ type belong to.
+/// The leaf type that numbers of a C++ type belong to. Every floating-point type is stored as float32, bool as uint8,
+/// and every other integer as int64.
 template <typename Number>
 constexpr ElementType type_of() {
   static_assert(std::is_arithmetic_v<Number>, "an observation has elements that are numbers");
@@ -54,7 +59,8 @@ constexpr ElementType type_of() {
   return ElementType::kInt64;
 }
 
-// The leaf types that an Observation has, in the order of its entries.
+// The leaf types that an Observation has, in the order of its entries. A scalar and a range count as one entry. The
+// vector is made once, when a group is constructed.
 template <typename Observation>
 std::vector<ElementType> types_of() {
   if constexpr (kIsTuple<Observation>) {
@@ -68,7 +74,8 @@ std::vector<ElementType> types_of() {
   }
 }
 
-// Copies numbers to the leaf's memory, converted to its element type where they are of another one.
+// Copies numbers to the leaf's memory, converted to its element type where they are of another one. A double may lose
+// digits here, or become infinite; write_numbers() looks for that afterwards.
 template <typename Stored, typename Number>
 void copy(std::span<const Number> from, std::byte* to) {
   if constexpr (std::is_same_v<Stored, Number>) {
@@ -78,7 +85,8 @@ void copy(std::span<const Number> from, std::byte* to) {
   }
 }
 
-// Checks the number of elements, copies them and, of floating-point leaves, checks that all are finite.
+// Checks the number of elements, copies them and, of floating-point leaves, checks that all are finite. Throws EnvError
+// with the leaf's name and the first element that is wrong.
 template <typename Number>
 void write_numbers(const Leaf& leaf, std::span<const Number> numbers, std::byte* to) {
   if (numbers.size() != static_cast<std::size_t>(leaf.count())) {
@@ -99,7 +107,8 @@ void write_numbers(const Leaf& leaf, std::span<const Number> numbers, std::byte*
   }
 }
 
-// Writes the value of one leaf, a range or a scalar.
+// Writes the value of one leaf, a range or a scalar. A scalar is written as a range of one number, so that it is
+// checked like one.
 template <typename Value>
 void write_leaf(const Leaf& leaf, const Value& value, std::byte* to) {
   using Number = typename Element<Value>::Type;
@@ -113,7 +122,8 @@ void write_leaf(const Leaf& leaf, const Value& value, std::byte* to) {
 }  // namespace observation
 
 /// Finds where the types of an Observation disagree with the leaves of a spec. Returns one sentence for each; empty
-/// when they agree.
+/// when they agree. A number of leaves that differs is the only fault told, since types cannot be compared leaf by leaf
+/// then.
 template <typename Observation>
 [[nodiscard]] std::vector<std::string> observation_faults(const Spec& spec) {
   const std::vector<ElementType> types = observation::types_of<Observation>();
@@ -122,6 +132,7 @@ template <typename Observation>
                    " arrays and its spec has ", spec.observation.size(),
                    " leaves; return a std::tuple with one entry a leaf")};
   }
+  // All leaves are compared, so that one message tells all that has to be changed.
   std::vector<std::string> faults;
   for (std::size_t i = 0; i < types.size(); ++i) {
     if (types[i] == spec.observation[i].type) continue;
@@ -133,7 +144,7 @@ template <typename Observation>
 
 /// Writes an observation into row `row` of each leaf; `leaves[l]` is the memory of leaf l, as in EnvArrays. Throws
 /// EnvError when a leaf has another number of elements than the spec says, or a value is not finite; rows may then be
-/// half written.
+/// half written. No row but `row` is touched. The types must have been accepted by observation_faults() before.
 template <typename Observation>
 void write_observation(const Spec& spec, const Observation& value, const std::vector<std::byte*>& leaves,
                        std::size_t row) {

@@ -14,6 +14,8 @@
 // in a global.
 //
 // Threads: entries are added by the thread that loads the plugin, before any environment is made.
+// Ownership: a loaded plugin is never unloaded, so the record, the entries and the code behind them stay valid until
+// the process ends.
 #pragma once
 #include <cstdint>
 #include <cstring>
@@ -24,10 +26,12 @@
 namespace tandem::rl {
 
 /// Counts the changes of spec.h, env_group.h, env_entry.h, numpy_random.h, multi_agent_spec.h and multi_agent_group.h
-/// that an older plugin would not survive.
+/// that an older plugin would not survive. A plugin with another number is refused with a message before its
+/// add_entries() is called.
 inline constexpr std::uint32_t kEnvInterface = 2;
 
-/// The C++ library, and the layout of its types, that this file was compiled for. Compared as text.
+/// The C++ library, and the layout of its types, that this file was compiled for. Compared as text. Standard containers
+/// have another layout in each of these, and the specs that pass the border hold some.
 inline constexpr const char* kCxxLibrary =
 #if defined(_LIBCPP_VERSION)
     "libc++"
@@ -42,12 +46,13 @@ inline constexpr const char* kCxxLibrary =
 #endif
     ;
 
-/// The environments of a plugin. The program takes them into its registry (EnvRegistry::load_plugin()).
+/// The environments of a plugin. The program takes them into its registry (EnvRegistry::load_plugin()). Entries keep
+/// the order in which they were added.
 struct PluginEntries {
   std::vector<EnvEntry> of_one;
   std::vector<MultiAgentEntry> of_several;
 
-  /// Adds a user's struct; its spec() tells whether it has one agent or several.
+  /// Adds a user's struct; its spec() tells whether it has one agent or several. Throws what spec() throws.
   template <typename Env>
   void add() {
     if constexpr (HasSeveralAgents<Env>) {
@@ -58,24 +63,29 @@ struct PluginEntries {
   }
 };
 
-/// Plain C: read by tandems of all versions. New fields go to the end.
+/// Plain C: read by tandems of all versions. New fields go to the end. A tandem reads no field beyond the `info_bytes`
+/// of the plugin.
 struct PluginInfo {
   // All numbers are those of the headers that the plugin was compiled with. The first is sizeof(PluginInfo), so that a
   // later tandem knows which fields there are; then kEnvInterface and kCxxLibrary.
   std::uint32_t info_bytes;
   std::uint32_t interface;
+  /// A text of the plugin's, which ends with a zero.
   const char* cxx_library;
   // sizeof(Spec) and sizeof(EnvEntry): headers that were changed without a new interface number are noticed.
   std::uint32_t spec_bytes;
   std::uint32_t entry_bytes;
-  /// Appends the plugin's environments. C++ code, called only when all of the above agree; may throw.
+  /// Appends the plugin's environments. C++ code, called only when all of the above agree; may throw. It is called once
+  /// for each loading; the entries that it adds are moved into the registry.
   void (*add_entries)(PluginEntries& entries);
-  // sizeof(MultiAgentSpec) and sizeof(MultiAgentEntry).
+  // sizeof(MultiAgentSpec) and sizeof(MultiAgentEntry). Any difference is a ConfigError that says to rebuild the
+  // plugin.
   std::uint32_t multi_agent_spec_bytes;
   std::uint32_t multi_agent_entry_bytes;
 };
 
-/// The record of a plugin with these environments; TANDEM_ENV_PLUGIN returns it.
+/// The record of a plugin with these environments; TANDEM_ENV_PLUGIN returns it. Everything in it is known when the
+/// plugin is compiled, so returning it runs no code of the user's.
 template <typename... Envs>
 [[nodiscard]] constexpr PluginInfo plugin_info() {
   return {.info_bytes = sizeof(PluginInfo),

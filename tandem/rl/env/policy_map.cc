@@ -82,6 +82,7 @@ class Mapping {
     return contains(names_, agent) ? agent : "";
   }
 
+  // An agent of a fault belongs to no policy, so the later steps go on and may find more faults.
   void assign_agents() {
     for (std::size_t a = 0; a < spec_.agents.size(); ++a) {
       const std::string& agent = spec_.agents[a].name;

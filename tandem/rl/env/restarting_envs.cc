@@ -34,6 +34,7 @@ std::vector<std::string> RestartBudget::take_remarks() {
 RestartingEnvs::RestartingEnvs(Make make, int count, std::shared_ptr<RestartBudget> budget)
     : make_(std::move(make)),
       budget_(std::move(budget)),
+      // Groups are made one by one in the list of members, because spec_ is asked of the first.
       envs_([&] {
         if (count < 1) throw ConfigError(concat("a group of ", count, " environments; it needs at least 1"));
         std::vector<One> envs;
@@ -91,6 +92,8 @@ void RestartingEnvs::reset(std::span<const std::uint64_t> seeds, const EnvArrays
 void RestartingEnvs::step(const EnvActions& actions, const EnvArrays& out) {
   check_actions(spec_, envs_.size(), actions);
   for (std::size_t e = 0; e < envs_.size(); ++e) {
+    // A failure is found after the environment may have written to its rows; restart() and end_episode() overwrite
+    // them.
     const EnvArrays& own = part(e, out);
     try {
       envs_[e].group->step(part(e, actions), own);
@@ -114,6 +117,7 @@ void RestartingEnvs::restart(std::size_t e, const EnvArrays& part, std::string w
     }
     ++env.failures;
     try {
+      // The failed environment is destroyed after its successor exists.
       env.group = make_(1);
       const std::uint64_t seed = derive_seed(env.seed, SeedPurpose::kEnvGroup, env.failures);
       env.group->reset(std::span(&seed, 1), part);

@@ -7,6 +7,7 @@
 //
 // Threads: single-thread, as every EnvGroup; a RestartBudget may be used by all threads at once. Making an environment
 // must be possible on the thread that steps the group.
+// Cost: every step copies the observations once more, for the case that the next step fails.
 #pragma once
 #include <cstdint>
 #include <functional>
@@ -19,9 +20,11 @@
 
 namespace tandem::rl {
 
-/// The number of failures that the environments of all groups that share it may have in a run.
+/// The number of failures that the environments of all groups that share it may have in a run. Groups on several
+/// threads share one budget by a shared pointer; it lives as long as the last of them.
 class RestartBudget {
  public:
+  /// A limit of 0 makes every failure end the run.
   explicit RestartBudget(std::int64_t limit) : limit_(limit) {}
 
   /// Counts one failure, which `what` describes. Returns false, and counts nothing, when there have been `limit`
@@ -30,7 +33,8 @@ class RestartBudget {
   /// The failures that are allowed, and those that there have been.
   [[nodiscard]] std::int64_t limit() const { return limit_; }
   [[nodiscard]] std::int64_t used() const;
-  /// Returns a sentence for each failure since the last call, for the log.
+  /// Returns a sentence for each failure since the last call, for the log. Each sentence is returned once, to whoever
+  /// asks first.
   [[nodiscard]] std::vector<std::string> take_remarks();
 
  private:
@@ -43,7 +47,8 @@ class RestartBudget {
 /// A group that looks like the one that `make` makes, and lives on when environments fail.
 class RestartingEnvs final : public EnvGroup {
  public:
-  /// Makes a group of so many environments.
+  /// Makes a group of so many environments. It is called again, with a count of 1, for each restart, on the thread that
+  /// steps the group.
   using Make = std::function<std::unique_ptr<EnvGroup>(int count)>;
 
   /// `count` environments, in groups of one. Throws ConfigError when count < 1, and what `make` throws.
@@ -51,27 +56,36 @@ class RestartingEnvs final : public EnvGroup {
 
   [[nodiscard]] const Spec& spec() const override { return spec_; }
   [[nodiscard]] int size() const override { return static_cast<int>(envs_.size()); }
+  /// Sets the counts of failures back to 0, so that equal seeds give equal restarts. The budget stays as it is. Throws
+  /// EnvError when the budget is used up.
   void reset(std::span<const std::uint64_t> seeds, const EnvArrays& out) override;
   /// Throws EnvError with the failure when the budget is used up, and for actions outside their space.
   void step(const EnvActions& actions, const EnvArrays& out) override;
+  /// All environments are of one kind, so the first answers for all.
   [[nodiscard]] bool can_save() const override { return envs_.front().group->can_save(); }
+  /// The state holds the seeds and failures of all environments, but not what is left of the budget.
   [[nodiscard]] std::vector<std::byte> save() const override;
+  /// A failure here is not restarted: it is thrown, as CheckpointError where the bytes do not fit.
   void load(std::span<const std::byte> state, const EnvArrays& out) override;
 
  private:
   // One environment, in a group of its own so that it can be replaced alone.
   struct One {
     std::unique_ptr<EnvGroup> group;
+    // `seed` is the one of the last reset(), and `failures` counts since then; both decide the seed of a restart.
     std::uint64_t seed = 0;
     std::uint64_t failures = 0;
     // By leaf: the last observation that was seen of it, which is final when the next step fails.
     std::vector<std::vector<std::byte>> seen = {};
   };
+  // The version of the bytes of save(); a change of their layout needs the next number.
   static constexpr std::uint32_t kStateFormat = 1;
 
   // The arrays, and the actions, of environment e alone. The arrays are part_ and valid until the next call.
   const EnvArrays& part(std::size_t e, const EnvArrays& all);
+  // Pointers that are null stay null.
   [[nodiscard]] EnvActions part(std::size_t e, const EnvActions& all) const;
+  // Copies the observation that environment e shows now.
   void remember(std::size_t e, const EnvArrays& part);
   // Makes environment e anew after the failure that `what` describes.
   void restart(std::size_t e, const EnvArrays& part, std::string what);
@@ -79,6 +93,7 @@ class RestartingEnvs final : public EnvGroup {
   void end_episode(const One& env, const EnvArrays& part) const;
 
   const Make make_;
+  // Shared with the other groups of the run.
   const std::shared_ptr<RestartBudget> budget_;
   std::vector<One> envs_;
   const Spec spec_;

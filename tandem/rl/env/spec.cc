@@ -55,6 +55,7 @@ void judge_leaf(const Leaf& leaf, Faults& faults) {
       faults.add(name, ": shape [", join(leaf.shape), "] has an extent <= 0");
       return;
     }
+    // The division cannot overflow, where the product could.
     if (extent > kMostElements / count) {
       faults.add(name, ": shape [", join(leaf.shape), "] has more than ", kMostElements, " elements");
       return;
@@ -158,6 +159,7 @@ std::string describe(const ActionSpace& space) {
   if (const auto* multi = std::get_if<MultiDiscrete>(&space)) return concat("MultiDiscrete(", join(multi->n), ")");
   const auto& box = std::get<Box>(space);
   std::string size = concat("Box(", box.low.size(), ")");
+  // A list of equal bounds has no two neighbours that differ.
   const auto same = [](const std::vector<double>& v) {
     return std::adjacent_find(v.begin(), v.end(), std::not_equal_to<>()) == v.end();
   };

@@ -16,12 +16,13 @@ namespace tandem::rl {
 /// Element type of an observation leaf as it lies in memory.
 enum class ElementType { kFloat32, kUInt8, kInt64 };
 
+/// Bytes of one element.
 [[nodiscard]] constexpr std::size_t size_of(ElementType type) {
   return type == ElementType::kFloat32 ? 4 : type == ElementType::kUInt8 ? 1 : 8;
 }
 
 /// One array of an observation. A plain observation is one leaf; a dict or tuple observation has several, whose order
-/// is that of Spec::observation everywhere.
+/// is that of Spec::observation everywhere. Rows are stored densely, in row-major order.
 struct Leaf {
   std::string name = "obs";
   ElementType type = ElementType::kFloat32;
@@ -38,17 +39,19 @@ struct Leaf {
   friend bool operator==(const Leaf&, const Leaf&) = default;
 };
 
-/// One of `n` actions, 0 .. n-1.
+/// One of `n` actions, 0 .. n-1. The action is one int64 in memory.
 struct Discrete {
   std::int64_t n = 0;
   friend bool operator==(const Discrete&, const Discrete&) = default;
 };
-/// Several discrete choices made together; `n[i]` options for the i-th.
+/// Several discrete choices made together; `n[i]` options for the i-th. The action is n.size() int64 in memory, in the
+/// order of the choices.
 struct MultiDiscrete {
   std::vector<std::int64_t> n = {};
   friend bool operator==(const MultiDiscrete&, const MultiDiscrete&) = default;
 };
-/// A vector of real numbers within `low` .. `high`, element by element.
+/// A vector of real numbers within `low` .. `high`, element by element. The action is low.size() float32 in memory.
+/// Policies may sample beyond the bounds; environments clip.
 struct Box {
   std::vector<double> low = {}, high = {};
   friend bool operator==(const Box&, const Box&) = default;
@@ -57,7 +60,8 @@ using ActionSpace = std::variant<Discrete, MultiDiscrete, Box>;
 
 /// Elements of one action in memory: Discrete 1, MultiDiscrete n.size(), Box low.size().
 [[nodiscard]] std::int64_t action_elements(const ActionSpace& space);
-/// Entries of the action mask: the sum of all options of a (multi-)discrete space; 0 for a Box.
+/// Entries of the action mask: the sum of all options of a (multi-)discrete space; 0 for a Box. The options of the
+/// first choice come first.
 [[nodiscard]] std::int64_t mask_elements(const ActionSpace& space);
 
 /// An environment of one agent. Environments of several have a MultiAgentSpec (multi_agent_spec.h).
@@ -66,13 +70,14 @@ struct Spec {
   std::string id;
   std::vector<Leaf> observation = {};
   ActionSpace action = {};
-  /// The time limit in steps, which the adapter applies as a truncation; 0: none.
+  /// The time limit in steps, which the adapter applies as a truncation; 0: none. The limit truncates an episode and
+  /// does not terminate it, so its last value is bootstrapped.
   int max_episode_steps = 0;
-  /// The return at which the task counts as solved.
+  /// The return at which the task counts as solved. It must be finite where it is given.
   std::optional<double> reward_threshold = {};
   /// Always 1 but in the whole_spec() of several agents.
   int agents = 1;
-  /// Whether reset() and step() fill EnvArrays::action_mask. Only for discrete actions.
+  /// Whether reset() and step() fill EnvArrays::action_mask. Only for discrete actions. A Box with masks is a fault.
   bool has_action_mask = false;
 };
 

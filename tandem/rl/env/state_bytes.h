@@ -8,6 +8,8 @@
 // Values lie one after the other as they lie in memory (little-endian on every machine that Tandem runs on). The reader
 // checks every length, so that truncated or foreign bytes become a CheckpointError and never a read past the end.
 // Threads: single-thread; plain values.
+// Layout: there are no tags and no padding between values. A format that may change puts a version number first and
+// checks it by expect(), as the adapters do.
 #pragma once
 #include <bit>
 #include <cstddef>
@@ -58,13 +60,15 @@ class StateWriter {
   std::vector<std::byte> bytes_;
 };
 
-/// Reads what a StateWriter wrote, in the same order. `bytes` must outlive it and the spans that it hands out.
+/// Reads what a StateWriter wrote, in the same order. `bytes` must outlive it and the spans that it hands out. After an
+/// exception the reader is of no further use.
 class StateReader {
  public:
   /// `subject` says in messages whose state is read: "saved state of SUBJECT cannot be used: ...".
   StateReader(std::span<const std::byte> bytes, std::string subject) : rest_(bytes), subject_(std::move(subject)) {}
 
-  /// The next value; `Value` must be the type that was put.
+  /// The next value; `Value` must be the type that was put. Throws CheckpointError when fewer bytes are left than the
+  /// value has.
   template <typename Value>
   [[nodiscard]] Value get() {
     static_assert(std::is_trivially_copyable_v<Value>);
@@ -72,7 +76,8 @@ class StateReader {
     std::memcpy(&value, next(sizeof(Value)).data(), sizeof(Value));
     return value;
   }
-  /// The next bytes, with the length that put_bytes() wrote. They lie in `bytes` and are not copied.
+  /// The next bytes, with the length that put_bytes() wrote. They lie in `bytes` and are not copied. Throws
+  /// CheckpointError when the length is larger than the rest.
   [[nodiscard]] std::span<const std::byte> get_bytes() { return next(get<std::uint64_t>()); }
 
   /// Throws CheckpointError unless the next value equals `expected`; `what` names it: "its format".
@@ -81,18 +86,20 @@ class StateReader {
     const Value found = get<Value>();
     if (found != expected) fail(concat(what, " is ", found, " and must be ", expected));
   }
-  /// Throws CheckpointError unless the next text equals `expected`.
+  /// Throws CheckpointError unless the next text equals `expected`. The texts are compared byte by byte.
   void expect_text(std::string_view expected, const char* what) {
     const std::span<const std::byte> bytes = get_bytes();
     const std::string_view found(reinterpret_cast<const char*>(bytes.data()), bytes.size());
     if (found != expected) fail(concat(what, " is '", found, "' and must be '", expected, "'"));
   }
-  /// Throws CheckpointError when bytes are left over.
+  /// Throws CheckpointError when bytes are left over. Left-over bytes mean that the state was written by another
+  /// version, or by another environment.
   void expect_end() const {
     if (!rest_.empty()) fail(concat(rest_.size(), " bytes are left over"));
   }
 
-  /// Throws CheckpointError with the subject and the reason.
+  /// Throws CheckpointError with the subject and the reason. Users of a reader call it for values that can be read and
+  /// cannot be right.
   [[noreturn]] void fail(const std::string& reason) const {
     throw CheckpointError(concat("saved state of ", subject_, " cannot be used: ", reason));
   }
@@ -106,6 +113,7 @@ class StateReader {
     return head;
   }
 
+  // The bytes that have not been read yet.
   std::span<const std::byte> rest_;
   const std::string subject_;
 };

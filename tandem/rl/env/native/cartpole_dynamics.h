@@ -28,7 +28,8 @@ struct Carts {
 };
 
 /// Moves `count` carts: each is pushed left (0) or right (1). Writes the observations, [count, 4] in the order of
-/// Carts, rewards of 1, and terminated, 1 where a cart has left the track or a pole has fallen.
+/// Carts, rewards of 1, and terminated, 1 where a cart has left the track or a pole has fallen. A cart whose episode
+/// ends is stepped as the others; starting it anew is the caller's.
 using CartStep = void(std::size_t count, const std::int64_t* actions, const Carts& carts, float* observation,
                       double* reward, std::uint8_t* terminated);
 

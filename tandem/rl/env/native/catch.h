@@ -22,11 +22,13 @@ class Catch {
   /// Rows and columns of the board, and the column in which the paddle starts.
   static constexpr std::int64_t kSide = 12;
   static constexpr std::int64_t kStart = kSide / 2;
+  /// The value of a lit cell, which is white when uint8 is scaled to [0, 1].
   static constexpr std::uint8_t kLit = 255;
   /// One channel, row after row from the top. The cells of ball and paddle are kLit, the others 0.
   using Image = std::array<std::uint8_t, static_cast<std::size_t>(kSide* kSide)>;
 
   static Spec spec();
+  /// One draw decides the ball's column; nothing else is random.
   Image reset(NumpyGenerator& random);
   /// 0: left, 1: stay, 2: right; the edges stop the paddle.
   StepResult<Image> step(std::int64_t action);
@@ -41,8 +43,10 @@ class Catch {
     std::int64_t row = 0, column = 0;
     std::int64_t paddle = kStart;
   };
+  // Draws the board anew from the state.
   [[nodiscard]] Image image() const;
 
+  // The image is not saved, since it follows from the state.
   State state_;
 };
 

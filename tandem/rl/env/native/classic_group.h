@@ -24,6 +24,7 @@ class ClassicGroup : public EnvGroup {
  public:
   [[nodiscard]] const Spec& spec() const final { return spec_; }
   [[nodiscard]] int size() const final { return count_; }
+  /// Environment e draws from NumpyGenerator(seeds[e]) until the next reset(), over all its episodes.
   void reset(std::span<const std::uint64_t> seeds, const EnvArrays& out) final;
   void step(const EnvActions& actions, const EnvArrays& out) final;
   [[nodiscard]] bool can_save() const final { return true; }
@@ -37,14 +38,17 @@ class ClassicGroup : public EnvGroup {
 
  protected:
   /// `spec` has one float32 leaf and a Discrete or one-element Box action. Throws ConfigError unless count >= 1.
+  /// `state_size` is the number of state variables, each of which gets a column of zeros.
   ClassicGroup(Spec spec, int count, int state_size);
 
-  /// Draws the start state of one environment into its columns.
+  /// Draws the start state of one environment into its columns. Draws in the order in which gymnasium's reset() draws.
   virtual void start(int env, NumpyGenerator& random) = 0;
   /// Writes the observation of one environment from its columns to `row`; elapsed(env) == 0 right after start().
   virtual void observe(int env, float* row) const = 0;
   /// One step of every environment: changes the columns and writes all rows of observations, rewards and `terminated`,
   /// also of environments whose episode ends. Actions have been checked; a Box action may exceed its bounds.
+  /// `observation` is [count, row], dense; `actions` has the array that the spec's action space needs. advance() must
+  /// not end episodes by time, which the base does.
   virtual void advance(const EnvActions& actions, float* observation, double* reward, std::uint8_t* terminated) = 0;
 
   /// One state variable of all environments.
@@ -55,13 +59,16 @@ class ClassicGroup : public EnvGroup {
 
  private:
   // The parts of step() around advance(): what the caller gave, what advance() showed, time limits, new episodes.
+  // count_step() also applies the time limit, and restart_ended() moves last observations to `final_observation`.
   void check_arrays(const EnvArrays& out) const;
   void check_observations(const float* observation) const;
+  // Returns whether any episode ended, so that most steps skip restart_ended().
   bool count_step(const EnvArrays& out);
   void restart_ended(const EnvArrays& out);
 
   const Spec spec_;
   const int count_;
+  // Variables of one environment; each is a column of columns_.
   const int state_size_;
   // Floats of one observation.
   const std::size_t row_size_;
@@ -75,7 +82,8 @@ class ClassicGroup : public EnvGroup {
 /// A leaf named "obs" of `high.size()` floats within [low, high]. Bounds are rounded to float32, as gymnasium's.
 [[nodiscard]] Leaf bounded_observation(const std::vector<double>& low, const std::vector<double>& high);
 
-// The groups that Tandem brings along, each in a file of its name. They throw ConfigError unless count >= 1.
+// The groups that Tandem brings along, each in a file of its name. They throw ConfigError unless count >= 1. Each is
+// registered under gymnasium's name of it.
 [[nodiscard]] std::unique_ptr<ClassicGroup> make_acrobot(int count);
 [[nodiscard]] std::unique_ptr<ClassicGroup> make_cartpole(int count);
 [[nodiscard]] std::unique_ptr<ClassicGroup> make_mountain_car(int count);

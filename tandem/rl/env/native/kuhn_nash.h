@@ -16,7 +16,8 @@
 namespace tandem::rl {
 
 /// One player's probabilities of putting in a chip, by its card (J, Q, K): unbid, of betting; facing a bet, of calling.
-/// player_0 is unbid at the start, player_1 after a check.
+/// player_0 is unbid at the start, player_1 after a check. The other move of each situation has the rest of the
+/// probability.
 struct KuhnStrategy {
   std::array<double, 3> bet = {}, call = {};
 };
@@ -27,7 +28,8 @@ using KuhnProbabilities = std::function<std::array<double, KuhnPoker::kMoves>(st
 /// The strategy of a policy as player 0 or 1: asks for its probabilities in each of the player's six situations.
 [[nodiscard]] KuhnStrategy kuhn_strategy(std::size_t player, const KuhnProbabilities& probabilities);
 
-/// The average gain of player_0 in a deal, in chips; player_1 loses as much. It is -1/18 in equilibrium.
+/// The average gain of player_0 in a deal, in chips; player_1 loses as much. It is -1/18 in equilibrium. It is a sum
+/// over all deals and all lines of play, so nothing is sampled.
 [[nodiscard]] double kuhn_value(const KuhnStrategy& first, const KuhnStrategy& second);
 
 /// NashConv (Lanctot et al., "A unified game-theoretic approach to multiagent reinforcement learning", 2017): the sum

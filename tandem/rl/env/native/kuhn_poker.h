@@ -21,7 +21,9 @@ namespace tandem::rl {
 /// One table, as multi_agent_adapter.h describes a struct.
 class KuhnPoker {
  public:
+  /// The longest deal has three moves: check, bet, and the answer to the bet.
   static constexpr std::size_t kPlayers = 2, kCards = 3, kFeatures = 9, kMostMoves = 3;
+  /// A move is the action's index, and an entry of the mask.
   enum Move : std::int64_t { kCheck, kBet, kFold, kCall, kMoves };
 
   // The members that MultiAgentGroupOf calls.
@@ -44,9 +46,12 @@ class KuhnPoker {
   // Moves alternate, so their number says whose turn it is, and the last one whether a bet stands.
   [[nodiscard]] std::size_t player_to_move() const { return made_ % kPlayers; }
   [[nodiscard]] bool faces_bet() const { return made_ > 0 && moves_[made_ - 1] == kBet; }
+  // A player that faces a bet may fold or call, any other may check or bet.
   [[nodiscard]] bool allows(std::int64_t move) const;
-  /// Makes a move. Returns the chips that player_0 wins when the move ends the deal, and 0 while the deal goes on.
+  /// Makes a move. Returns the chips that player_0 wins when the move ends the deal, and 0 while the deal goes on. The
+  /// move must be allowed.
   int make(std::int64_t move);
+  // Begins a deal with these cards and no moves.
   void deal(std::array<std::size_t, kPlayers> cards);
 
   // By player: 0 .. 2 for J, Q, K; and the moves so far, of which the first made_ count.

@@ -25,7 +25,8 @@ namespace tandem::rl {
 class ShownElements final : public EnvGroup {
  public:
   /// Shows elements `shown` of the only leaf of `inner`, in that order, under the name `id`. Throws ConfigError when
-  /// `inner` has several leaves or a leaf that is not one list of float32, or has no such element.
+  /// `inner` has several leaves or a leaf that is not one list of float32, or has no such element. `inner` must not be
+  /// null.
   ShownElements(std::unique_ptr<EnvGroup> inner, std::string id, std::vector<std::size_t> shown);
 
   [[nodiscard]] const Spec& spec() const override { return spec_; }
@@ -37,13 +38,16 @@ class ShownElements final : public EnvGroup {
   void load(std::span<const std::byte> state, const EnvArrays& out) override;
 
  private:
-  // The caller's arrays, with the inner group's own memory for observations.
+  // The caller's arrays, with the inner group's own memory for observations. Rewards, ends and masks go to the caller
+  // directly.
   [[nodiscard]] EnvArrays inner_arrays(const EnvArrays& out) const;
-  // Copies the shown elements of one row, and of all rows.
+  // Copies the shown elements of one row, and of all rows. `whole` holds rows of the inner group, and `out` rows of
+  // this one.
   void show(const std::vector<std::byte*>& whole, std::size_t row, const std::vector<std::byte*>& out) const;
   void show_all(const EnvArrays& out) const;
 
   const std::unique_ptr<EnvGroup> inner_;
+  // Indices into a row of the inner group, in the order in which they are shown.
   const std::vector<std::size_t> shown_;
   // Memory for the observations of the inner group.
   const EnvBuffers whole_;
@@ -62,9 +66,11 @@ class ShownElements final : public EnvGroup {
 class RepeatPrevious {
  public:
   static constexpr std::int64_t kCards = 4;
+  /// The answer is the card of kDelay steps before, so an episode has kDelay + kAnswers steps.
   static constexpr std::size_t kDelay = 4;
   static constexpr std::size_t kAnswers = 48;
 
+  /// The card is shown as an int64, and the action is Discrete(kCards).
   static Spec spec();
   std::int64_t reset(NumpyGenerator& random);
   StepResult<std::int64_t> step(std::int64_t action);
@@ -82,6 +88,7 @@ class RepeatPrevious {
   };
   // The place of the card that a step shows.
   [[nodiscard]] std::int64_t& card_of(std::size_t step) { return state_.shown[step % state_.shown.size()]; }
+  // Draws the card of the present step and returns it.
   std::int64_t show_next();
 
   // Belongs to the adapter, which hands it to reset() and keeps it at its place.

@@ -23,11 +23,13 @@ namespace tandem::rl {
 class MultiAgentCartPole {
  public:
   static constexpr std::size_t kCarts = 4;
+  /// Place and speed of the cart, angle and angular speed of the pole, as CartPole-v1 shows them.
   using Shown = std::array<float, 4>;
 
   MultiAgentCartPole();
 
   static MultiAgentSpec spec();
+  /// Each cart gets a seed that `random` draws.
   void reset(NumpyGenerator& random);
   void step(std::span<const AgentAction> actions, std::span<AgentOutcome> outcomes);
   [[nodiscard]] Shown observe(std::size_t agent) const { return shown_[agent]; }
