@@ -10,6 +10,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
 import check_comments  # noqa: E402
 import check_layers  # noqa: E402
 import check_public  # noqa: E402
+import check_sizes  # noqa: E402
 import check_text  # noqa: E402
 
 LAYERS = """
@@ -179,6 +180,36 @@ class PublicTest(Tree):
                 self.write(path, "#include <tandem/base/c.h>\n")
                 self.assert_fault(path, "tandem/base/c.h", "not public")
                 (self.root / path).unlink()
+
+
+class SizesTest(Tree):
+    def setUp(self):
+        super().setUp()
+        subprocess.run(["git", "init", "--quiet", self.root], check=True)
+        check_sizes.ROOT, before = self.root, check_sizes.ROOT
+        self.addCleanup(setattr, check_sizes, "ROOT", before)
+
+    def function(self, lines: int) -> str:
+        return "int f(int a,\n      int b) {\n" + "  a += b;\n" * (lines - 4) + "  return a;\n}\n"
+
+    def test_a_function_may_have_sixty_lines(self):
+        self.write("tandem/base/a.cc", "namespace tandem {\n\n" + self.function(60) + "\n}  // namespace tandem\n")
+        self.assertEqual(check_sizes.faults(), [])
+
+    def test_a_longer_one_is_named_with_its_lines(self):
+        self.write("tandem/base/a.cc", "namespace tandem {\n\n" + self.function(61) + "\n}  // namespace tandem\n")
+        found = check_sizes.faults()
+        self.assertEqual(len(found), 1, found)
+        self.assertIn("tandem/base/a.cc:3: a function of 61 lines", found[0])
+
+    def test_a_folder_has_forty_files_and_tests_do_not_count(self):
+        for number in range(40):
+            self.write(f"tandem/base/a{number}.h", "int a;\n")
+            self.write(f"tandem/base/a{number}_test.cc", "int a;\n")
+        self.assertEqual(check_sizes.faults(), [])
+        self.write("tandem/base/b.h", "int b;\n")
+        self.assertEqual(len(found := check_sizes.faults()), 1, found)
+        self.assertIn("41 product files", found[0])
 
 
 class CommentsTest(Tree):

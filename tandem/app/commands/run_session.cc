@@ -76,6 +76,16 @@ void require_nothing_lost(const RunPaths& paths) {
              paths.checkpoints().string(), " back, or train anew in another folder"));
 }
 
+// Writes the notes of the configuration to the log, and their first lines to the terminal.
+void say_notes(const Configuration& configuration, const learner::Ranks& ranks, Progress& progress, RunLog& log) {
+  std::vector<std::string> notes = configuration.notes;
+  if (ranks.size() > 1) notes.insert(notes.begin(), ranks.description());
+  for (const std::string& note : notes) {
+    log.info(note);
+    progress.say(note.substr(0, note.find('\n')));
+  }
+}
+
 void say_outcome(Progress& progress, const Summary& summary, const RunPaths& paths) {
   const UpdateMetrics& last = summary.last;
   progress.say(concat(summary.env, " ", summary.end == RunEnd::kFinished ? "finished" : "stopped", " after ",
@@ -123,6 +133,32 @@ void require_survivors(const TrainOptions& options) {
   throw ConfigError(concat(why, "; or use survivors: end with --resume auto, which goes on from the last checkpoint"));
 }
 
+// Throws ConfigError when a replica of some rank would have no shard.
+void require_shards_for(const TrainOptions& options, int ranks) {
+  if (!options.shards) return;  // the devices are at fault
+  const auto shards = static_cast<int>(*options.shards);
+  const auto replicas = static_cast<int>(device::parse_device_set(options.devices).size());
+  if (ranks == 1) (void)subtree_of(shards, replicas, 0);
+  for (int rank = 0; rank < ranks; ++rank) {
+    const int fall_to_it = ranks > shards ? 0 : subtree_of(shards, ranks, rank).size();
+    if (fall_to_it >= replicas) continue;
+    throw ConfigError(concat("on ", ranks, " ranks with ", replicas, " replicas each, ", fall_to_it, " fall to rank ",
+                             rank, ", and each replica needs one; use ", sync::default_shards(ranks, replicas),
+                             " shards, say, or fewer devices or ranks"));
+  }
+}
+
+// Lists the checks of all algorithms, since the algorithm is not known yet; each runs only when it is the chosen one.
+void append_checks_of_algorithms(const rl::EnvRegistry& environments, int ranks, std::vector<OptionCheck>& checks) {
+  for (const auto& algorithm : algorithms()) {
+    for (const OptionCheck& check : algorithm->checks({.environments = environments, .ranks = ranks})) {
+      checks.push_back({check.key, [name = algorithm->name(), run = check.run](const TrainOptions& options) {
+                          if (options.algo == name) run(options);
+                        }});
+    }
+  }
+}
+
 }  // namespace
 
 Surroundings surroundings_of(const rl::EnvRegistry& environments, int ranks, InstructionSet instructions) {
@@ -148,20 +184,7 @@ Surroundings surroundings_of(const rl::EnvRegistry& environments, int ranks, Ins
   };
   // Plugins and env stand before all that needs the environment: when one of the two fails, the rest is left out.
   surroundings.checks = {
-      {"shards",
-       [ranks](const TrainOptions& options) {
-         if (!options.shards) return;  // the devices are at fault
-         const auto shards = static_cast<int>(*options.shards);
-         const auto replicas = static_cast<int>(device::parse_device_set(options.devices).size());
-         if (ranks == 1) (void)subtree_of(shards, replicas, 0);
-         for (int rank = 0; rank < ranks; ++rank) {
-           const int fall_to_it = ranks > shards ? 0 : subtree_of(shards, ranks, rank).size();
-           if (fall_to_it >= replicas) continue;
-           throw ConfigError(concat("on ", ranks, " ranks with ", replicas, " replicas each, ", fall_to_it,
-                                    " fall to rank ", rank, ", and each replica needs one; use ",
-                                    sync::default_shards(ranks, replicas), " shards, say, or fewer devices or ranks"));
-         }
-       }},
+      {"shards", [ranks](const TrainOptions& options) { require_shards_for(options, ranks); }},
       {"plugins", [&environments](const TrainOptions& options) { (void)with_plugins(environments, options); }},
       {"env",
        [spec_of, has_one_agent](const TrainOptions& options) {
@@ -183,15 +206,7 @@ Surroundings surroundings_of(const rl::EnvRegistry& environments, int ranks, Ins
          (void)rl::Normalizers(spec_of(options), normalizer_options(options.normalize));
        }},
   };
-  // All algorithms' checks are listed, since the algorithm is not known yet; each runs only when it is the chosen one.
-  for (const auto& algorithm : algorithms()) {
-    for (const OptionCheck& check : algorithm->checks({.environments = environments, .ranks = ranks})) {
-      surroundings.checks.push_back(
-          {check.key, [name = algorithm->name(), run = check.run](const TrainOptions& options) {
-             if (options.algo == name) run(options);
-           }});
-    }
-  }
+  append_checks_of_algorithms(environments, ranks, surroundings.checks);
   for (OptionCheck& check : multi_agent_checks(environments)) surroundings.checks.push_back(std::move(check));
   surroundings.folder = std::filesystem::current_path();
   return surroundings;
@@ -270,12 +285,7 @@ std::optional<ExitCode> train_in(RunFolder& folder, const Configuration& configu
     if (severity == Severity::kWarning) progress->say(concat("warning: ", text));
   });
   log.info(concat("tandem ", kVersion, ", process ", ::getpid()));
-  std::vector<std::string> notes = configuration.notes;
-  if (ranks.size() > 1) notes.insert(notes.begin(), ranks.description());
-  for (const std::string& note : notes) {
-    log.info(note);
-    progress->say(note.substr(0, note.find('\n')));
-  }
+  say_notes(configuration, ranks, *progress, log);
   progress->say(concat("run folder: ", folder.paths().folder.string()));
   // Called on the thread that requests the stop, while train() goes on.
   const std::stop_callback said(signals.token(), [&progress] {
