@@ -60,6 +60,11 @@ Mutex& default_generator_mutex() {
   return mutex;
 }
 
+void fill_uniform(const at::Tensor& tensor, double bound, at::Generator& generator) {
+  at::Tensor numbers = at::empty(tensor.sizes(), tensor.options().device(at::kCPU).requires_grad(false));
+  tensor.detach().copy_(numbers.uniform_(-bound, bound, generator));
+}
+
 }  // namespace
 
 // The smaller side gives the number of vectors, so that as many orthonormal ones as there can be are drawn.
@@ -77,6 +82,17 @@ void init_orthogonal(const at::Tensor& weight, double gain, at::Generator& gener
                  static_cast<std::size_t>(count), static_cast<std::size_t>(length));
   const at::Tensor matrix = rows <= columns ? vectors : vectors.t();
   weight.detach().copy_(matrix.mul(gain).reshape(weight.sizes()));
+}
+
+void init_uniform_fan_in(const at::Tensor& weight, const at::Tensor& bias, at::Generator& generator) {
+  if (weight.dim() < 2 || weight.numel() == 0) {
+    throw ConfigError(
+        concat("a fan in needs a weight of at least two dimensions, this one has shape ", weight.sizes()));
+  }
+  const at::NoGradGuard no_grad;
+  const double bound = 1 / std::sqrt(static_cast<double>(weight.numel()) / static_cast<double>(weight.size(0)));
+  fill_uniform(weight, bound, generator);
+  if (bias.defined()) fill_uniform(bias, bound, generator);
 }
 
 SeededDefaultGenerator::SeededDefaultGenerator(std::uint64_t seed) TANDEM_NO_THREAD_SAFETY_ANALYSIS {

@@ -24,6 +24,11 @@ namespace tandem::model {
 /// and 1 for the value's. Saxe, McClelland, Ganguli: arXiv:1312.6120. Throws ConfigError for less than two dimensions.
 void init_orthogonal(const at::Tensor& weight, double gain, at::Generator& generator);
 
+/// Fills `weight` and then `bias`, which may be undefined, uniformly within +-1/sqrt(fan in): torch's default for
+/// linear and convolution layers. Fan in is the number of inputs of one output. Throws ConfigError for less than two
+/// dimensions.
+void init_uniform_fan_in(const at::Tensor& weight, const at::Tensor& bias, at::Generator& generator);
+
 /// While it lives, torch's default CPU generator is one seeded with `seed`; then it is again what it was before. Holds
 /// a process-wide lock, so threads that build replicas do so one after the other. Numbers that another thread draws
 /// from the default generator meanwhile would disturb it.

@@ -49,15 +49,29 @@ TEST(InitTest, OrthogonalMatricesAreUniform) {
 TEST(InitTest, ValuesDependOnTheGeneratorAlone) {
   const auto draw = [] {
     at::Generator generator = make_shard_generator(5, 0);
-    at::Tensor weight = at::empty({33, 20});
+    at::Tensor weight = at::empty({33, 20}), bias = at::empty({33});
     init_orthogonal(weight, 1, generator);
-    return weight;
+    at::Tensor other = at::empty({33, 20});
+    init_uniform_fan_in(other, bias, generator);
+    return at::cat({weight.flatten(), other.flatten(), bias});
   };
   const at::Tensor expected = draw();
   (void)at::rand({5});
   at::Tensor on_thread;
   std::thread([&] { on_thread = draw(); }).join();
   EXPECT_TRUE(on_thread.equal(expected));
+}
+
+TEST(InitTest, UniformFanInIsTorchsDefault) {
+  // Both draw weight and bias in this order, so torch's layer has the numbers of its generator.
+  const auto theirs = build_seeded(21, [] { return torch::nn::Conv2d(3, 8, 5); });
+  torch::nn::Conv2d ours(3, 8, 5);
+  at::Generator generator = at::detail::createCPUGenerator();
+  seed_generator(generator, 21);
+  init_uniform_fan_in(ours->weight, ours->bias, generator);
+  EXPECT_TRUE(ours->weight.allclose(theirs->weight, 1e-6, 1e-8));
+  EXPECT_TRUE(ours->bias.allclose(theirs->bias, 1e-6, 1e-8));
+  EXPECT_TRUE(ours->weight.requires_grad());
 }
 
 TEST(InitTest, BuildSeededDecidesEveryNumberAndLeavesTheDefaultGeneratorAlone) {
@@ -83,9 +97,10 @@ TEST(InitTest, BuildSeededRestoresAfterAnExceptionAndLetsTheNextOneIn) {
   EXPECT_EQ(build_seeded(1, [] { return 4; }), 4);
 }
 
-TEST(InitTest, AVectorHasNoOrthogonalForm) {
+TEST(InitTest, AVectorHasNoFanInAndNoOrthogonalForm) {
   at::Generator generator = make_shard_generator(5, 0);
   EXPECT_THROW(init_orthogonal(at::empty({4}), 1, generator), ConfigError);
+  EXPECT_THROW(init_uniform_fan_in(at::empty({4}), {}, generator), ConfigError);
 }
 
 }  // namespace
