@@ -88,7 +88,8 @@ void add_impala_objective(OptionTable& table, rl::ImpalaOptions& impala) {
       "tensor operations and autograd; recorded: these as a CUDA graph, or an error.");
 }
 
-// With the numbers that every algorithm has and what the policy asks for.
+// Returns the algorithm's own options with the counts that every algorithm has, and the sequences that the policy
+// needs.
 rl::ImpalaOptions impala_options(const TrainOptions& options) {
   rl::ImpalaOptions impala = options.of<rl::ImpalaOptions>();
   impala.num_envs = options.num_envs;

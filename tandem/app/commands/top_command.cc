@@ -19,7 +19,7 @@ namespace {
 
 constexpr std::chrono::milliseconds kFrame{500};
 constexpr int kAll = 1'000'000;
-// The screen that full-screen programs use: what the user had on his comes back afterwards.
+// The screen that full-screen programs use: the user's own screen comes back afterwards.
 constexpr const char* kOtherScreen = "\033[?1049h";
 constexpr const char* kOwnScreen = "\033[?1049l";
 

@@ -1,6 +1,6 @@
 // app/plot/canvas.h: lines, discs and text on a cairo surface.
 //
-// Threads: single-thread. Ownership: owns the surface; `sink` must outlive finish().
+// Threads: single-thread. Ownership: owns the surface.
 //
 // Coordinates are in points of 1/72 inch, y grows downwards. Errors of cairo stick to the surface, so drawing calls
 // report none; finish() does.

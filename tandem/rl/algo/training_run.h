@@ -32,8 +32,8 @@ struct LearnReport {
   double explained_variance = 0;
   // The mean over the minibatches, before clipping.
   double grad_norm = 0;
-  double learning_rate = 0, clip_range = 0;  // clip_range: of PPO
-  double entropy_coef = 0, kl_coef = 0;      // likewise
+  double learning_rate = 0, clip_range = 0;  // clip_range: PPO has one
+  double entropy_coef = 0, kl_coef = 0;      // weights of this update
   // Optimizer steps that were made.
   std::int64_t minibatches = 0;
   double load_seconds = 0, learn_seconds = 0, sync_seconds = 0;

@@ -72,7 +72,7 @@ std::uint64_t ImpalaSeats::seed_of(std::size_t policy) const {
   return has_agents() ? seed_of_policy(setup_.seed, policy) : setup_.seed;
 }
 
-// Has the same parameters each time.
+// Returns a new module, which has the same parameters each time.
 std::shared_ptr<ActorCritic> ImpalaSeats::build_policy(std::size_t policy) const {
   if (has_agents()) return make_mapped_policy(setup_.agents->make_policy, map_[policy], seed_of(policy));
   at::Generator generator = at::detail::createCPUGenerator(derive_seed(setup_.seed, SeedPurpose::kParameters, 0));

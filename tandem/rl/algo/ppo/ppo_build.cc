@@ -141,7 +141,7 @@ std::unique_ptr<GroupWorker> PpoRun::make_worker_of_agents(int shard, int local)
                                             options, shard * envs);
 }
 
-// By group of the run: its place among those that make steps; nothing when it rests.
+// Returns, for each group of the run, its place among the groups that make steps; nothing when the group rests.
 std::vector<std::optional<int>> PpoRun::find_working(const std::vector<sync::Placement>& placements) const {
   std::vector<double> mine;
   for (const sync::Placement& placement : placements) learner::append_struct(placement.mine, mine);

@@ -185,7 +185,7 @@ class PpoRun final : public TrainingRun {
   int resting_ = 0;
   std::vector<std::unique_ptr<GroupWorker>> workers_;        // by shard of this rank
   std::vector<RolloutWorker*> steppers_;                     // the same, of environments with one agent
-  std::vector<std::unique_ptr<CompleteEpisodes>> complete_;  // likewise, around them; none where episodes are cut
+  std::vector<std::unique_ptr<CompleteEpisodes>> complete_;  // around the steppers; none where episodes are cut
   std::vector<std::unique_ptr<GroupRollout>> rollouts_;      // by replica of this rank
   // Comes before the teams, which look at it.
   std::unique_ptr<StepWatch> watch_;
