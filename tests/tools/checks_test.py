@@ -202,6 +202,12 @@ class SizesTest(Tree):
         self.assertEqual(len(found), 1, found)
         self.assertIn("tandem/base/a.cc:3: a function of 61 lines", found[0])
 
+    def test_a_member_within_its_class_is_measured_as_well(self):
+        member = "\n".join("  " + line for line in self.function(61).splitlines())
+        self.write("tandem/base/a.h", "struct A {\n" + member + "\n};\n")
+        self.assertEqual(len(found := check_sizes.faults()), 1, found)
+        self.assertIn("tandem/base/a.h:2: a function of 61 lines", found[0])
+
     def test_a_folder_has_forty_files_and_tests_do_not_count(self):
         for number in range(40):
             self.write(f"tandem/base/a{number}.h", "int a;\n")
