@@ -21,7 +21,7 @@ if(TANDEM_NCCL_INCLUDE AND TARGET tandem_cuda)
   tandem_cuda_module(tandem_nccl ${PROJECT_SOURCE_DIR}/tandem/comm/nccl/process_group.cc)
   target_include_directories(tandem_nccl SYSTEM PRIVATE ${TANDEM_NCCL_INCLUDE})
   target_compile_definitions(tandem_nccl PRIVATE USE_C10D_NCCL)
-  set_source_files_properties(${PROJECT_SOURCE_DIR}/tandem/comm/links/nccl_backend.cc TARGET_DIRECTORY tandem_comm
+  set_source_files_properties(${PROJECT_SOURCE_DIR}/tandem/comm/links/c10d_group.cc TARGET_DIRECTORY tandem_comm
                               PROPERTIES COMPILE_DEFINITIONS TANDEM_NCCL)
   add_dependencies(tandem_comm tandem_nccl)
   message(STATUS "NCCL headers: ${TANDEM_NCCL_INCLUDE}")

@@ -30,7 +30,7 @@
 #include "tandem/base/text.h"
 #include "tandem/comm/host_group.h"
 #include "tandem/comm/local_group.h"
-#include "tandem/concurrency/failures.h"
+#include "tandem/concurrency/worker.h"
 #include "tandem/sync/replica_state.h"
 #include "tandem/sync/strategies.h"
 

@@ -10,7 +10,6 @@
 #include <utility>
 
 #include "tandem/base/check.h"
-#include "tandem/base/descriptor.h"
 #include "tandem/base/error.h"
 #include "tandem/base/fault_point.h"
 
@@ -66,25 +65,20 @@ void throw_file_error(std::string_view action, const std::filesystem::path& path
 AtomicFile::AtomicFile(std::filesystem::path path) : path_(std::move(path)), part_(path_) {
   // The part lies in the folder of the file, since a rename is atomic only within one file system.
   part_ += ".part";
-  descriptor_ = checked("file.open", "create", part_,
-                        [&] { return ::open(part_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666); });
+  file_ = Descriptor(checked("file.open", "create", part_,
+                             [&] { return ::open(part_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666); }));
 }
 
-AtomicFile::~AtomicFile() { discard(); }
-
-// Errors are passed over: this runs in the destructor, and the file under the name itself was never touched.
-void AtomicFile::discard() {
-  if (descriptor_ < 0) return;
-  ::close(std::exchange(descriptor_, -1));
-  ::unlink(part_.c_str());
+AtomicFile::~AtomicFile() {
+  if (file_.is_open()) ::unlink(part_.c_str());
 }
 
 void AtomicFile::write(std::span<const std::byte> bytes) {
-  TANDEM_CHECK(descriptor_ >= 0, "write after commit of ", path_.string());
+  TANDEM_CHECK(file_.is_open(), "write after commit of ", path_.string());
   constexpr std::size_t kMostAtOnce = std::size_t{1} << 30;  // Linux writes at most 2 GiB a call
   while (!bytes.empty()) {
     const auto written = checked("file.write", "write", part_, [&] {
-      return ::write(descriptor_, bytes.data(), std::min(bytes.size(), kMostAtOnce));
+      return ::write(file_.get(), bytes.data(), std::min(bytes.size(), kMostAtOnce));
     });
     bytes = bytes.subspan(static_cast<std::size_t>(written));
     size_ += static_cast<std::uint64_t>(written);
@@ -94,10 +88,10 @@ void AtomicFile::write(std::span<const std::byte> bytes) {
 // The order is what makes the file atomic: the bytes are on the disk before the name is, and the name before the caller
 // goes on. Without the sync of the folder a power cut could undo the rename.
 void AtomicFile::commit() {
-  TANDEM_CHECK(descriptor_ >= 0, "second commit of ", path_.string());
-  checked("file.sync", "write", part_, [&] { return ::fsync(descriptor_); });
+  TANDEM_CHECK(file_.is_open(), "second commit of ", path_.string());
+  checked("file.sync", "write", part_, [&] { return ::fsync(file_.get()); });
   checked("file.rename", "replace", path_, [&] { return ::rename(part_.c_str(), path_.c_str()); });
-  ::close(std::exchange(descriptor_, -1));
+  file_.close();
   sync_folder(path_.parent_path());
   fault_point("file.done");
 }

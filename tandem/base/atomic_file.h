@@ -21,16 +21,16 @@
 #include <string>
 #include <string_view>
 
+#include "tandem/base/descriptor.h"
+
 namespace tandem {
 
 class AtomicFile {
  public:
   /// Creates PATH.part, replacing what a crash may have left there. The folder must exist.
   explicit AtomicFile(std::filesystem::path path);
-  /// Without commit(), removes PATH.part.
+  /// Without commit(), removes PATH.part. Errors are passed over: the file under the name itself was never touched.
   ~AtomicFile();
-  AtomicFile(const AtomicFile&) = delete;
-  AtomicFile& operator=(const AtomicFile&) = delete;
 
   void write(std::span<const std::byte> bytes);
   void write(std::string_view text) { write(std::as_bytes(std::span(text))); }
@@ -42,10 +42,8 @@ class AtomicFile {
   void commit();
 
  private:
-  void discard();
-
   std::filesystem::path path_, part_;
-  int descriptor_ = -1;
+  Descriptor file_;
   std::uint64_t size_ = 0;
 };
 

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <string>
 
 #include "tandem/base/error.h"
 #include "tandem/base/text.h"

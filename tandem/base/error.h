@@ -8,18 +8,17 @@
 // text of a message. An event that is expected (a closed queue, a stale gradient) is a return value and not an
 // exception.
 //
-// A new class of RunError that has to keep its kind across processes also needs a line in rethrow.cc.
+// Threads: all.
 #pragma once
+#include <functional>
 #include <stdexcept>
 #include <string>
-#include <utility>
 #include <vector>
 
 namespace tandem {
 
 /// The base of all exceptions that Tandem throws itself.
-class Error : public std::runtime_error {
- public:
+struct Error : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
@@ -37,8 +36,7 @@ class ConfigError : public Error {
 };
 
 /// Something outside of the program failed during the run.
-class RunError : public Error {
- public:
+struct RunError : Error {
   using Error::Error;
 };
 
@@ -55,56 +53,63 @@ class PeerLost : public RunError {
 };
 
 /// A wait reached its deadline.
-class DeadlineExceeded : public RunError {
- public:
+struct DeadlineExceeded : RunError {
   using RunError::RunError;
 };
 
 /// A thread did not come back after it was told to end. It is inside code that cannot be ended from outside, such as an
 /// environment or a loss that hangs. The owner of the thread cannot be destroyed before the thread comes back, so a
 /// program that gets this error reports it and ends its process (std::_Exit).
-class HungThread : public DeadlineExceeded {
- public:
+struct HungThread : DeadlineExceeded {
   using DeadlineExceeded::DeadlineExceeded;
 };
 
 /// A call of the user's code, such as an environment's step, took longer than allowed. The failure is this process's
 /// own: no peer is lost.
-class StalledCall : public DeadlineExceeded {
- public:
+struct StalledCall : DeadlineExceeded {
   using DeadlineExceeded::DeadlineExceeded;
 };
 
 /// Another member of the group failed first, and the group was aborted. The other member's failure is the one to
 /// report.
-class GroupAborted : public RunError {
- public:
+struct GroupAborted : RunError {
   using RunError::RunError;
 };
 
 /// Training data cannot be used: it is missing, malformed, or has the wrong shape.
-class DataError : public RunError {
- public:
+struct DataError : RunError {
   using RunError::RunError;
 };
 
 /// An environment threw, or returned what its spec does not allow (NaN, an observation of another size). The message
 /// names the environment and its step.
-class EnvError : public RunError {
- public:
+struct EnvError : RunError {
   using RunError::RunError;
 };
 
 /// A checkpoint or another file of a run folder cannot be written or read.
-class CheckpointError : public RunError {
- public:
+struct CheckpointError : RunError {
   using RunError::RunError;
 };
 
 /// Tandem itself has a defect. The message holds the condition, the place and the call stack.
-class InvariantError : public Error {
- public:
+struct InvariantError : Error {
   using Error::Error;
 };
+
+/// Adds the knowledge of an upper layer to an error that comes from a lower one:
+///
+///   try {
+///     group.barrier(limits);
+///   } catch (const Error&) {
+///     rethrow_with("update 7: ");
+///   }
+///
+/// Rethrows the Error that is being handled as the same kind of error, with `before` in front of its message. A
+/// ConfigError gets `before` in front of each fault. A PeerLost gets the peer that `rank_of` returns for its own.
+/// Subclasses that error.h does not list become the listed class above them; StalledCall becomes DeadlineExceeded. Any
+/// other exception, such as std::bad_alloc, is rethrown as it is. Call it within a catch clause only.
+[[noreturn]] void rethrow_with(
+    const std::string& before, const std::function<int(int)>& rank_of = [](int rank) { return rank; });
 
 }  // namespace tandem

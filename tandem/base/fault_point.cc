@@ -1,7 +1,6 @@
 #include "tandem/base/fault_point.h"
 
 #include <cerrno>
-#include <charconv>
 #include <csignal>
 #include <optional>
 #include <utility>
@@ -36,7 +35,6 @@ std::optional<Fault> count_passage(std::string_view point) {
   return std::exchange(fault, std::nullopt);
 }
 
-// Blocks until the next disarm_fault().
 void hang() {
   Armed& its = state();
   MutexLock lock(its.mutex);
@@ -57,8 +55,8 @@ Fault parse_fault(std::string_view text) {
   if (last == std::string_view::npos || first == std::string_view::npos || first == 0) throw malformed;
   Fault fault{.point = std::string(text.substr(0, first))};
   const std::string_view passage = text.substr(first + 1, last - first - 1), kind = text.substr(last + 1);
-  const auto parsed = std::from_chars(passage.data(), passage.data() + passage.size(), fault.passage);
-  if (parsed.ec != std::errc() || parsed.ptr != passage.data() + passage.size() || fault.passage < 1) throw malformed;
+  fault.passage = parse_number<int>(passage).value_or(0);
+  if (fault.passage < 1) throw malformed;
   using Named = std::pair<std::string_view, FaultKind>;
   for (const auto& [name, its] : {Named{"kill", FaultKind::kKill}, Named{"throw", FaultKind::kThrow},
                                   Named{"enospc", FaultKind::kNoSpace}, Named{"hang", FaultKind::kHang}}) {
@@ -89,7 +87,7 @@ std::size_t hanging_at_faults() { return state().let_go.waiters(); }
 namespace fault_detail {
 
 // Fires the fault outside of the lock: it may hang or throw.
-int pass(std::string_view point) {
+int pass(std::string_view point, Place place) {
   const std::optional<Fault> fault = count_passage(point);
   if (!fault) return 0;
   switch (fault->kind) {
@@ -100,17 +98,14 @@ int pass(std::string_view point) {
     case FaultKind::kThrow:
       throw InjectedFault(concat("a fault was injected at ", point));
     case FaultKind::kNoSpace:
-      // Only fault_errno() hands this on; fault_point() refuses it.
-      return ENOSPC;
+      if (place == Place::kSystemCall) return ENOSPC;
+      throw InjectedFault(
+          concat("an errno was injected at ", point, ", which is not a system call: use throw or kill"));
     case FaultKind::kHang:
       hang();
       return 0;
   }
   return 0;
-}
-
-void refuse_errno(std::string_view point) {
-  throw InjectedFault(concat("an errno was injected at ", point, ", which is not a system call: use throw or kill"));
 }
 
 }  // namespace fault_detail

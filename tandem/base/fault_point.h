@@ -17,8 +17,7 @@ namespace tandem {
 
 /// The exception that a fault of kind kThrow throws. It is a RunError, so the code under test handles it as a failure
 /// of the world.
-class InjectedFault : public RunError {
- public:
+struct InjectedFault : RunError {
   using RunError::RunError;
 };
 
@@ -49,21 +48,22 @@ void disarm_fault();
 /// The flag is in the header, so that a passage without an armed fault calls no function.
 namespace fault_detail {
 inline std::atomic<bool> armed{false};
-/// pass() counts a passage and fires the fault that is due; it returns the errno to pretend, or 0.
-int pass(std::string_view point);
-[[noreturn]] void refuse_errno(std::string_view point);
+/// A place before a system call can pretend an errno, another place cannot.
+enum class Place { kCode, kSystemCall };
+/// Counts a passage and fires the fault that is due; returns the errno to pretend, or 0.
+int pass(std::string_view point, Place place);
 }  // namespace fault_detail
 
 /// A place where any code can fail: throws or kills when a fault is armed here. `point` is a literal: "what.when".
 inline void fault_point(std::string_view point) {
-  if (fault_detail::armed.load(std::memory_order_relaxed) && fault_detail::pass(point) != 0) {
-    fault_detail::refuse_errno(point);
-  }
+  if (fault_detail::armed.load(std::memory_order_relaxed)) (void)fault_detail::pass(point, fault_detail::Place::kCode);
 }
 
 /// A place just before a system call. Returns zero, or the errno of the failure that the caller has to pretend.
 [[nodiscard]] inline int fault_errno(std::string_view point) {
-  return fault_detail::armed.load(std::memory_order_relaxed) ? fault_detail::pass(point) : 0;
+  return fault_detail::armed.load(std::memory_order_relaxed)
+             ? fault_detail::pass(point, fault_detail::Place::kSystemCall)
+             : 0;
 }
 
 }  // namespace tandem

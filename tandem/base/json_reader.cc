@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
-#include <optional>
 
 #include "tandem/base/atomic_file.h"
 #include "tandem/base/text.h"
@@ -11,7 +10,6 @@
 namespace tandem {
 namespace {
 
-// Returns the words that messages use for a kind of content.
 std::string_view kind_of(const JsonValue::Content& content) {
   static constexpr std::array<std::string_view, 8> kKinds{"null",     "a truth value", "an integer", "an integer",
                                                           "a number", "a string",      "an array",   "an object"};
@@ -30,23 +28,20 @@ bool is_digit(char c) { return c >= '0' && c <= '9'; }
 // Returns the length of the UTF-8 sequence at the front of `text`, or 0 when it is not well-formed (RFC 3629, section
 // 4).
 std::size_t utf8_length(std::string_view text) {
-  const auto byte = [&](std::size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0U; };
-  const auto continues = [&](std::size_t i) { return (byte(i) & 0xC0U) == 0x80U; };
   // A sequence that ends too early reads as zero bytes, which continue nothing.
-  const unsigned lead = byte(0), second = byte(1);
+  const auto byte = [&](std::size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0U; };
+  const unsigned lead = byte(0);
   if (lead < 0x80) return 1;
-  if (lead >= 0xC2 && lead < 0xE0) return continues(1) ? 2 : 0;
-  if (lead >= 0xE0 && lead < 0xF0) {
-    if (lead == 0xE0 && second < 0xA0) return 0;   // written longer than needed
-    if (lead == 0xED && second >= 0xA0) return 0;  // half of a surrogate pair
-    return continues(1) && continues(2) ? 3 : 0;
+  if (lead < 0xC0 || lead >= 0xF8) return 0;
+  const std::size_t length = lead >= 0xF0 ? 4 : lead >= 0xE0 ? 3 : 2;
+  unsigned code = lead & (0x7FU >> length);
+  for (std::size_t i = 1; i < length; ++i) {
+    if ((byte(i) & 0xC0U) != 0x80U) return 0;
+    code = code << 6 | (byte(i) & 0x3FU);
   }
-  if (lead >= 0xF0 && lead < 0xF5) {
-    if (lead == 0xF0 && second < 0x90) return 0;
-    if (lead == 0xF4 && second >= 0x90) return 0;  // beyond U+10FFFF
-    return continues(1) && continues(2) && continues(3) ? 4 : 0;
-  }
-  return 0;
+  constexpr std::array<unsigned, 5> kLeast{0, 0, 0x80, 0x800, 0x10000};  // below: written longer than needed
+  const bool is_half_a_pair = code >= 0xD800 && code <= 0xDFFF;          // of surrogates
+  return code < kLeast[length] || is_half_a_pair || code > 0x10FFFF ? 0 : length;
 }
 
 // Appends the character with this code point, which is not half of a surrogate pair.
@@ -96,7 +91,6 @@ class Reader {
     while (peek() == ' ' || peek() == '\t' || peek() == '\n' || peek() == '\r') ++at_;
   }
 
-  // Goes on behind `c` if it is the next byte.
   bool take(char c) {
     if (at_ == text_.size() || text_[at_] != c) return false;
     ++at_;
@@ -254,20 +248,12 @@ class Reader {
     }
     const std::string_view literal = text_.substr(begin, at_ - begin);
     if (whole && literal != "-0") {  // minus zero is a double: an integer would lose its sign
-      if (const auto exact = parse<std::int64_t>(literal)) return JsonValue(*exact);
-      if (const auto exact = parse<std::uint64_t>(literal)) return JsonValue(*exact);
+      if (const auto exact = parse_number<std::int64_t>(literal)) return JsonValue(*exact);
+      if (const auto exact = parse_number<std::uint64_t>(literal)) return JsonValue(*exact);
     }
-    if (const auto rounded = parse<double>(literal)) return JsonValue(*rounded);
+    if (const auto rounded = parse_number<double>(literal)) return JsonValue(*rounded);
     at_ = begin;
     fail("a number that a double can hold");
-  }
-
-  template <typename Number>
-  static std::optional<Number> parse(std::string_view literal) {
-    Number value{};
-    const auto result = std::from_chars(literal.data(), literal.data() + literal.size(), value);
-    if (result.ec != std::errc() || result.ptr != literal.data() + literal.size()) return std::nullopt;
-    return value;
   }
 
   std::string_view text_;
@@ -275,10 +261,6 @@ class Reader {
 };
 
 }  // namespace
-
-bool JsonValue::is_integer() const { return content_.index() == 2 || content_.index() == 3; }
-
-bool JsonValue::is_number() const { return content_.index() >= 2 && content_.index() <= 4; }
 
 bool JsonValue::as_bool() const { return expect<bool>(content_, "a truth value"); }
 

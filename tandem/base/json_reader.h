@@ -24,8 +24,7 @@
 namespace tandem {
 
 /// Malformed JSON, or JSON of another form than expected. Callers that read a file add its name.
-class JsonError : public DataError {
- public:
+struct JsonError : DataError {
   using DataError::DataError;
 };
 
@@ -44,8 +43,8 @@ class JsonValue {
   [[nodiscard]] bool is_string() const { return std::holds_alternative<std::string>(content_); }
   [[nodiscard]] bool is_array() const { return std::holds_alternative<Array>(content_); }
   [[nodiscard]] bool is_object() const { return std::holds_alternative<Object>(content_); }
-  [[nodiscard]] bool is_number() const;
-  [[nodiscard]] bool is_integer() const;
+  [[nodiscard]] bool is_number() const { return content_.index() >= 2 && content_.index() <= 4; }
+  [[nodiscard]] bool is_integer() const { return content_.index() == 2 || content_.index() == 3; }
 
   /// Each returns the content as the kind that its name says. Throws JsonError for a value of another kind, and for an
   /// integer that does not fit.

@@ -75,23 +75,17 @@ JsonWriter& JsonWriter::value(std::string_view text) {
   return *this;
 }
 
-JsonWriter& JsonWriter::value(double number) { return std::isfinite(number) ? write_number(number) : value(nullptr); }
+JsonWriter& JsonWriter::value(double number) {
+  if (!std::isfinite(number)) return value(nullptr);
+  std::array<char, 32> digits{};
+  return write_word({digits.data(), std::to_chars(digits.data(), digits.data() + digits.size(), number).ptr});
+}
 
 JsonWriter& JsonWriter::write_word(std::string_view word) {
   before_value();
   text_ += word;
   return *this;
 }
-
-template <typename Number>
-JsonWriter& JsonWriter::write_number(Number number) {
-  std::array<char, 32> digits{};
-  const char* end = std::to_chars(digits.data(), digits.data() + digits.size(), number).ptr;
-  return write_word({digits.data(), end});
-}
-
-JsonWriter& JsonWriter::signed_value(std::int64_t number) { return write_number(number); }
-JsonWriter& JsonWriter::unsigned_value(std::uint64_t number) { return write_number(number); }
 
 // Only a whole value may leave the writer: half an object would be a line that no reader takes.
 const std::string& JsonWriter::text() const {

@@ -13,7 +13,6 @@
 #pragma once
 #include <concepts>
 #include <cstddef>
-#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -39,8 +38,7 @@ class JsonWriter {
   JsonWriter& value(std::nullptr_t) { return write_word("null"); }
   template <std::integral Number>
   JsonWriter& value(Number number) {
-    if constexpr (std::is_signed_v<Number>) return signed_value(number);
-    return unsigned_value(static_cast<std::uint64_t>(number));
+    return write_word(std::to_string(number));
   }
 
   /// The finished value. Every object and array must have been ended.
@@ -50,10 +48,6 @@ class JsonWriter {
   // The piece that may come next within an object or an array.
   enum class Place { kFirstElement, kNextElement, kFirstKey, kNextKey, kAfterKey };
 
-  JsonWriter& signed_value(std::int64_t number);
-  JsonWriter& unsigned_value(std::uint64_t number);
-  template <typename Number>
-  JsonWriter& write_number(Number number);
   // The word is written as it is, without quotes.
   JsonWriter& write_word(std::string_view word);
   // begin() opens a level, and end() closes it; `first` and `next` are the places at which an end is allowed.

@@ -45,10 +45,6 @@ namespace tandem {
 /// A std::mutex that the analysis knows. Threads: all.
 class TANDEM_CAPABILITY("mutex") Mutex {
  public:
-  Mutex() = default;
-  Mutex(const Mutex&) = delete;
-  Mutex& operator=(const Mutex&) = delete;
-
   /// lock() blocks without a limit; it is not recursive. Code takes a MutexLock instead where it can.
   void lock() TANDEM_ACQUIRE() { mutex_.lock(); }
   void unlock() TANDEM_RELEASE() { mutex_.unlock(); }
@@ -73,10 +69,6 @@ class TANDEM_SCOPED_CAPABILITY MutexLock {
 /// Waits for a condition that a mutex guards. Threads: all. Destroy it only when nobody waits on it any more.
 class CondVar {
  public:
-  CondVar() = default;
-  CondVar(const CondVar&) = delete;
-  CondVar& operator=(const CondVar&) = delete;
-
   /// Blocks until `ready()` is true, a stop is requested, or the deadline passes. Returns the last value of `ready()`,
   /// so a condition that holds wins over a stop request. `ready` is called with the mutex held, and the caller holds
   /// the mutex again when this returns.

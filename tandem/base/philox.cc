@@ -2,6 +2,7 @@
 
 #include <bit>
 #include <cmath>
+#include <cstring>
 #include <numbers>
 
 #include "tandem/base/check.h"
@@ -10,22 +11,19 @@
 namespace tandem {
 namespace {
 
-constexpr std::uint32_t kStateFormat = 0x31786c50;  // "Plx1"
+// The saved state as it lies in memory. The words of the current block are not in it, since load() can compute them
+// again.
+struct SavedState {
+  std::uint32_t format = 0x31786c50;  // "Plx1"
+  std::uint16_t used = 0, has_spare = 0;
+  std::uint64_t seed = 0, stream = 0, next_block = 0;
+  double spare = 0;
+  std::uint64_t reserved = 0;
+};
+static_assert(sizeof(SavedState) == Philox::kStateBytes && std::endian::native == std::endian::little);
 
 std::uint32_t low_word(std::uint64_t value) { return static_cast<std::uint32_t>(value); }
 std::uint32_t high_word(std::uint64_t value) { return static_cast<std::uint32_t>(value >> 32); }
-
-// Writes `value` in as many little-endian bytes as there are.
-void put(std::span<std::byte> bytes, std::uint64_t value) {
-  for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::byte>(value >> (8 * i));
-}
-
-// Reads a little-endian number of up to eight bytes.
-std::uint64_t get(std::span<const std::byte> bytes) {
-  std::uint64_t value = 0;
-  for (std::size_t i = 0; i < bytes.size(); ++i) value |= std::to_integer<std::uint64_t>(bytes[i]) << (8 * i);
-  return value;
-}
 
 }  // namespace
 
@@ -77,39 +75,32 @@ double Philox::normal() {
   return radius * std::cos(angle);
 }
 
-// The saved state is: format 4 bytes, used words 2, whether there is a spare normal 2, seed 8, stream 8, next block 8,
-// the spare normal 8. The words of the current block are not in it, since load() can compute them again.
 std::array<std::byte, Philox::kStateBytes> Philox::save() const {
-  std::array<std::byte, kStateBytes> state{};
-  const std::span<std::byte> bytes(state);
-  put(bytes.subspan(0, 4), kStateFormat);
-  put(bytes.subspan(4, 2), used_);
-  put(bytes.subspan(6, 2), has_spare_ ? 1 : 0);
-  put(bytes.subspan(8, 8), seed_);
-  put(bytes.subspan(16, 8), stream_);
-  put(bytes.subspan(24, 8), next_block_);
-  put(bytes.subspan(32, 8), std::bit_cast<std::uint64_t>(has_spare_ ? spare_ : 0.0));
-  return state;
+  return std::bit_cast<std::array<std::byte, kStateBytes>>(SavedState{.used = static_cast<std::uint16_t>(used_),
+                                                                      .has_spare = has_spare_,
+                                                                      .seed = seed_,
+                                                                      .stream = stream_,
+                                                                      .next_block = next_block_,
+                                                                      .spare = has_spare_ ? spare_ : 0.0});
 }
 
 void Philox::load(std::span<const std::byte> state) {
-  if (state.size() != kStateBytes || get(state.subspan(0, 4)) != kStateFormat || get(state.subspan(4, 2)) > 4 ||
-      get(state.subspan(6, 2)) > 1) {
+  SavedState saved{.format = 0};
+  if (state.size() == kStateBytes) std::memcpy(&saved, state.data(), kStateBytes);
+  if (saved.format != SavedState().format || saved.used > 4 || saved.has_spare > 1) {
     throw CheckpointError(concat("a random stream's state of ", state.size(), " bytes is not one that this version of ",
                                  "tandem wrote (", kStateBytes,
                                  " bytes): the file is damaged or from another version"));
   }
-  Philox loaded(get(state.subspan(8, 8)), get(state.subspan(16, 8)));
-  const std::uint64_t next_block = get(state.subspan(24, 8));
-  const std::size_t used = get(state.subspan(4, 2));
-  if (used < 4) {  // some words of the current block are still to be handed out
-    loaded.next_block_ = next_block - 1;
+  Philox loaded(saved.seed, saved.stream);
+  if (saved.used < 4) {  // some words of the current block are still to be handed out
+    loaded.next_block_ = saved.next_block - 1;
     loaded.refill();
   }
-  loaded.next_block_ = next_block;
-  loaded.used_ = used;
-  loaded.has_spare_ = get(state.subspan(6, 2)) == 1;
-  loaded.spare_ = std::bit_cast<double>(get(state.subspan(32, 8)));
+  loaded.next_block_ = saved.next_block;
+  loaded.used_ = saved.used;
+  loaded.has_spare_ = saved.has_spare == 1;
+  loaded.spare_ = saved.spare;
   *this = loaded;
 }
 

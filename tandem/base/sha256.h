@@ -17,9 +17,19 @@
 #include <string>
 #include <string_view>
 
-#include "tandem/base/sha256_blocks.h"
-
 namespace tandem {
+
+/// Folds `count` blocks of 64 bytes into `state` (eight words).
+using Sha256Blocks = void(std::uint32_t* state, const std::byte* data, std::size_t count);
+
+/// The function as FIPS 180-4 section 6.2.2 writes it. It runs on every processor.
+void sha256_blocks_portable(std::uint32_t* state, const std::byte* data, std::size_t count);
+
+/// The function made of the SHA instructions of x86; null where this processor, or this build's architecture, has none.
+[[nodiscard]] Sha256Blocks* sha256_blocks_x86();
+
+/// The fastest function that runs on this processor.
+[[nodiscard]] Sha256Blocks* best_sha256_blocks();
 
 /// The digest of all bytes that update() was given, in whatever pieces they came.
 class Sha256 {

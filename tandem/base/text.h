@@ -1,9 +1,14 @@
-// base/text.h: puts values together into one string, for messages.
+// base/text.h: puts values together into one string, for messages and for tables of plain text, and reads numbers.
 //
 // Threads: all. It is not made for hot loops: each call makes a stream.
 #pragma once
+#include <charconv>
+#include <cstddef>
+#include <optional>
 #include <sstream>
 #include <string>
+#include <string_view>
+#include <system_error>
 
 namespace tandem {
 
@@ -14,6 +19,27 @@ template <typename... Values>
   std::ostringstream out;
   (void)(out << ... << values);
   return std::move(out).str();
+}
+
+/// The number that the whole text is, as std::from_chars() reads it; nothing for another text, or for a number that
+/// does not fit.
+template <typename Number>
+[[nodiscard]] std::optional<Number> parse_number(std::string_view text) {
+  Number value{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+/// Pads `text` with spaces in front, up to `width` bytes, so the text should be ASCII. A wider text is not cut.
+[[nodiscard]] inline std::string align_right(const std::string& text, std::size_t width) {
+  return std::string(width > text.size() ? width - text.size() : 0, ' ') + text;
+}
+
+/// Pads `text` with spaces behind, up to `width`.
+[[nodiscard]] inline std::string align_left(std::string text, std::size_t width) {
+  if (text.size() < width) text.append(width - text.size(), ' ');
+  return text;
 }
 
 }  // namespace tandem

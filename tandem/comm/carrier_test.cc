@@ -1,5 +1,3 @@
-#include "tandem/comm/carrier.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <torch/types.h>
@@ -9,6 +7,7 @@
 #include <latch>
 
 #include "tandem/base/testing/eventually.h"
+#include "tandem/comm/layers.h"
 #include "tandem/comm/testing/layers_of_groups.h"
 
 namespace tandem::comm {

@@ -23,14 +23,10 @@ shm::Element element_of(at::ScalarType dtype) {
 
 class HostMember final : public Group {
  public:
-  explicit HostMember(const HostGroupOptions& options)
+  explicit HostMember(const shm::MeetingOptions& options)
       : member_(
-            shm::meet({.rank = options.rank,
-                       .size = options.size,
-                       .key = options.key,
-                       .limits = options.limits,
-                       .names = options.names}),
-            [this](const std::string& why) { listeners_.close(why); }, [this] { listeners_.ask(); }) {}
+            shm::meet(options), [this](const std::string& why) { listeners_.close(why); },
+            [this] { listeners_.ask(); }) {}
 
   [[nodiscard]] int rank() const override { return member_.rank(); }
   [[nodiscard]] int size() const override { return member_.size(); }
@@ -127,7 +123,6 @@ class HostMember final : public Group {
     const at::NoGradGuard no_grad;
     return tensor.is_cpu() ? tensor : tensor.cpu();
   }
-  // Copies the result back to the device that on_this_host() copied from.
   static void give_back(const at::Tensor& tensor, const at::Tensor& on_cpu) {
     const at::NoGradGuard no_grad;
     if (!tensor.is_cpu()) at::Tensor(tensor).copy_(on_cpu);
@@ -140,7 +135,7 @@ class HostMember final : public Group {
 
 }  // namespace
 
-std::unique_ptr<Group> make_host_group(const HostGroupOptions& options) {
+std::unique_ptr<Group> make_host_group(const shm::MeetingOptions& options) {
   return std::make_unique<HostMember>(options);
 }
 

@@ -12,23 +12,15 @@
 // a rank forks without exec hides that rank's death from the others as long as the child lives.
 #pragma once
 #include <memory>
-#include <string>
-#include <vector>
 
 #include "tandem/comm/group.h"
+#include "tandem/shm/meeting.h"
 
 namespace tandem::comm {
 
-/// Apart from `rank` and `limits`, all ranks of the host give the same values.
-struct HostGroupOptions {
-  int rank = 0, size = 1;       // among the ranks of this host
-  std::string key;              // distinguishes this group from all others in the network namespace; up to 90 bytes
-  Limits limits;                // of the wait until all ranks have come
-  std::vector<int> names = {};  // the ranks in the run, which messages name; empty: messages name the ranks here
-};
-
-/// Waits until all ranks have come. Throws ConfigError for impossible options, DeadlineExceeded, which names the
-/// missing ranks, and RunError when ranks disagree about the group or the system refuses memory or sockets.
-[[nodiscard]] std::unique_ptr<Group> make_host_group(const HostGroupOptions& options);
+/// Waits until all ranks have come. Apart from `rank` and `limits`, all ranks of the host give the same options. Throws
+/// ConfigError for impossible options, DeadlineExceeded, which names the missing ranks, and RunError when ranks
+/// disagree about the group or the system refuses memory or sockets.
+[[nodiscard]] std::unique_ptr<Group> make_host_group(const shm::MeetingOptions& options);
 
 }  // namespace tandem::comm

@@ -4,22 +4,19 @@
 #include <ATen/core/grad_mode.h>
 
 #include <algorithm>
-#include <chrono>
 #include <deque>
 #include <functional>
+#include <numeric>
 #include <optional>
 #include <utility>
 
 #include "tandem/base/check.h"
 #include "tandem/base/error.h"
-#include "tandem/base/text.h"
-#include "tandem/comm/carrier.h"
 #include "tandem/comm/layers.h"
 
 namespace tandem::comm {
 namespace {
 
-// Copies the tensor of one of a group's members to the others.
 Layers::Operation broadcast_from(int root, const at::Tensor& flat) {
   return [root, &flat](Group& group, const Limits& within) { group.broadcast(flat, root, within); };
 }
@@ -71,62 +68,38 @@ class LayeredMember final : public Group {
     if (part != layers_.mine()) layers_.from_leader(limits, broadcast_from(0, flat));
   }
 
-  // Each leader concatenates the rows of its group. The leaders gather these and the row counts of all members, and
-  // hand both to their groups as one tensor each, which every member splits again.
+  // The members tell each other how many rows each has, and then share the parts of one tensor with the rows of all.
   [[nodiscard]] std::vector<at::Tensor> all_gather(const at::Tensor& mine, const Limits& limits) override {
-    require_all_waited();
     const at::NoGradGuard no_grad;
     const at::Tensor rows = mine.dim() == 0 ? mine.reshape({1}) : mine;
-    std::vector<at::Tensor> tensors;
-    layers_.inside(limits, [&](Group& inner, const Limits& within) { tensors = inner.all_gather(rows, within); });
-    at::Tensor counts = at::empty({size()}, at::kLong);
-    at::Tensor whole;
-    layers_.between(limits, [&](Group& outer, const Limits& within) {
-      std::vector<std::int64_t> own;
-      for (const at::Tensor& tensor : tensors) own.push_back(tensor.size(0));
-      counts = at::cat(outer.all_gather(at::tensor(own, at::kLong), within));
-      whole = at::cat(outer.all_gather(at::cat(tensors), within));
-    });
-    layers_.from_leader(limits, [&](Group& inner, const Limits& within) {
-      inner.broadcast(counts, 0, within);
-      if (!layers_.leads()) {
-        std::vector<std::int64_t> shape = rows.sizes().vec();
-        shape.front() = counts.sum().item<std::int64_t>();
-        whole = at::empty(shape, rows.options());
-      }
-      inner.broadcast(whole, 0, within);
-    });
-    const std::span<const std::int64_t> split(counts.const_data_ptr<std::int64_t>(), static_cast<std::size_t>(size()));
-    std::vector<at::Tensor> all = whole.split_with_sizes(at::IntArrayRef(split.data(), split.size()));
-    if (mine.dim() == 0) {
-      for (at::Tensor& tensor : all) tensor = tensor.reshape({});
+    const auto own = static_cast<double>(rows.size(0));
+    std::vector<double> counts(static_cast<std::size_t>(size()));
+    all_gather(std::span(&own, 1), counts, limits);
+    const std::vector<std::int64_t> of_each(counts.begin(), counts.end());
+    std::vector<std::int64_t> shape = rows.sizes().vec();
+    shape.front() = std::accumulate(of_each.begin(), of_each.end(), std::int64_t{0});
+    const at::Tensor whole = at::empty(shape, rows.options());
+    std::vector<at::Tensor> all = whole.split_with_sizes(of_each);
+    all[static_cast<std::size_t>(rank())].copy_(rows);
+    std::vector<OwnedPart> parts;
+    for (const at::Tensor& tensor : all) {
+      const std::int64_t begin = parts.empty() ? 0 : parts.back().end;
+      parts.push_back({static_cast<int>(parts.size()), begin, begin + tensor.numel()});
     }
+    share_parts(whole.flatten(), parts, limits);
+    for (at::Tensor& tensor : all) tensor = mine.dim() == 0 ? tensor.reshape({}) : tensor;
     return all;
   }
 
-  // The inner groups may differ in size, but the leaders' gather takes equally many numbers of each: so each leader
-  // gives as many as the largest inner group needs.
   void all_gather(std::span<const double> mine, std::span<double> all, const Limits& limits) override {
-    require_all_waited();
     require_room(mine, all);
-    const auto numbers = [&](int members) { return static_cast<std::size_t>(members) * mine.size(); };
-    std::vector<double> part(numbers(layers_.sizes().largest()));
-    layers_.inside(limits, [&](Group& inner, const Limits& within) {
-      inner.all_gather(mine, std::span(part).first(numbers(inner.size())), within);
-    });
-    layers_.between(limits, [&](Group& outer, const Limits& within) {
-      std::vector<double> parts(part.size() * static_cast<std::size_t>(outer.size()));
-      outer.all_gather(part, parts, within);
-      for (int other = 0; other < layers_.sizes().parts(); ++other) {
-        const auto from = parts.begin() + static_cast<std::ptrdiff_t>(part.size()) * other;
-        std::copy_n(from, numbers(layers_.sizes().of(other)),
-                    all.begin() + static_cast<std::ptrdiff_t>(numbers(layers_.sizes().begin(other))));
-      }
-    });
     // The tensor owns its memory, since other members may still read it after a failed wait.
     const at::Tensor whole = at::empty({std::ssize(all)}, at::kDouble);
-    std::ranges::copy(all, whole.mutable_data_ptr<double>());
-    layers_.from_leader(limits, broadcast_from(0, whole));
+    std::ranges::copy(mine, whole.mutable_data_ptr<double>() + rank() * std::ssize(mine));
+    std::vector<OwnedPart> parts;
+    for (int each = 0; each < size(); ++each)
+      parts.push_back({each, each * std::ssize(mine), (each + 1) * std::ssize(mine)});
+    share_parts(whole, parts, limits);
     std::copy_n(whole.const_data_ptr<double>(), all.size(), all.begin());
   }
 

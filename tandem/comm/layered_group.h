@@ -8,10 +8,10 @@
 // level rounds. A layered group may be an inner or the outer group of another layered group.
 //
 // Several all_reduces may be started at once. Where the outer group goes on alone and is not layered itself, so does
-// this one: a thread carries the sums on (comm/carrier.h). Sums that are started while the leaders exchange an earlier
-// one are summed inside before its result is handed round, so a wait may last until the other members have started as
-// many. Elsewhere the work is done in the wait. All members call wait() at the same place among their starts, as if it
-// were a collective.
+// this one: a thread carries the sums on (Carrier in comm/layers.h). Sums that are started while the leaders exchange
+// an earlier one are summed inside before its result is handed round, so a wait may last until the other members have
+// started as many. Elsewhere the work is done in the wait. All members call wait() at the same place among their
+// starts, as if it were a collective.
 //
 // Limits hold for waiting for one's own inner group. A member that waits for its leader, and so perhaps for members of
 // other inner groups, waits up to some seconds longer: then the group that misses a member is the one that reports it.

@@ -1,19 +1,28 @@
-// comm/layers.h: the two groups of a member of a layered group, joined so that whatever closes one closes the other.
-// Internal to comm/layered_group.cc and comm/carrier.cc.
+// comm/layers.h: the two groups of a member of a layered group, joined so that whatever closes one closes the other,
+// and the thread that sums in both while the member does something else. Internal to comm/layered_group.cc.
 //
 // Threads: operations by one thread at a time; abort(), expire(), on_close() and on_question() from any thread.
 // Blocking: inside(), between() and from_leader() as the operation does. Errors: those of the operation; both groups
 // are closed then.
 #pragma once
+#include <ATen/core/Tensor.h>
+#include <c10/core/Event.h>
+
 #include <atomic>
 #include <chrono>
+#include <cstdint>
+#include <deque>
+#include <exception>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "tandem/base/mutex.h"
 #include "tandem/comm/layered_group.h"
 #include "tandem/comm/listeners.h"
+#include "tandem/concurrency/worker.h"
 
 namespace tandem::comm {
 
@@ -25,18 +34,17 @@ class InnerSizes {
  public:
   /// The sizes are not known yet: the group is being made.
   InnerSizes() = default;
-  explicit InnerSizes(std::vector<int> sizes);
+  explicit InnerSizes(std::vector<int> sizes) : sizes_(std::move(sizes)), begins_{0} {
+    for (const int size : sizes_) begins_.push_back(begins_.back() + size);
+  }
 
   [[nodiscard]] int parts() const { return static_cast<int>(sizes_.size()); }
   /// The members of one part.
   [[nodiscard]] int of(int part) const { return sizes_[static_cast<std::size_t>(part)]; }
-  /// The members of the largest part.
-  [[nodiscard]] int largest() const;
   /// The members of all parts together.
   [[nodiscard]] int all() const { return begins_.empty() ? 0 : begins_.back(); }
   /// The rank of a part's leader; while the sizes are not known, the number of the part.
   [[nodiscard]] int begin(int part) const { return begins_.empty() ? part : begins_[static_cast<std::size_t>(part)]; }
-  /// The part that has the rank.
   [[nodiscard]] int part_of(int rank) const;
 
   /// Prefixes for messages of one part, and of the group of leaders. These groups count their ranks from 0.
@@ -65,10 +73,7 @@ class Layers {
   /// `layers_outside`: how many layered groups are outside of the inner group, this one among them. Registers its
   /// listeners with both groups. The destructor removes them.
   ~Layers();
-  Layers(const Layers&) = delete;
-  Layers& operator=(const Layers&) = delete;
 
-  /// This member of its inner group.
   [[nodiscard]] Group& inner() const { return *inner_; }
   /// This inner group's member of the group of leaders; null on most members that do not lead.
   [[nodiscard]] Group* outer() const { return outer_.get(); }
@@ -120,6 +125,67 @@ class Layers {
   int mine_ = 0;                               // the part that this member is in
   std::atomic<Phase> phase_{Phase::kNothing};  // written by the operating thread, read by listeners on any
   Listeners listeners_;  // registered by a layered group of which this one is an inner or the outer group
+};
+
+/// The thread that carries on the all_reduces of a layered group's member while the member's own thread does something
+/// else: the sum inside, the sum between the leaders, and the broadcast of its result inside. The thread of each member
+/// repeats these steps:
+///   1. The leader broadcasts inside how many all_reduces it has started by now.
+///   2. All members of the inner group sum these, one after the other; the leader starts the sum between the leaders of
+///      each.
+///   3. The leader waits until the oldest sum between the leaders is complete.
+///   4. Step 1 and 2 again, so that the network is busy during the next step.
+///   5. The leader broadcasts the oldest result inside.
+/// So all members do the same operations inside in the same order, whichever member starts its all_reduces first. While
+/// no all_reduce is under way the thread uses neither group: a member that has waited for all of its own may use them.
+///
+/// Threads: start(), wait() and all_waited() belong to the member. Blocking: wait(). Its caller brings the limits; when
+/// they end the wait, the groups are closed. The destructor closes them if collectives are under way.
+class Carrier {
+ public:
+  /// `layers` is not owned.
+  explicit Carrier(Layers& layers);
+  ~Carrier();
+
+  /// Starts to replace `flat` by its sum over all members, and returns a ticket for wait(). Throws the failure that
+  /// ended an earlier all_reduce.
+  std::uint64_t start(const at::Tensor& flat);
+  /// Returns when the result is in place. Tickets are waited for in the order of the starts.
+  void wait(std::uint64_t ticket, const Limits& limits);
+  /// Whether the member has waited for all that it started.
+  [[nodiscard]] bool all_waited() const {
+    const MutexLock lock(mutex_);
+    return waited_ == started_;
+  }
+
+ private:
+  struct Started {
+    at::Tensor flat;
+    std::unique_ptr<c10::Event> ready;  // recorded on the member's stream after it wrote `flat`; null on the CPU
+  };
+  // An all_reduce that is summed inside and whose result has not been broadcast.
+  struct Carried {
+    at::Tensor flat;
+    std::optional<Pending> between;  // the sum between the leaders; on the leader only
+  };
+  // Waits until `ticket` is done or the limits end the wait; throws the failure that ended the thread.
+  WaitOutcome await_done(std::uint64_t ticket, const std::stop_token& stop, const Deadline& deadline);
+  // The thread's body and its steps, as listed above.
+  void carry_all(const std::stop_token& stop);
+  bool sum_started(Layers::Phase phase, const std::stop_token& stop);
+  void hand_round_first();
+  std::optional<at::Tensor> await_started(std::uint64_t ticket, const std::stop_token& stop);
+
+  Layers& layers_;
+  mutable Mutex mutex_;
+  CondVar changed_;
+  std::deque<Started> under_way_ TANDEM_GUARDED_BY(mutex_);  // from done_ to started_
+  std::uint64_t started_ TANDEM_GUARDED_BY(mutex_) = 0, done_ TANDEM_GUARDED_BY(mutex_) = 0,
+                         waited_ TANDEM_GUARDED_BY(mutex_) = 0;
+  std::exception_ptr failure_ TANDEM_GUARDED_BY(mutex_);
+  std::deque<Carried> carried_;  // tickets done_ to summed_ - 1; this and summed_ belong to the carrier's thread
+  std::uint64_t summed_ = 0;     // how many all_reduces are summed inside
+  Worker worker_;                // last: it uses the others
 };
 
 }  // namespace tandem::comm

@@ -4,7 +4,6 @@
 #include <ATen/core/grad_mode.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 
-#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstring>
@@ -14,11 +13,9 @@
 #include "tandem/base/equal_parts.h"
 #include "tandem/base/error.h"
 #include "tandem/base/mutex.h"
-#include "tandem/base/text.h"
 #include "tandem/comm/listeners.h"
 #include "tandem/comm/tree_reduce.h"
-#include "tandem/concurrency/event_count.h"
-#include "tandem/concurrency/wait_and_ask.h"
+#include "tandem/concurrency/wait_word.h"
 
 namespace tandem::comm {
 namespace {
@@ -52,6 +49,8 @@ struct alignas(64) MemberState {
   std::atomic<bool> expire_requested{false};    // as if the deadline of that had passed
 };
 
+using Counter = std::atomic<std::uint32_t> MemberState::*;
+
 // Whether `counter` has reached `value`; both may wrap around.
 bool reached(const std::atomic<std::uint32_t>& counter, std::uint32_t value) {
   return static_cast<std::int32_t>(counter.load(std::memory_order_seq_cst) - value) >= 0;
@@ -78,8 +77,7 @@ class Exchange {
 
   // Waits, as member `rank`, until the chosen counter of every member has reached `value`. Spins for a short time,
   // since replicas mostly arrive together, and then sleeps.
-  void wait_for_all(int rank, std::atomic<std::uint32_t> MemberState::*counter, std::uint32_t value,
-                    Collective operation, const Limits& limits) {
+  void wait_for_all(int rank, Counter counter, std::uint32_t value, Collective operation, const Limits& limits) {
     for (MemberState& each : members_) {
       const auto ready = [&] { return aborted_.load(std::memory_order_seq_cst) || reached(each.*counter, value); };
       const WaitOutcome outcome =
@@ -118,8 +116,8 @@ class Exchange {
  private:
   // Sleeps until `ready`. After the deadline it asks the missing members for as long as limits.answer says.
   template <typename Ready>
-  WaitOutcome sleep_and_ask(MemberState& me, const Ready& ready, std::atomic<std::uint32_t> MemberState::*counter,
-                            std::uint32_t value, const Limits& limits) {
+  WaitOutcome sleep_and_ask(MemberState& me, const Ready& ready, Counter counter, std::uint32_t value,
+                            const Limits& limits) {
     const auto sleep = [&](const Deadline& deadline) {
       me.expire_requested.store(false);
       const WaitOutcome outcome = event_.wait([&] { return ready() || me.expire_requested.load(); },
@@ -135,7 +133,7 @@ class Exchange {
     return outcome;
   }
 
-  std::vector<int> missing(std::atomic<std::uint32_t> MemberState::*counter, std::uint32_t value) {
+  std::vector<int> missing(Counter counter, std::uint32_t value) {
     std::vector<int> ranks;
     for (int rank = 0; rank < size(); ++rank) {
       if (!reached(member(rank).*counter, value)) ranks.push_back(rank);
@@ -143,9 +141,7 @@ class Exchange {
     return ranks;
   }
 
-  // Aborts the group with an error that names the missing members, and throws the error.
-  [[noreturn]] void fail_deadline(std::atomic<std::uint32_t> MemberState::*counter, std::uint32_t value,
-                                  Collective operation) {
+  [[noreturn]] void fail_deadline(Counter counter, std::uint32_t value, Collective operation) {
     std::string ranks;
     for (const int rank : missing(counter, value)) ranks += concat(ranks.empty() ? "" : ", ", rank);
     const std::string message =
@@ -184,22 +180,19 @@ class LocalMember final : public Group {
 
   Pending start_all_reduce(const at::Tensor& flat) override {
     require_flat(flat, "reduces");
-    synchronize(flat);
-    return {*this, post({Collective::kAllReduce, flat.numel(), flat.scalar_type(), flat.data_ptr(), flat})};
+    return {*this, post_whole(Collective::kAllReduce, flat)};
   }
 
   void broadcast(const at::Tensor& flat, int root, const Limits& limits) override {
     TANDEM_CHECK(flat.is_contiguous(), "a group broadcasts contiguous tensors");
-    synchronize(flat);
-    const std::uint32_t ticket =
-        post({Collective::kBroadcast, flat.numel(), flat.scalar_type(), flat.data_ptr(), flat});
+    const std::uint32_t ticket = post_whole(Collective::kBroadcast, flat);
     await_postings(ticket, limits);
     if (rank_ != root) {
       const at::NoGradGuard no_grad;
       at::Tensor(flat).copy_(posting_of(root, ticket).tensor);
       synchronize(flat);
     }
-    complete(ticket, Collective::kBroadcast, limits);
+    complete(ticket, limits);
   }
 
   [[nodiscard]] std::vector<at::Tensor> all_gather(const at::Tensor& mine, const Limits& limits) override {
@@ -208,31 +201,25 @@ class LocalMember final : public Group {
     await_postings(ticket, limits);
     std::vector<at::Tensor> all;
     for (int rank = 0; rank < size(); ++rank) all.push_back(posting_of(rank, ticket).tensor.to(mine.device()).clone());
-    complete(ticket, Collective::kAllGather, limits);
+    complete(ticket, limits);
     return all;
   }
 
   void all_gather(std::span<const double> mine, std::span<double> all, const Limits& limits) override {
     require_room(mine, all);
-    const std::uint32_t ticket = post({Collective::kAllGatherNumbers,
-                                       static_cast<std::int64_t>(mine.size()),
-                                       c10::kDouble,
-                                       const_cast<double*>(mine.data()),
-                                       {}});
+    const std::uint32_t ticket = post({Collective::kAllGatherNumbers, std::ssize(mine), c10::kDouble,
+                                       const_cast<double*>(mine.data()), at::Tensor()});
     await_postings(ticket, limits);
     for (int rank = 0; rank < size() && !mine.empty(); ++rank) {
       std::memcpy(all.data() + static_cast<std::size_t>(rank) * mine.size(), posting_of(rank, ticket).data,
                   mine.size_bytes());
     }
-    complete(ticket, Collective::kAllGatherNumbers, limits);
+    complete(ticket, limits);
   }
 
-  // Each member copies the others' parts from their tensors.
   void share_parts(const at::Tensor& flat, std::span<const OwnedPart> parts, const Limits& limits) override {
     require_flat(flat, "shares parts of");
-    synchronize(flat);
-    const std::uint32_t ticket =
-        post({Collective::kShareParts, flat.numel(), flat.scalar_type(), flat.data_ptr(), flat});
+    const std::uint32_t ticket = post_whole(Collective::kShareParts, flat);
     await_postings(ticket, limits);
     const at::NoGradGuard no_grad;
     for (const OwnedPart& part : parts) {
@@ -241,13 +228,13 @@ class LocalMember final : public Group {
           .copy_(posting_of(part.owner, ticket).tensor.narrow(0, part.begin, part.size()));
     }
     synchronize(flat);
-    complete(ticket, Collective::kShareParts, limits);
+    complete(ticket, limits);
   }
 
   void barrier(const Limits& limits) override {
     const std::uint32_t ticket = post({Collective::kBarrier, 0, c10::kByte, nullptr, {}});
     await_postings(ticket, limits);
-    complete(ticket, Collective::kBarrier, limits);
+    complete(ticket, limits);
   }
 
   void abort(const std::string& why) override { exchange_->abort(why); }
@@ -270,11 +257,17 @@ class LocalMember final : public Group {
         reduce_by_copies(number);
       }
     }
-    complete(number, Collective::kAllReduce, limits);
+    complete(number, limits);
   }
 
  private:
   Posting& posting_of(int rank, std::uint32_t ticket) { return exchange_->member(rank).postings[ticket % kDepth]; }
+
+  // Posts a tensor that is equally long on all members.
+  std::uint32_t post_whole(Collective operation, const at::Tensor& flat) {
+    synchronize(flat);
+    return post({operation, flat.numel(), flat.scalar_type(), flat.data_ptr(), flat});
+  }
 
   // Publishes this member's part in the next collective, and returns its ticket. Does not wait.
   std::uint32_t post(Posting posting) {
@@ -311,22 +304,20 @@ class LocalMember final : public Group {
   }
 
   // Reports that this member's work is done, and waits for the others', which may still read this member's memory.
-  void complete(std::uint32_t ticket, Collective operation, const Limits& limits) {
+  void complete(std::uint32_t ticket, const Limits& limits) {
+    Posting& mine = self_.postings[ticket % kDepth];
     exchange_->signal(self_.finished, ticket + 1);
-    exchange_->wait_for_all(rank_, &MemberState::finished, ticket + 1, operation, limits);
-    self_.postings[ticket % kDepth].tensor = at::Tensor();
+    exchange_->wait_for_all(rank_, &MemberState::finished, ticket + 1, mine.operation, limits);
+    mine.tensor = at::Tensor();
   }
 
   // Sums this member's equal part of the elements along the tree, and writes the sum to all members' tensors.
   void reduce_my_part(std::uint32_t ticket) {
     const Posting& mine = self_.postings[ticket % kDepth];
-    std::array<void*, 64> few{};  // allocates nothing for up to 64 members
-    std::vector<void*> many;
-    std::span<void*> arrays(few.data(), static_cast<std::size_t>(std::min(size(), 64)));
-    if (size() > 64) arrays = std::span<void*>(many = std::vector<void*>(static_cast<std::size_t>(size())));
-    for (int rank = 0; rank < size(); ++rank) arrays[static_cast<std::size_t>(rank)] = posting_of(rank, ticket).data;
+    arrays_.resize(static_cast<std::size_t>(size()));
+    for (int rank = 0; rank < size(); ++rank) arrays_[static_cast<std::size_t>(rank)] = posting_of(rank, ticket).data;
     const EqualParts parts(mine.count, size());
-    tree_reduce(arrays, mine.dtype, parts.begin(rank_), parts.begin(rank_ + 1));
+    tree_reduce(arrays_, mine.dtype, parts.begin(rank_), parts.begin(rank_ + 1));
   }
 
   // Member 0 sums the tensors of all devices and copies the sum to each; the others wait for it in complete().
@@ -345,6 +336,7 @@ class LocalMember final : public Group {
   const int rank_;
   MemberState& self_;
   std::uint32_t next_ = 0;
+  std::vector<void*> arrays_;  // the members' memory in the sum under way; kept, so that a sum allocates nothing
 };
 
 }  // namespace

@@ -22,7 +22,6 @@ struct OwnedPart {
 /// Returns the parts without the empty ones; adjacent parts of one owner become one part.
 [[nodiscard]] std::vector<OwnedPart> joined(std::span<const OwnedPart> parts);
 
-/// The number of elements in all parts of `owner`.
 [[nodiscard]] std::int64_t elements_of(std::span<const OwnedPart> parts, int owner);
 
 /// The elements of all parts of `owner`, one after the other: a view into `flat` where they lie in one piece, otherwise

@@ -81,28 +81,12 @@ void reduce_many(std::span<void* const> arrays, std::int64_t begin, std::int64_t
   }
 }
 
-template <typename T>
+// Calls the loop for as many arrays as there are.
+template <typename T, int Count = 2>
 TANDEM_INLINE void reduce(std::span<void* const> arrays, std::int64_t begin, std::int64_t end) {
-  switch (arrays.size()) {
-    case 1:
-      return;
-    case 2:
-      return reduce_few<T, 2>(arrays, begin, end);
-    case 3:
-      return reduce_few<T, 3>(arrays, begin, end);
-    case 4:
-      return reduce_few<T, 4>(arrays, begin, end);
-    case 5:
-      return reduce_few<T, 5>(arrays, begin, end);
-    case 6:
-      return reduce_few<T, 6>(arrays, begin, end);
-    case 7:
-      return reduce_few<T, 7>(arrays, begin, end);
-    case 8:
-      return reduce_few<T, 8>(arrays, begin, end);
-    default:
-      return reduce_many<T>(arrays, begin, end);
-  }
+  if (arrays.size() == Count) return reduce_few<T, Count>(arrays, begin, end);
+  if constexpr (Count < 8) return reduce<T, Count + 1>(arrays, begin, end);
+  if (arrays.size() > Count) reduce_many<T>(arrays, begin, end);
 }
 
 template <typename T>

@@ -1,19 +1,14 @@
 #include "tandem/comm/world.h"
 
-#include <algorithm>
 #include <array>
-#include <optional>
 #include <sstream>
 #include <utility>
 
 #include "tandem/base/check.h"
 #include "tandem/base/error.h"
-#include "tandem/base/text.h"
 #include "tandem/comm/host_group.h"
 #include "tandem/comm/layered_group.h"
-#include "tandem/comm/links/c10d_group.h"
 #include "tandem/comm/local_group.h"
-#include "tandem/comm/store/store.h"
 #include "tandem/comm/store/tcp_store.h"
 
 namespace tandem::comm {
@@ -123,17 +118,6 @@ std::unique_ptr<Group> meet_on_host(const HostMap& hosts, int rank, const std::s
   }
 }
 
-int device_of(const World& world, const WorldOptions& options) {
-  return options.device < 0 ? world.local_rank : options.device;
-}
-
-// Returns the first rank of each host. These lead the hosts' groups.
-std::vector<int> leaders(const HostMap& hosts) {
-  std::vector<int> ranks;
-  for (const Host& host : hosts.hosts()) ranks.push_back(host.ranks.front());
-  return ranks;
-}
-
 std::shared_ptr<Group> make_group(const World& world, const std::vector<RankIntroduction>& all,
                                   const WorldOptions& options, const NetworkGroups& network) {
   // Makes a group over the network, which gets its own part of the store.
@@ -157,14 +141,21 @@ std::shared_ptr<Group> make_group(const World& world, const std::vector<RankIntr
     case GroupKind::kGloo:
       return across(network.gloo, world.rank, world.size, "gloo", {});
     case GroupKind::kNccl:
-      return across([&](const C10dGroupOptions& nccl) { return network.nccl(nccl, device_of(world, options)); },
-                    world.rank, world.size, "nccl", {});
+      return across(
+          [&](const C10dGroupOptions& nccl) {
+            return network.nccl(nccl, options.device < 0 ? world.local_rank : options.device);
+          },
+          world.rank, world.size, "nccl", {});
     case GroupKind::kHostThenGloo:
       break;
   }
   std::unique_ptr<Group> inner = meet_on_host(world.hosts, world.rank, token(), options.limits);
   std::shared_ptr<Group> outer;
-  if (world.local_rank == 0) outer = across(network.gloo, host, world.hosts.size(), "hosts", leaders(world.hosts));
+  if (world.local_rank == 0) {
+    std::vector<int> leaders;  // the first rank of each host
+    for (const Host& each : world.hosts.hosts()) leaders.push_back(each.ranks.front());
+    outer = across(network.gloo, host, world.hosts.size(), "hosts", std::move(leaders));
+  }
   return make_layered_group(std::move(inner), std::move(outer), options.limits, Names::kOfTheRun);
 }
 

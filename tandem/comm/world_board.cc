@@ -1,7 +1,7 @@
 #include "tandem/comm/world_board.h"
 
-#include <chrono>
 #include <memory>
+#include <optional>
 #include <sstream>
 #include <vector>
 
@@ -62,71 +62,35 @@ std::shared_ptr<Cell[]> memory_of_host(const World& world, const std::string& to
   return {region, reinterpret_cast<Cell*>(region->at(region->arena_begin(0)))};
 }
 
-// Copies the cells of this host's units to the store, under a key for each host, and those of the other hosts from it.
-// On a thread of its own, which ends when the store is lost.
-class BoardRelay {
- public:
-  BoardRelay(const World& world, const std::string& number, ProgressBoard board,
-             std::vector<std::vector<int>> units_of_host, BoardOptions options)
-      : options_(std::move(options)),
-        store_(world.store->part(number)),
-        host_(world.hosts.host_of(world.rank)),
-        board_(std::move(board)),
-        units_(std::move(units_of_host)),
-        worker_("board", [this](const std::stop_token& stop) { carry(stop); }) {}
-
- private:
-  static std::string key(std::size_t host) { return concat("host/", host); }
-
-  void carry(const std::stop_token& stop) {
-    try {
-      std::string published;
-      while (!stop.stop_requested()) {
-        publish(published);
-        for (std::size_t host = 0; host < units_.size(); ++host) {
-          if (static_cast<int>(host) != host_) fetch(host);
-        }
-        pause(options_.every, {.stop = stop});
-      }
-    } catch (const RunError& error) {  // the store is lost: no more cells of other hosts
-      if (options_.on_loss) options_.on_loss(error.what());
-    }
-  }
-
-  // Writes this host's cells to the store, as numbers with spaces between them, if any has changed since the last time.
-  void publish(std::string& published) {
-    std::string text;
-    for (const int unit : units_[static_cast<std::size_t>(host_)]) text += concat(board_.cell(unit), " ");
-    if (text == published) return;
-    store_->set(key(static_cast<std::size_t>(host_)), text);
-    published = std::move(text);
-  }
-
-  // Copies another host's cells from the store to the board. A text that is too short or no number leaves cells as they
-  // are.
-  void fetch(std::size_t host) {
-    const std::optional<std::string> text = store_->find(key(host));
-    if (!text) return;
-    std::istringstream cells(*text);
-    std::uint64_t cell = 0;
-    for (const int unit : units_[host]) {
-      if (cells >> cell) board_.set_cell(unit, cell);
-    }
-  }
-
-  const BoardOptions options_;
-  const std::unique_ptr<Store> store_;
-  const int host_;
-  ProgressBoard board_;
-  const std::vector<std::vector<int>> units_;  // by host
-  Worker worker_;                              // last: it uses the others
-};
-
-// Owned by all copies of a board: the memory and, on a host's first rank of several hosts, the relay that updates it.
+// Owned by all copies of a board: the memory and, on a host's first rank of several hosts, the thread that updates it.
 struct Kept {
   std::shared_ptr<Cell[]> memory;
-  std::unique_ptr<BoardRelay> relay;
+  std::unique_ptr<Store> store;
+  std::optional<Worker> relay;  // last: it uses the others
 };
+
+// Copies the cells of this host's units to the store, under a key for each host, and those of the other hosts from it.
+// Ends when the store is lost.
+void relay(Store& store, std::size_t mine, ProgressBoard board, const std::vector<std::vector<int>>& units_of_host,
+           const BoardOptions& options, const std::stop_token& stop) try {
+  const auto key = [](std::size_t host) { return concat("host/", host); };
+  for (std::string published; !stop.stop_requested(); pause(options.every, {.stop = stop})) {
+    std::string text;  // this host's cells, as numbers with spaces between them
+    for (const int unit : units_of_host[mine]) text += concat(board.cell(unit), " ");
+    if (text != published) store.set(key(mine), published = text);
+    for (std::size_t host = 0; host < units_of_host.size(); ++host) {
+      if (host == mine) continue;
+      // A text that is not there, is too short or is no number leaves cells as they are.
+      std::istringstream cells(store.find(key(host)).value_or(""));
+      std::uint64_t cell = 0;
+      for (const int unit : units_of_host[host]) {
+        if (cells >> cell) board.set_cell(unit, cell);
+      }
+    }
+  }
+} catch (const RunError& error) {
+  if (options.on_loss) options.on_loss(error.what());
+}
 
 }  // namespace
 
@@ -151,8 +115,13 @@ ProgressBoard open_board(World& world, int units, Range mine, const Limits& limi
       std::vector<int>& theirs = units_of_host[static_cast<std::size_t>(world.hosts.host_of(static_cast<int>(rank)))];
       for (int unit = ranks[rank].mine.begin; unit < ranks[rank].mine.end; ++unit) theirs.push_back(unit);
     }
-    kept->relay = std::make_unique<BoardRelay>(world, number, ProgressBoard(kept->memory, units),
-                                               std::move(units_of_host), std::move(options));
+    kept->store = world.store->part(number);
+    kept->relay.emplace("board",
+                        [&store = *kept->store, mine = static_cast<std::size_t>(world.hosts.host_of(world.rank)),
+                         board = ProgressBoard(kept->memory, units), units_of_host = std::move(units_of_host),
+                         options = std::move(options)](const std::stop_token& stop) {
+                          relay(store, mine, board, units_of_host, options, stop);
+                        });
   }
   return {std::shared_ptr<Cell[]>(kept, kept->memory.get()), units};
 }

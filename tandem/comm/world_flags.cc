@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <optional>
+#include <ranges>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -15,36 +15,18 @@
 namespace tandem::comm {
 namespace {
 
-std::string_view name_of_backend(Backend backend) { return name_of(backend); }
-
-std::vector<std::string_view> split(std::string_view text, char at) {
-  std::vector<std::string_view> parts;
-  for (;;) {
-    const std::size_t end = text.find(at);
-    parts.push_back(text.substr(0, end));
-    if (end == std::string_view::npos) return parts;
-    text.remove_prefix(end + 1);
-  }
-}
-
-std::optional<int> read_rank(std::string_view text) {
-  int rank = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), rank);
-  if (error != std::errc() || end != text.data() + text.size() || rank < 0) return std::nullopt;
-  return rank;
-}
-
 // Reads "0,1/2,3" as {{0, 1}, {2, 3}}. Nothing when the text is no such list; whether each rank is there once is
 // checked by HostMap::by_list().
 std::optional<std::vector<std::vector<int>>> read_rank_list(std::string_view text) {
   std::vector<std::vector<int>> hosts;
-  for (const std::string_view host : split(text, '/')) {
+  for (const auto host : std::views::split(text, '/')) {
     std::vector<int>& ranks = hosts.emplace_back();
-    for (const std::string_view word : split(host, ',')) {
-      const std::optional<int> rank = read_rank(word);
-      if (!rank) return std::nullopt;
+    for (const auto word : std::views::split(host, ',')) {
+      const auto rank = parse_number<int>(std::string_view(word.begin(), word.end()));
+      if (!rank || *rank < 0) return std::nullopt;
       ranks.push_back(*rank);
     }
+    if (ranks.empty()) return std::nullopt;
   }
   return hosts;
 }
@@ -57,7 +39,8 @@ WorldOptions read_world_flags(const WorldFlags& flags) {
   std::vector<std::string> faults;
   if (!flags.backend.empty()) {
     constexpr std::array kAll{Backend::kAuto, Backend::kHost, Backend::kGloo, Backend::kNccl};
-    const auto* const named = std::ranges::find(kAll, flags.backend, name_of_backend);
+    const auto* const named =
+        std::ranges::find(kAll, flags.backend, [](Backend each) { return std::string_view(name_of(each)); });
     if (named != kAll.end())
       options.backend = *named;
     else

@@ -1,9 +1,9 @@
-#include "tandem/concurrency/event_count.h"
-
 #include <gtest/gtest.h>
 
 #include <thread>
 #include <vector>
+
+#include "tandem/concurrency/wait_word.h"
 
 namespace tandem {
 namespace {

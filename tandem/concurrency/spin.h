@@ -9,7 +9,11 @@
 //
 // Threads: all.
 #pragma once
+#include <sched.h>
+
+#include <algorithm>
 #include <chrono>
+#include <thread>
 
 #include "tandem/base/clock.h"
 
@@ -22,11 +26,19 @@ struct SpinBudget {
 
 /// The number of cores that this process may run on (its CPU affinity). A container's quota of processor time does not
 /// count, only the set of cores.
-[[nodiscard]] int available_cores();
+[[nodiscard]] inline int available_cores() {
+  cpu_set_t cores;
+  CPU_ZERO(&cores);
+  if (sched_getaffinity(0, sizeof(cores), &cores) == 0) return std::max(1, CPU_COUNT(&cores));
+  return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));  // more cores than a cpu_set_t holds
+}
 
 /// The budget for `threads` threads that wait for each other: 50 microseconds, or none if there are more threads than
-/// cores.
-[[nodiscard]] SpinBudget spin_budget_for(int threads);
+/// cores. The cores are counted once: the affinity of a process seldom changes, and the call is made for each team.
+[[nodiscard]] inline SpinBudget spin_budget_for(int threads) {
+  static const int cores = available_cores();
+  return threads <= cores ? SpinBudget{std::chrono::microseconds(50)} : SpinBudget{};
+}
 
 /// Tells the core that this is a spin loop. It saves power and leaves the core's units to the other hyperthread; on
 /// other processors it does nothing.

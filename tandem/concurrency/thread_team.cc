@@ -1,19 +1,23 @@
 #include "tandem/concurrency/thread_team.h"
 
-#include <utility>
-
 #include "tandem/base/check.h"
 #include "tandem/base/error.h"
-#include "tandem/base/text.h"
 
 namespace tandem {
 
-ThreadTeam::ThreadTeam(std::string name, int size, SpinBudget spin) : name_(std::move(name)), spin_(spin) {
-  TANDEM_CHECK(size > 0, "a team '", name_, "' of ", size, " threads");
+std::vector<std::string> ThreadTeam::numbered(const std::string& name, int size) {
+  std::vector<std::string> names;
+  for (int i = 0; i < size; ++i) names.push_back(concat(name, " ", i));
+  return names;
+}
+
+ThreadTeam::ThreadTeam(std::string name, const std::vector<std::string>& threads, SpinBudget spin)
+    : name_(std::move(name)), spin_(spin) {
+  TANDEM_CHECK(!threads.empty(), "a team '", name_, "' without threads");
   try {
-    for (int i = 0; i < size; ++i) {
-      workers_.push_back(
-          std::make_unique<Worker>(concat(name_, " ", i), [this, i](const std::stop_token&) { serve(i); }));
+    for (int i = 0; i < std::ssize(threads); ++i) {
+      workers_.push_back(std::make_unique<Worker>(threads[static_cast<std::size_t>(i)],
+                                                  [this, i](const std::stop_token&) { serve(i); }));
     }
   } catch (...) {
     end();  // the threads that did start would never return from their wait
@@ -21,7 +25,11 @@ ThreadTeam::ThreadTeam(std::string name, int size, SpinBudget spin) : name_(std:
   }
 }
 
-ThreadTeam::~ThreadTeam() { end(); }
+// A task that runs uses its caller's objects, so it has to end first.
+ThreadTeam::~ThreadTeam() {
+  if (running_.load()) finished_.wait_while(before_, spin_, Deadline::infinite());
+  end();
+}
 
 void ThreadTeam::end() {
   ending_.store(true, std::memory_order_relaxed);  // published by the change of round_
@@ -29,9 +37,8 @@ void ThreadTeam::end() {
   round_.wake_all();
 }
 
-// 1. Stores the task and the count of threads, and then moves round_, which every thread waits for. 2. Waits until the
-// last thread moves finished_. 3. Reports: a task's failure comes before the stall, since a failure may have caused it.
-void ThreadTeam::run_erased(Call* call, void* callable) {
+// Stores the task and the count of threads, and then moves round_, which every thread waits for.
+void ThreadTeam::start_erased(Call* call, void* callable) {
   TANDEM_CHECK(!running_.exchange(true, std::memory_order_acquire), "the team '", name_, "' is already running a task");
   // Everything that the threads read is written before round_ moves, which publishes it.
   failures_.clear();
@@ -39,10 +46,16 @@ void ThreadTeam::run_erased(Call* call, void* callable) {
   call_ = call;
   callable_ = callable;
   busy_.store(size(), std::memory_order_relaxed);
-  const std::uint32_t before = finished_.load();
+  before_ = finished_.load();
   round_.fetch_add(1);
   round_.wake_all();
-  const std::string stalled = await_tasks(before);
+}
+
+// Waits until the last thread moves finished_, and reports: a task's failure comes before the stall, since a failure
+// may have caused it.
+void ThreadTeam::wait() {
+  if (!running_.load(std::memory_order_relaxed)) return;
+  const std::string stalled = await_tasks();
   running_.store(false, std::memory_order_release);
   if (stalled.empty()) {
     if (failed_.load(std::memory_order_relaxed)) failures_.rethrow();
@@ -56,17 +69,17 @@ void ThreadTeam::run_erased(Call* call, void* callable) {
 }
 
 // Waits for all tasks. Returns an empty text, or why the watch had to end the tasks.
-std::string ThreadTeam::await_tasks(std::uint32_t before) {
+std::string ThreadTeam::await_tasks() {
   if (!watch_) {
-    finished_.wait_while(before, spin_, Deadline::infinite());
+    finished_.wait_while(before_, spin_, Deadline::infinite());
     return {};
   }
-  while (finished_.wait_while(before, spin_, watch_->next_look()) == before) {
+  while (finished_.wait_while(before_, spin_, watch_->next_look()) == before_) {
     // An empty answer means that all is well until the next look.
     std::string why = watch_->look();
     if (why.empty()) continue;
     watch_->end(why);
-    if (finished_.wait_while(before, spin_, Deadline::after(watch_->grace)) == before) fail_hung(why);
+    if (finished_.wait_while(before_, spin_, Deadline::after(watch_->grace)) == before_) fail_hung(why);
     return why;
   }
   return {};
@@ -102,7 +115,7 @@ void ThreadTeam::work(int index) noexcept {
   try {
     call_(callable_, index);
   } catch (...) {
-    failures_.add(concat(name_, " ", index), std::current_exception());
+    failures_.add(workers_[static_cast<std::size_t>(index)]->name(), std::current_exception());
     if (!failed_.exchange(true, std::memory_order_relaxed) && on_failure_) on_failure_();
   }
 }

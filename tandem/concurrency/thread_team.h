@@ -3,26 +3,30 @@
 //   ThreadTeam team("replica", 2);
 //   team.run([&](int replica) { learn(replica); });
 //
-// The threads live as long as the team, so the things that are bound to a thread (its name, its caches) stay, and a
-// round trip costs microseconds. Between tasks the threads spin for a while and then sleep.
+//   ThreadTeam side("envs 0", spin);   // one thread, whose owner does something else meanwhile
+//   side.start(step_environments);
+//   act_for_others();
+//   side.wait();
 //
-// Threads: run() is called by one thread at a time, never by a thread of the team. The tasks see what the caller wrote
-// before run(), and the caller sees afterwards what the tasks wrote.
-// Blocking: run() returns when all tasks have returned. Tasks are not abandoned, so every wait of a task needs a
-// deadline or a stop token, and `on_failure` must end the waits of the other tasks. Tasks that call code that may hang
-// need a Watch.
+// The threads live as long as the team, so the things that are bound to a thread (its name, its caches) stay, and a
+// round trip costs microseconds and allocates nothing. Between tasks the threads spin for a while and then sleep.
+//
+// Threads: run(), or start() and wait(), are called by one thread at a time, never by a thread of the team. The tasks
+// see what the caller wrote before, and the caller sees afterwards what the tasks wrote.
+// Blocking: run() and wait() return when all tasks have returned. Tasks are not abandoned, so every wait of a task
+// needs a deadline or a stop token, and `on_failure` must end the waits of the other tasks. Tasks that call code that
+// may hang need a Watch.
 #pragma once
 #include <atomic>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <string>
-#include <type_traits>
 #include <utility>
 #include <vector>
 
 #include "tandem/base/clock.h"
-#include "tandem/concurrency/failures.h"
 #include "tandem/concurrency/spin.h"
 #include "tandem/concurrency/wait_word.h"
 #include "tandem/concurrency/worker.h"
@@ -34,12 +38,12 @@ class ThreadTeam {
   /// Starts the threads "NAME 0" .. "NAME size-1". `spin` says how long they spin between tasks, and the caller during
   /// a task. By default nobody spins unless all threads, the caller included, can have a core of their own. Throws
   /// RunError when the system gives no thread; the threads that did start are joined before.
-  ThreadTeam(std::string name, int size, SpinBudget spin);
-  ThreadTeam(std::string name, int size) : ThreadTeam(std::move(name), size, spin_budget_for(size + 1)) {}
-  /// Ends and joins the threads, which must be idle.
+  ThreadTeam(const std::string& name, int size, SpinBudget spin) : ThreadTeam(name, numbered(name, size), spin) {}
+  ThreadTeam(const std::string& name, int size) : ThreadTeam(name, size, spin_budget_for(size + 1)) {}
+  /// Starts one thread "NAME".
+  ThreadTeam(const std::string& name, SpinBudget spin) : ThreadTeam(name, std::vector{name}, spin) {}
+  /// Waits for the task that is under way, whose failure is dropped. Ends and joins the threads.
   ~ThreadTeam();
-  ThreadTeam(const ThreadTeam&) = delete;
-  ThreadTeam& operator=(const ThreadTeam&) = delete;
 
   [[nodiscard]] int size() const { return static_cast<int>(workers_.size()); }
 
@@ -65,23 +69,36 @@ class ThreadTeam {
   /// it lives at the caller, who stays in run() while the threads use it.
   template <typename Task>
   void run(Task&& task) {
-    using Callable = std::remove_reference_t<Task>;
-    run_erased([](void* callable, int index) { (*static_cast<Callable*>(callable))(index); },
-               const_cast<void*>(static_cast<const void*>(std::addressof(task))));
+    start(task);
+    wait();
   }
+
+  /// Begins task(index) on every thread. `task` must live until wait(). Throws InvariantError when the task before has
+  /// not been waited for.
+  template <typename Task>
+  void start(Task& task) {
+    start_erased([](void* callable, int index) { (*static_cast<Task*>(callable))(index); },
+                 const_cast<void*>(static_cast<const void*>(std::addressof(task))));
+  }
+  /// Waits for the started task, if there is one, and throws as run().
+  void wait();
 
   /// The failures of the last run. They are valid until the next run() clears them.
   [[nodiscard]] const Failures& failures() const { return failures_; }
 
-  /// The number of threads of the team that sleep for want of a task. Threads that still spin do not count.
+  /// The number of threads of the team that sleep for want of a task, and of callers that sleep in wait(). Threads that
+  /// still spin do not count.
   [[nodiscard]] int sleepers() const { return round_.sleepers(); }
+  [[nodiscard]] int callers_asleep() const { return finished_.sleepers(); }
 
  private:
   // The task's type is erased without std::function, which might allocate.
   using Call = void(void* callable, int index);
 
-  void run_erased(Call* call, void* callable);
-  [[nodiscard]] std::string await_tasks(std::uint32_t before);
+  static std::vector<std::string> numbered(const std::string& name, int size);
+  ThreadTeam(std::string name, const std::vector<std::string>& threads, SpinBudget spin);
+  void start_erased(Call* call, void* callable);
+  [[nodiscard]] std::string await_tasks();
   [[noreturn]] void fail_hung(const std::string& why) const;
   void serve(int index);
   void work(int index) noexcept;
@@ -97,6 +114,7 @@ class ThreadTeam {
 
   Call* call_ = nullptr;  // the task, with callable_: written before round_ moves, read after
   void* callable_ = nullptr;
+  std::uint32_t before_ = 0;  // finished_ when the task was started
   std::atomic<bool> ending_{false};
   alignas(64) WaitWord round_;            // moves when there is a task, or the end
   alignas(64) std::atomic<int> busy_{0};  // threads that have not finished the task

@@ -18,7 +18,7 @@
 #include "tandem/base/fault_point.h"
 #include "tandem/base/testing/eventually.h"
 #include "tandem/concurrency/bounded_queue.h"
-#include "tandem/concurrency/event_count.h"
+#include "tandem/concurrency/wait_word.h"
 
 namespace tandem {
 namespace {

@@ -20,10 +20,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
-#include "tandem/base/clock.h"
 #include "tandem/base/mutex.h"
 
 namespace tandem {
@@ -53,6 +53,11 @@ struct ThreadTrace {
   std::uint64_t recorded = 0;      // the number of all spans, also those that made room
   std::vector<SpanTotal> totals;   // in the order in which the names were first seen
 };
+
+/// Returns one JSON object with the kept spans of each thread, in the order of their ends: the format that Chrome's
+/// trace viewer, Perfetto and speedscope read. Times count from `begin`, in microseconds. Source: "Trace Event Format",
+/// complete events ("X") and thread names ("M").
+[[nodiscard]] std::string to_chrome_trace(std::span<const ThreadTrace> threads, Clock::time_point begin);
 
 namespace trace {
 class Buffer;

@@ -1,5 +1,5 @@
 // concurrency/wait_word.h: a 32-bit word on which threads of this process wait for a change, first spinning, then
-// asleep.
+// asleep; and the same for a condition over several atomics.
 //
 //   std::uint32_t seen = word.load();
 //   seen = word.wait_while(seen, spin, deadline);   // a waiter
@@ -9,16 +9,35 @@
 // It is made of a futex, because std::atomic::wait has no deadline. Changing the word and waking are separate calls, so
 // a change that no thread sleeps for costs no system call.
 //
-// Threads: all. Destroy it only when nobody waits on it any more. Blocking: wait_while() only, until its deadline.
+//   events.wait([&] { return a.load() && b.load(); }, limits, spin);   // a waiter of an EventCount
+//   a.store(true);                                                      // a notifier
+//   events.notify_all();
+//
+// Threads: all. Destroy them only when nobody waits on them any more. Blocking: wait_while() until its deadline, wait()
+// until its limits.
 #pragma once
 #include <atomic>
 #include <cstdint>
+#include <functional>
 
-#include "tandem/base/clock.h"
+#include "tandem/concurrency/limits.h"
 #include "tandem/concurrency/spin.h"
 
 namespace tandem {
 
+/// Who may sleep on a word: the threads of this process, or those of all processes that have mapped its memory. A wait
+/// and a wake-up of different scopes do not meet.
+enum class FutexScope { kProcess, kHost };
+
+/// Sleeps in the kernel if the word is `old`, until a wake-up or the deadline. It may also return early without a
+/// reason, so the caller looks at the word again: Note [No wake-up is lost] in wait_word.cc. Source: the Linux manual
+/// page futex(2).
+void futex_wait(const std::atomic<std::uint32_t>& word, std::uint32_t old, const Deadline& deadline, FutexScope scope);
+
+/// Wakes all threads that sleep on the word.
+void futex_wake_all(const std::atomic<std::uint32_t>& word, FutexScope scope);
+
+/// A word for the threads of this process.
 class WaitWord {
  public:
   explicit WaitWord(std::uint32_t value = 0) : value_(value) {}
@@ -50,6 +69,33 @@ class WaitWord {
 
   std::atomic<std::uint32_t> value_;
   std::atomic<int> sleepers_{0};
+};
+
+/// Costs nearly nothing while no thread sleeps. A waiter first spins, since the event is usually a microsecond away,
+/// and then sleeps. The thread that makes the condition true calls notify_all() afterwards.
+class EventCount {
+ public:
+  /// Waits until `ready()` holds, spinning first for `spin`. `ready` reads atomics and may be called often. A condition
+  /// that holds wins over a limit that has passed.
+  template <typename Ready>
+  [[nodiscard]] WaitOutcome wait(Ready ready, const Limits& limits, SpinBudget spin) {
+    if (spin_until(spin, ready)) return WaitOutcome::kReady;
+    return sleep(std::function<bool()>(std::ref(ready)), limits);
+  }
+
+  /// Wakes every sleeper, which then looks at its condition again. Call it after a sequentially consistent operation
+  /// has made the condition true.
+  void notify_all();
+
+  /// The number of threads that sleep now, or are about to. Lets a test prove that a waiter blocks.
+  [[nodiscard]] int sleepers() const { return sleepers_.load(std::memory_order_seq_cst); }
+
+ private:
+  // Returns why the sleep ended; looks at `ready` before it sleeps and after each wake-up.
+  WaitOutcome sleep(const std::function<bool()>& ready, const Limits& limits);
+
+  alignas(64) std::atomic<int> sleepers_{0};  // notify_all() reads it each time, so it has a cache line of its own
+  WaitWord epoch_;                            // counts the notifications that had a sleeper
 };
 
 }  // namespace tandem

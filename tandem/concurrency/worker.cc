@@ -2,14 +2,46 @@
 
 #include <pthread.h>
 
+#include <algorithm>
 #include <system_error>
-#include <utility>
 
 #include "tandem/base/error.h"
 #include "tandem/base/fault_point.h"
 #include "tandem/base/text.h"
 
 namespace tandem {
+namespace {
+
+// Whether the member failed only because another one had failed before.
+bool is_consequence(const std::exception_ptr& error) {
+  try {
+    std::rethrow_exception(error);
+  } catch (const GroupAborted&) {
+    return true;
+  } catch (...) {
+    return false;
+  }
+}
+
+}  // namespace
+
+void Failures::rethrow() const {
+  const std::vector<Failure> failures = all();
+  if (failures.empty()) return;
+  const auto cause =
+      std::find_if(failures.begin(), failures.end(), [](const Failure& f) { return !is_consequence(f.error); });
+  std::rethrow_exception(cause != failures.end() ? cause->error : failures.front().error);
+}
+
+std::string message_of(const std::exception_ptr& error) {
+  try {
+    std::rethrow_exception(error);
+  } catch (const std::exception& exception) {
+    return exception.what();
+  } catch (...) {
+    return "an exception that is not a std::exception";
+  }
+}
 
 // The system takes 15 bytes and a zero, and refuses longer names.
 void set_thread_name(const std::string& name) { pthread_setname_np(pthread_self(), name.substr(0, 15).c_str()); }
@@ -42,6 +74,31 @@ Worker::~Worker() {
 void Worker::join() {
   if (thread_.joinable()) thread_.join();
   if (failure_) std::rethrow_exception(failure_);
+}
+
+WorkerGroup::WorkerGroup(const std::stop_token& parent) : on_parent_stop_(parent, [this] { request_stop(); }) {}
+
+WorkerGroup::~WorkerGroup() {
+  request_stop();
+  while (!workers_.empty()) workers_.pop_back();  // the youngest first, since it may use what older ones serve
+}
+
+// The failure is recorded before the stop is requested, so that the GroupAborted of other workers come after their
+// cause.
+void WorkerGroup::start(const std::string& name, Worker::Body body) {
+  workers_.push_back(std::make_unique<Worker>(name, [this, name, body = std::move(body)](const std::stop_token&) {
+    try {
+      body(token());
+    } catch (...) {
+      failures_.add(name, std::current_exception());
+      request_stop();
+    }
+  }));
+}
+
+void WorkerGroup::join() {
+  for (const auto& worker : workers_) worker->join();
+  failures_.rethrow();
 }
 
 }  // namespace tandem

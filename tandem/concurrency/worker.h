@@ -1,10 +1,15 @@
 // concurrency/worker.h: a named thread that is always joined and whose failure is kept. All threads of Tandem are
-// Workers.
+// Workers. And workers that live and fail together, such as the stages of a pipeline.
 //
 //   Worker loader("loader", [&](const std::stop_token& stop) {
 //     while (!stop.stop_requested()) load_next(stop);
 //   });
 //   loader.join();   // rethrows the failure of the body
+//
+//   WorkerGroup stages(stop);
+//   stages.start("load", load_all);
+//   stages.start("learn", learn_all);
+//   stages.join();   // rethrows the failure to report, if there is one
 //
 // Threads: request_stop(), finished() and token() may be called from any thread; the other members belong to the owner.
 // Ownership: whatever the body refers to must outlive the Worker, so a Worker is the last member of its class.
@@ -13,11 +18,64 @@
 #include <atomic>
 #include <exception>
 #include <functional>
+#include <memory>
 #include <stop_token>
 #include <string>
 #include <thread>
+#include <utility>
+#include <vector>
+
+#include "tandem/base/mutex.h"
 
 namespace tandem {
+
+/// Collects the failures of a group of threads, and chooses the one to report.
+///
+/// A member that fails aborts the group. The others then fail with GroupAborted, perhaps before the first member's
+/// exception has travelled up its stack. So the failure to report is the earliest one that is not a GroupAborted.
+///
+///   catch (...) { failures.add("replica 1", std::current_exception()); }   // in each thread
+///   failures.rethrow();                                                    // in the owner, when all have ended
+///
+/// Threads: all. Nothing blocks.
+class Failures {
+ public:
+  /// An exception, and the member that threw it.
+  struct Failure {
+    std::string member;  // "replica 1"
+    std::exception_ptr error;
+  };
+
+  /// Adds the failure of `member`, a name for messages. May be called by several threads at once; the order of the
+  /// calls decides which failure is the earliest.
+  void add(std::string member, std::exception_ptr error) {
+    const MutexLock lock(mutex_);
+    failures_.push_back({std::move(member), std::move(error)});
+  }
+  /// Forgets all failures, for the next round of the group.
+  void clear() {
+    const MutexLock lock(mutex_);
+    failures_.clear();
+  }
+
+  [[nodiscard]] bool empty() const { return all().empty(); }
+  /// All failures, in the order of their arrival.
+  [[nodiscard]] std::vector<Failure> all() const {
+    const MutexLock lock(mutex_);
+    return failures_;
+  }
+  /// Rethrows the failure to report as it was thrown. Does nothing when there is none. When all failures are a
+  /// GroupAborted, the first of them is thrown.
+  void rethrow() const;
+
+ private:
+  mutable Mutex mutex_;
+  std::vector<Failure> failures_ TANDEM_GUARDED_BY(mutex_);
+};
+
+/// Returns the message of any exception, for lists of failures. An exception that is no std::exception gets a fixed
+/// sentence.
+[[nodiscard]] std::string message_of(const std::exception_ptr& error);
 
 class Worker {
  public:
@@ -29,8 +87,6 @@ class Worker {
   Worker(std::string name, Body body);
   /// Requests a stop and waits for the body to return. A failure that no join() has rethrown is dropped.
   ~Worker();
-  Worker(const Worker&) = delete;
-  Worker& operator=(const Worker&) = delete;
 
   /// Asks the body to return. Does not wait.
   void request_stop() noexcept { thread_.request_stop(); }
@@ -50,6 +106,36 @@ class Worker {
   std::exception_ptr failure_;  // written by the thread, read after it was joined
   std::atomic<bool> finished_{false};
   std::jthread thread_;
+};
+
+/// The first failure stops all workers of the group, and so does a stop request to the parent token. Threads, ownership
+/// and blocking are those of a Worker.
+class WorkerGroup {
+ public:
+  /// A group without workers, which a stop request to `parent` stops.
+  explicit WorkerGroup(const std::stop_token& parent = {});
+  /// Requests a stop and joins, the youngest worker first.
+  ~WorkerGroup();
+
+  /// Starts a worker. Its body gets the token of the group. Throws RunError when the system gives no thread; the other
+  /// workers then go on until the group is stopped.
+  void start(const std::string& name, Worker::Body body);
+
+  /// The group's own token: stopped by request_stop(), by the parent, and by the first failure.
+  [[nodiscard]] std::stop_token token() const { return stop_.get_token(); }
+  /// Asks all bodies to return, and does not wait for them.
+  void request_stop() { stop_.request_stop(); }
+  /// All failures so far, also those that join() does not rethrow. They are complete when join() has returned.
+  [[nodiscard]] const Failures& failures() const { return failures_; }
+
+  /// Waits for all bodies to return, and rethrows the failure to report. Requests no stop by itself.
+  void join();
+
+ private:
+  std::stop_source stop_;
+  std::stop_callback<std::function<void()>> on_parent_stop_;
+  Failures failures_;
+  std::vector<std::unique_ptr<Worker>> workers_;
 };
 
 /// Gives the calling thread a name; only the first 15 bytes are kept.

@@ -10,7 +10,6 @@
 #include "tandem/base/error.h"
 #include "tandem/base/mutex.h"
 #include "tandem/base/testing/eventually.h"
-#include "tandem/concurrency/worker_group.h"
 
 namespace tandem {
 namespace {

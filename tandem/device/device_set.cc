@@ -3,25 +3,20 @@
 #include <ATen/Context.h>
 
 #include <algorithm>
-#include <charconv>
 #include <optional>
 
 #include "tandem/base/error.h"
+#include "tandem/base/shared_library.h"
 #include "tandem/base/text.h"
-#include "tandem/device/cuda_library.h"
 
 namespace tandem::device {
 namespace {
 
 constexpr int kMostDevices = 1024;  // a larger number is a typing error
 
-// Reads a whole number of 0 .. kMostDevices.
 std::optional<int> parse_count(std::string_view text) {
-  int value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() || value < 0 || value > kMostDevices)
-    return std::nullopt;
-  return value;
+  const std::optional<int> value = parse_number<int>(text);
+  return value && *value >= 0 && *value <= kMostDevices ? value : std::nullopt;
 }
 
 // Throws ConfigError about the device set `text`, with the forms that work.
@@ -62,6 +57,21 @@ std::vector<c10::Device> cuda_devices(std::string_view text, std::string_view li
 }
 
 }  // namespace
+
+// LibTorch's library is loaded once; a failure is kept and thrown at each call.
+void require_cuda() {
+  // The library registers its devices with ATen while it is loaded.
+  static const std::string failure = SharedLibrary("libtorch_cuda.so", SharedLibrary::Symbols::kGlobal).why_not();
+  if (!failure.empty()) {
+    throw ConfigError(concat("devices: CUDA was asked for, but LibTorch's CUDA library cannot be loaded: ", failure,
+                             "; use a CUDA build of LibTorch with its CUDA libraries, or --devices cpu:N"));
+  }
+  if (!at::hasCUDA()) {
+    throw ConfigError(
+        "devices: CUDA was asked for, but no CUDA device or driver was found; look at nvidia-smi, or use --devices "
+        "cpu:N");
+  }
+}
 
 std::vector<c10::Device> parse_device_set(std::string_view text) {
   const std::size_t colon = text.find(':');

@@ -1,6 +1,8 @@
-// device/device_set.h: reads "cpu:2" and "cuda:0,1" as the devices of a rank's replicas.
+// device/device_set.h: reads "cpu:2" and "cuda:0,1" as the devices of a rank's replicas. LibTorch's CUDA part is loaded
+// when a CUDA device is asked for, and not before: a program that links that part starts slower and takes three times
+// the memory, so none of Tandem's programs does.
 //
-// Threads: all.
+// Threads: all. Blocks once, while CUDA's libraries are loaded.
 #pragma once
 #include <c10/core/Device.h>
 
@@ -18,5 +20,9 @@ namespace tandem::device {
 
 /// Returns the text that parse_device_set() reads back as these devices.
 [[nodiscard]] std::string to_string(const std::vector<c10::Device>& devices);
+
+/// Makes CUDA devices usable. Throws ConfigError with the loader's own words when this LibTorch has no CUDA part, when
+/// a library that the part needs is missing, or when there is no driver or device.
+void require_cuda();
 
 }  // namespace tandem::device

@@ -1,10 +1,21 @@
 // device/one_core.h: keeps the computations of a thread on its own core.
 #pragma once
+#include <ATen/Parallel.h>
+
+#include "tandem/base/mutex.h"
 
 namespace tandem::device {
 
 /// From now on LibTorch's operations of the calling thread run on this thread alone. So the order of their sums is
 /// fixed, and the other cores are free for other threads. A repeated call is cheap. Threads: all.
-void use_one_core();
+inline void use_one_core() {
+  thread_local bool is_set = false;
+  if (is_set) return;
+  static Mutex
+      one_at_a_time;  // in a forked process LibTorch makes its thread pool anew at the first call, without a lock
+  const MutexLock lock(one_at_a_time);
+  at::set_num_threads(1);
+  is_set = true;
+}
 
 }  // namespace tandem::device

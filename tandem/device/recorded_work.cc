@@ -7,7 +7,7 @@
 #include "tandem/base/error.h"
 #include "tandem/base/shared_library.h"
 #include "tandem/base/text.h"
-#include "tandem/device/cuda_library.h"
+#include "tandem/device/device_set.h"
 
 namespace tandem::device {
 namespace {

@@ -3,7 +3,6 @@
 #include <array>
 #include <cmath>
 
-#include "tandem/base/column_text.h"
 #include "tandem/base/text.h"
 
 namespace tandem::learner {

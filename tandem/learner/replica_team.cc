@@ -4,12 +4,12 @@
 
 #include <algorithm>
 
+#include "tandem/base/process.h"
 #include "tandem/comm/layered_group.h"
 #include "tandem/comm/local_group.h"
-#include "tandem/concurrency/failures.h"
 #include "tandem/concurrency/trace.h"
+#include "tandem/concurrency/worker.h"
 #include "tandem/device/one_core.h"
-#include "tandem/metrics/process_stats.h"
 
 namespace tandem::learner {
 namespace {

@@ -5,7 +5,6 @@
 
 #include <cerrno>
 #include <optional>
-#include <string>
 
 #include "tandem/base/atomic_file.h"
 #include "tandem/base/error.h"
@@ -18,12 +17,10 @@ namespace {
 
 // Cuts the file to `size` bytes, also on the disk.
 void cut(const std::filesystem::path& path, std::size_t size) {
-  const int descriptor = ::open(path.c_str(), O_WRONLY | O_CLOEXEC);
-  if (descriptor < 0) throw_file_error("open", path, errno);
-  const bool done = ::ftruncate(descriptor, static_cast<off_t>(size)) == 0 && ::fsync(descriptor) == 0;
-  const int error_number = errno;
-  ::close(descriptor);
-  if (!done) throw_file_error("cut back", path, error_number);
+  const Descriptor file(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
+  if (!file.is_open()) throw_file_error("open", path, errno);
+  if (::ftruncate(file.get(), static_cast<off_t>(size)) != 0 || ::fsync(file.get()) != 0)
+    throw_file_error("cut back", path, errno);
 }
 
 // Whether there is such a file. Refuses a device or a pipe, whose content could be endless.

@@ -12,7 +12,6 @@
 #include <string>
 #include <string_view>
 
-#include "tandem/metrics/append_file.h"
 #include "tandem/metrics/sink.h"
 
 namespace tandem {

@@ -6,11 +6,10 @@
 #include <atomic>
 #include <bit>
 #include <chrono>
-#include <optional>
 #include <utility>
 
 #include "tandem/base/check.h"
-#include "tandem/base/process_name.h"
+#include "tandem/base/process.h"
 
 namespace tandem {
 namespace {
@@ -68,12 +67,6 @@ std::string session_start() {
   put_tag(out, 1, Wire::kVarint);
   put_varint(out, 1);
   return out;
-}
-
-std::optional<double> number_of(const MetricValue& value) {
-  if (const auto* real = std::get_if<double>(&value)) return *real;
-  if (const auto* integer = std::get_if<std::int64_t>(&value)) return static_cast<double>(*integer);
-  return std::nullopt;
 }
 
 // TensorBoard reads the files of a folder in the order of their names, which therefore begin with the time.

@@ -11,7 +11,6 @@
 #include <string>
 #include <string_view>
 
-#include "tandem/metrics/append_file.h"
 #include "tandem/metrics/sink.h"
 
 namespace tandem {

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "tandem/concurrency/side_thread.h"
+#include "tandem/concurrency/thread_team.h"
 #include "tandem/pipeline/learner_pipeline.h"
 #include "tandem/pipeline/published.h"
 
@@ -37,7 +37,7 @@ class EightThreads {
 
   explicit EightThreads(Writers writers) {
     for (int worker = 0; writers == Writers::kTwo && worker < kWorkers; ++worker)
-      sides_.push_back(std::make_unique<SideThread>("side", SpinBudget{}));
+      sides_.push_back(std::make_unique<ThreadTeam>("side", SpinBudget{}));
     std::vector<Memory*> buffers;
     for (Memory& buffer : buffers_) buffers.push_back(&buffer);
     pipeline_.emplace(PipelineOptions{.workers = kWorkers,
@@ -79,11 +79,11 @@ class EightThreads {
       if (whole(reading.value()) != version) ++torn;
     }
     const auto middle = memory.begin() + kNumbers / 2;
-    auto second_half = [&] { std::fill(middle, memory.end(), 1000 * version + worker); };
+    auto second_half = [&](int) { std::fill(middle, memory.end(), 1000 * version + worker); };
     if (!sides_.empty()) sides_[index]->start(second_half);
     std::fill(memory.begin(), middle, 1000 * version + worker);
     if (sides_.empty()) {
-      second_half();
+      second_half(0);
     } else {
       sides_[index]->wait();
     }
@@ -108,7 +108,7 @@ class EightThreads {
   std::array<Memory, 3> buffers_{};
   Published<Memory> weights_{kWorkers, [] { return Memory{}; }};
   std::int64_t steps_ = 0;
-  std::vector<std::unique_ptr<SideThread>> sides_;
+  std::vector<std::unique_ptr<ThreadTeam>> sides_;
   std::optional<Pipeline> pipeline_;  // last: its threads use the rest
 };
 

@@ -1,7 +1,7 @@
 #include "tandem/pipeline/inline_stages.h"
 
 #include "tandem/base/check.h"
-#include "tandem/base/rethrow.h"
+#include "tandem/base/error.h"
 
 namespace tandem::pipeline {
 

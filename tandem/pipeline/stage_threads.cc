@@ -1,7 +1,6 @@
 #include "tandem/pipeline/stage_threads.h"
 
 #include "tandem/base/error.h"
-#include "tandem/base/rethrow.h"
 #include "tandem/base/text.h"
 
 namespace tandem::pipeline {

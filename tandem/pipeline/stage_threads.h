@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "tandem/base/mutex.h"
-#include "tandem/concurrency/worker_group.h"
+#include "tandem/concurrency/worker.h"
 #include "tandem/pipeline/stage.h"
 
 namespace tandem::pipeline {

@@ -9,7 +9,6 @@
 #include "tandem/base/check.h"
 #include "tandem/base/error.h"
 #include "tandem/base/text.h"
-#include "tandem/concurrency/wait_and_ask.h"
 
 namespace tandem::shm {
 namespace {

@@ -1,6 +1,6 @@
 #include "tandem/shm/shared_counter.h"
 
-#include "tandem/concurrency/futex.h"
+#include "tandem/concurrency/wait_word.h"
 
 namespace tandem::shm {
 

@@ -13,7 +13,6 @@
 #include "tandem/base/check.h"
 #include "tandem/base/error.h"
 #include "tandem/base/mutex.h"
-#include "tandem/base/rethrow.h"
 #include "tandem/base/text.h"
 #include "tandem/concurrency/poll_until.h"
 

@@ -25,7 +25,7 @@
 #include "tandem/base/error.h"
 #include "tandem/base/text.h"
 #include "tandem/comm/local_group.h"
-#include "tandem/concurrency/failures.h"
+#include "tandem/concurrency/worker.h"
 #include "tandem/model/files/safetensors.h"
 #include "tandem/sync/variables/sync_replicas.h"
 

@@ -9,7 +9,6 @@
 #include "tandem/app/launch/supervisor.h"
 #include "tandem/base/error.h"
 #include "tandem/base/text.h"
-#include "tandem/comm/store/launcher_reports.h"
 #include "tandem/comm/store/rendezvous.h"
 #include "tandem/comm/store/store.h"
 #include "tandem/comm/store/tcp_store.h"

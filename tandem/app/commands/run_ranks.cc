@@ -23,7 +23,6 @@
 #include "tandem/base/text.h"
 #include "tandem/comm/world.h"
 #include "tandem/comm/world_board.h"
-#include "tandem/concurrency/failures.h"
 #include "tandem/concurrency/worker.h"
 
 namespace tandem::app {

@@ -6,7 +6,6 @@
 
 #include "tandem/base/atomic_file.h"
 #include "tandem/base/text.h"
-#include "tandem/metrics/chrome_trace.h"
 
 namespace tandem::app {
 namespace {

@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "tandem/metrics/append_file.h"
+#include "tandem/metrics/sink.h"
 
 namespace tandem::app {
 

@@ -5,7 +5,6 @@
 
 #include "tandem/app/config/train_options.h"
 #include "tandem/app/simulate/scale_model.h"
-#include "tandem/base/column_text.h"
 #include "tandem/base/json_writer.h"
 #include "tandem/base/text.h"
 

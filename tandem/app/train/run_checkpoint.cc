@@ -10,10 +10,10 @@
 #include "tandem/app/config/configuration.h"
 #include "tandem/base/cpu.h"
 #include "tandem/base/error.h"
+#include "tandem/base/process.h"
 #include "tandem/base/text.h"
 #include "tandem/base/version.h"
 #include "tandem/device/device_set.h"
-#include "tandem/metrics/process_stats.h"
 
 namespace tandem::app {
 namespace {

@@ -13,10 +13,10 @@
 #include "tandem/base/atomic_file.h"
 #include "tandem/base/clock.h"
 #include "tandem/base/json_reader.h"
+#include "tandem/base/process.h"
 #include "tandem/base/text.h"
-#include "tandem/metrics/append_file.h"
 #include "tandem/metrics/jsonl_sink.h"
-#include "tandem/metrics/process_stats.h"
+#include "tandem/metrics/sink.h"
 #include "tandem/metrics/tensorboard_sink.h"
 #include "tandem/rl/algo/report_figures.h"
 

@@ -5,7 +5,6 @@
 #include <cstdio>
 
 #include "tandem/app/run/quantity_text.h"
-#include "tandem/base/column_text.h"
 #include "tandem/base/json_writer.h"
 #include "tandem/base/text.h"
 

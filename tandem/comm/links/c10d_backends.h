@@ -1,44 +1,62 @@
-// comm/links/c10d_backends.h: makes c10d's backends, Gloo and NCCL. Internal.
+// comm/links/c10d_backends.h: makes c10d's backends, Gloo and NCCL, and the member of a group over them. Internal to
+// comm/links/c10d_group.cc.
 //
 // Only gloo_backend.cc includes Gloo's headers, and only tandem/comm/nccl/ those of NCCL. The latter is a library of
 // its own, libtandem_nccl.so, since it needs LibTorch's CUDA part; both are loaded when a program asks for NCCL
 // (docs/decisions/0011).
 //
-// Threads: all. Blocking: make_*_backend() connects to all ranks, which call it at the same time. Errors: ConfigError
-// when the build or the machine lacks something; RunError when ranks cannot connect.
+// Threads: all. Blocking: the makers of backends connect to all ranks, which call them at the same time. Errors:
+// ConfigError when the build or the machine lacks something; RunError when ranks cannot connect.
 #pragma once
 #include <chrono>
+#include <memory>
 #include <string>
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 #include <torch/csrc/distributed/c10d/Store.hpp>
+#include <vector>
+
+#include "tandem/comm/group.h"
+#include "tandem/comm/store/store.h"
 
 namespace tandem::comm {
 
-struct GlooOptions {
-  c10::intrusive_ptr<c10d::Store> store;  // a part of the run's store that this group alone uses
-  int rank = 0, size = 1;
-  std::string network = {};              // the name of an interface, or an address of this host
-  std::chrono::milliseconds patience{};  // the time limit for connecting to one peer
+/// The c10d store behind a Store, with which the backends exchange addresses.
+struct C10dStore {
+  c10::intrusive_ptr<c10d::Store> store;  // has only the keys of this part
+  std::string address;                    // the numeric address by which this process reaches the store's host
 };
 
-/// Connects every rank with every other over TCP. Gloo's threads inherit the caller's signal mask.
-[[nodiscard]] c10::intrusive_ptr<c10d::Backend> make_gloo_backend(const GlooOptions& options);
+/// The store shares the connection with `store` and may outlive it. Throws ConfigError for a store that does not go
+/// over TCP.
+[[nodiscard]] C10dStore c10d_store_of(Store& store);
 
-struct NcclOptions {
-  c10::intrusive_ptr<c10d::Store> store;  // a part of the run's store that this group alone uses
-  int rank = 0, size = 1;
-  int device_index = 0;  // the CUDA device of this rank
-};
+/// Connects every rank with every other over TCP. `network` is the name of an interface, or an address of this host;
+/// `patience` the time limit for connecting to one peer. Gloo's threads inherit the caller's signal mask.
+[[nodiscard]] c10::intrusive_ptr<c10d::Backend> make_gloo_backend(const c10::intrusive_ptr<c10d::Store>& store,
+                                                                  int rank, int size, const std::string& network,
+                                                                  std::chrono::milliseconds patience);
 
-/// Throws ConfigError when the build has no NCCL, or when CUDA or libtandem_nccl.so cannot be loaded.
-void require_nccl();
-
-/// Calls require_nccl() and connects the ranks' devices.
-[[nodiscard]] c10::intrusive_ptr<c10d::Backend> make_nccl_backend(const NcclOptions& options);
-
-/// The function that libtandem_nccl.so exports as kNcclSymbol. The caller owns the backend.
-using MakeNccl = c10d::Backend*(const NcclOptions& options);
+/// The function that libtandem_nccl.so exports as kNcclSymbol. It connects the ranks' CUDA devices. The
+/// caller owns the backend.
+using MakeNccl = c10d::Backend*(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size, int device_index);
 inline constexpr const char* kNcclLibrary = "libtandem_nccl.so";
 inline constexpr const char* kNcclSymbol = "tandem_make_nccl_backend";
+
+/// How messages name a member.
+struct MemberName {
+  int rank = 0;         // the rank in the run
+  std::string process;  // "process 77 on gpu-a"
+};
+
+/// The connections between the members. Each backend is for this group alone.
+struct LinkedMemberOptions {
+  int rank = 0;
+  std::vector<MemberName> names = {};                     // all members' names, by rank
+  c10::intrusive_ptr<c10d::Backend> backend = {};         // sends from this host's memory (Gloo)
+  c10::intrusive_ptr<c10d::Backend> device_backend = {};  // sends from devices (NCCL); null: through the host's memory
+};
+
+/// Does not wait. The group's threads, blocking and errors are those of c10d_group.h.
+[[nodiscard]] std::unique_ptr<Group> make_linked_member(LinkedMemberOptions options);
 
 }  // namespace tandem::comm

@@ -4,13 +4,13 @@
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 
 #include "tandem/base/error.h"
-#include "tandem/base/process_name.h"
+#include "tandem/base/process.h"
+#include "tandem/base/shared_library.h"
 #include "tandem/base/text.h"
 #include "tandem/comm/links/c10d_backends.h"
-#include "tandem/comm/links/linked_member.h"
 #include "tandem/comm/links/peer_wire.h"
-#include "tandem/comm/store/c10d_store.h"
 #include "tandem/comm/store/tcp_endpoint.h"
+#include "tandem/device/device_set.h"
 
 namespace tandem::comm {
 namespace {
@@ -62,7 +62,7 @@ void check(const C10dGroupOptions& options) {
 
 LinkedMemberOptions meet_over_gloo(const C10dGroupOptions& options) {
   check(options);
-  if (!has_gloo()) (void)make_gloo_backend({});  // throws ConfigError, which says what is missing
+  if (!has_gloo()) (void)make_gloo_backend({}, 0, 1, "", {});  // throws ConfigError, which says what is missing
   const auto name_of = [&](int rank) {
     return options.names.empty() ? rank : options.names[static_cast<std::size_t>(rank)];
   };
@@ -78,30 +78,50 @@ LinkedMemberOptions meet_over_gloo(const C10dGroupOptions& options) {
     member.names.push_back({name_of(static_cast<int>(member.names.size())), all.back().name});
   }
   const BrokenPipeMask mask;
-  member.backend = make_gloo_backend({.store = c10::make_intrusive<c10d::PrefixStore>("gloo", store.store),
-                                      .rank = options.rank,
-                                      .size = options.size,
-                                      .network = options.network.empty() ? network_for(me, all) : options.network,
-                                      .patience = patience_for(options.limits)});
+  member.backend =
+      make_gloo_backend(c10::make_intrusive<c10d::PrefixStore>("gloo", store.store), options.rank, options.size,
+                        options.network.empty() ? network_for(me, all) : options.network, patience_for(options.limits));
   return member;
 }
 
+#ifdef TANDEM_NCCL
+constexpr bool kHasNccl = true;
+
+MakeNccl* load_nccl() {
+  device::require_cuda();
+  SharedLibrary library(kNcclLibrary);
+  if (void* symbol = library.find(kNcclSymbol); symbol != nullptr) return reinterpret_cast<MakeNccl*>(symbol);
+  throw ConfigError(concat("NCCL was asked for, but ", kNcclLibrary, " cannot be loaded: ", library.why_not(),
+                           "; it lies where tandem's libraries were built or installed: add that folder to "
+                           "LD_LIBRARY_PATH"));
+}
+#else
+constexpr bool kHasNccl = false;
+
+MakeNccl* load_nccl() {
+  throw ConfigError(
+      "this build has no NCCL: when it was configured, CUDA's headers or nccl.h were not found, or LibTorch was one "
+      "without CUDA; name their folder with -DTANDEM_CUDA_INCLUDE=DIR and -DTANDEM_NCCL_INCLUDE=DIR, configure again "
+      "and build");
+}
+#endif
+
 }  // namespace
+
+bool has_nccl() { return kHasNccl; }
 
 std::unique_ptr<Group> make_gloo_group(const C10dGroupOptions& options) {
   return make_linked_member(meet_over_gloo(options));
 }
 
 std::unique_ptr<Group> make_nccl_group(const C10dGroupOptions& options, int device_index) {
-  require_nccl();
+  static MakeNccl* const make_nccl = load_nccl();  // a failure is thrown, and tried again by the next call
   LinkedMemberOptions member = meet_over_gloo(options);
   if (options.size > 1) {
     const BrokenPipeMask mask;
-    member.device_backend =
-        make_nccl_backend({.store = c10::make_intrusive<c10d::PrefixStore>("nccl", c10d_store_of(*options.store).store),
-                           .rank = options.rank,
-                           .size = options.size,
-                           .device_index = device_index});
+    member.device_backend = c10::intrusive_ptr<c10d::Backend>::reclaim(
+        make_nccl(c10::make_intrusive<c10d::PrefixStore>("nccl", c10d_store_of(*options.store).store), options.rank,
+                  options.size, device_index));
   }
   return make_linked_member(std::move(member));
 }

@@ -29,15 +29,16 @@ std::shared_ptr<gloo::transport::Device> device_for(const std::string& network) 
 
 }  // namespace
 
-c10::intrusive_ptr<c10d::Backend> make_gloo_backend(const GlooOptions& options) {
-  const auto own = Gloo::Options::create(options.patience);
-  own->devices.push_back(device_for(options.network));
+c10::intrusive_ptr<c10d::Backend> make_gloo_backend(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size,
+                                                    const std::string& network, std::chrono::milliseconds patience) {
+  const auto own = Gloo::Options::create(patience);
+  own->devices.push_back(device_for(network));
   own->threads = 1;  // these threads run Gloo's own collectives, which are not used
   try {
-    return c10::make_intrusive<Gloo>(options.store, options.rank, options.size, own);
+    return c10::make_intrusive<Gloo>(store, rank, size, own);
   } catch (const std::exception& error) {
-    throw RunError(concat("rank ", options.rank, " of ", options.size, " cannot connect to the others over '",
-                          options.network, "': ", error.what(),
+    throw RunError(concat("rank ", rank, " of ", size, " cannot connect to the others over '", network,
+                          "': ", error.what(),
                           "; likely another rank failed while starting, a firewall is between them, or their "
                           "addresses are of different networks: choose one that all of them reach"));
   }
@@ -51,7 +52,8 @@ namespace tandem::comm {
 
 bool has_gloo() { return false; }
 
-c10::intrusive_ptr<c10d::Backend> make_gloo_backend(const GlooOptions&) {
+c10::intrusive_ptr<c10d::Backend> make_gloo_backend(const c10::intrusive_ptr<c10d::Store>&, int, int,
+                                                    const std::string&, std::chrono::milliseconds) {
   throw ConfigError(
       "this build has no Gloo: its headers were not found when it was configured; install them (Debian: libgloo-dev), "
       "configure again and build");

@@ -11,14 +11,16 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 #include <vector>
 
-#include "tandem/comm/links/part_exchange.h"
+#include "tandem/base/equal_parts.h"
 #include "tandem/comm/links/peer_links.h"
+#include "tandem/comm/tree_reduce.h"
 
 namespace tandem::comm {
 
@@ -35,6 +37,58 @@ struct LinkTask {
 struct LinkMemory {
   at::Tensor on_cpu;  // the caller's tensor, or its copy on the CPU
   std::vector<std::byte> scratch;
+};
+
+/// The all-reduce of a large vector. Each member owns an equal part of the elements. Reduce-scatter: every member sends
+/// each part of its vector to the part's owner, which sums the parts that it received along the tree. All-gather: the
+/// owner sends the sum to all members. Both stages work in chunks, so that one chunk is summed while the next is on its
+/// way. A member sends and receives 2(n-1)/n times the vector's bytes. All members call begin(), send_all() and end()
+/// at the same points of the same collective.
+class PartExchange {
+ public:
+  /// `flat` lies in this host's memory; `scratch` is memory that the exchange may use and grow. Both must outlive the
+  /// links.
+  PartExchange(PeerLinks& links, std::uint64_t number, const at::Tensor& flat, std::vector<std::byte>& scratch);
+
+  /// Starts the transfers of the first chunk. Does not block.
+  void begin() { swap_parts(0); }
+  /// Returns when all that this member sends is on its way. `between` runs after every chunk.
+  void send_all(const std::function<void()>& between);
+  /// Returns when the sum is in place.
+  void end() {
+    for (const Transfer& transfer : others_) links_.wait(transfer);
+  }
+
+ private:
+  struct Span {
+    std::int64_t begin = 0, count = 0;
+  };
+  // The elements of a chunk of the part of member `owner`; empty when the part ends before that chunk.
+  [[nodiscard]] Span chunk_of(int owner, std::int64_t chunk) const;
+  // Where a peer's elements of a chunk are received; chunk c and chunk c + 2 share the memory.
+  [[nodiscard]] std::byte* scratch_of(int peer, std::int64_t chunk);
+  // The three steps of a chunk: start its reduce-scatter, wait for that and sum, start its all-gather.
+  void swap_parts(std::int64_t chunk);
+  void sum_chunk(std::int64_t chunk);
+  void gather_sums(std::int64_t chunk);
+  void send(int peer, const Span& span) {
+    if (span.count > 0) others_.push_back(links_.send(number_, peer, at(span), bytes(span)));
+  }
+  [[nodiscard]] std::byte* at(const Span& span) const { return data_ + bytes({0, span.begin}); }
+  [[nodiscard]] std::size_t bytes(const Span& span) const {
+    return static_cast<std::size_t>(span.count) * element_bytes_;
+  }
+
+  PeerLinks& links_;
+  const std::uint64_t number_;  // the collective's
+  std::byte* const data_;
+  const std::size_t element_bytes_;
+  TreeReduce* const sum_;  // for the elements' type
+  const EqualParts parts_;
+  const std::int64_t chunk_elements_, chunks_;
+  std::vector<std::byte>& scratch_;             // room for two chunks from each member
+  std::deque<std::vector<Transfer>> arriving_;  // receives of the reduce-scatter, one entry for each chunk
+  std::vector<Transfer> others_;                // all other transfers, which end() waits for
 };
 
 class LinkCollective {
@@ -60,11 +114,8 @@ class LinkCollective {
   // Whether this is an all-reduce that is too large to travel in the announcement, through the host's memory.
   [[nodiscard]] bool is_sum_of_parts() const;
   [[nodiscard]] const PeerMessage& message_of(int rank) const { return links_.message_of(number_, rank); }
-  [[nodiscard]] std::size_t largest_payload() const;
-  [[nodiscard]] PartExchange& parts();
-  // Pass the payload: pass() chooses among the others, except for pass_on_device(), which completes the collective.
-  void pass(const std::function<void()>& between);
-  void pass_on_device();
+  // The ways to pass the payload, among which send() chooses. pass_on_device() completes the collective.
+  bool pass_on_device();
   void sum_messages();
   void take_from(int root);
   void gather();

@@ -1,5 +1,3 @@
-#include "tandem/comm/links/linked_member.h"
-
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 #include <c10/core/Event.h>
@@ -13,11 +11,9 @@
 
 #include "tandem/base/check.h"
 #include "tandem/base/error.h"
-#include "tandem/base/text.h"
+#include "tandem/comm/links/c10d_backends.h"
 #include "tandem/comm/links/link_collective.h"
-#include "tandem/comm/links/peer_links.h"
 #include "tandem/comm/listeners.h"
-#include "tandem/concurrency/wait_and_ask.h"
 
 namespace tandem::comm {
 namespace {
@@ -207,9 +203,9 @@ class LinkedMember final : public Group {
       std::unique_ptr<LinkCollective> current, following;
       // The following collective is announced and begun before the current one ends.
       const auto look_ahead = [&] {
-        if (!following) following = announce_following();
+        if (!following) following = announce(/*has_current=*/true);
       };
-      while (current || (current = announce_next())) {
+      while (current || (current = announce(/*has_current=*/false))) {
         current->send(look_ahead);
         look_ahead();
         if (following) following->begin_early();
@@ -225,33 +221,21 @@ class LinkedMember final : public Group {
     links_.take_leave();
   }
 
-  // Waits for the next task and announces it. Returns null when the links are closed. The task stays in the queue until
-  // the member's thread takes it.
-  std::unique_ptr<LinkCollective> announce_next() {
+  // Announces the task after the current one, or the next one if there is no current one, for which this waits. Returns
+  // null when the links are closed; after a current one also when there is no task, or when a device may have to write
+  // its tensor first, since this must not wait then. The task stays in the queue until the member's thread takes it.
+  std::unique_ptr<LinkCollective> announce(bool has_current) {
     LinkTask* task = nullptr;
     {
       const MutexLock lock(mutex_);
-      changed_.wait(mutex_, std::stop_token(),
-                    [&]() TANDEM_REQUIRES(mutex_) { return closed_ || executed_ < started_; });
-      if (closed_) return nullptr;
-      task = &tasks_[executed_ - completed_];
+      const std::uint64_t number = executed_ + (has_current ? 1 : 0);
+      const auto ready = [&]() TANDEM_REQUIRES(mutex_) { return closed_ || number < started_; };
+      if (!has_current) changed_.wait(mutex_, std::stop_token(), ready);
+      if (closed_ || number >= started_) return nullptr;
+      task = &tasks_[number - completed_];
     }
-    return announce(*task);
-  }
-
-  // Announces the task after the current one. Returns null when there is none, or when a device may have to write its
-  // tensor first, since this must not wait.
-  std::unique_ptr<LinkCollective> announce_following() {
-    LinkTask* task = nullptr;
-    {
-      const MutexLock lock(mutex_);
-      if (executed_ + 1 < started_) task = &tasks_[executed_ + 1 - completed_];
-    }
-    return task != nullptr && !task->ready ? announce(*task) : nullptr;
-  }
-
-  std::unique_ptr<LinkCollective> announce(LinkTask& task) {
-    return std::make_unique<LinkCollective>(links_, devices_.get(), task, memory_[announced_++ % memory_.size()]);
+    if (has_current && task->ready) return nullptr;
+    return std::make_unique<LinkCollective>(links_, devices_.get(), *task, memory_[announced_++ % memory_.size()]);
   }
 
   // The first member, so that it is destroyed after the links.

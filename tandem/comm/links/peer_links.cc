@@ -6,7 +6,6 @@
 
 #include "tandem/base/check.h"
 #include "tandem/base/error.h"
-#include "tandem/base/text.h"
 
 namespace tandem::comm {
 namespace {
@@ -22,6 +21,15 @@ constexpr Clock::duration kVerdict = 1s;                // for the message that 
 
 using Tag = PeerWire::Tag;
 
+// Does something for which the peer may be gone. The thread that waits for the peer's messages reports that.
+template <typename Action>
+void try_to(const Action& action) {
+  try {
+    action();
+  } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch): see above
+  }
+}
+
 }  // namespace
 
 PeerLinks::PeerLinks(c10::intrusive_ptr<c10d::Backend> backend, int rank, std::vector<MemberName> names,
@@ -33,10 +41,7 @@ PeerLinks::PeerLinks(c10::intrusive_ptr<c10d::Backend> backend, int rank, std::v
       on_question_(std::move(on_question)),
       records_(names_.size()),
       receivers_(names_.size()) {
-  for (Announced& each : in_progress_) {
-    each.heard.resize(names_.size());
-    each.messages.resize(names_.size());
-  }
+  for (Announced& each : in_progress_) each.heard.resize(names_.size());
   {
     const MutexLock lock(mutex_);
     for (int each = 0; each < size(); ++each) {
@@ -89,7 +94,6 @@ std::uint64_t PeerLinks::announce(const Announcement& announcement, const void* 
   outgoing.announcement = announcement;
   outgoing.bytes = static_cast<std::uint32_t>(bytes);
   if (bytes > 0) std::memcpy(outgoing.payload.data(), payload, bytes);
-  announced(number).messages[static_cast<std::size_t>(rank_)] = &outgoing;
   for (const int peer : peers_) {
     announced(number).announcing.push_back(
         admit(number, peer, [&] { return wire_.send(peer, &outgoing, outgoing.used(), Tag::kMessages); }));
@@ -120,25 +124,16 @@ void PeerLinks::await_all(std::uint64_t number) {
       return peers.empty() || left >= 0 || closing_;
     };
     changed_.wait(mutex_, std::stop_token(), ready);
+    if (left < 0 && !closing_) {
+      for (const int peer : peers_) {
+        announced(number).heard[static_cast<std::size_t>(peer)] = std::move(record(peer).inbox.front());
+        record(peer).inbox.pop_front();
+      }
+      progress(number).phase = Phase::kTransfers;
+    }
   }
   if (left >= 0) lose(left, "");
-  take_announcements(number);
-  compare_announcements(number);
-}
-
-void PeerLinks::take_announcements(std::uint64_t number) {
   if (!is_open()) throw_closed();
-  const MutexLock lock(mutex_);
-  progress(number).phase = Phase::kTransfers;
-  for (const int peer : peers_) {
-    const auto index = static_cast<std::size_t>(peer);
-    announced(number).heard[index] = std::move(record(peer).inbox.front());
-    announced(number).messages[index] = announced(number).heard[index].get();
-    record(peer).inbox.pop_front();
-  }
-}
-
-void PeerLinks::compare_announcements(std::uint64_t number) {
   const PeerMessage& mine = message_of(number, rank_);
   for (int peer = 0; peer < size(); ++peer) {
     const PeerMessage& theirs = message_of(number, peer);
@@ -165,14 +160,12 @@ void PeerLinks::finish(std::uint64_t number) {
 void PeerLinks::ask() {
   question_.kind = PeerMessage::Kind::kQuestion;
   for (const int peer : waiting_for()) {
-    try {
+    try_to([&] {
       C10dWork work = wire_.send(peer, &question_, question_.used(), Tag::kMessages);
       const MutexLock lock(mutex_);
       if (closing_) work->abort();
       questions_.push_back(std::move(work));
-    } catch (const std::exception&) {
-      continue;  // the peer is gone; the thread that waits for its messages reports that
-    }
+    });
   }
 }
 
@@ -341,20 +334,9 @@ void PeerLinks::take_leave() {
     auto* text = reinterpret_cast<char*>(farewell_.payload.data());
     farewell_.bytes = static_cast<std::uint32_t>(closing_->why.copy(text, farewell_.payload.size()));
   }
-  for (const int peer : peers_) {
-    try {
-      farewells_.push_back(wire_.send(peer, &farewell_, farewell_.used(), Tag::kMessages));
-    } catch (const std::exception&) {
-      continue;  // the peer is gone already
-    }
-  }
-  for (const C10dWork& farewell : farewells_) {
-    try {
-      farewell->wait(kFarewell);
-    } catch (const std::exception&) {
-      continue;  // the peer is gone, or stopped
-    }
-  }
+  for (const int peer : peers_)
+    try_to([&] { farewells_.push_back(wire_.send(peer, &farewell_, farewell_.used(), Tag::kMessages)); });
+  for (const C10dWork& farewell : farewells_) try_to([&] { farewell->wait(kFarewell); });
 }
 
 void PeerLinks::throw_closed() const {

@@ -21,8 +21,7 @@
 #include <vector>
 
 #include "tandem/base/mutex.h"
-#include "tandem/comm/links/linked_member.h"
-#include "tandem/comm/links/peer_record.h"
+#include "tandem/comm/links/c10d_backends.h"
 #include "tandem/comm/links/peer_wire.h"
 #include "tandem/concurrency/worker.h"
 
@@ -47,8 +46,6 @@ class PeerLinks {
             OnQuestion on_question);
   /// Waits for no peer. The memory of all transfers must live until the destructor has returned.
   ~PeerLinks() { end(); }
-  PeerLinks(const PeerLinks&) = delete;
-  PeerLinks& operator=(const PeerLinks&) = delete;
 
   [[nodiscard]] int rank() const { return rank_; }
   [[nodiscard]] int size() const { return static_cast<int>(receivers_.size()); }
@@ -66,7 +63,7 @@ class PeerLinks {
   void await_all(std::uint64_t number);
   /// The announcement of `rank` for a collective that await_all() has waited for; valid until finish().
   [[nodiscard]] const PeerMessage& message_of(std::uint64_t number, int rank) const {
-    return *announced(number).messages[static_cast<std::size_t>(rank)];
+    return rank == rank_ ? announced(number).outgoing : *announced(number).heard[static_cast<std::size_t>(rank)];
   }
   /// Starts a transfer. A peer receives this member's transfers in the order in which they were sent. Both sides give
   /// the same size, which is not zero.
@@ -119,13 +116,11 @@ class PeerLinks {
     std::array<std::unique_ptr<PeerMessage>, 2> messages;
     std::unique_ptr<Worker> listener;
   };
-  // A collective's announcements: this member's, with the sends of it, and those received from the others. `messages`
-  // points to all of them, by rank.
+  // A collective's announcements: this member's, with the sends of it, and those received from the others, by rank.
   struct Announced {
     PeerMessage outgoing{};
     std::vector<Transfer> announcing;
     std::vector<std::unique_ptr<PeerMessage>> heard;
-    std::vector<const PeerMessage*> messages;
   };
   // The step that a collective has reached, and its transfers, which close() aborts.
   struct Progress {
@@ -160,9 +155,6 @@ class PeerLinks {
   // Close the links: because a peer is gone, and for any reason.
   void lose(int peer, const std::string& what);
   void close(Closing closing);
-  // The two halves of await_all(): move the announcements out of the inboxes, and compare them with this member's.
-  void take_announcements(std::uint64_t number);
-  void compare_announcements(std::uint64_t number);
   [[nodiscard]] Transfer admit(std::uint64_t number, int peer, const std::function<C10dWork()>& start);
   [[noreturn]] void await_verdict(int peer, const std::string& what);
   // As waiting_for().

@@ -1,20 +1,102 @@
-// comm/links/peer_wire.h: starts to send and to receive bytes over a c10d backend. Internal to comm/links/peer_links.
+// comm/links/peer_wire.h: starts to send and to receive bytes over a c10d backend; and the messages that members of a
+// network group send each other ahead of large payloads, with what each remembers of them. Internal to comm/links.
 //
-// Threads: any; operations are started one at a time. Ownership: the memory of an operation must live until its work is
-// done or cut() has returned. Blocking: only while another thread starts an operation. Errors: those of the backend
-// when a peer is gone; no thread gets SIGPIPE.
+// A message announces a collective, with its payload if that is small; or asks whether the receiver only waits itself;
+// or says why the sender closed the group, or that it leaves. The struct travels as it lies in memory, up to the end of
+// the payload that is used: all members run the same build on machines of the same byte order.
+//
+// Threads: any; operations are started one at a time. A PeerRecord is caller-locks. Ownership: the memory of an
+// operation must live until its work is done or cut() has returned. Blocking: only while another thread starts an
+// operation. Errors: those of the backend when a peer is gone; no thread gets SIGPIPE.
 #pragma once
+#include <ATen/ops/from_blob.h>
 #include <pthread.h>
 #include <signal.h>
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <ctime>
+#include <deque>
+#include <iomanip>
+#include <memory>
+#include <string>
 #include <torch/csrc/distributed/c10d/Backend.hpp>
+#include <type_traits>
+#include <utility>
+#include <vector>
 
 #include "tandem/base/mutex.h"
+#include "tandem/base/text.h"
+#include "tandem/shm/control_block.h"
 
 namespace tandem::comm {
+
+/// Payloads of up to this many bytes travel in the message.
+inline constexpr std::size_t kInlinePayload = 4096;
+
+/// A collective as its members announce it: the same posting as in host groups, and what only network groups compare.
+struct Announcement {
+  shm::Posting posting;
+  std::int64_t row = 1;    // all_gather: elements in each entry of the first dimension
+  bool by_device = false;  // large payloads go from device to device
+};
+
+/// Returns "all_reduce of 8 x Float", say, for error messages.
+inline std::string describe(const Announcement& it) {
+  const std::string text = concat(shm::describe(it.posting), it.by_device ? " on devices" : "");
+  return it.posting.operation == shm::Operation::kAllGather ? concat(text, " in rows of ", it.row) : text;
+}
+/// Whether two members call the same collective.
+inline bool agree(const Announcement& a, const Announcement& b) {
+  return shm::agree(a.posting, b.posting) && a.row == b.row && a.by_device == b.by_device;
+}
+
+/// One message. A receiver must not trust more of the payload than `bytes`, which is at most kInlinePayload.
+struct PeerMessage {
+  // kCollective announces a collective; kQuestion is Group::on_question(); the others are a sender's last message.
+  enum class Kind : std::uint32_t { kCollective, kQuestion, kFailure, kLeave };
+
+  Kind kind{};
+  std::uint32_t bytes = 0;   // the size of the payload
+  std::uint64_t number = 0;  // the collective's; for kLeave, how many collectives the sender has finished
+  Announcement announcement{};
+  shm::Cause cause{};     // kFailure: the kind of failure; the payload is its text
+  std::int32_t lost = 0;  // kFailure with Cause::kLost: the rank that is gone
+  std::array<std::byte, kInlinePayload> payload;
+
+  /// The bytes that travel.
+  [[nodiscard]] std::size_t used() const { return offsetof(PeerMessage, payload) + bytes; }
+};
+static_assert(std::is_trivially_copyable_v<PeerMessage>);
+
+/// The data that a member keeps about each member of its group, itself among them.
+struct PeerRecord {
+  std::string name;  // "rank 1 (process 77 on gpu-a)"
+  bool has_left = false;
+  std::deque<std::unique_ptr<PeerMessage>> inbox;  // announcements that await_all() has not taken yet
+
+  // For errors: the last sign of life, and the last few collectives that the member began, with their numbers.
+  Clock::time_point last_sign = Clock::now();  // when it last began a collective or left; at first, when it connected
+  std::deque<std::pair<std::uint64_t, Announcement>> begun;
+
+  // Notes that the member has begun a collective.
+  void begins(std::uint64_t number, const Announcement& announcement) {
+    constexpr std::size_t kRemembered = 4;
+    last_sign = Clock::now();
+    begun.emplace_back(number, announcement);
+    if (begun.size() > kRemembered) begun.pop_front();
+  }
+};
+
+/// "rank 1 (process 77 on gpu-a): last sign of life 0.3 s ago, began last #4 barrier, #5 all_reduce of 8 x Float".
+[[nodiscard]] inline std::string describe(const PeerRecord& record) {
+  std::string text = concat(record.name, ": last sign of life ", std::fixed, std::setprecision(1),
+                            seconds_since(record.last_sign), " s ago, ", record.has_left ? "left, " : "", "began last");
+  for (const auto& [number, announcement] : record.begun)
+    text += concat(number == record.begun.front().first ? " #" : ", #", number, ' ', describe(announcement));
+  return record.begun.empty() ? text + " none" : text;
+}
 
 /// Blocks SIGPIPE in this thread for its scope, and discards a SIGPIPE that came meanwhile. Gloo writes with writev(2),
 /// which raises the signal in the writing thread when the peer is gone. Threads that are started in the scope inherit
@@ -45,17 +127,30 @@ using C10dWork = c10::intrusive_ptr<c10d::Work>;
 /// The connections of one member to all others. This class alone knows how bytes travel.
 class PeerWire {
  public:
-  explicit PeerWire(c10::intrusive_ptr<c10d::Backend> backend);
+  explicit PeerWire(c10::intrusive_ptr<c10d::Backend> backend) : backend_(std::move(backend)) {}
 
   /// Separates messages from payloads. Bytes that are sent with a tag are received with that tag, in the same order.
   enum class Tag : std::uint8_t { kMessages, kPayloads };
-  /// Start to send and to receive `bytes`; throw if the peer is gone already.
-  [[nodiscard]] C10dWork send(int peer, const void* from, std::size_t bytes, Tag tag);
-  [[nodiscard]] C10dWork receive(int peer, void* to, std::size_t bytes, Tag tag);
+  /// Start to send and to receive `bytes`; throw if the peer is gone already. A receive writes, too: Gloo tells the
+  /// peer that it may send.
+  [[nodiscard]] C10dWork send(int peer, const void* from, std::size_t bytes, Tag tag) {
+    return start(&c10d::Backend::send, peer, const_cast<void*>(from), bytes, tag);
+  }
+  [[nodiscard]] C10dWork receive(int peer, void* to, std::size_t bytes, Tag tag) {
+    return start(&c10d::Backend::recv, peer, to, bytes, tag);
+  }
   /// Closes the connections. No other call may run at the same time or follow.
-  void cut() noexcept;
+  void cut() noexcept { backend_.reset(); }
 
  private:
+  using Operation = C10dWork (c10d::Backend::*)(std::vector<at::Tensor>& tensors, int peer, int tag);
+  C10dWork start(Operation operation, int peer, void* data, std::size_t bytes, Tag tag) {
+    std::vector<at::Tensor> payload{at::from_blob(data, {static_cast<std::int64_t>(bytes)}, at::kByte)};
+    const BrokenPipeMask mask;
+    const MutexLock lock(starting_);
+    return (*backend_.*operation)(payload, peer, static_cast<int>(tag));
+  }
+
   Mutex starting_;
   c10::intrusive_ptr<c10d::Backend> backend_;
 };

@@ -1,13 +1,12 @@
 #include "tandem/comm/store/launcher_environment.h"
 
 #include <array>
-#include <charconv>
 #include <cstdint>
 #include <cstdlib>
 #include <vector>
 
 #include "tandem/base/error.h"
-#include "tandem/base/process_name.h"
+#include "tandem/base/process.h"
 #include "tandem/base/text.h"
 
 namespace tandem::comm {
@@ -43,10 +42,7 @@ class LauncherVariables {
   std::optional<int> number(const std::string& name, int least, int most) {
     const std::optional<std::string> value = text(name);
     if (!value) return std::nullopt;
-    int number = 0;
-    const char* const end = value->data() + value->size();
-    const auto [stop, error] = std::from_chars(value->data(), end, number);
-    if (error == std::errc() && stop == end && number >= least && number <= most) return number;
+    if (const auto number = parse_number<int>(*value); number && *number >= least && *number <= most) return number;
     add_fault(concat(name, " = ", *value, ": expected an integer from ", least, " to ", most));
     return std::nullopt;
   }
@@ -57,7 +53,6 @@ class LauncherVariables {
   }
 
   void add_fault(const std::string& fault) { faults_.push_back(fault); }
-  // Throws ConfigError when there were faults.
   void finish() const {
     if (!faults_.empty()) throw ConfigError(faults_);
   }
@@ -67,9 +62,10 @@ class LauncherVariables {
   std::vector<std::string> faults_;
 };
 
-// The names of one launcher's variables.
+// The names of one launcher's variables. The run's name only has to be the same on all ranks, and another one for
+// another run.
 struct VariableNames {
-  std::string rank, world_size, local_rank, local_size;
+  std::string rank, world_size, local_rank, local_size, run_id;
 };
 
 Launcher find_launcher(const LauncherVariables& variables) {
@@ -85,15 +81,18 @@ VariableNames names_for(Launcher launcher, const LauncherVariables& variables) {
   switch (launcher) {
     case Launcher::kOpenMpi:
       return {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
-              "OMPI_COMM_WORLD_LOCAL_SIZE"};
+              "OMPI_COMM_WORLD_LOCAL_SIZE", variables.first_set({"PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid"})};
     case Launcher::kSlurm:  // the step's variables come first: a job may run several steps, of different sizes
-      return {"SLURM_PROCID", variables.first_set({"SLURM_STEP_NUM_TASKS", "SLURM_NTASKS"}), "SLURM_LOCALID", ""};
+      return {"SLURM_PROCID", variables.first_set({"SLURM_STEP_NUM_TASKS", "SLURM_NTASKS"}), "SLURM_LOCALID", "",
+              "SLURM_JOB_ID"};
     default:
-      return {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"};
+      return {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE",
+              launcher == Launcher::kTandem     ? "TANDEM_RUN_ID"
+              : launcher == Launcher::kTorchrun ? "TORCHELASTIC_RUN_ID"
+                                                : ""};
   }
 }
 
-// Adds a fault unless `value` is below `count`.
 void require_below(const std::string& name, std::optional<int> value, const std::string& count_name,
                    std::optional<int> count, LauncherVariables& variables) {
   if (!value || !count || *value < *count) return;
@@ -141,24 +140,6 @@ void find_contradictions(Launcher launcher, LauncherVariables& variables) {
   const VariableNames names = names_for(other, variables);
   compare("RANK", names.rank, variables);
   compare("WORLD_SIZE", names.world_size, variables);
-}
-
-// Launchers name their runs differently; the name only has to be the same on all ranks, and another one for another
-// run.
-std::string run_id_of(Launcher launcher, const LauncherVariables& variables) {
-  const auto text = [&](const char* name) { return variables.text(name).value_or(""); };
-  switch (launcher) {
-    case Launcher::kTandem:
-      return text("TANDEM_RUN_ID");
-    case Launcher::kTorchrun:
-      return text("TORCHELASTIC_RUN_ID");
-    case Launcher::kOpenMpi:
-      return text(variables.first_set({"PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid"}).c_str());
-    case Launcher::kSlurm:
-      return concat(text("SLURM_JOB_ID"), variables.has("SLURM_STEP_ID") ? "." : "", text("SLURM_STEP_ID"));
-    default:
-      return "";
-  }
 }
 
 // Returns a port that all ranks of a run compute alike, below the ports that the system gives out by itself.
@@ -264,9 +245,10 @@ LauncherEnvironment read_launcher_environment(const Lookup& lookup) {
   LauncherEnvironment found;
   found.launcher = find_launcher(variables);
   if (found.launcher == Launcher::kSingleProcess) return found;
-  read_ranks(names_for(found.launcher, variables), variables, found);
+  const VariableNames names = names_for(found.launcher, variables);
+  read_ranks(names, variables, found);
   find_contradictions(found.launcher, variables);
-  found.run_id = run_id_of(found.launcher, variables);
+  if (!names.run_id.empty()) found.run_id = variables.text(names.run_id).value_or("");
   if (found.launcher == Launcher::kTandem) {
     found.launcher_hosts_store = true;
     found.rank_restarts = variables.number("TANDEM_RANK_RESTARTS", 0, kMostRestarts).value_or(0);
@@ -280,6 +262,7 @@ LauncherEnvironment read_launcher_environment(const Lookup& lookup) {
   }
   if (found.launcher == Launcher::kOpenMpi) found.on_death = OnDeath::kEndsAll;
   if (found.launcher == Launcher::kSlurm) {
+    if (const auto step = variables.text("SLURM_STEP_ID")) found.run_id += "." + *step;
     // The option of srun does not reach the ranks; this variable, which stands for it, does.
     found.on_death =
         variables.text("SLURM_KILL_BAD_EXIT").value_or("") == "0" ? OnDeath::kLeavesThem : OnDeath::kUnknown;

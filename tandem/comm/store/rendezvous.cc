@@ -5,8 +5,6 @@
 #include <utility>
 
 #include "tandem/base/check.h"
-#include "tandem/base/error.h"
-#include "tandem/base/text.h"
 
 namespace tandem::comm {
 namespace {
@@ -17,7 +15,7 @@ namespace {
 //   round/N/members     the members of round N, written once, by compare_set()
 //   latest              the newest round that is decided
 //   joiners, join/K     how many processes have asked to join, and the name of the K-th
-//   in/, left/, ended/NAME, begun, over, deadline: see launcher_reports.h
+//   in/, left/, ended/NAME, begun, over, deadline: see rendezvous.h
 
 constexpr std::chrono::milliseconds kLook{20};  // between two looks at the store in a wait
 
@@ -85,16 +83,11 @@ Rendezvous::Rendezvous(const Connect& connect, const Life& me, const Options& op
       deadline_(options.deadline),
       worker_("rendezvous", [this, connect](const std::stop_token& stop) { beat(connect, stop); }) {}
 
-bool Rendezvous::has_begun(Store& part) { return part.find(kBegunKey).has_value(); }
-bool Rendezvous::is_over(Store& part) { return part.find(kOverKey).has_value(); }
-void Rendezvous::close() {
-  (void)store_->add(kOverKey, 1);
-}  // unlike set(), add() is answered before others can see it
-
 bool Rendezvous::end_without_the_silent() {
   if (!is_over(*store_)) return false;
-  const std::chrono::milliseconds silence = std::min(options_.silence, deadline());
-  for (Seen& seen : members_seen()) {
+  const std::chrono::milliseconds silence = std::min(options_.silence, deadline_.load());
+  Watch all = members_seen();
+  for (Seen& seen : all.members) {
     if (look_at(*store_, seen, silence) == Seen::State::kSilent && seen.who != me_)
       store_->set(left_key(seen.who), "was silent when the run ended");
   }
@@ -109,7 +102,7 @@ void Rendezvous::begin(std::vector<Life> members) {
   watch(round_.members, 0);
   store_->set(members_key(0), text_of(round_.members));  // all members write the same
   store_->set(let_in_key(me_), "1");
-  store_->set(kDeadlineKey, concat(deadline().count()));
+  store_->set(kDeadlineKey, concat(deadline_.load().count()));
   store_->set(kBegunKey, "1");
 }
 
@@ -117,6 +110,13 @@ std::vector<Rendezvous::Seen> Rendezvous::unseen(const std::vector<Life>& member
   std::vector<Seen> all;
   for (const Life& who : members) all.push_back({.who = who});
   return all;
+}
+
+bool Rendezvous::Watch::was_stopped(Clock::duration patience) {
+  const Clock::time_point now = Clock::now();
+  if (now - std::exchange(looked, now) <= patience) return false;
+  for (Seen& member : members) member.sign = now;
+  return true;
 }
 
 void Rendezvous::watch(const std::vector<Life>& members, int round) {
@@ -130,11 +130,6 @@ void Rendezvous::watch(const std::vector<Life>& members, int round) {
 Rendezvous::Watch Rendezvous::watched() const {
   MutexLock lock(mutex_);
   return watch_;
-}
-
-std::chrono::milliseconds Rendezvous::deadline() const {
-  MutexLock lock(mutex_);
-  return deadline_;
 }
 
 // Callbacks of the stop token run without the lock.
@@ -166,12 +161,7 @@ std::string Rendezvous::fault_of(Store& store, Watch& seen, std::chrono::millise
   std::string fault;
   for (Seen& member : seen.members) {
     const Seen::State state = look_at(store, member, deadline);
-    const Clock::time_point now = Clock::now();
-    // A long gap means that this process or the store was stopped: heartbeats of that time were not seen.
-    if (now - std::exchange(seen.looked, now) > patience) {
-      for (Seen& any : seen.members) any.sign = now;
-      return "";
-    }
+    if (seen.was_stopped(patience)) return "";
     if (member.who == me_ || state == Seen::State::kAwaited) continue;
     fault = concat("rank ", member.who.rank,
                    state == Seen::State::kDead ? " has ended" : " gave no sign of life for " + seconds_text(deadline));
@@ -184,7 +174,7 @@ std::string Rendezvous::fault_of(Store& store, Watch& seen, std::chrono::millise
 // Works on a copy of the watch, since the store may take long to answer, and drops the result if the round has changed.
 void Rendezvous::look_around(Store& store) {
   Watch seen = watched();
-  const std::string fault = fault_of(store, seen, deadline());
+  const std::string fault = fault_of(store, seen, deadline_.load());
   const int round = seen.round;
   {
     MutexLock lock(mutex_);
@@ -205,10 +195,14 @@ void Rendezvous::beat(const Connect& connect, const std::stop_token& stop) {
       note_waiting(waiting(*store, settled));
       look_around(*store);
       reached = Clock::now();
-    } catch (
-        const std::exception& error) {  // without heartbeats the others take this rank for lost: its round must break
+    } catch (const std::exception& error) {
+      // The others take this rank for lost if it gives no heartbeat until the deadline: its round must break then.
       waits_.store(false, std::memory_order_relaxed);
-      lose_store(reached, error);
+      const std::chrono::milliseconds limit = deadline_;
+      if (Clock::now() - reached >= limit) {
+        break_round(watched().round, concat("rank ", me_.rank, " has not reached the store for ", seconds_text(limit),
+                                            ": ", error.what()));
+      }
     }
     pause(options_.beat, {.stop = stop});
   }
@@ -218,15 +212,6 @@ void Rendezvous::note_waiting(std::vector<Life> lives) {
   MutexLock lock(mutex_);
   for (const Seen& member : watch_.members) std::erase(lives, member.who);  // let in, but not marked so yet
   waits_.store(!lives.empty(), std::memory_order_relaxed);
-}
-
-// Breaks the round once the store was out of reach for the deadline: the others, if they reach the store, have taken
-// this rank for lost by then.
-void Rendezvous::lose_store(Clock::time_point reached, const std::exception& error) {
-  const std::chrono::milliseconds limit = deadline();
-  if (Clock::now() - reached < limit) return;
-  break_round(watched().round,
-              concat("rank ", me_.rank, " has not reached the store for ", seconds_text(limit), ": ", error.what()));
 }
 
 // Looks at a member once more, and returns whether it has ended or fallen silent.
@@ -323,10 +308,11 @@ std::optional<Round> Rendezvous::enter(int number, std::vector<Life> members) {
   return next;
 }
 
-// Returns the members with the heartbeats that were seen so far, unless these are old because this process was stopped.
-std::vector<Rendezvous::Seen> Rendezvous::members_seen() const {
+// Returns what the heartbeat thread has seen, unless that is old because this process was stopped.
+Rendezvous::Watch Rendezvous::members_seen() const {
   Watch seen = watched();
-  return Clock::now() - seen.looked > options_.silence / 2 ? unseen(round_.members) : std::move(seen.members);
+  (void)seen.was_stopped(options_.silence / 2);
+  return seen;
 }
 
 // Looks at the store again and again until the run is complete or the next round is in the store. The first member that
@@ -334,44 +320,34 @@ std::vector<Rendezvous::Seen> Rendezvous::members_seen() const {
 std::optional<Round> Rendezvous::meet(const Limits& limits) {
   const int number = round_.number + 1;
   store_->set(here_key(number, me_), "1");
-  std::vector<Seen> members = members_seen();
-  for (Clock::time_point heard = Clock::now();;) {
+  for (Watch seen = members_seen();;) {
     if (end_without_the_silent()) return std::nullopt;
     if (const std::optional<std::string> text = store_->find(members_key(number)))
       return enter(number, lives_of(*text));
-    const bool decided = is_decided(members);
-    const Clock::time_point now = Clock::now();
-    if (now - std::exchange(heard, now) > options_.silence / 2 && !limits.deadline.expired()) {
-      members = unseen(round_.members);  // this process was stopped: it has missed the others' heartbeats
-    } else if (decided || limits.deadline.expired()) {
+    const bool decided = is_decided(seen.members), was_stopped = seen.was_stopped(options_.silence / 2);
+    if ((decided && !was_stopped) || limits.deadline.expired()) {
       // A member that is alive, but busy for longer than the others wait, is left behind.
-      require_quorum(members);
-      decide(number, members);
+      require_quorum(seen.members);
+      decide(number, seen.members);
     }
     look_again(limits, concat("meeting the ranks that are left, in round ", number));
   }
 }
 
 // Throws RunError when all members have ended or fallen silent: nobody can let this process in.
-void Rendezvous::require_anybody(std::vector<Seen>& members, Clock::time_point& heard) {
-  if (members.empty()) return;
-  bool is_anybody = false;
-  for (Seen& seen : members) is_anybody = !is_gone(seen) || is_anybody;
-  const Clock::time_point now = Clock::now();
-  if (now - std::exchange(heard, now) > options_.silence / 2) {
-    for (Seen& seen : members) seen.sign = now;  // this process was stopped: it has missed the others' heartbeats
-    return;
-  }
+void Rendezvous::require_anybody(Watch& seen) {
+  bool is_anybody = seen.members.empty();
+  for (Seen& member : seen.members) is_anybody = !is_gone(member) || is_anybody;
+  if (seen.was_stopped(options_.silence / 2)) return;
   if (is_anybody) return;
-  throw RunError(concat("rank ", me_.rank, " was started again to join a run, and all ", members.size(),
+  throw RunError(concat("rank ", me_.rank, " was started again to join a run, and all ", seen.members.size(),
                         " ranks of it have ended or give no sign of life; the last checkpoint is whole, and `tandem ",
                         "resume` goes on from it"));
 }
 
 std::optional<Round> Rendezvous::join(const Limits& limits) {
   store_->set(concat("join/", store_->add("joiners", 1)), name_of(me_));
-  std::vector<Seen> members;  // the newest round's
-  Clock::time_point heard = Clock::now();
+  Watch seen;  // the newest round's members
   for (int looked = -1;;) {
     if (is_over(*store_)) return std::nullopt;
     for (const int latest = count_of(*store_, "latest"); looked < latest;) {
@@ -379,9 +355,9 @@ std::optional<Round> Rendezvous::join(const Limits& limits) {
       const std::optional<std::string> text = store_->find(members_key(looked));
       if (!text) continue;
       if (has(lives_of(*text), me_)) return enter(looked, lives_of(*text));
-      members = unseen(lives_of(*text));
+      seen.members = unseen(lives_of(*text));
     }
-    require_anybody(members, heard);
+    require_anybody(seen);
     if (limits.deadline.expired()) {
       throw DeadlineExceeded(concat("rank ", me_.rank, " was started again to join a run, and nobody let it in: ",
                                     "likely the others have ended, or are in an update that takes longer than that"));

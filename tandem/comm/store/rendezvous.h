@@ -7,9 +7,8 @@
 //   const std::optional<Round> round = rendezvous.meet(limits);   // who goes on, and as which rank
 //
 // A "round" is the time from one meeting to the next, with its members. Everything goes through the run's store:
-//   1. Each process writes a heartbeat four times a second, on a thread of its own, and reads those of the other
-//   members.
-//      A launcher that sees a process end reports that, too (comm/store/launcher_reports.h).
+//   1. Each process writes a heartbeat four times a second, on a thread of its own, and reads those of the others. A
+//      launcher that sees a process end reports that at once (report_end()).
 //   2. A member that has ended, or whose heartbeat did not change until the deadline, breaks the round: broken() is
 //      requested, and waits for that member may be given up.
 //   3. Survivors call meet(). The next round is decided when each member has come, has ended, or has given no heartbeat
@@ -31,14 +30,64 @@
 #include <string>
 #include <vector>
 
-#include "tandem/base/clock.h"
 #include "tandem/base/error.h"
 #include "tandem/base/mutex.h"
-#include "tandem/comm/store/launcher_reports.h"
+#include "tandem/base/text.h"
 #include "tandem/comm/store/store.h"
 #include "tandem/concurrency/worker.h"
 
 namespace tandem::comm {
+
+/// One process of a rank. A process that replaces a dead one is another life of the same rank.
+struct Life {
+  int rank = 0;      // the launcher's number of the rank
+  int restarts = 0;  // how often this rank alone was started again
+
+  bool operator==(const Life&) const = default;
+};
+
+/// The rendezvous' part of a run's store. `store` has none of the prefixes of open_store().
+[[nodiscard]] inline std::unique_ptr<Store> rendezvous_part(Store& store, const std::string& run_id,
+                                                            int restart_count) {
+  return store.part(concat("tandem/", run_id, "/", restart_count, "/rendezvous"));
+}
+
+// The keys of that part that a launcher uses, too.
+
+inline constexpr const char* kBegunKey = "begun";        // set since round 0
+inline constexpr const char* kOverKey = "over";          // set when the run is complete
+inline constexpr const char* kDeadlineKey = "deadline";  // Rendezvous::Options::deadline, in ms
+
+[[nodiscard]] inline std::string name_of(const Life& life) { return concat(life.rank, ".", life.restarts); }
+/// The value: how a process ended, as its launcher reports.
+[[nodiscard]] inline std::string end_key(const Life& who) { return "ended/" + name_of(who); }
+/// The value: why the others have gone on without a process.
+[[nodiscard]] inline std::string left_key(const Life& who) { return "left/" + name_of(who); }
+/// Set if a process is, or was, a member of a round.
+[[nodiscard]] inline std::string let_in_key(const Life& who) { return "in/" + name_of(who); }
+
+/// A launcher reports that a process has ended; `how` is "SIGKILL" or "exit code 3", say.
+inline void report_end(Store& part, const Life& who, const std::string& how) { part.set(end_key(who), how); }
+
+/// Whether the others have gone on without this process, since it gave no heartbeat or did not come to a meeting. A
+/// launcher may end the process if it still runs: no other process will ever wait for it again.
+[[nodiscard]] inline bool is_left_behind(Store& part, const Life& who) { return part.find(left_key(who)).has_value(); }
+
+/// The deadline after which the ranks of the run take a rank without heartbeats for lost; nothing where ranks do not
+/// use a rendezvous.
+[[nodiscard]] inline std::optional<std::chrono::milliseconds> deadline_of_run(Store& part) {
+  const std::optional<std::string> deadline = part.find(kDeadlineKey);
+  return deadline ? std::optional(std::chrono::milliseconds(std::stoll(*deadline))) : std::nullopt;
+}
+
+/// How long a launcher leaves a process alone that is stopped (SIGSTOP): the deadline of the run, if no other process
+/// would miss the stopped one, since it was not let in yet or the run is complete. Nothing for a member of a run that
+/// goes on, whose heartbeats the others watch, and nothing where ranks do not use a rendezvous.
+[[nodiscard]] inline std::optional<std::chrono::milliseconds> patience_with_stopped(Store& part, const Life& who) {
+  if (!part.find(kBegunKey)) return std::nullopt;
+  if (part.find(let_in_key(who)) && !part.find(kOverKey)) return std::nullopt;  // a member: its peers decide about it
+  return deadline_of_run(part);
+}
 
 /// The processes that train together from one meeting to the next.
 struct Round {
@@ -55,8 +104,7 @@ struct Round {
 };
 
 /// The others have gone on without this rank. The run may go on, but this process can never take part in it again.
-class LeftBehind : public RunError {
- public:
+struct LeftBehind : RunError {
   using RunError::RunError;
 };
 
@@ -91,9 +139,9 @@ class Rendezvous {
   Rendezvous(const Connect& connect, const Life& me) : Rendezvous(connect, me, Options()) {}
 
   /// Whether the ranks of this run use a rendezvous: some rank has called begin().
-  [[nodiscard]] static bool has_begun(Store& part);
+  [[nodiscard]] static bool has_begun(Store& part) { return part.find(kBegunKey).has_value(); }
   /// Whether the run is complete: some rank has called close().
-  [[nodiscard]] static bool is_over(Store& part);
+  [[nodiscard]] static bool is_over(Store& part) { return part.find(kOverKey).has_value(); }
 
   /// Enters round 0. Every member calls it, with the same members and the same deadline.
   void begin(std::vector<Life> members);
@@ -106,10 +154,7 @@ class Rendezvous {
   /// Whether a joiner waited at the last heartbeat: the members should meet.
   [[nodiscard]] bool someone_waits() const { return waits_.load(std::memory_order_relaxed); }
   /// Sets the deadline from now on. The launcher knows only the deadline at begin().
-  void set_deadline(std::chrono::milliseconds deadline) {
-    const MutexLock lock(mutex_);
-    deadline_ = deadline;
-  }
+  void set_deadline(std::chrono::milliseconds deadline) { deadline_ = deadline; }
   /// A token that is requested when this round is broken: soon after a launcher has reported a member's end or a member
   /// gave no heartbeat until the deadline; when the others have gone on without this rank; and when this rank did not
   /// reach the store until the deadline. The token holds for this round only. Time in which this process was stopped,
@@ -124,7 +169,7 @@ class Rendezvous {
     return why_broken_;
   }
   /// Marks the run as complete. Processes in meet() or join() return nothing then.
-  void close();
+  void close() { (void)store_->add(kOverKey, 1); }  // unlike set(), add() is answered before others can see it
   /// Whether the run is complete. If so, marks the members of this round without heartbeats as left behind, so that a
   /// launcher may end them.
   [[nodiscard]] bool end_without_the_silent();
@@ -142,31 +187,32 @@ class Rendezvous {
     std::optional<std::string> beat{};      // the member's last heartbeat, a count
     Clock::time_point sign = Clock::now();  // when this process saw that count change
   };
-  // The members of a round as the heartbeat thread sees them.
+  // The members of a round as one thread sees them.
   struct Watch {
     int round = -1;
     std::vector<Seen> members;
-    Clock::time_point looked =
-        Clock::now();  // a long time since then means that this process, or the store, was stopped
+    Clock::time_point looked = Clock::now();  // when the thread looked last
+
+    // Whether this process, or the store, was stopped since the last look: that was longer ago than `patience`. The
+    // heartbeats of that time were not seen, so all members count as if they had just given one.
+    bool was_stopped(Clock::duration patience);
   };
-  [[nodiscard]] std::chrono::milliseconds deadline() const;
   [[nodiscard]] Watch watched() const;
   // The members as if all had just given a heartbeat.
   static std::vector<Seen> unseen(const std::vector<Life>& members);
   static Seen::State look_at(Store& store, Seen& seen, std::chrono::milliseconds silence);
-  // The heartbeat thread: beat() is its body, and calls the five after watch().
+  // The heartbeat thread: beat() is its body, and calls those after watch().
   void beat(const Connect& connect, const std::stop_token& stop);
   // Begins to watch the members of a new round, with a new token for broken().
   void watch(const std::vector<Life>& members, int round);
   void note_waiting(std::vector<Life> lives);
   void look_around(Store& store);
   void break_round(int round, const std::string& why);
-  void lose_store(Clock::time_point reached, const std::exception& error);
   [[nodiscard]] std::string fault_of(Store& store, Watch& seen, std::chrono::milliseconds deadline) const;
   // The parts of meet() and join(), on the caller's thread.
-  [[nodiscard]] std::vector<Seen> members_seen() const;
+  [[nodiscard]] Watch members_seen() const;
   [[nodiscard]] bool is_gone(Seen& seen);
-  void require_anybody(std::vector<Seen>& members, Clock::time_point& heard);
+  void require_anybody(Watch& seen);
   [[nodiscard]] bool is_decided(std::vector<Seen>& members);
   // Throws RunError, which says what is known of each rank, unless this side has a quorum.
   void require_quorum(const std::vector<Seen>& members) const;
@@ -181,8 +227,8 @@ class Rendezvous {
   Round round_;
   std::atomic<bool> waits_{false};  // see someone_waits()
   mutable Mutex mutex_;
-  std::chrono::milliseconds deadline_ TANDEM_GUARDED_BY(mutex_);
-  Watch watch_ TANDEM_GUARDED_BY(mutex_);  // this round's
+  std::atomic<std::chrono::milliseconds> deadline_;  // the one that counts now
+  Watch watch_ TANDEM_GUARDED_BY(mutex_);            // this round's
   std::stop_source broken_ TANDEM_GUARDED_BY(mutex_);
   std::string why_broken_ TANDEM_GUARDED_BY(mutex_);
   Worker worker_;  // last: it uses the others

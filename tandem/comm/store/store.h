@@ -13,7 +13,6 @@
 #include <string>
 #include <vector>
 
-#include "tandem/base/clock.h"
 #include "tandem/concurrency/limits.h"
 
 namespace tandem::comm {

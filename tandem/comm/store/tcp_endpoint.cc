@@ -13,6 +13,7 @@
 #include <array>
 #include <cerrno>
 #include <filesystem>
+#include <future>
 #include <memory>
 #include <optional>
 #include <set>
@@ -21,7 +22,6 @@
 #include <utility>
 
 #include "tandem/base/error.h"
-#include "tandem/base/mutex.h"
 #include "tandem/base/text.h"
 #include "tandem/comm/store/store.h"
 #include "tandem/concurrency/worker.h"
@@ -85,10 +85,15 @@ Attempt try_to_connect(const Endpoint& endpoint, const Deadline& deadline) {
   return {"", cause};
 }
 
+// Returns 0 for an address of another family.
+int port_of(const sockaddr_storage& address) {
+  if (address.ss_family == AF_INET) return ntohs(reinterpret_cast<const sockaddr_in*>(&address)->sin_port);
+  if (address.ss_family == AF_INET6) return ntohs(reinterpret_cast<const sockaddr_in6*>(&address)->sin6_port);
+  return 0;
+}
+
 // A descriptor and the inode of its socket. The system reuses the number of a closed descriptor, but not the inode.
 using Socket = std::pair<int, ino_t>;
-
-Mutex one_connects;  // without it, another thread's connections would be taken for those of this one
 
 // Returns this process' connections to the endpoint. c10d does not give out its sockets, so they are found in /proc.
 std::set<Socket> connections_to(const Endpoint& endpoint) {
@@ -103,10 +108,7 @@ std::set<Socket> connections_to(const Endpoint& endpoint) {
     socklen_t size = sizeof(peer);
     auto* const address = reinterpret_cast<sockaddr*>(&peer);
     if (::getpeername(descriptor, address, &size) != 0) continue;
-    int port = 0;
-    if (peer.ss_family == AF_INET) port = ntohs(reinterpret_cast<const sockaddr_in*>(&peer)->sin_port);
-    if (peer.ss_family == AF_INET6) port = ntohs(reinterpret_cast<const sockaddr_in6*>(&peer)->sin6_port);
-    if (port == endpoint.port && text_of(address, size) == endpoint.address && ::fstat(descriptor, &file) == 0)
+    if (port_of(peer) == endpoint.port && text_of(address, size) == endpoint.address && ::fstat(descriptor, &file) == 0)
       sockets.insert({descriptor, file.st_ino});
   }
   return sockets;
@@ -165,81 +167,42 @@ class NamelessLookups {
     const char nothing = 0;  // wakes the thread, so that it sees the stop request
     (void)::sendto(socket_.get(), &nothing, sizeof(nothing), 0, generic(name), sizeof(name));
   }
-  NamelessLookups(const NamelessLookups&) = delete;
-  NamelessLookups& operator=(const NamelessLookups&) = delete;
 
  private:
   Descriptor socket_;
   std::optional<Worker> server_;
 };
 
-// Lets one thread wait until another one has left a scope, by returning or by an exception.
-struct Finish {
-  struct Guard {
-    ~Guard() {
-      {
-        const MutexLock lock(finish.mutex);
-        finish.is_done = true;
-      }
-      finish.changed.notify_all();
-    }
-    Finish& finish;
-  };
-  bool wait(std::chrono::milliseconds limit) {
-    const MutexLock lock(mutex);
-    return changed.wait(mutex, Deadline::after(limit), [this]() TANDEM_REQUIRES(mutex) { return is_done; });
-  }
-
-  Mutex mutex;
-  CondVar changed;
-  bool is_done TANDEM_GUARDED_BY(mutex) = false;
-};
-
-// Returns a listening socket, or a closed descriptor with the reason in errno.
-Descriptor bound_socket(int port, Reach reach, int family) {
-  Descriptor socket(::socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0));
+// Returns a socket that listens at a numeric address, or a closed descriptor with the reason in errno.
+Descriptor bound_socket(const Endpoint& endpoint) {
+  int failure = 0;
+  const Addresses to = look_up(endpoint, SOCK_STREAM, AI_NUMERICHOST, failure);
+  Descriptor socket(failure == 0 ? ::socket(to->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0) : -1);
   if (!socket.is_open()) return socket;
   const int yes = 1, no = 0;
   ::setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));  // a run may follow at once on the last
-  int failure = 0;
-  if (family == AF_INET6) {
-    ::setsockopt(socket.get(), IPPROTO_IPV6, IPV6_V6ONLY, &no, sizeof(no));
-    sockaddr_in6 address{};
-    address.sin6_family = AF_INET6;
-    address.sin6_port = htons(static_cast<std::uint16_t>(port));
-    failure = ::bind(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address));
-  } else {
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_port = htons(static_cast<std::uint16_t>(port));
-    address.sin_addr.s_addr = htonl(reach == Reach::kThisHost ? INADDR_LOOPBACK : INADDR_ANY);
-    failure = ::bind(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address));
-  }
-  if (failure != 0 || ::listen(socket.get(), SOMAXCONN) != 0) socket.close();
+  if (to->ai_family == AF_INET6) ::setsockopt(socket.get(), IPPROTO_IPV6, IPV6_V6ONLY, &no, sizeof(no));
+  if (::bind(socket.get(), to->ai_addr, to->ai_addrlen) != 0 || ::listen(socket.get(), SOMAXCONN) != 0) socket.close();
   return socket;
-}
-
-int port_of(const Descriptor& socket) {
-  sockaddr_storage address{};
-  socklen_t size = sizeof(address);
-  ::getsockname(socket.get(), reinterpret_cast<sockaddr*>(&address), &size);
-  return ntohs(address.ss_family == AF_INET6 ? reinterpret_cast<const sockaddr_in6*>(&address)->sin6_port
-                                             : reinterpret_cast<const sockaddr_in*>(&address)->sin_port);
 }
 
 }  // namespace
 
 Listener listen_on(int port, Reach reach) {
   Listener listener;
-  if (reach == Reach::kEverywhere) listener.socket = bound_socket(port, reach, AF_INET6);  // takes IPv4 too
+  if (reach == Reach::kEverywhere) listener.socket = bound_socket({"::", port});  // takes IPv4 too
   const bool is_taken = !listener.socket.is_open() && reach == Reach::kEverywhere && errno == EADDRINUSE;
-  if (!listener.socket.is_open() && !is_taken) listener.socket = bound_socket(port, reach, AF_INET);
+  if (!listener.socket.is_open() && !is_taken)
+    listener.socket = bound_socket({reach == Reach::kThisHost ? "127.0.0.1" : "0.0.0.0", port});
   if (!listener.socket.is_open()) {
     throw RunError(concat("cannot host the store on port ", port, ": ", std::generic_category().message(errno),
                           "; likely another run or program listens there: choose another MASTER_PORT for all ranks, or "
                           "end it (`ss -ltnp` shows who it is)"));
   }
-  listener.port = port_of(listener.socket);
+  sockaddr_storage own{};
+  socklen_t size = sizeof(own);
+  ::getsockname(listener.socket.get(), reinterpret_cast<sockaddr*>(&own), &size);
+  listener.port = port_of(own);
   return listener;
 }
 
@@ -274,11 +237,15 @@ std::string own_address_towards(const std::string& address) {
   return text.empty() ? address : text;
 }
 
-ConnectTurn::ConnectTurn() : lock_(one_connects) {}
+// Without the lock, another thread's connections would be taken for those of this one.
+Mutex& connecting() {
+  static Mutex one_connects;
+  return one_connects;
+}
 
 // `connect` runs on a thread of its own. If it takes too long, shutting its sockets down makes its reads fail, so that
 // it returns with an error; this is repeated, since it may open another connection.
-void limit_replies(const ConnectTurn& /*turn*/, const Endpoint& endpoint, std::chrono::milliseconds limit,
+void limit_replies(const MutexLock& /*turn*/, const Endpoint& endpoint, std::chrono::milliseconds limit,
                    const std::function<void()>& connect) {
   const std::set<Socket> before = connections_to(endpoint);
   const auto for_each_new = [&](const auto& action) {
@@ -286,14 +253,15 @@ void limit_replies(const ConnectTurn& /*turn*/, const Endpoint& endpoint, std::c
       if (!before.contains(socket)) action(socket.first);
     }
   };
-  Finish finish;
-  Worker worker("tandem-connect", [&](const std::stop_token&) {
-    const Finish::Guard guard{finish};
+  std::packaged_task<void()> task([&] {
     const NamelessLookups nobody_needs_the_name_of_the_address;
     connect();
   });
-  while (!finish.wait(limit)) for_each_new([](int socket) { ::shutdown(socket, SHUT_RDWR); });
-  worker.join();
+  std::future<void> connected = task.get_future();
+  Worker worker("tandem-connect", [&](const std::stop_token&) { task(); });
+  while (connected.wait_for(limit) == std::future_status::timeout)
+    for_each_new([](int socket) { ::shutdown(socket, SHUT_RDWR); });
+  connected.get();
   const timeval time{.tv_sec = limit.count() / 1000, .tv_usec = limit.count() % 1000 * 1000};
   for_each_new([&](int socket) {
     ::setsockopt(socket, SOL_SOCKET, SO_RCVTIMEO, &time, sizeof(time));

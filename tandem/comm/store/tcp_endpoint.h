@@ -35,22 +35,14 @@ struct Listener {
 /// Nothing is sent. `address` itself when the system does not say.
 [[nodiscard]] std::string own_address_towards(const std::string& address);
 
-/// A lock, held for its scope, by which the threads of this process connect one after the other. A thread that hosts a
-/// store takes it before it listens, so that no thread of this process connects to a server that does not answer yet.
-class ConnectTurn {
- public:
-  ConnectTurn();
-  ConnectTurn(const ConnectTurn&) = delete;
-  ConnectTurn& operator=(const ConnectTurn&) = delete;
+/// The lock by which the threads of this process connect one after the other. A thread that hosts a store takes it
+/// before it listens, so that no thread of this process connects to a server that does not answer yet.
+[[nodiscard]] Mutex& connecting();
 
- private:
-  MutexLock lock_;
-};
-
-/// Calls `connect`, which may open connections to the endpoint's numeric address without a time limit (c10d's client).
-/// Shuts these connections down if `connect` does not return within `limit`. When it has returned, every send and
-/// receive on them fails after `limit`.
-void limit_replies(const ConnectTurn& turn, const Endpoint& endpoint, std::chrono::milliseconds limit,
+/// Calls `connect`, while the caller holds connecting(). It may open connections to the endpoint's numeric address
+/// without a time limit (c10d's client). Shuts these connections down if `connect` does not return within `limit`. When
+/// it has returned, every send and receive on them fails after `limit`.
+void limit_replies(const MutexLock& turn, const Endpoint& endpoint, std::chrono::milliseconds limit,
                    const std::function<void()>& connect);
 
 }  // namespace tandem::comm

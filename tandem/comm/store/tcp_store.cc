@@ -4,7 +4,7 @@
 
 #include <algorithm>
 #include <atomic>
-#include <string>
+#include <torch/csrc/distributed/c10d/HashStore.hpp>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 #include <type_traits>
@@ -12,9 +12,7 @@
 
 #include "tandem/base/check.h"
 #include "tandem/base/error.h"
-#include "tandem/base/text.h"
-#include "tandem/comm/store/c10d_store.h"
-#include "tandem/comm/store/store.h"
+#include "tandem/comm/links/c10d_backends.h"
 
 namespace tandem::comm {
 namespace {
@@ -29,13 +27,14 @@ constexpr Clock::duration kFirstPause = 1ms, kLongestPause = 64ms;
 // The state that all parts of one connection share.
 struct Connection {
   std::string name;
-  std::string address;  // the server's, numeric
+  std::string address;  // the server's, numeric; empty for a store within this process
   std::atomic<bool> is_lost{false};
 };
 
-class TcpStore final : public Store {
+// A client of c10d. Prefixes are part of the keys.
+class SharedStore final : public Store {
  public:
-  TcpStore(c10::intrusive_ptr<c10d::Store> store, std::shared_ptr<Connection> connection)
+  SharedStore(c10::intrusive_ptr<c10d::Store> store, std::shared_ptr<Connection> connection)
       : store_(std::move(store)), connection_(std::move(connection)) {}
 
   void set(const std::string& key, const std::string& value) override {
@@ -73,7 +72,7 @@ class TcpStore final : public Store {
   }
 
   std::unique_ptr<Store> part(const std::string& prefix) override {
-    return std::make_unique<TcpStore>(c10::make_intrusive<c10d::PrefixStore>(prefix, store_), connection_);
+    return std::make_unique<SharedStore>(c10::make_intrusive<c10d::PrefixStore>(prefix, store_), connection_);
   }
   [[nodiscard]] std::string name() const override { return connection_->name; }
 
@@ -100,7 +99,7 @@ class TcpStore final : public Store {
 };
 
 // Makes c10d's client, and its server if `options` say so, with a time limit for each answer.
-std::unique_ptr<Store> make_store(const ConnectTurn& turn, const std::string& address,
+std::unique_ptr<Store> make_store(const MutexLock& turn, const std::string& address,
                                   const c10d::TCPStoreOptions& options, const std::string& name,
                                   std::chrono::milliseconds reply_limit) {
   auto connection = std::make_shared<Connection>();
@@ -115,7 +114,7 @@ std::unique_ptr<Store> make_store(const ConnectTurn& turn, const std::string& ad
                           "; likely what listens there is no store, or its host is ending, or waits for a name server "
                           "that does not answer: it looks up who connects, so add the ranks to its /etc/hosts"));
   }
-  return std::make_unique<TcpStore>(std::move(store), std::move(connection));
+  return std::make_unique<SharedStore>(std::move(store), std::move(connection));
 }
 
 c10d::TCPStoreOptions options_for(int port) {
@@ -134,14 +133,16 @@ Reach reach_of(const std::string& address) {
 }  // namespace
 
 C10dStore c10d_store_of(Store& store) {
-  if (const auto* tcp = dynamic_cast<const TcpStore*>(&store)) return tcp->underlying();
+  if (const auto* shared = dynamic_cast<const SharedStore*>(&store)) {
+    if (C10dStore found = shared->underlying(); !found.address.empty()) return found;
+  }
   throw ConfigError(concat("ranks cannot find each other's addresses through ", store.name(),
                            ": give the group one of open_store() or connect_to_store()"));
 }
 
 // Binds the port itself and passes the listening socket to c10d, for an error that says what to do when it is in use.
 HostedStore host_store(int port, Reach reach) {
-  const ConnectTurn turn;
+  const MutexLock turn(connecting());
   Listener listener = listen_on(port, reach);
   c10d::TCPStoreOptions options = options_for(listener.port);
   options.isServer = true;
@@ -155,7 +156,14 @@ std::unique_ptr<Store> connect_to_store(const Endpoint& endpoint, const Limits& 
   const std::string address = await_listener(endpoint, limits);
   c10d::TCPStoreOptions options = options_for(endpoint.port);
   options.timeout = std::max(reply_limit, std::chrono::milliseconds(1s));  // c10d counts whole seconds; it listens
-  return make_store(ConnectTurn(), address, options, concat(endpoint.address, ":", endpoint.port), reply_limit);
+  return make_store(MutexLock(connecting()), address, options, concat(endpoint.address, ":", endpoint.port),
+                    reply_limit);
+}
+
+std::unique_ptr<Store> make_memory_store() {
+  auto connection = std::make_shared<Connection>();
+  connection->name = "the store of this process";
+  return std::make_unique<SharedStore>(c10::make_intrusive<c10d::HashStore>(), std::move(connection));
 }
 
 std::unique_ptr<Store> open_store(const LauncherEnvironment& me, int generation, const Limits& limits) {

@@ -7,7 +7,7 @@
 
 namespace tandem::rl {
 
-void AlternatingRollout::Split::operator()() const {
+void AlternatingRollout::Split::operator()(int /*thread*/) const {
   // Threads of splits must not start LibTorch's thread pool: the cores belong to the workers.
   device::use_one_core();
   for (RolloutWorker* group : groups) group->advance(*frozen);
@@ -16,7 +16,7 @@ void AlternatingRollout::Split::operator()() const {
 // Whatever ends a rollout, the fragments are nobody's afterwards. Of several failures the first in order is told.
 class AlternatingRollout::AllStepped {
  public:
-  explicit AllStepped(std::span<const std::unique_ptr<SideThread>> threads) : threads_(threads) {}
+  explicit AllStepped(std::span<const std::unique_ptr<ThreadTeam>> threads) : threads_(threads) {}
   AllStepped(const AllStepped&) = delete;
   AllStepped& operator=(const AllStepped&) = delete;
   ~AllStepped() {
@@ -29,7 +29,7 @@ class AlternatingRollout::AllStepped {
   }
 
  private:
-  const std::span<const std::unique_ptr<SideThread>> threads_;
+  const std::span<const std::unique_ptr<ThreadTeam>> threads_;
 };
 
 AlternatingRollout::AlternatingRollout(std::vector<std::unique_ptr<RolloutWorker>> groups, int splits,
@@ -46,7 +46,7 @@ AlternatingRollout::AlternatingRollout(std::vector<std::unique_ptr<RolloutWorker
   // With one split nothing could be done while its environments step.
   if (stepping == Stepping::kInTurn || splits == 1) return;
   for (std::size_t i = 0; i < splits_.size(); ++i)
-    threads_.push_back(std::make_unique<SideThread>(concat(name, " ", i), spin));
+    threads_.push_back(std::make_unique<ThreadTeam>(concat(name, " ", i), spin));
 }
 
 // Round t: for each split in turn, wait until its environments have made step t - 1, choose the actions of step t, and

@@ -17,7 +17,7 @@
 #include <string>
 #include <vector>
 
-#include "tandem/concurrency/side_thread.h"
+#include "tandem/concurrency/thread_team.h"
 #include "tandem/rl/policy/normalizer.h"
 #include "tandem/rl/rollout/rollout_worker.h"
 
@@ -44,15 +44,15 @@ class AlternatingRollout {
   [[nodiscard]] std::span<const std::unique_ptr<RolloutWorker>> groups() const { return groups_; }
   /// Whether the caller sleeps until the environments of `split` have stepped; and whether their thread sleeps until
   /// the policy has acted for them. For tests.
-  [[nodiscard]] bool waits_for(std::size_t split) const { return threads_[split]->owners_asleep() > 0; }
-  [[nodiscard]] bool idle(std::size_t split) const { return threads_[split]->idle(); }
+  [[nodiscard]] bool waits_for(std::size_t split) const { return threads_[split]->callers_asleep() > 0; }
+  [[nodiscard]] bool idle(std::size_t split) const { return threads_[split]->sleepers() > 0; }
 
  private:
   // Groups that step together on one thread. `frozen` is set for the length of collect().
   struct Split {
     std::vector<RolloutWorker*> groups;
     const Normalizers* frozen = nullptr;
-    void operator()() const;  // steps their environments
+    void operator()(int = 0) const;  // steps their environments
   };
   // Waits in its destructor until every thread rests.
   class AllStepped;
@@ -61,7 +61,7 @@ class AlternatingRollout {
 
   const std::vector<std::unique_ptr<RolloutWorker>> groups_;
   std::vector<Split> splits_;
-  std::vector<std::unique_ptr<SideThread>> threads_;  // one a split, or none; last: they use the rest
+  std::vector<std::unique_ptr<ThreadTeam>> threads_;  // one a split, or none; last: they use the rest
 };
 
 }  // namespace tandem::rl

@@ -7,7 +7,6 @@
 
 #include "tandem/base/check.h"
 #include "tandem/base/error.h"
-#include "tandem/base/rethrow.h"
 #include "tandem/concurrency/trace.h"
 
 namespace tandem::sync {

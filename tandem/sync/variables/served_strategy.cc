@@ -14,7 +14,7 @@
 #include "tandem/base/check.h"
 #include "tandem/base/error.h"
 #include "tandem/base/mutex.h"
-#include "tandem/base/process_name.h"
+#include "tandem/base/process.h"
 #include "tandem/base/text.h"
 #include "tandem/comm/host_map.h"
 #include "tandem/model/files/named_copy.h"

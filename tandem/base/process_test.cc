@@ -1,4 +1,4 @@
-#include "tandem/metrics/process_stats.h"
+#include "tandem/base/process.h"
 
 #include <gtest/gtest.h>
 

@@ -1,13 +1,12 @@
-#include "tandem/metrics/process_stats.h"
+#include "tandem/base/process.h"
 
 #include <unistd.h>
 
+#include <array>
 #include <ctime>
-#include <fstream>
-#include <iterator>
 #include <sstream>
-#include <string>
 
+#include "tandem/base/atomic_file.h"
 #include "tandem/base/error.h"
 #include "tandem/base/text.h"
 
@@ -20,17 +19,18 @@ double seconds(clockid_t clock) {
   return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
 }
 
-// Files of /proc have no size, so they are read to their end.
-std::string content_of(const char* path) {
-  std::ifstream file(path);
-  return {std::istreambuf_iterator<char>(file), {}};
+}  // namespace
+
+std::string host_name() {
+  std::array<char, 256> name{};  // Linux host names have up to 64 bytes; the last byte stays zero
+  return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "";
 }
 
-}  // namespace
+std::string process_name() { return concat("process ", ::getpid(), " on ", host_name()); }
 
 double peak_rss_mb() {
   static constexpr std::string_view kField = "VmHWM:";
-  const std::string status = content_of("/proc/self/status");
+  const std::string status = read_file("/proc/self/status");
   const std::size_t at = status.find(kField);
   double kibibytes = 0;
   if (at == std::string::npos || !(std::istringstream(status.substr(at + kField.size())) >> kibibytes)) {
@@ -42,7 +42,7 @@ double peak_rss_mb() {
 double seconds_since_process_start() {
   // Field 22 is the start in ticks since the boot (proc(5)). Field 2, the program's name in brackets, may hold spaces,
   // so counting begins behind the last bracket.
-  const std::string stat = content_of("/proc/self/stat");
+  const std::string stat = read_file("/proc/self/stat");
   std::istringstream fields(stat.substr(stat.rfind(')') + 1));
   std::string skipped;
   for (int field = 3; field < 22; ++field) fields >> skipped;

@@ -1,5 +1,3 @@
-#include "tandem/concurrency/side_thread.h"
-
 #include <gtest/gtest.h>
 #include <pthread.h>
 
@@ -14,24 +12,25 @@
 
 #include "tandem/base/error.h"
 #include "tandem/base/testing/eventually.h"
+#include "tandem/concurrency/thread_team.h"
 
 namespace tandem {
 namespace {
 
 using namespace std::chrono_literals;
 
-class SideThreadTest : public ::testing::TestWithParam<SpinBudget> {};
+class TeamOfOneTest : public ::testing::TestWithParam<SpinBudget> {};
 
-INSTANTIATE_TEST_SUITE_P(AsleepOrNot, SideThreadTest, ::testing::Values(SpinBudget{}, SpinBudget{20us}),
+INSTANTIATE_TEST_SUITE_P(AsleepOrNot, TeamOfOneTest, ::testing::Values(SpinBudget{}, SpinBudget{20us}),
                          [](const auto& test) { return test.param.limit > 0ns ? "Spinning" : "Asleep"; });
 
-TEST_P(SideThreadTest, TasksRunInOrderOnOneNamedThreadAndTheOwnerSeesTheirWrites) {
-  SideThread side("envs 3", GetParam());
+TEST_P(TeamOfOneTest, TasksRunInOrderOnOneNamedThreadAndTheOwnerSeesTheirWrites) {
+  ThreadTeam side("envs 3", GetParam());
   std::vector<int> seen;
   std::set<std::thread::id> ids;
   std::string name;
   for (int i = 0; i < 1000; ++i) {
-    auto task = [&, i] {
+    auto task = [&, i](int) {
       seen.push_back(i);
       ids.insert(std::this_thread::get_id());
       std::array<char, 32> text{};
@@ -49,14 +48,14 @@ TEST_P(SideThreadTest, TasksRunInOrderOnOneNamedThreadAndTheOwnerSeesTheirWrites
 }
 
 // Four owners with a thread each, all at once.
-TEST_P(SideThreadTest, OwnersDoNotDisturbEachOther) {
+TEST_P(TeamOfOneTest, OwnersDoNotDisturbEachOther) {
   std::vector<std::jthread> owners;
   std::atomic<int> all{0};
   for (int owner = 0; owner < 4; ++owner) {
     owners.emplace_back([&] {
-      SideThread side("side", GetParam());
+      ThreadTeam side("side", GetParam());
       int made = 0;
-      auto task = [&] { ++made; };
+      auto task = [&](int) { ++made; };
       for (int i = 0; i < 500; ++i) {
         side.start(task);
         side.wait();
@@ -68,31 +67,29 @@ TEST_P(SideThreadTest, OwnersDoNotDisturbEachOther) {
   EXPECT_EQ(all, 4 * 500);
 }
 
-TEST_P(SideThreadTest, TheOwnerWorksOnUntilItWaits) {
-  SideThread side("side", GetParam());
-  ASSERT_TRUE(eventually([&] { return side.idle(); }));
+TEST_P(TeamOfOneTest, TheOwnerWorksOnUntilItWaits) {
+  ThreadTeam side("side", GetParam());
+  ASSERT_TRUE(eventually([&] { return side.sleepers() == 1; }));
   std::atomic<bool> begun{false}, may_end{false};
-  auto task = [&] {
+  auto task = [&](int) {
     begun = true;
     while (!may_end) std::this_thread::yield();
   };
   side.start(task);
-  EXPECT_TRUE(side.started());
   ASSERT_TRUE(eventually([&] { return begun.load(); })) << "the task is under way, and the owner here";
   std::jthread other([&] {
-    EXPECT_TRUE(eventually([&] { return side.owners_asleep() == 1; }));
+    EXPECT_TRUE(eventually([&] { return side.callers_asleep() == 1; }));
     may_end = true;
   });
   side.wait();
   EXPECT_TRUE(may_end);
-  EXPECT_FALSE(side.started());
 }
 
-TEST_P(SideThreadTest, AFailureReachesTheOwnerOnceAndTheThreadGoesOn) {
-  SideThread side("side", GetParam());
-  auto fails = [] { throw EnvError("the pole broke"); };
+TEST_P(TeamOfOneTest, AFailureReachesTheOwnerOnceAndTheThreadGoesOn) {
+  ThreadTeam side("side", GetParam());
+  auto fails = [](int) { throw EnvError("the pole broke"); };
   int made = 0;
-  auto works = [&] { ++made; };
+  auto works = [&](int) { ++made; };
   side.start(fails);
   EXPECT_THROW(side.wait(), EnvError);
   EXPECT_NO_THROW(side.wait()) << "there is nothing to wait for";
@@ -101,23 +98,23 @@ TEST_P(SideThreadTest, AFailureReachesTheOwnerOnceAndTheThreadGoesOn) {
   EXPECT_EQ(made, 1);
 }
 
-TEST_P(SideThreadTest, ItHasOneTaskAtATime) {
-  SideThread side("side", GetParam());
-  auto nothing = [] {};
+TEST_P(TeamOfOneTest, ItHasOneTaskAtATime) {
+  ThreadTeam side("side", GetParam());
+  auto nothing = [](int) {};
   side.start(nothing);
   EXPECT_THROW(side.start(nothing), InvariantError);
   side.wait();
 }
 
-TEST_P(SideThreadTest, DestroyedItWaitsForItsTask) {
+TEST_P(TeamOfOneTest, DestroyedItWaitsForItsTask) {
   std::atomic<bool> ended{false};
-  auto task = [&] {
+  auto task = [&](int) {
     std::this_thread::sleep_for(20ms);
     ended = true;
     throw EnvError("nobody asks");
   };
   {
-    SideThread side("side", GetParam());
+    ThreadTeam side("side", GetParam());
     side.start(task);
   }
   EXPECT_TRUE(ended);

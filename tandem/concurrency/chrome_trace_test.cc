@@ -1,10 +1,9 @@
-#include "tandem/metrics/chrome_trace.h"
-
 #include <gtest/gtest.h>
 
 #include <chrono>
 
 #include "tandem/base/json_reader.h"
+#include "tandem/concurrency/trace.h"
 
 namespace tandem {
 namespace {

@@ -1,12 +1,10 @@
-#include "tandem/base/rethrow.h"
+#include "tandem/base/error.h"
 
 #include <gtest/gtest.h>
 
 #include <exception>
 #include <new>
 #include <typeinfo>
-
-#include "tandem/base/error.h"
 
 namespace tandem {
 namespace {

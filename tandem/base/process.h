@@ -1,0 +1,24 @@
+// base/process.h: this process: its name in messages, and its memory and times as the system counts them.
+//
+// Threads: all.
+#pragma once
+#include <string>
+
+namespace tandem {
+
+/// The host name that the system reports; empty when it reports none.
+[[nodiscard]] std::string host_name();
+/// Returns "process 77 on gpu-a".
+[[nodiscard]] std::string process_name();
+
+/// The largest resident memory so far, in MB (10^6 bytes). Throws RunError where /proc cannot be read.
+[[nodiscard]] double peak_rss_mb();
+
+/// Seconds since the process started, the loading of libraries included. The system counts in ticks of 10 ms. Throws
+/// RunError where /proc cannot be read.
+[[nodiscard]] double seconds_since_process_start();
+
+/// Seconds of processor time of the calling thread since it started. A sleeping wait takes none; spinning does.
+[[nodiscard]] double thread_cpu_seconds();
+
+}  // namespace tandem
