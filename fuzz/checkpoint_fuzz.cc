@@ -8,8 +8,8 @@
 #include <string>
 
 #include "tandem/base/error.h"
-#include "tandem/model/files/checkpoint_manifest.h"
-#include "tandem/model/files/safetensors_format.h"
+#include "tandem/model/files/checkpoint.h"
+#include "tandem/model/files/safetensors.h"
 
 namespace {
 

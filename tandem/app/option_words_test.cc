@@ -5,9 +5,8 @@
 #include "tandem/app/train/build_run.h"
 #include "tandem/base/error.h"
 #include "tandem/rl/policy/action_family.h"
-#include "tandem/rl/policy/actor/actor_options.h"
-#include "tandem/rl/policy/mlp.h"
 #include "tandem/rl/policy/mlp_policy.h"
+#include "tandem/rl/policy/policy_options.h"
 #include "tandem/rl/policy/recurrent_policy.h"
 
 namespace tandem::app {

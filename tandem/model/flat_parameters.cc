@@ -12,7 +12,6 @@
 
 #include "tandem/base/check.h"
 #include "tandem/base/error.h"
-#include "tandem/base/text.h"
 #include "tandem/model/flat_layout.h"
 
 // How a gradient gets into flat memory. bind() makes each dense parameter's .grad a view into the flat gradients
@@ -23,7 +22,6 @@
 namespace tandem::model {
 namespace {
 
-// The record that the hooks of all trainable parameters write to.
 struct Reaches {
   std::vector<char> marks;  // one a parameter: a backward pass reached it
   struct Place {
@@ -67,7 +65,6 @@ class ReachedHook final : public Hook {
   std::unique_ptr<Hook> next_;  // whoever hooked the parameter before
 };
 
-// A trainable parameter at its flat place.
 struct Resident {
   at::Tensor parameter;
   const void* home = nullptr;  // where its values begin; elsewhere means that somebody moved it
@@ -88,7 +85,6 @@ bool is_alias(const at::Tensor& grad, const at::Tensor& view) {
          grad.sizes() == view.sizes() && grad.strides() == view.strides() && grad.dtype() == view.dtype();
 }
 
-// Fills flat gradients with zeros.
 void zero(at::Tensor& flat) {
   if (flat.is_cpu()) {
     std::memset(flat.mutable_data_ptr(), 0, flat.nbytes());  // a fifth of the cost of zero_() for a small policy
@@ -112,162 +108,154 @@ struct FlatParameters::State {
   Gradients* bound = nullptr;
   Options::Start start = Options::Start::kZeros;
 
-  void move_in();
-  void install_hooks();
-  void remove_hooks();
-  void check_still_home() const;
-  void bind_slot(std::size_t b, std::size_t s, Gradients& gradients);
-  [[nodiscard]] bool collect_dense(std::size_t b, std::size_t s, Gradients& gradients);
-  void collect_sparse(std::size_t b, std::size_t s, Gradients& gradients);
-  void write_flags(std::size_t b, at::Tensor& flat);
+  // Copies each parameter into its slot and makes it a view of the slot. The tensor object stays the same, so modules
+  // and optimizers that hold it see the flat memory.
+  void move_in() {
+    const at::NoGradGuard no_grad;
+    for (auto& plan : layout.buffers) {
+      const FlatBuffer& buffer = buffers.emplace_back(plan.flat);
+      std::vector<Resident>& inside = residents.emplace_back();
+      for (std::size_t s = 0; s < buffer.slots.size(); ++s) {
+        at::Tensor parameter = layout.trainable[plan.members[s]].tensor;
+        // Strides are kept where the memory has no holes (channels-last, say); a view of a larger tensor is packed.
+        const at::Tensor like = parameter.is_non_overlapping_and_dense() ? parameter : parameter.detach().contiguous();
+        at::Tensor view = plain_view(buffer.values, like, buffer.slots[s].offset);
+        view.copy_(parameter);
+        parameter.set_data(view);
+        inside.push_back({parameter, parameter.const_data_ptr(), 0});
+      }
+    }
+  }
+
+  // Puts a ReachedHook on every trainable parameter, in front of a hook that is already there.
+  void install_hooks() {
+    marks = std::make_shared<Reaches>();
+    marks->marks.resize(layout.trainable.size());
+    marks->places.resize(layout.trainable.size());
+    for (std::size_t b = 0; b < buffers.size(); ++b) {
+      const std::vector<std::size_t>& members = layout.buffers[b].members;
+      for (std::size_t s = 0; s < members.size(); ++s)
+        marks->places[members[s]] = {.buffer = b, .slot = s, .dense = !buffers[b].sparse, .unwritten = {}};
+    }
+    for (std::size_t i = 0; i < layout.trainable.size(); ++i) {
+      const auto& parameter = layout.trainable[i].tensor;
+      auto& held = torch::autograd::impl::post_acc_grad_hooks(parameter);
+      torch::autograd::impl::set_post_acc_grad_hooks(parameter,
+                                                     std::make_unique<ReachedHook>(marks, i, std::move(held)));
+    }
+  }
+
+  // Takes our hooks off and leaves those of others in place.
+  void remove_hooks() {
+    for (const auto& parameter : parameters) {
+      auto& held = torch::autograd::impl::post_acc_grad_hooks(parameter);
+      auto* ours = dynamic_cast<ReachedHook*>(held.get());
+      if (!ours || !ours->shares(marks)) continue;  // somebody hooked on later; ours only sets a mark nobody reads
+      auto next = ours->take_next();
+      held = std::move(next);
+    }
+  }
+
+  // Compares addresses, because nothing tells when a parameter's storage is replaced.
+  void check_still_home() const {
+    for (std::size_t b = 0; b < residents.size(); ++b) {
+      for (std::size_t s = 0; s < residents[b].size(); ++s) {
+        if (residents[b][s].parameter.const_data_ptr() == residents[b][s].home) continue;
+        throw ConfigError(
+            concat("parameter \"", buffers[b].slots[s].name,
+                   "\" no longer lies in flat memory: module->to(), set_data() or flatten_parameters() moved "
+                   "it after FlatParameters was made; move the module first, then make FlatParameters"));
+      }
+    }
+    for (std::size_t i = 0; i < layout.frozen.size(); ++i) {
+      if (!layout.frozen[i].tensor.requires_grad()) continue;
+      throw ConfigError(concat("parameter \"", frozen[i],
+                               "\" was frozen when FlatParameters was made and requires a "
+                               "gradient now, which nothing would apply; make FlatParameters after unfreezing"));
+    }
+  }
+
+  // Prepares one parameter's .grad for the next passes.
+  void bind_slot(std::size_t b, std::size_t s, Gradients& gradients) {
+    auto& resident = residents[b][s];
+    if (buffers[b].sparse) {
+      resident.parameter.mutable_grad().reset();
+      gradients.sparse[b][s].reset();
+      return;
+    }
+    at::Tensor& view = gradients.views[b][s];
+    at::Tensor& grad = resident.parameter.mutable_grad();
+    if (start == Options::Start::kNothing) {
+      grad.reset();
+      marks->places[layout.buffers[b].members[s]].unwritten = view;
+    } else if (!grad.is_same(view)) {
+      grad = view;
+    }
+    resident.version = version_of(view);
+  }
+
+  // Brings the gradient of a dense parameter into its view and returns whether there is one. Without one the view is
+  // zero.
+  bool collect_dense(std::size_t b, std::size_t s, Gradients& gradients) {
+    auto& resident = residents[b][s];
+    const auto& slot = buffers[b].slots[s];
+    at::Tensor& view = gradients.views[b][s];
+    const at::Tensor& grad = resident.parameter.mutable_grad();
+    // Module::zero_grad(false) puts a detached alias of the view in its place.
+    if (grad.is_same(view) || is_alias(grad, view)) {
+      if (marks->marks[layout.buffers[b].members[s]]) return true;
+      // No backward pass reached it, but something may have been written: zeros by zero_grad(), a gradient computed by
+      // hand, or that of an earlier step put back. Numbers other than zero make it present.
+      if (version_of(view) != resident.version && view.count_nonzero().item<std::int64_t>() > 0) return true;
+      if (start == Options::Start::kNothing) view.zero_();
+      return false;
+    }
+    if (!grad.defined()) {
+      view.zero_();
+      return false;
+    }
+    if (grad.sizes() != view.sizes() || grad.scalar_type() != view.scalar_type() || grad.device() != view.device()) {
+      throw DataError(concat("the gradient that was put in place of parameter \"", slot.name, "\"'s has shape ",
+                             grad.sizes(), ", ", grad.scalar_type(), " on ", grad.device(), "; the parameter has ",
+                             view.sizes(), ", ", view.scalar_type(), " on ", view.device()));
+    }
+    view.copy_(grad.is_sparse() ? grad.to_dense() : grad.detach());
+    resident.parameter.mutable_grad() = view;
+    return true;
+  }
+
+  // Hands out the sparse gradient as autograd made it, after checking that it is sparse and of the parameter's shape.
+  void collect_sparse(std::size_t b, std::size_t s, Gradients& gradients) {
+    const at::Tensor& grad = residents[b][s].parameter.mutable_grad();
+    const auto& slot = buffers[b].slots[s];
+    if (grad.defined() && !grad.is_sparse()) {
+      throw DataError(
+          concat("parameter \"", slot.name, "\" of shape ", grad.sizes(),
+                 " has a dense gradient although it "
+                 "was announced as sparse; a table that is also used densely (a tied output layer, say) needs "
+                 "sparse(false)"));
+    }
+    if (grad.defined() && grad.sizes() != at::IntArrayRef(slot.shape)) {
+      throw DataError(concat("the sparse gradient of parameter \"", slot.name, "\" has shape ", grad.sizes(),
+                             "; the parameter has ", at::IntArrayRef(slot.shape)));
+    }
+    gradients.sparse[b][s] = grad.defined() ? grad.detach() : at::Tensor();
+  }
+
+  // Writes the presence flags of a buffer behind its gradients; on another device by one copy from the host.
+  void write_flags(std::size_t b, at::Tensor& flat) {
+    const auto first = buffers[b].values.numel();
+    const auto count = static_cast<std::int64_t>(present.size());
+    at::Tensor& host = host_flags[b];
+    if (!flat.is_cpu() && !host.defined()) host = at::empty({count}, flat.options().device(at::kCPU));
+    AT_DISPATCH_FLOATING_TYPES_AND2(at::kHalf, at::kBFloat16, flat.scalar_type(), "presence flags", [&] {
+      auto* out = flat.is_cpu() ? flat.mutable_data_ptr<scalar_t>() + first : host.mutable_data_ptr<scalar_t>();
+      for (std::int64_t i = 0; i < count; ++i)
+        out[i] = static_cast<scalar_t>(present[static_cast<std::size_t>(i)] ? 1 : 0);
+    });
+    if (!flat.is_cpu()) flat.narrow(0, first, count).copy_(host);
+  }
 };
-
-// Copies each parameter into its slot and makes it a view of the slot. The tensor object stays the same, so modules and
-// optimizers that hold it see the flat memory.
-void FlatParameters::State::move_in() {
-  const at::NoGradGuard no_grad;
-  for (auto& plan : layout.buffers) {
-    const FlatBuffer& buffer = buffers.emplace_back(plan.flat);
-    std::vector<Resident>& inside = residents.emplace_back();
-    for (std::size_t s = 0; s < buffer.slots.size(); ++s) {
-      at::Tensor parameter = layout.trainable[plan.members[s]].tensor;
-      // Strides are kept where the memory has no holes (channels-last, say); a view of a larger tensor is packed.
-      const at::Tensor like = parameter.is_non_overlapping_and_dense() ? parameter : parameter.detach().contiguous();
-      at::Tensor view = plain_view(buffer.values, like, buffer.slots[s].offset);
-      view.copy_(parameter);
-      parameter.set_data(view);
-      inside.push_back({parameter, parameter.const_data_ptr(), 0});
-    }
-  }
-}
-
-// Puts a ReachedHook on every trainable parameter, in front of a hook that is already there.
-void FlatParameters::State::install_hooks() {
-  marks = std::make_shared<Reaches>();
-  marks->marks.resize(layout.trainable.size());
-  marks->places.resize(layout.trainable.size());
-  for (std::size_t b = 0; b < buffers.size(); ++b) {
-    const std::vector<std::size_t>& members = layout.buffers[b].members;
-    for (std::size_t s = 0; s < members.size(); ++s)
-      marks->places[members[s]] = {.buffer = b, .slot = s, .dense = !buffers[b].sparse, .unwritten = {}};
-  }
-  for (std::size_t i = 0; i < layout.trainable.size(); ++i) {
-    const auto& parameter = layout.trainable[i].tensor;
-    auto& held = torch::autograd::impl::post_acc_grad_hooks(parameter);
-    torch::autograd::impl::set_post_acc_grad_hooks(parameter, std::make_unique<ReachedHook>(marks, i, std::move(held)));
-  }
-}
-
-// Takes our hooks off and leaves those of others in place.
-void FlatParameters::State::remove_hooks() {
-  for (const auto& parameter : parameters) {
-    auto& held = torch::autograd::impl::post_acc_grad_hooks(parameter);
-    auto* ours = dynamic_cast<ReachedHook*>(held.get());
-    if (!ours || !ours->shares(marks)) continue;  // somebody hooked on later; ours only sets a mark nobody reads
-    auto next = ours->take_next();
-    held = std::move(next);
-  }
-}
-
-// Compares addresses, because nothing tells when a parameter's storage is replaced.
-void FlatParameters::State::check_still_home() const {
-  for (std::size_t b = 0; b < residents.size(); ++b) {
-    for (std::size_t s = 0; s < residents[b].size(); ++s) {
-      if (residents[b][s].parameter.const_data_ptr() == residents[b][s].home) continue;
-      throw ConfigError(
-          concat("parameter \"", buffers[b].slots[s].name,
-                 "\" no longer lies in flat memory: module->to(), set_data() or flatten_parameters() moved "
-                 "it after FlatParameters was made; move the module first, then make FlatParameters"));
-    }
-  }
-  for (std::size_t i = 0; i < layout.frozen.size(); ++i) {
-    if (!layout.frozen[i].tensor.requires_grad()) continue;
-    throw ConfigError(concat("parameter \"", frozen[i],
-                             "\" was frozen when FlatParameters was made and requires a "
-                             "gradient now, which nothing would apply; make FlatParameters after unfreezing"));
-  }
-}
-
-// Prepares one parameter's .grad for the next passes.
-void FlatParameters::State::bind_slot(std::size_t b, std::size_t s, Gradients& gradients) {
-  auto& resident = residents[b][s];
-  if (buffers[b].sparse) {
-    resident.parameter.mutable_grad().reset();
-    gradients.sparse[b][s].reset();
-    return;
-  }
-  at::Tensor& view = gradients.views[b][s];
-  at::Tensor& grad = resident.parameter.mutable_grad();
-  if (start == Options::Start::kNothing) {
-    grad.reset();
-    marks->places[layout.buffers[b].members[s]].unwritten = view;
-  } else if (!grad.is_same(view)) {
-    grad = view;
-  }
-  resident.version = version_of(view);
-}
-
-// Brings the gradient of a dense parameter into its view and returns whether there is one. Without one the view is
-// zero.
-bool FlatParameters::State::collect_dense(std::size_t b, std::size_t s, Gradients& gradients) {
-  auto& resident = residents[b][s];
-  const auto& slot = buffers[b].slots[s];
-  at::Tensor& view = gradients.views[b][s];
-  const at::Tensor& grad = resident.parameter.mutable_grad();
-  // Module::zero_grad(false) puts a detached alias of the view in its place.
-  if (grad.is_same(view) || is_alias(grad, view)) {
-    if (marks->marks[layout.buffers[b].members[s]]) return true;
-    // No backward pass reached it, but something may have been written: zeros by zero_grad(), a gradient computed by
-    // hand, or that of an earlier step put back. Numbers other than zero make it present.
-    if (version_of(view) != resident.version && view.count_nonzero().item<std::int64_t>() > 0) return true;
-    if (start == Options::Start::kNothing) view.zero_();
-    return false;
-  }
-  if (!grad.defined()) {
-    view.zero_();
-    return false;
-  }
-  if (grad.sizes() != view.sizes() || grad.scalar_type() != view.scalar_type() || grad.device() != view.device()) {
-    throw DataError(concat("the gradient that was put in place of parameter \"", slot.name, "\"'s has shape ",
-                           grad.sizes(), ", ", grad.scalar_type(), " on ", grad.device(), "; the parameter has ",
-                           view.sizes(), ", ", view.scalar_type(), " on ", view.device()));
-  }
-  view.copy_(grad.is_sparse() ? grad.to_dense() : grad.detach());
-  resident.parameter.mutable_grad() = view;
-  return true;
-}
-
-// Hands out the sparse gradient as autograd made it, after checking that it is sparse and of the parameter's shape.
-void FlatParameters::State::collect_sparse(std::size_t b, std::size_t s, Gradients& gradients) {
-  const at::Tensor& grad = residents[b][s].parameter.mutable_grad();
-  const auto& slot = buffers[b].slots[s];
-  if (grad.defined() && !grad.is_sparse()) {
-    throw DataError(
-        concat("parameter \"", slot.name, "\" of shape ", grad.sizes(),
-               " has a dense gradient although it "
-               "was announced as sparse; a table that is also used densely (a tied output layer, say) needs "
-               "sparse(false)"));
-  }
-  if (grad.defined() && grad.sizes() != at::IntArrayRef(slot.shape)) {
-    throw DataError(concat("the sparse gradient of parameter \"", slot.name, "\" has shape ", grad.sizes(),
-                           "; the parameter has ", at::IntArrayRef(slot.shape)));
-  }
-  gradients.sparse[b][s] = grad.defined() ? grad.detach() : at::Tensor();
-}
-
-// Writes the presence flags of a buffer behind its gradients; on another device by one copy from the host.
-void FlatParameters::State::write_flags(std::size_t b, at::Tensor& flat) {
-  const auto first = buffers[b].values.numel();
-  const auto count = static_cast<std::int64_t>(present.size());
-  at::Tensor& host = host_flags[b];
-  if (!flat.is_cpu() && !host.defined()) host = at::empty({count}, flat.options().device(at::kCPU));
-  AT_DISPATCH_FLOATING_TYPES_AND2(at::kHalf, at::kBFloat16, flat.scalar_type(), "presence flags", [&] {
-    auto* out = flat.is_cpu() ? flat.mutable_data_ptr<scalar_t>() + first : host.mutable_data_ptr<scalar_t>();
-    for (std::int64_t i = 0; i < count; ++i)
-      out[i] = static_cast<scalar_t>(present[static_cast<std::size_t>(i)] ? 1 : 0);
-  });
-  if (!flat.is_cpu()) flat.narrow(0, first, count).copy_(host);
-}
 
 FlatParameters::FlatParameters(std::shared_ptr<torch::nn::Module> module, const Options& options)
     : state_(std::make_unique<State>()) {

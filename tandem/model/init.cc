@@ -6,14 +6,11 @@
 
 #include <array>
 #include <cmath>
-#include <mutex>
 #include <span>
-#include <vector>
 
 #include "tandem/base/check.h"
 #include "tandem/base/error.h"
 #include "tandem/base/mutex.h"
-#include "tandem/base/text.h"
 #include "tandem/model/shard_random.h"
 
 namespace tandem::model {
@@ -30,7 +27,6 @@ double dot(std::span<const double> a, std::span<const double> b) {
   return ((sums[0] + sums[4]) + (sums[2] + sums[6])) + ((sums[1] + sums[5]) + (sums[3] + sums[7]));
 }
 
-// from -= factor * what.
 void subtract(std::span<double> from, double factor, std::span<const double> what) {
   for (std::size_t i = 0; i < from.size(); ++i) from[i] -= factor * what[i];
 }

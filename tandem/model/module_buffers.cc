@@ -40,7 +40,6 @@ void check(const std::vector<std::pair<std::string, at::Tensor>>& buffers) {
   if (!faults.empty()) throw ConfigError(std::move(faults));
 }
 
-// The slots of all buffers of one dtype, and zeroed memory for them.
 FlatModuleBuffer make_flat(const std::vector<std::pair<std::string, at::Tensor>>& buffers, at::ScalarType dtype) {
   FlatModuleBuffer flat;
   flat.merge = at::isFloatingType(dtype) ? FlatModuleBuffer::Merge::kMean : FlatModuleBuffer::Merge::kShardZero;
@@ -80,7 +79,6 @@ ModuleBuffers::ModuleBuffers(std::shared_ptr<torch::nn::Module> module) : module
   for (const auto& [name, tensor] : named_) homes_.push_back(tensor.const_data_ptr());
 }
 
-// One copy for each dtype, whatever the number of buffers.
 void ModuleBuffers::save_start() {
   for (std::size_t i = 0; i < flats_.size(); ++i) starts_[i].copy_(flats_[i].values);
 }

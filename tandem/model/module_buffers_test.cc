@@ -8,8 +8,8 @@
 #include <torch/nn/modules/linear.h>
 
 #include "tandem/base/error.h"
-#include "tandem/model/files/named_copy.h"
 #include "tandem/model/flat_parameters.h"
+#include "tandem/model/state_hash.h"
 
 namespace tandem::model {
 namespace {

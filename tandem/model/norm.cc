@@ -94,13 +94,11 @@ void sum_blocks(const at::Tensor& flat, std::vector<double>& sums) {
   for (std::size_t b = 0; b < sums.size(); ++b) sums[b] = sum_of_block<T>(flat, static_cast<std::int64_t>(b));
 }
 
-// sum_of_blocks() of block_sums_of_squares() with the same bits, but without memory for the sums of blocks.
-template <typename T>
-double sum_along_tree(const at::Tensor& flat) {
-  if (flat.numel() == 0) return 0;
-  return tree_sum(
-      Range{0, static_cast<int>(blocks_of(flat))}, [&](int block) { return sum_of_block<T>(flat, block); },
-      [](double left, double right) { return left + right; });
+// Adds what `sum_of` gives for each block along the tree.
+template <typename SumOf>
+double sum_along_tree(std::int64_t blocks, const SumOf& sum_of) {
+  if (blocks == 0) return 0;
+  return tree_sum(Range{0, static_cast<int>(blocks)}, sum_of, [](double left, double right) { return left + right; });
 }
 
 void require_flat(const at::Tensor& flat) {
@@ -127,10 +125,7 @@ void sum_blocks_with_torch(const at::Tensor& flat, std::vector<double>& sums) {
 }  // namespace
 
 double sum_of_blocks(std::span<const double> sums) {
-  if (sums.empty()) return 0;
-  return tree_sum(
-      Range{0, static_cast<int>(sums.size())}, [&](int block) { return sums[static_cast<std::size_t>(block)]; },
-      [](double left, double right) { return left + right; });
+  return sum_along_tree(std::ssize(sums), [&](int block) { return sums[static_cast<std::size_t>(block)]; });
 }
 
 // On the CPU half precision is widened to float32 first, which is exact.
@@ -149,10 +144,14 @@ std::vector<double> block_sums_of_squares(const at::Tensor& flat) {
   return sums;
 }
 
+// The sums of blocks take no memory for float32 and float64 on the CPU.
 double sum_of_squares(const at::Tensor& flat) {
   require_flat(flat);
-  if (flat.is_cpu() && flat.scalar_type() == at::kFloat) return sum_along_tree<float>(flat);
-  if (flat.is_cpu() && flat.scalar_type() == at::kDouble) return sum_along_tree<double>(flat);
+  const auto along_tree = [&](auto sum) {
+    return sum_along_tree(blocks_of(flat), [&](int block) { return sum(flat, block); });
+  };
+  if (flat.is_cpu() && flat.scalar_type() == at::kFloat) return along_tree(sum_of_block<float>);
+  if (flat.is_cpu() && flat.scalar_type() == at::kDouble) return along_tree(sum_of_block<double>);
   return sum_of_blocks(block_sums_of_squares(flat));
 }
 

@@ -9,35 +9,21 @@
 
 #include "tandem/base/check.h"
 #include "tandem/base/error.h"
-#include "tandem/base/text.h"
 #include "tandem/model/optimizer_state.h"
-#include "tandem/model/update_rules.h"
 
 // The plan of a step, for each dense buffer: read the presence flags, have UpdatePlan cut the present parameters into
 // stretches that one call can update (the plan is kept while the flags and counts of steps ask for the same cuts), and
 // call the rule for each stretch. Sparse buffers are updated parameter by parameter. Counts of steps go up at the very
 // end, so that a step that throws can be undone.
+//
+// A step in parts: each part keeps what it overwrites in the journal and updates its elements; end_parts() updates all
+// other parameters as a whole step does. `done` counts by parameter how many elements parts have updated: a parameter
+// that parts have begun must be whole by end_parts(), because its count of steps is one number.
 namespace tandem::model {
 namespace {
 
 // On the CPU the scaled gradients of one call stay in the second-level cache, so scaling costs no pass over memory.
 constexpr std::int64_t kMostAtOnce = 131072;  // elements
-
-// The dtype in the names of the state's tensors.
-const char* short_name(at::ScalarType dtype) {
-  switch (dtype) {
-    case at::kFloat:
-      return "f32";
-    case at::kDouble:
-      return "f64";
-    case at::kHalf:
-      return "f16";
-    case at::kBFloat16:
-      return "bf16";
-    default:
-      TANDEM_CHECK(false, "not a trainable dtype: ", dtype);
-  }
-}
 
 // Scalars are written in place: an operation for it costs a tenth of the whole update of a small policy.
 void set_scalar(at::Tensor& scalar, double value) {
@@ -50,9 +36,11 @@ void set_scalar(at::Tensor& scalar, double value) {
   }
 }
 
-// ".f32" or ".f32.sparse": the end of the names of a buffer's tensors.
+// ".f32" or ".f32.sparse": the end of the names of a buffer's tensors, which is of their dtype.
 std::string suffix_of(const BufferState& its) {
-  return concat(".", short_name(its.buffer->values.scalar_type()), its.buffer->sparse ? ".sparse" : "");
+  const at::ScalarType dtype = its.buffer->values.scalar_type();
+  const char* brain = dtype == at::kBFloat16 ? "b" : "";
+  return concat(".", brain, "f", 8 * c10::elementSize(dtype), its.buffer->sparse ? ".sparse" : "");
 }
 
 // Takes over which parameters are present. The flags of several ranks have been summed, so any number but zero counts.
@@ -124,7 +112,7 @@ void Optimizer::State::apply(BufferState& its, UpdatePlan& plan) {
     const double lr_now = lr_of_group(group) * lr_factor;
     for (std::size_t i = 0; i < run.stretches.size(); ++i) {
       auto& stretch = run.stretches[i];
-      if (step == Step::kInParts) its.journal->keep(run.elements[i].begin, run.elements[i].end);
+      if (step == Step::kInParts) its.journal->keep(run.elements[i]);
       if (scale == 1 && !writes_gradients(rule)) {
         std::swap(stretch.gradients[0], run.unscaled[i]);
         update(rule, lr_now, count, its.memory, stretch);
@@ -151,7 +139,6 @@ void Optimizer::State::step_dense(BufferState& its, const at::Tensor& flat, cons
   apply(its, its.whole);
 }
 
-// Updates the rows that each sparse gradient names.
 void Optimizer::State::step_sparse(BufferState& its, const std::vector<at::Tensor>& gradients) {
   for (std::size_t s = 0; s < its.slots(); ++s) {
     if (!gradients[s].defined()) continue;
@@ -298,6 +285,74 @@ void Optimizer::state_changed() {
   if (state_->home) state_->home->take_values();
   for (BufferState& its : state_->buffers) {
     if (!its.steps.is_cpu()) its.host_steps.copy_(its.steps);
+  }
+}
+
+// Prepares the journals of all dense buffers; they take their memory at the first step in parts.
+void Optimizer::State::keep_from_now() {
+  for (BufferState& its : buffers) {
+    if (its.buffer->sparse) continue;
+    TANDEM_CHECK(!is_partial(its) && !home && its.buffer->values.is_cpu(),
+                 "a step in parts of some moments, in a copy, or not on the CPU");
+    std::ranges::fill(its.done, 0);
+    if (its.journal) continue;
+    std::vector<at::Tensor> numbers = its.moments;
+    numbers.push_back(its.buffer->values);
+    its.journal.emplace(std::move(numbers));
+  }
+}
+
+void Optimizer::begin_parts(double scale, double lr_factor) {
+  TANDEM_CHECK(state_->step == State::Step::kWhole, "a step in parts within another");
+  state_->take_memory();
+  state_->keep_from_now();
+  state_->step = State::Step::kInParts;
+  state_->scale = scale;
+  state_->lr_factor = lr_factor;
+}
+
+// Marks the parameters that the elements belong to, and applies a plan for exactly these elements. Plans are kept by
+// their elements, since every step is cut alike.
+void Optimizer::step_part(const FlatParameters::Gradients& gradients, std::size_t buffer, const Elements& elements) {
+  TANDEM_CHECK(state_->step == State::Step::kInParts, "step_part() without begin_parts()");
+  const at::NoGradGuard no_grad;
+  BufferState& its = state_->buffers[buffer];
+  const FlatBuffer& all = *its.buffer;
+  const auto is_border = [&all](std::int64_t element) {
+    return element == all.values.numel() || aligned(element, all.values.scalar_type()) == element;
+  };
+  TANDEM_CHECK(elements.begin >= 0 && elements.begin < elements.end && elements.end <= all.values.numel() &&
+                   is_border(elements.begin) && is_border(elements.end),
+               "a part of the elements ", elements.begin, " to ", elements.end, " of ", all.values.numel());
+  const Slots slots = slots_in(all, elements);
+  for (std::size_t s = slots.begin; s < slots.end; ++s) {
+    const Elements extent = extent_of(all, s);
+    its.done[s] += std::min(extent.end, elements.end) - std::max(extent.begin, elements.begin);
+    TANDEM_CHECK(its.done[s] <= extent.size(), "two updates of '", all.slots[s].name, "' in one step");
+    its.due[s] = 1;
+  }
+  const auto key = std::pair(elements.begin, elements.end);
+  UpdatePlan& plan = its.by_elements.try_emplace(key, all, elements).first->second;
+  plan.make(its, state_->rules, its.due, gradients.flat[buffer]);
+  state_->apply(its, plan);
+}
+
+void Optimizer::end_parts(const FlatParameters::Gradients& gradients) {
+  TANDEM_CHECK(state_->step == State::Step::kInParts, "end_parts() without begin_parts()");
+  state_->step_all(gradients);
+  state_->step = State::Step::kWhole;
+  for (BufferState& its : state_->buffers) {
+    std::ranges::fill(its.done, 0);
+    if (its.journal) its.journal->forget();
+  }
+}
+
+// Counts of steps were not changed yet, so the journals hold all that there is to undo.
+void Optimizer::undo_parts() noexcept {
+  state_->step = State::Step::kWhole;
+  for (BufferState& its : state_->buffers) {
+    std::ranges::fill(its.done, 0);
+    if (its.journal) its.journal->undo();
   }
 }
 

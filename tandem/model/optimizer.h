@@ -8,8 +8,6 @@
 #pragma once
 #include <ATen/core/Tensor.h>
 
-#include <cstdint>
-#include <map>
 #include <memory>
 #include <string>
 #include <variant>
@@ -56,7 +54,7 @@ class Optimizer {
   /// whole. Before the first step() and state(): memory for moments is taken there.
   void keep_only(const std::vector<std::vector<Elements>>& kept);
   /// From now on dense buffers are updated on `home`, in a copy of the values that lies there with the moments
-  /// (home_copy.h): step() brings the gradients of what is kept there, gives the parameters the new values and waits
+  /// (HomeCopy): step() brings the gradients of what is kept there, gives the parameters the new values and waits
   /// for both. With the arithmetic of that device. After keep_only(), before the first step() and state(). Who writes
   /// to parameters by other means calls state_changed().
   void keep_at(at::Device home);
@@ -70,7 +68,7 @@ class Optimizer {
   /// A step in parts applies gradients that are known before the others, with the bits of step(): begin_parts(), any
   /// number of step_part(), then end_parts() or, when the step fails, undo_parts(). It needs dense buffers on the CPU
   /// that keep all moments, in place. Memory, from the first begin_parts() on: as much again as the parameters and
-  /// moments of such buffers, for what the parts overwrite (update_journal.h).
+  /// moments of such buffers, for what the parts overwrite.
   void begin_parts(double scale, double lr_factor);
   /// Updates `elements` of dense buffer `buffer`, which begin and end at multiples of 64 bytes or with the buffer. All
   /// parameters in them count as present, whatever their flags say. Of a parameter, and of the gap behind it, all

@@ -11,7 +11,6 @@
 // Threads: a generator serves one thread at a time; a scope belongs to the thread that made it.
 #pragma once
 #include <ATen/core/Generator.h>
-#include <ATen/core/Tensor.h>
 
 #include <cstdint>
 

@@ -1,13 +1,17 @@
 #include "tandem/model/state_hash.h"
 
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+#include <torch/nn/module.h>
 
 #include <algorithm>
 #include <bit>
 #include <cstdint>
+#include <map>
 #include <span>
 
 #include "tandem/base/check.h"
+#include "tandem/base/error.h"
 #include "tandem/base/sha256.h"
 
 namespace tandem::model {
@@ -28,6 +32,35 @@ void add_number(Sha256& hash, std::uint64_t number) { hash.update(std::as_bytes(
 void add_text(Sha256& hash, std::string_view text) {
   add_number(hash, text.size());
   hash.update(text);
+}
+
+std::string kind(const at::Tensor& tensor) { return concat(c10::toString(tensor.scalar_type()), " ", tensor.sizes()); }
+
+// Copies when there are no differences, which it returns, a sentence each. `source` and `target` are what they call the
+// two sides.
+std::vector<std::string> copy_unless_different(const NamedTensors& saved, const NamedTensors& live, const char* source,
+                                               const char* target) {
+  std::map<std::string, at::Tensor> from(saved.begin(), saved.end());
+  std::vector<std::string> faults;
+  for (const auto& [name, tensor] : live) {
+    const auto found = from.find(name);
+    if (found == from.end()) {
+      faults.push_back(concat("'", name, "' (", kind(tensor), ") is missing in ", source));
+    } else if (kind(found->second) != kind(tensor)) {
+      faults.push_back(
+          concat("'", name, "' is ", kind(found->second), " in ", source, " and ", kind(tensor), " in ", target));
+    }
+  }
+  std::map<std::string, at::Tensor> to(live.begin(), live.end());
+  for (const auto& [name, tensor] : saved) {
+    if (!to.contains(name))
+      faults.push_back(concat("'", name, "' (", kind(tensor), ") of ", source, " has no place in ", target));
+  }
+  const at::NoGradGuard no_grad;
+  if (faults.empty()) {
+    for (auto& [name, tensor] : to) tensor.copy_(from[name]);
+  }
+  return faults;
 }
 
 }  // namespace
@@ -53,6 +86,27 @@ std::string state_sha256(NamedTensors tensors) {
     add_bytes(hash, name, tensor);
   }
   return hash.hex();
+}
+
+NamedTensors tensors_of(const torch::nn::Module& module) {
+  NamedTensors all;
+  for (const auto& item : module.named_parameters()) all.emplace_back(item.key(), item.value().detach());
+  for (const auto& item : module.named_buffers()) {
+    if (item.value().defined()) all.emplace_back(item.key(), item.value().detach());
+  }
+  return all;
+}
+
+void copy_named(const NamedTensors& saved, const NamedTensors& live) {
+  std::string text;
+  for (const std::string& fault : copy_unless_different(saved, live, "the checkpoint", "the model"))
+    text += "\n  - " + fault;
+  if (!text.empty()) throw CheckpointError("the checkpoint is of another model:" + text);
+}
+
+void copy_module(const torch::nn::Module& from, torch::nn::Module& to) {
+  auto faults = copy_unless_different(tensors_of(from), tensors_of(to), "the module that is copied", "the other");
+  if (!faults.empty()) throw ConfigError(std::move(faults));
 }
 
 }  // namespace tandem::model

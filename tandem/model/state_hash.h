@@ -1,4 +1,5 @@
-// model/state_hash.h: SHA-256 over tensors, which is how "the same bits" is tested and recorded.
+// model/state_hash.h: tensors by name: copies between those of the same names, and SHA-256 over them, which is how "the
+// same bits" is tested and recorded.
 //
 // Threads: any, while nothing writes to the tensors. Tensors of other devices are copied to the CPU first.
 #pragma once
@@ -7,6 +8,10 @@
 #include <string>
 #include <utility>
 #include <vector>
+
+namespace torch::nn {
+class Module;
+}
 
 namespace tandem::model {
 
@@ -39,5 +44,16 @@ template <typename Module>
   }
   return all;
 }
+
+/// The parameters and the defined buffers of `module`, alive and without autograd, under the names of its state_dict().
+[[nodiscard]] NamedTensors tensors_of(const torch::nn::Module& module);
+
+/// Copies every tensor of `saved` into the one of `live` with its name. Throws CheckpointError listing everything that
+/// is missing on either side or differs in shape or dtype; `live` is then unchanged.
+void copy_named(const NamedTensors& saved, const NamedTensors& live);
+
+/// Copies all parameters (frozen ones too) and all buffers, across devices if need be. Flat ones stay flat.
+/// Throws ConfigError listing everything that differs in name, shape or dtype; `to` is then unchanged.
+void copy_module(const torch::nn::Module& from, torch::nn::Module& to);
 
 }  // namespace tandem::model

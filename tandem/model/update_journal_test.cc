@@ -1,9 +1,8 @@
-#include "tandem/model/update_journal.h"
-
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
 #include "tandem/base/error.h"
+#include "tandem/model/optimizer_state.h"
 
 namespace tandem::model {
 namespace {
@@ -11,8 +10,8 @@ namespace {
 TEST(UpdateJournalTest, UndoBringsBackWhatWasKeptAndNothingElse) {
   at::Tensor values = at::arange(10, at::kFloat), moments = at::arange(10, at::kFloat).neg();
   UpdateJournal journal({values, moments});
-  journal.keep(2, 4);
-  journal.keep(7, 10);
+  journal.keep({2, 4});
+  journal.keep({7, 10});
   values.fill_(50);
   moments.fill_(60);
   journal.undo();
@@ -23,10 +22,10 @@ TEST(UpdateJournalTest, UndoBringsBackWhatWasKeptAndNothingElse) {
 TEST(UpdateJournalTest, WhatWasForgottenStands) {
   at::Tensor counts = at::zeros({3}, at::kLong);
   UpdateJournal journal({counts});
-  journal.keep(0, 2);
+  journal.keep({0, 2});
   counts.fill_(1);
   journal.forget();
-  journal.keep(1, 2);
+  journal.keep({1, 2});
   counts.fill_(2);
   journal.undo();
   journal.undo();

@@ -1,45 +1,53 @@
-#include "tandem/model/update_rules.h"
-
 #include <ATen/ATen.h>
 
 #include <cmath>
 
 #include "tandem/base/check.h"
-#include "tandem/base/text.h"
+#include "tandem/model/optimizer_state.h"
 
 namespace tandem::model {
 namespace {
-
-// Makes one visitor of several lambdas.
-template <typename... Cases>
-struct Overloaded : Cases... {
-  using Cases::operator()...;
-};
-template <typename... Cases>
-Overloaded(Cases...) -> Overloaded<Cases...>;
 
 // Adam's and RMSprop's gaps between parameters would become 0 / 0 without it.
 constexpr const char* kEpsRange = "above 0 (with 0, an element whose gradient was always zero becomes NaN)";
 
 // Reports each number of a rule that is out of its range. `where` names the parameter group.
-class RangeCheck {
- public:
-  RangeCheck(std::string where, std::vector<std::string>& faults) : where_(std::move(where)), faults_(faults) {}
+struct RangeCheck {
+  const std::string& where;
+  std::vector<std::string>& faults;
 
   // Negated comparisons also catch NaN.
-  void at_least_zero(const char* name, double value) {
+  void at_least_zero(const char* name, double value) const {
     report(value >= 0 && std::isfinite(value), name, value, "at least 0");
   }
-  void above_zero(const char* name, double value) { report(value > 0 && std::isfinite(value), name, value, kEpsRange); }
-  void below_one(const char* name, double value) { report(value >= 0 && value < 1, name, value, "in [0, 1)"); }
-  void report(bool fine, const char* name, double value, const char* range) {
-    if (!fine) faults_.push_back(concat("optimizer, ", where_, ": ", name, " is ", value, "; it must be ", range));
+  void above_zero(const char* name, double value) const {
+    report(value > 0 && std::isfinite(value), name, value, kEpsRange);
   }
-
- private:
-  std::string where_;
-  std::vector<std::string>& faults_;
+  void below_one(const char* name, double value) const { report(value >= 0 && value < 1, name, value, "in [0, 1)"); }
+  void report(bool fine, const char* name, double value, const char* range) const {
+    if (!fine) faults.push_back(concat("optimizer, ", where, ": ", name, " is ", value, "; it must be ", range));
+  }
 };
+
+void check_numbers(const AdamOptions& o, const RangeCheck& check) {
+  check.below_one("beta1", o.beta1);
+  check.below_one("beta2", o.beta2);
+  check.above_zero("eps", o.eps);
+}
+
+void check_numbers(const SgdOptions& o, const RangeCheck& check) {
+  check.at_least_zero("momentum", o.momentum);
+  check.report(std::isfinite(o.dampening), "dampening", o.dampening, "finite");
+  if (o.kind != SgdOptions::Momentum::kNesterov) return;
+  check.report(o.momentum > 0, "momentum", o.momentum, "above 0 for Nesterov's kind");
+  check.report(o.dampening == 0, "dampening", o.dampening, "0 for Nesterov's kind");
+}
+
+void check_numbers(const RmspropOptions& o, const RangeCheck& check) {
+  check.report(o.alpha >= 0 && o.alpha <= 1, "alpha", o.alpha, "in [0, 1]");
+  check.above_zero("eps", o.eps);
+  check.at_least_zero("momentum", o.momentum);
+}
 
 // torch's fused kernels take the step from a tensor, memory.step, which the caller has set.
 void update_adam(const AdamOptions& o, double lr, RuleMemory& memory, Stretch& s) {
@@ -92,53 +100,31 @@ void update_rows_adam(const AdamOptions& o, double lr, std::int64_t step, const 
 }  // namespace
 
 void check_rule(const OptimizerOptions& options, const std::string& where, std::vector<std::string>& faults) {
-  RangeCheck check(where, faults);
-  std::visit(Overloaded{[&](const AdamOptions& o) {
-                          check.at_least_zero("lr", o.lr);
-                          check.below_one("beta1", o.beta1);
-                          check.below_one("beta2", o.beta2);
-                          check.above_zero("eps", o.eps);
-                          check.at_least_zero("weight_decay", o.weight_decay);
-                        },
-                        [&](const SgdOptions& o) {
-                          check.at_least_zero("lr", o.lr);
-                          check.at_least_zero("momentum", o.momentum);
-                          check.at_least_zero("weight_decay", o.weight_decay);
-                          check.report(std::isfinite(o.dampening), "dampening", o.dampening, "finite");
-                          if (o.kind != SgdOptions::Momentum::kNesterov) return;
-                          check.report(o.momentum > 0, "momentum", o.momentum, "above 0 for Nesterov's kind");
-                          check.report(o.dampening == 0, "dampening", o.dampening, "0 for Nesterov's kind");
-                        },
-                        [&](const RmspropOptions& o) {
-                          check.at_least_zero("lr", o.lr);
-                          check.report(o.alpha >= 0 && o.alpha <= 1, "alpha", o.alpha, "in [0, 1]");
-                          check.above_zero("eps", o.eps);
-                          check.at_least_zero("weight_decay", o.weight_decay);
-                          check.at_least_zero("momentum", o.momentum);
-                        }},
-             options);
+  const RangeCheck check{where, faults};
+  const auto all = [&check](const auto& o) {
+    check.at_least_zero("lr", o.lr);
+    check_numbers(o, check);
+    check.at_least_zero("weight_decay", o.weight_decay);
+  };
+  std::visit(all, options);
 }
 
 // A rule fits when rows that a gradient does not name need no update.
 void check_sparse_rule(const OptimizerOptions& options, const std::string& parameter,
                        std::vector<std::string>& faults) {
   const std::string start = concat("parameter \"", parameter, "\" has sparse gradients: ");
-  std::visit(Overloaded{[&](const AdamOptions& o) {
-                          if (o.weight_decay == 0) return;
-                          faults.push_back(start +
-                                           "Adam updates only the rows in use and cannot decay the others; set "
-                                           "weight_decay 0 for its group, or sparse(false)");
-                        },
-                        [&](const SgdOptions& o) {
-                          if (o.momentum == 0 && o.weight_decay == 0) return;
-                          faults.push_back(start +
-                                           "SGD takes them without momentum and weight_decay only; set both to 0 "
-                                           "for its group, or sparse(false)");
-                        },
-                        [&](const RmspropOptions&) {
-                          faults.push_back(start + "RMSprop cannot take them; use Adam or SGD, or sparse(false)");
-                        }},
-             options);
+  if (const auto* adam = std::get_if<AdamOptions>(&options); adam && adam->weight_decay != 0) {
+    faults.push_back(start +
+                     "Adam updates only the rows in use and cannot decay the others; set weight_decay 0 for its "
+                     "group, or sparse(false)");
+  }
+  if (const auto* sgd = std::get_if<SgdOptions>(&options); sgd && (sgd->momentum != 0 || sgd->weight_decay != 0)) {
+    faults.push_back(start +
+                     "SGD takes them without momentum and weight_decay only; set both to 0 for its group, or "
+                     "sparse(false)");
+  }
+  if (std::holds_alternative<RmspropOptions>(options))
+    faults.push_back(start + "RMSprop cannot take them; use Adam or SGD, or sparse(false)");
 }
 
 double lr_of(const OptimizerOptions& options) {
@@ -147,14 +133,11 @@ double lr_of(const OptimizerOptions& options) {
 
 std::vector<std::string> moment_names(const OptimizerOptions& options) {
   using Names = std::vector<std::string>;
-  return std::visit(Overloaded{[](const AdamOptions&) {
-                                 return Names{"exp_avg", "exp_avg_sq"};
-                               },
-                               [](const SgdOptions& o) { return o.momentum > 0 ? Names{"momentum_buffer"} : Names{}; },
-                               [](const RmspropOptions& o) {
-                                 return o.momentum > 0 ? Names{"square_avg", "momentum_buffer"} : Names{"square_avg"};
-                               }},
-                    options);
+  if (std::holds_alternative<AdamOptions>(options)) return {"exp_avg", "exp_avg_sq"};
+  if (const auto* sgd = std::get_if<SgdOptions>(&options))
+    return sgd->momentum > 0 ? Names{"momentum_buffer"} : Names{};
+  const bool has_momentum = std::get<RmspropOptions>(options).momentum > 0;
+  return has_momentum ? Names{"square_avg", "momentum_buffer"} : Names{"square_avg"};
 }
 
 // Adam's bias correction depends on the count of steps; SGD's momentum on whether there was a step; RMSprop on neither.
@@ -174,21 +157,22 @@ bool writes_gradients(const OptimizerOptions& options) {
 }
 
 void update(const OptimizerOptions& options, double lr, std::int64_t step, RuleMemory& memory, Stretch& stretch) {
-  std::visit(Overloaded{[&](const AdamOptions& o) { update_adam(o, lr, memory, stretch); },
-                        [&](const SgdOptions& o) { update_sgd(o, lr, step, stretch); },
-                        [&](const RmspropOptions& o) { update_rmsprop(o, lr, memory, stretch); }},
-             options);
+  if (const auto* adam = std::get_if<AdamOptions>(&options)) {
+    update_adam(*adam, lr, memory, stretch);
+  } else if (const auto* sgd = std::get_if<SgdOptions>(&options)) {
+    update_sgd(*sgd, lr, step, stretch);
+  } else {
+    update_rmsprop(std::get<RmspropOptions>(options), lr, memory, stretch);
+  }
 }
 
 void update_rows(const OptimizerOptions& options, double lr, std::int64_t step, const at::Tensor& gradient,
                  at::Tensor& values, std::array<at::Tensor, 2>& moments) {
   const at::Tensor rows = gradient.indices()[0], changes = gradient.values();
-  std::visit(Overloaded{[&](const AdamOptions& o) { update_rows_adam(o, lr, step, rows, changes, values, moments); },
-                        [&](const SgdOptions&) {
-                          values.index_copy_(0, rows, values.index_select(0, rows).add_(changes, -lr));
-                        },
-                        [&](const RmspropOptions&) { TANDEM_CHECK(false, "RMSprop with sparse gradients"); }},
-             options);
+  TANDEM_CHECK(!std::holds_alternative<RmspropOptions>(options), "RMSprop with sparse gradients");
+  if (const auto* adam = std::get_if<AdamOptions>(&options))
+    return update_rows_adam(*adam, lr, step, rows, changes, values, moments);
+  values.index_copy_(0, rows, values.index_select(0, rows).add_(changes, -lr));
 }
 
 }  // namespace tandem::model

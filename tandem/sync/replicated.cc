@@ -4,7 +4,7 @@
 #include <ATen/core/grad_mode.h>
 
 #include "tandem/concurrency/trace.h"
-#include "tandem/model/files/named_copy.h"
+#include "tandem/model/state_hash.h"
 #include "tandem/sync/replica_state.h"
 
 namespace tandem::sync {

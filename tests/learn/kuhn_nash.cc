@@ -1,13 +1,13 @@
 // kuhn_nash FIRST.pt SECOND.pt: how far two exported policies of Kuhn poker are from its equilibrium. Prints the value
-// of the game to player_0 and the NashConv, exactly (tandem/rl/env/native/kuhn_nash.h), and both strategies.
-#include "tandem/rl/env/native/kuhn_nash.h"
-
+// of the game to player_0 and the NashConv, exactly (tandem/rl/env/native/kuhn_poker.h), and both strategies.
 #include <ATen/ATen.h>
 #include <torch/script.h>
 
 #include <algorithm>
 #include <cmath>
 #include <iostream>
+
+#include "tandem/rl/env/native/kuhn_poker.h"
 
 namespace {
 

@@ -10,10 +10,7 @@
 
 #include "tandem/base/text.h"
 #include "tandem/model/distribution/categorical.h"
-#include "tandem/model/distribution/multi_categorical.h"
 #include "tandem/model/distribution/normal.h"
-#include "tandem/model/distribution/squashed_normal.h"
-#include "tandem/model/distribution/state_dependent_noise.h"
 
 namespace {
 

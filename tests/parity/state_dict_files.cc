@@ -19,10 +19,10 @@
 
 #include "tandem/base/atomic_file.h"
 #include "tandem/comm/local_group.h"
-#include "tandem/model/files/named_copy.h"
 #include "tandem/model/files/safetensors.h"
 #include "tandem/model/files/torch_file.h"
 #include "tandem/model/files/torch_optimizer.h"
+#include "tandem/model/state_hash.h"
 #include "tandem/sync/data_parallel.h"
 
 namespace {

@@ -18,7 +18,7 @@
 #include "tandem/app/simulate/scale_options.h"
 #include "tandem/app/tune/tune_options.h"
 #include "tandem/comm/world_flags.h"
-#include "tandem/rl/policy/actor/actor_options.h"
+#include "tandem/rl/policy/policy_options.h"
 
 namespace tandem::app {
 

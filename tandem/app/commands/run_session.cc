@@ -28,8 +28,8 @@
 #include "tandem/device/device_set.h"
 #include "tandem/model/files/checkpoint_store.h"
 #include "tandem/rl/policy/action_family.h"
+#include "tandem/rl/policy/encoder.h"
 #include "tandem/rl/policy/normalizer.h"
-#include "tandem/rl/policy/torso.h"
 #include "tandem/sync/replica.h"
 
 namespace tandem::app {

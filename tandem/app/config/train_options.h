@@ -23,7 +23,7 @@
 #include "tandem/device/cuda_kernels.h"
 #include "tandem/pipeline/straggler_rule.h"
 #include "tandem/rl/algo/ppo/ppo_options.h"
-#include "tandem/rl/policy/torso_options.h"
+#include "tandem/rl/policy/policy_options.h"
 #include "tandem/sync/strategy_options.h"
 
 namespace tandem::app {

@@ -8,10 +8,10 @@
 #include "tandem/base/error.h"
 #include "tandem/base/philox.h"
 #include "tandem/base/text.h"
-#include "tandem/model/files/named_copy.h"
+#include "tandem/model/state_hash.h"
 #include "tandem/rl/algo/run_parts.h"
 #include "tandem/rl/env/env_buffers.h"
-#include "tandem/rl/policy/actor/make_actor.h"
+#include "tandem/rl/policy/actor/actor.h"
 
 namespace tandem::app {
 namespace {

@@ -11,9 +11,9 @@
 #include "tandem/app/config/train_options.h"
 #include "tandem/model/files/checkpoint.h"
 #include "tandem/rl/env/env_registry.h"
-#include "tandem/rl/policy/actor/actor_options.h"
 #include "tandem/rl/policy/normalizer.h"
 #include "tandem/rl/policy/policy.h"
+#include "tandem/rl/policy/policy_options.h"
 
 namespace tandem::app {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "tandem/app/train/multi_agent.h"
-#include "tandem/rl/policy/actor/make_actor.h"
+#include "tandem/rl/policy/actor/actor.h"
 #include "tandem/rl/rollout/agent_rows.h"
 
 namespace tandem::app {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "tandem/app/train/evaluate.h"
-#include "tandem/rl/env/env_entry.h"
+#include "tandem/rl/env/env_registry.h"
 
 namespace tandem::app {
 

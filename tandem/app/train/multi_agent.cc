@@ -7,7 +7,7 @@
 #include "tandem/app/train/build_run.h"
 #include "tandem/base/error.h"
 #include "tandem/base/text.h"
-#include "tandem/model/files/named_copy.h"
+#include "tandem/model/state_hash.h"
 #include "tandem/rl/algo/agent_policies.h"
 #include "tandem/rl/policy/action_family.h"
 

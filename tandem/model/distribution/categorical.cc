@@ -3,10 +3,9 @@
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 
+#include <algorithm>
 #include <limits>
-
-#include "tandem/base/error.h"
-#include "tandem/base/text.h"
+#include <numeric>
 
 namespace tandem::model {
 namespace {
@@ -28,6 +27,54 @@ at::Tensor excluded_by(const at::Tensor& mask, const at::Tensor& logits) {
                              mask.size(-1), " choices; an environment must always leave one"));
   }
   return excluded;
+}
+
+// Where option j of choice i lies in the concatenated logits; option 0 stands in for those that a choice does not have.
+struct Padding {
+  at::Tensor index;   // [choices * largest]
+  at::Tensor exists;  // [choices * largest], bool
+};
+
+// Choices with fewer options than the largest one are filled up with options that do not exist.
+Padding pad(const std::vector<std::int64_t>& nvec, std::int64_t largest, at::Device device) {
+  std::vector<std::int64_t> index;
+  std::vector<std::uint8_t> exists;
+  std::int64_t begin = 0;
+  for (const std::int64_t n : nvec) {
+    for (std::int64_t j = 0; j < largest; ++j) {
+      index.push_back(begin + (j < n ? j : 0));
+      exists.push_back(j < n ? 1 : 0);
+    }
+    begin += n;
+  }
+  return {at::tensor(index, at::kLong).to(device), at::tensor(exists, at::kByte).to(at::kBool).to(device)};
+}
+
+// All choices as one Categorical of shape [..., choices, largest]: padded options are masked. Where all choices are
+// alike a view of the logits is enough.
+Categorical side_by_side(const at::Tensor& logits, const std::vector<std::int64_t>& nvec, const at::Tensor& mask) {
+  if (nvec.empty() || *std::min_element(nvec.begin(), nvec.end()) < 1) {
+    throw ConfigError("MultiCategorical: needs at least one choice, and each at least one option");
+  }
+  const std::int64_t total = std::accumulate(nvec.begin(), nvec.end(), std::int64_t{0});
+  if (logits.dim() < 1 || logits.size(-1) != total) {
+    throw ConfigError(concat("MultiCategorical: logits of shape ", logits.sizes(), " for choices of ",
+                             at::IntArrayRef(nvec), " options; the last dimension must be their sum ", total));
+  }
+  if (mask.defined() && (mask.dim() < 1 || mask.size(-1) != total)) {
+    throw ConfigError(concat("action mask of shape ", mask.sizes(), " does not fit logits of shape ", logits.sizes()));
+  }
+  const auto largest = *std::max_element(nvec.begin(), nvec.end());
+  const auto split = [&](const at::Tensor& flat) {
+    return flat.unflatten(-1, {static_cast<std::int64_t>(nvec.size()), largest});
+  };
+  if (total == largest * static_cast<std::int64_t>(nvec.size())) {  // all alike: nothing to pad
+    return Categorical(split(logits), mask.defined() ? split(mask) : mask);
+  }
+  const Padding padding = pad(nvec, largest, logits.device());
+  at::Tensor allowed = padding.exists;
+  if (mask.defined()) allowed = (mask.index_select(-1, padding.index) != 0).logical_and(allowed);
+  return Categorical(split(logits.index_select(-1, padding.index)), split(allowed));
 }
 
 }  // namespace
@@ -78,13 +125,30 @@ at::Tensor Categorical::finite_log_probs() const {
 at::Tensor Categorical::entropy() const { return -(log_probs_.exp() * finite_log_probs()).sum(-1); }
 
 at::Tensor Categorical::kl(const Distribution& other) const {
-  const auto* that = dynamic_cast<const Categorical*>(&other);
-  if (that == nullptr) throw ConfigError(concat("KL divergence of a Categorical and a ", other.family()));
-  at::Tensor difference = log_probs_ - that->log_probs_;
+  at::Tensor difference = log_probs_ - of_this_family<Categorical>(other).log_probs_;
   // Choices that this one excludes add nothing. They are filled before the product, since 0 * NaN would also poison the
   // gradient.
   if (excluded_.defined()) difference = difference.masked_fill(excluded_, 0);
   return (log_probs_.exp() * difference).sum(-1);
+}
+
+MultiCategorical::MultiCategorical(const at::Tensor& logits, std::vector<std::int64_t> nvec, const at::Tensor& mask)
+    : Categorical(side_by_side(logits, nvec, mask)), flat_logits_(logits), nvec_(std::move(nvec)) {}
+
+at::Tensor MultiCategorical::log_prob(const at::Tensor& actions) const {
+  if (actions.dim() != flat_logits_.dim() || actions.size(-1) != std::ssize(nvec_)) {
+    throw ConfigError(concat("MultiCategorical: actions of shape ", actions.sizes(), " do not fit logits of shape ",
+                             flat_logits_.sizes(), " for ", nvec_.size(), " choices"));
+  }
+  return Categorical::log_prob(actions).sum(-1);
+}
+
+at::Tensor MultiCategorical::kl(const Distribution& other) const {
+  if (const auto& that = of_this_family<MultiCategorical>(other); that.nvec_ != nvec_) {
+    throw ConfigError(concat("KL divergence of choices of ", at::IntArrayRef(nvec_), " and of ",
+                             at::IntArrayRef(that.nvec_), " options"));
+  }
+  return Categorical::kl(other).sum(-1);
 }
 
 at::Tensor pick(const at::Tensor& rows, const at::Tensor& index) {

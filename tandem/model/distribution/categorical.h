@@ -1,11 +1,14 @@
-// model/categorical.h: one of n choices, from unnormalised log-probabilities.
+// model/categorical.h: one of n choices, or several such choices, from unnormalised log-probabilities.
 #pragma once
+#include <cstdint>
+#include <vector>
+
 #include "tandem/model/distribution/distribution.h"
 
 namespace tandem::model {
 
 /// Actions are int64 of the batch's shape [...]; [..., 1] is taken as well, since environments store them so.
-class Categorical final : public Distribution {
+class Categorical : public Distribution {
  public:
   /// `logits` [..., n]. `mask` [..., n] or one that broadcasts to it, bool or uint8, non-zero where a choice is
   /// allowed; undefined: all are. Masked choices have probability 0, log_prob -inf and add nothing to entropy or
@@ -22,9 +25,6 @@ class Categorical final : public Distribution {
   [[nodiscard]] at::Tensor entropy() const override;
   [[nodiscard]] at::Tensor kl(const Distribution& other) const override;
 
-  /// Normalised log-probabilities [..., n], -inf where masked.
-  [[nodiscard]] const at::Tensor& log_probs() const { return log_probs_; }
-
  private:
   /// log_probs_ with 0 in the place of -inf, for products with a probability of 0.
   [[nodiscard]] at::Tensor finite_log_probs() const;
@@ -32,6 +32,26 @@ class Categorical final : public Distribution {
   at::Tensor logits_, log_probs_;
   // Boolean, true where masked; undefined without a mask.
   at::Tensor excluded_;
+};
+
+/// Several independent choices made together, with n[i] options for the i-th. Actions are int64 [..., choices].
+///
+/// The base is all choices side by side, [..., choices, largest n]: shorter ones are padded with masked options.
+class MultiCategorical final : public Categorical {
+ public:
+  /// `logits` [..., sum of nvec]: the logits of choice 0, then of choice 1, ... `mask` likewise, as for Categorical;
+  /// every single choice needs an allowed option.
+  MultiCategorical(const at::Tensor& logits, std::vector<std::int64_t> nvec, const at::Tensor& mask = {});
+
+  [[nodiscard]] const char* family() const override { return "MultiCategorical"; }
+  [[nodiscard]] std::vector<at::Tensor> parameters() const override { return {flat_logits_}; }
+  [[nodiscard]] at::Tensor log_prob(const at::Tensor& actions) const override;
+  [[nodiscard]] at::Tensor entropy() const override { return Categorical::entropy().sum(-1); }
+  [[nodiscard]] at::Tensor kl(const Distribution& other) const override;
+
+ private:
+  at::Tensor flat_logits_;
+  std::vector<std::int64_t> nvec_;
 };
 
 /// `rows` [..., n] at `index` [..., 1], int64 in 0 .. n-1: [..., 1]. On the CPU by gather(), which throws for an index

@@ -6,7 +6,6 @@
 #include <cmath>
 
 #include "tandem/base/error.h"
-#include "tandem/model/distribution/multi_categorical.h"
 #include "tandem/model/testing/seeded.h"
 
 namespace tandem::model {

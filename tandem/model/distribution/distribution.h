@@ -1,10 +1,10 @@
 // model/distribution.h: probability distributions over actions, the part of torch.distributions that LibTorch lacks.
 //
 //   Categorical            one of n choices, from logits                    categorical.h
-//   MultiCategorical       several choices made together                    multi_categorical.h
+//   MultiCategorical       several choices made together                    categorical.h
 //   Normal                 a real vector with independent elements          normal.h
-//   SquashedNormal         tanh of a Normal: a vector within (-1, 1)        squashed_normal.h
-//   StateDependentNoise    gSDE: exploration that stays smooth over time    state_dependent_noise.h
+//   SquashedNormal         tanh of a Normal: a vector within (-1, 1)        normal.h
+//   StateDependentNoise    gSDE: exploration that stays smooth over time    normal.h
 //
 // A distribution is a batch of independent ones. Its parameters are tensors [..., size]; the leading dimensions "..."
 // are the batch. Whatever is a number for a whole action (log_prob, entropy, kl) has the shape of the batch: elements
@@ -17,7 +17,12 @@
 #include <ATen/core/Generator.h>
 #include <ATen/core/Tensor.h>
 
+#include <string_view>
+#include <utility>
 #include <vector>
+
+#include "tandem/base/error.h"
+#include "tandem/base/text.h"
 
 namespace tandem::model {
 
@@ -52,7 +57,9 @@ class Distribution {
   [[nodiscard]] virtual at::Tensor entropy() const = 0;
   /// A one-sample Monte Carlo estimate of the entropy: -log_prob of fresh draw_with_gradient() actions. Unbiased, and
   /// so is its gradient. -log_prob of actions drawn earlier is not a substitute: its expected gradient is zero.
-  [[nodiscard]] at::Tensor entropy_estimate(at::Generator generator) const;
+  [[nodiscard]] at::Tensor entropy_estimate(at::Generator generator) const {
+    return -draw_with_gradient(std::move(generator)).log_prob;
+  }
 
   /// Kullback-Leibler divergence KL(this || other). Infinite where `other` excludes what this one allows.
   /// Throws ConfigError when `other` is of another family.
@@ -60,7 +67,19 @@ class Distribution {
 
   /// Draws through which gradients flow to the parameters (the reparameterisation trick), for continuous families.
   /// Throws ConfigError for discrete ones.
-  [[nodiscard]] virtual Draw draw_with_gradient(at::Generator generator) const;
+  [[nodiscard]] virtual Draw draw_with_gradient(at::Generator) const {
+    throw ConfigError(concat(family(), " has no differentiable draws: a discrete choice has no derivative. Use ",
+                             "sample() with log_prob() (score function), or a continuous family"));
+  }
+
+ protected:
+  /// `other` as an `Own`, which this one is. Throws ConfigError when it is of another family.
+  template <typename Own>
+  [[nodiscard]] const Own& of_this_family(const Distribution& other) const {
+    if (std::string_view(family()) != other.family())
+      throw ConfigError(concat("KL divergence of a ", family(), " and a ", other.family()));
+    return dynamic_cast<const Own&>(other);
+  }
 };
 
 }  // namespace tandem::model

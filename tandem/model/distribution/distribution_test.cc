@@ -9,10 +9,7 @@
 
 #include "tandem/base/error.h"
 #include "tandem/model/distribution/categorical.h"
-#include "tandem/model/distribution/multi_categorical.h"
 #include "tandem/model/distribution/normal.h"
-#include "tandem/model/distribution/squashed_normal.h"
-#include "tandem/model/distribution/state_dependent_noise.h"
 #include "tandem/model/testing/seeded.h"
 
 namespace tandem::model {

@@ -2,13 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <numbers>
 
 #include "tandem/base/error.h"
 #include "tandem/base/text.h"
-#include "tandem/model/distribution/squashed_normal.h"
-#include "tandem/model/distribution/state_dependent_noise.h"
+#include "tandem/model/distribution/normal.h"
 
 namespace tandem::model {
 namespace {
@@ -64,30 +62,27 @@ Choice choose(const float* logits, const std::uint8_t* mask, std::int64_t n, std
   return {action, logits[action] - largest - std::log(sum)};
 }
 
-// One look at the sum finds any NaN or infinity among the parameters of a row.
-void require_finite(float log_prob, std::int64_t row) {
-  if (!std::isfinite(log_prob)) {
-    throw RunError(concat("the policy's action of row ", row, " has log-probability ", log_prob,
-                          ": mean or standard deviation is not finite, it has diverged; a smaller learning rate or "
-                          "gradient clipping usually helps"));
+float standard_normal(Philox* random) { return random == nullptr ? 0.0F : static_cast<float>(random->normal()); }
+
+// Fills rows of `size` elements: `element(row, i, action)` sets one of them and returns its part of the
+// log-probability. One look at the sum finds any NaN or infinity among the parameters of a row.
+template <typename Element>
+void draw_rows(std::int64_t rows, std::int64_t size, float* actions, float* log_prob, const Element& element) {
+  for (std::int64_t row = 0; row < rows; ++row, actions += size) {
+    float total = 0;
+    for (std::int64_t i = 0; i < size; ++i) total += element(row, i, actions[i]);
+    if (!std::isfinite(total)) {
+      throw RunError(concat("the policy's action of row ", row, " has log-probability ", total,
+                            ": mean or standard deviation is not finite, it has diverged; a smaller learning rate or "
+                            "gradient clipping usually helps"));
+    }
+    log_prob[row] = total;
   }
 }
-
-float standard_normal(Philox* random) { return random == nullptr ? 0.0F : static_cast<float>(random->normal()); }
 
 }  // namespace
 
 void sample_categorical(const CategoricalRows& from, Philox* random, std::int64_t* actions, float* log_prob) {
-  for (std::int64_t row = 0; row < from.rows; ++row) {
-    const std::uint8_t* mask = from.mask == nullptr ? nullptr : from.mask + row * from.n;
-    const Choice choice = choose(from.logits + row * from.n, mask, from.n, row, random);
-    actions[row] = choice.action;
-    log_prob[row] = choice.log_prob;
-  }
-}
-
-void sample_multi_categorical(const MultiCategoricalRows& from, Philox* random, std::int64_t* actions,
-                              float* log_prob) {
   const float* logits = from.logits;
   const std::uint8_t* mask = from.mask;
   for (std::int64_t row = 0; row < from.rows; ++row) {
@@ -104,65 +99,45 @@ void sample_multi_categorical(const MultiCategoricalRows& from, Philox* random, 
 }
 
 void sample_normal(const NormalRows& from, Philox* random, float* actions, float* log_prob) {
-  for (std::int64_t row = 0; row < from.rows; ++row) {
-    const float* mean = from.mean + row * from.size;
-    const float* log_std = from.log_std + row * from.log_std_stride;
-    float* action = actions + row * from.size;
-    float total = 0;
-    for (std::int64_t i = 0; i < from.size; ++i) {
-      action[i] = mean[i] + std::exp(log_std[i]) * standard_normal(random);
-      // From the rounded action and not from the draw: it is what log_prob() of the stored action will see.
-      const float z = (action[i] - mean[i]) * std::exp(-log_std[i]);
-      total += -0.5F * z * z - log_std[i] - kHalfLogTwoPiF;
-    }
-    require_finite(total, row);
-    log_prob[row] = total;
-  }
+  draw_rows(from.rows, from.size, actions, log_prob, [&](std::int64_t row, std::int64_t i, float& action) {
+    const float mean = from.mean[row * from.size + i], log_std = from.log_std[row * from.log_std_stride + i];
+    action = mean + std::exp(log_std) * standard_normal(random);
+    // From the rounded action and not from the draw: it is what log_prob() of the stored action will see.
+    const float z = (action - mean) * std::exp(-log_std);
+    return -0.5F * z * z - log_std - kHalfLogTwoPiF;
+  });
 }
 
-// The formulas of squashed_normal.h. log_prob is that of the stored action, from its inverse, and not of the draw.
+// The formulas of SquashedNormal. log_prob is that of the stored action, from its inverse, and not of the draw.
 void sample_squashed_normal(const NormalRows& from, Philox* random, float* actions, float* log_prob) {
   const auto limit = static_cast<float>(SquashedNormal::limit(at::kFloat));
-  for (std::int64_t row = 0; row < from.rows; ++row) {
-    const float* mean = from.mean + row * from.size;
-    const float* log_std = from.log_std + row * from.log_std_stride;
-    float* action = actions + row * from.size;
-    float total = 0;
-    for (std::int64_t i = 0; i < from.size; ++i) {
-      action[i] = std::clamp(std::tanh(mean[i] + std::exp(log_std[i]) * standard_normal(random)), -limit, limit);
-      const float u = std::atanh(action[i]);
-      const float z = (u - mean[i]) * std::exp(-log_std[i]);
-      const float softplus = std::max(-2 * u, 0.0F) + std::log1p(std::exp(-2 * std::fabs(u)));
-      total += -0.5F * z * z - log_std[i] - kHalfLogTwoPiF - 2 * (std::numbers::ln2_v<float> - u - softplus);
-    }
-    require_finite(total, row);
-    log_prob[row] = total;
-  }
+  draw_rows(from.rows, from.size, actions, log_prob, [&](std::int64_t row, std::int64_t i, float& action) {
+    const float mean = from.mean[row * from.size + i], log_std = from.log_std[row * from.log_std_stride + i];
+    action = std::clamp(std::tanh(mean + std::exp(log_std) * standard_normal(random)), -limit, limit);
+    const float u = std::atanh(action);
+    const float z = (u - mean) * std::exp(-log_std);
+    const float softplus = std::max(-2 * u, 0.0F) + std::log1p(std::exp(-2 * std::fabs(u)));
+    return -0.5F * z * z - log_std - kHalfLogTwoPiF - 2 * (std::numbers::ln2_v<float> - u - softplus);
+  });
 }
 
-// The formulas of state_dependent_noise.h: the noise is the latent row times the row's matrix, and the variance is that
+// The formulas of StateDependentNoise: the noise is the latent row times the row's matrix, and the variance is that
 // over all matrices.
 void sample_with_noise(const NoiseRows& from, float* actions, float* log_prob) {
-  for (std::int64_t row = 0; row < from.rows; ++row) {
-    const float* mean = from.mean + row * from.size;
+  draw_rows(from.rows, from.size, actions, log_prob, [&](std::int64_t row, std::int64_t i, float& action) {
+    const float mean = from.mean[row * from.size + i];
     const float* latent = from.latent + row * from.features;
     const float* matrix = from.matrices == nullptr ? nullptr : from.matrices + row * from.features * from.size;
-    float* action = actions + row * from.size;
-    float total = 0;
-    for (std::int64_t i = 0; i < from.size; ++i) {
-      float noise = 0, variance = 0;
-      for (std::int64_t f = 0; f < from.features; ++f) {
-        if (matrix != nullptr) noise += latent[f] * matrix[f * from.size + i];
-        variance += latent[f] * latent[f] * from.variance[f * from.size + i];
-      }
-      variance += static_cast<float>(StateDependentNoise::kVarianceFloor);
-      action[i] = mean[i] + noise;
-      const float shift = action[i] - mean[i];
-      total += -0.5F * (shift * shift / variance + std::log(variance)) - kHalfLogTwoPiF;
+    float noise = 0, variance = 0;
+    for (std::int64_t f = 0; f < from.features; ++f) {
+      if (matrix != nullptr) noise += latent[f] * matrix[f * from.size + i];
+      variance += latent[f] * latent[f] * from.variance[f * from.size + i];
     }
-    require_finite(total, row);
-    log_prob[row] = total;
-  }
+    variance += static_cast<float>(StateDependentNoise::kVarianceFloor);
+    action = mean + noise;
+    const float shift = action - mean;
+    return -0.5F * (shift * shift / variance + std::log(variance)) - kHalfLogTwoPiF;
+  });
 }
 
 void draw_noise_matrix(const float* log_std, std::int64_t count, Philox& random, float* matrix) {

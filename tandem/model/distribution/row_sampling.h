@@ -16,23 +16,14 @@
 
 namespace tandem::model {
 
-/// One of n choices a row: actions [rows].
+/// One choice a row or several: actions [rows, nvec.size()].
 struct CategoricalRows {
-  const float* logits;                 // [rows, n]
-  const std::uint8_t* mask = nullptr;  // [rows, n], non-zero: allowed; null: all are
-  std::int64_t rows = 0;
-  std::int64_t n = 0;
-};
-void sample_categorical(const CategoricalRows& from, Philox* random, std::int64_t* actions, float* log_prob);
-
-/// Several choices a row: actions [rows, nvec.size()].
-struct MultiCategoricalRows {
   const float* logits;                 // [rows, sum of nvec]
   const std::uint8_t* mask = nullptr;  // [rows, sum of nvec], non-zero: allowed; null: all are
   std::int64_t rows = 0;
-  std::span<const std::int64_t> nvec;
+  std::span<const std::int64_t> nvec;  // options of each choice
 };
-void sample_multi_categorical(const MultiCategoricalRows& from, Philox* random, std::int64_t* actions, float* log_prob);
+void sample_categorical(const CategoricalRows& from, Philox* random, std::int64_t* actions, float* log_prob);
 
 /// A real vector a row: actions [rows, size].
 struct NormalRows {
@@ -43,7 +34,7 @@ struct NormalRows {
   std::int64_t log_std_stride = 0;  // elements: 0 for one row that serves all, `size` for a row each
 };
 void sample_normal(const NormalRows& from, Philox* random, float* actions, float* log_prob);
-/// Within (-1, 1): see squashed_normal.h for what happens at saturation.
+/// Within (-1, 1): see SquashedNormal for what happens at saturation.
 void sample_squashed_normal(const NormalRows& from, Philox* random, float* actions, float* log_prob);
 
 /// State-dependent noise under matrices that the caller holds: actions [rows, size].
@@ -58,7 +49,8 @@ struct NoiseRows {
 };
 void sample_with_noise(const NoiseRows& from, float* actions, float* log_prob);
 
-/// Draws one noise matrix; `log_std` and `matrix` are [count] = [features * size].
+/// Draws one noise matrix: anew at the start of an episode and every so many steps (stable-baselines3's
+/// sde_sample_freq), and after log_std has changed; `log_std` and `matrix` are [count] = [features * size].
 void draw_noise_matrix(const float* log_std, std::int64_t count, Philox& random, float* matrix);
 
 }  // namespace tandem::model

@@ -8,10 +8,7 @@
 
 #include "tandem/base/error.h"
 #include "tandem/model/distribution/categorical.h"
-#include "tandem/model/distribution/multi_categorical.h"
 #include "tandem/model/distribution/normal.h"
-#include "tandem/model/distribution/squashed_normal.h"
-#include "tandem/model/distribution/state_dependent_noise.h"
 #include "tandem/model/testing/seeded.h"
 
 namespace tandem::model {
@@ -23,6 +20,9 @@ at::Tensor random(const std::vector<std::int64_t>& shape, std::uint64_t seed) {
   return at::randn(shape, seeded(seed), at::kFloat);
 }
 
+// The options of a single choice.
+const std::vector<std::int64_t> kOfTwo{2}, kOfThree{3}, kOfFour{4}, kOfSeven{7};
+
 void expect_close(const at::Tensor& fast, const at::Tensor& by_class) {
   EXPECT_TRUE(at::allclose(fast, by_class, 2e-6, 2e-6)) << (fast - by_class).abs().max().item<float>();
 }
@@ -33,7 +33,7 @@ TEST(RowSamplingTest, CategoricalLogProbsEqualTheClass) {
   for (const at::Tensor& m : {at::Tensor(), mask}) {
     const at::Tensor actions = at::empty({kRows}, at::kLong), log_prob = at::empty({kRows});
     const CategoricalRows rows{logits.const_data_ptr<float>(), m.defined() ? m.const_data_ptr<std::uint8_t>() : nullptr,
-                               kRows, 7};
+                               kRows, kOfSeven};
     Philox philox(3);
     sample_categorical(rows, &philox, actions.data_ptr<std::int64_t>(), log_prob.data_ptr<float>());
     expect_close(log_prob, Categorical(logits, m).log_prob(actions));
@@ -49,7 +49,7 @@ TEST(RowSamplingTest, CategoricalFrequenciesFollowTheProbabilities) {
   const at::Tensor mask = torch::tensor({1, 0, 1, 1}, at::kByte).repeat({n, 1});
   const at::Tensor actions = at::empty({n}, at::kLong), log_prob = at::empty({n});
   Philox philox(4);
-  sample_categorical({logits.const_data_ptr<float>(), mask.const_data_ptr<std::uint8_t>(), n, 4}, &philox,
+  sample_categorical({logits.const_data_ptr<float>(), mask.const_data_ptr<std::uint8_t>(), n, kOfFour}, &philox,
                      actions.data_ptr<std::int64_t>(), log_prob.data_ptr<float>());
   const at::Tensor share = at::bincount(actions, {}, 4).to(at::kDouble) / static_cast<double>(n);
   EXPECT_TRUE(at::allclose(share, torch::tensor({0.125, 0.0, 0.375, 0.5}, at::kDouble), 0, 0.005)) << share;
@@ -62,11 +62,11 @@ TEST(RowSamplingTest, MultiCategoricalLogProbsEqualTheClass) {
   const at::Tensor mask = torch::tensor({1, 0, 1, 1, 1, 0, 1, 1, 1}, at::kByte).repeat({kRows, 1});
   const at::Tensor actions = at::empty({kRows, 3}, at::kLong), log_prob = at::empty({kRows});
   Philox philox(6);
-  sample_multi_categorical({logits.const_data_ptr<float>(), mask.const_data_ptr<std::uint8_t>(), kRows, nvec}, &philox,
-                           actions.data_ptr<std::int64_t>(), log_prob.data_ptr<float>());
+  sample_categorical({logits.const_data_ptr<float>(), mask.const_data_ptr<std::uint8_t>(), kRows, nvec}, &philox,
+                     actions.data_ptr<std::int64_t>(), log_prob.data_ptr<float>());
   expect_close(log_prob, MultiCategorical(logits, nvec, mask).log_prob(actions));
-  sample_multi_categorical({logits.const_data_ptr<float>(), mask.const_data_ptr<std::uint8_t>(), kRows, nvec}, nullptr,
-                           actions.data_ptr<std::int64_t>(), log_prob.data_ptr<float>());
+  sample_categorical({logits.const_data_ptr<float>(), mask.const_data_ptr<std::uint8_t>(), kRows, nvec}, nullptr,
+                     actions.data_ptr<std::int64_t>(), log_prob.data_ptr<float>());
   EXPECT_TRUE(actions.equal(MultiCategorical(logits, nvec, mask).mode()));
 }
 
@@ -128,7 +128,7 @@ TEST(RowSamplingTest, StateDependentNoiseEqualsTheClass) {
                  5};
   sample_with_noise(rows, actions.data_ptr<float>(), log_prob.data_ptr<float>());
   const StateDependentNoise d(mean, latent, log_std);
-  expect_close(actions, d.sample_with(matrices));
+  expect_close(actions, mean + at::bmm(latent.unsqueeze(1), matrices).squeeze(1));
   expect_close(log_prob, d.log_prob(actions));
   EXPECT_TRUE(at::allclose((matrices / log_std.exp()).std(), torch::tensor(1.0F), 0.15));
   rows.matrices = nullptr;
@@ -141,8 +141,8 @@ TEST(RowSamplingTest, ARowsActionDoesNotDependOnHowManyFollow) {
   std::vector<std::int64_t> all(kRows), few(5);
   std::vector<float> log_prob(kRows);
   Philox one(20), two(20);
-  sample_categorical({logits.const_data_ptr<float>(), nullptr, kRows, 4}, &one, all.data(), log_prob.data());
-  sample_categorical({logits.const_data_ptr<float>(), nullptr, 5, 4}, &two, few.data(), log_prob.data());
+  sample_categorical({logits.const_data_ptr<float>(), nullptr, kRows, kOfFour}, &one, all.data(), log_prob.data());
+  sample_categorical({logits.const_data_ptr<float>(), nullptr, 5, kOfFour}, &two, few.data(), log_prob.data());
   all.resize(5);
   EXPECT_EQ(all, few);
 }
@@ -153,16 +153,16 @@ TEST(RowSamplingTest, DivergedPoliciesAndEmptyMasksAreErrors) {
   Philox philox(21);
   for (const float bad : {NAN, INFINITY, -INFINITY}) {
     const std::vector<float> logits{bad, bad};
-    EXPECT_THROW(sample_categorical({logits.data(), nullptr, 1, 2}, &philox, &action, &log_prob), RunError) << bad;
+    EXPECT_THROW(sample_categorical({logits.data(), nullptr, 1, kOfTwo}, &philox, &action, &log_prob), RunError) << bad;
     const float zero = 0;
     EXPECT_THROW(sample_normal({&bad, &zero, 1, 1, 0}, &philox, &out, &log_prob), RunError) << bad;
     EXPECT_THROW(sample_squashed_normal({&zero, &bad, 1, 1, 0}, &philox, &out, &log_prob), RunError) << bad;
   }
   const std::vector<float> one_nan{0.5F, NAN, 1.0F};
-  EXPECT_THROW(sample_categorical({one_nan.data(), nullptr, 1, 3}, &philox, &action, &log_prob), RunError);
+  EXPECT_THROW(sample_categorical({one_nan.data(), nullptr, 1, kOfThree}, &philox, &action, &log_prob), RunError);
   const std::vector<float> logits{0.0F, 1.0F};
   const std::vector<std::uint8_t> none{0, 0};
-  EXPECT_THROW(sample_categorical({logits.data(), none.data(), 1, 2}, &philox, &action, &log_prob), EnvError);
+  EXPECT_THROW(sample_categorical({logits.data(), none.data(), 1, kOfTwo}, &philox, &action, &log_prob), EnvError);
 }
 
 }  // namespace

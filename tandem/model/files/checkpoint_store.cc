@@ -12,7 +12,6 @@
 #include "tandem/base/error.h"
 #include "tandem/base/fault_point.h"
 #include "tandem/base/sha256.h"
-#include "tandem/base/text.h"
 
 // Each step below leaves a state from which nothing that was committed is lost:
 //   begin()    an old checkpoint of the same number is renamed to u....old, then the new folder is made;
@@ -71,14 +70,6 @@ void rename_folder(const fs::path& from, const fs::path& to) {
   sync_folder(from.parent_path());
 }
 
-std::optional<double> score_of(const CheckpointStore& store, std::int64_t updates) {
-  try {
-    return store.open(updates).info().score;
-  } catch (const CheckpointError&) {
-    return std::nullopt;  // damaged, which latest() and open() report: it cannot be the best
-  }
-}
-
 // The checkpoint when all of it is as it was written; otherwise nothing, and `damage` says why.
 std::optional<Checkpoint> open_whole(const CheckpointStore& store, std::int64_t updates, std::string& damage) {
   try {
@@ -91,11 +82,15 @@ std::optional<Checkpoint> open_whole(const CheckpointStore& store, std::int64_t 
   }
 }
 
-// The checkpoints that have a score, best first; of equal scores the newer first.
+// The checkpoints that have a score, best first; of equal scores the newer first. A damaged one, which latest() and
+// open() report, cannot be the best.
 std::vector<std::int64_t> by_score(const CheckpointStore& store) {
   std::vector<std::pair<double, std::int64_t>> scored;
   for (const auto updates : store.list()) {
-    if (const auto score = score_of(store, updates)) scored.emplace_back(*score, updates);
+    try {
+      if (const auto score = store.open(updates).info().score) scored.emplace_back(*score, updates);
+    } catch (const CheckpointError&) {
+    }
   }
   std::ranges::sort(scored, std::ranges::greater());
   std::vector<std::int64_t> ordered;

@@ -17,7 +17,6 @@
 #pragma once
 #include <cstdint>
 #include <filesystem>
-#include <memory>
 #include <optional>
 #include <string>
 #include <vector>

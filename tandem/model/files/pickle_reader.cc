@@ -55,8 +55,7 @@ class Reader {
   Reader(std::string_view pickle, const LoadStorage& load_storage) : pickle_(pickle), load_storage_(load_storage) {}
 
   at::IValue run() {
-    while (!execute(take(1)[0])) {
-    }
+    for (char operation = take(1)[0]; operation != '.'; operation = take(1)[0]) execute(operation);
     at::IValue result = plain(pop());
     if (!stack_.empty()) fail("values are left over");
     return result;
@@ -238,130 +237,56 @@ class Reader {
 
   static at::IValue empty_dict() { return c10::impl::GenericDict(c10::AnyType::get(), c10::AnyType::get()); }
 
-  // Executes one operation; returns whether it was the last one.
-  bool execute(char operation) {
-    switch (operation) {
-      case '\x80':  // PROTO
-        if (unsigned_number(1) != 2) fail("another protocol than 2, which torch.save() takes unless told otherwise");
-        return false;
-      case '.':
-        return true;
-      case '(':
-        stack_.push_back({.kind = Kind::kMark});
-        return false;
-      case 'c': {  // GLOBAL
-        std::string module = line();
-        stack_.push_back({.kind = Kind::kGlobal, .name = concat(module, " ", line())});
-        return false;
-      }
-      case 'Q':  // BINPERSID
-        push_storage();
-        return false;
-      case 'R':
-        reduce();
-        return false;
-      case 'b':  // BUILD: attributes of a dict, such as _metadata of state_dict()
-        (void)pop();
-        if (top().kind != Kind::kValue) fail("attributes of what is no dict");
-        return false;
-      default:
-        return execute_memo(operation) || execute_container(operation) || execute_scalar(operation)
-                   ? false
-                   : (fail(concat("operation ", static_cast<int>(static_cast<unsigned char>(operation)))), true);
+  // Executes one operation other than '.', which ends the pickle.
+  void execute(char operation) {
+    if (operation == '\x80') {  // PROTO
+      if (unsigned_number(1) != 2) fail("another protocol than 2, which torch.save() takes unless told otherwise");
+      return;
     }
-  }
-
-  // Each of these three executes an operation if it is one of its kind, and returns whether it was.
-  bool execute_memo(char operation) {
-    switch (operation) {
-      case 'q':  // BINPUT
-      case 'r': {
-        const std::uint64_t index = unsigned_number(operation == 'q' ? 1 : 4);
-        memo_[index] = top();
-        return true;
-      }
-      case 'h':  // BINGET
-      case 'j': {
-        const auto found = memo_.find(unsigned_number(operation == 'h' ? 1 : 4));
-        if (found == memo_.end()) fail("a reference to what was not there before");
-        stack_.push_back(found->second);
-        return true;
-      }
-      default:
-        return false;
+    if (operation == 'q' || operation == 'r') {  // BINPUT
+      const std::uint64_t index = unsigned_number(operation == 'q' ? 1 : 4);
+      memo_[index] = top();
+      return;
     }
-  }
-
-  bool execute_container(char operation) {
-    switch (operation) {
-      case '}':
-        push(empty_dict());
-        return true;
-      case ']':
-        push(c10::impl::GenericList(c10::AnyType::get()));
-        return true;
-      case ')':
-        push_tuple({});
-        return true;
-      case 't':
-        push_tuple(pop_to_mark());
-        return true;
-      case '\x85':
-      case '\x86':
-      case '\x87':
-        push_last_as_tuple(static_cast<std::size_t>(operation - '\x84'));
-        return true;
-      case 'a': {
-        const Item item = pop();
-        append({item});
-        return true;
-      }
-      case 'e':
-        append(pop_to_mark());
-        return true;
-      case 's': {
-        Item value = pop(), key = pop();
-        set_items({std::move(key), std::move(value)});
-        return true;
-      }
-      case 'u':
-        set_items(pop_to_mark());
-        return true;
-      default:
-        return false;
+    if (operation == 'h' || operation == 'j') {  // BINGET
+      const auto found = memo_.find(unsigned_number(operation == 'h' ? 1 : 4));
+      if (found == memo_.end()) fail("a reference to what was not there before");
+      return stack_.push_back(found->second);
     }
-  }
-
-  bool execute_scalar(char operation) {
-    switch (operation) {
-      case 'N':
-        push({});
-        return true;
-      case '\x88':
-      case '\x89':
-        push(operation == '\x88');
-        return true;
-      case 'J':
-        push(signed_number(4));
-        return true;
-      case 'K':
-        push(static_cast<std::int64_t>(unsigned_number(1)));
-        return true;
-      case 'M':
-        push(static_cast<std::int64_t>(unsigned_number(2)));
-        return true;
-      case '\x8a':  // LONG1
-        push(signed_number(unsigned_number(1)));
-        return true;
-      case 'G':
-        push(big_endian_double());
-        return true;
-      case 'X':  // BINUNICODE
-        push(std::string(take(unsigned_number(4))));
-        return true;
-      default:
-        return false;
+    if (operation == '(') return stack_.push_back({.kind = Kind::kMark});
+    if (operation == 'c') {  // GLOBAL
+      std::string module = line();
+      return stack_.push_back({.kind = Kind::kGlobal, .name = concat(module, " ", line())});
     }
+    if (operation == 'Q') return push_storage();  // BINPERSID
+    if (operation == 'R') return reduce();
+    if (operation == 'b') {  // BUILD: attributes of a dict, such as _metadata of state_dict()
+      (void)pop();
+      if (top().kind != Kind::kValue) fail("attributes of what is no dict");
+      return;
+    }
+    if (operation == '}') return push(empty_dict());
+    if (operation == ']') return push(c10::impl::GenericList(c10::AnyType::get()));
+    if (operation == ')') return push_tuple({});
+    if (operation == 't') return push_tuple(pop_to_mark());
+    if (operation >= '\x85' && operation <= '\x87')
+      return push_last_as_tuple(static_cast<std::size_t>(operation - '\x84'));
+    if (operation == 'a') return append({pop()});
+    if (operation == 'e') return append(pop_to_mark());
+    if (operation == 's') {
+      Item value = pop(), key = pop();
+      return set_items({std::move(key), std::move(value)});
+    }
+    if (operation == 'u') return set_items(pop_to_mark());
+    if (operation == 'N') return push({});
+    if (operation == '\x88' || operation == '\x89') return push(operation == '\x88');
+    if (operation == 'J') return push(signed_number(4));
+    if (operation == 'K') return push(static_cast<std::int64_t>(unsigned_number(1)));
+    if (operation == 'M') return push(static_cast<std::int64_t>(unsigned_number(2)));
+    if (operation == '\x8a') return push(signed_number(unsigned_number(1)));  // LONG1
+    if (operation == 'G') return push(big_endian_double());
+    if (operation == 'X') return push(std::string(take(unsigned_number(4))));  // BINUNICODE
+    fail(concat("operation ", static_cast<int>(static_cast<unsigned char>(operation))));
   }
 
   const std::string_view pickle_;

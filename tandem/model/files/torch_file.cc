@@ -16,9 +16,8 @@
 #include "tandem/base/atomic_file.h"
 #include "tandem/base/check.h"
 #include "tandem/base/error.h"
-#include "tandem/base/text.h"
-#include "tandem/model/files/named_copy.h"
 #include "tandem/model/files/pickle_reader.h"
+#include "tandem/model/state_hash.h"
 
 namespace tandem::model {
 namespace {

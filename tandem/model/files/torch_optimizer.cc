@@ -91,7 +91,7 @@ Dict options_of(const OptimizerOptions& options) {
 }
 
 // The entry of a dict under `key`; None where there is none, or no dict.
-at::IValue entry_of(const at::IValue& dict, const char* key) {
+at::IValue entry_of(const at::IValue& dict, const at::IValue& key) {
   if (!dict.isGenericDict() || !dict.toGenericDict().contains(key)) return {};
   return dict.toGenericDict().at(key);
 }
@@ -110,12 +110,11 @@ struct Loaded {
 
 // Reads the state of one parameter and adds a line to `faults` where it does not fit. SGD keeps no count of steps,
 // which is then 1: any number above zero means that the momentum has begun.
-Loaded load_entry(const Entry& entry, const std::optional<at::IValue>& from, bool counts_steps, std::string& faults) {
-  if (!from || !from->isGenericDict()) return {};
-  const Dict dict = from->toGenericDict();
+Loaded load_entry(const Entry& entry, const at::IValue& from, bool counts_steps, std::string& faults) {
+  if (!from.isGenericDict()) return {};
   Loaded loaded{.moments = {}, .steps = 1};
   for (const auto& [name, live] : entry.moments) {
-    const at::IValue moment = entry_of(*from, name.c_str());
+    const at::IValue moment = entry_of(from, name);
     if (!moment.isTensor() && !counts_steps) return {};  // momentum before the first step is None
     if (!moment.isTensor() || moment.toTensor().sizes() != live.sizes()) {
       faults += concat("\n  - '", name, "' of '", entry.parameter, "' is ",
@@ -125,11 +124,12 @@ Loaded load_entry(const Entry& entry, const std::optional<at::IValue>& from, boo
     loaded.moments.push_back(moment.toTensor());
   }
   if (!counts_steps) return loaded;
-  if (!dict.contains("step")) {
+  const at::IValue steps = entry_of(from, "step");
+  if (steps.isNone()) {
     faults += concat("\n  - 'step' of '", entry.parameter, "' is missing");
     return {};
   }
-  loaded.steps = static_cast<std::int64_t>(number_of(dict.at("step")));
+  loaded.steps = static_cast<std::int64_t>(number_of(steps));
   return loaded;
 }
 
@@ -171,7 +171,6 @@ void load_torch_state(const at::IValue& state, Optimizer& optimizer, const FlatP
   const at::IValue of_parameters = entry_of(state, "state"), of_groups = entry_of(state, "param_groups");
   if (!of_parameters.isGenericDict() || !of_groups.isList())
     throw CheckpointError("this is no state_dict() of an optimizer: no dict with state and param_groups");
-  const Dict by_number = of_parameters.toGenericDict();
   const auto groups = of_groups.toList();
   const auto entries = entries_of(optimizer, parameters);
   if (groups.size() != entries.size()) {
@@ -184,19 +183,15 @@ void load_torch_state(const at::IValue& state, Optimizer& optimizer, const FlatP
     const at::IValue& group = groups.get(g);
     const at::IValue params = entry_of(group, "params");
     if (!params.isList()) throw CheckpointError(concat("parameter group ", g, " of the state has no list 'params'"));
-    const Dict dict = group.toGenericDict();
     const auto numbers = params.toListRef();
     if (numbers.size() != entries[g].size()) {
       throw CheckpointError(concat("parameter group ", g, " of the state has ", numbers.size(),
                                    " parameters, the optimizer's ", entries[g].size()));
     }
-    if (g == 0 && dict.contains("lr")) rate = number_of(dict.at("lr"));
+    if (const at::IValue lr = entry_of(group, "lr"); g == 0 && !lr.isNone()) rate = number_of(lr);
     const bool counts_steps = !is_sgd(optimizer.rules().at(g));
-    for (std::size_t i = 0; i < numbers.size(); ++i) {
-      std::optional<at::IValue> from;
-      if (by_number.contains(numbers[i])) from = by_number.at(numbers[i]);
-      all.push_back(load_entry(entries[g][i], from, counts_steps, faults));
-    }
+    for (std::size_t i = 0; i < numbers.size(); ++i)
+      all.push_back(load_entry(entries[g][i], entry_of(of_parameters, numbers[i]), counts_steps, faults));
   }
   if (!faults.empty()) throw CheckpointError("the state is of another optimizer:" + faults);
   if (rate) optimizer.set_learning_rate(*rate);

@@ -5,7 +5,7 @@
 #include "tandem/base/error.h"
 #include "tandem/base/philox.h"
 #include "tandem/base/text.h"
-#include "tandem/rl/policy/recurrent.h"
+#include "tandem/rl/policy/policy.h"
 
 namespace tandem::rl {
 namespace {

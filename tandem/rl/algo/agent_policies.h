@@ -11,7 +11,7 @@
 
 #include "tandem/model/state_hash.h"
 #include "tandem/rl/algo/several_agents.h"
-#include "tandem/rl/policy/actor/make_actor.h"
+#include "tandem/rl/policy/actor/actor.h"
 #include "tandem/rl/rollout/multi_agent_worker.h"
 
 namespace tandem::rl {

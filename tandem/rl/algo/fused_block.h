@@ -1,5 +1,5 @@
 // rl/algo/fused_block.h: rows of a batch through an MlpPolicy and back without autograd, a block of samples at a time:
-// the network (mlp_gradient.h), the actions that were taken (action_gradient.h), and how rows come to them.
+// the network and the actions that were taken (mlp_gradient.h), and how rows come to them.
 //
 //     block.begin({.observation = ..., .action = ..., .action_mask = ...});
 //     for each block of at most kBlock rows:
@@ -17,7 +17,6 @@
 #include <string>
 #include <vector>
 
-#include "tandem/rl/policy/kernels/action_gradient.h"
 #include "tandem/rl/policy/kernels/mlp_gradient.h"
 #include "tandem/rl/policy/observation.h"
 

@@ -3,7 +3,7 @@
 #include <functional>
 #include <memory>
 
-#include "tandem/rl/env/multi_agent_group.h"
+#include "tandem/rl/env/env_group.h"
 #include "tandem/rl/env/policy_map.h"
 #include "tandem/rl/policy/policy.h"
 

@@ -20,9 +20,8 @@
 
 #include "tandem/base/check.h"
 #include "tandem/base/error.h"
-#include "tandem/rl/env/action_check.h"
-#include "tandem/rl/env/adapter_faults.h"
 #include "tandem/rl/env/env_concepts.h"
+#include "tandem/rl/env/env_faults.h"
 #include "tandem/rl/env/env_group.h"
 #include "tandem/rl/env/observation_writer.h"
 #include "tandem/rl/env/state_bytes.h"
@@ -46,253 +45,207 @@ class EnvGroupOf final : public EnvGroup {
   using Make = std::function<std::unique_ptr<Env>()>;
 
   /// A group of `count` environments, each made by `make`. Throws ConfigError when count < 1, the spec has faults or
-  /// does not agree with the struct's own types; EnvError when making one fails.
+  /// does not agree with the struct's own types; EnvError when making one fails. A spec() that is not static is asked
+  /// of the first environment.
   explicit EnvGroupOf(
-      int count, const Make& make = [] { return std::make_unique<Env>(); });
+      int count, const Make& make = [] { return std::make_unique<Env>(); })
+      : slots_(make_slots(count, make)), spec_(slots_.front().env->spec()) {
+    check_spec(spec_);
+    check_types();
+  }
 
   [[nodiscard]] const Spec& spec() const override { return spec_; }
   [[nodiscard]] int size() const override { return static_cast<int>(slots_.size()); }
   /// Writes the first observations and masks to `out`; rewards and ends are not written. Throws EnvError when a
   /// struct's reset() fails, and InvariantError unless there is one seed for each environment.
-  void reset(std::span<const std::uint64_t> seeds, const EnvArrays& out) override;
+  void reset(std::span<const std::uint64_t> seeds, const EnvArrays& out) override {
+    check_arrays(out);
+    TANDEM_CHECK(seeds.size() == slots_.size(), spec_.id, ": ", seeds.size(), " seeds for ", slots_.size());
+    for (std::size_t e = 0; e < slots_.size(); ++e) {
+      slots_[e].random = NumpyGenerator(seeds[e]);
+      start(e, &seeds[e], out);
+    }
+  }
   /// Row e of every array of `out` belongs to environment e. After the end of an episode, `observation` shows the first
-  /// observation of the next one, and `final_observation` the last one of the episode that ended. Throws EnvError when
-  /// an environment fails; the environments before it have then made their step, and the others have not.
-  void step(const EnvActions& actions, const EnvArrays& out) override;
+  /// observation of the next one, and `final_observation` the last one of the episode that ended. All actions are
+  /// checked before any environment moves. Throws EnvError when an environment fails; the environments before it have
+  /// then made their step, and the others have not.
+  void step(const EnvActions& actions, const EnvArrays& out) override {
+    check_arrays(out);
+    TANDEM_CHECK(out.reward != nullptr && out.terminated != nullptr && out.truncated != nullptr, spec_.id);
+    check_actions(spec_, slots_.size(), actions);
+    for (std::size_t e = 0; e < slots_.size(); ++e) step_one(e, actions, out);
+  }
   [[nodiscard]] bool can_save() const override { return SavesItsState<Env>; }
-  /// Throws EnvError unless can_save(), and when the struct's own save() fails.
-  [[nodiscard]] std::vector<std::byte> save() const override;
-  /// Throws CheckpointError for bytes that do not fit. Environments before the fault are then loaded already, so the
-  /// group needs a reset() before its next step.
-  void load(std::span<const std::byte> state, const EnvArrays& out) override;
+  /// The bytes: format, id and number of environments, then for each environment its generator, its elapsed steps and
+  /// the bytes of its own save(), with their length. Throws EnvError unless can_save(), and when the struct's own
+  /// save() fails.
+  [[nodiscard]] std::vector<std::byte> save() const override {
+    if constexpr (!SavesItsState<Env>) {
+      throw EnvError(concat(spec_.id, ": its states cannot be saved: it has no save() and load()"));
+    } else {
+      StateWriter writer;
+      writer.put(kStateFormat);
+      writer.put_text(spec_.id);
+      writer.put(std::uint64_t{slots_.size()});
+      for (std::size_t e = 0; e < slots_.size(); ++e) {
+        // The generator belongs to the adapter, so a struct that keeps a reference need not save it.
+        writer.put(slots_[e].random.state());
+        writer.put(slots_[e].elapsed);
+        guarded(e, EnvCall::kSave, [&] {
+          const auto& state = std::as_const(*slots_[e].env).save();
+          writer.put_bytes(std::as_bytes(std::span(std::ranges::data(state), std::ranges::size(state))));
+        });
+      }
+      return writer.take();
+    }
+  }
+  /// Throws CheckpointError for bytes that do not fit: of another environment, of another number of environments, or of
+  /// an episode beyond its time limit. Environments before the fault are then loaded already, so the group needs a
+  /// reset() before its next step.
+  void load(std::span<const std::byte> state, const EnvArrays& out) override {
+    if constexpr (!SavesItsState<Env>) {
+      throw EnvError(concat(spec_.id, ": its states cannot be loaded: it has no save() and load()"));
+    } else {
+      check_arrays(out);
+      StateReader reader(state, concat("environment group '", spec_.id, "'"));
+      reader.expect(kStateFormat, "its format");
+      reader.expect_text(spec_.id, "its environment");
+      reader.expect(std::uint64_t{slots_.size()}, "its number of environments");
+      for (std::size_t e = 0; e < slots_.size(); ++e) {
+        // A struct's load() may rely on a reset() before it, which also hands it the generator. The numbers that the
+        // reset draws do not matter: the generator's saved state replaces them.
+        start(e, nullptr, out);
+        slots_[e].random.set_state(reader.get<NumpyGenerator::State>());
+        slots_[e].elapsed = reader.get<std::int32_t>();
+        const int limit = spec_.max_episode_steps;
+        if (slots_[e].elapsed < 0 || (limit > 0 && slots_[e].elapsed >= limit)) {
+          reader.fail(
+              concat("environment ", e, " is ", slots_[e].elapsed, " steps into its episode; the limit is ", limit));
+        }
+        const std::span<const std::byte> bytes = reader.get_bytes();
+        guarded<CheckpointError>(e, EnvCall::kLoad, [&] {
+          write_observation(spec_, slots_[e].env->load(bytes), out.observation, e);
+          write_mask(e, out);
+        });
+      }
+      reader.expect_end();
+    }
+  }
 
   /// The e-th environment, for programs that look inside their own. The reference is valid as long as the group. An
   /// environment changes in every step, so it is looked at between steps.
   [[nodiscard]] const Env& env(int e) const { return *slots_[static_cast<std::size_t>(e)].env; }
 
  private:
-  // One environment and what the adapter keeps for it.
   struct Slot {
     std::unique_ptr<Env> env;
     // Runs on over episodes; a struct may keep a reference to it, so slots never move after construction.
     NumpyGenerator random;
-    // Steps of the current episode that are done.
     std::int32_t elapsed = 0;
   };
   // Version of the bytes of save(); a change of their layout needs the next number. The first value of every saved
   // state; load() refuses another one.
   static constexpr std::uint32_t kStateFormat = 1;
 
-  // The parts of reset(), step() and load(); what they do stands at their definitions.
-  static std::vector<Slot> make_slots(int count, const Make& make);
-  void step_one(std::size_t e, const EnvActions& actions, const EnvArrays& out);
-  // start() and step_one() write row e only; a failure names environment e.
-  void start(std::size_t e, const std::uint64_t* first_seed, const EnvArrays& out);
-  void write_mask(std::size_t e, const EnvArrays& out) const;
-  // Both checks throw: check_types() ConfigError, once, and check_arrays() InvariantError, in each call.
-  void check_types() const;
-  void check_arrays(const EnvArrays& out) const;
-  // Runs `action`, a call into environment e; its errors become a Failure that says where it was (guard_call()).
+  // Errors of Tandem's own types pass unchanged, so that a ConfigError of the user's constructor stays one; others
+  // become an EnvError with the environment's number.
+  static std::vector<Slot> make_slots(int count, const Make& make) {
+    if (count < 1) throw ConfigError(concat("a group of ", count, " environments; it needs at least 1"));
+    std::vector<Slot> slots(static_cast<std::size_t>(count));
+    for (std::size_t e = 0; e < slots.size(); ++e) {
+      try {
+        slots[e].env = make();
+      } catch (const Error&) {
+        throw;
+      } catch (const std::exception& error) {
+        throw EnvError(concat("making environment ", e, " of ", count, " failed: ", error.what()));
+      }
+      if (slots[e].env == nullptr) throw EnvError(concat("making environment ", e, " of ", count, " gave none"));
+    }
+    return slots;
+  }
+
+  // Runs `action`, a call into environment e; its errors become a Failure that says where it was. The place is
+  // described only when the call throws, from the steps that were done before the call.
   template <typename Failure = EnvError, typename Action>
-  void guarded(std::size_t e, EnvCall call, Action&& action) const;
+  void guarded(std::size_t e, EnvCall call, Action&& action) const {
+    const auto place = [&] { return describe_call(spec_, call, e, slots_.size(), slots_[e].elapsed); };
+    guard_call<Failure>(place, std::forward<Action>(action));
+  }
+
+  // Starts an episode of environment e and writes its first observation and mask. `first_seed` points to the caller's
+  // seed in the first episode after a reset(), and is null in later ones, whose seeds slot.random draws.
+  void start(std::size_t e, const std::uint64_t* first_seed, const EnvArrays& out) {
+    Slot& slot = slots_[e];
+    slot.elapsed = 0;
+    guarded(e, EnvCall::kReset, [&] {
+      write_observation(spec_, call_reset(*slot.env, slot.random, first_seed), out.observation, e);
+      write_mask(e, out);
+    });
+  }
+
+  // One step of environment e: its result is checked and written, the time limit applied, and where the episode ended
+  // the next one started at once (autoreset).
+  void step_one(std::size_t e, const EnvActions& actions, const EnvArrays& out) {
+    Slot& slot = slots_[e];
+    bool ended = false;
+    guarded(e, EnvCall::kStep, [&] {
+      const auto result = call_step(*slot.env, spec_.action, actions.discrete, actions.box, e);
+      // `elapsed` does not count this step yet.
+      const bool limit = spec_.max_episode_steps > 0 && slot.elapsed + 1 >= spec_.max_episode_steps;
+      out.reward[e] = result.reward;
+      out.terminated[e] = result.terminated;
+      // Both flags may be set: the task ended in the very step in which the limit was reached.
+      out.truncated[e] = result.truncated || limit;
+      if (!std::isfinite(out.reward[e])) throw EnvError(concat("its reward is ", out.reward[e]));
+      ended = out.terminated[e] != 0 || out.truncated[e] != 0;
+      // The observation is written once, to where it belongs. Where nobody wants final observations, a last observation
+      // is still checked by being written to `observation`, which start() overwrites.
+      const bool is_final = ended && !out.final_observation.empty();
+      write_observation(spec_, result.observation, is_final ? out.final_observation : out.observation, e);
+      if (!ended) write_mask(e, out);
+    });
+    ++slot.elapsed;
+    if (ended) start(e, nullptr, out);
+  }
+
+  // Asks environment e which options it allows now, and checks that it leaves one for each choice. Does nothing for a
+  // struct without action_mask().
+  void write_mask(std::size_t e, const EnvArrays& out) const {
+    if constexpr (MasksActions<Env>) {
+      const auto options = static_cast<std::size_t>(mask_elements(spec_.action));
+      const std::span<std::uint8_t> allowed(out.action_mask + e * options, options);
+      slots_[e].env->action_mask(allowed);
+      check_mask(spec_.action, allowed);
+    }
+  }
+
+  // Compares the struct's own types with its spec, once, so that no step has to.
+  void check_types() const {
+    std::vector<std::string> faults = struct_faults(spec_, {.one_choice = TakesOneChoice<Env>,
+                                                            .choices = TakesChoices<Env>,
+                                                            .numbers = TakesNumbers<Env>,
+                                                            .mask = MasksActions<Env>});
+    const auto take = [&](std::vector<std::string> more) { faults.insert(faults.end(), more.begin(), more.end()); };
+    take(observation_faults<FirstObservation<Env>>(spec_));
+    if constexpr (!std::is_same_v<FirstObservation<Env>, NextObservation<Env>>) {
+      take(observation_faults<NextObservation<Env>>(spec_));
+    }
+    if (!faults.empty()) throw ConfigError(std::move(faults));
+  }
+
+  // The caller's arrays must be there; their sizes cannot be seen from here. A fault is a defect of Tandem.
+  void check_arrays(const EnvArrays& out) const {
+    const std::size_t leaves = spec_.observation.size();
+    TANDEM_CHECK(out.observation.size() == leaves, spec_.id, ": ", out.observation.size(), " arrays for ", leaves,
+                 " leaves");
+    TANDEM_CHECK(out.final_observation.empty() || out.final_observation.size() == leaves, spec_.id);
+    TANDEM_CHECK(!spec_.has_action_mask || out.action_mask != nullptr, spec_.id);
+  }
 
   std::vector<Slot> slots_;
-  // Asked of the first environment, since spec() need not be static; all copies have an equal one.
   const Spec spec_;
 };
-
-// Makes the environments before spec_ is asked for, because a spec() that is not static needs one of them.
-template <typename Env>
-EnvGroupOf<Env>::EnvGroupOf(int count, const Make& make)
-    : slots_(make_slots(count, make)), spec_(slots_.front().env->spec()) {
-  check_spec(spec_);
-  check_types();
-}
-
-// Makes all environments before anything is asked of one. Errors of Tandem's own types pass unchanged, so that a
-// ConfigError of the user's constructor stays one; others become an EnvError with the environment's number.
-// Environments that were made before a failure are destroyed with the vector.
-template <typename Env>
-auto EnvGroupOf<Env>::make_slots(int count, const Make& make) -> std::vector<Slot> {
-  if (count < 1) throw ConfigError(concat("a group of ", count, " environments; it needs at least 1"));
-  std::vector<Slot> slots(static_cast<std::size_t>(count));
-  for (std::size_t e = 0; e < slots.size(); ++e) {
-    try {
-      // A function of the user's may return null, which is checked below.
-      slots[e].env = make();
-    } catch (const Error&) {
-      throw;  // Its type already says who can mend it.
-    } catch (const std::exception& error) {
-      throw EnvError(concat("making environment ", e, " of ", count, " failed: ", error.what()));
-    }
-    if (slots[e].env == nullptr) throw EnvError(concat("making environment ", e, " of ", count, " gave none"));
-  }
-  return slots;
-}
-
-// The place is described only when the call throws, from the steps that were done before the call.
-template <typename Env>
-template <typename Failure, typename Action>
-void EnvGroupOf<Env>::guarded(std::size_t e, EnvCall call, Action&& action) const {
-  const auto place = [&] { return describe_call(spec_, call, e, slots_.size(), slots_[e].elapsed); };
-  guard_call<Failure>(place, std::forward<Action>(action));
-}
-
-// Gives every environment a fresh generator from its seed and starts an episode.
-template <typename Env>
-void EnvGroupOf<Env>::reset(std::span<const std::uint64_t> seeds, const EnvArrays& out) {
-  check_arrays(out);
-  TANDEM_CHECK(seeds.size() == slots_.size(), spec_.id, ": ", seeds.size(), " seeds for ", slots_.size());
-  for (std::size_t e = 0; e < slots_.size(); ++e) {
-    slots_[e].random = NumpyGenerator(seeds[e]);
-    // The struct that takes a seed gets the caller's seed; later episodes draw theirs from slot.random.
-    start(e, &seeds[e], out);
-  }
-}
-
-// Starts an episode of environment e and writes its first observation and mask. `first_seed` points to the caller's
-// seed in the first episode after a reset(), and is null in later ones.
-template <typename Env>
-void EnvGroupOf<Env>::start(std::size_t e, const std::uint64_t* first_seed, const EnvArrays& out) {
-  Slot& slot = slots_[e];
-  slot.elapsed = 0;
-  guarded(e, EnvCall::kReset, [&] {
-    write_observation(spec_, call_reset(*slot.env, slot.random, first_seed), out.observation, e);
-    write_mask(e, out);
-  });
-}
-
-// All actions are checked before any environment moves, so a bad one leaves the whole group where it was.
-template <typename Env>
-void EnvGroupOf<Env>::step(const EnvActions& actions, const EnvArrays& out) {
-  check_arrays(out);
-  TANDEM_CHECK(out.reward != nullptr && out.terminated != nullptr && out.truncated != nullptr, spec_.id);
-  check_actions(spec_, slots_.size(), actions);
-  for (std::size_t e = 0; e < slots_.size(); ++e) step_one(e, actions, out);
-}
-
-// One step of environment e: its result is checked and written, the time limit applied, and where the episode ended the
-// next one started at once (autoreset).
-template <typename Env>
-void EnvGroupOf<Env>::step_one(std::size_t e, const EnvActions& actions, const EnvArrays& out) {
-  Slot& slot = slots_[e];
-  bool ended = false;
-  guarded(e, EnvCall::kStep, [&] {
-    const auto result = call_step(*slot.env, spec_.action, actions.discrete, actions.box, e);
-    // `elapsed` does not count this step yet.
-    const bool limit = spec_.max_episode_steps > 0 && slot.elapsed + 1 >= spec_.max_episode_steps;
-    out.reward[e] = result.reward;
-    out.terminated[e] = result.terminated;
-    // Both flags may be set: the task ended in the very step in which the limit was reached.
-    out.truncated[e] = result.truncated || limit;
-    if (!std::isfinite(out.reward[e])) throw EnvError(concat("its reward is ", out.reward[e]));
-    ended = out.terminated[e] != 0 || out.truncated[e] != 0;
-    // The observation is written once, to where it belongs. Where nobody wants final observations, a last observation
-    // is still checked by being written to `observation`, which start() overwrites.
-    const bool is_final = ended && !out.final_observation.empty();
-    write_observation(spec_, result.observation, is_final ? out.final_observation : out.observation, e);
-    if (!ended) write_mask(e, out);
-  });
-  if (ended) {
-    start(e, nullptr, out);
-  } else {
-    // start() has set it to 0 where the episode ended.
-    ++slot.elapsed;
-  }
-}
-
-// Asks environment e which options it allows now, and checks that it leaves one for each choice. Does nothing for a
-// struct without action_mask().
-template <typename Env>
-void EnvGroupOf<Env>::write_mask(std::size_t e, const EnvArrays& out) const {
-  if constexpr (MasksActions<Env>) {
-    const auto options = static_cast<std::size_t>(mask_elements(spec_.action));
-    const std::span<std::uint8_t> allowed(out.action_mask + e * options, options);
-    slots_[e].env->action_mask(allowed);
-    check_mask(spec_.action, allowed);
-  }
-}
-
-// The bytes: format, id and number of environments, then for each environment its generator, its elapsed steps and the
-// bytes of its own save(), with their length.
-template <typename Env>
-std::vector<std::byte> EnvGroupOf<Env>::save() const {
-  if constexpr (!SavesItsState<Env>) {
-    throw EnvError(concat(spec_.id, ": its states cannot be saved: it has no save() and load()"));
-  } else {
-    StateWriter writer;
-    writer.put(kStateFormat);
-    writer.put_text(spec_.id);
-    writer.put(std::uint64_t{slots_.size()});
-    for (std::size_t e = 0; e < slots_.size(); ++e) {
-      // The generator belongs to the adapter, so a struct that keeps a reference need not save it.
-      writer.put(slots_[e].random.state());
-      writer.put(slots_[e].elapsed);
-      guarded(e, EnvCall::kSave, [&] {
-        const auto& state = std::as_const(*slots_[e].env).save();
-        writer.put_bytes(std::as_bytes(std::span(std::ranges::data(state), std::ranges::size(state))));
-      });
-    }
-    return writer.take();
-  }
-}
-
-// The reverse of save(). Nothing is believed: a state of another environment, of another number of environments, or of
-// an episode beyond its time limit is a CheckpointError.
-template <typename Env>
-void EnvGroupOf<Env>::load(std::span<const std::byte> state, const EnvArrays& out) {
-  if constexpr (!SavesItsState<Env>) {
-    throw EnvError(concat(spec_.id, ": its states cannot be loaded: it has no save() and load()"));
-  } else {
-    check_arrays(out);
-    StateReader reader(state, concat("environment group '", spec_.id, "'"));
-    reader.expect(kStateFormat, "its format");
-    reader.expect_text(spec_.id, "its environment");
-    reader.expect(std::uint64_t{slots_.size()}, "its number of environments");
-    for (std::size_t e = 0; e < slots_.size(); ++e) {
-      // A struct's load() may rely on a reset() before it, which also hands it the generator. The numbers that the
-      // reset draws do not matter: the generator's saved state replaces them.
-      start(e, nullptr, out);
-      slots_[e].random.set_state(reader.get<NumpyGenerator::State>());
-      slots_[e].elapsed = reader.get<std::int32_t>();
-      const int limit = spec_.max_episode_steps;
-      if (slots_[e].elapsed < 0 || (limit > 0 && slots_[e].elapsed >= limit)) {
-        reader.fail(
-            concat("environment ", e, " is ", slots_[e].elapsed, " steps into its episode; the limit is ", limit));
-      }
-      const std::span<const std::byte> bytes = reader.get_bytes();
-      guarded<CheckpointError>(e, EnvCall::kLoad, [&] {
-        write_observation(spec_, slots_[e].env->load(bytes), out.observation, e);
-        write_mask(e, out);
-      });
-    }
-    reader.expect_end();
-  }
-}
-
-// Compares the struct's own types with its spec, once, so that no step has to.
-template <typename Env>
-void EnvGroupOf<Env>::check_types() const {
-  std::vector<std::string> faults = struct_faults(spec_, {.one_choice = TakesOneChoice<Env>,
-                                                          .choices = TakesChoices<Env>,
-                                                          .numbers = TakesNumbers<Env>,
-                                                          .mask = MasksActions<Env>});
-  const auto take = [&](std::vector<std::string> more) { faults.insert(faults.end(), more.begin(), more.end()); };
-  take(observation_faults<FirstObservation<Env>>(spec_));
-  if constexpr (!std::is_same_v<FirstObservation<Env>, NextObservation<Env>>) {
-    take(observation_faults<NextObservation<Env>>(spec_));
-  }
-  if (!faults.empty()) throw ConfigError(std::move(faults));
-}
-
-// The caller's arrays must be there; their sizes cannot be seen from here. A fault is a defect of Tandem.
-template <typename Env>
-void EnvGroupOf<Env>::check_arrays(const EnvArrays& out) const {
-  const std::size_t leaves = spec_.observation.size();
-  TANDEM_CHECK(out.observation.size() == leaves, spec_.id, ": ", out.observation.size(), " arrays for ", leaves,
-               " leaves");
-  TANDEM_CHECK(out.final_observation.empty() || out.final_observation.size() == leaves, spec_.id);
-  TANDEM_CHECK(!spec_.has_action_mask || out.action_mask != nullptr, spec_.id);
-}
 
 }  // namespace tandem::rl

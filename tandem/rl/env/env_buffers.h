@@ -9,7 +9,6 @@
 // Threads: single-thread. Owns all memory; the EnvArrays and spans that it hands out live as long as it does.
 // Shapes: a leaf has [environments, shape...] elements; rewards and ends have one entry for each environment.
 #pragma once
-#include <cstring>
 #include <span>
 #include <vector>
 

@@ -1,16 +1,21 @@
 #include "tandem/rl/env/env_registry.h"
 
 #include <algorithm>
+#include <array>
 #include <cctype>
+#include <cstring>
+#include <fstream>
 
 #include "tandem/base/edit_distance.h"
 #include "tandem/base/error.h"
+#include "tandem/base/shared_library.h"
 #include "tandem/base/text.h"
 #include "tandem/rl/env/native/catch.h"
 #include "tandem/rl/env/native/classic_group.h"
 #include "tandem/rl/env/native/kuhn_poker.h"
 #include "tandem/rl/env/native/memory_envs.h"
 #include "tandem/rl/env/native/multi_agent_cartpole.h"
+#include "tandem/rl/env/plugin.h"
 
 namespace tandem::rl {
 namespace {
@@ -63,10 +68,11 @@ const Entry* found(const std::vector<Entry>& entries, std::string_view id) {
   return at == entries.end() || at->spec.id != id ? nullptr : &*at;
 }
 
-// Refuses an entry that cannot be made or whose name is taken, and gives one without an origin that of the program.
-// Specs are checked by the caller, since the two kinds of entries have different ones.
+// Refuses an entry with faults in its spec, that cannot be made or whose name is taken, and gives one without an origin
+// that of the program.
 template <typename Entry>
 void check_entry(Entry& entry, const std::string* taken_by) {
+  check_spec(entry.spec);
   if (entry.origin.empty()) entry.origin = "this program";
   if (!entry.make) throw ConfigError(concat("environment '", entry.spec.id, "': it has no function that makes it"));
   if (taken_by == nullptr) return;
@@ -78,6 +84,75 @@ template <typename Entry>
 Entry of_tandem(Entry entry) {
   entry.origin = "tandem";
   return entry;
+}
+
+[[noreturn]] void fail(const std::filesystem::path& path, const std::string& reason) {
+  throw ConfigError(concat("plugin '", path.string(), "' ", reason));
+}
+
+// Finds the usual mistakes first, since dlopen's words for them are about the ELF format.
+void check_file(const std::filesystem::path& path) {
+  std::error_code error;
+  if (!std::filesystem::exists(path, error)) {
+    fail(path, concat("does not exist (looked at ", std::filesystem::absolute(path, error).string(), ")"));
+  }
+  if (std::filesystem::is_directory(path, error)) fail(path, "is a folder; name the shared object in it");
+  std::ifstream file(path, std::ios::binary);
+  std::array<char, 4> head{};
+  if (!file.read(head.data(), head.size()))
+    fail(path, "cannot be read as a shared object: it is empty or not readable");
+  if (head != std::array{'\x7f', 'E', 'L', 'F'})
+    fail(path, "is not a shared object; build one with CMake's add_library(mine MODULE mine.cc)");
+}
+
+// Loads the library, calls its C function and returns its record. The path is made absolute, because a name without a
+// slash would be looked for among the system's libraries. The library is never closed, as env_registry.h says.
+const PluginInfo& ask(const std::filesystem::path& path) {
+  using EntryPoint = const PluginInfo* (*)();
+  SharedLibrary library(std::filesystem::absolute(path).string());
+  if (!library.why_not().empty()) fail(path, concat("cannot be loaded: ", library.why_not()));
+  const auto entry_point = reinterpret_cast<EntryPoint>(library.find("tandem_env_plugin"));
+  if (entry_point == nullptr) {
+    fail(path,
+         "has no environments: the function 'tandem_env_plugin' is missing; add TANDEM_ENV_PLUGIN(YourEnv) to it");
+  }
+  const PluginInfo* info = entry_point();
+  if (info == nullptr) fail(path, "has no environments: 'tandem_env_plugin' returned null");
+  return *info;
+}
+
+// Nothing of the record is used before its length and interface are right; then the C++ library, then the layouts.
+void check_info(const std::filesystem::path& path, const PluginInfo& info) {
+  const auto rebuild = "; rebuild the plugin against the headers of this tandem and with its compiler";
+  if (info.info_bytes < sizeof(PluginInfo) || info.interface != kEnvInterface) {
+    fail(path, concat("was built for environment interface ", info.interface, " and this tandem has ", kEnvInterface,
+                      rebuild));
+  }
+  if (std::strcmp(info.cxx_library, kCxxLibrary) != 0) {
+    fail(path, concat("was built with ", info.cxx_library, " and this tandem with ", kCxxLibrary, rebuild));
+  }
+  if (info.spec_bytes != sizeof(Spec) || info.entry_bytes != sizeof(EnvEntry) ||
+      info.multi_agent_spec_bytes != sizeof(MultiAgentSpec) ||
+      info.multi_agent_entry_bytes != sizeof(MultiAgentEntry)) {
+    fail(path, concat("was built with other layouts (Spec ", info.spec_bytes, " bytes, here ", sizeof(Spec),
+                      "; EnvEntry ", info.entry_bytes, ", here ", sizeof(EnvEntry), "; MultiAgentSpec ",
+                      info.multi_agent_spec_bytes, ", here ", sizeof(MultiAgentSpec), "; MultiAgentEntry ",
+                      info.multi_agent_entry_bytes, ", here ", sizeof(MultiAgentEntry), ")", rebuild));
+  }
+}
+
+// Runs the plugin's C++ code, which may throw anything.
+PluginEntries entries_of(const std::filesystem::path& path, const PluginInfo& info) {
+  PluginEntries entries;
+  try {
+    info.add_entries(entries);
+  } catch (const std::exception& error) {
+    fail(path, concat("threw while registering its environments: ", error.what()));
+  } catch (...) {
+    fail(path, "threw while registering its environments, and not a std::exception");
+  }
+  if (entries.of_one.empty() && entries.of_several.empty()) fail(path, "registered no environment");
+  return entries;
 }
 
 }  // namespace
@@ -104,13 +179,11 @@ const std::string* EnvRegistry::origin_of(std::string_view id) const {
 }
 
 void EnvRegistry::add(EnvEntry entry) {
-  check_spec(entry.spec);
   check_entry(entry, origin_of(entry.spec.id));
   entries_.insert(position(entries_, entry.spec.id), std::move(entry));
 }
 
 void EnvRegistry::add(MultiAgentEntry entry) {
-  check_spec(entry.spec);
   check_entry(entry, origin_of(entry.spec.id));
   multi_agent_entries_.insert(position(multi_agent_entries_, entry.spec.id), std::move(entry));
 }
@@ -131,6 +204,26 @@ const EnvEntry& EnvRegistry::find(std::string_view id) const {
   for (const MultiAgentEntry& entry : multi_agent_entries_) all.push_back(entry.spec.id);
   std::ranges::sort(all);
   throw ConfigError(unknown(id, all));
+}
+
+// Checks in the order in which trouble would be worst: the file, the entry point, the record that all versions can
+// read, and only then C++ code of the plugin.
+void EnvRegistry::load_plugin(const std::filesystem::path& path) {
+  check_file(path);
+  const PluginInfo& info = ask(path);
+  check_info(path, info);
+  PluginEntries its = entries_of(path, info);
+  const std::string origin = concat("plugin '", path.string(), "'");
+  EnvRegistry larger = *this;  // so that a fault in the second environment does not leave the first
+  const auto add = [&](auto& entries) {
+    for (auto& entry : entries) {
+      entry.origin = origin;
+      larger.add(std::move(entry));
+    }
+  };
+  add(its.of_one);
+  add(its.of_several);
+  *this = std::move(larger);
 }
 
 }  // namespace tandem::rl

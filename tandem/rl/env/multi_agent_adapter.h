@@ -33,9 +33,8 @@
 
 #include "tandem/base/check.h"
 #include "tandem/base/error.h"
-#include "tandem/rl/env/action_check.h"
-#include "tandem/rl/env/adapter_faults.h"
-#include "tandem/rl/env/multi_agent_group.h"
+#include "tandem/rl/env/env_faults.h"
+#include "tandem/rl/env/env_group.h"
 #include "tandem/rl/env/numpy_random.h"
 #include "tandem/rl/env/observation_writer.h"
 #include "tandem/rl/env/state_bytes.h"
@@ -81,31 +80,99 @@ class MultiAgentGroupOf final : public MultiAgentGroup {
  public:
   /// Throws ConfigError when count < 1, the spec has faults or does not agree with the struct's own types. What a
   /// constructor of `Env` throws passes unchanged.
-  explicit MultiAgentGroupOf(int count);
+  explicit MultiAgentGroupOf(int count) : spec_(Env::spec()), whole_(whole_spec(spec_)) {
+    check_spec(spec_);
+    if (count < 1) throw ConfigError(concat("a group of ", count, " environments; it needs at least 1"));
+    // The spec was checked above, so each agent's part of it can be used.
+    for (std::size_t a = 0; a < spec_.agents.size(); ++a) agents_.push_back(agent_spec(spec_, a));
+    check_types();
+    slots_.resize(static_cast<std::size_t>(count));
+    for (Slot& slot : slots_) {
+      slot.ended.assign(agents_.size(), 0);
+      slot.acts.assign(agents_.size(), 0);
+    }
+    actions_.resize(agents_.size());
+    outcomes_.resize(agents_.size());
+  }
 
   [[nodiscard]] const MultiAgentSpec& spec() const override { return spec_; }
   [[nodiscard]] int size() const override { return static_cast<int>(slots_.size()); }
   /// Throws EnvError when a struct's member function fails, and InvariantError when the numbers of seeds or arrays
   /// differ from those of environments or agents.
-  void reset(std::span<const std::uint64_t> seeds, std::span<const AgentArrays> out) override;
+  void reset(std::span<const std::uint64_t> seeds, std::span<const AgentArrays> out) override {
+    TANDEM_CHECK(out.size() == agents_.size() && seeds.size() == slots_.size(), spec_.id, ": ", out.size(), " arrays, ",
+                 seeds.size(), " seeds");
+    for (std::size_t e = 0; e < slots_.size(); ++e) {
+      slots_[e].random = NumpyGenerator(seeds[e]);
+      start(e, out);
+    }
+  }
   /// Actions are checked environment by environment, so a bad one leaves the environments before it one step ahead.
   /// Throws EnvError, as reset() does.
-  void step(std::span<const EnvActions> actions, std::span<const AgentArrays> out) override;
+  void step(std::span<const EnvActions> actions, std::span<const AgentArrays> out) override {
+    TANDEM_CHECK(out.size() == agents_.size() && actions.size() == agents_.size(), spec_.id, ": ", out.size(),
+                 " arrays, ", actions.size(), " actions");
+    for (std::size_t e = 0; e < slots_.size(); ++e) step_one(e, actions, out);
+  }
   /// Known when compiling: the struct has save() and load().
   [[nodiscard]] bool can_save() const override { return SavesItself<Env>; }
-  /// Throws EnvError unless can_save(), and when the struct's own save() fails.
-  [[nodiscard]] std::vector<std::byte> save() const override;
+  /// The bytes: as EnvGroupOf's, with a byte an agent that says whether it has ended, before the bytes of the struct.
+  /// Who acts next follows from the state. Throws EnvError unless can_save(), and when the struct's own save() fails.
+  [[nodiscard]] std::vector<std::byte> save() const override {
+    if constexpr (!SavesItself<Env>) {
+      throw EnvError(concat(spec_.id, ": its states cannot be saved: it has no save() and load()"));
+    } else {
+      StateWriter writer;
+      writer.put(kStateFormat);
+      writer.put_text(spec_.id);
+      writer.put(std::uint64_t{slots_.size()});
+      for (std::size_t e = 0; e < slots_.size(); ++e) {
+        writer.put(slots_[e].random.state());
+        writer.put(slots_[e].elapsed);
+        // load() compares their number with that of the agents.
+        writer.put_bytes(std::as_bytes(std::span(slots_[e].ended)));
+        guarded(e, EnvCall::kSave, [&] {
+          const auto& state = slots_[e].env.save();
+          writer.put_bytes(std::as_bytes(std::span(std::ranges::data(state), std::ranges::size(state))));
+        });
+      }
+      return writer.take();
+    }
+  }
   /// Throws CheckpointError for bytes that do not fit; the environments before the fault are then loaded already, so
   /// the group needs a reset() before its next step.
-  void load(std::span<const std::byte> state, std::span<const AgentArrays> out) override;
+  void load(std::span<const std::byte> state, std::span<const AgentArrays> out) override {
+    if constexpr (!SavesItself<Env>) {
+      throw EnvError(concat(spec_.id, ": its states cannot be loaded: it has no save() and load()"));
+    } else {
+      StateReader reader(state, concat("environment group '", spec_.id, "'"));
+      reader.expect(kStateFormat, "its format");
+      reader.expect_text(spec_.id, "its environment");
+      reader.expect(std::uint64_t{slots_.size()}, "its number of environments");
+      for (std::size_t e = 0; e < slots_.size(); ++e) {
+        Slot& slot = slots_[e];
+        // load() then finds an environment that has been reset, and the rows of agents that have ended are filled.
+        start(e, out);
+        slot.random.set_state(reader.get<NumpyGenerator::State>());
+        slot.elapsed = reader.get<std::int32_t>();
+        const std::span<const std::byte> ended = reader.get_bytes();
+        if (ended.size() != slot.ended.size()) reader.fail(concat("it has ", ended.size(), " agents"));
+        std::memcpy(slot.ended.data(), ended.data(), ended.size());
+        const std::span<const std::byte> bytes = reader.get_bytes();
+        guarded<CheckpointError>(e, EnvCall::kLoad, [&] {
+          slot.env.load(bytes);
+          show_next(e, out);
+        });
+      }
+      reader.expect_end();
+    }
+  }
 
  private:
-  // One environment and what the adapter keeps for it.
   struct Slot {
     Env env;
     // A struct may keep a reference to `random`, so slots never move after construction.
     NumpyGenerator random;
-    // Steps of the current episode that are done.
     std::int32_t elapsed = 0;
     // By agent, 0 or 1: whether its own episode has ended; and whether it acts in the next step.
     std::vector<std::uint8_t> ended;
@@ -115,18 +182,122 @@ class MultiAgentGroupOf final : public MultiAgentGroup {
   // Version of the bytes of save(); a change of their layout needs the next number.
   static constexpr std::uint32_t kStateFormat = 1;
 
-  // The parts of reset(), step() and load(), each for one environment; what they do stands at their definitions.
-  void check_types() const;
-  void start(std::size_t e, std::span<const AgentArrays> out);
-  // step_one() calls the three below in their order: actions in, outcomes out, and what the agents see next.
-  void step_one(std::size_t e, std::span<const EnvActions> actions, std::span<const AgentArrays> out);
-  void collect_actions(std::size_t e, std::span<const EnvActions> actions);
-  bool take_outcomes(std::size_t e, std::span<const AgentArrays> out);
-  void show_next(std::size_t e, std::span<const AgentArrays> out);
-  template <typename Failure = EnvError, typename Action>
-  void guarded(std::size_t e, EnvCall call, Action&& action) const;
+  // Compares the type of observe() with every agent's leaves, and masks with has_action_mask, once.
+  void check_types() const {
+    using Shown = std::remove_cvref_t<decltype(std::declval<const Env&>().observe(std::size_t{}))>;
+    std::vector<std::string> faults;
+    for (const Spec& agent : agents_) {
+      for (const std::string& fault : observation_faults<Shown>(agent)) faults.push_back(fault);
+      if (agent.has_action_mask && !MasksAgents<Env>)
+        faults.push_back(concat("environment '", agent.id, "': has_action_mask is set, so it needs ",
+                                "action_mask(std::size_t, std::span<std::uint8_t>) const"));
+    }
+    if (!faults.empty()) throw ConfigError(std::move(faults));
+  }
 
-  // It is asked of the struct's type, once.
+  // Starts an episode of environment e, in which all agents take part again.
+  void start(std::size_t e, std::span<const AgentArrays> out) {
+    Slot& slot = slots_[e];
+    slot.elapsed = 0;
+    std::ranges::fill(slot.ended, std::uint8_t{0});
+    guarded(e, EnvCall::kReset, [&] {
+      slot.env.reset(slot.random);
+      show_next(e, out);
+    });
+  }
+
+  // One step of environment e: actions in, outcomes and observations out, and the next episode where all agents have
+  // ended.
+  void step_one(std::size_t e, std::span<const EnvActions> actions, std::span<const AgentArrays> out) {
+    Slot& slot = slots_[e];
+    bool ended = false;
+    guarded(e, EnvCall::kStep, [&] {
+      collect_actions(e, actions);
+      // An outcome that the struct does not write stays zero: no reward, and no end.
+      std::ranges::fill(outcomes_, AgentOutcome{});
+      slot.env.step(actions_, outcomes_);
+      ended = take_outcomes(e, out);
+      if (!ended) show_next(e, out);
+    });
+    ++slot.elapsed;
+    if (ended) start(e, out);
+  }
+
+  // Fills actions_ from the arrays of all agents. Only actions of agents that act are looked at and checked, since the
+  // other rows hold what was left there.
+  void collect_actions(std::size_t e, std::span<const EnvActions> actions) {
+    for (std::size_t a = 0; a < agents_.size(); ++a) {
+      actions_[a] = {};
+      if (slots_[e].acts[a] == 0) continue;
+      const auto elements = static_cast<std::size_t>(action_elements(agents_[a].action));
+      const EnvActions its{.discrete = actions[a].discrete == nullptr ? nullptr : actions[a].discrete + e * elements,
+                           .box = actions[a].box == nullptr ? nullptr : actions[a].box + e * elements};
+      // One row at a time, because other environments may wait for other agents.
+      check_actions(agents_[a], 1, its);
+      if (std::holds_alternative<Box>(agents_[a].action)) {
+        actions_[a].box = {its.box, elements};
+      } else {
+        actions_[a].discrete = {its.discrete, elements};
+      }
+    }
+  }
+
+  // Checks and writes the outcomes of a step, applies the time limit to agents in the game, and writes the last
+  // observation of agents that end now. Returns whether all agents have ended.
+  bool take_outcomes(std::size_t e, std::span<const AgentArrays> out) {
+    Slot& slot = slots_[e];
+    const bool limit = spec_.max_episode_steps > 0 && slot.elapsed + 1 >= spec_.max_episode_steps;
+    bool all = true;
+    for (std::size_t a = 0; a < agents_.size(); ++a) {
+      const AgentOutcome& outcome = outcomes_[a];
+      const std::string& name = spec_.agents[a].name;
+      if (!std::isfinite(outcome.reward)) throw EnvError(concat("the reward of ", name, " is ", outcome.reward));
+      // A reward after the end would belong to no episode.
+      const bool out_of_game = slot.ended[a] != 0;
+      if (out_of_game && (outcome.reward != 0 || outcome.terminated || outcome.truncated))
+        throw EnvError(concat(name, " has ended before and is given an outcome"));
+      out[a].env.reward[e] = outcome.reward;
+      out[a].env.terminated[e] = outcome.terminated;
+      out[a].env.truncated[e] = outcome.truncated || (limit && !out_of_game);
+      const bool ends = out[a].env.terminated[e] != 0 || out[a].env.truncated[e] != 0;
+      if (ends && !out[a].env.final_observation.empty())
+        write_observation(agents_[a], std::as_const(slot.env).observe(a), out[a].env.final_observation, e);
+      slot.ended[a] = out_of_game || ends ? 1 : 0;
+      all = all && slot.ended[a] != 0;
+    }
+    return all;
+  }
+
+  // Writes what the agents that are in the game see, and which of them act next, with which options. Throws EnvError
+  // when nobody would act although somebody is in the game: the episode could never end.
+  void show_next(std::size_t e, std::span<const AgentArrays> out) {
+    Slot& slot = slots_[e];
+    bool any = false;
+    for (std::size_t a = 0; a < agents_.size(); ++a) {
+      bool acts = slot.ended[a] == 0;
+      // Rows of agents that have ended keep what they show.
+      if (acts) write_observation(agents_[a], std::as_const(slot.env).observe(a), out[a].env.observation, e);
+      if constexpr (TakesTurns<Env>) acts = acts && std::as_const(slot.env).acts(a);
+      out[a].acts[e] = slot.acts[a] = acts ? 1 : 0;
+      any = any || acts;
+      if constexpr (MasksAgents<Env>) {
+        if (!acts || !agents_[a].has_action_mask) continue;
+        const auto options = static_cast<std::size_t>(mask_elements(agents_[a].action));
+        const std::span<std::uint8_t> allowed(out[a].env.action_mask + e * options, options);
+        std::as_const(slot.env).action_mask(a, allowed);
+        check_mask(agents_[a].action, allowed);
+      }
+    }
+    if (!any) throw EnvError("no agent acts next, and not all of them have ended");
+  }
+
+  // Runs `action`, a call into environment e; its errors become a Failure that says where it was (guard_call()).
+  template <typename Failure = EnvError, typename Action>
+  void guarded(std::size_t e, EnvCall call, Action&& action) const {
+    const auto place = [&] { return describe_call(whole_, call, e, slots_.size(), slots_[e].elapsed); };
+    guard_call<Failure>(place, std::forward<Action>(action));
+  }
+
   const MultiAgentSpec spec_;
   // The whole environment, for messages; and each agent alone, as the functions for one agent take it. They are made
   // once from spec_, so that no step builds a spec.
@@ -137,224 +308,5 @@ class MultiAgentGroupOf final : public MultiAgentGroup {
   std::vector<AgentAction> actions_;
   std::vector<AgentOutcome> outcomes_;
 };
-
-// All vectors get their sizes here, so that steps take no memory.
-template <typename Env>
-MultiAgentGroupOf<Env>::MultiAgentGroupOf(int count) : spec_(Env::spec()), whole_(whole_spec(spec_)) {
-  check_spec(spec_);
-  if (count < 1) throw ConfigError(concat("a group of ", count, " environments; it needs at least 1"));
-  // The spec was checked above, so each agent's part of it can be used.
-  for (std::size_t a = 0; a < spec_.agents.size(); ++a) agents_.push_back(agent_spec(spec_, a));
-  check_types();
-  slots_.resize(static_cast<std::size_t>(count));
-  for (Slot& slot : slots_) {
-    slot.ended.assign(agents_.size(), 0);
-    slot.acts.assign(agents_.size(), 0);
-  }
-  actions_.resize(agents_.size());
-  outcomes_.resize(agents_.size());
-}
-
-// Compares the type of observe() with every agent's leaves, and masks with has_action_mask, once.
-template <typename Env>
-void MultiAgentGroupOf<Env>::check_types() const {
-  using Shown = std::remove_cvref_t<decltype(std::declval<const Env&>().observe(std::size_t{}))>;
-  std::vector<std::string> faults;
-  for (const Spec& agent : agents_) {
-    for (const std::string& fault : observation_faults<Shown>(agent)) faults.push_back(fault);
-    if (agent.has_action_mask && !MasksAgents<Env>)
-      faults.push_back(concat("environment '", agent.id, "': has_action_mask is set, so it needs ",
-                              "action_mask(std::size_t, std::span<std::uint8_t>) const"));
-  }
-  if (!faults.empty()) throw ConfigError(std::move(faults));
-}
-
-// The place is described only when the call throws, so a step without errors makes no text.
-template <typename Env>
-template <typename Failure, typename Action>
-void MultiAgentGroupOf<Env>::guarded(std::size_t e, EnvCall call, Action&& action) const {
-  const auto place = [&] { return describe_call(whole_, call, e, slots_.size(), slots_[e].elapsed); };
-  guard_call<Failure>(place, std::forward<Action>(action));
-}
-
-// Gives every environment a fresh generator from its seed and starts an episode.
-template <typename Env>
-void MultiAgentGroupOf<Env>::reset(std::span<const std::uint64_t> seeds, std::span<const AgentArrays> out) {
-  TANDEM_CHECK(out.size() == agents_.size() && seeds.size() == slots_.size(), spec_.id, ": ", out.size(), " arrays, ",
-               seeds.size(), " seeds");
-  for (std::size_t e = 0; e < slots_.size(); ++e) {
-    slots_[e].random = NumpyGenerator(seeds[e]);
-    start(e, out);
-  }
-}
-
-// Starts an episode of environment e, in which all agents take part again.
-template <typename Env>
-void MultiAgentGroupOf<Env>::start(std::size_t e, std::span<const AgentArrays> out) {
-  Slot& slot = slots_[e];
-  slot.elapsed = 0;
-  std::ranges::fill(slot.ended, std::uint8_t{0});
-  guarded(e, EnvCall::kReset, [&] {
-    slot.env.reset(slot.random);
-    show_next(e, out);
-  });
-}
-
-// Writes what the agents that are in the game see, and which of them act next, with which options. Throws EnvError when
-// nobody would act although somebody is in the game: the episode could never end.
-template <typename Env>
-void MultiAgentGroupOf<Env>::show_next(std::size_t e, std::span<const AgentArrays> out) {
-  Slot& slot = slots_[e];
-  bool any = false;
-  for (std::size_t a = 0; a < agents_.size(); ++a) {
-    bool acts = slot.ended[a] == 0;
-    // Rows of agents that have ended keep what they show.
-    if (acts) write_observation(agents_[a], std::as_const(slot.env).observe(a), out[a].env.observation, e);
-    if constexpr (TakesTurns<Env>) acts = acts && std::as_const(slot.env).acts(a);
-    out[a].acts[e] = slot.acts[a] = acts ? 1 : 0;
-    any = any || acts;
-    if constexpr (MasksAgents<Env>) {
-      if (!acts || !agents_[a].has_action_mask) continue;
-      const auto options = static_cast<std::size_t>(mask_elements(agents_[a].action));
-      const std::span<std::uint8_t> allowed(out[a].env.action_mask + e * options, options);
-      std::as_const(slot.env).action_mask(a, allowed);
-      check_mask(agents_[a].action, allowed);
-    }
-  }
-  if (!any) throw EnvError("no agent acts next, and not all of them have ended");
-}
-
-// Each environment takes its whole step before the next one begins.
-template <typename Env>
-void MultiAgentGroupOf<Env>::step(std::span<const EnvActions> actions, std::span<const AgentArrays> out) {
-  TANDEM_CHECK(out.size() == agents_.size() && actions.size() == agents_.size(), spec_.id, ": ", out.size(),
-               " arrays, ", actions.size(), " actions");
-  for (std::size_t e = 0; e < slots_.size(); ++e) step_one(e, actions, out);
-}
-
-// Fills actions_ from the arrays of all agents. Only actions of agents that act are looked at and checked, since the
-// other rows hold what was left there.
-template <typename Env>
-void MultiAgentGroupOf<Env>::collect_actions(std::size_t e, std::span<const EnvActions> actions) {
-  for (std::size_t a = 0; a < agents_.size(); ++a) {
-    actions_[a] = {};
-    // An agent that does not act gets empty spans.
-    if (slots_[e].acts[a] == 0) continue;
-    const auto elements = static_cast<std::size_t>(action_elements(agents_[a].action));
-    const EnvActions its{.discrete = actions[a].discrete == nullptr ? nullptr : actions[a].discrete + e * elements,
-                         .box = actions[a].box == nullptr ? nullptr : actions[a].box + e * elements};
-    // One row at a time, because other environments may wait for other agents.
-    check_actions(agents_[a], 1, its);
-    if (std::holds_alternative<Box>(agents_[a].action)) {
-      actions_[a].box = {its.box, elements};
-    } else {
-      actions_[a].discrete = {its.discrete, elements};
-    }
-  }
-}
-
-// One step of environment e: actions in, outcomes and observations out, and the next episode where all agents have
-// ended.
-template <typename Env>
-void MultiAgentGroupOf<Env>::step_one(std::size_t e, std::span<const EnvActions> actions,
-                                      std::span<const AgentArrays> out) {
-  Slot& slot = slots_[e];
-  bool ended = false;
-  guarded(e, EnvCall::kStep, [&] {
-    collect_actions(e, actions);
-    // An outcome that the struct does not write stays zero: no reward, and no end.
-    std::ranges::fill(outcomes_, AgentOutcome{});
-    slot.env.step(actions_, outcomes_);
-    ended = take_outcomes(e, out);
-    if (!ended) show_next(e, out);
-  });
-  if (ended) {
-    start(e, out);
-  } else {
-    ++slot.elapsed;
-  }
-}
-
-// Checks and writes the outcomes of a step, applies the time limit to agents in the game, and writes the last
-// observation of agents that end now. Returns whether all agents have ended.
-template <typename Env>
-bool MultiAgentGroupOf<Env>::take_outcomes(std::size_t e, std::span<const AgentArrays> out) {
-  Slot& slot = slots_[e];
-  const bool limit = spec_.max_episode_steps > 0 && slot.elapsed + 1 >= spec_.max_episode_steps;
-  bool all = true;
-  for (std::size_t a = 0; a < agents_.size(); ++a) {
-    const AgentOutcome& outcome = outcomes_[a];
-    const std::string& name = spec_.agents[a].name;
-    if (!std::isfinite(outcome.reward)) throw EnvError(concat("the reward of ", name, " is ", outcome.reward));
-    // A reward after the end would belong to no episode.
-    const bool out_of_game = slot.ended[a] != 0;
-    if (out_of_game && (outcome.reward != 0 || outcome.terminated || outcome.truncated))
-      throw EnvError(concat(name, " has ended before and is given an outcome"));
-    out[a].env.reward[e] = outcome.reward;
-    out[a].env.terminated[e] = outcome.terminated;
-    out[a].env.truncated[e] = outcome.truncated || (limit && !out_of_game);
-    const bool ends = out[a].env.terminated[e] != 0 || out[a].env.truncated[e] != 0;
-    if (ends && !out[a].env.final_observation.empty())
-      write_observation(agents_[a], std::as_const(slot.env).observe(a), out[a].env.final_observation, e);
-    slot.ended[a] = out_of_game || ends ? 1 : 0;
-    all = all && slot.ended[a] != 0;
-  }
-  return all;
-}
-
-// The bytes: as EnvGroupOf's, with a byte an agent that says whether it has ended, before the bytes of the struct. Who
-// acts next follows from the state.
-template <typename Env>
-std::vector<std::byte> MultiAgentGroupOf<Env>::save() const {
-  if constexpr (!SavesItself<Env>) {
-    throw EnvError(concat(spec_.id, ": its states cannot be saved: it has no save() and load()"));
-  } else {
-    StateWriter writer;
-    writer.put(kStateFormat);
-    writer.put_text(spec_.id);
-    writer.put(std::uint64_t{slots_.size()});
-    for (std::size_t e = 0; e < slots_.size(); ++e) {
-      writer.put(slots_[e].random.state());
-      writer.put(slots_[e].elapsed);
-      // load() compares their number with that of the agents.
-      writer.put_bytes(std::as_bytes(std::span(slots_[e].ended)));
-      guarded(e, EnvCall::kSave, [&] {
-        const auto& state = slots_[e].env.save();
-        writer.put_bytes(std::as_bytes(std::span(std::ranges::data(state), std::ranges::size(state))));
-      });
-    }
-    return writer.take();
-  }
-}
-
-// The reverse of save(); bytes of another environment, or of another number of environments or agents, are a
-// CheckpointError.
-template <typename Env>
-void MultiAgentGroupOf<Env>::load(std::span<const std::byte> state, std::span<const AgentArrays> out) {
-  if constexpr (!SavesItself<Env>) {
-    throw EnvError(concat(spec_.id, ": its states cannot be loaded: it has no save() and load()"));
-  } else {
-    StateReader reader(state, concat("environment group '", spec_.id, "'"));
-    reader.expect(kStateFormat, "its format");
-    reader.expect_text(spec_.id, "its environment");
-    reader.expect(std::uint64_t{slots_.size()}, "its number of environments");
-    for (std::size_t e = 0; e < slots_.size(); ++e) {
-      Slot& slot = slots_[e];
-      // load() then finds an environment that has been reset, and the rows of agents that have ended are filled.
-      start(e, out);
-      slot.random.set_state(reader.get<NumpyGenerator::State>());
-      slot.elapsed = reader.get<std::int32_t>();
-      const std::span<const std::byte> ended = reader.get_bytes();
-      if (ended.size() != slot.ended.size()) reader.fail(concat("it has ", ended.size(), " agents"));
-      std::memcpy(slot.ended.data(), ended.data(), ended.size());
-      const std::span<const std::byte> bytes = reader.get_bytes();
-      guarded<CheckpointError>(e, EnvCall::kLoad, [&] {
-        slot.env.load(bytes);
-        show_next(e, out);
-      });
-    }
-    reader.expect_end();
-  }
-}
 
 }  // namespace tandem::rl

@@ -2,6 +2,7 @@
 
 #include <bit>
 #include <cstddef>
+#include <limits>
 
 #include "tandem/base/error.h"
 #include "tandem/base/text.h"
@@ -13,20 +14,16 @@ namespace {
 
 // SeedSequence hashes the seed's 32-bit words into a pool of four, mixes every word into every other, and hashes the
 // pool out again. The multiplier of each hash is a running product, so the order of the calls is part of the algorithm.
-class Hash {
- public:
-  Hash(std::uint32_t start, std::uint32_t multiplier) : constant_(start), multiplier_(multiplier) {}
+struct Hash {
+  std::uint32_t constant;
+  const std::uint32_t multiplier;
 
   std::uint32_t operator()(std::uint32_t value) {
-    value ^= constant_;
-    constant_ *= multiplier_;
-    value *= constant_;
+    value ^= constant;
+    constant *= multiplier;
+    value *= constant;
     return value ^ (value >> 16);
   }
-
- private:
-  std::uint32_t constant_;
-  const std::uint32_t multiplier_;
 };
 
 // SeedSequence's mix() of two words of the pool.
@@ -35,10 +32,22 @@ std::uint32_t mix(std::uint32_t x, std::uint32_t y) {
   return result ^ (result >> 16);
 }
 
+// A number in [0, limit), each equally likely, by Lemire's method: the high half of bits x limit, in a Product of twice
+// the width of a Word. Products whose low half falls short of the threshold are redrawn, so the number of draws varies.
+template <typename Product, typename Word, typename Next>
+Word below(Word limit, const Next& next) {
+  Product product = Product{next()} * limit;
+  if (static_cast<Word>(product) < limit) {
+    const Word threshold = (Word{0} - limit) % limit;
+    while (static_cast<Word>(product) < threshold) product = Product{next()} * limit;
+  }
+  return static_cast<Word>(product >> std::numeric_limits<Word>::digits);
+}
+
 std::array<std::uint32_t, 4> entropy_pool(std::uint64_t seed) {
   const std::array<std::uint32_t, 4> words = {static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32)};
   std::array<std::uint32_t, 4> pool{};
-  Hash hash(0x43b0d7e5, 0x931e8875);
+  Hash hash{0x43b0d7e5, 0x931e8875};
   for (std::size_t i = 0; i < pool.size(); ++i) pool[i] = hash(words[i]);
   for (std::size_t from = 0; from < pool.size(); ++from) {
     for (std::size_t to = 0; to < pool.size(); ++to) {
@@ -52,7 +61,7 @@ std::array<std::uint32_t, 4> entropy_pool(std::uint64_t seed) {
 
 std::array<std::uint64_t, 4> numpy_seed_words(std::uint64_t seed) {
   const std::array<std::uint32_t, 4> pool = entropy_pool(seed);
-  Hash hash(0x8b51f9dd, 0x58f38ded);
+  Hash hash{0x8b51f9dd, 0x58f38ded};
   std::array<std::uint64_t, 4> words{};
   for (std::size_t i = 0; i < words.size(); ++i) {
     const std::uint64_t low = hash(pool[(2 * i) % pool.size()]);
@@ -100,36 +109,14 @@ std::int64_t NumpyGenerator::integers(std::int64_t low, std::int64_t high) {
   if (low >= high) throw EnvError(concat("integers(", low, ", ", high, "): the range is empty, low must be < high"));
   const std::uint64_t largest = static_cast<std::uint64_t>(high) - static_cast<std::uint64_t>(low) - 1;
   std::uint64_t offset = 0;
-  if (largest == 0) {
-    offset = 0;
-  } else if (largest < 0xffffffff) {
-    offset = below_uint32(static_cast<std::uint32_t>(largest + 1));
+  if (largest > 0 && largest < 0xffffffff) {
+    offset = below<std::uint64_t>(static_cast<std::uint32_t>(largest + 1), [this] { return next_uint32(); });
   } else if (largest == 0xffffffff) {
     offset = next_uint32();
-  } else {
-    offset = below_uint64(largest + 1);
+  } else if (largest > 0) {
+    offset = below<Uint128>(largest + 1, [this] { return next_uint64(); });
   }
   return static_cast<std::int64_t>(static_cast<std::uint64_t>(low) + offset);
-}
-
-// Lemire's method: the high half of bits x limit; products whose low half falls short of the threshold are redrawn.
-std::uint32_t NumpyGenerator::below_uint32(std::uint32_t limit) {
-  std::uint64_t product = std::uint64_t{next_uint32()} * limit;
-  if (static_cast<std::uint32_t>(product) < limit) {
-    const std::uint32_t threshold = (0u - limit) % limit;
-    while (static_cast<std::uint32_t>(product) < threshold) product = std::uint64_t{next_uint32()} * limit;
-  }
-  return static_cast<std::uint32_t>(product >> 32);
-}
-
-// It is below_uint32() in twice the width, with a product of 128 bits.
-std::uint64_t NumpyGenerator::below_uint64(std::uint64_t limit) {
-  Uint128 product = Uint128{next_uint64()} * limit;
-  if (static_cast<std::uint64_t>(product) < limit) {
-    const std::uint64_t threshold = (std::uint64_t{0} - limit) % limit;
-    while (static_cast<std::uint64_t>(product) < threshold) product = Uint128{next_uint64()} * limit;
-  }
-  return static_cast<std::uint64_t>(product >> 64);
 }
 
 NumpyGenerator::State NumpyGenerator::state() const {

@@ -53,11 +53,6 @@ class NumpyGenerator {
  private:
   __extension__ using Uint128 = unsigned __int128;
 
-  // A number in [0, limit), each equally likely, from 32 or from 64 random bits a try. Both redraw where a plain
-  // product would favour some numbers, so the number of draws varies.
-  std::uint32_t below_uint32(std::uint32_t limit);
-  std::uint64_t below_uint64(std::uint64_t limit);
-
   Uint128 state_ = 0;
   Uint128 increment_ = 0;
   std::uint32_t spare_ = 0;

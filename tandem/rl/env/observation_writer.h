@@ -10,7 +10,6 @@
 // order; rows are written in place, so nothing is copied twice.
 #pragma once
 #include <algorithm>
-#include <array>
 #include <cstring>
 #include <ranges>
 #include <string>
@@ -21,21 +20,31 @@
 
 #include "tandem/base/error.h"
 #include "tandem/base/text.h"
-#include "tandem/rl/env/finite.h"
+#include "tandem/rl/env/env_faults.h"
 #include "tandem/rl/env/spec.h"
 
 namespace tandem::rl {
 
 namespace observation {
 
-// Whether an Observation has one entry a leaf; else it is the only leaf. A struct with one leaf need not wrap it into a
-// tuple.
+// The entries of an Observation, one a leaf: those of a tuple or pair; any other value is the only one. A struct with
+// one leaf need not wrap it into a tuple.
 template <typename Value>
-inline constexpr bool kIsTuple = false;
+std::tuple<const Value&> entries_of(const Value& value) {
+  return {value};
+}
 template <typename... Values>
-inline constexpr bool kIsTuple<std::tuple<Values...>> = true;
+const std::tuple<Values...>& entries_of(const std::tuple<Values...>& value) {
+  return value;
+}
 template <typename First, typename Second>
-inline constexpr bool kIsTuple<std::pair<First, Second>> = true;
+const std::pair<First, Second>& entries_of(const std::pair<First, Second>& value) {
+  return value;
+}
+template <typename Observation>
+using Entries = std::remove_cvref_t<decltype(entries_of(std::declval<const Observation&>()))>;
+template <typename Observation>
+using Indices = std::make_index_sequence<std::tuple_size_v<Entries<Observation>>>;
 
 // The type of the numbers in one leaf's value: a scalar's own type, or that of a range's elements. A type that is
 // neither is refused when compiling, with the text of the assertion.
@@ -59,19 +68,15 @@ constexpr ElementType type_of() {
   return ElementType::kInt64;
 }
 
-// The leaf types that an Observation has, in the order of its entries. A scalar and a range count as one entry. The
-// vector is made once, when a group is constructed.
+// The leaf types that an Observation has, in the order of its entries. The vector is made once, when a group is
+// constructed.
 template <typename Observation>
 std::vector<ElementType> types_of() {
-  if constexpr (kIsTuple<Observation>) {
-    return []<std::size_t... I>(std::index_sequence<I...>) {
-      return std::vector<ElementType>{
-          type_of<typename Element<std::remove_cvref_t<std::tuple_element_t<I, Observation>>>::Type>()...};
-    }
-    (std::make_index_sequence<std::tuple_size_v<Observation>>());
-  } else {
-    return {type_of<typename Element<Observation>::Type>()};
+  return []<std::size_t... I>(std::index_sequence<I...>) {
+    return std::vector<ElementType>{
+        type_of<typename Element<std::remove_cvref_t<std::tuple_element_t<I, Entries<Observation>>>>::Type>()...};
   }
+  (Indices<Observation>());
 }
 
 // Copies numbers to the leaf's memory, converted to its element type where they are of another one. A double may lose
@@ -132,7 +137,6 @@ template <typename Observation>
                    " arrays and its spec has ", spec.observation.size(),
                    " leaves; return a std::tuple with one entry a leaf")};
   }
-  // All leaves are compared, so that one message tells all that has to be changed.
   std::vector<std::string> faults;
   for (std::size_t i = 0; i < types.size(); ++i) {
     if (types[i] == spec.observation[i].type) continue;
@@ -152,12 +156,9 @@ void write_observation(const Spec& spec, const Observation& value, const std::ve
     const Leaf& shape = spec.observation[leaf];
     observation::write_leaf(shape, part, leaves[leaf] + row * shape.bytes());
   };
-  if constexpr (observation::kIsTuple<Observation>) {
-    [&]<std::size_t... I>(std::index_sequence<I...>) { (write(I, std::get<I>(value)), ...); }
-    (std::make_index_sequence<std::tuple_size_v<Observation>>());
-  } else {
-    write(0, value);
-  }
+  const auto& entries = observation::entries_of(value);
+  [&]<std::size_t... I>(std::index_sequence<I...>) { (write(I, std::get<I>(entries)), ...); }
+  (observation::Indices<Observation>());
 }
 
 }  // namespace tandem::rl

@@ -18,16 +18,14 @@
 // the process ends.
 #pragma once
 #include <cstdint>
-#include <cstring>
 #include <vector>
 
-#include "tandem/rl/env/env_entry.h"
+#include "tandem/rl/env/env_registry.h"
 
 namespace tandem::rl {
 
-/// Counts the changes of spec.h, env_group.h, env_entry.h, numpy_random.h, multi_agent_spec.h and multi_agent_group.h
-/// that an older plugin would not survive. A plugin with another number is refused with a message before its
-/// add_entries() is called.
+/// Counts the changes of spec.h, env_group.h, numpy_random.h and of the Entry in env_registry.h that an older plugin
+/// would not survive. A plugin with another number is refused with a message before its add_entries() is called.
 inline constexpr std::uint32_t kEnvInterface = 2;
 
 /// The C++ library, and the layout of its types, that this file was compiled for. Compared as text. Standard containers

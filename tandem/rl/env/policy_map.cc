@@ -9,7 +9,6 @@
 namespace tandem::rl {
 namespace {
 
-// "a, b, c", for messages.
 std::string listed(const std::vector<std::string>& names) {
   std::string text;
   for (const std::string& name : names) text += concat(text.empty() ? "" : ", ", name);

@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-#include "tandem/rl/env/multi_agent_spec.h"
+#include "tandem/rl/env/spec.h"
 
 namespace tandem::rl {
 

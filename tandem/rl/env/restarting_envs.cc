@@ -1,14 +1,12 @@
 #include "tandem/rl/env/restarting_envs.h"
 
-#include <algorithm>
 #include <cstring>
 #include <utility>
 
 #include "tandem/base/check.h"
 #include "tandem/base/error.h"
 #include "tandem/base/philox.h"
-#include "tandem/base/text.h"
-#include "tandem/rl/env/action_check.h"
+#include "tandem/rl/env/env_faults.h"
 #include "tandem/rl/env/state_bytes.h"
 
 namespace tandem::rl {

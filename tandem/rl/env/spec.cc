@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <numeric>
 
 #include "tandem/base/error.h"
@@ -21,20 +20,14 @@ std::string join(const std::vector<Value>& values) {
   return text;
 }
 
-// Collects sentences that begin with the name of what they are about.
-class Faults {
- public:
-  explicit Faults(std::string subject) : subject_(std::move(subject)) {}
+struct Faults {
+  std::string subject;
+  std::vector<std::string> sentences = {};
 
   template <typename... Values>
   void add(const Values&... values) {
-    sentences_.push_back(concat(subject_, ": ", values...));
+    sentences.push_back(concat(subject, ": ", values...));
   }
-  [[nodiscard]] std::vector<std::string> take() { return std::move(sentences_); }
-
- private:
-  const std::string subject_;
-  std::vector<std::string> sentences_;
 };
 
 // Compares as many bounds as both lists have; that their lengths differ is told elsewhere.
@@ -116,14 +109,18 @@ std::int64_t action_elements(const ActionSpace& space) {
 
 std::int64_t mask_elements(const ActionSpace& space) {
   if (const auto* discrete = std::get_if<Discrete>(&space)) return discrete->n;
-  if (const auto* multi = std::get_if<MultiDiscrete>(&space)) {
-    return std::accumulate(multi->n.begin(), multi->n.end(), std::int64_t{0});
-  }
-  return 0;
+  const auto* multi = std::get_if<MultiDiscrete>(&space);
+  return multi == nullptr ? 0 : std::accumulate(multi->n.begin(), multi->n.end(), std::int64_t{0});
+}
+
+std::vector<std::int64_t> choices_of(const ActionSpace& space) {
+  if (const auto* discrete = std::get_if<Discrete>(&space)) return {discrete->n};
+  const auto* multi = std::get_if<MultiDiscrete>(&space);
+  return multi == nullptr ? std::vector<std::int64_t>{} : multi->n;
 }
 
 std::vector<std::string> spec_faults(const Spec& spec) {
-  Faults faults(spec.id.empty() ? "environment without an id" : concat("environment '", spec.id, "'"));
+  Faults faults{spec.id.empty() ? "environment without an id" : concat("environment '", spec.id, "'")};
   if (spec.id.empty()) faults.add("id is empty; give it a name such as \"Mine-v0\"");
   judge_observation(spec.observation, faults);
   judge_action(spec.action, faults);
@@ -137,12 +134,57 @@ std::vector<std::string> spec_faults(const Spec& spec) {
   if (spec.has_action_mask && std::holds_alternative<Box>(spec.action)) {
     faults.add("has_action_mask with a Box: only discrete actions can be masked");
   }
-  return faults.take();
+  return faults.sentences;
+}
+
+bool is_plain_name(const std::string& name) {
+  constexpr std::size_t kMost = 64;
+  return !name.empty() && name.size() <= kMost && std::ranges::all_of(name, [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_' || c == '-';
+  });
+}
+
+// Time limit and threshold are the whole environment's, so an agent's spec has none.
+Spec agent_spec(const MultiAgentSpec& spec, std::size_t agent) {
+  const AgentSpec& its = spec.agents.at(agent);
+  return {.id = concat(spec.id, "/", its.name),
+          .observation = its.observation,
+          .action = its.action,
+          .has_action_mask = its.has_action_mask};
+}
+
+Spec whole_spec(const MultiAgentSpec& spec) {
+  return {.id = spec.id,
+          .max_episode_steps = spec.max_episode_steps,
+          .reward_threshold = spec.reward_threshold,
+          .agents = static_cast<int>(spec.agents.size())};
+}
+
+// The faults of the whole first, then those of each agent: its name, and its part as a spec of one agent.
+std::vector<std::string> spec_faults(const MultiAgentSpec& spec) {
+  Faults faults{concat("environment '", spec.id, "'")};
+  if (spec.id.empty()) faults.sentences.emplace_back("environment without an id: give it a name such as \"Game-v0\"");
+  if (spec.agents.empty()) faults.add("it has no agent");
+  if (spec.max_episode_steps < 0)
+    faults.add("max_episode_steps = ", spec.max_episode_steps, "; a time limit is >= 1, and 0 means none");
+  for (std::size_t a = 0; a < spec.agents.size(); ++a) {
+    const std::string& name = spec.agents[a].name;
+    if (!is_plain_name(name))
+      faults.add("agent ", a, " is named '", name, "'; names are of lower-case letters, digits, '_' and '-'");
+    for (std::size_t b = 0; b < a; ++b) {
+      if (spec.agents[b].name == name) faults.add("agents ", b, " and ", a, " are both named '", name, "'");
+    }
+    for (const std::string& fault : spec_faults(agent_spec(spec, a))) faults.sentences.push_back(fault);
+  }
+  return faults.sentences;
 }
 
 void check_spec(const Spec& spec) {
-  std::vector<std::string> faults = spec_faults(spec);
-  if (!faults.empty()) throw ConfigError(std::move(faults));
+  if (auto faults = spec_faults(spec); !faults.empty()) throw ConfigError(std::move(faults));
+}
+
+void check_spec(const MultiAgentSpec& spec) {
+  if (auto faults = spec_faults(spec); !faults.empty()) throw ConfigError(std::move(faults));
 }
 
 const char* name_of(ElementType type) {

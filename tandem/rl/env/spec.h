@@ -1,4 +1,5 @@
-// rl/env/spec.h: what an environment shows and takes: its observations, actions, time limit and masks.
+// rl/env/spec.h: what an environment shows and takes, to and from one agent or several: its observations, actions, time
+// limit and masks.
 //
 // Plain values, immutable once handed to the runtime. They cross the border to plugins: a change of a struct here needs
 // a new kEnvInterface (plugin.h). Threads: free functions on values. Errors: check_spec() throws ConfigError; nothing
@@ -64,7 +65,10 @@ using ActionSpace = std::variant<Discrete, MultiDiscrete, Box>;
 /// first choice come first.
 [[nodiscard]] std::int64_t mask_elements(const ActionSpace& space);
 
-/// An environment of one agent. Environments of several have a MultiAgentSpec (multi_agent_spec.h).
+/// The options of each discrete choice; none for a Box.
+[[nodiscard]] std::vector<std::int64_t> choices_of(const ActionSpace& space);
+
+/// An environment of one agent. Environments of several have a MultiAgentSpec.
 struct Spec {
   /// "CartPole-v1": the name in the registry.
   std::string id;
@@ -81,10 +85,45 @@ struct Spec {
   bool has_action_mask = false;
 };
 
-/// Everything that is wrong with a spec, one sentence each, naming the field and its value; empty when it can be used.
+/// One agent. Its fields mean what they mean in Spec. Agents may differ in all of them; one policy can serve agents
+/// that differ in the name only (policy_map.h).
+struct AgentSpec {
+  /// "player_0": unlike those of the other agents, and an is_plain_name().
+  std::string name;
+  std::vector<Leaf> observation = {};
+  ActionSpace action = {};
+  bool has_action_mask = false;
+};
+
+/// Agents are known by their index in `agents` everywhere but in messages and configurations.
+struct MultiAgentSpec {
+  /// "KuhnPoker-v0": the name in the registry.
+  std::string id;
+  std::vector<AgentSpec> agents = {};
+  /// The time limit in steps of the environment, which cuts short all agents that are still in the game; 0: none.
+  int max_episode_steps = 0;
+  /// The return, summed over all agents, at which the task counts as solved.
+  std::optional<double> reward_threshold = {};
+};
+
+/// Everything that is wrong with a spec, and with each agent's part of it, one sentence each, naming the field and its
+/// value; empty when it can be used.
 [[nodiscard]] std::vector<std::string> spec_faults(const Spec& spec);
+[[nodiscard]] std::vector<std::string> spec_faults(const MultiAgentSpec& spec);
 /// Throws ConfigError with all of spec_faults().
 void check_spec(const Spec& spec);
+void check_spec(const MultiAgentSpec& spec);
+
+/// The spec of one agent alone, as its policy sees it; its id is "KuhnPoker-v0/player_0". It is what functions for
+/// environments of one agent take, such as check_actions().
+[[nodiscard]] Spec agent_spec(const MultiAgentSpec& spec, std::size_t agent);
+/// The environment as a whole, as reports and listings name it: id, time limit, threshold and the number of agents,
+/// without observations and actions.
+[[nodiscard]] Spec whole_spec(const MultiAgentSpec& spec);
+
+/// Whether a word can name an agent or a policy, and so become part of the names of metrics and files: 1 to 64
+/// lower-case letters, digits, '_' and '-'.
+[[nodiscard]] bool is_plain_name(const std::string& name);
 
 /// For messages and listings: "obs float32[4]", "Discrete(2)", "MultiDiscrete(3, 2)", "Box(1) in [-2, 2]".
 [[nodiscard]] std::string describe(const Leaf& leaf);

@@ -5,10 +5,7 @@
 #include <string>
 
 #include "tandem/model/distribution/categorical.h"
-#include "tandem/model/distribution/multi_categorical.h"
 #include "tandem/model/distribution/normal.h"
-#include "tandem/model/distribution/squashed_normal.h"
-#include "tandem/model/distribution/state_dependent_noise.h"
 #include "tandem/rl/policy/names.h"
 
 namespace tandem::rl {

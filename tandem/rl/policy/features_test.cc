@@ -1,11 +1,10 @@
-#include "tandem/rl/policy/features.h"
-
 #include <gtest/gtest.h>
 #include <torch/types.h>
 
 #include <cstring>
 
 #include "tandem/base/error.h"
+#include "tandem/rl/policy/observation.h"
 
 namespace tandem::rl {
 namespace {

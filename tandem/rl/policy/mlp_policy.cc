@@ -1,9 +1,11 @@
 #include "tandem/rl/policy/mlp_policy.h"
 
 #include <ATen/ATen.h>
+#include <torch/nn/init.h>
 
 #include <cmath>
 
+#include "tandem/model/init.h"
 #include "tandem/rl/policy/names.h"
 
 namespace tandem::rl {
@@ -11,15 +13,8 @@ namespace {
 
 // More units are a mistake in the configuration, and would take gigabytes.
 constexpr std::int64_t kMostUnits = 65536;
+constexpr Names<5> kActivations{"tanh", "relu", "silu", "gelu", "elu"};
 constexpr Names<2> kTrunks{"separate", "shared"};
-
-// The sizes of an Mlp from `in` features over hidden layers to `out` outputs; out = 0: no head.
-std::vector<std::int64_t> sizes(std::int64_t in, const std::vector<std::int64_t>& hidden, std::int64_t out) {
-  std::vector<std::int64_t> all{in};
-  all.insert(all.end(), hidden.begin(), hidden.end());
-  if (out > 0) all.push_back(out);
-  return all;
-}
 
 // The TorchScript lines that apply layers of `mlp` (registered as `name`) to variable `x` up to layer `end`.
 std::string script_of(const Mlp& mlp, const std::string& name, const std::string& x, std::size_t end) {
@@ -34,6 +29,59 @@ std::string script_of(const Mlp& mlp, const std::string& name, const std::string
 }
 
 }  // namespace
+
+const char* name_of(Activation activation) { return name_in(kActivations, activation); }
+
+Activation activation(std::string_view name) { return value_in<Activation>(kActivations, name, "activation"); }
+
+at::Tensor activate(Activation activation, const at::Tensor& x) {
+  switch (activation) {
+    case Activation::kTanh:
+      return at::tanh(x);
+    case Activation::kRelu:
+      return at::relu(x);
+    case Activation::kSilu:
+      return at::silu(x);
+    case Activation::kGelu:
+      return at::gelu(x);
+    case Activation::kElu:
+      return at::elu(x);
+  }
+  return x;
+}
+
+std::vector<std::int64_t> layer_sizes(std::int64_t in, const std::vector<std::int64_t>& hidden, std::int64_t out) {
+  std::vector<std::int64_t> all{in};
+  all.insert(all.end(), hidden.begin(), hidden.end());
+  if (out > 0) all.push_back(out);
+  return all;
+}
+
+// Layers draw their weights in order, so the numbers of a layer do not depend on those that follow.
+Mlp::Mlp(const Options& options, at::Generator generator) : options_(options) {
+  for (std::size_t i = 0; i + 1 < options.sizes.size(); ++i) {
+    layers_.emplace_back(register_module(std::to_string(i), torch::nn::Linear(options.sizes[i], options.sizes[i + 1])));
+    const bool is_last = i + 2 == options.sizes.size();
+    const bool is_head = is_last && options.last == LastLayer::kLinear;
+    model::init_orthogonal(layers_[i]->weight, is_head ? options.last_gain : options.gain, generator);
+    torch::nn::init::zeros_(layers_[i]->bias);
+  }
+}
+
+at::Tensor Mlp::apply(std::size_t layer, const at::Tensor& x) {
+  const at::Tensor y = at::linear(x, layers_[layer]->weight, layers_[layer]->bias);
+  return is_activated(layer) ? activate(options_.activation, y) : y;
+}
+
+at::Tensor Mlp::forward(at::Tensor x) {
+  for (std::size_t i = 0; i < layers_.size(); ++i) x = apply(i, x);
+  return x;
+}
+
+at::Tensor Mlp::forward_to_last(at::Tensor x) {
+  for (std::size_t i = 0; i + 1 < layers_.size(); ++i) x = apply(i, x);
+  return x;
+}
 
 void check_options(const MlpPolicyOptions& options) {
   std::vector<std::string> faults;
@@ -65,7 +113,7 @@ MlpPolicy::MlpPolicy(const Spec& spec, const MlpPolicyOptions& options, at::Gene
   std::int64_t inputs = encoder_->size();
   std::vector<std::int64_t> own_hidden = options.hidden;
   if (options.trunks == Trunks::kShared) {
-    trunk_ = register_module("trunk", std::make_shared<Mlp>(Mlp::Options{.sizes = sizes(inputs, options.hidden, 0),
+    trunk_ = register_module("trunk", std::make_shared<Mlp>(Mlp::Options{.sizes = layer_sizes(inputs, options.hidden),
                                                                          .activation = options.activation,
                                                                          .last = Mlp::LastLayer::kActivated,
                                                                          .gain = options.hidden_gain},
@@ -74,7 +122,7 @@ MlpPolicy::MlpPolicy(const Spec& spec, const MlpPolicyOptions& options, at::Gene
     inputs = trunk_->options().sizes.back();
   }
   const auto make = [&](std::int64_t out, double last_gain) {
-    const Mlp::Options mlp{.sizes = sizes(inputs, own_hidden, out),
+    const Mlp::Options mlp{.sizes = layer_sizes(inputs, own_hidden, out),
                            .activation = options.activation,
                            .gain = options.hidden_gain,
                            .last_gain = last_gain};

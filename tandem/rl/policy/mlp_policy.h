@@ -1,24 +1,79 @@
-// rl/policy/mlp_policy.h: the actor-critic of two multi-layer perceptrons, behind a torso of convolutions for images.
+// rl/policy/mlp_policy.h: multi-layer perceptrons, and the actor-critic of two of them, behind a torso of convolutions
+// for images.
 //
-// Any observation works: images go through the torso (torso.h), other leaves are flattened, integers one-hot
-// (features.h). forward() is the definition; on the CPU, kernels/mlp_inference.h acts and kernels/mlp_gradient.h learns
-// with the same numbers to rounding, where the policy has no torso.
+// Any observation works: images go through the torso (encoder.h), other leaves are flattened, integers one-hot
+// (observation.h). forward() is the definition; on the CPU, kernels/mlp_inference.h acts and kernels/mlp_gradient.h
+// learns with the same numbers to rounding, where the policy has no torso.
 //
 // Threads: as ActorCritic.
 #pragma once
+#include <ATen/core/Generator.h>
+#include <torch/nn/module.h>
+#include <torch/nn/modules/linear.h>
+
 #include <cstdint>
 #include <memory>
 #include <numbers>
 #include <optional>
-#include <string>
+#include <string_view>
 #include <vector>
 
 #include "tandem/rl/policy/encoder.h"
-#include "tandem/rl/policy/features.h"
-#include "tandem/rl/policy/mlp.h"
+#include "tandem/rl/policy/observation.h"
 #include "tandem/rl/policy/policy.h"
 
 namespace tandem::rl {
+
+enum class Activation { kTanh, kRelu, kSilu, kGelu, kElu };
+
+/// "tanh", "relu", "silu", "gelu", "elu" (kGelu is the exact one, with the error function).
+[[nodiscard]] const char* name_of(Activation activation);
+/// The activation of that name. Throws ConfigError listing the names.
+[[nodiscard]] Activation activation(std::string_view name);
+/// The activation of each element.
+[[nodiscard]] at::Tensor activate(Activation activation, const at::Tensor& x);
+
+/// Mlp::Options::sizes from `in` features over hidden layers to `out` outputs; out = 0: without a head.
+[[nodiscard]] std::vector<std::int64_t> layer_sizes(std::int64_t in, const std::vector<std::int64_t>& hidden,
+                                                    std::int64_t out = 0);
+
+/// A multi-layer perceptron: linear layers with an activation between them, registered as "0", "1", ...
+class Mlp final : public torch::nn::Module {
+ public:
+  /// kLinear: the last layer is a head, without an activation. kActivated: the last layer is a hidden one.
+  enum class LastLayer { kLinear, kActivated };
+  struct Options {
+    /// Features of the input, then of each layer's output in turn; one entry: no layer.
+    std::vector<std::int64_t> sizes;
+    Activation activation = Activation::kTanh;
+    LastLayer last = LastLayer::kLinear;
+    /// The gain of the initial weights of all layers but a linear last one, and that of a linear last layer.
+    double gain = 1;
+    double last_gain = 1;
+  };
+  /// Weights from `generator` are orthogonal times their gain (Saxe, McClelland, Ganguli 2014), biases zero.
+  Mlp(const Options& options, at::Generator generator);
+
+  /// `x` [B, sizes.front()]; returns [B, sizes.back()].
+  at::Tensor forward(at::Tensor x);
+  /// The input of the last layer, [B, units of the last hidden layer].
+  at::Tensor forward_to_last(at::Tensor x);
+
+  /// The options that it was made with, and its layers in order, for code that computes forward() by itself.
+  [[nodiscard]] const Options& options() const { return options_; }
+  [[nodiscard]] const std::vector<torch::nn::Linear>& layers() const { return layers_; }
+  /// Whether an activation follows layer `i`.
+  [[nodiscard]] bool is_activated(std::size_t i) const {
+    return i + 1 < layers_.size() || options_.last == LastLayer::kActivated;
+  }
+
+ private:
+  // One layer and its activation, if it has one.
+  at::Tensor apply(std::size_t layer, const at::Tensor& x);
+
+  Options options_;
+  std::vector<torch::nn::Linear> layers_;
+};
 
 /// kSeparate: actor and critic have hidden layers of their own. kShared: the same ones, with two linear heads. A torso
 /// is always shared.

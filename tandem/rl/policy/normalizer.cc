@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "tandem/base/check.h"
 #include "tandem/base/error.h"
-#include "tandem/base/text.h"
 
 namespace tandem::rl {
 namespace {
@@ -20,10 +20,40 @@ void require_floats(const Spec& spec) {
   }
 }
 
-std::string leaf_name(std::size_t leaf) { return concat("observation.", leaf); }
-constexpr const char* kReturnName = "discounted_return";
-
 }  // namespace
+
+// With n vectors in all and `delta` between the two means, the mean moves by delta's share of the other's vectors, and
+// the sums of squares grow by what the means differ.
+void RunningMoments::merge(const RunningMoments& other) {
+  TANDEM_CHECK(other.size() == size(), "moments of ", other.size(), " into ", size(), " elements");
+  if (other.count_ == 0) return;
+  const double total = count_ + other.count_;
+  for (std::size_t i = 0; i < size(); ++i) {
+    const double delta = other.mean_[i] - mean_[i];
+    mean_[i] += delta * (other.count_ / total);
+    m2_[i] += other.m2_[i] + delta * delta * (count_ * other.count_ / total);
+  }
+  count_ = total;
+}
+
+void RunningMoments::clear() {
+  count_ = 0;
+  std::fill(mean_.begin(), mean_.end(), 0.0);
+  std::fill(m2_.begin(), m2_.end(), 0.0);
+}
+
+void RunningMoments::append_numbers(std::vector<double>& to) const {
+  to.push_back(count_);
+  to.insert(to.end(), mean_.begin(), mean_.end());
+  to.insert(to.end(), m2_.begin(), m2_.end());
+}
+
+void RunningMoments::set_numbers(std::span<const double> numbers) {
+  TANDEM_CHECK(numbers.size() == 1 + 2 * size(), numbers.size(), " numbers for ", size(), " elements");
+  count_ = numbers[0];
+  std::copy_n(numbers.begin() + 1, size(), mean_.begin());
+  std::copy_n(numbers.begin() + 1 + static_cast<std::ptrdiff_t>(size()), size(), m2_.begin());
+}
 
 NormalizerMoments::NormalizerMoments(const Spec& spec, const NormalizerOptions& options) : discounted_return(1) {
   if (!options.observations) return;
@@ -79,6 +109,14 @@ float Normalizers::scale_reward(double reward) const {
   return static_cast<float>(std::clamp(reward * reward_scale_, -options_.clip_reward, options_.clip_reward));
 }
 
+// Calls `work` with the name and the moments of everything that is normalised.
+template <typename Self, typename Work>
+void Normalizers::for_each_in_use(Self& self, const Work& work) {
+  for (std::size_t leaf = 0; leaf < self.moments_.observation.size(); ++leaf)
+    work(concat("observation.", leaf), self.moments_.observation[leaf]);
+  if (self.options_.rewards) work("discounted_return", self.moments_.discounted_return);
+}
+
 std::pair<at::Tensor, at::Tensor> Normalizers::mean_and_std(std::size_t leaf) const {
   const at::Tensor inverse = at::tensor(inverse_std_[leaf]);
   return {at::tensor(mean_[leaf]), inverse.reciprocal()};
@@ -87,32 +125,27 @@ std::pair<at::Tensor, at::Tensor> Normalizers::mean_and_std(std::size_t leaf) co
 // One tensor a leaf and one for the return, where they are in use.
 std::vector<std::pair<std::string, at::Tensor>> Normalizers::state() const {
   std::vector<std::pair<std::string, at::Tensor>> all;
-  for (std::size_t leaf = 0; leaf < moments_.observation.size(); ++leaf) {
-    all.emplace_back(leaf_name(leaf), at::tensor(moments_.observation[leaf].numbers(), at::kDouble));
-  }
-  if (options_.rewards) all.emplace_back(kReturnName, at::tensor(moments_.discounted_return.numbers(), at::kDouble));
+  for_each_in_use(*this, [&](const std::string& name, const RunningMoments& moments) {
+    std::vector<double> numbers;
+    moments.append_numbers(numbers);
+    all.emplace_back(name, at::tensor(numbers, at::kDouble));
+  });
   return all;
 }
 
 // Reads each moment that is in use and then has finish_merge() derive all else.
 void Normalizers::load(const std::vector<std::pair<std::string, at::Tensor>>& state) {
-  const auto read = [&](const std::string& name, RunningMoments& into) {
-    for (const auto& [other, tensor] : state) {
-      if (other != name) continue;
-      const auto expected = static_cast<std::int64_t>(1 + 2 * into.size());
-      if (tensor.scalar_type() != at::kDouble || tensor.numel() != expected) {
-        throw CheckpointError(concat("the normaliser '", name, "' has ", tensor.numel(),
-                                     " numbers in the checkpoint, expected ", expected));
-      }
-      const at::Tensor numbers = tensor.contiguous();
-      into.set_numbers({numbers.const_data_ptr<double>(), static_cast<std::size_t>(expected)});
-      return;
+  for_each_in_use(*this, [&](const std::string& name, RunningMoments& into) {
+    const auto found = std::ranges::find(state, name, &std::pair<std::string, at::Tensor>::first);
+    if (found == state.end()) throw CheckpointError(concat("the checkpoint has no normaliser '", name, "'"));
+    const auto expected = static_cast<std::int64_t>(1 + 2 * into.size());
+    if (found->second.scalar_type() != at::kDouble || found->second.numel() != expected) {
+      throw CheckpointError(concat("the normaliser '", name, "' has ", found->second.numel(),
+                                   " numbers in the checkpoint, expected ", expected));
     }
-    throw CheckpointError(concat("the checkpoint has no normaliser '", name, "'"));
-  };
-  for (std::size_t leaf = 0; leaf < moments_.observation.size(); ++leaf)
-    read(leaf_name(leaf), moments_.observation[leaf]);
-  if (options_.rewards) read(kReturnName, moments_.discounted_return);
+    const at::Tensor numbers = found->second.contiguous();
+    into.set_numbers({numbers.const_data_ptr<double>(), static_cast<std::size_t>(expected)});
+  });
   finish_merge();
 }
 

@@ -15,12 +15,13 @@
 //   };
 //   PolicyFactory factory = [](const Spec& spec, at::Generator) { return std::make_shared<Pixels>(spec); };
 //
-// A policy that remembers derives from RecurrentActorCritic (recurrent.h) instead. mlp_policy.h and recurrent_policy.h
+// A policy that remembers derives from RecurrentActorCritic instead. mlp_policy.h and recurrent_policy.h
 // are Tandem's own.
 #pragma once
 #include <ATen/core/Generator.h>
 #include <torch/nn/module.h>
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -95,6 +96,47 @@ class ActorCritic : public torch::nn::Module {
   Spec spec_;
   ActionFamily family_;
 };
+
+/// T steps of S sequences, time-major: row t * S + s is step t of sequence s.
+struct SequenceInput {
+  /// By leaf [T * S, ...].
+  Observation observation;
+  /// [S, state_size()]: the states before the first step.
+  at::Tensor state;
+  /// [T, S]: not zero where an episode begins with the step, so that the state before it is forgotten; undefined:
+  /// nowhere.
+  at::Tensor start;
+};
+struct SequenceOutput {
+  /// The output for all T * S rows.
+  PolicyOutput output;
+  /// [S, state_size()]: the states after the last step.
+  at::Tensor state;
+};
+
+/// A policy whose output depends on what its row saw before in the episode.
+///
+/// A row remembers its state: a list of numbers, all zero where an episode begins. Actors carry the state from step to
+/// step; the learner starts sequences from the states that acting had there. How rollouts become sequences:
+/// rl/rollout/sequences.h.
+class RecurrentActorCritic : public ActorCritic {
+ public:
+  using ActorCritic::ActorCritic;
+
+  /// Numbers of one row's state.
+  [[nodiscard]] virtual std::int64_t state_size() const = 0;
+  /// Runs whole sequences. The numbers are those of running the steps one by one, to rounding; gradients flow back
+  /// through all steps.
+  virtual SequenceOutput forward_sequences(const SequenceInput& input) = 0;
+
+  /// The output of rows that are in the first step of their episode.
+  PolicyOutput forward(const Observation& observation) final;
+};
+
+/// Runs forward_sequences() over pieces of `lengths` steps in turn, which add up to T. Gradients end where pieces meet
+/// (truncated backpropagation through time), which bounds the memory of the backward pass.
+[[nodiscard]] PolicyOutput forward_in_pieces(RecurrentActorCritic& policy, const SequenceInput& input,
+                                             const std::vector<std::int64_t>& lengths);
 
 /// Makes the policy of a run. Everything random in the initial parameters comes from `generator`, so that all replicas
 /// start alike.

@@ -9,7 +9,7 @@
 
 #include "tandem/base/error.h"
 #include "tandem/rl/env/env_registry.h"
-#include "tandem/rl/policy/actor/module_actor.h"
+#include "tandem/rl/policy/actor/actors.h"
 #include "tandem/rl/policy/policy.h"
 
 namespace tandem::rl {

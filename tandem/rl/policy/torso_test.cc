@@ -1,5 +1,3 @@
-#include "tandem/rl/policy/torso.h"
-
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,8 +6,9 @@
 #include "tandem/base/error.h"
 #include "tandem/base/testing/message_of.h"
 #include "tandem/model/testing/seeded.h"
-#include "tandem/rl/policy/actor/make_actor.h"
-#include "tandem/rl/policy/actor/mlp_actor.h"
+#include "tandem/rl/policy/actor/actor.h"
+#include "tandem/rl/policy/actor/actors.h"
+#include "tandem/rl/policy/encoder.h"
 #include "tandem/rl/policy/mlp_policy.h"
 #include "tandem/rl/policy/policy_export.h"
 #include "tandem/rl/policy/recurrent_policy.h"

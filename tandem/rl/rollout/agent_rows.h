@@ -10,7 +10,7 @@
 #include <span>
 #include <vector>
 
-#include "tandem/rl/env/multi_agent_group.h"
+#include "tandem/rl/env/env_group.h"
 #include "tandem/rl/policy/action_family.h"
 #include "tandem/rl/policy/actor/actor.h"
 

@@ -19,7 +19,7 @@
 #include "tandem/base/testing/eventually.h"
 #include "tandem/rl/env/env_registry.h"
 #include "tandem/rl/env/testing/wrapped_envs.h"
-#include "tandem/rl/policy/actor/make_actor.h"
+#include "tandem/rl/policy/actor/actor.h"
 #include "tandem/rl/policy/mlp_policy.h"
 
 namespace tandem::rl {

@@ -13,7 +13,7 @@
 #include <span>
 #include <vector>
 
-#include "tandem/rl/env/multi_agent_group.h"
+#include "tandem/rl/env/env_group.h"
 #include "tandem/rl/policy/action_family.h"
 #include "tandem/rl/policy/actor/actor.h"
 #include "tandem/rl/rollout/decision_log.h"

@@ -8,7 +8,7 @@
 #include "tandem/rl/env/native/kuhn_poker.h"
 #include "tandem/rl/env/native/multi_agent_cartpole.h"
 #include "tandem/rl/env/testing/one_agent.h"
-#include "tandem/rl/policy/actor/make_actor.h"
+#include "tandem/rl/policy/actor/actor.h"
 #include "tandem/rl/policy/mlp_policy.h"
 #include "tandem/rl/rollout/gae.h"
 

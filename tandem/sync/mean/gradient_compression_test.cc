@@ -11,7 +11,7 @@
 #include "tandem/base/error.h"
 #include "tandem/comm/local_group.h"
 #include "tandem/comm/testing/forwarding_group.h"
-#include "tandem/model/files/named_copy.h"
+#include "tandem/model/state_hash.h"
 #include "tandem/sync/data_parallel.h"
 #include "tandem/sync/mean/cast_compression.h"
 #include "tandem/sync/mean/power_sgd_compression.h"

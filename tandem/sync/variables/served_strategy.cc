@@ -17,7 +17,7 @@
 #include "tandem/base/process.h"
 #include "tandem/base/text.h"
 #include "tandem/comm/host_map.h"
-#include "tandem/model/files/named_copy.h"
+#include "tandem/model/state_hash.h"
 #include "tandem/sync/replica_state.h"
 #include "tandem/sync/variables/following_link.h"
 

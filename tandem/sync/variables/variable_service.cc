@@ -7,7 +7,7 @@
 #include "tandem/base/check.h"
 #include "tandem/base/error.h"
 #include "tandem/base/text.h"
-#include "tandem/model/files/named_copy.h"
+#include "tandem/model/state_hash.h"
 
 namespace tandem::sync {
 namespace {

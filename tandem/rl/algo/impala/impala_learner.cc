@@ -9,7 +9,7 @@
 #include "tandem/base/error.h"
 #include "tandem/base/fault_point.h"
 #include "tandem/base/text.h"
-#include "tandem/model/files/named_copy.h"
+#include "tandem/model/state_hash.h"
 #include "tandem/rl/algo/impala/appo_loss.h"
 #include "tandem/rl/algo/impala/trajectory_output.h"
 #include "tandem/rl/algo/run_parts.h"

@@ -2,7 +2,7 @@
 #include <ATen/ATen.h>
 
 #include "tandem/base/text.h"
-#include "tandem/model/files/named_copy.h"
+#include "tandem/model/state_hash.h"
 #include "tandem/rl/algo/agent_policies.h"
 #include "tandem/rl/algo/impala/impala_seats.h"
 #include "tandem/rl/algo/run_parts.h"

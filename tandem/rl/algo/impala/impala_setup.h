@@ -15,7 +15,7 @@
 #include "tandem/rl/algo/impala/impala_options.h"
 #include "tandem/rl/algo/several_agents.h"
 #include "tandem/rl/env/env_group.h"
-#include "tandem/rl/policy/actor/make_actor.h"
+#include "tandem/rl/policy/actor/actor.h"
 #include "tandem/rl/policy/normalizer.h"
 
 namespace tandem::rl {

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "tandem/rl/policy/recurrent.h"
+#include "tandem/rl/policy/policy.h"
 
 namespace tandem::rl {
 namespace {

@@ -39,7 +39,7 @@
 #include "tandem/rl/algo/ppo/working_groups.h"
 #include "tandem/rl/algo/several_agents.h"
 #include "tandem/rl/algo/training_run.h"
-#include "tandem/rl/policy/actor/make_actor.h"
+#include "tandem/rl/policy/actor/actor.h"
 #include "tandem/rl/policy/normalizer.h"
 #include "tandem/rl/policy/policy.h"
 #include "tandem/rl/rollout/agent_results.h"

@@ -4,7 +4,7 @@
 // Threads: any. Ownership: nothing is kept.
 #pragma once
 #include "tandem/rl/algo/ppo/ppo_columns.h"
-#include "tandem/rl/policy/recurrent.h"
+#include "tandem/rl/policy/policy.h"
 #include "tandem/rl/rollout/sequences.h"
 
 namespace tandem::rl {

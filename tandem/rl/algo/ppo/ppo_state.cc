@@ -8,7 +8,7 @@
 
 #include "tandem/base/error.h"
 #include "tandem/base/philox.h"
-#include "tandem/model/files/named_copy.h"
+#include "tandem/model/state_hash.h"
 #include "tandem/rl/algo/agent_policies.h"
 #include "tandem/rl/algo/ppo/ppo_run.h"
 #include "tandem/rl/algo/run_parts.h"

@@ -25,15 +25,6 @@ enum Variable { kTheta1, kTheta2, kVelocity1, kVelocity2, kVariables };
 using State = std::array<double, kVariables>;
 constexpr int kShown = 6;
 
-Spec acrobot_spec() {
-  return {.id = "Acrobot-v1",
-          .observation = {bounded_observation({-1, -1, -1, -1, -kFastest1, -kFastest2},
-                                              {1, 1, 1, 1, kFastest1, kFastest2})},
-          .action = Discrete{3},
-          .max_episode_steps = 500,
-          .reward_threshold = -100.0};
-}
-
 // d(state)/dt under a torque.
 State derivative(const State& state, double torque) {
   const auto [theta1, theta2, velocity1, velocity2] = state;
@@ -100,7 +91,14 @@ float start_cosine(float x) {
 // Columns: the two angles and their speeds. Shown are cosine and sine of both angles, and the speeds.
 class Acrobot final : public ClassicGroup {
  public:
-  explicit Acrobot(int count) : ClassicGroup(acrobot_spec(), count, kVariables) {}
+  explicit Acrobot(int count)
+      : ClassicGroup({.id = "Acrobot-v1",
+                      .observation = {bounded_observation({-1, -1, -1, -1, -kFastest1, -kFastest2},
+                                                          {1, 1, 1, 1, kFastest1, kFastest2})},
+                      .action = Discrete{3},
+                      .max_episode_steps = 500,
+                      .reward_threshold = -100.0},
+                     count, kVariables) {}
 
  private:
   void start(int env, NumpyGenerator& random) override {
@@ -127,36 +125,31 @@ class Acrobot final : public ClassicGroup {
     row[5] = static_cast<float>(column(kVelocity2)[env]);
   }
 
-  void advance(const EnvActions& actions, float* observation, double* reward, std::uint8_t* terminated) override;
-};
-
-void Acrobot::advance(const EnvActions& actions, float* observation, double* reward, std::uint8_t* terminated) {
-  for (int env = 0; env < size(); ++env) {
-    State state;
-    for (int variable = 0; variable < kVariables; ++variable) {
-      state[static_cast<std::size_t>(variable)] = column(variable)[env];
+  void advance(const EnvActions& actions, float* observation, double* reward, std::uint8_t* terminated) override {
+    for (int env = 0; env < size(); ++env, observation += kShown) {
+      State state;
+      for (int variable = 0; variable < kVariables; ++variable)
+        state[static_cast<std::size_t>(variable)] = column(variable)[env];
+      state = runge_kutta(state, static_cast<double>(actions.discrete[env] - 1));
+      state[kTheta1] = wrapped(state[kTheta1]);
+      state[kTheta2] = wrapped(state[kTheta2]);
+      state[kVelocity1] = std::clamp(state[kVelocity1], -kFastest1, kFastest1);
+      state[kVelocity2] = std::clamp(state[kVelocity2], -kFastest2, kFastest2);
+      for (int variable = 0; variable < kVariables; ++variable)
+        column(variable)[env] = state[static_cast<std::size_t>(variable)];
+      const double cosine1 = std::cos(state[kTheta1]);
+      observation[0] = static_cast<float>(cosine1);
+      observation[1] = static_cast<float>(std::sin(state[kTheta1]));
+      observation[2] = static_cast<float>(std::cos(state[kTheta2]));
+      observation[3] = static_cast<float>(std::sin(state[kTheta2]));
+      observation[4] = static_cast<float>(state[kVelocity1]);
+      observation[5] = static_cast<float>(state[kVelocity2]);
+      const bool high_enough = -cosine1 - std::cos(state[kTheta2] + state[kTheta1]) > 1.0;
+      terminated[env] = high_enough;
+      reward[env] = high_enough ? 0.0 : -1.0;
     }
-    state = runge_kutta(state, static_cast<double>(actions.discrete[env] - 1));
-    state[kTheta1] = wrapped(state[kTheta1]);
-    state[kTheta2] = wrapped(state[kTheta2]);
-    state[kVelocity1] = std::clamp(state[kVelocity1], -kFastest1, kFastest1);
-    state[kVelocity2] = std::clamp(state[kVelocity2], -kFastest2, kFastest2);
-    for (int variable = 0; variable < kVariables; ++variable) {
-      column(variable)[env] = state[static_cast<std::size_t>(variable)];
-    }
-    const double cosine1 = std::cos(state[kTheta1]);
-    float* row = observation + std::ptrdiff_t{env} * kShown;
-    row[0] = static_cast<float>(cosine1);
-    row[1] = static_cast<float>(std::sin(state[kTheta1]));
-    row[2] = static_cast<float>(std::cos(state[kTheta2]));
-    row[3] = static_cast<float>(std::sin(state[kTheta2]));
-    row[4] = static_cast<float>(state[kVelocity1]);
-    row[5] = static_cast<float>(state[kVelocity2]);
-    const bool high_enough = -cosine1 - std::cos(state[kTheta2] + state[kTheta1]) > 1.0;
-    terminated[env] = high_enough;
-    reward[env] = high_enough ? 0.0 : -1.0;
   }
-}
+};
 
 }  // namespace
 

@@ -2,12 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 
 #include "tandem/base/check.h"
 #include "tandem/base/error.h"
-#include "tandem/rl/env/action_check.h"
-#include "tandem/rl/env/finite.h"
+#include "tandem/rl/env/env_faults.h"
 #include "tandem/rl/env/state_bytes.h"
 
 namespace tandem::rl {

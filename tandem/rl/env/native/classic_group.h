@@ -11,7 +11,6 @@
 #pragma once
 #include <memory>
 #include <span>
-#include <string>
 #include <vector>
 
 #include "tandem/rl/env/env_group.h"
@@ -68,9 +67,7 @@ class ClassicGroup : public EnvGroup {
 
   const Spec spec_;
   const int count_;
-  // Variables of one environment; each is a column of columns_.
   const int state_size_;
-  // Floats of one observation.
   const std::size_t row_size_;
   // [state_size_, count_]: the state variables of all environments.
   std::vector<double> columns_;

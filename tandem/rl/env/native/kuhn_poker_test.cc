@@ -6,7 +6,6 @@
 #include <map>
 #include <set>
 
-#include "tandem/rl/env/native/kuhn_nash.h"
 #include "tandem/rl/env/testing/agent_buffers.h"
 
 namespace tandem::rl {

@@ -5,6 +5,7 @@
 
 #include "tandem/base/error.h"
 #include "tandem/base/text.h"
+#include "tandem/rl/env/env_buffers.h"
 #include "tandem/rl/env/native/classic_group.h"
 
 namespace tandem::rl {
@@ -32,60 +33,77 @@ Spec shown_spec(const Spec& whole, std::string id, const std::vector<std::size_t
   return spec;
 }
 
+// The group of show_elements().
+class ShownElements final : public EnvGroup {
+ public:
+  ShownElements(std::unique_ptr<EnvGroup> inner, std::string id, std::vector<std::size_t> shown)
+      : inner_(std::move(inner)),
+        shown_(std::move(shown)),
+        whole_(*inner_),
+        spec_(shown_spec(inner_->spec(), std::move(id), shown_)) {}
+
+  [[nodiscard]] const Spec& spec() const override { return spec_; }
+  [[nodiscard]] int size() const override { return inner_->size(); }
+  void reset(std::span<const std::uint64_t> seeds, const EnvArrays& out) override {
+    inner_->reset(seeds, inner_arrays(out));
+    show_all(out);
+  }
+  void step(const EnvActions& actions, const EnvArrays& out) override {
+    inner_->step(actions, inner_arrays(out));
+    show_all(out);
+    if (out.final_observation.empty()) return;
+    for (std::size_t row = 0; row < whole_.rows(); ++row) {
+      if ((out.terminated[row] | out.truncated[row]) != 0)
+        show(whole_.arrays().final_observation, row, out.final_observation);
+    }
+  }
+  [[nodiscard]] bool can_save() const override { return inner_->can_save(); }
+  [[nodiscard]] std::vector<std::byte> save() const override { return inner_->save(); }
+  void load(std::span<const std::byte> state, const EnvArrays& out) override {
+    inner_->load(state, inner_arrays(out));
+    show_all(out);
+  }
+
+ private:
+  // The inner group writes observations to memory of ours, and all else straight to the caller.
+  [[nodiscard]] EnvArrays inner_arrays(const EnvArrays& out) const {
+    EnvArrays arrays = out;
+    arrays.observation = whole_.arrays().observation;
+    if (!out.final_observation.empty()) arrays.final_observation = whole_.arrays().final_observation;
+    return arrays;
+  }
+  // Copies the shown elements of one row. `whole` holds rows of the inner group, and `out` rows of this one.
+  void show(const std::vector<std::byte*>& whole, std::size_t row, const std::vector<std::byte*>& out) const {
+    const auto elements = static_cast<std::size_t>(inner_->spec().observation[0].count());
+    const float* from = reinterpret_cast<const float*>(whole[0]) + row * elements;
+    float* to = reinterpret_cast<float*>(out[0]) + row * shown_.size();
+    for (std::size_t i = 0; i < shown_.size(); ++i) to[i] = from[shown_[i]];
+  }
+  void show_all(const EnvArrays& out) const {
+    for (std::size_t row = 0; row < whole_.rows(); ++row) show(whole_.arrays().observation, row, out.observation);
+  }
+
+  const std::unique_ptr<EnvGroup> inner_;
+  // Indices into a row of the inner group, in the order in which they are shown.
+  const std::vector<std::size_t> shown_;
+  // Memory for the observations of the inner group.
+  const EnvBuffers whole_;
+  const Spec spec_;
+};
+
 }  // namespace
 
-ShownElements::ShownElements(std::unique_ptr<EnvGroup> inner, std::string id, std::vector<std::size_t> shown)
-    : inner_(std::move(inner)),
-      shown_(std::move(shown)),
-      whole_(*inner_),
-      spec_(shown_spec(inner_->spec(), std::move(id), shown_)) {}
-
-void ShownElements::reset(std::span<const std::uint64_t> seeds, const EnvArrays& out) {
-  inner_->reset(seeds, inner_arrays(out));
-  show_all(out);
-}
-
-void ShownElements::step(const EnvActions& actions, const EnvArrays& out) {
-  inner_->step(actions, inner_arrays(out));
-  show_all(out);
-  if (out.final_observation.empty()) return;
-  for (std::size_t row = 0; row < whole_.rows(); ++row) {
-    if ((out.terminated[row] | out.truncated[row]) != 0)
-      show(whole_.arrays().final_observation, row, out.final_observation);
-  }
-}
-
-void ShownElements::load(std::span<const std::byte> state, const EnvArrays& out) {
-  inner_->load(state, inner_arrays(out));
-  show_all(out);
-}
-
-// The inner group writes observations to memory of ours, and all else straight to the caller.
-EnvArrays ShownElements::inner_arrays(const EnvArrays& out) const {
-  EnvArrays arrays = out;
-  arrays.observation = whole_.arrays().observation;
-  if (!out.final_observation.empty()) arrays.final_observation = whole_.arrays().final_observation;
-  return arrays;
-}
-
-void ShownElements::show(const std::vector<std::byte*>& whole, std::size_t row,
-                         const std::vector<std::byte*>& out) const {
-  const auto elements = static_cast<std::size_t>(inner_->spec().observation[0].count());
-  const float* from = reinterpret_cast<const float*>(whole[0]) + row * elements;
-  float* to = reinterpret_cast<float*>(out[0]) + row * shown_.size();
-  for (std::size_t i = 0; i < shown_.size(); ++i) to[i] = from[shown_[i]];
-}
-
-void ShownElements::show_all(const EnvArrays& out) const {
-  for (std::size_t row = 0; row < whole_.rows(); ++row) show(whole_.arrays().observation, row, out.observation);
+std::unique_ptr<EnvGroup> show_elements(std::unique_ptr<EnvGroup> inner, std::string id,
+                                        std::vector<std::size_t> shown) {
+  return std::make_unique<ShownElements>(std::move(inner), std::move(id), std::move(shown));
 }
 
 std::unique_ptr<EnvGroup> make_masked_cartpole(int count) {
-  return std::make_unique<ShownElements>(make_cartpole(count), "MaskedCartPole-v1", std::vector<std::size_t>{0, 2});
+  return show_elements(make_cartpole(count), "MaskedCartPole-v1", {0, 2});
 }
 
 std::unique_ptr<EnvGroup> make_masked_pendulum(int count) {
-  return std::make_unique<ShownElements>(make_pendulum(count), "MaskedPendulum-v1", std::vector<std::size_t>{0, 1});
+  return show_elements(make_pendulum(count), "MaskedPendulum-v1", {0, 1});
 }
 
 Spec RepeatPrevious::spec() {

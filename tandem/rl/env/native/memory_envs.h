@@ -13,7 +13,6 @@
 #include <string>
 #include <vector>
 
-#include "tandem/rl/env/env_buffers.h"
 #include "tandem/rl/env/env_concepts.h"
 #include "tandem/rl/env/env_group.h"
 
@@ -21,38 +20,13 @@ namespace tandem::rl {
 
 /// An env group that shows only some elements of what another one shows: hiding velocities, say, turns a task that can
 /// be solved by looking once into one that needs memory. All else is the inner group's: actions, rewards, ends, seeds
-/// and saved states. Owns the inner group.
-class ShownElements final : public EnvGroup {
- public:
-  /// Shows elements `shown` of the only leaf of `inner`, in that order, under the name `id`. Throws ConfigError when
-  /// `inner` has several leaves or a leaf that is not one list of float32, or has no such element. `inner` must not be
-  /// null.
-  ShownElements(std::unique_ptr<EnvGroup> inner, std::string id, std::vector<std::size_t> shown);
-
-  [[nodiscard]] const Spec& spec() const override { return spec_; }
-  [[nodiscard]] int size() const override { return inner_->size(); }
-  void reset(std::span<const std::uint64_t> seeds, const EnvArrays& out) override;
-  void step(const EnvActions& actions, const EnvArrays& out) override;
-  [[nodiscard]] bool can_save() const override { return inner_->can_save(); }
-  [[nodiscard]] std::vector<std::byte> save() const override { return inner_->save(); }
-  void load(std::span<const std::byte> state, const EnvArrays& out) override;
-
- private:
-  // The caller's arrays, with the inner group's own memory for observations. Rewards, ends and masks go to the caller
-  // directly.
-  [[nodiscard]] EnvArrays inner_arrays(const EnvArrays& out) const;
-  // Copies the shown elements of one row, and of all rows. `whole` holds rows of the inner group, and `out` rows of
-  // this one.
-  void show(const std::vector<std::byte*>& whole, std::size_t row, const std::vector<std::byte*>& out) const;
-  void show_all(const EnvArrays& out) const;
-
-  const std::unique_ptr<EnvGroup> inner_;
-  // Indices into a row of the inner group, in the order in which they are shown.
-  const std::vector<std::size_t> shown_;
-  // Memory for the observations of the inner group.
-  const EnvBuffers whole_;
-  Spec spec_;
-};
+/// and saved states.
+///
+/// Shows elements `shown` of the only leaf of `inner`, in that order, under the name `id`. Throws ConfigError when
+/// `inner` has several leaves or a leaf that is not one list of float32, or has no such element. `inner` must not be
+/// null.
+[[nodiscard]] std::unique_ptr<EnvGroup> show_elements(std::unique_ptr<EnvGroup> inner, std::string id,
+                                                      std::vector<std::size_t> shown);
 
 /// MaskedCartPole-v1: shows cart position and pole angle. Throws ConfigError unless count >= 1.
 [[nodiscard]] std::unique_ptr<EnvGroup> make_masked_cartpole(int count);
@@ -86,9 +60,7 @@ class RepeatPrevious {
     std::int64_t steps = 0;
     std::array<std::int64_t, kDelay + 1> shown = {};
   };
-  // The place of the card that a step shows.
   [[nodiscard]] std::int64_t& card_of(std::size_t step) { return state_.shown[step % state_.shown.size()]; }
-  // Draws the card of the present step and returns it.
   std::int64_t show_next();
 
   // Belongs to the adapter, which hands it to reset() and keeps it at its place.

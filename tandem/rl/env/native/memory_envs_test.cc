@@ -73,7 +73,7 @@ TEST(MaskedEnvTest, ASavedGroupGoesOnWhereItWas) {
 
 TEST(MaskedEnvTest, AnElementThatIsNotThereIsAnError) {
   try {
-    const ShownElements masked(make_pendulum(1), "Odd-v0", {0, 3});
+    (void)show_elements(make_pendulum(1), "Odd-v0", {0, 3});
     FAIL();
   } catch (const ConfigError& error) {
     EXPECT_THAT(error.what(), HasSubstr("Odd-v0: element 3 of the 3 that Pendulum-v1 shows"));

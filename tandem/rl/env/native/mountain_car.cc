@@ -15,7 +15,6 @@
 #include "tandem/rl/env/native/classic_group.h"
 
 namespace tandem::rl {
-namespace hill {
 namespace {
 
 constexpr double kLeftEnd = -1.2;
@@ -47,18 +46,16 @@ constexpr double kFlag = 0.5;
 constexpr double kPush = 0.001;
 constexpr double kGravity = 0.0025;
 
-Spec mountain_car_spec() {
-  return {.id = "MountainCar-v0",
-          .observation = {observation()},
-          .action = Discrete{3},
-          .max_episode_steps = 200,
-          .reward_threshold = -110.0};
-}
-
 // All of its arithmetic is float64.
 class MountainCar final : public HillCar {
  public:
-  explicit MountainCar(int count) : HillCar(mountain_car_spec(), count) {}
+  explicit MountainCar(int count)
+      : HillCar({.id = "MountainCar-v0",
+                 .observation = {observation()},
+                 .action = Discrete{3},
+                 .max_episode_steps = 200,
+                 .reward_threshold = -110.0},
+                count) {}
 
  private:
   void advance(const EnvActions& actions, float* observation, double* reward, std::uint8_t* terminated) override {
@@ -81,14 +78,6 @@ class MountainCar final : public HillCar {
 
 constexpr double kFlagOfContinuous = 0.45;
 constexpr double kPower = 0.0015;
-
-Spec mountain_car_continuous_spec() {
-  return {.id = "MountainCarContinuous-v0",
-          .observation = {observation()},
-          .action = Box{{-1.0}, {1.0}},
-          .max_episode_steps = 999,
-          .reward_threshold = 90.0};
-}
 
 // Change of velocity in one step, rounded as Note [Arithmetic of the continuous car] says.
 template <typename Real>
@@ -114,7 +103,13 @@ bool move(Real& position, Real& velocity, float action) {
 
 class MountainCarContinuous final : public HillCar {
  public:
-  explicit MountainCarContinuous(int count) : HillCar(mountain_car_continuous_spec(), count) {}
+  explicit MountainCarContinuous(int count)
+      : HillCar({.id = "MountainCarContinuous-v0",
+                 .observation = {observation()},
+                 .action = Box{{-1.0}, {1.0}},
+                 .max_episode_steps = 999,
+                 .reward_threshold = 90.0},
+                count) {}
 
  private:
   void advance(const EnvActions& actions, float* observation, double* reward, std::uint8_t* terminated) override {
@@ -139,12 +134,11 @@ class MountainCarContinuous final : public HillCar {
 };
 
 }  // namespace
-}  // namespace hill
 
-std::unique_ptr<ClassicGroup> make_mountain_car(int count) { return std::make_unique<hill::MountainCar>(count); }
+std::unique_ptr<ClassicGroup> make_mountain_car(int count) { return std::make_unique<MountainCar>(count); }
 
 std::unique_ptr<ClassicGroup> make_mountain_car_continuous(int count) {
-  return std::make_unique<hill::MountainCarContinuous>(count);
+  return std::make_unique<MountainCarContinuous>(count);
 }
 
 }  // namespace tandem::rl

@@ -7,6 +7,7 @@
 //
 // Threads: single-thread, as every environment.
 #pragma once
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <memory>
@@ -26,21 +27,62 @@ class MultiAgentCartPole {
   /// Place and speed of the cart, angle and angular speed of the pole, as CartPole-v1 shows them.
   using Shown = std::array<float, 4>;
 
-  MultiAgentCartPole();
+  MultiAgentCartPole() : carts_(make_cartpole(kCarts)), buffers_(std::make_unique<EnvBuffers>(*carts_)) {}
 
-  static MultiAgentSpec spec();
+  static MultiAgentSpec spec() {
+    const Spec one = make_cartpole(1)->spec();
+    MultiAgentSpec spec{.id = "MultiAgentCartPole-v0",
+                        .max_episode_steps = one.max_episode_steps,
+                        .reward_threshold = kCarts * *one.reward_threshold};
+    for (std::size_t cart = 0; cart < kCarts; ++cart)
+      spec.agents.push_back({.name = concat("cart_", cart), .observation = one.observation, .action = one.action});
+    return spec;
+  }
   /// Each cart gets a seed that `random` draws.
-  void reset(NumpyGenerator& random);
-  void step(std::span<const AgentAction> actions, std::span<AgentOutcome> outcomes);
+  void reset(NumpyGenerator& random) {
+    std::array<std::uint64_t, kCarts> seeds{};
+    for (std::uint64_t& seed : seeds) seed = random.next_uint64();
+    carts_->reset(seeds, buffers_->arrays());
+    fallen_ = {};
+    for (std::size_t cart = 0; cart < kCarts; ++cart) show(cart);
+  }
+  /// All carts of the group move; of those that have fallen the result is not looked at. A cart that ends has been
+  /// started anew by the group, so its agent sees the last observation instead.
+  void step(std::span<const AgentAction> actions, std::span<AgentOutcome> outcomes) {
+    std::array<std::int64_t, kCarts> pushes{};
+    for (std::size_t cart = 0; cart < kCarts; ++cart)
+      pushes[cart] = fallen_[cart] != 0 ? 0 : actions[cart].discrete.front();
+    carts_->step({.discrete = pushes.data()}, buffers_->arrays());
+    for (std::size_t cart = 0; cart < kCarts; ++cart) {
+      if (fallen_[cart] != 0) continue;
+      outcomes[cart].reward = buffers_->reward()[cart];
+      outcomes[cart].terminated = buffers_->terminated()[cart] != 0;
+      fallen_[cart] = outcomes[cart].terminated ? 1 : 0;
+      show(cart);
+      // The group has the same time limit and has started the cart anew there as well.
+      if (buffers_->terminated()[cart] != 0 || buffers_->truncated()[cart] != 0)
+        std::ranges::copy(buffers_->final_observation<float>(cart), shown_[cart].begin());
+    }
+  }
   [[nodiscard]] Shown observe(std::size_t agent) const { return shown_[agent]; }
 
   /// Which carts have fallen, and the state of the carts, as bytes; and back.
-  [[nodiscard]] std::vector<std::byte> save() const;
-  void load(std::span<const std::byte> state);
+  [[nodiscard]] std::vector<std::byte> save() const {
+    StateWriter out;
+    out.put(fallen_);
+    out.put_bytes(carts_->save());
+    return out.take();
+  }
+  void load(std::span<const std::byte> state) {
+    StateReader in(state, "carts");
+    fallen_ = in.get<std::array<std::uint8_t, kCarts>>();
+    carts_->load(in.get_bytes(), buffers_->arrays());
+    in.expect_end();
+    for (std::size_t cart = 0; cart < kCarts; ++cart) show(cart);
+  }
 
  private:
-  // Takes over what the group shows of a cart.
-  void show(std::size_t cart);
+  void show(std::size_t cart) { std::ranges::copy(buffers_->observation<float>(cart), shown_[cart].begin()); }
 
   // In this group a cart that has fallen starts anew and goes on unseen, until reset() starts all of them.
   std::unique_ptr<ClassicGroup> carts_;

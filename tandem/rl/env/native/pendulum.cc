@@ -19,14 +19,6 @@ constexpr int kShown = 3;
 
 enum Variable { kTheta, kVelocity, kVariables };
 
-// There is no reward threshold: gymnasium names none.
-Spec pendulum_spec() {
-  return {.id = "Pendulum-v1",
-          .observation = {bounded_observation({-1.0, -1.0, -kFastest}, {1.0, 1.0, kFastest})},
-          .action = Box{{-2.0}, {2.0}},
-          .max_episode_steps = 200};
-}
-
 // The angle from upright within [-pi, pi), by Python's modulo: its result has the sign of the divisor.
 double normalised(double angle) {
   double turned = std::fmod(angle + kPi, 2.0 * kPi);
@@ -34,10 +26,16 @@ double normalised(double angle) {
   return turned - kPi;
 }
 
-// Columns: the angle from upright and its speed. Shown are cosine and sine of the angle, and the speed.
+// Columns: the angle from upright and its speed. Shown are cosine and sine of the angle, and the speed. There is no
+// reward threshold: gymnasium names none.
 class Pendulum final : public ClassicGroup {
  public:
-  explicit Pendulum(int count) : ClassicGroup(pendulum_spec(), count, kVariables) {}
+  explicit Pendulum(int count)
+      : ClassicGroup({.id = "Pendulum-v1",
+                      .observation = {bounded_observation({-1.0, -1.0, -kFastest}, {1.0, 1.0, kFastest})},
+                      .action = Box{{-2.0}, {2.0}},
+                      .max_episode_steps = 200},
+                     count, kVariables) {}
 
  private:
   void start(int env, NumpyGenerator& random) override {

@@ -4,7 +4,7 @@
 #include <span>
 #include <vector>
 
-#include "tandem/rl/env/multi_agent_group.h"
+#include "tandem/rl/env/env_group.h"
 
 namespace tandem::rl::testing {
 

@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "tandem/rl/env/env_group.h"
-#include "tandem/rl/env/multi_agent_group.h"
 
 namespace tandem::rl::testing {
 

@@ -13,12 +13,14 @@
 //
 // Threads: single-thread, the replica's.
 #pragma once
-#include <ATen/core/Tensor.h>
-
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
+
+#include "tandem/rl/policy/policy.h"
+#include "tandem/rl/policy/policy_options.h"
 
 namespace tandem::rl {
 
@@ -59,5 +61,12 @@ class Actor {
   [[nodiscard]] virtual std::vector<std::byte> save() const = 0;
   virtual void load(std::span<const std::byte> state) = 0;
 };
+
+/// Makes an MlpActor for an MlpPolicy that MlpActor can run, else a ModuleActor. An MlpActor runs on the CPU whatever
+/// the policy's device; it is not taken when the policy lies on another device and a step of `rows` rows is so much
+/// work that the way there is worth it. The actor is for `rows` rows of env group `group`, and its random stream
+/// follows from the run's seed and the group's number. `policy` must outlive the actor.
+[[nodiscard]] std::unique_ptr<Actor> make_actor(ActorCritic& policy, const ActorOptions& options, std::int64_t rows,
+                                                std::uint64_t run_seed, int group);
 
 }  // namespace tandem::rl

@@ -1,5 +1,3 @@
-#include "tandem/rl/policy/actor/mlp_actor.h"
-
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 #include <gtest/gtest.h>
@@ -8,8 +6,8 @@
 
 #include "tandem/base/error.h"
 #include "tandem/model/testing/seeded.h"
-#include "tandem/rl/policy/actor/make_actor.h"
-#include "tandem/rl/policy/actor/module_actor.h"
+#include "tandem/rl/policy/actor/actor.h"
+#include "tandem/rl/policy/actor/actors.h"
 
 namespace tandem::rl {
 namespace {

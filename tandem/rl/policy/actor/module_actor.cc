@@ -1,5 +1,3 @@
-#include "tandem/rl/policy/actor/module_actor.h"
-
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 
@@ -7,24 +5,19 @@
 #include <cstring>
 
 #include "tandem/base/text.h"
+#include "tandem/rl/policy/actor/actors.h"
 
 namespace tandem::rl {
 namespace {
 
-// Copies `from` to the raw array of its kind.
-void write_actions(const at::Tensor& from, const Decisions& out) {
-  if (out.discrete != nullptr) {
-    const at::Tensor actions = from.to(at::kCPU, at::kLong).contiguous();
-    std::memcpy(out.discrete, actions.const_data_ptr(), actions.nbytes());
-  } else {
-    const at::Tensor actions = from.to(at::kCPU, at::kFloat).contiguous();
-    std::memcpy(out.box, actions.const_data_ptr(), actions.nbytes());
-  }
+// Copies `from`, as numbers of that type, to the caller's memory.
+void write(const at::Tensor& from, at::ScalarType dtype, void* out) {
+  const at::Tensor numbers = from.to(at::kCPU, dtype).contiguous();
+  std::memcpy(out, numbers.const_data_ptr(), numbers.nbytes());
 }
 
-void write_floats(const at::Tensor& from, float* out) {
-  const at::Tensor numbers = from.to(at::kCPU, at::kFloat).contiguous();
-  std::memcpy(out, numbers.const_data_ptr(), numbers.nbytes());
+std::span<const std::byte> bytes_of(const at::Tensor& tensor) {
+  return {static_cast<const std::byte*>(tensor.const_data_ptr()), tensor.nbytes()};
 }
 
 }  // namespace
@@ -70,7 +63,7 @@ void ModuleActor::act(const Observation& observation, const at::Tensor& mask, co
   const SequenceOutput result = forward(observation, state_);
   if (state_.defined()) state_.copy_(result.state);
   const PolicyOutput& output = result.output;
-  write_floats(output.value, out.value);
+  write(output.value, at::kFloat, out.value);
   if (policy_.family() == ActionFamily::kStateDependentNoise) {
     const at::Tensor &mean = output.action_parameters[0], &latent = output.action_parameters[1],
                      &log_std = output.action_parameters[2];
@@ -86,8 +79,12 @@ void ModuleActor::act(const Observation& observation, const at::Tensor& mask, co
   const std::unique_ptr<model::Distribution> distribution = policy_.distribution(output, mask);
   const at::Tensor actions =
       options_.acting == Acting::kSample ? distribution->sample(generator_) : distribution->mode();
-  write_actions(actions, out);
-  write_floats(distribution->log_prob(actions), out.log_prob);
+  if (out.discrete != nullptr) {
+    write(actions, at::kLong, out.discrete);
+  } else {
+    write(actions, at::kFloat, out.box);
+  }
+  write(distribution->log_prob(actions), at::kFloat, out.log_prob);
 }
 
 // A state of zeros is the one that an episode begins with.
@@ -101,21 +98,20 @@ void ModuleActor::episodes_ended(std::span<const std::uint8_t> done) {
 }
 
 void ModuleActor::evaluate(const Observation& observation, const at::Tensor& state, float* value) {
-  write_floats(forward(observation, state).output.value, value);
+  write(forward(observation, state).output.value, at::kFloat, value);
 }
 
 // The layout: the generator's state; whether there is noise, and then its features and its sampler; the states of the
 // rows.
 std::vector<std::byte> ModuleActor::save() const {
   StateWriter out;
-  const at::Tensor state = generator_.get_state().contiguous();
-  out.put_bytes({static_cast<const std::byte*>(state.const_data_ptr()), state.nbytes()});
+  out.put_bytes(bytes_of(generator_.get_state().contiguous()));
   out.put(static_cast<std::uint8_t>(noise_ != nullptr));
   if (noise_) {
     out.put(noise_->features());
     noise_->save(out);
   }
-  if (state_.defined()) out.put_bytes({static_cast<const std::byte*>(state_.const_data_ptr()), state_.nbytes()});
+  if (state_.defined()) out.put_bytes(bytes_of(state_));
   return out.take();
 }
 

@@ -1,5 +1,3 @@
-#include "tandem/rl/policy/kernels/action_gradient.h"
-
 #include <ATen/ATen.h>
 
 #include <algorithm>
@@ -15,8 +13,7 @@ namespace {
 
 // The number of options of each choice; a component of a normal action counts as a choice of one.
 std::vector<std::int64_t> options_of(const ActionSpace& space) {
-  if (const auto* discrete = std::get_if<Discrete>(&space)) return {discrete->n};
-  if (const auto* several = std::get_if<MultiDiscrete>(&space)) return several->n;
+  if (!std::holds_alternative<Box>(space)) return choices_of(space);
   return std::vector<std::int64_t>(static_cast<std::size_t>(action_elements(space)), 1);
 }
 

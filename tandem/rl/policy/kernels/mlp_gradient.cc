@@ -4,11 +4,10 @@
 
 #include <algorithm>
 #include <cstring>
-#include <vector>
 
 #include "tandem/base/check.h"
 
-// The plan of a block, feature-major as block_kernels.h says:
+// The plan of a block, feature-major as mlp_kernels.h says:
 //   forward   each layer is one product W x + b over the samples, then the activation;
 //   backward  from the heads down: the derivatives times the activation's slope; their sums over samples for the bias;
 //             their product with the layer's inputs for the weights; their product with W for the layer below.

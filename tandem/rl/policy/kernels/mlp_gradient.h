@@ -1,5 +1,5 @@
-// rl/policy/kernels/mlp_gradient.h: forward and backward passes of an MlpPolicy without autograd, a block of samples at
-// a time.
+// rl/policy/kernels/mlp_gradient.h: forward and backward passes of an MlpPolicy and of its actions' distribution
+// without autograd, a block of samples at a time.
 //
 // MlpGradient reads the parameters where they lie and writes their gradients where their .grad is; all working memory
 // is taken when it is made. MlpPolicy::forward() and autograd are the definition, and results agree with theirs to
@@ -16,11 +16,13 @@
 // Threads: single-thread, the replica's. Ownership: the policy is not owned and must outlive it. Real: the dtype of the
 // policy's parameters, float or double.
 #pragma once
+#include <ATen/core/Tensor.h>
+
 #include <cstdint>
 #include <vector>
 
 #include "tandem/base/cpu.h"
-#include "tandem/rl/policy/kernels/block_kernels.h"
+#include "tandem/rl/policy/kernels/mlp_kernels.h"
 #include "tandem/rl/policy/mlp_policy.h"
 
 namespace tandem::rl {
@@ -93,5 +95,85 @@ void write_lane_sums(const Real* lanes, std::int64_t rows, Real* sums);
 
 extern template class MlpGradient<float>;
 extern template class MlpGradient<double>;
+
+/// Log-probability and entropy of the actions that were taken, and the backward pass of both, without autograd, a block
+/// of samples at a time.
+///
+///     gradient.begin();
+///     for each block of at most kBlock samples:
+///       take(i, ...) and, with masks, allow(i, ...) for each sample i;
+///       gradient.forward(head, samples);
+///       make derivatives of the loss from log_prob() and entropy();
+///       gradient.backward(head, of_log_prob, of_entropy);
+///     gradient.finish();
+///
+/// It serves categorical actions (of one or several choices, masks included) and normal ones whose log_std is a
+/// parameter. The distributions of model/distribution are the definition; results agree with them to rounding.
+template <typename Real>
+class ActionGradient {
+ public:
+  /// Whether there are such loops for actions of a family.
+  [[nodiscard]] static bool has(ActionFamily family) {
+    return family == ActionFamily::kCategorical || family == ActionFamily::kMultiCategorical ||
+           family == ActionFamily::kNormal;
+  }
+
+  /// Throws ConfigError when this processor does not have `set`. has() must be true for the policy's family.
+  ActionGradient(const MlpPolicy& policy, InstructionSet set);
+
+  /// Takes log_std as it is now; the sum of its gradient begins at zero.
+  void begin();
+  /// Numbers of one action: its choices, or its components.
+  [[nodiscard]] std::int64_t action_size() const { return static_cast<std::int64_t>(options_.size()); }
+  /// Sets the action that was taken in sample `i` of the next block: action_size() options, or components.
+  void take(std::int64_t i, const std::int64_t* options);
+  void take(std::int64_t i, const Real* components);
+  /// Sets which options sample `i` of the next block had: head_size() bytes, non-zero where allowed. To be called for
+  /// all samples of a block or for none.
+  void allow(std::int64_t i, const std::uint8_t* mask);
+
+  /// Reads the policy's head for `samples` samples, [head_size, kBlock]. Fills log_prob() and entropy(), [kBlock] each,
+  /// and leaves in `head` what backward() needs.
+  void forward(Real* head, std::int64_t samples);
+  [[nodiscard]] const Real* log_prob() const { return log_prob_.data(); }
+  [[nodiscard]] const Real* entropy() const { return entropy_.data(); }
+  /// Turns `head` into derivatives with respect to what it was before forward(), of a loss whose derivatives with
+  /// respect to log_prob and entropy are given, [kBlock] each, zero from the samples to their next multiple of kPanel.
+  void backward(Real* head, const Real* of_log_prob, const Real* of_entropy);
+  /// Overwrites log_std's .grad, where there is one.
+  void finish();
+
+ private:
+  // Calls `work` with the block of each choice of an action in turn.
+  template <typename Work>
+  void for_choices(Real* head, const Work& work);
+  void normal_forward(Real* head);
+  void normal_backward(Real* head, const Real* of_log_prob, const Real* of_entropy);
+
+  const BlockKernels<Real>& kernels_;
+  // Undefined for discrete actions.
+  const at::Tensor log_std_;
+  // The number of options of each choice; 1 for a component.
+  std::vector<std::int64_t> options_;
+  // By component: 1 / standard deviation. Then the parts of log_prob and entropy of a normal action that do not depend
+  // on the action.
+  std::vector<Real> inverse_deviation_;
+  double log_norm_ = 0, normal_entropy_ = 0;
+  // Samples of the block, rounded up to panels.
+  std::int64_t samples_ = 0;
+  enum class Masks { kNone, kGiven } masks_ = Masks::kNone;
+  // [action_size, kBlock] each, but allowed_: [head_size, kBlock].
+  AlignedArray<Real> taken_;
+  AlignedArray<Real> allowed_;
+  AlignedArray<Real> choice_entropy_;
+  // [kBlock] each.
+  AlignedArray<Real> log_prob_, entropy_;
+  AlignedArray<Real> of_log_std_;
+  // [action_size, kPanel]: sums over the blocks, which finish() adds up.
+  AlignedArray<Real> log_std_sum_;
+};
+
+extern template class ActionGradient<float>;
+extern template class ActionGradient<double>;
 
 }  // namespace tandem::rl

@@ -8,7 +8,6 @@
 
 #include "tandem/base/check.h"
 #include "tandem/base/error.h"
-#include "tandem/base/text.h"
 
 namespace tandem::rl {
 namespace {

@@ -43,7 +43,6 @@ class MlpInference {
   /// The lengths of a row of Outputs::head and of Outputs::latent.
   [[nodiscard]] std::int64_t head_size() const { return actor_.back().outputs; }
   [[nodiscard]] std::int64_t latent_size() const { return actor_.back().inputs; }
-  [[nodiscard]] const MlpPolicy& policy() const { return policy_; }
 
  private:
   // Rows of floats that begin `stride` floats apart.

@@ -1,7 +1,18 @@
-// rl/policy/kernels/mlp_kernels.h: the loops of a multi-layer perceptron on raw float32 rows, for each instruction set.
+// rl/policy/kernels/mlp_kernels.h: the loops of a multi-layer perceptron, for each instruction set: MlpKernels act on
+// rows, BlockKernels learn from blocks of samples.
 //
-// A row's result depends on that row alone: every output is bias + x[0] w[0] + x[1] w[1] + ... in this order (fused
-// multiply-add where the set has it), however many rows are given. So the bits are the same for every batch size.
+// MlpKernels: a row's result depends on that row alone: every output is bias + x[0] w[0] + x[1] w[1] + ... in this
+// order (fused multiply-add where the set has it), however many rows are given. So the bits are the same for every
+// batch size.
+//
+// A block is feature-major: one row a feature, kBlock samples in it, so that vectors go along the samples whatever the
+// layers' widths are. Forward and backward passes of dense layers need one kind of product of matrices; strides say
+// which of them is transposed. Bits depend on the operands and the instruction set alone.
+//
+// There are float32 loops for every set, and float64 loops of blocks for the portable one, which compare formulas with
+// autograd. The loops are written once, in mlp_kernels.inc and block_kernels.inc, and compiled for each set by
+// mlp_kernels.cc and its siblings. Kernels for another kind of layer (an LSTM, say) are members of a table of
+// their own beside BlockKernels, and of SetKernels.
 //
 // Threads: any; loops write to the caller's memory alone.
 #pragma once
@@ -12,7 +23,7 @@
 #include <new>
 
 #include "tandem/base/cpu.h"
-#include "tandem/rl/policy/mlp.h"
+#include "tandem/rl/policy/mlp_policy.h"
 
 namespace tandem::rl {
 
@@ -55,7 +66,7 @@ struct PackedLayer {
   AlignedFloats bias;
 };
 
-/// The loops of one instruction set, written once in mlp_kernels.inc.
+/// The loops on rows of one instruction set.
 struct MlpKernels {
   /// y[r, o] = bias[o] + sum of x[r, i] w[o, i]. Rows of x are `x_stride` floats apart, rows of y padded(outputs); the
   /// padding of y becomes 0.
@@ -67,5 +78,90 @@ struct MlpKernels {
 
 /// Throws ConfigError when this processor does not have `set`.
 [[nodiscard]] const MlpKernels& mlp_kernels(InstructionSet set);
+
+/// Samples of a block: the activations of 64 units then take 16 KiB of float32, a third of a first-level cache.
+inline constexpr std::int64_t kBlock = 64;
+
+/// C[m, n] = start[m, n] + sum over k of A[m, k] B[k, n], in the order of k.
+template <typename Real>
+struct Product {
+  // The extents of m, n (a multiple of kPanel) and k.
+  std::int64_t rows, columns, depth;
+  const Real* a;
+  // Elements from A[m, k] to A[m + 1, k], and to A[m, k + 1].
+  std::int64_t a_row, a_depth;
+  const Real* b;
+  std::int64_t b_stride;
+  Real* c;
+  std::int64_t c_stride;
+  enum class Start { kZero, kBias, kKeep } start = Start::kZero;
+  // For kBias: start[m, n] = bias[m].
+  const Real* bias = nullptr;
+};
+
+/// Discrete choices of a block, each with `options` logits that follow each other. Arrays are [.., kBlock].
+template <typename Real>
+struct ChoiceBlock {
+  std::int64_t options, samples;  // samples: a multiple of kPanel
+  Real* logits;                   // [options, kBlock]
+  const Real* allowed;            // [options, kBlock]: 1, or 0 where a mask excludes; null: all
+  const Real* taken;              // [kBlock]: the option that was
+  Real* log_prob;                 // [kBlock]
+  Real* entropy;                  // [kBlock]: of this choice
+};
+
+/// One component of normal actions.
+template <typename Real>
+struct NormalBlock {
+  std::int64_t samples;
+  Real inverse_deviation;
+  // [kBlock] each: the mean, the component of the action that was taken, and the sum of log-probabilities so far.
+  Real* mean;
+  const Real* taken;
+  Real* log_prob;
+};
+
+/// The loops on blocks of one instruction set.
+template <typename Real>
+struct BlockKernels {
+  /// The product of two matrices.
+  void (*multiply)(const Product<Real>& product);
+  /// to[c, r] = from[r, c]; rows and columns are rounded up to multiples of kPanel, so both need memory for those.
+  void (*transpose)(const Real* from, std::int64_t from_stride, std::int64_t rows, std::int64_t columns, Real* to,
+                    std::int64_t to_stride);
+  /// y = f(x) for a multiple of kPanel numbers; x and y may be one array.
+  void (*activate)(Activation activation, const Real* x, Real* y, std::int64_t count);
+  /// gradient *= f'. `kept`: y for tanh, relu and elu, x for silu and gelu.
+  void (*multiply_by_slope)(Activation activation, const Real* kept, Real* gradient, std::int64_t count);
+  /// sums[r, i mod kPanel] += from[r, i] for the first `columns` (a multiple of kPanel) of kBlock numbers in a row.
+  void (*add_columns)(const Real* from, std::int64_t rows, std::int64_t columns, Real* sums);
+
+  /// Turns logits into logarithms of probabilities, adds that of the taken option to log_prob and writes the entropy.
+  void (*choose)(const ChoiceBlock<Real>& choice);
+  /// Turns logarithms of probabilities into derivatives with respect to the logits, of a loss whose derivatives with
+  /// respect to log_prob and to the entropy are given, [kBlock] each.
+  void (*choose_back)(const ChoiceBlock<Real>& choice, const Real* of_log_prob, const Real* of_entropy);
+  /// Turns means into z = (taken - mean) / deviation and adds -z^2 / 2 to log_prob.
+  void (*normal)(const NormalBlock<Real>& component);
+  /// Turns z into derivatives with respect to the mean, and writes the derivatives with respect to log_std by way of
+  /// log_prob alone.
+  void (*normal_back)(const NormalBlock<Real>& component, const Real* of_log_prob, Real* of_log_std);
+};
+
+/// Throws ConfigError when this processor does not have `set`. float64 has the portable loops under every set.
+template <typename Real>
+[[nodiscard]] const BlockKernels<Real>& block_kernels(InstructionSet set);
+template <>
+const BlockKernels<float>& block_kernels(InstructionSet set);
+template <>
+const BlockKernels<double>& block_kernels(InstructionSet set);
+
+/// The loops of one instruction set; those of AVX exist on x86-64 alone.
+struct SetKernels {
+  MlpKernels mlp;
+  BlockKernels<float> block;
+};
+[[nodiscard]] const SetKernels& avx2_kernels();
+[[nodiscard]] const SetKernels& avx512_kernels();
 
 }  // namespace tandem::rl

@@ -1,7 +1,7 @@
-// The loops of mlp_kernels.h and block_kernels.h for AVX-512: sixteen floats at a time.
+// The loops of mlp_kernels.h for AVX-512: sixteen floats at a time.
 // The pragmas below compile this file for these instructions. Headers come before the pragmas, and all code is in an
 // unnamed namespace, because a processor without the instructions must never run a function that another file shares.
-#include "tandem/rl/policy/kernels/block_kernels.h"
+#include "tandem/rl/policy/kernels/mlp_kernels.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -28,10 +28,6 @@ struct V {
   static Register load(const float* p) { return _mm512_loadu_ps(p); }
   static void store(float* p, Register a) { _mm512_storeu_ps(p, a); }
   static Register set(float a) { return _mm512_set1_ps(a); }
-  static Register add(Register a, Register b) { return _mm512_add_ps(a, b); }
-  static Register sub(Register a, Register b) { return _mm512_sub_ps(a, b); }
-  static Register mul(Register a, Register b) { return _mm512_mul_ps(a, b); }
-  static Register div(Register a, Register b) { return _mm512_div_ps(a, b); }
   static Register fma(Register a, Register b, Register c) { return _mm512_fmadd_ps(a, b, c); }
   static Register min(Register a, Register b) { return _mm512_min_ps(a, b); }
   static Register max(Register a, Register b) { return _mm512_max_ps(a, b); }
@@ -62,19 +58,15 @@ struct V {
   }
 };
 
-#include "tandem/rl/policy/kernels/vector_functions.inc"
-//
-#include "tandem/rl/policy/kernels/activations.inc"
-//
 #include "tandem/rl/policy/kernels/mlp_kernels.inc"
 //
 #include "tandem/rl/policy/kernels/block_kernels.inc"
 
 }  // namespace
 
-const SetKernels* avx512_kernels() {
-  static constexpr SetKernels kAll{kKernels, kBlockKernels};
-  return &kAll;
+const SetKernels& avx512_kernels() {
+  static constexpr SetKernels kAll{{dense, activate_all}, kBlockKernels};
+  return kAll;
 }
 
 }  // namespace tandem::rl
@@ -84,8 +76,4 @@ const SetKernels* avx512_kernels() {
 #else
 #pragma GCC pop_options
 #endif
-#else
-namespace tandem::rl {
-const SetKernels* avx512_kernels() { return nullptr; }
-}  // namespace tandem::rl
 #endif

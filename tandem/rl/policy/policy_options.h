@@ -1,10 +1,31 @@
-// rl/policy/actor/actor_options.h: how actors act.
+// rl/policy/policy_options.h: how actors act, and which convolutions a policy has in front of its hidden layers, which
+// encoder.h describes.
 //
-// This file is apart from actor.h because a configuration names these options, and is compiled without LibTorch.
+// These options are apart because a configuration names them, and is compiled without LibTorch.
 #pragma once
+#include <cstdint>
+#include <vector>
+
 #include "tandem/base/cpu.h"
 
 namespace tandem::rl {
+
+enum class Torso {
+  // kNatureCnn for images that are large enough for it, kResidual for smaller ones, kNone where there are no images.
+  kAuto,
+  // Images are flattened, as other leaves.
+  kNone,
+  kNatureCnn,
+  kResidual,
+};
+
+struct TorsoOptions {
+  Torso kind = Torso::kAuto;
+  /// The channels of kResidual's sections, whose number they decide as well.
+  std::vector<std::int64_t> channels = {16, 32, 32};
+  /// Residual blocks of each section.
+  std::int64_t blocks = 2;
+};
 
 enum class Acting {
   // Actions are drawn from the distribution, as training needs it.

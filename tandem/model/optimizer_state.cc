@@ -1,11 +1,11 @@
-#include "tandem/model/update_plan.h"
+#include "tandem/model/optimizer_state.h"
 
 #include <ATen/ATen.h>
 
 #include <algorithm>
-#include <utility>
+#include <cstring>
 
-#include "tandem/model/optimizer_state.h"
+#include "tandem/base/check.h"
 
 namespace tandem::model {
 namespace {
@@ -27,6 +27,20 @@ void append_stretches(const BufferState& state, const Elements& range, const at:
     }
     kept_before += kept.size();
   }
+}
+
+// Copies by address and size: a view for each stretch would cost more than the copy of a small one.
+void copy_bytes(const at::Tensor& from, const at::Tensor& to, const Elements& which) {
+  const auto element = static_cast<std::int64_t>(from.element_size());
+  std::memcpy(static_cast<std::byte*>(to.mutable_data_ptr()) + which.begin * element,
+              static_cast<const std::byte*>(from.const_data_ptr()) + which.begin * element,
+              static_cast<std::size_t>(which.size() * element));
+}
+
+// Copies the elements of `which` between two flat vectors, of which one may lie on another device. Waits for each copy.
+void copy_elements(const at::Tensor& to, const at::Tensor& from, const std::vector<Elements>& which) {
+  for (const Elements& each : which)
+    to.narrow(0, each.begin, each.size()).copy_(from.narrow(0, each.begin, each.size()));
 }
 
 }  // namespace
@@ -95,6 +109,64 @@ void UpdatePlan::make_runs(const BufferState& state, const at::Tensor& flat) {
   }
   made_ = wanted_;
   gradients_ = flat.const_data_ptr();
+}
+
+UpdateJournal::UpdateJournal(std::vector<at::Tensor> vectors) : vectors_(std::move(vectors)) {
+  for (const at::Tensor& vector : vectors_) {
+    TANDEM_CHECK(vector.is_cpu() && vector.is_contiguous() && vector.sizes() == vectors_.front().sizes(),
+                 "a journal of vectors of unequal length, or not in CPU memory");
+    copies_.push_back(at::empty_like(vector));
+  }
+}
+
+void UpdateJournal::keep(const Elements& elements) {
+  kept_.push_back(elements);
+  for (std::size_t i = 0; i < vectors_.size(); ++i) copy_bytes(vectors_[i], copies_[i], elements);
+}
+
+void UpdateJournal::undo() noexcept {
+  for (const Elements& elements : kept_) {
+    for (std::size_t i = 0; i < vectors_.size(); ++i) copy_bytes(copies_[i], vectors_[i], elements);
+  }
+  forget();
+}
+
+HomeCopy::HomeCopy(const FlatParameters& parameters, std::vector<std::vector<Elements>> kept, c10::Device home)
+    : parameters_(parameters), kept_(std::move(kept)), home_(home), buffers_(parameters.buffers()) {
+  for (FlatBuffer& buffer : buffers_) {
+    if (!buffer.sparse) buffer.values = at::empty(buffer.values.sizes(), buffer.values.options().device(home_));
+  }
+  take_values();
+}
+
+// Memory for the gradients is taken by the first call. Sparse gradients stay where they are.
+const FlatParameters::Gradients& HomeCopy::bring(const FlatParameters::Gradients& gradients) {
+  gradients_.flat.resize(buffers_.size());
+  gradients_.presence.resize(buffers_.size());
+  gradients_.sparse = gradients.sparse;
+  for (std::size_t b = 0; b < buffers_.size(); ++b) {
+    if (buffers_[b].sparse) continue;
+    at::Tensor& here = gradients_.flat[b];
+    if (!here.defined()) here = at::empty(gradients.flat[b].sizes(), gradients.flat[b].options().device(home_));
+    copy_elements(here, gradients.flat[b], kept_[b]);
+    const std::int64_t count = buffers_[b].values.numel();
+    gradients_.presence[b] = here.narrow(0, count, here.numel() - count);
+    gradients_.presence[b].copy_(gradients.presence[b]);
+  }
+  return gradients_;
+}
+
+void HomeCopy::give() {
+  gradients_.sparse.clear();
+  for (std::size_t b = 0; b < buffers_.size(); ++b) {
+    if (!buffers_[b].sparse) copy_elements(parameters_.buffers()[b].values, buffers_[b].values, kept_[b]);
+  }
+}
+
+void HomeCopy::take_values() {
+  for (std::size_t b = 0; b < buffers_.size(); ++b) {
+    if (!buffers_[b].sparse) copy_elements(buffers_[b].values, parameters_.buffers()[b].values, kept_[b]);
+  }
 }
 
 }  // namespace tandem::model

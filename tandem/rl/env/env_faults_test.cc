@@ -1,4 +1,4 @@
-#include "tandem/rl/env/action_check.h"
+#include "tandem/rl/env/env_faults.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

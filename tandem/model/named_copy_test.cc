@@ -1,10 +1,9 @@
-#include "tandem/model/files/named_copy.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <torch/types.h>
 
 #include "tandem/base/error.h"
+#include "tandem/model/state_hash.h"
 
 namespace tandem::model {
 namespace {

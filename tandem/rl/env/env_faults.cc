@@ -1,13 +1,16 @@
-#include "tandem/rl/env/action_check.h"
-
-#include <optional>
+#include "tandem/rl/env/env_faults.h"
 
 #include "tandem/base/check.h"
-#include "tandem/base/error.h"
-#include "tandem/rl/env/finite.h"
 
 namespace tandem::rl {
 namespace {
+
+// The parameter type that step() needs for the spec's actions and does not have; null when it has it.
+const char* missing_parameter(const ActionSpace& space, const StructForms& forms) {
+  if (std::holds_alternative<Discrete>(space)) return forms.one_choice ? nullptr : "std::int64_t";
+  if (std::holds_alternative<MultiDiscrete>(space)) return forms.choices ? nullptr : "std::span<const std::int64_t>";
+  return forms.numbers ? nullptr : "std::span<const float>";
+}
 
 void check_one_choice(const Spec& spec, std::uint64_t options, std::span<const std::int64_t> actions) {
   // Negative actions are too large as unsigned numbers. There is no early exit, so that the loop becomes vector
@@ -44,6 +47,28 @@ void check_box(const Spec& spec, std::size_t elements, std::span<const float> ac
 }
 
 }  // namespace
+
+std::vector<std::string> struct_faults(const Spec& spec, const StructForms& forms) {
+  const std::string subject = concat("environment '", spec.id, "': ");
+  std::vector<std::string> faults;
+  if (const char* parameter = missing_parameter(spec.action, forms)) {
+    faults.push_back(concat(subject, "its actions are ", describe(spec.action), ", so step() must take ", parameter));
+  }
+  if (spec.has_action_mask && !forms.mask) {
+    faults.push_back(subject + "has_action_mask is set, so it needs action_mask(std::span<std::uint8_t>) const");
+  } else if (!spec.has_action_mask && forms.mask) {
+    faults.push_back(subject + "it has action_mask(), so its spec must set has_action_mask");
+  }
+  return faults;
+}
+
+std::string describe_call(const Spec& spec, EnvCall call, std::size_t env, std::size_t count, int elapsed_steps) {
+  const std::string who = concat(spec.id, ": environment ", env, " of ", count);
+  if (call == EnvCall::kStep) return concat(who, " in step ", elapsed_steps + 1, " of its episode: ");
+  return concat(who, call == EnvCall::kReset  ? " in reset(): "
+                     : call == EnvCall::kSave ? " in save(): "
+                                              : " in load(): ");
+}
 
 void check_actions(const Spec& spec, std::size_t rows, const EnvActions& actions) {
   const bool is_box = std::holds_alternative<Box>(spec.action);
