@@ -106,12 +106,6 @@ void FusedBlock<Real>::backward(std::int64_t samples) {
   network_.backward();
 }
 
-template <typename Real>
-void FusedBlock<Real>::finish() {
-  network_.finish();
-  actions_.finish();
-}
-
 template class FusedBlock<float>;
 template class FusedBlock<double>;
 

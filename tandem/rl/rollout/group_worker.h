@@ -11,14 +11,13 @@
 #include <span>
 #include <vector>
 
+#include "tandem/base/philox.h"
 #include "tandem/rl/policy/normalizer.h"
 #include "tandem/rl/rollout/fragment.h"
 #include "tandem/rl/rollout/step_watch.h"
 
 namespace tandem::rl {
 
-/// The interface that a run has to an env group, whether its environments have one agent or several. Threads:
-/// single-thread; mark() may be read from any thread.
 class GroupWorker {
  public:
   // kExactly: the next fragment has the bits that it would have had without the interruption.
@@ -44,8 +43,8 @@ class GroupWorker {
   /// Whether the group is inside a step.
   [[nodiscard]] const StepMark& mark() const { return mark_; }
 
-  /// Appends what the run learns of the last fragment, as numbers that take_results() reads (group_results.h,
-  /// agent_results.h). Finished episodes are forgotten then.
+  /// Appends what the run learns of the last fragment, as numbers that take_results() reads (group_results.h).
+  /// Finished episodes are forgotten then.
   virtual void append_results(std::vector<double>& numbers) = 0;
 
   /// Environment states, current observations, running episodes and the actors' streams. Where the environment cannot
@@ -56,6 +55,14 @@ class GroupWorker {
   virtual Resumed load(std::span<const std::byte> state, std::uint64_t seed_for_new_episodes) = 0;
 
  protected:
+  // Seeds follow from the environment's number in the run, so groups of other sizes have the same episodes.
+  static std::vector<std::uint64_t> seeds_of_envs(std::uint64_t run_seed, int first_env, int envs) {
+    std::vector<std::uint64_t> seeds;
+    for (int env = first_env; env < first_env + envs; ++env)
+      seeds.push_back(derive_seed(run_seed, SeedPurpose::kEnvGroup, static_cast<std::uint64_t>(env)));
+    return seeds;
+  }
+
   // Derived classes enter it around each call of the environments, and around nothing else.
   StepMark mark_;
 };

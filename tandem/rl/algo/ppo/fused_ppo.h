@@ -8,8 +8,8 @@
 #pragma once
 #include "tandem/learner/loss.h"
 #include "tandem/rl/algo/fused_block.h"
-#include "tandem/rl/algo/ppo/ppo_columns.h"
 #include "tandem/rl/algo/ppo/ppo_loss.h"
+#include "tandem/rl/algo/ppo/ppo_rows.h"
 
 namespace tandem::rl {
 
@@ -27,13 +27,8 @@ class FusedPpo {
                            PpoSums& sums);
 
  private:
-  void differentiate(const PpoOptions& options, const PpoMinibatch& minibatch, const learner::ShardRows& rows,
-                     std::int64_t first, std::int64_t samples, PpoSums& sums);
-
   FusedBlock<Real> block_;
   PpoRows columns_;
-  // The columns of the shard, [rows] each; not owned, and valid within run().
-  const Real *old_log_prob_ = nullptr, *old_value_ = nullptr, *advantage_ = nullptr, *value_target_ = nullptr;
 };
 
 extern template class FusedPpo<float>;

@@ -1,11 +1,13 @@
-// rl/algo/ppo/ppo_columns.h: a fragment as the learner's columns, and back as the tensors of one minibatch.
+// rl/algo/ppo/ppo_rows.h: a fragment as the learner's columns, or as sequences for a policy that remembers, and back as
+// the tensors of one minibatch.
 //
 // Threads: any. Ownership: rows and batches hold views, which keep the fragment's memory alive but show what is later
-// written to it.
+// written to it; sequences are copies.
 #pragma once
 #include "tandem/learner/loaded_batch.h"
-#include "tandem/rl/policy/observation.h"
+#include "tandem/rl/policy/recurrent.h"
 #include "tandem/rl/rollout/fragment.h"
+#include "tandem/rl/rollout/sequences.h"
 
 namespace tandem::rl {
 
@@ -16,7 +18,11 @@ namespace tandem::rl {
 /// ppo_columns() into a batch that is used again, so that nothing is allocated.
 void take_columns(const Fragment& fragment, learner::Batch& batch);
 
-/// Names of the columns that only sequences have; see ppo_sequences.h.
+/// The sequences of a fragment, environment by environment: the columns of ppo_columns(), copied, with "done" and
+/// "learned", and the states that they begin with. All are as long as those of the environment with most steps. Padding
+/// repeats an environment's last step and is not learned from.
+/// Copies are needed, since neighbouring sequences share the steps of their burn-in.
+[[nodiscard]] learner::Batch ppo_sequences(const Fragment& fragment, const SequenceOptions& options);
 inline constexpr const char *kDoneColumn = "done", *kLearnedColumn = "learned";
 
 /// The columns of a minibatch, or of a whole shard, by their meaning. All have as many rows; with sequences these lie
@@ -35,5 +41,9 @@ struct PpoRows {
 [[nodiscard]] PpoRows ppo_rows(const learner::Columns& columns, const learner::Columns& states);
 /// ppo_rows() into an object that is used again.
 void take_rows(const learner::Columns& columns, const learner::Columns& states, PpoRows& rows);
+
+/// The policy's output for the rows of a minibatch that are learned from. `rows`, but for its observation, becomes just
+/// those, in the same order, so that means over them know nothing of padding and burn-in.
+[[nodiscard]] PolicyOutput forward_learned(RecurrentActorCritic& policy, PpoRows& rows, const SequenceOptions& options);
 
 }  // namespace tandem::rl

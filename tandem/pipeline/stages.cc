@@ -1,0 +1,162 @@
+#include "tandem/pipeline/stages.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "tandem/base/check.h"
+#include "tandem/base/error.h"
+#include "tandem/base/rethrow.h"
+#include "tandem/base/text.h"
+
+namespace tandem::pipeline {
+
+InlineStages::InlineStages(std::vector<Stage> stages, const Turns& turns)
+    : stages_(std::move(stages)), ended_(stages_.size(), 0), turns_(turns) {
+  TANDEM_CHECK(turns.count <= stages_.size(), turns.count, " of ", stages_.size(), " stages take turns");
+  TANDEM_CHECK(turns.first < turns.count || turns.first == 0, "stage ", turns.first, " takes no turns");
+}
+
+// The first stages (turns_.count of them) begin with the one whose turn it is; all others follow in their order. The
+// stage that was held up first begins the next round.
+Progress InlineStages::round() {
+  bool all_ended = true, made = false;
+  std::optional<std::size_t> held_up;
+  for (std::size_t place = 0; place < stages_.size(); ++place) {
+    const std::size_t index = at_place(place);
+    const Progress progress = step(index);
+    made = made || progress == Progress::kMade;
+    all_ended = all_ended && ended_[index] != 0;
+    if (place < turns_.count && progress == Progress::kNone && ended_[index] == 0 && !held_up) held_up = index;
+  }
+  // The circle keeps turning only when somebody was held up: with room for all, the order stays.
+  if (held_up) turns_.first = *held_up;
+  if (all_ended) return Progress::kEnded;
+  return made ? Progress::kMade : Progress::kNone;
+}
+
+// Makes one step of a stage, without a wait. A stage that ends in it has made progress: its end may let others go on.
+Progress InlineStages::step(std::size_t index) {
+  if (ended_[index] != 0) return Progress::kNone;
+  const Stage& stage = stages_[index];
+  try {
+    const Progress progress = stage.step({.deadline = Deadline::after(Clock::duration::zero()), .stop = {}});
+    if (progress != Progress::kEnded) return progress;
+    ended_[index] = 1;
+    stage.ended();
+    return Progress::kMade;
+  } catch (...) {
+    rethrow_with(stage.name + ": ");
+  }
+}
+
+StageThreads::StageThreads(std::vector<Stage> stages, const std::stop_token& parent)
+    : stages_(std::move(stages)), is_running_(stages_.size(), 1), left_(stages_.size()), group_(parent) {
+  // All members are ready before the first thread starts: run() uses them at once.
+  for (std::size_t i = 0; i < stages_.size(); ++i) {
+    group_.start(stages_[i].name, [this, i](const std::stop_token& stop) { run(i, stop); });
+  }
+}
+
+// A stage's thread. It counts as returned however it ends, by the destructor of Return; a failure goes on to the group,
+// which stops the other stages.
+void StageThreads::run(std::size_t index, const std::stop_token& stop) {
+  struct Return {
+    ~Return() {
+      MutexLock lock(threads.mutex_);
+      threads.is_running_[index] = 0;
+      --threads.left_;
+      threads.returned_.notify_all();
+    }
+    StageThreads& threads;
+    std::size_t index;
+  };
+  const Return on_return{*this, index};
+  const Stage& stage = stages_[index];
+  try {
+    const Limits limits{.deadline = Deadline::infinite(), .stop = stop};
+    while (!stop.stop_requested()) {
+      if (stage.step(limits) != Progress::kEnded) continue;
+      stage.ended();
+      return;
+    }
+  } catch (...) {
+    rethrow_with(stage.name + ": ");
+  }
+}
+
+// The wait with a deadline comes first, since group_.join() waits without one.
+void StageThreads::join(const Deadline& deadline) {
+  if (!await_return(deadline)) {
+    stop();
+    fail_hung("");
+  }
+  group_.join();
+}
+
+// The failure of a stage, which group_.join() rethrows, is the cause and goes before `why`.
+void StageThreads::fail(const std::string& why, const Deadline& deadline) {
+  stop();
+  if (!await_return(deadline)) fail_hung(why);
+  group_.join();
+  throw DeadlineExceeded(why);
+}
+
+// Waits until all stages have returned. Returns false at the deadline.
+bool StageThreads::await_return(const Deadline& deadline) {
+  MutexLock lock(mutex_);
+  return returned_.wait(mutex_, deadline, [this]() TANDEM_REQUIRES(mutex_) { return left_ == 0; });
+}
+
+// A failure of a stage is told before `why`: it came first, and may be why the others hang.
+void StageThreads::fail_hung(const std::string& why) const {
+  std::string reason = why;
+  try {
+    group_.failures().rethrow();
+  } catch (const std::exception& error) {
+    reason = error.what();
+  }
+  throw HungThread(concat(reason, reason.empty() ? "" : "; ", "these threads of the pipeline have not ended in time: ",
+                          running(), ", and none can be ended from outside"));
+}
+
+std::string StageThreads::running() const {
+  // Names are those of stages whose Return was not destroyed yet.
+  std::string names;
+  MutexLock lock(mutex_);
+  for (std::size_t i = 0; i < stages_.size(); ++i) {
+    if (is_running_[i] != 0) names += concat(names.empty() ? "" : ", ", stages_[i].name);
+  }
+  return names;
+}
+
+StallWatch::StallWatch(const std::vector<Stage>& stages) : stages_(stages.size()) {
+  for (std::size_t i = 0; i < stages.size(); ++i) {
+    stages_[i].name = stages[i].name;
+    stages_[i].limit = stages[i].limit;
+  }
+}
+
+Clock::duration StallWatch::Watched::lasts() const {
+  const Clock::rep begun = since.load(std::memory_order_relaxed);
+  return begun == kNone ? Clock::duration::zero() : Clock::now().time_since_epoch() - Clock::duration(begun);
+}
+
+std::string StallWatch::stalled() const {
+  std::string text;
+  for (const Watched& stage : stages_) {
+    const Clock::duration lasts = stage.lasts();
+    if (lasts < stage.limit) continue;
+    text += concat(text.empty() ? "" : ", ", stage.name, " for ", std::chrono::duration<double>(lasts).count(),
+                   " s, and ", std::chrono::duration<double>(stage.limit).count(), " s are allowed");
+  }
+  return text;
+}
+
+Deadline StallWatch::next_look() const {
+  Clock::duration least = Clock::duration::max();
+  for (const Watched& stage : stages_) least = std::min(least, stage.limit - stage.lasts());
+  return Deadline::after(least);
+}
+
+}  // namespace tandem::pipeline
