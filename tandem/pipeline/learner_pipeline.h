@@ -31,6 +31,7 @@
 #include <utility>
 #include <vector>
 
+#include "tandem/concurrency/stall_watch.h"
 #include "tandem/concurrency/trace.h"
 #include "tandem/pipeline/admission.h"
 #include "tandem/pipeline/batches.h"
@@ -78,7 +79,8 @@ class LearnerPipeline {
         results_(options.results),
         version_(version),
         stages_(make_stages()),
-        watch_(stages_) {
+        marks_(stages_.size()),
+        watch_(watched()) {
     TANDEM_CHECK(!drops() || options.permits == nullptr, "a batch that is dropped is no step");
     if (drops()) TANDEM_CHECK(work_.drop, "nothing says what becomes of batches that are too old");
     if (options.lag_bound && !drops()) window_.emplace(width(*options.lag_bound, options.passes));
@@ -154,6 +156,12 @@ class LearnerPipeline {
     return stages;
   }
 
+  std::vector<StallWatch::Watched> watched() {
+    std::vector<StallWatch::Watched> all;
+    for (std::size_t i = 0; i < stages_.size(); ++i) all.push_back({&marks_[i], stages_[i].name, stages_[i].limit});
+    return all;
+  }
+
   [[nodiscard]] bool drops() const { return options_.lag_bound && options_.lag_bound->then == BeyondLag::kDrop; }
 
   // The window's width for a bound on lag. With width W, at most 2 (W - 1) batches are learned from between the begin
@@ -166,15 +174,13 @@ class LearnerPipeline {
     if (!worker.made) {
       if (const Progress progress = make(index, limits); progress != Progress::kMade) return progress;
     }
-    if (!push(*worker.made, limits)) return Progress::kNone;
+    {
+      const Span span("wait for room");
+      if (!queue_.push(std::move(*worker.made), limits)) return Progress::kNone;
+    }
     worker.made.reset();
     stats_.produced(worker.working, worker.waited + (Clock::now() - worker.since));
     return Progress::kMade;
-  }
-
-  bool push(Tagged<Batch>& made, const Limits& limits) {
-    const Span span("wait for room");
-    return queue_.push(std::move(made), limits);
   }
 
   // Makes the worker's next batch. With a window, the batch begins when the window lets it. A batch that was begun in
@@ -192,7 +198,7 @@ class LearnerPipeline {
         !draining_.load(std::memory_order_relaxed) && (options_.claims == nullptr || options_.claims->claim());
     const Clock::time_point begun = Clock::now();
     if (is_due) {
-      const StallWatch::Call call = watch_.enter(static_cast<std::size_t>(index));
+      const CallMark::Call call = marks_[static_cast<std::size_t>(index)].enter();
       worker.made = work_.produce(index);
     }
     if (!worker.made) {
@@ -211,7 +217,7 @@ class LearnerPipeline {
   Progress load(std::size_t stage, const Limits& limits) {
     LoadTimes times;
     const auto watched = [this, stage](Batch& batch, Buffer& buffer) {
-      const StallWatch::Call call = watch_.enter(stage);
+      const CallMark::Call call = marks_[stage].enter();
       work_.load(batch, buffer);
     };
     const Progress progress = loaded_.load_one(queue_, watched, limits, times);
@@ -247,7 +253,7 @@ class LearnerPipeline {
     const BatchTag& tag = pass->batch().tag();
     const LearnStep step{.tag = tag, .lag = version_ - tag.version, .first_pass = pass->first()};
     if (drops() && step.first_pass && step.lag > options_.lag_bound->steps) {
-      const StallWatch::Call call = watch_.enter(stages_.size() - 1);
+      const CallMark::Call call = marks_.back().enter();
       learned_.emplace(work_.drop(pass->batch().buffer(), step));
       pass->give_up();
       stats_.dropped(tag.samples);
@@ -274,7 +280,7 @@ class LearnerPipeline {
 
   Result learn_from(Buffer& buffer, const LearnStep& step) {
     const Span span("learn");
-    const StallWatch::Call call = watch_.enter(stages_.size() - 1);
+    const CallMark::Call call = marks_.back().enter();
     return work_.learn(buffer, step);
   }
 
@@ -289,7 +295,7 @@ class LearnerPipeline {
   // or at the deadline.
   std::optional<Result> await_result(const Deadline& deadline) {
     for (;;) {
-      if (const std::string stalled = watch_.stalled(); !stalled.empty()) fail_stalled(stalled);
+      if (const std::string stalled = watch_.look(); !stalled.empty()) fail_stalled(stalled);
       const Deadline look = watch_.next_look();
       const bool looks = look.at() < deadline.at();
       std::optional<Result> result = results_.pop(threads_->token(), looks ? look : deadline);
@@ -334,6 +340,7 @@ class LearnerPipeline {
   // A result that could not be handed out yet, since the owner has not taken earlier ones.
   std::optional<Result> learned_;
   const std::vector<Stage> stages_;
+  std::vector<CallMark> marks_;  // of calls of work_, by stage
   StallWatch watch_;
   std::unique_ptr<InlineStages> inline_;  // one of the two; last: joined before what the stages use is gone
   std::unique_ptr<StageThreads> threads_;

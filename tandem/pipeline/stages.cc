@@ -1,6 +1,5 @@
 #include "tandem/pipeline/stages.h"
 
-#include <algorithm>
 #include <optional>
 #include <utility>
 
@@ -128,35 +127,6 @@ std::string StageThreads::running() const {
     if (is_running_[i] != 0) names += concat(names.empty() ? "" : ", ", stages_[i].name);
   }
   return names;
-}
-
-StallWatch::StallWatch(const std::vector<Stage>& stages) : stages_(stages.size()) {
-  for (std::size_t i = 0; i < stages.size(); ++i) {
-    stages_[i].name = stages[i].name;
-    stages_[i].limit = stages[i].limit;
-  }
-}
-
-Clock::duration StallWatch::Watched::lasts() const {
-  const Clock::rep begun = since.load(std::memory_order_relaxed);
-  return begun == kNone ? Clock::duration::zero() : Clock::now().time_since_epoch() - Clock::duration(begun);
-}
-
-std::string StallWatch::stalled() const {
-  std::string text;
-  for (const Watched& stage : stages_) {
-    const Clock::duration lasts = stage.lasts();
-    if (lasts < stage.limit) continue;
-    text += concat(text.empty() ? "" : ", ", stage.name, " for ", std::chrono::duration<double>(lasts).count(),
-                   " s, and ", std::chrono::duration<double>(stage.limit).count(), " s are allowed");
-  }
-  return text;
-}
-
-Deadline StallWatch::next_look() const {
-  Clock::duration least = Clock::duration::max();
-  for (const Watched& stage : stages_) least = std::min(least, stage.limit - stage.lasts());
-  return Deadline::after(least);
 }
 
 }  // namespace tandem::pipeline

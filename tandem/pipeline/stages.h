@@ -1,11 +1,10 @@
-// pipeline/stages.h: the parts of a pipeline that run by themselves (rollout workers, loaders, the learner), who runs
-// them, and who sees that one of them hangs.
+// pipeline/stages.h: the parts of a pipeline that run by themselves (rollout workers, loaders, the learner), and who
+// runs them.
 //
 // A stage is a step that is repeated until it has ended. Whoever runs the stage decides how long a step may wait:
 // StageThreads gives every stage a thread and waits as long as it takes; InlineStages runs all on one thread and waits
 // for nothing. Both run the same steps.
 #pragma once
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -33,7 +32,7 @@ struct Stage {
   std::function<Progress(const Limits&)> step;
   // Called once after kEnded, on the stage's thread; not after a failure or a stop.
   std::function<void()> ended = [] {};
-  // The longest that a call of the user's code may last in a step (StallWatch).
+  // The longest that a call of the user's code may last in a step (stall_watch.h). The runners do not look.
   Clock::duration limit = Clock::duration::max();
 };
 
@@ -107,53 +106,6 @@ class StageThreads {
   std::vector<std::uint8_t> is_running_ TANDEM_GUARDED_BY(mutex_);
   std::size_t left_ TANDEM_GUARDED_BY(mutex_);
   WorkerGroup group_;  // last: joined before what its threads use is gone
-};
-
-/// Sees which stage is inside a call of its user's code for longer than its limit. Nothing else tells an environment or
-/// a loss that hangs from one that is very slow. Waits for another stage are no calls, so a stage that waits for a
-/// stalled one is not blamed. The owner decides what follows from a stall.
-///
-/// Threads: all; each stage enters its own calls. Nothing blocks: a call costs two stores to an atomic that only its
-/// stage writes, and the owner looks from time to time.
-class StallWatch {
- public:
-  /// All stages begin outside a call.
-  explicit StallWatch(const std::vector<Stage>& stages);
-
-  /// The stage is inside a call while this object lives.
-  /// Calls of one stage must not overlap, since a stage has one time stamp.
-  class Call {
-   public:
-    explicit Call(std::atomic<Clock::rep>& since) : since_(since) {
-      since_.store(Clock::now().time_since_epoch().count(), std::memory_order_relaxed);
-    }
-    ~Call() { since_.store(kNone, std::memory_order_relaxed); }
-    Call(const Call&) = delete;
-    Call& operator=(const Call&) = delete;
-
-   private:
-    std::atomic<Clock::rep>& since_;
-  };
-  /// `stage`: its place in the constructor's list.
-  [[nodiscard]] Call enter(std::size_t stage) { return Call(stages_[stage].since); }
-
-  /// The stages that are over their limits, "loader 1 for 31 s, and 30 s are allowed"; empty when none is.
-  [[nodiscard]] std::string stalled() const;
-  /// The time before which no stage can be over its limit. The owner need not look earlier.
-  [[nodiscard]] Deadline next_look() const;
-
- private:
-  static constexpr Clock::rep kNone = -1;  // not inside a call
-  struct Watched {
-    std::string name;
-    Clock::duration limit;
-    // Ticks of Clock at which the present call began, or kNone. Relaxed order is enough: it orders no other memory.
-    std::atomic<Clock::rep> since{kNone};
-    // How long the present call has lasted; zero outside a call.
-    [[nodiscard]] Clock::duration lasts() const;
-  };
-
-  std::vector<Watched> stages_;
 };
 
 }  // namespace tandem::pipeline

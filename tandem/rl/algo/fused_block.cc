@@ -1,6 +1,5 @@
 #include "tandem/rl/algo/fused_block.h"
 
-#include <algorithm>
 #include <type_traits>
 
 #include "tandem/base/check.h"

@@ -52,8 +52,12 @@ class FusedBlock {
   /// Throws ConfigError when this processor does not have `set`.
   FusedBlock(const MlpPolicy& policy, InstructionSet set);
 
-  /// Takes the parameters as they are now, and the rows that are meant; gradients begin at zero. `rows` lives until
-  /// the last take(). Throws InvariantError for columns of another kind.
+  /// Takes the parameters as they are now, and the rows that are meant, a PpoRows or TrajectoryView; gradients begin at
+  /// zero. `rows` lives until the last take(). Throws InvariantError for columns of another kind.
+  template <typename Rows>
+  void begin(const Rows& rows) {
+    begin(FusedRows{.observation = rows.observation, .action = rows.action, .action_mask = rows.action_mask});
+  }
   void begin(const FusedRows& rows);
   /// Makes row `row` sample `i` of the next block, with its action, or its observation alone. Throw EnvError for an
   /// observation that is out of the spec's bounds.

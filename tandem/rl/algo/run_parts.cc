@@ -36,12 +36,6 @@ void require_sequences_for(const ActorCritic& policy, bool has_sequences) {
                         : "the options say how long sequences are, but the policy is not recurrent");
 }
 
-void report_episodes(const EpisodeWindow& episodes, RunReport& report) {
-  report.episode_return_mean = episodes.mean_return();
-  report.episode_length_mean = episodes.mean_length();
-  report.episodes = episodes.total();
-}
-
 std::string shard_part(int shard) { return concat("shard-", shard); }
 std::string group_part(int group) { return concat("env-group-", group); }
 

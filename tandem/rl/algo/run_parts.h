@@ -38,8 +38,13 @@ template <typename Options>
 /// Only RecurrentActorCritic counts as remembering.
 void require_sequences_for(const ActorCritic& policy, bool has_sequences);
 
-/// Writes what the window tells into the report.
-void report_episodes(const EpisodeWindow& episodes, RunReport& report);
+/// Writes what the window tells into the report, a RunReport or a PolicyReport.
+template <typename Report>
+void report_episodes(const EpisodeWindow& episodes, Report& report) {
+  report.episode_return_mean = episodes.mean_return();
+  report.episode_length_mean = episodes.mean_length();
+  report.episodes = episodes.total();
+}
 
 /// Names of checkpoint parts. Shards and groups are numbered over the run, so that any topology finds them.
 [[nodiscard]] std::string shard_part(int shard);

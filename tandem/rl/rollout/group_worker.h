@@ -9,12 +9,14 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "tandem/base/philox.h"
+#include "tandem/base/text.h"
+#include "tandem/concurrency/stall_watch.h"
 #include "tandem/rl/policy/normalizer.h"
 #include "tandem/rl/rollout/fragment.h"
-#include "tandem/rl/rollout/step_watch.h"
 
 namespace tandem::rl {
 
@@ -41,7 +43,7 @@ class GroupWorker {
   /// Steps of each environment in the last fragment.
   [[nodiscard]] virtual int steps_made() const = 0;
   /// Whether the group is inside a step.
-  [[nodiscard]] const StepMark& mark() const { return mark_; }
+  [[nodiscard]] const CallMark& mark() const { return mark_; }
 
   /// Appends what the run learns of the last fragment, as numbers that take_results() reads (group_results.h).
   /// Finished episodes are forgotten then.
@@ -64,7 +66,14 @@ class GroupWorker {
   }
 
   // Derived classes enter it around each call of the environments, and around nothing else.
-  StepMark mark_;
+  CallMark mark_;
 };
+
+/// "env group 1 (CartPole-v1, environments 4 to 7)", of equal groups of `envs`.
+[[nodiscard]] inline std::string name_of_group(const std::string& env, int group, int envs) {
+  const int first = group * envs;
+  return concat("env group ", group, " (", env, ", environment", envs > 1 ? "s " : " ", first,
+                envs > 1 ? concat(" to ", first + envs - 1) : "", ")");
+}
 
 }  // namespace tandem::rl

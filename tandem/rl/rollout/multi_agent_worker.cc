@@ -101,7 +101,7 @@ void MultiAgentWorker::step(int t) {
   }
   {
     const Span span("step environments");
-    const StepMark::Step inside = mark_.enter();
+    const CallMark::Call inside = mark_.enter();
     group_->step(actions_, arrays_);
   }
   for (Seat& seat : seats_) {

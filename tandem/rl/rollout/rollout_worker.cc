@@ -224,7 +224,7 @@ void RolloutWorker::step_environments(int t) {
               rows_, box_.data());
     actions.box = box_.data();
   }
-  const StepMark::Step step = mark_.enter();
+  const CallMark::Call step = mark_.enter();
   group_->step(actions, arrays_at(t + 1));
 }
 

@@ -16,10 +16,6 @@
 namespace tandem::rl {
 namespace {
 
-FusedRows rows_of(const TrajectoryView& seen) {
-  return {.observation = seen.observation, .action = seen.action, .action_mask = seen.action_mask};
-}
-
 // Calls visit(first, samples) for the blocks of the rows begin .. end.
 template <typename Visit>
 void each_block(std::int64_t begin, std::int64_t end, const Visit& visit) {
@@ -126,8 +122,8 @@ learner::WrittenLoss FusedVtrace<Real>::run(const learner::ShardRows& rows, cons
   trace_.take<Real>(seen, options.gamma);
   const std::int64_t count = seen.count();
   FusedBlock<Real>& corrected = target_ ? *target_ : block_;
-  block_.begin(rows_of(seen));
-  if (target_) target_->begin(rows_of(seen));
+  block_.begin(seen);
+  if (target_) target_->begin(seen);
   each_block(0, count, [&](std::int64_t first, std::int64_t samples) {
     for (std::int64_t i = 0; i < samples; ++i) corrected.take(i, first + i);
     corrected.forward(samples);
@@ -138,7 +134,7 @@ learner::WrittenLoss FusedVtrace<Real>::run(const learner::ShardRows& rows, cons
   trace_.trace(options);
 
   Losses sums;
-  block_.begin(rows_of(seen));
+  block_.begin(seen);
   block_.differentiate(
       count, [](std::int64_t i) { return i; },
       [&](std::int64_t at, const BlockSample& now) {

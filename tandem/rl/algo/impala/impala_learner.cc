@@ -3,7 +3,6 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
-#include <utility>
 
 #include "tandem/base/check.h"
 #include "tandem/base/error.h"
@@ -58,8 +57,6 @@ ImpalaLearner::ImpalaLearner(const ImpalaSetup& setup, const LearnedPolicy& lear
     build_gradients(seat, team_->member(placement.local).replica);
   }
 }
-
-ImpalaLearner::~ImpalaLearner() = default;
 
 // A target is in evaluation mode and begins with the policy's weights.
 void ImpalaLearner::build_target(Seat& seat, const std::shared_ptr<ActorCritic>& like) const {

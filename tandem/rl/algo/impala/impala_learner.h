@@ -53,7 +53,6 @@ class ImpalaLearner {
   /// shards that the replicas cannot share, and for several replicas under a strategy whose numbers depend on which of
   /// them is fast.
   ImpalaLearner(const ImpalaSetup& setup, const LearnedPolicy& learned, Clock::duration patience);
-  ~ImpalaLearner();
 
   /// The outcome of one step. `grad_norm` is the norm before clipping, the same on all replicas.
   struct Step {

@@ -67,7 +67,8 @@ learner::ShardLoss impala_loss(ActorCritic& policy, const std::optional<AppoTarg
 // division would have to look at a number on the host.
 learner::DeviceLoss impala_loss_on_device(ActorCritic& policy, const std::optional<AppoTarget>& appo,
                                           const learner::ShardBatch& batch, const ImpalaOptions& options) {
-  const TrajectoryView seen = trajectory_view(batch.columns, batch.states);
+  TrajectoryView seen;
+  take_view(batch.columns, batch.states, seen);
   const TrajectoryOutput now = output_of(policy, seen, options);
   TrajectoryOutput before;
   if (appo) {

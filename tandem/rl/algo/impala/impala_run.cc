@@ -86,8 +86,6 @@ ImpalaRun::ImpalaRun(ImpalaSetup setup)
   seats_ = std::make_unique<ImpalaSeats>(setup_, memory, patience_of(setup_));
 }
 
-ImpalaRun::~ImpalaRun() = default;
-
 std::string ImpalaRun::why_numbers_differ() const {
   if (setup_.impala.execution == ImpalaExecution::kInline) return "";
   return "the rollout workers and the learner run at the same time, in an order that no two runs have in common";

@@ -48,10 +48,9 @@ class ImpalaRun final : public TrainingRun {
  public:
   /// Builds everything and starts the first episodes; the workers start with the first update(). Throws ConfigError
   /// with all faults of the options, and what the factories throw.
-  /// Collective when there are several ranks.
+  /// Collective when there are several ranks. The destructor stops and joins all threads, and drops the batches that
+  /// are on their way.
   explicit ImpalaRun(ImpalaSetup setup);
-  /// Stops and joins all threads. Batches that are on their way are dropped.
-  ~ImpalaRun() override;
 
   /// Reports what came since the last call, batches that save() learned from in between included.
   RunReport update() override;

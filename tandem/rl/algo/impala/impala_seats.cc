@@ -43,8 +43,6 @@ ImpalaSeats::ImpalaSeats(const ImpalaSetup& setup, const ImpalaMemory& memory, C
   build_memory(memory);
 }
 
-ImpalaSeats::~ImpalaSeats() = default;
-
 void ImpalaSeats::build_seats(Clock::duration patience) {
   for (std::size_t p = 0; p < map_.size(); ++p) {
     if (!map_[p].trained) {
@@ -272,12 +270,10 @@ void ImpalaSeats::add_to(RunReport& report) {
   reports_.clear();
   for (std::size_t p = 0; p < map_.size(); ++p) {
     Seat& seat = seats_[p];
-    PolicyReport& its = reports_.emplace_back(PolicyReport{.name = map_[p].name,
-                                                           .decisions = std::exchange(seat.decisions, 0),
-                                                           .learning = {},
-                                                           .episode_return_mean = seat.episodes.mean_return(),
-                                                           .episode_length_mean = seat.episodes.mean_length(),
-                                                           .episodes = seat.episodes.total()});
+    PolicyReport& its = reports_.emplace_back();
+    its.name = map_[p].name;
+    its.decisions = std::exchange(seat.decisions, 0);
+    report_episodes(seat.episodes, its);
     if (!seat.learner) continue;
     its.learning = std::exchange(seat.sums, {});
     const auto steps = static_cast<double>(its.learning->minibatches);  // of none the means are not a number

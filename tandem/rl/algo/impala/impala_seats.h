@@ -54,7 +54,6 @@ class ImpalaSeats {
   /// `setup` outlives this. `patience`: how long a replica waits for the others. Throws ConfigError, also for a policy
   /// of several agents that remembers, and what the factories throw.
   ImpalaSeats(const ImpalaSetup& setup, const ImpalaMemory& memory, Clock::duration patience);
-  ~ImpalaSeats();
 
   [[nodiscard]] const Spec& spec() const { return spec_; }
   /// Episodes of the environments; with several agents, returns are summed over them.

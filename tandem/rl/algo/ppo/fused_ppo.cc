@@ -62,7 +62,7 @@ learner::WrittenLoss FusedPpo<Real>::run(const learner::ShardRows& rows, const P
                        .scale = minibatch.advantage_scale};
   PpoSums mine;
   mine.rows = static_cast<double>(rows.rows);
-  block_.begin({.observation = columns.observation, .action = columns.action, .action_mask = columns.action_mask});
+  block_.begin(columns);
   block_.differentiate(
       rows.rows, [&rows](std::int64_t i) { return rows.row(i); },
       [&](std::int64_t row, const BlockSample& now) {

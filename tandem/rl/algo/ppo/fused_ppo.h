@@ -20,7 +20,7 @@ class FusedPpo {
   /// Throws ConfigError when this processor does not have `set`.
   FusedPpo(const MlpPolicy& policy, InstructionSet set) : block_(policy, set) {}
 
-  /// The loss of one shard's rows, which are those of ppo_columns(); a GradientFunction but for its other arguments,
+  /// The loss of one shard's rows, which are those of take_columns(); a GradientFunction but for its other arguments,
   /// which are as ppo_loss()'s. Throws EnvError for an observation that is out of the spec's bounds.
   /// The weight of the result is the number of rows; without rows it is 0 and nothing is written.
   learner::WrittenLoss run(const learner::ShardRows& rows, const PpoOptions& options, const PpoMinibatch& minibatch,

@@ -77,8 +77,6 @@ PpoRun::PpoRun(PpoSetup setup)
   build_watch();
 }
 
-PpoRun::~PpoRun() = default;
-
 // Environments and policies are made one after the other: a user's factories need not be thread-safe.
 void PpoRun::build_policies() {
   for (std::size_t s = 0; s < seats_.size(); ++s) {
@@ -185,14 +183,20 @@ void PpoRun::build_learner(std::size_t index, const std::vector<sync::Placement>
 
 // The teams look, while they wait for their replicas, whether an env group has been inside one step for too long.
 void PpoRun::build_watch() {
-  std::vector<StepWatch::Group> groups;
+  std::vector<StallWatch::Watched> groups;
   const int envs = setup_.ppo.num_envs / setup_.shards;
-  for (const auto& worker : workers_)
-    groups.push_back({&worker->mark(), name_of_group(spec_.id, shards_.begin + static_cast<int>(groups.size()), envs)});
   const std::chrono::seconds limit(setup_.ppo.stall_timeout);
-  watch_ = std::make_unique<StepWatch>(std::move(groups), limit, "ppo.stall_timeout");
-  any_team().set_watch([this] { return watch_->next_look(); }, [this] { return watch_->look(); },
-                       std::min(limit, std::chrono::seconds(60)));
+  for (const auto& worker : workers_) {
+    const int group = shards_.begin + static_cast<int>(groups.size());
+    groups.push_back({&worker->mark(), name_of_group(spec_.id, group, envs), limit});
+  }
+  watch_ = std::make_unique<StallWatch>(std::move(groups));
+  const auto look = [this] {
+    const std::string late = watch_->look();
+    if (late.empty()) return late;
+    return concat("in one step: ", late, " (ppo.stall_timeout). An environment may hang, or be slower than that");
+  };
+  any_team().set_watch([this] { return watch_->next_look(); }, look, std::min(limit, std::chrono::seconds(60)));
 }
 
 }  // namespace tandem::rl

@@ -52,7 +52,8 @@ learner::DeviceLoss loss_of(ActorCritic& policy, PpoRows& rows, const PpoOptions
 
 learner::ShardLoss ppo_loss(ActorCritic& policy, const learner::ShardBatch& batch, const PpoOptions& options,
                             const PpoMinibatch& minibatch, PpoSums& sums) {
-  PpoRows rows = ppo_rows(batch.columns, batch.states);
+  PpoRows rows;
+  take_rows(batch.columns, batch.states, rows);
   const learner::DeviceLoss made = loss_of(policy, rows, options, ppo_constants(options, minibatch));
   const at::Tensor means = made.numbers.to(at::kCPU, at::kDouble);
   const auto count = static_cast<double>(rows.log_prob.size(0));
@@ -62,7 +63,8 @@ learner::ShardLoss ppo_loss(ActorCritic& policy, const learner::ShardBatch& batc
 
 learner::DeviceLoss ppo_loss_on_device(ActorCritic& policy, const learner::ShardBatch& batch, const PpoOptions& options,
                                        const at::Tensor& constants) {
-  PpoRows rows = ppo_rows(batch.columns, batch.states);
+  PpoRows rows;
+  take_rows(batch.columns, batch.states, rows);
   // In the precision that a number on the host would be taken in.
   const at::Tensor each = constants.to(rows.advantage.scalar_type());
   std::array<at::Tensor, std::tuple_size_v<PpoConstants>> now;

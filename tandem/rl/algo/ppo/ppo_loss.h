@@ -41,7 +41,7 @@ struct PpoSums : Losses {
   }
 };
 
-/// Returns the loss of one shard's rows, whose columns are those of ppo_columns(). Adds the shard's sums to `sums`.
+/// Returns the loss of one shard's rows, whose columns are those of take_columns(). Adds the shard's sums to `sums`.
 [[nodiscard]] learner::ShardLoss ppo_loss(ActorCritic& policy, const learner::ShardBatch& batch,
                                           const PpoOptions& options, const PpoMinibatch& minibatch, PpoSums& sums);
 

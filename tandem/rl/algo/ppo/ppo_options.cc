@@ -1,6 +1,5 @@
 #include "tandem/rl/algo/ppo/ppo_options.h"
 
-#include <algorithm>
 #include <cmath>
 
 namespace tandem::rl {

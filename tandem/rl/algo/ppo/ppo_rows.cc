@@ -57,12 +57,6 @@ std::vector<Run> runs_of(const Fragment& fragment, const SequenceOptions& option
 
 }  // namespace
 
-learner::Batch ppo_columns(const Fragment& fragment) {
-  learner::Batch batch;
-  take_columns(fragment, batch);
-  return batch;
-}
-
 void take_columns(const Fragment& fragment, learner::Batch& batch) {
   const bool has_mask = fragment.action_mask.defined();
   batch.columns.resize(kFixed + (has_mask ? 1 : 0) + fragment.observation.size());
@@ -79,12 +73,6 @@ void take_columns(const Fragment& fragment, learner::Batch& batch) {
   put("value_target", fragment.value_target);
   if (has_mask) put(kMask, fragment.action_mask);
   for (const at::Tensor& leaf : fragment.observation) put("observation", leaf);
-}
-
-PpoRows ppo_rows(const learner::Columns& columns, const learner::Columns& states) {
-  PpoRows rows;
-  take_rows(columns, states, rows);
-  return rows;
 }
 
 // Tensors that this batch does not have are reset: `rows` may come from a batch that had them.
@@ -130,7 +118,8 @@ learner::Batch ppo_sequences(const Fragment& fragment, const SequenceOptions& op
     }
   }
   const at::Tensor order = at::tensor(rows, at::kLong);
-  learner::Batch batch = ppo_columns(fragment);
+  learner::Batch batch;
+  take_columns(fragment, batch);
   batch.columns.emplace_back(kDoneColumn, fragment.made(fragment.done).flatten());
   for (auto& [name, column] : batch.columns) column = column.index_select(0, order);
   batch.columns.emplace_back(kLearnedColumn, at::tensor(learned, at::kByte));

@@ -11,14 +11,12 @@
 
 namespace tandem::rl {
 
-/// The rows of a fragment, T * N, time-major: views, nothing is copied.
-/// Columns come in a fixed order: action, log_prob, value, advantage, value_target, then the mask and the observation's
-/// leaves.
-[[nodiscard]] learner::Batch ppo_columns(const Fragment& fragment);
-/// ppo_columns() into a batch that is used again, so that nothing is allocated.
+/// Writes the rows of a fragment, T * N, time-major, into a batch that may be used again, so that nothing is allocated:
+/// views, nothing is copied. Columns come in a fixed order: action, log_prob, value, advantage, value_target, then the
+/// mask and the observation's leaves.
 void take_columns(const Fragment& fragment, learner::Batch& batch);
 
-/// The sequences of a fragment, environment by environment: the columns of ppo_columns(), copied, with "done" and
+/// The sequences of a fragment, environment by environment: the columns of take_columns(), copied, with "done" and
 /// "learned", and the states that they begin with. All are as long as those of the environment with most steps. Padding
 /// repeats an environment's last step and is not learned from.
 /// Copies are needed, since neighbouring sequences share the steps of their burn-in.
@@ -37,9 +35,8 @@ struct PpoRows {
   // [sequences, state size]: the state before the first step of each; undefined without sequences.
   at::Tensor state;
 };
-/// Finds the columns by their order and names. Throws InvariantError when there are too few.
-[[nodiscard]] PpoRows ppo_rows(const learner::Columns& columns, const learner::Columns& states);
-/// ppo_rows() into an object that is used again.
+/// Finds the columns by their order and names, and writes them into an object that may be used again. Throws
+/// InvariantError when there are too few.
 void take_rows(const learner::Columns& columns, const learner::Columns& states, PpoRows& rows);
 
 /// The policy's output for the rows of a minibatch that are learned from. `rows`, but for its observation, becomes just

@@ -1,6 +1,5 @@
 #include "tandem/rl/algo/ppo/ppo_run.h"
 
-#include <algorithm>
 #include <array>
 #include <limits>
 
@@ -238,7 +237,13 @@ RunReport PpoRun::finish_update() {
   account_rollouts(report);
   report_episodes(episodes_, report);
   if (is_several()) {
-    for (std::size_t s = 0; s < seats_.size(); ++s) report.policies.push_back(report_of(s));
+    for (std::size_t s = 0; s < seats_.size(); ++s) {
+      PolicyReport& its = report.policies.emplace_back();
+      its.name = map_[s].name;
+      its.decisions = results_.policies[s].decisions;
+      report_episodes(seats_[s].episodes, its);
+      if (seats_[s].team) its.learning = seats_[s].learned.front();
+    }
     report.learning = mean_of(report.policies);
   } else {
     normalizers_.finish_merge();
@@ -264,18 +269,6 @@ void PpoRun::account_rollouts(RunReport& report) {
   }
   if (setup_.stragglers.recorded.empty()) rollouts.saved_seconds = would_have_taken - took;  // a replay saves nothing
   if (setup_.has_uneven_rollouts()) report.rollouts = std::move(rollouts);
-}
-
-PolicyReport PpoRun::report_of(std::size_t index) const {
-  const Seat& seat = seats_[index];
-  PolicyReport report{.name = map_[index].name,
-                      .decisions = results_.policies[index].decisions,
-                      .learning = {},
-                      .episode_return_mean = seat.episodes.mean_return(),
-                      .episode_length_mean = seat.episodes.mean_length(),
-                      .episodes = seat.episodes.total()};
-  if (seat.team) report.learning = seat.learned.front();
-  return report;
 }
 
 }  // namespace tandem::rl

@@ -55,7 +55,6 @@ class PpoRun final : public TrainingRun {
   /// Builds everything and starts the first episodes. Collective. Throws ConfigError with all faults of the options,
   /// which name what several agents do not go with, and what the factories throw.
   explicit PpoRun(PpoSetup setup);
-  ~PpoRun() override;
 
   /// One rollout, and the learning from it of every policy that is trained. Collective; the report is the same on all
   /// ranks. Throws RunError when a policy has too few decisions to learn from.
@@ -136,7 +135,6 @@ class PpoRun final : public TrainingRun {
   [[nodiscard]] RankNumbers take_numbers(std::span<const double>& numbers);
   RunReport finish_update();
   void account_rollouts(RunReport& report);
-  [[nodiscard]] PolicyReport report_of(std::size_t seat) const;
 
   // Checkpoints, in ppo_state.cc.
   [[nodiscard]] std::vector<std::string> part_names() const;
@@ -160,7 +158,7 @@ class PpoRun final : public TrainingRun {
   std::vector<std::unique_ptr<CompleteEpisodes>> complete_;  // around the steppers; none where episodes are cut
   std::vector<std::unique_ptr<GroupRollout>> rollouts_;      // by replica of this rank
   // Comes before the teams, which look at it.
-  std::unique_ptr<StepWatch> watch_;
+  std::unique_ptr<StallWatch> watch_;
   std::vector<Seat> seats_;
 
   // Memory of an update.
