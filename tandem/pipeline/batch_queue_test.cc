@@ -1,5 +1,3 @@
-#include "tandem/pipeline/batch_queue.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -7,6 +5,7 @@
 
 #include "tandem/base/testing/eventually.h"
 #include "tandem/concurrency/testing/limits.h"
+#include "tandem/pipeline/batches.h"
 
 namespace tandem::pipeline {
 namespace {

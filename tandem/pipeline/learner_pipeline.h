@@ -31,54 +31,16 @@
 #include <utility>
 #include <vector>
 
+#include "tandem/concurrency/stall_watch.h"
 #include "tandem/concurrency/trace.h"
-#include "tandem/pipeline/batch_claims.h"
-#include "tandem/pipeline/inline_stages.h"
-#include "tandem/pipeline/lag_bound.h"
-#include "tandem/pipeline/loaded_buffers.h"
+#include "tandem/pipeline/admission.h"
+#include "tandem/pipeline/batches.h"
 #include "tandem/pipeline/minibatch_buffer.h"
+#include "tandem/pipeline/pipeline_options.h"
 #include "tandem/pipeline/pipeline_stats.h"
-#include "tandem/pipeline/stage_threads.h"
-#include "tandem/pipeline/stall_watch.h"
-#include "tandem/pipeline/start_window.h"
-#include "tandem/pipeline/step_permits.h"
+#include "tandem/pipeline/stages.h"
 
 namespace tandem::pipeline {
-
-/// kThreads: every stage has a thread. kInline: the owner's thread runs all stages in a fixed order.
-enum class Execution { kThreads, kInline };
-
-/// Counts are at least 1. Durations bound waits; none of them changes what is computed.
-struct PipelineOptions {
-  Execution execution = Execution::kThreads;
-  int workers = 1;
-  // The worker that makes the first batch. With kInline, the others follow in turn.
-  int first_worker = 0;
-  // Batches that may wait for a loader; when so many do, the workers wait.
-  std::size_t queue = 16;
-  // Threads that copy batches into buffers; at most as many as there are buffers.
-  int loaders = 1;
-  // How often the learner goes over each batch.
-  int passes = 1;
-  // Passes over the first batch. Each later batch gets one more, up to `passes`.
-  int first_passes = 1;
-  // Results that may wait for the owner; when so many do, the learner waits.
-  std::size_t results = 16;
-  /// The longest that the learner waits for a batch before it fails.
-  Clock::duration starvation = std::chrono::seconds(300);
-  /// The longest that one call of produce(), load() or learn() may last.
-  Clock::duration stall = std::chrono::seconds(300);
-  // The time that a call of learn() may take beyond `stall`, since it waits for other ranks.
-  Clock::duration peers{0};
-  /// The time that the threads have to return once all is over.
-  Clock::duration grace = std::chrono::seconds(60);
-  // Without a bound batches may have any age.
-  std::optional<LagBound> lag_bound = {};
-  // Permits of the learner's steps. Not owned; null when the learner needs none.
-  StepPermits* permits = nullptr;
-  // Every batch is claimed here before it begins. Not owned; null when produce() alone decides how many there are.
-  BatchClaims* claims = nullptr;
-};
 
 /// Describes the batch that the learner is about to learn from.
 struct LearnStep {
@@ -116,17 +78,17 @@ class LearnerPipeline {
         minibatches_({.slots = loaded_.size(), .passes = options.passes, .first_passes = options.first_passes}),
         results_(options.results),
         version_(version),
-        watch_(watched(options)) {
+        stages_(make_stages()),
+        marks_(stages_.size()),
+        watch_(watched()) {
     TANDEM_CHECK(!drops() || options.permits == nullptr, "a batch that is dropped is no step");
     if (drops()) TANDEM_CHECK(work_.drop, "nothing says what becomes of batches that are too old");
     if (options.lag_bound && !drops()) window_.emplace(width(*options.lag_bound, options.passes));
-    std::vector<Stage> stages = make_stages();
     if (options.execution == Execution::kInline) {
-      const auto of = [](int number) { return static_cast<std::size_t>(number); };
-      inline_ = std::make_unique<InlineStages>(std::move(stages),
-                                               Turns{.count = of(options.workers), .first = of(options.first_worker)});
+      const auto first = static_cast<std::size_t>(options.first_worker);
+      inline_ = std::make_unique<InlineStages>(stages_, Turns{.count = workers_.size(), .first = first});
     } else {
-      threads_ = std::make_unique<StageThreads>(std::move(stages));
+      threads_ = std::make_unique<StageThreads>(stages_);
     }
   }
 
@@ -172,43 +134,38 @@ class LearnerPipeline {
     Clock::duration working{0}, waited{0};
   };
 
-  // The stages' numbers, for watch_, are in this order: rollout workers, loaders, the learner.
-  static std::vector<std::string> names(const PipelineOptions& options) {
-    std::vector<std::string> all;
-    for (int i = 0; i < options.workers; ++i) all.push_back(concat("rollout ", i));
-    for (int i = 0; i < options.loaders; ++i) all.push_back(concat("loader ", i));
-    all.emplace_back("learner");
-    return all;
-  }
-  static std::vector<StallWatch::Stage> watched(const PipelineOptions& options) {
-    std::vector<StallWatch::Stage> stages;
-    for (std::string& name : names(options)) stages.push_back({std::move(name), options.stall});
-    stages.back().limit += options.peers;
-    return stages;
-  }
+  // In this order: rollout workers, loaders, the learner.
   std::vector<Stage> make_stages() {
-    const std::vector<std::string> all = names(options_);
     std::vector<Stage> stages;
     for (int i = 0; i < options_.workers; ++i) {
-      stages.push_back({.name = all[stages.size()],
+      stages.push_back({.name = concat("rollout ", i),
                         .step = [this, i](const Limits& limits) { return produce(i, limits); },
-                        .ended = [this] { queue_.producer_ended(); }});
+                        .ended = [this] { queue_.producer_ended(); },
+                        .limit = options_.stall});
     }
     for (int i = 0; i < options_.loaders; ++i) {
-      stages.push_back({.name = all[stages.size()],
-                        .step = [this, i](const Limits& limits) { return load(i, limits); },
-                        .ended = [this] { loaded_.loader_ended(); }});
+      stages.push_back({.name = concat("loader ", i),
+                        .step = [this, stage = stages.size()](const Limits& limits) { return load(stage, limits); },
+                        .ended = [this] { loaded_.loader_ended(); },
+                        .limit = options_.stall});
     }
-    stages.push_back({.name = all.back(),
+    stages.push_back({.name = "learner",
                       .step = [this](const Limits& limits) { return learn(limits); },
-                      .ended = [this] { results_.close(); }});
+                      .ended = [this] { results_.close(); },
+                      .limit = options_.stall + options_.peers});
     return stages;
+  }
+
+  std::vector<StallWatch::Watched> watched() {
+    std::vector<StallWatch::Watched> all;
+    for (std::size_t i = 0; i < stages_.size(); ++i) all.push_back({&marks_[i], stages_[i].name, stages_[i].limit});
+    return all;
   }
 
   [[nodiscard]] bool drops() const { return options_.lag_bound && options_.lag_bound->then == BeyondLag::kDrop; }
 
   // The window's width for a bound on lag. With width W, at most 2 (W - 1) batches are learned from between the begin
-  // of a batch and its first pass (start_window.h), each in so many passes.
+  // of a batch and its first pass (StartWindow), each in so many passes.
   static std::int64_t width(const LagBound& bound, int passes) { return bound.steps / (2 * std::int64_t{passes}) + 1; }
 
   // A worker's step: makes a batch and queues it. A batch that could not be queued is kept for the next step.
@@ -217,15 +174,13 @@ class LearnerPipeline {
     if (!worker.made) {
       if (const Progress progress = make(index, limits); progress != Progress::kMade) return progress;
     }
-    if (!push(*worker.made, limits)) return Progress::kNone;
+    {
+      const Span span("wait for room");
+      if (!queue_.push(std::move(*worker.made), limits)) return Progress::kNone;
+    }
     worker.made.reset();
     stats_.produced(worker.working, worker.waited + (Clock::now() - worker.since));
     return Progress::kMade;
-  }
-
-  bool push(Tagged<Batch>& made, const Limits& limits) {
-    const Span span("wait for room");
-    return queue_.push(std::move(made), limits);
   }
 
   // Makes the worker's next batch. With a window, the batch begins when the window lets it. A batch that was begun in
@@ -243,7 +198,7 @@ class LearnerPipeline {
         !draining_.load(std::memory_order_relaxed) && (options_.claims == nullptr || options_.claims->claim());
     const Clock::time_point begun = Clock::now();
     if (is_due) {
-      const StallWatch::Call call = watch_.enter(index);
+      const CallMark::Call call = marks_[static_cast<std::size_t>(index)].enter();
       worker.made = work_.produce(index);
     }
     if (!worker.made) {
@@ -259,10 +214,10 @@ class LearnerPipeline {
     return Progress::kMade;
   }
 
-  Progress load(int loader, const Limits& limits) {
+  Progress load(std::size_t stage, const Limits& limits) {
     LoadTimes times;
-    const auto watched = [this, loader](Batch& batch, Buffer& buffer) {
-      const StallWatch::Call call = watch_.enter(options_.workers + loader);
+    const auto watched = [this, stage](Batch& batch, Buffer& buffer) {
+      const CallMark::Call call = marks_[stage].enter();
       work_.load(batch, buffer);
     };
     const Progress progress = loaded_.load_one(queue_, watched, limits, times);
@@ -298,7 +253,7 @@ class LearnerPipeline {
     const BatchTag& tag = pass->batch().tag();
     const LearnStep step{.tag = tag, .lag = version_ - tag.version, .first_pass = pass->first()};
     if (drops() && step.first_pass && step.lag > options_.lag_bound->steps) {
-      const StallWatch::Call call = watch_.enter(options_.workers + options_.loaders);
+      const CallMark::Call call = marks_.back().enter();
       learned_.emplace(work_.drop(pass->batch().buffer(), step));
       pass->give_up();
       stats_.dropped(tag.samples);
@@ -325,7 +280,7 @@ class LearnerPipeline {
 
   Result learn_from(Buffer& buffer, const LearnStep& step) {
     const Span span("learn");
-    const StallWatch::Call call = watch_.enter(options_.workers + options_.loaders);
+    const CallMark::Call call = marks_.back().enter();
     return work_.learn(buffer, step);
   }
 
@@ -340,7 +295,7 @@ class LearnerPipeline {
   // or at the deadline.
   std::optional<Result> await_result(const Deadline& deadline) {
     for (;;) {
-      if (const std::string stalled = watch_.stalled(); !stalled.empty()) fail_stalled(stalled);
+      if (const std::string stalled = watch_.look(); !stalled.empty()) fail_stalled(stalled);
       const Deadline look = watch_.next_look();
       const bool looks = look.at() < deadline.at();
       std::optional<Result> result = results_.pop(threads_->token(), looks ? look : deadline);
@@ -384,6 +339,8 @@ class LearnerPipeline {
   std::int64_t version_;
   // A result that could not be handed out yet, since the owner has not taken earlier ones.
   std::optional<Result> learned_;
+  const std::vector<Stage> stages_;
+  std::vector<CallMark> marks_;  // of calls of work_, by stage
   StallWatch watch_;
   std::unique_ptr<InlineStages> inline_;  // one of the two; last: joined before what the stages use is gone
   std::unique_ptr<StageThreads> threads_;

@@ -1,11 +1,10 @@
-#include "tandem/pipeline/loaded_buffers.h"
-
 #include <gtest/gtest.h>
 
 #include <thread>
 
 #include "tandem/base/testing/eventually.h"
 #include "tandem/concurrency/testing/limits.h"
+#include "tandem/pipeline/batches.h"
 
 namespace tandem::pipeline {
 namespace {

@@ -1,5 +1,3 @@
-#include "tandem/pipeline/pipeline_report.h"
-
 #include <gtest/gtest.h>
 
 #include <array>

@@ -1,3 +1,5 @@
+#include "tandem/pipeline/stages.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -8,8 +10,6 @@
 #include "tandem/base/error.h"
 #include "tandem/base/testing/eventually.h"
 #include "tandem/concurrency/bounded_queue.h"
-#include "tandem/pipeline/inline_stages.h"
-#include "tandem/pipeline/stage_threads.h"
 
 namespace tandem::pipeline {
 namespace {

@@ -1,11 +1,10 @@
-#include "tandem/pipeline/start_window.h"
-
 #include <gtest/gtest.h>
 
 #include <thread>
 
 #include "tandem/base/error.h"
 #include "tandem/base/testing/eventually.h"
+#include "tandem/pipeline/admission.h"
 
 namespace tandem::pipeline {
 namespace {

@@ -1,5 +1,3 @@
-#include "tandem/pipeline/step_permits.h"
-
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -8,7 +6,7 @@
 #include "tandem/base/error.h"
 #include "tandem/base/testing/eventually.h"
 #include "tandem/concurrency/testing/limits.h"
-#include "tandem/pipeline/batch_claims.h"
+#include "tandem/pipeline/admission.h"
 #include "tandem/pipeline/learner_pipeline.h"
 
 namespace tandem::pipeline {

@@ -58,9 +58,6 @@ class StragglerRule {
   /// theirs is known from what was seen of them before.
   [[nodiscard]] bool ends(int steps, Clock::time_point now = Clock::now());
 
-  /// Steps that a unit makes in any case.
-  [[nodiscard]] int least_steps() const { return least_; }
-
  private:
   // A unit's progress in this round, as look() saw it.
   struct Seen {

@@ -20,7 +20,7 @@ struct UpdateMetrics {
   // Means over the last 100 episodes, none before the first has ended. Returns of several agents are summed.
   std::optional<double> episode_return_mean = {}, episode_length_mean = {};
   std::int64_t episodes = 0;
-  Record figures = {};  // what the run reports besides, under its own names (rl/algo/report_figures.h)
+  Record figures = {};  // what the run reports besides, under its own names (rl/algo/training_run.h)
 
   friend bool operator==(const UpdateMetrics&, const UpdateMetrics&) = default;
 };

@@ -9,7 +9,7 @@
 #include "tandem/app/config/algorithm.h"
 #include "tandem/device/device_set.h"
 #include "tandem/model/shard_random.h"
-#include "tandem/rl/algo/several_agents.h"
+#include "tandem/rl/algo/run_setup.h"
 #include "tandem/rl/algo/training_run.h"
 #include "tandem/rl/env/env_registry.h"
 #include "tandem/rl/env/restarting_envs.h"

@@ -104,7 +104,7 @@ TrainedPolicy load_policy(const model::Checkpoint& checkpoint, const TrainOption
   }
   TrainedPolicy trained{.policy = policy_factory(options.policy)(found->spec, at::detail::createCPUGenerator(0)),
                         .normalizers = rl::Normalizers(found->spec, {})};
-  model::copy_named(model_part(checkpoint.read_part(rl::policy_part(found->name)).tensors),
+  model::copy_named(model_part(checkpoint.read_part(rl::PolicyNames(found->name).part).tensors),
                     model::named_state_of(*trained.policy));
   trained.policy->eval();
   return trained;

@@ -18,7 +18,7 @@
 #include "tandem/metrics/jsonl_sink.h"
 #include "tandem/metrics/sink.h"
 #include "tandem/metrics/tensorboard_sink.h"
-#include "tandem/rl/algo/report_figures.h"
+#include "tandem/rl/algo/training_run.h"
 
 namespace tandem::app {
 namespace {

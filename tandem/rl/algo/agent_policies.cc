@@ -8,30 +8,38 @@
 #include "tandem/rl/policy/policy.h"
 
 namespace tandem::rl {
-namespace {
 
-// Linux cuts thread names at 15 characters; three are left for a space and the replica's number.
-constexpr std::size_t kShownName = 12;
-
-}  // namespace
-
-std::uint64_t seed_of_policy(std::uint64_t run_seed, std::size_t policy) {
-  return derive_seed(run_seed, SeedPurpose::kPolicy, policy);
+PolicyMap map_of(const RunSetup& setup, Spec& whole) {
+  if (setup.agents) {
+    const MultiAgentSpec agents = setup.agents->make_envs(1)->spec();
+    whole = whole_spec(agents);
+    return policy_map(agents, setup.agents->policies);
+  }
+  whole = setup.make_envs(1)->spec();
+  if (whole.agents == 1) return {MappedPolicy{.name = "", .agents = {0}, .spec = whole}};
+  throw ConfigError(concat(whole.id, " has ", whole.agents,
+                           " agents in an environment, and the setup speaks of one; say whose policies there are "
+                           "(RunSetup::agents)"));
 }
 
-std::shared_ptr<ActorCritic> make_mapped_policy(const NamedPolicyFactory& make, const MappedPolicy& policy,
-                                                std::uint64_t seed) {
+std::uint64_t seed_of(const RunSetup& setup, std::size_t policy) {
+  return setup.agents ? derive_seed(setup.seed, SeedPurpose::kPolicy, policy) : setup.seed;
+}
+
+std::shared_ptr<ActorCritic> build_policy(const RunSetup& setup, const PolicyMap& map, std::size_t policy) {
   // A fresh generator for each module: all copies of a policy begin with the same parameters.
-  at::Generator generator = at::detail::createCPUGenerator(derive_seed(seed, SeedPurpose::kParameters, 0));
-  std::shared_ptr<ActorCritic> module = make(policy, generator);
+  at::Generator generator =
+      at::detail::createCPUGenerator(derive_seed(seed_of(setup, policy), SeedPurpose::kParameters, 0));
+  if (!setup.agents) return setup.make_policy(map[policy].spec, generator);
+  std::shared_ptr<ActorCritic> module = setup.agents->make_policy(map[policy], generator);
   if (dynamic_cast<const RecurrentActorCritic*>(module.get()) != nullptr)
-    throw ConfigError(concat("policy '", policy.name, "' remembers; those of several agents do not so far"));
-  if (!policy.trained) module->eval();
+    throw ConfigError(concat("policy '", map[policy].name, "' remembers; those of several agents do not so far"));
+  if (!map[policy].trained) module->eval();
   return module;
 }
 
-std::vector<PolicySeat> policy_seats(const PolicyMap& map, std::span<const std::shared_ptr<ActorCritic>> policies,
-                                     const ActorOptions& actor, int envs, std::uint64_t run_seed, int group) {
+std::vector<PolicySeat> policy_seats(const RunSetup& setup, const PolicyMap& map,
+                                     std::span<const std::shared_ptr<ActorCritic>> policies, int envs, int group) {
   std::vector<PolicySeat> seats;
   for (std::size_t p = 0; p < map.size(); ++p) {
     ActorCritic& module = *policies[p];
@@ -39,20 +47,22 @@ std::vector<PolicySeat> policy_seats(const PolicyMap& map, std::span<const std::
     seats.push_back({.agents = map[p].agents,
                      .spec = map[p].spec,
                      .family = module.family(),
-                     .actor = make_actor(module, actor, rows, seed_of_policy(run_seed, p), group),
+                     .actor = make_actor(module, setup.actor, rows, seed_of(setup, p), group),
                      .learns = map[p].trained});
   }
   return seats;
 }
 
-std::string threads_of_policy(const std::string& name) { return name.substr(0, kShownName); }
+// Linux cuts thread names at 15 characters; three are left for a space and the replica's number.
+std::string threads_of_policy(const std::string& name) { return name.substr(0, 12); }
 
-std::string policy_part(const std::string& name) { return "policy-" + name; }
-std::string progress_part(const std::string& name) { return "progress-" + name; }
-std::string generator_name(const std::string& policy) { return "generator." + policy; }
-
-void append_under(const std::string& policy, const model::NamedTensors& tensors, model::NamedTensors& all) {
-  for (const auto& [name, tensor] : tensors) all.emplace_back(concat(policy, "/", name), tensor);
-}
+PolicyNames::PolicyNames(const std::string& policy)
+    : one_agent(policy.empty()),
+      part(one_agent ? "state" : "policy-" + policy),
+      progress(one_agent ? "run" : "progress-" + policy),
+      target(one_agent ? "target" : "target-" + policy),
+      generator(one_agent ? "generator" : "generator." + policy),
+      prefix(one_agent ? "" : policy + "/"),
+      target_prefix(target + (one_agent ? "." : "/")) {}
 
 }  // namespace tandem::rl

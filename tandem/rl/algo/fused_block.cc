@@ -1,6 +1,5 @@
 #include "tandem/rl/algo/fused_block.h"
 
-#include <algorithm>
 #include <type_traits>
 
 #include "tandem/base/check.h"
@@ -104,12 +103,6 @@ void FusedBlock<Real>::backward(std::int64_t samples) {
   for (std::int64_t i = samples; i < padded(samples); ++i) of_log_prob_[i] = of_entropy_[i] = value[i] = 0;
   actions_.backward(network_.head(), of_log_prob_, of_entropy_);
   network_.backward();
-}
-
-template <typename Real>
-void FusedBlock<Real>::finish() {
-  network_.finish();
-  actions_.finish();
 }
 
 template class FusedBlock<float>;

@@ -2,17 +2,15 @@
 // the network and the actions that were taken (mlp_gradient.h), and how rows come to them.
 //
 //     block.begin({.observation = ..., .action = ..., .action_mask = ...});
-//     for each block of at most kBlock rows:
-//       block.take(i, row) for its samples;
-//       block.forward(samples);
-//       from log_prob(), entropy() and value(), write the loss's derivatives to of_log_prob(), of_entropy() and
-//       value(); block.backward(samples);
-//     block.finish();
+//     block.differentiate(count, row_of, [&](std::int64_t row, const BlockSample& now) {
+//       return BlockSlopes{...};  // the derivatives of the loss with respect to the numbers of `now`
+//     });
 //
 // Threads: single-thread, the replica's. Ownership: the policy is not owned and must outlive it.
 #pragma once
 #include <ATen/core/Tensor.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <string>
 #include <vector>
@@ -40,6 +38,12 @@ struct FusedRows {
 template <typename T>
 [[nodiscard]] const T* memory_of(const at::Tensor& column, const char* name);
 
+/// The policy's numbers of one row, and the derivatives of the loss with respect to them.
+struct BlockSample {
+  double log_prob, entropy, value;
+};
+using BlockSlopes = BlockSample;
+
 /// `Real`: of the parameters and of the columns, but for observations.
 template <typename Real>
 class FusedBlock {
@@ -47,8 +51,12 @@ class FusedBlock {
   /// Throws ConfigError when this processor does not have `set`.
   FusedBlock(const MlpPolicy& policy, InstructionSet set);
 
-  /// Takes the parameters as they are now, and the rows that are meant; gradients begin at zero. `rows` lives until
-  /// the last take(). Throws InvariantError for columns of another kind.
+  /// Takes the parameters as they are now, and the rows that are meant, a PpoRows or TrajectoryView; gradients begin at
+  /// zero. `rows` lives until the last take(). Throws InvariantError for columns of another kind.
+  template <typename Rows>
+  void begin(const Rows& rows) {
+    begin(FusedRows{.observation = rows.observation, .action = rows.action, .action_mask = rows.action_mask});
+  }
   void begin(const FusedRows& rows);
   /// Makes row `row` sample `i` of the next block, with its action, or its observation alone. Throw EnvError for an
   /// observation that is out of the spec's bounds.
@@ -60,17 +68,33 @@ class FusedBlock {
 
   [[nodiscard]] const Real* log_prob() const { return actions_.log_prob(); }  // [kBlock], of the actions taken
   [[nodiscard]] const Real* entropy() const { return actions_.entropy(); }    // [kBlock]
-  [[nodiscard]] Real* value() { return network_.value(); }  // [kBlock], until it is overwritten with derivatives
-  /// The derivatives of the loss with respect to log_prob() and entropy(), [kBlock], which the caller writes before
-  /// backward().
-  [[nodiscard]] Real* of_log_prob() { return of_log_prob_; }
-  [[nodiscard]] Real* of_entropy() { return of_entropy_; }
-  /// Adds the gradients of the loss whose derivatives were written for `samples` samples.
-  void backward(std::int64_t samples);
-  /// Overwrites the .grad of all parameters with the sums over the blocks.
-  void finish();
+  [[nodiscard]] Real* value() { return network_.value(); }                    // [kBlock]
+
+  /// Goes forward and backward over `count` rows, row_of(0) to row_of(count - 1), a block at a time while their
+  /// activations are in the cache, and overwrites the .grad of all parameters with the sums. slopes_of(row, sample) is
+  /// called for each row in this order.
+  template <typename RowOf, typename SlopesOf>
+  void differentiate(std::int64_t count, const RowOf& row_of, const SlopesOf& slopes_of) {
+    for (std::int64_t first = 0; first < count; first += kBlock) {
+      const std::int64_t samples = std::min(kBlock, count - first);
+      for (std::int64_t i = 0; i < samples; ++i) take(i, row_of(first + i));
+      forward(samples);
+      for (std::int64_t i = 0; i < samples; ++i) {
+        const BlockSlopes slopes = slopes_of(row_of(first + i), BlockSample{log_prob()[i], entropy()[i], value()[i]});
+        of_log_prob_[i] = static_cast<Real>(slopes.log_prob);
+        of_entropy_[i] = static_cast<Real>(slopes.entropy);
+        value()[i] = static_cast<Real>(slopes.value);
+      }
+      backward(samples);
+    }
+    network_.finish();
+    actions_.finish();
+  }
 
  private:
+  // Adds the gradients of the loss whose derivatives were written for `samples` samples, the values' over the values.
+  void backward(std::int64_t samples);
+
   // Parameters are read at begin() and gradients are written at finish(); in between the policy is not touched.
   const MlpPolicy& policy_;
   MlpGradient<Real> network_;

@@ -1,43 +1,20 @@
-#include "tandem/rl/algo/report_figures.h"
-
+// The figures of a RunReport (training_run.h), by the names that they have in metrics.
 #include <algorithm>
-#include <array>
 #include <functional>
-#include <numeric>
-#include <span>
 #include <string>
-#include <utility>
 
 #include "tandem/base/text.h"
+#include "tandem/rl/algo/training_run.h"
 
 namespace tandem::rl {
 namespace {
 
-// Names of the metrics with their members, in the order in which they are written.
-constexpr std::array kLearning{
-    std::pair{"policy_loss", &LearnReport::policy_loss},
-    std::pair{"value_loss", &LearnReport::value_loss},
-    std::pair{"entropy", &LearnReport::entropy},
-    std::pair{"approx_kl", &LearnReport::approx_kl},
-    std::pair{"clip_fraction", &LearnReport::clip_fraction},
-    std::pair{"explained_variance", &LearnReport::explained_variance},
-    std::pair{"grad_norm", &LearnReport::grad_norm},
-    std::pair{"learning_rate", &LearnReport::learning_rate},
-};
-
-constexpr std::array kRankLearning{
-    std::pair{"rows_trained", &RankReport::Learning::rows},
-    std::pair{"policy_loss", &RankReport::Learning::policy_loss},
-    std::pair{"value_loss", &RankReport::Learning::value_loss},
-    std::pair{"entropy", &RankReport::Learning::entropy},
-    std::pair{"approx_kl", &RankReport::Learning::approx_kl},
-    std::pair{"clip_fraction", &RankReport::Learning::clip_fraction},
-};
-
 double ms(double seconds) { return 1e3 * seconds; }
 
 void add_learning(const LearnReport& learning, const std::string& prefix, Record& record) {
-  for (const auto& [name, member] : kLearning) record.add(prefix + name, learning.*member);
+  for (const auto& [name, loss] : kLosses) record.add(prefix + name, learning.*loss);
+  record.add(prefix + "explained_variance", learning.explained_variance);
+  record.add(prefix + "grad_norm", learning.grad_norm).add(prefix + "learning_rate", learning.learning_rate);
 }
 
 void add_over(const std::string& name, double least, double mean, double most, Record& record) {
@@ -59,20 +36,18 @@ void add_over_ranks(const std::string& name, const std::vector<Rank>& all, Figur
 
 // Ranks that had no rows to learn from have no part in the figures of learning.
 void add_ranks(const std::vector<RankReport>& ranks, Record& record) {
-  add_over_ranks(
-      "sample_ms", ranks, [](const RankReport& rank) { return ms(rank.sample_seconds); }, record);
-  add_over_ranks(
-      "learn_ms", ranks, [](const RankReport& rank) { return ms(rank.learn_seconds); }, record);
-  add_over_ranks(
-      "wait_ms", ranks, [](const RankReport& rank) { return ms(rank.wait_seconds); }, record);
-  const auto rate = [](const RankReport& rank) { return static_cast<double>(rank.env_steps) / rank.seconds(); };
-  add_over_ranks("env_steps_per_s", ranks, rate, record);
+  const auto add = [&](const char* name, auto figure) { add_over_ranks(name, ranks, figure, record); };
+  add("sample_ms", [](const RankReport& rank) { return ms(rank.sample_seconds); });
+  add("learn_ms", [](const RankReport& rank) { return ms(rank.learn_seconds); });
+  add("wait_ms", [](const RankReport& rank) { return ms(rank.wait_seconds); });
+  add("env_steps_per_s", [](const RankReport& rank) { return static_cast<double>(rank.env_steps) / rank.seconds(); });
   std::vector<RankReport::Learning> learning;
   for (const RankReport& rank : ranks) {
     if (rank.learning) learning.push_back(*rank.learning);
   }
   if (learning.empty()) return;
-  for (const auto& [name, member] : kRankLearning) add_over_ranks(name, learning, member, record);
+  add_over_ranks("rows_trained", learning, &RankReport::Learning::rows, record);
+  for (const auto& [name, loss] : kLosses) add_over_ranks(name, learning, loss, record);
 }
 
 void add_pipeline(const pipeline::PipelineReport& report, Record& record) {

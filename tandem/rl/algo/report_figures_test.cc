@@ -1,9 +1,9 @@
-#include "tandem/rl/algo/report_figures.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <string_view>
+
+#include "tandem/rl/algo/training_run.h"
 
 namespace tandem::rl {
 namespace {
@@ -14,7 +14,7 @@ bool has_any(const Record& record, std::string_view prefix) {
 
 TEST(ReportFiguresTest, LossesAndTimesHaveTheirNames) {
   RunReport report;
-  report.learning = {.policy_loss = 1, .value_loss = 2, .entropy = 3, .approx_kl = 4, .clip_fraction = 5};
+  report.learning = {{.policy_loss = 1, .value_loss = 2, .entropy = 3, .approx_kl = 4, .clip_fraction = 5}};
   report.learning.explained_variance = 6;
   report.learning.grad_norm = 7;
   report.learning.learning_rate = 8;
@@ -36,7 +36,7 @@ TEST(ReportFiguresTest, RanksAreSummarisedByTheirLeastMeanAndMost) {
   RunReport report;
   report.ranks = {{.sample_seconds = 0.003, .learn_seconds = 0.001, .wait_seconds = 0, .env_steps = 8},
                   {.sample_seconds = 0.001, .learn_seconds = 0.001, .wait_seconds = 0.002, .env_steps = 4}};
-  report.ranks[1].learning = RankReport::Learning{.rows = 10, .entropy = 0.5};
+  report.ranks[1].learning = RankReport::Learning{{.entropy = 0.5}, 10};
   const Record record = figures_of(report);
   EXPECT_DOUBLE_EQ(record.number("rank_sample_ms_min"), 1);
   EXPECT_DOUBLE_EQ(record.number("rank_sample_ms_mean"), 2);
@@ -50,9 +50,11 @@ TEST(ReportFiguresTest, RanksAreSummarisedByTheirLeastMeanAndMost) {
 
 TEST(ReportFiguresTest, APolicyHasItsOwnFigures) {
   RunReport report;
+  LearnReport learning{{.entropy = 3}};
+  learning.entropy_coef = 9;
   report.policies = {{.name = "b",
                       .decisions = 12,
-                      .learning = LearnReport{.entropy = 3, .entropy_coef = 9},
+                      .learning = learning,
                       .episode_return_mean = 0.5,
                       .episode_length_mean = 2.5,
                       .episodes = 7},

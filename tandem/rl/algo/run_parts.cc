@@ -4,16 +4,27 @@
 #include <torch/nn/module.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 
+#include "tandem/base/check.h"
 #include "tandem/base/error.h"
 #include "tandem/base/text.h"
+#include "tandem/model/state_hash.h"
 #include "tandem/rl/policy/policy.h"
 
 namespace tandem::rl {
 namespace {
 
-constexpr const char* kGenerator = "generator";
+// The random stream of one of this rank's shards.
+at::Generator& generator_of(learner::ReplicaTeam& team, int shard) {
+  for (int local = 0; local < team.size(); ++local) {
+    sync::Replica& replica = team.member(local).replica;
+    const Range mine = replica.placement().mine;
+    if (shard >= mine.begin && shard < mine.end) return replica.generator(shard);
+  }
+  TANDEM_CHECK(false, "shard ", shard, " of another rank");
+}
 
 }  // namespace
 
@@ -25,32 +36,8 @@ void require_sequences_for(const ActorCritic& policy, bool has_sequences) {
                         : "the options say how long sequences are, but the policy is not recurrent");
 }
 
-std::string params_sha256_of(const torch::nn::Module& policy) {
-  return model::bytes_sha256(model::named_parameters_of(policy));
-}
-
-std::string state_sha256_of(learner::ReplicaTeam& team, const Normalizers& normalizers,
-                            const model::NamedTensors& more) {
-  model::NamedTensors state = team.state();
-  state.insert(state.end(), more.begin(), more.end());
-  for (const auto& [name, tensor] : normalizers.state()) state.emplace_back("normalizer." + name, tensor);
-  return model::state_sha256(std::move(state));
-}
-
-void report_episodes(const EpisodeWindow& episodes, RunReport& report) {
-  report.episode_return_mean = episodes.mean_return();
-  report.episode_length_mean = episodes.mean_length();
-  report.episodes = episodes.total();
-}
-
 std::string shard_part(int shard) { return concat("shard-", shard); }
 std::string group_part(int group) { return concat("env-group-", group); }
-
-model::NamedTensors stream_of(at::Generator& generator) { return {{kGenerator, generator.get_state()}}; }
-
-void load_stream(const model::NamedTensors& part, at::Generator& generator, int shard) {
-  generator.set_state(find(part, kGenerator, shard_part(shard)));
-}
 
 at::Tensor tensor_of(const std::vector<std::byte>& bytes) {
   const at::Tensor tensor = at::empty({static_cast<std::int64_t>(bytes.size())}, at::kByte);
@@ -100,6 +87,110 @@ void restore_episodes(const model::NamedTensors& run, std::int64_t total, Episod
         {.episode_return = returns.const_data_ptr<double>()[i], .length = lengths.const_data_ptr<std::int64_t>()[i]});
   }
   episodes.restore(std::move(all), total);
+}
+
+RolloutWorker::Resumed agreed(const learner::Ranks& ranks, RolloutWorker::Resumed mine) {
+  double inexact = mine == RolloutWorker::Resumed::kExactly ? 0 : 1;
+  for (const std::vector<double>& rank : ranks.gather({inexact})) inexact = std::max(inexact, rank.front());
+  return inexact > 0 ? RolloutWorker::Resumed::kWithNewEpisodes : RolloutWorker::Resumed::kExactly;
+}
+
+// All replicas have made the same passes.
+std::int64_t PolicyState::passes() const {
+  return team != nullptr ? static_cast<std::int64_t>(team->member(0).learner.passes()) : 0;
+}
+
+model::NamedTensors PolicyState::tensors() const {
+  return team != nullptr ? team->state() : model::named_state_of(module);
+}
+
+std::string params_sha256_of(const std::vector<PolicyState>& policies) {
+  model::NamedTensors all;
+  for (const PolicyState& policy : policies)
+    append(policy.names.prefix, model::named_parameters_of(policy.module), all);
+  return model::bytes_sha256(all);
+}
+
+void append(const std::string& prefix, const model::NamedTensors& tensors, model::NamedTensors& all) {
+  for (const auto& [name, tensor] : tensors) all.emplace_back(prefix + name, tensor);
+}
+
+void save_policies(const std::vector<PolicyState>& policies, const learner::Ranks& ranks, Range mine,
+                   learner::StateParts& parts) {
+  for (const PolicyState& policy : policies) {
+    model::NamedTensors state = policy.tensors();  // of all ranks together
+    if (!ranks.leads()) continue;
+    parts.emplace_back(policy.names.part, std::move(state));
+    if (policy.names.one_agent) continue;
+    parts.emplace_back(policy.names.progress, run_part_of({policy.passes(), policy.episodes.total()}, policy.episodes));
+  }
+  for (int shard = mine.begin; shard < mine.end; ++shard) {
+    model::NamedTensors& streams = parts.emplace_back(shard_part(shard), model::NamedTensors()).second;
+    for (const PolicyState& policy : policies) {
+      if (policy.team == nullptr) continue;
+      streams.emplace_back(policy.names.generator, generator_of(*policy.team, shard).get_state());
+    }
+  }
+}
+
+void load_policy(const PolicyState& policy, std::int64_t passes, Range mine, const learner::StateParts& parts) {
+  const PolicyNames& names = policy.names;
+  if (!names.one_agent) {
+    const model::NamedTensors& progress = learner::part_of(parts, names.progress);
+    const std::vector<std::int64_t> counters = counters_of(progress, 2);
+    passes = counters[0];
+    restore_episodes(progress, counters[1], policy.episodes);
+  }
+  const model::NamedTensors& state = learner::part_of(parts, names.part);
+  if (policy.team == nullptr) return model::copy_named(state, model::named_state_of(policy.module));
+  policy.team->load_state(state);
+  policy.team->set_passes(static_cast<std::uint64_t>(passes));
+  for (int shard = mine.begin; shard < mine.end; ++shard) {
+    const std::string streams = shard_part(shard);
+    generator_of(*policy.team, shard).set_state(find(learner::part_of(parts, streams), names.generator, streams));
+  }
+}
+
+void add_work(const std::vector<learner::ReplicaTeam::Work>& its, std::vector<learner::ReplicaTeam::Work>& all) {
+  if (all.empty()) {
+    all = its;
+    return;
+  }
+  for (std::size_t i = 0; i < its.size(); ++i) {
+    all[i].rows += its[i].rows;
+    all[i].cpu_seconds += its[i].cpu_seconds;
+    all[i].staleness.offered += its[i].staleness.offered;
+    all[i].staleness.wait_seconds += its[i].staleness.wait_seconds;
+  }
+}
+
+// Figures are averaged and times are added, since the policies learn one after the other.
+LearnReport mean_of(const std::vector<PolicyReport>& policies) {
+  constexpr std::array kMeans{&LearnReport::grad_norm,  &LearnReport::explained_variance, &LearnReport::learning_rate,
+                              &LearnReport::clip_range, &LearnReport::entropy_coef,       &LearnReport::kl_coef};
+  LearnReport mean;
+  double trained = 0;
+  for (const PolicyReport& policy : policies) {
+    if (!policy.learning || policy.learning->minibatches == 0) continue;
+    ++trained;
+    mean.minibatches += policy.learning->minibatches;
+    mean += *policy.learning;
+    for (const auto field : kMeans) mean.*field += *policy.learning.*field;
+    for (const auto field : {&LearnReport::load_seconds, &LearnReport::learn_seconds, &LearnReport::sync_seconds})
+      mean.*field += *policy.learning.*field;
+  }
+  mean /= trained;
+  for (const auto field : kMeans) mean.*field /= trained;
+  return mean;
+}
+
+std::string gradients_by(const std::vector<GradientsOfPolicy>& policies) {
+  std::string text;
+  for (const auto& [name, by] : policies) {
+    if (text.empty()) text = by;
+    if (by != text) text += concat("; of policy ", name, ": ", by);
+  }
+  return text;
 }
 
 }  // namespace tandem::rl

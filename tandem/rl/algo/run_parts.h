@@ -2,10 +2,8 @@
 //
 // Threads: all.
 #pragma once
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -13,20 +11,17 @@
 #include "tandem/base/clock.h"
 #include "tandem/learner/replica_team.h"
 #include "tandem/model/state_hash.h"
-#include "tandem/rl/algo/ppo/ppo_options.h"
+#include "tandem/rl/algo/agent_policies.h"
 #include "tandem/rl/algo/training_run.h"
-#include "tandem/rl/policy/normalizer.h"
-#include "tandem/rl/policy/policy.h"
 #include "tandem/rl/rollout/episodes.h"
-#include "tandem/rl/rollout/step_watch.h"
 
 namespace tandem::rl {
 
 /// Returns the options of a learner: Adam, and means over all rows, clipped to max_grad_norm. `options`: of the
 /// algorithm.
 /// The divisor is the number of all rows, so the step is that of the mean loss whatever shard a row lies in.
-template <typename Setup, typename Options>
-[[nodiscard]] learner::TeamOptions team_options_of(const Setup& setup, const Options& options, std::uint64_t seed,
+template <typename Options>
+[[nodiscard]] learner::TeamOptions team_options_of(const RunSetup& setup, const Options& options, std::uint64_t seed,
                                                    Clock::duration patience) {
   return {.run_seed = seed,
           .rng = setup.rng,
@@ -39,55 +34,22 @@ template <typename Setup, typename Options>
           .patience = patience};
 }
 
-/// How long a replica waits for the others in one step: longer than a step of an env group may hang on one of them.
-[[nodiscard]] inline Clock::duration patience_of(const PpoOptions& ppo) {
-  return std::max<Clock::duration>(std::chrono::minutes(5), 2 * std::chrono::seconds(ppo.stall_timeout));
-}
-
 /// Throws ConfigError when the options speak of sequences and the policy remembers nothing, or the other way round.
 /// Only RecurrentActorCritic counts as remembering.
 void require_sequences_for(const ActorCritic& policy, bool has_sequences);
 
-/// Watches the steps of the env groups that the team's replicas make: of those numbered from `first`, each of `envs`
-/// environments; `workers` have the marks. The watch must outlive the team's last run.
-template <typename Workers>
-[[nodiscard]] std::unique_ptr<StepWatch> watch_steps(learner::ReplicaTeam& team, const Workers& workers,
-                                                     const std::string& env, int first, int envs,
-                                                     const PpoOptions& ppo) {
-  std::vector<StepWatch::Group> groups;
-  for (const auto& worker : workers)
-    groups.push_back({&worker->mark(), name_of_group(env, first + static_cast<int>(groups.size()), envs)});
-  const std::chrono::seconds limit(ppo.stall_timeout);
-  auto watch = std::make_unique<StepWatch>(std::move(groups), limit, "ppo.stall_timeout");
-  team.set_watch([its = watch.get()] { return its->next_look(); }, [its = watch.get()] { return its->look(); },
-                 std::min(limit, std::chrono::seconds(60)));
-  return watch;
+/// Writes what the window tells into the report, a RunReport or a PolicyReport.
+template <typename Report>
+void report_episodes(const EpisodeWindow& episodes, Report& report) {
+  report.episode_return_mean = episodes.mean_return();
+  report.episode_length_mean = episodes.mean_length();
+  report.episodes = episodes.total();
 }
-
-/// TrainingRun::params_sha256() of the run whose policy this is.
-[[nodiscard]] std::string params_sha256_of(const torch::nn::Module& policy);
-/// TrainingRun::state_sha256(); `more`: what the algorithm has besides. Collective, as ReplicaTeam::state().
-[[nodiscard]] std::string state_sha256_of(learner::ReplicaTeam& team, const Normalizers& normalizers,
-                                          const model::NamedTensors& more = {});
-
-/// Writes what the window tells into the report.
-void report_episodes(const EpisodeWindow& episodes, RunReport& report);
 
 /// Names of checkpoint parts. Shards and groups are numbered over the run, so that any topology finds them.
 [[nodiscard]] std::string shard_part(int shard);
 [[nodiscard]] std::string group_part(int group);
-/// Appends the parts of env groups that are numbered from `first`, of RolloutWorker or MultiAgentWorker.
-template <typename Groups>
-void save_groups(const Groups& groups, int first, learner::StateParts& parts);
-/// Loads what save_groups() wrote; kWithNewEpisodes when one of them could not go on.
-template <typename Groups>
-[[nodiscard]] RolloutWorker::Resumed load_groups(const learner::StateParts& parts, const Groups& groups, int first,
-                                                 std::uint64_t seed_of_new_episodes);
-/// Returns the part of a shard that has one random stream.
-[[nodiscard]] model::NamedTensors stream_of(at::Generator& generator);
-/// Sets it again. Throws CheckpointError when the part has none.
-void load_stream(const model::NamedTensors& part, at::Generator& generator, int shard);
-
+inline constexpr const char* kNormalizers = "normalizers";  // with one agent
 /// Checkpoints hold tensors only, so states that are bytes travel as uint8 tensors. Copies the bytes.
 [[nodiscard]] at::Tensor tensor_of(const std::vector<std::byte>& bytes);
 /// Views the bytes of a contiguous tensor, which outlives the result.
@@ -104,15 +66,16 @@ void load_stream(const model::NamedTensors& part, at::Generator& generator, int 
 /// `total`: episodes that ever ended, those that the window has forgotten included.
 void restore_episodes(const model::NamedTensors& run, std::int64_t total, EpisodeWindow& episodes);
 
+/// Appends the parts of env groups that are numbered from `first`, of RolloutWorker or MultiAgentWorker.
 template <typename Groups>
 void save_groups(const Groups& groups, int first, learner::StateParts& parts) {
   for (const auto& group : groups)
     parts.emplace_back(group_part(first++), model::NamedTensors{{"state", tensor_of(group->save())}});
 }
-
+/// Loads what save_groups() wrote; kWithNewEpisodes when one of them could not go on.
 template <typename Groups>
-RolloutWorker::Resumed load_groups(const learner::StateParts& parts, const Groups& groups, int first,
-                                   std::uint64_t seed_of_new_episodes) {
+[[nodiscard]] RolloutWorker::Resumed load_groups(const learner::StateParts& parts, const Groups& groups, int first,
+                                                 std::uint64_t seed_of_new_episodes) {
   RolloutWorker::Resumed resumed = RolloutWorker::Resumed::kExactly;
   for (const auto& group : groups) {
     const std::string name = group_part(first++);
@@ -122,5 +85,46 @@ RolloutWorker::Resumed load_groups(const learner::StateParts& parts, const Group
   }
   return resumed;
 }
+
+/// Whether all ranks resumed exactly. Collective.
+[[nodiscard]] RolloutWorker::Resumed agreed(const learner::Ranks& ranks, RolloutWorker::Resumed mine);
+
+/// A policy of the run as hashes and checkpoints see it. References the run's own objects.
+struct PolicyState {
+  PolicyNames names;
+  // Null when the policy is not trained: `module` then has all of its state.
+  learner::ReplicaTeam* team;
+  const ActorCritic& module;
+  EpisodeWindow& episodes;  // of its agents, where there are several
+
+  /// Passes that its learners made.
+  [[nodiscard]] std::int64_t passes() const;
+  /// Collective where the policy is trained.
+  [[nodiscard]] model::NamedTensors tensors() const;
+};
+
+/// TrainingRun::params_sha256() of a run with these policies.
+[[nodiscard]] std::string params_sha256_of(const std::vector<PolicyState>& policies);
+/// Appends tensors to `all` with the prefix before their names.
+void append(const std::string& prefix, const model::NamedTensors& tensors, model::NamedTensors& all);
+
+/// Appends the policies' share of a checkpoint: on the leader each policy's tensors and, with several agents, its
+/// progress; on every rank the policies' random streams of the shards `mine`. Collective.
+void save_policies(const std::vector<PolicyState>& policies, const learner::Ranks& ranks, Range mine,
+                   learner::StateParts& parts);
+/// Loads what save_policies() wrote of one policy. `passes`: those of the one policy that has no progress of its own.
+void load_policy(const PolicyState& policy, std::int64_t passes, Range mine, const learner::StateParts& parts);
+
+/// Adds the work for one policy, by replica, to that for the others.
+void add_work(const std::vector<learner::ReplicaTeam::Work>& its, std::vector<learner::ReplicaTeam::Work>& all);
+/// Returns the means over the policies that are trained, and the sums of their times.
+/// Policies that made no step of the update have no part. NaN when none made one.
+[[nodiscard]] LearnReport mean_of(const std::vector<PolicyReport>& policies);
+/// How the gradients of one policy are computed, in a sentence.
+struct GradientsOfPolicy {
+  std::string name, by;
+};
+/// Returns TrainingRun::gradients_by() for all of them: the first sentence, and for others only what differs.
+[[nodiscard]] std::string gradients_by(const std::vector<GradientsOfPolicy>& policies);
 
 }  // namespace tandem::rl

@@ -2,14 +2,17 @@
 //
 // Every rank of a run has such an object and calls the same functions. Threads: one thread at a time.
 #pragma once
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tandem/base/error.h"
 #include "tandem/learner/replica_team.h"
 #include "tandem/learner/state_parts.h"
+#include "tandem/metrics/sink.h"
 #include "tandem/pipeline/pipeline_stats.h"
 #include "tandem/rl/env/spec.h"
 #include "tandem/rl/rollout/episodes.h"
@@ -24,10 +27,33 @@ class OutdatedCheckpoint : public CheckpointError {
   using CheckpointError::CheckpointError;
 };
 
+/// What every policy's learning tells: means over rows, or sums, as the struct says that has them.
+struct Losses {
+  double policy_loss = 0, value_loss = 0, entropy = 0, approx_kl = 0, clip_fraction = 0;
+
+  Losses& operator+=(const Losses& other);
+  Losses& operator/=(double count);
+};
+/// The members with their names in metrics, in the order in which they are written.
+inline constexpr std::array<std::pair<const char*, double Losses::*>, 5> kLosses{{
+    {"policy_loss", &Losses::policy_loss},
+    {"value_loss", &Losses::value_loss},
+    {"entropy", &Losses::entropy},
+    {"approx_kl", &Losses::approx_kl},
+    {"clip_fraction", &Losses::clip_fraction},
+}};
+inline Losses& Losses::operator+=(const Losses& other) {
+  for (const auto& [name, loss] : kLosses) this->*loss += other.*loss;
+  return *this;
+}
+inline Losses& Losses::operator/=(double count) {
+  for (const auto& [name, loss] : kLosses) this->*loss /= count;
+  return *this;
+}
+
 /// Numbers of the learning in one update, over all shards of the run. All but the times are the same on every replica.
-/// Losses and norms are NaN when no step was made.
-struct LearnReport {
-  double policy_loss = 0, value_loss = 0, entropy = 0, approx_kl = 0, clip_fraction = 0;  // means over all minibatches
+/// Losses are means over all minibatches; they and norms are NaN when no step was made.
+struct LearnReport : Losses {
   // 1 - Var[target - value] / Var[target]; NaN when targets are all equal.
   double explained_variance = 0;
   // The mean over the minibatches, before clipping.
@@ -60,9 +86,8 @@ struct RankReport {
   double wait_seconds = 0;                       // for other ranks and replicas, of the replica that waited least
   std::int64_t env_steps = 0;
   /// Means over the rows that the rank learned from; of PPO only, and none where it had no rows.
-  struct Learning {
+  struct Learning : Losses {
     double rows = 0;  // each pass counts
-    double policy_loss = 0, value_loss = 0, entropy = 0, approx_kl = 0, clip_fraction = 0;
   };
   std::optional<Learning> learning = {};
 
@@ -96,6 +121,18 @@ struct RunReport {
   std::optional<learner::GradientReport> gradients{};  // see ReplicaTeam
 };
 
+/// The numbers of a report by name, for any sink of tandem/metrics:
+///
+///     JsonlSink sink("metrics.jsonl");
+///     while (run.env_steps() < total_steps) sink.write(rl::figures_of(run.update()));
+///
+/// They are the losses and times of the update; then, where the report has them, the figures of ranks (rank_NAME_min,
+/// _mean, _max), of rollouts that may end early, of the pipeline, of gradients that may be dropped (steps_made,
+/// replica/K/NAME) and of policies (policy/NAME/...). Times are in milliseconds.
+/// Groups of figures that the run does not have are left out. The program writes the same names behind its own; the
+/// list of all names is in docs/metrics.md.
+[[nodiscard]] Record figures_of(const RunReport& report);
+
 class TrainingRun {
  public:
   virtual ~TrainingRun() = default;
@@ -115,8 +152,7 @@ class TrainingRun {
   [[nodiscard]] virtual int shards() const = 0;
   [[nodiscard]] virtual const learner::Ranks& ranks() const = 0;
   /// This rank's present activity. May be called from any thread. Runs that sample and learn at the same time are
-  /// always at
-  /// kLearn.
+  /// always at kLearn.
   [[nodiscard]] virtual Phase phase() const { return Phase::kLearn; }
   /// Why another run with the same seed has other numbers, in a clause; empty when it has the same.
   [[nodiscard]] virtual std::string why_numbers_differ() const = 0;

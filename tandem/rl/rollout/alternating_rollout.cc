@@ -13,25 +13,6 @@ void AlternatingRollout::Split::operator()(int /*thread*/) const {
   for (RolloutWorker* group : groups) group->advance(*frozen);
 }
 
-// Whatever ends a rollout, the fragments are nobody's afterwards. Of several failures the first in order is told.
-class AlternatingRollout::AllStepped {
- public:
-  explicit AllStepped(std::span<const std::unique_ptr<ThreadTeam>> threads) : threads_(threads) {}
-  AllStepped(const AllStepped&) = delete;
-  AllStepped& operator=(const AllStepped&) = delete;
-  ~AllStepped() {
-    for (const auto& thread : threads_) {
-      try {
-        thread->wait();
-      } catch (...) {  // NOLINT(bugprone-empty-catch): another failure is on its way
-      }
-    }
-  }
-
- private:
-  const std::span<const std::unique_ptr<ThreadTeam>> threads_;
-};
-
 AlternatingRollout::AlternatingRollout(std::vector<std::unique_ptr<RolloutWorker>> groups, int splits,
                                        Stepping stepping, const std::string& name, SpinBudget spin)
     : groups_(std::move(groups)), splits_(static_cast<std::size_t>(splits)) {
@@ -49,37 +30,44 @@ AlternatingRollout::AlternatingRollout(std::vector<std::unique_ptr<RolloutWorker
     threads_.push_back(std::make_unique<ThreadTeam>(concat(name, " ", i), spin));
 }
 
-// Round t: for each split in turn, wait until its environments have made step t - 1, choose the actions of step t, and
-// let them go. While they step, the policy acts for the next split.
+// Whatever ends a rollout, the fragments are nobody's afterwards. Of several failures the first in order is told.
 void AlternatingRollout::collect(const Normalizers& frozen, std::span<Fragment> into) {
   const Span span("rollout");
   TANDEM_CHECK(into.size() == groups_.size(), into.size(), " fragments for ", groups_.size(), " env groups");
   for (Split& split : splits_) split.frozen = &frozen;
-  const AllStepped all_stepped(threads_);
-  const int steps = groups_.front()->steps();
-  for (int t = 0; t <= steps; ++t) {
-    for (std::size_t i = 0; i < splits_.size(); ++i) {
-      if (t > 0 && !threads_.empty()) {
-        const Span waiting("wait for environments");
-        threads_[i]->wait();
-      }
-      for (std::size_t group = i; group < groups_.size(); group += splits_.size()) {
-        if (t == 0) groups_[group]->begin(frozen, into[group]);
-        if (t == steps) {
-          (void)groups_[group]->end();
-        } else {
-          groups_[group]->choose();
-        }
-      }
-      if (t < steps) start(i);
+  try {
+    for (int t = 0; t <= groups_.front()->steps(); ++t) {
+      for (std::size_t i = 0; i < splits_.size(); ++i) take_turn(i, t, into);
     }
+  } catch (...) {
+    for (const auto& thread : threads_) {
+      try {
+        thread->wait();
+      } catch (...) {  // NOLINT(bugprone-empty-catch): another failure is on its way
+      }
+    }
+    throw;
   }
 }
 
-// Without threads the step is made here and now, and collect() has nothing to wait for.
-void AlternatingRollout::start(std::size_t split) {
-  if (threads_.empty()) return splits_[split]();
-  threads_[split]->start(splits_[split]);
+// In round t, waits until the split's environments have made step t - 1, chooses the actions of step t, and lets them
+// go. While they step, the policy acts for the next split. Without threads the step is made here and now.
+void AlternatingRollout::take_turn(std::size_t split, int t, std::span<Fragment> into) {
+  const bool last = t == groups_.front()->steps();
+  if (t > 0 && !threads_.empty()) {
+    const Span waiting("wait for environments");
+    threads_[split]->wait();
+  }
+  for (std::size_t group = split; group < groups_.size(); group += splits_.size()) {
+    if (t == 0) groups_[group]->begin(*splits_[split].frozen, into[group]);
+    if (last) {
+      (void)groups_[group]->end();
+    } else {
+      groups_[group]->choose();
+    }
+  }
+  if (last) return;
+  threads_.empty() ? splits_[split]() : threads_[split]->start(splits_[split]);
 }
 
 }  // namespace tandem::rl

@@ -54,10 +54,7 @@ class AlternatingRollout {
     const Normalizers* frozen = nullptr;
     void operator()(int = 0) const;  // steps their environments
   };
-  // Waits in its destructor until every thread rests.
-  class AllStepped;
-
-  void start(std::size_t split);
+  void take_turn(std::size_t split, int t, std::span<Fragment> into);
 
   const std::vector<std::unique_ptr<RolloutWorker>> groups_;
   std::vector<Split> splits_;

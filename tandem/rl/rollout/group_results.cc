@@ -1,5 +1,7 @@
 #include "tandem/rl/rollout/group_results.h"
 
+#include <algorithm>
+
 #include "tandem/base/check.h"
 
 namespace tandem::rl {
@@ -17,17 +19,7 @@ void read(std::span<const double>& numbers, RunningMoments& moments) {
   moments.set_numbers(take(numbers, 1 + 2 * moments.size()));
 }
 
-}  // namespace
-
-void append_episodes(const std::vector<Episode>& episodes, std::vector<double>& numbers) {
-  numbers.push_back(static_cast<double>(episodes.size()));
-  for (const Episode& episode : episodes) {
-    numbers.insert(numbers.end(), {episode.episode_return, static_cast<double>(episode.length),
-                                   static_cast<double>(episode.step), static_cast<double>(episode.row)});
-  }
-}
-
-void take_episodes(std::span<const double>& numbers, std::vector<Episode>& episodes) {
+void read(std::span<const double>& numbers, std::vector<Episode>& episodes) {
   const auto count = static_cast<std::size_t>(take(numbers, 1).front());
   for (std::size_t i = 0; i < count; ++i) {
     const std::span<const double> its = take(numbers, 4);
@@ -38,14 +30,40 @@ void take_episodes(std::span<const double>& numbers, std::vector<Episode>& episo
   }
 }
 
+}  // namespace
+
+void GroupResults::clear() {
+  episodes.clear();
+  for (OfPolicy& policy : policies) {
+    policy.episodes.clear();
+    policy.decisions = policy.most_decisions = 0;
+  }
+}
+
+void append_episodes(const std::vector<Episode>& episodes, std::vector<double>& numbers) {
+  numbers.push_back(static_cast<double>(episodes.size()));
+  for (const Episode& episode : episodes) {
+    numbers.insert(numbers.end(), {episode.episode_return, static_cast<double>(episode.length),
+                                   static_cast<double>(episode.step), static_cast<double>(episode.row)});
+  }
+}
+
 // The reader must know the sizes: the numbers do not say where the moments of a leaf end.
 void take_results(std::span<const double> numbers, NormalizerMoments& memory, Normalizers& normalizers,
-                  std::vector<Episode>& episodes) {
+                  GroupResults& results) {
   while (!numbers.empty()) {
-    for (RunningMoments& leaf : memory.observation) read(numbers, leaf);
-    read(numbers, memory.discounted_return);
-    normalizers.merge(memory);
-    take_episodes(numbers, episodes);
+    if (results.policies.empty()) {
+      for (RunningMoments& leaf : memory.observation) read(numbers, leaf);
+      read(numbers, memory.discounted_return);
+      normalizers.merge(memory);
+    }
+    read(numbers, results.episodes);
+    for (GroupResults::OfPolicy& policy : results.policies) {
+      read(numbers, policy.episodes);
+      const auto decisions = static_cast<std::int64_t>(take(numbers, 1).front());
+      policy.decisions += decisions;
+      policy.most_decisions = std::max(policy.most_decisions, decisions);
+    }
   }
 }
 

@@ -1,8 +1,9 @@
-// rl/rollout/group_results.h: what env groups report to the whole run after a fragment: finished episodes and moments
-// for the normalisers, as numbers that travel between ranks.
+// rl/rollout/group_results.h: what env groups report to the whole run after a fragment: finished episodes, moments for
+// the normalisers and, with several agents, each policy's episodes and decisions, as numbers that travel between ranks.
 //
 // Threads: single-thread.
 #pragma once
+#include <cstdint>
 #include <span>
 #include <vector>
 
@@ -11,17 +12,28 @@
 
 namespace tandem::rl {
 
-/// Reads what RolloutWorker::append_results() wrote of the groups, in their order: merges their moments into
-/// `normalizers` and appends their episodes. `memory`: moments of the run's sizes, which are overwritten. Throws
+/// The results of all groups of the run, added up in their order.
+struct GroupResults {
+  /// Results of one policy's agents in all env groups.
+  struct OfPolicy {
+    std::vector<Episode> episodes;
+    std::int64_t decisions = 0, most_decisions = 0;  // that are complete, in fragments to learn from; of one group
+  };
+  std::vector<Episode> episodes;   // of environments
+  std::vector<OfPolicy> policies;  // none where environments have one agent
+
+  /// Leaves the policies there, and memory as it is.
+  void clear();
+};
+
+/// Adds what GroupWorker::append_results() wrote of whole groups, one behind the other: with one agent the moments,
+/// which are merged into `normalizers`, and the episodes; with several the episodes of the environments, then for each
+/// policy its episodes and its number of decisions. `memory`: moments of the run's sizes, which are overwritten. Throws
 /// InvariantError when the numbers do not add up.
 void take_results(std::span<const double> numbers, NormalizerMoments& memory, Normalizers& normalizers,
-                  std::vector<Episode>& episodes);
+                  GroupResults& results);
 
-/// Their part of that: how many, and each.
-/// An episode takes four numbers: return, length, step and row. All are exact in float64.
+/// Writes how many episodes there are, and each as four numbers: return, length, step and row, all exact in float64.
 void append_episodes(const std::vector<Episode>& episodes, std::vector<double>& numbers);
-/// Reads what append_episodes() wrote from the front of `numbers`, which then begins behind it. Throws as
-/// take_results().
-void take_episodes(std::span<const double>& numbers, std::vector<Episode>& episodes);
 
 }  // namespace tandem::rl

@@ -9,16 +9,17 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 #include <vector>
 
+#include "tandem/base/philox.h"
+#include "tandem/base/text.h"
+#include "tandem/concurrency/stall_watch.h"
 #include "tandem/rl/policy/normalizer.h"
 #include "tandem/rl/rollout/fragment.h"
-#include "tandem/rl/rollout/step_watch.h"
 
 namespace tandem::rl {
 
-/// The interface that a run has to an env group, whether its environments have one agent or several. Threads:
-/// single-thread; mark() may be read from any thread.
 class GroupWorker {
  public:
   // kExactly: the next fragment has the bits that it would have had without the interruption.
@@ -42,10 +43,10 @@ class GroupWorker {
   /// Steps of each environment in the last fragment.
   [[nodiscard]] virtual int steps_made() const = 0;
   /// Whether the group is inside a step.
-  [[nodiscard]] const StepMark& mark() const { return mark_; }
+  [[nodiscard]] const CallMark& mark() const { return mark_; }
 
-  /// Appends what the run learns of the last fragment, as numbers that take_results() reads (group_results.h,
-  /// agent_results.h). Finished episodes are forgotten then.
+  /// Appends what the run learns of the last fragment, as numbers that take_results() reads (group_results.h).
+  /// Finished episodes are forgotten then.
   virtual void append_results(std::vector<double>& numbers) = 0;
 
   /// Environment states, current observations, running episodes and the actors' streams. Where the environment cannot
@@ -56,8 +57,23 @@ class GroupWorker {
   virtual Resumed load(std::span<const std::byte> state, std::uint64_t seed_for_new_episodes) = 0;
 
  protected:
+  // Seeds follow from the environment's number in the run, so groups of other sizes have the same episodes.
+  static std::vector<std::uint64_t> seeds_of_envs(std::uint64_t run_seed, int first_env, int envs) {
+    std::vector<std::uint64_t> seeds;
+    for (int env = first_env; env < first_env + envs; ++env)
+      seeds.push_back(derive_seed(run_seed, SeedPurpose::kEnvGroup, static_cast<std::uint64_t>(env)));
+    return seeds;
+  }
+
   // Derived classes enter it around each call of the environments, and around nothing else.
-  StepMark mark_;
+  CallMark mark_;
 };
+
+/// "env group 1 (CartPole-v1, environments 4 to 7)", of equal groups of `envs`.
+[[nodiscard]] inline std::string name_of_group(const std::string& env, int group, int envs) {
+  const int first = group * envs;
+  return concat("env group ", group, " (", env, ", environment", envs > 1 ? "s " : " ", first,
+                envs > 1 ? concat(" to ", first + envs - 1) : "", ")");
+}
 
 }  // namespace tandem::rl

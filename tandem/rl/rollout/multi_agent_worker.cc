@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "tandem/base/check.h"
-#include "tandem/base/philox.h"
 #include "tandem/concurrency/trace.h"
 #include "tandem/rl/rollout/group_results.h"
 
@@ -46,12 +45,8 @@ MultiAgentWorker::MultiAgentWorker(std::unique_ptr<MultiAgentGroup> group, std::
   }
 }
 
-// Seeds follow from the environment's number in the run, so groups of other sizes have the same episodes.
 void MultiAgentWorker::reset(std::uint64_t run_seed) {
-  std::vector<std::uint64_t> seeds;
-  for (std::size_t env = 0; env < in_game_.size(); ++env)
-    seeds.push_back(derive_seed(run_seed, SeedPurpose::kEnvGroup, static_cast<std::uint64_t>(first_env_) + env));
-  group_->reset(seeds, arrays_);
+  group_->reset(seeds_of_envs(run_seed, first_env_, envs()), arrays_);
   std::ranges::fill(in_game_, arrays_.size());
   std::ranges::fill(running_, Running{});
   for (Seat& seat : seats_) {
@@ -61,35 +56,28 @@ void MultiAgentWorker::reset(std::uint64_t run_seed) {
   }
 }
 
-// Both collect() functions: begin the logs, make all steps, end the logs. The first values what agents see at the end;
-// the second leaves that to the learner.
-void MultiAgentWorker::collect() {
+// Begins the logs, makes all steps, ends the logs. In memory of the worker's own, what agents see at the end is valued
+// here; else that is left to the learner.
+void MultiAgentWorker::collect(std::span<const std::unique_ptr<DecisionFragment>> into) {
   const Span span("rollout");
   const at::NoGradGuard no_grad;
-  for (Seat& seat : seats_) {
+  TANDEM_CHECK(into.empty() || into.size() == seats_.size(), into.size(), " fragments for ", seats_.size(),
+               " policies");
+  for (std::size_t policy = 0; policy < seats_.size(); ++policy) {
+    Seat& seat = seats_[policy];
     seat.policy.actor->refresh();
-    if (seat.log) seat.log->begin();
+    if (!seat.log) continue;
+    into.empty() ? seat.log->begin() : seat.log->begin(*into[policy]);
   }
   for (int t = 0; t < options_.steps; ++t) step(t);
   for (Seat& seat : seats_) {
     if (!seat.log) continue;
+    if (!into.empty()) {
+      seat.log->end_with_next(seat.now);
+      continue;
+    }
     seat.policy.actor->evaluate(seat.now.observation, {}, seat.values.data());
     (void)seat.log->end(seat.now, seat.values.data(), options_.gamma, options_.gae_lambda);
-  }
-}
-
-void MultiAgentWorker::collect(std::span<const std::unique_ptr<DecisionFragment>> into) {
-  const Span span("rollout");
-  const at::NoGradGuard no_grad;
-  TANDEM_CHECK(into.size() == seats_.size(), into.size(), " fragments for ", seats_.size(), " policies");
-  for (std::size_t policy = 0; policy < seats_.size(); ++policy) {
-    Seat& seat = seats_[policy];
-    seat.policy.actor->refresh();
-    if (seat.log) seat.log->begin(*into[policy]);
-  }
-  for (int t = 0; t < options_.steps; ++t) step(t);
-  for (Seat& seat : seats_) {
-    if (seat.log) seat.log->end_with_next(seat.now);
   }
 }
 
@@ -113,7 +101,7 @@ void MultiAgentWorker::step(int t) {
   }
   {
     const Span span("step environments");
-    const StepMark::Step inside = mark_.enter();
+    const CallMark::Call inside = mark_.enter();
     group_->step(actions_, arrays_);
   }
   for (Seat& seat : seats_) {

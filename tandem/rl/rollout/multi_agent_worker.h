@@ -54,13 +54,11 @@ class MultiAgentWorker final : public GroupWorker {
                    const MultiAgentRolloutOptions& options, int first_env);
 
   void reset(std::uint64_t run_seed) override;
-  /// Steps the group `steps` times, into memory of the worker's own, and computes advantages. Throws EnvError. Before
-  /// the first call: reset() or load().
-  void collect();
+  /// Steps the group `steps` times, into memory of the worker's own, and computes advantages; or into memory of
+  /// make_fragments(), with what follows each decision in place of them. Throws EnvError. Before the first call:
+  /// reset() or load().
+  void collect(std::span<const std::unique_ptr<DecisionFragment>> into = {});
   void sample(const Normalizers& /*frozen*/) override { collect(); }
-  /// Collects into the caller's memory, with what follows each decision in place of advantages. `into`: as
-  /// make_fragments() makes it.
-  void collect(std::span<const std::unique_ptr<DecisionFragment>> into);
   /// By policy; null for those that do not learn.
   [[nodiscard]] std::vector<std::unique_ptr<DecisionFragment>> make_fragments() const;
 

@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "tandem/base/check.h"
-#include "tandem/base/philox.h"
 #include "tandem/base/text.h"
 #include "tandem/concurrency/trace.h"
 #include "tandem/rl/env/state_bytes.h"
@@ -45,9 +44,9 @@ RolloutWorker::RolloutWorker(std::unique_ptr<EnvGroup> group, std::unique_ptr<Ac
     : group_(std::move(group)),
       actor_(std::move(actor)),
       options_(options),
-      rows_(group_->size() * group_->spec().agents),
+      rows_(group_->size()),
       first_env_(first_env),
-      episodes_(rows_, first_env * group_->spec().agents),
+      episodes_(rows_, first_env),
       moments_(group_->spec(), options.normalizer),
       present_(one_step(group_->spec(), rows_)),
       final_(one_step(group_->spec(), rows_)),
@@ -62,8 +61,8 @@ RolloutWorker::RolloutWorker(std::unique_ptr<EnvGroup> group, std::unique_ptr<Ac
   arrays_.reward = reward_.data();
   arrays_.terminated = terminated_.data();
   arrays_.truncated = truncated_.data();
-  if (std::holds_alternative<Box>(group_->spec().action)) {
-    box_.resize(static_cast<std::size_t>(rows_ * action_elements(group_->spec().action)));
+  if (std::holds_alternative<Box>(spec.action)) {
+    box_.resize(static_cast<std::size_t>(rows_ * action_elements(spec.action)));
   }
   if (options.time_limit == TimeLimit::kBootstrap) expect_truncated();
 }
@@ -89,17 +88,11 @@ void RolloutWorker::expect_truncated() {
   truncated_value_.reserve(reward_.size());
 }
 
-// Seeds follow from the environment's number in the run, so groups of other sizes have the same episodes.
 void RolloutWorker::reset(std::uint64_t run_seed) {
-  std::vector<std::uint64_t> seeds;
-  for (int env = 0; env < group_->size(); ++env) {
-    seeds.push_back(derive_seed(run_seed, SeedPurpose::kEnvGroup,
-                                static_cast<std::uint64_t>(first_env_) + static_cast<std::uint64_t>(env)));
-  }
-  group_->reset(seeds, present_arrays());
+  group_->reset(seeds_of_envs(run_seed, first_env_, rows_), present_arrays());
   actor_->episodes_ended(std::vector<std::uint8_t>(reward_.size(), 1));
   std::fill(discounted_.begin(), discounted_.end(), 0.0);
-  episodes_ = EpisodeTracker(rows_, first_env_ * group_->spec().agents);
+  episodes_ = EpisodeTracker(rows_, first_env_);
 }
 
 // Where the environments write at time t: the fragment's own rows, so that nothing is copied, unless a normaliser comes
@@ -231,7 +224,7 @@ void RolloutWorker::step_environments(int t) {
               rows_, box_.data());
     actions.box = box_.data();
   }
-  const StepMark::Step step = mark_.enter();
+  const CallMark::Call step = mark_.enter();
   group_->step(actions, arrays_at(t + 1));
 }
 

@@ -13,7 +13,6 @@
 // did.
 #pragma once
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <span>
 #include <vector>

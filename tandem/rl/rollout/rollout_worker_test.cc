@@ -258,5 +258,10 @@ TEST(RolloutWorkerTest, StatesAreKeptWhereSequencesBeginAndWhereEpisodesAreCutSh
   }
 }
 
+TEST(GroupWorkerTest, AGroupIsNamedByItsEnvironments) {
+  EXPECT_EQ(name_of_group("CartPole-v1", 3, 4), "env group 3 (CartPole-v1, environments 12 to 15)");
+  EXPECT_EQ(name_of_group("Slow-v0", 1, 1), "env group 1 (Slow-v0, environment 1)");
+}
+
 }  // namespace
 }  // namespace tandem::rl

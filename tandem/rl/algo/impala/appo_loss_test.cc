@@ -1,5 +1,3 @@
-#include "tandem/rl/algo/impala/appo_loss.h"
-
 #include <gtest/gtest.h>
 #include <torch/types.h>
 #include <torch/utils.h>
@@ -8,6 +6,7 @@
 #include <cmath>
 #include <memory>
 
+#include "tandem/rl/algo/impala/impala_loss.h"
 #include "tandem/rl/algo/impala/impala_run.h"
 #include "tandem/rl/algo/impala/trajectory.h"
 #include "tandem/rl/algo/impala/vtrace.h"
@@ -60,7 +59,7 @@ class AppoLossTest : public ::testing::TestWithParam<const char*> {
 TEST_P(AppoLossTest, EqualsTheLossWrittenOutRowByRow) {
   const auto policy = policy_of(1), target = policy_of(2);
   ImpalaNumbers numbers;
-  const learner::ShardLoss loss = appo_loss(*policy, *target, shard(), options, appo, numbers);
+  const learner::ShardLoss loss = impala_loss(*policy, AppoTarget{*target, appo}, shard(), options, numbers);
 
   const at::Tensor rows = trajectory.observation[0].narrow(0, 0, kAppoSteps).flatten(0, 1);
   const at::Tensor action = trajectory.action.flatten(0, 1);
@@ -93,7 +92,7 @@ TEST_P(AppoLossTest, EqualsTheLossWrittenOutRowByRow) {
   EXPECT_GT(corrected, 0);
   EXPECT_NEAR(numbers.policy_loss, policy_sum / kCount, 1e-5);
   EXPECT_NEAR(numbers.value_loss, value_sum / kCount, 1e-4);
-  EXPECT_NEAR(numbers.cut, outside / kCount, 1e-6);
+  EXPECT_NEAR(numbers.clip_fraction, outside / kCount, 1e-6);
   EXPECT_NEAR(loss.loss.item<double>(),
               policy_sum / kCount + 0.7 * value_sum / kCount - 0.02 * now->entropy().mean().item<double>() +
                   0.3 * before->kl(*now).mean().item<double>(),
@@ -111,10 +110,10 @@ TEST_P(AppoLossTest, WithTheTargetsOwnWeightsTheGradientIsThatOfPolicyGradients)
           ->log_prob(trajectory.action.flatten(0, 1))
           .detach()
           .view({kAppoSteps, kAppoEnvs}));
-  appo_loss(*policy, *target, shard(), options, appo, numbers).loss.backward();
+  impala_loss(*policy, AppoTarget{*target, appo}, shard(), options, numbers).loss.backward();
   const at::Tensor gradient = policy->parameters().front().grad().clone();
   policy->zero_grad();
-  impala_loss(*policy, shard(), options, of_impala).loss.backward();
+  impala_loss(*policy, {}, shard(), options, of_impala).loss.backward();
   EXPECT_GT(gradient.abs().sum().item<double>(), 0);
   EXPECT_TRUE(torch::allclose(gradient, policy->parameters().front().grad(), 1e-4, 1e-6));
   EXPECT_NEAR(numbers.approx_kl, 0, 1e-7);

@@ -10,7 +10,7 @@
 #include <random>
 
 #include "tandem/base/error.h"
-#include "tandem/rl/algo/impala/appo_loss.h"
+#include "tandem/rl/algo/impala/impala_loss.h"
 #include "tandem/rl/algo/testing/random_policy.h"
 
 namespace tandem::rl {
@@ -47,8 +47,9 @@ class TrajectoryProblem {
     batch.columns = columns_;
     batch.states = states_;
     Outcome outcome;
-    const learner::ShardLoss loss = appo ? appo_loss(now, before, batch, options, *appo, outcome.numbers)
-                                         : impala_loss(now, batch, options, outcome.numbers);
+    std::optional<AppoTarget> with_target;
+    if (appo) with_target.emplace(before, *appo);
+    const learner::ShardLoss loss = impala_loss(now, with_target, batch, options, outcome.numbers);
     outcome.gradients = torch::autograd::grad({loss.loss * loss.weight}, policy->parameters());
     outcome.loss = loss.loss.item<double>();
     outcome.weight = loss.weight;
@@ -66,16 +67,9 @@ class TrajectoryProblem {
     const learner::ShardRows shard{
         .columns = all, .states = states_, .order = {}, .rows = steps * rows, .valid_rows = steps * rows};
     Outcome outcome;
-    learner::WrittenLoss loss;
-    if (appo) {
-      FusedAppo<Real> fused(*policy, *target, set);
-      (void)fused.run(shard, options, *appo, outcome.numbers);  // what it leaves in its memory must not count
-      loss = fused.run(shard, options, *appo, outcome.numbers);
-    } else {
-      FusedImpala<Real> fused(*policy, set);
-      (void)fused.run(shard, options, outcome.numbers);
-      loss = fused.run(shard, options, outcome.numbers);
-    }
+    FusedVtrace<Real> fused(*policy, appo ? target.get() : nullptr, set);
+    (void)fused.run(shard, options, appo, outcome.numbers);  // what it leaves in its memory must not count
+    const learner::WrittenLoss loss = fused.run(shard, options, appo, outcome.numbers);
     outcome.loss = loss.loss;
     outcome.weight = loss.weight;
     for (const torch::Tensor& parameter : policy->parameters()) outcome.gradients.push_back(parameter.grad());
@@ -124,7 +118,7 @@ void expect_same(const TrajectoryProblem::Outcome& got, const TrajectoryProblem:
                                                {mine.value_loss, theirs.value_loss},
                                                {mine.entropy, theirs.entropy},
                                                {mine.approx_kl, theirs.approx_kl},
-                                               {mine.cut, theirs.cut}};
+                                               {mine.clip_fraction, theirs.clip_fraction}};
   for (const auto& [number, expected] : numbers)
     EXPECT_NEAR(number, expected, 1e-4 * std::max(1.0, std::abs(expected))) << where;
   if (std::isnan(theirs.explained_variance)) {
@@ -153,8 +147,8 @@ TEST_P(FusedVtraceTest, LossAndGradientsOfRandomShapesAreThoseOfAutograd) {
     TrajectoryProblem problem(seed);
     const TrajectoryProblem::Outcome wanted = problem.define(appo());
     expect_same(problem.fuse<double>(appo(), InstructionSet::kPortable), wanted, 1e-10, concat("seed ", seed));
-    cut += wanted.numbers.cut;
-    whole += 1 - wanted.numbers.cut;
+    cut += wanted.numbers.clip_fraction;
+    whole += 1 - wanted.numbers.clip_fraction;
   }
   EXPECT_GT(cut, 1) << "both sides of the clip are part of the test";
   EXPECT_GT(whole, 1);

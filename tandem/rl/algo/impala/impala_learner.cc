@@ -3,15 +3,12 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
-#include <utility>
 
 #include "tandem/base/check.h"
 #include "tandem/base/error.h"
 #include "tandem/base/fault_point.h"
 #include "tandem/base/text.h"
 #include "tandem/model/state_hash.h"
-#include "tandem/rl/algo/impala/appo_loss.h"
-#include "tandem/rl/algo/impala/trajectory_output.h"
 #include "tandem/rl/algo/run_parts.h"
 
 // How a step comes about: step() hands the batch to all replicas' threads. Each loads its shards as one pass in their
@@ -27,13 +24,6 @@ void require_reproducible(const sync::StrategyOptions& strategy, int replicas) {
   throw ConfigError(concat("the learner has ", replicas,
                            " replicas, which all make each step; use replicated, divided or parameter_server, or one "
                            "replica"));
-}
-
-// Returns the loss of a shard without rows, which has no weight, and empties its numbers.
-template <typename Loss>
-Loss nothing_of(ImpalaNumbers& numbers, Loss loss) {
-  numbers = {};
-  return loss;
 }
 
 }  // namespace
@@ -68,8 +58,6 @@ ImpalaLearner::ImpalaLearner(const ImpalaSetup& setup, const LearnedPolicy& lear
   }
 }
 
-ImpalaLearner::~ImpalaLearner() = default;
-
 // A target is in evaluation mode and begins with the policy's weights.
 void ImpalaLearner::build_target(Seat& seat, const std::shared_ptr<ActorCritic>& like) const {
   seat.target = like;
@@ -77,6 +65,7 @@ void ImpalaLearner::build_target(Seat& seat, const std::shared_ptr<ActorCritic>&
   seat.target->eval();
   seat.target_weights = weights_of(*seat.target);
   copy_weights(seat.weights, seat.target_weights);
+  seat.appo.emplace(*seat.target, *setup_.appo);
 }
 
 GradientChoice ImpalaLearner::choose(const LearnedPolicy& learned) const {
@@ -92,17 +81,12 @@ GradientChoice ImpalaLearner::choose(const LearnedPolicy& learned) const {
 void ImpalaLearner::build_gradients(Seat& seat, sync::Replica& replica) const {
   const InstructionSet set = setup_.actor.instruction_set;
   if (gradients_.way == GradientWay::kFused) {
-    const auto& policy = dynamic_cast<const MlpPolicy&>(*seat.policy);
-    if (seat.target) {
-      seat.fused_appo = std::make_unique<FusedAppo<float>>(policy, dynamic_cast<const MlpPolicy&>(*seat.target), set);
-    } else {
-      seat.fused_impala = std::make_unique<FusedImpala<float>>(policy, set);
-    }
+    seat.fused = std::make_unique<FusedVtrace<float>>(dynamic_cast<const MlpPolicy&>(*seat.policy),
+                                                      dynamic_cast<const MlpPolicy*>(seat.target.get()), set);
   } else if (gradients_.way == GradientWay::kReplayed) {
     seat.replayed = std::make_unique<learner::ReplayedLoss>(
         replica, [this, &seat](const learner::ShardBatch& rows, const at::Tensor& /*constants*/) {
-          if (!seat.target) return impala_loss_on_device(*seat.policy, rows, setup_.impala);
-          return appo_loss_on_device(*seat.policy, *seat.target, rows, setup_.impala, *setup_.appo);
+          return impala_loss_on_device(*seat.policy, seat.appo, rows, setup_.impala);
         });
   }
 }
@@ -134,23 +118,21 @@ learner::LearnerReport ImpalaLearner::step_of(Seat& seat, learner::Learner& lear
   const Limits limits{.deadline = Deadline::after(patience_), .stop = {}};
   if (gradients_.way != GradientWay::kAutograd) {
     const auto gradients = [&](const learner::ShardRows& rows) {
-      ImpalaNumbers& numbers = numbers_of(rows.shard);
-      if (rows.rows == 0) return nothing_of(numbers, learner::WrittenLoss{});
+      ImpalaNumbers& numbers = numbers_of(rows.shard) = {};
+      if (rows.rows == 0) return learner::WrittenLoss{};
       if (seat.replayed) {
         const learner::WrittenLoss loss = seat.replayed->run(learner.batch(), rows, {});
         numbers = rl::numbers_of(rows.rows, seat.replayed->numbers(rows.shard));
         return loss;
       }
-      if (seat.fused_impala) return seat.fused_impala->run(rows, setup_.impala, numbers);
-      return seat.fused_appo->run(rows, setup_.impala, *setup_.appo, numbers);
+      return seat.fused->run(rows, setup_.impala, setup_.appo, numbers);
     };
     return learner.step(0, learner::GradientFunction(std::cref(gradients)), lr_factor, limits);
   }
   const auto loss = [&](const learner::ShardBatch& rows) {
-    ImpalaNumbers& numbers = numbers_of(rows.shard);
-    if (rows.rows == 0) return nothing_of(numbers, learner::ShardLoss{});
-    if (!seat.target) return impala_loss(*seat.policy, rows, setup_.impala, numbers);
-    return appo_loss(*seat.policy, *seat.target, rows, setup_.impala, *setup_.appo, numbers);
+    ImpalaNumbers& numbers = numbers_of(rows.shard) = {};
+    if (rows.rows == 0) return learner::ShardLoss{};
+    return impala_loss(*seat.policy, seat.appo, rows, setup_.impala, numbers);
   };
   return learner.step(0, learner::LossFunction(std::cref(loss)), lr_factor, limits);
 }
@@ -161,8 +143,6 @@ void ImpalaLearner::renew_targets() {
   }
 }
 
-std::uint64_t ImpalaLearner::passes() const { return team_->member(0).learner.passes(); }
-
 model::NamedTensors ImpalaLearner::target() const {
   const Seat& first = seats_.front();
   return first.target ? model::named_state_of(*first.target) : model::NamedTensors{};
@@ -170,15 +150,6 @@ model::NamedTensors ImpalaLearner::target() const {
 
 void ImpalaLearner::load_target(const model::NamedTensors& target) {
   for (const Seat& seat : seats_) model::copy_named(target, model::named_state_of(*seat.target));
-}
-
-at::Generator& ImpalaLearner::generator(int shard) {
-  for (int local = 0; local < team_->size(); ++local) {
-    sync::Replica& replica = team_->member(local).replica;
-    const Range mine = replica.placement().mine;
-    if (shard >= mine.begin && shard < mine.end) return replica.generator(shard);
-  }
-  TANDEM_CHECK(false, "shard ", shard, " of another rank");
 }
 
 }  // namespace tandem::rl

@@ -16,6 +16,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -52,7 +53,6 @@ class ImpalaLearner {
   /// shards that the replicas cannot share, and for several replicas under a strategy whose numbers depend on which of
   /// them is fast.
   ImpalaLearner(const ImpalaSetup& setup, const LearnedPolicy& learned, Clock::duration patience);
-  ~ImpalaLearner();
 
   /// The outcome of one step. `grad_norm` is the norm before clipping, the same on all replicas.
   struct Step {
@@ -82,14 +82,9 @@ class ImpalaLearner {
   /// A sentence for the log; see TrainingRun::gradients_by().
   [[nodiscard]] const std::string& gradients_by() const { return gradients_.sentence; }
 
-  /// Passes over batches, as the optimizer's schedule and the random streams count them.
-  [[nodiscard]] std::uint64_t passes() const;
-
   /// The target network's parameters and buffers, alive; empty with IMPALA.
   [[nodiscard]] model::NamedTensors target() const;
   void load_target(const model::NamedTensors& target);
-  /// The random stream of one of this rank's shards.
-  [[nodiscard]] at::Generator& generator(int shard);
 
  private:
   // The policy, target and gradients of one replica.
@@ -98,11 +93,11 @@ class ImpalaLearner {
     std::shared_ptr<ActorCritic> policy, target;
     // The tensors of both networks, alive.
     Weights weights, target_weights;
-    // At most one of the next three is set, by algorithm and by gradients_.way.
-    std::unique_ptr<FusedImpala<float>> fused_impala;
-    std::unique_ptr<FusedAppo<float>> fused_appo;
-    std::unique_ptr<learner::ReplayedLoss> replayed;  // of either, likewise
-    double wait_seconds = 0;                          // in the last step
+    std::optional<AppoTarget> appo;
+    // At most one of the next two is set, by gradients_.way.
+    std::unique_ptr<FusedVtrace<float>> fused;
+    std::unique_ptr<learner::ReplayedLoss> replayed;
+    double wait_seconds = 0;  // in the last step
   };
 
   void build_target(Seat& seat, const std::shared_ptr<ActorCritic>& like) const;

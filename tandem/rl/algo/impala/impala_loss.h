@@ -1,44 +1,63 @@
-// rl/algo/impala/impala_loss.h: the actor-critic loss with V-trace targets.
+// rl/algo/impala/impala_loss.h: the losses of IMPALA and APPO, on the targets of V-trace (vtrace.h).
 //
-// Threads: any, each with its own policy. The policy must be on the batch's device.
-//
-// Source: Espeholt et al. (2018), section 4.2. With v_s and A_s of vtrace.h, constants here, and means over T * N
-// steps:
+// IMPALA (Espeholt et al. 2018, section 4.2). With v_s and A_s of vtrace.h, constants here, and means over T * N steps:
 //     policy = -mean(A_s log pi(a_s|x_s))
 //     value  = mean((v_s - V(x_s))^2)
 //     loss   = policy + value_coef * value - entropy_coef * mean(entropy)
+//
+// APPO, as RLlib has it (after Schulman et al. 2017, "Proximal policy optimization algorithms", equation 7, and
+// Espeholt et al. 2018, section 4.1; the target network after Luo et al. 2020, "IMPACT"). mu acted, pi learns, and pi_T
+// is a copy of pi that is renewed from time to time. The step from mu to pi_T is corrected by V-trace, and pi is kept
+// near pi_T by the clip:
+//     v_s, A_s = V-trace of vtrace.h with the ratio pi_T / mu and the values of pi, constants here
+//     r        = min(2, mu / pi_T) pi / mu
+//     policy   = -mean(min(r A, clip(r, 1 - c, 1 + c) A))
+//     value    = mean((v_s - V(x_s))^2)
+//     loss     = policy + value_coef * value - entropy_coef * mean(entropy) + kl_coef * mean(KL(pi_T || pi))
+// A_s holds min(rho_clip, pi_T / mu), so no second correction is due. The minimum keeps r apart from 0 / 0 where mu
+// took what pi_T would not.
+//
+// Threads: any, each with its own networks, which must be on the batch's device.
 #pragma once
 #include <cstdint>
+#include <optional>
+#include <span>
 
 #include "tandem/learner/loss.h"
 #include "tandem/learner/replayed_loss.h"
 #include "tandem/rl/algo/impala/impala_options.h"
+#include "tandem/rl/algo/training_run.h"
 #include "tandem/rl/policy/policy.h"
 
 namespace tandem::rl {
 
-/// Means over the steps of one batch.
+/// Means over the steps of one batch. approx_kl: the divergence of the policy that acted (APPO: of pi_T) from the one
+/// that learns, mean(r - 1 - log r) at the actions that were taken. clip_fraction: the share of the ratios above
+/// rho_clip; APPO: of the ratios r outside the clip.
 /// A shard without rows has zeros; its means do not count when shards are combined (step_news.h).
-struct ImpalaNumbers {
+struct ImpalaNumbers : Losses {
   std::int64_t rows = 0;  // the number of steps that the means are over
-  double policy_loss = 0, value_loss = 0, entropy = 0;
-  // The divergence of the policy that acted from the one that learns: mean(r - 1 - log r).
-  double approx_kl = 0;
-  // The share of the ratios above rho_clip.
-  double cut = 0;
   // 1 - Var[v - V] / Var[v]; NaN when targets are all equal.
   double explained_variance = 0;
 };
 
-/// The loss of one trajectory's batch. Writes its numbers to `numbers`.
-/// The weight of the result is the number of steps, so that shards of different sizes give the mean over all steps.
-/// Waits for the policy's device.
-[[nodiscard]] learner::ShardLoss impala_loss(ActorCritic& policy, const learner::ShardBatch& batch,
-                                             const ImpalaOptions& options, ImpalaNumbers& numbers);
-/// Computes the loss as impala_loss() does, and leaves the numbers on the device for a learner::ReplayedLoss;
-/// numbers_of() of trajectory_output.h reads them. Batches of decisions on a CUDA device are not supported, since
-/// V-trace of decisions runs on the host.
-[[nodiscard]] learner::DeviceLoss impala_loss_on_device(ActorCritic& policy, const learner::ShardBatch& batch,
-                                                        const ImpalaOptions& options);
+/// What makes the loss APPO's: pi_T, and the numbers that IMPALA has not.
+struct AppoTarget {
+  ActorCritic& network;
+  const AppoOptions& options;
+};
+
+/// The loss of one trajectory's batch; IMPALA's without `appo`. Writes its numbers to `numbers`. The weight of the
+/// result is the number of steps, so that shards of different sizes give the mean over all steps. Gradients flow to
+/// `policy` alone, which is a RecurrentActorCritic where the options have a sequence_length. Waits for its device.
+[[nodiscard]] learner::ShardLoss impala_loss(ActorCritic& policy, const std::optional<AppoTarget>& appo,
+                                             const learner::ShardBatch& batch, const ImpalaOptions& options,
+                                             ImpalaNumbers& numbers);
+/// Computes the loss as impala_loss() does, and leaves the numbers on the device for a learner::ReplayedLoss. Batches
+/// of decisions on a CUDA device are not supported, since V-trace of decisions runs on the host.
+[[nodiscard]] learner::DeviceLoss impala_loss_on_device(ActorCritic& policy, const std::optional<AppoTarget>& appo,
+                                                        const learner::ShardBatch& batch, const ImpalaOptions& options);
+/// Reads those numbers on the host. `rows`: of the shard.
+[[nodiscard]] ImpalaNumbers numbers_of(std::int64_t rows, std::span<const double> numbers);
 
 }  // namespace tandem::rl

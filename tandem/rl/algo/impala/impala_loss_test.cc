@@ -51,7 +51,7 @@ class ImpalaLossTest : public ::testing::TestWithParam<const char*> {
 TEST_P(ImpalaLossTest, EqualsTheLossWrittenOutStepByStep) {
   const Fragment trajectory = random_trajectory(spec);
   ImpalaNumbers numbers;
-  const learner::ShardLoss loss = impala_loss(policy, as_shard(trajectory), options, numbers);
+  const learner::ShardLoss loss = impala_loss(policy, {}, as_shard(trajectory), options, numbers);
 
   std::vector<at::Tensor> value, log_prob, entropy;
   for (int t = 0; t <= kTimes; ++t) {
@@ -88,12 +88,12 @@ TEST_P(ImpalaLossTest, OnPolicyNothingIsCutAndNoDistributionIsLeft) {
       policy.distribution(output)->log_prob(trajectory.action.flatten(0, 1)).view({kTimes, kEnvs}).detach());
   ImpalaNumbers numbers;
   options.rho_clip = 1.001;  // rounding aside
-  (void)impala_loss(policy, as_shard(trajectory), options, numbers);
+  (void)impala_loss(policy, {}, as_shard(trajectory), options, numbers);
   EXPECT_NEAR(numbers.approx_kl, 0, 1e-6);
-  EXPECT_EQ(numbers.cut, 0);
+  EXPECT_EQ(numbers.clip_fraction, 0);
   trajectory.log_prob -= 1;
-  (void)impala_loss(policy, as_shard(trajectory), options, numbers);
-  EXPECT_EQ(numbers.cut, 1);
+  (void)impala_loss(policy, {}, as_shard(trajectory), options, numbers);
+  EXPECT_EQ(numbers.clip_fraction, 1);
 }
 
 INSTANTIATE_TEST_SUITE_P(Actions, ImpalaLossTest, ::testing::Values("CartPole-v1", "Pendulum-v1"),

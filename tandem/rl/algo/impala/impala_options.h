@@ -8,16 +8,13 @@
 #include <vector>
 
 #include "tandem/base/text.h"
-#include "tandem/pipeline/lag_bound.h"
+#include "tandem/pipeline/pipeline_options.h"
 #include "tandem/rl/algo/learning_options.h"
 
 namespace tandem::rl {
 
-/// Whether sampling and learning happen at the same time.
-enum class ImpalaExecution {
-  kThreads,  // yes: each rollout worker, loader and the learner on a thread of its own
-  kInline,   // no: all in turn on one thread, with the same numbers in every run; for debugging
-};
+/// Whether sampling and learning happen at the same time: on threads, or inline, with the same numbers in every run.
+using ImpalaExecution = pipeline::Execution;
 
 /// A batch is made by one rollout worker: rollout_steps of its num_envs / workers environments. With several ranks, a
 /// batch is made by one worker of each rank together.
@@ -68,7 +65,7 @@ struct ImpalaOptions {
   [[nodiscard]] std::int64_t batch_rows() const { return std::int64_t{num_envs} / workers * rollout_steps; }
 };
 
-/// The largest value of mu / pi_T; larger ones are cut to it, see appo_loss.h.
+/// The largest value of mu / pi_T; larger ones are cut to it, see impala_loss.h.
 /// IMPACT bounds the ratio in this way, too.
 inline constexpr double kMostCorrection = 2;
 

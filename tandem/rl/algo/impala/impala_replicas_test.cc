@@ -61,9 +61,8 @@ TEST(ImpalaRecordedTest, RecordedPassesHaveTheBitsAndTheNumbersOfAutograd) {
       ImpalaRun recorded(setup(LossKernel::kRecorded, replicas));
       const LearnReport now = run_to_the_end(recorded).learning;
       EXPECT_EQ(recorded.state_sha256(), autograd.state_sha256()) << (appo ? "APPO" : "IMPALA") << " on " << replicas;
-      for (const auto of : {&LearnReport::policy_loss, &LearnReport::value_loss, &LearnReport::entropy,
-                            &LearnReport::approx_kl, &LearnReport::clip_fraction, &LearnReport::explained_variance})
-        EXPECT_EQ(now.*of, wanted.*of) << replicas;
+      for (const auto& [name, loss] : kLosses) EXPECT_EQ(now.*loss, wanted.*loss) << name << ", " << replicas;
+      EXPECT_EQ(now.explained_variance, wanted.explained_variance) << replicas;
     }
   }
 }

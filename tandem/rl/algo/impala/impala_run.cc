@@ -1,7 +1,9 @@
 #include "tandem/rl/algo/impala/impala_run.h"
 
 #include <algorithm>
+#include <limits>
 #include <numeric>
+#include <utility>
 
 #include "tandem/base/check.h"
 #include "tandem/base/error.h"
@@ -23,22 +25,22 @@ std::size_t count_of(int number) { return static_cast<std::size_t>(number); }
 // Faults that would make later checks divide by zero are thrown first; all others are collected and told at once.
 ImpalaSetup checked(ImpalaSetup setup) {
   std::vector<std::string> faults;
-  if (setup.shards < 1) faults.push_back(concat("shards is ", setup.shards, "; it must be at least 1"));
+  const auto at_least = [&faults](const char* key, std::int64_t value, int least) {
+    if (value < least) faults.push_back(concat(key, " is ", value, "; it must be at least ", least));
+  };
+  at_least("shards", setup.shards, 1);
   if (setup.devices.empty()) faults.emplace_back("devices is empty; the learner needs at least one");
   if (!faults.empty()) throw ConfigError(std::move(faults));
   for (const CountFault& fault :
        count_faults(setup.impala, setup.shards, static_cast<int>(setup.devices.size()) * setup.ranks.size()))
     faults.push_back(concat(fault.key, " = ", fault.value, ": ", fault.problem));
-  if (setup.total_steps < 1) faults.push_back(concat("total_steps is ", setup.total_steps, "; it must be at least 1"));
+  at_least("total_steps", setup.total_steps, 1);
   const ImpalaOptions& impala = setup.impala;
-  if (impala.sequence_length && *impala.sequence_length < 1)
-    faults.push_back(concat("sequence_length is ", *impala.sequence_length, "; it must be at least 1"));
-  if (impala.max_policy_lag && *impala.max_policy_lag < 0)
-    faults.push_back(concat("max_policy_lag is ", *impala.max_policy_lag, "; it must be at least 0"));
+  at_least("sequence_length", impala.sequence_length.value_or(1), 1);
+  at_least("max_policy_lag", impala.max_policy_lag.value_or(0), 0);
   if (setup.appo) {
     const AppoOptions& appo = *setup.appo;
-    if (appo.target_update_steps < 1)
-      faults.push_back(concat("target_update_steps is ", appo.target_update_steps, "; it must be at least 1"));
+    at_least("target_update_steps", appo.target_update_steps, 1);
     if (!(appo.clip_range > 0)) faults.push_back(concat("clip_range is ", appo.clip_range, "; it must be above 0"));
     if (!(appo.kl_coef >= 0)) faults.push_back(concat("kl_coef is ", appo.kl_coef, "; it must not be below 0"));
   }
@@ -83,8 +85,6 @@ ImpalaRun::ImpalaRun(ImpalaSetup setup)
       .slots = slots_.size(), .buffers = count_of(setup_.impala.buffers), .tellings = tellings_.size()};
   seats_ = std::make_unique<ImpalaSeats>(setup_, memory, patience_of(setup_));
 }
-
-ImpalaRun::~ImpalaRun() = default;
 
 std::string ImpalaRun::why_numbers_differ() const {
   if (setup_.impala.execution == ImpalaExecution::kInline) return "";
@@ -131,9 +131,7 @@ void ImpalaRun::start() {
   std::vector<std::size_t> buffers(count_of(impala.buffers));
   std::iota(buffers.begin(), buffers.end(), std::size_t{0});
   pipeline_ = std::make_unique<Pipeline>(
-      pipeline::PipelineOptions{.execution = impala.execution == ImpalaExecution::kInline
-                                                 ? pipeline::Execution::kInline
-                                                 : pipeline::Execution::kThreads,
+      pipeline::PipelineOptions{.execution = impala.execution,
                                 .workers = impala.workers,
                                 .first_worker = next_worker(),
                                 .queue = count_of(impala.queue),
@@ -166,6 +164,23 @@ void ImpalaRun::quiesce() {
     pipeline_->drain(Deadline::after(kDrainPatience), [this](Learned learned) { account(std::move(learned)); });
   }
   pipeline_.reset();
+}
+
+// A collective of the owner's while the threads go on. When the group was aborted because a thread of this rank has
+// failed, next() throws that failure, which is the one to report.
+template <typename Value>
+std::vector<Value> ImpalaRun::gather_while_sampling(const Value& mine) {
+  std::vector<double> numbers;
+  learner::append_struct(mine, numbers);
+  try {
+    std::vector<Value> all;
+    for (std::span<const double> its : setup_.ranks.gather(numbers)) all.push_back(learner::take_struct<Value>(its));
+    return all;
+  } catch (const GroupAborted&) {
+    while (has_failed_ && next()) {
+    }
+    throw;
+  }
 }
 
 // Ends the pipelines of several ranks together: all ranks make as many batches as the rank that has begun most, and
@@ -241,22 +256,9 @@ void ImpalaRun::exchange(std::size_t buffer, const pipeline::LearnStep& step, Le
   learned.telling = tellings_.try_acquire();
   TANDEM_CHECK(learned.telling.has_value(), "no room to tell of a batch");
   learned.own_samples = step.first_pass ? step.tag.samples : 0;
-  learned.new_samples = seats_->exchange(buffer, {.new_samples = learned.own_samples, .dropped = learned.dropped},
-                                         learned.telling->index());
+  learned.new_samples = seats_->exchange(buffer, learned.own_samples, learned.dropped, learned.telling->index());
   learned_samples_ += learned.new_samples;
   if (setup_.ranks.size() > 1) learned.sync_seconds += seconds_since(begun);
-}
-
-// A collective of the owner's while the threads go on. When the group was aborted because a thread of this rank has
-// failed, next() throws that failure, which is the one to report.
-std::vector<std::vector<std::byte>> ImpalaRun::gather_while_sampling(std::span<const std::byte> mine) {
-  try {
-    return setup_.ranks.gather(mine);
-  } catch (const GroupAborted&) {
-    while (has_failed_ && next()) {
-    }
-    throw;
-  }
 }
 
 // The next result of the learner. The pipeline looks for stalls while it waits here.
@@ -285,6 +287,68 @@ RunReport ImpalaRun::update() {
   }
   if (env_steps_ >= setup_.total_steps) take_the_rest();
   return finish_update();
+}
+
+// Counts one result of the learner. Batches that were too old have no step, but their samples and episodes count.
+void ImpalaRun::account(Learned learned) {
+  ++unreported_;
+  env_steps_ += learned.new_samples;
+  own_steps_ += learned.own_samples;
+  seats_->account(learned.telling->index(), learned.dropped);
+  if (learned.dropped) {
+    dropped_ += learned.new_samples;
+    return;
+  }
+  ++sums_.minibatches;
+  sums_.learning_rate = learned.learning_rate;
+  sums_.learn_seconds += learned.learn_seconds;
+  sums_.sync_seconds += learned.sync_seconds;
+}
+
+// Makes the report of what account() has counted since the last one. Samples of the processes before this one are added
+// after the ranks were combined, since every rank counts them.
+RunReport ImpalaRun::finish_update() {
+  ++updates_;
+  unreported_ = 0;
+  RunReport report{.learning = std::exchange(sums_, {}),
+                   .sample_seconds = std::numeric_limits<double>::quiet_NaN()};  // it happens meanwhile
+  LearnReport& learning = report.learning;
+  const auto count = static_cast<double>(learning.minibatches);
+  seats_->add_to(report);
+  report.pipeline = stats_.report();
+  learning.load_seconds = 1e-3 * report.pipeline->learner_load_time_ms * count;
+  if (setup_.ranks.size() > 1) combine_ranks(report);
+  own_steps_ = 0;
+  report.pipeline->samples_sampled += sampled_before_;
+  report.pipeline->samples_trained += trained_before_;
+  report.pipeline->samples_dropped += dropped_before_;
+  return report;
+}
+
+// Exchanges each rank's times and pipeline figures while the learners rest. Times are those of the slowest rank.
+void ImpalaRun::combine_ranks(RunReport& report) {
+  struct OfRank {
+    double load_seconds, learn_seconds, sync_seconds;
+    std::int64_t steps;
+    pipeline::PipelineReport pipeline;
+  };
+  LearnReport& learning = report.learning;
+  std::vector<pipeline::PipelineReport> pipelines;
+  for (const OfRank& rank : gather_while_sampling(OfRank{.load_seconds = learning.load_seconds,
+                            .learn_seconds = learning.learn_seconds,
+                            .sync_seconds = learning.sync_seconds,
+                            .steps = own_steps_,
+                            .pipeline = *report.pipeline})) {
+    pipelines.push_back(rank.pipeline);
+    learning.load_seconds = std::max(learning.load_seconds, rank.load_seconds);
+    learning.learn_seconds = std::max(learning.learn_seconds, rank.learn_seconds);
+    learning.sync_seconds = std::max(learning.sync_seconds, rank.sync_seconds);
+    report.ranks.push_back({.sample_seconds = rank.pipeline.learner_wait_seconds,
+                            .learn_seconds = rank.learn_seconds,
+                            .wait_seconds = rank.sync_seconds,
+                            .env_steps = rank.steps});
+  }
+  report.pipeline = pipeline::combined(pipelines);
 }
 
 }  // namespace tandem::rl

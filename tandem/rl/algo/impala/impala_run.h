@@ -6,7 +6,7 @@
 // Each rollout worker has a copy of the policy and env groups for every shard. It takes the newest weights and collects
 // their fragments in a slot of the queue; loaders copy them beside the learner's replicas; these make a step with
 // V-trace together, and the learner publishes its weights (impala_learner.h). APPO is the same with another loss
-// (appo_loss.h) and a target network, which the learner alone has. They go on between the calls of update() as well.
+// (impala_loss.h) and a target network, which the learner alone has. They go on between the calls of update() as well.
 // Which batch is learned from when depends on who is faster, so no two runs have the same numbers, except with
 // ImpalaExecution::kInline: then, with the same shards and splits, any number of replicas and ranks gives the same
 // bits.
@@ -31,20 +31,15 @@
 #pragma once
 #include <atomic>
 #include <cstddef>
-#include <cstring>
 #include <memory>
 #include <optional>
-#include <span>
 #include <string>
-#include <type_traits>
 #include <vector>
 
-#include "tandem/base/check.h"
 #include "tandem/concurrency/slot_pool.h"
-#include "tandem/pipeline/batch_claims.h"
+#include "tandem/pipeline/admission.h"
 #include "tandem/pipeline/learner_pipeline.h"
 #include "tandem/rl/algo/impala/impala_seats.h"
-#include "tandem/rl/algo/impala/impala_setup.h"
 #include "tandem/rl/algo/training_run.h"
 
 namespace tandem::rl {
@@ -53,10 +48,9 @@ class ImpalaRun final : public TrainingRun {
  public:
   /// Builds everything and starts the first episodes; the workers start with the first update(). Throws ConfigError
   /// with all faults of the options, and what the factories throw.
-  /// Collective when there are several ranks.
+  /// Collective when there are several ranks. The destructor stops and joins all threads, and drops the batches that
+  /// are on their way.
   explicit ImpalaRun(ImpalaSetup setup);
-  /// Stops and joins all threads. Batches that are on their way are dropped.
-  ~ImpalaRun() override;
 
   /// Reports what came since the last call, batches that save() learned from in between included.
   RunReport update() override;
@@ -120,18 +114,9 @@ class ImpalaRun final : public TrainingRun {
   void quiesce();
   void finish_together();
   void take_the_rest();
-  [[nodiscard]] std::vector<std::vector<std::byte>> gather_while_sampling(std::span<const std::byte> mine);
-  // As above, of plain values whose bytes are the same on all ranks' machines.
+  // Gathers a struct of every rank, which append_struct() takes.
   template <typename Value>
-  [[nodiscard]] std::vector<Value> gather_while_sampling(const Value& mine) {
-    static_assert(std::is_trivially_copyable_v<Value>);
-    std::vector<Value> all;
-    for (const std::vector<std::byte>& its : gather_while_sampling(std::as_bytes(std::span(&mine, 1)))) {
-      TANDEM_CHECK(its.size() == sizeof(Value), its.size(), " bytes of another rank, expected ", sizeof(Value));
-      std::memcpy(&all.emplace_back(), its.data(), sizeof(Value));
-    }
-    return all;
-  }
+  [[nodiscard]] std::vector<Value> gather_while_sampling(const Value& mine);
   // The pipeline's work: produce() on a worker's thread, load_batch() on a loader's, learn() and drop() on the
   // learner's.
   [[nodiscard]] std::optional<pipeline::Tagged<Queued>> produce(int worker);

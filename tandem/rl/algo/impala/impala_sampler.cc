@@ -3,8 +3,6 @@
 #include <utility>
 
 #include "tandem/rl/algo/run_parts.h"
-#include "tandem/rl/rollout/agent_results.h"
-#include "tandem/rl/rollout/group_results.h"
 
 namespace tandem::rl {
 

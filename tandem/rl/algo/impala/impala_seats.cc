@@ -1,18 +1,10 @@
 #include "tandem/rl/algo/impala/impala_seats.h"
 
-#include <ATen/ATen.h>
-
 #include <algorithm>
 #include <functional>
 #include <utility>
 
-#include "tandem/base/error.h"
-#include "tandem/base/philox.h"
 #include "tandem/base/text.h"
-#include "tandem/rl/algo/agent_policies.h"
-#include "tandem/rl/algo/policy_reports.h"
-#include "tandem/rl/algo/run_parts.h"
-#include "tandem/rl/rollout/group_results.h"
 
 // Construction, in this order: learners of all seats, since they say which shards this rank has; the published
 // behaviour, with their first weights; a sampler for each worker; and memory shaped like the first sampler's fragments.
@@ -21,21 +13,6 @@ namespace tandem::rl {
 namespace {
 
 constexpr std::size_t kMostExpectedEpisodes = 4096;  // of a batch
-
-// The policies of the run, and what its environments are like as a whole. One agent's policy has no name, and is
-// trained.
-PolicyMap map_of(const ImpalaSetup& setup, Spec& whole) {
-  if (setup.agents) {
-    const MultiAgentSpec agents = setup.agents->make_envs(1)->spec();
-    whole = whole_spec(agents);
-    return policy_map(agents, setup.agents->policies);
-  }
-  whole = setup.make_envs(1)->spec();
-  if (whole.agents == 1) return {MappedPolicy{.name = "", .agents = {0}, .spec = whole}};
-  throw ConfigError(concat(whole.id, " has ", whole.agents,
-                           " agents in an environment, and the setup speaks of one; say whose policies there are "
-                           "(ImpalaSetup::agents)"));
-}
 
 // Workers, the threads of their splits and the learner wait for each other.
 SpinBudget spin_of(const ImpalaOptions& impala) { return spin_budget_for(impala.workers * (1 + impala.splits) + 1); }
@@ -66,26 +43,13 @@ ImpalaSeats::ImpalaSeats(const ImpalaSetup& setup, const ImpalaMemory& memory, C
   build_memory(memory);
 }
 
-ImpalaSeats::~ImpalaSeats() = default;
-
-std::uint64_t ImpalaSeats::seed_of(std::size_t policy) const {
-  return has_agents() ? seed_of_policy(setup_.seed, policy) : setup_.seed;
-}
-
-// Returns a new module, which has the same parameters each time.
-std::shared_ptr<ActorCritic> ImpalaSeats::build_policy(std::size_t policy) const {
-  if (has_agents()) return make_mapped_policy(setup_.agents->make_policy, map_[policy], seed_of(policy));
-  at::Generator generator = at::detail::createCPUGenerator(derive_seed(setup_.seed, SeedPurpose::kParameters, 0));
-  return setup_.make_policy(spec_, generator);
-}
-
 void ImpalaSeats::build_seats(Clock::duration patience) {
   for (std::size_t p = 0; p < map_.size(); ++p) {
     if (!map_[p].trained) {
-      seats_[p].frozen = build_policy(p);
+      seats_[p].frozen = build_policy(setup_, map_, p);
       continue;
     }
-    LearnedPolicy learned{.build = [this, p] { return build_policy(p); }, .seed = seed_of(p)};
+    LearnedPolicy learned{.build = [this, p] { return build_policy(setup_, map_, p); }, .seed = seed_of(setup_, p)};
     if (has_agents()) {
       learned.threads = threads_of_policy(map_[p].name);
       learned.batches = BatchesOf::kDecisions;
@@ -100,7 +64,7 @@ void ImpalaSeats::build_sampler(int worker) {
   std::vector<std::shared_ptr<ActorCritic>> policies;
   std::vector<bool> trained;
   for (std::size_t p = 0; p < map_.size(); ++p) {
-    policies.push_back(build_policy(p));
+    policies.push_back(build_policy(setup_, map_, p));
     policies.back()->eval();
     trained.push_back(map_[p].trained);
   }
@@ -119,8 +83,7 @@ SampledEnvs ImpalaSeats::build_envs(std::span<const std::shared_ptr<ActorCritic>
         .steps = impala.rollout_steps, .gamma = impala.gamma, .time_limit = impala.time_limit};
     for (int number = numbers.begin; number < numbers.end; ++number) {
       all.of_several.push_back(std::make_unique<MultiAgentWorker>(
-          setup_.agents->make_envs(envs), policy_seats(map_, policies, setup_.actor, envs, setup_.seed, number),
-          options, number * envs));
+          setup_.agents->make_envs(envs), policy_seats(setup_, map_, policies, envs, number), options, number * envs));
       all.of_several.back()->reset(setup_.seed);
     }
     return all;
@@ -146,36 +109,22 @@ SampledEnvs ImpalaSeats::build_envs(std::span<const std::shared_ptr<ActorCritic>
   return all;
 }
 
-// Episodes of a batch, of so many agents in each environment. Memory for them seldom has to grow.
-std::size_t ImpalaSeats::expected_episodes(std::size_t agents) const {
-  const ImpalaOptions& impala = setup_.impala;
-  return std::min(index_of(impala.num_envs / impala.workers) * index_of(impala.rollout_steps / 2 + 1) * agents,
-                  kMostExpectedEpisodes);
-}
-
-// Numbers that the env groups of this rank bring with a batch; see group_results.h and agent_results.h.
-std::size_t ImpalaSeats::expected_results() const {
-  std::size_t of_a_group = 1, episodes = expected_episodes(1);
-  if (has_agents()) {
-    of_a_group += 2 * map_.size();
-    for (const MappedPolicy& policy : map_) episodes += expected_episodes(policy.agents.size());
-  } else {
-    of_a_group += 1 + 2 * moments_.discounted_return.size();
-    for (const RunningMoments& leaf : moments_.observation) of_a_group += 1 + 2 * leaf.size();
-  }
-  return index_of(group_numbers(0).size()) * of_a_group + 4 * episodes;
-}
-
 // All slots and buffers are made like the first worker's: workers have groups of the same sizes.
 void ImpalaSeats::build_memory(const ImpalaMemory& memory) {
+  const ImpalaOptions& impala = setup_.impala;
+  // Of the environments of a batch, or of the agents of a policy. Memory for them seldom has to grow.
+  const std::size_t episodes =
+      std::min(index_of(impala.num_envs / impala.workers) * index_of((impala.rollout_steps / 2 + 1) * spec_.agents),
+               kMostExpectedEpisodes);
+  const std::size_t results = 4 * episodes * (has_agents() ? 1 + map_.size() : 1);
   for (std::size_t i = 0; i < memory.slots; ++i) {
     queued_.push_back(samplers_.front()->make_slot());
-    queued_.back().results.reserve(expected_results());
+    queued_.back().results.reserve(results);
   }
   const QueuedBatch& like = queued_.front();
   for (std::size_t i = 0; i < memory.buffers; ++i) {
     Loaded& loaded = buffers_.emplace_back();
-    loaded.results.reserve(expected_results());
+    loaded.results.reserve(results);
     loaded.trajectories.resize(map_.size());
     loaded.batches.resize(map_.size());
     for (std::size_t p = 0; p < map_.size(); ++p) {
@@ -191,10 +140,10 @@ void ImpalaSeats::build_memory(const ImpalaMemory& memory) {
   }
   tellings_.resize(memory.tellings);
   for (Telling& telling : tellings_) {
-    telling.results.episodes.reserve(expected_episodes(1));
+    telling.results.episodes.reserve(episodes);
     if (has_agents()) telling.results.policies.resize(map_.size());
     for (std::size_t p = 0; p < telling.results.policies.size(); ++p)
-      telling.results.policies[p].episodes.reserve(expected_episodes(map_[p].agents.size()));
+      telling.results.policies[p].episodes.reserve(episodes);
     telling.numbers.resize(map_.size());
     telling.grad_norms.resize(map_.size());
   }
@@ -267,20 +216,17 @@ void ImpalaSeats::renew_targets() {
 }
 
 // All ranks merge the moments of all ranks in the same order, so their normalizers stay equal.
-std::int64_t ImpalaSeats::exchange(std::size_t buffer, const News& mine, std::size_t telling) {
+std::int64_t ImpalaSeats::exchange(std::size_t buffer, std::int64_t new_samples, bool dropped, std::size_t telling) {
   Telling& told = tellings_[telling];
   told.results.clear();
-  if (mine.dropped) std::ranges::fill(learned_, std::span<const ImpalaNumbers>());
+  if (dropped) std::ranges::fill(learned_, std::span<const ImpalaNumbers>());
   for (std::size_t p = 0; p < map_.size(); ++p) told.grad_norms[p] = seats_[p].grad_norm;
   const auto take = [&](std::span<const double> results) {
-    if (has_agents()) return take_results(results, told.results);
-    take_results(results, moments_, normalizers_, told.results.episodes);
+    take_results(results, moments_, normalizers_, told.results);
   };
-  const std::int64_t new_samples = news_.exchange(
-      {.new_samples = mine.new_samples,
-       .policies = learned_,
-       .results = mine.new_samples > 0 ? std::span<const double>(buffers_[buffer].results) : std::span<const double>()},
-      told.numbers, std::cref(take));
+  const std::span<const double> results(buffers_[buffer].results.data(),
+                                        new_samples > 0 ? buffers_[buffer].results.size() : 0);
+  new_samples = news_.exchange(new_samples, learned_, results, told.numbers, std::cref(take));
   if (new_samples > 0) normalizers_.finish_merge();
   return new_samples;
 }
@@ -312,7 +258,9 @@ void ImpalaSeats::account(std::size_t telling, bool dropped) {
       if (has_learned) seat.decisions += told.results.policies[p].decisions;
     }
     if (!has_learned) continue;
-    add_numbers(told.numbers[p], seat.sums);
+    ++seat.sums.minibatches;
+    seat.sums += told.numbers[p];
+    seat.sums.explained_variance += told.numbers[p].explained_variance;
     seat.sums.grad_norm += told.grad_norms[p];
   }
 }
@@ -322,23 +270,22 @@ void ImpalaSeats::add_to(RunReport& report) {
   reports_.clear();
   for (std::size_t p = 0; p < map_.size(); ++p) {
     Seat& seat = seats_[p];
-    PolicyReport& its = reports_.emplace_back(PolicyReport{.name = map_[p].name,
-                                                           .decisions = std::exchange(seat.decisions, 0),
-                                                           .learning = {},
-                                                           .episode_return_mean = seat.episodes.mean_return(),
-                                                           .episode_length_mean = seat.episodes.mean_length(),
-                                                           .episodes = seat.episodes.total()});
+    PolicyReport& its = reports_.emplace_back();
+    its.name = map_[p].name;
+    its.decisions = std::exchange(seat.decisions, 0);
+    report_episodes(seat.episodes, its);
     if (!seat.learner) continue;
-    const LearnReport sums = std::exchange(seat.sums, {});
-    its.learning.emplace();
-    take_means(sums, *its.learning);
-    its.learning->minibatches = sums.minibatches;
-    its.learning->grad_norm = sums.grad_norm / static_cast<double>(sums.minibatches);
+    its.learning = std::exchange(seat.sums, {});
+    const auto steps = static_cast<double>(its.learning->minibatches);  // of none the means are not a number
+    *its.learning /= steps;
+    its.learning->explained_variance /= steps;
+    its.learning->grad_norm /= steps;
     its.learning->learning_rate = report.learning.learning_rate;
     its.learning->entropy_coef = setup_.impala.entropy_coef;
   }
   const LearnReport mean = mean_of(reports_);
-  take_losses(mean, report.learning);
+  static_cast<Losses&>(report.learning) = mean;
+  report.learning.explained_variance = mean.explained_variance;
   report.learning.grad_norm = mean.grad_norm;
   report_episodes(episodes_, report);
   if (has_agents()) report.policies = reports_;

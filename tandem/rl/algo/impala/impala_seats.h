@@ -16,8 +16,7 @@
 //   observations and rewards may be normalised. The moments of a batch count, once the learner has it, for fragments
 //   that begin after the weights are published.
 // - Several agents: a batch has the decisions of each trained policy (decision_log.h). How many there are depends on
-// the
-//   environment; a policy that made none, on no rank, makes no step from that batch.
+//   the environment; a policy that made none, on no rank, makes no step from that batch.
 //
 // Threads: collect() belongs to each rollout worker's thread, load_batch() to each loader's, step(), renew_targets()
 // and exchange() to the learner's; inline they are all the owner's. spec(), replicas() and shards() may be called from
@@ -38,7 +37,8 @@
 #include "tandem/rl/algo/impala/impala_setup.h"
 #include "tandem/rl/algo/impala/step_news.h"
 #include "tandem/rl/algo/impala/trajectory.h"
-#include "tandem/rl/rollout/agent_results.h"
+#include "tandem/rl/algo/run_parts.h"
+#include "tandem/rl/rollout/group_results.h"
 
 namespace tandem::rl {
 
@@ -54,7 +54,6 @@ class ImpalaSeats {
   /// `setup` outlives this. `patience`: how long a replica waits for the others. Throws ConfigError, also for a policy
   /// of several agents that remembers, and what the factories throw.
   ImpalaSeats(const ImpalaSetup& setup, const ImpalaMemory& memory, Clock::duration patience);
-  ~ImpalaSeats();
 
   [[nodiscard]] const Spec& spec() const { return spec_; }
   /// Episodes of the environments; with several agents, returns are summed over them.
@@ -76,13 +75,10 @@ class ImpalaSeats {
   double step(std::size_t buffer, double lr_factor);
   /// APPO's targets take the policies' weights.
   void renew_targets();
-  /// News that this rank has for the others after a step, or after a batch was dropped instead.
-  struct News {
-    std::int64_t new_samples = 0;  // environment steps of this rank's batch; 0: a pass over it was made before
-    bool dropped = false;
-  };
-  /// Exchanges results with all ranks and leaves them in the telling. Returns the new environment steps of all ranks.
-  std::int64_t exchange(std::size_t buffer, const News& mine, std::size_t telling);
+  /// Exchanges results with all ranks after a step, or after a batch was dropped instead, and leaves them in the
+  /// telling. `new_samples`: environment steps of this rank's batch; 0: a pass over it was made before. Returns those
+  /// of all ranks.
+  std::int64_t exchange(std::size_t buffer, std::int64_t new_samples, bool dropped, std::size_t telling);
   /// Workers act with the present weights and normalizers from their next fragment on.
   void publish(std::int64_t version);
 
@@ -101,7 +97,7 @@ class ImpalaSeats {
   [[nodiscard]] std::vector<learner::ReplicaTeam::Work> work() const;
 
   /// Passes over batches that the first trained policy made.
-  [[nodiscard]] std::uint64_t passes() const { return any_learner().passes(); }
+  [[nodiscard]] std::uint64_t passes() const { return any_learner().team().member(0).learner.passes(); }
   /// Appends this rank's share of all ranks' parts: one for every shard and every env group. For one agent also
   /// "state", "normalizers" and, with APPO, "target". For several, of each policy "policy-NAME" (the model, and its
   /// optimizer where it is trained), "progress-NAME" and, with APPO where it is trained, "target-NAME".
@@ -111,8 +107,7 @@ class ImpalaSeats {
   /// Values of the part "run", and the seed of new episodes where old ones cannot go on.
   struct Before {
     const model::NamedTensors& run;
-    std::uint64_t passes = 0;
-    std::int64_t episodes = 0;
+    std::int64_t passes = 0, episodes = 0;
     std::uint64_t seed_of_new_episodes = 0;
   };
   RolloutWorker::Resumed load(const learner::StateParts& parts, const Before& before);
@@ -143,34 +138,26 @@ class ImpalaSeats {
   };
   // Results of one batch on their way to the owner.
   struct Telling {
-    AgentResults results;                // with one agent, episodes of the environments alone
+    GroupResults results;                // with one agent, episodes of the environments alone
     std::vector<ImpalaNumbers> numbers;  // by policy; without rows where it made no step
     std::vector<double> grad_norms;      // by policy
   };
-  // Names of one policy's checkpoint parts and tensors.
-  struct Names;
 
   // For containers, whose indices are unsigned; numbers of workers and shards are int.
   static std::size_t index_of(int number) { return static_cast<std::size_t>(number); }
   [[nodiscard]] bool has_agents() const { return setup_.agents.has_value(); }
   [[nodiscard]] ImpalaLearner& any_learner() const;
-  [[nodiscard]] std::uint64_t seed_of(std::size_t policy) const;
-  [[nodiscard]] std::shared_ptr<ActorCritic> build_policy(std::size_t policy) const;
   void build_seats(Clock::duration patience);
   void build_sampler(int worker);
   [[nodiscard]] SampledEnvs build_envs(std::span<const std::shared_ptr<ActorCritic>> policies, int worker) const;
   void build_memory(const ImpalaMemory& memory);
-  [[nodiscard]] std::size_t expected_episodes(std::size_t agents) const;
-  [[nodiscard]] std::size_t expected_results() const;
   // The run's env groups are numbered by worker, shard and split; a worker's groups on this rank are consecutive.
   [[nodiscard]] Range group_numbers(int worker) const {
     const int first = worker * setup_.shards, splits = setup_.impala.splits;
     return {(first + shards().begin) * splits, (first + shards().end) * splits};
   }
   double count_decisions(const Loaded& loaded);
-  [[nodiscard]] Names names_of(std::size_t policy) const;
-  [[nodiscard]] model::NamedTensors state_of(const Seat& seat) const;
-  void load_policy(std::size_t policy, const learner::StateParts& parts, const Before& before);
+  [[nodiscard]] std::vector<PolicyState> policy_states();
 
   const ImpalaSetup& setup_;
   // Describes the environments as a whole.

@@ -1,4 +1,3 @@
-#include <algorithm>
 #include <utility>
 
 #include "tandem/base/check.h"
@@ -81,14 +80,9 @@ RolloutWorker::Resumed ImpalaRun::load(const learner::ReadPart& read_part) {
   // New episodes, where they must be, are others than those of the run's beginning.
   const std::uint64_t seed =
       derive_seed(setup_.seed, SeedPurpose::kEnvGroup, static_cast<std::uint64_t>(updates_) << 32);
-  double inexact = seats_->load(parts, {.run = run,
-                                        .passes = static_cast<std::uint64_t>(counters[2]),
-                                        .episodes = counters[3],
-                                        .seed_of_new_episodes = seed}) == RolloutWorker::Resumed::kExactly
-                       ? 0
-                       : 1;
-  for (const std::vector<double>& rank : setup_.ranks.gather({inexact})) inexact = std::max(inexact, rank.front());
-  return inexact > 0 ? RolloutWorker::Resumed::kWithNewEpisodes : RolloutWorker::Resumed::kExactly;
+  return agreed(
+      setup_.ranks,
+      seats_->load(parts, {.run = run, .passes = counters[2], .episodes = counters[3], .seed_of_new_episodes = seed}));
 }
 
 }  // namespace tandem::rl

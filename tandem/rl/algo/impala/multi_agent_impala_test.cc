@@ -111,7 +111,7 @@ INSTANTIATE_TEST_SUITE_P(Of, MultiAgentImpalaTest,
 
 at::Tensor parameters_in(const learner::StateParts& parts, const std::string& policy) {
   std::vector<at::Tensor> all;
-  for (const auto& [name, tensor] : learner::part_of(parts, policy_part(policy))) {
+  for (const auto& [name, tensor] : learner::part_of(parts, PolicyNames(policy).part)) {
     if (tensor.is_floating_point() && name.find("optimizer") == std::string::npos) all.push_back(tensor.flatten());
   }
   return at::cat(all).clone();
@@ -139,7 +139,7 @@ TEST(MultiAgentImpalaRunTest, AResumedRunPlaysWithThePoliciesOfTheCheckpoint) {
   ImpalaRun first(several_agents(carts({"others"})));
   learner::StateParts parts = first.save();
   for (auto& [name, tensors] : parts) {
-    if (name != policy_part("leader")) continue;
+    if (name != PolicyNames("leader").part) continue;
     for (auto& [parameter, tensor] : tensors) tensor = at::zeros_like(tensor);
   }
   ImpalaRun second(several_agents(carts({"others"})));

@@ -14,7 +14,6 @@
 
 #include "tandem/learner/ranks.h"
 #include "tandem/rl/algo/impala/impala_loss.h"
-#include "tandem/rl/algo/training_run.h"
 
 namespace tandem::rl {
 
@@ -22,30 +21,18 @@ namespace tandem::rl {
 /// NaN when no shard has rows.
 [[nodiscard]] ImpalaNumbers mean_of(std::span<const ImpalaNumbers> shards);
 
-/// Adds what one step made to an update's sums, and writes the means of these.
-/// `sums` holds sums until take_means(); its `minibatches` counts the steps.
-void add_numbers(const ImpalaNumbers& numbers, LearnReport& sums);
-void take_means(const LearnReport& sums, LearnReport& means);
-/// Writes the losses and the like of one report into another, and nothing else.
-void take_losses(const LearnReport& from, LearnReport& to);
-
 /// Keeps the memory of the exchange, so that steps ask for none. The ranks must outlive it.
 class StepNews {
  public:
   StepNews(const learner::Ranks& ranks, std::size_t policies);
 
-  /// This rank's share of the exchange.
-  struct Mine {
-    std::int64_t new_samples = 0;  // 0: the batch is gone over again
-    // By policy, those of its shards; none of a policy that is not learned, or a batch that was dropped.
-    std::span<const std::span<const ImpalaNumbers>> policies;
-    std::span<const double> results;  // of its env groups, of a new batch
-  };
-  /// Collective. Hands `take` the results of each rank, in their order, writes each policy's means to `means`, and
-  /// returns the new samples of all ranks.
-  /// `take` may get an empty list, from a rank that made a further pass. Throws InvariantError when a message is too
-  /// short, and what Ranks::gather() throws when a rank is lost.
-  std::int64_t exchange(const Mine& mine, std::span<ImpalaNumbers> means,
+  /// Collective. `new_samples`: 0 where the batch is gone over again. `policies`: by policy, the numbers of its shards;
+  /// none of a policy that is not learned, or of a batch that was dropped. `results`: of the env groups, of a new
+  /// batch. Hands `take` the results of each rank, in their order, writes each policy's means to `means`, and returns
+  /// the new samples of all ranks. `take` may get an empty list, from a rank that made a further pass. Throws
+  /// InvariantError when a message is too short, and what Ranks::gather() throws when a rank is lost.
+  std::int64_t exchange(std::int64_t new_samples, std::span<const std::span<const ImpalaNumbers>> policies,
+                        std::span<const double> results, std::span<ImpalaNumbers> means,
                         const std::function<void(std::span<const double>)>& take);
 
  private:

@@ -113,12 +113,6 @@ void Trajectory::copy_from(const DecisionFragment& fragment) {
   });
 }
 
-TrajectoryView trajectory_view(const learner::Columns& columns, const learner::Columns& states) {
-  TrajectoryView view;
-  take_view(columns, states, view);
-  return view;
-}
-
 // The batch's columns and states are told apart by their order and names; see Trajectory's constructors.
 void take_view(const learner::Columns& columns, const learner::Columns& states, TrajectoryView& view) {
   const bool of_decisions = columns.size() == 5 && columns[4].first == kNextColumn;

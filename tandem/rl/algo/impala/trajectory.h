@@ -67,8 +67,7 @@ struct TrajectoryView {
 };
 /// The names of columns and states that are told apart by them.
 inline constexpr const char *kMaskColumn = "action_mask", *kStateColumn = "state", *kNextColumn = "next";
-[[nodiscard]] TrajectoryView trajectory_view(const learner::Columns& columns, const learner::Columns& states);
-/// Writes the view into one that is used again, so that no memory is asked for.
+/// Writes the view into one that may be used again, so that no memory is asked for.
 void take_view(const learner::Columns& columns, const learner::Columns& states, TrajectoryView& view);
 
 }  // namespace tandem::rl

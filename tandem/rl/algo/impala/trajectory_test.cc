@@ -51,7 +51,8 @@ TEST(TrajectoryTest, AShardHasItsGroupsOneAfterTheOther) {
         Trajectory cut(whole.front(), static_cast<int>(parts), c10::kCPU);
         cut.copy_from(std::span(whole).subspan(static_cast<std::size_t>(shard) * parts, parts));
         const learner::Batch& batch = cut.batch();
-        const TrajectoryView view = trajectory_view(batch.columns, batch.states);
+        TrajectoryView view;
+        take_view(batch.columns, batch.states, view);
         const at::Tensor envs = at::arange(shard * rows, (shard + 1) * rows);
         const at::Tensor steps = at::cat({envs, envs + 10}), with_last = at::cat({steps, envs + 20});
         EXPECT_TRUE(at::equal(view.reward.flatten(), steps.to(at::kFloat))) << groups.size() << " " << shards;

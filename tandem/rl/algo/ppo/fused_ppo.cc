@@ -20,7 +20,7 @@ double surrogate(double log_prob, double old_log_prob, double raw_advantage, con
   const double plain = advantage * ratio, limited = advantage * clipped;
   sums.policy_loss -= std::min(plain, limited);
   sums.approx_kl += ratio - 1 - log_ratio;
-  sums.clipped += std::abs(ratio - 1) > c.clip ? 1 : 0;
+  sums.clip_fraction += std::abs(ratio - 1) > c.clip ? 1 : 0;
   // Where the clipped term is the smaller one, the ratio does not count.
   const double clipped_slope = limited < plain ? 0.0 : -advantage * ratio;
   return c.kl > 0 ? clipped_slope + c.kl * (ratio - 1) : clipped_slope;
@@ -42,56 +42,40 @@ double value_part(double value, double old_value, double target, const Coefficie
 
 }  // namespace
 
-// Blocks of kBlock rows go through the network, the loss and back while their activations are in the cache. The sums
-// run over the rows in their order.
+// The sums run over the rows in their order. Derivatives are those of the loss times its number of rows: gradients of
+// shards can then be added, and are divided by all rows at the end.
 template <typename Real>
 learner::WrittenLoss FusedPpo<Real>::run(const learner::ShardRows& rows, const PpoOptions& options,
                                          const PpoMinibatch& minibatch, PpoSums& sums) {
   if (rows.rows == 0) return {};  // of uneven fragments
   take_rows(rows.columns, rows.states, columns_);
   const PpoRows& columns = columns_;
-  old_log_prob_ = memory_of<Real>(columns.log_prob, "log_prob");
-  old_value_ = memory_of<Real>(columns.value, "value");
-  advantage_ = memory_of<Real>(columns.advantage, "advantage");
-  value_target_ = memory_of<Real>(columns.value_target, "value_target");
-  block_.begin({.observation = columns.observation, .action = columns.action, .action_mask = columns.action_mask});
-  PpoSums mine{.rows = static_cast<double>(rows.rows)};
-  for (std::int64_t first = 0; first < rows.rows; first += kBlock) {
-    const std::int64_t samples = std::min(kBlock, rows.rows - first);
-    for (std::int64_t i = 0; i < samples; ++i) block_.take(i, rows.row(first + i));
-    block_.forward(samples);
-    differentiate(options, minibatch, rows, first, samples, mine);
-    block_.backward(samples);
-  }
-  block_.finish();
-  sums.add(mine);
-  double loss = mine.policy_loss + options.value_coef * mine.value_loss - options.entropy_coef * mine.entropy;
-  if (options.kl_coef > 0) loss += options.kl_coef * mine.approx_kl;
-  // As a Real, so that a loss beyond its range is said to be one, and of which shard.
-  return {.loss = static_cast<Real>(loss / mine.rows), .weight = mine.rows};
-}
-
-// Overwrites the block's values with the derivatives of the loss times its number of rows: gradients of shards can then
-// be added, and are divided by all rows at the end.
-template <typename Real>
-void FusedPpo<Real>::differentiate(const PpoOptions& options, const PpoMinibatch& minibatch,
-                                   const learner::ShardRows& rows, std::int64_t first, std::int64_t samples,
-                                   PpoSums& sums) {
+  const Real* old_log_prob = memory_of<Real>(columns.log_prob, "log_prob");
+  const Real* old_value = memory_of<Real>(columns.value, "value");
+  const Real* advantage = memory_of<Real>(columns.advantage, "advantage");
+  const Real* value_target = memory_of<Real>(columns.value_target, "value_target");
   const Coefficients c{.clip = minibatch.clip_range,
                        .value = options.value_coef,
                        .value_clip = options.clip_range_value.value_or(-1.0),
                        .kl = options.kl_coef,
                        .mean = minibatch.advantage_mean,
                        .scale = minibatch.advantage_scale};
-  Real* value = block_.value();
-  for (std::int64_t i = 0; i < samples; ++i) {
-    const std::int64_t row = rows.row(first + i);
-    block_.of_log_prob()[i] =
-        static_cast<Real>(surrogate(block_.log_prob()[i], old_log_prob_[row], advantage_[row], c, sums));
-    block_.of_entropy()[i] = static_cast<Real>(-options.entropy_coef);
-    sums.entropy += block_.entropy()[i];
-    value[i] = static_cast<Real>(value_part(value[i], old_value_[row], value_target_[row], c, sums));
-  }
+  PpoSums mine;
+  mine.rows = static_cast<double>(rows.rows);
+  block_.begin(columns);
+  block_.differentiate(
+      rows.rows, [&rows](std::int64_t i) { return rows.row(i); },
+      [&](std::int64_t row, const BlockSample& now) {
+        mine.entropy += now.entropy;
+        return BlockSlopes{.log_prob = surrogate(now.log_prob, old_log_prob[row], advantage[row], c, mine),
+                           .entropy = -options.entropy_coef,
+                           .value = value_part(now.value, old_value[row], value_target[row], c, mine)};
+      });
+  sums.add(mine);
+  double loss = mine.policy_loss + options.value_coef * mine.value_loss - options.entropy_coef * mine.entropy;
+  if (options.kl_coef > 0) loss += options.kl_coef * mine.approx_kl;
+  // As a Real, so that a loss beyond its range is said to be one, and of which shard.
+  return {.loss = static_cast<Real>(loss / mine.rows), .weight = mine.rows};
 }
 
 template class FusedPpo<float>;

@@ -8,8 +8,8 @@
 #pragma once
 #include "tandem/learner/loss.h"
 #include "tandem/rl/algo/fused_block.h"
-#include "tandem/rl/algo/ppo/ppo_columns.h"
 #include "tandem/rl/algo/ppo/ppo_loss.h"
+#include "tandem/rl/algo/ppo/ppo_rows.h"
 
 namespace tandem::rl {
 
@@ -20,20 +20,15 @@ class FusedPpo {
   /// Throws ConfigError when this processor does not have `set`.
   FusedPpo(const MlpPolicy& policy, InstructionSet set) : block_(policy, set) {}
 
-  /// The loss of one shard's rows, which are those of ppo_columns(); a GradientFunction but for its other arguments,
+  /// The loss of one shard's rows, which are those of take_columns(); a GradientFunction but for its other arguments,
   /// which are as ppo_loss()'s. Throws EnvError for an observation that is out of the spec's bounds.
   /// The weight of the result is the number of rows; without rows it is 0 and nothing is written.
   learner::WrittenLoss run(const learner::ShardRows& rows, const PpoOptions& options, const PpoMinibatch& minibatch,
                            PpoSums& sums);
 
  private:
-  void differentiate(const PpoOptions& options, const PpoMinibatch& minibatch, const learner::ShardRows& rows,
-                     std::int64_t first, std::int64_t samples, PpoSums& sums);
-
   FusedBlock<Real> block_;
   PpoRows columns_;
-  // The columns of the shard, [rows] each; not owned, and valid within run().
-  const Real *old_log_prob_ = nullptr, *old_value_ = nullptr, *advantage_ = nullptr, *value_target_ = nullptr;
 };
 
 extern template class FusedPpo<float>;

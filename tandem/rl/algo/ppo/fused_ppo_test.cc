@@ -7,7 +7,7 @@
 
 #include <random>
 
-#include "tandem/rl/algo/ppo/ppo_columns.h"
+#include "tandem/rl/algo/ppo/ppo_rows.h"
 #include "tandem/rl/algo/testing/random_policy.h"
 
 namespace tandem::rl {
@@ -102,7 +102,7 @@ void expect_near(const PpoSums& got, const PpoSums& wanted, double tolerance) {
   EXPECT_NEAR(got.value_loss, wanted.value_loss, loose);
   EXPECT_NEAR(got.entropy, wanted.entropy, loose);
   EXPECT_NEAR(got.approx_kl, wanted.approx_kl, loose);
-  EXPECT_NEAR(got.clipped, wanted.clipped, 1e-4 * wanted.rows + 0.1);
+  EXPECT_NEAR(got.clip_fraction, wanted.clip_fraction, 1e-4 * wanted.rows + 0.1);
 }
 
 TEST(FusedPpoTest, LossAndGradientsOfRandomShapesAreThoseOfAutograd) {
@@ -119,7 +119,7 @@ TEST(FusedPpoTest, LossAndGradientsOfRandomShapesAreThoseOfAutograd) {
     const std::vector<torch::Tensor> parameters = problem.policy->parameters();
     for (std::size_t i = 0; i < wanted.size(); ++i)
       EXPECT_LT(difference(parameters[i].grad(), wanted[i]), 1e-10) << "parameter " << i << ", seed " << seed;
-    clipped += wanted_sums.clipped;
+    clipped += wanted_sums.clip_fraction;
   }
   EXPECT_GT(clipped, 0) << "the clipped branch is part of the test";
 }

@@ -29,18 +29,59 @@ GroupRollout::GroupRollout(StragglerSetup setup, std::vector<RolloutGroup> group
   rule_.emplace(setup_.options, *board_, steps);
 }
 
-// The ways, in this order: a record to follow, a rule that may end groups early, or all steps.
+// Where groups may end early, one step of each in turn: progress is posted after each step, so that the rules of other
+// replicas and ranks see it while it is made. A record says how many steps each group makes, so no board is needed and
+// the numbers are those of the recorded run.
 void GroupRollout::collect(std::int64_t update, const Normalizers& frozen) {
-  if (!setup_.recorded.empty()) return collect_recorded(update, frozen);
-  if (rule_) return collect_until_rule(update, frozen);
+  if (!rule_ && setup_.recorded.empty()) return collect_all(update, frozen);
+  if (!setup_.recorded.empty() && update >= std::ssize(setup_.recorded)) {
+    throw RunError(concat("the record of rollouts that this run follows ends after update ", setup_.recorded.size(),
+                          "; go on without it, or ask for no more steps than it has"));
+  }
   const Clock::time_point start = Clock::now();
+  if (rule_) rule_->begin(update, learn_seconds_.mean(), start);
+  std::vector<std::size_t> under_way;
   for (std::size_t i = 0; i < groups_.size(); ++i) {
-    if (!groups_[i].unit) {
+    const std::vector<int>* recorded = rule_ ? nullptr : &setup_.recorded[static_cast<std::size_t>(update)];
+    if (recorded ? recorded->at(static_cast<std::size_t>(first_group_) + i) == 0 : !groups_[i].unit) {
       rest(i);
       continue;
     }
+    groups_[i].stepper->begin(frozen);
+    under_way.push_back(i);
+  }
+  while (!under_way.empty()) {
+    std::erase_if(under_way, [&](std::size_t i) {
+      groups_[i].stepper->step(frozen);
+      if (!ends(i, update)) return false;
+      (void)groups_[i].stepper->end();
+      windows_[i] = window_of(*groups_[i].worker, start);
+      return true;
+    });
+  }
+}
+
+// Whether the group ends after the step that it has made.
+bool GroupRollout::ends(std::size_t group, std::int64_t update) {
+  const int steps = groups_[group].stepper->steps_made();
+  if (!rule_) {
+    const std::vector<int>& recorded = setup_.recorded[static_cast<std::size_t>(update)];
+    return steps == recorded[static_cast<std::size_t>(first_group_) + group];
+  }
+  Progress progress{.round = update, .steps = steps};
+  board_->post(*groups_[group].unit, progress);
+  progress.finished = rule_->ends(steps);
+  if (progress.finished) board_->post(*groups_[group].unit, progress);
+  return progress.finished;
+}
+
+void GroupRollout::collect_all(std::int64_t update, const Normalizers& frozen) {
+  const Clock::time_point start = Clock::now();
+  for (std::size_t i = 0; i < groups_.size(); ++i) {
     GroupWorker& worker = *groups_[i].worker;
-    if (CompleteEpisodes* complete = groups_[i].complete) {
+    if (!groups_[i].unit) {
+      rest(i);
+    } else if (CompleteEpisodes* complete = groups_[i].complete) {
       const int rows = complete->collect(update, frozen).steps;
       windows_[i] = {.steps = worker.steps_made(), .rows = rows, .seconds = seconds_since(start)};
     } else {
@@ -60,56 +101,23 @@ void GroupRollout::rest(std::size_t group) {
   windows_[group] = {};
 }
 
-// One step of each group in turn, until the rule ends it. Progress is posted after each step, so that the rules of
-// other replicas and ranks see it while it is made.
-void GroupRollout::collect_until_rule(std::int64_t update, const Normalizers& frozen) {
-  const Clock::time_point start = Clock::now();
-  rule_->begin(update, learn_seconds_.mean(), start);
-  std::vector<std::size_t> under_way;
-  for (std::size_t i = 0; i < groups_.size(); ++i) {
-    if (!groups_[i].unit) {
-      rest(i);
-      continue;
-    }
-    groups_[i].stepper->begin(frozen);
-    under_way.push_back(i);
-  }
-  while (!under_way.empty()) {
-    std::erase_if(under_way, [&](std::size_t i) {
-      RolloutWorker& worker = *groups_[i].stepper;
-      worker.step(frozen);
-      Progress progress{.round = update, .steps = worker.steps_made()};
-      board_->post(*groups_[i].unit, progress);
-      if (!rule_->ends(worker.steps_made())) return false;
-      progress.finished = true;
-      board_->post(*groups_[i].unit, progress);
-      (void)worker.end();
-      windows_[i] = window_of(worker, start);
-      return true;
-    });
-  }
-}
+// Groups are taken from the replica that has most of them left until only the share of the present ranks works; then
+// the first ones of each replica get places, counted through.
+std::vector<std::optional<int>> working_groups(std::span<const Range> replicas, int present, int all) {
+  TANDEM_CHECK(!replicas.empty() && 0 < present && present <= all, present, " of ", all, " ranks");
+  const auto groups = static_cast<std::size_t>(replicas.back().end);
+  std::vector<int> work;  // how many of each replica's
+  for (const Range& its : replicas) work.push_back(its.size());
+  const auto share = static_cast<std::size_t>(static_cast<std::int64_t>(groups) * present / all);
+  for (std::size_t left = groups; left > std::max(share, replicas.size()); --left) --*std::ranges::max_element(work);
 
-// The record says how many steps each group makes, so no board is needed and the numbers are those of the recorded run.
-void GroupRollout::collect_recorded(std::int64_t update, const Normalizers& frozen) {
-  if (update >= std::ssize(setup_.recorded)) {
-    throw RunError(concat("the record of rollouts that this run follows ends after update ", setup_.recorded.size(),
-                          "; go on without it, or ask for no more steps than it has"));
+  std::vector<std::optional<int>> places(groups);
+  int next = 0;
+  for (std::size_t replica = 0; replica < replicas.size(); ++replica) {
+    const int first = replicas[replica].begin;
+    for (int group = first; group < first + work[replica]; ++group) places[static_cast<std::size_t>(group)] = next++;
   }
-  const Clock::time_point start = Clock::now();
-  const std::vector<int>& steps = setup_.recorded[static_cast<std::size_t>(update)];
-  for (std::size_t i = 0; i < groups_.size(); ++i) {
-    const int its = steps.at(static_cast<std::size_t>(first_group_) + i);
-    if (its == 0) {
-      rest(i);
-      continue;
-    }
-    RolloutWorker& worker = *groups_[i].stepper;
-    worker.begin(frozen);
-    for (int t = 0; t < its; ++t) worker.step(frozen);
-    (void)worker.end();
-    windows_[i] = window_of(worker, start);
-  }
+  return places;
 }
 
 }  // namespace tandem::rl

@@ -1,5 +1,6 @@
-// rl/algo/ppo/group_rollout.h: how the env groups of a replica make their fragments for an update: all steps, until a
-// rule ends it (pipeline/straggler_rule.h), as many as another run recorded, or until episodes end.
+// rl/algo/ppo/group_rollout.h: which env groups make steps in an update, and how those of a replica make their
+// fragments: all steps, until a rule ends it (pipeline/straggler_rule.h), as many as another run recorded, or until
+// episodes end.
 //
 // Where fragments may end early, the groups of a replica go step by step together, so that none of them is always the
 // last to come. What a group sees does not depend on that.
@@ -21,6 +22,24 @@
 #include "tandem/rl/rollout/rollout_worker.h"
 
 namespace tandem::rl {
+
+/// Whether env groups make steps while ranks are missing.
+enum class WhileMissing {
+  kAllWork,    // those that are left step all of them
+  kShareRests  // those of the missing ranks' share make no steps
+};
+
+/// Which groups make steps while some ranks are missing and the others do no more than their own share. Shards, and
+/// with them env groups, belong to places in the summation tree, not to ranks: those that are left hold all of them. So
+/// that none samples more than before, as many groups rest as the missing ranks' share: their environments stay where
+/// they are, and their shards bring no rows. Those that are left have equally much to do, to one group. All ranks
+/// compute the same answer from the same counts, so that nobody has to be told.
+///
+/// By group: its place among those that make steps; nothing when it rests. `replicas`: the groups of each replica that
+/// is there, one after the other from 0. `present` of `all` ranks are there: that share of the groups works, rounded
+/// down, but one a replica at least. From the replica with the most that work rests its last, until they are so many.
+/// Throws InvariantError when there is no replica, or `present` is not within 1 .. `all`.
+[[nodiscard]] std::vector<std::optional<int>> working_groups(std::span<const Range> replicas, int present, int all);
 
 /// A record makes a run repeatable: groups then end where they ended in the run that wrote it.
 struct StragglerSetup {
@@ -71,10 +90,9 @@ class GroupRollout {
   [[nodiscard]] std::span<const GroupWindow> windows() const { return windows_; }
 
  private:
-  // rest() leaves a group out; the other two are collect() under a rule and after a record.
+  void collect_all(std::int64_t update, const Normalizers& frozen);
   void rest(std::size_t group);
-  void collect_until_rule(std::int64_t update, const Normalizers& frozen);
-  void collect_recorded(std::int64_t update, const Normalizers& frozen);
+  [[nodiscard]] bool ends(std::size_t group, std::int64_t update);
 
   const StragglerSetup setup_;
   const std::vector<RolloutGroup> groups_;

@@ -10,46 +10,44 @@
 #include "tandem/base/clock.h"
 #include "tandem/base/text.h"
 #include "tandem/concurrency/trace.h"
-#include "tandem/rl/algo/ppo/ppo_columns.h"
-#include "tandem/rl/algo/ppo/ppo_sequences.h"
+#include "tandem/rl/algo/ppo/ppo_rows.h"
 
 namespace tandem::rl {
 namespace {
 
-// Returns {count, sum, sum of squares} of a float tensor, added up in float64 in the order of its elements.
-std::array<double, 3> power_sums(const at::Tensor& numbers) {
-  const at::Tensor flat = numbers.to(at::kCPU).contiguous();
-  const float* number = flat.const_data_ptr<float>();
-  double sum = 0, squares = 0;
-  for (std::int64_t i = 0; i < flat.numel(); ++i) {
-    sum += number[i];
-    squares += static_cast<double>(number[i]) * number[i];
+struct PowerSums {
+  double count = 0, sum = 0, squares = 0;
+
+  void add(double number) {
+    sum += number;
+    squares += number * number;
   }
-  return {static_cast<double>(flat.numel()), sum, squares};
+  [[nodiscard]] double variance() const { return squares / count - (sum / count) * (sum / count); }
+};
+
+// Float numbers are added up in float64 in the order of the elements.
+PowerSums power_sums(const at::Tensor& numbers) {
+  const at::Tensor flat = numbers.to(at::kCPU).contiguous();
+  PowerSums sums{.count = static_cast<double>(flat.numel())};
+  for (const float number : std::span(flat.const_data_ptr<float>(), static_cast<std::size_t>(flat.numel())))
+    sums.add(number);
+  return sums;
 }
 
-// Returns {count, sum, sum of squares} of some rows of a column that lies on the CPU.
-std::array<double, 3> power_sums(const learner::ShardRows& rows, const at::Tensor& column) {
+// Some rows of a column that lies on the CPU.
+PowerSums power_sums(const learner::ShardRows& rows, const at::Tensor& column) {
   TANDEM_CHECK(column.is_cpu() && column.is_contiguous(), "a column on ", column.device().str(), " of strides ",
                column.strides());
   const float* number = column.const_data_ptr<float>();
-  double sum = 0, squares = 0;
-  for (std::int64_t i = 0; i < rows.rows; ++i) {
-    const double each = number[rows.row(i)];
-    sum += each;
-    squares += each * each;
-  }
-  return {static_cast<double>(rows.rows), sum, squares};
-}
-
-void append(const std::array<double, 3>& its, std::vector<double>& numbers) {
-  numbers.insert(numbers.end(), its.begin(), its.end());
+  PowerSums sums{.count = static_cast<double>(rows.rows)};
+  for (std::int64_t i = 0; i < rows.rows; ++i) sums.add(number[rows.row(i)]);
+  return sums;
 }
 
 // Mean and 1 / (deviation + 1e-8), with the unbiased variance, as CleanRL and stable-baselines3 have it.
-void set_advantage_moments(const double* power_sum, PpoMinibatch& minibatch) {
-  const double count = power_sum[0], mean = power_sum[1] / count;
-  const double variance = std::max(0.0, power_sum[2] - count * mean * mean) / std::max(1.0, count - 1);
+void set_advantage_moments(const PowerSums& sums, PpoMinibatch& minibatch) {
+  const double mean = sums.sum / sums.count;
+  const double variance = std::max(0.0, sums.squares - sums.count * mean * mean) / std::max(1.0, sums.count - 1);
   minibatch.advantage_mean = mean;
   minibatch.advantage_scale = 1 / (std::sqrt(variance) + 1e-8);
 }
@@ -109,22 +107,21 @@ LearnReport Ppo::update(std::span<Fragment* const> fragments, double progress, C
   return report;
 }
 
-// All sums of statistics go through here. In the first of an update, replicas that have sampled wait for the slowest
-// rollout, which is why its time is counted as waiting.
-const std::vector<double>& Ppo::sum(std::span<const std::vector<double>> shards) {
+// All sums of statistics go through here: write(i, numbers) appends those of the replica's shard i. In the first sum of
+// an update, replicas that have sampled wait for the slowest rollout, which is why its time is counted as waiting.
+template <typename Write>
+std::span<const double> Ppo::sum(std::size_t shards, const Write& write) {
+  numbers_.resize(shards);
+  for (std::size_t i = 0; i < shards; ++i) {
+    numbers_[i].clear();
+    write(i, numbers_[i]);
+  }
   const Clock::time_point start = Clock::now();
   at(Phase::kWait);
-  const std::vector<double>& all = member_.shard_sum.sum(shards);
+  const std::vector<double>& all = member_.shard_sum.sum(numbers_);
   at(Phase::kLearn);
   sum_seconds_ += seconds_since(start);
   return all;
-}
-
-// Memory for the numbers of each shard, to begin with none.
-Ppo::ShardNumbers& Ppo::no_numbers(std::size_t shards) {
-  numbers_.resize(shards);
-  for (std::vector<double>& numbers : numbers_) numbers.clear();
-  return numbers_;
 }
 
 // Without sequences the columns are views of the fragments, which stay as they are until the next rollout.
@@ -147,36 +144,35 @@ void Ppo::load(std::span<Fragment* const> fragments) {
 
 void Ppo::normalize_over_batch(std::span<Fragment* const> fragments) {
   const Span span("advantage moments");
-  ShardNumbers& shards = no_numbers(fragments.size());
-  for (std::size_t i = 0; i < fragments.size(); ++i)
-    append(power_sums(fragments[i]->made(fragments[i]->advantage)), shards[i]);
-  const std::vector<double>& all = sum(shards);
-  for (PpoMinibatch& minibatch : minibatches_) set_advantage_moments(all.data(), minibatch);
+  std::span<const double> all = sum(fragments.size(), [&](std::size_t i, std::vector<double>& numbers) {
+    learner::append_struct(power_sums(fragments[i]->made(fragments[i]->advantage)), numbers);
+  });
+  const auto sums = learner::take_struct<PowerSums>(all);
+  for (PpoMinibatch& minibatch : minibatches_) set_advantage_moments(sums, minibatch);
 }
 
-Ppo::PowerSums Ppo::advantage_sums(int shard, std::int64_t minibatch) {
+// Sums the advantages of one minibatch, of the replica's shard `local`.
+void Ppo::append_advantages(std::size_t local, std::int64_t minibatch, std::vector<double>& numbers) {
+  const int shard = member_.replica.placement().mine.begin + static_cast<int>(local);
   const learner::LoadedBatch& batch = member_.learner.batch();
   if (options_.sequences) {
     const at::Tensor advantage = batch.column_of_minibatch("advantage", shard, minibatch);
-    return power_sums(advantage.masked_select(batch.column_of_minibatch(kLearnedColumn, shard, minibatch) != 0));
+    const at::Tensor learned = batch.column_of_minibatch(kLearnedColumn, shard, minibatch);
+    return learner::append_struct(power_sums(advantage.masked_select(learned != 0)), numbers);
   }
   // Read from the fragment, which is on the CPU, so that nobody waits for a device.
-  const auto local = static_cast<std::size_t>(shard - member_.replica.placement().mine.begin);
-  return power_sums(batch.rows_of_minibatch(shard, minibatch), learner::column(batches_[local].columns, "advantage"));
+  const at::Tensor& advantage = learner::column(batches_[local].columns, "advantage");
+  learner::append_struct(power_sums(batch.rows_of_minibatch(shard, minibatch), advantage), numbers);
 }
 
 // The moments of all minibatches of the pass in one sum, since their rows are known once its order is.
 void Ppo::normalize_over_minibatches() {
   const Span span("advantage moments");
-  const Range mine = member_.replica.placement().mine;
-  ShardNumbers& shards = no_numbers(static_cast<std::size_t>(mine.size()));
-  for (int shard = mine.begin; shard < mine.end; ++shard) {
-    std::vector<double>& numbers = shards[static_cast<std::size_t>(shard - mine.begin)];
-    for (std::size_t b = 0; b < minibatches_.size(); ++b)
-      append(advantage_sums(shard, static_cast<std::int64_t>(b)), numbers);
-  }
-  const std::vector<double>& all = sum(shards);
-  for (std::size_t b = 0; b < minibatches_.size(); ++b) set_advantage_moments(all.data() + 3 * b, minibatches_[b]);
+  const auto shards = static_cast<std::size_t>(member_.replica.placement().mine.size());
+  std::span<const double> all = sum(shards, [&](std::size_t local, std::vector<double>& numbers) {
+    for (std::int64_t b = 0; b < std::ssize(minibatches_); ++b) append_advantages(local, b, numbers);
+  });
+  for (PpoMinibatch& minibatch : minibatches_) set_advantage_moments(learner::take_struct<PowerSums>(all), minibatch);
 }
 
 learner::LearnerReport Ppo::step(std::int64_t minibatch, double lr_factor, Clock::duration patience) {
@@ -215,49 +211,37 @@ bool Ppo::run_pass(Clock::duration patience, double lr_factor, LearnReport& repo
     report.grad_norm += step.step.grad_norm;
     report.sync_seconds += step.step.wait_seconds;
     ++report.minibatches;
-    if (options_.target_kl && kl_exceeded()) return false;
+    if (!options_.target_kl) continue;
+    const PpoSums last = sum_over_run(minibatch_sums_);  // of this minibatch alone
+    if (last.approx_kl / last.rows > 1.5 * *options_.target_kl) return false;
   }
   return true;
 }
 
-// Looks at the last minibatch alone. All replicas see the same sum, so all of them stop after the same one.
-bool Ppo::kl_exceeded() {
-  ShardNumbers& shards = no_numbers(minibatch_sums_.size());
-  for (std::size_t i = 0; i < shards.size(); ++i)
-    shards[i].assign({minibatch_sums_[i].rows, minibatch_sums_[i].approx_kl});
-  const std::vector<double>& all = sum(shards);
-  return all[1] / all[0] > 1.5 * *options_.target_kl;
+// All replicas see the same sums, so what follows from them is the same for all.
+PpoSums Ppo::sum_over_run(std::span<const PpoSums> shards) {
+  std::span<const double> all = sum(
+      shards.size(), [&](std::size_t i, std::vector<double>& numbers) { learner::append_struct(shards[i], numbers); });
+  return learner::take_struct<PpoSums>(all);
 }
 
-// A shard gives two triples of power sums: those of the targets, then those of target - value, the advantage.
+// A shard gives the sums of the targets, then those of target - value, which is the advantage.
 double Ppo::explained_variance(std::span<Fragment* const> fragments) {
   const Span span("statistics");
-  ShardNumbers& shards = no_numbers(fragments.size());
-  for (std::size_t i = 0; i < fragments.size(); ++i) {
-    append(power_sums(fragments[i]->made(fragments[i]->value_target)), shards[i]);
-    append(power_sums(fragments[i]->made(fragments[i]->advantage)), shards[i]);  // target - value
-  }
-  const std::vector<double>& all = sum(shards);
-  const auto variance = [](const double* sums) {
-    return sums[2] / sums[0] - (sums[1] / sums[0]) * (sums[1] / sums[0]);
-  };
-  const double of_targets = variance(all.data());
-  return of_targets > 0 ? 1 - variance(all.data() + 3) / of_targets : std::numeric_limits<double>::quiet_NaN();
+  std::span<const double> all = sum(fragments.size(), [&](std::size_t i, std::vector<double>& numbers) {
+    learner::append_struct(power_sums(fragments[i]->made(fragments[i]->value_target)), numbers);
+    learner::append_struct(power_sums(fragments[i]->made(fragments[i]->advantage)), numbers);
+  });
+  const double of_targets = learner::take_struct<PowerSums>(all).variance();
+  const double of_errors = learner::take_struct<PowerSums>(all).variance();
+  return of_targets > 0 ? 1 - of_errors / of_targets : std::numeric_limits<double>::quiet_NaN();
 }
 
 // Means over all rows of all shards and passes; the weight of the divergence is adapted to their KL.
 void Ppo::finish(LearnReport& report) {
-  ShardNumbers& shards = no_numbers(sums_.size());
-  for (std::size_t i = 0; i < shards.size(); ++i) {
-    const PpoSums& s = sums_[i];
-    shards[i].assign({s.rows, s.policy_loss, s.value_loss, s.entropy, s.approx_kl, s.clipped});
-  }
-  const std::vector<double>& all = sum(shards);
-  report.policy_loss = all[1] / all[0];
-  report.value_loss = all[2] / all[0];
-  report.entropy = all[3] / all[0];
-  report.approx_kl = all[4] / all[0];
-  report.clip_fraction = all[5] / all[0];
+  PpoSums all = sum_over_run(sums_);
+  all /= all.rows;
+  static_cast<Losses&>(report) = all;
   report.grad_norm /= static_cast<double>(report.minibatches);
   if (options_.kl_coef_target)
     now_.kl_coef = adapted_kl_coef(now_.kl_coef, *options_.kl_coef_target, report.approx_kl, options_.kl_coef);

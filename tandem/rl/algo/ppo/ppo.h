@@ -10,7 +10,6 @@
 // minibatch, for `patience` at most. Errors: DeadlineExceeded when that is over, and what the loss and the strategy
 // throw.
 #pragma once
-#include <array>
 #include <atomic>
 #include <memory>
 #include <span>
@@ -52,21 +51,17 @@ class Ppo {
   [[nodiscard]] Phase phase() const { return phase_.load(std::memory_order_relaxed); }
 
  private:
-  // Numbers by shard, not by replica: sums over shards so have the same bits on any number of replicas.
-  using ShardNumbers = std::vector<std::vector<double>>;  // one vector a shard of this replica
-  using PowerSums = std::array<double, 3>;                // count, sum, sum of squares
-
   // The parts of update(), in their order; ppo.cc says the plan.
   void load(std::span<Fragment* const> fragments);
   void normalize_over_batch(std::span<Fragment* const> fragments);
   void normalize_over_minibatches();
-  [[nodiscard]] PowerSums advantage_sums(int shard, std::int64_t minibatch);
+  void append_advantages(std::size_t local, std::int64_t minibatch, std::vector<double>& numbers);
   learner::LearnerReport step(std::int64_t minibatch, double lr_factor, Clock::duration patience);
   learner::WrittenLoss replay(const learner::ShardRows& rows, const PpoMinibatch& shared, PpoSums& sums);
   bool run_pass(Clock::duration patience, double lr_factor, LearnReport& report);
-  bool kl_exceeded();
-  [[nodiscard]] ShardNumbers& no_numbers(std::size_t shards);
-  [[nodiscard]] const std::vector<double>& sum(std::span<const std::vector<double>> shards);
+  template <typename Write>
+  [[nodiscard]] std::span<const double> sum(std::size_t shards, const Write& write);
+  [[nodiscard]] PpoSums sum_over_run(std::span<const PpoSums> shards);
   [[nodiscard]] double explained_variance(std::span<Fragment* const> fragments);
   void finish(LearnReport& report);
 
@@ -87,7 +82,8 @@ class Ppo {
   std::vector<PpoSums> minibatch_sums_;
   // By shard: the columns that are loaded.
   std::vector<learner::Batch> batches_;
-  ShardNumbers numbers_;  // memory of what sum() takes
+  // Memory of what sum() takes: by shard, not by replica, so that sums have the same bits on any number of replicas.
+  std::vector<std::vector<double>> numbers_;
   // Time that this update spent in sums over all shards, waits included.
   double sum_seconds_ = 0;
   std::atomic<Phase> phase_{Phase::kWait};

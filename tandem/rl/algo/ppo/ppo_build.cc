@@ -1,16 +1,12 @@
 // How a PpoRun is built: what is refused, then policies, environments, rollouts and learners, in the same order on all
 // ranks, which meet in it.
-#include <ATen/ATen.h>
 #include <torch/nn/module.h>
 
 #include <algorithm>
 
 #include "tandem/base/error.h"
-#include "tandem/base/philox.h"
 #include "tandem/base/text.h"
-#include "tandem/rl/algo/agent_policies.h"
 #include "tandem/rl/algo/ppo/ppo_run.h"
-#include "tandem/rl/algo/run_parts.h"
 
 namespace tandem::rl {
 namespace {
@@ -57,17 +53,12 @@ PpoSetup checked(PpoSetup setup) {
 // teams ask.
 PpoRun::PpoRun(PpoSetup setup)
     : setup_(checked(std::move(setup))),
-      agents_(is_several() ? setup_.agents->make_envs(1)->spec() : MultiAgentSpec{}),
-      map_(is_several() ? policy_map(agents_, setup_.agents->policies) : PolicyMap{}),
-      spec_(is_several() ? whole_spec(agents_) : setup_.make_envs(1)->spec()),
+      map_(map_of(setup_, spec_)),
       normalizers_(spec_, setup_.normalizer),
-      seats_(is_several() ? map_.size() : 1),
+      seats_(map_.size()),
       sample_seconds_(setup_.devices.size()),
       group_moments_(spec_, setup_.normalizer) {
-  if (!is_several() && spec_.agents != 1) {
-    throw ConfigError(concat(spec_.id, " has ", spec_.agents, " agents in an environment; PPO trains one"));
-  }
-  results_.policies.resize(map_.size());
+  if (is_several()) results_.policies.resize(map_.size());
   build_policies();
   const std::vector<sync::Placement> placements = setup_.ranks.place(setup_.devices, setup_.shards);
   replicas_ = placements.front().replicas;
@@ -81,28 +72,16 @@ PpoRun::PpoRun(PpoSetup setup)
   }
   build_rollouts(placements);
   for (std::size_t seat = 0; seat < seats_.size(); ++seat) {
-    if (!is_several() || map_[seat].trained) build_learner(seat, placements);
+    if (map_[seat].trained) build_learner(seat, placements);
   }
-  watch_ = watch_steps(any_team(), workers_, spec_.id, shards_.begin, setup_.ppo.num_envs / setup_.shards, setup_.ppo);
+  build_watch();
 }
-
-PpoRun::~PpoRun() = default;
 
 // Environments and policies are made one after the other: a user's factories need not be thread-safe.
 void PpoRun::build_policies() {
   for (std::size_t s = 0; s < seats_.size(); ++s) {
-    if (is_several()) seats_[s].name = map_[s].name;
-    for (const c10::Device& device : setup_.devices) {
-      std::shared_ptr<ActorCritic> module;
-      if (is_several()) {
-        module = make_mapped_policy(setup_.agents->make_policy, map_[s], seed_of_policy(setup_.seed, s));
-      } else {
-        module = setup_.make_policy(
-            spec_, at::detail::createCPUGenerator(derive_seed(setup_.seed, SeedPurpose::kParameters, 0)));
-      }
-      module->to(device);
-      seats_[s].modules.push_back(std::move(module));
-    }
+    for (const c10::Device& device : setup_.devices)
+      seats_[s].modules.emplace_back(build_policy(setup_, map_, s))->to(device);
   }
   if (!is_several()) require_sequences_for(policy(), setup_.ppo.sequences.has_value());
 }
@@ -121,7 +100,7 @@ std::unique_ptr<GroupWorker> PpoRun::make_worker(int shard, int local) {
                                .sequences = setup_.ppo.sequences.value_or(SequenceOptions{}),
                                .normalizer = setup_.normalizer};
   std::unique_ptr<EnvGroup> group = setup_.make_envs(envs);
-  std::unique_ptr<Actor> actor = make_actor(policy, setup_.actor, group->size() * spec_.agents, setup_.seed, shard);
+  std::unique_ptr<Actor> actor = make_actor(policy, setup_.actor, envs, setup_.seed, shard);
   auto worker = std::make_unique<RolloutWorker>(std::move(group), std::move(actor), options, shard * envs);
   steppers_.push_back(worker.get());
   if (complete) complete_.push_back(std::make_unique<CompleteEpisodes>(*worker, steps, setup_.seed));
@@ -137,8 +116,7 @@ std::unique_ptr<GroupWorker> PpoRun::make_worker_of_agents(int shard, int local)
                                          .gae_lambda = setup_.ppo.gae_lambda,
                                          .time_limit = setup_.ppo.time_limit};
   return std::make_unique<MultiAgentWorker>(setup_.agents->make_envs(envs),
-                                            policy_seats(map_, policies, setup_.actor, envs, setup_.seed, shard),
-                                            options, shard * envs);
+                                            policy_seats(setup_, map_, policies, envs, shard), options, shard * envs);
 }
 
 // Returns, for each group of the run, its place among the groups that make steps; nothing when the group rests.
@@ -184,9 +162,8 @@ void PpoRun::build_rollouts(const std::vector<sync::Placement>& placements) {
 // The team begins with the parameters that the modules have, which are the same on all replicas.
 void PpoRun::build_learner(std::size_t index, const std::vector<sync::Placement>& placements) {
   Seat& seat = seats_[index];
-  const std::uint64_t seed = is_several() ? seed_of_policy(setup_.seed, index) : setup_.seed;
-  learner::TeamOptions options = team_options_of(setup_, setup_.ppo, seed, patience_of(setup_.ppo));
-  if (is_several()) options.threads = threads_of_policy(seat.name);
+  learner::TeamOptions options = team_options_of(setup_, setup_.ppo, seed_of(setup_, index), patience());
+  if (is_several()) options.threads = threads_of_policy(map_[index].name);
   seat.team = std::make_unique<learner::ReplicaTeam>(
       placements, options,
       [&seat](const sync::Placement& placement) { return seat.modules[static_cast<std::size_t>(placement.local)]; },
@@ -202,6 +179,24 @@ void PpoRun::build_learner(std::size_t index, const std::vector<sync::Placement>
     }
   }
   seat.learned.resize(seat.ppo.size());
+}
+
+// The teams look, while they wait for their replicas, whether an env group has been inside one step for too long.
+void PpoRun::build_watch() {
+  std::vector<StallWatch::Watched> groups;
+  const int envs = setup_.ppo.num_envs / setup_.shards;
+  const std::chrono::seconds limit(setup_.ppo.stall_timeout);
+  for (const auto& worker : workers_) {
+    const int group = shards_.begin + static_cast<int>(groups.size());
+    groups.push_back({&worker->mark(), name_of_group(spec_.id, group, envs), limit});
+  }
+  watch_ = std::make_unique<StallWatch>(std::move(groups));
+  const auto look = [this] {
+    const std::string late = watch_->look();
+    if (late.empty()) return late;
+    return concat("in one step: ", late, " (ppo.stall_timeout). An environment may hang, or be slower than that");
+  };
+  any_team().set_watch([this] { return watch_->next_look(); }, look, std::min(limit, std::chrono::seconds(60)));
 }
 
 }  // namespace tandem::rl

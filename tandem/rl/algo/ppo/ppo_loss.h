@@ -18,6 +18,7 @@
 #include "tandem/learner/loss.h"
 #include "tandem/learner/replayed_loss.h"
 #include "tandem/rl/algo/ppo/ppo_options.h"
+#include "tandem/rl/algo/training_run.h"
 #include "tandem/rl/policy/policy.h"
 
 namespace tandem::rl {
@@ -30,14 +31,17 @@ struct PpoMinibatch {
   double advantage_mean = 0, advantage_scale = 1;
 };
 
-/// Sums over rows of one shard; the update's means are their sums over everything, divided by rows.
-/// Sums, not means: shards with different numbers of rows can then be added.
-struct PpoSums {
-  double rows = 0, policy_loss = 0, value_loss = 0, entropy = 0, approx_kl = 0, clipped = 0;
-  void add(const PpoSums& other);
+/// Sums over rows of one shard, and the number of rows: the update's means are the sums over everything, divided by it.
+/// Shards with different numbers of rows can so be added.
+struct PpoSums : Losses {
+  double rows = 0;
+  void add(const PpoSums& other) {
+    *this += other;
+    rows += other.rows;
+  }
 };
 
-/// Returns the loss of one shard's rows, whose columns are those of ppo_columns(). Adds the shard's sums to `sums`.
+/// Returns the loss of one shard's rows, whose columns are those of take_columns(). Adds the shard's sums to `sums`.
 [[nodiscard]] learner::ShardLoss ppo_loss(ActorCritic& policy, const learner::ShardBatch& batch,
                                           const PpoOptions& options, const PpoMinibatch& minibatch, PpoSums& sums);
 
@@ -46,8 +50,7 @@ struct PpoSums {
 /// entropy is an estimate draw random numbers, and are not for this.
 [[nodiscard]] learner::DeviceLoss ppo_loss_on_device(ActorCritic& policy, const learner::ShardBatch& batch,
                                                      const PpoOptions& options, const at::Tensor& constants);
-/// In the order in which it reads them.
-/// Advantage mean and scale, 1 - clip, 1 + clip, clip, entropy_coef, kl_coef.
+/// Advantage mean and scale, 1 - clip, 1 + clip, clip, entropy_coef, kl_coef, in the order in which it reads them.
 using PpoConstants = std::array<double, 7>;
 [[nodiscard]] PpoConstants ppo_constants(const PpoOptions& options, const PpoMinibatch& minibatch);
 /// The sums over `rows` rows of DeviceLoss::numbers.

@@ -60,7 +60,7 @@ TEST(PpoLossTest, TheSurrogateTakesTheWorseOfBothRatios) {
   const Numbers numbers = computed(options, {.clip_range = 0.2});
   EXPECT_NEAR(numbers.loss, -(2 * 1.2 - 0.8) / 2, 1e-6);
   EXPECT_NEAR(numbers.sums.policy_loss / 2, numbers.loss, 1e-6);
-  EXPECT_EQ(numbers.sums.clipped, 2);
+  EXPECT_EQ(numbers.sums.clip_fraction, 2);
   EXPECT_NEAR(numbers.sums.approx_kl, (0.5 - std::log(1.5)) + (-0.5 - std::log(0.5)), 1e-6);
 }
 
@@ -123,9 +123,8 @@ TEST(PpoLossTest, NumbersOnTheDeviceGiveTheBitsOfNumbersOnTheHost) {
   EXPECT_TRUE(made.loss.equal(host.loss)) << made.loss << " and " << host.loss;
   const torch::Tensor means = made.numbers.to(torch::kDouble);
   const PpoSums sums = ppo_sums_of(2, {means.const_data_ptr<double>(), 5});
-  for (const auto of : {&PpoSums::rows, &PpoSums::policy_loss, &PpoSums::value_loss, &PpoSums::entropy,
-                        &PpoSums::approx_kl, &PpoSums::clipped})
-    EXPECT_EQ(sums.*of, wanted.*of);
+  EXPECT_EQ(sums.rows, wanted.rows);
+  for (const auto& [name, loss] : kLosses) EXPECT_EQ(sums.*loss, wanted.*loss) << name;
   const std::vector<torch::Tensor> gradients_now = gradients();
   for (std::size_t i = 0; i < gradients_now.size(); ++i)
     EXPECT_TRUE(gradients_now[i].equal(wanted_gradients[i])) << "parameter " << i;

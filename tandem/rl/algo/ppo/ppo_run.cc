@@ -1,16 +1,12 @@
 #include "tandem/rl/algo/ppo/ppo_run.h"
 
-#include <algorithm>
 #include <array>
 #include <limits>
 
 #include "tandem/base/clock.h"
 #include "tandem/base/error.h"
 #include "tandem/base/text.h"
-#include "tandem/rl/algo/policy_reports.h"
-#include "tandem/rl/algo/run_parts.h"
 #include "tandem/rl/rollout/gae.h"
-#include "tandem/rl/rollout/group_results.h"
 
 namespace tandem::rl {
 namespace {
@@ -22,14 +18,10 @@ std::size_t local_of(learner::Member& member) { return static_cast<std::size_t>(
 
 // Means of sums over rows. A rank whose groups all rest has none.
 std::optional<RankReport::Learning> means_of(const PpoSums& sums) {
-  const double rows = sums.rows;
-  if (rows == 0) return std::nullopt;
-  return RankReport::Learning{.rows = rows,
-                              .policy_loss = sums.policy_loss / rows,
-                              .value_loss = sums.value_loss / rows,
-                              .entropy = sums.entropy / rows,
-                              .approx_kl = sums.approx_kl / rows,
-                              .clip_fraction = sums.clipped / rows};
+  if (sums.rows == 0) return std::nullopt;
+  RankReport::Learning means{sums, sums.rows};
+  means /= sums.rows;
+  return means;
 }
 
 }  // namespace
@@ -63,8 +55,8 @@ std::string PpoRun::why_numbers_differ() const {
 // All replicas of a seat have made the same choice, so the first one speaks for them.
 std::string PpoRun::gradients_by() const {
   std::vector<GradientsOfPolicy> policies;
-  for (const Seat& seat : seats_) {
-    if (seat.team) policies.push_back({seat.name, seat.ppo.front()->gradients_by()});
+  for (std::size_t s = 0; s < seats_.size(); ++s) {
+    if (seats_[s].team) policies.push_back({map_[s].name, seats_[s].ppo.front()->gradients_by()});
   }
   return rl::gradients_by(policies);
 }
@@ -79,7 +71,6 @@ Phase PpoRun::phase() const {
 }
 
 std::vector<learner::ReplicaTeam::Work> PpoRun::work() const {
-  if (!is_several()) return seats_.front().team->work();
   std::vector<learner::ReplicaTeam::Work> all;
   for (const Seat& seat : seats_) {
     if (seat.team) add_work(seat.team->work(), all);
@@ -128,7 +119,7 @@ void PpoRun::collect(std::size_t local) {
 
 void PpoRun::learn(Seat& seat, std::size_t local) {
   const Clock::time_point start = Clock::now();
-  seat.learned[local] = seat.ppo[local]->update(seat.fragments[local], progress_, patience_of(setup_.ppo));
+  seat.learned[local] = seat.ppo[local]->update(seat.fragments[local], progress_, patience());
   seat.learned[local].all_seconds = seconds_since(start);
 }
 
@@ -149,11 +140,7 @@ std::int64_t PpoRun::take_results(std::span<const double> numbers) {
     groups_.push_back(learner::take_struct<GroupWindow>(numbers));
     env_steps += groups_.back().rows;
   }
-  if (is_several()) {
-    rl::take_results(numbers, results_);
-  } else {
-    rl::take_results(numbers, group_moments_, normalizers_, results_.episodes);
-  }
+  rl::take_results(numbers, group_moments_, normalizers_, results_);
   return env_steps;
 }
 
@@ -173,9 +160,9 @@ void PpoRun::gather_results() {
 void PpoRun::require_decisions() const {
   const std::int64_t minibatches = setup_.ppo.pass_minibatches();
   for (std::size_t s = 0; s < seats_.size(); ++s) {
-    const AgentResults::OfPolicy& its = results_.policies[s];
+    const GroupResults::OfPolicy& its = results_.policies[s];
     if (!seats_[s].team || its.most_decisions >= minibatches) continue;
-    throw RunError(concat("policy '", seats_[s].name, "' made ", its.decisions, " decisions in update ", updates_ + 1,
+    throw RunError(concat("policy '", map_[s].name, "' made ", its.decisions, " decisions in update ", updates_ + 1,
                           ", ", its.most_decisions, " at most in an env group, and a pass has ", minibatches,
                           " minibatches, which would be empty; its agents act seldom: raise "
                           "rollout_steps or num_envs, or lower the minibatches"));
@@ -250,7 +237,13 @@ RunReport PpoRun::finish_update() {
   account_rollouts(report);
   report_episodes(episodes_, report);
   if (is_several()) {
-    for (std::size_t s = 0; s < seats_.size(); ++s) report.policies.push_back(report_of(s));
+    for (std::size_t s = 0; s < seats_.size(); ++s) {
+      PolicyReport& its = report.policies.emplace_back();
+      its.name = map_[s].name;
+      its.decisions = results_.policies[s].decisions;
+      report_episodes(seats_[s].episodes, its);
+      if (seats_[s].team) its.learning = seats_[s].learned.front();
+    }
     report.learning = mean_of(report.policies);
   } else {
     normalizers_.finish_merge();
@@ -276,18 +269,6 @@ void PpoRun::account_rollouts(RunReport& report) {
   }
   if (setup_.stragglers.recorded.empty()) rollouts.saved_seconds = would_have_taken - took;  // a replay saves nothing
   if (setup_.has_uneven_rollouts()) report.rollouts = std::move(rollouts);
-}
-
-PolicyReport PpoRun::report_of(std::size_t index) const {
-  const Seat& seat = seats_[index];
-  PolicyReport report{.name = seat.name,
-                      .decisions = results_.policies[index].decisions,
-                      .learning = {},
-                      .episode_return_mean = seat.episodes.mean_return(),
-                      .episode_length_mean = seat.episodes.mean_length(),
-                      .episodes = seat.episodes.total()};
-  if (seat.team) report.learning = seat.learned.front();
-  return report;
 }
 
 }  // namespace tandem::rl

@@ -21,53 +21,28 @@
 // A step of an env group that takes longer than stall_timeout is one (DeadlineExceeded), and HungThread when it has not
 // come back a minute later: the run then cannot be destroyed, only the process ended.
 #pragma once
+#include <algorithm>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
-#include <utility>
 #include <vector>
 
-#include "tandem/device/cuda_kernels.h"
-#include "tandem/learner/replica_team.h"
-#include "tandem/learner/state_parts.h"
 #include "tandem/rl/algo/ppo/group_rollout.h"
 #include "tandem/rl/algo/ppo/ppo.h"
 #include "tandem/rl/algo/ppo/ppo_options.h"
-#include "tandem/rl/algo/ppo/working_groups.h"
-#include "tandem/rl/algo/several_agents.h"
+#include "tandem/rl/algo/run_parts.h"
 #include "tandem/rl/algo/training_run.h"
-#include "tandem/rl/policy/actor/actor.h"
-#include "tandem/rl/policy/normalizer.h"
-#include "tandem/rl/policy/policy.h"
-#include "tandem/rl/rollout/agent_results.h"
-#include "tandem/rl/rollout/rollout_worker.h"
+#include "tandem/rl/rollout/group_results.h"
 
 namespace tandem::rl {
 
-/// Everything that a run is made of. The factories are called on the thread that builds the run, one after the other.
-/// Exactly one of `agents` and the pair make_envs and make_policy is used. All ranks must have the same values but for
-/// `devices` and `ranks`.
-struct PpoSetup {
-  std::uint64_t seed = 0;
-  std::int64_t total_steps = 100'000;  // environment steps over all environments; what schedules run over
-  int shards = 1;
-  std::vector<c10::Device> devices{c10::Device(c10::kCPU)};  // of this rank, one replica each
-  learner::Ranks ranks;
+/// Everything that a run is made of.
+struct PpoSetup : RunSetup {
   PpoOptions ppo;                                       // whose `fragments` follow from the next
   StragglerSetup stragglers;                            // whether env groups may end their rollouts before others
   WhileMissing while_missing = WhileMissing::kAllWork;  // what groups do while `ranks` are fewer than those of the run
-  NormalizerOptions normalizer;
-  ActorOptions actor;
-  model::RngOrder rng = model::RngOrder::kShards;
-  device::CudaKernels cuda_kernels = device::CudaKernels::kDeterministic;
-  sync::StrategyOptions strategy;  // but for its mean
-  sync::GradientCheck gradient_check = sync::GradientCheck::kSum;
-  std::function<std::unique_ptr<EnvGroup>(int count)> make_envs;
-  PolicyFactory make_policy;
-  std::optional<SeveralAgents> agents;  // of environments with several, in place of the two above
 
   /// Whether groups may make different numbers of steps, which the reports then say.
   [[nodiscard]] bool has_uneven_rollouts() const {
@@ -80,7 +55,6 @@ class PpoRun final : public TrainingRun {
   /// Builds everything and starts the first episodes. Collective. Throws ConfigError with all faults of the options,
   /// which name what several agents do not go with, and what the factories throw.
   explicit PpoRun(PpoSetup setup);
-  ~PpoRun() override;
 
   /// One rollout, and the learning from it of every policy that is trained. Collective; the report is the same on all
   /// ranks. Throws RunError when a policy has too few decisions to learn from.
@@ -118,10 +92,8 @@ class PpoRun final : public TrainingRun {
   GroupWorker::Resumed load(const learner::ReadPart& read_part) override;
 
  private:
-  // Modules, teams and Ppo objects of one policy; vectors by replica have the same order.
+  // Modules, teams and Ppo objects of one policy of the map; vectors by replica have the same order.
   struct Seat {
-    // The name in the policy map; empty where environments have one agent.
-    std::string name;
     // By replica of this rank.
     std::vector<std::shared_ptr<ActorCritic>> modules;
     // Null when the policy is not trained.
@@ -139,10 +111,15 @@ class PpoRun final : public TrainingRun {
   void build_policies();
   void build_learner(std::size_t seat, const std::vector<sync::Placement>& placements);
   void build_rollouts(const std::vector<sync::Placement>& placements);
+  void build_watch();
   [[nodiscard]] std::vector<std::optional<int>> find_working(const std::vector<sync::Placement>& placements) const;
   [[nodiscard]] std::unique_ptr<GroupWorker> make_worker(int shard, int local);
   [[nodiscard]] std::unique_ptr<GroupWorker> make_worker_of_agents(int shard, int local);
   [[nodiscard]] bool is_several() const { return setup_.agents.has_value(); }
+  // How long a replica waits for the others in one step: longer than a step of an env group may hang on one of them.
+  [[nodiscard]] Clock::duration patience() const {
+    return std::max<Clock::duration>(std::chrono::minutes(5), 2 * std::chrono::seconds(setup_.ppo.stall_timeout));
+  }
   // The team of any seat that learns: all of them have the same replicas on threads of their own.
   [[nodiscard]] learner::ReplicaTeam& any_team() const;
 
@@ -158,24 +135,17 @@ class PpoRun final : public TrainingRun {
   [[nodiscard]] RankNumbers take_numbers(std::span<const double>& numbers);
   RunReport finish_update();
   void account_rollouts(RunReport& report);
-  [[nodiscard]] PolicyReport report_of(std::size_t seat) const;
 
   // Checkpoints, in ppo_state.cc.
   [[nodiscard]] std::vector<std::string> part_names() const;
-  [[nodiscard]] model::NamedTensors state_of(Seat& seat) const;
-  [[nodiscard]] model::NamedTensors run_part() const;
-  [[nodiscard]] model::NamedTensors progress_of(const Seat& seat) const;
-  void append_kl_coef(const Seat& seat, model::NamedTensors& part) const;
-  [[nodiscard]] std::int64_t passes_of(const Seat& seat) const;
+  [[nodiscard]] std::vector<PolicyState> policy_states();
   [[nodiscard]] std::int64_t load_run_part(const learner::StateParts& parts);
-  void load_seat(Seat& seat, std::int64_t passes, const learner::StateParts& parts);
-  void load_streams(int local, int shard, const learner::StateParts& parts);
+  void load_seat(Seat& seat, const PolicyState& state, std::int64_t passes, const learner::StateParts& parts);
 
   // Groups, rollouts and teams refer to members above them, so the order of members matters.
   const PpoSetup setup_;
-  const MultiAgentSpec agents_;  // of environments with several agents; else empty, as is the map
-  const PolicyMap map_;
   Spec spec_;
+  const PolicyMap map_;  // of one agent, its policy without a name
   Normalizers normalizers_;
   EpisodeWindow episodes_;
   std::int64_t updates_ = 0, env_steps_ = 0;
@@ -188,7 +158,7 @@ class PpoRun final : public TrainingRun {
   std::vector<std::unique_ptr<CompleteEpisodes>> complete_;  // around the steppers; none where episodes are cut
   std::vector<std::unique_ptr<GroupRollout>> rollouts_;      // by replica of this rank
   // Comes before the teams, which look at it.
-  std::unique_ptr<StepWatch> watch_;
+  std::unique_ptr<StallWatch> watch_;
   std::vector<Seat> seats_;
 
   // Memory of an update.
@@ -200,7 +170,7 @@ class PpoRun final : public TrainingRun {
   // The numbers that each rank has sent.
   std::vector<std::vector<double>> all_;
   std::vector<GroupWindow> groups_;  // of the run
-  AgentResults results_;
+  GroupResults results_;
   NormalizerMoments group_moments_;
 };
 

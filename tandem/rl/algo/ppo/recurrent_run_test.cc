@@ -5,8 +5,8 @@
 
 #include "tandem/base/error.h"
 #include "tandem/rl/algo/impala/impala_run.h"
+#include "tandem/rl/algo/ppo/ppo_rows.h"
 #include "tandem/rl/algo/ppo/ppo_run.h"
-#include "tandem/rl/algo/ppo/ppo_sequences.h"
 #include "tandem/rl/algo/testing/recurrent_ppo.h"
 #include "tandem/rl/env/env_registry.h"
 #include "tandem/rl/policy/mlp_policy.h"

@@ -1,7 +1,7 @@
-#include "tandem/rl/algo/ppo/working_groups.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include "tandem/rl/algo/ppo/group_rollout.h"
 
 namespace tandem::rl {
 namespace {

@@ -1,14 +1,8 @@
-// pipeline/loaded_buffers.h: the buffers that batches are copied into, beside the learner, before it needs them.
+// pipeline/batches.h: batches on their way from the rollout workers to the learner: first in a queue, then in buffers
+// beside the learner, into which loaders copy them before it needs them.
 //
-// A buffer is idle, being loaded, or ready. It stays ready until the Loaded that holds it is destroyed. A loader takes
-// an idle buffer first and a batch afterwards, so no batch is hidden in a loader that has nowhere to put it. Batches
-// become ready in the order in which they were queued, however many loaders there are.
-//
-// Threads: load_one() belongs to each loader, pop() and try_pop() to the learner; the rest may be called by any.
-// Ownership: buffers live as long as this object, which outlives every Loaded.
-// Blocking: load_one() and pop() wait until the limits end the wait. Errors: what loading throws goes to the loader
-// that called. Its buffer is idle again, and the other loaders get GroupAborted, since the order cannot be kept any
-// more.
+// Threads: all; each producer pushes on its own, load_one() belongs to each loader, pop() and try_pop() of loaded
+// batches to the learner. Destroy them only after all threads have been joined.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -16,13 +10,100 @@
 #include <utility>
 #include <vector>
 
+#include "tandem/base/check.h"
 #include "tandem/base/error.h"
+#include "tandem/base/text.h"
+#include "tandem/concurrency/bounded_queue.h"
+#include "tandem/concurrency/limits.h"
 #include "tandem/concurrency/slot_pool.h"
 #include "tandem/concurrency/trace.h"
-#include "tandem/pipeline/batch_queue.h"
-#include "tandem/pipeline/stage.h"
+#include "tandem/pipeline/stages.h"
 
 namespace tandem::pipeline {
+
+/// Describes a batch apart from its data.
+struct BatchTag {
+  // The pipeline overwrites `producer` and `number` after the batch was made; `version` and `samples` come from the one
+  // who made it.
+  int producer = 0;  // the rollout worker's number
+  // Learner steps that the policy had made which sampled the batch.
+  std::int64_t version = 0;
+  std::int64_t samples = 0;  // environment steps
+  // The place of the batch in the order in which batches began. Only set where that order is bounded (StartWindow).
+  std::int64_t number = 0;
+};
+
+/// One entry of the queue. Moving it moves the data; nothing is copied on the way to a loader.
+template <typename T>
+struct Tagged {
+  T data;
+  BatchTag tag;
+};
+
+/// A bounded queue, first in, first out, that also remembers when and by whom it was last fed, for error messages. A
+/// full queue holds its producers back, an empty one its consumers, until the limits end the wait. The last producer
+/// that ends closes it: what is queued is still delivered.
+template <typename T>
+class BatchQueue {
+ public:
+  /// `capacity`: batches that fit. `producers`: how many calls of producer_ended() close the queue. Throws
+  /// InvariantError when there is no producer.
+  BatchQueue(std::size_t capacity, int producers) : queue_(capacity), producers_(producers) {
+    TANDEM_CHECK(producers > 0);
+  }
+
+  /// Waits for room. Returns false when stopped or too late; `batch` is then untouched.
+  [[nodiscard]] bool push(Tagged<T>&& batch, const Limits& limits) {
+    const int producer = batch.tag.producer;
+    if (!queue_.push(std::move(batch), limits.stop, limits.deadline)) return false;
+    MutexLock lock(mutex_);
+    ++pushed_;
+    last_ = {producer, Clock::now()};
+    return true;
+  }
+  /// Waits for a batch. Returns nothing when drained, stopped or too late.
+  [[nodiscard]] std::optional<Tagged<T>> pop(const Limits& limits) { return queue_.pop(limits.stop, limits.deadline); }
+
+  /// One producer has nothing more to push. The last one to say so closes the queue.
+  void producer_ended() {
+    {
+      MutexLock lock(mutex_);
+      if (--producers_ > 0) return;
+    }
+    queue_.close();
+  }
+  /// Whether nothing will ever come again.
+  [[nodiscard]] bool drained() const { return queue_.closed() && queue_.size() == 0; }
+
+  /// Snapshots, which may be out of date when they are returned. They serve statistics, messages and tests.
+  [[nodiscard]] std::size_t size() const { return queue_.size(); }
+  [[nodiscard]] std::size_t blocked_producers() const { return queue_.blocked_producers(); }
+  [[nodiscard]] std::size_t blocked_consumers() const { return queue_.blocked_consumers(); }
+
+  /// Text for an error of a consumer that waits in vain: "0 of 16 batches queued; 12 came so far, the last from rollout
+  /// worker 2 31 s ago".
+  [[nodiscard]] std::string history() const {
+    const std::string now = concat(queue_.size(), " of ", queue_.capacity(), " batches queued; ");
+    MutexLock lock(mutex_);
+    if (!last_) return now + "none came so far";
+    return concat(now, pushed_, " came so far, the last from rollout worker ", last_->producer, " ",
+                  static_cast<std::int64_t>(seconds_since(last_->at)), " s ago");
+  }
+
+ private:
+  // The last successful push. It is recorded after the push, so a consumer may briefly see the batch first.
+  struct Last {
+    int producer;
+    Clock::time_point at;
+  };
+
+  BoundedQueue<Tagged<T>> queue_;
+  mutable Mutex mutex_;
+  // Producers that have not ended yet.
+  int producers_ TANDEM_GUARDED_BY(mutex_);
+  std::int64_t pushed_ TANDEM_GUARDED_BY(mutex_) = 0;
+  std::optional<Last> last_ TANDEM_GUARDED_BY(mutex_);
+};
 
 /// How long a loader waited for its batch and took to load it.
 /// The wait for an idle buffer is not counted: it means that the learner is the slower side.
@@ -30,7 +111,14 @@ struct LoadTimes {
   Clock::duration dequeue{0}, load{0};
 };
 
-/// `Buffer`: memory beside the learner, or a number that names it. It is moved in once and never copied.
+/// A buffer is idle, being loaded, or ready. It stays ready until the Loaded that holds it is destroyed. A loader takes
+/// an idle buffer first and a batch afterwards, so no batch is hidden in a loader that has nowhere to put it. Batches
+/// become ready in the order in which they were queued, however many loaders there are.
+///
+/// `Buffer`: memory beside the learner, or a number that names it. It is moved in once and never copied; buffers live
+/// as long as this object, which outlives every Loaded. Blocking: load_one() and pop() wait until the limits end the
+/// wait. Errors: what loading throws goes to the loader that called. Its buffer is idle again, and the other loaders
+/// get GroupAborted, since the order cannot be kept any more.
 template <typename Buffer>
 class LoadedBuffers {
  public:
