@@ -4,7 +4,9 @@
 //
 // Threads: all.
 #pragma once
+#include <array>
 #include <cstddef>
+#include <cstdio>
 #include <string>
 
 namespace tandem {
@@ -18,6 +20,13 @@ namespace tandem {
 [[nodiscard]] inline std::string align_left(std::string text, std::size_t width) {
   if (text.size() < width) text.append(width - text.size(), ' ');
   return text;
+}
+
+/// `value` with `digits` digits after the point. At most 63 characters.
+[[nodiscard]] inline std::string fixed(double value, int digits) {
+  std::array<char, 64> text{};
+  std::snprintf(text.data(), text.size(), "%.*f", digits, value);
+  return text.data();
 }
 
 }  // namespace tandem
