@@ -69,7 +69,7 @@ endforeach()
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/tandem DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tandem/internal
         FILES_MATCHING PATTERN "*.h" PATTERN "tandem/app" EXCLUDE PATTERN "testing" EXCLUDE ${public})
 if(TARGET tandem_program)  # the headers that an algorithm of a user's own is written with
-  foreach(header IN ITEMS tune/knobs config/algorithm config/choices config/knob config/option_binding
+  foreach(header IN ITEMS tune/knobs config/algorithm config/choices config/option
                           config/option_rules config/option_table config/setting config/train_options
                           config/value_format)
     get_filename_component(folder ${header} DIRECTORY)

@@ -10,10 +10,9 @@
 #include <vector>
 
 #include "tandem/app/algo/algorithms.h"
-#include "tandem/app/config/config_text.h"
 #include "tandem/app/config/option_rules.h"
 #include "tandem/app/config/train_options.h"
-#include "tandem/app/config/yaml_source.h"
+#include "tandem/app/config/yaml_text.h"
 
 namespace {
 

@@ -34,7 +34,7 @@ TEST(OptionWordsTest, TheLibraryKnowsAllOfThem) {
 }
 
 TEST(OptionWordsTest, InstructionsAreCalledAsTheLibraryCallsThem) {
-  for (const auto& [set, word] : Choices<InstructionSet>::kAll) EXPECT_EQ(word, name_of(set));
+  for (const auto& [set, word] : kChoices<InstructionSet>) EXPECT_EQ(word, name_of(set));
 }
 
 TEST(OptionWordsTest, DefaultsAreThoseOfTheLibrary) {

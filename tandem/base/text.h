@@ -2,8 +2,10 @@
 //
 // Threads: all. It is not made for hot loops: each call makes a stream.
 #pragma once
+#include <array>
 #include <charconv>
 #include <cstddef>
+#include <cstdio>
 #include <optional>
 #include <sstream>
 #include <string>
@@ -29,6 +31,13 @@ template <typename Number>
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
   return value;
+}
+
+/// `value` with `digits` digits after the point. At most 63 characters.
+[[nodiscard]] inline std::string fixed(double value, int digits) {
+  std::array<char, 64> text{};
+  std::snprintf(text.data(), text.size(), "%.*f", digits, value);
+  return text.data();
 }
 
 /// Pads `text` with spaces in front, up to `width` bytes, so the text should be ASCII. A wider text is not cut.

@@ -2,17 +2,16 @@
 
 #include <utility>
 
-#include "tandem/app/algo/impala.h"
-#include "tandem/app/algo/ppo.h"
+#include "tandem/app/algo/native.h"
 
 namespace tandem::app {
 
 void register_native_algorithms() {
   // A local static runs once, also when a test and run_program() both ask.
   static const bool once = [] {
-    add_algorithm(std::make_unique<Ppo>());
+    add_algorithm(make_ppo());
     add_algorithm(make_dd_ppo());
-    add_algorithm(std::make_unique<Impala>());
+    add_algorithm(make_impala());
     add_algorithm(make_appo());
     return true;
   }();

@@ -1,24 +1,33 @@
 // CLI11 parses and formats the help. Words that it does not know are collected instead of thrown (allow_extras), so
 // that one message tells of all unknown flags and of all faulty settings. Values stay texts until the option table
 // reads them.
-// The plan: the constructor builds all commands with their flags; read() lets CLI11 parse, finds the chosen command,
-// and turns its texts into a Command, collecting faults. CLI11 fills the members below, so a CommandLine is used once.
+// The plan: the constructor builds all commands, each with its flags and with a function that makes its value; read()
+// lets CLI11 parse and calls that of the chosen command, collecting faults. CLI11 fills the members, so a CommandLine
+// is used once.
 #include "tandem/app/cli/command_line.h"
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <deque>
+#include <functional>
+#include <map>
 
-#include "tandem/app/cli/help_text.h"
-#include "tandem/app/cli/launch_flags.h"
-#include "tandem/app/cli/option_flags.h"
-#include "tandem/app/cli/scale_flags.h"
-#include "tandem/app/cli/tune_flags.h"
+#include "tandem/app/cli/command_flags.h"
 #include "tandem/app/config/nearest_name.h"
 #include "tandem/base/error.h"
 #include "tandem/base/text.h"
 
 namespace tandem::app {
 namespace {
+
+constexpr const char* kProgramFooter = R"(First steps:
+  tandem train --env CartPole-v1 --seed 1 --run-dir runs/pole
+  tandem eval runs/pole --episodes 100
+  tandem envs
+
+Exit codes: 0 done; 2 you can fix it; 3 it failed for a reason outside; 70 a defect of tandem; 130 stopped by a signal,
+with a checkpoint.
+)";
 
 // "-" alone is an argument, as many programs use it for standard input.
 bool is_flag(const std::string& text) { return text.size() > 1 && text.starts_with('-'); }
@@ -72,10 +81,9 @@ class HelpFormatter : public CLI::Formatter {
 // The commands with their flags and the values that parsing fills in.
 class CommandLine {
  public:
-  CommandLine() : app_("", "tandem") {
+  CommandLine() : app_("Trains policies data-parallel, with the same numbers on any number of replicas.", "tandem") {
     app_.formatter(std::make_shared<HelpFormatter>());
-    app_.description(program_description());
-    app_.footer(program_footer());
+    app_.footer(kProgramFooter);
     app_.require_subcommand(0, 1);
     // Words that no command takes are left in remaining(), for command_of() to report.
     app_.allow_extras();
@@ -83,21 +91,24 @@ class CommandLine {
     app_.set_version_flag("--version", "", "As the command of this name.");
     add_train();
     add_resume();
-    add_results();
+    add_eval();
+    add_looks();
+    add_export();
     add_launch();
+    add_scale();
     add_tune();
     add_listings();
   }
 
   Command read(std::span<const std::string> arguments) {
-    // The command behind "--" belongs to the ranks; CLI11 must not see its flags.
-    const std::size_t own = launch_arguments(arguments);
-    words_ = arguments.subspan(std::min(own + 1, arguments.size()));
-    arguments = arguments.first(own);
-    arguments_ = arguments;
-    std::vector<std::string> reversed(arguments.rbegin(), arguments.rend());  // as CLI11 takes them
+    // The command behind "--" belongs to the ranks of a launch. CLI11 must not see its flags, which it would take for
+    // positionals of `launch`; in all other commands "--" is an argument like others.
+    const bool is_launch = !arguments.empty() && arguments.front() == "launch";
+    const auto end = is_launch ? std::ranges::find(arguments, "--") : arguments.end();
+    if (end != arguments.end()) launch_.command.assign(end + 1, arguments.end());
+    arguments_.assign(arguments.begin(), end);
     try {
-      app_.parse(std::move(reversed));
+      app_.parse(std::vector<std::string>(arguments_.rbegin(), arguments_.rend()));  // reversed, as CLI11 takes them
     } catch (const CLI::CallForHelp&) {
       return HelpCommand{app_.help()};
     } catch (const CLI::CallForVersion&) {
@@ -112,107 +123,155 @@ class CommandLine {
     }
     // At most one, as require_subcommand() asks.
     const std::vector<CLI::App*> chosen = app_.get_subcommands();
-    if (chosen.empty()) refuse_without_command(arguments);
+    if (chosen.empty()) refuse_without_command();
     return command_of(*chosen.front());
   }
 
  private:
+  using Faults = std::vector<std::string>;
+
   // Returns a new command that collects unknown words; app_ owns it.
-  CLI::App& add(const std::string& name, std::string_view what, std::string_view example) {
-    CLI::App& command = *app_.add_subcommand(name, std::string(what));
+  CLI::App& add(const std::string& name, const char* what, const std::string& example = "") {
+    CLI::App& command = *app_.add_subcommand(name, what);
     if (!example.empty()) command.footer(concat("Example:\n  ", example, "\n"));
     command.allow_extras();
     return command;
   }
+  // Says how the value of a command is made once its flags were read; it may add faults.
+  void reads(const CLI::App& command, std::function<Command(Faults&)> read) { reads_[&command] = std::move(read); }
 
-  // Keeps `train_`: flags that another command does not know are looked up among those of train.
   void add_train() {
-    train_ = &add("train", "Trains a policy; everything lands in a run folder.", "");
-    train_->add_option("CONFIG", config_, "YAML file with keys of the list below.")->type_name("FILE");
-    train_flags_.emplace(*train_, FlagSet::kTrain);
-    add_ranks(*train_);
-    train_->footer(train_footer());
+    CLI::App& train = add("train", "Trains a policy; everything lands in a run folder.");
+    train.add_option("CONFIG", config_, "YAML file with keys of the list below.")->type_name("FILE");
+    const OptionFlags& flags = option_flags_.emplace_back(train, FlagSet::kTrain);
+    add_ranks(train);
+    reads(train, [this, &flags](Faults& faults) {
+      return TrainCommand{.sources = sources_of(flags, faults), .ranks = ranks_asked()};
+    });
   }
 
   void add_resume() {
-    resume_ = &add("resume", "Goes on with a run from its newest checkpoint.",
-                   "tandem resume runs/pole --total-steps 1000000");
-    resume_->add_option("RUN_DIR", source_, "Folder of the run.")->required()->type_name("");
-    resume_flags_.emplace(*resume_, FlagSet::kResume);
-    add_ranks(*resume_);
+    CLI::App& resume = add("resume", "Goes on with a run from its newest checkpoint.",
+                           "tandem resume runs/pole --total-steps 1000000");
+    add_run(resume);
+    const OptionFlags& flags = option_flags_.emplace_back(resume, FlagSet::kResume);
+    add_ranks(resume);
+    reads(resume, [this, &flags](Faults& faults) {
+      return ResumeCommand{.run = source_, .flags = flags.settings(faults), .ranks = ranks_asked()};
+    });
   }
 
   void add_ranks(CLI::App& command) {
-    command.add_option("--ranks", ranks_, "Processes to train on, started on this machine as by tandem launch. [1]")
-        ->type_name("N");
+    add_ranks_flag(command, ranks_, "Processes to train on, started on this machine as by tandem launch. [1]",
+                   field_flags_);
     // These three have no effect on a single process.
     command.add_option("--backend", world_.backend, comm::kBackendHelp)->type_name("auto|host|gloo|nccl");
     command.add_option("--hosts-by", world_.hosts_by, comm::kHostsByHelp)->type_name("key|RANKS");
     command.add_option("--network", world_.network, comm::kNetworkHelp)->type_name("NAME");
   }
 
-  // Commands that look at a run without going on with it.
-  void add_results() {
-    eval_ = &add("eval", "Plays episodes with a trained policy.", "tandem eval runs/pole --episodes 100");
-    add_source(*eval_);
-    add_number(*eval_, "--episodes", episodes_, "Episodes to play. [100]");
-    add_number(*eval_, "--seed", seed_, "Decides the episodes' starts. [0]");
-    eval_
-        ->add_option("--acting", acting_,
+  void add_eval() {
+    CLI::App& command = add("eval", "Plays episodes with a trained policy.", "tandem eval runs/pole --episodes 100");
+    add_source(command);
+    field_flags_.add(command, "--episodes", "N", eval_.episodes, "Episodes to play. [100]").at_least(1);
+    field_flags_.add(command, "--seed", "N", eval_.seed, "Decides the episodes' starts. [0]").at_least(0);
+    field_flags_.add(command, "--acting", "mode|sample", eval_.acting,
                      "mode: the most probable actions; sample: drawn ones, as in training, which strategies for games "
-                     "need. [mode]")
-        ->type_name("mode|sample");
-    add_plugins(*eval_);
-    add_json(*eval_);
+                     "need. [mode]");
+    add_plugins(command);
+    add_json(command);
+    reads(command, [this](Faults&) {
+      eval_.source = source_;
+      eval_.plugins = plugins();
+      eval_.output = output();
+      return eval_;
+    });
+  }
 
-    inspect_ = &add("inspect", "Shows what a run or a checkpoint holds.", "tandem inspect runs/pole --json");
-    add_source(*inspect_);
-    add_json(*inspect_);
+  // Commands that look at a run.
+  void add_looks() {
+    CLI::App& inspect = add("inspect", "Shows what a run or a checkpoint holds.", "tandem inspect runs/pole --json");
+    add_source(inspect);
+    add_json(inspect);
+    reads(inspect, [this](Faults&) { return InspectCommand{source_, output()}; });
 
-    top_ = &add("top", "Shows what each rank of a run is at, again and again until it ends.",
-                "tandem top runs/pole\n  tandem top runs/pole --once");
-    top_->add_option("RUN_DIR", source_, "Folder of the run.")->required()->type_name("");
-    top_->add_flag("--once", once_, "Shows it once, as plain text; so it does where no terminal is.");
+    CLI::App& top = add("top", "Shows what each rank of a run is at, again and again until it ends.",
+                        "tandem top runs/pole\n  tandem top runs/pole --once");
+    add_run(top);
+    top.add_flag("--once", once_, "Shows it once, as plain text; so it does where no terminal is.");
+    reads(top, [this](Faults&) { return TopCommand{source_, once_ ? Frames::kOne : Frames::kMany}; });
 
-    plot_ = &add("plot", "Draws the learning curves of one or several runs.", "tandem plot runs/a runs/b -o both.svg");
-    plot_->add_option("RUN_DIR", runs_, "Folders of the runs.")->required()->type_name("");
-    plot_->add_option("-o,--output", output_file_, "The picture: .png or .svg.")->required()->type_name("FILE");
+    CLI::App& plot =
+        add("plot", "Draws the learning curves of one or several runs.", "tandem plot runs/a runs/b -o both.svg");
+    plot.add_option("RUN_DIR", runs_, "Folders of the runs.")->required()->type_name("");
+    plot.add_option("-o,--output", output_file_, "The picture: .png or .svg.")->required()->type_name("FILE");
+    reads(plot, [this](Faults&) { return PlotCommand{{runs_.begin(), runs_.end()}, output_file_}; });
+  }
 
-    export_ = &add("export", "Writes the trained policy for use elsewhere.", "tandem export runs/pole -o policy.pt");
-    add_source(*export_);
-    export_->add_option("-o,--output", output_file_, "policy.pt (TorchScript, for torch.jit.load) or .safetensors.")
+  void add_export() {
+    CLI::App& command =
+        add("export", "Writes the trained policy for use elsewhere.", "tandem export runs/pole -o policy.pt");
+    add_source(command);
+    command.add_option("-o,--output", output_file_, "policy.pt (TorchScript, for torch.jit.load) or .safetensors.")
         ->required()
         ->type_name("FILE");
-    export_->add_option("--policy", policy_, "Which, of a run with several agents.")->type_name("NAME");
-    add_plugins(*export_);
+    command.add_option("--policy", name_, "Which, of a run with several agents.")->type_name("NAME");
+    add_plugins(command);
+    reads(command, [this](Faults&) { return ExportCommand{source_, output_file_, plugins(), name_}; });
   }
 
   void add_launch() {
-    launch_ = &add("launch", "Starts a program as several ranks on this machine.", "");
-    launch_flags_.emplace(*launch_);
-    scale_ = &add("simulate-scale", "Measures how DD-PPO would scale, with ranks that sleep.", "");
-    scale_flags_.emplace(*scale_);
-    add_json(*scale_);
+    CLI::App& launch = add("launch", "Starts a program as several ranks on this machine.");
+    add_launch_flags(launch, launch_, field_flags_);
+    reads(launch, [this](Faults& faults) {
+      check_launch(launch_, field_flags_, faults);
+      return LaunchCommand{launch_};
+    });
+  }
+
+  void add_scale() {
+    CLI::App& scale = add("simulate-scale", "Measures how DD-PPO would scale, with ranks that sleep.");
+    add_scale_flags(scale, scale_, field_flags_);
+    // The empty group hides the flag from the help: only this program gives it, to the ranks that it starts.
+    scale.add_option("--result", output_file_, "")->group("");
+    add_json(scale);
+    reads(scale, [this](Faults& faults) {
+      check_scale(scale_, field_flags_, faults);
+      return SimulateScaleCommand{
+          .options = scale_, .arguments = arguments_, .result = output_file_, .output = output()};
+    });
   }
 
   void add_tune() {
-    tune_ = &add("tune", "Measures layouts of a run on this machine and writes the fastest as a CONFIG.", "");
-    tune_->add_option("CONFIG", config_, "YAML file as for tandem train.")->type_name("FILE");
-    tune_options_.emplace(*tune_, FlagSet::kTune);
-    tune_flags_.emplace(*tune_);
-    add_json(*tune_);
+    CLI::App& tune = add("tune", "Measures layouts of a run on this machine and writes the fastest as a CONFIG.");
+    tune.add_option("CONFIG", config_, "YAML file as for tandem train.")->type_name("FILE");
+    const OptionFlags& flags = option_flags_.emplace_back(tune, FlagSet::kTune);
+    add_tune_flags(tune, tune_, field_flags_);
+    add_json(tune);
+    reads(tune, [this, &flags](Faults& faults) {
+      for (const std::string& word : std::exchange(tune_.vary, {}))
+        if (std::ranges::count(tune_.vary, word) == 0) tune_.vary.push_back(word);  // once each
+      return TuneCommand{.sources = sources_of(flags, faults), .options = tune_, .output = output()};
+    });
   }
 
   void add_listings() {
-    envs_ = &add("envs", "Lists the environments, or describes one.", "tandem envs Pendulum-v1");
-    envs_->add_option("NAME", name_, "The one to describe.")->type_name("");
-    add_plugins(*envs_);
-    add_json(*envs_);
-    version_ = &add("version", "Says what this program is made of.", "tandem version");
-    add_json(*version_);
+    CLI::App& envs = add("envs", "Lists the environments, or describes one.", "tandem envs Pendulum-v1");
+    envs.add_option("NAME", name_, "The one to describe.")->type_name("");
+    add_plugins(envs);
+    add_json(envs);
+    reads(envs, [this](Faults&) {
+      return EnvsCommand{name_.empty() ? std::nullopt : std::optional(name_), plugins(), output()};
+    });
+    CLI::App& version = add("version", "Says what this program is made of.", "tandem version");
+    add_json(version);
+    reads(version, [this](Faults&) { return VersionCommand{output()}; });
   }
 
   // These add the flags that several commands share; one member takes the value, since one command is chosen.
+  void add_run(CLI::App& command) {
+    command.add_option("RUN_DIR", source_, "Folder of the run.")->required()->type_name("");
+  }
   void add_source(CLI::App& command) {
     command
         .add_option("RUN_DIR|CHECKPOINT", source_, "A run folder (its newest checkpoint), or one of its checkpoints.")
@@ -225,95 +284,44 @@ class CommandLine {
         ->allow_extra_args(false);
   }
   void add_json(CLI::App& command) { command.add_flag("--json", json_, "JSON instead of text."); }
-  static void add_number(CLI::App& command, const char* flag, std::string& value, const char* help) {
-    command.add_option(flag, value, help)->type_name("N");
-  }
 
   // No word was a command's name; the first one was probably meant to be.
-  [[noreturn]] void refuse_without_command(std::span<const std::string> arguments) const {
-    if (arguments.empty()) throw ConfigError(concat("name a command\n\n", app_.help()));
+  [[noreturn]] void refuse_without_command() const {
+    if (arguments_.empty()) throw ConfigError(concat("name a command\n\n", app_.help()));
     std::vector<std::string> names;
     for (const CLI::App* command : app_.get_subcommands({})) names.push_back(command->get_name());
-    const std::optional<std::string> nearest = nearest_name(arguments.front(), names);
-    throw ConfigError(concat("there is no command '", arguments.front(), "'; ",
+    const std::optional<std::string> nearest = nearest_name(arguments_.front(), names);
+    throw ConfigError(concat("there is no command '", arguments_.front(), "'; ",
                              nearest ? "the nearest one is " + *nearest : "`tandem --help` lists them"));
   }
 
   Command command_of(const CLI::App& chosen) {
-    std::vector<std::string> faults = unknown_faults(chosen, *train_);
+    Faults faults = unknown_faults(chosen, *app_.get_subcommand("train"));
     // Words before the command's name.
     const std::vector<std::string> extras = app_.remaining();
     for (const std::string& text : extras)
       faults.push_back(concat("'", text, "' belongs to no command; put it behind one"));
-    // These two report faults together with those of their files; all other commands end here when there are any.
-    if (&chosen == train_) return train_command(std::move(faults));
-    if (&chosen == tune_) return tune_command(std::move(faults));
-    Command command = other_command(chosen, faults);
+    // A value behind an unknown flag looks like CONFIG; the flag is the fault then.
+    if (!faults.empty() && !std::filesystem::exists(config_)) config_.clear();
+    field_flags_.assign(faults);
+    Command command = reads_.at(&chosen)(faults);
     if (!faults.empty()) throw ConfigError(faults);
     return command;
   }
 
-  // A value behind an unknown flag looks like CONFIG; the flag is the fault then.
-  [[nodiscard]] std::optional<std::filesystem::path> config_file(const std::vector<std::string>& faults) const {
-    const bool is_stray = !faults.empty() && !std::filesystem::exists(config_);
-    return config_.empty() || is_stray ? std::nullopt : std::optional<std::filesystem::path>(config_);
-  }
-
-  Command tune_command(std::vector<std::string> faults) const {
-    TuneCommand command{.sources = {.file = config_file(faults)}, .output = json_ ? Output::kJson : Output::kText};
-    command.sources.flags = tune_options_->settings(faults);
-    command.options = tune_flags_->options(faults);
-    command.sources.flag_faults = std::move(faults);
-    return command;
-  }
-
-  Command train_command(std::vector<std::string> faults) {
-    TrainCommand command{.sources = {.file = config_file(faults)}};
-    command.sources.flags = train_flags_->settings(faults);
-    command.ranks = ranks_asked(faults);
-    command.sources.flag_faults = std::move(faults);
-    return command;
-  }
-
-  // Commands without configuration sources; eval is the last one that is left.
-  Command other_command(const CLI::App& chosen, std::vector<std::string>& faults) {
-    const Output output = json_ ? Output::kJson : Output::kText;
-    const std::vector<std::filesystem::path> plugins(plugins_.begin(), plugins_.end());
-    if (&chosen == resume_) {
-      ResumeCommand resume{.run = source_, .flags = resume_flags_->settings(faults)};
-      resume.ranks = ranks_asked(faults);
-      return resume;
-    }
-    if (&chosen == inspect_) return InspectCommand{source_, output};
-    if (&chosen == top_) return TopCommand{source_, once_ ? Frames::kOne : Frames::kMany};
-    if (&chosen == plot_) return PlotCommand{{runs_.begin(), runs_.end()}, output_file_};
-    if (&chosen == export_) return ExportCommand{source_, output_file_, plugins, policy_};
-    if (&chosen == launch_) return LaunchCommand{launch_flags_->options(words_, faults)};
-    if (&chosen == scale_) {
-      return SimulateScaleCommand{.options = scale_flags_->options(faults),
-                                  .arguments = {arguments_.begin(), arguments_.end()},
-                                  .result = scale_flags_->result(),
-                                  .output = output};
-    }
-    if (&chosen == version_) return VersionCommand{output};
-    if (&chosen == envs_) {
-      return EnvsCommand{name_.empty() ? std::nullopt : std::optional(name_), plugins, output};
-    }
-    EvalCommand eval{.source = source_, .plugins = plugins, .output = output};
-    read_number("--episodes", episodes_, 1, eval.episodes, faults);
-    read_number("--seed", seed_, 0, eval.seed, faults);
-    if (acting_.empty()) return eval;
-    const std::optional<rl::Acting> acting = value_of<rl::Acting>(acting_);
-    if (!acting) faults.push_back(concat("--acting ", acting_, ": expected ", list_of_choices<rl::Acting>()));
-    eval.acting = acting.value_or(eval.acting);
-    return eval;
+  // With all faults, which are reported together with those of the file.
+  [[nodiscard]] ConfigSources sources_of(const OptionFlags& flags, Faults& faults) const {
+    ConfigSources sources{.flags = flags.settings(faults)};
+    if (!config_.empty()) sources.file = config_;
+    sources.flag_faults = std::exchange(faults, {});
+    return sources;
   }
 
   // The ranks get the same command line but for --ranks, which would have each of them start ranks again.
-  RanksAsked ranks_asked(std::vector<std::string>& faults) const {
+  [[nodiscard]] RanksAsked ranks_asked() const {
     RanksAsked asked{.world = world_};
-    if (ranks_.empty()) return asked;
-    asked.count = read_ranks(ranks_, faults);
+    if (field_flags_.text("--ranks").empty()) return asked;
+    asked.count = ranks_;
     for (std::size_t i = 0; i < arguments_.size(); ++i) {
       const std::string& argument = arguments_[i];
       if (argument == "--ranks")
@@ -324,32 +332,23 @@ class CommandLine {
     return asked;
   }
 
-  // Leaves the default where the flag was not given or is at fault.
-  static void read_number(const char* flag, const std::string& text, std::int64_t least, std::int64_t& value,
-                          std::vector<std::string>& faults) {
-    if (text.empty()) return;
-    const std::optional<std::int64_t> number = read_integer(text);
-    if (number && *number >= least) {
-      value = *number;
-    } else {
-      faults.push_back(concat(flag, " ", describe(RawValue::of_text(text)), ": expected an integer at least ", least));
-    }
-  }
+  [[nodiscard]] Output output() const { return json_ ? Output::kJson : Output::kText; }
+  [[nodiscard]] std::vector<std::filesystem::path> plugins() const { return {plugins_.begin(), plugins_.end()}; }
 
+  EvalCommand eval_;
+  LaunchOptions launch_;
+  ScaleOptions scale_;
+  TuneOptions tune_;
   comm::WorldFlags world_;
-  std::string config_, source_, output_file_, name_, policy_, episodes_, seed_, acting_, ranks_;
+  int ranks_ = 1;
+  std::string config_, source_, output_file_, name_;
   std::vector<std::string> runs_, plugins_;
   bool json_ = false, once_ = false;
-  CLI::App app_;
-  CLI::App *train_ = nullptr, *resume_ = nullptr, *eval_ = nullptr, *inspect_ = nullptr, *top_ = nullptr,
-           *plot_ = nullptr, *export_ = nullptr, *envs_ = nullptr, *launch_ = nullptr, *scale_ = nullptr,
-           *tune_ = nullptr, *version_ = nullptr;
-  std::optional<OptionFlags> train_flags_, resume_flags_, tune_options_;
-  std::optional<LaunchFlags> launch_flags_;
-  std::optional<ScaleFlags> scale_flags_;
-  std::optional<TuneFlags> tune_flags_;
-  std::span<const std::string> arguments_;  // of the program, without those of a command to launch
-  std::span<const std::string> words_;      // of the command to launch
+  std::vector<std::string> arguments_;  // of the program, without those of a command to launch
+  FieldFlags field_flags_;
+  std::deque<OptionFlags> option_flags_;
+  CLI::App app_;  // holds addresses of the members before it
+  std::map<const CLI::App*, std::function<Command(Faults&)>> reads_;
 };
 
 }  // namespace

@@ -13,6 +13,7 @@
 namespace tandem::app {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -192,7 +193,8 @@ TEST(CommandLineTest, FaultsOfTuneAreReportedTogether) {
       read<TuneCommand>({"tune", "--vary", "shrds,devices", "--rounds", "0", "--seconds", "-1", "--run-dir", "a"})
           .sources.flag_faults,
       ElementsAre(HasSubstr("--run-dir: a flag of tandem train"),
-                  HasSubstr("--vary shrds: expected some of devices, strategy, shards, num_envs"),
+                  AllOf(HasSubstr("--vary shrds,devices: expected a list, each devices, strategy, shards, num_envs"),
+                        HasSubstr("found \"shrds\" in it")),
                   "--rounds 0: expected an integer from 1 to 1000",
                   "--seconds -1: expected a number above 0, at most 3600"));
 }

@@ -5,7 +5,7 @@
 // ConfigError: what the user can fix, found before anything is changed where that is possible. RunError: what failed
 // outside. A signal gives kStopped and no exception.
 #pragma once
-#include "tandem/app/cli/command.h"
+#include "tandem/app/cli/command_line.h"
 #include "tandem/app/exit_code.h"
 #include "tandem/rl/env/env_registry.h"
 

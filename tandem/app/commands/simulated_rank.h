@@ -3,7 +3,7 @@
 //
 // Threads: the calling one. Blocking: waits for the other ranks.
 #pragma once
-#include "tandem/app/simulate/scale_options.h"
+#include "tandem/app/simulate/scale_model.h"
 #include "tandem/comm/world.h"
 
 namespace tandem::app {

@@ -10,7 +10,7 @@
 #include <functional>
 #include <vector>
 
-#include "tandem/app/cli/command.h"
+#include "tandem/app/cli/command_line.h"
 #include "tandem/app/config/train_options.h"
 #include "tandem/app/exit_code.h"
 

@@ -9,11 +9,9 @@
 namespace tandem::app {
 namespace {
 
-using All = std::vector<std::unique_ptr<const Algorithm>>;
-
-All& registered() {
+std::vector<std::unique_ptr<const Algorithm>>& registered() {
   // Made at the first use, since a program may register before main() has set anything up.
-  static All all;
+  static std::vector<std::unique_ptr<const Algorithm>> all;
   return all;
 }
 
@@ -30,7 +28,7 @@ std::string Algorithm::describe_batch(const TrainOptions& options, const rl::Tra
                 " environment steps");
 }
 
-const All& algorithms() { return registered(); }
+const std::vector<std::unique_ptr<const Algorithm>>& algorithms() { return registered(); }
 
 const Algorithm& algorithm_of(const TrainOptions& options) {
   const Algorithm* found = find(options.algo);

@@ -23,7 +23,6 @@
 #include <string_view>
 #include <vector>
 
-#include "tandem/app/config/knob.h"
 #include "tandem/app/config/option_rules.h"
 #include "tandem/app/config/train_options.h"
 
@@ -46,6 +45,37 @@ struct BatchSize {
   std::int64_t env_steps = 0;   // at least, where `may_be_larger`
   std::int64_t per_update = 1;  // such batches from one line of metrics to the next
   bool may_be_larger = false;
+};
+
+/// The effect of another layout on learning. When several options differ, the later value prevails.
+/// The order is from the strongest promise to none.
+enum class Learning {
+  kSameBits,          // every number is the same
+  kSameButForTiming,  // the same computation; but such runs have other numbers each time in any layout
+  kOther,             // other batches, other random streams: another run, which may learn faster or more slowly
+};
+
+/// One value of `devices`, and how many replicas it makes.
+struct DeviceChoice {
+  std::string text;
+  std::int64_t replicas = 1;
+};
+/// The hardware that a layout may use.
+/// Default: one core and no devices, with which only the words and their help are asked for.
+struct Machine {
+  std::int64_t cores = 1;
+  std::vector<DeviceChoice> devices = {};  // as the run may have them; the given ones are among them
+};
+
+/// An option that decides how the work of a run is laid out.
+struct Knob {
+  std::string word;  // for --vary
+  std::string help;  // behind the word in `tandem tune --help`
+  std::string key;   // of the option
+  /// As a flag or a CONFIG would give them.
+  std::vector<std::string> texts = {};  // values to try besides the given one
+  Learning learning = Learning::kOther;
+  bool applies = true;  // false: the given run has nothing of the kind
 };
 
 /// Where a run is to train. All outlive the making of a run.

@@ -6,10 +6,9 @@
 
 #include <utility>
 
-#include "tandem/app/config/config_text.h"
 #include "tandem/app/config/option_rules.h"
 #include "tandem/app/config/presets.h"
-#include "tandem/app/config/yaml_source.h"
+#include "tandem/app/config/yaml_text.h"
 #include "tandem/base/error.h"
 #include "tandem/base/text.h"
 
@@ -35,8 +34,7 @@ void make_absolute(const OptionTable& table, std::vector<Setting>& settings, con
       if (setting.value.text != option->absent_word()) whole(setting.value.text);
       continue;
     }
-    if (setting.value.kind == RawValue::Kind::kText)
-      setting.value = RawValue::of_list(binding_detail::split_list(setting.value.text));
+    if (setting.value.kind == RawValue::Kind::kText) setting.value = RawValue::of_list(split_list(setting.value.text));
     for (std::string& item : setting.value.items) whole(item);
   }
 }
@@ -46,12 +44,9 @@ class Assembly {
  public:
   explicit Assembly(const Surroundings& surroundings) : surroundings_(surroundings) {}
 
-  void read_file(const std::filesystem::path& file) {
-    std::string text;
-    read(file, Layer::kFile, text, file_);
-  }
+  void read_file(const std::filesystem::path& file) { (void)read(file, Layer::kFile, file_); }
   // The config.yaml of a run that goes on.
-  void read_record(const std::filesystem::path& file) { read(file, Layer::kRecord, record_text_, record_); }
+  void read_record(const std::filesystem::path& file) { record_text_ = read(file, Layer::kRecord, record_); }
 
   // Relative paths in flags start where the program was started, in files at the file.
   void take_flags(std::vector<Setting> flags) {
@@ -124,7 +119,9 @@ class Assembly {
   }
 
  private:
-  void read(const std::filesystem::path& file, Layer layer, std::string& text, std::vector<Setting>& settings) {
+  // Returns the text.
+  std::string read(const std::filesystem::path& file, Layer layer, std::vector<Setting>& settings) {
+    std::string text;
     try {
       text = read_text(file);
       YamlSettings read = read_yaml(text, file.string(), layer, table_);
@@ -134,6 +131,7 @@ class Assembly {
     } catch (const ConfigError& error) {
       append(faults_, error.faults());
     }
+    return text;
   }
 
   void assign_preset(const Preset& preset) {

@@ -6,6 +6,7 @@ namespace {
 
 // A Range holds doubles, and this bound is below 2^63 also as a double.
 constexpr double kLargestInteger = 9e18;  // of what is kept in 64 bits
+constexpr double kWidestLayer = 1 << 16;  // a bound against slips of the pen
 
 std::vector<std::string> names_of_algorithms(bool (*is_meant)(const Algorithm&)) {
   std::vector<std::string> names;
@@ -17,151 +18,112 @@ std::vector<std::string> names_of_algorithms(bool (*is_meant)(const Algorithm&))
 
 // Keys without a section are those that every algorithm understands.
 void add_run_options(OptionTable& table, TrainOptions& options) {
-  table.add("algo", options.algo, "Learning algorithm.")
+  OptionSection run(table, ""), part(table, "", {}, Lifetime::kPart);
+  run.add("algo", options.algo, "Learning algorithm.")
       .one_of(names_of_algorithms([](const Algorithm&) { return true; }))
       .flag("--algo");
-  table.add("env", options.env, "Environment; `tandem envs` lists them.").flag("--env");
-  table.add("plugins", options.plugins, "Shared libraries that bring environments.").flag("--plugin").kept_absolute();
-  table.add("total_steps", options.total_steps, "Environment steps of the run, over all environments.")
+  run.add("env", options.env, "Environment; `tandem envs` lists them.").flag("--env");
+  run.add("plugins", options.plugins, "Shared libraries that bring environments.").flag("--plugin").kept_absolute();
+  part.add("total_steps", options.total_steps, "Environment steps of the run, over all environments.")
       .within(1, kLargestInteger)
-      .flag("--total-steps")
-      .lives(Lifetime::kPart);
-  table.add("seed", options.seed, "Decides every random number of the run.").within(0, kLargestInteger).flag("--seed");
-  table.add("devices", options.devices, "Where the replicas run: cpu:2, cuda:0,1.")
-      .flag("--devices")
-      .lives(Lifetime::kPart);
-  table.add("shards", options.shards, "Units that the batch is cut into; they, not the devices, decide the numbers.")
+      .flag("--total-steps");
+  run.add("seed", options.seed, "Decides every random number of the run.").within(0, kLargestInteger).flag("--seed");
+  part.add("devices", options.devices, "Where the replicas run: cpu:2, cuda:0,1.").flag("--devices");
+  run.add("shards", options.shards, "Units that the batch is cut into; they, not the devices, decide the numbers.")
       .within(1, kLargestCount)
       .absent_as("auto")
       .flag("--shards");
-  table
-      .add("instructions", options.instructions,
+  part.add("instructions", options.instructions,
            "Vector instructions with which MLP policies act and learn on the CPU; others have other last bits. auto: "
            "the most that the processors of all ranks have; the run keeps them.")
-      .absent_as("auto")
-      .lives(Lifetime::kPart);
-  table
-      .add(
-          "strategy", options.strategy,
-          "Who keeps optimizer state and updates what. The numbers are the same, except with asynchronous, which waits "
-          "for nobody, sync_replicas, which makes steps of the first gradients to come, and parameter_server whose "
-          "variables lie on the CPU beside CUDA replicas.")
-      .flag("--strategy")
-      .lives(Lifetime::kPart);
-  table
-      .add("gradient_check", options.gradient_check,
+      .absent_as("auto");
+  part.add("strategy", options.strategy,
+           "Who keeps optimizer state and updates what. The numbers are the same, except with asynchronous, which "
+           "waits for nobody, sync_replicas, which makes steps of the first gradients to come, and parameter_server "
+           "whose variables lie on the CPU beside CUDA replicas.")
+      .flag("--strategy");
+  part.add("gradient_check", options.gradient_check,
            "each_replica: an error about a gradient that is not finite names the replica, for a pass over all "
-           "gradients.")
-      .lives(Lifetime::kPart);
-  table.add(
-      "cuda_kernels", options.cuda_kernels,
-      "On CUDA devices. deterministic: the same bits in each run, and an error about an operation that has no such "
-      "kernel; fastest: runs differ in the last bits.");
-  table.add("rng", options.rng, "unordered: a loss may draw from torch's default generator.");
-  table.add("num_envs", options.num_envs, "Environments of the run, over all shards.")
+           "gradients.");
+  run.add("cuda_kernels", options.cuda_kernels,
+          "On CUDA devices. deterministic: the same bits in each run, and an error about an operation that has no such "
+          "kernel; fastest: runs differ in the last bits.");
+  run.add("rng", options.rng, "unordered: a loss may draw from torch's default generator.");
+  run.add("num_envs", options.num_envs, "Environments of the run, over all shards.")
       .within(1, kLargestCount)
       .flag("--num-envs");
-  table
-      .add("env_restarts", options.env_restarts,
+  part.add("env_restarts", options.env_restarts,
            "Failures of environments after which one is made anew, with a new episode, on each rank; the next ends the "
            "run.")
-      .within(0, kLargestCount)
-      .lives(Lifetime::kPart);
-  table.add("rollout_steps", options.rollout_steps, "Steps of each environment between two updates.")
+      .within(0, kLargestCount);
+  run.add("rollout_steps", options.rollout_steps, "Steps of each environment between two updates.")
       .within(1, kLargestCount)
       .flag("--rollout-steps");
-}
-
-// Words for `algo` come from the algorithms themselves, so a new one is offered without a change here.
-void add_survivor_options(OptionTable& table, TrainOptions& options) {
-  table
-      .add("survivors", options.survivors,
+  // Words for `algo` come from the algorithms themselves, so a new one is offered without a change here.
+  part.add("survivors", options.survivors,
            "When a rank dies, the others end, or go on after the last complete update: take_over, with its env groups "
            "too; shrink, with fewer of them, so that updates have fewer rows until it is replaced (dd_ppo).")
       .flag("--survivors")
-      .only_with("algo", names_of_algorithms([](const Algorithm& one) { return one.can_lose_ranks(); }))
-      .lives(Lifetime::kPart);
-  table
-      .add("deadline_seconds", options.deadline_seconds,
+      .only_with({"algo", names_of_algorithms([](const Algorithm& one) { return one.can_lose_ranks(); })});
+  part.add("deadline_seconds", options.deadline_seconds,
            "Seconds without a sign of life after which a rank is taken for lost. Computing is a sign of life.")
-      .at_least(1)
-      .at_most(86'400)
+      .within(1, 86'400)
       .flag("--deadline")
-      .only_with("survivors", std::vector<std::string>{"take_over", "shrink"})
-      .lives(Lifetime::kPart);
+      .only_with({"survivors", {"take_over", "shrink"}});
 }
 
-void add_policy_options(OptionTable& table, PolicySettings& policy) {
-  // A bound against slips of the pen.
-  constexpr double kWidestLayer = 1 << 16;
-  table.add("policy.hidden", policy.hidden, "Units of each hidden layer.").within(1, kWidestLayer);
-  table.add("policy.activation", policy.activation, "Between the layers.")
-      .one_of({"tanh", "relu", "silu", "gelu", "elu"});
-  table.add("policy.trunks", policy.trunks, "Whether actor and critic share their hidden layers.")
+void add_policy_options(OptionSection section, PolicySettings& policy) {
+  section.add("hidden", policy.hidden, "Units of each hidden layer.").within(1, kWidestLayer);
+  section.add("activation", policy.activation, "Between the layers.").one_of({"tanh", "relu", "silu", "gelu", "elu"});
+  section.add("trunks", policy.trunks, "Whether actor and critic share their hidden layers.")
       .one_of({"separate", "shared"});
-  table
-      .add("policy.head", policy.head,
+  section
+      .add("head", policy.head,
            "Distribution of actions; auto: categorical, multi_categorical or normal, as the actions are.")
       .one_of({"categorical", "multi_categorical", "normal", "squashed_normal", "state_dependent_noise"})
       .absent_as("auto");
-  table.add("policy.log_std_init", policy.log_std_init, "First logarithm of the actions' standard deviation.")
+  section.add("log_std_init", policy.log_std_init, "First logarithm of the actions' standard deviation.")
       .within(-20, 5);
-  table.add("policy.hidden_gain", policy.hidden_gain, "Scale of the hidden layers' first, orthogonal weights.")
-      .above(0);
-  table.add("policy.policy_gain", policy.policy_gain, "The same of the action head.").above(0);
-  table.add("policy.value_gain", policy.value_gain, "The same of the value head.").above(0);
-  table
-      .add("policy.sde_sample_freq", policy.sde_sample_freq,
+  section.add("hidden_gain", policy.hidden_gain, "Scale of the hidden layers' first, orthogonal weights.").above(0);
+  section.add("policy_gain", policy.policy_gain, "The same of the action head.").above(0);
+  section.add("value_gain", policy.value_gain, "The same of the value head.").above(0);
+  section
+      .add("sde_sample_freq", policy.sde_sample_freq,
            "Steps that state_dependent_noise keeps its noise; 0: a whole rollout.")
       .at_least(0)
       .only_with("policy.head", "state_dependent_noise");
-  table.add("policy.torso", policy.torso.kind,
-            "Convolutions in front of the hidden layers, for images: auto, nature_cnn for sides of 36 pixels or more, "
-            "residual for smaller ones.");
-  table.add("policy.channels", policy.torso.channels, "Channels of each section, which halves the image.")
+  section.add("torso", policy.torso.kind,
+              "Convolutions in front of the hidden layers, for images: auto, nature_cnn for sides of 36 pixels or "
+              "more, residual for smaller ones.");
+  section.add("channels", policy.torso.channels, "Channels of each section, which halves the image.")
       .within(1, 4096)
       .only_with("policy.torso", "residual");
-  table.add("policy.residual_blocks", policy.torso.blocks, "Residual blocks of each section.")
+  section.add("residual_blocks", policy.torso.blocks, "Residual blocks of each section.")
       .within(0, 64)
       .only_with("policy.torso", "residual");
-  table.add("policy.recurrent", policy.recurrent, "A layer behind the hidden ones that remembers what was seen.");
-  const auto add_recurrent = [&table](const char* key, auto& field, const char* help) -> Option& {
-    return table.add(key, field, help).only_with("policy.recurrent", std::vector<std::string>{"lstm", "gru"});
-  };
-  add_recurrent("policy.recurrent_size", policy.recurrent_size, "Its units.").within(1, kWidestLayer);
-  add_recurrent("policy.max_seq_len", policy.max_seq_len, "Steps that gradients flow back through it.")
-      .within(1, kLargestCount);
-  add_recurrent("policy.burn_in", policy.burn_in,
-                "Steps before those that only bring its state up to date, with the parameters of the moment.")
+  section.add("recurrent", policy.recurrent, "A layer behind the hidden ones that remembers what was seen.");
+}
+
+void add_recurrent_options(OptionSection section, PolicySettings& policy) {
+  section.add("recurrent_size", policy.recurrent_size, "Its units.").within(1, kWidestLayer);
+  section.add("max_seq_len", policy.max_seq_len, "Steps that gradients flow back through it.").within(1, kLargestCount);
+  section
+      .add("burn_in", policy.burn_in,
+           "Steps before those that only bring its state up to date, with the parameters of the moment.")
       .within(0, kLargestCount);
 }
 
-void add_multi_agent_options(OptionTable& table, MultiAgentSettings& multi_agent) {
-  table.add("multi_agent.policies", multi_agent.policies,
-            "Names of the policies of an environment with several agents; empty: one for each, under its name.");
-  table.add("multi_agent.mapping", multi_agent.mapping,
-            "Which policy decides for which agent: AGENT=POLICY, the first that fits; cart_*=POLICY for all names that "
-            "begin so; empty: the policy of the agent's name, or the only one.");
-  table.add("multi_agent.policies_to_train", multi_agent.policies_to_train,
-            "Policies that learn; the others stay as they start. Empty: all learn.");
+void add_multi_agent_options(OptionSection section, MultiAgentSettings& multi_agent) {
+  section.add("policies", multi_agent.policies,
+              "Names of the policies of an environment with several agents; empty: one for each, under its name.");
+  section.add("mapping", multi_agent.mapping,
+              "Which policy decides for which agent: AGENT=POLICY, the first that fits; cart_*=POLICY for all names "
+              "that begin so; empty: the policy of the agent's name, or the only one.");
+  section.add("policies_to_train", multi_agent.policies_to_train,
+              "Policies that learn; the others stay as they start. Empty: all learn.");
 }
 
-// Options of one strategy, which a resume may change with it.
-class StrategySection {
- public:
-  StrategySection(OptionTable& table, std::string name) : table_(table), name_(std::move(name)) {}
-
-  template <typename Field>
-  Option& add(const std::string& key, Field& field, const char* help) {
-    return table_.add(name_ + "." + key, field, help).only_with("strategy", name_).lives(Lifetime::kPart);
-  }
-
- private:
-  OptionTable& table_;
-  const std::string name_;
-};
-
-void add_parameter_server_options(StrategySection section, ParameterServerSettings& settings) {
+void add_parameter_server_options(OptionSection section, sync::ParameterServerOptions& settings) {
   section.add("servers", settings.servers,
               "Replicas that update variables: all, each some of them by least load in bytes; first, the first one "
               "all.");
@@ -171,7 +133,7 @@ void add_parameter_server_options(StrategySection section, ParameterServerSettin
               "CPU's bits.");
 }
 
-void add_asynchronous_options(StrategySection section, AsynchronousSettings& asynchronous) {
+void add_asynchronous_options(OptionSection section, sync::AsynchronousOptions& asynchronous) {
   section.add("scaling", asynchronous.scaling,
               "by_replicas: a replica's gradient counts 1/N of N replicas; none: in full.");
   section
@@ -185,7 +147,7 @@ void add_asynchronous_options(StrategySection section, AsynchronousSettings& asy
       .instead_of("asynchronous.wait_for_slower");
 }
 
-void add_sync_replicas_options(StrategySection section, SyncReplicasSettings& settings) {
+void add_sync_replicas_options(OptionSection section, sync::SyncReplicasOptions& settings) {
   section
       .add("replicas_to_aggregate", settings.replicas_to_aggregate,
            "Gradients of a step; fewer than replicas: what comes later is dropped; more: each gives several.")
@@ -218,46 +180,34 @@ void add_sync_replicas_options(StrategySection section, SyncReplicasSettings& se
               "Parameters that are averaged, or what their names begin with; empty: all.");
 }
 
-void add_normalize_options(OptionTable& table, NormalizeSettings& normalize) {
-  table.add("normalize.observations", normalize.observations, "Bring observations to mean 0 and deviation 1.");
-  table.add("normalize.rewards", normalize.rewards,
-            "Divide rewards, as learned from, by the deviation of discounted returns.");
-  table.add("normalize.clip_observation", normalize.clip_observation, "Normalised observations are cut to +- this.")
+void add_normalize_options(OptionSection section, NormalizeSettings& normalize) {
+  section.add("observations", normalize.observations, "Bring observations to mean 0 and deviation 1.");
+  section.add("rewards", normalize.rewards, "Divide rewards, as learned from, by the deviation of discounted returns.");
+  section.add("clip_observation", normalize.clip_observation, "Normalised observations are cut to +- this.")
       .above(0)
       .only_with("normalize.observations", "true");
-  table.add("normalize.clip_reward", normalize.clip_reward, "Scaled rewards likewise.")
+  section.add("clip_reward", normalize.clip_reward, "Scaled rewards are cut to +- this.")
       .above(0)
       .only_with("normalize.rewards", "true");
 }
 
 // None of these changes a number of the run.
 void add_folder_options(OptionTable& table, TrainOptions& options) {
-  table.add("checkpoint.every_updates", options.checkpoint.every_updates, "Updates between two checkpoints.")
-      .at_least(1)
-      .lives(Lifetime::kPart);
-  table.add("checkpoint.every_seconds", options.checkpoint.every_seconds, "Seconds between two checkpoints.")
-      .at_least(0)
-      .lives(Lifetime::kPart);
-  table.add("checkpoint.keep_last", options.checkpoint.keep_last, "Checkpoints kept, besides the best one.")
-      .at_least(1)
-      .lives(Lifetime::kPart);
-  table.add("log.every_updates", options.log.every_updates, "Updates between two lines of metrics.jsonl.")
-      .at_least(1)
-      .lives(Lifetime::kPart);
-  table.add("log.level", options.log.level, "What log.txt holds.").lives(Lifetime::kPart);
-  table.add("log.tensorboard", options.log.tensorboard, "Also write the metrics for TensorBoard.")
-      .lives(Lifetime::kPart);
-  table.add("run_dir", options.run_dir, "Folder of the run; auto: a new one in runs/.")
+  OptionSection checkpoint(table, "checkpoint", {}, Lifetime::kPart), log(table, "log", {}, Lifetime::kPart);
+  checkpoint.add("every_updates", options.checkpoint.every_updates, "Updates between two checkpoints.").at_least(1);
+  checkpoint.add("every_seconds", options.checkpoint.every_seconds, "Seconds between two checkpoints.").at_least(0);
+  checkpoint.add("keep_last", options.checkpoint.keep_last, "Checkpoints kept, besides the best one.").at_least(1);
+  log.add("every_updates", options.log.every_updates, "Updates between two lines of metrics.jsonl.").at_least(1);
+  log.add("level", options.log.level, "What log.txt holds.");
+  log.add("tensorboard", options.log.tensorboard, "Also write the metrics for TensorBoard.");
+  OptionSection call(table, "", {}, Lifetime::kCall);
+  call.add("run_dir", options.run_dir, "Folder of the run; auto: a new one in runs/.")
       .absent_as("auto")
-      .flag("--run-dir")
-      .lives(Lifetime::kCall);
-  table.add("resume", options.resume, "Whether to go on with the run that the folder holds.")
-      .flag("--resume")
-      .lives(Lifetime::kCall);
-  table.add("quiet", options.quiet, "No progress, only errors.").flag("--quiet").lives(Lifetime::kCall);
-  table.add("profile", options.profile, "Write trace.json and profile.txt: where the time of each thread went.")
-      .flag("--profile")
-      .lives(Lifetime::kCall);
+      .flag("--run-dir");
+  call.add("resume", options.resume, "Whether to go on with the run that the folder holds.").flag("--resume");
+  call.add("quiet", options.quiet, "No progress, only errors.").flag("--quiet");
+  call.add("profile", options.profile, "Write trace.json and profile.txt: where the time of each thread went.")
+      .flag("--profile");
 }
 
 }  // namespace
@@ -265,15 +215,19 @@ void add_folder_options(OptionTable& table, TrainOptions& options) {
 // The order is the order of help and of config.yaml. The keys of a section must follow each other.
 OptionTable option_table(TrainOptions& options) {
   OptionTable table;
+  // Options of one strategy, which a resume may change with it.
+  const auto of_strategy = [&table](const std::string& name) {
+    return OptionSection(table, name, {"strategy", {name}}, Lifetime::kPart);
+  };
   add_run_options(table, options);
-  add_survivor_options(table, options);
   for (const auto& algorithm : algorithms()) algorithm->add_options(table, options);
-  add_policy_options(table, options.policy);
-  add_multi_agent_options(table, options.multi_agent);
-  add_parameter_server_options({table, "parameter_server"}, options.parameter_server);
-  add_asynchronous_options({table, "asynchronous"}, options.asynchronous);
-  add_sync_replicas_options({table, "sync_replicas"}, options.sync_replicas);
-  add_normalize_options(table, options.normalize);
+  add_policy_options({table, "policy"}, options.policy);
+  add_recurrent_options({table, "policy", {"policy.recurrent", {"lstm", "gru"}}}, options.policy);
+  add_multi_agent_options({table, "multi_agent"}, options.multi_agent);
+  add_parameter_server_options(of_strategy("parameter_server"), options.parameter_server);
+  add_asynchronous_options(of_strategy("asynchronous"), options.asynchronous);
+  add_sync_replicas_options(of_strategy("sync_replicas"), options.sync_replicas);
+  add_normalize_options({table, "normalize"}, options.normalize);
   add_folder_options(table, options);
   return table;
 }

@@ -8,18 +8,6 @@
 namespace tandem::app {
 namespace {
 
-void check_env(Rules& rules) {
-  if (!rules.options().env.empty() || rules.any_faulty({"env"})) return;
-  rules.fault("env", "name an environment, e.g. --env CartPole-v1; `tandem envs` lists them");
-}
-
-void check_gradient_check(Rules& rules) {
-  if (rules.any_faulty({"gradient_check", "strategy"})) return;
-  if (rules.options().strategy != sync::StrategyKind::kSyncReplicas) return;
-  if (rules.options().gradient_check == sync::GradientCheck::kSum) return;
-  rules.fault("gradient_check", "sync_replicas looks at each replica's gradient as it is; leave it at sum");
-}
-
 // An option that was asked for and would do nothing is a fault: someone expects something of it.
 // Presets and records may hold options without effect; only what a file or a flag asks for counts.
 void check_effects(Rules& rules) {
@@ -27,9 +15,7 @@ void check_effects(Rules& rules) {
     if (option->origin().layer < Layer::kFile || rules.table().has_effect(*option)) continue;
     const Option::Needed& needed = option->needed();
     if (rules.table().at(needed.key).is_faulty()) continue;
-    std::string texts;
-    for (const std::string& text : needed.texts) texts += concat(texts.empty() ? "" : " or ", text);
-    rules.fault(option->key(), concat("has no effect without ", needed.key, ": ", texts));
+    rules.fault(option->key(), concat("has no effect without ", needed.key, ": ", list_of_words(needed.texts)));
   }
 }
 
@@ -42,10 +28,14 @@ bool Rules::any_faulty(std::initializer_list<std::string_view> keys) const {
 std::vector<std::string> rule_faults(const TrainOptions& options, const OptionTable& table, int replicas) {
   Rules rules(options, table, replicas);
   // The order is the order of messages.
-  check_env(rules);
+  if (options.env.empty() && !rules.any_faulty({"env"}))
+    rules.fault("env", "name an environment, e.g. --env CartPole-v1; `tandem envs` lists them");
   // A word that is no algorithm was refused by the table, so the option still names one that exists.
   algorithm_of(options).check(rules);
-  check_gradient_check(rules);
+  const bool checks_each = options.gradient_check != sync::GradientCheck::kSum;
+  if (checks_each && options.strategy == sync::StrategyKind::kSyncReplicas &&
+      !rules.any_faulty({"gradient_check", "strategy"}))
+    rules.fault("gradient_check", "sync_replicas looks at each replica's gradient as it is; leave it at sum");
   check_effects(rules);
   return rules.faults();
 }

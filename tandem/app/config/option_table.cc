@@ -3,51 +3,79 @@
 #include "tandem/app/config/option_table.h"
 
 #include <algorithm>
+#include <array>
 
 #include "tandem/app/config/nearest_name.h"
-#include "tandem/app/config/other_names.h"
 #include "tandem/base/text.h"
 
 namespace tandem::app {
+namespace {
 
-Option::Option(std::string key, std::string help, std::unique_ptr<OptionBinding> binding)
-    : key_(std::move(key)), help_(std::move(help)), default_text_(binding->text()), binding_(std::move(binding)) {}
+struct OtherName {
+  std::string_view key, instead;
+};
 
-Option& Option::absent_as(std::string word) {
-  binding_->absent_word = std::move(word);
-  // The default may be the absent word, which has just changed.
-  default_text_ = binding_->text();
-  return *this;
+// Keys of RLlib's PPO and DD-PPO, as its versions 0.8 to 2.5 have them.
+constexpr std::array kForeign{
+    OtherName{
+        "train_batch_size",
+        "the batch follows from others: num_envs (or dd_ppo.envs_per_rank) environments of rollout_steps steps each"},
+    OtherName{"rollout_fragment_length", "here it is rollout_steps"},
+    OtherName{"sample_batch_size", "here it is rollout_steps"},
+    OtherName{"sgd_minibatch_size",
+              "here it is dd_ppo.minibatch_size_per_rank, on each rank, or ppo.minibatch_size, over all of them"},
+    OtherName{"num_sgd_iter", "here it is ppo.epochs"},
+    OtherName{"num_envs_per_worker", "here it is dd_ppo.envs_per_rank, or num_envs for the whole run"},
+    OtherName{"num_workers", "ranks are started by --ranks or a launcher, and there is at least one"},
+    OtherName{"num_rollout_workers", "ranks are started by --ranks or a launcher, and there is at least one"},
+    OtherName{"num_gpus", "every rank learns on its own devices: name them with devices"},
+    OtherName{"num_gpus_per_worker", "every rank learns on its own devices: name them with devices"},
+    OtherName{"batch_mode", "here it is ppo.batch_mode"},
+    OtherName{"framework", "there is one, LibTorch; leave it out"},
+    OtherName{"torch_distributed_backend", "ranks exchange as the flag --backend says"},
+    OtherName{"keep_local_weights_in_sync", "the parameters of all ranks always are; leave it out"},
+    OtherName{"kl_coeff", "here it is ppo.kl_coef"},
+    OtherName{"lr", "here it is ppo.learning_rate"},
+    OtherName{"lr_schedule", "here it is ppo.learning_rate_schedule"},
+    OtherName{"entropy_coeff", "here it is ppo.entropy_coef"},
+    OtherName{"entropy_coeff_schedule", "here it is ppo.entropy_coef_schedule"},
+    OtherName{"vf_loss_coeff", "here it is ppo.value_coef"},
+    OtherName{"vf_clip_param", "here it is ppo.clip_range_value"},
+    OtherName{"clip_param", "here it is ppo.clip_range"},
+    OtherName{"grad_clip", "here it is ppo.max_grad_norm"},
+    OtherName{"lambda", "here it is ppo.gae_lambda"},
+};
+
+// Keys under which earlier builds recorded options that are now common to algorithms.
+constexpr std::array kFormer{
+    OtherName{"dd_ppo.survivors", "survivors"},
+    OtherName{"dd_ppo.deadline_seconds", "deadline_seconds"},
+};
+
+// A former name is read silently, so an old config.yaml can be resumed.
+std::string_view current_name(std::string_view key) {
+  const auto* const found = std::ranges::find(kFormer, key, &OtherName::key);
+  return found == kFormer.end() ? key : found->instead;
 }
 
-std::optional<std::string> Option::assign(const Setting& setting) {
-  std::optional<std::string> problem = binding_->assign(setting.value);
-  if (problem) {
-    // Stays so when a stronger layer sets a good value: the fault ends the configuration anyway.
-    is_faulty_ = true;
-  } else {
-    origin_ = setting.origin;
-  }
-  return problem;
+// Which option stands for a key of another library; nothing for keys of no library that is known. The last part of a
+// dotted key counts.
+std::optional<std::string> instead_of_foreign(std::string_view key) {
+  const std::string_view last = key.substr(key.rfind('.') + 1);  // npos + 1 is 0
+  const auto found = std::ranges::find(kForeign, last, &OtherName::key);
+  return found == kForeign.end() ? std::nullopt : std::optional<std::string>(found->instead);
 }
 
-void Option::clear() {
-  binding_->clear();
-  origin_ = {};
+}  // namespace
+
+Option& OptionTable::add(std::unique_ptr<Option> option) {
+  TANDEM_CHECK(find(option->key()) == nullptr, "the key ", option->key(), " exists already");
+  return *options_.emplace_back(std::move(option));
 }
 
-Option& OptionTable::add(Option option) {
-  TANDEM_CHECK(find(option.key()) == nullptr, "the key ", option.key(), " exists already");
-  return *options_.emplace_back(std::make_unique<Option>(std::move(option)));
-}
-
-Option* OptionTable::find_mutable(std::string_view key) {
-  const auto found = std::find_if(options_.begin(), options_.end(), [&](const auto& o) { return o->key() == key; });
+Option* OptionTable::find_mutable(std::string_view key) const {
+  const auto found = std::ranges::find_if(options_, [&](const auto& option) { return option->key() == key; });
   return found == options_.end() ? nullptr : found->get();
-}
-
-const Option* OptionTable::find(std::string_view key) const {
-  return const_cast<OptionTable*>(this)->find_mutable(key);  // NOLINT: the search itself changes nothing
 }
 
 const Option& OptionTable::at(std::string_view key) const {
@@ -70,40 +98,25 @@ std::vector<std::string> OptionTable::rivals_of(const Option& option) const {
   return keys;
 }
 
-bool OptionTable::has_section(std::string_view name) const {
-  return std::any_of(options_.begin(), options_.end(), [&](const auto& option) {
-    return option->key().size() > name.size() && option->key().starts_with(name) && option->key()[name.size()] == '.';
-  });
-}
-
-std::vector<std::string> OptionTable::keys() const {
-  std::vector<std::string> keys;
-  for (const auto& option : options_) keys.push_back(option->key());
-  return keys;
-}
-
-std::vector<std::string> OptionTable::sections() const {
-  std::vector<std::string> sections;
-  for (const auto& option : options_) {
-    const std::size_t dot = option->key().find('.');
-    if (dot == std::string::npos) continue;
-    std::string section = option->key().substr(0, dot);
-    if (sections.empty() || sections.back() != section) sections.push_back(std::move(section));
-  }
-  return sections;
+const Option* OptionTable::first_of_section(const std::string& name) const {
+  const auto found =
+      std::ranges::find_if(options_, [&](const auto& option) { return option->key().starts_with(name + "."); });
+  return found == options_.end() ? nullptr : found->get();
 }
 
 // From the most telling answer to the least: a section, another library's key, the nearest key, the list of all.
 std::string OptionTable::unknown(const Setting& setting) const {
-  if (has_section(setting.key)) {
-    const auto first = std::find_if(options_.begin(), options_.end(),
-                                    [&](const auto& option) { return option->key().starts_with(setting.key + "."); });
-    return describe_fault(setting, "this is a section; name a key in it, such as " + (*first)->key());
-  }
+  if (const Option* first = first_of_section(setting.key))
+    return describe_fault(setting, "this is a section; name a key in it, such as " + first->key());
   if (const auto instead = instead_of_foreign(setting.key))
     return describe_fault(setting, concat("there is no such key; ", *instead));
-  std::vector<std::string> names = keys();
-  if (setting.value.kind == RawValue::Kind::kSection) names = sections();
+  std::vector<std::string> names;
+  for (const auto& option : options_) {
+    const std::string& key = option->key();
+    const bool is_section = setting.value.kind == RawValue::Kind::kSection;
+    if (!is_section || key.find('.') != std::string::npos)
+      names.push_back(is_section ? key.substr(0, key.find('.')) : key);
+  }
   const std::optional<std::string> nearest = nearest_name(setting.key, names);
   if (nearest) return describe_fault(setting, "there is no such key; the nearest one is " + *nearest);
   return describe_fault(setting, "there is no such key; `tandem train --help` lists all of them");
@@ -161,8 +174,6 @@ std::optional<std::string> OptionTable::resolve(std::string_view key, const std:
   const std::optional<std::string> problem = find_mutable(key)->assign(setting);
   return problem ? std::optional(describe_fault(setting, *problem)) : std::nullopt;
 }
-
-void OptionTable::clear(std::string_view key) { find_mutable(key)->clear(); }
 
 std::string OptionTable::fault(std::string_view key, const std::string& problem) const {
   const Option& option = at(key);

@@ -65,32 +65,6 @@ struct PolicySettings {
   int max_seq_len = 32, burn_in = 0;  // as rl::SequenceOptions
 };
 
-/// As sync::ParameterServerOptions.
-struct ParameterServerSettings {
-  sync::Servers servers = sync::Servers::kAll;
-  sync::Variables variables = sync::Variables::kOnDevices;
-};
-
-/// As sync::AsynchronousOptions; at most one of the two bounds.
-struct AsynchronousSettings {
-  sync::Scaling scaling = sync::Scaling::kByReplicas;
-  std::optional<std::int64_t> wait_for_slower = {};  // steps
-  std::optional<std::int64_t> drop_staler = {};      // updates
-};
-
-/// As sync::SyncReplicasOptions.
-struct SyncReplicasSettings {
-  std::optional<std::int64_t> replicas_to_aggregate = {};  // nothing: as many as replicas
-  sync::Acceptance acceptance = sync::Acceptance::kWhole;
-  sync::SparseMean sparse_mean = sync::SparseMean::kByCount;
-  sync::Tokens tokens = sync::Tokens::kOwn;
-  std::optional<std::int64_t> initial_tokens = {};  // of shared tokens
-  sync::RateScaling rate_scaling = sync::RateScaling::kNone;
-  std::optional<double> max_replica_grad_norm = {};
-  std::optional<double> average_decay = {};  // nothing: no moving averages
-  std::vector<std::string> average_of = {};  // empty: all parameters
-};
-
 /// The end or the going on of the other ranks when one has died.
 enum class Survivors {
   kEnd,       // they end too
@@ -152,9 +126,10 @@ struct TrainOptions {
   double deadline_seconds = 30;  // without a sign of life, after which survivors take a rank for lost
   sync::StrategyKind strategy = sync::StrategyKind::kReplicated;
   sync::GradientCheck gradient_check = sync::GradientCheck::kSum;
-  ParameterServerSettings parameter_server = {};
-  AsynchronousSettings asynchronous = {};
-  SyncReplicasSettings sync_replicas = {};
+  // The options of the strategies of these names; the algorithm decides their means.
+  sync::ParameterServerOptions parameter_server = {};
+  sync::AsynchronousOptions asynchronous = {};
+  sync::SyncReplicasOptions sync_replicas = {};
   Rng rng = Rng::kShards;
   device::CudaKernels cuda_kernels = device::CudaKernels::kDeterministic;
   PolicySettings policy = {};
@@ -198,114 +173,74 @@ struct TrainOptions {
 // The words of all enumerations follow, as help lists them. config.yaml records words and not numbers, so the order of
 // values may change.
 template <>
-struct Choices<Recurrence> {
-  using enum Recurrence;
-  static constexpr std::array kAll{Choice{kNone, "none"}, Choice{kLstm, "lstm"}, Choice{kGru, "gru"}};
-};
+inline constexpr std::array kChoices<Recurrence>{Choice{Recurrence::kNone, "none"}, Choice{Recurrence::kLstm, "lstm"},
+                                                 Choice{Recurrence::kGru, "gru"}};
 template <>
-struct Choices<Resume> {
-  using enum Resume;
-  static constexpr std::array kAll{Choice{kNever, "never"}, Choice{kAuto, "auto"}, Choice{kMust, "must"}};
-};
+inline constexpr std::array kChoices<Resume>{Choice{Resume::kNever, "never"}, Choice{Resume::kAuto, "auto"},
+                                             Choice{Resume::kMust, "must"}};
 template <>
-struct Choices<Rng> {
-  using enum Rng;
-  static constexpr std::array kAll{Choice{kShards, "shards"}, Choice{kUnordered, "unordered"}};
-};
+inline constexpr std::array kChoices<Rng>{Choice{Rng::kShards, "shards"}, Choice{Rng::kUnordered, "unordered"}};
 template <>
-struct Choices<InstructionSet> {
-  using enum InstructionSet;
-  static constexpr std::array kAll{Choice{kPortable, "portable"}, Choice{kAvx2, "avx2"}, Choice{kAvx512, "avx512"}};
-};
+inline constexpr std::array kChoices<InstructionSet>{Choice{InstructionSet::kPortable, "portable"},
+                                                     Choice{InstructionSet::kAvx2, "avx2"},
+                                                     Choice{InstructionSet::kAvx512, "avx512"}};
 template <>
-struct Choices<device::CudaKernels> {
-  using enum device::CudaKernels;
-  static constexpr std::array kAll{Choice{kDeterministic, "deterministic"}, Choice{kFastest, "fastest"}};
-};
+inline constexpr std::array kChoices<device::CudaKernels>{Choice{device::CudaKernels::kDeterministic, "deterministic"},
+                                                          Choice{device::CudaKernels::kFastest, "fastest"}};
 template <>
-struct Choices<sync::StrategyKind> {
-  using enum sync::StrategyKind;
-  static constexpr std::array kAll{Choice{kReplicated, "replicated"}, Choice{kDivided, "divided"},
-                                   Choice{kParameterServer, "parameter_server"}, Choice{kAsynchronous, "asynchronous"},
-                                   Choice{kSyncReplicas, "sync_replicas"}};
-};
+inline constexpr std::array kChoices<sync::StrategyKind>{
+    Choice{sync::StrategyKind::kReplicated, "replicated"}, Choice{sync::StrategyKind::kDivided, "divided"},
+    Choice{sync::StrategyKind::kParameterServer, "parameter_server"},
+    Choice{sync::StrategyKind::kAsynchronous, "asynchronous"},
+    Choice{sync::StrategyKind::kSyncReplicas, "sync_replicas"}};
 template <>
-struct Choices<sync::Servers> {
-  static constexpr std::array kAll{Choice<sync::Servers>{sync::Servers::kAll, "all"},
-                                   Choice<sync::Servers>{sync::Servers::kFirst, "first"}};
-};
+inline constexpr std::array kChoices<sync::Servers>{Choice{sync::Servers::kAll, "all"},
+                                                    Choice{sync::Servers::kFirst, "first"}};
 template <>
-struct Choices<sync::Variables> {
-  using enum sync::Variables;
-  static constexpr std::array kAll{Choice{kOnDevices, "devices"}, Choice{kOnCpu, "cpu"}};
-};
+inline constexpr std::array kChoices<sync::Variables>{Choice{sync::Variables::kOnDevices, "devices"},
+                                                      Choice{sync::Variables::kOnCpu, "cpu"}};
 template <>
-struct Choices<sync::Scaling> {
-  using enum sync::Scaling;
-  static constexpr std::array kAll{Choice{kByReplicas, "by_replicas"}, Choice{kNone, "none"}};
-};
+inline constexpr std::array kChoices<sync::Scaling>{Choice{sync::Scaling::kByReplicas, "by_replicas"},
+                                                    Choice{sync::Scaling::kNone, "none"}};
 template <>
-struct Choices<sync::Acceptance> {
-  using enum sync::Acceptance;
-  static constexpr std::array kAll{Choice{kWhole, "whole"}, Choice{kPerVariable, "per_variable"}};
-};
+inline constexpr std::array kChoices<sync::Acceptance>{Choice{sync::Acceptance::kWhole, "whole"},
+                                                       Choice{sync::Acceptance::kPerVariable, "per_variable"}};
 template <>
-struct Choices<sync::SparseMean> {
-  using enum sync::SparseMean;
-  static constexpr std::array kAll{Choice{kByCount, "by_count"}, Choice{kByIndex, "by_index"}};
-};
+inline constexpr std::array kChoices<sync::SparseMean>{Choice{sync::SparseMean::kByCount, "by_count"},
+                                                       Choice{sync::SparseMean::kByIndex, "by_index"}};
 template <>
-struct Choices<sync::Tokens> {
-  using enum sync::Tokens;
-  static constexpr std::array kAll{Choice{kOwn, "own"}, Choice{kShared, "shared"}};
-};
+inline constexpr std::array kChoices<sync::Tokens>{Choice{sync::Tokens::kOwn, "own"},
+                                                   Choice{sync::Tokens::kShared, "shared"}};
 template <>
-struct Choices<sync::RateScaling> {
-  using enum sync::RateScaling;
-  static constexpr std::array kAll{Choice{kNone, "none"}, Choice{kByGradients, "by_gradients"}};
-};
+inline constexpr std::array kChoices<sync::RateScaling>{Choice{sync::RateScaling::kNone, "none"},
+                                                        Choice{sync::RateScaling::kByGradients, "by_gradients"}};
 template <>
-struct Choices<LogLevel> {
-  using enum LogLevel;
-  static constexpr std::array kAll{Choice{kDebug, "debug"}, Choice{kInfo, "info"}, Choice{kWarning, "warning"}};
-};
+inline constexpr std::array kChoices<LogLevel>{Choice{LogLevel::kDebug, "debug"}, Choice{LogLevel::kInfo, "info"},
+                                               Choice{LogLevel::kWarning, "warning"}};
 // Words that the options of several algorithms use; words of one algorithm are in its own file.
 template <>
-struct Choices<rl::Schedule> {
-  using enum rl::Schedule;
-  static constexpr std::array kAll{Choice{kConstant, "constant"}, Choice{kLinear, "linear"}};
-};
+inline constexpr std::array kChoices<rl::Schedule>{Choice{rl::Schedule::kConstant, "constant"},
+                                                   Choice{rl::Schedule::kLinear, "linear"}};
 template <>
-struct Choices<rl::TimeLimit> {
-  using enum rl::TimeLimit;
-  static constexpr std::array kAll{Choice{kBootstrap, "bootstrap"}, Choice{kTerminal, "terminal"}};
-};
+inline constexpr std::array kChoices<rl::TimeLimit>{Choice{rl::TimeLimit::kBootstrap, "bootstrap"},
+                                                    Choice{rl::TimeLimit::kTerminal, "terminal"}};
 template <>
-struct Choices<pipeline::Stragglers> {
-  using enum pipeline::Stragglers;
-  static constexpr std::array kAll{Choice{kWaitAll, "wait_all"}, Choice{kPreempt, "preempt"},
-                                   Choice{kTimeOptimal, "time_optimal"}};
-};
+inline constexpr std::array kChoices<pipeline::Stragglers>{Choice{pipeline::Stragglers::kWaitAll, "wait_all"},
+                                                           Choice{pipeline::Stragglers::kPreempt, "preempt"},
+                                                           Choice{pipeline::Stragglers::kTimeOptimal, "time_optimal"}};
 template <>
-struct Choices<Survivors> {
-  using enum Survivors;
-  static constexpr std::array kAll{Choice{kEnd, "end"}, Choice{kTakeOver, "take_over"}, Choice{kShrink, "shrink"}};
-};
+inline constexpr std::array kChoices<Survivors>{
+    Choice{Survivors::kEnd, "end"}, Choice{Survivors::kTakeOver, "take_over"}, Choice{Survivors::kShrink, "shrink"}};
 template <>
-struct Choices<sync::GradientCheck> {
-  using enum sync::GradientCheck;
-  static constexpr std::array kAll{Choice{kSum, "sum"}, Choice{kEachReplica, "each_replica"}};
-};
+inline constexpr std::array kChoices<sync::GradientCheck>{Choice{sync::GradientCheck::kSum, "sum"},
+                                                          Choice{sync::GradientCheck::kEachReplica, "each_replica"}};
 template <>
-struct Choices<rl::LossKernel> {
-  using enum rl::LossKernel;
-  static constexpr std::array kAll{Choice{kAuto, "auto"}, Choice{kRecorded, "recorded"}, Choice{kOff, "off"}};
-};
+inline constexpr std::array kChoices<rl::LossKernel>{Choice{rl::LossKernel::kAuto, "auto"},
+                                                     Choice{rl::LossKernel::kRecorded, "recorded"},
+                                                     Choice{rl::LossKernel::kOff, "off"}};
 template <>
-struct Choices<rl::Torso> {
-  using enum rl::Torso;
-  static constexpr std::array kAll{Choice{kAuto, "auto"}, Choice{kNone, "none"}, Choice{kNatureCnn, "nature_cnn"},
-                                   Choice{kResidual, "residual"}};
-};
+inline constexpr std::array kChoices<rl::Torso>{Choice{rl::Torso::kAuto, "auto"}, Choice{rl::Torso::kNone, "none"},
+                                                Choice{rl::Torso::kNatureCnn, "nature_cnn"},
+                                                Choice{rl::Torso::kResidual, "residual"}};
 
 }  // namespace tandem::app

@@ -90,7 +90,7 @@ struct ValueFormat<std::filesystem::path> {
   static std::string kind() { return "a path"; }
 };
 
-/// Takes the words of Choices<Enum> and no numbers.
+/// Takes the words of kChoices<Enum> and no numbers.
 template <HasChoices Enum>
 struct ValueFormat<Enum> {
   static std::optional<Enum> read(const std::string& text) { return value_of<Enum>(text); }

@@ -1,8 +1,5 @@
 #include "tandem/app/launch/launch_report.h"
 
-#include <iomanip>
-#include <sstream>
-
 #include "tandem/base/text.h"
 
 namespace tandem::app {
@@ -31,9 +28,7 @@ std::string others(const std::vector<RankFailure>& failures) {
 }  // namespace
 
 std::string in_seconds(std::chrono::milliseconds span) {
-  std::ostringstream text;
-  text << std::fixed << std::setprecision(1) << static_cast<double>(span.count()) / 1000 << " s";
-  return text.str();
+  return fixed(static_cast<double>(span.count()) / 1000, 1) + " s";
 }
 
 bool is_likelier_cause(const ProcessEnd& a, const ProcessEnd& b) {

@@ -1,5 +1,3 @@
-#include "tandem/app/launch/output_queue.h"
-
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -8,6 +6,7 @@
 #include <climits>
 #include <csignal>
 
+#include "tandem/app/launch/rank_output.h"
 #include "tandem/base/descriptor.h"
 
 namespace tandem::app {

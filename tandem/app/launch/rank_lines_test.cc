@@ -1,7 +1,7 @@
-#include "tandem/app/launch/rank_lines.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include "tandem/app/launch/rank_output.h"
 
 namespace tandem::app {
 namespace {

@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <csignal>
@@ -16,7 +17,7 @@
 #include <string_view>
 #include <system_error>
 
-#include "tandem/app/launch/blocked_signals.h"
+#include "tandem/app/launch/signals.h"
 #include "tandem/base/check.h"
 #include "tandem/base/error.h"
 #include "tandem/base/text.h"
@@ -29,25 +30,24 @@ struct Pipe {
 };
 
 [[noreturn]] void refuse(const char* what) {
-  throw RunError(concat("the system gives no ", what, " for another rank: ", std::generic_category().message(errno),
+  throw RunError(concat("the system gives no ", what, ": ", std::generic_category().message(errno),
                         "; start fewer ranks, or raise the limits that `ulimit -a` shows"));
 }
 
 Pipe make_pipe() {
   std::array<int, 2> ends{};
-  if (::pipe2(ends.data(), O_CLOEXEC) != 0) refuse("pipe");
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0) refuse("pipe for another rank");
   return {Descriptor(ends[0]), Descriptor(ends[1])};
 }
 
 // The variables, then those of this process that they do not replace.
 std::vector<std::string> environment_with(std::vector<std::string> variables) {
-  const std::size_t own = variables.size();
+  const std::ptrdiff_t own = std::ssize(variables);
   for (char** entry = environ; *entry != nullptr; ++entry) {
     const std::string_view text = *entry;
     const std::string_view name = text.substr(0, text.find('=') + 1);
-    bool is_replaced = false;
-    for (std::size_t i = 0; i < own; ++i) is_replaced |= std::string_view(variables[i]).starts_with(name);
-    if (!is_replaced) variables.emplace_back(text);
+    const auto replaces = [name](const std::string& variable) { return variable.starts_with(name); };
+    if (std::none_of(variables.begin(), variables.begin() + own, replaces)) variables.emplace_back(text);
   }
   return variables;
 }
@@ -57,6 +57,32 @@ std::vector<char*> pointers_to(std::vector<std::string>& words) {
   for (std::string& word : words) pointers.push_back(word.data());
   pointers.push_back(nullptr);
   return pointers;
+}
+
+struct Message {  // far below PIPE_BUF, so it is written and read as a whole
+  int slot;
+  pid_t group;
+};
+
+// The whole life of the process. Forked from a program with threads, it may only make system calls.
+[[noreturn]] void keep_watch(int pipe, std::vector<pid_t>& groups) {
+  ::setsid();  // Ctrl-C and a closed terminal are the launcher's to handle
+  ::prctl(PR_SET_NAME, "tandem-warden");
+  // Whatever the launcher has open must not look open because of this process.
+  ::dup2(pipe, 0);
+  ::close_range(1, ~0U, 0);
+  Message message{};
+  for (;;) {
+    const ssize_t size = ::read(0, &message, sizeof(message));
+    if (size < 0 && errno == EINTR) continue;
+    if (size != sizeof(message)) break;
+    groups[static_cast<std::size_t>(message.slot)] = message.group;
+  }
+  // The pipe has ended: the launcher is gone, or its destructor closed the writing end.
+  for (const pid_t group : groups) {
+    if (group > 0) ::kill(-group, SIGKILL);
+  }
+  ::_exit(0);
 }
 
 // All that the child needs, made before the fork: after it, there are only system calls.
@@ -95,6 +121,31 @@ int wait_for_start(int reader) {
 
 }  // namespace
 
+Warden::Warden(int slots) {
+  Pipe pipe = make_pipe();
+  pipe_ = std::move(pipe.writer);
+  std::vector<pid_t> groups(static_cast<std::size_t>(slots), 0);
+  // The vector is made before the fork: the child must not allocate.
+  const BlockedSignals blocked;
+  process_ = ::fork();
+  if (process_ < 0) refuse("process to watch the ranks");
+  if (process_ == 0) {
+    reset_signals();
+    keep_watch(pipe.reader.get(), groups);
+  }
+}
+
+Warden::~Warden() {
+  pipe_.close();
+  while (::waitpid(process_, nullptr, 0) < 0 && errno == EINTR) {
+  }
+}
+
+void Warden::set(int slot, pid_t group) const {
+  const Message message{slot, group};
+  [[maybe_unused]] const ssize_t written = ::write(pipe_.get(), &message, sizeof(message));
+}
+
 std::string describe(const ProcessEnd& end) {
   if (end.signal == 0) return concat("exit code ", end.code);
   const char* name = ::sigabbrev_np(end.signal);
@@ -113,7 +164,7 @@ RankProcess::RankProcess(const std::vector<std::string>& command, const std::vec
     id_ = ::fork();
     if (id_ == 0) become_rank(start, warden, slot);
   }
-  if (id_ < 0) refuse("process");
+  if (id_ < 0) refuse("process for another rank");
   ::setpgid(id_, id_);  // as the child does: whoever comes first
   exit_event_ = Descriptor(static_cast<int>(::syscall(SYS_pidfd_open, id_, 0)));
   const int no_event = exit_event_.is_open() ? 0 : errno;
@@ -123,7 +174,7 @@ RankProcess::RankProcess(const std::vector<std::string>& command, const std::vec
   if (no_event != 0 || not_started != 0) {
     (void)reap();
     errno = no_event;
-    if (no_event != 0) refuse("handle of a process");
+    if (no_event != 0) refuse("handle of a process for another rank");
     throw ConfigError(concat("cannot start '", command.front(), "': ", std::generic_category().message(not_started),
                              "; name a program by its path, or one that is in PATH"));
   }

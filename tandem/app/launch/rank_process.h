@@ -1,4 +1,5 @@
-// app/launch/rank_process.h: the process of a rank, in a process group of its own with all that it starts.
+// app/launch/rank_process.h: the process of a rank, in a process group of its own with all that it starts, and the
+// warden of all ranks.
 //
 // It has no input, writes into two pipes, and is killed by the system when the thread that started it ends. A process
 // that leaves its group (a daemon) is out of reach.
@@ -13,10 +14,31 @@
 #include <string>
 #include <vector>
 
-#include "tandem/app/launch/warden.h"
 #include "tandem/base/descriptor.h"
 
 namespace tandem::app {
+
+/// A process that outlives the launcher by an instant, to kill what the launcher left behind. A rank dies with the
+/// launcher by itself (PR_SET_PDEATHSIG), but not the processes that it started. The warden knows the process groups of
+/// all ranks. It reads from a pipe that only the launcher writes to, and when that ends, however the launcher was
+/// ended, it kills them all. It keeps no descriptor of the launcher open but the reading end of the pipe, so it never
+/// keeps a file or a terminal of the launcher busy.
+class Warden {
+ public:
+  /// Starts the process, for `slots` groups. Throws RunError when the system has none to give.
+  explicit Warden(int slots);
+  /// Ends it; it then kills the groups that it still knows. Waits until it is gone, which nothing delays.
+  ~Warden();
+  Warden(const Warden&) = delete;
+  Warden& operator=(const Warden&) = delete;
+
+  /// From now on `group` is what the slot holds; zero is nothing. Safe in a forked child: it is one system call.
+  void set(int slot, pid_t group) const;
+
+ private:
+  Descriptor pipe_;
+  pid_t process_ = -1;
+};
 
 /// How a process ended: by its own exit code, or by a signal.
 struct ProcessEnd {

@@ -15,11 +15,9 @@
 #include <utility>
 
 #include "tandem/app/launch/launch_report.h"
-#include "tandem/app/launch/output_queue.h"
-#include "tandem/app/launch/rank_lines.h"
+#include "tandem/app/launch/rank_output.h"
 #include "tandem/app/launch/rank_process.h"
-#include "tandem/app/launch/signal_inbox.h"
-#include "tandem/app/launch/warden.h"
+#include "tandem/app/launch/signals.h"
 #include "tandem/base/clock.h"
 #include "tandem/base/text.h"
 
@@ -78,7 +76,7 @@ class Supervisor {
   }
 
   [[nodiscard]] bool is_any_running() const {
-    return std::any_of(seats_.begin(), seats_.end(), [](const Seat& seat) { return seat.process.has_value(); });
+    return std::ranges::any_of(seats_, [](const Seat& seat) { return seat.process.has_value(); });
   }
 
   // Waits until something happens, and deals with all that did.
@@ -192,7 +190,7 @@ class Supervisor {
   // By its own account, or by a signal that came through here before the rank had a handler for it.
   [[nodiscard]] bool was_stopped(const ProcessEnd& end) const {
     if (end.signal == 0) return end.code == kInterrupted;
-    return std::find(passed_on_.begin(), passed_on_.end(), end.signal) != passed_on_.end();
+    return std::ranges::count(passed_on_, end.signal) > 0;
   }
 
   void obey_signals() {
@@ -252,10 +250,10 @@ class Supervisor {
   }
   // Nobody else ends them: those that would look out for them have ended, and a stopped process hears no signal.
   void end_who_is_alone(std::chrono::milliseconds passed) {
-    const bool is_alone = !is_ending_ && has_failed_beside_a_stopped_one() &&
-                          std::all_of(seats_.begin(), seats_.end(), [](const Seat& seat) {
-                            return !seat.process || (!seat.is_given_up && seat.process->is_stopped());
-                          });
+    const bool is_alone =
+        !is_ending_ && has_failed_beside_a_stopped_one() && std::ranges::all_of(seats_, [](const Seat& seat) {
+          return !seat.process || (!seat.is_given_up && seat.process->is_stopped());
+        });
     if (!is_alone) return alone_for_.reset();
     alone_for_ = alone_for_ ? *alone_for_ + passed : std::chrono::milliseconds(0);
     const auto patience =
@@ -273,8 +271,8 @@ class Supervisor {
   // Looks at the ranks that are still there. They overcame each failure during which all of them ran, and may stay
   // stopped.
   [[nodiscard]] bool has_failed_beside_a_stopped_one() const {
-    return std::any_of(seats_.begin(), seats_.end(),
-                       [this](const Seat& seat) { return seat.process && failed_at_ && seat.ran_at <= *failed_at_; });
+    return std::ranges::any_of(
+        seats_, [this](const Seat& seat) { return seat.process && failed_at_ && seat.ran_at <= *failed_at_; });
   }
   // Empty when it is not. `passed`: since the last look.
   std::string why_given_up(Seat& seat, std::chrono::milliseconds passed) const {

@@ -1,12 +1,11 @@
 #include "tandem/app/plot/axis_ticks.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <cstdint>
-#include <cstdio>
 
 #include "tandem/base/check.h"
+#include "tandem/base/text.h"
 
 namespace tandem::app {
 namespace {
@@ -67,11 +66,9 @@ AxisTicks axis_ticks(double low, double high, int most) {
   for (int tick = 0; tick < count; ++tick) {
     const double i = range.first + tick;
     const double value = i == 0 ? 0 : i * step;  // no "-0"
-    std::array<char, 64> label{};
-    std::snprintf(label.data(), label.size(), "%.*f%s", decimals, value / unit.size, value == 0 ? "" : unit.name);
     // The slack of multiples() may have let a tick lie beyond the edge by a rounding error.
     ticks.values.push_back(std::clamp(value, low, high));
-    ticks.labels.emplace_back(value == 0 ? "0" : label.data());
+    ticks.labels.push_back(value == 0 ? "0" : fixed(value / unit.size, decimals) + unit.name);
   }
   return ticks;
 }

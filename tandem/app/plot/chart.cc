@@ -1,14 +1,18 @@
-// A Drawing first fixes the frame, from all points and the height of the legend, and then draws from the back to the
-// front: titles, axes, threshold, curves, legend. All distances are in points.
+// A Canvas draws with cairo. A Drawing first fixes the frame, from all points and the height of the legend, and then
+// draws from the back to the front: titles, axes, threshold, curves, legend. All distances are in points.
 #include "tandem/app/plot/chart.h"
+
+#include <cairo-svg.h>
+#include <cairo.h>
 
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <limits>
+#include <numbers>
+#include <span>
 
 #include "tandem/app/plot/axis_ticks.h"
-#include "tandem/app/plot/canvas.h"
 #include "tandem/app/run/quantity_text.h"
 #include "tandem/base/atomic_file.h"
 #include "tandem/base/error.h"
@@ -16,6 +20,136 @@
 
 namespace tandem::app {
 namespace {
+
+struct Color {
+  double red = 0, green = 0, blue = 0, alpha = 1;
+};
+
+// PNG is drawn with two pixels a point, SVG keeps the lines and texts as such.
+enum class PictureFormat { kPng, kSvg };
+enum class FontWeight { kNormal, kBold };
+enum class Align { kLeft, kCenter, kRight };  // of the text, at the given x
+
+// `size` is in points.
+struct TextStyle {
+  double size = 11;
+  Color color = {};
+  FontWeight weight = FontWeight::kNormal;
+  Align align = Align::kLeft;
+};
+
+// Lines, discs and text on a cairo surface. Coordinates are in points of 1/72 inch, y grows downwards. Errors of cairo
+// stick to the surface, so drawing calls report none; finish() does. It cannot be copied or moved: cairo holds a
+// pointer to its bytes.
+class Canvas {
+ public:
+  // White, `width` x `height` points, the origin at the upper left.
+  Canvas(PictureFormat format, double width, double height) : format_(format) {
+    if (format == PictureFormat::kSvg) {
+      surface_ = cairo_svg_surface_create_for_stream(append, &bytes_, width, height);
+    } else {
+      surface_ = cairo_image_surface_create(CAIRO_FORMAT_RGB24, static_cast<int>(std::lround(width * kPixels)),
+                                            static_cast<int>(std::lround(height * kPixels)));
+      cairo_surface_set_device_scale(surface_, kPixels, kPixels);
+    }
+    cairo_ = cairo_create(surface_);
+    set_color({1, 1, 1});
+    cairo_paint(cairo_);
+    cairo_set_line_join(cairo_, CAIRO_LINE_JOIN_ROUND);
+    cairo_set_line_cap(cairo_, CAIRO_LINE_CAP_ROUND);
+  }
+  ~Canvas() {
+    cairo_destroy(cairo_);
+    cairo_surface_destroy(surface_);
+  }
+  Canvas(const Canvas&) = delete;
+  Canvas& operator=(const Canvas&) = delete;
+
+  // Lines have round ends and joins; `width` is in points.
+  void polyline(std::span<const Point> points, double width, Color color, Stroke stroke = Stroke::kSolid) {
+    constexpr std::array<double, 2> kDashes{4, 4};
+    set_color(color);
+    cairo_set_line_width(cairo_, width);
+    if (stroke == Stroke::kDashed) cairo_set_dash(cairo_, kDashes.data(), static_cast<int>(kDashes.size()), 0);
+    cairo_new_path(cairo_);
+    for (const Point& point : points) cairo_line_to(cairo_, point.x, point.y);
+    cairo_stroke(cairo_);
+    // Dashes are a state of the cairo context and must not reach the next line.
+    cairo_set_dash(cairo_, nullptr, 0, 0);
+  }
+  void line(Point from, Point to, double width, Color color, Stroke stroke = Stroke::kSolid) {
+    polyline(std::array<Point, 2>{from, to}, width, color, stroke);
+  }
+  void disc(Point center, double radius, Color color) {
+    set_color(color);
+    cairo_new_path(cairo_);
+    cairo_arc(cairo_, center.x, center.y, radius, 0, 2 * std::numbers::pi);
+    cairo_fill(cairo_);
+  }
+  // `at`: the base line.
+  void text(Point at, std::string_view text, const TextStyle& style) {
+    const double width = text_width(text, style);
+    const double share = style.align == Align::kLeft ? 0 : style.align == Align::kCenter ? 0.5 : 1;
+    set_color(style.color);
+    cairo_move_to(cairo_, at.x - share * width, at.y);
+    cairo_show_text(cairo_, std::string(text).c_str());
+  }
+  // Draws text that is read from below.
+  void rotated_text(Point at, std::string_view text, const TextStyle& style) {
+    cairo_save(cairo_);
+    cairo_translate(cairo_, at.x, at.y);
+    cairo_rotate(cairo_, -std::numbers::pi / 2);
+    this->text({0, 0}, text, style);
+    cairo_restore(cairo_);
+  }
+  // Returns the distance in points by which the text moves the pen.
+  [[nodiscard]] double text_width(std::string_view text, const TextStyle& style) {
+    cairo_select_font_face(cairo_, "sans-serif", CAIRO_FONT_SLANT_NORMAL,
+                           style.weight == FontWeight::kBold ? CAIRO_FONT_WEIGHT_BOLD : CAIRO_FONT_WEIGHT_NORMAL);
+    cairo_set_font_size(cairo_, style.size);
+    cairo_text_extents_t extents{};
+    cairo_text_extents(cairo_, std::string(text).c_str(), &extents);
+    return extents.x_advance;
+  }
+
+  // Whatever is drawn until end_clip() shows only within the rectangle.
+  void begin_clip(Point upper_left, Point lower_right) {
+    cairo_save(cairo_);
+    cairo_rectangle(cairo_, upper_left.x, upper_left.y, lower_right.x - upper_left.x, lower_right.y - upper_left.y);
+    cairo_clip(cairo_);
+  }
+  // Clips nest; each begin_clip() needs one end_clip().
+  void end_clip() { cairo_restore(cairo_); }
+
+  // The picture as the bytes of its file. Call it once, last. Throws RunError when cairo failed.
+  // An SVG is complete only after cairo_surface_finish(), a PNG is written out before it.
+  [[nodiscard]] std::string finish() {
+    check(cairo_status(cairo_));
+    if (format_ == PictureFormat::kPng) check(cairo_surface_write_to_png_stream(surface_, append, &bytes_));
+    cairo_surface_finish(surface_);
+    check(cairo_surface_status(surface_));
+    return std::move(bytes_);
+  }
+
+ private:
+  // Cairo calls it with each piece of a file; `bytes` is the canvas's string.
+  static cairo_status_t append(void* bytes, const unsigned char* data, unsigned int size) {
+    static_cast<std::string*>(bytes)->append(reinterpret_cast<const char*>(data), size);
+    return CAIRO_STATUS_SUCCESS;
+  }
+  static void check(cairo_status_t status) {
+    if (status == CAIRO_STATUS_SUCCESS) return;
+    throw RunError(concat("the picture could not be drawn: cairo says: ", cairo_status_to_string(status)));
+  }
+  void set_color(Color color) { cairo_set_source_rgba(cairo_, color.red, color.green, color.blue, color.alpha); }
+
+  static constexpr double kPixels = 2;  // of a PNG, a point
+
+  const PictureFormat format_;
+  std::string bytes_;  // of an SVG, as it is drawn
+  cairo_surface_t* surface_ = nullptr;
+  cairo_t* cairo_ = nullptr;
+};
 
 constexpr Color kInk{0.13, 0.15, 0.18}, kSoft{0.42, 0.45, 0.50}, kGrid{0.90, 0.91, 0.93}, kGoal{0.16, 0.55, 0.38};
 // Told apart by people who see colours differently (Okabe and Ito 2008), the blue first.
@@ -164,7 +298,7 @@ class Drawing {
       if (points.empty()) continue;
       const Color color = color_of(chart_, i);
       const Stroke stroke = chart_.curves[i].stroke;
-      canvas_.polyline(placed(thin_out(points, kMostPoints)), 1, color.with_alpha(0.35), stroke);
+      canvas_.polyline(placed(thin_out(points, kMostPoints)), 1, {color.red, color.green, color.blue, 0.35}, stroke);
       const std::vector<Point> smoothed = placed(thin_out(smooth(points, points.size() / 60), kMostPoints));
       canvas_.polyline(smoothed, 2.2, color, stroke);
       canvas_.disc(smoothed.back(), 3.6, color);

@@ -1,6 +1,6 @@
-#include "tandem/app/simulate/cost.h"
-
 #include <gtest/gtest.h>
+
+#include "tandem/app/simulate/scale_model.h"
 
 namespace tandem::app {
 namespace {

@@ -1,21 +1,13 @@
 #include "tandem/app/simulate/scale_report.h"
 
-#include <array>
-#include <cstdio>
-
 #include "tandem/app/config/train_options.h"
-#include "tandem/app/simulate/scale_model.h"
-#include "tandem/base/json_writer.h"
 #include "tandem/base/text.h"
+#include "tandem/base/json_writer.h"
 
 namespace tandem::app {
 namespace {
 
-std::string fixed(double value, int digits, int width) {
-  std::array<char, 64> text{};
-  std::snprintf(text.data(), text.size(), "%*.*f", width, digits, value);
-  return text.data();
-}
+std::string cell(double value, int digits, std::size_t width) { return align_right(fixed(value, digits), width); }
 
 // The modelled points are measured against one modelled rank, so that the machine of the measured ones is not in them.
 double of_one_rank(const std::vector<ScalePoint>& points) {
@@ -29,9 +21,9 @@ double efficiency(const ScalePoint& point, std::size_t policy, double one) {
 std::string rows(const std::vector<ScalePoint>& points) {
   std::string text;
   for (const ScalePoint& point : points) {
-    text += fixed(static_cast<double>(point.ranks), 0, 7);
+    text += cell(static_cast<double>(point.ranks), 0, 7);
     for (std::size_t policy = 0; policy < point.samples_per_s.size(); ++policy) {
-      text += fixed(point.samples_per_s[policy], 0, 14) + fixed(efficiency(point, policy, of_one_rank(points)), 3, 7);
+      text += cell(point.samples_per_s[policy], 0, 14) + cell(efficiency(point, policy, of_one_rank(points)), 3, 7);
     }
     text += '\n';
   }
@@ -50,8 +42,8 @@ std::string limits(const ScaleFindings& findings) {
   for (const ScalePoint& point : findings.modelled) {
     const ModelledUpdate update =
         model_update(findings.options.work, findings.options.wire, point.ranks, pipeline::Stragglers::kPreempt);
-    text += fixed(static_cast<double>(point.ranks), 0, 7) + fixed(update.rollout_ms, 1, 12) +
-            fixed(update.learn_ms, 1, 12) + fixed(update.wire_ms, 1, 12) + "\n";
+    text += cell(static_cast<double>(point.ranks), 0, 7) + cell(update.rollout_ms, 1, 12) +
+            cell(update.learn_ms, 1, 12) + cell(update.wire_ms, 1, 12) + "\n";
   }
   return text;
 }
@@ -88,8 +80,7 @@ std::string to_text(const ScaleFindings& findings) {
   std::string text = concat("An update: ", work_text(findings.options.work), "\n\n");
   std::string head = "  ranks";
   for (const pipeline::Stragglers policy : kPolicies) {
-    const std::string_view word = word_of(policy);
-    head += concat(align_right(std::string(word), 14), "   eff.");
+    head += concat(align_right(std::string(word_of(policy)), 14), "   eff.");
   }
   head += '\n';
   text += concat("Samples a second and efficiency, measured in ", findings.options.updates, " updates each:\n", head,
@@ -105,8 +96,7 @@ std::string to_json(const ScaleFindings& findings) {
   write_points(json, findings.measured);
   json.key("modelled");
   write_points(json, findings.modelled);
-  json.end_object();
-  return json.text();
+  return json.end_object().text();
 }
 
 Chart chart_of(const ScaleFindings& findings) {

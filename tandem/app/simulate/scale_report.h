@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "tandem/app/plot/chart.h"
-#include "tandem/app/simulate/scale_options.h"
+#include "tandem/app/simulate/scale_model.h"
 
 namespace tandem::app {
 

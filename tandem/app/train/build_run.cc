@@ -8,45 +8,12 @@
 #include "tandem/rl/policy/recurrent_policy.h"
 
 namespace tandem::app {
-namespace {
-
-std::optional<int> count(const std::optional<std::int64_t>& setting) {
-  return setting ? std::optional<int>(static_cast<int>(*setting)) : std::nullopt;
-}
-
-sync::SyncReplicasOptions sync_replicas_options(const SyncReplicasSettings& settings) {
-  sync::SyncReplicasOptions options;
-  options.max_replica_grad_norm = settings.max_replica_grad_norm;
-  options.replicas_to_aggregate = count(settings.replicas_to_aggregate);
-  options.acceptance = settings.acceptance;
-  options.sparse_mean = settings.sparse_mean;
-  options.tokens = settings.tokens;
-  options.initial_tokens = count(settings.initial_tokens);
-  options.rate_scaling = settings.rate_scaling;
-  options.average_decay = settings.average_decay;
-  options.average_of = settings.average_of;
-  return options;
-}
-
-sync::AsynchronousOptions asynchronous_options(const AsynchronousSettings& settings) {
-  return {.mean = {},
-          .scaling = settings.scaling,
-          .wait_for_slower = settings.wait_for_slower,
-          .drop_staler = settings.drop_staler};
-}
-
-sync::ParameterServerOptions parameter_server_options(const ParameterServerSettings& settings) {
-  return {.mean = {}, .servers = settings.servers, .variables = settings.variables};
-}
-
-}  // namespace
 
 // Three strategies have options of their own; the others are fully described by their kind.
 sync::StrategyOptions strategy_options(const TrainOptions& options) {
-  if (options.strategy == sync::StrategyKind::kAsynchronous) return asynchronous_options(options.asynchronous);
-  if (options.strategy == sync::StrategyKind::kSyncReplicas) return sync_replicas_options(options.sync_replicas);
-  if (options.strategy == sync::StrategyKind::kParameterServer)
-    return parameter_server_options(options.parameter_server);
+  if (options.strategy == sync::StrategyKind::kAsynchronous) return options.asynchronous;
+  if (options.strategy == sync::StrategyKind::kSyncReplicas) return options.sync_replicas;
+  if (options.strategy == sync::StrategyKind::kParameterServer) return options.parameter_server;
   return sync::options_of(options.strategy);
 }
 

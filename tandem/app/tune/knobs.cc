@@ -1,6 +1,5 @@
 #include "tandem/app/tune/knobs.h"
 
-#include "tandem/app/config/algorithm.h"
 #include "tandem/base/text.h"
 
 namespace tandem::app {

@@ -9,8 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "tandem/app/config/knob.h"
-#include "tandem/app/config/train_options.h"
+#include "tandem/app/config/algorithm.h"
 
 namespace tandem::app {
 

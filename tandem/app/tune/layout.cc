@@ -3,10 +3,10 @@
 #include "tandem/app/tune/layout.h"
 
 #include <algorithm>
+#include <array>
 #include <iterator>
 #include <set>
 
-#include "tandem/app/config/algorithm.h"
 #include "tandem/app/config/value_format.h"
 #include "tandem/base/error.h"
 #include "tandem/base/text.h"
@@ -91,15 +91,8 @@ std::vector<Knob> chosen(const TrainOptions& given, const std::vector<Knob>& app
 }  // namespace
 
 const char* name_of(Learning learning) {
-  switch (learning) {
-    case Learning::kSameBits:
-      return "same bits";
-    case Learning::kSameButForTiming:
-      return "same";
-    case Learning::kOther:
-      break;
-  }
-  return "other";
+  constexpr std::array kNames{"same bits", "same", "other"};  // in the order of the values
+  return kNames.at(static_cast<std::size_t>(learning));
 }
 
 std::string describe(const Layout& layout) {

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "tandem/app/config/algorithm.h"
 #include "tandem/app/config/configuration.h"
-#include "tandem/app/config/knob.h"
 
 namespace tandem::app {
 

@@ -1,8 +1,6 @@
 #include "tandem/app/tune/tune_report.h"
 
 #include <algorithm>
-#include <array>
-#include <cstdio>
 
 #include "tandem/app/run/quantity_text.h"
 #include "tandem/base/json_writer.h"
@@ -12,12 +10,6 @@ namespace tandem::app {
 namespace {
 
 constexpr std::size_t kLeastNameWidth = 10;
-
-std::string fixed(double value, int digits) {
-  std::array<char, 64> text{};
-  std::snprintf(text.data(), text.size(), "%.*f", digits, value);
-  return text.data();
-}
 
 std::string percent(double share) { return align_right(fixed(100 * share, 0) + "%", 8); }
 
@@ -119,17 +111,9 @@ std::string to_json(const TuneFindings& findings) {
   json.key("layouts").begin_array();
   for (const Measured& measured : findings.layouts) write_layout(json, measured, findings.layouts.front());
   json.end_array().key("chosen");
-  if (findings.chosen) {
-    json.value(*findings.chosen);
-  } else {
-    json.value(nullptr);
-  }
+  findings.chosen ? json.value(*findings.chosen) : json.value(nullptr);
   json.key("file");
-  if (findings.output.empty()) {
-    json.value(nullptr);
-  } else {
-    json.value(findings.output);
-  }
+  findings.output.empty() ? json.value(nullptr) : json.value(findings.output);
   return json.end_object().text();
 }
 

@@ -1,6 +1,4 @@
-#include "tandem/app/config/option_binding.h"
-
-#include <algorithm>
+#include "tandem/app/config/option.h"
 
 namespace tandem::app {
 
@@ -14,7 +12,34 @@ std::string Range::text() const {
   return "";
 }
 
-namespace binding_detail {
+Option& Option::absent_as(std::string word) {
+  absent_word_ = std::move(word);
+  // The default may be the absent word, which has just changed.
+  default_text_ = text();
+  return *this;
+}
+
+std::optional<std::string> Option::assign(const Setting& setting) {
+  std::optional<std::string> problem = take(setting.value);
+  if (problem) {
+    // Stays so when a stronger layer sets a good value: the fault ends the configuration anyway.
+    is_faulty_ = true;
+  } else {
+    origin_ = setting.origin;
+  }
+  return problem;
+}
+
+void Option::clear() {
+  restore();
+  origin_ = {};
+}
+
+std::string Option::expected_value(const std::string& kind) const {
+  if (!words_.empty()) return list_of_words(words_);
+  const std::string bounds = range_.text();
+  return bounds.empty() ? kind : kind + " " + bounds;
+}
 
 // "a,,b" has an empty item, which the element's type then accepts or refuses.
 std::vector<std::string> split_list(std::string_view text) {
@@ -33,20 +58,4 @@ std::vector<std::string> split_list(std::string_view text) {
   }
 }
 
-std::string expected_text(const std::string& kind, const OptionBinding& limits) {
-  std::string words;
-  for (std::size_t i = 0; i < limits.words.size(); ++i) {
-    if (i > 0) words += i + 1 == limits.words.size() ? " or " : ", ";
-    words += limits.words[i];
-  }
-  if (!words.empty()) return words;
-  const std::string bounds = limits.range.text();
-  return bounds.empty() ? kind : kind + " " + bounds;
-}
-
-bool is_word(const std::string& text, const std::vector<std::string>& words) {
-  return std::find(words.begin(), words.end(), text) != words.end();
-}
-
-}  // namespace binding_detail
 }  // namespace tandem::app

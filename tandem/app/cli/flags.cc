@@ -1,14 +1,29 @@
-#include "tandem/app/cli/option_flags.h"
+#include "tandem/app/cli/flags.h"
 
 #include <CLI/CLI.hpp>
 
 #include "tandem/app/config/train_options.h"
+#include "tandem/app/config/yaml_text.h"
 #include "tandem/base/text.h"
 
 namespace tandem::app {
 namespace {
 
-constexpr const char* kSwitchedOn = "true";
+// All keys follow it.
+constexpr const char* kTrainFooter = R"(Example:
+  tandem train --env CartPole-v1 --seed 1 --devices cpu:2 --run-dir runs/pole
+  tandem train --algo dd_ppo --env CartPole-v1 --ranks 2
+  tandem train mine.yaml --set ppo.learning_rate=1e-3 --set policy.hidden=128,128
+
+What is set where: defaults < the algorithm's own (dd_ppo) < the settings shipped for the environment < CONFIG < flags.
+Counts (environments, rows, steps) are totals of the run, whatever the devices, unless they are called "per rank".
+
+Signals, to any rank: SIGINT (Ctrl-C), SIGTERM and SIGUSR2 end the run after its update, with a checkpoint; SIGUSR1 does
+too and has Slurm queue the job again (sbatch --signal=USR1@90; scontrol requeue $SLURM_JOB_ID). Exit code 130 then, and
+0 when all steps were made. Ctrl-C after another signal ends the process at once.
+
+Keys for CONFIG, in sections or dotted, and for --set, with their defaults:
+)";
 
 // The default, in the place of a type: it shows what the flag takes.
 std::string takes(const Option& option) {
@@ -30,15 +45,9 @@ std::string keys_of_set(const OptionTable& table, FlagSet set) {
 
 // A resume may be shown or profiled otherwise than the first part, but cannot move to another folder.
 bool is_wanted(const Option& option, FlagSet set) {
-  switch (set) {
-    case FlagSet::kTrain:
-      return true;
-    case FlagSet::kResume:
-      return option.lifetime() == Lifetime::kPart || option.key() == "quiet" || option.key() == "profile";
-    case FlagSet::kTune:
-      break;
-  }
-  return option.lifetime() != Lifetime::kCall || option.key() == "quiet";
+  const bool is_part = option.lifetime() == Lifetime::kPart, is_call = option.lifetime() == Lifetime::kCall;
+  if (set == FlagSet::kResume) return is_part || option.key() == "quiet" || option.key() == "profile";
+  return set == FlagSet::kTrain || !is_call || option.key() == "quiet";
 }
 
 }  // namespace
@@ -52,6 +61,7 @@ OptionFlags::OptionFlags(CLI::App& command, FlagSet set) {
       add(command, *option, set == FlagSet::kResume ? "" : takes(*option));
   }
   command.add_option("--set", sets_, keys_of_set(table, set))->type_name("KEY=VALUE")->allow_extra_args(false);
+  if (set == FlagSet::kTrain) command.footer(kTrainFooter + option_listing(table));
 }
 
 void OptionFlags::add(CLI::App& command, const Option& option, const std::string& takes) {
@@ -60,7 +70,7 @@ void OptionFlags::add(CLI::App& command, const Option& option, const std::string
   // A switch, which takes no value; giving it means true.
   if (option.default_text() == "false") {
     command.add_flag_callback(
-        option.flag(), [&given] { given.values.emplace_back(kSwitchedOn); }, option.help());
+        option.flag(), [&given] { given.values.emplace_back("true"); }, option.help());
     return;
   }
   command.add_option(option.flag(), given.values, option.help())->type_name(takes)->allow_extra_args(false);
@@ -89,6 +99,31 @@ std::vector<Setting> OptionFlags::settings(std::vector<std::string>& faults) con
     settings.push_back({text.substr(0, equals), RawValue::of_text(text.substr(equals + 1)), {Layer::kFlag, "--set"}});
   }
   return settings;
+}
+
+Option& FieldFlags::add(CLI::App& command, const std::string& flag, const char* takes, std::unique_ptr<Option> option) {
+  Flag& added = flags_.emplace_back(Flag{std::move(option)});
+  command.add_option(flag, added.text, added.option->help())->type_name(takes);
+  return *added.option;
+}
+
+void FieldFlags::assign(std::vector<std::string>& faults) {
+  for (const Flag& flag : flags_) {
+    if (flag.text.empty()) continue;
+    const auto problem = flag.option->assign({flag.option->key(), RawValue::of_text(flag.text)});
+    if (problem) faults.push_back(fault(flag.option->key(), *problem));
+  }
+}
+
+std::string FieldFlags::text(const std::string& flag) const {
+  for (const Flag& each : flags_) {
+    if (each.option->key() == flag && !each.text.empty()) return each.text;
+  }
+  return "";
+}
+
+std::string FieldFlags::fault(const std::string& flag, const std::string& problem) const {
+  return concat(flag, " ", describe(RawValue::of_text(text(flag))), ": ", problem);
 }
 
 }  // namespace tandem::app

@@ -1,17 +1,22 @@
-// A text is parsed twice: by events, which find a second document safely, and then into nodes, which read_section()
-// walks along the table's sections. Sizes are bounded before parsing, since files come from users.
-#include "tandem/app/config/yaml_source.h"
+// Reading: a text is parsed twice: by events, which find a second document safely, and then into nodes, which
+// read_section() walks along the table's sections. Sizes are bounded before parsing, since files come from users.
+// Writing: one option a line, so that lines of an earlier text can be matched by their keys. The fuzz target checks
+// that any settings read back as the same.
+#include "tandem/app/config/yaml_text.h"
 
 #include <yaml-cpp/eventhandler.h>
 #include <yaml-cpp/yaml.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <fstream>
+#include <map>
 #include <sstream>
 #include <system_error>
+#include <utility>
 
-#include "tandem/base/error.h"
 #include "tandem/base/text.h"
+#include "tandem/base/error.h"
 
 namespace tandem::app {
 namespace {
@@ -84,11 +89,10 @@ class Reader {
         continue;
       }
       const std::string key = prefix + entry.first.Scalar();
-      if (entry.second.IsMap() && table_.has_section(key)) {
+      const bool is_section = table_.first_of_section(key) != nullptr;
+      if (entry.second.IsMap() && is_section) {
         read_section(entry.second, key + ".");
-      } else if (entry.second.IsNull() && table_.has_section(key)) {
-        continue;  // "ppo:" with nothing below it
-      } else {
+      } else if (!entry.second.IsNull() || !is_section) {  // "ppo:" may have nothing below it
         // A mapping under a key that is no section is kept as kSection, for the table to refuse with the nearest name.
         result_.settings.push_back({key, value_of(entry.second), {layer_, place(entry.first.Mark())}});
       }
@@ -114,6 +118,47 @@ class Reader {
   YamlSettings result_;
 };
 
+// A comment must not end early: places are file names and flags, which could hold a line break.
+std::string one_line(std::string text) {
+  std::replace_if(
+      text.begin(), text.end(), [](char c) { return static_cast<unsigned char>(c) < 0x20; }, '?');
+  return text;
+}
+
+constexpr std::size_t kCommentColumn = 44;
+
+// Comments start in one column where the value is short enough.
+std::string with_comment(const std::string& line, const std::string& comment) {
+  return align_left(line, kCommentColumn) + "  # " + comment;
+}
+
+// The lines of a text that config_text() made, by key.
+// Knows only the form that config_text() writes: one option a line, sections indented by two spaces.
+std::map<std::string, std::string> lines_by_key(std::string_view text) {
+  std::map<std::string, std::string> lines;
+  std::istringstream in{std::string(text)};
+  std::string section;
+  for (std::string line; std::getline(in, line);) {
+    const std::size_t colon = line.find(':');
+    if (colon == std::string::npos || line.front() == '#') continue;
+    if (!line.starts_with("  ")) section.clear();
+    if (colon + 1 == line.size()) {
+      section = line.substr(0, colon) + ".";
+    } else {
+      lines[section.empty() ? line.substr(0, colon) : section + line.substr(2, colon - 2)] = line;
+    }
+  }
+  return lines;
+}
+
+// Where the value of an option that was read from such a text came from at first. `line` is the one of now, without
+// a comment; `place` is in the text.
+std::string first_place(const std::string& line, const std::string& before, const std::string& place) {
+  if (before == line) return "";
+  const std::string start = with_comment(line, "");
+  return before.starts_with(start) ? before.substr(start.size()) : place;
+}
+
 }  // namespace
 
 YamlSettings read_yaml(std::string_view text, const std::string& name, Layer layer, const OptionTable& table) {
@@ -127,14 +172,11 @@ std::string read_text(const std::filesystem::path& file) {
     throw ConfigError(concat(file.string(), " is a folder; name a YAML file"));
   }
   std::ifstream in(file, std::ios::binary);
-  if (!in)
-    throw ConfigError(
-        concat("cannot read the configuration ", file.string(), ": ", std::generic_category().message(errno)));
   // One byte more than is allowed tells a file that is too large, also where its size cannot be asked, as of a pipe.
   std::string text(kLargestFile + 1, '\0');
   in.read(text.data(), static_cast<std::streamsize>(text.size()));
   text.resize(static_cast<std::size_t>(in.gcount()));
-  if (in.bad())
+  if (!in.is_open() || in.bad())
     throw ConfigError(
         concat("cannot read the configuration ", file.string(), ": ", std::generic_category().message(errno)));
   if (text.size() > kLargestFile) {
@@ -143,8 +185,37 @@ std::string read_text(const std::filesystem::path& file) {
   return text;
 }
 
-YamlSettings read_yaml_file(const std::filesystem::path& file, const OptionTable& table) {
-  return read_yaml(read_text(file), file.string(), Layer::kFile, table);
+std::string config_text(const OptionTable& table, std::string_view title, std::string_view recorded) {
+  const std::map<std::string, std::string> before = lines_by_key(recorded);
+  std::string text = "# " + std::string(title) + "\n";
+  std::string section;
+  for (const auto& option : table.options()) {
+    // A resume must not find the folder or the verbosity of an earlier call.
+    if (option->lifetime() == Lifetime::kCall) continue;
+    if (!table.has_effect(*option)) continue;
+    // Writes only the rival that is in force, since both in one file would contradict each other.
+    if (option->is_absent() && !table.rivals_of(*option).empty()) continue;
+    const std::string& key = option->key();
+    const std::size_t dot = key.find('.');
+    const std::string last = std::exchange(section, dot == std::string::npos ? "" : key.substr(0, dot));
+    // Options of a section follow each other, so each section is opened once.
+    if (section != last) text += section + ":\n";
+    const std::string line = (section.empty() ? "" : "  ") + key.substr(dot + 1) + ": " + option->text();
+    const Origin& origin = option->origin();
+    const auto found = origin.layer == Layer::kRecord ? before.find(key) : before.end();
+    const std::string place = found == before.end() ? origin.place : first_place(line, found->second, origin.place);
+    text += (place.empty() ? line : with_comment(line, one_line(place))) + "\n";
+  }
+  return text;
+}
+
+std::string option_listing(const OptionTable& table) {
+  std::string text;
+  for (const auto& option : table.options()) {
+    text += with_comment("  " + option->key() + ": " + option->default_text(), option->expected());
+    text += "\n      " + option->help() + "\n";
+  }
+  return text;
 }
 
 }  // namespace tandem::app

@@ -1,4 +1,4 @@
-#include "tandem/app/config/yaml_source.h"
+#include "tandem/app/config/yaml_text.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -85,14 +85,14 @@ TEST_F(YamlSourceTest, AMissingFileIsNamed) {
   EXPECT_THROW(
       {
         try {
-          (void)read_yaml_file("/nowhere/a.yaml", table);
+          (void)read_text("/nowhere/a.yaml");
         } catch (const ConfigError& error) {
           EXPECT_THAT(error.what(), HasSubstr("/nowhere/a.yaml: No such file or directory"));
           throw;
         }
       },
       ConfigError);
-  EXPECT_THROW((void)read_yaml_file("/", table), ConfigError);
+  EXPECT_THROW((void)read_text("/"), ConfigError);
 }
 
 }  // namespace

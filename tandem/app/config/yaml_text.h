@@ -1,7 +1,10 @@
-// app/config/yaml_source.h: a YAML file as a list of settings.
+// app/config/yaml_text.h: a YAML file as a list of settings, and options as YAML that reads back as the same options.
 //
 // Sections may be nested or dotted: "ppo: {gamma: 0.9}" and "ppo.gamma: 0.9" are the same. Only the sections of the
 // table are entered, so the work is bounded by the text, whatever anchors and aliases it holds.
+//
+// config_text() writes one option a line, which reads back bit for bit: numbers have the fewest digits that give the
+// same double.
 //
 // Threads: free functions. Errors of the text are faults with line and column, and settings before the fault may be
 // missing; nothing from yaml-cpp is thrown on.
@@ -31,7 +34,14 @@ struct YamlSettings {
 /// The limit is 1 MiB. A folder is refused, too.
 [[nodiscard]] std::string read_text(const std::filesystem::path& file);
 
-/// The settings of a configuration file. Throws as read_text().
-[[nodiscard]] YamlSettings read_yaml_file(const std::filesystem::path& file, const OptionTable& table);
+/// Every option that a run records (Lifetime kRun and kPart) and that has an effect, in sections, with a comment where
+/// it came from. `title` is the first line, as a comment. `recorded`: the earlier such text that the options of
+/// Layer::kRecord were read from; a line of it that would be the same again keeps its comment, or that it has none.
+[[nodiscard]] std::string config_text(const OptionTable& table, std::string_view title, std::string_view recorded = {});
+
+/// A listing of all options for people: key, what it expects, default, help.
+/// Lists options in the order of the table, also those without effect for the chosen algorithm; part of `tandem train
+/// --help`.
+[[nodiscard]] std::string option_listing(const OptionTable& table);
 
 }  // namespace tandem::app

@@ -1,4 +1,4 @@
-#include "tandem/app/launch/signal_inbox.h"
+#include "tandem/app/launch/signals.h"
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -6,7 +6,6 @@
 #include <array>
 #include <atomic>
 #include <cerrno>
-#include <csignal>
 #include <system_error>
 
 #include "tandem/base/check.h"
@@ -46,8 +45,7 @@ SignalInbox::SignalInbox() {
   sigemptyset(&action.sa_mask);
   for (std::size_t i = 0; i < kSignals.size(); ++i) {
     ::sigaction(kSignals[i], &action, &before[i]);
-    const bool is_ignored = before[i].sa_handler == SIG_IGN;
-    if (kSignals[i] == SIGHUP && is_ignored) ::sigaction(SIGHUP, &before[i], nullptr);
+    if (kSignals[i] == SIGHUP && before[i].sa_handler == SIG_IGN) ::sigaction(SIGHUP, &before[i], nullptr);
   }
 }
 
