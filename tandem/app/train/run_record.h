@@ -79,4 +79,12 @@ class RunRecord {
   std::int64_t lines_every_ = 0;                      // of the process that wrote the checkpoint; 0: there is none
 };
 
+/// Makes summary.json, status.json and log.txt say that the run failed and why, with the figures of the last line of
+/// metrics.jsonl and `progress`: for a process that has neither the run nor its record any more, since the ranks that
+/// are left could not meet. Leaves the folder as it is when its status says that the run has ended already, or when
+/// another process holds it: that one goes on with the run. Throws nothing, since another error is under way; a disk
+/// that refuses is told to the log, if that can be written.
+void record_failure(const std::filesystem::path& folder, const TrainOptions& options, const RunProgress& progress,
+                    const std::string& why);
+
 }  // namespace tandem::app
