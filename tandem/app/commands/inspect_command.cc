@@ -1,4 +1,4 @@
-// What a checkpoint or a run folder holds, for people and for programs. Parts of a checkpoint are read one by one, so
+// `inspect` shows what a checkpoint or a run folder holds, for people and for programs. Parts are read one by one, so
 // memory holds one part at a time; their digests are compared on the way. A stored configuration is shown as its text
 // and not parsed, so checkpoints of other programs can be shown, too.
 //

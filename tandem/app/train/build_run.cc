@@ -28,25 +28,20 @@ sync::SyncReplicasOptions sync_replicas_options(const SyncReplicasSettings& sett
   return options;
 }
 
-sync::AsynchronousOptions asynchronous_options(const AsynchronousSettings& settings) {
-  return {.mean = {},
-          .scaling = settings.scaling,
-          .wait_for_slower = settings.wait_for_slower,
-          .drop_staler = settings.drop_staler};
-}
-
-sync::ParameterServerOptions parameter_server_options(const ParameterServerSettings& settings) {
-  return {.mean = {}, .servers = settings.servers, .variables = settings.variables};
-}
-
 }  // namespace
 
 // Three strategies have options of their own; the others are fully described by their kind.
 sync::StrategyOptions strategy_options(const TrainOptions& options) {
-  if (options.strategy == sync::StrategyKind::kAsynchronous) return asynchronous_options(options.asynchronous);
+  if (options.strategy == sync::StrategyKind::kAsynchronous) {
+    const AsynchronousSettings& its = options.asynchronous;
+    return sync::AsynchronousOptions{
+        .mean = {}, .scaling = its.scaling, .wait_for_slower = its.wait_for_slower, .drop_staler = its.drop_staler};
+  }
   if (options.strategy == sync::StrategyKind::kSyncReplicas) return sync_replicas_options(options.sync_replicas);
-  if (options.strategy == sync::StrategyKind::kParameterServer)
-    return parameter_server_options(options.parameter_server);
+  if (options.strategy == sync::StrategyKind::kParameterServer) {
+    const ParameterServerSettings& its = options.parameter_server;
+    return sync::ParameterServerOptions{.mean = {}, .servers = its.servers, .variables = its.variables};
+  }
   return sync::options_of(options.strategy);
 }
 
@@ -79,16 +74,12 @@ rl::NormalizerOptions normalizer_options(const NormalizeSettings& settings) {
           .clip_reward = settings.clip_reward};
 }
 
-rl::NamedPolicyFactory named_policy_factory(const PolicySettings& settings) {
-  return [factory = policy_factory(settings)](const rl::MappedPolicy& policy, at::Generator generator) {
-    return factory(policy.spec, std::move(generator));
-  };
-}
-
 rl::SeveralAgents several_agents(const TrainOptions& options, const rl::MultiAgentEntry& entry) {
-  return {.policies = map_options(options.multi_agent),
-          .make_envs = entry.make,
-          .make_policy = named_policy_factory(options.policy)};
+  const auto make_policy = [make = policy_factory(options.policy)](const rl::MappedPolicy& policy,
+                                                                   at::Generator drawn) {
+    return make(policy.spec, std::move(drawn));
+  };
+  return {.policies = map_options(options.multi_agent), .make_envs = entry.make, .make_policy = make_policy};
 }
 
 std::string rows_text(std::int64_t rows, const rl::TrainingRun& run) {

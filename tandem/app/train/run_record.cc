@@ -158,6 +158,10 @@ void RunRecord::note_solved(const rl::RunReport& report) {
   const std::string line =
       concat("solved at ", run_.env_steps(), " environment steps: the mean return of the last 100 episodes is ",
              report.episode_return_mean, ", the threshold ", *threshold);
+  tell(line);
+}
+
+void RunRecord::tell(const std::string& line) const {
   place_.log.info(line);
   place_.progress.say(line);
 }
@@ -213,10 +217,7 @@ void RunRecord::account_gradients(Summary& summary) const {
   for (std::size_t i = 0; i < summary.replicas.size(); ++i)
     summary.replicas[i].applied = replica_gradients_.at(i).totals.applied;
   std::istringstream table(learner::table_of(replica_gradients_, step_sizes_));
-  for (std::string line; std::getline(table, line);) {
-    place_.log.info(line);
-    place_.progress.say(line);
-  }
+  for (std::string line; std::getline(table, line);) tell(line);
 }
 
 // The plan: end the progress display, write the last line, fill the summary from the run and the replicas' work, write
@@ -232,10 +233,7 @@ Summary RunRecord::finish(RunEnd end, const std::vector<learner::ReplicaTeam::Wo
   if (pipeline_) {
     const auto& lags = pipeline_->lag_of_run.histogram();
     summary.policy_lag_histogram.assign(lags.begin(), lags.end());
-    if (const std::string advice = algorithm_of(options_).advice(options_, *pipeline_); !advice.empty()) {
-      place_.log.info(advice);
-      place_.progress.say(advice);
-    }
+    if (const std::string advice = algorithm_of(options_).advice(options_, *pipeline_); !advice.empty()) tell(advice);
   }
   for (const auto& [rows, cpu_seconds, staleness] : work) {
     summary.replicas.push_back({.rows = rows,

@@ -59,6 +59,7 @@ class RunRecord {
   [[nodiscard]] UpdateMetrics last_known() const;
   void open_rollouts(std::int64_t updates);
   void warn_of_lost_lines();
+  void tell(const std::string& line) const;
   void note_solved(const rl::RunReport& report);
   void account_gradients(Summary& summary) const;
 
