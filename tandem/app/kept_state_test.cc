@@ -56,8 +56,8 @@ TEST(KeptStateTest, WhoeverDiesWhileItIsHandedRoundTheOthersKeepTheirs) {
   std::vector<std::unique_ptr<comm::Group>> groups = comm::make_local_group(2);
   std::jthread dies([group = std::shared_ptr<comm::Group>(std::move(groups[1]))] {
     const learner::Ranks ranks(group);
-    (void)ranks.gather({5, -1, 0});  // it has update 5 ...
-    ranks.abort("killed");           // ... and does not hand it over
+    (void)ranks.gather({5, 0, 0, 0});  // it has update 5 ...
+    ranks.abort("killed");             // ... and does not hand it over
   });
   KeptState kept{.updates = 4, .parts = {{"run", {{"made", at::full({1}, 4, at::kLong)}}}}};
   EXPECT_THROW(share_newest(learner::Ranks(std::shared_ptr<comm::Group>(std::move(groups[0]))), kept), RunError);

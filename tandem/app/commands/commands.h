@@ -1,4 +1,4 @@
-// app/commands/commands.h: what each command of the program does, one file a command.
+// app/commands/commands.h: what each command of the program does, one file a command but for train and resume.
 //
 // Threads: the main one. They print their result to standard output; failures are exceptions (exit_code.h).
 //

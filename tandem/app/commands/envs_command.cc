@@ -44,24 +44,22 @@ std::string table_of(const std::vector<Row>& rows) {
   return text;
 }
 
-std::string list(const std::vector<rl::EnvEntry>& entries) {
-  std::vector<Row> rows{{"name", "observation", "action", "time limit", "solved at", "from"}};
-  for (const rl::EnvEntry& entry : entries) {
-    const rl::Spec& spec = entry.spec;
-    rows.push_back(
-        {spec.id, observation_of(spec), rl::describe(spec.action), limit_of(spec), threshold_of(spec), entry.origin});
-  }
-  return table_of(rows);
-}
+// An environment of one agent or of several, whose own observations and actions are in each one's spec.
+struct Listed {
+  rl::Spec whole;
+  std::string origin;
+  std::vector<std::pair<std::string, rl::Spec>> agents = {};  // by name; empty: there is one, as `whole` says
+};
 
-// The agents' own observations and actions are in each one's description.
-std::string list(const std::vector<rl::MultiAgentEntry>& entries) {
-  std::vector<Row> rows{{"several agents", "agents", "", "time limit", "solved at", "from"}};
-  for (const rl::MultiAgentEntry& entry : entries) {
-    const rl::Spec whole = rl::whole_spec(entry.spec);
-    std::string agents;
-    for (const rl::AgentSpec& agent : entry.spec.agents) agents += concat(agents.empty() ? "" : ", ", agent.name);
-    rows.push_back({whole.id, agents, "", limit_of(whole), threshold_of(whole), entry.origin});
+std::string list(const std::vector<Listed>& environments, bool of_several) {
+  std::vector<Row> rows{{"name", "observation", "action", "time limit", "solved at", "from"}};
+  if (of_several) rows = {{"several agents", "agents", "", "time limit", "solved at", "from"}};
+  for (const auto& [whole, origin, agents] : environments) {
+    if (agents.empty() == of_several) continue;
+    std::string names;
+    for (const auto& agent : agents) names += concat(names.empty() ? "" : ", ", agent.first);
+    rows.push_back({whole.id, of_several ? names : observation_of(whole), of_several ? "" : rl::describe(whole.action),
+                    limit_of(whole), threshold_of(whole), origin});
   }
   return table_of(rows);
 }
@@ -92,17 +90,13 @@ std::string ending_of(const rl::Spec& spec, const std::string& origin) {
   return concat(text, "\nShipped settings (", preset->file, "):\n", preset->text);
 }
 
-std::string description(const rl::EnvEntry& entry) {
-  const rl::Spec& spec = entry.spec;
-  const std::string agents = spec.agents > 1 ? concat("  agents       ", spec.agents, "\n") : "";
-  return concat(spec.id, "\n", spaces_of(spec), agents, ending_of(spec, entry.origin));
-}
-
-std::string description(const rl::MultiAgentEntry& entry) {
-  std::string text = entry.spec.id + "\n";
-  for (std::size_t agent = 0; agent < entry.spec.agents.size(); ++agent)
-    text += concat("agent ", entry.spec.agents[agent].name, "\n", spaces_of(rl::agent_spec(entry.spec, agent)));
-  return concat(text, "all\n", ending_of(rl::whole_spec(entry.spec), entry.origin));
+std::string description(const Listed& environment) {
+  const auto& [whole, origin, agents] = environment;
+  std::string text = whole.id + "\n";
+  for (const auto& [name, spec] : agents) text += concat("agent ", name, "\n", spaces_of(spec));
+  text += agents.empty() ? spaces_of(whole) : "all\n";
+  if (agents.empty() && whole.agents > 1) text += concat("  agents       ", whole.agents, "\n");
+  return text + ending_of(whole, origin);
 }
 
 void write_numbers(JsonWriter& json, const std::vector<double>& values) {
@@ -131,52 +125,56 @@ void write_spaces(JsonWriter& json, const rl::Spec& spec) {
   json.end_array().key("action").value(rl::describe(spec.action));
 }
 
-void write_ending(JsonWriter& json, const rl::Spec& spec, const std::string& origin) {
-  json.key("max_episode_steps").value(spec.max_episode_steps).key("agents").value(spec.agents);
+void write_json(JsonWriter& json, const Listed& environment) {
+  const auto& [whole, origin, agents] = environment;
+  json.begin_object().key("name").value(whole.id);
+  if (agents.empty()) {
+    write_spaces(json, whole);
+  } else {
+    json.key("agent_specs").begin_array();
+    for (const auto& [name, spec] : agents) {
+      json.begin_object().key("name").value(name);
+      write_spaces(json, spec);
+      json.end_object();
+    }
+    json.end_array();
+  }
+  json.key("max_episode_steps").value(whole.max_episode_steps).key("agents").value(whole.agents);
   json.key("reward_threshold");
-  spec.reward_threshold ? json.value(*spec.reward_threshold) : json.value(nullptr);
+  whole.reward_threshold ? json.value(*whole.reward_threshold) : json.value(nullptr);
   json.key("from").value(origin).end_object();
 }
 
-void write_json(JsonWriter& json, const rl::EnvEntry& entry) {
-  json.begin_object().key("name").value(entry.spec.id);
-  write_spaces(json, entry.spec);
-  write_ending(json, entry.spec, entry.origin);
-}
-
-void write_json(JsonWriter& json, const rl::MultiAgentEntry& entry) {
-  json.begin_object().key("name").value(entry.spec.id).key("agent_specs").begin_array();
-  for (std::size_t agent = 0; agent < entry.spec.agents.size(); ++agent) {
-    json.begin_object().key("name").value(entry.spec.agents[agent].name);
-    write_spaces(json, rl::agent_spec(entry.spec, agent));
-    json.end_object();
+// All of them, or the one that was named.
+std::vector<Listed> listed(const rl::EnvRegistry& environments, const std::optional<std::string>& name) {
+  std::vector<Listed> all;
+  for (const rl::EnvEntry& entry : environments.entries()) all.push_back({entry.spec, entry.origin});
+  for (const rl::MultiAgentEntry& entry : environments.multi_agent_entries()) {
+    Listed& its = all.emplace_back(Listed{rl::whole_spec(entry.spec), entry.origin});
+    for (std::size_t agent = 0; agent < entry.spec.agents.size(); ++agent)
+      its.agents.emplace_back(entry.spec.agents[agent].name, rl::agent_spec(entry.spec, agent));
   }
-  json.end_array();
-  write_ending(json, rl::whole_spec(entry.spec), entry.origin);
+  if (!name) return all;
+  // spec() throws with the nearest name.
+  if (environments.find_multi_agent(*name) == nullptr) (void)environments.spec(*name);
+  std::erase_if(all, [&](const Listed& its) { return its.whole.id != *name; });
+  return all;
 }
 
 }  // namespace
 
 ExitCode run_envs(const EnvsCommand& command, rl::EnvRegistry environments) {
   for (const std::filesystem::path& plugin : command.plugins) environments.load_plugin(plugin);
-  std::vector<rl::EnvEntry> entries = environments.entries();
-  std::vector<rl::MultiAgentEntry> several = environments.multi_agent_entries();
-  if (command.name) {
-    // spec() throws with the nearest name.
-    if (environments.find_multi_agent(*command.name) == nullptr) (void)environments.spec(*command.name);
-    std::erase_if(entries, [&](const rl::EnvEntry& entry) { return entry.spec.id != *command.name; });
-    std::erase_if(several, [&](const rl::MultiAgentEntry& entry) { return entry.spec.id != *command.name; });
-  }
+  const std::vector<Listed> all = listed(environments, command.name);
   if (command.output == Output::kJson) {
     JsonWriter json;
     json.begin_array();
-    for (const rl::EnvEntry& entry : entries) write_json(json, entry);
-    for (const rl::MultiAgentEntry& entry : several) write_json(json, entry);
+    for (const Listed& environment : all) write_json(json, environment);
     std::cout << json.end_array().text() << "\n";
   } else if (command.name) {
-    std::cout << (entries.empty() ? description(several.front()) : description(entries.front()));
+    std::cout << description(all.front());
   } else {
-    std::cout << list(entries) << "\n" << list(several);
+    std::cout << list(all, false) << "\n" << list(all, true);
   }
   return ExitCode::kDone;
 }

@@ -1,5 +1,5 @@
-// The plan: find the checkpoint, rebuild the run's options and environment from it, play, and print. Each output exists
-// twice, for one agent and for several; show() picks by the type of the result.
+// The plan: find the checkpoint, rebuild the run's options and environment from it, play, and print. With several
+// agents the figures of each agent and of each policy follow those of the whole.
 #include <algorithm>
 #include <cmath>
 #include <iostream>
@@ -8,7 +8,7 @@
 #include "tandem/app/commands/commands.h"
 #include "tandem/app/commands/policy_source.h"
 #include "tandem/app/run/quantity_text.h"
-#include "tandem/app/train/evaluate_agents.h"
+#include "tandem/app/train/evaluate.h"
 #include "tandem/base/json_writer.h"
 #include "tandem/base/text.h"
 
@@ -42,16 +42,7 @@ struct Played {
   std::optional<double> reward_threshold;
 };
 
-JsonWriter begin_json(const Played& played) {
-  JsonWriter json;
-  json.begin_object().key("env").value(played.env).key("checkpoint").value(played.checkpoint.folder().string());
-  json.key("updates").value(played.checkpoint.updates()).key("acting").value(word_of(played.command.acting));
-  json.key("reward_threshold");
-  played.reward_threshold ? json.value(*played.reward_threshold) : json.value(nullptr);
-  return json;
-}
-
-void add_summary(const Evaluation& its, JsonWriter& json) {
+void add_summary(const Episodes& its, JsonWriter& json) {
   const Spread returns = spread_of(its.returns);
   json.key("return_mean").value(returns.mean).key("return_std").value(returns.deviation);
   json.key("return_min").value(returns.least).key("return_max").value(returns.most);
@@ -59,21 +50,12 @@ void add_summary(const Evaluation& its, JsonWriter& json) {
 }
 
 // Every episode by itself, in the order of evaluation: for other statistics than ours.
-void add_episodes(const Evaluation& its, JsonWriter& json) {
+void add_episodes(const Episodes& its, JsonWriter& json) {
   json.key("returns").begin_array();
   for (const double value : its.returns) json.value(value);
   json.end_array().key("lengths").begin_array();
   for (const std::int64_t value : its.lengths) json.value(value);
   json.end_array();
-}
-
-std::string json_of(const Evaluation& its, const Played& played) {
-  JsonWriter json = begin_json(played);
-  json.key("episodes").value(its.returns.size());
-  add_summary(its, json);
-  add_episodes(its, json);
-  json.end_object();
-  return json.text();
 }
 
 // The episodes of all agents that a policy decides for, one agent after the other.
@@ -93,50 +75,45 @@ std::vector<AgentEvaluation> by_policy(const std::vector<AgentEvaluation>& agent
   return policies;
 }
 
-std::string json_of(const AgentsEvaluation& its, const Played& played) {
-  JsonWriter json = begin_json(played);
+std::string json_of(const Evaluation& its, const Played& played) {
+  JsonWriter json;
+  json.begin_object().key("env").value(played.env).key("checkpoint").value(played.checkpoint.folder().string());
+  json.key("updates").value(played.checkpoint.updates()).key("acting").value(word_of(played.command.acting));
+  json.key("reward_threshold");
+  played.reward_threshold ? json.value(*played.reward_threshold) : json.value(nullptr);
   json.key("episodes").value(its.whole.returns.size());
   add_summary(its.whole, json);
-  json.key("agents").begin_array();
-  for (const AgentEvaluation& agent : its.agents) {
-    json.begin_object().key("agent").value(agent.agent).key("policy").value(agent.policy);
-    add_summary(agent.played, json);
-    add_episodes(agent.played, json);
-    json.end_object();
+  if (!its.agents.empty()) {
+    json.key("agents").begin_array();
+    for (const AgentEvaluation& agent : its.agents) {
+      json.begin_object().key("agent").value(agent.agent).key("policy").value(agent.policy);
+      add_summary(agent.played, json);
+      add_episodes(agent.played, json);
+      json.end_object();
+    }
+    json.end_array().key("policies").begin_array();
+    for (const AgentEvaluation& policy : by_policy(its.agents)) {
+      json.begin_object().key("policy").value(policy.policy);
+      add_summary(policy.played, json);
+      json.end_object();
+    }
+    json.end_array();
   }
-  json.end_array().key("policies").begin_array();
-  for (const AgentEvaluation& policy : by_policy(its.agents)) {
-    json.begin_object().key("policy").value(policy.policy);
-    add_summary(policy.played, json);
-    json.end_object();
-  }
-  json.end_array();
   add_episodes(its.whole, json);
-  json.end_object();
-  return json.text();
+  return json.end_object().text();
 }
 
-std::string title(const Played& played, std::size_t episodes, const char* with) {
-  const bool drawn = played.command.acting == rl::Acting::kSample;
-  return concat(played.env, ", ", episodes, " episodes with ", with, " after update ", played.checkpoint.updates(),
-                drawn ? ", actions drawn" : "", "\n");
-}
-
-std::string numbers(const Evaluation& its) {
+std::string numbers(const Episodes& its) {
   const Spread returns = spread_of(its.returns), lengths = spread_of(its.lengths);
   return concat("  return  ", value_text(returns.mean), " +- ", value_text(returns.deviation), "  (",
                 value_text(returns.least), " to ", value_text(returns.most), ")\n", "  length  ",
                 value_text(lengths.mean), "  (", lengths.least, " to ", lengths.most, ")");
 }
 
-std::string threshold(const Evaluation& its, const Played& played) {
+std::string threshold(const Episodes& its, const Played& played) {
   if (!played.reward_threshold) return "";
   return concat("\n  ", spread_of(its.returns).mean >= *played.reward_threshold ? "solved" : "not solved",
                 ": the threshold is ", *played.reward_threshold);
-}
-
-std::string text_of(const Evaluation& its, const Played& played) {
-  return title(played, its.returns.size(), "the policy") + numbers(its) + threshold(its, played);
 }
 
 std::string line_of(const char* of, const std::string& name, const AgentEvaluation& its, const std::string& who) {
@@ -145,9 +122,13 @@ std::string line_of(const char* of, const std::string& name, const AgentEvaluati
                 value_text(returns.deviation), ", length  ", value_text(spread_of(its.played.lengths).mean));
 }
 
-std::string text_of(const AgentsEvaluation& its, const Played& played) {
-  std::string text = title(played, its.whole.returns.size(), "the policies") + "  summed over the agents\n" +
-                     numbers(its.whole) + threshold(its.whole, played);
+std::string text_of(const Evaluation& its, const Played& played) {
+  const bool is_one = its.agents.empty();
+  std::string text =
+      concat(played.env, ", ", its.whole.returns.size(), " episodes with ", is_one ? "the policy" : "the policies",
+             " after update ", played.checkpoint.updates(),
+             played.command.acting == rl::Acting::kSample ? ", actions drawn" : "", "\n",
+             is_one ? "" : "  summed over the agents\n", numbers(its.whole), threshold(its.whole, played));
   for (const AgentEvaluation& agent : its.agents)
     text += line_of("agent", agent.agent, agent, "policy " + agent.policy);
   const std::vector<AgentEvaluation> policies = by_policy(its.agents);
@@ -156,26 +137,21 @@ std::string text_of(const AgentsEvaluation& its, const Played& played) {
   return text;
 }
 
-template <typename Its>
-void show(const Its& its, const Played& played) {
-  std::cout << (played.command.output == Output::kJson ? json_of(its, played) : text_of(its, played)) << "\n";
-}
-
 }  // namespace
 
 ExitCode run_eval(const EvalCommand& command, const rl::EnvRegistry& environments) {
   const model::Checkpoint checkpoint = find_checkpoint(command.source);
   const TrainOptions options = options_of(checkpoint);
   const rl::EnvRegistry known = environments_of(options, environments, command.plugins);
-  const auto seed = static_cast<std::uint64_t>(command.seed);
-  Played played{.command = command, .checkpoint = checkpoint, .env = options.env, .reward_threshold = {}};
-  if (const rl::MultiAgentEntry* entry = known.find_multi_agent(options.env)) {
-    played.reward_threshold = entry->spec.reward_threshold;
-    show(evaluate_agents(checkpoint, options, *entry, command.acting, command.episodes, seed), played);
-  } else {
-    played.reward_threshold = known.spec(options.env).reward_threshold;
-    show(evaluate(checkpoint, options, known, command.acting, command.episodes, seed), played);
-  }
+  const rl::MultiAgentEntry* several = known.find_multi_agent(options.env);
+  const Played played{.command = command,
+                      .checkpoint = checkpoint,
+                      .env = options.env,
+                      .reward_threshold = several != nullptr ? several->spec.reward_threshold
+                                                             : known.spec(options.env).reward_threshold};
+  const Evaluation its =
+      evaluate(checkpoint, options, known, command.acting, command.episodes, static_cast<std::uint64_t>(command.seed));
+  std::cout << (command.output == Output::kJson ? json_of(its, played) : text_of(its, played)) << "\n";
   return ExitCode::kDone;
 }
 

@@ -3,25 +3,11 @@
 #include "tandem/app/commands/commands.h"
 #include "tandem/app/commands/policy_source.h"
 #include "tandem/app/train/evaluate.h"
-#include "tandem/app/train/multi_agent.h"
 #include "tandem/base/error.h"
 #include "tandem/base/text.h"
 #include "tandem/rl/policy/policy_export.h"
 
 namespace tandem::app {
-
-namespace {
-
-// A run with several agents has several policies, of which `name` picks one.
-TrainedPolicy trained_policy(const model::Checkpoint& checkpoint, const TrainOptions& options,
-                             const rl::EnvRegistry& environments, const std::string& name) {
-  if (const rl::MultiAgentEntry* entry = environments.find_multi_agent(options.env))
-    return load_policy(checkpoint, options, *entry, name);
-  if (!name.empty()) throw ConfigError(concat("--policy ", name, ": ", options.env, " has one agent, and one policy"));
-  return load_policy(checkpoint, options, environments.spec(options.env));
-}
-
-}  // namespace
 
 // TorchScript is deprecated upstream, so the weights always come in a file of their own beside it.
 ExitCode run_export(const ExportCommand& command, const rl::EnvRegistry& environments) {
@@ -39,7 +25,7 @@ ExitCode run_export(const ExportCommand& command, const rl::EnvRegistry& environ
   const model::Checkpoint checkpoint = find_checkpoint(command.source);
   const TrainOptions options = options_of(checkpoint);
   const TrainedPolicy trained =
-      trained_policy(checkpoint, options, environments_of(options, environments, command.plugins), command.name);
+      load_policy(checkpoint, options, environments_of(options, environments, command.plugins), command.name);
   if (suffix == kScript) {
     rl::export_script(*trained.policy, &trained.normalizers, command.policy);
     std::cout << command.policy.string() << "\n";

@@ -2,6 +2,7 @@
 #include <iostream>
 
 #include "tandem/app/commands/commands.h"
+#include "tandem/app/commands/faults.h"
 #include "tandem/app/commands/policy_source.h"
 #include "tandem/app/plot/run_picture.h"
 #include "tandem/base/error.h"
@@ -24,28 +25,24 @@ std::optional<double> threshold_of(const RunPaths& paths, const rl::EnvRegistry&
 
 ExitCode run_plot(const PlotCommand& command, const rl::EnvRegistry& environments) {
   std::vector<PlottedRun> runs;
-  std::vector<std::string> faults;
+  Faults faults;
   const std::filesystem::path into = command.picture.parent_path();
   if (!into.empty() && !std::filesystem::is_directory(into))
-    faults.push_back(concat("--output ", command.picture.string(), ": there is no folder ", into.string()));
+    faults.add(concat("--output ", command.picture.string(), ": there is no folder ", into.string()));
   for (const std::filesystem::path& folder : command.runs) {
-    try {
+    faults.collect([&] {
       const RunPaths paths = find_run(folder);
       runs.push_back({paths, threshold_of(paths, environments)});
-    } catch (const ConfigError& error) {
-      faults.insert(faults.end(), error.faults().begin(), error.faults().end());
-    }
+    });
   }
-  if (!faults.empty()) throw ConfigError(faults);
+  faults.raise();
   const Chart chart = chart_of(runs);
   for (std::size_t i = 0; i < runs.size(); ++i) {
     // The chart has its curves in the order of the runs.
-    if (chart.curves[i].points.empty()) {
-      faults.push_back(
-          concat(runs[i].paths.metrics().string(), " has no mean return yet, so there is nothing to draw"));
-    }
+    if (chart.curves[i].points.empty())
+      faults.add(concat(runs[i].paths.metrics().string(), " has no mean return yet, so there is nothing to draw"));
   }
-  if (!faults.empty()) throw ConfigError(faults);
+  faults.raise();
   write_chart(chart, command.picture);
   std::cout << command.picture.string() << "\n";
   return ExitCode::kDone;

@@ -2,6 +2,7 @@
 
 #include "tandem/app/commands/run_session.h"
 #include "tandem/app/train/build_run.h"
+#include "tandem/app/train/run_checkpoint.h"
 #include "tandem/base/error.h"
 #include "tandem/base/text.h"
 
@@ -30,15 +31,14 @@ model::Checkpoint find_checkpoint(const std::filesystem::path& path) {
 }
 
 TrainOptions options_of(const model::Checkpoint& checkpoint) {
-  const auto& metadata = checkpoint.info().metadata;
-  const auto config = metadata.find("config");
-  if (config == metadata.end()) {
+  const std::string config = config_of(checkpoint);
+  if (config.empty()) {
     throw CheckpointError(
         concat(checkpoint.folder().string(),
                " does not hold the configuration of its run; it was written by another program (kind '",
                checkpoint.info().kind, "')"));
   }
-  return read_recorded(config->second, (checkpoint.folder() / model::kManifestFile).string());
+  return read_recorded(config, (checkpoint.folder() / model::kManifestFile).string());
 }
 
 rl::EnvRegistry environments_of(const TrainOptions& options, rl::EnvRegistry environments,

@@ -16,7 +16,7 @@
 #include "tandem/app/commands/run_session.h"
 #include "tandem/app/run/run_lock.h"
 #include "tandem/app/train/build_run.h"
-#include "tandem/app/train/record_failure.h"
+#include "tandem/app/train/run_record.h"
 #include "tandem/app/train/train.h"
 #include "tandem/base/error.h"
 #include "tandem/base/mutex.h"

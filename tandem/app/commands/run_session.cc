@@ -27,9 +27,7 @@
 #include "tandem/comm/store/launcher_environment.h"
 #include "tandem/device/device_set.h"
 #include "tandem/model/files/checkpoint_store.h"
-#include "tandem/rl/policy/action_family.h"
 #include "tandem/rl/policy/encoder.h"
-#include "tandem/rl/policy/normalizer.h"
 #include "tandem/sync/replica.h"
 
 namespace tandem::app {
@@ -162,12 +160,6 @@ void append_checks_of_algorithms(const rl::EnvRegistry& environments, int ranks,
 }  // namespace
 
 Surroundings surroundings_of(const rl::EnvRegistry& environments, int ranks, InstructionSet instructions) {
-  const auto spec_of = [&environments](const TrainOptions& options) {
-    return with_plugins(environments, options).spec(options.env);
-  };
-  const auto has_one_agent = [&environments](const TrainOptions& options) {
-    return with_plugins(environments, options).find_multi_agent(options.env) == nullptr;
-  };
   Surroundings surroundings;
   surroundings.ranks = ranks;
   surroundings.instructions = instructions;
@@ -177,37 +169,20 @@ Surroundings surroundings_of(const rl::EnvRegistry& environments, int ranks, Ins
   surroundings.default_shards = [ranks](const std::string& devices) -> std::int64_t {
     return sync::default_shards(ranks, static_cast<int>(device::parse_device_set(devices).size()));
   };
-  surroundings.choose_torso = [spec_of, has_one_agent](const TrainOptions& options) {
-    if (!has_one_agent(options)) return rl::Torso::kAuto;  // each policy chooses its own
-    const rl::Torso chosen = rl::chosen_torso(options.policy.torso, spec_of(options));
+  surroundings.choose_torso = [&environments](const TrainOptions& options) {
+    const rl::EnvRegistry known = with_plugins(environments, options);
+    if (known.find_multi_agent(options.env) != nullptr) return rl::Torso::kAuto;  // each policy chooses its own
+    const rl::Torso chosen = rl::chosen_torso(options.policy.torso, known.spec(options.env));
     return chosen == rl::Torso::kNone ? rl::Torso::kAuto : chosen;  // without images there is nothing to choose
   };
   // Plugins and env stand before all that needs the environment: when one of the two fails, the rest is left out.
   surroundings.checks = {
       {"shards", [ranks](const TrainOptions& options) { require_shards_for(options, ranks); }},
-      {"plugins", [&environments](const TrainOptions& options) { (void)with_plugins(environments, options); }},
-      {"env",
-       [spec_of, has_one_agent](const TrainOptions& options) {
-         if (has_one_agent(options)) (void)spec_of(options);
-       }},
-      {"policy.head",
-       [spec_of, has_one_agent](const TrainOptions& options) {
-         if (options.policy.head && has_one_agent(options))
-           rl::check_family(rl::action_family(*options.policy.head), spec_of(options).action);
-       }},
-      {"policy.torso",
-       [spec_of, has_one_agent](const TrainOptions& options) {
-         if (has_one_agent(options)) (void)rl::chosen_torso(options.policy.torso, spec_of(options));
-       }},
       {"survivors", require_survivors},
-      {"normalize.observations",
-       [spec_of, has_one_agent](const TrainOptions& options) {
-         if (!has_one_agent(options)) return;
-         (void)rl::Normalizers(spec_of(options), normalizer_options(options.normalize));
-       }},
+      {"plugins", [&environments](const TrainOptions& options) { (void)with_plugins(environments, options); }},
   };
+  for (OptionCheck& check : environment_checks(environments)) surroundings.checks.push_back(std::move(check));
   append_checks_of_algorithms(environments, ranks, surroundings.checks);
-  for (OptionCheck& check : multi_agent_checks(environments)) surroundings.checks.push_back(std::move(check));
   surroundings.folder = std::filesystem::current_path();
   return surroundings;
 }

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "tandem/app/commands/commands.h"
+#include "tandem/app/commands/faults.h"
 #include "tandem/base/error.h"
 #include "tandem/base/text.h"
 #include "tandem/comm/store/launcher_environment.h"
@@ -13,15 +14,6 @@
 
 namespace tandem::app {
 namespace {
-
-// Only ConfigError is collected: what the user cannot fix ends the command at once.
-void collect(std::vector<std::string>& faults, const std::function<void()>& check) {
-  try {
-    check();
-  } catch (const ConfigError& error) {
-    for (const std::string& fault : error.faults()) faults.push_back(fault);
-  }
-}
 
 // Ranks of ranks would all meet under one launcher's variables.
 void require_no_launcher(int count) {
@@ -59,12 +51,12 @@ void require_own_devices(const std::vector<c10::Device>& devices, int ranks) {
 }
 
 ExitCode start_ranks(const RanksAsked& asked, const std::function<Survivors()>& check) {
-  std::vector<std::string> faults;
+  Faults faults;
   Survivors survivors = Survivors::kEnd;
-  collect(faults, [&] { require_no_launcher(*asked.count); });
-  collect(faults, [&] { require_words_for_one_host(asked.world); });
-  collect(faults, [&] { survivors = check(); });
-  if (!faults.empty()) throw ConfigError(std::move(faults));
+  faults.collect([&] { require_no_launcher(*asked.count); });
+  faults.collect([&] { require_words_for_one_host(asked.world); });
+  faults.collect([&] { survivors = check(); });
+  faults.raise();
 
   // /proc/self/exe names this very program, also when it was found by PATH or is another main() than ours.
   LaunchOptions options{.ranks = *asked.count, .command = {std::filesystem::read_symlink("/proc/self/exe").string()}};

@@ -3,16 +3,22 @@
 // settings of the fastest. Layouts take turns within a round, since the speed of a machine drifts over minutes.
 #include <unistd.h>
 
+#include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <iostream>
 #include <numeric>
 
 #include "tandem/app/commands/commands.h"
+#include "tandem/app/commands/faults.h"
 #include "tandem/app/commands/run_session.h"
-#include "tandem/app/commands/tune_runs.h"
+#include "tandem/app/commands/scratch_folder.h"
 #include "tandem/app/config/algorithm.h"
 #include "tandem/app/run/program_name.h"
 #include "tandem/app/run/quantity_text.h"
+#include "tandem/app/train/build_run.h"
+#include "tandem/app/train/train.h"
+#include "tandem/app/tune/measurement.h"
 #include "tandem/app/tune/tune_report.h"
 #include "tandem/base/atomic_file.h"
 #include "tandem/base/check.h"
@@ -75,25 +81,6 @@ void require_no_call_options(const std::vector<Setting>& flags) {
   if (!faults.empty()) throw ConfigError(std::move(faults));
 }
 
-// Collects what the user can fix; other errors pass through.
-class Faults {
- public:
-  template <typename Check>
-  void collect(const Check& check) {
-    try {
-      check();
-    } catch (const ConfigError& error) {
-      for (const std::string& fault : error.faults()) faults_.push_back(fault);
-    }
-  }
-  void raise() const {
-    if (!faults_.empty()) throw ConfigError(faults_);
-  }
-
- private:
-  std::vector<std::string> faults_;
-};
-
 // 1, 2, 4, ... replicas on the CPU's cores, or the first so many of the CUDA devices that were named.
 Machine machine_for(const TrainOptions& given) {
   const std::vector<c10::Device> named = device::parse_device_set(given.devices);
@@ -141,6 +128,83 @@ Candidates candidates_of(const TuneCommand& command, const Configuration& given,
       "there is nothing to try: in every other layout the counts of environments, shards and minibatches do not fit "
       "each other; let more vary with --vary, or give counts with more divisors");
 }
+
+constexpr std::int64_t kLeastUpdates = 5;  // the first is not measured
+
+// Keeps the numbers of every update instead of showing them.
+class CollectedProgress final : public Progress {
+ public:
+  CollectedProgress() : Progress(Clock::duration::zero()) {}
+  /// After the run.
+  [[nodiscard]] const std::vector<UpdateMetrics>& updates() const { return updates_; }
+
+ private:
+  void show(const UpdateMetrics& metrics, const ProgressGoal&, double) override { updates_.push_back(metrics); }
+
+  std::vector<UpdateMetrics> updates_;
+};
+
+// Environment steps of an update of such a run: all batches from one line of metrics to the next.
+std::int64_t steps_of_update(const TrainOptions& options) {
+  const BatchSize batch = algorithm_of(options).batch_size(options);
+  return batch.env_steps * batch.per_update;
+}
+
+// Measures one configuration at a time: a run beside another would measure both wrong. Each run is a real training in a
+// folder of its own, which the next one replaces, so its speed is that of `tandem train`. Its first update is not
+// counted: it pays for memory and caches that later updates find. All members outlive it.
+struct TuneRuns {
+  const rl::EnvRegistry& environments;
+  const StopSignals& signals;
+  const ScratchFolder& folder;
+
+  // Trains for `env_steps`, or a little more where updates do not end there; at least some updates. Nothing when a
+  // signal ended it before. Throws as train().
+  [[nodiscard]] std::optional<RunSample> run(const Configuration& configuration, std::int64_t env_steps) const {
+    Configuration once = configuration;
+    once.options.total_steps = std::max(env_steps, kLeastUpdates * steps_of_update(once.options));
+    const std::filesystem::path path = folder.path() / "run";
+    // RunFolder::create() refuses a folder that holds a run.
+    std::filesystem::remove_all(path);
+    RunFolder place = RunFolder::create(path, once.yaml);
+    RunLog log(place.paths().log(), Severity::kInfo);
+    CollectedProgress progress;
+    // There are no ranks that could be asked to meet anew.
+    const Trained trained = train(once, with_plugins(environments, once.options), std::nullopt, learner::Ranks(),
+                                  {.folder = place,
+                                   .progress = progress,
+                                   .log = log,
+                                   .signals = signals,
+                                   .end_process =
+                                       [this](const HungThread& error) {
+                                         folder.remove();
+                                         end_process(error);
+                                       }})
+                                .value();
+    if (trained.summary.end != RunEnd::kFinished) return std::nullopt;
+    RunSample sample = sample_of(progress.updates());
+    sample.state_sha256 = trained.summary.state_sha256;
+    return sample;
+  }
+
+  // How many environment steps take about `seconds` > 0 that are measured, found out with runs that become longer.
+  // Returns whole updates, at least five; nothing when a signal came.
+  [[nodiscard]] std::optional<std::int64_t> steps_in(const Configuration& configuration, double seconds) const {
+    const std::int64_t of_update = steps_of_update(configuration.options);
+    std::int64_t env_steps = kLeastUpdates * of_update;
+    while (true) {
+      const std::optional<RunSample> sample = run(configuration, env_steps);
+      if (!sample) return std::nullopt;
+      const double updates = sample->env_steps_per_s * seconds / static_cast<double>(of_update);
+      // Rounded up to whole updates, which is how runs end.
+      const std::int64_t wanted = of_update * std::max(kLeastUpdates, static_cast<std::int64_t>(std::ceil(updates)));
+      // A run of a quarter of the time is long enough to tell.
+      if (wanted <= 4 * env_steps) return wanted;
+      // At most eight times longer each time: a first rate from a very short run may be far too high.
+      env_steps = std::min(wanted / 4, 8 * env_steps);
+    }
+  }
+};
 
 // Rounds of runs in turns, until all are made or a signal comes.
 class Tuning {
@@ -213,11 +277,11 @@ void require_promises_held(const TuneFindings& findings) {
 
 TuneFindings tune(const TuneCommand& command, const Configuration& given, Candidates& candidates,
                   const rl::EnvRegistry& environments) {
-  const TuneFolder folder;
+  const ScratchFolder folder("tune");
   // The second Ctrl-C ends the process without destructors; the folder goes before.
   const StopSignals signals([&folder] { folder.remove(); });
   const Screen screen(given.options.quiet);
-  const TuneRuns runs(environments, signals, folder);
+  const TuneRuns runs{environments, signals, folder};
   TuneFindings findings{.work = work_text(given.options), .cores = available_cores(), .rounds = command.options.rounds};
   screen.show(concat("finding out how many steps take ", command.options.seconds, " s"));
   const std::optional<std::int64_t> env_steps = runs.steps_in(given, command.options.seconds);

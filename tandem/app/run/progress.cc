@@ -1,8 +1,12 @@
-// Progress decides under its mutex whether an update is due, and the kinds of progress_screen.cc draw it. The texts are
-// pure functions of the numbers, so that tests need no clock and no terminal.
+// Progress decides under its mutex whether an update is due, and its two derived classes draw it. The texts are pure
+// functions of the numbers, so that tests need no clock and no terminal.
 #include "tandem/app/run/progress.h"
 
+#include <sys/ioctl.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <cmath>
 #include <limits>
 
@@ -25,6 +29,62 @@ double share_done(const ProgressGoal& goal, std::int64_t env_steps) {
   if (goal.total_steps <= 0) return 0;
   return std::clamp(static_cast<double>(env_steps) / static_cast<double>(goal.total_steps), 0.0, 1.0);
 }
+
+using std::chrono::milliseconds;
+
+// Writes all of it, or gives up silently: a reader that went away is no reason to lose a run.
+void write_all(int descriptor, std::string_view text) {
+  while (!text.empty()) {
+    const ssize_t written = ::write(descriptor, text.data(), text.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written <= 0) return;
+    text.remove_prefix(static_cast<std::size_t>(written));
+  }
+}
+
+// Asked for at every line, since the window may have changed.
+int columns_of(int descriptor) {
+  constexpr int kUsual = 80;
+  winsize size{};
+  return ::ioctl(descriptor, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : kUsual;
+}
+
+// Redraws one line in place.
+class TerminalProgress final : public Progress {
+ public:
+  explicit TerminalProgress(int descriptor) : Progress(milliseconds(100)), descriptor_(descriptor) {}
+
+ private:
+  // One column stays free: a full line would wrap, and the next one could not be drawn over it.
+  void show(const UpdateMetrics& metrics, const ProgressGoal& goal, double seconds_left) override {
+    line_ = progress_line(metrics, goal, seconds_left, columns_of(descriptor_) - 1);
+    write_all(descriptor_, concat(kClear, line_));
+  }
+  void print(std::string_view line) override { write_all(descriptor_, concat(kClear, line, "\n", line_)); }
+  void end_line() override {
+    if (!line_.empty()) write_all(descriptor_, "\n");
+    line_.clear();
+  }
+
+  static constexpr std::string_view kClear = "\r\033[K";
+  const int descriptor_;
+  std::string line_;  // that stands on the screen
+};
+
+// A file or a pipe gets a whole line every five seconds, without a limit on its width.
+class PlainProgress final : public Progress {
+ public:
+  explicit PlainProgress(int descriptor) : Progress(std::chrono::seconds(5)), descriptor_(descriptor) {}
+
+ private:
+  void show(const UpdateMetrics& metrics, const ProgressGoal& goal, double seconds_left) override {
+    constexpr int kEverything = 1000;
+    print(progress_text(metrics, goal, seconds_left, kEverything));
+  }
+  void print(std::string_view line) override { write_all(descriptor_, concat(line, "\n")); }
+
+  const int descriptor_;
+};
 
 }  // namespace
 
@@ -99,6 +159,12 @@ void Progress::show_last() {
   show(last_, goal_, estimate(goal_, last_.env_steps, elapsed_s).seconds_left);
   shown_ = now;
   has_news_ = false;
+}
+
+std::unique_ptr<Progress> make_progress(int descriptor, Verbosity verbosity) {
+  if (verbosity == Verbosity::kQuiet) return std::make_unique<Progress>(std::chrono::hours(24));
+  if (::isatty(descriptor) == 1) return std::make_unique<TerminalProgress>(descriptor);
+  return std::make_unique<PlainProgress>(descriptor);
 }
 
 }  // namespace tandem::app

@@ -39,9 +39,12 @@ struct ProgressEstimate {
 [[nodiscard]] std::string progress_line(const UpdateMetrics& metrics, const ProgressGoal& goal, double seconds_left,
                                         int width);
 
-/// Decides when to show; derived classes decide how. They are called with the mutex held and must not call back.
+/// Decides when to show; derived classes decide how, and without one nothing is shown. They are called with the mutex
+/// held and must not call back.
 class Progress {
  public:
+  /// `interval` is the least time between two updates that are shown; the first one is shown at once.
+  explicit Progress(Clock::duration interval) : interval_(interval) {}
   virtual ~Progress() = default;
 
   /// Sets the goal and starts the clock that the estimate of the remaining time uses.
@@ -54,12 +57,9 @@ class Progress {
   void finish();
 
  protected:
-  /// `interval` is the least time between two updates that are shown; the first one is shown at once.
-  explicit Progress(Clock::duration interval) : interval_(interval) {}
-
-  virtual void show(const UpdateMetrics& metrics, const ProgressGoal& goal, double seconds_left) = 0;
-  virtual void print(std::string_view line) = 0;
-  virtual void end_line() = 0;
+  virtual void show(const UpdateMetrics& /*metrics*/, const ProgressGoal& /*goal*/, double /*seconds_left*/) {}
+  virtual void print(std::string_view /*line*/) {}
+  virtual void end_line() {}
 
  private:
   void show_last() TANDEM_REQUIRES(mutex_);

@@ -9,10 +9,8 @@
 #include <chrono>
 #include <string>
 #include <thread>
-#include <utility>
 
 #include "tandem/base/atomic_file.h"
-#include "tandem/base/descriptor.h"
 #include "tandem/base/error.h"
 #include "tandem/base/text.h"
 
@@ -34,25 +32,23 @@ void write_holder(int descriptor) {
 
 }  // namespace
 
-RunLock::RunLock(const std::filesystem::path& folder) {
+RunLock::RunLock(const std::filesystem::path& folder)
+    : file_(::open((folder / kFileName).c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666)) {
   const std::filesystem::path file = folder / kFileName;
-  descriptor_ = ::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-  if (descriptor_ < 0) throw_file_error("write to the run folder: create", file, errno);
+  if (!file_.is_open()) throw_file_error("write to the run folder: create", file, errno);
   // is_held() takes a shared lock for an instant; one such look must not refuse a run.
   constexpr int kTries = 5;
   int reason = EWOULDBLOCK;
   for (int i = 0; i < kTries && reason == EWOULDBLOCK; ++i) {
     if (i > 0) std::this_thread::sleep_for(std::chrono::milliseconds(10));
-    if (::flock(descriptor_, LOCK_EX | LOCK_NB) == 0) {
-      write_holder(descriptor_);
+    if (::flock(file_.get(), LOCK_EX | LOCK_NB) == 0) {
+      write_holder(file_.get());
       return;
     }
     reason = errno;
   }
-  const std::string who = holder(descriptor_);
-  ::close(descriptor_);
   if (reason != EWOULDBLOCK) throw_file_error("lock", file, reason);
-  throw ConfigError(concat("the run folder ", folder.string(), " is in use by ", who,
+  throw ConfigError(concat("the run folder ", folder.string(), " is in use by ", holder(file_.get()),
                            "; wait for it or end it, or choose another folder with --run-dir"));
 }
 
@@ -60,12 +56,6 @@ bool RunLock::is_held(const std::filesystem::path& folder) {
   const Descriptor file(::open((folder / kFileName).c_str(), O_RDONLY | O_CLOEXEC));
   // A shared lock does not disturb other lookers. It ends when the descriptor is closed on return.
   return file.is_open() && ::flock(file.get(), LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
-}
-
-RunLock::RunLock(RunLock&& other) noexcept : descriptor_(std::exchange(other.descriptor_, -1)) {}
-
-RunLock::~RunLock() {
-  if (descriptor_ >= 0) ::close(descriptor_);
 }
 
 }  // namespace tandem::app

@@ -10,6 +10,8 @@
 #pragma once
 #include <filesystem>
 
+#include "tandem/base/descriptor.h"
+
 namespace tandem::app {
 
 class RunLock {
@@ -17,11 +19,6 @@ class RunLock {
   /// Waits no longer than a look of is_held() takes. Throws ConfigError naming the process that holds the folder, and
   /// CheckpointError when the file cannot be made. Tries five times, 10 ms apart, so it gives up after about 40 ms.
   explicit RunLock(const std::filesystem::path& folder);
-  ~RunLock();
-  RunLock(RunLock&& other) noexcept;
-  RunLock& operator=(RunLock&& other) = delete;
-  RunLock(const RunLock&) = delete;
-  RunLock& operator=(const RunLock&) = delete;
 
   /// Whether a process holds the folder. Who wants it at this very moment may have to try a second time, as the
   /// constructor does.
@@ -31,7 +28,7 @@ class RunLock {
   static constexpr const char* kFileName = ".lock";
 
  private:
-  int descriptor_;
+  Descriptor file_;
 };
 
 }  // namespace tandem::app

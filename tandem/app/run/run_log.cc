@@ -39,18 +39,17 @@ std::string log_line(std::chrono::system_clock::time_point time, Severity severi
 }
 
 RunLog::RunLog(const std::filesystem::path& file, Severity least, Listener listener)
-    : least_(least), listener_(std::move(listener)) {
-  descriptor_ = ::open(file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
-  if (descriptor_ < 0) throw_file_error("open", file, errno);
+    : least_(least),
+      listener_(std::move(listener)),
+      file_(::open(file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666)) {
+  if (!file_.is_open()) throw_file_error("open", file, errno);
 }
-
-RunLog::~RunLog() { ::close(descriptor_); }
 
 void RunLog::write(Severity severity, std::string_view text) {
   if (severity >= least_) {
     const std::string line = log_line(std::chrono::system_clock::now(), severity, text);
     const MutexLock lock(mutex_);
-    [[maybe_unused]] const ssize_t written = ::write(descriptor_, line.data(), line.size());
+    [[maybe_unused]] const ssize_t written = ::write(file_.get(), line.data(), line.size());
   }
   // The lock is released here, so the listener may take its time or log something itself.
   if (severity >= Severity::kWarning && listener_) listener_(severity, text);

@@ -12,6 +12,7 @@
 #include <string>
 #include <string_view>
 
+#include "tandem/base/descriptor.h"
 #include "tandem/base/mutex.h"
 
 namespace tandem::app {
@@ -27,9 +28,6 @@ class RunLog {
   /// Appends to the file. Throws CheckpointError when it cannot be opened. Lines below `least` are left out. The
   /// listener hears warnings and errors whatever `least` is.
   RunLog(const std::filesystem::path& file, Severity least, Listener listener = {});
-  ~RunLog();
-  RunLog(const RunLog&) = delete;
-  RunLog& operator=(const RunLog&) = delete;
 
   void debug(std::string_view text) { write(Severity::kDebug, text); }
   void info(std::string_view text) { write(Severity::kInfo, text); }
@@ -42,7 +40,7 @@ class RunLog {
   const Severity least_;
   const Listener listener_;
   Mutex mutex_;
-  int descriptor_ TANDEM_GUARDED_BY(mutex_);
+  Descriptor file_ TANDEM_GUARDED_BY(mutex_);
 };
 
 /// "2026-11-21T10:49:25.123Z warning  text", further lines of the text indented, with its line break.

@@ -15,22 +15,6 @@ constexpr std::array<std::string_view, 7> kOwnFields{
     "updates", "env_steps", "wall_s", "env_steps_per_s", "episode_return_mean", "episode_length_mean", "episodes"};
 constexpr std::string_view kPolicy = "policy/";
 
-// A text behind the last line feed is a line that a killed process did not finish, so it is left out.
-std::string_view last_line(std::string_view text) {
-  const std::size_t end = text.rfind('\n');
-  if (end == std::string_view::npos) return {};
-  text = text.substr(0, end);
-  return text.substr(text.rfind('\n') + 1);  // npos + 1 is 0
-}
-
-// Null where there is none.
-JsonValue read_last_line(const std::filesystem::path& file) {
-  if (!std::filesystem::exists(file)) return JsonValue(nullptr);
-  const std::string text = read_file(file);
-  const std::string_view written = last_line(text);
-  return written.empty() ? JsonValue(nullptr) : read_json(written);
-}
-
 // JSON does not tell 5 from 5.0, so a whole number comes back as an integer. It is written as the same text again.
 MetricValue figure_of(const JsonValue& value) {
   if (value.is_null()) return nullptr;
@@ -50,6 +34,16 @@ Record to_record(const UpdateMetrics& metrics) {
   record.add("episodes", metrics.episodes);
   for (const auto& [name, value] : metrics.figures.fields()) record.add(name, value);
   return record;
+}
+
+JsonValue read_last_line(const std::filesystem::path& file) {
+  if (!std::filesystem::exists(file)) return JsonValue(nullptr);
+  std::string text = read_file(file);
+  // A text behind the last line feed is a line that a killed process did not finish, so it is left out.
+  const std::size_t end = text.rfind('\n');
+  text.resize(end == std::string::npos ? 0 : end);
+  const std::string line = text.substr(text.rfind('\n') + 1);  // npos + 1 is 0
+  return line.empty() ? JsonValue(nullptr) : read_json(line);
 }
 
 std::optional<std::int64_t> last_update(const std::filesystem::path& file) {

@@ -35,8 +35,11 @@ struct UpdateMetrics {
 /// name.
 [[nodiscard]] std::string first_policy(const Record& figures);
 
-/// The update of the last line of a metrics.jsonl; nothing where there is no line. Throws as read_last(). An unfinished
-/// last line, as a killed process leaves it, does not count.
+/// The last line of a metrics.jsonl; null where there is none. Throws as read_last(). An unfinished last line, as a
+/// killed process leaves it, does not count.
+[[nodiscard]] JsonValue read_last_line(const std::filesystem::path& file);
+
+/// The update of the last line of a metrics.jsonl; nothing where there is no line. Throws as read_last().
 [[nodiscard]] std::optional<std::int64_t> last_update(const std::filesystem::path& file);
 
 /// Reads the last line of a metrics.jsonl; nothing where there is no line, or one of another update. Throws

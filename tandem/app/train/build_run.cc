@@ -46,16 +46,12 @@ rl::NormalizerOptions normalizer_options(const NormalizeSettings& settings) {
           .clip_reward = settings.clip_reward};
 }
 
-rl::NamedPolicyFactory named_policy_factory(const PolicySettings& settings) {
-  return [factory = policy_factory(settings)](const rl::MappedPolicy& policy, at::Generator generator) {
-    return factory(policy.spec, std::move(generator));
-  };
-}
-
 rl::SeveralAgents several_agents(const TrainOptions& options, const rl::MultiAgentEntry& entry) {
-  return {.policies = map_options(options.multi_agent),
-          .make_envs = entry.make,
-          .make_policy = named_policy_factory(options.policy)};
+  const auto make_policy = [make = policy_factory(options.policy)](const rl::MappedPolicy& policy,
+                                                                   at::Generator drawn) {
+    return make(policy.spec, std::move(drawn));
+  };
+  return {.policies = map_options(options.multi_agent), .make_envs = entry.make, .make_policy = make_policy};
 }
 
 std::string rows_text(std::int64_t rows, const rl::TrainingRun& run) {

@@ -22,10 +22,8 @@ namespace tandem::app {
 /// `environments` with the plugins of the options. Throws ConfigError as EnvRegistry::load_plugin() does.
 [[nodiscard]] rl::EnvRegistry with_plugins(rl::EnvRegistry environments, const TrainOptions& options);
 
-/// The policy that the options describe, of one agent and of several. A factory draws the initial weights from the
-/// generator that it is given.
+/// The policy that the options describe. The factory draws the initial weights from the generator that it is given.
 [[nodiscard]] rl::PolicyFactory policy_factory(const PolicySettings& settings);
-[[nodiscard]] rl::NamedPolicyFactory named_policy_factory(const PolicySettings& settings);
 
 [[nodiscard]] rl::NormalizerOptions normalizer_options(const NormalizeSettings& settings);
 /// Only the options of the chosen strategy are taken over.
@@ -38,9 +36,13 @@ namespace tandem::app {
 /// copied into the function, so the plan may be gone when it is called.
 [[nodiscard]] std::function<std::unique_ptr<rl::EnvGroup>(int count)> env_maker(const RunPlan& plan);
 
-/// Makes a setup with the fields that those of all algorithms have. `shards` defaults to the number of devices.
+/// The environment's agents and their policies, where it has several.
+[[nodiscard]] rl::SeveralAgents several_agents(const TrainOptions& options, const rl::MultiAgentEntry& entry);
+
+/// Makes a setup for the plan's environment, whether it has one agent or several. Setup has `agents`, as PpoSetup.
+/// `shards` defaults to the number of devices.
 template <typename Setup>
-Setup common_setup(const RunPlan& plan) {
+Setup setup_for(const RunPlan& plan) {
   const TrainOptions& options = plan.options;
   Setup setup;
   setup.ranks = plan.ranks;
@@ -54,29 +56,13 @@ Setup common_setup(const RunPlan& plan) {
   if (options.instructions) setup.actor.instruction_set = *options.instructions;
   setup.cuda_kernels = options.cuda_kernels;
   setup.rng = options.rng == Rng::kShards ? model::RngOrder::kShards : model::RngOrder::kUnordered;
-  return setup;
-}
-
-/// Makes a setup for one agent.
-template <typename Setup>
-Setup one_agent_setup(const RunPlan& plan) {
-  auto setup = common_setup<Setup>(plan);
-  setup.make_envs = env_maker(plan);
-  setup.make_policy = policy_factory(plan.options.policy);
-  setup.normalizer = normalizer_options(plan.options.normalize);
-  return setup;
-}
-
-/// The environment's agents and their policies, where it has several.
-[[nodiscard]] rl::SeveralAgents several_agents(const TrainOptions& options, const rl::MultiAgentEntry& entry);
-
-/// Makes a setup for the plan's environment, whether it has one agent or several. Setup has `agents`, as PpoSetup.
-template <typename Setup>
-Setup setup_for(const RunPlan& plan) {
-  const rl::MultiAgentEntry* agents = plan.environments.find_multi_agent(plan.options.env);
-  if (agents == nullptr) return one_agent_setup<Setup>(plan);
-  auto setup = common_setup<Setup>(plan);
-  setup.agents = several_agents(plan.options, *agents);
+  if (const rl::MultiAgentEntry* agents = plan.environments.find_multi_agent(options.env)) {
+    setup.agents = several_agents(options, *agents);
+  } else {
+    setup.make_envs = env_maker(plan);
+    setup.make_policy = policy_factory(options.policy);
+    setup.normalizer = normalizer_options(options.normalize);
+  }
   return setup;
 }
 

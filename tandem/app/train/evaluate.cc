@@ -1,152 +1,196 @@
 // Episodes are dealt out to at most 32 environments in rounds. Each environment plays one episode a round and waits for
-// the longest: if whoever is done first took the next episode, short episodes would be counted too often.
+// the longest: if whoever is done first took the next episode, short episodes would be counted too often. An
+// environment of one agent is evaluated as one of several, with one policy that has no name.
 #include "tandem/app/train/evaluate.h"
 
 #include <algorithm>
 
 #include "tandem/app/train/build_run.h"
+#include "tandem/app/train/multi_agent.h"
 #include "tandem/base/error.h"
 #include "tandem/base/philox.h"
 #include "tandem/base/text.h"
 #include "tandem/model/state_hash.h"
-#include "tandem/rl/algo/run_parts.h"
-#include "tandem/rl/env/env_buffers.h"
+#include "tandem/rl/algo/agent_policies.h"
 #include "tandem/rl/policy/actor/actor.h"
+#include "tandem/rl/rollout/agent_rows.h"
 
 namespace tandem::app {
 namespace {
 
-// One episode a row at a time: each environment plays a fixed share of the episodes, so that short ones are not
-// favoured.
-class Player {
- public:
-  Player(const TrainedPolicy& trained, std::unique_ptr<rl::EnvGroup> group, rl::Acting acting, std::uint64_t seed)
-      : trained_(trained),
-        group_(std::move(group)),
-        buffers_(*group_),
-        actor_(
-            rl::make_actor(*trained.policy, {.acting = acting}, static_cast<std::int64_t>(buffers_.rows()), seed, 0)),
-        discrete_(buffers_.rows() * elements()),
-        box_(buffers_.rows() * elements()),
-        log_prob_(buffers_.rows()),
-        value_(buffers_.rows()) {}
+constexpr std::int64_t kMostAtOnce = 32;  // environments
 
-  // Plays one episode in each of the first `count` rows and appends their results in the order of the rows. All rows
-  // step until the last of these has ended; what a row does after its end is not counted.
-  void play(std::span<const std::uint64_t> seeds, std::size_t count, Evaluation& into) {
-    group_->reset(seeds, buffers_.arrays());
-    actor_->refresh();
-    actor_->episodes_ended(std::vector<std::uint8_t>(buffers_.rows(), 1));  // nothing is left of episodes before
-    std::vector<double> sum(buffers_.rows(), 0.0);
-    std::vector<std::int64_t> length(buffers_.rows(), 0);
-    std::vector<std::uint8_t> finished(buffers_.rows(), 0);
-    for (std::size_t left = count; left > 0;) {
-      step();
-      for (std::size_t row = 0; row < count; ++row) {
-        if (finished[row] != 0) continue;
-        sum[row] += buffers_.reward()[row];
-        ++length[row];
-        finished[row] = buffers_.terminated()[row] | buffers_.truncated()[row];
-        left -= finished[row];
-      }
-    }
-    into.returns.insert(into.returns.end(), sum.begin(), sum.begin() + static_cast<std::ptrdiff_t>(count));
-    into.lengths.insert(into.lengths.end(), length.begin(), length.begin() + static_cast<std::ptrdiff_t>(count));
-  }
-
- private:
-  [[nodiscard]] std::size_t elements() const {
-    return static_cast<std::size_t>(rl::action_elements(group_->spec().action));
-  }
-
-  // One step of all rows: view and normalise the observations, let the policy act, bring continuous actions into their
-  // bounds, step the environments.
-  void step() {
-    const rl::Spec& spec = group_->spec();
-    const auto rows = static_cast<std::int64_t>(buffers_.rows());
-    rl::Observation observation = rl::view_observation(spec, buffers_.arrays().observation, rows);
-    if (trained_.normalizers.options().observations) {
-      for (std::size_t leaf = 0; leaf < observation.size(); ++leaf) {
-        // Normalises in place: the group writes the next observation over it in any case.
-        float* values = observation[leaf].data_ptr<float>();
-        trained_.normalizers.normalize(leaf, values, values, rows);
-      }
-    }
-    const bool box = std::holds_alternative<rl::Box>(spec.action);
-    at::Tensor mask;
-    if (spec.has_action_mask) {
-      mask = at::from_blob(buffers_.arrays().action_mask, {rows, rl::mask_elements(spec.action)}, at::kByte);
-    }
-    actor_->act(observation, mask,
-                {.discrete = box ? nullptr : discrete_.data(),
-                 .box = box ? box_.data() : nullptr,
-                 .log_prob = log_prob_.data(),
-                 .value = value_.data()});
-    rl::EnvActions actions;
-    if (box) {
-      rl::to_bounds(trained_.policy->family(), std::get<rl::Box>(spec.action), box_.data(), rows, box_.data());
-      actions.box = box_.data();
-    } else {
-      actions.discrete = discrete_.data();
-    }
-    group_->step(actions, buffers_.arrays());
-  }
-
-  const TrainedPolicy& trained_;
-  const std::unique_ptr<rl::EnvGroup> group_;
-  rl::EnvBuffers buffers_;
-  const std::unique_ptr<rl::Actor> actor_;
-  std::vector<std::int64_t> discrete_;
-  std::vector<float> box_, log_prob_, value_;
-};
-
-}  // namespace
-
-// A checkpoint keeps one flat list of tensors; these two prefixes mark what only training needs.
-model::NamedTensors model_part(const model::NamedTensors& state) {
-  model::NamedTensors kept;
-  for (const auto& [name, tensor] : state) {
-    if (!name.starts_with("optimizer.") && !name.starts_with("averages.")) kept.emplace_back(name, tensor);
-  }
-  return kept;
+rl::PolicyMap policies_of(const TrainOptions& options, const rl::EnvRegistry& environments) {
+  if (const rl::MultiAgentEntry* entry = environments.find_multi_agent(options.env))
+    return policy_map_of(options, *entry);
+  return {{.name = "", .agents = {0}, .spec = environments.spec(options.env)}};
 }
 
-TrainedPolicy load_policy(const model::Checkpoint& checkpoint, const TrainOptions& options, const rl::Spec& spec) {
-  TrainedPolicy trained{.policy = policy_factory(options.policy)(spec, at::detail::createCPUGenerator(0)),
-                        .normalizers = rl::Normalizers(spec, normalizer_options(options.normalize))};
-  model::copy_named(model_part(checkpoint.read_part("state").tensors), model::named_state_of(*trained.policy));
-  trained.normalizers.load(checkpoint.read_part("normalizers").tensors);
+// A checkpoint keeps one flat list of tensors; these two prefixes mark what only training needs.
+model::NamedTensors model_part(model::NamedTensors state) {
+  std::erase_if(state, [](const auto& tensor) {
+    return tensor.first.starts_with("optimizer.") || tensor.first.starts_with("averages.");
+  });
+  return state;
+}
+
+// A run with several agents normalises nothing, so its checkpoint has no normalisers.
+TrainedPolicy load(const model::Checkpoint& checkpoint, const TrainOptions& options, const rl::MappedPolicy& policy) {
+  const bool is_only = policy.name.empty();
+  TrainedPolicy trained{.policy = policy_factory(options.policy)(policy.spec, at::detail::createCPUGenerator(0)),
+                        .normalizers = rl::Normalizers(policy.spec, normalizer_options(options.normalize))};
+  model::copy_named(model_part(checkpoint.read_part(rl::PolicyNames(policy.name).part).tensors),
+                    model::named_state_of(*trained.policy));
+  if (is_only) trained.normalizers.load(checkpoint.read_part("normalizers").tensors);
   trained.policy->eval();
   return trained;
 }
 
-// More environments than episodes would play for nothing.
-std::int64_t episodes_at_once(std::int64_t episodes) {
-  constexpr std::int64_t kMost = 32;
-  if (episodes < 1) throw ConfigError(concat("episodes is ", episodes, "; it must be at least 1"));
-  return std::min(kMost, episodes);
+// One policy and what its agents see and do.
+struct Seat {
+  TrainedPolicy trained;
+  std::vector<std::size_t> agents;
+  rl::AgentRows now;
+  std::unique_ptr<rl::Actor> actor;
+};
+
+// One episode an environment at a time: each environment plays a fixed share of the episodes, so that short ones are
+// not favoured.
+class Player {
+ public:
+  Player(std::vector<Seat> seats, const rl::EnvRegistry& environments, const std::string& env, int envs)
+      : seats_(std::move(seats)) {
+    if (const rl::MultiAgentEntry* entry = environments.find_multi_agent(env)) {
+      several_ = entry->make(envs);
+    } else {
+      one_ = environments.make(env, envs);
+    }
+    arrays_.resize(several_ ? several_->spec().agents.size() : 1);
+    actions_.resize(arrays_.size());
+    // Arrays are by agent of the environment; a seat's rows hold its agents one after the other, so each agent's arrays
+    // point into them.
+    for (Seat& seat : seats_) {
+      for (std::size_t k = 0; k < seat.agents.size(); ++k) arrays_[seat.agents[k]] = seat.now.arrays_of(k);
+    }
+  }
+
+  // Plays one episode in each of the first `count` environments and appends the results. All environments step until
+  // the last of these has ended; what an agent does after its end is not counted.
+  void play(std::span<const std::uint64_t> seeds, std::size_t count, Evaluation& into) {
+    if (one_) one_->reset(seeds, arrays_.front().env);
+    if (several_) several_->reset(seeds, arrays_);
+    for (Seat& seat : seats_) {
+      seat.actor->refresh();
+      seat.actor->episodes_ended(std::vector<std::uint8_t>(seat.now.rows(), 1));  // nothing is left of episodes before
+    }
+    std::vector<Episodes> played(
+        arrays_.size(), {.returns = std::vector<double>(count, 0.0), .lengths = std::vector<std::int64_t>(count, 0)});
+    std::vector<std::vector<std::uint8_t>> finished(arrays_.size(), std::vector<std::uint8_t>(count, 0));
+    for (std::size_t left = arrays_.size() * count; left > 0;) {
+      step();
+      for (std::size_t agent = 0; agent < arrays_.size(); ++agent) {
+        for (std::size_t env = 0; env < count; ++env) {
+          if (finished[agent][env] != 0) continue;  // it waits for the others, or plays the next episode
+          const rl::EnvArrays& its = arrays_[agent].env;
+          played[agent].returns[env] += its.reward[env];
+          ++played[agent].lengths[env];
+          finished[agent][env] = its.terminated[env] | its.truncated[env];
+          left -= finished[agent][env];
+        }
+      }
+    }
+    take(played, count, into);
+  }
+
+ private:
+  // All policies act on the same moment before the environments step, as they did in training.
+  void step() {
+    for (Seat& seat : seats_) {
+      rl::AgentRows& now = seat.now;
+      if (const rl::Normalizers& normalizers = seat.trained.normalizers; normalizers.options().observations) {
+        for (std::size_t leaf = 0; leaf < now.observation.size(); ++leaf) {
+          // Normalises in place: the group writes the next observation over it in any case.
+          float* values = now.observation[leaf].data_ptr<float>();
+          normalizers.normalize(leaf, values, values, static_cast<std::int64_t>(now.rows()));
+        }
+      }
+      seat.actor->act(now.observation, now.mask, now.decisions());
+      now.to_bounds(seat.trained.policy->family());
+      for (std::size_t k = 0; k < seat.agents.size(); ++k) actions_[seat.agents[k]] = now.actions_of(k);
+    }
+    if (one_) one_->step(actions_.front(), arrays_.front().env);
+    if (several_) several_->step(actions_, arrays_);
+  }
+
+  // Appends the round's episodes: for each agent, and for the whole the sum of returns and the longest length.
+  static void take(const std::vector<Episodes>& played, std::size_t count, Evaluation& into) {
+    for (std::size_t env = 0; env < count; ++env) {
+      double sum = 0;
+      std::int64_t length = 0;
+      for (std::size_t agent = 0; agent < played.size(); ++agent) {
+        Episodes& its = into.agents[agent].played;
+        sum += its.returns.emplace_back(played[agent].returns[env]);
+        length = std::max(length, its.lengths.emplace_back(played[agent].lengths[env]));
+      }
+      into.whole.returns.push_back(sum);
+      into.whole.lengths.push_back(length);
+    }
+  }
+
+  std::vector<Seat> seats_;
+  std::unique_ptr<rl::EnvGroup> one_;  // or several_: the environment has one agent or several
+  std::unique_ptr<rl::MultiAgentGroup> several_;
+  std::vector<rl::AgentArrays> arrays_;  // by agent of the environment
+  std::vector<rl::EnvActions> actions_;  // likewise
+};
+
+}  // namespace
+
+TrainedPolicy load_policy(const model::Checkpoint& checkpoint, const TrainOptions& options,
+                          const rl::EnvRegistry& environments, const std::string& name) {
+  const rl::PolicyMap map = policies_of(options, environments);
+  const auto found =
+      // A run with one policy needs no name.
+      name.empty() && map.size() == 1 ? map.begin() : std::ranges::find(map, name, &rl::MappedPolicy::name);
+  if (found != map.end()) return load(checkpoint, options, *found);
+  if (map.front().name.empty())
+    throw ConfigError(concat("--policy ", name, ": ", options.env, " has one agent, and one policy"));
+  std::string names;
+  for (const rl::MappedPolicy& policy : map) names += concat(names.empty() ? "" : ", ", policy.name);
+  throw ConfigError(concat(name.empty() ? "the run has several policies; say which with --policy"
+                                        : concat("--policy ", name, ": the run has no such policy"),
+                           "; there are ", names));
 }
 
-void for_each_round(std::int64_t episodes, std::uint64_t seed,
-                    const std::function<void(std::span<const std::uint64_t>, std::size_t)>& play) {
-  const std::int64_t envs = episodes_at_once(episodes);
+Evaluation evaluate(const model::Checkpoint& checkpoint, const TrainOptions& options,
+                    const rl::EnvRegistry& environments, rl::Acting acting, std::int64_t episodes, std::uint64_t seed) {
+  if (episodes < 1) throw ConfigError(concat("episodes is ", episodes, "; it must be at least 1"));
+  const std::int64_t envs = std::min(kMostAtOnce, episodes);  // more than episodes would play for nothing
+  Evaluation result{.agents = std::vector<AgentEvaluation>(1)};
+  const rl::MultiAgentEntry* entry = environments.find_multi_agent(options.env);
+  if (entry != nullptr) result.agents.resize(entry->spec.agents.size());
+  std::vector<Seat> seats;
+  for (const rl::MappedPolicy& policy : policies_of(options, environments)) {
+    for (const std::size_t agent : policy.agents) result.agents[agent].policy = policy.name;
+    Seat seat{.trained = load(checkpoint, options, policy),
+              .agents = policy.agents,
+              .now = rl::AgentRows(policy.spec, policy.agents.size(), static_cast<std::size_t>(envs)),
+              .actor = nullptr};
+    seat.actor = rl::make_actor(*seat.trained.policy, {.acting = acting}, static_cast<std::int64_t>(seat.now.rows()),
+                                seed, static_cast<int>(seats.size()));
+    seats.push_back(std::move(seat));
+  }
+  Player player(std::move(seats), environments, options.env, static_cast<int>(envs));
   for (std::int64_t first = 0; first < episodes; first += envs) {
     std::vector<std::uint64_t> seeds;
     // The last round draws seeds for rows that do not count, since a reset takes one for every environment.
     for (std::int64_t env = 0; env < envs; ++env)
       seeds.push_back(derive_seed(seed, SeedPurpose::kEvaluation, static_cast<std::uint64_t>(first + env)));
-    play(seeds, static_cast<std::size_t>(std::min(envs, episodes - first)));
+    player.play(seeds, static_cast<std::size_t>(std::min(envs, episodes - first)), result);
   }
-}
-
-Evaluation evaluate(const model::Checkpoint& checkpoint, const TrainOptions& options,
-                    const rl::EnvRegistry& environments, rl::Acting acting, std::int64_t episodes, std::uint64_t seed) {
-  const auto envs = static_cast<int>(episodes_at_once(episodes));
-  const TrainedPolicy trained = load_policy(checkpoint, options, environments.spec(options.env));
-  Player player(trained, environments.make(options.env, envs), acting, seed);
-  Evaluation result;
-  for_each_round(episodes, seed,
-                 [&](std::span<const std::uint64_t> seeds, std::size_t count) { player.play(seeds, count, result); });
+  if (entry == nullptr) result.agents.clear();
+  for (std::size_t agent = 0; agent < result.agents.size(); ++agent)
+    result.agents[agent].agent = entry->spec.agents[agent].name;
   return result;
 }
 

@@ -1,11 +1,10 @@
-// app/train/evaluate.h: plays episodes with the policy of a checkpoint.
+// app/train/evaluate.h: plays episodes with the policies of a checkpoint, of one agent or of several.
 //
-// Evaluation runs on the calling thread and on the CPU, whatever devices the training had. It blocks until all episodes
-// have ended, so an environment that never ends an episode never returns.
+// Evaluation runs on the calling thread and on the CPU, whatever devices the training had. It blocks until every agent
+// of every counted episode has ended, so an environment that never ends an episode never returns.
 #pragma once
 #include <cstdint>
-#include <functional>
-#include <span>
+#include <string>
 #include <vector>
 
 #include "tandem/app/config/train_options.h"
@@ -19,35 +18,38 @@ namespace tandem::app {
 
 /// In the order of the episodes' numbers; returns in the environment's own rewards. Element e of both vectors is
 /// episode e; lengths count environment steps.
+struct Episodes {
+  std::vector<double> returns = {};
+  std::vector<std::int64_t> lengths = {};
+};
+
+/// An agent may end before the others; its return and its length stop there.
+struct AgentEvaluation {
+  std::string agent = {}, policy = {};  // their names
+  Episodes played = {};
+};
+
 struct Evaluation {
-  std::vector<double> returns;
-  std::vector<std::int64_t> lengths;
+  Episodes whole = {};                       // returns summed over the agents, lengths until the last one's end
+  std::vector<AgentEvaluation> agents = {};  // in the environment's order; empty when it is one of a single agent
 };
 
 /// Plays `episodes` episodes, with the most probable actions or with drawn ones. Episode e has a start of its own,
-/// decided by `seed` and e alone. `options`: those of the checkpoint's run. Throws ConfigError for an unknown
-/// environment or no episodes, CheckpointError when the checkpoint does not fit, EnvError.
+/// decided by `seed` and e alone; actions are drawn from streams that `seed` decides. `options`: those of the
+/// checkpoint's run. Throws ConfigError for an unknown environment or no episodes, CheckpointError when the checkpoint
+/// does not fit, EnvError.
 [[nodiscard]] Evaluation evaluate(const model::Checkpoint& checkpoint, const TrainOptions& options,
                                   const rl::EnvRegistry& environments, rl::Acting acting, std::int64_t episodes,
                                   std::uint64_t seed);
 
-/// How many environments play so many episodes. Throws ConfigError for none.
-[[nodiscard]] std::int64_t episodes_at_once(std::int64_t episodes);
-/// Calls `play` for the episodes in turn, as many at a time: with a seed for each environment, and how many of the
-/// first of these count.
-void for_each_round(std::int64_t episodes, std::uint64_t seed,
-                    const std::function<void(std::span<const std::uint64_t> seeds, std::size_t count)>& play);
-
-/// Returns the model's own tensors of a policy's state, without those of the optimizer and of moving averages.
-[[nodiscard]] model::NamedTensors model_part(const model::NamedTensors& state);
-
-/// The policy of a checkpoint with its parameters and buffers, in eval mode on the CPU, and the run's normalisers.
+/// A policy of a checkpoint with its parameters and buffers, in eval mode on the CPU, and the run's normalisers.
 struct TrainedPolicy {
   std::shared_ptr<rl::ActorCritic> policy;
   rl::Normalizers normalizers;
 };
-/// Throws CheckpointError when the checkpoint does not fit the model.
+/// `name` picks one of the policies of a run with several agents; it may be empty where there is but one. Throws
+/// ConfigError naming those that there are, CheckpointError when the checkpoint does not fit the model.
 [[nodiscard]] TrainedPolicy load_policy(const model::Checkpoint& checkpoint, const TrainOptions& options,
-                                        const rl::Spec& spec);
+                                        const rl::EnvRegistry& environments, const std::string& name);
 
 }  // namespace tandem::app

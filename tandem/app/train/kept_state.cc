@@ -1,5 +1,4 @@
 // share_newest() first compares counters of all ranks and moves tensors only when the ranks differ, which is rare.
-// Counters travel as doubles: they are exact up to 2^53.
 #include "tandem/app/train/kept_state.h"
 
 #include <span>
@@ -16,9 +15,9 @@ std::string line_from(const learner::Ranks& ranks, int root, const std::string& 
 }
 
 void share_newest(const learner::Ranks& ranks, KeptState& kept) {
-  const std::vector<std::vector<double>> all = ranks.gather(
-      {static_cast<double>(kept.updates), static_cast<double>(kept.progress.solved_at_env_steps.value_or(-1)),
-       static_cast<double>(kept.progress.resumed)});
+  std::vector<double> mine{static_cast<double>(kept.updates)};
+  learner::append_struct(kept.progress, mine);
+  const std::vector<std::vector<double>> all = ranks.gather(mine);
   std::size_t newest = 0;
   bool differ = false;
   for (std::size_t rank = 1; rank < all.size(); ++rank) {
@@ -35,9 +34,8 @@ void share_newest(const learner::Ranks& ranks, KeptState& kept) {
     kept.parts = std::move(parts);
   }
   kept.updates = static_cast<std::int64_t>(its[0]);
-  kept.progress.solved_at_env_steps.reset();
-  if (its[1] >= 0) kept.progress.solved_at_env_steps = static_cast<std::int64_t>(its[1]);
-  kept.progress.resumed = static_cast<ResumeExactness>(static_cast<int>(its[2]));
+  std::span<const double> progress = std::span(its).subspan(1);
+  kept.progress = learner::take_struct<RunProgress>(progress);
 }
 
 }  // namespace tandem::app

@@ -2,30 +2,58 @@
 // into a copy of the registry, so that the program's own stays as it is.
 #include "tandem/app/train/multi_agent.h"
 
-#include <algorithm>
-
 #include "tandem/app/train/build_run.h"
 #include "tandem/base/error.h"
 #include "tandem/base/text.h"
-#include "tandem/model/state_hash.h"
-#include "tandem/rl/algo/agent_policies.h"
 #include "tandem/rl/policy/action_family.h"
+#include "tandem/rl/policy/normalizer.h"
+#include "tandem/rl/policy/encoder.h"
 
 namespace tandem::app {
 namespace {
 
 using Entry = rl::MultiAgentEntry;
-using AgentsCheck = std::function<void(const TrainOptions&, const Entry&)>;
-
-void refuse_if(bool wrong, const Entry& entry, const std::string& why) {
-  if (wrong) refuse(entry, why);
-}
 
 void check_heads(const TrainOptions& options, const Entry& entry) {
   if (!options.policy.head) return;
-  for (std::size_t agent = 0; agent < entry.spec.agents.size(); ++agent)
-    rl::check_family(rl::action_family(*options.policy.head), entry.spec.agents[agent].action);
+  for (const rl::AgentSpec& agent : entry.spec.agents)
+    rl::check_family(rl::action_family(*options.policy.head), agent.action);
 }
+
+// A list of checks, each with what it asks of an environment of one agent and of one of several; either may be missing.
+class EnvironmentChecks {
+ public:
+  explicit EnvironmentChecks(const rl::EnvRegistry& environments) : environments_(environments) {}
+
+  using OfOne = std::function<void(const TrainOptions&, const rl::Spec&)>;
+  using OfSeveral = std::function<void(const TrainOptions&, const Entry&)>;
+  void add(const char* key, const OfOne& of_one, const OfSeveral& of_several = {}) {
+    checks.push_back({key, [&known = environments_, of_one, of_several](const TrainOptions& options) {
+                        const rl::EnvRegistry all = with_plugins(known, options);
+                        if (const Entry* entry = all.find_multi_agent(options.env)) {
+                          if (of_several) of_several(options, *entry);
+                        } else if (of_one) {
+                          of_one(options, all.spec(options.env));
+                        }
+                      }});
+  }
+  void refuse_several(const char* key, bool (*is_set)(const TrainOptions&), const char* why) {
+    add(key, {}, [is_set, why](const TrainOptions& options, const Entry& entry) {
+      if (is_set(options)) refuse(entry, why);
+    });
+  }
+  void refuse_one(const char* key, std::vector<std::string> MultiAgentSettings::*setting) {
+    add(key, [setting](const TrainOptions& options, const rl::Spec&) {
+      if ((options.multi_agent.*setting).empty()) return;
+      throw ConfigError(concat("has no effect: ", options.env, " has one agent; leave it out"));
+    });
+  }
+
+  std::vector<OptionCheck> checks;
+
+ private:
+  const rl::EnvRegistry& environments_;
+};
 
 }  // namespace
 
@@ -44,70 +72,43 @@ rl::PolicyMap policy_map_of(const TrainOptions& options, const rl::MultiAgentEnt
   return rl::policy_map(entry.spec, map_options(options.multi_agent));
 }
 
-// First come the settings that several agents do not support, then the settings that mean nothing for one agent. Each
-// check is bound to the key that the message names.
-std::vector<OptionCheck> multi_agent_checks(const rl::EnvRegistry& environments) {
-  std::vector<OptionCheck> checks;
-  // The check is copied into the list; `environments` is only referred to and outlives it.
-  const auto with_agents = [&](const char* key, const AgentsCheck& check) {
-    checks.push_back({key, [&environments, check](const TrainOptions& options) {
-                        const rl::EnvRegistry known = with_plugins(environments, options);
-                        if (const Entry* entry = known.find_multi_agent(options.env)) check(options, *entry);
-                      }});
+// First come what an environment itself allows, then the settings that several agents do not support, then those that
+// mean nothing for one agent. Each check is bound to the key that the message names.
+std::vector<OptionCheck> environment_checks(const rl::EnvRegistry& environments) {
+  EnvironmentChecks all(environments);
+  all.add("env", [](const TrainOptions&, const rl::Spec&) {});  // throws when there is none of this name
+  const auto check_head = [](const TrainOptions& options, const rl::Spec& spec) {
+    if (options.policy.head) rl::check_family(rl::action_family(*options.policy.head), spec.action);
   };
-  with_agents("strategy", [](const TrainOptions& options, const Entry& entry) {
-    refuse_if(
-        sync::depends_on_speed(options.strategy), entry,
-        "whose learners need a strategy whose numbers do not depend on which replica is fast: replicated, divided or "
-        "parameter_server");
+  all.add("policy.head", check_head, check_heads);
+  all.add("policy.torso", [](const TrainOptions& options, const rl::Spec& spec) {
+    (void)rl::chosen_torso(options.policy.torso, spec);
   });
-  with_agents("env_restarts", [](const TrainOptions& options, const Entry& entry) {
-    refuse_if(options.env_restarts > 0, entry, "and such environments are not made anew when they fail; leave it at 0");
+  all.add("normalize.observations", [](const TrainOptions& options, const rl::Spec& spec) {
+    (void)rl::Normalizers(spec, normalizer_options(options.normalize));
   });
-  with_agents("policy.recurrent", [](const TrainOptions& options, const Entry& entry) {
-    refuse_if(options.policy.recurrent != Recurrence::kNone, entry, "whose policies remember nothing so far; use none");
-  });
-  with_agents("policy.head", check_heads);
-  with_agents("normalize.observations", [](const TrainOptions& options, const Entry& entry) {
-    refuse_if(options.normalize.observations, entry, "for which nothing is normalised so far");
-  });
-  with_agents("normalize.rewards", [](const TrainOptions& options, const Entry& entry) {
-    refuse_if(options.normalize.rewards, entry, "for which nothing is normalised so far");
-  });
-  with_agents("multi_agent.mapping",
-              [](const TrainOptions& options, const Entry& entry) { (void)policy_map_of(options, entry); });
-  const auto for_several = [&](const char* key, std::vector<std::string> MultiAgentSettings::*setting) {
-    checks.push_back({key, [&environments, setting](const TrainOptions& options) {
-                        if ((options.multi_agent.*setting).empty()) return;
-                        if (with_plugins(environments, options).find_multi_agent(options.env) != nullptr) return;
-                        throw ConfigError(concat("has no effect: ", options.env, " has one agent; leave it out"));
-                      }});
-  };
-  for_several("multi_agent.policies", &MultiAgentSettings::policies);
-  for_several("multi_agent.mapping", &MultiAgentSettings::mapping);
-  for_several("multi_agent.policies_to_train", &MultiAgentSettings::policies_to_train);
-  return checks;
-}
-
-TrainedPolicy load_policy(const model::Checkpoint& checkpoint, const TrainOptions& options,
-                          const rl::MultiAgentEntry& entry, const std::string& name) {
-  const rl::PolicyMap map = policy_map_of(options, entry);
-  const auto found =
-      // A run with one shared policy needs no name.
-      name.empty() && map.size() == 1 ? map.begin() : std::ranges::find(map, name, &rl::MappedPolicy::name);
-  if (found == map.end()) {
-    std::string names;
-    for (const rl::MappedPolicy& policy : map) names += concat(names.empty() ? "" : ", ", policy.name);
-    throw ConfigError(concat(name.empty() ? "the run has several policies; say which with --policy"
-                                          : concat("--policy ", name, ": the run has no such policy"),
-                             "; there are ", names));
-  }
-  TrainedPolicy trained{.policy = policy_factory(options.policy)(found->spec, at::detail::createCPUGenerator(0)),
-                        .normalizers = rl::Normalizers(found->spec, {})};
-  model::copy_named(model_part(checkpoint.read_part(rl::PolicyNames(found->name).part).tensors),
-                    model::named_state_of(*trained.policy));
-  trained.policy->eval();
-  return trained;
+  all.refuse_several(
+      "strategy", [](const TrainOptions& options) { return sync::depends_on_speed(options.strategy); },
+      "whose learners need a strategy whose numbers do not depend on which replica is fast: replicated, divided or "
+      "parameter_server");
+  all.refuse_several(
+      "env_restarts", [](const TrainOptions& options) { return options.env_restarts > 0; },
+      "and such environments are not made anew when they fail; leave it at 0");
+  all.refuse_several(
+      "policy.recurrent", [](const TrainOptions& options) { return options.policy.recurrent != Recurrence::kNone; },
+      "whose policies remember nothing so far; use none");
+  all.refuse_several(
+      "normalize.observations", [](const TrainOptions& options) { return options.normalize.observations; },
+      "for which nothing is normalised so far");
+  all.refuse_several(
+      "normalize.rewards", [](const TrainOptions& options) { return options.normalize.rewards; },
+      "for which nothing is normalised so far");
+  all.add("multi_agent.mapping", {},
+          [](const TrainOptions& options, const Entry& entry) { (void)policy_map_of(options, entry); });
+  all.refuse_one("multi_agent.policies", &MultiAgentSettings::policies);
+  all.refuse_one("multi_agent.mapping", &MultiAgentSettings::mapping);
+  all.refuse_one("multi_agent.policies_to_train", &MultiAgentSettings::policies_to_train);
+  return all.checks;
 }
 
 }  // namespace tandem::app

@@ -3,12 +3,10 @@
 //
 // Threads: free functions on values. Checks run before a run is built, so a refusal costs nothing.
 #pragma once
-#include <memory>
 #include <string>
+#include <vector>
 
 #include "tandem/app/config/configuration.h"
-#include "tandem/app/train/evaluate.h"
-#include "tandem/rl/algo/agent_policies.h"
 #include "tandem/rl/env/env_registry.h"
 #include "tandem/rl/env/policy_map.h"
 
@@ -21,13 +19,9 @@ namespace tandem::app {
 
 /// Throws ConfigError: that the environment has several agents, and why this does not go with them.
 [[noreturn]] void refuse(const rl::MultiAgentEntry& entry, const std::string& why);
-/// Returns checks of a configuration, by key: settings that several agents do not go with, or that mean nothing
-/// for one. `environments` outlives the result; the options' plugins are not loaded into it.
-[[nodiscard]] std::vector<OptionCheck> multi_agent_checks(const rl::EnvRegistry& environments);
-
-/// The policy of the checkpoint of such a run; `name` may be empty where there is but one. Throws ConfigError naming
-/// those that there are, CheckpointError when the checkpoint does not fit.
-[[nodiscard]] TrainedPolicy load_policy(const model::Checkpoint& checkpoint, const TrainOptions& options,
-                                        const rl::MultiAgentEntry& entry, const std::string& name);
+/// Returns checks of a configuration, by key: that there is its environment, settings that do not go with what the
+/// environment shows, those that several agents do not go with, or that mean nothing for one. `environments` outlives
+/// the result; the options' plugins are not loaded into it.
+[[nodiscard]] std::vector<OptionCheck> environment_checks(const rl::EnvRegistry& environments);
 
 }  // namespace tandem::app

@@ -10,6 +10,7 @@
 #include "tandem/app/config/algorithm.h"
 #include "tandem/app/plot/run_picture.h"
 #include "tandem/app/run/quantity_text.h"
+#include "tandem/app/run/run_status.h"
 #include "tandem/base/atomic_file.h"
 #include "tandem/base/clock.h"
 #include "tandem/base/json_reader.h"
@@ -157,6 +158,10 @@ void RunRecord::note_solved(const rl::RunReport& report) {
   const std::string line =
       concat("solved at ", run_.env_steps(), " environment steps: the mean return of the last 100 episodes is ",
              report.episode_return_mean, ", the threshold ", *threshold);
+  tell(line);
+}
+
+void RunRecord::tell(const std::string& line) const {
   place_.log.info(line);
   place_.progress.say(line);
 }
@@ -212,10 +217,7 @@ void RunRecord::account_gradients(Summary& summary) const {
   for (std::size_t i = 0; i < summary.replicas.size(); ++i)
     summary.replicas[i].applied = replica_gradients_.at(i).totals.applied;
   std::istringstream table(learner::table_of(replica_gradients_, step_sizes_));
-  for (std::string line; std::getline(table, line);) {
-    place_.log.info(line);
-    place_.progress.say(line);
-  }
+  for (std::string line; std::getline(table, line);) tell(line);
 }
 
 // The plan: end the progress display, write the last line, fill the summary from the run and the replicas' work, write
@@ -231,10 +233,7 @@ Summary RunRecord::finish(RunEnd end, const std::vector<learner::ReplicaTeam::Wo
   if (pipeline_) {
     const auto& lags = pipeline_->lag_of_run.histogram();
     summary.policy_lag_histogram.assign(lags.begin(), lags.end());
-    if (const std::string advice = algorithm_of(options_).advice(options_, *pipeline_); !advice.empty()) {
-      place_.log.info(advice);
-      place_.progress.say(advice);
-    }
+    if (const std::string advice = algorithm_of(options_).advice(options_, *pipeline_); !advice.empty()) tell(advice);
   }
   for (const auto& [rows, cpu_seconds, staleness] : work) {
     summary.replicas.push_back({.rows = rows,
@@ -252,6 +251,35 @@ Summary RunRecord::finish(RunEnd end, const std::vector<learner::ReplicaTeam::Wo
   place_.log.info(concat(summary.end == RunEnd::kFinished ? "finished" : "stopped", " after update ", run_.updates(),
                          ", environment step ", run_.env_steps(), "; state_sha256 ", summary.state_sha256));
   return summary;
+}
+
+void record_failure(const std::filesystem::path& folder, const TrainOptions& options, const RunProgress& progress,
+                    const std::string& why) {
+  try {
+    const RunFolder held = RunFolder::open(folder);
+    const RunPaths& paths = held.paths();
+    RunLog log(paths.log(), Severity::kInfo);
+    try {
+      std::optional<RunStatus> status = read_status(paths.status());
+      // A run that has ended wrote its own summary, which says more than this process knows.
+      if (status && status->state != kRunning) return;
+      log.error(why);
+      Summary summary = summary_of(options, progress, RunEnd::kFailed);
+      // No run is left to ask for the count that `auto` resolved to.
+      summary.shards = options.shards.value_or(0);
+      if (const JsonValue line = read_last_line(paths.metrics()); !line.is_null()) summary.last = from_line(line);
+      summary.failure = why;
+      write_file(paths.summary(), to_json(summary) + "\n");
+      if (!status) return;  // the run failed within its first half second
+      status->state = name_of(RunEnd::kFailed);
+      status->written = std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+      write_status(paths.status(), *status);
+    } catch (const Error& error) {
+      log.error(concat("that the run failed could not be written: ", error.what()));
+    }
+  } catch (const Error&) {
+    return;  // the folder is in use or no run's any more, or the log cannot be written
+  }
 }
 
 }  // namespace tandem::app

@@ -59,6 +59,7 @@ class RunRecord {
   [[nodiscard]] UpdateMetrics last_known() const;
   void open_rollouts(std::int64_t updates);
   void warn_of_lost_lines();
+  void tell(const std::string& line) const;
   void note_solved(const rl::RunReport& report);
   void account_gradients(Summary& summary) const;
 
@@ -78,5 +79,13 @@ class RunRecord {
   std::int64_t first_step_ = 0, written_update_ = 0;  // the last of metrics.jsonl
   std::int64_t lines_every_ = 0;                      // of the process that wrote the checkpoint; 0: there is none
 };
+
+/// Makes summary.json, status.json and log.txt say that the run failed and why, with the figures of the last line of
+/// metrics.jsonl and `progress`: for a process that has neither the run nor its record any more, since the ranks that
+/// are left could not meet. Leaves the folder as it is when its status says that the run has ended already, or when
+/// another process holds it: that one goes on with the run. Throws nothing, since another error is under way; a disk
+/// that refuses is told to the log, if that can be written.
+void record_failure(const std::filesystem::path& folder, const TrainOptions& options, const RunProgress& progress,
+                    const std::string& why);
 
 }  // namespace tandem::app

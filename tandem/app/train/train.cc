@@ -6,9 +6,8 @@
 #include "tandem/app/train/train.h"
 
 #include <algorithm>
-#include <array>
-#include <bit>
 #include <iostream>
+#include <span>
 #include <utility>
 
 #include "tandem/app/config/algorithm.h"
@@ -16,6 +15,7 @@
 #include "tandem/app/train/run_record.h"
 #include "tandem/base/text.h"
 #include "tandem/concurrency/trace.h"
+#include "tandem/rl/env/restarting_envs.h"
 
 namespace tandem::app {
 namespace {
@@ -88,54 +88,41 @@ class Training {
         {.options = options, .environments = environments, .ranks = ranks, .restarts = restarts_});
   }
 
-  // The message of a rank to the others between two updates. All fields are doubles: gather() sends them as such.
+  // The message of a rank to the others between two updates.
   struct Word {
-    double checkpoint_due = 0, asked = 0, signal = 0, meet_anew = 0;
-    double solved_at = -1, resumed = 0;  // rank 0's progress
+    std::int64_t checkpoint_due = 0, meet_anew = 0, signal = 0;
+    RunProgress progress = {};  // rank 0's
+    StopRequest asked = StopRequest::kNone;
   };
 
   // Returns the same on all ranks. Rank 0 says whether it is time for a checkpoint or to meet anew, and whoever was
   // told to stop stops all. A stronger request prevails over a weaker one, and the lowest rank over others with an
   // equal one.
   Decision decide(const RunRecord* record, bool checkpoint_due) {
-    Word mine{.checkpoint_due = checkpoint_due ? 1.0 : 0.0,
-              .asked = static_cast<double>(signals_.asked()),
-              .signal = static_cast<double>(signals_.first())};
+    Word mine{.checkpoint_due = checkpoint_due, .signal = signals_.first(), .asked = signals_.asked()};
     if (kept_ != nullptr && kept_->someone_waits()) mine.meet_anew = 1;
-    if (record != nullptr) {
-      mine.solved_at = static_cast<double>(record->progress().solved_at_env_steps.value_or(-1));
-      mine.resumed = static_cast<double>(record->progress().resumed);
-    }
+    if (record != nullptr) mine.progress = record->progress();
     const std::vector<Word> all = gather(mine);
     Decision decision{.checkpoint = all.front().checkpoint_due > 0, .meet_anew = all.front().meet_anew > 0};
     for (std::size_t rank = 0; rank < all.size(); ++rank) {
-      const auto its = static_cast<StopRequest>(static_cast<int>(all[rank].asked));
-      if (its <= decision.stop) continue;
-      decision.stop = its;
+      if (all[rank].asked <= decision.stop) continue;
+      decision.stop = all[rank].asked;
       decision.rank = static_cast<int>(rank);
       decision.signal = static_cast<int>(all[rank].signal);
     }
-    if (kept_ != nullptr) note_progress(all.front());
+    if (kept_ != nullptr) kept_->progress = all.front().progress;
     return decision;
   }
 
   [[nodiscard]] std::vector<Word> gather(const Word& mine) const {
-    if (ranks_.size() == 1) return {mine};
-    using Numbers = std::array<double, sizeof(Word) / sizeof(double)>;
-    const auto numbers = std::bit_cast<Numbers>(mine);
+    std::vector<double> numbers;
+    learner::append_struct(mine, numbers);
     std::vector<Word> all;
-    for (const std::vector<double>& its : ranks_.gather({numbers.begin(), numbers.end()})) {
-      Numbers word{};
-      std::ranges::copy(its, word.begin());
-      all.push_back(std::bit_cast<Word>(word));
+    for (const std::vector<double>& its : ranks_.gather(numbers)) {
+      std::span<const double> left = its;
+      all.push_back(learner::take_struct<Word>(left));
     }
     return all;
-  }
-
-  void note_progress(const Word& leaders) {
-    kept_->progress.solved_at_env_steps.reset();
-    if (leaders.solved_at >= 0) kept_->progress.solved_at_env_steps = static_cast<std::int64_t>(leaders.solved_at);
-    kept_->progress.resumed = static_cast<ResumeExactness>(static_cast<int>(leaders.resumed));
   }
 
   // To those who write it when this leader dies before it does.
