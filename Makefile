@@ -28,7 +28,7 @@ train: build ## CartPole on two replicas: 150k steps, which solve it, and a pict
 	@build/release/bin/tandem train --env CartPole-v1 --seed 1 --devices cpu:2 --shards 2 --run-dir $(RUN)
 	@echo "The curve is in $(RUN)/curve.png, the trained policy in $(RUN)/checkpoints."
 
-test: ## all tests that need neither a GPU nor Python packages: some ten minutes, twice that from nothing
+test: ## all tests that need neither a GPU nor Python packages: ten to twenty minutes on two cores, twice that from nothing
 	@tools/bootstrap
 	@tools/build release
 	@tools/test release

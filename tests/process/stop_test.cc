@@ -30,7 +30,7 @@ std::int64_t stop_by(int signal, const Recipe& recipe, const std::filesystem::pa
   child.signal(signal);
   const Ended ended = child.wait();
   EXPECT_EQ(ended.exit_code, 130) << "signal " << ended.signal << "\n" << ended.err;
-  EXPECT_THAT(ended.out, HasSubstr("to go on: tandem resume " + folder.string()));
+  EXPECT_THAT(ended.out, HasSubstr("to go on: " + std::string(TANDEM_PROGRAM) + " resume " + folder.string()));
   expect_inspectable(folder);
   expect_line_for_every_update(folder);
   EXPECT_EQ(summary_of(folder).at("end").as_string(), "stopped");

@@ -101,7 +101,8 @@ class ReadmeTest(unittest.TestCase):
     @unittest.skipUnless(os.environ.get("TANDEM"), "this build has no program")
     def test_the_commands_train_and_evaluate_the_corridor(self):
         with tempfile.TemporaryDirectory() as folder:
-            (Path(folder) / "libcorridor.so").symlink_to(os.environ["CORRIDOR"])
+            Path(folder, "build").mkdir()
+            Path(folder, "build", "libcorridor.so").symlink_to(os.environ["CORRIDOR"])
             commands = SHOWN_COMMAND.findall((ROOT / "README.md").read_text())
             self.assertEqual([command.split()[0] for command in commands], ["train", "eval"])
             for command in commands:

@@ -14,13 +14,14 @@ int main() try {
   torch::nn::Sequential net(torch::nn::Linear(8, 64), torch::nn::Tanh(), torch::nn::Linear(64, 1));
   sync::DataParallel parallel(net.ptr(), *world.group);
   torch::optim::Adam optimizer(net->parameters(), /*lr=*/1e-2);
-  const int rows = 256 / world.size;  // of each rank in a step
-  if (world.rank == 0) std::cout << world.description << "; a step has 256 rows, " << rows << " of each rank\n";
+  const int rows = 256 / world.size;  // of each rank in a step; the last rank takes those that are left, too
+  const int mine = world.rank + 1 < world.size ? rows : 256 - rows * world.rank;
+  if (world.rank == 0) std::cout << world.description << "\na step has 256 rows, " << rows << " of each rank\n";
   for (int epoch = 0; epoch < 10; ++epoch) {
     double sum = 0;
     for (int at = world.rank * rows; at < 4096; at += 256) {
-      const torch::Tensor loss = torch::mse_loss(net->forward(x.slice(0, at, at + rows)), y.slice(0, at, at + rows));
-      parallel.backward(loss, rows);
+      const torch::Tensor loss = torch::mse_loss(net->forward(x.slice(0, at, at + mine)), y.slice(0, at, at + mine));
+      parallel.backward(loss, mine);
       sum += parallel.average().loss;
       optimizer.step();
     }

@@ -3,7 +3,6 @@
 //
 // Threads: set once, before other threads are started.
 #pragma once
-#include <filesystem>
 #include <string>
 
 namespace tandem::app {
@@ -14,10 +13,7 @@ namespace tandem::app {
   return name;
 }
 
-/// As it was called: the last part of `path` counts. Empty: "tandem".
-inline void set_program_name(const std::string& path) {
-  const std::string last = std::filesystem::path(path).filename().string();
-  program_name() = last.empty() ? "tandem" : last;
-}
+/// As it was called, with its folder when that was given, so that advice can be pasted. Empty: "tandem".
+inline void set_program_name(const std::string& path) { program_name() = path.empty() ? "tandem" : path; }
 
 }  // namespace tandem::app
