@@ -15,8 +15,8 @@
 #include <system_error>
 #include <utility>
 
-#include "tandem/base/text.h"
 #include "tandem/base/error.h"
+#include "tandem/base/text.h"
 
 namespace tandem::app {
 namespace {

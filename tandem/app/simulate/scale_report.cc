@@ -1,8 +1,8 @@
 #include "tandem/app/simulate/scale_report.h"
 
 #include "tandem/app/config/train_options.h"
-#include "tandem/base/text.h"
 #include "tandem/base/json_writer.h"
+#include "tandem/base/text.h"
 
 namespace tandem::app {
 namespace {

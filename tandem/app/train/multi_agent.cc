@@ -6,8 +6,8 @@
 #include "tandem/base/error.h"
 #include "tandem/base/text.h"
 #include "tandem/rl/policy/action_family.h"
-#include "tandem/rl/policy/normalizer.h"
 #include "tandem/rl/policy/encoder.h"
+#include "tandem/rl/policy/normalizer.h"
 
 namespace tandem::app {
 namespace {
