@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <optional>
-#include <ranges>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -15,18 +14,27 @@
 namespace tandem::comm {
 namespace {
 
+std::vector<std::string_view> split(std::string_view text, char at) {
+  std::vector<std::string_view> parts;
+  for (;;) {
+    const std::size_t end = text.find(at);
+    parts.push_back(text.substr(0, end));
+    if (end == std::string_view::npos) return parts;
+    text.remove_prefix(end + 1);
+  }
+}
+
 // Reads "0,1/2,3" as {{0, 1}, {2, 3}}. Nothing when the text is no such list; whether each rank is there once is
 // checked by HostMap::by_list().
 std::optional<std::vector<std::vector<int>>> read_rank_list(std::string_view text) {
   std::vector<std::vector<int>> hosts;
-  for (const auto host : std::views::split(text, '/')) {
+  for (const std::string_view host : split(text, '/')) {
     std::vector<int>& ranks = hosts.emplace_back();
-    for (const auto word : std::views::split(host, ',')) {
-      const auto rank = parse_number<int>(std::string_view(word.begin(), word.end()));
+    for (const std::string_view word : split(host, ',')) {
+      const auto rank = parse_number<int>(word);
       if (!rank || *rank < 0) return std::nullopt;
       ranks.push_back(*rank);
     }
-    if (ranks.empty()) return std::nullopt;
   }
   return hosts;
 }
