@@ -48,7 +48,7 @@ class TrajectoryProblem {
     batch.states = states_;
     Outcome outcome;
     std::optional<AppoTarget> with_target;
-    if (appo) with_target.emplace(before, *appo);
+    if (appo) with_target.emplace(AppoTarget{before, *appo});
     const learner::ShardLoss loss = impala_loss(now, with_target, batch, options, outcome.numbers);
     outcome.gradients = torch::autograd::grad({loss.loss * loss.weight}, policy->parameters());
     outcome.loss = loss.loss.item<double>();

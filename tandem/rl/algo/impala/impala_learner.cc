@@ -65,7 +65,7 @@ void ImpalaLearner::build_target(Seat& seat, const std::shared_ptr<ActorCritic>&
   seat.target->eval();
   seat.target_weights = weights_of(*seat.target);
   copy_weights(seat.weights, seat.target_weights);
-  seat.appo.emplace(*seat.target, *setup_.appo);
+  seat.appo.emplace(AppoTarget{*seat.target, *setup_.appo});
 }
 
 GradientChoice ImpalaLearner::choose(const LearnedPolicy& learned) const {
