@@ -85,17 +85,11 @@ class EnvGroupOf final : public EnvGroup {
       throw EnvError(concat(spec_.id, ": its states cannot be saved: it has no save() and load()"));
     } else {
       StateWriter writer;
-      writer.put(kStateFormat);
-      writer.put_text(spec_.id);
-      writer.put(std::uint64_t{slots_.size()});
+      writer.put_group(kStateFormat, spec_.id, slots_.size());
       for (std::size_t e = 0; e < slots_.size(); ++e) {
         // The generator belongs to the adapter, so a struct that keeps a reference need not save it.
-        writer.put(slots_[e].random.state());
-        writer.put(slots_[e].elapsed);
-        guarded(e, EnvCall::kSave, [&] {
-          const auto& state = std::as_const(*slots_[e].env).save();
-          writer.put_bytes(std::as_bytes(std::span(std::ranges::data(state), std::ranges::size(state))));
-        });
+        slots_[e].put(writer);
+        guarded(e, EnvCall::kSave, [&] { writer.put_range(std::as_const(*slots_[e].env).save()); });
       }
       return writer.take();
     }
@@ -109,20 +103,12 @@ class EnvGroupOf final : public EnvGroup {
     } else {
       check_arrays(out);
       StateReader reader(state, concat("environment group '", spec_.id, "'"));
-      reader.expect(kStateFormat, "its format");
-      reader.expect_text(spec_.id, "its environment");
-      reader.expect(std::uint64_t{slots_.size()}, "its number of environments");
+      reader.expect_group(kStateFormat, spec_.id, slots_.size());
       for (std::size_t e = 0; e < slots_.size(); ++e) {
         // A struct's load() may rely on a reset() before it, which also hands it the generator. The numbers that the
         // reset draws do not matter: the generator's saved state replaces them.
         start(e, nullptr, out);
-        slots_[e].random.set_state(reader.get<NumpyGenerator::State>());
-        slots_[e].elapsed = reader.get<std::int32_t>();
-        const int limit = spec_.max_episode_steps;
-        if (slots_[e].elapsed < 0 || (limit > 0 && slots_[e].elapsed >= limit)) {
-          reader.fail(
-              concat("environment ", e, " is ", slots_[e].elapsed, " steps into its episode; the limit is ", limit));
-        }
+        slots_[e].get(reader, e, spec_.max_episode_steps);
         const std::span<const std::byte> bytes = reader.get_bytes();
         guarded<CheckpointError>(e, EnvCall::kLoad, [&] {
           write_observation(spec_, slots_[e].env->load(bytes), out.observation, e);
@@ -138,11 +124,9 @@ class EnvGroupOf final : public EnvGroup {
   [[nodiscard]] const Env& env(int e) const { return *slots_[static_cast<std::size_t>(e)].env; }
 
  private:
-  struct Slot {
+  // Slots never move after construction, as EpisodeState asks.
+  struct Slot : EpisodeState {
     std::unique_ptr<Env> env;
-    // Runs on over episodes; a struct may keep a reference to it, so slots never move after construction.
-    NumpyGenerator random;
-    std::int32_t elapsed = 0;
   };
   // Version of the bytes of save(); a change of their layout needs the next number. The first value of every saved
   // state; load() refuses another one.

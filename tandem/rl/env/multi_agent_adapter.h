@@ -123,18 +123,12 @@ class MultiAgentGroupOf final : public MultiAgentGroup {
       throw EnvError(concat(spec_.id, ": its states cannot be saved: it has no save() and load()"));
     } else {
       StateWriter writer;
-      writer.put(kStateFormat);
-      writer.put_text(spec_.id);
-      writer.put(std::uint64_t{slots_.size()});
+      writer.put_group(kStateFormat, spec_.id, slots_.size());
       for (std::size_t e = 0; e < slots_.size(); ++e) {
-        writer.put(slots_[e].random.state());
-        writer.put(slots_[e].elapsed);
+        slots_[e].put(writer);
         // load() compares their number with that of the agents.
         writer.put_bytes(std::as_bytes(std::span(slots_[e].ended)));
-        guarded(e, EnvCall::kSave, [&] {
-          const auto& state = slots_[e].env.save();
-          writer.put_bytes(std::as_bytes(std::span(std::ranges::data(state), std::ranges::size(state))));
-        });
+        guarded(e, EnvCall::kSave, [&] { writer.put_range(slots_[e].env.save()); });
       }
       return writer.take();
     }
@@ -146,15 +140,12 @@ class MultiAgentGroupOf final : public MultiAgentGroup {
       throw EnvError(concat(spec_.id, ": its states cannot be loaded: it has no save() and load()"));
     } else {
       StateReader reader(state, concat("environment group '", spec_.id, "'"));
-      reader.expect(kStateFormat, "its format");
-      reader.expect_text(spec_.id, "its environment");
-      reader.expect(std::uint64_t{slots_.size()}, "its number of environments");
+      reader.expect_group(kStateFormat, spec_.id, slots_.size());
       for (std::size_t e = 0; e < slots_.size(); ++e) {
         Slot& slot = slots_[e];
         // load() then finds an environment that has been reset, and the rows of agents that have ended are filled.
         start(e, out);
-        slot.random.set_state(reader.get<NumpyGenerator::State>());
-        slot.elapsed = reader.get<std::int32_t>();
+        slot.get(reader, e, spec_.max_episode_steps);
         const std::span<const std::byte> ended = reader.get_bytes();
         if (ended.size() != slot.ended.size()) reader.fail(concat("it has ", ended.size(), " agents"));
         std::memcpy(slot.ended.data(), ended.data(), ended.size());
@@ -169,11 +160,9 @@ class MultiAgentGroupOf final : public MultiAgentGroup {
   }
 
  private:
-  struct Slot {
+  // Slots never move after construction, as EpisodeState asks.
+  struct Slot : EpisodeState {
     Env env;
-    // A struct may keep a reference to `random`, so slots never move after construction.
-    NumpyGenerator random;
-    std::int32_t elapsed = 0;
     // By agent, 0 or 1: whether its own episode has ended; and whether it acts in the next step.
     std::vector<std::uint8_t> ended;
     // It decides whose actions the next step takes; load() makes it anew.

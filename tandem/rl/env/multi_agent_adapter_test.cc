@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <cstring>
 #include <limits>
 #include <stdexcept>
 
@@ -17,7 +18,6 @@ using testing::AgentBuffers;
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-using testing::step;
 
 // A counts to what it chooses, B, which is moved by two numbers, watches. Choices of A from 1 on do something odd.
 struct Pair {
@@ -135,6 +135,27 @@ TEST(MultiAgentAdapterTest, WhatStructAndSpecDisagreeInIsSaidBeforeAnyStep) {
   spec.max_episode_steps = -1;
   EXPECT_THAT(spec_faults(spec), ElementsAre(HasSubstr("max_episode_steps"), HasSubstr("both named 'a'"),
                                              HasSubstr("agent 2 is named 'c/d'")));
+}
+
+struct SavedPair : Pair {
+  [[nodiscard]] std::array<int, 1> save() const { return {time}; }
+  void load(std::span<const std::byte> state) { std::memcpy(&time, state.data(), sizeof time); }
+};
+
+TEST(MultiAgentAdapterTest, AStateBeyondTheTimeLimitIsRefused) {
+  MultiAgentGroupOf<SavedPair> group(1);
+  AgentBuffers buffers(group);
+  group.reset(std::vector<std::uint64_t>{1}, buffers.arrays);
+  std::vector<std::byte> state = group.save();
+  EXPECT_NO_THROW(group.load(state, buffers.arrays));
+  // Behind format, id, number of environments and generator: the steps of the episode, of at most 4.
+  const std::size_t elapsed_at = 4 + 8 + std::strlen("Pair-v0") + 8 + sizeof(NumpyGenerator::State);
+  state[elapsed_at] = std::byte{3};
+  EXPECT_NO_THROW(group.load(state, buffers.arrays));
+  state[elapsed_at] = std::byte{4};
+  EXPECT_THROW(group.load(state, buffers.arrays), CheckpointError);
+  state[elapsed_at + 3] = std::byte{0xff};  // with the sign bit: negative
+  EXPECT_THROW(group.load(state, buffers.arrays), CheckpointError);
 }
 
 TEST(MultiAgentAdapterTest, TheRegistryKnowsThemUnderNamesThatAreNotTakenTwice) {

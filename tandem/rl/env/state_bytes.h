@@ -15,6 +15,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <ranges>
 #include <span>
 #include <string>
 #include <string_view>
@@ -23,6 +24,7 @@
 
 #include "tandem/base/error.h"
 #include "tandem/base/text.h"
+#include "tandem/rl/env/numpy_random.h"
 
 namespace tandem::rl {
 
@@ -44,6 +46,18 @@ class StateWriter {
   }
   /// Writes a text as put_bytes() writes bytes.
   void put_text(std::string_view text) { put_bytes(std::as_bytes(std::span(text))); }
+
+  /// Writes what a user's save() returned, anything contiguous, as put_bytes() writes bytes.
+  template <typename Range>
+  void put_range(const Range& values) {
+    put_bytes(std::as_bytes(std::span(std::ranges::data(values), std::ranges::size(values))));
+  }
+  /// Writes how the state of a group of environments begins.
+  void put_group(std::uint32_t format, std::string_view id, std::size_t environments) {
+    put(format);
+    put_text(id);
+    put(std::uint64_t{environments});
+  }
 
   /// The bytes so far; the writer is empty then.
   [[nodiscard]] std::vector<std::byte> take() { return std::move(bytes_); }
@@ -92,6 +106,12 @@ class StateReader {
     const std::string_view found(reinterpret_cast<const char*>(bytes.data()), bytes.size());
     if (found != expected) fail(concat(what, " is '", found, "' and must be '", expected, "'"));
   }
+  /// Throws CheckpointError unless put_group() wrote the same next.
+  void expect_group(std::uint32_t format, std::string_view id, std::size_t environments) {
+    expect(format, "its format");
+    expect_text(id, "its environment");
+    expect(std::uint64_t{environments}, "its number of environments");
+  }
   /// Throws CheckpointError when bytes are left over. Left-over bytes mean that the state was written by another
   /// version, or by another environment.
   void expect_end() const {
@@ -116,6 +136,27 @@ class StateReader {
   // The bytes that have not been read yet.
   std::span<const std::byte> rest_;
   const std::string subject_;
+};
+
+/// What an adapter keeps for one environment of a user's.
+struct EpisodeState {
+  /// Runs on over episodes. A struct may keep a reference to it, so it never moves once the struct has been reset.
+  NumpyGenerator random;
+  /// Steps of the current episode that are done.
+  std::int32_t elapsed = 0;
+
+  void put(StateWriter& writer) const {
+    writer.put(random.state());
+    writer.put(elapsed);
+  }
+  /// Reads what put() wrote of environment `e`. Throws CheckpointError for an episode beyond `limit` steps; 0: there is
+  /// no limit.
+  void get(StateReader& reader, std::size_t e, int limit) {
+    random.set_state(reader.get<NumpyGenerator::State>());
+    elapsed = reader.get<std::int32_t>();
+    if (elapsed >= 0 && (limit == 0 || elapsed < limit)) return;
+    reader.fail(concat("environment ", e, " is ", elapsed, " steps into its episode; the limit is ", limit));
+  }
 };
 
 }  // namespace tandem::rl
