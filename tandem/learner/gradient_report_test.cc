@@ -1,6 +1,6 @@
-#include "tandem/learner/gradient_report.h"
-
 #include <gtest/gtest.h>
+
+#include "tandem/learner/replica_team.h"
 
 namespace tandem::learner {
 namespace {

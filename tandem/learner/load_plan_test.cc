@@ -1,9 +1,8 @@
-#include "tandem/learner/load_plan.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "tandem/base/error.h"
+#include "tandem/learner/loaded_batch.h"
 
 namespace tandem::learner {
 namespace {

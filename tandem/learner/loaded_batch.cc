@@ -14,19 +14,89 @@
 namespace tandem::learner {
 namespace {
 
+// The states of a batch, one for each sequence; 0 without.
+std::int64_t sequences_of(const Batch& batch) { return batch.states.empty() ? 0 : rows_of(batch.states); }
+
 // Turns indices of sequences into indices of rows: sequence s is rows s * length + 0 .. length - 1.
 at::Tensor rows_of_sequences(const at::Tensor& sequences, std::int64_t length) {
   if (length == 1) return sequences;
   return (sequences.unsqueeze(1) * length + at::arange(length, at::kLong).unsqueeze(0)).reshape({-1});
 }
 
+// Faults of the options are ConfigErrors, those of the batch DataErrors.
+void require_usable(const LoadRequest& request) {
+  if (request.shards < 1) throw ConfigError(concat("shards is ", request.shards, "; it must be at least 1"));
+  if (request.minibatch_rows < request.shards) {
+    throw ConfigError(concat("a minibatch of ", request.minibatch_rows, " rows cannot be cut into ", request.shards,
+                             " shards; raise the minibatch size to at least ", request.shards, " or lower the shards"));
+  }
+  if (request.rows < 1) throw DataError("the batch has no rows");
+  if (request.sequences > 0 && request.rows % request.sequences != 0) {
+    throw DataError(concat("the batch has ", request.rows, " rows but ", request.sequences,
+                           " states; rows must be a multiple of the states, one state a sequence"));
+  }
+}
+
+// Sequences of each shard in a minibatch: as asked for where that is a whole number of sequences, else as plan_load()
+// says, with a notice.
+std::int64_t sequences_per_shard_minibatch(const LoadRequest& request, LoadPlan& plan) {
+  const std::int64_t most = plan.shard_sequences + (request.tail != Tail::kDrop && plan.extra_sequences > 0 ? 1 : 0);
+  const std::int64_t wanted_rows = request.minibatch_rows / request.shards;
+  std::int64_t sequences = wanted_rows / plan.sequence_length;
+  if (sequences < 1) {
+    plan.notice = concat("a minibatch of ", request.minibatch_rows, " rows has less than one sequence of ",
+                         plan.sequence_length, " rows for each of ", request.shards, " shards; it is raised to ",
+                         plan.sequence_length * request.shards, " rows");
+    return 1;
+  }
+  if (sequences > most) {
+    plan.notice = concat("a minibatch of ", request.minibatch_rows, " rows is more than the ", request.rows,
+                         " rows that were loaded; it is lowered to ", most * plan.sequence_length * request.shards,
+                         " rows, ", most * plan.sequence_length, " for each of ", request.shards, " shards");
+    return most;
+  }
+  if (sequences * plan.sequence_length * request.shards != request.minibatch_rows) {
+    const std::string share = plan.sequence_length == 1
+                                  ? concat(sequences, " rows")
+                                  : concat(sequences, " sequences of ", plan.sequence_length, " rows");
+    plan.notice = concat("a minibatch of ", request.minibatch_rows, " rows is rounded down to ",
+                         sequences * plan.sequence_length * request.shards, ": ", share, " for each of ",
+                         request.shards, " shards");
+  }
+  return sequences;
+}
+
 }  // namespace
+
+// Counts in sequences, which are rows for feed-forward models, and turns the results into rows at the end.
+LoadPlan plan_load(const LoadRequest& request) {
+  require_usable(request);
+  LoadPlan plan;
+  plan.offered = request.rows;
+  if (request.sequences > 0) plan.sequence_length = request.rows / request.sequences;
+  const std::int64_t sequences = request.rows / plan.sequence_length;
+  if (sequences < request.shards) {
+    throw DataError(
+        concat("the batch has ", sequences, " sequences of ", plan.sequence_length, " rows for ", request.shards,
+               " shards; each needs at least one: load more rows, shorten the sequences or lower the shards"));
+  }
+  plan.shard_sequences = sequences / request.shards;
+  plan.extra_sequences = sequences % request.shards;
+  plan.minibatch_sequences = sequences_per_shard_minibatch(request, plan);
+  const std::int64_t each = plan.minibatch_sequences;
+  plan.minibatches =
+      request.tail == Tail::kDrop ? plan.shard_sequences / each : (plan.sequences_of(0) + each - 1) / each;
+  const std::int64_t filled = plan.minibatches * each * plan.sequence_length * request.shards;
+  plan.padded = request.tail == Tail::kPad ? filled - plan.offered : 0;
+  plan.used = filled - plan.padded;
+  plan.dropped = request.tail == Tail::kDrop ? plan.offered - plan.used : 0;
+  return plan;
+}
 
 // A shard gets a range of the batch and, if the batch does not divide evenly, one of the sequences at its end.
 const LoadPlan& LoadedBatch::load(const Batch& batch, std::int64_t minibatch_rows, Tail tail) {
-  const std::int64_t states = batch.states.empty() ? 0 : rows_of(batch.states);
   plan_ = plan_load({.rows = rows_of(batch.columns),
-                     .sequences = states,
+                     .sequences = sequences_of(batch),
                      .shards = placement_.shards,
                      .minibatch_rows = minibatch_rows,
                      .tail = tail});
@@ -47,17 +117,14 @@ const LoadPlan& LoadedBatch::load_shards(std::span<const Batch> shards, std::int
   const Span span("load");
   TANDEM_CHECK(static_cast<int>(shards.size()) == placement_.mine.size(), shards.size(), " batches for ",
                placement_.mine.size(), " shards");
-  const std::int64_t rows = rows_of(shards.front().columns);
-  const std::int64_t states = shards.front().states.empty() ? 0 : rows_of(shards.front().states);
+  const std::int64_t rows = rows_of(shards.front().columns), states = sequences_of(shards.front());
+  const auto require_equal = [](const char* what, std::int64_t its, std::int64_t others) {
+    if (its == others) return;
+    throw DataError(concat("a shard has ", its, " ", what, ", another ", others, "; all must have equally many"));
+  };
   for (const Batch& shard : shards) {
-    if (rows_of(shard.columns) != rows) {
-      throw DataError(
-          concat("a shard has ", rows_of(shard.columns), " rows, another ", rows, "; all must have equally many"));
-    }
-    const std::int64_t its_states = shard.states.empty() ? 0 : rows_of(shard.states);
-    if (its_states != states) {
-      throw DataError(concat("a shard has ", its_states, " states, another ", states, "; all must have equally many"));
-    }
+    require_equal("rows", rows_of(shard.columns), rows);
+    require_equal("states", sequences_of(shard), states);
   }
   plan_ = plan_load({.rows = rows * placement_.shards,
                      .sequences = states * placement_.shards,

@@ -48,31 +48,6 @@ Ranks::Ranks() : Ranks(std::shared_ptr<comm::Group>(std::move(comm::make_local_g
 Ranks::Ranks(std::shared_ptr<comm::Group> group, std::string description, Clock::duration patience)
     : group_(std::move(group)), description_(std::move(description)), patience_(patience) {}
 
-// The with_ functions copy a handful of pointers; the group behind them stays the same.
-Ranks Ranks::with_boards(OpenBoard open_board) const {
-  Ranks ranks = *this;
-  ranks.open_board_ = std::move(open_board);
-  return ranks;
-}
-
-Ranks Ranks::with_patience(Clock::duration patience) const {
-  Ranks ranks = *this;
-  ranks.patience_ = patience;
-  return ranks;
-}
-
-Ranks Ranks::out_of(int all) const {
-  Ranks ranks = *this;
-  ranks.all_ = all;
-  return ranks;
-}
-
-Ranks Ranks::with_losses(std::function<std::stop_token()> lost) const {
-  Ranks ranks = *this;
-  ranks.lost_ = std::move(lost);
-  return ranks;
-}
-
 // A single process needs no memory that others see.
 ProgressBoard Ranks::open_board(int units, Range mine, std::chrono::milliseconds news) const {
   if (size() == 1) return ProgressBoard(units);

@@ -9,7 +9,6 @@
 // operation but abort() waits for all ranks until the patience ends. Errors: those of comm::Group.
 // Ownership: shares the group; copies are the same ranks.
 #pragma once
-#include <ATen/core/Tensor.h>
 
 #include <algorithm>
 #include <chrono>
@@ -64,12 +63,12 @@ class Ranks {
   using OpenBoard =
       std::function<ProgressBoard(int units, Range mine, std::chrono::milliseconds news, const Limits& limits)>;
   /// Returns these ranks with boards.
-  [[nodiscard]] Ranks with_boards(OpenBoard open_board) const;
+  [[nodiscard]] Ranks with_boards(OpenBoard open_board) const { return with(&Ranks::open_board_, open_board); }
   /// Returns these ranks with another patience: how long they wait for each other. The original keeps its own.
-  [[nodiscard]] Ranks with_patience(Clock::duration patience) const;
+  [[nodiscard]] Ranks with_patience(Clock::duration patience) const { return with(&Ranks::patience_, patience); }
   /// Returns these ranks as those of a run that has `all` ranks when none is missing. Used when ranks were lost and the
   /// others go on without them.
-  [[nodiscard]] Ranks out_of(int all) const;
+  [[nodiscard]] Ranks out_of(int all) const { return with(&Ranks::all_, all); }
 
   [[nodiscard]] int rank() const { return group_->rank(); }
   [[nodiscard]] int size() const { return group_->size(); }
@@ -103,7 +102,7 @@ class Ranks {
 
   /// Returns these ranks with losses: `lost` gives a token that is requested when one of them is given up: it has died,
   /// or was silent for too long. Asked again for each ReplicaTeam, from any thread.
-  [[nodiscard]] Ranks with_losses(std::function<std::stop_token()> lost) const;
+  [[nodiscard]] Ranks with_losses(std::function<std::stop_token()> lost) const { return with(&Ranks::lost_, lost); }
   /// That token: what waits for a rank by other means than the group ends with it. Never requested without.
   [[nodiscard]] std::stop_token lost() const { return lost_ ? lost_() : std::stop_token(); }
 
@@ -111,6 +110,13 @@ class Ranks {
   void abort(const std::string& why) const { group_->abort(why); }
 
  private:
+  // These ranks with another value of one member. Copies a handful of pointers; the group behind them stays the same.
+  template <typename T>
+  [[nodiscard]] Ranks with(T Ranks::*member, const T& value) const {
+    Ranks ranks = *this;
+    ranks.*member = value;
+    return ranks;
+  }
   // The deadline of an operation that begins now.
   [[nodiscard]] Limits limits() const { return {.deadline = Deadline::after(patience_), .stop = {}}; }
 

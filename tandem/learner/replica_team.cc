@@ -3,8 +3,11 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <array>
+#include <cmath>
 
 #include "tandem/base/process.h"
+#include "tandem/base/text.h"
 #include "tandem/comm/layered_group.h"
 #include "tandem/comm/local_group.h"
 #include "tandem/concurrency/trace.h"
@@ -23,6 +26,21 @@ void choose_matrix_kernels() {
     const at::Tensor some = at::ones({2, 2}, dtype);
     (void)at::mm(some, some);
   }
+}
+
+constexpr std::array kHeads{"replica", "offered", "accepted", "applied", "dropped", "waited ms"};
+
+std::string row_of(const std::array<std::string, kHeads.size()>& cells) {
+  std::string row;
+  for (std::size_t i = 0; i < cells.size(); ++i) row += (i == 0 ? "" : "  ") + align_right(cells[i], i == 0 ? 7 : 9);
+  return row + "\n";
+}
+
+// "3", or "2 to 4 (mean 3.1)" where steps differ.
+std::string range_of(const sync::OverSteps& figure, std::int64_t steps) {
+  if (figure.least == figure.most) return concat(figure.least);
+  const double mean = std::round(10 * figure.sum / static_cast<double>(steps)) / 10;
+  return concat(figure.least, " to ", figure.most, " (mean ", mean, ")");
 }
 
 // A sum over the shards of all replicas. It waits for all of them, so the strategy, where it does not wait for all, is
@@ -164,31 +182,17 @@ void ReplicaTeam::load_state(const model::NamedTensors& state) {
   for (const auto& seat : members_) seat->strategy->load_whole_state(state);
 }
 
-// Every rank tells the seven numbers of each of its replicas, in a row, and reads those of all.
 std::vector<ReplicaTeam::Work> ReplicaTeam::work() const {
   std::vector<double> mine;
   for (const auto& seat : members_) {
-    mine.push_back(static_cast<double>(seat->learner.rows_trained()));
-    mine.push_back(seat->cpu_seconds);
-    const sync::StalenessTotals& its = seat->learner.staleness();
-    for (const std::int64_t count : {its.offered, its.dropped, its.sum, its.most})
-      mine.push_back(static_cast<double>(count));
-    mine.push_back(its.wait_seconds);
+    append_struct(Work{.rows = seat->learner.rows_trained(),
+                       .cpu_seconds = seat->cpu_seconds,
+                       .staleness = seat->learner.staleness()},
+                  mine);
   }
   std::vector<Work> all;
-  for (const std::vector<double>& ranks : ranks_.gather(mine)) {
-    // A rank's list may hold several replicas, so it is read in pieces of seven.
-    constexpr std::size_t kNumbers = 7;
-    const auto count = [&ranks](std::size_t at) { return static_cast<std::int64_t>(ranks[at]); };
-    for (std::size_t i = 0; i + kNumbers <= ranks.size(); i += kNumbers) {
-      all.push_back({.rows = count(i),
-                     .cpu_seconds = ranks[i + 1],
-                     .staleness = {.offered = count(i + 2),
-                                   .dropped = count(i + 3),
-                                   .sum = count(i + 4),
-                                   .most = count(i + 5),
-                                   .wait_seconds = ranks[i + 6]}});
-    }
+  for (const std::vector<double>& rank : ranks_.gather(mine)) {
+    for (std::span<const double> left = rank; !left.empty();) all.push_back(take_struct<Work>(left));
   }
   return all;
 }
@@ -205,26 +209,30 @@ std::optional<GradientReport> ReplicaTeam::take_gradients() {
   }
   std::vector<double> mine;
   if (std::optional<sync::GradientAccount> account = members_.front()->strategy->take_account()) {
-    const auto& [steps, gradients, rows] = account->sizes;
-    mine = {
-        static_cast<double>(steps), gradients.least, gradients.sum, gradients.most, rows.least, rows.sum, rows.most};
-    for (const sync::GradientTotals& each : account->replicas) {
-      for (const std::int64_t count : {each.offered, each.applied, each.dropped})
-        mine.push_back(static_cast<double>(count));
-    }
+    append_struct(account->sizes, mine);
+    for (const sync::GradientTotals& each : account->replicas) append_struct(each, mine);
   }
   for (const std::vector<double>& rank : ranks_.gather(mine)) {
     if (rank.empty()) continue;
-    report.sizes = {.steps = static_cast<std::int64_t>(rank[0]),
-                    .gradients = {.least = rank[1], .sum = rank[2], .most = rank[3]},
-                    .rows = {.least = rank[4], .sum = rank[5], .most = rank[6]}};
-    constexpr std::size_t kBefore = 7, kCounts = 3;
-    for (std::size_t i = 0; i < report.replicas.size(); ++i) {
-      const auto count = [&](std::size_t at) { return static_cast<std::int64_t>(rank.at(kBefore + kCounts * i + at)); };
-      report.replicas[i].totals = {.offered = count(0), .applied = count(1), .dropped = count(2)};
-    }
+    std::span<const double> left = rank;
+    report.sizes = take_struct<sync::StepSizes>(left);
+    for (ReplicaGradients& each : report.replicas) each.totals = take_struct<sync::GradientTotals>(left);
   }
   return report;
+}
+
+std::string table_of(const std::vector<ReplicaGradients>& replicas, const sync::StepSizes& all) {
+  std::array<std::string, kHeads.size()> cells;
+  std::copy(kHeads.begin(), kHeads.end(), cells.begin());
+  std::string table = row_of(cells);
+  for (std::size_t replica = 0; replica < replicas.size(); ++replica) {
+    const auto& [totals, waited] = replicas[replica];
+    table += row_of({concat(replica), concat(totals.offered), concat(totals.accepted()), concat(totals.applied),
+                     concat(totals.dropped), concat(std::llround(1e3 * waited))});
+  }
+  if (all.steps == 0) return table;
+  return table + concat(all.steps, " steps, each of ", range_of(all.gradients, all.steps), " gradients and ",
+                        range_of(all.rows, all.steps), " rows\n");
 }
 
 }  // namespace tandem::learner

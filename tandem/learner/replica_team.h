@@ -21,7 +21,6 @@
 #include "tandem/comm/group_shard_sum.h"
 #include "tandem/concurrency/thread_team.h"
 #include "tandem/device/cuda_kernels.h"
-#include "tandem/learner/gradient_report.h"
 #include "tandem/learner/learner.h"
 #include "tandem/learner/ranks.h"
 #include "tandem/sync/strategies.h"
@@ -50,6 +49,21 @@ struct TeamOptions {
   Clock::duration patience = std::chrono::minutes(5);                      // how long a replica waits for the others
   std::string threads = "replica";  // name of the threads, in a profile say, before the replica's number
 };
+
+struct ReplicaGradients {
+  sync::GradientTotals totals;  // since its team was made, or its state loaded
+  double waited_seconds = 0;    // for other replicas and for their gradients, in steps that its Learner made
+};
+
+/// Counts for metrics and for people. Only sync_replicas and asynchronous, which may drop or delay gradients, keep
+/// them. Every rank gets the same report; see ReplicaTeam::take_gradients().
+struct GradientReport {
+  std::vector<ReplicaGradients> replicas;  // of the run, in order
+  sync::StepSizes sizes;                   // of the steps since the report before
+};
+
+/// A table with a row a replica, and a line about the steps of `all`. Ends with a line break.
+[[nodiscard]] std::string table_of(const std::vector<ReplicaGradients>& replicas, const sync::StepSizes& all);
 
 /// A team has one thread for each replica of this process. Each replica has a Member, which only that thread may use
 /// while a run is under way. All functions of the team are called from one thread, its owner's.

@@ -8,9 +8,11 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cstring>
 #include <system_error>
 #include <utility>
 
+#include "tandem/base/check.h"
 #include "tandem/base/error.h"
 #include "tandem/base/text.h"
 #include "tandem/concurrency/poll_until.h"
@@ -25,6 +27,20 @@ struct Header {
   std::uint32_t kind = 0, mark = 0;
 };
 constexpr std::uint32_t kMark = 0x7A4D0001;
+
+enum class Failure : std::int32_t { kRun, kLost, kDeadline, kAborted };
+// Precedes the text of the exception in the message's bytes.
+struct FailureHead {
+  Failure kind = Failure::kRun;
+  std::int32_t peer = 0;  // kLost
+};
+
+FailureHead head_of(const std::exception& error) {
+  if (const auto* lost = dynamic_cast<const PeerLost*>(&error)) return {Failure::kLost, lost->peer()};
+  if (dynamic_cast<const DeadlineExceeded*>(&error) != nullptr) return {Failure::kDeadline, 0};
+  if (dynamic_cast<const GroupAborted*>(&error) != nullptr) return {Failure::kAborted, 0};
+  return {};
+}
 
 bool would_block(ssize_t result) { return result < 0 && (errno == EAGAIN || errno == EWOULDBLOCK); }
 
@@ -106,6 +122,34 @@ void Connection::receive_all(std::span<std::byte> into, const Limits& limits) {
     if (got < 0) lose(concat("is gone: ", std::generic_category().message(errno)));
     into = into.subspan(static_cast<std::size_t>(got));
   }
+}
+
+Message failure_message(const std::exception& error, std::uint32_t kind) {
+  const FailureHead head = head_of(error);
+  const std::string text = error.what();
+  Message message{.kind = kind, .patience = -1, .bytes = std::vector<std::byte>(sizeof(head) + text.size())};
+  std::memcpy(message.bytes.data(), &head, sizeof(head));
+  std::memcpy(message.bytes.data() + sizeof(head), text.data(), text.size());
+  return message;
+}
+
+void throw_failure(const Message& message) {
+  FailureHead head;
+  TANDEM_CHECK(message.bytes.size() >= sizeof(head), "not the message of a failure");
+  std::memcpy(&head, message.bytes.data(), sizeof(head));
+  const std::string text(reinterpret_cast<const char*>(message.bytes.data()) + sizeof(head),
+                         message.bytes.size() - sizeof(head));
+  switch (head.kind) {
+    case Failure::kLost:
+      throw PeerLost(head.peer, text);
+    case Failure::kDeadline:
+      throw DeadlineExceeded(text);
+    case Failure::kAborted:
+      throw GroupAborted(text);
+    case Failure::kRun:
+      break;
+  }
+  throw RunError(text);
 }
 
 }  // namespace tandem::net

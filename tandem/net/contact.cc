@@ -102,7 +102,7 @@ int port_of(const Descriptor& socket) {
 // The first bytes of the dialler.
 struct Hello {
   std::array<char, kHalf> secret{};
-  Greeting greeting;
+  std::int32_t member = 0;
 };
 
 // Fills `into`. Returns an empty text, or why the other end sent less.
@@ -197,8 +197,7 @@ void Listener::shut() { ::shutdown(socket_.get(), SHUT_RDWR); }
 Listener::Accepted Listener::accept(const Limits& limits) {
   pollfd wait{socket_.get(), POLLIN, 0};
   poll_until({&wait, 1}, limits, "a connection");
-  Accepted accepted{.socket = Descriptor(::accept4(socket_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK)),
-                    .greeting = {}};
+  Accepted accepted{.socket = Descriptor(::accept4(socket_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK))};
   if (!accepted.socket.is_open()) {
     if (errno == EMFILE || errno == ENFILE) throw RunError(concat("cannot accept a member: ", error_text(errno)));
     return accepted;
@@ -215,20 +214,20 @@ Listener::Accepted Listener::accept(const Limits& limits) {
   } catch (const DeadlineExceeded&) {
     return {};
   }
-  accepted.greeting = hello.greeting;
+  accepted.member = hello.member;
   return accepted;
 }
 
 // Starts all attempts, and then advances whichever has an event, until one is answered or all have failed. The other
 // attempts are closed with the list, and their listeners see that nothing was taken.
-Descriptor dial(const std::string& contact, const Greeting& greeting, const Limits& limits) {
+Descriptor dial(const std::string& contact, int member, const Limits& limits) {
   std::istringstream in(contact);
   std::string secret, port;
   std::vector<Attempt> attempts;
   in >> secret >> port;
   for (std::string address; in >> address;) attempts.emplace_back().address = address;
   if (secret.size() != kSecret || attempts.empty()) throw RunError(concat("'", contact, "' is no contact"));
-  Hello hello{.secret = {}, .greeting = greeting};
+  Hello hello{.secret = {}, .member = member};
   std::copy_n(secret.begin(), kHalf, hello.secret.begin());
   for (Attempt& attempt : attempts) start(attempt, port);
   for (;;) {

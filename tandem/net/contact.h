@@ -12,19 +12,12 @@
 // Threads: single-thread, except for shut(). Blocking: accept() and dial() wait until `limits`, and then throw
 // DeadlineExceeded or GroupAborted.
 #pragma once
-#include <cstdint>
-#include <optional>
 #include <string>
 
 #include "tandem/base/descriptor.h"
 #include "tandem/concurrency/limits.h"
 
 namespace tandem::net {
-
-/// A dialling member's introduction.
-struct Greeting {
-  std::int32_t member = 0;
-};
 
 class Listener {
  public:
@@ -37,7 +30,7 @@ class Listener {
   /// of several connections, or said nothing within five seconds.
   struct Accepted {
     Descriptor socket;
-    Greeting greeting;
+    int member = 0;
   };
   /// Waits for the next connection and its greeting. Throws RunError when the process has too many open files.
   [[nodiscard]] Accepted accept(const Limits& limits);
@@ -51,7 +44,7 @@ class Listener {
 };
 
 /// Connects to the listener of `contact`. Throws RunError that lists the failure of each address when none is the
-/// listener's.
-[[nodiscard]] Descriptor dial(const std::string& contact, const Greeting& greeting, const Limits& limits);
+/// listener's. `member` is the number of the member that dials.
+[[nodiscard]] Descriptor dial(const std::string& contact, int member, const Limits& limits);
 
 }  // namespace tandem::net

@@ -2,7 +2,6 @@
 
 #include "tandem/base/error.h"
 #include "tandem/net/contact.h"
-#include "tandem/net/failure_message.h"
 
 namespace tandem::net {
 namespace {
@@ -23,7 +22,7 @@ Limits a_little_longer(const Limits& limits) {
 }  // namespace
 
 MessageClient::MessageClient(const ServerAddress& server, int member, const Limits& limits)
-    : connection_(dial(server.contact, {.member = member}, limits), server.member, server.name) {}
+    : connection_(dial(server.contact, member, limits), server.member, server.name) {}
 
 // Runs a step of a call. After a failure other than the server's own, no answer can be told from one of another
 // request, so the connection ends.

@@ -9,7 +9,6 @@
 // stop request. After any error but the server's own the client is of no further use, and the server takes this member
 // for lost.
 #pragma once
-#include <memory>
 #include <string>
 
 #include "tandem/net/connection.h"

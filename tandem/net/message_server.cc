@@ -1,17 +1,11 @@
 #include "tandem/net/message_server.h"
 
 #include <optional>
-#include <stop_token>
 #include <utility>
-#include <vector>
 
 #include "tandem/base/error.h"
-#include "tandem/base/mutex.h"
 #include "tandem/base/text.h"
 #include "tandem/concurrency/bounded_queue.h"
-#include "tandem/concurrency/worker.h"
-#include "tandem/net/contact.h"
-#include "tandem/net/failure_message.h"
 
 namespace tandem::net {
 namespace {
@@ -23,11 +17,13 @@ Limits limits_of(const Message& request, const std::stop_token& gone) {
           .stop = gone};
 }
 
+}  // namespace
+
 // A member's connection and the two threads that serve it. The listener passes requests to the answerer by a queue of
 // one. Whichever of the two notices the end hangs up, and so ends the other.
-class ServedMember {
+class MessageServer::ServedMember {
  public:
-  ServedMember(Descriptor socket, int member, const MessageServer::Serve& serve, const MessageServer::Lost& lost)
+  ServedMember(Descriptor socket, int member, const Serve& serve, const Lost& lost)
       : serve_(serve),
         lost_(lost),
         connection_(std::move(socket), member, concat("member ", member)),
@@ -135,8 +131,8 @@ class ServedMember {
     }
   }
 
-  const MessageServer::Serve& serve_;
-  const MessageServer::Lost& lost_;
+  const Serve& serve_;
+  const Lost& lost_;
   Connection connection_;
   Mutex sending_, waiting_;
   std::optional<Message> farewell_ TANDEM_GUARDED_BY(waiting_);
@@ -145,67 +141,46 @@ class ServedMember {
   Worker answerer_, listener_;  // last
 };
 
-}  // namespace
+MessageServer::MessageServer(Serve serve, Lost lost)
+    : serve_(std::move(serve)),
+      lost_(std::move(lost)),
+      door_("message-server", [this](const std::stop_token& stop) { let_in(stop); }) {}
 
-// Its threads refer to it, so it lies behind a pointer and does not move.
-struct MessageServer::State {
-  State(Serve serve_requests, Lost tell_lost)
-      : serve(std::move(serve_requests)),
-        lost(std::move(tell_lost)),
-        door("message-server", [this](const std::stop_token& stop) { let_in(stop); }) {}
-  ~State() {
-    const MutexLock lock(mutex);
-    is_ending = true;  // members are destroyed without the lock, since their threads may need it
-  }
+// The members are destroyed without the lock, since their threads may need it.
+MessageServer::~MessageServer() {
+  const MutexLock lock(mutex_);
+  is_ending_ = true;
+}
 
-  // The thread that accepts connections. A member that is gone stays in the list: its threads are joined when it comes
-  // back, or at the end.
-  void let_in(const std::stop_token& stop) {
-    while (!stop.stop_requested()) {
-      try {
-        Listener::Accepted accepted = listener.accept({.deadline = Deadline::infinite(), .stop = stop});
-        if (!accepted.socket.is_open()) continue;
-        const int member = accepted.greeting.member;
-        for (const auto& former : members)
-          if (former->member() == member) former->cut();
-        const MutexLock lock(mutex);  // before its threads run, so that tell_all() misses no member that is answered
-        std::erase_if(members, [member](const auto& former) { return former->member() == member; });
-        members.push_back(std::make_unique<ServedMember>(std::move(accepted.socket), member, serve, lost));
-      } catch (const GroupAborted&) {
-        return;
-      }
+// The thread that accepts connections. A member that is gone stays in the list: its threads are joined when it comes
+// back, or at the end.
+void MessageServer::let_in(const std::stop_token& stop) {
+  while (!stop.stop_requested()) {
+    try {
+      Listener::Accepted accepted = listener_.accept({.deadline = Deadline::infinite(), .stop = stop});
+      if (!accepted.socket.is_open()) continue;
+      const int member = accepted.member;
+      for (const auto& former : members_)
+        if (former->member() == member) former->cut();
+      const MutexLock lock(mutex_);  // before its threads run, so that tell_all() misses no member that is answered
+      std::erase_if(members_, [member](const auto& former) { return former->member() == member; });
+      members_.push_back(std::make_unique<ServedMember>(std::move(accepted.socket), member, serve_, lost_));
+    } catch (const GroupAborted&) {
+      return;
     }
   }
+}
 
-  void shut_door() {
-    door.request_stop();  // first, since accept() on a listener that is shut returns at once, again and again
-    listener.shut();
-  }
+void MessageServer::tell_all(const std::exception& why) {
+  const Message farewell = failure_message(why, kFarewell);
+  const MutexLock lock(mutex_);
+  if (is_ending_) return;
+  for (const auto& member : members_) member->tell(farewell);
+}
 
-  void tell_all(const Message& farewell) {
-    const MutexLock lock(mutex);
-    if (is_ending) return;
-    for (const auto& member : members) member->tell(farewell);
-  }
-
-  const Serve serve;
-  const Lost lost;
-  Listener listener;
-  Mutex mutex;
-  bool is_ending TANDEM_GUARDED_BY(mutex) = false;
-  std::vector<std::unique_ptr<ServedMember>> members;  // changed by the door's thread with the lock
-  Worker door;                                         // last
-};
-
-MessageServer::MessageServer(Serve serve, Lost lost)
-    : state_(std::make_unique<State>(std::move(serve), std::move(lost))) {}
-
-MessageServer::~MessageServer() = default;
-
-void MessageServer::tell_all(const std::exception& why) { state_->tell_all(failure_message(why, kFarewell)); }
-
-void MessageServer::shut_door() { state_->shut_door(); }
-
-const std::string& MessageServer::contact() const { return state_->listener.contact(); }
+void MessageServer::shut_door() {
+  door_.request_stop();  // first, since accept() on a listener that is shut returns at once, again and again
+  listener_.shut();
+}
 
 }  // namespace tandem::net

@@ -13,9 +13,14 @@
 #pragma once
 #include <functional>
 #include <memory>
+#include <stop_token>
 #include <string>
+#include <vector>
 
+#include "tandem/base/mutex.h"
+#include "tandem/concurrency/worker.h"
 #include "tandem/net/connection.h"
+#include "tandem/net/contact.h"
 
 namespace tandem::net {
 
@@ -38,11 +43,19 @@ class MessageServer {
   void shut_door();
 
   /// The text with which a MessageClient reaches this server.
-  [[nodiscard]] const std::string& contact() const;
+  [[nodiscard]] const std::string& contact() const { return listener_.contact(); }
 
  private:
-  struct State;
-  std::unique_ptr<State> state_;
+  class ServedMember;  // a connection and its two threads
+  void let_in(const std::stop_token& stop);
+
+  const Serve serve_;
+  const Lost lost_;
+  Listener listener_;
+  Mutex mutex_;
+  bool is_ending_ TANDEM_GUARDED_BY(mutex_) = false;
+  std::vector<std::unique_ptr<ServedMember>> members_;  // changed by the door's thread with the lock
+  Worker door_;                                         // last
 };
 
 }  // namespace tandem::net

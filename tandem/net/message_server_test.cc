@@ -305,7 +305,7 @@ TEST(ContactTest, WhoAnswersWithAnotherSecretIsNotTakenForTheListener) {
   std::string contact = server.contact();
   contact[31] = contact[31] == 'a' ? 'b' : 'a';
   try {
-    (void)dial(contact, {.member = 1}, within(30s));
+    (void)dial(contact, 1, within(30s));
     ADD_FAILURE() << "no exception";
   } catch (const RunError& error) {
     EXPECT_THAT(error.what(), AllOf(HasSubstr("127.0.0.1"), HasSubstr("somebody else answered")));
@@ -317,7 +317,7 @@ TEST(ContactTest, AListenerThatIsGoneIsAnErrorThatListsTheAddresses) {
   const std::string contact = listener->contact();
   listener.reset();
   try {
-    (void)dial(contact, {.member = 1}, within(30s));
+    (void)dial(contact, 1, within(30s));
     ADD_FAILURE() << "no exception";
   } catch (const RunError& error) {
     EXPECT_THAT(error.what(), HasSubstr("127.0.0.1: "));

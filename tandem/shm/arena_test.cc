@@ -1,5 +1,3 @@
-#include "tandem/shm/arena.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -13,7 +11,7 @@
 #include "tandem/base/error.h"
 #include "tandem/base/fault_point.h"
 #include "tandem/base/testing/temporary_folder.h"
-#include "tandem/shm/free_memory.h"
+#include "tandem/shm/region.h"
 
 namespace tandem::shm {
 namespace {

@@ -1,11 +1,10 @@
-#include "tandem/shm/arrival_gate.h"
-
 #include <gtest/gtest.h>
 
 #include <thread>
 #include <vector>
 
 #include "tandem/base/testing/eventually.h"
+#include "tandem/shm/control_block.h"
 
 namespace tandem::shm {
 namespace {

@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "tandem/base/check.h"
-#include "tandem/base/error.h"
 #include "tandem/base/text.h"
 
 namespace tandem::shm {
@@ -191,7 +190,10 @@ void Exchange::close(Cause cause, int lost, const std::string& why) {
     control_.close(rank_);
     watch_.hang_up();
   }
-  tell_closed();
+  // An orderly leave is not told: ranks that need nothing more from the leaver go on, and the others find out in their
+  // waits.
+  const int by = control_.closed_by.load(std::memory_order_seq_cst);
+  if (block(by).closing.cause != Cause::kLeft && !told_.exchange(true)) on_close_(why_closed());
 }
 
 // A rank that has closed the group hangs up, too. In that case its reason stands already, and close() keeps it.
@@ -200,13 +202,6 @@ void Exchange::on_hang_up(int peer) {
   const bool left = lost.left.load();
   close(left ? Cause::kLeft : Cause::kLost, peer,
         concat("rank ", name(peer), " (process ", lost.process, ")", left ? " left the group" : " died"));
-}
-
-// An orderly leave is not told: ranks that need nothing more from the leaver go on, and the others find out in their
-// waits.
-void Exchange::tell_closed() {
-  const int by = control_.closed_by.load(std::memory_order_seq_cst);
-  if (block(by).closing.cause != Cause::kLeft && !told_.exchange(true)) on_close_(why_closed());
 }
 
 std::string Exchange::why_closed() const {

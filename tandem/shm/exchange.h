@@ -90,7 +90,6 @@ class Exchange {
                                         std::uint64_t ticket, const Limits& limits);
   void close(Cause cause, int lost, const std::string& why);
   void on_hang_up(int peer);
-  void tell_closed();
   [[nodiscard]] std::string why_closed() const;
   void sign();
   [[nodiscard]] std::vector<int> missing(SharedCounter RankBlock::*counter, std::uint64_t ticket) const;

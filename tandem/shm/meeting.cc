@@ -2,15 +2,12 @@
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <cstring>
 #include <numeric>
-#include <system_error>
 #include <type_traits>
 
 #include "tandem/base/error.h"
 #include "tandem/base/text.h"
-#include "tandem/concurrency/spin.h"
 #include "tandem/shm/lifeline_watch.h"
 #include "tandem/shm/socket.h"
 

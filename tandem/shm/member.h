@@ -21,8 +21,8 @@
 #include <string>
 #include <vector>
 
-#include "tandem/shm/arena.h"
 #include "tandem/shm/exchange.h"
+#include "tandem/shm/region.h"
 
 namespace tandem::shm {
 

@@ -7,12 +7,16 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <fstream>
+#include <iterator>
+#include <limits>
+#include <optional>
+#include <string>
 #include <system_error>
 
 #include "tandem/base/error.h"
 #include "tandem/base/fault_point.h"
 #include "tandem/base/text.h"
-#include "tandem/shm/free_memory.h"
 
 namespace tandem::shm {
 namespace {
@@ -54,7 +58,74 @@ void check_file_limit(std::uint64_t bytes) {
                         "the container's memory limit"));
 }
 
+// --- memory that is free ---------------------------------------------------------------------------------------------
+
+namespace fs = std::filesystem;
+constexpr std::uint64_t kUnlimited = std::numeric_limits<std::uint64_t>::max();
+
+// Returns the number in a file; nothing where the file says "max" or does not exist.
+std::optional<std::uint64_t> number_in(const fs::path& file) {
+  std::ifstream in(file);
+  std::uint64_t number = 0;
+  return in >> number ? std::optional(number) : std::nullopt;
+}
+
+// Returns the number behind `word` at the start of a line: "MemAvailable: 123 kB", "inactive_file 456".
+std::optional<std::uint64_t> number_behind(const fs::path& file, const std::string& word) {
+  std::ifstream in(file);
+  for (std::string first, rest; in >> first; std::getline(in, rest)) {
+    std::uint64_t number = 0;
+    if (first == word && in >> number) return number;
+    in.clear();
+  }
+  return std::nullopt;
+}
+
+struct Names {
+  const char *limit, *usage, *cache;
+};
+constexpr Names kVersion1{"memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"};
+constexpr Names kVersion2{"memory.max", "memory.current", "inactive_file"};
+
+// The bytes that are left of the limit of one control group. Files that were only read once (inactive) can be dropped,
+// so they count as free.
+std::uint64_t free_in(const fs::path& cgroup, const Names& names) {
+  const auto limit = number_in(cgroup / names.limit), usage = number_in(cgroup / names.usage);
+  if (!limit || !usage) return kUnlimited;
+  const std::uint64_t cache = number_behind(cgroup / "memory.stat", names.cache).value_or(0);
+  const std::uint64_t used = *usage - std::min(*usage, cache);
+  return *limit - std::min(*limit, used);
+}
+
+// The least of what is left in a control group and in all groups around it. A container may see its own group as the
+// root, hence the root's limit too.
+std::uint64_t free_up_to(const fs::path& root, fs::path cgroup, const Names& names) {
+  std::uint64_t free = free_in(root, names);
+  for (cgroup = cgroup.relative_path(); !cgroup.empty(); cgroup = cgroup.parent_path()) {
+    free = std::min(free, free_in(root / cgroup, names));
+  }
+  return free;
+}
+
 }  // namespace
+
+std::uint64_t free_memory(const fs::path& proc, const fs::path& cgroups) {
+  std::uint64_t free = kUnlimited;
+  if (const auto kib = number_behind(proc / "meminfo", "MemAvailable:")) free = *kib * 1024;
+  std::ifstream lines(proc / "self" / "cgroup");  // "4:memory:/path" in version 1, "0::/path" in version 2
+  for (std::string line; std::getline(lines, line);) {
+    const std::size_t first = line.find(':');
+    const std::size_t second = first == std::string::npos ? first : line.find(':', first + 1);
+    if (second == std::string::npos) continue;
+    const std::string controllers = line.substr(first + 1, second - first - 1);
+    const fs::path cgroup = line.substr(second + 1);
+    if (controllers.empty()) free = std::min(free, free_up_to(cgroups, cgroup, kVersion2));
+    if (controllers == "memory") free = std::min(free, free_up_to(cgroups / "memory", cgroup, kVersion1));
+  }
+  return free;
+}
+
+// --- the region -----------------------------------------------------------------------------------------------------
 
 Region::Region(Descriptor memory, std::uint64_t bytes) : memory_(std::move(memory)), bytes_(bytes) {
   void* base = ::mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, descriptor(), 0);
@@ -116,6 +187,69 @@ void Region::back(std::uint64_t begin, std::uint64_t bytes) const {
     if (error_number == ENOMEM || error_number == ENOSPC) fail_shortage(end - at, free);
     refuse("fallocate", error_number);
   }
+}
+
+// --- arenas
+// -----------------------------------------------------------------------------------------------------------
+
+Arena::Arena(std::shared_ptr<Region> region, int rank)
+    : region_(std::move(region)),
+      begin_(region_->arena_begin(rank)),
+      limit_(begin_ + region_->arena_bytes()),
+      end_(begin_) {}
+
+std::shared_ptr<std::byte> Arena::allocate(std::uint64_t bytes) {
+  // Cut to one byte more than the arena has: rounding larger sizes up could wrap around.
+  const std::uint64_t whole = std::min(std::max<std::uint64_t>(bytes, 1), limit_ - begin_ + 1);
+  const std::uint64_t rounded = up_to(whole, 4096);  // pages
+  const std::uint64_t begin = take(rounded);
+  return {region_->at(begin),
+          [self = shared_from_this(), begin, rounded](std::byte*) { self->give_back(begin, rounded); }};
+}
+
+// Takes the first free range that is large enough. Otherwise takes new pages at the end, together with a free range
+// that lies there.
+std::uint64_t Arena::take(std::uint64_t bytes) {
+  const MutexLock lock(mutex_);
+  for (auto range = free_.begin(); range != free_.end(); ++range) {
+    const auto [begin, length] = *range;
+    const bool last = begin + length == end_;
+    if (length < bytes && !last) continue;
+    if (length < bytes) {
+      if (begin + bytes > limit_) break;
+      region_->back(end_, begin + bytes - end_);
+      end_ = begin + bytes;
+    }
+    free_.erase(range);
+    if (length > bytes) free_.emplace(begin + bytes, length - bytes);
+    return begin;
+  }
+  if (bytes > limit_ - end_) {
+    throw RunError(concat("shared memory of the host group: a buffer of ", bytes, " bytes and ", end_ - begin_,
+                          " bytes taken before are more than the ", limit_ - begin_, " bytes that this machine has"));
+  }
+  region_->back(end_, bytes);
+  end_ += bytes;
+  return end_ - bytes;
+}
+
+// Merges the range with the free ranges on both sides, so that no two free ranges ever touch.
+void Arena::give_back(std::uint64_t begin, std::uint64_t bytes) {
+  const MutexLock lock(mutex_);
+  const auto after = free_.find(begin + bytes);
+  if (after != free_.end()) {
+    bytes += after->second;
+    free_.erase(after);
+  }
+  const auto behind = free_.lower_bound(begin);
+  if (behind != free_.begin()) {
+    const auto before = std::prev(behind);
+    if (before->first + before->second == begin) {
+      before->second += bytes;
+      return;
+    }
+  }
+  free_.emplace(begin, bytes);
 }
 
 }  // namespace tandem::shm

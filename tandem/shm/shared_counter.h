@@ -11,6 +11,7 @@
 
 #include "tandem/base/clock.h"
 #include "tandem/concurrency/spin.h"
+#include "tandem/concurrency/wait_word.h"
 
 namespace tandem::shm {
 
@@ -42,9 +43,22 @@ class SharedCounter {
   /// Sleeps until the counter has reached `count` or is closed, at most until the deadline. When `hurried` is set and
   /// wake() is called, the sleep ends as if the deadline had passed. A count that was reached wins over the other
   /// outcomes.
-  [[nodiscard]] Outcome sleep(std::uint32_t count, const Deadline& deadline, const std::atomic<bool>& hurried);
+  [[nodiscard]] Outcome sleep(std::uint32_t count, const Deadline& deadline, const std::atomic<bool>& hurried) {
+    // See Note [No wake-up is lost] in concurrency/wait_word.cc.
+    sleepers_.fetch_add(1, std::memory_order_seq_cst);
+    std::uint32_t word = load();
+    while (!is_over(word, count) && !deadline.expired() && !hurried.load()) {
+      futex_wait(word_, word, deadline, FutexScope::kHost);
+      word = load();
+    }
+    sleepers_.fetch_sub(1, std::memory_order_relaxed);
+    if (reached(word, count)) return Outcome::kReached;
+    return (word & kClosed) != 0 ? Outcome::kClosed : Outcome::kDeadline;
+  }
   /// Wakes the sleepers, which then look again. A waiter that is just about to sleep may miss it.
-  void wake();
+  void wake() {
+    if (sleepers() > 0) futex_wake_all(word_, FutexScope::kHost);
+  }
 
   /// The number of waiters that sleep now, or are about to. It is too high once a sleeper was killed.
   [[nodiscard]] int sleepers() const { return sleepers_.load(std::memory_order_seq_cst); }

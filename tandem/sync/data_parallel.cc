@@ -6,7 +6,6 @@
 #include <torch/nn/module.h>
 
 #include <algorithm>
-#include <cmath>
 
 #include "tandem/base/check.h"
 #include "tandem/base/error.h"
@@ -132,14 +131,17 @@ StepReport DataParallel::average() {
   const MeanGradient mean = early_ ? early_->form(mean_, steps_, limits()) : mean_.form(1, steps_, limits());
   put_mean_in_place(mean.scale);
   count_step(mean);
-  return report_of(mean, steps_);
+  return mean.report_of(steps_);
 }
 
 StepReport DataParallel::step(double lr_factor) {
   close();
-  const MeanGradient mean = update(lr_factor);
+  // With early updates (early_update.h) forming the mean and updating are one; else one comes after the other.
+  const MeanGradient mean =
+      early_ ? early_->step(mean_, lr_factor, steps_, limits()) : mean_.form(lr_factor, steps_, limits());
+  if (!early_) replica_.optimizer().step(mean_.sums(), mean.scale, mean.lr_factor);
   count_step(mean);
-  return report_of(mean, steps_);
+  return mean.report_of(steps_);
 }
 
 // The regular comparison of the ranks. Without an optimizer here, ranks that have left hold older parameters, and the
@@ -148,14 +150,6 @@ void DataParallel::count_step(const MeanGradient& mean) {
   ++steps_;
   if (options_.check_state_every == 0 || steps_ % options_.check_state_every != 0) return;
   if (replica_.has_optimizer() || mean.left == 0) require_same_state();
-}
-
-// With early updates (early_update.h) forming the mean and updating are one; else one comes after the other.
-MeanGradient DataParallel::update(double lr_factor) {
-  if (early_) return early_->step(mean_, lr_factor, steps_, limits());
-  const MeanGradient mean = mean_.form(lr_factor, steps_, limits());
-  replica_.optimizer().step(mean_.sums(), mean.scale, mean.lr_factor);
-  return mean;
 }
 
 // A parameter that no rank's loss reached has no .grad, so that optimizers pass it over.

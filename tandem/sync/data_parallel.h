@@ -97,7 +97,6 @@ class DataParallel {
   void run_backward(const at::Tensor& loss, double rows);
   void require_no_failed_pass() const;
   void close();
-  [[nodiscard]] MeanGradient update(double lr_factor);
   void count_step(const MeanGradient& mean);
   void put_mean_in_place(double scale);
 

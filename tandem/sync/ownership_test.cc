@@ -1,5 +1,3 @@
-#include "tandem/sync/ownership.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <torch/nn/module.h>
@@ -7,6 +5,7 @@
 #include <torch/types.h>
 
 #include "tandem/base/text.h"
+#include "tandem/sync/replicated.h"
 
 namespace tandem::sync {
 namespace {

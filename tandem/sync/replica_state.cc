@@ -16,23 +16,11 @@ namespace tandem::sync {
 namespace {
 
 constexpr const char* kParameter = "parameter ";
+using Lines = std::vector<std::string>;
 
-std::vector<std::string> lines_of(const std::string& text) {
-  std::vector<std::string> lines;
-  std::istringstream in(text);
-  for (std::string line; std::getline(in, line);) lines.push_back(line);
-  return lines;
-}
-
-std::size_t parameters_of(const std::string& text) {
-  const std::vector<std::string> lines = lines_of(text);
+std::size_t parameters_of(const Lines& lines) {
   return static_cast<std::size_t>(
       std::ranges::count_if(lines, [](const std::string& line) { return line.starts_with(kParameter); }));
-}
-
-std::size_t first_difference(const std::string& a, const std::string& b) {
-  const auto [in_a, in_b] = std::mismatch(a.begin(), a.end(), b.begin(), b.end());
-  return static_cast<std::size_t>(std::count(a.begin(), in_a, '\n'));
 }
 
 // A line for each parameter and each tensor of the replica's state, in order. Replicas hold the same model when these
@@ -51,26 +39,22 @@ std::string describe(Replica& replica) {
   return text;
 }
 
-// Line `number` of one replica's description, where another's has `most_parameters` parameters.
-std::string line_of(const std::string& text, std::size_t number, std::size_t most_parameters) {
-  const std::vector<std::string> lines = lines_of(text);
-  const std::size_t parameters = parameters_of(text);
-  const bool is_missing = number >= lines.size() || (number >= parameters && number < most_parameters);
-  return concat(parameters, " parameters; ", is_missing ? "no further one" : lines[number]);
-}
-
-// Throws for the first replica that differs from replica 0, showing the first line that differs for all of them.
-void compare(const std::vector<std::string>& descriptions) {
-  std::size_t most_parameters = 0;
-  for (const std::string& text : descriptions) most_parameters = std::max(most_parameters, parameters_of(text));
-  for (std::size_t other = 1; other < descriptions.size(); ++other) {
-    if (descriptions[other] == descriptions[0]) continue;
-    const std::size_t line = first_difference(descriptions[0], descriptions[other]);
-    std::string message = "the replicas do not hold the same model; their parameters, and the first difference:";
-    for (std::size_t i = 0; i < descriptions.size(); ++i)
-      message += concat("\n    replica ", i, " has ", line_of(descriptions[i], line, most_parameters));
-    throw ConfigError(message + "\n  Build every replica's model with the same options.");
+// Throws for the first replica that differs from replica 0, showing the first line that differs for all of them. Where
+// another has more parameters, a replica's line behind its last one shows nothing.
+void compare(const std::vector<Lines>& all) {
+  const Lines& first = all.front();
+  const auto other = std::ranges::find_if(all, [&](const Lines& lines) { return lines != first; });
+  if (other == all.end()) return;
+  const auto number = static_cast<std::size_t>(std::ranges::mismatch(first, *other).in1 - first.begin());
+  const std::size_t most_parameters = parameters_of(*std::ranges::max_element(all, {}, parameters_of));
+  std::string message = "the replicas do not hold the same model; their parameters, and the first difference:";
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const std::size_t parameters = parameters_of(all[i]);
+    const bool is_missing = number >= all[i].size() || (number >= parameters && number < most_parameters);
+    message += concat("\n    replica ", i, " has ", parameters, " parameters; ",
+                      is_missing ? "no further one" : all[i][number]);
   }
+  throw ConfigError(message + "\n  Build every replica's model with the same options.");
 }
 
 // Two 64-bit sums of 64-bit words that no exchange or change of a few of them leaves alike.
@@ -114,13 +98,21 @@ void append_digest(const at::Tensor& tensor, std::vector<std::int64_t>& digests)
 
 }  // namespace
 
+std::vector<std::string> gather_text(comm::Group& group, const std::string& mine, const Limits& limits) {
+  const at::Tensor bytes = at::empty({std::ssize(mine)}, at::kByte);
+  if (!mine.empty()) std::memcpy(bytes.data_ptr(), mine.data(), mine.size());
+  std::vector<std::string> all;
+  for (const at::Tensor& its : group.all_gather(bytes, limits))
+    all.emplace_back(static_cast<const char*>(its.const_data_ptr()), static_cast<std::size_t>(its.numel()));
+  return all;
+}
+
 void require_same_model(Replica& replica, comm::Group& group, const Limits& limits) {
-  const std::string mine = describe(replica);
-  const at::Tensor bytes = at::empty({static_cast<std::int64_t>(mine.size())}, at::kByte);
-  std::memcpy(bytes.data_ptr(), mine.data(), mine.size());
-  std::vector<std::string> descriptions;
-  for (const at::Tensor& other : group.all_gather(bytes, limits)) {
-    descriptions.emplace_back(static_cast<const char*>(other.data_ptr()), static_cast<std::size_t>(other.numel()));
+  std::vector<Lines> descriptions;
+  for (const std::string& text : gather_text(group, describe(replica), limits)) {
+    std::istringstream in(text);
+    Lines& lines = descriptions.emplace_back();
+    for (std::string line; std::getline(in, line);) lines.push_back(line);
   }
   compare(descriptions);
 }

@@ -6,12 +6,17 @@
 // Threads: the replica's. All functions are collective: every replica of the group calls them, in the same order, and
 // waits for the others until `limits`; errors of the group besides those named.
 #pragma once
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "tandem/comm/group.h"
 #include "tandem/sync/replica.h"
 
 namespace tandem::sync {
+
+/// Gathers a text of every replica, in their order.
+[[nodiscard]] std::vector<std::string> gather_text(comm::Group& group, const std::string& mine, const Limits& limits);
 
 /// Throws ConfigError on every replica unless all models have the same tensors; gives the count of each replica's
 /// parameters, and names the first tensor that differs, with its dtype and shape on each replica.

@@ -5,7 +5,9 @@
 // model. make_strategy() (strategies.h) makes the strategy object that a value describes.
 #pragma once
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <optional>
 #include <string>
 #include <utility>
@@ -176,19 +178,10 @@ using StrategyOptions =
 
 /// The options of a strategy that was only named.
 [[nodiscard]] inline StrategyOptions options_of(StrategyKind kind) {
-  switch (kind) {
-    case StrategyKind::kReplicated:
-      return ReplicatedOptions{};
-    case StrategyKind::kDivided:
-      return DividedOptions{};
-    case StrategyKind::kParameterServer:
-      return ParameterServerOptions{};
-    case StrategyKind::kAsynchronous:
-      return AsynchronousOptions{};
-    case StrategyKind::kSyncReplicas:
-      return SyncReplicasOptions{};
-  }
-  TANDEM_CHECK(false, "strategy ", static_cast<int>(kind));
+  const StrategyOptions all[]{ReplicatedOptions{}, DividedOptions{}, ParameterServerOptions{}, AsynchronousOptions{},
+                              SyncReplicasOptions{}};
+  TANDEM_CHECK(static_cast<std::size_t>(kind) < std::size(all), "strategy ", static_cast<int>(kind));
+  return all[static_cast<std::size_t>(kind)];
 }
 
 /// The strategy with another mean: the training algorithm chooses the clipping, the user the strategy.

@@ -6,7 +6,6 @@
 #include <torch/csrc/autograd/custom_function.h>
 
 #include <ostream>
-#include <utility>
 
 #include "tandem/base/error.h"
 #include "tandem/base/text.h"

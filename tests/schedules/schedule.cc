@@ -37,8 +37,8 @@ Worker draw_worker(Philox& random, bool is_first) {
 }
 
 // Worker `k` offers a gradient.
-sync::Outcome offer(const Schedule& schedule, int k, sync::Replica& replica, sync::VariableLink& link,
-                    const Limits& limits) {
+sync::StepReport offer(const Schedule& schedule, int k, sync::Replica& replica, sync::VariableLink& link,
+                       const Limits& limits) {
   std::this_thread::sleep_for(std::chrono::microseconds(schedule.workers[static_cast<std::size_t>(k)].step_us));
   model::FlatParameters::Gradients gradients = replica.parameters().make_gradients(
       [](std::int64_t count, at::ScalarType dtype) { return at::zeros({count}, dtype); });
@@ -99,7 +99,7 @@ Account play(const Schedule& schedule, int worker, const Life& life, const Conne
   link->resume(patience());
   Account account;
   for (int i = 0; i < life.gradients; ++i) {
-    const sync::Outcome outcome = offer(schedule, worker, replica, *link, patience());
+    const sync::StepReport outcome = offer(schedule, worker, replica, *link, patience());
     ++account.offered;
     account.dropped += outcome.verdict == sync::Verdict::kDropped ? 1 : 0;
   }

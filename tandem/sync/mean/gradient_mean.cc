@@ -7,7 +7,6 @@
 #include <cmath>
 #include <span>
 
-#include "tandem/base/error.h"
 #include "tandem/base/text.h"
 #include "tandem/concurrency/trace.h"
 #include "tandem/model/norm.h"
@@ -61,7 +60,7 @@ MeanGradient GradientMean::form(double lr_factor, std::int64_t step, const Limit
   gradients_.offer_rate(lr_factor);
   MeanGradient mean = reduce(step, limits, meanwhile);
   // Replicas that have left take the factor from the tally, where it may be rounded, so then all take it from there.
-  if (gradients_.tally_view().left == 0) mean.lr_factor = lr_factor;
+  if (gradients_.tally().left == 0) mean.lr_factor = lr_factor;
   return mean;
 }
 
@@ -69,7 +68,7 @@ std::optional<MeanGradient> GradientMean::form_without_mine(std::int64_t step, c
                                                             const WhileSumsCome& meanwhile) {
   gradients_.offer_nothing();
   MeanGradient mean = reduce(step, limits, meanwhile);
-  if (gradients_.tally_view().shards == 0) return std::nullopt;
+  if (gradients_.tally().shards == 0) return std::nullopt;
   return mean;
 }
 
@@ -77,12 +76,17 @@ MeanGradient GradientMean::reduce(std::int64_t step, const Limits& limits, const
   const Clock::time_point start = Clock::now();
   {
     const Span span("sync");
-    look_at_mine();
+    bad_.reset();
+    // A gradient of this replica that is not finite is found while it is still apart from the others'. The norm is a
+    // quick test; only when it fails are the parameters looked at one by one.
+    if (options_.check == GradientCheck::kEachReplica &&
+        !std::isfinite(norm_of(gradients_.sum(), replica_.parameters())))
+      bad_ = first_not_finite(gradients_.sum(), replica_.parameters());
     all_reduce(limits, meanwhile);
     gather_sparse(limits);
   }
-  MeanGradient mean{.wait_seconds = seconds_since(start) - meanwhile_seconds_};
-  const Tally tally = gradients_.tally_view();
+  MeanGradient mean{.report = {.wait_seconds = seconds_since(start) - meanwhile_seconds_}};
+  const Tally tally = gradients_.tally();
   if (tally.shards == 0) return mean;
   require_rows(tally, step);
   double scale = scale_of(tally, options_.divisor);
@@ -93,15 +97,19 @@ MeanGradient GradientMean::reduce(std::int64_t step, const Limits& limits, const
   }
   const double wait_seconds = seconds_since(start) - meanwhile_seconds_;
   const Span span("norm");
+  known_squares_.assign(squares_.size(), std::nullopt);
+  for (std::size_t b = 0; b < squares_.size(); ++b) {
+    if (squares_[b]) known_squares_[b] = squares_[b]->sum();
+  }
   mean = mean_of({.gradients = gradients_.sum(),
                   .parameters = replica_.parameters(),
                   .tally = tally,
                   .scale = scale,
-                  .squares = squares(),
+                  .squares = known_squares_,
                   .compression = compression_ ? compression_->describe() : "",
                   .whose = [&] { return where_not_finite(limits); }},
                  options_, step);
-  mean.wait_seconds = wait_seconds;
+  mean.report.wait_seconds = wait_seconds;
   average_buffers(tally.shards);
   return mean;
 }
@@ -112,14 +120,13 @@ void GradientMean::all_reduce(const Limits& limits, const WhileSumsCome& meanwhi
   meanwhile_seconds_ = 0;
   if (group_.size() == 1) return;
   pending_.clear();
-  if (compression_) {
-    start_flags();
-  } else {
-    exchange_.start_rest(gradients_.sum());
+  if (!compression_) exchange_.start_rest(gradients_.sum());
+  for (const at::Tensor& flags : gradients_.sum().presence) {
+    if (compression_ && flags.defined()) pending_.push_back(group_.start_all_reduce(flags));
   }
   exchange_.start_others([&] {
     for (const at::Tensor& sums : gradients_.buffer_sums()) pending_.push_back(group_.start_all_reduce(sums));
-    pending_.push_back(group_.start_all_reduce(gradients_.tally()));
+    pending_.push_back(group_.start_all_reduce(gradients_.tally_to_sum()));
   });
   for (auto& each : squares_) {
     if (each) each->begin();
@@ -146,21 +153,6 @@ void GradientMean::take_squares(const BucketExchange::Piece& piece) {
   std::optional<model::SumOfSquaresByParts>& squares = squares_[piece.buffer];
   if (!squares) squares.emplace(sum);
   squares->take(piece.elements.begin, piece.elements.end);
-}
-
-std::span<const std::optional<double>> GradientMean::squares() {
-  known_squares_.assign(squares_.size(), std::nullopt);
-  for (std::size_t b = 0; b < squares_.size(); ++b) {
-    if (squares_[b]) known_squares_[b] = squares_[b]->sum();
-  }
-  return known_squares_;
-}
-
-void GradientMean::start_flags() {
-  const model::FlatParameters& parameters = replica_.parameters();
-  for (std::size_t b = 0; b < parameters.buffers().size(); ++b) {
-    if (!parameters.buffers()[b].sparse) pending_.push_back(group_.start_all_reduce(gradients_.sum().presence[b]));
-  }
 }
 
 // Afterwards the sums are the mean; sparse gradients are scaled, too.
@@ -207,15 +199,6 @@ void GradientMean::average_buffers(double shards) {
       values.copy_(sum);
     }
   }
-}
-
-// Finds a gradient of this replica that is not finite, while it is still apart from the others'. The norm is a quick
-// test; only when it fails are the parameters looked at one by one.
-void GradientMean::look_at_mine() {
-  if (options_.check != GradientCheck::kEachReplica) return;
-  bad_.reset();
-  if (!std::isfinite(norm_of(gradients_.sum(), replica_.parameters())))
-    bad_ = first_not_finite(gradients_.sum(), replica_.parameters());
 }
 
 // All replicas come here together, because the sums have the same bits everywhere. Each tells the shard whose loss was

@@ -17,7 +17,6 @@
 #include <functional>
 #include <memory>
 #include <optional>
-#include <span>
 #include <vector>
 
 #include "tandem/comm/group.h"
@@ -27,7 +26,6 @@
 #include "tandem/sync/mean/mean_of_sums.h"
 #include "tandem/sync/mean/shard_gradients.h"
 #include "tandem/sync/replica.h"
-#include "tandem/sync/strategy.h"
 
 namespace tandem::sync {
 
@@ -75,13 +73,10 @@ class GradientMean {
   [[nodiscard]] bool travel_as_they_come() const { return !compression_ && options_.check == GradientCheck::kSum; }
   [[nodiscard]] MeanGradient reduce(std::int64_t step, const Limits& limits, const WhileSumsCome& meanwhile);
   void all_reduce(const Limits& limits, const WhileSumsCome& meanwhile);
-  void start_flags();
   void take_squares(const BucketExchange::Piece& piece);
-  [[nodiscard]] std::span<const std::optional<double>> squares();
   void compress(double scale, const Limits& limits);
   void gather_sparse(const Limits& limits);
   void average_buffers(double shards);
-  void look_at_mine();
   [[nodiscard]] std::string where_not_finite(const Limits& limits);
 
   Replica& replica_;

@@ -85,17 +85,6 @@ const model::ParameterSlot& slot_of(const model::FlatParameters& parameters, std
   TANDEM_CHECK(false, "slot ", number, " beyond the last");
 }
 
-StepReport report_of(const MeanGradient& mean, std::int64_t step) {
-  return {.verdict = Verdict::kApplied,
-          .step = step,
-          .staleness = 0,
-          .weight = mean.weight,
-          .loss = mean.loss,
-          .grad_norm = mean.norm,
-          .untouched = mean.untouched,
-          .wait_seconds = mean.wait_seconds};
-}
-
 void require_rows(const Tally& tally, std::int64_t step) {
   if (tally.weight > 0) return;
   throw RunError(concat("step ", step, ": the weight of all ", tally.shards, " shards is ", tally.weight,
@@ -132,15 +121,15 @@ double scale_of(const Tally& tally, Divisor divisor) {
 MeanGradient mean_of(const Sums& sums, const MeanOptions& options, std::int64_t step) {
   const Tally& tally = sums.tally;
   MeanGradient mean{.scale = sums.scale,
-                    .weight = tally.weight,
-                    .loss = tally.loss / tally.weight,
                     .lr_factor = tally.rate / tally.shards,
-                    .left = tally.left};
-  mean.untouched = count_untouched(sums);
+                    .left = tally.left,
+                    .report = {.weight = tally.weight, .loss = tally.loss / tally.weight}};
+  mean.report.untouched = count_untouched(sums);
   if (options.divisor == Divisor::kPresent) apply_present_divisor(sums);
-  mean.norm = norm_of(sums.gradients, sums.parameters, sums.squares) * mean.scale;
-  if (!std::isfinite(mean.norm)) fail_not_finite(sums, step);
-  if (options.max_grad_norm) mean.scale *= clip_coefficient(options.max_grad_norm, mean.norm);
+  const double norm = norm_of(sums.gradients, sums.parameters, sums.squares) * mean.scale;
+  if (!std::isfinite(norm)) fail_not_finite(sums, step);
+  mean.report.grad_norm = norm;
+  if (options.max_grad_norm) mean.scale *= clip_coefficient(options.max_grad_norm, norm);
   return mean;
 }
 

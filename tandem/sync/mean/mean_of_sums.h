@@ -11,7 +11,6 @@
 #include <optional>
 #include <span>
 #include <string>
-#include <vector>
 
 #include "tandem/model/flat_parameters.h"
 #include "tandem/sync/mean/shard_gradients.h"
@@ -23,13 +22,16 @@ namespace tandem::sync {
 /// The mean is `scale` times the sums, which are in place.
 struct MeanGradient {
   double scale = 0;
-  double weight = 0;           // of all shards together
-  double loss = 0;             // weighted mean over all shards
-  double norm = 0;             // of the mean, or with kShard the sum, before clipping
-  double lr_factor = 1;        // of the replicas that offered
-  double left = 0;             // shards of replicas that have left
-  std::int64_t untouched = 0;  // parameters without a gradient of any shard
-  double wait_seconds = 0;
+  double lr_factor = 1;  // of the replicas that offered
+  double left = 0;       // shards of replicas that have left
+  StepReport report{};   // of a step that applies the mean, but for its number; the norm is that of the sum with kShard
+
+  /// The report of the strategy's `step`-th step.
+  [[nodiscard]] StepReport report_of(std::int64_t step) const {
+    StepReport numbered = report;
+    numbered.step = step;
+    return numbered;
+  }
 };
 
 /// Sums over shards, and what was counted with them.
@@ -67,8 +69,5 @@ void require_rows(const Tally& tally, std::int64_t step);
 /// Euclidean norm of all gradients together. `squares`: the sum of squares of each flat buffer, where it is known.
 [[nodiscard]] double norm_of(const model::FlatParameters::Gradients& gradients, const model::FlatParameters& parameters,
                              std::span<const std::optional<double>> squares = {});
-
-/// The report of a strategy about the step that applied `mean`, as the `step`-th.
-[[nodiscard]] StepReport report_of(const MeanGradient& mean, std::int64_t step);
 
 }  // namespace tandem::sync

@@ -9,11 +9,6 @@
 #include "tandem/base/check.h"
 
 namespace tandem::sync {
-namespace {
-
-enum : std::ptrdiff_t { kWeight, kShards, kLoss, kLeft, kRate, kTallies };
-
-}  // namespace
 
 // Plan: tree_ says which of a few sets of gradients the next shard writes to, and which finished sets to add. open()
 // binds the module's gradients to that set; close() notes what was counted beside them and adds. After the last shard
@@ -21,6 +16,8 @@ enum : std::ptrdiff_t { kWeight, kShards, kLoss, kLeft, kRate, kTallies };
 ShardGradients::ShardGradients(Replica& replica, const model::FlatParameters::Allocate& allocate)
     : replica_(replica),
       tree_(replica.placement().mine.size()),
+      tallies_(static_cast<std::size_t>(tree_.buffers())),
+      tally_to_sum_(at::from_blob(tallies_.data(), {sizeof(Tally) / sizeof(double)}, at::kDouble)),
       sparse_(static_cast<std::size_t>(replica.placement().mine.size())) {
   const c10::Device device = replica.placement().device;
   const model::FlatParameters::Allocate own = [device](std::int64_t count, at::ScalarType dtype) {
@@ -29,7 +26,6 @@ ShardGradients::ShardGradients(Replica& replica, const model::FlatParameters::Al
   for (int set = 0; set < tree_.buffers(); ++set) {
     const model::FlatParameters::Allocate& from = set == 0 ? allocate : own;
     sets_.push_back(replica.parameters().make_gradients(from));
-    tallies_.push_back(at::zeros({kTallies}, at::kDouble));
     std::vector<at::Tensor>& sums = buffer_sums_.emplace_back();
     for (const model::FlatModuleBuffer& buffer : replica.buffers().values()) {
       const bool mean = buffer.merge == model::FlatModuleBuffer::Merge::kMean;
@@ -44,7 +40,11 @@ void ShardGradients::open(int shard) {
   TANDEM_CHECK(!in_pass_ && shard == mine.begin + done_, "shard ", shard, " opened, expected ", mine.begin + done_);
   if (done_ == 0) {
     replica_.buffers().save_start();
-    forget_sparse();
+    // The sparse gradients of the last step are given up, so that their memory is free while those of this one are
+    // made.
+    for (auto& last : sparse_) {
+      for (auto& slots : last) std::fill(slots.begin(), slots.end(), at::Tensor());
+    }
     without_loss_.reset();
   } else {
     replica_.buffers().restore_start();
@@ -60,24 +60,13 @@ void ShardGradients::close(double weight, double loss) {
   replica_.parameters().collect();
   const at::NoGradGuard no_grad;
   const auto set = static_cast<std::size_t>(tree_.next());
-  double* tally = tallies_[set].data_ptr<double>();
-  tally[kWeight] = weight;
-  tally[kShards] = 1;
-  tally[kLoss] = weight * loss;
-  tally[kLeft] = tally[kRate] = 0;
+  tallies_[set] = {.weight = weight, .shards = 1, .loss = weight * loss};
   const int shard = replica_.placement().mine.begin + done_;
   if (!std::isfinite(loss) && !without_loss_) without_loss_ = shard;
   take_buffers(shard, buffer_sums_[set]);
   sparse_[static_cast<std::size_t>(done_)] = sets_[set].sparse;
   ++done_;
   tree_.add([this](int into, int from) { merge(static_cast<std::size_t>(into), static_cast<std::size_t>(from)); });
-}
-
-// Gives up the sparse gradients of the last step, so that their memory is free while those of this step are made.
-void ShardGradients::forget_sparse() {
-  for (auto& shard : sparse_) {
-    for (auto& slots : shard) std::fill(slots.begin(), slots.end(), at::Tensor());
-  }
 }
 
 // Floating buffers are summed for their mean. For all others the value of shard 0 remains: other shards add zeros.
@@ -103,15 +92,10 @@ void ShardGradients::merge(std::size_t into, std::size_t from) {
     if (sets_[into].flat[b].defined()) sets_[into].flat[b].add_(sets_[from].flat[b]);
   }
   for (std::size_t i = 0; i < buffer_sums_[into].size(); ++i) buffer_sums_[into][i].add_(buffer_sums_[from][i]);
-  double* sum = tallies_[into].data_ptr<double>();
-  const double* other = tallies_[from].data_ptr<double>();
-  for (std::ptrdiff_t i = 0; i < kTallies; ++i) sum[i] += other[i];
+  tallies_[into] += tallies_[from];
 }
 
-void ShardGradients::offer_rate(double lr_factor) {
-  double* sum = tally().data_ptr<double>();
-  sum[kRate] = lr_factor * sum[kShards];
-}
+void ShardGradients::offer_rate(double lr_factor) { tallies_.front().rate = lr_factor * tally().shards; }
 
 // The replica that holds shard 0 goes on giving the buffers that are not averaged, because no other replica does.
 void ShardGradients::offer_nothing() {
@@ -121,10 +105,8 @@ void ShardGradients::offer_nothing() {
   for (at::Tensor& flat : sets_.front().flat) {
     if (flat.defined()) flat.zero_();
   }
-  double* sum = tally().data_ptr<double>();
-  std::fill_n(sum, static_cast<std::ptrdiff_t>(kTallies), 0.0);
   const Range mine = replica_.placement().mine;
-  sum[kLeft] = mine.size();
+  tallies_.front() = {.left = static_cast<double>(mine.size())};
   const std::vector<model::FlatModuleBuffer>& buffers = replica_.buffers().values();
   for (std::size_t i = 0; i < buffers.size(); ++i) {
     const bool keeps = mine.begin == 0 && buffers[i].merge == model::FlatModuleBuffer::Merge::kShardZero;
@@ -137,11 +119,6 @@ void ShardGradients::offer_nothing() {
   for (const auto& slots : sets_.front().sparse) none.emplace_back(slots.size());
   sparse_.assign(static_cast<std::size_t>(mine.size()), none);
   done_ = mine.size();
-}
-
-Tally ShardGradients::tally_view() const {
-  const double* sum = tallies_.front().const_data_ptr<double>();
-  return {.weight = sum[kWeight], .shards = sum[kShards], .loss = sum[kLoss], .left = sum[kLeft], .rate = sum[kRate]};
 }
 
 }  // namespace tandem::sync

@@ -24,6 +24,15 @@ struct Tally {
   double loss = 0;    // weighted
   double left = 0;    // shards of replicas that have left
   double rate = 0;    // factors of the learning rate, one a shard that had a pass
+
+  Tally& operator+=(const Tally& other) {
+    weight += other.weight;
+    shards += other.shards;
+    loss += other.loss;
+    left += other.left;
+    rate += other.rate;
+    return *this;
+  }
 };
 
 class ShardGradients {
@@ -42,10 +51,11 @@ class ShardGradients {
   /// In place of all passes of a step: this replica has left and adds nothing to the sums.
   void offer_nothing();
 
-  /// Sum over this replica's shards: gradients and presence, the Tally as float64, float buffers.
+  /// Sum over this replica's shards: gradients and presence, the Tally, float buffers.
   [[nodiscard]] model::FlatParameters::Gradients& sum() { return sets_.front(); }
-  [[nodiscard]] at::Tensor& tally() { return tallies_.front(); }
-  [[nodiscard]] Tally tally_view() const;
+  [[nodiscard]] const Tally& tally() const { return tallies_.front(); }
+  /// The Tally in place, as float64: for a sum over replicas.
+  [[nodiscard]] const at::Tensor& tally_to_sum() const { return tally_to_sum_; }
   /// The first shard of this replica whose loss was not finite in this step; none when all were.
   [[nodiscard]] std::optional<int> shard_without_loss() const { return without_loss_; }
   [[nodiscard]] std::vector<at::Tensor>& buffer_sums() { return buffer_sums_.front(); }
@@ -55,12 +65,12 @@ class ShardGradients {
  private:
   void take_buffers(int shard, std::vector<at::Tensor>& sums);
   void merge(std::size_t into, std::size_t from);
-  void forget_sparse();
 
   Replica& replica_;
   TreeAccumulator tree_;  // which set the next shard goes to, and which to add
   std::vector<model::FlatParameters::Gradients> sets_;
-  std::vector<at::Tensor> tallies_;
+  std::vector<Tally> tallies_;
+  at::Tensor tally_to_sum_;  // the memory of the first tally
   std::vector<std::vector<at::Tensor>> buffer_sums_;
   std::vector<std::vector<std::vector<at::Tensor>>> sparse_;
   std::optional<int> without_loss_;

@@ -1,5 +1,3 @@
-#include "tandem/sync/variables/following_link.h"
-
 #include <algorithm>
 #include <chrono>
 #include <set>
@@ -8,6 +6,7 @@
 #include "tandem/base/error.h"
 #include "tandem/base/text.h"
 #include "tandem/comm/store/store.h"
+#include "tandem/sync/variables/succession.h"
 
 namespace tandem::sync {
 namespace {
@@ -23,20 +22,20 @@ class FollowingLink final : public VariableLink {
     link_ = link_to(owner_, limits);
   }
 
-  Outcome exchange(const Offer& offer, const model::FlatParameters::Gradients* gradients,
-                   const Limits& limits) override {
+  StepReport exchange(const Offer& offer, const model::FlatParameters::Gradients* gradients,
+                      const Limits& limits) override {
     ++told_.offered;
     told_.is_unanswered = true;
-    Outcome outcome;
+    StepReport report;
     try {
-      outcome = link_->exchange(offer, gradients, limits);
+      report = link_->exchange(offer, gradients, limits);
     } catch (const PeerLost& lost) {
       if (!is_owner(lost)) throw;
-      outcome = go_on(limits);
+      report = go_on(limits);
     }
     told_.is_unanswered = false;
-    if (outcome.verdict == Verdict::kDropped) ++told_.dropped;
-    return outcome;
+    if (report.verdict == Verdict::kDropped) ++told_.dropped;
+    return report;
   }
 
   void rest(const Limits& limits) override {
@@ -53,7 +52,7 @@ class FollowingLink final : public VariableLink {
   void depart(const std::vector<at::Tensor>& state, const Limits& limits) override {
     insist(limits, [&] { link_->depart(state, limits); });
   }
-  std::optional<Outcome> recall(const Recalled& told, const Limits& limits) override {
+  std::optional<StepReport> recall(const Recalled& told, const Limits& limits) override {
     return link_->recall(told, limits);
   }
   void abort(const std::string& why) override { link_->abort(why); }
@@ -78,9 +77,9 @@ class FollowingLink final : public VariableLink {
   }
 
   // Returns what became of the gradient that was under way. The replica then has a token and the values to go on with.
-  Outcome go_on(const Limits& limits) {
+  StepReport go_on(const Limits& limits) {
     for (;;) {
-      Outcome fate = find(limits);
+      StepReport fate = find(limits);
       try {
         fate.step = link_->resume(limits);
         return fate;
@@ -93,7 +92,7 @@ class FollowingLink final : public VariableLink {
   // Connects to the new owner and returns what became of the last gradient. While the others are asked, a replica may
   // become the standby and its owner die, so only two rounds in a row without an answer prove that nobody has the
   // variables. A replica that is silent counts as undecided, since it may have them.
-  Outcome find(const Limits& limits) {
+  StepReport find(const Limits& limits) {
     std::set<int> dead;
     for (int rounds_without = 0; rounds_without < 2;) {
       ++rounds_without;
@@ -105,7 +104,7 @@ class FollowingLink final : public VariableLink {
         } catch (const DeadlineExceeded&) {  // NOLINT(bugprone-empty-catch): it is silent, so nothing is decided
         }
         if (place == kHere) {
-          if (const std::optional<Outcome> fate = recall_from(replica, limits)) return *fate;
+          if (const std::optional<StepReport> fate = recall_from(replica, limits)) return *fate;
         }
         if (!place) dead.insert(replica);
         if (place == kHere || place == kUndecided) rounds_without = 0;
@@ -134,11 +133,11 @@ class FollowingLink final : public VariableLink {
   }
 
   // Takes the replica's variables as the new ones; nothing when they are no longer there.
-  std::optional<Outcome> recall_from(int replica, const Limits& limits) {
+  std::optional<StepReport> recall_from(int replica, const Limits& limits) {
     auto link = if_there([&] { return link_to(replica, limits); });
     if (!link) return std::nullopt;  // it has died since it answered
     try {
-      std::optional<Outcome> fate = (*link)->recall(told_, limits);
+      std::optional<StepReport> fate = (*link)->recall(told_, limits);
       if (!fate) return std::nullopt;
       link_ = *std::move(link);
       owner_ = replica;

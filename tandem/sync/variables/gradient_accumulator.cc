@@ -19,14 +19,6 @@ Gradients make_zeros(const model::FlatParameters& parameters) {
   return parameters.make_gradients([](std::int64_t count, at::ScalarType dtype) { return at::zeros({count}, dtype); });
 }
 
-Tally operator+(const Tally& a, const Tally& b) {
-  return {.weight = a.weight + b.weight,
-          .shards = a.shards + b.shards,
-          .loss = a.loss + b.loss,
-          .left = a.left + b.left,
-          .rate = a.rate + b.rate};
-}
-
 // Note [Whole gradients have the bits of a group's sum]
 // Workers' sums are added along the same tree over workers that a group's all-reduce has, each by one addition, so with
 // one gradient a worker the result has the bits of Replicated, in whatever order the gradients came.
@@ -53,17 +45,8 @@ class WholeGradients final : public GradientAccumulator {
     }
   }
 
- private:
-  struct Kept {
-    GradientId id;
-    double weight = 0;  // of this gradient alone
-    Tally tally;        // becomes that of a subtree while finish() adds
-    Gradients gradients;
-    enum class Memory { kLent, kOwn } memory = Memory::kLent;  // of dense ones
-  };
-
   // Clipping by the replica's own norm (`factor`) is done here, in the replica's memory.
-  void keep(const Contribution& from) override {
+  void add(const Contribution& from) override {
     const at::NoGradGuard no_grad;
     Kept& kept = kept_.emplace_back(
         Kept{.id = from.id, .weight = from.tally.weight, .tally = from.tally, .gradients = from.gradients});
@@ -78,12 +61,13 @@ class WholeGradients final : public GradientAccumulator {
 
   // Puts the memory of the last step's gradients back, sorts this step's by worker and sequence, adds the dense ones
   // along the tree into the first, and sums the sparse ones row by row in the same order.
-  Taken finish() override {
+  Taken take() override {
     const at::NoGradGuard no_grad;
     for (Kept& each : std::exchange(taken_, {})) {
       if (each.memory == Kept::Memory::kOwn) free_.push_back(std::move(each.gradients));
     }
     taken_ = std::exchange(kept_, {});
+    TANDEM_CHECK(!taken_.empty(), "a step has no gradients to take");
     std::sort(taken_.begin(), taken_.end(), [](const Kept& a, const Kept& b) { return a.id < b.id; });
     const auto at = [this](int leaf) -> Kept& { return taken_[static_cast<std::size_t>(leaf)]; };
     const int sum = tree_sum(
@@ -93,7 +77,7 @@ class WholeGradients final : public GradientAccumulator {
             const at::Tensor& flat = at(into).gradients.flat[b];
             if (flat.defined()) flat.add_(at(from).gradients.flat[b]);
           }
-          at(into).tally = at(into).tally + at(from).tally;
+          at(into).tally += at(from).tally;
           return into;
         });
     Kept& all = at(sum);
@@ -109,6 +93,15 @@ class WholeGradients final : public GradientAccumulator {
     }
     return {.gradients = all.gradients, .tally = all.tally};
   }
+
+ private:
+  struct Kept {
+    GradientId id;
+    double weight = 0;  // of this gradient alone
+    Tally tally;        // becomes that of a subtree while take() adds
+    Gradients gradients;
+    enum class Memory { kLent, kOwn } memory = Memory::kLent;  // of dense ones
+  };
 
   [[nodiscard]] static std::vector<at::Tensor> scaled(std::vector<at::Tensor> sparse, double factor) {
     for (at::Tensor& each : sparse) {
@@ -126,7 +119,7 @@ class WholeGradients final : public GradientAccumulator {
 
   const SparseMean sparse_mean_;
   const model::FlatParameters& parameters_;
-  std::vector<Kept> kept_, taken_;  // what was taken is valid until the next finish()
+  std::vector<Kept> kept_, taken_;  // what was taken is valid until the next take()
   std::vector<Gradients> free_;
   std::vector<at::Tensor> sums_;
 };
@@ -146,8 +139,7 @@ class RunningSums final : public GradientAccumulator {
     }
   }
 
- private:
-  void keep(const Contribution& from) override {
+  void add(const Contribution& from) override {
     const at::NoGradGuard no_grad;
     if (!(from.tally.weight > 0)) return;  // no row: nothing to take a mean of
     const double factor = from.factor / from.tally.weight;
@@ -165,15 +157,15 @@ class RunningSums final : public GradientAccumulator {
       }
     }
     const double weight = from.tally.weight;
-    tally_ = tally_ + Tally{.weight = 1,
-                            .shards = from.tally.shards,
-                            .loss = from.tally.loss / weight,
-                            .left = from.tally.left,
-                            .rate = from.tally.rate};
+    tally_ += {.weight = 1,
+               .shards = from.tally.shards,
+               .loss = from.tally.loss / weight,
+               .left = from.tally.left,
+               .rate = from.tally.rate};
   }
 
   // Gives sums whose mean over all gradients is, for each variable, the mean over the gradients that had it.
-  Taken finish() override {
+  Taken take() override {
     const at::NoGradGuard no_grad;
     const Tally tally = std::exchange(tally_, {});
     for (std::size_t b = 0; b < counts_.size(); ++b) {
@@ -195,6 +187,7 @@ class RunningSums final : public GradientAccumulator {
     return {.gradients = result_, .tally = tally};
   }
 
+ private:
   const SparseMean sparse_mean_;
   const model::FlatParameters& parameters_;
   Gradients sum_, result_;
@@ -204,25 +197,6 @@ class RunningSums final : public GradientAccumulator {
 };
 
 }  // namespace
-
-bool GradientAccumulator::add(const Contribution& contribution) {
-  if (contribution.step < step_) return false;
-  keep(contribution);
-  ++count_;
-  return true;
-}
-
-GradientAccumulator::Taken GradientAccumulator::take() {
-  TANDEM_CHECK(count_ > 0, "step ", step_, " has no gradients to take");
-  count_ = 0;
-  ++step_;
-  return finish();
-}
-
-void GradientAccumulator::set_step(std::int64_t step) {
-  TANDEM_CHECK(step >= step_, "an accumulator's step is set back from ", step_, " to ", step);
-  step_ = step;
-}
 
 std::unique_ptr<GradientAccumulator> make_accumulator(Acceptance acceptance, SparseMean sparse_mean,
                                                       const model::FlatParameters& parameters) {

@@ -1,15 +1,12 @@
 // sync/gradient_accumulator.h: gathers the gradients of a step until they are taken as one, dense and sparse ones
 // alike.
 //
-// The accumulator has a step of its own: a gradient of an older step is not added, and taking the gradients moves the
-// step on, as in TensorFlow's ConditionalAccumulator. Sums over shards are gathered, with what was counted with them
-// (Tally); the result of take() is a sum whose mean is `1 / weight` times it.
+// Which gradients belong to a step is decided before (TokenProtocol). Sums over shards are gathered, with what was
+// counted with them (Tally); the result of take() is a sum whose mean is `1 / weight` times it.
 //
-// Threads: caller-locks. Errors: InvariantError when the step is set back.
+// Threads: caller-locks.
 #pragma once
-#include <cstdint>
 #include <memory>
-#include <vector>
 
 #include "tandem/model/flat_parameters.h"
 #include "tandem/sync/mean/shard_gradients.h"
@@ -22,8 +19,7 @@ namespace tandem::sync {
 /// follow each other.
 struct Contribution {
   GradientId id;
-  std::int64_t step = 0;  // for which the gradient was made
-  double factor = 1;      // of the gradients
+  double factor = 1;  // of the gradients
   Tally tally;
   const model::FlatParameters::Gradients& gradients;  // lent, and may be changed, until give_back()
 };
@@ -32,9 +28,7 @@ class GradientAccumulator {
  public:
   virtual ~GradientAccumulator() = default;
 
-  /// Adds the gradient. Returns false, and changes nothing, when it is for an older step.
-  [[nodiscard]] bool add(const Contribution& contribution);
-  [[nodiscard]] int count() const { return count_; }
+  virtual void add(const Contribution& contribution) = 0;
   /// To be called before the memory of the worker's gradients is written again: copies those that were not taken yet.
   virtual void give_back(int /*worker*/) {}
 
@@ -42,19 +36,8 @@ class GradientAccumulator {
     model::FlatParameters::Gradients& gradients;  // valid until the next add() or take()
     Tally tally;
   };
-  /// Takes the gradients that were added since the last take(), at least one, as one; the step moves on by one.
-  [[nodiscard]] Taken take();
-
-  [[nodiscard]] std::int64_t step() const { return step_; }
-  /// Sets the step; gradients that were added for older steps remain. Throws InvariantError when it is set back.
-  void set_step(std::int64_t step);
-
- private:
-  virtual void keep(const Contribution& contribution) = 0;
-  virtual Taken finish() = 0;
-
-  std::int64_t step_ = 0;
-  int count_ = 0;
+  /// Takes the gradients that were added since the last take(), at least one, as one.
+  [[nodiscard]] virtual Taken take() = 0;
 };
 
 /// kWhole: a gradient weighs as much as its rows; all are kept, and summed along the tree in order of worker and

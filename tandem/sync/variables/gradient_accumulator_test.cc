@@ -34,7 +34,6 @@ struct Given {
   std::optional<double> first{}, second{};
   std::vector<Row> rows{};
   double weight = 1;
-  std::int64_t step = 0;
   double factor = 1;
 };
 
@@ -45,7 +44,7 @@ class AccumulatorTest : public ::testing::Test {
       (parameters_.buffers()[b].sparse ? sparse_ : dense_) = b;
   }
 
-  bool add(GradientAccumulator& accumulator, const Given& given) {
+  void add(GradientAccumulator& accumulator, const Given& given) {
     // The same memory for all, as a replica's is: what was added is given back before the next is written.
     for (std::size_t slot = 0; slot < 2; ++slot) {
       const std::optional<double> value = slot == 0 ? given.first : given.second;
@@ -64,14 +63,11 @@ class AccumulatorTest : public ::testing::Test {
           at::_sparse_coo_tensor_unsafe(torch::tensor(indices).unsqueeze(0),
                                         torch::tensor(values).to(torch::kFloat).unsqueeze(1).repeat({1, 2}), {4, 2});
     }
-    const bool is_added =
-        accumulator.add({.id = given.id,
-                         .step = given.step,
-                         .factor = given.factor,
-                         .tally = {.weight = given.weight, .shards = 1, .loss = given.weight * 3, .rate = 1},
-                         .gradients = memory_});
+    accumulator.add({.id = given.id,
+                     .factor = given.factor,
+                     .tally = {.weight = given.weight, .shards = 1, .loss = given.weight * 3, .rate = 1},
+                     .gradients = memory_});
     accumulator.give_back(given.id.worker);
-    return is_added;
   }
 
   // The mean of each parameter: first, second, and the four words.
@@ -97,35 +93,19 @@ class AccumulatorTest : public ::testing::Test {
 
 constexpr Acceptance kBoth[] = {Acceptance::kWhole, Acceptance::kPerVariable};
 
-TEST_F(AccumulatorTest, AnOlderGradientIsDroppedAndTheStepMovesOnWhenTaken) {
-  for (const Acceptance acceptance : kBoth) {
-    const auto accumulator = make(acceptance);
-    accumulator->set_step(3);
-    EXPECT_FALSE(add(*accumulator, {.id = {0, 0}, .first = 100, .step = 2}));
-    EXPECT_EQ(accumulator->count(), 0);
-    EXPECT_TRUE(add(*accumulator, {.id = {0, 1}, .first = 8, .step = 3}));
-    EXPECT_EQ(means(accumulator->take())[0], 8);
-    EXPECT_EQ(accumulator->step(), 4);
-    EXPECT_FALSE(add(*accumulator, {.id = {0, 2}, .first = 100, .step = 3}));
-    EXPECT_THROW((void)accumulator->take(), InvariantError) << "there is nothing";
-  }
-}
-
-TEST_F(AccumulatorTest, TheStepIsNotSetBack) {
-  for (const Acceptance acceptance : kBoth) {
-    const auto accumulator = make(acceptance);
-    accumulator->set_step(3);
-    accumulator->set_step(3);
-    EXPECT_THROW(accumulator->set_step(2), InvariantError);
-  }
+TEST_F(AccumulatorTest, NoGradientsAreNotTaken) {
+  const auto accumulator = make(Acceptance::kWhole);
+  add(*accumulator, {.id = {0, 1}, .first = 8});
+  EXPECT_EQ(means(accumulator->take())[0], 8);
+  EXPECT_THROW((void)accumulator->take(), InvariantError) << "there is nothing";
 }
 
 // 2 rows with gradient sum 8, 6 rows with sum 12: (8 + 12) / 8.
 TEST_F(AccumulatorTest, WholeGradientsWeighTheirRows) {
   const auto accumulator = make(Acceptance::kWhole);
   for (int step = 0; step < 2; ++step) {
-    EXPECT_TRUE(add(*accumulator, {.id = {1, step}, .first = 8, .second = 16, .weight = 2, .step = step}));
-    EXPECT_TRUE(add(*accumulator, {.id = {0, step}, .first = 12, .weight = 6, .step = step}));
+    add(*accumulator, {.id = {1, step}, .first = 8, .second = 16, .weight = 2});
+    add(*accumulator, {.id = {0, step}, .first = 12, .weight = 6});
     const auto taken = accumulator->take();
     EXPECT_THAT(means(taken), ::testing::ElementsAre(2.5, 2, 0, 0, 0, 0)) << "who has no gradient counts as zero";
     EXPECT_EQ(taken.tally.weight, 8);
@@ -141,8 +121,8 @@ TEST_F(AccumulatorTest, WholeGradientsWeighTheirRows) {
 TEST_F(AccumulatorTest, PerVariableEachMeanIsOverTheGradientsThatHaveIt) {
   const auto accumulator = make(Acceptance::kPerVariable);
   for (int step = 0; step < 2; ++step) {
-    EXPECT_TRUE(add(*accumulator, {.id = {1, step}, .first = 8, .second = 16, .weight = 2, .step = step}));
-    EXPECT_TRUE(add(*accumulator, {.id = {0, step}, .first = 12, .weight = 6, .step = step}));
+    add(*accumulator, {.id = {1, step}, .first = 8, .second = 16, .weight = 2});
+    add(*accumulator, {.id = {0, step}, .first = 12, .weight = 6});
     const auto taken = accumulator->take();
     EXPECT_THAT(means(taken), ::testing::ElementsAre(3, 8, 0, 0, 0, 0));
     EXPECT_EQ(taken.tally.weight, 2);
@@ -156,8 +136,8 @@ TEST_F(AccumulatorTest, RowsOfSparseGradientsAreDividedByCountOrByIndex) {
     for (const SparseMean mean : {SparseMean::kByCount, SparseMean::kByIndex}) {
       const auto accumulator = make(acceptance, mean);
       for (int step = 0; step < 2; ++step) {
-        EXPECT_TRUE(add(*accumulator, {.id = {0, step}, .first = 1, .rows = {{1, 6}, {3, 4}}, .step = step}));
-        EXPECT_TRUE(add(*accumulator, {.id = {1, step}, .first = 1, .rows = {{1, 2}}, .step = step}));
+        add(*accumulator, {.id = {0, step}, .first = 1, .rows = {{1, 6}, {3, 4}}});
+        add(*accumulator, {.id = {1, step}, .first = 1, .rows = {{1, 2}}});
         EXPECT_THAT(means(accumulator->take()),
                     ::testing::ElementsAre(1, 0, 0, 4, 0, mean == SparseMean::kByCount ? 2 : 4));
       }
@@ -168,16 +148,16 @@ TEST_F(AccumulatorTest, RowsOfSparseGradientsAreDividedByCountOrByIndex) {
 // Rows are weighted as the gradients are: 3 of 4 rows have word 0.
 TEST_F(AccumulatorTest, ByIndexWholeGradientsWeighTheirRowsToo) {
   const auto accumulator = make(Acceptance::kWhole, SparseMean::kByIndex);
-  EXPECT_TRUE(add(*accumulator, {.id = {0, 0}, .rows = {{0, 6}}, .weight = 3}));
-  EXPECT_TRUE(add(*accumulator, {.id = {1, 0}, .rows = {{2, 5}}, .weight = 1}));
+  add(*accumulator, {.id = {0, 0}, .rows = {{0, 6}}, .weight = 3});
+  add(*accumulator, {.id = {1, 0}, .rows = {{2, 5}}, .weight = 1});
   EXPECT_THAT(means(accumulator->take()), ::testing::ElementsAre(0, 0, 2, 0, 5, 0));
 }
 
 TEST_F(AccumulatorTest, TwoShardsOfAReplicaMayHaveTheSameRow) {
   for (const SparseMean mean : {SparseMean::kByCount, SparseMean::kByIndex}) {
     const auto accumulator = make(Acceptance::kWhole, mean);
-    EXPECT_TRUE(add(*accumulator, {.id = {0, 0}, .rows = {{1, 6}, {2, 1}, {0, 3}, {1, 2}}, .weight = 2}));
-    EXPECT_TRUE(add(*accumulator, {.id = {1, 0}, .weight = 2}));
+    add(*accumulator, {.id = {0, 0}, .rows = {{1, 6}, {2, 1}, {0, 3}, {1, 2}}, .weight = 2});
+    add(*accumulator, {.id = {1, 0}, .weight = 2});
     const bool by_index = mean == SparseMean::kByIndex;
     EXPECT_THAT(means(accumulator->take()),
                 ::testing::ElementsAre(0, 0, by_index ? 1.5 : 0.75, by_index ? 4 : 2, by_index ? 0.5 : 0.25, 0));
@@ -187,8 +167,8 @@ TEST_F(AccumulatorTest, TwoShardsOfAReplicaMayHaveTheSameRow) {
 TEST_F(AccumulatorTest, AFactorClipsBeforeTheMean) {
   for (const Acceptance acceptance : kBoth) {
     const auto accumulator = make(acceptance);
-    EXPECT_TRUE(add(*accumulator, {.id = {0, 0}, .first = 8, .rows = {{0, 8}}, .factor = 0.5}));
-    EXPECT_TRUE(add(*accumulator, {.id = {1, 0}, .first = 2, .rows = {{0, 2}}}));
+    add(*accumulator, {.id = {0, 0}, .first = 8, .rows = {{0, 8}}, .factor = 0.5});
+    add(*accumulator, {.id = {1, 0}, .first = 2, .rows = {{0, 2}}});
     EXPECT_THAT(means(accumulator->take()), ::testing::ElementsAre(3, 0, 3, 0, 0, 0));
   }
 }
@@ -197,8 +177,7 @@ TEST_F(AccumulatorTest, WhatIsLentIsAddedWhereItLiesAndWhatIsGivenBackIsCopied) 
   const auto accumulator = make(Acceptance::kWhole);
   const auto lend = [&](std::int64_t step) {
     memory_.views[dense_][0].fill_(5);
-    EXPECT_TRUE(
-        accumulator->add({.id = {1, step}, .step = step, .tally = {.weight = 1, .shards = 1}, .gradients = memory_}));
+    accumulator->add({.id = {1, step}, .tally = {.weight = 1, .shards = 1}, .gradients = memory_});
   };
   lend(0);
   EXPECT_EQ(accumulator->take().gradients.flat[dense_].const_data_ptr(), memory_.flat[dense_].const_data_ptr());
@@ -218,12 +197,11 @@ TEST_F(AccumulatorTest, WholeGradientsAreSummedAlongTheTreeWhoeverCameFirst) {
   std::vector<int> order{0, 1, 2, 3};
   do {
     const auto accumulator = make(Acceptance::kWhole);
-    for (const int worker : order)
-      EXPECT_TRUE(add(*accumulator, {.id = {worker, 7 - worker}, .first = of_worker[worker]}));
+    for (const int worker : order) add(*accumulator, {.id = {worker, 7 - worker}, .first = of_worker[worker]});
     EXPECT_EQ(means(accumulator->take())[0], 0.5);
   } while (std::next_permutation(order.begin(), order.end()));
   const auto running = make(Acceptance::kPerVariable);
-  for (const int worker : {0, 2, 1, 3}) EXPECT_TRUE(add(*running, {.id = {worker, 0}, .first = of_worker[worker]}));
+  for (const int worker : {0, 2, 1, 3}) add(*running, {.id = {worker, 0}, .first = of_worker[worker]});
   EXPECT_EQ(means(running->take())[0], 0);
 }
 

@@ -6,7 +6,6 @@
 //
 // Threads: caller-locks.
 #pragma once
-#include <cstdint>
 #include <string>
 #include <vector>
 

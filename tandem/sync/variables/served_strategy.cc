@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 #include <map>
 #include <utility>
 
@@ -19,7 +18,6 @@
 #include "tandem/comm/host_map.h"
 #include "tandem/model/state_hash.h"
 #include "tandem/sync/replica_state.h"
-#include "tandem/sync/variables/following_link.h"
 
 namespace tandem::sync {
 namespace {
@@ -67,16 +65,6 @@ std::shared_ptr<VariableService> find_variables(const std::string& key) {
   if (found != registry().entries.end()) variables = found->second.lock();
   TANDEM_CHECK(variables != nullptr, "no shared variables '", key, "' in this process");
   return variables;
-}
-
-// Gathers a text of every replica, in their order.
-std::vector<std::string> gather_text(comm::Group& group, const std::string& mine, const Limits& limits) {
-  const at::Tensor bytes = at::empty({std::ssize(mine)}, at::kByte);
-  if (!mine.empty()) std::memcpy(bytes.data_ptr(), mine.data(), mine.size());
-  std::vector<std::string> all;
-  for (const at::Tensor& its : group.all_gather(bytes, limits))
-    all.emplace_back(static_cast<const char*>(its.const_data_ptr()), static_cast<std::size_t>(its.numel()));
-  return all;
 }
 
 bool is_here(const std::string& key) { return key == process_key(); }
@@ -170,7 +158,11 @@ void ServedStrategy::start_anew(const Limits& limits) {
 // meanwhile. Nobody is waited for on the way to the barrier, and afterwards all go on side by side.
 void ServedStrategy::bring_together(const Limits& limits) {
   prepare_step(limits);
-  if (stage_ != Stage::kRunning || !anybody_stepped(limits)) return;
+  if (stage_ != Stage::kRunning) return;
+  // All have to come to the same answer, because collectives follow.
+  std::vector<double> steps(static_cast<std::size_t>(group_.size()));
+  group_.all_gather(std::vector<double>{static_cast<double>(steps_ - steps_in_place_)}, steps, limits);
+  if (std::ranges::none_of(steps, [](double count) { return count > 0; })) return;
   link_->rest(limits);
   take_variables(limits);
   if (group_.rank() == 0) service_->end_rest();
@@ -221,13 +213,6 @@ void ServedStrategy::broadcast(const Limits& limits) {
     at::Tensor mine = tensor;
     mine.copy_(flat.view(mine.sizes()));
   }
-}
-
-// All have to come to the same answer, because collectives follow.
-bool ServedStrategy::anybody_stepped(const Limits& limits) {
-  std::vector<double> steps(static_cast<std::size_t>(group_.size()));
-  group_.all_gather(std::vector<double>{static_cast<double>(steps_ - steps_in_place_)}, steps, limits);
-  return std::ranges::any_of(steps, [](double count) { return count > 0; });
 }
 
 // Buffers that are not averaged are replica 0's, which the broadcast brings.

@@ -86,7 +86,6 @@ class ServedStrategy : public Strategy {
   void take_variables(const Limits& limits);
   void broadcast(const Limits& limits);
   void average_buffers(const Limits& limits);
-  [[nodiscard]] bool anybody_stepped(const Limits& limits);
 
   std::shared_ptr<VariableService> service_;
   std::unique_ptr<VariableServer> server_;  // of replica 0, when there are other processes and no succession

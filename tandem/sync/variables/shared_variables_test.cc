@@ -1,5 +1,3 @@
-#include "tandem/sync/variables/shared_variables.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <torch/nn/module.h>
@@ -12,6 +10,7 @@
 
 #include "tandem/base/error.h"
 #include "tandem/sync/testing/served_world.h"
+#include "tandem/sync/variables/asynchronous.h"
 
 namespace tandem::sync {
 namespace {
@@ -25,7 +24,7 @@ std::unique_ptr<Replica> make_replica(std::shared_ptr<torch::nn::Module> module,
   return std::make_unique<Replica>(place_on_cpu(replicas, replicas).front(), std::move(module), 1, optimizer, flat);
 }
 
-void read_nothing(const Outcome&, const std::vector<model::FlatBuffer>&) {}
+void read_nothing(const StepReport&, const std::vector<at::Tensor>&) {}
 
 // A step of the replica without a gradient.
 void step_alone(SharedVariables& variables, int replica, const Limits& limits) {
@@ -57,14 +56,13 @@ TEST(SharedVariablesTest, AReaderNeverSeesATensorHalfWritten) {
   bool is_over = false;
   while (!is_over) {
     is_over = writing == 0;
-    variables.exchange({.replica = kWriters}, nullptr, {},
-                       [&](const auto&, const std::vector<model::FlatBuffer>& values) {
-                         const float* element = values[0].values.const_data_ptr<float>();
-                         const float first = element[0];
-                         for (std::int64_t i = 1; i < kElements; ++i) torn += element[i] == first ? 0 : 1;
-                         moved += first == last ? 0 : 1;
-                         last = first;
-                       });
+    variables.exchange({.replica = kWriters}, nullptr, {}, [&](const auto&, const std::vector<at::Tensor>& values) {
+      const float* element = values[0].const_data_ptr<float>();
+      const float first = element[0];
+      for (std::int64_t i = 1; i < kElements; ++i) torn += element[i] == first ? 0 : 1;
+      moved += first == last ? 0 : 1;
+      last = first;
+    });
     ++reads;
   }
   EXPECT_EQ(torn, 0) << "in " << reads << " reads, of which " << moved << " saw new values";

@@ -1,9 +1,8 @@
-#include "tandem/sync/variables/staleness_ledger.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "tandem/base/error.h"
+#include "tandem/sync/variables/asynchronous.h"
 
 namespace tandem::sync {
 namespace {

@@ -1,7 +1,5 @@
 #include "tandem/sync/variables/succession.h"
 
-#include <ATen/ATen.h>
-
 #include <algorithm>
 #include <utility>
 
@@ -83,26 +81,6 @@ void Succession::become(Role role) {
   changed_.notify_all();
 }
 
-Succession::Role Succession::role() const {
-  const MutexLock lock(mutex_);
-  return role_;
-}
-
-bool Succession::is_owner() const {
-  const MutexLock lock(mutex_);
-  return owns_;
-}
-
-std::optional<int> Succession::standby() const {
-  const MutexLock lock(mutex_);
-  return standby_;
-}
-
-void Succession::set_standby(std::optional<int> standby) {
-  const MutexLock lock(mutex_);
-  standby_ = standby;
-}
-
 VariableRequest Succession::whereabouts() const {
   const Role now = role();
   if (now == Role::kOwner) return kHere;
@@ -147,7 +125,13 @@ void Succession::finish(const Limits& limits) {
   if (await_here(limits)) {
     variables_->leave(options_.me);  // a standby that has just taken over counts on its own replica once more
     variables_->await_departed(limits);
-    variables_->show_whole([this](const KeptRecord&, const std::vector<at::Tensor>&) { end_elsewhere(); });
+    variables_->show_whole([this](const KeptRecord&, const std::vector<at::Tensor>&) {
+      try {
+        if (client_) (void)client_->call(kKeepEnd, {}, patience());
+      } catch (const PeerLost&) {
+        lose_standby();
+      }
+    });
   }
   become(Role::kOver);
   server_.reset();
@@ -165,8 +149,7 @@ PeerLost Succession::has_ended() const {
 void Succession::begin_step(const KeptRecord& record, const model::FlatParameters::Gradients& sums) {
   if (!client_) return;
   try {
-    const std::vector<std::byte> head = bytes_of(record);
-    client_->ask(kKeepStep, MessageParts(head, &sums).get(), patience());
+    client_->ask(kKeepStep, MessageParts(front_of(record), tensors_of(&sums)).get(), patience());
   } catch (const PeerLost&) {
     lose_standby();
   } catch (const GroupAborted&) {
@@ -186,14 +169,6 @@ void Succession::finish_step(const KeptRecord& record, const State& state) {
     if (!client_) appoint(record, state());
   } catch (const GroupAborted&) {
     throw has_ended();
-  }
-}
-
-void Succession::end_elsewhere() {
-  try {
-    if (client_) (void)client_->call(kKeepEnd, {}, patience());
-  } catch (const PeerLost&) {
-    lose_standby();
   }
 }
 
@@ -253,9 +228,8 @@ void Succession::appoint(const KeptRecord& record, const std::vector<at::Tensor>
 
 // Sends the whole state to the standby and waits until it has it. Returns false when the standby has died.
 bool Succession::give_whole(const KeptRecord& record, const std::vector<at::Tensor>& state) {
-  const std::vector<std::byte> head = bytes_of(record);
   try {
-    (void)client_->call(kKeepWhole, MessageParts(head, state).get(), patience());
+    (void)client_->call(kKeepWhole, MessageParts(front_of(record), state).get(), patience());
     return true;
   } catch (const PeerLost&) {
     lose_standby();
@@ -266,15 +240,12 @@ bool Succession::give_whole(const KeptRecord& record, const std::vector<at::Tens
 // Requests of other successions, and of links that look for the variables; nothing for those of replicas to the
 // variables.
 std::optional<net::Message> Succession::answer(int member, const net::Message& request, const Limits& limits) {
-  net::Message done{.kind = kDone, .patience = -1, .bytes = {}};
   switch (request.kind) {
     case kWhere:
-      done.kind = whereabouts();
-      break;
+      return message_of(whereabouts());
     case kRecall:
-      if (whereabouts() == kHere) return fate_message(variables_->recall(member, read_value<Recalled>(request)));
-      done.kind = kNotHere;
-      break;
+      if (whereabouts() != kHere) return message_of(kNotHere);
+      return message_of(kFate, bytes_of(variables_->recall(member, read_value<Recalled>(request))));
     case kKeepWhole:
       keep_whole(member, request, limits);
       break;
@@ -287,7 +258,7 @@ std::optional<net::Message> Succession::answer(int member, const net::Message& r
     default:
       return std::nullopt;
   }
-  return done;
+  return message_of(kDone);
 }
 
 // This process becomes the standby of `owner`. The end of the owner may have been noticed while the state was read,
@@ -297,10 +268,7 @@ void Succession::keep_whole(int owner, const net::Message& message, const Limits
     const MutexLock kept(keeping_);
     MessageReader reader(message.bytes);
     const KeptRecord record = read_record(reader);
-    variables_->adopt(record, [&](const std::vector<at::Tensor>& state) {
-      for (const at::Tensor& each : state) reader.read_into(each);
-    });
-    reader.require_end();
+    variables_->adopt(record, [&](const std::vector<at::Tensor>& state) { reader.read_rest(state); });
     const MutexLock lock(mutex_);
     if (role_ == Role::kSucceeding) return;
     owner_ = owner;
@@ -317,7 +285,7 @@ void Succession::keep_step(const net::Message& message) {
   if (role() != Role::kStandby) throw RunError("a step to keep for an owner that is gone");
   MessageReader reader(message.bytes);
   const KeptRecord record = read_record(reader);
-  read_gradient(reader, variables_->layout(), sums_);
+  reader.read_gradient(variables_->layout(), sums_);
   reader.require_end();
   variables_->follow(record, sums_);
 }
@@ -372,7 +340,7 @@ std::vector<std::shared_ptr<net::Connection>> Succession::call_the_roll() {
     try {
       const auto connection = if_there([&] {
         return std::make_shared<net::Connection>(
-            net::dial(there.contact, {.member = roll_caller(options_.me, size())}, to_connect()), replica, there.name);
+            net::dial(there.contact, roll_caller(options_.me, size()), to_connect()), replica, there.name);
       });
       if (connection) others.push_back(*connection);
     } catch (const DeadlineExceeded&) {  // nor will others of its process answer

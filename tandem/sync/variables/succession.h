@@ -30,6 +30,7 @@
 #include "tandem/concurrency/worker.h"
 #include "tandem/net/message_client.h"
 #include "tandem/sync/variables/sync_variables.h"
+#include "tandem/sync/variables/variable_link.h"
 #include "tandem/sync/variables/variable_message.h"
 #include "tandem/sync/variables/variable_server.h"
 
@@ -84,11 +85,17 @@ class Succession final : private KeptElsewhere {
   void finish(const Limits& limits);
 
   /// Whether this replica's variables are, or at their end were, the run's.
-  [[nodiscard]] bool is_owner() const;
+  [[nodiscard]] bool is_owner() const {
+    const MutexLock lock(mutex_);
+    return owns_;
+  }
   /// The replica that has the newest step besides the owner. Known to the owner only; nothing when nobody else lives.
-  [[nodiscard]] std::optional<int> standby() const;
+  [[nodiscard]] std::optional<int> standby() const {
+    const MutexLock lock(mutex_);
+    return standby_;
+  }
 
-  // --- for links (following_link.h) ---
+  // --- for links that follow ---
   /// Whether a replica has the variables: kHere, kNotHere, or kUndecided from a standby, which has them soon if their
   /// owner is dead; nothing when the replica is not there.
   [[nodiscard]] std::optional<VariableRequest> ask_where(int replica, const Limits& limits) const;
@@ -120,13 +127,18 @@ class Succession final : private KeptElsewhere {
   void appoint(const KeptRecord& record, const std::vector<at::Tensor>& state);
   [[nodiscard]] std::vector<int> candidates() const;
   [[nodiscard]] bool give_whole(const KeptRecord& record, const std::vector<at::Tensor>& state);
-  void end_elsewhere();
   void lose_standby();
   [[nodiscard]] PeerLost has_ended() const;
   [[nodiscard]] std::vector<int> of_process_of(int replica) const;
-  void set_standby(std::optional<int> standby);
+  void set_standby(std::optional<int> standby) {
+    const MutexLock lock(mutex_);
+    standby_ = standby;
+  }
   void become(Role role);
-  [[nodiscard]] Role role() const;
+  [[nodiscard]] Role role() const {
+    const MutexLock lock(mutex_);
+    return role_;
+  }
   [[nodiscard]] VariableRequest whereabouts() const;
   [[nodiscard]] Limits patience() const;
   [[nodiscard]] Limits to_connect() const;
@@ -148,5 +160,12 @@ class Succession final : private KeptElsewhere {
   std::vector<std::unique_ptr<Worker>> watches_ TANDEM_GUARDED_BY(mutex_);
   std::unique_ptr<VariableServer> server_;
 };
+
+/// A replica's link that finds the new owner when the old one dies, says there what the replica knows of its gradients,
+/// and goes on. A gradient that was under way counts as the new owner knows: applied, dropped (by at least a step), or,
+/// if nobody can know, Verdict::kLost. Neither argument is owned, and both outlive the link. To be made while replica 0
+/// owns the variables. Errors: as VariableLink; PeerLost where the standby has died, too.
+[[nodiscard]] std::unique_ptr<VariableLink> link_that_follows(Succession& succession, Replica& replica,
+                                                              const Limits& limits);
 
 }  // namespace tandem::sync

@@ -78,7 +78,7 @@ bool same_bits(const std::vector<at::Tensor>& a, const std::vector<at::Tensor>& 
 }
 
 // Offers a dense and a sparse gradient of the step's own numbers.
-Outcome offer(Process& process, VariableLink& link, int number) {
+StepReport offer(Process& process, VariableLink& link, int number) {
   model::FlatParameters::Gradients gradients = process.variables->make_gradients();
   for (std::size_t b = 0; b < gradients.flat.size(); ++b) {
     if (!gradients.flat[b].defined()) {

@@ -3,7 +3,6 @@
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 
-#include <cmath>
 #include <utility>
 
 #include "tandem/base/error.h"
@@ -96,28 +95,23 @@ StepReport SyncReplicas::step(double lr_factor, const Limits& limits) {
   prepare_step(limits);
   gradients_.require_complete();
   gradients_.offer_rate(lr_factor);
-  const Tally tally = gradients_.tally_view();
+  const Tally tally = gradients_.tally();
   const MeanGradient mine = own_mean(tally);
   const Offer offer{.replica = group_.rank(),
-                    .scale = clip_coefficient(options_.max_replica_grad_norm, mine.norm),
+                    .scale = clip_coefficient(options_.max_replica_grad_norm, mine.report.grad_norm),
                     .learning_rate = replica_.optimizer().learning_rate(),
                     .lr_factor = lr_factor,
                     .tally = tally};
   const Clock::time_point start = Clock::now();
   const Span span("sync");
-  const Outcome outcome = link().exchange(offer, &gradients_.sum(), limits);
+  StepReport report = link().exchange(offer, &gradients_.sum(), limits);
   count_step();
-  StepReport report = report_of(mine, outcome.step);
-  report.verdict = outcome.verdict;
-  report.staleness = outcome.staleness;
-  report.part_of = outcome.part_of;
-  report.gradients = outcome.gradients;
   report.of_gradients = options_.replicas_to_aggregate.value_or(group_.size());
-  if (outcome.verdict == Verdict::kApplied) {
-    report.weight = outcome.weight;
-    report.loss = outcome.loss;
-    report.grad_norm = outcome.grad_norm;
-    report.untouched = outcome.untouched;
+  if (report.verdict != Verdict::kApplied) {
+    report.weight = mine.report.weight;
+    report.loss = mine.report.loss;
+    report.grad_norm = mine.report.grad_norm;
+    report.untouched = mine.report.untouched;
   }
   report.wait_seconds = seconds_since(start);
   return report;

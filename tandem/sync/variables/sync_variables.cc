@@ -11,6 +11,20 @@
 #include "tandem/base/text.h"
 
 namespace tandem::sync {
+namespace {
+
+// The updates that the optimizer has made: the largest count of any parameter. Step counts are the only whole numbers
+// of an optimizer's state.
+std::int64_t updates_of(const model::Optimizer& optimizer) {
+  std::int64_t most = 0;
+  for (const auto& [name, tensor] : optimizer.state()) {
+    if (tensor.scalar_type() != at::kLong || tensor.numel() == 0) continue;
+    most = std::max(most, tensor.max().item<std::int64_t>());
+  }
+  return most;
+}
+
+}  // namespace
 
 SyncVariables::SyncVariables(Replica& like, SyncReplicasOptions options)
     : VariableService(like), options_(std::move(options)), workers_(like.placement().replicas) {
@@ -20,20 +34,22 @@ SyncVariables::SyncVariables(Replica& like, SyncReplicasOptions options)
 // All replicas are present before any of them steps. The count of steps is never set back: it goes on from this
 // object's own, or from what the optimizer's state tells of steps that another process has made.
 void SyncVariables::start_anew(Replica& from) {
-  const std::int64_t step = std::max(protocol_ ? protocol_->step() : 0, home_.updates());
+  const std::int64_t step = std::max(protocol_ ? protocol_->step() : 0, updates_of(optimizer_));
   protocol_.emplace(workers_, options_);
   protocol_->set_step(step);
   for (int worker = 0; worker < workers_; ++worker) protocol_->join(worker);
-  accumulator_ = make_accumulator(options_.acceptance, options_.sparse_mean, home_.parameters());
-  accumulator_->set_step(step);
   averages_.reset();
   if (options_.average_decay) averages_.emplace(from.parameters(), *options_.average_decay, options_.average_of);
+  seats_.assign(static_cast<std::size_t>(workers_), {});
+  gather_anew();
+}
+
+void SyncVariables::gather_anew() {
+  accumulator_ = make_accumulator(options_.acceptance, options_.sparse_mean, parameters_);
   factors_.clear();
   rows_ = 0;
   sizes_ = {};
   newest_.clear();
-  outcomes_.assign(static_cast<std::size_t>(workers_), {});
-  applied_.assign(static_cast<std::size_t>(workers_), -1);
 }
 
 // The loss of a replica that rests is no failure here: those that wait for it do so in a collective, and learn of its
@@ -58,8 +74,8 @@ model::NamedTensors SyncVariables::besides() { return averages_ ? averages_->ave
 void SyncVariables::exchange(const Offer& offer, const model::FlatParameters::Gradients* gradients,
                              const Limits& limits, const Read& read) {
   TANDEM_CHECK(gradients != nullptr, "replica ", offer.replica, " offers no gradient; its quorum would wait for ever");
-  Outcome outcome;
-  act_and_settle([&]() TANDEM_REQUIRES(mutex_) { outcome = offer_gradient(offer, *gradients); });
+  StepReport report;
+  act_and_settle([&]() TANDEM_REQUIRES(mutex_) { report = offer_gradient(offer, *gradients); });
   const MutexLock lock(mutex_);
   try {
     await_token(offer.replica, limits);
@@ -69,34 +85,27 @@ void SyncVariables::exchange(const Offer& offer, const model::FlatParameters::Gr
   }
   accumulator_->give_back(offer.replica);
   // The step for which the gradient was accepted may have been made by now.
-  if (outcome.verdict == Verdict::kAccepted && protocol_->step() > outcome.step)
-    outcome = outcomes_[static_cast<std::size_t>(offer.replica)];
-  outcome.step = protocol_->step();
-  read(outcome, home_.parameters().buffers());
+  if (report.verdict == Verdict::kAccepted && protocol_->step() > report.step)
+    report = seats_[static_cast<std::size_t>(offer.replica)].report;
+  report.step = protocol_->step();
+  read(report, values_);
 }
 
 // Adds the gradient to those of the open step, or drops it.
-Outcome SyncVariables::offer_gradient(const Offer& offer, const model::FlatParameters::Gradients& gradients) {
+StepReport SyncVariables::offer_gradient(const Offer& offer, const model::FlatParameters::Gradients& gradients) {
   require_present(offer.replica);
   const TokenProtocol::Judgement judgement = protocol_->offer(offer.replica);
-  Outcome outcome{.verdict = Verdict::kDropped,
-                  .staleness = judgement.staleness,
-                  .step = judgement.step,
-                  .part_of = judgement.step + 1,
-                  .gradients = std::ssize(protocol_->accepted())};
-  if (!judgement.is_accepted) return outcome;
-  outcome.verdict = Verdict::kAccepted;
-  const bool is_added = accumulator_->add({.id = judgement.id,
-                                           .step = judgement.step,
-                                           .factor = offer.scale,
-                                           .tally = offer.tally,
-                                           .gradients = gradients});
-  TANDEM_CHECK(is_added, "a gradient of step ", judgement.step, " was accepted, and step ", accumulator_->step(),
-               " is gathered");
-  home_.optimizer().set_learning_rate(offer.learning_rate);
+  const StepReport report{.verdict = judgement.is_accepted ? Verdict::kAccepted : Verdict::kDropped,
+                          .step = judgement.step,
+                          .staleness = judgement.staleness,
+                          .part_of = judgement.step + 1,
+                          .gradients = std::ssize(protocol_->accepted())};
+  if (!judgement.is_accepted) return report;
+  accumulator_->add({.id = judgement.id, .factor = offer.scale, .tally = offer.tally, .gradients = gradients});
+  optimizer_.set_learning_rate(offer.learning_rate);
   factors_.push_back(offer.lr_factor);
   rows_ += offer.tally.weight;
-  return outcome;
+  return report;
 }
 
 void SyncVariables::rest(int replica) {
@@ -115,19 +124,25 @@ void SyncVariables::resume(int replica, const Limits& limits, const Read& read) 
   require_alive(replica, limits);
   if (!protocol_->is_present(replica)) protocol_->join(replica);
   if (!protocol_->has_token(replica)) await_token(replica, limits);
-  read({.step = protocol_->step()}, home_.parameters().buffers());
+  read({.step = protocol_->step()}, values_);
 }
 
-// The failure is announced without the lock, since telling others takes it, and then thrown to this caller, too.
+// A failure of the step is announced without the lock, since telling others takes it, and then thrown to this caller,
+// too.
 void SyncVariables::act_and_settle(const std::function<void()>& act) {
   std::exception_ptr broken;
   {
     const MutexLock lock(mutex_);
     require_whole();
     act();
-    broken = settle();
+    try {
+      make_step();
+    } catch (...) {
+      broken = std::current_exception();
+    }
   }
-  announce(broken);
+  if (broken) fail(broken);
+  tell_all();
   if (broken) std::rethrow_exception(broken);
 }
 
@@ -138,28 +153,12 @@ void SyncVariables::lose(int replica, const std::exception_ptr& why) {
     return;
   }
   let_go(replica);
-  std::exception_ptr broken;
-  {
-    const MutexLock lock(mutex_);
-    if (has_failed() || !protocol_->is_present(replica)) return;
-    protocol_->die(replica);
-    broken = settle();
-  }
-  announce(broken);
-}
-
-std::exception_ptr SyncVariables::settle() {
   try {
-    make_step();
-  } catch (...) {
-    return std::current_exception();
+    act_and_settle([&]() TANDEM_REQUIRES(mutex_) {
+      if (protocol_->is_present(replica)) protocol_->die(replica);
+    });
+  } catch (...) {  // NOLINT(bugprone-empty-catch): the run has failed, and all are told
   }
-  return nullptr;
-}
-
-void SyncVariables::announce(const std::exception_ptr& broken) {
-  if (broken) fail(broken);
-  tell_all();
 }
 
 void SyncVariables::require_present(int replica) const {
@@ -198,32 +197,25 @@ void SyncVariables::make_step() {
   newest_ = protocol_->take();
   const auto [sums, tally] = accumulator_->take();
   require_rows(tally, step);
-  MeanGradient mean = mean_of({.gradients = sums,
-                               .parameters = home_.parameters(),
-                               .tally = tally,
-                               .scale = scale_of(tally, options_.mean.divisor)},
-                              options_.mean, step);
+  MeanGradient mean = mean_of(
+      {.gradients = sums, .parameters = parameters_, .tally = tally, .scale = scale_of(tally, options_.mean.divisor)},
+      options_.mean, step);
   // The factor of the learning rate as it was given, where all gave the same one: their mean may be rounded.
   const std::vector<double> factors = std::exchange(factors_, {});
   if (std::all_of(factors.begin(), factors.end(), [&](double each) { return each == factors.front(); }))
     mean.lr_factor = factors.front();
   if (options_.rate_scaling == RateScaling::kByGradients)
     mean.lr_factor *= static_cast<double>(newest_.size()) / options_.replicas_to_aggregate.value_or(workers_);
-  const Outcome outcome{.verdict = Verdict::kApplied,
-                        .staleness = 0,
-                        .step = step + 1,
-                        .part_of = step + 1,
-                        .gradients = std::ssize(newest_),
-                        .weight = mean.weight,
-                        .loss = mean.loss,
-                        .grad_norm = mean.norm,
-                        .untouched = mean.untouched};
+  StepReport report = mean.report_of(step + 1);
+  report.part_of = step + 1;
+  report.gradients = std::ssize(newest_);
   for (const GradientId& each : newest_) {
-    outcomes_[static_cast<std::size_t>(each.worker)] = outcome;
-    applied_[static_cast<std::size_t>(each.worker)] = each.sequence;
+    KeptSeat& seat = seats_[static_cast<std::size_t>(each.worker)];
+    seat.report = report;
+    seat.applied = each.sequence;
   }
   update(mean, sums);
-  const auto gradients = static_cast<double>(outcome.gradients);
+  const auto gradients = static_cast<double>(report.gradients);
   const double rows = std::exchange(rows_, 0);
   sizes_.add({.steps = 1, .gradients = {gradients, gradients, gradients}, .rows = {rows, rows, rows}});
   protocol_->advance();
@@ -236,8 +228,8 @@ void SyncVariables::update(const MeanGradient& mean, const model::FlatParameters
     record = this->record(mean.scale, mean.lr_factor);
     elsewhere_->begin_step(record, sums);
   }
-  home_.optimizer().step(sums, mean.scale, mean.lr_factor);
-  if (averages_) averages_->update(home_.parameters().buffers());
+  optimizer_.step(sums, mean.scale, mean.lr_factor);
+  if (averages_) averages_->update(parameters_.buffers());
   if (elsewhere_ != nullptr) elsewhere_->finish_step(record, [this]() TANDEM_REQUIRES(mutex_) { return state(); });
 }
 
@@ -272,8 +264,7 @@ std::vector<GradientId> SyncVariables::newest() const {
   return newest_;
 }
 
-// --- kept by a second process: in the owner's process
-// -----------------------------------------------------------------------------------------
+// --- kept by a second process: in the owner's process ---------------------------------------------------------------
 
 void SyncVariables::keep_elsewhere(KeptElsewhere* elsewhere) {
   const MutexLock lock(mutex_);
@@ -289,14 +280,11 @@ void SyncVariables::show_whole(
 
 // Everything but tensors that a second process needs to make this step and to go on after it.
 KeptRecord SyncVariables::record(double scale, double lr_factor) {
-  TokenProtocol::Record record = protocol_->record();
-  KeptRecord kept{.step = record.step,
-                  .learning_rate = home_.optimizer().learning_rate(),
-                  .scale = scale,
-                  .lr_factor = lr_factor,
-                  .seats = {}};
-  for (std::size_t i = 0; i < record.seats.size(); ++i)
-    kept.seats.push_back({.record = record.seats[i], .applied = applied_[i], .outcome = outcomes_[i]});
+  const TokenProtocol::Record record = protocol_->record();
+  KeptRecord kept{
+      {.step = record.step, .learning_rate = optimizer_.learning_rate(), .scale = scale, .lr_factor = lr_factor},
+      seats_};
+  for (std::size_t i = 0; i < kept.seats.size(); ++i) kept.seats[i].record = record.seats[i];
   return kept;
 }
 
@@ -305,8 +293,8 @@ KeptRecord SyncVariables::record(double scale, double lr_factor) {
 void SyncVariables::adopt(const KeptRecord& record, const ReadState& write) {
   const MutexLock lock(mutex_);
   write(state());
-  home_.optimizer().state_changed();
-  home_.optimizer().set_learning_rate(record.learning_rate);
+  optimizer_.state_changed();
+  optimizer_.set_learning_rate(record.learning_rate);
   kept_ = record;
 }
 
@@ -315,9 +303,9 @@ void SyncVariables::follow(const KeptRecord& record, const model::FlatParameters
   const MutexLock lock(mutex_);
   TANDEM_CHECK(record.step == kept_.step + 1, "step ", record.step, " is to be kept, and step ", kept_.step,
                " is what was");
-  home_.optimizer().set_learning_rate(record.learning_rate);
-  home_.optimizer().step(sums, record.scale, record.lr_factor);
-  if (averages_) averages_->update(home_.parameters().buffers());
+  optimizer_.set_learning_rate(record.learning_rate);
+  optimizer_.step(sums, record.scale, record.lr_factor);
+  if (averages_) averages_->update(parameters_.buffers());
   kept_ = record;
 }
 
@@ -329,18 +317,11 @@ void SyncVariables::take_over(int mine, const std::set<int>& others) {
   for (const KeptSeat& each : kept_.seats) record.seats.push_back(each.record);
   protocol_.emplace(workers_, options_);
   protocol_->restore(record);
-  accumulator_ = make_accumulator(options_.acceptance, options_.sparse_mean, home_.parameters());
-  accumulator_->set_step(kept_.step);
-  factors_.clear();
-  rows_ = 0;
-  sizes_ = {};
-  newest_.clear();
-  for (std::size_t i = 0; i < kept_.seats.size(); ++i) {
-    const int replica = static_cast<int>(i);
-    outcomes_[i] = kept_.seats[i].outcome;
-    applied_[i] = kept_.seats[i].applied;
+  gather_anew();
+  seats_ = kept_.seats;
+  for (int replica = 0; replica < workers_; ++replica) {
     if (replica != mine && !others.contains(replica)) continue;
-    if (kept_.seats[i].record.is_present != 0)
+    if (seats_[static_cast<std::size_t>(replica)].record.is_present != 0)
       protocol_->join(replica);
     else if (replica != mine)
       expect_reader(replica);
@@ -350,17 +331,18 @@ void SyncVariables::take_over(int mine, const std::set<int>& others) {
 // The replica's last gradient may be part of the step that the owner made last, or may have been dropped, without the
 // replica having been told so. In that order: what the record says was applied, what is accepted here, what was
 // dropped; otherwise it is lost.
-Outcome SyncVariables::recall(int replica, const Recalled& told) {
+StepReport SyncVariables::recall(int replica, const Recalled& told) {
   const MutexLock lock(mutex_);
   require_whole();
   const GradientTotals known = protocol_->totals(replica);
   const auto& accepted = protocol_->accepted();
   const GradientId last{.worker = replica, .sequence = told.offered - 1};
   protocol_->recall(replica, told.offered, told.dropped);
-  Outcome fate{.verdict = Verdict::kLost, .step = protocol_->step(), .part_of = protocol_->step() + 1};
+  StepReport fate{.verdict = Verdict::kLost, .step = protocol_->step(), .part_of = protocol_->step() + 1};
   fate.gradients = std::ssize(accepted);
   if (!told.is_unanswered) return fate;
-  if (applied_[static_cast<std::size_t>(replica)] == last.sequence) return outcomes_[static_cast<std::size_t>(replica)];
+  const KeptSeat& seat = seats_[static_cast<std::size_t>(replica)];
+  if (seat.applied == last.sequence) return seat.report;
   if (std::find(accepted.begin(), accepted.end(), last) != accepted.end()) fate.verdict = Verdict::kAccepted;
   if (known.offered >= told.offered && known.dropped > told.dropped) {
     fate.verdict = Verdict::kDropped;

@@ -16,8 +16,8 @@
 #include <set>
 #include <vector>
 
-#include "tandem/sync/gradient_account.h"
 #include "tandem/sync/mean/mean_of_sums.h"
+#include "tandem/sync/strategy.h"
 #include "tandem/sync/variables/gradient_accumulator.h"
 #include "tandem/sync/variables/moving_average.h"
 #include "tandem/sync/variables/token_protocol.h"
@@ -30,14 +30,16 @@ namespace tandem::sync {
 struct KeptSeat {
   TokenProtocol::SeatRecord record;
   std::int64_t applied = -1;  // sequence number of its newest gradient that is part of a step; -1: none
-  Outcome outcome;            // of that step
+  StepReport report;          // of that step
 };
 
-/// The record of all replicas after a step, with the numbers of its update.
-struct KeptRecord {
+/// The numbers of a step's update, and the record of all replicas after it.
+struct KeptStep {
   std::int64_t step = 0;
-  double learning_rate = 0;         // of group 0
-  double scale = 1, lr_factor = 1;  // of the step's update
+  double learning_rate = 0;  // of group 0
+  double scale = 1, lr_factor = 1;
+};
+struct KeptRecord : KeptStep {
   std::vector<KeptSeat> seats;
 };
 
@@ -66,7 +68,7 @@ class SyncVariables final : public VariableService {
   void end_rest() override {}
   void resume(int replica, const Limits& limits, const Read& read) override;
   void leave(int replica) override;
-  [[nodiscard]] Outcome recall(int replica, const Recalled& told) override;
+  [[nodiscard]] StepReport recall(int replica, const Recalled& told) override;
   void lose(int replica, const std::exception_ptr& why) override;
   [[nodiscard]] GradientAccount take_account() override;
 
@@ -96,15 +98,15 @@ class SyncVariables final : public VariableService {
   [[nodiscard]] bool has_left(int replica) const override TANDEM_REQUIRES(mutex_);
   [[nodiscard]] std::vector<int> present() const override TANDEM_REQUIRES(mutex_);
   [[nodiscard]] model::NamedTensors besides() override TANDEM_REQUIRES(mutex_);
-  Outcome offer_gradient(const Offer& offer, const model::FlatParameters::Gradients& gradients) TANDEM_REQUIRES(mutex_);
+  StepReport offer_gradient(const Offer& offer, const model::FlatParameters::Gradients& gradients)
+      TANDEM_REQUIRES(mutex_);
   /// Makes the step that is complete, if one is.
   void make_step() TANDEM_REQUIRES(mutex_);
-  /// Runs `act` and the step that it completes, if it does. A failure of that step fails the run for all.
+  /// No gradient is gathered yet.
+  void gather_anew() TANDEM_REQUIRES(mutex_);
+  /// Runs `act` and the step that it completes, if it does, and tells all. A failure of that step fails the run for
+  /// all.
   void act_and_settle(const std::function<void()>& act);
-  /// Makes the step that is complete, if one is, and returns its failure, if it fails.
-  [[nodiscard]] std::exception_ptr settle() TANDEM_REQUIRES(mutex_);
-  /// Tells all that something has changed, or that the run is broken.
-  void announce(const std::exception_ptr& broken);
   void require_present(int replica) const TANDEM_REQUIRES(mutex_);
   [[nodiscard]] std::vector<GradientTotals> totals_by_replica() const TANDEM_REQUIRES(mutex_);
   void await_token(int replica, const Limits& limits) TANDEM_REQUIRES(mutex_);
@@ -117,12 +119,11 @@ class SyncVariables final : public VariableService {
   std::optional<TokenProtocol> protocol_ TANDEM_GUARDED_BY(mutex_);
   std::unique_ptr<GradientAccumulator> accumulator_ TANDEM_GUARDED_BY(mutex_);
   std::optional<MovingAverage> averages_ TANDEM_GUARDED_BY(mutex_);
-  std::vector<double> factors_ TANDEM_GUARDED_BY(mutex_);    // of the learning rate, of the accepted gradients
-  double rows_ TANDEM_GUARDED_BY(mutex_) = 0;                // of the accepted gradients
-  StepSizes sizes_ TANDEM_GUARDED_BY(mutex_);                // since the account was taken
-  std::vector<Outcome> outcomes_ TANDEM_GUARDED_BY(mutex_);  // by replica: of the step its last gradient went into
+  std::vector<double> factors_ TANDEM_GUARDED_BY(mutex_);  // of the learning rate, of the accepted gradients
+  double rows_ TANDEM_GUARDED_BY(mutex_) = 0;              // of the accepted gradients
+  StepSizes sizes_ TANDEM_GUARDED_BY(mutex_);              // since the account was taken
+  std::vector<KeptSeat> seats_ TANDEM_GUARDED_BY(mutex_);  // by replica, without what the protocol records
   std::vector<GradientId> newest_ TANDEM_GUARDED_BY(mutex_);
-  std::vector<std::int64_t> applied_ TANDEM_GUARDED_BY(mutex_);  // by replica: KeptSeat::applied
   KeptElsewhere* elsewhere_ TANDEM_GUARDED_BY(mutex_) = nullptr;
   KeptRecord kept_ TANDEM_GUARDED_BY(mutex_);  // of the owner's variables, where they are kept
 };

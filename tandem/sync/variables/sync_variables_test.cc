@@ -19,14 +19,14 @@ using namespace std::chrono_literals;
 class SyncVariablesTest : public ::testing::Test {
  protected:
   // Replica `who` offers its number plus one everywhere, and has to go on within `limits`.
-  Outcome exchange(int who, const Limits& limits = within(60s)) { return exchange(who, limits, who + 1); }
-  Outcome exchange(int who, const Limits& limits, double gradient) {
+  StepReport exchange(int who, const Limits& limits = within(60s)) { return exchange(who, limits, who + 1); }
+  StepReport exchange(int who, const Limits& limits, double gradient) {
     gradients_.flat[0].fill_(gradient);
-    Outcome told;
+    StepReport told;
     variables_.exchange({.replica = who, .learning_rate = 1, .tally = {.weight = 1, .shards = 1, .rate = 1}},
-                        &gradients_, limits, [&](const Outcome& outcome, const std::vector<model::FlatBuffer>& values) {
+                        &gradients_, limits, [&](const StepReport& outcome, const std::vector<at::Tensor>& values) {
                           told = outcome;
-                          value_ = values[0].values[0].item<double>();
+                          value_ = values[0][0].item<double>();
                         });
     return told;
   }
@@ -53,12 +53,12 @@ TEST_F(SyncVariablesTest, WhoRestsMayBeGoneBeforeTheOthersRest) {
 TEST_F(SyncVariablesTest, AGradientIsNotLostWhenItsReplicaStopsWaiting) {
   join_all();
   EXPECT_THROW((void)exchange(0, within(1ms)), DeadlineExceeded);
-  const Outcome second = exchange(2);
+  const StepReport second = exchange(2);
   EXPECT_EQ(second.verdict, Verdict::kApplied);
   EXPECT_EQ(second.step, 1);
   EXPECT_EQ(second.gradients, 2);
   EXPECT_EQ(value_, -2) << "the mean of 1 and 3";
-  const Outcome late = exchange(1);
+  const StepReport late = exchange(1);
   EXPECT_EQ(late.verdict, Verdict::kDropped);
   EXPECT_EQ(late.staleness, 1);
   EXPECT_THAT(variables_.newest(), ::testing::ElementsAre(GradientId{0, 0}, GradientId{2, 0}));
@@ -112,8 +112,8 @@ TEST(SyncVariablesRateTest, AFactorThatAllGiveIsTakenAsItIsAndOthersAreAveraged)
                             .learning_rate = 1,
                             .lr_factor = factor,
                             .tally = {.weight = 1, .shards = 1, .rate = factor}},
-                           &gradients, within(60s), [&](const Outcome&, const std::vector<model::FlatBuffer>& values) {
-                             value = values[0].values[0].item<double>();
+                           &gradients, within(60s), [&](const StepReport&, const std::vector<at::Tensor>& values) {
+                             value = values[0][0].item<double>();
                            });
       });
     }

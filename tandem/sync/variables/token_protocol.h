@@ -25,7 +25,7 @@
 #include <string>
 #include <vector>
 
-#include "tandem/sync/gradient_account.h"
+#include "tandem/sync/strategy.h"
 #include "tandem/sync/strategy_options.h"
 
 namespace tandem::sync {

@@ -23,28 +23,20 @@ class LinkWithin final : public VariableLink {
     if (!replica.placement().device.is_cpu()) on_host_ = variables_->make_gradients();
   }
 
-  Outcome exchange(const Offer& offer, const model::FlatParameters::Gradients* gradients,
-                   const Limits& limits) override {
-    Outcome mine;
-    variables_->exchange(offer, gradients == nullptr ? nullptr : &brought_home(*gradients), limits,
-                         [&](const Outcome& outcome, const std::vector<model::FlatBuffer>& values) {
-                           mine = outcome;
-                           take(values);
-                         });
+  StepReport exchange(const Offer& offer, const model::FlatParameters::Gradients* gradients,
+                      const Limits& limits) override {
+    StepReport mine;
+    variables_->exchange(offer, gradients == nullptr ? nullptr : &brought_home(*gradients), limits, read_into(mine));
     return mine;
   }
 
   void rest(const Limits&) override { variables_->rest(replica_.placement().replica); }
   std::int64_t resume(const Limits& limits) override {
-    std::int64_t step = 0;
-    variables_->resume(replica_.placement().replica, limits,
-                       [&](const Outcome& outcome, const std::vector<model::FlatBuffer>& values) {
-                         step = outcome.step;
-                         take(values);
-                       });
-    return step;
+    StepReport mine;
+    variables_->resume(replica_.placement().replica, limits, read_into(mine));
+    return mine.step;
   }
-  std::optional<Outcome> recall(const Recalled& told, const Limits&) override {
+  std::optional<StepReport> recall(const Recalled& told, const Limits&) override {
     return variables_->recall(replica_.placement().replica, told);
   }
   void leave(const Limits&) override { variables_->leave(replica_.placement().replica); }
@@ -53,10 +45,7 @@ class LinkWithin final : public VariableLink {
     const int me = replica_.placement().replica;
     const auto let_go = [me](VariableService* variables) { variables->let_go(me); };
     const std::unique_ptr<VariableService, decltype(let_go)> reader(variables_.get(), let_go);
-    variables_->depart(me, limits, [&](const std::vector<at::Tensor>& last) {
-      const at::NoGradGuard no_grad;
-      for (std::size_t i = 0; i < last.size(); ++i) state.at(i).copy_(last[i]);
-    });
+    variables_->depart(me, limits, [&](const std::vector<at::Tensor>& last) { copy_all(last, state); });
   }
 
   void abort(const std::string& why) override {
@@ -65,12 +54,12 @@ class LinkWithin final : public VariableLink {
   }
 
  private:
-  void take(const std::vector<model::FlatBuffer>& values) {
-    const at::NoGradGuard no_grad;
-    for (std::size_t b = 0; b < values.size(); ++b) {
-      at::Tensor mine = replica_.parameters().buffers()[b].values;
-      mine.copy_(values[b].values);
-    }
+  // Takes the report, and the values into the replica's parameters.
+  VariableService::Read read_into(StepReport& mine) {
+    return [this, &mine](const StepReport& report, const std::vector<at::Tensor>& values) {
+      mine = report;
+      copy_all(values, values_of(replica_.parameters()));
+    };
   }
 
   // The gradients on the CPU, where the variables are.
@@ -98,27 +87,25 @@ class LinkAcross final : public VariableLink {
   LinkAcross(const net::ServerAddress& server, Replica& replica, const Limits& limits)
       : owner_(server.member), replica_(replica), client_(server, replica.placement().replica, limits) {}
 
-  Outcome exchange(const Offer& offer, const model::FlatParameters::Gradients* gradients,
-                   const Limits& limits) override {
-    const OfferHead head{.offer = offer, .has_gradient = gradients != nullptr ? 1 : 0};
-    const MessageParts message(std::as_bytes(std::span(&head, 1)), gradients);
-    return read_values(call(kExchange, message.get(), limits), replica_.parameters());
+  StepReport exchange(const Offer& offer, const model::FlatParameters::Gradients* gradients,
+                      const Limits& limits) override {
+    return read_values(call(kExchange, MessageParts(bytes_of(offer), tensors_of(gradients)).get(), limits));
   }
 
   void rest(const Limits& limits) override { (void)call(kRest, {}, limits); }
   std::int64_t resume(const Limits& limits) override {
     const net::Message answer = call(kResume, {}, limits);
-    return answer.kind == kValues ? read_values(answer, replica_.parameters()).step : 0;
+    return answer.kind == kValues ? read_values(answer).step : 0;
   }
-  std::optional<Outcome> recall(const Recalled& told, const Limits& limits) override {
-    const net::Bytes bytes = std::as_bytes(std::span(&told, 1));
+  std::optional<StepReport> recall(const Recalled& told, const Limits& limits) override {
+    const net::Bytes bytes = bytes_of(told);
     const net::Message answer = call(kRecall, {&bytes, 1}, limits);
     if (answer.kind == kNotHere) return std::nullopt;
-    return read_value<Outcome>(answer);
+    return read_value<StepReport>(answer);
   }
   void leave(const Limits& limits) override { (void)call(kLeave, {}, limits); }
   void depart(const std::vector<at::Tensor>& state, const Limits& limits) override {
-    read_state(call(kDepart, {}, limits), state);
+    MessageReader(call(kDepart, {}, limits).bytes).read_rest(state);
     client_.hang_up();  // tells the server that the state has been read
   }
   void abort(const std::string&) override { client_.hang_up(); }
@@ -134,6 +121,13 @@ class LinkAcross final : public VariableLink {
                      concat(lost.what(), "; its process held the parameters and the optimizer's state of the run;",
                             " unless survivors take over, go on from the last checkpoint"));
     }
+  }
+
+  StepReport read_values(const net::Message& answer) const {
+    MessageReader reader(answer.bytes);
+    const auto report = reader.read<StepReport>();
+    reader.read_rest(values_of(replica_.parameters()));
+    return report;
   }
 
   const int owner_;

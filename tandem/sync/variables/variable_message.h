@@ -2,13 +2,13 @@
 // owner of the variables and its standby. Internal.
 //
 //     request      carries                          answered by
-//     kExchange    OfferHead, gradient              kValues: Outcome, values
+//     kExchange    Offer, gradient or nothing       kValues: StepReport, values
 //     kRest        nothing                          kDone
 //     kResume      nothing                          kValues, or kDone where the replica holds the values already
 //     kLeave       nothing                          kDone
 //     kDepart      nothing                          kState: all tensors; the client then hangs up
 //     kWhere       nothing                          kHere, kNotHere or kUndecided
-//     kRecall      Recalled                         kFate: Outcome, or kNotHere
+//     kRecall      Recalled                         kFate: StepReport, or kNotHere
 //     kKeepWhole   record, all tensors              kDone, when the standby has them
 //     kKeepStep    record, sums of the step         kDone, when the standby has made the step
 //     kKeepEnd     nothing                          kDone
@@ -36,8 +36,8 @@ enum VariableRequest : std::uint32_t {
   kResume,
   kLeave,
   kDepart,
-  kWhere,   // whether the variables are here; answered by kHere, kNotHere or kUndecided
-  kRecall,  // Recalled; answered by kFate with an Outcome, or kNotHere
+  kWhere,
+  kRecall,
   // From the owner to the process that keeps the variables, too (succession.h):
   kKeepWhole,
   kKeepStep,
@@ -52,11 +52,15 @@ enum VariableRequest : std::uint32_t {
   kDone
 };
 
-/// The parts of a message to send: `head`, and behind it a gradient (null: none), or tensors. Copies nothing that lies
-/// on the CPU and is contiguous; points into that memory and keeps its tensors alive. `head` has to outlive it.
+/// The tensors of a message that carries a gradient; none for null. Dense gradients travel as their flat buffers, which
+/// hold the presence flags, too; a sparse gradient as the number of its rows (-1: none), their indices and their
+/// values.
+[[nodiscard]] std::vector<at::Tensor> tensors_of(const model::FlatParameters::Gradients* gradients);
+
+/// The parts of a message to send: `head`, and tensors behind it. Copies nothing that lies on the CPU and is
+/// contiguous; points into that memory and keeps its tensors alive. `head` has to outlive it.
 class MessageParts {
  public:
-  MessageParts(net::Bytes head, const model::FlatParameters::Gradients* gradients);
   MessageParts(net::Bytes head, const std::vector<at::Tensor>& tensors);
   MessageParts(const MessageParts&) = delete;
   MessageParts& operator=(const MessageParts&) = delete;
@@ -64,11 +68,17 @@ class MessageParts {
   [[nodiscard]] std::span<const net::Bytes> get() const { return parts_; }
 
  private:
-  void add(const at::Tensor& tensor);
-
   std::vector<at::Tensor> tensors_;
   std::vector<net::Bytes> parts_;
 };
+
+/// A whole message: `head`, and behind it tensors of the CPU, each copied once.
+[[nodiscard]] net::Message message_of(VariableRequest kind, net::Bytes head = {},
+                                      const std::vector<at::Tensor>& tensors = {});
+template <typename T>
+[[nodiscard]] net::Bytes bytes_of(const T& value) {
+  return std::as_bytes(std::span(&value, 1));
+}
 
 /// Takes the pieces of a message off its front. Throws RunError where bytes are missing or left over, as between ranks
 /// of different models.
@@ -83,40 +93,22 @@ class MessageReader {
     read(&value, sizeof(value));
     return value;
   }
-  template <typename T>
-  std::vector<T> read_many(std::size_t count) {
-    std::vector<T> values(count);
-    read(values.data(), count * sizeof(T));
-    return values;
-  }
-  [[nodiscard]] at::Tensor read_tensor(at::IntArrayRef shape, at::ScalarType dtype);
-  /// On any device.
-  void read_into(const at::Tensor& tensor);
+  /// Reads a gradient into `gradients`, in the form of tensors_of().
+  void read_gradient(const std::vector<model::FlatBuffer>& layout, model::FlatParameters::Gradients& gradients);
+  /// Reads all that is left into tensors on any device.
+  void read_rest(const std::vector<at::Tensor>& into);
+  [[nodiscard]] bool is_at_end() const { return rest_.empty(); }
   /// Everything was read.
   void require_end() const;
 
  private:
+  [[nodiscard]] at::Tensor read_tensor(at::IntArrayRef shape, at::ScalarType dtype);
   [[noreturn]] void fail() const;
 
   net::Bytes rest_;
 };
 
-/// Reads the gradient of a MessageParts into `gradients`.
-void read_gradient(MessageReader& reader, const std::vector<model::FlatBuffer>& layout,
-                   model::FlatParameters::Gradients& gradients);
-
-/// The front of an offer; the gradient follows, if there is one.
-struct OfferHead {
-  Offer offer;
-  std::int64_t has_gradient = 0;
-};
-
-[[nodiscard]] net::Message values_message(const Outcome& outcome, const std::vector<model::FlatBuffer>& values);
-/// Reads it into flat parameters. Throws RunError for bytes of another layout.
-Outcome read_values(const net::Message& message, const model::FlatParameters& parameters);
-
-/// A message that is one plain value, as what kRecall asks and kFate answers.
-[[nodiscard]] net::Message fate_message(const Outcome& fate);
+/// Reads a message that is one plain value, as what kRecall asks and kFate answers.
 template <typename T>
 [[nodiscard]] T read_value(const net::Message& message) {
   MessageReader reader(message.bytes);
@@ -126,12 +118,7 @@ template <typename T>
 }
 
 /// Writes a record as the front of a message, and takes it off one.
-[[nodiscard]] std::vector<std::byte> bytes_of(const KeptRecord& record);
+[[nodiscard]] std::vector<std::byte> front_of(const KeptRecord& record);
 [[nodiscard]] KeptRecord read_record(MessageReader& reader);
-
-/// Writes tensors of the CPU into a message, and reads them into tensors of the same shapes on any device. Reading
-/// throws as read_values().
-[[nodiscard]] net::Message state_message(const std::vector<at::Tensor>& state);
-void read_state(const net::Message& message, const std::vector<at::Tensor>& into);
 
 }  // namespace tandem::sync

@@ -48,9 +48,9 @@ net::Message VariableServer::serve(int replica, const net::Message& request, con
   if (hooks_.answer) {
     if (std::optional<net::Message> other = hooks_.answer(replica, request, limits)) return std::move(*other);
   }
-  net::Message answer{.kind = kDone, .patience = -1, .bytes = {}};
-  const VariableService::Read read = [&](const Outcome& outcome, const std::vector<model::FlatBuffer>& values) {
-    answer = values_message(outcome, values);
+  net::Message answer = message_of(kDone);
+  const VariableService::Read read = [&](const StepReport& report, const std::vector<at::Tensor>& values) {
+    answer = message_of(kValues, bytes_of(report), values);
   };
   switch (request.kind) {
     case kRest:
@@ -63,7 +63,8 @@ net::Message VariableServer::serve(int replica, const net::Message& request, con
       variables_->leave(replica);
       break;
     case kDepart:
-      variables_->depart(replica, limits, [&](const std::vector<at::Tensor>& state) { answer = state_message(state); });
+      variables_->depart(replica, limits,
+                         [&](const std::vector<at::Tensor>& state) { answer = message_of(kState, {}, state); });
       break;
     default:
       exchange(replica, request, limits, read);
@@ -79,10 +80,11 @@ void VariableServer::exchange(int replica, const net::Message& request, const Li
   model::FlatParameters::Gradients& gradients = gradients_.at(static_cast<std::size_t>(replica));
   if (gradients.flat.empty()) gradients = variables_->make_gradients();
   MessageReader reader(request.bytes);
-  const auto head = reader.read<OfferHead>();
-  if (head.has_gradient != 0) read_gradient(reader, variables_->layout(), gradients);
+  const auto offer = reader.read<Offer>();
+  const bool has_gradient = !reader.is_at_end();
+  if (has_gradient) reader.read_gradient(variables_->layout(), gradients);
   reader.require_end();
-  variables_->exchange(head.offer, head.has_gradient != 0 ? &gradients : nullptr, limits, read);
+  variables_->exchange(offer, has_gradient ? &gradients : nullptr, limits, read);
 }
 
 }  // namespace tandem::sync

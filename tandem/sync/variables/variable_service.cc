@@ -1,5 +1,9 @@
 #include "tandem/sync/variables/variable_service.h"
 
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+#include <torch/nn/module.h>
+
 #include <algorithm>
 #include <string>
 #include <utility>
@@ -18,17 +22,70 @@ std::string listed(const std::vector<int>& replicas) {
   return text.empty() ? "nobody" : text;
 }
 
+// Flat memory with the layout of `like`: of a module whose only purpose is to have the same parameters in that order.
+// Names are numbers: p0, p1, ...
+model::FlatParameters laid_out_as(const model::FlatParameters& like) {
+  const auto module = std::make_shared<torch::nn::Module>();
+  model::FlatParameters::Options options;
+  for (int group = 0; group < like.groups(); ++group) options.groups.push_back({concat("g", group), {}});
+  std::size_t number = 0;
+  for (const model::FlatBuffer& buffer : like.buffers()) {
+    for (const model::ParameterSlot& slot : buffer.slots) {
+      const std::string name = concat("p", number++);
+      (void)module->register_parameter(name, at::zeros(slot.shape, buffer.values.scalar_type()));
+      options.groups[static_cast<std::size_t>(slot.group)].prefixes.push_back(name);
+      if (buffer.sparse) options.sparse_parameters.push_back(name);
+    }
+  }
+  return {module, options};
+}
+
 }  // namespace
+
+std::vector<at::Tensor> values_of(const model::FlatParameters& parameters) {
+  std::vector<at::Tensor> values;
+  for (const model::FlatBuffer& buffer : parameters.buffers()) values.push_back(buffer.values);
+  return values;
+}
+
+std::vector<at::Tensor> state_of(const model::FlatParameters& parameters, const model::Optimizer& optimizer) {
+  std::vector<at::Tensor> state = values_of(parameters);
+  for (const auto& [name, tensor] : optimizer.state()) state.push_back(tensor);
+  return state;
+}
+
+void copy_all(const std::vector<at::Tensor>& from, const std::vector<at::Tensor>& to) {
+  const at::NoGradGuard no_grad;
+  for (std::size_t i = 0; i < from.size(); ++i) to.at(i).copy_(from[i]);
+}
 
 // A wait mostly ends after a step of another replica, the sum, the update and its reading: for small models a fraction
 // of a millisecond, which is longer than a wake-up takes. Hence four times the usual budget.
+//
+// The layout is checked, because gradients of replicas are added to this memory without looking at names.
 VariableService::VariableService(Replica& like)
-    : home_(like), spin_{4 * spin_budget_for(like.placement().replicas).limit} {}
+    : parameters_(laid_out_as(like.parameters())),
+      optimizer_(parameters_, like.optimizer().rules()),
+      values_(values_of(parameters_)),
+      spin_{4 * spin_budget_for(like.placement().replicas).limit} {
+  const auto &mine = parameters_.buffers(), &its = like.parameters().buffers();
+  TANDEM_CHECK(mine.size() == its.size(), mine.size(), " buffers for ", its.size());
+  for (std::size_t b = 0; b < mine.size(); ++b) {
+    TANDEM_CHECK(mine[b].values.numel() == its[b].values.numel() && mine[b].sparse == its[b].sparse &&
+                     mine[b].slots.size() == its[b].slots.size(),
+                 "buffer ", b, " of the shared variables has another layout");
+  }
+}
+
+model::FlatParameters::Gradients VariableService::make_gradients() const {
+  return parameters_.make_gradients([](std::int64_t count, at::ScalarType dtype) { return at::zeros({count}, dtype); });
+}
 
 void VariableService::load(Replica& from, const model::NamedTensors& besides) {
   const MutexLock lock(mutex_);
   require_whole();
-  home_.load(from);
+  copy_all(state_of(from), state_of(parameters_, optimizer_));
+  optimizer_.state_changed();
   start_anew(from);
   if (!besides.empty()) model::copy_named(besides, this->besides());
 }
@@ -36,7 +93,8 @@ void VariableService::load(Replica& from, const model::NamedTensors& besides) {
 void VariableService::store(Replica& to, const model::NamedTensors& besides) {
   const MutexLock lock(mutex_);
   require_whole();
-  home_.store(to);
+  copy_all(state_of(parameters_, optimizer_), state_of(to));
+  to.optimizer().state_changed();
   if (!besides.empty()) model::copy_named(this->besides(), besides);
 }
 
@@ -54,7 +112,7 @@ void VariableService::require_alive(int replica, const Limits& limits) {
     throw GroupAborted(concat("replica ", replica, " asked for the variables and was stopped, or died, meanwhile"));
 }
 
-Outcome VariableService::recall(int replica, const Recalled&) {
+StepReport VariableService::recall(int replica, const Recalled&) {
   TANDEM_CHECK(false, "replica ", replica, " recalls its gradients to variables that cannot take over");
 }
 
@@ -93,7 +151,7 @@ void VariableService::await_departed(const Limits& limits) {
 }
 
 std::vector<at::Tensor> VariableService::state() {
-  std::vector<at::Tensor> state = home_.state();
+  std::vector<at::Tensor> state = state_of(parameters_, optimizer_);
   for (const auto& [name, tensor] : besides()) state.push_back(tensor);
   return state;
 }

@@ -3,7 +3,8 @@
 // of all.
 //
 // An update and a read exclude each other as a whole, so no replica sees a tensor half-written, nor tensors of two
-// versions. Replicas of other processes reach the variables through variable_link.h.
+// versions. Values and optimizer state have the layout of a replica's, and lie on the CPU. Replicas of other processes
+// reach the variables through variable_link.h.
 //
 // Threads: all members from any thread, a replica's calls one at a time. Blocking: exchange(), resume(), depart() and
 // await_departed(), until `limits`, with DeadlineExceeded naming the replicas that are waited for, or GroupAborted when
@@ -25,7 +26,6 @@
 #include "tandem/sync/mean/shard_gradients.h"
 #include "tandem/sync/replica.h"
 #include "tandem/sync/strategy.h"
-#include "tandem/sync/variables/variable_home.h"
 
 namespace tandem::sync {
 
@@ -38,18 +38,6 @@ struct Offer {
   Tally tally{};  // what was counted with the sums
 };
 
-/// The fate of an offer.
-struct Outcome {
-  Verdict verdict = Verdict::kApplied;
-  std::int64_t staleness = 0;
-  std::int64_t step = 0;  // steps that were made when the values were read
-  // Where several gradients make up a step, these describe the step that the offer is part of:
-  std::int64_t part_of = 0;    // its number; of a dropped offer, that of the step for which it came too late
-  std::int64_t gradients = 1;  // gradients that had come for it
-  double weight = 0, loss = 0, grad_norm = 0;
-  std::int64_t untouched = 0;  // parameters for which none of them had a gradient
-};
-
 /// A replica's own counts, which it tells variables that have taken over from those of a dead process.
 struct Recalled {
   std::int64_t offered = 0;    // gradients, an unanswered one included
@@ -57,14 +45,25 @@ struct Recalled {
   bool is_unanswered = false;  // whether the last offer got no answer
 };
 
+/// The values, one tensor a flat buffer; the live ones. With `optimizer`, its state behind them.
+[[nodiscard]] std::vector<at::Tensor> values_of(const model::FlatParameters& parameters);
+[[nodiscard]] std::vector<at::Tensor> state_of(const model::FlatParameters& parameters,
+                                               const model::Optimizer& optimizer);
+[[nodiscard]] inline std::vector<at::Tensor> state_of(Replica& replica) {
+  return state_of(replica.parameters(), replica.optimizer());
+}
+/// Copies tensor by tensor; `to` may have more.
+void copy_all(const std::vector<at::Tensor>& from, const std::vector<at::Tensor>& to);
+
 class VariableService {
  public:
   virtual ~VariableService() = default;
   VariableService(const VariableService&) = delete;
   VariableService& operator=(const VariableService&) = delete;
 
-  /// Is told the outcome and shown the flat values, which do not change until it returns.
-  using Read = std::function<void(const Outcome&, const std::vector<model::FlatBuffer>& values)>;
+  /// Is told the fate of the offer, in a report whose `step` counts the steps that were made by then, and shown the
+  /// values, one tensor a flat buffer, which do not change until it returns.
+  using Read = std::function<void(const StepReport&, const std::vector<at::Tensor>& values)>;
   /// A replica's step: offers the gradient (null: none), waits until the replica may begin its next step, and calls
   /// `read`. Until exchange() returns, the variables may change what is in the gradient's memory.
   virtual void exchange(const Offer& offer, const model::FlatParameters::Gradients* gradients, const Limits& limits,
@@ -80,7 +79,7 @@ class VariableService {
   virtual void leave(int replica) = 0;
   /// Called by a replica whose former variables died and from which these have taken over. Returns what became of its
   /// last gradient, kLost if nobody can know. Throws InvariantError where variables cannot take over.
-  [[nodiscard]] virtual Outcome recall(int replica, const Recalled& told);
+  [[nodiscard]] virtual StepReport recall(int replica, const Recalled& told);
 
   using ReadState = std::function<void(const std::vector<at::Tensor>& state)>;
   /// Leaves, waits until all have left, and shows the values, the optimizer's state, and what else the variables keep;
@@ -110,8 +109,8 @@ class VariableService {
   void on_failure(Failed failed);
 
   /// Gradient memory of this layout, on the CPU.
-  [[nodiscard]] model::FlatParameters::Gradients make_gradients() const { return home_.make_gradients(); }
-  [[nodiscard]] const std::vector<model::FlatBuffer>& layout() const { return home_.parameters().buffers(); }
+  [[nodiscard]] model::FlatParameters::Gradients make_gradients() const;
+  [[nodiscard]] const std::vector<model::FlatBuffer>& layout() const { return parameters_.buffers(); }
 
  protected:
   /// Takes layout and optimizer from `like`, which is not kept.
@@ -125,7 +124,7 @@ class VariableService {
   [[nodiscard]] virtual std::vector<int> present() const TANDEM_REQUIRES(mutex_) = 0;
   /// The tensors that the variables keep besides values and optimizer state; the live ones.
   [[nodiscard]] virtual model::NamedTensors besides() TANDEM_REQUIRES(mutex_) { return {}; }
-  /// The tensors that depart() shows.
+  /// The tensors that depart() shows: those of state_of(), and besides().
   [[nodiscard]] std::vector<at::Tensor> state() TANDEM_REQUIRES(mutex_);
 
   [[nodiscard]] bool has_failed() const TANDEM_REQUIRES(mutex_) { return failure_ != nullptr; }
@@ -143,7 +142,10 @@ class VariableService {
   void tell_all() TANDEM_EXCLUDES(mutex_);
 
   mutable Mutex mutex_;
-  VariableHome home_;  // values and optimizer are guarded by mutex_, the layout does not change
+  // Values and optimizer are guarded by mutex_; the layout does not change.
+  model::FlatParameters parameters_;
+  model::Optimizer optimizer_;
+  std::vector<at::Tensor> values_;  // of the parameters' buffers
 
  private:
   /// Spins for a while, in case the wait is over soon.
