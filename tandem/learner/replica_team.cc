@@ -134,8 +134,6 @@ ReplicaTeam::ReplicaTeam(const std::vector<sync::Placement>& placements, const T
 // It is here, because Seat is incomplete in the header.
 ReplicaTeam::~ReplicaTeam() = default;
 
-Limits ReplicaTeam::limits() const { return {.deadline = Deadline::after(options_.patience), .stop = lost_}; }
-
 // On the replica's own thread, so that modules are built side by side. The group of this process becomes one of all
 // ranks before the replica is made.
 void ReplicaTeam::take_seat(const sync::Placement& placement, const BuildModule& build) {

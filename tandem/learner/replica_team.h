@@ -131,7 +131,7 @@ class ReplicaTeam {
   // It adds the processor time of each thread to its seat, and rests after the work.
   void run_on_all(const std::function<void(Member&)>& work);
   // The patience from now on, and the loss of a rank.
-  [[nodiscard]] Limits limits() const;
+  [[nodiscard]] Limits limits() const { return {.deadline = Deadline::after(options_.patience), .stop = lost_}; }
   // Runs `task` and aborts for all when it throws.
   template <typename Task>
   void guarded(int local, const Task& task);

@@ -70,12 +70,6 @@ std::vector<std::string> own_addresses() {
   return addresses;
 }
 
-sockaddr_storage any_address(int family) {
-  sockaddr_storage address{};
-  address.ss_family = static_cast<sa_family_t>(family);
-  return address;  // all zeros: any address, a free port
-}
-
 // A socket of IPv6 takes connections of IPv4, too. A host may have IPv4 only.
 Descriptor listen_on_any() {
   for (const int family : {AF_INET6, AF_INET}) {
@@ -83,7 +77,8 @@ Descriptor listen_on_any() {
     if (!socket.is_open()) continue;
     const int no = 0;
     if (family == AF_INET6) ::setsockopt(socket.get(), IPPROTO_IPV6, IPV6_V6ONLY, &no, sizeof(no));
-    const sockaddr_storage address = any_address(family);
+    sockaddr_storage address{};  // all zeros: any address, a free port
+    address.ss_family = static_cast<sa_family_t>(family);
     const socklen_t size = family == AF_INET6 ? sizeof(sockaddr_in6) : sizeof(sockaddr_in);
     if (::bind(socket.get(), reinterpret_cast<const sockaddr*>(&address), size) != 0) continue;
     if (::listen(socket.get(), SOMAXCONN) == 0) return socket;

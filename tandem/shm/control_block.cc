@@ -1,7 +1,5 @@
 #include "tandem/shm/control_block.h"
 
-#include <new>
-
 #include "tandem/base/error.h"
 #include "tandem/base/text.h"
 
@@ -52,17 +50,6 @@ void ControlBlock::close(int rank) {
   }
   all_posted.close();
   all_finished.close();
-}
-
-std::size_t ControlBlock::bytes(int ranks) {
-  return sizeof(ControlBlock) + static_cast<std::size_t>(ranks) * sizeof(RankBlock);
-}
-
-ControlBlock* ControlBlock::construct(void* memory, int ranks) {
-  auto* control = new (memory) ControlBlock;
-  control->size = ranks;
-  for (int rank = 0; rank < ranks; ++rank) new (&control->rank(rank)) RankBlock;
-  return control;
 }
 
 }  // namespace tandem::shm

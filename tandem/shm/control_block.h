@@ -12,6 +12,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <new>
 #include <string>
 
 #include "tandem/shm/shared_counter.h"
@@ -133,9 +134,16 @@ struct ControlBlock {
   void close(int rank);
 
   /// The number of bytes that a group of `ranks` ranks needs.
-  static std::size_t bytes(int ranks);
+  static std::size_t bytes(int ranks) {
+    return sizeof(ControlBlock) + static_cast<std::size_t>(ranks) * sizeof(RankBlock);
+  }
   /// Makes a block for `ranks` ranks in zeroed memory of that size.
-  static ControlBlock* construct(void* memory, int ranks);
+  static ControlBlock* construct(void* memory, int ranks) {
+    auto* control = new (memory) ControlBlock;
+    control->size = ranks;
+    for (int rank = 0; rank < ranks; ++rank) new (&control->rank(rank)) RankBlock;
+    return control;
+  }
 };
 static_assert(sizeof(ControlBlock) % alignof(RankBlock) == 0);
 

@@ -67,8 +67,6 @@ Exchange::Exchange(Meeting meeting, OnClose on_close, OnCall on_call)
   sign();
 }
 
-Exchange::~Exchange() { block(rank_).left.store(true, std::memory_order_seq_cst); }
-
 std::uint64_t Exchange::next() const {
   if (!is_open()) throw_closed();
   TANDEM_CHECK(posted_ - finished_ < kDepth, "more than ", kDepth, " collectives started and not waited for");

@@ -40,7 +40,7 @@ class Exchange {
   using OnCall = std::function<void()>;
   Exchange(Meeting meeting, OnClose on_close, OnCall on_call);
   /// Leaves the group: the others get nothing more from this rank. Does not wait.
-  ~Exchange();
+  ~Exchange() { block(rank_).left.store(true, std::memory_order_seq_cst); }
   Exchange(const Exchange&) = delete;
   Exchange& operator=(const Exchange&) = delete;
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <numeric>
 #include <type_traits>
 
 #include "tandem/base/error.h"
@@ -39,13 +38,7 @@ std::span<std::byte> room_of(Message& message) {
   return std::as_writable_bytes(std::span(&message, 1));
 }
 
-// The ranks' names where none are given.
-std::vector<int> counted_from_0(int size) {
-  std::vector<int> names(static_cast<std::size_t>(size));
-  std::iota(names.begin(), names.end(), 0);
-  return names;
-}
-
+// The name of a rank in messages: its number where no names are given.
 int name_of(const MeetingOptions& options, int rank) {
   const bool is_named = rank >= 0 && static_cast<std::size_t>(rank) < options.names.size();
   return is_named ? options.names[static_cast<std::size_t>(rank)] : rank;
@@ -230,7 +223,7 @@ void check(const MeetingOptions& options) {
 Meeting meet(const MeetingOptions& options) {
   check(options);
   Meeting meeting = options.rank == 0 ? Host(options).gather() : join(options);
-  meeting.names = options.names.empty() ? counted_from_0(options.size) : options.names;
+  for (int rank = 0; rank < options.size; ++rank) meeting.names.push_back(name_of(options, rank));
   return meeting;
 }
 

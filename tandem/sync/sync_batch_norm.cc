@@ -143,12 +143,6 @@ void SyncBatchNormImpl::_check_input_dim(const at::Tensor& input) {
   }
 }
 
-double SyncBatchNormImpl::momentum_of_this_pass() {
-  num_batches_tracked.add_(1);
-  // Without a momentum the running values are the mean over all passes.
-  return options.momentum() ? *options.momentum() : 1 / num_batches_tracked.item<double>();
-}
-
 at::Tensor SyncBatchNormImpl::forward(const at::Tensor& input) {
   _check_input_dim(input);
   if (!is_training()) {
@@ -170,7 +164,9 @@ at::Tensor SyncBatchNormImpl::forward(const at::Tensor& input) {
     mean = all.mean.to(dtype);
     inverse = all.squares.div(all.count).add(options.eps()).rsqrt().to(dtype);
     if (options.track_running_stats()) {
-      const double momentum = momentum_of_this_pass();
+      num_batches_tracked.add_(1);
+      // Without a momentum the running values are the mean over all passes.
+      const double momentum = options.momentum() ? *options.momentum() : 1 / num_batches_tracked.item<double>();
       running_mean.lerp_(all.mean.to(running_mean.scalar_type()), momentum);
       running_var.lerp_(all.squares.div(all.count - 1).to(running_var.scalar_type()), momentum);
     }

@@ -46,7 +46,6 @@ class SyncBatchNormImpl : public torch::nn::NormImplBase<0, SyncBatchNormImpl, t
 
  private:
   void _check_input_dim(const at::Tensor& input) override;
-  double momentum_of_this_pass();
 
   comm::Group* group_;
   Clock::duration patience_;

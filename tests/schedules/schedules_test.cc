@@ -17,7 +17,7 @@
 #include "tandem/concurrency/testing/within.h"
 #include "tandem/concurrency/worker.h"
 #include "tandem/shm/testing/process_world.h"
-#include "tandem/sync/variables/variable_server.h"
+#include "tandem/sync/variables/variable_link.h"
 #include "tests/schedules/schedule.h"
 
 namespace tandem::schedules {

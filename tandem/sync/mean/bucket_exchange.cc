@@ -27,8 +27,6 @@ BucketExchange::BucketExchange(model::FlatParameters& parameters, comm::Group& g
   }
 }
 
-BucketExchange::~BucketExchange() { parameters_.on_reached({}); }
-
 std::int64_t BucketExchange::elements_in(std::int64_t bytes, std::size_t buffer) const {
   return bytes / static_cast<std::int64_t>(parameters_.buffers()[buffer].values.element_size());
 }

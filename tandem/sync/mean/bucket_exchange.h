@@ -30,7 +30,7 @@ class BucketExchange {
  public:
   /// Neither is owned. The buckets depend on the parameters and the group's kind alone.
   BucketExchange(model::FlatParameters& parameters, comm::Group& group);
-  ~BucketExchange();
+  ~BucketExchange() { parameters_.on_reached({}); }
   BucketExchange(const BucketExchange&) = delete;
   BucketExchange& operator=(const BucketExchange&) = delete;
 

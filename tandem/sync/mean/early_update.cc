@@ -17,9 +17,12 @@ constexpr const char* kTotals = "the sum of the rows of all ranks: ";
 }  // namespace
 
 EarlyUpdate::EarlyUpdate(Replica& replica, comm::Group& group)
-    : replica_(replica), group_(group), totals_(at::zeros({2}, at::kDouble)) {}
+    : replica_(replica), group_(group), totals_(at::zeros({2}, at::kDouble)) {
+  for (const model::FlatBuffer& buffer : replica.parameters().buffers())
+    present_.push_back(at::zeros({std::ssize(buffer.slots)}, at::kFloat));
+}
 
-void EarlyUpdate::start_totals(double weight, double left) {
+void EarlyUpdate::offer(double weight, double left) {
   TANDEM_CHECK(!pending_, "a step's weight before the last one's was waited for");
   auto* totals = totals_.mutable_data_ptr<double>();
   totals[0] = weight;
@@ -49,7 +52,9 @@ EarlyUpdate::Totals EarlyUpdate::wait_for_totals(const Limits& limits) {
 // finite, end_parts() updates the rest. If anything fails on the way, undo_parts() takes all parts back.
 MeanGradient EarlyUpdate::step(GradientMean& gradients, double lr_factor, std::int64_t step, const Limits& limits) {
   model::Optimizer& optimizer = replica_.optimizer();
-  take_presence(gradients.sums());
+  // Which parameters this rank's loss reached is noted before the flags are summed, since that is in place.
+  for (std::size_t b = 0; b < present_.size(); ++b)
+    if (const at::Tensor& flags = gradients.sums().presence[b]; flags.defined()) present_[b].copy_(flags);
   try {
     const MeanGradient mean = gradients.form(lr_factor, step, limits,
                                              {.on_started = [&] { begin(lr_factor, limits); },
@@ -82,28 +87,15 @@ void EarlyUpdate::begin(double lr_factor, const Limits& limits) {
   replica_.optimizer().begin_parts(*scale_, lr_factor);
 }
 
-// Notes which parameters this rank's loss reached. Has to come before the flags are summed, since that is in place.
-void EarlyUpdate::take_presence(const model::FlatParameters::Gradients& mine) {
-  present_.resize(mine.presence.size());
-  for (std::size_t b = 0; b < mine.presence.size(); ++b) {
-    if (!mine.presence[b].defined()) continue;
-    present_[b].resize(static_cast<std::size_t>(mine.presence[b].numel()));
-    AT_DISPATCH_FLOATING_TYPES_AND2(at::kHalf, at::kBFloat16, mine.presence[b].scalar_type(), "presence", [&] {
-      const auto* flags = mine.presence[b].const_data_ptr<scalar_t>();
-      for (std::size_t s = 0; s < present_[b].size(); ++s)
-        present_[b][s] = flags[s] == static_cast<scalar_t>(0) ? 0 : 1;
-    });
-  }
-}
-
 // A piece may be updated when every parameter of its bucket is present for sure, since presence decides whether a
 // parameter is updated at all.
 void EarlyUpdate::summed(const model::FlatParameters::Gradients& sums, const BucketExchange::Piece& piece) {
   if (piece.elements.size() == 0) return;  // parameters without an element
   const std::vector<model::ParameterSlot>& slots = replica_.parameters().buffers()[piece.buffer].slots;
+  const auto* present = present_[piece.buffer].const_data_ptr<float>();
   for (std::size_t s = 0; s < slots.size(); ++s) {
     const bool is_inside = slots[s].offset >= piece.bucket.begin && slots[s].offset < piece.bucket.end;
-    if (is_inside && present_[piece.buffer][s] == 0) return;  // unknown until the flags come: updated at the end
+    if (is_inside && present[s] == 0) return;  // unknown until the flags come: updated at the end
   }
   const Span span("optimizer");
   replica_.optimizer().step_part(sums, piece.buffer, piece.elements);
@@ -116,7 +108,7 @@ MeanGradient EarlyUpdate::form(GradientMean& gradients, std::int64_t step, const
 
 std::optional<MeanGradient> EarlyUpdate::form_without_mine(GradientMean& gradients, std::int64_t step,
                                                            const Limits& limits) {
-  start_totals(0, 1);
+  offer(0, 1);
   return gradients.form_without_mine(step, limits,
                                      {.on_started = [&] { std::ignore = wait_for_totals(limits); }, .on_summed = {}});
 }

@@ -35,8 +35,8 @@ class EarlyUpdate {
 
   /// Before the first of the step's gradients travels, on all ranks: the rows of all its passes on this rank. Their sum
   /// is the first of a step, so it is there when the first gradients are. It has the bits of the weight that is summed
-  /// with the gradients (Tally).
-  void offer(double weight) { start_totals(weight, 0); }
+  /// with the gradients (Tally). `left`: ranks that have left, this one.
+  void offer(double weight, double left = 0);
 
   /// After the last pass: forms the mean gradient and updates all parameters with it. Fails as GradientMean::form().
   [[nodiscard]] MeanGradient step(GradientMean& gradients, double lr_factor, std::int64_t step, const Limits& limits);
@@ -52,18 +52,16 @@ class EarlyUpdate {
   struct Totals {
     double weight = 0, left = 0;
   };
-  void start_totals(double weight, double left);
   [[nodiscard]] Totals wait_for_totals(const Limits& limits);
   void begin(double lr_factor, const Limits& limits);
-  void take_presence(const model::FlatParameters::Gradients& mine);
   void summed(const model::FlatParameters::Gradients& sums, const BucketExchange::Piece& piece);
 
   Replica& replica_;
   comm::Group& group_;
-  const at::Tensor totals_;                 // float64 [2]: Totals
-  std::optional<comm::Pending> pending_;    // the sum of `totals_`, from its start to its wait
-  std::vector<std::vector<char>> present_;  // on this rank, by buffer and slot
-  std::optional<double> scale_;             // from the sums to the mean; none where the update comes at the end
+  const at::Tensor totals_;               // float64 [2]: Totals
+  std::optional<comm::Pending> pending_;  // the sum of `totals_`, from its start to its wait
+  std::vector<at::Tensor> present_;       // by buffer: float32, whether each slot is present on this rank
+  std::optional<double> scale_;           // from the sums to the mean; none where the update comes at the end
 };
 
 }  // namespace tandem::sync

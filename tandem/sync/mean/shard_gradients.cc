@@ -24,7 +24,7 @@ ShardGradients::ShardGradients(Replica& replica, const model::FlatParameters::Al
     return at::zeros({count}, at::TensorOptions().dtype(dtype).device(device));
   };
   for (int set = 0; set < tree_.buffers(); ++set) {
-    const model::FlatParameters::Allocate& from = set == 0 ? allocate : own;
+    const model::FlatParameters::Allocate& from = set == 0 && allocate ? allocate : own;
     sets_.push_back(replica.parameters().make_gradients(from));
     std::vector<at::Tensor>& sums = buffer_sums_.emplace_back();
     for (const model::FlatModuleBuffer& buffer : replica.buffers().values()) {
@@ -94,8 +94,6 @@ void ShardGradients::merge(std::size_t into, std::size_t from) {
   for (std::size_t i = 0; i < buffer_sums_[into].size(); ++i) buffer_sums_[into][i].add_(buffer_sums_[from][i]);
   tallies_[into] += tallies_[from];
 }
-
-void ShardGradients::offer_rate(double lr_factor) { tallies_.front().rate = lr_factor * tally().shards; }
 
 // The replica that holds shard 0 goes on giving the buffers that are not averaged, because no other replica does.
 void ShardGradients::offer_nothing() {

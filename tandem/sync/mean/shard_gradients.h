@@ -37,8 +37,8 @@ struct Tally {
 
 class ShardGradients {
  public:
-  /// `allocate`: memory of the first set, where the group reduces it in place.
-  ShardGradients(Replica& replica, const model::FlatParameters::Allocate& allocate);
+  /// `allocate`: memory of the first set, where a group reduces it in place; else it is as that of the other sets.
+  explicit ShardGradients(Replica& replica, const model::FlatParameters::Allocate& allocate = {});
 
   /// Starts the pass of the next shard. Throws InvariantError when shards come out of order.
   void open(int shard);
@@ -47,7 +47,7 @@ class ShardGradients {
   /// Throws InvariantError unless every shard had its pass.
   void require_complete() const;
   /// The replica's factor of the learning rate in this step.
-  void offer_rate(double lr_factor);
+  void offer_rate(double lr_factor) { tallies_.front().rate = lr_factor * tally().shards; }
   /// In place of all passes of a step: this replica has left and adds nothing to the sums.
   void offer_nothing();
 

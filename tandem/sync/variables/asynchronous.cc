@@ -75,9 +75,6 @@ void SharedVariables::start_anew(Replica&) {
   sizes_ = {};
 }
 
-// A replica that rests has left as far as waits of the others go: see rest().
-bool SharedVariables::has_left(int replica) const { return ledger_.has_left(replica); }
-
 // Three parts: the gradient is applied or dropped, the replica waits for slower ones where it must, and reads. Between
 // the first two the lock is free, so that others may step; the last two are under one lock, so that no update comes
 // between the end of the wait and the read.
@@ -144,25 +141,6 @@ Asynchronous::Asynchronous(Replica& replica, comm::Group& group, const Asynchron
       alone_(std::move(comm::make_local_group(1).front())),
       mean_(replica, *alone_, options.mean) {
   require_none(faults_of(options));
-}
-
-std::shared_ptr<VariableService> Asynchronous::make_variables() {
-  return std::make_shared<SharedVariables>(replica_, options_);
-}
-
-void Asynchronous::begin(const Limits& limits) {
-  ServedStrategy::begin(limits);
-  weight_ = 0;
-}
-
-void Asynchronous::open(int shard) {
-  require_begun();
-  mean_.open(shard);
-}
-
-void Asynchronous::close(double weight, double loss) {
-  mean_.close(weight, loss);
-  weight_ += weight;
 }
 
 // Forms this replica's own mean, offers it, and reads the values. A step without rows offers nothing, and waits as any

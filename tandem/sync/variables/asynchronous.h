@@ -99,7 +99,8 @@ class SharedVariables final : public VariableService {
  private:
   StepReport apply(const Offer& offer, const model::FlatParameters::Gradients& gradients) TANDEM_REQUIRES(mutex_);
   void start_anew(Replica& from) override TANDEM_REQUIRES(mutex_);
-  [[nodiscard]] bool has_left(int replica) const override TANDEM_REQUIRES(mutex_);
+  // A replica that rests has left as far as waits of the others go: see rest().
+  [[nodiscard]] bool has_left(int replica) const override TANDEM_REQUIRES(mutex_) { return ledger_.has_left(replica); }
   [[nodiscard]] std::vector<int> present() const override TANDEM_REQUIRES(mutex_) { return ledger_.present(); }
 
   StalenessLedger ledger_ TANDEM_GUARDED_BY(mutex_);
@@ -112,13 +113,24 @@ class Asynchronous final : public ServedStrategy {
   /// ConfigError when a number is out of range.
   Asynchronous(Replica& replica, comm::Group& group, const AsynchronousOptions& options);
 
-  void begin(const Limits& limits) override;
-  void open(int shard) override;
-  void close(double weight, double loss) override;
+  void begin(const Limits& limits) override {
+    ServedStrategy::begin(limits);
+    weight_ = 0;
+  }
+  void open(int shard) override {
+    require_begun();
+    mean_.open(shard);
+  }
+  void close(double weight, double loss) override {
+    mean_.close(weight, loss);
+    weight_ += weight;
+  }
   StepReport step(double lr_factor, const Limits& limits) override;
 
  private:
-  [[nodiscard]] std::shared_ptr<VariableService> make_variables() override;
+  [[nodiscard]] std::shared_ptr<VariableService> make_variables() override {
+    return std::make_shared<SharedVariables>(replica_, options_);
+  }
 
   const AsynchronousOptions options_;
   const std::unique_ptr<comm::Group> alone_;  // this replica's own gradients are summed over its shards

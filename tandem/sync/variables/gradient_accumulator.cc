@@ -29,7 +29,7 @@ Gradients make_zeros(const model::FlatParameters& parameters) {
 class WholeGradients final : public GradientAccumulator {
  public:
   WholeGradients(SparseMean sparse_mean, const model::FlatParameters& parameters)
-      : sparse_mean_(sparse_mean), parameters_(parameters) {}
+      : GradientAccumulator(sparse_mean, parameters) {}
 
   void give_back(int worker) override {
     const at::NoGradGuard no_grad;
@@ -117,8 +117,6 @@ class WholeGradients final : public GradientAccumulator {
     return gradients;
   }
 
-  const SparseMean sparse_mean_;
-  const model::FlatParameters& parameters_;
   std::vector<Kept> kept_, taken_;  // what was taken is valid until the next take()
   std::vector<Gradients> free_;
   std::vector<at::Tensor> sums_;
@@ -129,10 +127,7 @@ class WholeGradients final : public GradientAccumulator {
 class RunningSums final : public GradientAccumulator {
  public:
   RunningSums(SparseMean sparse_mean, const model::FlatParameters& parameters)
-      : sparse_mean_(sparse_mean),
-        parameters_(parameters),
-        sum_(make_zeros(parameters)),
-        result_(make_zeros(parameters)) {
+      : GradientAccumulator(sparse_mean, parameters), sum_(make_zeros(parameters)), result_(make_zeros(parameters)) {
     for (const model::FlatBuffer& buffer : parameters.buffers()) {
       counts_.emplace_back(buffer.slots.size());
       rows_.emplace_back(buffer.slots.size());
@@ -188,8 +183,6 @@ class RunningSums final : public GradientAccumulator {
   }
 
  private:
-  const SparseMean sparse_mean_;
-  const model::FlatParameters& parameters_;
   Gradients sum_, result_;
   std::vector<std::vector<int>> counts_;                    // by buffer and slot
   std::vector<std::vector<std::vector<SparseRows>>> rows_;  // by buffer and slot, in order of arrival

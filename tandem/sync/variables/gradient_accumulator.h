@@ -38,6 +38,13 @@ class GradientAccumulator {
   };
   /// Takes the gradients that were added since the last take(), at least one, as one.
   [[nodiscard]] virtual Taken take() = 0;
+
+ protected:
+  GradientAccumulator(SparseMean sparse_mean, const model::FlatParameters& parameters)
+      : sparse_mean_(sparse_mean), parameters_(parameters) {}
+
+  const SparseMean sparse_mean_;
+  const model::FlatParameters& parameters_;
 };
 
 /// kWhole: a gradient weighs as much as its rows; all are kept, and summed along the tree in order of worker and

@@ -21,7 +21,6 @@
 #include "tandem/sync/strategy.h"
 #include "tandem/sync/variables/succession.h"
 #include "tandem/sync/variables/variable_link.h"
-#include "tandem/sync/variables/variable_server.h"
 
 namespace tandem::sync {
 

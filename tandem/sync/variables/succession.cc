@@ -11,12 +11,12 @@ namespace tandem::sync {
 namespace {
 
 // Plan: (1) Every replica opens a door (a VariableServer), and all learn of all doors while the group still lives:
-// meet(). (2) The owner appoints a standby, own(), and sends it each step before its own update: begin_step(),
-// finish_step(). (3) The connection between the two ends. If the standby is gone, the owner appoints the next one
-// within the step. If the owner is gone, the standby looks for the others at their doors, takes over, appoints a
-// standby of its own, and only then lets in those that ask: succeed(). (4) At the end the owner tells its standby that
-// all have left: finish(). The owner's part runs on the thread that completes a step, with the variables' lock; the
-// standby's part, and the news of deaths, on the threads of the door.
+// meet(). (2) The owner appoints a standby, own(), and sends it each step before its own update: make_step(). (3) The
+// connection between the two ends. If the standby is gone, the owner appoints the next one within the step. If the
+// owner is gone, the standby looks for the others at their doors, takes over, appoints a standby of its own, and only
+// then lets in those that ask: succeed(). (4) At the end the owner tells its standby that all have left: finish(). The
+// owner's part runs on the thread that completes a step, with the variables' lock; the standby's part, and the news of
+// deaths, on the threads of the door.
 //
 // A door knows a connection by the number of its member. A replica comes under its own number, and the end of that
 // connection is its death. Its succession comes under two others, to see who is left or to ask one question; the end of
@@ -50,27 +50,11 @@ Succession::~Succession() {
   watches_.swap(watches);
 }
 
-void Succession::meet(std::vector<Door> doors) {
-  const MutexLock lock(mutex_);
-  doors_ = std::move(doors);
-}
-
-std::shared_ptr<VariableService> Succession::variables_here(int replica) const {
-  const MutexLock lock(mutex_);
-  return doors_.at(static_cast<std::size_t>(replica)).variables;
-}
-
 net::ServerAddress Succession::address(int replica) const {
   const MutexLock lock(mutex_);
   const auto index = static_cast<std::size_t>(replica);
   return {.contact = doors_.at(index).contact, .member = replica, .name = options_.names[index]};
 }
-
-Limits Succession::patience() const {
-  return {.deadline = Deadline::after(options_.patience), .stop = over_.get_token()};
-}
-
-Limits Succession::to_connect() const { return {.deadline = Deadline::after(kToConnect), .stop = over_.get_token()}; }
 
 void Succession::become(Role role) {
   {
@@ -115,7 +99,8 @@ bool Succession::await_here(const Limits& limits) {
 void Succession::own() {
   variables_->keep_elsewhere(this);
   variables_->show_whole([this](const KeptRecord& record, const std::vector<at::Tensor>& state) {
-    if (!client_ || !give_whole(record, state)) appoint(record, state);
+    give_whole(record, state);
+    if (!client_) appoint(record, state);
   });
   become(Role::kOwner);
 }
@@ -126,11 +111,7 @@ void Succession::finish(const Limits& limits) {
     variables_->leave(options_.me);  // a standby that has just taken over counts on its own replica once more
     variables_->await_departed(limits);
     variables_->show_whole([this](const KeptRecord&, const std::vector<at::Tensor>&) {
-      try {
-        if (client_) (void)client_->call(kKeepEnd, {}, patience());
-      } catch (const PeerLost&) {
-        lose_standby();
-      }
+      with_standby([this](net::MessageClient& standby) { (void)standby.call(kKeepEnd, {}, patience()); });
     });
   }
   become(Role::kOver);
@@ -145,37 +126,32 @@ PeerLost Succession::has_ended() const {
   return {options_.me, concat(name, ", the owner of the variables, ended before the others had left")};
 }
 
-// Only sends: the standby makes its update while this process makes its own.
-void Succession::begin_step(const KeptRecord& record, const model::FlatParameters::Gradients& sums) {
-  if (!client_) return;
+// Sends the sums, makes the update here while the standby makes its own, and waits for its answer. Without a standby,
+// or when it has died in this step, the whole state goes to the next one, so that no step counts that only this process
+// has.
+void Succession::make_step(const KeptRecord& record, const model::FlatParameters::Gradients& sums,
+                           const std::function<void()>& here, const State& state) {
   try {
-    client_->ask(kKeepStep, MessageParts(front_of(record), tensors_of(&sums)).get(), patience());
-  } catch (const PeerLost&) {
-    lose_standby();
-  } catch (const GroupAborted&) {
-    throw has_ended();
-  }
-}
-
-// Waits for the standby's answer. Without a standby, or when it has died in this step, the whole state goes to the next
-// one, so that no step counts that only this process has.
-void Succession::finish_step(const KeptRecord& record, const State& state) {
-  try {
-    try {
-      if (client_) (void)client_->await_answer(patience());
-    } catch (const PeerLost&) {
-      lose_standby();
-    }
+    with_standby([&](net::MessageClient& standby) {
+      standby.ask(kKeepStep, MessageParts(front_of(record), tensors_of(&sums)).get(), patience());
+    });
+    here();
+    with_standby([this](net::MessageClient& standby) { (void)standby.await_answer(patience()); });
     if (!client_) appoint(record, state());
   } catch (const GroupAborted&) {
     throw has_ended();
   }
 }
 
-void Succession::lose_standby() {
-  client_.reset();
-  if (const std::optional<int> former = standby()) gone_.insert(*former);
-  set_standby(std::nullopt);
+// Exchanges something with the standby, if there is one, and afterwards there is none if it has died.
+void Succession::with_standby(const std::function<void(net::MessageClient& standby)>& exchange) {
+  try {
+    if (client_) exchange(*client_);
+  } catch (const PeerLost&) {
+    client_.reset();
+    if (const std::optional<int> former = standby()) gone_.insert(*former);
+    set_standby(std::nullopt);
+  }
 }
 
 // The replicas that die when this one's process does; itself first.
@@ -222,19 +198,16 @@ void Succession::appoint(const KeptRecord& record, const std::vector<at::Tensor>
       continue;
     }
     set_standby(replica);
-    if (give_whole(record, state)) return;
+    give_whole(record, state);
+    if (client_) return;
   }
 }
 
-// Sends the whole state to the standby and waits until it has it. Returns false when the standby has died.
-bool Succession::give_whole(const KeptRecord& record, const std::vector<at::Tensor>& state) {
-  try {
-    (void)client_->call(kKeepWhole, MessageParts(front_of(record), state).get(), patience());
-    return true;
-  } catch (const PeerLost&) {
-    lose_standby();
-    return false;
-  }
+// Sends the whole state to the standby, if there is one, and waits until it has it.
+void Succession::give_whole(const KeptRecord& record, const std::vector<at::Tensor>& state) {
+  with_standby([&](net::MessageClient& standby) {
+    (void)standby.call(kKeepWhole, MessageParts(front_of(record), state).get(), patience());
+  });
 }
 
 // Requests of other successions, and of links that look for the variables; nothing for those of replicas to the

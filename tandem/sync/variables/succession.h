@@ -18,11 +18,13 @@
 // own(), finish() and await_here(), as said there; the destructor waits for no other process. Errors: those of
 // VariableLink, and PeerLost where owner and standby have both died.
 #pragma once
+#include <functional>
 #include <memory>
 #include <optional>
 #include <set>
 #include <stop_token>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tandem/base/error.h"
@@ -32,7 +34,6 @@
 #include "tandem/sync/variables/sync_variables.h"
 #include "tandem/sync/variables/variable_link.h"
 #include "tandem/sync/variables/variable_message.h"
-#include "tandem/sync/variables/variable_server.h"
 
 namespace tandem::sync {
 
@@ -76,7 +77,10 @@ class Succession final : private KeptElsewhere {
     std::shared_ptr<VariableService> variables{};
   };
   /// Tells this replica the doors of all, in order of the replicas. Before any replica calls own().
-  void meet(std::vector<Door> doors);
+  void meet(std::vector<Door> doors) {
+    const MutexLock lock(mutex_);
+    doors_ = std::move(doors);
+  }
   /// Makes this replica's variables, as they are now, those of the run. Returns when a standby has them. Called again
   /// after each load.
   void own();
@@ -100,7 +104,10 @@ class Succession final : private KeptElsewhere {
   /// owner is dead; nothing when the replica is not there.
   [[nodiscard]] std::optional<VariableRequest> ask_where(int replica, const Limits& limits) const;
   /// The variables of a replica of this process; null for one of another process.
-  [[nodiscard]] std::shared_ptr<VariableService> variables_here(int replica) const;
+  [[nodiscard]] std::shared_ptr<VariableService> variables_here(int replica) const {
+    const MutexLock lock(mutex_);
+    return doors_.at(static_cast<std::size_t>(replica)).variables;
+  }
   [[nodiscard]] int size() const { return static_cast<int>(options_.names.size()); }
   [[nodiscard]] net::ServerAddress address(int replica) const;
 
@@ -111,8 +118,8 @@ class Succession final : private KeptElsewhere {
   // kBystander: neither owner nor standby. kSucceeding: the owner has died, and this process, which was the standby,
   // looks for those that are left. kOver: all have left.
   enum class Role { kBystander, kStandby, kSucceeding, kOwner, kOver };
-  void begin_step(const KeptRecord& record, const model::FlatParameters::Gradients& sums) override;
-  void finish_step(const KeptRecord& record, const State& state) override;
+  void make_step(const KeptRecord& record, const model::FlatParameters::Gradients& sums,
+                 const std::function<void()>& here, const State& state) override;
 
   // The door: requests and ended connections, on its threads.
   [[nodiscard]] std::optional<net::Message> answer(int member, const net::Message& request, const Limits& limits);
@@ -126,8 +133,8 @@ class Succession final : private KeptElsewhere {
   // The owner's part, with the variables' lock.
   void appoint(const KeptRecord& record, const std::vector<at::Tensor>& state);
   [[nodiscard]] std::vector<int> candidates() const;
-  [[nodiscard]] bool give_whole(const KeptRecord& record, const std::vector<at::Tensor>& state);
-  void lose_standby();
+  void give_whole(const KeptRecord& record, const std::vector<at::Tensor>& state);
+  void with_standby(const std::function<void(net::MessageClient& standby)>& exchange);
   [[nodiscard]] PeerLost has_ended() const;
   [[nodiscard]] std::vector<int> of_process_of(int replica) const;
   void set_standby(std::optional<int> standby) {
@@ -140,8 +147,11 @@ class Succession final : private KeptElsewhere {
     return role_;
   }
   [[nodiscard]] VariableRequest whereabouts() const;
-  [[nodiscard]] Limits patience() const;
-  [[nodiscard]] Limits to_connect() const;
+  [[nodiscard]] Limits within(Clock::duration span) const {
+    return {.deadline = Deadline::after(span), .stop = over_.get_token()};
+  }
+  [[nodiscard]] Limits patience() const { return within(options_.patience); }
+  [[nodiscard]] Limits to_connect() const { return within(kToConnect); }
 
   const std::shared_ptr<SyncVariables> variables_;
   const Options options_;

@@ -25,25 +25,11 @@ void require_in_range(const SyncReplicasOptions& options, const comm::Group& gro
 }  // namespace
 
 SyncReplicas::SyncReplicas(Replica& replica, comm::Group& group, const SyncReplicasOptions& options)
-    : ServedStrategy(replica, group),
-      options_(options),
-      gradients_(replica, [&replica](std::int64_t count, at::ScalarType dtype) {
-        return at::zeros({count}, at::TensorOptions().dtype(dtype).device(replica.placement().device));
-      }) {
+    : ServedStrategy(replica, group), options_(options), gradients_(replica) {
   require_in_range(options, group);
 }
 
 // --- the run's variables ---------------------------------------------------------------------------------------------
-
-std::shared_ptr<VariableService> SyncReplicas::make_variables() {
-  return std::make_shared<SyncVariables>(replica_, options_);
-}
-
-std::optional<Clock::duration> SyncReplicas::standby_patience() const {
-  return options_.standby == Standby::kNone ? std::nullopt : std::optional(options_.standby_patience);
-}
-
-model::NamedTensors SyncReplicas::besides() { return averages_ ? averages_->averages() : model::NamedTensors{}; }
 
 // Averages begin with the parameters as they are when the run begins, or a state is loaded, and not before.
 void SyncReplicas::make_averages() {
@@ -86,8 +72,6 @@ void SyncReplicas::open(int shard) {
   require_begun();
   gradients_.open(shard);
 }
-
-void SyncReplicas::close(double weight, double loss) { gradients_.close(weight, loss); }
 
 // Offers the sums over this replica's shards, clipped by its own norm if asked for, waits for a token, and reports what
 // became of the offer. Weight, loss and norm are the replica's own unless its gradient is part of a step that was made.

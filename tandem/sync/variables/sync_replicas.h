@@ -54,7 +54,7 @@ class SyncReplicas final : public ServedStrategy {
 
   void begin(const Limits& limits) override;
   void open(int shard) override;
-  void close(double weight, double loss) override;
+  void close(double weight, double loss) override { gradients_.close(weight, loss); }
   StepReport step(double lr_factor, const Limits& limits) override;
   /// The others go on with a smaller quorum; returns when all have left, with the same state everywhere. Gradients that
   /// still lack others when the last one leaves are a step. begin() starts anew. Under OnDeath::kGoOn it waits for
@@ -76,9 +76,15 @@ class SyncReplicas final : public ServedStrategy {
   [[nodiscard]] std::optional<int> standby() const { return succession() ? succession()->standby() : std::nullopt; }
 
  private:
-  [[nodiscard]] std::shared_ptr<VariableService> make_variables() override;
-  [[nodiscard]] std::optional<Clock::duration> standby_patience() const override;
-  [[nodiscard]] model::NamedTensors besides() override;
+  [[nodiscard]] std::shared_ptr<VariableService> make_variables() override {
+    return std::make_shared<SyncVariables>(replica_, options_);
+  }
+  [[nodiscard]] std::optional<Clock::duration> standby_patience() const override {
+    return options_.standby == Standby::kNone ? std::nullopt : std::optional(options_.standby_patience);
+  }
+  [[nodiscard]] model::NamedTensors besides() override {
+    return averages_ ? averages_->averages() : model::NamedTensors{};
+  }
   void make_averages();
   [[nodiscard]] MeanGradient own_mean(const Tally& tally);
 

@@ -65,8 +65,6 @@ std::vector<int> SyncVariables::present() const {
   return present;
 }
 
-model::NamedTensors SyncVariables::besides() { return averages_ ? averages_->averages() : model::NamedTensors{}; }
-
 // --- a replica's turn -----------------------------------------------------------------------------------------------
 
 // Offers the gradient, which may complete a step, waits for a token of the replica, and reads. Until the replica goes
@@ -223,14 +221,13 @@ void SyncVariables::make_step() {
 
 // The update is made here and, where another process keeps the variables, there at the same time.
 void SyncVariables::update(const MeanGradient& mean, const model::FlatParameters::Gradients& sums) {
-  KeptRecord record;
-  if (elsewhere_ != nullptr) {
-    record = this->record(mean.scale, mean.lr_factor);
-    elsewhere_->begin_step(record, sums);
-  }
-  optimizer_.step(sums, mean.scale, mean.lr_factor);
-  if (averages_) averages_->update(parameters_.buffers());
-  if (elsewhere_ != nullptr) elsewhere_->finish_step(record, [this]() TANDEM_REQUIRES(mutex_) { return state(); });
+  const auto here = [&]() TANDEM_REQUIRES(mutex_) {
+    optimizer_.step(sums, mean.scale, mean.lr_factor);
+    if (averages_) averages_->update(parameters_.buffers());
+  };
+  if (elsewhere_ == nullptr) return here();
+  elsewhere_->make_step(record(mean.scale, mean.lr_factor), sums, here,
+                        [this]() TANDEM_REQUIRES(mutex_) { return state(); });
 }
 
 // --- what became of it ----------------------------------------------------------------------------------------------

@@ -43,17 +43,17 @@ struct KeptRecord : KeptStep {
   std::vector<KeptSeat> seats;
 };
 
-/// A copy of the variables in another process. Both members are called with the variables' lock, one step after the
-/// other, and wait for the other process at most as long as they were told to. What they throw fails the run.
+/// A copy of the variables in another process.
 class KeptElsewhere {
  public:
   virtual ~KeptElsewhere() = default;
-  /// The step of `record` is about to be made of these sums, which may change once this returns.
-  virtual void begin_step(const KeptRecord& record, const model::FlatParameters::Gradients& sums) = 0;
-  /// It was made here. Returns when it was there as well: tokens of the next may be given out. `state`: gives all
-  /// tensors of the variables.
+  /// Makes the step of `record` from these sums there, and by `here`, which may change them, in this process at the
+  /// same time. Returns when both are made: tokens of the next may be given out. `state`: gives all tensors of the
+  /// variables. Called with the variables' lock, one step after the other; waits for the other process at most as long
+  /// as it was told to. What it throws fails the run.
   using State = std::function<std::vector<at::Tensor>()>;
-  virtual void finish_step(const KeptRecord& record, const State& state) = 0;
+  virtual void make_step(const KeptRecord& record, const model::FlatParameters::Gradients& sums,
+                         const std::function<void()>& here, const State& state) = 0;
 };
 
 class SyncVariables final : public VariableService {
@@ -97,7 +97,9 @@ class SyncVariables final : public VariableService {
   void start_anew(Replica& from) override TANDEM_REQUIRES(mutex_);
   [[nodiscard]] bool has_left(int replica) const override TANDEM_REQUIRES(mutex_);
   [[nodiscard]] std::vector<int> present() const override TANDEM_REQUIRES(mutex_);
-  [[nodiscard]] model::NamedTensors besides() override TANDEM_REQUIRES(mutex_);
+  [[nodiscard]] model::NamedTensors besides() override TANDEM_REQUIRES(mutex_) {
+    return averages_ ? averages_->averages() : model::NamedTensors{};
+  }
   StepReport offer_gradient(const Offer& offer, const model::FlatParameters::Gradients& gradients)
       TANDEM_REQUIRES(mutex_);
   /// Makes the step that is complete, if one is.

@@ -1,4 +1,5 @@
-// sync/variable_link.h: a replica's way to the shared variables: calls within their process, messages from others.
+// sync/variable_link.h: a replica's way to the shared variables: calls within their process, messages from others; and
+// the server of these messages.
 //
 // There are three kinds: link_within() for replicas of the process that holds the variables, link_across() for all
 // others, and link_that_follows() (succession.h), which uses one of the two and finds the new owner when the old
@@ -8,12 +9,15 @@
 // VariableService, wherever the variables lie; PeerLost when their process is gone.
 #pragma once
 #include <cstdint>
+#include <exception>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "tandem/net/message_client.h"
+#include "tandem/net/message_server.h"
 #include "tandem/sync/replica.h"
 #include "tandem/sync/variables/variable_service.h"
 
@@ -45,5 +49,45 @@ class VariableLink {
 [[nodiscard]] std::unique_ptr<VariableLink> link_within(std::shared_ptr<VariableService> variables, Replica& replica);
 [[nodiscard]] std::unique_ptr<VariableLink> link_across(const net::ServerAddress& server, Replica& replica,
                                                         const Limits& limits);
+
+/// Functions by which a Succession answers and hears in place of the variables. Called on the server's threads.
+struct ServerHooks {
+  /// The answer to a request that is not of a replica to the variables, else nothing.
+  std::function<std::optional<net::Message>(int member, const net::Message& request, const Limits& limits)> answer{};
+  /// Called in place of VariableService::lose(). The member may be none of the replicas.
+  std::function<void(int member, const std::exception_ptr& why)> lose{};
+};
+
+/// Lets replicas of other processes use shared variables, and ends everybody's waits when one of them dies.
+///
+/// Each connection has a thread of its own, on which its requests are served one after the other. The failure of the
+/// variables, from whatever replica, is told to all connections, so that waits elsewhere end with the same error. The
+/// end of a connection is the loss of its replica, unless that has left.
+///
+/// Threads: constructed and destroyed by one. Waits for no replica; the destructor joins the threads of the
+/// connections, whose waits it ends.
+class VariableServer {
+ public:
+  /// `names`: of all replicas of the run, for messages. A replica whose connection ends before it has left makes the
+  /// variables fail with PeerLost. Whatever they fail with is told to all.
+  VariableServer(std::shared_ptr<VariableService> variables, std::vector<std::string> names, ServerHooks hooks = {});
+
+  ~VariableServer() { variables_->on_failure({}); }
+
+  [[nodiscard]] const std::string& contact() const { return server_.contact(); }
+  /// Lets nobody in any more; see MessageServer.
+  void shut_door() { server_.shut_door(); }
+
+ private:
+  [[nodiscard]] net::Message serve(int replica, const net::Message& request, const Limits& limits);
+  void lose(int member, const std::string& how);
+  void exchange(int replica, const net::Message& request, const Limits& limits, const VariableService::Read& read);
+
+  const std::shared_ptr<VariableService> variables_;
+  const std::vector<std::string> names_;
+  const ServerHooks hooks_;
+  std::vector<model::FlatParameters::Gradients> gradients_;  // one set a replica
+  net::MessageServer server_;                                // last: its threads use the others
+};
 
 }  // namespace tandem::sync

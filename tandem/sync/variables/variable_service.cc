@@ -181,11 +181,6 @@ void VariableService::look_out(const std::function<bool()>& is_over) {
   sleeps_after_spin_ = 1;
 }
 
-void VariableService::tell_all() {
-  told_.fetch_add(1);
-  changed_.notify_all();
-}
-
 // Waiting replicas are told first; then `failed_`, which may send messages, without mutex_.
 void VariableService::fail(const std::exception_ptr& why) {
   {
@@ -196,15 +191,6 @@ void VariableService::fail(const std::exception_ptr& why) {
   tell_all();
   const MutexLock lock(telling_);
   if (failed_) failed_(why);
-}
-
-void VariableService::on_failure(Failed failed) {
-  const MutexLock lock(telling_);
-  failed_ = std::move(failed);
-}
-
-void VariableService::require_whole() const {
-  if (failure_) std::rethrow_exception(failure_);
 }
 
 // Throws what fail() was given, if it was called; else returns when `ready`, or throws for the deadline or the stop.

@@ -18,6 +18,7 @@
 #include <exception>
 #include <functional>
 #include <set>
+#include <utility>
 #include <vector>
 
 #include "tandem/base/mutex.h"
@@ -106,7 +107,10 @@ class VariableService {
   /// Has `failed` called with the first failure, on the thread that brings it. An empty function ends that;
   /// on_failure() returns when no call is under way.
   using Failed = std::function<void(const std::exception_ptr& why)>;
-  void on_failure(Failed failed);
+  void on_failure(Failed failed) {
+    const MutexLock lock(telling_);
+    failed_ = std::move(failed);
+  }
 
   /// Gradient memory of this layout, on the CPU.
   [[nodiscard]] model::FlatParameters::Gradients make_gradients() const;
@@ -133,13 +137,18 @@ class VariableService {
   /// Throws GroupAborted when `limits` are stopped. The last request of a replica may come when its death is known
   /// already; the stop of that request is requested before the death is told.
   static void require_alive(int replica, const Limits& limits);
-  void require_whole() const TANDEM_REQUIRES(mutex_);
+  void require_whole() const TANDEM_REQUIRES(mutex_) {
+    if (failure_) std::rethrow_exception(failure_);
+  }
   /// Waits until `ready` or a failure. `who`: for the error.
   void wait_for(const std::function<bool()>& ready, const std::function<std::string()>& who, const Limits& limits)
       TANDEM_REQUIRES(mutex_);
 
   /// To be called when something has changed that others may wait for, without the lock.
-  void tell_all() TANDEM_EXCLUDES(mutex_);
+  void tell_all() TANDEM_EXCLUDES(mutex_) {
+    told_.fetch_add(1);
+    changed_.notify_all();
+  }
 
   mutable Mutex mutex_;
   // Values and optimizer are guarded by mutex_; the layout does not change.
