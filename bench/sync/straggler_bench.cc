@@ -31,7 +31,7 @@
 #include "tandem/comm/host_group.h"
 #include "tandem/comm/local_group.h"
 #include "tandem/concurrency/worker.h"
-#include "tandem/sync/replica_state.h"
+#include "tandem/sync/replica.h"
 #include "tandem/sync/strategies.h"
 
 namespace tandem::bench {

@@ -10,7 +10,6 @@
 #include "tandem/base/check.h"
 #include "tandem/base/error.h"
 #include "tandem/base/text.h"
-#include "tandem/sync/replica_state.h"
 
 namespace tandem::sync {
 namespace {

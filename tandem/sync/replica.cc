@@ -1,8 +1,14 @@
 #include "tandem/sync/replica.h"
 
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 #include <torch/nn/module.h>
 
+#include <algorithm>
+#include <array>
 #include <bit>
+#include <cstring>
+#include <sstream>
 
 #include "tandem/base/check.h"
 #include "tandem/base/error.h"
@@ -35,6 +41,87 @@ Range shards_of_rank(const comm::Group& ranks, int shards) {
   } catch (const ConfigError&) {
     return {0, 0};
   }
+}
+
+constexpr const char* kParameter = "parameter ";
+using Lines = std::vector<std::string>;
+
+std::size_t parameters_of(const Lines& lines) {
+  return static_cast<std::size_t>(
+      std::ranges::count_if(lines, [](const std::string& line) { return line.starts_with(kParameter); }));
+}
+
+// A line for each parameter and each tensor of the replica's state, in order. Replicas hold the same model when these
+// texts are equal, and the first line that differs tells the user why they do not.
+std::string describe(Replica& replica) {
+  std::string text;
+  for (const model::FlatBuffer& buffer : replica.parameters().buffers()) {
+    for (const model::ParameterSlot& slot : buffer.slots) {
+      text += concat(kParameter, slot.name, " ", c10::toString(buffer.values.scalar_type()), " ",
+                     c10::IntArrayRef(slot.shape), buffer.sparse ? " sparse" : "", "\n");
+    }
+  }
+  for (const auto& [name, tensor] : replica.state()) {
+    text += concat("state ", name, " ", c10::toString(tensor.scalar_type()), " ", tensor.sizes(), "\n");
+  }
+  return text;
+}
+
+// Throws for the first replica that differs from replica 0, showing the first line that differs for all of them. Where
+// another has more parameters, a replica's line behind its last one shows nothing.
+void compare(const std::vector<Lines>& all) {
+  const Lines& first = all.front();
+  const auto other = std::ranges::find_if(all, [&](const Lines& lines) { return lines != first; });
+  if (other == all.end()) return;
+  const auto number = static_cast<std::size_t>(std::ranges::mismatch(first, *other).in1 - first.begin());
+  const std::size_t most_parameters = parameters_of(*std::ranges::max_element(all, {}, parameters_of));
+  std::string message = "the replicas do not hold the same model; their parameters, and the first difference:";
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const std::size_t parameters = parameters_of(all[i]);
+    const bool is_missing = number >= all[i].size() || (number >= parameters && number < most_parameters);
+    message += concat("\n    replica ", i, " has ", parameters, " parameters; ",
+                      is_missing ? "no further one" : all[i][number]);
+  }
+  throw ConfigError(message + "\n  Build every replica's model with the same options.");
+}
+
+// Two 64-bit sums of 64-bit words that no exchange or change of a few of them leaves alike.
+struct Digest {
+  std::uint64_t low, high;
+  void mix(std::uint64_t word) {
+    low = (low ^ word) * 0x9E3779B97F4A7C15U;
+    low ^= low >> 32;
+    high = std::rotl(high + word, 29) * 0xC2B2AE3D27D4EB4FU;
+  }
+};
+
+std::uint64_t word_at(const std::byte* at, std::size_t size = sizeof(std::uint64_t)) {
+  std::uint64_t word = 0;
+  std::memcpy(&word, at, size);
+  return word;
+}
+
+// 128 bits of a tensor's bytes. Against accidents, not against malice. Words go to several digests in turn, so that
+// one's multiplications need not wait for the other's.
+void append_digest(const at::Tensor& tensor, std::vector<std::int64_t>& digests) {
+  constexpr std::size_t kLanes = 4, kWord = sizeof(std::uint64_t);
+  const at::Tensor bytes = tensor.detach().to(at::kCPU).contiguous();
+  const auto* at = static_cast<const std::byte*>(bytes.const_data_ptr());
+  const std::size_t size = bytes.nbytes();
+  std::array<Digest, kLanes> lanes;
+  for (std::size_t lane = 0; lane < kLanes; ++lane) lanes[lane] = {.low = size + lane, .high = ~size};
+  std::size_t i = 0;
+  for (; i + kLanes * kWord <= size; i += kLanes * kWord) {
+    for (std::size_t lane = 0; lane < kLanes; ++lane) lanes[lane].mix(word_at(at + i + lane * kWord));
+  }
+  for (std::size_t lane = 0; i < size; i += kWord, ++lane) lanes[lane].mix(word_at(at + i, std::min(kWord, size - i)));
+  Digest& whole = lanes.front();
+  for (std::size_t lane = 1; lane < kLanes; ++lane) {
+    whole.mix(lanes[lane].low);
+    whole.mix(lanes[lane].high);
+  }
+  digests.push_back(static_cast<std::int64_t>(whole.low));
+  digests.push_back(static_cast<std::int64_t>(whole.high));
 }
 
 }  // namespace
@@ -124,6 +211,59 @@ model::NamedTensors Replica::named_state() {
 void Replica::append_optimizer_state(model::NamedTensors& to) const {
   if (!optimizer_) return;
   for (const auto& [name, tensor] : optimizer_->state()) to.emplace_back(kOptimizerState + name, tensor);
+}
+
+// --- the state of all replicas ---------------------------------------------------------------------------------------
+
+std::vector<std::string> gather_text(comm::Group& group, const std::string& mine, const Limits& limits) {
+  const at::Tensor bytes = at::empty({std::ssize(mine)}, at::kByte);
+  if (!mine.empty()) std::memcpy(bytes.data_ptr(), mine.data(), mine.size());
+  std::vector<std::string> all;
+  for (const at::Tensor& its : group.all_gather(bytes, limits))
+    all.emplace_back(static_cast<const char*>(its.const_data_ptr()), static_cast<std::size_t>(its.numel()));
+  return all;
+}
+
+void require_same_model(Replica& replica, comm::Group& group, const Limits& limits) {
+  std::vector<Lines> descriptions;
+  for (const std::string& text : gather_text(group, describe(replica), limits)) {
+    std::istringstream in(text);
+    Lines& lines = descriptions.emplace_back();
+    for (std::string line; std::getline(in, line);) lines.push_back(line);
+  }
+  compare(descriptions);
+}
+
+void broadcast_state(Replica& replica, comm::Group& group, int root, const Limits& limits) {
+  const at::NoGradGuard no_grad;
+  for (const auto& [name, tensor] : replica.state()) group.broadcast(tensor, root, limits);
+  if (replica.has_optimizer()) replica.optimizer().state_changed();
+}
+
+void require_same_state(Replica& replica, comm::Group& group, std::string_view advice, const Limits& limits) {
+  if (group.size() == 1) return;
+  const model::NamedTensors state = replica.named_state();
+  std::vector<std::int64_t> digests;
+  for (const auto& [name, tensor] : state) append_digest(tensor, digests);
+  const std::vector<at::Tensor> all = group.all_gather(at::tensor(digests, at::kLong), limits);
+  for (std::size_t member = 1; member < all.size(); ++member) {
+    if (all[member].numel() == all[0].numel()) continue;
+    throw RunError(concat("the replicas have drifted apart: replica ", member, " has ", all[member].numel() / 2,
+                          " tensors of state, replica 0 has ", all[0].numel() / 2,
+                          "; something was registered on one of them after the start. ", advice));
+  }
+  for (std::size_t tensor = 0; tensor < state.size(); ++tensor) {
+    std::string others;
+    for (std::size_t member = 1; member < all.size(); ++member) {
+      const auto* first = all[0].const_data_ptr<std::int64_t>() + 2 * tensor;
+      const auto* its = all[member].const_data_ptr<std::int64_t>() + 2 * tensor;
+      if (!std::equal(first, first + 2, its)) others += concat(others.empty() ? "" : ", ", member);
+    }
+    if (others.empty()) continue;
+    throw RunError(concat("the replicas have drifted apart: '", state[tensor].first, "' ", state[tensor].second.sizes(),
+                          " of replica ", others, " differs from replica 0's. Something changed it outside of the ",
+                          "strategy's step, or the replicas run on different instruction sets or libraries. ", advice));
+  }
 }
 
 }  // namespace tandem::sync

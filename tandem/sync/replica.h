@@ -14,6 +14,8 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "tandem/base/summation_tree.h"
@@ -84,5 +86,29 @@ class Replica {
   std::optional<model::Optimizer> optimizer_;
   std::vector<at::Generator> generators_;
 };
+
+// All replicas hold the same model and the same values. Strategies call require_same_model() and broadcast_state() in
+// begin(), and compare before they give their state; DataParallel compares every so many steps, too. All of these
+// functions are collective: every replica of the group calls them, on its thread and in the same order, and waits for
+// the others until `limits`; errors of the group besides those named.
+
+/// Gathers a text of every replica, in their order.
+[[nodiscard]] std::vector<std::string> gather_text(comm::Group& group, const std::string& mine, const Limits& limits);
+
+/// Throws ConfigError on every replica unless all models have the same tensors; gives the count of each replica's
+/// parameters, and names the first tensor that differs, with its dtype and shape on each replica.
+void require_same_model(Replica& replica, comm::Group& group, const Limits& limits);
+
+/// Gives all replicas the values of replica `root`: parameters, buffers, optimizer state.
+void broadcast_state(Replica& replica, comm::Group& group, int root, const Limits& limits);
+
+/// Throws RunError on every replica unless all hold the same bits; names the first tensor that differs, the replicas
+/// that differ from replica 0 in it, and what can be done: `advice`, a sentence. Exchanges 128 bits a tensor; takes one
+/// pass over the state.
+void require_same_state(Replica& replica, comm::Group& group, std::string_view advice, const Limits& limits);
+
+/// The advice of a strategy that gives no state of replicas that differ.
+inline constexpr std::string_view kNoStateOfDrifted =
+    "No checkpoint is written of this state: go on from the last one, on hosts of one kind";
 
 }  // namespace tandem::sync

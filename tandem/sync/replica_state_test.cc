@@ -1,6 +1,4 @@
 // A-F3: models that differ are named before the first step, instead of being cut to what they have in common.
-#include "tandem/sync/replica_state.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <torch/nn/module.h>
@@ -8,6 +6,7 @@
 
 #include "tandem/base/error.h"
 #include "tandem/base/text.h"
+#include "tandem/sync/replica.h"
 #include "tandem/sync/testing/replica_world.h"
 
 namespace tandem::sync {

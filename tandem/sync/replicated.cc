@@ -9,7 +9,6 @@
 #include "tandem/base/equal_parts.h"
 #include "tandem/concurrency/trace.h"
 #include "tandem/model/state_hash.h"
-#include "tandem/sync/replica_state.h"
 
 namespace tandem::sync {
 namespace {

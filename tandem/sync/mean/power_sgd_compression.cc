@@ -123,7 +123,6 @@ class PowerSgdCompression final : public GradientCompression {
     const auto dtype = bucket.values.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
     const at::TensorOptions options = bucket.values.options().dtype(dtype);
     Part part;
-    std::vector<Sides> sides;
     std::int64_t p_count = 0, q_count = 0, rest_count = 0;
     for (std::size_t s = 0; s < bucket.slots.size(); ++s) {
       const Sides of_slot = sides_of(bucket.slots[s], options_.rank);
@@ -139,7 +138,6 @@ class PowerSgdCompression final : public GradientCompression {
                                .gradient = {},
                                .p = {},
                                .q_summed = {}});
-      sides.push_back(of_slot);
       p_count += of_slot.rows * of_slot.rank;
       q_count += of_slot.columns * of_slot.rank;
     }
@@ -148,10 +146,10 @@ class PowerSgdCompression final : public GradientCompression {
     part.q = allocate(group, q_count, dtype, device);
     part.rest_values = allocate(group, rest_count, bucket.values.scalar_type(), device);
     std::int64_t p_at = 0, q_at = 0;
-    for (std::size_t i = 0; i < sides.size(); ++i) {
-      const auto [rows, columns, rank] = sides[i];
-      part.matrices[i].p = part.p.narrow(0, p_at, rows * rank).view({rows, rank});
-      part.matrices[i].q_summed = part.q.narrow(0, q_at, columns * rank).view({columns, rank});
+    for (Matrix& matrix : part.matrices) {
+      const std::int64_t rows = matrix.memory.size(0), columns = matrix.q.size(0), rank = matrix.q.size(1);
+      matrix.p = part.p.narrow(0, p_at, rows * rank).view({rows, rank});
+      matrix.q_summed = part.q.narrow(0, q_at, columns * rank).view({columns, rank});
       p_at += rows * rank;
       q_at += columns * rank;
     }

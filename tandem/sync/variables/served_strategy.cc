@@ -17,7 +17,6 @@
 #include "tandem/base/text.h"
 #include "tandem/comm/host_map.h"
 #include "tandem/model/state_hash.h"
-#include "tandem/sync/replica_state.h"
 
 namespace tandem::sync {
 namespace {
