@@ -94,6 +94,16 @@ TEST(TopTest, SaysThatARunIsGoneOrSilent) {
   EXPECT_EQ(resumed.wait().exit_code, 130);
 }
 
+// It ended before the first beat that could have shown its updates.
+TEST(TopTest, AShortRunThatHasEndedShowsAllItsUpdates) {
+  const TemporaryFolder scratch;
+  const auto folder = scratch / "run";
+  ASSERT_EQ(run(train(with_steps(cartpole(), 3072), folder, "cpu:1")).exit_code, 0);
+  const JsonValue status = read_json(read_file(folder / "status.json"));
+  EXPECT_EQ(status.at("ranks").as_array().at(0).at("updates").as_int64(),
+            read_json(read_file(folder / "summary.json")).at("updates").as_int64());
+}
+
 TEST(TopTest, RefusesAFolderThatIsNoRun) {
   const TemporaryFolder scratch;
   std::ofstream(scratch / "notes.txt") << "mine";

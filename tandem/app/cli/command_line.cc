@@ -119,7 +119,7 @@ class CommandLine {
           concat(text.substr(0, text.find(':')), ": one value must follow, and it may be given once; see --help"));
     } catch (const CLI::ParseError& error) {
       // CLI11's own sentence, as for a positional that is missing.
-      throw ConfigError(concat(error.what(), "; see --help"));
+      throw ConfigError(concat(error.what(), example(), "; see --help"));
     }
     // At most one, as require_subcommand() asks.
     const std::vector<CLI::App*> chosen = app_.get_subcommands();
@@ -136,6 +136,16 @@ class CommandLine {
     if (!example.empty()) command.footer(concat("Example:\n  ", example, "\n"));
     command.allow_extras();
     return command;
+  }
+  // "; e.g. tandem plot runs/a -o curve.png" of the command that was asked for; empty where it shows none.
+  [[nodiscard]] std::string example() const {
+    if (arguments_.empty()) return "";
+    const auto commands =
+        app_.get_subcommands([this](const CLI::App* command) { return command->get_name() == arguments_.front(); });
+    const std::string footer = commands.empty() ? "" : commands.front()->get_footer();
+    const std::size_t begin = std::string_view("Example:\n  ").size();
+    return footer.starts_with("Example:") ? concat("; e.g. ", footer.substr(begin, footer.find('\n', begin) - begin))
+                                          : "";
   }
   // Says how the value of a command is made once its flags were read; it may add faults.
   void reads(const CLI::App& command, std::function<Command(Faults&)> read) { reads_[&command] = std::move(read); }

@@ -203,7 +203,9 @@ TEST(CommandLineTest, WhatIsMissingOrUnknownIsNamed) {
   EXPECT_THAT(faults_of({"trian"}), ElementsAre("there is no command 'trian'; the nearest one is train"));
   EXPECT_THAT(faults_of({}), ElementsAre(HasSubstr("name a command")));
   EXPECT_THAT(faults_of({"--seed", "1"}), ElementsAre(HasSubstr("no command")));
-  EXPECT_THAT(faults_of({"resume"}), ElementsAre(HasSubstr("RUN_DIR is required")));
+  EXPECT_THAT(faults_of({"resume"}), ElementsAre(HasSubstr("RUN_DIR is required; e.g. tandem resume runs/pole")));
+  EXPECT_THAT(faults_of({"plot", "runs/a"}),
+              ElementsAre(AllOf(HasSubstr("--output is required"), HasSubstr("e.g. tandem plot"))));
   EXPECT_THAT(faults_of({"plot", "runs/a"}), ElementsAre(HasSubstr("--output")));
   EXPECT_THAT(faults_of({"train", "--seed"}),
               ElementsAre("--seed: one value must follow, and it may be given once; see --help"));

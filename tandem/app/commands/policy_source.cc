@@ -21,9 +21,10 @@ model::Checkpoint find_checkpoint(const std::filesystem::path& path) {
     return checkpoint;
   }
   if (!holds_run(path)) {
-    throw ConfigError(concat(path.string(),
-                             " is neither a run folder (it has no config.yaml) nor a checkpoint (it has no ",
-                             model::kManifestFile, ")"));
+    const bool is_checkpoints = holds_run(path.parent_path());
+    throw ConfigError(
+        concat(path.string(), " is neither a run folder (it has no config.yaml) nor a checkpoint (it has no ",
+               model::kManifestFile, ")", is_checkpoints ? concat("; its run is ", path.parent_path().string()) : ""));
   }
   std::optional<model::Checkpoint> newest = newest_checkpoint({path});
   if (!newest) throw ConfigError(concat("the run ", path.string(), " has no checkpoint yet"));

@@ -140,9 +140,12 @@ void require_shards_for(const TrainOptions& options, int ranks) {
   for (int rank = 0; rank < ranks; ++rank) {
     const int fall_to_it = ranks > shards ? 0 : subtree_of(shards, ranks, rank).size();
     if (fall_to_it >= replicas) continue;
+    // Devices count for each rank; the shards of a run that goes on stay as they are.
+    const int fewest = ranks > shards ? 0 : shards / ranks;
     throw ConfigError(concat("on ", ranks, " ranks with ", replicas, " replicas each, ", fall_to_it, " fall to rank ",
-                             rank, ", and each replica needs one; use ", sync::default_shards(ranks, replicas),
-                             " shards, say, or fewer devices or ranks"));
+                             rank, ", and each replica needs one; use ",
+                             fewest > 0 ? concat("--devices cpu:", fewest, ", which each rank has, or ") : "",
+                             "fewer ranks, or for a new run ", sync::default_shards(ranks, replicas), " shards"));
   }
 }
 

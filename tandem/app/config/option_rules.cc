@@ -29,7 +29,9 @@ std::vector<std::string> rule_faults(const TrainOptions& options, const OptionTa
   Rules rules(options, table, replicas);
   // The order is the order of messages.
   if (options.env.empty() && !rules.any_faulty({"env"}))
-    rules.fault("env", "name an environment, e.g. --env CartPole-v1; `tandem envs` lists them");
+    rules.fault("env",
+                "name an environment, e.g. --env CartPole-v1; `tandem envs` lists them, with --plugin those of a "
+                "plugin as well");
   // A word that is no algorithm was refused by the table, so the option still names one that exists.
   algorithm_of(options).check(rules);
   const bool checks_each = options.gradient_check != sync::GradientCheck::kSum;

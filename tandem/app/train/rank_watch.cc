@@ -93,6 +93,7 @@ void RankWatch::made(const rl::RunReport& report) {
 void RankWatch::end(RunEnd end) {
   worker_.request_stop();
   worker_.join();
+  post();  // a run may end before a beat that shows its last updates
   write(name_of(end));
 }
 

@@ -18,8 +18,8 @@ namespace tandem::app {
 struct RunSample {
   double env_steps_per_s = 0;
   double seconds = 0;  // that were measured
-  // Shares of that time. Of PPO, of its slowest replica; sync is waiting for the others' gradients. Of runs that sample
-  // and learn at the same time: how long the rollout workers and the learner were busy, and sync is 0.
+  // Shares of that time. Of PPO, of its slowest replica; sync, a part of learn, is waiting for others' gradients. Of
+  // runs that sample and learn at the same time: how long the rollout workers and the learner were busy, and sync is 0.
   double sample = 0, learn = 0, sync = 0;
   std::string state_sha256 = {};
 };
