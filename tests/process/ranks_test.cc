@@ -78,7 +78,7 @@ TEST(RanksTest, WhatTheUserCanFixIsSaidByRank0AndEndsAll) {
   const Ended ended = run(as_ranks(3, train(cartpole(), folder, "cpu:2")));
   EXPECT_EQ(ended.exit_code, 2) << ended.err;
   EXPECT_THAT(ended.err,
-              AllOf(HasSubstr("[0] tandem: "), HasSubstr("shards"), HasSubstr("use 8 shards"), Not(HasSubstr("[1]"))));
+              AllOf(HasSubstr("[0] tandem: "), HasSubstr("shards"), HasSubstr("for a new run 8 shards"), Not(HasSubstr("[1]"))));
   EXPECT_FALSE(std::filesystem::exists(folder));
 }
 
