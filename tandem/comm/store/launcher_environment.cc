@@ -167,7 +167,7 @@ void read_master(LauncherVariables& variables, LauncherEnvironment& found) {
   } else if (is_needed) {
     const auto nodes = variables.text("SLURM_JOB_NODELIST");
     variables.add_fault(
-        concat("MASTER_ADDR is not set: ", "nothing in what ", name_of(found.launcher), " set says where rank 0 is",
+        concat("MASTER_ADDR is not set: nothing in what ", name_of(found.launcher), " set says where rank 0 is",
                found.launcher == Launcher::kSlurm && nodes ? concat(" (SLURM_JOB_NODELIST = ", *nodes, ")") : "",
                "; set it on all ranks to the address of rank 0's host, such as 10.0.0.1, or 127.0.0.1 on one machine"));
   }
