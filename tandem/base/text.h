@@ -6,11 +6,13 @@
 #include <charconv>
 #include <cstddef>
 #include <cstdio>
+#include <functional>
 #include <optional>
 #include <sstream>
 #include <string>
 #include <string_view>
 #include <system_error>
+#include <utility>
 
 namespace tandem {
 
@@ -21,6 +23,18 @@ template <typename... Values>
   std::ostringstream out;
   (void)(out << ... << values);
   return std::move(out).str();
+}
+
+/// What concat() makes of `write(item)` for each item of `range`, with `separator` between: "0, 1, 4".
+template <typename Range, typename Write = std::identity>
+[[nodiscard]] std::string joined(const Range& range, const Write& write = {}, std::string_view separator = ", ") {
+  std::string text;
+  bool is_first = true;
+  for (const auto& item : range) {
+    if (!std::exchange(is_first, false)) text += separator;
+    text += concat(std::invoke(write, item));
+  }
+  return text;
 }
 
 /// The number that the whole text is, as std::from_chars() reads it; nothing for another text, or for a number that

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <map>
 #include <system_error>
 #include <utility>
@@ -16,11 +17,7 @@
 namespace tandem::comm {
 namespace {
 
-std::string list(const std::vector<int>& ranks) {
-  std::string text = ranks.size() == 1 ? "rank " : "ranks ";
-  for (std::size_t i = 0; i < ranks.size(); ++i) text += concat(i == 0 ? "" : ", ", ranks[i]);
-  return text;
-}
+std::string list(const std::vector<int>& ranks) { return (ranks.size() == 1 ? "rank " : "ranks ") + joined(ranks); }
 
 // Returns "net:[4026531840]", say: the kind and the inode of the namespace. Empty when /proc does not show it.
 std::string namespace_of_kind(const char* kind) {
@@ -104,10 +101,8 @@ std::string HostMap::obstacle() const {
     sizes.push_back(static_cast<int>(host.ranks.size()));
   }
   if (nests(sizes)) return "";
-  std::string text;
-  for (const int size : sizes) text += concat(text.empty() ? "" : " + ", size);
-  return concat("sums over ", text, " ranks are not parts of the sum over all ", places_.size(),
-                "; with equally many ranks on 1, 2, 4, 8 ... hosts they are");
+  return concat("sums over ", joined(sizes, std::identity(), " + "), " ranks are not parts of the sum over all ",
+                places_.size(), "; with equally many ranks on 1, 2, 4, 8 ... hosts they are");
 }
 
 std::string HostMap::describe() const {

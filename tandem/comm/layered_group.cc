@@ -121,8 +121,8 @@ class LayeredMember final : public Group {
     const auto share = [&](const std::vector<OwnedPart>& shared) {
       return [&](Group& group, const Limits& within) { group.share_parts(flat, shared, within); };
     };
-    by_group = joined(by_group);
-    of_others = joined(of_others);
+    by_group = merged(by_group);
+    of_others = merged(of_others);
     layers_.inside(limits, share(of_mine));
     layers_.between(limits, share(by_group));
     layers_.from_leader(limits, share(of_others));

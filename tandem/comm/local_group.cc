@@ -142,11 +142,10 @@ class Exchange {
   }
 
   [[noreturn]] void fail_deadline(Counter counter, std::uint32_t value, Collective operation) {
-    std::string ranks;
-    for (const int rank : missing(counter, value)) ranks += concat(ranks.empty() ? "" : ", ", rank);
     const std::string message =
-        concat(name_of(operation), " #", value, ": the deadline passed while waiting for replica ", ranks, " of ",
-               size(), "; it is stuck in its own work, or took another branch than the others");
+        concat(name_of(operation), " #", value, ": the deadline passed while waiting for replica ",
+               joined(missing(counter, value)), " of ", size(),
+               "; it is stuck in its own work, or took another branch than the others");
     abort(message);
     throw DeadlineExceeded(message);
   }

@@ -12,7 +12,7 @@ at::Tensor part_of(const at::Tensor& flat, const OwnedPart& part) { return flat.
 
 }  // namespace
 
-std::vector<OwnedPart> joined(std::span<const OwnedPart> parts) {
+std::vector<OwnedPart> merged(std::span<const OwnedPart> parts) {
   std::vector<OwnedPart> few;
   for (const OwnedPart& part : parts) {
     if (part.size() == 0) continue;

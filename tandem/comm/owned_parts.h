@@ -20,7 +20,7 @@ struct OwnedPart {
 };
 
 /// Returns the parts without the empty ones; adjacent parts of one owner become one part.
-[[nodiscard]] std::vector<OwnedPart> joined(std::span<const OwnedPart> parts);
+[[nodiscard]] std::vector<OwnedPart> merged(std::span<const OwnedPart> parts);
 
 [[nodiscard]] std::int64_t elements_of(std::span<const OwnedPart> parts, int owner);
 

@@ -18,7 +18,7 @@ const std::vector<OwnedPart> kParts{{1, 0, 2}, {0, 2, 4}, {0, 5, 6}, {1, 6, 6}, 
 
 TEST(OwnedPartsTest, NeighboursOfOneOwnerAreJoinedAndEmptyPartsLeftOut) {
   const std::vector<OwnedPart> parts{{0, 0, 3}, {0, 3, 4}, {1, 4, 4}, {0, 4, 6}, {0, 7, 8}, {1, 8, 9}};
-  EXPECT_THAT(joined(parts), ElementsAre(OwnedPart{0, 0, 6}, OwnedPart{0, 7, 8}, OwnedPart{1, 8, 9}));
+  EXPECT_THAT(merged(parts), ElementsAre(OwnedPart{0, 0, 6}, OwnedPart{0, 7, 8}, OwnedPart{1, 8, 9}));
 }
 
 TEST(OwnedPartsTest, WhatIsPackedGoesBackToItsPlacesAndNowhereElse) {

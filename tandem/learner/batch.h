@@ -29,8 +29,7 @@ struct Batch {
   for (const auto& [other, tensor] : columns) {
     if (other == name) return tensor;
   }
-  std::string known;
-  for (const auto& [other, tensor] : columns) known += concat(known.empty() ? "" : ", ", other);
+  const auto known = joined(columns, [](const auto& known) { return known.first; });
   throw DataError(concat("the batch has no column '", name, "'; it has: ", known));
 }
 

@@ -173,10 +173,9 @@ bool advance(Attempt& attempt, const Hello& hello, const std::string& expected, 
 
 // Lists what became of each address, for messages.
 std::string failures_of(const std::vector<Attempt>& attempts) {
-  std::string text;
-  for (const Attempt& each : attempts)
-    text += concat(text.empty() ? "" : ", ", each.address, ": ", each.failure.empty() ? "no answer" : each.failure);
-  return text;
+  return joined(attempts, [](const Attempt& each) {
+    return concat(each.address, ": ", each.failure.empty() ? "no answer" : each.failure);
+  });
 }
 
 }  // namespace

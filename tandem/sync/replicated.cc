@@ -45,7 +45,7 @@ Ownership divide_equally(const model::FlatParameters& parameters, int members) {
     const EqualParts cut(buffer.values.numel(), members);
     for (int member = 0; member < members && !buffer.sparse; ++member)
       parts.push_back({.owner = member, .begin = cut.begin(member), .end = cut.begin(member + 1)});
-    ownership.push_back(comm::joined(parts));
+    ownership.push_back(comm::merged(parts));
   }
   return ownership;
 }
@@ -65,7 +65,7 @@ Ownership place_by_load(const model::FlatParameters& parameters, int servers) {
   // In the order of elements, with neighbours of one owner joined, so that a group hands round few parts.
   for (std::vector<comm::OwnedPart>& parts : ownership) {
     std::ranges::sort(parts, {}, &comm::OwnedPart::begin);
-    parts = comm::joined(parts);
+    parts = comm::merged(parts);
   }
   return ownership;
 }

@@ -61,11 +61,10 @@ void require_one_choice(const std::vector<InstructionsOfRank>& of_ranks) {
     if (std::ranges::find(choices, its.libtorch) == choices.end()) choices.push_back(its.libtorch);
   }
   if (choices.size() == 1) return;
-  std::string listed;
-  for (const std::string& chosen : choices) listed += concat(listed.empty() ? "" : ", ", those_with(chosen, of_ranks));
   // The advice is the lowest, since only that runs on every processor.
   const std::size_t lowest = order_of(*std::ranges::min_element(choices, {}, order_of));
-  throw ConfigError(concat("LibTorch computes with other instructions from rank to rank: ", listed,
+  throw ConfigError(concat("LibTorch computes with other instructions from rank to rank: ",
+                           joined(choices, [&](const std::string& chosen) { return those_with(chosen, of_ranks); }),
                            "; their processors differ, or ATEN_CPU_CAPABILITY does. Their results would differ in the ",
                            "last bits, and the ranks drift apart; start all ranks with ATEN_CPU_CAPABILITY=",
                            kCapabilities[lowest].asked_by));

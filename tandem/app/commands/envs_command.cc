@@ -14,9 +14,7 @@ namespace tandem::app {
 namespace {
 
 std::string observation_of(const rl::Spec& spec) {
-  std::string text;
-  for (const rl::Leaf& leaf : spec.observation) text += (text.empty() ? "" : ", ") + rl::describe(leaf);
-  return text;
+  return joined(spec.observation, [](const rl::Leaf& leaf) { return rl::describe(leaf); });
 }
 
 std::string limit_of(const rl::Spec& spec) {
@@ -56,8 +54,7 @@ std::string list(const std::vector<Listed>& environments, bool of_several) {
   if (of_several) rows = {{"several agents", "agents", "", "time limit", "solved at", "from"}};
   for (const auto& [whole, origin, agents] : environments) {
     if (agents.empty() == of_several) continue;
-    std::string names;
-    for (const auto& agent : agents) names += concat(names.empty() ? "" : ", ", agent.first);
+    const std::string names = joined(agents, [](const auto& agent) { return agent.first; });
     rows.push_back({whole.id, of_several ? names : observation_of(whole), of_several ? "" : rl::describe(whole.action),
                     limit_of(whole), threshold_of(whole), origin});
   }

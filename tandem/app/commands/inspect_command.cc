@@ -23,11 +23,7 @@
 namespace tandem::app {
 namespace {
 
-std::string shape_of(const at::Tensor& tensor) {
-  std::string text;
-  for (const std::int64_t size : tensor.sizes()) text += concat(text.empty() ? "" : ", ", size);
-  return "[" + text + "]";
-}
+std::string shape_of(const at::Tensor& tensor) { return "[" + joined(tensor.sizes()) + "]"; }
 
 std::string type_of(const at::Tensor& tensor) { return c10::toString(tensor.scalar_type()); }
 

@@ -149,10 +149,8 @@ void Survival::note(const comm::Round& round) {
   }
   for (const comm::Life& who : round.joined)
     notes_.push_back(concat("rank ", who.rank, " has joined, started again ", who.restarts, " time(s)"));
-  std::string ranks;
-  for (const comm::Life& who : round.members) ranks += concat(ranks.empty() ? "" : ", ", who.rank);
-  notes_.push_back(concat("the run goes on with rank(s) ", ranks, " of ", me_.world_size,
-                          ", which are numbered anew in this order: round ", round.number));
+  notes_.push_back(concat("the run goes on with rank(s) ", joined(round.members, &comm::Life::rank), " of ",
+                          me_.world_size, ", which are numbered anew in this order: round ", round.number));
 }
 
 void Survival::note_cause(const std::exception& error) {

@@ -18,6 +18,7 @@
 
 #include "tandem/app/config/setting.h"
 #include "tandem/app/config/value_format.h"
+#include "tandem/base/text.h"
 
 namespace tandem::app {
 
@@ -169,9 +170,7 @@ class FieldOption final : public Option {
 
   [[nodiscard]] std::string text() const override {
     if constexpr (Type::kIsList) {
-      std::string items;
-      for (const Value& value : field_) items += (items.empty() ? "" : ", ") + ValueFormat<Value>::write(value);
-      return "[" + items + "]";
+      return "[" + joined(field_, ValueFormat<Value>::write) + "]";
     } else if constexpr (Type::kIsOptional) {
       return field_ ? ValueFormat<Value>::write(*field_) : absent_word();
     } else {

@@ -155,11 +155,9 @@ TrainedPolicy load_policy(const model::Checkpoint& checkpoint, const TrainOption
   if (found != map.end()) return load(checkpoint, options, *found);
   if (map.front().name.empty())
     throw ConfigError(concat("--policy ", name, ": ", options.env, " has one agent, and one policy"));
-  std::string names;
-  for (const rl::MappedPolicy& policy : map) names += concat(names.empty() ? "" : ", ", policy.name);
   throw ConfigError(concat(name.empty() ? "the run has several policies; say which with --policy"
                                         : concat("--policy ", name, ": the run has no such policy"),
-                           "; there are ", names));
+                           "; there are ", joined(map, &rl::MappedPolicy::name)));
 }
 
 Evaluation evaluate(const model::Checkpoint& checkpoint, const TrainOptions& options,

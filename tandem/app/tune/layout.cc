@@ -49,9 +49,7 @@ bool makes_sense(const Layout& layout, const TrainOptions& given, const Machine&
 
 // As --vary takes them.
 std::string words(const std::vector<Knob>& knobs, const char* between = ",") {
-  std::string text;
-  for (const Knob& knob : knobs) text += concat(text.empty() ? "" : between, knob.word);
-  return text;
+  return joined(knobs, &Knob::word, between);
 }
 
 std::vector<Knob> chosen(const TrainOptions& given, const std::vector<Knob>& applying,
@@ -96,9 +94,8 @@ const char* name_of(Learning learning) {
 }
 
 std::string describe(const Layout& layout) {
-  std::string text;
-  for (const LayoutValue& value : layout.values) text += concat(text.empty() ? "" : ", ", value.key, " ", value.text);
-  return text.empty() ? "as given" : text;
+  if (layout.values.empty()) return "as given";
+  return joined(layout.values, [](const LayoutValue& value) { return value.key + " " + value.text; });
 }
 
 // The plan: take the knobs that apply and were asked for, grow the product knob by knob, drop combinations that make no

@@ -20,9 +20,8 @@ namespace {
 constexpr std::chrono::milliseconds kLook{20};  // between two looks at the store in a wait
 
 std::string text_of(const std::vector<Life>& lives) {
-  std::string text;
-  for (const Life& life : lives) text += concat(text.empty() ? "" : " ", name_of(life));
-  return text;
+  return joined(
+      lives, [](const Life& life) { return name_of(life); }, " ");
 }
 
 std::vector<Life> lives_of(const std::string& text) {

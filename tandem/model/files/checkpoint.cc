@@ -177,9 +177,8 @@ std::string Checkpoint::read_checked(const CheckpointPart& part) const {
 TensorFile Checkpoint::read_part(std::string_view name) const {
   const auto part = std::ranges::find(manifest_.parts, name, &CheckpointPart::name);
   if (part == manifest_.parts.end()) {
-    std::string there;
-    for (const auto& other : manifest_.parts) there += (there.empty() ? "" : ", ") + other.name;
-    throw CheckpointError(concat("checkpoint ", folder_.string(), " has no part \"", name, "\"; it has ", there));
+    throw CheckpointError(concat("checkpoint ", folder_.string(), " has no part \"", name, "\"; it has ",
+                                 joined(manifest_.parts, &CheckpointPart::name)));
   }
   const std::string content = read_checked(*part);
   try {

@@ -134,8 +134,7 @@ std::vector<std::int64_t> CheckpointStore::list() const {
 
 Checkpoint CheckpointStore::open(std::int64_t updates) const {
   if (const auto path = find(updates)) return Checkpoint::open(*path);
-  std::string there;
-  for (const auto other : list()) there += concat(there.empty() ? "" : ", ", other);
+  const std::string there = joined(list());
   throw CheckpointError(concat("there is no checkpoint after ", updates, " updates in ", folder_.string(),
                                "; there is ", there.empty() ? "none" : concat("one after ", there)));
 }

@@ -188,8 +188,7 @@ void write_safetensors(const NamedTensors& tensors, const SafetensorsMetadata& m
 const at::Tensor& TensorFile::at(std::string_view name) const {
   const auto found = std::ranges::find(tensors, name, &NamedTensors::value_type::first);
   if (found != tensors.end()) return found->second;
-  std::string there;
-  for (const auto& tensor : tensors) there += (there.empty() ? "" : ", ") + tensor.first;
+  const std::string there = joined(tensors, [](const auto& tensor) { return tensor.first; });
   throw CheckpointError(concat("there is no tensor \"", name, "\"; there is ", there.empty() ? "none" : there));
 }
 

@@ -51,9 +51,7 @@ std::string unknown(std::string_view id, const std::vector<std::string>& all) {
   if (const std::string nearest = nearest_id(id, all); !nearest.empty()) {
     return concat(text, "; did you mean '", nearest, "'?");
   }
-  text += "; known are ";
-  for (const std::string& each : all) text += concat(&each == &all.front() ? "" : ", ", each);
-  return text + "; others come from plugins or are added by a program of your own";
+  return text + "; known are " + joined(all) + "; others come from plugins or are added by a program of your own";
 }
 
 // The place of an id in entries that are sorted by id: where it is, or where it belongs.

@@ -9,20 +9,12 @@
 namespace tandem::rl {
 namespace {
 
-std::string listed(const std::vector<std::string>& names) {
-  std::string text;
-  for (const std::string& name : names) text += concat(text.empty() ? "" : ", ", name);
-  return text;
-}
-
 bool contains(const std::vector<std::string>& names, const std::string& name) {
   return std::ranges::find(names, name) != names.end();
 }
 
 std::string observations_of(const AgentSpec& agent) {
-  std::string text;
-  for (const Leaf& leaf : agent.observation) text += concat(text.empty() ? "" : ", ", describe(leaf));
-  return text;
+  return joined(agent.observation, [](const Leaf& leaf) { return describe(leaf); });
 }
 
 // Describes the difference of two agents that keeps one policy from serving both; empty when there is none. Bounds
@@ -88,10 +80,10 @@ class Mapping {
       const std::string policy = policy_of(agent);
       const auto found = std::ranges::find(map_, policy, &MappedPolicy::name);
       if (policy.empty()) {
-        fault("agent ", agent, " of ", spec_.id, " has no policy; map it to one of ", listed(names_));
+        fault("agent ", agent, " of ", spec_.id, " has no policy; map it to one of ", joined(names_));
       } else if (found == map_.end()) {
         fault("agent ", agent, " of ", spec_.id, " is mapped to policy '", policy, "', and there is none; there are ",
-              listed(names_));
+              joined(names_));
       } else {
         found->agents.push_back(a);
       }
@@ -103,7 +95,7 @@ class Mapping {
     if (policy.agents.empty()) {
       std::vector<std::string> agents;
       for (const AgentSpec& agent : spec_.agents) agents.push_back(agent.name);
-      fault("policy '", policy.name, "' has no agent of ", spec_.id, ", whose agents are ", listed(agents),
+      fault("policy '", policy.name, "' has no agent of ", spec_.id, ", whose agents are ", joined(agents),
             "; map one to it, or leave it out");
       return;
     }
@@ -122,7 +114,7 @@ class Mapping {
     if (options_.policies_to_train.empty()) return;
     for (const std::string& name : options_.policies_to_train) {
       if (!contains(names_, name))
-        fault("policy '", name, "' is to be trained, and there is none; there are ", listed(names_));
+        fault("policy '", name, "' is to be trained, and there is none; there are ", joined(names_));
     }
     for (MappedPolicy& policy : map_) policy.trained = contains(options_.policies_to_train, policy.name);
   }

@@ -13,13 +13,6 @@ namespace {
 // More elements than this in one leaf is a mistake in the shape, and its product must not overflow.
 constexpr std::int64_t kMostElements = std::int64_t{1} << 32;
 
-template <typename Value>
-std::string join(const std::vector<Value>& values) {
-  std::string text;
-  for (const Value& value : values) text += concat(text.empty() ? "" : ", ", value);
-  return text;
-}
-
 struct Faults {
   std::string subject;
   std::vector<std::string> sentences = {};
@@ -45,12 +38,12 @@ void judge_leaf(const Leaf& leaf, Faults& faults) {
   std::int64_t count = 1;
   for (const std::int64_t extent : leaf.shape) {
     if (extent <= 0) {
-      faults.add(name, ": shape [", join(leaf.shape), "] has an extent <= 0");
+      faults.add(name, ": shape [", joined(leaf.shape), "] has an extent <= 0");
       return;
     }
     // The division cannot overflow, where the product could.
     if (extent > kMostElements / count) {
-      faults.add(name, ": shape [", join(leaf.shape), "] has more than ", kMostElements, " elements");
+      faults.add(name, ": shape [", joined(leaf.shape), "] has more than ", kMostElements, " elements");
       return;
     }
     count *= extent;
@@ -192,13 +185,13 @@ const char* name_of(ElementType type) {
 }
 
 std::string describe(const Leaf& leaf) {
-  return concat(leaf.name, " ", name_of(leaf.type), "[", join(leaf.shape), "]");
+  return concat(leaf.name, " ", name_of(leaf.type), "[", joined(leaf.shape), "]");
 }
 
 // Bounds of a Box are shown when they are the same for all elements, which is the usual case; a list would be long.
 std::string describe(const ActionSpace& space) {
   if (const auto* discrete = std::get_if<Discrete>(&space)) return concat("Discrete(", discrete->n, ")");
-  if (const auto* multi = std::get_if<MultiDiscrete>(&space)) return concat("MultiDiscrete(", join(multi->n), ")");
+  if (const auto* multi = std::get_if<MultiDiscrete>(&space)) return concat("MultiDiscrete(", joined(multi->n), ")");
   const auto& box = std::get<Box>(space);
   std::string size = concat("Box(", box.low.size(), ")");
   // A list of equal bounds has no two neighbours that differ.

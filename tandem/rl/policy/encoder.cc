@@ -272,8 +272,7 @@ FlatFeatures::Script Encoder::script(const std::string& name) const {
   }
   if (flat_leaves_.empty())
     return {.statements = concat(statements, "    features = torch.cat([", encoded, "], 1)\n"), .constants = {}};
-  std::string rest;
-  for (const std::size_t leaf : flat_leaves_) rest += concat(rest.empty() ? "" : ", ", "observation[", leaf, "]");
+  const auto rest = joined(flat_leaves_, [](std::size_t leaf) { return concat("observation[", leaf, "]"); });
   FlatFeatures::Script flat = flat_.script();
   flat.statements = concat(statements, "    observation = [", rest, "]\n", flat.statements,
                            "    features = torch.cat([", encoded, ", features], 1)\n");

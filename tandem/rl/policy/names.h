@@ -27,12 +27,10 @@ template <typename Enum, std::size_t kCount>
 /// The value of that name. Throws ConfigError listing the names when `name` is none of them: "'x' is no KIND; ...".
 template <typename Enum, std::size_t kCount>
 [[nodiscard]] Enum value_in(const Names<kCount>& names, std::string_view name, const char* kind) {
-  std::string known;
   for (std::size_t i = 0; i < kCount; ++i) {
     if (name == names[i]) return static_cast<Enum>(i);
-    known += concat(known.empty() ? "" : ", ", names[i]);
   }
-  throw ConfigError(concat("'", name, "' is no ", kind, "; known are: ", known));
+  throw ConfigError(concat("'", name, "' is no ", kind, "; known are: ", joined(names)));
 }
 
 }  // namespace tandem::rl

@@ -74,9 +74,8 @@ std::string act_source(const ActorCritic& policy, const std::string& type, torch
              "    if mask is not None:\n        head = torch.masked_fill(head, mask == 0, -float('inf'))\n");
   const auto* choices = std::get_if<MultiDiscrete>(&space);
   if (choices == nullptr) return text + "    return torch.argmax(head, -1)\n";
-  std::string sizes;
-  for (const std::int64_t n : choices->n) sizes += concat(sizes.empty() ? "" : ", ", n);
-  return text + concat("    chosen: List[Tensor] = []\n    for part in torch.split(head, [", sizes, "], -1):\n",
+  return text + concat("    chosen: List[Tensor] = []\n    for part in torch.split(head, [", joined(choices->n),
+                       "], -1):\n",
                        "        chosen.append(torch.argmax(part, -1))\n    return torch.stack(chosen, -1)\n");
 }
 

@@ -92,9 +92,7 @@ void SharedVariables::exchange(const Offer& offer, const model::FlatParameters::
   tell_all();
   const MutexLock lock(mutex_);
   const auto who = [&]() TANDEM_REQUIRES(mutex_) {
-    std::string slower;
-    for (const int other : ledger_.behind(offer.replica)) slower += concat(slower.empty() ? "" : ", ", other);
-    return concat("replica ", offer.replica, " waited for replica ", slower,
+    return concat("replica ", offer.replica, " waited for replica ", joined(ledger_.behind(offer.replica)),
                   ", which is further behind than the bound on staleness allows");
   };
   wait_for([&]() TANDEM_REQUIRES(mutex_) { return ledger_.may_go_on(offer.replica); }, who, limits);
