@@ -12,6 +12,7 @@
 #include "tandem/comm/layered_group.h"
 #include "tandem/comm/store/store.h"
 #include "tandem/comm/testing/layers_of_groups.h"
+#include "tandem/concurrency/poll_until.h"
 #include "tandem/shm/testing/process_world.h"
 
 namespace tandem::comm {

@@ -8,6 +8,7 @@
 #include "tandem/base/error.h"
 #include "tandem/base/text.h"
 #include "tandem/comm/store/store.h"
+#include "tandem/concurrency/poll_until.h"
 #include "tandem/concurrency/worker.h"
 #include "tandem/shm/meeting.h"
 

@@ -10,6 +10,7 @@
 
 #include "tandem/base/descriptor.h"
 #include "tandem/base/error.h"
+#include "tandem/base/mutex.h"
 #include "tandem/base/text.h"
 
 namespace tandem {
@@ -48,6 +49,15 @@ void poll_until(std::span<pollfd> sockets, const Limits& limits, const std::stri
     if (limits.stop.stop_requested()) throw GroupAborted(concat("stopped while waiting for ", what));
     if (limits.deadline.expired()) throw DeadlineExceeded(concat("the deadline passed while waiting for ", what));
   }
+}
+
+// Nobody notifies `never`: the wait ends by the stop request or at the deadline.
+void pause(Clock::duration span, const Limits& limits) {
+  Mutex mutex;
+  CondVar never;
+  const MutexLock lock(mutex);
+  const Deadline end = Deadline::after(std::min(span, limits.deadline.remaining()));
+  (void)never.wait(mutex, limits.stop, end, [] { return false; });
 }
 
 }  // namespace tandem

@@ -1,15 +1,10 @@
 // concurrency/worker.h: a named thread that is always joined and whose failure is kept. All threads of Tandem are
-// Workers. And workers that live and fail together, such as the stages of a pipeline.
+// Workers.
 //
 //   Worker loader("loader", [&](const std::stop_token& stop) {
 //     while (!stop.stop_requested()) load_next(stop);
 //   });
 //   loader.join();   // rethrows the failure of the body
-//
-//   WorkerGroup stages(stop);
-//   stages.start("load", load_all);
-//   stages.start("learn", learn_all);
-//   stages.join();   // rethrows the failure to report, if there is one
 //
 // Threads: request_stop(), finished() and token() may be called from any thread; the other members belong to the owner.
 // Ownership: whatever the body refers to must outlive the Worker, so a Worker is the last member of its class.
@@ -18,7 +13,6 @@
 #include <atomic>
 #include <exception>
 #include <functional>
-#include <memory>
 #include <stop_token>
 #include <string>
 #include <thread>
@@ -106,36 +100,6 @@ class Worker {
   std::exception_ptr failure_;  // written by the thread, read after it was joined
   std::atomic<bool> finished_{false};
   std::jthread thread_;
-};
-
-/// The first failure stops all workers of the group, and so does a stop request to the parent token. Threads, ownership
-/// and blocking are those of a Worker.
-class WorkerGroup {
- public:
-  /// A group without workers, which a stop request to `parent` stops.
-  explicit WorkerGroup(const std::stop_token& parent = {});
-  /// Requests a stop and joins, the youngest worker first.
-  ~WorkerGroup();
-
-  /// Starts a worker. Its body gets the token of the group. Throws RunError when the system gives no thread; the other
-  /// workers then go on until the group is stopped.
-  void start(const std::string& name, Worker::Body body);
-
-  /// The group's own token: stopped by request_stop(), by the parent, and by the first failure.
-  [[nodiscard]] std::stop_token token() const { return stop_.get_token(); }
-  /// Asks all bodies to return, and does not wait for them.
-  void request_stop() { stop_.request_stop(); }
-  /// All failures so far, also those that join() does not rethrow. They are complete when join() has returned.
-  [[nodiscard]] const Failures& failures() const { return failures_; }
-
-  /// Waits for all bodies to return, and rethrows the failure to report. Requests no stop by itself.
-  void join();
-
- private:
-  std::stop_source stop_;
-  std::stop_callback<std::function<void()>> on_parent_stop_;
-  Failures failures_;
-  std::vector<std::unique_ptr<Worker>> workers_;
 };
 
 /// Gives the calling thread a name; only the first 15 bytes are kept.

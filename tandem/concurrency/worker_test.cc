@@ -62,61 +62,6 @@ TEST(WorkerTest, DestructionStopsAndJoins) {
   EXPECT_TRUE(left);
 }
 
-TEST(WorkerGroupTest, TheFirstFailureStopsTheOthersAndIsReported) {
-  Room room;
-  WorkerGroup group;
-  group.start("staying", [&](const std::stop_token& stop) {
-    room.stay(stop);
-    throw GroupAborted("stopped");
-  });
-  ASSERT_TRUE(eventually([&] { return room.never.waiters() == 1; }));
-  group.start("failing", [](const std::stop_token&) { throw EnvError("NaN in environment 3"); });
-  EXPECT_THROW(group.join(), EnvError);
-  ASSERT_EQ(group.failures().all().size(), 2u);
-  EXPECT_EQ(group.failures().all()[0].member, "failing");
-  EXPECT_EQ(message_of(group.failures().all()[0].error), "NaN in environment 3");
-  EXPECT_EQ(group.failures().all()[1].member, "staying");
-}
-
-TEST(WorkerGroupTest, AStopOfTheParentStopsAll) {
-  Room room;
-  std::stop_source parent;
-  WorkerGroup group(parent.get_token());
-  for (int i = 0; i < 3; ++i) group.start("staying", [&](const std::stop_token& stop) { room.stay(stop); });
-  ASSERT_TRUE(eventually([&] { return room.never.waiters() == 3; }));
-  parent.request_stop();
-  group.join();
-  EXPECT_TRUE(group.failures().empty());
-}
-
-TEST(WorkerGroupTest, DestructionStopsAndJoinsAll) {
-  Room room;
-  std::atomic<int> left{0};
-  {
-    WorkerGroup group;
-    for (int i = 0; i < 3; ++i) {
-      group.start("stage", [&](const std::stop_token& stop) {
-        room.stay(stop);
-        ++left;
-      });
-    }
-    ASSERT_TRUE(eventually([&] { return room.never.waiters() == 3; }));
-    EXPECT_EQ(left, 0);
-  }
-  EXPECT_EQ(left, 3);
-}
-
-TEST(WorkerGroupTest, FollowsItsParentAndNotTheOtherWayRound) {
-  std::stop_source parent;
-  WorkerGroup first(parent.get_token()), second(parent.get_token());
-  first.request_stop();
-  EXPECT_TRUE(first.token().stop_requested());
-  EXPECT_FALSE(parent.stop_requested());
-  EXPECT_FALSE(second.token().stop_requested());
-  parent.request_stop();
-  EXPECT_TRUE(second.token().stop_requested());
-}
-
 TEST(FailuresTest, ReportsTheCauseBeforeItsConsequences) {
   Failures failures;
   failures.rethrow();

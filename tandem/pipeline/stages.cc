@@ -8,6 +8,20 @@
 #include "tandem/base/text.h"
 
 namespace tandem::pipeline {
+namespace {
+
+// Makes one step of a stage, and ends the stage when it was the last. Errors name the stage.
+Progress step_of(const Stage& stage, const Limits& limits) {
+  try {
+    const Progress progress = stage.step(limits);
+    if (progress == Progress::kEnded) stage.ended();
+    return progress;
+  } catch (...) {
+    rethrow_with(stage.name + ": ");
+  }
+}
+
+}  // namespace
 
 InlineStages::InlineStages(std::vector<Stage> stages, const Turns& turns)
     : stages_(std::move(stages)), ended_(stages_.size(), 0), turns_(turns) {
@@ -36,29 +50,26 @@ Progress InlineStages::round() {
 // Makes one step of a stage, without a wait. A stage that ends in it has made progress: its end may let others go on.
 Progress InlineStages::step(std::size_t index) {
   if (ended_[index] != 0) return Progress::kNone;
-  const Stage& stage = stages_[index];
+  const Progress progress = step_of(stages_[index], {.deadline = Deadline::after(Clock::duration::zero()), .stop = {}});
+  if (progress != Progress::kEnded) return progress;
+  ended_[index] = 1;
+  return Progress::kMade;
+}
+
+StageThreads::StageThreads(std::vector<Stage> stages)
+    : stages_(std::move(stages)), is_running_(stages_.size(), 1), left_(stages_.size()) {
   try {
-    const Progress progress = stage.step({.deadline = Deadline::after(Clock::duration::zero()), .stop = {}});
-    if (progress != Progress::kEnded) return progress;
-    ended_[index] = 1;
-    stage.ended();
-    return Progress::kMade;
+    for (std::size_t i = 0; i < stages_.size(); ++i)
+      workers_.push_back(std::make_unique<Worker>(stages_[i].name, [this, i](const std::stop_token&) { run(i); }));
   } catch (...) {
-    rethrow_with(stage.name + ": ");
+    stop();  // the threads that did start would go on for ever
+    throw;
   }
 }
 
-StageThreads::StageThreads(std::vector<Stage> stages, const std::stop_token& parent)
-    : stages_(std::move(stages)), is_running_(stages_.size(), 1), left_(stages_.size()), group_(parent) {
-  // All members are ready before the first thread starts: run() uses them at once.
-  for (std::size_t i = 0; i < stages_.size(); ++i) {
-    group_.start(stages_[i].name, [this, i](const std::stop_token& stop) { run(i, stop); });
-  }
-}
-
-// A stage's thread. It counts as returned however it ends, by the destructor of Return; a failure goes on to the group,
-// which stops the other stages.
-void StageThreads::run(std::size_t index, const std::stop_token& stop) {
+// A stage's thread. It counts as returned however it ends, by the destructor of Return. A failure is recorded before it
+// stops the other stages, so that their GroupAborted come after their cause.
+void StageThreads::run(std::size_t index) {
   struct Return {
     ~Return() {
       MutexLock lock(threads.mutex_);
@@ -70,33 +81,29 @@ void StageThreads::run(std::size_t index, const std::stop_token& stop) {
     std::size_t index;
   };
   const Return on_return{*this, index};
-  const Stage& stage = stages_[index];
   try {
-    const Limits limits{.deadline = Deadline::infinite(), .stop = stop};
-    while (!stop.stop_requested()) {
-      if (stage.step(limits) != Progress::kEnded) continue;
-      stage.ended();
-      return;
+    const Limits limits{.deadline = Deadline::infinite(), .stop = token()};
+    while (!token().stop_requested() && step_of(stages_[index], limits) != Progress::kEnded) {
     }
   } catch (...) {
-    rethrow_with(stage.name + ": ");
+    failures_.add(stages_[index].name, std::current_exception());
+    stop();
   }
 }
 
-// The wait with a deadline comes first, since group_.join() waits without one.
 void StageThreads::join(const Deadline& deadline) {
   if (!await_return(deadline)) {
     stop();
     fail_hung("");
   }
-  group_.join();
+  failures_.rethrow();
 }
 
-// The failure of a stage, which group_.join() rethrows, is the cause and goes before `why`.
+// The failure of a stage is the cause and goes before `why`.
 void StageThreads::fail(const std::string& why, const Deadline& deadline) {
   stop();
   if (!await_return(deadline)) fail_hung(why);
-  group_.join();
+  failures_.rethrow();
   throw DeadlineExceeded(why);
 }
 
@@ -110,7 +117,7 @@ bool StageThreads::await_return(const Deadline& deadline) {
 void StageThreads::fail_hung(const std::string& why) const {
   std::string reason = why;
   try {
-    group_.failures().rethrow();
+    failures_.rethrow();
   } catch (const std::exception& error) {
     reason = error.what();
   }

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <stop_token>
 #include <string>
 #include <vector>
@@ -76,13 +77,14 @@ class InlineStages {
 /// whatever they do: a step must return soon after a stop.
 class StageThreads {
  public:
-  /// Starts the threads. A stop of `parent` stops them. Throws RunError when the system has no thread to give.
-  explicit StageThreads(std::vector<Stage> stages, const std::stop_token& parent = {});
+  /// Starts the threads. Throws RunError when the system has no thread to give.
+  explicit StageThreads(std::vector<Stage> stages);
+  ~StageThreads() { stop(); }
 
   /// Stopped when any stage failed, or by stop().
-  [[nodiscard]] std::stop_token token() const { return group_.token(); }
+  [[nodiscard]] std::stop_token token() const { return stop_.get_token(); }
   /// Every stage ends after its present step, with its work left where it is.
-  void stop() { group_.request_stop(); }
+  void stop() { stop_.request_stop(); }
 
   /// Waits until all stages have returned, and rethrows the failure to report. At the deadline: stops them and throws
   /// HungThread, which names those that still run and tells the failure.
@@ -93,19 +95,21 @@ class StageThreads {
 
  private:
   // The body of one thread.
-  void run(std::size_t index, const std::stop_token& stop);
+  void run(std::size_t index);
   [[nodiscard]] bool await_return(const Deadline& deadline);
   [[noreturn]] void fail_hung(const std::string& why) const;
   // The names of the stages that have not returned, separated by commas.
   [[nodiscard]] std::string running() const;
 
   const std::vector<Stage> stages_;
+  std::stop_source stop_;
+  Failures failures_;
   mutable Mutex mutex_;
   CondVar returned_;
   // One flag per stage, and how many of them are set.
   std::vector<std::uint8_t> is_running_ TANDEM_GUARDED_BY(mutex_);
   std::size_t left_ TANDEM_GUARDED_BY(mutex_);
-  WorkerGroup group_;  // last: joined before what its threads use is gone
+  std::vector<std::unique_ptr<Worker>> workers_;  // last: joined before what they use is gone
 };
 
 }  // namespace tandem::pipeline

@@ -131,12 +131,11 @@ TEST(StageThreadsTest, TheFirstFailureStopsTheOthersAndCarriesItsName) {
   EXPECT_EQ(queue.blocked_consumers(), 0u);
 }
 
-TEST(StageThreadsTest, AStopOfTheParentEndsEveryWait) {
+TEST(StageThreadsTest, AStopEndsEveryWait) {
   BoundedQueue<int> queue(1);
-  std::stop_source parent;
-  StageThreads threads({waits_in("a", queue), waits_in("b", queue)}, parent.get_token());
+  StageThreads threads({waits_in("a", queue), waits_in("b", queue)});
   ASSERT_TRUE(eventually([&] { return queue.blocked_consumers() == 2; }));
-  parent.request_stop();
+  threads.stop();
   threads.join(Deadline::after(std::chrono::seconds(20)));
 }
 

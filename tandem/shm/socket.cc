@@ -12,7 +12,6 @@
 
 #include "tandem/base/check.h"
 #include "tandem/base/error.h"
-#include "tandem/base/mutex.h"
 #include "tandem/base/text.h"
 #include "tandem/concurrency/poll_until.h"
 
@@ -52,15 +51,6 @@ bool same_user(const Descriptor& socket) {
   ucred peer{};
   socklen_t size = sizeof(peer);
   return ::getsockopt(socket.get(), SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 && peer.uid == ::geteuid();
-}
-
-// Returns after `span`. Throws GroupAborted at a stop request.
-void pause(std::chrono::milliseconds span, const std::stop_token& stop, const std::string& what) {
-  Mutex mutex;
-  CondVar never;
-  const MutexLock lock(mutex);
-  never.wait(mutex, stop, Deadline::after(span), [] { return false; });
-  if (stop.stop_requested()) throw GroupAborted(concat("stopped while waiting for ", what));
 }
 
 }  // namespace
@@ -110,7 +100,8 @@ Descriptor connect_to(const std::string& name, const Limits& limits) {
                                     " before the deadline: rank 0 has not come, or it is on ",
                                     "another host or in another network namespace"));
     }
-    pause(std::chrono::milliseconds(2), limits.stop, concat("rank 0 at ", name));
+    if (limits.stop.stop_requested()) throw GroupAborted(concat("stopped while waiting for rank 0 at ", name));
+    pause(std::chrono::milliseconds(2), limits);
   }
 }
 

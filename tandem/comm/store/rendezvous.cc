@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "tandem/base/check.h"
+#include "tandem/concurrency/poll_until.h"
 
 namespace tandem::comm {
 namespace {

@@ -1,12 +1,10 @@
 #include "tandem/comm/store/store.h"
 
-#include <algorithm>
 #include <random>
 #include <type_traits>
 #include <utility>
 
 #include "tandem/base/error.h"
-#include "tandem/base/mutex.h"
 #include "tandem/base/text.h"
 
 namespace tandem::comm {
@@ -106,15 +104,6 @@ std::unique_ptr<Store> make_reconnecting_store(std::function<std::unique_ptr<Sto
 std::string new_token() {
   std::random_device random;
   return concat(std::hex, random(), random());
-}
-
-// Nobody notifies `never`: the wait ends by the stop request or at the deadline.
-void pause(Clock::duration span, const Limits& limits) {
-  Mutex mutex;
-  CondVar never;
-  const MutexLock lock(mutex);
-  const Deadline end = Deadline::after(std::min(span, limits.deadline.remaining()));
-  (void)never.wait(mutex, limits.stop, end, [] { return false; });
 }
 
 }  // namespace tandem::comm

@@ -60,8 +60,4 @@ class Store {
 /// Returns a random text, to name something uniquely among all runs.
 [[nodiscard]] std::string new_token();
 
-/// Blocks for `span`, or until `limits` end the wait. For polling another process, which cannot wake this thread.
-/// Threads: all.
-void pause(Clock::duration span, const Limits& limits);
-
 }  // namespace tandem::comm

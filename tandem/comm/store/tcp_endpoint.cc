@@ -23,7 +23,7 @@
 
 #include "tandem/base/error.h"
 #include "tandem/base/text.h"
-#include "tandem/comm/store/store.h"
+#include "tandem/concurrency/poll_until.h"
 #include "tandem/concurrency/worker.h"
 
 namespace tandem::comm {

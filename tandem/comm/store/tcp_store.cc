@@ -13,6 +13,7 @@
 #include "tandem/base/check.h"
 #include "tandem/base/error.h"
 #include "tandem/comm/links/c10d_backends.h"
+#include "tandem/concurrency/poll_until.h"
 
 namespace tandem::comm {
 namespace {

@@ -16,6 +16,7 @@
 #include "tandem/base/text.h"
 #include "tandem/comm/local_group.h"
 #include "tandem/comm/store/store.h"
+#include "tandem/concurrency/poll_until.h"
 #include "tandem/concurrency/testing/within.h"
 
 namespace tandem::comm {

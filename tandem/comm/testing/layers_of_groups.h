@@ -13,6 +13,7 @@
 #include "tandem/comm/local_group.h"
 #include "tandem/comm/store/store.h"
 #include "tandem/comm/testing/forwarding_group.h"
+#include "tandem/concurrency/poll_until.h"
 #include "tandem/concurrency/testing/within.h"
 
 namespace tandem::comm {

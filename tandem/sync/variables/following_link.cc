@@ -5,7 +5,7 @@
 
 #include "tandem/base/error.h"
 #include "tandem/base/text.h"
-#include "tandem/comm/store/store.h"
+#include "tandem/concurrency/poll_until.h"
 #include "tandem/sync/variables/succession.h"
 
 namespace tandem::sync {
@@ -129,7 +129,7 @@ class FollowingLink final : public VariableLink {
                                     ", which had them, is lost, and nobody has taken over; likely its standby, or who ",
                                     "has them now, is stopped or behind a cut network"));
     }
-    comm::pause(std::chrono::milliseconds(1), limits);
+    pause(std::chrono::milliseconds(1), limits);
   }
 
   // Takes the replica's variables as the new ones; nothing when they are no longer there.
