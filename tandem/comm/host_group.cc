@@ -60,8 +60,7 @@ class HostMember final : public Group {
   [[nodiscard]] std::vector<at::Tensor> all_gather(const at::Tensor& mine, const Limits& limits) override {
     const at::Tensor on_cpu = on_this_host(mine.contiguous());
     std::vector<std::int64_t> shape = mine.sizes().vec();
-    std::int64_t row = 1;
-    for (std::size_t i = 1; i < shape.size(); ++i) row *= shape[i];
+    const std::int64_t row = c10::size_from_dim_(1, mine.sizes());
     std::vector<at::Tensor> all;
     const auto copy = [&](int, const void* data, std::int64_t count) {
       if (!shape.empty()) shape.front() = row == 0 ? 0 : count / row;

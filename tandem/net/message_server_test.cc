@@ -12,7 +12,6 @@
 #include "tandem/base/mutex.h"
 #include "tandem/concurrency/testing/within.h"
 #include "tandem/net/contact.h"
-#include "tandem/net/message_client.h"
 
 namespace tandem::net {
 namespace {

@@ -8,13 +8,18 @@
 #pragma once
 #include <sched.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <new>
 #include <string>
+#include <string_view>
 
+#include "tandem/base/check.h"
+#include "tandem/base/error.h"
+#include "tandem/base/text.h"
 #include "tandem/shm/shared_counter.h"
 
 namespace tandem::shm {
@@ -72,10 +77,28 @@ struct alignas(64) Posting {
   std::uint64_t offset = kInSlot;  // where the payload lies in the shared region
 };
 
+/// A posting of `count` elements of type `type`, a name of at most 15 bytes.
+[[nodiscard]] inline Posting posting_of(Operation operation, std::int64_t count, std::string_view type, int root = 0) {
+  Posting posting{.operation = operation, .root = root, .count = count};
+  TANDEM_CHECK(type.size() < posting.type.size(), type);
+  std::copy(type.begin(), type.end(), posting.type.begin());
+  return posting;
+}
 /// Returns "all_reduce of 1000 x float32", "broadcast of 8 x int64 from rank 1" or "barrier".
-[[nodiscard]] std::string describe(const Posting& posting);
-/// Whether the two belong to the same collective. Sizes in an all_gather may differ.
-[[nodiscard]] bool agree(const Posting& a, const Posting& b);
+[[nodiscard]] inline std::string describe(const Posting& posting) {
+  constexpr std::array kNames{"all_reduce", "broadcast", "all_gather", "all_gather of equal sizes", "barrier"};
+  const std::string name = kNames[static_cast<std::size_t>(posting.operation)];
+  if (posting.operation == Operation::kBarrier) return name;
+  const std::string what = concat(name, posting.operation == Operation::kAllGatherEqual ? ", " : " of ", posting.count,
+                                  " x ", posting.type.data());
+  return posting.operation == Operation::kBroadcast ? concat(what, " from rank ", posting.root) : what;
+}
+/// Whether the two belong to the same collective. Sizes in an all_gather may differ; the root and the type count, too,
+/// since they may differ when the ranks have taken different branches.
+[[nodiscard]] inline bool agree(const Posting& a, const Posting& b) {
+  if (a.operation != b.operation || a.root != b.root || a.type != b.type) return false;
+  return a.count == b.count || a.operation == Operation::kAllGather;
+}
 
 /// Why a member closed its group.
 enum class Cause : std::uint32_t { kAborted, kStopped, kDeadline, kMismatch, kLost, kLeft };
@@ -85,7 +108,22 @@ enum class ClosedBy { kMe, kAnother };
 
 /// Throws the error that a closed group means for this member: PeerLost(`lost`) when a member is gone, RunError for a
 /// mismatch, DeadlineExceeded for the member that closed the group at its own deadline, and GroupAborted otherwise.
-[[noreturn]] void throw_closed(Cause cause, ClosedBy by, int lost, const std::string& message);
+[[noreturn]] inline void throw_closed(Cause cause, ClosedBy by, int lost, const std::string& message) {
+  switch (cause) {
+    case Cause::kLost:
+    case Cause::kLeft:
+      throw PeerLost(lost, message);
+    case Cause::kMismatch:
+      throw RunError(message);
+    case Cause::kDeadline:
+      if (by == ClosedBy::kMe) throw DeadlineExceeded(message);
+      [[fallthrough]];
+    case Cause::kAborted:
+    case Cause::kStopped:
+      break;
+  }
+  throw GroupAborted(message);
+}
 
 /// Why the rank closed the group.
 struct Closing {
@@ -130,8 +168,21 @@ struct ControlBlock {
   [[nodiscard]] RankBlock& rank(int rank) { return reinterpret_cast<RankBlock*>(this + 1)[rank]; }
   [[nodiscard]] bool is_open() const { return closed_by.load(std::memory_order_seq_cst) == kOpen; }
 
-  /// Closes the group on behalf of `rank`, which has filled in its `closing`, and ends every wait of every rank.
-  void close(int rank);
+  /// Closes the group on behalf of `rank`, which has filled in its `closing`, and ends every wait of every rank. A
+  /// second rank that closes the group closes the counters again: the first one may have been stopped or killed before
+  /// it did.
+  void close(int rank) {
+    std::int32_t open = kOpen;
+    // Only the first rank's name enters; it is set before the counters are closed, so a waiter that wakes finds the
+    // reason.
+    closed_by.compare_exchange_strong(open, rank);
+    for (int each = 0; each < size; ++each) {
+      this->rank(each).posted.close();
+      this->rank(each).finished.close();
+    }
+    all_posted.close();
+    all_finished.close();
+  }
 
   /// The number of bytes that a group of `ranks` ranks needs.
   static std::size_t bytes(int ranks) {

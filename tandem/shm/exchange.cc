@@ -128,10 +128,9 @@ void Exchange::await(SharedCounter RankBlock::*counter, Gate& gate, std::uint64_
 void Exchange::sleep(SharedCounter RankBlock::*counter, SharedCounter& waited_for, std::uint64_t ticket,
                      const Limits& limits) {
   const auto waiting = [&] {
-    std::string words = concat(describe(posting(rank_, ticket)), " #", ticket, ": rank ", name(rank_));
-    const char* before = " waited for rank ";
-    for (const int each : missing(counter, ticket)) words += concat(std::exchange(before, ", "), name(each));
-    return words;
+    const std::string ranks = joined(missing(counter, ticket), [this](int each) { return name(each); });
+    return concat(describe(posting(rank_, ticket)), " #", ticket, ": rank ", name(rank_),
+                  ranks.empty() ? "" : " waited for rank ", ranks);
   };
   const std::stop_callback on_stop(limits.stop,
                                    [&] { close(Cause::kStopped, concat(waiting(), " until it was asked to stop")); });

@@ -41,8 +41,6 @@ class Exchange {
   Exchange(Meeting meeting, OnClose on_close, OnCall on_call);
   /// Leaves the group: the others get nothing more from this rank. Does not wait.
   ~Exchange() { block(rank_).left.store(true, std::memory_order_seq_cst); }
-  Exchange(const Exchange&) = delete;
-  Exchange& operator=(const Exchange&) = delete;
 
   [[nodiscard]] int rank() const { return rank_; }
   [[nodiscard]] int size() const { return size_; }

@@ -14,14 +14,6 @@ namespace {
 // on two cores.
 constexpr std::size_t kMostForOne = std::size_t{8} << 20;
 
-Posting posting_of(Operation operation, std::int64_t count, const Element& element, int root = 0) {
-  Posting posting{.operation = operation, .root = root, .count = count};
-  const std::size_t length = std::strlen(element.name);
-  TANDEM_CHECK(length < posting.type.size(), element.name);
-  std::copy_n(element.name, length, posting.type.begin());
-  return posting;
-}
-
 }  // namespace
 
 Member::Member(Meeting meeting, Exchange::OnClose on_close, Exchange::OnCall on_call)
@@ -39,7 +31,7 @@ std::shared_ptr<std::byte> Member::allocate(std::uint64_t bytes) {
 
 std::uint64_t Member::start_all_reduce(void* data, std::int64_t count, const Element& element) {
   TANDEM_CHECK(element.sum != nullptr, element.name, " cannot be summed");
-  return start(posting_of(Operation::kAllReduce, count, element), data, element, Payload::kPost);
+  return start(posting_of(Operation::kAllReduce, count, element.name), data, element, Payload::kPost);
 }
 
 void Member::finish_all_reduce(std::uint64_t ticket, const Limits& limits) {
@@ -61,7 +53,7 @@ void Member::finish_all_reduce(std::uint64_t ticket, const Limits& limits) {
 
 void Member::broadcast(void* data, std::int64_t count, const Element& element, int root, const Limits& limits) {
   TANDEM_CHECK(root >= 0 && root < size(), "root ", root, " of ", size());
-  const std::uint64_t ticket = start(posting_of(Operation::kBroadcast, count, element, exchange_.name(root)), data,
+  const std::uint64_t ticket = start(posting_of(Operation::kBroadcast, count, element.name, exchange_.name(root)), data,
                                      element, rank() == root ? Payload::kPost : Payload::kNone);
   exchange_.await_postings(ticket, limits);
   if (const std::size_t bytes = started(ticket).bytes; rank() != root && bytes > 0) {
@@ -75,7 +67,7 @@ void Member::all_gather(const void* data, std::int64_t count, const Element& ele
                         const Limits& limits) {
   const Operation operation = sizes == Sizes::kEqual ? Operation::kAllGatherEqual : Operation::kAllGather;
   const std::uint64_t ticket =
-      start(posting_of(operation, count, element), const_cast<void*>(data), element, Payload::kPost);
+      start(posting_of(operation, count, element.name), const_cast<void*>(data), element, Payload::kPost);
   exchange_.await_postings(ticket, limits);
   for (int rank = 0; rank < size(); ++rank) visit(rank, payload(rank, ticket), exchange_.posting(rank, ticket).count);
   finish(ticket, limits);
@@ -84,7 +76,7 @@ void Member::all_gather(const void* data, std::int64_t count, const Element& ele
 
 void Member::barrier(const Limits& limits) {
   constexpr Element kNothing{.name = "", .bytes = 0};
-  const std::uint64_t ticket = start(posting_of(Operation::kBarrier, 0, kNothing), nullptr, kNothing, Payload::kNone);
+  const std::uint64_t ticket = start(posting_of(Operation::kBarrier, 0, ""), nullptr, kNothing, Payload::kNone);
   exchange_.await_postings(ticket, limits);
   finish(ticket, limits);
 }

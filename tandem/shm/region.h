@@ -31,8 +31,6 @@ class Region {
   /// Maps the region that another process created. Throws RunError when it cannot be mapped.
   static std::shared_ptr<Region> open(Descriptor memory);
   ~Region();
-  Region(const Region&) = delete;
-  Region& operator=(const Region&) = delete;
 
   [[nodiscard]] ControlBlock& control() const { return *reinterpret_cast<ControlBlock*>(base_); }
   /// The memfd's number, which stays owned here; it is sent to the other ranks when they meet.

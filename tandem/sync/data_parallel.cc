@@ -125,9 +125,15 @@ void DataParallel::close() {
   rows_ = loss_ = 0;
 }
 
+WhileSumsCome DataParallel::meanwhile(const Limits& limits) {
+  if (!early_) return {};
+  return {.on_started = [this, limits] { early_->wait_for_totals(limits); }, .on_summed = {}};
+}
+
 StepReport DataParallel::average() {
   close();
-  const MeanGradient mean = early_ ? early_->form(mean_, steps_, limits()) : mean_.form(1, steps_, limits());
+  const Limits its = limits();
+  const MeanGradient mean = mean_.form(1, steps_, its, meanwhile(its));
   put_mean_in_place(mean.scale);
   count_step(mean);
   return mean.report_of(steps_);
@@ -180,7 +186,9 @@ void DataParallel::finish() {
   TANDEM_CHECK(pass_ == Pass::kNone, "finish() after a backward pass without its step");
   const std::int64_t own_steps = steps_;
   const auto others_mean = [this] {
-    return early_ ? early_->form_without_mine(mean_, steps_, limits()) : mean_.form_without_mine(steps_, limits());
+    if (early_) early_->offer(0, 1);
+    const Limits its = limits();
+    return mean_.form_without_mine(steps_, its, meanwhile(its));
   };
   while (const std::optional<MeanGradient> mean = others_mean()) {
     if (replica_.has_optimizer()) replica_.optimizer().step(mean_.sums(), mean->scale, mean->lr_factor);

@@ -135,7 +135,7 @@ class Replay {
   sync::GradientTotals await_offer(std::int64_t turn, std::size_t worker, std::int64_t offered) {
     const Deadline deadline = Deadline::after(std::chrono::minutes(1));
     while (!deadline.expired()) {
-      const sync::GradientTotals totals = variables_->totals()[worker];
+      const sync::GradientTotals totals = variables_->take_account().replicas[worker];
       if (totals.offered == offered) return totals;
       std::this_thread::yield();
     }

@@ -66,7 +66,7 @@ void expect_accounted_for_on_threads(std::uint64_t number) {
   threads.clear();
   ASSERT_NO_THROW(failures.rethrow());
   variables->await_departed(within(std::chrono::seconds(60)));
-  EXPECT_EQ(faults(schedule, accounts, variables->totals(), values_of(*variables, schedule)), "");
+  EXPECT_EQ(faults(schedule, accounts, variables->take_account().replicas, values_of(*variables, schedule)), "");
 }
 
 // --- processes -------------------------------------------------------------------------------------------------------
@@ -88,7 +88,7 @@ void own(const Schedule& schedule, const fs::path& folder, const shm::Voice& voi
   write_file(folder / "contact", server.contact());
   await(folder / "done");
   variables->await_departed(within(std::chrono::seconds(60)));
-  for (const sync::GradientTotals& each : variables->totals())
+  for (const sync::GradientTotals& each : variables->take_account().replicas)
     voice.say(concat(each.offered, " ", each.applied, " ", each.dropped, " "));
   for (const double each : values_of(*variables, schedule)) voice.say(concat(each, " "));
 }

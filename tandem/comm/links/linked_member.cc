@@ -21,17 +21,7 @@ namespace {
 using shm::Operation;
 
 shm::Posting posting_of(Operation operation, std::int64_t count, at::ScalarType dtype, int root = 0) {
-  shm::Posting posting{.operation = operation, .root = root, .count = count};
-  const std::string_view name = c10::toString(dtype);
-  TANDEM_CHECK(name.size() < posting.type.size(), name);
-  std::copy(name.begin(), name.end(), posting.type.begin());
-  return posting;
-}
-
-std::int64_t row_of(const at::Tensor& tensor) {
-  std::int64_t row = 1;
-  for (std::int64_t i = 1; i < tensor.dim(); ++i) row *= tensor.size(i);
-  return row;
+  return shm::posting_of(operation, count, c10::toString(dtype), root);
 }
 
 // The member's thread appends tasks to a queue and waits for their results in order. The sending thread takes them from
@@ -74,7 +64,7 @@ class LinkedMember final : public Group {
 
   [[nodiscard]] std::vector<at::Tensor> all_gather(const at::Tensor& mine, const Limits& limits) override {
     const Announcement announcement{.posting = posting_of(Operation::kAllGather, mine.numel(), mine.scalar_type()),
-                                    .row = row_of(mine)};
+                                    .row = c10::size_from_dim_(1, mine.sizes())};
     std::vector<at::Tensor> all = complete(start(announcement, mine.contiguous()), limits).gathered;
     std::vector<std::int64_t> shape = mine.sizes().vec();
     for (at::Tensor& each : all) {

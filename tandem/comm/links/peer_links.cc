@@ -372,9 +372,9 @@ std::string PeerLinks::waiting() const {
     return concat("rank ", name(rank_), " had not begun collective #", number_);
   const auto& begun = record(rank_).begun;
   const auto it = std::ranges::find(begun, number_, [](const auto& each) { return each.first; });
-  std::string ranks;
-  for (const int peer : missing()) ranks += concat(ranks.empty() ? " waited for rank " : ", ", name(peer));
-  return concat(describe(it->second), " #", number_, ": rank ", name(rank_), ranks.empty() ? " was at it" : ranks);
+  const std::string ranks = joined(missing(), [this](int peer) { return name(peer); });
+  return concat(describe(it->second), " #", number_, ": rank ", name(rank_),
+                ranks.empty() ? " was at it" : " waited for rank ", ranks);
 }
 
 }  // namespace tandem::comm

@@ -2,7 +2,6 @@
 
 #include <ATen/ATen.h>
 
-#include <tuple>
 #include <utility>
 
 #include "tandem/base/check.h"
@@ -34,7 +33,7 @@ void EarlyUpdate::offer(double weight, double left) {
   }
 }
 
-EarlyUpdate::Totals EarlyUpdate::wait_for_totals(const Limits& limits) {
+void EarlyUpdate::wait_for_totals(const Limits& limits) {
   TANDEM_CHECK(pending_, "a step's weight that was not offered");
   comm::Pending pending = *std::exchange(pending_, std::nullopt);
   try {
@@ -42,8 +41,6 @@ EarlyUpdate::Totals EarlyUpdate::wait_for_totals(const Limits& limits) {
   } catch (const RunError&) {
     rethrow_with(kTotals);
   }
-  const auto* totals = totals_.const_data_ptr<double>();
-  return {.weight = totals[0], .left = totals[1]};
 }
 
 // Plan of a step: offer() has started the sum of all rows. When all sums of the step are started, begin() waits for
@@ -81,9 +78,10 @@ MeanGradient EarlyUpdate::step(GradientMean& gradients, double lr_factor, std::i
 // those whose parameters lie on the CPU update early; the bits are the same.
 void EarlyUpdate::begin(double lr_factor, const Limits& limits) {
   scale_.reset();
-  const Totals total = wait_for_totals(limits);
-  if (total.left > 0 || !(total.weight > 0) || !replica_.placement().device.is_cpu()) return;
-  scale_ = 1 / total.weight;
+  wait_for_totals(limits);
+  const double weight = totals_.const_data_ptr<double>()[0], left = totals_.const_data_ptr<double>()[1];
+  if (left > 0 || !(weight > 0) || !replica_.placement().device.is_cpu()) return;
+  scale_ = 1 / weight;
   replica_.optimizer().begin_parts(*scale_, lr_factor);
 }
 
@@ -99,18 +97,6 @@ void EarlyUpdate::summed(const model::FlatParameters::Gradients& sums, const Buc
   }
   const Span span("optimizer");
   replica_.optimizer().step_part(sums, piece.buffer, piece.elements);
-}
-
-MeanGradient EarlyUpdate::form(GradientMean& gradients, std::int64_t step, const Limits& limits) {
-  return gradients.form(1, step, limits,
-                        {.on_started = [&] { std::ignore = wait_for_totals(limits); }, .on_summed = {}});
-}
-
-std::optional<MeanGradient> EarlyUpdate::form_without_mine(GradientMean& gradients, std::int64_t step,
-                                                           const Limits& limits) {
-  offer(0, 1);
-  return gradients.form_without_mine(step, limits,
-                                     {.on_started = [&] { std::ignore = wait_for_totals(limits); }, .on_summed = {}});
 }
 
 }  // namespace tandem::sync

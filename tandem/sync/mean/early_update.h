@@ -14,7 +14,7 @@
 // Only for gradients that are summed in buckets, divided by their total weight and not clipped. A rank whose parameters
 // are not in CPU memory takes part in the same collectives, and updates at the end.
 //
-// Threads: single-thread, the replica's. Blocking: step() and form...() wait for all ranks until `limits`.
+// Threads: single-thread, the replica's. Blocking: step() and wait_for_totals() wait for all ranks until `limits`.
 #pragma once
 #include <ATen/core/Tensor.h>
 
@@ -40,25 +40,18 @@ class EarlyUpdate {
 
   /// After the last pass: forms the mean gradient and updates all parameters with it. Fails as GradientMean::form().
   [[nodiscard]] MeanGradient step(GradientMean& gradients, double lr_factor, std::int64_t step, const Limits& limits);
-  /// In place of a step of this rank: forms the mean and leaves the parameters alone.
-  [[nodiscard]] MeanGradient form(GradientMean& gradients, std::int64_t step, const Limits& limits);
-  /// This replica's part of the others' step or form(), in place of offer() and either; see GradientMean.
-  [[nodiscard]] std::optional<MeanGradient> form_without_mine(GradientMean& gradients, std::int64_t step,
-                                                              const Limits& limits);
+  /// In place of step(), in a step in which this rank updates nothing by itself: waits for the sum of offer(). To be
+  /// called when all of the step's sums are started, since others wait for what is not, and before any other sum is
+  /// waited for.
+  void wait_for_totals(const Limits& limits);
 
  private:
-  // Rows that all ranks together have in a step, and ranks that have left. Waited for when all of the step's sums are
-  // started, since others wait for what is not, and before any other sum is waited for.
-  struct Totals {
-    double weight = 0, left = 0;
-  };
-  [[nodiscard]] Totals wait_for_totals(const Limits& limits);
   void begin(double lr_factor, const Limits& limits);
   void summed(const model::FlatParameters::Gradients& sums, const BucketExchange::Piece& piece);
 
   Replica& replica_;
   comm::Group& group_;
-  const at::Tensor totals_;               // float64 [2]: Totals
+  const at::Tensor totals_;               // float64 [2]: rows that all ranks have in a step, and ranks that have left
   std::optional<comm::Pending> pending_;  // the sum of `totals_`, from its start to its wait
   std::vector<at::Tensor> present_;       // by buffer: float32, whether each slot is present on this rank
   std::optional<double> scale_;           // from the sums to the mean; none where the update comes at the end

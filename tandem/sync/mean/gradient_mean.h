@@ -24,7 +24,6 @@
 #include "tandem/sync/mean/bucket_exchange.h"
 #include "tandem/sync/mean/gradient_compression.h"
 #include "tandem/sync/mean/mean_of_sums.h"
-#include "tandem/sync/mean/shard_gradients.h"
 #include "tandem/sync/replica.h"
 
 namespace tandem::sync {

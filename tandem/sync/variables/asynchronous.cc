@@ -33,17 +33,11 @@ StalenessLedger::Entry StalenessLedger::offer(int replica) {
 
 // Replicas that have left hold nobody up. Without wait_for_slower nobody does.
 std::vector<int> StalenessLedger::behind(int replica) const {
-  std::vector<int> slower = wait_for_slower_ ? present() : std::vector<int>();
+  std::vector<int> slower;
   const auto steps = [this](int of) { return seats_[static_cast<std::size_t>(of)].steps; };
-  std::erase_if(slower, [&](int other) { return steps(replica) - steps(other) <= *wait_for_slower_; });
+  for (int other = 0; wait_for_slower_ && other < static_cast<int>(seats_.size()); ++other)
+    if (!has_left(other) && steps(replica) - steps(other) > *wait_for_slower_) slower.push_back(other);
   return slower;
-}
-
-std::vector<int> StalenessLedger::present() const {
-  std::vector<int> present;
-  for (int replica = 0; replica < static_cast<int>(seats_.size()); ++replica)
-    if (!has_left(replica)) present.push_back(replica);
-  return present;
 }
 
 // Counts of steps begin at the same number for all, so that a replica that made fewer before holds nobody up now.

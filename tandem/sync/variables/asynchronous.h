@@ -56,7 +56,6 @@ class StalenessLedger {
   /// Nobody waits for the replica any more, until rejoin() or reset().
   void leave(int replica) { seat(replica).has_left = true; }
   [[nodiscard]] bool has_left(int replica) const { return seats_[static_cast<std::size_t>(replica)].has_left; }
-  [[nodiscard]] std::vector<int> present() const;
   /// From now on all are there, have read the newest version, and none is ahead of the others.
   void rejoin();
   /// Version 0, nobody has stepped or left; counts begin anew.
@@ -100,8 +99,9 @@ class SharedVariables final : public VariableService {
   StepReport apply(const Offer& offer, const model::FlatParameters::Gradients& gradients) TANDEM_REQUIRES(mutex_);
   void start_anew(Replica& from) override TANDEM_REQUIRES(mutex_);
   // A replica that rests has left as far as waits of the others go: see rest().
-  [[nodiscard]] bool has_left(int replica) const override TANDEM_REQUIRES(mutex_) { return ledger_.has_left(replica); }
-  [[nodiscard]] std::vector<int> present() const override TANDEM_REQUIRES(mutex_) { return ledger_.present(); }
+  [[nodiscard]] bool is_present(int replica) const override TANDEM_REQUIRES(mutex_) {
+    return !ledger_.has_left(replica);
+  }
 
   StalenessLedger ledger_ TANDEM_GUARDED_BY(mutex_);
   StepSizes sizes_ TANDEM_GUARDED_BY(mutex_);  // since the account was taken

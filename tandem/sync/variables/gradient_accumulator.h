@@ -9,7 +9,7 @@
 #include <memory>
 
 #include "tandem/model/flat_parameters.h"
-#include "tandem/sync/mean/shard_gradients.h"
+#include "tandem/sync/mean/mean_of_sums.h"
 #include "tandem/sync/strategy_options.h"
 #include "tandem/sync/variables/token_protocol.h"
 

@@ -2,11 +2,9 @@
 
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
-#include <sys/random.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <map>
 #include <utility>
 
@@ -16,6 +14,7 @@
 #include "tandem/base/process.h"
 #include "tandem/base/text.h"
 #include "tandem/comm/host_map.h"
+#include "tandem/comm/store/store.h"
 #include "tandem/model/state_hash.h"
 
 namespace tandem::sync {
@@ -34,16 +33,10 @@ Registry& registry() {
   return the_one;
 }
 
-std::string make_random_text() {
-  std::array<std::uint64_t, 2> random{};
-  TANDEM_CHECK(::getrandom(random.data(), sizeof(random), 0) == sizeof(random), "getrandom");
-  return concat(random[0], "-", random[1]);
-}
-
 // A text that no other process has. Processes of different hosts may have the same number, and one that was forked the
 // same random text.
 std::string process_key() {
-  static const std::string random = make_random_text();
+  static const std::string random = comm::new_token();
   return concat(::getpid(), "-", random);
 }
 

@@ -44,7 +44,7 @@ Succession::~Succession() {
   over_.request_stop();
   server_.reset();
   if (role() == Role::kOwner) variables_->fail(std::make_exception_ptr(has_ended()));
-  variables_->keep_elsewhere(nullptr);
+  variables_->keep_elsewhere({});
   std::vector<std::unique_ptr<Worker>> watches;
   const MutexLock lock(mutex_);
   watches_.swap(watches);
@@ -97,7 +97,9 @@ bool Succession::await_here(const Limits& limits) {
 
 // A standby that is there already, as after a load, is given the whole state again.
 void Succession::own() {
-  variables_->keep_elsewhere(this);
+  variables_->keep_elsewhere([this](const auto& record, const auto& sums, const auto& here, const auto& state) {
+    make_step(record, sums, here, state);
+  });
   variables_->show_whole([this](const KeptRecord& record, const std::vector<at::Tensor>& state) {
     give_whole(record, state);
     if (!client_) appoint(record, state);
@@ -130,7 +132,7 @@ PeerLost Succession::has_ended() const {
 // or when it has died in this step, the whole state goes to the next one, so that no step counts that only this process
 // has.
 void Succession::make_step(const KeptRecord& record, const model::FlatParameters::Gradients& sums,
-                           const std::function<void()>& here, const State& state) {
+                           const std::function<void()>& here, const std::function<std::vector<at::Tensor>()>& state) {
   try {
     with_standby([&](net::MessageClient& standby) {
       standby.ask(kKeepStep, MessageParts(front_of(record), tensors_of(&sums)).get(), patience());

@@ -30,10 +30,8 @@
 #include "tandem/base/error.h"
 #include "tandem/base/mutex.h"
 #include "tandem/concurrency/worker.h"
-#include "tandem/net/message_client.h"
 #include "tandem/sync/variables/sync_variables.h"
 #include "tandem/sync/variables/variable_link.h"
-#include "tandem/sync/variables/variable_message.h"
 
 namespace tandem::sync {
 
@@ -52,7 +50,7 @@ auto if_there(const Reach& reach) -> std::optional<decltype(reach())> {
   }
 }
 
-class Succession final : private KeptElsewhere {
+class Succession {
  public:
   /// The longest time that a living process takes to answer its door.
   static constexpr Clock::duration kToConnect = std::chrono::seconds(5);
@@ -64,9 +62,7 @@ class Succession final : private KeptElsewhere {
   };
   /// `variables`: this replica's, of the same options everywhere.
   Succession(std::shared_ptr<SyncVariables> variables, Options options);
-  ~Succession() override;
-  Succession(const Succession&) = delete;
-  Succession& operator=(const Succession&) = delete;
+  ~Succession();
 
   /// Where this replica is asked, until finish().
   [[nodiscard]] const std::string& contact() const { return server_->contact(); }
@@ -119,7 +115,7 @@ class Succession final : private KeptElsewhere {
   // looks for those that are left. kOver: all have left.
   enum class Role { kBystander, kStandby, kSucceeding, kOwner, kOver };
   void make_step(const KeptRecord& record, const model::FlatParameters::Gradients& sums,
-                 const std::function<void()>& here, const State& state) override;
+                 const std::function<void()>& here, const std::function<std::vector<at::Tensor>()>& state);
 
   // The door: requests and ended connections, on its threads.
   [[nodiscard]] std::optional<net::Message> answer(int member, const net::Message& request, const Limits& limits);

@@ -64,7 +64,7 @@ void say_account(Replica& replica, SyncReplicas& strategy, const Counts& counts,
       concat(end_of(replica.placement().replica), counts.offered, " ", counts.dropped, " ", counts.lost, " ",
              counts.step, " ", model::state_sha256(replica.named_state()), " ", strategy.variables() != nullptr);
   if (SyncVariables* variables = strategy.variables()) {
-    const std::vector<GradientTotals> totals = variables->totals();
+    const std::vector<GradientTotals> totals = variables->take_account().replicas;
     for (int k = 0; k < replicas; ++k) {
       const GradientTotals& each = totals[static_cast<std::size_t>(k)];
       const double value = dynamic_cast<Places&>(replica.module()).values[k].item<double>();

@@ -202,12 +202,12 @@ TEST(SuccessionTest, AReplicaLearnsWhatBecameOfItsLastGradient) {
   EXPECT_EQ(fate(2, 1).part_of, 2);
   EXPECT_EQ(fate(1, 0).verdict, Verdict::kDropped);
   EXPECT_EQ(fate(1, 0).staleness, 1);
-  EXPECT_EQ(variables.totals()[1].in_flight(), 0);
+  EXPECT_EQ(variables.take_account().replicas[1].in_flight(), 0);
   EXPECT_EQ(fate(3, 1).verdict, Verdict::kLost);
-  EXPECT_EQ(variables.totals()[1].offered, 3);
-  EXPECT_EQ(variables.totals()[1].applied, 1);
-  EXPECT_EQ(variables.totals()[1].dropped, 1);
-  EXPECT_EQ(variables.totals()[1].in_flight(), 1);
+  EXPECT_EQ(variables.take_account().replicas[1].offered, 3);
+  EXPECT_EQ(variables.take_account().replicas[1].applied, 1);
+  EXPECT_EQ(variables.take_account().replicas[1].dropped, 1);
+  EXPECT_EQ(variables.take_account().replicas[1].in_flight(), 1);
 }
 
 void expect_refused(const SyncReplicasOptions& options, const std::string& why_none_survive, const std::string& fault) {

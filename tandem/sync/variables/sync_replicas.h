@@ -37,7 +37,6 @@
 
 #include "tandem/comm/group.h"
 #include "tandem/sync/mean/mean_of_sums.h"
-#include "tandem/sync/mean/shard_gradients.h"
 #include "tandem/sync/replica.h"
 #include "tandem/sync/strategy_options.h"
 #include "tandem/sync/variables/moving_average.h"

@@ -216,7 +216,7 @@ TEST(SyncReplicasTest, FastReplicasLoseNothingToAStraggler) {
                         if (me != 2) fast.count_down();
                         strategy.leave(in_a_minute());
                         if (me != 0) return;
-                        const std::vector<GradientTotals> totals = strategy.variables()->totals();
+                        const std::vector<GradientTotals> totals = strategy.variables()->take_account().replicas;
                         EXPECT_EQ(totals[0].applied, kSteps);
                         EXPECT_EQ(totals[1].applied, kSteps);
                         EXPECT_EQ(totals[2].offered, 1);
@@ -243,7 +243,8 @@ TEST(SyncReplicasTest, EveryGradientIsAccountedFor) {
                                               strategy.leave(in_a_minute());
                                               if (me != 0) return;
                                               std::int64_t applied = 0;
-                                              const std::vector<GradientTotals> totals = strategy.variables()->totals();
+                                              const std::vector<GradientTotals> totals =
+                                                  strategy.variables()->take_account().replicas;
                                               for (std::size_t i = 0; i < totals.size(); ++i) {
                                                 EXPECT_EQ(totals[i].in_flight(), 0);
                                                 EXPECT_EQ(totals[i].dropped, dropped[i]);

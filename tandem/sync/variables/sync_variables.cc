@@ -27,7 +27,7 @@ std::int64_t updates_of(const model::Optimizer& optimizer) {
 }  // namespace
 
 SyncVariables::SyncVariables(Replica& like, SyncReplicasOptions options)
-    : VariableService(like), options_(std::move(options)), workers_(like.placement().replicas) {
+    : VariableService(like), options_(std::move(options)) {
   load(like);
 }
 
@@ -35,12 +35,12 @@ SyncVariables::SyncVariables(Replica& like, SyncReplicasOptions options)
 // object's own, or from what the optimizer's state tells of steps that another process has made.
 void SyncVariables::start_anew(Replica& from) {
   const std::int64_t step = std::max(protocol_ ? protocol_->step() : 0, updates_of(optimizer_));
-  protocol_.emplace(workers_, options_);
+  protocol_.emplace(replicas_, options_);
   protocol_->set_step(step);
-  for (int worker = 0; worker < workers_; ++worker) protocol_->join(worker);
+  for (int worker = 0; worker < replicas_; ++worker) protocol_->join(worker);
   averages_.reset();
   if (options_.average_decay) averages_.emplace(from.parameters(), *options_.average_decay, options_.average_of);
-  seats_.assign(static_cast<std::size_t>(workers_), {});
+  seats_.assign(static_cast<std::size_t>(replicas_), {});
   gather_anew();
 }
 
@@ -50,19 +50,6 @@ void SyncVariables::gather_anew() {
   rows_ = 0;
   sizes_ = {};
   newest_.clear();
-}
-
-// The loss of a replica that rests is no failure here: those that wait for it do so in a collective, and learn of its
-// end there. At the end of a run some replicas are gone while others still come to rest.
-bool SyncVariables::has_left(int replica) const {
-  return !protocol_->is_present(replica) || protocol_->is_resting(replica);
-}
-
-std::vector<int> SyncVariables::present() const {
-  std::vector<int> present;
-  for (int worker = 0; worker < workers_; ++worker)
-    if (protocol_->is_present(worker)) present.push_back(worker);
-  return present;
 }
 
 // --- a replica's turn -----------------------------------------------------------------------------------------------
@@ -169,11 +156,10 @@ void SyncVariables::require_present(int replica) const {
 // The wait ends with a token, or when the replica is taken for dead.
 void SyncVariables::await_token(int replica, const Limits& limits) {
   const auto who = [&]() TANDEM_REQUIRES(mutex_) {
-    std::string missing;
-    for (const int other : protocol_->missing()) missing += concat(missing.empty() ? "replica " : ", ", other);
+    const std::vector<int> missing = protocol_->missing();
     return concat("replica ", replica, " waited for the next step: step ", protocol_->step(), " has ",
                   protocol_->accepted().size(), " of ", protocol_->quorum(), " gradients and lacks those of ",
-                  missing.empty() ? "nobody who is there" : missing);
+                  missing.empty() ? "nobody who is there" : "replica " + joined(missing));
   };
   bool has_token = false;
   const auto is_over = [&]() TANDEM_REQUIRES(mutex_) {
@@ -203,7 +189,7 @@ void SyncVariables::make_step() {
   if (std::all_of(factors.begin(), factors.end(), [&](double each) { return each == factors.front(); }))
     mean.lr_factor = factors.front();
   if (options_.rate_scaling == RateScaling::kByGradients)
-    mean.lr_factor *= static_cast<double>(newest_.size()) / options_.replicas_to_aggregate.value_or(workers_);
+    mean.lr_factor *= static_cast<double>(newest_.size()) / options_.replicas_to_aggregate.value_or(replicas_);
   StepReport report = mean.report_of(step + 1);
   report.part_of = step + 1;
   report.gradients = std::ssize(newest_);
@@ -225,9 +211,8 @@ void SyncVariables::update(const MeanGradient& mean, const model::FlatParameters
     optimizer_.step(sums, mean.scale, mean.lr_factor);
     if (averages_) averages_->update(parameters_.buffers());
   };
-  if (elsewhere_ == nullptr) return here();
-  elsewhere_->make_step(record(mean.scale, mean.lr_factor), sums, here,
-                        [this]() TANDEM_REQUIRES(mutex_) { return state(); });
+  if (!elsewhere_) return here();
+  elsewhere_(record(mean.scale, mean.lr_factor), sums, here, [this]() TANDEM_REQUIRES(mutex_) { return state(); });
 }
 
 // --- what became of it ----------------------------------------------------------------------------------------------
@@ -240,20 +225,11 @@ model::NamedTensors SyncVariables::averages() const {
   return copies;
 }
 
-std::vector<GradientTotals> SyncVariables::totals() const {
-  const MutexLock lock(mutex_);
-  return totals_by_replica();
-}
-
-std::vector<GradientTotals> SyncVariables::totals_by_replica() const {
-  std::vector<GradientTotals> totals;
-  for (int worker = 0; worker < workers_; ++worker) totals.push_back(protocol_->totals(worker));
-  return totals;
-}
-
 GradientAccount SyncVariables::take_account() {
   const MutexLock lock(mutex_);
-  return {.replicas = totals_by_replica(), .sizes = std::exchange(sizes_, {})};
+  GradientAccount account{.replicas = {}, .sizes = std::exchange(sizes_, {})};
+  for (int worker = 0; worker < replicas_; ++worker) account.replicas.push_back(protocol_->totals(worker));
+  return account;
 }
 
 std::vector<GradientId> SyncVariables::newest() const {
@@ -263,9 +239,9 @@ std::vector<GradientId> SyncVariables::newest() const {
 
 // --- kept by a second process: in the owner's process ---------------------------------------------------------------
 
-void SyncVariables::keep_elsewhere(KeptElsewhere* elsewhere) {
+void SyncVariables::keep_elsewhere(MakeStep elsewhere) {
   const MutexLock lock(mutex_);
-  elsewhere_ = elsewhere;
+  elsewhere_ = std::move(elsewhere);
 }
 
 void SyncVariables::show_whole(
@@ -312,11 +288,11 @@ void SyncVariables::take_over(int mine, const std::set<int>& others) {
   const MutexLock lock(mutex_);
   TokenProtocol::Record record{.step = kept_.step, .seats = {}};
   for (const KeptSeat& each : kept_.seats) record.seats.push_back(each.record);
-  protocol_.emplace(workers_, options_);
+  protocol_.emplace(replicas_, options_);
   protocol_->restore(record);
   gather_anew();
   seats_ = kept_.seats;
-  for (int replica = 0; replica < workers_; ++replica) {
+  for (int replica = 0; replica < replicas_; ++replica) {
     if (replica != mine && !others.contains(replica)) continue;
     if (seats_[static_cast<std::size_t>(replica)].record.is_present != 0)
       protocol_->join(replica);

@@ -11,6 +11,7 @@
 //
 // The variables of another process may make each step, too, and go on when this process dies (succession.h).
 #pragma once
+#include <functional>
 #include <memory>
 #include <optional>
 #include <set>
@@ -43,18 +44,13 @@ struct KeptRecord : KeptStep {
   std::vector<KeptSeat> seats;
 };
 
-/// A copy of the variables in another process.
-class KeptElsewhere {
- public:
-  virtual ~KeptElsewhere() = default;
-  /// Makes the step of `record` from these sums there, and by `here`, which may change them, in this process at the
-  /// same time. Returns when both are made: tokens of the next may be given out. `state`: gives all tensors of the
-  /// variables. Called with the variables' lock, one step after the other; waits for the other process at most as long
-  /// as it was told to. What it throws fails the run.
-  using State = std::function<std::vector<at::Tensor>()>;
-  virtual void make_step(const KeptRecord& record, const model::FlatParameters::Gradients& sums,
-                         const std::function<void()>& here, const State& state) = 0;
-};
+/// Makes the step of `record` from these sums in another process, and by `here`, which may change them, in this process
+/// at the same time. Returns when both are made: tokens of the next may be given out. `state`: gives all tensors of the
+/// variables. Called with the variables' lock, one step after the other; waits for the other process at most as long as
+/// it was told to. What it throws fails the run.
+using MakeStep =
+    std::function<void(const KeptRecord& record, const model::FlatParameters::Gradients& sums,
+                       const std::function<void()>& here, const std::function<std::vector<at::Tensor>()>& state)>;
 
 class SyncVariables final : public VariableService {
  public:
@@ -74,14 +70,12 @@ class SyncVariables final : public VariableService {
 
   /// Copies of the moving averages as they are; nothing without.
   [[nodiscard]] model::NamedTensors averages() const;
-  /// Returns the counts of each replica's gradients since load().
-  [[nodiscard]] std::vector<GradientTotals> totals() const;
   /// Returns the gradients of the newest step, in order of arrival.
   [[nodiscard]] std::vector<GradientId> newest() const;
 
   // --- kept by two processes ---
-  /// From now on `elsewhere` makes each step, too, before there are tokens of the next; not owned. Null: nobody does.
-  void keep_elsewhere(KeptElsewhere* elsewhere);
+  /// From now on `elsewhere` makes each step, before there are tokens of the next. An empty function ends that.
+  void keep_elsewhere(MakeStep elsewhere);
   /// Shows the variables as they are, under the lock.
   void show_whole(const std::function<void(const KeptRecord&, const std::vector<at::Tensor>& state)>& show);
 
@@ -95,8 +89,12 @@ class SyncVariables final : public VariableService {
 
  private:
   void start_anew(Replica& from) override TANDEM_REQUIRES(mutex_);
-  [[nodiscard]] bool has_left(int replica) const override TANDEM_REQUIRES(mutex_);
-  [[nodiscard]] std::vector<int> present() const override TANDEM_REQUIRES(mutex_);
+  [[nodiscard]] bool is_present(int replica) const override TANDEM_REQUIRES(mutex_) {
+    return protocol_->is_present(replica);
+  }
+  [[nodiscard]] bool is_resting(int replica) const override TANDEM_REQUIRES(mutex_) {
+    return protocol_->is_resting(replica);
+  }
   [[nodiscard]] model::NamedTensors besides() override TANDEM_REQUIRES(mutex_) {
     return averages_ ? averages_->averages() : model::NamedTensors{};
   }
@@ -110,14 +108,12 @@ class SyncVariables final : public VariableService {
   /// all.
   void act_and_settle(const std::function<void()>& act);
   void require_present(int replica) const TANDEM_REQUIRES(mutex_);
-  [[nodiscard]] std::vector<GradientTotals> totals_by_replica() const TANDEM_REQUIRES(mutex_);
   void await_token(int replica, const Limits& limits) TANDEM_REQUIRES(mutex_);
   /// The optimizer's update and that of the averages; returns when they are kept elsewhere, too.
   void update(const MeanGradient& mean, const model::FlatParameters::Gradients& sums) TANDEM_REQUIRES(mutex_);
   [[nodiscard]] KeptRecord record(double scale, double lr_factor) TANDEM_REQUIRES(mutex_);
 
   const SyncReplicasOptions options_;
-  const int workers_;
   std::optional<TokenProtocol> protocol_ TANDEM_GUARDED_BY(mutex_);
   std::unique_ptr<GradientAccumulator> accumulator_ TANDEM_GUARDED_BY(mutex_);
   std::optional<MovingAverage> averages_ TANDEM_GUARDED_BY(mutex_);
@@ -126,7 +122,7 @@ class SyncVariables final : public VariableService {
   StepSizes sizes_ TANDEM_GUARDED_BY(mutex_);              // since the account was taken
   std::vector<KeptSeat> seats_ TANDEM_GUARDED_BY(mutex_);  // by replica, without what the protocol records
   std::vector<GradientId> newest_ TANDEM_GUARDED_BY(mutex_);
-  KeptElsewhere* elsewhere_ TANDEM_GUARDED_BY(mutex_) = nullptr;
+  MakeStep elsewhere_ TANDEM_GUARDED_BY(mutex_);
   KeptRecord kept_ TANDEM_GUARDED_BY(mutex_);  // of the owner's variables, where they are kept
 };
 

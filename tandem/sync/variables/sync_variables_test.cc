@@ -87,7 +87,7 @@ TEST_F(SyncVariablesTest, AStepThatCannotBeMadeEndsTheWaitsOfAll) {
                  RunError);
     EXPECT_THROW(variables_.rest(0), RunError) << "and everything after that";
   });
-  ASSERT_TRUE(eventually([this] { return variables_.totals()[0].offered == 1; }));
+  ASSERT_TRUE(eventually([this] { return variables_.take_account().replicas[0].offered == 1; }));
   EXPECT_THAT([this] { (void)exchange(2, within(60s), std::nan("")); },
               ::testing::ThrowsMessage<RunError>(::testing::HasSubstr("is not finite")));
 }

@@ -17,9 +17,7 @@ namespace tandem::sync {
 namespace {
 
 std::string listed(const std::vector<int>& replicas) {
-  std::string text;
-  for (const int replica : replicas) text += concat(text.empty() ? "replica " : ", ", replica);
-  return text.empty() ? "nobody" : text;
+  return replicas.empty() ? "nobody" : "replica " + joined(replicas);
 }
 
 // Flat memory with the layout of `like`: of a module whose only purpose is to have the same parameters in that order.
@@ -64,10 +62,11 @@ void copy_all(const std::vector<at::Tensor>& from, const std::vector<at::Tensor>
 //
 // The layout is checked, because gradients of replicas are added to this memory without looking at names.
 VariableService::VariableService(Replica& like)
-    : parameters_(laid_out_as(like.parameters())),
+    : replicas_(like.placement().replicas),
+      parameters_(laid_out_as(like.parameters())),
       optimizer_(parameters_, like.optimizer().rules()),
       values_(values_of(parameters_)),
-      spin_{4 * spin_budget_for(like.placement().replicas).limit} {
+      spin_{4 * spin_budget_for(replicas_).limit} {
   const auto &mine = parameters_.buffers(), &its = like.parameters().buffers();
   TANDEM_CHECK(mine.size() == its.size(), mine.size(), " buffers for ", its.size());
   for (std::size_t b = 0; b < mine.size(); ++b) {
@@ -98,11 +97,20 @@ void VariableService::store(Replica& to, const model::NamedTensors& besides) {
   if (!besides.empty()) model::copy_named(this->besides(), besides);
 }
 
+std::vector<int> VariableService::present() const {
+  std::vector<int> present;
+  for (int replica = 0; replica < replicas_; ++replica)
+    if (is_present(replica)) present.push_back(replica);
+  return present;
+}
+
+// The loss of a replica that rests is no failure here: those that wait for it do so in a collective, and learn of its
+// end there. At the end of a run some replicas are gone while others still come to rest.
 void VariableService::lose(int replica, const std::exception_ptr& why) {
   let_go(replica);
   {
     const MutexLock lock(mutex_);
-    if (has_left(replica)) return;
+    if (!is_present(replica) || is_resting(replica)) return;
   }
   fail(why);
 }

@@ -24,7 +24,7 @@
 #include "tandem/base/mutex.h"
 #include "tandem/concurrency/limits.h"
 #include "tandem/concurrency/spin.h"
-#include "tandem/sync/mean/shard_gradients.h"
+#include "tandem/sync/mean/mean_of_sums.h"
 #include "tandem/sync/replica.h"
 #include "tandem/sync/strategy.h"
 
@@ -59,8 +59,6 @@ void copy_all(const std::vector<at::Tensor>& from, const std::vector<at::Tensor>
 class VariableService {
  public:
   virtual ~VariableService() = default;
-  VariableService(const VariableService&) = delete;
-  VariableService& operator=(const VariableService&) = delete;
 
   /// Is told the fate of the offer, in a report whose `step` counts the steps that were made by then, and shown the
   /// values, one tensor a flat buffer, which do not change until it returns.
@@ -122,16 +120,15 @@ class VariableService {
 
   /// Called when the values have been loaded from `from`.
   virtual void start_anew(Replica& from) TANDEM_REQUIRES(mutex_) = 0;
-  [[nodiscard]] virtual bool has_left(int replica) const TANDEM_REQUIRES(mutex_) = 0;
-
-  /// The replicas that have not left; those that rest are among them.
-  [[nodiscard]] virtual std::vector<int> present() const TANDEM_REQUIRES(mutex_) = 0;
+  /// Whether the replica has not left, and whether it rests where a replica that rests is present.
+  [[nodiscard]] virtual bool is_present(int replica) const TANDEM_REQUIRES(mutex_) = 0;
+  [[nodiscard]] virtual bool is_resting(int /*replica*/) const TANDEM_REQUIRES(mutex_) { return false; }
+  [[nodiscard]] std::vector<int> present() const TANDEM_REQUIRES(mutex_);
   /// The tensors that the variables keep besides values and optimizer state; the live ones.
   [[nodiscard]] virtual model::NamedTensors besides() TANDEM_REQUIRES(mutex_) { return {}; }
   /// The tensors that depart() shows: those of state_of(), and besides().
   [[nodiscard]] std::vector<at::Tensor> state() TANDEM_REQUIRES(mutex_);
 
-  [[nodiscard]] bool has_failed() const TANDEM_REQUIRES(mutex_) { return failure_ != nullptr; }
   /// The replica has left and will still read what depart() shows.
   void expect_reader(int replica) TANDEM_REQUIRES(mutex_) { reading_.insert(replica); }
   /// Throws GroupAborted when `limits` are stopped. The last request of a replica may come when its death is known
@@ -150,6 +147,7 @@ class VariableService {
     changed_.notify_all();
   }
 
+  const int replicas_;  // of the run
   mutable Mutex mutex_;
   // Values and optimizer are guarded by mutex_; the layout does not change.
   model::FlatParameters parameters_;
