@@ -29,8 +29,8 @@ struct Batch {
   for (const auto& [other, tensor] : columns) {
     if (other == name) return tensor;
   }
-  const auto known = joined(columns, [](const auto& known) { return known.first; });
-  throw DataError(concat("the batch has no column '", name, "'; it has: ", known));
+  throw DataError(concat("the batch has no column '", name,
+                         "'; it has: ", joined(columns, [](const auto& known) { return known.first; })));
 }
 
 /// Rows that all columns have. Throws DataError naming a column with another count, an empty set, or a scalar column.

@@ -17,7 +17,6 @@
 #include <vector>
 
 #include "tandem/learner/loaded_batch.h"
-#include "tandem/learner/loss.h"
 #include "tandem/model/shard_random.h"
 #include "tandem/sync/replica.h"
 #include "tandem/sync/strategy.h"

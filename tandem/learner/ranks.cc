@@ -27,13 +27,6 @@ void take_elements(const at::Tensor& tensor, std::vector<T>& elements) {
 }
 
 template <typename T>
-std::vector<T> elements_of(const at::Tensor& tensor) {
-  std::vector<T> elements;
-  take_elements(tensor, elements);
-  return elements;
-}
-
-template <typename T>
 void gather_elements(comm::Group& group, const at::Tensor& mine, const Limits& limits,
                      std::vector<std::vector<T>>& all) {
   const std::vector<at::Tensor> given = group.all_gather(mine, limits);
@@ -89,7 +82,9 @@ std::vector<std::byte> Ranks::from(int root, std::span<const std::byte> roots) c
   group_->broadcast(count, root, limits());
   const at::Tensor bytes = is_mine ? tensor_of(roots, at::kByte) : at::empty({count.item<std::int64_t>()}, at::kByte);
   if (bytes.numel() > 0) group_->broadcast(bytes, root, limits());
-  return elements_of<std::byte>(bytes);
+  std::vector<std::byte> all;
+  take_elements(bytes, all);
+  return all;
 }
 
 }  // namespace tandem::learner

@@ -19,7 +19,6 @@
 
 #include "tandem/device/recorded_work.h"
 #include "tandem/learner/loaded_batch.h"
-#include "tandem/learner/loss.h"
 #include "tandem/sync/replica.h"
 
 namespace tandem::learner {

@@ -39,13 +39,6 @@ void PolicyLag::add(const PolicyLag& other) {
   for (std::size_t bin = 0; bin < kBins; ++bin) bins_[bin] += other.bins_[bin];
 }
 
-double PolicyLag::mean() const { return count_ == 0 ? 0 : static_cast<double>(sum_) / static_cast<double>(count_); }
-
-void PipelineReport::summarize_lag() {
-  policy_lag_mean = lag.mean();
-  policy_lag_max = lag.max();
-}
-
 // Starts from the first rank's report, which has what all ranks share, and combines each figure as the table says.
 PipelineReport combined(std::span<const PipelineReport> reports) {
   TANDEM_CHECK(!reports.empty(), "a report of no pipeline");
@@ -83,17 +76,6 @@ std::string advice(const PipelineReport& report) {
   return concat("balanced: learner idle ", percent(learner), ", rollout workers ", percent(workers));
 }
 
-void PipelineStats::Share::add(const Share& other) {
-  working += other.working;
-  waiting += other.waiting;
-}
-
-// Zero before anything was counted.
-double PipelineStats::Share::idle() const {
-  const Clock::duration all = working + waiting;
-  return all > Clock::duration::zero() ? static_cast<double>(waiting.count()) / static_cast<double>(all.count()) : 0;
-}
-
 void PipelineStats::sampled(std::int64_t samples) {
   MutexLock lock(mutex_);
   now_.samples_sampled += samples;
@@ -101,8 +83,7 @@ void PipelineStats::sampled(std::int64_t samples) {
 
 void PipelineStats::produced(Clock::duration working, Clock::duration waiting) {
   MutexLock lock(mutex_);
-  workers_.working += working;
-  workers_.waiting += waiting;
+  workers_.add({working, waiting});
 }
 
 void PipelineStats::loaded(Clock::duration dequeue, Clock::duration load) {
@@ -121,8 +102,7 @@ void PipelineStats::learned(const Step& step) {
   ++now_.learner_steps;
   now_.samples_trained += step.samples;
   if (step.first_pass) ++now_.batches;
-  learner_.working += step.learning;
-  learner_.waiting += step.waiting;
+  learner_.add({step.learning, step.waiting});
 }
 
 void PipelineStats::dropped(std::int64_t samples) {

@@ -29,7 +29,9 @@ class PolicyLag {
 
   [[nodiscard]] std::int64_t count() const { return count_; }
   /// Zero when there is no lag.
-  [[nodiscard]] double mean() const;
+  [[nodiscard]] double mean() const {
+    return count_ == 0 ? 0 : static_cast<double>(sum_) / static_cast<double>(count_);
+  }
   /// The largest lag, exact even where the last bin holds a range.
   [[nodiscard]] std::int64_t max() const { return max_; }
   [[nodiscard]] const std::array<std::int64_t, kBins>& histogram() const { return bins_; }
@@ -83,7 +85,10 @@ struct PipelineReport {
   double learner_wait_seconds = 0;
 
   /// Writes policy_lag_mean and policy_lag_max from `lag`.
-  void summarize_lag();
+  void summarize_lag() {
+    policy_lag_mean = lag.mean();
+    policy_lag_max = lag.max();
+  }
 };
 
 /// How one figure of all ranks is made from the figures of each.
@@ -158,8 +163,14 @@ class PipelineStats {
   // Time of one side of the pipeline, summed over its threads. idle() is the waiting part, from 0 to 1.
   struct Share {
     Clock::duration working{0}, waiting{0};
-    [[nodiscard]] double idle() const;
-    void add(const Share& other);
+    [[nodiscard]] double idle() const {
+      const double all = static_cast<double>((working + waiting).count());
+      return all > 0 ? static_cast<double>(waiting.count()) / all : 0;
+    }
+    void add(const Share& other) {
+      working += other.working;
+      waiting += other.waiting;
+    }
   };
 
   Mutex mutex_;

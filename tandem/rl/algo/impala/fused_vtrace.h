@@ -12,7 +12,7 @@
 #include <optional>
 #include <vector>
 
-#include "tandem/learner/loss.h"
+#include "tandem/learner/loaded_batch.h"
 #include "tandem/rl/algo/fused_block.h"
 #include "tandem/rl/algo/impala/impala_loss.h"
 #include "tandem/rl/algo/impala/trajectory.h"

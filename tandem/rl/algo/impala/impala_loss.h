@@ -23,7 +23,7 @@
 #include <optional>
 #include <span>
 
-#include "tandem/learner/loss.h"
+#include "tandem/learner/loaded_batch.h"
 #include "tandem/learner/replayed_loss.h"
 #include "tandem/rl/algo/impala/impala_options.h"
 #include "tandem/rl/algo/training_run.h"

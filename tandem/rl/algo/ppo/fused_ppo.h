@@ -6,7 +6,7 @@
 //
 // Threads: single-thread, the replica's. Ownership: the policy is not owned and must outlive it.
 #pragma once
-#include "tandem/learner/loss.h"
+#include "tandem/learner/loaded_batch.h"
 #include "tandem/rl/algo/fused_block.h"
 #include "tandem/rl/algo/ppo/ppo_loss.h"
 #include "tandem/rl/algo/ppo/ppo_rows.h"

@@ -15,7 +15,7 @@
 #include <array>
 #include <span>
 
-#include "tandem/learner/loss.h"
+#include "tandem/learner/loaded_batch.h"
 #include "tandem/learner/replayed_loss.h"
 #include "tandem/rl/algo/ppo/ppo_options.h"
 #include "tandem/rl/algo/training_run.h"
