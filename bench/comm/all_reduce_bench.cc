@@ -34,7 +34,7 @@ class World {
         members_(comm::make_local_group(replicas)),
         team_("replica", replicas, spin_budget_for(replicas)) {
     for (const auto& member : members_) vectors_.push_back(member->allocate(count_, at::kFloat, at::kCPU));
-    team_.set_on_failure([this] { members_.front()->abort("another replica failed"); });
+    team_.set_on_failure([this](int, const std::string& why) { members_.front()->abort(why); });
   }
 
   // Each element tells replica and place, small enough for the sum to be exact in float32.

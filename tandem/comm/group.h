@@ -15,6 +15,7 @@
 // throw the group cannot be used any more, and the operation's output is undefined.
 #pragma once
 #include <ATen/core/Tensor.h>
+#include <ATen/ops/zeros.h>
 
 #include <cstdint>
 #include <functional>
@@ -67,7 +68,9 @@ class Group {
 
   /// Returns a zeroed flat tensor on `device`, in memory from which collectives are cheapest: shared memory where the
   /// group has some. Waits for nobody. The memory lives as long as the tensor, also beyond the group.
-  [[nodiscard]] virtual at::Tensor allocate(std::int64_t count, at::ScalarType dtype, at::Device device) = 0;
+  [[nodiscard]] virtual at::Tensor allocate(std::int64_t count, at::ScalarType dtype, at::Device device) {
+    return at::zeros({count}, at::TensorOptions().dtype(dtype).device(device));
+  }
 
   /// Replaces `flat` by its sum over the members. `flat` is contiguous, one-dimensional and equally long on all
   /// members. Does not block; the caller neither reads nor writes `flat` until the wait has returned.

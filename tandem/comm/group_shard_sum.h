@@ -15,32 +15,27 @@
 #include <vector>
 
 #include "tandem/comm/group.h"
+#include "tandem/concurrency/trace.h"
 
-namespace tandem {
+namespace tandem::comm {
 
-/// Sums vectors over all shards of the run. Each replica has an object of its own and uses it on its own thread.
-class ShardSum {
+/// Sums vectors over the shards of all members of a group. Each member has an object of its own.
+class GroupShardSum {
  public:
-  virtual ~ShardSum() = default;
-  /// Takes one vector for each shard of this replica, in the order of the shards. All vectors of all replicas have the
+  /// `group` is not owned. Every sum() waits at most `patience`, or until `stop`. `before` is called at its begin.
+  GroupShardSum(Group& group, Clock::duration patience, std::stop_token stop,
+                std::function<void(const Limits&)> before = {})
+      : group_(group), patience_(patience), stop_(std::move(stop)), before_(std::move(before)) {}
+
+  /// Takes one vector for each shard of this member, in the order of the shards. All vectors of all members have the
   /// same length. Returns the sum over all shards of the run, in float64 along the tree of base/summation_tree.h; the
-  /// reference is valid until the next call. Collective: every replica calls it, and the call waits for the others.
-  /// Throws GroupAborted when another replica failed.
-  [[nodiscard]] virtual const std::vector<double>& sum(std::span<const std::vector<double>> shards) = 0;
-};
-
-namespace comm {
-
-/// Sums over the shards of all members of a group.
-class GroupShardSum final : public ShardSum {
- public:
-  /// `group` is not owned. Every sum() waits at most `patience`, or until `stop`.
-  GroupShardSum(Group& group, Clock::duration patience, std::stop_token stop)
-      : group_(group), patience_(patience), stop_(std::move(stop)) {}
-
-  // Plan: add the own shards pairwise in place, along the tree; the sum ends in the first shard's entry. Then one
-  // all-reduce adds these over the members, along the part of the tree that is above them.
-  [[nodiscard]] const std::vector<double>& sum(std::span<const std::vector<double>> shards) override {
+  /// reference is valid until the next call. Collective: every member calls it, and the call waits for the others.
+  /// Throws GroupAborted when another member failed.
+  [[nodiscard]] const std::vector<double>& sum(std::span<const std::vector<double>> shards) {
+    // Plan: add the own shards pairwise in place, along the tree; the sum ends in the first shard's entry. Then one
+    // all-reduce adds these over the members, along the part of the tree that is above them.
+    const Span span("sum statistics");
+    if (before_) before_(limits());
     partial_.resize(shards.size());
     std::ranges::copy(shards, partial_.begin());
     const auto at = [this](int shard) -> std::vector<double>& { return partial_[static_cast<std::size_t>(shard)]; };
@@ -55,17 +50,19 @@ class GroupShardSum final : public ShardSum {
     // The tensor owns its memory, since other members may still write to it after a failed wait.
     const at::Tensor flat = at::empty({std::ssize(mine)}, at::kDouble);
     std::ranges::copy(mine, flat.mutable_data_ptr<double>());
-    group_.start_all_reduce(flat).wait({.deadline = Deadline::after(patience_), .stop = stop_});
+    group_.start_all_reduce(flat).wait(limits());
     std::copy_n(flat.const_data_ptr<double>(), mine.size(), mine.begin());
     return mine;
   }
 
  private:
+  [[nodiscard]] Limits limits() const { return {.deadline = Deadline::after(patience_), .stop = stop_}; }
+
   Group& group_;
   const Clock::duration patience_;
   const std::stop_token stop_;
+  const std::function<void(const Limits&)> before_;
   std::vector<std::vector<double>> partial_;  // one entry a shard, kept for its memory; the sum ends in the first
 };
 
-}  // namespace comm
-}  // namespace tandem
+}  // namespace tandem::comm

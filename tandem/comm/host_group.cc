@@ -32,7 +32,7 @@ class HostMember final : public Group {
   [[nodiscard]] int size() const override { return member_.size(); }
 
   [[nodiscard]] at::Tensor allocate(std::int64_t count, at::ScalarType dtype, at::Device device) override {
-    if (!device.is_cpu()) return at::zeros({count}, at::TensorOptions().dtype(dtype).device(device));
+    if (!device.is_cpu()) return Group::allocate(count, dtype, device);
     const std::shared_ptr<std::byte> memory =
         member_.allocate(static_cast<std::uint64_t>(count) * c10::elementSize(dtype));
     return at::from_blob(

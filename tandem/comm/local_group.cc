@@ -173,10 +173,6 @@ class LocalMember final : public Group {
   [[nodiscard]] int rank() const override { return rank_; }
   [[nodiscard]] int size() const override { return exchange_->size(); }
 
-  [[nodiscard]] at::Tensor allocate(std::int64_t count, at::ScalarType dtype, at::Device device) override {
-    return at::zeros({count}, at::TensorOptions().dtype(dtype).device(device));
-  }
-
   Pending start_all_reduce(const at::Tensor& flat) override {
     require_flat(flat, "reduces");
     return {*this, post_whole(Collective::kAllReduce, flat)};

@@ -116,7 +116,8 @@ void ThreadTeam::work(int index) noexcept {
     call_(callable_, index);
   } catch (...) {
     failures_.add(workers_[static_cast<std::size_t>(index)]->name(), std::current_exception());
-    if (!failed_.exchange(true, std::memory_order_relaxed) && on_failure_) on_failure_();
+    failed_.store(true, std::memory_order_relaxed);
+    if (on_failure_) on_failure_(index, message_of(std::current_exception()));
   }
 }
 

@@ -47,9 +47,10 @@ class ThreadTeam {
 
   [[nodiscard]] int size() const { return static_cast<int>(workers_.size()); }
 
-  /// `on_failure` is called on the thread of the task that failed first, at once, while the others still run. It must
-  /// not throw. Set it before the first run. It is called at most once in each run.
-  void set_on_failure(std::function<void()> on_failure) { on_failure_ = std::move(on_failure); }
+  /// `on_failure` is called for each task that fails, on its thread, at once, while others still run: with the task's
+  /// index and the message of its exception. It must not throw. Set it before the first run.
+  using OnFailure = std::function<void(int index, const std::string& why)>;
+  void set_on_failure(OnFailure on_failure) { on_failure_ = std::move(on_failure); }
 
   /// Looks after tasks that may hang. Its functions are called on the thread of run(), which waits for the tasks.
   struct Watch {
@@ -107,7 +108,7 @@ class ThreadTeam {
   // The workers come last, so that they are joined before the members that they use are gone.
   const std::string name_;
   const SpinBudget spin_;
-  std::function<void()> on_failure_;
+  OnFailure on_failure_;
   std::optional<Watch> watch_;
   Failures failures_;
   std::atomic<bool> failed_{false}, running_{false};

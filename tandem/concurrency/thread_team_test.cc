@@ -82,7 +82,7 @@ TEST(ThreadTeamTest, AnIdleTeamSleepsAndWakesUp) {
 TEST(ThreadTeamTest, RethrowsTheCauseKeepsAllFailuresAndWorksAgain) {
   ThreadTeam team("replica", 3);
   EndlessWait others;
-  team.set_on_failure([&] { others.abort(); });
+  team.set_on_failure([&](int, const std::string&) { others.abort(); });
   EXPECT_THROW(team.run([&](int index) {
     if (index == 1) throw DataError("bad shard");
     others.wait();  // ended by on_failure
@@ -98,12 +98,12 @@ TEST(ThreadTeamTest, RethrowsTheCauseKeepsAllFailuresAndWorksAgain) {
   EXPECT_TRUE(team.failures().empty());
 }
 
-TEST(ThreadTeamTest, OnFailureIsCalledOnceForAllFailures) {
+TEST(ThreadTeamTest, OnFailureIsCalledForEachFailure) {
   ThreadTeam team("replica", 4);
   std::atomic<int> calls{0};
-  team.set_on_failure([&] { ++calls; });
+  team.set_on_failure([&](int index, const std::string& why) { calls += why == std::to_string(index) ? 1 : 0; });
   EXPECT_THROW(team.run([](int index) { throw RunError(std::to_string(index)); }), RunError);
-  EXPECT_EQ(calls, 1);
+  EXPECT_EQ(calls, 4);
   EXPECT_EQ(team.failures().all().size(), 4u);
 }
 

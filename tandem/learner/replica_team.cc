@@ -10,7 +10,6 @@
 #include "tandem/base/text.h"
 #include "tandem/comm/layered_group.h"
 #include "tandem/comm/local_group.h"
-#include "tandem/concurrency/trace.h"
 #include "tandem/concurrency/worker.h"
 #include "tandem/device/one_core.h"
 
@@ -43,26 +42,6 @@ std::string range_of(const sync::OverSteps& figure, std::int64_t steps) {
   return concat(figure.least, " to ", figure.most, " (mean ", mean, ")");
 }
 
-// A sum over the shards of all replicas. It waits for all of them, so the strategy, where it does not wait for all, is
-// told by rest() before.
-class RestingShardSum final : public ShardSum {
- public:
-  RestingShardSum(comm::Group& group, sync::Strategy& strategy, Clock::duration patience, const std::stop_token& lost)
-      : sum_(group, patience, lost), strategy_(strategy), patience_(patience), lost_(lost) {}
-
-  [[nodiscard]] const std::vector<double>& sum(std::span<const std::vector<double>> shards) override {
-    const Span span("sum statistics");
-    strategy_.rest({.deadline = Deadline::after(patience_), .stop = lost_});
-    return sum_.sum(shards);
-  }
-
- private:
-  comm::GroupShardSum sum_;
-  sync::Strategy& strategy_;
-  const Clock::duration patience_;
-  const std::stop_token lost_;
-};
-
 }  // namespace
 
 struct ReplicaTeam::Seat {
@@ -71,27 +50,16 @@ struct ReplicaTeam::Seat {
       : replica(placement, build(placement), options.run_seed, options.optimizer, options.flat),
         strategy(sync::make_strategy(options.strategy, replica, group)),
         learner(replica, *strategy, {.run_seed = options.run_seed, .rng = options.rng, .residence = options.residence}),
-        shard_sum(group, *strategy, options.patience, lost),
+        shard_sum(group, options.patience, lost, [this](const Limits& limits) { strategy->rest(limits); }),
         member{replica, *strategy, learner, shard_sum, group, lost} {}
 
   sync::Replica replica;
   std::unique_ptr<sync::Strategy> strategy;
   Learner learner;
-  RestingShardSum shard_sum;
+  comm::GroupShardSum shard_sum;  // it waits for all replicas, which a strategy that does not wait for all has to know
   Member member;
   double cpu_seconds = 0;
 };
-
-// A replica that fails ends the waits of the others.
-template <typename Task>
-void ReplicaTeam::guarded(int local, const Task& task) {
-  try {
-    task();
-  } catch (...) {
-    abort(local, message_of(std::current_exception()));
-    throw;
-  }
-}
 
 // Ends all waits for this replica: those of its strategy, of the group of all replicas, and of the ranks.
 void ReplicaTeam::abort(int local, const std::string& why) {
@@ -127,8 +95,9 @@ ReplicaTeam::ReplicaTeam(const std::vector<sync::Placement>& placements, const T
   const bool is_cuda = std::any_of(placements.begin(), placements.end(),
                                    [](const sync::Placement& placement) { return placement.device.is_cuda(); });
   if (is_cuda) device::choose_cuda_kernels(options.cuda_kernels);
-  threads_.run(
-      [&](int local) { guarded(local, [&] { take_seat(placements[static_cast<std::size_t>(local)], build); }); });
+  // A replica that fails ends the waits of the others.
+  threads_.set_on_failure([this](int local, const std::string& why) { abort(local, why); });
+  threads_.run([&](int local) { take_seat(placements[static_cast<std::size_t>(local)], build); });
 }
 
 // It is here, because Seat is incomplete in the header.
@@ -152,10 +121,8 @@ void ReplicaTeam::run_on_all(const std::function<void(Member&)>& work) {
   threads_.run([&](int local) {
     Seat& seat = *members_[static_cast<std::size_t>(local)];
     const double before = thread_cpu_seconds();
-    guarded(local, [&] {
-      work(seat.member);
-      seat.strategy->rest(limits());
-    });
+    work(seat.member);
+    seat.strategy->rest(limits());
     // Only this thread writes the sum, and the caller reads it between runs.
     seat.cpu_seconds += thread_cpu_seconds() - before;
   });

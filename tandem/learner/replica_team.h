@@ -32,7 +32,7 @@ struct Member {
   sync::Replica& replica;
   sync::Strategy& strategy;
   Learner& learner;
-  ShardSum& shard_sum;
+  comm::GroupShardSum& shard_sum;
   comm::Group& group;    // all replicas of the run
   std::stop_token lost;  // see Ranks::lost(): for waits that the group's end does not end
 };
@@ -132,9 +132,6 @@ class ReplicaTeam {
   void run_on_all(const std::function<void(Member&)>& work);
   // The patience from now on, and the loss of a rank.
   [[nodiscard]] Limits limits() const { return {.deadline = Deadline::after(options_.patience), .stop = lost_}; }
-  // Runs `task` and aborts for all when it throws.
-  template <typename Task>
-  void guarded(int local, const Task& task);
 
   const TeamOptions options_;
   const Ranks ranks_;

@@ -163,7 +163,7 @@ struct ControlBlock {
 
   alignas(64) std::atomic<std::int32_t> closed_by{kOpen};  // the first rank that closed the group; it stays
   std::int32_t size = 0;
-  ArrivalGate<kSlots> all_posted, all_finished;  // used where ranks have no core each; see Exchange
+  ArrivalGate<kSlots> all_posted, all_finished;  // used where ranks have no core each; see Member
 
   [[nodiscard]] RankBlock& rank(int rank) { return reinterpret_cast<RankBlock*>(this + 1)[rank]; }
   [[nodiscard]] bool is_open() const { return closed_by.load(std::memory_order_seq_cst) == kOpen; }

@@ -26,7 +26,7 @@ struct MeetingOptions {
   std::vector<int> names = {};  // the ranks' names in messages, which are their ranks in the run; empty: 0, 1, ...
 };
 
-/// Holds everything that a rank needs to be a member. It is moved into an Exchange, which then owns the lifelines and
+/// Holds everything that a rank needs to be a member. It is moved into a Member, which then owns the lifelines and
 /// shares the region.
 struct Meeting {
   int rank = 0;

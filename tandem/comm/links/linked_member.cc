@@ -44,10 +44,6 @@ class LinkedMember final : public Group {
   [[nodiscard]] int size() const override { return links_.size(); }
   [[nodiscard]] bool goes_on_alone() const override { return true; }
 
-  [[nodiscard]] at::Tensor allocate(std::int64_t count, at::ScalarType dtype, at::Device device) override {
-    return at::zeros({count}, at::TensorOptions().dtype(dtype).device(device));
-  }
-
   Pending start_all_reduce(const at::Tensor& flat) override {
     require_flat(flat, "reduces");
     TANDEM_CHECK(tree_reduce_of(flat.scalar_type()) != nullptr, c10::toString(flat.scalar_type()), " cannot be summed");
