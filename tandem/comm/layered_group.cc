@@ -11,7 +11,6 @@
 #include <utility>
 
 #include "tandem/base/check.h"
-#include "tandem/base/error.h"
 #include "tandem/comm/layers.h"
 
 namespace tandem::comm {
@@ -194,7 +193,7 @@ class LayeredMember final : public Group {
     std::vector<int> known;
     for (std::int64_t part = 0; part < sizes.numel(); ++part)
       known.push_back(static_cast<int>(sizes[part].item<std::int64_t>()));
-    layers_.set_sizes(InnerSizes(std::move(known)), static_cast<int>(place[0].item<std::int64_t>()));
+    layers_.set_sizes(InnerSizes(known), static_cast<int>(place[0].item<std::int64_t>()));
     if (place[2].item<std::int64_t>() != 0) carrier_ = std::make_unique<Carrier>(layers_);
   }
 

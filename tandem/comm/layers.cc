@@ -31,15 +31,15 @@ int InnerSizes::part_of(int rank) const {
 }
 
 std::string InnerSizes::describe(int part) const {
-  if (sizes_.empty()) return "while the groups met, within one: ";
-  return concat("within the group of ", ranks(begin(part), begin(part) + of(part)), ", counted from 0 here: ");
+  if (begins_.empty()) return "while the groups met, within one: ";
+  return concat("within the group of ", ranks(begin(part), begin(part + 1)), ", counted from 0 here: ");
 }
 
 std::string InnerSizes::describe_all() const {
-  if (sizes_.empty()) return "while the groups met: ";
+  if (begins_.empty()) return "while the groups met: ";
   std::string text = "between the groups of ";
   for (int part = 0; part < std::min(parts(), kMostNamed); ++part)
-    text += concat(part == 0 ? "" : "; ", ranks(begin(part), begin(part) + of(part)));
+    text += concat(part == 0 ? "" : "; ", ranks(begin(part), begin(part + 1)));
   return concat(text, parts() > kMostNamed ? "; and so on" : "", ", counted from 0 here: ");
 }
 

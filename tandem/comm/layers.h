@@ -34,13 +34,11 @@ class InnerSizes {
  public:
   /// The sizes are not known yet: the group is being made.
   InnerSizes() = default;
-  explicit InnerSizes(std::vector<int> sizes) : sizes_(std::move(sizes)), begins_{0} {
-    for (const int size : sizes_) begins_.push_back(begins_.back() + size);
+  explicit InnerSizes(const std::vector<int>& sizes) : begins_{0} {
+    for (const int size : sizes) begins_.push_back(begins_.back() + size);
   }
 
-  [[nodiscard]] int parts() const { return static_cast<int>(sizes_.size()); }
-  /// The members of one part.
-  [[nodiscard]] int of(int part) const { return sizes_[static_cast<std::size_t>(part)]; }
+  [[nodiscard]] int parts() const { return static_cast<int>(begins_.size()) - 1; }
   /// The members of all parts together.
   [[nodiscard]] int all() const { return begins_.empty() ? 0 : begins_.back(); }
   /// The rank of a part's leader; while the sizes are not known, the number of the part.
@@ -52,7 +50,7 @@ class InnerSizes {
   [[nodiscard]] std::string describe_all() const;
 
  private:
-  std::vector<int> sizes_, begins_;
+  std::vector<int> begins_;  // by part, and the end of the last one; empty while the sizes are not known
 };
 
 // Note [Who is missing may only be waiting]

@@ -33,14 +33,11 @@ void require_finite(double loss, int shard, const sync::Placement& placement, st
                         "; the learning rate may be too high, or the loss divides by zero"));
 }
 
-WrittenLoss gradients_of(const ShardRows& rows, const GradientFunction& gradients) {
-  const Span span("loss and gradients");
-  return gradients(rows);
-}
-
-ShardLoss loss_of(const ShardBatch& batch, const LossFunction& loss) {
-  const Span span("loss");
-  return loss(batch);
+// What the user's function makes of the rows, in a span of its own.
+template <typename Function, typename Rows>
+auto in_span(const char* name, const Function& function, const Rows& rows) {
+  const Span span(name);
+  return function(rows);
 }
 
 }  // namespace
@@ -79,7 +76,7 @@ LearnerReport Learner::step(std::int64_t minibatch, const LossFunction& loss, do
   return run_shards(
       minibatch, lr_factor, limits, [&](int shard) { return batch_.minibatch(shard, minibatch); },
       [&](const ShardBatch& batch, const auto& require_own_random, LearnerReport& report) {
-        ShardLoss result = loss_of(batch, loss);
+        ShardLoss result = in_span("loss", loss, batch);
         require_own_random();
         WrittenLoss written{.loss = 0, .weight = result.weight};
         if (result.weight > 0) {
@@ -102,7 +99,7 @@ LearnerReport Learner::step(std::int64_t minibatch, const GradientFunction& grad
   return run_shards(
       minibatch, lr_factor, limits, [&](int shard) { return batch_.rows_of_minibatch(shard, minibatch); },
       [&](const ShardRows& rows, const auto& require_own_random, LearnerReport&) {
-        WrittenLoss written = gradients_of(rows, gradients);
+        WrittenLoss written = in_span("loss and gradients", gradients, rows);
         require_own_random();
         if (written.weight > 0)
           replica_.parameters().mark_written();

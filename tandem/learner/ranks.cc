@@ -2,8 +2,6 @@
 
 #include <ATen/ATen.h>
 
-#include <cstring>
-
 #include "tandem/base/error.h"
 #include "tandem/base/text.h"
 #include "tandem/comm/local_group.h"

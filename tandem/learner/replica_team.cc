@@ -10,7 +10,6 @@
 #include "tandem/base/text.h"
 #include "tandem/comm/layered_group.h"
 #include "tandem/comm/local_group.h"
-#include "tandem/concurrency/worker.h"
 #include "tandem/device/one_core.h"
 
 namespace tandem::learner {

@@ -1,11 +1,10 @@
-#include "tandem/shm/shared_counter.h"
-
 #include <gtest/gtest.h>
 
 #include <atomic>
 #include <thread>
 
 #include "tandem/base/testing/eventually.h"
+#include "tandem/shm/control_block.h"
 
 namespace tandem::shm {
 namespace {

@@ -99,7 +99,7 @@ class DataParallel {
   void close();
   void count_step(const MeanGradient& mean);
   void put_mean_in_place(double scale);
-  // What has to be done while the sums of a step without early updates come.
+  // Returns what has to be done while the sums of a step without early updates come.
   [[nodiscard]] WhileSumsCome meanwhile(const Limits& limits);
 
   const DataParallelOptions options_;

@@ -84,8 +84,6 @@ class DeviceExchange {
 // Small: nothing can be summed while the first chunk is on its way, and nothing is left to sum while the last one is.
 constexpr std::int64_t kChunkBytes = std::int64_t{1} << 19;
 
-std::int64_t ceil_of(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
-
 }  // namespace
 
 PartExchange::PartExchange(PeerLinks& links, std::uint64_t number, const at::Tensor& flat,
@@ -97,7 +95,7 @@ PartExchange::PartExchange(PeerLinks& links, std::uint64_t number, const at::Ten
       sum_(tree_reduce_of(flat.scalar_type())),
       parts_(flat.numel(), links.size()),
       chunk_elements_(std::min(kChunkBytes / static_cast<std::int64_t>(element_bytes_), parts_.largest())),
-      chunks_(ceil_of(parts_.largest(), chunk_elements_)),
+      chunks_((parts_.largest() + chunk_elements_ - 1) / chunk_elements_),
       scratch_(scratch) {
   const std::size_t slots = 2 * static_cast<std::size_t>(links.size());
   scratch_.resize(std::max(scratch_.size(), slots * bytes({0, chunk_elements_})));

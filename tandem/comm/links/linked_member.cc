@@ -3,14 +3,12 @@
 #include <c10/core/Event.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 
-#include <algorithm>
 #include <array>
 #include <cstring>
 #include <deque>
 #include <utility>
 
 #include "tandem/base/check.h"
-#include "tandem/base/error.h"
 #include "tandem/comm/links/c10d_backends.h"
 #include "tandem/comm/links/link_collective.h"
 #include "tandem/comm/listeners.h"

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "tandem/base/check.h"
-#include "tandem/base/error.h"
 
 namespace tandem::comm {
 namespace {

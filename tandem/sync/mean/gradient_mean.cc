@@ -9,7 +9,6 @@
 
 #include "tandem/base/text.h"
 #include "tandem/concurrency/trace.h"
-#include "tandem/model/norm.h"
 #include "tandem/sync/mean/sparse_sum.h"
 
 namespace tandem::sync {

@@ -1,7 +1,5 @@
 #include "tandem/sync/variables/asynchronous.h"
 
-#include <optional>
-#include <string>
 #include <utility>
 
 #include "tandem/base/check.h"

@@ -1,9 +1,7 @@
 #include "tandem/sync/variables/succession.h"
 
 #include <algorithm>
-#include <utility>
 
-#include "tandem/base/error.h"
 #include "tandem/base/text.h"
 #include "tandem/net/contact.h"
 

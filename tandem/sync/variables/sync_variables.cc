@@ -3,7 +3,6 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
-#include <string>
 #include <utility>
 
 #include "tandem/base/check.h"

@@ -1,7 +1,6 @@
 #include "tandem/sync/variables/token_protocol.h"
 
 #include <algorithm>
-#include <string>
 #include <utility>
 
 #include "tandem/base/check.h"

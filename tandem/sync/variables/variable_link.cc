@@ -4,8 +4,6 @@
 #include <ATen/core/grad_mode.h>
 
 #include <cstring>
-#include <optional>
-#include <span>
 #include <type_traits>
 #include <utility>
 

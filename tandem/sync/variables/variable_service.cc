@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <string>
-#include <utility>
 
 #include "tandem/base/check.h"
 #include "tandem/base/error.h"
