@@ -5,15 +5,13 @@
 // pot. Rewards come with the last step, +-1 or +-2, and sum to zero. In equilibrium player_0 loses 1/18 a deal.
 //
 // An agent sees float32[9]: its card (3, one-hot), which player it is (2), and the first two moves (2 each: check or
-// bet). Players act in turns; masks leave check and bet, or fold and call. kuhn_nash_conv() tells how good policies
-// are.
+// bet). Players act in turns; masks leave check and bet, or fold and call.
 //
 // Threads: single-thread, as every environment.
 #pragma once
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <span>
 
 #include "tandem/rl/env/multi_agent_adapter.h"
@@ -58,31 +56,5 @@ class KuhnPoker {
   std::array<std::int64_t, kMostMoves> moves_ = {};
   std::size_t made_ = 0;
 };
-
-// How far strategies are from the equilibrium, exactly: a deal is one of six, and a player has six situations in which
-// it chooses between two moves, so everything is summed over all deals and lines of play, and best responses are found
-// among all 64 pure strategies.
-
-/// One player's probabilities of putting in a chip, by its card (J, Q, K): unbid, of betting; facing a bet, of calling.
-/// player_0 is unbid at the start, player_1 after a check. The other move of each situation has the rest of the
-/// probability.
-struct KuhnStrategy {
-  std::array<double, 3> bet = {}, call = {};
-};
-
-/// Returns a player's probabilities of all moves when it sees `observation` and may make the moves that are `allowed`.
-using KuhnProbabilities = std::function<std::array<double, KuhnPoker::kMoves>(std::span<const float> observation,
-                                                                              std::span<const std::uint8_t> allowed)>;
-/// The strategy of a policy as player 0 or 1: asks for its probabilities in each of the player's six situations.
-[[nodiscard]] KuhnStrategy kuhn_strategy(std::size_t player, const KuhnProbabilities& probabilities);
-
-/// The average gain of player_0 in a deal, in chips; player_1 loses as much. It is -1/18 in equilibrium. It is a sum
-/// over all deals and all lines of play, so nothing is sampled.
-[[nodiscard]] double kuhn_value(const KuhnStrategy& first, const KuhnStrategy& second);
-
-/// NashConv (Lanctot et al., "A unified game-theoretic approach to multiagent reinforcement learning", 2017): the sum
-/// of what each player would gain by its best response to the other as it is. Zero in equilibrium, 11/12 when both toss
-/// coins.
-[[nodiscard]] double kuhn_nash_conv(const KuhnStrategy& first, const KuhnStrategy& second);
 
 }  // namespace tandem::rl
