@@ -1,4 +1,5 @@
-// rl/rollout/fragment.h: T steps of N environments, time-major, in memory that is reused for every rollout.
+// rl/rollout/fragment.h: T steps of N environments, time-major, in memory that is reused for every rollout, and the
+// advantages of these steps.
 //
 // Environments write their observations straight into the rows that the learner reads.
 // Threads: single-thread, the replica's that owns the env group.
@@ -58,5 +59,16 @@ struct Fragment {
   // By time, by leaf. Making a view costs an allocation, so the views of all T + 1 times are kept.
   std::vector<std::vector<at::Tensor>> at_;
 };
+
+/// Generalised advantage estimation: fills `advantage` and `value_target` from reward, value and done. `value` row T
+/// must hold the bootstrap value. Both factors lie within [0, 1].
+///
+/// Schulman et al., "High-dimensional continuous control using generalized advantage estimation" (2016), equations
+/// 11-16:
+///     delta_t = r_t + gamma * (1 - done_t) * V(s_{t+1}) - V(s_t)
+///     A_t     = delta_t + gamma * lambda * (1 - done_t) * A_{t+1}
+/// and the value target is A_t + V(s_t). An episode cut short by its time limit is done too, but gamma * V of its last
+/// observation is part of its last reward (rollout_worker.h), so it is not taken for an end of the task.
+void compute_gae(Fragment& fragment, double gamma, double lambda);
 
 }  // namespace tandem::rl

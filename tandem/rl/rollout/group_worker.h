@@ -33,15 +33,17 @@ class GroupWorker {
   /// Starts new episodes, of which nothing is remembered, seeded from the run's seed and each environment's number in
   /// the run.
   virtual void reset(std::uint64_t run_seed) = 0;
-  /// Steps all environments as often as the options say, into memory of the worker's own. Throws EnvError. Before the
-  /// first call: reset() or load().
-  virtual void sample(const Normalizers& frozen) = 0;
+  /// Makes the fragment of update `update`, counted from 0, in memory of the worker's own: steps all environments as
+  /// often as the options say. Throws EnvError. Before the first call: reset() or load().
+  virtual void sample(std::int64_t update, const Normalizers& frozen) = 0;
   /// The fragment of a seat that learns, which sample() writes; the same object each time. With several agents its
   /// advantages are computed.
   [[nodiscard]] virtual Fragment& fragment(std::size_t seat) = 0;
   [[nodiscard]] virtual int envs() const = 0;
   /// Steps of each environment in the last fragment.
   [[nodiscard]] virtual int steps_made() const = 0;
+  /// Environment steps of the last fragment that count: all, but where episodes are completed.
+  [[nodiscard]] virtual int rows_made() const { return steps_made() * envs(); }
   /// Whether the group is inside a step.
   [[nodiscard]] const CallMark& mark() const { return mark_; }
 

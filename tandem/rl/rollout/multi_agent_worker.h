@@ -58,7 +58,7 @@ class MultiAgentWorker final : public GroupWorker {
   /// make_fragments(), with what follows each decision in place of them. Throws EnvError. Before the first call:
   /// reset() or load().
   void collect(std::span<const std::unique_ptr<DecisionFragment>> into = {});
-  void sample(const Normalizers& /*frozen*/) override { collect(); }
+  void sample(std::int64_t /*update*/, const Normalizers& /*frozen*/) override { collect(); }
   /// By policy; null for those that do not learn.
   [[nodiscard]] std::vector<std::unique_ptr<DecisionFragment>> make_fragments() const;
 

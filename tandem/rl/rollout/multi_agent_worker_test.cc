@@ -10,7 +10,6 @@
 #include "tandem/rl/env/testing/one_agent.h"
 #include "tandem/rl/policy/actor/actor.h"
 #include "tandem/rl/policy/mlp_policy.h"
-#include "tandem/rl/rollout/gae.h"
 
 namespace tandem::rl {
 namespace {

@@ -46,7 +46,7 @@ struct RolloutOptions {
 
 /// An env group of one-agent environments with its actor. The normalizers that it is given stay frozen during a
 /// fragment; its own moments are merged by the run afterwards.
-class RolloutWorker final : public GroupWorker {
+class RolloutWorker : public GroupWorker {
  public:
   /// `first_env`: number in the run of the group's first environment. Throws ConfigError when a leaf cannot be
   /// normalised.
@@ -64,14 +64,14 @@ class RolloutWorker final : public GroupWorker {
   /// Steps the group `steps` times and writes its own fragment. Throws EnvError. Before the first call: reset() or
   /// load().
   const Fragment& collect(const Normalizers& frozen);
-  void sample(const Normalizers& frozen) override { (void)collect(frozen); }
+  void sample(std::int64_t /*update*/, const Normalizers& frozen) override { (void)collect(frozen); }
   /// Collects step by step, for a fragment that may end early: begin(), step() once at least and `steps` times at most,
   /// end(). The next fragment goes on where this one ended.
   void begin(const Normalizers& frozen) { begin(frozen, fragment()); }
   void step(const Normalizers& frozen);
   const Fragment& end();
   /// A fragment of no steps: the environments stay where they are.
-  void rest();
+  virtual void rest();
   /// Into memory of make_fragment(), the worker's until end(); what it held before does not matter.
   void begin(const Normalizers& frozen, Fragment& into);
   /// step() in two: the policy acts, and the environments take its actions.

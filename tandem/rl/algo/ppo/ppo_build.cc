@@ -7,6 +7,7 @@
 #include "tandem/base/error.h"
 #include "tandem/base/text.h"
 #include "tandem/rl/algo/ppo/ppo_run.h"
+#include "tandem/rl/rollout/complete_episodes.h"
 
 namespace tandem::rl {
 namespace {
@@ -101,9 +102,14 @@ std::unique_ptr<GroupWorker> PpoRun::make_worker(int shard, int local) {
                                .normalizer = setup_.normalizer};
   std::unique_ptr<EnvGroup> group = setup_.make_envs(envs);
   std::unique_ptr<Actor> actor = make_actor(policy, setup_.actor, envs, setup_.seed, shard);
-  auto worker = std::make_unique<RolloutWorker>(std::move(group), std::move(actor), options, shard * envs);
+  const int first = shard * envs;
+  std::unique_ptr<RolloutWorker> worker;
+  if (complete) {
+    worker = std::make_unique<CompleteEpisodes>(std::move(group), std::move(actor), options, first, steps, setup_.seed);
+  } else {
+    worker = std::make_unique<RolloutWorker>(std::move(group), std::move(actor), options, first);
+  }
   steppers_.push_back(worker.get());
-  if (complete) complete_.push_back(std::make_unique<CompleteEpisodes>(*worker, steps, setup_.seed));
   return worker;
 }
 
@@ -151,7 +157,6 @@ void PpoRun::build_rollouts(const std::vector<sync::Placement>& placements) {
       const auto i = static_cast<std::size_t>(shard - shards_.begin);
       groups.push_back({.worker = workers_[i].get(),
                         .stepper = steppers_.empty() ? nullptr : steppers_[i],
-                        .complete = complete_.empty() ? nullptr : complete_[i].get(),
                         .unit = units[static_cast<std::size_t>(shard)]});
     }
     rollouts_.push_back(std::make_unique<GroupRollout>(stragglers, std::move(groups), placement.mine.begin,
@@ -173,10 +178,8 @@ void PpoRun::build_learner(std::size_t index, const std::vector<sync::Placement>
     seat.ppo.push_back(
         std::make_unique<Ppo>(seat.team->member(placement.local), policy, setup_.ppo, setup_.actor.instruction_set));
     std::vector<Fragment*>& fragments = seat.fragments.emplace_back();
-    for (int shard = placement.mine.begin; shard < placement.mine.end; ++shard) {
-      const auto i = static_cast<std::size_t>(shard - shards_.begin);
-      fragments.push_back(complete_.empty() ? &workers_[i]->fragment(index) : &complete_[i]->fragment());
-    }
+    for (int shard = placement.mine.begin; shard < placement.mine.end; ++shard)
+      fragments.push_back(&workers_[static_cast<std::size_t>(shard - shards_.begin)]->fragment(index));
   }
   seat.learned.resize(seat.ppo.size());
 }

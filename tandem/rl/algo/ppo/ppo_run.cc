@@ -6,7 +6,6 @@
 #include "tandem/base/clock.h"
 #include "tandem/base/error.h"
 #include "tandem/base/text.h"
-#include "tandem/rl/rollout/gae.h"
 
 namespace tandem::rl {
 namespace {

@@ -153,10 +153,9 @@ class PpoRun final : public TrainingRun {
   Range shards_;  // of this rank
   // How many env groups of the run make no steps.
   int resting_ = 0;
-  std::vector<std::unique_ptr<GroupWorker>> workers_;        // by shard of this rank
-  std::vector<RolloutWorker*> steppers_;                     // the same, of environments with one agent
-  std::vector<std::unique_ptr<CompleteEpisodes>> complete_;  // around the steppers; none where episodes are cut
-  std::vector<std::unique_ptr<GroupRollout>> rollouts_;      // by replica of this rank
+  std::vector<std::unique_ptr<GroupWorker>> workers_;    // by shard of this rank
+  std::vector<RolloutWorker*> steppers_;                 // the same, of environments with one agent
+  std::vector<std::unique_ptr<GroupRollout>> rollouts_;  // by replica of this rank
   // Comes before the teams, which look at it.
   std::unique_ptr<StallWatch> watch_;
   std::vector<Seat> seats_;

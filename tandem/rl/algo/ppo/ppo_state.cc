@@ -104,9 +104,7 @@ GroupWorker::Resumed PpoRun::load(const learner::ReadPart& read_part) {
   // New episodes, where they must be, are others than those of the run's beginning.
   const std::uint64_t seed =
       derive_seed(setup_.seed, SeedPurpose::kEnvGroup, static_cast<std::uint64_t>(updates_) << 32);
-  const GroupWorker::Resumed mine = load_groups(parts, workers_, shards_.begin, seed);
-  // Updates that complete episodes begin new ones in any case.
-  return agreed(setup_.ranks, setup_.ppo.completes_episodes() ? GroupWorker::Resumed::kExactly : mine);
+  return agreed(setup_.ranks, load_groups(parts, workers_, shards_.begin, seed));
 }
 
 }  // namespace tandem::rl
