@@ -11,7 +11,7 @@
 #include "tandem/base/philox.h"
 #include "tandem/base/text.h"
 #include "tandem/model/state_hash.h"
-#include "tandem/rl/algo/agent_policies.h"
+#include "tandem/rl/algo/run_parts.h"
 #include "tandem/rl/policy/actor/actor.h"
 #include "tandem/rl/rollout/agent_rows.h"
 
