@@ -15,10 +15,32 @@
 #include "tandem/base/philox.h"
 #include "tandem/base/text.h"
 #include "tandem/concurrency/stall_watch.h"
+#include "tandem/rl/policy/action_family.h"
 #include "tandem/rl/policy/normalizer.h"
 #include "tandem/rl/rollout/fragment.h"
+#include "tandem/rl/rollout/sequences.h"
+#include "tandem/rl/rollout/time_limit.h"
 
 namespace tandem::rl {
+
+/// Fixed for the worker's life. `gamma` must be the one that advantages are computed with. With several agents it
+/// discounts from decision to decision, however many steps of the environment lie between them, and the last three are
+/// not looked at.
+struct RolloutOptions {
+  // T, the steps of each environment in a fragment.
+  int steps = 128;
+  // The discount for the bootstrap of truncated episodes and for the returns that scale rewards.
+  double gamma = 0.99;
+  // Of the advantages that workers of several agents compute.
+  double gae_lambda = 0.95;
+  TimeLimit time_limit = TimeLimit::kBootstrap;
+  // Decides how a Box action is brought into the bounds.
+  ActionFamily family = ActionFamily::kCategorical;
+  // States are kept where these sequences begin, for policies that have states.
+  SequenceOptions sequences = {};
+  // Says which of observations and rewards are normalised.
+  NormalizerOptions normalizer = {};
+};
 
 class GroupWorker {
  public:

@@ -16,7 +16,7 @@ constexpr std::uint32_t kAgentsFormat = 1;
 
 }  // namespace
 
-MultiAgentWorker::Seat::Seat(PolicySeat seat, const MultiAgentRolloutOptions& options, std::size_t envs)
+MultiAgentWorker::Seat::Seat(PolicySeat seat, const RolloutOptions& options, std::size_t envs)
     : policy(std::move(seat)),
       now(policy.spec, policy.agents.size(), envs),
       done(now.rows()),
@@ -26,7 +26,7 @@ MultiAgentWorker::Seat::Seat(PolicySeat seat, const MultiAgentRolloutOptions& op
 }
 
 MultiAgentWorker::MultiAgentWorker(std::unique_ptr<MultiAgentGroup> group, std::vector<PolicySeat> seats,
-                                   const MultiAgentRolloutOptions& options, int first_env)
+                                   const RolloutOptions& options, int first_env)
     : group_(std::move(group)),
       options_(options),
       first_env_(first_env),

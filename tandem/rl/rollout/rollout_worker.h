@@ -18,31 +18,13 @@
 #include <vector>
 
 #include "tandem/rl/env/env_group.h"
-#include "tandem/rl/policy/action_family.h"
 #include "tandem/rl/policy/actor/actor.h"
 #include "tandem/rl/policy/normalizer.h"
 #include "tandem/rl/rollout/episodes.h"
 #include "tandem/rl/rollout/fragment.h"
 #include "tandem/rl/rollout/group_worker.h"
-#include "tandem/rl/rollout/sequences.h"
-#include "tandem/rl/rollout/time_limit.h"
 
 namespace tandem::rl {
-
-/// Fixed for the worker's life. `gamma` must be the one that advantages are computed with.
-struct RolloutOptions {
-  // T, the steps of each environment in a fragment.
-  int steps = 128;
-  // The discount for the bootstrap of truncated episodes and for the returns that scale rewards.
-  double gamma = 0.99;
-  TimeLimit time_limit = TimeLimit::kBootstrap;
-  // Decides how a Box action is brought into the bounds.
-  ActionFamily family = ActionFamily::kCategorical;
-  // States are kept where these sequences begin, for policies that have states.
-  SequenceOptions sequences = {};
-  // Says which of observations and rewards are normalised.
-  NormalizerOptions normalizer;
-};
 
 /// An env group of one-agent environments with its actor. The normalizers that it is given stay frozen during a
 /// fragment; its own moments are merged by the run afterwards.

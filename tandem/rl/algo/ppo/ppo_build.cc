@@ -66,8 +66,7 @@ PpoRun::PpoRun(PpoSetup setup)
   shards_ = {placements.front().mine.begin, placements.back().mine.end};
   for (const sync::Placement& placement : placements) {
     for (int shard = placement.mine.begin; shard < placement.mine.end; ++shard) {
-      workers_.push_back(is_several() ? make_worker_of_agents(shard, placement.local)
-                                      : make_worker(shard, placement.local));
+      workers_.push_back(make_worker(shard, placement.local));
       workers_.back()->reset(setup_.seed);
     }
   }
@@ -90,19 +89,25 @@ void PpoRun::build_policies() {
 // The random streams of a group are derived from the run's seed and the group's number, never from a replica's: so the
 // group samples the same wherever it runs.
 std::unique_ptr<GroupWorker> PpoRun::make_worker(int shard, int local) {
-  ActorCritic& policy = *seats_.front().modules[static_cast<std::size_t>(local)];
-  const int envs = setup_.ppo.num_envs / setup_.shards;
+  std::vector<std::shared_ptr<ActorCritic>> policies;
+  for (const Seat& seat : seats_) policies.push_back(seat.modules[static_cast<std::size_t>(local)]);
+  ActorCritic& policy = *policies.front();
+  const int envs = setup_.ppo.num_envs / setup_.shards, first = shard * envs;
   const int steps = setup_.ppo.rollout_steps;
   const bool complete = setup_.ppo.completes_episodes();
   const RolloutOptions options{.steps = complete ? CompleteEpisodes::most_steps(spec_, steps) : steps,
                                .gamma = setup_.ppo.gamma,
+                               .gae_lambda = setup_.ppo.gae_lambda,
                                .time_limit = setup_.ppo.time_limit,
                                .family = policy.family(),
                                .sequences = setup_.ppo.sequences.value_or(SequenceOptions{}),
                                .normalizer = setup_.normalizer};
+  if (is_several()) {
+    return std::make_unique<MultiAgentWorker>(setup_.agents->make_envs(envs),
+                                              policy_seats(setup_, map_, policies, envs, shard), options, first);
+  }
   std::unique_ptr<EnvGroup> group = setup_.make_envs(envs);
   std::unique_ptr<Actor> actor = make_actor(policy, setup_.actor, envs, setup_.seed, shard);
-  const int first = shard * envs;
   std::unique_ptr<RolloutWorker> worker;
   if (complete) {
     worker = std::make_unique<CompleteEpisodes>(std::move(group), std::move(actor), options, first, steps, setup_.seed);
@@ -111,18 +116,6 @@ std::unique_ptr<GroupWorker> PpoRun::make_worker(int shard, int local) {
   }
   steppers_.push_back(worker.get());
   return worker;
-}
-
-std::unique_ptr<GroupWorker> PpoRun::make_worker_of_agents(int shard, int local) {
-  const int envs = setup_.ppo.num_envs / setup_.shards;
-  std::vector<std::shared_ptr<ActorCritic>> policies;
-  for (const Seat& seat : seats_) policies.push_back(seat.modules[static_cast<std::size_t>(local)]);
-  const MultiAgentRolloutOptions options{.steps = setup_.ppo.rollout_steps,
-                                         .gamma = setup_.ppo.gamma,
-                                         .gae_lambda = setup_.ppo.gae_lambda,
-                                         .time_limit = setup_.ppo.time_limit};
-  return std::make_unique<MultiAgentWorker>(setup_.agents->make_envs(envs),
-                                            policy_seats(setup_, map_, policies, envs, shard), options, shard * envs);
 }
 
 // Returns, for each group of the run, its place among the groups that make steps; nothing when the group rests.
