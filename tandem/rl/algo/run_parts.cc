@@ -96,6 +96,18 @@ void require_sequences_for(const ActorCritic& policy, bool has_sequences) {
 std::string shard_part(int shard) { return concat("shard-", shard); }
 std::string group_part(int group) { return concat("env-group-", group); }
 
+std::vector<std::string> part_names_of(const PolicyMap& map, bool has_targets, int shards, int groups) {
+  std::vector<std::string> names{"run"};
+  for (const MappedPolicy& policy : map) {
+    const PolicyNames its(policy.name);
+    names.insert(names.end(), {its.part, its.one_agent ? kNormalizers : its.progress});
+    if (has_targets && policy.trained) names.push_back(its.target);
+  }
+  for (int shard = 0; shard < shards; ++shard) names.push_back(shard_part(shard));
+  for (int group = 0; group < groups; ++group) names.push_back(group_part(group));
+  return names;
+}
+
 at::Tensor tensor_of(const std::vector<std::byte>& bytes) {
   const at::Tensor tensor = at::empty({static_cast<std::int64_t>(bytes.size())}, at::kByte);
   std::memcpy(tensor.data_ptr(), bytes.data(), bytes.size());
@@ -241,13 +253,9 @@ LearnReport mean_of(const std::vector<PolicyReport>& policies) {
   return mean;
 }
 
-std::string gradients_by(const std::vector<GradientsOfPolicy>& policies) {
-  std::string text;
-  for (const auto& [name, by] : policies) {
-    if (text.empty()) text = by;
-    if (by != text) text += concat("; of policy ", name, ": ", by);
-  }
-  return text;
+void append_gradients(const std::string& policy, const std::string& sentence, std::string& text) {
+  if (text.empty()) text = sentence;
+  if (sentence != text) text += concat("; of policy ", policy, ": ", sentence);
 }
 
 }  // namespace tandem::rl

@@ -89,6 +89,9 @@ void report_episodes(const EpisodeWindow& episodes, Report& report) {
 [[nodiscard]] std::string shard_part(int shard);
 [[nodiscard]] std::string group_part(int group);
 inline constexpr const char* kNormalizers = "normalizers";  // with one agent
+/// The names of all parts of a run with these policies. They do not depend on replicas and ranks, so that a checkpoint
+/// loads on any topology; the leader reads them for all. `has_targets`: of policies that are trained.
+[[nodiscard]] std::vector<std::string> part_names_of(const PolicyMap& map, bool has_targets, int shards, int groups);
 /// Checkpoints hold tensors only, so states that are bytes travel as uint8 tensors. Copies the bytes.
 [[nodiscard]] at::Tensor tensor_of(const std::vector<std::byte>& bytes);
 /// Views the bytes of a contiguous tensor, which outlives the result.
@@ -159,11 +162,7 @@ void add_work(const std::vector<learner::ReplicaTeam::Work>& its, std::vector<le
 /// Returns the means over the policies that are trained, and the sums of their times.
 /// Policies that made no step of the update have no part. NaN when none made one.
 [[nodiscard]] LearnReport mean_of(const std::vector<PolicyReport>& policies);
-/// How the gradients of one policy are computed, in a sentence.
-struct GradientsOfPolicy {
-  std::string name, by;
-};
-/// Returns TrainingRun::gradients_by() for all of them: the first sentence, and for others only what differs.
-[[nodiscard]] std::string gradients_by(const std::vector<GradientsOfPolicy>& policies);
+/// Adds a policy's sentence to the text of TrainingRun::gradients_by(): the first one, and of others only what differs.
+void append_gradients(const std::string& policy, const std::string& sentence, std::string& text);
 
 }  // namespace tandem::rl

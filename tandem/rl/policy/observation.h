@@ -21,6 +21,13 @@ namespace tandem::rl {
 /// One tensor a leaf, in the order of Spec::observation: [rows, leaf.shape...].
 using Observation = std::vector<at::Tensor>;
 
+/// What a policy saw and did, a row each: the columns of a batch that losses ask the policy about.
+struct ActedRows {
+  Observation observation;
+  at::Tensor action_mask;  // undefined without masks
+  at::Tensor action, log_prob;
+};
+
 /// The dtype of a leaf's tensor: float32, uint8 or int64.
 [[nodiscard]] at::ScalarType scalar_type(ElementType type);
 /// The shape of a leaf's tensor with these dimensions before the leaf's own: the number of rows, say.

@@ -125,17 +125,6 @@ SampledEnvs ImpalaSeats::build_envs(std::span<const std::shared_ptr<ActorCritic>
   const ImpalaOptions& impala = setup_.impala;
   const int envs = impala.num_envs / impala.workers / setup_.shards / impala.splits;
   const Range numbers = group_numbers(worker);
-  SampledEnvs all;
-  if (has_agents()) {
-    const MultiAgentRolloutOptions options{
-        .steps = impala.rollout_steps, .gamma = impala.gamma, .time_limit = impala.time_limit};
-    for (int number = numbers.begin; number < numbers.end; ++number) {
-      all.of_several.push_back(std::make_unique<MultiAgentWorker>(
-          setup_.agents->make_envs(envs), policy_seats(setup_, map_, policies, envs, number), options, number * envs));
-      all.of_several.back()->reset(setup_.seed);
-    }
-    return all;
-  }
   ActorCritic& policy = *policies.front();
   const RolloutOptions options{.steps = impala.rollout_steps,
                                .gamma = impala.gamma,
@@ -143,6 +132,15 @@ SampledEnvs ImpalaSeats::build_envs(std::span<const std::shared_ptr<ActorCritic>
                                .family = policy.family(),
                                .sequences = {.length = impala.rollout_steps},
                                .normalizer = setup_.normalizer};
+  SampledEnvs all;
+  if (has_agents()) {
+    for (int number = numbers.begin; number < numbers.end; ++number) {
+      all.of_several.push_back(std::make_unique<MultiAgentWorker>(
+          setup_.agents->make_envs(envs), policy_seats(setup_, map_, policies, envs, number), options, number * envs));
+      all.of_several.back()->reset(setup_.seed);
+    }
+    return all;
+  }
   std::vector<std::unique_ptr<RolloutWorker>> groups;
   for (int number = numbers.begin; number < numbers.end; ++number) {
     std::unique_ptr<EnvGroup> envs_of_group = setup_.make_envs(envs);
@@ -203,11 +201,11 @@ ImpalaLearner& ImpalaSeats::any_learner() const {
 
 // Policies that are not trained have no gradients to tell of.
 std::string ImpalaSeats::gradients_by() const {
-  std::vector<GradientsOfPolicy> policies;
+  std::string text;
   for (std::size_t p = 0; p < map_.size(); ++p) {
-    if (seats_[p].learner) policies.push_back({map_[p].name, seats_[p].learner->gradients_by()});
+    if (seats_[p].learner) append_gradients(map_[p].name, seats_[p].learner->gradients_by(), text);
   }
-  return rl::gradients_by(policies);
+  return text;
 }
 
 // On a loader's thread. The views of a trajectory of whole fragments stay the same; decisions differ in their rows.

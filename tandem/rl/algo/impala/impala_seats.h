@@ -160,8 +160,11 @@ class ImpalaSeats {
   /// "state", "normalizers" and, with APPO, "target". For several, of each policy "policy-NAME" (the model, and its
   /// optimizer where it is trained), "progress-NAME" and, with APPO where it is trained, "target-NAME".
   void save(learner::StateParts& parts);
-  /// The names of all ranks' parts, but for "run", which is ImpalaRun's.
-  [[nodiscard]] std::vector<std::string> part_names() const;
+  /// The names of all ranks' parts, "run" included, which is ImpalaRun's.
+  [[nodiscard]] std::vector<std::string> part_names() const {
+    const ImpalaOptions& impala = setup_.impala;
+    return part_names_of(map_, setup_.appo.has_value(), setup_.shards, impala.workers * setup_.shards * impala.splits);
+  }
   /// Values of the part "run", and the seed of new episodes where old ones cannot go on.
   struct Before {
     const model::NamedTensors& run;

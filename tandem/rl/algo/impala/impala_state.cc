@@ -32,22 +32,6 @@ std::string ImpalaSeats::state_sha256() {
   return model::state_sha256(std::move(all));
 }
 
-// Parts of all ranks are listed, since the leader reads them for all.
-std::vector<std::string> ImpalaSeats::part_names() const {
-  std::vector<std::string> names;
-  for (const MappedPolicy& policy : map_) {
-    const PolicyNames its(policy.name);
-    names.push_back(its.part);
-    if (has_agents()) names.push_back(its.progress);
-    if (policy.trained && setup_.appo) names.push_back(its.target);
-  }
-  if (!has_agents()) names.emplace_back(kNormalizers);
-  for (int shard = 0; shard < setup_.shards; ++shard) names.push_back(shard_part(shard));
-  const int groups = setup_.impala.workers * setup_.shards * setup_.impala.splits;
-  for (int group = 0; group < groups; ++group) names.push_back(group_part(group));
-  return names;
-}
-
 // The leader writes what all ranks have in common. Each rank writes the shards and env groups that it has.
 void ImpalaSeats::save(learner::StateParts& parts) {
   const std::vector<PolicyState> policies = policy_states();
@@ -155,14 +139,12 @@ learner::StateParts ImpalaRun::save() {
 // agree at the end whether all episodes went on exactly.
 RolloutWorker::Resumed ImpalaRun::load(const learner::ReadPart& read_part) {
   quiesce();
-  std::vector<std::string> names = seats_->part_names();
-  names.emplace_back("run");
   const auto read = [&](const std::string& name) {
     model::NamedTensors tensors = read_part(name);
     if (name == group_part(0)) seats_->check_first_group(tensors);
     return tensors;
   };
-  const learner::StateParts parts = parts_from_leader(setup_.ranks, names, read);
+  const learner::StateParts parts = parts_from_leader(setup_.ranks, seats_->part_names(), read);
   const model::NamedTensors& run = learner::part_of(parts, "run");
   const std::vector<std::int64_t> counters = counters_of(run, 7);
   updates_ = counters[0];
