@@ -3,7 +3,6 @@
 #include <ATen/ATen.h>
 
 #include "tandem/concurrency/trace.h"
-#include "tandem/rl/policy/observation.h"
 
 namespace tandem::rl {
 

@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "tandem/rl/env/spec.h"
+#include "tandem/rl/policy/observation.h"
 
 namespace tandem::rl {
 
@@ -20,8 +20,10 @@ struct KeptStates {
 };
 
 /// All tensors are contiguous, on the CPU and made once. A fragment may be filled again and again; copying a Fragment
-/// copies references to the same memory.
-struct Fragment {
+/// copies references to the same memory. Rows are steps of environments here: observations and masks (uint8) are
+/// [T + 1, N, ...], and row T is what the next fragment starts with; actions (int64 or float32) are [T, N, elements],
+/// without the last dimension when it is 1 and discrete; log_prob [T, N] float32 is under the policy that acted.
+struct Fragment : ActedRows {
   /// Memory for `steps` steps of `rows` (environment, agent) pairs.
   Fragment(const Spec& spec, int steps, int rows, const KeptStates& states = {});
 
@@ -30,13 +32,6 @@ struct Fragment {
   // A fragment of one row may have the steps of several environments, one behind the other: how many each of them has.
   // Empty in other fragments.
   std::vector<int> joined;
-  std::vector<at::Tensor> observation;  // per leaf [T + 1, N, ...]; row T is what the next fragment starts with
-  // [T + 1, N, mask elements] uint8; undefined without masks.
-  at::Tensor action_mask;
-  // [T, N, elements] int64 or float32. The last dimension is left out when it is 1 and discrete.
-  at::Tensor action;
-  // [T, N] float32, under the policy that acted.
-  at::Tensor log_prob;
   // [T + 1, N] float32; row T bootstraps.
   at::Tensor value;
   // [T, N] float32, as the learner sees rewards: scaled, and with the bootstrap of truncated episodes.

@@ -93,7 +93,7 @@ std::vector<std::unique_ptr<DecisionFragment>> MultiAgentWorker::make_fragments(
 void MultiAgentWorker::step(int t) {
   for (Seat& seat : seats_) {
     const Span span("act");
-    seat.policy.actor->act(seat.now.observation, seat.now.mask, seat.now.decisions());
+    seat.policy.actor->act(seat.now.observation, seat.now.action_mask, seat.now.decisions());
     if (seat.log) seat.log->decide(seat.now);
     seat.now.to_bounds(seat.policy.family);
     for (std::size_t k = 0; k < seat.policy.agents.size(); ++k)

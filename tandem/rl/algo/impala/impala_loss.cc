@@ -10,7 +10,7 @@
 
 #include "tandem/base/check.h"
 #include "tandem/model/distribution/distribution.h"
-#include "tandem/rl/algo/entropy.h"
+#include "tandem/model/shard_random.h"
 
 namespace tandem::rl {
 namespace {
@@ -154,7 +154,7 @@ learner::DeviceLoss impala_loss_on_device(ActorCritic& policy, const std::option
   }
   const at::Tensor error = targets.value_target - now.value.narrow(0, 0, seen.steps);
   const at::Tensor value_loss = error.square().mean();
-  const at::Tensor entropy = entropy_of(*now.distribution).mean();
+  const at::Tensor entropy = now.distribution->entropy_or_estimate(model::current_generator()).mean();
   at::Tensor loss = policy_loss + options.value_coef * value_loss - options.entropy_coef * entropy;
   if (appo && appo->options.kl_coef > 0)
     loss = loss + appo->options.kl_coef * before.distribution->kl(*now.distribution).mean();

@@ -8,7 +8,7 @@
 #include <tuple>
 
 #include "tandem/base/check.h"
-#include "tandem/rl/algo/entropy.h"
+#include "tandem/model/shard_random.h"
 
 namespace tandem::rl {
 namespace {
@@ -38,7 +38,7 @@ learner::DeviceLoss loss_of(ActorCritic& policy, PpoRows& rows, const PpoOptions
   const at::Tensor policy_loss =
       -at::min(advantage * ratio, advantage * ratio.clamp(lowest_ratio, highest_ratio)).mean();
   const at::Tensor value = value_loss(output.value, rows, options);
-  const at::Tensor entropy = entropy_of(*distribution).mean();
+  const at::Tensor entropy = distribution->entropy_or_estimate(model::current_generator()).mean();
   at::Tensor loss = policy_loss + options.value_coef * value - entropy_coef * entropy;
   const at::Tensor kl = (ratio - 1 - log_ratio).mean();
   if (options.kl_coef > 0) loss = loss + kl_coef * kl;
