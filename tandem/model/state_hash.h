@@ -29,7 +29,7 @@ using NamedTensors = std::vector<std::pair<std::string, at::Tensor>>;
 /// The parameters and the defined buffers of `module`, alive and without autograd, under the names of its state_dict().
 /// Not the buffers that are registered and never given a value, as in a norm without running statistics.
 [[nodiscard]] NamedTensors tensors_of(const torch::nn::Module& module);
-/// The same by the names that they have in a run's "state": "parameters.NAME" and "buffers.NAME".
+/// tensors_of() by the names that they have in a run's "state": "parameters.NAME" and "buffers.NAME".
 [[nodiscard]] NamedTensors named_state_of(const torch::nn::Module& module);
 
 /// Copies every tensor of `saved` into the one of `live` with its name. Throws CheckpointError listing everything that

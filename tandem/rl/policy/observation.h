@@ -21,7 +21,7 @@ namespace tandem::rl {
 /// One tensor a leaf, in the order of Spec::observation: [rows, leaf.shape...].
 using Observation = std::vector<at::Tensor>;
 
-/// What a policy saw and did, a row each: the columns of a batch that losses ask the policy about.
+/// Rows that a loss asks the policy about: observations and the actions that were taken.
 struct ActedRows {
   Observation observation;
   at::Tensor action_mask;  // undefined without masks

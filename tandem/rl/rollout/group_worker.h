@@ -31,7 +31,7 @@ struct RolloutOptions {
   int steps = 128;
   // The discount for the bootstrap of truncated episodes and for the returns that scale rewards.
   double gamma = 0.99;
-  // Of the advantages that workers of several agents compute.
+  // The decay of compute_gae(). Workers of several agents compute advantages by themselves.
   double gae_lambda = 0.95;
   TimeLimit time_limit = TimeLimit::kBootstrap;
   // Decides how a Box action is brought into the bounds.
