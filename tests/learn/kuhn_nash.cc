@@ -11,6 +11,7 @@
 
 namespace {
 
+using namespace tandem::rl;
 using namespace tandem::rl::testing;
 
 // The policy's first output is its logits; a move that is not allowed has none.
