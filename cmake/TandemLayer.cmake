@@ -65,7 +65,7 @@ function(tandem_layer)
 endfunction()
 
 # Compiling a source mostly means compiling headers (LibTorch's, GoogleTest's, CLI11's, the standard library's), so
-# twelve sources are compiled as one. They also share their names then. Sources for one kind of processor (*_avx2.cc)
+# twelve sources are compiled as one. They also share their names then. Sources for some kinds of processors (*_avx.cc)
 # are compiled alone. Trainings spend their time in these, and they are optimised under sanitizers, too: otherwise most
 # of a test under AddressSanitizer would be calls for single vector instructions.
 function(tandem_unite target)
@@ -73,7 +73,7 @@ function(tandem_unite target)
   # In a shared source the compiler mistakes a class with members from an unnamed namespace for one of a header.
   target_compile_options(${target} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
   get_target_property(sources ${target} SOURCES)
-  list(FILTER sources INCLUDE REGEX "(_avx2|_avx512|_portable|sha256_blocks)\\.cc$")
+  list(FILTER sources INCLUDE REGEX "(_avx|sha256_blocks)\\.cc$")
   if(sources)
     set_source_files_properties(${sources} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON SKIP_PRECOMPILE_HEADERS ON
                                 COMPILE_OPTIONS "$<$<CONFIG:RelWithDebInfo>:-O2>")

@@ -10,7 +10,7 @@
 
 #include "bench/timing.h"
 #include "tandem/base/text.h"
-#include "tandem/rl/algo/ppo/fused_ppo.h"
+#include "tandem/rl/algo/ppo/ppo_loss.h"
 
 namespace tandem::bench {
 namespace {

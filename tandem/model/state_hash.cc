@@ -63,6 +63,16 @@ std::vector<std::string> copy_unless_different(const NamedTensors& saved, const 
   return faults;
 }
 
+// Parameters and defined buffers, without autograd, with prefixes before their names.
+NamedTensors tensors_under(const std::string& parameters, const std::string& buffers, const torch::nn::Module& module) {
+  NamedTensors all;
+  for (const auto& item : module.named_parameters()) all.emplace_back(parameters + item.key(), item.value().detach());
+  for (const auto& item : module.named_buffers()) {
+    if (item.value().defined()) all.emplace_back(buffers + item.key(), item.value().detach());
+  }
+  return all;
+}
+
 }  // namespace
 
 std::string bytes_sha256(const NamedTensors& tensors) {
@@ -88,13 +98,16 @@ std::string state_sha256(NamedTensors tensors) {
   return hash.hex();
 }
 
-NamedTensors tensors_of(const torch::nn::Module& module) {
+NamedTensors named_parameters_of(const torch::nn::Module& module) {
   NamedTensors all;
-  for (const auto& item : module.named_parameters()) all.emplace_back(item.key(), item.value().detach());
-  for (const auto& item : module.named_buffers()) {
-    if (item.value().defined()) all.emplace_back(item.key(), item.value().detach());
-  }
+  for (const auto& item : module.named_parameters()) all.emplace_back(item.key(), item.value());
   return all;
+}
+
+NamedTensors tensors_of(const torch::nn::Module& module) { return tensors_under("", "", module); }
+
+NamedTensors named_state_of(const torch::nn::Module& module) {
+  return tensors_under("parameters.", "buffers.", module);
 }
 
 void copy_named(const NamedTensors& saved, const NamedTensors& live) {

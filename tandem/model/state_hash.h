@@ -25,28 +25,12 @@ using NamedTensors = std::vector<std::pair<std::string, at::Tensor>>;
 [[nodiscard]] std::string state_sha256(NamedTensors tensors);
 
 /// The named parameters of a module, in the module's order, as bytes_sha256() and checkpoints take them.
-template <typename Module>
-[[nodiscard]] NamedTensors named_parameters_of(const Module& module) {
-  NamedTensors all;
-  for (const auto& item : module.named_parameters()) all.emplace_back(item.key(), item.value());
-  return all;
-}
-
-/// The parameters and buffers of a module, alive, by the names that they have in a run's "state". Not the buffers that
-/// are registered and never given a value, as in a norm without running statistics.
-template <typename Module>
-[[nodiscard]] NamedTensors named_state_of(const Module& module) {
-  NamedTensors all;
-  for (const auto& item : module.named_parameters())
-    all.emplace_back("parameters." + item.key(), item.value().detach());
-  for (const auto& item : module.named_buffers()) {
-    if (item.value().defined()) all.emplace_back("buffers." + item.key(), item.value());
-  }
-  return all;
-}
-
+[[nodiscard]] NamedTensors named_parameters_of(const torch::nn::Module& module);
 /// The parameters and the defined buffers of `module`, alive and without autograd, under the names of its state_dict().
+/// Not the buffers that are registered and never given a value, as in a norm without running statistics.
 [[nodiscard]] NamedTensors tensors_of(const torch::nn::Module& module);
+/// tensors_of() by the names that they have in a run's "state": "parameters.NAME" and "buffers.NAME".
+[[nodiscard]] NamedTensors named_state_of(const torch::nn::Module& module);
 
 /// Copies every tensor of `saved` into the one of `live` with its name. Throws CheckpointError listing everything that
 /// is missing on either side or differs in shape or dtype; `live` is then unchanged.

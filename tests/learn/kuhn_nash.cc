@@ -1,5 +1,5 @@
 // kuhn_nash FIRST.pt SECOND.pt: how far two exported policies of Kuhn poker are from its equilibrium. Prints the value
-// of the game to player_0 and the NashConv, exactly (tandem/rl/env/native/kuhn_poker.h), and both strategies.
+// of the game to player_0 and the NashConv, exactly (tandem/rl/env/testing/kuhn_strategy.h), and both strategies.
 #include <ATen/ATen.h>
 #include <torch/script.h>
 
@@ -7,11 +7,12 @@
 #include <cmath>
 #include <iostream>
 
-#include "tandem/rl/env/native/kuhn_poker.h"
+#include "tandem/rl/env/testing/kuhn_strategy.h"
 
 namespace {
 
 using namespace tandem::rl;
+using namespace tandem::rl::testing;
 
 // The policy's first output is its logits; a move that is not allowed has none.
 KuhnStrategy strategy_of(const char* file, std::size_t player) {

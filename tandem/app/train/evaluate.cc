@@ -11,7 +11,7 @@
 #include "tandem/base/philox.h"
 #include "tandem/base/text.h"
 #include "tandem/model/state_hash.h"
-#include "tandem/rl/algo/agent_policies.h"
+#include "tandem/rl/algo/run_parts.h"
 #include "tandem/rl/policy/actor/actor.h"
 #include "tandem/rl/rollout/agent_rows.h"
 
@@ -114,7 +114,7 @@ class Player {
           normalizers.normalize(leaf, values, values, static_cast<std::int64_t>(now.rows()));
         }
       }
-      seat.actor->act(now.observation, now.mask, now.decisions());
+      seat.actor->act(now.observation, now.action_mask, now.decisions());
       now.to_bounds(seat.trained.policy->family());
       for (std::size_t k = 0; k < seat.agents.size(); ++k) actions_[seat.agents[k]] = now.actions_of(k);
     }

@@ -61,6 +61,11 @@ class Distribution {
     return -draw_with_gradient(std::move(generator)).log_prob;
   }
 
+  /// entropy() or, where there is no closed form, entropy_estimate(), which draws from `generator`: for bonuses.
+  [[nodiscard]] at::Tensor entropy_or_estimate(at::Generator generator) const {
+    return has_entropy() ? entropy() : entropy_estimate(std::move(generator));
+  }
+
   /// Kullback-Leibler divergence KL(this || other). Infinite where `other` excludes what this one allows.
   /// Throws ConfigError when `other` is of another family.
   [[nodiscard]] virtual at::Tensor kl(const Distribution& other) const = 0;

@@ -2,7 +2,6 @@
 
 #include <type_traits>
 
-#include "tandem/base/check.h"
 #include "tandem/base/text.h"
 
 namespace tandem::rl {
@@ -23,17 +22,6 @@ std::string why_not_fused(const ActorCritic& policy) {
   return "";
 }
 
-template <typename T>
-const T* memory_of(const at::Tensor& column, const char* name) {
-  TANDEM_CHECK(column.is_cpu() && column.is_contiguous() && column.scalar_type() == c10::CppTypeToScalarType<T>(),
-               "column ", name, " is ", column.scalar_type(), " on ", column.device().str());
-  return column.const_data_ptr<T>();
-}
-template const float* memory_of<float>(const at::Tensor&, const char*);
-template const double* memory_of<double>(const at::Tensor&, const char*);
-template const std::int64_t* memory_of<std::int64_t>(const at::Tensor&, const char*);
-template const std::uint8_t* memory_of<std::uint8_t>(const at::Tensor&, const char*);
-
 template <typename Real>
 FusedBlock<Real>::FusedBlock(const MlpPolicy& policy, InstructionSet set)
     : policy_(policy),
@@ -45,7 +33,7 @@ FusedBlock<Real>::FusedBlock(const MlpPolicy& policy, InstructionSet set)
 }
 
 template <typename Real>
-void FusedBlock<Real>::begin(const FusedRows& rows) {
+void FusedBlock<Real>::begin(const ActedRows& rows) {
   TANDEM_CHECK(rows.observation.size() == leaf_bytes_.size(), rows.observation.size(), " leaves of ",
                leaf_bytes_.size());
   for (std::size_t leaf = 0; leaf < leaf_bytes_.size(); ++leaf) {

@@ -1,7 +1,7 @@
 // rl/algo/fused_block.h: rows of a batch through an MlpPolicy and back without autograd, a block of samples at a time:
 // the network and the actions that were taken (mlp_gradient.h), and how rows come to them.
 //
-//     block.begin({.observation = ..., .action = ..., .action_mask = ...});
+//     block.begin(rows);
 //     block.differentiate(count, row_of, [&](std::int64_t row, const BlockSample& now) {
 //       return BlockSlopes{...};  // the derivatives of the loss with respect to the numbers of `now`
 //     });
@@ -15,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "tandem/base/check.h"
 #include "tandem/rl/policy/kernels/mlp_gradient.h"
 #include "tandem/rl/policy/observation.h"
 
@@ -25,18 +26,14 @@ namespace tandem::rl {
 /// Looks at the policy as it is now: freezing a parameter or moving the policy later makes the answer stale.
 [[nodiscard]] std::string why_not_fused(const ActorCritic& policy);
 
-/// [rows, ...] on the CPU, contiguous. There may be more rows of observations and masks than of actions.
-/// References only: the tensors must live as long as the block takes rows from them.
-struct FusedRows {
-  const Observation& observation;
-  const at::Tensor& action;       // int64, or `Real` of normal actions
-  const at::Tensor& action_mask;  // uint8; undefined without masks
-};
-
 /// The numbers of a column that lies on the CPU. Throws InvariantError naming it when it is not contiguous or of `T`.
 /// The pointer is valid as long as the tensor's memory.
 template <typename T>
-[[nodiscard]] const T* memory_of(const at::Tensor& column, const char* name);
+[[nodiscard]] const T* memory_of(const at::Tensor& column, const char* name) {
+  TANDEM_CHECK(column.is_cpu() && column.is_contiguous() && column.scalar_type() == c10::CppTypeToScalarType<T>(),
+               "column ", name, " is ", column.scalar_type(), " on ", column.device().str());
+  return column.const_data_ptr<T>();
+}
 
 /// The policy's numbers of one row, and the derivatives of the loss with respect to them.
 struct BlockSample {
@@ -51,13 +48,11 @@ class FusedBlock {
   /// Throws ConfigError when this processor does not have `set`.
   FusedBlock(const MlpPolicy& policy, InstructionSet set);
 
-  /// Takes the parameters as they are now, and the rows that are meant, a PpoRows or TrajectoryView; gradients begin at
-  /// zero. `rows` lives until the last take(). Throws InvariantError for columns of another kind.
-  template <typename Rows>
-  void begin(const Rows& rows) {
-    begin(FusedRows{.observation = rows.observation, .action = rows.action, .action_mask = rows.action_mask});
-  }
-  void begin(const FusedRows& rows);
+  /// Takes the parameters as they are now, and the rows that are meant; gradients begin at zero. `rows`: on the CPU,
+  /// contiguous, with actions of int64 or, normal ones, of `Real`, and masks of uint8; there may be more rows of
+  /// observations and masks than of actions. It lives until the last take(). Throws InvariantError for columns of
+  /// another kind.
+  void begin(const ActedRows& rows);
   /// Makes row `row` sample `i` of the next block, with its action, or its observation alone. Throw EnvError for an
   /// observation that is out of the spec's bounds.
   void take(std::int64_t i, std::int64_t row);

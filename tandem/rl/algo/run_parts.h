@@ -1,9 +1,11 @@
-// rl/algo/run_parts.h: the steps that runs of all algorithms share: how they hash, report and write checkpoints.
+// rl/algo/run_parts.h: the steps that runs of all algorithms share: which policies there are, how these are made,
+// seated in env groups and named in checkpoints, and how runs hash, report and write checkpoints.
 //
 // Threads: all.
 #pragma once
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -11,11 +13,48 @@
 #include "tandem/base/clock.h"
 #include "tandem/learner/replica_team.h"
 #include "tandem/model/state_hash.h"
-#include "tandem/rl/algo/agent_policies.h"
+#include "tandem/rl/algo/run_setup.h"
 #include "tandem/rl/algo/training_run.h"
 #include "tandem/rl/rollout/episodes.h"
+#include "tandem/rl/rollout/multi_agent_worker.h"
 
 namespace tandem::rl {
+
+/// The policies of the run. With one agent there is one, which has no name and is trained. Writes to `whole` what the
+/// environments are like as a whole. Throws ConfigError for environments with several agents in a setup of one.
+[[nodiscard]] PolicyMap map_of(const RunSetup& setup, Spec& whole);
+
+/// The seed that a policy derives its own streams from. `policy`: its place in the map. Policies of several agents so
+/// draw from different streams, and a policy keeps its stream when others change.
+[[nodiscard]] std::uint64_t seed_of(const RunSetup& setup, std::size_t policy);
+
+/// Returns a new module on the CPU, with the same parameters each time; one that is not trained is in evaluation mode.
+/// Throws ConfigError for a policy of several agents that remembers.
+[[nodiscard]] std::shared_ptr<ActorCritic> build_policy(const RunSetup& setup, const PolicyMap& map,
+                                                        std::size_t policy);
+
+/// All policies in env group `group` of the run, which has `envs` environments. `policies`: by place, and alive as long
+/// as the seats.
+/// The actors refer to the policies. Each seat's actor draws from a stream of (run, policy, group), so a group samples
+/// the same wherever it runs.
+[[nodiscard]] std::vector<PolicySeat> policy_seats(const RunSetup& setup, const PolicyMap& map,
+                                                   std::span<const std::shared_ptr<ActorCritic>> policies, int envs,
+                                                   int group);
+
+/// The name of the threads that learn a policy: those have 15 characters, and the last are the replica's number.
+[[nodiscard]] std::string threads_of_policy(const std::string& name);
+
+/// Names of what a policy has in checkpoints and hashes. Those of one agent's policy, which has no name, are as old as
+/// runs that knew no seats.
+/// The names must stay as they are: checkpoints of earlier builds have them.
+struct PolicyNames {
+  explicit PolicyNames(const std::string& policy);
+
+  bool one_agent;
+  std::string part, progress, target;  // parts: model and optimizer; counters and episodes; APPO's target
+  std::string generator;               // the policy's random stream among those of a shard
+  std::string prefix, target_prefix;   // of the tensors that are hashed
+};
 
 /// Returns the options of a learner: Adam, and means over all rows, clipped to max_grad_norm. `options`: of the
 /// algorithm.
@@ -50,6 +89,9 @@ void report_episodes(const EpisodeWindow& episodes, Report& report) {
 [[nodiscard]] std::string shard_part(int shard);
 [[nodiscard]] std::string group_part(int group);
 inline constexpr const char* kNormalizers = "normalizers";  // with one agent
+/// The names of all parts of a run with these policies. They do not depend on replicas and ranks, so that a checkpoint
+/// loads on any topology; the leader reads them for all. `has_targets`: of policies that are trained.
+[[nodiscard]] std::vector<std::string> part_names_of(const PolicyMap& map, bool has_targets, int shards, int groups);
 /// Checkpoints hold tensors only, so states that are bytes travel as uint8 tensors. Copies the bytes.
 [[nodiscard]] at::Tensor tensor_of(const std::vector<std::byte>& bytes);
 /// Views the bytes of a contiguous tensor, which outlives the result.
@@ -120,11 +162,7 @@ void add_work(const std::vector<learner::ReplicaTeam::Work>& its, std::vector<le
 /// Returns the means over the policies that are trained, and the sums of their times.
 /// Policies that made no step of the update have no part. NaN when none made one.
 [[nodiscard]] LearnReport mean_of(const std::vector<PolicyReport>& policies);
-/// How the gradients of one policy are computed, in a sentence.
-struct GradientsOfPolicy {
-  std::string name, by;
-};
-/// Returns TrainingRun::gradients_by() for all of them: the first sentence, and for others only what differs.
-[[nodiscard]] std::string gradients_by(const std::vector<GradientsOfPolicy>& policies);
+/// Adds a policy's sentence to the text of TrainingRun::gradients_by(): the first one, and of others only what differs.
+void append_gradients(const std::string& policy, const std::string& sentence, std::string& text);
 
 }  // namespace tandem::rl

@@ -95,14 +95,5 @@ TEST(ObservationTest, WrongShapesTypesAndRowsNameTheLeaf) {
   EXPECT_THROW(check_observation(spec, {at::zeros({2, 2})}), ConfigError);
 }
 
-TEST(ObservationTest, ViewsReadTheCallersMemory) {
-  const Spec spec{.id = "Plain", .observation = {{.shape = {2}}}, .action = Discrete{2}};
-  std::vector<float> memory{1, 2, 3, 4};
-  std::byte* leaf = reinterpret_cast<std::byte*>(memory.data());
-  const Observation view = view_observation(spec, {&leaf, 1}, 2);
-  memory[3] = 9;
-  EXPECT_TRUE(view[0].equal(torch::tensor({{1.0F, 2.0F}, {3.0F, 9.0F}})));
-}
-
 }  // namespace
 }  // namespace tandem::rl

@@ -11,20 +11,6 @@
 namespace tandem::rl {
 namespace {
 
-// The shape of a leaf's tensor for so many rows.
-std::vector<std::int64_t> with_rows(const Leaf& leaf, std::int64_t rows) {
-  std::vector<std::int64_t> shape{rows};
-  shape.insert(shape.end(), leaf.shape.begin(), leaf.shape.end());
-  return shape;
-}
-
-void check_leaf_count(const Spec& spec, std::size_t count) {
-  if (count != spec.observation.size()) {
-    throw ConfigError(
-        concat(spec.id, ": an observation of ", count, " leaves was given, the spec has ", spec.observation.size()));
-  }
-}
-
 // A one-hot row of more would make the first layer enormous; an embedding is the right module then.
 constexpr std::int64_t kMostOptions = 65536;
 
@@ -38,25 +24,22 @@ at::ScalarType scalar_type(ElementType type) {
   return type == ElementType::kFloat32 ? at::kFloat : type == ElementType::kUInt8 ? at::kByte : at::kLong;
 }
 
-// Nothing is copied: the tensors do not own the memory.
-Observation view_observation(const Spec& spec, std::span<std::byte* const> leaves, std::int64_t rows) {
-  check_leaf_count(spec, leaves.size());
-  Observation tensors;
-  for (std::size_t l = 0; l < leaves.size(); ++l) {
-    const Leaf& leaf = spec.observation[l];
-    tensors.push_back(at::from_blob(leaves[l], with_rows(leaf, rows), scalar_type(leaf.type)));
-  }
-  return tensors;
+std::vector<std::int64_t> with_rows(std::vector<std::int64_t> rows, const Leaf& leaf) {
+  rows.insert(rows.end(), leaf.shape.begin(), leaf.shape.end());
+  return rows;
 }
 
 // The first leaf decides the number of rows that the others must have.
 void check_observation(const Spec& spec, const Observation& observation) {
-  check_leaf_count(spec, observation.size());
+  if (observation.size() != spec.observation.size()) {
+    throw ConfigError(concat(spec.id, ": an observation of ", observation.size(), " leaves was given, the spec has ",
+                             spec.observation.size()));
+  }
   for (std::size_t l = 0; l < observation.size(); ++l) {
     const Leaf& leaf = spec.observation[l];
     const at::Tensor& tensor = observation[l];
     const bool fits = tensor.defined() && tensor.dim() >= 1 && tensor.scalar_type() == scalar_type(leaf.type) &&
-                      tensor.sizes() == with_rows(leaf, observation[0].size(0));
+                      tensor.sizes() == with_rows({observation[0].size(0)}, leaf);
     if (!fits) {
       throw ConfigError(concat(spec.id, ": observation leaf '", leaf.name, "' is ",
                                tensor.defined() ? concat(tensor.scalar_type(), " ", tensor.sizes()) : "undefined",

@@ -21,11 +21,17 @@ namespace tandem::rl {
 /// One tensor a leaf, in the order of Spec::observation: [rows, leaf.shape...].
 using Observation = std::vector<at::Tensor>;
 
+/// Rows that a loss asks the policy about: observations and the actions that were taken.
+struct ActedRows {
+  Observation observation;
+  at::Tensor action_mask;  // undefined without masks
+  at::Tensor action, log_prob;
+};
+
 /// The dtype of a leaf's tensor: float32, uint8 or int64.
 [[nodiscard]] at::ScalarType scalar_type(ElementType type);
-
-/// Tensors over memory that the caller owns and keeps alive: `leaves[l]` points to rows * leaf.bytes() bytes.
-[[nodiscard]] Observation view_observation(const Spec& spec, std::span<std::byte* const> leaves, std::int64_t rows);
+/// The shape of a leaf's tensor with these dimensions before the leaf's own: the number of rows, say.
+[[nodiscard]] std::vector<std::int64_t> with_rows(std::vector<std::int64_t> rows, const Leaf& leaf);
 
 /// Throws ConfigError naming the leaf when `observation` is not [rows, ...] of `spec`, with one number of rows.
 void check_observation(const Spec& spec, const Observation& observation);

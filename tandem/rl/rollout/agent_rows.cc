@@ -20,13 +20,11 @@ AgentRows::AgentRows(const Spec& spec, std::size_t agents, std::size_t envs)
   const Fragment one(spec, 1, static_cast<int>(agents * envs));
   observation = one.observation_at(0);
   final_observation = one.observation_at(1);
-  if (one.action_mask.defined()) mask = one.action_mask[0];
+  if (one.action_mask.defined()) action_mask = one.action_mask[0];
   action = one.action[0];
   log_prob = one.log_prob[0];
   value = one.value[0];
-  for (const at::Tensor& leaf : observation) columns_.push_back(column_of(leaf));
-  if (mask.defined()) columns_.push_back(column_of(mask));
-  for (const at::Tensor* each : {&action, &log_prob, &value}) columns_.push_back(column_of(*each));
+  list_columns(*this, value, columns_);
   // Actions within bounds have memory of their own: the learner needs those that the policy drew.
   if (std::holds_alternative<Box>(spec.action))
     box_.resize(rows() * static_cast<std::size_t>(action_elements(spec.action)));
@@ -41,9 +39,9 @@ AgentArrays AgentRows::arrays_of(std::size_t k) {
     arrays.env.observation.push_back(static_cast<std::byte*>(observation[leaf].data_ptr()) + offset);
     arrays.env.final_observation.push_back(static_cast<std::byte*>(final_observation[leaf].data_ptr()) + offset);
   }
-  if (mask.defined())
+  if (action_mask.defined())
     arrays.env.action_mask =
-        mask.data_ptr<std::uint8_t>() + first * static_cast<std::size_t>(mask_elements(spec_.action));
+        action_mask.data_ptr<std::uint8_t>() + first * static_cast<std::size_t>(mask_elements(spec_.action));
   arrays.env.reward = reward.data() + first;
   arrays.env.terminated = terminated.data() + first;
   arrays.env.truncated = truncated.data() + first;
@@ -73,9 +71,16 @@ EnvActions AgentRows::actions_of(std::size_t k) const {
   return {.box = box_.data() + offset};
 }
 
-AgentRows::Column column_of(const at::Tensor& tensor) {
-  TANDEM_CHECK(tensor.is_contiguous() && tensor.size(0) > 0, tensor.sizes());
-  return {static_cast<std::byte*>(tensor.data_ptr()), tensor.nbytes() / static_cast<std::size_t>(tensor.size(0))};
+void list_columns(const ActedRows& rows, const at::Tensor& value, std::vector<AgentRows::Column>& columns) {
+  columns.clear();
+  const auto add = [&columns](const at::Tensor& tensor) {
+    TANDEM_CHECK(tensor.is_contiguous() && tensor.size(0) > 0, tensor.sizes());
+    columns.push_back(
+        {static_cast<std::byte*>(tensor.data_ptr()), tensor.nbytes() / static_cast<std::size_t>(tensor.size(0))});
+  };
+  for (const at::Tensor& leaf : rows.observation) add(leaf);
+  if (rows.action_mask.defined()) add(rows.action_mask);
+  for (const at::Tensor* each : {&rows.action, &rows.log_prob, &value}) add(*each);
 }
 
 void copy_row(std::span<const AgentRows::Column> from, std::size_t row, std::span<const AgentRows::Column> to,

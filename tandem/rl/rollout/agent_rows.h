@@ -18,7 +18,7 @@ namespace tandem::rl {
 
 /// The present observations, decisions and results of all agents of one policy in one env group. Row k * envs + e is
 /// the policy's k-th agent in environment e.
-class AgentRows {
+class AgentRows : public ActedRows {
  public:
   /// `spec`: what each of the agents sees and does.
   AgentRows(const Spec& spec, std::size_t agents, std::size_t envs);
@@ -27,12 +27,10 @@ class AgentRows {
   AgentRows(AgentRows&&) = default;
 
   // The tensors are made once; env group and actor write into them in place, and a step overwrites the one before.
-  std::vector<at::Tensor> observation, final_observation;  // per leaf [rows, ...]
-  at::Tensor mask;                                         // [rows, mask elements] uint8; undefined without masks
-  at::Tensor action;                                       // [rows, elements] int64 or float32
-  at::Tensor log_prob, value;                              // [rows] float32
-  std::vector<double> reward;                              // [rows]
-  std::vector<std::uint8_t> acts, terminated, truncated;   // [rows]
+  Observation final_observation;
+  at::Tensor value;                                       // [rows] float32
+  std::vector<double> reward;                             // [rows]
+  std::vector<std::uint8_t> acts, terminated, truncated;  // [rows]
 
   [[nodiscard]] std::size_t rows() const { return acts.size(); }
   [[nodiscard]] bool ended(std::size_t row) const { return (terminated[row] | truncated[row]) != 0; }
@@ -63,9 +61,9 @@ class AgentRows {
   std::vector<Column> columns_;
 };
 
-/// Describes the rows of a tensor [rows, ...] that is contiguous and outlives the result.
-/// Throws InvariantError for a tensor that is not contiguous or has no rows.
-[[nodiscard]] AgentRows::Column column_of(const at::Tensor& tensor);
+/// Describes the columns of rows in tensors [rows, ...], which outlive the result: first what an agent sees. `value`:
+/// of the rows. Throws InvariantError for a tensor that is not contiguous or has no rows.
+void list_columns(const ActedRows& rows, const at::Tensor& value, std::vector<AgentRows::Column>& columns);
 /// Both lists have the same columns in the same order. Rows are not checked against the memory's size.
 void copy_row(std::span<const AgentRows::Column> from, std::size_t row, std::span<const AgentRows::Column> to,
               std::size_t to_row);

@@ -6,8 +6,8 @@
 // group until the last of them is, and what it does meanwhile is in no fragment and no episode's return.
 //
 // A fragment has one column: the episodes of the first environment, one behind the other, then those of the second and
-// so on. Each ends with `done`, which is all that gae.h has to know of it. Sequences for a policy that remembers are
-// cut from the steps of each environment by themselves.
+// so on. Each ends with `done`, which is all that compute_gae() has to know of it. Sequences for a policy that
+// remembers are cut from the steps of each environment by themselves.
 //
 // The episodes of update u are seeded by the run's seed, the environment's number in the run, and u. So they depend on
 // nothing before but the policy: a resumed run has the same, whether its environments can be saved or not.
@@ -15,48 +15,46 @@
 // Threads: single-thread, the worker's.
 #pragma once
 #include <cstdint>
+#include <memory>
 #include <vector>
 
-#include "tandem/rl/env/spec.h"
-#include "tandem/rl/policy/normalizer.h"
-#include "tandem/rl/rollout/fragment.h"
 #include "tandem/rl/rollout/rollout_worker.h"
 
 namespace tandem::rl {
 
-/// The worker's fragment has a rectangle of steps; this one has only the steps that count, in one column.
-class CompleteEpisodes {
+/// A worker whose fragments have complete episodes: fragment() has a rectangle of steps, and fragment(0) only those
+/// that count, in one column.
+class CompleteEpisodes final : public RolloutWorker {
  public:
-  /// Most steps that an environment of that kind makes in a fragment: what the worker's RolloutOptions::steps is to be.
+  /// Most steps that an environment of that kind makes in a fragment: what RolloutOptions::steps is to be.
   /// Throws ConfigError when its episodes have no time limit.
   [[nodiscard]] static int most_steps(const Spec& spec, int steps);
 
-  /// `worker` must outlive this.
-  /// `steps`: the least that every environment makes. Throws InvariantError when the worker's steps are not
+  /// `steps`: the least that every environment makes. Throws InvariantError when the options' steps are not
   /// most_steps().
-  CompleteEpisodes(RolloutWorker& worker, int steps, std::uint64_t run_seed);
+  CompleteEpisodes(std::unique_ptr<EnvGroup> group, std::unique_ptr<Actor> actor, const RolloutOptions& options,
+                   int first_env, int steps, std::uint64_t run_seed);
 
-  /// Makes the fragment of update `update`, counted from 0. Throws EnvError.
   /// All environments begin new episodes, seeded by the run's seed and `update`; so where episodes begin depends on no
   /// earlier update.
-  const Fragment& collect(std::int64_t update, const Normalizers& frozen);
-  /// A fragment of no steps.
-  void rest();
-
-  /// The fragment that collect() writes; the same object each time.
-  [[nodiscard]] Fragment& fragment() { return fragment_; }
+  void sample(std::int64_t update, const Normalizers& frozen) override;
+  void rest() override;
+  [[nodiscard]] int rows_made() const override { return joined_.steps; }
+  using RolloutWorker::fragment;
+  [[nodiscard]] Fragment& fragment(std::size_t /*seat*/) override { return joined_; }
+  /// Exact in any case, since each fragment begins new episodes.
+  Resumed load(std::span<const std::byte> state, std::uint64_t seed_for_new_episodes) override;
 
  private:
-  // The two halves of collect(): step until all episodes are over, then copy what counts.
-  void sample(const Normalizers& frozen);
+  // The two halves of sample(): step until all episodes are over, then copy what counts.
+  void make_steps(const Normalizers& frozen);
   void join();
 
-  RolloutWorker& worker_;
   const int steps_;
   const std::uint64_t run_seed_;
   // By environment: how many of its steps count; 0 until its last episode has ended.
   std::vector<int> made_;
-  Fragment fragment_;
+  Fragment joined_;
 };
 
 }  // namespace tandem::rl

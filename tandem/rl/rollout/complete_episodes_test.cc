@@ -67,11 +67,14 @@ class EchoActor final : public Actor {
 struct StairsRollouts {
   StairsRollouts()
       : worker(std::make_unique<EnvGroupOf<Stairs>>(kGroup), std::make_unique<EchoActor>(),
-               {.steps = CompleteEpisodes::most_steps(Stairs::spec(), kAskedFor), .normalizer = {}}, 6),
-        episodes(worker, kAskedFor, 1) {}
+               {.steps = CompleteEpisodes::most_steps(Stairs::spec(), kAskedFor), .normalizer = {}}, 6, kAskedFor, 1) {}
+  const Fragment& collect(std::int64_t update) {
+    worker.sample(update, normalizers);
+    EXPECT_EQ(worker.rows_made(), worker.fragment(0).steps);
+    return worker.fragment(0);
+  }
   Normalizers normalizers{Stairs::spec(), {}};
-  RolloutWorker worker;
-  CompleteEpisodes episodes;
+  CompleteEpisodes worker;
 };
 
 // By episode, in the order of the fragment.
@@ -119,7 +122,7 @@ void expect_no_more_than_asked_for(const std::vector<Played>& all) {
 TEST(CompleteEpisodesTest, AFragmentHasTheEpisodesOfOneEnvironmentBehindThoseOfAnother) {
   StairsRollouts world;
   for (int update = 0; update < 20; ++update) {
-    const Fragment& fragment = world.episodes.collect(update, world.normalizers);
+    const Fragment& fragment = world.collect(update);
     ASSERT_EQ(fragment.rows, 1);
     expect_no_more_than_asked_for(played(fragment));
   }
@@ -128,7 +131,7 @@ TEST(CompleteEpisodesTest, AFragmentHasTheEpisodesOfOneEnvironmentBehindThoseOfA
 TEST(CompleteEpisodesTest, ReturnsAreThoseOfTheEpisodesInTheFragment) {
   StairsRollouts world;
   for (int update = 0; update < 20; ++update) {
-    std::vector<Played> expected = played(world.episodes.collect(update, world.normalizers));
+    std::vector<Played> expected = played(world.collect(update));
     std::vector<Episode> told = world.worker.episodes().finished();
     std::stable_sort(told.begin(), told.end(), [](const Episode& a, const Episode& b) { return a.row < b.row; });
     ASSERT_EQ(told.size(), expected.size());
@@ -141,20 +144,20 @@ TEST(CompleteEpisodesTest, ReturnsAreThoseOfTheEpisodesInTheFragment) {
 
 TEST(CompleteEpisodesTest, WhatAnUpdateSamplesDoesNotDependOnThoseBefore) {
   StairsRollouts first, second;
-  for (int update = 0; update < 3; ++update) (void)first.episodes.collect(update, first.normalizers);
-  const Fragment& expected = first.episodes.fragment();
-  const Fragment& found = second.episodes.collect(2, second.normalizers);
+  for (int update = 0; update < 3; ++update) (void)first.collect(update);
+  const Fragment& expected = first.worker.fragment(0);
+  const Fragment& found = second.collect(2);
   ASSERT_EQ(found.steps, expected.steps);
   EXPECT_TRUE(at::equal(found.made(found.observation[0]), expected.made(expected.observation[0])));
-  const std::vector<Played> of_two = played(found), of_three = played(second.episodes.collect(3, second.normalizers));
+  const std::vector<Played> of_two = played(found), of_three = played(second.collect(3));
   EXPECT_NE(of_two.front().episode, of_three.front().episode);
 }
 
 TEST(CompleteEpisodesTest, AGroupThatRestsHasAFragmentWithoutSteps) {
   StairsRollouts world;
-  (void)world.episodes.collect(0, world.normalizers);
-  world.episodes.rest();
-  EXPECT_EQ(world.episodes.fragment().steps, 0);
+  (void)world.collect(0);
+  world.worker.rest();
+  EXPECT_EQ(world.worker.fragment(0).steps, 0);
 }
 
 TEST(CompleteEpisodesTest, EpisodesWithoutATimeLimitAreRefused) {

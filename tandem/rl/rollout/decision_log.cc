@@ -10,14 +10,6 @@ namespace {
 // Each row completes a decision a step at most, and one that was open before.
 int capacity_for(int steps, std::size_t rows) { return (steps + 1) * static_cast<int>(rows); }
 
-void list_columns(const Fragment& fragment, std::vector<AgentRows::Column>& columns) {
-  columns.clear();
-  for (const at::Tensor& leaf : fragment.observation) columns.push_back(column_of(leaf));
-  if (fragment.action_mask.defined()) columns.push_back(column_of(fragment.action_mask));
-  for (const at::Tensor* each : {&fragment.action, &fragment.log_prob, &fragment.value})
-    columns.push_back(column_of(*each));
-}
-
 // Counts the columns that say what an agent sees, which list_columns() puts first.
 std::size_t seen_columns(const Fragment& fragment) {
   return fragment.observation.size() + (fragment.action_mask.defined() ? 1 : 0);
@@ -46,7 +38,7 @@ DecisionFragment& DecisionLog::own() {
 
 void DecisionLog::begin(DecisionFragment& into) {
   into_ = &into;
-  list_columns(into.decisions, columns_);
+  list_columns(into.decisions, into.decisions.value, columns_);
   into.decisions.steps = 0;
   into.beyond = 0;
   std::ranges::fill(last_, kNoDecision);

@@ -7,9 +7,9 @@
 //
 // What follows a decision is the same agent's next one. Where a fragment ends within an episode, that is its open
 // decision, or, when it acts next, what it sees now. For PPO the value of it that the acting policy had is used, and
-// the advantages are those of gae.h along each agent's own decisions. For V-trace each decision is told the row of its
-// next one, and what lies beyond the fragment gets rows of its own behind the decisions, for the learner to evaluate.
-// An agent that acts in every step has the rows and numbers that it would have alone.
+// the advantages are those of compute_gae() along each agent's own decisions. For V-trace each decision is told the row
+// of its next one, and what lies beyond the fragment gets rows of its own behind the decisions, for the learner to
+// evaluate. An agent that acts in every step has the rows and numbers that it would have alone.
 //
 // Threads: single-thread, as the env group.
 #pragma once

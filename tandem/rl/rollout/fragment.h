@@ -1,4 +1,5 @@
-// rl/rollout/fragment.h: T steps of N environments, time-major, in memory that is reused for every rollout.
+// rl/rollout/fragment.h: T steps of N environments, time-major, in memory that is reused for every rollout, and the
+// advantages of these steps.
 //
 // Environments write their observations straight into the rows that the learner reads.
 // Threads: single-thread, the replica's that owns the env group.
@@ -8,7 +9,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "tandem/rl/env/spec.h"
+#include "tandem/rl/policy/observation.h"
 
 namespace tandem::rl {
 
@@ -19,8 +20,10 @@ struct KeptStates {
 };
 
 /// All tensors are contiguous, on the CPU and made once. A fragment may be filled again and again; copying a Fragment
-/// copies references to the same memory.
-struct Fragment {
+/// copies references to the same memory. Rows are steps of environments here: observations and masks (uint8) are
+/// [T + 1, N, ...], and row T is what the next fragment starts with; actions (int64 or float32) are [T, N, elements],
+/// without the last dimension when it is 1 and discrete; log_prob [T, N] float32 is under the policy that acted.
+struct Fragment : ActedRows {
   /// Memory for `steps` steps of `rows` (environment, agent) pairs.
   Fragment(const Spec& spec, int steps, int rows, const KeptStates& states = {});
 
@@ -29,13 +32,6 @@ struct Fragment {
   // A fragment of one row may have the steps of several environments, one behind the other: how many each of them has.
   // Empty in other fragments.
   std::vector<int> joined;
-  std::vector<at::Tensor> observation;  // per leaf [T + 1, N, ...]; row T is what the next fragment starts with
-  // [T + 1, N, mask elements] uint8; undefined without masks.
-  at::Tensor action_mask;
-  // [T, N, elements] int64 or float32. The last dimension is left out when it is 1 and discrete.
-  at::Tensor action;
-  // [T, N] float32, under the policy that acted.
-  at::Tensor log_prob;
   // [T + 1, N] float32; row T bootstraps.
   at::Tensor value;
   // [T, N] float32, as the learner sees rewards: scaled, and with the bootstrap of truncated episodes.
@@ -58,5 +54,16 @@ struct Fragment {
   // By time, by leaf. Making a view costs an allocation, so the views of all T + 1 times are kept.
   std::vector<std::vector<at::Tensor>> at_;
 };
+
+/// Generalised advantage estimation: fills `advantage` and `value_target` from reward, value and done. `value` row T
+/// must hold the bootstrap value. Both factors lie within [0, 1].
+///
+/// Schulman et al., "High-dimensional continuous control using generalized advantage estimation" (2016), equations
+/// 11-16:
+///     delta_t = r_t + gamma * (1 - done_t) * V(s_{t+1}) - V(s_t)
+///     A_t     = delta_t + gamma * lambda * (1 - done_t) * A_{t+1}
+/// and the value target is A_t + V(s_t). An episode cut short by its time limit is done too, but gamma * V of its last
+/// observation is part of its last reward (rollout_worker.h), so it is not taken for an end of the task.
+void compute_gae(Fragment& fragment, double gamma, double lambda);
 
 }  // namespace tandem::rl

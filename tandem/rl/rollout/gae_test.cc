@@ -1,8 +1,8 @@
-#include "tandem/rl/rollout/gae.h"
-
 #include <gtest/gtest.h>
 #include <torch/types.h>
 #include <torch/utils.h>
+
+#include "tandem/rl/rollout/fragment.h"
 
 namespace tandem::rl {
 namespace {

@@ -15,10 +15,32 @@
 #include "tandem/base/philox.h"
 #include "tandem/base/text.h"
 #include "tandem/concurrency/stall_watch.h"
+#include "tandem/rl/policy/action_family.h"
 #include "tandem/rl/policy/normalizer.h"
 #include "tandem/rl/rollout/fragment.h"
+#include "tandem/rl/rollout/sequences.h"
+#include "tandem/rl/rollout/time_limit.h"
 
 namespace tandem::rl {
+
+/// Fixed for the worker's life. `gamma` must be the one that advantages are computed with. With several agents it
+/// discounts from decision to decision, however many steps of the environment lie between them, and the last three are
+/// not looked at.
+struct RolloutOptions {
+  // T, the steps of each environment in a fragment.
+  int steps = 128;
+  // The discount for the bootstrap of truncated episodes and for the returns that scale rewards.
+  double gamma = 0.99;
+  // The decay of compute_gae(). Workers of several agents compute advantages by themselves.
+  double gae_lambda = 0.95;
+  TimeLimit time_limit = TimeLimit::kBootstrap;
+  // Decides how a Box action is brought into the bounds.
+  ActionFamily family = ActionFamily::kCategorical;
+  // States are kept where these sequences begin, for policies that have states.
+  SequenceOptions sequences = {};
+  // Says which of observations and rewards are normalised.
+  NormalizerOptions normalizer = {};
+};
 
 class GroupWorker {
  public:
@@ -33,15 +55,17 @@ class GroupWorker {
   /// Starts new episodes, of which nothing is remembered, seeded from the run's seed and each environment's number in
   /// the run.
   virtual void reset(std::uint64_t run_seed) = 0;
-  /// Steps all environments as often as the options say, into memory of the worker's own. Throws EnvError. Before the
-  /// first call: reset() or load().
-  virtual void sample(const Normalizers& frozen) = 0;
+  /// Makes the fragment of update `update`, counted from 0, in memory of the worker's own: steps all environments as
+  /// often as the options say. Throws EnvError. Before the first call: reset() or load().
+  virtual void sample(std::int64_t update, const Normalizers& frozen) = 0;
   /// The fragment of a seat that learns, which sample() writes; the same object each time. With several agents its
   /// advantages are computed.
   [[nodiscard]] virtual Fragment& fragment(std::size_t seat) = 0;
   [[nodiscard]] virtual int envs() const = 0;
   /// Steps of each environment in the last fragment.
   [[nodiscard]] virtual int steps_made() const = 0;
+  /// Environment steps of the last fragment that count: all, but where episodes are completed.
+  [[nodiscard]] virtual int rows_made() const { return steps_made() * envs(); }
   /// Whether the group is inside a step.
   [[nodiscard]] const CallMark& mark() const { return mark_; }
 

@@ -16,7 +16,7 @@ constexpr std::uint32_t kAgentsFormat = 1;
 
 }  // namespace
 
-MultiAgentWorker::Seat::Seat(PolicySeat seat, const MultiAgentRolloutOptions& options, std::size_t envs)
+MultiAgentWorker::Seat::Seat(PolicySeat seat, const RolloutOptions& options, std::size_t envs)
     : policy(std::move(seat)),
       now(policy.spec, policy.agents.size(), envs),
       done(now.rows()),
@@ -26,7 +26,7 @@ MultiAgentWorker::Seat::Seat(PolicySeat seat, const MultiAgentRolloutOptions& op
 }
 
 MultiAgentWorker::MultiAgentWorker(std::unique_ptr<MultiAgentGroup> group, std::vector<PolicySeat> seats,
-                                   const MultiAgentRolloutOptions& options, int first_env)
+                                   const RolloutOptions& options, int first_env)
     : group_(std::move(group)),
       options_(options),
       first_env_(first_env),
@@ -93,7 +93,7 @@ std::vector<std::unique_ptr<DecisionFragment>> MultiAgentWorker::make_fragments(
 void MultiAgentWorker::step(int t) {
   for (Seat& seat : seats_) {
     const Span span("act");
-    seat.policy.actor->act(seat.now.observation, seat.now.mask, seat.now.decisions());
+    seat.policy.actor->act(seat.now.observation, seat.now.action_mask, seat.now.decisions());
     if (seat.log) seat.log->decide(seat.now);
     seat.now.to_bounds(seat.policy.family);
     for (std::size_t k = 0; k < seat.policy.agents.size(); ++k)

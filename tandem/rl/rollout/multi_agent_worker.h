@@ -14,22 +14,12 @@
 #include <vector>
 
 #include "tandem/rl/env/env_group.h"
-#include "tandem/rl/policy/action_family.h"
 #include "tandem/rl/policy/actor/actor.h"
 #include "tandem/rl/rollout/decision_log.h"
 #include "tandem/rl/rollout/episodes.h"
 #include "tandem/rl/rollout/group_worker.h"
-#include "tandem/rl/rollout/time_limit.h"
 
 namespace tandem::rl {
-
-/// `gamma` discounts from decision to decision, however many steps of the environment lie between them.
-struct MultiAgentRolloutOptions {
-  // Steps of each environment in a fragment.
-  int steps = 128;
-  double gamma = 0.99, gae_lambda = 0.95;
-  TimeLimit time_limit = TimeLimit::kBootstrap;
-};
 
 /// One policy in one group.
 /// The actor acts for all rows in every step; rows whose agent does not act are ignored.
@@ -50,15 +40,15 @@ struct PolicySeat {
 class MultiAgentWorker final : public GroupWorker {
  public:
   /// Every agent has one seat. `first_env`: number in the run of the group's first environment.
-  MultiAgentWorker(std::unique_ptr<MultiAgentGroup> group, std::vector<PolicySeat> seats,
-                   const MultiAgentRolloutOptions& options, int first_env);
+  MultiAgentWorker(std::unique_ptr<MultiAgentGroup> group, std::vector<PolicySeat> seats, const RolloutOptions& options,
+                   int first_env);
 
   void reset(std::uint64_t run_seed) override;
   /// Steps the group `steps` times, into memory of the worker's own, and computes advantages; or into memory of
   /// make_fragments(), with what follows each decision in place of them. Throws EnvError. Before the first call:
   /// reset() or load().
   void collect(std::span<const std::unique_ptr<DecisionFragment>> into = {});
-  void sample(const Normalizers& /*frozen*/) override { collect(); }
+  void sample(std::int64_t /*update*/, const Normalizers& /*frozen*/) override { collect(); }
   /// By policy; null for those that do not learn.
   [[nodiscard]] std::vector<std::unique_ptr<DecisionFragment>> make_fragments() const;
 
@@ -89,7 +79,7 @@ class MultiAgentWorker final : public GroupWorker {
   };
   // A policy with the memory that acting needs. `values` holds the values that bootstrap.
   struct Seat {
-    Seat(PolicySeat seat, const MultiAgentRolloutOptions& options, std::size_t envs);
+    Seat(PolicySeat seat, const RolloutOptions& options, std::size_t envs);
     PolicySeat policy;
     AgentRows now;
     // Present when the policy learns.
@@ -107,7 +97,7 @@ class MultiAgentWorker final : public GroupWorker {
   void record_environments(int t);
 
   const std::unique_ptr<MultiAgentGroup> group_;
-  const MultiAgentRolloutOptions options_;
+  const RolloutOptions options_;
   const int first_env_;
   std::vector<Seat> seats_;
   std::vector<AgentArrays> arrays_;  // by agent of the environment

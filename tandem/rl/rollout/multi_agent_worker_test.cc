@@ -10,7 +10,7 @@
 #include "tandem/rl/env/testing/one_agent.h"
 #include "tandem/rl/policy/actor/actor.h"
 #include "tandem/rl/policy/mlp_policy.h"
-#include "tandem/rl/rollout/gae.h"
+#include "tandem/rl/rollout/rollout_worker.h"
 
 namespace tandem::rl {
 namespace {

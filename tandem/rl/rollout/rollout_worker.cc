@@ -20,8 +20,8 @@ std::byte* bytes_of(const at::Tensor& tensor) { return static_cast<std::byte*>(t
 // [N, ...] for each leaf, as the environment writes it.
 std::vector<at::Tensor> one_step(const Spec& spec, int rows) {
   std::vector<at::Tensor> leaves;
-  const Fragment like(spec, 1, rows);
-  for (const at::Tensor& leaf : like.observation_at(0)) leaves.push_back(at::zeros_like(leaf));
+  for (const Leaf& leaf : spec.observation)
+    leaves.push_back(at::zeros(with_rows({rows}, leaf), scalar_type(leaf.type)));
   return leaves;
 }
 

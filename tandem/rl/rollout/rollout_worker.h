@@ -18,35 +18,17 @@
 #include <vector>
 
 #include "tandem/rl/env/env_group.h"
-#include "tandem/rl/policy/action_family.h"
 #include "tandem/rl/policy/actor/actor.h"
 #include "tandem/rl/policy/normalizer.h"
 #include "tandem/rl/rollout/episodes.h"
 #include "tandem/rl/rollout/fragment.h"
 #include "tandem/rl/rollout/group_worker.h"
-#include "tandem/rl/rollout/sequences.h"
-#include "tandem/rl/rollout/time_limit.h"
 
 namespace tandem::rl {
 
-/// Fixed for the worker's life. `gamma` must be the one that advantages are computed with.
-struct RolloutOptions {
-  // T, the steps of each environment in a fragment.
-  int steps = 128;
-  // The discount for the bootstrap of truncated episodes and for the returns that scale rewards.
-  double gamma = 0.99;
-  TimeLimit time_limit = TimeLimit::kBootstrap;
-  // Decides how a Box action is brought into the bounds.
-  ActionFamily family = ActionFamily::kCategorical;
-  // States are kept where these sequences begin, for policies that have states.
-  SequenceOptions sequences = {};
-  // Says which of observations and rewards are normalised.
-  NormalizerOptions normalizer;
-};
-
 /// An env group of one-agent environments with its actor. The normalizers that it is given stay frozen during a
 /// fragment; its own moments are merged by the run afterwards.
-class RolloutWorker final : public GroupWorker {
+class RolloutWorker : public GroupWorker {
  public:
   /// `first_env`: number in the run of the group's first environment. Throws ConfigError when a leaf cannot be
   /// normalised.
@@ -64,14 +46,14 @@ class RolloutWorker final : public GroupWorker {
   /// Steps the group `steps` times and writes its own fragment. Throws EnvError. Before the first call: reset() or
   /// load().
   const Fragment& collect(const Normalizers& frozen);
-  void sample(const Normalizers& frozen) override { (void)collect(frozen); }
+  void sample(std::int64_t /*update*/, const Normalizers& frozen) override { (void)collect(frozen); }
   /// Collects step by step, for a fragment that may end early: begin(), step() once at least and `steps` times at most,
   /// end(). The next fragment goes on where this one ended.
   void begin(const Normalizers& frozen) { begin(frozen, fragment()); }
   void step(const Normalizers& frozen);
   const Fragment& end();
   /// A fragment of no steps: the environments stay where they are.
-  void rest();
+  virtual void rest();
   /// Into memory of make_fragment(), the worker's until end(); what it held before does not matter.
   void begin(const Normalizers& frozen, Fragment& into);
   /// step() in two: the policy acts, and the environments take its actions.

@@ -1,5 +1,3 @@
-#include "tandem/rl/algo/impala/fused_vtrace.h"
-
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
 #include <torch/types.h>

@@ -6,13 +6,16 @@
 // all gradients. With the same shards any number of replicas gives the same bits. The target networks are equal as
 // well: each takes the weights of the policy beside it after the same steps.
 //
-// Gradients come from fused kernels (fused_vtrace.h), from a replayed loss or from autograd; choose_gradients() decides
+// Gradients come from fused kernels (FusedVtrace), from a replayed loss or from autograd; choose_gradients() decides
 // (gradient_way.h), the same for all replicas.
 //
 // Threads: one at a time; the replicas' threads do the work meanwhile. Blocking: step() waits until all replicas of all
 // ranks have made it, at most as long as the patience. The constructor and step() are collective. Failures: as
 // ReplicaTeam; the first ends the others' waits, and the learner is of no further use.
 #pragma once
+#include <ATen/core/grad_mode.h>
+#include <torch/nn/module.h>
+
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -21,14 +24,49 @@
 #include <string>
 #include <vector>
 
+#include "tandem/base/check.h"
 #include "tandem/learner/replica_team.h"
 #include "tandem/rl/algo/gradient_way.h"
-#include "tandem/rl/algo/impala/fused_vtrace.h"
 #include "tandem/rl/algo/impala/impala_loss.h"
-#include "tandem/rl/algo/impala/impala_setup.h"
-#include "tandem/rl/algo/impala/weights.h"
+#include "tandem/rl/algo/impala/impala_options.h"
+#include "tandem/rl/algo/run_setup.h"
 
 namespace tandem::rl {
+
+/// Everything that a run of IMPALA or APPO is made of. The devices are the learner's. ImpalaRun checks it.
+struct ImpalaSetup : RunSetup {
+  ImpalaOptions impala;
+  std::optional<AppoOptions> appo;  // none: IMPALA
+};
+
+/// Parameters and buffers of a module, in its order.
+/// Two modules of the same class have the same order, so weights can be copied by position.
+using Weights = std::vector<at::Tensor>;
+
+/// Returns the module's own tensors, alive: they change as the module learns. Parameters are detached, so that copying
+/// into them is no operation of autograd.
+[[nodiscard]] inline Weights weights_of(torch::nn::Module& module) {
+  Weights weights;
+  for (const at::Tensor& parameter : module.parameters()) weights.push_back(parameter.detach());
+  for (const at::Tensor& buffer : module.buffers()) weights.push_back(buffer);
+  return weights;
+}
+
+/// Returns copies on the CPU, with the present values.
+[[nodiscard]] inline Weights copies_of(const Weights& weights) {
+  const at::NoGradGuard no_grad;
+  Weights copies;
+  for (const at::Tensor& tensor : weights) copies.push_back(tensor.to(at::kCPU, tensor.scalar_type(), false, true));
+  return copies;
+}
+
+/// Copies values between tensors of the same shapes, also between devices, one after the other; a reader of `to` must
+/// be kept away meanwhile. Throws InvariantError for another number of tensors.
+inline void copy_weights(const Weights& from, const Weights& to) {
+  const at::NoGradGuard no_grad;
+  TANDEM_CHECK(from.size() == to.size(), from.size(), " tensors for ", to.size());
+  for (std::size_t i = 0; i < to.size(); ++i) to[i].copy_(from[i]);
+}
 
 /// How the batches of a policy are made.
 /// Only batches of one shape can be recorded and replayed (gradient_way.h).

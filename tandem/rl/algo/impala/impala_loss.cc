@@ -4,14 +4,13 @@
 #include <ATen/core/grad_mode.h>
 
 #include <algorithm>
+#include <cmath>
+#include <functional>
 #include <limits>
-#include <vector>
 
+#include "tandem/base/check.h"
 #include "tandem/model/distribution/distribution.h"
-#include "tandem/rl/algo/entropy.h"
-#include "tandem/rl/algo/impala/trajectory.h"
-#include "tandem/rl/algo/impala/vtrace.h"
-#include "tandem/rl/policy/policy.h"
+#include "tandem/model/shard_random.h"
 
 namespace tandem::rl {
 namespace {
@@ -49,6 +48,67 @@ TrajectoryOutput output_of(ActorCritic& policy, const TrajectoryView& seen, cons
                           .value = output.value.view(seen.shape_of_values())};
   result.log_prob = result.distribution->log_prob(seen.action).view(seen.log_prob.sizes());
   return result;
+}
+
+// Calls visit(first, samples) for the blocks of the rows begin .. end.
+template <typename Visit>
+void each_block(std::int64_t begin, std::int64_t end, const Visit& visit) {
+  for (std::int64_t first = begin; first < end; first += kBlock) visit(first, std::min(kBlock, end - first));
+}
+
+// Writes V of the rows begin .. end.
+template <typename Real>
+void evaluate_values(FusedBlock<Real>& block, std::int64_t begin, std::int64_t end, std::vector<double>& value) {
+  each_block(begin, end, [&](std::int64_t first, std::int64_t samples) {
+    for (std::int64_t i = 0; i < samples; ++i) block.take_observation(i, first + i);
+    block.forward_values(samples);
+    std::copy_n(block.value(), samples, value.begin() + first);
+  });
+}
+
+// One row's part of the policy's loss: adds its numbers and returns the derivative with respect to log pi(a|s).
+double impala_part(double log_prob, std::size_t row, const VtraceMemory& trace, const ImpalaOptions& options,
+                   Losses& sums) {
+  const double log_ratio = trace.log_ratio[row], ratio = std::exp(log_ratio);
+  sums.policy_loss -= trace.advantage[row] * log_prob;
+  sums.approx_kl += ratio - 1 - log_ratio;
+  sums.clip_fraction += ratio > options.rho_clip ? 1 : 0;
+  return -trace.advantage[row];
+}
+
+double appo_part(double log_prob, std::size_t row, const VtraceMemory& trace, const AppoOptions& appo, Losses& sums) {
+  const double correction = std::min(kMostCorrection, std::exp(-trace.log_ratio[row]));
+  const double ratio = correction * std::exp(log_prob - trace.acted[row]), advantage = trace.advantage[row];
+  const double plain = ratio * advantage,
+               near = std::clamp(ratio, 1 - appo.clip_range, 1 + appo.clip_range) * advantage;
+  const double log_ratio = log_prob - trace.corrected[row];
+  sums.policy_loss -= std::min(plain, near);
+  sums.approx_kl += std::exp(log_ratio) - 1 - log_ratio;
+  sums.clip_fraction += std::abs(ratio - 1) > appo.clip_range ? 1 : 0;
+  return near < plain ? 0.0 : -plain;  // where the clipped term is the smaller one, the ratio does not count
+}
+
+// The variance of number(i) for i from 0 to count.
+// Two passes: the difference of power sums would lose digits when the variance is small.
+template <typename Number>
+double variance(std::size_t count, const Number& number) {
+  double sum = 0, squares = 0;
+  for (std::size_t i = 0; i < count; ++i) sum += number(i);
+  const double mean = sum / static_cast<double>(count);
+  for (std::size_t i = 0; i < count; ++i) squares += (number(i) - mean) * (number(i) - mean);
+  return squares / static_cast<double>(count);
+}
+
+// Means of the sums over all rows, with the explained variance.
+ImpalaNumbers numbers_from(const Losses& sums, const VtraceMemory& trace) {
+  const std::size_t rows = trace.advantage.size();
+  const double of_targets = variance(rows, [&](std::size_t i) { return trace.value_target[i]; });
+  const double of_errors = variance(rows, [&](std::size_t i) { return trace.value_target[i] - trace.value[i]; });
+  ImpalaNumbers means{sums};
+  means /= static_cast<double>(rows);
+  means.rows = static_cast<std::int64_t>(rows);
+  means.explained_variance = of_targets > 0 ? 1 - of_errors / of_targets : std::numeric_limits<double>::quiet_NaN();
+  return means;
 }
 
 }  // namespace
@@ -94,7 +154,7 @@ learner::DeviceLoss impala_loss_on_device(ActorCritic& policy, const std::option
   }
   const at::Tensor error = targets.value_target - now.value.narrow(0, 0, seen.steps);
   const at::Tensor value_loss = error.square().mean();
-  const at::Tensor entropy = entropy_of(*now.distribution).mean();
+  const at::Tensor entropy = now.distribution->entropy_or_estimate(model::current_generator()).mean();
   at::Tensor loss = policy_loss + options.value_coef * value_loss - options.entropy_coef * entropy;
   if (appo && appo->options.kl_coef > 0)
     loss = loss + appo->options.kl_coef * before.distribution->kl(*now.distribution).mean();
@@ -109,6 +169,26 @@ learner::DeviceLoss impala_loss_on_device(ActorCritic& policy, const std::option
                                 error.var(/*unbiased=*/false), targets.value_target.var(/*unbiased=*/false)})};
 }
 
+// Weighted by rows. The mean of no rows is not a number.
+ImpalaNumbers mean_of(std::span<const ImpalaNumbers> shards) {
+  ImpalaNumbers mean;
+  double explained = 0;  // rows of the shards that have an explained variance
+  for (const ImpalaNumbers& shard : shards) {
+    if (shard.rows == 0) continue;
+    const auto rows = static_cast<double>(shard.rows);
+    mean.rows += shard.rows;
+    for (const auto& [name, loss] : kLosses) mean.*loss += rows * shard.*loss;
+    // NaN means that the shard's targets were all equal, so there is no variance to explain. A NaN in any other number
+    // is a fault, and must show in the mean.
+    if (std::isnan(shard.explained_variance)) continue;
+    mean.explained_variance += rows * shard.explained_variance;
+    explained += rows;
+  }
+  mean /= static_cast<double>(mean.rows);
+  mean.explained_variance /= explained;
+  return mean;
+}
+
 ImpalaNumbers numbers_of(std::int64_t rows, std::span<const double> numbers) {
   ImpalaNumbers all;
   all.rows = rows;
@@ -117,5 +197,89 @@ ImpalaNumbers numbers_of(std::int64_t rows, std::span<const double> numbers) {
   all.explained_variance = of_targets > 0 ? 1 - of_errors / of_targets : std::numeric_limits<double>::quiet_NaN();
   return all;
 }
+
+template <typename Real>
+void VtraceMemory::take(const TrajectoryView& seen, double gamma) {
+  steps = seen.steps;
+  rows = seen.rows;
+  next = seen.next.defined() ? memory_of<std::int64_t>(seen.next, "next") : nullptr;
+  const auto count = static_cast<std::size_t>(seen.count()), beyond = static_cast<std::size_t>(seen.beyond);
+  const Real* log_probs = memory_of<Real>(seen.log_prob, "log_prob");
+  const Real* rewards = memory_of<Real>(seen.reward, "reward");
+  const auto* dones = memory_of<std::uint8_t>(seen.done, "done");
+  for (std::vector<double>* each :
+       {&acted, &corrected, &reward, &discount, &log_ratio, &value_target, &advantage, &value}) {
+    // Batches differ in their number of decisions, so there is room to spare: memory seldom grows.
+    if (next != nullptr && each->capacity() < count + beyond) each->reserve(2 * (count + beyond));
+    each->resize(each == &value ? count + beyond : count);
+  }
+  std::copy_n(log_probs, count, acted.begin());
+  std::copy_n(rewards, count, reward.begin());
+  std::transform(dones, dones + count, discount.begin(), [gamma](std::uint8_t done) { return done != 0 ? 0 : gamma; });
+}
+
+void VtraceMemory::trace(const ImpalaOptions& options) {
+  std::ranges::transform(corrected, acted, log_ratio.begin(), std::minus());
+  vtrace(VtraceNumbers<double>{.steps = steps,
+                               .rows = rows,
+                               .log_ratio = log_ratio.data(),
+                               .reward = reward.data(),
+                               .discount = discount.data(),
+                               .value = value.data(),
+                               .next = next,
+                               .value_target = value_target.data(),
+                               .advantage = advantage.data()},
+         {.rho_clip = options.rho_clip, .c_clip = options.c_clip, .policy_rho_clip = options.rho_clip});
+}
+
+// The plan, for IMPALA and APPO:
+// 1. go forward over all rows, block by block, for log pi and V (APPO: V of the policy, and log pi_T of the target);
+// 2. trace backwards over the trajectory for targets and advantages;
+// 3. go forward again, now with the derivative of each row's loss, and backward for the gradients.
+// Each derivative belongs to the sum over rows; the learner divides by the weight.
+// Sums are in double and in the order of the rows, so the bits do not depend on the size of a block.
+template <typename Real>
+learner::WrittenLoss FusedVtrace<Real>::run(const learner::ShardRows& rows, const ImpalaOptions& options,
+                                            const std::optional<AppoOptions>& appo, ImpalaNumbers& numbers) {
+  if (appo) TANDEM_CHECK(appo->kl_coef == 0, "kl_coef is ", appo->kl_coef, " and has no kernels");
+  take_view(rows.columns, rows.states, seen_);
+  const TrajectoryView& seen = seen_;
+  trace_.take<Real>(seen, options.gamma);
+  const std::int64_t count = seen.count();
+  FusedBlock<Real>& corrected = target_ ? *target_ : block_;
+  block_.begin(seen);
+  if (target_) target_->begin(seen);
+  each_block(0, count, [&](std::int64_t first, std::int64_t samples) {
+    for (std::int64_t i = 0; i < samples; ++i) corrected.take(i, first + i);
+    corrected.forward(samples);
+    std::copy_n(corrected.log_prob(), samples, trace_.corrected.begin() + first);
+    if (!target_) std::copy_n(block_.value(), samples, trace_.value.begin() + first);
+  });
+  evaluate_values(block_, target_ ? 0 : count, count + seen.beyond, trace_.value);
+  trace_.trace(options);
+
+  Losses sums;
+  block_.begin(seen);
+  block_.differentiate(
+      count, [](std::int64_t i) { return i; },
+      [&](std::int64_t at, const BlockSample& now) {
+        const auto row = static_cast<std::size_t>(at);
+        const double error = now.value - trace_.value_target[row];
+        sums.entropy += now.entropy;
+        sums.value_loss += error * error;
+        return BlockSlopes{.log_prob = appo ? appo_part(now.log_prob, row, trace_, *appo, sums)
+                                            : impala_part(now.log_prob, row, trace_, options, sums),
+                           .entropy = -options.entropy_coef,
+                           .value = 2 * error * options.value_coef};
+      });
+  numbers = numbers_from(sums, trace_);
+  const double loss =
+      numbers.policy_loss + options.value_coef * numbers.value_loss - options.entropy_coef * numbers.entropy;
+  // As a Real, so that a loss beyond its range is said to be one.
+  return {.loss = static_cast<Real>(loss), .weight = static_cast<double>(count)};
+}
+
+template class FusedVtrace<float>;
+template class FusedVtrace<double>;
 
 }  // namespace tandem::rl

@@ -5,8 +5,8 @@
 
 #include "tandem/base/error.h"
 #include "tandem/rl/algo/impala/impala_learner.h"
+#include "tandem/rl/algo/impala/impala_loss.h"
 #include "tandem/rl/algo/impala/impala_run.h"
-#include "tandem/rl/algo/impala/step_news.h"
 #include "tandem/rl/algo/impala/trajectory.h"
 #include "tandem/rl/algo/run_parts.h"
 #include "tandem/rl/algo/testing/small_impala.h"

@@ -1,7 +1,6 @@
 #include "tandem/rl/algo/impala/impala_seats.h"
 
 #include <algorithm>
-#include <functional>
 #include <utility>
 
 #include "tandem/base/text.h"
@@ -19,6 +18,56 @@ SpinBudget spin_of(const ImpalaOptions& impala) { return spin_budget_for(impala.
 
 }  // namespace
 
+ImpalaSampler::ImpalaSampler(std::vector<std::shared_ptr<ActorCritic>> policies, const std::vector<bool>& trained,
+                             SampledEnvs envs, const Normalizers& normalizers)
+    : policies_(std::move(policies)), envs_(std::move(envs)), normalizers_(normalizers) {
+  for (std::size_t policy = 0; policy < policies_.size(); ++policy)
+    if (trained[policy]) weights_.push_back(weights_of(*policies_[policy]));
+}
+
+QueuedBatch ImpalaSampler::make_slot() const {
+  QueuedBatch slot;
+  if (envs_.of_one) {
+    for (const auto& group : envs_.of_one->groups()) slot.parts.push_back(group->make_fragment());
+  }
+  for (const auto& group : envs_.of_several) slot.decisions.push_back(group->make_fragments());
+  return slot;
+}
+
+// The reading ends before the rollout begins: copying takes microseconds and a rollout much longer, and the writer must
+// find a free copy meanwhile. Fragments of one agent are written by the environments and the policy in place.
+std::int64_t ImpalaSampler::collect(pipeline::Published<Behaviour>& newest, QueuedBatch& into) {
+  {
+    const auto reading = newest.read();
+    if (reading.version() != version_) {
+      for (std::size_t i = 0; i < weights_.size(); ++i) copy_weights(reading.value().weights[i], weights_[i]);
+      normalizers_ = reading.value().normalizers;
+    }
+    version_ = reading.version();
+  }
+  into.results.clear();
+  if (envs_.of_one) {
+    envs_.of_one->collect(normalizers_, into.parts);
+    for (const auto& group : envs_.of_one->groups()) group->append_results(into.results);
+  }
+  for (std::size_t group = 0; group < envs_.of_several.size(); ++group) {
+    envs_.of_several[group]->collect(into.decisions[group]);
+    envs_.of_several[group]->append_results(into.results);
+  }
+  return version_;
+}
+
+void ImpalaSampler::save(int first, learner::StateParts& parts) const {
+  if (envs_.of_one) return save_groups(envs_.of_one->groups(), first, parts);
+  save_groups(envs_.of_several, first, parts);
+}
+
+RolloutWorker::Resumed ImpalaSampler::load(const learner::StateParts& parts, int first,
+                                           std::uint64_t seed_of_new_episodes) const {
+  if (envs_.of_one) return load_groups(parts, envs_.of_one->groups(), first, seed_of_new_episodes);
+  return load_groups(parts, envs_.of_several, first, seed_of_new_episodes);
+}
+
 // Built in this order: learners, the published copies of their weights, samplers with policies and env groups, and last
 // the memory of batches, whose shape the samplers know.
 ImpalaSeats::ImpalaSeats(const ImpalaSetup& setup, const ImpalaMemory& memory, Clock::duration patience)
@@ -27,10 +76,9 @@ ImpalaSeats::ImpalaSeats(const ImpalaSetup& setup, const ImpalaMemory& memory, C
       ranks_(setup_.ranks.with_patience(patience)),
       normalizers_(spec_, setup_.normalizer),
       seats_(map_.size()),
-      own_decisions_(map_.size()),
       learned_(map_.size()),
-      moments_(spec_, setup_.normalizer),
-      news_(setup_.ranks, map_.size()) {
+      shards_(map_.size()),
+      moments_(spec_, setup_.normalizer) {
   build_seats(patience);
   behaviour_ = std::make_unique<pipeline::Published<Behaviour>>(setup_.impala.workers, [this] {
     Behaviour copy{.weights = {}, .normalizers = normalizers_};
@@ -77,17 +125,6 @@ SampledEnvs ImpalaSeats::build_envs(std::span<const std::shared_ptr<ActorCritic>
   const ImpalaOptions& impala = setup_.impala;
   const int envs = impala.num_envs / impala.workers / setup_.shards / impala.splits;
   const Range numbers = group_numbers(worker);
-  SampledEnvs all;
-  if (has_agents()) {
-    const MultiAgentRolloutOptions options{
-        .steps = impala.rollout_steps, .gamma = impala.gamma, .time_limit = impala.time_limit};
-    for (int number = numbers.begin; number < numbers.end; ++number) {
-      all.of_several.push_back(std::make_unique<MultiAgentWorker>(
-          setup_.agents->make_envs(envs), policy_seats(setup_, map_, policies, envs, number), options, number * envs));
-      all.of_several.back()->reset(setup_.seed);
-    }
-    return all;
-  }
   ActorCritic& policy = *policies.front();
   const RolloutOptions options{.steps = impala.rollout_steps,
                                .gamma = impala.gamma,
@@ -95,6 +132,15 @@ SampledEnvs ImpalaSeats::build_envs(std::span<const std::shared_ptr<ActorCritic>
                                .family = policy.family(),
                                .sequences = {.length = impala.rollout_steps},
                                .normalizer = setup_.normalizer};
+  SampledEnvs all;
+  if (has_agents()) {
+    for (int number = numbers.begin; number < numbers.end; ++number) {
+      all.of_several.push_back(std::make_unique<MultiAgentWorker>(
+          setup_.agents->make_envs(envs), policy_seats(setup_, map_, policies, envs, number), options, number * envs));
+      all.of_several.back()->reset(setup_.seed);
+    }
+    return all;
+  }
   std::vector<std::unique_ptr<RolloutWorker>> groups;
   for (int number = numbers.begin; number < numbers.end; ++number) {
     std::unique_ptr<EnvGroup> envs_of_group = setup_.make_envs(envs);
@@ -155,11 +201,11 @@ ImpalaLearner& ImpalaSeats::any_learner() const {
 
 // Policies that are not trained have no gradients to tell of.
 std::string ImpalaSeats::gradients_by() const {
-  std::vector<GradientsOfPolicy> policies;
+  std::string text;
   for (std::size_t p = 0; p < map_.size(); ++p) {
-    if (seats_[p].learner) policies.push_back({map_[p].name, seats_[p].learner->gradients_by()});
+    if (seats_[p].learner) append_gradients(map_[p].name, seats_[p].learner->gradients_by(), text);
   }
-  return rl::gradients_by(policies);
+  return text;
 }
 
 // On a loader's thread. The views of a trajectory of whole fragments stay the same; decisions differ in their rows.
@@ -184,12 +230,12 @@ void ImpalaSeats::load_batch(std::size_t slot, std::size_t buffer) {
 // All ranks make the same steps, so every rank must know which policies have no decision on any. Returns the seconds
 // that this rank waited for the others, who may have no batch yet.
 double ImpalaSeats::count_decisions(const Loaded& loaded) {
+  mine_.assign(map_.size(), 0);
   for (std::size_t p = 0; p < map_.size(); ++p) {
-    own_decisions_[p] = 0;
-    for (const Trajectory& shard : loaded.trajectories[p]) own_decisions_[p] += static_cast<double>(shard.decisions());
+    for (const Trajectory& shard : loaded.trajectories[p]) mine_[p] += static_cast<double>(shard.decisions());
   }
   const Clock::time_point begun = Clock::now();
-  ranks_.gather(own_decisions_, all_decisions_);
+  ranks_.gather(mine_, all_);
   return ranks_.size() > 1 ? seconds_since(begun) : 0;
 }
 
@@ -200,7 +246,7 @@ double ImpalaSeats::step(std::size_t buffer, double lr_factor) {
   for (std::size_t p = 0; p < map_.size(); ++p) {
     learned_[p] = {};
     const auto has_decisions = [p](const std::vector<double>& rank) { return rank[p] > 0; };
-    if (has_agents() && std::ranges::none_of(all_decisions_, has_decisions)) continue;
+    if (has_agents() && std::ranges::none_of(all_, has_decisions)) continue;
     const ImpalaLearner::Step made = seats_[p].learner->step(loaded.batches[p], lr_factor);
     learned_[p] = made.shards;
     seats_[p].grad_norm = made.grad_norm;
@@ -215,18 +261,37 @@ void ImpalaSeats::renew_targets() {
   }
 }
 
-// All ranks merge the moments of all ranks in the same order, so their normalizers stay equal.
+// Each rank's message: new samples; for each policy the number of its shards, and each shard's numbers; then the
+// results of the env groups, to the end. Ranks are read in their order, so all make the same means, and merge the
+// moments of all ranks in the same order, so their normalizers stay equal.
 std::int64_t ImpalaSeats::exchange(std::size_t buffer, std::int64_t new_samples, bool dropped, std::size_t telling) {
   Telling& told = tellings_[telling];
   told.results.clear();
   if (dropped) std::ranges::fill(learned_, std::span<const ImpalaNumbers>());
-  for (std::size_t p = 0; p < map_.size(); ++p) told.grad_norms[p] = seats_[p].grad_norm;
-  const auto take = [&](std::span<const double> results) {
-    take_results(results, moments_, normalizers_, told.results);
-  };
-  const std::span<const double> results(buffers_[buffer].results.data(),
-                                        new_samples > 0 ? buffers_[buffer].results.size() : 0);
-  new_samples = news_.exchange(new_samples, learned_, results, told.numbers, std::cref(take));
+  mine_.assign({static_cast<double>(new_samples)});
+  for (const std::span<const ImpalaNumbers> policy : learned_) {
+    mine_.push_back(static_cast<double>(policy.size()));
+    for (const ImpalaNumbers& shard : policy) learner::append_struct(shard, mine_);
+  }
+  const std::vector<double>& results = buffers_[buffer].results;
+  if (new_samples > 0) mine_.insert(mine_.end(), results.begin(), results.end());
+  setup_.ranks.gather(mine_, all_);
+
+  new_samples = 0;
+  for (std::vector<ImpalaNumbers>& shards : shards_) shards.clear();
+  for (const std::vector<double>& rank : all_) {
+    std::span<const double> its = rank;
+    new_samples += static_cast<std::int64_t>(learner::take_struct<double>(its));
+    for (std::vector<ImpalaNumbers>& shards : shards_) {
+      for (auto left = learner::take_struct<double>(its); left > 0; --left)
+        shards.push_back(learner::take_struct<ImpalaNumbers>(its));
+    }
+    take_results(its, moments_, normalizers_, told.results);
+  }
+  for (std::size_t p = 0; p < map_.size(); ++p) {
+    told.numbers[p] = mean_of(shards_[p]);
+    told.grad_norms[p] = seats_[p].grad_norm;
+  }
   if (new_samples > 0) normalizers_.finish_merge();
   return new_samples;
 }

@@ -33,14 +33,69 @@
 
 #include "tandem/pipeline/published.h"
 #include "tandem/rl/algo/impala/impala_learner.h"
-#include "tandem/rl/algo/impala/impala_sampler.h"
-#include "tandem/rl/algo/impala/impala_setup.h"
-#include "tandem/rl/algo/impala/step_news.h"
 #include "tandem/rl/algo/impala/trajectory.h"
 #include "tandem/rl/algo/run_parts.h"
+#include "tandem/rl/policy/normalizer.h"
+#include "tandem/rl/rollout/alternating_rollout.h"
 #include "tandem/rl/rollout/group_results.h"
+#include "tandem/rl/rollout/multi_agent_worker.h"
 
 namespace tandem::rl {
+
+/// The weights and normalizers that a batch is collected with.
+/// Weights and normalizers are published together, since a policy is only right with the observations that it was
+/// trained on.
+struct Behaviour {
+  std::vector<Weights> weights;  // of the trained policies
+  Normalizers normalizers;
+};
+
+/// A slot of the queue between rollout workers and loaders: memory that is made once, into which environments and
+/// policies write. Whoever holds the slot's lease has it alone. Either parts or decisions are used.
+struct QueuedBatch {
+  std::vector<Fragment> parts;  // of one agent, by env group of the worker: this rank's shards, of each its splits
+  std::vector<std::vector<std::unique_ptr<DecisionFragment>>> decisions;  // by shard of this rank, by trained policy
+  std::vector<double> results;  // of the groups, as append_results() writes them
+};
+
+/// A worker's env groups on this rank, of environments with one agent or with several.
+/// Exactly one of the two is used.
+struct SampledEnvs {
+  std::unique_ptr<AlternatingRollout> of_one;
+  std::vector<std::unique_ptr<MultiAgentWorker>> of_several;  // where of_one is null
+};
+
+/// One rollout worker: its env groups and its copies of the policies. Before each batch the trained policies take the
+/// learners' newest weights, with the normalizers that belong to them. Single-thread, the rollout worker's;
+/// constructed, saved and loaded by others while the worker rests. The groups' actors hold references to the sampler's
+/// policies, so the policies come before the groups and outlive them.
+class ImpalaSampler {
+ public:
+  /// `policies`: on the CPU, by policy; the groups' actors act with them. `trained`: by policy, whether it takes
+  /// weights. `normalizers`: of the run, for their memory.
+  ImpalaSampler(std::vector<std::shared_ptr<ActorCritic>> policies, const std::vector<bool>& trained, SampledEnvs envs,
+                const Normalizers& normalizers);
+
+  /// Memory for a batch.
+  [[nodiscard]] QueuedBatch make_slot() const;
+  /// Collects a batch with the newest behaviour, and returns its version. Throws EnvError.
+  std::int64_t collect(pipeline::Published<Behaviour>& newest, QueuedBatch& into);
+  /// The next batch takes the newest behaviour, even if its version is that of the last batch.
+  void forget() { version_ = -1; }
+
+  [[nodiscard]] ActorCritic& policy(std::size_t policy) { return *policies_[policy]; }
+  /// Saves and loads the groups, which are numbered from `first` in the run; see save_groups() and load_groups().
+  void save(int first, learner::StateParts& parts) const;
+  RolloutWorker::Resumed load(const learner::StateParts& parts, int first, std::uint64_t seed_of_new_episodes) const;
+
+ private:
+  const std::vector<std::shared_ptr<ActorCritic>> policies_;
+  const SampledEnvs envs_;
+  std::vector<Weights> weights_;  // of the trained policies, alive
+  Normalizers normalizers_;
+  // The version that the policies have now; -1 takes any. Copying is skipped when nothing newer was published.
+  std::int64_t version_ = -1;
+};
 
 /// How much memory of each kind there is.
 /// Numbers of things, not bytes. ImpalaRun's pools have as many leases.
@@ -75,9 +130,12 @@ class ImpalaSeats {
   double step(std::size_t buffer, double lr_factor);
   /// APPO's targets take the policies' weights.
   void renew_targets();
-  /// Exchanges results with all ranks after a step, or after a batch was dropped instead, and leaves them in the
-  /// telling. `new_samples`: environment steps of this rank's batch; 0: a pass over it was made before. Returns those
-  /// of all ranks.
+  /// Exchanges the numbers of all shards and the results of new batches with all ranks after a step, or after a batch
+  /// was dropped instead, and leaves them in the telling. Ranks make their steps together, each from a batch of its
+  /// own, so one rank's batch may be new while another rank makes a further pass over its batch. Samples, normalisers
+  /// and episodes count for the next step of all ranks. `new_samples`: environment steps of this rank's batch; 0: a
+  /// pass over it was made before. Returns those of all ranks. Throws InvariantError when a message is too short, and
+  /// what Ranks::gather() throws when a rank is lost.
   std::int64_t exchange(std::size_t buffer, std::int64_t new_samples, bool dropped, std::size_t telling);
   /// Workers act with the present weights and normalizers from their next fragment on.
   void publish(std::int64_t version);
@@ -102,8 +160,11 @@ class ImpalaSeats {
   /// "state", "normalizers" and, with APPO, "target". For several, of each policy "policy-NAME" (the model, and its
   /// optimizer where it is trained), "progress-NAME" and, with APPO where it is trained, "target-NAME".
   void save(learner::StateParts& parts);
-  /// The names of all ranks' parts, but for "run", which is ImpalaRun's.
-  [[nodiscard]] std::vector<std::string> part_names() const;
+  /// The names of all ranks' parts, "run" included, which is ImpalaRun's.
+  [[nodiscard]] std::vector<std::string> part_names() const {
+    const ImpalaOptions& impala = setup_.impala;
+    return part_names_of(map_, setup_.appo.has_value(), setup_.shards, impala.workers * setup_.shards * impala.splits);
+  }
   /// Values of the part "run", and the seed of new episodes where old ones cannot go on.
   struct Before {
     const model::NamedTensors& run;
@@ -176,11 +237,11 @@ class ImpalaSeats {
   std::unique_ptr<pipeline::Published<Behaviour>> behaviour_;
   // The learner thread's, while it runs.
   // Memory that each step uses again.
-  std::vector<double> own_decisions_;                    // of the batch, by policy
-  std::vector<std::vector<double>> all_decisions_;       // by rank
+  std::vector<double> mine_;                             // what this rank tells the others
+  std::vector<std::vector<double>> all_;                 // by rank
   std::vector<std::span<const ImpalaNumbers>> learned_;  // of the last step, by policy
+  std::vector<std::vector<ImpalaNumbers>> shards_;       // of all ranks, by policy
   NormalizerMoments moments_;
-  StepNews news_;
 };
 
 }  // namespace tandem::rl

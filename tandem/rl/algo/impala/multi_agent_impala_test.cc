@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include "tandem/base/error.h"
-#include "tandem/rl/algo/agent_policies.h"
 #include "tandem/rl/algo/impala/impala_run.h"
 #include "tandem/rl/algo/impala/impala_seats.h"
 #include "tandem/rl/algo/run_parts.h"

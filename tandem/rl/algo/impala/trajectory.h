@@ -51,15 +51,13 @@ class Trajectory {
 /// A trajectory's batch by the meaning of its columns: [T, N, ...] and [T + 1, N, ...] of N environments' T steps;
 /// [C, ...] and [C + B, ...] of C decisions and B rows beyond them.
 /// Views share the batch's memory: they show what is copied there later.
-struct TrajectoryView {
-  std::int64_t steps = 0, rows = 0;   // of decisions: C, and 1
-  std::int64_t beyond = 0;            // rows that only bootstrap: N; of decisions: B
-  Observation observation;            // [T * N + beyond, ...]
-  at::Tensor action_mask;             // [T * N + beyond, ...]; undefined without masks
-  at::Tensor action;                  // [T * N, ...]
-  at::Tensor log_prob, reward, done;  // [T, N]; of decisions: [C]
-  at::Tensor next;                    // of decisions: [C], see vtrace.h; else undefined
-  at::Tensor state;                   // [N, state size], or undefined
+/// Observations and masks have T * N + beyond rows, actions T * N.
+struct TrajectoryView : ActedRows {
+  std::int64_t steps = 0, rows = 0;  // of decisions: C, and 1
+  std::int64_t beyond = 0;           // rows that only bootstrap: N; of decisions: B
+  at::Tensor reward, done;           // [T, N], as log_prob; of decisions: [C]
+  at::Tensor next;                   // of decisions: [C], see vtrace.h; else undefined
+  at::Tensor state;                  // [N, state size], or undefined
 
   [[nodiscard]] std::int64_t count() const { return steps * rows; }
   /// For a number of each row, those beyond included: [T + 1, N]; of decisions: [C + B].

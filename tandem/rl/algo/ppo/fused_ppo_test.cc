@@ -1,5 +1,3 @@
-#include "tandem/rl/algo/ppo/fused_ppo.h"
-
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
 #include <torch/types.h>
@@ -7,6 +5,7 @@
 
 #include <random>
 
+#include "tandem/rl/algo/ppo/ppo_loss.h"
 #include "tandem/rl/algo/ppo/ppo_rows.h"
 #include "tandem/rl/algo/testing/random_policy.h"
 

@@ -9,10 +9,8 @@
 namespace tandem::rl {
 namespace {
 
-// All environments of the group make the same steps, so rows follow from steps.
 GroupWindow window_of(const GroupWorker& worker, Clock::time_point start) {
-  const int steps = worker.steps_made();
-  return {.steps = steps, .rows = steps * worker.envs(), .seconds = seconds_since(start)};
+  return {.steps = worker.steps_made(), .rows = worker.rows_made(), .seconds = seconds_since(start)};
 }
 
 }  // namespace
@@ -78,26 +76,18 @@ bool GroupRollout::ends(std::size_t group, std::int64_t update) {
 void GroupRollout::collect_all(std::int64_t update, const Normalizers& frozen) {
   const Clock::time_point start = Clock::now();
   for (std::size_t i = 0; i < groups_.size(); ++i) {
-    GroupWorker& worker = *groups_[i].worker;
     if (!groups_[i].unit) {
       rest(i);
-    } else if (CompleteEpisodes* complete = groups_[i].complete) {
-      const int rows = complete->collect(update, frozen).steps;
-      windows_[i] = {.steps = worker.steps_made(), .rows = rows, .seconds = seconds_since(start)};
     } else {
-      worker.sample(frozen);
-      windows_[i] = window_of(worker, start);
+      groups_[i].worker->sample(update, frozen);
+      windows_[i] = window_of(*groups_[i].worker, start);
     }
   }
 }
 
 // The environments stay where they are, and the fragment has no rows.
 void GroupRollout::rest(std::size_t group) {
-  if (groups_[group].complete != nullptr) {
-    groups_[group].complete->rest();
-  } else {
-    groups_[group].stepper->rest();
-  }
+  groups_[group].stepper->rest();
   windows_[group] = {};
 }
 

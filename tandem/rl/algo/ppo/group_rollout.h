@@ -18,7 +18,6 @@
 #include "tandem/metrics/window_stat.h"
 #include "tandem/pipeline/straggler_rule.h"
 #include "tandem/rl/policy/normalizer.h"
-#include "tandem/rl/rollout/complete_episodes.h"
 #include "tandem/rl/rollout/rollout_worker.h"
 
 namespace tandem::rl {
@@ -58,8 +57,6 @@ struct RolloutGroup {
   GroupWorker* worker = nullptr;
   // The worker itself where environments have one agent; null where it makes all steps at once.
   RolloutWorker* stepper = nullptr;
-  // Wraps the worker where episodes are completed; else null.
-  CompleteEpisodes* complete = nullptr;
   // The group's place on the board; nothing when the group rests.
   std::optional<int> unit = {};
 };

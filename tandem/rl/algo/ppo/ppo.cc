@@ -10,7 +10,6 @@
 #include "tandem/base/clock.h"
 #include "tandem/base/text.h"
 #include "tandem/concurrency/trace.h"
-#include "tandem/rl/algo/ppo/ppo_rows.h"
 
 namespace tandem::rl {
 namespace {

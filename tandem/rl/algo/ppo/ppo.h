@@ -17,7 +17,6 @@
 
 #include "tandem/learner/replica_team.h"
 #include "tandem/rl/algo/gradient_way.h"
-#include "tandem/rl/algo/ppo/fused_ppo.h"
 #include "tandem/rl/algo/ppo/ppo_loss.h"
 #include "tandem/rl/algo/ppo/ppo_options.h"
 #include "tandem/rl/algo/training_run.h"
@@ -29,7 +28,7 @@ namespace tandem::rl {
 class Ppo {
  public:
   /// `member` and `policy` (the member's module) are not owned. Throws ConfigError when this processor does not have
-  /// `set`, which counts for fused_ppo.h.
+  /// `set`, which counts for FusedPpo.
   Ppo(learner::Member member, ActorCritic& policy, const PpoOptions& options, InstructionSet set);
 
   /// See TrainingRun.

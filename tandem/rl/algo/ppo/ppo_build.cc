@@ -7,6 +7,7 @@
 #include "tandem/base/error.h"
 #include "tandem/base/text.h"
 #include "tandem/rl/algo/ppo/ppo_run.h"
+#include "tandem/rl/rollout/complete_episodes.h"
 
 namespace tandem::rl {
 namespace {
@@ -65,8 +66,7 @@ PpoRun::PpoRun(PpoSetup setup)
   shards_ = {placements.front().mine.begin, placements.back().mine.end};
   for (const sync::Placement& placement : placements) {
     for (int shard = placement.mine.begin; shard < placement.mine.end; ++shard) {
-      workers_.push_back(is_several() ? make_worker_of_agents(shard, placement.local)
-                                      : make_worker(shard, placement.local));
+      workers_.push_back(make_worker(shard, placement.local));
       workers_.back()->reset(setup_.seed);
     }
   }
@@ -89,34 +89,33 @@ void PpoRun::build_policies() {
 // The random streams of a group are derived from the run's seed and the group's number, never from a replica's: so the
 // group samples the same wherever it runs.
 std::unique_ptr<GroupWorker> PpoRun::make_worker(int shard, int local) {
-  ActorCritic& policy = *seats_.front().modules[static_cast<std::size_t>(local)];
-  const int envs = setup_.ppo.num_envs / setup_.shards;
+  std::vector<std::shared_ptr<ActorCritic>> policies;
+  for (const Seat& seat : seats_) policies.push_back(seat.modules[static_cast<std::size_t>(local)]);
+  ActorCritic& policy = *policies.front();
+  const int envs = setup_.ppo.num_envs / setup_.shards, first = shard * envs;
   const int steps = setup_.ppo.rollout_steps;
   const bool complete = setup_.ppo.completes_episodes();
   const RolloutOptions options{.steps = complete ? CompleteEpisodes::most_steps(spec_, steps) : steps,
                                .gamma = setup_.ppo.gamma,
+                               .gae_lambda = setup_.ppo.gae_lambda,
                                .time_limit = setup_.ppo.time_limit,
                                .family = policy.family(),
                                .sequences = setup_.ppo.sequences.value_or(SequenceOptions{}),
                                .normalizer = setup_.normalizer};
+  if (is_several()) {
+    return std::make_unique<MultiAgentWorker>(setup_.agents->make_envs(envs),
+                                              policy_seats(setup_, map_, policies, envs, shard), options, first);
+  }
   std::unique_ptr<EnvGroup> group = setup_.make_envs(envs);
   std::unique_ptr<Actor> actor = make_actor(policy, setup_.actor, envs, setup_.seed, shard);
-  auto worker = std::make_unique<RolloutWorker>(std::move(group), std::move(actor), options, shard * envs);
+  std::unique_ptr<RolloutWorker> worker;
+  if (complete) {
+    worker = std::make_unique<CompleteEpisodes>(std::move(group), std::move(actor), options, first, steps, setup_.seed);
+  } else {
+    worker = std::make_unique<RolloutWorker>(std::move(group), std::move(actor), options, first);
+  }
   steppers_.push_back(worker.get());
-  if (complete) complete_.push_back(std::make_unique<CompleteEpisodes>(*worker, steps, setup_.seed));
   return worker;
-}
-
-std::unique_ptr<GroupWorker> PpoRun::make_worker_of_agents(int shard, int local) {
-  const int envs = setup_.ppo.num_envs / setup_.shards;
-  std::vector<std::shared_ptr<ActorCritic>> policies;
-  for (const Seat& seat : seats_) policies.push_back(seat.modules[static_cast<std::size_t>(local)]);
-  const MultiAgentRolloutOptions options{.steps = setup_.ppo.rollout_steps,
-                                         .gamma = setup_.ppo.gamma,
-                                         .gae_lambda = setup_.ppo.gae_lambda,
-                                         .time_limit = setup_.ppo.time_limit};
-  return std::make_unique<MultiAgentWorker>(setup_.agents->make_envs(envs),
-                                            policy_seats(setup_, map_, policies, envs, shard), options, shard * envs);
 }
 
 // Returns, for each group of the run, its place among the groups that make steps; nothing when the group rests.
@@ -151,7 +150,6 @@ void PpoRun::build_rollouts(const std::vector<sync::Placement>& placements) {
       const auto i = static_cast<std::size_t>(shard - shards_.begin);
       groups.push_back({.worker = workers_[i].get(),
                         .stepper = steppers_.empty() ? nullptr : steppers_[i],
-                        .complete = complete_.empty() ? nullptr : complete_[i].get(),
                         .unit = units[static_cast<std::size_t>(shard)]});
     }
     rollouts_.push_back(std::make_unique<GroupRollout>(stragglers, std::move(groups), placement.mine.begin,
@@ -173,10 +171,8 @@ void PpoRun::build_learner(std::size_t index, const std::vector<sync::Placement>
     seat.ppo.push_back(
         std::make_unique<Ppo>(seat.team->member(placement.local), policy, setup_.ppo, setup_.actor.instruction_set));
     std::vector<Fragment*>& fragments = seat.fragments.emplace_back();
-    for (int shard = placement.mine.begin; shard < placement.mine.end; ++shard) {
-      const auto i = static_cast<std::size_t>(shard - shards_.begin);
-      fragments.push_back(complete_.empty() ? &workers_[i]->fragment(index) : &complete_[i]->fragment());
-    }
+    for (int shard = placement.mine.begin; shard < placement.mine.end; ++shard)
+      fragments.push_back(&workers_[static_cast<std::size_t>(shard - shards_.begin)]->fragment(index));
   }
   seat.learned.resize(seat.ppo.size());
 }

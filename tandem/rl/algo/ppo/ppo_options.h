@@ -50,7 +50,7 @@ struct PpoOptions {
   double adam_eps = 1e-5;
   // The discount of a step, or of a decision of several agents.
   double gamma = 0.99;
-  // The decay of gae.h: 0 trusts the value function, 1 the sampled returns.
+  // The decay of compute_gae(): 0 trusts the value function, 1 the sampled returns.
   double gae_lambda = 0.95;
   TimeLimit time_limit = TimeLimit::kBootstrap;
   // The probability ratio counts from 1 - clip_range to 1 + clip_range.

@@ -26,10 +26,8 @@ inline constexpr const char *kDoneColumn = "done", *kLearnedColumn = "learned";
 /// The columns of a minibatch, or of a whole shard, by their meaning. All have as many rows; with sequences these lie
 /// one sequence behind the other, padding included.
 /// log_prob, value, advantage and value_target are [rows], under the policy that sampled.
-struct PpoRows {
-  Observation observation;
-  at::Tensor action_mask;  // undefined without masks
-  at::Tensor action, log_prob, value, advantage, value_target;
+struct PpoRows : ActedRows {
+  at::Tensor value, advantage, value_target;
   // Defined for sequences only: whether an episode ended with the step, and whether the step is learned from.
   at::Tensor done, learned;
   // [sequences, state size]: the state before the first step of each; undefined without sequences.

@@ -6,7 +6,6 @@
 #include "tandem/base/clock.h"
 #include "tandem/base/error.h"
 #include "tandem/base/text.h"
-#include "tandem/rl/rollout/gae.h"
 
 namespace tandem::rl {
 namespace {
@@ -54,11 +53,11 @@ std::string PpoRun::why_numbers_differ() const {
 
 // All replicas of a seat have made the same choice, so the first one speaks for them.
 std::string PpoRun::gradients_by() const {
-  std::vector<GradientsOfPolicy> policies;
+  std::string text;
   for (std::size_t s = 0; s < seats_.size(); ++s) {
-    if (seats_[s].team) policies.push_back({map_[s].name, seats_[s].ppo.front()->gradients_by()});
+    if (seats_[s].team) append_gradients(map_[s].name, seats_[s].ppo.front()->gradients_by(), text);
   }
-  return rl::gradients_by(policies);
+  return text;
 }
 
 // The enumerators are in order of precedence: sampling, then learning, then waiting.

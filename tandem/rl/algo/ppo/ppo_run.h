@@ -114,7 +114,6 @@ class PpoRun final : public TrainingRun {
   void build_watch();
   [[nodiscard]] std::vector<std::optional<int>> find_working(const std::vector<sync::Placement>& placements) const;
   [[nodiscard]] std::unique_ptr<GroupWorker> make_worker(int shard, int local);
-  [[nodiscard]] std::unique_ptr<GroupWorker> make_worker_of_agents(int shard, int local);
   [[nodiscard]] bool is_several() const { return setup_.agents.has_value(); }
   // How long a replica waits for the others in one step: longer than a step of an env group may hang on one of them.
   [[nodiscard]] Clock::duration patience() const {
@@ -137,7 +136,6 @@ class PpoRun final : public TrainingRun {
   void account_rollouts(RunReport& report);
 
   // Checkpoints, in ppo_state.cc.
-  [[nodiscard]] std::vector<std::string> part_names() const;
   [[nodiscard]] std::vector<PolicyState> policy_states();
   [[nodiscard]] std::int64_t load_run_part(const learner::StateParts& parts);
   void load_seat(Seat& seat, const PolicyState& state, std::int64_t passes, const learner::StateParts& parts);
@@ -153,10 +151,9 @@ class PpoRun final : public TrainingRun {
   Range shards_;  // of this rank
   // How many env groups of the run make no steps.
   int resting_ = 0;
-  std::vector<std::unique_ptr<GroupWorker>> workers_;        // by shard of this rank
-  std::vector<RolloutWorker*> steppers_;                     // the same, of environments with one agent
-  std::vector<std::unique_ptr<CompleteEpisodes>> complete_;  // around the steppers; none where episodes are cut
-  std::vector<std::unique_ptr<GroupRollout>> rollouts_;      // by replica of this rank
+  std::vector<std::unique_ptr<GroupWorker>> workers_;    // by shard of this rank
+  std::vector<RolloutWorker*> steppers_;                 // the same, of environments with one agent
+  std::vector<std::unique_ptr<GroupRollout>> rollouts_;  // by replica of this rank
   // Comes before the teams, which look at it.
   std::unique_ptr<StallWatch> watch_;
   std::vector<Seat> seats_;

@@ -31,22 +31,6 @@ std::string PpoRun::state_sha256() {
   return model::state_sha256(std::move(all));
 }
 
-// The names do not depend on replicas and ranks, so a checkpoint loads on any topology.
-std::vector<std::string> PpoRun::part_names() const {
-  std::vector<std::string> names{"run"};
-  if (!is_several()) names.emplace_back(kNormalizers);
-  for (const MappedPolicy& policy : map_) {
-    const PolicyNames its(policy.name);
-    names.push_back(its.part);
-    if (is_several()) names.push_back(its.progress);
-  }
-  for (int shard = 0; shard < setup_.shards; ++shard) {
-    names.push_back(shard_part(shard));
-    names.push_back(group_part(shard));
-  }
-  return names;
-}
-
 // The leader writes what all ranks have in common; each rank adds the parts of its own shards and groups. With one
 // agent the policy's counters lie in "run".
 learner::StateParts PpoRun::save() {
@@ -97,16 +81,15 @@ void PpoRun::load_seat(Seat& seat, const PolicyState& state, std::int64_t passes
 // Reads all parts on the leader, then loads counters, policies, random streams and env groups, and last lets the ranks
 // agree whether all episodes went on.
 GroupWorker::Resumed PpoRun::load(const learner::ReadPart& read_part) {
-  const learner::StateParts parts = parts_from_leader(setup_.ranks, part_names(), read_part);
+  const learner::StateParts parts = parts_from_leader(
+      setup_.ranks, part_names_of(map_, /*has_targets=*/false, setup_.shards, setup_.shards), read_part);
   const std::int64_t passes = load_run_part(parts);
   const std::vector<PolicyState> policies = policy_states();
   for (std::size_t s = 0; s < seats_.size(); ++s) load_seat(seats_[s], policies[s], passes, parts);
   // New episodes, where they must be, are others than those of the run's beginning.
   const std::uint64_t seed =
       derive_seed(setup_.seed, SeedPurpose::kEnvGroup, static_cast<std::uint64_t>(updates_) << 32);
-  const GroupWorker::Resumed mine = load_groups(parts, workers_, shards_.begin, seed);
-  // Updates that complete episodes begin new ones in any case.
-  return agreed(setup_.ranks, setup_.ppo.completes_episodes() ? GroupWorker::Resumed::kExactly : mine);
+  return agreed(setup_.ranks, load_groups(parts, workers_, shards_.begin, seed));
 }
 
 }  // namespace tandem::rl

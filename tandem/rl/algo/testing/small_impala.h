@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <vector>
 
-#include "tandem/rl/algo/impala/impala_setup.h"
+#include "tandem/rl/algo/impala/impala_learner.h"
 #include "tandem/rl/env/env_registry.h"
 #include "tandem/rl/policy/mlp_policy.h"
 #include "tandem/rl/policy/recurrent_policy.h"

@@ -5,16 +5,16 @@
 // pot. Rewards come with the last step, +-1 or +-2, and sum to zero. In equilibrium player_0 loses 1/18 a deal.
 //
 // An agent sees float32[9]: its card (3, one-hot), which player it is (2), and the first two moves (2 each: check or
-// bet). Players act in turns; masks leave check and bet, or fold and call. kuhn_nash_conv() tells how good policies
-// are.
+// bet). Players act in turns; masks leave check and bet, or fold and call.
 //
 // Threads: single-thread, as every environment.
 #pragma once
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <span>
+#include <vector>
 
 #include "tandem/rl/env/multi_agent_adapter.h"
 
@@ -28,61 +28,109 @@ class KuhnPoker {
   /// A move is the action's index, and an entry of the mask.
   enum Move : std::int64_t { kCheck, kBet, kFold, kCall, kMoves };
 
-  static MultiAgentSpec spec();
-  void reset(NumpyGenerator& random);
-  void step(std::span<const AgentAction> actions, std::span<AgentOutcome> outcomes);
-  [[nodiscard]] std::array<float, kFeatures> observe(std::size_t agent) const;
+  static MultiAgentSpec spec() {
+    const AgentSpec player{.name = "player_0",
+                           .observation = {{.name = "obs",
+                                            .shape = {kFeatures},
+                                            .low = std::vector<double>(kFeatures, 0),
+                                            .high = std::vector<double>(kFeatures, 1)}},
+                           .action = Discrete{kMoves},
+                           .has_action_mask = true};
+    AgentSpec second = player;
+    second.name = "player_1";
+    return {.id = "KuhnPoker-v0", .agents = {player, second}};
+  }
+  void reset(NumpyGenerator& random) {
+    // The second card is one of the two that are left.
+    const auto first = static_cast<std::size_t>(random.integers(0, kCards));
+    const auto second = static_cast<std::size_t>(random.integers(0, kCards - 1));
+    deal({first, second < first ? second : second + 1});
+  }
+  void step(std::span<const AgentAction> actions, std::span<AgentOutcome> outcomes) {
+    const std::size_t player = player_to_move();
+    const std::int64_t move = actions[player].discrete.front();
+    if (!allows(move))
+      throw EnvError(concat("player_", player, " makes move ", move, ", which its action mask does not allow"));
+    const int won = make(move);
+    if (won == 0) return;
+    outcomes[0] = {.reward = static_cast<double>(won), .terminated = true};
+    outcomes[1] = {.reward = static_cast<double>(-won), .terminated = true};
+  }
+  [[nodiscard]] std::array<float, kFeatures> observe(std::size_t agent) const {
+    std::array<float, kFeatures> shown{};
+    shown[cards_[agent]] = 1;
+    shown[kCards + agent] = 1;
+    for (std::size_t i = 0; i < std::min(made_, kPlayers); ++i) {
+      if (moves_[i] == kCheck || moves_[i] == kBet)
+        shown[kCards + kPlayers + 2 * i + static_cast<std::size_t>(moves_[i])] = 1;
+    }
+    return shown;
+  }
   [[nodiscard]] bool acts(std::size_t agent) const { return agent == player_to_move(); }
-  void action_mask(std::size_t agent, std::span<std::uint8_t> allowed) const;
+  void action_mask(std::size_t /*agent*/, std::span<std::uint8_t> allowed) const {
+    for (std::size_t move = 0; move < allowed.size(); ++move)
+      allowed[move] = allows(static_cast<std::int64_t>(move)) ? 1 : 0;
+  }
 
   /// The deal as bytes (cards, moves, number of moves), and back. load() throws for a deal that cannot be.
-  [[nodiscard]] std::array<std::uint8_t, kPlayers + kMostMoves + 1> save() const;
-  void load(std::span<const std::byte> state);
+  [[nodiscard]] std::array<std::uint8_t, kPlayers + kMostMoves + 1> save() const {
+    std::array<std::uint8_t, kPlayers + kMostMoves + 1> bytes{};
+    for (std::size_t p = 0; p < kPlayers; ++p) bytes[p] = static_cast<std::uint8_t>(cards_[p]);
+    for (std::size_t i = 0; i < kMostMoves; ++i) bytes[kPlayers + i] = static_cast<std::uint8_t>(moves_[i]);
+    bytes.back() = static_cast<std::uint8_t>(made_);
+    return bytes;
+  }
+  void load(std::span<const std::byte> state) {
+    // Goes through set(), which checks cards and moves by the rules.
+    if (state.size() != kPlayers + kMostMoves + 1)
+      throw CheckpointError(concat("a deal of ", state.size(), " bytes, expected ", kPlayers + kMostMoves + 1));
+    const auto at = [&](std::size_t i) { return static_cast<std::size_t>(state[i]); };
+    if (at(state.size() - 1) >= kMostMoves) throw CheckpointError("a deal with three moves, which has ended");
+    std::vector<Move> moves;
+    for (std::size_t i = 0; i < at(state.size() - 1); ++i) moves.push_back(static_cast<Move>(at(kPlayers + i)));
+    set({at(0), at(1)}, moves);
+  }
 
   /// A deal as it is before, or between, its moves: `cards` of the players, 0 .. 2 for J, Q, K, all different. Throws
   /// ConfigError on others, and on moves that the rules do not allow or that end the deal.
-  void set(std::array<std::size_t, kPlayers> cards, std::span<const Move> moves);
+  void set(std::array<std::size_t, kPlayers> cards, std::span<const Move> moves) {
+    if (cards[0] >= kCards || cards[1] >= kCards || cards[0] == cards[1])
+      throw ConfigError(concat("Kuhn poker: cards ", cards[0], " and ", cards[1], "; they are two of 0, 1 and 2"));
+    deal(cards);
+    for (const Move move : moves) {
+      if (!allows(move) || make(move) != 0)
+        throw ConfigError(concat("Kuhn poker: move ", std::int64_t{move}, " as number ", made_,
+                                 " is not allowed there, or ends the deal"));
+    }
+  }
 
  private:
   // Moves alternate, so their number says whose turn it is, and the last one whether a bet stands.
   [[nodiscard]] std::size_t player_to_move() const { return made_ % kPlayers; }
   [[nodiscard]] bool faces_bet() const { return made_ > 0 && moves_[made_ - 1] == kBet; }
-  [[nodiscard]] bool allows(std::int64_t move) const;
+  [[nodiscard]] bool allows(std::int64_t move) const {
+    return faces_bet() ? move == kFold || move == kCall : move == kCheck || move == kBet;
+  }
   /// Makes a move. Returns the chips that player_0 wins when the move ends the deal, and 0 while the deal goes on. The
   /// move must be allowed.
-  int make(std::int64_t move);
-  void deal(std::array<std::size_t, kPlayers> cards);
+  int make(std::int64_t move) {
+    const std::size_t player = player_to_move();
+    moves_[made_++] = move;
+    const int first_has_higher = cards_[0] > cards_[1] ? 1 : -1;
+    if (move == kCall) return 2 * first_has_higher;
+    if (move == kFold) return player == 0 ? -1 : 1;
+    return move == kCheck && made_ == kPlayers ? first_has_higher : 0;
+  }
+  void deal(std::array<std::size_t, kPlayers> cards) {
+    cards_ = cards;
+    moves_ = {};
+    made_ = 0;
+  }
 
   // By player: 0 .. 2 for J, Q, K; and the moves so far, of which the first made_ count.
   std::array<std::size_t, kPlayers> cards_ = {0, 1};
   std::array<std::int64_t, kMostMoves> moves_ = {};
   std::size_t made_ = 0;
 };
-
-// How far strategies are from the equilibrium, exactly: a deal is one of six, and a player has six situations in which
-// it chooses between two moves, so everything is summed over all deals and lines of play, and best responses are found
-// among all 64 pure strategies.
-
-/// One player's probabilities of putting in a chip, by its card (J, Q, K): unbid, of betting; facing a bet, of calling.
-/// player_0 is unbid at the start, player_1 after a check. The other move of each situation has the rest of the
-/// probability.
-struct KuhnStrategy {
-  std::array<double, 3> bet = {}, call = {};
-};
-
-/// Returns a player's probabilities of all moves when it sees `observation` and may make the moves that are `allowed`.
-using KuhnProbabilities = std::function<std::array<double, KuhnPoker::kMoves>(std::span<const float> observation,
-                                                                              std::span<const std::uint8_t> allowed)>;
-/// The strategy of a policy as player 0 or 1: asks for its probabilities in each of the player's six situations.
-[[nodiscard]] KuhnStrategy kuhn_strategy(std::size_t player, const KuhnProbabilities& probabilities);
-
-/// The average gain of player_0 in a deal, in chips; player_1 loses as much. It is -1/18 in equilibrium. It is a sum
-/// over all deals and all lines of play, so nothing is sampled.
-[[nodiscard]] double kuhn_value(const KuhnStrategy& first, const KuhnStrategy& second);
-
-/// NashConv (Lanctot et al., "A unified game-theoretic approach to multiagent reinforcement learning", 2017): the sum
-/// of what each player would gain by its best response to the other as it is. Zero in equilibrium, 11/12 when both toss
-/// coins.
-[[nodiscard]] double kuhn_nash_conv(const KuhnStrategy& first, const KuhnStrategy& second);
 
 }  // namespace tandem::rl

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "tandem/rl/env/testing/agent_buffers.h"
+#include "tandem/rl/env/testing/kuhn_strategy.h"
 
 namespace tandem::rl {
 namespace {
@@ -15,6 +16,9 @@ using testing::AgentBuffers;
 using ::testing::DoubleNear;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using testing::kuhn_strategy;
+using testing::KuhnProbabilities;
+using testing::KuhnStrategy;
 using testing::step;
 
 using enum KuhnPoker::Move;

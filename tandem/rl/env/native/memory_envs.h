@@ -6,13 +6,17 @@
 // Threads: single-thread, as every environment.
 #pragma once
 #include <array>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "tandem/base/error.h"
+#include "tandem/base/text.h"
 #include "tandem/rl/env/env_concepts.h"
 #include "tandem/rl/env/env_group.h"
 
@@ -45,13 +49,43 @@ class RepeatPrevious {
   static constexpr std::size_t kAnswers = 48;
 
   /// The card is shown as an int64, and the action is Discrete(kCards).
-  static Spec spec();
-  std::int64_t reset(NumpyGenerator& random);
-  StepResult<std::int64_t> step(std::int64_t action);
+  static Spec spec() {
+    return {.id = "RepeatPrevious-v0",
+            .observation = {{.name = "card", .type = ElementType::kInt64, .low = {0}, .high = {kCards - 1}}},
+            .action = Discrete{kCards},
+            .reward_threshold = 0.9};
+  }
+  std::int64_t reset(NumpyGenerator& random) {
+    random_ = &random;
+    state_.steps = 0;
+    return show_next();
+  }
+  StepResult<std::int64_t> step(std::int64_t action) {
+    // The answer is judged before the next card is shown, which may take the place of the oldest one.
+    const auto now = static_cast<std::size_t>(state_.steps);
+    StepResult<std::int64_t> result{.observation = 0};
+    if (now >= kDelay) {
+      const double worth = 1.0 / static_cast<double>(kAnswers);
+      result.reward = action == card_of(now - kDelay) ? worth : -worth;
+    }
+    ++state_.steps;
+    result.terminated = now + 1 == kDelay + kAnswers;
+    result.observation = show_next();
+    return result;
+  }
 
   /// The state as bytes, and back. load() throws CheckpointError for a step beyond the episode.
-  [[nodiscard]] std::array<std::byte, (kDelay + 2) * sizeof(std::int64_t)> save() const;
-  std::int64_t load(std::span<const std::byte> state);
+  [[nodiscard]] std::array<std::byte, (kDelay + 2) * sizeof(std::int64_t)> save() const {
+    return std::bit_cast<std::array<std::byte, sizeof(State)>>(state_);
+  }
+  std::int64_t load(std::span<const std::byte> state) {
+    if (state.size() != sizeof(State))
+      throw CheckpointError(concat("a state of ", state.size(), " bytes, expected ", sizeof(State)));
+    std::memcpy(&state_, state.data(), sizeof(State));
+    if (state_.steps < 0 || state_.steps >= static_cast<std::int64_t>(kDelay + kAnswers))
+      throw CheckpointError(concat("step ", state_.steps, " of an episode of ", kDelay + kAnswers));
+    return card_of(static_cast<std::size_t>(state_.steps));
+  }
 
  private:
   // The whole state, saved byte by byte: the steps of the episode, and the last cards. The card of step t is entry
@@ -61,7 +95,7 @@ class RepeatPrevious {
     std::array<std::int64_t, kDelay + 1> shown = {};
   };
   [[nodiscard]] std::int64_t& card_of(std::size_t step) { return state_.shown[step % state_.shown.size()]; }
-  std::int64_t show_next();
+  std::int64_t show_next() { return card_of(static_cast<std::size_t>(state_.steps)) = random_->integers(0, kCards); }
 
   // Belongs to the adapter, which hands it to reset() and keeps it at its place.
   NumpyGenerator* random_ = nullptr;

@@ -11,7 +11,7 @@
 //
 // There are float32 loops for every set, and float64 loops of blocks for the portable one, which compare formulas with
 // autograd. The loops are written once, in mlp_kernels.inc and block_kernels.inc, and compiled for each set by
-// mlp_kernels.cc and its siblings. Kernels for another kind of layer (an LSTM, say) are members of a table of
+// mlp_kernels.cc and mlp_kernels_avx.cc. Kernels for another kind of layer (an LSTM, say) are members of a table of
 // their own beside BlockKernels, and of SetKernels.
 //
 // Threads: any; loops write to the caller's memory alone.
