@@ -8,11 +8,11 @@
 #include <iostream>
 
 #include "tandem/app/commands/commands.h"
-#include "tandem/app/commands/policy_source.h"
 #include "tandem/app/config/configuration.h"
 #include "tandem/app/run/quantity_text.h"
 #include "tandem/app/run/run_folder.h"
 #include "tandem/app/run/update_metrics.h"
+#include "tandem/app/train/run_checkpoint.h"
 #include "tandem/base/atomic_file.h"
 #include "tandem/base/error.h"
 #include "tandem/base/json_reader.h"
@@ -203,7 +203,7 @@ std::string run_json(const RunPaths& paths) {
 }  // namespace
 
 // Each is known by one file: a checkpoint by its manifest, a run by its config.yaml.
-ExitCode run_inspect(const InspectCommand& command) {
+ExitCode run_command(const InspectCommand& command) {
   const bool json = command.output == Output::kJson;
   if (is_checkpoint(command.source)) {
     const model::Checkpoint checkpoint = model::Checkpoint::open(command.source);
