@@ -14,7 +14,6 @@
 #include "tandem/app/run/program_name.h"
 #include "tandem/app/run/progress.h"
 #include "tandem/app/run/quantity_text.h"
-#include "tandem/app/run/requeue.h"
 #include "tandem/app/run/run_log.h"
 #include "tandem/app/train/build_run.h"
 #include "tandem/app/train/run_checkpoint.h"
