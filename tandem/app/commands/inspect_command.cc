@@ -71,11 +71,6 @@ std::string checkpoint_json(const model::Checkpoint& checkpoint) {
   return json.end_array().end_object().text();
 }
 
-bool is_there(const std::filesystem::path& path) {
-  std::error_code ignored;
-  return std::filesystem::exists(path, ignored);
-}
-
 // The outcome of a run: the summary of one that has ended, else the last line of its metrics.
 struct LastKnown {
   bool ended = false;
@@ -83,7 +78,8 @@ struct LastKnown {
 };
 LastKnown last_known(const RunPaths& paths) {
   const JsonValue metrics = read_last_line(paths.metrics());
-  if (!is_there(paths.summary())) return {false, metrics};
+  std::error_code ignored;
+  if (!std::filesystem::exists(paths.summary(), ignored)) return {false, metrics};
   const JsonValue summary = read_json_file(paths.summary());
   // A run that was resumed has the summary of its first end until it ends again.
   const bool went_on = !metrics.is_null() && metrics.at("updates").as_int64() > summary.at("updates").as_int64();

@@ -73,7 +73,7 @@ void say_lost_news(const std::string& why) {
 
 // The config.yaml, and behind a zero byte the folder.
 // YAML text holds no zero byte, so the first one ends it.
-std::vector<std::byte> word_of(const Assignment& assignment) {
+std::vector<std::byte> first_word_of(const Assignment& assignment) {
   const std::string text = concat(assignment.config, std::string(1, '\0'), assignment.folder.string());
   std::vector<std::byte> word{kTrain};
   const auto bytes = std::as_bytes(std::span(text));
@@ -283,7 +283,7 @@ struct RankOfRun {
 void Leader::send(const Configuration& configuration, const std::filesystem::path& folder) {
   has_spoken = true;
   survival.assignment = {.config = configuration.yaml, .folder = std::filesystem::absolute(folder)};
-  if (ranks.size() > 1) (void)ranks.from_leader(word_of(survival.assignment));
+  if (ranks.size() > 1) (void)ranks.from_leader(first_word_of(survival.assignment));
   const TrainOptions& options = configuration.options;
   if (options.survivors != Survivors::kEnd) survival.start(ranks, deadline_of(options));
 }
