@@ -20,11 +20,15 @@ namespace tandem::app {
 [[nodiscard]] ExitCode run_command(const ResumeCommand& command, const rl::EnvRegistry& environments);
 /// Reads a checkpoint only, and changes nothing in the run folder; so do inspect, top, plot and export.
 [[nodiscard]] ExitCode run_command(const EvalCommand& command, const rl::EnvRegistry& environments);
+/// Shows what lies in the folder; a run that still trains can be shown, too.
 [[nodiscard]] ExitCode run_command(const InspectCommand& command);
 /// Redraws twice a second on a terminal until the run ends or a signal comes; elsewhere prints once.
 [[nodiscard]] ExitCode run_command(const TopCommand& command);
+/// Draws all runs into one picture, or nothing when one of them is at fault.
 [[nodiscard]] ExitCode run_command(const PlotCommand& command, const rl::EnvRegistry& environments);
+/// Checks the names before it reads the checkpoint, which may take long.
 [[nodiscard]] ExitCode run_command(const ExportCommand& command, const rl::EnvRegistry& environments);
+/// Lists all environments, or describes one with the settings that are shipped for it.
 [[nodiscard]] ExitCode run_command(const EnvsCommand& command, rl::EnvRegistry environments);
 /// Its exit code may also be that of a rank.
 [[nodiscard]] ExitCode run_command(const LaunchCommand& command);
@@ -32,6 +36,7 @@ namespace tandem::app {
 [[nodiscard]] ExitCode run_command(const SimulateScaleCommand& command);
 /// Blocks for all measured runs; a signal ends them early, and what was measured is printed with kStopped.
 [[nodiscard]] ExitCode run_command(const TuneCommand& command, const rl::EnvRegistry& environments);
+/// Prints what a report of a defect needs: versions, instructions, and what the build can exchange through.
 [[nodiscard]] ExitCode run_command(const VersionCommand& command);
 
 }  // namespace tandem::app

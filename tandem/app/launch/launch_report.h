@@ -13,6 +13,7 @@
 
 namespace tandem::app {
 
+/// A process of a rank that ended with a failure, and the last that it printed.
 struct RankFailure {
   int rank = 0;
   ProcessEnd end;

@@ -15,11 +15,13 @@
 
 namespace tandem::app {
 
+/// A value of a curve, in the units of the chart's axes.
 struct Point {
   double x = 0, y = 0;
   friend bool operator==(const Point&, const Point&) = default;
 };
 
+/// Dashes tell calculated curves from measured ones of the same color.
 enum class Stroke { kSolid, kDashed };
 
 /// `label` stands in the legend.

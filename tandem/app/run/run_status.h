@@ -43,8 +43,10 @@ struct RunStatus {
   friend bool operator==(const RunStatus&, const RunStatus&) = default;
 };
 
+/// The state of a run that goes on; every other one is of a run that has ended.
 inline constexpr const char* kRunning = "running";
 
+/// One line of JSON, without its end; rates that are not known are null.
 [[nodiscard]] std::string to_json(const RunStatus& status);
 
 /// Replaces the file. Throws CheckpointError when the disk refuses.

@@ -27,6 +27,7 @@ namespace tandem::app {
   return optional_number(object, key).value_or(std::numeric_limits<double>::quiet_NaN());
 }
 
+/// Figures that are not known stay nothing, and are written as null.
 struct UpdateMetrics {
   std::int64_t updates = 0, env_steps = 0;  // since the run's start, resumes included
   double wall_s = 0;                        // since this process started
