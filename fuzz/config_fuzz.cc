@@ -10,8 +10,7 @@
 #include <vector>
 
 #include "tandem/app/algo/algorithms.h"
-#include "tandem/app/config/option_rules.h"
-#include "tandem/app/config/train_options.h"
+#include "tandem/app/config/configuration.h"
 #include "tandem/app/config/yaml_text.h"
 
 namespace {

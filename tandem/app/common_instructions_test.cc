@@ -1,8 +1,7 @@
-#include "tandem/app/commands/common_instructions.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tandem/app/commands/run_ranks.h"
 #include "tandem/base/error.h"
 
 namespace tandem::app {

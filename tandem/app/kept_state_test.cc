@@ -1,6 +1,4 @@
 // Ranks as threads, which have kept the states of different updates.
-#include "tandem/app/train/kept_state.h"
-
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
@@ -8,6 +6,7 @@
 #include <thread>
 #include <vector>
 
+#include "tandem/app/train/run_checkpoint.h"
 #include "tandem/base/error.h"
 #include "tandem/base/text.h"
 #include "tandem/comm/local_group.h"

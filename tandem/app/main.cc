@@ -1,9 +1,9 @@
-#include "tandem/app/current_folder.h"
+#include "tandem/app/exit_code.h"
 #include "tandem/app/program.h"
 
 namespace {
 
-// Called by the loader before it initialises any library; see current_folder.h.
+// Called by the loader before it initialises any library; see exit_code.h.
 [[gnu::section(".preinit_array"), gnu::used]] void (*const kBeforeLibraries)() = tandem::app::require_current_folder;
 
 }  // namespace

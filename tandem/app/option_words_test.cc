@@ -47,11 +47,6 @@ TEST(OptionWordsTest, DefaultsAreThoseOfTheLibrary) {
   EXPECT_EQ(options.policy.hidden_gain, policy.hidden_gain);
   EXPECT_EQ(options.policy.policy_gain, policy.policy_gain);
   EXPECT_EQ(options.policy.value_gain, policy.value_gain);
-  const rl::NormalizerOptions normalizer, ours = normalizer_options(options.normalize);
-  EXPECT_EQ(ours.observations, normalizer.observations);
-  EXPECT_EQ(ours.rewards, normalizer.rewards);
-  EXPECT_EQ(ours.clip_observation, normalizer.clip_observation);
-  EXPECT_EQ(ours.clip_reward, normalizer.clip_reward);
   EXPECT_EQ(options.policy.recurrent_size, rl::RecurrentPolicyOptions().size);
   EXPECT_EQ(options.policy.max_seq_len, rl::SequenceOptions().length);
   EXPECT_EQ(options.policy.burn_in, rl::SequenceOptions().burn_in);

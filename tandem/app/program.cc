@@ -16,7 +16,6 @@
 #include "tandem/app/algo/algorithms.h"
 #include "tandem/app/cli/command_line.h"
 #include "tandem/app/commands/commands.h"
-#include "tandem/app/current_folder.h"
 #include "tandem/app/exit_code.h"
 #include "tandem/app/run/program_name.h"
 #include "tandem/base/fault_point.h"
@@ -24,34 +23,9 @@
 namespace tandem::app {
 namespace {
 
-template <typename... Functions>
-struct Overloaded : Functions... {
-  using Functions::operator()...;
-};
-template <typename... Functions>
-Overloaded(Functions...) -> Overloaded<Functions...>;  // clang 14 does not deduce it
-
-// A command without a line here does not compile.
-ExitCode run(const Command& command, const rl::EnvRegistry& environments) {
-  return std::visit(Overloaded{
-                        [&](const TrainCommand& train) { return run_train(train, environments); },
-                        [&](const ResumeCommand& resume) { return run_resume(resume, environments); },
-                        [&](const EvalCommand& eval) { return run_eval(eval, environments); },
-                        [&](const InspectCommand& inspect) { return run_inspect(inspect); },
-                        [](const TopCommand& top) { return run_top(top); },
-                        [&](const PlotCommand& plot) { return run_plot(plot, environments); },
-                        [&](const ExportCommand& exported) { return run_export(exported, environments); },
-                        [&](const EnvsCommand& envs) { return run_envs(envs, environments); },
-                        [](const LaunchCommand& launch) { return run_launch(launch); },
-                        [](const SimulateScaleCommand& scale) { return run_simulate_scale(scale); },
-                        [&](const TuneCommand& tune) { return run_tune(tune, environments); },
-                        [](const VersionCommand& version) { return run_version(version); },
-                        [](const HelpCommand& help) {
-                          std::cout << help.text;
-                          return ExitCode::kDone;
-                        },
-                    },
-                    command);
+ExitCode run_command(const HelpCommand& command) {
+  std::cout << command.text;
+  return ExitCode::kDone;
 }
 
 // For tests, and for users who want to see for themselves what a kill or a full disk leaves behind.
@@ -82,7 +56,14 @@ int run_program(int argc, const char* const* argv, const rl::EnvRegistry& enviro
   try {
     arm_fault_of_environment();
     const std::vector<std::string> arguments(argv + (argc > 0 ? 1 : 0), argv + argc);
-    code = run(read_command_line(arguments), environments);
+    // A command without a function does not compile.
+    const auto run = [&](const auto& command) {
+      if constexpr (requires { run_command(command, environments); })
+        return run_command(command, environments);
+      else
+        return run_command(command);
+    };
+    code = std::visit(run, read_command_line(arguments));
     require_output_written();
   } catch (...) {
     const Failure failure = describe_failure(std::current_exception());

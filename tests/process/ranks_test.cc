@@ -77,8 +77,8 @@ TEST(RanksTest, WhatTheUserCanFixIsSaidByRank0AndEndsAll) {
   // Of 4 shards 2, 1 and 1 fall to 3 ranks: too few for two replicas on rank 1.
   const Ended ended = run(as_ranks(3, train(cartpole(), folder, "cpu:2")));
   EXPECT_EQ(ended.exit_code, 2) << ended.err;
-  EXPECT_THAT(ended.err,
-              AllOf(HasSubstr("[0] tandem: "), HasSubstr("shards"), HasSubstr("for a new run 8 shards"), Not(HasSubstr("[1]"))));
+  EXPECT_THAT(ended.err, AllOf(HasSubstr("[0] tandem: "), HasSubstr("shards"), HasSubstr("for a new run 8 shards"),
+                               Not(HasSubstr("[1]"))));
   EXPECT_FALSE(std::filesystem::exists(folder));
 }
 

@@ -12,7 +12,7 @@
 
 #include "tandem/app/algo/algorithms.h"
 #include "tandem/app/program.h"
-#include "tandem/app/tune/knobs.h"
+#include "tandem/app/tune/tuning.h"
 #include "tandem/base/clock.h"
 #include "tandem/base/error.h"
 #include "tandem/base/text.h"

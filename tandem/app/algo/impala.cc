@@ -5,8 +5,7 @@
 #include "tandem/app/algo/native.h"
 #include "tandem/app/run/quantity_text.h"
 #include "tandem/app/train/build_run.h"
-#include "tandem/app/train/multi_agent.h"
-#include "tandem/app/tune/knobs.h"
+#include "tandem/app/tune/tuning.h"
 #include "tandem/base/error.h"
 #include "tandem/base/text.h"
 #include "tandem/pipeline/pipeline_stats.h"
@@ -15,11 +14,9 @@
 namespace tandem::app {
 
 template <>
-inline constexpr std::array kChoices<rl::ImpalaExecution>{Choice{rl::ImpalaExecution::kThreads, "threads"},
-                                                          Choice{rl::ImpalaExecution::kInline, "inline"}};
+inline constexpr auto kChoices<rl::ImpalaExecution> = words_up_to<rl::ImpalaExecution::kInline>("threads", "inline");
 template <>
-inline constexpr std::array kChoices<pipeline::BeyondLag>{Choice{pipeline::BeyondLag::kWait, "wait"},
-                                                          Choice{pipeline::BeyondLag::kDrop, "drop"}};
+inline constexpr auto kChoices<pipeline::BeyondLag> = words_up_to<pipeline::BeyondLag::kDrop>("wait", "drop");
 
 namespace {
 
@@ -133,12 +130,10 @@ class Impala : public Algorithm {
                                     " ranks make equally many steps, and which batches are too old differs from ",
                                     "rank to rank; use wait, or start the run as one process with several --devices"));
          }},
-        {"impala.splits", [place](const TrainOptions& options) {
-           if (options.of<rl::ImpalaOptions>().splits == 1) return;
-           const rl::EnvRegistry known = with_plugins(place.environments, options);
-           if (const rl::MultiAgentEntry* agents = known.find_multi_agent(options.env))
-             refuse(*agents, "which step in one split so far; use 1");
-         }}};
+        refuse_several(
+            place.environments, "impala.splits",
+            [](const TrainOptions& options) { return options.of<rl::ImpalaOptions>().splits != 1; },
+            "which step in one split so far; use 1")};
   }
 
   [[nodiscard]] BatchSize batch_size(const TrainOptions& options) const override {

@@ -3,13 +3,12 @@
 // environment, how the log describes a batch, what tuning varies, and how a run is built. Before DD-PPO's class there
 // is the record of rollouts that a run may follow.
 #include <numeric>
-#include <span>
 
 #include "tandem/app/algo/native.h"
 #include "tandem/app/run/rollout_record.h"
 #include "tandem/app/train/build_run.h"
-#include "tandem/app/train/multi_agent.h"
-#include "tandem/app/tune/knobs.h"
+#include "tandem/app/train/run_checkpoint.h"
+#include "tandem/app/tune/tuning.h"
 #include "tandem/base/atomic_file.h"
 #include "tandem/base/error.h"
 #include "tandem/base/text.h"
@@ -19,8 +18,8 @@
 namespace tandem::app {
 
 template <>
-inline constexpr std::array kChoices<rl::BatchMode>{Choice{rl::BatchMode::kTruncateEpisodes, "truncate_episodes"},
-                                                    Choice{rl::BatchMode::kCompleteEpisodes, "complete_episodes"}};
+inline constexpr auto kChoices<rl::BatchMode> = words_up_to<rl::BatchMode::kCompleteEpisodes>("truncate_episodes",
+                                                                                              "complete_episodes");
 template <>
 inline constexpr std::array kChoices<rl::AdvantageNormalization>{
     Choice{rl::AdvantageNormalization::kMinibatch, "minibatch"}, Choice{rl::AdvantageNormalization::kBatch, "batch"},
@@ -127,14 +126,15 @@ class Ppo : public Algorithm {
   }
 
   [[nodiscard]] std::vector<OptionCheck> checks(const CheckPlace& place) const override {
-    return {{"ppo.batch_mode", [place](const TrainOptions& options) {
-               if (!options.of<rl::PpoOptions>().completes_episodes()) return;
-               const rl::EnvRegistry known = with_plugins(place.environments, options);
-               if (const rl::MultiAgentEntry* agents = known.find_multi_agent(options.env))
-                 refuse(*agents, "whose episodes go on in the next rollout so far; use truncate_episodes");
-               // Throws when the environment sets no bound to its episodes.
-               (void)rl::CompleteEpisodes::most_steps(known.spec(options.env), options.rollout_steps);
-             }}};
+    const auto completes = [](const TrainOptions& options) {
+      return options.of<rl::PpoOptions>().completes_episodes();
+    };
+    return {refuse_several(place.environments, "ppo.batch_mode", completes,
+                           "whose episodes go on in the next rollout so far; use truncate_episodes"),
+            environment_check(place.environments, "ppo.batch_mode", [completes](const auto& options, const auto& spec) {
+              // Throws when the environment sets no bound to its episodes.
+              if (completes(options)) (void)rl::CompleteEpisodes::most_steps(spec, options.rollout_steps);
+            })};
   }
 
   [[nodiscard]] BatchSize batch_size(const TrainOptions& options) const override {
@@ -326,11 +326,9 @@ class DdPpo final : public Ppo {
   [[nodiscard]] std::vector<OptionCheck> checks(const CheckPlace& place) const override {
     std::vector<OptionCheck> all = Ppo::checks(place);
     all.push_back({"dd_ppo.replay", check_record});
-    all.push_back({"algo", [place](const TrainOptions& options) {
-                     const rl::EnvRegistry known = with_plugins(place.environments, options);
-                     if (const rl::MultiAgentEntry* agents = known.find_multi_agent(options.env))
-                       refuse(*agents, "which ppo, impala and appo train, dd_ppo not so far");
-                   }});
+    all.push_back(refuse_several(
+        place.environments, "algo", [](const TrainOptions&) { return true; },
+        "which ppo, impala and appo train, dd_ppo not so far"));
     return all;
   }
 
@@ -367,10 +365,8 @@ class DdPpo final : public Ppo {
     setup.stragglers.options = dd_ppo.stragglers;
     if (!dd_ppo.replay) return;
     // Other hosts may not see the file that rank 0 has, so rank 0 sends its text to all. Collective.
-    std::string text = plan.ranks.leads() ? read_file(rollouts_of(*dd_ppo.replay)) : "";
-    const std::vector<std::byte> bytes = plan.ranks.from_leader(std::as_bytes(std::span(text)));
-    text.assign(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-    setup.stragglers.recorded = follow_record(plan.options, text);
+    const std::string text = plan.ranks.leads() ? read_file(rollouts_of(*dd_ppo.replay)) : "";
+    setup.stragglers.recorded = follow_record(plan.options, text_from(plan.ranks, 0, text));
   }
 };
 

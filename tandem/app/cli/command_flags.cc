@@ -1,17 +1,15 @@
-#include "tandem/app/cli/command_flags.h"
-
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <functional>
 
+#include "tandem/app/cli/flags.h"
 #include "tandem/app/config/algorithm.h"
 #include "tandem/base/text.h"
 
 namespace tandem::app {
 
 template <>
-inline constexpr std::array kChoices<OnDeath>{Choice{OnDeath::kStop, "stop"}, Choice{OnDeath::kContinue, "continue"},
-                                              Choice{OnDeath::kReplace, "replace"}};
+inline constexpr auto kChoices<OnDeath> = words_up_to<OnDeath::kReplace>("stop", "continue", "replace");
 
 // The grace of a launch.
 template <>

@@ -12,7 +12,7 @@
 #include <functional>
 #include <map>
 
-#include "tandem/app/cli/command_flags.h"
+#include "tandem/app/cli/flags.h"
 #include "tandem/app/config/nearest_name.h"
 #include "tandem/base/error.h"
 #include "tandem/base/text.h"

@@ -16,7 +16,7 @@
 
 #include "tandem/app/config/configuration.h"
 #include "tandem/app/launch/supervisor.h"
-#include "tandem/app/simulate/scale_model.h"
+#include "tandem/app/simulate/scale.h"
 #include "tandem/comm/world_flags.h"
 #include "tandem/rl/policy/policy_options.h"
 

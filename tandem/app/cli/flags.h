@@ -1,4 +1,5 @@
-// app/cli/flags.h: flags of a command line: those that fill the option table, and those that fill fields.
+// app/cli/flags.h: flags of a command line: those that fill the option table, those that fill fields, and the fields of
+// the commands that have many: launch, simulate-scale, tune (command_flags.cc).
 //
 // Threads: single-thread. Ownership: commands and fields must outlive the flags, and they the parsing.
 #pragma once
@@ -8,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "tandem/app/cli/command_line.h"
 #include "tandem/app/config/option_table.h"
 
 namespace CLI {
@@ -81,5 +83,22 @@ class FieldFlags {
 
   std::deque<Flag> flags_;  // CLI11 holds addresses of the texts
 };
+
+// Each of the add_ functions adds flags to `command` that fill `options` once the command line was parsed; the check_
+// functions, called afterwards, add what is wrong with several values together, or with a part of one, to `faults`.
+
+void add_launch_flags(CLI::App& command, LaunchOptions& options, FieldFlags& flags);
+/// With the command behind "--" in `options`.
+void check_launch(const LaunchOptions& options, const FieldFlags& flags, std::vector<std::string>& faults);
+
+void add_scale_flags(CLI::App& command, ScaleOptions& options, FieldFlags& flags);
+void check_scale(const ScaleOptions& options, const FieldFlags& flags, std::vector<std::string>& faults);
+
+/// The words of --vary come from the knobs of all registered algorithms, so the flags are made after those are
+/// registered. Whether the run's own algorithm has such a knob is found out later.
+void add_tune_flags(CLI::App& command, TuneOptions& options, FieldFlags& flags);
+
+/// Adds --ranks, a number of ranks that can be.
+void add_ranks_flag(CLI::App& command, int& ranks, const char* help, FieldFlags& flags);
 
 }  // namespace tandem::app

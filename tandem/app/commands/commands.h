@@ -11,26 +11,32 @@
 
 namespace tandem::app {
 
+/// One function for each alternative of Command; those that need no environments do not take them.
 /// `environments`: those of the program, without plugins.
 /// Trains until all steps are made or a signal comes. Starts the ranks itself with --ranks, else is the rank that its
 /// launcher says.
-[[nodiscard]] ExitCode run_train(const TrainCommand& command, const rl::EnvRegistry& environments);
-/// Trains as run_train() does, with the recorded options of the run.
-[[nodiscard]] ExitCode run_resume(const ResumeCommand& command, const rl::EnvRegistry& environments);
+[[nodiscard]] ExitCode run_command(const TrainCommand& command, const rl::EnvRegistry& environments);
+/// Trains as `train` does, with the recorded options of the run.
+[[nodiscard]] ExitCode run_command(const ResumeCommand& command, const rl::EnvRegistry& environments);
 /// Reads a checkpoint only, and changes nothing in the run folder; so do inspect, top, plot and export.
-[[nodiscard]] ExitCode run_eval(const EvalCommand& command, const rl::EnvRegistry& environments);
-[[nodiscard]] ExitCode run_inspect(const InspectCommand& command);
+[[nodiscard]] ExitCode run_command(const EvalCommand& command, const rl::EnvRegistry& environments);
+/// Shows what lies in the folder; a run that still trains can be shown, too.
+[[nodiscard]] ExitCode run_command(const InspectCommand& command);
 /// Redraws twice a second on a terminal until the run ends or a signal comes; elsewhere prints once.
-[[nodiscard]] ExitCode run_top(const TopCommand& command);
-[[nodiscard]] ExitCode run_plot(const PlotCommand& command, const rl::EnvRegistry& environments);
-[[nodiscard]] ExitCode run_export(const ExportCommand& command, const rl::EnvRegistry& environments);
-[[nodiscard]] ExitCode run_envs(const EnvsCommand& command, rl::EnvRegistry environments);
+[[nodiscard]] ExitCode run_command(const TopCommand& command);
+/// Draws all runs into one picture, or nothing when one of them is at fault.
+[[nodiscard]] ExitCode run_command(const PlotCommand& command, const rl::EnvRegistry& environments);
+/// Checks the names before it reads the checkpoint, which may take long.
+[[nodiscard]] ExitCode run_command(const ExportCommand& command, const rl::EnvRegistry& environments);
+/// Lists all environments, or describes one with the settings that are shipped for it.
+[[nodiscard]] ExitCode run_command(const EnvsCommand& command, rl::EnvRegistry environments);
 /// Its exit code may also be that of a rank.
-[[nodiscard]] ExitCode run_launch(const LaunchCommand& command);
+[[nodiscard]] ExitCode run_command(const LaunchCommand& command);
 /// Blocks for as long as all simulated ranks sleep; one launch for each number of ranks.
-[[nodiscard]] ExitCode run_simulate_scale(const SimulateScaleCommand& command);
+[[nodiscard]] ExitCode run_command(const SimulateScaleCommand& command);
 /// Blocks for all measured runs; a signal ends them early, and what was measured is printed with kStopped.
-[[nodiscard]] ExitCode run_tune(const TuneCommand& command, const rl::EnvRegistry& environments);
-[[nodiscard]] ExitCode run_version(const VersionCommand& command);
+[[nodiscard]] ExitCode run_command(const TuneCommand& command, const rl::EnvRegistry& environments);
+/// Prints what a report of a defect needs: versions, instructions, and what the build can exchange through.
+[[nodiscard]] ExitCode run_command(const VersionCommand& command);
 
 }  // namespace tandem::app

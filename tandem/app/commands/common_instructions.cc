@@ -1,5 +1,3 @@
-#include "tandem/app/commands/common_instructions.h"
-
 #include <ATen/Version.h>
 
 #include <algorithm>
@@ -8,6 +6,7 @@
 #include <span>
 #include <string_view>
 
+#include "tandem/app/commands/run_ranks.h"
 #include "tandem/base/error.h"
 #include "tandem/base/text.h"
 

@@ -160,7 +160,7 @@ std::vector<Listed> listed(const rl::EnvRegistry& environments, const std::optio
 
 }  // namespace
 
-ExitCode run_envs(const EnvsCommand& command, rl::EnvRegistry environments) {
+ExitCode run_command(const EnvsCommand& command, rl::EnvRegistry environments) {
   for (const std::filesystem::path& plugin : command.plugins) environments.load_plugin(plugin);
   const std::vector<Listed> all = listed(environments, command.name);
   if (command.output == Output::kJson) {

@@ -6,9 +6,10 @@
 #include <numeric>
 
 #include "tandem/app/commands/commands.h"
-#include "tandem/app/commands/policy_source.h"
 #include "tandem/app/run/quantity_text.h"
+#include "tandem/app/train/build_run.h"
 #include "tandem/app/train/evaluate.h"
+#include "tandem/app/train/run_checkpoint.h"
 #include "tandem/base/json_writer.h"
 #include "tandem/base/text.h"
 
@@ -139,10 +140,10 @@ std::string text_of(const Evaluation& its, const Played& played) {
 
 }  // namespace
 
-ExitCode run_eval(const EvalCommand& command, const rl::EnvRegistry& environments) {
+ExitCode run_command(const EvalCommand& command, const rl::EnvRegistry& environments) {
   const model::Checkpoint checkpoint = find_checkpoint(command.source);
   const TrainOptions options = options_of(checkpoint);
-  const rl::EnvRegistry known = environments_of(options, environments, command.plugins);
+  const rl::EnvRegistry known = with_plugins(environments, options, command.plugins);
   const rl::MultiAgentEntry* several = known.find_multi_agent(options.env);
   const Played played{.command = command,
                       .checkpoint = checkpoint,

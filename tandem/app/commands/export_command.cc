@@ -1,8 +1,9 @@
 #include <iostream>
 
 #include "tandem/app/commands/commands.h"
-#include "tandem/app/commands/policy_source.h"
+#include "tandem/app/train/build_run.h"
 #include "tandem/app/train/evaluate.h"
+#include "tandem/app/train/run_checkpoint.h"
 #include "tandem/base/error.h"
 #include "tandem/base/text.h"
 #include "tandem/rl/policy/policy_export.h"
@@ -10,7 +11,7 @@
 namespace tandem::app {
 
 // TorchScript is deprecated upstream, so the weights always come in a file of their own beside it.
-ExitCode run_export(const ExportCommand& command, const rl::EnvRegistry& environments) {
+ExitCode run_command(const ExportCommand& command, const rl::EnvRegistry& environments) {
   constexpr const char *kScript = ".pt", *kWeights = ".safetensors";
   // Names are checked before the checkpoint is read, which may take long.
   const std::filesystem::path suffix = command.policy.extension();
@@ -25,7 +26,7 @@ ExitCode run_export(const ExportCommand& command, const rl::EnvRegistry& environ
   const model::Checkpoint checkpoint = find_checkpoint(command.source);
   const TrainOptions options = options_of(checkpoint);
   const TrainedPolicy trained =
-      load_policy(checkpoint, options, environments_of(options, environments, command.plugins), command.name);
+      load_policy(checkpoint, options, with_plugins(environments, options, command.plugins), command.name);
   if (suffix == kScript) {
     rl::export_script(*trained.policy, &trained.normalizers, command.policy);
     std::cout << command.policy.string() << "\n";

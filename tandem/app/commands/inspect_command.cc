@@ -8,11 +8,11 @@
 #include <iostream>
 
 #include "tandem/app/commands/commands.h"
-#include "tandem/app/commands/policy_source.h"
 #include "tandem/app/config/configuration.h"
 #include "tandem/app/run/quantity_text.h"
 #include "tandem/app/run/run_folder.h"
 #include "tandem/app/run/update_metrics.h"
+#include "tandem/app/train/run_checkpoint.h"
 #include "tandem/base/atomic_file.h"
 #include "tandem/base/error.h"
 #include "tandem/base/json_reader.h"
@@ -67,11 +67,6 @@ std::string checkpoint_json(const model::Checkpoint& checkpoint) {
   return json.end_array().end_object().text();
 }
 
-bool is_there(const std::filesystem::path& path) {
-  std::error_code ignored;
-  return std::filesystem::exists(path, ignored);
-}
-
 // The outcome of a run: the summary of one that has ended, else the last line of its metrics.
 struct LastKnown {
   bool ended = false;
@@ -79,7 +74,8 @@ struct LastKnown {
 };
 LastKnown last_known(const RunPaths& paths) {
   const JsonValue metrics = read_last_line(paths.metrics());
-  if (!is_there(paths.summary())) return {false, metrics};
+  std::error_code ignored;
+  if (!std::filesystem::exists(paths.summary(), ignored)) return {false, metrics};
   const JsonValue summary = read_json_file(paths.summary());
   // A run that was resumed has the summary of its first end until it ends again.
   const bool went_on = !metrics.is_null() && metrics.at("updates").as_int64() > summary.at("updates").as_int64();
@@ -199,7 +195,7 @@ std::string run_json(const RunPaths& paths) {
 }  // namespace
 
 // Each is known by one file: a checkpoint by its manifest, a run by its config.yaml.
-ExitCode run_inspect(const InspectCommand& command) {
+ExitCode run_command(const InspectCommand& command) {
   const bool json = command.output == Output::kJson;
   if (is_checkpoint(command.source)) {
     const model::Checkpoint checkpoint = model::Checkpoint::open(command.source);

@@ -35,7 +35,7 @@ Answer answer_of(const Ask& ask, Answer unknown) {
 
 }  // namespace
 
-ExitCode run_launch(const LaunchCommand& command) {
+ExitCode run_command(const LaunchCommand& command) {
   // In this process and not in rank 0, so that it outlives any rank. Port 0: the system picks a free one.
   const comm::HostedStore store = comm::host_store(0, comm::Reach::kThisHost);
   const std::string run_id = new_run_id();

@@ -3,8 +3,9 @@
 
 #include "tandem/app/commands/commands.h"
 #include "tandem/app/commands/faults.h"
-#include "tandem/app/commands/policy_source.h"
+#include "tandem/app/config/configuration.h"
 #include "tandem/app/plot/run_picture.h"
+#include "tandem/app/train/build_run.h"
 #include "tandem/base/error.h"
 #include "tandem/base/text.h"
 
@@ -15,7 +16,7 @@ namespace {
 std::optional<double> threshold_of(const RunPaths& paths, const rl::EnvRegistry& environments) {
   const TrainOptions options = read_recorded(paths.config());
   try {
-    return environments_of(options, environments, {}).spec(options.env).reward_threshold;
+    return with_plugins(environments, options).spec(options.env).reward_threshold;
   } catch (const ConfigError&) {
     return std::nullopt;
   }
@@ -23,7 +24,7 @@ std::optional<double> threshold_of(const RunPaths& paths, const rl::EnvRegistry&
 
 }  // namespace
 
-ExitCode run_plot(const PlotCommand& command, const rl::EnvRegistry& environments) {
+ExitCode run_command(const PlotCommand& command, const rl::EnvRegistry& environments) {
   std::vector<PlottedRun> runs;
   Faults faults;
   const std::filesystem::path into = command.picture.parent_path();

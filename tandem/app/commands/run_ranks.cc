@@ -1,4 +1,4 @@
-// The plan of run_on_all_ranks(): without other ranks, lead at once. Otherwise meet (or join those that train), then
+// The plan of RankOfRun::run(): without other ranks, lead at once. Otherwise meet (or join those that train), then
 // train in rounds: agree on instructions, lead or follow, and after a loss that can be survived meet anew, where the
 // first of the members leads on from the kept state.
 #include "tandem/app/commands/run_ranks.h"
@@ -10,11 +10,9 @@
 #include <string>
 #include <thread>
 #include <utility>
-#include <variant>
 
-#include "tandem/app/commands/common_instructions.h"
 #include "tandem/app/commands/run_session.h"
-#include "tandem/app/run/run_lock.h"
+#include "tandem/app/run/run_folder.h"
 #include "tandem/app/train/build_run.h"
 #include "tandem/app/train/run_record.h"
 #include "tandem/app/train/train.h"
@@ -73,23 +71,9 @@ void say_lost_news(const std::string& why) {
                       "): rollouts no longer end early for them, and tandem top does not see them\n");
 }
 
-// Nothing when a signal ended the wait for the others.
-std::optional<comm::World> meet(const comm::LauncherEnvironment& me, comm::WorldOptions options,
-                                const StopSignals& signals) {
-  const LateStop late(signals.token(), kMeetingPatience);
-  options.limits.stop = late.token();
-  try {
-    return comm::open_world(me, options);
-  } catch (const RunError&) {
-    if (!late.token().stop_requested()) throw;
-    std::cerr << "tandem: stopped before all ranks had come; nothing was begun\n";
-    return std::nullopt;
-  }
-}
-
 // The config.yaml, and behind a zero byte the folder.
 // YAML text holds no zero byte, so the first one ends it.
-std::vector<std::byte> word_of(const Assignment& assignment) {
+std::vector<std::byte> first_word_of(const Assignment& assignment) {
   const std::string text = concat(assignment.config, std::string(1, '\0'), assignment.folder.string());
   std::vector<std::byte> word{kTrain};
   const auto bytes = std::as_bytes(std::span(text));
@@ -103,9 +87,9 @@ Assignment read_assignment(const std::vector<std::byte>& word) {
 }
 
 // Both outlive them.
-learner::Ranks ranks_of(comm::World& world, const Survival& survival) {
+learner::Ranks ranks_of(comm::World& world, const Survival& survival, int size_of_run) {
   return learner::Ranks(world.group, world.description)
-      .out_of(survival.size_of_run())
+      .out_of(size_of_run)
       .with_boards([&](int units, tandem::Range mine, std::chrono::milliseconds news, Limits limits) {
         limits.stop = survival.broken();  // who opens a board waits in the store, where no death is seen
         return comm::open_board(world, units, mine, limits, {.every = news, .on_loss = say_lost_news});
@@ -122,49 +106,135 @@ void await_end_of_leader(const learner::Ranks& ranks) {
   }
 }
 
-// The settings that a command line makes for its own rank alone, whatever the one of rank 0 says.
-// Devices may be named otherwise on each host, and each terminal has its own wish for silence.
-void keep_own(const std::vector<Setting>& flags, TrainOptions& options) {
-  for (const Setting& flag : flags) {
-    if (flag.key == "devices") options.devices = flag.value.text;
-    if (flag.key == "quiet") options.quiet = flag.value.text == "true";
-  }
-}
-
-TrainOptions options_of(const Assignment& assignment, const std::vector<Setting>& flags) {
-  // Each rank reads the resolved config.yaml of rank 0, so files and presets need not lie on its host.
-  TrainOptions options = read_recorded(assignment.config, "the configuration of rank 0");
-  keep_own(flags, options);
-  return options;
-}
-
 std::chrono::milliseconds deadline_of(const TrainOptions& options) {
   return std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::duration<double>(options.deadline_seconds));
 }
 
-// How a rank takes part in a training; nothing is returned when the ranks are to meet anew.
-// Lives on each rank for all rounds; whether a rank leads may change from round to round.
-class Part {
- public:
-  Part(const std::vector<Setting>& flags, const rl::EnvRegistry& environments, const StopSignals& signals,
-       Survival& survival)
-      : flags_(flags), environments_(environments), signals_(signals), survival_(survival) {}
+// A leader that was silent holds the folder until its launcher has ended it.
+RunFolder open_again(const std::filesystem::path& folder) {
+  const Deadline deadline = Deadline::after(kFolderPatience);
+  while (RunLock::is_held(folder) && !deadline.expired()) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  try {
+    return RunFolder::open(folder);
+  } catch (const ConfigError& error) {
+    throw RunError(concat("the ranks that are left cannot go on with the run's record: ", error.what()));
+  }
+}
 
-  // Records the failure of a run whose ranks could not meet.
-  void record_failure(const std::string& why) const {
-    const Assignment& assignment = survival_.assignment;
-    const KeptState* kept = survival_.kept();
-    if (kept != nullptr) app::record_failure(assignment.folder, options_of(assignment, flags_), kept->progress, why);
+// This rank's part in a run over all rounds; whether it leads may change from round to round.
+struct RankOfRun {
+  const comm::WorldFlags& words;
+  const std::vector<Setting>& flags;
+  const rl::EnvRegistry& environments;
+  const Lead& lead_first;
+  const StopSignals signals{};
+  const comm::WorldOptions options = comm::read_world_flags(words);
+  const comm::LauncherEnvironment me = comm::launcher_environment();
+  Survival survival{me, options};
+  ExitCode end = ExitCode::kDone;  // how this rank ends where meet() or meet_anew() gives no world
+
+  // Until the training has ended, round by round.
+  ExitCode run() {
+    if (me.world_size == 1) return run_alone();
+    // Several ranks: this one came with the others, or for one that died.
+    std::optional<comm::World> world = survival.joins() ? meet_anew() : meet();
+    std::shared_ptr<comm::Store> first_store;  // rank 0 may host it, for as long as it lives
+    // A newcomer never leads the command anew: the others have trained already.
+    for (bool is_first = !survival.joins(); world; is_first = false) {
+      const learner::Ranks ranks = ranks_of(*world, survival, me.world_size);
+      survival.guard(ranks);
+      try {
+        // Collective: a rank that has joined asks for them, too.
+        const std::vector<InstructionsOfRank> instructions = instructions_of(ranks);
+        const std::optional<ExitCode> code =
+            ranks.leads() ? lead(ranks, instructions, is_first) : follow_leader(ranks, instructions);
+        if (code) return *code;
+      } catch (const std::exception& error) {
+        ranks.abort(concat("rank ", ranks.rank(), " failed: ", error.what()));
+        if (!survival.can_go_on(error)) throw;
+        if (!ranks.leads())
+          survival.notes.push_back(concat("the ranks met anew: ", error.what()));  // rank 0 has logged
+      }
+      if (!first_store) first_store = std::move(world->store);
+      world = meet_or_record();
+    }
+    return end;
   }
 
-  using Lead = std::function<std::optional<ExitCode>(Leader&)>;
+ private:
+  ExitCode run_alone() {
+    if (!words.backend.empty() || !words.hosts_by.empty() || !words.network.empty()) {
+      throw ConfigError(
+          "--backend, --hosts-by and --network say how several ranks exchange, and no launcher started this process as "
+          "one of several; start it as in tandem launch --ranks 2 -- tandem train ...");
+    }
+    const learner::Ranks alone;
+    return lead(alone, instructions_of(alone), true).value();
+  }
 
-  std::optional<ExitCode> lead_others(const learner::Ranks& ranks, const std::vector<InstructionsOfRank>& instructions,
-                                      const Lead& lead) {
-    Leader leader(ranks, lowest_of(instructions), signals_, survival_);
+  // Nothing when a signal ended the wait for the others.
+  std::optional<comm::World> meet() {
+    const LateStop late(signals.token(), kMeetingPatience);
+    comm::WorldOptions stopped = options;
+    stopped.limits.stop = late.token();
     try {
-      if (survival_.assignment.config.empty()) require_one_choice(instructions);
-      return lead(leader);
+      return comm::open_world(me, stopped);
+    } catch (const RunError&) {
+      if (!late.token().stop_requested()) throw;
+      std::cerr << "tandem: stopped before all ranks had come; nothing was begun\n";
+      end = ExitCode::kStopped;
+      return std::nullopt;
+    }
+  }
+
+  // The world of those that go on. Nothing when the run is over, or a signal ended the wait of one that was to join.
+  std::optional<comm::World> meet_anew() {
+    const LateStop late(signals.token(), kMeetingPatience);
+    try {
+      return survival.meet_anew(late.token());
+    } catch (const RunError&) {
+      if (!late.token().stop_requested()) throw;
+      if (survival.kept() != nullptr) {
+        throw RunError(
+            concat("stopped by a signal after ranks were lost, before those that are left had met: there is no "
+                   "checkpoint of the last update; the last one is whole, and `tandem resume` goes on from it"));
+      }
+      std::cerr << "tandem: stopped before the others had let this rank in\n";
+      end = ExitCode::kStopped;
+      return std::nullopt;
+    }
+  }
+
+  // A meeting that fails ends the run, unless the others go on without this rank.
+  std::optional<comm::World> meet_or_record() {
+    try {
+      return meet_anew();
+    } catch (const comm::LeftBehind&) {
+      throw;
+    } catch (const RunError& error) {
+      if (const KeptState* kept = survival.kept())
+        record_failure(survival.assignment.folder, assigned(), kept->progress, error.what());
+      throw;
+    }
+  }
+
+  // Each rank reads the resolved config.yaml of rank 0, so files and presets need not lie on its host. Devices may be
+  // named otherwise on each host, and each terminal has its own wish for silence.
+  [[nodiscard]] TrainOptions assigned() const {
+    TrainOptions its = read_recorded(survival.assignment.config, "the configuration of rank 0");
+    for (const Setting& flag : flags) {
+      if (flag.key == "devices") its.devices = flag.value.text;
+      if (flag.key == "quiet") its.quiet = flag.value.text == "true";
+    }
+    return its;
+  }
+
+  std::optional<ExitCode> lead(const learner::Ranks& ranks, const std::vector<InstructionsOfRank>& instructions,
+                               bool is_first) {
+    Leader leader{ranks, lowest_of(instructions), environments, signals, survival};
+    try {
+      if (survival.assignment.config.empty()) require_one_choice(instructions);
+      return is_first ? lead_first(leader) : lead_on(leader);
     } catch (const ConfigError&) {
       try {
         leader.dismiss(ExitCode::kUserCanFixIt);
@@ -176,161 +246,58 @@ class Part {
     }
   }
 
+  // In place of a leader that died, or again.
+  std::optional<ExitCode> lead_on(Leader& leader) {
+    const Assignment& assignment = survival.assignment;
+    if (assignment.config.empty()) throw RunError("all ranks died before this one had joined them; nothing is left");
+    const Configuration configuration{
+        .options = assigned(), .yaml = assignment.config, .notes = std::exchange(survival.notes, {})};
+    RunFolder folder = open_again(assignment.folder);
+    return train_in(folder, configuration, {}, leader);
+  }
+
   std::optional<ExitCode> follow_leader(const learner::Ranks& ranks,
                                         const std::vector<InstructionsOfRank>& instructions) {
     const std::vector<std::byte> word = ranks.from_leader({});
     // Who joins does as the others do, or leaves them.
-    if (survival_.joins())
+    if (survival.joins())
       require_one_choice({instructions.front(), instructions[static_cast<std::size_t>(ranks.rank())]});
     if (word.front() != kTrain) {
       await_end_of_leader(ranks);
       return static_cast<ExitCode>(std::to_integer<int>(word.front()));
     }
-    survival_.assignment = read_assignment(word);
-    (void)survival_.take_notes();  // rank 0 has logged its own of the same meetings before it spoke
-    const TrainOptions options = options_of(survival_.assignment, flags_);
-    if (options.survivors != Survivors::kEnd) survival_.start(ranks, deadline_of(options));
-    const std::optional<RunEnd> end =
-        follow(options, with_plugins(environments_, options), ranks, signals_, survival_.kept(), end_process);
-    if (!end) return std::nullopt;
-    survival_.wait_for_the_record(ranks);
-    return *end == RunEnd::kFinished ? ExitCode::kDone : ExitCode::kStopped;
+    survival.assignment = read_assignment(word);
+    survival.notes.clear();  // rank 0 has logged its own of the same meetings before it spoke
+    const TrainOptions its = assigned();
+    if (its.survivors != Survivors::kEnd) survival.start(ranks, deadline_of(its));
+    const std::optional<RunEnd> ended =
+        follow(its, with_plugins(environments, its), ranks, signals, survival.kept(), end_process);
+    if (!ended) return std::nullopt;
+    survival.wait_for_the_record(ranks);
+    return *ended == RunEnd::kFinished ? ExitCode::kDone : ExitCode::kStopped;
   }
-
-  // In place of a leader that died, or again.
-  std::optional<ExitCode> lead_on(Leader& leader) {
-    const Assignment& assignment = survival_.assignment;
-    if (assignment.config.empty()) throw RunError("all ranks died before this one had joined them; nothing is left");
-    const Configuration configuration{
-        .options = options_of(assignment, flags_), .yaml = assignment.config, .notes = survival_.take_notes()};
-    RunFolder folder = open_again(assignment.folder);
-    return train_in(folder, configuration, environments_, {}, leader);
-  }
-
- private:
-  // A leader that was silent holds it until its launcher has ended it.
-  static RunFolder open_again(const std::filesystem::path& folder) {
-    const Deadline deadline = Deadline::after(kFolderPatience);
-    while (RunLock::is_held(folder) && !deadline.expired()) std::this_thread::sleep_for(std::chrono::milliseconds(20));
-    try {
-      return RunFolder::open(folder);
-    } catch (const ConfigError& error) {
-      throw RunError(concat("the ranks that are left cannot go on with the run's record: ", error.what()));
-    }
-  }
-
-  const std::vector<Setting>& flags_;
-  const rl::EnvRegistry& environments_;
-  const StopSignals& signals_;
-  Survival& survival_;
 };
-
-// The world of those that go on; else the exit code: the run is over, or a signal ended the wait of one that was to
-// join.
-std::variant<comm::World, ExitCode> meet_anew(Survival& survival, const StopSignals& signals) {
-  const LateStop late(signals.token(), kMeetingPatience);
-  try {
-    std::optional<comm::World> world = survival.meet_anew(late.token());
-    if (world) return *std::move(world);
-    return ExitCode::kDone;
-  } catch (const RunError&) {
-    if (!late.token().stop_requested()) throw;
-    if (survival.kept() != nullptr) {
-      throw RunError(
-          concat("stopped by a signal after ranks were lost, before those that are left had met: there is no "
-                 "checkpoint of the last update; the last one is whole, and `tandem resume` goes on from it"));
-    }
-    std::cerr << "tandem: stopped before the others had let this rank in\n";
-    return ExitCode::kStopped;
-  }
-}
-
-// A meeting that fails ends the run, unless the others go on without this rank.
-std::variant<comm::World, ExitCode> meet_or_record(const Part& part, Survival& survival, const StopSignals& signals) {
-  try {
-    return meet_anew(survival, signals);
-  } catch (const comm::LeftBehind&) {
-    throw;
-  } catch (const RunError& error) {
-    part.record_failure(error.what());
-    throw;
-  }
-}
-
-// Until the training has ended, round by round.
-ExitCode train_in_rounds(comm::World first, Part& part, Survival& survival, const StopSignals& signals,
-                         const Part::Lead& lead_first) {
-  comm::World world = std::move(first);
-  std::shared_ptr<comm::Store> first_store;  // rank 0 may host it, for as long as it lives
-  const Part::Lead lead_on = [&part](Leader& leader) { return part.lead_on(leader); };
-  // A newcomer never leads the command anew: the others have trained already.
-  for (bool is_first = !survival.joins();; is_first = false) {
-    const learner::Ranks ranks = ranks_of(world, survival);
-    survival.guard(ranks);
-    try {
-      // Collective: a rank that has joined asks for them, too.
-      const std::vector<InstructionsOfRank> instructions = instructions_of(ranks);
-      const std::optional<ExitCode> end = ranks.leads()
-                                              ? part.lead_others(ranks, instructions, is_first ? lead_first : lead_on)
-                                              : part.follow_leader(ranks, instructions);
-      if (end) return *end;
-    } catch (const std::exception& error) {
-      ranks.abort(concat("rank ", ranks.rank(), " failed: ", error.what()));
-      if (!survival.can_go_on(error)) throw;
-      if (!ranks.leads()) survival.note_cause(error);  // rank 0 has logged it
-    }
-    if (!first_store) first_store = std::move(world.store);
-    std::variant<comm::World, ExitCode> next = meet_or_record(part, survival, signals);
-    if (const ExitCode* code = std::get_if<ExitCode>(&next)) return *code;
-    world = std::get<comm::World>(std::move(next));
-  }
-}
 
 }  // namespace
 
 void Leader::send(const Configuration& configuration, const std::filesystem::path& folder) {
-  has_spoken_ = true;
-  survival_.assignment = {.config = configuration.yaml, .folder = std::filesystem::absolute(folder)};
-  if (ranks_.size() > 1) (void)ranks_.from_leader(word_of(survival_.assignment));
+  has_spoken = true;
+  survival.assignment = {.config = configuration.yaml, .folder = std::filesystem::absolute(folder)};
+  if (ranks.size() > 1) (void)ranks.from_leader(first_word_of(survival.assignment));
   const TrainOptions& options = configuration.options;
-  if (options.survivors != Survivors::kEnd) survival_.start(ranks_, deadline_of(options));
+  if (options.survivors != Survivors::kEnd) survival.start(ranks, deadline_of(options));
 }
 
 void Leader::dismiss(ExitCode code) {
   // The others wait for one first word; a second one would answer a wait that is not there.
-  if (std::exchange(has_spoken_, true) || ranks_.size() == 1) return;
+  if (std::exchange(has_spoken, true) || ranks.size() == 1) return;
   const auto word = static_cast<std::byte>(code);
-  (void)ranks_.from_leader(std::span(&word, 1));
+  (void)ranks.from_leader(std::span(&word, 1));
 }
 
 ExitCode run_on_all_ranks(const comm::WorldFlags& words, const std::vector<Setting>& flags,
-                          const rl::EnvRegistry& environments,
-                          const std::function<std::optional<ExitCode>(Leader&)>& lead) {
-  const StopSignals signals;
-  const comm::WorldOptions options = comm::read_world_flags(words);
-  const comm::LauncherEnvironment me = comm::launcher_environment();
-  Survival survival(me, options);
-  Part part(flags, environments, signals, survival);
-  if (me.world_size == 1) {
-    if (!words.backend.empty() || !words.hosts_by.empty() || !words.network.empty()) {
-      throw ConfigError(
-          "--backend, --hosts-by and --network say how several ranks exchange, and no launcher started this process as "
-          "one of several; start it as in tandem launch --ranks 2 -- tandem train ...");
-    }
-    const learner::Ranks alone;
-    return part.lead_others(alone, instructions_of(alone), lead).value();
-  }
-  // Several ranks: this one came with the others, or for one that died.
-  std::optional<comm::World> met;
-  if (survival.joins()) {
-    std::variant<comm::World, ExitCode> joined = meet_anew(survival, signals);
-    if (const ExitCode* code = std::get_if<ExitCode>(&joined)) return *code;
-    met = std::get<comm::World>(std::move(joined));
-  } else {
-    met = meet(me, options, signals);
-    if (!met) return ExitCode::kStopped;
-  }
-  return train_in_rounds(std::move(*met), part, survival, signals, lead);
+                          const rl::EnvRegistry& environments, const Lead& lead) {
+  return RankOfRun{words, flags, environments, lead}.run();
 }
 
 }  // namespace tandem::app

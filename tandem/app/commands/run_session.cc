@@ -4,6 +4,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <iostream>
 
@@ -13,10 +14,8 @@
 #include "tandem/app/run/program_name.h"
 #include "tandem/app/run/progress.h"
 #include "tandem/app/run/quantity_text.h"
-#include "tandem/app/run/requeue.h"
 #include "tandem/app/run/run_log.h"
 #include "tandem/app/train/build_run.h"
-#include "tandem/app/train/multi_agent.h"
 #include "tandem/app/train/run_checkpoint.h"
 #include "tandem/app/train/train.h"
 #include "tandem/base/atomic_file.h"
@@ -32,18 +31,6 @@
 
 namespace tandem::app {
 namespace {
-
-Severity least_of(LogLevel level) {
-  switch (level) {
-    case LogLevel::kDebug:
-      return Severity::kDebug;
-    case LogLevel::kInfo:
-      return Severity::kInfo;
-    case LogLevel::kWarning:
-      break;
-  }
-  return Severity::kWarning;
-}
 
 std::int64_t env_steps_of(const model::Checkpoint& checkpoint) {
   const auto& counters = checkpoint.info().counters;
@@ -190,16 +177,20 @@ Surroundings surroundings_of(const rl::EnvRegistry& environments, int ranks, Ins
   return surroundings;
 }
 
-Surroundings surroundings_of(const rl::EnvRegistry& environments, const Leader& leader) {
-  return surroundings_of(environments, leader.ranks().size(), leader.instructions());
-}
-
-std::optional<model::Checkpoint> newest_checkpoint(const RunPaths& paths) {
-  return model::CheckpointStore(paths.checkpoints()).latest();
+void require_own_devices(const std::vector<c10::Device>& devices, int ranks) {
+  if (ranks == 1) return;
+  const auto shared = std::ranges::find_if(devices, [](c10::Device device) { return device.is_cuda(); });
+  if (shared == devices.end()) return;
+  throw ConfigError(
+      concat("--ranks ", ranks, " --devices ", device::to_string(devices), ": all ", ranks, " ranks would share ",
+             shared->str(),
+             "; for several CUDA devices of this machine leave --ranks out and name them all (--devices "
+             "cuda:0,1: a replica each), or give each rank its own under a launcher: tandem launch --ranks ",
+             ranks, " -- sh -c 'CUDA_VISIBLE_DEVICES=$LOCAL_RANK exec tandem train --devices cuda:0 ...'"));
 }
 
 std::optional<model::Checkpoint> checkpoint_to_resume(const RunPaths& paths, Configuration& configuration) {
-  std::optional<model::Checkpoint> checkpoint = newest_checkpoint(paths);
+  std::optional<model::Checkpoint> checkpoint = model::CheckpointStore(paths.checkpoints()).latest();
   if (!checkpoint) {
     require_nothing_lost(paths);
     configuration.notes.emplace_back("the run has no checkpoint yet: it starts from the beginning");
@@ -220,27 +211,25 @@ std::optional<model::Checkpoint> checkpoint_to_resume(const RunPaths& paths, Con
   return checkpoint;
 }
 
-bool has_ended(const RunPaths& paths, const TrainOptions& options, const std::optional<model::Checkpoint>& checkpoint) {
+bool leave_ended(const RunPaths& paths, const TrainOptions& options, const std::optional<model::Checkpoint>& checkpoint,
+                 Leader& leader) {
   if (!checkpoint || env_steps_of(*checkpoint) < options.total_steps) return false;
   std::error_code ignored;
   if (!std::filesystem::exists(paths.summary(), ignored)) return false;
   try {
     const JsonValue summary = read_json_file(paths.summary());
-    return summary.at("updates").as_int64() == checkpoint->updates() &&
-           summary.at("end").as_string() == name_of(RunEnd::kFinished);
+    if (summary.at("updates").as_int64() != checkpoint->updates()) return false;
+    if (summary.at("end").as_string() != name_of(RunEnd::kFinished)) return false;
   } catch (const JsonError&) {
     return false;  // damaged: it is written anew
   }
-}
-
-ExitCode say_ended(const RunPaths& paths, const TrainOptions& options, Leader& leader) {
   leader.dismiss(ExitCode::kDone);
   if (!options.quiet) {
     std::cout << "the run in " << paths.folder.string() << " has made its " << options.total_steps
               << " steps and is left as it is; `" << program_name() << " resume " << paths.folder.string()
               << " --total-steps N` goes on with it\n";
   }
-  return ExitCode::kDone;
+  return true;
 }
 
 void end_process(const HungThread& error) {
@@ -252,14 +241,13 @@ void end_process(const HungThread& error) {
 }
 
 std::optional<ExitCode> train_in(RunFolder& folder, const Configuration& configuration,
-                                 const rl::EnvRegistry& environments, const std::optional<model::Checkpoint>& from,
-                                 Leader& leader) {
-  const learner::Ranks& ranks = leader.ranks();
+                                 const std::optional<model::Checkpoint>& from, Leader& leader) {
+  const learner::Ranks& ranks = leader.ranks;
   const TrainOptions& options = configuration.options;
-  const StopSignals& signals = leader.signals();
+  const StopSignals& signals = leader.signals;
   const std::unique_ptr<Progress> progress =
       make_progress(STDOUT_FILENO, options.quiet ? Verbosity::kQuiet : Verbosity::kProgress);
-  RunLog log(folder.paths().log(), least_of(options.log.level), [&progress](Severity severity, std::string_view text) {
+  RunLog log(folder.paths().log(), options.log.level, [&progress](Severity severity, std::string_view text) {
     if (severity == Severity::kWarning) progress->say(concat("warning: ", text));
   });
   log.info(concat("tandem ", kVersion, ", process ", ::getpid()));
@@ -274,7 +262,7 @@ std::optional<ExitCode> train_in(RunFolder& folder, const Configuration& configu
   try {
     // The others begin now. A ConfigError before this line reaches them by Leader::dismiss(), any other by abort().
     leader.send(configuration, folder.paths().folder);
-    const std::optional<Trained> trained = train(configuration, with_plugins(environments, options), from, ranks,
+    const std::optional<Trained> trained = train(configuration, with_plugins(leader.environments, options), from, ranks,
                                                  {.folder = folder,
                                                   .progress = *progress,
                                                   .log = log,
@@ -285,22 +273,22 @@ std::optional<ExitCode> train_in(RunFolder& folder, const Configuration& configu
                                                         log.error(error.what());
                                                         end_process(error);
                                                       },
-                                                  .kept = leader.survival().kept()});
+                                                  .kept = leader.survival.kept()});
     if (!trained) {
       progress->finish();
       return std::nullopt;
     }
     const auto& [summary, asked] = *trained;
     // The record is complete: no survivor may begin it again.
-    leader.survival().close();
-    leader.survival().wait_for_the_record(ranks);
+    leader.survival.close();
+    leader.survival.wait_for_the_record(ranks);
     say_outcome(*progress, summary, folder.paths());
     if (profile) progress->say(profile->finish());
     if (summary.end == RunEnd::kStopped && asked == StopRequest::kRequeue) requeue(*progress, log);
     return summary.end == RunEnd::kFinished ? ExitCode::kDone : ExitCode::kStopped;
   } catch (const std::exception& error) {
     progress->finish();
-    if (leader.survival().can_go_on(error)) {
+    if (leader.survival.can_go_on(error)) {
       log.warning(concat("the ranks meet anew: ", error.what()));
     } else {
       log.error(error.what());

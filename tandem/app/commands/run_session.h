@@ -3,7 +3,10 @@
 //
 // Threads: the main one. What takes a Leader runs on rank 0; the other ranks take part through run_ranks.h.
 #pragma once
+#include <c10/core/Device.h>
+
 #include <optional>
+#include <vector>
 
 #include "tandem/app/commands/run_ranks.h"
 #include "tandem/app/config/configuration.h"
@@ -11,7 +14,6 @@
 #include "tandem/app/run/run_folder.h"
 #include "tandem/base/cpu.h"
 #include "tandem/base/error.h"
-#include "tandem/learner/ranks.h"
 #include "tandem/model/files/checkpoint.h"
 #include "tandem/rl/env/env_registry.h"
 
@@ -21,12 +23,9 @@ namespace tandem::app {
 /// ranks share the work, and the most instructions that all of them have.
 [[nodiscard]] Surroundings surroundings_of(const rl::EnvRegistry& environments, int ranks,
                                            InstructionSet instructions = detect_instruction_set());
-/// The surroundings shared by the ranks that `leader` has met.
-[[nodiscard]] Surroundings surroundings_of(const rl::EnvRegistry& environments, const Leader& leader);
-
-/// The newest checkpoint of a run, checked; nothing when it was never saved.
-/// Throws CheckpointError when a checkpoint is damaged.
-[[nodiscard]] std::optional<model::Checkpoint> newest_checkpoint(const RunPaths& paths);
+/// Throws ConfigError when several ranks that one command line starts would share CUDA devices: they would take turns
+/// on them, more slowly than one rank, and each with memory of its own.
+void require_own_devices(const std::vector<c10::Device>& devices, int ranks);
 
 /// Returns the newest checkpoint of a run that is to go on. Where there is none, notes that it starts from the
 /// beginning. Throws ConfigError when the run has made more updates than total_steps asks for: steps are never taken
@@ -34,12 +33,10 @@ namespace tandem::app {
 [[nodiscard]] std::optional<model::Checkpoint> checkpoint_to_resume(const RunPaths& paths,
                                                                     Configuration& configuration);
 
-/// Whether `checkpoint` is the end of the run: all steps are made and summary.json tells of them.
-[[nodiscard]] bool has_ended(const RunPaths& paths, const TrainOptions& options,
-                             const std::optional<model::Checkpoint>& checkpoint);
-
-/// Says that a run has ended, and how to go on with it; to the other ranks that there is nothing to do.
-[[nodiscard]] ExitCode say_ended(const RunPaths& paths, const TrainOptions& options, Leader& leader);
+/// Whether `checkpoint` is the end of the run: all steps are made and summary.json tells of them. Then says so, and how
+/// to go on with it; to the other ranks that there is nothing to do.
+[[nodiscard]] bool leave_ended(const RunPaths& paths, const TrainOptions& options,
+                               const std::optional<model::Checkpoint>& checkpoint, Leader& leader);
 
 /// Ends the process of a run whose thread hangs, with its message and exit code: at once, without destructors, which
 /// would wait for that thread.
@@ -50,7 +47,6 @@ namespace tandem::app {
 /// Blocks for the whole training. Returns kDone when all steps are made and kStopped after a signal. Throws what
 /// training throws, after logging it.
 [[nodiscard]] std::optional<ExitCode> train_in(RunFolder& folder, const Configuration& configuration,
-                                               const rl::EnvRegistry& environments,
                                                const std::optional<model::Checkpoint>& from, Leader& leader);
 
 }  // namespace tandem::app

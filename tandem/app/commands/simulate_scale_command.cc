@@ -14,8 +14,7 @@
 #include "tandem/app/commands/commands.h"
 #include "tandem/app/commands/scratch_folder.h"
 #include "tandem/app/run/quantity_text.h"
-#include "tandem/app/simulate/scale_model.h"
-#include "tandem/app/simulate/scale_report.h"
+#include "tandem/app/simulate/scale.h"
 #include "tandem/base/atomic_file.h"
 #include "tandem/base/error.h"
 #include "tandem/base/json_reader.h"
@@ -152,7 +151,7 @@ ScalePoint measure(const SimulateScaleCommand& command, std::int64_t ranks) {
                        .command = {std::filesystem::read_symlink("/proc/self/exe").string()}};
   launch.command.insert(launch.command.end(), command.arguments.begin(), command.arguments.end());
   launch.command.insert(launch.command.end(), {"--result", result.string()});
-  const ExitCode code = run_launch({std::move(launch)});
+  const ExitCode code = run_command(LaunchCommand{std::move(launch)});
   if (code != ExitCode::kDone)
     throw RunError(concat("the ranks of the simulation with ", ranks, " of them ended with ", static_cast<int>(code)));
   ScalePoint point{.ranks = ranks, .samples_per_s = {}};
@@ -170,7 +169,7 @@ ScalePoint modelled(const ScaleOptions& options, std::int64_t ranks) {
 
 }  // namespace
 
-ExitCode run_simulate_scale(const SimulateScaleCommand& command) {
+ExitCode run_command(const SimulateScaleCommand& command) {
   if (!command.result.empty()) return be_rank(command);
   ScaleFindings findings{.options = command.options, .measured = {}, .modelled = {}};
   for (const std::int64_t ranks : command.options.ranks) {

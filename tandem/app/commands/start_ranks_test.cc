@@ -1,8 +1,7 @@
-#include "tandem/app/commands/start_ranks.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tandem/app/commands/run_session.h"
 #include "tandem/base/error.h"
 
 namespace tandem::app {

@@ -1,12 +1,12 @@
-// States of a rank: before start() it has no rendezvous unless it joins; start() opens one and begins the first round,
-// or shares the newest state in a later one; meet_anew() leads from round to round; close() ends the run for all.
-#include "tandem/app/commands/survival.h"
-
+// Survival. States of a rank: before start() it has no rendezvous unless it joins; start() opens one and begins the
+// first round, or shares the newest state in a later one; meet_anew() leads from round to round; close() ends the run
+// for all.
 #include <algorithm>
 #include <chrono>
 #include <memory>
 #include <utility>
 
+#include "tandem/app/commands/run_ranks.h"
 #include "tandem/app/train/train.h"
 #include "tandem/base/error.h"
 #include "tandem/base/text.h"
@@ -18,7 +18,7 @@ namespace {
 // How long the members of a round may take to build their group: all are there, and none of them does anything else.
 constexpr std::chrono::seconds kGroupPatience{10};
 // How long a rank that gives signs of life is waited for: as long as in a step.
-constexpr std::chrono::minutes kMeetingPatience{5};
+constexpr std::chrono::minutes kLongestMeeting{5};
 constexpr std::chrono::seconds kStorePatience{10};
 constexpr int kMostFruitless = 3;
 
@@ -95,7 +95,7 @@ bool Survival::can_go_on(const std::exception& error) const { return has_started
 std::optional<comm::World> Survival::meet_anew(const std::stop_token& stop) {
   noticed_ = Clock::now();
   while (true) {
-    const Limits limits{.deadline = Deadline::after(kMeetingPatience), .stop = stop};
+    const Limits limits{.deadline = Deadline::after(kLongestMeeting), .stop = stop};
     const bool joins = is_joiner_ && rendezvous_->round().members.empty();
     const std::optional<comm::Round> round = joins ? rendezvous_->join(limits) : rendezvous_->meet(limits);
     if (!round) return std::nullopt;
@@ -126,7 +126,7 @@ std::optional<comm::World> Survival::open_round(const comm::Round& round, const 
   } catch (const RunError& error) {
     const bool is_loss = is_loss_of_others(error) || rendezvous_->broken().stop_requested();
     if (stop.stop_requested() || !is_loss) throw;
-    notes_.push_back(concat("round ", round.number, " came to nothing: ", error.what()));
+    notes.push_back(concat("round ", round.number, " came to nothing: ", error.what()));
     return std::nullopt;
   }
 }
@@ -145,19 +145,13 @@ void Survival::require_change(const comm::Round& round) {
 void Survival::note(const comm::Round& round) {
   for (const comm::Round::Loss& loss : round.lost) {
     const auto ago = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - noticed_).count();
-    notes_.push_back(concat("rank ", loss.who.rank, " is lost (", loss.how, "), noticed ", ago, " ms ago"));
+    notes.push_back(concat("rank ", loss.who.rank, " is lost (", loss.how, "), noticed ", ago, " ms ago"));
   }
   for (const comm::Life& who : round.joined)
-    notes_.push_back(concat("rank ", who.rank, " has joined, started again ", who.restarts, " time(s)"));
-  notes_.push_back(concat("the run goes on with rank(s) ", joined(round.members, &comm::Life::rank), " of ",
-                          me_.world_size, ", which are numbered anew in this order: round ", round.number));
+    notes.push_back(concat("rank ", who.rank, " has joined, started again ", who.restarts, " time(s)"));
+  notes.push_back(concat("the run goes on with rank(s) ", joined(round.members, &comm::Life::rank), " of ",
+                         me_.world_size, ", which are numbered anew in this order: round ", round.number));
 }
-
-void Survival::note_cause(const std::exception& error) {
-  notes_.push_back(concat("the ranks met anew: ", error.what()));
-}
-
-std::vector<std::string> Survival::take_notes() { return std::exchange(notes_, {}); }
 
 void Survival::close() {
   if (has_started_ && rendezvous_) rendezvous_->close();

@@ -9,9 +9,8 @@
 
 #include "tandem/app/commands/commands.h"
 #include "tandem/app/run/run_folder.h"
-#include "tandem/app/run/run_lock.h"
+#include "tandem/app/run/run_status.h"
 #include "tandem/app/run/stop_signals.h"
-#include "tandem/app/run/top_text.h"
 #include "tandem/base/mutex.h"
 
 namespace tandem::app {
@@ -67,7 +66,7 @@ void show(const RunPaths& run) {
 
 }  // namespace
 
-ExitCode run_top(const TopCommand& command) {
+ExitCode run_command(const TopCommand& command) {
   const RunPaths run = find_run(command.run);
   if (command.frames == Frames::kMany && ::isatty(STDOUT_FILENO) == 1) show(run);
   std::cout << top_text(look(run), kAll);  // on a terminal what was seen last stays

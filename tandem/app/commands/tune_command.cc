@@ -18,8 +18,7 @@
 #include "tandem/app/run/quantity_text.h"
 #include "tandem/app/train/build_run.h"
 #include "tandem/app/train/train.h"
-#include "tandem/app/tune/measurement.h"
-#include "tandem/app/tune/tune_report.h"
+#include "tandem/app/tune/tuning.h"
 #include "tandem/base/atomic_file.h"
 #include "tandem/base/check.h"
 #include "tandem/base/error.h"
@@ -153,10 +152,11 @@ std::int64_t steps_of_update(const TrainOptions& options) {
 // Measures one configuration at a time: a run beside another would measure both wrong. Each run is a real training in a
 // folder of its own, which the next one replaces, so its speed is that of `tandem train`. Its first update is not
 // counted: it pays for memory and caches that later updates find. All members outlive it.
-struct TuneRuns {
+struct Tuning {
   const rl::EnvRegistry& environments;
   const StopSignals& signals;
   const ScratchFolder& folder;
+  const Screen& screen;
 
   // Trains for `env_steps`, or a little more where updates do not end there; at least some updates. Nothing when a
   // signal ended it before. Throws as train().
@@ -204,53 +204,32 @@ struct TuneRuns {
       env_steps = std::min(wanted / 4, 8 * env_steps);
     }
   }
-};
 
-// Rounds of runs in turns, until all are made or a signal comes.
-class Tuning {
- public:
-  Tuning(Candidates& candidates, const TuneRuns& runs, const Screen& screen, int rounds, std::int64_t env_steps)
-      : candidates_(candidates), runs_(runs), screen_(screen), rounds_(rounds), env_steps_(env_steps) {
-    const std::size_t all = candidates.measured.size();
-    const std::size_t later = std::min(all, kFinalists + 1);
-    total_ = all + later * static_cast<std::size_t>(rounds - 1);
-  }
-
-  /// Whether all were made.
-  bool measure() {
-    std::vector<std::size_t> turn(candidates_.measured.size());
+  // Measures all of them in turns, round by round; false when a signal came before all runs were made.
+  [[nodiscard]] bool measure(Candidates& candidates, int rounds, std::int64_t env_steps) const {
+    const std::size_t all = candidates.measured.size(), later = std::min(all, kFinalists + 1);
+    const std::size_t total = all + later * static_cast<std::size_t>(rounds - 1);
+    const Clock::time_point started = Clock::now();
+    std::size_t made = 0;
+    std::vector<std::size_t> turn(all);
     std::iota(turn.begin(), turn.end(), std::size_t{0});
-    for (int round = 0; round < rounds_; ++round) {
-      if (round == 1) turn = finalists(candidates_.measured, kFinalists);
+    for (int round = 0; round < rounds; ++round) {
+      if (round == 1) turn = finalists(candidates.measured, kFinalists);
       for (const std::size_t which : turn) {
-        if (!measure(which, round)) return false;
+        Measured& measured = candidates.measured[which];
+        // Estimated from the mean of the runs so far.
+        const double left =
+            made == 0 ? 0 : seconds_since(started) / static_cast<double>(made) * static_cast<double>(total - made);
+        screen.show(concat("round ", round + 1, " of ", rounds, ", run ", made + 1, " of ", total, ", ",
+                           made == 0 ? "" : concat(duration_text(left), " left, "), describe(measured.layout)));
+        std::optional<RunSample> sample = run(candidates.configurations[which], env_steps);
+        if (!sample) return false;
+        measured.runs.push_back(*std::move(sample));
+        ++made;
       }
     }
     return true;
   }
-
- private:
-  bool measure(std::size_t which, int round) {
-    Measured& measured = candidates_.measured[which];
-    const double passed = std::chrono::duration<double>(Clock::now() - started_).count();
-    // Estimated from the mean of the runs so far.
-    const double left = made_ == 0 ? 0 : passed / static_cast<double>(made_) * static_cast<double>(total_ - made_);
-    screen_.show(concat("round ", round + 1, " of ", rounds_, ", run ", made_ + 1, " of ", total_, ", ",
-                        made_ == 0 ? "" : concat(duration_text(left), " left, "), describe(measured.layout)));
-    std::optional<RunSample> sample = runs_.run(candidates_.configurations[which], env_steps_);
-    if (!sample) return false;
-    measured.runs.push_back(*std::move(sample));
-    ++made_;
-    return true;
-  }
-
-  Candidates& candidates_;
-  const TuneRuns& runs_;
-  const Screen& screen_;
-  const int rounds_;
-  const std::int64_t env_steps_;
-  const Clock::time_point started_ = Clock::now();
-  std::size_t total_ = 0, made_ = 0;
 };
 
 // Never over another file, also none that came meanwhile.
@@ -281,13 +260,13 @@ TuneFindings tune(const TuneCommand& command, const Configuration& given, Candid
   // The second Ctrl-C ends the process without destructors; the folder goes before.
   const StopSignals signals([&folder] { folder.remove(); });
   const Screen screen(given.options.quiet);
-  const TuneRuns runs{environments, signals, folder};
+  const Tuning tuning{environments, signals, folder, screen};
   TuneFindings findings{.work = work_text(given.options), .cores = available_cores(), .rounds = command.options.rounds};
   screen.show(concat("finding out how many steps take ", command.options.seconds, " s"));
-  const std::optional<std::int64_t> env_steps = runs.steps_in(given, command.options.seconds);
+  const std::optional<std::int64_t> env_steps = tuning.steps_in(given, command.options.seconds);
   findings.env_steps = env_steps.value_or(0);
   // Each is false when a signal came; then no layout is chosen and no file written.
-  const bool is_done = env_steps && Tuning(candidates, runs, screen, command.options.rounds, *env_steps).measure();
+  const bool is_done = env_steps && tuning.measure(candidates, command.options.rounds, *env_steps);
   findings.layouts = candidates.measured;
   if (is_done) findings.chosen = choose(findings.layouts);
   return findings;
@@ -295,7 +274,7 @@ TuneFindings tune(const TuneCommand& command, const Configuration& given, Candid
 
 }  // namespace
 
-ExitCode run_tune(const TuneCommand& command, const rl::EnvRegistry& environments) {
+ExitCode run_command(const TuneCommand& command, const rl::EnvRegistry& environments) {
   const Surroundings surroundings = surroundings_of(environments, 1);
   Configuration given;
   Candidates candidates;

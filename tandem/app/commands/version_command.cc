@@ -28,7 +28,7 @@ std::string compiler() {
 
 }  // namespace
 
-ExitCode run_version(const VersionCommand& command) {
+ExitCode run_command(const VersionCommand& command) {
   const std::pair<const char*, std::string> parts[] = {
       {"tandem", kVersion},
       {"libtorch", TORCH_VERSION},

@@ -6,7 +6,6 @@
 
 #include <utility>
 
-#include "tandem/app/config/option_rules.h"
 #include "tandem/app/config/presets.h"
 #include "tandem/app/config/yaml_text.h"
 #include "tandem/base/error.h"
@@ -15,10 +14,19 @@
 namespace tandem::app {
 namespace {
 
-constexpr const char* kResumedTitle = "The settings of this run, as resolved when it was last resumed.";
-
 void append(std::vector<std::string>& faults, std::vector<std::string> more) {
   for (std::string& fault : more) faults.push_back(std::move(fault));
+}
+
+// An option that was asked for and would do nothing is a fault: someone expects something of it.
+// Presets and records may hold options without effect; only what a file or a flag asks for counts.
+void check_effects(Rules& rules) {
+  for (const auto& option : rules.table().options()) {
+    if (option->origin().layer < Layer::kFile || rules.table().has_effect(*option)) continue;
+    const Option::Needed& needed = option->needed();
+    if (rules.table().at(needed.key).is_faulty()) continue;
+    rules.fault(option->key(), concat("has no effect without ", needed.key, ": ", list_of_words(needed.texts)));
+  }
 }
 
 // A run may be resumed from another folder, so paths are made whole where they are read.
@@ -39,7 +47,7 @@ void make_absolute(const OptionTable& table, std::vector<Setting>& settings, con
   }
 }
 
-// One use each: configure() and reconfigure() call the functions in the order of the plan and end with finish().
+// One use each: configure() calls the functions in the order of the plan and ends with finish().
 class Assembly {
  public:
   explicit Assembly(const Surroundings& surroundings) : surroundings_(surroundings) {}
@@ -56,10 +64,10 @@ class Assembly {
   void take_faults(std::vector<std::string> faults) { append(faults_, std::move(faults)); }
 
   // Unknown keys pass here, too; assign() reports them.
-  void refuse_flags_of(Lifetime lifetime) {
+  void refuse_flags_of_run() {
     for (const Setting& flag : flags_) {
       const Option* option = table_.find(flag.key);
-      if (option == nullptr || option->lifetime() != lifetime) continue;
+      if (option == nullptr || option->lifetime() != Lifetime::kRun) continue;
       faults_.push_back(describe_fault(
           flag, "belongs to the run from its start and cannot change when it goes on; start a new run for that"));
     }
@@ -227,6 +235,23 @@ class Assembly {
 
 }  // namespace
 
+std::vector<std::string> rule_faults(const TrainOptions& options, const OptionTable& table, int replicas) {
+  Rules rules(options, table, replicas);
+  // The order is the order of messages.
+  if (options.env.empty() && !rules.any_faulty({"env"}))
+    rules.fault("env",
+                "name an environment, e.g. --env CartPole-v1; `tandem envs` lists them, with --plugin those of a "
+                "plugin as well");
+  // A word that is no algorithm was refused by the table, so the option still names one that exists.
+  algorithm_of(options).check(rules);
+  const bool checks_each = options.gradient_check != sync::GradientCheck::kSum;
+  if (checks_each && options.strategy == sync::StrategyKind::kSyncReplicas &&
+      !rules.any_faulty({"gradient_check", "strategy"}))
+    rules.fault("gradient_check", "sync_replicas looks at each replica's gradient as it is; leave it at sum");
+  check_effects(rules);
+  return rules.faults();
+}
+
 TrainOptions asked_for(const ConfigSources& sources) {
   TrainOptions options;
   OptionTable table = option_table(options);
@@ -245,21 +270,13 @@ Configuration configure(const ConfigSources& sources, const Surroundings& surrou
   if (sources.file) assembly.read_file(*sources.file);
   assembly.take_flags(sources.flags);
   assembly.take_faults(sources.flag_faults);
+  if (sources.is_resume) assembly.refuse_flags_of_run();
   // A run that goes on has its presets in its record already.
   if (!sources.recorded) assembly.assign_preset();
   assembly.assign();
-  if (sources.recorded) assembly.compare_with(*sources.recorded);
-  return assembly.finish(sources.recorded ? kResumedTitle : "The settings of this run, as resolved.");
-}
-
-Configuration reconfigure(const std::filesystem::path& recorded, const std::vector<Setting>& flags,
-                          const Surroundings& surroundings) {
-  Assembly assembly(surroundings);
-  assembly.read_record(recorded);
-  assembly.take_flags(flags);
-  assembly.refuse_flags_of(Lifetime::kRun);
-  assembly.assign();
-  return assembly.finish(kResumedTitle);
+  if (sources.recorded && !sources.is_resume) assembly.compare_with(*sources.recorded);
+  return assembly.finish(sources.recorded ? "The settings of this run, as resolved when it was last resumed."
+                                          : "The settings of this run, as resolved.");
 }
 
 std::vector<std::string> changed_since(std::string_view recorded, const TrainOptions& now, const std::string& place,

@@ -16,7 +16,7 @@
 #include <string_view>
 #include <vector>
 
-#include "tandem/app/config/option_rules.h"
+#include "tandem/app/config/algorithm.h"
 #include "tandem/app/config/train_options.h"
 #include "tandem/base/cpu.h"
 
@@ -27,9 +27,13 @@ struct ConfigSources {
   std::optional<std::filesystem::path> file = {};
   std::vector<Setting> flags = {};
   std::vector<std::string> flag_faults = {};  // found when the command line was read; reported with the others
-  /// The config.yaml of the run that these options are to go on with (`train --resume auto`): what is not asked for is
-  /// as it says. Asking for other options of Lifetime kRun than it began with is a fault.
+  /// The config.yaml of the run that these options are to go on with: what is not asked for is as it says. Shipped
+  /// settings, which may have changed since, do not matter. Asking for other options of Lifetime kRun than it began
+  /// with is a fault.
   std::optional<std::filesystem::path> recorded = {};
+  /// `tandem resume`: flags may name options of Lifetime kPart and kCall only; one of kRun is a fault even where it
+  /// repeats the recorded value.
+  bool is_resume = false;
 };
 
 /// The world around a configuration: devices, environments, ranks.
@@ -69,16 +73,14 @@ struct Configuration {
 /// Faults are left out, for configure() to report.
 [[nodiscard]] TrainOptions asked_for(const ConfigSources& sources);
 
-/// For a new run. `shards: auto` becomes the number of replicas.
-/// Reads file and record, applies the layers, then checks rules and surroundings. Throws ConfigError with all faults of
-/// all layers at once.
-[[nodiscard]] Configuration configure(const ConfigSources& sources, const Surroundings& surroundings);
+/// Faults of options that are fine one by one but not together, by the algorithm's rules and the program's.
+/// Empty when all options go together. Stops at no fault, but rules about faulty keys are skipped.
+[[nodiscard]] std::vector<std::string> rule_faults(const TrainOptions& options, const OptionTable& table, int replicas);
 
-/// For a run that goes on: what it recorded in `recorded` (its config.yaml), with `flags` on top, which may name
-/// options of Lifetime kPart and kCall only. Shipped settings, which may have changed since, do not matter.
-/// A flag of Lifetime kRun is a fault even where it repeats the recorded value.
-[[nodiscard]] Configuration reconfigure(const std::filesystem::path& recorded, const std::vector<Setting>& flags,
-                                        const Surroundings& surroundings);
+/// The configuration of a new run, or of one that goes on. `shards: auto` becomes the number of replicas. Reads file
+/// and record, applies the layers, then checks rules and surroundings. Throws ConfigError with all faults of all layers
+/// at once.
+[[nodiscard]] Configuration configure(const ConfigSources& sources, const Surroundings& surroundings);
 
 /// In what `now` is another run than the one whose config.yaml was `recorded`: options of Lifetime kRun, a sentence
 /// each. `place`: where `now` is from, `maker`: what `recorded` made, for the sentences.

@@ -12,6 +12,12 @@
 namespace tandem::app {
 namespace {
 
+// As `tandem resume` makes it.
+Configuration reconfigure(const std::filesystem::path& recorded, const std::vector<Setting>& flags,
+                          const Surroundings& surroundings) {
+  return app::configure({.flags = flags, .recorded = recorded, .is_resume = true}, surroundings);
+}
+
 using ::testing::AllOf;
 using ::testing::Contains;
 using ::testing::ElementsAre;
@@ -101,7 +107,7 @@ TEST_F(ConfigurationTest, TheResolvedTextReadsBackAsTheSameOptions) {
       {flag("devices", "cpu:2"), flag("policy.head", "normal"), flag("policy.hidden", "32,7")});
   const Configuration again = app::configure({file(first.yaml), {}}, surroundings);
   EXPECT_EQ(recorded(again.options), recorded(first.options));
-  EXPECT_EQ(recorded(app::reconfigure(file(first.yaml), {}, surroundings).options), recorded(first.options));
+  EXPECT_EQ(recorded(reconfigure(file(first.yaml), {}, surroundings).options), recorded(first.options));
   EXPECT_EQ(again.options.shards, 2);
   EXPECT_EQ(again.options.plugins.at(0), folder / "lib mine.so");
 }
@@ -111,7 +117,7 @@ TEST_F(ConfigurationTest, TheResolvedTextOfEveryPresetReadsBack) {
     if (preset.env == kDefaultsOfAlgorithm) continue;
     const Configuration first =
         configure("env: " + std::string(preset.env) + "\nalgo: " + std::string(preset.algo) + "\n");
-    EXPECT_EQ(recorded(app::reconfigure(file(first.yaml), {}, surroundings).options), recorded(first.options))
+    EXPECT_EQ(recorded(reconfigure(file(first.yaml), {}, surroundings).options), recorded(first.options))
         << preset.file;
   }
 }
@@ -128,7 +134,7 @@ TEST_F(ConfigurationTest, CountsOfARankBecomeTotalsOfTheRanksThatTheRunStartsOn)
   EXPECT_THAT(first.yaml, HasSubstr("# dd_ppo.envs_per_rank: 5 on each of 3 ranks"));
   EXPECT_THAT(first.notes, Contains("num_envs is 15: dd_ppo.envs_per_rank: 5 on each of 3 ranks"));
   // It goes on as the same run on one rank.
-  EXPECT_EQ(app::reconfigure(file(first.yaml), {}, surroundings).options.num_envs, 15);
+  EXPECT_EQ(reconfigure(file(first.yaml), {}, surroundings).options.num_envs, 15);
   ConfigSources again{file("env: Mine-v0\nalgo: dd_ppo\n")};
   again.recorded = folder / "recorded.yaml";
   write_file(*again.recorded, first.yaml);
@@ -171,7 +177,7 @@ TEST_F(ConfigurationTest, AnAutoTorsoIsChosenForImagesSaidAndRecorded) {
   EXPECT_EQ(first.options.policy.torso.channels, (std::vector<std::int64_t>{8}));
   EXPECT_THAT(first.notes, Contains("policy.torso: auto is residual for the images of Pixels-v0"));
   EXPECT_THAT(first.yaml, HasSubstr("torso: residual"));
-  EXPECT_EQ(app::reconfigure(file(first.yaml), {}, images).options.policy.torso.kind, rl::Torso::kResidual);
+  EXPECT_EQ(reconfigure(file(first.yaml), {}, images).options.policy.torso.kind, rl::Torso::kResidual);
   // Asked for again it is what it was.
   ConfigSources again{file("env: Pixels-v0\npolicy.channels: 8\npolicy.torso: auto\n")};
   again.recorded = folder / "recorded.yaml";
@@ -268,11 +274,10 @@ TEST_F(ConfigurationTest, AnOptionWithoutEffectIsAFault) {
 
 TEST_F(ConfigurationTest, AResumedRunChangesOnlyHowLongAndWhere) {
   const std::filesystem::path config = file(configure("env: CartPole-v1\n").yaml);
-  const Configuration longer =
-      app::reconfigure(config, {flag("total_steps", "7"), flag("devices", "cpu:4")}, surroundings);
+  const Configuration longer = reconfigure(config, {flag("total_steps", "7"), flag("devices", "cpu:4")}, surroundings);
   EXPECT_EQ(longer.options.total_steps, 7);
   EXPECT_EQ(longer.options.shards, 1);
-  EXPECT_THROW((void)app::reconfigure(config, {flag("ppo.gamma", "0.5")}, surroundings), ConfigError);
+  EXPECT_THROW((void)reconfigure(config, {flag("ppo.gamma", "0.5")}, surroundings), ConfigError);
 }
 
 // Where a value came from, as config.yaml says it; empty for a default.
@@ -292,13 +297,13 @@ TEST_F(ConfigurationTest, AResumedRunMayTakeAnotherStrategy) {
   EXPECT_EQ(first.options.parameter_server.variables, sync::Variables::kOnCpu);
   EXPECT_THAT(first.yaml, HasSubstr("servers: first"));
   const std::filesystem::path config = file(first.yaml);
-  const Configuration again = app::reconfigure(config, {flag("strategy", "divided")}, surroundings);
+  const Configuration again = reconfigure(config, {flag("strategy", "divided")}, surroundings);
   EXPECT_EQ(again.options.strategy, sync::StrategyKind::kDivided);
   EXPECT_THAT(again.yaml, AllOf(Not(HasSubstr("servers")), Not(HasSubstr("variables"))));
-  EXPECT_EQ(app::reconfigure(config, {}, surroundings).options.parameter_server.servers, sync::Servers::kFirst);
-  EXPECT_THROW((void)app::reconfigure(config, {flag("strategy", "divided"), flag("parameter_server.servers", "all")},
-                                      surroundings),
-               ConfigError);
+  EXPECT_EQ(reconfigure(config, {}, surroundings).options.parameter_server.servers, sync::Servers::kFirst);
+  EXPECT_THROW(
+      (void)reconfigure(config, {flag("strategy", "divided"), flag("parameter_server.servers", "all")}, surroundings),
+      ConfigError);
 }
 
 TEST_F(ConfigurationTest, AResumedRunStillSaysWhereItsValuesCameFrom) {
@@ -306,7 +311,7 @@ TEST_F(ConfigurationTest, AResumedRunStillSaysWhereItsValuesCameFrom) {
       configure("env: Pendulum-v1\nppo:\n  clip_range: 0.25\n", {flag("seed", "3"), flag("total_steps", "9")}).yaml;
   const auto resume = [this](const std::string& yaml, const std::vector<Setting>& flags) {
     write_file(folder / "config.yaml", yaml);
-    return app::reconfigure(folder / "config.yaml", flags, surroundings).yaml;
+    return reconfigure(folder / "config.yaml", flags, surroundings).yaml;
   };
   const std::string second = resume(resume(first, {}), {flag("total_steps", "7"), flag("devices", "cpu")});
   for (const std::string& yaml : {first, second}) {

@@ -14,6 +14,12 @@
 namespace tandem::app {
 namespace {
 
+// As `tandem resume` makes it.
+Configuration resumed(const std::filesystem::path& recorded, const std::vector<Setting>& flags,
+                      const Surroundings& surroundings) {
+  return app::configure({.flags = flags, .recorded = recorded, .is_resume = true}, surroundings);
+}
+
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -50,8 +56,8 @@ TEST_F(InstructionsTest, ARunKeepsThoseThatItBeganWith) {
   EXPECT_THAT(began.yaml, HasSubstr("instructions: avx2"));
   const std::filesystem::path config = folder / "config.yaml";
   write_file(config, began.yaml);
-  EXPECT_EQ(reconfigure(config, {}, young).options.instructions, InstructionSet::kAvx2);
-  EXPECT_EQ(reconfigure(config, {flag("instructions", "avx512")}, young).options.instructions, InstructionSet::kAvx512);
+  EXPECT_EQ(resumed(config, {}, young).options.instructions, InstructionSet::kAvx2);
+  EXPECT_EQ(resumed(config, {flag("instructions", "avx512")}, young).options.instructions, InstructionSet::kAvx512);
   const auto again = [&](const char* word) {
     return configure({{}, {flag("env", "Mine-v0"), flag("instructions", word)}, {}, config}, young);
   };

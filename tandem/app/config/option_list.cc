@@ -180,7 +180,7 @@ void add_sync_replicas_options(OptionSection section, sync::SyncReplicasOptions&
               "Parameters that are averaged, or what their names begin with; empty: all.");
 }
 
-void add_normalize_options(OptionSection section, NormalizeSettings& normalize) {
+void add_normalize_options(OptionSection section, rl::NormalizerOptions& normalize) {
   section.add("observations", normalize.observations, "Bring observations to mean 0 and deviation 1.");
   section.add("rewards", normalize.rewards, "Divide rewards, as learned from, by the deviation of discounted returns.");
   section.add("clip_observation", normalize.clip_observation, "Normalised observations are cut to +- this.")

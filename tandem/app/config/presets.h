@@ -4,7 +4,7 @@
 // the algorithm has other than the options' own defaults, for all environments.
 //
 // Threads: free functions over constant data. A preset lies above the defaults and below a run's record, file and flags
-// (Layer in setting.h).
+// (Layer in value_format.h).
 #pragma once
 #include <span>
 #include <string_view>

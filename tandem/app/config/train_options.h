@@ -5,7 +5,7 @@
 //
 // Plain values: copyable, with defaults that make a run once `env` is named. Enumerations and structs of the library
 // are used where it has them; a Settings struct names the library struct that its fields become. Nothing here is
-// checked: limits are in option_list.cc, rules in option_rules.cc.
+// checked: limits are in option_list.cc, rules in configuration.cc.
 #pragma once
 #include <any>
 #include <array>
@@ -17,8 +17,8 @@
 #include <typeindex>
 #include <vector>
 
-#include "tandem/app/config/choices.h"
 #include "tandem/app/config/option_table.h"
+#include "tandem/app/run/run_log.h"
 #include "tandem/base/cpu.h"
 #include "tandem/device/cuda_kernels.h"
 #include "tandem/pipeline/straggler_rule.h"
@@ -39,9 +39,6 @@ enum class Resume {
 /// Where random operations of a loss draw from; see model/shard_random.h.
 /// kUnordered lets results depend on the order in which threads draw.
 enum class Rng { kShards, kUnordered };
-
-/// The least severity that log.txt takes.
-enum class LogLevel { kDebug, kInfo, kWarning };
 
 /// The layer that remembers, behind the hidden ones.
 enum class Recurrence { kNone, kLstm, kGru };
@@ -72,13 +69,6 @@ enum class Survivors {
   kShrink,    // likewise, with fewer: none makes more environment steps than before
 };
 
-/// As rl::NormalizerOptions.
-/// Clips are in units of the normalised values.
-struct NormalizeSettings {
-  bool observations = false, rewards = false;
-  double clip_observation = 10, clip_reward = 10;
-};
-
 /// The policies of environments with several agents; as rl::PolicyMapOptions, with the rules of rl::mapping_of().
 /// All empty: each agent has a policy of its own name, and all of them learn.
 struct MultiAgentSettings {
@@ -96,9 +86,9 @@ struct CheckpointSettings {
 
 /// Settings of metrics.jsonl and log.txt in the run folder.
 struct LogSettings {
-  std::int64_t every_updates = 1;  // updates from one line of metrics.jsonl to the next
-  LogLevel level = LogLevel::kInfo;
-  bool tensorboard = false;  // also write the metrics as TensorBoard reads them
+  std::int64_t every_updates = 1;    // updates from one line of metrics.jsonl to the next
+  Severity level = Severity::kInfo;  // the least that log.txt takes
+  bool tensorboard = false;          // also write the metrics as TensorBoard reads them
 };
 
 /// Absent optionals mean what their comments say; configure() fills those that
@@ -134,7 +124,7 @@ struct TrainOptions {
   device::CudaKernels cuda_kernels = device::CudaKernels::kDeterministic;
   PolicySettings policy = {};
   MultiAgentSettings multi_agent = {};
-  NormalizeSettings normalize = {};
+  rl::NormalizerOptions normalize = {};
   CheckpointSettings checkpoint = {};
   LogSettings log = {};
 
@@ -170,77 +160,56 @@ struct TrainOptions {
 /// Nobody else may hold a table of the same object while one assigns.
 [[nodiscard]] OptionTable option_table(TrainOptions& options);
 
-// The words of all enumerations follow, as help lists them. config.yaml records words and not numbers, so the order of
-// values may change.
+// The words of all enumerations follow, as help lists them, in the order of the values: who moves a value moves its
+// word as well. config.yaml records words and not numbers.
 template <>
-inline constexpr std::array kChoices<Recurrence>{Choice{Recurrence::kNone, "none"}, Choice{Recurrence::kLstm, "lstm"},
-                                                 Choice{Recurrence::kGru, "gru"}};
+inline constexpr auto kChoices<Recurrence> = words_up_to<Recurrence::kGru>("none", "lstm", "gru");
 template <>
-inline constexpr std::array kChoices<Resume>{Choice{Resume::kNever, "never"}, Choice{Resume::kAuto, "auto"},
-                                             Choice{Resume::kMust, "must"}};
+inline constexpr auto kChoices<Resume> = words_up_to<Resume::kMust>("never", "auto", "must");
 template <>
-inline constexpr std::array kChoices<Rng>{Choice{Rng::kShards, "shards"}, Choice{Rng::kUnordered, "unordered"}};
+inline constexpr auto kChoices<Rng> = words_up_to<Rng::kUnordered>("shards", "unordered");
 template <>
-inline constexpr std::array kChoices<InstructionSet>{Choice{InstructionSet::kPortable, "portable"},
-                                                     Choice{InstructionSet::kAvx2, "avx2"},
-                                                     Choice{InstructionSet::kAvx512, "avx512"}};
+inline constexpr auto kChoices<InstructionSet> = words_up_to<InstructionSet::kAvx512>("portable", "avx2", "avx512");
 template <>
-inline constexpr std::array kChoices<device::CudaKernels>{Choice{device::CudaKernels::kDeterministic, "deterministic"},
-                                                          Choice{device::CudaKernels::kFastest, "fastest"}};
+inline constexpr auto kChoices<device::CudaKernels> = words_up_to<device::CudaKernels::kFastest>("deterministic",
+                                                                                                 "fastest");
 template <>
-inline constexpr std::array kChoices<sync::StrategyKind>{
-    Choice{sync::StrategyKind::kReplicated, "replicated"}, Choice{sync::StrategyKind::kDivided, "divided"},
-    Choice{sync::StrategyKind::kParameterServer, "parameter_server"},
-    Choice{sync::StrategyKind::kAsynchronous, "asynchronous"},
-    Choice{sync::StrategyKind::kSyncReplicas, "sync_replicas"}};
+inline constexpr auto kChoices<sync::StrategyKind> = words_up_to<sync::StrategyKind::kSyncReplicas>(
+    "replicated", "divided", "parameter_server", "asynchronous", "sync_replicas");
 template <>
-inline constexpr std::array kChoices<sync::Servers>{Choice{sync::Servers::kAll, "all"},
-                                                    Choice{sync::Servers::kFirst, "first"}};
+inline constexpr auto kChoices<sync::Servers> = words_up_to<sync::Servers::kFirst>("all", "first");
 template <>
-inline constexpr std::array kChoices<sync::Variables>{Choice{sync::Variables::kOnDevices, "devices"},
-                                                      Choice{sync::Variables::kOnCpu, "cpu"}};
+inline constexpr auto kChoices<sync::Variables> = words_up_to<sync::Variables::kOnCpu>("devices", "cpu");
 template <>
-inline constexpr std::array kChoices<sync::Scaling>{Choice{sync::Scaling::kByReplicas, "by_replicas"},
-                                                    Choice{sync::Scaling::kNone, "none"}};
+inline constexpr auto kChoices<sync::Scaling> = words_up_to<sync::Scaling::kNone>("by_replicas", "none");
 template <>
-inline constexpr std::array kChoices<sync::Acceptance>{Choice{sync::Acceptance::kWhole, "whole"},
-                                                       Choice{sync::Acceptance::kPerVariable, "per_variable"}};
+inline constexpr auto kChoices<sync::Acceptance> = words_up_to<sync::Acceptance::kPerVariable>("whole", "per_variable");
 template <>
-inline constexpr std::array kChoices<sync::SparseMean>{Choice{sync::SparseMean::kByCount, "by_count"},
-                                                       Choice{sync::SparseMean::kByIndex, "by_index"}};
+inline constexpr auto kChoices<sync::SparseMean> = words_up_to<sync::SparseMean::kByIndex>("by_count", "by_index");
 template <>
-inline constexpr std::array kChoices<sync::Tokens>{Choice{sync::Tokens::kOwn, "own"},
-                                                   Choice{sync::Tokens::kShared, "shared"}};
+inline constexpr auto kChoices<sync::Tokens> = words_up_to<sync::Tokens::kShared>("own", "shared");
 template <>
-inline constexpr std::array kChoices<sync::RateScaling>{Choice{sync::RateScaling::kNone, "none"},
-                                                        Choice{sync::RateScaling::kByGradients, "by_gradients"}};
+inline constexpr auto kChoices<sync::RateScaling> = words_up_to<sync::RateScaling::kByGradients>("none",
+                                                                                                 "by_gradients");
 template <>
-inline constexpr std::array kChoices<LogLevel>{Choice{LogLevel::kDebug, "debug"}, Choice{LogLevel::kInfo, "info"},
-                                               Choice{LogLevel::kWarning, "warning"}};
+inline constexpr auto kChoices<Severity> = words_up_to<Severity::kWarning>("debug", "info", "warning");
 // Words that the options of several algorithms use; words of one algorithm are in its own file.
 template <>
-inline constexpr std::array kChoices<rl::Schedule>{Choice{rl::Schedule::kConstant, "constant"},
-                                                   Choice{rl::Schedule::kLinear, "linear"}};
+inline constexpr auto kChoices<rl::Schedule> = words_up_to<rl::Schedule::kLinear>("constant", "linear");
 template <>
-inline constexpr std::array kChoices<rl::TimeLimit>{Choice{rl::TimeLimit::kBootstrap, "bootstrap"},
-                                                    Choice{rl::TimeLimit::kTerminal, "terminal"}};
+inline constexpr auto kChoices<rl::TimeLimit> = words_up_to<rl::TimeLimit::kTerminal>("bootstrap", "terminal");
 template <>
-inline constexpr std::array kChoices<pipeline::Stragglers>{Choice{pipeline::Stragglers::kWaitAll, "wait_all"},
-                                                           Choice{pipeline::Stragglers::kPreempt, "preempt"},
-                                                           Choice{pipeline::Stragglers::kTimeOptimal, "time_optimal"}};
+inline constexpr auto kChoices<pipeline::Stragglers> = words_up_to<pipeline::Stragglers::kTimeOptimal>("wait_all",
+                                                                                                       "preempt",
+                                                                                                       "time_optimal");
 template <>
-inline constexpr std::array kChoices<Survivors>{
-    Choice{Survivors::kEnd, "end"}, Choice{Survivors::kTakeOver, "take_over"}, Choice{Survivors::kShrink, "shrink"}};
+inline constexpr auto kChoices<Survivors> = words_up_to<Survivors::kShrink>("end", "take_over", "shrink");
 template <>
-inline constexpr std::array kChoices<sync::GradientCheck>{Choice{sync::GradientCheck::kSum, "sum"},
-                                                          Choice{sync::GradientCheck::kEachReplica, "each_replica"}};
+inline constexpr auto kChoices<sync::GradientCheck> = words_up_to<sync::GradientCheck::kEachReplica>("sum",
+                                                                                                     "each_replica");
 template <>
-inline constexpr std::array kChoices<rl::LossKernel>{Choice{rl::LossKernel::kAuto, "auto"},
-                                                     Choice{rl::LossKernel::kRecorded, "recorded"},
-                                                     Choice{rl::LossKernel::kOff, "off"}};
+inline constexpr auto kChoices<rl::LossKernel> = words_up_to<rl::LossKernel::kOff>("auto", "recorded", "off");
 template <>
-inline constexpr std::array kChoices<rl::Torso>{Choice{rl::Torso::kAuto, "auto"}, Choice{rl::Torso::kNone, "none"},
-                                                Choice{rl::Torso::kNatureCnn, "nature_cnn"},
-                                                Choice{rl::Torso::kResidual, "residual"}};
+inline constexpr auto kChoices<rl::Torso> = words_up_to<rl::Torso::kResidual>("auto", "none", "nature_cnn", "residual");
 
 }  // namespace tandem::app

@@ -10,14 +10,44 @@
 namespace tandem::app {
 namespace {
 
+std::string escaped(unsigned char byte) {
+  static constexpr char kHex[] = "0123456789abcdef";
+  return concat("\\x", kHex[byte >> 4], kHex[byte & 15]);
+}
+
+// characters, beyond which a value in a message is cut
+constexpr std::size_t kMostShown = 60;
+
+// Control characters of a file must not reach the terminal.
+std::string printable(const std::string& text) {
+  std::string shown;
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (shown.size() >= kMostShown && (byte & 0xC0) != 0x80) return shown + "...";  // not within a UTF-8 character
+    if (byte < 0x20 || byte == 0x7F) {
+      shown += escaped(byte);
+    } else {
+      shown += c;
+    }
+  }
+  return shown;
+}
+
+// Whole items are shown until the limit is passed.
+std::string list(const std::vector<std::string>& items) {
+  std::string text;
+  for (const std::string& item : items) {
+    if (text.size() > kMostShown) return "[" + text + ", ...]";
+    text += (text.empty() ? "" : ", ") + printable(item);
+  }
+  return "[" + text + "]";
+}
+
 // The whole text must be the number; std::from_chars takes no plus sign and depends on no locale.
 template <typename Number>
 std::optional<Number> read_whole(std::string_view text) {
   if (text.starts_with('+')) text.remove_prefix(1);
-  Number value{};
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return value;
+  return parse_number<Number>(text);
 }
 
 // Underscores between digits group them; anywhere else they are a fault.
@@ -49,6 +79,25 @@ bool is_plain(std::string_view text) {
 }
 
 }  // namespace
+
+std::string describe(const RawValue& value) {
+  switch (value.kind) {
+    case RawValue::Kind::kNull:
+      return "null";
+    case RawValue::Kind::kSection:
+      return "{...}";
+    case RawValue::Kind::kList:
+      return list(value.items);
+    case RawValue::Kind::kText:
+      break;
+  }
+  return value.text.empty() ? "\"\"" : printable(value.text);
+}
+
+std::string describe_fault(const Setting& setting, const std::string& problem) {
+  const std::string place = setting.origin.place.empty() ? "" : " (" + setting.origin.place + ")";
+  return printable(setting.key) + " = " + describe(setting.value) + place + ": " + problem;
+}
 
 std::optional<std::int64_t> read_integer(std::string_view text) {
   const std::optional<std::string> digits = without_groups(text);
@@ -90,7 +139,6 @@ std::string write_number(double value) {
 }
 
 std::string write_text(std::string_view text) {
-  static constexpr char kHex[] = "0123456789abcdef";
   if (is_plain(text)) return std::string(text);
   std::string quoted = "\"";
   for (const char c : text) {
@@ -98,7 +146,7 @@ std::string write_text(std::string_view text) {
     if (c == '"' || c == '\\') {
       quoted += concat('\\', c);
     } else if (byte < 0x20 || byte == 0x7F) {
-      quoted += concat("\\x", kHex[byte >> 4], kHex[byte & 15]);
+      quoted += escaped(byte);
     } else {
       quoted += c;
     }

@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "tandem/app/config/option_table.h"
-#include "tandem/app/config/setting.h"
+#include "tandem/app/config/value_format.h"
 
 namespace tandem::app {
 

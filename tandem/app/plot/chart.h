@@ -1,18 +1,36 @@
-// app/plot/chart.h: a picture of curves, as PNG or SVG.
+// app/plot/chart.h: a picture of curves, as PNG or SVG, and the points of a run that it shows (curve.cc).
 //
 // Threads: free functions on values. Errors: ConfigError for a file name of another kind, CheckpointError when the file
 // cannot be written.
 //
-// Drawing needs no display: pictures are made in memory and then written at once. The y axis is always linear.
+// Drawing needs no display: pictures are made in memory and then written at once. The y axis is always linear. Reading
+// points needs no lock on the run folder, and a run that is still being written is fine.
 #pragma once
+#include <cstddef>
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
-#include "tandem/app/plot/curve.h"
-
 namespace tandem::app {
+
+/// A value of a curve, in the units of the chart's axes.
+struct Point {
+  double x = 0, y = 0;
+  friend bool operator==(const Point&, const Point&) = default;
+};
+
+/// Dashes tell calculated curves from measured ones of the same color.
+enum class Stroke { kSolid, kDashed };
+
+/// `label` stands in the legend.
+struct Curve {
+  std::string label;
+  std::vector<Point> points;  // x rises
+  Stroke stroke = Stroke::kSolid;
+  std::optional<std::size_t> color_of = {};  // the curve, by number, whose color it has; nothing: one of its own
+};
 
 enum class Scale {
   kLinear,  // from zero
@@ -36,5 +54,19 @@ struct ChartSize {
 /// Writes the picture to `file`, whole or not at all; its name ends in .png or .svg. The format follows the name's
 /// ending. Throws RunError when cairo fails.
 void write_chart(const Chart& chart, const std::filesystem::path& file, const ChartSize& size = {});
+
+/// Fields `x` and `y` of the lines of a metrics.jsonl. Lines without a number in either are left out, and so is an
+/// unfinished last line, since the run may still be going on. Throws CheckpointError when the file cannot be read and
+/// DataError when another line is no JSON.
+[[nodiscard]] std::vector<Point> read_points(const std::filesystem::path& metrics, std::string_view x,
+                                             std::string_view y);
+
+/// Each point as the mean of those up to `half_window` before and after it, as many on either side: the first and the
+/// last are as they are, and a curve that rises is not lifted at its start.
+[[nodiscard]] std::vector<Point> smooth(const std::vector<Point>& points, std::size_t half_window);
+
+/// At most `most` points: the mean of each run of neighbours, and the first and last as they are. Returns the points
+/// unchanged when there are no more than `most`, or when `most` is below 3.
+[[nodiscard]] std::vector<Point> thin_out(const std::vector<Point>& points, std::size_t most);
 
 }  // namespace tandem::app

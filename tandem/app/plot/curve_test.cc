@@ -1,8 +1,7 @@
-#include "tandem/app/plot/curve.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tandem/app/plot/chart.h"
 #include "tandem/base/atomic_file.h"
 #include "tandem/base/error.h"
 #include "tandem/base/testing/temporary_folder.h"

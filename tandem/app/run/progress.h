@@ -73,6 +73,7 @@ class Progress {
   Clock::time_point shown_ TANDEM_GUARDED_BY(mutex_) = Clock::time_point::min();
 };
 
+/// kQuiet shows nothing (--quiet); errors are printed all the same.
 enum class Verbosity { kProgress, kQuiet };
 
 /// The kind that fits the file behind `descriptor` (1 for standard output), which must stay open. A reader that goes

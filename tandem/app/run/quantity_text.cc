@@ -7,16 +7,6 @@
 #include "tandem/base/text.h"
 
 namespace tandem::app {
-namespace {
-
-std::string formatted(const char* format, double value) {
-  std::array<char, 48> text{};
-  std::snprintf(text.data(), text.size(), format, value);
-  return text.data();
-}
-
-}  // namespace
-
 std::string count_text(double count) {
   static constexpr std::array<const char*, 5> kUnits{"", "k", "M", "G", "T"};
   std::size_t unit = 0;
@@ -27,8 +17,7 @@ std::string count_text(double count) {
   }
   const double size = std::abs(count);
   // The bounds lie half a unit of the last digit below 100 and 10, where the rounded text would get a fourth digit.
-  const char* format = unit == 0 || size >= 99.95 ? "%.0f" : size >= 9.995 ? "%.1f" : "%.2f";
-  return formatted(format, count) + kUnits[unit];
+  return fixed(count, unit == 0 || size >= 99.95 ? 0 : size >= 9.995 ? 1 : 2) + kUnits[unit];
 }
 
 std::string duration_text(double seconds) {
@@ -48,8 +37,10 @@ std::string duration_text(double seconds) {
 std::string value_text(double value) {
   if (std::isnan(value)) return "-";
   const double size = std::abs(value);
-  if (size != 0 && (size < 1e-3 || size >= 1e6)) return formatted("%.2e", value);
-  return formatted(size >= 10 ? "%.1f" : size >= 1 ? "%.2f" : "%.4f", value);
+  if (size == 0 || (size >= 1e-3 && size < 1e6)) return fixed(value, size >= 10 ? 1 : size >= 1 ? 2 : 4);
+  std::array<char, 48> text{};
+  std::snprintf(text.data(), text.size(), "%.2e", value);
+  return text.data();
 }
 
 std::string counted(std::int64_t count, const std::string& thing) {

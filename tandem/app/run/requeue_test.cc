@@ -1,5 +1,3 @@
-#include "tandem/app/run/requeue.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -9,6 +7,7 @@
 #include <optional>
 #include <string>
 
+#include "tandem/app/run/stop_signals.h"
 #include "tandem/base/atomic_file.h"
 #include "tandem/base/error.h"
 #include "tandem/base/testing/temporary_folder.h"

@@ -20,6 +20,7 @@ namespace tandem::app {
 /// Rising, so that a comparison says which lines are kept.
 enum class Severity { kDebug, kInfo, kWarning, kError };
 
+/// The log of one process of a run; a run that is resumed appends to the same file.
 class RunLog {
  public:
   /// Called with every warning and error, on the thread that logs it, outside of any lock.

@@ -4,7 +4,7 @@
 #include <cstdio>
 #include <fstream>
 
-#include "tandem/app/run/written_number.h"
+#include "tandem/app/run/update_metrics.h"
 #include "tandem/base/atomic_file.h"
 #include "tandem/base/json_reader.h"
 #include "tandem/base/json_writer.h"

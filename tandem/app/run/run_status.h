@@ -1,4 +1,5 @@
-// app/run/run_status.h: status.json in a run folder: what each rank of the run is at, for `tandem top`.
+// app/run/run_status.h: status.json in a run folder: what each rank of the run is at; and the table that `tandem top`
+// shows of it (top_text.cc).
 //
 // Written anew about twice a second while the run goes, whole each time but not synced to the disk: it is of no use
 // after a power cut. The last one says how the run ended; one that is old and says "running" is of a rank 0 that is
@@ -42,13 +43,38 @@ struct RunStatus {
   friend bool operator==(const RunStatus&, const RunStatus&) = default;
 };
 
+/// The state of a run that goes on; every other one is of a run that has ended.
 inline constexpr const char* kRunning = "running";
 
+/// One line of JSON, without its end; rates that are not known are null.
 [[nodiscard]] std::string to_json(const RunStatus& status);
 
 /// Replaces the file. Throws CheckpointError when the disk refuses.
 void write_status(const std::filesystem::path& file, const RunStatus& status);
 /// Nothing when there is no such file. Throws CheckpointError when it cannot be read, DataError when it is none.
 [[nodiscard]] std::optional<RunStatus> read_status(const std::filesystem::path& file);
+
+/// The state of a run as another process sees it. A status file alone cannot tell a killed rank 0 from a silent one.
+/// The lock of the folder does, if it can be read from this machine: a run that is stale and whose folder nobody holds
+/// has ended.
+struct RunSeen {
+  std::string folder;
+  std::optional<RunStatus> status = {};
+  double age_s = 0;        // of the status
+  bool is_in_use = false;  // a process holds the folder; looked at where the status does not tell
+};
+
+enum class Going { kOn, kEnded };
+
+/// Whether more is to come. A run without a status goes on as long as a process holds its folder: it is starting then.
+[[nodiscard]] Going going(const RunSeen& run);
+
+/// From how long without a sign of life on a rank is called silent. It is in seconds, six times the interval at which
+/// ranks give signs of life.
+inline constexpr double kSilentAfter = 3;
+
+/// A line about the run, one about what is wrong, if anything is, and a row for each rank; lines are ended by a line
+/// feed. At most `most_ranks` rows.
+[[nodiscard]] std::string top_text(const RunSeen& run, int most_ranks);
 
 }  // namespace tandem::app

@@ -1,6 +1,10 @@
 #include "tandem/app/run/stop_signals.h"
 
 #include <fcntl.h>
+#include <poll.h>
+#include <spawn.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
@@ -8,14 +12,18 @@
 #include <cerrno>
 #include <csignal>
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
 #include <ctime>
+#include <string>
 #include <system_error>
 #include <utility>
 
 #include "tandem/app/exit_code.h"
 #include "tandem/base/check.h"
+#include "tandem/base/descriptor.h"
 #include "tandem/base/error.h"
+#include "tandem/base/text.h"
 
 namespace tandem::app {
 namespace {
@@ -99,6 +107,30 @@ void listen(std::stop_source& source, const std::function<void()>& last_act) {
   }
 }
 
+[[noreturn]] void fail_to_requeue(const std::string& job, const std::string& why) {
+  throw RunError(concat("the run is stopped with a checkpoint, but its job was not queued again: scontrol requeue ",
+                        job, " ", why,
+                        "; do it by hand where scontrol works, and see that the cluster allows it (Requeue= of ",
+                        "`scontrol show job ", job, "`)"));
+}
+
+pid_t start_scontrol(const std::string& job) {
+  // posix_spawnp takes pointers to non-const characters, so the words are copied.
+  std::string program = "scontrol", command = "requeue", number = job;
+  std::array<char*, 4> arguments{program.data(), command.data(), number.data(), nullptr};
+  pid_t process = -1;
+  const int refused = ::posix_spawnp(&process, program.c_str(), nullptr, nullptr, arguments.data(), environ);
+  if (refused != 0) fail_to_requeue(job, concat("cannot be started: ", std::generic_category().message(refused)));
+  return process;
+}
+
+int wait_for(pid_t process) {
+  int status = 0;
+  while (::waitpid(process, &status, 0) < 0 && errno == EINTR) {
+  }
+  return status;
+}
+
 }  // namespace
 
 StopSignals::StopSignals(std::function<void()> last_act) : last_act_(std::move(last_act)) {
@@ -134,5 +166,26 @@ StopSignals::~StopSignals() {
 StopRequest StopSignals::asked() const { return request; }
 
 int StopSignals::first() const { return first_signal; }
+
+// Starts scontrol without a shell, waits for its end through a pidfd with a time limit, and turns each way to fail into
+// an error that names the command to type by hand.
+Requeued requeue_job(std::chrono::milliseconds patience) {
+  const char* variable = std::getenv("SLURM_JOB_ID");  // NOLINT(concurrency-mt-unsafe): nobody sets variables
+  if (variable == nullptr || *variable == '\0') return Requeued::kNotUnderSlurm;
+  const std::string job = variable;
+  const pid_t process = start_scontrol(job);
+  const Descriptor end(static_cast<int>(::syscall(SYS_pidfd_open, process, 0)));
+  pollfd waited{end.get(), POLLIN, 0};
+  // A kernel without pidfd_open gives no descriptor: the wait below then has no limit.
+  if (end.is_open() && ::poll(&waited, 1, static_cast<int>(patience.count())) == 0) {
+    ::kill(process, SIGKILL);
+    (void)wait_for(process);
+    fail_to_requeue(job, concat("has not ended within ", patience.count(), " ms and was killed"));
+  }
+  const int status = wait_for(process);
+  if (WIFSIGNALED(status)) fail_to_requeue(job, concat("was ended by signal ", WTERMSIG(status)));
+  if (WEXITSTATUS(status) != 0) fail_to_requeue(job, concat("ended with exit code ", WEXITSTATUS(status)));
+  return Requeued::kDone;
+}
 
 }  // namespace tandem::app

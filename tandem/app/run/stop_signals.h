@@ -1,7 +1,8 @@
-// app/run/stop_signals.h: what a training is asked for by a signal, as a stop token.
+// app/run/stop_signals.h: what a training is asked for by a signal, as a stop token; and putting its Slurm job back
+// into the queue.
 //
 //   SIGINT (Ctrl-C), SIGTERM, SIGUSR2   a checkpoint, and end
-//   SIGUSR1                             a checkpoint, end, and be queued again (app/run/requeue.h)
+//   SIGUSR1                             a checkpoint, end, and be queued again (requeue_job())
 //
 // After Habitat's DD-PPO: `scancel --signal=USR2 JOB` ends a job without the time limit that a plain scancel sets, and
 // `sbatch --signal=USR1@90` queues it again before its time is up. The run ends after its update. Only a SIGINT that
@@ -14,6 +15,7 @@
 // thread, and so for a last act that is under way. A request is never taken back, and a stronger one replaces a weaker
 // one.
 #pragma once
+#include <chrono>
 #include <functional>
 #include <optional>
 #include <stop_token>
@@ -49,5 +51,16 @@ class StopSignals {
   std::stop_source source_;
   std::optional<Worker> listener_;  // last: it uses the others
 };
+
+enum class Requeued {
+  kDone,
+  kNotUnderSlurm,  // SLURM_JOB_ID is not set: there is no job
+};
+
+/// Puts the job of this process back into the queue: runs `scontrol requeue $SLURM_JOB_ID`, by PATH, and waits until it
+/// has ended, at most for `patience`, then kills it. That variable alone decides whether there is a job. Slurm then
+/// ends what is left of the job: call it last. Throws RunError when scontrol cannot be started, fails, or has not ended
+/// within `patience`.
+[[nodiscard]] Requeued requeue_job(std::chrono::milliseconds patience = std::chrono::seconds(20));
 
 }  // namespace tandem::app

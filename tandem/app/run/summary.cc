@@ -1,5 +1,7 @@
 #include "tandem/app/run/summary.h"
 
+#include <array>
+#include <cstddef>
 #include <variant>
 
 #include "tandem/base/json_writer.h"
@@ -8,15 +10,8 @@ namespace tandem::app {
 namespace {
 
 const char* name_of(ResumeExactness exactness) {
-  switch (exactness) {
-    case ResumeExactness::kNeverResumed:
-      return "no";
-    case ResumeExactness::kExact:
-      return "exactly";
-    case ResumeExactness::kInexact:
-      break;
-  }
-  return "inexactly";
+  constexpr std::array kNames{"no", "exactly", "inexactly"};  // in the order of the values
+  return kNames.at(static_cast<std::size_t>(exactness));
 }
 
 // Figures go under the names that they have in metrics.jsonl, beside the other keys and not in an object of their own.
@@ -42,15 +37,8 @@ void write_steps(JsonWriter& json, const StepSummary& steps) {
 }  // namespace
 
 const char* name_of(RunEnd end) {
-  switch (end) {
-    case RunEnd::kFinished:
-      return "finished";
-    case RunEnd::kStopped:
-      return "stopped";
-    case RunEnd::kFailed:
-      break;
-  }
-  return "failed";
+  constexpr std::array kNames{"finished", "stopped", "failed"};  // in the order of the values
+  return kNames.at(static_cast<std::size_t>(end));
 }
 
 // The order of the keys is part of the format that users see. Keys that have no meaning for a run are left out: the

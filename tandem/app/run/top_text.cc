@@ -1,23 +1,18 @@
 // The table is built of three parts: a line of totals, a remark on what is wrong, and a row for each rank. Figures that
 // are not known (NaN) are shown as "-".
-#include "tandem/app/run/top_text.h"
-
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
 
 #include "tandem/app/run/program_name.h"
 #include "tandem/app/run/quantity_text.h"
+#include "tandem/app/run/run_status.h"
 #include "tandem/base/text.h"
 
 namespace tandem::app {
 namespace {
 
-std::string seconds_text(double seconds) {
-  char text[32];
-  std::snprintf(text, sizeof(text), seconds < 10 ? "%.1f s" : "%.0f s", seconds);
-  return text;
-}
+std::string seconds_text(double seconds) { return fixed(seconds, seconds < 10 ? 1 : 0) + " s"; }
 
 std::string figure(double number) { return std::isnan(number) ? "-" : count_text(number); }
 

@@ -1,10 +1,9 @@
-#include "tandem/app/run/top_text.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
 
+#include "tandem/app/run/run_status.h"
 #include "tandem/base/error.h"
 #include "tandem/base/testing/temporary_folder.h"
 

@@ -4,7 +4,6 @@
 #include <array>
 #include <string_view>
 
-#include "tandem/app/run/written_number.h"
 #include "tandem/base/atomic_file.h"
 
 namespace tandem::app {

@@ -5,14 +5,29 @@
 #pragma once
 #include <cstdint>
 #include <filesystem>
+#include <limits>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "tandem/base/json_reader.h"
 #include "tandem/metrics/sink.h"
 
 namespace tandem::app {
 
+/// A number of a file that a run writes, read back; nothing where there is null, as rates and means are before there is
+/// anything to divide by. Throws as JsonValue::at() and as_double() do.
+[[nodiscard]] inline std::optional<double> optional_number(const JsonValue& object, std::string_view key) {
+  const JsonValue& value = object.at(key);
+  return value.is_null() ? std::nullopt : std::optional(value.as_double());
+}
+
+/// Reads a number; NaN where there is null: JSON has no NaN, and JsonWriter writes it as null.
+[[nodiscard]] inline double number(const JsonValue& object, std::string_view key) {
+  return optional_number(object, key).value_or(std::numeric_limits<double>::quiet_NaN());
+}
+
+/// Figures that are not known stay nothing, and are written as null.
 struct UpdateMetrics {
   std::int64_t updates = 0, env_steps = 0;  // since the run's start, resumes included
   double wall_s = 0;                        // since this process started

@@ -1,9 +1,8 @@
-#include "tandem/app/simulate/scale_model.h"
-
 #include <algorithm>
 #include <cmath>
 
 #include "tandem/app/config/value_format.h"
+#include "tandem/app/simulate/scale.h"
 #include "tandem/base/text.h"
 
 namespace tandem::app {

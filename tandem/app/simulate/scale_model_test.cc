@@ -1,6 +1,6 @@
-#include "tandem/app/simulate/scale_model.h"
-
 #include <gtest/gtest.h>
+
+#include "tandem/app/simulate/scale.h"
 
 namespace tandem::app {
 namespace {

@@ -1,6 +1,5 @@
-#include "tandem/app/simulate/scale_report.h"
-
 #include "tandem/app/config/train_options.h"
+#include "tandem/app/simulate/scale.h"
 #include "tandem/base/json_writer.h"
 #include "tandem/base/text.h"
 

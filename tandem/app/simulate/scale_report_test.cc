@@ -1,8 +1,7 @@
-#include "tandem/app/simulate/scale_report.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tandem/app/simulate/scale.h"
 #include "tandem/base/json_reader.h"
 
 namespace tandem::app {

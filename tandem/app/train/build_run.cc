@@ -2,7 +2,6 @@
 
 #include <utility>
 
-#include "tandem/app/train/multi_agent.h"
 #include "tandem/base/text.h"
 #include "tandem/rl/policy/mlp_policy.h"
 #include "tandem/rl/policy/recurrent_policy.h"
@@ -17,8 +16,10 @@ sync::StrategyOptions strategy_options(const TrainOptions& options) {
   return sync::options_of(options.strategy);
 }
 
-rl::EnvRegistry with_plugins(rl::EnvRegistry environments, const TrainOptions& options) {
-  for (const std::filesystem::path& plugin : options.plugins) environments.load_plugin(plugin);
+rl::EnvRegistry with_plugins(rl::EnvRegistry environments, const TrainOptions& options,
+                             const std::vector<std::filesystem::path>& instead) {
+  for (const std::filesystem::path& plugin : instead.empty() ? options.plugins : instead)
+    environments.load_plugin(plugin);
   return environments;
 }
 
@@ -37,13 +38,6 @@ rl::PolicyFactory policy_factory(const PolicySettings& settings) {
       {.mlp = std::move(options),
        .cell = settings.recurrent == Recurrence::kLstm ? rl::CellKind::kLstm : rl::CellKind::kGru,
        .size = settings.recurrent_size});
-}
-
-rl::NormalizerOptions normalizer_options(const NormalizeSettings& settings) {
-  return {.observations = settings.observations,
-          .rewards = settings.rewards,
-          .clip_observation = settings.clip_observation,
-          .clip_reward = settings.clip_reward};
 }
 
 rl::SeveralAgents several_agents(const TrainOptions& options, const rl::MultiAgentEntry& entry) {

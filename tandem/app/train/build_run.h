@@ -1,10 +1,13 @@
-// app/train/build_run.h: typed options as what the library builds a run from; for the algorithms (app/algo).
+// app/train/build_run.h: typed options as what the library builds a run from, for the algorithms (app/algo); and what
+// of a configuration does not go with its environment, which may have several agents (multi_agent.cc).
 //
-// Nothing here starts a thread or an environment: the functions translate option structs of the program into option
-// structs of the library.
+// Nothing here starts a thread: the functions translate option structs of the program into option structs of the
+// library. Checks run before a run is built, so a refusal costs nothing.
 #pragma once
+#include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "tandem/app/config/algorithm.h"
 #include "tandem/device/device_set.h"
@@ -12,20 +15,21 @@
 #include "tandem/rl/algo/run_setup.h"
 #include "tandem/rl/algo/training_run.h"
 #include "tandem/rl/env/env_registry.h"
+#include "tandem/rl/env/policy_map.h"
 #include "tandem/rl/env/restarting_envs.h"
-#include "tandem/rl/policy/normalizer.h"
 #include "tandem/rl/policy/policy.h"
 #include "tandem/sync/strategies.h"
 
 namespace tandem::app {
 
-/// `environments` with the plugins of the options. Throws ConfigError as EnvRegistry::load_plugin() does.
-[[nodiscard]] rl::EnvRegistry with_plugins(rl::EnvRegistry environments, const TrainOptions& options);
+/// `environments` with the plugins of the options, or with `instead` where some are given: a run's may have moved.
+/// Loads the libraries, which stay loaded. Throws ConfigError as EnvRegistry::load_plugin() does.
+[[nodiscard]] rl::EnvRegistry with_plugins(rl::EnvRegistry environments, const TrainOptions& options,
+                                           const std::vector<std::filesystem::path>& instead = {});
 
 /// The policy that the options describe. The factory draws the initial weights from the generator that it is given.
 [[nodiscard]] rl::PolicyFactory policy_factory(const PolicySettings& settings);
 
-[[nodiscard]] rl::NormalizerOptions normalizer_options(const NormalizeSettings& settings);
 /// Only the options of the chosen strategy are taken over.
 [[nodiscard]] sync::StrategyOptions strategy_options(const TrainOptions& options);
 
@@ -61,9 +65,28 @@ Setup setup_for(const RunPlan& plan) {
   } else {
     setup.make_envs = env_maker(plan);
     setup.make_policy = policy_factory(options.policy);
-    setup.normalizer = normalizer_options(options.normalize);
+    setup.normalizer = options.normalize;
   }
   return setup;
 }
+
+/// Throws ConfigError as rl::mapping_of() does.
+[[nodiscard]] rl::PolicyMapOptions map_options(const MultiAgentSettings& settings);
+/// The policies of the options' environment. Throws ConfigError as rl::mapping_of() and rl::policy_map() do.
+[[nodiscard]] rl::PolicyMap policy_map_of(const TrainOptions& options, const rl::MultiAgentEntry& entry);
+
+using CheckOfOne = std::function<void(const TrainOptions&, const rl::Spec&)>;
+using CheckOfSeveral = std::function<void(const TrainOptions&, const rl::MultiAgentEntry&)>;
+/// A check of the option `key` in an environment of one agent, and in one of several; either may be missing.
+/// `environments` outlives the check; the options' plugins are not loaded into it.
+[[nodiscard]] OptionCheck environment_check(const rl::EnvRegistry& environments, const char* key, CheckOfOne of_one,
+                                            CheckOfSeveral of_several = {});
+/// Throws ConfigError where the option is set as `is_set` says: that the environment has several agents, and `why` this
+/// does not go with them.
+[[nodiscard]] OptionCheck refuse_several(const rl::EnvRegistry& environments, const char* key,
+                                         std::function<bool(const TrainOptions&)> is_set, const char* why);
+/// Returns checks of a configuration, by key: that there is its environment, settings that do not go with what the
+/// environment shows, those that several agents do not go with, or that mean nothing for one.
+[[nodiscard]] std::vector<OptionCheck> environment_checks(const rl::EnvRegistry& known);
 
 }  // namespace tandem::app

@@ -6,7 +6,6 @@
 #include <algorithm>
 
 #include "tandem/app/train/build_run.h"
-#include "tandem/app/train/multi_agent.h"
 #include "tandem/base/error.h"
 #include "tandem/base/philox.h"
 #include "tandem/base/text.h"
@@ -38,7 +37,7 @@ model::NamedTensors model_part(model::NamedTensors state) {
 TrainedPolicy load(const model::Checkpoint& checkpoint, const TrainOptions& options, const rl::MappedPolicy& policy) {
   const bool is_only = policy.name.empty();
   TrainedPolicy trained{.policy = policy_factory(options.policy)(policy.spec, at::detail::createCPUGenerator(0)),
-                        .normalizers = rl::Normalizers(policy.spec, normalizer_options(options.normalize))};
+                        .normalizers = rl::Normalizers(policy.spec, options.normalize)};
   model::copy_named(model_part(checkpoint.read_part(rl::PolicyNames(policy.name).part).tensors),
                     model::named_state_of(*trained.policy));
   if (is_only) trained.normalizers.load(checkpoint.read_part("normalizers").tensors);

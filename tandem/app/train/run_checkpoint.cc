@@ -7,7 +7,12 @@
 #include <c10/core/DeviceType.h>
 #include <torch/version.h>
 
+#include <span>
+#include <utility>
+#include <vector>
+
 #include "tandem/app/config/configuration.h"
+#include "tandem/app/run/run_folder.h"
 #include "tandem/base/cpu.h"
 #include "tandem/base/error.h"
 #include "tandem/base/process.h"
@@ -143,6 +148,70 @@ RunProgress load_run(rl::TrainingRun& run, const TrainOptions& options, const mo
   if (has_counter(info, kSolved)) progress.solved_at_env_steps = info.counters.at(kSolved);
   if (!remark.empty() || has_counter(info, kInexact)) progress.resumed = ResumeExactness::kInexact;
   return progress;
+}
+
+std::string text_from(const learner::Ranks& ranks, int root, const std::string& roots) {
+  const std::vector<std::byte> bytes = ranks.from(root, std::as_bytes(std::span(roots)));
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+// Compares counters of all ranks first, and moves tensors only when the ranks differ, which is rare.
+void share_newest(const learner::Ranks& ranks, KeptState& kept) {
+  std::vector<double> mine{static_cast<double>(kept.updates)};
+  learner::append_struct(kept.progress, mine);
+  const std::vector<std::vector<double>> all = ranks.gather(mine);
+  std::size_t newest = 0;
+  bool differ = false;
+  for (std::size_t rank = 1; rank < all.size(); ++rank) {
+    differ = differ || all[rank][0] != all[0][0];
+    // The lowest rank wins a tie, so all ranks choose the same root.
+    if (all[rank][0] > all[newest][0]) newest = rank;
+  }
+  const std::vector<double>& its = all[newest];
+  if (its[0] < 0) throw RunError("none of the ranks that are left has the state of any update; begin anew");
+  // A copy of what this rank gives: should another die meanwhile, it is needed in the next round.
+  if (differ) {
+    learner::StateParts parts = learner::parts_from(ranks, static_cast<int>(newest), kept.parts);
+    kept.line = text_from(ranks, static_cast<int>(newest), kept.line);
+    kept.parts = std::move(parts);
+  }
+  kept.updates = static_cast<std::int64_t>(its[0]);
+  std::span<const double> progress = std::span(its).subspan(1);
+  kept.progress = learner::take_struct<RunProgress>(progress);
+}
+
+bool is_checkpoint(const std::filesystem::path& path) {
+  std::error_code ignored;
+  return std::filesystem::exists(path / model::kManifestFile, ignored);
+}
+
+model::Checkpoint find_checkpoint(const std::filesystem::path& path) {
+  if (is_checkpoint(path)) {
+    // A named checkpoint is verified here; CheckpointStore::latest() has verified the newest one of a run.
+    model::Checkpoint checkpoint = model::Checkpoint::open(path);
+    checkpoint.verify();
+    return checkpoint;
+  }
+  if (!holds_run(path)) {
+    const bool is_checkpoints = holds_run(path.parent_path());
+    throw ConfigError(
+        concat(path.string(), " is neither a run folder (it has no config.yaml) nor a checkpoint (it has no ",
+               model::kManifestFile, ")", is_checkpoints ? concat("; its run is ", path.parent_path().string()) : ""));
+  }
+  std::optional<model::Checkpoint> newest = model::CheckpointStore(RunPaths{path}.checkpoints()).latest();
+  if (!newest) throw ConfigError(concat("the run ", path.string(), " has no checkpoint yet"));
+  return *std::move(newest);
+}
+
+TrainOptions options_of(const model::Checkpoint& checkpoint) {
+  const std::string config = config_of(checkpoint);
+  if (config.empty()) {
+    throw CheckpointError(
+        concat(checkpoint.folder().string(),
+               " does not hold the configuration of its run; it was written by another program (kind '",
+               checkpoint.info().kind, "')"));
+  }
+  return read_recorded(config, (checkpoint.folder() / model::kManifestFile).string());
 }
 
 }  // namespace tandem::app

@@ -38,16 +38,12 @@ class Training {
 
   [[nodiscard]] RankWatch& watch() { return watch_; }
   [[nodiscard]] rl::TrainingRun& run() { return *run_; }
-  /// Environments of this rank that failed and were made anew since the last call, a sentence each.
-  [[nodiscard]] std::vector<std::string> take_remarks() const {
-    return restarts_ ? restarts_->take_remarks() : std::vector<std::string>();
-  }
 
-  // `record`: null on ranks other than 0. `tell`: of remarks about environments that failed. Returns nothing when it is
-  // time to meet anew. The order within a round matters: the update is kept by all ranks before rank 0 writes its line,
-  // and the line is written before a checkpoint. Ranks leave the loop together, since decide() returns the same on all
-  // of them.
-  std::optional<RunEnd> loop(RunRecord* record, const std::function<void(const std::vector<std::string>&)>& tell) {
+  // `record`: null on ranks other than 0. `tell`: of an environment of this rank that failed and was made anew. Returns
+  // nothing when it is time to meet anew. The order within a round matters: the update is kept by all ranks before rank
+  // 0 writes its line, and the line is written before a checkpoint. Ranks leave the loop together, since decide()
+  // returns the same on all of them.
+  std::optional<RunEnd> loop(RunRecord* record, const std::function<void(const std::string&)>& tell) {
     keep("");
     Decision decision = decide(record, false);  // a signal may have come before the first update
     while (decision.stop == StopRequest::kNone && (run_->env_steps() < total_steps_ || !run_->all_reported())) {
@@ -55,10 +51,13 @@ class Training {
       if (decision.meet_anew) return std::nullopt;
       const rl::RunReport report = update();
       watch_.made(report);
-      if (record != nullptr) account(*record, report);
+      if (record != nullptr) {
+        const Span span("record");
+        record->account(report);
+      }
       keep(hand_round_line(record));
       if (record != nullptr && kept_ != nullptr) kept_->progress = record->progress();
-      tell(take_remarks());
+      if (restarts_) std::ranges::for_each(restarts_->take_remarks(), tell);
       decision = decide(record, record != nullptr && record->checkpoint_due(std::max<std::int64_t>(saved_updates_, 0)));
       if (record != nullptr) record->write_line();  // all have kept the update: what is read there is not made again
       if (decision.checkpoint) checkpoint(record);
@@ -128,7 +127,7 @@ class Training {
   // To those who write it when this leader dies before it does.
   std::string hand_round_line(const RunRecord* record) const {
     if (kept_ == nullptr) return "";
-    return line_from(ranks_, 0, record != nullptr ? record->line() : "");
+    return text_from(ranks_, 0, record != nullptr ? record->line() : "");
   }
 
   void keep(const std::string& line) {
@@ -145,11 +144,6 @@ class Training {
     const Span span("update");
     watch_.at(RankWatch::Stage::kUpdate);
     return run_->update();
-  }
-
-  static void account(RunRecord& record, const rl::RunReport& report) {
-    const Span span("record");
-    record.account(report);
   }
 
   // All ranks call save(), though only rank 0 writes the result.
@@ -233,9 +227,7 @@ std::optional<Trained> train(const Configuration& configuration, const rl::EnvRe
                             .env_steps = run.env_steps(),
                             .total_steps = options.total_steps},
                            place.log);
-  const auto warn = [&place](const std::vector<std::string>& remarks) {
-    for (const std::string& remark : remarks) place.log.warning(remark);
-  };
+  const auto warn = [&place](const std::string& remark) { place.log.warning(remark); };
   std::optional<RunEnd> end;
   try {
     end = training.loop(&record, warn);
@@ -269,9 +261,7 @@ std::optional<RunEnd> follow(const TrainOptions& options, const rl::EnvRegistry&
   // The parts come from rank 0, so this rank gives no source of its own.
   if (start != kBegins) (void)training.run().load({});
   if (start == kGoesOnFromCheckpoint) training.resumed();
-  const auto warn = [](const std::vector<std::string>& remarks) {
-    for (const std::string& remark : remarks) std::cerr << concat("tandem: warning: ", remark, "\n");
-  };
+  const auto warn = [](const std::string& remark) { std::cerr << concat("tandem: warning: ", remark, "\n"); };
   std::optional<RunEnd> end;
   try {
     end = training.loop(nullptr, warn);

@@ -13,7 +13,7 @@
 #include "tandem/app/run/run_log.h"
 #include "tandem/app/run/stop_signals.h"
 #include "tandem/app/run/summary.h"
-#include "tandem/app/train/kept_state.h"
+#include "tandem/app/train/run_checkpoint.h"
 #include "tandem/base/error.h"
 #include "tandem/learner/ranks.h"
 #include "tandem/model/files/checkpoint.h"

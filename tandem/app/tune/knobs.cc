@@ -1,5 +1,4 @@
-#include "tandem/app/tune/knobs.h"
-
+#include "tandem/app/tune/tuning.h"
 #include "tandem/base/text.h"
 
 namespace tandem::app {

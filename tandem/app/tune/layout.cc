@@ -1,13 +1,12 @@
 // Layouts are the product of the values of all knobs that vary, with the given layout first. Values are compared as
 // texts of the option table, so that a knob needs no type.
-#include "tandem/app/tune/layout.h"
-
 #include <algorithm>
 #include <array>
 #include <iterator>
 #include <set>
 
 #include "tandem/app/config/value_format.h"
+#include "tandem/app/tune/tuning.h"
 #include "tandem/base/error.h"
 #include "tandem/base/text.h"
 

@@ -1,10 +1,9 @@
-#include "tandem/app/tune/layout.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "tandem/app/config/algorithm.h"
 #include "tandem/app/testing/native_algorithms.h"
+#include "tandem/app/tune/tuning.h"
 #include "tandem/base/error.h"
 #include "tandem/rl/algo/impala/impala_options.h"
 

@@ -1,8 +1,7 @@
-#include "tandem/app/tune/measurement.h"
-
 #include <algorithm>
 #include <string_view>
 
+#include "tandem/app/tune/tuning.h"
 #include "tandem/base/check.h"
 
 namespace tandem::app {

@@ -1,7 +1,7 @@
-#include "tandem/app/tune/measurement.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include "tandem/app/tune/tuning.h"
 
 namespace tandem::app {
 namespace {

@@ -1,8 +1,7 @@
-#include "tandem/app/tune/tune_report.h"
-
 #include <algorithm>
 
 #include "tandem/app/run/quantity_text.h"
+#include "tandem/app/tune/tuning.h"
 #include "tandem/base/json_writer.h"
 #include "tandem/base/text.h"
 

@@ -1,8 +1,7 @@
-#include "tandem/app/tune/tune_report.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tandem/app/tune/tuning.h"
 #include "tandem/base/json_reader.h"
 
 namespace tandem::app {

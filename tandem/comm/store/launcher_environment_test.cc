@@ -174,7 +174,8 @@ TEST(LauncherEnvironmentTest, WhatIsMissingIsNamed) {
               ElementsAre(AllOf(HasSubstr("MASTER_PORT is not set"), HasSubstr("29500"))));
   EXPECT_THAT(faults_of(without(kTorchrun, "LOCAL_RANK")), ElementsAre("LOCAL_RANK is not set: torchrun sets it"));
   EXPECT_THAT(faults_of(with(kOpenMpi, {{"OMPI_COMM_WORLD_SIZE", "8"}})),
-              ElementsAre(AllOf(HasSubstr("MASTER_ADDR is not set"), HasSubstr("nothing in what Open MPI set says where rank 0 is"))));
+              ElementsAre(AllOf(HasSubstr("MASTER_ADDR is not set"),
+                                HasSubstr("nothing in what Open MPI set says where rank 0 is"))));
   EXPECT_THAT(faults_of(with(kSlurm, {{"SLURM_JOB_NODELIST", "node[07-"}})), ElementsAre(HasSubstr("node[07-")));
 }
 

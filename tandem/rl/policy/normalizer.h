@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "tandem/rl/env/spec.h"
+#include "tandem/rl/policy/policy_options.h"
 
 namespace tandem::rl {
 
@@ -60,16 +61,6 @@ class RunningMoments {
   // m2_: by element, the sum of squared distances from the mean (Welford's method).
   double count_ = 0;
   std::vector<double> mean_, m2_;
-};
-
-struct NormalizerOptions {
-  bool observations = false;
-  bool rewards = false;
-  /// Normalised observations are cut to [-clip, clip], and scaled rewards as well.
-  double clip_observation = 10;
-  double clip_reward = 10;
-  /// Added to variances, so that a constant element is not divided by zero.
-  double epsilon = 1e-8;
 };
 
 /// The moments that one env group gathered during a fragment.

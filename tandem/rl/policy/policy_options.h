@@ -1,5 +1,5 @@
-// rl/policy/policy_options.h: how actors act, and which convolutions a policy has in front of its hidden layers, which
-// encoder.h describes.
+// rl/policy/policy_options.h: how actors act, which convolutions a policy has in front of its hidden layers, which
+// encoder.h describes, and what is normalised.
 //
 // These options are apart because a configuration names them, and is compiled without LibTorch.
 #pragma once
@@ -42,6 +42,17 @@ struct ActorOptions {
   /// The instruction set of the loops that run MLP policies on the CPU and of those that compute their gradients.
   /// Another set gives other last bits, so a resumed run, and all ranks, must have the same.
   InstructionSet instruction_set = detect_instruction_set();
+};
+
+/// The normalisation of observations and rewards (normalizer.h).
+struct NormalizerOptions {
+  bool observations = false;
+  bool rewards = false;
+  /// Normalised observations are cut to [-clip, clip], and scaled rewards as well.
+  double clip_observation = 10;
+  double clip_reward = 10;
+  /// Added to variances, so that a constant element is not divided by zero.
+  double epsilon = 1e-8;
 };
 
 }  // namespace tandem::rl

@@ -1,5 +1,6 @@
-// app/simulate/scale_model.h: what `tandem simulate-scale` is asked to study, and samples a second of N ranks by
-// calculation, for numbers of ranks that cannot be started.
+// app/simulate/scale.h: what `tandem simulate-scale` is asked to study; samples a second of N ranks by calculation, for
+// numbers of ranks that cannot be started (scale_model.cc); and what a simulation found, as text, as JSON and as a
+// picture (scale_report.cc).
 //
 // An update takes R + M (L + c(N)): R until the last rank has ended its rollout, M minibatches of L, the slowest rank's
 // of each, and c(N) = 2 log2(N) latency + 2 (N - 1) / N bytes / bandwidth for the sum of gradients. R and the samples
@@ -17,6 +18,7 @@
 #include <string_view>
 #include <vector>
 
+#include "tandem/app/plot/chart.h"
 #include "tandem/base/philox.h"
 #include "tandem/pipeline/straggler_rule.h"
 
@@ -87,5 +89,16 @@ struct ModelledUpdate {
 /// Memory and time grow with ranks times steps.
 [[nodiscard]] ModelledUpdate model_update(const SimulatedWork& work, const SimulatedWire& wire, std::int64_t ranks,
                                           pipeline::Stragglers policy);
+
+/// Efficiency: samples a second of N ranks over N times those of one rank that waits for all, the first of `measured`.
+/// Modelled points refer to the first of `modelled` instead.
+struct ScaleFindings {
+  ScaleOptions options;
+  std::vector<ScalePoint> measured, modelled;
+};
+
+[[nodiscard]] std::string to_text(const ScaleFindings& findings);
+[[nodiscard]] std::string to_json(const ScaleFindings& findings);
+[[nodiscard]] Chart chart_of(const ScaleFindings& findings);
 
 }  // namespace tandem::app
