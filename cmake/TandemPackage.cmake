@@ -69,9 +69,8 @@ endforeach()
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/tandem DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tandem/internal
         FILES_MATCHING PATTERN "*.h" PATTERN "tandem/app" EXCLUDE PATTERN "testing" EXCLUDE ${public})
 if(TARGET tandem_program)  # the headers that an algorithm of a user's own is written with
-  foreach(header IN ITEMS tune/knobs config/algorithm config/choices config/option
-                          config/option_rules config/option_table config/setting config/train_options
-                          config/value_format)
+  foreach(header IN ITEMS tune/tuning config/algorithm config/configuration config/option_table
+                          config/train_options config/value_format run/run_log run/update_metrics)
     get_filename_component(folder ${header} DIRECTORY)
     install(FILES ${PROJECT_SOURCE_DIR}/tandem/app/${header}.h
             DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tandem/internal/tandem/app/${folder})

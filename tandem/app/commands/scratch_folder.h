@@ -2,9 +2,11 @@
 //
 // Threads: single-thread, but for remove(), which a signal that ends the process at once calls from another thread.
 #pragma once
+#include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <string>
+#include <thread>
 
 #include "tandem/base/error.h"
 #include "tandem/base/text.h"
@@ -27,11 +29,14 @@ class ScratchFolder {
   [[nodiscard]] const std::filesystem::path& path() const { return path_; }
   /// Also while another thread writes there, whose files then find no place. Throws nothing.
   void remove() const {
-    constexpr int kTries = 100;  // a file that comes while the folder is emptied keeps it from being removed
+    // A file that comes while the folder is emptied keeps it from being removed, and a writer that makes its folders
+    // may make it anew just after.
+    constexpr int kTries = 100;
     std::error_code error;
     for (int i = 0; i < kTries; ++i) {
       std::filesystem::remove_all(path_, error);
-      if (!error) return;
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));
+      if (!std::filesystem::exists(path_, error)) return;
     }
   }
 
