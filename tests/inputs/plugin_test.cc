@@ -126,6 +126,12 @@ TEST(BadPluginTest, AFileThatIsNoPluginIsNamedForWhatItIs) {
   refused("@plugins/no_entry_point.so", {"no environments", "TANDEM_ENV_PLUGIN"});
 }
 
+TEST(BadPluginTest, WithoutAnEnvironmentThoseOfThePluginAreNamed) {
+  const TemporaryFolder folder;
+  expect_refusal(tandem(folder.path(), {"train", "--plugin", "@plugins/faulty.so"}), kUserCanFixIt,
+                 {"name an environment", "the plugins bring ", "ThrowsInStep-v0"});
+}
+
 TEST(BadPluginTest, TheFaultIsThatOfWhatIsNotThere) {
   const TemporaryFolder folder;
   expect_refusal(tandem(folder.path(), split("train --plugin gone.so --env CartPole-v1")), kUserCanFixIt,

@@ -42,8 +42,24 @@ std::vector<std::string> flags_of(const CLI::App& command) {
   return names;
 }
 
+// What sets the options whose keys end with the name of a flag that is not there: "--learning_rate" is that of several
+// sections, "--batch-size" is --minibatch-size. Empty where no key does.
+std::string set_by(const std::string& flag) {
+  std::string word = flag.substr(flag.find_first_not_of('-'));
+  std::ranges::replace(word, '-', '_');
+  if (word.size() < 4) return "";  // too little to know what is meant
+  TrainOptions options;
+  const OptionTable table = option_table(options);
+  std::vector<std::string> ways;
+  for (const auto& option : table.options()) {
+    if (!option->key().ends_with(word)) continue;
+    ways.push_back(option->flag().empty() ? concat("--set ", option->key(), "=VALUE") : option->flag());
+  }
+  return joined(ways, {}, " or ");
+}
+
 // `train`: the command with most flags, which users try behind others.
-// Answers from the most telling to the least: no flag at all, a flag of train, the nearest flag.
+// Answers from the most telling to the least: no flag at all, a flag of train, a key, the nearest flag.
 std::string unknown(const std::string& text, const CLI::App& command, const CLI::App& train) {
   const std::string name = text.substr(0, text.find('='));
   if (!is_flag(text)) return concat("tandem ", command.get_name(), " does not take '", text, "'; see its --help");
@@ -52,9 +68,13 @@ std::string unknown(const std::string& text, const CLI::App& command, const CLI:
     return concat(name, ": a flag of tandem train, for a new run; tandem ", command.get_name(),
                   " does not take it, see its --help");
   }
+  const bool takes_keys = command.get_option_no_throw("--set") != nullptr;
+  if (const std::string ways = takes_keys ? set_by(name) : ""; !ways.empty())
+    return concat(name, ": there is no such flag; use ", ways);
   const std::optional<std::string> nearest = nearest_name(name, flags_of(command));
   if (nearest) return concat(name, ": there is no such flag; the nearest one is ", *nearest);
-  return concat(name, ": there is no such flag; see tandem ", command.get_name(), " --help, or --set for other keys");
+  return concat(name, ": there is no such flag; see tandem ", command.get_name(), " --help",
+                takes_keys ? ", or --set for other keys" : "");
 }
 
 // Faults of arguments that no flag or positional took. Values behind unknown flags are left out: the flag is the fault.

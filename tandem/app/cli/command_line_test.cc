@@ -110,6 +110,18 @@ TEST(CommandLineTest, FaultsOfTrainsFlagsAreKeptForLater) {
                           HasSubstr("--set gamma: expected key=value"), HasSubstr("--set =1: expected key=value")));
 }
 
+TEST(CommandLineTest, AFlagThatIsTheEndOfAKeyIsAnsweredWithWhatSetsIt) {
+  const auto answer = [](const char* flag) {
+    return read<TrainCommand>({"train", flag, "1"}).sources.flag_faults.at(0);
+  };
+  EXPECT_EQ(answer("--learning_rate"),
+            "--learning_rate: there is no such flag; use --set ppo.learning_rate=VALUE or --set "
+            "impala.learning_rate=VALUE");
+  EXPECT_EQ(answer("--batch-size"), "--batch-size: there is no such flag; use --minibatch-size");
+  EXPECT_THAT(answer("--abc"), HasSubstr("or --set for other keys"));
+  EXPECT_THAT(faults_of({"eval", "runs/a", "--learning_rate", "1"}), ElementsAre(HasSubstr("see tandem eval --help")));
+}
+
 TEST(CommandLineTest, ResumeTakesOnlyWhatMayChange) {
   const ResumeCommand command = read<ResumeCommand>({"resume", "runs/a", "--total-steps", "9", "--devices", "cpu:4"});
   EXPECT_EQ(command.run, "runs/a");

@@ -165,6 +165,13 @@ Surroundings surroundings_of(const rl::EnvRegistry& environments, int ranks, Ins
     const rl::Torso chosen = rl::chosen_torso(options.policy.torso, known.spec(options.env));
     return chosen == rl::Torso::kNone ? rl::Torso::kAuto : chosen;  // without images there is nothing to choose
   };
+  surroundings.environments_of_plugins = [](const TrainOptions& options) {
+    const rl::EnvRegistry brought = with_plugins({}, options);
+    std::vector<std::string> names;
+    for (const rl::EnvEntry& entry : brought.entries()) names.push_back(entry.spec.id);
+    for (const rl::MultiAgentEntry& entry : brought.multi_agent_entries()) names.push_back(entry.spec.id);
+    return names;
+  };
   // Plugins and env stand before all that needs the environment: when one of the two fails, the rest is left out.
   surroundings.checks = {
       {"shards", [ranks](const TrainOptions& options) { require_shards_for(options, ranks); }},

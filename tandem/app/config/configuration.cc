@@ -120,7 +120,9 @@ class Assembly {
     resolve_shards();
     resolve_instructions();
     resolve_torso();
-    append(faults_, rule_faults(options_, table_, replicas_));
+    // What a file that could not be read would have said is not known.
+    if (is_read_) append(faults_, rule_faults(options_, table_, replicas_));
+    name_environments_of_plugins();
     run_checks();
     if (!faults_.empty()) throw ConfigError(faults_);
     return {options_, config_text(table_, title, record_text_), std::move(notes_)};
@@ -138,6 +140,7 @@ class Assembly {
       settings = std::move(read.settings);
     } catch (const ConfigError& error) {
       append(faults_, error.faults());
+      is_read_ = false;
     }
     return text;
   }
@@ -209,6 +212,16 @@ class Assembly {
       notes_.push_back(concat("policy.torso: auto is ", word_of(torso), " for the images of ", options_.env));
   }
 
+  // Beside the fault that no environment is named.
+  void name_environments_of_plugins() {
+    if (!options_.env.empty() || options_.plugins.empty() || !surroundings_.environments_of_plugins) return;
+    try {
+      faults_.push_back(concat("the plugins bring ", joined(surroundings_.environments_of_plugins(options_))));
+    } catch (const ConfigError& error) {
+      for (const std::string& fault : error.faults()) faults_.push_back(table_.fault("plugins", fault));
+    }
+  }
+
   // Nothing can be said about an environment that is not named or whose plugin does not load.
   void run_checks() {
     if (options_.env.empty() || table_.at("env").is_faulty() || table_.at("plugins").is_faulty()) return;
@@ -230,6 +243,7 @@ class Assembly {
   // from the weakest layer to the strongest
   std::vector<Setting> record_, file_, flags_;
   std::vector<std::string> faults_, notes_;
+  bool is_read_ = true;  // the file and the record
   int replicas_ = 1;
 };
 

@@ -58,6 +58,9 @@ struct Surroundings {
   /// Returns the value of `policy.torso: auto`; kAuto where there is nothing to choose. Throws ConfigError. Not given:
   /// kAuto.
   std::function<rl::Torso(const TrainOptions&)> choose_torso = {};
+  /// The names of the environments that the options' plugins bring, for a user who named none. Throws ConfigError. Not
+  /// given: nothing is said.
+  std::function<std::vector<std::string>(const TrainOptions&)> environments_of_plugins = {};
 };
 
 /// The result: options that keep every rule, with `auto` resolved where the machine or the environment decides it.

@@ -7,6 +7,7 @@
 #include "tandem/app/testing/native_algorithms.h"
 #include "tandem/base/atomic_file.h"
 #include "tandem/base/error.h"
+#include "tandem/base/testing/message_of.h"
 #include "tandem/base/testing/temporary_folder.h"
 
 namespace tandem::app {
@@ -210,6 +211,12 @@ TEST_F(ConfigurationTest, AllFaultsOfAllPlacesAreReportedAtOnce) {
                           HasSubstr("num_envs = 0 (--set): expected an integer from 1 to 1000000"),
                           HasSubstr("the nearest one is ppo.epochs"), HasSubstr("train.yaml:6): no such device"),
                           HasSubstr("train.yaml:1): no such environment")));
+}
+
+TEST_F(ConfigurationTest, OfAFileThatCannotBeReadNothingElseIsSaid) {
+  ConfigSources sources{folder / "nowhere.yaml"};
+  EXPECT_THAT(message_of<ConfigError>([&] { (void)app::configure(sources, surroundings); }),
+              AllOf(HasSubstr("nowhere.yaml"), Not(HasSubstr("name an environment"))));
 }
 
 TEST_F(ConfigurationTest, ASyntaxFaultStillReportsTheFlags) {
