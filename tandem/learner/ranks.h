@@ -63,7 +63,7 @@ class Ranks {
   using OpenBoard =
       std::function<ProgressBoard(int units, Range mine, std::chrono::milliseconds news, const Limits& limits)>;
   /// Returns these ranks with boards.
-  [[nodiscard]] Ranks with_boards(OpenBoard open_board) const { return with(&Ranks::open_board_, open_board); }
+  [[nodiscard]] Ranks with_boards(const OpenBoard& open_board) const { return with(&Ranks::open_board_, open_board); }
   /// Returns these ranks with another patience: how long they wait for each other. The original keeps its own.
   [[nodiscard]] Ranks with_patience(Clock::duration patience) const { return with(&Ranks::patience_, patience); }
   /// Returns these ranks as those of a run that has `all` ranks when none is missing. Used when ranks were lost and the
@@ -102,7 +102,9 @@ class Ranks {
 
   /// Returns these ranks with losses: `lost` gives a token that is requested when one of them is given up: it has died,
   /// or was silent for too long. Asked again for each ReplicaTeam, from any thread.
-  [[nodiscard]] Ranks with_losses(std::function<std::stop_token()> lost) const { return with(&Ranks::lost_, lost); }
+  [[nodiscard]] Ranks with_losses(const std::function<std::stop_token()>& lost) const {
+    return with(&Ranks::lost_, lost);
+  }
   /// That token: what waits for a rank by other means than the group ends with it. Never requested without.
   [[nodiscard]] std::stop_token lost() const { return lost_ ? lost_() : std::stop_token(); }
 
