@@ -25,7 +25,7 @@ template <typename... Values>
   return std::move(out).str();
 }
 
-/// What concat() makes of `write(item)` for each item of `range`, with `separator` between: "0, 1, 4".
+/// The texts that concat() makes of `write(item)`, for each item of `range`, with `separator` between: "0, 1, 4".
 template <typename Range, typename Write = std::identity>
 [[nodiscard]] std::string joined(const Range& range, const Write& write = {}, std::string_view separator = ", ") {
   std::string text;

@@ -33,7 +33,7 @@ void require_finite(double loss, int shard, const sync::Placement& placement, st
                         "; the learning rate may be too high, or the loss divides by zero"));
 }
 
-// What the user's function makes of the rows, in a span of its own.
+// Calls the user's function with the rows, in a span of its own.
 template <typename Function, typename Rows>
 auto in_span(const char* name, const Function& function, const Rows& rows) {
   const Span span(name);

@@ -120,7 +120,7 @@ class Assembly {
     resolve_shards();
     resolve_instructions();
     resolve_torso();
-    // What a file that could not be read would have said is not known.
+    // Rules are not looked at without the settings of a file that could not be read.
     if (is_read_) append(faults_, rule_faults(options_, table_, replicas_));
     name_environments_of_plugins();
     run_checks();
